@@ -3,6 +3,8 @@ package config
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/superloop/superloop/schemas"
 )
 
 // Config is a checked configuration. Every default of the contract is filled
@@ -22,6 +24,10 @@ type Config struct {
 	// Warnings name every known key that this build does not act on, and
 	// whatever else a person should read before the night.
 	Warnings []Problem
+
+	// doc is the file as it was read: it gives the places of what Check finds,
+	// and what Diff compares.
+	doc *schemas.Document
 }
 
 // Runner is how an agent CLI is started.

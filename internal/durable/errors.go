@@ -1,0 +1,81 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+var (
+	errLink       = errors.New("it is a symbolic link, and superloop does not write through links; remove it")
+	errNotRegular = errors.New("it is not a regular file; remove it")
+)
+
+// Error is what every function of this package returns: the step that failed
+// and the file it failed on.
+type Error struct {
+	Op   string // "events:append"
+	Path string
+	Err  error
+}
+
+func (e *Error) Error() string {
+	s := e.Op + ": " + e.Path + ": " + e.Err.Error()
+	if IsFull(e.Err) {
+		s += " (make room; see: df -h " + shellWord(filepath.Dir(e.Path)) + ")"
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// fail names the step and the path once, whatever names the cause carries.
+func fail(op, step, path string, err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	var se *os.SyscallError
+	switch {
+	case errors.As(err, &pe):
+		err = pe.Err
+	case errors.As(err, &le):
+		err = le.Err
+	case errors.As(err, &se):
+		err = se.Err
+	}
+	return &Error{Op: op + ":" + step, Path: path, Err: err}
+}
+
+// IsFull reports whether err says that there is no room: the disk is full, or
+// the user's quota is.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// ChangedError says that an append-only file is no longer the one that was
+// written: another writer made it longer or shorter, or it was deleted.
+// Nothing was written to it when this was found, and nothing will be.
+type ChangedError struct {
+	Path string
+	Why  string
+}
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("%s was changed by something else than superloop: %s", e.Path, e.Why)
+}
+
+// shellWord quotes s if a shell would not take it as one word.
+func shellWord(s string) string {
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		case r == '/', r == '.', r == '-', r == '_', r == '+', r == ':', r == '@', r == ',':
+		default:
+			return strconv.Quote(s)
+		}
+	}
+	return s
+}

@@ -1,0 +1,169 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxHolder bounds what is read of a lock file: it is text for a message.
+const maxHolder = 4096
+
+// Lock is an exclusive flock(2) on a file of its own. It ends with Unlock, or
+// with the process, however that ends: there are no stale locks, and nothing
+// that a crash leaves behind has to be judged. The file stays where it is and is
+// never renamed. Not for NFS.
+type Lock struct {
+	file *os.File
+}
+
+// LockedError says that somebody else, possibly in this process, holds a lock.
+type LockedError struct {
+	Path string
+	// Holder is what the holder wrote about itself, up to 4 KiB. It is text
+	// from a file: show it, decide nothing by it.
+	Holder []byte
+}
+
+func (e *LockedError) Error() string {
+	who := printable(e.Holder)
+	if who == "" {
+		who = "another process"
+	}
+	return fmt.Sprintf("%s is locked by %s; wait for it or stop it, the lock ends with it", e.Path, who)
+}
+
+// Lock takes the lock at path without waiting, and writes holder into the file
+// for the messages of others. If it is held the error is a *LockedError.
+//
+// Steps, under the operation "lock": open, lock, write. A failed write is no
+// error: on a full disk the lock is held all the same.
+func (d Disk) Lock(path string, holder []byte) (*Lock, error) {
+	for {
+		f, err := d.open("lock", "open", path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.check("lock", "lock", path); err != nil {
+			f.Close()
+			return nil, err
+		}
+		err = exclusive(int(f.Fd()))
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			text := readHolder(f)
+			f.Close()
+			return nil, &LockedError{Path: path, Holder: text}
+		}
+		if err != nil {
+			f.Close()
+			return nil, fail("lock", "lock", path, err)
+		}
+		l := &Lock{file: f}
+		if l.Check() != nil {
+			// The file was removed between our open and our lock: what we hold
+			// is a lock that nobody else can see.
+			f.Close()
+			continue
+		}
+		if f.Truncate(0) == nil {
+			_, _ = d.write(f, "lock", "write", holder[:min(len(holder), maxHolder)])
+		}
+		return l, nil
+	}
+}
+
+// exclusive locks fd. A failure may be due to a probe (see Holder), which holds
+// a shared lock for a moment: then a shared lock is to be had here too, and the
+// exclusive one soon.
+func exclusive(fd int) error {
+	for {
+		err := flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err != unix.EWOULDBLOCK {
+			return err
+		}
+		if err := flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+			return err
+		}
+		if err := flock(fd, unix.LOCK_UN); err != nil {
+			return err
+		}
+		runtime.Gosched()
+	}
+}
+
+// Check reports whether the lock still keeps others out: it does not if its file
+// was deleted or replaced, since the next process then locks another file.
+func (l *Lock) Check() error {
+	mine, err := l.file.Stat()
+	if err == nil {
+		var now fs.FileInfo
+		if now, err = os.Lstat(l.file.Name()); err == nil && !os.SameFile(mine, now) {
+			err = fs.ErrNotExist
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return &ChangedError{Path: l.file.Name(), Why: "the lock file was deleted or replaced, so it no longer keeps others out"}
+	}
+	if err != nil {
+		return fail("lock", "check", l.file.Name(), err)
+	}
+	return nil
+}
+
+// Unlock gives the lock up and empties the file.
+func (l *Lock) Unlock() error {
+	_ = l.file.Truncate(0) // text for messages only
+	if err := l.file.Close(); err != nil {
+		return fail("lock", "close", l.file.Name(), err)
+	}
+	return nil
+}
+
+// Holder looks whether the lock at path is held, without taking it and without
+// getting in the way of who does: a Lock that meets a Holder just goes on. The
+// text is what the holder wrote, or nil if the lock is free.
+func Holder(path string) (holder []byte, locked bool, err error) {
+	f, err := openRegular(path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fail("lock", "probe", path, err)
+	}
+	defer f.Close()
+	switch err := flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+	case err == nil:
+		return nil, false, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return readHolder(f), true, nil
+	default:
+		return nil, false, fail("lock", "probe", path, err)
+	}
+}
+
+func readHolder(f *os.File) []byte {
+	text, _ := io.ReadAll(io.NewSectionReader(f, 0, maxHolder))
+	return text
+}
+
+// printable makes text from a file fit for a terminal and short.
+func printable(text []byte) string {
+	s := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, string(text))
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > 200 {
+		s = string(r[:200]) + "..."
+	}
+	return s
+}

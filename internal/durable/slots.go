@@ -1,0 +1,144 @@
+package durable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Slots is a small record that is replaced in place, cheaply and often: one
+// pwrite(2), no rename, no flush. The file has two slots, 4 KiB apart, that are
+// written in turn; each carries a generation and a CRC-32C, and the record is
+// the valid slot of the highest generation. A write that is torn, by a kill or
+// by a power cut, damages the older slot only, so there is always the record of
+// before. 4 KiB, because that is the largest unit in which a disk tears.
+//
+// A Store survives a kill. A power cut may leave any record stored before it,
+// never a mix of two: whoever reads it takes it as "at least this".
+//
+// A slot is, little-endian: 4 bytes "slot", 4 bytes CRC-32C of all that
+// follows, 8 bytes generation, 2 bytes length, the record.
+type Slots struct {
+	d    Disk
+	op   string
+	file *os.File
+	gen  uint64
+	last []byte
+	buf  []byte
+}
+
+const (
+	slotStride = 4096
+	slotHead   = 18
+	slotMagic  = "slot"
+	// MaxRecord is the length of the longest record that Slots takes.
+	MaxRecord = slotStride - slotHead
+)
+
+// OpenSlots opens path, and creates it if need be, with its directory flushed.
+//
+// Steps: open, read, and for a new or empty file dirsync.
+func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
+	f, err := d.open(op, "open", path, os.O_RDWR|os.O_CREATE, perm)
+	if err != nil {
+		return nil, err
+	}
+	s := &Slots{d: d, op: op, file: f, buf: make([]byte, slotStride)}
+	if err = d.check(op, "read", path); err == nil {
+		s.gen, s.last, err = newest(f)
+		if err != nil {
+			err = fail(op, "read", path, err)
+		}
+	}
+	if err == nil && s.gen == 0 {
+		err = d.syncDir(op, path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ReadSlots gives the record of path without opening it for writing; ok is false
+// if there is none.
+func ReadSlots(path string) (record []byte, ok bool, err error) {
+	f, err := openRegular(path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fail("slots", "read", path, err)
+	}
+	defer f.Close()
+	gen, record, err := newest(f)
+	if err != nil {
+		return nil, false, fail("slots", "read", path, err)
+	}
+	return record, gen > 0, nil
+}
+
+// Record is the last record that was stored; ok is false if there is none, or
+// none that is whole.
+func (s *Slots) Record() (record []byte, ok bool) { return s.last, s.gen > 0 }
+
+// Store replaces the record. After an error the record of before is intact on
+// the disk, and Store may be called again.
+//
+// Steps: write.
+func (s *Slots) Store(record []byte) error {
+	if len(record) > MaxRecord {
+		return fail(s.op, "write", s.file.Name(), fmt.Errorf("record of %d bytes, the longest is %d", len(record), MaxRecord))
+	}
+	gen := s.gen + 1
+	b := append(s.buf[:0], slotMagic...)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint64(b, gen)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(record)))
+	b = append(b, record...)
+	binary.LittleEndian.PutUint32(b[4:], slotSum(b[8:]))
+	if _, err := s.d.writeAt(s.file, s.op, "write", b, int64(gen%2)*slotStride); err != nil {
+		return err
+	}
+	s.gen = gen
+	s.last = append(s.last[:0], record...)
+	return nil
+}
+
+// Close closes the file. Steps: close.
+func (s *Slots) Close() error { return s.d.closeFile(s.file, s.op) }
+
+// newest finds the valid slot of the highest generation; 0: there is none.
+func newest(f *os.File) (gen uint64, record []byte, err error) {
+	var b [slotStride]byte
+	for i := range int64(2) {
+		n, err := f.ReadAt(b[:], i*slotStride)
+		if err != nil && err != io.EOF {
+			return 0, nil, err
+		}
+		g, r, ok := decodeSlot(b[:n])
+		if ok && g > gen {
+			gen, record = g, append([]byte(nil), r...)
+		}
+	}
+	return gen, record, nil
+}
+
+func decodeSlot(b []byte) (gen uint64, record []byte, ok bool) {
+	if len(b) < slotHead || string(b[:4]) != slotMagic {
+		return 0, nil, false
+	}
+	end := slotHead + int(binary.LittleEndian.Uint16(b[16:]))
+	if end > len(b) || binary.LittleEndian.Uint32(b[4:]) != slotSum(b[8:end]) {
+		return 0, nil, false
+	}
+	return binary.LittleEndian.Uint64(b[8:]), b[slotHead:end], true
+}
+
+func slotSum(b []byte) uint32 {
+	return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+}

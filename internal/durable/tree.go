@@ -1,0 +1,78 @@
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// MkdirAll makes path and every parent that is missing, with mode perm less the
+// umask, and flushes the parent of each directory that it made: what is later
+// flushed inside survives a power cut. An existing directory is left as it is.
+//
+// Steps: mkdir and dirsync, for each directory that is made.
+func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return fail(op, "mkdir", path, syscall.ENOTDIR)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fail(op, "mkdir", path, err)
+	}
+	if parent := filepath.Dir(path); parent != path {
+		if err := d.MkdirAll(op, parent, perm); err != nil {
+			return err
+		}
+	}
+	if err := d.check(op, "mkdir", path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fail(op, "mkdir", path, err)
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return fail(op, "mkdir", path, syscall.ENOTDIR)
+	}
+	return d.syncDir(op, path)
+}
+
+// Rename moves a file or directory within one file system and flushes both
+// directories. After an error of step "rename" nothing has moved; after one of
+// "dirsync" it has, and a power cut may undo it.
+//
+// Steps: rename, dirsync; a second dirsync if the directories differ.
+func (d Disk) Rename(op, from, to string) error {
+	if err := d.check(op, "rename", from); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fail(op, "rename", from, err)
+	}
+	// The new place first: between the two flushes the entry may be found
+	// twice, never nowhere.
+	if err := d.syncDir(op, to); err != nil {
+		return err
+	}
+	if filepath.Dir(from) != filepath.Dir(to) {
+		return d.syncDir(op, from)
+	}
+	return nil
+}
+
+// Remove removes a file or an empty directory, and flushes its directory. A
+// path that is not there gives an error that is fs.ErrNotExist.
+//
+// Steps: remove, dirsync.
+func (d Disk) Remove(op, path string) error {
+	if err := d.check(op, "remove", path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		return fail(op, "remove", path, err)
+	}
+	return d.syncDir(op, path)
+}

@@ -1,0 +1,235 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupPrefix begins the name of every cgroup of ours: superloop-<PID namespace>-<spawner process>-<n>. The
+// name tells the next Start whether the owner still lives.
+const cgroupPrefix = "superloop-"
+
+const emptyLimit = time.Second // from cgroup.kill, or the last process reaped, to "populated 0"
+
+// cgroup is Cgroup: a fresh one for each tree. One that was killed is never used again: the kernel kills at birth
+// what is cloned into it later.
+type cgroup struct {
+	subreaper
+	parent string
+	owner  string
+	dir    string // of the present tree
+	fd     int
+	killed bool
+}
+
+// newCgroup makes a cgroup on trial, starts a process in it (or nearly), and ends what a dead predecessor left.
+func newCgroup() (containment, error) {
+	parent, err := ownCgroup()
+	if err != nil {
+		return nil, err
+	}
+	ns, err := pidNamespace()
+	if err != nil {
+		return nil, fmt.Errorf("naming a cgroup: %w", err)
+	}
+	c := &cgroup{parent: parent, owner: fmt.Sprintf("%s%d-%d-", cgroupPrefix, ns, os.Getpid())}
+	var attr syscall.SysProcAttr
+	if err := c.open(0, &attr); err != nil {
+		return nil, err
+	}
+	defer c.close()
+	if err := unix.Access(filepath.Join(c.dir, "cgroup.kill"), unix.W_OK); err != nil {
+		return nil, fmt.Errorf("cgroup.kill in %s: %w (needs Linux 5.14)", c.dir, err)
+	}
+	// The clone into the cgroup comes before the exec, so "not found" says that the clone was allowed.
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("trying a cgroup: %w", err)
+	}
+	defer unix.Close(null)
+	files := []uintptr{uintptr(null), uintptr(null), uintptr(null)}
+	_, err = syscall.ForkExec(filepath.Join(c.dir, "no-such-program"), []string{"trial"}, &syscall.ProcAttr{Sys: &attr, Files: files})
+	if !errors.Is(err, syscall.ENOENT) {
+		return nil, fmt.Errorf("starting a process in %s: %w", c.dir, err)
+	}
+	c.endAbandoned(ns)
+	return c, nil
+}
+
+// ownCgroup is the directory of the cgroup v2 that this process is in.
+func ownCgroup() (string, error) {
+	list, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("finding our cgroup: %w", err)
+	}
+	path, ok := "", false
+	for line := range strings.Lines(string(list)) {
+		if p, found := strings.CutPrefix(line, "0::"); found {
+			path, ok = strings.TrimSuffix(p, "\n"), true
+		}
+	}
+	if !ok {
+		return "", errors.New("this system has no cgroup v2")
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", fmt.Errorf("finding the cgroup v2 mount: %w", err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if dir, ok := cgroupDir(line, path); ok {
+			return dir, nil
+		}
+	}
+	return "", errors.New("no cgroup v2 is mounted that holds this process")
+}
+
+// cgroupDir says where a cgroup is to be found if the line of mountinfo is a cgroup v2 mount that contains it.
+func cgroupDir(mountinfo, path string) (string, bool) {
+	left, right, ok := strings.Cut(mountinfo, " - ")
+	fields := strings.Fields(left)
+	if !ok || len(fields) < 6 || !strings.HasPrefix(right, "cgroup2 ") {
+		return "", false
+	}
+	root, mount := unescape(fields[3]), unescape(fields[4])
+	if strings.HasPrefix(root, "/..") { // it shows what is above our cgroup namespace, which we have no names for
+		return "", false
+	}
+	rel, err := filepath.Rel(root, path)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", false
+	}
+	return filepath.Join(mount, rel), true
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// pidNamespace is the inode number of the PID namespace that this process is in.
+func pidNamespace() (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
+		return 0, err
+	}
+	return st.Ino, nil
+}
+
+func (c *cgroup) name() string { return filepath.Join(c.parent, c.owner) }
+
+func (c *cgroup) open(n int, attr *syscall.SysProcAttr) error {
+	dir := filepath.Join(c.parent, c.owner+strconv.Itoa(n))
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) { // left by a process that had our number long ago
+		if err = removeCgroup(dir); err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("making a cgroup: %w", err)
+	}
+	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		_ = os.Remove(dir)
+		return fmt.Errorf("opening the cgroup %s: %w", dir, err)
+	}
+	c.dir, c.fd, c.killed = dir, fd, false
+	attr.UseCgroupFD, attr.CgroupFD = true, fd
+	return nil
+}
+
+// kill ends the cgroup. If something is still there when the caller comes back, it is sought outside of
+// the cgroup as well: a root command may have moved itself.
+func (c *cgroup) kill(main int) {
+	err := killCgroup(c.dir)
+	if c.killed || err != nil {
+		c.subreaper.kill(main)
+	}
+	c.killed = true
+}
+
+func (c *cgroup) close() error {
+	unix.Close(c.fd)
+	dir := c.dir
+	c.dir, c.fd = "", -1
+	return removeCgroup(dir)
+}
+
+func killCgroup(dir string) error {
+	fd, err := unix.Open(filepath.Join(dir, "cgroup.kill"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return writeAll(fd, []byte("1"))
+}
+
+// removeCgroup removes a cgroup and those made below it. What still lives there (something from outside of
+// the tree that joined it) is killed, and waited for at most emptyLimit.
+func removeCgroup(dir string) error {
+	err := unix.Rmdir(dir)
+	if err == nil || err == unix.ENOENT {
+		return nil
+	}
+	_ = killCgroup(dir)
+	awaitEmpty(dir)
+	var all []string
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			all = append(all, path)
+		}
+		return nil
+	})
+	for i := len(all) - 1; i >= 0; i-- { // a walk names a directory before what is in it
+		err = unix.Rmdir(all[i])
+	}
+	if err != nil && err != unix.ENOENT {
+		return fmt.Errorf("removing the cgroup %s: %w", dir, err)
+	}
+	return nil
+}
+
+// awaitEmpty returns when cgroup.events says "populated 0", at the latest after emptyLimit.
+func awaitEmpty(dir string) {
+	fd, err := unix.Open(filepath.Join(dir, "cgroup.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 256)
+	for until := time.Now().Add(emptyLimit); ; {
+		n, err := unix.Pread(fd, buf, 0)
+		rest := time.Until(until)
+		if err != nil || strings.Contains(string(buf[:max(n, 0)]), "populated 0") || rest <= 0 {
+			return
+		}
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}, int(rest/time.Millisecond)+1)
+	}
+}
+
+// endAbandoned ends the cgroups of spawner processes that are dead: supervisor and spawner process
+// were killed at the same moment, so nobody could. Only names from our own PID namespace are judged.
+func (c *cgroup) endAbandoned(ns uint64) {
+	list, err := os.ReadDir(c.parent)
+	if err != nil {
+		return
+	}
+	prefix := fmt.Sprintf("%s%d-", cgroupPrefix, ns)
+	for _, e := range list {
+		rest, ok := strings.CutPrefix(e.Name(), prefix)
+		owner, _, ok2 := strings.Cut(rest, "-")
+		pid, err := strconv.Atoi(owner)
+		if ok && ok2 && err == nil && pid > 1 && unix.Kill(pid, 0) == unix.ESRCH {
+			_ = removeCgroup(filepath.Join(c.parent, e.Name()))
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// contain sets this process up for a level, or says why it cannot be had.
+func contain(l Level) (containment, error) {
+	switch l {
+	case PIDNamespace:
+		return newNamespace()
+	case Cgroup:
+		if err := becomeSubreaper(); err != nil {
+			return nil, err
+		}
+		return newCgroup()
+	case Subreaper:
+		return subreaper{}, becomeSubreaper()
+	case ProcessGroup:
+		return group{}, nil
+	}
+	return nil, fmt.Errorf("unknown level %q", l)
+}
+
+func becomeSubreaper() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("becoming the parent of orphans: %w", err)
+	}
+	return nil
+}
+
+// subreaper is Subreaper: every orphan becomes our child, so the tree is all that descends from us.
+type subreaper struct{}
+
+func (subreaper) open(int, *syscall.SysProcAttr) error { return nil }
+func (subreaper) name() string                         { return "" }
+func (subreaper) close() error                         { return nil }
+func (subreaper) gone(int) bool                        { return true }
+func (subreaper) count(int) int                        { return len(descendants(os.Getpid())) }
+
+func (subreaper) signal(_ int, s syscall.Signal) {
+	list := descendants(os.Getpid())
+	for _, pid := range list {
+		_ = unix.Kill(pid, s)
+	}
+	for _, pid := range list { // a stopped process takes the signal only when it goes on
+		_ = unix.Kill(pid, unix.SIGCONT)
+	}
+}
+
+// kill walks until a walk finds nothing new, or killPasses times: what was forked between reading the list and
+// killing is found by the next walk, and a chain of forks is caught as soon as one walk is quicker than
+// one link. The caller comes back until wait4 says that none is left.
+func (subreaper) kill(int) {
+	seen := map[int]bool{}
+	for range killPasses {
+		found := false
+		for _, pid := range descendants(os.Getpid()) {
+			_ = unix.Kill(pid, unix.SIGKILL)
+			found = found || !seen[pid]
+			seen[pid] = true
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+const killPasses = 8
+
+// namespace is PIDNamespace: we are PID 1, so -1 means the tree, all of it, at one moment.
+type namespace struct{ subreaper }
+
+func newNamespace() (containment, error) {
+	if os.Getpid() != 1 {
+		return nil, fmt.Errorf("making a PID namespace: this is process %d in it, not 1", os.Getpid())
+	}
+	// Slave: mounts of the host still arrive here, ours do not go out.
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return nil, fmt.Errorf("separating the mounts: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return nil, fmt.Errorf("mounting /proc of the PID namespace: %w", err)
+	}
+	if self, err := os.Readlink("/proc/self"); err != nil || self != "1" {
+		return nil, fmt.Errorf("mounting /proc of the PID namespace: /proc/self is %q (%v), not 1", self, err)
+	}
+	return namespace{}, nil
+}
+
+func (namespace) signal(_ int, s syscall.Signal) {
+	_ = unix.Kill(-1, s)
+	_ = unix.Kill(-1, unix.SIGCONT)
+}
+
+func (namespace) kill(int) { _ = unix.Kill(-1, unix.SIGKILL) }

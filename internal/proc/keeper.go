@@ -1,0 +1,173 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	controlFD = 3
+
+	// politeLimit is what processes that outlive their main process get between SIGTERM and SIGKILL.
+	politeLimit = 300 * time.Millisecond
+	killLimit   = 10 * time.Second
+	killEvery   = 5 * time.Millisecond
+	busyRetries = 5
+	busyPause   = 20 * time.Millisecond
+)
+
+// keeper is the inside of the spawner process.
+type keeper struct {
+	hold  containment // of one tree after the other
+	trees int
+	now   atomic.Pointer[tree] // the one that runs
+}
+
+// SpawnerMain is the whole life of the spawner process: main calls it first thing when os.Args[1] is SpawnerArg, and
+// exits with what it returns. It returns when the supervisor has gone (0, with its tree ended), or when it
+// was not started by a supervisor (2).
+func SpawnerMain() int {
+	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !isSocket(controlFD) {
+		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", SpawnerArg)
+		return 2
+	}
+	inheritNothing()
+	resetSignals()
+	hold, err := contain(Level(os.Args[2]))
+	if err != nil {
+		_ = report(event{Kind: evReady, Text: err.Error()})
+		return 1
+	}
+	if report(event{Kind: evReady, Cgroups: hold.name()}) != nil {
+		return 1
+	}
+	k := &keeper{hold: hold}
+	return k.serve()
+}
+
+func isSocket(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
+}
+
+// inheritNothing marks every descriptor above stderr close-on-exec: ours, and those that whoever started the
+// supervisor forgot to close.
+func inheritNothing() {
+	unix.CloseOnExec(controlFD)
+	for _, dir := range []string{"/proc/self/fd", "/dev/fd"} {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range list {
+			if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+				unix.CloseOnExec(fd)
+			}
+		}
+		return
+	}
+}
+
+// resetSignals makes every command start with default dispositions. An ignored signal is inherited through
+// exec (a supervisor in the background of a shell has SIGINT ignored), but Go resets those it handles. It also
+// keeps stray signals from ending this process.
+func resetSignals() {
+	never := make(chan os.Signal, 1)
+	signal.Notify(never, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
+		unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+}
+
+func report(ev event) error {
+	msg, err := frame(ev)
+	if err != nil {
+		return err
+	}
+	return writeAll(controlFD, msg)
+}
+
+// serve obeys until the supervisor is gone, and ends the tree then.
+func (k *keeper) serve() int {
+	for {
+		req, fds, err := readRequest(controlFD)
+		t := k.now.Load()
+		switch {
+		case err != nil:
+			closeAll(fds)
+			if t != nil {
+				t.kill()
+				<-t.gone
+			}
+			return 0
+		case req.Op == opRun && t == nil:
+			k.run(req, fds)
+		case req.Op == opTerm && t != nil:
+			t.term()
+		case req.Op == opKill && t != nil:
+			t.kill()
+		}
+		closeAll(fds)
+	}
+}
+
+// run starts a tree and reports that.
+func (k *keeper) run(req request, fds []int) {
+	k.trees++
+	pid, failed := k.start(req, fds)
+	if failed != nil {
+		_ = report(*failed)
+		return
+	}
+	t := &tree{
+		hold:   k.hold,
+		main:   pid,
+		limit:  time.Duration(req.KillLimitMS) * time.Millisecond,
+		gone:   make(chan struct{}),
+		childs: true,
+	}
+	t.over = func() { k.now.Store(nil) }
+	k.now.Store(t)
+	_ = report(event{Kind: evStarted, PID: pid})
+	go t.reap()
+}
+
+// start forks the command. The event is what to report if that failed.
+func (k *keeper) start(req request, fds []int) (pid int, failed *event) {
+	if len(fds) != 3 {
+		return 0, &event{Kind: evNotStarted, Text: fmt.Sprintf("%d descriptors instead of 3", len(fds))}
+	}
+	attr := syscall.ProcAttr{
+		Dir:   string(req.Dir),
+		Env:   unpack(req.Env),
+		Files: []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := k.hold.open(k.trees, attr.Sys); err != nil {
+		return 0, &event{Kind: evNotStarted, Text: err.Error()}
+	}
+	argv := unpack(req.Argv)
+	pid, err := syscall.ForkExec(string(req.Path), argv, &attr)
+	// A script that was written a moment ago may still be open in a child that the supervisor is just
+	// about to exec; nothing tells when that is over.
+	for try := 0; err == syscall.ETXTBSY && try < busyRetries; try++ {
+		<-time.After(busyPause)
+		pid, err = syscall.ForkExec(string(req.Path), argv, &attr)
+	}
+	if err == nil {
+		return pid, nil
+	}
+	_ = k.hold.close()
+	ev := &event{Kind: evNotStarted, Text: err.Error()}
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		ev.Errno = int(no)
+	}
+	return 0, ev
+}

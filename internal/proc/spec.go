@@ -1,0 +1,85 @@
+package proc
+
+import (
+	"io"
+	"time"
+)
+
+const (
+	defaultGrace    = 5 * time.Second
+	defaultHeadTail = 32 << 10
+)
+
+// Spec is one command to run.
+type Spec struct {
+	// Argv is the command. Argv[0] is a path (relative to Dir), or a name that is looked up on Env's PATH.
+	Argv []string
+	// Dir is the working directory; "" is that of the supervisor.
+	Dir string
+	// Env is the whole environment, exactly: nothing is added and nothing inherited.
+	Env []string
+	// Stdin is a regular file or device that is opened as standard input; "" is /dev/null.
+	Stdin string
+
+	// Timeout bounds the run, Inactivity the time without a byte on either stream; 0 is no bound.
+	Timeout, Inactivity time.Duration
+	// Grace is what the whole tree gets between SIGTERM and SIGKILL; 0 is 5 s.
+	Grace time.Duration
+	// Hurry, when closed, ends the grace that has begun or will begin: SIGKILL at once.
+	Hurry <-chan struct{}
+
+	// Log gets both streams as they come, cut at line ends where possible. It is called by one goroutine at a
+	// time. An error ends the logging, not the run. A Write that blocks holds up the command as well.
+	Log io.Writer
+	// LogLimit caps what Log gets: the first LogLimit/2 bytes at once, and at the end a line that says how
+	// many are missing and the last bytes, at most 1 MiB and LogLimit/2. 0 is 64 MiB.
+	LogLimit int64
+	// Stdout and Stderr see every byte as it comes, each from its own goroutine. The slice is only good
+	// during the call.
+	Stdout, Stderr func(p []byte)
+	// HeadTail is how many bytes of each stream Result keeps, of the beginning and of the end each;
+	// 0 is 32 KiB, negative is none.
+	HeadTail int
+
+	// Marker is an entry of Env (KEY=value) that nothing but this tree has in its environment. If the spawner process
+	// is lost at a level below PIDNamespace, Sweep(Marker) ends what it can no longer end. "" is no such help.
+	Marker string
+}
+
+// Reason is why a run ended.
+type Reason string
+
+const (
+	Exited     Reason = "exited"      // by itself; see Code and Signal
+	TimedOut   Reason = "timeout"     // Spec.Timeout
+	Inactive   Reason = "inactive"    // Spec.Inactivity
+	Killed     Reason = "killed"      // the context
+	NotStarted Reason = "not_started" // Result.Err says why
+	Lost       Reason = "lost"        // the spawner process died; how the command ended is not known
+)
+
+// Result is how a run ended. It is filled as far as things went, also next to an error.
+type Result struct {
+	// Code is the exit code, -1 if a signal ended the main process or it never ran. Signal is the name of that
+	// signal ("SIGKILL"), else "". A command that exits with 129 was not hung up.
+	Code   int
+	Signal string
+	Ended  Reason
+	// Err says why the command was not started, or what could not be killed, in words for the user.
+	Err error
+
+	Duration time.Duration
+	// UserTime and SystemTime are of the whole tree. MaxRSS is that of the largest process in it, in bytes;
+	// it counts from the fork, so it is never below that of the spawner process (about 10 MiB).
+	UserTime, SystemTime time.Duration
+	MaxRSS               int64
+	// LeftBehind counts the processes that were still there when the main one had ended by itself, or when the
+	// grace was over; they were killed. At ProcessGroup it is 0 or 1.
+	LeftBehind int
+
+	Stdout, Stderr Capture
+	LogDropped     int64 // bytes that Log did not get
+	LogErr         error // the first error of Log
+	// LastOutput is the time of the last byte on either stream; zero if there was none.
+	LastOutput time.Time
+}

@@ -1,0 +1,159 @@
+package proc
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sweep kills every process whose environment contains the entry marker (KEY=value, the whole of it), and returns
+// their numbers in order. It is for what a crash left where only the Subreaper level holds. It goes over the process
+// table until a pass finds nothing, and waits until what it killed is gone; it returns after sweepBound at the
+// latest. Never killed: this process and its ancestors, and what belongs to other users (root sees all). A marker
+// without a key and a value finds nothing.
+func Sweep(marker string) []int {
+	key, value, ok := strings.Cut(marker, "=")
+	if !ok || key == "" || value == "" || hasNUL(marker) {
+		return nil
+	}
+	spare := ancestors()
+	killed := map[int]bool{}
+	tick := time.NewTicker(sweepPause)
+	defer tick.Stop()
+	for until := time.Now().Add(sweepBound); time.Now().Before(until); <-tick.C {
+		again := false
+		for _, pid := range pids() {
+			if spare[pid] {
+				continue
+			}
+			switch look(pid, marker) {
+			case marked:
+				if endMarked(pid, marker) {
+					killed[pid] = true
+				}
+				again = true
+			case undecided:
+				again = again || time.Until(until) > sweepBound-undecidedMax
+			}
+		}
+		if !again {
+			break
+		}
+	}
+	return slices.Sorted(maps.Keys(killed))
+}
+
+const (
+	sweepBound   = 5 * time.Second
+	sweepPause   = time.Millisecond // between two passes
+	sweepWait    = 2 * time.Second  // for one killed process to be gone
+	undecidedMax = time.Second      // for processes in the middle of an exec to show their environment
+)
+
+// endMarked kills the process if it still has the marker, and waits for its end. The pidfd is opened before the look, so
+// that it is the same process that is looked at and killed.
+func endMarked(pid int, marker string) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == unix.ENOSYS { // before Linux 5.3
+		return unix.Kill(pid, unix.SIGKILL) == nil
+	}
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if look(pid, marker) != marked || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
+		return false
+	}
+	for until := time.Now().Add(sweepWait); ; {
+		rest := time.Until(until)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(rest, 0)/time.Millisecond))
+		if n > 0 || rest <= 0 || err != nil && err != unix.EINTR {
+			return true
+		}
+	}
+}
+
+// sight is what the environment of a process tells.
+type sight int
+
+const (
+	other     sight = iota
+	marked          // it has the marker
+	undecided       // it is in the middle of an exec: for a moment there is neither environment nor command line
+)
+
+// look reads the environment that a process was started with. Zombies and kernel threads are other.
+func look(pid int, marker string) sight {
+	dir := "/proc/" + strconv.Itoa(pid)
+	env, err := os.ReadFile(dir + "/environ")
+	switch {
+	case err != nil:
+		return other
+	case len(env) > 0:
+		if bytes.Contains(env, []byte(marker)) && slices.Contains(unpack(env), marker) {
+			return marked
+		}
+		return other
+	}
+	if cmd, err := os.ReadFile(dir + "/cmdline"); err != nil || len(cmd) > 0 {
+		return other
+	}
+	if s, ok := readStat(pid, make([]byte, 1024)); !ok || s.dead() || s.kernel {
+		return other
+	}
+	return undecided
+}
+
+// ancestors is this process and all above it.
+func ancestors() map[int]bool {
+	buf := make([]byte, 1024)
+	all := map[int]bool{}
+	for pid := os.Getpid(); pid > 0 && !all[pid]; {
+		all[pid] = true
+		s, ok := readStat(pid, buf)
+		if !ok {
+			break
+		}
+		pid = s.ppid
+	}
+	return all
+}
+
+// endOrphans kills what is left of a tree whose spawner process is dead: its cgroups, which begin with a name, else
+// the session of its first process (0 if that is not known) and what descends from that. A process that made
+// a session of its own and lost its parent is not found.
+func endOrphans(session int, cgroups string) {
+	if cgroups != "" {
+		parent, prefix := filepath.Split(cgroups)
+		list, _ := os.ReadDir(parent)
+		for _, e := range list {
+			if strings.HasPrefix(e.Name(), prefix) {
+				_ = killCgroup(parent + e.Name())
+				_ = removeCgroup(parent + e.Name())
+			}
+		}
+		return
+	}
+	for range killPasses {
+		found := false
+		for _, s := range processes() {
+			if s.session != session || session == 0 || s.dead() {
+				continue
+			}
+			found = true
+			for _, pid := range append(descendants(s.pid), s.pid) {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		}
+		if !found {
+			return
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// MinLength is the length in bytes of the shortest secret that a Replacer
+// replaces: shorter ones stand in too many innocent words.
+const MinLength = 8
+
+// Replacer puts Mark in the place of known secrets. It is immutable and may be
+// used by many goroutines; a nil Replacer changes nothing.
+type Replacer struct {
+	values  []string // longest first
+	longest int
+	starts  [256]bool // first bytes of the values
+}
+
+// Values makes a Replacer for the given secrets and the forms in which programs
+// print them: trimmed, escaped for JSON, escaped for a URL. Secrets shorter
+// than MinLength are left out. It is nil when none remains.
+func Values(secrets []string) *Replacer {
+	var all []string
+	for _, s := range secrets {
+		for _, v := range []string{s, strings.TrimSpace(s)} {
+			all = append(all, v, url.QueryEscape(v), url.PathEscape(v), jsonEscape(v))
+		}
+	}
+	all = slices.DeleteFunc(all, func(v string) bool { return len(v) < MinLength })
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	all = slices.Compact(all)
+	r := &Replacer{values: all, longest: len(all[0])}
+	for _, v := range all {
+		r.starts[v[0]] = true
+	}
+	return r
+}
+
+func jsonEscape(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil || len(b) < 2 {
+		return s
+	}
+	return string(b[1 : len(b)-1])
+}
+
+// String replaces the secrets in s. Where two overlap both go.
+func (r *Replacer) String(s string) string {
+	if r == nil || s == "" {
+		return s
+	}
+	return string(r.Bytes([]byte(s)))
+}
+
+// Bytes replaces the secrets in b and gives a new slice; b stays as it is.
+func (r *Replacer) Bytes(b []byte) []byte {
+	if r == nil {
+		return bytes.Clone(b)
+	}
+	var m mask
+	return r.run(&m, nil, b, len(b))
+}
+
+// Writer replaces the secrets in what is written to it, also those that are cut
+// over several writes, and passes the rest to w. It holds back at most as many
+// bytes as the longest secret has; Close writes them and does not close w.
+func (r *Replacer) Writer(w io.Writer) io.WriteCloser { return &writer{r: r, w: w} }
+
+// mask is where a pass stands: how many bytes from here still belong to a
+// secret.
+type mask struct{ left int }
+
+// run appends buf[:n] to out with the secrets replaced. A secret that begins
+// before n may end behind it.
+func (r *Replacer) run(m *mask, out, buf []byte, n int) []byte {
+	for i := range n {
+		if r.starts[buf[i]] {
+			for _, v := range r.values {
+				if len(v) <= m.left {
+					break // the others are shorter still
+				}
+				if bytes.HasPrefix(buf[i:], []byte(v)) {
+					if m.left == 0 {
+						out = append(out, Mark...)
+					}
+					m.left = len(v)
+					break
+				}
+			}
+		}
+		if m.left > 0 {
+			m.left--
+			continue
+		}
+		out = append(out, buf[i])
+	}
+	return out
+}
+
+type writer struct {
+	r    *Replacer
+	w    io.Writer
+	m    mask
+	held []byte
+	out  []byte
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if w.r == nil {
+		return w.w.Write(p)
+	}
+	w.held = append(w.held, p...)
+	if err := w.pass(len(w.held) - (w.r.longest - 1)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w *writer) Close() error {
+	if w.r == nil {
+		return nil
+	}
+	return w.pass(len(w.held))
+}
+
+// pass writes the first n held bytes.
+func (w *writer) pass(n int) error {
+	if n <= 0 {
+		return nil
+	}
+	w.out = w.r.run(&w.m, w.out[:0], w.held, n)
+	w.held = append(w.held[:0], w.held[n:]...)
+	if len(w.out) == 0 {
+		return nil
+	}
+	_, err := w.w.Write(w.out)
+	return err
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/schemas"
+)
+
+// LookPath finds a program on the PATH, as os/exec does.
+type LookPath func(file string) (string, error)
+
+// Check gives what the file system says against the configuration, for the
+// repository at root: a spec or a role prompt that cannot be read or lies
+// outside, a runner that a loop uses and that is not installed. An artifact of
+// evidence need not exist before the work is done. Nothing is changed.
+func (c *Config) Check(root string, lookPath LookPath) []Problem {
+	k := &checker{c: c, root: root, look: lookPath}
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		k.root = real
+	}
+	for i, l := range c.Loops {
+		k.spec(pointer("loops", i, "spec_file"), l.SpecFile)
+		for _, r := range l.Roles {
+			k.prompt(pointer("loops", i), r.Name)
+			k.runner(r.Runner)
+		}
+	}
+	return schemas.Sort(k.problems)
+}
+
+type checker struct {
+	c        *Config
+	root     string
+	look     LookPath
+	problems []Problem
+	runners  []string // looked at
+	prompts  []string
+}
+
+func (k *checker) wrong(ptr string, p Problem) {
+	if k.c.doc == nil {
+		p.Pointer = ptr
+		k.problems = append(k.problems, p)
+		return
+	}
+	k.problems = append(k.problems, placed(k.c.doc, ptr, p))
+}
+
+func (k *checker) spec(ptr, file string) {
+	switch why := k.readable(file); why {
+	case "":
+	case missing:
+		k.wrong(ptr, Problem{Code: CodeNotFound, Found: quoted(file), Allowed: "a file that exists",
+			Message: fmt.Sprintf("there is no %s; write into it what the loop is to build", file)})
+	default:
+		k.wrong(ptr, Problem{Code: CodeUnreadable, Found: quoted(file), Allowed: "a readable file inside the repository",
+			Message: fmt.Sprintf("the spec %s %s", file, why)})
+	}
+}
+
+// prompt checks the role prompt that replaces the embedded one, if there is one.
+func (k *checker) prompt(ptr, role string) {
+	if slices.Contains(k.prompts, role) {
+		return
+	}
+	k.prompts = append(k.prompts, role)
+	file := filepath.Join(".superloop", "roles", role+".md")
+	if why := k.readable(file); why != "" && why != missing {
+		k.wrong(ptr, Problem{Code: CodeUnreadable, Found: quoted(file), Allowed: "a readable file, or none",
+			Message: fmt.Sprintf("the prompt %s %s; mend it, or remove it to use the embedded one", file, why)})
+	}
+}
+
+const missing = "is not there"
+
+// readable says why a file of the repository cannot be used, "" when it can.
+func (k *checker) readable(file string) string {
+	full := filepath.Join(k.root, file)
+	real, err := filepath.EvalSymlinks(full)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing
+	case err != nil:
+		return "cannot be read: " + plain(err)
+	}
+	if rel, err := filepath.Rel(k.root, real); err != nil || !filepath.IsLocal(rel) {
+		return "is a link that leads out of the repository"
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return "cannot be read: " + plain(err)
+	case info.IsDir():
+		return "is a directory"
+	case !info.Mode().IsRegular():
+		return "is not a regular file"
+	case info.Size() == 0:
+		return "is empty"
+	}
+	f, err := os.Open(real)
+	if err != nil {
+		return "cannot be read: " + plain(err)
+	}
+	if err := f.Close(); err != nil {
+		return "cannot be read: " + plain(err)
+	}
+	return ""
+}
+
+// runner checks once that the program of a runner can be started.
+func (k *checker) runner(name string) {
+	r, ok := k.c.Runners[name]
+	if !ok || slices.Contains(k.runners, name) || len(r.Command) == 0 {
+		return
+	}
+	k.runners = append(k.runners, name)
+	program := strings.ReplaceAll(r.Command[0], "{repo}", k.root)
+	why := ""
+	if !strings.ContainsRune(program, '/') {
+		if _, err := k.look(program); err != nil {
+			why = fmt.Sprintf("%s is not on the PATH; install it, or give its path", program)
+		}
+	} else {
+		full := program
+		if !filepath.IsAbs(full) {
+			full = filepath.Join(k.root, full) // an agent starts in the repository
+		}
+		info, err := os.Stat(full)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			why = fmt.Sprintf("there is no %s", full)
+		case err != nil:
+			why = fmt.Sprintf("%s cannot be started: %s", full, plain(err))
+		case !info.Mode().IsRegular():
+			why = fmt.Sprintf("%s is not a file", full)
+		case info.Mode().Perm()&0o111 == 0:
+			why = fmt.Sprintf("%s is not executable; chmod +x it", full)
+		}
+	}
+	if why != "" {
+		ptr := pointer("runners", name, "command")
+		if name == legacyRunner && k.c.doc != nil {
+			if _, _, legacy := k.c.doc.Position("/runner/command"); legacy {
+				ptr = "/runner/command"
+			}
+		}
+		k.wrong(ptr, Problem{Code: CodeNotFound, Found: quoted(r.Command[0]), Allowed: "a program that can be started",
+			Message: fmt.Sprintf("the runner %s cannot start: %s", quoted(name), why)})
+	}
+}

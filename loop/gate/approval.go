@@ -1,0 +1,168 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrNotPending is a decision about an approval that was decided already.
+var ErrNotPending = errors.New("the approval is not pending")
+
+// Approval is approval.json: a candidate for completion that waits for a
+// person, and later what the person said. It is a view; what was decided is in
+// events.jsonl.
+type Approval struct {
+	Status             string            `json:"status"` // pending, approved, rejected
+	LoopID             string            `json:"loop_id"`
+	RunID              string            `json:"run_id"`
+	Iteration          int               `json:"iteration"`
+	RequestedAt        string            `json:"requested_at"`
+	IterationStartedAt string            `json:"iteration_started_at"`
+	IterationEndedAt   string            `json:"iteration_ended_at"`
+	Candidate          ApprovalCandidate `json:"candidate"`
+	Files              ApprovalFiles     `json:"files"`
+	// Tree and Head are the work that is to be approved: an approval of another
+	// tree is checked again before it counts.
+	Tree string `json:"tree,omitempty"`
+	Head string `json:"head,omitempty"`
+
+	Decision    *ApprovalDecision `json:"decision,omitempty"`
+	DecidedAt   string            `json:"decided_at,omitempty"`
+	DecidedBy   string            `json:"decided_by,omitempty"`
+	DecidedNote string            `json:"decided_note,omitempty"`
+}
+
+// ApprovalCandidate is what the gates said.
+type ApprovalCandidate struct {
+	Promise PromiseResult `json:"promise"`
+	Gates   GateValues    `json:"gates"`
+}
+
+// ApprovalFiles are where a person reads before deciding.
+type ApprovalFiles struct {
+	GateSummary    string `json:"gate_summary"`
+	Evidence       string `json:"evidence"`
+	ReviewerReport string `json:"reviewer_report"`
+	TestReport     string `json:"test_report"`
+	Plan           string `json:"plan"`
+	IterationNotes string `json:"iteration_notes"`
+}
+
+// ApprovalDecision is the decision inside approval.json.
+type ApprovalDecision struct {
+	Status string  `json:"status"`
+	By     string  `json:"by"`
+	Note   *string `json:"note"`
+	At     string  `json:"at"`
+}
+
+// ApprovalRequest is what an approval is asked with.
+type ApprovalRequest struct {
+	LoopID      string
+	RunID       string
+	Iteration   int
+	RequestedAt time.Time
+	StartedAt   time.Time // of the iteration
+	EndedAt     time.Time
+	Promise     PromiseResult
+	Gates       Verdicts
+	Files       ApprovalFiles
+	Tree        string
+	Head        string
+}
+
+// Approval is the pending approval.
+func (r ApprovalRequest) Approval() Approval {
+	gates := gatesJSON(r.Gates)
+	gates.Approval = "" // the gate that is being asked
+	return Approval{
+		Status: StatusPending, LoopID: r.LoopID, RunID: r.RunID, Iteration: r.Iteration,
+		RequestedAt: stamp(r.RequestedAt), IterationStartedAt: stamp(r.StartedAt), IterationEndedAt: stamp(r.EndedAt),
+		Candidate: ApprovalCandidate{r.Promise, gates}, Files: r.Files, Tree: r.Tree, Head: r.Head,
+	}
+}
+
+// JSON is approval.json.
+func (a Approval) JSON() []byte { return pretty(a) }
+
+// ParseApproval reads approval.json; the original's is one too. A status that
+// is not there is pending, an unknown one an error.
+func ParseApproval(data []byte) (Approval, error) {
+	var a Approval
+	if err := json.Unmarshal(data, &a); err != nil {
+		return a, fmt.Errorf("reading approval.json: %w", err)
+	}
+	switch a.Status {
+	case "":
+		a.Status = StatusPending
+	case StatusPending, StatusApproved, StatusRejected:
+	default:
+		return a, fmt.Errorf("reading approval.json: unknown status %q", a.Status)
+	}
+	return a, nil
+}
+
+// Decision is a person's answer. File is the path of approval.json as the
+// decision log is to name it.
+type Decision struct {
+	Approved bool
+	By       string
+	Note     string
+	At       time.Time
+	File     string
+}
+
+func (d Decision) status() string {
+	if d.Approved {
+		return StatusApproved
+	}
+	return StatusRejected
+}
+
+// Decide merges a decision into a pending approval. For one that is decided
+// already it returns ErrNotPending and leaves it as it is.
+func (a Approval) Decide(d Decision) (Approval, error) {
+	if a.Status != StatusPending {
+		return a, fmt.Errorf("%w: it was %s by %s at %s", ErrNotPending, a.Status, orUnknown(a.DecidedBy), orUnknown(a.DecidedAt))
+	}
+	a.Status = d.status()
+	a.Decision = &ApprovalDecision{Status: a.Status, By: d.By, At: stamp(d.At)}
+	if d.Note != "" {
+		a.Decision.Note = &d.Note
+	}
+	a.DecidedAt, a.DecidedBy, a.DecidedNote = stamp(d.At), d.By, d.Note
+	return a, nil
+}
+
+// LogLine is the decision as a line of decisions.jsonl, newline included.
+func (a Approval) LogLine(d Decision) []byte {
+	return compact(struct {
+		Timestamp string `json:"timestamp"`
+		LoopID    string `json:"loop_id"`
+		RunID     string `json:"run_id"`
+		Iteration int    `json:"iteration"`
+		Decision  string `json:"decision"`
+		By        string `json:"by"`
+		Note      string `json:"note,omitempty"`
+		File      string `json:"approval_file,omitempty"`
+	}{stamp(d.At), a.LoopID, a.RunID, a.Iteration, d.status(), d.By, d.Note, d.File})
+}
+
+// LogMarkdown is the decision as a paragraph of decisions.md. A note of several
+// lines stays one bullet.
+func (a Approval) LogMarkdown(d Decision) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "## %s %s\n\n- Loop: %s\n- Run: %s\n- Iteration: %d\n- Decision: %s\n- By: %s\n",
+		stamp(d.At), d.status(), a.LoopID, a.RunID, a.Iteration, d.status(), oneLine(d.By, maxItem))
+	if d.Note != "" {
+		fmt.Fprintf(&b, "- Note: %s\n", oneLine(d.Note, 10*maxItem))
+	}
+	if d.File != "" {
+		fmt.Fprintf(&b, "- Approval file: %s\n", pathText(d.File))
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}

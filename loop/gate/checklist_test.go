@@ -1,0 +1,156 @@
+package gate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestUncheckedItems(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"- [ ] a\n- [x] b\n- [X] c\n* [ ] d\n+ [ ] e": "1 4 5",
+		"1. [ ] a\n2) [ ] b\n12345678901. [ ] no":     "1 2",
+		"  - [ ] nested\n\t\t- [ ] deeper":            "1 2",
+		"> - [ ] quoted\n>> 1. [ ] twice":             "1 2",
+		"- - [ ] list in list":                        "1",
+		"[ ] bare line":                               "1",
+		"### [ ] heading":                             "1",
+		"| [ ] | cell |\n| a | [ ] b |\na | [ ]":      "1 2 3",
+		"- [] no blank\n- [](link)\n- [ ](link)":      "1",
+		"- [\t] tab\n- [\u00a0] nbsp\n- [  ] two":     "1 2 3",
+		"- [ ]\n- []":                                 "1 2",
+		"- [ ]glued\n[ ]: reference":                  "1",
+		"- [-] cancelled\n- [~] half":                 "",
+		"use `[ ]` or [ ] in a sentence":              "",
+		"-[ ] not a list item":                        "",
+		"```\n- [ ] a\n```\n- [ ] b":                  "4",
+		"~~~md\n- [ ] a\n~~~\n- [ ] b":                "4",
+		"~~~\n```\n- [ ] a\n~~~\n- [ ] b":             "5",
+		"````\n```\n- [ ] a\n```\n````\n- [ ] b":      "6",
+		"```\n- [ ] a\n``` not the end\n- [ ] b\n```": "",
+		"- ```sh\n  - [ ] a\n  ```\n- [ ] b":          "4",
+		"``` inline ``` text\n- [ ] a":                "2",
+		"``\n- [ ] a\n``":                             "2",
+		"- [ ] a\n```\n- [ ] hidden? no\nmore":        "1 3",
+		"- [ ] a\r\n- [x] b\r\n- [ ] c\r\n":           "1 3",
+		"\ufeff- [ ] a":                               "1",
+		"<!-- - [ ] a -->\n<!--\n- [ ] b\n-->":        "3",
+		"":                                            "",
+		"---\n***\n- \n1.\n#\n>\n|":                   "",
+	} {
+		var got []string
+		for _, it := range uncheckedItems([]byte(text)) {
+			got = append(got, fmt.Sprint(it.Line))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: lines %v, want %s", text, got, want)
+		}
+	}
+}
+
+// Checking every box of a generated text leaves nothing; the number of boxes
+// left open is the number counted.
+func TestUncheckedItemsCounts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		want := 0
+		for range rapid.IntRange(0, 30).Draw(t, "blocks") {
+			switch mark := rapid.SampledFrom([]string{"- ", "* ", "+ ", "7. ", "  - ", "> - ", "prose", "fence"}).Draw(t, "block"); mark {
+			case "prose":
+				b.WriteString("some [ ] words and [links](x)\n\n")
+			case "fence":
+				f := rapid.SampledFrom([]string{"```", "~~~", "`````"}).Draw(t, "fence")
+				b.WriteString(f + "go\n- [ ] example\n" + f + "\n")
+			default:
+				open := rapid.Bool().Draw(t, "open")
+				box := "[x]"
+				if open {
+					want++
+					box = "[ ]"
+				}
+				b.WriteString(mark + box + " do it\n")
+			}
+		}
+		if got := len(uncheckedItems([]byte(b.String()))); got != want {
+			t.Fatalf("%d items, want %d in\n%s", got, want, b.String())
+		}
+	})
+}
+
+func TestChecklists(t *testing.T) {
+	t.Parallel()
+	outside := repo(t, map[string]string{"done.md": "- [x] a\n"})
+	root := repo(t, map[string]string{
+		"todo.md":        "# T\n- [ ] one\n- [x] two\n",
+		"docs/a.md":      "- [x] a\n",
+		"docs/b/c.md":    "- [ ] c\n* [ ] d\n",
+		"docs/dir.md/":   "",
+		"outside.md":     "-> " + outside + "/done.md",
+		"odd\nname.md":   "- [ ] x\n",
+		"docs/link.md":   "-> a.md",
+		"docs/broken.md": "-> gone",
+	})
+	must(t, syscall.Mkfifo(filepath.Join(root, "fifo.md"), 0o644))
+	res, err := Checklists(root, []string{"todo.md", "*.md", "docs/**/*.md", "", "no/such.md", "../x.md", "outside.md", "bad[.md"})
+	must(t, err)
+	if res.OK || res.Status() != "remaining" {
+		t.Errorf("got %+v", res)
+	}
+	equal(t, "checklist-remaining.md", string(res.RemainingMarkdown()),
+		"todo.md:2:- [ ] one\n\"odd\\nname.md\":1:- [ ] x\ndocs/b/c.md:1:- [ ] c\ndocs/b/c.md:2:* [ ] d\n")
+	missing := string(res.MissingMarkdown())
+	for _, line := range []string{"fifo.md (not_a_file)", "outside.md (path_outside_repo)", "docs/broken.md", "docs/dir.md (not_a_file)",
+		"no/such.md", "../x.md (path_outside_repo)", "bad[.md (bad_pattern: syntax error in pattern)"} {
+		if !strings.Contains("\n"+missing, "\n"+line+"\n") {
+			t.Errorf("%q is not in checklist-missing.md:\n%s", line, missing)
+		}
+	}
+	equal(t, "remaining", res.Remaining, 4+7)
+	equal(t, "files", res.Files, 5)
+	m := decode(t, res.StatusJSON(noon))
+	keys(t, m, "ok remaining generated_at files missing")
+	equal(t, "generated_at", m["generated_at"].(string), "2026-11-21T12:00:00Z")
+
+	res, err = Checklists(root, []string{"docs/a.md"})
+	must(t, err)
+	equal(t, "status", res.Status(), "ok")
+	equal(t, "remaining file", string(res.RemainingMarkdown())+string(res.MissingMarkdown()), "")
+	equal(t, "status file", string(res.StatusJSON(noon)), `{
+  "ok": true,
+  "remaining": 0,
+  "generated_at": "2026-11-21T12:00:00Z",
+  "files": 1
+}
+`)
+	if res, err := Checklists(root, nil); err != nil || !res.OK {
+		t.Errorf("no checklists: %+v %v", res, err)
+	}
+	if _, err := Checklists(filepath.Join(root, "gone"), []string{"x"}); err == nil {
+		t.Error("a repository that is not there is no error")
+	}
+}
+
+func TestChecklistsAreBounded(t *testing.T) {
+	t.Parallel()
+	root := repo(t, map[string]string{"many.md": strings.Repeat("- [ ] x\n", maxListed+10)})
+	must(t, os.Truncate(filepath.Join(root, "many.md"), int64(8*(maxListed+10))))
+	big, err := os.Create(filepath.Join(root, "big.md"))
+	must(t, err)
+	must(t, big.Truncate(maxMarkdown+1))
+	must(t, big.Close())
+	res, err := Checklists(root, []string{"many.md", "big.md"})
+	must(t, err)
+	equal(t, "remaining", res.Remaining, maxListed+11)
+	equal(t, "items", len(res.Items), maxListed)
+	if !strings.HasSuffix(string(res.RemainingMarkdown()), "... and 10 more\n") {
+		t.Error("the rest is not told")
+	}
+	equal(t, "reason", res.Missing[0].Reason, ReasonTooLarge)
+}

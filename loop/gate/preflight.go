@@ -1,0 +1,202 @@
+package gate
+
+import (
+	"net/url"
+	"path"
+	"strings"
+)
+
+const maxPage = 8 << 20 // bytes of an HTML page
+
+// PreflightSpec are the static checks of a built web page. Entry is the page,
+// relative to the repository or, when that is not under WebRoot, to WebRoot;
+// WebRoot is the directory that is served, and the page's own when empty. MinScriptBytes below 1 counts as 1,
+// MaxScriptKB 0 is no bound.
+type PreflightSpec struct {
+	Entry             string
+	WebRoot           string
+	RequiredSelectors []string
+	RequiredText      []string
+	MinScriptBytes    int
+	MaxScriptKB       int
+	RequireScripts    bool
+}
+
+// PreflightResult is the "preflight" part of validation-results.json. Paths are
+// relative to the repository; Errors are "code:detail".
+type PreflightResult struct {
+	OK      bool              `json:"ok"`
+	Entry   PreflightEntry    `json:"entry"`
+	Scripts []PreflightScript `json:"scripts"`
+	Checks  []string          `json:"checks"` // what was verified and holds
+	Errors  []string          `json:"errors"`
+}
+
+// PreflightEntry is the page.
+type PreflightEntry struct {
+	Path   string `json:"path"`
+	Exists bool   `json:"exists"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// PreflightScript is one <script src>. An external one is not looked at.
+type PreflightScript struct {
+	Src      string `json:"src"`
+	External bool   `json:"external,omitempty"`
+	Path     string `json:"path,omitempty"`
+	Exists   bool   `json:"exists"`
+	Bytes    int64  `json:"bytes"`
+	OK       bool   `json:"ok"`
+}
+
+// Preflight checks a built page without a browser: it is there, under the web
+// root, not empty; every required text stands in its source outside of comments
+// or in the text that can be seen; every required selector finds an element;
+// every local <script src> is a file of a sensible size, and there is at least
+// one where scripts are required. A selector that is not understood fails. The
+// error is for a repository that cannot be opened.
+func Preflight(root string, spec PreflightSpec) (PreflightResult, error) {
+	res := PreflightResult{Scripts: []PreflightScript{}, Checks: []string{}, Errors: []string{}}
+	t, err := openTree(root)
+	if err != nil {
+		return res, err
+	}
+	defer t.close()
+	t.preflight(spec, &res)
+	res.OK = len(res.Errors) == 0
+	if res.OK {
+		res.Checks = append(res.Checks, "preflight_ok")
+	}
+	return res, nil
+}
+
+func (r *PreflightResult) fail(code, detail string) {
+	r.Errors = append(r.Errors, code+":"+detail)
+}
+
+func (t *tree) preflight(spec PreflightSpec, res *PreflightResult) {
+	entry, webRoot, data, ok := t.entryPage(spec, res)
+	if !ok {
+		return
+	}
+	res.Entry = PreflightEntry{Path: entry, Exists: true, Bytes: int64(len(data))}
+	res.Checks = append(res.Checks, "entry_exists")
+	src := string(data)
+	if strings.TrimSpace(src) == "" {
+		res.fail("entry_empty", entry)
+		return
+	}
+	p, err := readPage(src)
+	if err != nil {
+		res.fail("entry_unreadable", err.Error())
+		return
+	}
+	for _, s := range spec.RequiredSelectors {
+		sel, err := parseSelector(s)
+		switch {
+		case err != nil:
+			res.fail("unsupported_selector", s+" ("+err.Error()+")")
+		case !p.has(sel):
+			res.fail("missing_selector", s)
+		default:
+			res.Checks = append(res.Checks, "selector:"+s)
+		}
+	}
+	for _, text := range spec.RequiredText {
+		squeezed := strings.Join(strings.Fields(text), " ")
+		if squeezed == "" || (!strings.Contains(p.source, text) && !strings.Contains(p.text, squeezed)) {
+			res.fail("missing_text", text)
+			continue
+		}
+		res.Checks = append(res.Checks, "text:"+text)
+	}
+	t.scripts(p, entry, webRoot, spec, res)
+}
+
+// entryPage finds and reads the page.
+func (t *tree) entryPage(spec PreflightSpec, res *PreflightResult) (entry, webRoot string, data []byte, ok bool) {
+	res.Entry.Path = spec.Entry
+	entry, err := t.rel(spec.Entry)
+	if err != nil {
+		res.fail("entry_not_found", spec.Entry+" ("+faultOf(err).reason+")")
+		return "", "", nil, false
+	}
+	webRoot = path.Dir(entry)
+	if spec.WebRoot != "" {
+		if webRoot, err = t.rel(spec.WebRoot); err != nil {
+			res.fail("web_root_not_found", spec.WebRoot+" ("+faultOf(err).reason+")")
+			return "", "", nil, false
+		}
+		// A bundler's source page often has the name of the built one.
+		if !under(entry, webRoot) {
+			entry = path.Join(webRoot, entry)
+		}
+	}
+	data, err = t.read(entry, maxPage)
+	if err != nil {
+		res.fail("entry_not_found", entry+" ("+faultOf(err).Error()+")")
+		return "", "", nil, false
+	}
+	return entry, webRoot, data, true
+}
+
+func under(p, dir string) bool { return dir == "." || strings.HasPrefix(p, dir+"/") }
+
+func (t *tree) scripts(p *page, entry, webRoot string, spec PreflightSpec, res *PreflightResult) {
+	// The page as it would be served: then the rules for URLs say which file
+	// "../x.js?v=1" is, and that it cannot leave the web root.
+	served := strings.TrimPrefix(entry, webRoot+"/")
+	doc := &url.URL{Scheme: "http", Host: "preflight.invalid", Path: "/" + served}
+	base, found := doc, false
+	for i := range p.elements {
+		e := &p.elements[i]
+		if href, ok := e.attr("href"); e.name == "base" && ok && !e.inert && base == doc {
+			if u, err := doc.Parse(href); err == nil {
+				base = u
+			}
+		}
+	}
+	for i := range p.elements {
+		e := &p.elements[i]
+		src, ok := e.attr("src")
+		src = trimBlanks(src)
+		if e.name != "script" || e.inert || !ok || src == "" {
+			continue
+		}
+		found = true
+		u, err := base.Parse(src)
+		if err != nil {
+			res.fail("script_missing", src)
+			res.Scripts = append(res.Scripts, PreflightScript{Src: src})
+			continue
+		}
+		if u.Host != doc.Host || u.Scheme != doc.Scheme {
+			res.Scripts = append(res.Scripts, PreflightScript{Src: src, External: true, OK: true})
+			continue
+		}
+		res.Scripts = append(res.Scripts, t.script(src, path.Join(webRoot, u.Path), spec, res))
+	}
+	if spec.RequireScripts && !found {
+		res.fail("no_script_tags", entry)
+	}
+}
+
+// script judges one local script.
+func (t *tree) script(src, file string, spec PreflightSpec, res *PreflightResult) PreflightScript {
+	out := PreflightScript{Src: src, Path: file}
+	info, err := t.root.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		res.fail("script_missing", src)
+		return out
+	}
+	out.Exists, out.Bytes = true, info.Size()
+	switch {
+	case out.Bytes < int64(max(1, spec.MinScriptBytes)):
+		res.fail("script_too_small", src)
+	case spec.MaxScriptKB > 0 && out.Bytes > int64(spec.MaxScriptKB)*1024:
+		res.fail("script_too_large", src)
+	default:
+		out.OK = true
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// maxEntries bounds run-summary.json; older iterations are only counted.
+const maxEntries = 200
+
+// RunEntry is one iteration in run-summary.json.
+type RunEntry struct {
+	RunID        string
+	Iteration    int
+	StartedAt    time.Time
+	EndedAt      time.Time
+	Promise      PromiseResult
+	Gates        Verdicts
+	TestsMode    string
+	Streak       int
+	Threshold    int
+	CompletionOK bool
+	Missing      []string // what Completion gives
+	Artifacts    map[string]FileFact
+}
+
+// FileFact is one file of the loop at the end of an iteration. Gate names the
+// gate that it belongs to, "" for none.
+type FileFact struct {
+	Path   string `json:"path"`
+	Exists bool   `json:"exists"`
+	SHA256 string `json:"sha256,omitempty"`
+	MTime  int64  `json:"mtime,omitempty"`
+	Gate   string `json:"gate,omitempty"`
+}
+
+// FileFacts looks at the files of a loop by the names that run-summary.json
+// gives them (plan, reviewer, test_status ...). Files are relative to the
+// repository, or absolute inside of it. The error is for a repository that
+// cannot be opened, and for ctx.
+func FileFacts(ctx context.Context, root string, files map[string]string) (map[string]FileFact, error) {
+	t, err := openTree(root)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	out := make(map[string]FileFact, len(files))
+	for name, file := range files {
+		r, err := t.recorded(ctx, file, false)
+		if err != nil {
+			return nil, fmt.Errorf("hashing %s: %w", file, err)
+		}
+		fact := FileFact{Path: r.rel, Gate: gateOfFile(name)}
+		if r.sum != nil {
+			fact.Exists, fact.SHA256, fact.MTime = true, *r.sum, *r.mtime
+		}
+		out[name] = fact
+	}
+	return out, nil
+}
+
+// gateOfFile marks the files that the approval gate is decided by.
+func gateOfFile(name string) string {
+	switch name {
+	case "approval", "decisions", "decisions_md":
+		return "approval"
+	}
+	return ""
+}
+
+type runSummary struct {
+	Version   int               `json:"version"`
+	LoopID    string            `json:"loop_id"`
+	UpdatedAt string            `json:"updated_at"`
+	Dropped   int               `json:"dropped"`
+	Entries   []json.RawMessage `json:"entries"`
+}
+
+// GateValues are the verdicts as run-summary.json and approval.json hold them.
+type GateValues struct {
+	Tests         string `json:"tests"`
+	Validation    string `json:"validation"`
+	Prerequisites string `json:"prerequisites"`
+	Checklist     string `json:"checklist"`
+	Evidence      string `json:"evidence"`
+	Lifecycle     string `json:"lifecycle"`
+	Approval      string `json:"approval,omitempty"`
+}
+
+func gatesJSON(v Verdicts) GateValues {
+	v = v.words()
+	return GateValues{v.Tests, v.Validation, v.Prerequisites, v.Checklist, v.Evidence, StatusSkipped, v.Approval}
+}
+
+func (e RunEntry) json() json.RawMessage {
+	type streak struct {
+		Streak    int `json:"streak"`
+		Threshold int `json:"threshold"`
+	}
+	artifacts := e.Artifacts
+	if artifacts == nil {
+		artifacts = map[string]FileFact{}
+	}
+	return compact(struct {
+		RunID        string              `json:"run_id"`
+		Iteration    int                 `json:"iteration"`
+		StartedAt    string              `json:"started_at"`
+		EndedAt      string              `json:"ended_at"`
+		Promise      PromiseResult       `json:"promise"`
+		Gates        GateValues          `json:"gates"`
+		TestsMode    string              `json:"tests_mode"`
+		Stuck        streak              `json:"stuck"`
+		CompletionOK bool                `json:"completion_ok"`
+		Missing      []string            `json:"missing"`
+		Artifacts    map[string]FileFact `json:"artifacts"`
+	}{e.RunID, e.Iteration, stamp(e.StartedAt), stamp(e.EndedAt), e.Promise, gatesJSON(e.Gates), e.TestsMode,
+		streak{e.Streak, e.Threshold}, e.CompletionOK, orEmpty(e.Missing), artifacts})
+}
+
+// AddRunEntry puts an entry at the end of run-summary.json; prev is the file as
+// it is, empty for none. Earlier entries stay byte for byte but for their
+// indentation, those of the original too. An entry for the run and iteration
+// that stand last replaces them, so that doing it twice changes nothing. Beyond
+// 200 the oldest entries are dropped and counted. A prev that cannot be read is
+// an error: the caller decides whether to begin anew with none.
+func AddRunEntry(prev []byte, loopID string, e RunEntry, at time.Time) ([]byte, error) {
+	sum := runSummary{Version: 1, LoopID: loopID}
+	if len(prev) > 0 {
+		if err := json.Unmarshal(prev, &sum); err != nil {
+			return nil, fmt.Errorf("reading run-summary.json: %w", err)
+		}
+		if sum.Version > 1 {
+			return nil, fmt.Errorf("reading run-summary.json: its version %d is newer than 1", sum.Version)
+		}
+	}
+	sum.Version, sum.LoopID, sum.UpdatedAt = 1, loopID, stamp(at)
+	if n := len(sum.Entries); n > 0 {
+		var last struct {
+			RunID     string `json:"run_id"`
+			Iteration int    `json:"iteration"`
+		}
+		if json.Unmarshal(sum.Entries[n-1], &last) == nil && last.RunID == e.RunID && last.Iteration == e.Iteration {
+			sum.Entries = sum.Entries[:n-1]
+		}
+	}
+	sum.Entries = append(sum.Entries, e.json())
+	if over := len(sum.Entries) - maxEntries; over > 0 {
+		sum.Dropped += over
+		sum.Entries = sum.Entries[over:]
+	}
+	return pretty(sum), nil
+}

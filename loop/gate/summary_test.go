@@ -1,0 +1,295 @@
+package gate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var allGood = Verdicts{Promise: "true", Tests: "ok", Checklist: "ok", Validation: "skipped", Prerequisites: "skipped", Evidence: "ok"}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	all := Inputs{NeedTests: true, NeedValidation: true, NeedPrerequisites: true, NeedEvidence: true}
+	for _, tt := range []struct {
+		name    string
+		in      Inputs
+		missing string
+	}{
+		{"all pass", Inputs{Verdicts: Verdicts{"true", "ok", "ok", "ok", "ok", "ok", "pending"}, NeedTests: true, NeedValidation: true,
+			NeedPrerequisites: true, NeedEvidence: true}, ""},
+		{"nothing but promise and checklist", Inputs{Verdicts: Verdicts{Promise: "true", Checklist: "ok", Tests: "skipped"}}, ""},
+		{"nothing looked at", all, "promise=unknown tests=unknown validation=unknown prerequisites=unknown checklist=unknown evidence=unknown"},
+		{"failing tests count even if not asked for", Inputs{Verdicts: Verdicts{Promise: "true", Checklist: "ok", Tests: "failed"}}, "tests=failed"},
+		{"skipped is not passed", Inputs{Verdicts: allGood, NeedTests: true, NeedValidation: true, NeedEvidence: true}, "validation=skipped"},
+		{"not required", Inputs{Verdicts: Verdicts{"true", "ok", "ok", "failed", "failed", "failed", ""}, NeedTests: true}, ""},
+	} {
+		ok, missing := Completion(tt.in)
+		if got := strings.Join(missing, " "); got != tt.missing || ok != (tt.missing == "") {
+			t.Errorf("%s: got %t %q", tt.name, ok, got)
+		}
+	}
+}
+
+// Complete is exactly: every gate that is asked for says its one good word.
+func TestCompletionProperty(t *testing.T) {
+	t.Parallel()
+	word := rapid.SampledFrom([]string{"", "ok", "failed", "skipped", "true", "false", "remaining"})
+	rapid.Check(t, func(t *rapid.T) {
+		in := Inputs{
+			Verdicts: Verdicts{word.Draw(t, "promise"), word.Draw(t, "tests"), word.Draw(t, "checklist"), word.Draw(t, "validation"),
+				word.Draw(t, "prerequisites"), word.Draw(t, "evidence"), word.Draw(t, "approval")},
+			NeedTests: rapid.Bool().Draw(t, "t"), NeedValidation: rapid.Bool().Draw(t, "v"),
+			NeedPrerequisites: rapid.Bool().Draw(t, "p"), NeedEvidence: rapid.Bool().Draw(t, "e"),
+		}
+		want := in.Promise == "true" && in.Checklist == "ok" && in.Tests != "failed" && (!in.NeedTests || in.Tests == "ok") &&
+			(!in.NeedValidation || in.Validation == "ok") && (!in.NeedPrerequisites || in.Prerequisites == "ok") &&
+			(!in.NeedEvidence || in.Evidence == "ok")
+		if got, missing := Completion(in); got != want || got != (len(missing) == 0) {
+			t.Fatalf("%+v: got %t %v", in, got, missing)
+		}
+	})
+}
+
+func TestSummaryLines(t *testing.T) {
+	t.Parallel()
+	equal(t, "gate-summary.txt", Summary(allGood, StuckStatus(0, 3)),
+		"promise=true tests=ok validation=skipped prerequisites=skipped checklist=ok evidence=ok lifecycle=skipped stuck=0/3 approval=skipped\n")
+	equal(t, "nothing asked", Summary(Verdicts{}, StuckStatus(0, 0)),
+		"promise=unknown tests=unknown validation=skipped prerequisites=skipped checklist=unknown evidence=skipped lifecycle=skipped stuck=n/a approval=skipped\n")
+	equal(t, "timeline.md", TimelineHeader("t")+TimelineLine(noon, "20261121T120000Z", 4, allGood, "0/3", true),
+		"# Timeline\n\nLoop: t\n\n- 2026-11-21T12:00:00Z run=20261121T120000Z iter=4 promise=true tests=ok validation=skipped prerequisites=skipped "+
+			"checklist=ok evidence=ok lifecycle=skipped approval=skipped stuck=0/3 completion=true\n")
+}
+
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	n := Notes{LoopID: "t", Iteration: 2, Verdicts: Verdicts{Promise: "false", Tests: "failed", Checklist: "remaining", Evidence: "ok"},
+		TestsMode: "every", Stuck: "1/3", Missing: []string{"promise=false", "tests=failed", "checklist=remaining"}, At: noon}
+	equal(t, "iteration_notes.md", string(n.Markdown()), `Iteration: 2
+Loop: t
+Promise matched: false
+Tests: failed (mode: every)
+Validation: skipped
+Prerequisites: skipped
+Checklist: remaining
+Evidence: ok
+Lifecycle: skipped
+Approval: skipped
+Stuck streak: 1/3
+Generated at: 2026-11-21T12:00:00Z
+
+Next steps:
+- promise=false: read the reviewer's findings in review.md.
+- tests=failed: read test-output.txt and test-status.json and fix the first failing command.
+- checklist=remaining: do the items of checklist-remaining.md; files that are missing are in checklist-missing.md.
+`)
+	n.Missing = []string{"validation=failed", "prerequisites=failed", "evidence=failed", "other=x"}
+	for _, file := range []string{"validation-results.json", "prerequisites-results.json", "evidence.json", "gate-summary.txt"} {
+		if !strings.Contains(string(n.Markdown()), file) {
+			t.Errorf("no word of %s", file)
+		}
+	}
+	n.Missing = nil
+	if !strings.HasSuffix(string(n.Markdown()), "- None: every gate is passed.\n") {
+		t.Error("nothing missing is not said")
+	}
+}
+
+func TestReviewerPacket(t *testing.T) {
+	t.Parallel()
+	root := repo(t, map[string]string{
+		"gate-summary.txt": "promise=false", "test-status.json": "{\"ok\":true}\n", "evidence.json": "", "validation-results.json": "{\"preflight\":null}\n",
+		"test-report.md": "head" + strings.Repeat("x", maxPacketSection) + "tail", "validation-status.json": "{}\n", "out": "-> /etc/hostname",
+	})
+	packet, err := ReviewerPacket(root, Packet{LoopID: "t", Iteration: 3, GatesOf: 2, GateSummaryFile: "gate-summary.txt", TestStatusFile: root + "/test-status.json",
+		TestReportFile: "test-report.md", ChecklistStatusFile: "out", EvidenceFile: "evidence.json",
+		ValidationStatusFile: "validation-status.json", ValidationResultsFile: "validation-results.json"}, noon)
+	must(t, err)
+	got := string(packet)
+	long := strings.Repeat("x", maxPacketSection/2-4)
+	equal(t, "packet", strings.ReplaceAll(got, long, "~"), `# Reviewer Packet
+
+Loop: t
+Iteration: 3
+Generated at: 2026-11-21T12:00:00Z
+Gates: gate summary, checklists, evidence and validation are those of iteration 2.
+
+## Gate Summary
+promise=false
+
+## Test Status
+{"ok":true}
+
+## Test Report
+head~
+... 8 bytes left out ...
+~tail
+
+## Checklist Status
+Missing checklist status.
+
+## Checklist Remaining
+Missing checklist remaining list.
+
+## Evidence
+
+## Validation
+{}
+
+{"preflight":null}
+`)
+	packet, err = ReviewerPacket(root, Packet{LoopID: "t", Iteration: 1}, noon)
+	must(t, err)
+	if !strings.Contains(string(packet), "Gates: not judged yet") || strings.Count(string(packet), "Missing ") != 7 {
+		t.Errorf("first iteration:\n%s", packet)
+	}
+}
+
+func entry(run string, iteration int) RunEntry {
+	return RunEntry{RunID: run, Iteration: iteration, StartedAt: noon.Add(-time.Minute), EndedAt: noon, Promise: Promise("", "DONE"),
+		Gates: allGood, TestsMode: "every", Threshold: 3, Artifacts: map[string]FileFact{"plan": {Path: "plan.md"}}}
+}
+
+func TestAddRunEntry(t *testing.T) {
+	t.Parallel()
+	data, err := AddRunEntry(nil, "t", entry("r", 1), noon)
+	must(t, err)
+	m := decode(t, data)
+	keys(t, m, "version loop_id updated_at dropped entries")
+	e := m["entries"].([]any)[0].(map[string]any)
+	keys(t, e, "run_id iteration started_at ended_at promise gates tests_mode stuck completion_ok missing artifacts")
+	keys(t, e["gates"].(map[string]any), "tests validation prerequisites checklist evidence lifecycle approval")
+	keys(t, e["promise"].(map[string]any), "expected text matched")
+	equal(t, "started_at", e["started_at"].(string), "2026-11-21T11:59:00Z")
+
+	again, err := AddRunEntry(data, "t", entry("r", 1), noon)
+	must(t, err)
+	equal(t, "the same iteration twice", string(again), string(data))
+
+	// An entry of the original keeps what superloop does not know.
+	old := `{"version":1,"loop_id":"t","updated_at":"x","entries":[{"run_id":"o","iteration":9,"delegation":{"enabled":true},"gates":{}}]}`
+	data, err = AddRunEntry([]byte(old), "t", entry("r", 1), noon)
+	must(t, err)
+	first := decode(t, data)["entries"].([]any)[0].(map[string]any)
+	if first["delegation"].(map[string]any)["enabled"] != true || first["iteration"] != 9.0 {
+		t.Errorf("got %v", first)
+	}
+	for _, bad := range []string{"{", `{"version":2}`, `[]`} {
+		if _, err := AddRunEntry([]byte(bad), "t", entry("r", 1), noon); err == nil {
+			t.Errorf("%s is no error", bad)
+		}
+	}
+}
+
+func TestRunSummaryIsBounded(t *testing.T) {
+	t.Parallel()
+	var before []string
+	for i := 1; i <= maxEntries-3; i++ {
+		before = append(before, fmt.Sprintf(`{"iteration":%d}`, i))
+	}
+	data := []byte(`{"version":1,"entries":[` + strings.Join(before, ",") + `]}`)
+	var err error
+	for i := maxEntries - 2; i <= maxEntries+7; i++ {
+		data, err = AddRunEntry(data, "t", entry("r", i), noon)
+		must(t, err)
+	}
+	var sum struct {
+		Dropped int
+		Entries []struct{ Iteration int }
+	}
+	must(t, json.Unmarshal(data, &sum))
+	if sum.Dropped != 7 || len(sum.Entries) != maxEntries || sum.Entries[0].Iteration != 8 || sum.Entries[maxEntries-1].Iteration != maxEntries+7 {
+		t.Errorf("dropped %d, %d entries from %d", sum.Dropped, len(sum.Entries), sum.Entries[0].Iteration)
+	}
+}
+
+func TestFileFacts(t *testing.T) {
+	t.Parallel()
+	root := repo(t, map[string]string{"plan.md": "p", "approval.json": "{}"})
+	got, err := FileFacts(t.Context(), root, map[string]string{"plan": root + "/plan.md", "approval": "approval.json", "review": "review.md", "out": "/etc/passwd"})
+	must(t, err)
+	if p := got["plan"]; p.Path != "plan.md" || !p.Exists || p.SHA256 != sha("p") || p.MTime == 0 || p.Gate != "" {
+		t.Errorf("plan: %+v", p)
+	}
+	if a := got["approval"]; a.Gate != "approval" || !a.Exists {
+		t.Errorf("approval: %+v", a)
+	}
+	if r := got["review"]; r != (FileFact{Path: "review.md"}) {
+		t.Errorf("review: %+v", r)
+	}
+	if o := got["out"]; o.Exists || o.SHA256 != "" {
+		t.Errorf("a file outside the repository is told: %+v", o)
+	}
+}
+
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	a := ApprovalRequest{LoopID: "t", RunID: "r", Iteration: 2, RequestedAt: noon, StartedAt: noon.Add(-time.Hour), EndedAt: noon,
+		Promise: Promise("<promise>DONE</promise>", "DONE"), Gates: allGood, Files: ApprovalFiles{GateSummary: "l/gate-summary.txt"}, Tree: "abc"}.Approval()
+	m := decode(t, a.JSON())
+	keys(t, m, "status loop_id run_id iteration requested_at iteration_started_at iteration_ended_at candidate files tree")
+	keys(t, m["files"].(map[string]any), "gate_summary evidence reviewer_report test_report plan iteration_notes")
+	candidate := m["candidate"].(map[string]any)
+	keys(t, candidate["gates"].(map[string]any), "tests validation prerequisites checklist evidence lifecycle")
+	equal(t, "status", m["status"].(string), "pending")
+
+	back, err := ParseApproval(a.JSON())
+	must(t, err)
+	d := Decision{Approved: true, By: "ada", Note: "looks\ngood", At: noon.Add(time.Hour), File: ".superloop/loops/t/approval.json"}
+	done, err := back.Decide(d)
+	must(t, err)
+	m = decode(t, done.JSON())
+	decision := m["decision"].(map[string]any)
+	keys(t, decision, "status by note at")
+	if m["status"] != "approved" || decision["by"] != "ada" || m["decided_by"] != "ada" || m["decided_note"] != "looks\ngood" ||
+		m["decided_at"] != "2026-11-21T13:00:00Z" || m["tree"] != "abc" {
+		t.Errorf("got %v", m)
+	}
+	if again, err := done.Decide(Decision{By: "eve"}); !errors.Is(err, ErrNotPending) || again.Status != "approved" {
+		t.Errorf("decided twice: %+v %v", again, err)
+	}
+	equal(t, "decisions.jsonl", string(done.LogLine(d)), `{"timestamp":"2026-11-21T13:00:00Z","loop_id":"t","run_id":"r","iteration":2,`+
+		`"decision":"approved","by":"ada","note":"looks\ngood","approval_file":".superloop/loops/t/approval.json"}`+"\n")
+	equal(t, "decisions.md", string(done.LogMarkdown(d)), "## 2026-11-21T13:00:00Z approved\n\n- Loop: t\n- Run: r\n- Iteration: 2\n- Decision: approved\n"+
+		"- By: ada\n- Note: looks good\n- Approval file: .superloop/loops/t/approval.json\n\n")
+
+	no, err := back.Decide(Decision{By: "ada", At: noon})
+	must(t, err)
+	if m := decode(t, no.JSON()); m["status"] != "rejected" || m["decision"].(map[string]any)["note"] != nil {
+		t.Errorf("rejected: %v", m)
+	}
+	if strings.Contains(string(no.LogLine(Decision{By: "ada"})), "note") {
+		t.Error("a note that is not there is told")
+	}
+	for _, bad := range []string{"", "{", `{"status":"maybe"}`, "[]"} {
+		if _, err := ParseApproval([]byte(bad)); err == nil {
+			t.Errorf("%q is an approval", bad)
+		}
+	}
+	if a, err := ParseApproval([]byte(`{"loop_id":"t","decided_note":null}`)); err != nil || a.Status != "pending" {
+		t.Errorf("got %+v %v", a, err)
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s, limit := rapid.String().Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "limit")
+		got := oneLine(s, limit)
+		if strings.ContainsAny(got, "\n\r\t\x00\x1b") || len([]rune(got)) > limit+3 {
+			t.Fatalf("%q became %q", s, got)
+		}
+		if p := pathText(s); strings.ContainsAny(p, "\n\r\x00") {
+			t.Fatalf("%q became %q", s, p)
+		}
+	})
+	equal(t, "bad UTF-8", oneLine("a\xffb", 10), "a\ufffdb")
+	equal(t, "cut", oneLine("abcdef", 3), "abc...")
+	equal(t, "plural", fmt.Sprint(plural(1, "file"), plural(2, "file"), plural(0, "file")), "1 file2 files0 files")
+}

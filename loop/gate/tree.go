@@ -1,0 +1,164 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Why a file could not be looked at, in the words of results and reports.
+const (
+	ReasonNotFound   = "file_not_found"
+	ReasonNotAFile   = "not_a_file"
+	ReasonOutside    = "path_outside_repo"
+	ReasonUnreadable = "unreadable"
+	ReasonTooLarge   = "too_large"
+	ReasonBadPattern = "bad_pattern"
+	ReasonNoPath     = "missing_path"
+)
+
+// fault is a reason with the error behind it.
+type fault struct {
+	reason string
+	err    error
+}
+
+func (f *fault) Error() string {
+	if f.err == nil {
+		return f.reason
+	}
+	return f.reason + ": " + f.err.Error()
+}
+
+func (f *fault) Unwrap() error { return f.err }
+
+// faultOf names an error of the file system.
+func faultOf(err error) *fault {
+	var f *fault
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return &fault{reason: ReasonNotFound}
+	case strings.Contains(err.Error(), "path escapes from parent"):
+		return &fault{reason: ReasonOutside}
+	}
+	return &fault{reason: ReasonUnreadable, err: err}
+}
+
+// tree reads a repository and nothing outside it: every access goes through a
+// directory handle that refuses "..", absolute paths and symbolic links that
+// lead out. Paths are relative to it, with slashes.
+type tree struct {
+	root *os.Root
+	abs  []string // the names of the root itself: as given, and resolved
+}
+
+func openTree(dir string) (*tree, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	t := &tree{root: root, abs: []string{abs}}
+	if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
+		t.abs = append(t.abs, real)
+	}
+	return t, nil
+}
+
+func (t *tree) close() { _ = t.root.Close() }
+
+// rel makes p relative to the repository. A path that names something outside
+// is a fault, before anything is looked at.
+func (t *tree) rel(p string) (string, error) {
+	if p == "" || strings.ContainsRune(p, 0) {
+		return "", &fault{reason: ReasonNoPath}
+	}
+	if filepath.IsAbs(p) {
+		for _, root := range t.abs {
+			if r, err := filepath.Rel(root, p); err == nil && inside(filepath.ToSlash(r)) {
+				return filepath.ToSlash(r), nil
+			}
+		}
+		return "", &fault{reason: ReasonOutside}
+	}
+	p = path.Clean(filepath.ToSlash(p))
+	if !inside(p) {
+		return "", &fault{reason: ReasonOutside}
+	}
+	return p, nil
+}
+
+func inside(rel string) bool { return rel != ".." && !strings.HasPrefix(rel, "../") }
+
+// open opens a regular file. It never blocks on a pipe or wakes a device.
+func (t *tree) open(rel string) (*os.File, fs.FileInfo, error) {
+	info, err := t.root.Stat(rel)
+	if err != nil {
+		return nil, nil, faultOf(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, &fault{reason: ReasonNotAFile}
+	}
+	f, err := t.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, faultOf(err)
+	}
+	info, err = f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fault{reason: ReasonNotAFile}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, faultOf(err)
+	}
+	return f, info, nil
+}
+
+// read reads a regular file of at most limit bytes.
+func (t *tree) read(rel string, limit int64) ([]byte, error) {
+	f, _, err := t.open(rel)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, faultOf(err)
+	}
+	if int64(len(data)) > limit {
+		return nil, &fault{reason: ReasonTooLarge, err: fmt.Errorf("more than %d bytes", limit)}
+	}
+	return data, nil
+}
+
+// entries lists a directory, in no particular order.
+func (t *tree) entries(rel string) ([]fs.DirEntry, error) {
+	info, err := t.root.Stat(rel)
+	if err != nil {
+		return nil, faultOf(err)
+	}
+	if !info.IsDir() {
+		return nil, &fault{reason: ReasonNotFound}
+	}
+	d, err := t.root.Open(rel)
+	if err != nil {
+		return nil, faultOf(err)
+	}
+	defer d.Close()
+	list, err := d.ReadDir(-1)
+	if err != nil {
+		return nil, faultOf(err)
+	}
+	return list, nil
+}

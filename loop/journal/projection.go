@@ -1,0 +1,127 @@
+package journal
+
+import (
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// Projection keeps a file up to date with the newest of many versions, without
+// making whoever has a new version wait: it writes in the background, no more
+// often than once in an interval, and leaves out versions that are out of date by
+// then. The file is replaced whole and survives a kill; it is not flushed, since
+// it can be made again from the journal.
+//
+// While there is nothing to write it has no goroutine and no timer.
+type Projection struct {
+	d        durable.Disk
+	op, path string
+	perm     fs.FileMode
+	interval time.Duration
+
+	mu      sync.Mutex
+	next    []byte      // the newest version, if it is not in the file
+	pending bool        // next is to be written
+	timer   *time.Timer // armed, or its goroutine has not yet taken next
+	wrote   time.Time   // when the last write began
+	err     error
+	closed  bool
+
+	armed   sync.WaitGroup // a timer, until it is stopped or its goroutine is done
+	writing sync.Mutex     // held while a version is written; taken without mu
+}
+
+// NewProjection is a projection to path, written under the operation op at most
+// once in minInterval.
+func NewProjection(d durable.Disk, op, path string, perm fs.FileMode, minInterval time.Duration) *Projection {
+	return &Projection{d: d, op: op, path: path, perm: perm, interval: minInterval}
+}
+
+// Put makes data the newest version and returns at once. data belongs to the
+// Projection from then on. After Close it does nothing.
+func (p *Projection) Put(data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.next, p.pending = data, true
+	if p.timer == nil {
+		p.armed.Add(1)
+		p.timer = time.AfterFunc(max(0, p.interval-time.Since(p.wrote)), func() {
+			defer p.armed.Done()
+			_ = p.write(true) // kept in p.err
+		})
+	}
+}
+
+// write writes the newest version if the file does not have it. One goroutine at
+// a time does, so an older version never replaces a newer one.
+func (p *Projection) write(byTimer bool) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	p.mu.Lock()
+	if byTimer {
+		p.timer = nil
+	}
+	data, pending := p.next, p.pending
+	if !pending {
+		defer p.mu.Unlock()
+		return p.err
+	}
+	p.pending = false
+	p.wrote = time.Now()
+	p.mu.Unlock()
+
+	err := p.d.WriteProjection(p.op, p.path, data, p.perm)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+	if err != nil && !p.pending {
+		p.pending = true // for Flush, or the next Put
+	} else if err == nil && !p.pending {
+		p.next = nil
+	}
+	return err
+}
+
+// Flush writes the newest version now, whatever the interval, and returns when
+// the file has it. A version that could not be written in the background is
+// tried again; nil means that the file is up to date.
+func (p *Projection) Flush() error {
+	p.disarm()
+	return p.write(false)
+}
+
+func (p *Projection) disarm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil && p.timer.Stop() {
+		p.timer = nil
+		p.armed.Done()
+	}
+}
+
+// Err is the error of the last write, nil if that went well.
+func (p *Projection) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// Close flushes, and ends the background writing. A second Close does nothing.
+func (p *Projection) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closed = true
+	p.mu.Unlock()
+	p.disarm()
+	p.armed.Wait()
+	return p.write(false)
+}

@@ -1,0 +1,157 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// Read calls fn for each event of path whose Seq is from or more, in order. It
+// finds its first line in a large file without reading what is before. Half a
+// last line is left out: it is being written, or torn.
+//
+// A line that has not an event's form, or does not follow the line before by its
+// number and prev, gives a *CorruptError after the events before it. Hashes are
+// not computed, and an event's own fields are handed on as they stand: whether
+// the lines are the writer's is for Open and Verify to say.
+//
+// fn may keep the event. An error of fn ends the reading and is returned, but
+// ErrStop gives nil. A file that is not there gives an error that is
+// fs.ErrNotExist.
+func Read(path string, from int64, fn func(Event) error) error {
+	r := reader{path: path, from: from}
+	defer r.close()
+	if err := r.open(); err != nil {
+		return err
+	}
+	if r.file == nil {
+		return fmt.Errorf("reading a journal: %s: %w", path, fs.ErrNotExist)
+	}
+	if err := r.drain(fn); err != ErrStop {
+		return err
+	}
+	return nil
+}
+
+// reader reads a journal up to its end, and on when it has become longer.
+type reader struct {
+	path string
+	from int64 // the first event that is wanted
+	file *os.File
+	at   int64 // offset of the next line
+	in   *lines
+	chain
+	decoder
+}
+
+// open opens the file, if it is there, and finds the first line that is wanted.
+func (r *reader) open() error {
+	f, err := durable.Open(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading a journal: %w", err)
+	}
+	r.file = f
+	r.at = seek(f, r.from)
+	r.chain = chain{any: r.at > 0}
+	return nil
+}
+
+func (r *reader) close() {
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+}
+
+// drain reads from where it stopped to the end.
+func (r *reader) drain(fn func(Event) error) error {
+	if r.in == nil {
+		r.in = newLines(nil, 0)
+	}
+	r.in.reset(io.NewSectionReader(r.file, r.at, 1<<62), r.at)
+	var h header
+	for {
+		line, begin, err := r.in.read()
+		if err == io.EOF || err == errTorn {
+			return nil
+		}
+		if err != nil && err != errTooLong {
+			return fmt.Errorf("reading a journal: %w", err)
+		}
+		h.seq = 0
+		var why string
+		if err == errTooLong {
+			why = err.Error()
+		} else if why = h.parse(line); why == "" {
+			why = r.follow(&h)
+		}
+		if why != "" {
+			return &CorruptError{Path: r.path, Line: r.line(), Offset: begin, Seq: h.seq, Why: why}
+		}
+		r.at = r.in.next
+		if h.seq < r.from {
+			continue
+		}
+		if err := fn(r.event(&h)); err != nil {
+			return err
+		}
+	}
+}
+
+// seek finds an offset that is the beginning of a line, with all events from seq
+// on behind it, and not far before them. Numbers grow with the offset, so it
+// halves the file until a small piece is left. Where it meets anything that is
+// no event it stays on the safe side, up to the beginning of the file.
+func seek(f *os.File, seq int64) int64 {
+	info, err := f.Stat()
+	if err != nil || seq <= 1 {
+		return 0
+	}
+	low, high := int64(0), info.Size() // low: a line's beginning, its event is before seq
+	for high-low > scanBuffer {
+		mid := low + (high-low)/2
+		begin, n, ok := firstAt(f, mid, high)
+		switch {
+		case !ok || n >= seq:
+			high = mid
+		default:
+			low = begin
+		}
+	}
+	return low
+}
+
+// firstAt reads the number of the first event that begins behind the offset at
+// and before limit.
+func firstAt(f *os.File, at, limit int64) (begin, seq int64, ok bool) {
+	buf := make([]byte, 4096)
+	for at < limit {
+		n, err := f.ReadAt(buf[:min(int64(len(buf)), limit-at)], at)
+		i := bytes.IndexByte(buf[:n], '\n')
+		if i >= 0 {
+			begin = at + int64(i) + 1
+			break
+		}
+		if err != nil {
+			return 0, 0, false
+		}
+		at += int64(n)
+	}
+	if begin == 0 || begin >= limit {
+		return 0, 0, false
+	}
+	n, _ := f.ReadAt(buf[:64], begin)
+	p := cursor{rest: buf[:n]}
+	p.expect(seqKey)
+	seq = p.integer(1 << 62)
+	p.expect(timeKey)
+	return begin, seq, !p.bad
+}

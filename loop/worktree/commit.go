@@ -1,0 +1,261 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// Why a commit was not made, in CommitResult.Skipped.
+const (
+	SkippedNoChanges        = "no_changes"
+	SkippedAlreadyCommitted = "already_committed"
+)
+
+var (
+	// ErrBusy is a repository in the middle of something else: a merge, a rebase,
+	// a conflict, or another git that holds the index.
+	ErrBusy = errors.New("the repository is busy")
+	// ErrIdentity is a git that does not know whose commit it is.
+	ErrIdentity = errors.New("git does not know the author")
+)
+
+// lookBack is how many commits are searched for one that was made before a
+// crash.
+const lookBack = 20
+
+// CommitRequest is one iteration's work, to be committed. Subject and Body may
+// be an agent's text.
+type CommitRequest struct {
+	LoopID    string
+	RunID     string
+	Iteration int
+	Strategy  string // per_iteration (when empty) or on_test_pass
+	Subject   string // empty: one that names the loop and iteration
+	Body      string
+	// Exclude are paths that are not this loop's: see Unchanged. They stay as
+	// they are, staged or not.
+	Exclude []string
+	// MaxSubject is the length of the subject in characters; 72 when it is 0.
+	MaxSubject int
+	// AuthorName and AuthorEmail, when both are set, are author and committer.
+	AuthorName  string
+	AuthorEmail string
+}
+
+// CommitResult says what became of a request. SHA is the commit that holds the
+// iteration's work, also when it was made earlier; empty when nothing was
+// changed.
+type CommitResult struct {
+	SHA     string
+	Subject string
+	Skipped string   // "", SkippedNoChanges, SkippedAlreadyCommitted
+	Paths   []string // what was committed
+	// Left are repositories inside the work tree that are not submodules; git
+	// could only commit a pointer to nowhere for them.
+	Left []string
+}
+
+// Commit commits every changed, deleted or untracked file of the work tree but
+// those under .superloop and those that are excluded. What a person had staged
+// of excluded paths stays staged. Hooks run; ctx bounds their time. When the
+// commit fails the index is as it was before.
+//
+// Asked again for an iteration that one of the last 20 commits carries in its
+// trailers, it commits nothing and returns that commit: so it may be repeated
+// after a crash.
+func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error) {
+	if sha, subject, err := r.committed(ctx, q); err != nil || sha != "" {
+		return CommitResult{SHA: sha, Subject: subject, Skipped: SkippedAlreadyCommitted}, err
+	}
+	if err := r.free(); err != nil {
+		return CommitResult{}, err
+	}
+	changes, err := r.status(ctx)
+	if err != nil {
+		return CommitResult{}, err
+	}
+	paths, fresh, left, err := toCommit(changes, q.Exclude)
+	if err != nil {
+		return CommitResult{}, err
+	}
+	res := CommitResult{Left: left, Paths: paths}
+	if len(paths) == 0 {
+		res.Skipped = SkippedNoChanges
+		return res, nil
+	}
+	text, subject := q.message()
+	made, err := r.commitPaths(ctx, q, text, paths, fresh)
+	if err != nil {
+		return CommitResult{}, err
+	}
+	if !made {
+		res.Skipped, res.Paths = SkippedNoChanges, nil
+		return res, nil
+	}
+	res.Subject = subject
+	res.SHA, err = r.Head(ctx)
+	return res, err
+}
+
+// toCommit picks the paths of a commit: all of them, and those that git has
+// never heard of.
+func toCommit(changes []change, exclude []string) (paths, fresh, left []string, err error) {
+	not := make(map[string]bool, len(exclude))
+	for _, p := range exclude {
+		not[p] = true
+	}
+	for _, c := range changes {
+		switch {
+		case c.nested():
+			left = append(left, c.path)
+		case not[c.path]:
+		case c.unmerged:
+			return nil, nil, nil, fmt.Errorf("%w: %s has a conflict; resolve it, then: git add %s", ErrBusy, c.path, shellWord(c.path))
+		case c.staged == '.' && strings.HasPrefix(c.submodule, "S.") && c.mode == modeGitlink:
+			// Changed inside of the submodule only; there is no new commit to record.
+		default:
+			paths = append(paths, c.path)
+			if c.untracked() {
+				fresh = append(fresh, c.path)
+			}
+		}
+	}
+	return paths, fresh, left, nil
+}
+
+// commitPaths makes the commit; made is false when the paths turn out to be as
+// they are in HEAD.
+func (r *Repo) commitPaths(ctx context.Context, q CommitRequest, text string, paths, fresh []string) (made bool, err error) {
+	disk := durable.OS()
+	list := filepath.Join(r.GitDir, "superloop-commit-paths")
+	if err := disk.WriteProjection("commit-paths", list, pathspecs(paths), 0o600); err != nil {
+		return false, fmt.Errorf("committing: %w", err)
+	}
+	defer func() { _ = disk.Remove("commit-paths", list) }()
+	// A partial commit takes only files that git knows.
+	if len(fresh) > 0 {
+		if _, err := r.write(ctx, nil, pathspecs(fresh), "add", "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
+			r.forget(fresh)
+			return false, r.explain("staging the new files", err)
+		}
+	}
+	commit := []string{"commit", "--quiet", "--only", "--cleanup=whitespace", "--pathspec-from-file=" + list, "--pathspec-file-nul"}
+	_, err = r.write(ctx, q.identity(), []byte(text), append(commit, "--file=-")...)
+	if err == nil {
+		// What a hook formatted and added is in the commit, but a partial commit
+		// leaves the index with what was there before the hook. Should this fail,
+		// the commit is made all the same.
+		_, _ = r.write(ctx, nil, nil, "reset", "--quiet", "--pathspec-from-file="+list, "--pathspec-file-nul")
+		return true, nil
+	}
+	r.forget(fresh)
+	if exitCode(err) == 1 && ctx.Err() == nil {
+		// Either a hook said no or there is nothing in it; only the first one
+		// would commit something if there were no hooks.
+		_, dry := r.write(ctx, q.identity(), []byte(text), append(commit, "--dry-run", "--file=-")...)
+		if exitCode(dry) == 1 && len(fresh) == 0 {
+			return false, nil
+		}
+	}
+	return false, r.explain("committing", err)
+}
+
+// forget takes files out of the index that were not in it before. It has its own
+// time, since a context that has ended may be why it is needed.
+func (r *Repo) forget(fresh []string) {
+	if len(fresh) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
+	defer cancel()
+	_, _ = r.write(ctx, nil, pathspecs(fresh), "rm", "--quiet", "--cached", "--ignore-unmatch", "-f",
+		"--pathspec-from-file=-", "--pathspec-file-nul")
+}
+
+// pathspecs are the paths, each meaning itself from the top.
+func pathspecs(paths []string) []byte {
+	var b bytes.Buffer
+	for _, p := range paths {
+		b.WriteString(":(top,literal)" + p)
+		b.WriteByte(0)
+	}
+	return b.Bytes()
+}
+
+func (q CommitRequest) identity() []string {
+	name, email := field(q.AuthorName), field(q.AuthorEmail)
+	if name == "" || email == "" {
+		return nil
+	}
+	return []string{"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + email,
+		"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + email}
+}
+
+// free reports what keeps the repository from being committed to.
+func (r *Repo) free() error {
+	for _, s := range []struct{ file, what, then string }{
+		{"index.lock", "another git holds the index", "wait for it; if none is running, remove "},
+		{"MERGE_HEAD", "a merge is in progress", "end it with git merge --continue or --abort; it is marked by "},
+		{"CHERRY_PICK_HEAD", "a cherry-pick is in progress", "end it with git cherry-pick --continue or --abort; it is marked by "},
+		{"REVERT_HEAD", "a revert is in progress", "end it with git revert --continue or --abort; it is marked by "},
+		{"rebase-merge", "a rebase is in progress", "end it with git rebase --continue or --abort; it is marked by "},
+		{"rebase-apply", "a rebase or git am is in progress", "end it with --continue or --abort; it is marked by "},
+	} {
+		file := filepath.Join(r.GitDir, s.file)
+		if _, err := os.Lstat(file); err == nil {
+			return fmt.Errorf("%w: %s; %s%s", ErrBusy, s.what, s.then, shellWord(file))
+		}
+	}
+	return nil
+}
+
+// explain says what failed, and what to do where that is known.
+func (r *Repo) explain(doing string, err error) error {
+	var failed *proc.ToolError
+	if !errors.As(err, &failed) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	said := failed.Stderr
+	for _, sign := range []string{"Please tell me who you are", "empty ident", "auto-detect email", "no email was given", "no name was given"} {
+		if strings.Contains(said, sign) {
+			return fmt.Errorf("%s: %w; tell it: git -C %s config user.name NAME and git -C %s config user.email ADDRESS",
+				doing, ErrIdentity, shellWord(r.Top), shellWord(r.Top))
+		}
+	}
+	if strings.Contains(said, "index.lock") {
+		return fmt.Errorf("%s: %w: another git holds the index; if none is running, remove %s", doing, ErrBusy,
+			shellWord(filepath.Join(r.GitDir, "index.lock")))
+	}
+	return fmt.Errorf("%s in %s: %w; if a hook refused it, see what it says by: git -C %s commit", doing, r.Top, err, shellWord(r.Top))
+}
+
+// committed looks for a commit that carries this request's trailers.
+func (r *Repo) committed(ctx context.Context, q CommitRequest) (sha, subject string, err error) {
+	head, err := r.Head(ctx)
+	if err != nil || head == "" {
+		return "", "", err
+	}
+	format := "%H%x1f%s"
+	for _, t := range q.trailers()[:3] {
+		format += "%x1f%(trailers:key=" + t[0] + ",valueonly,separator=%x1e)"
+	}
+	out, err := r.read(ctx, "log", fmt.Sprintf("-%d", lookBack), "-z", "--no-show-signature", "--format="+format)
+	if err != nil {
+		return "", "", fmt.Errorf("reading the last commits: %w", err)
+	}
+	for _, rec := range strings.Split(string(out), "\x00") {
+		f := strings.Split(rec, "\x1f")
+		if len(f) == 5 && f[2] == field(q.LoopID) && f[3] == field(q.RunID) && f[4] == fmt.Sprint(q.Iteration) {
+			return f[0], f[1], nil
+		}
+	}
+	return "", "", nil
+}

@@ -1,0 +1,182 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+var (
+	// ErrNotRepo is a directory that is not in the work tree of a repository.
+	ErrNotRepo = errors.New("not a git work tree")
+	// ErrUnborn is an operation that needs a commit in a repository without one.
+	ErrUnborn = errors.New("the repository has no commit yet")
+)
+
+// maxOutput bounds, in bytes, what one call of git may print: the list of about
+// two million files.
+const maxOutput = 256 << 20
+
+// Repo is a git work tree. It holds no handles and may be used by several
+// goroutines, but two commits at once get in each other's way, as in git.
+type Repo struct {
+	// Top is the work tree's top directory, absolute.
+	Top string
+	// GitDir is its git directory, absolute; for a linked work tree or a
+	// submodule that is not Top/.git.
+	GitDir string
+
+	env    []string
+	sha256 bool // the object format
+}
+
+// Open finds the work tree that dir is in: of a repository, a submodule or a
+// linked work tree. A repository without a commit is fine, a bare one is not.
+func Open(ctx context.Context, dir string) (*Repo, error) {
+	return OpenEnv(ctx, dir, os.Environ())
+}
+
+// OpenEnv is Open with the environment that git is to be run with. Variables
+// that would make git look at another repository (GIT_DIR and the like, set
+// inside of hooks) are left out of it.
+func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("opening the repository: %w: %s is not a directory", ErrNotRepo, abs)
+	}
+	r := &Repo{Top: abs, env: cleanEnv(env)}
+	out, err := r.read(ctx, "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--show-object-format")
+	var failed *proc.ToolError
+	switch {
+	case errors.As(err, &failed) && strings.Contains(failed.Stderr, "not a git repository"):
+		return nil, fmt.Errorf("%w: %s; to make it one: git -C %s init", ErrNotRepo, abs, shellWord(abs))
+	case err != nil:
+		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
+	}
+	facts := strings.Fields(string(out))
+	switch {
+	case len(facts) < 3:
+		return nil, fmt.Errorf("opening the repository at %s: git rev-parse answered %q; git 2.30 or newer is needed", abs, out)
+	case facts[0] == "true":
+		return nil, fmt.Errorf("%w: %s is a bare repository; clone it, or add a work tree: git -C %s worktree add DIR",
+			ErrNotRepo, abs, shellWord(abs))
+	case facts[1] != "true":
+		return nil, fmt.Errorf("%w: %s is inside a git directory, not beside it", ErrNotRepo, abs)
+	}
+	r.sha256 = facts[2] == "sha256"
+	top, err := r.line(ctx, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
+	}
+	if r.GitDir, err = r.line(ctx, "rev-parse", "--absolute-git-dir"); err != nil {
+		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
+	}
+	r.Top = filepath.FromSlash(top)
+	return r, nil
+}
+
+// cleanEnv drops what ties git to another repository or index, and what makes
+// it ask on a terminal.
+func cleanEnv(env []string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+			"GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS",
+			"GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_EDITOR", "GIT_QUARANTINE_PATH",
+			"GIT_INTERNAL_SUPER_PREFIX":
+		default:
+			out = append(out, kv)
+		}
+	}
+	return append(out, "GIT_EDITOR=:")
+}
+
+// read runs git for an answer, without the file system monitor, which is a
+// program that the repository's own configuration names. proc.Tool sees to the
+// language of messages and to it that no lock gets in an agent's way.
+func (r *Repo) read(ctx context.Context, args ...string) ([]byte, error) {
+	t := proc.Tool{Dir: r.Top, Env: r.env, Limit: maxOutput}
+	return t.Run(ctx, append([]string{"git", "-c", "core.fsmonitor=false"}, args...)...)
+}
+
+// write runs git to change something, as the user would, with more environment
+// and with stdin. The housekeeping that git does on the side is left to the
+// user's own calls: it would be ended half-way with this one.
+func (r *Repo) write(ctx context.Context, env []string, stdin []byte, args ...string) ([]byte, error) {
+	t := proc.Tool{Dir: r.Top, Env: append(r.env[:len(r.env):len(r.env)], env...), Stdin: stdin, Limit: maxOutput}
+	return t.Run(ctx, append([]string{"git", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)
+}
+
+// line is the answer of a call that gives one path, which may hold anything but
+// a newline at its end.
+func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
+	out, err := r.read(ctx, args...)
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// exitCode is the exit code of a git that ran and failed, -1 for another error.
+func exitCode(err error) int {
+	var failed *proc.ToolError
+	if errors.As(err, &failed) {
+		return failed.Code
+	}
+	return -1
+}
+
+// Head is the commit that HEAD is at, "" in a repository without a commit.
+func (r *Repo) Head(ctx context.Context) (string, error) {
+	out, err := r.line(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading HEAD: %w", err)
+	}
+	return out, nil
+}
+
+// Branch is the short name of the current branch, also of one without a commit;
+// "" when HEAD is detached.
+func (r *Repo) Branch(ctx context.Context) (string, error) {
+	out, err := r.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the branch: %w", err)
+	}
+	return out, nil
+}
+
+// Dirty lists the paths that differ from HEAD or are untracked, sorted, relative
+// to Top; a repository inside the work tree that is not a submodule is its
+// directory with a slash at the end.
+func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
+	list, err := r.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, 0, len(list))
+	for _, c := range list {
+		out = append(out, c.path)
+	}
+	return out, nil
+}
+
+// shellWord quotes s for a command line that a person pastes.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,194 @@
+package worktree
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// The file: the line "superloop snapshot 1", then, as unsigned varints but where
+// said otherwise, the number of entries and for each the length of what its path
+// shares with the one before, the length of the rest, the rest, the mode, and 20
+// bytes of id (32 when the mode is marked "wide"); the number of stamps and for
+// each its path, written as those of the entries, its size and its time; the
+// SHA-256 of all before.
+const (
+	snapHead = "superloop snapshot 1\n"
+	wide     = 1 << 31
+)
+
+var errDamaged = errors.New("the snapshot file is damaged")
+
+// Save writes the snapshot to file. It survives a kill; after a power cut it may
+// be damaged, which Load says, and the next snapshot replaces it.
+func (s Snapshot) Save(disk durable.Disk, file string) error {
+	if err := disk.WriteProjection("snapshot", file, s.encode(), 0o600); err != nil {
+		return fmt.Errorf("saving the snapshot of the tree: %w", err)
+	}
+	return nil
+}
+
+// Load reads a snapshot that Save wrote. A file that is not there is
+// fs.ErrNotExist; a damaged one is an error too, and no snapshot.
+func Load(file string) (Snapshot, error) {
+	f, err := openRead(file)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("reading the snapshot of the tree: %w", err)
+	}
+	defer f.Close()
+	data, err := readRegular(f)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("reading the snapshot of the tree: %w", err)
+	}
+	s, err := decodeSnapshot(data)
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("reading the snapshot of the tree from %s: %w", file, err)
+	}
+	return s, nil
+}
+
+func readRegular(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxOutput {
+		return nil, fs.ErrInvalid
+	}
+	data := make([]byte, info.Size())
+	_, err = io.ReadFull(f, data)
+	return data, err
+}
+
+func (s Snapshot) encode() []byte {
+	out := make([]byte, 0, len(snapHead)+len(s.entries)*48+sha256.Size)
+	out = append(out, snapHead...)
+	out = binary.AppendUvarint(out, uint64(len(s.entries)))
+	last := ""
+	for i := range s.entries {
+		e := &s.entries[i]
+		out = appendPath(out, &last, e.path)
+		mode, id := e.mode, e.sum[:20]
+		if !bytes.Equal(e.sum[20:], make([]byte, 12)) {
+			mode, id = mode|wide, e.sum[:]
+		}
+		out = binary.AppendUvarint(out, uint64(mode))
+		out = append(out, id...)
+	}
+	out = binary.AppendUvarint(out, uint64(len(s.dirty)))
+	last = ""
+	for _, st := range s.dirty {
+		out = appendPath(out, &last, st.path)
+		out = binary.AppendUvarint(out, uint64(st.size))
+		out = binary.AppendUvarint(out, uint64(st.mtime))
+	}
+	sum := sha256.Sum256(out)
+	return append(out, sum[:]...)
+}
+
+func appendPath(out []byte, last *string, p string) []byte {
+	n := 0
+	for n < len(p) && n < len(*last) && p[n] == (*last)[n] {
+		n++
+	}
+	*last = p
+	out = binary.AppendUvarint(out, uint64(n))
+	out = binary.AppendUvarint(out, uint64(len(p)-n))
+	return append(out, p[n:]...)
+}
+
+// snapReader takes an encoded snapshot apart; after the first failure it gives
+// zeroes.
+type snapReader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *snapReader) number() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad, r.b = true, nil
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *snapReader) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.bad, r.b = true, nil
+		return nil
+	}
+	p := r.b[:n]
+	r.b = r.b[n:]
+	return p
+}
+
+func (r *snapReader) path(last string) string {
+	shared := r.number()
+	rest := r.bytes(r.number())
+	if shared > uint64(len(last)) {
+		r.bad = true
+		return ""
+	}
+	return last[:shared] + string(rest)
+}
+
+// count reads a number of items that take at least size bytes each.
+func (r *snapReader) count(size uint64) int {
+	n := r.number()
+	if n > uint64(len(r.b))/size {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func decodeSnapshot(data []byte) (Snapshot, error) {
+	body := len(data) - sha256.Size
+	if body < len(snapHead) {
+		return Snapshot{}, errDamaged
+	}
+	if sum := sha256.Sum256(data[:body]); !bytes.Equal(sum[:], data[body:]) {
+		return Snapshot{}, errDamaged
+	}
+	head, rest := data[:len(snapHead)], data[len(snapHead):body]
+	if string(head) != snapHead {
+		return Snapshot{}, errors.New("it was written by another version")
+	}
+	r := snapReader{b: rest}
+	var s Snapshot
+	s.entries = make([]entry, r.count(23))
+	last := ""
+	for i := range s.entries {
+		e := &s.entries[i]
+		e.path = r.path(last)
+		last = e.path
+		mode := uint32(r.number())
+		e.mode = mode &^ wide
+		size := uint64(20)
+		if mode&wide != 0 {
+			size = 32
+		}
+		copy(e.sum[:], r.bytes(size))
+	}
+	s.dirty = make([]stamp, r.count(4))
+	last = ""
+	for i := range s.dirty {
+		st := &s.dirty[i]
+		st.path = r.path(last)
+		last = st.path
+		st.size, st.mtime = int64(r.number()), int64(r.number())
+	}
+	if r.bad || len(r.b) > 0 {
+		return Snapshot{}, errDamaged
+	}
+	return s, nil
+}

@@ -1,0 +1,235 @@
+package worktree
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	// maxHashed is the size, in bytes, beyond which a file that git has no hash
+	// of is known by its size and time.
+	maxHashed = 8 << 20
+	// maxUntracked is the number of untracked files beyond which all of them are
+	// known by their size and time.
+	maxUntracked = 5000
+)
+
+// Marks beside a mode, for what sum is when it is no object id.
+const (
+	byStat   = 1 << 30 // size and modification time
+	byDigest = 1 << 29 // digest of a directory, see digestDir
+)
+
+// entry is one path of a tree: its mode and the id of its content. 56 bytes, so
+// that a tree of 100,000 files stays small.
+type entry struct {
+	path string
+	mode uint32
+	sum  [32]byte // an object id (SHA-1 leaves the rest zero), or as marked in mode
+}
+
+func byPath(a, b entry) int { return strings.Compare(a.path, b.path) }
+
+// stamp is when a file that differed from the index was last changed.
+type stamp struct {
+	path  string
+	size  int64
+	mtime int64 // nanoseconds since the epoch
+}
+
+// Snapshot is what is in a work tree: every tracked or untracked file that is
+// not ignored, with its mode and the id of its content. The zero Snapshot is an
+// empty tree. It is a value and never changes.
+type Snapshot struct {
+	entries []entry // sorted by path
+	dirty   []stamp // of the files that were hashed here, sorted by path
+}
+
+// Len is the number of paths.
+func (s Snapshot) Len() int { return len(s.entries) }
+
+// Snapshot takes a snapshot of the work tree with two calls of git.
+//
+// A file has the id that git knows for it or, when it was changed since it was
+// staged, or never was, the one that git would give it. So a commit, by
+// whomever, changes nothing as long as the files stay the same. Three kinds of
+// paths have no such id: a file of more than 8 MiB, and every untracked file
+// when there are more than 5,000, is its size and time; a submodule is its
+// commit, with the sizes and times of its files when they differ from it; a
+// repository that is not a submodule is the sizes and times of its files. Where
+// a filter (line ends, LFS) stores another content than the file's, the id
+// changes once, when it is committed; SnapshotSince has neither flaw.
+func (r *Repo) Snapshot(ctx context.Context) (Snapshot, error) {
+	return r.SnapshotSince(ctx, Snapshot{})
+}
+
+// SnapshotSince is Snapshot by someone who has an earlier one of the same tree:
+// a file that git had no id for then, and that is the same now, keeps the one
+// that it has there, so that committing it makes no difference for certain.
+func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, error) {
+	var index []entry
+	listed := make(chan error)
+	go func() {
+		var err error
+		index, err = r.index(ctx)
+		listed <- err
+	}()
+	changes, err := r.status(ctx)
+	if failed := <-listed; err == nil {
+		err = failed
+	}
+	if err != nil {
+		return Snapshot{}, err
+	}
+	untracked := 0
+	for _, c := range changes {
+		if c.untracked() {
+			untracked++
+		}
+	}
+	var snap Snapshot
+	var over []entry
+	gone := map[string]bool{}
+	for _, c := range changes {
+		if !c.untracked() && !c.unmerged && c.worktree == '.' {
+			continue // staged as it is; the index has it
+		}
+		gone[c.path] = true
+		if err := ctx.Err(); err != nil {
+			return Snapshot{}, err
+		}
+		e, st, ok := r.look(c, untracked > maxUntracked)
+		if !ok {
+			continue
+		}
+		over = append(over, e)
+		if st.path != "" {
+			snap.dirty = append(snap.dirty, st)
+		}
+	}
+	snap.entries = merge(index, over, gone)
+	r.carry(&snap, prev)
+	return snap, nil
+}
+
+// merge replaces in a sorted list what is gone by what came over it.
+func merge(index, over []entry, gone map[string]bool) []entry {
+	if len(gone) == 0 {
+		return index
+	}
+	out := make([]entry, 0, len(index)+len(over))
+	for _, e := range index {
+		for len(over) > 0 && over[0].path < e.path {
+			out, over = append(out, over[0]), over[1:]
+		}
+		if !gone[e.path] {
+			out = append(out, e)
+		}
+	}
+	return append(out, over...)
+}
+
+// look gives a changed path its entry; ok is false when nothing is there.
+func (r *Repo) look(c change, statOnly bool) (e entry, st stamp, ok bool) {
+	e.path = c.path
+	file := filepath.Join(r.Top, filepath.FromSlash(c.path))
+	if c.nested() {
+		e.mode = byDigest
+		e.sum = digestDir(file)
+		return e, st, true
+	}
+	info, err := os.Lstat(file)
+	if err != nil {
+		return e, st, false
+	}
+	if info.IsDir() {
+		if c.mode != modeGitlink {
+			return e, st, false
+		}
+		e.mode, e.sum = r.submodule(c, file)
+		return e, st, true
+	}
+	e.mode = c.mode
+	switch {
+	case info.Mode()&os.ModeSymlink != 0:
+		e.mode = modeLink
+	case !info.Mode().IsRegular():
+		return e, st, false
+	case e.mode != modeFile && e.mode != modeExec:
+		e.mode = modeFile
+		if info.Mode()&0o100 != 0 {
+			e.mode = modeExec
+		}
+	}
+	st = stamp{c.path, info.Size(), info.ModTime().UnixNano()}
+	if e.mode == modeLink {
+		target, err := os.Readlink(file)
+		if err != nil {
+			return e, st, false
+		}
+		e.sum = r.blob([]byte(target))
+		return e, st, true
+	}
+	if info.Size() <= maxHashed && (!statOnly || !c.untracked()) {
+		if sum, err := r.hashFile(file, info.Size()); err == nil {
+			e.sum = sum
+			return e, st, true
+		}
+	}
+	e.mode |= byStat
+	binary.BigEndian.PutUint64(e.sum[0:], uint64(st.size))
+	binary.BigEndian.PutUint64(e.sum[8:], uint64(st.mtime))
+	return e, st, true
+}
+
+// carry gives files that git has by now, under an id of its own, the ids that
+// prev has for them, when their content is still the same: read once more, or
+// by size and time where prev knows no more than that.
+func (r *Repo) carry(snap *Snapshot, prev Snapshot) {
+	known := make(map[string]bool, len(snap.dirty))
+	for _, st := range snap.dirty {
+		known[st.path] = true
+	}
+	for _, st := range prev.dirty {
+		i, had := prev.find(st.path)
+		j, has := snap.find(st.path)
+		if !had || !has || known[st.path] {
+			continue
+		}
+		was, e := prev.entries[i], &snap.entries[j]
+		if was.sum == e.sum && was.mode == e.mode {
+			continue
+		}
+		file := filepath.Join(r.Top, filepath.FromSlash(st.path))
+		info, err := os.Lstat(file)
+		if err != nil || info.Size() != st.size {
+			continue
+		}
+		if was.mode&byStat != 0 {
+			if info.ModTime().UnixNano() != st.mtime {
+				continue
+			}
+		} else if sum, err := r.hashFile(file, st.size); err != nil || sum != was.sum {
+			continue
+		}
+		e.mode |= was.mode & byStat
+		e.sum = was.sum
+		snap.dirty = append(snap.dirty, st)
+	}
+	slices.SortFunc(snap.dirty, func(a, b stamp) int { return strings.Compare(a.path, b.path) })
+}
+
+func (s Snapshot) find(path string) (int, bool) {
+	return slices.BinarySearchFunc(s.entries, path, func(e entry, p string) int { return strings.Compare(e.path, p) })
+}
+
+// openRead opens a regular file without following a link, waiting for a pipe or
+// waking a device.
+func openRead(file string) (*os.File, error) {
+	return os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+}

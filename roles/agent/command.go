@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/superloop/superloop/roles"
+)
+
+// maxArg is the longest single argument or environment entry that Linux takes:
+// 128 KiB with the NUL byte at its end.
+const maxArg = 128<<10 - 1
+
+// Command is a process ready to be started.
+type Command struct {
+	Argv []string
+	// Dir is absolute.
+	Dir string
+	// Env is complete, sorted, without duplicates.
+	Env []string
+	// Stdin is the absolute path of the file on standard input; "" is none.
+	Stdin string
+}
+
+// assemble makes the command that all CLIs have in common:
+//
+//	Command + flags + Args (or FastArgs) [+ the prompt]
+//
+// Placeholders are replaced in Command, Args and the values of Env, as plain
+// strings and in one pass: what a placeholder brings in is never looked at
+// again, so a prompt that mentions {model} stays as it is. Unknown ones stay
+// too. flags and env come from the adapter and are used as they are; the
+// owner's own Env wins over env.
+func assemble(req Request, environ, flags []string, env map[string]string) (Command, error) {
+	if err := req.check(); err != nil {
+		return Command{}, err
+	}
+	args := req.args()
+	c := Command{Dir: req.WorkDir}
+	asArg := req.CLI.PromptMode == PromptArg
+	placed := slices.ContainsFunc(slices.Concat(req.CLI.Command, args), holdsPrompt)
+	prompt := ""
+	if asArg || placed || slices.ContainsFunc(sortedValues(req.CLI.Env), holdsPrompt) {
+		var err error
+		if prompt, err = readPrompt(req.PromptPath); err != nil {
+			return Command{}, err
+		}
+	}
+	fill := placeholders(req, prompt)
+	c.Argv = append(replaceAll(fill, req.CLI.Command), flags...)
+	c.Argv = append(c.Argv, replaceAll(fill, args)...)
+	if asArg && !placed {
+		c.Argv = append(c.Argv, prompt)
+	}
+	if req.CLI.PromptMode == "" || req.CLI.PromptMode == PromptStdin {
+		c.Stdin = req.PromptPath
+	}
+	own := map[string]string{}
+	for name, value := range req.CLI.Env {
+		if !validName(name) {
+			return Command{}, fmt.Errorf("the runner's env has a name %q, which cannot be one", name)
+		}
+		own[name] = fill.Replace(value)
+	}
+	c.Env = environment(environ, env, own, req)
+	return c, c.check()
+}
+
+// placeholders replaces, in one pass, the names that the contract has, and
+// {prompt}, {loop_dir} and {thinking}.
+func placeholders(req Request, prompt string) *strings.Replacer {
+	return strings.NewReplacer(
+		"{repo}", req.WorkDir,
+		"{prompt_file}", req.PromptPath,
+		"{prompt}", prompt,
+		"{last_message_file}", req.LastMessageFile,
+		"{model}", req.Model,
+		"{thinking}", req.Thinking,
+		"{loop}", req.Loop,
+		"{loop_dir}", req.LoopDir,
+		"{iteration}", strconv.Itoa(req.Iteration),
+		"{role}", req.Role,
+	)
+}
+
+// modelFlag is --model, unless the owner has placed the model in the command
+// already: theirs comes later in the command and is meant to win.
+func modelFlag(req Request) []string {
+	if req.Model == "" {
+		return nil
+	}
+	for _, a := range slices.Concat(req.CLI.Command, req.args()) {
+		if a == "--model" || a == "-m" || strings.HasPrefix(a, "--model=") || strings.Contains(a, "{model}") {
+			return nil
+		}
+	}
+	return []string{"--model", req.Model}
+}
+
+func replaceAll(fill *strings.Replacer, list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = fill.Replace(s)
+	}
+	return out
+}
+
+func holdsPrompt(s string) bool { return strings.Contains(s, "{prompt}") }
+
+func sortedValues(m map[string]string) []string {
+	var list []string
+	for _, v := range m {
+		list = append(list, v)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func readPrompt(path string) (string, error) {
+	text, size, err := roles.ReadRegular(path, maxArg, 0)
+	if err != nil {
+		return "", fmt.Errorf("reading the prompt: %w", err)
+	}
+	if size > maxArg {
+		return "", tooLong("the prompt as an argument", size)
+	}
+	return text, nil
+}
+
+func tooLong(what string, size int64) error {
+	return fmt.Errorf(`%s would be %d bytes long, and the system takes at most %d: set the runner's prompt_mode to "stdin" or "file"`, what, size, maxArg)
+}
+
+// check finds what exec would refuse with a message that says nothing.
+func (c Command) check() error {
+	for i, a := range c.Argv {
+		switch {
+		case strings.ContainsRune(a, 0):
+			return fmt.Errorf("argument %d of the command holds a NUL byte, which no program can be given", i)
+		case len(a) > maxArg:
+			return tooLong(fmt.Sprintf("argument %d of the command", i), int64(len(a)))
+		}
+	}
+	if c.Argv[0] == "" {
+		return fmt.Errorf("the program's name is empty once its placeholders are replaced")
+	}
+	for _, e := range c.Env {
+		name, _, _ := strings.Cut(e, "=")
+		switch {
+		case strings.ContainsRune(e, 0):
+			return fmt.Errorf("the value of %s in the environment holds a NUL byte, which no program can be given", name)
+		case len(e) > maxArg:
+			return tooLong(name+" in the environment", int64(len(e)))
+		}
+	}
+	return nil
+}

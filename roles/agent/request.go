@@ -1,0 +1,106 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Prompt modes: how the CLI is given its prompt.
+const (
+	PromptStdin = "stdin" // on standard input, to its end; "" is the same
+	PromptFile  = "file"  // as a path, by {prompt_file}; standard input is empty
+	PromptArg   = "arg"   // as one argument: {prompt}, else the last one
+)
+
+// CLI is how an agent command is started, as the configuration has it.
+type CLI struct {
+	// Command is the program and its leading arguments; never empty.
+	Command []string
+	// Args follow; FastArgs replace them for a fast request, unless nil.
+	Args, FastArgs []string
+	// PromptMode is one of the Prompt constants.
+	PromptMode string
+	// Env is added to the agent's environment.
+	Env map[string]string
+}
+
+// Request is one turn of one role. All paths are absolute.
+type Request struct {
+	CLI  CLI
+	Fast bool
+
+	// PromptPath is the rendered prompt, on disk before Run.
+	PromptPath string
+	// LastMessageFile is where the agent may leave its last message. Run reads
+	// whatever is there afterwards, so the driver removes an old one before
+	// every attempt, as part of what it records; Run changes no file.
+	LastMessageFile string
+
+	// WorkDir is where the agent runs and what it is to change: the repository
+	// or the loop's worktree. It is {repo}, since commands use that as in
+	// `-C {repo}`, and an agent must not leave its worktree by it.
+	WorkDir string
+	// Repo is the supervised repository, the one with .superloop/config.json;
+	// the agent knows it as SUPERLOOP_REPO, for `superloop --repo`.
+	Repo    string
+	LoopDir string
+
+	Loop, RunID, Role string
+	// Iteration and Attempt count from 1.
+	Iteration, Attempt int
+	// Model is "" for the CLI's own default. Thinking is none, minimal, low,
+	// standard, high or max; "" for the CLI's own default.
+	Model, Thinking string
+}
+
+func (r Request) args() []string {
+	if r.Fast && r.CLI.FastArgs != nil {
+		return r.CLI.FastArgs
+	}
+	return r.CLI.Args
+}
+
+func (r Request) check() error {
+	if len(r.CLI.Command) == 0 || r.CLI.Command[0] == "" {
+		return errors.New("the runner has no command")
+	}
+	switch r.CLI.PromptMode {
+	case "", PromptStdin, PromptFile, PromptArg:
+	default:
+		return fmt.Errorf("unknown prompt_mode %q: use stdin, file or arg", r.CLI.PromptMode)
+	}
+	for _, p := range []struct{ name, path string }{
+		{"prompt file", r.PromptPath}, {"last-message file", r.LastMessageFile}, {"working directory", r.WorkDir},
+		{"repository", r.Repo}, {"loop directory", r.LoopDir},
+	} {
+		if !filepath.IsAbs(p.path) {
+			return fmt.Errorf("the path %q of the %s is not absolute", p.path, p.name)
+		}
+	}
+	for _, p := range []struct{ name, value string }{{"loop", r.Loop}, {"run id", r.RunID}, {"role", r.Role}} {
+		if p.value == "" {
+			return fmt.Errorf("the %s is not given", p.name)
+		}
+	}
+	if r.Iteration < 1 || r.Attempt < 1 {
+		return fmt.Errorf("iteration %d and attempt %d must count from 1", r.Iteration, r.Attempt)
+	}
+	if r.Thinking != "" && thinkingLevel(r.Thinking) < 0 {
+		return fmt.Errorf("unknown thinking %q: use one of %s", r.Thinking, strings.Join(thinkingLevels[:], ", "))
+	}
+	return nil
+}
+
+// thinkingLevels from least to most.
+var thinkingLevels = [...]string{"none", "minimal", "low", "standard", "high", "max"}
+
+func thinkingLevel(word string) int {
+	for i, w := range thinkingLevels {
+		if w == word {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,225 @@
+package roles
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds of the two lists, in bytes and entries.
+const (
+	contextBytes = 12 << 10
+	phaseBytes   = 8 << 10
+	maxPhases    = 64
+	phaseRead    = 1 << 20 // of one phase file
+)
+
+// Places says where Gather looks.
+type Places struct {
+	// WorkDir is where the agent runs: the repository or the loop's worktree.
+	WorkDir string
+	// SpecFile is relative to WorkDir; absolute if it is elsewhere.
+	SpecFile string
+	LoopDir  string
+	Role     string
+	// Branch and Worktree are shown when not empty.
+	Branch, Worktree string
+}
+
+// contextNames are the files of the loop's directory in the order and with the
+// labels of the bash original, so that its role files go on to work.
+var contextNames = [...]struct{ label, name string }{
+	{"Plan", "plan.md"},
+	{"Iteration notes", "iteration_notes.md"},
+	{"Implementer report", "implementer.md"},
+	{"Reviewer report", "review.md"},
+	{"Test report", "test-report.md"},
+	{"Test output", "test-output.txt"},
+	{"Test status", "test-status.json"},
+	{"Validation status", "validation-status.json"},
+	{"Validation results", "validation-results.json"},
+	{"Checklist status", "checklist-status.json"},
+	{"Checklist remaining", "checklist-remaining.md"},
+	{"Evidence", "evidence.json"},
+}
+
+// contextLater follow the git entries.
+var contextLater = [...]struct{ label, name, only string }{
+	{"Lint feedback", "lint-feedback.txt", ""},
+	{"Reviewer packet", "reviewer-packet.md", Reviewer},
+	{"Files changed by planner", "changed-files-planner.txt", ""},
+	{"Files changed by implementer", "changed-files-implementer.txt", ""},
+	{"All files changed this iteration", "changed-files-all.txt", ""},
+}
+
+// Gather looks up which context files exist, and the state of the phase files.
+// A file that cannot be looked at counts as absent; the prompt only points to
+// files, and the agent will see for itself.
+func Gather(pl Places) ([]ContextFile, []Phase) {
+	var list []ContextFile
+	spec := pl.SpecFile
+	if !filepath.IsAbs(spec) {
+		spec = filepath.Join(pl.WorkDir, spec)
+	}
+	// The owner may keep the spec elsewhere and link to it, so Stat here.
+	if info, err := os.Stat(spec); err == nil && pl.SpecFile != "" && info.Mode().IsRegular() {
+		list = append(list, ContextFile{"Spec", pl.SpecFile})
+	}
+	add := func(label, name string) {
+		path := filepath.Join(pl.LoopDir, name)
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+			list = append(list, ContextFile{label, path})
+		}
+	}
+	for _, c := range contextNames {
+		add(c.label, c.name)
+	}
+	tasks := filepath.Join(pl.LoopDir, "tasks")
+	if info, err := os.Lstat(tasks); err == nil && info.IsDir() {
+		list = append(list, ContextFile{"Tasks directory", tasks})
+	}
+	if pl.Branch != "" {
+		list = append(list, ContextFile{"Git branch", pl.Branch})
+	}
+	if pl.Worktree != "" {
+		list = append(list, ContextFile{"Git worktree", pl.Worktree})
+	}
+	for _, c := range contextLater {
+		if c.only == "" || c.only == pl.Role {
+			add(c.label, c.name)
+		}
+	}
+	return list, phases(tasks)
+}
+
+// phases reads tasks/PHASE_*.MD in the order of their numbers.
+func phases(tasks string) []Phase {
+	info, err := os.Lstat(tasks)
+	if err != nil || !info.IsDir() {
+		return nil
+	}
+	entries, err := os.ReadDir(tasks)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && len(entries) == 0 {
+		return nil
+	}
+	var list []Phase
+	for _, e := range entries {
+		name := strings.ToUpper(e.Name())
+		if !strings.HasPrefix(name, "PHASE_") || !strings.HasSuffix(name, ".MD") {
+			continue
+		}
+		path := filepath.Join(tasks, e.Name())
+		text, _, err := ReadRegular(path, phaseRead, 0)
+		if err != nil {
+			continue
+		}
+		open, total := countTasks(text)
+		list = append(list, Phase{File: path, Remaining: open, Total: total})
+	}
+	slices.SortFunc(list, func(a, b Phase) int {
+		x, y := filepath.Base(a.File), filepath.Base(b.File)
+		return cmp.Or(cmp.Compare(phaseNumber(x), phaseNumber(y)), cmp.Compare(x, y))
+	})
+	return list
+}
+
+// phaseNumber is the number in PHASE_<n>...; a name without one sorts last.
+func phaseNumber(name string) int {
+	digits := name[len("PHASE_"):]
+	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
+	if end > 0 {
+		digits = digits[:end]
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return int(^uint(0) >> 1)
+	}
+	return n
+}
+
+// countTasks counts the checkbox items of a Markdown text outside code fences.
+func countTasks(text string) (open, total int) {
+	fenced := ""
+	for l := range strings.Lines(text) {
+		l = strings.TrimSpace(l)
+		mark := ""
+		if strings.HasPrefix(l, "```") || strings.HasPrefix(l, "~~~") {
+			mark = l[:3]
+		}
+		switch {
+		case fenced != "":
+			if mark == fenced {
+				fenced = ""
+			}
+			continue
+		case mark != "":
+			fenced = mark
+			continue
+		}
+		item := strings.TrimLeft(l, "-*+0123456789.) ")
+		if item == l || len(item) < 3 || item[0] != '[' || item[2] != ']' {
+			continue
+		}
+		switch item[1] {
+		case ' ':
+			open++
+			total++
+		case 'x', 'X':
+			total++
+		}
+	}
+	return open, total
+}
+
+func contextSection(files []ContextFile) string {
+	if len(files) == 0 {
+		return ""
+	}
+	p := &page{}
+	p.f("Context files (read as needed):\n")
+	for i, c := range files {
+		entry := "- " + line(c.Label, maxWord) + ": " + shortPath(c.Value) + "\n"
+		if p.b.Len()+len(entry) > contextBytes {
+			p.f("- and %d more\n", len(files)-i)
+			break
+		}
+		p.f("%s", entry)
+	}
+	return p.String()
+}
+
+func phaseSection(list []Phase) string {
+	if len(list) == 0 {
+		return ""
+	}
+	p := &page{}
+	p.f("Phase files:\n")
+	active := ""
+	for i, ph := range list {
+		state := "complete"
+		switch {
+		case ph.Total == 0:
+			state = "no tasks in it"
+		case ph.Remaining > 0 && active == "":
+			active = shortPath(ph.File)
+			state = "ACTIVE - " + count(ph.Remaining, "task", "tasks") + " remaining"
+		case ph.Remaining > 0:
+			state = count(ph.Remaining, "task", "tasks") + " remaining"
+		}
+		entry := "- " + shortPath(ph.File) + " (" + state + ")\n"
+		if i == maxPhases || p.b.Len()+len(entry) > phaseBytes {
+			p.f("- and %d more\n", len(list)-i)
+			break
+		}
+		p.f("%s", entry)
+	}
+	if active != "" {
+		p.f("Active phase file: %s\n", active)
+	}
+	return p.String()
+}

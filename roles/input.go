@@ -1,0 +1,130 @@
+package roles
+
+import "time"
+
+// Input is everything that a prompt is made of. Render adds nothing that is
+// not in it, so equal Inputs give equal prompts. Texts may be foreign and of
+// any length; Render cleans, fences and cuts them.
+type Input struct {
+	// Role is one of the role constants; Template is what Load gave for it.
+	Role     string
+	Template Template
+
+	Loop string
+	// Iteration counts from 1; MaxIterations 0 is no bound.
+	Iteration, MaxIterations int
+	// Attempt counts from 1 within the iteration; LastAttempt, for a later
+	// one, says how the one before ended.
+	Attempt     int
+	LastAttempt *Attempt
+	// LoopDir is the absolute directory in which the role leaves its report.
+	LoopDir string
+	// Promise is the loop's completion promise; "" when the loop has none.
+	Promise string
+
+	// Gates are the last verdicts, and GatesOf the iteration they are of.
+	Gates   []Gate
+	GatesOf int
+	Tests   *Tests
+	Stuck   Stuck
+	// Left are the reports of earlier turns that were not as they should be.
+	Left []Left
+	// RecoveryProblems say what was wrong with the last recovery.json; only
+	// the tester is told.
+	RecoveryProblems []string
+	// Recoveries are what became of earlier proposals, oldest first.
+	Recoveries []Recovery
+	// Changed are the files changed in this iteration, by role.
+	Changed []Changed
+	// Notes are what people wrote to the loop, oldest first.
+	Notes []Note
+
+	// Context and Phases are what Gather found.
+	Context []ContextFile
+	Phases  []Phase
+}
+
+// Gate is one gate's last verdict.
+type Gate struct {
+	// Name and Value are words of superloop: "tests", "failed".
+	Name, Value string
+	// Reasons say why a gate is not passed, one line each.
+	Reasons []string
+}
+
+// Tests is the last run of the configured tests.
+type Tests struct {
+	// Status is ok, failed or skipped; Reason is a phrase, "" if none.
+	Status, Reason string
+	// Iteration in which they ran.
+	Iteration int
+	// Output of what failed; "" when nothing did. File is where the whole
+	// output lies, absolute; "" if nowhere.
+	Output, File string
+}
+
+// Stuck is the streak of iterations that changed nothing that matters.
+type Stuck struct {
+	// Streak 0 is none; Threshold 0 is no bound.
+	Streak, Threshold int
+	// Reason is a phrase such as "no code changes".
+	Reason string
+}
+
+// Left is a report that was not as it should be.
+type Left struct {
+	Role      string
+	Iteration int
+	Outcome   Outcome
+}
+
+// Attempt is how an earlier attempt of the same role ended.
+type Attempt struct {
+	// Ended is a phrase: "timeout", "no output", "exited", "killed".
+	Ended string
+	// Code is the exit code, Signal the signal's name if one ended it.
+	Code   int
+	Signal string
+	// After is how long it ran.
+	After time.Duration
+	// Tail is the end of what it printed.
+	Tail string
+}
+
+// Recovery is a proposal and what became of it.
+type Recovery struct {
+	Iteration int
+	// Outcome is a phrase: "executed, exit 0", "rejected by ada".
+	Command, Outcome string
+	// Note is what a person or the policy said to it.
+	Note string
+}
+
+// Changed are the files that one role changed.
+type Changed struct {
+	Role  string
+	Files []string
+}
+
+// Note is what a person wrote to the loop.
+type Note struct {
+	// About is a phrase: "rejected the completion".
+	By, About string
+	Text      string
+}
+
+// ContextFile is one line of the list of context files.
+type ContextFile struct {
+	Label string
+	// Value is a path (relative to the directory in which the agent runs, or
+	// absolute) or, for the git entries, a name.
+	Value string
+}
+
+// Phase is one phase file of the plan.
+type Phase struct {
+	// File is absolute.
+	File string
+	// Remaining open tasks, of Total.
+	Remaining, Total int
+}

@@ -1,0 +1,106 @@
+package roles
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+//go:embed prompts/*.md
+var prompts embed.FS
+
+// MaxTemplate bounds a role's own part of the prompt, in bytes, so that a
+// whole prompt stays below MaxPrompt.
+const MaxTemplate = 48 << 10
+
+// Template is a role's own part of the prompt, used verbatim.
+type Template struct {
+	// Text is not empty and is valid UTF-8.
+	Text string
+	// Source is the absolute or relative path of the owner's file, or
+	// "embedded".
+	Source string
+}
+
+// Load returns the role's part of the prompt: <dir>/<role>.md if there is such
+// a file, else the embedded one. dir is the repository's .superloop/roles.
+//
+// A file that is there but cannot be used (unreadable, not a regular file,
+// empty, over MaxTemplate, not UTF-8 text) is an error and never silently
+// replaced: its owner believes that it is in force. A symbolic link is
+// followed, since the file is the owner's and may be shared between
+// repositories.
+func Load(dir, role string) (Template, error) {
+	if _, ok := Deliverable(role); !ok {
+		return Template{}, unknownRole(role)
+	}
+	path := filepath.Join(dir, role+".md")
+	text, err := readTemplate(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !isDangling(path):
+		text, err := Embedded(role)
+		return Template{Text: text, Source: "embedded"}, err
+	case err != nil:
+		return Template{}, fmt.Errorf("role file %s %w; repair it, or delete it to use the built-in prompt", path, err)
+	}
+	return Template{Text: text, Source: path}, nil
+}
+
+// Embedded returns the built-in part of the prompt.
+func Embedded(role string) (string, error) {
+	if _, ok := Deliverable(role); !ok {
+		return "", unknownRole(role)
+	}
+	b, err := prompts.ReadFile("prompts/" + role + ".md")
+	if err != nil {
+		return "", fmt.Errorf("reading the embedded prompt of %s: %w", role, err)
+	}
+	return string(b), nil
+}
+
+func readTemplate(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot be read: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("cannot be read: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, MaxTemplate+1))
+	if err != nil {
+		return "", fmt.Errorf("cannot be read: %w", err)
+	}
+	return string(b), checkTemplate(string(b))
+}
+
+func checkTemplate(text string) error {
+	switch {
+	case len(text) > MaxTemplate:
+		return fmt.Errorf("is larger than %d bytes", MaxTemplate)
+	case !utf8.ValidString(text):
+		return errors.New("is not UTF-8 text")
+	case strings.ContainsRune(text, 0):
+		return errors.New("holds a NUL byte, so it is not text")
+	case strings.TrimSpace(text) == "":
+		return errors.New("is empty")
+	}
+	return nil
+}
+
+// isDangling tells a symbolic link to nowhere from no file at all: the first
+// is a mistake of the owner's that must not fall back in silence.
+func isDangling(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

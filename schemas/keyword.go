@@ -1,0 +1,206 @@
+package schemas
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// about says what one keyword of the schema holds against the value. An empty
+// message means that the keyword has no words of its own here.
+func (in instance) about(schema map[string]any, name string) Problem {
+	p := Problem{Found: in.node.describe(in.secret)}
+	switch name {
+	case "type":
+		p.Code = CodeWrongType
+		p.Allowed = phrase(schema, types(schema["type"]))
+		p.Message = fmt.Sprintf("found %s; allowed: %s", p.Found, p.Allowed)
+	case "enum", "const":
+		in.listed(schema, name, &p)
+	case "format", "pattern":
+		in.form(schema, name, &p)
+	case "minLength":
+		if bound(schema, name) == "1" {
+			p.Code, p.Allowed, p.Message = CodeOutOfRange, "text", "must not be empty"
+			break
+		}
+		in.outOfRange(&p, fmt.Sprintf("at least %s characters", bound(schema, name)))
+	case "maxLength":
+		in.outOfRange(&p, fmt.Sprintf("at most %s characters", bound(schema, name)))
+	case "minimum":
+		in.outOfRange(&p, phrase(schema, bound(schema, name)+" or more"))
+	case "maximum":
+		in.outOfRange(&p, phrase(schema, bound(schema, name)+" or less"))
+	case "exclusiveMinimum":
+		in.outOfRange(&p, phrase(schema, "more than "+bound(schema, name)))
+	case "minItems":
+		if len(in.node.kids) == 0 {
+			p.Found = "an empty array"
+		}
+		in.outOfRange(&p, "at least "+count(bound(schema, name), "item"))
+	case "maxItems":
+		p.Found = count(fmt.Sprint(len(in.node.kids)), "item")
+		in.outOfRange(&p, "at most "+count(bound(schema, name), "item"))
+	case "minProperties", "maxProperties":
+		p.Code, p.Found = CodeCombination, in.names()
+		p.Allowed = phrase(schema, bound(schema, name)+" keys")
+		p.Message = fmt.Sprintf("found %s; allowed: %s", p.Found, p.Allowed)
+	case "uniqueItems":
+		in.repeated(&p)
+	}
+	return p
+}
+
+// listed explains enum and const; the nearest listed string is the hint.
+func (in instance) listed(schema map[string]any, name string, p *Problem) {
+	values, _ := schema["enum"].([]any)
+	if name == "const" {
+		values = []any{schema["const"]}
+	}
+	var texts, shown []string
+	for _, v := range values {
+		b, _ := json.Marshal(v) // a value that was just decoded
+		shown = append(shown, string(b))
+		if s, ok := v.(string); ok {
+			texts = append(texts, s)
+		}
+	}
+	p.Code = CodeNotAllowed
+	p.Allowed = orList(shown)
+	p.Message = fmt.Sprintf("found %s; allowed: %s", p.Found, p.Allowed)
+	if in.node.kind != '"' || in.secret {
+		return
+	}
+	if p.Near = Nearest(in.node.text, texts); p.Near != "" {
+		p.Message += fmt.Sprintf("; did you mean %q?", p.Near)
+	}
+}
+
+// form explains format and pattern.
+func (in instance) form(schema map[string]any, name string, p *Problem) {
+	p.Code = CodeBadFormat
+	format, _ := schema["format"].(string)
+	switch {
+	case name == "pattern":
+		pat, _ := schema["pattern"].(string)
+		p.Allowed = phrase(schema, "text that matches "+pat)
+	case format == "date-time":
+		p.Allowed = phrase(schema, "a time as in RFC 3339, such as 2026-01-23T05:36:33Z")
+	case format == "go-duration":
+		p.Allowed = phrase(schema, `seconds as a number, or text such as "90s", "30m", "8h", at most a year`)
+	case format == "web-url":
+		p.Allowed = phrase(schema, "a URL that starts with https:// or http://")
+	case format == "regex":
+		p.Allowed = phrase(schema, "a regular expression in RE2 syntax (no lookahead, no backreference)")
+		if _, err := regexp.Compile(in.node.text); err != nil {
+			p.Message = fmt.Sprintf("the regular expression does not compile: %s; allowed: %s",
+				strings.TrimPrefix(err.Error(), "error parsing regexp: "), p.Allowed)
+			return
+		}
+	default:
+		p.Allowed = phrase(schema, format)
+	}
+	p.Message = fmt.Sprintf("found %s; allowed: %s", p.Found, p.Allowed)
+}
+
+func (in instance) outOfRange(p *Problem, allowed string) {
+	p.Code, p.Allowed = CodeOutOfRange, allowed
+	p.Message = fmt.Sprintf("found %s; allowed: %s", p.Found, allowed)
+}
+
+// repeated names the first element that equals an earlier one.
+func (in instance) repeated(p *Problem) {
+	p.Code, p.Allowed = CodeNotAllowed, "each value once"
+	seen := map[string]int{}
+	for i := range in.node.kids {
+		b, _ := json.Marshal(in.node.kids[i].value()) // plain values
+		if j, dup := seen[string(b)]; dup {
+			p.Found = in.node.kids[i].describe(in.secret)
+			p.Message = fmt.Sprintf("%s stands here twice, at index %d and %d", p.Found, j, i)
+			return
+		}
+		seen[string(b)] = i
+	}
+}
+
+func (in instance) names() string {
+	var ks []string
+	for i := range in.node.kids {
+		ks = append(ks, quote(in.node.kids[i].key))
+	}
+	if len(ks) == 0 {
+		return "an empty object"
+	}
+	return clip(strings.Join(ks, ", "))
+}
+
+// phrase is what a schema says for people (x-allowed), else the default.
+func phrase(schema map[string]any, otherwise string) string {
+	if s, ok := schema["x-allowed"].(string); ok {
+		return s
+	}
+	return otherwise
+}
+
+func bound(schema map[string]any, name string) string { return fmt.Sprint(schema[name]) }
+
+func count(n, noun string) string {
+	if n == "1" {
+		return n + " " + noun
+	}
+	return n + " " + noun + "s"
+}
+
+// types writes the value of a type keyword for people.
+func types(v any) string {
+	words := map[string]string{"object": "an object", "array": "an array", "string": "a string", "number": "a number",
+		"integer": "an integer", "boolean": "true or false", "null": "null"}
+	switch v := v.(type) {
+	case string:
+		return words[v]
+	case []any:
+		var out []string
+		for _, t := range v {
+			s, _ := t.(string)
+			out = append(out, words[s])
+		}
+		return orList(out)
+	}
+	return "another type"
+}
+
+// keys lists the properties of a schema, sorted: all that are known, and those
+// of them that superloop acts on.
+func keys(schema map[string]any) (known, acted []string) {
+	props, _ := schema["properties"].(map[string]any)
+	for k, v := range props {
+		known = append(known, k)
+		if m, _ := v.(map[string]any); m["deprecated"] != true {
+			acted = append(acted, k)
+		}
+	}
+	slices.Sort(known)
+	slices.Sort(acted)
+	return known, acted
+}
+
+func patterns(schema map[string]any) []*regexp.Regexp {
+	pats, _ := schema["patternProperties"].(map[string]any)
+	var out []*regexp.Regexp
+	for p := range pats {
+		if re, err := regexp.Compile(p); err == nil { // always: the schema compiled
+			out = append(out, re)
+		}
+	}
+	return out
+}
+
+func quoteAll(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = quote(n)
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package schemas
+
+import "strings"
+
+// Nearest gives the name of the list that a person most likely meant by got,
+// or "" when none is near. Case and the separators '-', '_', '.' and space
+// count for nothing, so maxIterations is near max_iterations; otherwise at most
+// one character in three may differ. Of equally near names the first wins.
+func Nearest(got string, names []string) string {
+	const longest = 64
+	g := fold(got)
+	if g == "" || len(g) > longest {
+		return ""
+	}
+	best, bestDist := "", len(g)+1
+	for _, name := range names {
+		n := fold(name)
+		if n == "" || len(n) > longest {
+			continue
+		}
+		if d := distance(g, n); d < bestDist && d <= max(1, max(len(g), len(n))/3) {
+			best, bestDist = name, d
+		}
+	}
+	return best
+}
+
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_. ", r) {
+			return -1
+		}
+		return r
+	}, strings.ToLower(s))
+}
+
+// distance counts insertions, deletions, replacements and swaps of neighbours
+// (optimal string alignment) between two strings, in bytes.
+func distance(a, b string) int {
+	prev2 := make([]int, len(b)+1)
+	prev := make([]int, len(b)+1)
+	cur := make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cur[j] = min(cur[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev, cur = prev, cur, prev2
+	}
+	return prev[len(b)]
+}

@@ -1,0 +1,95 @@
+package schemas
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Codes of problems, for programs; people read Message.
+const (
+	CodeTooLarge     = "too_large"     // over the size cap of the kind
+	CodeEmpty        = "empty"         // no bytes, or only white space
+	CodeEncoding     = "encoding"      // byte order mark, not UTF-8, lone surrogate, NUL
+	CodeSyntax       = "syntax"        // not JSON
+	CodeTrailing     = "trailing_data" // something after the value
+	CodeDepth        = "too_deep"      // nested deeper than MaxDepth
+	CodeValues       = "too_many_values"
+	CodeNumber       = "bad_number" // a number that no reader can hold
+	CodeDuplicateKey = "duplicate_key"
+	CodeUnknownKey   = "unknown_key"
+	CodeMissingKey   = "missing_key"
+	CodeWrongType    = "wrong_type"
+	CodeNotAllowed   = "not_allowed"  // not one of the listed values
+	CodeOutOfRange   = "out_of_range" // too small, large, short, long, few, many
+	CodeBadFormat    = "bad_format"   // a string of the wrong form
+	CodeCombination  = "combination"  // keys that need or exclude each other
+	CodeIgnoredKey   = "ignored_key"  // a warning: known, but not acted on
+	CodeTooMany      = "too_many_problems"
+)
+
+// maxProblems bounds what is reported of one file; a file with more is not the
+// file that its reader thinks it is.
+const maxProblems = 500
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	// Pointer is the JSON pointer (RFC 6901) of the value; of a key that is
+	// unknown or missing, the pointer that it has or would have.
+	Pointer string `json:"pointer"`
+	// Line and Column say where it stands in the source, from 1, columns in
+	// characters; 0 when there is no place (a file that cannot be read).
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	// Found is what stands there, shortened; a secret is only described.
+	Found string `json:"found,omitempty"`
+	// Allowed is what may stand there.
+	Allowed string `json:"allowed,omitempty"`
+	// Near is the known name that is nearest to an unknown one.
+	Near string `json:"near,omitempty"`
+	// Message is one sentence that holds all of it, without the place.
+	Message string `json:"message"`
+	Code    string `json:"code"`
+}
+
+// String is "line:column: pointer: message".
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d: ", p.Line, p.Column)
+	}
+	if p.Pointer != "" {
+		b.WriteString(p.Pointer)
+		b.WriteString(": ")
+	}
+	b.WriteString(p.Message)
+	return b.String()
+}
+
+// Sort puts problems into the order of the file and drops repeated ones.
+func Sort(ps []Problem) []Problem {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
+	})
+	ps = slices.Compact(ps)
+	if len(ps) > maxProblems {
+		ps = append(ps[:maxProblems:maxProblems], Problem{
+			Line: ps[maxProblems].Line, Column: ps[maxProblems].Column, Code: CodeTooMany,
+			Message: fmt.Sprintf("there are more than %d problems; the others are not shown", maxProblems),
+		})
+	}
+	return ps
+}
+
+// orList writes a list for people: `"a", "b" or "c"`.
+func orList(items []string) string {
+	switch len(items) {
+	case 0:
+		return ""
+	case 1:
+		return items[0]
+	}
+	return strings.Join(items[:len(items)-1], ", ") + " or " + items[len(items)-1]
+}
