@@ -138,6 +138,32 @@ func TestARewrittenChainNeedsTheHead(t *testing.T) {
 	tampered(t, path, head, 6)
 }
 
+// TestALineThatWasRehashed: a line that was changed and given the right hash is
+// found at the next one, whose prev is not it.
+func TestALineThatWasRehashed(t *testing.T) {
+	path, data := journalOf(t, 5)
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	evs := all(t, path, 0)
+	for i := range 4 {
+		ev := evs[i]
+		ev.Fields = []byte(`{"exit_code":0}`)
+		line, err := AppendLine(nil, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := bytes.Join([][]byte{bytes.Join(lines[:i], nil), line, bytes.Join(lines[i+1:], nil)}, nil)
+		rep := verifyBytes(t, path, out)
+		if rep.FirstBad == nil || rep.FirstBad.Line != int64(i)+2 || !strings.Contains(rep.FirstBad.Why, "prev is not the hash") {
+			t.Errorf("line %d was rehashed: %+v", i+1, rep.FirstBad)
+		}
+		err = Read(path, 0, func(Event) error { return nil })
+		var bad *CorruptError
+		if !errors.As(err, &bad) || bad.Line != int64(i)+2 {
+			t.Errorf("line %d was rehashed, Read: %v", i+1, err)
+		}
+	}
+}
+
 func TestCorruptErrorNamesTheNextStep(t *testing.T) {
 	e := &CorruptError{Path: "/r/events.jsonl", Line: 7, Offset: 1234, Why: "its hash is not the hash of its bytes"}
 	want := "/r/events.jsonl: line 7 (byte 1234) is broken: its hash is not the hash of its bytes; the file is kept as it is, see: superloop events --verify"

@@ -1,0 +1,197 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// Intent is what a person wants of a loop, put down by one process and taken in
+// by the supervisor, whichever and whenever that is. It is a file in the
+// private directory, so that a decision given while no supervisor is alive is
+// kept; its id stands in the event that carries it out, so that it is carried
+// out once.
+type Intent struct {
+	ID   string    `json:"id"`
+	Kind string    `json:"kind"` // approve, reject, cancel
+	By   string    `json:"by"`
+	Note string    `json:"note,omitempty"`
+	At   time.Time `json:"at"`
+	// RunID and Iteration bind an answer to the question that was asked.
+	RunID     string `json:"run_id,omitempty"`
+	Iteration int    `json:"iteration,omitempty"`
+}
+
+// Kinds of intents.
+const (
+	IntentApprove = "approve"
+	IntentReject  = "reject"
+	IntentCancel  = "cancel"
+)
+
+// ErrDecided: another answer was first.
+var ErrDecided = errors.New("already decided")
+
+// DecidedError says who was first.
+type DecidedError struct{ First Intent }
+
+func (e *DecidedError) Error() string {
+	return fmt.Sprintf("already decided: %s by %s at %s", e.First.Kind, e.First.By, e.First.At.Format(time.RFC3339))
+}
+
+// Is makes errors.Is(err, ErrDecided) work.
+func (e *DecidedError) Is(target error) bool { return target == ErrDecided }
+
+// Submit puts an intent down, durably. Of several answers to one question the
+// first wins; the others get a DecidedError.
+func Submit(ctx context.Context, d durable.Disk, p Paths, in Intent) error {
+	if err := d.MkdirAll("control:mkdir", p.control(), 0o700); err != nil {
+		return err
+	}
+	lock, err := lockSoon(ctx, d, filepath.Join(p.control(), ".lock"))
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	name := in.ID + ".json"
+	if in.Kind == IntentApprove || in.Kind == IntentReject {
+		name = fmt.Sprintf("approval-%s-%d.json", in.RunID, in.Iteration)
+		if first, err := readIntent(filepath.Join(p.control(), name)); err == nil {
+			return &DecidedError{first}
+		}
+	}
+	data, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	return d.WriteFile("control", filepath.Join(p.control(), name), append(data, '\n'), 0o600)
+}
+
+// lockSoon waits for a lock that is only ever held for a moment.
+func lockSoon(ctx context.Context, d durable.Disk, path string) (*durable.Lock, error) {
+	for {
+		lock, err := d.Lock(path, nil)
+		var held *durable.LockedError
+		if !errors.As(err, &held) {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func readIntent(path string) (Intent, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Intent{}, err
+	}
+	var in Intent
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Intent{}, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return in, nil
+}
+
+// Submitted lists the intents that wait to be taken in, oldest first, with the
+// paths of their files. A file that cannot be read is reported in the error
+// and does not hide the others.
+func Submitted(p Paths) ([]Intent, []string, error) {
+	entries, err := os.ReadDir(p.control())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	type found struct {
+		in   Intent
+		path string
+	}
+	var all []found
+	var errs error
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		path := filepath.Join(p.control(), e.Name())
+		in, err := readIntent(path)
+		if err != nil {
+			errs = errors.Join(errs, err)
+			continue
+		}
+		all = append(all, found{in, path})
+	}
+	slices.SortStableFunc(all, func(a, b found) int { return a.in.At.Compare(b.in.At) })
+	var ins []Intent
+	var paths []string
+	for _, f := range all {
+		ins, paths = append(ins, f.in), append(paths, f.path)
+	}
+	return ins, paths, errs
+}
+
+// recheck is how often the control directory is looked at besides the events
+// of the file system, which some file systems do not send.
+const recheck = time.Second
+
+// watchControl sends on the returned channel whenever there may be a new
+// intent, until ctx ends.
+func watchControl(ctx context.Context, dir string) <-chan struct{} {
+	look := make(chan struct{}, 1) // capacity 1: only "look again" matters
+	poke := func() {
+		select {
+		case look <- struct{}{}:
+		default:
+		}
+	}
+	w, err := fsnotify.NewWatcher()
+	if err == nil {
+		if err = w.Add(dir); err != nil {
+			w.Close()
+		}
+	}
+	go func() {
+		tick := time.NewTicker(recheck)
+		defer tick.Stop()
+		var events chan fsnotify.Event
+		var errs chan error
+		if err == nil {
+			defer w.Close()
+			events, errs = w.Events, w.Errors
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				poke()
+			case ev, ok := <-events:
+				if !ok {
+					events = nil
+				} else if !ev.Has(fsnotify.Chmod) {
+					poke()
+				}
+			case _, ok := <-errs:
+				if !ok {
+					errs = nil
+				}
+				poke() // an overflow: look
+			}
+		}
+	}()
+	return look
+}

@@ -1,0 +1,165 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/gate"
+	"github.com/superloop/superloop/roles/agent"
+)
+
+// runTests runs the test commands, all of them, and records their start and
+// what they found.
+func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
+	rerun := e.Reason == ReasonTreeChanged
+	cmds := d.loop.Tests.Commands
+	if err := d.step(TestsStarted{Rerun: rerun, Mode: d.loop.Tests.Mode, Commands: cmds, Reason: e.Reason}); err != nil {
+		return nil, err
+	}
+	out, err := d.o.Disk.Create("test-output", d.paths.File("test-output.txt"), 0o644)
+	if err != nil {
+		return nil, d.full(err)
+	}
+	defer out.Close()
+	started := d.now()
+	results, interrupted, err := d.commands(shutdown, "tests", cmds, d.loop.Tests.Timeout, e.LimitMS, out)
+	if err != nil {
+		return nil, err
+	}
+	f := TestsEnded{Rerun: rerun, DurationMS: d.now().Sub(started).Milliseconds(), Reason: e.Reason, Interrupted: interrupted}
+	if interrupted {
+		f.Status, f.Details = gate.StatusSkipped, ReasonInterrupted
+		return f, nil
+	}
+	verdict := gate.TestStatus(results)
+	f.Status, f.ExitCode, f.Failed = verdict.Status(), verdict.ExitCode, verdict.Failed
+	if err := d.write("test-status.json", verdict.StatusJSON(d.now())); err != nil {
+		return nil, err
+	}
+	f.Tree, err = d.lookAtTree(shutdown)
+	return f, err
+}
+
+// commands runs shell commands one after the other as process trees of their
+// own and writes what they print to out. Each may take timeout, all together
+// what the loop has left.
+func (d *driver) commands(shutdown context.Context, who string, cmds []string, timeout time.Duration, leftMS int64, out io.Writer) ([]gate.CommandResult, bool, error) {
+	env := append(environ(d.o), mark(d.state.RunID), "SUPERLOOP_LOOP="+d.o.LoopID, "SUPERLOOP_RUN_ID="+d.state.RunID,
+		fmt.Sprintf("SUPERLOOP_ITERATION=%d", d.state.Iteration), "SUPERLOOP_LOOP_DIR="+d.paths.Loop, "SUPERLOOP_ROLE="+who)
+	shell, err := proc.LookPath("bash", env)
+	if err != nil {
+		if shell, err = proc.LookPath("sh", env); err != nil {
+			return nil, false, fmt.Errorf("running the %s: %w", who, err)
+		}
+	}
+	begun := time.Now()
+	var results []gate.CommandResult
+	for _, cmd := range cmds {
+		limit := leftMS
+		if limit > 0 {
+			limit = max(1, limit-time.Since(begun).Milliseconds())
+		}
+		bound, _ := capTimeout(timeout, limit)
+		fmt.Fprintf(out, "$ %s\n", cmd)
+		end := &lastByte{w: out}
+		feed, said := agent.Follow(d.said(who))
+		var res proc.Result
+		var runErr error
+		if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
+			res, runErr = d.spawner.Run(kill, proc.Spec{Argv: []string{shell, "-c", cmd}, Dir: d.repo.Top, Env: env,
+				Timeout: bound, Grace: roleGrace, Hurry: hurry, Log: end, LogLimit: logLimit,
+				Stdout: feed, Stderr: feed, Marker: mark(d.state.RunID)})
+		}); err != nil {
+			return nil, false, err
+		}
+		said()
+		if res.Ended == proc.Killed {
+			fmt.Fprintf(out, "%sinterrupted\n", end.newline())
+			return results, true, nil
+		}
+		r := gate.CommandResult{Command: cmd, ExitCode: res.Code, Signal: res.Signal, TimedOut: res.Ended == proc.TimedOut,
+			Duration: res.Duration, Output: []byte(res.Stdout.Text() + res.Stderr.Text())}
+		switch {
+		case res.Ended == proc.NotStarted && res.Err != nil:
+			r.Error = res.Err.Error()
+		case runErr != nil:
+			r.Error = runErr.Error()
+		}
+		if r.Error != "" {
+			fmt.Fprintf(out, "%s%s\n", end.newline(), r.Error)
+		}
+		if r.TimedOut {
+			fmt.Fprintf(out, "%stimed out after %s\n", end.newline(), bound)
+		}
+		if _, err := fmt.Fprintf(out, "%sexit_code: %d\n\n", end.newline(), r.Code()); err != nil {
+			return nil, false, d.full(err)
+		}
+		results = append(results, r)
+	}
+	return results, false, nil
+}
+
+// lastByte remembers whether what was written ended a line.
+type lastByte struct {
+	w    io.Writer
+	last byte
+}
+
+func (l *lastByte) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		l.last = p[len(p)-1]
+	}
+	return l.w.Write(p)
+}
+
+// newline is what has to come before the next line, once.
+func (l *lastByte) newline() string {
+	if l.last == '\n' || l.last == 0 {
+		return ""
+	}
+	l.last = '\n'
+	return "\n"
+}
+
+// runValidation runs the static checks and the commands of the validation gate.
+func (d *driver) runValidation(shutdown context.Context) (Fact, error) {
+	v := d.loop.Validation
+	if err := d.step(ValidationStarted{Mode: v.Mode, Commands: v.Commands}); err != nil {
+		return nil, err
+	}
+	started := d.now()
+	var pre *gate.PreflightResult
+	if v.Preflight != nil {
+		res, err := gate.Preflight(d.repo.Top, gate.PreflightSpec(*v.Preflight))
+		if err != nil {
+			return nil, err
+		}
+		pre = &res
+	}
+	out, err := d.o.Disk.Create("validation-output", d.paths.File("validation-output.txt"), 0o644)
+	if err != nil {
+		return nil, d.full(err)
+	}
+	defer out.Close()
+	results, interrupted, err := d.commands(shutdown, "validation", v.Commands, v.Timeout, d.state.Pending.LimitMS, out)
+	if err != nil {
+		return nil, err
+	}
+	f := GateEnded{Gate: "validation", DurationMS: d.now().Sub(started).Milliseconds(), Interrupted: interrupted}
+	if interrupted {
+		f.Status = gate.StatusSkipped
+		return f, nil
+	}
+	verdict := gate.Validation(pre, results)
+	f.Status, f.OK, f.Details = verdict.Status(), verdict.OK, strings.Join(verdict.Failed, "; ")
+	f.Results = d.paths.Rel(d.paths.File("validation-results.json"))
+	at := d.now()
+	if err := d.write("validation-results.json", verdict.ResultsJSON(d.o.LoopID, d.state.Iteration, at)); err != nil {
+		return nil, err
+	}
+	return f, d.write("validation-status.json", gate.StatusJSON(f.Status, f.Results, at))
+}

@@ -1,0 +1,79 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// EffectKind names what a driver has to do.
+type EffectKind string
+
+// The kinds. "Harmless" means that doing it twice changes nothing that
+// matters, so a driver that finds it begun and without an outcome does it
+// again; every other begun effect is a question for a person.
+const (
+	// Record: append Event with Fields to the journal, in the same write as the
+	// input that gave it. Never pending, nothing must precede it.
+	Record EffectKind = "record"
+	// RunRole: start the role's runner. role_start must be in the journal before
+	// the process is started; role_end, role_timeout or role_failed is the
+	// outcome and must be synced before the next effect. A role that was running
+	// when the supervisor died is started again, as the next attempt.
+	RunRole EffectKind = "run_role"
+	// RunTests: run the test commands. tests_start (tests_rerun_start when it is
+	// not the iteration's first run) precedes them, tests_end is the outcome.
+	// Harmless.
+	RunTests EffectKind = "run_tests"
+	// CheckPromise: read the promise role's last message of this iteration and
+	// take the snapshot of the tree. Outcome promise_checked. Harmless.
+	CheckPromise EffectKind = "check_promise"
+	// CheckChecklists, CheckPrerequisites, CollectEvidence: read files; their
+	// _start is recorded when they are issued. Harmless.
+	CheckChecklists    EffectKind = "check_checklists"
+	CheckPrerequisites EffectKind = "check_prerequisites"
+	CollectEvidence    EffectKind = "collect_evidence"
+	// RunValidation: run the validation commands and the static checks.
+	// validation_start precedes it. Harmless.
+	RunValidation EffectKind = "run_validation"
+	// CheckStuck: compare the tree with that of the last iteration. Harmless.
+	CheckStuck EffectKind = "check_stuck"
+	// Commit: commit the iteration's work. Done twice it finds its own trailers
+	// and makes no second commit. Outcome auto_commit_*.
+	Commit EffectKind = "commit"
+	// Report: write what people read of the iteration (gate summary, notes, run
+	// summary, timeline). Outcome iteration_reported. Harmless.
+	Report EffectKind = "report"
+	// AskApproval: write approval.json and wait for approval_decided; costs
+	// nothing while it waits. Harmless.
+	AskApproval EffectKind = "ask_approval"
+	// Wait: do nothing until Until. Outcome wait_over.
+	Wait EffectKind = "wait"
+)
+
+// Effect is one thing for a driver to do. It is a plain value; ID is unique in
+// the loop's life, so that another engine can use it as an idempotency key.
+type Effect struct {
+	ID      string     `json:"id"`
+	Kind    EffectKind `json:"kind"`
+	Role    string     `json:"role,omitempty"`
+	Attempt int        `json:"attempt,omitempty"`
+	Reason  string     `json:"reason,omitempty"`
+	Until   time.Time  `json:"until,omitzero"`
+	// LimitMS caps the effect's wall time by what the loop has left; 0 is no cap.
+	LimitMS int64 `json:"limit_ms,omitempty"`
+	// Event, Fields and Iteration are a Record's.
+	Event     string          `json:"event,omitempty"`
+	Fields    json.RawMessage `json:"fields,omitempty"`
+	Iteration int             `json:"iteration,omitempty"`
+}
+
+// record makes a Record effect. Fields are marshalled here, once; they are our
+// own structs and maps of plain values, so a failure is a programming error.
+func record(event string, iteration int, fields any) Effect {
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		panic(fmt.Sprintf("loop: fields of %s: %v", event, err))
+	}
+	return Effect{Kind: Record, Event: event, Fields: raw, Iteration: iteration}
+}

@@ -1,0 +1,360 @@
+package loop
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Input is what Step takes: a fact, when it happened, and the envelope under
+// which it stands in events.jsonl. Step has no clock: At is the only time that
+// it knows.
+type Input struct {
+	At     time.Time
+	LoopID string
+	RunID  string
+	Fact   Fact
+}
+
+// Fact is something that has happened. Its JSON fields are the own fields of
+// its event.
+type Fact interface {
+	// Event is the name under which it stands in events.jsonl.
+	Event() string
+}
+
+type wireInput struct {
+	At     time.Time       `json:"timestamp"`
+	LoopID string          `json:"loop_id"`
+	RunID  string          `json:"run_id"`
+	Event  string          `json:"event"`
+	Fields json.RawMessage `json:"fields"`
+}
+
+// MarshalJSON writes the input for an engine that carries it elsewhere.
+func (in Input) MarshalJSON() ([]byte, error) {
+	fields, err := json.Marshal(in.Fact)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(wireInput{in.At, in.LoopID, in.RunID, in.Fact.Event(), fields})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (in *Input) UnmarshalJSON(b []byte) error {
+	var w wireInput
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	f, err := DecodeFact(w.Event, w.Fields)
+	if err != nil {
+		return err
+	}
+	if f == nil {
+		return fmt.Errorf("event %q is not an input of the machine", w.Event)
+	}
+	*in = Input{At: w.At, LoopID: w.LoopID, RunID: w.RunID, Fact: f}
+	return nil
+}
+
+// Started begins a loop, or begins it anew under a new run id.
+type Started struct {
+	Plan    Plan   `json:"plan"`
+	Version string `json:"version"`
+	PID     int    `json:"pid"`
+	// SpecFile is repeated beside the plan because scripts read it there.
+	SpecFile string `json:"spec_file"`
+	// Tree is the signature of the work tree before the first role.
+	Tree        string `json:"tree,omitempty"`
+	Containment string `json:"containment,omitempty"`
+}
+
+// Resumed: a supervisor takes the loop up where the journal ends.
+type Resumed struct {
+	Plan        Plan   `json:"plan"`
+	Version     string `json:"version"`
+	PID         int    `json:"pid"`
+	Status      Status `json:"status"` // the status it was found in
+	Reason      string `json:"reason,omitempty"`
+	Interrupted string `json:"interrupted,omitempty"` // id of the effect that was under way
+	Killed      []int  `json:"killed,omitempty"`      // pids of leftovers that were ended
+	Containment string `json:"containment,omitempty"`
+}
+
+// RoleStarted is written before the role's process is started.
+type RoleStarted struct {
+	Role        string `json:"role"`
+	Runner      string `json:"runner"`
+	Model       string `json:"model,omitempty"`
+	Attempt     int    `json:"attempt"`
+	Reason      string `json:"reason,omitempty"`
+	PromptFile  string `json:"prompt_file,omitempty"`
+	LogFile     string `json:"log_file,omitempty"`
+	LastMessage string `json:"last_message_file,omitempty"`
+}
+
+// Outcomes of a role.
+const (
+	OutcomeOK          = "ok"
+	OutcomeExit        = "exit"     // non-zero exit
+	OutcomeSignal      = "signal"   // ended by a signal that was not ours
+	OutcomeTimeout     = "timeout"  // wall time
+	OutcomeInactive    = "inactive" // no output for too long
+	OutcomeNotStarted  = "not_started"
+	OutcomeLost        = "lost"        // the process that ran it died
+	OutcomeInterrupted = "interrupted" // the supervisor leaves; not counted
+)
+
+// RoleEnded is the outcome of one attempt. Its event is role_end when the role
+// succeeded, role_timeout when a deadline ended it, role_failed otherwise.
+type RoleEnded struct {
+	Role       string          `json:"role"`
+	Runner     string          `json:"runner"`
+	Model      string          `json:"model,omitempty"`
+	Attempt    int             `json:"attempt"`
+	Outcome    string          `json:"outcome"`
+	ExitCode   int             `json:"exit_code"`
+	Signal     string          `json:"signal,omitempty"`
+	DurationMS int64           `json:"duration_ms"`
+	TimeoutMS  int64           `json:"timeout_ms,omitempty"`
+	Usage      json.RawMessage `json:"usage,omitempty"`
+	CostUSD    *float64        `json:"cost_usd,omitempty"`
+	SessionID  string          `json:"session_id,omitempty"`
+	Category   string          `json:"category,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	LogFile    string          `json:"log_file,omitempty"`
+	LogDropped int64           `json:"log_dropped_bytes,omitempty"`
+	LastFile   string          `json:"last_message_file,omitempty"`
+	OutputFile string          `json:"output_file,omitempty"`
+	Output     string          `json:"output_status,omitempty"`
+	LeftBehind int             `json:"left_behind,omitempty"` // processes that outlived it and were ended
+}
+
+// TestsStarted precedes a run of the test commands.
+type TestsStarted struct {
+	Rerun    bool     `json:"-"`
+	Mode     string   `json:"mode"`
+	Commands []string `json:"commands"`
+	Reason   string   `json:"reason,omitempty"`
+}
+
+// TestsEnded is its outcome. ExitCode is the first failing command's.
+type TestsEnded struct {
+	Rerun       bool   `json:"-"`
+	Status      string `json:"status"` // ok, failed, skipped
+	ExitCode    int    `json:"exit_code"`
+	DurationMS  int64  `json:"duration_ms"`
+	Failed      string `json:"failed_command,omitempty"`
+	Tree        string `json:"tree,omitempty"`
+	Details     string `json:"details,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	Interrupted bool   `json:"interrupted,omitempty"`
+}
+
+// PromiseChecked: the promise role's last message was read.
+type PromiseChecked struct {
+	Expected string  `json:"expected"`
+	Text     *string `json:"text"`
+	Matched  bool    `json:"matched"`
+	Tree     string  `json:"tree,omitempty"`
+	// TreeChanged: the tree is not the one that the tests judged.
+	TreeChanged bool `json:"tree_changed,omitempty"`
+}
+
+// GateEnded is the outcome of checklists, validation, prerequisites and
+// evidence; Gate chooses the event.
+type GateEnded struct {
+	Gate        string `json:"-"` // checklist, validation, prerequisites, evidence
+	Status      string `json:"status"`
+	OK          bool   `json:"ok"`
+	Details     string `json:"details,omitempty"`
+	Results     string `json:"results_file,omitempty"`
+	DurationMS  int64  `json:"duration_ms"`
+	Interrupted bool   `json:"interrupted,omitempty"`
+}
+
+// ValidationStarted precedes the validation commands.
+type ValidationStarted struct {
+	Mode     string   `json:"mode"`
+	Commands []string `json:"commands,omitempty"`
+}
+
+// StuckChecked: the tree was compared with that of the last iteration.
+type StuckChecked struct {
+	Changed   int    `json:"changed"` // paths outside the ignore list
+	Ignored   int    `json:"ignored,omitempty"`
+	Tree      string `json:"tree,omitempty"`
+	Streak    int    `json:"streak"`
+	Threshold int    `json:"threshold"`
+	Triggered bool   `json:"triggered"`
+	Action    string `json:"action,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// CommitEnded: outcome "success", "skipped" or "failed" chooses the event.
+type CommitEnded struct {
+	Outcome  string `json:"-"`
+	SHA      string `json:"sha,omitempty"`
+	Subject  string `json:"subject,omitempty"`
+	Strategy string `json:"strategy"`
+	Source   string `json:"message_source,omitempty"` // reviewer, template
+	Reason   string `json:"reason,omitempty"`
+}
+
+// Reported: what people read of an iteration is on disk.
+type Reported struct {
+	Summary string `json:"summary"` // the line of gate-summary.txt
+}
+
+// ApprovalRequested: approval.json is on disk.
+type ApprovalRequested struct {
+	File string `json:"approval_file"`
+}
+
+// ApprovalDecided is a person's answer.
+type ApprovalDecided struct {
+	Status      string `json:"status"` // approved, rejected
+	By          string `json:"by"`
+	Note        string `json:"note,omitempty"`
+	IntentID    string `json:"intent_id,omitempty"`
+	TreeChanged bool   `json:"tree_changed,omitempty"`
+}
+
+// WaitOver: the time of a Wait effect has come.
+type WaitOver struct {
+	ID string `json:"id"`
+}
+
+// Stopped: the supervisor leaves or a person cancels. Status is paused or
+// cancelled.
+type Stopped struct {
+	Status   Status `json:"status"`
+	Reason   string `json:"reason"`
+	By       string `json:"by,omitempty"`
+	Note     string `json:"note,omitempty"`
+	IntentID string `json:"intent_id,omitempty"`
+}
+
+func (Started) Event() string           { return "loop_start" }
+func (Resumed) Event() string           { return "loop_resume" }
+func (RoleStarted) Event() string       { return "role_start" }
+func (PromiseChecked) Event() string    { return "promise_checked" }
+func (ValidationStarted) Event() string { return "validation_start" }
+func (StuckChecked) Event() string      { return "stuck_checked" }
+func (Reported) Event() string          { return "iteration_reported" }
+func (ApprovalRequested) Event() string { return "approval_requested" }
+func (ApprovalDecided) Event() string   { return "approval_decided" }
+func (WaitOver) Event() string          { return "wait_over" }
+func (Stopped) Event() string           { return "loop_stop" }
+func (c CommitEnded) Event() string     { return "auto_commit_" + c.Outcome }
+func (g GateEnded) Event() string       { return g.Gate + "_end" }
+
+func (r RoleEnded) Event() string {
+	switch r.Outcome {
+	case OutcomeOK:
+		return "role_end"
+	case OutcomeTimeout, OutcomeInactive:
+		return "role_timeout"
+	}
+	return "role_failed"
+}
+
+func (t TestsStarted) Event() string {
+	if t.Rerun {
+		return "tests_rerun_start"
+	}
+	return "tests_start"
+}
+
+func (t TestsEnded) Event() string {
+	if t.Rerun {
+		return "tests_rerun_end"
+	}
+	return "tests_end"
+}
+
+// DecodeFact gives the fact that an event line is, or nil when the event is
+// only a record of something that a fact implied.
+func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
+	switch event {
+	case "loop_start":
+		return decode[Started](event, fields)
+	case "loop_resume":
+		return decode[Resumed](event, fields)
+	case "role_start":
+		return decode[RoleStarted](event, fields)
+	case "role_end", "role_timeout", "role_failed":
+		return decode[RoleEnded](event, fields)
+	case "tests_start":
+		return decode[TestsStarted](event, fields)
+	case "tests_rerun_start":
+		in, err := decode[TestsStarted](event, fields)
+		in.Rerun = true
+		return in, err
+	case "tests_end":
+		return decode[TestsEnded](event, fields)
+	case "tests_rerun_end":
+		in, err := decode[TestsEnded](event, fields)
+		in.Rerun = true
+		return in, err
+	case "promise_checked":
+		return decode[PromiseChecked](event, fields)
+	case "checklist_end", "validation_end", "prerequisites_end", "evidence_end":
+		in, err := decode[GateEnded](event, fields)
+		in.Gate = event[:len(event)-len("_end")]
+		return in, err
+	case "validation_start":
+		return decode[ValidationStarted](event, fields)
+	case "stuck_checked":
+		return decode[StuckChecked](event, fields)
+	case "auto_commit_success", "auto_commit_skipped", "auto_commit_failed":
+		in, err := decode[CommitEnded](event, fields)
+		in.Outcome = event[len("auto_commit_"):]
+		return in, err
+	case "iteration_reported":
+		return decode[Reported](event, fields)
+	case "approval_requested":
+		return decode[ApprovalRequested](event, fields)
+	case "approval_decided":
+		return decode[ApprovalDecided](event, fields)
+	case "wait_over":
+		return decode[WaitOver](event, fields)
+	case "loop_stop":
+		in, err := decode[Stopped](event, fields)
+		// The machine records its own ends under the same name; only a stop
+		// that came from outside is an input.
+		if err == nil && in.Status != Paused && in.Status != Cancelled {
+			return nil, nil
+		}
+		return in, err
+	}
+	return nil, nil
+}
+
+func decode[T Fact](event string, fields json.RawMessage) (T, error) {
+	var in T
+	if len(fields) == 0 {
+		return in, nil
+	}
+	if err := json.Unmarshal(fields, &in); err != nil {
+		return in, fmt.Errorf("reading the fields of %s: %w", event, err)
+	}
+	return in, nil
+}
+
+// Synced reports whether a fact must be on the disk before the driver goes
+// on: what cost money, what a person said, and every end. What can be found
+// out again by doing a harmless thing again need not be.
+func Synced(f Fact) bool {
+	switch f := f.(type) {
+	case RoleStarted, TestsStarted, ValidationStarted, WaitOver, Reported, ApprovalRequested:
+		return false
+	case PromiseChecked, StuckChecked, TestsEnded:
+		return false
+	case GateEnded:
+		return false
+	case CommitEnded:
+		return f.Outcome == "success"
+	}
+	return true
+}

@@ -1,0 +1,102 @@
+package loop
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// Paths are the places of one loop: what is in the repository for people and
+// agents to read, and what is kept where an agent has no business.
+type Paths struct {
+	Repo    string // the repository's root, absolute, symlinks resolved
+	Super   string // <repo>/.superloop
+	Loop    string // <repo>/.superloop/loops/<id>
+	Private string // $XDG_STATE_HOME/superloop/<repo-id>/loops/<id>
+}
+
+// NewPaths works the places out; it creates nothing. stateHome is the value of
+// XDG_STATE_HOME, "" for its default below home.
+func NewPaths(repo, id, stateHome string) (Paths, error) {
+	root, err := filepath.Abs(repo)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err != nil {
+		return Paths{}, fmt.Errorf("finding the repository %s: %w", repo, err)
+	}
+	if stateHome == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return Paths{}, fmt.Errorf("finding a place for private state: %w; set XDG_STATE_HOME", err)
+		}
+		stateHome = filepath.Join(home, ".local", "state")
+	}
+	if !filepath.IsAbs(stateHome) {
+		return Paths{}, fmt.Errorf("XDG_STATE_HOME is %q, it must be an absolute path", stateHome)
+	}
+	rid, err := repoID(root)
+	if err != nil {
+		return Paths{}, err
+	}
+	super := filepath.Join(root, ".superloop")
+	return Paths{
+		Repo: root, Super: super, Loop: filepath.Join(super, "loops", id),
+		Private: filepath.Join(stateHome, "superloop", rid, "loops", id),
+	}, nil
+}
+
+// repoID tells repositories apart that were, at different times, at the same
+// path, and the same repository under two mounts: device, inode and path.
+func repoID(root string) (string, error) {
+	info, err := os.Stat(root)
+	if err != nil {
+		return "", fmt.Errorf("looking at the repository: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", errors.New("this system gives no inode for the repository")
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d:%s", st.Dev, st.Ino, root))
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// Events is the journal.
+func (p Paths) Events() string { return p.File("events.jsonl") }
+
+// File is a file of the loop's directory.
+func (p Paths) File(name string) string { return filepath.Join(p.Loop, name) }
+
+// Logs is the directory of an iteration's logs.
+func (p Paths) Logs(iteration int) string {
+	return filepath.Join(p.Loop, "logs", "iter-"+strconv.Itoa(iteration))
+}
+
+// Rel is a path as it stands in events: relative to the repository.
+func (p Paths) Rel(path string) string {
+	if rel, err := filepath.Rel(p.Repo, path); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+func (p Paths) lock() string     { return filepath.Join(p.Private, "lock") }
+func (p Paths) repoLock() string { return filepath.Join(p.Loop, "lock") }
+func (p Paths) control() string  { return filepath.Join(p.Private, "control") }
+func (p Paths) trees() string    { return filepath.Join(p.Private, "trees") }
+func (p Paths) baseline() string { return filepath.Join(p.Private, "baseline.json") }
+func (p Paths) tree(sig string) string {
+	return filepath.Join(p.trees(), sig)
+}
+
+// Locks are the files that a supervisor of the loop holds.
+func (p Paths) Locks() []string { return []string{p.lock(), p.repoLock()} }
+
+// Head is the private anchor of the journal: what an agent that cuts or
+// rewrites events.jsonl cannot reach.
+func (p Paths) Head() string { return filepath.Join(p.Private, "head") }

@@ -1,0 +1,298 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/worktree"
+)
+
+// Options are what a run needs. Repo, Config, LoopID, Version and Now are
+// required; the zero value of the rest is a sensible run.
+type Options struct {
+	Repo    string
+	Config  *config.Config
+	LoopID  string
+	Version string
+	// StateHome is XDG_STATE_HOME, "" for its default.
+	StateHome string
+	Disk      durable.Disk
+	// Environ is the environment of agents and tests, os.Environ() by default.
+	Environ []string
+	// Containment forces a level of process containment; "" is the best there is.
+	Containment proc.Level
+	// Fast uses each runner's fast_args.
+	Fast bool
+	// Fresh starts the loop anew; what its last run left is moved to archive/.
+	Fresh bool
+	// ExitOnEscalation leaves as soon as a person is needed.
+	ExitOnEscalation bool
+	// Hurry, closed, ends running processes at once instead of after their grace.
+	Hurry <-chan struct{}
+	// Observer is told of every event after it is in the journal, and of what an
+	// agent says; nil is nobody.
+	Observer Observer
+	Log      *zap.Logger
+	Now      func() time.Time
+}
+
+// Observer sees a run as it happens. Its methods are called from the driver's
+// goroutines and must not block.
+type Observer interface {
+	Event(ev journal.Event, s State)
+	// Said is the last line that a role, the tests or the validation printed.
+	Said(who, line string)
+}
+
+// HeldError: another supervisor has the loop.
+type HeldError struct {
+	LoopID string
+	Holder Holder
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("loop %s is run by another supervisor (%s)", e.LoopID, e.Holder)
+}
+
+// Holder is what a supervisor writes into its lock.
+type Holder struct {
+	proc.Identity
+	Since time.Time `json:"since"`
+}
+
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "which did not say who it is"
+	}
+	return fmt.Sprintf("pid %d on %s since %s", h.PID, h.Host, h.Since.Local().Format(time.DateTime))
+}
+
+// driver is one supervisor of one loop: the local way to carry effects out.
+type driver struct {
+	o       Options
+	loop    config.Loop
+	paths   Paths
+	repo    *worktree.Repo // where the work is done: the repository or the loop's own worktree
+	journal *journal.Journal
+	state   State
+	intents map[string]bool // control intents that the journal holds
+	tree    treeFacts
+	spawner *proc.Spawner
+	view    *journal.Projection
+	super   *journal.Projection
+	look    <-chan struct{}
+	log     *zap.Logger
+	cleanup []func()
+
+	// cancel is the intent that ends the loop, once one was seen.
+	cancel *Intent
+}
+
+// Run takes a loop to its end, or to where it waits and o says to leave, or
+// until shutdown is done. It returns the state that it left the loop in; an
+// error is a failure of the supervisor, not of the loop, and what the journal
+// holds stays true.
+//
+// Two contexts carry two meanings: shutdown means that the supervisor leaves
+// and the loop stays as it is, to be resumed; what ends an agent is derived
+// from it per effect.
+func Run(shutdown context.Context, o Options) (State, error) {
+	d, err := open(shutdown, o)
+	if err != nil {
+		return State{}, err
+	}
+	defer d.close()
+	if err := d.takeUp(shutdown); err != nil {
+		return d.state, err
+	}
+	err = d.drive(shutdown)
+	if err == nil && d.state.Status.Ended() {
+		err = d.end()
+	}
+	if verr := d.flushViews(); err == nil {
+		err = verr
+	}
+	return d.state, err
+}
+
+// drive carries out what is pending until there is nothing, or until the
+// supervisor has to leave.
+func (d *driver) drive(shutdown context.Context) error {
+	for d.state.Pending != nil {
+		if err := d.takeIntents(); err != nil {
+			return err
+		}
+		if d.cancel != nil {
+			return d.stopCancelled()
+		}
+		if shutdown.Err() != nil {
+			return d.stopPaused(shutdown)
+		}
+		if d.state.Status == AwaitingApproval && d.o.ExitOnEscalation && d.state.Begun {
+			if _, ok, err := d.openAnswer(); err != nil || !ok {
+				return err
+			}
+		}
+		fact, err := d.carryOut(shutdown, *d.state.Pending)
+		if err != nil {
+			return err
+		}
+		if fact != nil {
+			if err := d.step(fact); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// carryOut does one effect. A nil fact means that there is nothing to report
+// yet: the loop is to look at its intents and at shutdown again.
+func (d *driver) carryOut(shutdown context.Context, e Effect) (Fact, error) {
+	switch e.Kind {
+	case RunRole:
+		return d.runRole(shutdown, e)
+	case RunTests:
+		return d.runTests(shutdown, e)
+	case CheckPromise:
+		return d.checkPromise(shutdown)
+	case CheckChecklists:
+		return d.checkChecklists()
+	case RunValidation:
+		return d.runValidation(shutdown)
+	case CheckPrerequisites:
+		return d.checkPrerequisites()
+	case CollectEvidence:
+		return d.collectEvidence()
+	case CheckStuck:
+		return d.checkStuck()
+	case Commit:
+		return d.commit(shutdown, e)
+	case Report:
+		return d.report()
+	case AskApproval:
+		return d.askApproval(shutdown)
+	case Wait:
+		return d.wait(shutdown, e)
+	}
+	return nil, fmt.Errorf("this build cannot carry out %q; the loop was written by a newer superloop", e.Kind)
+}
+
+// step puts a fact through the machine and into the journal: first the lines
+// (the fact and the records that it implies, in one write), then the state. If
+// the write fails nothing has happened.
+func (d *driver) step(fact Fact) error {
+	at := d.now()
+	runID := d.state.RunID
+	if _, ok := fact.(Started); ok {
+		runID = newRunID(at)
+	}
+	next, effects := Step(d.state, Input{At: at, LoopID: d.o.LoopID, RunID: runID, Fact: fact})
+	fields, err := json.Marshal(fact)
+	if err != nil {
+		return fmt.Errorf("writing event %s: %w", fact.Event(), err)
+	}
+	events := []journal.Event{{Timestamp: at, Event: fact.Event(), LoopID: d.o.LoopID, RunID: runID,
+		Iteration: d.state.Iteration, Fields: fields}}
+	for _, e := range effects {
+		if e.Kind == Record {
+			events = append(events, journal.Event{Timestamp: at, Event: e.Event, LoopID: d.o.LoopID,
+				RunID: runID, Iteration: e.Iteration, Fields: e.Fields})
+		}
+	}
+	sync := Synced(fact) || next.Status.Ended() || next.Status == AwaitingApproval
+	return d.append(sync, next, events)
+}
+
+// append writes events and, when they are written, moves to next.
+func (d *driver) append(sync bool, next State, events []journal.Event) error {
+	written, err := d.journal.Append(sync, events...)
+	if err != nil {
+		return d.full(err)
+	}
+	d.state = next
+	d.putViews()
+	for _, ev := range written {
+		d.log.Debug("event", zap.String("event", ev.Event), zap.Int64("seq", ev.Seq))
+		if d.o.Observer != nil {
+			d.o.Observer.Event(ev, next)
+		}
+	}
+	return nil
+}
+
+// record writes an event that is no input of the machine.
+func (d *driver) record(event string, fields any) error {
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("writing event %s: %w", event, err)
+	}
+	return d.append(false, d.state, []journal.Event{{Timestamp: d.now(), Event: event, LoopID: d.o.LoopID,
+		RunID: d.state.RunID, Iteration: d.state.Iteration, Fields: raw}})
+}
+
+// full adds to a write error what a person can do about it.
+func (d *driver) full(err error) error {
+	if durable.IsFull(err) {
+		return fmt.Errorf("%w; nothing that was recorded is lost: free some space and type `superloop run --loop %s`", err, d.o.LoopID)
+	}
+	return err
+}
+
+// now is the time of the next event: UTC, milliseconds as the journal keeps
+// them, and never before the last one, whatever the clock does.
+func (d *driver) now() time.Time {
+	at := d.o.Now().UTC().Truncate(time.Millisecond)
+	if at.Before(d.state.UpdatedAt) {
+		at = d.state.UpdatedAt
+	}
+	return at
+}
+
+func (d *driver) stopPaused(shutdown context.Context) error {
+	reason := ReasonInterrupted
+	if cause := context.Cause(shutdown); cause != nil && !errors.Is(cause, context.Canceled) {
+		reason = ReasonInterrupted + ": " + cause.Error()
+	}
+	return d.step(Stopped{Status: Paused, Reason: reason})
+}
+
+// end brings the files that people read in line with the end.
+func (d *driver) end() error {
+	if d.state.Gates.Promise != "" {
+		if _, err := d.writeReports(d.now()); err != nil {
+			return err
+		}
+	}
+	return d.settle()
+}
+
+func (d *driver) stopCancelled() error {
+	in := d.cancel
+	d.intents[in.ID] = true
+	return d.step(Stopped{Status: Cancelled, Reason: ReasonCancelled, By: in.By, Note: in.Note, IntentID: in.ID})
+}
+
+// close lets go of everything, last taken first.
+func (d *driver) close() {
+	for i := len(d.cleanup) - 1; i >= 0; i-- {
+		d.cleanup[i]()
+	}
+}
+
+func environ(o Options) []string {
+	if o.Environ != nil {
+		return o.Environ
+	}
+	return os.Environ()
+}

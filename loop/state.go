@@ -1,0 +1,199 @@
+package loop
+
+import "time"
+
+// StateVersion is the shape of State as it is written; a reader refuses a
+// larger one.
+const StateVersion = 1
+
+// CurrentRules is the version of the rules in Step. A loop keeps the rules that
+// it was started with (State.Rules): a change of a branch in Step gets a new
+// number and leaves the old branch in place.
+const CurrentRules = 1
+
+// Status is where a loop stands, in the words of state.json.
+type Status string
+
+// The statuses. The last five are ends: nothing happens in them until a person
+// runs the loop again.
+const (
+	Pending          Status = "pending"
+	Running          Status = "running"
+	Recovering       Status = "recovering"
+	AwaitingHuman    Status = "awaiting_human"
+	AwaitingApproval Status = "awaiting_approval"
+	RateLimited      Status = "rate_limited"
+	Paused           Status = "paused"
+	Completed        Status = "completed"
+	StuckEnd         Status = "stuck"
+	LimitReached     Status = "limit_reached"
+	Failed           Status = "failed"
+	Cancelled        Status = "cancelled"
+)
+
+// Ended reports whether s is one of the ends.
+func (s Status) Ended() bool {
+	switch s {
+	case Completed, StuckEnd, LimitReached, Failed, Cancelled:
+		return true
+	}
+	return false
+}
+
+// Reasons, the vocabulary that events, state.json, messages and tests share.
+const (
+	ReasonPromiseKept   = "promise_and_gates"    // completed
+	ReasonApproved      = "approved"             // completed after a person's approval
+	ReasonMaxIterations = "max_iterations"       // limit_reached
+	ReasonMaxWallTime   = "max_wall_time"        // limit_reached
+	ReasonStuck         = "no_change"            // stuck
+	ReasonRoleFailed    = "role_failed"          // failed
+	ReasonNotStarted    = "runner_not_started"   // failed: retrying cannot help
+	ReasonCancelled     = "cancelled"            // cancelled
+	ReasonInterrupted   = "interrupted"          // paused by a signal
+	ReasonRejected      = "approval_rejected"    // running again
+	ReasonGatesChanged  = "gates_changed"        // approved, but no longer true
+	ReasonTreeChanged   = "tree_changed"         // tests run again
+	ReasonCrash         = "supervisor_ended"     // a role started again after a crash
+	ReasonRetry         = "retry"                // a role started again after it failed
+	ReasonIteration     = "iteration"            // tests, the regular run of an iteration
+	ReasonOnPromise     = "promise_or_checklist" // tests, mode on_promise
+)
+
+// Plan is what the machine needs of a loop's configuration. It travels in
+// loop_start and loop_resume, so that a journal can be replayed by itself.
+type Plan struct {
+	SpecFile      string   `json:"spec_file"`
+	Roles         []string `json:"roles"`
+	MaxIterations int      `json:"max_iterations,omitempty"`
+	MaxWallMS     int64    `json:"max_wall_ms,omitempty"`
+	Promise       string   `json:"completion_promise"`
+	Tests         string   `json:"tests_mode"` // every, on_promise, disabled
+	Checklists    bool     `json:"checklists,omitempty"`
+	// Validation is "", "every" or "on_promise"; the Require flags say whether
+	// completion needs the gate.
+	Validation           string `json:"validation,omitempty"`
+	RequireValidation    bool   `json:"require_validation,omitempty"`
+	Prerequisites        bool   `json:"prerequisites,omitempty"`
+	RequirePrerequisites bool   `json:"require_prerequisites,omitempty"`
+	Evidence             bool   `json:"evidence,omitempty"`
+	RequireEvidence      bool   `json:"require_evidence,omitempty"`
+	Approval             bool   `json:"approval,omitempty"`
+	StuckThreshold       int    `json:"stuck_threshold,omitempty"` // 0: no stuck gate
+	Commit               string `json:"commit,omitempty"`          // "", per_iteration, on_test_pass
+	// Attempts bounds the counted failures of one role in one iteration;
+	// BackoffMS is the wait before the second, doubled for each later one, at
+	// most MaxBackoffMS.
+	Attempts  int   `json:"attempts"`
+	BackoffMS int64 `json:"backoff_ms"`
+}
+
+// MaxBackoffMS caps the wait between two attempts of a failing role.
+const MaxBackoffMS = 5 * 60 * 1000
+
+// promiseRole is the role whose last message may hold the promise: the
+// reviewer, or the last role of a loop that has none.
+func (p Plan) promiseRole() string {
+	for _, r := range p.Roles {
+		if r == "reviewer" {
+			return r
+		}
+	}
+	if len(p.Roles) == 0 {
+		return ""
+	}
+	return p.Roles[len(p.Roles)-1]
+}
+
+// Gates are the verdicts of one iteration, in the words of gate-summary.txt.
+// An empty string is a gate that was not looked at yet.
+type Gates struct {
+	Promise       string `json:"promise,omitempty"`       // true, false
+	Tests         string `json:"tests,omitempty"`         // ok, failed, skipped
+	Checklist     string `json:"checklist,omitempty"`     // ok, remaining
+	Validation    string `json:"validation,omitempty"`    // ok, failed, skipped
+	Prerequisites string `json:"prerequisites,omitempty"` // ok, failed, skipped
+	Evidence      string `json:"evidence,omitempty"`      // ok, failed, skipped
+	Approval      string `json:"approval,omitempty"`      // skipped, pending, approved, rejected
+}
+
+// RoleResult is what the machine remembers of a role's last run in this
+// iteration; prompts are rendered from it.
+type RoleResult struct {
+	Attempt  int    `json:"attempt"`
+	Outcome  string `json:"outcome"`
+	Output   string `json:"output,omitempty"`      // fresh, stale, missing, empty
+	File     string `json:"output_file,omitempty"` // base name of the deliverable
+	Error    string `json:"error,omitempty"`
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"`
+	// DurationMS is how long it ran.
+	DurationMS int64 `json:"duration_ms"`
+}
+
+// Streak counts iterations without a change outside the ignore list.
+type Streak struct {
+	Count     int    `json:"streak"`
+	Threshold int    `json:"threshold"`
+	Tree      string `json:"tree,omitempty"`
+}
+
+// ApprovalState is the open or answered completion approval.
+type ApprovalState struct {
+	Status    string    `json:"status"` // pending, approved, rejected
+	Iteration int       `json:"iteration"`
+	Tree      string    `json:"tree,omitempty"`
+	Requested time.Time `json:"requested_at"`
+	By        string    `json:"by,omitempty"`
+	Note      string    `json:"note,omitempty"`
+}
+
+// State is everything that is needed to continue a loop: the fold of its
+// inputs. It is a value; Step never changes the one that it is given.
+type State struct {
+	Version int    `json:"version"`
+	Rules   int    `json:"rules"`
+	LoopID  string `json:"loop_id"`
+	RunID   string `json:"run_id"`
+	Plan    Plan   `json:"plan"`
+
+	Status    Status `json:"status"`
+	Reason    string `json:"reason,omitempty"`
+	Detail    string `json:"detail,omitempty"` // one sentence for a person
+	Iteration int    `json:"iteration"`
+	// At is the step of the iteration that the loop stands at (step.go).
+	At string `json:"at,omitempty"`
+
+	// Pending is the effect whose outcome is awaited; nil in an end. Begun says
+	// that the journal holds its start.
+	Pending *Effect `json:"pending,omitempty"`
+	Begun   bool    `json:"begun,omitempty"`
+
+	// Attempt numbers the runs of the current role in this iteration, from 1,
+	// restarts after a crash included. Failures counts those that count.
+	Attempt  int `json:"attempt,omitempty"`
+	Failures int `json:"failures,omitempty"`
+
+	Roles     map[string]RoleResult `json:"roles,omitempty"`
+	LastRoles map[string]RoleResult `json:"last_roles,omitempty"`
+	Gates     Gates                 `json:"gates"`
+	LastGates Gates                 `json:"last_gates"`
+	TestsTree string                `json:"tests_tree,omitempty"` // tree that the tests judged
+	Tree      string                `json:"tree,omitempty"`       // tree after the last role
+	Missing   []string              `json:"missing,omitempty"`    // what the last completion lacked
+	Stuck     Streak                `json:"stuck"`
+	Approval  *ApprovalState        `json:"approval,omitempty"`
+	// Recheck: the gates run once more after an approval that came when the tree
+	// had changed.
+	Recheck   bool   `json:"recheck,omitempty"`
+	HumanNote string `json:"human_note,omitempty"` // for the next planner
+
+	StartedAt   time.Time `json:"started_at"`
+	IterationAt time.Time `json:"iteration_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	EndedAt     time.Time `json:"ended_at,omitzero"`
+	// ActiveMS is the time that the loop was active (not waiting for a person,
+	// not without a supervisor); ActiveSince is when it last became so.
+	ActiveMS    int64     `json:"active_ms"`
+	ActiveSince time.Time `json:"active_since,omitzero"`
+}

@@ -1,0 +1,132 @@
+package loop
+
+import (
+	"fmt"
+
+	"github.com/superloop/superloop/loop/gate"
+)
+
+// gatesFields are the gates in the words of gate-summary.txt; its JSON is what
+// gates_evaluated carries.
+type gatesFields struct {
+	Gates
+	Stuck    string   `json:"stuck"`
+	Complete bool     `json:"complete"`
+	Missing  []string `json:"missing,omitempty"`
+}
+
+// missing lists the gates that completion still lacks; none means complete.
+func (s State) missing() []string {
+	_, missing := gate.Completion(gate.Inputs{Verdicts: gate.Verdicts(s.Gates), NeedTests: s.Plan.Tests != "disabled",
+		NeedValidation: s.Plan.RequireValidation, NeedPrerequisites: s.Plan.RequirePrerequisites,
+		NeedEvidence: s.Plan.RequireEvidence})
+	return missing
+}
+
+func (t *turn) decide() {
+	if !t.s.Plan.Approval {
+		t.s.Gates.Approval = "skipped"
+	}
+	t.s.Missing = t.s.missing()
+	stuck := "n/a"
+	if t.s.Stuck.Threshold > 0 {
+		stuck = fmt.Sprintf("%d/%d", t.s.Stuck.Count, t.s.Stuck.Threshold)
+	}
+	t.note("gates_evaluated", gatesFields{t.s.Gates, stuck, len(t.s.Missing) == 0, t.s.Missing})
+}
+
+func (t *turn) commit() {
+	strategy := t.s.Plan.Commit
+	if strategy == "" || t.s.Recheck {
+		t.advance()
+		return
+	}
+	if strategy == "on_test_pass" && t.s.Gates.Tests != "ok" {
+		t.note("auto_commit_skipped", CommitEnded{Strategy: strategy, Reason: "tests_not_passing"})
+		t.advance()
+		return
+	}
+	t.issue(t.effect(Commit, strategy))
+}
+
+func (t *turn) commitEnded(f CommitEnded) bool {
+	if !t.pending(Commit) {
+		return false
+	}
+	t.advance()
+	return true
+}
+
+func (t *turn) reported() bool {
+	if !t.pending(Report) {
+		return false
+	}
+	t.advance()
+	return true
+}
+
+// close ends the iteration and decides what comes after it.
+func (t *turn) close() {
+	complete := len(t.s.Missing) == 0
+	if !t.s.Recheck {
+		t.note("iteration_end", iterationFields{
+			StartedAt: t.s.IterationAt, EndedAt: t.now,
+			DurationMS: t.now.Sub(t.s.IterationAt).Milliseconds(),
+			Completion: &complete, Gates: &t.s.Gates,
+		})
+	}
+	t.s.At, t.s.Pending, t.s.Begun = "", nil, false
+	approved := t.s.Recheck && t.s.Approval != nil && t.s.Approval.Status == "approved"
+	switch {
+	case complete && approved:
+		t.s.Gates.Approval = "approved"
+		t.end(Completed, ReasonApproved, "")
+	case complete && t.s.Plan.Approval:
+		t.enter(stepApproval)
+	case complete:
+		t.end(Completed, ReasonPromiseKept, "")
+	case approved:
+		t.s.Approval = nil
+		t.s.HumanNote = fmt.Sprintf("A person approved iteration %d, but the tree had changed since and the gates no longer pass: %v.",
+			t.s.Iteration, t.s.Missing)
+		t.beginIteration(t.s.Iteration + 1)
+	case t.s.Stuck.Threshold > 0 && t.s.Stuck.Count >= t.s.Stuck.Threshold:
+		t.end(StuckEnd, ReasonStuck, fmt.Sprintf("%d iterations without a change outside the ignore list", t.s.Stuck.Count))
+	default:
+		t.beginIteration(t.s.Iteration + 1)
+	}
+}
+
+func (t *turn) askApproval() {
+	t.stopClockAt(t.now)
+	t.s.Status, t.s.Reason = AwaitingApproval, ""
+	t.s.Gates.Approval = "pending"
+	t.s.Approval = &ApprovalState{Status: "pending", Iteration: t.s.Iteration, Tree: t.s.Tree, Requested: t.now}
+	t.s.Recheck = false
+	t.issue(t.effect(AskApproval, ""))
+}
+
+func (t *turn) approvalDecided(f ApprovalDecided) bool {
+	if !t.pending(AskApproval) || t.s.Approval == nil || t.s.Approval.Status != "pending" {
+		return false
+	}
+	t.s.Approval.Status, t.s.Approval.By, t.s.Approval.Note = f.Status, f.By, f.Note
+	t.s.Gates.Approval = f.Status
+	if f.Status == "approved" && !f.TreeChanged {
+		t.s.At = ""
+		t.end(Completed, ReasonApproved, "")
+		return true
+	}
+	t.s.Status, t.s.ActiveSince = Running, t.now
+	if f.Status == "approved" {
+		// Consuming an approval over red gates was a defect of the original.
+		t.s.Reason, t.s.Recheck = ReasonGatesChanged, true
+		t.enter(stepChecklists)
+		return true
+	}
+	t.s.Reason = ReasonRejected
+	t.s.Approval = nil
+	t.s.HumanNote = fmt.Sprintf("A person (%s) rejected the completion of iteration %d: %s", f.By, t.s.Iteration, f.Note)
+	t.beginIteration(t.s.Iteration + 1)
+	return true
+}

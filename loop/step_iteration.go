@@ -1,0 +1,258 @@
+package loop
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// steps are the steps of an iteration under a plan, in order.
+func (p Plan) steps() []string {
+	var out []string
+	tests := p.Tests == "every"
+	put := func() {
+		if tests {
+			out = append(out, stepTests)
+			tests = false
+		}
+	}
+	implementer := false
+	for _, r := range p.Roles {
+		implementer = implementer || r == "implementer"
+	}
+	for _, r := range p.Roles {
+		// The tester and the reviewer see the results of their own iteration.
+		if !implementer && (r == "tester" || r == "reviewer") {
+			put()
+		}
+		out = append(out, rolePrefix+r)
+		if r == "implementer" {
+			put()
+		}
+	}
+	put()
+	return append(out, stepPromise, stepChecklists, stepGateTests, stepValidation,
+		stepPrerequisites, stepEvidence, stepStuck, stepDecide, stepCommit, stepReport, stepClose)
+}
+
+func isRole(step string) bool { return strings.HasPrefix(step, rolePrefix) }
+
+// next is the step after at; a step that a changed plan no longer has is
+// followed by the gates.
+func (p Plan) next(at string) string {
+	all := p.steps()
+	for i, st := range all[:len(all)-1] {
+		if st == at {
+			return all[i+1]
+		}
+	}
+	return stepPromise
+}
+
+func (p Plan) has(step string) bool {
+	for _, st := range p.steps() {
+		if st == step {
+			return true
+		}
+	}
+	return step == stepApproval
+}
+
+type iterationFields struct {
+	StartedAt  time.Time `json:"started_at"`
+	EndedAt    time.Time `json:"ended_at,omitzero"`
+	DurationMS int64     `json:"duration_ms,omitempty"`
+	Completion *bool     `json:"completion,omitempty"`
+	Gates      *Gates    `json:"gates,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+}
+
+func (t *turn) beginIteration(n int) {
+	t.s.At = ""
+	p := t.s.Plan
+	if p.MaxIterations > 0 && n > p.MaxIterations {
+		t.end(LimitReached, ReasonMaxIterations,
+			fmt.Sprintf("%d of %d iterations are used", n-1, p.MaxIterations))
+		return
+	}
+	if t.outOfTime() {
+		return
+	}
+	t.s.Iteration, t.s.IterationAt = n, t.now
+	t.s.LastRoles, t.s.Roles = t.s.Roles, map[string]RoleResult{}
+	t.s.LastGates, t.s.Gates = t.s.Gates, Gates{}
+	t.s.TestsTree, t.s.Recheck = "", false
+	t.note("iteration_start", iterationFields{StartedAt: t.now})
+	t.enter(p.steps()[0])
+}
+
+// enter goes to a step and issues its effect; a step that has nothing to do is
+// passed through.
+func (t *turn) enter(step string) {
+	if !t.s.Plan.has(step) {
+		step = stepPromise
+	}
+	t.s.At = step
+	if isRole(step) {
+		t.s.Attempt, t.s.Failures = 0, 0
+		if r, ok := t.s.Roles[strings.TrimPrefix(step, rolePrefix)]; ok {
+			t.s.Attempt = r.Attempt // re-entered: attempt numbers are never used twice
+		}
+		t.issueRole("")
+		return
+	}
+	switch step {
+	case stepTests:
+		t.issue(t.effect(RunTests, ReasonIteration))
+	case stepPromise:
+		t.issue(t.effect(CheckPromise, ""))
+	case stepChecklists:
+		t.gate(t.s.Plan.Checklists, CheckChecklists, "checklist")
+	case stepGateTests:
+		t.gateTests()
+	case stepValidation:
+		mode := t.s.Plan.Validation
+		if mode == "" || (mode == "on_promise" && t.s.Gates.Promise != "true") {
+			t.s.Gates.Validation = "skipped"
+			t.advance()
+			return
+		}
+		t.issue(t.effect(RunValidation, mode))
+	case stepPrerequisites:
+		t.gate(t.s.Plan.Prerequisites, CheckPrerequisites, "prerequisites")
+	case stepEvidence:
+		t.gate(t.s.Plan.Evidence, CollectEvidence, "evidence")
+	case stepStuck:
+		if t.s.Plan.StuckThreshold > 0 && !t.s.Recheck {
+			t.issue(t.effect(CheckStuck, ""))
+			return
+		}
+		t.advance()
+	case stepDecide:
+		t.decide()
+		t.advance()
+	case stepCommit:
+		t.commit()
+	case stepReport:
+		t.issue(t.effect(Report, ""))
+	case stepClose:
+		t.close()
+	case stepApproval:
+		t.askApproval()
+	}
+}
+
+func (t *turn) advance() { t.enter(t.s.Plan.next(t.s.At)) }
+
+// effect makes the effect of the current step; its id names the place, and the
+// second look after an approval is another place.
+func (t *turn) effect(kind EffectKind, reason string) Effect {
+	id := fmt.Sprintf("%s/%d/%s", t.s.RunID, t.s.Iteration, t.s.At)
+	if t.s.Recheck {
+		id += "/recheck"
+	}
+	return Effect{ID: id, Kind: kind, Reason: reason, LimitMS: t.left()}
+}
+
+// left is what remains of the loop's wall time in milliseconds, 0 without a
+// limit.
+func (t *turn) left() int64 {
+	if t.s.Plan.MaxWallMS <= 0 {
+		return 0
+	}
+	return max(1, t.s.Plan.MaxWallMS-t.active())
+}
+
+// gate issues a gate that only reads files, or passes it when it is off.
+func (t *turn) gate(on bool, kind EffectKind, name string) {
+	if !on {
+		t.setGate(name, map[bool]string{true: "ok", false: "skipped"}[name == "checklist"])
+		t.advance()
+		return
+	}
+	t.note(name+"_start", struct {
+		Enabled bool `json:"enabled"`
+	}{true})
+	t.issue(t.effect(kind, ""))
+}
+
+func (t *turn) setGate(name, status string) {
+	g := &t.s.Gates
+	switch name {
+	case "checklist":
+		g.Checklist = status
+	case "validation":
+		g.Validation = status
+	case "prerequisites":
+		g.Prerequisites = status
+	case "evidence":
+		g.Evidence = status
+	}
+}
+
+// gateTests decides whether the tests run among the gates: in mode on_promise
+// for the first time, in mode every again when the tree is no longer the one
+// that they judged, and always after an approval that came late.
+func (t *turn) gateTests() {
+	g := &t.s.Gates
+	switch {
+	case t.s.Plan.Tests == "every" && t.s.Recheck:
+		t.issue(t.effect(RunTests, ReasonTreeChanged))
+	case t.s.Plan.Tests == "every" && g.Promise == "true" && t.s.Tree != t.s.TestsTree:
+		t.issue(t.effect(RunTests, ReasonTreeChanged))
+	case t.s.Plan.Tests == "every":
+		t.advance()
+	case t.s.Plan.Tests == "on_promise" && (g.Promise == "true" || (t.s.Plan.Checklists && g.Checklist == "ok")):
+		t.issue(t.effect(RunTests, ReasonOnPromise))
+	default:
+		g.Tests = "skipped"
+		t.advance()
+	}
+}
+
+func (t *turn) testsEnded(f TestsEnded) bool {
+	if !t.pending(RunTests) {
+		return false
+	}
+	if f.Interrupted {
+		t.s.Begun = false
+		return true
+	}
+	t.s.Gates.Tests, t.s.TestsTree = f.Status, f.Tree
+	t.advance()
+	return true
+}
+
+func (t *turn) promiseChecked(f PromiseChecked) bool {
+	if !t.pending(CheckPromise) {
+		return false
+	}
+	t.s.Gates.Promise = fmt.Sprint(f.Matched)
+	t.s.Tree = f.Tree
+	t.advance()
+	return true
+}
+
+func (t *turn) gateEnded(f GateEnded) bool {
+	kind := map[string]EffectKind{"checklist": CheckChecklists, "validation": RunValidation,
+		"prerequisites": CheckPrerequisites, "evidence": CollectEvidence}[f.Gate]
+	if !t.pending(kind) {
+		return false
+	}
+	if f.Interrupted {
+		t.s.Begun = false
+		return true
+	}
+	t.setGate(f.Gate, f.Status)
+	t.advance()
+	return true
+}
+
+func (t *turn) stuckChecked(f StuckChecked) bool {
+	if !t.pending(CheckStuck) {
+		return false
+	}
+	t.s.Stuck.Count, t.s.Stuck.Tree = f.Streak, f.Tree
+	t.advance()
+	return true
+}

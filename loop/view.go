@@ -1,0 +1,134 @@
+package loop
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// viewInterval is the least time between two writes of state.json while a loop
+// runs; at every pause and end it is written at once.
+const viewInterval = 100 * time.Millisecond
+
+// View is loops/<id>/state.json: what a script reads. It is a projection of
+// the journal up to Seq and never read back as authority.
+type View struct {
+	Version   int            `json:"version"`
+	LoopID    string         `json:"loop_id"`
+	RunID     string         `json:"run_id"`
+	Status    Status         `json:"status"`
+	Reason    string         `json:"reason"`
+	Detail    string         `json:"detail,omitempty"`
+	Iteration int            `json:"iteration"`
+	Max       int            `json:"max_iterations,omitempty"`
+	At        string         `json:"at,omitempty"`
+	Role      string         `json:"role"`
+	Attempt   int            `json:"attempt,omitempty"`
+	Until     time.Time      `json:"until,omitzero"`
+	Gates     Gates          `json:"gates"`
+	LastGates Gates          `json:"last_gates"`
+	Stuck     Streak         `json:"stuck"`
+	Approval  *ApprovalState `json:"approval,omitempty"`
+	Seq       int64          `json:"seq"`
+	PID       int            `json:"pid"`
+	Rules     int            `json:"rules"`
+	StartedAt time.Time      `json:"started_at"`
+	UpdatedAt time.Time      `json:"updated_at"`
+	EndedAt   time.Time      `json:"ended_at,omitzero"`
+	ActiveMS  int64          `json:"active_ms"`
+	// ActiveSince is when the running span of active time began.
+	ActiveSince time.Time `json:"active_since,omitzero"`
+	Pending     *Effect   `json:"pending,omitempty"`
+}
+
+// RepoView is .superloop/state.json: the repository's loops at a glance, in the
+// original's keys and a few more.
+type RepoView struct {
+	Version       int               `json:"version"`
+	Active        bool              `json:"active"`
+	LoopIndex     int               `json:"loop_index"`
+	Iteration     int               `json:"iteration"`
+	CurrentLoopID string            `json:"current_loop_id"`
+	Status        Status            `json:"status"`
+	UpdatedAt     time.Time         `json:"updated_at"`
+	Loops         map[string]Status `json:"loops"`
+}
+
+// ViewOf projects a state; pid is the supervisor's, 0 when there is none.
+func ViewOf(s State, seq int64, pid int) View {
+	v := View{
+		Version: StateVersion, LoopID: s.LoopID, RunID: s.RunID, Status: s.Status, Reason: s.Reason,
+		Detail: s.Detail, Iteration: s.Iteration, Max: s.Plan.MaxIterations, At: s.At,
+		Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck, Approval: s.Approval, Seq: seq, PID: pid,
+		Rules: s.Rules, StartedAt: s.StartedAt, UpdatedAt: s.UpdatedAt, EndedAt: s.EndedAt,
+		ActiveMS: s.ActiveMS, ActiveSince: s.ActiveSince, Pending: s.Pending,
+	}
+	if p := s.Pending; p != nil && (p.Kind == RunRole || p.Kind == Wait) {
+		v.Role, v.Attempt, v.Until = p.Role, p.Attempt, p.Until
+	}
+	return v
+}
+
+// ReadView reads state.json. A loop that never ran has none: fs.ErrNotExist.
+func ReadView(p Paths) (View, error) {
+	var v View
+	data, err := os.ReadFile(p.File("state.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	return v, err
+}
+
+func (d *driver) putViews() {
+	if d.state.Version == 0 {
+		return
+	}
+	pid := os.Getpid()
+	if d.state.Status.Ended() || d.state.Status == Paused {
+		pid = 0
+	}
+	if data, err := json.MarshalIndent(ViewOf(d.state, d.journal.LastSeq(), pid), "", "  "); err == nil {
+		d.view.Put(append(data, '\n'))
+	}
+	if data, err := json.MarshalIndent(d.repoView(), "", "  "); err == nil {
+		d.super.Put(append(data, '\n'))
+	}
+}
+
+// repoView merges this loop's status into what the file says of the others.
+func (d *driver) repoView() RepoView {
+	v := RepoView{Version: 1, Loops: map[string]Status{}}
+	if data, err := os.ReadFile(filepath.Join(d.paths.Super, "state.json")); err == nil {
+		_ = json.Unmarshal(data, &v) // a view that cannot be read is made anew
+	}
+	if v.Loops == nil {
+		v.Loops = map[string]Status{}
+	}
+	v.Version = 1
+	v.Active = !d.state.Status.Ended() && d.state.Status != Paused
+	for i, l := range d.o.Config.Loops {
+		if l.ID == d.o.LoopID {
+			v.LoopIndex = i
+		}
+	}
+	v.Iteration, v.CurrentLoopID, v.Status = d.state.Iteration, d.o.LoopID, d.state.Status
+	v.UpdatedAt = d.state.UpdatedAt
+	v.Loops[d.o.LoopID] = d.state.Status
+	return v
+}
+
+// flushViews writes the views now. A view that cannot be written is no loss:
+// the journal holds the truth, so it is said and not an error, but for a full
+// disk, which a person must hear of.
+func (d *driver) flushViews() error {
+	err := errors.Join(d.view.Flush(), d.super.Flush())
+	if err != nil {
+		d.log.Warn("state.json could not be written; the journal is whole", zap.Error(err))
+		return d.full(err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// wait sleeps until the effect's time, or until somebody wants something.
+func (d *driver) wait(shutdown context.Context, e Effect) (Fact, error) {
+	timer := time.NewTimer(e.Until.Sub(d.now()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return WaitOver{ID: e.ID}, nil
+	case <-shutdown.Done():
+	case <-d.look:
+	}
+	return nil, nil
+}
+
+// takeIntents reads the control directory: a cancellation is kept in d.cancel,
+// what the journal already holds is removed, and an answer to a question that
+// is no longer open is recorded as such.
+func (d *driver) takeIntents() error {
+	ins, files, err := Submitted(d.paths)
+	if err != nil {
+		d.log.Warn("a control file cannot be read", zap.Error(err))
+	}
+	for i, in := range ins {
+		switch {
+		case d.intents[in.ID]:
+			if err := d.o.Disk.Remove("control", files[i]); err != nil {
+				return err
+			}
+		case d.cancels(in):
+			d.cancel = &in
+		case d.answers(in):
+		default:
+			d.intents[in.ID] = true
+			if err := d.record("intent_ignored", map[string]any{"kind": in.Kind, "by": in.By,
+				"intent_id": in.ID, "reason": "nothing was waiting for it"}); err != nil {
+				return err
+			}
+			// The file is only removed when its record is on the disk.
+			if _, err := d.journal.Append(true); err != nil {
+				return d.full(err)
+			}
+			if err := d.o.Disk.Remove("control", files[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// answers reports whether in is an answer to the open approval.
+func (d *driver) answers(in Intent) bool {
+	return d.state.Approval != nil && d.state.Approval.Status == "pending" &&
+		in.RunID == d.state.RunID && in.Iteration == d.state.Approval.Iteration &&
+		(in.Kind == IntentApprove || in.Kind == IntentReject)
+}
+
+// underKill runs f under a context that ends when the supervisor has to leave
+// or a person cancels the loop; f's processes are ended then. hurry is closed
+// when their grace is over: leaveGrace after that, or at the second Ctrl-C.
+func (d *driver) underKill(shutdown context.Context, f func(kill context.Context, hurry <-chan struct{})) error {
+	kill, stop := context.WithCancel(shutdown)
+	hurry := make(chan struct{})
+	done := make(chan struct{})
+	watched := make(chan error, 1)
+	go func() { watched <- d.watchKill(kill, stop, hurry, done) }()
+	f(kill, hurry)
+	close(done)
+	err := <-watched
+	stop()
+	return err
+}
+
+// watchKill waits for a reason to end what runs, and then for the end of its
+// patience, until done.
+func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struct{}, done <-chan struct{}) error {
+	for kill.Err() == nil {
+		select {
+		case <-done:
+			return nil
+		case <-d.o.Hurry:
+			stop()
+		case <-kill.Done():
+		case <-d.look:
+			ins, _, err := Submitted(d.paths)
+			if err != nil {
+				d.log.Warn("a control file cannot be read", zap.Error(err))
+			}
+			for _, in := range ins {
+				if d.cancels(in) {
+					stop()
+				}
+			}
+		}
+	}
+	patience := time.NewTimer(leaveGrace)
+	defer patience.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-d.o.Hurry:
+	case <-patience.C:
+	}
+	close(hurry)
+	<-done
+	return nil
+}
+
+// cancels reports whether in cancels this run.
+func (d *driver) cancels(in Intent) bool {
+	return in.Kind == IntentCancel && in.RunID == d.state.RunID && !d.intents[in.ID]
+}
