@@ -63,7 +63,7 @@ func Submit(ctx context.Context, d durable.Disk, p Paths, in Intent) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock()
+	defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
 	name := in.ID + ".json"
 	if in.Kind == IntentApprove || in.Kind == IntentReject {
 		name = fmt.Sprintf("approval-%s-%d.json", in.RunID, in.Iteration)

@@ -158,8 +158,10 @@ func (d *driver) checkStuck() (Fact, error) {
 	sig := d.tree.last.Signature()
 	st, verdict := gate.Stuck(prev, gate.StuckInput{RunID: d.state.RunID, Iteration: d.state.Iteration,
 		Changed: worktree.Paths(counted), Signature: sig, Threshold: d.state.Plan.StuckThreshold, At: d.now()})
-	if err := d.tree.last.Save(d.o.Disk, d.paths.tree(sig)); err != nil {
-		return nil, d.full(err)
+	if sig != d.state.Stuck.Tree {
+		if err := d.tree.last.Save(d.o.Disk, d.paths.tree(sig)); err != nil {
+			return nil, d.full(err)
+		}
 	}
 	if err := d.write("stuck.json", st.JSON()); err != nil {
 		return nil, err

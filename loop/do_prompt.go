@@ -29,7 +29,20 @@ func (d *driver) writePrompt(ctx context.Context, e Effect, files roleFiles) err
 	if err != nil {
 		return fmt.Errorf("making the prompt of the %s: %w", e.Role, err)
 	}
-	if err := d.o.Disk.WriteProjection("prompt", files.prompt, []byte(text), 0o644); err != nil {
+	return d.create("prompt", files.prompt, text)
+}
+
+// create writes a file that belongs to one attempt: an attempt that did not come
+// to its end is never looked at again, so it need not be whole at every moment.
+func (d *driver) create(op, path, text string) error {
+	f, err := d.o.Disk.Create(op, path, 0o644)
+	if err == nil {
+		_, err = f.Write([]byte(text))
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}
+	if err != nil {
 		return d.full(err)
 	}
 	return nil
@@ -70,8 +83,11 @@ func (d *driver) promptInput(ctx context.Context, e Effect) roles.Input {
 	if len(d.tree.changed) > 0 {
 		in.Changed = []roles.Changed{{Role: "the roles of this iteration so far", Files: d.tree.changed}}
 	}
-	branch, _ := d.repo.Branch(ctx) // a detached head has none
-	pl := roles.Places{WorkDir: d.repo.Top, SpecFile: d.specFile(), LoopDir: d.paths.Loop, Role: e.Role, Branch: branch}
+	if d.tree.branchOf != s.Iteration {
+		d.tree.branch, _ = d.repo.Branch(ctx) // a detached head has none
+		d.tree.branchOf = s.Iteration
+	}
+	pl := roles.Places{WorkDir: d.repo.Top, SpecFile: d.specFile(), LoopDir: d.paths.Loop, Role: e.Role, Branch: d.tree.branch}
 	if d.loop.Git.Worktree {
 		pl.Worktree = d.repo.Top
 	}

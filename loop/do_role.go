@@ -72,7 +72,6 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	if err != nil {
 		return nil, d.full(err)
 	}
-	defer log.Close()
 	timeout, capped := capTimeout(role.Timeout, e.LimitMS)
 	req := agent.Request{
 		CLI: agent.CLI{Command: runner.Command, Args: runner.Args, FastArgs: runner.FastArgs,
@@ -90,7 +89,10 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 			Environ: environ(d.o), Timeout: timeout, Inactivity: role.Inactivity, Grace: roleGrace,
 			Hurry: hurry, Log: log, LogLimit: logLimit, Progress: d.said(e.Role)})
 	}); err != nil {
-		return nil, err
+		return nil, errors.Join(err, log.Close())
+	}
+	if err := log.Close(); err != nil && res.Proc.LogErr == nil {
+		res.Proc.LogErr = err
 	}
 	f := d.roleOutcome(e, role, res, runErr, timeout)
 	if f.Outcome == OutcomeTimeout && capped {
@@ -176,13 +178,10 @@ func (d *driver) roleOutcome(e Effect, role config.Role, res agent.Result, runEr
 // keepLastMessage writes down the message that counts where the agent did not
 // do so itself, so that the gate, people and a later start read the same.
 func (d *driver) keepLastMessage(path string, res agent.Result) error {
-	if res.From == roles.FromFile {
+	if res.From == roles.FromFile || res.FinalMessage == "" {
 		return nil
 	}
-	if err := d.o.Disk.WriteProjection("last-message", path, []byte(res.FinalMessage), 0o644); err != nil {
-		return d.full(err)
-	}
-	return nil
+	return d.create("last-message", path, res.FinalMessage)
 }
 
 type usage struct {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -24,11 +25,10 @@ func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
 	if err != nil {
 		return nil, d.full(err)
 	}
-	defer out.Close()
 	started := d.now()
 	results, interrupted, err := d.commands(shutdown, "tests", cmds, d.loop.Tests.Timeout, e.LimitMS, out)
-	if err != nil {
-		return nil, err
+	if err := errors.Join(err, out.Close()); err != nil {
+		return nil, d.full(err)
 	}
 	f := TestsEnded{Rerun: rerun, DurationMS: d.now().Sub(started).Milliseconds(), Reason: e.Reason, Interrupted: interrupted}
 	if interrupted {
@@ -48,8 +48,8 @@ func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
 // own and writes what they print to out. Each may take timeout, all together
 // what the loop has left.
 func (d *driver) commands(shutdown context.Context, who string, cmds []string, timeout time.Duration, leftMS int64, out io.Writer) ([]gate.CommandResult, bool, error) {
-	env := append(environ(d.o), mark(d.state.RunID), "SUPERLOOP_LOOP="+d.o.LoopID, "SUPERLOOP_RUN_ID="+d.state.RunID,
-		fmt.Sprintf("SUPERLOOP_ITERATION=%d", d.state.Iteration), "SUPERLOOP_LOOP_DIR="+d.paths.Loop, "SUPERLOOP_ROLE="+who)
+	env := agent.Environment(environ(d.o), agent.Request{WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
+		Loop: d.o.LoopID, RunID: d.state.RunID, Role: who, Iteration: d.state.Iteration, Attempt: 1})
 	shell, err := proc.LookPath("bash", env)
 	if err != nil {
 		if shell, err = proc.LookPath("sh", env); err != nil {
@@ -144,10 +144,9 @@ func (d *driver) runValidation(shutdown context.Context) (Fact, error) {
 	if err != nil {
 		return nil, d.full(err)
 	}
-	defer out.Close()
 	results, interrupted, err := d.commands(shutdown, "validation", v.Commands, v.Timeout, d.state.Pending.LimitMS, out)
-	if err != nil {
-		return nil, err
+	if err := errors.Join(err, out.Close()); err != nil {
+		return nil, d.full(err)
 	}
 	f := GateEnded{Gate: "validation", DurationMS: d.now().Sub(started).Milliseconds(), Interrupted: interrupted}
 	if interrupted {

@@ -76,10 +76,10 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	if err != nil {
 		return nil, d.full(err)
 	}
-	d.cleanup = append(d.cleanup, func() { d.journal.Close() })
+	d.cleanup = append(d.cleanup, func() { _ = d.journal.Close() })
 	d.view = journal.NewProjection(o.Disk, "state", paths.File("state.json"), 0o644, viewInterval)
 	d.super = journal.NewProjection(o.Disk, "repo-state", filepath.Join(paths.Super, "state.json"), 0o644, viewInterval)
-	d.cleanup = append(d.cleanup, func() { d.view.Close(); d.super.Close() })
+	d.cleanup = append(d.cleanup, func() { _, _ = d.view.Close(), d.super.Close() })
 	return d, nil
 }
 
@@ -102,7 +102,7 @@ func (d *driver) lock() error {
 		if err != nil {
 			return d.full(err)
 		}
-		d.cleanup = append(d.cleanup, func() { lock.Unlock() })
+		d.cleanup = append(d.cleanup, func() { _ = lock.Unlock() })
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (d *driver) startSpawner() (err error) {
 	if err != nil {
 		return fmt.Errorf("starting the process that runs agents: %w", err)
 	}
-	d.cleanup = append(d.cleanup, func() { d.spawner.Close() })
+	d.cleanup = append(d.cleanup, func() { _ = d.spawner.Close() })
 	return nil
 }
 

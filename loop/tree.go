@@ -20,6 +20,9 @@ type treeFacts struct {
 	first   worktree.Snapshot // that before the iteration
 	known   bool              // first and last are set
 	changed []string          // paths changed since first, as the last look found
+	// branch is the work tree's branch, asked for once in an iteration.
+	branch   string
+	branchOf int
 }
 
 // lookAtTree takes a snapshot and returns its signature. Snapshots are kept
@@ -51,7 +54,7 @@ func (d *driver) firstSnapshot(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("looking at the work tree: %w", err)
 	}
-	d.tree = treeFacts{first: snap, last: snap, known: true}
+	d.tree.first, d.tree.last, d.tree.known = snap, snap, true
 	sig := snap.Signature()
 	if err := snap.Save(d.o.Disk, d.paths.tree(sig)); err != nil {
 		return "", d.full(err)
@@ -91,7 +94,7 @@ func (d *driver) loadTrees() error {
 			return fmt.Errorf("looking at the work tree: %w", err)
 		}
 	}
-	d.tree = treeFacts{first: first, last: first, known: true}
+	d.tree.first, d.tree.last, d.tree.known = first, first, true
 	return nil
 }
 

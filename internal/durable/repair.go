@@ -112,8 +112,8 @@ func (d Disk) CopyAside(op, path string, offset int64) (string, error) {
 		} else if err != nil {
 			return "", err
 		} else if err := d.copyTail(op, dst, src, offset); err != nil {
-			dst.Close()
-			os.Remove(name)
+			_ = dst.Close()
+			_ = os.Remove(name)
 			return "", err
 		}
 		err = d.sync(dst, op, "aside-sync")

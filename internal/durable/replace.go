@@ -46,8 +46,8 @@ func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool
 	renamed := false
 	defer func() {
 		if err != nil && !renamed {
-			f.Close()
-			os.Remove(f.Name())
+			_ = f.Close()
+			_ = os.Remove(f.Name())
 		}
 	}()
 	if _, err := d.write(f, op, "write", data); err != nil {

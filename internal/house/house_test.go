@@ -26,6 +26,7 @@ var rooms = map[string][]string{
 	"internal/proc":     {},
 	"internal/redact":   {},
 	"internal/house":    {},
+	"bench":             {},
 	"recovery":          {"schemas", "internal/..."},
 	"roles":             {"schemas"},
 	"roles/agent":       {"roles", "internal/..."},

@@ -46,7 +46,7 @@ func newCgroup() (containment, error) {
 	if err := c.open(0, &attr); err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer func() { _ = c.close() }()
 	if err := unix.Access(filepath.Join(c.dir, "cgroup.kill"), unix.W_OK); err != nil {
 		return nil, fmt.Errorf("cgroup.kill in %s: %w (needs Linux 5.14)", c.dir, err)
 	}

@@ -21,6 +21,9 @@ const (
 	ProcessGroup Level = "process_group"
 )
 
+// Levels are all levels, the surest first.
+func Levels() []Level { return []Level{PIDNamespace, Cgroup, Subreaper, ProcessGroup} }
+
 // from returns the levels to try on this system, best first, none above l. An unknown or empty l means all.
 func (l Level) from() []Level {
 	all := ladder()

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -119,6 +120,30 @@ func (e RunEntry) json() json.RawMessage {
 		streak{e.Streak, e.Threshold}, e.CompletionOK, orEmpty(e.Missing), artifacts})
 }
 
+// render writes one entry a line: the file is written anew in every iteration,
+// and indenting what is old each time cost more than all gates together.
+func (s runSummary) render() []byte {
+	var buf bytes.Buffer
+	head := s
+	head.Entries = []json.RawMessage{}
+	text := bytes.TrimSuffix(compact(head), []byte("[]}\n"))
+	buf.Write(text)
+	buf.WriteByte('[')
+	for i, e := range s.Entries {
+		if i > 0 {
+			buf.WriteByte(',')
+		}
+		buf.WriteByte('\n')
+		if bytes.IndexByte(e, '\n') < 0 {
+			buf.Write(e)
+		} else if err := json.Compact(&buf, e); err != nil { // the original's, indented
+			panic(fmt.Sprintf("gate: an entry that was just decoded: %v", err))
+		}
+	}
+	buf.WriteString("\n]}\n")
+	return buf.Bytes()
+}
+
 // AddRunEntry puts an entry at the end of run-summary.json; prev is the file as
 // it is, empty for none. Earlier entries stay byte for byte but for their
 // indentation, those of the original too. An entry for the run and iteration
@@ -150,5 +175,5 @@ func AddRunEntry(prev []byte, loopID string, e RunEntry, at time.Time) ([]byte, 
 		sum.Dropped += over
 		sum.Entries = sum.Entries[over:]
 	}
-	return pretty(sum), nil
+	return sum.render(), nil
 }

@@ -134,7 +134,8 @@ func (w *watcher) wait(ctx context.Context, tick <-chan time.Time) error {
 			if ev.Op != fsnotify.Chmod && (filepath.Clean(ev.Name) == w.name || filepath.Clean(ev.Name) == w.dir) {
 				return nil
 			}
-		case <-errs: // an overflow: something was missed
+		case err := <-errs:
+			_ = err // an overflow or the like: something was missed, so look again
 			return nil
 		}
 	}

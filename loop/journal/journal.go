@@ -62,7 +62,7 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 	j := &Journal{disk: d, path: path}
 	defer func() {
 		if err != nil {
-			j.closeFiles()
+			_ = j.closeFiles() // the first error is the one to tell
 		}
 	}()
 	anchor, err := j.openHead(o.Head)

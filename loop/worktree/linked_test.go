@@ -91,7 +91,7 @@ func TestAddWorktreeAfterACrash(t *testing.T) {
 	b.commitAll("one")
 	r := b.open()
 	at := filepath.Join(b.dir, "w")
-	w, err := r.AddWorktree(ctx, at, "x")
+	_, err := r.AddWorktree(ctx, at, "x")
 	must(t, err)
 	otherDir := filepath.Join(b.dir, "other")
 	_, err = r.AddWorktree(ctx, otherDir, "y")
@@ -100,7 +100,7 @@ func TestAddWorktreeAfterACrash(t *testing.T) {
 	// The directory is gone, and so is another one, which may only be unmounted.
 	must(t, os.RemoveAll(at))
 	must(t, os.RemoveAll(otherDir))
-	w, err = r.AddWorktree(ctx, at, "x")
+	w, err := r.AddWorktree(ctx, at, "x")
 	must(t, err)
 	equal(t, "files", snap(t, w).Len(), 1)
 	if !strings.Contains(b.git("worktree", "list", "--porcelain"), otherDir) {

@@ -148,6 +148,14 @@ func (r *Repo) Head(ctx context.Context) (string, error) {
 // Branch is the short name of the current branch, also of one without a commit;
 // "" when HEAD is detached.
 func (r *Repo) Branch(ctx context.Context) (string, error) {
+	// HEAD is a file with the branch's name in every repository but those that
+	// keep their refs elsewhere, which say so with a name that no branch has.
+	if head, err := os.ReadFile(filepath.Join(r.GitDir, "HEAD")); err == nil {
+		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
+		if ok && name != ".invalid" {
+			return name, nil
+		}
+	}
 	out, err := r.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
 	if exitCode(err) == 1 {
 		return "", nil

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+)
+
+// app is one invocation: its streams, its environment and its signals. Nothing
+// below main reads os.Args, os.Stdout or the environment by itself.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	env    func(string) string
+	disk   durable.Disk
+	// hurry is closed by the second signal; interrupts says which was first.
+	hurry chan struct{}
+	// json is the verb's --json, known once its flags are read.
+	json bool
+}
+
+// errSignal is why the context of a run ended.
+type errSignal struct{ sig os.Signal }
+
+func (e errSignal) Error() string { return e.sig.String() }
+
+func (e errSignal) code() int {
+	if e.sig == syscall.SIGTERM {
+		return exitTerminated
+	}
+	return exitInterrupted
+}
+
+// run is main without the process: it returns the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return runOn(durable.OS(), args, stdin, stdout, stderr)
+}
+
+// runOn is run on a given disk, which tests give faults to.
+func runOn(disk durable.Disk, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv, disk: disk, hurry: make(chan struct{})}
+	ctx, stop := a.signals(context.Background())
+	defer stop()
+	for _, arg := range args {
+		a.json = a.json || arg == "--json" || arg == "-json"
+	}
+	err := a.cli().RunContext(ctx, args)
+	if err == nil {
+		return exitOK
+	}
+	f := classify(err)
+	tell(stderr, f, a.json)
+	return f.code
+}
+
+// signals: the first SIGINT or SIGTERM ends the context with its name as the
+// cause, the second closes hurry.
+func (a *app) signals(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	ch := make(chan os.Signal, 2)
+	signal.Notify(ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		var once sync.Once
+		for {
+			select {
+			case sig := <-ch:
+				if ctx.Err() == nil {
+					cancel(errSignal{sig})
+				} else {
+					once.Do(func() { close(a.hurry) })
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(ch)
+		close(done)
+		cancel(nil)
+	}
+}
+
+func (a *app) cli() *cli.App {
+	c := &cli.App{
+		Name:                      "superloop",
+		Usage:                     "keep a loop of coding agents alive through the night",
+		Writer:                    a.stdout,
+		ErrWriter:                 a.stderr,
+		HideVersion:               true,
+		HideHelpCommand:           true,
+		Suggest:                   true,
+		DisableSliceFlagSeparator: true,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              usageError,
+		CommandNotFound:           func(*cli.Context, string) {},
+		Commands:                  a.commands(),
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "superloop --help", "no such command: %q%s", c.Args().First(), a.nearest(c.Args().First()))
+			}
+			if err := cli.ShowAppHelp(c); err != nil {
+				return err
+			}
+			return silent(exitUsage)
+		},
+	}
+	for _, cmd := range c.Commands {
+		a.finish(cmd)
+	}
+	return c
+}
+
+func (a *app) nearest(name string) string {
+	for _, cmd := range a.commands() {
+		if !cmd.Hidden && len(name) > 1 && (strings.HasPrefix(cmd.Name, name[:2]) || strings.Contains(cmd.Name, name)) {
+			return fmt.Sprintf("; did you mean %q?", cmd.Name)
+		}
+	}
+	return ""
+}
+
+// finish gives a command what all have: usage errors with exit code 2, no stray
+// arguments, completion of loop ids.
+func (a *app) finish(cmd *cli.Command) {
+	cmd.OnUsageError = usageError
+	cmd.HideHelpCommand = true
+	if action := cmd.Action; action != nil && !cmd.SkipFlagParsing {
+		cmd.Action = func(c *cli.Context) error {
+			if c.NArg() > 0 && cmd.ArgsUsage == "" {
+				return failf(exitUsage, a.asFlag(c), "%s takes no argument, but got %q", cmd.Name, c.Args().First())
+			}
+			return action(c)
+		}
+	}
+	for _, sub := range cmd.Subcommands {
+		a.finish(sub)
+	}
+}
+
+// asFlag is the command line that the user probably meant: a lone argument is
+// most often the loop's id, and flags after it were not read.
+func (a *app) asFlag(c *cli.Context) string {
+	for _, f := range c.Command.Flags {
+		if f.Names()[0] == "loop" {
+			rest := strings.Join(c.Args().Tail(), " ")
+			return strings.TrimSpace(fmt.Sprintf("superloop %s --loop %s %s", c.Command.Name, c.Args().First(), rest))
+		}
+	}
+	return "superloop " + c.Command.Name + " --help"
+}
+
+func usageError(c *cli.Context, err error, _ bool) error {
+	hint := "superloop --help"
+	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "superloop" {
+		hint = "superloop " + c.Command.Name + " --help"
+	}
+	return &fault{code: exitUsage, err: err, hint: hint}
+}
+
+// Flags that many verbs share.
+func repoFlag() cli.Flag {
+	return &cli.StringFlag{Name: "repo", Value: ".", Usage: "the repository `DIR`"}
+}
+
+func loopFlag(usage string) cli.Flag {
+	return &cli.StringFlag{Name: "loop", Usage: usage + " (`ID`)"}
+}
+
+func jsonFlag(usage string) cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: usage}
+}
+
+// repo is the repository that a verb works on: --repo, or the nearest folder
+// above it that holds .superloop.
+func (a *app) repo(c *cli.Context) (string, error) {
+	dir, err := filepath.Abs(c.String("repo"))
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return "", failf(exitNotFound, "superloop "+c.Command.Name+" --repo DIR", "--repo %s is not a folder", c.String("repo"))
+	}
+	if c.IsSet("repo") {
+		return dir, nil
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if info, err := os.Stat(filepath.Join(at, ".superloop")); err == nil && info.IsDir() {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return dir, nil
+		}
+	}
+}
+
+// config loads the repository's configuration.
+func (a *app) config(repo string) (*config.Config, error) {
+	return config.Load(filepath.Join(repo, ".superloop", "config.json"))
+}
+
+// loopIDs are the loops of the repository, in the configuration's order. It
+// reads no more than that: verbs that only look must be quick, and must work
+// while somebody is editing the rest.
+func (a *app) loopIDs(repo string) ([]string, error) {
+	path := filepath.Join(repo, ".superloop", "config.json")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, failf(exitConfig, "superloop init", "there is no %s", path)
+	}
+	if err != nil {
+		return nil, failf(exitConfig, "superloop validate", "%w", err)
+	}
+	var cfg struct {
+		Loops []struct {
+			ID string `json:"id"`
+		} `json:"loops"`
+	}
+	if err := json.Unmarshal(data, &cfg); err != nil {
+		return nil, failf(exitConfig, "superloop validate", "reading %s: %w", path, err)
+	}
+	var ids []string
+	for _, l := range cfg.Loops {
+		ids = append(ids, l.ID)
+	}
+	if len(ids) == 0 {
+		return nil, failf(exitConfig, "superloop validate", "%s has no loops", path)
+	}
+	return ids, nil
+}
+
+// pick is the loop that a verb is about: --loop, or the only one.
+func pick(c *cli.Context, ids []string) (string, error) {
+	id := c.String("loop")
+	if id == "" {
+		if len(ids) == 1 {
+			return ids[0], nil
+		}
+		return "", failf(exitUsage, "superloop "+c.Command.Name+" --loop "+ids[0],
+			"which loop? this repository has %s", strings.Join(ids, ", "))
+	}
+	if !slices.Contains(ids, id) {
+		return "", failf(exitNotFound, "superloop list", "no loop %q; this repository has %s", id, strings.Join(ids, ", "))
+	}
+	return id, nil
+}
+
+func (a *app) paths(repo, id string) (loop.Paths, error) {
+	return loop.NewPaths(repo, id, a.env("XDG_STATE_HOME"))
+}
+
+// who is the person at the keyboard, for --by.
+func (a *app) who(c *cli.Context) string {
+	for _, name := range []string{c.String("by"), a.env("SUDO_USER"), a.env("USER"), a.env("LOGNAME")} {
+		if name != "" {
+			return name
+		}
+	}
+	return fmt.Sprintf("uid %d", os.Getuid())
+}

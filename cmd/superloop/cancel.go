@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// cancelPatience bounds how long cancel waits for a supervisor to end what it
+// runs: the grace of a role and some more.
+const cancelPatience = 30 * time.Second
+
+func (a *app) cancelCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "cancel",
+		Usage:       "end a loop: what it runs is stopped, nothing is deleted",
+		Description: `EXIT STATUS: 0 cancelled, 4 the loop has ended already or never ran, 6 no such loop.`,
+		Flags: []cli.Flag{
+			repoFlag(), loopFlag("the loop to end"),
+			&cli.StringFlag{Name: "by", Usage: "who cancels (`NAME`; default: the user)"},
+			&cli.StringFlag{Name: "note", Usage: "why (`TEXT`)"},
+			jsonFlag("print the result as JSON"),
+		},
+		Action: a.cancel,
+	}
+}
+
+func (a *app) cancel(c *cli.Context) error {
+	id, paths, view, err := a.waitingLoop(c)
+	if err != nil {
+		return err
+	}
+	if view.Status.Ended() {
+		return failf(exitNothing, "superloop run --loop "+id, "loop %s has ended already: %s", id, view.Status)
+	}
+	in := a.intent(c, loop.IntentCancel, view)
+	if err := loop.Submit(c.Context, a.disk, paths, in); err != nil {
+		return err
+	}
+	if _, alive := a.supervisor(paths); alive {
+		err = a.awaitCancel(c.Context, paths, in.ID)
+	} else {
+		err = a.cancelAlone(c, id)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]any{"loop_id": id, "status": loop.Cancelled, "by": in.By})
+	}
+	fmt.Fprintf(a.stdout, "%s: cancelled by %s\nnext: superloop run --loop %s   (goes on where it stood; --fresh starts anew)\n", id, in.By, id)
+	return nil
+}
+
+// awaitCancel follows the journal until the supervisor has recorded the end.
+func (a *app) awaitCancel(ctx context.Context, paths loop.Paths, intent string) error {
+	ctx, stop := context.WithTimeout(ctx, cancelPatience)
+	defer stop()
+	fold := loop.NewReplay()
+	err := journal.Follow(ctx, paths.Events(), 0, func(ev journal.Event) error {
+		if err := fold.Add(ev); err != nil {
+			return err
+		}
+		if fold.Intents[intent] {
+			return journal.ErrStop
+		}
+		return nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return failf(exitFailed, "superloop status", "the supervisor did not end the loop within %s; the wish is kept", cancelPatience)
+	}
+	return err
+}
+
+// cancelAlone ends a loop that no supervisor runs: it is one itself, for as
+// long as that takes.
+func (a *app) cancelAlone(c *cli.Context, id string) error {
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := a.config(repo)
+	if err != nil {
+		return err
+	}
+	return loop.Cancel(c.Context, loop.Options{Repo: repo, Config: cfg, LoopID: id, Version: version(),
+		StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Log: a.logger(false)})
+}

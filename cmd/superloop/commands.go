@@ -1,0 +1,24 @@
+package main
+
+import "github.com/urfave/cli/v2"
+
+// commands are the verbs, in the order in which help lists them: one file each.
+func (a *app) commands() []*cli.Command {
+	return []*cli.Command{
+		a.initCommand(),
+		a.demoCommand(),
+		a.runCommand(),
+		a.statusCommand(),
+		a.listCommand(),
+		a.eventsCommand(),
+		a.logsCommand(),
+		a.validateCommand(),
+		a.doctorCommand(),
+		a.approveCommand(),
+		a.cancelCommand(),
+		a.completionCommand(),
+		a.versionCommand(),
+		a.agentCommand(),
+		a.completeCommand(),
+	}
+}

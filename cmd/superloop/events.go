@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+func (a *app) eventsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "events",
+		Usage: "print what happened, from events.jsonl",
+		Description: `Filters are combined: an event must pass all of them. With --json the lines are
+printed as they stand in the file.
+
+EXIT STATUS: 0 printed, 1 the journal is damaged (with --verify), 6 no such loop.`,
+		Flags: []cli.Flag{
+			repoFlag(), loopFlag("the loop"),
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on printing as events come"},
+			&cli.StringSliceFlag{Name: "event", Usage: "only events whose name matches `GLOB` (may be given again)"},
+			&cli.IntFlag{Name: "iteration", Usage: "only events of iteration `N`"},
+			&cli.StringFlag{Name: "role", Usage: "only events of `ROLE`"},
+			&cli.StringFlag{Name: "run", Usage: "only events of run `ID` (\"last\": the newest)"},
+			&cli.DurationFlag{Name: "since", Usage: "only events younger than `DURATION` (such as 2h)"},
+			&cli.Int64Flag{Name: "from", Usage: "only events from sequence number `SEQ` on"},
+			&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "only the last `N` events of the file"},
+			&cli.BoolFlag{Name: "verify", Usage: "check the hash chain of the whole file instead"},
+			jsonFlag("print the lines as they are"),
+		},
+		Action: a.events,
+	}
+}
+
+// filter says which events are printed.
+type filter struct {
+	globs []string
+	c     *cli.Context
+	run   string
+	since time.Time
+}
+
+func (f filter) pass(ev journal.Event) bool {
+	if f.c.IsSet("iteration") && ev.Iteration != f.c.Int("iteration") {
+		return false
+	}
+	if f.run != "" && ev.RunID != f.run {
+		return false
+	}
+	if !f.since.IsZero() && ev.Timestamp.Before(f.since) {
+		return false
+	}
+	if role := f.c.String("role"); role != "" && render.Role(ev) != role {
+		return false
+	}
+	for _, g := range f.globs {
+		if ok, _ := path.Match(g, ev.Event); ok { // the pattern was checked
+			return true
+		}
+	}
+	return len(f.globs) == 0
+}
+
+func (a *app) events(c *cli.Context) error {
+	id, paths, err := a.theLoop(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("verify") {
+		return a.verify(c, id, paths)
+	}
+	f := filter{globs: c.StringSlice("event"), c: c, run: c.String("run")}
+	for _, g := range f.globs {
+		if _, err := path.Match(g, ""); err != nil {
+			return failf(exitUsage, "superloop events --event 'role_*'", "--event %q is not a pattern: %w", g, err)
+		}
+	}
+	if c.IsSet("since") {
+		f.since = time.Now().Add(-c.Duration("since"))
+	}
+	if f.run == "last" {
+		last, err := journal.Tail(paths.Events(), 1)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if len(last) == 1 {
+			f.run = last[0].RunID
+		}
+	}
+	show := func(ev journal.Event) error {
+		if !f.pass(ev) {
+			return nil
+		}
+		if c.Bool("json") {
+			line, err := journal.AppendLine(nil, ev)
+			if err == nil {
+				_, err = a.stdout.Write(line)
+			}
+			return err
+		}
+		_, err := fmt.Fprintf(a.stdout, "%6d %s %3d  %-20s %s\n", ev.Seq, ev.Timestamp.Local().Format("01-02 15:04:05.000"),
+			ev.Iteration, ev.Event, render.Describe(ev))
+		return err
+	}
+	from := c.Int64("from")
+	if n := c.Int("tail"); n > 0 {
+		last, err := journal.Tail(paths.Events(), n)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, ev := range last {
+			if err := show(ev); err != nil {
+				return err
+			}
+			from = ev.Seq + 1
+		}
+		if !c.Bool("follow") {
+			return nil
+		}
+	}
+	if c.Bool("follow") {
+		err = journal.Follow(c.Context, paths.Events(), from, show)
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	}
+	err = journal.Read(paths.Events(), from, show)
+	if errors.Is(err, fs.ErrNotExist) {
+		return failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
+	}
+	return err
+}
+
+func (a *app) verify(c *cli.Context, id string, paths loop.Paths) error {
+	rep, err := journal.Verify(paths.Events())
+	if err == nil && rep.FirstBad == nil {
+		err = journal.CheckHead(paths.Events(), paths.Head())
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if err := render.JSON(a.stdout, rep); err != nil {
+			return err
+		}
+		if rep.FirstBad != nil {
+			return silent(exitFailed)
+		}
+		return nil
+	}
+	if rep.FirstBad != nil {
+		return failf(exitFailed, "cp "+quote(paths.Events())+" /somewhere/safe   (then compare it with a backup)", "%w", rep.FirstBad)
+	}
+	fmt.Fprintf(a.stdout, "%s: %d events, the chain is whole, last %s\n", id, rep.Events, rep.LastHash)
+	return nil
+}

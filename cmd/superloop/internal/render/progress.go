@@ -1,0 +1,186 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// Progress shows a run as it happens. It is a loop.Observer; Close ends it.
+type Progress interface {
+	loop.Observer
+	Close()
+}
+
+// JSONL prints every event as it stands in events.jsonl.
+type JSONL struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// NewJSONL prints to w.
+func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
+
+// Event implements loop.Observer.
+func (j *JSONL) Event(ev journal.Event, _ loop.State) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	line, err := journal.AppendLine(nil, ev)
+	if err == nil {
+		_, _ = j.w.Write(line) // a reader that left does not stop the loop
+	}
+}
+
+// Said implements loop.Observer; what an agent prints is in its log.
+func (j *JSONL) Said(string, string) {}
+
+// Close implements Progress.
+func (j *JSONL) Close() {}
+
+// Lines prints one line per event: for a pipe, a log, a terminal that cannot
+// move its cursor.
+type Lines struct {
+	mu sync.Mutex
+	w  io.Writer
+	// live is the terminal's last line; nil in a pipe.
+	live *live
+}
+
+// NewLines prints plain lines to w.
+func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
+
+// NewLive prints lines to the terminal w and keeps below them one that says
+// what runs, for how long, and what it said last. width gives the number of
+// columns.
+func NewLive(w io.Writer, width func() int) *Lines {
+	l := &Lines{w: w, live: &live{width: width, stop: make(chan struct{}), done: make(chan struct{})}}
+	go l.tick()
+	return l
+}
+
+// live is what the last line shows.
+type live struct {
+	width      func() int
+	what, said string
+	since      time.Time
+	until      time.Time
+	stop, done chan struct{}
+}
+
+// Event implements loop.Observer.
+func (l *Lines) Event(ev journal.Event, s loop.State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live != nil {
+		l.live.follow(ev, s)
+	}
+	if Quiet(ev.Event) {
+		return
+	}
+	indent := "  "
+	if strings.HasPrefix(ev.Event, "loop_") || ev.Event == "iteration_start" {
+		indent = ""
+	}
+	if ev.Event == "iteration_start" && s.Plan.MaxIterations > 0 {
+		l.line(ev.Timestamp, fmt.Sprintf("iteration %d of %d", ev.Iteration, s.Plan.MaxIterations))
+		return
+	}
+	l.line(ev.Timestamp, indent+Describe(ev))
+}
+
+func (l *Lines) line(at time.Time, text string) {
+	l.wipe()
+	fmt.Fprintf(l.w, "%s %s\n", at.Local().Format(time.TimeOnly), text)
+	l.draw()
+}
+
+// Said implements loop.Observer.
+func (l *Lines) Said(_, line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live != nil {
+		l.live.said = Clean(line)
+		l.draw()
+	}
+}
+
+// Close takes the live line away.
+func (l *Lines) Close() {
+	if l.live == nil {
+		return
+	}
+	close(l.live.stop)
+	<-l.live.done
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wipe()
+	l.live = nil
+}
+
+func (v *live) follow(ev journal.Event, s loop.State) {
+	p := s.Pending
+	v.said, v.until = "", time.Time{}
+	switch {
+	case p == nil || s.Status == loop.Paused:
+		v.what = ""
+	case p.Kind == loop.Wait:
+		v.what, v.until = p.Role+" waits", p.Until
+	case s.Status == loop.AwaitingApproval:
+		v.what, v.since = "waiting for approval", ev.Timestamp
+	case s.Begun && p.Kind == loop.RunRole:
+		v.what, v.since = p.Role, ev.Timestamp
+	case s.Begun && (p.Kind == loop.RunTests || p.Kind == loop.RunValidation):
+		v.what, v.since = strings.TrimPrefix(string(p.Kind), "run_"), ev.Timestamp
+	}
+}
+
+func (l *Lines) tick() {
+	defer close(l.live.done)
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-l.live.stop:
+			return
+		case <-t.C:
+			l.mu.Lock()
+			l.draw()
+			l.mu.Unlock()
+		}
+	}
+}
+
+func (l *Lines) wipe() {
+	if l.live != nil {
+		fmt.Fprint(l.w, "\r\x1b[K")
+	}
+}
+
+func (l *Lines) draw() {
+	v := l.live
+	if v == nil || v.what == "" {
+		return
+	}
+	text := fmt.Sprintf("         %s %s", v.what, Duration(time.Since(v.since)))
+	if !v.until.IsZero() {
+		text = fmt.Sprintf("         %s, %s more", v.what, Duration(time.Until(v.until)))
+	}
+	if v.said != "" {
+		text += "  " + v.said
+	}
+	fmt.Fprintf(l.w, "\r\x1b[K%s", Cut(text, max(20, v.width()-1)))
+}
+
+// JSON prints v as one indented object.
+func JSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// TestMain makes this test binary the real program under two names: as
+// "superloop" in scripts, and as the process that the program starts agents
+// with.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == proc.SpawnerArg {
+		os.Exit(proc.SpawnerMain())
+	}
+	testscript.Main(m, map[string]func(){"superloop": superloopMain})
+}
+
+func superloopMain() {
+	if len(os.Args) > 1 && os.Args[1] == proc.SpawnerArg {
+		os.Exit(proc.SpawnerMain())
+	}
+	disk, err := faultyDisk(os.Getenv("SUPERLOOP_TEST_FAULT"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(99)
+	}
+	os.Exit(runOn(disk, os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// faultyDisk reads "<op>[@n]=<what>": at the n-th step of that name (default:
+// the first; n may be "+" for the first and all later ones) what happens: kill,
+// enospc, eio, short. "*" is any step, and then n counts all of them; a list of
+// every step is written to the file that SUPERLOOP_TEST_STEPS names.
+func faultyDisk(spec string) (durable.Disk, error) {
+	disk := durable.OS()
+	if list := os.Getenv("SUPERLOOP_TEST_STEPS"); list != "" {
+		f, err := os.OpenFile(list, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return disk, err
+		}
+		return disk.WithFault(func(op string) error {
+			_, err := fmt.Fprintln(f, op)
+			return err
+		}), nil
+	}
+	if spec == "" {
+		return disk, nil
+	}
+	at, what, ok := strings.Cut(spec, "=")
+	if !ok {
+		return disk, fmt.Errorf("SUPERLOOP_TEST_FAULT=%q", spec)
+	}
+	op, nth, _ := strings.Cut(at, "@")
+	n, always := 1, nth == "+"
+	if nth != "" && !always {
+		var err error
+		if n, err = strconv.Atoi(nth); err != nil {
+			return disk, err
+		}
+	}
+	var count atomic.Int64
+	return disk.WithFault(func(step string) error {
+		if op != "*" && op != step {
+			return nil
+		}
+		if seen := int(count.Add(1)); seen != n && !(always && seen > n) {
+			return nil
+		}
+		switch what {
+		case "kill":
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // the signal is on its way
+		case "enospc":
+			return syscall.ENOSPC
+		case "eio":
+			return syscall.EIO
+		case "short":
+			return &durable.ShortWrite{N: 7, Err: syscall.ENOSPC}
+		}
+		panic("SUPERLOOP_TEST_FAULT: " + what)
+	}), nil
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/mattn/go-isatty"
+	"github.com/urfave/cli/v2"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+)
+
+func (a *app) runCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "run",
+		Usage: "run a loop to its end, or go on with one that stopped",
+		Description: `Without --loop it runs the loops of the configuration in order and stops at the
+first one that does not complete. A loop that was interrupted, killed or out of
+iterations goes on where it stood; a completed one starts anew with --fresh.
+
+Ctrl-C once: what runs is ended, its end is recorded, the state is kept.
+Twice: at once.
+
+EXIT STATUS: 0 completed, 1 failed, 3 config invalid, 5 awaiting a person (with
+--exit-on-escalation), 6 no such loop, 7 held by another supervisor, 8 a limit
+was reached, 9 stuck, 130 interrupted, 143 terminated.`,
+		Flags: []cli.Flag{
+			repoFlag(),
+			loopFlag("the loop to run"),
+			&cli.BoolFlag{Name: "fresh", Usage: "start anew; what the last run left is moved to archive/"},
+			&cli.BoolFlag{Name: "fast", Usage: "use each runner's fast_args"},
+			&cli.BoolFlag{Name: "exit-on-escalation", Usage: "leave with exit code 5 instead of waiting for a person"},
+			&cli.BoolFlag{Name: "verbose", Usage: "tell what the supervisor does, on stderr"},
+			&cli.StringFlag{Name: "containment", Usage: "force a `LEVEL` of process containment (pid_namespace, cgroup, subreaper, process_group)"},
+			jsonFlag("print the events as JSON lines on stdout"),
+		},
+		Action: a.run,
+	}
+}
+
+func (a *app) run(c *cli.Context) error {
+	if level := c.String("containment"); level != "" && !slices.Contains(proc.Levels(), proc.Level(level)) {
+		return failf(exitUsage, "superloop run --containment "+string(proc.Levels()[0]), "--containment %q is none of %v", level, proc.Levels())
+	}
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := a.config(repo)
+	if err != nil {
+		return err
+	}
+	todo := cfg.Loops
+	if c.IsSet("loop") {
+		ids := make([]string, len(cfg.Loops))
+		for i, l := range cfg.Loops {
+			ids[i] = l.ID
+		}
+		id, err := pick(c, ids)
+		if err != nil {
+			return err
+		}
+		l, _ := cfg.Loop(id)
+		todo = []config.Loop{l}
+	}
+	if err := a.groundIsFine(cfg, repo); err != nil {
+		return err
+	}
+	for _, p := range warnings(cfg) {
+		fmt.Fprintf(a.stderr, "warning: %s\n", p)
+	}
+	for _, l := range todo {
+		if err := a.runLoop(c, repo, cfg, l.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warnings are what a person should read before the night: what the loader
+// found, and the sections that this version checks but does not act on yet.
+func warnings(cfg *config.Config) []config.Problem {
+	list := slices.Clone(cfg.Warnings)
+	notYet := func(pointer string, raw json.RawMessage) {
+		if raw != nil {
+			list = append(list, config.Problem{Pointer: pointer, Code: "not_acted_on",
+				Message: "this section is checked, but this version of superloop does not act on it yet"})
+		}
+	}
+	notYet("/recovery", cfg.Recovery)
+	notYet("/webhooks", cfg.Webhooks)
+	for i, l := range cfg.Loops {
+		notYet(fmt.Sprintf("/loops/%d/recovery", i), l.Recovery)
+	}
+	return list
+}
+
+// groundIsFine checks what the file system says of a configuration before
+// anything is written.
+func (a *app) groundIsFine(cfg *config.Config, repo string) error {
+	if problems := cfg.Check(repo, lookPath(a.env)); len(problems) > 0 {
+		return &config.Error{Path: cfg.Path, Problems: problems}
+	}
+	return nil
+}
+
+// lookPath finds a program on the PATH of the person who runs superloop.
+func lookPath(env func(string) string) func(string) (string, error) {
+	return func(file string) (string, error) {
+		return proc.LookPath(file, []string{"PATH=" + env("PATH")})
+	}
+}
+
+func (a *app) runLoop(c *cli.Context, repo string, cfg *config.Config, id string) error {
+	progress := a.progress(c.Bool("json"))
+	defer progress.Close()
+	o := loop.Options{
+		Repo: repo, Config: cfg, LoopID: id, Version: version(), StateHome: a.env("XDG_STATE_HOME"),
+		Disk: a.disk, Fast: c.Bool("fast"), Fresh: c.Bool("fresh"),
+		ExitOnEscalation: c.Bool("exit-on-escalation"), Containment: proc.Level(c.String("containment")),
+		Hurry: a.hurry, Observer: progress, Log: a.logger(c.Bool("verbose")),
+	}
+	s, err := loop.Run(c.Context, o)
+	progress.Close()
+	if err != nil {
+		return err
+	}
+	return a.verdict(c.Context, s, cfg, repo, c.Bool("json"))
+}
+
+// progress chooses how a run is shown: talk goes to stderr, data to stdout.
+func (a *app) progress(asJSON bool) render.Progress {
+	if asJSON {
+		return render.NewJSONL(a.stdout)
+	}
+	if f, ok := a.stderr.(*os.File); ok && isatty.IsTerminal(f.Fd()) && a.env("TERM") != "dumb" && a.env("CI") == "" {
+		return render.NewLive(a.stderr, func() int { return columns(f) })
+	}
+	return render.NewLines(a.stderr)
+}
+
+// logger is the supervisor's own log: for the people who build superloop, or
+// who wonder what it does. What happened to a loop stands in events.jsonl.
+func (a *app) logger(verbose bool) *zap.Logger {
+	if !verbose {
+		return zap.NewNop()
+	}
+	enc := zap.NewDevelopmentEncoderConfig()
+	enc.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(a.stderr)), zapcore.DebugLevel))
+}
+
+// verdict tells how the loop stands, and what to type next, and gives the exit
+// code for it.
+func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, repo string, asJSON bool) error {
+	talk := a.stdout
+	if asJSON {
+		talk = io.Discard
+	}
+	flags := " --loop " + s.LoopID
+	if wd, err := os.Getwd(); err != nil || wd != repo {
+		flags = " --repo " + quote(repo) + flags
+	}
+	say := func(code int, what, next string) error {
+		fmt.Fprintf(talk, "%s: %s\n", s.LoopID, what)
+		if next != "" {
+			fmt.Fprintf(talk, "next: %s\n", next)
+		}
+		if code == exitOK {
+			return nil
+		}
+		return silent(code)
+	}
+	detail := s.Detail
+	if detail == "" {
+		detail = s.Reason
+	}
+	switch s.Status {
+	case loop.Completed:
+		return say(exitOK, fmt.Sprintf("completed in %s, %s of work", count(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS))),
+			"superloop events"+flags+"   (superloop run --fresh"+flags+" starts it anew)")
+	case loop.AwaitingApproval, loop.AwaitingHuman:
+		return say(exitHuman, "waiting for a person", "superloop approve"+flags+" --note TEXT   (or --reject)")
+	case loop.LimitReached:
+		return say(exitLimit, "limit reached: "+detail, "raise the limit in "+cfg.Path+" and type: superloop run"+flags)
+	case loop.StuckEnd:
+		return say(exitStuck, "stuck: "+detail, "read "+relTo(repo, loopFile(repo, s.LoopID, "stuck-report.md"))+", then: superloop run"+flags)
+	case loop.Failed:
+		return say(exitFailed, "failed: "+detail, "superloop logs"+flags+" --role "+failedRole(s)+", then: superloop run"+flags)
+	case loop.Cancelled:
+		return say(exitFailed, "cancelled", "superloop run"+flags)
+	}
+	var sig errSignal
+	if errors.As(context.Cause(ctx), &sig) {
+		return say(sig.code(), "paused by "+sig.Error()+", the state is kept", "superloop run"+flags)
+	}
+	return say(exitFailed, string(s.Status)+": "+detail, "superloop status"+flags)
+}

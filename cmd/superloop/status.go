@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop"
+)
+
+func (a *app) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "status",
+		Usage:       "tell where a loop stands and what to do next",
+		Description: `EXIT STATUS: 0 told, 6 no such loop.`,
+		Flags: []cli.Flag{
+			repoFlag(), loopFlag("the loop (default: all)"),
+			&cli.BoolFlag{Name: "watch", Usage: "show it again whenever it changes, until it ends or Ctrl-C"},
+			jsonFlag("print one object: state.json and who runs it"),
+		},
+		Action: a.status,
+	}
+}
+
+// standing is what status --json prints of one loop.
+type standing struct {
+	loop.View
+	Supervisor *loop.Holder `json:"supervisor"` // null: nobody runs it
+	Next       string       `json:"next"`
+}
+
+func (a *app) status(c *cli.Context) error {
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	ids, err := a.loopIDs(repo)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("loop") {
+		id, err := pick(c, ids)
+		if err != nil {
+			return err
+		}
+		ids = []string{id}
+	}
+	if c.Bool("watch") {
+		return a.watchStatus(c, repo, ids)
+	}
+	all, err := a.standings(repo, ids)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		if c.IsSet("loop") || len(all) == 1 {
+			return render.JSON(a.stdout, all[0])
+		}
+		return render.JSON(a.stdout, map[string]any{"loops": all})
+	}
+	for _, s := range all {
+		printStanding(a.stdout, s, time.Now())
+	}
+	return nil
+}
+
+// supervisor tells who runs the loop, if anybody does.
+func (a *app) supervisor(p loop.Paths) (*loop.Holder, bool) {
+	for _, lock := range p.Locks() {
+		raw, locked, err := durable.Holder(lock)
+		if err != nil || !locked {
+			continue
+		}
+		var h loop.Holder
+		_ = json.Unmarshal(raw, &h) // one that did not say who it is runs it all the same
+		return &h, true
+	}
+	return nil, false
+}
+
+func (a *app) standings(repo string, ids []string) ([]standing, error) {
+	var all []standing
+	for _, id := range ids {
+		paths, err := a.paths(repo, id)
+		if err != nil {
+			return nil, err
+		}
+		s := standing{}
+		s.View, err = loop.ReadView(paths)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			s.View = loop.View{Version: loop.StateVersion, LoopID: id, Status: loop.Pending}
+		case err != nil:
+			return nil, failf(exitFailed, "superloop events --verify --loop "+id, "reading %s: %w; the journal holds the truth, the next run writes it anew", paths.File("state.json"), err)
+		}
+		s.Supervisor, _ = a.supervisor(paths)
+		s.Next = next(s, a.decided(paths, s.View))
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// decided is the answer that waits for a supervisor, if there is one.
+func (a *app) decided(p loop.Paths, v loop.View) *loop.Intent {
+	ins, _, _ := loop.Submitted(p) // an unreadable file is the supervisor's to report
+	for _, in := range ins {
+		if in.RunID == v.RunID {
+			return &in
+		}
+	}
+	return nil
+}
+
+// next is the command to type now, "" when there is nothing to do.
+func next(s standing, decided *loop.Intent) string {
+	run := "superloop run --loop " + s.LoopID
+	switch {
+	case s.Status == loop.Completed:
+		return ""
+	case s.Status == loop.AwaitingApproval && decided == nil:
+		return "superloop approve --loop " + s.LoopID + "   (or --reject --note TEXT)"
+	case s.Supervisor == nil && decided != nil:
+		return fmt.Sprintf("%s   (takes up the %s of %s)", run, decided.Kind, decided.By)
+	case s.Supervisor == nil:
+		return run
+	}
+	return ""
+}
+
+func printStanding(w io.Writer, s standing, now time.Time) {
+	fmt.Fprintf(w, "%s: %s", s.LoopID, s.Status)
+	if s.Status == loop.Pending {
+		fmt.Fprintf(w, ", has not run yet\n")
+	} else {
+		fmt.Fprintf(w, "%s\n", where(s, now))
+	}
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %-11s %s\n", name, render.Clean(text))
+		}
+	}
+	if d := s.Detail; d != "" {
+		line("because", d)
+	} else {
+		line("because", s.Reason)
+	}
+	line("gates", gatesLine(s.View))
+	if s.Stuck.Count > 0 {
+		line("stuck", fmt.Sprintf("%d of %d iterations without a change", s.Stuck.Count, s.Stuck.Threshold))
+	}
+	switch {
+	case s.Supervisor != nil:
+		line("supervisor", s.Supervisor.String())
+	case s.Status != loop.Pending && !s.Status.Ended():
+		line("supervisor", "none is alive; nothing is lost, the next run goes on")
+	}
+	line("next", s.Next)
+}
+
+func where(s standing, now time.Time) string {
+	text := fmt.Sprintf(", iteration %d", s.Iteration)
+	if s.Max > 0 {
+		text += fmt.Sprintf(" of %d", s.Max)
+	}
+	active := msec(s.ActiveMS)
+	if s.Status == loop.Running && s.Supervisor != nil {
+		active += now.Sub(s.ActiveSince)
+		switch {
+		case !s.Until.IsZero():
+			text += fmt.Sprintf(", %s is tried again in %s", s.Role, render.Duration(s.Until.Sub(now)))
+		case s.Role != "":
+			text += fmt.Sprintf(", %s for %s", s.Role, render.Duration(now.Sub(s.UpdatedAt)))
+			if s.Attempt > 1 {
+				text += fmt.Sprintf(" (attempt %d)", s.Attempt)
+			}
+		case s.At != "":
+			text += ", " + strings.ReplaceAll(s.At, "_", " ")
+		}
+	}
+	return text + ", active " + render.Duration(active)
+}
+
+// gatesLine shows the gates of this iteration, or of the last one while this
+// one has none.
+func gatesLine(v loop.View) string {
+	g, of := v.Gates, ""
+	if g.Promise == "" && v.LastGates.Promise != "" {
+		g, of = v.LastGates, fmt.Sprintf(" (iteration %d)", v.Iteration-1)
+	}
+	var out []string
+	for _, x := range [][2]string{{"promise", g.Promise}, {"tests", g.Tests}, {"checklist", g.Checklist}, {"validation", g.Validation},
+		{"prerequisites", g.Prerequisites}, {"evidence", g.Evidence}, {"approval", g.Approval}} {
+		if x[1] != "" {
+			out = append(out, x[0]+"="+x[1])
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return strings.Join(out, " ") + of
+}
+
+// watchStatus shows the loops again whenever state.json changes, and each
+// second on a terminal, where the clock moves.
+func (a *app) watchStatus(c *cli.Context, repo string, ids []string) error {
+	f, ok := a.stdout.(*os.File)
+	tty := ok && isatty.IsTerminal(f.Fd())
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	last := ""
+	for {
+		all, err := a.standings(repo, ids)
+		if err != nil {
+			return err
+		}
+		var b strings.Builder
+		ended := true
+		for _, s := range all {
+			ended = ended && (s.Status.Ended() || s.Supervisor == nil)
+			if c.Bool("json") {
+				line, err := json.Marshal(s)
+				if err != nil {
+					return err
+				}
+				b.Write(append(line, '\n'))
+				continue
+			}
+			at := time.Now()
+			if !tty {
+				at = s.UpdatedAt // a pipe gets a block per change, not per second
+			}
+			printStanding(&b, s, at)
+		}
+		if b.String() != last {
+			last = b.String()
+			if tty && !c.Bool("json") {
+				fmt.Fprint(a.stdout, "\x1b[H\x1b[2J")
+			}
+			fmt.Fprint(a.stdout, last)
+		}
+		if ended {
+			return nil
+		}
+		select {
+		case <-c.Context.Done():
+			if errors.Is(c.Context.Err(), context.Canceled) {
+				return nil
+			}
+			return c.Context.Err()
+		case <-tick.C:
+		}
+	}
+}

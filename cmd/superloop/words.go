@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/loop"
+)
+
+func msec(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// count is "1 iteration", "2 iterations".
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// quote makes s one word of a shell command.
+func quote(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@%", r))
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func loopFile(repo, id, name string) string {
+	return filepath.Join(repo, ".superloop", "loops", id, name)
+}
+
+// relTo is path as seen from the current folder when that is shorter to read.
+func relTo(repo, path string) string {
+	if wd, err := os.Getwd(); err == nil && wd == repo {
+		if rel, err := filepath.Rel(wd, path); err == nil {
+			return rel
+		}
+	}
+	return path
+}
+
+// failedRole is the role whose log explains a failed loop.
+func failedRole(s loop.State) string {
+	if role, ok := strings.CutPrefix(s.At, "role:"); ok {
+		return role
+	}
+	return "reviewer"
+}
+
+// columns is the width of a terminal, 80 when it does not say.
+func columns(f *os.File) int {
+	if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && ws.Col > 0 {
+		return int(ws.Col)
+	}
+	return 80
+}
