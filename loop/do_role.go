@@ -181,6 +181,12 @@ func (d *driver) keepLastMessage(path string, res agent.Result) error {
 	if res.From == roles.FromFile || res.FinalMessage == "" {
 		return nil
 	}
+	if res.MessageProblem != "" {
+		// The agent left a pipe, a link or a folder in its place: out of the way.
+		if err := d.o.Disk.Rename("last-message", path, path+".foreign"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return d.full(err)
+		}
+	}
 	return d.create("last-message", path, res.FinalMessage)
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -72,7 +73,14 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 			return nil, d.full(err)
 		}
 	}
-	d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head()})
+	d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head(), VerifyAll: true})
+	var tampered *journal.TamperedError
+	if errors.As(err, &tampered) && o.Fresh {
+		if err := d.setAside(); err != nil {
+			return nil, d.full(err)
+		}
+		d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head(), VerifyAll: true})
+	}
 	if err != nil {
 		return nil, d.full(err)
 	}
@@ -81,6 +89,18 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	d.super = journal.NewProjection(o.Disk, "repo-state", filepath.Join(paths.Super, "state.json"), 0o644, viewInterval)
 	d.cleanup = append(d.cleanup, func() { _, _ = d.view.Close(), d.super.Close() })
 	return d, nil
+}
+
+// setAside moves a journal that somebody changed, and the anchor that says so,
+// out of the way of a fresh start; both are kept.
+func (d *driver) setAside() error {
+	suffix := ".tampered-" + d.o.Now().UTC().Format("20060102T150405.000Z")
+	for _, path := range []string{d.paths.Events(), d.paths.Head()} {
+		if err := d.o.Disk.Rename("tampered", path, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // lock takes both locks: the private one cannot be deleted by an agent, the one

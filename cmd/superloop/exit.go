@@ -63,19 +63,24 @@ func classify(err error) *fault {
 		cfg      *config.Error
 		corrupt  *journal.CorruptError
 		tampered *journal.TamperedError
+		changed  *durable.ChangedError
 	)
 	switch {
 	case errors.As(err, &held):
 		return &fault{code: exitHeld, err: err, hint: "superloop status --loop " + held.LoopID +
 			"   (or `superloop cancel --loop " + held.LoopID + "` to end it)"}
 	case errors.As(err, &cfg):
-		return &fault{code: exitConfig, err: err, hint: "superloop validate"}
+		return &fault{code: exitConfig, err: err, hint: cfg.Hint()}
 	case errors.Is(err, worktree.ErrNotRepo):
 		return &fault{code: exitConfig, err: err, hint: "git init"}
 	case errors.Is(err, loop.ErrDecided):
 		return &fault{code: exitNothing, err: err}
-	case errors.As(err, &tampered), errors.As(err, &corrupt):
+	case errors.As(err, &tampered):
+		return &fault{code: exitFailed, err: err, hint: "superloop events --verify   (superloop run --fresh begins anew and keeps what is there)"}
+	case errors.As(err, &corrupt):
 		return &fault{code: exitFailed, err: err, hint: "superloop events --verify"}
+	case errors.As(err, &changed):
+		return &fault{code: exitFailed, err: err, hint: "git status   (something else than superloop changes its files; superloop run --fresh begins anew)"}
 	case durable.IsFull(err):
 		return &fault{code: exitFailed, err: err, hint: "df -h ."}
 	case errors.Is(err, context.Canceled):

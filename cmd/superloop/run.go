@@ -185,6 +185,14 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	if detail == "" {
 		detail = s.Reason
 	}
+	var sig errSignal
+	if errors.As(context.Cause(ctx), &sig) && !s.Status.Ended() {
+		what := "paused by " + sig.Error() + ", the state is kept"
+		if s.Status == loop.AwaitingApproval {
+			what = "left by " + sig.Error() + ", still waiting for approval"
+		}
+		return say(sig.code(), what, "superloop run"+flags)
+	}
 	switch s.Status {
 	case loop.Completed:
 		return say(exitOK, fmt.Sprintf("completed in %s, %s of work", count(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS))),
@@ -199,10 +207,6 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		return say(exitFailed, "failed: "+detail, "superloop logs"+flags+" --role "+failedRole(s)+", then: superloop run"+flags)
 	case loop.Cancelled:
 		return say(exitFailed, "cancelled", "superloop run"+flags)
-	}
-	var sig errSignal
-	if errors.As(context.Cause(ctx), &sig) {
-		return say(sig.code(), "paused by "+sig.Error()+", the state is kept", "superloop run"+flags)
 	}
 	return say(exitFailed, string(s.Status)+": "+detail, "superloop status"+flags)
 }

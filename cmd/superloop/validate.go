@@ -69,6 +69,9 @@ func (a *app) validate(c *cli.Context) error {
 		fmt.Fprintf(a.stderr, "warning: %s\n", p)
 	}
 	if len(problems) > 0 {
+		if bad != nil && bad.Hint() != "superloop validate" {
+			return &fault{code: exitConfig, err: bad, hint: bad.Hint()}
+		}
 		return &fault{code: exitConfig, err: &config.Error{Path: path, Problems: problems},
 			hint: "docs/config.md explains every key; examples/config.json is complete"}
 	}

@@ -71,7 +71,13 @@ func (k *checker) prompt(ptr, role string) {
 	}
 	k.prompts = append(k.prompts, role)
 	file := filepath.Join(".superloop", "roles", role+".md")
-	if why := k.readable(file); why != "" && why != missing {
+	why := k.readable(file)
+	if why == missing {
+		if _, err := os.Lstat(filepath.Join(k.root, file)); err == nil {
+			why = "is a link to nowhere" // its owner believes that it is in force
+		}
+	}
+	if why != "" && why != missing {
 		k.wrong(ptr, Problem{Code: CodeUnreadable, Found: quoted(file), Allowed: "a readable file, or none",
 			Message: fmt.Sprintf("the prompt %s %s; mend it, or remove it to use the embedded one", file, why)})
 	}
