@@ -1,0 +1,331 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == proc.SpawnerArg {
+		os.Exit(proc.SpawnerMain())
+	}
+	os.Exit(m.Run())
+}
+
+const configText = `{
+  "runners": {"agent": {"command": ["agent"], "prompt_mode": "stdin"}, "spare": {"command": ["spare-agent"]}},
+  "loops": [{"id": "demo", "spec_file": ".superloop/specs/demo.md", "max_iterations": 3,
+             "completion_promise": "DONE", "roles": {"implementer": {"runner": "agent"}}}]
+}`
+
+// ward is a patient in whom everything is well, and hands to hurt it with.
+type ward struct {
+	t       *testing.T
+	repo    string
+	state   string // XDG_STATE_HOME
+	bin     string // first on the PATH
+	patient Patient
+}
+
+func (w *ward) write(path, text string, perm fs.FileMode) {
+	w.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), perm); err != nil {
+		w.t.Fatal(err)
+	}
+	w.chmod(path, perm)
+}
+
+func (w *ward) chmod(path string, perm fs.FileMode) {
+	w.t.Helper()
+	if err := os.Chmod(path, perm); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *ward) remove(path string) {
+	w.t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *ward) git(args ...string) {
+	w.t.Helper()
+	args = append([]string{"git", "-C", w.repo, "-c", "user.name=T", "-c", "user.email=t@example.org"}, args...)
+	if _, err := (proc.Tool{}).Run(context.Background(), args...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *ward) configure(text string) {
+	w.write(w.patient.ConfigPath, text, 0o644)
+	w.patient.Config, w.patient.ConfigErr = config.Load(w.patient.ConfigPath)
+}
+
+func (w *ward) loop() *Place { return &w.patient.Loops[0] }
+
+// ran writes a journal of n events with its head, and the state of the last.
+func (w *ward) ran(n int) {
+	w.t.Helper()
+	l := w.loop()
+	for _, dir := range []string{l.Private, filepath.Dir(l.Events)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	j, err := journal.Open(durable.OS(), l.Events, journal.Options{Head: l.Head})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for range n {
+		if _, err := j.Append(true, journal.Event{Timestamp: time.Now(), Event: "tick", LoopID: l.ID, RunID: "r", Iteration: 1}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(l.State, `{"loop_id":"demo","status":"running","iteration":1,"seq":2}`, 0o644)
+}
+
+// change rewrites a file.
+func (w *ward) change(path string, f func([]byte) []byte) {
+	w.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.write(path, string(f(data)), 0o600)
+}
+
+func newWard(t *testing.T) *ward {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &ward{t: t, repo: filepath.Join(dir, "repo"), state: filepath.Join(dir, "state"), bin: filepath.Join(dir, "bin")}
+	super := filepath.Join(w.repo, ".superloop")
+	private := filepath.Join(w.state, "superloop", "0123456789abcdef", "loops", "demo")
+	w.patient = Patient{
+		Repo: w.repo, ConfigPath: filepath.Join(super, "config.json"), Now: time.Now,
+		Path: w.bin + string(filepath.ListSeparator) + os.Getenv("PATH"),
+		Loops: []Place{{ID: "demo", Private: private, Head: filepath.Join(private, "head"),
+			Events: filepath.Join(super, "loops", "demo", "events.jsonl"), State: filepath.Join(super, "loops", "demo", "state.json"),
+			Locks:  []string{filepath.Join(private, "lock"), filepath.Join(super, "loops", "demo", "lock")},
+			Holder: func(raw []byte) string { return "held by " + string(raw) }}},
+	}
+	w.write(filepath.Join(super, "specs", "demo.md"), "Build it.\n", 0o644)
+	w.write(filepath.Join(w.bin, "agent"), "#!/bin/sh\necho agent 1.2.3\n", 0o755)
+	w.write(filepath.Join(w.bin, "spare-agent"), "#!/bin/sh\necho spare 4.5\n", 0o755)
+	w.configure(configText)
+	w.git("init", "-q", "-b", "main")
+	w.write(filepath.Join(w.repo, "a.txt"), "a\n", 0o644)
+	w.git("add", "a.txt")
+	w.git("commit", "-q", "-m", "Start")
+	return w
+}
+
+// tree lists all below dir with mode, size and time.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			b.WriteString(strings.Join([]string{path, info.Mode().String(), info.ModTime().String()}, " ") + "\n")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestWellPatientIsWellAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, ran := range []bool{false, true} {
+		w := newWard(t)
+		if ran {
+			w.ran(2)
+		}
+		before := tree(t, filepath.Dir(w.repo))
+		var out bytes.Buffer
+		checks := Checks(w.patient)
+		seen := map[string]Result{}
+		text := Writer(&out, checks)
+		healthy, err := Examine(context.Background(), checks, func(r Result) { seen[r.Name] = r; text(r) })
+		if err != nil || !healthy {
+			t.Fatalf("healthy %v, err %v:\n%s", healthy, err, &out)
+		}
+		if after := tree(t, filepath.Dir(w.repo)); after != before {
+			t.Errorf("the examination changed files:\n%s\nbefore:\n%s", after, before)
+		}
+		for name, r := range seen {
+			machine := name == "containment" || name == "disk" || name == "inotify" // may be worse here
+			if r.Status != OK && !machine {
+				t.Errorf("%s: %+v", name, r)
+			}
+			if r.Detail == "" || (r.Status == OK) != (r.Fix == "") {
+				t.Errorf("%s lacks a detail, or has a fix for nothing, or none: %+v", name, r)
+			}
+		}
+		if len(seen) != len(checks) {
+			t.Errorf("%d results of %d checks", len(seen), len(checks))
+		}
+		for _, want := range []string{"ok    runner:agent ", "agent 1.2.3 at " + w.bin + "/agent", "L0, advisory"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q in:\n%s", want, &out)
+			}
+		}
+	}
+}
+
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	hour := time.Now().Add(time.Hour)
+	for _, c := range []struct {
+		name   string
+		hurt   func(w *ward)
+		check  string
+		status Status
+		detail string
+		fix    string
+	}{
+		{"no git", func(w *ward) { w.patient.Path = w.bin }, "git", Fail, "not found", "install git"},
+		{"old git", func(w *ward) { w.write(filepath.Join(w.bin, "git"), "#!/bin/sh\necho git version 2.29.9\n", 0o755) }, "git", Fail, "too old", "2.30"},
+		{"no bash", func(w *ward) { w.patient.Path = w.bin }, "bash", Fail, "not found", "install bash"},
+		{"no repository", func(w *ward) { w.remove(filepath.Join(w.repo, ".git")) }, "repository", Fail, "not in a git work tree", "init"},
+		{"no commit", func(w *ward) { w.remove(filepath.Join(w.repo, ".git")); w.git("init", "-q") }, "repository", Warn, "no commit yet", "commit"},
+		{"no commit for a worktree", func(w *ward) {
+			w.remove(filepath.Join(w.repo, ".git"))
+			w.git("init", "-q")
+			w.configure(strings.Replace(configText, `"max_iterations"`, `"git": {"worktree": true}, "max_iterations"`, 1))
+		}, "repository", Fail, "wants a worktree", "commit"},
+		{"detached", func(w *ward) { w.git("checkout", "-q", "--detach") }, "repository", Warn, "without a branch", "switch -c"},
+		{"index.lock", func(w *ward) { w.write(filepath.Join(w.repo, ".git", "index.lock"), "", 0o644) }, "work-tree", Warn, "/.git/index.lock", "rm "},
+		{"merge", func(w *ward) {
+			w.git("checkout", "-q", "-b", "side")
+			w.write(filepath.Join(w.repo, "a.txt"), "side\n", 0o644)
+			w.git("commit", "-q", "-am", "Side")
+			w.git("checkout", "-q", "main")
+			w.git("merge", "--no-ff", "--no-commit", "side")
+		}, "work-tree", Warn, "/.git/MERGE_HEAD", "git merge --abort"},
+		{"rebase", func(w *ward) { w.write(filepath.Join(w.repo, ".git", "rebase-merge", "done"), "", 0o644) }, "work-tree", Warn, "/.git/rebase-merge", "git rebase --abort"},
+		{"dirty", func(w *ward) { w.write(filepath.Join(w.repo, "b.txt"), "b\n", 0o644) }, "work-tree", OK, "1 path changed or untracked and not committed, such as b.txt", ""},
+		{"no config", func(w *ward) {
+			w.remove(w.patient.ConfigPath)
+			w.patient.Config, w.patient.ConfigErr = config.Load(w.patient.ConfigPath)
+		}, "config", Fail, "there is no ", "superloop init"},
+		{"bad config", func(w *ward) {
+			w.configure(strings.Replace(configText, `"max_iterations": 3`, `"max_iterations": "x"`, 1))
+		}, "config", Fail, "max_iterations", "superloop validate"},
+		{"config with warnings", func(w *ward) { w.configure(strings.Replace(configText, `"max_iterations": 3,`, "", 1)) }, "config", Warn, "1 warning: ", "superloop validate"},
+		{"config of the group", func(w *ward) { w.chmod(w.patient.ConfigPath, 0o664) }, "config-permissions", Warn, "its group may change", "chmod go-w "},
+		{"config of all", func(w *ward) { w.chmod(w.patient.ConfigPath, 0o646) }, "config-permissions", Warn, "everybody may change", "chmod go-w "},
+		{"directory of all", func(w *ward) { w.chmod(filepath.Dir(w.patient.ConfigPath), 0o777) }, "config-permissions", Warn, ".superloop (mode 0777)", "chmod go-w "},
+		{"no spec", func(w *ward) { w.remove(filepath.Join(w.repo, ".superloop/specs/demo.md")) }, "specs", Fail, "there is no .superloop/specs/demo.md", "superloop validate"},
+		{"no agent is not the specs' matter", func(w *ward) { w.remove(filepath.Join(w.bin, "agent")) }, "specs", OK, "demo.md", ""},
+		{"no agent", func(w *ward) { w.remove(filepath.Join(w.bin, "agent")) }, "runner:agent", Fail, "not found", "install it"},
+		{"no spare agent", func(w *ward) { w.remove(filepath.Join(w.bin, "spare-agent")) }, "runner:spare", Warn, "no loop uses it", "install it"},
+		{"agent that fails", func(w *ward) {
+			w.write(filepath.Join(w.bin, "agent"), "#!/bin/sh\necho no node here >&2; exit 3\n", 0o755)
+		}, "runner:agent", Warn, "no node here", "--version"},
+		{"agent by its path is not run", func(w *ward) {
+			w.write(filepath.Join(w.repo, "agent.sh"), "#!/bin/sh\ntouch \"$0.ran\"\nexit 1\n", 0o755)
+			w.configure(strings.Replace(configText, `["agent"]`, `["./agent.sh"]`, 1))
+		}, "runner:agent", OK, "not asked for its version", ""},
+		{"agent by its path may not be executed", func(w *ward) {
+			w.write(filepath.Join(w.repo, "agent.sh"), "#!/bin/sh\n", 0o644)
+			w.configure(strings.Replace(configText, `["agent"]`, `["{repo}/agent.sh"]`, 1))
+		}, "runner:agent", Fail, "agent.sh", "install it"},
+		{"state inside", func(w *ward) { w.loop().Private = filepath.Join(w.repo, "s/superloop/id/loops/demo") }, "private-state", Fail, "inside the repository", "XDG_STATE_HOME"},
+		{"state inside by a link", func(w *ward) {
+			if err := os.Symlink(w.repo, w.state); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "private-state", Fail, "inside the repository", "XDG_STATE_HOME"},
+		{"state open", func(w *ward) { w.ran(1); w.chmod(w.loop().Private, 0o750) }, "private-state", Warn, "mode 0750, not 0700", "chmod 700 "},
+		{"state is a file", func(w *ward) { w.write(w.state, "", 0o600) }, "private-state", Fail, "is not a directory", "mv "},
+		{"state has no place", func(w *ward) { w.patient.PlacesErr = errors.New("no home") }, "private-state", Fail, "no home", "XDG_STATE_HOME"},
+		{"held", func(w *ward) {
+			w.ran(1)
+			lock, err := durable.OS().Lock(w.loop().Locks[0], []byte("me"))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			w.t.Cleanup(func() { _ = lock.Unlock() })
+		}, "supervisor:demo", OK, "runs now: held by me", ""},
+		{"lock is a link", func(w *ward) {
+			w.ran(1)
+			if err := os.Symlink(w.loop().Events, w.loop().Locks[0]); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "supervisor:demo", Fail, "lock", "regular file"},
+		{"line changed", func(w *ward) {
+			w.ran(2)
+			w.change(w.loop().Events, func(b []byte) []byte { return bytes.Replace(b, []byte("tick"), []byte("tock"), 1) })
+		}, "journal:demo", Fail, "hash", "superloop events --verify --loop demo"},
+		{"line cut off", func(w *ward) {
+			w.ran(2)
+			w.change(w.loop().Events, func(b []byte) []byte { return b[:bytes.IndexByte(b, '\n')+1] })
+		}, "journal:demo", Fail, "events.jsonl", "superloop events --verify --loop demo"},
+		{"journal gone", func(w *ward) { w.ran(2); w.remove(w.loop().Events) }, "journal:demo", Fail, "is gone", "superloop events --verify --loop demo"},
+		{"torn", func(w *ward) {
+			w.ran(2)
+			w.change(w.loop().Events, func(b []byte) []byte { return append(b, `{"seq":3,"time`...) })
+		}, "journal:demo", Warn, "2 events, the chain is whole up to a torn last line", "superloop run --loop demo"},
+		{"state.json broken", func(w *ward) { w.ran(2); w.write(w.loop().State, "{", 0o644) }, "state:demo", Warn, "state.json", "writes it anew"},
+		{"state.json gone", func(w *ward) { w.ran(2); w.remove(w.loop().State) }, "state:demo", Warn, "there is no ", "writes it anew"},
+		{"state.json of another", func(w *ward) { w.ran(2); w.write(w.loop().State, `{"loop_id":"x"}`, 0o644) }, "state:demo", Warn, `of the loop "x"`, "writes it anew"},
+		{"state.json ahead", func(w *ward) { w.ran(1) }, "state:demo", Warn, "as of event 2, but the journal ends at event 1", "events --verify"},
+		{"future", func(w *ward) {
+			if err := os.Chtimes(filepath.Join(w.repo, "a.txt"), hour, hour); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "clock", Warn, "1 file from the future, ", "touch "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWard(t)
+			c.hurt(w)
+			var got *Result
+			for _, check := range Checks(w.patient) {
+				if check.Name != c.check {
+					continue
+				}
+				if _, err := Examine(context.Background(), []Check{check}, func(r Result) { got = &r }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got == nil {
+				t.Fatalf("no check %s", c.check)
+			}
+			if got.Status != c.status || !strings.Contains(got.Detail, c.detail) || !strings.Contains(got.Fix, c.fix) || (c.fix == "") != (got.Fix == "") {
+				t.Errorf("got  %+v\nwant %s, ...%s..., fix ...%s...", *got, c.status, c.detail, c.fix)
+			}
+			if _, err := os.Lstat(filepath.Join(w.repo, "agent.sh.ran")); err == nil {
+				t.Error("a script that was given by its path was run")
+			}
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// containment measures what keeps an agent's processes together, by starting
+// what a run starts.
+func containment(context.Context) Result {
+	level, notes, err := proc.Probe(proc.Options{})
+	if err != nil {
+		return Result{Status: Fail, Detail: err.Error(), Fix: "superloop starts its own binary again to run agents; see whether it may be executed and how many processes you may have (ulimit -u)"}
+	}
+	return judgeContainment(level, notes)
+}
+
+func judgeContainment(level proc.Level, notes []string) Result {
+	status, means, fix := OK, "", ""
+	switch level {
+	case proc.PIDNamespace:
+		means = "no process of an agent outlives its role, and the kernel ends all of them when superloop dies"
+	case proc.Cgroup:
+		means = "no process of an agent outlives its role; if superloop and its spawner are killed at once, the next start ends what is left"
+	case proc.Subreaper:
+		means = "the processes of an agent are found and ended one by one; if superloop and its spawner are killed at once, the next run ends what carries its mark"
+	default:
+		status, means = Warn, "only the agent's process group is ended; a process that made a session of its own stays"
+		fix = "run superloop on Linux where this matters"
+	}
+	detail := fmt.Sprintf("%s: %s", level, means)
+	if len(notes) > 0 {
+		detail += " (" + strings.Join(notes, "; ") + ")"
+	}
+	return Result{Status: status, Detail: detail, Fix: fix}
+}
+
+// enforcement says what is not kept from an agent. It is no finding but the
+// truth about this version.
+func enforcement(context.Context) Result {
+	return Result{Status: OK, Detail: "L0, advisory: agents run with your own rights and can change .superloop/config.json and the private state; " +
+		"a changed journal is found out only while the private state was not changed with it; for a wall, run superloop in a container or as a user of its own"}
+}
+
+const (
+	inotifyLimits = "/proc/sys/fs/inotify" // Linux only
+	fewInstances  = 64                     // superloop takes one per process that follows a journal
+	fewWatches    = 1024
+)
+
+func limitsKnown(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir()
+}
+
+// inotify looks whether files can be watched; the errors of a limit that was
+// reached speak of open files and of the disk.
+func inotify(dir string) Result {
+	var found []string
+	low := ""
+	for _, l := range []struct {
+		name string
+		min  int
+	}{{"max_user_instances", fewInstances}, {"max_user_watches", fewWatches}} {
+		data, err := os.ReadFile(filepath.Join(dir, l.name))
+		if err != nil {
+			return Result{Status: Warn, Detail: err.Error(), Fix: "sysctl fs.inotify"}
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+		if err != nil {
+			return Result{Status: Warn, Detail: fmt.Sprintf("reading %s: %v", l.name, err), Fix: "sysctl fs.inotify"}
+		}
+		found = append(found, fmt.Sprintf("%s %d", l.name, n))
+		if n < l.min && low == "" {
+			low = fmt.Sprintf("sudo sysctl fs.inotify.%s=%d", l.name, 8*l.min)
+		}
+	}
+	detail := strings.Join(found, ", ")
+	if low != "" {
+		return Result{Status: Warn, Detail: detail + ": editors and other watchers may leave none for superloop (\"too many open files\", \"no space left on device\")", Fix: low}
+	}
+	return Result{Status: OK, Detail: detail}
+}
+
+const (
+	fewBytes  = 1 << 30
+	noBytes   = 50 << 20
+	fewInodes = 1000
+)
+
+// disk looks for room where superloop and the agents write.
+func (p Patient) disk(context.Context) Result {
+	places := []string{p.Repo}
+	if len(p.Loops) > 0 {
+		places = append(places, standing(p.Loops[0].Private))
+	}
+	worst := Result{Status: OK}
+	var lines []string
+	for _, place := range places {
+		var st unix.Statfs_t
+		if err := unix.Statfs(place, &st); err != nil {
+			return Result{Status: Warn, Detail: fmt.Sprintf("asking for the free space of %s: %v", place, err), Fix: "df -h " + quote(place)}
+		}
+		status, line := judgeRoom(place, uint64(st.Bavail)*uint64(st.Bsize), uint64(st.Files), uint64(st.Ffree))
+		lines = append(lines, line)
+		if status == Fail && worst.Status != Fail || status == Warn && worst.Status == OK {
+			worst = Result{Status: status, Fix: "make room: df -h " + quote(place) + "; df -i " + quote(place)}
+		}
+	}
+	worst.Detail = strings.Join(lines, "; ")
+	return worst
+}
+
+// judgeRoom judges the free bytes and inodes of a file system; one that has
+// no table of inodes has 0 of them.
+func judgeRoom(place string, free, inodes, freeInodes uint64) (Status, string) {
+	status, line := OK, fmt.Sprintf("%.1f GiB free at %s", float64(free)/(1<<30), place)
+	if free < fewBytes {
+		status, line = Warn, fmt.Sprintf("only %d MiB free at %s", free>>20, place)
+	}
+	if inodes > 0 && freeInodes < fewInodes {
+		status, line = Warn, fmt.Sprintf("%s, and only %d more files", line, freeInodes)
+	}
+	if free < noBytes || inodes > 0 && freeInodes == 0 {
+		status = Fail
+	}
+	return status, line
+}
+
+const (
+	skewAllowed = time.Minute
+	skewFiles   = 20000 // so many files are looked at, at most
+)
+
+// clock looks for files from the future: then the clock is wrong, or was, and
+// what is told by times (what an agent changed, how long a loop was active) may
+// be wrong too.
+func (p Patient) clock(ctx context.Context) Result {
+	limit := p.Now().Add(skewAllowed)
+	seen, ahead := 0, 0
+	var first string
+	var most time.Duration
+	err := filepath.WalkDir(p.Repo, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return nil // what cannot be read tells no time
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		case e.IsDir():
+			return nil
+		case seen == skewFiles:
+			return fs.SkipAll
+		}
+		seen++
+		info, err := e.Info()
+		if err != nil || !info.ModTime().After(limit) {
+			return nil
+		}
+		ahead++
+		if d := info.ModTime().Sub(p.Now()); d > most {
+			most, first = d, path
+		}
+		return nil
+	})
+	if err != nil {
+		return Result{Status: Warn, Detail: err.Error(), Fix: "date"}
+	}
+	if ahead > 0 {
+		return Result{Status: Warn, Detail: fmt.Sprintf("%s from the future, %s by %s", count(ahead, "file"), first, most.Round(time.Second)),
+			Fix: "compare the clock with: date -u; if it is right, touch " + quote(first)}
+	}
+	return Result{Status: OK, Detail: fmt.Sprintf("none of %s is from the future", count(seen, "file"))}
+}

@@ -1,0 +1,59 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop/config"
+)
+
+// Writer prints results for a person as they come, one line each, and the fix
+// on a line of its own below. Its columns are as wide as the longest name of
+// the checks.
+func Writer(w io.Writer, checks []Check) func(Result) {
+	width := 0
+	for _, c := range checks {
+		width = max(width, len(c.Name))
+	}
+	return func(r Result) {
+		fmt.Fprintf(w, "%-4s  %-*s  %s\n", r.Status, width, r.Name, render.Clean(r.Detail))
+		if r.Fix != "" {
+			fmt.Fprintf(w, "      fix: %s\n", render.Clean(r.Fix))
+		}
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// firstOf shows the first problem, and how many there are besides it.
+func firstOf(problems []config.Problem) string {
+	text := problems[0].String()
+	if n := len(problems) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// firstLine is what a program said first, shortened.
+func firstLine(out []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return render.Cut(render.Clean(strings.TrimSpace(line)), 120)
+}
+
+// quote makes a path one word of a shell command that a person may copy.
+func quote(path string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+:@%,=", r)
+	}
+	if path != "" && strings.IndexFunc(path, func(r rune) bool { return !plain(r) }) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
