@@ -51,9 +51,37 @@ func (d *driver) checkPromise(ctx context.Context) (Fact, error) {
 		TreeChanged: d.state.TestsTree != "" && d.state.TestsTree != tree}, nil
 }
 
+// byRoot parts what a gate looks at by where it lies: a loop with a work tree of
+// its own still has its own files, below .superloop, in the repository.
+func byRoot[T any](d *driver, list []T, path func(T) string, look func(root string, part []T) error) error {
+	var work, own []T
+	for _, x := range list {
+		if strings.HasPrefix(path(x), ".superloop/") && d.repo.Top != d.paths.Repo {
+			own = append(own, x)
+		} else {
+			work = append(work, x)
+		}
+	}
+	if len(work) > 0 || len(own) == 0 {
+		if err := look(d.repo.Top, work); err != nil {
+			return err
+		}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	return look(d.paths.Repo, own)
+}
+
 func (d *driver) checkChecklists() (Fact, error) {
 	started := d.now()
-	res, err := gate.Checklists(d.repo.Top, d.loop.Checklists)
+	res := gate.ChecklistResult{OK: true}
+	err := byRoot(d, d.loop.Checklists, func(p string) string { return p }, func(root string, patterns []string) error {
+		part, err := gate.Checklists(root, patterns)
+		res.OK, res.Remaining, res.Files = res.OK && part.OK, res.Remaining+part.Remaining, res.Files+part.Files
+		res.Items, res.Missing = append(res.Items, part.Items...), append(res.Missing, part.Missing...)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +106,14 @@ func (d *driver) checkPrerequisites() (Fact, error) {
 	for _, c := range d.loop.Prerequisites.Checks {
 		checks = append(checks, gate.PrerequisiteCheck(c))
 	}
-	res, err := gate.Prerequisites(d.repo.Top, checks, map[string]string{"repo": d.repo.Top, "loop_id": d.o.LoopID,
-		"loop": d.o.LoopID, "iteration": fmt.Sprint(d.state.Iteration)})
+	vars := map[string]string{"repo": d.repo.Top, "loop_id": d.o.LoopID, "loop": d.o.LoopID, "iteration": fmt.Sprint(d.state.Iteration)}
+	res := gate.PrerequisitesResult{OK: true}
+	err := byRoot(d, checks, func(c gate.PrerequisiteCheck) string { return c.Path }, func(root string, checks []gate.PrerequisiteCheck) error {
+		part, err := gate.Prerequisites(root, checks, vars)
+		res.OK, res.Total = res.OK && part.OK, res.Total+part.Total
+		res.Verified, res.Failed = append(res.Verified, part.Verified...), append(res.Failed, part.Failed...)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +137,13 @@ func (d *driver) checkPrerequisites() (Fact, error) {
 func (d *driver) collectEvidence() (Fact, error) {
 	started := d.now()
 	ctx := context.Background() // bounded by the files themselves
-	res, err := gate.Evidence(ctx, d.repo.Top, d.loop.Evidence.Artifacts)
+	res := gate.EvidenceResult{OK: true}
+	err := byRoot(d, d.loop.Evidence.Artifacts, func(p string) string { return p }, func(root string, artifacts []string) error {
+		part, err := gate.Evidence(ctx, root, artifacts)
+		res.OK = res.OK && part.OK
+		res.Artifacts, res.Missing = append(res.Artifacts, part.Artifacts...), append(res.Missing, part.Missing...)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

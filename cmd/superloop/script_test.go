@@ -64,6 +64,11 @@ func setupScript(env *testscript.Env) error {
 	} {
 		env.Setenv(key, value)
 	}
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		return err
+	}
+	env.Setenv("EXAMPLES", examples)
 	env.Values[running{}] = map[string]*process{}
 	return errors.Join(os.MkdirAll(home, 0o755), os.MkdirAll(filepath.Join(env.WorkDir, "repo"), 0o755),
 		os.WriteFile(filepath.Join(env.WorkDir, "good.json"), []byte(goodAgent), 0o644))
