@@ -2,6 +2,7 @@ package project
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -45,6 +46,9 @@ func Config(c Choice) ([]byte, error) {
 	runners := m{}
 	for _, r := range c.Runners {
 		runners[r] = RunnerOf(r)
+	}
+	if len(c.Runners) == 0 {
+		return nil, errors.New("a configuration needs at least one runner")
 	}
 	reviewer := c.Runners[0]
 	if len(c.Runners) > 1 {

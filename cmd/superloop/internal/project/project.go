@@ -69,8 +69,8 @@ func contains(repo, name string, needles ...string) bool {
 // javascript: the lock file chooses the package manager, the "test" script of
 // package.json is the command, unless it is npm's own placeholder.
 func javascript(repo string) (string, string, string) {
-	if has(repo, "deno.json", "deno.jsonc") != "" && has(repo, "package.json") == "" {
-		return "deno", "deno test", "deno.json"
+	if file := has(repo, "deno.json", "deno.jsonc"); file != "" && has(repo, "package.json") == "" {
+		return "deno", "deno test", file
 	}
 	data, err := os.ReadFile(filepath.Join(repo, "package.json"))
 	if err != nil {
@@ -143,11 +143,12 @@ func python(repo string) (string, string, string) {
 }
 
 func jvm(repo string) (string, string, string) {
+	gradle := has(repo, "build.gradle", "build.gradle.kts")
 	switch {
 	case has(repo, "gradlew") != "":
 		return "gradle", "./gradlew test", "gradlew"
-	case has(repo, "build.gradle", "build.gradle.kts") != "":
-		return "gradle", "gradle test", "build.gradle"
+	case gradle != "":
+		return "gradle", "gradle test", gradle
 	case has(repo, "mvnw") != "":
 		return "maven", "./mvnw -q test", "mvnw"
 	case has(repo, "pom.xml") != "":
@@ -167,11 +168,12 @@ func ruby(repo string) (string, string, string) {
 }
 
 func others(repo string) (string, string, string) {
+	phpunit := has(repo, "phpunit.xml", "phpunit.xml.dist", "vendor/bin/phpunit")
 	switch {
 	case has(repo, "mix.exs") != "":
 		return "mix", "mix test", "mix.exs"
-	case has(repo, "vendor/bin/phpunit", "phpunit.xml", "phpunit.xml.dist") != "":
-		return "composer", "vendor/bin/phpunit", "phpunit.xml"
+	case phpunit != "":
+		return "composer", "vendor/bin/phpunit", phpunit
 	case has(repo, "composer.json") != "":
 		return "composer", "", ""
 	}

@@ -141,9 +141,18 @@ func describe(ev journal.Event, f fields) string {
 			s += ": " + f.Details
 		}
 		return s
+	case "checklist_start", "validation_start", "prerequisites_start", "evidence_start":
+		return strings.TrimSuffix(ev.Event, "_start") + " is looked at"
+	case "iteration_reported":
+		return f.Summary
+	case "wait_over":
+		return "the wait is over"
 	case "stuck_checked":
 		if f.Streak > 0 {
 			return fmt.Sprintf("nothing changed, %d of %d iterations in a row", f.Streak, f.Threshold)
+		}
+		if f.Changed == 1 {
+			return "1 file changed"
 		}
 		return fmt.Sprintf("%d files changed", f.Changed)
 	case "gates_evaluated":

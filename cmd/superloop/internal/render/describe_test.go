@@ -1,0 +1,230 @@
+package render
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// sentences has every event that the loop writes, with the fields that it
+// writes, and what is to be read of it.
+var sentences = []struct {
+	event, fields, want string
+}{
+	{"loop_start", `{"plan":{"spec_file":"a.md"},"version":"1","pid":7,"spec_file":"a.md"}`, "loop started, spec a.md"},
+	{"loop_resume", `{"status":"running","interrupted":"20260101T000000.000Z-ab/2/role:tester/1","killed":[5,6]}`,
+		"loop resumed, tester was under way and starts again, 2 leftover processes ended"},
+	{"loop_resume", `{"status":"paused"}`, "loop resumed"},
+	{"loop_resume", `{"interrupted":"odd"}`, "loop resumed, odd was under way and starts again"},
+	{"loop_complete", `{"status":"completed","reason":"promise_and_gates"}`, "loop completed (promise_and_gates)"},
+	{"loop_stop", `{"status":"failed","reason":"role_failed","detail":"it broke"}`, "loop failed: it broke"},
+	{"loop_stop", `{"status":"cancelled","reason":"user","by":"ann","note":"enough"}`, "loop cancelled (user) by ann: enough"},
+	{"iteration_start", `{"started_at":"2026-01-01T00:00:00Z"}`, "iteration 3"},
+	{"iteration_end", `{"duration_ms":65000,"completion":false}`, "iteration 3 ended after 1m05s"},
+	{"iteration_reported", `{"summary":"promise=false tests=ok"}`, ""},
+	{"role_start", `{"role":"planner","runner":"codex","attempt":1}`, "planner starts (codex)"},
+	{"role_start", `{"role":"planner","runner":"codex","model":"big","attempt":2}`, "planner (attempt 2) starts (codex, big)"},
+	{"role_end", `{"role":"planner","outcome":"ok","attempt":1,"duration_ms":12000,"output_file":"plan.md","output_status":"fresh"}`, "planner done in 12s"},
+	{"role_end", `{"role":"planner","outcome":"ok","duration_ms":500,"output_file":"plan.md","output_status":"stale","left_behind":2,"log_dropped_bytes":2048}`,
+		"planner done in 0.5s, but its plan.md is stale; 2 processes that it left behind were ended; 2.0 KiB of its output left out of the log"},
+	{"role_timeout", `{"role":"tester","outcome":"inactive","timeout_ms":900000,"duration_ms":1000000}`, "tester gave no output for 15m00s and was ended"},
+	{"role_timeout", `{"role":"tester","outcome":"timeout","duration_ms":7200000}`, "tester reached its time limit after 2h00m and was ended"},
+	{"role_failed", `{"role":"tester","outcome":"exit","exit_code":3,"duration_ms":0}`, "tester failed with exit code 3 after 0.0s"},
+	{"role_failed", `{"role":"tester","outcome":"signal","signal":"SIGKILL","duration_ms":0}`, "tester was ended by SIGKILL after 0.0s"},
+	{"role_failed", `{"role":"tester","outcome":"not_started","error":"no such file","duration_ms":0}`, "tester could not be started: no such file after 0.0s"},
+	{"role_failed", `{"role":"tester","outcome":"interrupted","duration_ms":0}`, "tester was interrupted after 0.0s"},
+	{"role_failed", `{"role":"tester","outcome":"lost","error":"the supervisor died","duration_ms":0}`, "tester was lost: the supervisor died after 0.0s"},
+	{"role_retry_wait", `{"role":"tester","attempt":1,"until":"2026-01-01T00:00:00Z"}`, ""},
+	{"tests_start", `{"mode":"every","commands":["a","b"],"reason":"iteration"}`, "tests start (a; b)"},
+	{"tests_rerun_start", `{"mode":"every","commands":["a"],"reason":"tree_changed"}`, "tests start (a), again: the tree changed after they ran"},
+	{"tests_end", `{"status":"ok","exit_code":0,"duration_ms":1500}`, "tests passed in 1.5s"},
+	{"tests_end", `{"status":"skipped","exit_code":0,"duration_ms":0}`, "tests skipped after 0.0s"},
+	{"tests_rerun_end", `{"status":"failed","exit_code":2,"duration_ms":1500,"failed_command":"make"}`, "tests failed after 1.5s: `make` exited with 2"},
+	{"promise_checked", `{"expected":"DONE","text":"DONE","matched":true}`, "the promise was given"},
+	{"promise_checked", `{"expected":"DONE","text":"DONE?","matched":false}`, `a promise was given, but "DONE?" is not "DONE"`},
+	{"promise_checked", `{"expected":"DONE","text":null,"matched":false}`, "no promise yet"},
+	{"checklist_start", `{"enabled":true}`, ""},
+	{"prerequisites_start", `{"enabled":true}`, ""},
+	{"evidence_start", `{"enabled":true}`, ""},
+	{"validation_start", `{"mode":"every","commands":["a"]}`, ""},
+	{"checklist_end", `{"status":"failed","ok":false,"details":"2 open","duration_ms":1}`, "checklist failed: 2 open"},
+	{"validation_end", `{"status":"ok","ok":true,"details":"3 ran","duration_ms":1}`, "validation ok"},
+	{"prerequisites_end", `{"status":"ok","ok":true,"duration_ms":1}`, "prerequisites ok"},
+	{"evidence_end", `{"status":"failed","ok":false,"duration_ms":1}`, "evidence failed"},
+	{"stuck_checked", `{"changed":4,"streak":0,"threshold":3}`, "4 files changed"},
+	{"stuck_checked", `{"changed":0,"streak":2,"threshold":3}`, "nothing changed, 2 of 3 iterations in a row"},
+	{"gates_evaluated", `{"complete":true}`, "every gate is passed"},
+	{"gates_evaluated", `{"complete":false,"missing":["promise=false","tests=failed"]}`, "not complete yet: promise=false, tests=failed"},
+	{"auto_commit_success", `{"sha":"0123456789abcdef","subject":"Mend it","strategy":"iteration"}`, "committed 012345678 Mend it"},
+	{"auto_commit_skipped", `{"strategy":"iteration","reason":"no_changes"}`, "commit skipped: no_changes"},
+	{"auto_commit_failed", `{"strategy":"iteration","reason":"a hook said no"}`, "commit failed: a hook said no"},
+	{"approval_requested", `{"approval_file":"approval.json"}`, "waiting for approval: superloop approve --loop one"},
+	{"approval_decided", `{"status":"rejected","by":"ann","note":"no tests"}`, "rejected by ann: no tests"},
+	{"wait_over", `{"id":"x/1/wait"}`, ""},
+	{"journal_repaired", `{"cut_bytes":13,"kept_in":"events.jsonl.torn"}`, "the last line of events.jsonl was torn: 13 bytes cut, kept in events.jsonl.torn"},
+	{"intent_ignored", `{"kind":"approve","by":"ann","reason":"nothing waited"}`, "approve by ann came when nothing waited"},
+}
+
+func eventOf(name, fields string) journal.Event {
+	return journal.Event{Event: name, LoopID: "one", RunID: "r", Iteration: 3, Fields: json.RawMessage(fields)}
+}
+
+func TestDescribeSaysEveryEventInASentence(t *testing.T) {
+	t.Parallel()
+	for _, tt := range sentences {
+		t.Run(tt.event, func(t *testing.T) {
+			t.Parallel()
+			got := Describe(eventOf(tt.event, tt.fields))
+			if tt.want != "" && got != tt.want {
+				t.Errorf("got  %q\nwant %q", got, tt.want)
+			}
+			if got == "" || strings.Contains(got, tt.event) || strings.ContainsAny(got, "{}") {
+				t.Errorf("%q is no sentence", got)
+			}
+		})
+	}
+}
+
+// The names are read off the source, so that an event that somebody adds is
+// missed here and not by a reader.
+func TestSentencesHasEveryEventOfTheLoop(t *testing.T) {
+	t.Parallel()
+	names := eventsInSource(t)
+	for _, anchor := range []string{"loop_start", "wait_over", "gates_evaluated", "evidence_start", "loop_complete", "journal_repaired"} {
+		if !names[anchor] {
+			t.Fatalf("the source was not read: %s is not among %v", anchor, names)
+		}
+	}
+	for _, s := range sentences {
+		delete(names, s.event)
+	}
+	for name := range names {
+		t.Errorf("%s has no line in the table", name)
+	}
+}
+
+// eventsInSource are the literals that DecodeFact knows, those that note and
+// record are given, and those assigned to a variable named event.
+func eventsInSource(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	add := func(e ast.Expr) {
+		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			name, err := strconv.Unquote(lit.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names[name] = true
+		}
+	}
+	files, err := filepath.Glob("../../../../loop/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CaseClause:
+					if fn.Name.Name == "DecodeFact" {
+						for _, e := range n.List {
+							add(e)
+						}
+					}
+				case *ast.AssignStmt:
+					if id, ok := n.Lhs[0].(*ast.Ident); ok && id.Name == "event" {
+						add(n.Rhs[0])
+					}
+				case *ast.CallExpr:
+					sel, ok := n.Fun.(*ast.SelectorExpr)
+					switch {
+					case !ok || len(n.Args) == 0:
+					case sel.Sel.Name == "note" || sel.Sel.Name == "record":
+						add(n.Args[0])
+					case sel.Sel.Name == "gate" && len(n.Args) == 3:
+						if lit, ok := n.Args[2].(*ast.BasicLit); ok {
+							names[strings.Trim(lit.Value, `"`)+"_start"] = true
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	return names
+}
+
+func TestDescribeOfWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	if got, want := Describe(eventOf("new_thing", `{"a":1}`)), `new_thing {"a":1}`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	// a field of another type leaves the rest
+	if got, want := Describe(eventOf("role_start", `{"role":"planner","attempt":"x","runner":"codex"}`)), "planner starts (codex)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := Describe(journal.Event{Event: "new_thing"}), "new_thing "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Whatever an agent or a person put into a field, a terminal gets no control
+// character.
+func TestDescribeIsSafeForATerminal(t *testing.T) {
+	t.Parallel()
+	evil := "a\x1b]0;t\x07\n\u202eb"
+	for _, tt := range sentences {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(tt.fields), &m); err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range m {
+			if _, ok := value.(string); ok && key != "until" && key != "started_at" && key != "outcome" && key != "status" {
+				m[key] = evil
+			}
+		}
+		fields, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range Describe(eventOf(tt.event, string(fields))) {
+			if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+				t.Errorf("%s: %U got through", tt.event, r)
+			}
+		}
+	}
+}
+
+func TestQuietAndRole(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"evidence_start": true, "wait_over": true, "iteration_end": true,
+		"role_start": false, "loop_stop": false, "journal_repaired": false, "new_thing": false} {
+		if Quiet(name) != want {
+			t.Errorf("Quiet(%s) is %t", name, !want)
+		}
+	}
+	for fields, want := range map[string]string{`{"role":"tester"}`: "tester", `{}`: "", ``: "", `{"role":4}`: ""} {
+		if got := Role(eventOf("role_start", fields)); got != want {
+			t.Errorf("Role of %s is %q, want %q", fields, got, want)
+		}
+	}
+}
