@@ -1,0 +1,53 @@
+package loop
+
+import (
+	"testing"
+
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// TestGoldenJournals replays what real runs recorded under earlier builds: a
+// change of the rules must not change where they led. Add a journal for every
+// new rules version; never change one that is there.
+func TestGoldenJournals(t *testing.T) {
+	for file, want := range map[string]struct {
+		status    Status
+		reason    string
+		iteration int
+	}{
+		// A failed planner, a rejection, resumes, and an approval after the tree had
+		// changed.
+		"rules1-approval.jsonl": {Completed, ReasonApproved, 3},
+	} {
+		t.Run(file, func(t *testing.T) {
+			path := "testdata/" + file
+			rep, err := journal.Verify(path)
+			if err != nil || rep.FirstBad != nil {
+				t.Fatalf("%v %v", err, rep.FirstBad)
+			}
+			var all []journal.Event
+			if err := journal.Read(path, 0, func(ev journal.Event) error { all = append(all, ev); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			r := NewReplay()
+			for i, ev := range all {
+				if err := r.Add(ev); err != nil {
+					t.Fatal(err)
+				}
+				// Wherever a crash may have cut the journal, what is owed is what
+				// follows in it.
+				r.Finish()
+				for k, owed := range r.Owed {
+					next := all[i+1+k]
+					if owed.Event != next.Event || owed.Iteration != next.Iteration || string(owed.Fields) != string(next.Fields) {
+						t.Fatalf("after event %d %s is owed in iteration %d: %s\nthe journal has %s in %d: %s", ev.Seq,
+							owed.Event, owed.Iteration, owed.Fields, next.Event, next.Iteration, next.Fields)
+					}
+				}
+			}
+			if r.State.Status != want.status || r.State.Reason != want.reason || r.State.Iteration != want.iteration || len(r.Owed) > 0 {
+				t.Fatalf("%s/%s in iteration %d, %d owed", r.State.Status, r.State.Reason, r.State.Iteration, len(r.Owed))
+			}
+		})
+	}
+}
