@@ -60,7 +60,7 @@ func (d *driver) writeApproval(ctx context.Context) error {
 	s := d.state
 	rel := func(name string) string { return d.paths.Rel(d.paths.File(name)) }
 	req := gate.ApprovalRequest{LoopID: d.o.LoopID, RunID: s.RunID, Iteration: s.Iteration, RequestedAt: s.Approval.Requested,
-		StartedAt: s.IterationAt, EndedAt: s.UpdatedAt, Promise: p, Gates: gate.Verdicts(s.Gates), Tree: s.Tree, Head: head,
+		StartedAt: s.IterationAt, EndedAt: s.UpdatedAt, Promise: p, Gates: s.Gates, Tree: s.Tree, Head: head,
 		Files: gate.ApprovalFiles{GateSummary: rel("gate-summary.txt"), Evidence: rel("evidence.json"), ReviewerReport: rel("review.md"),
 			TestReport: rel("test-report.md"), Plan: rel("plan.md"), IterationNotes: rel("iteration_notes.md")}}
 	return d.write("approval.json", req.Approval().JSON())

@@ -35,7 +35,7 @@ func (d *driver) reportVerdicts() gate.Verdicts {
 			g.Approval = gate.StatusPending
 		}
 	}
-	return gate.Verdicts(g)
+	return g
 }
 
 func (d *driver) writeReports(at time.Time) (string, error) {

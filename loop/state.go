@@ -1,6 +1,10 @@
 package loop
 
-import "time"
+import (
+	"time"
+
+	"github.com/superloop/superloop/loop/gate"
+)
 
 // StateVersion is the shape of State as it is written; a reader refuses a
 // larger one.
@@ -107,15 +111,7 @@ func (p Plan) promiseRole() string {
 
 // Gates are the verdicts of one iteration, in the words of gate-summary.txt.
 // An empty string is a gate that was not looked at yet.
-type Gates struct {
-	Promise       string `json:"promise,omitempty"`       // true, false
-	Tests         string `json:"tests,omitempty"`         // ok, failed, skipped
-	Checklist     string `json:"checklist,omitempty"`     // ok, remaining
-	Validation    string `json:"validation,omitempty"`    // ok, failed, skipped
-	Prerequisites string `json:"prerequisites,omitempty"` // ok, failed, skipped
-	Evidence      string `json:"evidence,omitempty"`      // ok, failed, skipped
-	Approval      string `json:"approval,omitempty"`      // skipped, pending, approved, rejected
-}
+type Gates = gate.Verdicts
 
 // RoleResult is what the machine remembers of a role's last run in this
 // iteration; prompts are rendered from it.

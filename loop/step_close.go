@@ -17,7 +17,7 @@ type gatesFields struct {
 
 // missing lists the gates that completion still lacks; none means complete.
 func (s State) missing() []string {
-	_, missing := gate.Completion(gate.Inputs{Verdicts: gate.Verdicts(s.Gates), NeedTests: s.Plan.Tests != "disabled",
+	_, missing := gate.Completion(gate.Inputs{Verdicts: s.Gates, NeedTests: s.Plan.Tests != "disabled",
 		NeedValidation: s.Plan.RequireValidation, NeedPrerequisites: s.Plan.RequirePrerequisites,
 		NeedEvidence: s.Plan.RequireEvidence})
 	return missing
