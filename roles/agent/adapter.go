@@ -20,6 +20,8 @@ type Adapter interface {
 	Command(req Request, environ []string) (Command, error)
 	// Stream reads the output of one run of that command.
 	Stream(req Request) Stream
+	// Profile is what else is known of the CLI.
+	Profile() Profile
 }
 
 // Stream reads what one process prints. Its methods are never called at the
@@ -32,38 +34,92 @@ type Stream interface {
 	// LastLine is what the agent said last, fit for one line of a screen (see
 	// Result.LastLine); "" while it has said nothing.
 	LastLine() string
+	// Settled says whether there is anything left to wait for.
+	Settled() Settled
 	// Finish gives what was learned, with the way the process ended.
 	Finish(end proc.Result) Learned
 }
 
+// Settled is how far a run is, as its stream tells.
+type Settled int
+
+const (
+	// Going: the CLI works, or nobody can tell.
+	Going Settled = iota
+	// Finished: the stream's last event has come; the process has only to leave.
+	Finished
+	// Hopeless: what the CLI goes on trying cannot succeed before a person, or a
+	// time that it told, lifts the cause; ending it at once loses nothing.
+	Hopeless
+)
+
 // Learned is what a CLI's own output tells. The zero value is "nothing": the
 // generic adapter never knows more.
 type Learned struct {
+	// Structured: standard output was the CLI's structured stream, so Done and
+	// Class can be believed. Without it only the exit code speaks.
+	Structured bool
+	// Done: the event that ends the stream has come and is no error. It is the
+	// CLI's word that its turn is over, not that the work is done.
+	Done bool
 	// FinalMessage is the agent's final answer; "" when the stream has none.
 	FinalMessage string
 	SessionID    string
-	Usage        Usage
+	// Model is the one that answered, in the provider's name for it; "" when
+	// the stream does not tell. Of several it is that of the most output.
+	Model string
+	// Usage of this run alone, over all models and retries that the stream
+	// tells of.
+	Usage Usage
 	// CostUSD of this run alone, not of the session; nil is unknown, which is
 	// not 0.
 	CostUSD *float64
+	// Totals are the session's counters after this run, for CLIs that count by
+	// session; the next run that resumes the session passes them back in
+	// Request.Resume. nil when the CLI counts by run.
+	Totals *Totals
 	// StopReason is the CLI's own word for why it stopped.
 	StopReason string
-	// Limit is set when the provider refused for a limit of rate or quota.
+	// Class says what went wrong, and ErrorText what the CLI itself says of it,
+	// in at most 2,000 bytes.
+	Class     Class
+	ErrorText string
+	// Limit says more of a Class of ClassLimit (or ClassOverloaded) when the
+	// provider told more.
 	Limit *Limit
-	// ErrorClass is the adapter's word for what went wrong, and ErrorText the
-	// CLI's; both "" when the stream shows no error.
-	ErrorClass, ErrorText string
+	// Lines counts the lines of standard output, Unread those of them that were
+	// no JSON, and Denied the tool calls that the CLI's permissions refused.
+	Lines, Unread, Denied int64
 }
 
-// Usage counts tokens of one run; nil is unknown. Input excludes what was read
-// from or written to a cache; Output includes reasoning where the CLI counts
-// it so.
+// Usage counts tokens of one run; nil is unknown. The four kinds are disjoint
+// whatever the CLI's own way of counting: Input is neither read from nor
+// written to a cache, Output includes all reasoning, of which Reasoning is a
+// part.
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning *int64
 }
 
+// Total is the sum of the four disjoint kinds; ok is false when none is known.
+func (u Usage) Total() (n int64, ok bool) {
+	for _, p := range []*int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
+		if p != nil {
+			n, ok = n+*p, true
+		}
+	}
+	return n, ok
+}
+
+// Totals are counters that a CLI keeps over a whole session.
+type Totals struct {
+	Usage   Usage    `json:"usage"`
+	CostUSD *float64 `json:"cost_usd,omitempty"`
+}
+
 // Limit is a refusal that time will lift.
 type Limit struct {
+	// Kind is the provider's word for the window ("five_hour"); "" if not told.
+	Kind string
 	Text string
 	// ResetsAt is zero when the CLI does not tell.
 	ResetsAt time.Time
@@ -75,11 +131,15 @@ func Adapters() []Adapter {
 	return []Adapter{claude{}, codex{}, generic{}}
 }
 
-// ForCommand returns the first adapter of Adapters that knows the program.
-func ForCommand(program string) Adapter {
-	base := filepath.Base(program)
+// For returns the adapter of a CLI: the one that it names, else the first of
+// Adapters that knows its program.
+func For(cli CLI) Adapter {
+	program := ""
+	if len(cli.Command) > 0 {
+		program = filepath.Base(cli.Command[0])
+	}
 	for _, a := range Adapters() {
-		if a.Matches(base) {
+		if a.Name() == cli.Adapter || cli.Adapter == "" && a.Matches(program) {
 			return a
 		}
 	}

@@ -13,6 +13,7 @@ type claude struct{}
 func (claude) Name() string                { return "claude" }
 func (claude) Matches(program string) bool { return strings.HasPrefix(program, "claude") }
 func (claude) Stream(req Request) Stream   { return generic{}.Stream(req) }
+func (claude) Profile() Profile            { return Profile{} }
 func (claude) tokens(level int) (count int) {
 	return [...]int{0, 1024, 4096, 10000, 20000, 32000}[level]
 }

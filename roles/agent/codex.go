@@ -10,6 +10,7 @@ type codex struct{}
 func (codex) Name() string                { return "codex" }
 func (codex) Matches(program string) bool { return strings.HasPrefix(program, "codex") }
 func (codex) Stream(req Request) Stream   { return generic{}.Stream(req) }
+func (codex) Profile() Profile            { return Profile{} }
 func (codex) effort(level int) string {
 	return [...]string{"none", "minimal", "low", "medium", "high", "xhigh"}[level]
 }

@@ -29,7 +29,7 @@ func request(t *testing.T, prompt string) Request {
 
 func build(t *testing.T, req Request, environ ...string) Command {
 	t.Helper()
-	c, err := ForCommand(req.CLI.Command[0]).Command(req, environ)
+	c, err := For(req.CLI).Command(req, environ)
 	if err != nil {
 		t.Fatal(err)
 	}

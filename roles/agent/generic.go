@@ -14,6 +14,8 @@ func (generic) Command(req Request, environ []string) (Command, error) {
 	return assemble(req, environ, nil, nil)
 }
 
+func (generic) Profile() Profile { return Profile{} }
+
 func (generic) Stream(Request) Stream { return &plainStream{} }
 
 // plainStream reads output of which only the lines are known.
@@ -33,6 +35,9 @@ func (s *plainStream) note(line string) {
 		s.last = line
 	}
 }
+
+// Settled: of plain text nobody can tell.
+func (s *plainStream) Settled() Settled { return Going }
 
 func (s *plainStream) LastLine() string { return s.last }
 

@@ -24,6 +24,12 @@ type CLI struct {
 	PromptMode string
 	// Env is added to the agent's environment.
 	Env map[string]string
+	// Adapter is the name of the adapter to use; "" finds it by the program.
+	Adapter string
+	// PassEnv, unless nil, are the only variables of the supervisor's
+	// environment that the agent gets, besides those that every program needs
+	// and the adapter's keys.
+	PassEnv []string
 }
 
 // Request is one turn of one role. All paths are absolute.
@@ -53,7 +59,37 @@ type Request struct {
 	// Model is "" for the CLI's own default. Thinking is none, minimal, low,
 	// standard, high or max; "" for the CLI's own default.
 	Model, Thinking string
+
+	// Permissions is what the agent may do without asking: one of the
+	// Permissions constants; "" leaves it to the command and the CLI.
+	Permissions string
+	// SessionID is a UUID for a new session, for CLIs that take one: it is in
+	// the journal before the process starts. Ignored when Resume is set.
+	SessionID string
+	// Resume goes on with a session instead of a new one; nil is a new one.
+	Resume *Session
+	// MaxCostUSD is what the run may cost at most, for CLIs with a flag for it;
+	// 0 is no bound.
+	MaxCostUSD float64
 }
+
+// Session is one to go on with.
+type Session struct {
+	ID string
+	// Totals are Learned.Totals of the last run in it; nil when that had none.
+	Totals *Totals
+}
+
+// Permissions that a runner or a role can be given.
+const (
+	// PermitRead: look at files, change nothing, run nothing that changes.
+	PermitRead = "read-only"
+	// PermitWorkspace: edit files and run commands in the working directory,
+	// with the CLI's own sandbox where it has one.
+	PermitWorkspace = "workspace"
+	// PermitAll: no check and no sandbox of the CLI.
+	PermitAll = "full"
+)
 
 func (r Request) args() []string {
 	if r.Fast && r.CLI.FastArgs != nil {
@@ -89,6 +125,11 @@ func (r Request) check() error {
 	}
 	if r.Thinking != "" && thinkingLevel(r.Thinking) < 0 {
 		return fmt.Errorf("unknown thinking %q: use one of %s", r.Thinking, strings.Join(thinkingLevels[:], ", "))
+	}
+	switch r.Permissions {
+	case "", PermitRead, PermitWorkspace, PermitAll:
+	default:
+		return fmt.Errorf("unknown permissions %q: use %s, %s or %s", r.Permissions, PermitRead, PermitWorkspace, PermitAll)
 	}
 	return nil
 }

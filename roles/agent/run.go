@@ -74,7 +74,7 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	if len(req.CLI.Command) == 0 {
 		return Result{}, fmt.Errorf("preparing the agent of the %s: %w", req.Role, req.check())
 	}
-	adapter := ForCommand(req.CLI.Command[0])
+	adapter := For(req.CLI)
 	res := Result{Adapter: adapter.Name(), From: roles.FromStdout}
 	command, err := adapter.Command(req, o.Environ)
 	if err != nil {

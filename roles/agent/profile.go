@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// Profile is what is known of a CLI besides its command line and its stream.
+// The zero value is a CLI of which nothing is known.
+type Profile struct {
+	// Keys are the variables that hold a credential of this CLI. Those of other
+	// CLIs are withheld from it (environ.go).
+	Keys []string
+	// Login is the command that a person types to log in.
+	Login string
+	// Version are the arguments that make the program print its version, on its
+	// first line, without a network; nil when there are none.
+	Version []string
+	// Help gives the arguments that make the program print the help that lists
+	// the flags of args, which are a command's words after the program. nil: it
+	// has none.
+	Help func(args []string) []string
+	// Hidden are flags that work although the help does not list them.
+	Hidden []string
+	// Replaced says for a flag that releases have dropped what to write instead.
+	Replaced map[string]string
+	// LoggedIn looks at the environment and at files, never at the network.
+	// nil: it cannot be told.
+	LoggedIn func(env []string) Login
+	// Account says whose quota a run draws on. nil: that of the CLI itself.
+	Account func(req Request, env []string) Account
+}
+
+// Login says whether a CLI has a credential.
+type Login struct {
+	// State is LoginYes, LoginNo or LoginUnknown.
+	State string
+	// How says where the credential comes from, or why it is not known; it
+	// names variables and files and never holds a secret.
+	How string
+}
+
+// States of a Login.
+const (
+	LoginYes     = "yes"
+	LoginNo      = "no"
+	LoginUnknown = "unknown"
+)
+
+// Account is whose quota a run draws on: what one loop learns of it holds for
+// all loops on the machine.
+type Account struct {
+	// Provider is one lower-case word: anthropic, openai, google.
+	Provider string `json:"provider"`
+	// ID tells accounts of the provider apart; it is a digest or a plain word
+	// and never a credential (see AccountID).
+	ID string `json:"account"`
+}
+
+// AccountID names an account by its credential without telling it: the same
+// credential at the same endpoint gives the same word, on every loop of the
+// machine. parts are the endpoint and the credential, "" where there is none.
+func AccountID(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:6])
+}
