@@ -225,13 +225,13 @@ func TestCommandRefuses(t *testing.T) {
 	}
 }
 
-func TestForCommand(t *testing.T) {
+func TestFor(t *testing.T) {
 	t.Parallel()
 	for program, want := range map[string]string{
 		"claude": "claude", "/usr/local/bin/claude-next": "claude", "codex": "codex", "./codex": "codex",
 		"sh": "generic", "/opt/claude/run.sh": "generic", "npx": "generic", "myclaude": "generic", "": "generic",
 	} {
-		if got := ForCommand(program).Name(); got != want {
+		if got := For(CLI{Command: []string{program}}).Name(); got != want {
 			t.Errorf("%s: %s, want %s", program, got, want)
 		}
 	}
