@@ -1,0 +1,85 @@
+package mockapi
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Key is the credential that Environment gives to every CLI. It opens nothing.
+const Key = "superloop-mock-key-0123456789abcdef"
+
+// CLIs are the names that Environment knows.
+func CLIs() []string { return []string{"claude", "codex", "gemini", "opencode"} }
+
+// Environment points a CLI at a server: env is to be added to an environment
+// that holds none of the CLI's own variables (a bare one with PATH is best), and
+// files, by their paths relative to home, are to be written there before it
+// starts. The CLI then uses Key, sends no telemetry and does not update itself;
+// its own home and all its state are below home. A caller may add to env.
+func Environment(cli, url, home string) (env []string, files map[string]string, err error) {
+	env = []string{"HOME=" + home,
+		"XDG_CONFIG_HOME=" + filepath.Join(home, ".config"), "XDG_DATA_HOME=" + filepath.Join(home, ".local", "share"),
+		"XDG_STATE_HOME=" + filepath.Join(home, ".local", "state"), "XDG_CACHE_HOME=" + filepath.Join(home, ".cache")}
+	files = map[string]string{}
+	switch cli {
+	case "claude":
+		env = append(env, "ANTHROPIC_BASE_URL="+url, "ANTHROPIC_API_KEY="+Key,
+			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")
+	case "codex":
+		env = append(env, "OPENAI_API_KEY="+Key, "CODEX_HOME="+filepath.Join(home, ".codex"))
+		files[".codex/config.toml"] = strings.ReplaceAll(codexConfig, "@URL@", url)
+	case "gemini":
+		env = append(env, "GOOGLE_GEMINI_BASE_URL="+url, "GEMINI_API_KEY="+Key, "GEMINI_CLI_TRUST_WORKSPACE=true")
+		files[".gemini/settings.json"] = geminiConfig
+	case "opencode":
+		env = append(env, "ANTHROPIC_API_KEY="+Key,
+			"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1")
+		files[".config/opencode/opencode.json"] = strings.ReplaceAll(opencodeConfig, "@URL@", url)
+	default:
+		return nil, nil, fmt.Errorf("no way is known to point %q at a mock model server, only %s", cli, strings.Join(CLIs(), ", "))
+	}
+	return env, files, nil
+}
+
+// Subscription turns the env of claude from an API key into a subscription's
+// token; only then does it tell of the windows of a limit.
+func Subscription(env []string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "ANTHROPIC_API_KEY=") })
+	return append(env, "CLAUDE_CODE_OAUTH_TOKEN="+Key)
+}
+
+const codexConfig = `model_provider = "mock"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[feedback]
+enabled = false
+
+[model_providers.mock]
+name = "mock"
+base_url = "@URL@/v1"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+`
+
+const geminiConfig = `{
+  "security": {"auth": {"selectedType": "gemini-api-key"}},
+  "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false, "disableAutoUpdate": true, "disableUpdateNag": true},
+  "privacy": {"usageStatisticsEnabled": false},
+  "telemetry": {"enabled": false}
+}
+`
+
+const opencodeConfig = `{
+  "$schema": "https://opencode.ai/config.json",
+  "model": "anthropic/claude-sonnet-4-5",
+  "small_model": "anthropic/claude-haiku-4-5",
+  "autoupdate": false,
+  "share": "disabled",
+  "provider": {"anthropic": {"options": {"baseURL": "@URL@/v1"}}}
+}
+`
