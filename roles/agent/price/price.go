@@ -1,0 +1,185 @@
+// Package price knows what models cost: a table that is built in, with its
+// source and its date, and the owner's own prices above it.
+//
+// It answers only what it knows. A model that the table does not have, a kind of
+// tokens that was not counted, a kind that the model has no price for, a name
+// that two providers sell at different prices: all of that is "unknown", never 0
+// and never a guess. Searches, audio and images are no tokens of text and are
+// not in any sum.
+//
+// The table is made of a published one by the generator in internal/gen.
+package price
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"math/big"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/superloop/superloop/roles/agent"
+)
+
+// To make the table anew, install the source (internal/gen/source.mjs says how),
+// then type, with the place and the day of the version's release:
+//
+//	GENAI_PRICES=DIR GENAI_PRICES_DATE=2006-01-02 go generate ./roles/agent/price
+//
+//go:generate sh -c "node internal/gen/source.mjs data | go run ./internal/gen -date $GENAI_PRICES_DATE -out prices.json"
+//go:generate sh -c "node internal/gen/source.mjs golden prices.json >testdata/golden.tsv"
+
+//go:embed prices.json
+var embedded []byte
+
+// Table holds prices. It is never changed, so any number of goroutines may use
+// it.
+type Table struct {
+	source, version, date string
+	providers             []*provider
+	own                   map[string]rate // the owner's, by lower-case name
+}
+
+// Rate is what a model costs by its owner's word, in US dollars per million
+// tokens. CacheRead and CacheWrite are nil when the owner gave none: then Input
+// is taken for these tokens too.
+type Rate struct {
+	Input, Output         float64
+	CacheRead, CacheWrite *float64
+}
+
+// Check says what is wrong with a rate: a price has to be a number from 0 to
+// 1,000,000.
+func (r Rate) Check() error {
+	for _, p := range []struct {
+		name  string
+		price *float64
+	}{{"input", &r.Input}, {"output", &r.Output}, {"cache_read", r.CacheRead}, {"cache_write", r.CacheWrite}} {
+		if p.price != nil && !(*p.price >= 0 && *p.price <= maxPrice) {
+			return fmt.Errorf("the price %s is %v: write US dollars per million tokens, from 0 to %d", p.name, *p.price, int64(maxPrice))
+		}
+	}
+	return nil
+}
+
+// Embedded is the built-in table. It is read when it is first asked for, once.
+func Embedded() (*Table, error) { return parsedOnce() }
+
+var parsedOnce = sync.OnceValues(func() (*Table, error) {
+	t, err := parse(embedded)
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in prices: %w", err)
+	}
+	return t, nil
+})
+
+// Date is the day, as 2006-01-02, on which what the table holds was published.
+// A price that was changed after it is not in the table.
+func (t *Table) Date() string { return t.date }
+
+// Source names what the table was made of, with its version.
+func (t *Table) Source() string { return t.source + " " + t.version }
+
+// With is the table with the owner's prices, which win over its own. A key is
+// the exact name of a model, in whatever case of letters, for every provider; or
+// "provider/model", which wins over the bare name. A rate that Check refuses
+// makes its model's cost unknown.
+func (t *Table) With(overrides map[string]Rate) *Table {
+	if len(overrides) == 0 {
+		return t
+	}
+	out := *t
+	out.own = maps.Clone(t.own)
+	if out.own == nil {
+		out.own = map[string]rate{}
+	}
+	for name, r := range overrides {
+		out.own[clean(name)] = r.rate()
+	}
+	return &out
+}
+
+// Cost is what u costs at a provider, for a model in the provider's own name for
+// it. A provider is a word as agent.Account has it; "" searches all: makers of
+// models before those who sell models of others, and a name of which there are
+// several prices has none. A date at the name's end, a "provider/" before it and
+// Claude Code's "[1m]" behind it are understood. at chooses between prices that
+// changed on a day, or that depend on the hour; before the first known change
+// the oldest price holds.
+//
+// Input and Output have to be known; CacheRead and CacheWrite too, unless the
+// model has no such price or it is that of input: who does not tell them apart
+// counts them there. If u has tokens of a kind without a price, ok is false. Cache writes are taken at the price of those that last five minutes.
+//
+// Some models cost more for a request of more than so many input tokens, and a
+// Usage does not tell how many requests it counts. Cost takes it for one, so for
+// a run of many requests it is the most that can be, and equals the least unless
+// the run had so many input tokens in sum: see Range.
+//
+// The sum is exact, in decimals, and rounded once: to the nearest float64.
+func (t *Table) Cost(provider, model string, u agent.Usage, at time.Time) (usd float64, ok bool) {
+	return t.cost(provider, model, u, at, oneRequest)
+}
+
+// Range bounds the cost of a usage that counts any number of requests: low is
+// what it costs if none of them was a long one and no cache write was for an
+// hour, high if all of them were. ok is as Cost has it.
+//
+// A CLI whose context window is no larger than what a long request begins at
+// (the default of most) costs low, but for cache writes.
+func (t *Table) Range(provider, model string, u agent.Usage, at time.Time) (low, high float64, ok bool) {
+	low, ok = t.cost(provider, model, u, at, cheapest)
+	if ok {
+		high, ok = t.cost(provider, model, u, at, dearest)
+	}
+	return low, high, ok
+}
+
+// Knows reports whether the table can tell what plain input and output of the
+// model cost on its date: if not, its cost will be unknown.
+func (t *Table) Knows(provider, model string) bool {
+	at, err := time.Parse(time.DateOnly, t.date)
+	tokens, none := int64(1e6), int64(0)
+	_, ok := t.Cost(provider, model, agent.Usage{Input: &tokens, Output: &tokens, CacheRead: &none, CacheWrite: &none}, at)
+	return ok && err == nil
+}
+
+func (t *Table) cost(provider, model string, u agent.Usage, at time.Time, how reading) (float64, bool) {
+	n, ok := count(u)
+	if !ok {
+		return 0, false
+	}
+	name := clean(model)
+	for _, key := range []string{clean(provider) + "/" + name, name} {
+		if r, ok := t.own[key]; ok {
+			sum, ok := r.sum(n, how)
+			if !ok {
+				return 0, false
+			}
+			return usd(sum), true
+		}
+	}
+	var sum *big.Int
+	for _, m := range t.find(clean(provider), name) {
+		r, ok := m.at(at)
+		if !ok {
+			return 0, false
+		}
+		one, ok := r.sum(n, how)
+		if !ok || sum != nil && sum.Cmp(one) != 0 {
+			return 0, false
+		}
+		sum = one
+	}
+	if sum == nil {
+		return 0, false
+	}
+	return usd(sum), true
+}
+
+// clean is a name as the rules compare it: in lower case, and without the mark by
+// which Claude Code asks for the model's long context, which is no other model.
+func clean(name string) string {
+	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), "[1m]")
+}
