@@ -1,0 +1,149 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/roles/agent"
+)
+
+// Examiner examines runners. It remembers what programs have answered, so that
+// several runners of one CLI cost what one does. The zero value is ready; it is
+// used by one goroutine at a time.
+type Examiner struct {
+	answers map[string]answer
+	bound   time.Duration // of each question; 0 is that of patience
+}
+
+// Examine examines one runner. It takes as long as the program takes to print
+// its version and its help, some tenths of a second to half a minute, and each
+// of them at most 20 s (60 s for opencode). When ctx ends it returns soon, and
+// what it returns is worth nothing.
+func (e *Examiner) Examine(ctx context.Context, r Request) Report {
+	a := r.Adapter
+	if a == nil {
+		a = agent.For(r.CLI)
+	}
+	rep := newReport(r, a)
+	profile := a.Profile()
+	seen := map[string]*subject{}
+	for _, l := range r.lines(a, rep) {
+		s := seen[l.Argv[0]]
+		if s == nil {
+			s = e.meet(ctx, l, a, profile, rep)
+			seen[l.Argv[0]] = s
+			if len(seen) == 1 {
+				rep.Program, rep.Path, rep.File, rep.Version, rep.Unchecked = l.Argv[0], s.path, s.File, s.version, s.unchecked
+				if s.found {
+					login(l, s, profile, rep)
+				}
+			}
+		}
+		if !s.found {
+			continue
+		}
+		words := e.flags(ctx, l, s, rep)
+		e.traps(ctx, l, words, s, r, rep)
+	}
+	rep.redact(agent.Secrets(r.Environ, r.CLI.Env))
+	rep.judge(r.Spare)
+	return *rep
+}
+
+// subject is a program that was met.
+type subject struct {
+	program
+	adapter agent.Adapter
+	profile agent.Profile
+	found   bool // and can be started
+	version string
+	// unchecked says why its help is not to be asked for; "" when it is.
+	unchecked string
+	// severity is that of what speaks against the command line: a wrapper may
+	// answer for itself and pass everything on all the same, to another machine
+	// or as another user.
+	severity Severity
+	helps    []help // those that it has printed
+}
+
+// name is how messages call it: "codex 0.169.0".
+func (s *subject) name() string {
+	if v := number.FindString(s.version); v != "" {
+		return s.adapter.Name() + " " + v
+	}
+	return s.adapter.Name()
+}
+
+var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)+[-.0-9A-Za-z]*`)
+
+// meet finds the program of a command line and asks it for its version.
+func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, profile agent.Profile, rep *Report) *subject {
+	s := &subject{adapter: a, profile: profile, severity: Error}
+	if s.program, s.found = find(l, rep); !s.found {
+		s.unchecked = "the program cannot be started"
+		return s
+	}
+	base := filepath.Base(s.path)
+	wrapped, deaf := s.wrapped()
+	if wrapped && base != a.Name() && filepath.Base(s.Target) != a.Name() {
+		s.severity = Warn
+	}
+	switch {
+	case profile.Version == nil && profile.Help == nil:
+		s.unchecked = fmt.Sprintf("nothing is known of %s (adapter %s), so it is not asked", base, a.Name())
+		return s
+	case !a.Matches(base) && (s.Target == "" || !a.Matches(filepath.Base(s.Target))):
+		s.unchecked = fmt.Sprintf("%s is not %s itself, and would answer for itself", base, a.Name())
+		s.severity = Warn
+		return s
+	case deaf:
+		s.unchecked = fmt.Sprintf("the script %s takes no notice of its arguments, and would begin to work", base)
+		return s
+	case profile.Help == nil:
+		s.unchecked = a.Name() + " has no help that lists its flags"
+	}
+	if profile.Version == nil {
+		return s
+	}
+	bound := e.patience(a)
+	said := e.ask(ctx, s.path, l, bound, false, profile.Version...)
+	byHand := "try it by hand: " + strings.Join(append([]string{s.path}, profile.Version...), " ")
+	switch {
+	case errors.Is(said.err, context.DeadlineExceeded):
+		s.unchecked = "it did not even tell its version"
+		rep.add(Warn, l.at+".command", byHand, fmt.Sprintf("%s does not tell its version: %s", s.path, said.why(bound)))
+	case said.err != nil:
+		s.unchecked = "it did not even tell its version"
+		rep.add(s.severity, l.at+".command", byHand, fmt.Sprintf("%s does not work: %s", s.path, said.why(bound)))
+	default:
+		s.version = firstLine(said.out)
+	}
+	return s
+}
+
+// login looks for a credential, in the environment that the agent will get.
+func login(l line, s *subject, profile agent.Profile, rep *Report) {
+	if profile.LoggedIn == nil {
+		rep.Login.How = "nothing is known of how it logs in"
+		return
+	}
+	found := profile.LoggedIn(l.Env)
+	rep.Login = Login{State: found.State, How: found.How}
+	if found.State != agent.LoginNo {
+		return
+	}
+	how := ""
+	if found.How != "" {
+		how = ": " + found.How
+	}
+	fix := "give it a credential"
+	if profile.Login != "" {
+		fix = "log in: " + profile.Login
+	}
+	rep.add(s.severity, "", fix, s.adapter.Name()+" has no login"+how)
+}

@@ -1,0 +1,258 @@
+package preflight
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// takes is whether a flag takes a value.
+type takes int
+
+const (
+	takesNone takes = iota
+	takesOne
+	takesMany    // every following word, up to the next flag
+	takesMaybe   // one, if what follows is no flag
+	takesUnknown // nobody knows
+)
+
+// help is what a program's help says of its flags.
+type help struct {
+	flags map[string]takes
+	// command prints it; after are the subcommands whose flags it lists.
+	command, after string
+	// style is the library that wrote it, as far as that decides how a command
+	// line is read.
+	style style
+}
+
+type style int
+
+const (
+	styleUnknown style = iota
+	styleClap
+	styleCommander
+	styleYargs
+)
+
+// parseHelp reads the flags off a help, as clap, commander, yargs, argparse,
+// pflag and Go's flag write it. Flags are only taken from lines that define
+// one, never from prose: a description may well mention a flag that is gone.
+//
+// Such a line begins with a dash, at the least indentation at which any line
+// does, or where there are short flags four columns further, as "-x, " is
+// four characters. Descriptions that happen to begin with a dash stand deeper.
+func parseHelp(text string) help {
+	lines := strings.Split(escapes.ReplaceAllString(strings.ReplaceAll(text, "\r", ""), ""), "\n")
+	base, short, long := -1, false, false
+	for _, l := range lines {
+		if n, ok := dashed(l); ok && (base < 0 || n < base) {
+			base = n
+		}
+	}
+	h := help{flags: map[string]takes{}}
+	for _, l := range lines {
+		if n, ok := dashed(l); ok && n == base {
+			isLong := strings.HasPrefix(l[n:], "--")
+			long, short = long || isLong, short || !isLong
+		}
+	}
+	aligned := short && !long
+	h.style = styleOf(text)
+	for i := 0; i < len(lines); i++ {
+		n, ok := dashed(lines[i])
+		if !ok || n != base && (!aligned || n != base+4) {
+			continue
+		}
+		definition, rest := cutGap(lines[i][n:])
+		description := []string{rest}
+		for ; i+1 < len(lines) && continues(lines[i+1], base, aligned); i++ {
+			description = append(description, strings.TrimSpace(lines[i+1]))
+		}
+		h.define(definition, strings.Join(description, "\n"))
+	}
+	return h
+}
+
+var (
+	escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+	gap     = regexp.MustCompile(`\t| {2,}`)
+	aliases = regexp.MustCompile(`\[(?:short )?alias(?:es)?: ([^\]]*)\]`)
+	kinds   = regexp.MustCompile(`\[(boolean|string|number|array|count)\]`)
+)
+
+// dashed gives the indentation of a line that begins with a flag.
+func dashed(l string) (indent int, ok bool) {
+	t := strings.TrimLeft(l, " \t")
+	name := strings.TrimPrefix(strings.TrimPrefix(t, "-"), "-")
+	if len(name) == len(t) || name == "" || !flagStart(name) {
+		return 0, false
+	}
+	return len(l) - len(t), true
+}
+
+func flagStart(name string) bool {
+	c := name[0]
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '?' || c == '#' || strings.HasPrefix(name, "[no-]")
+}
+
+// continues reports whether a line goes on with the description of the flag
+// before it: it is indented and defines none itself.
+func continues(l string, base int, aligned bool) bool {
+	if n, ok := dashed(l); ok && (n == base || aligned && n == base+4) {
+		return false
+	}
+	t := strings.TrimLeft(l, " \t")
+	return t == "" || len(l)-len(t) > base
+}
+
+// cutGap parts what is defined from its description.
+func cutGap(s string) (definition, description string) {
+	if at := gap.FindStringIndex(s); at != nil {
+		return s[:at[0]], s[at[1]:]
+	}
+	return s, ""
+}
+
+// define takes the names and the value off one definition, such as
+// "-o, --output-format <FORMAT>".
+func (h *help) define(definition, description string) {
+	var names []string
+	value := ""
+	for _, word := range strings.FieldsFunc(definition, func(r rune) bool { return r == ' ' || r == ',' || r == '/' }) {
+		if !strings.HasPrefix(word, "-") {
+			value += word
+			continue
+		}
+		for _, name := range strings.Split(word, "|") {
+			plain, negatable := strings.CutPrefix(name, "--[no-]")
+			if negatable {
+				name = "--" + plain
+			}
+			if i := strings.IndexAny(name, "=[<"); i >= 0 {
+				value += name[i:]
+				name = name[:i]
+			}
+			name = strings.TrimSuffix(name, "...") // may be repeated
+			names = append(names, name)
+			if negatable {
+				names = append(names, "--no-"+strings.TrimPrefix(name, "--"))
+			}
+		}
+	}
+	for _, m := range aliases.FindAllStringSubmatch(description, -1) {
+		for _, name := range strings.FieldsFunc(m[1], func(r rune) bool { return r == ' ' || r == ',' }) {
+			if strings.HasPrefix(name, "-") {
+				names = append(names, name)
+			}
+		}
+	}
+	t := h.valueOf(value, description)
+	for _, name := range names {
+		h.flags[name] = t
+	}
+}
+
+func (h *help) valueOf(value, description string) takes {
+	kind := ""
+	if m := kinds.FindStringSubmatch(description); m != nil && h.style == styleYargs {
+		kind = m[1]
+	}
+	switch {
+	case strings.Contains(value, "..."):
+		return takesMany
+	case strings.HasPrefix(value, "["):
+		return takesMaybe
+	case value != "":
+		return takesOne
+	case kind == "array":
+		return takesMany
+	case kind == "string" || kind == "number":
+		return takesOne
+	case h.style == styleYargs && kind == "":
+		return takesUnknown
+	}
+	return takesNone
+}
+
+func styleOf(text string) style {
+	switch {
+	case kinds.MatchString(text):
+		return styleYargs
+	case strings.Contains(text, "[OPTIONS]"):
+		return styleClap
+	case strings.Contains(text, "[options]"):
+		return styleCommander
+	}
+	return styleUnknown
+}
+
+// known finds a flag as it is written on a command line, without "=value".
+func (h help) known(name string) (takes, bool) {
+	if t, ok := h.flags[name]; ok {
+		return t, true
+	}
+	if h.style == styleYargs && strings.HasPrefix(name, "--") {
+		// yargs reads --approvalMode as --approval-mode, and --no-x as x=false.
+		dashes := kebab(name)
+		if t, ok := h.flags[dashes]; ok {
+			return t, true
+		}
+		if plain, ok := strings.CutPrefix(dashes, "--no-"); ok {
+			if t, ok := h.flags["--"+plain]; ok && t == takesNone {
+				return takesNone, true
+			}
+		}
+	}
+	return takesNone, false
+}
+
+// kebab writes camelCase with dashes.
+func kebab(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if r >= 'A' && r <= 'Z' {
+			b.WriteByte('-')
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// nearest is the known flag that is most like name; "" when none is.
+func (h help) nearest(name string) string {
+	best, least := "", max(2, len(name)/4)+1
+	var names []string
+	for n := range h.flags {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if d := distance(name, n); len(n) > 2 && d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, remove or replace.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := corner
+			if a[i] != b[j] {
+				d = min(corner, row[j], row[j+1]) + 1
+			}
+			corner, row[j+1] = row[j+1], d
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,159 @@
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/roles"
+	"github.com/superloop/superloop/roles/agent"
+)
+
+// Request is one runner to examine.
+type Request struct {
+	// Runner is its name in the configuration.
+	Runner string
+	CLI    agent.CLI
+	// Turns are what the roles of the loops ask of it. With none of them it is
+	// examined for a role without settings.
+	Turns []Turn
+	// Spare: no loop uses it, so nothing about it is worse than a warning.
+	Spare bool
+	// Environ is the supervisor's environment, as os.Environ gives it.
+	Environ []string
+	// Root: the agents run as root.
+	Root bool
+	// WorkDir is where the agents work; absolute.
+	WorkDir string
+	// Prompt is a regular file that stands for a rendered prompt. It is read
+	// only for a runner that gets its prompt as an argument. Absolute.
+	Prompt string
+	// Adapter is the one to use; nil is that of agent.For.
+	Adapter agent.Adapter
+}
+
+// Turn is how one role of one loop uses the runner.
+type Turn struct {
+	Loop, Role, Model, Thinking, Permissions string
+	// Resume: it also goes on with earlier sessions.
+	Resume bool
+	// Worktree: it works in a tree of its own, outside of which the loop's files
+	// are.
+	Worktree   bool
+	MaxCostUSD float64
+}
+
+// sessionID stands for that of a session, in the command lines examined.
+const sessionID = "00000000-0000-4000-8000-000000000000"
+
+// line is one command line that a role will get.
+type line struct {
+	agent.Command
+	fast bool
+	// prompt is the word that is the prompt itself; "" when none is.
+	prompt string
+	// promptFile is where the prompt would be.
+	promptFile string
+	cli        agent.CLI
+	at         string
+}
+
+// lines are the different command lines of all turns: with args and fast_args,
+// of a new session and of one that goes on. What cannot be made is a finding.
+// The report's Commands are the same ones.
+func (r Request) lines(a agent.Adapter, rep *Report) []line {
+	var list []line
+	for _, req := range r.requests(a.Profile().ChoosesSession) {
+		command, err := a.Command(req, r.Environ)
+		if err != nil {
+			rep.add(Error, r.at(), "superloop validate", fmt.Sprintf("no command line can be made for the %s: %v", req.Role, err))
+			continue
+		}
+		command.Dir = r.WorkDir // a tree of its own is not there yet
+		l := line{Command: command, fast: req.Fast, promptFile: req.PromptPath, cli: r.CLI, at: r.at()}
+		if r.CLI.PromptMode == agent.PromptArg {
+			// Command has read the same file a moment ago.
+			l.prompt, _, _ = roles.ReadRegular(req.PromptPath, maxPrompt, 0)
+		}
+		argv := l.shown(req)
+		same := func(c CommandLine) bool { return c.Fast == req.Fast && slices.Equal(c.Argv, argv) }
+		i := slices.IndexFunc(rep.Commands, same)
+		if i < 0 {
+			i = len(list)
+			list = append(list, l)
+			rep.Commands = append(rep.Commands, CommandLine{Fast: req.Fast, Argv: argv})
+		}
+		name := req.Role
+		if req.Resume != nil {
+			name += " (resumed)"
+		}
+		if c := &rep.Commands[i]; !slices.Contains(c.For, name) {
+			c.For = append(c.For, name)
+		}
+	}
+	return list
+}
+
+// shown is the command line with a name in place of what differs from run to
+// run.
+func (l line) shown(req agent.Request) []string {
+	names := strings.NewReplacer(req.PromptPath, "{prompt_file}", req.LastMessageFile, "{last_message_file}", sessionID, "{session}")
+	argv := make([]string, len(l.Argv))
+	for i, word := range l.Argv {
+		if argv[i] = names.Replace(word); l.prompt != "" && strings.Contains(word, l.prompt) {
+			argv[i] = strings.ReplaceAll(word, l.prompt, "{prompt}")
+		}
+	}
+	return argv
+}
+
+// maxPrompt is more than the system takes as one argument.
+const maxPrompt = 128 << 10
+
+func (r Request) at() string { return "runners." + r.Runner }
+
+// requests are the turns as the loops will ask for them.
+func (r Request) requests(choosesSession bool) []agent.Request {
+	turns := r.Turns
+	if len(turns) == 0 {
+		turns = []Turn{{Role: "implementer"}}
+	}
+	var list []agent.Request
+	for _, t := range turns {
+		for _, fast := range []bool{false, true} {
+			if fast && r.CLI.FastArgs == nil {
+				continue
+			}
+			req := r.request(t)
+			req.Fast = fast
+			fresh := req
+			if choosesSession {
+				fresh.SessionID = sessionID
+			}
+			list = append(list, fresh)
+			if t.Resume {
+				req.Resume = &agent.Session{ID: sessionID}
+				list = append(list, req)
+			}
+		}
+	}
+	return list
+}
+
+func (r Request) request(t Turn) agent.Request {
+	loop := cmp.Or(t.Loop, "preflight")
+	dir := filepath.Join(r.WorkDir, ".superloop", "loops", loop)
+	req := agent.Request{
+		CLI:        r.CLI,
+		PromptPath: cmp.Or(r.Prompt, filepath.Join(dir, "prompt.md")), LastMessageFile: filepath.Join(dir, "last-message.md"),
+		WorkDir: r.WorkDir, Repo: r.WorkDir, LoopDir: dir,
+		Loop: loop, RunID: "preflight", Role: t.Role, Iteration: 1, Attempt: 1,
+		Model: t.Model, Thinking: t.Thinking, Permissions: t.Permissions, MaxCostUSD: t.MaxCostUSD,
+	}
+	if t.Worktree {
+		req.WorkDir = filepath.Join(r.WorkDir, ".superloop", "worktrees", loop)
+	}
+	return req
+}

@@ -1,0 +1,215 @@
+package preflight
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/roles"
+	"github.com/superloop/superloop/roles/agent"
+)
+
+// traps looks for what makes a run fail at once, or do nothing, although every
+// flag is right. Each of them was seen with the real CLI.
+func (e *Examiner) traps(ctx context.Context, l line, words []word, s *subject, r Request, rep *Report) {
+	t := trap{line: l, subject: s, words: words, rep: rep}
+	t.reached()
+	switch s.adapter.Name() {
+	case "claude":
+		t.claude(r.Root)
+	case "codex":
+		t.codex(r.WorkDir)
+		e.sandbox(ctx, t)
+	case "gemini":
+		t.permitted([]string{"--approval-mode", "-y", "--yolo", "--allowed-tools", "--policy"}, "--approval-mode=auto_edit",
+			[]string{filepath.Join(cmp.Or(t.env("GEMINI_CLI_HOME"), t.env("HOME")), ".gemini", "settings.json"), r.WorkDir + "/.gemini/settings.json"}, "allowed", "coreTools", "pprovalMode")
+	case "opencode":
+		t.subcommand("run")
+	}
+}
+
+type trap struct {
+	line
+	*subject
+	words []word
+	rep   *Report
+}
+
+func (t trap) add(s Severity, flag, fix, message string) {
+	t.rep.add(s, t.pointer(flag), fix, message)
+}
+
+// env is the value of a variable in the agent's environment.
+func (l line) env(name string) string {
+	value := ""
+	for _, v := range l.Env {
+		if rest, ok := strings.CutPrefix(v, name+"="); ok {
+			value = rest
+		}
+	}
+	return value
+}
+
+// reached looks whether the prompt reaches the CLI as a prompt.
+func (t trap) reached() {
+	if t.cli.PromptMode != agent.PromptFile {
+		return
+	}
+	at := t.at + ".prompt_mode"
+	holds := func(s string) bool { return strings.Contains(s, t.promptFile) }
+	if !slices.ContainsFunc(t.Argv, holds) && !slices.ContainsFunc(t.Env, holds) {
+		t.rep.add(Error, at, `write "prompt_mode": "stdin", or {prompt_file} where the program expects the path`,
+			"prompt_mode is file, but nothing holds {prompt_file}: the agent never learns its prompt")
+	}
+	if t.unchecked == "" && slices.ContainsFunc(free(t.words), func(w word) bool { return w.text == t.promptFile }) {
+		t.rep.add(Warn, at, `write "prompt_mode": "stdin", and take {prompt_file} out`,
+			t.adapter.Name()+" takes the path of the prompt for the prompt itself, and does not read the file")
+	}
+}
+
+// subcommand looks for the word without which the CLI opens its screen.
+func (t trap) subcommand(names ...string) {
+	for _, w := range t.words {
+		if slices.Contains(names, w.text) {
+			return
+		}
+	}
+	t.rep.add(t.severity, t.at+".command", `write "command": ["`+t.Argv[0]+`", "`+names[0]+`"]`,
+		t.adapter.Name()+" without "+names[0]+" wants a terminal to open its screen in")
+}
+
+func (t trap) claude(root bool) {
+	mode, flag := valueOf(t.words, "--permission-mode")
+	if mode != "bypassPermissions" {
+		flag = ""
+	}
+	if has(t.words, "--dangerously-skip-permissions") {
+		flag = "--dangerously-skip-permissions"
+	}
+	if flag != "" && root && t.env("IS_SANDBOX") != "1" {
+		t.add(t.severity, flag, `run superloop as another user; or, if this machine is a sandbox that may be lost, write "env": {"IS_SANDBOX": "1"} in `+t.at,
+			"claude refuses to run without permission checks as root")
+	}
+	t.permitted([]string{"--permission-mode", "--dangerously-skip-permissions", "--allowedTools", "--allowed-tools", "--tools",
+		"--permission-prompt-tool", "--settings"}, "--permission-mode=acceptEdits",
+		[]string{t.configDir("CLAUDE_CONFIG_DIR", ".claude") + "/settings.json", t.Dir + "/.claude/settings.json", t.Dir + "/.claude/settings.local.json"},
+		`"permissions"`)
+}
+
+func (t trap) codex(dir string) {
+	t.subcommand(codexVerbs()...)
+	bypass := has(t.words, "--dangerously-bypass-approvals-and-sandbox", "--yolo")
+	if !has(t.words, "--skip-git-repo-check") && !bypass && !inGit(dir) {
+		t.rep.add(t.severity, t.at+".args", `git init, or add "--skip-git-repo-check" to the args`, "codex refuses to work outside a git repository, and "+dir+" is in none")
+	}
+	stdin := t.cli.PromptMode == "" || t.cli.PromptMode == agent.PromptStdin
+	if t.unchecked == "" {
+		for i, w := range free(t.words) {
+			session := i == 0 && slices.ContainsFunc(t.words, func(w word) bool { return w.sub && w.text == "resume" })
+			switch {
+			case w.text == t.prompt && t.prompt != "", session && w.text != "-", slices.Contains(codexVerbs(), w.text):
+			case w.text == "-" && !stdin:
+				t.add(t.severity, "-", `write "prompt_mode": "stdin", or take "-" out`,
+					`"-" makes codex read its prompt from standard input, which is empty with prompt_mode `+t.cli.PromptMode)
+			case w.text != "-" && stdin && w.level > 0:
+				t.add(Warn, w.text, `write "-" in its place, or nothing`,
+					"codex takes "+quoted(w.text)+" for its prompt, and what superloop asks only for an appendix to it")
+			}
+		}
+	}
+	if has(t.words, "--approve-for-me", "--profile", "-p") || t.setting("sandbox_mode") != "" || t.setting("default_permissions") != "" {
+		return
+	}
+	t.permitted([]string{"-s", "--sandbox", "--full-auto", "--dangerously-bypass-approvals-and-sandbox", "--yolo"}, "--sandbox=workspace-write",
+		[]string{t.configDir("CODEX_HOME", ".codex") + "/config.toml"}, "sandbox_mode", "default_permissions", "trust_level")
+}
+
+// codexVerbs are the subcommands that need no terminal.
+func codexVerbs() []string { return []string{"exec", "e", "review"} }
+
+// setting is what -c gives a key of codex's configuration; "" when nothing.
+func (t trap) setting(key string) string {
+	found := ""
+	for _, w := range t.words {
+		if w.flag != "-c" && w.flag != "--config" {
+			continue
+		}
+		if name, value, ok := strings.Cut(w.value, "="); ok && strings.TrimSpace(name) == key {
+			found = strings.Trim(value, ` "'`)
+		}
+	}
+	return found
+}
+
+// sandbox lets codex run "true" in its sandbox, when the command line does not
+// switch that off. Where the system does not allow one (no user namespaces, no
+// Landlock) each command of the agent fails, and codex ends with 0.
+func (e *Examiner) sandbox(ctx context.Context, t trap) {
+	mode, _ := valueOf(t.words, "-s", "--sandbox")
+	if mode == "" {
+		mode = t.setting("sandbox_mode")
+	}
+	if t.unchecked != "" || mode == "danger-full-access" || has(t.words, "--dangerously-bypass-approvals-and-sandbox", "--yolo") {
+		return
+	}
+	bound := e.patience(t.adapter)
+	said := e.ask(ctx, t.path, t.line, bound, false, "sandbox", "--", "true")
+	// 2 is an error of usage: another release has another command for it.
+	if c := said.code(); c <= 0 || c == 2 || ctx.Err() != nil {
+		return
+	}
+	t.rep.add(t.severity, "", "allow user namespaces on this machine (docker: --security-opt seccomp=unconfined); or, if the machine is a sandbox itself, --sandbox=danger-full-access",
+		"codex cannot run a command in its sandbox here: "+said.why(bound))
+}
+
+// permitted looks whether the command line, or a settings file, lets the CLI do
+// anything. Nobody is there to be asked, so it would refuse each edit and end
+// well all the same.
+func (t trap) permitted(flags []string, advice string, files []string, words ...string) {
+	if has(t.words, flags...) {
+		return
+	}
+	for _, file := range files {
+		text, _, err := roles.ReadRegular(file, maxSaid, 0)
+		if err == nil && slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) }) {
+			return
+		}
+	}
+	t.rep.add(Warn, t.at+".args", `write "permissions": "workspace" in `+t.at+`, or "`+advice+`" in its args`,
+		t.adapter.Name()+" may change nothing: nobody is there to be asked, so it refuses its own edits and ends well all the same")
+}
+
+// configDir is where a CLI keeps its settings.
+func (l line) configDir(variable, below string) string {
+	if dir := l.env(variable); dir != "" {
+		return dir
+	}
+	return filepath.Join(l.env("HOME"), below)
+}
+
+// inGit reports whether dir is in a git work tree. An empty .git is none, for
+// codex either.
+func inGit(dir string) bool {
+	for {
+		dot := filepath.Join(dir, ".git")
+		if info, err := os.Stat(dot); err == nil {
+			if _, err := os.Stat(filepath.Join(dot, "HEAD")); err == nil || info.Mode().IsRegular() {
+				return true
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func quoted(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		s = string(r[:37]) + "..."
+	}
+	return `"` + plain(s) + `"`
+}
