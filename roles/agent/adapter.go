@@ -128,7 +128,7 @@ type Limit struct {
 // Adapters returns all adapters, the most particular first. The last one
 // matches every program.
 func Adapters() []Adapter {
-	return []Adapter{claude{}, codex{}, generic{}}
+	return []Adapter{claude{}, codex{}, gemini{}, opencode{}, generic{}}
 }
 
 // For returns the adapter of a CLI: the one that it names, else the first of

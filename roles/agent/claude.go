@@ -1,27 +1,116 @@
 package agent
 
 import (
+	"os"
 	"strconv"
-	"strings"
 )
 
-// claude is any program whose name begins with "claude". The model is passed
-// by --model and thinking by the environment, as the bash original did; the
-// output is read as plain text.
+// claude is Claude Code. It runs headless with its stream of JSON lines on
+// standard output, unless the owner has chosen another output.
 type claude struct{}
 
-func (claude) Name() string                { return "claude" }
-func (claude) Matches(program string) bool { return strings.HasPrefix(program, "claude") }
-func (claude) Stream(req Request) Stream   { return generic{}.Stream(req) }
-func (claude) Profile() Profile            { return Profile{} }
-func (claude) tokens(level int) (count int) {
-	return [...]int{0, 1024, 4096, 10000, 20000, 32000}[level]
+func (claude) Name() string { return "claude" }
+
+func (claude) Matches(program string) bool { return program == "claude" || program == "claude-code" }
+
+// claudePermits are the owner's own words on permissions; any of them, and
+// Request.Permissions adds none.
+var claudePermits = []string{
+	"--permission-mode", "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions", "--permission-prompt-tool",
+	"--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools", "--tools", "--restricted",
 }
 
+// claudeSessions are the owner's own words on which session to use; with
+// claudeResumes it may be one that has counters of earlier runs.
+var (
+	claudeResumes  = []string{"--resume", "-r", "--continue", "-c", "--from-pr", "--teleport"}
+	claudeSessions = append([]string{"--session-id"}, claudeResumes...)
+)
+
 func (c claude) Command(req Request, environ []string) (Command, error) {
-	var env map[string]string
-	if level := thinkingLevel(req.Thinking); level >= 0 {
-		env = map[string]string{"MAX_THINKING_TOKENS": strconv.Itoa(c.tokens(level))}
+	words := req.words()
+	var flags []string
+	if !hasFlag(words, "--print", "-p") {
+		flags = append(flags, "--print")
 	}
-	return assemble(req, environ, modelFlag(req), env)
+	if format, ok := flagValue(words, "--output-format"); !ok || format == "stream-json" {
+		if !ok {
+			flags = append(flags, "--output-format=stream-json")
+		}
+		if !hasFlag(words, "--verbose") { // the stream is refused without it
+			flags = append(flags, "--verbose")
+		}
+	}
+	flags = append(flags, modelFlag(req)...)
+	flags = append(flags, c.permissions(req, words)...)
+	switch {
+	case hasFlag(words, claudeSessions...):
+	case req.Resume != nil:
+		if err := checkSession(req.Resume.ID); err != nil {
+			return Command{}, err
+		}
+		flags = append(flags, "--resume="+req.Resume.ID)
+	case req.SessionID != "":
+		if err := checkSession(req.SessionID); err != nil {
+			return Command{}, err
+		}
+		flags = append(flags, "--session-id="+req.SessionID)
+	}
+	if req.MaxCostUSD > 0 && !hasFlag(words, "--max-budget-usd") {
+		flags = append(flags, "--max-budget-usd="+strconv.FormatFloat(req.MaxCostUSD, 'f', -1, 64))
+	}
+	return assemble(req, environ, flags, c.environment(req, environ, words, os.Geteuid() == 0))
+}
+
+// permissions keep the loop's own directory writable where the agent runs in a
+// worktree that does not hold it: there it leaves what its role has to write.
+func (claude) permissions(req Request, words []string) []string {
+	if hasFlag(words, claudePermits...) {
+		return nil
+	}
+	switch req.Permissions {
+	case PermitRead:
+		return []string{"--tools=Read,Grep,Glob"}
+	case PermitWorkspace:
+		flags := []string{"--permission-mode=acceptEdits", "--allowedTools=Bash,Edit,Write,NotebookEdit"}
+		if !inside(req.LoopDir, req.WorkDir) {
+			flags = append(flags, "--add-dir="+req.LoopDir)
+		}
+		return flags
+	case PermitAll:
+		return []string{"--dangerously-skip-permissions"}
+	}
+	return nil
+}
+
+// environment: superloop owns the retries, so the CLI has few of its own, and
+// the bounds on its requests are what a slow answer needs. The owner's
+// environment wins, but for the thinking, which is the role's.
+//
+// Thinking goes by the environment, not by --effort: releases that do not know
+// a variable pass it over, where a flag would end them. Newer models go by the
+// effort, older ones by the tokens.
+func (claude) environment(req Request, environ, words []string, root bool) map[string]string {
+	env := defaults(environ, map[string]string{
+		"DISABLE_AUTOUPDATER":     "1",
+		"CLAUDE_CODE_MAX_RETRIES": "2",
+		// To the first byte of an answer. One that stops half-way is given up
+		// after five minutes without being told to.
+		"API_TIMEOUT_MS": "300000",
+	})
+	if level := thinkingLevel(req.Thinking); level >= 0 {
+		env["MAX_THINKING_TOKENS"] = [...]string{"0", "1024", "4096", "10000", "20000", "32000"}[level]
+		if !hasFlag(words, "--effort") { // the variable would win over it
+			env["CLAUDE_CODE_EFFORT_LEVEL"] = [...]string{"low", "low", "low", "medium", "high", "max"}[level]
+		}
+	}
+	if req.Permissions == PermitAll && root {
+		env["IS_SANDBOX"] = "1" // without it the CLI refuses to skip permissions as root
+	}
+	return env
+}
+
+// resumes reports whether the session may have had runs before this one.
+func (claude) resumes(req Request) bool {
+	return req.Resume != nil || hasFlag(req.words(), claudeResumes...)
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,18 +86,82 @@ func placeholders(req Request, prompt string) *strings.Replacer {
 	)
 }
 
-// modelFlag is --model, unless the owner has placed the model in the command
-// already: theirs comes later in the command and is meant to win.
+// modelFlag is --model=NAME, unless the owner has placed the model in the
+// command already.
 func modelFlag(req Request) []string {
-	if req.Model == "" {
+	words := req.words()
+	if req.Model == "" || hasFlag(words, "--model", "-m") || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "{model}") }) {
 		return nil
 	}
-	for _, a := range slices.Concat(req.CLI.Command, req.args()) {
-		if a == "--model" || a == "-m" || strings.HasPrefix(a, "--model=") || strings.Contains(a, "{model}") {
-			return nil
+	return []string{"--model=" + req.Model}
+}
+
+// words are what the owner wrote after the program.
+func (r Request) words() []string {
+	if len(r.CLI.Command) == 0 {
+		return nil
+	}
+	return slices.Concat(r.CLI.Command[1:], r.args())
+}
+
+// hasFlag reports whether the owner's words hold one of the flags, as "--name",
+// "--name=value", "-n" or "-nvalue". Nothing after "--" is a flag.
+func hasFlag(words []string, names ...string) bool {
+	_, ok := flagValue(words, names...)
+	return ok
+}
+
+// flagValue is what the last of the flags is given: what follows "=" or the
+// letter, else the next word.
+func flagValue(words []string, names ...string) (value string, ok bool) {
+	for i, w := range words {
+		if w == "--" {
+			break
+		}
+		for _, name := range names {
+			rest, found := strings.CutPrefix(w, name)
+			switch {
+			case !found, rest != "" && rest[0] != '=' && strings.HasPrefix(name, "--"):
+				continue
+			case rest != "":
+				value = strings.TrimPrefix(rest, "=")
+			case i+1 < len(words):
+				value = words[i+1]
+			default:
+				value = ""
+			}
+			ok = true
 		}
 	}
-	return []string{"--model", req.Model}
+	return value, ok
+}
+
+// defaults are those of env that the supervisor's own environment does not set.
+func defaults(environ []string, env map[string]string) map[string]string {
+	for _, e := range environ {
+		name, _, _ := strings.Cut(e, "=")
+		delete(env, name)
+	}
+	return env
+}
+
+// checkSession refuses an id that could be read as a flag or a placeholder: it
+// came from a CLI's output.
+func checkSession(id string) error {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-_.", r)
+	}
+	if id == "" || len(id) > 200 || id[0] == '-' || strings.ContainsFunc(id, func(r rune) bool { return !plain(r) }) {
+		return fmt.Errorf("the session id %q cannot be one: only letters, digits, dashes, dots and underscores are taken", id)
+	}
+	return nil
+}
+
+// inside reports whether the directory path is dir or below it. Both are
+// absolute.
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func replaceAll(fill *strings.Replacer, list []string) []string {

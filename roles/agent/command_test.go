@@ -69,22 +69,6 @@ func TestArgv(t *testing.T) {
 			}, model: "m",
 			want: []string{base.WorkDir + "/bin/a", base.LastMessageFile, "demo3reviewer", base.LoopDir, "{unknown}", "{m}", "{}", "{", "{Model}"}, stdin: true,
 		},
-		"codex": {
-			cli: CLI{Command: []string{"/opt/bin/codex", "exec"}, Args: []string{"-"}}, model: "gpt", thinking: "standard",
-			want: []string{"/opt/bin/codex", "exec", "-c", `model_reasoning_effort="medium"`, "--model", "gpt", "-"}, stdin: true,
-		},
-		"codex without either": {cli: CLI{Command: []string{"codex-nightly"}, Args: []string{"exec"}}, want: []string{"codex-nightly", "exec"}, stdin: true},
-		"claude": {
-			cli: CLI{Command: []string{"claude", "-p"}, Args: []string{"--verbose"}}, model: "opus", thinking: "high",
-			want: []string{"claude", "-p", "--model", "opus", "--verbose"}, stdin: true,
-		},
-		"claude, model placed by the owner": {
-			cli: CLI{Command: []string{"claude"}, Args: []string{"--model", "{model}"}}, model: "opus", want: []string{"claude", "--model", "opus"}, stdin: true,
-		},
-		"claude, another model by the owner": {
-			cli: CLI{Command: []string{"claude"}, Args: []string{"--model=haiku"}}, model: "opus", want: []string{"claude", "--model=haiku"}, stdin: true,
-		},
-		"a model that looks like a placeholder": {cli: CLI{Command: []string{"codex"}}, model: "{role}", want: []string{"codex", "--model", "{role}"}, stdin: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -102,28 +86,6 @@ func TestArgv(t *testing.T) {
 				t.Errorf("dir %q", got.Dir)
 			}
 		})
-	}
-}
-
-func TestThinkingOfClaudeAndCodex(t *testing.T) {
-	t.Parallel()
-	tokens := map[string]string{"none": "0", "minimal": "1024", "low": "4096", "standard": "10000", "high": "20000", "max": "32000"}
-	effort := map[string]string{"none": "none", "minimal": "minimal", "low": "low", "standard": "medium", "high": "high", "max": "xhigh"}
-	for _, level := range thinkingLevels {
-		req := request(t, "p")
-		req.Thinking = level
-		req.CLI.Command = []string{"claude"}
-		if c := build(t, req, "MAX_THINKING_TOKENS=7"); !slices.Contains(c.Env, "MAX_THINKING_TOKENS="+tokens[level]) {
-			t.Errorf("claude %s: %q", level, c.Env)
-		}
-		req.CLI.Env = map[string]string{"MAX_THINKING_TOKENS": "5"}
-		if c := build(t, req); !slices.Contains(c.Env, "MAX_THINKING_TOKENS=5") {
-			t.Errorf("the owner's own value does not win: %q", c.Env)
-		}
-		req.CLI = CLI{Command: []string{"codex"}}
-		if c := build(t, req); !slices.Equal(c.Argv, []string{"codex", "-c", `model_reasoning_effort="` + effort[level] + `"`}) {
-			t.Errorf("codex %s: %q", level, c.Argv)
-		}
 	}
 }
 
@@ -228,11 +190,15 @@ func TestCommandRefuses(t *testing.T) {
 func TestFor(t *testing.T) {
 	t.Parallel()
 	for program, want := range map[string]string{
-		"claude": "claude", "/usr/local/bin/claude-next": "claude", "codex": "codex", "./codex": "codex",
-		"sh": "generic", "/opt/claude/run.sh": "generic", "npx": "generic", "myclaude": "generic", "": "generic",
+		"claude": "claude", "/usr/local/bin/claude-code": "claude", "codex": "codex", "./codex": "codex",
+		"sh": "generic", "/opt/claude/run.sh": "generic", "npx": "generic", "myclaude": "generic", "claude-wrapper": "generic",
+		"codex-nightly": "generic", "": "generic",
 	} {
 		if got := For(CLI{Command: []string{program}}).Name(); got != want {
 			t.Errorf("%s: %s, want %s", program, got, want)
 		}
+	}
+	if got := For(CLI{Command: []string{"./claude-wrapper"}, Adapter: "claude"}).Name(); got != "claude" {
+		t.Errorf("the adapter that the owner names is not taken, but %s", got)
 	}
 }

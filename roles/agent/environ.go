@@ -2,9 +2,12 @@ package agent
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/superloop/superloop/internal/redact"
 )
 
 // ownPrefix marks the variables between superloop and what it starts.
@@ -15,19 +18,15 @@ const ownPrefix = "SUPERLOOP_"
 const MarkVariable = "SUPERLOOP_MARK"
 
 // environment is what the agent gets, sorted by name, each name once. From the
-// weakest to the strongest: the supervisor's own environment (an agent needs
-// its owner's logins), the adapter's additions, the runner's Env, and what the
-// contract promises.
-//
-// Of the supervisor's environment everything named SUPERLOOP_* stays behind:
-// it steers this supervisor or its tests, or belongs to an outer superloop in
-// whose agent this one runs, and would tell the agent of another loop. An
-// owner who wants one passed on names it in the runner's Env.
+// weakest to the strongest: what the filter lets through of the supervisor's
+// own environment (an agent needs its owner's logins), the adapter's additions,
+// the runner's Env, and what the contract promises.
 func environment(base []string, adapter, runner map[string]string, req Request) []string {
 	all := map[string]string{}
+	pass := filter(req.CLI)
 	for _, e := range base {
 		name, value, ok := strings.Cut(e, "=")
-		if ok && validName(name) && !strings.HasPrefix(name, ownPrefix) {
+		if ok && validName(name) && pass(name) {
 			all[name] = value
 		}
 	}
@@ -51,6 +50,84 @@ func environment(base []string, adapter, runner map[string]string, req Request) 
 		list = append(list, name+"="+all[name])
 	}
 	return list
+}
+
+// basic are the variables that any program needs, or that say where it is to
+// find the owner's files and logins; those that begin with LC_ and XDG_ too.
+const basic = " PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM NO_COLOR TMPDIR TEMP TMP HOSTNAME " +
+	"HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy " +
+	"SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CI "
+
+// filter says which variables of the supervisor's environment a CLI gets.
+//
+// Everything named SUPERLOOP_* stays behind: it steers this supervisor or its
+// tests, or belongs to an outer superloop in whose agent this one runs, and
+// would tell the agent of another loop. So do the keys of other CLIs: an agent
+// has no business with them, and what it never had it cannot print. An owner
+// who wants one passed on names it in pass_env or in the runner's env.
+func filter(cli CLI) func(name string) bool {
+	own := For(cli)
+	foreign := map[string]bool{}
+	for _, a := range Adapters() {
+		for _, name := range a.Profile().Keys {
+			foreign[name] = own.Name() != generic{}.Name()
+		}
+	}
+	keys := own.Profile().Keys
+	for _, name := range slices.Concat(keys, cli.PassEnv) {
+		foreign[name] = false
+	}
+	return func(name string) bool {
+		switch {
+		case slices.Contains(cli.PassEnv, name):
+			return true
+		case strings.HasPrefix(name, ownPrefix), foreign[name]:
+			return false
+		case cli.PassEnv == nil, slices.Contains(keys, name):
+			return true
+		}
+		return strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") || strings.Contains(basic, " "+name+" ")
+	}
+}
+
+// Secrets takes the values of all credentials in environ, and in the runner's
+// own Env, out of what it is given: the keys that the adapters know, and every
+// variable whose name says that it is a secret.
+func Secrets(environ []string, own map[string]string) *redact.Replacer {
+	keys := map[string]bool{}
+	for _, a := range Adapters() {
+		for _, name := range a.Profile().Keys {
+			keys[name] = true
+		}
+	}
+	var secrets []string
+	take := func(name, value string) {
+		// A key may be the path of a file with the credential, which is no secret.
+		if (keys[name] || speaksOfSecret(name)) && !strings.HasPrefix(value, string(os.PathSeparator)) {
+			secrets = append(secrets, value)
+		}
+	}
+	for _, e := range environ {
+		if name, value, ok := strings.Cut(e, "="); ok {
+			take(name, value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		take(name, own[name])
+	}
+	return redact.Values(secrets)
+}
+
+// speaksOfSecret goes by the last words of a variable's name, as everybody
+// writes them.
+func speaksOfSecret(name string) bool {
+	name = strings.ToUpper(name)
+	for _, end := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
 }
 
 func validName(name string) bool {

@@ -62,6 +62,18 @@ var escape = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|[\\]PX^_][^\x07\x1
 // control sequences, no control or invisible format characters, white space
 // collapsed, at most maxShown runes.
 func sanitise(raw []byte) string {
+	text := clean(raw)
+	if len(text) <= maxShown {
+		return text
+	}
+	if runes := []rune(text); len(runes) > maxShown {
+		return string(runes[:maxShown-3]) + "..."
+	}
+	return text
+}
+
+// clean is sanitise without the bound.
+func clean(raw []byte) string {
 	if bytes.IndexByte(raw, 0x1b) >= 0 {
 		raw = escape.ReplaceAll(raw, nil)
 	}
@@ -76,12 +88,5 @@ func sanitise(raw []byte) string {
 		}
 		return r
 	}, string(raw))
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= maxShown {
-		return text
-	}
-	if runes := []rune(text); len(runes) > maxShown {
-		return string(runes[:maxShown-3]) + "..."
-	}
-	return text
+	return strings.Join(strings.Fields(text), " ")
 }

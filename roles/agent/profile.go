@@ -28,6 +28,8 @@ type Profile struct {
 	// LoggedIn looks at the environment and at files, never at the network.
 	// nil: it cannot be told.
 	LoggedIn func(env []string) Login
+	// ChoosesSession: a new session gets the id of Request.SessionID.
+	ChoosesSession bool
 	// Account says whose quota a run draws on. nil: that of the CLI itself.
 	Account func(req Request, env []string) Account
 }
@@ -64,4 +66,14 @@ type Account struct {
 func AccountID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:6])
+}
+
+// AccountOf says whose quota a turn would draw on, given the supervisor's
+// environment.
+func AccountOf(req Request, environ []string) Account {
+	a := For(req.CLI)
+	if of := a.Profile().Account; of != nil {
+		return of(req, environment(environ, nil, req.CLI.Env, req))
+	}
+	return Account{Provider: a.Name(), ID: AccountID(strings.Join(req.CLI.Command, "\x00"))}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -39,6 +40,9 @@ type Options struct {
 	// Log takes the agent's output; it is the only thing that Run writes to.
 	Log      io.Writer
 	LogLimit int64
+	// Redact takes secrets out of what is logged, shown and returned; nil takes
+	// out nothing.
+	Redact *redact.Replacer
 	// Progress is called with what the agent said last (see Result.LastLine)
 	// when that changed, at most ten times a second and once at the end, never
 	// twice at a time. Run waits for it.
@@ -61,7 +65,35 @@ type Result struct {
 	LastLine string
 	// Adapter is the name of the adapter that was used.
 	Adapter string
-	Proc    proc.Result
+	// Cut says why Run itself ended the process before its time: CutFinished or
+	// CutHopeless; "" when it did not. Proc.Ended is proc.Killed then, and the
+	// stream has the say.
+	Cut  string
+	Proc proc.Result
+}
+
+// Why Run ended a process.
+const (
+	// CutFinished: its stream had ended and it did not leave within leaveTime.
+	CutFinished = "finished"
+	// CutHopeless: it went on trying what cannot succeed now.
+	CutHopeless = "hopeless"
+)
+
+// leaveTime is what a CLI gets to leave after the event that ends its stream:
+// some save their session then, some linger for ever with a tool's child.
+const leaveTime = 20 * time.Second
+
+// OK reports whether the run did what a run is for: the CLI says that its turn
+// is over, where it has a way to say so, and ended well.
+func (r Result) OK() bool {
+	if r.Structured && (!r.Done || r.Class != ClassNone) {
+		return false
+	}
+	if r.Cut == CutFinished {
+		return r.Done
+	}
+	return r.Proc.Ended == proc.Exited && r.Proc.Signal == "" && r.Proc.Code == 0
 }
 
 // Run runs the agent to its end and reads what it left.
@@ -80,20 +112,30 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	if err != nil {
 		return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
 	}
-	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress)}
-	end, err := r.Run(kill, proc.Spec{
-		Argv: command.Argv, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin,
-		Timeout: o.Timeout, Inactivity: o.Inactivity, Grace: o.Grace, Hurry: o.Hurry,
-		Log: o.Log, LogLimit: o.LogLimit, HeadTail: messageHalf,
-		Stdout: watch.stdout, Stderr: watch.stderr,
-		Marker: MarkVariable + "=" + req.RunID,
+	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, settled: make(chan Settled, 2)}
+	log, closeLog := redacted(o.Log, o.Redact)
+	end, cut, err := underWatch(kill, watch.settled, func(kill context.Context) (proc.Result, error) {
+		return r.Run(kill, proc.Spec{
+			Argv: command.Argv, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin,
+			Timeout: o.Timeout, Inactivity: o.Inactivity, Grace: o.Grace, Hurry: o.Hurry,
+			Log: log, LogLimit: o.LogLimit, HeadTail: messageHalf,
+			Stdout: watch.stdout, Stderr: watch.stderr,
+			Marker: MarkVariable + "=" + req.RunID,
+		})
 	})
-	res.Proc = end
+	if lerr := closeLog(); lerr != nil && end.LogErr == nil {
+		end.LogErr = lerr
+	}
+	res.Proc, res.Cut = end, cut
 	res.Learned, res.LastLine = watch.end(end)
+	if r, ok := watch.stream.(Recoverer); ok {
+		r.Recover(command.Env, command.Dir, &res.Learned)
+	}
+	res.ErrorText = o.Redact.String(res.ErrorText)
 	file, problem := lastMessageFile(req.LastMessageFile)
 	res.MessageProblem = problem
 	res.FinalMessage, res.From = roles.ChooseLastMessage(file, bounded(res.FinalMessage), end.Stdout.Text())
-	res.FinalMessage = strings.ToValidUTF8(res.FinalMessage, "?")
+	res.FinalMessage = o.Redact.String(strings.ToValidUTF8(res.FinalMessage, "?"))
 	if err != nil {
 		return res, fmt.Errorf("running the agent of the %s: %w", req.Role, err)
 	}
@@ -121,33 +163,94 @@ func bounded(text string) string {
 	return roles.JoinCut(text[:messageHalf], text[len(text)-messageHalf:], int64(len(text)-MaxMessage))
 }
 
+// redacted is log with the secrets taken out, and what has to be called when
+// all is written.
+func redacted(log io.Writer, r *redact.Replacer) (io.Writer, func() error) {
+	if log == nil || r == nil {
+		return log, func() error { return nil }
+	}
+	w := r.Writer(log)
+	return w, w.Close
+}
+
+// underWatch runs f and ends it when its stream settles: at once when it is
+// hopeless, after leaveTime when it has finished.
+func underWatch(kill context.Context, settled <-chan Settled, f func(context.Context) (proc.Result, error)) (res proc.Result, cut string, err error) {
+	inner, end := context.WithCancel(kill)
+	done := make(chan struct{})
+	why := make(chan string, 1) // the one cut, if there is one
+	go func() {
+		defer close(why)
+		var leave <-chan time.Time
+		for {
+			select {
+			case s := <-settled:
+				if s == Hopeless {
+					why <- CutHopeless
+					end()
+					return
+				}
+				if leave == nil {
+					leave = time.After(leaveTime)
+				}
+			case <-leave:
+				why <- CutFinished
+				end()
+				return
+			case <-done:
+				return
+			}
+		}
+	}()
+	res, err = f(inner)
+	close(done)
+	cut = <-why
+	end()
+	if res.Ended != proc.Killed || kill.Err() != nil {
+		cut = "" // it ended by itself, or somebody else ended it
+	}
+	return res, cut, err
+}
+
 // watcher hands output to the stream and what it makes of it to the progress.
 type watcher struct {
 	progress *progress
+	redact   *redact.Replacer
+	settled  chan Settled // takes each new state once; there are two at most
 
 	mu     sync.Mutex // stdout and stderr come from two goroutines
 	stream Stream
+	last   Settled
+}
+
+// noted passes on what the stream made of its new output.
+func (w *watcher) noted() {
+	w.progress.say(w.redact.String(w.stream.LastLine()))
+	if s := w.stream.Settled(); s > w.last {
+		w.last = s
+		w.settled <- s
+	}
 }
 
 func (w *watcher) stdout(p []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stream.Stdout(p)
-	w.progress.say(w.stream.LastLine())
+	w.noted()
 }
 
 func (w *watcher) stderr(p []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stream.Stderr(p)
-	w.progress.say(w.stream.LastLine())
+	w.noted()
 }
 
 func (w *watcher) end(end proc.Result) (Learned, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	learned := w.stream.Finish(end)
-	last := w.stream.LastLine()
+	last := w.redact.String(w.stream.LastLine())
 	w.progress.say(last)
 	w.progress.end()
 	return learned, last

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// codexTexts classify what the CLI says in its events of failure: it has no
+// other word for them. The first that matches counts. They are matched against
+// one line in lower case with straight quotes.
+var codexTexts = []struct {
+	class Class
+	text  *regexp.Regexp
+}{
+	{ClassLimit, regexp.MustCompile(`you've hit your usage limit|usage limit (?:has been )?reached|you've reached your usage limit`)},
+	{ClassBilling, regexp.MustCompile(`quota exceeded|insufficient_quota|exceeded your current quota|out of credits|spend cap|workspace credit limit|with your chatgpt plan, upgrade`)},
+	{ClassLimit, regexp.MustCompile(`rate limit (?:exceeded|reached)|(?:last|unexpected) status:? 429|rate_limit_exceeded|too many requests`)},
+	{ClassBudget, regexp.MustCompile(`^budget reached`)},
+	{ClassContext, regexp.MustCompile(`ran out of room in the model's context window|context_length_exceeded|exceeds the context window`)},
+	{ClassModel, regexp.MustCompile(`model [^.]{0,80}(?:does not exist|is not supported|not found)|model_not_found|requires a newer version of codex`)},
+	{ClassOverloaded, regexp.MustCompile(`model is at capacity|capacity (?:is )?unavailable|experiencing high demand|the server had an error|(?:last|unexpected) status:? 5\d\d|server_is_overloaded|overloaded_error`)},
+	{ClassAuth, regexp.MustCompile(`(?:last|unexpected) status:? 40[13]|missing environment variable|not (?:logged|signed) in|codex login|please (?:log|sign) (?:in|out)|token could not be refreshed|session could not be refreshed`)},
+	{ClassBilling, regexp.MustCompile(`(?:last|unexpected) status:? 402`)},
+	{ClassConfig, regexp.MustCompile(`(?:last|unexpected) status:? 404`)},
+	{ClassRefused, regexp.MustCompile(`^invalid prompt|policy violation|violates? (?:our )?(?:usage )?polic|for safety reasons|content was flagged|has been flagged|cyber_policy|content_filter`)},
+	{ClassNetwork, regexp.MustCompile(`waiting for network|stream disconnected before completion|idle timeout (?:waiting|sending)|connection failed|connection (?:refused|reset|closed)|error sending request|timed out|websocket closed|failed to lookup address`)},
+	{ClassRequest, regexp.MustCompile(`(?:last|unexpected) status:? 4\d\d|invalid_request_error|"code":"invalid_`)},
+}
+
+var straight = strings.NewReplacer("\u2018", "'", "\u2019", "'", "\u02bc", "'", "\u201c", `"`, "\u201d", `"`, "`", "'")
+
+// codexClass is never given anything but the CLI's own words on a failure.
+func codexClass(text string) Class {
+	if text == "" {
+		return ClassNone
+	}
+	plain := strings.ToLower(straight.Replace(clean([]byte(text))))
+	for _, t := range codexTexts {
+		if t.text.MatchString(plain) {
+			return t.class
+		}
+	}
+	var body struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal([]byte(text), &body) == nil && len(body.Error) > 0 {
+		return ClassRequest // the answer to a request, as it came
+	}
+	return ClassUnknown
+}
+
+// codexStarts are the texts of standard error when no turn begins.
+var codexStarts = []struct {
+	class Class
+	text  *regexp.Regexp
+}{
+	{ClassSession, regexp.MustCompile(`no rollout found|thread/resume failed|(?i:no saved session found)`)},
+	{ClassAuth, regexp.MustCompile(`(?i)not logged in|run .?codex login|missing environment variable`)},
+	{ClassConfig, regexp.MustCompile(`(?m)^error: |^Error loading config|^Not inside a trusted directory|^No prompt provided|^Error: (?:.*config|failed to load)`)},
+}
+
+// codexStart explains a run that ended badly before its first turn did anything.
+func codexStart(stderr string, end proc.Result) (Class, string) {
+	if end.Ended != proc.Exited || end.Signal == "" && end.Code == 0 {
+		return ClassNone, ""
+	}
+	said := codexErrors(stderr)
+	for _, s := range codexStarts {
+		if s.text.MatchString(said) {
+			return s.class, errorText(said)
+		}
+	}
+	return ClassNone, ""
+}
+
+// codexErrors is standard error without what comes with every start.
+func codexErrors(stderr string) string {
+	var b strings.Builder
+	for line := range strings.Lines(stderr) {
+		if strings.HasPrefix(line, "WARNING: ") || strings.HasPrefix(line, "Reading ") {
+			continue
+		}
+		b.WriteString(line)
+	}
+	return strings.TrimSpace(b.String())
+}

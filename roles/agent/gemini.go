@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// gemini is Google's CLI of that name, headless: its prompt on standard input,
+// its events on standard output.
+type gemini struct{}
+
+func (gemini) Name() string                { return "gemini" }
+func (gemini) Matches(program string) bool { return program == "gemini" || program == "gemini-cli" }
+func (gemini) Stream(req Request) Stream   { return newGeminiStream() }
+
+// Command adds what the owner has not said themselves: the event stream, the
+// model, the approval mode, the session, and the loop's directory where it lies
+// outside of the working directory, since the CLI's file tools go nowhere else.
+//
+// Its launcher starts a second process and ignores SIGTERM; the environment
+// switches it off. An untrusted directory would be refused (exit 55), so the
+// owner's repository is trusted, as all that it runs here is.
+func (gemini) Command(req Request, environ []string) (Command, error) {
+	words := req.words()
+	var flags []string
+	if !hasFlag(words, "-o", "--output-format") {
+		flags = append(flags, "--output-format=stream-json")
+	}
+	flags = append(flags, modelFlag(req)...)
+	if mode := geminiMode(req.Permissions); mode != "" && !hasFlag(words, "--approval-mode", "-y", "--yolo") {
+		flags = append(flags, "--approval-mode="+mode)
+	}
+	if !hasFlag(words, "-r", "--resume", "--session-id", "--session-file") {
+		switch {
+		case req.Resume != nil:
+			if err := checkSession(req.Resume.ID); err != nil {
+				return Command{}, err
+			}
+			flags = append(flags, "--resume="+req.Resume.ID)
+		case req.SessionID != "":
+			flags = append(flags, "--session-id="+req.SessionID)
+		}
+	}
+	for _, dir := range outside(req) {
+		// The flag takes a list; a directory with a comma cannot be said.
+		if !strings.Contains(dir, ",") {
+			flags = append(flags, "--include-directories="+dir)
+		}
+	}
+	return assemble(req, environ, flags, defaults(passed(req, environ), map[string]string{
+		"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true",
+	}))
+}
+
+// geminiMode: plan offers no tool that runs commands, and its file tools write
+// plans alone, outside of the repository. The CLI's only sandbox is a container
+// that the owner has to set up, so the workspace has no narrower mode than yolo.
+func geminiMode(permissions string) string {
+	switch permissions {
+	case PermitRead:
+		return "plan"
+	case PermitWorkspace, PermitAll:
+		return "yolo"
+	}
+	return ""
+}
+
+// passed is what of the supervisor's environment the agent gets.
+func passed(req Request, environ []string) []string {
+	pass := filter(req.CLI)
+	return slices.DeleteFunc(slices.Clone(environ), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return !pass(name)
+	})
+}
+
+// outside gives the directories in which a role leaves its files as far as they
+// are not below the working directory, each once: a loop that works in a tree
+// of its own has them elsewhere.
+func outside(req Request) []string {
+	var dirs []string
+	for _, dir := range []string{req.LoopDir, filepath.Dir(req.LastMessageFile)} {
+		if !inside(dir, req.WorkDir) && !slices.ContainsFunc(dirs, func(other string) bool { return inside(dir, other) }) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}

@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// statusClass is what an HTTP status says by itself; ClassUnknown for one that
+// is no failure known of a model API.
+func statusClass(status int) Class {
+	switch {
+	case status == 401, status == 403:
+		return ClassAuth
+	case status == 402:
+		return ClassBilling
+	case status == 404:
+		return ClassModel
+	case status == 408:
+		return ClassNetwork
+	case status == 413:
+		return ClassContext
+	case status == 429:
+		return ClassLimit
+	case status >= 500 && status < 600:
+		return ClassOverloaded
+	case status >= 400 && status < 500:
+		return ClassRequest
+	}
+	return ClassUnknown
+}
+
+// maxWait bounds what is believed of a time to wait: no window of a provider is
+// longer than a month.
+const maxWait = 32 * 24 * time.Hour
+
+// waited adds what a provider asks to wait to the time at which it said so; zero
+// when either is not known, or the wait cannot be meant.
+func waited(at time.Time, wait time.Duration) time.Time {
+	if at.IsZero() || wait <= 0 || wait > maxWait {
+		return time.Time{}
+	}
+	return at.Add(wait)
+}
+
+// resetOf reads the headers in which model APIs say when a limit ends. at is
+// the time of the response; names are compared without regard to case.
+func resetOf(headers map[string]string, at time.Time) time.Time {
+	get := func(name string) string {
+		for k, v := range headers {
+			if strings.EqualFold(k, name) {
+				return strings.TrimSpace(v)
+			}
+		}
+		return ""
+	}
+	if ms, err := strconv.ParseFloat(get("retry-after-ms"), 64); err == nil {
+		return waited(at, time.Duration(ms*float64(time.Millisecond)))
+	}
+	for _, name := range []string{"retry-after", "anthropic-ratelimit-unified-reset", "x-ratelimit-reset"} {
+		if t := moment(get(name), at); !t.IsZero() {
+			return t
+		}
+	}
+	// Of the windows that have one each, the last to open again.
+	var last time.Time
+	for _, name := range []string{
+		"anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset",
+		"x-ratelimit-reset-requests", "x-ratelimit-reset-tokens",
+	} {
+		left := get(strings.Replace(name, "reset", "remaining", 1))
+		if t := moment(get(name), at); t.After(last) && (left == "0" || left == "") {
+			last = t
+		}
+	}
+	return last
+}
+
+// moment reads a time as headers have it: seconds from now, a Unix time in
+// seconds or milliseconds, a duration (6m0s) or a date.
+func moment(text string, at time.Time) time.Time {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		switch {
+		case !(n > 0 && n < 1e14):
+			return time.Time{}
+		case n >= 1e11:
+			return waited(at, time.UnixMilli(int64(n)).Sub(at))
+		case n >= 1e9:
+			return waited(at, time.Unix(int64(n), 0).Sub(at))
+		}
+		return waited(at, time.Duration(n*float64(time.Second)))
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return waited(at, d)
+	}
+	for _, layout := range []string{time.RFC3339, http.TimeFormat} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return waited(at, t.Sub(at))
+		}
+	}
+	return time.Time{}
+}

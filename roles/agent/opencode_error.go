@@ -1,0 +1,261 @@
+package agent
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// opencodeOverflow is the error of a conversation that is too long; the CLI
+// shortens it and goes on.
+const opencodeOverflow = "ContextOverflowError"
+
+// opencodeFailure is an error event.
+type opencodeFailure struct {
+	name, text, body, ref string
+	status                int
+	retryable             bool
+	headers               map[string]string
+	at                    time.Time
+}
+
+// learn puts the failure into what is learned of the run.
+func (f *opencodeFailure) learn(learned *Learned, log opencodeLog, end proc.Result) {
+	learned.StopReason = f.name
+	text := f.text
+	learned.Class = f.class()
+	if cause := log.causes[f.ref]; cause != "" && learned.Class == ClassUnknown {
+		text = cause
+		learned.Class = opencodeCause(cause)
+	}
+	learned.ErrorText = errorText(text)
+	at := f.at
+	if at.IsZero() {
+		at = end.LastOutput
+	}
+	reset := resetOf(f.headers, at)
+	if learned.Class == ClassLimit || learned.Class == ClassOverloaded && !reset.IsZero() {
+		learned.Limit = &Limit{Kind: f.provider().limit(), Text: learned.ErrorText, ResetsAt: reset}
+	}
+}
+
+func (f *opencodeFailure) class() Class {
+	switch f.name {
+	case "ProviderAuthError":
+		return ClassAuth
+	case opencodeOverflow:
+		return ClassContext
+	case "ContentFilterError":
+		return ClassRefused
+	case "MessageAbortedError":
+		return ClassNoResult
+	case "ProviderModelNotFoundError", "ModelNotFoundError":
+		return ClassModel
+	case "ConfigInvalidError", "ConfigJsonError", "ConfigDirectoryTypoError":
+		return ClassConfig
+	case "APIError", "UnknownError":
+		return f.apiClass()
+	}
+	return ClassUnknown
+}
+
+// apiClass: the status says most, but providers use 400 for a bad key, 429 for
+// an empty account, and put an error into a stream that has the status 200.
+func (f *opencodeFailure) apiClass() Class {
+	class := f.provider().class()
+	switch {
+	case f.status == 400 && (class == ClassNone || class == ClassRequest):
+		if words := providerWords(f.text); words == ClassAuth || words == ClassContext || words == ClassBilling {
+			return words
+		}
+	case (f.status == 429 || f.status == 0) && class != ClassNone:
+		return class
+	case f.status == 0 && f.name == "APIError" && f.retryable:
+		return ClassNetwork
+	case f.status == 400 && (class == ClassBilling || class == ClassAuth || class == ClassContext):
+		return class
+	}
+	return statusClass(f.status)
+}
+
+// providerError is the error object of most providers, whichever of its fields
+// they use.
+type providerError struct {
+	Type     string          `json:"type"`
+	Code     json.RawMessage `json:"code"`
+	Metadata struct {
+		LimitName string `json:"limitName"`
+	} `json:"metadata"`
+}
+
+func (f *opencodeFailure) provider() providerError {
+	for _, text := range []string{f.body, f.text} {
+		var outer struct {
+			Error *providerError `json:"error"`
+			providerError
+		}
+		if json.Unmarshal([]byte(text), &outer) == nil {
+			if outer.Error != nil {
+				if outer.Error.Metadata.LimitName == "" {
+					outer.Error.Metadata = outer.Metadata
+				}
+				return *outer.Error
+			}
+			return outer.providerError
+		}
+	}
+	return providerError{}
+}
+
+func (e providerError) words() []string { return []string{e.Type, strings.Trim(string(e.Code), `"`)} }
+
+// class goes by the words that providers have for kinds of errors.
+func (e providerError) class() Class {
+	is := func(words ...string) bool {
+		return slices.ContainsFunc(e.words(), func(w string) bool { return slices.Contains(words, w) })
+	}
+	switch {
+	case is("insufficient_quota", "billing_error", "billing_not_active", "insufficient_credits", "CreditsError"):
+		return ClassBilling
+	case is("authentication_error", "invalid_api_key", "permission_error", "AuthError"):
+		return ClassAuth
+	case is("context_length_exceeded"):
+		return ClassContext
+	case is("model_not_found"):
+		return ClassModel
+	case is("rate_limit_error", "rate_limit_exceeded", "too_many_requests", "FreeUsageLimitError", "GoUsageLimitError", "SubscriptionUsageLimitError"):
+		return ClassLimit
+	case is("overloaded_error", "server_error", "api_error", "internal_server_error", "timeout_error"):
+		return ClassOverloaded
+	case is("invalid_request_error"):
+		return ClassRequest
+	}
+	return ClassNone
+}
+
+// limit is the provider's word for the window of a limit.
+func (e providerError) limit() string {
+	if e.Metadata.LimitName != "" {
+		return e.Metadata.LimitName
+	}
+	for _, w := range e.words() {
+		if strings.HasSuffix(w, "UsageLimitError") {
+			return w
+		}
+	}
+	return ""
+}
+
+// opencodeLog is what the CLI's log on standard error told.
+type opencodeLog struct {
+	// causes are the errors behind "check server logs for details", by the
+	// reference that the event has.
+	causes map[string]string
+	// last is the latest of them, and tried the request that failed last, while
+	// no later one has succeeded; failed counts such requests.
+	last, tried string
+	failed      int
+}
+
+var (
+	opencodeLogLine  = regexp.MustCompile(`^timestamp=\S+ level=ERROR run=\S+ message=(?:"stream error"|failed) `)
+	opencodeLogRef   = regexp.MustCompile(` ref=(\S{1,64}) error=`)
+	opencodeLogError = regexp.MustCompile(` (?:error\.)?error=("(?:[^"\\]|\\.)*"|\S+)`)
+)
+
+// maxCauses bounds what is kept of a log that does not end.
+const maxCauses = 64
+
+func (o *opencodeLog) note(line []byte) {
+	if !opencodeLogLine.Match(line) {
+		return
+	}
+	m := opencodeLogError.FindSubmatch(line)
+	if m == nil {
+		return
+	}
+	text := string(m[1])
+	if plain, err := strconv.Unquote(text); err == nil {
+		text = plain
+	}
+	ref := opencodeLogRef.FindSubmatch(line)
+	if ref == nil {
+		o.tried = text
+		o.failed++
+		return
+	}
+	o.last = text
+	if o.causes == nil {
+		o.causes = map[string]string{}
+	}
+	if len(o.causes) < maxCauses {
+		o.causes[string(ref[1])] = text
+	}
+}
+
+// opencodeTried classifies the request that the CLI was going to repeat when it
+// was ended. It repeats only what may pass: limits, a provider in trouble, and a
+// broken connection.
+func opencodeTried(text string) Class {
+	low := strings.ToLower(text)
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) })
+	}
+	switch {
+	case has("exceeded your current quota", "insufficient_quota", "insufficient credits"):
+		return ClassBilling
+	case has("rate limit", "rate_limit", "too many requests", "exhausted", "quota", "usage limit"):
+		return ClassLimit
+	case has("unable to connect", "connectionrefused", "econn", "cannot connect", "socket connection", "connection reset", "fetch failed", "timed out"):
+		return ClassNetwork
+	}
+	return ClassOverloaded
+}
+
+var opencodeMeant = regexp.MustCompile(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
+
+// opencodeCause classifies an error of the CLI's own. A model that it calls not
+// found and proposes in the same breath is one of a provider without a key.
+func opencodeCause(text string) Class {
+	if m := opencodeMeant.FindStringSubmatch(text); m != nil && slices.Contains(strings.Split(m[2], ", "), m[1]) {
+		return ClassAuth
+	}
+	name, _, _ := strings.Cut(text, ":")
+	return (&opencodeFailure{name: name}).class()
+}
+
+// opencodeStart explains a run of which no event came: what is wrong with a
+// command line or a setting is only on standard error.
+func opencodeStart(end proc.Result, stderr string, log opencodeLog) (Class, string) {
+	if end.Ended != proc.Exited || end.Signal != "" || end.Code == 0 {
+		if log.tried != "" {
+			return opencodeTried(log.tried), errorText(log.tried)
+		}
+		return ClassNone, ""
+	}
+	said := strings.TrimSpace(string(escape.ReplaceAll([]byte(stderr), nil)))
+	if strings.HasPrefix(said, "opencode run [message..]") {
+		return ClassConfig, "opencode does not take one of its arguments; it printed its help and not which one"
+	}
+	_, text, found := strings.Cut("\n"+said, "\nError: ")
+	switch {
+	case !found:
+	case strings.HasPrefix(text, "Session not found"):
+		return ClassSession, errorText(text)
+	case strings.HasPrefix(text, "Configuration is invalid"), strings.HasPrefix(text, "Config file at"),
+		strings.HasPrefix(text, "You must provide a message"), strings.HasPrefix(text, "Failed to change directory"),
+		strings.HasPrefix(text, "--"), strings.HasPrefix(text, "File not found"):
+		return ClassConfig, errorText(text)
+	default:
+		return ClassUnknown, errorText(text)
+	}
+	if log.last != "" {
+		return opencodeCause(log.last), errorText(log.last)
+	}
+	return ClassNone, ""
+}
