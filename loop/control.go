@@ -24,7 +24,7 @@ import (
 // out once.
 type Intent struct {
 	ID   string    `json:"id"`
-	Kind string    `json:"kind"` // approve, reject, cancel
+	Kind string    `json:"kind"` // approve, reject, cancel, kick
 	By   string    `json:"by"`
 	Note string    `json:"note,omitempty"`
 	At   time.Time `json:"at"`
@@ -38,6 +38,7 @@ const (
 	IntentApprove = "approve"
 	IntentReject  = "reject"
 	IntentCancel  = "cancel"
+	IntentKick    = "kick" // do not wait any longer; what was asked for is mended
 )
 
 // ErrDecided: another answer was first.

@@ -2,14 +2,13 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"time"
 
-	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
@@ -52,6 +51,11 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	role := d.roleConfig(e.Role)
 	runner := d.o.Config.Runners[role.Runner]
 	files := d.roleFiles(e.Role, e.Attempt)
+	req := d.request(e, role, runner, files)
+	account := agent.AccountOf(req, environ(d.o))
+	if fact, ok := d.coolingDown(role, account); ok {
+		return fact, nil
+	}
 	if err := d.o.Disk.MkdirAll("logs", filepath.Dir(files.log), 0o755); err != nil {
 		return nil, d.full(err)
 	}
@@ -63,8 +67,13 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 		return nil, d.full(err)
 	}
 	stamp := roles.StampOf(d.paths.Loop, e.Role)
-	err := d.step(RoleStarted{Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, Reason: e.Reason,
-		PromptFile: d.paths.Rel(files.prompt), LogFile: d.paths.Rel(files.log), LastMessage: d.paths.Rel(files.last)})
+	start := RoleStarted{Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, Reason: e.Reason,
+		PromptFile: d.paths.Rel(files.prompt), LogFile: d.paths.Rel(files.log), LastMessage: d.paths.Rel(files.last),
+		SessionID: req.SessionID}
+	if req.Resume != nil {
+		start.SessionID, start.Resumed = req.Resume.ID, true
+	}
+	err := d.step(start)
 	if err != nil {
 		return nil, err
 	}
@@ -73,21 +82,13 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 		return nil, d.full(err)
 	}
 	timeout, capped := capTimeout(role.Timeout, e.LimitMS)
-	req := agent.Request{
-		CLI: agent.CLI{Command: runner.Command, Args: runner.Args, FastArgs: runner.FastArgs,
-			PromptMode: runner.PromptMode, Env: runner.Env},
-		Fast: d.o.Fast, PromptPath: files.prompt, LastMessageFile: files.last,
-		WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
-		Loop: d.o.LoopID, RunID: d.state.RunID, Role: e.Role, Iteration: d.state.Iteration, Attempt: e.Attempt,
-		Model: role.Model, Thinking: role.Thinking,
-	}
 	started := d.now()
 	var res agent.Result
 	var runErr error
 	if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
 		res, runErr = agent.Run(kill, d.spawner, req, agent.Options{
 			Environ: environ(d.o), Timeout: timeout, Inactivity: role.Inactivity, Grace: roleGrace,
-			Hurry: hurry, Log: log, LogLimit: logLimit, Progress: d.said(e.Role)})
+			Hurry: hurry, Log: log, LogLimit: logLimit, Redact: agent.Secrets(environ(d.o), runner.Env), Progress: d.said(e.Role)})
 	}); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -98,6 +99,9 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	if f.Outcome == OutcomeTimeout && capped {
 		f.Category = ReasonMaxWallTime
 	}
+	if err := d.learn(&f, role, account, res); err != nil {
+		return nil, err
+	}
 	f.LogFile, f.LastFile = d.paths.Rel(files.log), d.paths.Rel(files.last)
 	if out := roles.Check(d.paths.Loop, e.Role, stamp); out.File != "" {
 		f.OutputFile, f.Output = out.File, string(out.Status)
@@ -106,6 +110,33 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 		return nil, err
 	}
 	return f, d.addUsage(f, started)
+}
+
+// request is the turn that the effect asks for.
+func (d *driver) request(e Effect, role config.Role, runner config.Runner, files roleFiles) agent.Request {
+	req := agent.Request{
+		CLI: agent.CLI{Command: runner.Command, Args: runner.Args, FastArgs: runner.FastArgs,
+			PromptMode: runner.PromptMode, Env: runner.Env, Adapter: runner.Adapter, PassEnv: runner.PassEnv},
+		Fast: d.o.Fast, PromptPath: files.prompt, LastMessageFile: files.last,
+		WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
+		Loop: d.o.LoopID, RunID: d.state.RunID, Role: e.Role, Iteration: d.state.Iteration, Attempt: e.Attempt,
+		Model: role.Model, Thinking: role.Thinking, Permissions: role.Permissions, MaxCostUSD: e.MaxCostUSD,
+	}
+	if last := d.state.Sessions[e.Role]; role.Resume && last.ID != "" && last.Runner == role.Runner {
+		req.Resume = &agent.Session{ID: last.ID, Totals: last.totalsOf()}
+	} else if agent.For(req.CLI).Profile().ChoosesSession {
+		req.SessionID = newUUID()
+	}
+	return req
+}
+
+// newUUID is a random one (version 4), the form that the CLIs take for the id
+// of a session.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // capTimeout is the smaller of a role's own bound and what the loop has left.
@@ -122,131 +153,4 @@ func (d *driver) said(who string) func(string) {
 		return nil
 	}
 	return func(line string) { d.o.Observer.Said(who, line) }
-}
-
-// roleOutcome is the fact that a run's result is.
-func (d *driver) roleOutcome(e Effect, role config.Role, res agent.Result, runErr error, timeout time.Duration) RoleEnded {
-	p := res.Proc
-	f := RoleEnded{Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, ExitCode: p.Code,
-		Signal: p.Signal, DurationMS: p.Duration.Milliseconds(), LogDropped: p.LogDropped, LeftBehind: p.LeftBehind,
-		SessionID: res.SessionID, CostUSD: res.CostUSD}
-	switch p.Ended {
-	case proc.TimedOut:
-		f.Outcome, f.TimeoutMS = OutcomeTimeout, timeout.Milliseconds()
-	case proc.Inactive:
-		f.Outcome, f.TimeoutMS = OutcomeInactive, role.Inactivity.Milliseconds()
-	case proc.Killed:
-		f.Outcome = OutcomeInterrupted
-	case proc.NotStarted:
-		f.Outcome = OutcomeNotStarted
-	case proc.Exited:
-		switch {
-		case p.Signal != "":
-			f.Outcome = OutcomeSignal
-		case p.Code != 0:
-			f.Outcome = OutcomeExit
-		default:
-			f.Outcome = OutcomeOK
-		}
-	default:
-		f.Outcome = OutcomeLost
-	}
-	switch {
-	case p.Err != nil:
-		f.Error = p.Err.Error()
-	case runErr != nil:
-		f.Error = runErr.Error()
-		// The command could not even be made: the configuration is wrong, and
-		// trying again would not mend it.
-		if p.Ended == "" {
-			f.Outcome, f.ExitCode = OutcomeNotStarted, -1
-		}
-	case p.LogErr != nil:
-		f.Error = "the log is not whole: " + p.LogErr.Error()
-	case res.MessageProblem != "":
-		f.Error = res.MessageProblem
-	}
-	if f.Outcome != OutcomeOK {
-		f.Category = f.Outcome
-	}
-	if u, err := json.Marshal(usageOf(res.Usage)); err == nil && string(u) != "{}" {
-		f.Usage = u
-	}
-	return f
-}
-
-// keepLastMessage writes down the message that counts where the agent did not
-// do so itself, so that the gate, people and a later start read the same.
-func (d *driver) keepLastMessage(path string, res agent.Result) error {
-	if res.From == roles.FromFile || res.FinalMessage == "" {
-		return nil
-	}
-	if res.MessageProblem != "" {
-		// The agent left a pipe, a link or a folder in its place: out of the way.
-		if err := d.o.Disk.Rename("last-message", path, path+".foreign"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return d.full(err)
-		}
-	}
-	return d.create("last-message", path, res.FinalMessage)
-}
-
-type usage struct {
-	Input      *int64 `json:"input_tokens,omitempty"`
-	Output     *int64 `json:"output_tokens,omitempty"`
-	CacheRead  *int64 `json:"cache_read_input_tokens,omitempty"`
-	CacheWrite *int64 `json:"cache_creation_input_tokens,omitempty"`
-	Reasoning  *int64 `json:"reasoning_output_tokens,omitempty"`
-}
-
-func usageOf(u agent.Usage) usage {
-	return usage{u.Input, u.Output, u.CacheRead, u.CacheWrite, u.Reasoning}
-}
-
-// addUsage appends the run to usage.jsonl: what a role cost, in the original's
-// shape. Tokens and cost are null where the runner does not tell them.
-func (d *driver) addUsage(f RoleEnded, started time.Time) error {
-	line, err := json.Marshal(struct {
-		Timestamp  time.Time       `json:"timestamp"`
-		RunID      string          `json:"run_id"`
-		LoopID     string          `json:"loop_id"`
-		Iteration  int             `json:"iteration"`
-		Role       string          `json:"role"`
-		Attempt    int             `json:"attempt"`
-		DurationMS int64           `json:"duration_ms"`
-		Runner     string          `json:"runner"`
-		Model      *string         `json:"model"`
-		Outcome    string          `json:"outcome"`
-		CostUSD    *float64        `json:"cost_usd"`
-		SessionID  *string         `json:"session_id"`
-		Usage      json.RawMessage `json:"usage"`
-	}{started, d.state.RunID, d.o.LoopID, d.state.Iteration, f.Role, f.Attempt, f.DurationMS, f.Runner,
-		orNull(f.Model), f.Outcome, f.CostUSD, orNull(f.SessionID), orJSONNull(f.Usage)})
-	if err != nil {
-		return err
-	}
-	w, err := d.o.Disk.OpenAppend("usage", d.paths.File("usage.jsonl"), 0o644)
-	if err == nil {
-		err = w.Append(append(line, '\n'))
-		if cerr := w.Close(); err == nil {
-			err = cerr
-		}
-	}
-	if err != nil {
-		return d.full(err)
-	}
-	return nil
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func orJSONNull(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return json.RawMessage("null")
-	}
-	return raw
 }

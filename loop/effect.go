@@ -47,6 +47,9 @@ const (
 	// AskApproval: write approval.json and wait for approval_decided; costs
 	// nothing while it waits. Harmless.
 	AskApproval EffectKind = "ask_approval"
+	// AskPerson: write escalation.json, record recovery_escalated and wait for
+	// recovery_resolved; costs nothing while it waits. Harmless.
+	AskPerson EffectKind = "ask_person"
 	// Wait: do nothing until Until. Outcome wait_over.
 	Wait EffectKind = "wait"
 )
@@ -62,6 +65,9 @@ type Effect struct {
 	Until   time.Time  `json:"until,omitzero"`
 	// LimitMS caps the effect's wall time by what the loop has left; 0 is no cap.
 	LimitMS int64 `json:"limit_ms,omitempty"`
+	// MaxCostUSD caps what the role may spend by what the loop has left, where
+	// the runner can be told; 0 is no cap.
+	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	// Event, Fields and Iteration are a Record's.
 	Event     string          `json:"event,omitempty"`
 	Fields    json.RawMessage `json:"fields,omitempty"`

@@ -67,6 +67,8 @@ type Started struct {
 	// Tree is the signature of the work tree before the first role.
 	Tree        string `json:"tree,omitempty"`
 	Containment string `json:"containment,omitempty"`
+	// Rules are those that the loop is started with; absent is 1.
+	Rules int `json:"rules,omitempty"`
 }
 
 // Resumed: a supervisor takes the loop up where the journal ends.
@@ -79,55 +81,7 @@ type Resumed struct {
 	Interrupted string `json:"interrupted,omitempty"` // id of the effect that was under way
 	Killed      []int  `json:"killed,omitempty"`      // pids of leftovers that were ended
 	Containment string `json:"containment,omitempty"`
-}
-
-// RoleStarted is written before the role's process is started.
-type RoleStarted struct {
-	Role        string `json:"role"`
-	Runner      string `json:"runner"`
-	Model       string `json:"model,omitempty"`
-	Attempt     int    `json:"attempt"`
-	Reason      string `json:"reason,omitempty"`
-	PromptFile  string `json:"prompt_file,omitempty"`
-	LogFile     string `json:"log_file,omitempty"`
-	LastMessage string `json:"last_message_file,omitempty"`
-}
-
-// Outcomes of a role.
-const (
-	OutcomeOK          = "ok"
-	OutcomeExit        = "exit"     // non-zero exit
-	OutcomeSignal      = "signal"   // ended by a signal that was not ours
-	OutcomeTimeout     = "timeout"  // wall time
-	OutcomeInactive    = "inactive" // no output for too long
-	OutcomeNotStarted  = "not_started"
-	OutcomeLost        = "lost"        // the process that ran it died
-	OutcomeInterrupted = "interrupted" // the supervisor leaves; not counted
-)
-
-// RoleEnded is the outcome of one attempt. Its event is role_end when the role
-// succeeded, role_timeout when a deadline ended it, role_failed otherwise.
-type RoleEnded struct {
-	Role       string          `json:"role"`
-	Runner     string          `json:"runner"`
-	Model      string          `json:"model,omitempty"`
-	Attempt    int             `json:"attempt"`
-	Outcome    string          `json:"outcome"`
-	ExitCode   int             `json:"exit_code"`
-	Signal     string          `json:"signal,omitempty"`
-	DurationMS int64           `json:"duration_ms"`
-	TimeoutMS  int64           `json:"timeout_ms,omitempty"`
-	Usage      json.RawMessage `json:"usage,omitempty"`
-	CostUSD    *float64        `json:"cost_usd,omitempty"`
-	SessionID  string          `json:"session_id,omitempty"`
-	Category   string          `json:"category,omitempty"`
-	Error      string          `json:"error,omitempty"`
-	LogFile    string          `json:"log_file,omitempty"`
-	LogDropped int64           `json:"log_dropped_bytes,omitempty"`
-	LastFile   string          `json:"last_message_file,omitempty"`
-	OutputFile string          `json:"output_file,omitempty"`
-	Output     string          `json:"output_status,omitempty"`
-	LeftBehind int             `json:"left_behind,omitempty"` // processes that outlived it and were ended
+	Rules       int    `json:"rules,omitempty"` // those under which it goes on; absent: as before
 }
 
 // TestsStarted precedes a run of the test commands.
@@ -223,6 +177,11 @@ type ApprovalDecided struct {
 // WaitOver: the time of a Wait effect has come.
 type WaitOver struct {
 	ID string `json:"id"`
+	// Reason is "" when its time has come, kicked when a person did not want to
+	// wait, cleared when another loop found that the limit is gone.
+	Reason   string `json:"reason,omitempty"`
+	By       string `json:"by,omitempty"`
+	IntentID string `json:"intent_id,omitempty"`
 }
 
 // Stopped: the supervisor leaves or a person cancels. Status is paused or
@@ -246,6 +205,9 @@ func (ApprovalRequested) Event() string { return "approval_requested" }
 func (ApprovalDecided) Event() string   { return "approval_decided" }
 func (WaitOver) Event() string          { return "wait_over" }
 func (Stopped) Event() string           { return "loop_stop" }
+func (Limited) Event() string           { return "rate_limit_wait" }
+func (Escalated) Event() string         { return "recovery_escalated" }
+func (Resolved) Event() string          { return "recovery_resolved" }
 func (c CommitEnded) Event() string     { return "auto_commit_" + c.Outcome }
 func (g GateEnded) Event() string       { return g.Gate + "_end" }
 
@@ -319,6 +281,16 @@ func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 		return decode[ApprovalDecided](event, fields)
 	case "wait_over":
 		return decode[WaitOver](event, fields)
+	case "rate_limit_wait":
+		in, err := decode[Limited](event, fields)
+		if err == nil && in.Source != SourceShared {
+			return nil, nil // the record of a limit that a role met
+		}
+		return in, err
+	case "recovery_escalated":
+		return decode[Escalated](event, fields)
+	case "recovery_resolved":
+		return decode[Resolved](event, fields)
 	case "loop_stop":
 		in, err := decode[Stopped](event, fields)
 		// The machine records its own ends under the same name; only a stop

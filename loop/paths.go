@@ -18,6 +18,7 @@ type Paths struct {
 	Super   string // <repo>/.superloop
 	Loop    string // <repo>/.superloop/loops/<id>
 	Private string // $XDG_STATE_HOME/superloop/<repo-id>/loops/<id>
+	State   string // $XDG_STATE_HOME/superloop, of all repositories
 }
 
 // NewPaths works the places out; it creates nothing. stateHome is the value of
@@ -48,6 +49,7 @@ func NewPaths(repo, id, stateHome string) (Paths, error) {
 	return Paths{
 		Repo: root, Super: super, Loop: filepath.Join(super, "loops", id),
 		Private: filepath.Join(stateHome, "superloop", rid, "loops", id),
+		State:   filepath.Join(stateHome, "superloop"),
 	}, nil
 }
 
@@ -93,6 +95,9 @@ func (p Paths) baseline() string { return filepath.Join(p.Private, "baseline.jso
 func (p Paths) tree(sig string) string {
 	return filepath.Join(p.trees(), sig)
 }
+
+// Cooldowns is what all loops of this user know of their providers' limits.
+func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
 
 // Locks are the files that a supervisor of the loop holds.
 func (p Paths) Locks() []string { return []string{p.lock(), p.repoLock()} }

@@ -13,6 +13,7 @@ func PlanOf(l config.Loop) Plan {
 		RequireEvidence:      l.Evidence.Enabled && l.Evidence.RequireOnCompletion,
 		Approval:             l.Approval.Enabled && l.Approval.RequireOnCompletion,
 		Attempts:             l.Retry.Attempts, BackoffMS: l.Retry.Backoff.Milliseconds(),
+		MaxCostUSD: l.MaxCostUSD, MaxTokens: l.MaxTokens,
 	}
 	for _, r := range l.Roles {
 		p.Roles = append(p.Roles, r.Name)

@@ -46,6 +46,10 @@ func (r *Replay) Add(ev journal.Event) error {
 		r.remember(f.IntentID)
 	case Stopped:
 		r.remember(f.IntentID)
+	case WaitOver:
+		r.remember(f.IntentID)
+	case Resolved:
+		r.remember(f.IntentID)
 	}
 	next, effects := Step(r.State, Input{At: ev.Timestamp, LoopID: ev.LoopID, RunID: ev.RunID, Fact: fact})
 	if next.Rules > CurrentRules {

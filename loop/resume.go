@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
 // newRunID names a run: sortable by time, and random enough that two in one
@@ -42,6 +44,9 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Random == nil {
+		o.Random = mathrand.Float64
+	}
 	paths, err := NewPaths(o.Repo, o.LoopID, o.StateHome)
 	if err != nil {
 		return nil, err
@@ -50,7 +55,8 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &driver{o: o, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop"))}
+	d := &driver{o: o, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop")),
+		cooldowns: cooldown.New(o.Disk, paths.Cooldowns())}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -191,7 +197,7 @@ func (d *driver) start(ctx context.Context) error {
 		return err
 	}
 	return d.step(Started{Plan: PlanOf(d.loop), Version: d.o.Version, PID: os.Getpid(),
-		SpecFile: d.loop.SpecFile, Tree: tree, Containment: string(d.spawner.Level())})
+		SpecFile: d.loop.SpecFile, Tree: tree, Containment: string(d.spawner.Level()), Rules: CurrentRules})
 }
 
 func (d *driver) resume(ctx context.Context) error {
@@ -199,8 +205,8 @@ func (d *driver) resume(ctx context.Context) error {
 		return err
 	}
 	f := Resumed{Plan: PlanOf(d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
-		Containment: string(d.spawner.Level())}
-	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != AskApproval {
+		Containment: string(d.spawner.Level()), Rules: CurrentRules}
+	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != AskApproval && p.Kind != AskPerson {
 		f.Interrupted, f.Reason = p.ID, ReasonCrash
 		// What the dead supervisor ran died with it; this is the net below that
 		// promise, for systems where the process that kept it was killed too.

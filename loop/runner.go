@@ -15,6 +15,8 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/roles/agent/cooldown"
+	"github.com/superloop/superloop/roles/agent/price"
 )
 
 // Options are what a run needs. Repo, Config, LoopID, Version and Now are
@@ -44,6 +46,8 @@ type Options struct {
 	Observer Observer
 	Log      *zap.Logger
 	Now      func() time.Time
+	// Random gives numbers in [0,1) for jitter; rand.Float64 by default.
+	Random func() float64
 }
 
 // Observer sees a run as it happens. Its methods are called from the driver's
@@ -94,6 +98,10 @@ type driver struct {
 	log     *zap.Logger
 	cleanup []func()
 
+	cooldowns *cooldown.Store
+	cooling   time.Time // until when the shared memory held the limit that is waited for
+	prices    *price.Table
+
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *Intent
 }
@@ -138,10 +146,8 @@ func (d *driver) drive(shutdown context.Context) error {
 		if shutdown.Err() != nil {
 			return d.stopPaused(shutdown)
 		}
-		if d.state.Status == AwaitingApproval && d.o.ExitOnEscalation && d.state.Begun {
-			if _, ok, err := d.openAnswer(); err != nil || !ok {
-				return err
-			}
+		if leave, err := d.leavesQuestion(); leave || err != nil {
+			return err
 		}
 		fact, err := d.carryOut(shutdown, *d.state.Pending)
 		if err != nil {
@@ -154,6 +160,23 @@ func (d *driver) drive(shutdown context.Context) error {
 		}
 	}
 	return nil
+}
+
+// leavesQuestion reports whether the supervisor is to leave because a person is
+// needed and has not answered yet.
+func (d *driver) leavesQuestion() (bool, error) {
+	if !d.o.ExitOnEscalation || !d.state.Begun {
+		return false, nil
+	}
+	switch d.state.Status {
+	case AwaitingApproval:
+		_, ok, err := d.openAnswer()
+		return !ok, err
+	case AwaitingHuman:
+		_, ok := d.kick()
+		return !ok, nil
+	}
+	return false, nil
 }
 
 // carryOut does one effect. A nil fact means that there is nothing to report
@@ -182,6 +205,8 @@ func (d *driver) carryOut(shutdown context.Context, e Effect) (Fact, error) {
 		return d.report()
 	case AskApproval:
 		return d.askApproval(shutdown)
+	case AskPerson:
+		return d.askPerson(shutdown)
 	case Wait:
 		return d.wait(shutdown, e)
 	}
@@ -210,7 +235,7 @@ func (d *driver) step(fact Fact) error {
 				RunID: runID, Iteration: e.Iteration, Fields: e.Fields})
 		}
 	}
-	sync := Synced(fact) || next.Status.Ended() || next.Status == AwaitingApproval
+	sync := Synced(fact) || next.Status.Ended() || next.Status != Running && next.Status != d.state.Status
 	return d.append(sync, next, events)
 }
 

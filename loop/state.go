@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/superloop/superloop/loop/gate"
@@ -13,7 +14,14 @@ const StateVersion = 1
 // CurrentRules is the version of the rules in Step. A loop keeps the rules that
 // it was started with (State.Rules): a change of a branch in Step gets a new
 // number and leaves the old branch in place.
-const CurrentRules = 1
+//
+//	1  roles, gates, retries, approval
+//	2  classes of failure: waits for limits, questions to a person, budgets
+//
+// A loop of older rules that a newer supervisor takes up goes on under the
+// newer ones (Resumed.Rules) when they differ only in facts that the older
+// ones never see, as 2 does from 1.
+const CurrentRules = 2
 
 // Status is where a loop stands, in the words of state.json.
 type Status string
@@ -53,6 +61,10 @@ const (
 	ReasonStuck         = "no_change"            // stuck
 	ReasonRoleFailed    = "role_failed"          // failed
 	ReasonNotStarted    = "runner_not_started"   // failed: retrying cannot help
+	ReasonMisconfigured = "runner_misconfigured" // failed: retrying cannot help
+	ReasonMaxCost       = "max_cost_usd"         // limit_reached
+	ReasonMaxTokens     = "max_tokens"           // limit_reached
+	ReasonCostUnknown   = "cost_unknown"         // limit_reached: the budget cannot be kept
 	ReasonCancelled     = "cancelled"            // cancelled
 	ReasonInterrupted   = "interrupted"          // paused by a signal
 	ReasonRejected      = "approval_rejected"    // running again
@@ -60,9 +72,16 @@ const (
 	ReasonTreeChanged   = "tree_changed"         // tests run again
 	ReasonCrash         = "supervisor_ended"     // a role started again after a crash
 	ReasonRetry         = "retry"                // a role started again after it failed
+	ReasonLimitOver     = "rate_limit_over"      // a role started again after a wait
+	ReasonAnswered      = "answered"             // a role started again after a person acted
+	ReasonNewSession    = "new_session"          // a role started again without its old session
 	ReasonIteration     = "iteration"            // tests, the regular run of an iteration
 	ReasonOnPromise     = "promise_or_checklist" // tests, mode on_promise
 )
+
+// EscalationRunner is the type of an escalation about a runner that only a
+// person can make work: a login, an account.
+const EscalationRunner = "runner_unavailable"
 
 // Plan is what the machine needs of a loop's configuration. It travels in
 // loop_start and loop_resume, so that a journal can be replayed by itself.
@@ -90,6 +109,9 @@ type Plan struct {
 	// most MaxBackoffMS.
 	Attempts  int   `json:"attempts"`
 	BackoffMS int64 `json:"backoff_ms"`
+	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
+	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
+	MaxTokens  int64   `json:"max_tokens,omitempty"`
 }
 
 // MaxBackoffMS caps the wait between two attempts of a failing role.
@@ -144,6 +166,58 @@ type ApprovalState struct {
 	Note      string    `json:"note,omitempty"`
 }
 
+// Spent is what a run has cost so far. What is unknown is counted apart and
+// never taken for 0.
+type Spent struct {
+	Runs    int     `json:"runs"`
+	CostUSD float64 `json:"cost_usd"`
+	Tokens  int64   `json:"tokens"`
+	// UnknownCost and UnknownTokens count the runs that did not tell.
+	UnknownCost   int `json:"unknown_cost,omitempty"`
+	UnknownTokens int `json:"unknown_tokens,omitempty"`
+	// Blind names the role and runner whose turn ended well without telling
+	// what a bound is on; "" while there is none.
+	Blind string `json:"blind,omitempty"`
+	// Costs and Uses are the last costs and token counts of each role, oldest
+	// first, at most historyLength.
+	Costs map[string][]float64 `json:"costs,omitempty"`
+	Uses  map[string][]int64   `json:"uses,omitempty"`
+}
+
+// LimitState is the limit that a rate_limited loop waits for.
+type LimitState struct {
+	Role     string    `json:"role"`
+	Runner   string    `json:"runner"`
+	Provider string    `json:"provider"`
+	Account  string    `json:"account"`
+	Class    string    `json:"class"`
+	Text     string    `json:"text,omitempty"`
+	ResetsAt time.Time `json:"resets_at,omitzero"` // as the provider told; zero when it did not
+	Until    time.Time `json:"until"`              // when the loop goes on
+	Since    time.Time `json:"since"`
+}
+
+// HumanState is what an awaiting_human loop waits for.
+type HumanState struct {
+	// ID names the escalation.
+	ID     string    `json:"id"`
+	Type   string    `json:"type"` // runner_unavailable
+	Class  string    `json:"class"`
+	Role   string    `json:"role"`
+	Runner string    `json:"runner"`
+	Text   string    `json:"text,omitempty"`
+	Fix    string    `json:"fix,omitempty"` // what to type
+	Since  time.Time `json:"since"`
+}
+
+// SessionState is the conversation that a role can go on with.
+type SessionState struct {
+	ID     string `json:"id"`
+	Runner string `json:"runner"`
+	// Totals are the session's counters, for CLIs that count by session.
+	Totals json.RawMessage `json:"totals,omitempty"`
+}
+
 // State is everything that is needed to continue a loop: the fold of its
 // inputs. It is a value; Step never changes the one that it is given.
 type State struct {
@@ -179,6 +253,11 @@ type State struct {
 	Missing   []string              `json:"missing,omitempty"`    // what the last completion lacked
 	Stuck     Streak                `json:"stuck"`
 	Approval  *ApprovalState        `json:"approval,omitempty"`
+	Limit     *LimitState           `json:"limit,omitempty"` // set while rate_limited, or paused in it
+	Human     *HumanState           `json:"human,omitempty"` // set while awaiting_human
+	// Sessions are the last conversations by role.
+	Sessions map[string]SessionState `json:"sessions,omitempty"`
+	Spent    Spent                   `json:"spent"`
 	// Recheck: the gates run once more after an approval that came when the tree
 	// had changed.
 	Recheck   bool   `json:"recheck,omitempty"`
@@ -188,8 +267,8 @@ type State struct {
 	IterationAt time.Time `json:"iteration_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 	EndedAt     time.Time `json:"ended_at,omitzero"`
-	// ActiveMS is the time that the loop was active (not waiting for a person,
-	// not without a supervisor); ActiveSince is when it last became so.
+	// ActiveMS is the time that the loop was active (not waiting for a person or
+	// for a limit, not without a supervisor); ActiveSince is when it last became so.
 	ActiveMS    int64     `json:"active_ms"`
 	ActiveSince time.Time `json:"active_since,omitzero"`
 }

@@ -32,8 +32,13 @@ import (
 //	            v                        |
 //	          paused --------------------+      loop_stop(cancelled): cancelled, from anywhere
 //
-// recovering, awaiting_human and rate_limited are entered by the rooms that
-// the recovery, escalation and agent work bring.
+//	running --- a role met a limit of its provider, or another loop did ---> rate_limited
+//	rate_limited --- wait_over (its time has come, or superloop kick) ---> running
+//	running --- a login is missing, an account is empty ---> awaiting_human
+//	awaiting_human --- recovery_resolved (superloop kick) ---> running
+//
+// Before each role the budgets are looked at: spent, or about to be, is
+// limit_reached. recovering is entered by the room that recovery brings.
 
 // Names of the steps that are not roles; a role's is "role:" and its name.
 const (
@@ -118,6 +123,12 @@ func (t *turn) take(in Input) bool {
 		return t.approvalDecided(f)
 	case WaitOver:
 		return t.waitOver(f)
+	case Limited:
+		return t.limited(f)
+	case Escalated:
+		return t.begin(AskPerson, nil)
+	case Resolved:
+		return t.resolved(f)
 	default:
 		return false
 	}
@@ -127,6 +138,15 @@ func (t *turn) take(in Input) bool {
 // clone copies what Step may change in place.
 func clone(s State) State {
 	s.Roles = maps.Clone(s.Roles)
+	s.Sessions = maps.Clone(s.Sessions)
+	if s.Limit != nil {
+		l := *s.Limit
+		s.Limit = &l
+	}
+	if s.Human != nil {
+		h := *s.Human
+		s.Human = &h
+	}
 	if s.Pending != nil {
 		p := *s.Pending
 		s.Pending = &p
@@ -163,7 +183,7 @@ func (t *turn) note(event string, fields any) {
 
 func (t *turn) start(in Input, f Started) {
 	t.s = State{
-		Version: StateVersion, Rules: CurrentRules,
+		Version: StateVersion, Rules: max(1, f.Rules),
 		LoopID: in.LoopID, RunID: in.RunID, Plan: f.Plan,
 		Status: Running, StartedAt: t.now, ActiveSince: t.now,
 		Stuck: Streak{Threshold: f.Plan.StuckThreshold, Tree: f.Tree},
@@ -178,6 +198,8 @@ func (t *turn) resume(f Resumed) {
 	was := t.s.Status
 	t.stopClockAt(t.s.UpdatedAt)
 	t.s.Plan = f.Plan
+	t.s.Rules = max(t.s.Rules, f.Rules)
+	t.s.Spent.Blind = "" // somebody may have told the price; the next role shows
 	t.s.Stuck.Threshold = f.Plan.StuckThreshold
 	t.s.EndedAt = time.Time{}
 	if was == AwaitingApproval && t.pending(AskApproval) {
@@ -185,8 +207,10 @@ func (t *turn) resume(f Resumed) {
 		t.s.Begun = false
 		return
 	}
-	t.s.Status, t.s.Reason, t.s.Detail = Running, "", ""
-	t.s.ActiveSince = t.now
+	if t.resumePaused() {
+		return
+	}
+	t.goOn()
 	if was == StuckEnd {
 		t.s.Stuck.Count = 0
 	}
@@ -214,7 +238,7 @@ func (t *turn) stop(f Stopped) bool {
 		return false
 	}
 	if f.Status == Paused {
-		if t.s.Status == AwaitingApproval {
+		if t.s.Status == AwaitingApproval || t.s.Status == AwaitingHuman || t.s.Status == RateLimited {
 			return true // it waits on; only the supervisor leaves
 		}
 		t.stopClockAt(t.now)
@@ -223,7 +247,7 @@ func (t *turn) stop(f Stopped) bool {
 	}
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason, t.s.Detail = Cancelled, f.Reason, f.Note
-	t.s.Pending, t.s.Begun, t.s.Approval = nil, false, nil
+	t.s.Pending, t.s.Begun, t.s.Approval, t.s.Limit, t.s.Human = nil, false, nil, nil, nil
 	t.s.EndedAt = t.now
 	return true
 }

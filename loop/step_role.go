@@ -1,21 +1,24 @@
 package loop
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/superloop/superloop/roles/agent"
 )
 
 // issueRole starts the next attempt of the role that the loop stands at.
 func (t *turn) issueRole(reason string) {
-	if t.outOfTime() {
+	role := strings.TrimPrefix(t.s.At, rolePrefix)
+	if t.outOfTime() || t.outOfBudget(role) {
 		return
 	}
-	role := strings.TrimPrefix(t.s.At, rolePrefix)
 	t.s.Attempt++
 	t.issue(Effect{
 		ID:   fmt.Sprintf("%s/%d/%s/%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt),
-		Kind: RunRole, Role: role, Attempt: t.s.Attempt, Reason: reason, LimitMS: t.left(),
+		Kind: RunRole, Role: role, Attempt: t.s.Attempt, Reason: reason, LimitMS: t.left(), MaxCostUSD: t.moneyLeft(),
 	})
 }
 
@@ -37,6 +40,8 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	t.s.Roles[f.Role] = RoleResult{Attempt: f.Attempt, Outcome: f.Outcome, Output: f.Output,
 		File: f.OutputFile, Error: f.Error, ExitCode: f.ExitCode,
 		Signal: f.Signal, DurationMS: f.DurationMS}
+	t.spend(f)
+	t.keepSession(f)
 	switch f.Outcome {
 	case OutcomeOK:
 		t.s.HumanNote = t.keepNote(f.Role)
@@ -52,6 +57,9 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		return true
 	case OutcomeNotStarted:
 		t.end(Failed, ReasonNotStarted, fmt.Sprintf("%s: %s", f.Role, f.Error))
+		return true
+	}
+	if t.s.Rules >= 2 && t.classified(f) {
 		return true
 	}
 	t.s.Failures++
@@ -75,6 +83,44 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	return true
 }
 
+// classified handles the failures whose class says what to do; none of them
+// counts as the role's failure.
+func (t *turn) classified(f RoleEnded) bool {
+	class := agent.Class(f.Class)
+	switch {
+	case class.Waits() && f.Limit != nil:
+		t.waitForLimit(f.Role, f.Runner, f.Class, SourceRole, "", *f.Limit)
+	case class.NeedsPerson():
+		t.askPerson(f)
+	case class == agent.ClassModel, class == agent.ClassConfig:
+		t.end(Failed, ReasonMisconfigured, fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error))
+	case class == agent.ClassSession && t.s.Pending.Reason != ReasonNewSession:
+		t.issueRole(ReasonNewSession) // keepSession has forgotten the one that does not exist
+	case class == agent.ClassBudget && t.s.Plan.MaxCostUSD > 0:
+		t.reachBudget(ReasonMaxCost, f.Role, t.s.Spent.CostUSD, t.s.Plan.MaxCostUSD, 0)
+	default:
+		return false
+	}
+	return true
+}
+
+// keepSession remembers the role's conversation, and forgets one that cannot
+// be gone on with: it does not exist, or it is full.
+func (t *turn) keepSession(f RoleEnded) {
+	switch {
+	case f.Class == string(agent.ClassSession), f.Class == string(agent.ClassContext):
+		delete(t.s.Sessions, f.Role)
+	case f.SessionID != "" && f.Outcome == OutcomeOK:
+		if t.s.Sessions == nil {
+			t.s.Sessions = map[string]SessionState{}
+		}
+		t.s.Sessions[f.Role] = SessionState{ID: f.SessionID, Runner: f.Runner, Totals: f.SessionTotals}
+	case f.SessionID != "" && t.s.Sessions[f.Role].ID == f.SessionID && len(f.SessionTotals) > 0:
+		// It failed half-way, but what it counted is counted.
+		t.s.Sessions[f.Role] = SessionState{ID: f.SessionID, Runner: f.Runner, Totals: f.SessionTotals}
+	}
+}
+
 // keepNote: a person's note is for the next planner, or for whoever is first
 // where there is none; after that role it has been read.
 func (t *turn) keepNote(role string) string {
@@ -87,6 +133,10 @@ func (t *turn) keepNote(role string) string {
 func (t *turn) waitOver(f WaitOver) bool {
 	if !t.pending(Wait) || t.s.Pending.ID != f.ID {
 		return false
+	}
+	if t.s.Limit != nil {
+		t.limitOver(f)
+		return true
 	}
 	t.issueRole(ReasonRetry)
 	return true
@@ -104,15 +154,35 @@ func times(n int) string {
 
 // describe says in one clause how a role ended.
 func describe(f RoleEnded) string {
+	how := ""
 	switch f.Outcome {
 	case OutcomeTimeout:
-		return fmt.Sprintf("timed out after %s", ms(f.TimeoutMS))
+		how = fmt.Sprintf("timed out after %s", ms(f.TimeoutMS))
 	case OutcomeInactive:
-		return fmt.Sprintf("no output for %s", ms(f.TimeoutMS))
+		how = fmt.Sprintf("no output for %s", ms(f.TimeoutMS))
 	case OutcomeSignal:
-		return "ended by signal " + f.Signal
+		how = "ended by signal " + f.Signal
 	case OutcomeLost:
-		return "the process that ran it was lost"
+		how = "the process that ran it was lost"
+	case OutcomeError:
+		how = "its own output says that it failed"
+	default:
+		how = fmt.Sprintf("exit code %d", f.ExitCode)
 	}
-	return fmt.Sprintf("exit code %d", f.ExitCode)
+	if f.Class != "" && f.Error != "" {
+		how += fmt.Sprintf(" (%s: %s)", f.Class, f.Error)
+	}
+	return how
+}
+
+// totalsOf reads a session's counters back; nil when there are none.
+func (s SessionState) totalsOf() *agent.Totals {
+	if len(s.Totals) == 0 {
+		return nil
+	}
+	var t agent.Totals
+	if json.Unmarshal(s.Totals, &t) != nil {
+		return nil // written by hand: then the session's counters are taken as they come
+	}
+	return &t
 }

@@ -76,6 +76,8 @@ func goodFact(s State, promise bool) Fact {
 		return Reported{}
 	case AskApproval:
 		return ApprovalDecided{Status: "approved", By: "eve"}
+	case AskPerson:
+		return Resolved{ID: s.Human.ID, By: "eve"}
 	case Wait:
 		return WaitOver{ID: p.ID}
 	}
@@ -293,10 +295,14 @@ func TestMachineProperties(t *testing.T) {
 			StuckThreshold: rapid.IntRange(0, 3).Draw(rt, "stuck"),
 			Commit:         rapid.SampledFrom([]string{"", "per_iteration", "on_test_pass"}).Draw(rt, "commit"),
 			Attempts:       rapid.IntRange(1, 3).Draw(rt, "attempts"), BackoffMS: int64(rapid.IntRange(0, 1000).Draw(rt, "backoff")),
-			MaxWallMS: int64(rapid.SampledFrom([]int{0, 0, 40_000}).Draw(rt, "wall")),
+			MaxWallMS:  int64(rapid.SampledFrom([]int{0, 0, 40_000}).Draw(rt, "wall")),
+			MaxCostUSD: rapid.SampledFrom([]float64{0, 0, 1}).Draw(rt, "money"), MaxTokens: rapid.SampledFrom([]int64{0, 0, 1000}).Draw(rt, "tokens"),
 		}
 		p.RequireValidation, p.RequireEvidence, p.RequirePrerequisites = p.Validation != "", p.Evidence, p.Prerequisites
-		b := newBench(t, p)
+		b := agentBench(t, p)
+		if rapid.Bool().Draw(rt, "old rules") {
+			b = newBench(t, p)
+		}
 		ended := map[string]bool{}
 		for i := 0; i < 400 && b.s.Pending != nil; i++ {
 			eff := *b.s.Pending
@@ -322,6 +328,10 @@ func TestMachineProperties(t *testing.T) {
 			switch outcome := rapid.IntRange(0, 5).Draw(rt, "outcome"); {
 			case outcome == 0 && eff.Kind == RunRole:
 				f = RoleEnded{Role: eff.Role, Attempt: eff.Attempt, Outcome: rapid.SampledFrom([]string{OutcomeExit, OutcomeTimeout, OutcomeLost, OutcomeSignal, OutcomeInactive}).Draw(rt, "how")}
+			case outcome == 1 && eff.Kind == RunRole:
+				f = classFact(rt, b)
+			case outcome == 2 && eff.Kind == RunRole && !b.s.Begun && b.s.Rules > 1:
+				f = Limited{Role: eff.Role, Class: "rate_limited", Source: SourceShared, LimitFact: LimitFact{Until: b.now.Add(time.Minute)}}
 			case outcome == 1 && eff.Kind == RunTests:
 				f = TestsEnded{Status: "failed", ExitCode: 1, Tree: "t2"}
 			case outcome == 1 && eff.Kind == AskApproval:
@@ -363,6 +373,9 @@ func TestMachineProperties(t *testing.T) {
 			}
 			if b.s.Status == Completed && len(b.s.missing()) > 0 {
 				rt.Fatalf("completed although %v", b.s.missing())
+			}
+			if (b.s.Status == RateLimited) != (b.s.Limit != nil) || (b.s.Status == AwaitingHuman) != (b.s.Human != nil) {
+				rt.Fatalf("%s with limit %v and question %v", b.s.Status, b.s.Limit, b.s.Human)
 			}
 			if b.s.Status.Ended() != (b.s.Pending == nil) {
 				rt.Fatalf("%s with pending %v", b.s.Status, b.s.Pending)

@@ -33,6 +33,9 @@ type View struct {
 	LastGates Gates          `json:"last_gates"`
 	Stuck     Streak         `json:"stuck"`
 	Approval  *ApprovalState `json:"approval,omitempty"`
+	Limit     *LimitState    `json:"limit,omitempty"`
+	Human     *HumanState    `json:"human,omitempty"`
+	Spent     Spent          `json:"spent"`
 	Seq       int64          `json:"seq"`
 	PID       int            `json:"pid"`
 	Rules     int            `json:"rules"`
@@ -63,11 +66,11 @@ func ViewOf(s State, seq int64, pid int) View {
 	v := View{
 		Version: StateVersion, LoopID: s.LoopID, RunID: s.RunID, Status: s.Status, Reason: s.Reason,
 		Detail: s.Detail, Iteration: s.Iteration, Max: s.Plan.MaxIterations, At: s.At,
-		Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck, Approval: s.Approval, Seq: seq, PID: pid,
+		Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck, Approval: s.Approval, Limit: s.Limit, Human: s.Human, Spent: s.Spent, Seq: seq, PID: pid,
 		Rules: s.Rules, StartedAt: s.StartedAt, UpdatedAt: s.UpdatedAt, EndedAt: s.EndedAt,
 		ActiveMS: s.ActiveMS, ActiveSince: s.ActiveSince, Pending: s.Pending,
 	}
-	if p := s.Pending; p != nil && (p.Kind == RunRole || p.Kind == Wait) {
+	if p := s.Pending; p != nil && (p.Kind == RunRole || p.Kind == Wait || p.Kind == AskPerson) {
 		v.Role, v.Attempt, v.Until = p.Role, p.Attempt, p.Until
 	}
 	return v

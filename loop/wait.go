@@ -7,19 +7,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// wait sleeps until the effect's time, or until somebody wants something.
-func (d *driver) wait(shutdown context.Context, e Effect) (Fact, error) {
-	timer := time.NewTimer(e.Until.Sub(d.now()))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return WaitOver{ID: e.ID}, nil
-	case <-shutdown.Done():
-	case <-d.look:
-	}
-	return nil, nil
-}
-
 // takeIntents reads the control directory: a cancellation is kept in d.cancel,
 // what the journal already holds is removed, and an answer to a question that
 // is no longer open is recorded as such.
@@ -36,7 +23,7 @@ func (d *driver) takeIntents() error {
 			}
 		case d.cancels(in):
 			d.cancel = &in
-		case d.answers(in):
+		case d.answers(in), d.kicks(in):
 		default:
 			d.intents[in.ID] = true
 			if err := d.record("intent_ignored", map[string]any{"kind": in.Kind, "by": in.By,

@@ -79,7 +79,7 @@ func pointer(tokens ...any) string {
 }
 
 func (b *builder) config(f file) *Config {
-	c := &Config{Runners: b.runnersOf(f)}
+	c := &Config{Runners: b.runnersOf(f), Prices: prices(f.Prices)}
 	b.defaultRoles(f)
 	for i, l := range f.Loops {
 		c.Loops = append(c.Loops, b.loop(f, l, pointer("loops", i)))
@@ -93,6 +93,17 @@ func (b *builder) config(f file) *Config {
 	return c
 }
 
+func prices(in map[string]fileRate) map[string]Rate {
+	if in == nil {
+		return nil
+	}
+	out := map[string]Rate{}
+	for model, r := range in {
+		out[model] = Rate(r)
+	}
+	return out
+}
+
 // named reports whether the schema has a problem at a pointer, or with the file
 // as a whole.
 func (b *builder) named(ptr string) bool {
@@ -102,7 +113,7 @@ func (b *builder) named(ptr string) bool {
 func (b *builder) loop(f file, l fileLoop, at string) Loop {
 	out := Loop{
 		ID: l.ID, SpecFile: b.inside(at+"/spec_file", l.SpecFile), MaxIterations: l.MaxIterations,
-		MaxWallTime: l.MaxWallTime.d, CompletionPromise: strings.TrimSpace(l.CompletionPromise),
+		MaxWallTime: l.MaxWallTime.d, MaxCostUSD: l.MaxCostUSD, MaxTokens: l.MaxTokens, CompletionPromise: strings.TrimSpace(l.CompletionPromise),
 		Checklists: b.globs(at+"/checklists", l.Checklists),
 		Evidence: Evidence{Enabled: l.Evidence.Enabled, RequireOnCompletion: l.Evidence.RequireOnCompletion,
 			Artifacts: b.globs(at+"/evidence/artifacts", l.Evidence.Artifacts)},

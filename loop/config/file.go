@@ -13,6 +13,7 @@ type file struct {
 	Runners      map[string]fileRunner `json:"runners"`
 	RoleDefaults map[string]fileRole   `json:"role_defaults"`
 	Loops        []fileLoop            `json:"loops"`
+	Prices       map[string]fileRate   `json:"prices"`
 	Recovery     *fileRecovery         `json:"recovery"`
 	Webhooks     struct {
 		OnEscalation string `json:"on_escalation"`
@@ -25,6 +26,17 @@ type fileRunner struct {
 	FastArgs   []string          `json:"fast_args"`
 	PromptMode string            `json:"prompt_mode"`
 	Env        map[string]string `json:"env"`
+
+	Adapter     string   `json:"adapter"`
+	Permissions string   `json:"permissions"`
+	PassEnv     []string `json:"pass_env"`
+}
+
+type fileRate struct {
+	Input      float64  `json:"input"`
+	Output     float64  `json:"output"`
+	CacheRead  *float64 `json:"cache_read"`
+	CacheWrite *float64 `json:"cache_write"`
 }
 
 type fileRole struct {
@@ -33,6 +45,9 @@ type fileRole struct {
 	Thinking   string  `json:"thinking"`
 	Timeout    seconds `json:"timeout"`
 	Inactivity seconds `json:"inactivity"`
+
+	Session     string `json:"session"`
+	Permissions string `json:"permissions"`
 }
 
 type fileLoop struct {
@@ -40,6 +55,8 @@ type fileLoop struct {
 	SpecFile          string   `json:"spec_file"`
 	MaxIterations     int      `json:"max_iterations"`
 	MaxWallTime       seconds  `json:"max_wall_time"`
+	MaxCostUSD        float64  `json:"max_cost_usd"`
+	MaxTokens         int64    `json:"max_tokens"`
 	CompletionPromise string   `json:"completion_promise"`
 	Checklists        []string `json:"checklists"`
 	Tests             struct {

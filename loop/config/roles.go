@@ -56,7 +56,8 @@ func (b *builder) roles(f file, l fileLoop, at string) []Role {
 	for _, name := range names {
 		own, def := l.Roles.settings[name], f.RoleDefaults[name]
 		r := Role{Name: name, Runner: first(own.Runner, def.Runner), Model: first(own.Model, def.Model),
-			Thinking: first(own.Thinking, def.Thinking)}
+			Thinking: first(own.Thinking, def.Thinking), Resume: first(own.Session, def.Session) == "resume",
+			Permissions: first(own.Permissions, def.Permissions)}
 		switch {
 		case own.Runner != "":
 			b.reference(at+pointer("roles", name, "runner"), own.Runner)
@@ -67,6 +68,9 @@ func (b *builder) roles(f file, l fileLoop, at string) []Role {
 			r.Runner = b.runnerNames()[0]
 		case len(b.runners) > 1:
 			homeless = append(homeless, name)
+		}
+		if r.Permissions == "" {
+			r.Permissions = b.runners[r.Runner].Permissions
 		}
 		r.Timeout = b.timeout(l, own.Timeout, def.Timeout, name)
 		r.Inactivity = b.inactivity(l, own.Inactivity, def.Inactivity)

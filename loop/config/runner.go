@@ -34,7 +34,7 @@ func (b *builder) runnersOf(f file) map[string]Runner {
 
 func (b *builder) runner(name string, r fileRunner, at string) Runner {
 	out := Runner{Name: name, Command: b.words(at+"/command", r.Command), Args: r.Args, FastArgs: r.FastArgs,
-		PromptMode: r.PromptMode, Env: r.Env}
+		PromptMode: r.PromptMode, Env: r.Env, Adapter: r.Adapter, Permissions: r.Permissions, PassEnv: r.PassEnv}
 	if out.PromptMode == "" {
 		out.PromptMode = "stdin"
 	}

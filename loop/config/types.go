@@ -17,6 +17,8 @@ type Config struct {
 	// Runners by name. A legacy top-level "runner" is the one named "default".
 	Runners map[string]Runner
 	Loops   []Loop
+	// Prices of models by their exact names; they win over the built-in table.
+	Prices map[string]Rate
 	// Recovery and Webhooks are checked against their schema and kept as they
 	// were written until the rooms that own them decode them; nil when absent.
 	Recovery json.RawMessage
@@ -43,6 +45,20 @@ type Runner struct {
 	PromptMode string
 	// Env is added to the agent's environment; values may hold placeholders.
 	Env map[string]string
+	// Adapter is the CLI that the command is; "" lets the program's name tell.
+	Adapter string
+	// Permissions is read-only, workspace or full; "" leaves it to the command.
+	Permissions string
+	// PassEnv, unless nil, are the only variables of superloop's environment
+	// that the agent gets besides the basic ones and its own keys.
+	PassEnv []string
+}
+
+// Rate is what a model costs, in US dollars per million tokens. CacheRead and
+// CacheWrite are nil when the owner gave none: then Input is taken.
+type Rate struct {
+	Input, Output         float64
+	CacheRead, CacheWrite *float64
 }
 
 // Loop is one loop with all defaults of the contract applied.
@@ -55,6 +71,9 @@ type Loop struct {
 	// MaxWallTime bounds the time that the loop is active (waiting for a person
 	// does not count); 0 is no bound.
 	MaxWallTime time.Duration
+	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
+	MaxCostUSD float64
+	MaxTokens  int64
 	// CompletionPromise is the text inside the promise tag; "" never matches.
 	CompletionPromise string
 	Checklists        []string
@@ -170,6 +189,11 @@ type Role struct {
 	// of output; 0 is no bound.
 	Timeout    time.Duration
 	Inactivity time.Duration
+	// Resume goes on with the role's last session instead of a new one, where
+	// the CLI can.
+	Resume bool
+	// Permissions is read-only, workspace or full; "" is the runner's.
+	Permissions string
 }
 
 // Retry bounds a failing role: Attempts in one iteration in all (default 3),

@@ -1,0 +1,142 @@
+package loop
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// RoleStarted is written before the role's process is started.
+type RoleStarted struct {
+	Role        string `json:"role"`
+	Runner      string `json:"runner"`
+	Model       string `json:"model,omitempty"`
+	Attempt     int    `json:"attempt"`
+	Reason      string `json:"reason,omitempty"`
+	PromptFile  string `json:"prompt_file,omitempty"`
+	LogFile     string `json:"log_file,omitempty"`
+	LastMessage string `json:"last_message_file,omitempty"`
+	// SessionID is that of a new session whose id superloop has chosen, or of
+	// the one that is resumed.
+	SessionID string `json:"session_id,omitempty"`
+	Resumed   bool   `json:"session_resumed,omitempty"`
+}
+
+// Outcomes of a role.
+const (
+	OutcomeOK          = "ok"
+	OutcomeExit        = "exit"     // non-zero exit
+	OutcomeSignal      = "signal"   // ended by a signal that was not ours
+	OutcomeTimeout     = "timeout"  // wall time
+	OutcomeInactive    = "inactive" // no output for too long
+	OutcomeNotStarted  = "not_started"
+	OutcomeLost        = "lost"        // the process that ran it died
+	OutcomeInterrupted = "interrupted" // the supervisor leaves; not counted
+	OutcomeError       = "error"       // the CLI itself says that it failed, whatever its exit code
+)
+
+// RoleEnded is the outcome of one attempt. Its event is role_end when the role
+// succeeded, role_timeout when a deadline ended it, role_failed otherwise.
+type RoleEnded struct {
+	Role       string   `json:"role"`
+	Runner     string   `json:"runner"`
+	Model      string   `json:"model,omitempty"`
+	Attempt    int      `json:"attempt"`
+	Outcome    string   `json:"outcome"`
+	ExitCode   int      `json:"exit_code"`
+	Signal     string   `json:"signal,omitempty"`
+	DurationMS int64    `json:"duration_ms"`
+	TimeoutMS  int64    `json:"timeout_ms,omitempty"`
+	Usage      *Usage   `json:"usage,omitempty"`
+	CostUSD    *float64 `json:"cost_usd,omitempty"`
+	CostSource string   `json:"cost_source,omitempty"` // runner, or the price table with its date
+	SessionID  string   `json:"session_id,omitempty"`
+	// SessionTotals are the session's counters, for CLIs that count by session.
+	SessionTotals json.RawMessage `json:"session_totals,omitempty"`
+	Category      string          `json:"category,omitempty"`
+	// Class is agent.Class: what kind of failure the CLI's stream tells of.
+	Class      string     `json:"class,omitempty"`
+	Limit      *LimitFact `json:"limit,omitempty"` // with a class that time cures
+	Fix        string     `json:"fix,omitempty"`   // what a person types, with a class that needs one
+	Error      string     `json:"error,omitempty"`
+	Denied     int64      `json:"denied,omitempty"` // tool calls that the CLI's permissions refused
+	Cut        string     `json:"cut,omitempty"`    // finished, hopeless: superloop ended the process early
+	LogFile    string     `json:"log_file,omitempty"`
+	LogDropped int64      `json:"log_dropped_bytes,omitempty"`
+	LastFile   string     `json:"last_message_file,omitempty"`
+	OutputFile string     `json:"output_file,omitempty"`
+	Output     string     `json:"output_status,omitempty"`
+	LeftBehind int        `json:"left_behind,omitempty"` // processes that outlived it and were ended
+}
+
+// Usage counts a run's tokens. The kinds are disjoint, but for Reasoning, which
+// is a part of Output; nil is unknown.
+type Usage struct {
+	Input      *int64 `json:"input_tokens,omitempty"`
+	Output     *int64 `json:"output_tokens,omitempty"`
+	CacheRead  *int64 `json:"cache_read_input_tokens,omitempty"`
+	CacheWrite *int64 `json:"cache_creation_input_tokens,omitempty"`
+	Reasoning  *int64 `json:"reasoning_output_tokens,omitempty"`
+}
+
+// Total is the sum of the disjoint kinds; ok is false when none is known.
+func (u *Usage) Total() (n int64, ok bool) {
+	if u == nil {
+		return 0, false
+	}
+	for _, p := range []*int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
+		if p != nil {
+			n, ok = n+*p, true
+		}
+	}
+	return n, ok
+}
+
+// LimitFact is a limit as it was met, and until when the loop waits for it.
+type LimitFact struct {
+	Provider string    `json:"provider"`
+	Account  string    `json:"account"`
+	Kind     string    `json:"kind,omitempty"` // the provider's word for the window
+	Text     string    `json:"text,omitempty"`
+	ResetsAt time.Time `json:"resets_at,omitzero"`
+	Until    time.Time `json:"until"`
+	Strikes  int       `json:"strikes,omitempty"` // how many in a row
+}
+
+// SourceShared marks a Limited that is a fact: met by another loop or earlier.
+// The machine's own records of limits that a role met have another source.
+const (
+	SourceShared = "shared"
+	SourceRole   = "role"
+)
+
+// Limited: the pending role was not started, because the account that it draws
+// on is known to be limited.
+type Limited struct {
+	Role   string `json:"role"`
+	Runner string `json:"runner"`
+	Class  string `json:"limit"`
+	Source string `json:"source"`
+	By     string `json:"by,omitempty"` // the loop that met it
+	LimitFact
+}
+
+// Escalated: a question to a person is in escalation.json.
+type Escalated struct {
+	Type     string `json:"type"`
+	Reason   string `json:"reason"`
+	Awaiting string `json:"awaiting"`
+	ID       string `json:"escalation_id"`
+	Role     string `json:"role,omitempty"`
+	Runner   string `json:"runner,omitempty"`
+	Error    string `json:"error,omitempty"`
+	Fix      string `json:"fix,omitempty"`
+}
+
+// Resolved: a person says that what was escalated is mended.
+type Resolved struct {
+	ID       string `json:"escalation_id"`
+	By       string `json:"by"`
+	Method   string `json:"method"` // manual
+	Note     string `json:"note,omitempty"`
+	IntentID string `json:"intent_id,omitempty"`
+}

@@ -1,0 +1,116 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+)
+
+// What keeps a role from running and is no failure: a limit that time lifts, a
+// login that a person has to mend. Neither uses an iteration, an attempt that
+// counts, or the loop's active time.
+
+type limitWaitFields struct {
+	Role   string `json:"role"`
+	Runner string `json:"runner"`
+	Class  string `json:"limit"`
+	Source string `json:"source"`
+	LimitFact
+}
+
+type limitOverFields struct {
+	Provider string `json:"provider"`
+	Account  string `json:"account"`
+	Role     string `json:"role"`
+	WaitedMS int64  `json:"waited_ms"`
+	Reason   string `json:"reason"` // time, kicked, cleared
+	By       string `json:"by,omitempty"`
+}
+
+// waitForLimit lets the loop wait until l.Until and then run the role again.
+func (t *turn) waitForLimit(role, runner, class, source, by string, l LimitFact) {
+	if source == SourceRole {
+		t.note("rate_limit_wait", limitWaitFields{role, runner, class, source, l})
+	}
+	since := t.now
+	if t.s.Limit != nil {
+		since = t.s.Limit.Since
+	}
+	t.stopClockAt(t.now)
+	t.s.Status, t.s.Reason = RateLimited, class
+	t.s.Detail = fmt.Sprintf("%s of %s (%s): %s", class, l.Provider, runner, l.Text)
+	if l.Text == "" {
+		t.s.Detail = fmt.Sprintf("%s of %s (%s)", class, l.Provider, runner)
+	}
+	t.s.Limit = &LimitState{Role: role, Runner: runner, Provider: l.Provider, Account: l.Account, Class: class,
+		Text: l.Text, ResetsAt: l.ResetsAt, Until: l.Until, Since: since}
+	t.issue(Effect{ID: fmt.Sprintf("%s/%d/%s/%d/limit@%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt, t.now.UnixMilli()),
+		Kind: Wait, Role: role, Until: l.Until, Reason: class})
+}
+
+// limited: the role that was to run has not been started.
+func (t *turn) limited(f Limited) bool {
+	if !t.pending(RunRole) || t.s.Begun || t.s.Pending.Role != f.Role {
+		return false
+	}
+	t.waitForLimit(f.Role, f.Runner, f.Class, f.Source, f.By, f.LimitFact)
+	return true
+}
+
+func (t *turn) limitOver(f WaitOver) {
+	l := *t.s.Limit
+	reason := f.Reason
+	if reason == "" {
+		reason = "time"
+	}
+	t.note("rate_limit_over", limitOverFields{l.Provider, l.Account, l.Role, t.now.Sub(l.Since).Milliseconds(), reason, f.By})
+	t.s.Limit = nil
+	t.goOn()
+	t.issueRole(ReasonLimitOver)
+}
+
+// goOn makes a waiting loop run again.
+func (t *turn) goOn() {
+	t.s.Status, t.s.Reason, t.s.Detail = Running, "", ""
+	t.s.ActiveSince = t.now
+}
+
+// askPerson stops the loop until a person has mended what f tells of.
+func (t *turn) askPerson(f RoleEnded) {
+	t.stopClockAt(t.now)
+	t.s.Status, t.s.Reason = AwaitingHuman, f.Class
+	t.s.Detail = fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error)
+	id := fmt.Sprintf("%s/%d/%s/%d/person", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt)
+	t.s.Human = &HumanState{ID: id, Type: EscalationRunner, Class: f.Class, Role: f.Role, Runner: f.Runner,
+		Text: f.Error, Fix: f.Fix, Since: t.now}
+	t.issue(Effect{ID: id, Kind: AskPerson, Role: f.Role, Reason: f.Class})
+}
+
+func (t *turn) resolved(f Resolved) bool {
+	if !t.pending(AskPerson) || t.s.Human == nil || t.s.Human.ID != f.ID {
+		return false
+	}
+	t.s.Human = nil
+	t.goOn()
+	t.issueRole(ReasonAnswered)
+	return true
+}
+
+// resumePaused takes up a loop that waited when its supervisor left; it reports
+// whether it did. A wait goes on to its time. A question about a login is taken
+// for answered, since somebody has started the loop again: asking the provider
+// costs nothing when it still refuses.
+func (t *turn) resumePaused() bool {
+	switch {
+	case t.s.Limit != nil && t.pending(Wait):
+		t.s.Status, t.s.Reason, t.s.ActiveSince = RateLimited, t.s.Limit.Class, time.Time{}
+		t.reissued = true
+		return true
+	case t.s.Human != nil && t.pending(AskPerson):
+		t.s.Human = nil
+		t.goOn()
+		t.issueRole(ReasonAnswered)
+		return true
+	}
+	t.s.Limit, t.s.Human = nil, nil
+	return false
+}
