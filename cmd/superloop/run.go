@@ -18,6 +18,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/roles/agent"
 )
 
 func (a *app) runCommand() *cli.Command {
@@ -101,6 +102,24 @@ func warnings(cfg *config.Config) []config.Problem {
 	notYet("/webhooks", cfg.Webhooks)
 	for i, l := range cfg.Loops {
 		notYet(fmt.Sprintf("/loops/%d/recovery", i), l.Recovery)
+		list = append(list, blindBudget(cfg, i, l)...)
+	}
+	return list
+}
+
+// blindBudget warns of a bound on what a role never tells: the loop would end
+// after that role, in the night and not now.
+func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
+	var list []config.Problem
+	if l.MaxCostUSD <= 0 && l.MaxTokens <= 0 {
+		return nil
+	}
+	for _, role := range l.Roles {
+		r := cfg.Runners[role.Runner]
+		if agent.For(agent.CLI{Command: r.Command, Adapter: r.Adapter}).Profile().Version == nil {
+			list = append(list, config.Problem{Pointer: fmt.Sprintf("/loops/%d", i), Code: "blind_budget",
+				Message: fmt.Sprintf("max_cost_usd and max_tokens cannot be kept: the %s's runner %s does not tell what it uses, so the loop will end after it", role.Name, role.Runner)})
+		}
 	}
 	return list
 }
@@ -188,8 +207,13 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	var sig errSignal
 	if errors.As(context.Cause(ctx), &sig) && !s.Status.Ended() {
 		what := "paused by " + sig.Error() + ", the state is kept"
-		if s.Status == loop.AwaitingApproval {
+		switch s.Status {
+		case loop.AwaitingApproval:
 			what = "left by " + sig.Error() + ", still waiting for approval"
+		case loop.AwaitingHuman:
+			what = "left by " + sig.Error() + ", still waiting for a person: " + detail
+		case loop.RateLimited:
+			what = "left by " + sig.Error() + ", still limited: " + detail
 		}
 		return say(sig.code(), what, "superloop run"+flags)
 	}
@@ -197,10 +221,23 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	case loop.Completed:
 		return say(exitOK, fmt.Sprintf("completed in %s, %s of work", count(s.Iteration, "iteration"), render.Duration(msec(s.ActiveMS))),
 			"superloop events"+flags+"   (superloop run --fresh"+flags+" starts it anew)")
-	case loop.AwaitingApproval, loop.AwaitingHuman:
+	case loop.AwaitingHuman:
+		next := "superloop kick" + flags
+		if s.Human != nil && s.Human.Fix != "" {
+			next = s.Human.Fix + ", then: superloop run" + flags
+		}
+		return say(exitHuman, "waiting for a person: "+detail, next)
+	case loop.AwaitingApproval:
 		return say(exitHuman, "waiting for a person", "superloop approve"+flags+" --note TEXT   (or --reject)")
 	case loop.LimitReached:
-		return say(exitLimit, "limit reached: "+detail, "raise the limit in "+cfg.Path+" and type: superloop run"+flags)
+		next := "raise the limit in " + cfg.Path + " and type: superloop run" + flags
+		switch s.Reason {
+		case loop.ReasonMaxCost, loop.ReasonMaxTokens:
+			next += "   (superloop stats" + flags + " tells where it went)"
+		case loop.ReasonCostUnknown:
+			next = "put the price into prices in " + cfg.Path + ", or take the bound away, and type: superloop run" + flags
+		}
+		return say(exitLimit, "limit reached: "+detail, next)
 	case loop.StuckEnd:
 		return say(exitStuck, "stuck: "+detail, "read "+relTo(repo, loopFile(repo, s.LoopID, "stuck-report.md"))+", then: superloop run"+flags)
 	case loop.Failed:

@@ -119,7 +119,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	var env []string
 	for _, key := range []string{"PATH", "HOME", "USER", "LC_ALL", "TMPDIR", "WORK", "XDG_STATE_HOME", "GIT_CONFIG_GLOBAL",
 		"GIT_CONFIG_NOSYSTEM", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
-		"TESTSCRIPT_COMMAND_DIR", "GOCOVERDIR"} {
+		"TESTSCRIPT_COMMAND_DIR", "GOCOVERDIR", "ANTHROPIC_API_KEY", "RESET"} {
 		if value := ts.Getenv(key); value != "" {
 			env = append(env, key+"="+value)
 		}

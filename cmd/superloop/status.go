@@ -130,6 +130,14 @@ func next(s standing, decided *loop.Intent) string {
 		return ""
 	case s.Status == loop.AwaitingApproval && decided == nil:
 		return "superloop approve --loop " + s.LoopID + "   (or --reject --note TEXT)"
+	case s.Status == loop.AwaitingHuman && decided == nil:
+		fix := ""
+		if s.Human != nil && s.Human.Fix != "" {
+			fix = s.Human.Fix + ", then: "
+		}
+		return fix + "superloop kick --loop " + s.LoopID
+	case s.Status == loop.RateLimited && decided == nil && s.Supervisor != nil:
+		return "nothing, it goes on by itself   (superloop kick --loop " + s.LoopID + " tries again now)"
 	case s.Supervisor == nil && decided != nil:
 		return fmt.Sprintf("%s   (takes up the %s of %s)", run, decided.Kind, decided.By)
 	case s.Supervisor == nil:
@@ -156,6 +164,7 @@ func printStanding(w io.Writer, s standing, now time.Time) {
 		line("because", s.Reason)
 	}
 	line("gates", gatesLine(s.View))
+	line("spent", spentLine(s.Spent))
 	if s.Stuck.Count > 0 {
 		line("stuck", fmt.Sprintf("%d of %d iterations without a change", s.Stuck.Count, s.Stuck.Threshold))
 	}
@@ -174,6 +183,9 @@ func where(s standing, now time.Time) string {
 		text += fmt.Sprintf(" of %d", s.Max)
 	}
 	active := msec(s.ActiveMS)
+	if s.Status == loop.RateLimited {
+		text += fmt.Sprintf(", %s goes on at %s (in %s)", s.Role, s.Until.Local().Format(time.DateTime), render.Duration(max(0, s.Until.Sub(now))))
+	}
 	if s.Status == loop.Running && s.Supervisor != nil {
 		active += now.Sub(s.ActiveSince)
 		switch {
@@ -189,6 +201,21 @@ func where(s standing, now time.Time) string {
 		}
 	}
 	return text + ", active " + render.Duration(active)
+}
+
+// spentLine is what the run has cost so far, as far as it is known.
+func spentLine(s loop.Spent) string {
+	if s.Runs == 0 || s.UnknownTokens == s.Runs && s.UnknownCost == s.Runs {
+		return ""
+	}
+	cost := fmt.Sprintf("$%.4f", s.CostUSD)
+	switch {
+	case s.UnknownCost == s.Runs:
+		cost = "cost unknown"
+	case s.UnknownCost > 0:
+		cost = fmt.Sprintf("at least %s (%s unknown)", cost, count(s.UnknownCost, "run"))
+	}
+	return fmt.Sprintf("%s, %s in %s", cost, count(int(s.Tokens), "token"), count(s.Runs, "role run"))
 }
 
 // gatesLine shows the gates of this iteration, or of the last one while this

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
 // Status is how grave a finding is.
@@ -31,7 +32,8 @@ type Result struct {
 }
 
 // Check is one thing to look at. A program that Run starts is ended after
-// 10 s, or soon after ctx ends. The name of the Result is filled in by Examine.
+// 10 s (an agent CLI later, see preflight.Examiner), or soon after ctx ends. The
+// name of the Result is filled in by Examine.
 type Check struct {
 	Name string
 	Run  func(ctx context.Context) Result
@@ -67,7 +69,8 @@ type Place struct {
 }
 
 // Checks are all checks of the patient, in the order in which a person would
-// mend what they find: what others build on comes first.
+// mend what they find: what others build on comes first. They are carried out
+// one after the other.
 func Checks(p Patient) []Check {
 	list := []Check{
 		{"git", p.git},
@@ -78,8 +81,9 @@ func Checks(p Patient) []Check {
 		{"specs", p.specs},
 		{"bash", p.bash},
 	}
+	examiner := &preflight.Examiner{}
 	for _, r := range p.runners() {
-		list = append(list, Check{"runner:" + r.Name, func(ctx context.Context) Result { return p.runner(ctx, r) }})
+		list = append(list, Check{"runner:" + r.Name, func(ctx context.Context) Result { return p.runner(ctx, examiner, r) }})
 	}
 	list = append(list, Check{"private-state", p.privateState})
 	for _, l := range p.Loops {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,7 +45,12 @@ func (w *ward) write(path, text string, perm fs.FileMode) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), perm); err != nil {
+	// A process that another test forks meanwhile would hold the file open for
+	// writing, and the system does not start a program that is being written.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte(text), perm)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.chmod(path, perm)
@@ -75,6 +81,19 @@ func (w *ward) git(args ...string) {
 func (w *ward) configure(text string) {
 	w.write(w.patient.ConfigPath, text, 0o644)
 	w.patient.Config, w.patient.ConfigErr = config.Load(w.patient.ConfigPath)
+}
+
+// gemini makes the runner of the loop one of a CLI that is known, with these
+// settings besides.
+func (w *ward) gemini(settings string) {
+	w.write(filepath.Join(w.bin, "gemini"), `#!/bin/sh
+case "$1" in
+--version) echo 0.61.0 ;;
+--help) printf 'Options:\n  -o, --output-format  [string]\n      --approval-mode  [string]\n      --session-id     [string]\n' ;;
+*) touch "$0.ran"; exit 1 ;;
+esac
+`, 0o755)
+	w.configure(strings.Replace(configText, `["agent"], "prompt_mode": "stdin"`, `["gemini"]`+settings, 1))
 }
 
 func (w *ward) loop() *Place { return &w.patient.Loops[0] }
@@ -192,7 +211,7 @@ func TestWellPatientIsWellAndLeftAlone(t *testing.T) {
 		if len(seen) != len(checks) {
 			t.Errorf("%d results of %d checks", len(seen), len(checks))
 		}
-		for _, want := range []string{"ok    runner:agent ", "agent 1.2.3 at " + w.bin + "/agent", "L0, advisory"} {
+		for _, want := range []string{"ok    runner:agent ", w.bin + "/agent; nothing is known of agent (adapter generic), so it is not asked", "L0, advisory"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in:\n%s", want, &out)
 			}
@@ -247,17 +266,30 @@ func TestFindings(t *testing.T) {
 		{"no agent is not the specs' matter", func(w *ward) { w.remove(filepath.Join(w.bin, "agent")) }, "specs", OK, "demo.md", ""},
 		{"no agent", func(w *ward) { w.remove(filepath.Join(w.bin, "agent")) }, "runner:agent", Fail, "not found", "install it"},
 		{"no spare agent", func(w *ward) { w.remove(filepath.Join(w.bin, "spare-agent")) }, "runner:spare", Warn, "no loop uses it", "install it"},
-		{"agent that fails", func(w *ward) {
-			w.write(filepath.Join(w.bin, "agent"), "#!/bin/sh\necho no node here >&2; exit 3\n", 0o755)
-		}, "runner:agent", Warn, "no node here", "--version"},
 		{"agent by its path is not run", func(w *ward) {
 			w.write(filepath.Join(w.repo, "agent.sh"), "#!/bin/sh\ntouch \"$0.ran\"\nexit 1\n", 0o755)
 			w.configure(strings.Replace(configText, `["agent"]`, `["./agent.sh"]`, 1))
-		}, "runner:agent", OK, "not asked for its version", ""},
+		}, "runner:agent", OK, "so it is not asked", ""},
 		{"agent by its path may not be executed", func(w *ward) {
 			w.write(filepath.Join(w.repo, "agent.sh"), "#!/bin/sh\n", 0o644)
 			w.configure(strings.Replace(configText, `["agent"]`, `["{repo}/agent.sh"]`, 1))
-		}, "runner:agent", Fail, "agent.sh", "install it"},
+		}, "runner:agent", Fail, "agent.sh", "make it executable"},
+		{"agent without its interpreter", func(w *ward) { w.write(filepath.Join(w.bin, "agent"), "#!/no/such/node\n", 0o755) },
+			"runner:agent", Fail, "is a script for /no/such/node", "install node"},
+		{"gemini is well", func(w *ward) { w.gemini(`, "args": ["--approval-mode=plan"], "env": {"GEMINI_API_KEY": "k"}`) },
+			"runner:agent", OK, "0.61.0 at ", ""},
+		{"gemini fails", func(w *ward) {
+			w.gemini(`, "args": ["--approval-mode=plan"], "env": {"GEMINI_API_KEY": "k"}`)
+			w.write(filepath.Join(w.bin, "gemini"), "#!/bin/sh\n: \"$@\"; echo no node here >&2; exit 3\n", 0o755)
+		}, "runner:agent", Fail, "no node here", "--version"},
+		{"gemini with a flag that is gone", func(w *ward) {
+			w.gemini(`, "args": ["--approval-mode=plan", "--checkpointing"], "env": {"GEMINI_API_KEY": "k"}`)
+		}, "runner:agent", Fail, "gemini 0.61.0 does not know --checkpointing (runners.agent.args[1])", "write general.checkpointing in settings.json instead"},
+		{"gemini without a login", func(w *ward) {
+			w.gemini(`, "args": ["--approval-mode=plan", "--gone"], "env": {"GEMINI_API_KEY": "", "HOME": "/nowhere"}`)
+		}, "runner:agent", Fail, "gemini has no login: ", "superloop runner-smoke --runner agent shows all"},
+		{"gemini that may do nothing", func(w *ward) { w.gemini(`, "env": {"GEMINI_API_KEY": "k", "HOME": "/nowhere"}`) },
+			"runner:agent", Warn, "gemini may change nothing", `"permissions": "workspace"`},
 		{"state inside", func(w *ward) { w.loop().Private = filepath.Join(w.repo, "s/superloop/id/loops/demo") }, "private-state", Fail, "inside the repository", "XDG_STATE_HOME"},
 		{"state inside by a link", func(w *ward) {
 			if err := os.Symlink(w.repo, w.state); err != nil {
@@ -323,8 +355,10 @@ func TestFindings(t *testing.T) {
 			if got.Status != c.status || !strings.Contains(got.Detail, c.detail) || !strings.Contains(got.Fix, c.fix) || (c.fix == "") != (got.Fix == "") {
 				t.Errorf("got  %+v\nwant %s, ...%s..., fix ...%s...", *got, c.status, c.detail, c.fix)
 			}
-			if _, err := os.Lstat(filepath.Join(w.repo, "agent.sh.ran")); err == nil {
-				t.Error("a script that was given by its path was run")
+			for _, ran := range []string{filepath.Join(w.repo, "agent.sh.ran"), filepath.Join(w.bin, "gemini.ran")} {
+				if _, err := os.Lstat(ran); err == nil {
+					t.Error("an agent began to work: " + ran)
+				}
 			}
 		})
 	}

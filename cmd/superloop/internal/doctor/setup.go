@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,59 +96,4 @@ func (p Patient) bash(ctx context.Context) Result {
 		return Result{Status: Fail, Detail: err.Error(), Fix: fix}
 	}
 	return Result{Status: OK, Detail: fmt.Sprintf("%s at %s", firstLine(out), path)}
-}
-
-// runners are those of the configuration, by name.
-func (p Patient) runners() []config.Runner {
-	if p.Config == nil {
-		return nil
-	}
-	var list []config.Runner
-	for _, r := range p.Config.Runners {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b config.Runner) int { return cmp.Compare(a.Name, b.Name) })
-	return list
-}
-
-func (p Patient) uses(runner string) bool {
-	return slices.ContainsFunc(p.Config.Loops, func(l config.Loop) bool {
-		return slices.ContainsFunc(l.Roles, func(r config.Role) bool { return r.Runner == runner })
-	})
-}
-
-// runner looks for the program of a runner and asks it for its version. A
-// program that is given by a path is not asked: a script may take no notice of
-// --version and begin to work.
-func (p Patient) runner(ctx context.Context, r config.Runner) Result {
-	missing, unused := Fail, ""
-	if !p.uses(r.Name) {
-		missing, unused = Warn, "; no loop uses it"
-	}
-	if len(r.Command) == 0 {
-		return Result{Status: missing, Detail: "it has no command" + unused, Fix: "superloop validate"}
-	}
-	program := strings.ReplaceAll(r.Command[0], "{repo}", p.Repo)
-	byPath := strings.Contains(program, "/")
-	if byPath && !filepath.IsAbs(program) {
-		program = filepath.Join(p.Repo, program) // an agent starts in the repository
-	}
-	path, err := p.lookPath(program)
-	if err != nil {
-		return Result{Status: missing, Detail: err.Error() + unused, Fix: "install it, or correct the command of the runner in " + p.ConfigPath}
-	}
-	if byPath {
-		return Result{Status: OK, Detail: path + " can be executed; given by its path, it is not asked for its version" + unused}
-	}
-	out, err := p.tool(ctx, path, "--version")
-	said := firstLine(out)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return Result{Status: Warn, Detail: fmt.Sprintf("%s did not tell its version within %s%s", path, toolTimeout, unused), Fix: "try it by hand: " + quote(path) + " --version"}
-	case err != nil:
-		return Result{Status: Warn, Detail: err.Error() + unused, Fix: "try it by hand: " + quote(path) + " --version"}
-	case said == "":
-		said = "a version that it does not tell"
-	}
-	return Result{Status: OK, Detail: fmt.Sprintf("%s at %s%s", said, path, unused)}
 }

@@ -6,30 +6,31 @@ import (
 	"fmt"
 )
 
-// Runner is how init starts an agent CLI: headless, the prompt on stdin.
+// Runner is how init starts an agent CLI: headless, the prompt on stdin, free
+// to edit and run commands in its folder. What is missing to that (structured
+// output, the permissions' own flags) superloop adds for the version at hand.
 type Runner struct {
-	Command    []string          `json:"command"`
-	Args       []string          `json:"args"`
-	PromptMode string            `json:"prompt_mode"`
-	Env        map[string]string `json:"env,omitempty"`
+	Command     []string `json:"command"`
+	Args        []string `json:"args"`
+	PromptMode  string   `json:"prompt_mode"`
+	Permissions string   `json:"permissions,omitempty"`
 }
 
 // RunnerOf is the runner for a CLI of that name.
 func RunnerOf(name string) Runner {
+	r := Runner{Command: []string{name}, Args: []string{}, PromptMode: "stdin", Permissions: "workspace"}
 	switch name {
 	case "claude":
-		return Runner{Command: []string{"claude"}, PromptMode: "stdin",
-			Args: []string{"-p", "--permission-mode=acceptEdits", "--allowedTools=Bash,Read,Write,Edit,Glob,Grep"}}
+		r.Args = []string{"-p"}
 	case "codex":
-		return Runner{Command: []string{"codex", "exec"}, PromptMode: "stdin",
-			Args: []string{"--sandbox=workspace-write", "--output-last-message={last_message_file}", "-"}}
+		r.Command, r.Args = []string{"codex", "exec"}, []string{"-"}
 	case "gemini":
-		return Runner{Command: []string{"gemini"}, PromptMode: "stdin", Args: []string{"--approval-mode=yolo"},
-			Env: map[string]string{"GEMINI_CLI_TRUST_WORKSPACE": "true"}}
 	case "opencode":
-		return Runner{Command: []string{"opencode", "run"}, PromptMode: "stdin", Args: []string{}}
+		r.Command = []string{"opencode", "run"}
+	default:
+		r.Permissions = "" // superloop does not know its flags
 	}
-	return Runner{Command: []string{name}, PromptMode: "stdin", Args: []string{}}
+	return r
 }
 
 // Choice is what the configuration is made of.

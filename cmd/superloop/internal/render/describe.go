@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
 
@@ -54,6 +55,10 @@ type fields struct {
 	SpecFile  string          `json:"spec_file"`
 	Commands  []string        `json:"commands"`
 	Kind      string          `json:"kind"`
+	Class     string          `json:"class"`
+	Usage     *loop.Usage     `json:"usage"`
+	Cost      *float64        `json:"cost_usd"`
+	Denied    int64           `json:"denied"`
 }
 
 // Describe says an event in one sentence without control characters. An event
@@ -110,6 +115,8 @@ func describe(ev journal.Event, f fields) string {
 		return fmt.Sprintf("%s reached its time limit after %s and was ended", role, took) + extras(f)
 	case "role_failed":
 		return fmt.Sprintf("%s %s after %s", role, failure(f), took) + extras(f)
+	case "rate_limit_wait", "rate_limit_over", "budget_reached", "recovery_escalated", "recovery_resolved":
+		return describePause(ev)
 	case "role_retry_wait":
 		return fmt.Sprintf("%s is tried again at %s", f.Role, f.Until.Local().Format(time.TimeOnly))
 	case "tests_start", "tests_rerun_start":
@@ -196,11 +203,27 @@ func failure(f fields) string {
 	case "lost":
 		return "was lost: " + f.Error
 	}
-	return fmt.Sprintf("failed with exit code %d", f.ExitCode)
+	what := fmt.Sprintf("failed with exit code %d", f.ExitCode)
+	if f.Outcome == "error" {
+		what = "failed"
+	}
+	if f.Class != "" {
+		what += " (" + f.Class + ": " + f.Error + ")"
+	}
+	return what
 }
 
 func extras(f fields) string {
 	var s string
+	if n, ok := f.Usage.Total(); ok {
+		s += fmt.Sprintf(", %s tokens", Count(n))
+	}
+	if f.Cost != nil {
+		s += fmt.Sprintf(", $%.4f", *f.Cost)
+	}
+	if f.Denied > 0 {
+		s += fmt.Sprintf("; %d of its tool calls were denied by its own permissions", f.Denied)
+	}
 	if f.Left > 0 {
 		s += fmt.Sprintf("; %d processes that it left behind were ended", f.Left)
 	}

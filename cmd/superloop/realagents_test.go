@@ -1,0 +1,391 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/roles/agent/mockapi"
+)
+
+// realCLIs is the PATH on which the real agent CLIs are found; a test that needs
+// them is skipped without it. .ci/run installs them and sets it.
+func realCLIs(t *testing.T, names ...string) string {
+	t.Helper()
+	path := os.Getenv("SUPERLOOP_TEST_CLIS")
+	for _, name := range names {
+		if _, err := proc.LookPath(name, []string{"PATH=" + path}); err != nil {
+			t.Skipf("the real %s is not installed; set SUPERLOOP_TEST_CLIS to a PATH that has it (.ci/run does)", name)
+		}
+	}
+	return path
+}
+
+// furnish makes a repository whose loop is worked by the real claude and the real
+// codex, whose models are played by s.
+func (n *night) furnish(s *mockapi.Server, loopJSON string, subscription bool) {
+	t := n.t
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := n.path("home")
+	// Nothing of the person who runs the test: no login, no key, no git identity.
+	n.env = []string{"PATH=" + os.Getenv("SUPERLOOP_TEST_CLIS") + ":" + os.Getenv("PATH"), "LANG=C.UTF-8",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.invalid"}
+	n.mkdir("bin")
+	n.mkdir("repo/.superloop/specs")
+	for _, cli := range []string{"claude", "codex"} {
+		env, files, err := mockapi.Environment(cli, s.URL(), home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cli == "claude" && subscription {
+			env = mockapi.Subscription(env)
+		}
+		n.env = append(n.env, env...)
+		for name, text := range files {
+			n.mkdir(filepath.Dir(filepath.Join("home", name)))
+			n.write(filepath.Join("home", name), text)
+		}
+	}
+	if err := os.Symlink(exe, n.path("bin/superloop")); err != nil {
+		t.Fatal(err)
+	}
+	n.write("repo/.superloop/specs/l.md", "# A greeting\n\nhello.txt says hello.\n")
+	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
+  "runners": {
+    "claude": {"command": ["claude"], "args": ["-p"], "permissions": "workspace"},
+    "codex": {"command": ["codex", "exec"], "args": ["-"], "permissions": "full"}
+  },
+  "prices": {"gpt-5.2-codex": {"input": 1.75, "output": 14, "cache_read": 0.175, "cache_write": 1.75}},
+  "loops": [%s]
+}`, loopJSON))
+	n.git("init", "-q")
+	n.git("add", "-A")
+	n.git("commit", "-q", "-m", "start")
+}
+
+// play starts the models.
+func (n *night) play(script mockapi.Script) *mockapi.Server {
+	n.t.Helper()
+	s, err := mockapi.Start(script)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// team is a model that plays all four roles: it writes what the role is to leave
+// by the CLI's own tools, and answers when the tool has done it.
+func (n *night) team(promiseIn int) mockapi.Script {
+	dir := n.path("repo/.superloop/loops/l")
+	reviews := 0
+	return func(c mockapi.Call) mockapi.Reply {
+		if c.Side {
+			return mockapi.Reply{Text: c.SmallTalk()}
+		}
+		role := ""
+		for _, r := range []string{"planner", "implementer", "tester", "reviewer"} {
+			if strings.Contains(string(c.Body), "# Role: "+r) {
+				role = r
+			}
+		}
+		if c.HasToolResult {
+			if role != "reviewer" {
+				return mockapi.Reply{Text: "The " + role + " is done."}
+			}
+			if reviews++; reviews < promiseIn {
+				return mockapi.Reply{Text: "Not yet."}
+			}
+			return mockapi.Reply{Text: "All is there. <promise>GREETED</promise>"}
+		}
+		write := func(path, text string) mockapi.Tool { return mockapi.Tool{Write: &mockapi.File{Path: path, Content: text}} }
+		switch role {
+		case "planner":
+			return mockapi.Reply{Thinking: "What is to be done?", Tools: []mockapi.Tool{write(dir+"/plan.md", "- [x] write hello.txt\n")}}
+		case "implementer":
+			return mockapi.Reply{Tools: []mockapi.Tool{write(n.path("repo/hello.txt"), "hello\n"), write(dir+"/implementer.md", "hello.txt is written\n")}}
+		case "tester":
+			return mockapi.Reply{Tools: []mockapi.Tool{{Shell: "grep -q hello " + n.path("repo/hello.txt") + " && echo it greets > " + dir + "/test-report.md"}}}
+		case "reviewer":
+			return mockapi.Reply{Tools: []mockapi.Tool{write(dir+"/review.md", "It greets.\n")}}
+		}
+		return mockapi.Reply{Status: 500, ErrorMessage: "no role in the prompt"}
+	}
+}
+
+// roleEnds are the ends of the loop's roles.
+func (n *night) roleEnds() []loop.RoleEnded {
+	n.t.Helper()
+	var all []loop.RoleEnded
+	for _, ev := range n.events() {
+		f, err := loop.DecodeFact(ev.Event, ev.Fields)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if end, ok := f.(loop.RoleEnded); ok {
+			all = append(all, end)
+		}
+	}
+	return all
+}
+
+func (n *night) count(event string) int {
+	k := 0
+	for _, ev := range n.events() {
+		if ev.Event == event {
+			k++
+		}
+	}
+	return k
+}
+
+// TestRealAgents runs a loop to completion with the real claude and the real
+// codex mixed: their own tool calls write the plan, the code and the review, and
+// what superloop counted is what the models told, to the token.
+func TestRealAgents(t *testing.T) {
+	realCLIs(t, "claude", "codex")
+	t.Parallel()
+	for name, sessions := range map[string]string{"fresh": "fresh", "resumed": "resume"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := &night{t: t, root: t.TempDir()}
+			s := n.play(n.team(2))
+			role := func(runner, model string) string {
+				return fmt.Sprintf(`{"runner": %q, "model": %q, "session": %q, "timeout": "3m"}`, runner, model, sessions)
+			}
+			n.furnish(s, fmt.Sprintf(`{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 3, "completion_promise": "GREETED",
+	"max_cost_usd": 50, "tests": {"mode": "every", "commands": ["grep -q hello hello.txt"]},
+	"roles": {"planner": %s, "implementer": %s, "tester": %s, "reviewer": %s}}`,
+				role("claude", "claude-sonnet-4-5"), role("codex", "gpt-5.2-codex"), role("claude", "claude-sonnet-4-5"), role("codex", "gpt-5.2-codex")), false)
+			code, out := n.superloop(nil, "run", "--loop", "l")
+			if code != 0 {
+				t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
+			}
+			for path, want := range map[string]string{"hello.txt": "hello\n", ".superloop/loops/l/plan.md": "- [x] write hello.txt\n",
+				".superloop/loops/l/implementer.md": "hello.txt is written\n", ".superloop/loops/l/test-report.md": "it greets\n", ".superloop/loops/l/review.md": "It greets.\n"} {
+				data, err := os.ReadFile(n.path(filepath.Join("repo", path)))
+				if err != nil || string(data) != want {
+					t.Errorf("%s is %q (%v)", path, data, err)
+				}
+			}
+			n.checkMoney(s)
+			n.noSecrets()
+		})
+	}
+}
+
+// checkMoney compares what superloop counted with what the models told.
+func (n *night) checkMoney(s *mockapi.Server) {
+	n.t.Helper()
+	told := map[mockapi.API]mockapi.Usage{}
+	for _, api := range []mockapi.API{mockapi.Anthropic, mockapi.OpenAI} {
+		var of []mockapi.Record
+		for _, r := range s.Calls() {
+			if r.API == api {
+				of = append(of, r)
+			}
+		}
+		told[api], _ = mockapi.Total(of)
+	}
+	seen := map[mockapi.API]mockapi.Usage{}
+	var cost float64
+	for _, r := range n.roleEnds() {
+		api := map[string]mockapi.API{"claude": mockapi.Anthropic, "codex": mockapi.OpenAI}[r.Runner]
+		if r.Usage == nil || r.CostUSD == nil {
+			n.t.Errorf("%s of %s told neither tokens nor cost: %+v", r.Role, r.Runner, r)
+			continue
+		}
+		u, add := seen[api], func(to *int64, from *int64) {
+			if from != nil {
+				*to += *from
+			}
+		}
+		add(&u.Input, r.Usage.Input)
+		add(&u.Output, r.Usage.Output)
+		add(&u.CacheRead, r.Usage.CacheRead)
+		add(&u.CacheWrite, r.Usage.CacheWrite)
+		add(&u.Reasoning, r.Usage.Reasoning)
+		seen[api] = u
+		cost += *r.CostUSD
+	}
+	for api, want := range told {
+		if seen[api] != want {
+			n.t.Errorf("%s: counted %+v, told %+v", api, seen[api], want)
+		}
+	}
+	a, o := told[mockapi.Anthropic], told[mockapi.OpenAI]
+	// The list price of claude-sonnet-4-5, and the price in the configuration.
+	want := (3*float64(a.Input) + 15*float64(a.Output) + 0.3*float64(a.CacheRead) + 3.75*float64(a.CacheWrite) +
+		1.75*float64(o.Input+o.CacheWrite) + 14*float64(o.Output) + 0.175*float64(o.CacheRead)) / 1e6
+	if math.Abs(cost-want) > 1e-6 {
+		n.t.Errorf("cost $%.6f, want $%.6f", cost, want)
+	}
+}
+
+// noSecrets looks for the key in everything that superloop wrote.
+func (n *night) noSecrets() {
+	n.t.Helper()
+	err := filepath.WalkDir(n.path("repo/.superloop"), func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), mockapi.Key) {
+			n.t.Errorf("%s holds the key", path)
+		}
+		return err
+	})
+	if err != nil {
+		n.t.Error(err)
+	}
+}
+
+// logs are what the agents printed, for a test that failed.
+func (n *night) logs() string {
+	var all strings.Builder
+	files, _ := filepath.Glob(n.path("repo/.superloop/loops/l/logs/*/*.log")) // the pattern is good
+	for _, f := range files {
+		data, _ := os.ReadFile(f)
+		fmt.Fprintf(&all, "== %s\n%s\n", filepath.Base(f), data[max(0, len(data)-3000):])
+	}
+	return all.String()
+}
+
+const twoRoles = `{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterations": 2, "completion_promise": "GREETED",
+	"roles": {"implementer": {"runner": "claude", "model": "claude-sonnet-4-5"}, "reviewer": {"runner": "claude", "model": "claude-sonnet-4-5"}}}`
+
+// TestRealLimit: the real claude meets a limit that is over in a few seconds. The
+// loop waits for it and goes on by itself, within the same iteration.
+func TestRealLimit(t *testing.T) {
+	realCLIs(t, "claude")
+	t.Parallel()
+	n := &night{t: t, root: t.TempDir()}
+	team := n.team(1)
+	var until time.Time
+	s := n.play(func(c mockapi.Call) mockapi.Reply {
+		if until.IsZero() {
+			until = time.Now().Add(8 * time.Second) // from the first request on, whatever the CLI takes to start
+		}
+		if time.Now().Before(until) {
+			return mockapi.Limit(mockapi.Anthropic, until)
+		}
+		return team(c)
+	})
+	n.furnish(s, twoRoles, true)
+	code, out := n.superloop(nil, "run", "--loop", "l")
+	if code != 0 || n.count("iteration_start") != 1 || n.count("rate_limit_wait") == 0 || n.count("role_retry_wait") != 0 {
+		t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
+	}
+	for _, ev := range n.events() {
+		var f loop.Limited
+		if ev.Event == "rate_limit_wait" && (json.Unmarshal(ev.Fields, &f) != nil || f.ResetsAt.IsZero() || f.Provider == "") {
+			t.Errorf("%s", ev.Fields)
+		}
+	}
+	n.noSecrets()
+}
+
+// TestRealRefusal: a refused key asks a person, at the first refusal and not
+// after the CLI's minutes of retries.
+func TestRealRefusal(t *testing.T) {
+	realCLIs(t, "claude", "codex")
+	t.Parallel()
+	for _, cli := range []string{"claude", "codex"} {
+		t.Run(cli, func(t *testing.T) {
+			t.Parallel()
+			n := &night{t: t, root: t.TempDir()}
+			s := n.play(mockapi.Always(mockapi.Reply{Status: 401}))
+			n.furnish(s, strings.ReplaceAll(twoRoles, `"claude"`, fmt.Sprintf("%q", cli)), false)
+			code, out := n.superloop(nil, "run", "--loop", "l", "--exit-on-escalation")
+			ends := n.roleEnds()
+			if code != 5 || len(ends) != 1 || ends[0].Class != "auth" || ends[0].Fix == "" || ends[0].DurationMS > 60_000 {
+				t.Fatalf("exit code %d, %+v\n%s\n%s", code, ends, out, n.logs())
+			}
+			n.noSecrets()
+		})
+	}
+}
+
+// TestRealSignals: SIGTERM while a real CLI runs a tool ends everything within
+// five seconds and leaves no process; the next run completes the loop.
+func TestRealSignals(t *testing.T) {
+	realCLIs(t, "claude", "codex")
+	t.Parallel()
+	for _, cli := range []string{"claude", "codex"} {
+		t.Run(cli, func(t *testing.T) {
+			t.Parallel()
+			n := &night{t: t, root: t.TempDir()}
+			team, sleeps := n.team(1), true
+			began := n.path("began")
+			s := n.play(func(c mockapi.Call) mockapi.Reply {
+				if sleeps && !c.Side {
+					sleeps = false
+					return mockapi.Reply{Tools: []mockapi.Tool{{Shell: "touch " + began + "; sleep 987"}}}
+				}
+				return team(c)
+			})
+			n.furnish(s, strings.ReplaceAll(twoRoles, `"claude"`, fmt.Sprintf("%q", cli)), false)
+			p := n.begin("run", "--loop", "l")
+			waitForFile(t, began, time.Minute)
+			at := time.Now()
+			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			_ = p.Wait() // it ends with 143
+			if code := p.ProcessState.ExitCode(); code != 143 {
+				t.Errorf("exit code %d\n%s", code, n.logs())
+			}
+			if took := time.Since(at); took > 5*time.Second {
+				t.Errorf("it took %s to leave", took)
+			}
+			if left := proc.Sweep("SUPERLOOP_MARK=" + n.events()[0].RunID); len(left) > 0 {
+				t.Errorf("processes %v were left", left)
+			}
+			if code, out := n.superloop(nil, "run", "--loop", "l"); code != 0 || n.count("iteration_start") != 1 {
+				t.Fatalf("exit code %d\n%s\n%s", code, out, n.logs())
+			}
+		})
+	}
+}
+
+// begin starts the program and does not wait for its end.
+func (n *night) begin(args ...string) *exec.Cmd {
+	n.t.Helper()
+	cmd := exec.Command(n.path("bin/superloop"), args...)
+	cmd.Dir, cmd.Env = n.path("repo"), n.env
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	return cmd
+}
+
+func waitForFile(t *testing.T, path string, limit time.Duration) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(limit)
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("%s did not come within %s", filepath.Base(path), limit)
+		}
+	}
+}
