@@ -59,6 +59,7 @@ type claudeResult struct {
 	text, structured, problems string
 	status                     int64
 	queued                     int64 // turns that follow by themselves
+	woken                      bool  // a background task has ended since: another turn begins
 }
 
 func (c claude) Stream(req Request) Stream {
@@ -113,14 +114,17 @@ func (s *claudeStream) system(l *jsonstream.Line) bool {
 	return true
 }
 
-// task forgets a task that has ended, however: only one that runs can begin
-// another turn.
+// task forgets a task that has ended, however. The end of one that ran in the
+// background begins another turn, unless the CLI itself ended it on leaving.
 func (s *claudeStream) task(l *jsonstream.Line, status string) {
+	id := l.String(claudeTask)
 	switch status {
 	case "", "pending", "running", "in_progress", "paused":
-	default:
-		delete(s.tasks, l.String(claudeTask))
+		return
+	case "completed", "failed":
+		s.result.woken = s.result.woken || s.result.ended && s.tasks[id]
 	}
+	delete(s.tasks, id)
 }
 
 func (s *claudeStream) again(l *jsonstream.Line) {
@@ -255,7 +259,7 @@ func (s *claudeStream) Settled() Settled {
 		// A login may be renewed after the first refusal, a key not.
 		s.retry.class.NeedsPerson() && (s.keySource != "none" || s.retry.attempt > 1)
 	switch {
-	case s.result.ended && s.result.queued == 0 && len(s.tasks) == 0:
+	case s.result.ended && s.result.queued == 0 && !s.result.woken && len(s.tasks) == 0:
 		return Finished
 	case hopeless && !s.worked:
 		return Hopeless

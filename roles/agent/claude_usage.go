@@ -217,36 +217,43 @@ func readTurn(l *jsonstream.Line, want int) (c modelCount) {
 // readModels adds the counters per model.
 func readModels(l *jsonstream.Line, want int, into map[string]*modelCount) {
 	now := map[string]*modelCount{}
+	of := func(model string) *modelCount {
+		if now[model] == nil {
+			now[model] = &modelCount{name: model}
+		}
+		return now[model]
+	}
 	for v := range l.All(want) {
-		m := now[v.Keys[0]]
-		if m == nil {
-			if len(now) == maxModels {
-				continue
-			}
-			m = &modelCount{name: v.Keys[0]}
-			now[v.Keys[0]] = m
+		if len(now) == maxModels && now[v.Keys[0]] == nil {
+			continue
 		}
 		n, _ := number(v)
 		switch v.Keys[1] {
 		case "inputTokens":
-			m.input = n
+			of(v.Keys[0]).input = n
 		case "outputTokens":
-			m.output = n
+			of(v.Keys[0]).output = n
 		case "cacheReadInputTokens":
-			m.read = n
+			of(v.Keys[0]).read = n
 		case "cacheCreationInputTokens":
-			m.written = n
+			of(v.Keys[0]).written = n
 		case "thinkingTokens":
+			m := of(v.Keys[0])
 			m.think, m.thinks = n, true
 		case "canonicalModel":
 			if v.Type == 's' && len(v.Raw) > 0 {
-				m.name = string(v.Raw)
+				of(v.Keys[0]).name = string(v.Raw)
 			}
 		case "costBasis":
-			m.unpriced = m.unpriced || string(v.Raw) == "unknown"
+			if string(v.Raw) == "unknown" {
+				of(v.Keys[0]).unpriced = true
+			}
 		case "costUSD":
+			m := of(v.Keys[0])
 			cost, ok := fraction(v)
-			m.cost, m.unpriced = cost, m.unpriced || !ok || cost < 0
+			if m.cost = cost; !ok || cost < 0 {
+				m.unpriced = true
+			}
 		}
 	}
 	for key, m := range now {

@@ -73,46 +73,54 @@ func TestRecordedStreamsCutAnywhere(t *testing.T) {
 // Events and fields that nobody knows yet change nothing, nor does the order of
 // the keys.
 func TestRecordedStreamsWithUnknowns(t *testing.T) {
-	eachPlay(t, func(t *testing.T, a Adapter, p play, stdout, stderr []byte, end proc.Result) {
-		whole := a.Stream(Request{})
-		p.feed(whole, stdout, stderr, 0)
-		want := whole.Finish(end)
-		lines := bytes.Split(bytes.TrimSpace(stdout), []byte("\n"))
-		rapid.Check(t, func(rt *rapid.T) {
-			var changed bytes.Buffer
-			var extra, unread int64
-			for _, line := range lines {
-				for range rapid.IntRange(0, 2).Draw(rt, "extra lines") {
-					odd := rapid.SampledFrom([]string{
-						`{"type":"new_event","sessionID":"x","session_id":"y","status":"success","message":"429 rate limit"}`, `{}`, `[1,2]`, `"result"`, `{"type":5}`, `null`,
-						`{"result":{"type":"result","status":"success"}}`, `Error: rate limit exceeded (429)`, "\x00\x01",
-					}).Draw(rt, "line")
-					changed.WriteString(odd + "\n")
-					if extra++; !json.Valid([]byte(odd)) {
-						unread++
-					}
+	t.Parallel()
+	for cli, list := range plays() {
+		t.Run(cli, func(t *testing.T) {
+			t.Parallel()
+			a := adapterFor(t, cli)
+			rapid.Check(t, func(rt *rapid.T) {
+				p := rapid.SampledFrom(list).Draw(rt, "play")
+				stdout, stderr, end := replay(t, cli, p.name)
+				changed, extra, unread := embellished(rt, stdout)
+				whole, s := a.Stream(Request{}), a.Stream(Request{})
+				p.feed(whole, stdout, stderr, 0)
+				p.feed(s, changed, stderr, 0)
+				want, got := whole.Finish(end), s.Finish(end)
+				got.Lines, got.Unread = got.Lines-extra, got.Unread-unread
+				if a, b := asJSON(got), asJSON(want); a != b {
+					rt.Fatalf("%s: %s\nwant\n%s\nof\n%s", p.name, a, b, changed)
 				}
-				var v any
-				d := json.NewDecoder(bytes.NewReader(line))
-				d.UseNumber()
-				if len(line) == 0 {
-					continue
-				}
-				if err := d.Decode(&v); err != nil {
-					t.Fatal(err)
-				}
-				shuffled(rt, &changed, v, 0)
-				changed.WriteByte('\n')
-			}
-			s := a.Stream(Request{})
-			p.feed(s, changed.Bytes(), stderr, 0)
-			got := s.Finish(end)
-			got.Lines, got.Unread = got.Lines-extra, got.Unread-unread
-			if a, b := asJSON(got), asJSON(want); a != b {
-				rt.Fatalf("%s\nwant\n%s\nof\n%s", a, b, changed.String())
-			}
+			})
 		})
+	}
+}
+
+// embellished is a stream with other lines between its own, of which so many
+// are no JSON, and with its own lines shuffled.
+func embellished(rt *rapid.T, stdout []byte) (stream []byte, extra, unread int64) {
+	odd := rapid.SampledFrom([]string{
+		`{"type":"new_event","sessionID":"x","session_id":"y","status":"success","message":"429 rate limit"}`, `{}`, `[1,2]`, `"result"`, `{"type":5}`, `null`,
+		`{"result":{"type":"result","status":"success"}}`, `Error: rate limit exceeded (429)`, "\x00\x01",
 	})
+	var b bytes.Buffer
+	for line := range bytes.Lines(stdout) {
+		for range rapid.IntRange(0, 2).Draw(rt, "extra lines") {
+			text := odd.Draw(rt, "line")
+			b.WriteString(text + "\n")
+			if extra++; !json.Valid([]byte(text)) {
+				unread++
+			}
+		}
+		var v any
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			rt.Fatal(err)
+		}
+		shuffled(rt, &b, v, 0)
+		b.WriteByte('\n')
+	}
+	return b.Bytes(), extra, unread
 }
 
 func asJSON(l Learned) string {
@@ -166,7 +174,8 @@ func TestRecordedStreamsBrokenOff(t *testing.T) {
 		whole := bytes.TrimSpace(stdout)
 		killed := end
 		killed.Ended, killed.Signal, killed.Code = proc.Killed, "SIGKILL", -1
-		for n := 0; n < len(whole); n++ {
+		// Every byte of the last 1,000, and of what is before them one in a few.
+		for n := 0; n < len(whole); n += 1 + max(0, len(whole)-1000-n)/500 {
 			s := a.Stream(Request{})
 			s.Stdout(stdout[:n])
 			settled := s.Settled()
@@ -212,7 +221,7 @@ func TestStreamsOfGarbage(t *testing.T) {
 
 func TestHugeMessages(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("0123456789abcde\n", 700<<10) // 11 MB
+	long := strings.Repeat("0123456789abcde\n", 160<<10) // 2.5 MB
 	for cli, lines := range map[string][]string{
 		"gemini": {
 			`{"type":"init","session_id":"s","model":"m"}`, `{"type":"message","role":"assistant","content":` + marshalled("begin "+long) + `,"delta":true}`,

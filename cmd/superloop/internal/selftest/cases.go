@@ -167,7 +167,8 @@ func judgeLimit(s Seen, t Traits) []Check {
 		// It is known to be like that: the bound of silence has to do.
 		class := s.Result.Class
 		return append(ended(s, proc.Inactive, "ended by superloop, as silent"), nothingUsed(s),
-			holds("class", class == agent.ClassNone || class == agent.ClassLimit, Failed, "none, since it tells nothing, or rate_limited", named(class)))
+			holds("class", class == agent.ClassNone || class == agent.ClassLimit, Failed, "none, since it tells nothing, or rate_limited", named(class)),
+			resets(s, t))
 	}
 	return append(refused(s, agent.ClassLimit), resets(s, t))
 }
