@@ -30,6 +30,22 @@ type escalation struct {
 // says that it is mended, which costs nothing.
 func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
 	h := d.state.Human
+	in, kicked := d.kick()
+	if !kicked && d.restarted {
+		// Whoever starts the loop again has mended it, or wants to know: asking
+		// the provider costs nothing when it still refuses.
+		in, kicked = Intent{By: "superloop run"}, true
+	}
+	d.restarted = false
+	if kicked {
+		if err := d.writeEscalation("resolved", in.By, in.Note); err != nil {
+			return nil, err
+		}
+		if in.ID != "" {
+			d.intents[in.ID] = true
+		}
+		return Resolved{ID: h.ID, By: in.By, Method: "manual", Note: in.Note, IntentID: in.ID}, nil
+	}
 	if !d.state.Begun {
 		if err := d.writeEscalation("pending", "", ""); err != nil {
 			return nil, err
@@ -39,13 +55,6 @@ func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
 		}
 		return Escalated{Type: h.Type, Reason: h.Class, Awaiting: "human", ID: h.ID, Role: h.Role, Runner: h.Runner,
 			Error: h.Text, Fix: h.Fix}, nil
-	}
-	if in, ok := d.kick(); ok {
-		if err := d.writeEscalation("resolved", in.By, in.Note); err != nil {
-			return nil, err
-		}
-		d.intents[in.ID] = true
-		return Resolved{ID: h.ID, By: in.By, Method: "manual", Note: in.Note, IntentID: in.ID}, nil
 	}
 	select {
 	case <-d.look:

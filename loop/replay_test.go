@@ -18,6 +18,9 @@ func TestGoldenJournals(t *testing.T) {
 		// A failed planner, a rejection, resumes, and an approval after the tree had
 		// changed.
 		"rules1-approval.jsonl": {Completed, ReasonApproved, 3},
+		// A limit, a refused login and a kick, a spent budget, a session that was
+		// resumed, and a cost that nobody knew.
+		"rules2-limits.jsonl": {LimitReached, ReasonCostUnknown, 2},
 	} {
 		t.Run(file, func(t *testing.T) {
 			path := "testdata/" + file

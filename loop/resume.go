@@ -215,6 +215,7 @@ func (d *driver) resume(ctx context.Context) error {
 	if err := d.step(f); err != nil {
 		return err
 	}
+	d.restarted = d.state.Status == AwaitingHuman
 	return d.pruneTrees()
 }
 

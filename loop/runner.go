@@ -99,6 +99,7 @@ type driver struct {
 	cleanup []func()
 
 	cooldowns *cooldown.Store
+	restarted bool      // the loop was taken up with an open question
 	cooling   time.Time // until when the shared memory held the limit that is waited for
 	prices    *price.Table
 

@@ -1,9 +1,6 @@
 package loop
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // What keeps a role from running and is no failure: a limit that time lifts, a
 // login that a person has to mend. Neither uses an iteration, an attempt that
@@ -96,21 +93,18 @@ func (t *turn) resolved(f Resolved) bool {
 }
 
 // resumePaused takes up a loop that waited when its supervisor left; it reports
-// whether it did. A wait goes on to its time. A question about a login is taken
-// for answered, since somebody has started the loop again: asking the provider
-// costs nothing when it still refuses.
+// whether it did. A wait goes on to its time; a question is put again, and the
+// driver answers one that the start of superloop itself has answered.
 func (t *turn) resumePaused() bool {
 	switch {
 	case t.s.Limit != nil && t.pending(Wait):
-		t.s.Status, t.s.Reason, t.s.ActiveSince = RateLimited, t.s.Limit.Class, time.Time{}
-		t.reissued = true
-		return true
+		t.s.Status, t.s.Reason = RateLimited, t.s.Limit.Class
 	case t.s.Human != nil && t.pending(AskPerson):
-		t.s.Human = nil
-		t.goOn()
-		t.issueRole(ReasonAnswered)
-		return true
+		t.s.Status, t.s.Reason, t.s.Begun = AwaitingHuman, t.s.Human.Class, false
+	default:
+		t.s.Limit, t.s.Human = nil, nil
+		return false
 	}
-	t.s.Limit, t.s.Human = nil, nil
-	return false
+	t.reissued = true
+	return true
 }

@@ -119,8 +119,8 @@ func TestAuthAsksAPerson(t *testing.T) {
 		}
 		b.s = again
 		b.do(Resumed{Plan: b.s.Plan, Status: AwaitingHuman})
-		if b.s.Status != Running || b.s.Pending.Kind != RunRole {
-			t.Fatalf("%s: who runs it again has mended it: %+v", class, b.s)
+		if b.s.Status != AwaitingHuman || b.s.Pending.Kind != AskPerson || b.s.Begun || len(b.eff) != 1 {
+			t.Fatalf("%s: the question is put again: %+v", class, b.s)
 		}
 	}
 }

@@ -112,7 +112,9 @@ func (n *night) team(promiseIn int) mockapi.Script {
 			}
 			return mockapi.Reply{Text: "All is there. <promise>GREETED</promise>"}
 		}
-		write := func(path, text string) mockapi.Tool { return mockapi.Tool{Write: &mockapi.File{Path: path, Content: text}} }
+		write := func(path, text string) mockapi.Tool {
+			return mockapi.Tool{Write: &mockapi.File{Path: path, Content: text}}
+		}
 		switch role {
 		case "planner":
 			return mockapi.Reply{Thinking: "What is to be done?", Tools: []mockapi.Tool{write(dir+"/plan.md", "- [x] write hello.txt\n")}}

@@ -55,13 +55,13 @@ func (j *jsonLines) LastLine() string { return j.last }
 
 func (j *jsonLines) line(l *jsonstream.Line) {
 	j.lines++
-	switch {
-	case l.Kind == jsonstream.Object:
+	switch l.Kind {
+	case jsonstream.Object:
 		if j.event(l) {
 			j.known = true
 			return
 		}
-	case l.Kind == jsonstream.Broken:
+	case jsonstream.Broken:
 		j.unread++
 	}
 	if !j.known {
@@ -113,7 +113,7 @@ func errorText(text string) string {
 }
 
 // whole is the text of a string, with a mark where jsonstream left out some of
-// it; want is the most that the shape keeps.
+// it, give or take three bytes; want is the most that the shape keeps.
 func whole(v jsonstream.Value, want int) []byte {
 	half := min(want/2, len(v.Raw))
 	if v.Cut == 0 {

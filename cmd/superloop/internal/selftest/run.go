@@ -39,7 +39,7 @@ func (d *driver) drive(ctx context.Context, n int, sc scenario) (seen Seen, err 
 	if err != nil {
 		return seen, err
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }() // twice is harmless
 	env, err := d.home(dir, server.URL(), sc.subscription)
 	if err != nil {
 		return seen, err

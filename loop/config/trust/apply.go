@@ -1,0 +1,108 @@
+package trust
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/superloop/superloop/loop/config"
+)
+
+// Apply gives the configuration that is in force when s is: c with everything
+// that a Section holds taken from s. Loops that s does not have are left out.
+// The Section of the result is s. c is not changed; the places of problems stay
+// those of its file. Where a loop overrides recovery, its section holds the
+// whole policy, whatever the file says at the top.
+//
+// It fails when s is not an Effective of c's own Section and so does not fit.
+func Apply(c *config.Config, s Section) (*config.Config, error) {
+	out := *c
+	out.Runners = make(map[string]config.Runner, len(s.Runners))
+	for name, r := range s.Runners {
+		out.Runners[name] = config.Runner{Name: name, Command: list(r.Command), Args: list(r.Args), FastArgs: slices.Clone(r.FastArgs),
+			PromptMode: r.PromptMode, Env: table(r.Env), Adapter: r.Adapter, Permissions: r.Permissions, PassEnv: slices.Clone(r.PassEnv)}
+	}
+	out.Loops = nil
+	for _, l := range c.Loops {
+		in, ok := s.Loops[l.ID]
+		if !ok {
+			continue
+		}
+		roles, err := s.roles(l, in)
+		if err != nil {
+			return nil, err
+		}
+		l.Roles = roles
+		l.Tests.Mode, l.Tests.Commands = in.Tests.Mode, list(in.Tests.Commands)
+		v := in.Validation
+		l.Validation.Enabled, l.Validation.Mode, l.Validation.RequireOnCompletion, l.Validation.Commands = v.Enabled, v.Mode, v.RequireOnCompletion, list(v.Commands)
+		l.Approval = config.Approval{Enabled: in.Approval.Enabled, RequireOnCompletion: in.Approval.RequireOnCompletion}
+		l.Git.PreCommitCommands = list(in.PreCommit)
+		l.Recovery = nil
+		if in.Recovery != nil {
+			l.Recovery = in.Recovery.over(s.Recovery)
+		}
+		out.Loops = append(out.Loops, l)
+	}
+	if len(out.Loops) != len(s.Loops) {
+		return nil, fmt.Errorf("the trusted section has %d loops, of which %s has %d", len(s.Loops), c.Path, len(out.Loops))
+	}
+	out.Recovery, out.Webhooks = s.Recovery.over(Policy{}), nil
+	if len(s.Recovery) == 0 {
+		out.Recovery = nil
+	}
+	if len(s.Webhooks) > 0 {
+		out.Webhooks = canonical(s.Webhooks)
+	}
+	return &out, nil
+}
+
+// roles are the roles of the Section, with what it does not hold from the file,
+// or, for a role that the file no longer has, as it was when it was pinned.
+func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
+	var out []config.Role
+	for _, r := range in.Roles {
+		if _, ok := s.Runners[r.Runner]; !ok {
+			return nil, fmt.Errorf("the trusted section has no runner %q for the %s of loop %s", r.Runner, r.Name, l.ID)
+		}
+		role := config.Role{Name: r.Name}
+		if i := slices.IndexFunc(l.Roles, func(o config.Role) bool { return o.Name == r.Name }); i >= 0 {
+			role = l.Roles[i]
+		} else if rest := r.Rest; rest != nil {
+			role.Model, role.Thinking, role.Timeout, role.Inactivity, role.Resume = rest.Model, rest.Thinking, rest.Timeout, rest.Inactivity, rest.Resume
+		}
+		role.Runner, role.Permissions = r.Runner, s.Rights(r)
+		out = append(out, role)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("the trusted section has no role for loop %s", l.ID)
+	}
+	return out, nil
+}
+
+// over writes the policy as a section that gives it when it is laid over under:
+// what under sets is written out even where it is the default.
+func (p Policy) over(under Policy) json.RawMessage {
+	flat, below := p.flat(), under.flat()
+	for _, k := range keys() {
+		_, sets := below[k.name]
+		if _, ok := flat[k.name]; !ok && (sets || k.name == keyEnabled) {
+			flat[k.name] = k.def
+		}
+	}
+	entries := map[string]any{}
+	for name, e := range entriesOf(flat) {
+		entries[name] = e
+	}
+	for name := range entriesOf(below) {
+		e, _ := entries[name].(map[string]any)
+		own := map[string]any{keyNetwork: networkOf(flat, e)}
+		maps.Copy(own, e)
+		entries[name] = own
+	}
+	if len(entries) > 0 {
+		flat[keyEntries] = entries
+	}
+	return canonical(nest(flat))
+}

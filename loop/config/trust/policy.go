@@ -1,0 +1,255 @@
+package trust
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// Policy is a recovery section in normal form: what one section or two laid over
+// each other amount to. A key that has its default is left out, sets are sorted
+// and hold each value once, tests are left out. nil and empty are different:
+// nil is "the Section's own" where that is possible.
+type Policy map[string]any
+
+// UnmarshalJSON keeps numbers as they are written.
+func (p *Policy) UnmarshalJSON(data []byte) error {
+	v, err := decode(data)
+	if err != nil {
+		return err
+	}
+	m, _ := v.(map[string]any)
+	*p = m
+	return nil
+}
+
+const (
+	keyEnabled = "enabled"
+	keyEntries = "entries"
+	keyNetwork = "network"
+	keySandbox = "sandbox"
+	keyTests   = "tests"
+)
+
+// key is one key of a policy that is understood.
+type key struct {
+	// name is the key, "sandbox/" before those of the sandbox.
+	name string
+	// def is the value that the absent key has.
+	def   any
+	order order
+	// less and more say what a tightening and a loosening do.
+	less, more string
+}
+
+// keys are the keys of a policy that are understood. The defaults are those of
+// the schema, but for enabled: that of an absent section.
+func keys() []key {
+	none := []any{}
+	return []key{
+		{keyEnabled, false, ladder{false, true}, "nothing runs without a person", "commands may run without a person"},
+		{"auto_approve", none, fewer{}, "the command no longer runs without a person", "the command would run without a person"},
+		{"require_human", []any{"*"}, more{}, "what it matches needs a person", "what it matches would no longer need a person"},
+		{"strict_require_human", false, ladder{true, false}, "patterns win over listed commands", "listed commands would win over patterns"},
+		{"on_unknown", "escalate", ladder{"deny", "escalate", "allow"}, "commands that no list names are treated more strictly", "commands that no list names would be treated more freely"},
+		{"max_auto_recoveries_per_run", json.Number("3"), lower{}, "fewer commands run without a person in one run", "more commands would run without a person in one run"},
+		{"cooldown_seconds", json.Number("60"), higher{}, "more time passes between two commands", "less time would pass between two commands"},
+		{"on_cooldown", "escalate", ladder{"escalate", "wait"}, "a person is asked during the cooldown", "a command would run after the cooldown without a person"},
+		{"max_timeout_seconds", json.Number("900"), lower{}, "commands may run for a shorter time", "commands could run for a longer time"},
+		{"allow_privileged", false, ladder{false, true}, "no listed command may use sudo and its kin", "listed commands could use sudo and its kin"},
+		{"allow_other_devices", false, ladder{false, true}, "commands stay on the repository's file system", "commands could run on other file systems"},
+		{"guard", "scripts", ladder{"strict", "scripts", "off"}, "more changes of what a command reads need a person", "fewer changes of what a command reads would need a person"},
+		{keyNetwork, "full", ladder{"none", "full"}, "commands have no network", "commands would have the network"},
+		{"env_passthrough", none, fewer{}, "commands no longer get the variable", "commands would get the variable"},
+		{keySandbox + "/required", false, ladder{true, false}, "without a sandbox nothing runs by itself", "commands could run without a sandbox"},
+		{keySandbox + "/read_roots", none, roots{}, "commands can read less", "commands could read more"},
+		{keySandbox + "/caches", none, fewer{}, "commands can no longer write there", "commands could write there"},
+	}
+}
+
+// policyOf is the normal form of a section's keys; present says whether there is
+// a section at all.
+func policyOf(raw map[string]any, present bool) Policy {
+	p := Policy{}
+	for k, v := range raw {
+		if k != keyTests {
+			p[k] = v
+		}
+	}
+	if _, said := p[keyEnabled]; !said && present {
+		p[keyEnabled] = true
+	}
+	return p.normal()
+}
+
+// normal leaves the defaults out and sorts the sets.
+func (p Policy) normal() Policy {
+	flat := p.flat()
+	for _, k := range keys() {
+		v, ok := flat[k.name]
+		if !ok {
+			continue
+		}
+		if set, is := stringsOf(v); is {
+			v = anys(distinct(set))
+			flat[k.name] = v
+		}
+		if same(v, k.def) {
+			delete(flat, k.name)
+		}
+	}
+	if entries := entriesOf(flat); entries != nil {
+		def := networkOf(flat, nil)
+		kept := map[string]any{}
+		for name, e := range entries {
+			e = maps.Clone(e)
+			if e[keyNetwork] == def {
+				delete(e, keyNetwork)
+			}
+			if len(e) > 0 {
+				kept[name] = e
+			}
+		}
+		flat[keyEntries] = kept
+		if len(kept) == 0 {
+			delete(flat, keyEntries)
+		}
+	}
+	return nest(flat)
+}
+
+// flat lifts the keys of the sandbox to the top.
+func (p Policy) flat() map[string]any {
+	flat := map[string]any{}
+	for k, v := range p {
+		if sandbox, ok := v.(map[string]any); ok && k == keySandbox {
+			for sub, v := range sandbox {
+				flat[keySandbox+"/"+sub] = v
+			}
+			continue
+		}
+		flat[k] = v
+	}
+	return flat
+}
+
+// nest is the reverse of flat.
+func nest(flat map[string]any) Policy {
+	p := Policy{}
+	for k, v := range flat {
+		if sub, ok := cutSandbox(k); ok {
+			box, _ := p[keySandbox].(map[string]any)
+			if box == nil {
+				box = map[string]any{}
+				p[keySandbox] = box
+			}
+			box[sub] = v
+			continue
+		}
+		p[k] = v
+	}
+	return p
+}
+
+func cutSandbox(k string) (string, bool) {
+	if len(k) > len(keySandbox) && k[:len(keySandbox)+1] == keySandbox+"/" {
+		return k[len(keySandbox)+1:], true
+	}
+	return k, false
+}
+
+// entriesOf gives the entries section of flat keys, nil unless it has the form
+// that is understood.
+func entriesOf(flat map[string]any) map[string]map[string]any {
+	all, ok := flat[keyEntries].(map[string]any)
+	if !ok {
+		return nil
+	}
+	out := map[string]map[string]any{}
+	for name, v := range all {
+		e, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		out[name] = e
+	}
+	return out
+}
+
+// networkOf is the network of an entry, or of every command when it is nil.
+func networkOf(flat map[string]any, entry map[string]any) any {
+	for _, m := range []map[string]any{entry, flat} {
+		if v, ok := m[keyNetwork]; ok {
+			return v
+		}
+	}
+	return "full"
+}
+
+// unless is other, or nil when it is the same policy.
+func (p Policy) unless(other Policy) Policy {
+	if same(p, other) {
+		return nil
+	}
+	return other
+}
+
+// Full is the policy with every default that is known written out, tests left
+// out.
+func (p Policy) Full() map[string]any {
+	flat := p.flat()
+	for _, k := range keys() {
+		if _, ok := flat[k.name]; !ok {
+			flat[k.name] = k.def
+		}
+	}
+	return nest(flat)
+}
+
+// merge lays over on under as a loop's section is laid over the config's:
+// objects key by key, anything else replaced.
+func merge(under, over map[string]any) map[string]any {
+	out := maps.Clone(under)
+	for k, v := range over {
+		a, isA := out[k].(map[string]any)
+		b, isB := v.(map[string]any)
+		if isA && isB {
+			out[k] = merge(a, b)
+		} else {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// stringsOf reads a list of strings.
+func stringsOf(v any) ([]string, bool) {
+	in, ok := v.([]any)
+	if !ok {
+		return nil, false
+	}
+	out := make([]string, 0, len(in))
+	for _, e := range in {
+		s, ok := e.(string)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, s)
+	}
+	return out, true
+}
+
+func anys(in []string) []any {
+	out := make([]any, len(in))
+	for i, s := range in {
+		out[i] = s
+	}
+	return out
+}
+
+// sortedKeys are the names of two objects, each once.
+func sortedKeys[A, B any](a map[string]A, b map[string]B) []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,243 @@
+package trust
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/superloop/superloop/loop/config"
+)
+
+// maxSize bounds a Section as JSON, in bytes: each loop that overrides recovery
+// carries the whole policy that results for it, so that a small file could
+// otherwise make a huge one.
+const maxSize = 8 << 20
+
+// Section is what of a configuration is pinned. Of and the reader of pins are
+// its makers; it is not changed afterwards.
+type Section struct {
+	Runners  map[string]Runner `json:"runners"`
+	Loops    map[string]Loop   `json:"loops"`
+	Recovery Policy            `json:"recovery"`
+	Webhooks map[string]any    `json:"webhooks"`
+}
+
+// Runner is how an agent CLI is started. FastArgs and PassEnv are nil when the
+// file does not have them, which is not the same as an empty list.
+type Runner struct {
+	Command     []string          `json:"command"`
+	Args        []string          `json:"args"`
+	FastArgs    []string          `json:"fast_args"`
+	PromptMode  string            `json:"prompt_mode"`
+	Env         map[string]string `json:"env"`
+	Adapter     string            `json:"adapter"`
+	Permissions string            `json:"permissions"`
+	PassEnv     []string          `json:"pass_env"`
+}
+
+// Loop is what of a loop is pinned.
+type Loop struct {
+	// Roles in the order in which they run.
+	Roles      []Role     `json:"roles"`
+	Tests      Tests      `json:"tests"`
+	Validation Validation `json:"validation"`
+	Approval   Approval   `json:"approval"`
+	PreCommit  []string   `json:"pre_commit_commands"`
+	// Recovery is the policy that results for the loop; nil when it is that of
+	// the Section.
+	Recovery Policy `json:"recovery"`
+}
+
+// Role is who plays a role, and with which rights: "" are those of the runner.
+type Role struct {
+	Name        string `json:"name"`
+	Runner      string `json:"runner"`
+	Permissions string `json:"permissions"`
+	// Rest is neither compared nor part of the digest. It is kept so that a role
+	// that was taken out of the file, which is held, runs as it did.
+	Rest *RoleRest `json:"rest,omitempty"`
+}
+
+// RoleRest is what of a role is not pinned.
+type RoleRest struct {
+	Model      string        `json:"model,omitempty"`
+	Thinking   string        `json:"thinking,omitempty"`
+	Timeout    time.Duration `json:"timeout_ns,omitempty"`
+	Inactivity time.Duration `json:"inactivity_ns,omitempty"`
+	Resume     bool          `json:"resume,omitempty"`
+}
+
+// Tests are the commands that judge the work, and when they run.
+type Tests struct {
+	Mode     string   `json:"mode"`
+	Commands []string `json:"commands"`
+}
+
+// Validation is the gate after the tests.
+type Validation struct {
+	Enabled             bool     `json:"enabled"`
+	Mode                string   `json:"mode"`
+	RequireOnCompletion bool     `json:"require_on_completion"`
+	Commands            []string `json:"commands"`
+}
+
+// Approval is the person after all other gates.
+type Approval struct {
+	Enabled             bool `json:"enabled"`
+	RequireOnCompletion bool `json:"require_on_completion"`
+}
+
+// Of is the Section of a configuration. It fails only when that would be larger
+// than 8 MiB.
+func Of(c *config.Config) (Section, error) {
+	size := len(c.Recovery)
+	for _, l := range c.Loops {
+		if l.Recovery != nil {
+			size += len(l.Recovery) + len(c.Recovery)
+		}
+	}
+	if size > maxSize {
+		return Section{}, fmt.Errorf("%s: its loops override recovery so often that their policies have more than %d MiB together; put what they share into the top-level section only", c.Path, maxSize>>20)
+	}
+	top, err := object(c.Recovery)
+	if err != nil {
+		return Section{}, fmt.Errorf("reading recovery of %s: %w", c.Path, err)
+	}
+	s := Section{Runners: map[string]Runner{}, Loops: map[string]Loop{}, Webhooks: map[string]any{},
+		Recovery: policyOf(top, c.Recovery != nil)}
+	for name, r := range c.Runners {
+		s.Runners[name] = Runner{Command: list(r.Command), Args: list(r.Args), FastArgs: slices.Clone(r.FastArgs), PromptMode: r.PromptMode,
+			Env: table(r.Env), Adapter: r.Adapter, Permissions: r.Permissions, PassEnv: distinct(r.PassEnv)}
+	}
+	for _, l := range c.Loops {
+		loop := Loop{Tests: Tests{l.Tests.Mode, list(l.Tests.Commands)},
+			Validation: Validation{l.Validation.Enabled, l.Validation.Mode, l.Validation.RequireOnCompletion, list(l.Validation.Commands)},
+			Approval:   Approval{l.Approval.Enabled, l.Approval.RequireOnCompletion}, PreCommit: list(l.Git.PreCommitCommands)}
+		for _, r := range l.Roles {
+			if r.Permissions == c.Runners[r.Runner].Permissions {
+				r.Permissions = ""
+			}
+			loop.Roles = append(loop.Roles, Role{r.Name, r.Runner, r.Permissions,
+				&RoleRest{r.Model, r.Thinking, r.Timeout, r.Inactivity, r.Resume}})
+		}
+		if l.Recovery != nil {
+			own, err := object(l.Recovery)
+			if err != nil {
+				return Section{}, fmt.Errorf("reading recovery of loop %s of %s: %w", l.ID, c.Path, err)
+			}
+			loop.Recovery = s.Recovery.unless(policyOf(merge(top, own), true))
+		}
+		s.Loops[l.ID] = loop
+	}
+	if s.Webhooks, err = object(c.Webhooks); err != nil {
+		return Section{}, fmt.Errorf("reading webhooks of %s: %w", c.Path, err)
+	}
+	return s, nil
+}
+
+// Policy is the policy of a loop: its own, or the Section's.
+func (s Section) Policy(loop string) Policy {
+	if p := s.Loops[loop].Recovery; p != nil {
+		return p
+	}
+	return s.Recovery
+}
+
+// Rights are the permissions that a role of the Section has.
+func (s Section) Rights(r Role) string {
+	if r.Permissions != "" {
+		return r.Permissions
+	}
+	return s.Runners[r.Runner].Permissions
+}
+
+// Digest is the SHA-256, in hex, of the Section as canonical JSON: keys sorted,
+// no white space, nothing escaped that need not be, without what is not
+// compared. It is the same for two files that mean the same, and Compare finds
+// nothing between two Sections exactly when their digests are equal.
+func (s Section) Digest() string {
+	bare := s
+	bare.Loops = make(map[string]Loop, len(s.Loops))
+	for id, l := range s.Loops {
+		bare.Loops[id] = l.bare()
+	}
+	sum := sha256.Sum256(canonical(bare))
+	return hex.EncodeToString(sum[:])
+}
+
+// bare is the loop without what is not compared.
+func (l Loop) bare() Loop {
+	l.Roles = slices.Clone(l.Roles)
+	for i := range l.Roles {
+		l.Roles[i].Rest = nil
+	}
+	return l
+}
+
+// canonical writes v with the keys of every object sorted.
+func canonical(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	// A Section holds nothing that cannot be written as JSON and read back.
+	if err := enc.Encode(v); err != nil {
+		panic("trust: writing a section: " + err.Error())
+	}
+	plain, err := decode(b.Bytes())
+	if err != nil {
+		panic("trust: reading a section back: " + err.Error())
+	}
+	b.Reset()
+	if err := enc.Encode(plain); err != nil {
+		panic("trust: writing a section: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func decode(data []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	return v, err
+}
+
+// object reads an object; an absent one is empty.
+func object(raw json.RawMessage) (map[string]any, error) {
+	if raw == nil {
+		return map[string]any{}, nil
+	}
+	v, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("it is not an object")
+	}
+	return m, nil
+}
+
+// list makes an absent list an empty one, where that means the same.
+func list(in []string) []string { return append([]string{}, in...) }
+
+func table(in map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, in)
+	return out
+}
+
+// distinct sorts a set of names; nil stays nil.
+func distinct(in []string) []string {
+	out := slices.Clone(in)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func same(a, b any) bool { return reflect.DeepEqual(a, b) }

@@ -1,0 +1,311 @@
+package watch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+)
+
+const (
+	// settled is how long a file that is not whole must stay as it is before it
+	// is Rejected, and longest how long one that keeps changing may take.
+	settled = 500 * time.Millisecond
+	longest = 5 * time.Second
+)
+
+// Options are what a Reloader needs besides the configuration. Repo, LookPath,
+// Store and Now are required.
+type Options struct {
+	// Repo is the repository's root.
+	Repo string
+	// Running are the ids of the loops that run on the configuration.
+	Running  []string
+	LookPath config.LookPath
+	Store    trust.Store
+	// Loosen: whoever changes the file is no agent of superloop's, since those
+	// cannot write it; Level says what keeps them from it. A loosening is taken
+	// and pinned.
+	Loosen bool
+	Level  string
+	// Trust: the person By, who starts the loop, trusts the file as it is now.
+	Trust bool
+	By    string
+	// Now is the time for pins.
+	Now func() time.Time
+}
+
+// Reloader holds the configuration that is in force. Config may be called by any
+// goroutine at any time, Check by several.
+type Reloader struct {
+	o    Options
+	path string
+	live atomic.Pointer[config.Config]
+
+	mu    sync.Mutex
+	force inForce
+	pin   trust.Pin
+	// accepted is the file and the pin that force was made of, file and pinned
+	// their stamps; quick: nothing is open, so the same stamps mean Unchanged.
+	accepted     string
+	file, pinned stamp
+	quick        bool
+	// broken is a file that is not whole: since when it is so, and since when it
+	// is this one.
+	broken      string
+	since, this time.Time
+	// What was said last: of a file that was Rejected, of what is Held, and of the
+	// pin.
+	rejected, held, warned string
+}
+
+// New makes the Reloader of a configuration that was read from its file and
+// checked. The first run of a repository pins it; later ones compare it with the
+// pin. The Outcome says how that came out: Unchanged, Held, or Reloaded when a
+// loosening was taken. A pin that cannot be believed is a *trust.DamagedError
+// unless o.Trust is set.
+func New(cfg *config.Config, o Options) (*Reloader, Outcome, error) {
+	section, err := trust.Of(cfg)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	r := &Reloader{o: o, path: cfg.Path}
+	pin := r.newPin(section, trust.Trusted)
+	if o.Trust {
+		r.pin, err = o.Store.Save(pin)
+	} else {
+		pin.How = trust.FirstRun
+		r.pin, _, err = o.Store.SaveFirst(pin)
+	}
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	r.live.Store(cfg)
+	r.force = inForce{cfg, section, true}
+	out := r.judge(cfg, section)
+	if out.Kind == Rejected {
+		return nil, Outcome{}, &config.Error{Path: cfg.Path, Problems: out.Problems}
+	}
+	r.accepted = r.key(cfg.Digest)
+	out.Changes = nil // nothing was in force before
+	switch {
+	case out.Kind == Held:
+	case len(out.Diff.Loosening) > 0:
+		out.Kind = Reloaded
+	default:
+		out.Kind = Unchanged
+	}
+	return r, out, nil
+}
+
+func (r *Reloader) newPin(s trust.Section, how trust.How) trust.Pin {
+	return trust.Pin{Section: s, At: r.o.Now(), How: how, By: r.o.By, Config: r.path}
+}
+
+// Config is the configuration that is in force.
+func (r *Reloader) Config() *config.Config { return r.live.Load() }
+
+// Check looks at the file and takes what is new in it. now only ever moves on.
+// It costs microseconds when neither the file nor the pin has changed.
+func (r *Reloader) Check(now time.Time) Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.quick && r.file.proves(stampOf(r.path)) && r.pinned.proves(stampOf(r.o.Store.Path)) {
+		return r.outcome(Unchanged)
+	}
+	r.quick = false
+	warnings := r.readPin()
+	out := r.check(now)
+	out.Warnings = warnings
+	return out
+}
+
+func (r *Reloader) outcome(k Kind) Outcome { return Outcome{Kind: k, Config: r.live.Load()} }
+
+func (r *Reloader) check(now time.Time) Outcome {
+	data, st, err := read(r.path)
+	print := fingerprint(data, err)
+	if err != nil || !whole(data) {
+		if wait := r.wait(print, now); wait > 0 {
+			out := r.outcome(Unchanged)
+			out.Again = wait
+			return out
+		}
+	} else {
+		r.broken = ""
+	}
+	if err == nil && r.key(print) == r.accepted {
+		r.file, r.quick, r.rejected = st, true, ""
+		return r.outcome(Unchanged)
+	}
+	if err != nil {
+		_, bad := config.Load(r.path) // its words for what is wrong
+		if bad == nil {
+			out := r.outcome(Unchanged) // it came back a moment ago
+			out.Again = pause
+			return out
+		}
+		return r.reject(print, problemsOf(bad))
+	}
+	next, err := config.LoadBytes(r.path, data)
+	problems := problemsOf(err)
+	if len(problems) == 0 {
+		problems = frozen(r.live.Load(), next, data, r.o.Running)
+	}
+	if len(problems) == 0 {
+		problems = next.Check(r.o.Repo, r.o.LookPath)
+	}
+	if len(problems) > 0 {
+		return r.reject(print, problems)
+	}
+	section, err := trust.Of(next)
+	if err != nil {
+		return r.reject(print, []config.Problem{{Code: CodeTrust, Message: err.Error()}})
+	}
+	out := r.judge(next, section)
+	if out.Kind == Rejected {
+		return r.reject(print, out.Problems)
+	}
+	r.accepted, r.rejected = r.key(print), ""
+	r.file, r.quick = st, true
+	return out
+}
+
+// key names a file and the pin that it was compared with.
+func (r *Reloader) key(print string) string { return print + " " + r.pin.Digest }
+
+// fingerprint is the SHA-256 of a file's bytes, as config.Config.Digest, or why
+// there are none.
+func fingerprint(data []byte, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// problemsOf are the problems that an error of the configuration's reader holds.
+func problemsOf(err error) []config.Problem {
+	if bad, ok := errors.AsType[*config.Error](err); ok {
+		return bad.Problems
+	}
+	if err != nil {
+		return []config.Problem{{Code: config.CodeUnreadable, Message: err.Error()}}
+	}
+	return nil
+}
+
+// wait is how long a file that is not whole is left alone yet; 0: it has had its
+// time.
+func (r *Reloader) wait(print string, now time.Time) time.Duration {
+	if r.broken == "" {
+		r.since = now
+	}
+	if r.broken != print {
+		r.broken, r.this = print, now
+	}
+	left := min(settled-now.Sub(r.this), longest-now.Sub(r.since))
+	if left <= 0 {
+		r.since = now // it is reported now; what comes after it has its own time
+	}
+	return max(0, left)
+}
+
+// reject says what is wrong with a file, once for each content and its problems.
+func (r *Reloader) reject(print string, problems []config.Problem) Outcome {
+	about := fmt.Sprint(print, problems)
+	if about == r.rejected {
+		return r.outcome(Unchanged)
+	}
+	r.rejected = about
+	out := r.outcome(Rejected)
+	out.Problems = problems
+	return out
+}
+
+// judge compares a valid configuration with the pin and puts in force what may
+// be. All that can fail comes before the swap.
+func (r *Reloader) judge(next *config.Config, section trust.Section) Outcome {
+	diff := trust.Compare(r.pin.Section, section)
+	held := len(diff.Loosening) > 0 && !r.o.Loosen
+	is := inForce{next, section, !held}
+	pin := r.pin
+	var err error
+	if held {
+		is.section = trust.Effective(r.pin.Section, section, false)
+		is.config, err = trust.Apply(next, is.section)
+	}
+	if err == nil {
+		err = r.runnable(is.config)
+	}
+	if err == nil && !held && len(diff.Loosening) > 0 {
+		loosened := r.newPin(section, trust.Loosened)
+		loosened.By, loosened.Level = "", r.o.Level
+		pin, err = r.o.Store.Save(loosened)
+	}
+	if err != nil {
+		return Outcome{Kind: Rejected, Problems: []config.Problem{{Code: CodeTrust, Message: err.Error()}}}
+	}
+	out := Outcome{Kind: Unchanged, Config: is.config, Changes: changes(r.force, is), Digest: section.Digest()}
+	r.live.Store(is.config)
+	r.force, r.pin = is, pin
+	if len(out.Changes) > 0 {
+		out.Kind = Reloaded
+	}
+	switch {
+	case held && out.Digest != r.held:
+		out.Kind, out.Diff, r.held = Held, diff, out.Digest
+	case !held:
+		r.held = ""
+		if len(diff.Loosening) > 0 {
+			out.Diff = diff
+		}
+	}
+	return out
+}
+
+// runnable wants that the loops that run are in force.
+func (r *Reloader) runnable(c *config.Config) error {
+	for _, id := range r.o.Running {
+		if _, ok := c.Loop(id); !ok {
+			return fmt.Errorf("the loop %q is not among what is trusted; to see what is held type: superloop config diff, and to trust it: superloop config trust", id)
+		}
+	}
+	return nil
+}
+
+// readPin takes a pin that a person made meanwhile. A pin that was removed is
+// written again, and one that cannot be believed changes nothing; both are said
+// once.
+func (r *Reloader) readPin() []config.Problem {
+	if r.pinned.proves(stampOf(r.o.Store.Path)) {
+		return nil
+	}
+	st := stampOf(r.o.Store.Path)
+	pin, err := r.o.Store.Load()
+	var said string
+	switch {
+	case err == nil:
+		r.pin, r.pinned = pin, st
+	case errors.Is(err, trust.ErrNoPin):
+		said = fmt.Sprintf("the pin %s was removed while the loop ran; it was written again", r.o.Store.Path)
+		if _, err := r.o.Store.Save(r.pin); err != nil {
+			said = fmt.Sprintf("the pin %s was removed while the loop ran, and cannot be written again: %v", r.o.Store.Path, err)
+		}
+	default:
+		said = err.Error() + "; to pin what the file says type: superloop config trust"
+	}
+	if said == r.warned {
+		return nil
+	}
+	if r.warned = said; said == "" {
+		return nil
+	}
+	return []config.Problem{{Code: CodeTrust, Message: said}}
+}

@@ -1,0 +1,437 @@
+package watch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+)
+
+// What needs no trust is in force at the next look, and said once.
+func TestFreeChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, out := w.start(w.options())
+	w.is(out, Unchanged)
+	w.is(w.check(r), Unchanged)
+	w.write(set(base(), "loops/0/max_iterations", 9))
+	out = w.is(w.check(r), Reloaded)
+	if got := paths(out.Changes); got != "/loops/one/max_iterations 3>9" {
+		t.Errorf("changes: %s", got)
+	}
+	if l, _ := r.Config().Loop("one"); l.MaxIterations != 9 {
+		t.Errorf("in force: %+v", l)
+	}
+	w.is(w.check(r), Unchanged)
+	w.write(append([]byte("\n\n"), text(set(base(), "loops/0/max_iterations", 9))...))
+	w.is(w.check(r), Unchanged)
+	if data, err := os.ReadFile(w.path); err != nil || r.Config().Digest != fingerprint(data, nil) {
+		t.Error("white space is no change, but the places of values are those of the new file")
+	}
+}
+
+// A tightening is in force at once, a loosening is held until it is trusted, and
+// both are said.
+func TestTightenAndHold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, _ := w.start(w.options())
+	v := base()
+	set(v, "recovery/auto_approve", []any{"evil"})
+	set(v, "recovery/max_auto_recoveries_per_run", 1)
+	set(v, "webhooks/on_escalation", "https://evil/")
+	set(v, "loops/0/max_iterations", 5)
+	w.write(v)
+	out := w.is(w.check(r), Held)
+	if got := paths(out.Changes); got != "/loops/one/max_iterations 3>5 | /recovery/auto_approve npm ci><nil> | /recovery/max_auto_recoveries_per_run 3>1" {
+		t.Errorf("changes: %s", got)
+	}
+	if len(out.Diff.Tightening) != 2 || len(out.Diff.Loosening) != 2 || len(out.Digest) != 64 {
+		t.Errorf("diff: %+v, %s", out.Diff, out.Digest)
+	}
+	if got := string(r.Config().Recovery); got != `{"auto_approve":[],"enabled":true,"max_auto_recoveries_per_run":1}` &&
+		got != `{"enabled":true,"max_auto_recoveries_per_run":1}` {
+		t.Errorf("in force: %s", got)
+	}
+	if !strings.Contains(string(r.Config().Webhooks), secretText) {
+		t.Errorf("in force: %s", r.Config().Webhooks)
+	}
+	w.is(w.check(r), Unchanged)
+	// Another change that needs no trust does not say again what is held.
+	w.write(set(v, "loops/0/max_iterations", 6))
+	if got := paths(w.is(w.check(r), Reloaded).Changes); got != "/loops/one/max_iterations 5>6" {
+		t.Errorf("changes: %s", got)
+	}
+	// A person trusts it: all of it is in force at the next look.
+	cfg, err := config.Load(w.path)
+	w.ok(err)
+	s, err := trust.Of(cfg)
+	w.ok(err)
+	if s.Digest() != out.Digest {
+		t.Fatal("the digest is not that of what is to be trusted")
+	}
+	_, err = w.store.Save(trust.Pin{Section: s, At: w.now, How: trust.Trusted, By: "ann"})
+	w.ok(err)
+	if got := paths(w.is(w.check(r), Reloaded).Changes); got != "/recovery/auto_approve <nil>>evil | /webhooks/on_escalation <secret>><secret>" {
+		t.Errorf("changes: %s", got)
+	}
+	w.is(w.check(r), Unchanged)
+	if !strings.Contains(string(r.Config().Recovery), "evil") {
+		t.Errorf("in force: %s", r.Config().Recovery)
+	}
+}
+
+// Where the agents cannot have made it a loosening is in force at once, pinned,
+// and said.
+func TestLoosenAtALevel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.options()
+	o.Loosen, o.Level = true, "mount"
+	r, _ := w.start(o)
+	w.write(set(base(), "recovery/auto_approve", []any{"npm ci", "more"}))
+	out := w.is(w.check(r), Reloaded)
+	if got := paths(out.Changes); got != "/recovery/auto_approve [npm ci]>[npm ci more]" || len(out.Diff.Loosening) != 1 {
+		t.Errorf("changes: %s, %+v", got, out.Diff)
+	}
+	pin, err := w.store.Load()
+	if err != nil || pin.How != trust.Loosened || pin.Level != "mount" || pin.By != "" || pin.Digest != out.Digest {
+		t.Errorf("%+v, %v", pin, err)
+	}
+	w.is(w.check(r), Unchanged)
+	// When it cannot be pinned nothing is in force.
+	n := 0
+	r.o.Store.Disk = durable.OS().WithFault(func(op string) error {
+		if op == "trust:sync" {
+			n++
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	w.write(set(base(), "recovery/auto_approve", []any{"npm ci", "more", "most"}))
+	if out := w.is(w.check(r), Rejected); n != 1 || codes(out.Problems) != "trust " || !strings.Contains(out.Problems[0].Message, "no space") {
+		t.Errorf("%d, %v", n, out.Problems)
+	}
+	w.is(w.check(r), Unchanged)
+	r.o.Store.Disk = durable.OS()
+	w.is(w.check(r), Reloaded)
+}
+
+// How a start comes out that finds another file than the pin is of.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	loose := func() obj { return set(base(), "recovery/auto_approve", []any{"npm ci", "more"}) }
+	for name, c := range map[string]struct {
+		options func(*Options)
+		kind    Kind
+		how     trust.How
+		force   string
+	}{
+		"held":     {func(*Options) {}, Held, trust.FirstRun, `["npm ci"]`},
+		"trusted":  {func(o *Options) { o.Trust = true }, Unchanged, trust.Trusted, `["npm ci","more"]`},
+		"at level": {func(o *Options) { o.Loosen, o.Level = true, "mount" }, Reloaded, trust.Loosened, `["npm ci","more"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if _, out := w.start(w.options()); out.Kind != Unchanged {
+				t.Fatalf("the first run: %+v", out)
+			}
+			if pin, err := w.store.Load(); err != nil || pin.How != trust.FirstRun || pin.By != "ann" || pin.Config != w.path {
+				t.Fatalf("%+v, %v", pin, err)
+			}
+			w.write(loose())
+			o := w.options()
+			c.options(&o)
+			r, out := w.start(o)
+			if out.Kind != c.kind || out.Config != r.Config() || len(out.Changes) > 0 || (len(out.Diff.Loosening) > 0) != (name != "trusted") {
+				t.Errorf("%+v", out)
+			}
+			if !strings.Contains(string(r.Config().Recovery), c.force) {
+				t.Errorf("in force: %s", r.Config().Recovery)
+			}
+			if pin, err := w.store.Load(); err != nil || pin.How != c.how {
+				t.Errorf("%+v, %v", pin, err)
+			}
+			w.is(w.check(r), Unchanged)
+			w.write(base())
+			out = w.check(r)
+			if want := map[Kind]Kind{Held: Unchanged, Unchanged: Reloaded, Reloaded: Reloaded}[c.kind]; out.Kind != want {
+				t.Errorf("then %+v", out)
+			}
+		})
+	}
+}
+
+// A loop that nobody trusted does not start, and a pin that cannot be believed
+// stops everything but a person's word.
+func TestStartRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(w.options())
+	v := base()
+	v["loops"] = append(v["loops"].([]any), obj{"id": "new", "spec_file": "other.md", "max_iterations": 1, "completion_promise": "D"})
+	w.write(v)
+	cfg, err := config.Load(w.path)
+	w.ok(err)
+	o := w.options()
+	o.Running = []string{"new"}
+	if _, _, err := New(cfg, o); err == nil || !strings.Contains(err.Error(), "superloop config trust") {
+		t.Errorf("got %v", err)
+	}
+	w.ok(os.WriteFile(w.store.Path, []byte(`{"version": 1, "sec`), 0o600))
+	_, _, err = New(cfg, w.options())
+	if _, ok := errors.AsType[*trust.DamagedError](err); !ok {
+		t.Errorf("got %v", err)
+	}
+	o.Trust = true
+	if _, _, err := New(cfg, o); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever is wrong with the file, what is in force stays, and it is said once.
+func TestRejected(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		harm  func(w *world) error
+		codes string
+	}{
+		"gone":     {func(w *world) error { return os.Remove(w.path) }, "no_file "},
+		"empty":    {func(w *world) error { return os.WriteFile(w.path, nil, 0o644) }, "empty "},
+		"half":     {func(w *world) error { return os.Truncate(w.path, 40) }, "syntax "},
+		"no JSON":  {func(w *world) error { return os.WriteFile(w.path, []byte("{]"), 0o644) }, "syntax "},
+		"trailing": {func(w *world) error { return os.WriteFile(w.path, append(text(base()), '}'), 0o644) }, "trailing_data "},
+		"defaults": {func(w *world) error { return os.WriteFile(w.path, []byte("{}"), 0o644) }, "missing_key /loops | missing_key /runners"},
+		"typo":     {func(w *world) error { w.write(set(base(), "recovery/on_unknown", "Allow")); return nil }, "not_allowed /recovery/on_unknown"},
+		"twice": {func(w *world) error {
+			return os.WriteFile(w.path, bytes.Replace(text(base()), []byte(`"loops"`), []byte(`"recovery": {}, "loops"`), 1), 0o644)
+		}, "duplicate_key /recovery"},
+		"huge": {func(w *world) error { return os.Truncate(w.path, 1<<30) }, "too_large "},
+		"pipe": {func(w *world) error { return errors.Join(os.Remove(w.path), syscall.Mkfifo(w.path, 0o600)) }, "unreadable "},
+		"folder": {func(w *world) error {
+			return errors.Join(os.Remove(w.path), os.Mkdir(w.path, 0o755))
+		}, "unreadable "},
+		"link to nowhere": {func(w *world) error { return errors.Join(os.Remove(w.path), os.Symlink("nowhere", w.path)) }, "no_file "},
+		"program":         {func(w *world) error { w.write(set(base(), "runners/a/command", "nowhere")); return nil }, "not_found /runners/a/command"},
+		"loop gone":       {func(w *world) error { w.write(set(base(), "loops", []any{})); return nil }, "running_loop /loops"},
+		"other id":        {func(w *world) error { w.write(set(base(), "loops/0/id", "two")); return nil }, "running_loop /loops"},
+		"other spec":      {func(w *world) error { w.write(set(base(), "loops/0/spec_file", "other.md")); return nil }, "running_loop /loops/0/spec_file"},
+		"same spec":       {func(w *world) error { w.write(set(base(), "loops/0/spec_file", "./x/../spec.md")); return nil }, ""},
+		"work tree": {func(w *world) error { w.write(set(base(), "loops/0/git", obj{"worktree": true})); return nil },
+			"running_loop /loops/0/git/worktree"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			r, _ := w.start(w.options())
+			was := r.Config()
+			w.ok(c.harm(w))
+			first := r.Check(w.now)
+			if data, err := os.ReadFile(w.path); name != "pipe" && name != "huge" && (err != nil || !whole(data)) {
+				if first.Kind != Unchanged || first.Again != settled {
+					t.Fatalf("it could be half-written, but %+v", first)
+				}
+			}
+			out := first
+			if first.Kind == Unchanged && c.codes != "" {
+				out = w.check(r)
+			}
+			if c.codes == "" {
+				if l, _ := out.Config.Loop("one"); l.SpecFile != "spec.md" || len(out.Problems) > 0 {
+					t.Errorf("%+v", out)
+				}
+				return
+			}
+			w.is(out, Rejected)
+			if got := codes(out.Problems); got != c.codes {
+				t.Errorf("problems: %s: %v", got, out.Problems)
+			}
+			for _, p := range out.Problems {
+				if strings.HasPrefix(p.Pointer, "/") && (p.Line == 0 || p.Column == 0) {
+					t.Errorf("no place: %+v", p)
+				}
+			}
+			if r.Config() != was || out.Config != was {
+				t.Error("something else is in force")
+			}
+			for range 3 {
+				w.is(w.check(r), Unchanged)
+			}
+			w.ok(os.RemoveAll(w.path))
+			w.write(base())
+			w.is(w.check(r), Unchanged)
+			w.ok(c.harm(w))
+			w.check(r)
+			if out := w.check(r); out.Kind == Reloaded || r.Config().Digest != was.Digest {
+				t.Errorf("the second time: %+v", out)
+			}
+		})
+	}
+}
+
+// The same bytes are rejected again when something else is wrong with them, and
+// taken when nothing is.
+func TestFactsChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.options()
+	o.Running = nil
+	r, _ := w.start(o)
+	w.write(set(base(), "loops/0/spec_file", "later.md"))
+	w.is(w.check(r), Rejected)
+	w.is(w.check(r), Unchanged)
+	later := filepath.Join(w.repo, "later.md")
+	w.ok(os.WriteFile(later, nil, 0o644))
+	if out := w.is(w.check(r), Rejected); codes(out.Problems) != "unreadable /loops/0/spec_file" {
+		t.Errorf("%v", out.Problems)
+	}
+	w.ok(os.WriteFile(later, []byte("x"), 0o644))
+	w.is(w.check(r), Reloaded)
+}
+
+// A file that stays half-written, and one that changes for ever.
+func TestHalfWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, _ := w.start(w.options())
+	start := w.now
+	at := func(ms int) Outcome { return r.Check(start.Add(time.Duration(ms) * time.Millisecond)) }
+	data := text(set(base(), "loops/0/max_iterations", 4))
+	put := func(n int) { w.ok(os.WriteFile(w.path, data[:n], 0o644)) }
+	put(10)
+	if out := at(0); out.Kind != Unchanged || out.Again != settled {
+		t.Fatalf("%+v", out)
+	}
+	if out := at(300); out.Kind != Unchanged || out.Again != 200*time.Millisecond {
+		t.Fatalf("%+v", out)
+	}
+	put(20)
+	if out := at(400); out.Kind != Unchanged || out.Again != settled {
+		t.Fatalf("%+v", out)
+	}
+	put(len(data))
+	w.is(at(401), Reloaded)
+	// One that is never whole is reported in the end, then each content in its
+	// own time again.
+	ms := 1000
+	for i := 1; ; i++ {
+		put(i)
+		out := at(ms)
+		if out.Kind == Rejected {
+			break
+		}
+		if ms > 1000+int(longest.Milliseconds()) {
+			t.Fatal("it is never reported")
+		}
+		ms += 400
+	}
+	if ms < 1000+int(longest.Milliseconds()) {
+		t.Errorf("it is reported after %d ms", ms-1000)
+	}
+	put(50)
+	if out := at(ms + 400); out.Kind != Unchanged || out.Again != settled {
+		t.Fatalf("%+v", out)
+	}
+}
+
+// What happens to the pin while a loop runs.
+func TestPinWhileRunning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, _ := w.start(w.options())
+	before, err := w.store.Load()
+	w.ok(err)
+	w.ok(os.Remove(w.store.Path))
+	w.write(set(base(), "recovery/auto_approve", []any{"evil"}))
+	out := w.is(w.check(r), Held)
+	if codes(out.Warnings) != "trust " || !strings.Contains(out.Warnings[0].Message, "written again") {
+		t.Errorf("%v", out.Warnings)
+	}
+	if again, err := w.store.Load(); err != nil || again.Digest != before.Digest || again.How != before.How {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if out := w.is(w.check(r), Unchanged); len(out.Warnings) > 0 {
+		t.Errorf("%v", out.Warnings)
+	}
+	w.ok(os.WriteFile(w.store.Path, []byte("{}"), 0o600))
+	out = w.is(w.check(r), Unchanged)
+	if codes(out.Warnings) != "trust " || !strings.Contains(out.Warnings[0].Message, "superloop config trust") {
+		t.Errorf("%v", out.Warnings)
+	}
+	w.write(set(base(), "recovery/auto_approve", []any{"evil", "eviler"}))
+	if out := w.is(w.check(r), Held); len(out.Warnings) > 0 || strings.Contains(string(r.Config().Recovery), "evil") {
+		t.Errorf("%v, in force: %s", out.Warnings, r.Config().Recovery)
+	}
+	w.ok(os.Remove(w.store.Path))
+	w.ok(os.Remove(filepath.Dir(w.store.Path) + "/.lock"))
+	w.ok(os.Remove(filepath.Dir(w.store.Path)))
+	w.ok(os.WriteFile(filepath.Dir(w.store.Path), nil, 0o600))
+	if out := w.check(r); len(out.Warnings) != 1 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// A Check that finds nothing new reads nothing.
+func TestQuickCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r, _ := w.start(w.options())
+	old := time.Now().Add(-time.Hour)
+	deadline := time.Now().Add(patience)
+	for !r.quick || r.file.fresh || r.pinned.fresh || !r.pinned.proves(stampOf(w.store.Path)) {
+		w.ok(os.Chtimes(w.path, old, old))
+		if w.check(r); time.Now().After(deadline) {
+			t.Fatal("the look never becomes quick")
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { r.Check(w.now) }); n > 4 {
+		t.Errorf("it allocates %v times", n)
+	}
+}
+
+// A changed loop that is not among those that run may do what it likes.
+func TestOtherLoops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	two := func() obj {
+		v := base()
+		v["loops"] = append(v["loops"].([]any), obj{"id": "two", "spec_file": "spec.md", "max_iterations": 1, "completion_promise": "D"})
+		return v
+	}
+	w.write(two())
+	r, _ := w.start(w.options())
+	v := two()
+	w.write(set(v, "loops/1/spec_file", "other.md"))
+	if got := paths(w.is(w.check(r), Reloaded).Changes); got != "/loops/two/spec_file spec.md>other.md" {
+		t.Errorf("changes: %s", got)
+	}
+	w.write(base())
+	out := w.is(w.check(r), Reloaded)
+	if len(out.Changes) == 0 || len(r.Config().Loops) != 1 {
+		t.Errorf("%+v", out)
+	}
+	// It comes back as it was trusted.
+	w.write(two())
+	w.is(w.check(r), Reloaded)
+	// One that nobody trusted does not.
+	v = two()
+	v["loops"] = append(v["loops"].([]any), obj{"id": "three", "spec_file": "spec.md", "max_iterations": 1, "completion_promise": "D"})
+	w.write(v)
+	out = w.is(w.check(r), Held)
+	if len(out.Changes) > 0 || len(r.Config().Loops) != 2 {
+		t.Errorf("%+v", out)
+	}
+	if fmt.Sprint(out.Diff.Loosening[0].Path) != "/loops/three" {
+		t.Errorf("%+v", out.Diff)
+	}
+}

@@ -1,0 +1,203 @@
+package watch
+
+import (
+	"context"
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// pause is how long a file that is not whole must stay as it is before it is
+	// told of.
+	pause = 250 * time.Millisecond
+	// again is how often it is told of then, a pause apart: the Reloader wants to
+	// have seen it for a while.
+	again = 4
+	// relook is how often the file is looked at without an event: NFS and some
+	// mounts of containers send none. A look that finds nothing costs
+	// microseconds.
+	relook = 2 * time.Second
+	// maxHops bounds a chain of symbolic links, as the system does.
+	maxHops = 40
+)
+
+// Watch sends on the returned channel when there may be a new configuration at
+// path: at once when the content is new and whole, after a pause when it is not
+// whole or not there, and once in the beginning, since the file may have changed
+// after it was read. Several changes may give one send. The directory is
+// watched, and those that symbolic links lead through, so it does not matter how
+// the file is replaced; where events cannot be had the file is looked at every
+// two seconds. The channel is never closed; nothing is sent after ctx ends.
+func Watch(ctx context.Context, path string) <-chan struct{} {
+	w := newWatcher(path)
+	go w.run(ctx)
+	return w.out
+}
+
+// watcher is one goroutine's own, but for out.
+type watcher struct {
+	path          string
+	pause, relook time.Duration
+	out           chan struct{} // capacity 1: only "look" matters
+	fs            *fsnotify.Watcher
+	dirs          map[string]stamp
+
+	last   stamp  // of the content that was looked at
+	told   string // the whole content that was last told of
+	broken string // what is there and is not whole
+	tries  int    // how often broken was told of
+	timer  *time.Timer
+}
+
+func newWatcher(path string) *watcher {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	w := &watcher{path: path, pause: pause, relook: relook, out: make(chan struct{}, 1), dirs: map[string]stamp{}}
+	// Without events (too many watchers) the timer is what there is.
+	w.fs, _ = fsnotify.NewWatcher()
+	w.follow()
+	return w
+}
+
+func (w *watcher) run(ctx context.Context) {
+	w.timer = time.NewTimer(time.Hour)
+	w.timer.Stop()
+	tick := time.NewTicker(w.relook)
+	defer tick.Stop()
+	var events chan fsnotify.Event
+	var errs chan error
+	if w.fs != nil {
+		defer w.fs.Close()
+		events, errs = w.fs.Events, w.fs.Errors
+	}
+	w.look(true)
+	w.tell()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.follow()
+			w.look(false)
+		case <-w.timer.C:
+			w.settle()
+		case ev, ok := <-events:
+			if !ok {
+				events = nil
+			} else if ev.Op != fsnotify.Chmod {
+				w.look(filepath.Base(ev.Name) == filepath.Base(w.path))
+			}
+		case _, ok := <-errs:
+			if !ok {
+				errs = nil
+			}
+			w.look(true) // an overflow: events are lost
+		}
+	}
+}
+
+func (w *watcher) tell() {
+	select {
+	case w.out <- struct{}{}:
+	default:
+	}
+}
+
+// look reads the file, unless its stamp proves that there is nothing new.
+func (w *watcher) look(must bool) {
+	if !must && w.last.proves(stampOf(w.path)) {
+		return
+	}
+	key, ok, st := w.content()
+	if st.ino != w.last.ino || st.dev != w.last.dev {
+		w.follow() // replaced, perhaps by a link to elsewhere
+	}
+	w.last = st
+	switch {
+	case !ok && key != w.broken:
+		w.broken, w.tries = key, 0
+		w.timer.Reset(w.pause)
+	case !ok: // the timer runs, or it was told of often enough
+	case key != w.told || w.broken != "":
+		w.told, w.broken = key, ""
+		w.timer.Stop()
+		w.tell()
+	}
+}
+
+// settle looks whether what was not whole has stayed so.
+func (w *watcher) settle() {
+	before := w.broken
+	w.look(true)
+	if w.broken == "" || w.broken != before {
+		return
+	}
+	w.tell()
+	if w.tries++; w.tries < again {
+		w.timer.Reset(w.pause)
+	}
+}
+
+// content gives a name for what is there, and whether it is whole.
+func (w *watcher) content() (key string, ok bool, st stamp) {
+	data, st, err := read(w.path)
+	if err != nil {
+		return err.Error(), false, stamp{}
+	}
+	sum := sha256.Sum256(data)
+	return string(sum[:]), whole(data), st
+}
+
+// follow watches the directories that lead to the file, as they are now.
+func (w *watcher) follow() {
+	if w.fs == nil {
+		return
+	}
+	want := chain(w.path)
+	for dir := range w.dirs {
+		if !slices.Contains(want, dir) {
+			_ = w.fs.Remove(dir) // it may have gone, and its watch with it
+			delete(w.dirs, dir)
+		}
+	}
+	for _, dir := range want {
+		st := stampOf(dir)
+		old, known := w.dirs[dir]
+		if known && old.ino == st.ino && old.dev == st.dev && slices.Contains(w.fs.WatchList(), dir) {
+			continue
+		}
+		if known {
+			_ = w.fs.Remove(dir)
+		}
+		if err := w.fs.Add(dir); err != nil {
+			delete(w.dirs, dir) // tried again at the next tick
+			continue
+		}
+		w.dirs[dir] = st
+	}
+}
+
+// chain are the directories that hold the file and the links that lead to it.
+func chain(path string) []string {
+	var dirs []string
+	for range maxHops {
+		if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Dir(path) + "/" + to // not cleaned: what ".." leads to is the system's to say
+		}
+		path = to
+	}
+	return dirs
+}
