@@ -88,7 +88,9 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
 		res, runErr = agent.Run(kill, d.spawner, req, agent.Options{
 			Environ: environ(d.o), Timeout: timeout, Inactivity: role.Inactivity, Grace: roleGrace,
-			Hurry: hurry, Log: log, LogLimit: logLimit, Redact: agent.Secrets(environ(d.o), runner.Env), Progress: d.said(e.Role)})
+			Hurry: hurry, Log: log, LogLimit: logLimit,
+			WriteFile: func(path, text string) error { return d.create("agent-file", path, text) },
+			Redact:    agent.Secrets(environ(d.o), runner.Env), Progress: d.said(e.Role)})
 	}); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

@@ -83,7 +83,9 @@ func (a *app) try(ctx context.Context, r preflight.Request, path string) (*live,
 		return nil, errors.Join(err, log.Close())
 	}
 	res, runErr := agent.Run(ctx, spawner, req, agent.Options{Environ: r.Environ, Timeout: liveTimeout, Grace: liveGrace,
-		Hurry: a.hurry, Log: log, Redact: agent.Secrets(r.Environ, r.CLI.Env)})
+		Hurry: a.hurry, Log: log,
+		WriteFile: func(path, text string) error { return a.disk.WriteFile("smoke", path, []byte(text), 0o600) },
+		Redact:    agent.Secrets(r.Environ, r.CLI.Env)})
 	if err := errors.Join(spawner.Close(), log.Close()); err != nil {
 		return nil, err
 	}

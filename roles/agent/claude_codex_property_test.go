@@ -131,28 +131,35 @@ func TestClaudeAndCodexHugeMessages(t *testing.T) {
 	}
 }
 
-// benchmark reads the text again and again, in pieces as a pipe gives them.
+// benchmark reads the text again and again, in pieces as a pipe gives them, and
+// says what the reader holds at the end.
 func benchmark(b *testing.B, cli, text string) {
 	b.Helper()
-	b.SetBytes(int64(len(text)))
+	all := []byte(text)
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	b.SetBytes(int64(len(all)))
 	b.ReportAllocs()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
 	s := streamOf(cli, nil)
 	for b.Loop() {
-		for rest := []byte(text); len(rest) > 0; {
+		for rest := all; len(rest) > 0; {
 			n := min(len(rest), 64<<10)
 			s.Stdout(rest[:n])
 			_ = s.LastLine()
 			rest = rest[n:]
 		}
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MB-kept")
+	b.ReportMetric(float64(heap()-before)/(1<<20), "MB-kept")
 	if l := s.Finish(proc.Result{Ended: proc.Exited}); l.Unread != 0 || l.Lines == 0 || !l.Structured {
 		b.Fatal(l)
 	}
+	runtime.KeepAlive(text)
+	runtime.KeepAlive(all)
 }
 
 func BenchmarkClaudeStream(b *testing.B) {

@@ -23,6 +23,9 @@ type Command struct {
 	Env []string
 	// Stdin is the absolute path of the file on standard input; "" is none.
 	Stdin string
+	// Files are what has to be on disk before the start, by absolute path: a
+	// CLI's settings that it takes from a file only.
+	Files map[string]string
 }
 
 // assemble makes the command that all CLIs have in common:

@@ -58,6 +58,10 @@ const basic = " PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM NO_
 	"HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy " +
 	"SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CI "
 
+// sharedLogin names the file with the login of a whole cloud, which an agent's
+// tools need whatever model it talks to. It is a path and no key.
+const sharedLogin = "GOOGLE_APPLICATION_CREDENTIALS"
+
 // filter says which variables of the supervisor's environment a CLI gets.
 //
 // Everything named SUPERLOOP_* stays behind: it steers this supervisor or its
@@ -70,7 +74,7 @@ func filter(cli CLI) func(name string) bool {
 	foreign := map[string]bool{}
 	for _, a := range Adapters() {
 		for _, name := range a.Profile().Keys {
-			foreign[name] = own.Name() != generic{}.Name()
+			foreign[name] = own.Name() != generic{}.Name() && name != sharedLogin
 		}
 	}
 	keys := own.Profile().Keys

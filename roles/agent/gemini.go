@@ -12,7 +12,7 @@ type gemini struct{}
 
 func (gemini) Name() string                { return "gemini" }
 func (gemini) Matches(program string) bool { return program == "gemini" || program == "gemini-cli" }
-func (gemini) Stream(req Request) Stream   { return newGeminiStream() }
+func (gemini) Stream(req Request) Stream   { return newGeminiStream(req) }
 
 // Command adds what the owner has not said themselves: the event stream, the
 // model, the approval mode, the session, and the loop's directory where it lies
@@ -28,7 +28,7 @@ func (gemini) Command(req Request, environ []string) (Command, error) {
 		flags = append(flags, "--output-format=stream-json")
 	}
 	flags = append(flags, modelFlag(req)...)
-	if mode := geminiMode(req.Permissions); mode != "" && !hasFlag(words, "--approval-mode", "-y", "--yolo") {
+	if mode := geminiMode(req.Permissions); mode != "" && !hasFlag(words, geminiModes...) {
 		flags = append(flags, "--approval-mode="+mode)
 	}
 	if !hasFlag(words, "-r", "--resume", "--session-id", "--session-file") {
@@ -48,18 +48,46 @@ func (gemini) Command(req Request, environ []string) (Command, error) {
 			flags = append(flags, "--include-directories="+dir)
 		}
 	}
-	return assemble(req, environ, flags, defaults(passed(req, environ), map[string]string{
+	policy, restricted := req.PromptPath+".policy.toml", req.Permissions == PermitRead && !hasFlag(words, geminiModes...)
+	if restricted {
+		flags = append(flags, "--policy="+policy)
+	}
+	c, err := assemble(req, environ, flags, defaults(passed(req, environ), map[string]string{
 		"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true",
 	}))
+	if restricted {
+		c.Files = map[string]string{policy: geminiReadOnly}
+	}
+	return c, err
 }
 
-// geminiMode: plan offers no tool that runs commands, and its file tools write
-// plans alone, outside of the repository. The CLI's only sandbox is a container
-// that the owner has to set up, so the workspace has no narrower mode than yolo.
+// geminiModes are the owner's own words on permissions; any of them, and
+// Request.Permissions adds nothing.
+var geminiModes = []string{"--approval-mode", "-y", "--yolo"}
+
+// geminiReadOnly is a policy that holds whatever the model wants and whatever
+// the repository's own settings allow: no tool that writes, runs a command,
+// leaves the mode or sends something away.
+const geminiReadOnly = `[[rule]]
+toolName = ["enter_plan_mode", "exit_plan_mode", "write_file", "replace", "run_shell_command", "save_memory", "activate_skill", "web_fetch"]
+decision = "deny"
+priority = 999
+`
+
+// geminiMode is the approval mode for what a role may do.
+//
+// Headless, default offers no tool that writes or runs a command. (The mode that
+// is called read-only, plan, asks the model to leave it when its plan is made,
+// and nobody has to agree: then everything is allowed. From default a model gets
+// there too, and the settings of a repository can allow tools: geminiReadOnly
+// forbids both, and geminiStream ends a run that does it all the same.)
+//
+// The CLI's only sandbox is a container that the owner has to set up, so the
+// workspace has no narrower mode than yolo.
 func geminiMode(permissions string) string {
 	switch permissions {
 	case PermitRead:
-		return "plan"
+		return "default"
 	case PermitWorkspace, PermitAll:
 		return "yolo"
 	}

@@ -47,6 +47,8 @@ func geminiDenied(kind, message string) bool {
 	switch kind {
 	case "policy_violation", "path_not_in_workspace", "sandbox_expansion_required":
 		return true
+	case "unhandled_exception":
+		return strings.HasSuffix(message, "requires user confirmation, which is not supported in non-interactive mode.")
 	case "tool_not_registered":
 		return slices.ContainsFunc(geminiTools, func(name string) bool { return strings.HasPrefix(message, `Tool "`+name+`" not found`) })
 	case "invalid_tool_params":

@@ -50,14 +50,17 @@ func geminiPlays() []play {
 		{
 			name: "denied", ask: func(r *Request) { r.Permissions = PermitRead },
 			script: func(file string) mockapi.Script {
+				write := mockapi.Tool{Name: "write_file", Input: []byte(`{"file_path":"` + file + `","content":"hello"}`)}
 				return mockapi.Sequence(
-					mockapi.Reply{Text: "I write the file.", Tools: []mockapi.Tool{{Write: &mockapi.File{Path: file, Content: "hello\n"}}}},
-					mockapi.Reply{Text: "Now a command.", Tools: []mockapi.Tool{{Name: "write_file", Input: []byte(`{"file_path":"` + file + `","content":"again"}`)}}},
+					mockapi.Reply{Text: "I plan.", Tools: []mockapi.Tool{{Name: "enter_plan_mode", Input: []byte(`{"reason":"to write"}`)}}},
+					mockapi.Reply{Text: "I write.", Tools: []mockapi.Tool{write}},
+					mockapi.Reply{Text: "Again.", Tools: []mockapi.Tool{write}},
 					mockapi.Reply{Text: doneText},
 				)
 			},
-			want: told{final: doneText, stop: "success", denied: 2, settled: Finished, usage: "27084+0r+?w>69(0)", last: "<promise>DONE</promise>"},
+			want: told{final: doneText, stop: "success", denied: 2, settled: Finished, usage: "35606+0r+?w>70(0)", last: "<promise>DONE</promise>"},
 		},
+		escapePlay(),
 		{
 			name: "quoted", ask: func(r *Request) { r.Permissions = PermitAll },
 			script: sequence(
@@ -140,5 +143,25 @@ func geminiPlays() []play {
 			name: "killed", script: always(mockapi.Reply{Text: "It has begun, and it goes on and on.", Hang: mockapi.HangMidStream}), cut: "It has",
 			want: told{class: ClassNoResult, final: "It has begun, and it goe", usage: "?", last: "It has begun, and it goe"},
 		},
+	}
+}
+
+// escapePlay: a model that wants to gets free of every approval mode.
+func escapePlay() play {
+	return play{
+		name: "escaped", ask: func(r *Request) { r.Permissions = PermitRead },
+		script: func(file string) mockapi.Script {
+			tool := func(name, input string) []mockapi.Tool {
+				return []mockapi.Tool{{Name: name, Input: []byte(input)}}
+			}
+			return mockapi.Sequence(
+				mockapi.Reply{Tools: tool("enter_plan_mode", `{"reason":"to get out"}`)},
+				mockapi.Reply{Tools: tool("write_file", `{"file_path":"p.md","content":"# The plan"}`)},
+				mockapi.Reply{Text: "Out.", Tools: tool("exit_plan_mode", `{"plan_filename":"p.md"}`)},
+				mockapi.Reply{Delay: time.Second, Tools: tool("write_file", `{"file_path":"`+file+`","content":"free"}`)}, // a model needs a second
+				mockapi.Reply{Text: doneText},
+			)
+		},
+		want: told{class: ClassConfig, text: "left its read-only mode", stop: "read-only", usage: "?", settled: Hopeless, last: "exit_plan_mode"},
 	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ var geminiShape = jsonstream.MustShape(
 	jsonstream.Want{Path: "role", Max: 64},
 	jsonstream.Want{Path: "content", Max: MaxMessage},
 	jsonstream.Want{Path: "tool_name", Max: 256},
-	jsonstream.Want{Path: "tool_id", Max: 16},
+	jsonstream.Want{Path: "tool_id", Max: 256},
 	jsonstream.Want{Path: "parameters.command", Max: 512},
 	jsonstream.Want{Path: "parameters.file_path", Max: 512},
 	jsonstream.Want{Path: "parameters.description", Max: 512},
@@ -77,6 +78,12 @@ type geminiStream struct {
 	unshown bool
 	spoke   bool
 	denied  int64
+	// reading is the directory in which the role may only read, and breaches are
+	// its calls under way of tools that it must not have, by their ids; escaped
+	// says which of them went through.
+	reading  string
+	breaches map[string]string
+	escaped  string
 	// failure is the last event that says why the turn went wrong although no
 	// request failed.
 	failure  string
@@ -91,8 +98,11 @@ type geminiStream struct {
 	usage     Usage
 }
 
-func newGeminiStream() *geminiStream {
-	s := &geminiStream{}
+func newGeminiStream(req Request) *geminiStream {
+	s := &geminiStream{breaches: map[string]string{}}
+	if req.Permissions == PermitRead {
+		s.reading = req.WorkDir
+	}
 	s.open(geminiShape, s.event)
 	return s
 }
@@ -116,10 +126,15 @@ func (s *geminiStream) LastLine() string {
 	return s.jsonLines.LastLine()
 }
 
-// Settled: what gemini cannot do it gives up by itself within minutes, so it is
-// never hopeless.
+// Settled: what gemini cannot do it gives up by itself within minutes; but a run
+// that got free has to be ended before its model answers again, since then it can
+// write. (Tools that were called together with the one that freed it were still
+// checked as before.)
 func (s *geminiStream) Settled() Settled {
-	if s.ended {
+	switch {
+	case s.escaped != "":
+		return Hopeless
+	case s.ended:
 		return Finished
 	}
 	return Going
@@ -141,6 +156,10 @@ func (s *geminiStream) event(l *jsonstream.Line) bool {
 	case kind == "tool_result" && has(geminiToolID):
 		s.LastLine()
 		s.text.reset() // what comes now is a new message
+		if breach := s.breaches[l.String(geminiToolID)]; breach != "" && l.String(geminiStatus) != "error" {
+			s.escaped = breach
+		}
+		delete(s.breaches, l.String(geminiToolID))
 		if geminiDenied(l.String(geminiErrorType), l.String(geminiErrorMessage)) {
 			s.denied++
 		}
@@ -173,6 +192,9 @@ func (s *geminiStream) tell(text string) {
 
 func (s *geminiStream) tool(l *jsonstream.Line) {
 	shown := l.String(geminiTool)
+	if breach := geminiBreach(shown, l.String(geminiShown2), s.reading); breach != "" && len(s.breaches) < maxBreaches {
+		s.breaches[l.String(geminiToolID)] = breach
+	}
 	for _, want := range []int{geminiShown1, geminiShown2, geminiShown3} {
 		if detail := strings.TrimSpace(l.String(want)); detail != "" {
 			shown += ": " + strings.ReplaceAll(detail, "\n", " ")
@@ -201,6 +223,23 @@ func (s *geminiStream) result(l *jsonstream.Line) {
 			most, s.model = output, v.Keys[0]
 		}
 	}
+}
+
+// maxBreaches bounds the calls that are remembered; so many are never under way.
+const maxBreaches = 64
+
+// geminiBreach says what a call does, if it goes through, that a role which may
+// only read in that directory must not do; "" is nothing. A relative path names
+// a plan, which is kept elsewhere.
+func geminiBreach(tool, path, reading string) string {
+	switch {
+	case reading == "":
+	case tool == "exit_plan_mode":
+		return "left its read-only mode by itself (exit_plan_mode)"
+	case (tool == "write_file" || tool == "replace") && filepath.IsAbs(path) && inside(path, reading):
+		return "wrote " + path
+	}
+	return ""
 }
 
 // geminiUsage makes the kinds disjoint: input_tokens counts the cached ones too,
@@ -246,6 +285,9 @@ func (s *geminiStream) Finish(end proc.Result) Learned {
 	switch {
 	case !s.known:
 		learned.Class, learned.ErrorText = geminiStart(end, s.stderr())
+	case s.escaped != "":
+		learned.Class, learned.StopReason = ClassConfig, "read-only"
+		learned.ErrorText = errorText("gemini " + s.escaped + " although it may only read; look at what it changed, and give this runner --policy=FILE with a rule that denies exit_plan_mode, write_file, replace and run_shell_command, or give this role another CLI")
 	case !s.ended:
 		learned.Class, learned.ErrorText = s.retrying.class, errorText(s.retrying.text)
 		if learned.Class == ClassNone {

@@ -19,11 +19,12 @@ func TestGeminiCommand(t *testing.T) {
 		command, args []string
 		ask           func(*Request)
 		want          []string
+		files         int
 	}{
 		"alone":      {command: []string{"gemini"}, want: []string{"gemini", "--output-format=stream-json"}},
 		"everything": {command: []string{"/opt/bin/gemini"}, ask: func(r *Request) { r.Model, r.SessionID, r.Permissions = "gemini-2.5-pro", id, PermitWorkspace }, want: []string{"/opt/bin/gemini", "--output-format=stream-json", "--model=gemini-2.5-pro", "--approval-mode=yolo", "--session-id=" + id}},
 		"full":       {command: []string{"gemini-cli"}, ask: func(r *Request) { r.Permissions = PermitAll }, want: []string{"gemini-cli", "--output-format=stream-json", "--approval-mode=yolo"}},
-		"read-only":  {command: []string{"gemini"}, ask: func(r *Request) { r.Permissions = PermitRead }, want: []string{"gemini", "--output-format=stream-json", "--approval-mode=plan"}},
+		"read-only":  {command: []string{"gemini"}, ask: func(r *Request) { r.Permissions = PermitRead }, want: []string{"gemini", "--output-format=stream-json", "--approval-mode=default", "--policy=" + base.PromptPath + ".policy.toml"}, files: 1},
 		"resume": {command: []string{"gemini"}, ask: func(r *Request) { r.SessionID, r.Resume = id, &Session{ID: "old"} },
 			want: []string{"gemini", "--output-format=stream-json", "--resume=old"}},
 		"the owner's own": {command: []string{"gemini", "-o", "json"}, args: []string{"-y", "-r", "latest", "-m", "flash"}, ask: func(r *Request) {
@@ -50,6 +51,9 @@ func TestGeminiCommand(t *testing.T) {
 			got := build(t, req)
 			if !slices.Equal(got.Argv, c.want) {
 				t.Errorf("argv %q\nwant %q", got.Argv, c.want)
+			}
+			if len(got.Files) != c.files {
+				t.Errorf("files %q", got.Files)
 			}
 			if got.Stdin != base.PromptPath {
 				t.Errorf("stdin %q", got.Stdin)
@@ -152,7 +156,7 @@ func TestGeminiEnds(t *testing.T) {
 		"only half a total": {stream: init + `{"type":"result","status":"success","stats":{"total_tokens":30,"output_tokens":15}}`, done: true, model: "auto", usage: "?+?r+?w>15(?)"},
 		"odd counts":        {stream: init + `{"type":"result","status":"success","stats":{"total_tokens":5,"input_tokens":"7","output_tokens":9,"cached":-3,"input":8}}`, done: true, model: "auto", usage: "8+?r+?w>9(?)"},
 	} {
-		s := newGeminiStream()
+		s := newGeminiStream(Request{})
 		s.Stdout([]byte(c.stream))
 		got := s.Finish(c.end)
 		if got.Done != c.done || got.Class != c.class || got.Model != c.model || usageWord(got.Usage) != c.usage {
@@ -165,7 +169,7 @@ func TestGeminiEnds(t *testing.T) {
 func TestGeminiLimitWithoutATime(t *testing.T) {
 	t.Parallel()
 	last := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := newGeminiStream()
+	s := newGeminiStream(Request{})
 	s.Stdout([]byte(`{"type":"result","status":"error","error":{"type":"unknown","message":"Suggested retry after 3600s."}}`))
 	if got := s.Finish(proc.Result{Ended: proc.Exited, Code: 173, LastOutput: last}); got.Limit == nil || !got.Limit.ResetsAt.Equal(last.Add(time.Hour)) {
 		t.Errorf("%+v", got.Limit)
@@ -246,4 +250,59 @@ func TestGeminiAccount(t *testing.T) {
 		}
 	}
 	same("one person in two homes", account("HOME="+one), account("HOME="+two), true)
+}
+
+// A role that may only read and gets free has failed, whatever it says then.
+func TestGeminiEscape(t *testing.T) {
+	t.Parallel()
+	use := func(tool, id, path string) string {
+		return `{"type":"tool_use","tool_name":"` + tool + `","tool_id":"` + id + `","parameters":{"file_path":"` + path + `"}}` + "\n"
+	}
+	result := func(id, status string) string {
+		return `{"type":"tool_result","tool_id":"` + id + `","status":"` + status + `"}` + "\n"
+	}
+	const done = `{"type":"result","status":"success"}`
+	for name, c := range map[string]struct {
+		permissions, stream string
+		escaped             string
+	}{
+		"free":              {PermitRead, use("exit_plan_mode", "1", "") + result("1", "success"), "exit_plan_mode"},
+		"free and done":     {PermitRead, use("exit_plan_mode", "1", "") + use("read_file", "2", "/repo/a") + result("2", "success") + result("1", "success") + done, "exit_plan_mode"},
+		"refused":           {PermitRead, use("exit_plan_mode", "1", "") + result("1", "error") + done, ""},
+		"another tool":      {PermitRead, use("exit_plan_mode", "1", "") + use("read_file", "2", "/repo/a") + result("2", "success"), ""},
+		"free from nothing": {PermitWorkspace, use("exit_plan_mode", "1", "") + use("write_file", "2", "/repo/a") + result("1", "success") + result("2", "success") + done, ""},
+		"written":           {PermitRead, use("write_file", "1", "/repo/sub/a.go") + result("1", "success"), "wrote /repo/sub/a.go"},
+		"replaced":          {PermitRead, use("replace", "1", "/repo/a.go") + result("1", "success"), "wrote /repo/a.go"},
+		"a plan":            {PermitRead, use("write_file", "1", "plan.md") + use("write_file", "2", "/home/user/.gemini/tmp/repo/1/plans/p.md") + result("1", "success") + result("2", "success") + done, ""},
+	} {
+		s := gemini{}.Stream(Request{Permissions: c.permissions, WorkDir: "/repo"})
+		s.Stdout([]byte(c.stream + "\n"))
+		settled := s.Settled()
+		got := s.Finish(proc.Result{Ended: proc.Exited})
+		failed := settled == Hopeless && got.Class == ClassConfig && !got.Done && strings.Contains(got.ErrorText, "--policy")
+		if failed != (c.escaped != "") || !strings.Contains(got.ErrorText, c.escaped) {
+			t.Errorf("%s: settled %d, %+v", name, settled, got)
+		}
+	}
+}
+
+func TestGeminiDenied(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind, message string
+		want          bool
+	}{
+		{"policy_violation", "Tool execution denied by policy.", true},
+		{"tool_not_registered", `Tool "write_file" not found. Did you mean one of: "read_file"?`, true},
+		{"tool_not_registered", `Tool "frobnicate" not found.`, false},
+		{"unhandled_exception", `Tool execution for "Shell" requires user confirmation, which is not supported in non-interactive mode.`, true},
+		{"unhandled_exception", "x", false},
+		{"invalid_tool_params", "Access denied: plan path (/a) must be within the designated plans directory (/b).", true},
+		{"invalid_tool_params", "params must have required property", false},
+		{"permission_denied", "EACCES", false}, {"", "", false},
+	} {
+		if geminiDenied(c.kind, c.message) != c.want {
+			t.Errorf("%s %q", c.kind, c.message)
+		}
+	}
 }

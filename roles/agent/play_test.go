@@ -151,6 +151,15 @@ func (p play) feed(s Stream, stdout, stderr []byte, piece int) {
 	}
 }
 
+// request is the play's, as far as a stream looks at it.
+func (p play) request() Request {
+	r := Request{WorkDir: "/work/repo"} // as in the recordings
+	if p.ask != nil {
+		p.ask(&r)
+	}
+	return r
+}
+
 func adapterFor(t testing.TB, name string) Adapter {
 	t.Helper()
 	a := For(CLI{Command: []string{name}})
@@ -172,7 +181,7 @@ func TestRecordedStreams(t *testing.T) {
 			t.Run(cli+"/"+p.name, func(t *testing.T) {
 				t.Parallel()
 				stdout, stderr, end := replay(t, cli, p.name)
-				s := adapterFor(t, cli).Stream(Request{})
+				s := adapterFor(t, cli).Stream(p.request())
 				p.feed(s, stdout, stderr, 0)
 				settled := s.Settled()
 				got := s.Finish(end)

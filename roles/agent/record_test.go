@@ -123,7 +123,7 @@ func TestRealGeminiAndOpencode(t *testing.T) {
 			for _, p := range plays()[cli] {
 				t.Run(p.name, func(t *testing.T) {
 					res, server := st.perform(t, p)
-					again := adapterFor(t, cli).Stream(Request{})
+					again := adapterFor(t, cli).Stream(p.request())
 					p.feed(again, []byte(res.Proc.Stdout.Text()), []byte(res.Proc.Stderr.Text()), 0)
 					settled := again.Settled()
 					want := p.want
@@ -234,28 +234,31 @@ func TestRealSessions(t *testing.T) {
 }
 
 // TestRealReadOnly: opencode lets a repository's own settings grant its agents
-// what the environment denies; a read-only role must not profit.
+// what the environment denies, and gemini lets a model leave its plan mode; a
+// read-only role must not profit.
 func TestRealReadOnly(t *testing.T) {
-	st := newStage(t, "opencode")
-	grant := `{"default_agent": "free", "permission": {"*": "allow", "bash": "allow"}, "agent": {
+	for cli, p := range map[string]play{"opencode": deniedPlay(), "gemini": escapePlay()} {
+		t.Run(cli, func(t *testing.T) {
+			st := newStage(t, cli)
+			grant := `{"default_agent": "free", "permission": {"*": "allow", "bash": "allow"}, "agent": {
 "free": {"mode": "primary", "prompt": "x", "permission": {"edit": "allow", "bash": "allow"}}, "build": {"permission": {"edit": "allow", "bash": {"*": "allow"}}}}}`
-	if err := os.WriteFile(st.path("repo", "opencode.json"), []byte(grant), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	res, server := st.perform(t, deniedPlay())
-	for _, name := range []string{"hello.txt", "made.txt"} {
-		if _, err := os.Stat(st.path("repo", name)); err == nil {
-			t.Errorf("%s was written", name)
-		}
-	}
-	if res.Denied != 2 || !res.Done {
-		t.Errorf("%+v", res.Learned)
-	}
-	for _, c := range server.Calls() {
-		for _, name := range []string{"bash", "edit", "write", "patch", "apply_patch", "task"} {
-			if slices.Contains(c.Tools, name) {
-				t.Errorf("%s is offered", name)
+			if err := os.WriteFile(st.path("repo", "opencode.json"), []byte(grant), 0o600); err != nil {
+				t.Fatal(err)
 			}
-		}
+			res, server := st.perform(t, p)
+			if _, err := os.Stat(st.path("repo", "hello.txt")); err == nil {
+				t.Error("the file was written")
+			}
+			if res.Denied != p.want.denied || res.Class != p.want.class {
+				t.Errorf("%+v", res.Learned)
+			}
+			for _, c := range server.Calls() {
+				for _, name := range []string{"bash", "edit", "write", "patch", "apply_patch", "task"} {
+					if cli == "opencode" && slices.Contains(c.Tools, name) {
+						t.Errorf("%s is offered", name)
+					}
+				}
+			}
+		})
 	}
 }

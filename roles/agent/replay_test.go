@@ -43,17 +43,17 @@ func eachPlay(t *testing.T, f func(t *testing.T, a Adapter, p play, stdout, stde
 // carriage returns or no line break at its end, the same is learned.
 func TestRecordedStreamsCutAnywhere(t *testing.T) {
 	eachPlay(t, func(t *testing.T, a Adapter, p play, stdout, stderr []byte, end proc.Result) {
-		whole := a.Stream(Request{})
+		whole := a.Stream(p.request())
 		p.feed(whole, stdout, stderr, 0)
 		want := show(whole, end)
 		for _, piece := range []int{1, 7, 4096} {
-			s := a.Stream(Request{})
+			s := a.Stream(p.request())
 			p.feed(s, stdout, stderr, piece)
 			if got := show(s, end); got != want {
 				t.Errorf("pieces of %d:\n%s\nwant\n%s", piece, got, want)
 			}
 		}
-		dressed := a.Stream(Request{})
+		dressed := a.Stream(p.request())
 		p.feed(dressed, append([]byte("\ufeff"), bytes.ReplaceAll(stdout, []byte("\n"), []byte("\r\n\r\n"))...), stderr, 0)
 		if got := show(dressed, end); got != want {
 			t.Errorf("dressed up:\n%s\nwant\n%s", got, want)
@@ -62,7 +62,7 @@ func TestRecordedStreamsCutAnywhere(t *testing.T) {
 			return
 		}
 		// Without its line break the last line is only known at the end.
-		open := a.Stream(Request{})
+		open := a.Stream(p.request())
 		p.feed(open, bytes.TrimSuffix(stdout, []byte("\n")), stderr, 0)
 		if got := show(open, end); got[1:] != want[1:] {
 			t.Errorf("without the last line break:\n%s\nwant\n%s", got, want)
@@ -82,7 +82,7 @@ func TestRecordedStreamsWithUnknowns(t *testing.T) {
 				p := rapid.SampledFrom(list).Draw(rt, "play")
 				stdout, stderr, end := replay(t, cli, p.name)
 				changed, extra, unread := embellished(rt, stdout)
-				whole, s := a.Stream(Request{}), a.Stream(Request{})
+				whole, s := a.Stream(p.request()), a.Stream(p.request())
 				p.feed(whole, stdout, stderr, 0)
 				p.feed(s, changed, stderr, 0)
 				want, got := whole.Finish(end), s.Finish(end)
@@ -176,7 +176,7 @@ func TestRecordedStreamsBrokenOff(t *testing.T) {
 		killed.Ended, killed.Signal, killed.Code = proc.Killed, "SIGKILL", -1
 		// Every byte of the last 1,000, and of what is before them one in a few.
 		for n := 0; n < len(whole); n += 1 + max(0, len(whole)-1000-n)/500 {
-			s := a.Stream(Request{})
+			s := a.Stream(p.request())
 			s.Stdout(stdout[:n])
 			settled := s.Settled()
 			got := s.Finish(killed)

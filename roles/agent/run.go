@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +42,9 @@ type Options struct {
 	// Log takes the agent's output; it is the only thing that Run writes to.
 	Log      io.Writer
 	LogLimit int64
+	// WriteFile puts a file of the command (Command.Files) on disk; needed only
+	// by commands that have some.
+	WriteFile func(path, text string) error
 	// Redact takes secrets out of what is logged, shown and returned; nil takes
 	// out nothing.
 	Redact *redact.Replacer
@@ -112,6 +117,14 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	if err != nil {
 		return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
 	}
+	for _, path := range slices.Sorted(maps.Keys(command.Files)) {
+		if o.WriteFile == nil {
+			return res, fmt.Errorf("preparing the agent of the %s: %s has to be written first, and nobody does", req.Role, path)
+		}
+		if err := o.WriteFile(path, command.Files[path]); err != nil {
+			return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
+		}
+	}
 	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, settled: make(chan Settled, 2)}
 	log, closeLog := redacted(o.Log, o.Redact)
 	end, cut, err := underWatch(kill, watch.settled, func(kill context.Context) (proc.Result, error) {
@@ -134,7 +147,11 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	res.ErrorText = o.Redact.String(res.ErrorText)
 	file, problem := lastMessageFile(req.LastMessageFile)
 	res.MessageProblem = problem
-	res.FinalMessage, res.From = roles.ChooseLastMessage(file, bounded(res.FinalMessage), end.Stdout.Text())
+	said := end.Stdout.Text()
+	if res.Structured {
+		said = "" // events are not what the agent said
+	}
+	res.FinalMessage, res.From = roles.ChooseLastMessage(file, bounded(res.FinalMessage), said)
 	res.FinalMessage = o.Redact.String(strings.ToValidUTF8(res.FinalMessage, "?"))
 	if err != nil {
 		return res, fmt.Errorf("running the agent of the %s: %w", req.Role, err)

@@ -72,7 +72,8 @@ func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Reques
 	o := agent.Options{
 		Environ: env, Timeout: d.timeout(sc), Inactivity: d.silence(sc), Grace: grace, Hurry: d.Hurry,
 		Log: &log, LogLimit: 8 << 20, Redact: agent.Secrets(env, nil),
-		Progress: func(line string) { said = append(said, line) },
+		WriteFile: func(path, text string) error { return d.Disk.WriteFile("selftest", path, []byte(text), 0o600) },
+		Progress:  func(line string) { said = append(said, line) },
 	}
 	seen.Bound = o.Timeout + grace + 10*time.Second
 	if o.Inactivity > 0 {

@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// said gives what is learned of these lines, and how far the run seemed before
+// its process ended.
+func said(cli string, end proc.Result, lines ...string) (Learned, Settled) {
+	s := streamOf(cli, nil)
+	for _, line := range lines {
+		s.Stdout([]byte(line + "\n"))
+	}
+	settled := s.Settled()
+	return s.Finish(end), settled
+}
+
+const (
+	claudeInit   = `{"type":"system","subtype":"init","session_id":"s","apiKeySource":"ANTHROPIC_API_KEY"}`
+	claudeLogged = `{"type":"system","subtype":"init","session_id":"s","apiKeySource":"none"}`
+	claudeWorked = `{"type":"assistant","message":{"id":"1","model":"m","content":[{"type":"text","text":"Working."}]},"session_id":"s"}`
+)
+
+// A turn has ended well only if all of the words on it say so.
+func TestClaudeVerdict(t *testing.T) {
+	t.Parallel()
+	synthetic := func(word, detail, text string) string {
+		return `{"type":"assistant","error":"` + word + `","api_error":"` + detail + `","message":{"id":"e","model":"<synthetic>","content":[{"type":"text","text":"` + text + `"}]},"session_id":"s"}`
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		class Class
+		done  bool
+	}{
+		"well":                  {lines: []string{`{"type":"result","subtype":"success","is_error":false,"api_error_status":null,"terminal_reason":"completed"}`}, done: true},
+		"of few words":          {lines: []string{`{"type":"result","is_error":false}`}, done: true},
+		"for a new reason":      {lines: []string{`{"type":"result","subtype":"success","is_error":false,"terminal_reason":"something_new"}`}, done: true},
+		"error says success":    {lines: []string{`{"type":"result","subtype":"success","is_error":true,"api_error_status":429}`}, class: ClassLimit},
+		"status alone":          {lines: []string{`{"type":"result","subtype":"success","is_error":false,"api_error_status":500}`}, class: ClassOverloaded},
+		"reason alone":          {lines: []string{`{"type":"result","subtype":"success","is_error":false,"terminal_reason":"prompt_too_long"}`}, class: ClassContext},
+		"subtype alone":         {lines: []string{`{"type":"result","subtype":"error_max_turns","is_error":false}`}, class: ClassTurns},
+		"new subtype":           {lines: []string{`{"type":"result","subtype":"error_new","is_error":false}`}, class: ClassUnknown},
+		"without is_error":      {lines: []string{`{"type":"result","subtype":"success"}`}, class: ClassUnknown},
+		"is_error of no type":   {lines: []string{`{"type":"result","subtype":"success","is_error":"false"}`}, class: ClassUnknown},
+		"detail before word":    {lines: []string{synthetic("server_error", "connection_failed", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassNetwork},
+		"word before status":    {lines: []string{synthetic("billing_error", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"x"}`}, class: ClassBilling},
+		"unknown detail":        {lines: []string{synthetic("rate_limit", "new_detail", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassLimit},
+		"word outlived":         {lines: []string{synthetic("rate_limit", "", "x"), claudeWorked, `{"type":"result","subtype":"success","is_error":true,"result":"rate limit"}`}, class: ClassUnknown},
+		"text of the agent":     {lines: []string{claudeWorked, `{"type":"result","subtype":"error_during_execution","is_error":true,"result":"API Error: Unable to connect to API"}`}, class: ClassUnknown},
+		"overlong in old words": {lines: []string{synthetic("invalid_request", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"Prompt is too long"}`}, class: ClassContext},
+		"a turn after the end":  {lines: []string{`{"type":"result","subtype":"success","is_error":false}`, claudeWorked}, class: ClassNoResult},
+		"aborted":               {lines: []string{`{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools","errors":["x"]}`}, class: ClassUnknown},
+		"killed while waiting":  {lines: []string{claudeWorked, `{"type":"system","subtype":"api_retry","attempt":1,"error_status":null,"error":"unknown"}`}, class: ClassNetwork},
+		"killed after waiting":  {lines: []string{`{"type":"system","subtype":"api_retry","attempt":1,"error_status":529,"error":"overloaded"}`, claudeWorked}, class: ClassNoResult},
+	} {
+		got, _ := said("claude", proc.Result{Ended: proc.Exited}, append([]string{claudeInit}, c.lines...)...)
+		if got.Done != c.done || got.Class != c.class || !got.Structured {
+			t.Errorf("%s: done %t, class %q, want %t, %q", name, got.Done, got.Class, c.done, c.class)
+		}
+	}
+}
+
+func TestClaudeSettled(t *testing.T) {
+	t.Parallel()
+	retry := func(attempt, status, delay, word string) string {
+		return `{"type":"system","subtype":"api_retry","attempt":` + attempt + `,"max_retries":10,"retry_delay_ms":` + delay + `,"error_status":` + status + `,"error":"` + word + `"}`
+	}
+	rejected := `{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795256627,"rateLimitType":"seven_day","isUsingOverage":false}}`
+	for name, c := range map[string]struct {
+		lines string
+		want  Settled
+	}{
+		"begun":                    {claudeInit, Going},
+		"refused key":              {claudeInit + "\n" + retry("1", "401", "600", "authentication_failed"), Hopeless},
+		"refused login":            {claudeLogged + "\n" + retry("1", "401", "600", "authentication_failed"), Going},
+		"refused login again":      {claudeLogged + "\n" + retry("2", "401", "600", "authentication_failed"), Hopeless},
+		"refused in the middle":    {claudeInit + "\n" + claudeWorked + "\n" + retry("1", "403", "600", "authentication_failed"), Finished},
+		"no credit":                {claudeInit + "\n" + retry("1", "400", "600", "billing_error"), Hopeless},
+		"a moment":                 {claudeInit + "\n" + retry("1", "429", "59000", "rate_limit"), Going},
+		"a minute":                 {claudeInit + "\n" + retry("1", "429", "60000", "rate_limit"), Hopeless},
+		"a minute of overload":     {claudeInit + "\n" + retry("1", "529", "60000", "overloaded"), Going},
+		"rejected":                 {claudeInit + "\n" + rejected, Hopeless},
+		"rejected in the middle":   {claudeInit + "\n" + claudeWorked + "\n" + rejected, Finished},
+		"rejected, went on":        {claudeInit + "\n" + rejected + "\n" + claudeWorked, Going},
+		"rejected but paid for":    {claudeInit + "\n" + strings.Replace(rejected, "false", "true", 1), Going},
+		"warned":                   {claudeInit + "\n" + strings.Replace(rejected, "rejected", "allowed_warning", 1), Going},
+		"ended":                    {claudeInit + "\n" + `{"type":"result","is_error":true,"subtype":"success"}`, Finished},
+		"ended, another follows":   {claudeInit + "\n" + `{"type":"result","is_error":false,"subtype":"success","queued_turn_count":1}`, Going},
+		"ended, another has begun": {claudeInit + "\n" + `{"type":"result","is_error":false,"subtype":"success"}` + "\n" + claudeInit, Going},
+		"a task goes on":           {claudeInit + "\n" + `{"type":"system","subtype":"task_started","task_id":"t"}` + "\n" + `{"type":"result","is_error":false,"subtype":"success"}`, Going},
+		"a task was ended": {claudeInit + "\n" + `{"type":"system","subtype":"task_started","task_id":"t"}` + "\n" + `{"type":"result","is_error":false,"subtype":"success"}` + "\n" +
+			`{"type":"system","subtype":"task_updated","task_id":"t","patch":{"status":"killed"}}`, Finished},
+		"a task has ended": {claudeInit + "\n" + `{"type":"system","subtype":"task_started","task_id":"t"}` + "\n" + `{"type":"result","is_error":false,"subtype":"success"}` + "\n" +
+			`{"type":"system","subtype":"task_notification","task_id":"t","status":"completed"}`, Going},
+	} {
+		got, settled := said("claude", proc.Result{Ended: proc.Killed}, c.lines)
+		if settled != c.want {
+			t.Errorf("%s: settled %d, want %d", name, settled, c.want)
+		}
+		if strings.HasPrefix(name, "rejected") && c.want != Going && (got.Class != ClassLimit || got.Limit.Kind != "seven_day" || !got.Limit.ResetsAt.Equal(time.Unix(1795256627, 0))) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestCodexVerdict(t *testing.T) {
+	t.Parallel()
+	const (
+		begin = `{"type":"thread.started","thread_id":"t"}` + "\n" + `{"type":"turn.started"}` + "\n"
+		works = `{"type":"item.completed","item":{"type":"agent_message","text":"Working."}}` + "\n"
+		done  = `{"type":"turn.completed","usage":{}}` + "\n"
+	)
+	again := func(n, cause string) string {
+		return `{"type":"error","message":"Reconnecting... ` + n + ` (` + cause + `)"}` + "\n"
+	}
+	const unauthorized, busy = "unexpected status 401 Unauthorized: no", "exceeded retry limit, last status: 429 Too Many Requests"
+	for name, c := range map[string]struct {
+		lines   string
+		stderr  string
+		code    int
+		class   Class
+		settled Settled
+	}{
+		"done":                      {lines: begin + works + done, settled: Finished},
+		"done after trouble":        {lines: begin + again("1/5", busy) + works + done, settled: Finished},
+		"done at last":              {lines: begin + works + again("5/5", busy) + done, settled: Finished},
+		"failed":                    {lines: begin + `{"type":"error","message":"x"}` + "\n" + `{"type":"turn.failed","error":{"message":"Quota exceeded. Check"}}`, class: ClassBilling, settled: Finished},
+		"failed without a word":     {lines: begin + `{"type":"turn.failed"}`, class: ClassUnknown, settled: Finished},
+		"failed, said before":       {lines: begin + `{"type":"error","message":"Quota exceeded."}` + "\n" + `{"type":"turn.failed"}`, class: ClassBilling, settled: Finished},
+		"an error is the last":      {lines: begin + `{"type":"error","message":"Quota exceeded."}`, code: 1, class: ClassBilling},
+		"waits":                     {lines: begin + works + again("1/5", busy), class: ClassLimit},
+		"waited and went on":        {lines: begin + again("1/5", busy) + works, class: ClassNoResult},
+		"waits for a network":       {lines: begin + `{"type":"error","message":"Reconnecting... waiting for network (Connection failed: error sending request)"}`, class: ClassNetwork},
+		"refused once":              {lines: begin + again("1/5", unauthorized), class: ClassAuth},
+		"refused twice":             {lines: begin + again("2/5", unauthorized), class: ClassAuth, settled: Hopeless},
+		"refused in the middle":     {lines: begin + works + again("2/5", unauthorized), class: ClassAuth, settled: Finished},
+		"a warning is none":         {lines: begin + `{"type":"item.completed","item":{"type":"error","message":"You've hit your usage limit"}}`, class: ClassNoResult},
+		"cut":                       {lines: begin + works, class: ClassNoResult},
+		"cut with a word on stderr": {lines: begin + works, stderr: "Error: no rollout found for thread id x", code: 1, class: ClassSession},
+		"exit code 0 is not done":   {lines: begin, class: ClassNoResult},
+	} {
+		s := streamOf("codex", nil)
+		s.Stdout([]byte(c.lines + "\n"))
+		s.Stderr([]byte(c.stderr))
+		settled := s.Settled()
+		got := s.Finish(proc.Result{Ended: proc.Exited, Code: c.code})
+		if got.Done != (c.class == ClassNone) || got.Class != c.class || settled != c.settled || (got.Limit != nil) != (c.class == ClassLimit) {
+			t.Errorf("%s: %+v, settled %d, want %s, settled %d", name, got, settled, c.class, c.settled)
+		}
+	}
+	// Permissions of the CLI that refuse a tool are counted.
+	got, _ := said("codex", proc.Result{}, begin+`{"type":"item.started","item":{"type":"command_execution","status":"declined"}}`, `{"type":"item.completed","item":{"type":"command_execution","status":"declined"}}`)
+	if got.Denied != 1 {
+		t.Errorf("%d denied", got.Denied)
+	}
+}
+
+// What is wrong with the command line or the settings is only on standard error,
+// and only a program that failed has it.
+func TestClaudeAndCodexStart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cli, stderr string
+		code        int
+		class       Class
+		text        string
+	}{
+		{"claude", "error: unknown option '--x'\n", 1, ClassConfig, "error: unknown option '--x'"},
+		{"claude", "13 | code\nerror: --max-budget-usd must be a positive number\n   at x", 1, ClassConfig, "error: --max-budget-usd must be a positive number at x"},
+		{"claude", "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons\n", 1, ClassConfig, "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"},
+		{"claude", "Error: Session ID 5e1 is already in use.\n", 1, ClassSession, "Error: Session ID 5e1 is already in use."},
+		{"claude", "Error: Input must be provided either through stdin", 1, ClassConfig, "Error: Input must be provided either through stdin"},
+		{"claude", "error: unknown option '--x'\n", 0, ClassNone, ""},
+		{"claude", "Segmentation fault", 139, ClassNone, ""},
+		{"codex", "WARNING: proceeding\nerror: unexpected argument '--x' found\n", 2, ClassConfig, "error: unexpected argument '--x' found"},
+		{"codex", "Reading prompt from stdin...\nNo prompt provided via stdin.\n", 1, ClassConfig, "No prompt provided via stdin."},
+		{"codex", "Not inside a trusted directory and --skip-git-repo-check was not specified.", 1, ClassConfig, "Not inside a trusted directory and --skip-git-repo-check was not specified."},
+		{"codex", "Error: Not logged in. Run codex login", 1, ClassAuth, "Error: Not logged in. Run codex login"},
+		{"codex", "thread 'main' panicked", 101, ClassNone, ""},
+	} {
+		s := streamOf(c.cli, nil)
+		s.Stderr([]byte(c.stderr))
+		got := s.Finish(proc.Result{Ended: proc.Exited, Code: c.code})
+		if got.Class != c.class || got.ErrorText != c.text || got.Structured || got.Done {
+			t.Errorf("%s: %+v, want %s %q", c.stderr, got, c.class, c.text)
+		}
+	}
+	s := streamOf("claude", nil)
+	s.Stderr([]byte("error: unknown option"))
+	if got := s.Finish(proc.Result{Ended: proc.Killed, Code: -1, Signal: "SIGKILL"}); got.Class != ClassNone {
+		t.Errorf("killed: %+v", got)
+	}
+}
