@@ -12,22 +12,21 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/internal/proc"
 )
 
 // TestMain makes this test binary the real program under two names: as
-// "superloop" in scripts, and as the process that the program starts agents
-// with.
+// "superloop" in scripts, and as the processes that the program starts agents
+// and commands with.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == proc.SpawnerArg {
-		os.Exit(proc.SpawnerMain())
+	if code, ok := hidden(os.Args); ok {
+		os.Exit(code)
 	}
 	testscript.Main(m, map[string]func(){"superloop": superloopMain})
 }
 
 func superloopMain() {
-	if len(os.Args) > 1 && os.Args[1] == proc.SpawnerArg {
-		os.Exit(proc.SpawnerMain())
+	if code, ok := hidden(os.Args); ok {
+		os.Exit(code)
 	}
 	disk, err := faultyDisk(os.Getenv("SUPERLOOP_TEST_FAULT"))
 	if err != nil {

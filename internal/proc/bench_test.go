@@ -35,6 +35,13 @@ func BenchmarkForkExec(b *testing.B) {
 	}
 }
 
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}
+
 func BenchmarkOsExec(b *testing.B) {
 	b.Run("null", func(b *testing.B) {
 		for b.Loop() {

@@ -30,28 +30,32 @@ func gapMark(before []byte, n int64) string {
 	return mark
 }
 
-// headTail collects a Capture in constant memory.
-type headTail struct {
+// HeadTail collects a Capture in constant memory. It is for one goroutine at a time.
+type HeadTail struct {
 	limit int
 	head  []byte
 	tail  ring
 	total int64
 }
 
-func newHeadTail(limit int) *headTail { return &headTail{limit: limit, tail: ring{limit: limit}} }
+// NewHeadTail keeps at most limit bytes of the beginning, and as many of the end.
+func NewHeadTail(limit int) *HeadTail { return &HeadTail{limit: limit, tail: ring{limit: limit}} }
 
-func (h *headTail) write(p []byte) {
-	h.total += int64(len(p))
+// Write never fails.
+func (h *HeadTail) Write(p []byte) (int, error) {
+	n := len(p)
+	h.total += int64(n)
 	if room := h.limit - len(h.head); room > 0 {
 		n := min(room, len(p))
 		h.head = append(h.head, p[:n]...)
 		p = p[n:]
 	}
 	h.tail.write(p)
+	return n, nil
 }
 
-// capture returns what was kept. No write may follow.
-func (h *headTail) capture() Capture {
+// Capture returns what was kept. No Write may follow.
+func (h *HeadTail) Capture() Capture {
 	c := Capture{Head: h.head, Tail: h.tail.bytes(), Bytes: h.total}
 	c.Truncated = int64(len(c.Head)+len(c.Tail)) < c.Bytes
 	return c

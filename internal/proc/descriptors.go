@@ -20,6 +20,15 @@ func (d *descriptors) close() {
 	}
 }
 
+// descriptorsOf are the numbers of the files, which must be kept alive while those are used.
+func descriptorsOf(files []*os.File) []int {
+	var fds []int
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	return fds
+}
+
 func closeAll(fds []int) {
 	for _, fd := range fds {
 		unix.Close(fd)

@@ -140,14 +140,15 @@ func (k *keeper) run(req request, fds []int) {
 
 // start forks the command. The event is what to report if that failed.
 func (k *keeper) start(req request, fds []int) (pid int, failed *event) {
-	if len(fds) != 3 {
-		return 0, &event{Kind: evNotStarted, Text: fmt.Sprintf("%d descriptors instead of 3", len(fds))}
+	if len(fds) < 3 {
+		return 0, &event{Kind: evNotStarted, Text: fmt.Sprintf("%d descriptors, less than 3", len(fds))}
 	}
-	attr := syscall.ProcAttr{
-		Dir:   string(req.Dir),
-		Env:   unpack(req.Env),
-		Files: []uintptr{uintptr(fds[0]), uintptr(fds[1]), uintptr(fds[2])},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+	attr := syscall.ProcAttr{Dir: string(req.Dir), Env: unpack(req.Env), Sys: &syscall.SysProcAttr{Setsid: true}}
+	for _, fd := range fds {
+		attr.Files = append(attr.Files, uintptr(fd))
+	}
+	if err := req.Namespaces.apply(attr.Sys); err != nil {
+		return 0, &event{Kind: evNotStarted, Text: err.Error()}
 	}
 	if err := k.hold.open(k.trees, attr.Sys); err != nil {
 		return 0, &event{Kind: evNotStarted, Text: err.Error()}

@@ -34,6 +34,9 @@ func prepare(spec *Spec) (request, *descriptors, error) {
 			return none, nil, fmt.Errorf("starting %s: the environment variable %q contains a NUL byte", spec.Argv[0], name)
 		}
 	}
+	if len(spec.Files) > MaxFiles {
+		return none, nil, fmt.Errorf("starting %s: %d files to inherit, %d is the most", spec.Argv[0], len(spec.Files), MaxFiles)
+	}
 	if spec.Marker != "" && !slices.Contains(spec.Env, spec.Marker) {
 		return none, nil, fmt.Errorf("starting %s: the marker %q is not in its environment", spec.Argv[0], spec.Marker)
 	}
@@ -53,7 +56,7 @@ func prepare(spec *Spec) (request, *descriptors, error) {
 	if err != nil {
 		return none, nil, fmt.Errorf("starting %s: %w", spec.Argv[0], err)
 	}
-	req := request{Op: opRun, Path: []byte(path), Dir: []byte(dir), Argv: pack(spec.Argv), Env: pack(spec.Env)}
+	req := request{Op: opRun, Path: []byte(path), Dir: []byte(dir), Argv: pack(spec.Argv), Env: pack(spec.Env), Namespaces: spec.Namespaces}
 	return req, &descriptors{stdin, -1, -1}, nil
 }
 

@@ -40,11 +40,11 @@ func TestHeadTailProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, chunks := drawChunks(t)
 		limit := rapid.IntRange(0, 60).Draw(t, "limit")
-		h := newHeadTail(limit)
+		h := NewHeadTail(limit)
 		for _, c := range chunks {
-			h.write(c)
+			_, _ = h.Write(c)
 		}
-		c := h.capture()
+		c := h.Capture()
 		head := all[:min(limit, len(all))]
 		rest := all[len(head):]
 		tail := rest[max(0, len(rest)-limit):]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -47,14 +48,16 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 		return res, nil
 	}
 	req.KillLimitMS = s.killLimit.Milliseconds()
-	err = h.send(req, files.stdin, files.stdout, files.stderr)
+	fds := append([]int{files.stdin, files.stdout, files.stderr}, descriptorsOf(spec.Files)...)
+	err = h.send(req, fds...)
 	if err != nil && !errors.Is(err, unix.E2BIG) {
 		// It died since the last Run. What was not sent was not started, so a second try is safe.
 		s.retire(h)
 		if r.h, r.level, err = s.ensure(); err == nil {
-			err = r.h.send(req, files.stdin, files.stdout, files.stderr)
+			err = r.h.send(req, fds...)
 		}
 	}
+	runtime.KeepAlive(spec.Files)
 	files.close() // else the pipes would never end
 	if err != nil {
 		r.finishOutput()
@@ -116,7 +119,7 @@ func (r *run) openStreams(s *Spawner, files *descriptors) error {
 		}
 		*w = end
 		st := &stream{
-			f: f, buf: s.buffer(i), tap: tap, keep: newHeadTail(max(keep, 0)), log: r.log,
+			f: f, buf: s.buffer(i), tap: tap, keep: NewHeadTail(max(keep, 0)), log: r.log,
 			last: &r.last, from: r.started, done: make(chan struct{}),
 		}
 		go st.drain()
@@ -273,7 +276,7 @@ func (r *run) finishOutput() {
 	r.err.end()
 	<-r.out.done
 	<-r.err.done
-	r.res.Stdout, r.res.Stderr = r.out.keep.capture(), r.err.keep.capture()
+	r.res.Stdout, r.res.Stderr = r.out.keep.Capture(), r.err.keep.Capture()
 	if r.log != nil {
 		r.res.LogDropped, r.res.LogErr = r.log.finish()
 	}

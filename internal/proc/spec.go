@@ -2,6 +2,7 @@ package proc
 
 import (
 	"io"
+	"os"
 	"time"
 )
 
@@ -20,6 +21,10 @@ type Spec struct {
 	Env []string
 	// Stdin is a regular file or device that is opened as standard input; "" is /dev/null.
 	Stdin string
+	// Files are inherited as descriptors 3, 4 and so on, at most MaxFiles. They stay open here, and are the caller's to close.
+	Files []*os.File
+	// Namespaces are made for the command alone, which is started as their first process.
+	Namespaces Namespaces
 
 	// Timeout bounds the run, Inactivity the time without a byte on either stream; 0 is no bound.
 	Timeout, Inactivity time.Duration
@@ -44,6 +49,21 @@ type Spec struct {
 	// Marker is an entry of Env (KEY=value) that nothing but this tree has in its environment. If the spawner process
 	// is lost at a level below PIDNamespace, Sweep(Marker) ends what it can no longer end. "" is no such help.
 	Marker string
+}
+
+// MaxFiles bounds Spec.Files.
+const MaxFiles = 8
+
+// Namespaces are those that a command gets for itself (Linux), besides what holds its tree together. What cannot be
+// had makes the command NotStarted, with the errno of the clone in Result.Err.
+type Namespaces struct {
+	// User maps ours to the same numbers: for root as many as root here has, else the own user and group alone.
+	// In it the others may be had without CAP_SYS_ADMIN, and the command has that capability there: it is to use
+	// it and to give it up.
+	User bool `json:"user,omitempty"`
+	// Mount is a copy of ours; Network has a loopback device, which is down, and nothing else.
+	Mount   bool `json:"mount,omitempty"`
+	Network bool `json:"network,omitempty"`
 }
 
 // Reason is why a run ended.

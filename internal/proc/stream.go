@@ -25,7 +25,7 @@ type stream struct {
 	f    *os.File
 	buf  []byte
 	tap  func([]byte)
-	keep *headTail
+	keep *HeadTail
 	log  *logSink      // nil: none
 	last *atomic.Int64 // nanoseconds from start to the last output, of both streams
 	from time.Time
@@ -66,7 +66,7 @@ func (s *stream) take(held, n int) int {
 	}
 	chunk := s.buf[held : held+n]
 	s.last.Store(int64(time.Since(s.from)))
-	s.keep.write(chunk)
+	_, _ = s.keep.Write(chunk)
 	if s.tap != nil {
 		s.tap(chunk)
 	}

@@ -71,12 +71,12 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 		limit = defaultToolLimit
 	}
 	out := &limited{room: limit}
-	said := newHeadTail(toolStderr)
+	said := NewHeadTail(toolStderr)
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args = argv
 	cmd.Dir, cmd.Env = t.Dir, env
 	cmd.Stdin = bytes.NewReader(t.Stdin)
-	cmd.Stdout, cmd.Stderr = out, writerFunc(said.write)
+	cmd.Stdout, cmd.Stderr = out, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = toolGrace
@@ -87,7 +87,7 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) { // it ended well; something that it left held a pipe
 		return out.buf.Bytes(), nil
 	}
-	failed := &ToolError{Argv: argv, Code: -1, Stderr: said.capture().Text(), Err: err}
+	failed := &ToolError{Argv: argv, Code: -1, Stderr: said.Capture().Text(), Err: err}
 	if cmd.ProcessState != nil {
 		failed.Code = cmd.ProcessState.ExitCode()
 	}
@@ -98,13 +98,6 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 		failed.Err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	return out.buf.Bytes(), failed
-}
-
-type writerFunc func([]byte)
-
-func (f writerFunc) Write(p []byte) (int, error) {
-	f(p)
-	return len(p), nil
 }
 
 // limited refuses what is too much, which closes the pipe: the program gets SIGPIPE.

@@ -28,6 +28,7 @@ type tree struct {
 
 	asked    bool // SIGTERM was sent because the supervisor wants the end
 	ended    bool // the main process is reaped
+	others   bool // and it was seen that others live
 	childs   bool // wait4 still has something to wait for
 	killing  bool
 	since    time.Time // of the killing
@@ -61,9 +62,9 @@ func (t *tree) reap() {
 			t.othersLeft()
 		default:
 			t.count(pid, status, &usage)
-			if pid == t.main {
-				options |= unix.WNOHANG
-			}
+		}
+		if t.ended && !t.others { // a chain of forks gives one dead process after the other
+			options |= unix.WNOHANG
 		}
 		t.mu.Unlock()
 		if err != nil {
@@ -92,6 +93,7 @@ func (t *tree) count(pid int, status unix.WaitStatus, usage *unix.Rusage) {
 
 // othersLeft: the main process has ended, and others are still there.
 func (t *tree) othersLeft() {
+	t.others = true
 	byItself := !t.asked && !t.killing
 	if byItself {
 		t.result.Left = max(1, t.hold.count(t.main))

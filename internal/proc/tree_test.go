@@ -169,6 +169,30 @@ func TestForkChain(t *testing.T) {
 	})
 }
 
+// Nobody asks for its end: that the main process has ended is enough.
+func TestForkChainOutlivesItsMain(t *testing.T) {
+	t.Parallel()
+	eachLevel(t, func(t *testing.T, s *Spawner) {
+		dir := t.TempDir()
+		for name, chain := range map[string]string{"forks": chainOfForks, "sessions": chainOfSessions} {
+			for range 5 {
+				spec := script(chain + "\nexit 3")
+				spec.Env = append(spec.Env, "TMPDIR="+dir)
+				begin := time.Now()
+				spec.Timeout = time.Minute
+				res := mustRun(t, s, spec)
+				nothingLeft(t, spec.Marker)
+				if res.Err != nil || res.Ended != Exited || res.Code != 3 || res.LeftBehind == 0 {
+					t.Errorf("%s: %+v", name, res)
+				}
+				if took := time.Since(begin); took > 10*time.Second {
+					t.Errorf("%s: took %v", name, took)
+				}
+			}
+		}
+	})
+}
+
 // Somebody outside of the tree holds its output: it got the pipe through a FIFO's other side, a /proc link.
 func TestOutputHeldFromOutsideTheTree(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,8 @@ type request struct {
 	Dir  []byte `json:"dir,omitempty"`
 	Argv []byte `json:"argv,omitempty"` // packed
 	Env  []byte `json:"env,omitempty"`  // packed
+
+	Namespaces Namespaces `json:"namespaces,omitzero"`
 	// KillLimitMS bounds the sure kill, in milliseconds. What still lives then cannot be killed (a process
 	// in uninterruptible sleep) and is reported as stuck.
 	KillLimitMS int64 `json:"kill_limit_ms,omitempty"`
@@ -173,7 +175,7 @@ func readRequest(sock int) (request, []int, error) {
 
 // readRights fills p and returns the descriptors that came with its first bytes.
 func readRights(sock int, p []byte) ([]int, error) {
-	oob := make([]byte, unix.CmsgSpace(3*4))
+	oob := make([]byte, unix.CmsgSpace((3+MaxFiles)*4))
 	n, oobn, err := recvRights(sock, p, oob)
 	if err != nil {
 		return nil, err

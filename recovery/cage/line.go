@@ -1,0 +1,80 @@
+package cage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// line is the two pipes between Run and the shim.
+type line struct {
+	theirs []*os.File // the shim's ends: order, report
+	back   *os.File
+	sent   chan struct{}
+}
+
+// openLine begins to send the order.
+func openLine(o *order) (*line, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("writing the shim's order: %w", err)
+	}
+	in, send, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("writing the shim's order: %w", err)
+	}
+	back, out, err := os.Pipe()
+	if err != nil {
+		in.Close()
+		send.Close()
+		return nil, fmt.Errorf("writing the shim's order: %w", err)
+	}
+	l := &line{theirs: []*os.File{in, out}, back: back, sent: make(chan struct{})}
+	go func() {
+		defer close(l.sent)
+		defer send.Close()
+		_, _ = send.Write(text) // it fails only if the shim died, which is found out elsewhere
+	}()
+	return l, nil
+}
+
+// report is what the shim said.
+func (l *line) report() (report, error) {
+	l.theirs[1].Close() // else it would not end
+	return readReport(l.back)
+}
+
+// close returns when nothing is sent any more.
+func (l *line) close() {
+	for _, f := range append(l.theirs, l.back) {
+		f.Close()
+	}
+	<-l.sent
+}
+
+// readReport reads what the shim said, when it has ended. No report means that
+// it died.
+func readReport(r *os.File) (report, error) {
+	var rep report
+	if err := r.SetReadDeadline(time.Now().Add(reportWait)); err != nil {
+		return rep, fmt.Errorf("reading the shim's report: %w", err)
+	}
+	d := json.NewDecoder(io.LimitReader(r, 2*maxReport))
+	said := false
+	for {
+		var next report
+		err := d.Decode(&next)
+		switch {
+		case errors.Is(err, io.EOF) && said:
+			return rep, nil
+		case errors.Is(err, io.EOF):
+			return rep, errors.New("the shim said nothing")
+		case err != nil:
+			return rep, fmt.Errorf("reading the shim's report: %w", err)
+		}
+		rep, said = next, true
+	}
+}
