@@ -1,0 +1,202 @@
+package recovery
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Caps of the analysis. They stand before the parser, which needs more than
+// linear time and stack for what is nested, and a command that a person
+// writes is far below them.
+const (
+	maxNesting = 64   // brackets open at one place, quoted or not
+	maxOpeners = 256  // brackets, substitutions and keywords in all
+	maxDepth   = 10   // commands inside commands: wrappers, bash -c, eval
+	maxAgain   = 4    // how often the text is read, in all: inner commands are read again
+	maxParts   = 1000 // simple commands
+)
+
+// Analysis is what is understood of a command.
+type Analysis struct {
+	// Parts are the simple commands in it, wherever they stand: in lists,
+	// compounds, functions, substitutions, here-documents, and inside others such
+	// as sudo or bash -c.
+	Parts []Part `json:"parts"`
+	// Opaque says what may run that Parts does not show.
+	Opaque []Remark `json:"opaque,omitempty"`
+	// Hidden are characters that people do not see, or take for others.
+	Hidden []Hidden `json:"hidden,omitempty"`
+	// Privileged is the first part that gets other rights, or "".
+	Privileged string `json:"privileged,omitempty"`
+	// State is the first part that touches superloop's own files, or "".
+	State string `json:"wrapper_state,omitempty"`
+}
+
+// Part is a simple command.
+type Part struct {
+	// Text is how it is written, or, inside another command, its words.
+	Text string `json:"text"`
+	// Words are what it is made of after quote removal; "..." is what only bash
+	// will know.
+	Words []string `json:"words"`
+
+	words []word
+	forms []string // see joined
+}
+
+// Remark is something about a part of the command.
+type Remark struct {
+	Why  string `json:"why"`
+	Part string `json:"part"`
+}
+
+// Analyse reads a command as bash would. It runs nothing, and it always ends:
+// what is too long, too deep, or no command, is opaque.
+func Analyse(text string) *Analysis {
+	a := &Analysis{Hidden: hidden(text)}
+	r := reader{out: a, work: maxAgain*len(text) + MaxCommand/2}
+	for _, h := range a.Hidden {
+		r.opaque(fmt.Sprintf("it holds %s at byte %d", h.Name, h.Offset), "")
+		break
+	}
+	switch why := tooMuch(text); {
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		r.opaque("it is not text", "")
+	case len(text) > MaxEntry:
+		r.opaque(fmt.Sprintf("it has %d bytes, more than the %d that are read", len(text), MaxEntry), "")
+	case why != "":
+		r.opaque(why, "")
+	default:
+		r.script(text, 0)
+	}
+	if len(a.Parts) == 0 && len(a.Opaque) == 0 {
+		r.opaque("no command was found in it", "")
+	}
+	if strings.Contains(strings.ToLower(text), stateDir) {
+		r.state(text)
+	}
+	for i := range a.Parts {
+		a.Parts[i].finish()
+	}
+	return a
+}
+
+// finish fills in what people see; it is done once, when all parts are known.
+func (p *Part) finish() {
+	p.Words = make([]string, len(p.words))
+	for i, w := range p.words {
+		p.Words[i] = w.show()
+	}
+}
+
+// tooMuch says why a text is not given to the parser, or "".
+func tooMuch(text string) string {
+	depth, deepest, openers := 0, 0, 0
+	word := 0 // where the word began that i is in
+	for i := 0; i <= len(text); i++ {
+		c := byte(' ')
+		if i < len(text) {
+			c = text[i]
+		}
+		switch c {
+		case '(', '{', '[':
+			depth++
+			openers++
+		case ')', '}', ']':
+			depth = max(0, depth-1)
+		case '`':
+			openers++
+		}
+		if strings.IndexByte(" \t\n;&|()<>`$\"'{}[]", c) >= 0 {
+			if keyword(text[word:i]) {
+				openers++
+			}
+			word = i + 1
+		}
+		deepest = max(deepest, depth)
+	}
+	switch {
+	case deepest > maxNesting:
+		return fmt.Sprintf("it nests brackets more than %d deep", maxNesting)
+	case openers > maxOpeners:
+		return fmt.Sprintf("it has more than %d brackets and keywords", maxOpeners)
+	}
+	return ""
+}
+
+// keyword reports whether the parser may go deeper at a word.
+func keyword(w string) bool {
+	switch w {
+	case "if", "elif", "while", "until", "for", "select", "case", "time", "coproc", "function", "!", "-", "+", "~", "?":
+		return true
+	}
+	return false
+}
+
+// reader collects an Analysis.
+type reader struct {
+	out  *Analysis
+	work int // bytes of words that may still be read
+	full bool
+}
+
+// opaque remarks that something may run that is not seen.
+func (r *reader) opaque(why, part string) {
+	const enough = 20 // one is enough for the verdict
+	if len(r.out.Opaque) < enough {
+		r.out.Opaque = append(r.out.Opaque, Remark{Why: why, Part: part})
+	}
+}
+
+func (r *reader) privileged(part string) {
+	if r.out.Privileged == "" {
+		r.out.Privileged = part
+	}
+}
+
+func (r *reader) state(part string) {
+	if r.out.State == "" {
+		r.out.State = part
+	}
+}
+
+// tired ends an analysis that has read enough.
+func (r *reader) tired(ws []word) bool {
+	for _, w := range ws {
+		r.work -= len(w.text) + 1
+	}
+	if !r.full && (r.work < 0 || len(r.out.Parts) >= maxParts) {
+		r.full = true
+		r.opaque("it holds too many commands, or commands inside commands", "")
+	}
+	return r.full
+}
+
+// command reads one simple command; text is how it is shown.
+func (r *reader) command(ws []word, text string, depth int) {
+	if len(ws) == 0 || r.tired(ws) {
+		return
+	}
+	if depth > maxDepth {
+		r.opaque(fmt.Sprintf("it has commands inside commands more than %d deep", maxDepth), text)
+		return
+	}
+	r.out.Parts = append(r.out.Parts, Part{Text: text, words: ws})
+	for _, w := range ws {
+		r.touches(w, text)
+	}
+	first := ws[0]
+	switch {
+	case !first.known:
+		r.opaque("what it runs is not written out", text)
+	case first.text == "":
+		r.opaque("it runs a program without a name", text)
+	case first.text[0] == '-':
+		r.opaque("it begins with an option", text)
+	case strings.IndexFunc(first.text, func(c rune) bool { return c >= utf8.RuneSelf }) >= 0:
+		r.opaque("the name of the program is not plain ASCII", text)
+	default:
+		r.program(programName(first.text), ws, text, depth)
+	}
+}

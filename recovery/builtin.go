@@ -1,0 +1,153 @@
+package recovery
+
+import "strings"
+
+// shell reads sh, bash and their kin: what -c holds is a script, everything else
+// that they run is not in the command.
+func (c call) shell() {
+	body := false
+	for i := 0; i < len(c.args); i++ {
+		a := c.args[i]
+		switch {
+		case !a.known && (a.many || a.mayBeOption()):
+			c.unclear(c.name + " gets options that are not written out")
+			return
+		case a.text == "--norc", a.text == "--noprofile", a.text == "--posix", a.text == "--login", a.text == "--verbose", a.text == "--noediting", a.text == "--restricted":
+		case a.text == "--version", a.text == "--help":
+			return
+		case a.text == "--" || a.text == "-":
+			i++
+			c.script0(body, c.args[min(i, len(c.args)):])
+			return
+		case strings.HasPrefix(a.text, "--"):
+			c.unclear(c.name + " gets an option that can name a file of commands")
+			return
+		case len(a.text) > 1 && (a.text[0] == '-' || a.text[0] == '+'):
+			letters := a.text[1:]
+			body = body || a.text[0] == '-' && strings.Contains(letters, "c")
+			switch {
+			case strings.Trim(letters, "cefhkmnprtuvxBCEHPTabloO") != "":
+				c.unclear(c.name + " reads commands from its input or from its own files")
+				return
+			case strings.ContainsAny(letters, "lk"):
+				c.unclear(c.name + " reads commands from its own files, or takes words for variables")
+			}
+			i += strings.Count(letters, "o") + strings.Count(letters, "O") // the names of options
+		default:
+			c.script0(body, c.args[i:])
+			return
+		}
+	}
+	c.script0(body, nil)
+}
+
+// script0 is what a shell runs: operands are the script, or its file.
+func (c call) script0(body bool, operands []word) {
+	switch {
+	case body && len(operands) > 0:
+		if c.name != "bash" && c.name != "sh" && c.name != "dash" && c.name != "ash" && c.name != "rbash" {
+			c.unclear(c.name + " reads scripts by rules of its own")
+		}
+		c.body(operands[0])
+	case len(operands) > 0:
+		c.unclear(c.name + " runs a file that is not read")
+	default:
+		c.unclear(c.name + " reads commands from its input")
+	}
+}
+
+// builtin reads bash's own commands, and says whether this is one.
+func (c call) builtin() bool {
+	switch c.name {
+	case "eval":
+		args := c.args
+		if len(args) > 0 && args[0].text == "--" {
+			args = args[1:]
+		}
+		if len(args) > 0 {
+			c.body(joinedWord(args))
+		}
+	case "trap":
+		c.trap()
+	case ".", "source":
+		c.unclear(c.name + " runs a file that is not read")
+	case "alias", "hash", "enable", "shopt", "mapfile", "readarray", "complete", "compgen", "compopt", "bind", "fc", "history", "let":
+		c.unclear(c.name + " can change what other commands run")
+	case "read", "getopts", "unset", "export", "readonly", "declare", "typeset", "local", "nameref", "wait":
+		c.names(c.args)
+	case "printf":
+		c.namesAfter("-v")
+	case "test", "[":
+		c.namesAfter("-v", "-R")
+	case "set":
+		c.set()
+	case "cd", "pushd", "popd", "dirs", "pwd", "echo", "true", "false", ":", "exit", "return", "break", "continue", "shift", "umask",
+		"ulimit", "type", "times", "jobs", "fg", "bg", "disown", "suspend", "logout", "caller", "help", "kill":
+	default:
+		return false
+	}
+	return true
+}
+
+func (c call) trap() {
+	args := c.args
+	if len(args) > 0 && args[0].text == "--" {
+		args = args[1:]
+	}
+	switch {
+	case len(args) < 2, args[0].text == "-", args[0].text == "", args[0].text == "-l", args[0].text == "-p":
+		if c.anyUnknown() {
+			c.unclear("trap gets words that are not written out")
+		}
+	default:
+		c.body(args[0])
+	}
+}
+
+// names judges words that bash takes for names of variables: a subscript in one
+// is evaluated, and some names are loaded.
+func (c call) names(ws []word) {
+	for _, w := range ws {
+		name, _, valued := strings.Cut(w.text, "=")
+		switch {
+		case isOption(w.text) && w.known:
+			if strings.ContainsAny(w.text, "in") && (c.name == "declare" || c.name == "typeset" || c.name == "local") {
+				c.unclear(c.name + " " + w.text + " makes values run as arithmetic, or stand for other variables")
+			}
+		case strings.Contains(name, "["), strings.IndexByte(name, unknown) >= 0, w.split, !w.known && !valued:
+			c.unclear("the name of a variable can run commands")
+		default:
+			c.variable(name, c.text)
+		}
+	}
+}
+
+func (c call) namesAfter(options ...string) {
+	for i, a := range c.args {
+		if a.split {
+			c.unclear(c.name + " gets words that are not written out")
+			return
+		}
+		for _, o := range options {
+			if a.text == o && i+1 < len(c.args) {
+				c.names(c.args[i+1 : i+2])
+			} else if c.name == "printf" && strings.HasPrefix(a.text, o) && i == 0 {
+				c.names([]word{{text: a.text[len(o):], known: a.known}})
+			}
+		}
+	}
+}
+
+// set: keywords makes every later NAME=VALUE a variable of its command.
+func (c call) set() {
+	for i, a := range c.args {
+		switch {
+		case a.text == "--" || a.text == "-":
+			return
+		case !a.known:
+			c.unclear("set gets words that are not written out")
+		case isOption(a.text) && strings.Contains(a.text, "k"), (a.text == "-o") && i+1 < len(c.args) && c.args[i+1].text == "keyword":
+			c.unclear("set -k turns words into variables")
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package recovery
+
+import "time"
+
+// Decision is what may happen with a command.
+type Decision string
+
+// The decisions, from the loosest to the strictest.
+const (
+	Auto    Decision = "auto"    // it runs without a person
+	Human   Decision = "human"   // a person is asked
+	Deny    Decision = "deny"    // it does not run, and nobody is asked
+	Invalid Decision = "invalid" // it is no command, or its directory is none
+)
+
+// Rules: which rule made a verdict. For programs; people read Reason.
+const (
+	RuleBlank       = "blank"          // invalid: no command
+	RuleNUL         = "nul"            // invalid: bash would cut the command there
+	RuleEncoding    = "encoding"       // invalid: not UTF-8
+	RuleTooLong     = "too_long"       // invalid: over MaxCommand and not listed
+	RuleWorkingDir  = "working_dir"    // invalid: it does not lead to a directory of the repository
+	RulePrivileged  = "privileged"     // human: sudo and its kin
+	RuleConflict    = "conflict"       // human: listed, and named literally by require_human
+	RuleAutoApprove = "auto_approve"   // auto: listed
+	RuleGuard       = "guard"          // human: listed, but what it reads has changed
+	RuleHuman       = "require_human"  // human: a pattern
+	RuleEscalate    = "on_unknown"     // human, deny or auto: no list names it
+	RuleOpaque      = "opaque"         // human: on_unknown is allow, but nobody can tell what it runs
+	RuleState       = "wrapper_state"  // human: on_unknown is allow, but it touches superloop's own files
+	RuleLoose       = "loose"          // human: on_unknown is allow where nothing confines commands
+	RuleInternal    = "internal"       // human: the policy is none, or the decision failed
+	RuleDisabled    = "disabled"       // human: recovery is not enabled
+	RuleSandbox     = "sandbox"        // human: sandbox.required, and there is none
+	RuleBudget      = "budget"         // human: max_auto_recoveries_per_run is used up
+	RuleCooldown    = "cooldown"       // human: too soon after the last one
+	RuleRejected    = "rejected_twice" // deny: people have refused it twice in this run
+)
+
+// Sizes of commands, in bytes.
+const (
+	// MaxCommand is the longest command that is judged unless it is listed.
+	MaxCommand = 8 << 10
+	// MaxEntry is the longest entry of auto_approve.
+	MaxEntry = 64 << 10
+)
+
+// Command is what is to be judged.
+type Command struct {
+	// Text is what bash would get, byte for byte.
+	Text string
+	// WorkingDir is the directory that was asked for; "" is ".". It is only
+	// shown.
+	WorkingDir string
+	// DirProblem says why WorkingDir does not lead to a directory inside the
+	// repository (see Root.Resolve); "" means that it does.
+	DirProblem string
+}
+
+// Facts are what the decision needs to know of the world. The zero value knows
+// nothing and is the strictest.
+type Facts struct {
+	// LooseOK: a command that no list names may run by on_unknown "allow", since
+	// commands are confined here or a person has accepted that they are not.
+	LooseOK bool
+	// Confined: commands run in a sandbox (for sandbox.required).
+	Confined bool
+	// Changed is what the input guard found: what the command reads and what of
+	// it is not as it was trusted; "" when nothing is.
+	Changed string
+}
+
+// Verdict is what Decide says.
+type Verdict struct {
+	Decision Decision `json:"verdict"`
+	Rule     string   `json:"rule"`
+	// Reason is one sentence for a person. It quotes the command, so it is as
+	// hostile as that: see Display.
+	Reason string `json:"reason"`
+	// Part is the part of the command that the rule is about, or "".
+	Part string `json:"part"`
+	// Entry is the place of the command in auto_approve, -1 if it is not listed.
+	Entry int `json:"entry"`
+	// Pattern is the place of the pattern in require_human that decided, or -1.
+	Pattern int `json:"pattern"`
+	// NotBefore is when an automatic recovery may begin (on_cooldown "wait"); zero:
+	// at once.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// PolicyDigest is the digest of the policy that decided.
+	PolicyDigest string `json:"policy_digest"`
+	// Analysis is what was understood of the command; nil when it was not read.
+	Analysis *Analysis `json:"analysis,omitempty"`
+}

@@ -1,0 +1,205 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Decide judges a command. It is pure and total: the same arguments give the
+// same verdict, whatever they are, and it never panics.
+//
+// The order of the rules, the first that applies decides:
+//
+//  1. no command, NUL, not UTF-8, too long and not listed    -> invalid
+//  2. a working directory that leads nowhere or out          -> invalid
+//  3. listed, but privileged without allow_privileged        -> human
+//  4. listed, and named by an entry of require_human without
+//     '*', or the same text stands there                     -> human
+//  5. listed, and strict_require_human has a pattern for it  -> human
+//  6. listed: auto, unless the guard found changes           -> human
+//  7. a pattern of require_human                             -> human
+//  8. on_unknown: escalate -> human, deny -> deny; allow -> auto, unless it is
+//     privileged, touches superloop's own files, may run what nobody sees while
+//     there are patterns, or allow was not accepted here     -> human
+//  9. anything else                                          -> human
+//
+// Limit comes after it, and can only make the verdict stricter.
+func Decide(p *Policy, c Command, f Facts) (v Verdict) {
+	v = Verdict{Decision: Human, Rule: RuleInternal, Entry: -1, Pattern: -1}
+	defer func() {
+		if e := recover(); e != nil {
+			v.Decision, v.Rule = Human, RuleInternal
+			v.Reason = fmt.Sprintf("the decision failed (%v), so a person decides", e)
+		}
+	}()
+	if p == nil {
+		v.Reason = "there is no policy, so a person decides"
+		return v
+	}
+	v.PolicyDigest = p.Digest
+	if rule, reason := p.unusable(c); rule != "" {
+		v.Decision, v.Rule, v.Reason = Invalid, rule, reason
+		return v
+	}
+	d := decision{Policy: p, Command: c, facts: f, a: Analyse(c.Text), out: &v}
+	v.Analysis = d.a
+	if i, ok := p.Listed(c.Text); ok {
+		v.Entry = i
+		d.listed(i)
+	} else {
+		d.unlisted()
+	}
+	return v
+}
+
+// unusable says why a text cannot be a command at all.
+func (p *Policy) unusable(c Command) (rule, reason string) {
+	switch {
+	case len(c.Text) > MaxEntry:
+		return RuleTooLong, fmt.Sprintf("the command has %d bytes; at most %d are judged", len(c.Text), MaxCommand)
+	case strings.TrimSpace(c.Text) == "":
+		return RuleBlank, "the command is blank"
+	case strings.IndexByte(c.Text, 0) >= 0:
+		return RuleNUL, "the command holds a NUL character, where bash would cut it"
+	case !utf8.ValidString(c.Text):
+		return RuleEncoding, "the command is not UTF-8 text"
+	}
+	if _, ok := p.Listed(c.Text); !ok && len(c.Text) > MaxCommand {
+		return RuleTooLong, fmt.Sprintf("the command has %d bytes and is not listed; at most %d are judged", len(c.Text), MaxCommand)
+	}
+	if c.DirProblem != "" {
+		return RuleWorkingDir, c.DirProblem
+	}
+	return "", ""
+}
+
+// decision is one run of Decide.
+type decision struct {
+	*Policy
+	Command
+	facts Facts
+	a     *Analysis
+	out   *Verdict
+}
+
+func (d *decision) say(what Decision, rule, part, format string, args ...any) {
+	d.out.Decision, d.out.Rule, d.out.Part = what, rule, part
+	d.out.Reason = fmt.Sprintf(format, args...)
+}
+
+func (d *decision) listed(entry int) {
+	if d.a.Privileged != "" && !d.Settings.AllowPrivileged {
+		d.say(Human, RulePrivileged, d.a.Privileged, "it is listed, but it runs with other rights (%s), and allow_privileged is not set", d.a.Privileged)
+		return
+	}
+	if i := slices.Index(d.Settings.RequireHuman, d.Text); i >= 0 {
+		d.out.Pattern = i
+		d.say(Human, RuleConflict, d.Text, "it stands in auto_approve and, in the same words, in require_human")
+		return
+	}
+	for i := range d.patterns {
+		pat := &d.patterns[i]
+		if !pat.literal && !d.Settings.StrictRequireHuman {
+			continue
+		}
+		part, fit := d.hit(pat)
+		switch {
+		case fit == sure && pat.literal:
+			d.out.Pattern = i
+			d.say(Human, RuleConflict, part, "it stands in auto_approve, but require_human names it, or a part of it, literally: %q", pat.text)
+			return
+		case fit != no && d.Settings.StrictRequireHuman:
+			d.out.Pattern = i
+			d.say(Human, RuleHuman, part, "it stands in auto_approve, but the pattern %q of require_human fits it, and strict_require_human is set", pat.text)
+			return
+		}
+	}
+	if d.facts.Changed != "" && d.Settings.Guard != GuardOff {
+		d.say(Human, RuleGuard, "", "it is listed, but what it reads is not what it was: %s", d.facts.Changed)
+		return
+	}
+	if !d.confined() {
+		return
+	}
+	d.say(Auto, RuleAutoApprove, "", "it stands in auto_approve, byte for byte (entry %d)", entry+1)
+}
+
+// confined says no when the policy wants a sandbox and there is none.
+func (d *decision) confined() bool {
+	if d.Settings.Sandbox.Required && !d.facts.Confined {
+		d.say(Human, RuleSandbox, "", "sandbox.required is set, and commands are not confined here")
+		return false
+	}
+	return true
+}
+
+func (d *decision) unlisted() {
+	for i := range d.patterns {
+		pat := &d.patterns[i]
+		part, fit := d.hit(pat)
+		if fit == no {
+			continue
+		}
+		d.out.Pattern = i
+		switch {
+		case pat.all:
+			d.say(Human, RuleHuman, part, "it is not listed in auto_approve, and require_human has %q, which is everything", pat.text)
+		case fit == maybe:
+			d.say(Human, RuleHuman, part, "the pattern %q of require_human may fit it: what bash puts into it is not known", pat.text)
+		default:
+			d.say(Human, RuleHuman, part, "the pattern %q of require_human fits it", pat.text)
+		}
+		return
+	}
+	switch d.Settings.OnUnknown {
+	case UnknownEscalate:
+		d.say(Human, RuleEscalate, "", "no list names it, and on_unknown is escalate")
+	case UnknownDeny:
+		d.say(Deny, RuleEscalate, "", "no list names it, and on_unknown is deny")
+	case UnknownAllow:
+		d.allow()
+	default:
+		d.say(Human, RuleInternal, "", "no list names it, and on_unknown is %q, which is none of escalate, deny and allow", clip(d.Settings.OnUnknown))
+	}
+}
+
+// allow is on_unknown "allow": everything that is not asked for above runs, if
+// it can be seen what that is.
+func (d *decision) allow() {
+	switch {
+	case d.a.Privileged != "":
+		d.say(Human, RulePrivileged, d.a.Privileged, "it is not listed, and it runs with other rights: %s", d.a.Privileged)
+	case d.a.State != "":
+		d.say(Human, RuleState, d.a.State, "it is not listed, and it touches superloop's own files: %s", d.a.State)
+	case len(d.a.Opaque) > 0 && len(d.patterns) > 0:
+		o := d.a.Opaque[0]
+		d.say(Human, RuleOpaque, o.Part, "it is not listed, and what it runs cannot be compared with require_human: %s", o.Why)
+	case !d.facts.LooseOK:
+		d.say(Human, RuleLoose, "", "no list names it, and on_unknown is allow, but nothing confines commands here and nobody has accepted that")
+	case d.confined():
+		d.say(Auto, RuleEscalate, "", "no list names it, and on_unknown is allow")
+	}
+}
+
+// hit compares a pattern with each part of the command and with the whole text,
+// and gives the part that fits best.
+func (d *decision) hit(pat *pattern) (part string, best match) {
+	if pat.all {
+		return d.Text, sure
+	}
+	for i := range d.a.Parts {
+		fit := pat.of(&d.a.Parts[i])
+		if fit > best {
+			part, best = d.a.Parts[i].Text, fit
+		}
+		if best == sure {
+			return part, best
+		}
+	}
+	if pat.onText(d.Text, false) == sure {
+		return d.Text, sure
+	}
+	return part, best
+}

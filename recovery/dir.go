@@ -1,0 +1,215 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxDir     = 4096 // bytes of a working directory
+	maxParents = 512  // directories between a working directory and the repository
+)
+
+// Root is a repository in which working directories are looked for. It holds a
+// descriptor: what is at its path later does not matter.
+type Root struct {
+	path string // as it was given, absolute
+	real string // without symbolic links
+	dir  *os.Root
+	file *os.File
+	id   fileID
+}
+
+// fileID names a directory, whatever it is called, for as long as it exists.
+type fileID struct{ dev, ino uint64 }
+
+// Dir is a working directory. It stays the same directory, whatever is renamed:
+// run by its descriptor, or compare Dev and Ino.
+type Dir struct {
+	*os.File // opened for nothing but going into it
+	Dev, Ino uint64
+}
+
+// DirError says why a working directory is none. Its message is complete, and
+// quotes what was asked for.
+type DirError struct {
+	Dir string // what was asked for
+	Why string
+}
+
+func (e *DirError) Error() string {
+	return fmt.Sprintf("the working directory %q %s", clip(e.Dir), e.Why)
+}
+
+// OpenRoot opens the repository at path.
+func OpenRoot(path string) (*Root, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("finding the repository: %w", err)
+	}
+	r := &Root{path: abs}
+	if r.real, err = filepath.EvalSymlinks(abs); err != nil {
+		return nil, fmt.Errorf("finding the repository: %w", err)
+	}
+	if r.dir, err = os.OpenRoot(r.real); err != nil {
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	if r.file, err = r.dir.Open("."); err == nil {
+		r.id, err = identify(int(r.file.Fd()))
+	}
+	if err != nil {
+		r.dir.Close()
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	return r, nil
+}
+
+// Close gives the descriptors up.
+func (r *Root) Close() error { return errors.Join(r.file.Close(), r.dir.Close()) }
+
+// Resolve finds a working directory: relative to the repository, or an absolute
+// path below it; "" is the repository itself; there is no ~ and no variable.
+// Links are followed as long as they stay inside; the kernel sees to that at every
+// step, so renaming things meanwhile changes nothing. Refused are what is not
+// there, no directory, outside, inside .git or .superloop, or on another file
+// system. Every refusal is a *DirError.
+func (r *Root) Resolve(dir string) (*Dir, error) {
+	refuse := func(why string) (*Dir, error) { return nil, &DirError{dir, why} }
+	if why := impossibleDir(dir); why != "" {
+		return refuse(why)
+	}
+	rel, ok := r.relative(dir)
+	if !ok {
+		return refuse("is not in the repository " + r.real)
+	}
+	if why := forbiddenDir(rel); why != "" {
+		return refuse(why)
+	}
+	fd, err := r.beneath(rel)
+	if err != nil {
+		return refuse(whyNot(err))
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	id, err := identify(fd)
+	if err == nil {
+		err = r.inside(fd)
+	}
+	if err != nil {
+		f.Close()
+		return refuse(err.Error())
+	}
+	return &Dir{File: f, Dev: id.dev, Ino: id.ino}, nil
+}
+
+// impossibleDir refuses what no repository can hold, without looking.
+func impossibleDir(dir string) string {
+	switch {
+	case len(dir) > maxDir:
+		return fmt.Sprintf("has %d bytes; at most %d are possible", len(dir), maxDir)
+	case strings.IndexByte(dir, 0) >= 0:
+		return "holds a NUL character"
+	}
+	return ""
+}
+
+// forbiddenDir refuses the names of directories where no command runs. rel begins
+// at the repository, which may itself lie in one: so do loops' work trees.
+func forbiddenDir(rel string) string {
+	for segment := range strings.SplitSeq(rel, "/") {
+		if strings.EqualFold(segment, ".git") || strings.EqualFold(segment, stateDir) {
+			return "lies in " + strings.ToLower(segment) + ", where no command runs"
+		}
+	}
+	return ""
+}
+
+// relative makes dir a path below the repository. It is not cleaned: a/../b is
+// not b where a is a link.
+func (r *Root) relative(dir string) (string, bool) {
+	if dir == "" {
+		return ".", true
+	}
+	if !filepath.IsAbs(dir) {
+		return dir, true
+	}
+	for _, base := range []string{r.real, r.path} {
+		rest, ok := strings.CutPrefix(dir, strings.TrimSuffix(base, "/"))
+		if ok && strings.Trim(rest, "/") == "" {
+			return ".", true
+		}
+		if ok && rest[0] == '/' {
+			return strings.TrimLeft(rest, "/"), true
+		}
+	}
+	return "", false
+}
+
+func whyNot(err error) string {
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return "does not exist"
+	case errors.Is(err, unix.ENOTDIR):
+		return "is not a directory"
+	case errors.Is(err, unix.EXDEV), strings.Contains(err.Error(), "escapes"):
+		return "leads out of the repository"
+	case errors.Is(err, unix.ELOOP):
+		return "goes through too many links, or one that is not allowed"
+	case errors.Is(err, unix.EAGAIN):
+		return "cannot be held fast: something on its path is renamed all the time"
+	case errors.Is(err, unix.EACCES):
+		return "may not be entered"
+	}
+	return "cannot be opened: " + err.Error()
+}
+
+func identify(fd int) (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fileID{}, fmt.Errorf("cannot be looked at: %w", err)
+	}
+	return fileID{uint64(st.Dev), st.Ino}, nil // Dev is signed on some systems
+}
+
+// inside goes up from a directory to the repository: it proves that it is in
+// there, and in none of the directories where nothing runs.
+func (r *Root) inside(fd int) error {
+	at, err := unix.Openat(fd, ".", lookAt, 0)
+	if err != nil {
+		return errors.New("may not be entered")
+	}
+	defer func() { unix.Close(at) }()
+	for range maxParents {
+		id, err := identify(at)
+		switch {
+		case err != nil:
+			return err
+		case id == r.id:
+			return nil
+		case id.dev != r.id.dev:
+			return errors.New("lies on another device than the repository")
+		}
+		up, err := unix.Openat(at, "..", lookAt, 0)
+		if err != nil {
+			return fmt.Errorf("cannot be followed up to the repository: %w", err)
+		}
+		above, err := identify(up)
+		unix.Close(at)
+		at = up
+		// What it is called shows from above: a link may have led past the name.
+		for _, name := range []string{".git", stateDir} {
+			var st unix.Stat_t
+			if unix.Fstatat(up, name, &st, 0) == nil && id == (fileID{uint64(st.Dev), st.Ino}) {
+				return fmt.Errorf("lies in %s, where no command runs", name)
+			}
+		}
+		if err != nil || above == id {
+			return errors.New("is not in the repository")
+		}
+	}
+	return fmt.Errorf("lies more than %d directories deep", maxParents)
+}

@@ -1,0 +1,29 @@
+package recovery
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// lookAt opens a directory for nothing but going through it.
+const lookAt = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+// beneath opens a directory below the repository. The kernel sees to it that no
+// step leaves it.
+func (r *Root) beneath(rel string) (int, error) {
+	how := &unix.OpenHow{Flags: lookAt, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	for range 1000 {
+		fd, err := unix.Openat2(int(r.file.Fd()), rel, how)
+		switch {
+		case err == nil:
+			return fd, nil
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // EAGAIN: a rename meanwhile
+			continue
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // before Linux 5.6, or a filter of system calls
+			return r.beneathRoot(rel)
+		}
+		return -1, err
+	}
+	return -1, unix.EAGAIN
+}

@@ -1,0 +1,174 @@
+package recovery
+
+import "strings"
+
+// known reads programs that run others, or code, for an option or always.
+func (c call) known() {
+	switch {
+	case strings.HasPrefix(c.name, "ld-linux"), strings.HasPrefix(c.name, "ld-musl"), strings.HasPrefix(c.name, "ld.so"), strings.HasPrefix(c.name, "ld64"), strings.HasPrefix(c.name, "qemu-"):
+		c.unclear(c.name + " runs the program that its arguments name")
+		return
+	case runsOthers(c.name):
+		c.unclear(c.name + " runs other commands, in a way that is not read")
+		return
+	}
+	long, short, words := triggers(c.name)
+	for i, a := range c.args {
+		if a.known && a.text == "--" {
+			return
+		}
+		if a.split {
+			if long+short+words != "" {
+				c.unclear(c.name + " gets words that are not written out; they could run other commands")
+			}
+			return
+		}
+		name, _, _ := strings.Cut(a.before(), "=")
+		for l := range strings.FieldsSeq(long) {
+			// GNU programs take any prefix of a long name.
+			if name == l || len(name) > 3 && strings.HasPrefix(name, "--") && strings.HasPrefix(l, name) {
+				c.unclear(c.name + " " + name + " runs other commands")
+				return
+			}
+		}
+		bundle := len(name) > 1 && name[0] == '-' && name[1] != '-' || i == 0 && (c.name == "tar" || c.name == "bsdtar" || c.name == "gtar")
+		if bundle && short != "" && strings.ContainsAny(name, short) {
+			c.unclear(c.name + " " + name + " runs other commands")
+			return
+		}
+		for w := range strings.FieldsSeq(words) {
+			if a.text == w || strings.HasSuffix(w, "=") && strings.HasPrefix(a.text, w) {
+				c.unclear(c.name + " " + w + " runs other commands")
+				return
+			}
+		}
+	}
+}
+
+// triggers are the arguments with which a program runs others: beginnings of long
+// options, letters of short ones, whole words (with "=" at the end: their
+// beginnings).
+func triggers(name string) (long, short, words string) {
+	switch name {
+	case "tar", "gtar", "bsdtar":
+		return "--checkpoint-action --to-command --use-compress-program --rsh-command --rmt-command --info-script --new-volume-script", "IF", ""
+	case "cpio", "pax":
+		return "--rsh-command --rmt-command", "", ""
+	case "rg":
+		return "--pre --hostname-bin", "", ""
+	case "sort", "gsort":
+		return "--compress-program", "", ""
+	case "split", "gsplit":
+		return "--filter", "", ""
+	case "rsync":
+		return "--rsh --rsync-path", "e", ""
+	case "scp", "sftp":
+		return "", "oSD", ""
+	case "zip":
+		return "--unzip-command", "", "-TT"
+	case "make", "gmake", "bmake":
+		return "--eval", "E", "SHELL= .SHELLFLAGS= MAKEFLAGS= CC= -f- --file=- --makefile=- -"
+	case "cmake":
+		return "", "PE", ""
+	case "go":
+		return "", "", "-exec -exec= -toolexec -toolexec= -vettool -vettool="
+	case "cargo":
+		return "--config", "", ""
+	case "gcc", "g++", "cc", "c++", "clang", "clang++":
+		return "-wrapper -fplugin -specs", "B", ""
+	case "man":
+		return "--pager --html --preprocessor", "PHp", ""
+	case "wget":
+		return "--use-askpass --execute --config", "e", ""
+	case "curl":
+		return "--config", "K", ""
+	case "apt", "apt-get", "aptitude", "dpkg":
+		return "--option --config-file --pre-invoke --post-invoke", "oc", ""
+	case "pip", "pip3":
+		return "--python", "", ""
+	case "docker", "podman", "nerdctl", "docker-compose", "kubectl", "oc", "buildah":
+		return "", "", "run exec debug cp attach"
+	case "ip":
+		return "", "", "exec"
+	case "psql", "mysql", "mariadb", "sqlite3", "duckdb":
+		return "--file --command --cmd --init --execute", "fce", ""
+	case "openssl":
+		return "", "", "engine -engine -provider-path"
+	case "logrotate", "tcpdump", "dhclient":
+		return "", "zf", ""
+	}
+	return "", "", ""
+}
+
+// runsOthers names programs whose business is to run what they are given.
+func runsOthers(name string) bool {
+	switch name {
+	case "ssh", "mosh", "sshpass", "rsh", "lxc", "lxc-attach", "nsenter", "systemd-run", "systemd-nspawn", "machinectl", "at", "batch", "crontab",
+		"screen", "tmux", "byobu", "dtach", "parallel", "sem", "expect", "gdb", "lldb", "vim", "vi", "view", "vimdiff", "rvim", "nvim", "emacs",
+		"emacsclient", "ed", "ex", "red", "nano", "pico", "joe", "m4", "dc", "socat", "nc", "ncat", "netcat", "telnet", "ftp", "nix", "nix-shell",
+		"nix-env", "guix", "entr", "watchexec", "nodemon", "direnv", "mise", "asdf", "bwrap", "firejail", "proot", "faketime", "rlwrap", "valgrind", "perf",
+		"hyperfine", "xvfb-run", "dbus-run-session", "run-parts", "ansible", "fish", "csh", "tcsh", "pwsh", "powershell", "nu", "elvish", "xonsh", "rc", "es",
+		"wish", "tclsh", "irb", "pry", "ghci", "gnuplot", "octave", "gosu", "su-exec", "setpriv", "capsh", "chpst", "runsv", "daemonize",
+		"start-stop-daemon", "cpulimit", "numactl", "prlimit", "setarch", "linux32", "linux64", "i386", "x86_64", "arch", "run0", "kdesu", "gksu",
+		"gksudo", "calife", "super", "please", "dotenv", "env-cmd", "cross-env", "cross-env-shell", "concurrently", "chronic-sh", "less", "more", "most":
+		return true
+	}
+	return false
+}
+
+// packageManager reads the verbs of package managers that run programs by name.
+func (c call) packageManager() {
+	if c.has("--script-shell", "--shell", "--scripts-prepend-node-path") {
+		c.unclear(c.name + " gets a shell of its own for scripts")
+	}
+	switch c.name {
+	case "npx", "bunx", "pnpx", "uvx":
+		c.runs(c.args)
+		return
+	case "corepack":
+		if len(c.args) > 0 && (c.args[0].text == "npm" || c.args[0].text == "pnpm" || c.args[0].text == "yarn" || c.args[0].text == "npx" || !c.args[0].known) {
+			c.inner(c.args)
+		}
+		return
+	}
+	for i, a := range c.args {
+		switch {
+		case !a.known:
+			c.unclear(c.name + " gets words that are not written out")
+			return
+		case c.name == "bun" && isCode(a.text):
+			c.unclear("bun runs code that is in the command")
+			return
+		case isOption(a.text):
+			continue
+		}
+		switch verb := c.name + " " + a.text; verb {
+		case "npm exec", "npm x", "pnpm exec", "pnpm dlx", "pnpm x", "yarn exec", "yarn dlx", "yarn node", "bun x", "bun exec", "bundle exec", "poetry run",
+			"pipenv run", "pipx run", "uv run", "uv x":
+			c.runs(c.args[i+1:])
+		case "npm config", "npm set", "npm c", "pnpm config", "pnpm set", "yarn config", "npm pkg", "npm set-script", "npm explore", "npm edit", "bundle config":
+			c.unclear(verb + " can set what is run later")
+		}
+		return
+	}
+}
+
+// isCode reports whether an option in front of bun's verb brings code.
+func isCode(a string) bool {
+	return a == "-" || a == "--eval" || a == "--print" || strings.HasPrefix(a, "-e") || strings.HasPrefix(a, "-p") || strings.HasPrefix(a, "--eval=") || strings.HasPrefix(a, "--print=")
+}
+
+// runs reads the words behind npx and its kin.
+func (c call) runs(args []word) {
+	g := grammar{"yqp:c:w:", "yes no no-install quiet silent bun offline prefer-offline package: call: workspace: workspaces shell-mode with: from: python: frozen"}
+	options, rest, ok := g.split(args, false)
+	body, has := find(options, "-c", "--call")
+	switch {
+	case !ok:
+		c.unclear("the options of " + c.name + " are not all understood, so nobody can say what it runs")
+	case has:
+		c.body(body)
+	case len(rest) > 0:
+		c.inner(rest)
+	}
+}

@@ -1,0 +1,158 @@
+package recovery
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Severity is how much a finding matters.
+type Severity string
+
+// Severities: an error is a hole, or something that cannot mean what it says; a
+// warning is loose or unlikely to be meant; a note is worth knowing.
+const (
+	SevError   Severity = "error"
+	SevWarning Severity = "warning"
+	SevNote    Severity = "note"
+)
+
+// Finding is something about a policy that its owner should know.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	// Pointer is the JSON pointer of the value in the config.
+	Pointer string `json:"pointer"`
+	Code    string `json:"code"`
+	// Message is one sentence; what it quotes is safe to print.
+	Message string `json:"message"`
+}
+
+// Lint finds what is loose, contradictory or unlikely to be meant in a policy, in
+// the order of its keys. Every overlap of an entry with a pattern is among it.
+func (p *Policy) Lint() []Finding {
+	l := linter{Policy: p}
+	l.section()
+	seen := map[string]int{}
+	for i, entry := range p.Settings.AutoApprove {
+		if first, twice := seen[entry]; twice {
+			l.add(SevNote, "duplicate", l.entry(i), "%s stands here twice; first as entry %d", quoted(entry), first+1)
+			continue
+		}
+		seen[entry] = i
+		l.look(i, entry)
+	}
+	for i := range p.patterns {
+		l.pattern(i)
+	}
+	for _, r := range p.RunTests() {
+		if !r.OK {
+			l.add(SevError, "policy_test", r.Pointer, "the test fails: %s is %s, not %s: %s", quoted(r.Test.Command), r.Verdict.Decision, r.Test.Expect, Display(clip(r.Verdict.Reason)))
+		}
+	}
+	return l.found
+}
+
+type linter struct {
+	*Policy
+	found []Finding
+}
+
+func (l *linter) add(s Severity, code, pointer, format string, args ...any) {
+	l.found = append(l.found, Finding{Severity: s, Code: code, Pointer: pointer, Message: fmt.Sprintf(format, args...)})
+}
+
+func (l *linter) entry(i int) string { return l.Pointer("auto_approve", i) }
+
+func quoted(s string) string { return "\"" + Display(clip(s)) + "\"" }
+
+// section looks at what is not a list.
+func (l *linter) section() {
+	s := l.Settings
+	if s.OnUnknown == UnknownAllow {
+		l.add(SevWarning, "loose", l.Pointer("on_unknown"), "commands that nobody listed run without a person; require_human is a tripwire, there are more ways to run a program than it can name")
+		if len(s.RequireHuman) == 0 {
+			l.add(SevError, "loose", l.Pointer("require_human"), "with on_unknown \"allow\" and no pattern every command runs, whatever it is")
+		}
+	}
+	if s.Guard == GuardOff && len(s.AutoApprove) > 0 {
+		l.add(SevWarning, "guard_off", l.Pointer("guard"), "a listed command runs whatever an agent has changed in what it reads (package.json scripts, .npmrc, Makefile)")
+	}
+	if s.MaxAuto == 0 && len(s.AutoApprove) > 0 {
+		l.add(SevNote, "budget", l.Pointer("max_auto_recoveries_per_run"), "it is 0, so no listed command ever runs by itself")
+	}
+	for i, name := range s.EnvPassthrough {
+		if loaded(name) {
+			l.add(SevWarning, "env", l.Pointer("env_passthrough", i), "%s tells other programs what to run", name)
+		}
+	}
+	for _, command := range slices.Sorted(maps.Keys(s.Entries)) {
+		if _, ok := l.listed[command]; !ok {
+			l.add(SevWarning, "no_such_entry", l.Pointer("entries", command), "%s is not in auto_approve, so nothing is set by this", quoted(command))
+		}
+	}
+}
+
+// overlaps names every pattern that fits an entry, and says which of the two wins.
+func (l *linter) overlaps(i int, entry string, a *Analysis) {
+	d := decision{Policy: l.Policy, Command: Command{Text: entry}, a: a}
+	for n := range l.patterns {
+		pat := &l.patterns[n]
+		part, fit := d.hit(pat)
+		where := ""
+		if part != entry {
+			where = " in the part " + quoted(part)
+		}
+		switch {
+		case fit == no:
+		case pat.text == entry:
+			l.add(SevError, "conflict", l.entry(i), "%s stands in require_human too (pattern %d), so it never runs by itself", quoted(entry), n+1)
+		case pat.literal && fit == sure:
+			l.add(SevError, "conflict", l.entry(i), "%s is named by the pattern %s of require_human%s, so it never runs by itself; remove one of them", quoted(entry), quoted(pat.text), where)
+		case l.Settings.StrictRequireHuman:
+			l.add(SevWarning, "overlap", l.entry(i), "%s fits the pattern %s of require_human%s, which wins (strict_require_human)", quoted(entry), quoted(pat.text), where)
+		case pat.all:
+			// everything else needs a person: the usual case, and the default
+		case pat.literal:
+			l.add(SevNote, "overlap", l.entry(i), "%s may fit the pattern %s of require_human%s; the entry wins", quoted(entry), quoted(pat.text), where)
+		default:
+			l.add(SevNote, "overlap", l.entry(i), "%s fits the pattern %s of require_human%s; the entry wins, since it is exact", quoted(entry), quoted(pat.text), where)
+		}
+	}
+}
+
+// pattern looks at one entry of require_human.
+func (l *linter) pattern(i int) {
+	pat := &l.patterns[i]
+	at := l.Pointer("require_human", i)
+	if len(hidden(pat.text)) > 0 {
+		l.add(SevError, "hidden", at, "%s holds characters that cannot be seen", quoted(pat.text))
+	}
+	switch {
+	case looksLikeRegexp(pat.text):
+		l.add(SevWarning, "regexp", at, "%s looks like a regular expression, but only * is special: it is any text, everything else is itself", quoted(pat.text))
+	case strings.ContainsAny(pat.text, "'\"\\"):
+		l.add(SevWarning, "quotes", at, "%s is compared with words after their quotes were removed, so quotes in it fit only the text as it is written", quoted(pat.text))
+	case pat.literal && strings.ContainsAny(pat.glob, ";&|"):
+		l.add(SevWarning, "compound", at, "%s is more than one command; each part of a command is compared by itself, so this fits only a text that begins with it", quoted(pat.text))
+	}
+}
+
+func looksLikeRegexp(s string) bool {
+	for _, mark := range []string{".*", ".+", "\\b", "\\s", "\\w", "\\d", "[^", "(?", ")?"} {
+		if strings.Contains(s, mark) {
+			return true
+		}
+	}
+	return strings.HasPrefix(s, "^") || strings.HasSuffix(s, "$") && !strings.HasSuffix(s, " $")
+}
+
+// Worst is the highest severity among findings, "" without any.
+func Worst(found []Finding) Severity {
+	rank := map[Severity]int{SevNote: 1, SevWarning: 2, SevError: 3}
+	if len(found) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(found, func(a, b Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) }).Severity
+}

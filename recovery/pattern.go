@@ -1,0 +1,244 @@
+package recovery
+
+import (
+	"path"
+	"strings"
+)
+
+// pattern is one entry of require_human. It is trimmed and split at blanks.
+// Without '*' its words are those that a command begins with. With '*' it is a
+// glob over the command's words, joined by single blanks; '*' is any text, blanks
+// too, everything else is itself, and " *" at the end may also be nothing.
+//
+// Words in front of a lone last "*" (and all words without one) are also
+// compared word by word as programs read them: see heads.
+type pattern struct {
+	text    string   // as it is in the policy
+	glob    string   // the words, joined by one blank
+	globs   []string // glob, and what it means besides
+	literal bool     // no '*'
+	all     bool     // nothing but '*'
+	// head are the words that a command must begin with; nil when a '*' stands
+	// elsewhere than as the last word.
+	head []string
+}
+
+func newPattern(text string) (pattern, bool) {
+	words := strings.Fields(text)
+	p := pattern{text: text, glob: strings.Join(words, " "), literal: !strings.Contains(text, "*")}
+	p.all = len(words) > 0 && strings.Trim(p.glob, "* ") == ""
+	p.globs = []string{p.glob}
+	if p.literal {
+		p.globs = append(p.globs, p.glob+" *") // the first words
+	} else if short, ok := strings.CutSuffix(p.glob, " *"); ok {
+		p.globs = append(p.globs, short)
+	}
+	if p.literal {
+		p.head = words
+	} else if n := len(words) - 1; n > 0 && words[n] == "*" && !strings.Contains(strings.Join(words[:n], ""), "*") {
+		p.head = words[:n]
+	}
+	return p, len(words) > 0
+}
+
+// match is how well a pattern fits.
+type match int
+
+const (
+	no    match = iota
+	maybe       // what is only known when bash runs it could make it fit
+	sure
+)
+
+// of compares the pattern with one command.
+func (p *pattern) of(part *Part) match {
+	if p.all {
+		return sure
+	}
+	best := no
+	if p.head != nil {
+		best = heads(p.head, part.plain())
+	}
+	for _, text := range part.joined() {
+		if best == sure {
+			break
+		}
+		// What could be any program at all fits no pattern: opaque says that.
+		best = max(best, p.onText(text, part.words[0].known))
+	}
+	return best
+}
+
+// onText compares the pattern with words that are joined by single blanks, or
+// with a whole command as it was written.
+// Without guess only what is sure counts.
+func (p *pattern) onText(text string, guess bool) match {
+	best := no
+	for _, g := range p.globs {
+		switch {
+		case plainMatch(g, text):
+			return sure
+		case guess && best == no && couldMatch(g, text):
+			best = maybe
+		}
+	}
+	return best
+}
+
+// heads compares the first words of a pattern with a command as programs read
+// them: the program may be called by its path, options may stand anywhere, be
+// bundled, abbreviated, and have a value. So "git push" names
+// `/usr/bin/git -C x push -f`, and "git reset --hard" `git reset HEAD~1 --hard`.
+func heads(head []string, words []word) match {
+	if len(words) == 0 || !words[0].known || !sameProgram(head[0], words[0].text) {
+		return no
+	}
+	var operands, options []string
+	for _, h := range head[1:] {
+		if isOption(h) {
+			options = append(options, h)
+		} else {
+			operands = append(operands, h)
+		}
+	}
+	r := reading{options: options, rm: programName(words[0].text) == "rm"}
+	return r.operands(operands, words[1:])
+}
+
+func sameProgram(pattern, name string) bool {
+	if strings.Contains(pattern, "/") {
+		return pattern == name
+	}
+	return foldName(pattern) == programName(name)
+}
+
+// reading goes through the words of one command.
+type reading struct {
+	options []string // what must be among the options
+	rm      bool     // -R is -r there, --recursive too
+	seen    []string // options of the command
+	open    bool     // an unknown word may hold more of them
+}
+
+// operands follows at once all numbers of pattern words that can have been
+// read: one that follows an option may be its value, or not.
+func (r *reading) operands(want []string, words []word) match {
+	n := len(want)
+	certain, possible := make([]bool, n+1), make([]bool, n+1)
+	certain[0], possible[0] = true, true
+	afterOption, plain := false, false // plain: "--" was there, options are over
+	for _, w := range words {
+		switch {
+		case w.known && !plain && w.text == "--":
+			plain, afterOption = true, false
+			continue
+		case w.known && !plain && isOption(w.text):
+			r.seen = append(r.seen, w.text)
+			afterOption = !r.rm && !strings.Contains(w.text, "=")
+			continue
+		}
+		if !w.known {
+			r.unknown(want, w, certain, possible, plain)
+			afterOption = true
+			continue
+		}
+		for i := n - 1; i >= 0; i-- {
+			hit := sameOperand(want[i], w.text)
+			certain[i+1] = certain[i+1] || certain[i] && hit
+			possible[i+1] = possible[i+1] || possible[i] && hit
+			if !afterOption { // another operand stands where the pattern has this one
+				certain[i], possible[i] = false, false
+			}
+		}
+		afterOption = false
+	}
+	switch {
+	case certain[n] && r.hasOptions():
+		return sure
+	case possible[n] && (r.open || r.hasOptions()):
+		return maybe
+	}
+	return no
+}
+
+// unknown is the step of operands over a word that only bash will know.
+func (r *reading) unknown(want []string, w word, certain, possible []bool, plain bool) {
+	r.open = r.open || !plain && w.mayBeOption()
+	for i := len(want) - 1; i >= 0; i-- {
+		possible[i+1] = possible[i+1] || possible[i] && w.mayBe(want[i])
+		certain[i] = false
+	}
+	for i := 0; w.many && i < len(want); i++ {
+		possible[i+1] = possible[i+1] || possible[i] && w.mayBe(want[i])
+	}
+}
+
+func sameOperand(want, got string) bool {
+	if want == got {
+		return true
+	}
+	return strings.Contains(want, "/") && strings.Contains(got, "/") && path.Clean(want) == path.Clean(got)
+}
+
+func isOption(w string) bool { return len(w) > 1 && w[0] == '-' && w != "--" }
+
+// hasOptions reports whether every option of the pattern is among those seen.
+func (r *reading) hasOptions() bool {
+	letters := ""
+	for _, s := range r.seen {
+		switch name, _, _ := strings.Cut(s, "="); {
+		case !strings.HasPrefix(name, "--"):
+			letters += s[1:]
+		case r.rm && len(name) > 2 && strings.HasPrefix("--recursive", name):
+			letters += "r"
+		case r.rm && len(name) > 2 && strings.HasPrefix("--force", name):
+			letters += "f"
+		}
+	}
+	if r.rm {
+		letters = strings.ReplaceAll(letters, "R", "r")
+	}
+	for _, want := range r.options {
+		if !r.hasOption(want, letters) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *reading) hasOption(want, letters string) bool {
+	for _, s := range r.seen {
+		if s == want {
+			return true
+		}
+		name, _, _ := strings.Cut(s, "=")
+		wantName, _, valued := strings.Cut(want, "=")
+		// GNU programs and git take any prefix of a long name.
+		if !valued && strings.HasPrefix(want, "--") && len(name) > 2 && strings.HasPrefix(wantName, name) {
+			return true
+		}
+	}
+	if r.rm {
+		switch want {
+		case "--recursive", "-R":
+			want = "-r"
+		case "--force":
+			want = "-f"
+		}
+	}
+	// A bundle such as -rf is a set of letters; longer ones are words, as in
+	// find's -delete.
+	if strings.HasPrefix(want, "--") || len(want) > 4 {
+		return false
+	}
+	for i := 1; i < len(want); i++ {
+		c := string(want[i])
+		if r.rm && c == "R" {
+			c = "r"
+		}
+		if !strings.Contains(letters, c) {
+			return false
+		}
+	}
+	return true
+}

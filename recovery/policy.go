@@ -1,0 +1,184 @@
+package recovery
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/superloop/superloop/schemas"
+)
+
+// Policy is a recovery section that Decide can use. It does not change once it
+// is made, and may be used by several goroutines; Compile and ReadPolicy are its
+// only makers.
+type Policy struct {
+	// Settings are what the policy was made of. They are shared: read only.
+	Settings Settings
+	// Digest is the SHA-256, in hex, of the settings as canonical JSON.
+	Digest string
+
+	listed   map[string]int // command -> place in AutoApprove
+	patterns []pattern
+	origin   map[string]string // key -> pointer of the section that set it
+}
+
+// Section is a recovery section as it stands in a config.
+type Section struct {
+	// Raw is the section's JSON; nil when it is absent.
+	Raw json.RawMessage
+	// Pointer is its place: "/recovery", "/loops/2/recovery".
+	Pointer string
+}
+
+// ReadPolicy makes the policy of the given sections, the more general first:
+// the config's own, then the loop's. A later section wins key by key: a key that
+// it has replaces the earlier one's value, lists as a whole; only objects
+// (sandbox, entries) are merged in the same manner, so that a loop cannot lose
+// sandbox.required by accident. tests are not handed down: they are
+// judged by the policy of the section that holds them.
+//
+// The problems have the JSON pointer of the config, but no line; with a problem
+// there is no policy. Without any section recovery is not enabled.
+func ReadPolicy(sections ...Section) (*Policy, []schemas.Problem) {
+	merged, origin := map[string]json.RawMessage{}, map[string]string{}
+	present := false
+	for _, s := range sections {
+		if s.Raw == nil {
+			continue
+		}
+		raw, problems := checkSection(s)
+		if len(problems) > 0 {
+			return nil, problems
+		}
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &keys); err != nil {
+			return nil, []schemas.Problem{{Pointer: s.Pointer, Code: schemas.CodeSyntax, Message: err.Error()}}
+		}
+		present = true
+		delete(merged, "tests")
+		for k, raw := range keys {
+			merged[k], origin[k] = mergeJSON(merged[k], raw), s.Pointer
+		}
+	}
+	settings := Defaults()
+	settings.Enabled = present
+	whole, err := json.Marshal(merged)
+	if err == nil {
+		err = json.Unmarshal(whole, &settings)
+	}
+	if err != nil {
+		return nil, []schemas.Problem{{Pointer: "/recovery", Code: schemas.CodeWrongType, Message: err.Error()}}
+	}
+	return compile(settings, origin)
+}
+
+// checkSection applies the config's own schema to one section, and gives it with
+// every number in plain form.
+func checkSection(s Section) (json.RawMessage, []schemas.Problem) {
+	const head = `{"runners":{"r":{"command":["r"]}},"loops":[],"recovery":`
+	doc, problems := schemas.Read(schemas.Config, slices.Concat([]byte(head), s.Raw, []byte("}")))
+	for i := range problems {
+		p := &problems[i]
+		p.Pointer = s.Pointer + strings.TrimPrefix(p.Pointer, "/recovery")
+		p.Line, p.Column = 0, 0
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return doc.Raw("/recovery", nil), nil
+}
+
+// mergeJSON lays over on under: objects key by key, anything else replaced.
+func mergeJSON(under, over json.RawMessage) json.RawMessage {
+	var a, b map[string]json.RawMessage
+	if json.Unmarshal(under, &a) != nil || json.Unmarshal(over, &b) != nil || a == nil || b == nil {
+		return over
+	}
+	for k, v := range b {
+		a[k] = mergeJSON(a[k], v)
+	}
+	out, err := json.Marshal(a)
+	if err != nil {
+		return over
+	}
+	return out
+}
+
+// Compile makes a policy of settings that did not come from a config. The
+// pointers of its problems begin at the section ("/require_human/0").
+func Compile(s Settings) (*Policy, []schemas.Problem) { return compile(s, nil) }
+
+func compile(s Settings, origin map[string]string) (*Policy, []schemas.Problem) {
+	p := &Policy{Settings: s, listed: make(map[string]int, len(s.AutoApprove)), origin: origin}
+	var problems []schemas.Problem
+	wrong := func(code, ptr, format string, args ...any) {
+		problems = append(problems, schemas.Problem{Code: code, Pointer: ptr, Message: fmt.Sprintf(format, args...)})
+	}
+	for i, entry := range s.AutoApprove {
+		ptr := p.Pointer("auto_approve", i)
+		switch {
+		case strings.TrimSpace(entry) == "":
+			wrong(schemas.CodeBadFormat, ptr, "the entry is blank; allowed: a command")
+		case len(entry) > MaxEntry:
+			wrong(schemas.CodeOutOfRange, ptr, "the entry has %d bytes; allowed: at most %d", len(entry), MaxEntry)
+		case !utf8.ValidString(entry) || strings.ContainsRune(entry, 0):
+			wrong(schemas.CodeEncoding, ptr, "the entry is not text that bash can get (UTF-8 without NUL)")
+		}
+		if _, twice := p.listed[entry]; !twice {
+			p.listed[entry] = i
+		}
+	}
+	for i, text := range s.RequireHuman {
+		pat, ok := newPattern(text)
+		if !ok {
+			wrong(schemas.CodeBadFormat, p.Pointer("require_human", i), "the pattern is blank; allowed: words, * matches any text")
+		}
+		p.patterns = append(p.patterns, pat)
+	}
+	if len(problems) > 0 {
+		return nil, schemas.Sort(problems)
+	}
+	var err error
+	if p.Digest, err = s.digest(); err != nil {
+		return nil, []schemas.Problem{{Code: schemas.CodeWrongType, Pointer: p.Pointer("enabled"), Message: err.Error()}}
+	}
+	return p, nil
+}
+
+// Pointer is the JSON pointer of a setting: a key of the section, and what is
+// below it. It leads to the section that the value came from.
+func (p *Policy) Pointer(key string, below ...any) string {
+	var b strings.Builder
+	switch section, ok := p.origin[key]; {
+	case ok:
+		b.WriteString(section)
+	case p.origin != nil:
+		b.WriteString("/recovery") // a default: where it would stand
+	}
+	b.WriteString("/" + key)
+	for _, t := range below {
+		b.WriteByte('/')
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(fmt.Sprint(t)))
+	}
+	return b.String()
+}
+
+// Has reports whether a section of the config sets the key.
+func (p *Policy) Has(key string) bool { _, ok := p.origin[key]; return ok }
+
+// Listed gives the place of a command in auto_approve, by its bytes.
+func (p *Policy) Listed(command string) (int, bool) {
+	i, ok := p.listed[command]
+	return i, ok
+}
+
+// clip shortens text for a message.
+func clip(s string) string {
+	const most = 120
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most]) + "..."
+}

@@ -1,0 +1,200 @@
+package recovery
+
+import "strings"
+
+// program reads what a program does with its words, as far as they are commands
+// themselves. ws[0] is the program, name what it is called.
+func (r *reader) program(name string, ws []word, text string, depth int) {
+	c := call{r, name, ws[1:], text, depth}
+	if isPrivileged(name) {
+		r.privileged(text)
+	}
+	if name == "superloop" {
+		r.state(text)
+	}
+	if w, ok := wrapperOf(name); ok {
+		c.wrapped(w)
+		return
+	}
+	switch name {
+	case "sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh", "yash", "posh", "oksh":
+		c.shell()
+	case "env", "genv":
+		c.env()
+	case "xargs", "gxargs":
+		c.xargs()
+	case "find", "gfind":
+		c.find()
+	case "su", "runuser", "sg":
+		c.switchUser()
+	case "script":
+		c.script()
+	case "flock":
+		c.flock()
+	case "watch", "gwatch":
+		c.watch()
+	case "busybox", "toybox":
+		if len(c.args) > 0 {
+			c.inner(c.args)
+		}
+	case "git":
+		c.git()
+	case "npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "bundle", "poetry", "pipenv", "uv", "uvx", "pipx", "corepack":
+		c.packageManager()
+	default:
+		if c.builtin() || c.interpreter() {
+			return
+		}
+		c.known()
+	}
+}
+
+func isPrivileged(name string) bool {
+	switch name {
+	case "sudo", "sudoedit", "doas", "su", "pkexec", "runuser", "run0", "sg", "gosu", "su-exec", "machinectl", "kdesu", "gksu", "gksudo", "calife", "super", "please", "sudo-rs":
+		return true
+	}
+	return false
+}
+
+// call is one program with its arguments.
+type call struct {
+	*reader
+	name  string
+	args  []word
+	text  string
+	depth int
+}
+
+func (c call) unclear(why string) { c.opaque(why, c.text) }
+
+// inner reads words as a command that this one runs.
+func (c call) inner(ws []word) { c.command(ws, show(ws), c.depth+1) }
+
+// body reads a text that this program gives to a shell.
+func (c call) body(w word) {
+	if !w.known {
+		c.unclear(c.name + " gets a script that is not written out")
+		return
+	}
+	c.reader.script(w.text, c.depth+1)
+}
+
+// has reports whether an argument is one of the given words, or an option of
+// that name with a value behind "=".
+func (c call) has(words ...string) bool {
+	for _, a := range c.args {
+		name, _, _ := strings.Cut(a.text, "=")
+		for _, w := range words {
+			if a.text == w || strings.HasPrefix(w, "-") && name == w {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// anyUnknown reports whether an argument is not written out.
+func (c call) anyUnknown() bool {
+	for _, a := range c.args {
+		if !a.known {
+			return true
+		}
+	}
+	return false
+}
+
+// option is an option as it was given.
+type option struct {
+	name  string // "-c", "--command"
+	value word
+}
+
+// grammar is what options a program takes: short as for getopt ("ab:": -a, and
+// -b with a value), long as names with ":" behind those with a value in the next
+// word.
+type grammar struct{ short, long string }
+
+// split parts arguments into options and what follows them. It is not ok if an
+// option is not of the grammar or not written out: then nobody can say where the
+// options end. With permute options may follow operands.
+func (g grammar) split(args []word, permute bool) (options []option, rest []word, ok bool) {
+	long := " " + g.long + " "
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if !a.known && (a.many || a.mayBeOption()) {
+			return options, nil, false
+		}
+		switch {
+		case a.known && a.text == "--":
+			return options, append(rest, args[i+1:]...), true
+		case strings.HasPrefix(a.text, "--"):
+			name, value, inline := strings.Cut(a.text, "=")
+			switch {
+			case strings.Contains(long, " "+name[2:]+": "):
+				if !inline {
+					if i++; i == len(args) || args[i].many {
+						return options, nil, false // none, or nobody knows how many words
+					}
+					options = append(options, option{name, args[i]})
+					continue
+				}
+				fallthrough
+			case strings.Contains(long, " "+name[2:]+" "):
+				options = append(options, option{name, word{text: value, known: a.known}})
+			default:
+				return options, nil, false
+			}
+		case isOption(a.text):
+			used, good := g.bundle(a, args[i+1:], &options)
+			if !good {
+				return options, nil, false
+			}
+			i += used
+		default:
+			if !permute {
+				return options, args[i:], true
+			}
+			rest = append(rest, a)
+		}
+	}
+	return options, rest, true
+}
+
+// bundle reads -abVALUE and says how many of the next words belong to it.
+func (g grammar) bundle(a word, next []word, options *[]option) (used int, ok bool) {
+	for j := 1; j < len(a.text); j++ {
+		letter := a.text[j]
+		at := strings.IndexByte(g.short, letter)
+		if letter == ':' || at < 0 {
+			return 0, false
+		}
+		name := "-" + string(letter)
+		if at+1 == len(g.short) || g.short[at+1] != ':' {
+			*options = append(*options, option{name: name})
+			continue
+		}
+		if j+1 < len(a.text) {
+			*options = append(*options, option{name, word{text: a.text[j+1:], known: a.known}})
+			return 0, true
+		}
+		if len(next) == 0 || next[0].many {
+			return 0, false
+		}
+		*options = append(*options, option{name, next[0]})
+		return 1, true
+	}
+	return 0, true
+}
+
+// find gives the last option of one of these names.
+func find(options []option, names ...string) (word, bool) {
+	for i := len(options) - 1; i >= 0; i-- {
+		for _, n := range names {
+			if options[i].name == n {
+				return options[i].value, true
+			}
+		}
+	}
+	return word{}, false
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package recovery
+
+// slowdown is what the race detector costs.
+const slowdown = 10

@@ -1,0 +1,252 @@
+package recovery
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// script reads a text as bash would read it, and every simple command in it.
+func (r *reader) script(text string, depth int) {
+	if depth > maxDepth || r.full {
+		r.opaque("it has commands inside commands", text)
+		return
+	}
+	if why := tooMuch(text); why != "" { // a body that quoting had folded
+		r.opaque(why, text)
+		return
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	switch {
+	case err != nil:
+		r.opaque("it cannot be read as a bash command: "+err.Error(), clip(text))
+		return
+	case len(file.Stmts) == 0:
+		r.opaque("there is no command in it", clip(text))
+		return
+	}
+	s := source{r, text, depth}
+	syntax.Walk(file, s.node)
+}
+
+// source is a script that is being read.
+type source struct {
+	*reader
+	text  string
+	depth int
+}
+
+// slice is how a node is written.
+func (s source) slice(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	if from > to || to > len(s.text) {
+		return s.text // the parser lost count: show all of it
+	}
+	return strings.TrimSpace(s.text[from:to])
+}
+
+func (s source) node(n syntax.Node) bool {
+	switch n := n.(type) {
+	case *syntax.CallExpr:
+		s.call(n)
+	case *syntax.DeclClause:
+		s.declaration(n)
+	case *syntax.Word:
+		if strings.Contains(strings.ToLower(newWord(n).text), stateDir) {
+			s.state(s.slice(n))
+		}
+	case *syntax.Redirect:
+		s.redirect(n)
+	case *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+		s.opaque("arithmetic can run commands", s.slice(n))
+	case *syntax.ArithmExp:
+		s.arithmetic(n.X, n)
+	case *syntax.ParamExp:
+		s.expansion(n)
+	case *syntax.ExtGlob:
+		// Without the option extglob bash reads !(x) as "not, in a subshell, x".
+		s.opaque("an extended glob can be a subshell", s.slice(n))
+	case *syntax.UnaryTest:
+		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
+			s.name(testWord(n.X), n)
+		}
+	case *syntax.BinaryTest:
+		switch n.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			if !isNumber(testWord(n.X)) || !isNumber(testWord(n.Y)) {
+				s.opaque("arithmetic can run commands", s.slice(n))
+			}
+		}
+	case *syntax.WordIter:
+		s.variable(n.Name.Value, s.slice(n))
+		for _, item := range n.Items {
+			s.touches(newWord(item), s.slice(item))
+		}
+	case *syntax.Assign:
+		s.assign(n)
+	case *syntax.CoprocClause:
+		// Whether a word is the coprocess's name or its program, bash and the
+		// parser see differently.
+		s.opaque("a coprocess is not read", s.slice(n))
+	case *syntax.TimeClause:
+		if n.Stmt != nil {
+			s.time(n)
+		}
+	}
+	return true
+}
+
+// call reads a simple command.
+func (s source) call(n *syntax.CallExpr) {
+	if len(n.Args) == 0 {
+		return
+	}
+	words := make([]word, len(n.Args))
+	for i, w := range n.Args {
+		words[i] = newWord(w)
+	}
+	s.command(words, s.slice(n), s.depth)
+}
+
+// declaration reads export, declare and their kin, which the parser takes for
+// grammar.
+func (s source) declaration(n *syntax.DeclClause) {
+	words := []word{literal(n.Variant.Value)}
+	for _, arg := range n.Args {
+		words = append(words, declared(arg))
+	}
+	s.command(words, s.slice(n), s.depth)
+}
+
+// declared is an argument of a declaration as one word.
+func declared(a *syntax.Assign) word {
+	switch {
+	case a.Name == nil:
+		return newWord(a.Value)
+	case a.Naked && a.Index == nil:
+		return literal(a.Name.Value)
+	case a.Array != nil || a.Index != nil:
+		return word{text: a.Name.Value + "[" + string(unknown)}
+	}
+	w := literal("")
+	if a.Value != nil {
+		w = newWord(a.Value)
+	}
+	// Values are not split, and ~ and globs in them stay what they are.
+	return word{text: a.Name.Value + "=" + w.text, known: w.known}
+}
+
+// assign judges NAME=VALUE in front of a command, or alone.
+func (s source) assign(n *syntax.Assign) {
+	if n.Name != nil {
+		s.variable(n.Name.Value, s.slice(n))
+	}
+	if n.Index != nil {
+		s.arithmetic(n.Index, n)
+	}
+	if n.Array != nil {
+		for _, e := range n.Array.Elems {
+			if e.Index != nil {
+				s.arithmetic(e.Index, n)
+			}
+		}
+	}
+}
+
+func (s source) redirect(n *syntax.Redirect) {
+	if n.N != nil {
+		s.variable(strings.Trim(n.N.Value, "{}"), s.slice(n)) // {NAME}>file sets NAME
+	}
+	if n.Word == nil || n.Hdoc != nil {
+		return
+	}
+	target := newWord(n.Word)
+	s.touches(target, s.slice(n))
+	if strings.HasPrefix(target.text, "/dev/tcp/") || strings.HasPrefix(target.text, "/dev/udp/") {
+		s.opaque("it opens a connection", s.slice(n))
+	}
+}
+
+// expansion judges ${...}: some forms evaluate what a variable holds.
+func (s source) expansion(n *syntax.ParamExp) {
+	why := ""
+	switch {
+	case n.Excl && n.Names == 0:
+		why = "an indirect expansion can run commands"
+	case n.Exp != nil && n.Exp.Op == syntax.OtherParamOps:
+		why = "an expansion with @ can run commands"
+	}
+	if why != "" {
+		s.opaque(why, s.slice(n))
+	}
+	if n.Index != nil {
+		s.arithmetic(n.Index, n)
+	}
+	if n.Slice != nil {
+		s.arithmetic(n.Slice.Offset, n)
+		s.arithmetic(n.Slice.Length, n)
+	}
+	if n.Exp != nil && n.Param != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
+		s.variable(n.Param.Value, s.slice(n))
+	}
+}
+
+// arithmetic accepts numbers only: bash evaluates what a variable holds, and a
+// subscript in that runs commands.
+func (s source) arithmetic(x syntax.ArithmExpr, at syntax.Node) {
+	if x == nil {
+		return
+	}
+	numeric := true
+	syntax.Walk(x, func(n syntax.Node) bool {
+		w, ok := n.(*syntax.Word)
+		if !ok {
+			return true
+		}
+		text := newWord(w)
+		numeric = numeric && (isNumber(text) || !text.known && text.many && (text.text == string(unknown)) && isStar(w) || text.text == "@")
+		return false
+	})
+	if !numeric {
+		s.opaque("arithmetic can run commands", s.slice(at))
+	}
+}
+
+// isStar: the subscript of ${array[*]}.
+func isStar(w *syntax.Word) bool { return w.Lit() == "*" }
+
+func isNumber(w word) bool {
+	return w.known && w.text != "" && strings.Trim(strings.TrimPrefix(w.text, "-"), "0123456789") == ""
+}
+
+// testWord is the word of a test, unknown if it is something else.
+func testWord(x syntax.TestExpr) word {
+	if w, ok := x.(*syntax.Word); ok {
+		return newWord(w)
+	}
+	return word{text: string(unknown)}
+}
+
+// name judges a word that bash takes for the name of a variable.
+func (s source) name(w word, at syntax.Node) {
+	if !w.known || strings.Contains(w.text, "[") {
+		s.opaque("the name of a variable can run commands", s.slice(at))
+		return
+	}
+	s.variable(w.text, s.slice(at))
+}
+
+// time: an option that the parser did not take is the program's, or a command's.
+func (s source) time(n *syntax.TimeClause) {
+	call, ok := n.Stmt.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) < 2 {
+		return
+	}
+	if first := newWord(call.Args[0]); first.known && first.text == "--" {
+		words := make([]word, 0, len(call.Args)-1)
+		for _, w := range call.Args[1:] {
+			words = append(words, newWord(w))
+		}
+		s.command(words, show(words), s.depth+1)
+	}
+}

@@ -1,0 +1,257 @@
+package recovery
+
+import "strings"
+
+// wrapper is how a program that runs another one takes its words.
+type wrapper struct {
+	grammar
+	operands int    // words between the options and the command
+	assigns  bool   // NAME=VALUE words may stand in front of the command
+	idle     string // options with which it runs nothing
+}
+
+// wrapperOf tells how a program is a wrapper whose words end in a plain command.
+func wrapperOf(name string) (wrapper, bool) {
+	w := func(short, long string) (wrapper, bool) { return wrapper{grammar: grammar{short, long}}, true }
+	switch name {
+	case "command":
+		return wrapper{grammar: grammar{"pvV", ""}, idle: "-v -V"}, true
+	case "builtin", "nohup", "eatmydata", "catchsegv", "chronic", "unbuffer", "fakeroot":
+		return w("", "")
+	case "setsid":
+		return w("cfw", "ctty fork wait")
+	case "exec":
+		return w("cla:", "")
+	case "timeout", "gtimeout":
+		return wrapper{grammar: grammar{"s:k:vfp", "signal: kill-after: preserve-status foreground verbose"}, operands: 1}, true
+	case "nice", "gnice":
+		return w("n:0123456789", "adjustment:")
+	case "ionice":
+		return w("c:n:t", "class: classdata: ignore")
+	case "chrt":
+		return wrapper{grammar: grammar{"abdfirovRT:P:D:", "batch deadline fifo idle other rr reset-on-fork verbose all-tasks"}, operands: 1}, true
+	case "taskset":
+		return wrapper{grammar: grammar{"ac", "all-tasks cpu-list"}, operands: 1}, true
+	case "stdbuf", "gstdbuf":
+		return w("i:o:e:", "input: output: error:")
+	case "sudo", "sudo-rs":
+		return wrapper{grammar: grammar{"AbBEHnPSiska:C:c:D:g:h:p:R:r:T:t:U:u:Kv", "askpass background bell preserve-env set-home non-interactive preserve-groups stdin login shell reset-timestamp remove-timestamp validate auth-type: close-from: login-class: chdir: group: host: prompt: chroot: role: command-timeout: type: other-user: user:"}, assigns: true, idle: "-K -v --remove-timestamp --validate"}, true
+	case "doas":
+		return wrapper{grammar: grammar{"nsLa:C:u:", ""}, idle: "-C -L"}, true
+	case "pkexec":
+		return w("", "disable-internal-agent keep-cwd user:")
+	case "time", "gtime":
+		return w("apvqVf:o:", "append portability verbose quiet format: output:")
+	case "chroot", "gchroot":
+		return wrapper{grammar: grammar{"u:g:G:", "userspec: groups: skip-chdir"}, operands: 1}, true
+	case "unshare":
+		return w("imnpuUCTfrcS:G:R:w:", "mount uts ipc net pid user cgroup time fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps setuid: setgid: root: wd: propagation: setgroups:")
+	case "strace", "ltrace":
+		return w("a:b:e:E:I:o:O:p:P:s:S:u:U:X:cCdfFhiknqrtTvVwxyYzZDA", "follow-forks output: trace: string-limit: summary summary-only quiet")
+	case "caffeinate":
+		return w("disumt:w:", "")
+	}
+	return wrapper{}, false
+}
+
+func (c call) wrapped(w wrapper) {
+	options, rest, ok := w.split(c.args, false)
+	if !ok {
+		c.unclear("the options of " + c.name + " are not all understood, so nobody can say what it runs")
+		return
+	}
+	for _, o := range options {
+		for idle := range strings.FieldsSeq(w.idle) {
+			if o.name == idle {
+				return
+			}
+		}
+		if o.name == "-E" && c.name == "strace" {
+			name, _, _ := strings.Cut(o.value.text, "=")
+			c.variable(name, c.text)
+		}
+	}
+	if w.assigns {
+		rest = c.assignments(rest)
+	}
+	for range w.operands {
+		if len(rest) == 0 || !rest[0].known {
+			break
+		}
+		rest = rest[1:]
+	}
+	switch {
+	case len(rest) > 0:
+		c.inner(rest)
+	case c.name == "sudo" || c.name == "doas" || c.name == "pkexec" || c.name == "chroot" || c.name == "unshare" || c.name == "fakeroot":
+		c.unclear(c.name + " runs a shell that reads its input")
+	}
+}
+
+// assignments judges NAME=VALUE words and gives what follows them.
+func (c call) assignments(ws []word) []word {
+	for i, w := range ws {
+		name, _, ok := strings.Cut(w.before(), "=")
+		if !ok || w.split { // env takes even "=x" for one
+			return ws[i:]
+		}
+		c.variable(name, c.text)
+	}
+	return nil
+}
+
+func (c call) env() {
+	g := grammar{"i0vu:C:S:P:a:", "ignore-environment null debug unset: chdir: split-string: argv0: block-signal default-signal ignore-signal list-signal-handling"}
+	options, rest, ok := g.split(c.args, false)
+	if !ok {
+		c.unclear("the options of env are not all understood, so nobody can say what it runs")
+		return
+	}
+	if text, has := find(options, "-S", "--split-string"); has {
+		if !text.known || strings.ContainsAny(text.text, "\\'\"$#") {
+			c.unclear("env -S splits a text by rules of its own")
+			return
+		}
+		var words []word
+		for f := range strings.FieldsSeq(text.text) {
+			words = append(words, literal(f))
+		}
+		call{c.reader, c.name, append(words, rest...), c.text, c.depth + 1}.again()
+		return
+	}
+	if len(rest) > 0 && rest[0].known && rest[0].text == "-" {
+		rest = rest[1:]
+	}
+	if rest = c.assignments(rest); len(rest) > 0 {
+		c.inner(rest)
+	}
+}
+
+// again reads the words that env -S made: they may begin with options.
+func (c call) again() {
+	if c.depth > maxDepth || c.tired(c.args) {
+		c.unclear("env splits texts in texts")
+		return
+	}
+	c.env()
+}
+
+func (c call) xargs() {
+	g := grammar{"0rtpxoa:d:E:I:L:n:P:s:J:R:S:", "null no-run-if-empty verbose interactive exit open-tty arg-file: delimiter: eof max-lines max-args: max-procs: max-chars: replace show-limits process-slot-var:"}
+	options, rest, ok := g.split(c.args, false)
+	if !ok {
+		c.unclear("the options of xargs are not all understood, so nobody can say what it runs")
+		return
+	}
+	if len(rest) == 0 {
+		return // echo
+	}
+	replaced, has := find(options, "-I", "-J", "--replace")
+	words := make([]word, 0, len(rest)+1)
+	for _, w := range rest {
+		if mark := replaced.text; has && (mark == "" && strings.Contains(w.text, "{}") || mark != "" && strings.Contains(w.text, mark)) {
+			w = word{text: string(unknown)}
+		}
+		words = append(words, w)
+	}
+	if name, plain := find(options, "--process-slot-var"); plain {
+		c.variable(name.text, c.text)
+	}
+	c.inner(append(words, word{text: string(unknown), many: true, split: true}))
+}
+
+func (c call) find() {
+	if c.anyUnknown() {
+		c.unclear("find gets words that are not written out; they could be -exec")
+	}
+	for i := 0; i < len(c.args); i++ {
+		switch c.args[i].text {
+		case "-exec", "-execdir", "-ok", "-okdir":
+			end := i + 1
+			for end < len(c.args) && c.args[end].text != ";" && !(c.args[end].text == "+" && c.args[end-1].text == "{}") {
+				end++
+			}
+			words := make([]word, 0, end-i)
+			for _, w := range c.args[i+1 : end] {
+				if strings.Contains(w.text, "{}") {
+					w = word{text: strings.ReplaceAll(w.text, "{}", string(unknown)), many: true}
+				}
+				words = append(words, w)
+			}
+			c.inner(words)
+			i = end
+		case "-files0-from":
+			c.unclear("find reads its starting points from a file")
+		}
+	}
+}
+
+// switchUser reads su and its kin: only what -c holds can be read.
+func (c call) switchUser() {
+	for i, a := range c.args {
+		name, value, inline := strings.Cut(a.text, "=")
+		switch {
+		case (name == "--command" || name == "--session-command") && inline:
+			c.body(word{text: value, known: a.known})
+			return
+		case (a.text == "-c" || name == "--command" || name == "--session-command") && i+1 < len(c.args):
+			c.body(c.args[i+1])
+			return
+		}
+	}
+	c.unclear(c.name + " runs a shell whose commands are not read")
+}
+
+func (c call) script() {
+	g := grammar{"aefqrkc:E:m:o:I:O:B:T:t:F:", "append command: echo: return flush force quiet log-in: log-out: log-io: log-timing: logging-format: output-limit:"}
+	options, _, ok := g.split(c.args, true)
+	if body, has := find(options, "-c", "--command"); ok && has {
+		c.body(body)
+		return
+	}
+	c.unclear("script runs a shell, or a command that is not read")
+}
+
+func (c call) flock() {
+	g := grammar{"snxueoFvw:E:c:", "shared exclusive nonblock nb unlock close verbose no-fork wait: timeout: conflict-exit-code: command:"}
+	options, rest, ok := g.split(c.args, false)
+	body, has := find(options, "-c", "--command")
+	switch {
+	case !ok:
+		c.unclear("the options of flock are not all understood, so nobody can say what it runs")
+	case has:
+		c.body(body)
+	case len(rest) > 1 && (rest[1].text == "-c" || rest[1].text == "--command"):
+		if len(rest) > 2 {
+			c.body(rest[2])
+		}
+	case len(rest) > 1:
+		c.inner(rest[1:])
+	}
+}
+
+func (c call) watch() {
+	g := grammar{"bcCdeghprtvwxn:q:s:", "beep color no-color differences errexit chgexit exec precise no-rerun no-title no-wrap interval: equexit: shotsdir:"}
+	options, rest, ok := g.split(c.args, false)
+	_, plain := find(options, "-x", "--exec")
+	switch {
+	case !ok:
+		c.unclear("the options of watch are not all understood, so nobody can say what it runs")
+	case plain:
+		c.inner(rest)
+	case len(rest) > 0:
+		c.body(joinedWord(rest))
+	}
+}
+
+// joinedWord is words joined by blanks, as eval and watch give them to a shell.
+func joinedWord(ws []word) word {
+	out := word{known: true}
+	var texts []string
+	for _, w := range ws {
+		out.known = out.known && w.known
+		texts = append(texts, w.text)
+	}
+	out.text = strings.Join(texts, " ")
+	return out
+}
