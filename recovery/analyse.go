@@ -45,7 +45,8 @@ type Part struct {
 	forms []string // see joined
 }
 
-// Remark is something about a part of the command.
+// Remark is something about a part of the command. Why is printable ASCII; Part is
+// the command's own text.
 type Remark struct {
 	Why  string `json:"why"`
 	Part string `json:"part"`

@@ -112,7 +112,7 @@ func (c call) names(ws []word) {
 		switch {
 		case isOption(w.text) && w.known:
 			if strings.ContainsAny(w.text, "in") && (c.name == "declare" || c.name == "typeset" || c.name == "local") {
-				c.unclear(c.name + " " + w.text + " makes values run as arithmetic, or stand for other variables")
+				c.unclear(c.name + " " + Display(clip(w.text)) + " makes values run as arithmetic, or stand for other variables")
 			}
 		case strings.Contains(name, "["), strings.IndexByte(name, unknown) >= 0, w.split, !w.known && !valued:
 			c.unclear("the name of a variable can run commands")

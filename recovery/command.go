@@ -25,7 +25,7 @@ const (
 	RuleAutoApprove = "auto_approve"   // auto: listed
 	RuleGuard       = "guard"          // human: listed, but what it reads has changed
 	RuleHuman       = "require_human"  // human: a pattern
-	RuleEscalate    = "on_unknown"     // human, deny or auto: no list names it
+	RuleUnknown     = "on_unknown"     // human, deny or auto: no list names it
 	RuleOpaque      = "opaque"         // human: on_unknown is allow, but nobody can tell what it runs
 	RuleState       = "wrapper_state"  // human: on_unknown is allow, but it touches superloop's own files
 	RuleLoose       = "loose"          // human: on_unknown is allow where nothing confines commands
@@ -74,10 +74,11 @@ type Facts struct {
 type Verdict struct {
 	Decision Decision `json:"verdict"`
 	Rule     string   `json:"rule"`
-	// Reason is one sentence for a person. It quotes the command, so it is as
-	// hostile as that: see Display.
+	// Reason is one sentence for a person. It is printable ASCII: what it quotes of
+	// the command is written as by Display.
 	Reason string `json:"reason"`
-	// Part is the part of the command that the rule is about, or "".
+	// Part is the part of the command that the rule is about, or "". It is the
+	// command's own text: show it by Display.
 	Part string `json:"part"`
 	// Entry is the place of the command in auto_approve, -1 if it is not listed.
 	Entry int `json:"entry"`

@@ -31,7 +31,7 @@ func Decide(p *Policy, c Command, f Facts) (v Verdict) {
 	defer func() {
 		if e := recover(); e != nil {
 			v.Decision, v.Rule = Human, RuleInternal
-			v.Reason = fmt.Sprintf("the decision failed (%v), so a person decides", e)
+			v.Reason = "the decision failed (" + shown(fmt.Sprint(e)) + "), so a person decides"
 		}
 	}()
 	if p == nil {
@@ -70,10 +70,13 @@ func (p *Policy) unusable(c Command) (rule, reason string) {
 		return RuleTooLong, fmt.Sprintf("the command has %d bytes and is not listed; at most %d are judged", len(c.Text), MaxCommand)
 	}
 	if c.DirProblem != "" {
-		return RuleWorkingDir, c.DirProblem
+		return RuleWorkingDir, Display(c.DirProblem)
 	}
 	return "", ""
 }
+
+// shown is foreign text in a reason: short, and safe.
+func shown(text string) string { return Display(clip(text)) }
 
 // decision is one run of Decide.
 type decision struct {
@@ -91,7 +94,7 @@ func (d *decision) say(what Decision, rule, part, format string, args ...any) {
 
 func (d *decision) listed(entry int) {
 	if d.a.Privileged != "" && !d.Settings.AllowPrivileged {
-		d.say(Human, RulePrivileged, d.a.Privileged, "it is listed, but it runs with other rights (%s), and allow_privileged is not set", d.a.Privileged)
+		d.say(Human, RulePrivileged, d.a.Privileged, "it is listed, but it runs with other rights (%s), and allow_privileged is not set", shown(d.a.Privileged))
 		return
 	}
 	if i := slices.Index(d.Settings.RequireHuman, d.Text); i >= 0 {
@@ -108,16 +111,16 @@ func (d *decision) listed(entry int) {
 		switch {
 		case fit == sure && pat.literal:
 			d.out.Pattern = i
-			d.say(Human, RuleConflict, part, "it stands in auto_approve, but require_human names it, or a part of it, literally: %q", pat.text)
+			d.say(Human, RuleConflict, part, "it stands in auto_approve, but require_human names it, or a part of it, literally: \"%s\"", shown(pat.text))
 			return
 		case fit != no && d.Settings.StrictRequireHuman:
 			d.out.Pattern = i
-			d.say(Human, RuleHuman, part, "it stands in auto_approve, but the pattern %q of require_human fits it, and strict_require_human is set", pat.text)
+			d.say(Human, RuleHuman, part, "it stands in auto_approve, but the pattern \"%s\" of require_human fits it, and strict_require_human is set", shown(pat.text))
 			return
 		}
 	}
 	if d.facts.Changed != "" && d.Settings.Guard != GuardOff {
-		d.say(Human, RuleGuard, "", "it is listed, but what it reads is not what it was: %s", d.facts.Changed)
+		d.say(Human, RuleGuard, "", "it is listed, but what it reads is not what it was: %s", Display(d.facts.Changed))
 		return
 	}
 	if !d.confined() {
@@ -145,23 +148,23 @@ func (d *decision) unlisted() {
 		d.out.Pattern = i
 		switch {
 		case pat.all:
-			d.say(Human, RuleHuman, part, "it is not listed in auto_approve, and require_human has %q, which is everything", pat.text)
+			d.say(Human, RuleHuman, part, "it is not listed in auto_approve, and require_human has \"%s\", which is everything", shown(pat.text))
 		case fit == maybe:
-			d.say(Human, RuleHuman, part, "the pattern %q of require_human may fit it: what bash puts into it is not known", pat.text)
+			d.say(Human, RuleHuman, part, "the pattern \"%s\" of require_human may fit it: what bash puts into it is not known", shown(pat.text))
 		default:
-			d.say(Human, RuleHuman, part, "the pattern %q of require_human fits it", pat.text)
+			d.say(Human, RuleHuman, part, "the pattern \"%s\" of require_human fits it", shown(pat.text))
 		}
 		return
 	}
 	switch d.Settings.OnUnknown {
 	case UnknownEscalate:
-		d.say(Human, RuleEscalate, "", "no list names it, and on_unknown is escalate")
+		d.say(Human, RuleUnknown, "", "no list names it, and on_unknown is escalate")
 	case UnknownDeny:
-		d.say(Deny, RuleEscalate, "", "no list names it, and on_unknown is deny")
+		d.say(Deny, RuleUnknown, "", "no list names it, and on_unknown is deny")
 	case UnknownAllow:
 		d.allow()
 	default:
-		d.say(Human, RuleInternal, "", "no list names it, and on_unknown is %q, which is none of escalate, deny and allow", clip(d.Settings.OnUnknown))
+		d.say(Human, RuleInternal, "", "no list names it, and on_unknown is \"%s\", which is none of escalate, deny and allow", shown(d.Settings.OnUnknown))
 	}
 }
 
@@ -170,16 +173,16 @@ func (d *decision) unlisted() {
 func (d *decision) allow() {
 	switch {
 	case d.a.Privileged != "":
-		d.say(Human, RulePrivileged, d.a.Privileged, "it is not listed, and it runs with other rights: %s", d.a.Privileged)
+		d.say(Human, RulePrivileged, d.a.Privileged, "it is not listed, and it runs with other rights: %s", shown(d.a.Privileged))
 	case d.a.State != "":
-		d.say(Human, RuleState, d.a.State, "it is not listed, and it touches superloop's own files: %s", d.a.State)
+		d.say(Human, RuleState, d.a.State, "it is not listed, and it touches superloop's own files: %s", shown(d.a.State))
 	case len(d.a.Opaque) > 0 && len(d.patterns) > 0:
 		o := d.a.Opaque[0]
 		d.say(Human, RuleOpaque, o.Part, "it is not listed, and what it runs cannot be compared with require_human: %s", o.Why)
 	case !d.facts.LooseOK:
 		d.say(Human, RuleLoose, "", "no list names it, and on_unknown is allow, but nothing confines commands here and nobody has accepted that")
 	case d.confined():
-		d.say(Auto, RuleEscalate, "", "no list names it, and on_unknown is allow")
+		d.say(Auto, RuleUnknown, "", "no list names it, and on_unknown is allow")
 	}
 }
 

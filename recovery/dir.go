@@ -43,7 +43,7 @@ type DirError struct {
 }
 
 func (e *DirError) Error() string {
-	return fmt.Sprintf("the working directory %q %s", clip(e.Dir), e.Why)
+	return fmt.Sprintf("the working directory \"%s\" %s", Display(clip(e.Dir)), e.Why)
 }
 
 // OpenRoot opens the repository at path.

@@ -71,6 +71,15 @@ func (c call) gitVerb(verb string) {
 		if i := c.index("run"); i >= 0 {
 			c.inner(c.args[i+1:])
 		}
+	case "clone":
+		for i, a := range c.args {
+			name, value, inline := strings.Cut(a.text, "=")
+			switch {
+			case (a.text == "-c" || name == "--config" && !inline) && (i+1 == len(c.args) || !tameGitConfig(c.args[i+1])),
+				name == "--config" && inline && !tameGitConfig(literal(value)), strings.HasPrefix(a.text, "-c") && len(a.text) > 2 && !tameGitConfig(literal(a.text[2:])):
+				c.unclear("git gets a setting that can run commands")
+			}
+		}
 	case "config":
 		if len(c.args) > 1 && !c.has("--get", "--get-all", "--list", "-l", "get", "list", "--get-regexp") {
 			c.unclear("git config can set what git runs later")

@@ -12,6 +12,19 @@ func (c call) known() {
 		c.unclear(c.name + " runs other commands, in a way that is not read")
 		return
 	}
+	switch c.name {
+	case "make", "gmake", "bmake":
+		for _, a := range c.args {
+			if !a.known || strings.Contains(a.text, "$") || strings.Contains(a.text, "!=") {
+				c.unclear(c.name + " can run what stands in its arguments")
+				return
+			}
+		}
+	case "kill", "pkill", "killall":
+		if strings.Contains(join(c.args), "superloop") {
+			c.state(c.text)
+		}
+	}
 	long, short, words := triggers(c.name)
 	for i, a := range c.args {
 		if a.known && a.text == "--" {
@@ -27,13 +40,13 @@ func (c call) known() {
 		for l := range strings.FieldsSeq(long) {
 			// GNU programs take any prefix of a long name.
 			if name == l || len(name) > 3 && strings.HasPrefix(name, "--") && strings.HasPrefix(l, name) {
-				c.unclear(c.name + " " + name + " runs other commands")
+				c.unclear(c.name + " " + Display(clip(name)) + " runs other commands")
 				return
 			}
 		}
 		bundle := len(name) > 1 && name[0] == '-' && name[1] != '-' || i == 0 && (c.name == "tar" || c.name == "bsdtar" || c.name == "gtar")
 		if bundle && short != "" && strings.ContainsAny(name, short) {
-			c.unclear(c.name + " " + name + " runs other commands")
+			c.unclear(c.name + " " + Display(clip(name)) + " runs other commands")
 			return
 		}
 		for w := range strings.FieldsSeq(words) {
@@ -90,6 +103,14 @@ func triggers(name string) (long, short, words string) {
 		return "", "", "run exec debug cp attach"
 	case "ip":
 		return "", "", "exec"
+	case "hg", "svn":
+		return "--config --config-option --editor-cmd --diff-cmd --diff3-cmd", "", ""
+	case "fd", "fdfind":
+		return "--exec --exec-batch", "xX", ""
+	case "mvn":
+		return "", "", "exec:exec exec:java"
+	case "latex", "pdflatex", "xelatex", "lualatex":
+		return "-shell-escape --shell-escape -enable-write18", "", ""
 	case "psql", "mysql", "mariadb", "sqlite3", "duckdb":
 		return "--file --command --cmd --init --execute", "fce", ""
 	case "openssl":
@@ -110,7 +131,7 @@ func runsOthers(name string) bool {
 		"hyperfine", "xvfb-run", "dbus-run-session", "run-parts", "ansible", "fish", "csh", "tcsh", "pwsh", "powershell", "nu", "elvish", "xonsh", "rc", "es",
 		"wish", "tclsh", "irb", "pry", "ghci", "gnuplot", "octave", "gosu", "su-exec", "setpriv", "capsh", "chpst", "runsv", "daemonize",
 		"start-stop-daemon", "cpulimit", "numactl", "prlimit", "setarch", "linux32", "linux64", "i386", "x86_64", "arch", "run0", "kdesu", "gksu",
-		"gksudo", "calife", "super", "please", "dotenv", "env-cmd", "cross-env", "cross-env-shell", "concurrently", "chronic-sh", "less", "more", "most":
+		"gksudo", "calife", "super", "please", "dotenv", "env-cmd", "cross-env", "cross-env-shell", "concurrently", "chronic-sh", "less", "more", "most", "rename", "prename":
 		return true
 	}
 	return false
@@ -143,14 +164,29 @@ func (c call) packageManager() {
 			continue
 		}
 		switch verb := c.name + " " + a.text; verb {
-		case "npm exec", "npm x", "pnpm exec", "pnpm dlx", "pnpm x", "yarn exec", "yarn dlx", "yarn node", "bun x", "bun exec", "bundle exec", "poetry run",
-			"pipenv run", "pipx run", "uv run", "uv x":
+		case "npm exec", "npm x", "pnpm exec", "pnpm dlx", "pnpm x", "yarn exec", "yarn dlx", "yarn node", "bun x", "bun exec", "bun run", "bundle exec", "poetry run",
+			"pipenv run", "pipx run", "uv run", "uv x", "rbenv exec", "pyenv exec", "nodenv exec", "fnm exec", "volta run", "conda run", "mamba run",
+			"micromamba run", "hatch run", "pdm run", "rye run":
 			c.runs(c.args[i+1:])
 		case "npm config", "npm set", "npm c", "pnpm config", "pnpm set", "yarn config", "npm pkg", "npm set-script", "npm explore", "npm edit", "bundle config":
 			c.unclear(verb + " can set what is run later")
+		default:
+			if c.name == "pnpm" && !isPnpm(a.text) {
+				c.inner(c.args[i:]) // what is no verb of pnpm's is run as a command
+			}
 		}
 		return
 	}
+}
+
+func isPnpm(verb string) bool {
+	switch verb {
+	case "install", "i", "add", "remove", "rm", "uninstall", "un", "update", "up", "upgrade", "link", "ln", "unlink", "import", "rebuild", "rb", "prune", "fetch",
+		"install-test", "it", "patch", "patch-commit", "patch-remove", "audit", "list", "ls", "outdated", "why", "licenses", "run", "run-script", "test", "t", "start",
+		"create", "store", "publish", "pack", "init", "root", "bin", "deploy", "doctor", "setup", "dedupe", "approve-builds", "ignored-builds", "env", "cache", "info", "view", "recursive", "multi", "m":
+		return true
+	}
+	return false
 }
 
 // isCode reports whether an option in front of bun's verb brings code.

@@ -48,7 +48,7 @@ func (p *Policy) Lint() []Finding {
 	}
 	for _, r := range p.RunTests() {
 		if !r.OK {
-			l.add(SevError, "policy_test", r.Pointer, "the test fails: %s is %s, not %s: %s", quoted(r.Test.Command), r.Verdict.Decision, r.Test.Expect, Display(clip(r.Verdict.Reason)))
+			l.add(SevError, "policy_test", r.Pointer, "the test fails: %s is %s, not %s: %s", quoted(r.Test.Command), r.Verdict.Decision, r.Test.Expect, r.Verdict.Reason)
 		}
 	}
 	return l.found
@@ -88,7 +88,8 @@ func (l *linter) section() {
 		}
 	}
 	for _, command := range slices.Sorted(maps.Keys(s.Entries)) {
-		if _, ok := l.listed[command]; !ok {
+		// A loop with a list of its own may leave out what the config lists.
+		if _, ok := l.listed[command]; !ok && l.origin["entries"] == l.origin["auto_approve"] {
 			l.add(SevWarning, "no_such_entry", l.Pointer("entries", command), "%s is not in auto_approve, so nothing is set by this", quoted(command))
 		}
 	}

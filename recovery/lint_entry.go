@@ -21,9 +21,9 @@ func (l *linter) look(i int, entry string) {
 	for _, o := range a.Opaque {
 		switch {
 		case strings.Contains(o.Why, "cannot be read as a bash command"):
-			l.add(SevError, "unreadable", at, "%s: %s", quoted(entry), Display(clip(o.Why)))
+			l.add(SevError, "unreadable", at, "%s: %s", quoted(entry), o.Why)
 		default:
-			l.add(SevWarning, "opaque", at, "%s: %s", quoted(entry), Display(clip(o.Why)))
+			l.add(SevWarning, "opaque", at, "%s: %s", quoted(entry), o.Why)
 		}
 		break // the first says it; the verb "policy check" shows all
 	}

@@ -1,5 +1,7 @@
 package recovery
 
+import "unicode/utf8"
+
 // Near is the entry of auto_approve that is most like a command.
 type Near struct {
 	Entry int    `json:"entry"` // its place
@@ -29,6 +31,9 @@ func (p *Policy) Nearest(command string) (near Near, ok bool) {
 			near = Near{Entry: i, Text: entry, Edits: d}
 			for near.At < short && entry[near.At] == command[near.At] {
 				near.At++
+			}
+			for near.At > 0 && near.At < len(entry) && !utf8.RuneStart(entry[near.At]) {
+				near.At--
 			}
 		}
 	}

@@ -170,7 +170,7 @@ func TestLimit(t *testing.T) {
 		"no cooldown":                 {func(s *Settings) { s.CooldownSeconds = 0 }, auto, Budget{Used: 1, Last: now}, Auto, RuleAutoApprove, 0},
 		"human stays":                 {nil, human, Budget{Used: 9, Rejected: 1}, Human, RuleHuman, 0},
 		"refused twice":               {nil, human, Budget{Rejected: 2}, Deny, RuleRejected, 0},
-		"deny stays":                  {nil, Verdict{Decision: Deny, Rule: RuleEscalate}, Budget{Rejected: 5}, Deny, RuleEscalate, 0},
+		"deny stays":                  {nil, Verdict{Decision: Deny, Rule: RuleUnknown}, Budget{Rejected: 5}, Deny, RuleUnknown, 0},
 		"invalid stays":               {func(s *Settings) { s.Enabled = false }, Verdict{Decision: Invalid, Rule: RuleNUL}, Budget{Rejected: 5}, Invalid, RuleNUL, 0},
 		"off and refused twice":       {func(s *Settings) { s.Enabled = false }, human, Budget{Rejected: 2}, Deny, RuleRejected, 0},
 		"the budget before the clock": {nil, auto, Budget{Used: 3, Last: now}, Human, RuleBudget, 0},

@@ -37,7 +37,7 @@ func (p *Policy) CheckTests() []schemas.Problem {
 		if !r.OK {
 			problems = append(problems, schemas.Problem{
 				Pointer: r.Pointer, Code: "policy_test", Found: string(r.Verdict.Decision), Allowed: string(r.Test.Expect),
-				Message: fmt.Sprintf("the policy's own test fails: %q is %s, not %s: %s", clip(r.Test.Command), r.Verdict.Decision, r.Test.Expect, Display(clip(r.Verdict.Reason))),
+				Message: fmt.Sprintf("the policy's own test fails: %s is %s, not %s: %s", quoted(r.Test.Command), r.Verdict.Decision, r.Test.Expect, r.Verdict.Reason),
 			})
 		}
 	}

@@ -39,7 +39,8 @@ func (r *reader) program(name string, ws []word, text string, depth int) {
 		}
 	case "git":
 		c.git()
-	case "npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "bundle", "poetry", "pipenv", "uv", "uvx", "pipx", "corepack":
+	case "npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "bundle", "poetry", "pipenv", "uv", "uvx", "pipx", "corepack",
+		"rbenv", "pyenv", "nodenv", "fnm", "volta", "conda", "mamba", "micromamba", "hatch", "pdm", "rye":
 		c.packageManager()
 	default:
 		if c.builtin() || c.interpreter() {

@@ -52,6 +52,11 @@ func TestDecideProperties(t *testing.T) {
 		if strings.Contains(v.Reason, "the decision failed") {
 			t.Fatalf("a panic: %s", v.Reason)
 		}
+		for _, b := range []byte(v.Reason) {
+			if b < ' ' || b > '~' {
+				t.Fatalf("the reason cannot be printed: %q", v.Reason)
+			}
+		}
 		_, listed := p.Listed(c.Text)
 		switch {
 		case v.Reason == "" || v.Rule == "":

@@ -19,7 +19,7 @@ func (r *reader) script(text string, depth int) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	switch {
 	case err != nil:
-		r.opaque("it cannot be read as a bash command: "+err.Error(), clip(text))
+		r.opaque("it cannot be read as a bash command: "+Display(clip(err.Error())), clip(text))
 		return
 	case len(file.Stmts) == 0:
 		r.opaque("there is no command in it", clip(text))

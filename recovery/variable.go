@@ -8,7 +8,7 @@ const stateDir = ".superloop"
 // variable remarks on setting a variable that makes other programs run things.
 func (r *reader) variable(name, part string) {
 	if loaded(name) {
-		r.opaque("setting "+name+" changes what other commands run", part)
+		r.opaque("setting "+Display(clip(name))+" changes what other commands run", part)
 	}
 	if strings.HasPrefix(name, "SUPERLOOP_") {
 		r.state(part)
@@ -18,7 +18,7 @@ func (r *reader) variable(name, part string) {
 // loaded reports whether other programs take from a variable what they run.
 func loaded(name string) bool {
 	switch name {
-	case "BASH_ENV", "ENV", "PATH", "IFS", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE", "BASH_LOADABLES_PATH",
+	case "BASH_ENV", "ENV", "PATH", "IFS", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "CDPATH", "GLOBIGNORE", "BASH_LOADABLES_PATH", "BASH_CMDS", "BASH_ALIASES", "EXECIGNORE",
 		"POSIXLY_CORRECT", "HOME", "SHELL", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "BROWSER", "LESSOPEN", "LESSCLOSE",
 		"MAKEFLAGS", "MAKEFILES", "MFLAGS", "GNUMAKEFLAGS", "NODE_OPTIONS", "BUN_OPTIONS", "TAR_OPTIONS", "PERL5OPT", "PERL5DB",
 		"RUBYOPT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS",

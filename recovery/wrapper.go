@@ -66,9 +66,12 @@ func (c call) wrapped(w wrapper) {
 				return
 			}
 		}
-		if o.name == "-E" && c.name == "strace" {
+		switch {
+		case c.name == "strace" && o.name == "-E":
 			name, _, _ := strings.Cut(o.value.text, "=")
 			c.variable(name, c.text)
+		case c.name == "strace" && (o.name == "-o" || o.name == "--output") && (!o.value.known || strings.HasPrefix(o.value.text, "|") || strings.HasPrefix(o.value.text, "!")):
+			c.unclear("strace pipes its output to a command")
 		}
 	}
 	if w.assigns {

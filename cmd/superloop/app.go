@@ -162,18 +162,14 @@ func (a *app) asFlag(c *cli.Context) string {
 	for _, f := range c.Command.Flags {
 		if f.Names()[0] == "loop" {
 			rest := strings.Join(c.Args().Tail(), " ")
-			return strings.TrimSpace(fmt.Sprintf("superloop %s --loop %s %s", c.Command.Name, c.Args().First(), rest))
+			return strings.TrimSpace(fmt.Sprintf("%s --loop %s %s", typed(c), c.Args().First(), rest))
 		}
 	}
-	return "superloop " + c.Command.Name + " --help"
+	return typed(c) + " --help"
 }
 
 func usageError(c *cli.Context, err error, _ bool) error {
-	hint := "superloop --help"
-	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "superloop" {
-		hint = "superloop " + c.Command.Name + " --help"
-	}
-	return &fault{code: exitUsage, err: err, hint: hint}
+	return &fault{code: exitUsage, err: err, hint: typed(c) + " --help"}
 }
 
 // Flags that many verbs share.
@@ -198,7 +194,7 @@ func (a *app) repo(c *cli.Context) (string, error) {
 	}
 	info, err := os.Stat(dir)
 	if err != nil || !info.IsDir() {
-		return "", failf(exitNotFound, "superloop "+c.Command.Name+" --repo DIR", "--repo %s is not a folder", c.String("repo"))
+		return "", failf(exitNotFound, typed(c)+" --repo DIR", "--repo %s is not a folder", c.String("repo"))
 	}
 	if c.IsSet("repo") {
 		return dir, nil
@@ -255,7 +251,7 @@ func pick(c *cli.Context, ids []string) (string, error) {
 		if len(ids) == 1 {
 			return ids[0], nil
 		}
-		return "", failf(exitUsage, "superloop "+c.Command.Name+" --loop "+ids[0],
+		return "", failf(exitUsage, typed(c)+" --loop "+ids[0],
 			"which loop? this repository has %s", strings.Join(ids, ", "))
 	}
 	if !slices.Contains(ids, id) {

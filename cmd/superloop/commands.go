@@ -14,6 +14,8 @@ func (a *app) commands() []*cli.Command {
 		a.logsCommand(),
 		a.statsCommand(),
 		a.validateCommand(),
+		a.policyCommand(),
+		a.configCommand(),
 		a.doctorCommand(),
 		a.selftestCommand(),
 		a.runnerSmokeCommand(),

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/loop"
@@ -60,4 +61,16 @@ func columns(f *os.File) int {
 		return int(ws.Col)
 	}
 	return 80
+}
+
+// typed is the verb as it is typed, with the program and the verb above it:
+// "superloop config diff".
+func typed(c *cli.Context) string {
+	if c.Command != nil && strings.HasPrefix(c.Command.HelpName, "superloop ") {
+		return c.Command.HelpName
+	}
+	if c.Command == nil || c.Command.Name == "" || c.Command.Name == "superloop" {
+		return "superloop"
+	}
+	return "superloop " + c.Command.Name
 }

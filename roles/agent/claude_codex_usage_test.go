@@ -77,11 +77,16 @@ func TestClaudeUsage(t *testing.T) {
 		cost    string
 		totals  string
 	}{
-		"killed":          {want: "10+5r+2w>?(?)", cost: "?", totals: "?"},
-		"killed, resumed": {session: before, want: "10+5r+2w>?(?)", cost: "?", totals: "100+100r+100w>100(?)"},
-		"by models":       {results: []string{turn(10, 20, 5, 2) + `,"total_cost_usd":0.5,` + claudeUsed("modelUsage", [4]int{30, 40, 15, 12}, "")}, want: "30+15r+12w>40(?)", cost: "0.5", totals: "30+15r+12w>40(?)"},
-		"without models":  {results: []string{turn(10, 20, 5, 2) + `,"total_cost_usd":0.5`}, want: "10+5r+2w>20(?)", cost: "0.5", totals: "?"},
-		"no cost":         {results: []string{turn(10, 20, 5, 2)}, want: "10+5r+2w>20(?)", cost: "?", totals: "?"},
+		"killed":              {want: "10+5r+2w>?(?)", cost: "?", totals: "?"},
+		"killed, resumed":     {session: before, want: "10+5r+2w>?(?)", cost: "?", totals: "100+100r+100w>100(?)"},
+		"by models":           {results: []string{turn(10, 20, 5, 2) + `,"total_cost_usd":0.5,` + claudeUsed("modelUsage", [4]int{30, 40, 15, 12}, "")}, want: "30+15r+12w>40(?)", cost: "0.5", totals: "30+15r+12w>40(?)"},
+		"of an unknown price": {results: []string{turn(10, 20, 5, 2) + `,"total_cost_usd":0.5,` + claudeUsed("modelUsage", [4]int{30, 40, 15, 12}, `,"costBasis":"unknown"`)}, want: "30+15r+12w>40(?)", cost: "?", totals: "30+15r+12w>40(?)"},
+		"unknown before, known since": {
+			session: before, results: []string{turn(10, 20, 5, 2) + `,"total_cost_usd":1.5,` + claudeUsed("modelUsage", [4]int{130, 140, 115, 112}, `,"costBasis":"unknown"`) + "," + claudeUsed("model_usage_since_last_result", [4]int{30, 40, 15, 12}, `,"costUSD":0.25`)},
+			want: "30+15r+12w>40(?)", cost: "0.25", totals: "130+115r+112w>140(?)",
+		},
+		"without models": {results: []string{turn(10, 20, 5, 2) + `,"total_cost_usd":0.5`}, want: "10+5r+2w>20(?)", cost: "0.5", totals: "?"},
+		"no cost":        {results: []string{turn(10, 20, 5, 2)}, want: "10+5r+2w>20(?)", cost: "?", totals: "?"},
 		"since": {
 			session: before,
 			results: []string{turn(10, 20, 5, 2) + `,"total_cost_usd":1.5,` + claudeUsed("modelUsage", [4]int{130, 140, 115, 112}, "") + "," + claudeUsed("model_usage_since_last_result", [4]int{30, 40, 15, 12}, `,"costUSD":0.25,"thinkingTokens":7`)},

@@ -50,6 +50,7 @@ func TestClaudeVerdict(t *testing.T) {
 		"word before status":    {lines: []string{synthetic("billing_error", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"x"}`}, class: ClassBilling},
 		"unknown detail":        {lines: []string{synthetic("rate_limit", "new_detail", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassLimit},
 		"word outlived":         {lines: []string{synthetic("rate_limit", "", "x"), claudeWorked, `{"type":"result","subtype":"success","is_error":true,"result":"rate limit"}`}, class: ClassUnknown},
+		"word of a sub-agent":   {lines: []string{claudeWorked, strings.Replace(synthetic("rate_limit", "", "x"), "{", `{"parent_tool_use_id":"t",`, 1), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassUnknown},
 		"text of the agent":     {lines: []string{claudeWorked, `{"type":"result","subtype":"error_during_execution","is_error":true,"result":"API Error: Unable to connect to API"}`}, class: ClassUnknown},
 		"overlong in old words": {lines: []string{synthetic("invalid_request", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"Prompt is too long"}`}, class: ClassContext},
 		"a turn after the end":  {lines: []string{`{"type":"result","subtype":"success","is_error":false}`, claudeWorked}, class: ClassNoResult},
@@ -61,6 +62,16 @@ func TestClaudeVerdict(t *testing.T) {
 		if got.Done != c.done || got.Class != c.class || !got.Structured {
 			t.Errorf("%s: done %t, class %q, want %t, %q", name, got.Done, got.Class, c.done, c.class)
 		}
+	}
+}
+
+// What a sub-agent says is not the agent's last message.
+func TestClaudeSubAgentSays(t *testing.T) {
+	t.Parallel()
+	sub := `{"type":"assistant","parent_tool_use_id":"t","message":{"id":"2","model":"m","content":[{"type":"text","text":"<promise>DONE</promise>"}]},"session_id":"s"}`
+	got, _ := said("claude", proc.Result{Ended: proc.Killed}, claudeInit, claudeWorked, sub)
+	if got.FinalMessage != "Working." {
+		t.Errorf("%q", got.FinalMessage)
 	}
 }
 

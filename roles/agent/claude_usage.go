@@ -136,7 +136,7 @@ func (c *claudeCounts) learned(resumed bool, before *Totals) (u Usage, cost *flo
 	default:
 		run, cost = all, c.cost
 	}
-	if all.unpriced {
+	if all.unpriced && !c.hasSince {
 		cost = nil
 	}
 	if len(c.models) > 0 {

@@ -12,7 +12,7 @@ import (
 
 func (codex) Profile() Profile {
 	return Profile{
-		Keys:    []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"},
+		Keys:    []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"},
 		Login:   "codex login",
 		Version: []string{"--version"},
 		Help:    codexHelp,

@@ -47,6 +47,10 @@
 // recovery is compared as the policy that results for it, so that taking an
 // override away is judged by what it does.
 //
+// One thing an order cannot say: where on_unknown is allow, a command that leaves
+// auto_approve may still run as one that no list names, and then without the
+// guard and the network of its own that only listed commands have.
+//
 // Not in the Section, and so in force as the file says: models, time bounds,
 // budgets, prices, checklists, prerequisites, evidence, the stuck check, how
 // commits are made, and recovery.tests, which grant nothing.

@@ -98,7 +98,8 @@ func (more) meet(pinned, now any) (any, []step, []step, bool) {
 // are compared as text: one below another may be a link to anywhere.
 type roots struct{}
 
-// nowhere is a root that grants nothing: every program can read it anyway.
+// nowhere is a root that grants nothing, since every program can read it anyway.
+// Alone it stands for the empty set; beside others normal leaves it out.
 const nowhere = "/dev/null"
 
 func (roots) meet(pinned, now any) (any, []step, []step, bool) {
@@ -114,7 +115,12 @@ func (roots) meet(pinned, now any) (any, []step, []step, bool) {
 	case len(both) == 0:
 		both = []string{nowhere}
 	}
-	return anys(both), went(gone), arrived(came), true
+	return anys(both), went(less(gone, nowhere)), arrived(less(came, nowhere)), true
+}
+
+// less is the list without one value.
+func less(list []string, value string) []string {
+	return slices.DeleteFunc(list, func(s string) bool { return s == value })
 }
 
 // compareSets gives what is in both, only in the first, only in the second,

@@ -91,7 +91,11 @@ func (p Policy) normal() Policy {
 			continue
 		}
 		if set, is := stringsOf(v); is {
-			v = anys(distinct(set))
+			set = distinct(set)
+			if _, is := k.order.(roots); is && len(set) > 1 {
+				set = less(set, nowhere)
+			}
+			v = anys(set)
 			flat[k.name] = v
 		}
 		if same(v, k.def) {

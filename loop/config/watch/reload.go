@@ -130,9 +130,9 @@ func (r *Reloader) outcome(k Kind) Outcome { return Outcome{Kind: k, Config: r.l
 
 func (r *Reloader) check(now time.Time) Outcome {
 	data, st, err := read(r.path)
-	print := fingerprint(data, err)
+	sum := fingerprint(data, err)
 	if err != nil || !whole(data) {
-		if wait := r.wait(print, now); wait > 0 {
+		if wait := r.wait(sum, now); wait > 0 {
 			out := r.outcome(Unchanged)
 			out.Again = wait
 			return out
@@ -140,7 +140,7 @@ func (r *Reloader) check(now time.Time) Outcome {
 	} else {
 		r.broken = ""
 	}
-	if err == nil && r.key(print) == r.accepted {
+	if err == nil && r.key(sum) == r.accepted {
 		r.file, r.quick, r.rejected = st, true, ""
 		return r.outcome(Unchanged)
 	}
@@ -151,7 +151,7 @@ func (r *Reloader) check(now time.Time) Outcome {
 			out.Again = pause
 			return out
 		}
-		return r.reject(print, problemsOf(bad))
+		return r.reject(sum, problemsOf(bad))
 	}
 	next, err := config.LoadBytes(r.path, data)
 	problems := problemsOf(err)
@@ -162,23 +162,23 @@ func (r *Reloader) check(now time.Time) Outcome {
 		problems = next.Check(r.o.Repo, r.o.LookPath)
 	}
 	if len(problems) > 0 {
-		return r.reject(print, problems)
+		return r.reject(sum, problems)
 	}
 	section, err := trust.Of(next)
 	if err != nil {
-		return r.reject(print, []config.Problem{{Code: CodeTrust, Message: err.Error()}})
+		return r.reject(sum, []config.Problem{{Code: CodeTrust, Message: err.Error()}})
 	}
 	out := r.judge(next, section)
 	if out.Kind == Rejected {
-		return r.reject(print, out.Problems)
+		return r.reject(sum, out.Problems)
 	}
-	r.accepted, r.rejected = r.key(print), ""
+	r.accepted, r.rejected = r.key(sum), ""
 	r.file, r.quick = st, true
 	return out
 }
 
 // key names a file and the pin that it was compared with.
-func (r *Reloader) key(print string) string { return print + " " + r.pin.Digest }
+func (r *Reloader) key(sum string) string { return sum + " " + r.pin.Digest }
 
 // fingerprint is the SHA-256 of a file's bytes, as config.Config.Digest, or why
 // there are none.
@@ -186,8 +186,8 @@ func fingerprint(data []byte, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:])
 }
 
 // problemsOf are the problems that an error of the configuration's reader holds.
@@ -203,12 +203,12 @@ func problemsOf(err error) []config.Problem {
 
 // wait is how long a file that is not whole is left alone yet; 0: it has had its
 // time.
-func (r *Reloader) wait(print string, now time.Time) time.Duration {
+func (r *Reloader) wait(sum string, now time.Time) time.Duration {
 	if r.broken == "" {
 		r.since = now
 	}
-	if r.broken != print {
-		r.broken, r.this = print, now
+	if r.broken != sum {
+		r.broken, r.this = sum, now
 	}
 	left := min(settled-now.Sub(r.this), longest-now.Sub(r.since))
 	if left <= 0 {
@@ -218,8 +218,8 @@ func (r *Reloader) wait(print string, now time.Time) time.Duration {
 }
 
 // reject says what is wrong with a file, once for each content and its problems.
-func (r *Reloader) reject(print string, problems []config.Problem) Outcome {
-	about := fmt.Sprint(print, problems)
+func (r *Reloader) reject(sum string, problems []config.Problem) Outcome {
+	about := fmt.Sprint(sum, problems)
 	if about == r.rejected {
 		return r.outcome(Unchanged)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -46,6 +47,10 @@ type watcher struct {
 	out           chan struct{} // capacity 1: only "look" matters
 	fs            *fsnotify.Watcher
 	dirs          map[string]stamp
+	// near: something happened to a file of that name; beside: to another one in
+	// the same place. Capacity 1.
+	near, beside chan struct{}
+	drained      sync.WaitGroup
 
 	last   stamp  // of the content that was looked at
 	told   string // the whole content that was last told of
@@ -58,11 +63,55 @@ func newWatcher(path string) *watcher {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	w := &watcher{path: path, pause: pause, relook: relook, out: make(chan struct{}, 1), dirs: map[string]stamp{}}
-	// Without events (too many watchers) the timer is what there is.
-	w.fs, _ = fsnotify.NewWatcher()
+	w := &watcher{path: path, pause: pause, relook: relook, out: make(chan struct{}, 1), dirs: map[string]stamp{},
+		near: make(chan struct{}, 1), beside: make(chan struct{}, 1)}
+	if fs, err := fsnotify.NewWatcher(); err == nil {
+		w.fs = fs
+		w.drained.Go(w.drain)
+	} // else there are too many watchers, and the timer is what there is
 	w.follow()
 	return w
+}
+
+// drain takes in what the file system tells, whatever the watcher does
+// meanwhile: fsnotify holds its lock while it waits for an error to be taken,
+// so whoever takes its errors must not call it.
+func (w *watcher) drain() {
+	events, errs := w.fs.Events, w.fs.Errors
+	for events != nil || errs != nil {
+		select {
+		case ev, ok := <-events:
+			switch {
+			case !ok:
+				events = nil
+			case ev.Op == fsnotify.Chmod:
+			case filepath.Base(ev.Name) == filepath.Base(w.path):
+				poke(w.near)
+			default:
+				poke(w.beside)
+			}
+		case _, ok := <-errs:
+			if !ok {
+				errs = nil
+			}
+			poke(w.near) // an overflow: events are lost
+		}
+	}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// close ends what newWatcher began.
+func (w *watcher) close() {
+	if w.fs != nil {
+		w.fs.Close()
+	}
+	w.drained.Wait()
 }
 
 func (w *watcher) run(ctx context.Context) {
@@ -70,14 +119,11 @@ func (w *watcher) run(ctx context.Context) {
 	w.timer.Stop()
 	tick := time.NewTicker(w.relook)
 	defer tick.Stop()
-	var events chan fsnotify.Event
-	var errs chan error
-	if w.fs != nil {
-		defer w.fs.Close()
-		events, errs = w.fs.Events, w.fs.Errors
-	}
+	defer w.close()
 	w.look(true)
-	w.tell()
+	if w.broken != "" {
+		poke(w.out)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,25 +133,11 @@ func (w *watcher) run(ctx context.Context) {
 			w.look(false)
 		case <-w.timer.C:
 			w.settle()
-		case ev, ok := <-events:
-			if !ok {
-				events = nil
-			} else if ev.Op != fsnotify.Chmod {
-				w.look(filepath.Base(ev.Name) == filepath.Base(w.path))
-			}
-		case _, ok := <-errs:
-			if !ok {
-				errs = nil
-			}
-			w.look(true) // an overflow: events are lost
+		case <-w.near:
+			w.look(true)
+		case <-w.beside:
+			w.look(false)
 		}
-	}
-}
-
-func (w *watcher) tell() {
-	select {
-	case w.out <- struct{}{}:
-	default:
 	}
 }
 
@@ -127,7 +159,7 @@ func (w *watcher) look(must bool) {
 	case key != w.told || w.broken != "":
 		w.told, w.broken = key, ""
 		w.timer.Stop()
-		w.tell()
+		poke(w.out)
 	}
 }
 
@@ -138,7 +170,7 @@ func (w *watcher) settle() {
 	if w.broken == "" || w.broken != before {
 		return
 	}
-	w.tell()
+	poke(w.out)
 	if w.tries++; w.tries < again {
 		w.timer.Reset(w.pause)
 	}

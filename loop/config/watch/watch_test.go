@@ -161,7 +161,7 @@ func TestWithoutEvents(t *testing.T) {
 	w := newWorld(t)
 	r, _ := w.start(w.options())
 	blind := newWatcher(w.path)
-	w.ok(blind.fs.Close())
+	blind.close()
 	blind.fs, blind.relook = nil, 10*time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -206,7 +206,7 @@ func TestNoise(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	q := newWatcher(w.path)
-	defer q.fs.Close()
+	defer q.close()
 	q.timer = time.NewTimer(time.Hour)
 	told := func() bool {
 		select {

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+)
+
+func (a *app) configCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "config",
+		Usage:     "see what is in force of the configuration, and trust a change of it",
+		ArgsUsage: "trust|show|diff",
+		// The loop does not hold changes back yet: what a person would trust here
+		// has no effect on it.
+		Hidden: true,
+		Description: `What decides which commands run, with which rights, and where news go is pinned
+outside the repository. A change of config.json that tightens it is in force at
+once; one that loosens it is held, where agents could have made it, until a
+person trusts it.`,
+		Subcommands: []*cli.Command{a.configTrustCommand(), a.configShowCommand(), a.configDiffCommand()},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "superloop config --help", "config has no %q; it has trust, show and diff", c.Args().First())
+			}
+			return failf(exitUsage, "superloop config --help", "config wants one of trust, show, diff")
+		},
+	}
+}
+
+func (a *app) configDiffCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "diff",
+		Usage: "compare config.json with the pin",
+		Description: `EXIT STATUS: 0 compared (they may differ), 3 the configuration or the pin is
+invalid, 4 nothing is pinned yet.`,
+		Flags:  []cli.Flag{repoFlag(), jsonFlag("print the differences as JSON")},
+		Action: a.configDiff,
+	}
+}
+
+// trusted is what the verbs about trust look at: the file, what of it is a
+// matter of trust, and the pin.
+type trusted struct {
+	repo    string
+	file    *config.Config
+	section trust.Section
+	digest  string
+	store   trust.Store
+	pin     trust.Pin
+	// pinErr is nil, trust.ErrNoPin or a *trust.DamagedError; the pin is empty then.
+	pinErr error
+}
+
+func (a *app) trusted(c *cli.Context) (trusted, error) {
+	var t trusted
+	repo, err := a.repo(c)
+	if err != nil {
+		var f *fault
+		if errors.As(err, &f) { // it knows the verb by its last word only
+			f.hint = "superloop config " + c.Command.Name + " --repo DIR"
+		}
+		return t, err
+	}
+	t.repo = repo
+	if t.file, err = a.config(repo); err != nil {
+		return t, err
+	}
+	if t.section, err = trust.Of(t.file); err != nil {
+		return t, failf(exitConfig, "superloop validate", "%w", err)
+	}
+	t.digest = t.section.Digest()
+	if t.store, err = a.trustStore(repo); err != nil {
+		return t, err
+	}
+	t.pin, t.pinErr = t.store.Load()
+	return t, nil
+}
+
+// trustStore is the repository's pin.
+func (a *app) trustStore(repo string) (trust.Store, error) {
+	paths, err := a.paths(repo, "any")
+	if err != nil {
+		return trust.Store{}, err
+	}
+	id := filepath.Base(filepath.Dir(filepath.Dir(paths.Private)))
+	return trust.Store{Disk: a.disk, Path: filepath.Join(paths.State, "trust", id+".json")}, nil
+}
+
+// unpinned is the answer of a verb that needs a pin.
+func (t trusted) unpinned() error {
+	var damaged *trust.DamagedError
+	switch {
+	case errors.As(t.pinErr, &damaged):
+		return &fault{code: exitConfig, err: damaged, hint: damaged.Hint()}
+	case t.pinErr != nil:
+		return failf(exitNothing, "superloop config trust   (the first run pins it too)", "%w", t.pinErr)
+	}
+	return nil
+}
+
+func (a *app) configDiff(c *cli.Context) error {
+	t, err := a.trusted(c)
+	if err != nil {
+		return err
+	}
+	if err := t.unpinned(); err != nil {
+		return err
+	}
+	d := trust.Compare(t.pin.Section, t.section)
+	if c.Bool("json") {
+		return render.JSON(a.stdout, t.report(d, false))
+	}
+	if d.Empty() {
+		fmt.Fprintf(a.stdout, "%s says what is pinned: %s\n", relTo(t.repo, t.file.Path), t.digest)
+		return nil
+	}
+	a.showDiff(d)
+	if len(d.Loosening) > 0 {
+		fmt.Fprintf(a.stderr, "next: %s\n", t.trustLine())
+	}
+	return nil
+}
+
+// report is what config diff and config trust print as JSON.
+func (t trusted) report(d trust.Diff, done bool) map[string]any {
+	out := map[string]any{"config": t.file.Path, "pin": t.store.Path, "digest": t.digest, "trusted": done,
+		"tightening": orEmpty(d.Tightening), "loosening": orEmpty(d.Loosening)}
+	if t.pinErr == nil {
+		out["pinned"] = map[string]any{"digest": t.pin.Digest, "at": t.pin.At, "how": t.pin.How, "by": t.pin.By, "level": t.pin.Level}
+	}
+	return out
+}
+
+// trustLine is the command line that trusts exactly this file. Half of the
+// digest is enough: nobody can make two files that agree in it.
+func (t trusted) trustLine() string {
+	return "superloop config trust --digest " + t.digest[:32]
+}
+
+// pinnedBy says how the pin came to be.
+func pinnedBy(p trust.Pin) string {
+	who := ""
+	if p.By != "" {
+		who = " by " + render.Clean(p.By)
+	}
+	how := map[trust.How]string{trust.FirstRun: "by the first run", trust.Trusted: "trusted", trust.Loosened: "loosened at level " + p.Level}[p.How]
+	if p.How == trust.FirstRun && who != "" {
+		how, who = "by the first run of "+render.Clean(p.By), ""
+	}
+	return fmt.Sprintf("pinned %s %s%s", p.At.Local().Format(time.DateTime), how, who)
+}
+
+// showDiff prints what tightens and what loosens, whole: a person decides by it.
+func (a *app) showDiff(d trust.Diff) {
+	show := func(what string, list []trust.Change) {
+		for _, c := range list {
+			var value string
+			switch {
+			case c.From == nil:
+				value = "+ " + ascii(c.To)
+			case c.To == nil:
+				value = "- " + ascii(c.From)
+			default:
+				value = ascii(c.From) + " -> " + ascii(c.To)
+			}
+			fmt.Fprintf(a.stdout, "%-9s %s  %s\n          %s\n", what, asciiText(c.Path), value, c.Why)
+		}
+	}
+	show("tightens", d.Tightening)
+	show("loosens", d.Loosening)
+}
+
+// ascii writes a value as JSON in which nothing can hide: what is not printable
+// ASCII is escaped. Nothing is cut.
+func ascii(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Sprintf("%+q", fmt.Sprint(v))
+	}
+	return asciiText(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// asciiText escapes what is not printable ASCII as JSON does.
+func asciiText(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r >= ' ' && r < 0x7f:
+			b.WriteRune(r)
+		case r > 0xffff:
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r>>10), 0xdc00+(r&0x3ff))
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}

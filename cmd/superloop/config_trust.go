@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop/config/trust"
+)
+
+// shortestDigest is how much of a digest names it, in hex digits.
+const shortestDigest = 8
+
+func (a *app) configTrustCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "trust",
+		Usage: "trust what config.json says now",
+		Description: `Shows what differs from the pin, asks on a terminal, and pins the file. A loop
+that runs takes it at its next look, at the latest when its next iteration
+begins. Without a terminal --digest or --yes is the answer.
+
+EXIT STATUS: 0 pinned, 1 the answer was no, 2 no answer could be had, 3 the
+configuration is invalid, 4 nothing to trust, or the file has another digest, 5
+it was called by an agent and not by a person.`,
+		Flags: []cli.Flag{
+			repoFlag(),
+			&cli.StringFlag{Name: "digest", Usage: "trust only what has this `DIGEST` (8 hex digits or more of it)"},
+			&cli.StringFlag{Name: "by", Usage: "who trusts it (`NAME`; default: the user)"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+			jsonFlag("print what was done as JSON; asks nothing"),
+		},
+		Action: a.configTrust,
+	}
+}
+
+func (a *app) configTrust(c *cli.Context) error {
+	if role := a.env("SUPERLOOP_ROLE"); role != "" {
+		return failf(exitHuman, "", "this is the environment of a %s that superloop started; a person trusts a configuration, from a shell of their own", render.Clean(role))
+	}
+	t, err := a.trusted(c)
+	if err != nil {
+		return err
+	}
+	want := strings.ToLower(c.String("digest"))
+	if c.IsSet("digest") && (len(want) < shortestDigest || !strings.HasPrefix(t.digest, want)) {
+		return failf(exitNothing, "superloop config diff", "%s has the digest %s, and not %q (at least %d hex digits of it)",
+			relTo(t.repo, t.file.Path), t.digest, c.String("digest"), shortestDigest)
+	}
+	d := trust.Compare(t.pin.Section, t.section)
+	if t.pinErr == nil && d.Empty() {
+		return failf(exitNothing, "superloop config show", "there is nothing to trust: %s says what is pinned", relTo(t.repo, t.file.Path))
+	}
+	if err := a.mayTrust(c, t, d); err != nil {
+		return err
+	}
+	// What was shown is pinned, whatever the file says by now.
+	pin, err := t.store.Save(trust.Pin{Section: t.section, At: time.Now(), How: trust.Trusted, By: a.who(c), Config: t.file.Path})
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		t.pin, t.pinErr = pin, nil
+		return render.JSON(a.stdout, t.report(d, true))
+	}
+	fmt.Fprintf(a.stdout, "trusted by %s: %s\n", render.Clean(pin.By), t.digest)
+	return nil
+}
+
+// mayTrust shows what is to be trusted and asks, where there is something to
+// ask: without a pin nothing is held, and the first run would pin the same.
+func (a *app) mayTrust(c *cli.Context, t trusted, d trust.Diff) error {
+	asJSON := c.Bool("json")
+	var damaged *trust.DamagedError
+	switch {
+	case errors.As(t.pinErr, &damaged):
+		fmt.Fprintf(a.stderr, "superloop: %v\nwhatever %s says would be trusted; it is kept as %s.broken-0\n", damaged, relTo(t.repo, t.file.Path), t.store.Path)
+		if !asJSON {
+			a.showDiff(d)
+		}
+	case t.pinErr != nil:
+		fmt.Fprintf(a.stderr, "nothing was pinned yet: %s is pinned as it is\n", relTo(t.repo, t.file.Path))
+		return nil
+	case !asJSON:
+		a.showDiff(d)
+	}
+	if c.Bool("yes") {
+		return nil
+	}
+	in, ok := a.stdin.(*os.File)
+	if ok && isatty.IsTerminal(in.Fd()) && !asJSON {
+		return a.askTrust(c.Context, in, t)
+	}
+	if c.IsSet("digest") {
+		return nil
+	}
+	return failf(exitUsage, t.trustLine()+"   (or --yes, whatever it says)", "there is no terminal to ask on; say what is trusted")
+}
+
+// askTrust wants a "y" from the terminal. A signal ends the wait, and with it the
+// process: what still reads then is of no account.
+func (a *app) askTrust(ctx context.Context, in io.Reader, t trusted) error {
+	fmt.Fprintf(a.stderr, "trust %s as it is (digest %s)? [y/N] ", relTo(t.repo, t.file.Path), t.digest[:shortestDigest])
+	typed := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n') // what was typed before an error counts
+		typed <- line
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return ctx.Err()
+	case line := <-typed:
+		if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+			return nil
+		}
+	}
+	return failf(exitFailed, t.trustLine(), "not trusted; nothing was changed")
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+	"github.com/superloop/superloop/schemas"
+)
+
+// setting is one value of a configuration.
+type setting struct {
+	// path is a JSON pointer with a loop's id in the place of its index, as in
+	// config.Change.
+	path   string
+	value  any
+	secret bool
+	// origins are the places of the file that it may be from, the first that is
+	// there wins.
+	origins []string
+}
+
+func (s setting) shown() any {
+	if s.secret && s.value != nil {
+		return redact.Mark
+	}
+	return s.value
+}
+
+// settings collects them.
+type settings struct {
+	doc  *schemas.Document
+	list []setting
+}
+
+// settingsOf are all values of a configuration, the defaults included. doc is
+// the file that it was made of.
+func settingsOf(c *config.Config, doc *schemas.Document) ([]setting, error) {
+	section, err := trust.Of(c)
+	if err != nil {
+		return nil, failf(exitConfig, "superloop validate", "%w", err)
+	}
+	s := &settings{doc: doc}
+	for _, name := range slices.Sorted(maps.Keys(c.Runners)) {
+		s.runner(c.Runners[name])
+	}
+	s.policy("/recovery", section.Recovery, "/recovery")
+	for _, name := range slices.Sorted(maps.Keys(section.Webhooks)) {
+		s.add(setting{path: "/webhooks" + token(name), value: section.Webhooks[name], secret: true, origins: []string{"/webhooks" + token(name)}})
+	}
+	for _, model := range slices.Sorted(maps.Keys(c.Prices)) {
+		at := "/prices" + token(model)
+		s.raw(at, at)
+	}
+	for _, l := range c.Loops {
+		s.loop(l, section)
+	}
+	return s.list, nil
+}
+
+func token(s string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(s)
+}
+
+func (s *settings) add(v setting) { s.list = append(s.list, v) }
+
+// raw is a value as the file has it.
+func (s *settings) raw(path, ptr string) {
+	var v any
+	if raw := s.doc.Raw(ptr, nil); raw != nil && json.Unmarshal(raw, &v) == nil {
+		s.add(setting{path: path, value: v, origins: []string{ptr}})
+	}
+}
+
+func (s *settings) runner(r config.Runner) {
+	path := "/runners" + token(r.Name)
+	at := path
+	if _, _, ok := s.doc.Position(at); !ok {
+		at = "/runner" // the oldest way to write the only one
+	}
+	for _, k := range []struct {
+		name  string
+		value any
+	}{
+		{"command", r.Command}, {"args", orEmpty(r.Args)}, {"fast_args", orNil(r.FastArgs)}, {"prompt_mode", r.PromptMode},
+		{"adapter", orNone(r.Adapter)}, {"permissions", orNone(r.Permissions)}, {"pass_env", orNil(r.PassEnv)},
+	} {
+		s.add(setting{path: path + "/" + k.name, value: k.value, origins: []string{at + "/" + k.name}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		s.add(setting{path: path + "/env" + token(name), value: r.Env[name], secret: true, origins: []string{at + "/env" + token(name)}})
+	}
+}
+
+// orNil makes an absent list null, which is not the same as an empty one.
+func orNil(list []string) any {
+	if list == nil {
+		return nil
+	}
+	return list
+}
+
+func orNone(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// policy shows a whole policy; the sections are where its keys may stand.
+func (s *settings) policy(path string, p trust.Policy, sections ...string) {
+	var walk func(below string, m map[string]any)
+	walk = func(below string, m map[string]any) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			at := below + token(k)
+			if sub, ok := m[k].(map[string]any); ok && len(sub) > 0 {
+				walk(at, sub)
+				continue
+			}
+			v := setting{path: path + at, value: m[k]}
+			for _, section := range sections {
+				v.origins = append(v.origins, section+at)
+			}
+			if at == "/enabled" { // a section that is there is enabled by that
+				v.origins = append(v.origins, sections...)
+			}
+			s.add(v)
+		}
+	}
+	walk("", p.Full())
+}
+
+func (s *settings) loop(l config.Loop, section trust.Section) {
+	path, at := "/loops"+token(l.ID), s.place(l.ID)
+	keys := []struct {
+		name  string
+		value any
+	}{
+		{"spec_file", l.SpecFile}, {"max_iterations", l.MaxIterations}, {"max_wall_time", long(l.MaxWallTime)}, {"max_cost_usd", l.MaxCostUSD},
+		{"max_tokens", l.MaxTokens}, {"completion_promise", l.CompletionPromise}, {"checklists", orEmpty(l.Checklists)},
+		{"tests/mode", l.Tests.Mode}, {"tests/commands", orEmpty(l.Tests.Commands)}, {"tests/timeout", long(l.Tests.Timeout)},
+		{"validation/enabled", l.Validation.Enabled}, {"validation/mode", l.Validation.Mode}, {"validation/commands", orEmpty(l.Validation.Commands)},
+		{"validation/require_on_completion", l.Validation.RequireOnCompletion}, {"validation/timeout", long(l.Validation.Timeout)},
+		{"prerequisites/enabled", l.Prerequisites.Enabled}, {"prerequisites/require_on_completion", l.Prerequisites.RequireOnCompletion},
+		{"evidence/enabled", l.Evidence.Enabled}, {"evidence/require_on_completion", l.Evidence.RequireOnCompletion}, {"evidence/artifacts", orEmpty(l.Evidence.Artifacts)},
+		{"approval/enabled", l.Approval.Enabled}, {"approval/require_on_completion", l.Approval.RequireOnCompletion},
+		{"reviewer_packet/enabled", l.ReviewerPacket},
+		{"stuck/enabled", l.Stuck.Enabled}, {"stuck/threshold", l.Stuck.Threshold}, {"stuck/action", l.Stuck.Action}, {"stuck/ignore", orEmpty(l.Stuck.Ignore)},
+		{"git/commit_strategy", l.Git.CommitStrategy}, {"git/pre_commit_commands", orEmpty(l.Git.PreCommitCommands)},
+		{"git/commit_message/max_subject_length", l.Git.MaxSubjectLength}, {"git/worktree", l.Git.Worktree},
+		{"retry/attempts", l.Retry.Attempts}, {"retry/backoff_seconds", long(l.Retry.Backoff)},
+	}
+	for _, k := range keys {
+		s.add(setting{path: path + "/" + k.name, value: k.value, origins: []string{at + "/" + k.name}})
+	}
+	for _, key := range []string{"/prerequisites/checks", "/validation/preflight"} {
+		s.raw(path+key, at+key)
+	}
+	for _, r := range l.Roles {
+		s.role(path, at, l, r)
+	}
+	if own := section.Loops[l.ID].Recovery; own != nil {
+		s.policy(path+"/recovery", own, at+"/recovery", "/recovery")
+	}
+}
+
+// place is where the file has a loop.
+func (s *settings) place(id string) string {
+	var loops []struct{ ID string }
+	_ = json.Unmarshal(s.doc.Raw("/loops", nil), &loops) // the configuration was read from it
+	return fmt.Sprintf("/loops/%d", slices.IndexFunc(loops, func(l struct{ ID string }) bool { return l.ID == id }))
+}
+
+// role shows a role of a loop, whose values may stand in many places.
+func (s *settings) role(path, at string, l config.Loop, r config.Role) {
+	own, def := at+"/roles"+token(r.Name), "/role_defaults"+token(r.Name)
+	session := "fresh"
+	if r.Resume {
+		session = "resume"
+	}
+	bounds := func(key string, names ...string) []string {
+		out := []string{own + key}
+		if string(s.doc.Raw(at+"/timeouts/enabled", nil)) == "true" {
+			for _, n := range names {
+				if raw := string(s.doc.Raw(at+"/timeouts/"+n, nil)); raw != "" && raw != "0" {
+					out = append(out, at+"/timeouts/"+n)
+				}
+			}
+		}
+		return append(out, def+key)
+	}
+	for _, k := range []struct {
+		name    string
+		value   any
+		origins []string
+	}{
+		{"runner", r.Runner, []string{own + "/runner", def + "/runner"}},
+		{"model", orNone(r.Model), []string{own + "/model", def + "/model"}},
+		{"thinking", orNone(r.Thinking), []string{own + "/thinking", def + "/thinking"}},
+		{"timeout", long(r.Timeout), bounds("/timeout", r.Name, "default")},
+		{"inactivity", long(r.Inactivity), bounds("/inactivity", "inactivity")},
+		{"session", session, []string{own + "/session", def + "/session"}},
+		{"permissions", orNone(r.Permissions), []string{own + "/permissions", def + "/permissions", "/runners" + token(r.Runner) + "/permissions"}},
+	} {
+		s.add(setting{path: path + "/roles" + token(r.Name) + "/" + k.name, value: k.value, origins: k.origins})
+	}
+}
+
+// long is a time as it may be written in the file; 0 is no bound.
+func long(d time.Duration) any {
+	if d == 0 {
+		return 0
+	}
+	return d.String()
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/recovery"
+)
+
+// explained is what policy check --json prints.
+type explained struct {
+	recovery.Verdict
+	Command string `json:"command"`
+	// Display is the command as a person may see it: in one line, hidden
+	// characters by their numbers.
+	Display    string         `json:"display"`
+	WorkingDir string         `json:"working_dir"`
+	Loop       string         `json:"loop,omitempty"`
+	EntryText  string         `json:"entry_text,omitempty"`
+	PatternIs  string         `json:"pattern_text,omitempty"`
+	Pointer    string         `json:"pointer,omitempty"` // of the rule, in the config
+	File       string         `json:"file"`
+	Line       int            `json:"line,omitempty"`
+	Column     int            `json:"column,omitempty"`
+	Nearest    *recovery.Near `json:"nearest,omitempty"`
+}
+
+func (a *app) policyCheck(c *cli.Context) error {
+	switch {
+	case c.Bool("batch") && (c.IsSet("command") || c.IsSet("loop")):
+		return failf(exitUsage, "superloop policy check --batch < FILE", "--batch judges the lines of stdin, each by its own policy")
+	case c.Bool("batch"):
+		return a.policyBatch(c)
+	case !c.IsSet("command"):
+		return failf(exitUsage, "superloop policy check --command 'npm install'", "which command? give it as one argument")
+	}
+	f, cfg, err := a.policies(c)
+	if err != nil {
+		return err
+	}
+	loop := ""
+	if c.IsSet("loop") {
+		var ids []string
+		for _, l := range cfg.Loops {
+			ids = append(ids, l.ID)
+		}
+		if loop, err = pick(c, ids); err != nil {
+			return err
+		}
+	}
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	p := f.of(loop)
+	command := recovery.Command{Text: c.String("command"), WorkingDir: c.String("working-dir")}
+	root, err := recovery.OpenRoot(repo)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if command.DirProblem, err = dirProblem(root, command.WorkingDir); err != nil {
+		return err
+	}
+	// What only a run knows is taken as harmless: the rules are asked about.
+	v := recovery.Decide(p, command, recovery.Facts{LooseOK: true, Confined: true})
+	v = recovery.Limit(p, v, recovery.Budget{}, time.Now())
+	e := f.explain(p, command, v)
+	e.Loop = loop
+	if c.Bool("json") {
+		return render.JSON(a.stdout, e)
+	}
+	f.print(a.stdout, p, e)
+	return nil
+}
+
+// dirProblem says why a working directory is none, "" if it is one.
+func dirProblem(root *recovery.Root, dir string) (string, error) {
+	d, err := root.Resolve(dir)
+	var bad *recovery.DirError
+	switch {
+	case errors.As(err, &bad):
+		return bad.Error(), nil
+	case err != nil:
+		return "", err
+	}
+	return "", d.Close()
+}
+
+// explain adds to a verdict what it comes from.
+func (f *policyFile) explain(p *recovery.Policy, command recovery.Command, v recovery.Verdict) explained {
+	e := explained{Verdict: v, Command: command.Text, Display: recovery.Display(command.Text), WorkingDir: command.WorkingDir, File: f.path}
+	if v.Entry >= 0 {
+		e.EntryText = p.Settings.AutoApprove[v.Entry]
+	}
+	switch {
+	case v.Pattern >= 0:
+		e.PatternIs = p.Settings.RequireHuman[v.Pattern]
+		e.Pointer = p.Pointer("require_human")
+		if p.Has("require_human") {
+			e.Pointer = p.Pointer("require_human", v.Pattern)
+		}
+	case v.Rule == recovery.RuleDisabled:
+		e.Pointer = p.Pointer("enabled")
+	case v.Rule == recovery.RuleBudget:
+		e.Pointer = p.Pointer("max_auto_recoveries_per_run")
+	case v.Decision == recovery.Invalid:
+	case v.Entry >= 0:
+		e.Pointer = p.Pointer("auto_approve", v.Entry)
+	default:
+		e.Pointer = p.Pointer("on_unknown")
+	}
+	if e.Pointer != "" {
+		e.Line, e.Column = f.position(e.Pointer)
+	}
+	if near, ok := p.Nearest(command.Text); ok && near.Text != command.Text {
+		e.Nearest = &near
+	}
+	return e
+}
+
+// print writes the explanation for a person. Everything that comes from the
+// command is escaped.
+func (f *policyFile) print(w io.Writer, p *recovery.Policy, e explained) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("verdict", "%s", e.Decision)
+	rule := e.Rule
+	switch {
+	case e.PatternIs != "":
+		rule += fmt.Sprintf(" \"%s\"", recovery.Display(e.PatternIs))
+	case e.Rule == recovery.RuleUnknown:
+		rule += fmt.Sprintf(" %q", p.Settings.OnUnknown)
+	case e.Rule == recovery.RuleOpaque || e.Rule == recovery.RuleState:
+		rule += ", on_unknown is allow"
+	}
+	switch {
+	case e.Line > 0:
+		rule += "   " + f.place(e.Pointer)
+	case e.Pointer != "":
+		rule += "   by default; it would stand at " + e.Pointer
+	}
+	line("rule", "%s", rule)
+	line("because", "%s", e.Reason)
+	if e.Part != "" && e.Part != e.Command {
+		line("part", "%s", recovery.Display(e.Part))
+	}
+	line("command", "%s", e.Display)
+	line("directory", "%s", recovery.Display(e.WorkingDir))
+	if e.Analysis != nil {
+		printAnalysis(line, e.Analysis)
+	}
+	if n := e.Nearest; n != nil {
+		line("nearest", "%s   %s", recovery.Display(n.Text), f.place(p.Pointer("auto_approve", n.Entry)))
+		line("", "%s", e.Display)
+		line("", "%s^ differs here", strings.Repeat(" ", len(recovery.Display(n.Text[:n.At]))))
+	}
+}
+
+func printAnalysis(line func(string, string, ...any), an *recovery.Analysis) {
+	const most = 50
+	for i, part := range an.Parts {
+		if i == most {
+			line("", "and %d more", len(an.Parts)-most)
+			break
+		}
+		name := ""
+		if i == 0 {
+			name = "parts"
+		}
+		line(name, "%d. %s", i+1, recovery.Display(part.Text))
+	}
+	for i, o := range an.Opaque {
+		name := ""
+		if i == 0 {
+			name = "not seen"
+		}
+		text := o.Why
+		if o.Part != "" {
+			text += ": " + recovery.Display(o.Part)
+		}
+		line(name, "%s", text)
+	}
+	if len(an.Hidden) > 0 {
+		var all []string
+		for _, h := range an.Hidden[:min(len(an.Hidden), 10)] {
+			all = append(all, fmt.Sprintf("%s at byte %d", h.Name, h.Offset))
+		}
+		line("hidden", "%s", strings.Join(all, ", "))
+	}
+	if an.Privileged != "" {
+		line("rights", "it asks for other rights: %s", recovery.Display(an.Privileged))
+	}
+	if an.State != "" {
+		line("state", "it touches superloop's own files: %s", recovery.Display(an.State))
+	}
+}
