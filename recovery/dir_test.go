@@ -160,7 +160,7 @@ func TestResolveWithoutOpenat2(t *testing.T) {
 			t.Errorf("%s: no reason", dir)
 		}
 		if err == nil {
-			syscall.Close(fd)
+			_ = syscall.Close(fd)
 		}
 	}
 }

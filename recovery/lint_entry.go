@@ -18,14 +18,13 @@ func (l *linter) look(i int, entry string) {
 	if a.State != "" {
 		l.add(SevError, "wrapper_state", at, "%s touches superloop's own files (%s)", quoted(entry), Display(clip(a.State)))
 	}
-	for _, o := range a.Opaque {
-		switch {
-		case strings.Contains(o.Why, "cannot be read as a bash command"):
-			l.add(SevError, "unreadable", at, "%s: %s", quoted(entry), o.Why)
-		default:
-			l.add(SevWarning, "opaque", at, "%s: %s", quoted(entry), o.Why)
+	if len(a.Opaque) > 0 { // the first says it; the verb "policy check" shows all
+		why := a.Opaque[0].Why
+		if strings.Contains(why, "cannot be read as a bash command") {
+			l.add(SevError, "unreadable", at, "%s: %s", quoted(entry), why)
+		} else {
+			l.add(SevWarning, "opaque", at, "%s: %s", quoted(entry), why)
 		}
-		break // the first says it; the verb "policy check" shows all
 	}
 	pipesToShell(l, at, entry, a)
 	for n := range a.Parts {

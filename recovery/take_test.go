@@ -204,3 +204,36 @@ func TestTakeAfterCrash(t *testing.T) {
 		}
 	}
 }
+
+// The private folder may be on another file system.
+func TestTakeAcrossFileSystems(t *testing.T) {
+	t.Parallel()
+	loopDir, _ := takeDirs(t)
+	private, err := os.MkdirTemp("/dev/shm", "superloop-take-")
+	if err != nil {
+		t.Skip("there is no second file system: ", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(private) })
+	var a, b syscall.Stat_t
+	check(t, syscall.Stat(loopDir, &a))
+	check(t, syscall.Stat(private, &b))
+	if a.Dev == b.Dev {
+		t.Skip("/dev/shm is the same file system")
+	}
+	write(t, filepath.Join(loopDir, ProposalFile), published)
+	taken, err := Take(durable.OS(), loopDir, private)
+	if err != nil || string(taken.Data) != published {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	if kept, err := os.ReadFile(taken.Path); err != nil || string(kept) != published || filepath.Dir(taken.Path) != private {
+		t.Errorf("%s: %v", taken.Path, err)
+	}
+	link(t, "nowhere", filepath.Join(loopDir, ProposalFile))
+	taken, err = Take(durable.OS(), loopDir, private)
+	if err != nil || len(taken.Problems) != 1 || filepath.Dir(taken.Path) != loopDir {
+		t.Errorf("%+v, %v", taken, err)
+	}
+	if left, _ := os.ReadDir(loopDir); len(left) != 1 {
+		t.Errorf("in the loop's folder: %v", left)
+	}
+}

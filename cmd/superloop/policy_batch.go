@@ -53,7 +53,7 @@ func (a *app) policyBatch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only looked through
 	b := &batch{root: root, policies: map[string]*recovery.Policy{}, dirs: map[string]string{}}
 	in, out := bufio.NewReaderSize(a.stdin, 64<<10), bufio.NewWriterSize(a.stdout, 64<<10)
 	enc := json.NewEncoder(out)

@@ -64,7 +64,7 @@ func (a *app) policyCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only looked through
 	if command.DirProblem, err = dirProblem(root, command.WorkingDir); err != nil {
 		return err
 	}

@@ -158,8 +158,9 @@ func valueIn(env []string, name string) (value string) {
 	return value
 }
 
-// maxSettings bounds the files of a CLI that are read.
-const maxSettings = 1 << 20
+// maxSettings bounds the files of a CLI that are read; .claude.json grows to
+// some megabytes.
+const maxSettings = 16 << 20
 
 // readJSON reports whether the file is there and was understood. Many people
 // link such files from elsewhere, so links are followed.
