@@ -125,7 +125,7 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 			return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
 		}
 	}
-	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, settled: make(chan Settled, 2)}
+	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, settled: make(chan Settled, 1)}
 	log, closeLog := redacted(o.Log, o.Redact)
 	end, cut, err := underWatch(kill, watch.settled, func(kill context.Context) (proc.Result, error) {
 		return r.Run(kill, proc.Spec{
@@ -191,7 +191,7 @@ func redacted(log io.Writer, r *redact.Replacer) (io.Writer, func() error) {
 }
 
 // underWatch runs f and ends it when its stream settles: at once when it is
-// hopeless, after leaveTime when it has finished.
+// hopeless, after leaveTime when it has finished and does not begin again.
 func underWatch(kill context.Context, settled <-chan Settled, f func(context.Context) (proc.Result, error)) (res proc.Result, cut string, err error) {
 	inner, end := context.WithCancel(kill)
 	done := make(chan struct{})
@@ -202,13 +202,15 @@ func underWatch(kill context.Context, settled <-chan Settled, f func(context.Con
 		for {
 			select {
 			case s := <-settled:
-				if s == Hopeless {
+				switch s {
+				case Hopeless:
 					why <- CutHopeless
 					end()
 					return
-				}
-				if leave == nil {
+				case Finished:
 					leave = time.After(leaveTime)
+				default:
+					leave = nil // it works again: a background task has come to its end, say
 				}
 			case <-leave:
 				why <- CutFinished
@@ -233,7 +235,7 @@ func underWatch(kill context.Context, settled <-chan Settled, f func(context.Con
 type watcher struct {
 	progress *progress
 	redact   *redact.Replacer
-	settled  chan Settled // takes each new state once; there are two at most
+	settled  chan Settled // holds the newest state that nobody has looked at yet
 
 	mu     sync.Mutex // stdout and stderr come from two goroutines
 	stream Stream
@@ -243,9 +245,13 @@ type watcher struct {
 // noted passes on what the stream made of its new output.
 func (w *watcher) noted() {
 	w.progress.say(w.redact.String(w.stream.LastLine()))
-	if s := w.stream.Settled(); s > w.last {
+	if s := w.stream.Settled(); s != w.last {
 		w.last = s
-		w.settled <- s
+		select {
+		case <-w.settled:
+		default:
+		}
+		w.settled <- s // there is room: nobody else sends
 	}
 }
 
