@@ -149,9 +149,9 @@ func Submitted(p Paths) ([]Intent, []string, error) {
 // of the file system, which some file systems do not send.
 const recheck = time.Second
 
-// watchControl sends on the returned channel whenever there may be a new
-// intent, until ctx ends.
-func watchControl(ctx context.Context, dir string) <-chan struct{} {
+// watchDir sends on the returned channel whenever something may have happened to
+// a file of dir that concerns, and now and then besides, until ctx ends.
+func watchDir(ctx context.Context, dir string, concerns func(path string) bool) <-chan struct{} {
 	look := make(chan struct{}, 1) // capacity 1: only "look again" matters
 	poke := func() {
 		select {
@@ -183,7 +183,7 @@ func watchControl(ctx context.Context, dir string) <-chan struct{} {
 			case ev, ok := <-events:
 				if !ok {
 					events = nil
-				} else if !ev.Has(fsnotify.Chmod) {
+				} else if !ev.Has(fsnotify.Chmod) && concerns(ev.Name) {
 					poke()
 				}
 			case _, ok := <-errs:

@@ -32,6 +32,7 @@ func (d *driver) askApproval(shutdown context.Context) (Fact, error) {
 	}
 	select {
 	case <-d.look:
+	case <-d.newConfig:
 	case <-shutdown.Done():
 	}
 	return nil, nil

@@ -112,6 +112,7 @@ func (d *driver) wait(shutdown context.Context, e Effect) (Fact, error) {
 		return WaitOver{ID: e.ID}, nil
 	case <-shutdown.Done():
 	case <-d.look:
+	case <-d.newConfig:
 	}
 	return nil, nil
 }

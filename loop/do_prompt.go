@@ -64,6 +64,7 @@ func (d *driver) promptInput(ctx context.Context, e Effect) roles.Input {
 		}
 	}
 	in.Tests = d.testsForPrompt()
+	d.recoveryForPrompt(&in)
 	for _, role := range s.Plan.Roles {
 		if r, ok := s.LastRoles[role]; ok && r.Output != "" && r.Output != string(roles.Fresh) {
 			in.Left = append(in.Left, roles.Left{Role: role, Iteration: s.Iteration - 1,
@@ -93,6 +94,22 @@ func (d *driver) promptInput(ctx context.Context, e Effect) roles.Input {
 	}
 	in.Context, in.Phases = roles.Gather(pl)
 	return in
+}
+
+// recoveryForPrompt tells of proposals: what may be proposed, and what became of
+// those before.
+func (d *driver) recoveryForPrompt(in *roles.Input) {
+	s := d.state
+	if in.NoRecovery = !s.Plan.Recovery; in.NoRecovery {
+		return
+	}
+	for _, p := range d.rules() {
+		in.Listed = p.Settings.AutoApprove // the newest; what it does not list is not worth proposing
+	}
+	in.RecoveryProblems = s.Recoveries.Problems
+	for _, r := range s.Recoveries.Recent {
+		in.Recoveries = append(in.Recoveries, roles.Recovery{Iteration: r.Iteration, Command: r.Command, Outcome: r.Outcome, Note: r.Note})
+	}
 }
 
 // specFile is the spec as an agent finds it from its folder. A spec that is not

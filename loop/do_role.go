@@ -48,6 +48,9 @@ func (d *driver) roleConfig(name string) config.Role {
 // runRole renders the prompt, records the start, runs the agent to its end and
 // reports how it ended and what it left.
 func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
+	if err := d.sweepProposals(e); err != nil {
+		return nil, err
+	}
 	role := d.roleConfig(e.Role)
 	runner := d.o.Config.Runners[role.Runner]
 	files := d.roleFiles(e.Role, e.Attempt)
@@ -83,10 +86,11 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	}
 	timeout, capped := capTimeout(role.Timeout, e.LimitMS)
 	started := d.now()
+	d.sighted = ""
 	var res agent.Result
 	var runErr error
 	if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
-		res, runErr = agent.Run(kill, d.spawner, req, agent.Options{
+		res, runErr = agent.Run(kill, d.agents, req, agent.Options{
 			Environ: environ(d.o), Timeout: timeout, Inactivity: role.Inactivity, Grace: roleGrace,
 			Hurry: hurry, Log: log, LogLimit: logLimit,
 			WriteFile: func(path, text string) error { return d.create("agent-file", path, text) },
@@ -108,6 +112,7 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	if out := roles.Check(d.paths.Loop, e.Role, stamp); out.File != "" {
 		f.OutputFile, f.Output = out.File, string(out.Status)
 	}
+	f.Proposal = d.proposalLies()
 	if err := d.keepLastMessage(files.last, res); err != nil {
 		return nil, err
 	}

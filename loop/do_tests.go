@@ -10,13 +10,15 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/gate"
+	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
 
 // runTests runs the test commands, all of them, and records their start and
 // what they found.
 func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
-	rerun := e.Reason == ReasonTreeChanged
+	rerun := e.Reason == ReasonTreeChanged || e.Reason == ReasonRecovery
+	then := d.testsBefore(e)
 	cmds := d.loop.Tests.Commands
 	if err := d.step(TestsStarted{Rerun: rerun, Mode: d.loop.Tests.Mode, Commands: cmds, Reason: e.Reason}); err != nil {
 		return nil, err
@@ -37,11 +39,35 @@ func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
 	}
 	verdict := gate.TestStatus(results)
 	f.Status, f.ExitCode, f.Failed = verdict.Status(), verdict.ExitCode, verdict.Failed
+	f.Failures = failuresOf(results)
+	if then != nil {
+		v := verifyRecovery(*then, testsThen{f.Status, f.Failures, d.patternSeen()})
+		f.Verification = &v
+	}
 	if err := d.write("test-status.json", verdict.StatusJSON(d.now())); err != nil {
 		return nil, err
 	}
 	f.Tree, err = d.lookAtTree(shutdown)
 	return f, err
+}
+
+// testsBefore is what the tests said before the recovery that this run is to
+// verify; nil when it is not for one.
+func (d *driver) testsBefore(e Effect) *testsThen {
+	if e.Reason != ReasonRecovery || d.state.Recovery == nil {
+		return nil
+	}
+	return &testsThen{d.state.Gates.Tests, d.state.TestFailures, d.patternSeen()}
+}
+
+// patternSeen looks for the proposal's error_pattern in what the tests printed
+// last.
+func (d *driver) patternSeen() *bool {
+	out, _, err := roles.ReadRegular(d.paths.File("test-output.txt"), 1<<20, 1<<20)
+	if err != nil {
+		return nil
+	}
+	return patternIn(d.state.Recovery.Pattern, out)
 }
 
 // commands runs shell commands one after the other as process trees of their
@@ -69,10 +95,11 @@ func (d *driver) commands(shutdown context.Context, who string, cmds []string, t
 		feed, said := agent.Follow(d.said(who))
 		var res proc.Result
 		var runErr error
+		spec := proc.Spec{Argv: []string{shell, "-c", cmd}, Dir: d.repo.Top, Env: env, Timeout: bound, Grace: roleGrace,
+			Log: end, LogLimit: logLimit, Stdout: feed, Stderr: feed, Marker: mark(d.state.RunID)}
 		if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
-			res, runErr = d.spawner.Run(kill, proc.Spec{Argv: []string{shell, "-c", cmd}, Dir: d.repo.Top, Env: env,
-				Timeout: bound, Grace: roleGrace, Hurry: hurry, Log: end, LogLimit: logLimit,
-				Stdout: feed, Stderr: feed, Marker: mark(d.state.RunID)})
+			spec.Hurry = hurry
+			res, runErr = d.agents.Run(kill, spec)
 		}); err != nil {
 			return nil, false, err
 		}

@@ -50,6 +50,18 @@ const (
 	// AskPerson: write escalation.json, record recovery_escalated and wait for
 	// recovery_resolved; costs nothing while it waits. Harmless.
 	AskPerson EffectKind = "ask_person"
+	// TakeProposal: move recovery.json out of the agent's reach and judge what it
+	// proposes. Outcome recovery_proposed, recovery_invalid or recovery_denied
+	// (stale). Harmless: what a crash left half-way is found again.
+	TakeProposal EffectKind = "take_proposal"
+	// JudgeAttempt: judge the command of State.Recovery as things are now: it is
+	// the fallback, or its time has come. Outcome recovery_proposed. Harmless.
+	JudgeAttempt EffectKind = "judge_attempt"
+	// ExecuteRecovery: run the command of State.Recovery in its cage.
+	// recovery_executing must be on the disk before it is started, and is what
+	// the budget counts; recovery_executed or recovery_failed is the outcome. It
+	// is not harmless: begun and without an outcome it is a question.
+	ExecuteRecovery EffectKind = "execute_recovery"
 	// Wait: do nothing until Until. Outcome wait_over.
 	Wait EffectKind = "wait"
 )

@@ -103,6 +103,18 @@ type TestsEnded struct {
 	Details     string `json:"details,omitempty"`
 	Reason      string `json:"reason,omitempty"`
 	Interrupted bool   `json:"interrupted,omitempty"`
+	// Failures are the failing commands with a signature of what they printed.
+	Failures []TestFailure `json:"failures,omitempty"`
+	// Verification is what a run after a recovery says of it.
+	Verification *Verification `json:"verification,omitempty"`
+}
+
+// TestFailure is a command that failed. Signature is the same for the same
+// failure: numbers, times, paths of temporary files and colours do not count.
+type TestFailure struct {
+	Command   string `json:"command"`
+	ExitCode  int    `json:"exit_code"`
+	Signature string `json:"signature"`
 }
 
 // PromiseChecked: the promise role's last message was read.
@@ -300,7 +312,7 @@ func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 		}
 		return in, err
 	}
-	return nil, nil
+	return decodeRecovery(event, fields)
 }
 
 func decode[T Fact](event string, fields json.RawMessage) (T, error) {
@@ -323,7 +335,7 @@ func Synced(f Fact) bool {
 		return false
 	case PromiseChecked, StuckChecked, TestsEnded:
 		return false
-	case GateEnded:
+	case GateEnded, Seen, Reconfigured, ProposalStale:
 		return false
 	case CommitEnded:
 		return f.Outcome == "success"

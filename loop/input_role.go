@@ -66,6 +66,7 @@ type RoleEnded struct {
 	OutputFile string     `json:"output_file,omitempty"`
 	Output     string     `json:"output_status,omitempty"`
 	LeftBehind int        `json:"left_behind,omitempty"` // processes that outlived it and were ended
+	Proposal   bool       `json:"proposal,omitempty"`    // recovery.json lay there at its end
 }
 
 // Usage counts a run's tokens. The kinds are disjoint, but for Reasoning, which
@@ -130,13 +131,26 @@ type Escalated struct {
 	Runner   string `json:"runner,omitempty"`
 	Error    string `json:"error,omitempty"`
 	Fix      string `json:"fix,omitempty"`
+	// Of a recovery: which, the digest of what an answer is bound to, and the
+	// policy's rule.
+	N       int    `json:"n,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	Command string `json:"command,omitempty"`
+	Rule    string `json:"rule,omitempty"`
 }
 
-// Resolved: a person says that what was escalated is mended.
+// Methods of an answer.
+const (
+	MethodApprove = "approve" // run what was proposed
+	MethodReject  = "reject"  // go on without it
+	MethodManual  = "manual"  // a person has mended it
+)
+
+// Resolved is a person's answer to what was escalated.
 type Resolved struct {
 	ID       string `json:"escalation_id"`
 	By       string `json:"by"`
-	Method   string `json:"method"` // manual
+	Method   string `json:"method"`
 	Note     string `json:"note,omitempty"`
 	IntentID string `json:"intent_id,omitempty"`
 }

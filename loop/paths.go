@@ -99,6 +99,18 @@ func (p Paths) tree(sig string) string {
 // Cooldowns is what all loops of this user know of their providers' limits.
 func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
 
+// Trust is the pin of the repository's configuration.
+func (p Paths) Trust() string { return filepath.Join(p.State, "trust", p.repoID()+".json") }
+
+// repoID names the repository below State.
+func (p Paths) repoID() string { return filepath.Base(filepath.Dir(filepath.Dir(p.Private))) }
+
+func (p Paths) guard() string     { return filepath.Join(p.Private, "guard.json") }
+func (p Paths) proposals() string { return p.File("proposals") }
+
+// Undo is where what recoveries were about to overwrite is kept.
+func (p Paths) Undo() string { return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), "undo") }
+
 // Locks are the files that a supervisor of the loop holds.
 func (p Paths) Locks() []string { return []string{p.lock(), p.repoLock()} }
 

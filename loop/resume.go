@@ -139,7 +139,7 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err := d.fold(); err != nil {
 		return err
 	}
-	d.look = watchControl(ctx, d.paths.control())
+	d.look = watchDir(ctx, d.paths.control(), func(string) bool { return true })
 
 	fresh := d.state.Version == 0 || d.o.Fresh
 	if !fresh && d.state.Status == Completed {
@@ -149,10 +149,21 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err := d.startSpawner(); err != nil {
 		return err
 	}
-	if fresh {
-		return d.start(ctx)
+	d.protect(ctx)
+	news, err := d.startConfig(ctx)
+	if err != nil {
+		return err
 	}
-	return d.resume(ctx)
+	d.watchProposals(ctx)
+	if fresh {
+		err = d.start(ctx)
+	} else {
+		err = d.resume(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return d.tellLoaded(news)
 }
 
 // fold reads the journal and pays what its last write still owed.
@@ -196,7 +207,13 @@ func (d *driver) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.step(Started{Plan: PlanOf(d.loop), Version: d.o.Version, PID: os.Getpid(),
+	plan := d.planOf(d.loop)
+	if plan.Recovery {
+		if err := d.takeBaseline(ctx); err != nil {
+			return err
+		}
+	}
+	return d.step(Started{Plan: plan, Version: d.o.Version, PID: os.Getpid(),
 		SpecFile: d.loop.SpecFile, Tree: tree, Containment: string(d.spawner.Level()), Rules: CurrentRules})
 }
 
@@ -204,7 +221,7 @@ func (d *driver) resume(ctx context.Context) error {
 	if err := d.enterWorktree(ctx); err != nil {
 		return err
 	}
-	f := Resumed{Plan: PlanOf(d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
+	f := Resumed{Plan: d.planOf(d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
 		Containment: string(d.spawner.Level()), Rules: CurrentRules}
 	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != AskApproval && p.Kind != AskPerson {
 		f.Interrupted, f.Reason = p.ID, ReasonCrash
@@ -215,7 +232,14 @@ func (d *driver) resume(ctx context.Context) error {
 	if err := d.step(f); err != nil {
 		return err
 	}
-	d.restarted = d.state.Status == AwaitingHuman
+	d.restarted = d.state.Human != nil && d.state.Human.Type == EscalationRunner
+	if d.state.Plan.Recovery {
+		if _, err := os.Stat(d.paths.guard()); err != nil {
+			if err := d.takeBaseline(ctx); err != nil {
+				return err
+			}
+		}
+	}
 	return d.pruneTrees()
 }
 

@@ -13,8 +13,13 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/watch"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 	"github.com/superloop/superloop/roles/agent/price"
 )
@@ -37,6 +42,15 @@ type Options struct {
 	Fast bool
 	// Fresh starts the loop anew; what its last run left is moved to archive/.
 	Fresh bool
+	// TrustConfig pins the configuration as it is: the person By starts the loop
+	// with it, whatever was pinned before.
+	TrustConfig bool
+	By          string
+	// AcceptLoose: on_unknown "allow" holds where nothing confines commands too.
+	AcceptLoose bool
+	// LookPath finds a program, for configurations that are read while the loop
+	// runs; nil takes any.
+	LookPath config.LookPath
 	// ExitOnEscalation leaves as soon as a person is needed.
 	ExitOnEscalation bool
 	// Hurry, closed, ends running processes at once instead of after their grace.
@@ -92,6 +106,7 @@ type driver struct {
 	intents map[string]bool // control intents that the journal holds
 	tree    treeFacts
 	spawner *proc.Spawner
+	agents  agent.Runner // runs what agents can have written: them, the tests
 	view    *journal.Projection
 	super   *journal.Projection
 	look    <-chan struct{}
@@ -102,6 +117,16 @@ type driver struct {
 	restarted bool      // the loop was taken up with an open question
 	cooling   time.Time // until when the shared memory held the limit that is waited for
 	prices    *price.Table
+
+	reload     *watch.Reloader
+	protection cage.ProtectionReport
+	next       *config.Config // newer than o.Config, in force from the next iteration on
+	newConfig  <-chan struct{}
+	policies   map[*config.Config]*recovery.Policy
+	baseline   *guard.Baseline
+	box        *cage.Sandbox
+	proposals  <-chan struct{} // there may be a new one
+	sighted    string          // digest of the last one that was seen
 
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *Intent
@@ -139,6 +164,9 @@ func Run(shutdown context.Context, o Options) (State, error) {
 func (d *driver) drive(shutdown context.Context) error {
 	for d.state.Pending != nil {
 		if err := d.takeIntents(); err != nil {
+			return err
+		}
+		if err := d.checkConfig(""); err != nil {
 			return err
 		}
 		if d.cancel != nil {
@@ -208,6 +236,12 @@ func (d *driver) carryOut(shutdown context.Context, e Effect) (Fact, error) {
 		return d.askApproval(shutdown)
 	case AskPerson:
 		return d.askPerson(shutdown)
+	case TakeProposal:
+		return d.takeProposal(shutdown, e)
+	case JudgeAttempt:
+		return d.judgeAttempt(shutdown, e)
+	case ExecuteRecovery:
+		return d.executeRecovery(shutdown, e)
 	case Wait:
 		return d.wait(shutdown, e)
 	}
@@ -245,6 +279,9 @@ func (d *driver) append(sync bool, next State, events []journal.Event) error {
 	written, err := d.journal.Append(sync, events...)
 	if err != nil {
 		return d.full(err)
+	}
+	if next.Iteration != d.state.Iteration {
+		d.adopt()
 	}
 	d.state = next
 	d.putViews()

@@ -17,11 +17,12 @@ const StateVersion = 1
 //
 //	1  roles, gates, retries, approval
 //	2  classes of failure: waits for limits, questions to a person, budgets
+//	3  proposals: judged, executed, verified, asked about; a plan that changes
 //
 // A loop of older rules that a newer supervisor takes up goes on under the
 // newer ones (Resumed.Rules) when they differ only in facts that the older
-// ones never see, as 2 does from 1.
-const CurrentRules = 2
+// ones never see, as 2 and 3 do.
+const CurrentRules = 3
 
 // Status is where a loop stands, in the words of state.json.
 type Status string
@@ -77,11 +78,20 @@ const (
 	ReasonNewSession    = "new_session"          // a role started again without its old session
 	ReasonIteration     = "iteration"            // tests, the regular run of an iteration
 	ReasonOnPromise     = "promise_or_checklist" // tests, mode on_promise
+	ReasonRecovery      = "recovery"             // tests, after a recovery that was executed
+	ReasonCooldown      = "cooldown"             // a recovery that waits for its time
 )
 
-// EscalationRunner is the type of an escalation about a runner that only a
-// person can make work: a login, an account.
-const EscalationRunner = "runner_unavailable"
+// Types of escalations.
+const (
+	// EscalationRunner is about a runner that only a person can make work: a
+	// login, an account.
+	EscalationRunner = "runner_unavailable"
+	// EscalationApproval is about a command that the policy does not let run by
+	// itself, EscalationFailed about one that ran and did not cure anything.
+	EscalationApproval = "recovery_approval_required"
+	EscalationFailed   = "recovery_failed"
+)
 
 // Plan is what the machine needs of a loop's configuration. It travels in
 // loop_start and loop_resume, so that a journal can be replayed by itself.
@@ -112,6 +122,8 @@ type Plan struct {
 	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
 	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	MaxTokens  int64   `json:"max_tokens,omitempty"`
+	// Recovery: proposals are taken and judged.
+	Recovery bool `json:"recovery,omitempty"`
 }
 
 // MaxBackoffMS caps the wait between two attempts of a failing role.
@@ -201,10 +213,10 @@ type LimitState struct {
 type HumanState struct {
 	// ID names the escalation.
 	ID     string    `json:"id"`
-	Type   string    `json:"type"` // runner_unavailable
-	Class  string    `json:"class"`
+	Type   string    `json:"type"`
+	Class  string    `json:"class"` // the runner's failure, or the policy's rule
 	Role   string    `json:"role"`
-	Runner string    `json:"runner"`
+	Runner string    `json:"runner,omitempty"`
 	Text   string    `json:"text,omitempty"`
 	Fix    string    `json:"fix,omitempty"` // what to type
 	Since  time.Time `json:"since"`
@@ -249,12 +261,21 @@ type State struct {
 	Gates     Gates                 `json:"gates"`
 	LastGates Gates                 `json:"last_gates"`
 	TestsTree string                `json:"tests_tree,omitempty"` // tree that the tests judged
-	Tree      string                `json:"tree,omitempty"`       // tree after the last role
-	Missing   []string              `json:"missing,omitempty"`    // what the last completion lacked
-	Stuck     Streak                `json:"stuck"`
-	Approval  *ApprovalState        `json:"approval,omitempty"`
-	Limit     *LimitState           `json:"limit,omitempty"` // set while rate_limited, or paused in it
-	Human     *HumanState           `json:"human,omitempty"` // set while awaiting_human
+	// TestFailures are those of the iteration's last run of the tests.
+	TestFailures []TestFailure  `json:"test_failures,omitempty"`
+	Tree         string         `json:"tree,omitempty"`    // tree after the last role
+	Missing      []string       `json:"missing,omitempty"` // what the last completion lacked
+	Stuck        Streak         `json:"stuck"`
+	Approval     *ApprovalState `json:"approval,omitempty"`
+	Limit        *LimitState    `json:"limit,omitempty"`    // set while rate_limited, or paused in it
+	Human        *HumanState    `json:"human,omitempty"`    // set while awaiting_human
+	Recovery     *RecoveryState `json:"recovery,omitempty"` // the proposal that is dealt with
+	// Recoveries are what this run has done about proposals so far.
+	Recoveries Recoveries `json:"recoveries,omitzero"`
+	// Seen is a proposal that lies there while its role still runs.
+	Seen *Sighting `json:"seen,omitempty"`
+	// NextPlan takes the place of Plan when the next iteration begins.
+	NextPlan *Plan `json:"next_plan,omitempty"`
 	// Sessions are the last conversations by role.
 	Sessions map[string]SessionState `json:"sessions,omitempty"`
 	Spent    Spent                   `json:"spent"`

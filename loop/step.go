@@ -38,7 +38,18 @@ import (
 //	awaiting_human --- recovery_resolved (superloop kick) ---> running
 //
 // Before each role the budgets are looked at: spent, or about to be, is
-// limit_reached. recovering is entered by the room that recovery brings.
+// limit_reached.
+//
+// A role that leaves a proposal is followed by a detour, step recovery, and the
+// loop is recovering in it:
+//
+//	take and judge --- auto ---> execute --- exit 0 ---> tests again ---> verdict, go on
+//	      |    ^                    |  \ anything else
+//	      |    +-- the fallback <---+   \---------> awaiting_human <--- a crash in the middle
+//	      +--- human ---> awaiting_human --- approve ---> execute
+//	      |                              --- reject ----> go on
+//	      |                              --- manual ----> tests again
+//	      +--- deny, invalid, stale ---> go on
 
 // Names of the steps that are not roles; a role's is "role:" and its name.
 const (
@@ -55,6 +66,7 @@ const (
 	stepReport        = "report"
 	stepClose         = "close"
 	stepApproval      = "approval"
+	stepRecovery      = "recovery" // between a role that left a proposal and what follows it
 	rolePrefix        = "role:"
 )
 
@@ -129,6 +141,20 @@ func (t *turn) take(in Input) bool {
 		return t.begin(AskPerson, nil)
 	case Resolved:
 		return t.resolved(f)
+	case Seen:
+		return t.seen(f)
+	case Proposed:
+		return t.proposed(f)
+	case ProposalInvalid:
+		return t.proposalInvalid(f)
+	case ProposalStale:
+		return t.proposalStale(f)
+	case Executing:
+		return t.executing(f)
+	case Executed:
+		return t.executed(f)
+	case Reconfigured:
+		t.s.NextPlan = f.Plan
 	default:
 		return false
 	}
@@ -147,6 +173,8 @@ func clone(s State) State {
 		h := *s.Human
 		s.Human = &h
 	}
+	s.Recovery = s.Recovery.clone()
+	s.Recoveries = s.Recoveries.clone()
 	if s.Pending != nil {
 		p := *s.Pending
 		s.Pending = &p
@@ -197,7 +225,7 @@ func (t *turn) start(in Input, f Started) {
 func (t *turn) resume(f Resumed) {
 	was := t.s.Status
 	t.stopClockAt(t.s.UpdatedAt)
-	t.s.Plan = f.Plan
+	t.s.Plan, t.s.NextPlan, t.s.Seen = f.Plan, nil, nil
 	t.s.Rules = max(t.s.Rules, f.Rules)
 	t.s.Spent.Blind = "" // somebody may have told the price; the next role shows
 	t.s.Stuck.Threshold = f.Plan.StuckThreshold
@@ -217,6 +245,8 @@ func (t *turn) resume(f Resumed) {
 	switch {
 	case t.s.At == "":
 		t.beginIteration(t.s.Iteration + 1)
+	case t.s.At == stepRecovery && t.s.Recovery != nil:
+		t.resumeRecovery()
 	case isRole(t.s.At) && was.Ended():
 		t.s.Failures = 0
 		t.issueRole(ReasonRetry)
@@ -247,7 +277,7 @@ func (t *turn) stop(f Stopped) bool {
 	}
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason, t.s.Detail = Cancelled, f.Reason, f.Note
-	t.s.Pending, t.s.Begun, t.s.Approval, t.s.Limit, t.s.Human = nil, false, nil, nil, nil
+	t.s.Pending, t.s.Begun, t.s.Approval, t.s.Limit, t.s.Human, t.s.Recovery = nil, false, nil, nil, nil, nil
 	t.s.EndedAt = t.now
 	return true
 }

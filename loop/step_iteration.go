@@ -55,7 +55,7 @@ func (p Plan) has(step string) bool {
 			return true
 		}
 	}
-	return step == stepApproval
+	return step == stepApproval || step == stepRecovery
 }
 
 type iterationFields struct {
@@ -69,6 +69,10 @@ type iterationFields struct {
 
 func (t *turn) beginIteration(n int) {
 	t.s.At = ""
+	if t.s.NextPlan != nil {
+		t.s.Plan, t.s.NextPlan = *t.s.NextPlan, nil
+		t.s.Stuck.Threshold = t.s.Plan.StuckThreshold
+	}
 	p := t.s.Plan
 	if p.MaxIterations > 0 && n > p.MaxIterations {
 		t.end(LimitReached, ReasonMaxIterations,
@@ -82,6 +86,7 @@ func (t *turn) beginIteration(n int) {
 	t.s.LastRoles, t.s.Roles = t.s.Roles, map[string]RoleResult{}
 	t.s.LastGates, t.s.Gates = t.s.Gates, Gates{}
 	t.s.TestsTree, t.s.Recheck = "", false
+	t.s.TestFailures, t.s.Recoveries.Handled = nil, nil
 	t.note("iteration_start", iterationFields{StartedAt: t.now})
 	t.enter(p.steps()[0])
 }
@@ -218,7 +223,11 @@ func (t *turn) testsEnded(f TestsEnded) bool {
 		t.s.Begun = false
 		return true
 	}
-	t.s.Gates.Tests, t.s.TestsTree = f.Status, f.Tree
+	t.s.Gates.Tests, t.s.TestsTree, t.s.TestFailures = f.Status, f.Tree, f.Failures
+	if t.s.At == stepRecovery {
+		t.recoveryTested(f)
+		return true
+	}
 	t.advance()
 	return true
 }

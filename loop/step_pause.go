@@ -86,8 +86,13 @@ func (t *turn) resolved(f Resolved) bool {
 	if !t.pending(AskPerson) || t.s.Human == nil || t.s.Human.ID != f.ID {
 		return false
 	}
+	about := t.s.Human.Type
 	t.s.Human = nil
 	t.goOn()
+	if about != EscalationRunner {
+		t.answered(f)
+		return true
+	}
 	t.issueRole(ReasonAnswered)
 	return true
 }

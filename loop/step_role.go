@@ -40,11 +40,16 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	t.s.Roles[f.Role] = RoleResult{Attempt: f.Attempt, Outcome: f.Outcome, Output: f.Output,
 		File: f.OutputFile, Error: f.Error, ExitCode: f.ExitCode,
 		Signal: f.Signal, DurationMS: f.DurationMS}
+	t.s.Seen = nil
 	t.spend(f)
 	t.keepSession(f)
 	switch f.Outcome {
 	case OutcomeOK:
 		t.s.HumanNote = t.keepNote(f.Role)
+		if f.Proposal && t.s.Rules >= 3 && t.s.Plan.Recovery {
+			t.takeProposal(f.Role)
+			return true
+		}
 		t.advance()
 		return true
 	case OutcomeInterrupted:
@@ -136,6 +141,10 @@ func (t *turn) waitOver(f WaitOver) bool {
 	}
 	if t.s.Limit != nil {
 		t.limitOver(f)
+		return true
+	}
+	if t.s.At == stepRecovery {
+		t.judgeAgain(ReasonCooldown)
 		return true
 	}
 	t.issueRole(ReasonRetry)

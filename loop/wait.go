@@ -75,6 +75,10 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 		case <-d.o.Hurry:
 			stop()
 		case <-kill.Done():
+		case <-d.newConfig:
+			d.news(kill, false)
+		case <-d.proposals:
+			d.news(kill, true)
 		case <-d.look:
 			ins, _, err := Submitted(d.paths)
 			if err != nil {

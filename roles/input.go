@@ -29,6 +29,10 @@ type Input struct {
 	Stuck   Stuck
 	// Left are the reports of earlier turns that were not as they should be.
 	Left []Left
+	// NoRecovery: superloop does not look at proposals in this loop. Listed are
+	// the commands that it runs without asking a person; only the tester is told.
+	NoRecovery bool
+	Listed     []string
 	// RecoveryProblems say what was wrong with the last recovery.json; only
 	// the tester is told.
 	RecoveryProblems []string

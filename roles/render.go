@@ -84,6 +84,10 @@ func leaveSection(in Input) string {
 	case Planner:
 		p.f("- Phase files, if the work needs them: %s\n", pathName(filepath.Join(in.LoopDir, "tasks", "PHASE_<n>.MD")))
 	case Tester:
+		if in.NoRecovery {
+			p.f("- No %s: nobody looks at it in this loop. Say in the report what of the environment a person has to mend.\n", RecoveryFile)
+			break
+		}
 		p.f("- A recovery proposal, only if the environment is at fault: %s\n", pathName(filepath.Join(in.LoopDir, RecoveryFile)))
 	}
 	p.f("- A short last message, after the files are written: your final answer, as plain text.\n\n")

@@ -298,3 +298,21 @@ func TestOwnersTemplateIsVerbatim(t *testing.T) {
 		t.Errorf("prompt begins %q", text[:min(80, len(text))])
 	}
 }
+
+func TestTheTesterHearsWhatMayBeProposed(t *testing.T) {
+	t.Parallel()
+	in := fullTurn(t, Tester)
+	in.Listed = []string{"npm ci", "two\nlines", "rm -rf dist && npm run build"}
+	if text := mustRender(t, in); !strings.Contains(text, "npm ci\nrm -rf dist && npm run build\n") || strings.Contains(text, "two\nlines") {
+		t.Errorf("the listed commands are not there as they are:\n%s", text)
+	}
+	in.NoRecovery = true
+	if text := mustRender(t, in); strings.Contains(text, "rm -rf dist && npm run build") || !strings.Contains(text, "nobody looks at it in this loop") {
+		t.Errorf("without recovery:\n%s", text)
+	}
+	in = fullTurn(t, Implementer)
+	in.Listed = []string{"npm ci --listed"}
+	if strings.Contains(mustRender(t, in), "npm ci --listed") {
+		t.Error("the implementer is told too")
+	}
+}

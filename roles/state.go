@@ -21,6 +21,9 @@ const (
 	problemBytes  = 300
 	problemsBytes = 4096
 	maxRecoveries = 5
+	maxListed     = 30
+	listedBytes   = 200
+	listedAll     = 3072
 	recoveryBytes = 600
 	maxChanged    = 40 // files a role
 	changedBytes  = 2048
@@ -38,6 +41,7 @@ func stateSection(in Input) string {
 	p.put(stuckSection(in))
 	p.put(gatesSection(in))
 	p.put(testsSection(in.Tests))
+	p.put(listedSection(in))
 	p.put(problemsSection(in))
 	p.put(recoveriesSection(in.Recoveries))
 	p.put(leftSection(in.Left))
@@ -164,6 +168,26 @@ func testsSection(t *Tests) string {
 		p.f("\nOutput of what failed:\n\n%s", fence(t.Output, testHead, testTail))
 	}
 	return p.String()
+}
+
+// listedSection names the commands that need no person. Who proposes one of
+// them, if it cures, saves a night; a listing is no reason to propose it.
+func listedSection(in Input) string {
+	if in.Role != Tester || in.NoRecovery || len(in.Listed) == 0 {
+		return ""
+	}
+	var fit []string
+	for _, c := range in.Listed {
+		if len(c) <= listedBytes && !strings.ContainsAny(c, "\n\r") {
+			fit = append(fit, c)
+		}
+	}
+	fit = first(fit, maxListed)
+	if len(fit) == 0 {
+		return ""
+	}
+	return "### Commands that run without a person\n\nIf one of these cures the fault, propose exactly it, byte for byte. " +
+		"If none does, propose what does; a person will be asked.\n\n" + fenceLines(fit, len(in.Listed)-len(fit), listedAll)
 }
 
 func problemsSection(in Input) string {

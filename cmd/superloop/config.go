@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -92,8 +91,7 @@ func (a *app) trustStore(repo string) (trust.Store, error) {
 	if err != nil {
 		return trust.Store{}, err
 	}
-	id := filepath.Base(filepath.Dir(filepath.Dir(paths.Private)))
-	return trust.Store{Disk: a.disk, Path: filepath.Join(paths.State, "trust", id+".json")}, nil
+	return trust.Store{Disk: a.disk, Path: paths.Trust()}, nil
 }
 
 // unpinned is the answer of a verb that needs a pin.

@@ -41,6 +41,8 @@ was reached, 9 stuck, 130 interrupted, 143 terminated.`,
 			&cli.BoolFlag{Name: "fresh", Usage: "start anew; what the last run left is moved to archive/"},
 			&cli.BoolFlag{Name: "fast", Usage: "use each runner's fast_args"},
 			&cli.BoolFlag{Name: "exit-on-escalation", Usage: "leave with exit code 5 instead of waiting for a person"},
+			&cli.BoolFlag{Name: "trust-config", Usage: "trust config.json as it is now, whatever was trusted before"},
+			&cli.BoolFlag{Name: "i-accept", Usage: "let on_unknown \"allow\" hold where nothing confines recovery commands"},
 			&cli.BoolFlag{Name: "verbose", Usage: "tell what the supervisor does, on stderr"},
 			&cli.StringFlag{Name: "containment", Usage: "force a `LEVEL` of process containment (pid_namespace, cgroup, subreaper, process_group)"},
 			jsonFlag("print the events as JSON lines on stdout"),
@@ -98,10 +100,8 @@ func warnings(cfg *config.Config) []config.Problem {
 				Message: "this section is checked, but this version of superloop does not act on it yet"})
 		}
 	}
-	notYet("/recovery", cfg.Recovery)
 	notYet("/webhooks", cfg.Webhooks)
 	for i, l := range cfg.Loops {
-		notYet(fmt.Sprintf("/loops/%d/recovery", i), l.Recovery)
 		list = append(list, blindBudget(cfg, i, l)...)
 	}
 	return list
@@ -148,6 +148,7 @@ func (a *app) runLoop(c *cli.Context, repo string, cfg *config.Config, id string
 		Disk: a.disk, Fast: c.Bool("fast"), Fresh: c.Bool("fresh"),
 		ExitOnEscalation: c.Bool("exit-on-escalation"), Containment: proc.Level(c.String("containment")),
 		Hurry: a.hurry, Observer: progress, Log: a.logger(c.Bool("verbose")),
+		TrustConfig: c.Bool("trust-config"), By: a.who(c), AcceptLoose: c.Bool("i-accept"), LookPath: lookPath(a.env),
 	}
 	s, err := loop.Run(c.Context, o)
 	progress.Close()

@@ -88,7 +88,6 @@ func (b *builder) config(f file) *Config {
 		b.warn("/loops", CodeNoEffect, "there is no loop: nothing can run")
 	}
 	b.ids(f)
-	b.policy(f.Recovery, "/recovery")
 	b.webhook(f.Webhooks.OnEscalation)
 	return c
 }
@@ -132,7 +131,6 @@ func (b *builder) loop(f file, l fileLoop, at string) Loop {
 	out.Git = b.git(l, at+"/git")
 	out.Roles = b.roles(f, l, at)
 	b.ends(l, at)
-	b.policy(l.Recovery, at+"/recovery")
 	return out
 }
 

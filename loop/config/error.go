@@ -25,7 +25,6 @@ const (
 	CodeNoBound     = "no_bound"       // warning: nothing ends this loop
 	CodeNoEffect    = "no_effect"      // warning: this does not do what it seems to
 	CodeSuspicious  = "suspicious"     // warning: allowed, but hardly meant
-	CodeLoose       = "loose_policy"   // warning: commands run that nobody listed
 	CodePlainHTTP   = "plain_http"     // warning: a secret travels unencrypted
 	CodeUnsplit     = "not_splittable" // a command string with shell operators in it
 )

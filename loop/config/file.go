@@ -14,7 +14,6 @@ type file struct {
 	RoleDefaults map[string]fileRole   `json:"role_defaults"`
 	Loops        []fileLoop            `json:"loops"`
 	Prices       map[string]fileRate   `json:"prices"`
-	Recovery     *fileRecovery         `json:"recovery"`
 	Webhooks     struct {
 		OnEscalation string `json:"on_escalation"`
 	} `json:"webhooks"`
@@ -116,8 +115,7 @@ type fileLoop struct {
 		Attempts int     `json:"attempts"`
 		Backoff  seconds `json:"backoff_seconds"`
 	} `json:"retry"`
-	Roles    fileRoles     `json:"roles"`
-	Recovery *fileRecovery `json:"recovery"`
+	Roles fileRoles `json:"roles"`
 }
 
 type filePreflight struct {
@@ -139,14 +137,6 @@ type fileCheck struct {
 	Flags    string   `json:"flags"`
 	Needles  []string `json:"needles"`
 	MinChars *int     `json:"min_chars"`
-}
-
-// fileRecovery is what of the section a warning may be about; the rest is the
-// business of the room that decodes it.
-type fileRecovery struct {
-	Enabled     *bool    `json:"enabled"`
-	AutoApprove []string `json:"auto_approve"`
-	OnUnknown   string   `json:"on_unknown"`
 }
 
 // words is a list, or one string that has yet to be split.

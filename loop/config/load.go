@@ -52,11 +52,14 @@ func LoadBytes(path string, data []byte) (*Config, error) {
 	sum := sha256.Sum256(data)
 	b := &builder{doc: doc, repo: repoOf(abs), schema: problems}
 	c := b.config(f)
+	c.Path, c.Digest, c.doc = abs, hex.EncodeToString(sum[:]), doc
+	c.Recovery, c.Webhooks = doc.Raw("/recovery", isComment), doc.Raw("/webhooks", isComment)
+	if len(problems) == 0 {
+		b.policies(c)
+	}
 	if problems = schemas.Sort(append(problems, b.problems...)); len(problems) > 0 {
 		return nil, &Error{Path: path, Problems: problems}
 	}
-	c.Path, c.Digest, c.doc = abs, hex.EncodeToString(sum[:]), doc
-	c.Recovery, c.Webhooks = doc.Raw("/recovery", isComment), doc.Raw("/webhooks", isComment)
 	c.Warnings = schemas.Sort(append(doc.Ignored(), b.warnings...))
 	return c, nil
 }

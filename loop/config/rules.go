@@ -172,17 +172,6 @@ func (b *builder) ends(l fileLoop, at string) {
 	}
 }
 
-// policy says aloud what is allowed but loose; the policy itself is read, and
-// linted, where commands are decided.
-func (b *builder) policy(r *fileRecovery, at string) {
-	if r == nil || r.Enabled != nil && !*r.Enabled {
-		return
-	}
-	if r.OnUnknown == "allow" {
-		b.warn(at+"/on_unknown", CodeLoose, "commands that nobody listed run without a person, with all that an agent can make them do")
-	}
-}
-
 // webhook warns of a secret that would travel in the open.
 func (b *builder) webhook(raw string) {
 	u, err := url.Parse(raw)

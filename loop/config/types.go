@@ -19,8 +19,8 @@ type Config struct {
 	Loops   []Loop
 	// Prices of models by their exact names; they win over the built-in table.
 	Prices map[string]Rate
-	// Recovery and Webhooks are checked against their schema and kept as they
-	// were written until the rooms that own them decode them; nil when absent.
+	// Recovery and Webhooks are kept as they were written, nil when absent; see
+	// Policy for what the former amounts to.
 	Recovery json.RawMessage
 	Webhooks json.RawMessage
 	// Warnings name every known key that this build does not act on, and

@@ -144,6 +144,16 @@ func has(capability int) bool {
 
 // dropCapabilities leaves root what is in keptCapabilities, and others nothing.
 func dropCapabilities() error {
+	keep := uint64(keptCapabilities)
+	if os.Geteuid() != 0 {
+		keep = 0
+	}
+	return keepCapabilities(keep)
+}
+
+// keepCapabilities drops all others for good, where there are any; the bounding
+// set is only reduced with CAP_SETPCAP.
+func keepCapabilities(keep uint64) error {
 	now, err := capabilities()
 	if err != nil {
 		return fmt.Errorf("reading our capabilities: %w", err)
@@ -151,10 +161,7 @@ func dropCapabilities() error {
 	if now == 0 {
 		return nil
 	}
-	keep := uint64(keptCapabilities) & now
-	if os.Geteuid() != 0 {
-		keep = 0
-	}
+	keep &= now
 	if now&(1<<unix.CAP_SETPCAP) != 0 {
 		for c := 0; c < 64; c++ {
 			if keep&(1<<c) != 0 {

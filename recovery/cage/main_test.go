@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 			os.Exit(ShimMain())
 		case superviseArg:
 			os.Exit(supervise())
+		case tricksterArg:
+			os.Exit(trickster(os.Args[2:]))
 		}
 	}
 	flag.Parse()
@@ -46,7 +48,8 @@ func TestMain(m *testing.M) {
 // job is what can be written down of a Spec, and what to run it with.
 type job struct {
 	Tree    proc.Level
-	Measure bool // instead of running something
+	Measure bool      // instead of running something
+	Agent   *agentJob // the same
 
 	Command                     string
 	Place                       Place
@@ -74,6 +77,7 @@ type outcome struct {
 	Err     string
 	Refused *RefusedError
 	Stuck   string // Result.Err
+	Report  ProtectionReport
 }
 
 // String is for messages of tests.
@@ -100,6 +104,9 @@ func outcomeOf(res Result, err error) outcome {
 }
 
 func (j job) run(s *proc.Spawner) outcome {
+	if j.Agent != nil {
+		return j.Agent.run(s)
+	}
 	if j.Measure {
 		box, err := Measure(context.Background(), s, j.Without...)
 		o := outcomeOf(Result{}, err)
@@ -112,6 +119,10 @@ func (j job) run(s *proc.Spawner) outcome {
 func supervise() int {
 	var j job
 	if err := json.NewDecoder(os.Stdin).Decode(&j); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := j.Agent.mount(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

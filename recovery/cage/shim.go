@@ -15,7 +15,8 @@ const umask = 0o077
 
 // ShimMain is the whole life of the shim: main calls it first thing when
 // os.Args[1] is ShimArg, and exits with what it returns, if it returns: when all
-// goes well this process is bash then. On the wire it says what it did.
+// goes well this process is bash then, or an agent (see Protect). On the wire it
+// says what it did.
 func ShimMain() int {
 	// What is restricted is this thread, and bash gets what this thread has.
 	runtime.LockOSThread()
@@ -26,12 +27,15 @@ func ShimMain() int {
 	keepOpen(2)
 	rep := report{Level: None}
 	o, err := readOrder()
+	if err == nil && o.Agent != nil {
+		return o.Agent.become()
+	}
 	if err != nil {
 		rep.fail(broken, err)
 	} else if kind, err := o.prepare(&rep); err != nil {
 		rep.fail(kind, err)
 	}
-	if err := say(rep); err != nil || rep.Failure != "" {
+	if err := say(reportFD, rep); err != nil || rep.Failure != "" {
 		return 1
 	}
 	if o.Probe {
@@ -40,7 +44,7 @@ func ShimMain() int {
 	shell := string(o.Shell)
 	err = syscall.Exec(shell, []string{"bash", "--noprofile", "--norc", "-o", "pipefail", "-c", "--", string(o.Command)}, convert[string](o.Env))
 	rep.fail(broken, fmt.Errorf("executing %s: %w", shell, err))
-	_ = say(rep) // if nobody listens nobody will miss it
+	_ = say(reportFD, rep) // if nobody listens nobody will miss it
 	return 1
 }
 
@@ -67,14 +71,14 @@ func readOrder() (*order, error) {
 	return &o, nil
 }
 
-// say writes a report.
-func say(rep report) error {
+// say writes a report to fd.
+func say(fd int, rep report) error {
 	text, err := json.Marshal(rep)
 	if err != nil {
 		return fmt.Errorf("reporting: %w", err)
 	}
 	for len(text) > 0 {
-		n, err := unix.Write(reportFD, text)
+		n, err := unix.Write(fd, text)
 		if err != nil && err != unix.EINTR {
 			return fmt.Errorf("reporting: %w", err)
 		}

@@ -50,6 +50,10 @@ type order struct {
 	Mount    bool `json:"mount"`
 	// Probe: everything is tried on harmless places, and nothing executed.
 	Probe bool `json:"probe,omitempty"`
+
+	// Agent is not nil if an agent is to be started, and no recovery. Nothing
+	// above counts then.
+	Agent *agentOrder `json:"agent,omitempty"`
 }
 
 // Kinds of failure.
@@ -69,6 +73,8 @@ type report struct {
 	// be; Text says it for the user.
 	Failure string `json:"failure,omitempty"`
 	Text    string `json:"text,omitempty"`
+	// Errno is why an agent could not be executed, 0 if that is not the trouble.
+	Errno int `json:"errno,omitempty"`
 }
 
 func (r *report) note(format string, args ...any) {

@@ -59,6 +59,10 @@ type fields struct {
 	Usage     *loop.Usage     `json:"usage"`
 	Cost      *float64        `json:"cost_usd"`
 	Denied    int64           `json:"denied"`
+	Proposal  bool            `json:"proposal"`
+	Protect   struct {
+		Level string `json:"level"`
+	} `json:"protection"`
 }
 
 // Describe says an event in one sentence without control characters. An event
@@ -78,7 +82,7 @@ func describe(ev journal.Event, f fields) string {
 	took := Duration(time.Duration(f.Duration) * time.Millisecond)
 	switch ev.Event {
 	case "loop_start":
-		return "loop started, spec " + f.SpecFile
+		return "loop started, spec " + f.SpecFile + protection("its configuration", f.Protect.Level)
 	case "loop_resume":
 		s := "loop resumed"
 		if f.Interrupt != "" {
@@ -87,7 +91,7 @@ func describe(ev journal.Event, f fields) string {
 		if len(f.Killed) > 0 {
 			s += fmt.Sprintf(", %d leftover processes ended", len(f.Killed))
 		}
-		return s
+		return s + protection("its configuration", f.Protect.Level)
 	case "loop_complete":
 		return "loop completed" + because(f.Reason, f.Detail)
 	case "loop_stop":
@@ -117,12 +121,20 @@ func describe(ev journal.Event, f fields) string {
 		return fmt.Sprintf("%s %s after %s", role, failure(f), took) + extras(f)
 	case "rate_limit_wait", "rate_limit_over", "budget_reached", "recovery_escalated", "recovery_resolved":
 		return describePause(ev)
+	case "recovery_seen", "recovery_proposed", "recovery_approved", "recovery_denied", "recovery_invalid", "recovery_executing",
+		"recovery_executed", "recovery_failed", "recovery_verified":
+		return describeRecovery(ev)
+	case "config_loaded", "config_warning", "config_reloaded", "config_rejected", "config_change_held":
+		return describeConfig(ev)
 	case "role_retry_wait":
 		return fmt.Sprintf("%s is tried again at %s", f.Role, f.Until.Local().Format(time.TimeOnly))
 	case "tests_start", "tests_rerun_start":
 		s := fmt.Sprintf("tests start (%s)", strings.Join(f.Commands, "; "))
 		if f.Reason == "tree_changed" {
 			s += ", again: the tree changed after they ran"
+		}
+		if f.Reason == "recovery" {
+			s += ", again: does the recovery help?"
 		}
 		return s
 	case "tests_end", "tests_rerun_end":
@@ -215,6 +227,9 @@ func failure(f fields) string {
 
 func extras(f fields) string {
 	var s string
+	if f.Proposal {
+		s += ", with a proposal"
+	}
 	if n, ok := f.Usage.Total(); ok {
 		s += fmt.Sprintf(", %s tokens", Count(n))
 	}

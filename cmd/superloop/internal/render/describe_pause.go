@@ -3,9 +3,11 @@ package render
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/recovery"
 )
 
 // describePause says why a loop waits, or stops, without anybody being at fault.
@@ -27,6 +29,9 @@ func describePause(ev journal.Event) string {
 		Expected float64   `json:"expected"`
 		Error    string    `json:"error"`
 		Fix      string    `json:"fix"`
+		Type     string    `json:"type"`
+		Command  string    `json:"command"`
+		Method   string    `json:"method"`
 	}
 	// A field of another type than ours leaves the rest readable.
 	_ = json.Unmarshal(ev.Fields, &f)
@@ -53,6 +58,10 @@ func describePause(ev journal.Event) string {
 		}
 		return fmt.Sprintf("the budget does not cover the %s: $%.4f of $%.2f are spent", f.Role, f.Spent, f.Max)
 	case "recovery_escalated":
+		if f.Type != "" && f.Type != "runner_unavailable" {
+			return fmt.Sprintf("waiting for a person (%s): %s; %s; next: superloop status --loop %s", strings.ReplaceAll(f.Type, "_", " "),
+				Cut(recovery.Display(f.Command), maxCommand), Cut(recovery.Display(f.Reason), 2*maxCommand), ev.LoopID)
+		}
 		s := fmt.Sprintf("waiting for a person: the %s cannot run (%s)", f.Role, f.Reason)
 		if f.Error != "" {
 			s += ": " + f.Error
@@ -61,6 +70,12 @@ func describePause(ev journal.Event) string {
 			s += "; " + f.Fix + ", then:"
 		}
 		return s + " superloop kick --loop " + ev.LoopID
+	}
+	switch f.Method {
+	case "approve":
+		return "approved" + by(f.By, f.Note)
+	case "reject":
+		return "rejected" + by(f.By, f.Note)
 	}
 	return "mended" + by(f.By, f.Note)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/recovery"
 )
 
 // Progress shows a run as it happens. It is a loop.Observer; Close ends it.
@@ -129,12 +130,18 @@ func (v *live) follow(ev journal.Event, s loop.State) {
 	switch {
 	case p == nil || s.Status == loop.Paused:
 		v.what = ""
+	case p.Kind == loop.Wait && s.Recovery != nil:
+		v.what, v.until = "the recovery waits", p.Until
 	case p.Kind == loop.Wait:
 		v.what, v.until = p.Role+" waits", p.Until
+	case s.Status == loop.AwaitingHuman:
+		v.what, v.since = "waiting for a person", ev.Timestamp
 	case s.Status == loop.AwaitingApproval:
 		v.what, v.since = "waiting for approval", ev.Timestamp
 	case s.Begun && p.Kind == loop.RunRole:
 		v.what, v.since = p.Role, ev.Timestamp
+	case s.Begun && p.Kind == loop.ExecuteRecovery && s.Recovery != nil:
+		v.what, v.since = "recovery: "+recovery.Display(s.Recovery.Attempt.Command), ev.Timestamp
 	case s.Begun && (p.Kind == loop.RunTests || p.Kind == loop.RunValidation):
 		v.what, v.since = strings.TrimPrefix(string(p.Kind), "run_"), ev.Timestamp
 	}

@@ -1,0 +1,209 @@
+package loop
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/schemas"
+)
+
+// Sources of a proposal.
+const (
+	SourceTester    = "tester"
+	SourceSuperloop = "superloop"
+	SourceHuman     = "human"
+	SourceAuto      = "auto" // of an approval: the policy
+)
+
+// Seen: a proposal lies in the loop's directory while its role still runs. It is
+// for people who look on; nothing is decided by it, and it may be another one
+// when the role has ended.
+type Seen struct {
+	Role     string `json:"role"`
+	Category string `json:"category,omitempty"`
+	Command  string `json:"command,omitempty"`
+	Verdict  string `json:"verdict"` // as it would be now, or invalid
+	Reason   string `json:"reason,omitempty"`
+	Digest   string `json:"digest,omitempty"`
+}
+
+// AttemptFact is one command of a proposal.
+type AttemptFact struct {
+	Command    string `json:"command"`
+	WorkingDir string `json:"working_dir"`
+	TimeoutMS  int64  `json:"timeout_ms"`
+	Expected   string `json:"expected_outcome,omitempty"`
+	Confidence string `json:"confidence,omitempty"`
+	// Digest is that of command and directory (recovery.AttemptDigest).
+	Digest string `json:"attempt_digest"`
+}
+
+// Proposed: a proposal is out of the agent's reach and was judged, or its
+// fallback, or the same again because something had changed.
+type Proposed struct {
+	N         int    `json:"n"` // counts the proposals of the run, from 1
+	Source    string `json:"source"`
+	Role      string `json:"role,omitempty"`
+	Digest    string `json:"digest,omitempty"` // SHA-256 of the file
+	File      string `json:"file,omitempty"`
+	Category  string `json:"category,omitempty"`
+	Severity  string `json:"severity,omitempty"`
+	RootCause string `json:"root_cause,omitempty"`
+	Pattern   string `json:"error_pattern,omitempty"`
+	AttemptFact
+	Fallback bool `json:"fallback,omitempty"` // the attempt is the proposal's fallback
+	// Else is the fallback that has not been judged.
+	Else  *AttemptFact `json:"alternative,omitempty"`
+	Notes []string     `json:"notes,omitempty"`
+	// The verdict: auto, human, deny or invalid, and why.
+	Verdict      string    `json:"verdict"`
+	Rule         string    `json:"rule"`
+	Reason       string    `json:"reason"`
+	Part         string    `json:"part,omitempty"`
+	NotBefore    time.Time `json:"not_before,omitzero"`
+	PolicyDigest string    `json:"policy_digest,omitempty"`
+	InputsDigest string    `json:"inputs_digest,omitempty"`
+}
+
+// ProposalInvalid: what a role left is no proposal.
+type ProposalInvalid struct {
+	Role     string            `json:"role,omitempty"`
+	Problems []schemas.Problem `json:"problems"`
+	Digest   string            `json:"digest,omitempty"`
+	File     string            `json:"file,omitempty"` // where it is kept
+	Command  string            `json:"command,omitempty"`
+	Rule     string            `json:"rule,omitempty"`
+	Reason   string            `json:"reason"`
+}
+
+// RuleStale marks a proposal that is not judged: it is of another iteration, or
+// was dealt with already.
+const RuleStale = "stale"
+
+// ProposalStale: a proposal was set aside unjudged. Rule is RuleStale.
+type ProposalStale struct {
+	Role    string `json:"role,omitempty"`
+	Rule    string `json:"rule"`
+	Reason  string `json:"reason"`
+	Command string `json:"command,omitempty"`
+	Digest  string `json:"digest,omitempty"`
+	File    string `json:"file,omitempty"`
+}
+
+// Executing is written, and on the disk, before the command is started.
+type Executing struct {
+	N            int    `json:"n"`
+	ID           string `json:"id"`
+	Source       string `json:"source"` // auto, human
+	Command      string `json:"command"`
+	WorkingDir   string `json:"working_dir"`
+	TimeoutMS    int64  `json:"timeout_ms"`
+	Network      string `json:"network"`
+	PolicyDigest string `json:"policy_digest,omitempty"`
+	InputsDigest string `json:"inputs_digest,omitempty"`
+	Undo         string `json:"undo,omitempty"` // names what superloop undo puts back
+	UndoNote     string `json:"undo_note,omitempty"`
+	LogFile      string `json:"log_file,omitempty"`
+}
+
+// SandboxFact is what held a command.
+type SandboxFact struct {
+	Level       string   `json:"level"`
+	LandlockABI int      `json:"landlock_abi"`
+	MountNS     bool     `json:"mountns"`
+	UserNS      bool     `json:"userns"`
+	NetNS       bool     `json:"netns"`
+	Tree        string   `json:"tree"`
+	Cgroup      bool     `json:"cgroup"`
+	Notes       []string `json:"notes,omitempty"`
+}
+
+// Executed is how the command ended. Its event is recovery_executed when it
+// ended by itself with exit code 0, else recovery_failed.
+type Executed struct {
+	N          int    `json:"n"`
+	ID         string `json:"id"`
+	Command    string `json:"command"`
+	ExitCode   int    `json:"exit_code"`
+	Signal     string `json:"signal,omitempty"`
+	Ended      string `json:"ended"` // exited, timed_out, output_limit, killed, not_started, lost
+	Error      string `json:"error,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+	// OutputHead and OutputTail are the beginning and the end of what it
+	// printed, secrets masked; OutputBytes is all of it.
+	OutputHead  string       `json:"output_head,omitempty"`
+	OutputTail  string       `json:"output_tail,omitempty"`
+	OutputBytes int64        `json:"output_bytes"`
+	LogFile     string       `json:"log_file,omitempty"`
+	Sandbox     *SandboxFact `json:"sandbox,omitempty"`
+	LeftBehind  int          `json:"left_behind,omitempty"`
+	Appeared    []string     `json:"appeared,omitempty"` // protected paths that it has created
+}
+
+// OK reports whether the command did what commands do that succeed.
+func (e Executed) OK() bool { return e.Ended == "exited" && e.ExitCode == 0 && e.Signal == "" }
+
+// Verification is what the tests say of a recovery.
+type Verification struct {
+	Result string `json:"result"`
+	Before string `json:"before,omitempty"` // status and failing commands
+	After  string `json:"after,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+// Results of a verification.
+const (
+	Verified    = "verified"    // the failure that it was for is gone
+	Ineffective = "ineffective" // it is as it was
+	Harmful     = "harmful"     // something that worked does not any more
+	Unverified  = "unknown"     // nothing says so or otherwise
+)
+
+// Reconfigured: the configuration was read again and is in force. Plan is set
+// when the machine's part of it changed; it counts from the next iteration on.
+type Reconfigured struct {
+	Changes  []config.Change  `json:"changes"`
+	Digest   string           `json:"digest,omitempty"`
+	Warnings []config.Problem `json:"warnings,omitempty"`
+	During   string           `json:"during,omitempty"` // the role that ran meanwhile
+	Plan     *Plan            `json:"plan,omitempty"`
+}
+
+func (Seen) Event() string            { return "recovery_seen" }
+func (Proposed) Event() string        { return "recovery_proposed" }
+func (ProposalInvalid) Event() string { return "recovery_invalid" }
+func (ProposalStale) Event() string   { return "recovery_denied" }
+func (Executing) Event() string       { return "recovery_executing" }
+func (Reconfigured) Event() string    { return "config_reloaded" }
+
+func (e Executed) Event() string {
+	if e.OK() {
+		return "recovery_executed"
+	}
+	return "recovery_failed"
+}
+
+func decodeRecovery(event string, fields json.RawMessage) (Fact, error) {
+	switch event {
+	case "recovery_seen":
+		return decode[Seen](event, fields)
+	case "recovery_proposed":
+		return decode[Proposed](event, fields)
+	case "recovery_invalid":
+		return decode[ProposalInvalid](event, fields)
+	case "recovery_denied":
+		in, err := decode[ProposalStale](event, fields)
+		if err == nil && in.Rule != RuleStale {
+			return nil, nil // the record of a verdict
+		}
+		return in, err
+	case "recovery_executing":
+		return decode[Executing](event, fields)
+	case "recovery_executed", "recovery_failed":
+		return decode[Executed](event, fields)
+	case "config_reloaded":
+		return decode[Reconfigured](event, fields)
+	}
+	return nil, nil
+}

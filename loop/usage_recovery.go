@@ -1,0 +1,62 @@
+package loop
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// RecoveryUsage is what became of one proposal, as a line of usage.jsonl: kind is
+// "recovery", and there is neither a role nor tokens. It is written once, when
+// the loop leaves the proposal behind. loop/stats reads the journal instead, which
+// has all of it; this is for those who already add up usage.jsonl.
+type RecoveryUsage struct {
+	Timestamp time.Time // when the loop left it
+	RunID     string
+	LoopID    string
+	Iteration int
+	N         int // counts the proposals of the run, from 1
+	Source    string
+	Category  string
+	// Verdict is auto, human, deny or invalid, Rule the policy's.
+	Verdict, Rule string
+	// Result is that of the verification, "failed", or "not_run".
+	Result string
+	// Executions counts how often a command of it was begun, DurationMS is their
+	// wall time; nil when none was.
+	Executions int
+	DurationMS *int64
+	// ResolutionMS is how long people took to answer what they were asked about
+	// it; nil when nobody was, or when there is no answer.
+	ResolutionMS *int64
+}
+
+// Results of a RecoveryUsage besides those of a verification.
+const (
+	RecoveryFailed = "failed"  // a command did not end well, and no test judged it
+	RecoveryNotRun = "not_run" // nothing was executed
+)
+
+// Line is the JSON object with a newline behind it. What is not told is null.
+func (u RecoveryUsage) Line() ([]byte, error) {
+	line, err := json.Marshal(struct {
+		Kind         string    `json:"kind"`
+		Timestamp    time.Time `json:"timestamp"`
+		RunID        string    `json:"run_id"`
+		LoopID       string    `json:"loop_id"`
+		Iteration    int       `json:"iteration"`
+		N            int       `json:"n"`
+		Source       *string   `json:"source"`
+		Category     *string   `json:"category"`
+		Verdict      string    `json:"verdict"`
+		Rule         *string   `json:"rule"`
+		Result       string    `json:"result"`
+		Executions   int       `json:"executions"`
+		DurationMS   *int64    `json:"duration_ms"`
+		ResolutionMS *int64    `json:"resolution_ms"`
+	}{"recovery", u.Timestamp.UTC(), u.RunID, u.LoopID, u.Iteration, u.N, orNull(u.Source), orNull(u.Category), u.Verdict, orNull(u.Rule), u.Result,
+		u.Executions, u.DurationMS, u.ResolutionMS})
+	if err != nil {
+		return nil, err
+	}
+	return append(line, '\n'), nil
+}

@@ -1,0 +1,290 @@
+package cage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// An agent's view of the mounts. It may write everywhere as its user does, but
+// what is protected is covered by read-only mounts, and what is hidden by empty
+// ones.
+//
+// A directory that is a mount point cannot be renamed or removed, but those above
+// it can: whoever moves the repository away and makes another one in its place
+// has a configuration of his own there. To make mounts of those directories too
+// would keep programs from linking or renaming between them and the rest. What
+// the kernel asks is only whether some mount of this namespace is mounted on that
+// very directory, by whatever path. So each of them is mounted, read-only, one on
+// the other, on the first protected directory (each mount is then a mount point
+// for the next), and the protected directory itself on top of the pile.
+
+// protectionNamespaces are those that a protected agent is started in.
+func protectionNamespaces() (ns proc.Namespaces, user, ok bool) {
+	// Root needs no user namespace; in one it could not listen on low ports.
+	user = !has(unix.CAP_SYS_ADMIN)
+	return proc.Namespaces{User: user, Mount: true}, user, true
+}
+
+// protectionHint is what a person may look at when namespaces are refused.
+func protectionHint() string {
+	for _, h := range []struct{ path, refused, hint string }{
+		{"/proc/sys/user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"},
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "an AppArmor profile for superloop with \"userns,\", or sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
+	} {
+		if firstLine(h.path) == h.refused {
+			return " (" + h.path + " is " + h.refused + "; what would allow it: " + h.hint + ")"
+		}
+	}
+	return ""
+}
+
+// Kinds of places.
+const (
+	placeReadOnly = iota
+	placeWritable
+	placeHidden
+)
+
+// cover is one place, and what is mounted over it.
+type cover struct {
+	path string
+	kind int
+	rank int // of places with the same path, the one of the highest rank decides
+	tree int // what to mount, -1 for placeHidden
+}
+
+// guard does all that an order says but for executing it.
+func (a *agentOrder) guard(rep *report) error {
+	// Mounts of the host still arrive here, ours do not go out.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("separating the mounts: %w", err)
+	}
+	root := !a.UserNS && os.Geteuid() == 0
+	if root {
+		if err := shutDevices(); err != nil {
+			return err
+		}
+	}
+	covers, err := a.covers()
+	if err != nil {
+		return err
+	}
+	pins, err := pin(covers)
+	if err != nil {
+		return err
+	}
+	for _, c := range covers {
+		if err := c.put(); err != nil {
+			return err
+		}
+	}
+	for _, c := range covers {
+		if err := c.holds(); err != nil {
+			return err
+		}
+	}
+	for _, dir := range pins {
+		// It is not empty, so this never removes anything.
+		if err := unix.Rmdir(dir); err == unix.ENOTEMPTY {
+			return fmt.Errorf("%s could be renamed, with all that is protected in it", dir)
+		}
+	}
+	if err := a.enter(); err != nil {
+		return err
+	}
+	if err := a.disarm(); err != nil {
+		return err
+	}
+	a.remark(rep, root)
+	return locked(covers)
+}
+
+// enter goes to the working directory and opens standard input once more: what
+// they were before may lie under a mount now, and would lead around it.
+func (a *agentOrder) enter() error {
+	if dir := string(a.Dir); dir != "" {
+		if err := unix.Chdir(dir); err != nil {
+			return fmt.Errorf("entering the working directory %s: %w", dir, err)
+		}
+	}
+	if len(a.Stdin) == 0 {
+		return nil
+	}
+	fd, err := unix.Open(string(a.Stdin), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil // it is hidden now; the one that is open can be read
+	}
+	defer unix.Close(fd)
+	var now, before unix.Stat_t
+	if unix.Fstat(fd, &now) != nil || unix.Fstat(0, &before) != nil || now.Dev != before.Dev || now.Ino != before.Ino {
+		return fmt.Errorf("standard input: %s was replaced by another file", a.Stdin)
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	if err := unix.Dup3(fd, 0, 0); err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	return nil
+}
+
+// covers are all places, where they lie and wherever else they can be seen, those
+// that lie in others after these.
+func (a *agentOrder) covers() ([]cover, error) {
+	table, err := mounts()
+	if err != nil {
+		return nil, err
+	}
+	var all []cover
+	for kind, list := range [][]bytesOf{placeReadOnly: a.ReadOnly, placeWritable: a.Writable, placeHidden: a.Hidden} {
+		for _, path := range convert[string](list) {
+			if !exists(path) {
+				if kind == placeHidden || kind == placeReadOnly && slices.ContainsFunc(a.Writable, func(w bytesOf) bool { return under(path, string(w)) }) {
+					continue
+				}
+				return nil, fmt.Errorf("protecting %s: it does not exist any more", path)
+			}
+			if at, err := filepath.EvalSymlinks(path); err != nil || at != path {
+				return nil, fmt.Errorf("protecting %s: it leads through a symbolic link now (to %s, %v)", path, at, err)
+			}
+			for _, at := range append([]string{path}, table.aliases(path)...) {
+				all = append(all, cover{path: at, kind: kind, rank: len(path), tree: -1})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y cover) int {
+		return cmp.Or(len(x.path)-len(y.path), x.rank-y.rank)
+	})
+	// From what is there now: later it is covered.
+	for i := range all {
+		if err := all[i].take(); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// take copies what is at the place.
+func (c *cover) take() (err error) {
+	if c.kind == placeHidden {
+		return nil
+	}
+	if c.tree, err = clone(c.path); err != nil {
+		return err
+	}
+	if c.kind == placeReadOnly {
+		err = change(c.tree, unix.MOUNT_ATTR_RDONLY)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w (needs Linux 5.12)", c.path, err)
+	}
+	return nil
+}
+
+// put mounts it.
+func (c *cover) put() error {
+	if c.kind == placeHidden {
+		if err := hide(c.path); err != nil {
+			return fmt.Errorf("hiding %s: %w", c.path, err)
+		}
+		return nil
+	}
+	return attach(c.tree, c.path)
+}
+
+// holds looks whether the kernel did what it was asked for.
+func (c *cover) holds() error {
+	var st unix.Statfs_t
+	err := unix.Statfs(c.path, &st)
+	switch {
+	case err != nil && c.kind == placeHidden && errors.Is(err, unix.EACCES):
+		return nil // where we may not go the agent may not either
+	case err != nil:
+		return fmt.Errorf("looking at %s: %w", c.path, err)
+	case c.kind == placeReadOnly && st.Flags&unix.ST_RDONLY == 0:
+		return fmt.Errorf("%s is said to be read-only, and is not", c.path)
+	case c.kind == placeHidden && st.Type != unix.TMPFS_MAGIC && !isNull(c.path):
+		return fmt.Errorf("%s is said to be hidden, and is not", c.path)
+	}
+	return nil
+}
+
+func isNull(path string) bool {
+	here, err1 := os.Stat(path)
+	null, err2 := os.Stat(os.DevNull)
+	return err1 == nil && err2 == nil && os.SameFile(here, null)
+}
+
+// pin keeps the directories above the places where they are, and returns them.
+func pin(covers []cover) ([]string, error) {
+	anchor := slices.IndexFunc(covers, func(c cover) bool { return c.kind != placeWritable && isDir(c.path) })
+	if anchor < 0 {
+		return nil, errors.New("no directory is to be protected, only files")
+	}
+	var above []string
+	for _, c := range covers {
+		for dir := filepath.Dir(c.path); dir != "/" && !slices.Contains(above, dir); dir = filepath.Dir(dir) {
+			if !settled(dir, covers) {
+				above = append(above, dir)
+			}
+		}
+	}
+	trees := make([]int, len(above))
+	for i, dir := range above { // from what is there before anything is put on it
+		var err error
+		if trees[i], err = clone(dir); err != nil {
+			return nil, err
+		}
+		if err := change(trees[i], unix.MOUNT_ATTR_RDONLY); err != nil {
+			return nil, fmt.Errorf("%s: %w (needs Linux 5.12)", dir, err)
+		}
+	}
+	for _, tree := range trees {
+		if err := attach(tree, covers[anchor].path); err != nil {
+			return nil, err
+		}
+	}
+	return above, nil
+}
+
+// settled reports whether dir lies in something that is protected and not
+// writable, or is a place itself.
+func settled(dir string, covers []cover) bool {
+	kind := placeWritable
+	for _, c := range covers { // the deeper ones come later
+		if dir == c.path {
+			return true
+		}
+		if under(dir, c.path) {
+			kind = c.kind
+		}
+	}
+	return kind != placeWritable
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// locked tries to undo the first cover.
+func locked(covers []cover) error {
+	path := covers[0].path
+	if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err == nil {
+		return fmt.Errorf("%s could be unmounted by an agent", path)
+	}
+	attr := unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, path, 0, &attr); err == nil {
+		return fmt.Errorf("%s could be made writable again by an agent", path)
+	}
+	return nil
+}

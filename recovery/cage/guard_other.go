@@ -1,0 +1,18 @@
+//go:build unix && !linux
+
+package cage
+
+import "github.com/superloop/superloop/internal/proc"
+
+func protectionNamespaces() (ns proc.Namespaces, user, ok bool) {
+	return proc.Namespaces{}, false, false
+}
+
+func protectionHint() string { return "" }
+
+// become is never asked for here: Protect does not offer it.
+func (a *agentOrder) become() int { return 1 }
+
+// Undumpable keeps other processes of the same user from looking into this one,
+// where the system can do that. Here it cannot.
+func Undumpable() error { return nil }

@@ -1,0 +1,154 @@
+package cage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// Protection is what is kept from the agents that run through a protected
+// Spawner. All paths are absolute and without symbolic links. Where one lies in
+// another, the deeper one decides.
+type Protection struct {
+	// ReadOnly are directories and files that may be read and not changed,
+	// replaced, renamed or removed. One that lies in a place of Writable may be
+	// missing, and is not protected then. A file that is replaced from outside
+	// while an agent runs is no longer protected from that agent; a directory
+	// is, whatever happens in it.
+	ReadOnly []string
+	// Writable are directories inside of ReadOnly where agents write.
+	Writable []string
+	// Hidden are directories and files in whose place there is nothing. One that
+	// is missing stays so only if nobody makes it.
+	Hidden []string
+}
+
+// The levels of a ProtectionReport. They are among the words that Level has.
+const (
+	ProtectNone  = string(None)
+	ProtectMount = string(Mount)
+)
+
+// ProtectionReport says what was achieved, by setting all of it up once and
+// trying to undo it.
+type ProtectionReport struct {
+	// Level is ProtectNone: an agent can change whatever its user can, or
+	// ProtectMount: the Protection holds.
+	Level string `json:"level"`
+	// Notes say what could not be had and why, what agents notice, and what they
+	// can still do.
+	Notes []string `json:"notes,omitempty"`
+	// UserNS: the mounts need a user namespace.
+	UserNS bool `json:"userns"`
+}
+
+// Protect returns a Spawner whose commands run as p says, and otherwise exactly
+// as through s: same arguments, environment, directory, streams, user, bounds
+// and ends. Each starts in a mount namespace of its own, for an ordinary user
+// inside of a user namespace, and can make namespaces in there; sandboxes that
+// agents bring themselves start. Where that cannot be had the Spawner is s itself
+// and the level ProtectNone.
+//
+// exe is the superloop binary, "" the running one. What holds for p when Protect
+// is called must still hold when something is run; else it is not started, and
+// Result.Err says why. Nothing falls back silently. Run's commands belong through
+// s, not through what Protect returns: they could not set up their own
+// confinement in there.
+func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner, ProtectionReport) {
+	rep := ProtectionReport{Level: ProtectNone}
+	none := func(err error) (Spawner, ProtectionReport) {
+		rep.Notes = append(rep.Notes, clip("agents are not kept from the configuration: "+err.Error()))
+		return s, rep
+	}
+	p = p.clean()
+	if err := p.check(); err != nil {
+		return none(err)
+	}
+	exe, err := shimExe(exe)
+	if err != nil {
+		return none(err)
+	}
+	g := &guarded{Spawner: s, p: p, exe: exe}
+	var ok bool
+	if g.ns, rep.UserNS, ok = protectionNamespaces(); !ok {
+		return none(errors.New("this system has no mount namespaces; run superloop on Linux, or in a container, where this matters"))
+	}
+	o := g.order(nil, nil, "", "")
+	o.Agent.Probe = true
+	res, said, err := g.start(ctx, proc.Spec{Dir: "/", Timeout: probeLimit, HeadTail: -1}, o)
+	switch {
+	case err != nil:
+		return none(err)
+	case res.Err != nil:
+		return none(fmt.Errorf("%w%s", res.Err, protectionHint()))
+	case res.Ended != proc.Exited || res.Code != 0:
+		return none(fmt.Errorf("trying it out ended with %s %d %s", res.Ended, res.Code, res.Signal))
+	}
+	rep.Level, rep.Notes = ProtectMount, append(rep.Notes, said.Notes...)
+	return g, rep
+}
+
+// clean brings the paths into one form.
+func (p Protection) clean() Protection {
+	clean := func(list []string) []string {
+		out := make([]string, 0, len(list))
+		for _, path := range list {
+			if path = filepath.Clean(path); !slices.Contains(out, path) {
+				out = append(out, path)
+			}
+		}
+		return out
+	}
+	return Protection{ReadOnly: clean(p.ReadOnly), Writable: clean(p.Writable), Hidden: clean(p.Hidden)}
+}
+
+// check looks whether the Protection can be kept at all.
+func (p Protection) check() error {
+	if len(p.ReadOnly)+len(p.Hidden) == 0 {
+		return errors.New("nothing was named that is to be protected")
+	}
+	for _, path := range slices.Concat(p.ReadOnly, p.Writable, p.Hidden) {
+		if !filepath.IsAbs(path) || strings.IndexByte(path, 0) >= 0 || path == "/" {
+			return fmt.Errorf("%q is no absolute path below /", path)
+		}
+		if at := real(path); at != path {
+			return fmt.Errorf("%s leads through a symbolic link to %s, and the link could be replaced; name the place by its real path", path, at)
+		}
+	}
+	for _, path := range slices.Concat(p.ReadOnly, p.Writable) {
+		if h := slices.IndexFunc(p.Hidden, func(h string) bool { return under(path, h) }); h >= 0 {
+			return fmt.Errorf("%s is to be seen, and lies in %s, which is hidden", path, p.Hidden[h])
+		}
+	}
+	for _, path := range p.Writable {
+		if !slices.ContainsFunc(p.ReadOnly, func(r string) bool { return r != path && under(path, r) }) {
+			return fmt.Errorf("%s is to be writable, and does not lie in anything that is read-only", path)
+		}
+		if slices.Contains(p.ReadOnly, path) {
+			return fmt.Errorf("%s is to be both writable and read-only", path)
+		}
+	}
+	return p.present()
+}
+
+// present looks whether everything is there that has to be.
+func (p Protection) present() error {
+	for _, path := range slices.Concat(p.ReadOnly, p.Writable) {
+		if _, err := os.Lstat(path); err != nil && !p.optional(path) {
+			return fmt.Errorf("protecting %s: %w; it has to exist before an agent starts", path, err)
+		}
+	}
+	return nil
+}
+
+// optional reports whether a path of ReadOnly may be missing.
+func (p Protection) optional(path string) bool {
+	return !slices.Contains(p.Writable, path) &&
+		slices.ContainsFunc(p.Writable, func(w string) bool { return under(path, w) })
+}

@@ -1,0 +1,178 @@
+package undo
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestOtherRepositories: none, one without a commit, a part of one, one with
+// SHA-256, a linked work tree.
+func TestOtherRepositories(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(t *testing.T) box{
+		"none": func(t *testing.T) box {
+			b := newBox(t)
+			b.rm(".git")
+			return b
+		},
+		"without a commit": func(t *testing.T) box {
+			b := newBox(t)
+			b.put("staged", "1")
+			b.git("add", "staged")
+			return b
+		},
+		"a part": func(t *testing.T) box {
+			b := newBox(t)
+			b.put("sub/file", "1")
+			b.put("file", "outside of it")
+			b.commit()
+			b.put("file", "edited outside of it")
+			b.dir = b.path("sub")
+			b.store.Repo = b.dir
+			return b
+		},
+		"SHA-256": func(t *testing.T) box {
+			b := newBox(t)
+			b.rm(".git")
+			b.git("init", "-q", "--object-format=sha256")
+			b.put("file", "1")
+			b.commit()
+			return b
+		},
+		"a linked work tree": func(t *testing.T) box {
+			b := newBox(t)
+			b.put("file", "1")
+			b.commit()
+			other := filepath.Join(t.TempDir(), "other")
+			b.git("worktree", "add", "-q", other)
+			b.dir = other
+			b.store.Repo = other
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := make(t)
+			b.put("untracked", "2")
+			b.put("tree/x", "3")
+			before := b.state()
+			k := b.keep(Targets{Paths: []Target{{Path: "tree", Deleted: true}}, Untracked: true})
+			b.sh("rm -rf tree; for f in *; do echo x > $f; done")
+			b.seal(k)
+			r := b.restore(k, false)
+			if name == "none" {
+				if len(r.NotKept) != 1 || k.Ref != "" {
+					t.Errorf("%+v", r)
+				}
+				b.put("untracked", "2")
+			}
+			if got := b.state(); got != before || !r.Complete() {
+				t.Errorf("%+v\n%s", r, got)
+			}
+			if err := b.store.Drop(t.Context(), k.ID); err != nil {
+				t.Error(err)
+			}
+			if name != "none" {
+				b.nothingLeft()
+			}
+		})
+	}
+}
+
+// TestReadGit: what is read without git is what git says, or nothing.
+func TestReadGit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		make  func(b box)
+		plain bool
+	}{
+		"a branch":        {func(b box) {}, true},
+		"an odd branch":   {func(b box) { b.git("checkout", "-q", "-b", "a/b-\u00e9.x") }, true},
+		"packed refs":     {func(b box) { b.git("pack-refs", "--all") }, true},
+		"packed, then on": {func(b box) { b.git("pack-refs", "--all"); b.commit() }, true},
+		"detached":        {func(b box) { b.git("checkout", "-q", "--detach") }, true},
+		"SHA-256":         {func(b box) { b.rm(".git"); b.git("init", "-q", "--object-format=sha256"); b.commit() }, true},
+		"no commit":       {func(b box) { b.rm(".git"); b.git("init", "-q") }, false},
+		"an orphan":       {func(b box) { b.git("checkout", "-q", "--orphan", "new") }, false},
+		"a symbolic ref": {func(b box) {
+			b.git("symbolic-ref", "refs/heads/alias", "refs/heads/main")
+			b.git("symbolic-ref", "HEAD", "refs/heads/alias")
+		}, false},
+		"a filter":         {func(b box) { b.git("config", "Filter.x.clean", "cat") }, false},
+		"an include":       {func(b box) { b.git("config", "includeIf.gitdir:/.path", "x") }, false},
+		"a work tree":      {func(b box) { b.git("config", "core.workTree", b.dir) }, false},
+		"a directory away": {func(b box) { b.sh("mv .git ../git; ln -s ../git .git") }, false},
+		"a link as HEAD":   {func(b box) { b.sh("mv .git/HEAD .git/H; ln -s H .git/HEAD") }, false},
+		"a broken ref":     {func(b box) { b.sh("echo x > .git/refs/heads/main") }, false},
+		"none":             {func(b box) { b.rm(".git") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			b.put("file", "1")
+			b.commit()
+			c.make(b)
+			g, ok := readGit(b.dir)
+			if ok != c.plain {
+				t.Fatalf("read without git: %v", ok)
+			}
+			if !ok {
+				return
+			}
+			want, isGit, err := openGit(t.Context(), b.dir)
+			if err != nil || !isGit || g.head != want.head || g.sha256 != want.sha256 || want.prefix != "" {
+				t.Errorf("got %+v, want %+v, %v", g, want, err)
+			}
+		})
+	}
+}
+
+// TestCleanRepository: where no tracked file differs, one program is started, which
+// runs none of the person's own, and HEAD's commit gets the set's ref.
+func TestCleanRepository(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.put("tracked", "1")
+	b.put("package.json", "{}")
+	b.put(".gitattributes", "* filter=evil\n")
+	b.put(".gitignore", "node_modules\n")
+	b.commit()
+	before := b.state()
+	// The person's configuration has a filter, and all of the index looks so new
+	// that git has to read the files.
+	ran, person := filepath.Join(t.TempDir(), "ran"), filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(person, []byte("[filter \"evil\"]\n\tclean = touch "+ran+"; cat\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Unix(1_000_000_000, 0)
+	if err := os.Chtimes(b.path(".git/index"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	personal := b
+	personal.env = append(b.env[:len(b.env):len(b.env)], "GIT_CONFIG_GLOBAL="+person)
+	if _, out := personal.run(kill{step: 1 << 30}, "keep-clean", ""); out != "reads diff-index\nprograms " {
+		t.Errorf("%q", out)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("the person's filter ran")
+	}
+	sets, err := b.store.List()
+	if err != nil || len(sets) != 1 || sets[0].Tracked != 0 || sets[0].Commit != b.git("rev-parse", "HEAD") || sets[0].Files != 1 {
+		t.Fatalf("%+v %v", sets, err)
+	}
+	b.nothingLeft()
+	b.sh("rm -rf tracked; echo x > package.json; mkdir node_modules")
+	b.git("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-q", "--amend", "-m", "another")
+	b.git("-c", "gc.reflogExpire=now", "-c", "gc.reflogExpireUnreachable=now", "gc", "-q", "--prune=now")
+	b.seal(sets[0])
+	if r := b.restore(sets[0], false); !r.Complete() || strings.Join(r.Restored, " ") != "package.json tracked" || strings.Join(r.Created, " ") != "node_modules" {
+		t.Errorf("%+v", r)
+	}
+	b.rm("node_modules")
+	if got := b.state(); got != before {
+		t.Errorf("got\n%s\nwant\n%s", got, before)
+	}
+}

@@ -1,0 +1,257 @@
+package undo
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// Store holds the sets of one repository. Two calls that change something do not
+// run at once: the second waits 3 s, and then gets a *durable.LockedError.
+type Store struct {
+	Disk durable.Disk
+	Dir  string // private, outside of the repository; made if need be
+	Repo string // the repository's directory
+}
+
+// Caps bound what is kept of one command.
+type Caps struct {
+	Shared int64 // bytes kept by reflink or hard link
+	Copied int64 // bytes kept by copy; and, once more, of changed tracked files
+	Files  int   // files, directories and links
+}
+
+// DefaultCaps are what is kept where nobody says otherwise.
+func DefaultCaps() Caps { return Caps{Shared: 512 << 20, Copied: 64 << 20, Files: 200_000} }
+
+// Request says what to keep.
+type Request struct {
+	Label   Label
+	Targets Targets
+	Caps    Caps
+	Time    time.Time
+}
+
+// What there is of a set, in the directory sets: <id> and one of these. A mark
+// without a manifest is a set that was not finished, or that is being removed.
+const (
+	markFile     = ".set"   // the first that is made, the last that goes
+	manifestFile = ".json"  // with it there is a set
+	afterFile    = ".after" // what Seal has recorded
+	packFile     = ".pack"  // untracked files
+	treesDir     = ".trees"
+)
+
+const (
+	// small trees are copied without a look at what the file system can do.
+	smallTree = 1 << 20
+	cleanUp   = 30 * time.Second
+)
+
+func (s Store) sets() string { return filepath.Join(s.Dir, "sets") }
+
+func (s Store) path(id, what string) string { return filepath.Join(s.sets(), id+what) }
+
+// Keep keeps what req says, before a command is executed. When it returns without
+// an error, the set is whole and survives a kill; after an error, and when it is
+// killed, there is no set, the repository's files are untouched, and the next
+// Keep or Prune removes what is left. Nothing is flushed: a power cut may take it.
+func (s Store) Keep(ctx context.Context, req Request) (Kept, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return Kept{}, err
+	}
+	defer unlock()
+	if err := s.sweep(ctx); err != nil {
+		return Kept{}, err
+	}
+	var r [4]byte
+	_, _ = rand.Read(r[:]) // never fails
+	m := manifest{Version: version, ID: req.Time.UTC().Format("20060102T150405-") + hex.EncodeToString(r[:]), Label: req.Label, Repo: s.Repo, Time: req.Time.UTC()}
+	for _, n := range req.Targets.Refused {
+		m.skip(n.Path, n.Why)
+	}
+	if err := s.build(ctx, &m, req); err != nil {
+		// The context that has ended may be why there is no set.
+		ctx, cancel := context.WithTimeout(context.Background(), cleanUp)
+		defer cancel()
+		if _, missing := os.Lstat(s.path(m.ID, markFile)); missing == nil {
+			_ = s.clear(ctx, m.ID) // what remains is swept later
+		}
+		return Kept{}, fmt.Errorf("keeping what the command may change: %w", err)
+	}
+	return m.kept(false), nil
+}
+
+// build makes a set: first its mark, last its manifest.
+func (s Store) build(ctx context.Context, m *manifest, req Request) error {
+	mark, err := s.Disk.Create("undo-mark", s.path(m.ID, markFile), 0o600)
+	if err == nil {
+		err = mark.Close()
+	}
+	if err != nil {
+		return err
+	}
+	g, changes, isGit, err := s.survey(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	if g.why != "" {
+		m.skip(".", "tracked files are not kept, git says: "+g.why)
+	}
+	targets := req.Targets
+	if targets.Ignored && isGit {
+		list, err := g.untracked(ctx, true)
+		if err != nil {
+			return err
+		}
+		for _, p := range list {
+			targets.Paths = append(targets.Paths, Target{Path: strings.TrimSuffix(p, "/"), Deleted: true, Why: "git clean"})
+		}
+		targets.Paths = outermost(targets.Paths)
+	}
+	room := req.Caps
+	pack := &packer{s: s, m: m, room: &room}
+	defer func() { _ = pack.close() }() // after an error; what it then says is no news
+	for i, t := range targets.Paths {
+		if err := s.keepTarget(ctx, fmt.Sprint(i), t, pack); err != nil {
+			return err
+		}
+	}
+	if targets.Untracked {
+		if err := s.keepLoose(ctx, g, isGit, targets.Paths, pack); err != nil {
+			return err
+		}
+	}
+	if err := pack.close(); err != nil {
+		return err
+	}
+	if isGit {
+		if err := s.keepTracked(ctx, g, changes, m, req.Caps.Copied); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.writeJSON("undo-manifest", s.path(m.ID, manifestFile), m)
+}
+
+// keepTarget keeps one target by the cheapest way that is safe. What cannot be kept
+// is named; an error is about the private directory only.
+func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *packer) error {
+	room, m := pack.room, pack.m
+	at, err := open(s.Repo, t.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		m.Trees = append(m.Trees, tree{Path: rawPath(t.Path), Method: wasAbsent})
+		return nil
+	}
+	if err != nil {
+		m.skip(t.Path, why(err))
+		return nil
+	}
+	defer at.close()
+	if st, ok, err := at.lstat(); err == nil && ok && kindOf(uint32(st.Mode)) != isDir && kindOf(uint32(st.Mode)) != isOdd && st.Size <= smallTree {
+		if err := pack.add(t.Path, min(room.Copied, smallTree)); !errors.Is(err, errTooBig) {
+			return err
+		}
+	}
+	had, err := at.look(room.Files, max(room.Shared, room.Copied))
+	switch {
+	case err != nil:
+		m.skip(t.Path, why(err))
+		return nil
+	case !had.there:
+		m.Trees = append(m.Trees, tree{Path: rawPath(t.Path), Method: wasAbsent})
+		return nil
+	case !had.dir && !had.link && had.bytes == 0 && len(had.odd) > 0:
+		m.skip(t.Path, "it is neither a file nor a directory")
+		return nil
+	}
+	for _, o := range had.odd {
+		m.skip(t.Path+"/"+o, "it is a socket, a pipe or a device")
+	}
+	dir := s.path(m.ID, treesDir)
+	if err := s.Disk.MkdirAll("undo-trees", dir, 0o700); err != nil {
+		return err
+	}
+	to := filepath.Join(dir, name)
+	kept := tree{Path: rawPath(t.Path), Store: name, Files: had.files, Bytes: had.bytes, Sum: had.sum, Deleted: t.Deleted}
+	var last error
+	for _, method := range ways(t, had, *room) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if method == byReflink && !s.canReflink(ctx, at, had, dir) {
+			continue
+		}
+		if last = at.copyTo(ctx, method, to); last == nil {
+			last = s.same(to, had, room.Files)
+		}
+		if last == nil {
+			kept.Method = method
+			room.Files -= had.files
+			if method == byCopy {
+				room.Copied -= had.bytes
+			} else {
+				room.Shared -= had.bytes
+			}
+			m.Trees = append(m.Trees, kept)
+			return nil
+		}
+		if err := removeTree(ctx, filepath.Dir(to), name); err != nil {
+			return err
+		}
+	}
+	switch {
+	case last != nil:
+		m.skip(t.Path, why(last))
+	case t.Deleted:
+		m.skip(t.Path, fmt.Sprintf("it has %s; by copy only %s are kept, and it cannot be linked to the directory that keeps it", size(had.bytes), size(room.Copied)))
+	default:
+		m.skip(t.Path, fmt.Sprintf("it has %s; by copy only %s are kept, the file system cannot share its content, and the command may write into its files", size(had.bytes), size(room.Copied)))
+	}
+	return nil
+}
+
+// ways lists how a tree may be kept, the best first.
+func ways(t Target, had survey, room Caps) []string {
+	var out []string
+	if had.bytes <= smallTree && had.bytes <= room.Copied && had.files < 1000 {
+		return []string{byCopy}
+	}
+	if had.bytes <= room.Shared {
+		out = append(out, byReflink)
+		if t.Deleted && had.dir {
+			out = append(out, byLink)
+		}
+	}
+	if had.bytes <= room.Copied {
+		out = append(out, byCopy)
+	}
+	return out
+}
+
+func why(err error) string {
+	switch {
+	case errors.Is(err, errTooMany), errors.Is(err, errTooBig), errors.Is(err, errMount), errors.Is(err, ErrLink):
+		return err.Error()
+	case errors.Is(err, os.ErrPermission):
+		return "it may not be read"
+	}
+	var failed *proc.ToolError
+	if errors.As(err, &failed) {
+		line, _, _ := strings.Cut(strings.TrimSpace(failed.Stderr), "\n")
+		return "it cannot be copied: " + line
+	}
+	return err.Error()
+}

@@ -1,0 +1,108 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// packer copies single files into one file of the set, the pack, one after
+// another. It is made with the first.
+type packer struct {
+	s    Store
+	m    *manifest
+	room *Caps
+	file *durable.File
+	at   int64
+}
+
+// add keeps one file or link. What cannot be kept is named, but for what is too
+// big: that is errTooBig; other errors are about the private directory only.
+func (p *packer) add(rel string, limit int64) error {
+	if p.room.Files <= 0 {
+		p.m.skip(rel, errTooMany.Error())
+		return nil
+	}
+	b, err := readFile(p.s.Repo, rel, limit)
+	switch {
+	case errors.Is(err, errTooBig):
+		return errTooBig
+	case err != nil:
+		p.m.skip(rel, why(err))
+		return nil
+	case b.mode == gitEmpty: // it is gone
+		return nil
+	}
+	p.room.Files--
+	f := looseFile{Path: rawPath(rel), Mode: b.perm, Offset: p.at, Sum: b.fileState()}
+	if b.mode == gitLink {
+		f.Link = rawPath(b.content)
+		p.m.Files = append(p.m.Files, f)
+		return nil
+	}
+	if p.file == nil {
+		if p.file, err = p.s.Disk.Create("undo-pack", p.s.path(p.m.ID, packFile), 0o600); err != nil {
+			return err
+		}
+	}
+	if _, err := p.file.Write(b.content); err != nil {
+		return err
+	}
+	f.Size = int64(len(b.content))
+	p.at += f.Size
+	p.room.Copied -= f.Size
+	p.m.Files = append(p.m.Files, f)
+	return nil
+}
+
+func (p *packer) close() error {
+	if p.file == nil {
+		return nil
+	}
+	err := p.file.Close()
+	p.file = nil
+	return err
+}
+
+// keepLoose keeps the files that git neither knows nor ignores.
+func (s Store) keepLoose(ctx context.Context, g *git, isGit bool, targets []Target, pack *packer) error {
+	m := pack.m
+	if !isGit {
+		m.skip(".", "without git nobody can tell which files are the person's; only what the command names is kept")
+		return nil
+	}
+	list, err := g.untracked(ctx, false)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		if strings.HasSuffix(p, "/") {
+			m.skip(p, "it is a repository of its own")
+			continue
+		}
+		if inTree(p, targets) {
+			continue
+		}
+		switch err := pack.add(p, pack.room.Copied); {
+		case errors.Is(err, errTooBig):
+			m.skip(p, fmt.Sprintf("there is room for another %s only", size(pack.room.Copied)))
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// inTree reports whether a path lies in a target, which is kept as a whole.
+func inTree(p string, targets []Target) bool {
+	for _, t := range targets {
+		if p == t.Path || strings.HasPrefix(p, path.Clean(t.Path)+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,218 @@
+package undo
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// Label says which recovery a set belongs to.
+type Label struct {
+	Loop     string `json:"loop,omitempty"`
+	Run      string `json:"run,omitempty"`
+	Recovery int    `json:"recovery,omitempty"` // its number in the run
+	Command  string `json:"command,omitempty"`
+}
+
+// Kept is a set: what was kept before one command.
+type Kept struct {
+	ID    string
+	Label Label
+	Repo  string
+	Time  time.Time // UTC
+	// Ref names the commit of the tracked files, "" where there is no git.
+	Ref, Commit string
+	// Tracked is how many tracked files differed from HEAD.
+	Tracked int
+	// Trees and Files are the other paths that were kept.
+	Trees []KeptTree
+	Files int // untracked files
+	Bytes int64
+	// NotKept is what could not be kept, and why.
+	NotKept []Named
+	// Sealed: it is known what the command left behind.
+	Sealed bool
+}
+
+// KeptTree is a tree, or a single file, that was kept.
+type KeptTree struct {
+	Path   string
+	Method string // reflink, link or copy; none: there was nothing at its path
+	Files  int
+	Bytes  int64
+}
+
+// How trees are kept.
+const (
+	byReflink = "reflink"
+	byLink    = "link"
+	byCopy    = "copy"
+	wasAbsent = "none"
+)
+
+const version = 1
+
+// manifest is <id>.json. Paths are raw bytes, see rawPath.
+type manifest struct {
+	Version int       `json:"version"`
+	ID      string    `json:"id"`
+	Label   Label     `json:"label"`
+	Repo    string    `json:"repo"`
+	Time    time.Time `json:"time"`
+	Head    string    `json:"head,omitempty"` // the commit that HEAD was at
+	Ref     string    `json:"ref,omitempty"`
+	Commit  string    `json:"commit,omitempty"`
+	// Captured are the tracked files whose bytes are in the commit as they were in
+	// the work tree; the others are as HEAD has them.
+	Captured []capture   `json:"captured,omitempty"`
+	Trees    []tree      `json:"trees,omitempty"`
+	Files    []looseFile `json:"files,omitempty"`
+	NotKept  []rawNamed  `json:"not_kept,omitempty"`
+}
+
+type capture struct {
+	Path rawPath `json:"path"`
+	Mode uint32  `json:"mode"`
+}
+
+type tree struct {
+	Path    rawPath `json:"path"`
+	Store   string  `json:"store,omitempty"` // its name below trees/
+	Method  string  `json:"method"`
+	Files   int     `json:"files,omitempty"`
+	Bytes   int64   `json:"bytes,omitempty"`
+	Sum     string  `json:"sum,omitempty"`
+	Deleted bool    `json:"deleted,omitempty"`
+}
+
+// looseFile is an untracked file: its bytes stand in the pack.
+type looseFile struct {
+	Path   rawPath `json:"path"`
+	Mode   uint32  `json:"mode"`
+	Link   rawPath `json:"link,omitempty"` // the target, if it is one
+	Offset int64   `json:"offset"`
+	Size   int64   `json:"size"`
+	Sum    string  `json:"sum"` // see fileState
+}
+
+type rawNamed struct {
+	Path rawPath `json:"path"`
+	Why  string  `json:"why"`
+}
+
+// after is <id>.after: what the command left behind. A state is as in
+// fileState, or a survey's exact sum; "" is nothing.
+type after struct {
+	Version int               `json:"version"`
+	Tracked map[string]string `json:"tracked"` // by rawPath.key; those that differ from what was kept
+	Trees   map[string]string `json:"trees"`
+	Same    map[string]bool   `json:"same"` // trees that the command left as they were
+	Files   map[string]string `json:"files"`
+}
+
+// rawPath is a path of any bytes. In JSON "%" and what is no printable ASCII is
+// written as %XX.
+type rawPath string
+
+// MarshalText makes it fit for JSON.
+func (p rawPath) MarshalText() ([]byte, error) {
+	var b []byte
+	for i := range len(p) {
+		if c := p[i]; c < ' ' || c > '~' || c == '%' {
+			b = fmt.Appendf(b, "%%%02X", c)
+		} else {
+			b = append(b, c)
+		}
+	}
+	return b, nil
+}
+
+// key is the path as a key of a JSON object: a string type is not asked how it
+// wants to be written there.
+func (p rawPath) key() string {
+	text, _ := p.MarshalText() // never fails
+	return string(text)
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (p *rawPath) UnmarshalText(text []byte) error {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '%' {
+			b.WriteByte(text[i])
+			continue
+		}
+		if i+2 >= len(text) {
+			return errors.New("a path ends within an escape")
+		}
+		c, err := strconv.ParseUint(string(text[i+1:i+3]), 16, 8)
+		if err != nil {
+			return fmt.Errorf("a path has the escape %q", text[i:i+3])
+		}
+		b.WriteByte(byte(c))
+		i += 2
+	}
+	*p = rawPath(b.String())
+	return nil
+}
+
+func (m *manifest) skip(path, why string) {
+	m.NotKept = append(m.NotKept, rawNamed{rawPath(path), why})
+}
+
+func (m *manifest) kept(sealed bool) Kept {
+	k := Kept{ID: m.ID, Label: m.Label, Repo: m.Repo, Time: m.Time, Ref: m.Ref, Commit: m.Commit, Tracked: len(m.Captured), Files: len(m.Files), Sealed: sealed}
+	for _, t := range m.Trees {
+		k.Trees = append(k.Trees, KeptTree{string(t.Path), t.Method, t.Files, t.Bytes})
+		k.Bytes += t.Bytes
+	}
+	for _, f := range m.Files {
+		k.Bytes += f.Size
+	}
+	for _, n := range m.NotKept {
+		k.NotKept = append(k.NotKept, Named{string(n.Path), n.Why})
+	}
+	return k
+}
+
+const maxManifest = 128 << 20
+
+// readJSON reads a file of a set. ok is false if it is not there.
+func readJSON(file string, v any) (ok bool, err error) {
+	f, err := durable.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxManifest))
+	if err == nil && len(bytes.Trim(data, "\x00")) == 0 { // what a power cut leaves of a file that was not flushed
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return true, nil
+}
+
+func (s Store) writeJSON(op, file string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", filepath.Base(file), err)
+	}
+	return s.Disk.WriteProjection(op, file, append(data, '\n'), 0o600)
+}

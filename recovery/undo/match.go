@@ -1,0 +1,172 @@
+package undo
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of a plan.
+const (
+	maxPlanned = 50_000 // directory entries that are looked at
+	maxTargets = 2_000
+)
+
+type kind uint8
+
+const (
+	isMissing kind = iota
+	isFile
+	isDir
+	isLink
+	isOdd
+)
+
+func kindOf(mode uint32) kind {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return isFile
+	case unix.S_IFDIR:
+		return isDir
+	case unix.S_IFLNK:
+		return isLink
+	}
+	return isOdd
+}
+
+// kind says what is at a path, without following a link anywhere in it.
+func (p *planner) kind(rel string) kind {
+	if rel == "." {
+		return isDir
+	}
+	at, err := open(p.repo, rel)
+	if errors.Is(err, ErrLink) {
+		return isLink
+	}
+	if err != nil {
+		return isMissing
+	}
+	defer at.close()
+	st, ok, err := at.lstat()
+	if !ok || err != nil {
+		return isMissing
+	}
+	return kindOf(uint32(st.Mode))
+}
+
+// child is a name in a directory.
+type child struct {
+	name string
+	kind kind
+}
+
+// children lists a directory.
+func (p *planner) children(rel string) []child {
+	if p.entries <= 0 {
+		return nil
+	}
+	at, err := open(p.repo, path.Join(rel, "x")) // any entry: it is the directory that is opened
+	if err != nil {
+		return nil
+	}
+	defer at.close()
+	list, err := at.dir.ReadDir(p.entries)
+	if err != nil {
+		return nil
+	}
+	p.entries -= len(list)
+	out := make([]child, 0, len(list))
+	for _, e := range list {
+		k := isOdd
+		switch t := e.Type(); {
+		case t.IsRegular():
+			k = isFile
+		case t.IsDir():
+			k = isDir
+		case t&fs.ModeSymlink != 0:
+			k = isLink
+		}
+		out = append(out, child{e.Name(), k})
+	}
+	slices.SortFunc(out, func(a, b child) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// match gives the paths that are there and that a word means: itself, and what it
+// matches as a glob with *, ?, [] and {}.
+func (p *planner) match(rel string) []string {
+	var out []string
+	if p.kind(rel) != isMissing {
+		out = append(out, rel)
+	}
+	if !strings.ContainsAny(rel, "*?[{") {
+		return out
+	}
+	for _, glob := range braces(rel, 0) {
+		for _, m := range p.expand(".", strings.Split(glob, "/")) {
+			if !slices.Contains(out, m) {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
+
+func (p *planner) expand(dir string, segs []string) []string {
+	seg, rest := segs[0], segs[1:]
+	var found []string
+	switch {
+	case seg == ".":
+		found = []string{dir}
+	case seg == "**":
+		found = append(found, dir)
+		for _, c := range p.children(dir) {
+			if c.kind == isDir && c.name != "node_modules" && c.name != ".git" {
+				found = append(found, p.expand(path.Join(dir, c.name), []string{"**"})...)
+			}
+		}
+	case !strings.ContainsAny(seg, `*?[\`):
+		if sub := path.Join(dir, seg); p.kind(sub) != isMissing {
+			found = []string{sub}
+		}
+	default:
+		for _, c := range p.children(dir) {
+			if c.name[0] == '.' && seg[0] != '.' {
+				continue
+			}
+			if ok, err := path.Match(seg, c.name); ok && err == nil {
+				found = append(found, path.Join(dir, c.name))
+			}
+		}
+	}
+	if len(rest) == 0 {
+		return found
+	}
+	var out []string
+	for _, f := range found {
+		if p.kind(f) == isDir {
+			out = append(out, p.expand(f, rest)...)
+		}
+	}
+	return out
+}
+
+func braces(glob string, depth int) []string {
+	begin := strings.LastIndexByte(glob, '{')
+	if begin < 0 || depth > 4 {
+		return []string{glob}
+	}
+	n := strings.IndexByte(glob[begin:], '}')
+	if n < 0 {
+		return []string{glob}
+	}
+	var out []string
+	for _, alt := range strings.Split(glob[begin+1:begin+n], ",") {
+		out = append(out, braces(glob[:begin]+alt+glob[begin+n+1:], depth+1)...)
+	}
+	return out
+}

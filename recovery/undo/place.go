@@ -1,0 +1,154 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// ErrLink: a path goes through a symbolic link, which is not followed.
+var ErrLink = errors.New("it lies behind a symbolic link")
+
+// place is an entry of a directory of the repository that is held open: whatever
+// is renamed above it, it stays that entry.
+type place struct {
+	dir  *os.File
+	real string // the directory's path when it was opened
+	name string
+}
+
+// open holds the directory of a path of the repository. A directory that is
+// missing is fs.ErrNotExist, one that is a link ErrLink.
+func open(repo, rel string) (place, error) {
+	dir, name := path.Split(rel)
+	if name == "" || name == "." || name == ".." || path.IsAbs(rel) {
+		return place{}, fmt.Errorf("%q is no path in the repository", rel)
+	}
+	fd, err := unix.Open(repo, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return place{}, &fs.PathError{Op: "open", Path: repo, Err: err}
+	}
+	for seg := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		if seg == "" || seg == "." {
+			continue
+		}
+		if seg == ".." {
+			unix.Close(fd)
+			return place{}, fmt.Errorf("%q leads out of the repository", rel)
+		}
+		next, err := openDir(fd, seg)
+		unix.Close(fd)
+		if err != nil {
+			return place{}, err
+		}
+		fd = next
+	}
+	return place{dir: os.NewFile(uintptr(fd), filepath.Join(repo, dir)), real: filepath.Join(repo, dir), name: name}, nil
+}
+
+// openDir opens a directory, no link.
+func openDir(at int, name string) (int, error) {
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return -1, fmt.Errorf("%s: %w", name, ErrLink)
+	case errors.Is(err, unix.ENOTDIR):
+		var st unix.Stat_t
+		if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			return -1, fmt.Errorf("%s: %w", name, ErrLink)
+		}
+		return -1, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	case err != nil:
+		return -1, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return fd, nil
+}
+
+func (p place) close() { p.dir.Close() }
+
+// at is a path to an entry of the directory, for this process.
+func (p place) at(name string) string {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/fd/" + strconv.Itoa(int(p.dir.Fd())) + "/" + name
+	}
+	return filepath.Join(p.real, name)
+}
+
+// sibling is another entry of the same directory.
+func (p place) sibling(name string) place { return place{p.dir, p.real, name} }
+
+// run runs a program in the directory.
+func (p place) run(ctx context.Context, argv ...string) error {
+	_, err := proc.Tool{Dir: strings.TrimSuffix(p.at(""), "/")}.Run(ctx, argv...)
+	return err
+}
+
+// lstat looks at the entry; ok is false if there is none.
+func (p place) lstat() (st unix.Stat_t, ok bool, err error) {
+	err = unix.Fstatat(int(p.dir.Fd()), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return st, false, nil
+	case err != nil:
+		return st, false, &fs.PathError{Op: "lstat", Path: filepath.Join(p.real, p.name), Err: err}
+	}
+	return st, true, nil
+}
+
+// readlink reads a symbolic link.
+func (p place) readlink() (string, error) { return readlinkat(int(p.dir.Fd()), p.name) }
+
+func readlinkat(at int, name string) (string, error) {
+	for size := 256; ; size *= 4 {
+		b := make([]byte, size)
+		n, err := unix.Readlinkat(at, name, b)
+		if err != nil {
+			return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+		}
+		if n < size {
+			return string(b[:n]), nil
+		}
+	}
+}
+
+// read reads a regular file of at most limit bytes.
+func (p place) read(limit int64) ([]byte, error) {
+	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: p.name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), p.name)
+	defer f.Close()
+	return readAll(f, limit)
+}
+
+// parent opens the directory of a path; one that is gone is made if need be, one
+// that is a link now is refused.
+func (s Store) parent(path string, need bool) (place, error) {
+	at, err := open(s.Repo, path)
+	if err == nil || !need || !errors.Is(err, fs.ErrNotExist) {
+		return at, err
+	}
+	dir := filepath.Dir(path)
+	up, err := s.parent(dir, true)
+	if err != nil {
+		return place{}, err
+	}
+	defer up.close()
+	if err := s.Disk.MkdirAll("undo-parent", up.at(up.name), 0o755); err != nil {
+		return place{}, err
+	}
+	return open(s.Repo, path)
+}

@@ -1,0 +1,266 @@
+package undo
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Unknown stands in a word for what only the shell will know.
+const Unknown = "..."
+
+// Target is a file or tree of the repository that a command is going to delete or
+// change.
+type Target struct {
+	Path string // from the repository, with slashes
+	// Deleted: the command removes it as a whole, and makes a new one if any.
+	Deleted bool
+	Why     string // the program
+}
+
+// Targets is what is to be kept before a command. Tracked files always are.
+type Targets struct {
+	Paths []Target
+	// Untracked: files that git does not know and does not ignore.
+	Untracked bool
+	// Ignored: what git ignores.
+	Ignored bool
+	// Refused are words that mean something which is never kept.
+	Refused []Named
+}
+
+// Named is a path and what is to be said about it.
+type Named struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// Plan says what a command is going to touch. commands are its simple commands in
+// their order, each as its words after quote removal; nothing is executed, globs
+// are matched against the names that are there. An error is about the working
+// directory.
+func Plan(repo, workingDir string, commands [][]string) (Targets, error) {
+	dir, ok := inside(repo, ".", workingDir)
+	if !ok {
+		return Targets{}, fmt.Errorf("planning what to keep: the working directory %q is not in the repository", workingDir)
+	}
+	p := planner{repo: repo, dir: dir, entries: maxPlanned}
+	for _, argv := range commands {
+		p.command(argv)
+	}
+	p.out.Paths = outermost(p.out.Paths)
+	return p.out, nil
+}
+
+// inside makes a word a path of the repository.
+func inside(repo, dir, word string) (string, bool) {
+	if word == "" {
+		return dir, true
+	}
+	if strings.IndexByte(word, 0) >= 0 || word[0] == '~' {
+		return "", false
+	}
+	if path.IsAbs(word) {
+		rest, ok := strings.CutPrefix(path.Clean(word), path.Clean(repo))
+		if !ok || rest != "" && rest[0] != '/' {
+			return "", false
+		}
+		return path.Join(".", rest), true
+	}
+	p := path.Join(dir, word)
+	return p, p != ".." && !strings.HasPrefix(p, "../")
+}
+
+type planner struct {
+	repo    string
+	dir     string
+	out     Targets
+	entries int
+}
+
+// command reads one simple command.
+func (p *planner) command(argv []string) {
+	argv = unwrap(argv)
+	if len(argv) == 0 {
+		return
+	}
+	name, args := path.Base(argv[0]), argv[1:]
+	switch name {
+	case "cd", "pushd":
+		if words := operands(args); len(words) > 0 {
+			if d, ok := inside(p.repo, p.dir, words[0]); ok && !strings.Contains(d, Unknown) {
+				p.dir = d
+			}
+		}
+	case "rm", "rmdir", "unlink", "rimraf", "del", "trash":
+		for _, w := range operands(args) {
+			p.glob(w, name, true)
+		}
+	case "shx", "npx", "bunx", "pnpx":
+		p.command(operands(args))
+	case "find":
+		if slices.ContainsFunc(args, func(a string) bool { return a == "-delete" || strings.HasPrefix(a, "-exec") || a == "-ok" }) {
+			for _, w := range args {
+				if strings.HasPrefix(w, "-") {
+					break
+				}
+				p.glob(w, name, false)
+			}
+			p.out.Untracked = true
+		}
+	case "mv", "cp", "ln", "install", "rsync":
+		p.moves(name, operands(args))
+	case "tee", "truncate", "shred":
+		for _, w := range operands(args) {
+			p.glob(w, name, false)
+		}
+	case "sed", "perl":
+		if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-i") || strings.HasPrefix(a, "--in-place") }) {
+			for _, w := range operands(args) {
+				p.glob(w, name, false)
+			}
+		}
+	case "git":
+		p.git(operands(args), args)
+	case "echo", "printf", "ls", "cat", "true", "false", "test", "[", "export", "set", "pwd", "which", "type", "sleep", "grep", "head", "tail", "wc", "mkdir",
+		"date", "uname", "id", "whoami", "stat", "file", "du", "df", "ps", "kill", ":":
+	default:
+		if !p.installer(name, args) {
+			p.out.Untracked = true
+		}
+	}
+}
+
+// moves: a move takes its sources away, and all of them overwrite what is where
+// they write to.
+func (p *planner) moves(name string, words []string) {
+	if len(words) < 2 {
+		return
+	}
+	to := words[len(words)-1]
+	for _, w := range words[:len(words)-1] {
+		if name == "mv" {
+			p.glob(w, name, true)
+		}
+		if d, ok := inside(p.repo, p.dir, to); ok && p.kind(d) == isDir {
+			p.glob(path.Join(to, path.Base(w)), name, false)
+		}
+	}
+	if d, ok := inside(p.repo, p.dir, to); ok && (p.kind(d) != isDir || name == "rsync") {
+		p.glob(to, name, false)
+	}
+}
+
+// git: what is tracked is kept anyway.
+func (p *planner) git(words, args []string) {
+	if len(words) == 0 {
+		return
+	}
+	switch words[0] {
+	case "clean":
+		p.out.Untracked = true
+		p.out.Ignored = slices.ContainsFunc(args, func(a string) bool { return len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a, "xX") })
+	case "stash", "apply", "am", "submodule":
+		p.out.Untracked = true
+	}
+}
+
+// glob takes the entries that a word means.
+func (p *planner) glob(word, why string, deleted bool) {
+	if word == Unknown || strings.HasPrefix(word, "~") || strings.HasPrefix(word, Unknown) {
+		p.refuse(word, "what it means is not written out")
+		p.out.Untracked = true
+		return
+	}
+	rel, ok := inside(p.repo, p.dir, strings.ReplaceAll(word, Unknown, "*"))
+	if !ok {
+		p.refuse(word, "it is not in the repository")
+		return
+	}
+	for _, m := range p.match(rel) {
+		p.target(m, why, deleted)
+	}
+}
+
+func (p *planner) refuse(word, why string) {
+	p.out.Refused = append(p.out.Refused, Named{word, why})
+}
+
+// target takes one path that is there.
+func (p *planner) target(rel, why string, deleted bool) {
+	switch first, _, _ := strings.Cut(rel, "/"); {
+	case rel == ".":
+		p.refuse(rel, "it is the whole repository; tracked and untracked files are kept")
+		p.out.Untracked = true
+	case first == ".git" || first == ".superloop":
+		p.refuse(rel, "what belongs to git or to superloop itself is not kept")
+	case len(p.out.Paths) >= maxTargets:
+		if len(p.out.Refused) == 0 || p.out.Refused[len(p.out.Refused)-1].Path != "..." {
+			p.refuse("...", fmt.Sprintf("there are more than %d targets", maxTargets))
+		}
+	default:
+		p.out.Paths = append(p.out.Paths, Target{rel, deleted, why})
+	}
+}
+
+// outermost leaves out what lies in another target, and what comes twice.
+func outermost(list []Target) []Target {
+	slices.SortStableFunc(list, func(a, b Target) int { return strings.Compare(a.Path, b.Path) })
+	var out []Target
+	at := map[string]int{}
+next:
+	for _, t := range list {
+		for d := t.Path; ; d = path.Dir(d) {
+			if i, ok := at[d]; ok {
+				if d == t.Path {
+					out[i].Deleted = out[i].Deleted || t.Deleted
+				}
+				continue next
+			}
+			if d == "." {
+				break
+			}
+		}
+		at[t.Path] = len(out)
+		out = append(out, t)
+	}
+	return out
+}
+
+// operands are the words that are no options.
+func operands(args []string) []string {
+	var out []string
+	for i, a := range args {
+		if a == "--" {
+			return append(out, args[i+1:]...)
+		}
+		if !strings.HasPrefix(a, "-") || a == "-" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// unwrap takes away what only runs the rest.
+func unwrap(argv []string) []string {
+	for len(argv) > 0 {
+		name := path.Base(argv[0])
+		if before, _, ok := strings.Cut(argv[0], "="); ok && before != "" && !strings.ContainsAny(before, "/-. ") {
+			argv = argv[1:]
+			continue
+		}
+		switch name {
+		case "if", "then", "else", "do", "while", "until", "!", "{", "}", "fi", "done", "time", "exec", "command", "builtin", "nohup", "setsid":
+			argv = argv[1:]
+		case "env", "sudo", "doas", "nice", "ionice", "stdbuf", "timeout", "xargs":
+			argv = argv[1:]
+			for len(argv) > 0 && (strings.HasPrefix(argv[0], "-") || strings.Trim(argv[0], "0123456789.smhd") == "") {
+				argv = argv[1:]
+			}
+		default:
+			return argv
+		}
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package undo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Options of Restore.
+type Options struct {
+	// Force moves what has changed since the command to a name ending in
+	// .superloop-undo-conflict, and puts back what was kept.
+	Force bool
+}
+
+// Report says what Restore did, path by path.
+type Report struct {
+	Restored []string `json:"restored,omitempty"`
+	Same     []string `json:"same,omitempty"` // trees and files that are as they were kept; of tracked files none is listed
+	// Left are paths that the command did not change but somebody did since.
+	Left []string `json:"left,omitempty"`
+	// Created are paths where nothing was when the set was kept. They stay.
+	Created []string `json:"created,omitempty"`
+	// Conflicts changed since the command and were not touched.
+	Conflicts []Named `json:"conflicts,omitempty"`
+	// Aside are conflicts that were moved, and where to (Why).
+	Aside []Named `json:"aside,omitempty"`
+	// Failed could not be put back.
+	Failed []Named `json:"failed,omitempty"`
+	// NotKept was not kept, so it cannot be put back.
+	NotKept []Named `json:"not_kept,omitempty"`
+}
+
+// Complete reports whether everything that was kept is there again.
+func (r Report) Complete() bool { return len(r.Conflicts) == 0 && len(r.Failed) == 0 }
+
+const conflictMark = ".superloop-undo-conflict"
+
+// Restore puts back what a set kept, as the package's comment says. It goes path
+// by path; one that fails is named and does not keep the others from being put
+// back. Called again, it goes on with what is missing.
+func (s Store) Restore(ctx context.Context, id string, o Options) (Report, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	defer unlock()
+	m, err := s.load(id)
+	if err != nil {
+		return Report{}, err
+	}
+	r := restorer{Store: s, m: m, force: o.Force}
+	r.sealed, err = readJSON(s.path(id, afterFile), &r.after)
+	if err != nil {
+		return Report{}, err
+	}
+	for _, n := range m.NotKept {
+		r.out.NotKept = append(r.out.NotKept, Named{string(n.Path), n.Why})
+	}
+	for i, t := range m.Trees {
+		if err := ctx.Err(); err != nil {
+			return r.out, err
+		}
+		r.tree(ctx, i, t)
+	}
+	if err := r.loose(ctx); err != nil {
+		return r.out, err
+	}
+	if m.Commit != "" {
+		if err := r.tracked(ctx); err != nil {
+			return r.out, err
+		}
+	}
+	return r.out, ctx.Err()
+}
+
+type restorer struct {
+	Store
+	m      *manifest
+	after  after
+	sealed bool
+	force  bool
+	out    Report
+}
+
+func (r *restorer) fail(path string, err error) {
+	r.out.Failed = append(r.out.Failed, Named{path, err.Error()})
+}
+
+// note writes down a verdict that leaves the path alone; true: it does.
+func (r *restorer) note(path string, v verdict) bool {
+	switch v {
+	case asKept:
+		r.out.Same = append(r.out.Same, path)
+	case notOurs:
+		r.out.Left = append(r.out.Left, path)
+	case isCreated:
+		r.out.Created = append(r.out.Created, path)
+	case refused:
+		why := "it has changed since the command"
+		if !r.sealed {
+			why = "it is not known whether the command or somebody else changed it"
+		}
+		r.out.Conflicts = append(r.out.Conflicts, Named{path, why})
+	default:
+		return false
+	}
+	return true
+}
+
+// tree puts a tree or a single target back: it is copied beside its place, and
+// then renamed into it.
+func (r *restorer) tree(ctx context.Context, i int, t tree) {
+	path := string(t.Path)
+	now, err := r.surveyAt(path)
+	if err != nil {
+		r.fail(path, err)
+		return
+	}
+	v := judge(facts{wasAbsent: t.Method == wasAbsent, sealed: r.sealed, untouched: r.after.Same[t.Path.key()], nowAbsent: !now.there,
+		nowKept: now.there && now.sum == t.Sum, nowLeft: now.there && now.exact == r.after.Trees[t.Path.key()], force: r.force})
+	at, err := r.parent(path, v == put || v == replace || v == aside)
+	if err != nil {
+		if !r.note(path, v) {
+			r.fail(path, err)
+		}
+		return
+	}
+	defer at.close()
+	// Left by a call that was killed.
+	fresh, old := at.sibling(r.name(i, "new")), at.sibling(r.name(i, "old"))
+	if err := errors.Join(fresh.remove(ctx), r.settled(ctx, old, now.there)); err != nil {
+		r.fail(path, err)
+		return
+	}
+	if r.note(path, v) {
+		return
+	}
+	if err := r.replaceTree(ctx, t, at, fresh, old, v); err != nil {
+		r.fail(path, err)
+		_ = fresh.remove(ctx)
+	}
+}
+
+// settled removes what a killed call has moved out of the way, once something is
+// in its place.
+func (r *restorer) settled(ctx context.Context, old place, there bool) error {
+	if !there {
+		return nil
+	}
+	return old.remove(ctx)
+}
+
+func (r *restorer) replaceTree(ctx context.Context, t tree, at, fresh, old place, v verdict) error {
+	store, err := open(r.path(r.m.ID, treesDir), t.Store)
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	if err := r.whole(store, t, "what was kept has been changed or damaged"); err != nil {
+		return err
+	}
+	if err := at.run(ctx, "cp", "-a", "--", filepath.Join(r.path(r.m.ID, treesDir), t.Store), "./"+fresh.name); err != nil {
+		return err
+	}
+	if err := r.whole(fresh, t, "it changed while it was copied"); err != nil {
+		return err
+	}
+	switch v {
+	case aside:
+		beside, err := r.moveAside(at)
+		if err != nil {
+			return err
+		}
+		r.out.Aside = append(r.out.Aside, Named{string(t.Path), filepath.Join(filepath.Dir(string(t.Path)), beside)})
+	case replace:
+		if err := r.Disk.Rename("undo-away", at.at(at.name), at.at(old.name)); err != nil {
+			return err
+		}
+	}
+	if err := r.Disk.Rename("undo-put", at.at(fresh.name), at.at(at.name)); err != nil {
+		return err
+	}
+	r.out.Restored = append(r.out.Restored, string(t.Path))
+	return old.remove(ctx)
+}
+
+func (r *restorer) whole(at place, t tree, why string) error {
+	got, err := at.look(1<<30, 1<<62)
+	if err == nil && got.sum != t.Sum {
+		err = errors.New(why)
+	}
+	return err
+}
+
+// moveAside gives a conflict another name and says which.
+func (r *restorer) moveAside(at place) (string, error) {
+	for n := 1; n < 1000; n++ {
+		name := at.name + conflictMark
+		if n > 1 {
+			name = fmt.Sprintf("%s.%d", name, n)
+		}
+		if _, there, err := at.sibling(name).lstat(); err != nil {
+			return "", err
+		} else if there {
+			continue
+		}
+		return name, r.Disk.Rename("undo-aside", at.at(at.name), at.at(name))
+	}
+	return "", fmt.Errorf("there are too many files named %s%s; look at them and remove them", at.name, conflictMark)
+}
+
+// name is what something is called beside its place while it is restored.
+func (r *restorer) name(i int, what string) string {
+	return fmt.Sprintf(".superloop-undo-%s-%d.%s", r.m.ID[len(r.m.ID)-8:], i, what)
+}

@@ -1,0 +1,141 @@
+package undo
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// bytesOf is a file of the work tree as git would store it, without filters.
+type bytesOf struct {
+	mode    string // gitFile, gitExec, gitLink; gitEmpty: no file is there
+	perm    uint32
+	content []byte
+}
+
+// readFile reads what is at a tracked or untracked path. What is neither a file
+// nor a link, or lies behind a link, is no file, as git sees it.
+func readFile(repo, rel string, limit int64) (bytesOf, error) {
+	none := bytesOf{mode: gitEmpty}
+	at, err := open(repo, rel)
+	if errors.Is(err, ErrLink) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	defer at.close()
+	st, ok, err := at.lstat()
+	if err != nil || !ok {
+		return none, err
+	}
+	switch kindOf(uint32(st.Mode)) {
+	case isLink:
+		to, err := at.readlink()
+		return bytesOf{gitLink, 0o777, []byte(to)}, err
+	case isFile:
+		content, err := at.read(limit)
+		mode := gitFile
+		if st.Mode&0o100 != 0 {
+			mode = gitExec
+		}
+		return bytesOf{mode, uint32(st.Mode) & 0o7777, content}, err
+	}
+	return none, nil
+}
+
+// fileState names what is at a path by its content; "" is nothing.
+func (b bytesOf) fileState() string {
+	if b.mode == gitEmpty {
+		return ""
+	}
+	sum := sha256.Sum256(b.content)
+	return b.mode + " " + hex.EncodeToString(sum[:])
+}
+
+// keepTracked makes the commit of the tracked files as they are in the work tree.
+// Only files that differ from HEAD are read; those that do not fit are named and
+// are in the commit as HEAD has them.
+func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *manifest, room int64) error {
+	var in bytes.Buffer
+	fmt.Fprintf(&in, "feature done\ncommit %s\nmark :1\ncommitter superloop <superloop@localhost> %d +0000\n", refBase+m.ID, m.Time.Unix())
+	data(&in, []byte("what "+m.ID+" may change\n"))
+	if g.head != "" {
+		fmt.Fprintf(&in, "from %s\n", g.head)
+	}
+	for _, d := range list {
+		b, err := readFile(s.Repo, d.path, min(room, maxTracked))
+		switch {
+		case errors.Is(err, errTooBig):
+			m.skip(d.path, fmt.Sprintf("its changes do not fit into the %s that are kept of tracked files", size(room)))
+			continue
+		case err != nil:
+			m.skip(d.path, "it cannot be read: "+err.Error())
+			continue
+		}
+		name := quote(g.prefix + d.path)
+		if b.mode == gitEmpty {
+			fmt.Fprintf(&in, "D %s\n", name)
+			m.Captured = append(m.Captured, capture{rawPath(d.path), 0})
+			continue
+		}
+		if b.mode == d.oldMode && g.object("blob", b.content) == d.oldID {
+			continue // touched, but the same
+		}
+		room -= int64(len(b.content))
+		fmt.Fprintf(&in, "M %s inline %s\n", b.mode, name)
+		data(&in, b.content)
+		m.Captured = append(m.Captured, capture{rawPath(d.path), b.perm})
+	}
+	m.Head, m.Ref = g.head, refBase+m.ID
+	if len(m.Captured) == 0 && g.anchored { // the commit of HEAD is what is to be kept
+		m.Commit = g.head
+		return nil
+	}
+	in.WriteString("get-mark :1\ndone\n")
+	out, err := g.run(ctx, in.Bytes(), append(flushes(len(m.Captured)), "fast-import", "--quiet", "--date-format=raw")...)
+	if err != nil {
+		return fmt.Errorf("committing the tracked files: %w", err)
+	}
+	m.Commit = strings.TrimSpace(string(out))
+	if len(m.Commit) < 40 {
+		return fmt.Errorf("committing the tracked files: git fast-import answered %q", out)
+	}
+	return nil
+}
+
+// flushes are the options of git that flush what stays, and no more: of a few
+// files git makes a pack first and then takes it apart. Without any flush a power
+// cut would leave broken objects in the person's repository.
+func flushes(files int) []string {
+	if files > 100 {
+		return nil
+	}
+	return []string{"-c", "fastimport.unpackLimit=100000", "-c", "core.fsync=loose-object,reference", "-c", "core.fsyncMethod=batch"}
+}
+
+// maxTracked bounds a single tracked file.
+const maxTracked = 64 << 20
+
+func data(b *bytes.Buffer, content []byte) {
+	fmt.Fprintf(b, "data %d\n", len(content))
+	b.Write(content)
+	b.WriteByte('\n')
+}
+
+func size(n int64) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", max(n, 0))
+}
