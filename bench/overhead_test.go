@@ -23,7 +23,7 @@ const (
 func build(b *testing.B, pkg, name string) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), name)
-	cmd := exec.Command("go", "build", "-overlay=/tmp/ov.json", "-trimpath", "-tags", "urfave_cli_no_docs", "-o", out, pkg)
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-o", out, pkg)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, text)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -191,11 +193,20 @@ func (d *driver) inputs(p *recovery.Policy, a *recovery.Analysis, cmd recovery.C
 // not there is the command's own trouble.
 func (d *driver) program(a *recovery.Analysis, cmd recovery.Command) string {
 	path := variable(d.recoveryEnv(nil, ""), "PATH")
+	dir := cmd.WorkingDir
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(d.repo.Top, dir)
+	}
 	for _, part := range a.Parts {
 		if len(part.Words) == 0 || part.Words[0] == guard.Unknown {
 			continue
 		}
-		_, err := guard.Resolve(part.Words[0], d.repo.Top, path, d.repo.Top)
+		if name := part.Words[0]; strings.Contains(name, "/") && !filepath.IsAbs(name) {
+			if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
+				continue // a cd before it leads there, or nothing does
+			}
+		}
+		_, err := guard.Resolve(part.Words[0], dir, path, d.repo.Top)
 		var bad *guard.ResolveError
 		if errors.As(err, &bad) && bad.File != "" {
 			return recovery.Display(bad.Error())

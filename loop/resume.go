@@ -149,6 +149,9 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err := d.startSpawner(); err != nil {
 		return err
 	}
+	if err := d.enterWorktree(ctx); err != nil {
+		return err
+	}
 	d.protect(ctx)
 	news, err := d.startConfig(ctx)
 	if err != nil {
@@ -200,9 +203,6 @@ func (d *driver) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.enterWorktree(ctx); err != nil {
-		return err
-	}
 	tree, err := d.firstSnapshot(ctx)
 	if err != nil {
 		return err
@@ -218,9 +218,6 @@ func (d *driver) start(ctx context.Context) error {
 }
 
 func (d *driver) resume(ctx context.Context) error {
-	if err := d.enterWorktree(ctx); err != nil {
-		return err
-	}
 	f := Resumed{Plan: d.planOf(d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
 		Containment: string(d.spawner.Level()), Rules: CurrentRules}
 	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != AskApproval && p.Kind != AskPerson {

@@ -87,7 +87,8 @@ func (a *app) policies(c *cli.Context) (*policyFile, *config.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, err := a.config(repo)
+	// With its own tests failing a configuration is not taken; here they are shown.
+	cfg, err := config.LoadUntested(filepath.Join(repo, ".superloop", "config.json"))
 	if err != nil {
 		return nil, nil, err
 	}

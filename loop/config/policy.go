@@ -28,11 +28,11 @@ func (c *Config) Policy(id string) (*recovery.Policy, []Problem) {
 // policies makes every policy of c and runs its tests, so that a configuration
 // whose policy cannot be used, or does not do what its tests say, is refused.
 // What lint finds in it are warnings.
-func (b *builder) policies(c *Config) {
+func (b *builder) policies(c *Config, tested bool) {
 	said := map[string]bool{}
 	one := func(id string) {
 		p, problems := c.Policy(id)
-		if p != nil && len(problems) == 0 {
+		if tested && p != nil && len(problems) == 0 {
 			problems = p.CheckTests()
 		}
 		for _, bad := range problems {
