@@ -1,0 +1,196 @@
+package escalation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/superloop/superloop/recovery"
+)
+
+// The transitions are pure: a record and a wish give a record or an error. The
+// Store reads, asks them, and writes.
+
+// ask makes the record of a new question.
+func ask(q Question) (Record, error) {
+	if err := q.check(); err != nil {
+		return Record{}, fmt.Errorf("opening a question: %w", err)
+	}
+	digest, err := q.Digest()
+	if err != nil {
+		return Record{}, err
+	}
+	return Record{Question: q, Digest: digest, State: Pending}, nil
+}
+
+// superseded ends a question that nothing has come of, for a newer one (by) or
+// because it is no longer asked (by is "").
+func (r Record) superseded(by, why string, now time.Time) (Record, error) {
+	if r.State != Pending && r.State != Approved {
+		return r, &StateError{Step: "supersede", ID: r.Question.ID, State: r.State, Present: r.Question.ID}
+	}
+	r.State, r.SupersededBy, r.Why, r.Ended = Superseded, by, cut(why, maxText), stamp(now)
+	return r, nil
+}
+
+// expired ends a question whose time is over.
+func (r Record) expired(now time.Time) Record {
+	r.State, r.Ended, r.Why = Expired, stamp(now), "nobody answered in time"
+	if r.Answer != nil {
+		r.Why = "it was approved, and did not begin in time"
+	}
+	return r
+}
+
+// answered gives the record after an answer. Of an expired one the caller has
+// made sure before.
+func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
+	if err := a.check(); err != nil {
+		return r, err
+	}
+	if !a.names(r) {
+		return r, a.mismatch(r)
+	}
+	if err := r.refuses(); err != nil {
+		return r, err
+	}
+	answer := &Answer{Method: a.Method, By: a.By, At: stamp(now), Note: cut(a.Note, maxText), Bound: a.bound()}
+	answer.By.User, answer.By.Method = cut(a.By.User, maxName), cut(a.By.Method, maxName)
+	if a.Edit != nil {
+		c := r.Question.Command
+		if c == nil {
+			return r, fmt.Errorf("answering: this question (%s) has no command that could be corrected", r.Question.Type)
+		}
+		answer.Edit = &Edit{Text: append([]byte(nil), a.Edit.Text...), SHA256: sum(a.Edit.Text),
+			Digest: recovery.AttemptDigest(string(a.Edit.Text), c.WorkingDir)}
+	}
+	r.State, r.Answer = a.Method.state(), answer
+	if !r.State.Open() {
+		r.Ended = answer.At
+	}
+	return r, nil
+}
+
+// refuses says why the question takes no answer; nil if it waits for one.
+func (r Record) refuses() error {
+	switch {
+	case r.State == Pending:
+		return nil
+	case r.State == Expired:
+		return &ExpiredError{r.Question.ID, r.Question.Expires}
+	case r.Answer != nil:
+		return &DecidedError{r.Question.ID, *r.Answer, r.State}
+	}
+	return fmt.Errorf("%w: the last question is %s", ErrNothingPending, r.State)
+}
+
+func (a AnswerRequest) mismatch(waits Record) *MismatchError {
+	e := &MismatchError{What: "digest", Given: a.Digest}
+	if a.ID != "" {
+		e.What, e.Given = "id", a.ID
+		if a.Digest != "" && len(waits.Question.ID) >= len(a.ID) && waits.Question.ID[:len(a.ID)] == a.ID {
+			e.What, e.Given = "digest", a.Digest
+			e.Why = "what is asked is not what was shown"
+		}
+	}
+	if waits.State == Pending {
+		e.ID, e.Digest = waits.Question.ID, waits.Digest
+	}
+	return e
+}
+
+// begun takes what was approved to its execution, which happens once.
+func (r Record) begun(id string, now time.Time) (Record, error) {
+	if err := r.must("begin", id, Approved); err != nil {
+		return r, err
+	}
+	r.State, r.Begun = Executing, stamp(now)
+	return r, nil
+}
+
+// finished notes how it went.
+func (r Record) finished(id string, o Outcome, now time.Time) (Record, error) {
+	if err := r.must("finish", id, Executing); err != nil {
+		return r, err
+	}
+	o.Note = cut(o.Note, maxText)
+	if o.ExitCode != nil {
+		code := *o.ExitCode
+		o.ExitCode = &code
+	}
+	r.State, r.Outcome, r.Ended = Failed, &o, stamp(now)
+	if o.OK {
+		r.State = Done
+	}
+	return r, nil
+}
+
+// interrupted notes that nobody knows how it went.
+func (r Record) interrupted(id string, now time.Time) (Record, error) {
+	if err := r.must("interrupt", id, Executing); err != nil {
+		return r, err
+	}
+	r.State, r.Ended, r.Why = Interrupted, stamp(now), "the supervisor ended while it ran; how it went is not known"
+	return r, nil
+}
+
+func (r Record) must(step, id string, want State) error {
+	switch {
+	case r.Question.ID != id:
+		return &StateError{Step: step, ID: id, Present: r.Question.ID}
+	case r.State != want:
+		return &StateError{Step: step, ID: id, State: r.State, Present: id}
+	}
+	return nil
+}
+
+// check says what makes a record one that no Store has written.
+func (r Record) check() error {
+	if err := r.Question.check(); err != nil {
+		return err
+	}
+	digest, err := r.Question.Digest()
+	if err != nil {
+		return err
+	}
+	if digest != r.Digest {
+		return fmt.Errorf("its question has the digest %.16s and not %.16s", digest, r.Digest)
+	}
+	a := r.Answer
+	if a != nil && (a.Method.state() == "" || a.By.Channel == "" || a.At.IsZero()) {
+		return fmt.Errorf("its answer does not say who gave it, how and when")
+	}
+	if a != nil && a.Edit != nil && (r.Question.Command == nil || a.Method != Approve || sum(a.Edit.Text) != a.Edit.SHA256 || runnable(a.Edit.Text) != nil) {
+		return fmt.Errorf("its answer holds a command that is none")
+	}
+	want := Method("") // that the state needs
+	switch r.State {
+	case Approved, Executing, Done, Failed, Interrupted:
+		want = Approve
+	case Rejected:
+		want = Reject
+	case Resolved:
+		want = Resolve
+	case Pending:
+		if a != nil {
+			return fmt.Errorf("it is pending and has an answer")
+		}
+	case Expired, Superseded:
+		if a != nil {
+			want = Approve
+		}
+	default:
+		return fmt.Errorf("its state is %q, which is none", r.State)
+	}
+	ran := r.State == Executing || r.State == Done || r.State == Failed || r.State == Interrupted
+	switch {
+	case want != "" && (a == nil || a.Method != want):
+		return fmt.Errorf("it is %s without the answer that leads there", r.State)
+	case ran == r.Begun.IsZero():
+		return fmt.Errorf("it is %s, which does not fit when it began", r.State)
+	case r.State.Open() != r.Ended.IsZero():
+		return fmt.Errorf("it is %s, which does not fit when it ended", r.State)
+	case (r.State == Done || r.State == Failed) != (r.Outcome != nil) || r.Outcome != nil && r.Outcome.OK != (r.State == Done):
+		return fmt.Errorf("it is %s, which does not fit its outcome", r.State)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package escalation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// File is the record's name in a Store's directory. It is replaced by a rename, so
+// whoever watches the directory learns of every change; the lock and temporary
+// files beside it have names that begin with a dot.
+const File = "record.json"
+
+// Folder is the name, below a loop's private directory, of the one that holds its
+// questions. Inbox looks for it.
+const Folder = "escalation"
+
+const lockPause = 2 * time.Millisecond // between two tries to get a lock that is held for moments
+
+// Store keeps the questions of one loop: the present one, and in the directory
+// "archive" the last ones before it. Its methods may be called by any number of
+// goroutines and processes at the same time. The steps on the disk have the
+// operations "escalation" and "escalation-archive".
+type Store struct {
+	Disk durable.Disk
+	// Dir is private (mode 0700, outside the repository); it is made if need be.
+	Dir string
+	// Loop is the loop's id: a record of another one is not believed.
+	Loop string
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Load reads the present record, whatever its state, without waiting for anybody.
+// The error is ErrNothingPending if there never was a question, and a
+// *DamagedError if what is there cannot be believed.
+func (s Store) Load() (Record, error) {
+	path := filepath.Join(s.Dir, File)
+	r, err := read(path)
+	if err == nil && r.Question.Loop != s.Loop {
+		err = fmt.Errorf("it is of the loop %q, not of %q", r.Question.Loop, s.Loop)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Record{}, fmt.Errorf("%w: no question was ever asked of the loop %s", ErrNothingPending, s.Loop)
+	case err != nil:
+		return Record{}, &DamagedError{path, err}
+	}
+	return r, nil
+}
+
+// Open asks a question. What is pending, or approved and not begun, is superseded
+// by it; what is executing is a *StateError: Finish or Interrupt it first. A
+// question whose id is that of the present record is not asked again: Open gives
+// that record, whatever became of it, so that an asker that was killed after it
+// can repeat it; the same id with another content is an error.
+func (s Store) Open(ctx context.Context, q Question) (Record, error) {
+	if q.Loop != s.Loop {
+		return Record{}, fmt.Errorf("opening a question: it is of the loop %q, not of %q", q.Loop, s.Loop)
+	}
+	if err := s.Disk.MkdirAll("escalation", s.Dir, 0o700); err != nil {
+		return Record{}, fmt.Errorf("keeping the question: %w", err)
+	}
+	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
+		same := last.Question.ID != "" && last.Question.ID == q.ID
+		if same && q.Created.IsZero() {
+			q.Created = last.Question.Created
+		}
+		if same && q.Expires.IsZero() {
+			q.Expires = last.Question.Expires
+		}
+		next, err := ask(q.complete(now))
+		switch {
+		case err != nil:
+			return last, err
+		case same && next.Digest == last.Digest:
+			return last, nil
+		case same:
+			return last, fmt.Errorf("opening a question: the id %s is that of another one", q.ID)
+		case last.Question.ID == "":
+			return next, nil
+		}
+		old := last
+		if last.Lapsed(now) {
+			old = last.expired(now)
+		} else if last.State.Open() {
+			if old, err = last.superseded(next.Question.ID, "a newer question took its place", now); err != nil {
+				return last, err
+			}
+		}
+		if err := s.archive(old); err != nil {
+			return last, err
+		}
+		return next, nil
+	})
+}
+
+// Answer gives the one answer. Its errors: ErrNothingPending, *DecidedError (who
+// was first), *MismatchError (the id or the digest is another question's),
+// *ExpiredError, *DamagedError; what is wrong with the request itself; and that
+// of the disk. After one of the last kind the answer may or may not count: giving
+// it again tells.
+//
+// When it returns nil the answer survives a power cut, and the supervisor, if one
+// is alive and watches Dir, has been woken.
+func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
+	if err := a.check(); err != nil {
+		return Record{}, err
+	}
+	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
+		if last.Question.ID == "" {
+			return last, fmt.Errorf("%w: no question was ever asked of the loop %s", ErrNothingPending, s.Loop)
+		}
+		if !a.names(last) {
+			return last, s.elsewhere(a, last)
+		}
+		if last.Lapsed(now) {
+			last = last.expired(now) // it is kept, next to the error
+		}
+		return last.answered(a, now)
+	})
+}
+
+// Begin takes an approved question to its execution. It succeeds once, in one
+// process; every other call is a *StateError. After its expiry it is an
+// *ExpiredError.
+func (s Store) Begin(ctx context.Context, id string) (Record, error) {
+	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
+		if last.Question.ID == id && last.Lapsed(now) {
+			return last.expired(now), &ExpiredError{id, last.Question.Expires}
+		}
+		return last.begun(id, now)
+	})
+}
+
+// Finish notes how the execution went: done or failed.
+func (s Store) Finish(ctx context.Context, id string, o Outcome) (Record, error) {
+	return s.change(ctx, func(last Record, now time.Time) (Record, error) { return last.finished(id, o, now) })
+}
+
+// Interrupt notes that the supervisor that was executing it is gone. It is for
+// the next supervisor, which holds the loop's lock and so knows. The question is
+// never run again; ask a new one.
+func (s Store) Interrupt(ctx context.Context, id string) (Record, error) {
+	return s.change(ctx, func(last Record, now time.Time) (Record, error) { return last.interrupted(id, now) })
+}
+
+// Withdraw ends a question that is no longer asked (the loop was cancelled, the
+// runner works again): superseded, by nothing. Answered meanwhile by anything but
+// an approval that has not begun, it is a *StateError.
+func (s Store) Withdraw(ctx context.Context, id, why string) (Record, error) {
+	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
+		if last.Question.ID != id {
+			return last, &StateError{Step: "withdraw", ID: id, Present: last.Question.ID}
+		}
+		return last.superseded("", why, now)
+	})
+}
+
+// Expire ends the question if its time is over by now and nothing has begun;
+// lapsed says whether it did. Without a question it does nothing.
+func (s Store) Expire(ctx context.Context, now time.Time) (r Record, lapsed bool, err error) {
+	r, err = s.change(ctx, func(last Record, _ time.Time) (Record, error) {
+		if last.Question.ID != "" && last.Lapsed(now) {
+			lapsed = true
+			return last.expired(now), nil
+		}
+		return last, nil
+	})
+	return r, lapsed && err == nil, err
+}
+
+// change reads, asks what is to come of it, and writes, under the lock. A record
+// that differs is written also next to an error, which is then returned: an
+// answer that comes too late leaves the question expired.
+func (s Store) change(ctx context.Context, next func(last Record, now time.Time) (Record, error)) (Record, error) {
+	lock, err := s.lock(ctx)
+	if errors.Is(err, fs.ErrNotExist) { // no directory: nothing was ever asked, and nothing is made for it
+		return next(Record{}, s.now())
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("keeping the question: %w", err)
+	}
+	defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
+	if _, err := s.Disk.RemoveTemps("escalation", s.Dir); err != nil {
+		return Record{}, fmt.Errorf("keeping the question: %w", err)
+	}
+	last, err := s.Load()
+	if errors.Is(err, ErrNothingPending) {
+		last, err = Record{}, nil
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	was, now := last, s.now()
+	r, wish := next(last, now)
+	if r.Question.ID == was.Question.ID && r.State == was.State {
+		return r, wish
+	}
+	if err := s.write(r); err != nil {
+		return Record{}, err
+	}
+	return r, wish
+}
+
+// write replaces the present record; what is written is what will be believed.
+func (s Store) write(r Record) error {
+	data, err := encode(r)
+	if err == nil {
+		_, err = decode(data)
+	}
+	if err == nil {
+		err = s.Disk.WriteFile("escalation", filepath.Join(s.Dir, File), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping the question: %w", err)
+	}
+	return nil
+}
+
+func (s Store) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+// lock waits for a lock that is only ever held for moments.
+func (s Store) lock(ctx context.Context) (*durable.Lock, error) {
+	for {
+		lock, err := s.Disk.Lock(filepath.Join(s.Dir, ".lock"), nil)
+		var held *durable.LockedError
+		if !errors.As(err, &held) {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for %s: %w", held.Path, ctx.Err())
+		case <-time.After(lockPause):
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package escalation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/superloop/superloop/schemas"
+)
+
+// view is escalation.json.
+type view struct {
+	Timestamp time.Time `json:"timestamp"`
+	ID        string    `json:"id"`
+	Digest    string    `json:"digest"`
+	LoopID    string    `json:"loop_id"`
+	RunID     string    `json:"run_id"`
+	Iteration int       `json:"iteration"`
+	Type      Type      `json:"type"`
+	Status    State     `json:"status"`
+	Proposal  *proposal `json:"recovery_proposal"`
+	Options   []Option  `json:"options"`
+	Reason    string    `json:"reason"`
+	Rule      string    `json:"rule,omitempty"`
+	Errors    []string  `json:"errors"`
+	Details   string    `json:"details,omitempty"`
+	Chain     *string   `json:"chain"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Blocking  bool      `json:"blocking"`
+	Actions   Actions   `json:"actions"`
+	// What became of it.
+	By            string    `json:"by,omitempty"`
+	Method        Method    `json:"method,omitempty"`
+	Note          string    `json:"note,omitempty"`
+	AnsweredAt    time.Time `json:"answered_at,omitzero"`
+	EditedCommand string    `json:"edited_command,omitempty"`
+	BegunAt       time.Time `json:"begun_at,omitzero"`
+	EndedAt       time.Time `json:"ended_at,omitzero"`
+	ExitCode      *int      `json:"exit_code,omitempty"`
+	Why           string    `json:"why,omitempty"`
+	SupersededBy  string    `json:"superseded_by,omitempty"`
+}
+
+// proposal is the command in the form of recovery.json, version 1.
+type proposal struct {
+	Version   int       `json:"version"`
+	Timestamp time.Time `json:"timestamp"`
+	Category  string    `json:"category,omitempty"`
+	Severity  string    `json:"severity,omitempty"`
+	Diagnosis struct {
+		ErrorPattern string   `json:"error_pattern,omitempty"`
+		RootCause    string   `json:"root_cause,omitempty"`
+		Evidence     []string `json:"evidence"`
+	} `json:"diagnosis"`
+	Recovery struct {
+		Command         string `json:"command"`
+		WorkingDir      string `json:"working_dir"`
+		TimeoutSeconds  int64  `json:"timeout_seconds"`
+		ExpectedOutcome string `json:"expected_outcome"`
+		Confidence      string `json:"confidence,omitempty"`
+	} `json:"recovery"`
+}
+
+// View is escalation.json: r for people and scripts, valid by its schema, and never
+// read back by superloop. It is pure ASCII: what is invisible or moves a cursor
+// stands as an escape of JSON, so that scripts get the exact text and a terminal
+// shows it.
+//
+// What would exceed the size of that file, which only a hostile question does,
+// loses its manual action, then its errors, details and options, then its
+// evidence.
+func View(r Record) ([]byte, error) {
+	v := viewOf(r)
+	for _, drop := range []func(){
+		func() {},
+		func() { v.Actions.Manual = "" },
+		func() { v.Errors, v.Details, v.Options = []string{}, "", []Option{} },
+		func() {
+			if v.Proposal != nil {
+				v.Proposal.Diagnosis.Evidence = []string{}
+			}
+		},
+	} {
+		drop()
+		plain, err := marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("writing escalation.json: %w", err)
+		}
+		var data []byte
+		if data, err = indent(ascii(plain)); err != nil {
+			return nil, fmt.Errorf("writing escalation.json: %w", err)
+		}
+		if len(data) <= schemas.Escalation.Limit() {
+			return data, nil
+		}
+	}
+	return nil, fmt.Errorf("writing escalation.json: the question %.8s has no form that is small enough", r.Question.ID)
+}
+
+func viewOf(r Record) view {
+	q := r.Question
+	v := view{Timestamp: q.Created, ID: q.ID, Digest: r.Digest, LoopID: q.Loop, RunID: q.Run, Iteration: q.Iteration, Type: q.Type,
+		Status: r.State, Options: append([]Option{}, q.Options...), Reason: q.Reason, Rule: q.Rule, Errors: append([]string{}, q.Errors...), Details: q.Details,
+		ExpiresAt: q.Expires, Blocking: q.Blocking(), Actions: r.Actions(), BegunAt: r.Begun, EndedAt: r.Ended, Why: r.Why, SupersededBy: r.SupersededBy}
+	if q.Chain != "" {
+		v.Chain = &q.Chain
+	}
+	if c := q.Command; c != nil {
+		p := &proposal{Version: 1, Timestamp: q.Created, Category: c.Category, Severity: c.Severity}
+		p.Diagnosis.ErrorPattern, p.Diagnosis.RootCause, p.Diagnosis.Evidence = c.ErrorPattern, c.RootCause, append([]string{}, c.Evidence...)
+		p.Recovery.Command, p.Recovery.WorkingDir, p.Recovery.TimeoutSeconds = string(c.Text), c.WorkingDir, max(1, (c.TimeoutMS+999)/1000)
+		p.Recovery.ExpectedOutcome, p.Recovery.Confidence = c.ExpectedOutcome, c.Confidence
+		v.Proposal = p
+	}
+	if a := r.Answer; a != nil {
+		v.By, v.Method, v.Note, v.AnsweredAt = a.By.String(), a.Method, a.Note, a.At
+		if a.Edit != nil {
+			v.EditedCommand = string(a.Edit.Text)
+		}
+	}
+	if o := r.Outcome; o != nil {
+		v.ExitCode = o.ExitCode
+		if v.Why == "" {
+			v.Why = o.Note
+		}
+	}
+	return v
+}
+
+func indent(data []byte) ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Indent(&b, data, "", "  "); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}
+
+// ascii writes every character of JSON text that is not printable ASCII as its
+// escape. Such characters stand in strings only.
+func ascii(data []byte) []byte {
+	out := make([]byte, 0, len(data)+len(data)/8)
+	for len(data) > 0 {
+		c, size := utf8.DecodeRune(data)
+		switch {
+		case c >= ' ' && c <= '~':
+			out = append(out, byte(c))
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, c)
+		}
+		data = data[size:]
+	}
+	return out
+}
