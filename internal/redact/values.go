@@ -3,8 +3,8 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -28,7 +28,7 @@ func Values(secrets []string) *Replacer {
 	var all []string
 	for _, s := range secrets {
 		for _, v := range []string{s, strings.TrimSpace(s)} {
-			all = append(all, v, url.QueryEscape(v), url.PathEscape(v), jsonEscape(v))
+			all = append(all, v, escaped(v, "-_.~", "+"), escaped(v, "-_.~$&+=:@", "%20"), jsonEscape(v))
 		}
 	}
 	all = slices.DeleteFunc(all, func(v string) bool { return len(v) < MinLength })
@@ -47,6 +47,24 @@ func Values(secrets []string) *Replacer {
 		r.starts[v[0]] = true
 	}
 	return r
+}
+
+// escaped writes s for a URL: letters, digits and the bytes of plain as they are.
+// net/url does the same; it is not used because the shim that every recovery
+// begins with has this package in it, and would start later for it.
+func escaped(s, plain, blank string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(plain, c) >= 0:
+			b.WriteByte(c)
+		case c == ' ':
+			b.WriteString(blank)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 func jsonEscape(s string) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,14 @@ func (a *agentJob) mount() error {
 	}
 	for _, b := range a.Binds {
 		if err := unix.Mount(b[0], b[1], "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	if a.User == os.Getuid() {
+		return nil
+	}
+	for _, become := range []func(int) error{syscall.Setgid, syscall.Setuid} {
+		if err := become(a.User); err != nil {
 			return err
 		}
 	}
@@ -47,6 +56,16 @@ func trickster(args []string) int {
 		var tree int
 		if tree, err = unix.OpenTree(unix.AT_FDCWD, args[1], 0); err == nil {
 			err = unix.MoveMount(tree, "", unix.AT_FDCWD, args[2], unix.MOVE_MOUNT_F_EMPTY_PATH)
+		}
+	case len(args) == 3 && args[0] == "aliases":
+		var table mountTable
+		if table, err = mounts(); err == nil {
+			whole, _ := table.aliases(args[1])
+			for _, at := range whole {
+				if !same(at, args[1]) {
+					err = fmt.Errorf("%s seems to be %s too", at, args[1])
+				}
+			}
 		}
 	case len(args) == 3 && args[0] == "uncover":
 		// A copy of the mount above, without those on it, would show what is below.
@@ -97,4 +116,8 @@ func owner(t testing.TB, path string) uint32 {
 		t.Fatal(err)
 	}
 	return st.Uid
+}
+
+func ownMounts() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 }

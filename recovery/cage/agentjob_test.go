@@ -17,7 +17,9 @@ type agentJob struct {
 	Protection Protection
 	Plain      bool // without any protection, as a control
 	Undumpable bool // of the supervisor
-	Binds      [][2]string
+	// Binds are mounted first, in a mount namespace of the supervisor's own.
+	Binds [][2]string
+	User  int // who the supervisor is then
 
 	Argv    []string
 	Dir     string
@@ -96,10 +98,18 @@ func (s *shielded) protection() Protection {
 	}
 }
 
+// apart is the same world with every supervisor in a process of its own.
+func (s *shielded) apart() *shielded {
+	w, c := *s.world, *s
+	w.spawner = nil
+	c.world = &w
+	return &c
+}
+
 // agent is a script that an agent in the repository runs.
 func (s *shielded) agent(script string) *agentJob {
 	return &agentJob{
-		Protection: s.protection(), Argv: []string{"bash", "-c", script}, Dir: s.repo, Timeout: time.Minute,
+		Protection: s.protection(), User: s.uid, Argv: []string{"bash", "-c", script}, Dir: s.repo, Timeout: time.Minute,
 		Env: []string{"LOOP=" + s.loop, "PRIVATE=" + s.private, "TOOL=" + s.tool, "HOME=" + s.home},
 	}
 }

@@ -58,6 +58,29 @@
 //
 // The tree's own level (Sandbox.Tree) is another matter, see proc.Level.
 //
+// # Agents
+//
+// Protect is for agents, which are trusted with more: they bring sandboxes of their
+// own, and must not notice ours. It keeps them from the configuration and from
+// what superloop knows, and from nothing else. There is no Landlock, under which
+// bubblewrap does not start, and nothing else of what commands always get:
+//
+//	superloop --> proc.Spawner --> superloop __exec --> the agent's own argv, in
+//	              a mount namespace where some places are read-only or empty
+//
+// An ordinary user needs a user namespace for that, in which the agent has no
+// capability, and so cannot undo the mounts: sudo, su and containers without root
+// do not work there, and the files of others seem to belong to nobody. For root
+// no user namespace is made, because in one it could not listen on low ports; it
+// goes without the capabilities by which the mounts could be undone, without disks,
+// and with /sys read-only. In namespaces that an agent makes for itself the mounts
+// are locked. As to root one way around is left: settings in /proc/sys. A mount on
+// these would keep every sandbox from mounting a /proc of its own.
+//
+// What the places lie in can be neither renamed nor removed. Programs can link and
+// rename between the places around; between something writable in a read-only
+// place and the rest they cannot (EXDEV), which most take as a reason to copy.
+//
 // # What commands notice
 //
 // Temporary files go to TMPDIR, not to /tmp. sudo does not work. With .git/config

@@ -2,10 +2,10 @@ package cage
 
 import (
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/superloop/superloop/internal/redact"
@@ -128,17 +128,47 @@ func Secrets(base []string) *redact.Replacer {
 	for _, e := range base {
 		name, value, _ := strings.Cut(e, "=")
 		if strings.Contains(value, "://") {
-			if u, err := url.Parse(value); err == nil {
-				if password, ok := u.User.Password(); ok {
-					secrets = append(secrets, password)
-				}
-			}
+			secrets = append(secrets, passwords(value)...)
 		}
 		if speaksOfSecret(name) && !strings.HasPrefix(value, string(filepath.Separator)) {
 			secrets = append(secrets, value)
 		}
 	}
 	return redact.Values(secrets)
+}
+
+// passwords is the password inside of a URL, as it stands there and decoded.
+func passwords(value string) []string {
+	_, rest, _ := strings.Cut(value, "://")
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return nil
+	}
+	_, password, ok := strings.Cut(rest[:at], ":")
+	if !ok {
+		return nil
+	}
+	return []string{password, decoded(password)}
+}
+
+// decoded undoes the escapes of a URL; what is none stays. net/url would do, and
+// would make the shim start later (see becomeShim).
+func decoded(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
 }
 
 func speaksOfSecret(name string) bool {

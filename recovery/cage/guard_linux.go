@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,17 +15,8 @@ import (
 )
 
 // An agent's view of the mounts. It may write everywhere as its user does, but
-// what is protected is covered by read-only mounts, and what is hidden by empty
-// ones.
-//
-// A directory that is a mount point cannot be renamed or removed, but those above
-// it can: whoever moves the repository away and makes another one in its place
-// has a configuration of his own there. To make mounts of those directories too
-// would keep programs from linking or renaming between them and the rest. What
-// the kernel asks is only whether some mount of this namespace is mounted on that
-// very directory, by whatever path. So each of them is mounted, read-only, one on
-// the other, on the first protected directory (each mount is then a mount point
-// for the next), and the protected directory itself on top of the pile.
+// what is protected is covered by read-only mounts, what is hidden by empty ones,
+// and the directories above them stay where they are; see pin.
 
 // protectionNamespaces are those that a protected agent is started in.
 func protectionNamespaces() (ns proc.Namespaces, user, ok bool) {
@@ -74,11 +66,15 @@ func (a *agentOrder) guard(rep *report) error {
 			return err
 		}
 	}
-	covers, err := a.covers()
+	table, err := mounts()
 	if err != nil {
 		return err
 	}
-	pins, err := pin(covers)
+	covers, err := a.covers(table)
+	if err != nil {
+		return err
+	}
+	pins, err := a.pin(covers, table)
 	if err != nil {
 		return err
 	}
@@ -139,11 +135,7 @@ func (a *agentOrder) enter() error {
 
 // covers are all places, where they lie and wherever else they can be seen, those
 // that lie in others after these.
-func (a *agentOrder) covers() ([]cover, error) {
-	table, err := mounts()
-	if err != nil {
-		return nil, err
-	}
+func (a *agentOrder) covers(table mountTable) ([]cover, error) {
 	var all []cover
 	for kind, list := range [][]bytesOf{placeReadOnly: a.ReadOnly, placeWritable: a.Writable, placeHidden: a.Hidden} {
 		for _, path := range convert[string](list) {
@@ -156,21 +148,17 @@ func (a *agentOrder) covers() ([]cover, error) {
 			if at, err := filepath.EvalSymlinks(path); err != nil || at != path {
 				return nil, fmt.Errorf("protecting %s: it leads through a symbolic link now (to %s, %v)", path, at, err)
 			}
-			for _, at := range append([]string{path}, table.aliases(path)...) {
+			whole, parts := table.aliases(path)
+			whole = slices.DeleteFunc(whole, func(at string) bool { return !same(at, path) })
+			for _, at := range slices.Concat([]string{path}, whole, parts) {
 				all = append(all, cover{path: at, kind: kind, rank: len(path), tree: -1})
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(x, y cover) int {
-		return cmp.Or(len(x.path)-len(y.path), x.rank-y.rank)
+		return cmp.Or(len(x.path)-len(y.path), strings.Compare(x.path, y.path), y.rank-x.rank)
 	})
-	// From what is there now: later it is covered.
-	for i := range all {
-		if err := all[i].take(); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
+	return slices.CompactFunc(all, func(x, y cover) bool { return x.path == y.path }), nil
 }
 
 // take copies what is at the place.
@@ -222,53 +210,6 @@ func isNull(path string) bool {
 	here, err1 := os.Stat(path)
 	null, err2 := os.Stat(os.DevNull)
 	return err1 == nil && err2 == nil && os.SameFile(here, null)
-}
-
-// pin keeps the directories above the places where they are, and returns them.
-func pin(covers []cover) ([]string, error) {
-	anchor := slices.IndexFunc(covers, func(c cover) bool { return c.kind != placeWritable && isDir(c.path) })
-	if anchor < 0 {
-		return nil, errors.New("no directory is to be protected, only files")
-	}
-	var above []string
-	for _, c := range covers {
-		for dir := filepath.Dir(c.path); dir != "/" && !slices.Contains(above, dir); dir = filepath.Dir(dir) {
-			if !settled(dir, covers) {
-				above = append(above, dir)
-			}
-		}
-	}
-	trees := make([]int, len(above))
-	for i, dir := range above { // from what is there before anything is put on it
-		var err error
-		if trees[i], err = clone(dir); err != nil {
-			return nil, err
-		}
-		if err := change(trees[i], unix.MOUNT_ATTR_RDONLY); err != nil {
-			return nil, fmt.Errorf("%s: %w (needs Linux 5.12)", dir, err)
-		}
-	}
-	for _, tree := range trees {
-		if err := attach(tree, covers[anchor].path); err != nil {
-			return nil, err
-		}
-	}
-	return above, nil
-}
-
-// settled reports whether dir lies in something that is protected and not
-// writable, or is a place itself.
-func settled(dir string, covers []cover) bool {
-	kind := placeWritable
-	for _, c := range covers { // the deeper ones come later
-		if dir == c.path {
-			return true
-		}
-		if under(dir, c.path) {
-			kind = c.kind
-		}
-	}
-	return kind != placeWritable
 }
 
 func isDir(path string) bool {

@@ -35,6 +35,24 @@ umount -l /tmp/old; echo x > /dev/null; echo inside'`
 	})
 }
 
+// Sandboxes that mask a file on every mount where it seems to be fail where it
+// seems to be and is not. Codex does so below the directory for temporary files.
+func TestMountsDoNotMislead(t *testing.T) {
+	t.Parallel()
+	eachShielded(t, func(t *testing.T, s *shielded) {
+		s.withTool(t)
+		for _, tmp := range []string{"", s.tmp, s.home} { // all of them near the repository, or above it
+			a := s.agent(`cat /proc/self/mountinfo; mkdir -p ${TMPDIR:-/tmp}; $TOOL trickster aliases $(realpath ${TMPDIR:-/tmp}) x`)
+			if tmp != "" {
+				a.Env = append(a.Env, "TMPDIR="+tmp)
+			}
+			if o := s.runAgent(t, a); o.Result.Code != 0 || !strings.Contains(o.Result.Stdout.Text(), "gave <nil>") {
+				t.Errorf("%q: %v", tmp, o)
+			}
+		}
+	})
+}
+
 // The way through the supervisor, and through the process that starts agents.
 func TestAgentsCannotReachTheSupervisor(t *testing.T) {
 	t.Parallel()
@@ -69,10 +87,13 @@ func TestUndumpable(t *testing.T) {
 		for _, hidden := range []bool{false, true} {
 			a := s.agent("cat /proc/$SUPERVISOR/environ | wc -c; ls /proc/$SUPERVISOR/cwd/ > /dev/null && echo seen; true")
 			a.Plain, a.Undumpable = true, hidden
-			s.spawner = nil // in a process of its own: it lasts
-			o := s.runAgent(t, a)
+			o := s.apart().runAgent(t, a) // in a process of its own: it lasts
 			if got := o.Result.Stdout.Text(); (got == "0\n") != hidden {
 				t.Errorf("undumpable %v: %v", hidden, o)
+			}
+			a.Plain = false // that goes together
+			if o := s.apart().runAgent(t, a); o.Result.Stdout.Text() != "0\n" {
+				t.Error(o)
 			}
 		}
 	})
@@ -97,4 +118,24 @@ unshare -Urm sh -c 'mknod disk b 254 0 2>/dev/null && (exec 9<disk) 2>/dev/null 
 	if o := s.runAgent(t, a); o.Result.Stdout.Text() == "end\n" {
 		t.Skipf("there are none here in any case: %v", o)
 	}
+}
+
+// A working directory in something that is protected is protected too.
+func TestWorkingDirectoryUnderProtection(t *testing.T) {
+	t.Parallel()
+	eachShielded(t, func(t *testing.T, s *shielded) {
+		before := s.look(t)
+		a := s.agent("pwd; echo x > new; echo x > config.json; echo x > ../.superloop/new; cd loops/demo && echo x > mine && cat mine")
+		a.Dir = s.repo + "/.superloop"
+		if o := s.runAgent(t, a); o.Result.Stdout.Text() != a.Dir+"\nx\n" {
+			t.Error(o)
+		}
+		if after := s.look(t); before != after {
+			t.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+		a.Dir = s.private
+		if o := s.runAgent(t, a); o.Result.Stdout.Text() != a.Dir+"\n" {
+			t.Error(o)
+		}
+	})
 }

@@ -34,6 +34,11 @@ func guardedHere(t testing.TB) (*shielded, Spawner) {
 func TestProtectionChangesNothingElse(t *testing.T) {
 	t.Parallel()
 	s, g := guardedHere(t)
+	other, err := proc.Start(proc.Options{}) // so that both run at the same time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
 	s.write(t, s.repo+"/prompt", "a prompt\n")
 	s.write(t, s.repo+"/data", "x")
 	s.write(t, s.repo+"/noshebang", "\x01")
@@ -67,9 +72,9 @@ func TestProtectionChangesNothingElse(t *testing.T) {
 		{name: "signal", spec: proc.Spec{Argv: sh("kill -SEGV $$")}},
 		{name: "streams", spec: proc.Spec{Argv: sh("echo out; echo err >&2; head -c 300000 /dev/zero | tr '\\0' y"), HeadTail: 1000}},
 		{name: "background", spec: proc.Spec{Argv: sh("sleep 100 & sleep 100 & exit 3")}},
-		{name: "timeout", spec: proc.Spec{Argv: sh("trap 'echo term; exit 9' TERM; echo up; while :; do sleep 0.01; done"), Timeout: 700 * time.Millisecond}},
-		{name: "timeout, deaf", spec: proc.Spec{Argv: sh("trap '' TERM; echo up; while :; do sleep 0.01; done"), Timeout: 700 * time.Millisecond, Grace: 50 * time.Millisecond}},
-		{name: "timeout, hurry", spec: proc.Spec{Argv: sh("trap '' TERM; while :; do sleep 0.01; done"), Timeout: 700 * time.Millisecond, Grace: time.Minute, Hurry: closed}},
+		{name: "timeout", spec: proc.Spec{Argv: sh("trap 'echo term; exit 9' TERM; echo up; while :; do :; done"), Timeout: 700 * time.Millisecond}},
+		{name: "timeout, deaf", spec: proc.Spec{Argv: sh("trap '' TERM; echo up; while :; do :; done"), Timeout: 700 * time.Millisecond, Grace: 50 * time.Millisecond}},
+		{name: "timeout, hurry", spec: proc.Spec{Argv: sh("trap '' TERM; while :; do :; done"), Timeout: 700 * time.Millisecond, Grace: time.Minute, Hurry: closed}},
 		{name: "inactivity", spec: proc.Spec{Argv: sh("echo up; exec sleep 100"), Inactivity: 700 * time.Millisecond}},
 		{name: "killed before", kill: true, spec: proc.Spec{Argv: sh("echo up")}},
 		{name: "marker", spec: proc.Spec{Argv: sh("echo $MARK"), Marker: "MARK=1"}},
@@ -105,13 +110,20 @@ func TestProtectionChangesNothingElse(t *testing.T) {
 				spec.Log = &log
 				res, err := with.Run(ctx, spec)
 				if err != nil {
-					t.Fatal(err)
+					t.Error(err)
 				}
 				lines := len(log.String())
 				return strings.Join([]string{string(res.Ended), res.Signal, res.Stdout.Text(), res.Stderr.Text()}, "\n") + string(rune('0'+res.Code%10)) + " " + time.Duration(lines).String(), res
 			}
-			want, plain := run(s.spawner)
+			var want string
+			var plain proc.Result
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				want, plain = run(other)
+			}()
 			got, res := run(g)
+			<-done
 			if got != want || res.Code != plain.Code || res.LeftBehind != plain.LeftBehind {
 				t.Errorf("plain: %s\n%d %d left\nprotected: %s\n%d %d left, %v", want, plain.Code, plain.LeftBehind, got, res.Code, res.LeftBehind, res.Err)
 			}
@@ -169,4 +181,19 @@ func rewound(t *testing.T, files []*os.File) []*os.File {
 		}
 	}
 	return files
+}
+
+// BenchmarkProtected is BenchmarkSpawner with a protection.
+func BenchmarkProtected(b *testing.B) {
+	s, g := guardedHere(b)
+	var f first
+	for b.Loop() {
+		f.start()
+		res, err := g.Run(context.Background(), proc.Spec{Argv: benchArgv, Dir: s.repo, Stdout: func(p []byte) { _, _ = f.Write(p) }})
+		if err != nil || res.Code != 0 {
+			b.Fatal(err, res.Err)
+		}
+		f.cpu += res.UserTime + res.SystemTime
+	}
+	f.report(b)
 }

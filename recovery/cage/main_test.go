@@ -271,7 +271,9 @@ func (w *world) command(t testing.TB, j job) *exec.Cmd {
 	}
 	cmd := exec.Command("/proc/self/exe", superviseArg)
 	cmd.Dir, cmd.Stdin = "/", bytes.NewReader(task)
-	if w.uid != os.Getuid() {
+	if j.Agent != nil && len(j.Agent.Binds) > 0 {
+		cmd.SysProcAttr = ownMounts() // it will become that user
+	} else if w.uid != os.Getuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(w.uid), Gid: uint32(w.uid)}}
 	}
 	return cmd

@@ -57,39 +57,30 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// aliases are the other paths by which path, or something in it, can be reached:
-// the same file system, or a part of it, may be mounted twice. What lies under
-// another mount at such a path is left out.
-func (t mountTable) aliases(path string) []string {
+// aliases are the other paths by which path, or something in it, may be reached:
+// the same file system, or a part of it, may be mounted twice. Whether another
+// mount hides them is for the caller to see.
+func (t mountTable) aliases(path string) (whole, parts []string) {
 	own, ok := t.of(path)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	inside := filepath.Join(own.root, strings.TrimPrefix(path, own.at))
-	var found []string
 	for _, m := range t {
-		if m.device != own.device {
-			continue
-		}
-		at := ""
 		switch {
-		case under(inside, m.root): // a larger part than path
+		case m.device != own.device:
+		case under(inside, m.root):
 			rel, err := filepath.Rel(m.root, inside)
-			if err != nil {
-				continue
+			if at := filepath.Join(m.at, rel); err == nil && at != path && !slices.Contains(whole, at) {
+				whole = append(whole, at)
 			}
-			at = filepath.Join(m.at, rel)
-			if at != path && !same(at, path) {
-				at = ""
+		case under(m.root, inside) && !under(m.at, path):
+			if top, _ := t.of(m.at); top == m && !slices.Contains(parts, m.at) {
+				parts = append(parts, m.at)
 			}
-		case under(m.root, inside) && !under(m.at, path): // a part of path
-			at = m.at
-		}
-		if at != "" && at != path && !slices.Contains(found, at) {
-			found = append(found, at)
 		}
 	}
-	return found
+	return whole, parts
 }
 
 // of is the mount that path lies in: the one mounted last of those with the
@@ -101,6 +92,11 @@ func (t mountTable) of(path string) (best mounted, ok bool) {
 		}
 	}
 	return best, ok
+}
+
+// has reports whether something is mounted at path, which keeps it there.
+func (t mountTable) has(path string) bool {
+	return slices.ContainsFunc(t, func(m mounted) bool { return m.at == path })
 }
 
 func same(a, b string) bool {

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/superloop/superloop/internal/proc"
 )
 
 // Protection is what is kept from the agents that run through a protected
-// Spawner. All paths are absolute and without symbolic links. Where one lies in
-// another, the deeper one decides.
+// Spawner. All paths are absolute, and lead through no symbolic link that the
+// agent could replace. Where one lies in another, the deeper one decides.
 type Protection struct {
 	// ReadOnly are directories and files that may be read and not changed,
 	// replaced, renamed or removed. One that lies in a place of Writable may be
@@ -66,12 +68,14 @@ func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner,
 		rep.Notes = append(rep.Notes, clip("agents are not kept from the configuration: "+err.Error()))
 		return s, rep
 	}
-	p = p.clean()
+	p, err := p.resolved()
+	if err != nil {
+		return none(err)
+	}
 	if err := p.check(); err != nil {
 		return none(err)
 	}
-	exe, err := shimExe(exe)
-	if err != nil {
+	if exe, err = shimExe(exe); err != nil {
 		return none(err)
 	}
 	g := &guarded{Spawner: s, p: p, exe: exe}
@@ -94,32 +98,60 @@ func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner,
 	return g, rep
 }
 
-// clean brings the paths into one form.
-func (p Protection) clean() Protection {
-	clean := func(list []string) []string {
-		out := make([]string, 0, len(list))
-		for _, path := range list {
-			if path = filepath.Clean(path); !slices.Contains(out, path) {
+// resolved is the Protection with the real paths of all places, each once.
+func (p Protection) resolved() (Protection, error) {
+	for _, list := range []*[]string{&p.ReadOnly, &p.Writable, &p.Hidden} {
+		var out []string
+		for _, path := range *list {
+			if !filepath.IsAbs(path) || strings.IndexByte(path, 0) >= 0 || filepath.Clean(path) == "/" {
+				return p, fmt.Errorf("%q is no absolute path below /", path)
+			}
+			path, err := steady(path)
+			if err != nil {
+				return p, err
+			}
+			if !slices.Contains(out, path) {
 				out = append(out, path)
 			}
 		}
-		return out
+		*list = out
 	}
-	return Protection{ReadOnly: clean(p.ReadOnly), Writable: clean(p.Writable), Hidden: clean(p.Hidden)}
+	return p, nil
+}
+
+// maxLinks is as many as the kernel follows.
+const maxLinks = 40
+
+// steady is path without symbolic links, as far as it exists. An error says which
+// link on it the own user could replace.
+func steady(path string) (string, error) {
+	at, rest := "/", strings.Split(filepath.Clean(path)[1:], "/")
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		to, err := os.Readlink(next)
+		if err != nil {
+			at = next // no link, or not there
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s leads through too many symbolic links", path)
+		}
+		if unix.Access(at, unix.W_OK) == nil {
+			return "", fmt.Errorf("%s leads through the symbolic link %s, which an agent could replace; name the place by its real path", path, next)
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = append(strings.Split(strings.Trim(filepath.Clean(to), "/"), "/"), rest...)
+	}
+	return at, nil
 }
 
 // check looks whether the Protection can be kept at all.
 func (p Protection) check() error {
 	if len(p.ReadOnly)+len(p.Hidden) == 0 {
 		return errors.New("nothing was named that is to be protected")
-	}
-	for _, path := range slices.Concat(p.ReadOnly, p.Writable, p.Hidden) {
-		if !filepath.IsAbs(path) || strings.IndexByte(path, 0) >= 0 || path == "/" {
-			return fmt.Errorf("%q is no absolute path below /", path)
-		}
-		if at := real(path); at != path {
-			return fmt.Errorf("%s leads through a symbolic link to %s, and the link could be replaced; name the place by its real path", path, at)
-		}
 	}
 	for _, path := range slices.Concat(p.ReadOnly, p.Writable) {
 		if h := slices.IndexFunc(p.Hidden, func(h string) bool { return under(path, h) }); h >= 0 {

@@ -32,9 +32,11 @@ func newBox(t testing.TB) box {
 	if err := os.Mkdir(b.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	b.git("init", "-q", "-b", "main", "--template=")
-	b.mkdir(".git/info")
-	b.mkdir(".git/hooks")
+	for _, d := range []string{"objects", "refs/heads", "info", "hooks"} { // what git init makes
+		b.mkdir(".git/" + d)
+	}
+	b.put(".git/HEAD", "ref: refs/heads/main\n")
+	b.put(".git/config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n")
 	return b
 }
 
@@ -189,9 +191,30 @@ func (b box) state() string {
 	return strings.Join(out, "\n")
 }
 
-// index is what the person has staged, and where HEAD is.
+// index is what the person has staged, and where HEAD and the branches are, as git
+// has it on disk.
 func (b box) index() string {
-	return b.git("ls-files", "--stage", "-z") + b.git("rev-parse", "--symbolic-full-name", "HEAD") + b.git("for-each-ref", "refs/heads", "refs/tags")
+	return b.files(".git/index", ".git/HEAD", ".git/refs/heads", ".git/refs/tags")
+}
+
+// files gives the names and contents of files, and of those in directories.
+func (b box) files(names ...string) string {
+	b.t.Helper()
+	var out strings.Builder
+	for _, n := range names {
+		err := filepath.WalkDir(b.path(n), func(p string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(p)
+			fmt.Fprintf(&out, "%s %q\n", p, data)
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			b.t.Fatal(err)
+		}
+	}
+	return out.String()
 }
 
 // nothingLeft fails if the store or the repository hold what no set accounts for.

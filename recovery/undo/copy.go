@@ -169,6 +169,9 @@ func (s Store) unref(ctx context.Context, id string) error {
 	if err := s.unanchor(id); err != nil { // first: one that a power cut has emptied git does not remove
 		return err
 	}
+	if g, ok := readGit(s.Repo); ok && g.deleteRef(ctx, refBase+id) == nil {
+		return nil
+	}
 	g, ok, err := openGit(ctx, s.Repo)
 	if err != nil || !ok {
 		return err

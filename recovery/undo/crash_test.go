@@ -146,7 +146,8 @@ git*fast-import* | git*update-ref* | cp* | rm* | ln* | find*) ;;
 	exec %[2]s "$@" ;;
 esac
 echo %[1]s >> "$UNDO_COUNT"
-n=$(wc -l < "$UNDO_COUNT")
+n=0
+while read -r _; do n=$((n+1)); done < "$UNDO_COUNT"
 [ "$n" = "$UNDO_N" ] && [ "$UNDO_WHEN" = before ] && { kill -9 $PPID; exit 1; }
 %[2]s "$@"
 rc=$?

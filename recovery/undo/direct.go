@@ -2,6 +2,7 @@ package undo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -17,35 +18,47 @@ const (
 	maxPacked = 4 << 20
 )
 
-// survey finds the repository and what differs in it from HEAD. ok is false if
+// sinceHead finds the repository and what differs in it from HEAD. ok is false if
 // there is none. Where it can it calls git once, and meanwhile makes the set's ref
 // at HEAD, which is all if nothing differs.
-func (s Store) survey(ctx context.Context, id string) (g *git, changes []difference, ok bool, err error) {
-	if g, ok := readGit(s.Repo); ok {
-		anchored := make(chan error, 1)
-		go func() { anchored <- s.anchor(id, g.head) }()
-		changes, err := g.differences(ctx, g.head)
-		failed := <-anchored
-		g.anchored = failed == nil
-		if failed != nil && !errors.Is(failed, ErrLink) { // git may go through a link
-			return nil, nil, false, failed
-		}
+func (s Store) sinceHead(ctx context.Context, id string) (g *git, changes []difference, ok bool, err error) {
+	direct, ok := readGit(s.Repo)
+	if !ok {
+		return s.compare(ctx, nil, "")
+	}
+	anchored := make(chan error, 1)
+	go func() { anchored <- s.anchor(id, direct.head) }()
+	g, changes, ok, err = s.compare(ctx, direct, "")
+	failed := <-anchored
+	switch {
+	case err != nil:
+		return nil, nil, false, err
+	case errors.Is(failed, ErrLink): // git may go through a link
+		return g, changes, ok, nil
+	case failed != nil:
+		return nil, nil, false, failed
+	case g == direct:
+		g.anchored = true
+		return g, changes, ok, nil
+	}
+	return g, changes, ok, s.unanchor(id) // there may be no repository that it is a ref of
+}
+
+// compare says what differs from a commit, or from HEAD if it is "", asking git as
+// it was read directly, or else, and whenever git does not like something about
+// that, after openGit, which knows what to say then.
+func (s Store) compare(ctx context.Context, direct *git, commit string) (g *git, changes []difference, ok bool, err error) {
+	if direct != nil {
+		changes, err := direct.differences(ctx, cmp.Or(commit, direct.head))
 		if err == nil || ctx.Err() != nil {
-			return g, changes, true, err
-		}
-		// Whatever git does not like about it, openGit knows what to say. If that is
-		// that there is no repository, the ref is in nobody's.
-		if g.anchored {
-			if err := s.unanchor(id); err != nil {
-				return nil, nil, false, err
-			}
+			return direct, changes, true, err
 		}
 	}
 	g, ok, err = openGit(ctx, s.Repo)
 	if err != nil || !ok {
 		return g, nil, false, err
 	}
-	changes, err = g.differences(ctx, g.head)
+	changes, err = g.differences(ctx, cmp.Or(commit, g.head))
 	return g, changes, true, err
 }
 

@@ -10,12 +10,15 @@
 //   - Tracked files: a commit of the work tree as it is, under
 //     refs/superloop/undo/<id>. Neither the person's index nor the work tree is
 //     touched; the commit is made from the files' bytes, without filters or hooks.
-//   - Trees that the command deletes or rebuilds (node_modules, dist, .venv), and
-//     single files that it overwrites (a lock file that is not committed): below
-//     the private directory, by reflink where the file system can, so that no
-//     room is needed. Where it cannot, by hard link, but only a tree that the
-//     command deletes: a hard link is the same file, so a program that writes
-//     into it would write into what was kept. Else by copy, if it is small.
+//     If none differs from HEAD it is HEAD's commit. What git was told to take for
+//     unchanged (assume-unchanged, skip-worktree) is not seen, unless the command
+//     names it.
+//   - Single files that the command names or overwrites (a lock file): by copy.
+//   - Trees that it deletes or rebuilds (node_modules, dist, .venv), and big
+//     files: below the private directory, by reflink where the file system can,
+//     so that no room is needed. Where it cannot, by hard link, but only a tree
+//     that the command deletes: a hard link is the same file, so a program that
+//     writes into it would write into what was kept. Else by copy, if it is small.
 //   - Of a command that nobody here knows: besides tracked files those that are
 //     untracked and not ignored, by copy.
 //
@@ -35,13 +38,13 @@
 //
 // # Crashes
 //
-// A set is built under a name that nothing looks at and becomes one by a single
-// rename. Killed before that there is none, and the next call sweeps what is left
+// A set begins with a mark and is one once its manifest is renamed into its place.
+// Killed before that there is none, and the next Keep or Prune sweeps what is left
 // of it; killed after it, it is whole. Restore is judged from what is there, so
 // calling it again goes on where it was killed: trees are copied beside their
-// place and renamed into it. A set survives a kill; a power cut may take the
-// content of a tree that was not flushed yet, which Restore then finds damaged
-// and refuses.
+// place and renamed into it. A set survives a kill. A power cut may take one that
+// was made just before, or the content of a tree, which Restore then finds
+// damaged and refuses; what is written into git is flushed.
 //
 // # Programs
 //

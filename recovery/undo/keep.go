@@ -101,7 +101,7 @@ func (s Store) build(ctx context.Context, m *manifest, req Request) error {
 	if err != nil {
 		return err
 	}
-	g, changes, isGit, err := s.survey(ctx, m.ID)
+	g, changes, isGit, err := s.sinceHead(ctx, m.ID)
 	if err != nil {
 		return err
 	}
@@ -160,9 +160,11 @@ func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *pack
 		return nil
 	}
 	defer at.close()
-	if st, ok, err := at.lstat(); err == nil && ok && kindOf(uint32(st.Mode)) != isDir && kindOf(uint32(st.Mode)) != isOdd && st.Size <= smallTree {
-		if err := pack.add(t.Path, min(room.Copied, smallTree)); !errors.Is(err, errTooBig) {
-			return err
+	if st, ok, err := at.lstat(); ok && err == nil {
+		if k := kindOf(uint32(st.Mode)); k == isFile || k == isLink {
+			if err := pack.add(t.Path, min(room.Copied, smallTree)); !errors.Is(err, errTooBig) {
+				return err
+			}
 		}
 	}
 	had, err := at.look(room.Files, max(room.Shared, room.Copied))

@@ -25,30 +25,33 @@ type Label struct {
 
 // Kept is a set: what was kept before one command.
 type Kept struct {
-	ID    string
-	Label Label
-	Repo  string
-	Time  time.Time // UTC
-	// Ref names the commit of the tracked files, "" where there is no git.
-	Ref, Commit string
+	ID    string    `json:"id"`
+	Label Label     `json:"label"`
+	Repo  string    `json:"repo"` // the work tree that it is of
+	Time  time.Time `json:"time"` // UTC
+	// Ref names the commit of the tracked files, "" where there is no git. If none
+	// differed from HEAD it is HEAD's.
+	Ref    string `json:"ref,omitempty"`
+	Commit string `json:"commit,omitempty"`
 	// Tracked is how many tracked files differed from HEAD.
-	Tracked int
-	// Trees and Files are the other paths that were kept.
-	Trees []KeptTree
-	Files int // untracked files
-	Bytes int64
+	Tracked int `json:"tracked"`
+	// Trees are the directories that were kept, big files, and paths where nothing
+	// was; Files counts the single files.
+	Trees []KeptTree `json:"trees,omitempty"`
+	Files int        `json:"files"`
+	Bytes int64      `json:"bytes"`
 	// NotKept is what could not be kept, and why.
-	NotKept []Named
+	NotKept []Named `json:"not_kept,omitempty"`
 	// Sealed: it is known what the command left behind.
-	Sealed bool
+	Sealed bool `json:"sealed"`
 }
 
 // KeptTree is a tree, or a single file, that was kept.
 type KeptTree struct {
-	Path   string
-	Method string // reflink, link or copy; none: there was nothing at its path
-	Files  int
-	Bytes  int64
+	Path   string `json:"path"`
+	Method string `json:"method"` // reflink, link or copy; none: there was nothing at its path
+	Files  int    `json:"files"`
+	Bytes  int64  `json:"bytes"`
 }
 
 // How trees are kept.
@@ -94,7 +97,7 @@ type tree struct {
 	Deleted bool    `json:"deleted,omitempty"`
 }
 
-// looseFile is an untracked file: its bytes stand in the pack.
+// looseFile is a single file, untracked or a target: its bytes stand in the pack.
 type looseFile struct {
 	Path   rawPath `json:"path"`
 	Mode   uint32  `json:"mode"`

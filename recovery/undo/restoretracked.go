@@ -15,17 +15,13 @@ type wanted struct {
 
 // tracked puts the tracked files back that the command changed.
 func (r *restorer) tracked(ctx context.Context) error {
-	list, err := r.changed(ctx, r.m)
+	g, list, err := r.changed(ctx, r.m)
 	if err != nil {
 		return err
 	}
 	captured := map[string]uint32{}
 	for _, c := range r.m.Captured {
 		captured[string(c.Path)] = c.Mode
-	}
-	g, ok, err := openGit(ctx, r.Repo)
-	if err != nil || !ok {
-		return err
 	}
 	odd, err := g.filtered(ctx, list, captured)
 	if err != nil {
@@ -88,7 +84,7 @@ func (r *restorer) want(c trackedChange, filter string) (wanted, bool) {
 		}
 	}
 	for _, f := range r.m.Files {
-		if string(f.Path) == c.path { // untracked then
+		if string(f.Path) == c.path { // untracked then, or a target
 			return wanted{}, false
 		}
 	}

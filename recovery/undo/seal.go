@@ -40,7 +40,7 @@ func (s Store) Seal(ctx context.Context, id string) error {
 		a.Files[f.Path.key()] = b.stateOr(err)
 	}
 	if m.Commit != "" {
-		list, err := s.changed(ctx, m)
+		_, list, err := s.changed(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -80,30 +80,27 @@ type trackedChange struct {
 }
 
 // changed lists the tracked files that are not as in the set's commit.
-func (s Store) changed(ctx context.Context, m *manifest) ([]trackedChange, error) {
-	g, ok, err := openGit(ctx, s.Repo)
+func (s Store) changed(ctx context.Context, m *manifest) (*git, []trackedChange, error) {
+	direct, _ := readGit(s.Repo)
+	g, list, ok, err := s.compare(ctx, direct, m.Commit)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !ok {
-		return nil, fmt.Errorf("%s is no longer a git work tree", s.Repo)
-	}
-	list, err := g.differences(ctx, m.Commit)
-	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("%s is no longer a git work tree", s.Repo)
 	}
 	var out []trackedChange
 	for _, d := range list {
 		b, err := readFile(s.Repo, d.path, maxTracked)
 		if err != nil && !errors.Is(err, errTooBig) {
-			return nil, fmt.Errorf("reading %s: %w", d.path, err)
+			return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
 		}
 		if err == nil && b.mode == d.oldMode && (b.mode == gitEmpty || g.object("blob", b.content) == d.oldID) {
 			continue
 		}
 		out = append(out, trackedChange{d, b.stateOr(err)})
 	}
-	return out, nil
+	return g, out, nil
 }
 
 // load reads the manifest of a set.

@@ -227,6 +227,62 @@ func TestCaps(t *testing.T) {
 	}
 }
 
+// TestSingleFiles: files that the command names come back whatever git knows of
+// them and however big they are, with their modes.
+func TestSingleFiles(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.put(".gitignore", "*.ign\n")
+	b.put("tracked", "1")
+	b.commit()
+	big := strings.Repeat("x", smallTree+1)
+	b.put("big.ign", big)
+	b.putMode("secret.ign", "s3cret", 0o4710)
+	b.put("untracked", "2")
+	b.link("tracked", "link.ign")
+	b.put("empty.ign", "")
+	before := b.state()
+	k := b.keep(b.plan("rm -f big.ign secret.ign untracked link.ign empty.ign tracked missing"))
+	if k.Files != 5 || len(k.Trees) != 1 || k.Trees[0].Path != "big.ign" || len(k.NotKept) > 0 {
+		t.Errorf("%+v", k)
+	}
+	b.sh("rm *.ign *tracked; mkdir empty.ign; echo other > big.ign")
+	b.seal(k)
+	b.put("untracked", "somebody's")
+	r := b.restore(k, false)
+	if paths(r.Conflicts) != "empty.ign untracked" || len(r.Failed) > 0 { // of a directory nobody knows what is in it
+		t.Errorf("%+v", r)
+	}
+	b.rm("empty.ign")
+	if r = b.restore(k, true); !r.Complete() || paths(r.Aside) != "untracked" {
+		t.Errorf("%+v", r)
+	}
+	b.rm("untracked" + conflictMark)
+	if got := b.state(); got != before {
+		t.Errorf("got\n%s\nwant\n%s", got[:min(len(got), 500)], before[:500])
+	}
+}
+
+// TestLinkedRefs: where refs are kept elsewhere by a link, git makes the set's.
+func TestLinkedRefs(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.put("file", "1")
+	b.commit()
+	b.mkdir(".git/elsewhere")
+	b.link("../elsewhere", ".git/refs/superloop")
+	k := b.keep(Targets{})
+	b.sh("echo 2 > file")
+	b.seal(k)
+	if r := b.restore(k, false); strings.Join(r.Restored, " ") != "file" || b.git("rev-parse", k.Ref) != k.Commit {
+		t.Errorf("%+v %+v", r, k)
+	}
+	if err := b.store.Drop(t.Context(), k.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.nothingLeft()
+}
+
 // TestHardLinksAreNotWrittenTo: a set that shares its files with the repository is
 // checked before it is put back.
 func TestHardLinksAreNotWrittenTo(t *testing.T) {

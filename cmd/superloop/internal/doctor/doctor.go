@@ -29,6 +29,8 @@ type Result struct {
 	Detail string `json:"detail"`
 	// Fix is what to do about it; "" when there is nothing to do.
 	Fix string `json:"fix"`
+	// Enforcement is set by the check of that name.
+	Enforcement *Enforcement `json:"enforcement,omitempty"`
 }
 
 // Check is one thing to look at. A program that Run starts is ended after
@@ -96,7 +98,7 @@ func Checks(p Patient) []Check {
 	if limitsKnown(inotifyLimits) {
 		list = append(list, Check{"inotify", func(context.Context) Result { return inotify(inotifyLimits) }})
 	}
-	return append(list, Check{"disk", p.disk}, Check{"clock", p.clock}, Check{"enforcement", enforcement})
+	return append(append(list, Check{"disk", p.disk}, Check{"clock", p.clock}), p.enforcement()...)
 }
 
 // Examine carries the checks out, one after the other, and hands each result

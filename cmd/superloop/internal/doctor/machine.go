@@ -45,13 +45,6 @@ func judgeContainment(level proc.Level, notes []string) Result {
 	return Result{Status: status, Detail: detail, Fix: fix}
 }
 
-// enforcement says what is not kept from an agent. It is no finding but the
-// truth about this version.
-func enforcement(context.Context) Result {
-	return Result{Status: OK, Detail: "L0, advisory: agents run with your own rights and can change .superloop/config.json and the private state; " +
-		"a changed journal is found out only while the private state was not changed with it; for a wall, run superloop in a container or as a user of its own"}
-}
-
 const (
 	inotifyLimits = "/proc/sys/fs/inotify" // Linux only
 	fewInstances  = 64                     // superloop takes one per process that follows a journal

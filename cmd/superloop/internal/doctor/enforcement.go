@@ -1,0 +1,239 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/recovery/cage"
+)
+
+// The levels of enforcement.
+const (
+	LevelAdvisory = "L0" // what agents may not do is only said
+	LevelMount    = "L1" // mounts keep agents from it
+)
+
+// Enforcement is what holds of the rules, and what does not. It was measured by
+// setting up what a run sets up.
+type Enforcement struct {
+	Level string `json:"level"`
+	// Agents is what protects the configuration and the private state from them.
+	Agents cage.ProtectionReport `json:"agents"`
+	// Recoveries is what holds a recovery command.
+	Recoveries cage.Sandbox `json:"recoveries"`
+	// RequiredBy are the loops whose policy has sandbox.required; Met is whether
+	// what they require is there. A section that all loops share is called
+	// "recovery".
+	RequiredBy []string `json:"sandbox_required_by"`
+	Met        bool     `json:"sandbox_required_met"`
+	// NotRefused are the things that nothing keeps an agent from.
+	NotRefused []string `json:"not_refused"`
+
+	root bool
+}
+
+// required is the least that sandbox.required asks for.
+const required = cage.Landlock
+
+// protection is what a run keeps from agents, as far as it exists.
+func (p Patient) protection() cage.Protection {
+	own := cage.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
+	for _, l := range p.Loops {
+		if dir := filepath.Dir(l.Events); exists(dir) {
+			own.Writable = append(own.Writable, dir)
+		}
+	}
+	if len(p.Loops) > 0 {
+		// <state home>/superloop/<repository>/loops/<id>
+		if dir := filepath.Dir(filepath.Dir(filepath.Dir(p.Loops[0].Private))); exists(dir) {
+			own.Hidden = append(own.Hidden, dir)
+		}
+	}
+	if !exists(own.ReadOnly[0]) {
+		return cage.Protection{ReadOnly: []string{p.Repo}} // to see what could be had
+	}
+	return own
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// measure finds out what holds. It starts what a run starts.
+func (p Patient) measure(ctx context.Context) (Enforcement, error) {
+	s, err := proc.Start(proc.Options{})
+	if err != nil {
+		return Enforcement{}, err
+	}
+	defer func() { _ = s.Close() }() // it runs nothing any more
+	e := Enforcement{RequiredBy: p.requiredBy(), root: os.Geteuid() == 0}
+	_, e.Agents = cage.Protect(ctx, s, p.protection(), "")
+	if e.Recoveries, err = cage.Measure(ctx, s); err != nil {
+		return Enforcement{}, err
+	}
+	e.conclude()
+	return e, nil
+}
+
+// requiredBy are the policies that ask for a sandbox.
+func (p Patient) requiredBy() []string {
+	list := []string{}
+	if p.Config == nil {
+		return list
+	}
+	if policy, _ := p.Config.Policy(""); policy != nil && policy.Settings.Enabled && policy.Settings.Sandbox.Required {
+		return append(list, "recovery")
+	}
+	for _, l := range p.Config.Loops {
+		if policy, _ := p.Config.Policy(l.ID); policy != nil && policy.Settings.Enabled && policy.Settings.Sandbox.Required {
+			list = append(list, l.ID)
+		}
+	}
+	return list
+}
+
+// conclude works out what follows from what was measured.
+func (e *Enforcement) conclude() {
+	e.Level = LevelAdvisory
+	if e.Agents.Level == cage.ProtectMount {
+		e.Level = LevelMount
+	}
+	e.Met = e.Recoveries.Level.Meets(required)
+	if e.Level == LevelAdvisory {
+		e.NotRefused = []string{
+			"editing .superloop/config.json and the specs (what loosens the policy is held, all else counts at the next iteration)",
+			"rewriting events.jsonl, plans and escalations (a changed journal is found out only while the private state was not changed with it)",
+			"rewriting the private state: the pin of the policy, budgets, what waits for an answer",
+			"approving a recovery with superloop approve-recovery: it is your own user",
+			"looking into other processes of your user",
+		}
+	} else {
+		e.NotRefused = []string{
+			"rewriting what roles write for each other in the loop's own directory",
+			"asking a service of your user or of the machine to do it (docker, systemd --user, tmux, ssh to this machine)",
+		}
+		if e.root {
+			e.NotRefused = append(e.NotRefused, "changing the settings of the kernel in /proc/sys: agents are root")
+		}
+	}
+	if e.Recoveries.Tree != proc.PIDNamespace {
+		e.NotRefused = append(e.NotRefused, "ending superloop, and other processes of your user, by a signal (superloop goes on where it was when it is started again)")
+	}
+	e.NotRefused = append(e.NotRefused, "changing files of yours that you run later, such as ~/.bashrc or the hooks of git")
+}
+
+// enforcement are the checks of it, which share one measurement.
+func (p Patient) enforcement() []Check {
+	var once sync.Once
+	var e Enforcement
+	var err error
+	about := func(judge func(Enforcement) Result) func(context.Context) Result {
+		return func(ctx context.Context) Result {
+			once.Do(func() { e, err = p.measure(ctx) })
+			if err != nil {
+				return Result{Status: Fail, Detail: fmt.Sprintf("finding out what is enforced: %v", err),
+					Fix: "superloop starts its own binary again to run agents; see whether it may be executed and how many processes you may have (ulimit -u)"}
+			}
+			return judge(e)
+		}
+	}
+	return []Check{
+		{"enforcement", about(judgeAgents)},
+		{"enforcement:recovery", about(judgeRecoveries)},
+		{"enforcement:limits", about(judgeLimits)},
+	}
+}
+
+// judgeAgents says what agents are kept from.
+func judgeAgents(e Enforcement) Result {
+	r := Result{Enforcement: &e}
+	if e.Level == LevelMount {
+		how := "a mount namespace"
+		if e.Agents.UserNS {
+			how = "a user and a mount namespace"
+		}
+		r.Status = OK
+		r.Detail = "L1: agents run in " + how + " of their own, in which .superloop is read-only but for the directory of their loop, and the private state cannot be seen; " +
+			"a policy that you loosen counts at the next iteration"
+		if e.root {
+			r.Status, r.Fix = Warn, "run superloop as an ordinary user"
+		}
+	} else {
+		r.Status = Warn
+		r.Detail = "L0, advisory: agents run with your own rights and can change .superloop/config.json and the private state; " +
+			"a change that loosens the policy is held until a person types: superloop config trust"
+		r.Fix = "for a wall, let superloop make namespaces (see the reason), or run it in a container or as a user of its own"
+	}
+	r.Detail += reasons(e.Agents.Notes)
+	return r
+}
+
+// judgeRecoveries says what holds a recovery command.
+func judgeRecoveries(e Enforcement) Result {
+	box := e.Recoveries
+	means := map[cage.Level]string{
+		cage.None:          "nothing keeps a recovery command from writing what you may write",
+		cage.Landlock:      "a recovery command writes nothing outside of the repository and its caches, but it can write .superloop and read everything",
+		cage.Mount:         "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop",
+		cage.LandlockMount: "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop; it signals nobody outside",
+	}[box.Level]
+	r := Result{Status: OK, Detail: fmt.Sprintf("%s: %s (Landlock ABI %d, mount namespace %s, user namespace %s, the network can%s be switched off, processes held by %s)",
+		box.Level, means, box.LandlockABI, yes(box.MountNS), yes(box.UserNS), not(box.NetNS), box.Tree)}
+	switch {
+	case len(e.RequiredBy) == 0:
+		r.Detail += "; sandbox.required is not set, and could " + strings.TrimLeft(not(e.Met)+" ", " ") + "be met"
+	case e.Met:
+		r.Detail += "; sandbox.required (" + strings.Join(e.RequiredBy, ", ") + ") is met"
+	default:
+		r.Detail += "; sandbox.required (" + strings.Join(e.RequiredBy, ", ") + ") is not met: no recovery runs without a person"
+	}
+	if !e.Met || box.Level == cage.Landlock {
+		r.Status, r.Fix = Warn, missing(box)
+	}
+	r.Detail += reasons(box.Notes)
+	return r
+}
+
+// missing is what would give a better sandbox.
+func missing(box cage.Sandbox) string {
+	var list []string
+	if !box.MountNS {
+		list = append(list, "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns; in a container: its seccomp profile)")
+	}
+	if box.LandlockABI == 0 {
+		list = append(list, "boot Linux 5.13 or newer with landlock among the security modules (lsm=)")
+	}
+	return strings.Join(list, "; or ")
+}
+
+// judgeLimits says what is not enforced. It is no finding but the truth.
+func judgeLimits(e Enforcement) Result {
+	return Result{Status: OK, Detail: "nothing refuses an agent at " + e.Level + ": " + strings.Join(e.NotRefused, "; ")}
+}
+
+func reasons(notes []string) string {
+	if len(notes) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(notes, "; ") + ")"
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func not(b bool) string {
+	if b {
+		return ""
+	}
+	return "not"
+}

@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/recovery/cage"
+)
+
+var update = flag.Bool("update", false, "write what doctor says of each level anew")
+
+// What doctor says of each level is what people decide by, so it changes only on
+// purpose: go test ./cmd/superloop/internal/doctor -run Enforcement -update
+func TestEnforcementOfEachLevel(t *testing.T) {
+	t.Parallel()
+	full := cage.Sandbox{Level: cage.LandlockMount, LandlockABI: 7, MountNS: true, NetNS: true, Tree: proc.PIDNamespace}
+	user := full
+	user.UserNS, user.Tree = true, proc.Subreaper
+	for name, e := range map[string]Enforcement{
+		"mount-user": {Agents: cage.ProtectionReport{Level: cage.ProtectMount, UserNS: true, Notes: []string{"agents run in a user namespace"}}, Recoveries: user,
+			RequiredBy: []string{}},
+		"mount-root": {Agents: cage.ProtectionReport{Level: cage.ProtectMount, Notes: []string{"agents run as root"}}, Recoveries: full, RequiredBy: []string{"recovery"}, root: true},
+		"advisory-refused": {Agents: cage.ProtectionReport{Level: cage.ProtectNone, Notes: []string{"agents are not kept from the configuration: operation not permitted"}},
+			Recoveries: cage.Sandbox{Level: cage.Landlock, LandlockABI: 4, Tree: proc.Cgroup, Cgroup: true, Notes: []string{"no namespaces for mount, network, user: operation not permitted"}},
+			RequiredBy: []string{"demo", "other"}},
+		"advisory-nothing": {Agents: cage.ProtectionReport{Level: cage.ProtectNone, Notes: []string{"this system has no mount namespaces"}},
+			Recoveries: cage.Sandbox{Level: cage.None, Tree: proc.ProcessGroup}, RequiredBy: []string{"recovery"}},
+		"advisory-optional": {Agents: cage.ProtectionReport{Level: cage.ProtectNone}, Recoveries: cage.Sandbox{Level: cage.None, Tree: proc.Subreaper}, RequiredBy: []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e.conclude()
+			var list []Check
+			for name, judge := range map[string]func(Enforcement) Result{"enforcement": judgeAgents, "enforcement:recovery": judgeRecoveries, "enforcement:limits": judgeLimits} {
+				list = append(list, Check{name, func(context.Context) Result { return judge(e) }})
+			}
+			slices.SortFunc(list, func(a, b Check) int { return strings.Compare(a.Name, b.Name) })
+			var out bytes.Buffer
+			var all []Result
+			text := Writer(&out, list)
+			healthy, err := Examine(context.Background(), list, func(r Result) { text(r); all = append(all, r) })
+			if err != nil || !healthy {
+				t.Fatalf("healthy %v: %v", healthy, err)
+			}
+			data, err := json.MarshalIndent(all, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := out.String() + "\n" + string(data) + "\n"
+			golden := filepath.Join("testdata", "enforcement", name+".txt")
+			if *update {
+				if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil || got != string(want) {
+				t.Errorf("%s says otherwise (%v):\n%s", golden, err, got)
+			}
+		})
+	}
+}
+
+// It measures the machine that it runs on, and touches nothing of the patient.
+func TestEnforcementIsMeasured(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	w.ran(1)
+	w.configure(strings.Replace(configText, `"loops"`, `"recovery": {"sandbox": {"required": true}}, "loops"`, 1))
+	before := tree(t, filepath.Dir(w.repo))
+	begin := time.Now()
+	e, err := w.patient.measure(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > 5*time.Second { // a busy machine; 0.1 s on an idle one
+		t.Errorf("it took %v", took)
+	}
+	if after := tree(t, filepath.Dir(w.repo)); after != before {
+		t.Errorf("it changed files:\n%s\nbefore:\n%s", after, before)
+	}
+	if !slices.Equal(e.RequiredBy, []string{"recovery"}) || e.Met != (e.Recoveries.Level != cage.None) || (e.Level == LevelMount) != (e.Agents.Level == cage.ProtectMount) {
+		t.Errorf("%+v", e)
+	}
+	own := w.patient.protection()
+	if want := (cage.Protection{ReadOnly: []string{w.repo + "/.superloop"}, Writable: []string{w.repo + "/.superloop/loops/demo"}, Hidden: []string{w.state + "/superloop"}}); !slices.Equal(own.ReadOnly, want.ReadOnly) ||
+		!slices.Equal(own.Writable, want.Writable) || !slices.Equal(own.Hidden, want.Hidden) {
+		t.Errorf("%+v", own)
+	}
+	// What a link would break is seen as what it is.
+	if err := os.Rename(w.repo+"/.superloop", w.repo+"/real"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", w.repo+"/.superloop"); err != nil {
+		t.Fatal(err)
+	}
+	if e, err = w.patient.measure(context.Background()); err != nil || e.Level != LevelAdvisory || !strings.Contains(strings.Join(e.Agents.Notes, " "), "symbolic link") {
+		t.Errorf("%+v %v", e, err)
+	}
+}
+
+func TestEnforcementRequiredByALoop(t *testing.T) {
+	t.Parallel()
+	w := newWard(t)
+	w.configure(strings.Replace(configText, `"id": "demo",`, `"id": "demo", "recovery": {"sandbox": {"required": true}},`, 1))
+	if got := w.patient.requiredBy(); w.patient.Config == nil || !slices.Equal(got, []string{"demo"}) {
+		t.Errorf("%q (%v)", got, w.patient.ConfigErr)
+	}
+	w.patient.Config = nil
+	if got := w.patient.requiredBy(); got == nil || len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
