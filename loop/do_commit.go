@@ -18,7 +18,7 @@ func (d *driver) commit(shutdown context.Context, e Effect) (Fact, error) {
 		return nil, err
 	}
 	if len(d.loop.Git.PreCommitCommands) > 0 {
-		out, err := d.o.Disk.Create("pre-commit-output", d.paths.File("lint-feedback.txt"), 0o644)
+		out, err := d.ownFile("pre-commit-output", d.paths.File("lint-feedback.txt"))
 		if err != nil {
 			return nil, d.full(err)
 		}
@@ -91,8 +91,12 @@ func Cancel(ctx context.Context, o Options) error {
 	return d.flushViews()
 }
 
-// settle removes the intents that the journal holds, or that came too late.
+// settle removes the intents that the journal holds, or that came too late, and
+// ends the question of a loop that has ended.
 func (d *driver) settle() error {
+	if err := d.withdrawQuestion("the loop is " + string(d.state.Status)); err != nil {
+		return err
+	}
 	_, files, err := Submitted(d.paths)
 	if err != nil {
 		return err

@@ -45,18 +45,20 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 		name += fmt.Sprintf(".try-%d", r.Tries+1)
 	}
 	path := filepath.Join(d.paths.Logs(d.state.Iteration), name+".log")
-	if err := d.o.Disk.MkdirAll("logs", filepath.Dir(path), 0o755); err != nil {
-		return nil, d.full(err)
-	}
-	log, err := d.o.Disk.Create("log", path, 0o644)
+	log, err := d.ownFile("log", path)
 	if err != nil {
-		return nil, d.full(err)
+		return nil, err
 	}
 	tmp, remove, err := cage.NewTmp(os.TempDir())
 	if err != nil {
 		return nil, errors.Join(d.full(err), log.Close())
 	}
 	spec := d.cageSpec(r, j, tmp, log, timeout)
+	if r.Approved == SourceHuman {
+		if fact, err := d.beginApproved(shutdown, r, j); fact != nil || err != nil {
+			return fact, errors.Join(err, log.Close(), remove())
+		}
+	}
 	err = d.step(Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: j.place.Dir,
 		TimeoutMS: timeout.Milliseconds(), Network: string(spec.Network), PolicyDigest: j.PolicyDigest, InputsDigest: j.inputs,
 		Undo: kept, UndoNote: note, LogFile: d.paths.Rel(path)})
@@ -83,33 +85,25 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 	}
 	f := executedFact(e.ID, r, res, runErr)
 	f.LogFile = d.paths.Rel(path)
+	if r.Approved == SourceHuman {
+		d.endApproved(shutdown, r, f)
+	}
 	return f, nil
 }
 
 // lookAgain judges an approved command as things are now. An automatic approval
-// holds as long as the policy gives it; a person's as long as what they were
-// shown is what would run. The fact is what has come in between.
+// holds as long as the policy gives it, a person's whatever it says (whether it
+// still is what they approved, beginApproved sees). The fact is what has come in
+// between.
 func (d *driver) lookAgain(ctx context.Context, r *RecoveryState) (judged, Fact, error) {
 	j, err := d.judge(ctx, r.Attempt)
 	if err != nil {
 		return j, nil, err
 	}
-	why := ""
-	switch {
-	case j.Decision == recovery.Invalid:
-	case r.Approved == SourceHuman:
-		if j.inputs == r.InputsDigest {
-			return j, nil, nil
-		}
-		why = "what it reads has changed since it was approved: " + j.Reason
-	case j.Decision == recovery.Auto:
+	if j.Decision == recovery.Auto || r.Approved == SourceHuman && j.Decision != recovery.Invalid {
 		return j, nil, nil
 	}
 	fact, err := d.judgeAnew(ctx, r.Attempt, r.Fallback)
-	if f, ok := fact.(Proposed); ok && why != "" {
-		f.Verdict, f.Rule, f.Reason = string(recovery.Human), recovery.RuleGuard, why
-		fact = f
-	}
 	return j, fact, err
 }
 

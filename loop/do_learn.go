@@ -173,9 +173,13 @@ func (d *driver) addUsage(f RoleEnded, started time.Time) error {
 	if err != nil {
 		return err
 	}
+	return d.appendUsage(append(line, '\n'))
+}
+
+func (d *driver) appendUsage(line []byte) error {
 	w, err := d.o.Disk.OpenAppend("usage", d.paths.File("usage.jsonl"), 0o644)
 	if err == nil {
-		err = w.Append(append(line, '\n'))
+		err = w.Append(line)
 		if cerr := w.Close(); err == nil {
 			err = cerr
 		}

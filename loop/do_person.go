@@ -2,95 +2,56 @@ package loop
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/cage"
 )
 
-// escalation is escalation.json.
-type escalation struct {
-	Timestamp time.Time         `json:"timestamp"`
-	ID        string            `json:"id"`
-	Digest    string            `json:"digest"`
-	LoopID    string            `json:"loop_id"`
-	RunID     string            `json:"run_id"`
-	Iteration int               `json:"iteration"`
-	Type      string            `json:"type"`
-	Status    string            `json:"status"`
-	Proposal  *proposalView     `json:"recovery_proposal,omitempty"`
-	Reason    string            `json:"reason"`
-	Rule      string            `json:"rule,omitempty"`
-	Errors    []string          `json:"errors,omitempty"`
-	Actions   map[string]string `json:"actions"`
-	By        string            `json:"by,omitempty"`
-	Note      string            `json:"note,omitempty"`
-}
+// maxGuardDiff bounds what a question carries of changed inputs; the archived
+// proposal has all of it.
+const maxGuardDiff = 32 << 10
 
-// proposalView is what escalation.json shows of a proposal.
-type proposalView struct {
-	N         int    `json:"n"`
-	Source    string `json:"source"`
-	Digest    string `json:"digest"`
-	File      string `json:"file"`
-	Category  string `json:"category,omitempty"`
-	Severity  string `json:"severity,omitempty"`
-	Diagnosis struct {
-		Pattern   string `json:"error_pattern,omitempty"`
-		RootCause string `json:"root_cause,omitempty"`
-	} `json:"diagnosis"`
-	Recovery attemptView  `json:"recovery"`
-	Fallback *attemptView `json:"fallback,omitempty"`
-}
-
-type attemptView struct {
-	Command    string `json:"command"`
-	WorkingDir string `json:"working_dir"`
-	Timeout    int64  `json:"timeout_seconds"`
-	Expected   string `json:"expected_outcome,omitempty"`
-	Confidence string `json:"confidence,omitempty"`
-}
-
-func viewOfAttempt(a AttemptFact) attemptView {
-	return attemptView{a.Command, a.WorkingDir, a.TimeoutMS / 1000, a.Expected, a.Confidence}
+// questions are the loop's questions to people: a private record that whichever
+// process answers, with escalation.json as its view.
+func (d *driver) questions() escalation.Store {
+	return escalation.Store{Disk: d.o.Disk, Dir: d.paths.Questions(), Loop: d.o.LoopID, Now: d.o.Now}
 }
 
 // askPerson puts the question where people see it and waits until one of them
-// says that it is mended, which costs nothing.
+// has answered, which costs nothing.
 func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
-	h := d.state.Human
-	in, kicked := d.kick()
-	if !kicked && d.restarted {
-		// Whoever starts the loop again has mended it, or wants to know: asking
-		// the provider costs nothing when it still refuses.
-		in, kicked = Intent{By: "superloop run"}, true
-	}
-	d.restarted = false
-	if kicked {
-		if err := d.writeEscalation("resolved", in.By, in.Note); err != nil {
-			return nil, err
-		}
-		if in.ID != "" {
-			d.intents[in.ID] = true
-		}
-		return Resolved{ID: h.ID, By: in.By, Method: "manual", Note: in.Note, IntentID: in.ID}, nil
-	}
 	if !d.state.Begun {
-		if err := d.writeEscalation("pending", "", ""); err != nil {
-			return nil, err
-		}
-		if err := d.flushViews(); err != nil {
-			return nil, err
-		}
-		f := Escalated{Type: h.Type, Reason: h.Class, Awaiting: "human", ID: h.ID, Role: h.Role, Runner: h.Runner,
-			Error: h.Text, Fix: h.Fix}
-		if r := d.state.Recovery; r != nil {
-			f.Reason, f.N, f.Digest, f.Command, f.Rule = h.Text, r.N, r.Digest, r.Attempt.Command, r.Rule
-		}
-		return f, nil
+		return d.newQuestion(shutdown)
 	}
+	rec, fact, err := d.asked(shutdown)
+	if err != nil || fact != nil {
+		return fact, err
+	}
+	if fact, err := d.mended(shutdown, rec); err != nil || fact != nil {
+		return fact, err
+	}
+	if rec.State != escalation.Pending {
+		return d.heard(shutdown, rec)
+	}
+	if rec.Lapsed(d.o.Now()) {
+		return d.lapsed(shutdown)
+	}
+	if err := d.flushViews(); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(rec.Question.Expires.Sub(d.o.Now()))
+	defer timer.Stop()
 	select {
+	case <-timer.C:
+	case <-d.answered:
 	case <-d.look:
 	case <-d.newConfig:
 	case <-shutdown.Done():
@@ -98,39 +59,283 @@ func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
 	return nil, nil
 }
 
-func (d *driver) writeEscalation(status, by, note string) error {
-	h := *d.state.Human
-	if r := d.state.Recovery; r != nil {
-		return d.writeRecoveryQuestion(h, *r, status, by, note)
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%s", h.ID, h.Type, h.Class, h.Text))
-	data, err := json.MarshalIndent(escalation{Timestamp: h.Since, ID: h.ID, Digest: hex.EncodeToString(sum[:16]),
-		LoopID: d.o.LoopID, RunID: d.state.RunID, Iteration: d.state.Iteration, Type: h.Type, Status: status,
-		Reason: fmt.Sprintf("The %s cannot run: runner %s, %s.", h.Role, h.Runner, h.Class), Errors: nonEmpty(h.Text),
-		Actions: map[string]string{"manual": h.Fix, "retry": "superloop kick --loop " + d.o.LoopID}, By: by, Note: note}, "", "  ")
+// newQuestion makes the question and notes its id down; it is opened when the
+// id is on the disk, so that an answer always finds the loop that asked.
+func (d *driver) newQuestion(ctx context.Context) (Fact, error) {
+	q, err := d.question(ctx)
 	if err != nil {
-		return fmt.Errorf("writing escalation.json: %w", err)
+		return nil, err
 	}
-	return d.write("escalation.json", append(data, '\n'))
+	digest, err := q.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("making the question: %w", err)
+	}
+	d.asking = &q
+	h := d.state.Human
+	f := Escalated{Type: h.Type, Reason: h.Class, Awaiting: "human", ID: q.ID, Digest: digest, Role: h.Role, Runner: h.Runner,
+		Error: h.Text, Fix: h.Fix, Expires: q.Expires}
+	if r := d.state.Recovery; r != nil {
+		f.Reason, f.N, f.Command, f.Rule = h.Text, r.N, r.Attempt.Command, r.Rule
+	}
+	return f, nil
 }
 
-// writeRecoveryQuestion writes the question about a recovery.
-func (d *driver) writeRecoveryQuestion(h HumanState, r RecoveryState, status, by, note string) error {
-	p := proposalView{N: r.N, Source: r.Source, Digest: r.Digest, File: r.File, Category: r.Category, Severity: r.Severity,
-		Recovery: viewOfAttempt(r.Attempt)}
-	p.Diagnosis.Pattern, p.Diagnosis.RootCause = r.Pattern, r.RootCause
-	if r.Else != nil {
-		other := viewOfAttempt(*r.Else)
-		p.Fallback = &other
+// question is what is asked.
+func (d *driver) question(ctx context.Context) (escalation.Question, error) {
+	h := *d.state.Human
+	now := d.o.Now().UTC().Truncate(time.Millisecond)
+	q := escalation.Question{ID: escalation.NewID(), Loop: d.o.LoopID, Run: d.state.RunID, Iteration: d.state.Iteration,
+		Type: escalation.Type(h.Type), Repo: d.paths.Repo, Reason: h.Text, Rule: h.Class, Manual: h.Fix,
+		Created: now, Expires: now.Add(escalation.DefaultPatience)}
+	if h.Type == EscalationRunner {
+		q.Reason = fmt.Sprintf("The %s cannot run: runner %s, %s.", h.Role, h.Runner, h.Class)
+		q.Errors = nonEmpty(h.Text)
 	}
-	sum := sha(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d\x00%s\x00%s", h.ID, r.Attempt.Command, r.Attempt.WorkingDir, r.Attempt.TimeoutMS, r.PolicyDigest, r.InputsDigest))
-	data, err := json.MarshalIndent(escalation{Timestamp: h.Since, ID: h.ID, Digest: sum, LoopID: d.o.LoopID, RunID: d.state.RunID,
-		Iteration: d.state.Iteration, Type: h.Type, Status: status, Proposal: &p, Reason: h.Text, Rule: r.Rule, Errors: r.Errors,
-		Actions: map[string]string{"manual": "superloop kick --loop " + d.o.LoopID}, By: by, Note: note}, "", "  ")
+	r := d.state.Recovery
+	if r == nil {
+		return q, nil
+	}
+	j, err := d.judge(ctx, r.Attempt)
+	if err != nil {
+		return q, err
+	}
+	q.Errors, q.Rule = r.Errors, r.Rule
+	cmd := escalation.Command{Text: []byte(r.Attempt.Command), WorkingDir: r.Attempt.WorkingDir, TimeoutMS: r.Attempt.TimeoutMS,
+		Network: j.policy.Settings.NetworkOf(r.Attempt.Command), Source: r.Source, Role: r.Role, Category: r.Category, Severity: r.Severity,
+		ErrorPattern: r.Pattern, RootCause: r.RootCause, Evidence: r.Evidence, ExpectedOutcome: r.Attempt.Expected, Confidence: r.Attempt.Confidence,
+		GuardDiff: j.diff[:min(len(j.diff), maxGuardDiff)]}
+	cmd.Judge(j.policy)
+	cmd.Binding = binding(j)
+	q.Command = &cmd
+	if r.Else != nil {
+		q.Options = append(q.Options, escalation.Option{ID: "fallback", Label: "the proposal's fallback", Command: r.Else.Command})
+	}
+	return q, nil
+}
+
+// binding is what an approval stands on besides the command itself.
+func binding(j judged) escalation.Binding {
+	return escalation.Binding{Dev: j.place.DirID.Dev, Ino: j.place.DirID.Ino, PolicyDigest: j.policy.Digest, InputsDigest: j.inputs}
+}
+
+// asked gives the record of the question that the state names, and opens it if
+// that was not done yet. The fact is another question in its place: the record
+// is lost, damaged, or was ended without an answer.
+func (d *driver) asked(ctx context.Context) (escalation.Record, Fact, error) {
+	h, s := d.state.Human, d.questions()
+	again := func(why string) (escalation.Record, Fact, error) {
+		d.log.Warn("the question is asked anew", zap.String("why", why))
+		f, err := d.newQuestion(ctx)
+		return escalation.Record{}, f, err
+	}
+	rec, err := s.Load()
+	var damaged *escalation.DamagedError
+	switch {
+	case errors.As(err, &damaged):
+		if _, err := s.SetAside(ctx); err != nil {
+			return rec, nil, d.full(err)
+		}
+		if err := d.record("escalation_damaged", map[string]any{"error": damaged.Error()}); err != nil {
+			return rec, nil, err
+		}
+		return again("its record was damaged")
+	case err != nil && !errors.Is(err, escalation.ErrNothingPending):
+		return rec, nil, err
+	case err == nil && rec.Question.ID == h.Question:
+		d.asking = nil
+		return rec, nil, d.watchAnswers(ctx)
+	case d.asking == nil || d.asking.ID != h.Question:
+		return again("its record is gone")
+	}
+	if err == nil && rec.State == escalation.Executing {
+		if _, err := s.Interrupt(ctx, rec.Question.ID); err != nil {
+			return rec, nil, d.full(err)
+		}
+	}
+	if rec, err = s.Open(ctx, *d.asking); err != nil {
+		return rec, nil, d.full(err)
+	}
+	d.asking = nil
+	if err := d.watchAnswers(ctx); err != nil {
+		return rec, nil, err
+	}
+	return rec, nil, d.showQuestion(rec)
+}
+
+// watchAnswers has answers wake the loop.
+func (d *driver) watchAnswers(ctx context.Context) error {
+	if d.answered == nil {
+		if err := d.o.Disk.MkdirAll("dirs", d.paths.Questions(), 0o700); err != nil {
+			return d.full(err)
+		}
+		d.answered = watchDir(d.life, d.paths.Questions(), func(path string) bool { return filepath.Base(path) == escalation.File })
+	}
+	return nil
+}
+
+// showQuestion writes escalation.json.
+func (d *driver) showQuestion(rec escalation.Record) error {
+	data, err := escalation.View(rec)
 	if err != nil {
 		return fmt.Errorf("writing escalation.json: %w", err)
 	}
-	return d.write("escalation.json", append(data, '\n'))
+	return d.write("escalation.json", data)
+}
+
+// mended takes a kick, and the start of a supervisor where it is an answer: who
+// starts a loop again whose login was missing has mended it, or wants to know,
+// and asking the provider costs nothing when it still refuses.
+func (d *driver) mended(ctx context.Context, rec escalation.Record) (Fact, error) {
+	in, kicked := d.kick()
+	if !kicked && d.restarted {
+		in, kicked = Intent{By: "superloop run"}, true
+	}
+	d.restarted = false
+	if !kicked || rec.State != escalation.Pending {
+		return nil, nil
+	}
+	rec, err := d.questions().Answer(ctx, escalation.AnswerRequest{Method: escalation.Resolve, ID: rec.Question.ID, Note: in.Note,
+		By: escalation.By{Channel: escalation.CLI, User: in.By, Method: "process"}})
+	var decided *escalation.DecidedError
+	var expired *escalation.ExpiredError
+	if errors.As(err, &decided) || errors.As(err, &expired) {
+		return nil, nil // answered, or lapsed, in this moment
+	}
+	if err != nil {
+		return nil, d.full(err)
+	}
+	if in.ID != "" {
+		d.intents[in.ID] = true
+	}
+	return Resolved{ID: rec.Question.ID, By: in.By, Method: MethodManual, Note: in.Note, IntentID: in.ID}, d.showQuestion(rec)
+}
+
+// heard turns the answer into a fact.
+func (d *driver) heard(ctx context.Context, rec escalation.Record) (Fact, error) {
+	if err := d.showQuestion(rec); err != nil {
+		return nil, err
+	}
+	a := rec.Answer
+	f := Resolved{ID: rec.Question.ID}
+	if a != nil {
+		f.By, f.Note = a.By.String(), a.Note
+	}
+	switch rec.State {
+	case escalation.Approved:
+		f.Method = MethodApprove
+		if rec.Question.Command == nil {
+			f.Method = MethodManual // "go on as proposed": try the runner again
+			return f, d.finishQuestion(ctx, rec.Question.ID, true)
+		}
+		if a.Edit != nil {
+			e := d.state.Recovery.Attempt
+			e.Command, e.Digest = string(a.Edit.Text), a.Edit.Digest
+			f.Edit = &e
+		}
+	case escalation.Rejected:
+		f.Method = MethodReject
+	case escalation.Resolved:
+		f.Method = MethodManual
+	default: // it was begun by a supervisor that died, lapsed or taken back
+		return d.newQuestion(ctx)
+	}
+	return f, nil
+}
+
+// lapsed ends a question that nobody has answered, and asks again: silence is
+// never consent.
+func (d *driver) lapsed(ctx context.Context) (Fact, error) {
+	_, lapsed, err := d.questions().Expire(ctx, d.o.Now())
+	if err != nil || !lapsed {
+		return nil, d.full(err)
+	}
+	return d.newQuestion(ctx)
+}
+
+// withdrawQuestion ends a question that nobody needs to answer any more: its loop
+// has ended, or begins anew.
+func (d *driver) withdrawQuestion(why string) error {
+	s := d.questions()
+	rec, err := s.Load()
+	if err != nil || rec.State != escalation.Pending && rec.State != escalation.Approved {
+		return nil // none, or one that the next question puts aside
+	}
+	rec, err = s.Withdraw(context.Background(), rec.Question.ID, why)
+	var state *escalation.StateError
+	if errors.As(err, &state) {
+		return nil // rejected or resolved in this moment, which ends it too
+	}
+	if err != nil {
+		return d.full(err)
+	}
+	return d.showQuestion(rec)
+}
+
+// finishQuestion begins and ends what was approved without a command.
+func (d *driver) finishQuestion(ctx context.Context, id string, ok bool) error {
+	s := d.questions()
+	_, err := s.Begin(ctx, id)
+	if err == nil {
+		_, err = s.Finish(ctx, id, escalation.Outcome{OK: ok})
+	}
+	return d.full(err)
+}
+
+// begin takes a person's approval to its execution: once, and only if what they
+// were shown is what would run. The fact asks again.
+func (d *driver) beginApproved(ctx context.Context, r *RecoveryState, j judged) (Fact, error) {
+	again := func(why string) (Fact, error) {
+		fact, err := d.judgeAnew(ctx, r.Attempt, r.Fallback)
+		if f, ok := fact.(Proposed); ok {
+			f.Verdict, f.Rule, f.Reason = string(recovery.Human), recovery.RuleGuard, why
+			fact = f
+		}
+		return fact, err
+	}
+	s := d.questions()
+	rec, err := s.Load()
+	if err != nil || rec.Question.ID != r.Question || rec.Question.Command == nil {
+		return again("the record of the approval is gone")
+	}
+	now := binding(j)
+	was, ok := rec.Run()
+	if rec.Answer != nil && rec.Answer.Edit != nil {
+		now.InputsDigest, was.InputsDigest = "", ""
+	}
+	if drift := was.Drift(now); ok && len(drift) > 0 {
+		return again("since it was approved: " + strings.Join(drift, "; "))
+	}
+	if j.place == (cage.Place{}) {
+		return again("its working directory is gone")
+	}
+	if !ok || string(was.Text) != r.Attempt.Command {
+		return again("what was approved is another command")
+	}
+	_, err = s.Begin(ctx, r.Question)
+	var state *escalation.StateError
+	var expired *escalation.ExpiredError
+	switch {
+	case errors.As(err, &expired):
+		return again("the approval lapsed before it could begin")
+	case errors.As(err, &state):
+		return again("the approval was begun already and has no outcome")
+	}
+	return nil, d.full(err)
+}
+
+// endApproved notes how an approved command went.
+func (d *driver) endApproved(ctx context.Context, r *RecoveryState, f Executed) {
+	o := escalation.Outcome{OK: f.OK(), Note: f.Error}
+	if f.Ended == "exited" {
+		o.ExitCode = &f.ExitCode
+	}
+	rec, err := d.questions().Finish(context.WithoutCancel(ctx), r.Question, o)
+	if err == nil {
+		err = d.showQuestion(rec)
+	}
+	if err != nil {
+		d.log.Warn("the question's outcome could not be noted; the journal holds it", zap.Error(err))
+	}
 }
 
 func nonEmpty(s string) []string {

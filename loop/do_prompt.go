@@ -35,7 +35,7 @@ func (d *driver) writePrompt(ctx context.Context, e Effect, files roleFiles) err
 // create writes a file that belongs to one attempt: an attempt that did not come
 // to its end is never looked at again, so it need not be whole at every moment.
 func (d *driver) create(op, path, text string) error {
-	f, err := d.o.Disk.Create(op, path, 0o644)
+	f, err := d.ownFile(op, path)
 	if err == nil {
 		_, err = f.Write([]byte(text))
 		if cerr := f.Close(); err == nil {

@@ -137,7 +137,7 @@ func (d *driver) takeProposal(ctx context.Context, e Effect) (Fact, error) {
 	}
 	f := Proposed{N: d.state.Recoveries.Proposed + 1, Source: source(e.Role), Role: e.Role, Digest: t.Digest, Category: p.Category,
 		Severity: p.Severity, RootCause: p.Diagnosis.RootCause, Pattern: p.Diagnosis.ErrorPattern,
-		AttemptFact: attemptOf(p.Recovery), Notes: p.Notes}
+		Evidence: p.Diagnosis.Evidence, AttemptFact: attemptOf(p.Recovery), Notes: p.Notes}
 	if p.Fallback != nil {
 		other := attemptOf(*p.Fallback)
 		f.Else = &other
@@ -235,17 +235,17 @@ func (d *driver) archiveProposal(t recovery.Taken, verdict, reason string, j *ju
 	default:
 		a.Base64 = base64.StdEncoding.EncodeToString(t.Data)
 	}
-	data, err := json.MarshalIndent(a, "", "  ")
+	data, err := encodeIndent(a, "  ")
 	if err != nil {
 		return "", fmt.Errorf("keeping the proposal: %w", err)
 	}
-	name := "unreadable"
+	name := "unreadable-" + a.TakenAt.Format("20060102T150405.000Z") // no digest tells it from the next one
 	if len(t.Digest) >= 12 {
 		name = t.Digest[:12]
 	}
 	path := filepath.Join(d.paths.proposals(), fmt.Sprintf("%d-%s.json", a.N, name))
-	if err := d.o.Disk.MkdirAll("proposals", d.paths.proposals(), 0o755); err != nil {
-		return "", d.full(err)
+	if err := d.ownDir("proposals", d.paths.proposals()); err != nil {
+		return "", err
 	}
 	if err := d.o.Disk.WriteProjection("proposals", path, append(data, '\n'), 0o644); err != nil {
 		return "", d.full(err)

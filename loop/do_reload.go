@@ -32,6 +32,13 @@ func (d *driver) protect(ctx context.Context) {
 	for _, name := range []string{"events.jsonl", "lock", "proposals"} {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
 	}
+	d.agents, d.protection = d.spawner, cage.ProtectionReport{Level: cage.ProtectNone, Notes: []string{"switched off by --unprotected"}}
+	if d.o.Unprotected {
+		return
+	}
+	if err := cage.Undumpable(); err != nil {
+		d.log.Warn("agents may look into the supervisor's memory", zap.Error(err))
+	}
 	d.agents, d.protection = cage.Protect(ctx, d.spawner, own, "")
 }
 

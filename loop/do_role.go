@@ -59,8 +59,8 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	if fact, ok := d.coolingDown(role, account); ok {
 		return fact, nil
 	}
-	if err := d.o.Disk.MkdirAll("logs", filepath.Dir(files.log), 0o755); err != nil {
-		return nil, d.full(err)
+	if err := d.ownDir("logs", filepath.Dir(files.log)); err != nil {
+		return nil, err
 	}
 	if err := d.writePrompt(shutdown, e, files); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := d.o.Disk.Create("log", files.log, 0o644)
+	log, err := d.ownFile("log", files.log)
 	if err != nil {
 		return nil, d.full(err)
 	}

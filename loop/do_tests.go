@@ -23,7 +23,7 @@ func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
 	if err := d.step(TestsStarted{Rerun: rerun, Mode: d.loop.Tests.Mode, Commands: cmds, Reason: e.Reason}); err != nil {
 		return nil, err
 	}
-	out, err := d.o.Disk.Create("test-output", d.paths.File("test-output.txt"), 0o644)
+	out, err := d.ownFile("test-output", d.paths.File("test-output.txt"))
 	if err != nil {
 		return nil, d.full(err)
 	}
@@ -167,7 +167,7 @@ func (d *driver) runValidation(shutdown context.Context) (Fact, error) {
 		}
 		pre = &res
 	}
-	out, err := d.o.Disk.Create("validation-output", d.paths.File("validation-output.txt"), 0o644)
+	out, err := d.ownFile("validation-output", d.paths.File("validation-output.txt"))
 	if err != nil {
 		return nil, d.full(err)
 	}

@@ -42,15 +42,16 @@ type AttemptFact struct {
 // Proposed: a proposal is out of the agent's reach and was judged, or its
 // fallback, or the same again because something had changed.
 type Proposed struct {
-	N         int    `json:"n"` // counts the proposals of the run, from 1
-	Source    string `json:"source"`
-	Role      string `json:"role,omitempty"`
-	Digest    string `json:"digest,omitempty"` // SHA-256 of the file
-	File      string `json:"file,omitempty"`
-	Category  string `json:"category,omitempty"`
-	Severity  string `json:"severity,omitempty"`
-	RootCause string `json:"root_cause,omitempty"`
-	Pattern   string `json:"error_pattern,omitempty"`
+	N         int      `json:"n"` // counts the proposals of the run, from 1
+	Source    string   `json:"source"`
+	Role      string   `json:"role,omitempty"`
+	Digest    string   `json:"digest,omitempty"` // SHA-256 of the file
+	File      string   `json:"file,omitempty"`
+	Category  string   `json:"category,omitempty"`
+	Severity  string   `json:"severity,omitempty"`
+	RootCause string   `json:"root_cause,omitempty"`
+	Pattern   string   `json:"error_pattern,omitempty"`
+	Evidence  []string `json:"evidence,omitempty"`
 	AttemptFact
 	Fallback bool `json:"fallback,omitempty"` // the attempt is the proposal's fallback
 	// Else is the fallback that has not been judged.
@@ -127,7 +128,7 @@ type Executed struct {
 	Command    string `json:"command"`
 	ExitCode   int    `json:"exit_code"`
 	Signal     string `json:"signal,omitempty"`
-	Ended      string `json:"ended"` // exited, timed_out, output_limit, killed, not_started, lost
+	Ended      string `json:"ended"` // exited, timeout, output_limit, killed, not_started, lost
 	Error      string `json:"error,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 	// OutputHead and OutputTail are the beginning and the end of what it
@@ -201,7 +202,11 @@ func decodeRecovery(event string, fields json.RawMessage) (Fact, error) {
 	case "recovery_executing":
 		return decode[Executing](event, fields)
 	case "recovery_executed", "recovery_failed":
-		return decode[Executed](event, fields)
+		in, err := decode[Executed](event, fields)
+		if err == nil && in.Ended == endedInterrupted {
+			return nil, nil // the record that there is no outcome
+		}
+		return in, err
 	case "config_reloaded":
 		return decode[Reconfigured](event, fields)
 	}

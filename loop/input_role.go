@@ -137,6 +137,8 @@ type Escalated struct {
 	Digest  string `json:"digest,omitempty"`
 	Command string `json:"command,omitempty"`
 	Rule    string `json:"rule,omitempty"`
+	// Expires is when the question lapses; it is asked again then.
+	Expires time.Time `json:"expires_at,omitzero"`
 }
 
 // Methods of an answer.
@@ -148,9 +150,11 @@ const (
 
 // Resolved is a person's answer to what was escalated.
 type Resolved struct {
-	ID       string `json:"escalation_id"`
-	By       string `json:"by"`
-	Method   string `json:"method"`
-	Note     string `json:"note,omitempty"`
-	IntentID string `json:"intent_id,omitempty"`
+	ID     string `json:"escalation_id"`
+	By     string `json:"by"`
+	Method string `json:"method"`
+	// Edit is the person's own command in the place of the proposed one.
+	Edit     *AttemptFact `json:"edited,omitempty"`
+	Note     string       `json:"note,omitempty"`
+	IntentID string       `json:"intent_id,omitempty"`
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/superloop/superloop/escalation"
 )
 
 // Paths are the places of one loop: what is in the repository for people and
@@ -31,15 +33,9 @@ func NewPaths(repo, id, stateHome string) (Paths, error) {
 	if err != nil {
 		return Paths{}, fmt.Errorf("finding the repository %s: %w", repo, err)
 	}
-	if stateHome == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return Paths{}, fmt.Errorf("finding a place for private state: %w; set XDG_STATE_HOME", err)
-		}
-		stateHome = filepath.Join(home, ".local", "state")
-	}
-	if !filepath.IsAbs(stateHome) {
-		return Paths{}, fmt.Errorf("XDG_STATE_HOME is %q, it must be an absolute path", stateHome)
+	state, err := StateRoot(stateHome)
+	if err != nil {
+		return Paths{}, err
 	}
 	rid, err := repoID(root)
 	if err != nil {
@@ -48,9 +44,36 @@ func NewPaths(repo, id, stateHome string) (Paths, error) {
 	super := filepath.Join(root, ".superloop")
 	return Paths{
 		Repo: root, Super: super, Loop: filepath.Join(super, "loops", id),
-		Private: filepath.Join(stateHome, "superloop", rid, "loops", id),
-		State:   filepath.Join(stateHome, "superloop"),
+		Private: filepath.Join(state, rid, "loops", id), State: state,
 	}, nil
+}
+
+// StateRoot is the directory of superloop's private state, of all repositories;
+// stateHome is the value of XDG_STATE_HOME, "" for its default below home.
+func StateRoot(stateHome string) (string, error) {
+	if stateHome == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("finding a place for private state: %w; set XDG_STATE_HOME", err)
+		}
+		stateHome = filepath.Join(home, ".local", "state")
+	}
+	if !filepath.IsAbs(stateHome) {
+		return "", fmt.Errorf("XDG_STATE_HOME is %q, it must be an absolute path", stateHome)
+	}
+	return resolved(filepath.Join(stateHome, "superloop")), nil
+}
+
+// resolved follows the links in what exists of a path: people keep their state
+// behind links, and what is protected must be named by its own path.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir := filepath.Dir(path); dir != path {
+		return filepath.Join(resolved(dir), filepath.Base(path))
+	}
+	return path
 }
 
 // repoID tells repositories apart that were, at different times, at the same
@@ -107,6 +130,9 @@ func (p Paths) repoID() string { return filepath.Base(filepath.Dir(filepath.Dir(
 
 func (p Paths) guard() string     { return filepath.Join(p.Private, "guard.json") }
 func (p Paths) proposals() string { return p.File("proposals") }
+
+// Questions is where the loop's questions to people are kept.
+func (p Paths) Questions() string { return filepath.Join(p.Private, escalation.Folder) }
 
 // Undo is where what recoveries were about to overwrite is kept.
 func (p Paths) Undo() string { return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), "undo") }

@@ -65,7 +65,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	for _, dir := range []struct {
 		path string
 		perm os.FileMode
-	}{{paths.Private, 0o700}, {paths.control(), 0o700}, {paths.trees(), 0o700}, {paths.Loop, 0o755}} {
+	}{{paths.Private, 0o700}, {paths.control(), 0o700}, {paths.trees(), 0o700}, {paths.Loop, 0o755}, {paths.proposals(), 0o755}} {
 		if err := o.Disk.MkdirAll("dirs", dir.path, dir.perm); err != nil {
 			return nil, d.full(err)
 		}
@@ -139,6 +139,7 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err := d.fold(); err != nil {
 		return err
 	}
+	d.life = ctx
 	d.look = watchDir(ctx, d.paths.control(), func(string) bool { return true })
 
 	fresh := d.state.Version == 0 || d.o.Fresh
@@ -246,6 +247,9 @@ func mark(runID string) string { return "SUPERLOOP_MARK=" + runID }
 // archive moves what the last run left out of the way of a fresh one; the
 // journal goes on, it is never cut.
 func (d *driver) archive() error {
+	if err := d.withdrawQuestion("the loop begins anew"); err != nil {
+		return err
+	}
 	entries, err := os.ReadDir(d.paths.Loop)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/config"
@@ -46,6 +46,9 @@ type Options struct {
 	// with it, whatever was pinned before.
 	TrustConfig bool
 	By          string
+	// Unprotected: agents are not kept from the configuration and the private
+	// state, for those that need sudo or a container engine of their own.
+	Unprotected bool
 	// AcceptLoose: on_unknown "allow" holds where nothing confines commands too.
 	AcceptLoose bool
 	// LookPath finds a program, for configurations that are read while the loop
@@ -128,6 +131,11 @@ type driver struct {
 	proposals  <-chan struct{} // there may be a new one
 	sighted    string          // digest of the last one that was seen
 
+	life     context.Context      // ends with the run: what watches for it
+	asking   *escalation.Question // noted down and not opened yet
+	answered <-chan struct{}      // there may be an answer
+	span     recoverySpan
+
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *Intent
 }
@@ -202,8 +210,11 @@ func (d *driver) leavesQuestion() (bool, error) {
 		_, ok, err := d.openAnswer()
 		return !ok, err
 	case AwaitingHuman:
-		_, ok := d.kick()
-		return !ok, nil
+		if _, kicked := d.kick(); kicked || d.restarted {
+			return false, nil
+		}
+		rec, another, err := d.asked(d.life)
+		return err == nil && another == nil && rec.State == escalation.Pending && !rec.Lapsed(d.o.Now()), err
 	}
 	return false, nil
 }
@@ -258,7 +269,7 @@ func (d *driver) step(fact Fact) error {
 		runID = newRunID(at)
 	}
 	next, effects := Step(d.state, Input{At: at, LoopID: d.o.LoopID, RunID: runID, Fact: fact})
-	fields, err := json.Marshal(fact)
+	fields, err := encode(fact)
 	if err != nil {
 		return fmt.Errorf("writing event %s: %w", fact.Event(), err)
 	}
@@ -271,7 +282,11 @@ func (d *driver) step(fact Fact) error {
 		}
 	}
 	sync := Synced(fact) || next.Status.Ended() || next.Status != Running && next.Status != d.state.Status
-	return d.append(sync, next, events)
+	before := d.state
+	if err := d.append(sync, next, events); err != nil {
+		return err
+	}
+	return d.tallyRecovery(before, fact)
 }
 
 // append writes events and, when they are written, moves to next.
@@ -296,7 +311,7 @@ func (d *driver) append(sync bool, next State, events []journal.Event) error {
 
 // record writes an event that is no input of the machine.
 func (d *driver) record(event string, fields any) error {
-	raw, err := json.Marshal(fields)
+	raw, err := encode(fields)
 	if err != nil {
 		return fmt.Errorf("writing event %s: %w", event, err)
 	}

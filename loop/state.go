@@ -66,6 +66,7 @@ const (
 	ReasonMaxCost       = "max_cost_usd"         // limit_reached
 	ReasonMaxTokens     = "max_tokens"           // limit_reached
 	ReasonCostUnknown   = "cost_unknown"         // limit_reached: the budget cannot be kept
+	ReasonRefused       = "rejected"             // failed: a person said no to the only way on
 	ReasonCancelled     = "cancelled"            // cancelled
 	ReasonInterrupted   = "interrupted"          // paused by a signal
 	ReasonRejected      = "approval_rejected"    // running again
@@ -211,15 +212,18 @@ type LimitState struct {
 
 // HumanState is what an awaiting_human loop waits for.
 type HumanState struct {
-	// ID names the escalation.
-	ID     string    `json:"id"`
-	Type   string    `json:"type"`
-	Class  string    `json:"class"` // the runner's failure, or the policy's rule
-	Role   string    `json:"role"`
-	Runner string    `json:"runner,omitempty"`
-	Text   string    `json:"text,omitempty"`
-	Fix    string    `json:"fix,omitempty"` // what to type
-	Since  time.Time `json:"since"`
+	// ID names the place in the loop that asks, Question the record of what is
+	// asked; the same place may ask again.
+	ID       string    `json:"id"`
+	Question string    `json:"question,omitempty"`
+	Digest   string    `json:"digest,omitempty"`
+	Type     string    `json:"type"`
+	Class    string    `json:"class"` // the runner's failure, or the policy's rule
+	Role     string    `json:"role"`
+	Runner   string    `json:"runner,omitempty"`
+	Text     string    `json:"text,omitempty"`
+	Fix      string    `json:"fix,omitempty"` // what to type
+	Since    time.Time `json:"since"`
 }
 
 // SessionState is the conversation that a role can go on with.

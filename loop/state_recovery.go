@@ -19,6 +19,8 @@ type RecoveryState struct {
 	Severity  string `json:"severity,omitempty"`
 	RootCause string `json:"root_cause,omitempty"`
 	Pattern   string `json:"error_pattern,omitempty"`
+	// Evidence is for the person who is asked.
+	Evidence []string `json:"evidence,omitempty"`
 
 	// Attempt is the command that is dealt with; Else the fallback that is not
 	// judged yet; Fallback says that Attempt was it.
@@ -36,6 +38,8 @@ type RecoveryState struct {
 	// Approved is who approved the attempt: auto or human; By is the person.
 	Approved string `json:"approved,omitempty"`
 	By       string `json:"by,omitempty"`
+	// Question is the record in which a person approved it.
+	Question string `json:"question,omitempty"`
 	// Tries counts the executions, Asked the questions.
 	Tries int `json:"tries,omitempty"`
 	Asked int `json:"asked,omitempty"`

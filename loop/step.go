@@ -138,7 +138,7 @@ func (t *turn) take(in Input) bool {
 	case Limited:
 		return t.limited(f)
 	case Escalated:
-		return t.begin(AskPerson, nil)
+		return t.escalated(f)
 	case Resolved:
 		return t.resolved(f)
 	case Seen:

@@ -82,15 +82,29 @@ func (t *turn) askPerson(f RoleEnded) {
 	t.issue(Effect{ID: id, Kind: AskPerson, Role: f.Role, Reason: f.Class})
 }
 
-func (t *turn) resolved(f Resolved) bool {
-	if !t.pending(AskPerson) || t.s.Human == nil || t.s.Human.ID != f.ID {
+// escalated: the question has got a record, or another one in its place.
+func (t *turn) escalated(f Escalated) bool {
+	if !t.pending(AskPerson) || t.s.Human == nil {
 		return false
 	}
-	about := t.s.Human.Type
+	t.s.Begun = true
+	t.s.Human.Question, t.s.Human.Digest = f.ID, f.Digest
+	return true
+}
+
+func (t *turn) resolved(f Resolved) bool {
+	if !t.pending(AskPerson) || t.s.Human == nil || t.s.Human.ID != f.ID && t.s.Human.Question != f.ID {
+		return false
+	}
+	about, question := t.s.Human.Type, t.s.Human.Question
 	t.s.Human = nil
 	t.goOn()
-	if about != EscalationRunner {
-		t.answered(f)
+	switch {
+	case about != EscalationRunner:
+		t.answered(f, question)
+		return true
+	case f.Method == MethodReject:
+		t.end(Failed, ReasonRefused, fmt.Sprintf("%s does not want the runner tried again", f.By))
 		return true
 	}
 	t.issueRole(ReasonAnswered)
@@ -105,7 +119,9 @@ func (t *turn) resumePaused() bool {
 	case t.s.Limit != nil && t.pending(Wait):
 		t.s.Status, t.s.Reason = RateLimited, t.s.Limit.Class
 	case t.s.Human != nil && t.pending(AskPerson):
-		t.s.Status, t.s.Reason, t.s.Begun = AwaitingHuman, t.s.Human.Class, false
+		// A question that has a record is asked already; the driver looks whether it
+		// is still there.
+		t.s.Status, t.s.Reason, t.s.Begun = AwaitingHuman, t.s.Human.Class, t.s.Human.Question != ""
 	default:
 		t.s.Limit, t.s.Human = nil, nil
 		return false

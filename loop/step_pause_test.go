@@ -119,8 +119,8 @@ func TestAuthAsksAPerson(t *testing.T) {
 		}
 		b.s = again
 		b.do(Resumed{Plan: b.s.Plan, Status: AwaitingHuman})
-		if b.s.Status != AwaitingHuman || b.s.Pending.Kind != AskPerson || b.s.Begun || len(b.eff) != 1 {
-			t.Fatalf("%s: the question is put again: %+v", class, b.s)
+		if b.s.Status != AwaitingHuman || b.s.Pending.Kind != AskPerson || !b.s.Begun || len(b.eff) != 1 {
+			t.Fatalf("%s: the question has a record and is not put again: %+v", class, b.s)
 		}
 	}
 }

@@ -28,6 +28,19 @@ type deniedFields struct {
 	Digest  string `json:"digest,omitempty"`
 }
 
+// endedInterrupted marks the record of an execution whose supervisor died: it
+// is no outcome, and Executed never has it.
+const endedInterrupted = "interrupted"
+
+type lostFields struct {
+	N        int    `json:"n"`
+	ID       string `json:"id"`
+	Command  string `json:"command"`
+	ExitCode int    `json:"exit_code"`
+	Ended    string `json:"ended"`
+	Error    string `json:"error"`
+}
+
 type verifiedFields struct {
 	N       int    `json:"n"`
 	ID      string `json:"id,omitempty"`
@@ -88,6 +101,7 @@ func (t *turn) proposed(f Proposed) bool {
 	if t.pending(TakeProposal) {
 		r.N, r.Source, r.Digest, r.File = f.N, f.Source, f.Digest, f.File
 		r.Category, r.Severity, r.RootCause, r.Pattern = f.Category, f.Severity, f.RootCause, f.Pattern
+		r.Evidence = f.Evidence
 		r.Else = f.Else
 		t.s.Recoveries.Proposed = max(t.s.Recoveries.Proposed, f.N)
 		t.s.Recoveries.Handled = append(t.s.Recoveries.Handled, f.Digest)
@@ -260,14 +274,17 @@ func (t *turn) askRecovery(kind, class string) {
 		why = r.Errors[len(r.Errors)-1]
 	}
 	t.s.Status, t.s.Reason = AwaitingHuman, class
-	t.s.Detail = fmt.Sprintf("recovery %d: %s", r.N, why)
+	t.s.Detail = fmt.Sprintf("recovery %d: %s: %s", r.N, recovery.Display(r.Attempt.Command), why)
+	if kind == EscalationFailed && len(r.Errors) > 0 {
+		t.s.Detail = fmt.Sprintf("recovery %d: %s", r.N, why) // it names the command
+	}
 	id := t.recoveryID(fmt.Sprintf("%d/person/%d", r.N, r.Asked))
 	t.s.Human = &HumanState{ID: id, Type: kind, Class: class, Role: r.Role, Text: why, Since: t.now}
 	t.issue(Effect{ID: id, Kind: AskPerson, Role: r.Role, Reason: class})
 }
 
 // answered does what a person said about the recovery.
-func (t *turn) answered(f Resolved) {
+func (t *turn) answered(f Resolved, question string) {
 	r := t.s.Recovery
 	if r == nil { // a question of another kind has lost its subject: go on
 		t.enter(t.s.At)
@@ -275,6 +292,10 @@ func (t *turn) answered(f Resolved) {
 	}
 	switch f.Method {
 	case MethodApprove:
+		r.Question = question
+		if f.Edit != nil {
+			r.Attempt, r.Source, r.Fallback = *f.Edit, SourceHuman, false
+		}
 		t.approve(SourceHuman, f.By, r.Rule)
 	case MethodReject:
 		all := &t.s.Recoveries
@@ -298,6 +319,8 @@ func (t *turn) resumeRecovery() {
 	case p == nil: // the loop was cancelled in it
 		t.leaveRecovery()
 	case p.Kind == ExecuteRecovery && t.s.Begun:
+		t.note("recovery_failed", lostFields{N: t.s.Recovery.N, ID: p.ID, Command: t.s.Recovery.Attempt.Command, ExitCode: -1, Ended: endedInterrupted,
+			Error: "the supervisor ended while it ran; how far it came is not known"})
 		t.s.Recovery.Errors = append(t.s.Recovery.Errors,
 			recovery.Display(t.s.Recovery.Attempt.Command)+": the supervisor ended while it ran; how far it came is not known")
 		t.askRecovery(EscalationFailed, ReasonInterrupted)

@@ -35,14 +35,18 @@ type View struct {
 	Approval  *ApprovalState `json:"approval,omitempty"`
 	Limit     *LimitState    `json:"limit,omitempty"`
 	Human     *HumanState    `json:"human,omitempty"`
-	Spent     Spent          `json:"spent"`
-	Seq       int64          `json:"seq"`
-	PID       int            `json:"pid"`
-	Rules     int            `json:"rules"`
-	StartedAt time.Time      `json:"started_at"`
-	UpdatedAt time.Time      `json:"updated_at"`
-	EndedAt   time.Time      `json:"ended_at,omitzero"`
-	ActiveMS  int64          `json:"active_ms"`
+	Recovery  *RecoveryState `json:"recovery,omitempty"`
+	Seen      *Sighting      `json:"seen,omitempty"`
+	// Recoveries are the run's so far.
+	Recoveries Recoveries `json:"recoveries,omitzero"`
+	Spent      Spent      `json:"spent"`
+	Seq        int64      `json:"seq"`
+	PID        int        `json:"pid"`
+	Rules      int        `json:"rules"`
+	StartedAt  time.Time  `json:"started_at"`
+	UpdatedAt  time.Time  `json:"updated_at"`
+	EndedAt    time.Time  `json:"ended_at,omitzero"`
+	ActiveMS   int64      `json:"active_ms"`
 	// ActiveSince is when the running span of active time began.
 	ActiveSince time.Time `json:"active_since,omitzero"`
 	Pending     *Effect   `json:"pending,omitempty"`
@@ -66,7 +70,8 @@ func ViewOf(s State, seq int64, pid int) View {
 	v := View{
 		Version: StateVersion, LoopID: s.LoopID, RunID: s.RunID, Status: s.Status, Reason: s.Reason,
 		Detail: s.Detail, Iteration: s.Iteration, Max: s.Plan.MaxIterations, At: s.At,
-		Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck, Approval: s.Approval, Limit: s.Limit, Human: s.Human, Spent: s.Spent, Seq: seq, PID: pid,
+		Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck, Approval: s.Approval, Limit: s.Limit, Human: s.Human,
+		Recovery: s.Recovery, Seen: s.Seen, Recoveries: s.Recoveries, Spent: s.Spent, Seq: seq, PID: pid,
 		Rules: s.Rules, StartedAt: s.StartedAt, UpdatedAt: s.UpdatedAt, EndedAt: s.EndedAt,
 		ActiveMS: s.ActiveMS, ActiveSince: s.ActiveSince, Pending: s.Pending,
 	}
@@ -94,10 +99,10 @@ func (d *driver) putViews() {
 	if d.state.Status.Ended() || d.state.Status == Paused {
 		pid = 0
 	}
-	if data, err := json.MarshalIndent(ViewOf(d.state, d.journal.LastSeq(), pid), "", "  "); err == nil {
+	if data, err := encodeIndent(ViewOf(d.state, d.journal.LastSeq(), pid), "  "); err == nil {
 		d.view.Put(append(data, '\n'))
 	}
-	if data, err := json.MarshalIndent(d.repoView(), "", "  "); err == nil {
+	if data, err := encodeIndent(d.repoView(), "  "); err == nil {
 		d.super.Put(append(data, '\n'))
 	}
 }

@@ -89,6 +89,7 @@ func (b *builder) config(f file) *Config {
 	}
 	b.ids(f)
 	b.webhook(f.Webhooks.OnEscalation)
+	c.Escalation = b.escalation(f)
 	return c
 }
 

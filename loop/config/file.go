@@ -17,6 +17,7 @@ type file struct {
 	Webhooks     struct {
 		OnEscalation string `json:"on_escalation"`
 	} `json:"webhooks"`
+	Escalation fileEscalation `json:"escalation"`
 }
 
 type fileRunner struct {

@@ -172,7 +172,8 @@ func (b *builder) ends(l fileLoop, at string) {
 	}
 }
 
-// webhook warns of a secret that would travel in the open.
+// webhook warns of a secret that would travel in the open, and of news that
+// therefore do not.
 func (b *builder) webhook(raw string) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" {
@@ -182,7 +183,7 @@ func (b *builder) webhook(raw string) {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return
 	}
-	b.warn("/webhooks/on_escalation", CodePlainHTTP, "the webhook is not https, so its secret and what it tells travel in the open")
+	b.warn("/webhooks/on_escalation", CodePlainHTTP, "the webhook is not https, so its secret and what it tells would travel in the open: nothing is sent to it")
 }
 
 // quoted writes a value for a message, shortened.

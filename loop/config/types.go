@@ -23,6 +23,8 @@ type Config struct {
 	// Policy for what the former amounts to.
 	Recovery json.RawMessage
 	Webhooks json.RawMessage
+	// Escalation is how people are reached, with its defaults; see Channels.
+	Escalation Escalation
 	// Warnings name every known key that this build does not act on, and
 	// whatever else a person should read before the night.
 	Warnings []Problem

@@ -19,12 +19,15 @@ type Fold struct {
 	index  map[string]*section
 	last   *section
 	open   *attempt
+
+	mending mending
 }
 
 type section struct {
 	id                               string
 	from, to                         time.Time
 	total                            figures
+	recoveries                       recoveries
 	roles, models, runners, numbered groups
 }
 
@@ -81,6 +84,7 @@ func (f *Fold) Add(ev journal.Event) error {
 		f.open = nil
 		f.count(s, ev.Iteration, e)
 	}
+	f.addRecovery(s, ev)
 	return nil
 }
 
@@ -147,7 +151,7 @@ func (f *Fold) Report() Report {
 }
 
 func (s *section) report() Section {
-	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(),
+	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: s.recoveries.report(),
 		ByRole: s.roles.report(), ByModel: s.models.report(), ByRunner: s.runners.report(), ByIteration: s.numbered.report()}
 	slices.SortStableFunc(out.ByIteration, func(a, b Group) int {
 		return cmp.Or(len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name)) // numbers

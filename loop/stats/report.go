@@ -1,5 +1,7 @@
-// Package stats adds up what the runs of a loop's roles took, from its journal:
-// how many, how long, how many tokens of which kind, and how much money.
+// Package stats adds up what happened to a loop, from its journal: what the runs of
+// its roles took (how many, how long, how many tokens of which kind, how much money),
+// what became of the proposals to repair something, and how often and for how long
+// people were asked.
 //
 // What a runner did not tell is unknown. It is counted as that beside each sum
 // and never taken for 0, so a sum with unknown runs is the least that it can be.
@@ -25,10 +27,11 @@ type Section struct {
 	Total Figures   `json:"total"`
 	// Roles, models and runners are in the order in which they first ran,
 	// iterations in that of their numbers.
-	ByRole      []Group `json:"by_role"`
-	ByModel     []Group `json:"by_model"`
-	ByRunner    []Group `json:"by_runner"`
-	ByIteration []Group `json:"by_iteration,omitempty"`
+	ByRole      []Group  `json:"by_role"`
+	ByModel     []Group  `json:"by_model"`
+	ByRunner    []Group  `json:"by_runner"`
+	ByIteration []Group  `json:"by_iteration,omitempty"`
+	Recovery    Recovery `json:"recovery"`
 	// Open is the attempt at the journal's end that has begun and not ended. It
 	// is in no figure.
 	Open *Open `json:"open,omitempty"`

@@ -55,6 +55,7 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 	if len(s.Webhooks) > 0 {
 		out.Webhooks = canonical(s.Webhooks)
 	}
+	out.Escalation = s.Escalation.over(c.Escalation)
 	return &out, nil
 }
 

@@ -80,6 +80,7 @@ func join(pinned, now Section) (Section, Diff) {
 			j.looser("/webhooks"+pointer(k), masked(v), masked(now.Webhooks[k]), "news would go elsewhere, or nowhere")
 		}
 	}
+	in.Escalation = j.escalation("/escalation", pinned.Escalation, now.Escalation)
 	for _, list := range [][]Change{j.d.Tightening, j.d.Loosening} {
 		slices.SortStableFunc(list, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	}

@@ -39,21 +39,23 @@
 //	loops.*.validation.mode                every, on_promise          likewise
 //	loops.*.validation.require_on_completion  true                    likewise
 //	loops.*.approval.*                     true                       true if either is
+//	escalation.slack.users                 fewer users                the users of both
 //
 // Pinned as they are: a runner's command, args, fast_args, prompt_mode, adapter
 // and each variable of env; which roles a loop has, in which order, and the
 // runner of each; the commands of tests and validation and before a commit; each
-// key of webhooks; and every key of recovery that is not in the table. A loop's
-// recovery is compared as the policy that results for it, so that taking an
-// override away is judged by what it does.
+// key of webhooks; the channels of escalation, and every key of escalation.slack
+// and of recovery that is not in the table. A loop's recovery is compared as the
+// policy that results for it, so that taking an override away is judged by what
+// it does.
 //
 // One thing an order cannot say: where on_unknown is allow, a command that leaves
 // auto_approve may still run as one that no list names, and then without the
 // guard and the network of its own that only listed commands have.
 //
 // Not in the Section, and so in force as the file says: models, time bounds,
-// budgets, prices, checklists, prerequisites, evidence, the stuck check, how
-// commits are made, and recovery.tests, which grant nothing.
+// budgets, prices, the times of escalation, checklists, prerequisites, evidence,
+// the stuck check, how commits are made, and recovery.tests, which grant nothing.
 //
 // Who runs as the same user as superloop, and is not confined, can write the pin
 // too. The pin keeps a confined agent from loosening anything, and makes what an

@@ -138,6 +138,33 @@ func drawLoop(t *rapid.T, id string, runners []string) obj {
 	return l
 }
 
+// drawEscalation draws channels and people who may answer.
+func drawEscalation(t *rapid.T) obj {
+	e, channels := obj{}, obj{}
+	put(t, e, "remind_after", "0s", "5m")
+	for _, name := range some(t, []string{"m", "n"}, "channels") {
+		ch := obj{"type": "command", "command": rapid.SampledFrom([]string{"tell " + secretText, "mail x"}).Draw(t, "command")}
+		if rapid.Bool().Draw(t, "posts") {
+			ch = obj{"type": rapid.SampledFrom([]string{"slack", "webhook"}).Draw(t, "type"), "url": rapid.SampledFrom([]string{"https://h/" + secretText, "https://i/" + secretText}).Draw(t, "url")}
+		}
+		put(t, ch, "second", true, false)
+		put(t, ch, "timeout", "5s", "9s")
+		put(t, ch, "tell", []string{"config", "escalation"}, []string{"escalation", "config"}, []string{"resolution"})
+		channels[name] = ch
+	}
+	put(t, e, "channels", channels)
+	if rapid.Bool().Draw(t, "slack") {
+		s := obj{"users": append([]string{"U1"}, some(t, []string{"U2", "U3"}, "users")...)}
+		putList(t, s, "teams", []string{"T1", "T2"})
+		put(t, s, "app_token_env", "A", "B")
+		if rapid.Bool().Draw(t, "listen") {
+			s["listen"], s["signing_secret_env"] = "127.0.0.1:1", "S"
+		}
+		e["slack"] = s
+	}
+	return e
+}
+
 func drawConfig(t *rapid.T) obj {
 	names := append([]string{"a"}, some(t, []string{"b", "c"}, "runners")...)
 	runners := obj{}
@@ -152,6 +179,9 @@ func drawConfig(t *rapid.T) obj {
 	c["loops"] = loops
 	if rapid.IntRange(0, 3).Draw(t, "recovery") > 0 {
 		c["recovery"] = drawRecovery(t)
+	}
+	if rapid.Bool().Draw(t, "escalation") {
+		c["escalation"] = drawEscalation(t)
 	}
 	put(t, c, "webhooks", obj{}, obj{"on_escalation": "https://h/" + secretText}, obj{"on_escalation": "https://h/" + secretText + "2"})
 	return c

@@ -176,7 +176,7 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		of           any
 		pinned, free string
 	}{
-		{config.Config{}, "Runners Loops Recovery Webhooks", "Path Digest Prices Warnings doc"},
+		{config.Config{}, "Runners Loops Recovery Webhooks Escalation", "Path Digest Prices Warnings doc"},
 		{config.Runner{}, "Command Args FastArgs PromptMode Env Adapter Permissions PassEnv", "Name"},
 		{config.Loop{}, "Tests Validation Approval Git Roles Recovery",
 			"ID SpecFile MaxIterations MaxWallTime MaxCostUSD MaxTokens CompletionPromise Checklists Prerequisites Evidence ReviewerPacket Stuck Retry"},
@@ -184,6 +184,9 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		{config.Tests{}, "Mode Commands", "Timeout"},
 		{config.Validation{}, "Enabled Mode RequireOnCompletion Commands", "Timeout Preflight"},
 		{config.Approval{}, "Enabled RequireOnCompletion", ""},
+		{config.Escalation{}, "Channels Slack", "RemindAfter EscalateAfter ExpiresAfter"},
+		{config.Channel{}, "Name Type URL URLEnv SecretEnv Command Timeout Tell Second", ""},
+		{config.Slack{}, "AppTokenEnv SigningSecretEnv Listen Users Teams", ""},
 		{config.Git{}, "PreCommitCommands", "CommitStrategy MaxSubjectLength Worktree"},
 	} {
 		typ := reflect.TypeOf(c.of)

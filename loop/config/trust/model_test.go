@@ -70,6 +70,9 @@ func powerOf(t interface{ Fatalf(string, ...any) }, c *config.Config) power {
 			p.most[at+r.Name+"|"+r.Runner+"|rights"] = rights0(r.Permissions)
 		}
 	}
+	for _, user := range c.Escalation.Slack.Users {
+		p.grants["answer|"+user] = true
+	}
 	for name, r := range c.Runners {
 		p.most[name+"|rights"] = rights0(r.Permissions)
 		for _, v := range r.PassEnv {
@@ -131,6 +134,12 @@ func programs(c *config.Config) map[string]bool {
 		note(name, r.Command, list(r.Args), r.FastArgs, r.PromptMode, r.Adapter, table(r.Env))
 	}
 	note("webhooks", c.Webhooks)
+	for _, ch := range c.Escalation.Channels {
+		note(ch.Name, ch.Type, ch.URL.Reveal(), ch.URLEnv, ch.SecretEnv, ch.Command.Reveal(), ch.Timeout, ch.Tell, ch.Second)
+	}
+	if s := c.Escalation.Slack; s.Buttons() {
+		note("clicks", s.AppTokenEnv, s.SigningSecretEnv, s.Listen, list(s.Teams))
+	}
 	return out
 }
 

@@ -26,6 +26,9 @@ type Section struct {
 	Loops    map[string]Loop   `json:"loops"`
 	Recovery Policy            `json:"recovery"`
 	Webhooks map[string]any    `json:"webhooks"`
+	// Escalation is left out when it says nothing, so that pins of before it keep
+	// their digests.
+	Escalation Escalation `json:"escalation,omitzero"`
 }
 
 // Runner is how an agent CLI is started. FastArgs and PassEnv are nil when the
@@ -135,6 +138,7 @@ func Of(c *config.Config) (Section, error) {
 		}
 		s.Loops[l.ID] = loop
 	}
+	s.Escalation = escalationOf(c.Escalation)
 	if s.Webhooks, err = object(c.Webhooks); err != nil {
 		return Section{}, fmt.Errorf("reading webhooks of %s: %w", c.Path, err)
 	}

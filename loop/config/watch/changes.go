@@ -49,6 +49,8 @@ func pinned(path string, was, is trust.Section) bool {
 		return true
 	case "recovery":
 		return at(1) != "tests"
+	case "escalation":
+		return oneOf(at(1), "channels", "slack")
 	case "role_defaults":
 		return oneOf(at(2), "runner", "permissions")
 	case "loops":

@@ -1,0 +1,167 @@
+package trust
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/loop/config"
+)
+
+// Escalation is how people are reached and who may answer. What is empty is nil.
+type Escalation struct {
+	Channels map[string]Channel `json:"channels,omitempty"`
+	Slack    Slack              `json:"slack,omitzero"`
+}
+
+// Channel is one way to reach people. Whoever holds its URL or its command can
+// read or forge what people are told, so a pin is as private as they are.
+type Channel struct {
+	Type      string        `json:"type"`
+	URL       string        `json:"url,omitempty"`
+	URLEnv    string        `json:"url_env,omitempty"`
+	SecretEnv string        `json:"secret_env,omitempty"`
+	Command   string        `json:"command,omitempty"`
+	Timeout   time.Duration `json:"timeout_ns"`
+	Tell      []string      `json:"tell"`
+	Second    bool          `json:"second,omitempty"`
+}
+
+// Slack is who may answer by a click, and how clicks arrive. Users and Teams are
+// sorted sets.
+type Slack struct {
+	AppTokenEnv      string   `json:"app_token_env,omitempty"`
+	SigningSecretEnv string   `json:"signing_secret_env,omitempty"`
+	Listen           string   `json:"listen,omitempty"`
+	Users            []string `json:"users,omitempty"`
+	Teams            []string `json:"teams,omitempty"`
+}
+
+// What a change of these keys does.
+const (
+	newChannel    = "news would go there too, or a program would run"
+	lostChannel   = "nobody would be told there any more"
+	otherChannel  = "news would go elsewhere, later, or nowhere"
+	fewerAnswer   = "the user may not answer any more"
+	moreAnswer    = "another user could answer"
+	otherWayClick = "clicks would arrive in another way, or from elsewhere"
+)
+
+func escalationOf(c config.Escalation) Escalation {
+	var e Escalation
+	for _, ch := range c.Channels {
+		if e.Channels == nil {
+			e.Channels = map[string]Channel{}
+		}
+		e.Channels[ch.Name] = Channel{ch.Type, ch.URL.Reveal(), ch.URLEnv, ch.SecretEnv, ch.Command.Reveal(), ch.Timeout, list(ch.Tell), ch.Second}
+	}
+	s := c.Slack
+	e.Slack = Slack{s.AppTokenEnv, s.SigningSecretEnv, s.Listen, orNone(s.Users), orNone(s.Teams)}
+	return e
+}
+
+// orNone is a sorted set, nil when it is empty.
+func orNone(in []string) []string {
+	if len(in) == 0 {
+		return nil
+	}
+	return distinct(in)
+}
+
+// over gives the escalation that is in force: e, with the times of c.
+func (e Escalation) over(c config.Escalation) config.Escalation {
+	c.Channels = nil
+	for _, name := range slices.Sorted(maps.Keys(e.Channels)) {
+		ch := e.Channels[name]
+		c.Channels = append(c.Channels, config.Channel{Name: name, Type: ch.Type, URL: redact.Secret(ch.URL), URLEnv: ch.URLEnv,
+			SecretEnv: ch.SecretEnv, Command: redact.Secret(ch.Command), Timeout: ch.Timeout, Tell: list(ch.Tell), Second: ch.Second})
+	}
+	s := e.Slack
+	c.Slack = config.Slack{AppTokenEnv: s.AppTokenEnv, SigningSecretEnv: s.SigningSecretEnv, Listen: s.Listen,
+		Users: slices.Clone(s.Users), Teams: slices.Clone(s.Teams)}
+	return c
+}
+
+// escalation compares how people are reached.
+func (j *joiner) escalation(at string, p, n Escalation) Escalation {
+	var in Escalation
+	for _, name := range sortedKeys(p.Channels, n.Channels) {
+		a, had := p.Channels[name]
+		b, has := n.Channels[name]
+		path := at + "/channels" + pointer(name)
+		if had {
+			if in.Channels == nil {
+				in.Channels = map[string]Channel{}
+			}
+			in.Channels[name] = a
+		}
+		switch {
+		case !had:
+			j.looser(path, nil, b.shown(), newChannel)
+		case !has:
+			j.looser(path, a.shown(), nil, lostChannel)
+		default:
+			j.channel(path, a, b)
+		}
+	}
+	in.Slack = j.slack(at+"/slack", p.Slack, n.Slack)
+	return in
+}
+
+// channel says what differs between two channels of one name; the pinned one is
+// in force, whole.
+func (j *joiner) channel(at string, p, n Channel) {
+	hidden := func(key, a, b string) {
+		if a != b {
+			j.looser(at+"/"+key, masked(unlessEmpty(a)), masked(unlessEmpty(b)), otherChannel)
+		}
+	}
+	hidden("url", p.URL, n.URL)
+	hidden("command", p.Command, n.Command)
+	for _, k := range []struct {
+		key  string
+		a, b any
+	}{
+		{"type", p.Type, n.Type}, {"url_env", unlessEmpty(p.URLEnv), unlessEmpty(n.URLEnv)}, {"secret_env", unlessEmpty(p.SecretEnv), unlessEmpty(n.SecretEnv)},
+		{"timeout", p.Timeout.String(), n.Timeout.String()}, {"tell", anys(p.Tell), anys(n.Tell)}, {"second", p.Second, n.Second},
+	} {
+		j.value(at+"/"+k.key, nil, k.a, k.b, "", otherChannel)
+	}
+}
+
+// slack: a user that leaves may not answer at once; everything else stays as it
+// is pinned, an empty list of teams being all of them.
+func (j *joiner) slack(at string, p, n Slack) Slack {
+	in := p
+	users, _ := stringsOf(j.value(at+"/users", fewer{}, anys(p.Users), anys(n.Users), fewerAnswer, moreAnswer))
+	in.Users = orNone(users)
+	for _, k := range []struct {
+		key  string
+		a, b any
+	}{
+		{"app_token_env", unlessEmpty(p.AppTokenEnv), unlessEmpty(n.AppTokenEnv)}, {"signing_secret_env", unlessEmpty(p.SigningSecretEnv), unlessEmpty(n.SigningSecretEnv)},
+		{"listen", unlessEmpty(p.Listen), unlessEmpty(n.Listen)}, {"teams", anys(p.Teams), anys(n.Teams)},
+	} {
+		j.value(at+"/"+k.key, nil, k.a, k.b, "", otherWayClick)
+	}
+	return in
+}
+
+// unlessEmpty is nil for what is not there.
+func unlessEmpty(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// shown is a channel as a change shows it, its secrets masked.
+func (c Channel) shown() any {
+	for _, secret := range []*string{&c.URL, &c.Command} {
+		if *secret != "" {
+			*secret = redact.Mark
+		}
+	}
+	return shown(c)
+}

@@ -1,0 +1,21 @@
+package loop
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// encode writes v as JSON that people can search: a command with && stays one
+// with &&, which json.Marshal would write for web pages.
+func encode(v any) ([]byte, error) { return encodeIndent(v, "") }
+
+func encodeIndent(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
