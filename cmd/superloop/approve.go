@@ -34,6 +34,9 @@ EXIT STATUS: 0 recorded, 4 nothing waits or it was decided already, 6 no such lo
 }
 
 func (a *app) approve(c *cli.Context) error {
+	if err := a.person(); err != nil {
+		return err
+	}
 	id, paths, view, err := a.waitingLoop(c)
 	if err != nil {
 		return err

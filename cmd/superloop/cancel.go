@@ -33,6 +33,9 @@ func (a *app) cancelCommand() *cli.Command {
 }
 
 func (a *app) cancel(c *cli.Context) error {
+	if err := a.person(); err != nil {
+		return err
+	}
 	id, paths, view, err := a.waitingLoop(c)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -43,8 +42,8 @@ it was called by an agent and not by a person.`,
 }
 
 func (a *app) configTrust(c *cli.Context) error {
-	if role := a.env("SUPERLOOP_ROLE"); role != "" {
-		return failf(exitHuman, "", "this is the environment of a %s that superloop started; a person trusts a configuration, from a shell of their own", render.Clean(role))
+	if err := a.person(); err != nil {
+		return err
 	}
 	t, err := a.trusted(c)
 	if err != nil {
@@ -105,23 +104,11 @@ func (a *app) mayTrust(c *cli.Context, t trusted, d trust.Diff) error {
 	return failf(exitUsage, t.trustLine()+"   (or --yes, whatever it says)", "there is no terminal to ask on; say what is trusted")
 }
 
-// askTrust wants a "y" from the terminal. A signal ends the wait, and with it the
-// process: what still reads then is of no account.
+// askTrust asks on the terminal.
 func (a *app) askTrust(ctx context.Context, in io.Reader, t trusted) error {
-	fmt.Fprintf(a.stderr, "trust %s as it is (digest %s)? [y/N] ", relTo(t.repo, t.file.Path), t.digest[:shortestDigest])
-	typed := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(in).ReadString('\n') // what was typed before an error counts
-		typed <- line
-	}()
-	select {
-	case <-ctx.Done():
-		fmt.Fprintln(a.stderr)
-		return ctx.Err()
-	case line := <-typed:
-		if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
-			return nil
-		}
+	yes, err := a.ask(ctx, in, fmt.Sprintf("trust %s as it is (digest %s)", relTo(t.repo, t.file.Path), t.digest[:shortestDigest]))
+	if yes || err != nil {
+		return err
 	}
 	return failf(exitFailed, t.trustLine(), "not trusted; nothing was changed")
 }

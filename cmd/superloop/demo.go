@@ -19,11 +19,19 @@ import (
 func (a *app) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "see a loop run: a scratch repository, a scripted agent, a real failure",
-		Description: `Needs no account and no network. The agent is this program again, as a child
-process that plays a scenario file; the check that fails, and git, are real.`,
+		Usage: "see a loop run: a scratch repository, a scripted agent, a real failure and its cure",
+		Description: `Needs git and bash, no account and no network. The agent is this program again,
+as a child process that plays a scenario file; the build that cannot start, the
+command that cures it, the sandbox around it, the check and git are real.
+
+With --escalate the policy does not list that command: superloop asks you, prints
+what to type, and waits.
+
+EXIT STATUS: that of run; 5 a person is asked (with --exit-on-escalation).`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Usage: "make the repository in `DIR`, which must not exist (default: a new folder for temporary files)"},
+			&cli.BoolFlag{Name: "escalate", Usage: "leave the cure out of the policy, so that a person is asked"},
+			&cli.BoolFlag{Name: "exit-on-escalation", Usage: "with --escalate: leave with exit code 5 instead of waiting"},
 			jsonFlag("print the events as JSON lines on stdout"),
 		},
 		Action: a.demo,
@@ -31,6 +39,9 @@ process that plays a scenario file; the check that fails, and git, are real.`,
 }
 
 func (a *app) demo(c *cli.Context) error {
+	if c.Bool("exit-on-escalation") && !c.Bool("escalate") {
+		return failf(exitUsage, "superloop demo --escalate --exit-on-escalation", "--exit-on-escalation needs --escalate: nothing else asks a person")
+	}
 	dir := c.String("dir")
 	if dir == "" {
 		var b [4]byte
@@ -49,8 +60,9 @@ func (a *app) demo(c *cli.Context) error {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "A scratch repository: %s\n", dir)
-	fmt.Fprintf(a.stderr, "Its spec asks for a greeting; a scripted agent plays planner, implementer, tester and reviewer.\n\n")
-	if err := demo.Make(c.Context, a.disk, dir, exe); err != nil {
+	fmt.Fprintf(a.stderr, "Its spec asks for a greeting; a scripted agent plays planner, implementer, tester and reviewer.\n")
+	fmt.Fprintf(a.stderr, "Its build is broken by what is installed. No agent is allowed to mend that.\n\n")
+	if err := demo.Make(c.Context, a.disk, demo.Options{Dir: dir, Exe: exe, Escalate: c.Bool("escalate")}); err != nil {
 		return err
 	}
 	cfg, err := a.config(dir)
@@ -58,8 +70,17 @@ func (a *app) demo(c *cli.Context) error {
 		return err
 	}
 	progress := a.progress(c.Bool("json"))
-	s, err := loop.Run(c.Context, loop.Options{Repo: dir, Config: cfg, LoopID: demo.LoopID, Version: version(),
-		StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Hurry: a.hurry, Observer: progress, Log: a.logger(false)})
+	o := loop.Options{Repo: dir, Config: cfg, LoopID: demo.LoopID, Version: version(),
+		StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Hurry: a.hurry, Observer: progress, Log: a.logger(false),
+		By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation")}
+	if !o.ExitOnEscalation {
+		text, talk := a.answerText(dir, exe), progress.Talk
+		if c.Bool("json") {
+			talk = func(text string) { fmt.Fprint(a.stderr, text) }
+		}
+		o.Observer = &asking{Progress: progress, talk: func() { talk(text) }}
+	}
+	s, err := loop.Run(c.Context, o)
 	progress.Close()
 	if err != nil {
 		return err
@@ -73,49 +94,36 @@ func (a *app) demo(c *cli.Context) error {
 	return a.tellDemo(dir, s)
 }
 
-// tellDemo says what happened, from the journal, where to look, and what to
-// type next.
-func (a *app) tellDemo(dir string, s loop.State) error {
-	var red, roles int
-	err := journal.Read(loopFile(dir, demo.LoopID, "events.jsonl"), 0, func(ev journal.Event) error {
-		fact, err := loop.DecodeFact(ev.Event, ev.Fields)
-		if err != nil {
-			return err
-		}
-		switch f := fact.(type) {
-		case loop.RoleEnded:
-			roles++
-		case loop.TestsEnded:
-			if f.Status == "failed" {
-				red++
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+// asking says, when a person is asked, what that person can type.
+type asking struct {
+	render.Progress
+	talk func()
+}
+
+// Event implements loop.Observer.
+func (q *asking) Event(ev journal.Event, s loop.State) {
+	q.Progress.Event(ev, s)
+	if ev.Event == "recovery_escalated" {
+		q.talk()
 	}
-	w := a.stdout
-	fmt.Fprintf(w, "\nThe loop completed in %s: %d role runs, the check was red %d time(s), %s of work.\n",
-		count(s.Iteration, "iteration"), roles, red, render.Duration(msec(s.ActiveMS)))
-	fmt.Fprintf(w, `What happened:
-  1. The planner wrote a plan, the implementer a program with a mistake in it.
-  2. superloop ran the check itself. git showed the difference, so the reviewer's word could not have completed the loop.
-  3. Iteration 2 mended it. The check was green, the promise was given, the evidence was there: completed, and committed.
+}
 
-Where to look:
-  %s/.superloop/loops/%s/
-    events.jsonl       everything that happened, one JSON object a line
-    test-output.txt    what the check printed
-    logs/iter-1/       what each role was asked and what it said
-    run-summary.json   each iteration and its gates
+// answerText is how the demo's question is answered from another terminal. The
+// program may have no place on PATH, and does while it waits.
+func (a *app) answerText(dir, exe string) string {
+	self := "superloop"
+	if _, err := lookPath(a.env)(self); err != nil {
+		self = quote(exe)
+	}
+	return fmt.Sprintf(`
+The loop waits for you, and costs nothing while it does. What it asks:
+  cat %s
+You are the one who may mend it. In a second terminal:
+  cd %s && %s
+  %s kick --repo %s --loop %s --note 'installed again'
+Ctrl-C leaves and keeps the state; superloop run --repo %s asks again.
 
-What to type next:
-  superloop events --repo %s
-  git -C %s log --stat
-  superloop init        in your own repository, with your own agents
-`, dir, demo.LoopID, quote(dir), quote(dir))
-	return nil
+`, quote(loopFile(dir, demo.LoopID, "escalation.json")), quote(dir), demo.Cure, self, quote(dir), demo.LoopID, quote(dir))
 }
 
 // agentCommand is the scripted agent: `superloop __agent SCENARIO` plays a

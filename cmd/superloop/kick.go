@@ -31,6 +31,9 @@ end, 6 no such loop.`,
 }
 
 func (a *app) kick(c *cli.Context) error {
+	if err := a.person(); err != nil {
+		return err
+	}
 	id, paths, view, err := a.waitingLoop(c)
 	if err != nil {
 		return err

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/mattn/go-isatty"
@@ -15,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
@@ -42,6 +45,7 @@ was reached, 9 stuck, 130 interrupted, 143 terminated.`,
 			&cli.BoolFlag{Name: "fast", Usage: "use each runner's fast_args"},
 			&cli.BoolFlag{Name: "exit-on-escalation", Usage: "leave with exit code 5 instead of waiting for a person"},
 			&cli.BoolFlag{Name: "trust-config", Usage: "trust config.json as it is now, whatever was trusted before"},
+			&cli.BoolFlag{Name: "unprotected", Usage: "do not keep agents from config.json and the private state (they can use sudo and containers then)"},
 			&cli.BoolFlag{Name: "i-accept", Usage: "let on_unknown \"allow\" hold where nothing confines recovery commands"},
 			&cli.BoolFlag{Name: "verbose", Usage: "tell what the supervisor does, on stderr"},
 			&cli.StringFlag{Name: "containment", Usage: "force a `LEVEL` of process containment (pid_namespace, cgroup, subreaper, process_group)"},
@@ -57,6 +61,9 @@ func (a *app) run(c *cli.Context) error {
 	}
 	repo, err := a.repo(c)
 	if err != nil {
+		return err
+	}
+	if err := a.notByAgent(repo); err != nil {
 		return err
 	}
 	cfg, err := a.config(repo)
@@ -85,6 +92,31 @@ func (a *app) run(c *cli.Context) error {
 	for _, l := range todo {
 		if err := a.runLoop(c, repo, cfg, l.ID); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// notByAgent refuses an agent of a loop of this repository: what it starts here
+// would trust the configuration as the agent has left it. An agent may run
+// superloop elsewhere, as those do that work on superloop itself.
+func (a *app) notByAgent(repo string) error {
+	_, err := escalation.CheckCaller("/proc", os.Environ())
+	var agent *escalation.AgentError
+	if !errors.As(err, &agent) {
+		return err
+	}
+	entries, err := os.ReadDir(filepath.Join(repo, ".superloop", "loops"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		paths, err := a.paths(repo, e.Name())
+		if err != nil {
+			return err
+		}
+		if _, alive := a.supervisor(paths); alive {
+			return failf(exitHuman, "", "an agent does not start loops in the repository that it works in: %w", agent)
 		}
 	}
 	return nil
@@ -148,7 +180,7 @@ func (a *app) runLoop(c *cli.Context, repo string, cfg *config.Config, id string
 		Disk: a.disk, Fast: c.Bool("fast"), Fresh: c.Bool("fresh"),
 		ExitOnEscalation: c.Bool("exit-on-escalation"), Containment: proc.Level(c.String("containment")),
 		Hurry: a.hurry, Observer: progress, Log: a.logger(c.Bool("verbose")),
-		TrustConfig: c.Bool("trust-config"), By: a.who(c), AcceptLoose: c.Bool("i-accept"), LookPath: lookPath(a.env),
+		TrustConfig: c.Bool("trust-config"), By: a.who(c), AcceptLoose: c.Bool("i-accept"), Unprotected: c.Bool("unprotected"), LookPath: lookPath(a.env),
 	}
 	s, err := loop.Run(c.Context, o)
 	progress.Close()
@@ -224,6 +256,9 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 			"superloop events"+flags+"   (superloop run --fresh"+flags+" starts it anew)")
 	case loop.AwaitingHuman:
 		next := "superloop kick" + flags
+		if s.Recovery != nil {
+			next = "superloop approve-recovery" + flags + "   (or reject-recovery, or resolve-recovery)"
+		}
 		if s.Human != nil && s.Human.Fix != "" {
 			next = s.Human.Fix + ", then: superloop run" + flags
 		}

@@ -40,6 +40,7 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup:               setupScript,
+		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"gitinit":   gitInit,
 			"exits":     exits,
@@ -49,6 +50,9 @@ func TestScript(t *testing.T) {
 			"waitfor":   waitFor,
 			"noagents":  noAgents,
 			"untouched": untouched,
+			"event":     event,
+			"inorder":   inOrder,
+			"json":      jsonFile,
 		},
 	})
 }
@@ -69,6 +73,15 @@ func setupScript(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("EXAMPLES", examples)
+	for _, name := range []string{"agent.sh", "bare.sh"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(env.WorkDir, name), text, 0o755)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	env.Values[running{}] = map[string]*process{}
 	return errors.Join(os.MkdirAll(home, 0o755), os.MkdirAll(filepath.Join(env.WorkDir, "repo"), 0o755),
 		os.WriteFile(filepath.Join(env.WorkDir, "good.json"), []byte(goodAgent), 0o644))

@@ -21,16 +21,21 @@ import (
 func (a *app) statsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "stats",
-		Usage: "tell what the roles took: runs, time, tokens, money",
+		Usage: "tell what the roles took, and what became of recoveries and questions",
 		Description: `From events.jsonl. What a runner did not tell is "unknown", and a sum with unknown
 runs is the least that it can be: ">= $1.20 (3 runs unknown)". Money is what the
 runners told, or computed from a table of prices where they tell tokens only.
 
+Where something was proposed or a person was asked it also tells what became of
+the proposals, how many of the commands that ran have cured what they were for,
+how often people were asked, and how long it took them.
+
 EXIT STATUS: 0 told (also of a loop that has not run yet), 6 no such loop or run.`,
 		Flags: []cli.Flag{
 			repoFlag(), loopFlag("the loop"),
-			&cli.StringSliceFlag{Name: "by", Usage: "one table, by `WHAT`: role, model, runner or iteration (may be given again; default: role, model, iteration)"},
+			&cli.StringSliceFlag{Name: "by", Usage: "one table, by `WHAT`: role, model, runner or iteration, or recoveries by category or source (may be given again; default: role, model, iteration, category)"},
 			&cli.StringFlag{Name: "run", Value: "latest", Usage: "the run `ID`, \"latest\", or \"all\" of them"},
+			&cli.BoolFlag{Name: "all-loops", Usage: "recoveries and questions of every loop and all of them together, over all runs"},
 			jsonFlag("print one object with every grouping; with --run all that of each run too"),
 		},
 		Action: a.stats,
@@ -38,9 +43,12 @@ EXIT STATUS: 0 told (also of a loop that has not run yet), 6 no such loop or run
 }
 
 // groupings are the words of --by.
-var groupings = []string{"role", "model", "runner", "iteration"}
+var groupings = []string{"role", "model", "runner", "iteration", "category", "source"}
 
 func (a *app) stats(c *cli.Context) error {
+	if c.Bool("all-loops") {
+		return a.statsOfLoops(c)
+	}
 	id, paths, err := a.theLoop(c)
 	if err != nil {
 		return err
@@ -97,14 +105,11 @@ func printStats(w io.Writer, id string, r stats.Report, s stats.Section, by []st
 	}
 	fmt.Fprintf(w, ", %s to %s\n", s.From.Local().Format(time.DateTime), s.To.Local().Format(time.DateTime))
 	if len(by) == 0 {
-		by = []string{"role", "model", "iteration"}
+		by = []string{"role", "model", "iteration", "category"}
 	}
-	if s.Total.Runs > 0 {
-		for _, what := range by {
-			title, groups := grouped(what, r, s, all)
-			if err := statsTable(w, title, groups); err != nil {
-				return err
-			}
+	for _, what := range by {
+		if err := statsTables(w, what, r, s, all); err != nil {
+			return err
 		}
 	}
 	if o := s.Open; o != nil {
@@ -112,7 +117,24 @@ func printStats(w io.Writer, id string, r stats.Report, s stats.Section, by []st
 			render.Clean(o.Role), o.Since.Local().Format(time.DateTime), o.Iteration)
 	}
 	fmt.Fprintf(w, "\ntotal: %s\n", totalLine(s.Total))
+	for _, line := range recoveryLines(s.Recovery) {
+		fmt.Fprintln(w, line)
+	}
 	return nil
+}
+
+// statsTables prints the table of one grouping, if there is anything for it.
+func statsTables(w io.Writer, what string, r stats.Report, s stats.Section, all bool) error {
+	switch {
+	case what == "category":
+		return proposalTable(w, "CATEGORY", s.Recovery.ByCategory)
+	case what == "source":
+		return proposalTable(w, "SOURCE", s.Recovery.BySource)
+	case s.Total.Runs == 0:
+		return nil
+	}
+	title, groups := grouped(what, r, s, all)
+	return statsTable(w, title, groups)
 }
 
 // grouped is a table's title and rows. Iterations of several runs are told apart

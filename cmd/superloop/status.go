@@ -15,8 +15,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery"
 )
 
 func (a *app) statusCommand() *cli.Command {
@@ -38,6 +40,33 @@ type standing struct {
 	loop.View
 	Supervisor *loop.Holder `json:"supervisor"` // null: nobody runs it
 	Next       string       `json:"next"`
+	// Question is what the loop waits for, as its record says.
+	Question *openQuestion `json:"question,omitempty"`
+}
+
+type openQuestion struct {
+	ID      string    `json:"id"`
+	Digest  string    `json:"digest"`
+	State   string    `json:"state"`
+	Expires time.Time `json:"expires_at"`
+	By      string    `json:"by,omitempty"` // who has answered
+}
+
+// questionOf reads the record of what the loop waits for; nil if there is none,
+// or it is about something else.
+func (a *app) questionOf(p loop.Paths, v loop.View) *openQuestion {
+	if v.Human == nil {
+		return nil
+	}
+	rec, err := escalation.Store{Disk: a.disk, Dir: p.Questions(), Loop: v.LoopID}.Load()
+	if err != nil || rec.Question.ID != v.Human.Question {
+		return nil
+	}
+	q := openQuestion{ID: rec.Question.ID, Digest: rec.Digest, State: string(rec.State), Expires: rec.Question.Expires}
+	if rec.Answer != nil {
+		q.By = rec.Answer.By.String()
+	}
+	return &q
 }
 
 func (a *app) status(c *cli.Context) error {
@@ -105,6 +134,7 @@ func (a *app) standings(repo string, ids []string) ([]standing, error) {
 			return nil, failf(exitFailed, "superloop events --verify --loop "+id, "reading %s: %w; the journal holds the truth, the next run writes it anew", paths.File("state.json"), err)
 		}
 		s.Supervisor, _ = a.supervisor(paths)
+		s.Question = a.questionOf(paths, s.View)
 		s.Next = next(s, a.decided(paths, s.View))
 		all = append(all, s)
 	}
@@ -130,6 +160,10 @@ func next(s standing, decided *loop.Intent) string {
 		return ""
 	case s.Status == loop.AwaitingApproval && decided == nil:
 		return "superloop approve --loop " + s.LoopID + "   (or --reject --note TEXT)"
+	case s.Status == loop.AwaitingHuman && s.Question != nil && s.Question.State != string(escalation.Pending) && s.Supervisor == nil:
+		return fmt.Sprintf("%s   (takes up the answer of %s)", run, s.Question.By)
+	case s.Status == loop.AwaitingHuman && s.Recovery != nil && decided == nil:
+		return "superloop approve-recovery --loop " + s.LoopID + "   (or reject-recovery, or resolve-recovery when you have mended it)"
 	case s.Status == loop.AwaitingHuman && decided == nil:
 		fix := ""
 		if s.Human != nil && s.Human.Fix != "" {
@@ -162,6 +196,12 @@ func printStanding(w io.Writer, s standing, now time.Time) {
 		line("because", d)
 	} else {
 		line("because", s.Reason)
+	}
+	if s.Recovery != nil && s.Recovery.Attempt.Command != "" {
+		line("recovery", fmt.Sprintf("%d (%s, %s): %s", s.Recovery.N, s.Recovery.Category, s.Recovery.Verdict, recovery.Display(s.Recovery.Attempt.Command)))
+	}
+	if s.Seen != nil {
+		line("proposal", fmt.Sprintf("the %s is about to propose: %s (%s)", s.Seen.Role, recovery.Display(s.Seen.Command), s.Seen.Verdict))
 	}
 	line("gates", gatesLine(s.View))
 	line("spent", spentLine(s.Spent))

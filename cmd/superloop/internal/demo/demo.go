@@ -1,5 +1,6 @@
-// Package demo is the repository that `superloop demo` plays in: a small spec,
-// a check that fails for real, and the scenario of the scripted agent.
+// Package demo is the repository that `superloop demo` plays in: a small program
+// whose build is broken by what is installed and not by what is written, a check
+// that fails for real because of it, and the scenario of the scripted agent.
 package demo
 
 import (
@@ -8,7 +9,10 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
@@ -17,62 +21,114 @@ import (
 //go:embed files
 var files embed.FS
 
-// LoopID is the demo's only loop.
-const LoopID = "greeting"
+const (
+	// LoopID is the demo's only loop.
+	LoopID = "greeting"
+	// Cure is what the tester proposes, and what mends the repository.
+	Cure = "rm -rf deps && sh scripts/install.sh"
+	// Failure is what the check prints.
+	Failure = `Cannot start service: Host version "0.21.5" does not match binary version "0.27.2"`
+)
 
-// places says where each file goes; the scenario stays outside the work tree,
-// as a real agent's brain would.
-var places = map[string]string{
-	"spec.md":       ".superloop/specs/greeting.md",
-	"config.json":   ".superloop/config.json",
-	"check.sh":      "check.sh",
-	"expected.txt":  "expected.txt",
-	"scenario.json": ".superloop/scenario.json",
+// The policy lists the cure, or only a part of it: that is another command.
+var lists = map[bool][]string{false: {Cure}, true: {"sh scripts/install.sh"}}
+
+// Options say which demo is made.
+type Options struct {
+	Dir string // must not exist yet
+	Exe string // the scripted agent's program
+	// Escalate leaves the cure out of the policy, so that a person is asked.
+	Escalate bool
 }
 
-// Make makes the repository in dir, which must not exist yet, with exe as the
-// scripted agent's program, and commits it.
-func Make(ctx context.Context, d durable.Disk, dir, exe string) error {
-	for name, place := range places {
-		data, err := files.ReadFile("files/" + name)
-		if err != nil {
-			return err
-		}
-		path := filepath.Join(dir, place)
-		if name == "config.json" {
-			data = bytes.ReplaceAll(data, []byte("@EXE@"), inJSON(exe))
-			data = bytes.ReplaceAll(data, []byte("@SCENARIO@"), inJSON(filepath.Join(dir, places["scenario.json"])))
-		}
-		if err := d.MkdirAll("demo", filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := d.WriteFile("demo", path, data, 0o644); err != nil {
-			return err
-		}
+// Make makes the repository and commits it, with a history that has left it
+// broken: an update was installed and taken back, and nobody installed again.
+func Make(ctx context.Context, d durable.Disk, o Options) error {
+	if err := write(d, o); err != nil {
+		return err
 	}
-	// A name of its own keeps the demo's commits apart from a person's, and
-	// works where nobody told git who they are.
-	git := proc.Tool{Dir: dir}
+	run := proc.Tool{Dir: o.Dir}
 	for _, args := range [][]string{
 		{"git", "init", "-q"},
+		// A name of its own keeps the demo's commits apart from a person's, and
+		// works where nobody told git who they are.
 		{"git", "config", "user.name", "superloop demo"},
 		{"git", "config", "user.email", "demo@superloop.invalid"},
 		{"git", "config", "commit.gpgsign", "false"},
-		{"git", "add", "check.sh", "expected.txt"},
-		{"git", "commit", "-q", "-m", "A check without a program"},
+		{"git", "add", "--", ".", ":!.superloop"},
+		{"git", "commit", "-q", "-m", "A build without a program, and engine 0.27.2"},
+		{"sh", "scripts/install.sh"},
 	} {
-		if _, err := git.Run(ctx, args...); err != nil {
+		if _, err := run.Run(ctx, args...); err != nil {
 			return fmt.Errorf("making the demo's repository: %w", err)
 		}
+	}
+	manifest, err := files.ReadFile("files/repo/deps.txt")
+	if err != nil {
+		return err
+	}
+	if err := d.WriteFile("demo", filepath.Join(o.Dir, "deps.txt"), manifest, 0o644); err != nil {
+		return err
+	}
+	if _, err := run.Run(ctx, "git", "commit", "-q", "-a", "-m", "Take the update back: the host needs engine 0.21.5"); err != nil {
+		return fmt.Errorf("making the demo's repository: %w", err)
 	}
 	return nil
 }
 
-// inJSON is s as it stands between the quotes of a JSON string.
-func inJSON(s string) []byte {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string always marshals
+// write writes the files as they are before the update is taken back.
+func write(d durable.Disk, o Options) error {
+	return fs.WalkDir(files, "files", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(o.Dir, filepath.FromSlash(place(name)))
+		switch path.Base(name) {
+		case "config.json":
+			listed := make([]string, len(lists[o.Escalate]))
+			for i, command := range lists[o.Escalate] {
+				listed[i] = `"` + inJSON(command) + `"`
+			}
+			for mark, value := range map[string]string{"@EXE@": inJSON(o.Exe), "@LISTED@": strings.Join(listed, ", "),
+				"@SCENARIO@": inJSON(filepath.Join(o.Dir, ".superloop", "scenario.json"))} {
+				data = bytes.ReplaceAll(data, []byte(mark), []byte(value))
+			}
+		case "deps.txt":
+			data = bytes.ReplaceAll(data, []byte("0.21.5"), []byte("0.27.2"))
+		}
+		if err := d.MkdirAll("demo", filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		return d.WriteFile("demo", to, data, 0o644)
+	})
+}
+
+// place is where a file of the demo lies in the repository. A name that begins
+// with a dot is not embedded.
+func place(name string) string {
+	name = strings.TrimPrefix(name, "files/")
+	if rest, ok := strings.CutPrefix(name, "superloop/"); ok {
+		return ".superloop/" + rest
 	}
-	return raw[1 : len(raw)-1]
+	name = strings.TrimPrefix(name, "repo/")
+	if name == "gitignore" {
+		return ".gitignore"
+	}
+	return name
+}
+
+// inJSON is s as it stands between the quotes of a JSON string.
+func inJSON(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // people read it
+	if err := enc.Encode(s); err != nil {
+		panic(err) // a string always encodes
+	}
+	quoted := strings.TrimSuffix(b.String(), "\n")
+	return quoted[1 : len(quoted)-1]
 }

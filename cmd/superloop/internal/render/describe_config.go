@@ -61,11 +61,11 @@ func describeConfig(ev journal.Event) string {
 	}
 	switch ev.Event {
 	case "config_loaded":
-		return "configuration " + recovery.Display(f.File) + protection("it", f.Protection) + firstOf("; warning", f.Warnings)
+		return "configuration " + recovery.Display(f.File) + protection("it", f.Protection) + warnings(len(f.Warnings))
 	case "config_warning":
 		return "the configuration" + firstOf("", f.Problems)
 	case "config_reloaded":
-		return "the configuration was read again" + during + paths(f.Changes) + firstOf("; warning", f.Warnings)
+		return "the configuration was read again" + during + paths(f.Changes) + warnings(len(f.Warnings))
 	case "config_rejected":
 		return "the changed configuration is not taken" + during + ", what was in force stays" + firstOf("", f.Problems)
 	}
@@ -85,6 +85,17 @@ func protection(what, level string) string {
 		return "; nothing keeps the agents from " + what
 	}
 	return "; " + what + " is kept from the agents by " + level
+}
+
+// warnings says how many there are: superloop validate and policy lint tell them.
+func warnings(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 warning"
+	}
+	return fmt.Sprintf("; %d warnings", n)
 }
 
 func paths(changes []changed) string {

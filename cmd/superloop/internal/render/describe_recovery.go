@@ -57,14 +57,14 @@ func describeRecovery(ev journal.Event) string {
 	_ = json.Unmarshal(ev.Fields, &f)
 	switch ev.Event {
 	case "recovery_seen":
-		return fmt.Sprintf("the %s, which still runs, is about to propose%s: %s (%s as it stands)", f.Role, about(f), f.command(), f.Verdict)
+		return fmt.Sprintf("the %s, which still runs, is about to propose%s: %s; %s, if it stays so", f.Role, about(f), f.command(), f.verdict())
 	case "recovery_proposed":
 		return f.proposed()
 	case "recovery_approved":
 		if f.Source == "auto" {
-			return fmt.Sprintf("approved by the rule %s: %s", f.Rule, f.command())
+			return fmt.Sprintf("%s approved by the rule %s", f.name(), f.Rule)
 		}
-		return fmt.Sprintf("approved by %s: %s", f.By, f.command())
+		return fmt.Sprintf("%s approved by %s: %s", f.name(), f.By, f.command())
 	case "recovery_executing":
 		return f.executing()
 	case "recovery_executed", "recovery_failed":
@@ -78,7 +78,29 @@ func describeRecovery(ev journal.Event) string {
 	if f.Rule == "stale" {
 		return "a proposal is set aside and not judged: " + recovery.Display(f.Reason)
 	}
-	return fmt.Sprintf("denied: %s; %s", f.command(), recovery.Display(f.Reason))
+	return fmt.Sprintf("%s denied: %s; %s", f.name(), f.command(), recovery.Display(f.Reason))
+}
+
+// name is how the events of one proposal refer to it.
+func (f recoveryFields) name() string {
+	if f.N == 0 {
+		return "the recovery"
+	}
+	return fmt.Sprintf("recovery %d", f.N)
+}
+
+func (f recoveryFields) verdict() string {
+	switch f.Verdict {
+	case "auto":
+		return "it may run"
+	case "human":
+		return "a person decides"
+	case "deny":
+		return "it is denied"
+	case "invalid":
+		return "it is no command"
+	}
+	return "its verdict is " + f.Verdict
 }
 
 func (f recoveryFields) command() string {
@@ -104,19 +126,14 @@ func (f recoveryFields) proposed() string {
 	if f.Role == "" {
 		who = f.Source
 	}
-	s := who + " proposes" + about(f)
+	s := fmt.Sprintf("%s, by %s%s: %s", f.name(), who, about(f), f.command())
 	if f.Fallback {
-		s = "its fallback is judged"
+		s = f.name() + ", its fallback: " + f.command()
 	}
-	s += ": " + f.command()
 	if f.RootCause != "" && !f.Fallback {
 		s += ", since " + Cut(recovery.Display(f.RootCause), maxCommand)
 	}
-	verdict, ok := map[string]string{"auto": "it may run", "human": "a person decides", "deny": "it is denied", "invalid": "it is no command"}[f.Verdict]
-	if !ok {
-		verdict = "its verdict is " + f.Verdict
-	}
-	s += "; " + verdict
+	s += "; " + f.verdict()
 	if !f.NotBefore.IsZero() {
 		s += " from " + f.NotBefore.Local().Format(time.TimeOnly) + " on"
 	}
@@ -127,7 +144,7 @@ func (f recoveryFields) proposed() string {
 }
 
 func (f recoveryFields) executing() string {
-	s := "runs " + f.command()
+	s := f.name() + " runs " + f.command()
 	if f.TimeoutMS > 0 {
 		s += ", for at most " + Duration(time.Duration(f.TimeoutMS)*time.Millisecond)
 	}
@@ -162,7 +179,7 @@ func (f recoveryFields) ended(ok bool) string {
 	case f.Signal != "":
 		how = "was ended by " + f.Signal + " after " + took
 	}
-	s := f.command() + ": " + how
+	s := f.name() + " " + how
 	if f.Error != "" {
 		s += ": " + Cut(recovery.Display(f.Error), maxCommand)
 	}
@@ -183,10 +200,16 @@ func (f recoveryFields) ended(ok bool) string {
 }
 
 func (f recoveryFields) verified() string {
-	s, ok := map[string]string{"verified": "verified: the failure is gone", "ineffective": "ineffective: the failure is what it was",
-		"harmful": "harmful: something that worked does not any more"}[f.Result]
-	if !ok {
-		s = "not verified"
+	s := f.name()
+	switch f.Result {
+	case "verified":
+		s += " is verified, the failure is gone"
+	case "ineffective":
+		s += " is ineffective, the failure is what it was"
+	case "harmful":
+		s += " is harmful, something that worked does not any more"
+	default:
+		s += " is not verified"
 	}
 	if f.Why != "" {
 		s += ": " + Cut(recovery.Display(f.Why), 2*maxCommand)

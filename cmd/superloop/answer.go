@@ -1,0 +1,342 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery"
+)
+
+func answerFlags(more ...cli.Flag) []cli.Flag {
+	return append([]cli.Flag{
+		repoFlag(), loopFlag("the loop that waits"),
+		&cli.StringFlag{Name: "by", Usage: "who decides (`NAME`; default: the user)"},
+		&cli.StringFlag{Name: "note", Usage: "why; the next planner reads it (`TEXT`)"},
+		&cli.StringFlag{Name: "id", Usage: "answer only the question with this `ID` (8 digits or more of it)"},
+		&cli.StringFlag{Name: "digest", Usage: "answer only what has this `DIGEST` (8 digits or more of it)"},
+		jsonFlag("print the record as JSON; asks nothing"),
+	}, more...)
+}
+
+const answerStatus = `The answer counts once, for exactly what was asked, and is kept when no
+supervisor is alive; the next run takes it up.
+
+EXIT STATUS: 0 recorded, 1 the answer was no, 4 nothing waits, it was decided
+already, or another question than --id or --digest says is open, 5 it was called
+by an agent and not by a person, 6 no such loop.`
+
+func (a *app) approveRecoveryCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "approve-recovery",
+		Usage: "let the proposed recovery command run, once",
+		Description: `On a terminal it shows what would run, where, and why a person is asked, and asks
+once more. Without a terminal calling it is the answer.
+
+--edit runs a command of your own in the place of the proposed one, in the same
+directory and with the same bounds. --remember also adds the command to
+auto_approve in config.json, byte for byte, and trusts the file with it.
+
+` + answerStatus,
+		Flags: answerFlags(
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
+			&cli.StringFlag{Name: "edit", Usage: "run this `COMMAND` instead"},
+			&cli.BoolFlag{Name: "remember", Usage: "from now on the command runs without a person"},
+		),
+		Action: func(c *cli.Context) error { return a.answer(c, escalation.Approve) },
+	}
+}
+
+func (a *app) rejectRecoveryCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "reject-recovery",
+		Usage:       "go on without the proposed recovery",
+		Description: answerStatus,
+		Flags:       answerFlags(),
+		Action:      func(c *cli.Context) error { return a.answer(c, escalation.Reject) },
+	}
+}
+
+func (a *app) resolveRecoveryCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "resolve-recovery",
+		Usage: "tell the loop that you have mended it by hand",
+		Description: `The tests run again, and the loop goes on.
+
+` + answerStatus,
+		Flags:  answerFlags(),
+		Action: func(c *cli.Context) error { return a.answer(c, escalation.Resolve) },
+	}
+}
+
+// person refuses a process that superloop itself has started: an agent may ask,
+// and never answer.
+func (a *app) person() error {
+	_, err := escalation.CheckCaller("/proc", os.Environ())
+	var agent *escalation.AgentError
+	if errors.As(err, &agent) {
+		return failf(exitHuman, "", "%w", agent)
+	}
+	return err
+}
+
+func (a *app) answer(c *cli.Context, method escalation.Method) error {
+	if err := a.person(); err != nil {
+		return err
+	}
+	id, paths, err := a.theLoop(c)
+	if err != nil {
+		return err
+	}
+	store := escalation.Store{Disk: a.disk, Dir: paths.Questions(), Loop: id}
+	rec, err := a.presentQuestion(c.Context, store, paths)
+	if err != nil && !errors.Is(err, escalation.ErrNothingPending) {
+		return a.notAnswered(id, err)
+	}
+	req := escalation.AnswerRequest{Method: method, Note: c.String("note"), ID: c.String("id"), Digest: c.String("digest")}
+	uid := os.Getuid()
+	req.By = escalation.By{Channel: escalation.CLI, UID: &uid, User: a.who(c), Method: "process"}
+	if c.IsSet("edit") {
+		req.Edit = &escalation.EditedCommand{Text: []byte(c.String("edit"))}
+	}
+	if method == escalation.Approve && err == nil && rec.State == escalation.Pending {
+		verdict := ""
+		if req.Edit != nil {
+			v, err := a.judgeEdit(c, rec, string(req.Edit.Text))
+			if err != nil {
+				return err
+			}
+			verdict = fmt.Sprintf("%s: %s", v.Decision, v.Reason)
+		}
+		if err := a.confirm(c, rec, &req, verdict); err != nil {
+			return err
+		}
+	}
+	var list *remembering
+	if c.Bool("remember") && err == nil && rec.State == escalation.Pending {
+		if list, err = a.rememberable(c, rec, req); err != nil {
+			return err
+		}
+		if req.ID == "" {
+			req.ID = rec.Question.ID // what is remembered is what is approved
+		}
+	}
+	rec, err = store.Answer(c.Context, req)
+	if err != nil {
+		return a.notAnswered(id, err)
+	}
+	if list != nil {
+		if err := a.remember(list, req.By.User); err != nil {
+			return failf(exitFailed, "", "the command is approved and runs once; it was not remembered: %w", err)
+		}
+	}
+	if c.Bool("json") {
+		return render.JSON(a.stdout, rec)
+	}
+	a.tellAnswer(id, paths, rec)
+	return nil
+}
+
+// askPatience bounds the time between a loop's saying that it asks and the
+// question's being there: a few writes to a disk, which may be busy.
+const askPatience = 2 * time.Second
+
+// presentQuestion reads the loop's question. A loop that says that it asks, and
+// whose question is not on the disk yet, is being heard a moment too early.
+func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths loop.Paths) (escalation.Record, error) {
+	limit := time.NewTimer(askPatience)
+	defer limit.Stop()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		rec, err := store.Load()
+		if err == nil && rec.State == escalation.Pending || err != nil && !errors.Is(err, escalation.ErrNothingPending) {
+			return rec, err
+		}
+		view, verr := loop.ReadView(paths)
+		asks := verr == nil && view.Status == loop.AwaitingHuman && (view.Human == nil || view.Human.Question == "" || view.Human.Question != rec.Question.ID)
+		if _, alive := a.supervisor(paths); !asks || !alive {
+			return rec, err
+		}
+		select {
+		case <-ctx.Done():
+			return rec, ctx.Err()
+		case <-limit.C:
+			return rec, err
+		case <-look.C:
+		}
+	}
+}
+
+// confirm shows what would run and asks, where there is a terminal; what was
+// shown is what is approved then, whatever has taken its place meanwhile. verdict
+// is what the policy says of the person's own command.
+func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.AnswerRequest, verdict string) error {
+	in, ok := a.stdin.(*os.File)
+	if c.Bool("json") || c.Bool("yes") || !ok || !isatty.IsTerminal(in.Fd()) {
+		return nil
+	}
+	width := 0
+	if f, ok := a.stdout.(*os.File); ok {
+		width = columns(f)
+	}
+	fmt.Fprint(a.stdout, escalation.Describe(rec, width))
+	what := "let this run"
+	if req.Edit != nil {
+		fmt.Fprintf(a.stdout, "\nyours instead: %s\nthe policy of it: %s\n", recovery.Display(string(req.Edit.Text)), verdict)
+		what = "let yours run"
+	}
+	yes, err := a.ask(c.Context, in, what)
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return failf(exitFailed, "superloop reject-recovery --loop "+rec.Question.Loop, "not approved; the loop waits on")
+	}
+	if req.ID == "" && req.Digest == "" {
+		req.Digest = rec.Digest
+	}
+	return nil
+}
+
+// ask wants a "y" from the terminal. A signal ends the wait, and with it the
+// process: what still reads then is of no account.
+func (a *app) ask(ctx context.Context, in io.Reader, what string) (bool, error) {
+	fmt.Fprintf(a.stderr, "%s? [y/N] ", what)
+	typed := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n') // what was typed before an error counts
+		typed <- line
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		return false, ctx.Err()
+	case line := <-typed:
+		answer := strings.ToLower(strings.TrimSpace(line))
+		return answer == "y" || answer == "yes", nil
+	}
+}
+
+// notAnswered is why an answer does not count.
+func (a *app) notAnswered(id string, err error) error {
+	var decided *escalation.DecidedError
+	var other *escalation.MismatchError
+	var late *escalation.ExpiredError
+	status := "superloop status --loop " + id
+	switch {
+	case errors.Is(err, escalation.ErrNothingPending):
+		return failf(exitNothing, status, "loop %s waits for no decision", id)
+	case errors.As(err, &decided), errors.As(err, &late):
+		return failf(exitNothing, status, "%w", err)
+	case errors.As(err, &other):
+		return failf(exitNothing, "superloop inbox", "%w", err)
+	}
+	return err
+}
+
+func (a *app) tellAnswer(id string, paths loop.Paths, rec escalation.Record) {
+	by := render.Clean(rec.Answer.By.User)
+	switch run, ok := rec.Run(); {
+	case rec.Answer.Method == escalation.Approve && ok:
+		fmt.Fprintf(a.stdout, "%s: approved by %s, runs once: %s\n", id, by, recovery.Display(string(run.Text)))
+	case rec.Answer.Method == escalation.Approve:
+		fmt.Fprintf(a.stdout, "%s: approved by %s\n", id, by)
+	case rec.Answer.Method == escalation.Reject:
+		fmt.Fprintf(a.stdout, "%s: rejected by %s, the loop goes on without it\n", id, by)
+	default:
+		fmt.Fprintf(a.stdout, "%s: mended by %s, the loop looks again and goes on\n", id, by)
+	}
+	if _, alive := a.supervisor(paths); !alive {
+		fmt.Fprintf(a.stdout, "next: superloop run --loop %s   (no supervisor is running; the next run takes the answer up)\n", id)
+	}
+}
+
+func (a *app) inboxCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "inbox",
+		Usage: "list everything on this machine that waits for a person",
+		Description: `What stops a loop comes first, then what has waited longest.
+
+EXIT STATUS: 0 listed, also when nothing waits, 1 a record is damaged.`,
+		Flags:  []cli.Flag{jsonFlag("print the questions as JSON")},
+		Action: a.inbox,
+	}
+}
+
+// inboxItem is what inbox --json prints of one question.
+type inboxItem struct {
+	Loop    string             `json:"loop_id"`
+	Repo    string             `json:"repo"`
+	ID      string             `json:"id"`
+	Digest  string             `json:"digest"`
+	Type    string             `json:"type"`
+	Reason  string             `json:"reason"`
+	Command string             `json:"command,omitempty"`
+	Since   time.Time          `json:"since"`
+	Waiting int64              `json:"waiting_ms"`
+	Blocks  bool               `json:"blocks"`
+	Lapsed  bool               `json:"lapsed,omitempty"`
+	Actions escalation.Actions `json:"actions"`
+}
+
+func (a *app) inbox(c *cli.Context) error {
+	root, err := loop.StateRoot(a.env("XDG_STATE_HOME"))
+	if err != nil {
+		return err
+	}
+	items, damaged := escalation.Inbox(root, time.Now())
+	list := []inboxItem{}
+	for _, it := range items {
+		q := it.Record.Question
+		x := inboxItem{Loop: q.Loop, Repo: q.Repo, ID: q.ID, Digest: it.Record.Digest, Type: string(q.Type), Reason: q.Reason,
+			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Lapsed: it.Lapsed, Actions: it.Record.Actions()}
+		if q.Command != nil {
+			x.Command = string(q.Command.Text)
+		}
+		list = append(list, x)
+	}
+	if c.Bool("json") {
+		if err := render.JSON(a.stdout, map[string]any{"waiting": list}); err != nil {
+			return err
+		}
+	} else {
+		a.printInbox(list)
+	}
+	if damaged != nil {
+		return failf(exitFailed, "superloop status", "a record cannot be read: %w", damaged)
+	}
+	return nil
+}
+
+func (a *app) printInbox(list []inboxItem) {
+	if len(list) == 0 {
+		fmt.Fprintln(a.stdout, "nothing waits for a person")
+		return
+	}
+	for _, x := range list {
+		late := ""
+		if x.Lapsed {
+			late = ", lapsed: the next run asks again"
+		}
+		fmt.Fprintf(a.stdout, "%s in %s, for %s%s\n", render.Clean(x.Loop), render.Clean(x.Repo), render.Duration(msec(x.Waiting)), late)
+		fmt.Fprintf(a.stdout, "  %-9s %s\n", "because", render.Clean(x.Reason))
+		if x.Command != "" {
+			fmt.Fprintf(a.stdout, "  %-9s %s\n", "command", recovery.Display(x.Command))
+		}
+		fmt.Fprintf(a.stdout, "  %-9s %s\n", "approve", render.Clean(x.Actions.Approve))
+		fmt.Fprintf(a.stdout, "  %-9s %s\n", "reject", render.Clean(x.Actions.Reject))
+		fmt.Fprintf(a.stdout, "  %-9s %s\n", "mended", render.Clean(x.Actions.Resolve))
+	}
+}

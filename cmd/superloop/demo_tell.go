@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/demo"
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/recovery/cage"
+)
+
+// played is what the journal tells of a demo.
+type played struct {
+	roles, red, recoveries int
+	level                  string // what confined the command
+	answered               string // who mended it, "" when nobody was asked
+}
+
+func (p *played) add(ev journal.Event) error {
+	fact, err := loop.DecodeFact(ev.Event, ev.Fields)
+	if err != nil {
+		return err
+	}
+	switch f := fact.(type) {
+	case loop.RoleEnded:
+		p.roles++
+	case loop.TestsEnded:
+		if f.Status == "failed" {
+			p.red++
+		}
+	case loop.Executed:
+		p.recoveries++
+		if f.Sandbox != nil {
+			p.level = f.Sandbox.Level
+		}
+	case loop.Resolved:
+		p.answered = f.By
+	}
+	return nil
+}
+
+// tellDemo says what happened, from the journal, where to look, and what to
+// type next.
+func (a *app) tellDemo(dir string, s loop.State) error {
+	var p played
+	if err := journal.Read(loopFile(dir, demo.LoopID, "events.jsonl"), 0, p.add); err != nil {
+		return err
+	}
+	w := a.stdout
+	fmt.Fprintf(w, "\nThe loop completed in %s: %s, the check was red %d time(s), %s, %s of work.\n",
+		count(s.Iteration, "iteration"), count(p.roles, "role run"), p.red, recoveries(p.recoveries), render.Duration(msec(s.ActiveMS)))
+	fmt.Fprintf(w, `What happened:
+  1. Somebody had taken an update back, and nobody had installed again. The implementer's code was right.
+  2. superloop ran the check itself. It was red: %s
+     An agent that may not touch deps/ would have met that again in every iteration.
+  3. The tester found the cause. It changed nothing: it wrote down which command would cure it, in recovery.json.
+%s  5. The check was green, the reviewer gave the promise, the evidence was there: completed, and committed. Red, the
+     promise would have counted for nothing.
+
+Where to look:
+  %s/.superloop/loops/%s/
+    events.jsonl       everything that happened, one JSON object a line
+    proposals/         what was proposed, and what was decided about it
+    test-output.txt    what the check printed
+    logs/iter-1/       what each role was asked and what it said, and what the command printed
+    run-summary.json   each iteration and its gates
+
+What to type next:
+  superloop events --repo %s --event 'recovery_*'
+  superloop policy check --repo %s --command '%s'
+  superloop stats --repo %s
+  superloop undo --repo %s --list
+  superloop init        in your own repository, with your own agents
+`, demo.Failure, p.cured(), dir, demo.LoopID, quote(dir), quote(dir), demo.Cure, quote(dir), quote(dir))
+	return nil
+}
+
+// cured is the step in which the failure went away.
+func (p *played) cured() string {
+	if p.answered != "" {
+		return fmt.Sprintf("  4. config.json does not list that command, so superloop asked and waited, and cost nothing. %s mended it, and\n"+
+			"     superloop ran the check again at once.\n", render.Clean(p.answered))
+	}
+	held := "confined by " + render.Clean(p.level)
+	if p.level == "" || p.level == string(cage.None) {
+		held = "with nothing that confines it on this machine (see superloop doctor)"
+	}
+	return fmt.Sprintf("  4. superloop found that command in auto_approve of config.json, byte for byte, kept what it would delete, ran it\n"+
+		"     %s, and ran the check again at once.\n", held)
+}
+
+func recoveries(n int) string {
+	if n == 1 {
+		return "1 recovery"
+	}
+	return fmt.Sprintf("%d recoveries", n)
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/schemas"
+)
+
+// remembering is what --remember is going to change, once the answer counts.
+type remembering struct {
+	config  string // the file
+	was     []byte // what it holds, which what it will hold was made of
+	next    []byte
+	mode    os.FileMode
+	section trust.Section
+	store   trust.Store
+}
+
+// rememberable works out how the command that is approved gets into auto_approve,
+// byte for byte; nil if it is there already. Only the list changes: a file that
+// differs from what is trusted in anything else is refused, and so is a command
+// that lint calls an error in that list (an interpreter with inline code, what
+// runs a download).
+func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation.AnswerRequest) (*remembering, error) {
+	if rec.Question.Command == nil {
+		return nil, failf(exitUsage, "", "--remember: there is no command to remember")
+	}
+	command := string(rec.Question.Command.Text)
+	if req.Edit != nil {
+		command = string(req.Edit.Text)
+	}
+	t, err := a.trusted(c)
+	if err != nil {
+		return nil, err
+	}
+	if t.pinErr == nil && !trust.Compare(t.pin.Section, t.section).Empty() {
+		return nil, failf(exitFailed, "superloop config diff", "--remember: %s differs from what is trusted; decide about that first", relTo(t.repo, t.file.Path))
+	}
+	policy, _ := t.file.Policy(rec.Question.Loop)
+	if policy == nil {
+		return nil, failf(exitFailed, "", "--remember: %s has no recovery section", relTo(t.repo, t.file.Path))
+	}
+	if _, listed := policy.Listed(command); listed {
+		return nil, nil
+	}
+	r := remembering{config: filepath.Join(t.repo, ".superloop", "config.json"), store: t.store}
+	info, err := os.Stat(r.config)
+	if err != nil {
+		return nil, err
+	}
+	r.mode = info.Mode().Perm()
+	if r.was, err = os.ReadFile(r.config); err != nil {
+		return nil, err
+	}
+	if r.next, err = insertEntry(r.was, policy, command); err != nil {
+		return nil, err
+	}
+	cfg, err := config.LoadBytes(r.config, r.next)
+	if err != nil {
+		return nil, err
+	}
+	if why := looseEntry(cfg, rec.Question.Loop, command); why != "" {
+		return nil, failf(exitFailed, "superloop approve-recovery --loop "+rec.Question.Loop, "--remember: %s; approve it once instead", why)
+	}
+	r.section, err = trust.Of(cfg)
+	return &r, err
+}
+
+// remember trusts the longer list, and then writes it: a supervisor that looks in
+// between finds less than what is trusted, which it takes, and never more.
+func (a *app) remember(r *remembering, by string) error {
+	now, err := os.ReadFile(r.config)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(now, r.was) {
+		return errors.New("the file was changed in this moment")
+	}
+	if _, err := r.store.Save(trust.Pin{Section: r.section, At: time.Now(), How: trust.Trusted, By: by, Config: r.config}); err != nil {
+		return err
+	}
+	return a.disk.WriteFile("config", r.config, r.next, r.mode)
+}
+
+// looseEntry says why a command must not stand in auto_approve.
+func looseEntry(cfg *config.Config, loop, command string) string {
+	policy, _ := cfg.Policy(loop)
+	entry, ok := policy.Listed(command)
+	if !ok {
+		return "it would not be listed for this loop"
+	}
+	at := policy.Pointer("auto_approve", entry)
+	for _, f := range policy.Lint() {
+		if f.Pointer == at && f.Severity == recovery.SevError {
+			return f.Message
+		}
+	}
+	return ""
+}
+
+// insertEntry puts a command first in auto_approve, where the policy has it, and
+// leaves every other byte of the file as it is.
+func insertEntry(data []byte, p *recovery.Policy, command string) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // people read the file: && stays &&
+	if err := enc.Encode(command); err != nil {
+		return nil, err
+	}
+	entry := bytes.TrimRight(b.Bytes(), "\n")
+	doc, _ := schemas.Read(schemas.Config, data)
+	if doc == nil {
+		return nil, failf(exitConfig, "superloop validate", "--remember: the configuration cannot be read")
+	}
+	at := p.Pointer("auto_approve")
+	text := entry
+	open := byte('[')
+	if _, _, ok := doc.Position(at); !ok {
+		at = strings.TrimSuffix(at, "/auto_approve")
+		text, open = []byte(`"auto_approve": [`+string(entry)+`]`), '{'
+	}
+	line, col, ok := doc.Position(at)
+	if !ok {
+		return nil, failf(exitConfig, "superloop validate", "--remember: there is no place for the entry at %s", at)
+	}
+	offset := offsetOf(data, line, col)
+	if offset < 0 || data[offset] != open {
+		return nil, failf(exitConfig, "superloop validate", "--remember: %s is not what it should be", at)
+	}
+	rest := bytes.TrimLeft(data[offset+1:], " \t\r\n")
+	if len(rest) > 0 && rest[0] != ']' && rest[0] != '}' {
+		text = append(text, ", "...)
+	}
+	out := append([]byte(nil), data[:offset+1]...)
+	out = append(out, text...)
+	return append(out, data[offset+1:]...), nil
+}
+
+// offsetOf is the place of a line and column as schemas.Document counts them: from
+// 1, columns in characters.
+func offsetOf(data []byte, line, col int) int {
+	at := 0
+	for ; line > 1; line-- {
+		i := bytes.IndexByte(data[at:], '\n')
+		if i < 0 {
+			return -1
+		}
+		at += i + 1
+	}
+	for ; col > 1 && at < len(data); col-- {
+		_, size := utf8.DecodeRune(data[at:])
+		at += size
+	}
+	if at >= len(data) {
+		return -1
+	}
+	return at
+}

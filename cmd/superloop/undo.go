@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/undo"
+)
+
+func (a *app) undoCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "undo",
+		Usage: "put back what a recovery deleted or overwrote",
+		Description: `Before a recovery's command runs, what it is going to delete or overwrite in the
+work tree is kept. undo puts that back where it is still as the command left it.
+What somebody has changed since is not touched; with --force it is moved beside,
+to a name ending in .superloop-undo-conflict. What the command made where nothing
+was stays, and so do the index, branches and everything outside of the work tree.
+
+EXIT STATUS: 0 everything that was kept is there again, 1 something is not, 4
+nothing was kept, 6 no such loop or work tree, 7 a supervisor is at work on the loop.`,
+		Flags: []cli.Flag{
+			repoFlag(), loopFlag("the loop whose recovery it was"),
+			&cli.IntFlag{Name: "recovery", Usage: "its number `N`, of the newest run that has one (default: the newest recovery)"},
+			&cli.BoolFlag{Name: "list", Usage: "only tell what is kept"},
+			&cli.BoolFlag{Name: "force", Usage: "move what has changed since beside, and put back what was kept"},
+			jsonFlag("print the report, or the list, as JSON"),
+		},
+		Action: a.undo,
+	}
+}
+
+func (a *app) undo(c *cli.Context) error {
+	id, paths, err := a.theLoop(c)
+	if err != nil {
+		return err
+	}
+	n := c.Int("recovery")
+	if c.IsSet("recovery") && n < 1 {
+		return failf(exitUsage, "superloop undo --list --loop "+id, "--recovery %d: recoveries are counted from 1", n)
+	}
+	store := undo.Store{Disk: a.disk, Dir: paths.Undo()}
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	sets := setsOf(all, id, n)
+	if c.Bool("list") {
+		if c.Bool("json") {
+			return render.JSON(a.stdout, map[string]any{"loop_id": id, "sets": sets})
+		}
+		return printSets(a.stdout, id, sets)
+	}
+	if len(sets) == 0 {
+		what := "a recovery"
+		if n > 0 {
+			what = fmt.Sprintf("recovery %d", n)
+		}
+		return failf(exitNothing, "superloop undo --list --loop "+id, "there is nothing to undo: nothing is kept of %s of loop %s", what, id)
+	}
+	set := sets[len(sets)-1]
+	store.Repo = set.Repo
+	if info, err := os.Stat(set.Repo); err != nil || !info.IsDir() {
+		return failf(exitNotFound, "superloop undo --list --loop "+id, "the work tree %s, in which recovery %d ran, is gone", set.Repo, set.Label.Recovery)
+	}
+	if err := a.idle(id, paths); err != nil {
+		return err
+	}
+	report, err := store.Restore(c.Context, set.ID, undo.Options{Force: c.Bool("force")})
+	if told := a.tellUndo(c.Bool("json"), id, set, report); told != nil {
+		return told
+	}
+	return undone(id, set, report, c.Bool("force"), err)
+}
+
+// setsOf are the sets of a loop, the oldest first; of its recovery n, unless
+// that is 0.
+func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
+	out := []undo.Kept{}
+	for _, k := range all {
+		if k.Label.Loop == id && (n == 0 || k.Label.Recovery == n) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// idle refuses while a supervisor lets something work in the work tree. One that
+// waits for a person or for a provider does not, and one that begins again
+// meanwhile works on a tree that is as after a recovery, or as before it.
+func (a *app) idle(id string, paths loop.Paths) error {
+	holder, alive := a.supervisor(paths)
+	if !alive {
+		return nil
+	}
+	view, err := loop.ReadView(paths)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && !atWork(view.Status) {
+		return nil
+	}
+	what := "at work"
+	switch {
+	case view.Status == loop.Recovering:
+		what = "carrying out a recovery"
+	case view.Role != "":
+		what = "running the " + view.Role
+	}
+	return failf(exitHeld, "superloop status --watch --loop "+id+"   (or superloop cancel --loop "+id+", and then superloop undo)",
+		"a supervisor (%s) is %s in loop %s; undo would change files under its hands", holder, what, id)
+}
+
+// atWork reports whether a supervisor of a loop in this status has something work
+// in the work tree, or is about to.
+func atWork(s loop.Status) bool {
+	switch s {
+	case loop.AwaitingHuman, loop.AwaitingApproval, loop.RateLimited, loop.Paused:
+		return false
+	}
+	return !s.Ended()
+}
+
+// tellUndo prints what Restore did, also if it was broken off.
+func (a *app) tellUndo(asJSON bool, id string, set undo.Kept, r undo.Report) error {
+	if !asJSON {
+		printUndo(a.stdout, id, set, r)
+		return nil
+	}
+	return render.JSON(a.stdout, struct {
+		LoopID   string `json:"loop_id"`
+		RunID    string `json:"run_id"`
+		Recovery int    `json:"recovery"`
+		ID       string `json:"id"`
+		Command  string `json:"command"`
+		Complete bool   `json:"complete"`
+		undo.Report
+	}{id, set.Label.Run, set.Label.Recovery, set.ID, set.Label.Command, r.Complete(), r})
+}
+
+// undone is how the verb ends after Restore.
+func undone(id string, set undo.Kept, r undo.Report, forced bool, err error) error {
+	again := fmt.Sprintf("superloop undo --loop %s --recovery %d", id, set.Label.Recovery)
+	var held *durable.LockedError
+	switch {
+	case errors.As(err, &held):
+		return failf(exitHeld, again, "undoing recovery %d of loop %s: %w", set.Label.Recovery, id, err)
+	case errors.Is(err, context.Canceled):
+		return &fault{code: exitInterrupted, err: err, hint: again + "   (goes on with what is missing)"}
+	case err != nil:
+		return failf(exitFailed, again, "undoing recovery %d of loop %s: %w", set.Label.Recovery, id, err)
+	case r.Complete():
+		return nil
+	}
+	var not []string
+	for _, n := range append(append([]undo.Named{}, r.Conflicts...), r.Failed...) {
+		not = append(not, render.Clean(n.Path))
+	}
+	hint := again + "   (tries again what failed)"
+	switch {
+	case len(r.Conflicts) > 0 && !forced:
+		hint = again + " --force   (moves what has changed since beside, to a name ending in .superloop-undo-conflict)"
+	case set.Ref != "":
+		hint = fmt.Sprintf("git -C %s diff %s   (what differs from what was kept of tracked files)", quote(set.Repo), set.Ref)
+	}
+	return failf(exitFailed, hint, "not put back: %s", strings.Join(first(not, 5), ", "))
+}
+
+// first cuts a list for a message, and says how many more there are.
+func first(list []string, n int) []string {
+	if len(list) <= n {
+		return list
+	}
+	return append(append([]string{}, list[:n]...), fmt.Sprintf("and %d more", len(list)-n))
+}
+
+func printSets(w io.Writer, id string, sets []undo.Kept) error {
+	if len(sets) == 0 {
+		fmt.Fprintf(w, "%s: nothing is kept\n", id)
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RECOVERY\tRUN\tWHEN\tKEPT\tNOT KEPT\tCOMMAND")
+	for _, k := range sets {
+		not := "-"
+		if len(k.NotKept) > 0 {
+			not = count(len(k.NotKept), "path")
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", k.Label.Recovery, render.Clean(k.Label.Run), k.Time.Local().Format(time.DateTime), keptLine(k), not,
+			render.Cut(render.Clean(k.Label.Command), 60))
+	}
+	return t.Flush()
+}
+
+// keptLine says in a few words what a set has.
+func keptLine(k undo.Kept) string {
+	var out []string
+	if k.Ref != "" {
+		out = append(out, "tracked files")
+	}
+	trees := 0
+	for _, t := range k.Trees {
+		if t.Method != "none" {
+			trees++
+		}
+	}
+	if trees > 0 {
+		out = append(out, count(trees, "tree"))
+	}
+	if k.Files > 0 {
+		out = append(out, count(k.Files, "file"))
+	}
+	if k.Bytes > 0 {
+		out = append(out, render.Bytes(k.Bytes))
+	}
+	if len(out) == 0 {
+		return "nothing"
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxShown bounds each group of paths that a person is shown.
+const maxShown = 40
+
+func printUndo(w io.Writer, id string, set undo.Kept, r undo.Report) {
+	fmt.Fprintf(w, "%s: recovery %d of run %s, %s\n", id, set.Label.Recovery, render.Clean(set.Label.Run), render.Cut(render.Clean(set.Label.Command), 120))
+	plain := func(list []string) []undo.Named {
+		var out []undo.Named
+		for _, p := range list {
+			out = append(out, undo.Named{Path: p})
+		}
+		return out
+	}
+	for _, group := range []struct {
+		title string
+		list  []undo.Named
+	}{
+		{"put back", plain(r.Restored)},
+		{"moved beside, because it has changed since the command", r.Aside},
+		{"left, because the command did not change it and somebody did since", plain(r.Left)},
+		{"left, because the command made it where nothing was", plain(r.Created)},
+		{"in conflict, not touched", r.Conflicts},
+		{"failed", r.Failed},
+		{"never kept, so it cannot be put back", r.NotKept},
+	} {
+		if len(group.list) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "%s:\n", group.title)
+		for i, n := range group.list {
+			if i == maxShown {
+				fmt.Fprintf(w, "  and %d more; --json tells all\n", len(group.list)-i)
+				break
+			}
+			line := render.Clean(n.Path)
+			if n.Why != "" {
+				line += ": " + render.Clean(n.Why)
+			}
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+	}
+	if r.Complete() && len(r.Restored) == 0 {
+		fmt.Fprintln(w, "nothing had to be put back: what was kept is as it was")
+	}
+}
