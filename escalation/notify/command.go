@@ -1,0 +1,167 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-shellwords"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/redact"
+)
+
+const (
+	commandTimeout = 30 * time.Second
+	commandOutput  = 64 << 10
+	envField       = 4 << 10 // characters of a message's field in the environment
+	argText        = 2000    // characters of {text}
+)
+
+// Command tells people by running a program: mail, ntfy, a desktop
+// notification. No shell is involved. In its arguments {title} and {text} stand
+// for the message; on standard input it gets Body, or Text if that was asked
+// for; in its environment SUPERLOOP_NOTIFY_EVENT, _ID, _LOOP and so on.
+type Command struct {
+	name  string
+	argv  []string
+	o     CommandOptions
+	scrub *redact.Replacer
+}
+
+// CommandOptions change what a Command does; the zero value is the usual one.
+type CommandOptions struct {
+	Timeout   time.Duration // of one run; 0 is 30 s
+	Dir       string        // where it runs; "" is "/": a repository is no place to look for its files
+	Env       []string      // what it inherits; nil is the environment of this process
+	PlainText bool          // Text on standard input instead of JSON
+}
+
+// NewCommand splits line as a shell splits words. What only a shell could do is
+// an error: operators, substitutions, a relative path.
+func NewCommand(name, line string, o CommandOptions) (*Command, error) {
+	fail := func(format string, args ...any) (*Command, error) {
+		return nil, fmt.Errorf("channel %q: %s", name, fmt.Sprintf(format, args...))
+	}
+	parser := shellwords.NewParser()
+	parser.ParseEnv, parser.ParseBacktick = false, false
+	argv, err := parser.Parse(line)
+	switch {
+	case err != nil:
+		return fail("the command cannot be split into words: is a quote or a parenthesis open?")
+	case parser.Position >= 0:
+		return fail("the command has a shell operator at character %d, and no shell runs it; quote it, or name a script", parser.Position+1)
+	case len(argv) == 0 || argv[0] == "":
+		return fail("the command is empty")
+	case strings.ContainsRune(line, '\x00'):
+		return fail("the command holds a NUL byte")
+	case strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]):
+		return fail("the command must be a name on the PATH or an absolute path, not a path that depends on the directory")
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = commandTimeout
+	}
+	if o.Dir == "" {
+		o.Dir = "/"
+	}
+	return &Command{name: name, argv: argv, o: o, scrub: redact.Values(argv[1:])}, nil
+}
+
+// Name implements Notifier.
+func (c *Command) Name() string { return c.name }
+
+// Send implements Notifier: exit code 0 is a success. A program that is not
+// there, and the codes 64, 77, 78, 126 and 127, by which programs say that they
+// are used or configured wrongly, are permanent; everything else is tried again.
+func (c *Command) Send(ctx context.Context, m Message) error {
+	stdin, err := Body(m)
+	if err != nil {
+		return &PermanentError{Reason: "writing the message as JSON failed"}
+	}
+	if c.o.PlainText {
+		stdin = []byte(Text(m))
+	}
+	run, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	tool := proc.Tool{Dir: c.o.Dir, Env: c.env(m), Stdin: stdin, Limit: commandOutput}
+	if _, err = tool.Run(run, c.arguments(m)...); err == nil {
+		return nil
+	}
+	return c.classify(ctx, err)
+}
+
+func (c *Command) arguments(m Message) []string {
+	text := cutRunes(Text(m), argText)
+	fill := strings.NewReplacer("{title}", Title(m), "{text}", text)
+	argv := []string{c.argv[0]}
+	for _, arg := range c.argv[1:] {
+		argv = append(argv, fill.Replace(arg))
+	}
+	return argv
+}
+
+// env has no room for tricks: every value is one visible line.
+func (c *Command) env(m Message) []string {
+	env := c.o.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	env = env[:len(env):len(env)]
+	for _, field := range [][2]string{
+		{"EVENT", string(m.Kind)}, {"ID", m.ID}, {"ESCALATION", m.Escalation}, {"LOOP", m.Loop}, {"REPO", m.Repo},
+		{"ITERATION", strconv.Itoa(m.Iteration)}, {"TYPE", m.Type}, {"STATUS", m.Status}, {"REASON", m.Reason},
+		{"COMMAND", m.Command}, {"CATEGORY", m.Category}, {"DIGEST", m.Digest}, {"APPROVE", m.Actions.Approve},
+		{"REJECT", m.Actions.Reject}, {"MANUAL", m.Actions.Manual}, {"BY", m.By}, {"TITLE", Title(m)},
+	} {
+		env = append(env, "SUPERLOOP_NOTIFY_"+field[0]+"="+OneLine(field[1], envField))
+	}
+	return env
+}
+
+// classify turns the failure of a run into one of our errors. The command line
+// may hold a token, so it is not in the reason.
+func (c *Command) classify(ctx context.Context, err error) error {
+	program := filepath.Base(c.argv[0])
+	if missing, ok := errors.AsType[*proc.NotFoundError](err); ok {
+		if missing.Found != "" {
+			return &PermanentError{Reason: fmt.Sprintf("%s is there, but it may not be executed", program)}
+		}
+		return &PermanentError{Reason: fmt.Sprintf("the program %s was not found", program)}
+	}
+	failed, ok := errors.AsType[*proc.ToolError](err)
+	switch {
+	case !ok:
+		return &TemporaryError{Reason: program + " could not be run"}
+	case ctx.Err() != nil:
+		return &TemporaryError{Reason: program + " was stopped"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &TemporaryError{Reason: fmt.Sprintf("%s did not end within %v", program, c.o.Timeout)}
+	}
+	reason := fmt.Sprintf("%s ended with exit code %d", program, failed.Code)
+	switch {
+	case errors.Is(err, proc.ErrTooMuchOutput):
+		reason = program + " wrote too much"
+	case failed.Code < 0:
+		reason = program + " could not be started, or was killed"
+	}
+	if said := OneLine(c.scrub.String(redact.Text(failed.Stderr)), 120); said != "" {
+		reason += ": " + said
+	}
+	switch failed.Code {
+	case 64, 77, 78, 126, 127:
+		return &PermanentError{Reason: reason}
+	}
+	return &TemporaryError{Reason: reason}
+}
+
+func cutRunes(s string, limit int) string {
+	if runes := []rune(s); len(runes) > limit {
+		return string(runes[:limit-3]) + "..."
+	}
+	return s
+}

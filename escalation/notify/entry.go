@@ -1,0 +1,145 @@
+package notify
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// State is how far one message has come on one channel.
+type State string
+
+const (
+	Pending   State = "pending"
+	Delivered State = "delivered" // the other side said so, and it is recorded
+	Failed    State = "failed"    // given up: see Item.Reason
+	Withdrawn State = "withdrawn" // not wanted any more before it could be delivered
+	// Unreadable is a file of the outbox that is not ours, or no longer; it is left alone.
+	Unreadable State = "unreadable"
+)
+
+// Item is one message on one channel, for status pages. It has no text of the
+// message.
+type Item struct {
+	ID         string    `json:"id"`
+	Escalation string    `json:"escalation_id,omitempty"`
+	Kind       Kind      `json:"event"`
+	Loop       string    `json:"loop_id,omitempty"`
+	Channel    string    `json:"notifier"`
+	State      State     `json:"state"`
+	Attempts   int       `json:"attempts"`
+	Enqueued   time.Time `json:"enqueued"`
+	LastTry    time.Time `json:"last_try,omitzero"`
+	NextTry    time.Time `json:"next_try,omitzero"` // while pending
+	Reason     string    `json:"reason,omitempty"`  // of the last failure; no URL and no secret
+}
+
+const (
+	entryVersion = 1
+	entrySuffix  = ".json"
+	maxEntry     = 2 << 20 // bytes of a file; a Message has at most about 1 MB when every byte is escaped
+)
+
+// stored is an entry as it is in its file.
+type stored struct {
+	Version int    `json:"version"`
+	Seq     uint64 `json:"seq"` // the order of Enqueue, which the clock does not know: it may be set back
+	Item
+	Message *Message `json:"message,omitempty"` // while pending or failed
+}
+
+// entryName is the file of one message on one channel. Both may hold anything,
+// so neither is a part of it.
+func entryName(channel, id string) string {
+	sum := sha256.Sum256([]byte(channel + "\x00" + id))
+	return hex.EncodeToString(sum[:16]) + entrySuffix
+}
+
+func save(disk durable.Disk, op, dir string, s stored) error {
+	s.Version = entryVersion
+	data, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("writing message %q: %w", s.ID, err)
+	}
+	return disk.WriteFile(op, filepath.Join(dir, entryName(s.Channel, s.ID)), append(data, '\n'), 0o600)
+}
+
+func read(path string) (stored, error) {
+	f, err := durable.Open(path)
+	if err != nil {
+		return stored{}, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEntry+1))
+	if err != nil {
+		return stored{}, err
+	}
+	var s stored
+	switch err := json.Unmarshal(data, &s); {
+	case len(data) > maxEntry:
+		return stored{}, fmt.Errorf("it has more than %d bytes", maxEntry)
+	case err != nil:
+		return stored{}, fmt.Errorf("it is no message of an outbox: %w", err)
+	case s.Version != entryVersion:
+		return stored{}, fmt.Errorf("it has version %d, and this superloop knows %d", s.Version, entryVersion)
+	case entryName(s.Channel, s.ID) != filepath.Base(path):
+		return stored{}, errors.New("it holds another message than its name says")
+	case s.State == Pending && s.Message == nil:
+		return stored{}, errors.New("it is pending and has no text")
+	}
+	return s, nil
+}
+
+// readAll reads an outbox, the oldest first. Files that cannot be read come
+// back as items of State Unreadable.
+func readAll(dir string) (all []stored, broken []Item, err error) {
+	names, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the outbox: %w", err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name.Name(), entrySuffix) {
+			continue
+		}
+		s, err := read(filepath.Join(dir, name.Name()))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed by its owner since
+		}
+		if err != nil {
+			broken = append(broken, Item{ID: name.Name(), State: Unreadable, Reason: OneLine(err.Error(), maxReason)})
+			continue
+		}
+		all = append(all, s)
+	}
+	slices.SortStableFunc(all, func(a, b stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	return all, broken, nil
+}
+
+// List shows the outbox in dir, the oldest message first and unreadable files
+// last. It may be called while another process delivers from it; a directory
+// that is not there is an empty outbox.
+func List(dir string) ([]Item, error) {
+	all, broken, err := readAll(dir)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]Item, 0, len(all)+len(broken))
+	for _, s := range all {
+		items = append(items, s.Item)
+	}
+	return append(items, broken...), nil
+}

@@ -1,0 +1,225 @@
+package notify
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+func TestVisible(t *testing.T) {
+	for name, c := range map[string]struct {
+		in, want string
+		marks    int
+	}{
+		"plain":          {"bun install && bun test", "bun install && bun test", 0},
+		"bidi":           {"rm \u202etxt.x\u202c", "rm <U+202E>txt.x<U+202C>", 2},
+		"zero width":     {"bun\u200b install", "bun<U+200B> install", 1},
+		"ansi":           {"a\x1b[2Kb", "a<U+001B>[2Kb", 1},
+		"carriage":       {"good\rbad!", "good<U+000D>bad!", 1},
+		"tab":            {"a\tb", "a<U+0009>b", 1},
+		"nbsp":           {"a\u00a0b", "a<U+00A0>b", 1},
+		"tag":            {"a\U000e0041b", "a<U+E0041>b", 1},
+		"filler":         {"a\u3164b", "a<U+3164>b", 1},
+		"selector":       {"a\ufe0fb", "a<U+FE0F>b", 1},
+		"line separator": {"a\u2028b", "a<U+2028>b", 1},
+		"bad utf-8":      {"a\xff\xc3b", "a<0xFF><0xC3>b", 2},
+		"real U+FFFD":    {"a\ufffdb", "a\ufffdb", 0},
+		"blanks":         {"a" + strings.Repeat(" ", 5000) + "; rm -rf /", "a<5000 blanks>; rm -rf /", 1},
+		"three blanks":   {"a   b\n\n\nc", "a   b\n\n\nc", 0},
+		"newlines":       {"a" + strings.Repeat("\n", 60) + "b", "a<60 newlines>\nb", 1},
+		"accents":        {"e" + strings.Repeat("\u0301", 6), "e" + strings.Repeat("\u0301", 4) + "<U+0301><U+0301>", 2},
+		"umlauts":        {"Gr\u00fc\u00dfe, \u4e16\u754c", "Gr\u00fc\u00dfe, \u4e16\u754c", 0},
+	} {
+		if got, marks := Visible(c.in); got != c.want || marks != c.marks {
+			t.Errorf("%s: Visible(%q) = %q, %d; want %q, %d", name, c.in, got, marks, c.want, c.marks)
+		}
+	}
+}
+
+// hostile makes strings of what deceives readers, and of anything else.
+var hostile = rapid.Custom(func(t *rapid.T) string {
+	parts := rapid.SliceOf(rapid.OneOf(
+		rapid.SampledFrom([]string{"\u202e", "\u2066", "\u200b", "\x1b[31m", "\r", "\x00", "    ", "\n\n\n\n", "<!channel>", "<http://x|Approve>",
+			"```", "&amp;", "\xff", "\u3164", "\U000e0020", "*bold*", "@here", "\u0301\u0301\u0301\u0301\u0301"}),
+		rapid.String(),
+		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+	)).Draw(t, "parts")
+	return strings.Join(parts, "")
+})
+
+func TestVisibleHoldsItsPromise(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := hostile.Draw(t, "s")
+		text, marks := Visible(s)
+		if marks == 0 && text != s {
+			t.Fatalf("no marks, but %q became %q", s, text)
+		}
+		if again, _ := Visible(text); again != text {
+			t.Fatalf("%q is not visible yet: %q", text, again)
+		}
+		for _, r := range text {
+			if r != '\n' && !unicode.IsGraphic(r) || unicode.Is(unseen, r) || unicode.Is(unicode.Cf, r) {
+				t.Fatalf("%U in %q", r, text)
+			}
+		}
+		limit := rapid.IntRange(3, 50).Draw(t, "limit")
+		line := OneLine(s, limit)
+		if strings.Contains(line, "\n") || utf8.RuneCountInString(line) > limit {
+			t.Fatalf("OneLine(%q, %d) = %q", s, limit, line)
+		}
+		if strings.ContainsAny(strings.NewReplacer("&amp;", "", "&lt;", "", "&gt;", "").Replace(Escape(text)), "<>&") {
+			t.Fatalf("Escape left something in %q", Escape(text))
+		}
+	})
+}
+
+func TestOneLineSaysThatItIsCut(t *testing.T) {
+	got := OneLine("echo hi"+strings.Repeat(" ", 5000)+"; rm -rf /", 40)
+	if !strings.HasSuffix(got, "...") || utf8.RuneCountInString(got) > 40 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestBodyIsInert(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := opened("e1")
+		m.Command, m.RootCause, m.Loop, m.Note, m.Link = hostile.Draw(t, "command"), hostile.Draw(t, "cause"), hostile.Draw(t, "loop"), hostile.Draw(t, "note"), hostile.Draw(t, "link")
+		body, err := Body(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Text    string `json:"text"`
+			Event   string `json:"event"`
+			Command string `json:"command"`
+			Exact   string `json:"command_base64"`
+			Link    string `json:"link"`
+		}
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatal(err)
+		}
+		if exact, err := base64.StdEncoding.DecodeString(got.Exact); err != nil || string(exact) != m.Command {
+			t.Fatalf("the exact command is %q (%v), want %q", exact, err, m.Command)
+		}
+		if shown, _ := Visible(m.Command); got.Command != shown || got.Event != "escalation_opened" {
+			t.Fatalf("command %q, want %q", got.Command, shown)
+		}
+		if strings.ContainsAny(got.Text, "<>") || got.Link != "" && !SafeLink(got.Link) {
+			t.Fatalf("text %q, link %q", got.Text, got.Link)
+		}
+		for _, line := range strings.Split(Text(m), "\n")[1:] {
+			if line == "" || strings.HasPrefix(line, "    ") {
+				continue // the command
+			}
+			if label, _, ok := strings.Cut(line, ": "); !ok && !strings.HasPrefix(line, "Command, in ") || len(label) > 40 && !strings.HasPrefix(line, "Command, in ") {
+				t.Fatalf("a line that is not ours: %q", line)
+			}
+		}
+		if strings.Count(Title(m), "\n") != 0 {
+			t.Fatalf("title %q", Title(m))
+		}
+	})
+}
+
+func TestTextOfEachKind(t *testing.T) {
+	for kind, want := range map[Kind]string{
+		Opened:           "superloop: loop web needs a person",
+		Reminder:         "superloop: loop web still waits for a person",
+		Aged:             "superloop: loop web has waited long and nobody answered",
+		Resolved:         "superloop: loop web: approved by anna",
+		ConfigChangeHeld: "superloop: a change of the configuration is held (/srv/shop)",
+		Test:             "superloop: this is a test message, nothing is waiting",
+	} {
+		m := opened("e1")
+		m.Kind, m.Status, m.By = kind, "approved", "anna"
+		if got := Title(m); got != want {
+			t.Errorf("%s: %q, want %q", kind, got, want)
+		}
+	}
+	m := opened("e1")
+	m.Command, m.Link, m.Expires = "bun\u200b install", "http://127.0.0.1:8080/loops/web", m.Created.Add(time.Hour)
+	want := `superloop: loop web needs a person
+Type: recovery_approval_required
+Reason: matches require_human "*"
+Category: dependency
+Root cause: node_modules is missing
+Command, in .:
+    bun<U+200B> install
+Note: the command has 1 hidden or repeated character, written here as <...>
+Approve: superloop approve-recovery --loop web
+Reject: superloop reject-recovery --loop web
+Solved by hand: superloop resolve-recovery --loop web
+See: http://127.0.0.1:8080/loops/web
+Repository: /srv/shop
+Iteration: 6
+Escalation: e1
+Digest: sha256:0123456789abcdef
+Expires: 2026-05-01T13:00:00Z
+`
+	if got := Text(m); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestSafeLink(t *testing.T) {
+	for link, want := range map[string]bool{
+		"https://example.org/a?b=c": true, "http://127.0.0.1:1/x": true,
+		"": false, "javascript:alert(1)": false, "https://x|Approve>": false, "https://x y": false, "https://\u202ex": false, "https://x\n": false,
+	} {
+		if SafeLink(link) != want {
+			t.Errorf("SafeLink(%q) is not %v", link, want)
+		}
+	}
+}
+
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := schedule{
+			first:   time.Duration(rapid.Int64Range(1, int64(time.Minute)).Draw(t, "first")),
+			longest: time.Duration(rapid.Int64Range(int64(time.Minute), int64(24*time.Hour)).Draw(t, "longest")),
+		}
+		failures := rapid.IntRange(0, 1<<20).Draw(t, "failures")
+		asked := time.Duration(rapid.Int64().Draw(t, "asked"))
+		d := s.delay(failures, asked)
+		if d < min(asked, longestAsked) {
+			t.Fatalf("%v is less than the %v that were asked for", d, asked)
+		}
+		if d > max(s.longest, min(asked, longestAsked)) {
+			t.Fatalf("%v is too long", d)
+		}
+		if free := s.delay(failures, 0); failures >= 1 && failures < 10 {
+			if full := min(s.first<<(failures-1), s.longest); free > full || free < full/2 {
+				t.Fatalf("failure %d: %v, want about %v", failures, free, full)
+			}
+		}
+	})
+}
+
+func TestMessageBounds(t *testing.T) {
+	for _, m := range []Message{{}, {ID: "x"}, {ID: strings.Repeat("x", maxID+1), Kind: Opened}} {
+		if m.check() == nil {
+			t.Errorf("%.20q was taken", m.ID)
+		}
+	}
+	m := opened("e1")
+	m.Command, m.Note = strings.Repeat("\u00e4", maxCommand), strings.Repeat("n", maxField+5)
+	got := m.prepared(nil)
+	if !utf8.ValidString(got.Command) || len(got.Command) > maxCommand+50 || !strings.HasSuffix(got.Command, "[65536 more bytes are left out]") {
+		t.Errorf("the command has %d bytes and ends with %q", len(got.Command), got.Command[len(got.Command)-40:])
+	}
+	if got.Note != strings.Repeat("n", maxField)+" [5 more bytes are left out]" {
+		t.Errorf("note ends with %q", got.Note[maxField-2:])
+	}
+	if m.Note == got.Note {
+		t.Error("the caller's message was changed")
+	}
+}

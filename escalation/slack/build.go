@@ -1,0 +1,212 @@
+package slack
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"github.com/superloop/superloop/escalation/notify"
+)
+
+const (
+	maxBlocks    = 50   // Slack's limit
+	maxValue     = 2000 // Slack's limit for the value of a button
+	maxPieces    = 6    // sections that a command may fill
+	footerField  = 80   // characters
+	confirmField = 120  // characters
+	confirmRoom  = 300  // Slack's limit
+)
+
+// The names of the buttons, in Slack's payloads.
+const (
+	actionPrefix = "superloop_"
+	buttonsBlock = "superloop_answer"
+)
+
+// Style says what a message is to have.
+type Style struct {
+	// Buttons adds Approve, Reject and Details. They need an app whose clicks arrive somewhere; without one a user who
+	// clicks sees a warning, so a webhook alone is better without.
+	Buttons bool
+}
+
+// value is what a button carries.
+type value struct {
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+}
+
+// Build makes the Slack message for m. It keeps to Slack's limits whatever m
+// holds. A command that does not fit is shown with its beginning and its end,
+// and then has no Approve button: nobody is to approve what they cannot see.
+func Build(m notify.Message, s Style) *slack.WebhookMessage {
+	b := &builder{}
+	b.add(slack.NewHeaderBlock(slack.NewTextBlockObject(slack.PlainTextType, plain(notify.Title(m), headerRoom), false, false)))
+	b.status(m)
+	whole := b.command(m)
+	b.section("To approve, paste this into a terminal:", m.Actions.Approve)
+	b.section("To reject:", m.Actions.Reject)
+	b.section("If you solved it yourself:", m.Actions.Manual)
+	if notify.SafeLink(m.Link) {
+		b.text("<" + notify.Escape(m.Link) + "|Open in the browser>")
+	}
+	if s.Buttons {
+		b.buttons(m, whole)
+	}
+	b.footer(m)
+	return message(plain(notify.Title(m), headerRoom), b.blocks)
+}
+
+func message(text string, blocks []slack.Block) *slack.WebhookMessage {
+	no := false
+	msg := &slack.WebhookMessage{Text: notify.Escape(text), Parse: "none", UnfurlLinks: &no, UnfurlMedia: &no}
+	if len(blocks) > 0 {
+		msg.Blocks = &slack.Blocks{BlockSet: blocks}
+	}
+	return msg
+}
+
+// buildPlain is the message without blocks, for a Slack that refuses ours.
+func buildPlain(m notify.Message) *slack.WebhookMessage {
+	msg := message("", nil)
+	msg.Text = fenced(notify.Text(m))
+	return msg
+}
+
+type builder struct{ blocks []slack.Block }
+
+func (b *builder) add(block slack.Block) {
+	if len(b.blocks) < maxBlocks {
+		b.blocks = append(b.blocks, block)
+	}
+}
+
+// text adds a section of our own words; what is foreign in it was made inert.
+func (b *builder) text(mrkdwn string) {
+	b.add(slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, mrkdwn, false, true), nil, nil))
+}
+
+// section adds a label and foreign text, or nothing if there is none.
+func (b *builder) section(label, foreign string) {
+	if strings.TrimSpace(foreign) != "" {
+		b.text(label + "\n" + fenced(foreign))
+	}
+}
+
+func (b *builder) status(m notify.Message) {
+	switch m.Kind {
+	case notify.Test:
+		b.text("This channel works. Messages about loops that need a person will arrive here.")
+	case notify.Resolved:
+		decided := "*Decision*: " + span(m.Status, footerField)
+		if m.By != "" {
+			decided += " by " + span(m.By, footerField)
+		}
+		b.text(decided)
+		b.section("*Note*", m.Note)
+		return
+	}
+	failed := "*What failed*"
+	if m.Category != "" {
+		failed += " (" + span(m.Category, footerField) + ")"
+	}
+	b.section(failed, m.RootCause)
+	why := "*Why a person is asked*"
+	if m.Type != "" {
+		why += " (" + span(m.Type, footerField) + ")"
+	}
+	if m.Kind == notify.ConfigChangeHeld {
+		why = "*What is held, and why*"
+	}
+	b.section(why, m.Reason)
+	b.section("*Note*", m.Note)
+}
+
+// command shows the command, and reports whether all of it is there.
+func (b *builder) command(m notify.Message) bool {
+	if m.Command == "" {
+		return true
+	}
+	pieces, marks := fence(m.Command)
+	label := "*Command*, to run in " + span(orDot(m.WorkingDir), footerField)
+	if m.Kind == notify.Resolved {
+		label = "*Command*"
+	}
+	whole := len(pieces) <= maxPieces
+	for i, piece := range pieces {
+		if !whole && i == maxPieces-1 {
+			b.text(leftOut(pieces[i : len(pieces)-1]))
+		}
+		if !whole && i >= maxPieces-1 && i < len(pieces)-1 {
+			continue
+		}
+		if i == 0 {
+			piece = label + "\n" + piece
+		}
+		b.text(piece)
+	}
+	if marks > 0 {
+		b.text(":warning: " + notify.Escape(notify.MarksNote(marks)))
+	}
+	return whole
+}
+
+func (b *builder) buttons(m notify.Message, whole bool) {
+	if m.Kind != notify.Opened && m.Kind != notify.Reminder && m.Kind != notify.Aged || m.Escalation == "" || m.Digest == "" {
+		return
+	}
+	raw, err := json.Marshal(value{m.Escalation, m.Digest})
+	if err != nil || len(raw) > maxValue {
+		return
+	}
+	button := func(a Action, label string) *slack.ButtonBlockElement {
+		return slack.NewButtonBlockElement(actionPrefix+string(a), string(raw), text(label))
+	}
+	var elements []slack.BlockElement
+	if whole && m.Command != "" {
+		sure := fmt.Sprintf("superloop runs the command of loop %s once. Digest: %s", notify.OneLine(m.Loop, footerField), notify.OneLine(m.Digest, confirmField))
+		elements = append(elements, button(Approve, "Approve").WithStyle(slack.StylePrimary).
+			WithConfirm(slack.NewConfirmationBlockObject(text("Run this command?"), text(plain(sure, confirmRoom)), text("Approve"), text("Back"))))
+	}
+	elements = append(elements, button(Reject, "Reject").WithStyle(slack.StyleDanger), button(Details, "Details"))
+	b.add(slack.NewActionBlock(buttonsBlock, elements...))
+}
+
+func (b *builder) footer(m notify.Message) {
+	var parts []string
+	part := func(label, foreign string, limit int) {
+		if foreign != "" {
+			parts = append(parts, label+" "+span(foreign, limit))
+		}
+	}
+	part("loop", m.Loop, footerField)
+	part("repository", m.Repo, 2*footerField)
+	if m.Iteration > 0 {
+		parts = append(parts, fmt.Sprintf("iteration %d", m.Iteration))
+	}
+	part("digest", m.Digest, footerField)
+	if !m.Expires.IsZero() && m.Kind != notify.Resolved {
+		parts = append(parts, "expires "+m.Expires.UTC().Format("2006-01-02 15:04 UTC"))
+	}
+	part("escalation", m.Escalation, footerField)
+	if !m.Created.IsZero() {
+		parts = append(parts, "since "+m.Created.UTC().Format(time.RFC3339))
+	}
+	if len(parts) > 0 {
+		b.add(slack.NewContextBlock("", slack.NewTextBlockObject(slack.MarkdownType, strings.Join(parts, " | "), false, true)))
+	}
+}
+
+func text(s string) *slack.TextBlockObject {
+	return slack.NewTextBlockObject(slack.PlainTextType, s, false, false)
+}
+
+func orDot(dir string) string {
+	if dir == "" {
+		return "."
+	}
+	return dir
+}

@@ -1,0 +1,261 @@
+package slack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+
+	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/internal/redact"
+)
+
+const (
+	resolveTimeout = 30 * time.Second
+	maxWaiting     = 64   // clicks that are being answered at the same time
+	rememberClicks = 1000 // for telling a repeated delivery
+	answerTries    = 3
+	answerBackoff  = time.Second
+)
+
+// ClicksOptions say who may answer and what an answer does.
+type ClicksOptions struct {
+	// Users are the Slack user ids ("U012AB3CD") that may answer. At least one: nobody is no default, and everybody is
+	// none either.
+	Users []string
+	// Teams are the workspace ids ("T012AB3CD") that clicks may come from; none is any that the app is installed in.
+	Teams   []string
+	Resolve Resolver
+	// OnClick is told of each click that was for superloop, after it was answered: for the audit. err says why the
+	// user could not be told; it holds no URL.
+	OnClick func(c Click, o Outcome, err error)
+	// AnswerHosts are hosts besides Slack's own that answers may be sent to.
+	AnswerHosts []string
+	// Answer changes how answers are posted.
+	Answer notify.EndpointOptions
+}
+
+// Clicks judges clicks, has them carried out, and answers them. A Socket and a
+// handler may share it.
+type Clicks struct {
+	o    ClicksOptions
+	stop context.Context
+	halt context.CancelFunc
+	seen seen
+
+	mu     sync.Mutex
+	closed bool
+	active int
+	tasks  sync.WaitGroup
+}
+
+// NewClicks checks the options.
+func NewClicks(o ClicksOptions) (*Clicks, error) {
+	if len(o.Users) == 0 {
+		return nil, errors.New("slack buttons need at least one Slack user id that may answer (for example U012AB3CD)")
+	}
+	for _, id := range slices.Concat(o.Users, o.Teams) {
+		if id == "" || strings.TrimFunc(id, func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }) != "" {
+			return nil, fmt.Errorf("%q is no Slack id: those look like U012AB3CD (a user) and T012AB3CD (a workspace), and a name does not do", id)
+		}
+	}
+	if o.Resolve == nil {
+		return nil, errors.New("slack buttons need a resolver")
+	}
+	if o.OnClick == nil {
+		o.OnClick = func(Click, Outcome, error) {}
+	}
+	c := &Clicks{o: o, seen: seen{limit: rememberClicks}}
+	c.stop, c.halt = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Close takes no more clicks and waits for those that are being answered; when
+// ctx ends they are cut short.
+func (c *Clicks) Close(ctx context.Context) {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	done := make(chan struct{})
+	go func() { c.tasks.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	c.halt()
+	<-done
+}
+
+// take starts the answer to a callback, and returns at once. What is not for
+// us, what came before, and what is too much is dropped.
+func (c *Clicks) take(cb slack.InteractionCallback) {
+	if cb.Type != slack.InteractionTypeBlockActions {
+		return
+	}
+	for _, action := range cb.ActionCallback.BlockActions {
+		name, ours := strings.CutPrefix(action.ActionID, actionPrefix)
+		if !ours || action.BlockID != buttonsBlock {
+			continue
+		}
+		key := strings.Join([]string{cb.Team.ID, cb.User.ID, action.ActionTs, cb.TriggerID, action.ActionID, action.Value}, "\x00")
+		c.mu.Lock()
+		if c.closed || c.active >= maxWaiting || !c.seen.add(key) {
+			c.mu.Unlock()
+			return
+		}
+		c.active++
+		c.tasks.Go(func() {
+			c.handle(cb, Action(name), action.Value)
+			c.mu.Lock()
+			c.active--
+			c.mu.Unlock()
+		})
+		c.mu.Unlock()
+		return // one payload has one click
+	}
+}
+
+func (c *Clicks) handle(cb slack.InteractionCallback, a Action, raw string) {
+	team := cb.Team.ID
+	if team == "" {
+		team = cb.User.TeamID
+	}
+	click := Click{Action: a, UserID: cb.User.ID, UserName: notify.OneLine(cb.User.Name, footerField), Team: team}
+	outcome := c.judge(&click, raw)
+	c.o.OnClick(click, outcome, c.answer(cb, click, outcome))
+}
+
+func (c *Clicks) judge(click *Click, raw string) Outcome {
+	// Who comes first: to others even the form of a good button is none of their business.
+	if !slices.Contains(c.o.Users, click.UserID) || len(c.o.Teams) > 0 && !slices.Contains(c.o.Teams, click.Team) {
+		return Outcome{Status: Foreign}
+	}
+	v, err := readValue(raw)
+	if err != nil || !slices.Contains([]Action{Approve, Reject, Details}, click.Action) {
+		return Outcome{Status: Malformed}
+	}
+	click.ID, click.Digest = v.ID, v.Digest
+	ctx, cancel := context.WithTimeout(c.stop, resolveTimeout)
+	defer cancel()
+	return resolve(ctx, c.o.Resolve, *click)
+}
+
+// resolve keeps a panic of the resolver from ending the supervisor.
+func resolve(ctx context.Context, r Resolver, c Click) (o Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			o = Outcome{Status: Failed, Text: "internal error"}
+		}
+	}()
+	return r(ctx, c)
+}
+
+func readValue(raw string) (v value, err error) {
+	if len(raw) > maxValue {
+		return v, errors.New("too long")
+	}
+	d := json.NewDecoder(bytes.NewReader([]byte(raw)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		return v, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return v, errors.New("more than one value")
+	}
+	if v.ID == "" || v.Digest == "" {
+		return v, errors.New("id or digest is missing")
+	}
+	return v, nil
+}
+
+// answer tells the user, through the response URL of the click. It can be used
+// five times within half an hour; this takes two at most.
+func (c *Clicks) answer(cb slack.InteractionCallback, click Click, o Outcome) error {
+	endpoint, err := c.responseURL(redact.Secret(cb.ResponseURL))
+	if err != nil {
+		return err
+	}
+	replaced := false
+	if o.Message != nil && o.Status != Foreign && o.Status != Malformed {
+		msg := Build(*o.Message, Style{})
+		msg.ReplaceOriginal = true
+		if err := c.post(endpoint, msg); err != nil {
+			return err
+		}
+		replaced = true
+	}
+	if replaced && o.Status == Accepted && click.Action != Details {
+		return nil // everybody sees it in the message now
+	}
+	msg := message("", nil)
+	msg.Text, msg.ResponseType = o.words(click.Action), slack.ResponseTypeEphemeral
+	return c.post(endpoint, msg)
+}
+
+func (c *Clicks) responseURL(raw redact.Secret) (*notify.Endpoint, error) {
+	u, err := url.Parse(raw.Reveal())
+	if err != nil || !slackHost(u.Hostname()) && !slices.Contains(c.o.AnswerHosts, u.Hostname()) {
+		return nil, errors.New("the click has no response URL of Slack")
+	}
+	endpoint, err := notify.NewEndpoint(raw, c.o.Answer)
+	if err != nil {
+		return nil, errors.New("the click has a response URL that may not be used")
+	}
+	return endpoint, nil
+}
+
+func (c *Clicks) post(endpoint *notify.Endpoint, msg *slack.WebhookMessage) error {
+	body, err := json.Marshal(msg)
+	if err != nil {
+		return errors.New("writing the answer as JSON failed")
+	}
+	for try := 1; ; try++ {
+		reply, err := endpoint.Post(c.stop, nil, body)
+		if err == nil {
+			err = reply.Err()
+		}
+		temporary, again := errors.AsType[*notify.TemporaryError](err)
+		if err == nil || !again || try == answerTries || c.stop.Err() != nil {
+			return err
+		}
+		wait := time.NewTimer(max(time.Duration(try)*answerBackoff, min(temporary.RetryAfter, resolveTimeout)))
+		select {
+		case <-wait.C:
+		case <-c.stop.Done():
+		}
+		wait.Stop()
+	}
+}
+
+// seen remembers the last keys, up to its limit.
+type seen struct {
+	limit int
+	keys  map[string]bool
+	order []string
+}
+
+// add reports whether key is new.
+func (s *seen) add(key string) bool {
+	if s.keys[key] {
+		return false
+	}
+	if s.keys == nil {
+		s.keys = map[string]bool{}
+	}
+	if len(s.order) == s.limit {
+		delete(s.keys, s.order[0])
+		s.order = s.order[1:]
+	}
+	s.keys[key] = true
+	s.order = append(s.order, key)
+	return true
+}

@@ -1,0 +1,216 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/slack-go/slack"
+	"github.com/slack-go/slack/socketmode"
+
+	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/internal/redact"
+)
+
+const (
+	apiTimeout   = 10 * time.Second
+	ackTimeout   = 2 * time.Second // Slack waits 3 s
+	maxFrame     = 1 << 20
+	firstRestart = time.Second
+	lastRestart  = 5 * time.Minute
+	// steady is how long a connection must hold to count as one that works.
+	steady       = 10 * time.Second
+	firstPause   = 250 * time.Millisecond
+	longestPause = time.Minute
+)
+
+// SocketOptions say how to listen for clicks.
+type SocketOptions struct {
+	// AppToken ("xapp-...") has the scope connections:write. It belongs to one host: two that share it steal each
+	// other's clicks.
+	AppToken redact.Secret
+	Clicks   *Clicks
+	// OnState is told when the connection is there and when it is not, and why; without URL or token.
+	OnState func(connected bool, reason string)
+	// APIURL replaces https://slack.com/api/.
+	APIURL string
+}
+
+// Socket receives clicks through Slack's Socket Mode: it opens a connection to
+// Slack, so that no port has to be open here.
+type Socket struct{ o SocketOptions }
+
+// NewSocket checks the options; it does not connect.
+func NewSocket(o SocketOptions) (*Socket, error) {
+	if !strings.HasPrefix(o.AppToken.Reveal(), "xapp-") {
+		return nil, errors.New("socket mode needs an app-level token, which begins with xapp- (make one under Basic Information, App-Level Tokens, with the scope connections:write)")
+	}
+	if o.Clicks == nil {
+		return nil, errors.New("socket mode needs somebody to take the clicks")
+	}
+	if o.OnState == nil {
+		o.OnState = func(bool, string) {}
+	}
+	return &Socket{o}, nil
+}
+
+// Run listens until ctx ends, and then returns nil. It comes back by itself
+// when the connection breaks, with a growing pause when that happens again and
+// again. An error is a *notify.PermanentError: Slack does not take the token.
+func (s *Socket) Run(ctx context.Context) error {
+	gate := &pacer{client: &http.Client{
+		Timeout:       apiTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	defer gate.client.CloseIdleConnections()
+	for failures := 0; ; failures++ {
+		start := time.Now()
+		err := s.listen(ctx, gate)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if permanent := refusal(err); permanent != nil {
+			s.o.OnState(false, permanent.Error())
+			return permanent
+		}
+		s.o.OnState(false, s.scrub(err))
+		if time.Since(start) > lastRestart {
+			failures = 0
+		}
+		d := min(firstRestart<<min(failures, 20), lastRestart)
+		wait := time.NewTimer(d/2 + rand.N(d/2+1))
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+		wait.Stop()
+	}
+}
+
+// listen runs one client of slack-go, which reconnects when Slack or the
+// network ends the connection, and returns when it gives up.
+func (s *Socket) listen(ctx context.Context, gate *pacer) error {
+	silent := log.New(io.Discard, "", 0) // its log lines hold what users wrote
+	options := []slack.Option{slack.OptionAppLevelToken(s.o.AppToken.Reveal()), slack.OptionHTTPClient(gate), slack.OptionLog(silent)}
+	if s.o.APIURL != "" {
+		options = append(options, slack.OptionAPIURL(s.o.APIURL))
+	}
+	client := socketmode.New(slack.New("", options...), socketmode.OptionReadLimit(maxFrame), socketmode.OptionLog(silent))
+	ended := make(chan error, 1)
+	go func() { ended <- client.RunContext(ctx) }()
+	for {
+		select {
+		case ev := <-client.Events:
+			s.event(ctx, client, ev)
+		case err := <-ended:
+			for {
+				select {
+				case ev := <-client.Events: // what came before the end
+					s.event(ctx, client, ev)
+				default:
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (s *Socket) event(ctx context.Context, client *socketmode.Client, ev socketmode.Event) {
+	switch ev.Type {
+	case socketmode.EventTypeConnected:
+		s.o.OnState(true, "connected")
+	case socketmode.EventTypeConnectionError:
+		if e, ok := ev.Data.(*slack.ConnectionErrorEvent); ok {
+			s.o.OnState(false, s.scrub(e.ErrorObj))
+		}
+	}
+	if ev.Request == nil || ev.Request.EnvelopeID == "" {
+		return
+	}
+	// First the acknowledgement, then the work. If it does not reach Slack the click comes again, and is known by then.
+	ack, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	_ = client.AckCtx(ack, ev.Request.EnvelopeID, nil)
+	if cb, ok := ev.Data.(slack.InteractionCallback); ok {
+		s.o.Clicks.take(cb)
+	}
+}
+
+// scrub makes a reason of an error of slack-go: the address of the websocket
+// holds a ticket.
+func (s *Socket) scrub(err error) string {
+	if err == nil {
+		return "the connection ended"
+	}
+	return notify.OneLine(redact.Values([]string{s.o.AppToken.Reveal()}).String(redact.Text(err.Error())), 200)
+}
+
+// refusal is not nil if Slack will not take the token the next time either.
+func refusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	word := err.Error() // slack-go has no other form for it
+	if slices.Contains([]string{"invalid_auth", "account_inactive", "not_authed", "token_revoked"}, word) {
+		return &notify.PermanentError{Reason: "Slack does not take the app token: " + word}
+	}
+	return nil
+}
+
+// pacer is the HTTP client of slack-go. That reconnects at once when a
+// connection ends, so it would spin against a server that takes connections and
+// drops them: the pauses between its requests for a new connection grow until
+// one holds.
+type pacer struct {
+	client *http.Client
+
+	mu     sync.Mutex
+	last   time.Time
+	streak int
+}
+
+// Do implements slack-go's interface for HTTP clients.
+func (p *pacer) Do(req *http.Request) (*http.Response, error) {
+	p.mu.Lock()
+	wait := p.pause(time.Now())
+	p.mu.Unlock()
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+	}
+	p.mu.Lock()
+	p.last = time.Now()
+	p.mu.Unlock()
+	return p.client.Do(req)
+}
+
+// pause is how long the next request has to wait; what passed since the last
+// one counts. The first after a connection that broke waits for nothing. The
+// caller holds mu.
+func (p *pacer) pause(now time.Time) time.Duration {
+	if p.last.IsZero() || now.Sub(p.last) > steady+p.length() {
+		p.streak = 0
+	} else {
+		p.streak++
+	}
+	return max(0, p.last.Add(p.length()).Sub(now))
+}
+
+func (p *pacer) length() time.Duration {
+	if p.streak < 2 {
+		return 0
+	}
+	return min(firstPause<<min(p.streak-2, 20), longestPause)
+}
