@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// Quote writes text as one word for sh, for command lines that people paste.
+func Quote(text string) string { return quote(text) }
+
 // quote writes text as one word for any POSIX shell: one line of printable ASCII,
 // so that pasting it does what it shows. Text with other characters is written
 // through printf; newlines at its very end are then lost.

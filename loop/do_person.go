@@ -47,11 +47,12 @@ func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(rec.Question.Expires.Sub(d.o.Now()))
+	timer := time.NewTimer(d.announceOpen(rec).Sub(d.o.Now()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-d.answered:
+	case <-d.post.news:
 	case <-d.look:
 	case <-d.newConfig:
 	case <-shutdown.Done():
@@ -86,7 +87,7 @@ func (d *driver) question(ctx context.Context) (escalation.Question, error) {
 	now := d.o.Now().UTC().Truncate(time.Millisecond)
 	q := escalation.Question{ID: escalation.NewID(), Loop: d.o.LoopID, Run: d.state.RunID, Iteration: d.state.Iteration,
 		Type: escalation.Type(h.Type), Repo: d.paths.Repo, Reason: h.Text, Rule: h.Class, Manual: h.Fix,
-		Created: now, Expires: now.Add(escalation.DefaultPatience)}
+		Created: now, Expires: now.Add(patience(d.o.Config))}
 	if h.Type == EscalationRunner {
 		q.Reason = fmt.Sprintf("The %s cannot run: runner %s, %s.", h.Role, h.Runner, h.Class)
 		q.Errors = nonEmpty(h.Text)
@@ -207,6 +208,7 @@ func (d *driver) mended(ctx context.Context, rec escalation.Record) (Fact, error
 	if in.ID != "" {
 		d.intents[in.ID] = true
 	}
+	d.announceEnd(rec)
 	return Resolved{ID: rec.Question.ID, By: in.By, Method: MethodManual, Note: in.Note, IntentID: in.ID}, d.showQuestion(rec)
 }
 
@@ -214,6 +216,9 @@ func (d *driver) mended(ctx context.Context, rec escalation.Record) (Fact, error
 func (d *driver) heard(ctx context.Context, rec escalation.Record) (Fact, error) {
 	if err := d.showQuestion(rec); err != nil {
 		return nil, err
+	}
+	if rec.Answer != nil {
+		d.announceEnd(rec)
 	}
 	a := rec.Answer
 	f := Resolved{ID: rec.Question.ID}
@@ -301,6 +306,9 @@ func (d *driver) beginApproved(ctx context.Context, r *RecoveryState, j judged) 
 	was, ok := rec.Run()
 	if rec.Answer != nil && rec.Answer.Edit != nil {
 		now.InputsDigest, was.InputsDigest = "", ""
+	}
+	if _, listed := j.policy.Listed(r.Attempt.Command); listed && j.Decision != recovery.Deny {
+		was.PolicyDigest = now.PolicyDigest // what the policy has become gives it more than the person did
 	}
 	if drift := was.Drift(now); ok && len(drift) > 0 {
 		return again("since it was approved: " + strings.Join(drift, "; "))

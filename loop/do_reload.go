@@ -75,6 +75,7 @@ func (d *driver) adopt() {
 	}
 	delete(d.policies, d.o.Config)
 	d.o.Config, d.loop, d.prices = d.next, l, nil
+	d.configurePost()
 }
 
 // checkConfig takes up what is new in the configuration. during is the role that
@@ -134,6 +135,7 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 		}
 	}
 	if out.Kind == watch.Held {
+		d.announceHeld(out.Digest, len(out.Diff.Loosening))
 		next := "superloop config trust --digest " + out.Digest[:min(8, len(out.Digest))]
 		return d.record("config_change_held", heldFields{cappedChanges(out.Changes),
 			heldDiff{cappedTrust(out.Diff.Tightening), cappedTrust(out.Diff.Loosening)}, out.Digest, during, next})

@@ -134,6 +134,9 @@ func (p Paths) proposals() string { return p.File("proposals") }
 // Questions is where the loop's questions to people are kept.
 func (p Paths) Questions() string { return filepath.Join(p.Private, escalation.Folder) }
 
+// Outbox is where news to people wait until they are delivered.
+func (p Paths) Outbox() string { return filepath.Join(p.Private, "outbox") }
+
 // Undo is where what recoveries were about to overwrite is kept.
 func (p Paths) Undo() string { return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), "undo") }
 

@@ -159,6 +159,7 @@ func (d *driver) takeUp(ctx context.Context) error {
 		return err
 	}
 	d.watchProposals(ctx)
+	d.openPost()
 	if fresh {
 		err = d.start(ctx)
 	} else {

@@ -49,6 +49,8 @@ type Options struct {
 	// Unprotected: agents are not kept from the configuration and the private
 	// state, for those that need sudo or a container engine of their own.
 	Unprotected bool
+	// Channels makes the ways to people that a configuration names; nil is none.
+	Channels func(*config.Config) Channels
 	// AcceptLoose: on_unknown "allow" holds where nothing confines commands too.
 	AcceptLoose bool
 	// LookPath finds a program, for configurations that are read while the loop
@@ -135,6 +137,8 @@ type driver struct {
 	asking   *escalation.Question // noted down and not opened yet
 	answered <-chan struct{}      // there may be an answer
 	span     recoverySpan
+	post     *post
+	told     map[string]bool // ids of news that are in the outbox
 
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *Intent
@@ -177,6 +181,9 @@ func (d *driver) drive(shutdown context.Context) error {
 		if err := d.checkConfig(""); err != nil {
 			return err
 		}
+		if err := d.tellDeliveries(); err != nil {
+			return err
+		}
 		if d.cancel != nil {
 			return d.stopCancelled()
 		}
@@ -214,7 +221,11 @@ func (d *driver) leavesQuestion() (bool, error) {
 			return false, nil
 		}
 		rec, another, err := d.asked(d.life)
-		return err == nil && another == nil && rec.State == escalation.Pending && !rec.Lapsed(d.o.Now()), err
+		if err != nil || another != nil || rec.State != escalation.Pending || rec.Lapsed(d.o.Now()) {
+			return false, err
+		}
+		d.announceOpen(rec)
+		return true, nil
 	}
 	return false, nil
 }
@@ -257,84 +268,6 @@ func (d *driver) carryOut(shutdown context.Context, e Effect) (Fact, error) {
 		return d.wait(shutdown, e)
 	}
 	return nil, fmt.Errorf("this build cannot carry out %q; the loop was written by a newer superloop", e.Kind)
-}
-
-// step puts a fact through the machine and into the journal: first the lines
-// (the fact and the records that it implies, in one write), then the state. If
-// the write fails nothing has happened.
-func (d *driver) step(fact Fact) error {
-	at := d.now()
-	runID := d.state.RunID
-	if _, ok := fact.(Started); ok {
-		runID = newRunID(at)
-	}
-	next, effects := Step(d.state, Input{At: at, LoopID: d.o.LoopID, RunID: runID, Fact: fact})
-	fields, err := encode(fact)
-	if err != nil {
-		return fmt.Errorf("writing event %s: %w", fact.Event(), err)
-	}
-	events := []journal.Event{{Timestamp: at, Event: fact.Event(), LoopID: d.o.LoopID, RunID: runID,
-		Iteration: d.state.Iteration, Fields: fields}}
-	for _, e := range effects {
-		if e.Kind == Record {
-			events = append(events, journal.Event{Timestamp: at, Event: e.Event, LoopID: d.o.LoopID,
-				RunID: runID, Iteration: e.Iteration, Fields: e.Fields})
-		}
-	}
-	sync := Synced(fact) || next.Status.Ended() || next.Status != Running && next.Status != d.state.Status
-	before := d.state
-	if err := d.append(sync, next, events); err != nil {
-		return err
-	}
-	return d.tallyRecovery(before, fact)
-}
-
-// append writes events and, when they are written, moves to next.
-func (d *driver) append(sync bool, next State, events []journal.Event) error {
-	written, err := d.journal.Append(sync, events...)
-	if err != nil {
-		return d.full(err)
-	}
-	if next.Iteration != d.state.Iteration {
-		d.adopt()
-	}
-	d.state = next
-	d.putViews()
-	for _, ev := range written {
-		d.log.Debug("event", zap.String("event", ev.Event), zap.Int64("seq", ev.Seq))
-		if d.o.Observer != nil {
-			d.o.Observer.Event(ev, next)
-		}
-	}
-	return nil
-}
-
-// record writes an event that is no input of the machine.
-func (d *driver) record(event string, fields any) error {
-	raw, err := encode(fields)
-	if err != nil {
-		return fmt.Errorf("writing event %s: %w", event, err)
-	}
-	return d.append(false, d.state, []journal.Event{{Timestamp: d.now(), Event: event, LoopID: d.o.LoopID,
-		RunID: d.state.RunID, Iteration: d.state.Iteration, Fields: raw}})
-}
-
-// full adds to a write error what a person can do about it.
-func (d *driver) full(err error) error {
-	if durable.IsFull(err) {
-		return fmt.Errorf("%w; nothing that was recorded is lost: free some space and type `superloop run --loop %s`", err, d.o.LoopID)
-	}
-	return err
-}
-
-// now is the time of the next event: UTC, milliseconds as the journal keeps
-// them, and never before the last one, whatever the clock does.
-func (d *driver) now() time.Time {
-	at := d.o.Now().UTC().Truncate(time.Millisecond)
-	if at.Before(d.state.UpdatedAt) {
-		at = d.state.UpdatedAt
-	}
-	return at
 }
 
 func (d *driver) stopPaused(shutdown context.Context) error {

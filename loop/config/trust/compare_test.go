@@ -96,7 +96,7 @@ func TestCompareConfigs(t *testing.T) {
 		"before a commit":        {obj{"loops/0/git/pre_commit_commands": []any{"f", "g"}}, `+ /loops/one/git/pre_commit_commands [f]>[f g]`},
 		"webhook":                {obj{"webhooks/on_escalation": "https://evil/"}, `+ /webhooks/on_escalation <secret>><secret>`},
 		"webhook gone":           {obj{"webhooks": nil}, `+ /webhooks/on_escalation <secret>>`},
-		"channel more":           {obj{"escalation/channels/x~y": obj{"type": "command", "command": "evil " + secretText}}, `+ /escalation/channels/x~0y >map[command:<secret> tell:[escalation resolution reminder config] timeout_ns:30000000000 type:command]`},
+		"channel more":           {obj{"escalation/channels/new": obj{"type": "command", "command": "evil " + secretText}}, `+ /escalation/channels/new >map[command:<secret> tell:[escalation resolution reminder config] timeout_ns:30000000000 type:command]`},
 		"channel less":           {obj{"escalation/channels/mail": nil}, `+ /escalation/channels/mail map[command:<secret> tell:[escalation resolution reminder config] timeout_ns:30000000000 type:command]>`},
 		"channel elsewhere":      {obj{"escalation/channels/ops/url": "https://evil/"}, `+ /escalation/channels/ops/url <secret>><secret>`},
 		"channel by env":         {obj{"escalation/channels/ops/url": nil, "escalation/channels/ops/url_env": "E"}, `+ /escalation/channels/ops/url <secret>> | + /escalation/channels/ops/url_env >E`},
@@ -192,5 +192,17 @@ func TestApplyRefusesForeign(t *testing.T) {
 	delete(s.Runners, "a")
 	if _, err := Apply(c, s); err == nil || !strings.Contains(err.Error(), `no runner "a"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A pin that was made before there was an escalation section keeps its digest.
+func TestNoEscalationIsNothing(t *testing.T) {
+	t.Parallel()
+	for _, said := range []any{nil, obj{}, obj{"channels": obj{}, "slack": obj{"users": []any{}}, "expires_after": "1h"}} {
+		v := base()
+		set(t, v, "escalation", said)
+		if text := string(canonical(section(t, loaded(t, v)))); strings.Contains(text, `"escalation"`) {
+			t.Errorf("%v: %s", said, text)
+		}
 	}
 }
