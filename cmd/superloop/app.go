@@ -34,6 +34,8 @@ type app struct {
 	hurry chan struct{}
 	// json is the verb's --json, known once its flags are read.
 	json bool
+	// slack is empty outside of tests.
+	slack slackSide
 }
 
 // errSignal is why the context of a run ended.

@@ -23,6 +23,7 @@ func (a *app) commands() []*cli.Command {
 		a.rejectRecoveryCommand(),
 		a.resolveRecoveryCommand(),
 		a.inboxCommand(),
+		a.notifyCommand(),
 		a.undoCommand(),
 		a.approveCommand(),
 		a.kickCommand(),

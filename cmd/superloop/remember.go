@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,7 +66,13 @@ func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation
 	if r.was, err = os.ReadFile(r.config); err != nil {
 		return nil, err
 	}
-	if r.next, err = insertEntry(r.was, policy, command); err != nil {
+	own := ""
+	for i, l := range t.file.Loops {
+		if l.ID == rec.Question.Loop {
+			own = fmt.Sprintf("/loops/%d/recovery", i)
+		}
+	}
+	if r.next, err = insertEntry(r.was, policy, command, own); err != nil {
 		return nil, err
 	}
 	cfg, err := config.LoadBytes(r.config, r.next)
@@ -112,8 +119,9 @@ func looseEntry(cfg *config.Config, loop, command string) string {
 }
 
 // insertEntry puts a command first in auto_approve, where the policy has it, and
-// leaves every other byte of the file as it is.
-func insertEntry(data []byte, p *recovery.Policy, command string) ([]byte, error) {
+// leaves every other byte of the file as it is. own is the pointer of the loop's
+// own recovery section, which may not be there.
+func insertEntry(data []byte, p *recovery.Policy, command, own string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // people read the file: && stays &&
@@ -130,6 +138,9 @@ func insertEntry(data []byte, p *recovery.Policy, command string) ([]byte, error
 	open := byte('[')
 	if _, _, ok := doc.Position(at); !ok {
 		at = strings.TrimSuffix(at, "/auto_approve")
+		if _, _, ok := doc.Position(at); !ok {
+			at = own // only the loop has a section
+		}
 		text, open = []byte(`"auto_approve": [`+string(entry)+`]`), '{'
 	}
 	line, col, ok := doc.Position(at)

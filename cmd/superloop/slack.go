@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/escalation/slack"
+	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/loop/config"
+)
+
+// clickGrace is how long clicks that are being answered may take when the run
+// ends, or other people may answer from now on.
+const clickGrace = 5 * time.Second
+
+// slackSide is what a test puts in the place of Slack; empty outside of tests.
+type slackSide struct {
+	// api replaces https://slack.com/api/; hosts may be answered besides Slack's.
+	api   string
+	hosts []string
+}
+
+// clickDesk takes the answers that people click in Slack, for the life of a
+// run, as the configuration in force says: who may answer, and how clicks come.
+type clickDesk struct {
+	app  *app
+	repo string
+	log  *zap.Logger
+
+	mu      sync.Mutex
+	force   config.Slack
+	stop    context.CancelFunc // ends what listens now; nil is nothing
+	closed  bool
+	say     func(text string)
+	running sync.WaitGroup
+}
+
+// clickDesk opens a desk that takes no click yet.
+func (a *app) clickDesk(repo string, log *zap.Logger) *clickDesk {
+	return &clickDesk{app: a, repo: repo, log: log}
+}
+
+// speak says where a person is told what is wrong; nil is stderr.
+func (d *clickDesk) speak(say func(text string)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.say = say
+}
+
+func (d *clickDesk) warn(format string, args ...any) {
+	text := "warning: " + fmt.Sprintf(format, args...) + "\n"
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.say == nil {
+		fmt.Fprint(d.app.stderr, text)
+		return
+	}
+	d.say(text)
+}
+
+// follow makes what a configuration says of Slack the rule from now on. Whoever
+// may answer no longer is refused from then on. It waits for no network.
+func (d *clickDesk) follow(cfg *config.Config) {
+	d.mu.Lock()
+	next := cfg.Escalation.Slack
+	if d.closed || same(d.force, next) {
+		d.mu.Unlock()
+		return
+	}
+	d.force = next
+	if d.stop != nil {
+		d.stop()
+		d.stop = nil
+	}
+	if !next.Buttons() {
+		d.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d.stop = cancel
+	d.mu.Unlock()
+	if next.AppTokenEnv != "" {
+		d.socket(ctx, next)
+	}
+	if next.Listen != "" {
+		d.endpoint(ctx, next)
+	}
+}
+
+func same(a, b config.Slack) bool {
+	return a.AppTokenEnv == b.AppTokenEnv && a.SigningSecretEnv == b.SigningSecretEnv && a.Listen == b.Listen &&
+		slices.Equal(a.Users, b.Users) && slices.Equal(a.Teams, b.Teams)
+}
+
+// close ends the desk; clicks that are being answered come to their end first,
+// within clickGrace.
+func (d *clickDesk) close() {
+	d.mu.Lock()
+	d.closed = true
+	if d.stop != nil {
+		d.stop()
+		d.stop = nil
+	}
+	d.mu.Unlock()
+	d.running.Wait()
+}
+
+// clicks judges what comes by one way.
+func (d *clickDesk) clicks(s config.Slack, way string) (*slack.Clicks, error) {
+	return slack.NewClicks(slack.ClicksOptions{
+		Users: s.Users, Teams: s.Teams, AnswerHosts: d.app.slack.hosts,
+		Resolve: func(ctx context.Context, c slack.Click) slack.Outcome { return d.resolve(ctx, way, c) },
+		OnClick: func(c slack.Click, o slack.Outcome, err error) {
+			d.log.Info("a click in Slack", zap.String("user", c.UserID), zap.String("team", c.Team), zap.String("action", string(c.Action)),
+				zap.String("escalation", c.ID), zap.String("status", string(o.Status)), zap.Error(err))
+		},
+	})
+}
+
+// The ways by which clicks come, as they are recorded with the answer.
+const (
+	bySocket    = "socket_mode"
+	bySignature = "signature"
+)
+
+// socket listens through Socket Mode until ctx ends.
+func (d *clickDesk) socket(ctx context.Context, s config.Slack) {
+	token := d.app.env(s.AppTokenEnv)
+	if token == "" {
+		return // run has warned of it
+	}
+	clicks, err := d.clicks(s, bySocket)
+	if err != nil {
+		d.warn("nobody can answer in Slack: %v", err)
+		return
+	}
+	socket, err := slack.NewSocket(slack.SocketOptions{AppToken: redact.Secret(token), Clicks: clicks, APIURL: d.app.slack.api,
+		OnState: func(up bool, reason string) { d.log.Info("Slack's Socket Mode", zap.Bool("connected", up), zap.String("reason", reason)) }})
+	if err != nil {
+		d.warn("nobody can answer in Slack: %s: %v", s.AppTokenEnv, err)
+		return
+	}
+	d.running.Go(func() {
+		defer d.leave(clicks)
+		if err := socket.Run(ctx); err != nil {
+			d.warn("nobody can answer in Slack: %v", err)
+		}
+	})
+}
+
+// endpoint listens at the loopback address until ctx ends.
+func (d *clickDesk) endpoint(ctx context.Context, s config.Slack) {
+	secret := d.app.env(s.SigningSecretEnv)
+	if secret == "" {
+		return // run has warned of it
+	}
+	clicks, err := d.clicks(s, bySignature)
+	if err != nil {
+		d.warn("nobody can answer in Slack: %v", err)
+		return
+	}
+	handler, err := slack.NewHandler(redact.Secret(secret), clicks)
+	if err != nil {
+		d.warn("no clicks are taken at %s: %s: %v", s.Listen, s.SigningSecretEnv, err)
+		return
+	}
+	listener, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		d.warn("no clicks are taken at %s: %v", s.Listen, err)
+		return
+	}
+	d.log.Info("clicks in Slack are taken", zap.Stringer("address", listener.Addr()))
+	server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0)}
+	d.running.Go(func() {
+		defer d.leave(clicks)
+		stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve tells
+		defer stop()
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			d.warn("no more clicks are taken at %s: %v", s.Listen, notify.OneLine(err.Error(), 200))
+		}
+	})
+}
+
+// leave lets clicks come to their end.
+func (d *clickDesk) leave(clicks *slack.Clicks) {
+	ctx, cancel := context.WithTimeout(context.Background(), clickGrace)
+	defer cancel()
+	clicks.Close(ctx)
+}
