@@ -57,7 +57,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // runOn is run on a given disk, which tests give faults to.
 func runOn(disk durable.Disk, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv, disk: disk, hurry: make(chan struct{})}
+	return newApp(disk, stdin, stdout, stderr).main(args)
+}
+
+func newApp(disk durable.Disk, stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv, disk: disk, hurry: make(chan struct{})}
+}
+
+// main is one invocation of the program; it gives the exit code.
+func (a *app) main(args []string) int {
 	ctx, stop := a.signals(context.Background())
 	defer stop()
 	for _, arg := range args {
@@ -68,7 +76,7 @@ func runOn(disk durable.Disk, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	}
 	f := classify(err)
-	tell(stderr, f, a.json)
+	tell(a.stderr, f, a.json)
 	return f.code
 }
 

@@ -54,6 +54,7 @@ func settingsOf(c *config.Config, doc *schemas.Document) ([]setting, error) {
 	for _, name := range slices.Sorted(maps.Keys(section.Webhooks)) {
 		s.add(setting{path: "/webhooks" + token(name), value: section.Webhooks[name], secret: true, origins: []string{"/webhooks" + token(name)}})
 	}
+	s.escalation(c.Escalation)
 	for _, model := range slices.Sorted(maps.Keys(c.Prices)) {
 		at := "/prices" + token(model)
 		s.raw(at, at)
@@ -95,6 +96,39 @@ func (s *settings) runner(r config.Runner) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		s.add(setting{path: path + "/env" + token(name), value: r.Env[name], secret: true, origins: []string{at + "/env" + token(name)}})
+	}
+}
+
+// escalation shows how people are reached.
+func (s *settings) escalation(e config.Escalation) {
+	const path = "/escalation"
+	put := func(at string, value any, secret bool) {
+		s.add(setting{path: path + at, value: value, secret: secret, origins: []string{path + at}})
+	}
+	put("/remind_after", long(e.RemindAfter), false)
+	put("/escalate_after", long(e.EscalateAfter), false)
+	put("/expires_after", long(e.ExpiresAfter), false)
+	for _, ch := range e.Channels {
+		at := "/channels" + token(ch.Name)
+		put(at+"/type", ch.Type, false)
+		for _, k := range []struct {
+			name, value string
+			secret      bool
+		}{{"url", ch.URL.Reveal(), true}, {"command", ch.Command.Reveal(), true}, {"url_env", ch.URLEnv, false}, {"secret_env", ch.SecretEnv, false}} {
+			if k.value != "" {
+				put(at+"/"+k.name, k.value, k.secret)
+			}
+		}
+		put(at+"/timeout", long(ch.Timeout), false)
+		put(at+"/tell", ch.Tell, false)
+		put(at+"/second", ch.Second, false)
+	}
+	if w := e.Slack; w.AppTokenEnv != "" || w.Listen != "" || len(w.Users) > 0 {
+		put("/slack/app_token_env", orNone(w.AppTokenEnv), false)
+		put("/slack/signing_secret_env", orNone(w.SigningSecretEnv), false)
+		put("/slack/listen", orNone(w.Listen), false)
+		put("/slack/users", orEmpty(w.Users), false)
+		put("/slack/teams", orEmpty(w.Teams), false)
 	}
 }
 

@@ -33,7 +33,11 @@ func superloopMain() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(99)
 	}
-	os.Exit(runOn(disk, os.Args, os.Stdin, os.Stdout, os.Stderr))
+	a := newApp(disk, os.Stdin, os.Stdout, os.Stderr)
+	if api := os.Getenv("SUPERLOOP_TEST_SLACK"); api != "" { // a Slack of the test, on this machine
+		a.slack = slackSide{api: api, hosts: []string{"127.0.0.1"}}
+	}
+	os.Exit(a.main(os.Args))
 }
 
 // faultyDisk reads "<op>[@n]=<what>": at the n-th step of that name (default:

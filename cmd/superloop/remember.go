@@ -102,12 +102,24 @@ func (a *app) remember(r *remembering, by string) error {
 	return a.disk.WriteFile("config", r.config, r.next, r.mode)
 }
 
-// looseEntry says why a command must not stand in auto_approve.
+// looseEntry says why a command must not get into auto_approve by a flag of a
+// person in a hurry: lint calls it an error there, or it hands a program's text to
+// an interpreter, or to what runs something with other rights or elsewhere. A
+// person can still write such an entry, and trust it.
 func looseEntry(cfg *config.Config, loop, command string) string {
 	policy, _ := cfg.Policy(loop)
 	entry, ok := policy.Listed(command)
 	if !ok {
 		return "it would not be listed for this loop"
+	}
+	a := recovery.Analyse(command)
+	if len(a.Opaque) > 0 {
+		return a.Opaque[0].Why
+	}
+	for _, p := range a.Parts {
+		if interprets(p.Words) {
+			return recovery.Display(p.Text) + " is an interpreter or a wrapper, which runs whatever it is given"
+		}
 	}
 	at := policy.Pointer("auto_approve", entry)
 	for _, f := range policy.Lint() {
@@ -116,6 +128,21 @@ func looseEntry(cfg *config.Config, loop, command string) string {
 		}
 	}
 	return ""
+}
+
+// interprets reports whether a simple command is an interpreter that does not get
+// a file, or a program that runs another one.
+func interprets(words []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	switch strings.TrimRight(filepath.Base(words[0]), "0123456789.") {
+	case "env", "sudo", "doas", "su", "xargs", "eval", "exec", "ssh", "nsenter", "unshare", "chroot":
+		return true
+	case "sh", "bash", "dash", "zsh", "ksh", "fish", "python", "pypy", "node", "deno", "perl", "ruby", "php", "lua", "tclsh", "osascript":
+		return len(words) == 1 || strings.HasPrefix(words[1], "-")
+	}
+	return false
 }
 
 // insertEntry puts a command first in auto_approve, where the policy has it, and

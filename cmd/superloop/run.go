@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -86,11 +85,14 @@ func (a *app) run(c *cli.Context) error {
 	if err := a.groundIsFine(cfg, repo); err != nil {
 		return err
 	}
-	for _, p := range warnings(cfg) {
+	_, lacking := a.channels(cfg)
+	for _, p := range append(warnings(cfg), lacking...) {
 		fmt.Fprintf(a.stderr, "warning: %s\n", p)
 	}
+	desk := a.clickDesk(repo, a.logger(c.Bool("verbose")))
+	defer desk.close()
 	for _, l := range todo {
-		if err := a.runLoop(c, repo, cfg, l.ID); err != nil {
+		if err := a.runLoop(c, desk, repo, cfg, l.ID); err != nil {
 			return err
 		}
 	}
@@ -123,16 +125,9 @@ func (a *app) notByAgent(repo string) error {
 }
 
 // warnings are what a person should read before the night: what the loader
-// found, and the sections that this version checks but does not act on yet.
+// found, and what will end a loop in the night.
 func warnings(cfg *config.Config) []config.Problem {
 	list := slices.Clone(cfg.Warnings)
-	notYet := func(pointer string, raw json.RawMessage) {
-		if raw != nil {
-			list = append(list, config.Problem{Pointer: pointer, Code: "not_acted_on",
-				Message: "this section is checked, but this version of superloop does not act on it yet"})
-		}
-	}
-	notYet("/webhooks", cfg.Webhooks)
 	for i, l := range cfg.Loops {
 		list = append(list, blindBudget(cfg, i, l)...)
 	}
@@ -172,15 +167,20 @@ func lookPath(env func(string) string) func(string) (string, error) {
 	}
 }
 
-func (a *app) runLoop(c *cli.Context, repo string, cfg *config.Config, id string) error {
+func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.Config, id string) error {
 	progress := a.progress(c.Bool("json"))
 	defer progress.Close()
+	if !c.Bool("json") {
+		desk.speak(progress.Talk)
+		defer desk.speak(nil)
+	}
 	o := loop.Options{
 		Repo: repo, Config: cfg, LoopID: id, Version: version(), StateHome: a.env("XDG_STATE_HOME"),
 		Disk: a.disk, Fast: c.Bool("fast"), Fresh: c.Bool("fresh"),
 		ExitOnEscalation: c.Bool("exit-on-escalation"), Containment: proc.Level(c.String("containment")),
 		Hurry: a.hurry, Observer: progress, Log: a.logger(c.Bool("verbose")),
 		TrustConfig: c.Bool("trust-config"), By: a.who(c), AcceptLoose: c.Bool("i-accept"), Unprotected: c.Bool("unprotected"), LookPath: lookPath(a.env),
+		Environ: without(cfg.SecretNames()), Channels: desk.channels,
 	}
 	s, err := loop.Run(c.Context, o)
 	progress.Close()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -17,6 +16,7 @@ import (
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/escalation/slack"
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 )
 
@@ -40,7 +40,7 @@ type clickDesk struct {
 
 	mu      sync.Mutex
 	force   config.Slack
-	stop    context.CancelFunc // ends what listens now; nil is nothing
+	stop    []func() // ends what listens now
 	closed  bool
 	say     func(text string)
 	running sync.WaitGroup
@@ -79,16 +79,13 @@ func (d *clickDesk) follow(cfg *config.Config) {
 		return
 	}
 	d.force = next
-	if d.stop != nil {
-		d.stop()
-		d.stop = nil
-	}
+	d.silence()
 	if !next.Buttons() {
 		d.mu.Unlock()
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	d.stop = cancel
+	d.stop = append(d.stop, cancel)
 	d.mu.Unlock()
 	if next.AppTokenEnv != "" {
 		d.socket(ctx, next)
@@ -96,6 +93,14 @@ func (d *clickDesk) follow(cfg *config.Config) {
 	if next.Listen != "" {
 		d.endpoint(ctx, next)
 	}
+}
+
+// may reports whether a user may answer by what is in force now: a click may
+// have been on its way when that changed.
+func (d *clickDesk) may(user string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Contains(d.force.Users, user)
 }
 
 func same(a, b config.Slack) bool {
@@ -108,12 +113,25 @@ func same(a, b config.Slack) bool {
 func (d *clickDesk) close() {
 	d.mu.Lock()
 	d.closed = true
-	if d.stop != nil {
-		d.stop()
-		d.stop = nil
-	}
+	d.silence()
 	d.mu.Unlock()
 	d.running.Wait()
+}
+
+// silence ends what listens now. The caller has the lock.
+func (d *clickDesk) silence() {
+	for _, stop := range d.stop {
+		stop()
+	}
+	d.stop = nil
+}
+
+// channels are the channels of a configuration that comes into force, and makes
+// its people those who may answer.
+func (d *clickDesk) channels(cfg *config.Config) loop.Channels {
+	set, _ := d.app.channels(cfg)
+	d.follow(cfg)
+	return set
 }
 
 // clicks judges what comes by one way.
@@ -146,7 +164,9 @@ func (d *clickDesk) socket(ctx context.Context, s config.Slack) {
 		return
 	}
 	socket, err := slack.NewSocket(slack.SocketOptions{AppToken: redact.Secret(token), Clicks: clicks, APIURL: d.app.slack.api,
-		OnState: func(up bool, reason string) { d.log.Info("Slack's Socket Mode", zap.Bool("connected", up), zap.String("reason", reason)) }})
+		OnState: func(up bool, reason string) {
+			d.log.Info("Slack's Socket Mode", zap.Bool("connected", up), zap.String("reason", reason))
+		}})
 	if err != nil {
 		d.warn("nobody can answer in Slack: %s: %v", s.AppTokenEnv, err)
 		return
@@ -183,11 +203,13 @@ func (d *clickDesk) endpoint(ctx context.Context, s config.Slack) {
 	d.log.Info("clicks in Slack are taken", zap.Stringer("address", listener.Addr()))
 	server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(io.Discard, "", 0)}
+	d.mu.Lock()
+	// At once, so that the next configuration can have the address.
+	d.stop = append(d.stop, func() { _ = listener.Close(); _ = server.Close() })
+	d.mu.Unlock()
 	d.running.Go(func() {
 		defer d.leave(clicks)
-		stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve tells
-		defer stop()
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listener); ctx.Err() == nil {
 			d.warn("no more clicks are taken at %s: %v", s.Listen, notify.OneLine(err.Error(), 200))
 		}
 	})

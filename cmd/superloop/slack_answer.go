@@ -14,6 +14,9 @@ import (
 // resolve carries a click out: it answers the question that the message was
 // about, and no other, in whichever loop of this repository asks it.
 func (d *clickDesk) resolve(ctx context.Context, way string, c slack.Click) slack.Outcome {
+	if !d.may(c.UserID) {
+		return slack.Outcome{Status: slack.Refused, Text: "you may not answer any more"}
+	}
 	store, rec, err := d.question(c.ID)
 	switch {
 	case errors.Is(err, escalation.ErrNothingPending):

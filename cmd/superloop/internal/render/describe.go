@@ -121,6 +121,8 @@ func describe(ev journal.Event, f fields) string {
 		return fmt.Sprintf("%s %s after %s", role, failure(f), took) + extras(f)
 	case "rate_limit_wait", "rate_limit_over", "budget_reached", "recovery_escalated", "recovery_resolved":
 		return describePause(ev)
+	case "notification_sent", "notification_failed", "escalation_damaged":
+		return describeNews(ev)
 	case "recovery_seen", "recovery_proposed", "recovery_approved", "recovery_denied", "recovery_invalid", "recovery_executing",
 		"recovery_executed", "recovery_failed", "recovery_verified":
 		return describeRecovery(ev)

@@ -59,7 +59,7 @@ func describePause(ev journal.Event) string {
 		return fmt.Sprintf("the budget does not cover the %s: $%.4f of $%.2f are spent", f.Role, f.Spent, f.Max)
 	case "recovery_escalated":
 		if f.Type != "" && f.Type != "runner_unavailable" {
-			return fmt.Sprintf("waiting for a person (%s): %s; %s; when it is mended: superloop kick --loop %s", strings.ReplaceAll(f.Type, "_", " "),
+			return fmt.Sprintf("waiting for a person (%s): %s; %s; superloop approve-recovery --loop %s", strings.ReplaceAll(f.Type, "_", " "),
 				Cut(recovery.Display(f.Command), maxCommand), Cut(recovery.Display(f.Reason), 2*maxCommand), ev.LoopID)
 		}
 		s := fmt.Sprintf("waiting for a person: the %s cannot run (%s)", f.Role, f.Reason)

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+)
+
+func (a *app) notifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "notify",
+		Usage: "try the channels that tell people, and show what was not delivered",
+		Subcommands: []*cli.Command{
+			{
+				Name:  "test",
+				Usage: "send a sample message and print what became of it",
+				Description: `The channel is that of the configuration in force: a change of it that is held
+is not tried. It is one try, within the channel's own timeout.
+
+EXIT STATUS: 0 delivered, 1 not delivered, 2 which channel?, 3 the configuration
+is invalid, 5 it was called by an agent, 6 no such channel.`,
+				Flags: []cli.Flag{
+					repoFlag(),
+					&cli.StringFlag{Name: "channel", Usage: "the channel to try (`NAME`)"},
+					&cli.BoolFlag{Name: "all", Usage: "try every channel"},
+					jsonFlag("print the verdicts as JSON"),
+				},
+				Action: a.notifyTest,
+			},
+			{
+				Name:  "list",
+				Usage: "show the messages that are not delivered",
+				Description: `Those that are pending, with the next try, and those that were given up, with the
+reason. A supervisor delivers what is pending; without one it waits for the next
+run.
+
+EXIT STATUS: 0 listed, also when there is none, 6 no such loop.`,
+				Flags: []cli.Flag{
+					repoFlag(), loopFlag("only this loop's"),
+					&cli.BoolFlag{Name: "all", Usage: "show the delivered and the withdrawn ones too"},
+					jsonFlag("print the messages as JSON"),
+				},
+				Action: a.notifyList,
+			},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return failf(exitUsage, "superloop notify --help", "notify has no %q; it has test and list", c.Args().First())
+			}
+			if err := cli.ShowSubcommandHelp(c); err != nil {
+				return err
+			}
+			return silent(exitUsage)
+		},
+	}
+}
+
+// Verdicts of a try.
+const (
+	tryDelivered = "delivered"
+	tryRefused   = "refused" // and would be again
+	tryFailed    = "failed"  // and would be tried again
+	tryTimeout   = "timeout"
+)
+
+// tried is what became of a sample on one channel.
+type tried struct {
+	Channel  string `json:"channel"`
+	Type     string `json:"type"`
+	Status   string `json:"status"`
+	Reason   string `json:"reason,omitempty"`
+	Duration int64  `json:"duration_ms"`
+}
+
+func (a *app) notifyTest(c *cli.Context) error {
+	if err := a.person(); err != nil {
+		return err
+	}
+	t, err := a.trusted(c)
+	if err != nil {
+		return err
+	}
+	force, err := t.inForce()
+	if err != nil {
+		return err
+	}
+	chosen, err := chooseChannels(c, t, force)
+	if err != nil {
+		return err
+	}
+	m := notify.Message{ID: "test/" + escalation.NewID(), Kind: notify.Test, Repo: t.repo, Created: time.Now().UTC(), By: a.who(c),
+		Reason: "somebody tries the channel with superloop notify test"}
+	var verdicts []tried
+	failed := 0
+	for _, ch := range chosen {
+		n, bad := a.channel(force, ch)
+		if len(bad) > 0 {
+			n = deadChannel{ch.Name, bad[0].Message}
+		}
+		v := try(c.Context, n, ch, m)
+		if c.Context.Err() != nil {
+			return c.Context.Err()
+		}
+		if v.Status != tryDelivered {
+			failed++
+		}
+		verdicts = append(verdicts, v)
+		if !c.Bool("json") {
+			a.printTry(v)
+		}
+	}
+	if c.Bool("json") {
+		if err := render.JSON(a.stdout, map[string]any{"ok": failed == 0, "channels": verdicts}); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return silent(exitFailed)
+	}
+	return nil
+}
+
+// inForce is the configuration of which nothing that is held is in force.
+func (t trusted) inForce() (*config.Config, error) {
+	var damaged *trust.DamagedError
+	switch {
+	case errors.As(t.pinErr, &damaged):
+		return nil, t.unpinned()
+	case t.pinErr != nil: // the first run pins the file as it is
+		return t.file, nil
+	}
+	return trust.Apply(t.file, trust.Effective(t.pin.Section, t.section, false))
+}
+
+// chooseChannels are those that the flags name.
+func chooseChannels(c *cli.Context, t trusted, force *config.Config) ([]config.Channel, error) {
+	all, name := force.Channels(), c.String("channel")
+	names := channelNames(all)
+	switch {
+	case c.Bool("all") && c.IsSet("channel"):
+		return nil, failf(exitUsage, "superloop notify test --all", "--channel and --all are both given")
+	case len(all) == 0 && len(t.file.Channels()) > 0:
+		return nil, failf(exitNotFound, "superloop config diff, then: "+t.trustLine(), "no channel of %s is in force: nobody has trusted them yet", relTo(t.repo, t.file.Path))
+	case len(all) == 0:
+		return nil, failf(exitNotFound, `put "webhooks": {"on_escalation": "https://..."} into `+relTo(t.repo, t.file.Path), "there is no channel: nobody is told when a loop needs a person")
+	case c.Bool("all") || name == "" && len(all) == 1:
+		return all, nil
+	case name == "":
+		return nil, failf(exitUsage, "superloop notify test --channel "+quote(names[0])+"   (or --all)", "which channel? there are %s", strings.Join(names, ", "))
+	}
+	i := slices.Index(names, name)
+	switch {
+	case i >= 0:
+		return all[i : i+1], nil
+	case slices.Contains(channelNames(t.file.Channels()), name):
+		return nil, failf(exitNotFound, "superloop config diff, then: "+t.trustLine(), "the channel %q is in the file and not in force: nobody has trusted it yet", name)
+	}
+	return nil, failf(exitNotFound, "superloop notify test --channel "+quote(names[0]), "no channel %q; there are %s", name, strings.Join(names, ", "))
+}
+
+func channelNames(list []config.Channel) []string {
+	var names []string
+	for _, ch := range list {
+		names = append(names, ch.Name)
+	}
+	return names
+}
+
+// try sends one message once.
+func try(ctx context.Context, n notify.Notifier, ch config.Channel, m notify.Message) tried {
+	start := time.Now()
+	err := n.Send(ctx, m)
+	took := time.Since(start)
+	v := tried{Channel: ch.Name, Type: ch.Type, Status: tryDelivered, Duration: took.Milliseconds()}
+	if err == nil {
+		return v
+	}
+	v.Status, v.Reason = tryFailed, err.Error()
+	var refused *notify.PermanentError
+	switch {
+	case errors.As(err, &refused):
+		v.Status = tryRefused
+	case took >= ch.Timeout:
+		v.Status = tryTimeout
+	}
+	return v
+}
+
+func (a *app) printTry(v tried) {
+	took := render.Duration(msec(v.Duration))
+	switch v.Status {
+	case tryDelivered:
+		fmt.Fprintf(a.stdout, "%s: delivered in %s\n", v.Channel, took)
+	case tryRefused:
+		fmt.Fprintf(a.stdout, "%s: refused: %s\n", v.Channel, render.Clean(v.Reason))
+	case tryTimeout:
+		fmt.Fprintf(a.stdout, "%s: timeout after %s: %s\n", v.Channel, took, render.Clean(v.Reason))
+	default:
+		fmt.Fprintf(a.stdout, "%s: failed: %s   (a message is tried again, for a day)\n", v.Channel, render.Clean(v.Reason))
+	}
+}
+
+func (a *app) notifyList(c *cli.Context) error {
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	ids, err := a.loopIDs(repo)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("loop") {
+		id, err := pick(c, ids)
+		if err != nil {
+			return err
+		}
+		ids = []string{id}
+	}
+	list := []notify.Item{}
+	for _, id := range ids {
+		paths, err := a.paths(repo, id)
+		if err != nil {
+			return err
+		}
+		items, err := notify.List(paths.Outbox())
+		if err != nil {
+			return err
+		}
+		for _, it := range items {
+			if it.Loop == "" {
+				it.Loop = id
+			}
+			if c.Bool("all") || it.State != notify.Delivered && it.State != notify.Withdrawn {
+				list = append(list, it)
+			}
+		}
+	}
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]any{"messages": list})
+	}
+	a.printOutbox(list)
+	return nil
+}
+
+func (a *app) printOutbox(list []notify.Item) {
+	if len(list) == 0 {
+		fmt.Fprintln(a.stdout, "every message was delivered")
+		return
+	}
+	for _, it := range list {
+		what := string(it.State)
+		switch {
+		case it.State == notify.Failed:
+			what = "given up"
+		case it.State == notify.Pending && it.Attempts > 0:
+			what = "pending, next try in " + render.Duration(max(0, time.Until(it.NextTry)))
+		}
+		fmt.Fprintf(a.stdout, "%s: %s on %s: %s", render.Clean(it.Loop), render.Clean(string(it.Kind)), render.Clean(it.Channel), what)
+		if it.Attempts > 0 {
+			fmt.Fprintf(a.stdout, ", after %s", count(it.Attempts, "attempt"))
+		}
+		if it.Reason != "" {
+			fmt.Fprintf(a.stdout, ": %s", render.Clean(it.Reason))
+		}
+		fmt.Fprintln(a.stdout)
+	}
+}
