@@ -28,13 +28,12 @@ const (
 
 // executeRecovery runs the approved command in its cage. What it is about to
 // overwrite is kept first, then everything that the approval stands on is looked
-// at once more, then the intent is on the disk, and only then it is started.
+// at once more, then the intent is on the disk, and only then it begins.
 func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, error) {
 	r := d.state.Recovery
 	if r == nil {
 		return nil, errors.New("there is no recovery to execute")
 	}
-	kept, note := d.keepForUndo(shutdown, r)
 	j, changed, err := d.lookAgain(shutdown, r)
 	if err != nil || changed != nil {
 		return changed, err
@@ -54,23 +53,21 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 		return nil, errors.Join(d.full(err), log.Close())
 	}
 	spec := d.cageSpec(r, j, tmp, log, timeout)
-	if r.Approved == SourceHuman {
-		if fact, err := d.beginApproved(shutdown, r, j); fact != nil || err != nil {
-			return fact, errors.Join(err, log.Close(), remove())
-		}
+	ready := d.standBy(spec)
+	kept, note := d.keepForUndo(shutdown, r)
+	if ready.late() {
+		ready.abandon()
+		ready = d.standBy(spec)
 	}
-	err = d.step(Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: j.place.Dir,
-		TimeoutMS: timeout.Milliseconds(), Network: string(spec.Network), PolicyDigest: j.PolicyDigest, InputsDigest: j.inputs,
-		Undo: kept, UndoNote: note, LogFile: d.paths.Rel(path)})
-	if err != nil {
-		return nil, errors.Join(err, log.Close(), remove())
+	fact, err := d.intend(shutdown, e, j, Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: j.place.Dir,
+		TimeoutMS: timeout.Milliseconds(), Network: string(spec.Network), Undo: kept, UndoNote: note, LogFile: d.paths.Rel(path)})
+	if err != nil || fact != nil {
+		ready.abandon()
+		return fact, errors.Join(err, log.Close(), remove())
 	}
 	var res cage.Result
 	var runErr error
-	err = d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
-		spec.Hurry = hurry
-		res, runErr = cage.Run(kill, d.spawner, spec)
-	})
+	err = d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) { res, runErr = ready.finish(kill, hurry) })
 	if cerr := log.Close(); cerr != nil && res.OutputErr == nil {
 		res.OutputErr = cerr
 	}
@@ -89,6 +86,27 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 		d.endApproved(shutdown, r, f)
 	}
 	return f, nil
+}
+
+// intend looks once more at all that the approval stands on, after everything
+// that takes its time, and puts the intent on the disk. The fact is what has come
+// in between; then nothing may be begun.
+func (d *driver) intend(ctx context.Context, e Effect, was judged, f Executing) (Fact, error) {
+	r := d.state.Recovery
+	j, changed, err := d.lookAgain(ctx, r)
+	if err != nil || changed != nil {
+		return changed, err
+	}
+	if j.place != was.place || j.inputs != was.inputs {
+		return d.judgeAnew(ctx, r.Attempt, r.Fallback)
+	}
+	if r.Approved == SourceHuman {
+		if fact, err := d.beginApproved(ctx, r, j); fact != nil || err != nil {
+			return fact, err
+		}
+	}
+	f.PolicyDigest, f.InputsDigest = j.PolicyDigest, j.inputs
+	return nil, d.step(f)
 }
 
 // lookAgain judges an approved command as things are now. An automatic approval

@@ -82,7 +82,7 @@ type Slack struct {
 	// with.
 	SigningSecretEnv, Listen string
 	// Users may answer, by their ids. Teams are the workspaces that clicks may come
-	// from; none is any.
+	// from; none is any. Both are sorted.
 	Users, Teams []string
 }
 
@@ -272,7 +272,7 @@ func missingKey(key, why string) Problem {
 func (b *builder) slack(f file) Slack {
 	const at = "/escalation/slack"
 	in := f.Escalation.Slack
-	s := Slack{AppTokenEnv: in.AppTokenEnv, SigningSecretEnv: in.SigningSecretEnv, Listen: in.Listen, Users: in.Users, Teams: in.Teams}
+	s := Slack{AppTokenEnv: in.AppTokenEnv, SigningSecretEnv: in.SigningSecretEnv, Listen: in.Listen, Users: set(in.Users), Teams: set(in.Teams)}
 	if !b.present(at) {
 		return s
 	}
@@ -297,6 +297,13 @@ func (b *builder) slack(f file) Slack {
 			Message: fmt.Sprintf("listen is %s; allowed: a loopback address and a port, such as 127.0.0.1:8765 (put a proxy with TLS before it)", quoted(s.Listen))})
 	}
 	return s
+}
+
+// set sorts names and leaves out repeated ones.
+func set(in []string) []string {
+	out := slices.Clone(in)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // loopbackAddress reports whether s is host:port of this machine alone.

@@ -66,7 +66,7 @@ func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Names
 	if err != nil {
 		return notRun(s), report{}, err
 	}
-	wire, err := openLine(o)
+	wire, err := openLine(o, spec.Hold)
 	if err != nil {
 		return notRun(s), report{}, err
 	}

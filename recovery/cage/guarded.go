@@ -107,7 +107,7 @@ func (g *guarded) start(kill context.Context, spec proc.Spec, o *order) (proc.Re
 		name = spec.Argv[0]
 	}
 	o.Agent.Files = len(spec.Files)
-	wire, err := openLine(o)
+	wire, err := openLine(o, nil)
 	if err != nil {
 		return res, report{}, err
 	}

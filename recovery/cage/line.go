@@ -14,10 +14,11 @@ type line struct {
 	theirs []*os.File // the shim's ends: order, report
 	back   *os.File
 	sent   chan struct{}
+	closed chan struct{}
 }
 
-// openLine begins to send the order.
-func openLine(o *order) (*line, error) {
+// openLine begins to send the order: when hold is closed, if it is not nil.
+func openLine(o *order, hold <-chan struct{}) (*line, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
@@ -32,10 +33,17 @@ func openLine(o *order) (*line, error) {
 		send.Close()
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
 	}
-	l := &line{theirs: []*os.File{in, out}, back: back, sent: make(chan struct{})}
+	l := &line{theirs: []*os.File{in, out}, back: back, sent: make(chan struct{}), closed: make(chan struct{})}
 	go func() {
 		defer close(l.sent)
 		defer send.Close()
+		if hold != nil {
+			select {
+			case <-hold:
+			case <-l.closed:
+				return
+			}
+		}
 		_, _ = send.Write(text) // it fails only if the shim died, which is found out elsewhere
 	}()
 	return l, nil
@@ -49,6 +57,7 @@ func (l *line) report() (report, error) {
 
 // close returns when nothing is sent any more.
 func (l *line) close() {
+	close(l.closed)
 	for _, f := range append(l.theirs, l.back) {
 		f.Close()
 	}

@@ -63,6 +63,12 @@ type Spec struct {
 	Timeout, Grace time.Duration
 	Hurry          <-chan struct{}
 
+	// Hold, until it is closed, keeps the command from being begun; nil does not.
+	// The process that becomes it is started at once and waits, which hides what
+	// that costs behind something else that has to be done first. Timeout counts
+	// from then on.
+	Hold <-chan struct{}
+
 	// Output gets both streams, line by line, without Secrets; nil is nothing. When OutputLimit bytes were written the
 	// command is stopped. Keep is how much of the beginning, and of the end, of
 	// each stream the Result has.

@@ -286,3 +286,29 @@ func TestOtherLoops(t *testing.T) {
 		t.Errorf("%+v", out.Diff)
 	}
 }
+
+// Who is told and who may answer is held when it is more, in force when it is
+// less; when a person is reminded is as the file says.
+func TestEscalationIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := base()
+	v["escalation"] = obj{"remind_after": "5m", "slack": obj{"app_token_env": "A", "users": []any{"U1", "U2"}},
+		"channels": obj{"ops": obj{"type": "webhook", "url": "https://h/" + secretText}}}
+	w.write(v)
+	r, out := w.start(w.options())
+	w.is(out, Unchanged)
+	set(v, "escalation/remind_after", "9m")
+	set(v, "escalation/slack/users", []any{"U2", "U9"})
+	set(v, "escalation/channels/evil", obj{"type": "command", "command": "evil " + secretText})
+	set(v, "escalation/channels/ops/url", "https://evil/"+secretText)
+	w.write(v)
+	out = w.is(w.check(r), Held)
+	if got := paths(out.Changes); got != "/escalation/remind_after 5m>9m | /escalation/slack/users U1><nil>" {
+		t.Errorf("changes: %s", got)
+	}
+	e := r.Config().Escalation
+	if len(e.Slack.Users) != 1 || e.Slack.Users[0] != "U2" || len(e.Channels) != 1 || e.Channels[0].URL.Reveal() != "https://h/"+secretText || e.RemindAfter != 9*time.Minute {
+		t.Errorf("in force: %+v", e)
+	}
+}
