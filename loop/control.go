@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/superloop/superloop/internal/durable"
 )
 
@@ -143,56 +141,4 @@ func Submitted(p Paths) ([]Intent, []string, error) {
 		ins, paths = append(ins, f.in), append(paths, f.path)
 	}
 	return ins, paths, errs
-}
-
-// recheck is how often the control directory is looked at besides the events
-// of the file system, which some file systems do not send.
-const recheck = time.Second
-
-// watchDir sends on the returned channel whenever something may have happened to
-// a file of dir that concerns, and now and then besides, until ctx ends.
-func watchDir(ctx context.Context, dir string, concerns func(path string) bool) <-chan struct{} {
-	look := make(chan struct{}, 1) // capacity 1: only "look again" matters
-	poke := func() {
-		select {
-		case look <- struct{}{}:
-		default:
-		}
-	}
-	w, err := fsnotify.NewWatcher()
-	if err == nil {
-		if err = w.Add(dir); err != nil {
-			w.Close()
-		}
-	}
-	go func() {
-		tick := time.NewTicker(recheck)
-		defer tick.Stop()
-		var events chan fsnotify.Event
-		var errs chan error
-		if err == nil {
-			defer w.Close()
-			events, errs = w.Events, w.Errors
-		}
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				poke()
-			case ev, ok := <-events:
-				if !ok {
-					events = nil
-				} else if !ev.Has(fsnotify.Chmod) && concerns(ev.Name) {
-					poke()
-				}
-			case _, ok := <-errs:
-				if !ok {
-					errs = nil
-				}
-				poke() // an overflow: look
-			}
-		}
-	}()
-	return look
 }

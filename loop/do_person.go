@@ -169,13 +169,17 @@ func (d *driver) watchAnswers(ctx context.Context) error {
 		if err := d.o.Disk.MkdirAll("dirs", d.paths.Questions(), 0o700); err != nil {
 			return d.full(err)
 		}
-		d.answered = watchDir(d.life, d.paths.Questions(), func(path string) bool { return filepath.Base(path) == escalation.File })
+		d.answered = d.watches.Dir(d.life, d.paths.Questions(), func(path string) bool { return filepath.Base(path) == escalation.File })
 	}
 	return nil
 }
 
-// showQuestion writes escalation.json.
+// showQuestion writes escalation.json; who finds it there finds the loop's state
+// in step with it.
 func (d *driver) showQuestion(rec escalation.Record) error {
+	if err := d.flushViews(); err != nil {
+		return err
+	}
 	data, err := escalation.View(rec)
 	if err != nil {
 		return fmt.Errorf("writing escalation.json: %w", err)

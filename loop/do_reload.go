@@ -220,7 +220,7 @@ func shortValue(v any) any {
 
 // watchProposals tells when there may be a proposal in the loop's directory.
 func (d *driver) watchProposals(ctx context.Context) {
-	d.proposals = watchDir(ctx, d.paths.Loop, func(path string) bool { return filepath.Base(path) == recovery.ProposalFile })
+	d.proposals = d.watches.Dir(ctx, d.paths.Loop, func(path string) bool { return filepath.Base(path) == recovery.ProposalFile })
 }
 
 // news takes up what comes while a role or a command runs: the goroutine that

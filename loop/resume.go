@@ -139,8 +139,13 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err := d.fold(); err != nil {
 		return err
 	}
-	d.life = ctx
-	d.look = watchDir(ctx, d.paths.control(), func(string) bool { return true })
+	life, stop := context.WithCancel(ctx)
+	d.cleanup = append(d.cleanup, stop)
+	d.life, d.watches = life, d.o.Watches
+	if d.watches == nil {
+		d.watches = NewWatches(life)
+	}
+	d.look = d.watches.Dir(life, d.paths.control(), func(string) bool { return true })
 
 	fresh := d.state.Version == 0 || d.o.Fresh
 	if !fresh && d.state.Status == Completed {
@@ -158,7 +163,7 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.watchProposals(ctx)
+	d.watchProposals(life)
 	d.openPost()
 	if fresh {
 		err = d.start(ctx)

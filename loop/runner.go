@@ -58,6 +58,8 @@ type Options struct {
 	LookPath config.LookPath
 	// ExitOnEscalation leaves as soon as a person is needed.
 	ExitOnEscalation bool
+	// Watches, if several loops run in the process, spares each one of its own.
+	Watches *Watches
 	// Hurry, closed, ends running processes at once instead of after their grace.
 	Hurry <-chan struct{}
 	// Observer is told of every event after it is in the journal, and of what an
@@ -133,7 +135,8 @@ type driver struct {
 	proposals  <-chan struct{} // there may be a new one
 	sighted    string          // digest of the last one that was seen
 
-	life     context.Context      // ends with the run: what watches for it
+	life     context.Context // ends with the run: what watches for it
+	watches  *Watches
 	asking   *escalation.Question // noted down and not opened yet
 	answered <-chan struct{}      // there may be an answer
 	span     recoverySpan

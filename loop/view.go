@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/loop/journal"
 )
 
 // viewInterval is the least time between two writes of state.json while a loop
@@ -81,14 +83,30 @@ func ViewOf(s State, seq int64, pid int) View {
 	return v
 }
 
-// ReadView reads state.json. A loop that never ran has none: fs.ErrNotExist.
+// ReadView reads state.json, or, when that is gone or damaged, the journal that it
+// is a view of. A loop that never ran has neither: fs.ErrNotExist.
 func ReadView(p Paths) (View, error) {
 	var v View
 	data, err := os.ReadFile(p.File("state.json"))
 	if err == nil {
 		err = json.Unmarshal(data, &v)
 	}
-	return v, err
+	if err == nil || !exists(p.Events()) {
+		return v, err
+	}
+	fold, seq := NewReplay(), int64(0)
+	if jerr := journal.Read(p.Events(), 0, func(ev journal.Event) error {
+		seq = ev.Seq
+		return fold.Add(ev)
+	}); jerr != nil || fold.State.Version == 0 {
+		return v, errors.Join(err, jerr)
+	}
+	return ViewOf(fold.State, seq, 0), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 func (d *driver) putViews() {

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/superloop/superloop/recovery/cage"
+)
+
+// TestShimIsEarly watches what recovery/cage/early.go relies on: its package is
+// initialised before those that take their time. If this fails nothing is wrong
+// but the speed: see what cage has come to import.
+func TestShimIsEarly(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no cage here to be quick about")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Started by hand the shim says so and ends, before the heavy packages.
+	cmd := exec.Command(exe, cage.ShimArg)
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	var trace strings.Builder
+	cmd.Stderr = &trace
+	if err := cmd.Run(); err == nil {
+		t.Error("the shim works by hand")
+	}
+	var inits []string
+	for s := bufio.NewScanner(strings.NewReader(trace.String())); s.Scan(); {
+		if f := strings.Fields(s.Text()); len(f) > 1 && f[0] == "init" {
+			inits = append(inits, f[1])
+		}
+	}
+	all := strings.Join(inits, " ")
+	if len(inits) == 0 || !strings.Contains(trace.String(), cage.ShimArg+" is started by superloop itself") {
+		t.Fatalf("no trace: %q", trace.String())
+	}
+	for _, heavy := range []string{"jsonschema", "roles/agent", "regexp"} {
+		if strings.Contains(all, heavy) {
+			t.Errorf("%s is initialised before the shim has its turn: %s", heavy, all)
+		}
+	}
+}
