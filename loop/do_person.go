@@ -277,6 +277,7 @@ func (d *driver) withdrawQuestion(why string) error {
 	if err != nil {
 		return d.full(err)
 	}
+	d.announceEnd(rec)
 	return d.showQuestion(rec)
 }
 

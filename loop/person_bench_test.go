@@ -15,11 +15,12 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
 )
 
 // waiter is a loop that waits for a person: the driver as it is then, without what
-// runs agents.
+// runs agents. All have one configuration, as the loops of a repository do.
 type waiter struct {
 	d     *driver
 	fact  Fact
@@ -28,15 +29,16 @@ type waiter struct {
 	done  chan struct{}
 }
 
-func newWaiter(b *testing.B, ctx context.Context, repo, state string, w *Watches, n int) *waiter {
+func newWaiter(b *testing.B, ctx context.Context, repo, state string, shared Options, n int) *waiter {
 	b.Helper()
 	id := fmt.Sprintf("loop-%d", n)
 	paths, err := NewPaths(repo, id, state)
 	if err != nil {
 		b.Fatal(err)
 	}
-	disk := durable.OS()
-	d := &driver{o: Options{Disk: disk, LoopID: id, Now: time.Now}, paths: paths, log: zap.NewNop(), life: ctx, watches: w, intents: map[string]bool{}}
+	disk := shared.Disk
+	d := &driver{o: shared, paths: paths, log: shared.Log, life: ctx, watches: shared.Watches, intents: map[string]bool{}}
+	d.o.LoopID = id
 	for _, dir := range []string{paths.control(), paths.Questions(), paths.Loop} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			b.Fatal(err)
@@ -53,7 +55,8 @@ func newWaiter(b *testing.B, ctx context.Context, repo, state string, w *Watches
 		Human: &HumanState{ID: "ask", Type: EscalationApproval, Question: rec.Question.ID, Digest: rec.Digest}}
 	d.view = journal.NewProjection(disk, "state", paths.File("state.json"), 0o644, viewInterval)
 	d.super = journal.NewProjection(disk, "repo-state", filepath.Join(paths.Loop, "repo.json"), 0o644, viewInterval)
-	d.look = w.Dir(ctx, paths.control(), func(string) bool { return true })
+	d.openPost()
+	d.look = d.watches.Dir(ctx, paths.control(), func(string) bool { return true })
 	return &waiter{d: d, done: make(chan struct{})}
 }
 
@@ -68,12 +71,15 @@ func (w *waiter) wait(ctx context.Context) {
 	w.woken = time.Now()
 }
 
-func inUse() uint64 {
-	runtime.GC()
-	runtime.GC()
+// inUse is the memory in use when the stacks have shrunk to what they hold, by half
+// with each collection.
+func inUse() (heap, stack uint64) {
+	for range 4 {
+		runtime.GC()
+	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc + m.StackInuse
+	return m.HeapAlloc, m.StackInuse
 }
 
 // BenchmarkWaiting has a thousand loops of one process wait for a person: what a
@@ -85,17 +91,18 @@ func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
 		ctx, stop := context.WithCancel(b.Context())
 		repo, state := b.TempDir(), b.TempDir()
-		watches := NewWatches(ctx)
-		before := inUse()
+		shared := Options{Disk: durable.OS(), Now: time.Now, Config: &config.Config{}, Log: zap.NewNop(), Watches: NewWatches(ctx)}
+		heap, stack := inUse()
 		all := make([]*waiter, loops)
 		var group sync.WaitGroup
 		for i := range all {
-			all[i] = newWaiter(b, ctx, repo, state, watches, i)
+			all[i] = newWaiter(b, ctx, repo, state, shared, i)
 			group.Go(func() { all[i].wait(ctx) })
 		}
-		watchesAll(b, watches, 2*loops)
-		each := float64(inUse()-before) / loops
-		b.ReportMetric(each/1024, "KiB/loop")
+		watchesAll(b, shared.Watches, 2*loops)
+		heapNow, stackNow := inUse()
+		b.ReportMetric(float64(heapNow-heap+stackNow-stack)/loops/1024, "KiB/loop")
+		b.ReportMetric(float64(stackNow-stack)/loops/1024, "KiB-stack/loop")
 		b.ReportMetric(idle(b), "ms-cpu/s-idle")
 
 		var took []time.Duration

@@ -38,6 +38,7 @@ type watched struct {
 
 // watcher is somebody who wants to know.
 type watcher struct {
+	ctx      context.Context // until it ends
 	dir      string
 	look     chan struct{} // capacity 1: only "look again" matters
 	concerns func(path string) bool
@@ -61,9 +62,10 @@ func NewWatches(ctx context.Context) *Watches {
 }
 
 // Dir sends on the returned channel whenever something may have happened to a file
-// of dir that concerns, and now and then besides, until ctx ends.
+// of dir that concerns, and now and then besides, until ctx ends (which is noticed
+// at the next turn).
 func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string) bool) <-chan struct{} {
-	one := &watcher{dir: filepath.Clean(dir), look: make(chan struct{}, 1), concerns: concerns}
+	one := &watcher{ctx: ctx, dir: filepath.Clean(dir), look: make(chan struct{}, 1), concerns: concerns}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, one)
@@ -74,7 +76,6 @@ func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string
 		w.arm(one.dir, d)
 	}
 	d.by = append(d.by, one)
-	context.AfterFunc(ctx, func() { w.drop(one) })
 	return one.look
 }
 
@@ -84,18 +85,12 @@ func (w *Watches) arm(dir string, d *watched) {
 	}
 }
 
-func (w *Watches) drop(one *watcher) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if i := slices.Index(w.all, one); i >= 0 {
-		last := len(w.all) - 1
-		w.all[i], w.all[last] = w.all[last], nil
-		w.all = w.all[:last]
-	}
+// drop takes the one out whose place in all that is.
+func (w *Watches) drop(i int) {
+	one, last := w.all[i], len(w.all)-1
+	w.all[i], w.all[last] = w.all[last], nil
+	w.all = w.all[:last]
 	d := w.dirs[one.dir]
-	if d == nil {
-		return
-	}
 	d.by = slices.DeleteFunc(d.by, func(x *watcher) bool { return x == one })
 	if len(d.by) == 0 {
 		delete(w.dirs, one.dir)
@@ -165,7 +160,14 @@ func (w *Watches) next() {
 		if w.turn >= len(w.all) {
 			w.turn = 0
 		}
+		if len(w.all) == 0 {
+			return
+		}
 		one := w.all[w.turn]
+		if one.ctx.Err() != nil {
+			w.drop(w.turn)
+			continue
+		}
 		w.turn++
 		w.arm(one.dir, w.dirs[one.dir])
 		one.poke()

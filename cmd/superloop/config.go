@@ -19,9 +19,6 @@ func (a *app) configCommand() *cli.Command {
 		Name:      "config",
 		Usage:     "see what is in force of the configuration, and trust a change of it",
 		ArgsUsage: "trust|show|diff",
-		// The loop does not hold changes back yet: what a person would trust here
-		// has no effect on it.
-		Hidden: true,
 		Description: `What decides which commands run, with which rights, and where news go is pinned
 outside the repository. A change of config.json that tightens it is in force at
 once; one that loosens it is held, where agents could have made it, until a

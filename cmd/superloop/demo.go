@@ -10,9 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
-	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/roles/agent/script"
 )
 
@@ -25,12 +23,14 @@ as a child process that plays a scenario file; the build that cannot start, the
 command that cures it, the sandbox around it, the check and git are real.
 
 With --escalate the policy does not list that command: superloop asks you, prints
-what to type, and waits.
+what to type in a second terminal, and waits. With --auto-answer the demo shows
+you the question and then approves it by itself.
 
 EXIT STATUS: that of run; 5 a person is asked (with --exit-on-escalation).`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Usage: "make the repository in `DIR`, which must not exist (default: a new folder for temporary files)"},
 			&cli.BoolFlag{Name: "escalate", Usage: "leave the cure out of the policy, so that a person is asked"},
+			&cli.BoolFlag{Name: "auto-answer", Usage: "with --escalate: show the question, and approve it as \"demo\" instead of waiting for you"},
 			&cli.BoolFlag{Name: "exit-on-escalation", Usage: "with --escalate: leave with exit code 5 instead of waiting"},
 			jsonFlag("print the events as JSON lines on stdout"),
 		},
@@ -39,8 +39,13 @@ EXIT STATUS: that of run; 5 a person is asked (with --exit-on-escalation).`,
 }
 
 func (a *app) demo(c *cli.Context) error {
-	if c.Bool("exit-on-escalation") && !c.Bool("escalate") {
-		return failf(exitUsage, "superloop demo --escalate --exit-on-escalation", "--exit-on-escalation needs --escalate: nothing else asks a person")
+	for _, flag := range []string{"exit-on-escalation", "auto-answer"} {
+		if c.Bool(flag) && !c.Bool("escalate") {
+			return failf(exitUsage, "superloop demo --escalate --"+flag, "--%s needs --escalate: nothing else asks a person", flag)
+		}
+	}
+	if c.Bool("exit-on-escalation") && c.Bool("auto-answer") {
+		return failf(exitUsage, "superloop demo --escalate --auto-answer", "--exit-on-escalation and --auto-answer exclude each other: leave, or answer?")
 	}
 	dir := c.String("dir")
 	if dir == "" {
@@ -74,11 +79,13 @@ func (a *app) demo(c *cli.Context) error {
 		StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Hurry: a.hurry, Observer: progress, Log: a.logger(false),
 		By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation")}
 	if !o.ExitOnEscalation {
-		text, talk := a.answerText(dir, exe), progress.Talk
+		talk := progress.Talk
 		if c.Bool("json") {
 			talk = func(text string) { fmt.Fprint(a.stderr, text) }
 		}
-		o.Observer = &asking{Progress: progress, talk: func() { talk(text) }}
+		desk := &demoDesk{app: a, ctx: c.Context, Progress: progress, talk: talk, dir: dir, exe: exe, auto: c.Bool("auto-answer")}
+		defer desk.wait()
+		o.Observer = desk
 	}
 	s, err := loop.Run(c.Context, o)
 	progress.Close()
@@ -91,39 +98,7 @@ func (a *app) demo(c *cli.Context) error {
 	if c.Bool("json") {
 		return nil
 	}
-	return a.tellDemo(dir, s)
-}
-
-// asking says, when a person is asked, what that person can type.
-type asking struct {
-	render.Progress
-	talk func()
-}
-
-// Event implements loop.Observer.
-func (q *asking) Event(ev journal.Event, s loop.State) {
-	q.Progress.Event(ev, s)
-	if ev.Event == "recovery_escalated" {
-		q.talk()
-	}
-}
-
-// answerText is how the demo's question is answered from another terminal. The
-// program may have no place on PATH, and does while it waits.
-func (a *app) answerText(dir, exe string) string {
-	self := "superloop"
-	if _, err := lookPath(a.env)(self); err != nil {
-		self = quote(exe)
-	}
-	return fmt.Sprintf(`
-The loop waits for you, and costs nothing while it does. What it asks:
-  cat %s
-You are the one who may mend it. In a second terminal:
-  cd %s && %s
-  %s kick --repo %s --loop %s --note 'installed again'
-Ctrl-C leaves and keeps the state; superloop run --repo %s asks again.
-
-`, quote(loopFile(dir, demo.LoopID, "escalation.json")), quote(dir), demo.Cure, self, quote(dir), demo.LoopID, quote(dir))
+	return a.tellDemo(dir, s, c.Bool("auto-answer"))
 }
 
 // agentCommand is the scripted agent: `superloop __agent SCENARIO` plays a

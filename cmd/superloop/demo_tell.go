@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -13,8 +14,9 @@ import (
 // played is what the journal tells of a demo.
 type played struct {
 	roles, red, recoveries int
-	level                  string // what confined the command
-	answered               string // who mended it, "" when nobody was asked
+	level                  string         // what confined the command
+	auto                   bool           // --auto-answer gave the answer
+	answered               *loop.Resolved // the answer, nil when nobody was asked
 }
 
 func (p *played) add(ev journal.Event) error {
@@ -35,15 +37,15 @@ func (p *played) add(ev journal.Event) error {
 			p.level = f.Sandbox.Level
 		}
 	case loop.Resolved:
-		p.answered = f.By
+		p.answered = &f
 	}
 	return nil
 }
 
 // tellDemo says what happened, from the journal, where to look, and what to
 // type next.
-func (a *app) tellDemo(dir string, s loop.State) error {
-	var p played
+func (a *app) tellDemo(dir string, s loop.State, auto bool) error {
+	p := played{auto: auto}
 	if err := journal.Read(loopFile(dir, demo.LoopID, "events.jsonl"), 0, p.add); err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ Where to look:
   %s/.superloop/loops/%s/
     events.jsonl       everything that happened, one JSON object a line
     proposals/         what was proposed, and what was decided about it
-    test-output.txt    what the check printed
+%s    test-output.txt    what the check printed
     logs/iter-1/       what each role was asked and what it said, and what the command printed
     run-summary.json   each iteration and its gates
 
@@ -71,23 +73,50 @@ What to type next:
   superloop policy check --repo %s --command '%s'
   superloop stats --repo %s
   superloop undo --repo %s --list
-  superloop init        in your own repository, with your own agents
-`, demo.Failure, p.cured(), dir, demo.LoopID, quote(dir), quote(dir), demo.Cure, quote(dir), quote(dir))
+%s  superloop init        in your own repository, with your own agents
+`, demo.Failure, p.cured(), dir, demo.LoopID, p.question(), quote(dir), quote(dir), demo.Cure, quote(dir), quote(dir), p.next())
 	return nil
 }
 
 // cured is the step in which the failure went away.
 func (p *played) cured() string {
-	if p.answered != "" {
-		return fmt.Sprintf("  4. config.json does not list that command, so superloop asked and waited, and cost nothing. %s mended it, and\n"+
-			"     superloop ran the check again at once.\n", render.Clean(p.answered))
-	}
 	held := "confined by " + render.Clean(p.level)
 	if p.level == "" || p.level == string(cage.None) {
 		held = "with nothing that confines it on this machine (see superloop doctor)"
 	}
-	return fmt.Sprintf("  4. superloop found that command in auto_approve of config.json, byte for byte, kept what it would delete, ran it\n"+
-		"     %s, and ran the check again at once.\n", held)
+	if p.answered == nil {
+		return fmt.Sprintf("  4. superloop found that command in auto_approve of config.json, byte for byte, kept what it would delete, ran it\n"+
+			"     %s, and ran the check again at once.\n", held)
+	}
+	by := render.Clean(p.answered.By)
+	asked := "  4. config.json does not list that command, so superloop asked and waited, and cost nothing."
+	switch {
+	case p.recoveries == 0:
+		return fmt.Sprintf("%s\n     %s mended it, and superloop ran the check again at once.\n", asked, by)
+	case p.auto && strings.HasPrefix(by, "cli:"+demoAnswerer):
+		by = "--auto-answer approved it here, as " + by + ", where else a person does"
+	case p.answered.Edit != nil:
+		by += " put a command of their own in its place"
+	default:
+		by += " approved it"
+	}
+	return fmt.Sprintf("%s\n     %s. superloop kept what it would delete, ran it once,\n     %s, and ran the check again at once.\n", asked, by, held)
+}
+
+// question is the file that only a demo with a question has.
+func (p *played) question() string {
+	if p.answered == nil {
+		return ""
+	}
+	return "    escalation.json    the question, and its answer\n"
+}
+
+// next is what else there is to type where a person is asked.
+func (p *played) next() string {
+	if p.answered == nil {
+		return ""
+	}
+	return "  superloop inbox       whatever waits for you on this machine\n"
 }
 
 func recoveries(n int) string {

@@ -95,12 +95,16 @@ func (d *clickDesk) follow(cfg *config.Config) {
 	}
 }
 
-// may reports whether a user may answer by what is in force now: a click may
-// have been on its way when that changed.
+// may reports whether a user may answer, by what is in force and by what the
+// file says now: a loop takes a new configuration when its next iteration begins,
+// and whoever is taken out of the list may not answer until then. A file that is
+// broken takes nobody out.
 func (d *clickDesk) may(user string) bool {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Contains(d.force.Users, user)
+	listed := slices.Contains(d.force.Users, user)
+	d.mu.Unlock()
+	file, err := d.app.config(d.repo)
+	return listed && (err != nil || slices.Contains(file.Escalation.Slack.Users, user))
 }
 
 func same(a, b config.Slack) bool {

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+)
+
+// What comes of a sample on each kind of channel, and that neither a URL nor a
+// secret is in what is said of it.
+func TestNotifyVerdicts(t *testing.T) {
+	t.Parallel()
+	var signature atomic.Value
+	hold := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch path := strings.TrimSuffix(r.URL.Path, "/"+hookSecret); path {
+		case "/ok":
+			fmt.Fprint(rw, "ok")
+		case "/signed":
+			if v := r.Header.Get("webhook-signature"); v != "" {
+				signature.Store(v)
+			}
+			var m struct{ Event, Text string }
+			if json.Unmarshal(body, &m) != nil || m.Event != "test" || !strings.Contains(m.Text, "test message") {
+				rw.WriteHeader(http.StatusBadRequest)
+			}
+		case "/gone":
+			rw.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(rw, "no_service at "+r.URL.Path)
+		case "/broken":
+			rw.WriteHeader(http.StatusInternalServerError)
+		case "/moved":
+			http.Redirect(rw, r, "/ok/"+hookSecret, http.StatusFound)
+		case "/hangs":
+			<-hold
+		}
+	}))
+	defer s.Close()
+	defer close(hold)
+	repo := t.TempDir()
+	u := func(path string) string { return s.URL + path + "/" + hookSecret }
+	text, err := json.Marshal(map[string]any{
+		"runners": map[string]any{"a": map[string]any{"command": "a"}}, "loops": []any{map[string]any{"id": "l", "spec_file": "s.md"}},
+		"webhooks": map[string]any{"on_escalation": u("/ok")},
+		"escalation": map[string]any{"channels": map[string]any{
+			"slack":   map[string]any{"type": "slack", "url": u("/ok")},
+			"lies":    map[string]any{"type": "slack", "url": u("/signed")}, // an endpoint that is no Slack
+			"signed":  map[string]any{"type": "webhook", "url_env": "HOOK", "secret_env": "SIGN"},
+			"short":   map[string]any{"type": "webhook", "url_env": "HOOK", "secret_env": "SHORT"},
+			"gone":    map[string]any{"type": "webhook", "url": u("/gone")},
+			"broken":  map[string]any{"type": "webhook", "url": u("/broken")},
+			"moved":   map[string]any{"type": "webhook", "url": u("/moved")},
+			"hangs":   map[string]any{"type": "webhook", "url": u("/hangs"), "timeout": "200ms"},
+			"plain":   map[string]any{"type": "webhook", "url_env": "PLAIN"},
+			"program": map[string]any{"type": "command", "command": "sh -c 'echo " + hookSecret + " >&2; exit 3' " + hookSecret},
+		}},
+	})
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(repo, ".superloop"), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(repo, ".superloop/config.json"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]string{"XDG_STATE_HOME": t.TempDir(), "HOOK": u("/signed"), "SIGN": "whsec_aHVudGVyMmh1bnRlcjJodW50ZXIy", "SHORT": "hunter2",
+		"PLAIN": "http://h.example.invalid/" + hookSecret, "USER": "ann"}
+	call := func(args ...string) (code int, out string) {
+		var stdout, stderr bytes.Buffer
+		a := newApp(durable.OS(), strings.NewReader(""), &stdout, &stderr)
+		a.env = func(name string) string { return vars[name] }
+		code = a.main(append([]string{"superloop", "notify", "test", "--repo", repo}, args...))
+		if all := stdout.String() + stderr.String(); strings.Contains(all, "hunter2") {
+			t.Errorf("a secret is shown: %s", all)
+		}
+		return code, stdout.String() + stderr.String()
+	}
+	for name, want := range map[string]struct {
+		status string
+		says   string
+	}{
+		config.OnEscalation: {tryDelivered, ""},
+		"slack":             {tryDelivered, ""},
+		"lies":              {tryRefused, ""},
+		"signed":            {tryDelivered, ""},
+		"short":             {tryRefused, "too short"},
+		"gone":              {tryRefused, "answer 404"},
+		"broken":            {tryFailed, "answer 500"},
+		"moved":             {tryRefused, "redirects are not followed"},
+		"hangs":             {tryTimeout, "no answer within 200ms"},
+		"plain":             {tryRefused, "use https"},
+		"program":           {tryFailed, "exit code 3"},
+	} {
+		code, out := call("--channel", name, "--json")
+		var got struct {
+			OK       bool
+			Channels []tried
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Channels) != 1 {
+			t.Fatalf("%s: %s (%v)", name, out, err)
+		}
+		v := got.Channels[0]
+		if v.Channel != name || v.Status != want.status || !strings.Contains(v.Reason, want.says) || got.OK != (v.Status == tryDelivered) || (code == exitOK) != got.OK {
+			t.Errorf("%s: exit %d, %+v; want %s %q", name, code, v, want.status, want.says)
+		}
+	}
+	if v, _ := signature.Load().(string); !strings.HasPrefix(v, "v1,") {
+		t.Errorf("signed with %q", v)
+	}
+	code, out := call("--all")
+	for _, line := range []string{"signed: delivered in ", "gone: refused: answer 404", "hangs: timeout after ", "broken: failed: answer 500"} {
+		if code != exitFailed || !strings.Contains(out, "\n"+line) {
+			t.Errorf("exit %d, no %q in\n%s", code, line, out)
+		}
+	}
+}
+
+// One line of configuration is enough: whoever listens there is told when a loop
+// needs a person, once, over a restart too, and what became of it.
+func TestWebhookAlone(t *testing.T) {
+	t.Parallel()
+	posts := make(chan map[string]any, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m map[string]any
+		if r.URL.Path == "/"+hookSecret && json.NewDecoder(r.Body).Decode(&m) == nil {
+			posts <- m
+		}
+	}))
+	defer s.Close()
+	n := newNight(t, false)
+	agent, err := os.ReadFile("testdata/agent.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write("agent.sh", string(agent))
+	n.write("tester.sh", "[ -f ok ] || propose 'touch ok'\n")
+	n.env = append(n.env, "WORK="+n.root)
+	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
+  "runners": {"sh": {"command": ["sh", %q]}}, "recovery": {}, "webhooks": {"on_escalation": "%s/%s"},
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "completion_promise": "DONE", "max_iterations": 3, "roles": ["implementer", "tester", "reviewer"],
+    "tests": {"commands": ["test -f ok"]}}]}`, n.path("agent.sh"), s.URL, hookSecret))
+	said := ""
+	run := func(want int, args ...string) {
+		t.Helper()
+		code, out := n.superloop(nil, args...)
+		if said += out; code != want {
+			t.Fatalf("%v: exit %d, want %d\n%s", args, code, want, out)
+		}
+	}
+	run(exitHuman, "run", "--exit-on-escalation")
+	m := receive(t, posts, "message")
+	if m["event"] != "escalation_opened" || m["command"] != "touch ok" || !strings.Contains(fmt.Sprint(m["text"]), "approve-recovery") {
+		t.Errorf("told %v", m)
+	}
+	run(exitHuman, "run", "--exit-on-escalation")
+	run(exitOK, "approve-recovery", "--by", "eve")
+	run(exitOK, "run")
+	if m := receive(t, posts, "message"); m["event"] != "escalation_resolved" || !strings.Contains(fmt.Sprint(m["by"]), "eve") {
+		t.Errorf("told %v", m)
+	}
+	if len(posts) > 0 {
+		t.Errorf("told once more: %v", <-posts)
+	}
+	paths, err := loop.NewPaths(n.path("repo"), "l", n.path("state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := notify.List(paths.Outbox())
+	if err != nil || len(items) != 2 || items[0].State != notify.Delivered || items[1].State != notify.Delivered {
+		t.Errorf("the outbox is %+v (%v)", items, err)
+	}
+	run(exitOK, "events", "--loop", "l")
+	run(exitOK, "config", "show")
+	data, err := os.ReadFile(n.path("repo/.superloop/loops/l/events.jsonl"))
+	if err != nil || strings.Contains(said+string(data), hookSecret) {
+		t.Errorf("the URL is shown (%v)", err)
+	}
+}
+
+// Names are told of the kinds that they want, and each line of its own.
+func TestChannelsByKind(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.LoadBytes("/repo/.superloop/config.json", []byte(`{
+ "runners": {"a": {"command": "a"}}, "loops": [], "webhooks": {"on_escalation": "https://h.example.invalid/x"},
+ "escalation": {"channels": {
+  "a": {"type": "command", "command": "true", "tell": ["reminder", "escalation"]},
+  "b": {"type": "command", "command": "true", "tell": ["config"]},
+  "c": {"type": "command", "command": "true", "second": true}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newApp(durable.OS(), nil, io.Discard, io.Discard)
+	set, problems := a.channels(cfg)
+	if len(problems) > 0 || len(set.All) != 4 {
+		t.Fatalf("%d channels, %v", len(set.All), problems)
+	}
+	got := fmt.Sprint(set.First, set.Second)
+	want := "map[config_change_held:[on_escalation b] escalation_opened:[on_escalation a] escalation_resolved:[on_escalation] reminder:[on_escalation a]]" +
+		" map[aged:[c] escalation_resolved:[c] reminder:[c]]"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
