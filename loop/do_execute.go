@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -36,52 +35,43 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 	}
 	j, changed, err := d.lookAgain(shutdown, r)
 	if err != nil || changed != nil {
+		d.unprepare()
 		return changed, err
 	}
 	timeout, _ := capTimeout(ms(r.Attempt.TimeoutMS), e.LimitMS)
-	name := fmt.Sprintf("recovery-%d", r.N)
-	if r.Tries > 0 {
-		name += fmt.Sprintf(".try-%d", r.Tries+1)
-	}
-	path := filepath.Join(d.paths.Logs(d.state.Iteration), name+".log")
-	log, err := d.ownFile("log", path)
+	p, err := d.prepared(r, j, timeout)
 	if err != nil {
 		return nil, err
 	}
-	tmp, remove, err := cage.NewTmp(os.TempDir())
-	if err != nil {
-		return nil, errors.Join(d.full(err), log.Close())
+	p.keeping()
+	if p.ready.late() {
+		p.ready.abandon()
+		p.ready = d.standBy(p.spec)
 	}
-	spec := d.cageSpec(r, j, tmp, log, timeout)
-	ready := d.standBy(spec)
-	kept, note := d.keepForUndo(shutdown, r)
-	if ready.late() {
-		ready.abandon()
-		ready = d.standBy(spec)
-	}
-	fact, err := d.intend(shutdown, e, j, Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: j.place.Dir,
-		TimeoutMS: timeout.Milliseconds(), Network: string(spec.Network), Undo: kept, UndoNote: note, LogFile: d.paths.Rel(path)})
+	fact, err := d.intend(shutdown, j, Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: j.place.Dir,
+		TimeoutMS: timeout.Milliseconds(), Network: string(p.spec.Network), Undo: p.kept, UndoNote: p.note, LogFile: d.paths.Rel(p.path)})
 	if err != nil || fact != nil {
-		ready.abandon()
-		return fact, errors.Join(err, log.Close(), remove())
+		d.preparation = p
+		d.unprepare()
+		return fact, err
 	}
 	var res cage.Result
 	var runErr error
-	err = d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) { res, runErr = ready.finish(kill, hurry) })
-	if cerr := log.Close(); cerr != nil && res.OutputErr == nil {
+	err = d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) { res, runErr = p.ready.finish(kill, hurry) })
+	if cerr := p.log.Close(); cerr != nil && res.OutputErr == nil {
 		res.OutputErr = cerr
 	}
-	if rerr := remove(); rerr != nil {
+	if rerr := p.remove(); rerr != nil {
 		d.log.Warn("the recovery's temporary files stay", zap.Error(rerr))
 	}
-	if kept != "" {
-		d.sealUndo(shutdown, kept)
+	if p.kept != "" {
+		d.sealUndo(shutdown, p.kept)
 	}
 	if err != nil {
 		return nil, err
 	}
 	f := executedFact(e.ID, r, res, runErr)
-	f.LogFile = d.paths.Rel(path)
+	f.LogFile = d.paths.Rel(p.path)
 	if r.Approved == SourceHuman {
 		d.endApproved(shutdown, r, f)
 	}
@@ -91,7 +81,7 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 // intend looks once more at all that the approval stands on, after everything
 // that takes its time, and puts the intent on the disk. The fact is what has come
 // in between; then nothing may be begun.
-func (d *driver) intend(ctx context.Context, e Effect, was judged, f Executing) (Fact, error) {
+func (d *driver) intend(ctx context.Context, was judged, f Executing) (Fact, error) {
 	r := d.state.Recovery
 	j, changed, err := d.lookAgain(ctx, r)
 	if err != nil || changed != nil {
@@ -205,19 +195,17 @@ func (d *driver) undoStore() undo.Store {
 // keepForUndo keeps what the command is about to delete or overwrite. What goes
 // wrong is said and does not stop the recovery: the environment is broken, and a
 // full disk is one way in which it is.
-func (d *driver) keepForUndo(ctx context.Context, r *RecoveryState) (id, note string) {
-	a := recovery.Analyse(r.Attempt.Command)
-	words := make([][]string, 0, len(a.Parts))
-	for _, p := range a.Parts {
+func keepForUndo(s undo.Store, label undo.Label, a AttemptFact, now time.Time) (id, note string) {
+	parts := recovery.Analyse(a.Command).Parts
+	words := make([][]string, 0, len(parts))
+	for _, p := range parts {
 		words = append(words, p.Words)
 	}
-	targets, err := undo.Plan(d.repo.Top, r.Attempt.WorkingDir, words)
+	targets, err := undo.Plan(s.Repo, a.WorkingDir, words)
 	if err != nil {
 		return "", err.Error()
 	}
-	s := d.undoStore()
-	kept, err := s.Keep(context.WithoutCancel(ctx), undo.Request{Targets: targets, Caps: undo.DefaultCaps(), Time: d.now(),
-		Label: undo.Label{Loop: d.o.LoopID, Run: d.state.RunID, Recovery: r.N, Command: r.Attempt.Command}})
+	kept, err := s.Keep(context.Background(), undo.Request{Targets: targets, Caps: undo.DefaultCaps(), Time: now, Label: label})
 	if err != nil {
 		return "", "nothing could be kept: " + err.Error()
 	}

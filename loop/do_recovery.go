@@ -143,6 +143,12 @@ func (d *driver) takeProposal(ctx context.Context, e Effect) (Fact, error) {
 		f.Else = &other
 	}
 	f.verdict(j)
+	if j.Decision == recovery.Auto && j.NotBefore.IsZero() {
+		timeout, _ := capTimeout(ms(f.TimeoutMS), e.LimitMS)
+		if d.preparation, err = d.prepare(&RecoveryState{N: f.N, Attempt: f.AttemptFact}, j, timeout); err != nil {
+			return nil, err
+		}
+	}
 	if f.File, err = d.archiveProposal(t, f.Verdict, f.Reason, &j); err != nil {
 		return nil, err
 	}

@@ -135,13 +135,14 @@ type driver struct {
 	proposals  <-chan struct{} // there may be a new one
 	sighted    string          // digest of the last one that was seen
 
-	life     context.Context // ends with the run: what watches for it
-	watches  *Watches
-	asking   *escalation.Question // noted down and not opened yet
-	answered <-chan struct{}      // there may be an answer
-	span     recoverySpan
-	post     *post
-	told     map[string]bool // ids of news that are in the outbox
+	life        context.Context // ends with the run: what watches for it
+	watches     *Watches
+	asking      *escalation.Question // noted down and not opened yet
+	answered    <-chan struct{}      // there may be an answer
+	span        recoverySpan
+	preparation *preparation // of a recovery that is about to run
+	post        *post
+	told        map[string]bool // ids of news that are in the outbox
 
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *Intent
@@ -195,6 +196,9 @@ func (d *driver) drive(shutdown context.Context) error {
 		}
 		if leave, err := d.leavesQuestion(); leave || err != nil {
 			return err
+		}
+		if d.state.Pending.Kind != ExecuteRecovery {
+			d.unprepare()
 		}
 		fact, err := d.carryOut(shutdown, *d.state.Pending)
 		if err != nil {
@@ -299,6 +303,7 @@ func (d *driver) stopCancelled() error {
 
 // close lets go of everything, last taken first.
 func (d *driver) close() {
+	d.unprepare()
 	for i := len(d.cleanup) - 1; i >= 0; i-- {
 		d.cleanup[i]()
 	}

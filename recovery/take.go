@@ -63,8 +63,9 @@ func ReadProposal(loopDir string) ([]byte, error) {
 // is judged; a newer proposal is the next one to take. The error is
 // fs.ErrNotExist if there is none.
 //
-// Killed at any point, the next Take finds it again. The steps on the disk have
-// the operation "proposal".
+// Killed at any point, the next Take finds it again. A power cut may bring a
+// proposal back that was taken; whoever takes it keeps a record of what was
+// dealt with. The steps on the disk have the operation "proposal".
 func Take(disk durable.Disk, loopDir, privateDir string) (Taken, error) {
 	const op = "proposal"
 	dir, err := openDir(loopDir)
@@ -92,10 +93,10 @@ func Take(disk durable.Disk, loopDir, privateDir string) (Taken, error) {
 	sum := sha256.Sum256(data)
 	t := Taken{Data: data, Digest: hex.EncodeToString(sum[:])}
 	t.Path = filepath.Join(privateDir, "recovery-"+t.Digest[:16]+".json")
-	if err := disk.WriteFile(op, t.Path, data, 0o600); err != nil {
+	if err := disk.WriteProjection(op, t.Path, data, 0o600); err != nil {
 		return Taken{}, fmt.Errorf("keeping the proposal: %w", err)
 	}
-	if err := disk.Remove(op, in(from, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.Unlink(op, in(from, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Taken{}, fmt.Errorf("removing the proposal that was taken: %w", err)
 	}
 	return t, nil
@@ -115,9 +116,9 @@ func moved(disk durable.Disk, dir, private *os.File) (at *os.File, name string, 
 	if _, err := lstat(dir, ProposalFile); err != nil {
 		return nil, "", &fs.PathError{Op: "taking", Path: filepath.Join(dir.Name(), ProposalFile), Err: err}
 	}
-	err = disk.Rename(op, in(dir, ProposalFile), in(private, incoming))
+	err = disk.Move(op, in(dir, ProposalFile), in(private, incoming))
 	if errors.Is(err, unix.EXDEV) {
-		return dir, underway, disk.Rename(op, in(dir, ProposalFile), in(dir, underway))
+		return dir, underway, disk.Move(op, in(dir, ProposalFile), in(dir, underway))
 	}
 	return private, incoming, err
 }

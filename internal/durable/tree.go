@@ -63,6 +63,34 @@ func (d Disk) Rename(op, from, to string) error {
 	return nil
 }
 
+// Move is Rename without the flushes: what has moved survives a kill, and a power
+// cut may undo it.
+//
+// Steps: rename.
+func (d Disk) Move(op, from, to string) error {
+	if err := d.check(op, "rename", from); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fail(op, "rename", from, err)
+	}
+	return nil
+}
+
+// Unlink is Remove without the flush: after a power cut the file may be there
+// again.
+//
+// Steps: remove.
+func (d Disk) Unlink(op, path string) error {
+	if err := d.check(op, "remove", path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		return fail(op, "remove", path, err)
+	}
+	return nil
+}
+
 // Remove removes a file or an empty directory, and flushes its directory. A
 // path that is not there gives an error that is fs.ErrNotExist.
 //

@@ -17,8 +17,10 @@ type line struct {
 	closed chan struct{}
 }
 
-// openLine begins to send the order: when hold is closed, if it is not nil.
+// openLine begins to send the order, and when hold is closed, if it is not nil,
+// the word to begin.
 func openLine(o *order, hold <-chan struct{}) (*line, error) {
+	o.Hold = hold != nil
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
@@ -37,14 +39,16 @@ func openLine(o *order, hold <-chan struct{}) (*line, error) {
 	go func() {
 		defer close(l.sent)
 		defer send.Close()
-		if hold != nil {
-			select {
-			case <-hold:
-			case <-l.closed:
-				return
-			}
+		// A write fails only if the shim died, which is found out elsewhere.
+		_, _ = send.Write(append(text, '\n'))
+		if hold == nil {
+			return
 		}
-		_, _ = send.Write(text) // it fails only if the shim died, which is found out elsewhere
+		select {
+		case <-hold:
+			_, _ = send.WriteString(word)
+		case <-l.closed:
+		}
 	}()
 	return l, nil
 }

@@ -1,6 +1,7 @@
 package cage
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,7 +27,7 @@ func ShimMain() int {
 	}
 	keepOpen(2)
 	rep := report{Level: None}
-	o, err := readOrder()
+	o, line, err := readOrder()
 	if err == nil && o.Agent != nil {
 		return o.Agent.become()
 	}
@@ -41,6 +42,11 @@ func ShimMain() int {
 	if o.Probe {
 		return 0
 	}
+	if o.Hold {
+		if said, err := line.ReadString('\n'); err != nil || said != word {
+			return 1 // nothing was executed, and nothing will be
+		}
+	}
 	shell := string(o.Shell)
 	err = syscall.Exec(shell, []string{"bash", "--noprofile", "--norc", "-o", "pipefail", "-c", "--", string(o.Command)}, convert[string](o.Env))
 	rep.fail(broken, fmt.Errorf("executing %s: %w", shell, err))
@@ -53,22 +59,21 @@ func isPipe(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// readOrder reads it to its end.
-func readOrder() (*order, error) {
-	f := os.NewFile(orderFD, "order")
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxOrder+1))
+// readOrder reads the order, a line of JSON; what comes after it is for later.
+func readOrder() (*order, *bufio.Reader, error) {
+	line := bufio.NewReader(io.LimitReader(os.NewFile(orderFD, "order"), maxOrder+2+int64(len(word))))
+	text, err := line.ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("reading the order: %w", err)
+		return nil, nil, fmt.Errorf("reading the order: %w", err)
 	}
-	if len(text) > maxOrder {
-		return nil, fmt.Errorf("an order of more than %d bytes", maxOrder)
+	if len(text) > maxOrder+1 {
+		return nil, nil, fmt.Errorf("an order of more than %d bytes", maxOrder)
 	}
 	var o order
 	if err := json.Unmarshal(text, &o); err != nil {
-		return nil, fmt.Errorf("reading the order: %w", err)
+		return nil, nil, fmt.Errorf("reading the order: %w", err)
 	}
-	return &o, nil
+	return &o, line, nil
 }
 
 // say writes a report to fd.
