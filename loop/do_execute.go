@@ -121,7 +121,7 @@ func (d *driver) cageSpec(r *RecoveryState, j judged, tmp string, log *durable.F
 	set := j.policy.Settings
 	env := d.recoveryEnv(set.EnvPassthrough, tmp)
 	home := variable(base, "HOME")
-	writable := append([]string{tmp}, cage.Caches(home, variable(env, "PATH"))...)
+	writable := append([]string{tmp}, d.cachesOf(home, variable(env, "PATH"))...)
 	for _, c := range set.Sandbox.Caches {
 		if len(c) > 2 && c[:2] == "~/" {
 			c = filepath.Join(home, c[2:])
@@ -136,6 +136,14 @@ func (d *driver) cageSpec(r *RecoveryState, j judged, tmp string, log *durable.F
 		s.Required = cage.Landlock
 	}
 	return s
+}
+
+// cachesOf are the package managers' caches; they are looked for once in a run.
+func (d *driver) cachesOf(home, path string) []string {
+	if d.caches == nil {
+		d.caches = append([]string{}, cage.Caches(home, path)...)
+	}
+	return d.caches
 }
 
 // recoveryEnv is what a recovery command sees of the environment.

@@ -123,9 +123,15 @@ func (d *driver) takeProposal(ctx context.Context, e Effect) (Fact, error) {
 	if len(problems) > 0 {
 		return d.invalidProposal(t, ProposalInvalid{Role: e.Role, Problems: problems, Digest: t.Digest, Reason: "it is not a valid proposal"})
 	}
+	if err := d.prepareListed(attemptOf(p.Recovery), e.LimitMS); err != nil {
+		return nil, err
+	}
 	j, err := d.judge(ctx, attemptOf(p.Recovery))
 	if err != nil {
 		return nil, err
+	}
+	if j.Decision != recovery.Auto || !j.NotBefore.IsZero() {
+		d.unprepare()
 	}
 	if j.Decision == recovery.Invalid {
 		at := "/recovery/command"
@@ -143,12 +149,6 @@ func (d *driver) takeProposal(ctx context.Context, e Effect) (Fact, error) {
 		f.Else = &other
 	}
 	f.verdict(j)
-	if j.Decision == recovery.Auto && j.NotBefore.IsZero() {
-		timeout, _ := capTimeout(ms(f.TimeoutMS), e.LimitMS)
-		if d.preparation, err = d.prepare(&RecoveryState{N: f.N, Attempt: f.AttemptFact}, j, timeout); err != nil {
-			return nil, err
-		}
-	}
 	if f.File, err = d.archiveProposal(t, f.Verdict, f.Reason, &j); err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ type preparation struct {
 	attempt  AttemptFact
 	place    cage.Place
 	timeout  time.Duration
+	policy   string // digest of the policy whose cage it is
 
 	spec   cage.Spec
 	ready  *standby
@@ -41,7 +42,7 @@ func (p *preparation) keeping() { <-p.keep }
 
 // prepare begins the preparation of an attempt that may run.
 func (d *driver) prepare(r *RecoveryState, j judged, timeout time.Duration) (*preparation, error) {
-	p := &preparation{n: r.N, tries: r.Tries, attempt: r.Attempt, place: j.place, timeout: timeout, keep: make(chan struct{})}
+	p := &preparation{n: r.N, tries: r.Tries, attempt: r.Attempt, place: j.place, timeout: timeout, policy: j.policy.Digest, keep: make(chan struct{})}
 	name := fmt.Sprintf("recovery-%d", r.N)
 	if r.Tries > 0 {
 		name += fmt.Sprintf(".try-%d", r.Tries+1)
@@ -66,10 +67,28 @@ func (d *driver) prepare(r *RecoveryState, j judged, timeout time.Duration) (*pr
 	return p, nil
 }
 
+// prepareListed begins the preparation of a command that stands in auto_approve,
+// beside its judgement: most of them may run.
+func (d *driver) prepareListed(a AttemptFact, limitMS int64) error {
+	policy := d.rules()[0]
+	if _, listed := policy.Listed(a.Command); !listed || !policy.Settings.Enabled {
+		return nil
+	}
+	place, err := d.place(a.WorkingDir)
+	if err != nil {
+		return nil // the judgement says what is wrong with it
+	}
+	timeout, _ := capTimeout(ms(a.TimeoutMS), limitMS)
+	r := &RecoveryState{N: d.state.Recoveries.Proposed + 1, Attempt: a}
+	d.preparation, err = d.prepare(r, judged{place: place, policy: policy}, timeout)
+	return err
+}
+
 // prepared is the preparation of exactly this attempt: the one that was begun, or
 // a new one.
 func (d *driver) prepared(r *RecoveryState, j judged, timeout time.Duration) (*preparation, error) {
-	if p := d.preparation; p != nil && p.n == r.N && p.tries == r.Tries && p.attempt == r.Attempt && p.place == j.place && p.timeout == timeout {
+	if p := d.preparation; p != nil && p.n == r.N && p.tries == r.Tries && p.attempt == r.Attempt && p.place == j.place && p.timeout == timeout &&
+		p.policy == j.policy.Digest {
 		d.preparation = nil
 		return p, nil
 	}

@@ -140,6 +140,7 @@ type driver struct {
 	asking      *escalation.Question // noted down and not opened yet
 	answered    <-chan struct{}      // there may be an answer
 	span        recoverySpan
+	caches      []string
 	preparation *preparation // of a recovery that is about to run
 	post        *post
 	told        map[string]bool // ids of news that are in the outbox

@@ -63,6 +63,19 @@ func (d Disk) Rename(op, from, to string) error {
 	return nil
 }
 
+// Mkdir makes one directory that need not survive a power cut.
+//
+// Steps: mkdir.
+func (d Disk) Mkdir(op, path string, perm fs.FileMode) error {
+	if err := d.check(op, "mkdir", path); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, perm); err != nil {
+		return fail(op, "mkdir", path, err)
+	}
+	return nil
+}
+
 // Move is Rename without the flushes: what has moved survives a kill, and a power
 // cut may undo it.
 //
