@@ -23,7 +23,8 @@ const (
 func build(b *testing.B, pkg, name string) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), name)
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-o", out, pkg)
+	// As a release is built: without libc, a start costs 1 to 2 ms less.
+	cmd := exec.Command("env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-o", out, pkg)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, text)
 	}
