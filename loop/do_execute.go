@@ -33,22 +33,17 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 	if r == nil {
 		return nil, errors.New("there is no recovery to execute")
 	}
-	j, changed, err := d.lookAgain(shutdown, r)
-	if err != nil || changed != nil {
-		d.unprepare()
-		return changed, err
-	}
 	timeout, _ := capTimeout(ms(r.Attempt.TimeoutMS), e.LimitMS)
-	p, err := d.prepared(r, j, timeout)
-	if err != nil {
-		return nil, err
+	p, changed, err := d.prepared(shutdown, r, timeout)
+	if err != nil || changed != nil {
+		return changed, err
 	}
 	p.keeping()
 	if p.ready.late() {
 		p.ready.abandon()
 		p.ready = d.standBy(p.spec)
 	}
-	fact, err := d.intend(shutdown, j, Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: j.place.Dir,
+	fact, err := d.intend(shutdown, p, Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: p.place.Dir,
 		TimeoutMS: timeout.Milliseconds(), Network: string(p.spec.Network), Undo: p.kept, UndoNote: p.note, LogFile: d.paths.Rel(p.path)})
 	if err != nil || fact != nil {
 		d.preparation = p
@@ -81,13 +76,13 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 // intend looks once more at all that the approval stands on, after everything
 // that takes its time, and puts the intent on the disk. The fact is what has come
 // in between; then nothing may be begun.
-func (d *driver) intend(ctx context.Context, was judged, f Executing) (Fact, error) {
+func (d *driver) intend(ctx context.Context, p *preparation, f Executing) (Fact, error) {
 	r := d.state.Recovery
 	j, changed, err := d.lookAgain(ctx, r)
 	if err != nil || changed != nil {
 		return changed, err
 	}
-	if j.place != was.place || j.inputs != was.inputs {
+	if j.place != p.place || j.policy.Digest != p.policy || r.Approved == SourceAuto && j.inputs != r.InputsDigest {
 		return d.judgeAnew(ctx, r.Attempt, r.Fallback)
 	}
 	if r.Approved == SourceHuman {

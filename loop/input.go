@@ -335,8 +335,8 @@ func Synced(f Fact) bool {
 		return false
 	case PromiseChecked, StuckChecked, TestsEnded:
 		return false
-	case GateEnded, Seen, Reconfigured, ProposalStale:
-		return false
+	case GateEnded, Seen, Reconfigured, ProposalStale, Proposed:
+		return false // what follows from a proposal is synced: the intent, the question
 	case CommitEnded:
 		return f.Outcome == "success"
 	}

@@ -85,15 +85,20 @@ func (d *driver) prepareListed(a AttemptFact, limitMS int64) error {
 }
 
 // prepared is the preparation of exactly this attempt: the one that was begun, or
-// a new one.
-func (d *driver) prepared(r *RecoveryState, j judged, timeout time.Duration) (*preparation, error) {
-	if p := d.preparation; p != nil && p.n == r.N && p.tries == r.Tries && p.attempt == r.Attempt && p.place == j.place && p.timeout == timeout &&
-		p.policy == j.policy.Digest {
+// a new one. The fact is what has changed since the attempt was approved; what
+// changes from here on intend finds.
+func (d *driver) prepared(ctx context.Context, r *RecoveryState, timeout time.Duration) (*preparation, Fact, error) {
+	if p := d.preparation; p != nil && p.n == r.N && p.tries == r.Tries && p.attempt == r.Attempt && p.timeout == timeout {
 		d.preparation = nil
-		return p, nil
+		return p, nil, nil
 	}
 	d.unprepare()
-	return d.prepare(r, j, timeout)
+	j, changed, err := d.lookAgain(ctx, r)
+	if err != nil || changed != nil {
+		return nil, changed, err
+	}
+	p, err := d.prepare(r, j, timeout)
+	return p, nil, err
 }
 
 // unprepare undoes a preparation that comes to nothing.

@@ -21,6 +21,9 @@ func TestGoldenJournals(t *testing.T) {
 		// A limit, a refused login and a kick, a spent budget, a session that was
 		// resumed, and a cost that nobody knew.
 		"rules2-limits.jsonl": {LimitReached, ReasonCostUnknown, 2},
+		// A listed command that failed, its fallback that a person approved while no
+		// supervisor was alive, and a second proposal that cured the tests.
+		"rules3-recovery.jsonl": {Completed, ReasonPromiseKept, 2},
 	} {
 		t.Run(file, func(t *testing.T) {
 			path := "testdata/" + file
