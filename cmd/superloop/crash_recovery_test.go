@@ -181,10 +181,6 @@ func TestKillInARecovery(t *testing.T) {
 	if appends < 12 {
 		t.Fatalf("only %d writes of events", appends)
 	}
-	stride, every := 3, len(all)/6
-	if slow() {
-		stride, every = 1, 1
-	}
 	kill := func(fault, what string) {
 		n := brokenNight(t)
 		// Writes in the background move by a few steps from night to night, so the
@@ -192,10 +188,10 @@ func TestKillInARecovery(t *testing.T) {
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + fault + "=kill"}, "run", "--exit-on-escalation")
 		n.finishBroken(what)
 	}
-	for k := 1; k <= appends; k += stride {
+	for k := 1; k <= appends; k += stride(4, 1) {
 		kill(fmt.Sprintf("events:append@%d", k), fmt.Sprintf("killed before write %d of events", k))
 	}
-	for k := 1; k <= len(all); k += every {
+	for k := 1; k <= len(all); k += stride(len(all)/4, 9) {
 		kill(fmt.Sprintf("*@%d", k), fmt.Sprintf("killed at step %d, %s", k, all[k-1]))
 	}
 }
@@ -264,7 +260,7 @@ func TestFullDiskInARecovery(t *testing.T) {
 		seen[step] = true
 		own := strings.HasPrefix(step, "events:") || strings.HasPrefix(step, "proposal") || strings.HasPrefix(step, "recovery") || strings.HasPrefix(step, "undo")
 		for _, what := range []string{"enospc", "eio", "short"} {
-			if !slow() && (what != "enospc" || !own) {
+			if n := stride(3, 1); what != "enospc" && !(own && slow()) || !own && !slow() || len(seen)%n != 0 {
 				continue
 			}
 			n := brokenNight(t)
