@@ -113,7 +113,7 @@ const (
 // sample is a usual question.
 func sample(id string) Question {
 	return Question{
-		ID: id, Loop: "pinpoint-v1", Run: "20260123T050000.000Z-1a2b3c4d", Iteration: 6, Type: RecoveryApproval, Repo: "/work/pinpoint",
+		ID: id, Loop: "pinpoint-v1", Run: "20260123T050000.000Z-1a2b3c4d", Iteration: 6, Type: RecoveryApproval, Repo: "/repo/pinpoint",
 		Reason: "no list names it, and on_unknown is escalate", Rule: "on_unknown", Created: created,
 		Command: &Command{
 			Text: []byte("rm -rf node_modules && bun install"), WorkingDir: ".", Binding: Binding{Dev: 64768, Ino: 4711, PolicyDigest: sum([]byte("policy")), InputsDigest: sum([]byte("inputs"))},

@@ -203,10 +203,10 @@ func TestActions(t *testing.T) {
 	t.Parallel()
 	r := record(t, sample(idA))
 	a := r.Actions()
-	if want := "cd /work/pinpoint && rm -rf node_modules && bun install"; a.Manual != want {
+	if want := "cd /repo/pinpoint && rm -rf node_modules && bun install"; a.Manual != want {
 		t.Errorf("%s", a.Manual)
 	}
-	if want := "superloop approve-recovery --repo /work/pinpoint --loop pinpoint-v1 --digest " + r.Digest[:16]; a.Approve != want {
+	if want := "superloop approve-recovery --repo /repo/pinpoint --loop pinpoint-v1 --digest " + r.Digest[:16]; a.Approve != want {
 		t.Errorf("%s", a.Approve)
 	}
 	q := sample(idA)

@@ -212,20 +212,9 @@ func (a *app) printTry(v tried) {
 }
 
 func (a *app) notifyList(c *cli.Context) error {
-	repo, err := a.repo(c)
+	repo, ids, err := a.chosenLoops(c)
 	if err != nil {
 		return err
-	}
-	ids, err := a.loopIDs(repo)
-	if err != nil {
-		return err
-	}
-	if c.IsSet("loop") {
-		id, err := pick(c, ids)
-		if err != nil {
-			return err
-		}
-		ids = []string{id}
 	}
 	list := []notify.Item{}
 	for _, id := range ids {

@@ -69,21 +69,22 @@ func (a *app) questionOf(p loop.Paths, v loop.View) *openQuestion {
 	return &q
 }
 
+// chosenLoops are the repository and its loops: that of --loop, or all.
+func (a *app) chosenLoops(c *cli.Context) (repo string, ids []string, err error) {
+	if repo, err = a.repo(c); err != nil {
+		return "", nil, err
+	}
+	if ids, err = a.loopIDs(repo); err != nil || !c.IsSet("loop") {
+		return repo, ids, err
+	}
+	id, err := pick(c, ids)
+	return repo, []string{id}, err
+}
+
 func (a *app) status(c *cli.Context) error {
-	repo, err := a.repo(c)
+	repo, ids, err := a.chosenLoops(c)
 	if err != nil {
 		return err
-	}
-	ids, err := a.loopIDs(repo)
-	if err != nil {
-		return err
-	}
-	if c.IsSet("loop") {
-		id, err := pick(c, ids)
-		if err != nil {
-			return err
-		}
-		ids = []string{id}
 	}
 	if c.Bool("watch") {
 		return a.watchStatus(c, repo, ids)
