@@ -69,7 +69,7 @@ func TestClaudeAndCodexGarbage(t *testing.T) {
 		`{"type":"result","is_error":true,"errors":[1,{},"x"],"usage":[],"modelUsage":{"m":7,"n":{"inputTokens":-5,"outputTokens":1e99,"costUSD":"x"}},"model_usage_since_last_result":{"m":{"costUSD":-1}}}`,
 		`{"type":"assistant","message":{"content":{"text":"x"},"usage":"none","id":5}}`, `{"type":"assistant","message":{"id":"a","content":[{"name":5,"input":[1]},[],null,{"text":7}]}}`,
 		`{"type":"system","subtype":"api_retry","retry_delay_ms":1e300,"attempt":"x","error_status":-1}`, `{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":"x","rateLimitType":{}}}`,
-		`{"type":"system","subtype":"task_started"}`, `{"type":"turn.completed"`, `{"type":"turn.failed","error":"x"}`, `{"type":"turn.failed","error":{"message":{}}}`, `{"type":"error"}`, `{"type":"error","message":7}`,
+		`{"type":"system","subtype":"task_started"}`, `{"type":"turn.completed",`, `{"type":"turn.failed","error":"x"}`, `{"type":"turn.failed","error":{"message":{}}}`, `{"type":"error"}`, `{"type":"error","message":7}`,
 		`{"type":"item.completed","item":[]}`, `{"type":"item.completed","item":{"type":"agent_message","text":{}}}`, `{"type":"thread.started","thread_id":5}`,
 	}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -46,6 +46,7 @@ func TestClaudeVerdict(t *testing.T) {
 		"new subtype":           {lines: []string{`{"type":"result","subtype":"error_new","is_error":false}`}, class: ClassUnknown},
 		"without is_error":      {lines: []string{`{"type":"result","subtype":"success"}`}, class: ClassUnknown},
 		"is_error of no type":   {lines: []string{`{"type":"result","subtype":"success","is_error":"false"}`}, class: ClassUnknown},
+		"subtype of no type":    {lines: []string{`{"type":"result","subtype":["success"],"is_error":false}`}, class: ClassUnknown},
 		"detail before word":    {lines: []string{synthetic("server_error", "connection_failed", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassNetwork},
 		"word before status":    {lines: []string{synthetic("billing_error", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"x"}`}, class: ClassBilling},
 		"unknown detail":        {lines: []string{synthetic("rate_limit", "new_detail", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassLimit},

@@ -224,6 +224,9 @@ func (s *claudeStream) end(l *jsonstream.Line) bool {
 	if !told && r.subtype == "" {
 		return false // some other program's
 	}
+	if v, ok := l.Last(claudeSubtype); ok && v.Type != 's' && v.Type != '0' {
+		r.failed = true // a word of another type is none that says success
+	}
 	r.status, _ = l.Int(claudeStatus)
 	r.queued, _ = l.Int(claudeQueued)
 	if v, ok := l.Last(claudeResultText); ok && v.Type == 's' {
