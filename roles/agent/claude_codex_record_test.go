@@ -91,7 +91,7 @@ func (st *stage) writeWhen(t *testing.T, p play, res Result) {
 	if text, err = os.ReadFile(out); err != nil {
 		t.Fatal(err)
 	}
-	text = bytes.ReplaceAll(text, []byte(notPlain.ReplaceAllString(st.root, "-")), []byte("-work"))
+	text = bytes.ReplaceAll(text, []byte(notPlain().ReplaceAllString(st.root, "-")), []byte("-work"))
 	if err := os.WriteFile(out, text, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -42,9 +41,9 @@ var (
 )
 
 var (
-	claudeOffline = regexp.MustCompile(`(?i)unable to connect|can't reach|connection (?:refused|error|closed|reset|failed|timed out)|request timed out|\bE(?:CONN|NOTFOUND|HOST|NET|TIMEDOUT)|ENOTFOUND|fetch failed|socket hang up`)
-	claudeBusy    = regexp.MustCompile(`(?i)overloaded|internal server error`)
-	claudeNoID    = regexp.MustCompile(`No conversation found with session ID|--resume requires a valid session|Session ID \S+ is already in use`)
+	claudeOffline = lazily(`(?i)unable to connect|can't reach|connection (?:refused|error|closed|reset|failed|timed out)|request timed out|\bE(?:CONN|NOTFOUND|HOST|NET|TIMEDOUT)|ENOTFOUND|fetch failed|socket hang up`)
+	claudeBusy    = lazily(`(?i)overloaded|internal server error`)
+	claudeNoID    = lazily(`No conversation found with session ID|--resume requires a valid session|Session ID \S+ is already in use`)
 )
 
 // claudeRetryClass is what a request failed of that the CLI repeats; without a
@@ -118,7 +117,7 @@ func (s *claudeStream) failure(r claudeResult) Class {
 		return ClassRefused
 	case s.limit != nil:
 		return ClassLimit
-	case claudeNoID.MatchString(r.problems):
+	case claudeNoID().MatchString(r.problems):
 		return ClassSession
 	}
 	written := s.word != "" && r.failed // the text is the CLI's, not the agent's
@@ -129,9 +128,9 @@ func (s *claudeStream) failure(r claudeResult) Class {
 		return class
 	case r.status != 0:
 		return statusClass(int(r.status))
-	case written && claudeOffline.MatchString(r.text):
+	case written && claudeOffline().MatchString(r.text):
 		return ClassNetwork
-	case written && claudeBusy.MatchString(r.text):
+	case written && claudeBusy().MatchString(r.text):
 		return ClassOverloaded
 	case s.retry.class != ClassNone:
 		return s.retry.class
@@ -145,11 +144,11 @@ func (s *claudeStream) failure(r claudeResult) Class {
 // output.
 var claudeStarts = []struct {
 	class Class
-	text  *regexp.Regexp
+	text  pattern
 }{
 	{ClassSession, claudeNoID},
-	{ClassAuth, regexp.MustCompile(`Not logged in|Please run /login|Invalid API key`)},
-	{ClassConfig, regexp.MustCompile(`(?m)^error: |^Error: (?:Settings file|Invalid MCP configuration|Input must be provided|Invalid session ID|When using --print|--)|cannot be used with root/sudo|requires --verbose|is invalid\.`)},
+	{ClassAuth, lazily(`Not logged in|Please run /login|Invalid API key`)},
+	{ClassConfig, lazily(`(?m)^error: |^Error: (?:Settings file|Invalid MCP configuration|Input must be provided|Invalid session ID|When using --print|--)|cannot be used with root/sudo|requires --verbose|is invalid\.`)},
 }
 
 // claudeStart explains a run of which no event came. An output that is not the
@@ -159,7 +158,7 @@ func claudeStart(stderr string, end proc.Result) (Class, string) {
 		return ClassNone, ""
 	}
 	for _, s := range claudeStarts {
-		if at := s.text.FindStringIndex(stderr); at != nil {
+		if at := s.text().FindStringIndex(stderr); at != nil {
 			line := strings.LastIndexByte(stderr[:at[0]], '\n') + 1
 			return s.class, errorText(stderr[line:])
 		}

@@ -3,7 +3,6 @@ package agent
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/superloop/superloop/internal/jsonstream"
@@ -79,7 +78,7 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	}
 }
 
-var notPlain = regexp.MustCompile(`[^a-zA-Z0-9]`)
+var notPlain = lazily(`[^a-zA-Z0-9]`)
 
 // claudeProject is the directory of the session's file: it is named after the
 // directory that the CLI ran in, long names with a digest.
@@ -88,7 +87,7 @@ func claudeProject(root *os.Root, workdir, session string) string {
 		info, err := root.Lstat(filepath.Join(dir, session+".jsonl"))
 		return err == nil && info.Mode().IsRegular()
 	}
-	if dir := notPlain.ReplaceAllString(workdir, "-"); has(dir) {
+	if dir := notPlain().ReplaceAllString(workdir, "-"); has(dir) {
 		return dir
 	}
 	for _, e := range listDir(root, ".") {

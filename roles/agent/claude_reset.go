@@ -1,14 +1,13 @@
 package agent
 
 import (
-	"regexp"
 	"strconv"
 	"time"
 )
 
 var (
-	claudeEpoch = regexp.MustCompile(`usage limit reached\|(\d{9,11})\b`)
-	claudeClock = regexp.MustCompile(`resets (?:at )?(?:([A-Z][a-z]{2})[a-z]* (\d{1,2})(?:,| at)? )?(\d{1,2})(?::(\d{2}))? ?([ap])m(?: \(([A-Za-z0-9_/+-]{1,64})\))?`)
+	claudeEpoch = lazily(`usage limit reached\|(\d{9,11})\b`)
+	claudeClock = lazily(`resets (?:at )?(?:([A-Z][a-z]{2})[a-z]* (\d{1,2})(?:,| at)? )?(\d{1,2})(?::(\d{2}))? ?([ap])m(?: \(([A-Za-z0-9_/+-]{1,64})\))?`)
 )
 
 // claudeReset reads when the CLI's message of a limit says that it ends, for
@@ -16,11 +15,11 @@ var (
 // "resets Oct 6, 9am (UTC)", "limit reached|1759741200". now is when it said so.
 // Zero if it does not say.
 func claudeReset(text string, now time.Time) time.Time {
-	if m := claudeEpoch.FindStringSubmatch(text); m != nil {
+	if m := claudeEpoch().FindStringSubmatch(text); m != nil {
 		n, _ := strconv.ParseInt(m[1], 10, 64)
 		return time.Unix(n, 0)
 	}
-	m := claudeClock.FindStringSubmatch(text)
+	m := claudeClock().FindStringSubmatch(text)
 	if m == nil || now.IsZero() {
 		return time.Time{}
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -13,21 +12,21 @@ import (
 // one line in lower case with straight quotes.
 var codexTexts = []struct {
 	class Class
-	text  *regexp.Regexp
+	text  pattern
 }{
-	{ClassLimit, regexp.MustCompile(`you've hit your usage limit|usage limit (?:has been )?reached|you've reached your usage limit`)},
-	{ClassBilling, regexp.MustCompile(`quota exceeded|insufficient_quota|exceeded your current quota|out of credits|spend cap|workspace credit limit|with your chatgpt plan, upgrade`)},
-	{ClassLimit, regexp.MustCompile(`rate limit (?:exceeded|reached)|(?:last|unexpected) status:? 429|rate_limit_exceeded|too many requests`)},
-	{ClassBudget, regexp.MustCompile(`^budget reached`)},
-	{ClassContext, regexp.MustCompile(`ran out of room in the model's context window|context_length_exceeded|exceeds the context window`)},
-	{ClassModel, regexp.MustCompile(`model [^.]{0,80}(?:does not exist|is not supported|not found)|model_not_found|requires a newer version of codex`)},
-	{ClassOverloaded, regexp.MustCompile(`model is at capacity|capacity (?:is )?unavailable|experiencing high demand|the server had an error|(?:last|unexpected) status:? 5\d\d|server_is_overloaded|overloaded_error`)},
-	{ClassAuth, regexp.MustCompile(`(?:last|unexpected) status:? 40[13]|missing environment variable|not (?:logged|signed) in|codex login|please (?:log|sign) (?:in|out)|token could not be refreshed|session could not be refreshed`)},
-	{ClassBilling, regexp.MustCompile(`(?:last|unexpected) status:? 402`)},
-	{ClassConfig, regexp.MustCompile(`(?:last|unexpected) status:? 404`)},
-	{ClassRefused, regexp.MustCompile(`^invalid prompt|policy violation|violates? (?:our )?(?:usage )?polic|for safety reasons|content was flagged|has been flagged|cyber_policy|content_filter`)},
-	{ClassNetwork, regexp.MustCompile(`waiting for network|stream disconnected before completion|idle timeout (?:waiting|sending)|connection failed|connection (?:refused|reset|closed)|error sending request|timed out|websocket closed|failed to lookup address`)},
-	{ClassRequest, regexp.MustCompile(`(?:last|unexpected) status:? 4\d\d|invalid_request_error|"code":"invalid_`)},
+	{ClassLimit, lazily(`you've hit your usage limit|usage limit (?:has been )?reached|you've reached your usage limit`)},
+	{ClassBilling, lazily(`quota exceeded|insufficient_quota|exceeded your current quota|out of credits|spend cap|workspace credit limit|with your chatgpt plan, upgrade`)},
+	{ClassLimit, lazily(`rate limit (?:exceeded|reached)|(?:last|unexpected) status:? 429|rate_limit_exceeded|too many requests`)},
+	{ClassBudget, lazily(`^budget reached`)},
+	{ClassContext, lazily(`ran out of room in the model's context window|context_length_exceeded|exceeds the context window`)},
+	{ClassModel, lazily(`model [^.]{0,80}(?:does not exist|is not supported|not found)|model_not_found|requires a newer version of codex`)},
+	{ClassOverloaded, lazily(`model is at capacity|capacity (?:is )?unavailable|experiencing high demand|the server had an error|(?:last|unexpected) status:? 5\d\d|server_is_overloaded|overloaded_error`)},
+	{ClassAuth, lazily(`(?:last|unexpected) status:? 40[13]|missing environment variable|not (?:logged|signed) in|codex login|please (?:log|sign) (?:in|out)|token could not be refreshed|session could not be refreshed`)},
+	{ClassBilling, lazily(`(?:last|unexpected) status:? 402`)},
+	{ClassConfig, lazily(`(?:last|unexpected) status:? 404`)},
+	{ClassRefused, lazily(`^invalid prompt|policy violation|violates? (?:our )?(?:usage )?polic|for safety reasons|content was flagged|has been flagged|cyber_policy|content_filter`)},
+	{ClassNetwork, lazily(`waiting for network|stream disconnected before completion|idle timeout (?:waiting|sending)|connection failed|connection (?:refused|reset|closed)|error sending request|timed out|websocket closed|failed to lookup address`)},
+	{ClassRequest, lazily(`(?:last|unexpected) status:? 4\d\d|invalid_request_error|"code":"invalid_`)},
 }
 
 var straight = strings.NewReplacer("\u2018", "'", "\u2019", "'", "\u02bc", "'", "\u201c", `"`, "\u201d", `"`, "`", "'")
@@ -39,7 +38,7 @@ func codexClass(text string) Class {
 	}
 	plain := strings.ToLower(straight.Replace(clean([]byte(text))))
 	for _, t := range codexTexts {
-		if t.text.MatchString(plain) {
+		if t.text().MatchString(plain) {
 			return t.class
 		}
 	}
@@ -55,11 +54,11 @@ func codexClass(text string) Class {
 // codexStarts are the texts of standard error when no turn begins.
 var codexStarts = []struct {
 	class Class
-	text  *regexp.Regexp
+	text  pattern
 }{
-	{ClassSession, regexp.MustCompile(`no rollout found|thread/resume failed|(?i:no saved session found)`)},
-	{ClassAuth, regexp.MustCompile(`(?i)not logged in|run .?codex login|missing environment variable`)},
-	{ClassConfig, regexp.MustCompile(`(?m)^error: |^Error loading config|^Not inside a trusted directory|^No prompt provided|^Error: (?:.*config|failed to load)`)},
+	{ClassSession, lazily(`no rollout found|thread/resume failed|(?i:no saved session found)`)},
+	{ClassAuth, lazily(`(?i)not logged in|run .?codex login|missing environment variable`)},
+	{ClassConfig, lazily(`(?m)^error: |^Error loading config|^Not inside a trusted directory|^No prompt provided|^Error: (?:.*config|failed to load)`)},
 }
 
 // codexStart explains a run that ended badly before its first turn did anything.
@@ -69,7 +68,7 @@ func codexStart(stderr string, end proc.Result) (Class, string) {
 	}
 	said := codexErrors(stderr)
 	for _, s := range codexStarts {
-		if s.text.MatchString(said) {
+		if s.text().MatchString(said) {
 			return s.class, errorText(said)
 		}
 	}

@@ -1,16 +1,15 @@
 package agent
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
 
 var (
-	codexAt = regexp.MustCompile(`(?i)try again at (?:([a-z]{3})[a-z]*\.? (\d{1,2})(?:st|nd|rd|th)?,? (?:(\d{4}),? )?(?:at )?)?(\d{1,2}):(\d{2})(?: ?([ap])m)?`)
-	codexIn = regexp.MustCompile(`(?i)try again in ((?:(?:,|and| )*\d+(?:\.\d+)? ?[a-z]+)+)`)
-	amount  = regexp.MustCompile(`(\d+(?:\.\d+)?) ?([a-z]+)`)
+	codexAt = lazily(`(?i)try again at (?:([a-z]{3})[a-z]*\.? (\d{1,2})(?:st|nd|rd|th)?,? (?:(\d{4}),? )?(?:at )?)?(\d{1,2}):(\d{2})(?: ?([ap])m)?`)
+	codexIn = lazily(`(?i)try again in ((?:(?:,|and| )*\d+(?:\.\d+)? ?[a-z]+)+)`)
+	amount  = lazily(`(\d+(?:\.\d+)?) ?([a-z]+)`)
 )
 
 // codexReset reads when the CLI says that a limit ends, in the words of its
@@ -22,7 +21,7 @@ func codexReset(text string, now time.Time, zone *time.Location) time.Time {
 	if now.IsZero() {
 		return time.Time{}
 	}
-	if m := codexAt.FindStringSubmatch(text); m != nil {
+	if m := codexAt().FindStringSubmatch(text); m != nil {
 		at, ok := clockTime(now.In(zone), m[1], m[2], m[3], m[4], m[5], m[6])
 		if !ok {
 			return time.Time{}
@@ -32,7 +31,7 @@ func codexReset(text string, now time.Time, zone *time.Location) time.Time {
 		}
 		return at
 	}
-	if m := codexIn.FindStringSubmatch(text); m != nil {
+	if m := codexIn().FindStringSubmatch(text); m != nil {
 		wait, ok := span(m[1])
 		if !ok {
 			return time.Time{}
@@ -82,7 +81,7 @@ func clockTime(now time.Time, month, day, year, hour, minute, half string) (time
 // span is a duration in words: "5 minutes", "1 day 2 hours", "1.3s".
 func span(words string) (time.Duration, bool) {
 	var sum float64
-	for _, m := range amount.FindAllStringSubmatch(strings.ToLower(words), -1) {
+	for _, m := range amount().FindAllStringSubmatch(strings.ToLower(words), -1) {
 		n, err := strconv.ParseFloat(m[1], 64)
 		unit, ok := map[string]time.Duration{
 			"ms": time.Millisecond, "millisecond": time.Millisecond, "s": time.Second, "sec": time.Second, "second": time.Second,

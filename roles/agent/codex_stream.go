@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -188,12 +187,12 @@ func (u Usage) minus(before Usage) (Usage, bool) {
 	}, ok
 }
 
-var codexAgain = regexp.MustCompile(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
+var codexAgain = lazily(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
 
 // codexAttempt is how often the request of such an error was repeated; 0 if it
 // will not be.
 func codexAttempt(text string) int64 {
-	m := codexAgain.FindStringSubmatch(text)
+	m := codexAgain().FindStringSubmatch(text)
 	if m == nil {
 		return 0
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,8 +184,8 @@ func (e googleError) wait() time.Duration {
 }
 
 var (
-	googleNoQuota = regexp.MustCompile(`\blimit:\s*0(?:[^\d.]|\.(?:\D|$)|$)`)
-	googleDelay   = regexp.MustCompile(`(?i)(?:suggested retry after|please retry in|quota will reset after)\s+((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)`)
+	googleNoQuota = lazily(`\blimit:\s*0(?:[^\d.]|\.(?:\D|$)|$)`)
+	googleDelay   = lazily(`(?i)(?:suggested retry after|please retry in|quota will reset after)\s+((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)`)
 )
 
 // providerWords goes by what a provider (Google most of all), or a CLI for it,
@@ -197,7 +196,7 @@ func providerWords(text string) Class {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) })
 	}
 	switch {
-	case has("quota") && googleNoQuota.MatchString(low), has("insufficient credits", "insufficient_g1_credits", "billing account", "prepayment credits", "credit balance is too low"):
+	case has("quota") && googleNoQuota().MatchString(low), has("insufficient credits", "insufficient_g1_credits", "billing account", "prepayment credits", "credit balance is too low"):
 		return ClassBilling // a quota of nothing is one that only payment lifts
 	case has("api key not valid", "api key expired", "api_key_invalid", "unauthenticated", "permission_denied"):
 		return ClassAuth
@@ -217,7 +216,7 @@ func providerWords(text string) Class {
 }
 
 func geminiWait(text string) time.Duration {
-	m := googleDelay.FindStringSubmatch(text)
+	m := googleDelay().FindStringSubmatch(text)
 	if m == nil {
 		return 0
 	}
@@ -226,8 +225,8 @@ func geminiWait(text string) time.Duration {
 }
 
 var (
-	geminiReportField = regexp.MustCompile(`(?m)^  (status|code|retryDelayMs): (\d{1,12}),?$`)
-	geminiReportName  = regexp.MustCompile(`^Error when talking to Gemini API .*?\.json (\w+): `)
+	geminiReportField = lazily(`(?m)^  (status|code|retryDelayMs): (\d{1,12}),?$`)
+	geminiReportName  = lazily(`^Error when talking to Gemini API .*?\.json (\w+): `)
 )
 
 // geminiReport reads what standard error says of the request that failed last:
@@ -239,7 +238,7 @@ func geminiReport(stderr string) (found geminiFound) {
 		return geminiFound{}
 	}
 	report := stderr[at:]
-	for _, m := range geminiReportField.FindAllStringSubmatch(report, -1) {
+	for _, m := range geminiReportField().FindAllStringSubmatch(report, -1) {
 		n, _ := strconv.ParseInt(m[2], 10, 64)
 		if m[1] == "retryDelayMs" {
 			found.wait = time.Duration(n) * time.Millisecond
@@ -247,7 +246,7 @@ func geminiReport(stderr string) (found geminiFound) {
 			found.class = class
 		}
 	}
-	if m := geminiReportName.FindStringSubmatch(report); found.class == ClassNone && m != nil {
+	if m := geminiReportName().FindStringSubmatch(report); found.class == ClassNone && m != nil {
 		found.class = map[string]Class{
 			"TerminalQuotaError": ClassLimit, "RetryableQuotaError": ClassLimit, "ModelNotFoundError": ClassModel,
 			"ValidationRequiredError": ClassAuth,

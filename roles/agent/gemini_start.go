@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,7 +55,7 @@ func geminiStart(end proc.Result, stderr string) (Class, string) {
 // geminiSaid is standard error without the warnings of every start, as far as
 // the help that follows a bad flag; usage: that help is there.
 func geminiSaid(stderr string) (said string, usage bool) {
-	stderr, _, usage = strings.Cut(string(escape.ReplaceAll([]byte(stderr), nil)), "Usage: gemini [options]")
+	stderr, _, usage = strings.Cut(string(escape().ReplaceAll([]byte(stderr), nil)), "Usage: gemini [options]")
 	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), func(line string) bool {
 		return slices.ContainsFunc([]string{"Warning: ", "YOLO mode is enabled", "Ripgrep is not available", "[STARTUP]"},
 			func(noise string) bool { return strings.HasPrefix(line, noise) })
@@ -71,12 +70,12 @@ type geminiRetry struct {
 	text  string
 }
 
-var geminiAttempt = regexp.MustCompile(`^Attempt \d+ failed(?: with status (\d{3})|: )`)
+var geminiAttempt = lazily(`^Attempt \d+ failed(?: with status (\d{3})|: )`)
 
 // note takes a line of standard error. Without a status the failed attempt was
 // one over a quota.
 func (r *geminiRetry) note(line []byte) {
-	m := geminiAttempt.FindSubmatch(line)
+	m := geminiAttempt().FindSubmatch(line)
 	if m == nil {
 		return
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"unicode"
 )
@@ -56,7 +55,7 @@ func head(p []byte, n int) []byte { return p[:min(len(p), max(0, n))] }
 
 // escape matches the terminal's control sequences: CSI, OSC and the other
 // string commands, and the short ones; also an unfinished one at the end.
-var escape = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~]?)")
+var escape = lazily("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~]?)")
 
 // sanitise makes raw output fit for one line of any screen: valid UTF-8, no
 // control sequences, no control or invisible format characters, white space
@@ -75,7 +74,7 @@ func sanitise(raw []byte) string {
 // clean is sanitise without the bound.
 func clean(raw []byte) string {
 	if bytes.IndexByte(raw, 0x1b) >= 0 {
-		raw = escape.ReplaceAll(raw, nil)
+		raw = escape().ReplaceAll(raw, nil)
 	}
 	text := strings.Map(func(r rune) rune {
 		switch {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,19 +162,19 @@ type opencodeLog struct {
 }
 
 var (
-	opencodeLogLine  = regexp.MustCompile(`^timestamp=\S+ level=ERROR run=\S+ message=(?:"stream error"|failed) `)
-	opencodeLogRef   = regexp.MustCompile(` ref=(\S{1,64}) error=`)
-	opencodeLogError = regexp.MustCompile(` (?:error\.)?error=("(?:[^"\\]|\\.)*"|\S+)`)
+	opencodeLogLine  = lazily(`^timestamp=\S+ level=ERROR run=\S+ message=(?:"stream error"|failed) `)
+	opencodeLogRef   = lazily(` ref=(\S{1,64}) error=`)
+	opencodeLogError = lazily(` (?:error\.)?error=("(?:[^"\\]|\\.)*"|\S+)`)
 )
 
 // maxCauses bounds what is kept of a log that does not end.
 const maxCauses = 64
 
 func (o *opencodeLog) note(line []byte) {
-	if !opencodeLogLine.Match(line) {
+	if !opencodeLogLine().Match(line) {
 		return
 	}
-	m := opencodeLogError.FindSubmatch(line)
+	m := opencodeLogError().FindSubmatch(line)
 	if m == nil {
 		return
 	}
@@ -183,7 +182,7 @@ func (o *opencodeLog) note(line []byte) {
 	if plain, err := strconv.Unquote(text); err == nil {
 		text = plain
 	}
-	ref := opencodeLogRef.FindSubmatch(line)
+	ref := opencodeLogRef().FindSubmatch(line)
 	if ref == nil {
 		o.tried = text
 		o.failed++
@@ -217,12 +216,12 @@ func opencodeTried(text string) Class {
 	return ClassOverloaded
 }
 
-var opencodeMeant = regexp.MustCompile(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
+var opencodeMeant = lazily(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
 
 // opencodeCause classifies an error of the CLI's own. A model that it calls not
 // found and proposes in the same breath is one of a provider without a key.
 func opencodeCause(text string) Class {
-	if m := opencodeMeant.FindStringSubmatch(text); m != nil && slices.Contains(strings.Split(m[2], ", "), m[1]) {
+	if m := opencodeMeant().FindStringSubmatch(text); m != nil && slices.Contains(strings.Split(m[2], ", "), m[1]) {
 		return ClassAuth
 	}
 	name, _, _ := strings.Cut(text, ":")
@@ -238,7 +237,7 @@ func opencodeStart(end proc.Result, stderr string, log opencodeLog) (Class, stri
 		}
 		return ClassNone, ""
 	}
-	said := strings.TrimSpace(string(escape.ReplaceAll([]byte(stderr), nil)))
+	said := strings.TrimSpace(string(escape().ReplaceAll([]byte(stderr), nil)))
 	if strings.HasPrefix(said, "opencode run [message..]") {
 		return ClassConfig, "opencode does not take one of its arguments; it printed its help and not which one"
 	}
