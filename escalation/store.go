@@ -20,6 +20,11 @@ const File = "record.json"
 // questions. Inbox looks for it.
 const Folder = "escalation"
 
+// Looking is the name of a file in a Store's directory that is replaced when a
+// person begins to look at the question: an answer may come in a moment. Nothing
+// is decided by it.
+const Looking = "looking"
+
 const lockPause = 2 * time.Millisecond // between two tries to get a lock that is held for moments
 
 // Store keeps the questions of one loop: the present one, and in the directory
@@ -52,6 +57,12 @@ func (s Store) Load() (Record, error) {
 		return Record{}, &DamagedError{path, err}
 	}
 	return r, nil
+}
+
+// Look tells who watches the directory that a person begins to look at the
+// question. It is a courtesy: what goes wrong with it is no trouble.
+func (s Store) Look() {
+	_ = s.Disk.WriteProjection("escalation-look", filepath.Join(s.Dir, Looking), nil, 0o600)
 }
 
 // Open asks a question. What is pending, or approved and not begun, is superseded

@@ -39,7 +39,7 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 		return changed, err
 	}
 	p.keeping()
-	if p.ready.late() {
+	if p.ready.gone() {
 		p.ready.abandon()
 		p.ready = d.standBy(p.spec)
 	}

@@ -47,7 +47,7 @@ func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(d.announceOpen(rec).Sub(d.o.Now()))
+	timer := time.NewTimer(d.lookedAt(d.announceOpen(rec)).Sub(d.o.Now()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -169,7 +169,9 @@ func (d *driver) watchAnswers(ctx context.Context) error {
 		if err := d.o.Disk.MkdirAll("dirs", d.paths.Questions(), 0o700); err != nil {
 			return d.full(err)
 		}
-		d.answered = d.watches.Dir(d.life, d.paths.Questions(), func(path string) bool { return filepath.Base(path) == escalation.File })
+		d.answered = d.watches.Dir(d.life, d.paths.Questions(), func(path string) bool {
+			return filepath.Base(path) == escalation.File || filepath.Base(path) == escalation.Looking
+		})
 	}
 	return nil
 }
@@ -218,6 +220,9 @@ func (d *driver) mended(ctx context.Context, rec escalation.Record) (Fact, error
 
 // heard turns the answer into a fact.
 func (d *driver) heard(ctx context.Context, rec escalation.Record) (Fact, error) {
+	if err := d.prepareApproved(ctx, rec); err != nil {
+		return nil, err
+	}
 	if err := d.showQuestion(rec); err != nil {
 		return nil, err
 	}

@@ -132,6 +132,7 @@ func (d *driver) takeProposal(ctx context.Context, e Effect) (Fact, error) {
 	}
 	if j.Decision != recovery.Auto || !j.NotBefore.IsZero() {
 		d.unprepare()
+		d.coolDown()
 	}
 	if j.Decision == recovery.Invalid {
 		at := "/recovery/command"

@@ -98,6 +98,9 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	}); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
+	if d.proposalLies() {
+		d.warmUp() // beside writing down how the role ended
+	}
 	if err := log.Close(); err != nil && res.Proc.LogErr == nil {
 		res.Proc.LogErr = err
 	}

@@ -153,6 +153,8 @@ func (d *driver) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.C
 // sandbox is what recovery commands are held by here; it is found out once.
 func (d *driver) sandbox(ctx context.Context) (cage.Sandbox, error) {
 	if d.box == nil {
+		d.unprepare() // the spawner has one command at a time
+		d.coolDown()
 		box, err := cage.Measure(ctx, d.spawner)
 		if err != nil {
 			return box, fmt.Errorf("finding out how commands can be confined: %w", err)

@@ -142,6 +142,7 @@ type driver struct {
 	span        recoverySpan
 	caches      []string
 	preparation *preparation // of a recovery that is about to run
+	warm        *cage.Warm   // for one that may come
 	post        *post
 	told        map[string]bool // ids of news that are in the outbox
 
@@ -198,9 +199,7 @@ func (d *driver) drive(shutdown context.Context) error {
 		if leave, err := d.leavesQuestion(); leave || err != nil {
 			return err
 		}
-		if d.state.Pending.Kind != ExecuteRecovery {
-			d.unprepare()
-		}
+		d.makeRoom(d.state.Pending.Kind)
 		fact, err := d.carryOut(shutdown, *d.state.Pending)
 		if err != nil {
 			return err
@@ -305,6 +304,7 @@ func (d *driver) stopCancelled() error {
 // close lets go of everything, last taken first.
 func (d *driver) close() {
 	d.unprepare()
+	d.coolDown()
 	for i := len(d.cleanup) - 1; i >= 0; i-- {
 		d.cleanup[i]()
 	}

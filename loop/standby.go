@@ -2,21 +2,14 @@ package loop
 
 import (
 	"context"
-	"time"
 
 	"github.com/superloop/superloop/recovery/cage"
 )
-
-// standbyTime is what a command's time bound is longer by, since the process
-// that becomes it is started a little early. If the preparations take longer than
-// that, it is started anew.
-const standbyTime = 300 * time.Millisecond
 
 // standby is a cage that is set up and waits for the intent to be on the disk.
 // Starting it costs more than judging, keeping and recording together, so it is
 // done beside them; nothing of the command is executed before begin.
 type standby struct {
-	since  time.Time
 	hold   chan struct{}
 	hurry  chan struct{}
 	cancel context.CancelFunc
@@ -27,11 +20,9 @@ type standby struct {
 
 func (d *driver) standBy(spec cage.Spec) *standby {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &standby{since: time.Now(), hold: make(chan struct{}), hurry: make(chan struct{}), cancel: cancel, done: make(chan struct{})}
+	s := &standby{hold: make(chan struct{}), hurry: make(chan struct{}), cancel: cancel, done: make(chan struct{})}
 	spec.Hold, spec.Hurry = s.hold, s.hurry
-	if spec.Timeout > 0 {
-		spec.Timeout += standbyTime
-	}
+	spec.Warm, d.warm = d.warm, nil
 	spawner := d.spawner
 	go func() {
 		defer close(s.done)
@@ -40,13 +31,14 @@ func (d *driver) standBy(spec cage.Spec) *standby {
 	return s
 }
 
-// late reports whether the standby has waited for too long, or has ended.
-func (s *standby) late() bool {
+// gone reports whether the standby has ended: it was killed, or has waited for
+// longer than the command may take.
+func (s *standby) gone() bool {
 	select {
 	case <-s.done:
 		return true
 	default:
-		return time.Since(s.since) > standbyTime
+		return false
 	}
 }
 

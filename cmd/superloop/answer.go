@@ -104,6 +104,9 @@ func (a *app) answer(c *cli.Context, method escalation.Method) error {
 	if err != nil && !errors.Is(err, escalation.ErrNothingPending) {
 		return a.notAnswered(id, err)
 	}
+	if method == escalation.Approve && err == nil && rec.State == escalation.Pending {
+		store.Look()
+	}
 	req := escalation.AnswerRequest{Method: method, Note: c.String("note"), ID: c.String("id"), Digest: c.String("digest")}
 	uid := os.Getuid()
 	req.By = escalation.By{Channel: escalation.CLI, UID: &uid, User: a.who(c), Method: "process"}

@@ -60,53 +60,29 @@ func (e *namespaceError) Error() string {
 
 func (e *namespaceError) Unwrap() error { return e.err }
 
-// attempt is one start of the shim.
+// attempt is one start of the shim, or the use of one that was started before.
 func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Namespaces) (Result, report, error) {
-	exe, err := shimExe(spec.Exe)
-	if err != nil {
-		return notRun(s), report{}, err
+	w := spec.Warm.take(spec, ns)
+	spec.Warm = nil
+	if w == nil {
+		var err error
+		if w, err = warm(s, spec, ns); err != nil {
+			return notRun(s), report{}, err
+		}
+		w.taken.Store(true)
 	}
-	wire, err := openLine(o, spec.Hold)
-	if err != nil {
-		return notRun(s), report{}, err
-	}
-	defer wire.close()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	out := newOutput(spec, func() { stop(errFull) })
-
-	env := []string{"GOGC=off"} // it lives for milliseconds
-	if spec.Marker != "" {
-		env = append(env, spec.Marker)
-	}
-	got, err := s.Run(ctx, proc.Spec{
-		Argv: []string{exe, ShimArg}, Dir: "/", Env: env, Marker: spec.Marker, Files: wire.theirs, Namespaces: ns,
-		Timeout: spec.Timeout, Grace: spec.Grace, Hurry: spec.Hurry,
-		Stdout: out.out.take, Stderr: out.err.take, HeadTail: -1,
-	})
-	res := Result{
-		Code: got.Code, Signal: got.Signal, Ended: got.Ended, Err: got.Err, Duration: got.Duration,
-		UserTime: got.UserTime, SystemTime: got.SystemTime, MaxRSS: got.MaxRSS, LeftBehind: got.LeftBehind,
-	}
-	if res.Ended == proc.Killed && context.Cause(ctx) == errFull {
-		res.Ended = OutputLimit
-	}
-	out.into(&res)
+	res, rep, err := w.run(ctx, spec, o)
 	switch {
-	case err != nil:
-		rep, _ := wire.report() // it may have said under what the lost command ran
-		return res, rep, fmt.Errorf("running a command: %w", err)
-	case got.Ended == proc.NotStarted && ns != (proc.Namespaces{}):
-		err := got.Err
+	case w.err != nil:
+		return res, rep, err
+	case w.got.Ended == proc.NotStarted && ns != (proc.Namespaces{}):
+		err := w.got.Err
 		if no := syscall.Errno(0); errors.As(err, &no) {
 			err = no // the rest of the sentence names our own binary
 		}
 		return res, report{}, &namespaceError{ns, err}
-	case got.Ended == proc.NotStarted:
-		return res, report{}, fmt.Errorf("running a command: %w", got.Err)
-	}
-	rep, err := wire.report()
-	switch {
+	case w.got.Ended == proc.NotStarted:
+		return res, report{}, fmt.Errorf("running a command: %w", w.got.Err)
 	case err != nil && res.Ended != proc.Exited:
 		return res, rep, fmt.Errorf("running a command: it was stopped (%s) before it was executed", res.Ended)
 	case err != nil:

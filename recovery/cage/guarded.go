@@ -107,11 +107,14 @@ func (g *guarded) start(kill context.Context, spec proc.Spec, o *order) (proc.Re
 		name = spec.Argv[0]
 	}
 	o.Agent.Files = len(spec.Files)
-	wire, err := openLine(o, nil)
+	wire, err := openLine()
 	if err != nil {
 		return res, report{}, err
 	}
 	defer wire.close()
+	if err := wire.send(o, nil, nil); err != nil {
+		return res, report{}, err
+	}
 	env := []string{"GOGC=off"} // it lives for milliseconds
 	if slices.Contains(spec.Env, spec.Marker) {
 		env = append(env, spec.Marker)

@@ -12,19 +12,14 @@ import (
 // line is the two pipes between Run and the shim.
 type line struct {
 	theirs []*os.File // the shim's ends: order, report
+	order  *os.File
 	back   *os.File
-	sent   chan struct{}
+	sent   chan struct{} // nil: no order was sent
 	closed chan struct{}
 }
 
-// openLine begins to send the order, and when hold is closed, if it is not nil,
-// the word to begin.
-func openLine(o *order, hold <-chan struct{}) (*line, error) {
-	o.Hold = hold != nil
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("writing the shim's order: %w", err)
-	}
+// openLine makes the pipes.
+func openLine() (*line, error) {
 	in, send, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
@@ -35,22 +30,33 @@ func openLine(o *order, hold <-chan struct{}) (*line, error) {
 		send.Close()
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
 	}
-	l := &line{theirs: []*os.File{in, out}, back: back, sent: make(chan struct{}), closed: make(chan struct{})}
+	return &line{theirs: []*os.File{in, out}, order: send, back: back, closed: make(chan struct{})}, nil
+}
+
+// send begins to send the order, and when hold is closed, if it is not nil, the
+// word to begin, after a call of begin.
+func (l *line) send(o *order, hold <-chan struct{}, begin func()) error {
+	o.Hold = hold != nil
+	text, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("writing the shim's order: %w", err)
+	}
+	l.sent = make(chan struct{})
 	go func() {
 		defer close(l.sent)
-		defer send.Close()
 		// A write fails only if the shim died, which is found out elsewhere.
-		_, _ = send.Write(append(text, '\n'))
-		if hold == nil {
-			return
+		_, _ = l.order.Write(append(text, '\n'))
+		if hold != nil {
+			select {
+			case <-hold:
+				begin()
+				_, _ = l.order.WriteString(word)
+			case <-l.closed:
+			}
 		}
-		select {
-		case <-hold:
-			_, _ = send.WriteString(word)
-		case <-l.closed:
-		}
+		l.order.Close()
 	}()
-	return l, nil
+	return nil
 }
 
 // report is what the shim said.
@@ -64,6 +70,10 @@ func (l *line) close() {
 	close(l.closed)
 	for _, f := range append(l.theirs, l.back) {
 		f.Close()
+	}
+	if l.sent == nil {
+		l.order.Close()
+		return
 	}
 	<-l.sent
 }

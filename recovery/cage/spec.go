@@ -58,16 +58,19 @@ type Spec struct {
 	// Without is what is not to be used.
 	Without []Mechanism
 
-	// Timeout bounds the run, from the start of the shim on; Grace is what its
+	// Timeout bounds the run; Grace is what its
 	// tree gets between SIGTERM and SIGKILL. Hurry, when closed, ends the grace.
 	Timeout, Grace time.Duration
 	Hurry          <-chan struct{}
 
 	// Hold, until it is closed, keeps the command from being begun; nil does not.
 	// The process that becomes it is started at once and waits, which hides what
-	// that costs behind something else that has to be done first. Timeout counts
-	// from then on.
+	// that costs behind something else that has to be done first. Timeout bounds
+	// setting it up, and then, from the beginning, the command.
 	Hold <-chan struct{}
+	// Warm is a shim that waits for an order. It is used if it is as this command
+	// needs it, and closed if not.
+	Warm *Warm
 
 	// Output gets both streams, line by line, without Secrets; nil is nothing. When OutputLimit bytes were written the
 	// command is stopped. Keep is how much of the beginning, and of the end, of
@@ -101,7 +104,7 @@ type Result struct {
 	// Err says what could not be killed, in words for the user.
 	Err error
 
-	// Duration counts from the start of the shim. See proc.Result for the
+	// Duration counts from the beginning of the command. See proc.Result for the
 	// others.
 	Duration, UserTime, SystemTime time.Duration
 	MaxRSS                         int64
