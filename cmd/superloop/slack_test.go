@@ -131,9 +131,10 @@ type clickNight struct {
 	answer escalation.Store
 }
 
-// startClicks runs the loop; slack is that section of the configuration, and
-// variable what it names, NAME=VALUE.
-func startClicks(t *testing.T, slack, variable string) *clickNight {
+// startClicks runs the loop; slack is that section of the configuration, variable
+// what it names, NAME=VALUE, and proposes what the tester does, if it is not to
+// propose "touch ok".
+func startClicks(t *testing.T, slack, variable string, proposes ...string) *clickNight {
 	t.Helper()
 	n := &clickNight{night: newNight(t, false), world: newSlackWorld(t), out: &bytes.Buffer{}, ended: make(chan error, 1)}
 	agent, err := os.ReadFile("testdata/agent.sh")
@@ -141,7 +142,8 @@ func startClicks(t *testing.T, slack, variable string) *clickNight {
 		t.Fatal(err)
 	}
 	n.write("agent.sh", string(agent))
-	n.write("tester.sh", "env >> ../agent-env\n[ -f ok ] || propose 'touch ok'\n")
+	proposes = append(proposes, "[ -f ok ] || propose 'touch ok'\n")
+	n.write("tester.sh", "env >> ../agent-env\n"+proposes[0])
 	n.configure(slack)
 	n.env = append(n.env, "WORK="+n.root, "USER=ann", "SUPERLOOP_TEST_SLACK="+n.world.URL+"/api/", variable, "TEAM_HOOK="+n.world.URL+"/services/"+hookSecret)
 	paths, err := loop.NewPaths(n.path("repo"), "l", n.path("state"))
