@@ -1,0 +1,201 @@
+package multiscan
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+)
+
+// DefaultMaxProgram is the bound of Options.MaxProgram if that is 0.
+const DefaultMaxProgram = 200
+
+// maxExpression is the longest expression, in bytes.
+const maxExpression = 8 << 10
+
+// commonPerMB is how many lines of a MB of the sample may hold a pattern's
+// literals before that is a Problem.
+const commonPerMB = 20
+
+// Options of Compile; the zero value is useful.
+type Options struct {
+	Sample     []byte // typical passing output, to choose rare literals by; nil: a built-in one
+	MaxProgram int    // instructions of a compiled expression; larger ones are rejected; 0: DefaultMaxProgram
+}
+
+// Problem is what is wrong, or slow, with one pattern.
+type Problem struct {
+	Pattern int    // index into the expressions
+	Reject  bool   // the pattern matches nothing
+	Text    string // for a person
+}
+
+// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a
+// rejecting Problem matches nothing; problems are in order of patterns. The
+// error is not nil only if the options cannot be used.
+func Compile(exprs []string, o Options) (*Set, []Problem, error) {
+	if o.MaxProgram < 0 {
+		return nil, nil, fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
+	}
+	if o.MaxProgram == 0 {
+		o.MaxProgram = DefaultMaxProgram
+	}
+	if o.Sample == nil {
+		o.Sample = builtinSample()
+	}
+	c := compiler{
+		set:    &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits},
+		rarity: newRarity(o.Sample),
+	}
+	for i, e := range exprs {
+		if text := c.add(i, e, o.MaxProgram); text != "" {
+			c.problems = append(c.problems, Problem{i, true, text})
+		}
+	}
+	c.build()
+	c.lint(o.Sample)
+	slices.SortStableFunc(c.problems, func(a, b Problem) int { return a.Pattern - b.Pattern })
+	return c.set, c.problems, nil
+}
+
+type compiler struct {
+	set      *Set
+	rarity   *rarity
+	chosen   []choice
+	problems []Problem
+}
+
+// choice is the required set by which a pattern is filtered.
+type choice struct {
+	pattern int32
+	set     literalSet
+	others  []literalSet
+}
+
+// add compiles one expression; it returns why it is rejected, or "".
+func (c *compiler) add(i int, expr string, maxProgram int) string {
+	if len(expr) > maxExpression {
+		return fmt.Sprintf("expression of %d bytes is too long (at most %d): split it", len(expr), maxExpression)
+	}
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return fmt.Sprintf("does not compile: %v", err)
+	}
+	// The size is estimated first: compiling nested counts takes the memory
+	// that the bound is to save.
+	size := programSize(tree)
+	if size <= 4*int64(maxProgram) {
+		prog, err := syntax.Compile(tree.Simplify())
+		if err != nil {
+			return fmt.Sprintf("does not compile: %v", err)
+		}
+		size = int64(len(prog.Inst))
+	}
+	if size > int64(maxProgram) {
+		return fmt.Sprintf("program of about %d instructions is too large (at most %d): use smaller counts, e.g. x* for x{0,300}", size, maxProgram)
+	}
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return fmt.Sprintf("does not compile: %v", err)
+	}
+	// Simplify shares nodes with the tree but does not change it; parse again
+	// all the same where trees are kept (cutVariants).
+	p := &c.set.patterns[i]
+	*p = pattern{re: re, expr: expr, program: size, asks: asksFor(tree)}
+	if p.asks != 0 {
+		p.cut = new(cutVariants)
+	}
+	c.choose(int32(i), extractor{c.rarity.better}.sets(tree))
+	return ""
+}
+
+// choose takes the set that filters best.
+func (c *compiler) choose(i int32, sets []literalSet) {
+	if slices.ContainsFunc(sets, func(s literalSet) bool { return len(s) == 0 }) {
+		c.warn(i, "can match no line: it asks for a line end inside the line")
+		return
+	}
+	best := -1
+	for n, s := range sets {
+		if best < 0 || c.rarity.better(s, sets[best]) {
+			best = n
+		}
+	}
+	if best < 0 {
+		c.chosen = append(c.chosen, choice{pattern: i})
+		return
+	}
+	others := slices.Delete(slices.Clone(sets), best, best+1)
+	slices.SortStableFunc(others, func(a, b literalSet) int { return b.shortest() - a.shortest() })
+	c.chosen = append(c.chosen, choice{i, sets[best], others[:min(len(others), maxSets)]})
+}
+
+func (c *compiler) warn(pattern int32, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Pattern: int(pattern), Text: fmt.Sprintf(format, args...)})
+}
+
+// build makes the filter. One filter with the stride that the shortest literal
+// allows is cheaper than a pass for long literals and another for short ones.
+func (c *compiler) build() {
+	var want []wanted
+	var of []int // the choice of each
+	m := maxWindow
+	for n, ch := range c.chosen {
+		size := ch.set.shortest()
+		if ch.set == nil || size < minLiteral {
+			c.warn(ch.pattern, "no literal of at least %d bytes in every alternative: it is tried on every line, for as long as its budget lasts", minLiteral)
+			c.set.every = append(c.set.every, ch.pattern)
+			c.also(ch.pattern, ch.set)
+			continue
+		}
+		if size < goodLiteral {
+			c.warn(ch.pattern, "no literal of at least %d bytes in every alternative (shortest: %q): the whole scan becomes slower; add the text around it", goodLiteral, ch.set[0])
+		}
+		m = min(m, size)
+		for _, l := range ch.set {
+			want = append(want, wanted{l, ch.pattern})
+			of = append(of, n)
+		}
+	}
+	f, whole := newFilter(want, m, c.rarity)
+	c.set.filter = f
+	checked := map[int]bool{}
+	for i, w := range whole {
+		if n := of[i]; !w && !checked[n] {
+			checked[n] = true
+			c.also(c.chosen[n].pattern, c.chosen[n].set)
+		}
+	}
+	for _, ch := range c.chosen {
+		for _, s := range ch.others {
+			c.also(ch.pattern, s)
+		}
+	}
+}
+
+// also lets the pattern be confirmed only where the set is met.
+func (c *compiler) also(pattern int32, set literalSet) {
+	if set == nil {
+		return
+	}
+	b := make([][]byte, len(set))
+	for i, s := range set {
+		b[i] = []byte(s)
+	}
+	p := &c.set.patterns[pattern]
+	p.also = append(p.also, b)
+}
+
+// lint finds the patterns whose literals are common in the sample.
+func (c *compiler) lint(sample []byte) {
+	sc := c.set.NewScanner(nil)
+	sc.dry = true
+	sc.Write(sample)
+	sc.Close()
+	for _, ch := range c.chosen {
+		n := sc.tried[ch.pattern].lines
+		if perMB := float64(n) * 1e6 / float64(len(sample)); n > 2 && perMB > commonPerMB && ch.set.shortest() >= minLiteral && ch.set != nil {
+			c.warn(ch.pattern, "its literals are common in passing output (%q: %.0f lines per MB): add text that only the failure has", ch.set[0], perMB)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package multiscan
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// repeated gives n bytes of one text over and over, in writes of 64 KiB.
+func repeated(sc *Scanner, text string, n int) {
+	block := []byte(strings.Repeat(text, max(1, (64<<10)/len(text))))
+	for n > 0 {
+		k := min(n, len(block))
+		sc.Write(block[:k])
+		n -= k
+	}
+}
+
+// work is what the confirmations of a stream cost, in the units of limits.
+func work(sc *Scanner) (total, worst int64) {
+	for _, t := range sc.tried {
+		worst = max(worst, t.spent)
+	}
+	return sc.total, worst
+}
+
+// TestHostilePatterns: patterns made to be slow, on text made for them, cost
+// no more work than the budgets, counted, and say that something was skipped.
+func TestHostilePatterns(t *testing.T) {
+	t.Parallel()
+	exprs := []string{
+		`aaaaaaaa(?:.*){5}z`, `(?i)aaaaaaaa.*.*.*=.*`, `aaaaaaaa[ab]{100}c`, `(?:aaaaaaaa|baaaaaaa)(?:a{0,9}){0,9}c`, `(a|aa)+$z`, `aaaaaaaa\pL{100}\d`, `x*`, `^(?:a?){50}b`,
+	}
+	for i := range 200 {
+		exprs = append(exprs, fmt.Sprintf("aaaaaaaa.*b{%d}", i%50+1))
+	}
+	for name, text := range map[string]string{
+		"lines": strings.Repeat("a", 200) + "\n", "short lines": "aaaaaaaa\n", "one line": "aaaaaaaaaa", "progress": strings.Repeat("a", 60) + "\r",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := compile(t, exprs...)
+			sc := s.NewScanner(func(Hit) {})
+			for _, size := range []int{1 << 20, 3 << 20} {
+				sc.Reset(func(Hit) {})
+				repeated(sc, text, size)
+				sc.Close()
+				total, worst := work(sc)
+				if most := s.limits.total.at(int64(size)); total > most {
+					t.Errorf("%d bytes: work of %d, allowed are %d", size, total, most)
+				}
+				if most := s.limits.pattern.at(int64(size)); worst > most {
+					t.Errorf("%d bytes: work of %d for one pattern, allowed are %d", size, worst, most)
+				}
+				if sc.Stats().Skipped == 0 {
+					t.Errorf("%d bytes: nothing says that patterns were skipped: %+v", size, sc.Stats())
+				}
+			}
+		})
+	}
+}
+
+// TestBudgetOfOthers: a pattern that spends its budget takes none away from
+// one that is specific.
+func TestBudgetOfOthers(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `aaaaaaaa[ab]{100}c`, `(?i)no space left on device`)
+	n := 0
+	sc := s.NewScanner(func(h Hit) { n += h.Pattern })
+	repeated(sc, strings.Repeat("a", 500)+"\n", 4<<20)
+	sc.Write([]byte("\nwrite: No space left on device\n"))
+	if st := sc.Stats(); n != 1 || st.Skipped == 0 {
+		t.Errorf("%d hits, %+v", n, st)
+	}
+}
+
+// TestBudgetsEnd: streams of any length cost a bounded amount of work.
+func TestBudgetsEnd(t *testing.T) {
+	t.Parallel()
+	for _, b := range []budget{defaultLimits.pattern, defaultLimits.total} {
+		if b.at(0) != b.base || b.at(1<<50) != b.most || b.at(16) != b.base+b.rate {
+			t.Errorf("%+v: %d, %d, %d", b, b.at(0), b.at(16), b.at(1<<50))
+		}
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, e := range []string{
+		`[ab]{500}c`, `((a{0,30}){0,30})c`, `\pL{300}\d`, `(((a{100}){100}){100})`, `(`, `a{2000}`, strings.Repeat("a|b", 5000), `\xff\Q`, `(?=a)`, `a**`,
+	} {
+		s, problems, err := Compile([]string{e, "abcdefgh"}, Options{})
+		if err != nil || len(problems) != 1 || !problems[0].Reject || problems[0].Pattern != 0 || problems[0].Text == "" {
+			if e != `\xff\Q` {
+				t.Errorf("%.40q: %+v, %v", e, problems, err)
+			}
+			continue
+		}
+		got, _ := scan(t, s, "abcdefgh\n")
+		if len(got) != 1 || got[0].pattern != 1 || s.Names(0) != nil {
+			t.Errorf("%.40q: %v", e, got)
+		}
+	}
+	if _, _, err := Compile(nil, Options{MaxProgram: -1}); err == nil {
+		t.Error("a negative bound is accepted")
+	}
+	if _, problems, _ := Compile([]string{`[ab]{500}cdefghijk`}, Options{MaxProgram: 1000}); len(problems) != 0 {
+		t.Error(problems)
+	}
+}
+
+// TestMemory: streams without line ends, of escapes, of line ends: what the
+// scanner holds does not grow with them.
+func TestMemory(t *testing.T) {
+	size := 12 << 20 // TotalAlloc shows growth long before a hundred
+	if testing.Short() || raceEnabled {
+		size = 2 << 20
+	}
+	s := compile(t, benchPatterns()...)
+	for name, text := range map[string]string{
+		"no line end": "the quick brown fox ", "ESC": "\x1b", "open string": "\x1b]0;title", "backspaces": "ab\b", "line ends": "\n", "CRs": "\r", "NUL": "\x00", "broken": "\xff\xc3",
+		"long lines": strings.Repeat("z", 1<<20) + "\n",
+	} {
+		sc := s.NewScanner(func(Hit) {})
+		repeated(sc, text, 1<<20)
+		block := []byte(strings.Repeat(text, max(1, (64<<10)/len(text))))
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for n := 0; n < size; n += len(block) {
+			sc.Write(block)
+		}
+		runtime.ReadMemStats(&after)
+		sc.Write([]byte("\nnpm error code ERESOLVE"))
+		if err := sc.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 256<<10 {
+			t.Errorf("%s: %d bytes were allocated for %d bytes", name, n, size)
+		}
+		if sc.Stats().Skipped != 0 {
+			t.Errorf("%s: %+v", name, sc.Stats())
+		}
+	}
+}
+
+// TestNoAllocations: a warm scanner allocates for hits only.
+func TestNoAllocations(t *testing.T) {
+	s := compile(t, benchPatterns()...)
+	sc := s.NewScanner(func(Hit) {})
+	log := logOf(nearLog, 1<<20, 3)
+	log = append(log, bytes.ReplaceAll(logOf(hotLog, 1<<20, 4), []byte("error"), []byte("\x1b[31merror\x1b[m"))...)
+	for range MaxHits + 1 {
+		sc.Write(log)
+	}
+	if n := testing.AllocsPerRun(5, func() { sc.Write(log) }); n != 0 {
+		t.Errorf("%v allocations for %d bytes", n, len(log))
+	}
+}
+
+func TestLint(t *testing.T) {
+	t.Parallel()
+	exprs := []string{
+		`(?i)npm error code ERESOLVE`, // 0: nothing to say
+		`(?i)SIGBUS`,                  // 1: short
+		`(?i)\bOOM\b`,                 // 2: too short
+		`.*`,                          // 3: none
+		`(?i)passed \(`,               // 4: common
+		"one\ntwo",                    // 5: never
+	}
+	_, problems, err := Compile(exprs, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{1: "shortest", 2: "every line", 3: "every line", 4: "common", 5: "no line"}
+	for _, p := range problems {
+		if p.Reject || !strings.Contains(p.Text, want[p.Pattern]) || want[p.Pattern] == "" {
+			t.Errorf("%+v", p)
+		}
+		want[p.Pattern] = ""
+	}
+	if left := strings.Join(want, ""); left != "" {
+		t.Errorf("not said: %s", left)
+	}
+}

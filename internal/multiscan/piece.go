@@ -1,0 +1,110 @@
+package multiscan
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// cleanGap is how many bytes without control sequences end a stretch of lines
+// that is cleaned: shorter ones are cleaned too, rather than scanned alone.
+const cleanGap = 2 << 10
+
+// rawText is what a cleaned stretch was made of: it gives the place of a line
+// in the stream as it came.
+type rawText struct {
+	b    []byte
+	pos  int   // of the start of line
+	line int64 // number of a line in b
+}
+
+// piece takes at most maxPiece bytes of whole lines. Stretches of lines without
+// control sequences are scanned where they are, the others in a cleaned copy.
+func (sc *Scanner) piece(b []byte) {
+	dirt := dirtFinder{b: b, esc: -1, back: -1}
+	for pos := 0; pos < len(b); {
+		d := dirt.from(pos)
+		start := len(b)
+		if d < len(b) {
+			start = pos + bytes.LastIndexByte(b[pos:d], '\n') + 1
+		}
+		if start > pos {
+			sc.block(b[pos:start], rawText{})
+			sc.done += int64(start - pos)
+		}
+		pos = sc.stretch(b, start, &dirt)
+	}
+}
+
+// stretch cleans and scans lines from start on for as long as they hold
+// control sequences, and returns where they end.
+func (sc *Scanner) stretch(b []byte, start int, dirt *dirtFinder) int {
+	pos := start
+	for pos < len(b) && (pos == start || dirt.from(pos)-pos <= cleanGap) {
+		end := pos + bytes.IndexByte(b[pos:], '\n')
+		if end-pos > Window {
+			// Only a line that is cut while it is cleaned knows how far a
+			// backspace reaches back.
+			sc.cleaned(b[start:pos])
+			sc.longLine(b[pos:end])
+			start = end + 1
+		} else {
+			sc.clean = appendClean(sc.clean, b[pos:end])
+			sc.clean = append(sc.clean, '\n')
+		}
+		pos = end + 1
+	}
+	sc.cleaned(b[start:pos])
+	return pos
+}
+
+// cleaned scans the cleaned copy of raw.
+func (sc *Scanner) cleaned(raw []byte) {
+	if len(raw) > 0 {
+		sc.block(sc.clean, rawText{b: raw, line: sc.line})
+		sc.done += int64(len(raw))
+		sc.clean = sc.clean[:0]
+	}
+}
+
+// appendClean appends a line without control sequences; "\r" stays.
+func appendClean(to, line []byte) []byte {
+	var c cleaner
+	text := len(to)
+	for len(line) > 0 {
+		run, ctl, rest := c.next(line)
+		line = rest
+		to = append(to, run...)
+		switch ctl {
+		case '\r':
+			to = append(to, '\r')
+			text = len(to)
+		case backspace:
+			_, size := utf8.DecodeLastRune(to[text:])
+			to = to[:len(to)-size]
+		}
+	}
+	return to
+}
+
+// dirtFinder finds the next ESC or backspace, looking at each byte about
+// once.
+type dirtFinder struct {
+	b         []byte
+	esc, back int // the next ones at or after the place asked for last; -1: not looked for
+}
+
+func (d *dirtFinder) from(pos int) int {
+	d.esc = d.find(esc, d.esc, pos)
+	d.back = d.find(backspace, d.back, pos)
+	return min(d.esc, d.back)
+}
+
+func (d *dirtFinder) find(c byte, known, pos int) int {
+	if known >= pos {
+		return known
+	}
+	if i := bytes.IndexByte(d.b[pos:], c); i >= 0 {
+		return pos + i
+	}
+	return len(d.b)
+}

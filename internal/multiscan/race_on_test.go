@@ -1,0 +1,5 @@
+//go:build race
+
+package multiscan
+
+const raceEnabled = true

@@ -1,0 +1,152 @@
+package multiscan
+
+import "bytes"
+
+const (
+	// maxPiece is how much text is worked on at a time: it stays in the
+	// processor's cache from one pass to the next.
+	maxPiece = 256 << 10
+	// maxCarry is how much of an unfinished line is kept as it came; a longer
+	// one is cut into units while it comes.
+	maxCarry = 64 << 10
+)
+
+// Scanner matches one stream, in memory that depends on the number of
+// patterns only. It is not safe for concurrent use.
+type Scanner struct {
+	set   *Set
+	found func(Hit)
+	dry   bool // count the lines that would be confirmed, run nothing
+	stats Stats
+
+	carry []byte // an unfinished line
+	long  bool   // the unfinished line is being cut into units
+	units units
+
+	done   int64 // bytes of the lines that are finished
+	line   int64 // number of the line at hand
+	offset int64 // its place in the stream
+
+	clean     []byte  // a stretch of lines without control sequences
+	raw       rawText // what it was made of
+	tried     []trial
+	total     int64 // work spent on confirming
+	gathered  []int32
+	mark      []uint32 // the generation that gathered the pattern
+	gen       uint32
+	outer     cursor // over a block
+	inner     cursor // over a unit of a line
+	lower     []byte // a unit in lower case, if isLower
+	isLower   bool
+	everyLine bool
+}
+
+// Reset makes the scanner ready for another stream.
+func (sc *Scanner) Reset(found func(Hit)) {
+	sc.found = found
+	sc.stats = Stats{}
+	sc.carry, sc.long = sc.carry[:0], false
+	sc.units.reset()
+	sc.done, sc.line, sc.offset, sc.total = 0, 1, 0, 0
+	clear(sc.tried)
+	clear(sc.mark)
+	sc.gen = 0
+	sc.everyLine = len(sc.set.every) > 0
+}
+
+// Stats returns the counts so far; lines are counted when they end.
+func (sc *Scanner) Stats() Stats {
+	s := sc.stats
+	s.Lines = sc.line - 1
+	return s
+}
+
+// Write takes the next bytes of the stream, which may be cut anywhere. It
+// finds the hits of the lines that end in p, and never fails.
+func (sc *Scanner) Write(p []byte) (int, error) {
+	n := len(p)
+	sc.stats.Bytes += int64(n)
+	if sc.long || len(sc.carry) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			sc.keep(p)
+			return n, nil
+		}
+		sc.keep(p[:i])
+		sc.endLine()
+		p = p[i+1:]
+	}
+	if last := bytes.LastIndexByte(p, '\n'); last >= 0 {
+		sc.lines(p[:last+1])
+		p = p[last+1:]
+	}
+	sc.keep(p)
+	return n, nil
+}
+
+// Close matches a last line that has no "\n". It never fails.
+func (sc *Scanner) Close() error {
+	if sc.long || len(sc.carry) > 0 {
+		sc.endLine()
+	}
+	return nil
+}
+
+// keep takes a part of an unfinished line.
+func (sc *Scanner) keep(p []byte) {
+	if !sc.long && len(sc.carry)+len(p) > maxCarry {
+		sc.long = true
+		sc.offset = sc.done
+		sc.units.feed(sc.carry, sc)
+		sc.done += int64(len(sc.carry))
+		sc.carry = sc.carry[:0]
+	}
+	if sc.long {
+		sc.units.feed(p, sc)
+		sc.done += int64(len(p))
+		return
+	}
+	sc.carry = append(sc.carry, p...)
+}
+
+// endLine finishes the line of which parts were kept.
+func (sc *Scanner) endLine() {
+	if sc.long {
+		sc.units.endLine(sc)
+		sc.long = false
+		sc.done++
+		sc.line++
+		return
+	}
+	sc.carry = append(sc.carry, '\n')
+	sc.lines(sc.carry)
+	sc.carry = sc.carry[:0]
+}
+
+// lines takes whole lines, each with its "\n".
+func (sc *Scanner) lines(p []byte) {
+	for len(p) > 0 {
+		piece := p
+		if len(p) > maxPiece {
+			end := bytes.LastIndexByte(p[:maxPiece], '\n')
+			if end < 0 {
+				end = bytes.IndexByte(p, '\n')
+				sc.longLine(p[:end])
+				p = p[end+1:]
+				continue
+			}
+			piece = p[:end+1]
+		}
+		sc.piece(piece)
+		p = p[len(piece):]
+	}
+}
+
+// longLine cuts a line into units; p is without its "\n".
+func (sc *Scanner) longLine(p []byte) {
+	sc.offset = sc.done
+	sc.units.feed(p, sc)
+	sc.units.endLine(sc)
+	sc.done += int64(len(p)) + 1
+	sc.line++
+}
