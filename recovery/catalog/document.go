@@ -1,0 +1,152 @@
+package catalog
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// document is one file: its entries as they were written, and where they are
+// to go. It is applied to a builder after it was read.
+type document struct {
+	origin Origin // of the file, without a line
+	root   *yaml.Node
+	family string
+	layer  Layer
+
+	lists map[string]*yaml.Node // by top-level key
+	names []nameTable
+}
+
+type nameTable struct {
+	kind string
+	ptr  string
+	node *yaml.Node
+}
+
+// The keys that may stand at the top of a file.
+const (
+	keyFamily     = "family"
+	keyLayer      = "layer"
+	keyHandlers   = "handlers"
+	keyRecipes    = "recipes"
+	keyProjects   = "projects"
+	keyChains     = "chains"
+	keyPackages   = "packages"
+	keyNames      = "names"
+	keyCategories = "categories"
+	keyManagers   = "managers"
+)
+
+func listKeys() []string {
+	return []string{keyHandlers, keyRecipes, keyProjects, keyChains, keyCategories, keyManagers}
+}
+
+func nameKinds() []string {
+	return []string{NameGroup, NameLib, NameHeader, NamePkgConfig, NameCMake, NameSoname}
+}
+
+// readDocument takes a file apart at its top level.
+func readDocument(origin Origin, data []byte) (*document, Problems) {
+	root, ps := parseYAML(origin.File, data)
+	if len(ps) > 0 {
+		return nil, ps
+	}
+	overlay := origin.Source != SourceEmbedded
+	doc := &document{origin: origin, root: root, lists: map[string]*yaml.Node{}}
+	d := newDecoder(origin.File, overlay)
+	known := slices.Concat([]string{keyFamily, keyLayer}, listKeys(), []string{keyPackages, keyNames}, nameKinds())
+	d.keys(root, "", func(key, val *yaml.Node) {
+		ptr := join("", key.Value)
+		switch {
+		case overlay && key.Value == keyCategories:
+			d.fail(key, ptr, "the list of categories is closed: a file cannot change it; use one of the known categories")
+		case overlay && key.Value == keyManagers:
+			d.fail(key, ptr, "the package managers are part of superloop: a file cannot change them; name packages in recipes")
+		case key.Value == keyFamily:
+			d.value(val, reflect.ValueOf(&doc.family).Elem(), ptr)
+		case key.Value == keyLayer:
+			d.value(val, reflect.ValueOf(&doc.layer).Elem(), ptr)
+			if l := doc.layer; l != LayerInfra && l != LayerBootstrap && l != LayerGuard {
+				d.fail(val, ptr, "must be infra, bootstrap or guard, not %q; handlers of a method stand under family:, those of a tool in its recipe's on_failure", clip(string(l)))
+			}
+		case slices.Contains(listKeys(), key.Value):
+			if val.Kind != yaml.SequenceNode {
+				d.fail(val, ptr, "must be a list, not %s", kindName(val))
+				return
+			}
+			doc.lists[key.Value] = val
+		case key.Value == keyPackages, key.Value == keyNames:
+			d.keys(val, ptr, func(kind, table *yaml.Node) {
+				if !slices.Contains(nameKinds(), kind.Value) {
+					d.unknown(kind, join(ptr, kind.Value), "Names", nameKinds())
+					return
+				}
+				doc.names = append(doc.names, nameTable{kind.Value, join(ptr, kind.Value), table})
+			})
+		case slices.Contains(nameKinds(), key.Value):
+			doc.names = append(doc.names, nameTable{key.Value, ptr, val})
+		default:
+			d.unknown(key, ptr, "File", known)
+		}
+	})
+	if doc.family != "" && doc.layer != "" {
+		d.fail(root, "", "has both family: and layer: choose one")
+	}
+	return doc, d.problems
+}
+
+// place is the origin of an entry of the document.
+func (doc *document) place(n *yaml.Node, ptr string) Origin {
+	o := doc.origin
+	o.Line, o.Pointer = n.Line, ptr
+	return o
+}
+
+// locate gives the line and column of a place in the document. A token "@id"
+// stands for the element of a list with that id. Where the place itself was not
+// written in this file, its nearest parent that was is given.
+func (doc *document) locate(tokens []string) (ptr string, line, col int) {
+	n := doc.root
+	for _, token := range tokens {
+		next := (*yaml.Node)(nil)
+		if n.Kind == yaml.SequenceNode {
+			var i int
+			if next, i = element(n, token); next != nil {
+				token = strconv.Itoa(i)
+			}
+		} else {
+			next = child(n, token)
+		}
+		if next == nil {
+			break
+		}
+		n, ptr = next, join(ptr, token)
+	}
+	return ptr, n.Line, n.Column
+}
+
+func element(list *yaml.Node, token string) (*yaml.Node, int) {
+	if id, byID := cutAt(token); byID {
+		for i, c := range list.Content {
+			if scalarOf(c, "id") == id || scalarOf(c, verbExtends) == id {
+				return c, i
+			}
+		}
+		return nil, 0
+	}
+	i, err := strconv.Atoi(token)
+	if err != nil || i < 0 || i >= len(list.Content) {
+		return nil, 0
+	}
+	return list.Content[i], i
+}
+
+func cutAt(token string) (string, bool) {
+	if len(token) > 0 && token[0] == '@' {
+		return token[1:], true
+	}
+	return token, false
+}

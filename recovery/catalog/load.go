@@ -1,0 +1,244 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// The bounds on what a directory of overlays may hold.
+const (
+	MaxFileSize = 1 << 20
+	MaxFiles    = 200
+	MaxDirSize  = 4 << 20 // of all files together
+	maxRounds   = 8       // in which broken files take out those that build on them
+)
+
+// repositoryDir is where a repository keeps its overlays.
+const repositoryDir = ".superloop/recovery"
+
+// Options says where overlays are looked for. An empty directory means none; a
+// directory that does not exist holds none.
+type Options struct {
+	// UserDir holds the person's own files: $XDG_CONFIG_HOME/superloop/recovery.
+	UserDir string
+	// RepoDir is the root of the supervised repository; its files stand in
+	// .superloop/recovery below it.
+	RepoDir string
+}
+
+// UserDir is where a person's own files stand on this system, or "" if the
+// system does not say where its configuration is.
+func UserDir() string {
+	dir := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) { // the standard asks to ignore a relative one
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "superloop", "recovery")
+}
+
+// Load is the embedded catalog with the user's and the repository's files on top,
+// each directory in the order of the file names, later ones winning. A file
+// with an error is left out whole and its problems are reported; the others
+// count. What a file of the repository carries comes out with Origin.Source
+// "repository" and must never run by itself.
+//
+// A cancelled context leaves out the files that were not read yet, and says so.
+func Load(ctx context.Context, o Options) (*Catalog, Problems) {
+	p := embeddedOnce()
+	problems := slices.Clone(p.problems)
+	base, touched := p.base, false
+	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
+		docs, ps := dir.read(ctx)
+		problems = append(problems, ps...)
+		if len(docs) == 0 {
+			continue
+		}
+		next, ps := overlay(base, docs)
+		problems = append(problems, ps...)
+		base, touched = next, true
+	}
+	if !touched {
+		return p.catalog, problems
+	}
+	return base.finish(), problems
+}
+
+// overlay applies the documents of one directory. Files may refer to each
+// other's entries in any order, so they are judged together: those with errors
+// are taken out and the rest is judged again, until it is clean.
+func overlay(base *builder, docs []*document) (*builder, Problems) {
+	var problems Problems
+	for round := 1; ; round++ {
+		if round > maxRounds {
+			for _, doc := range docs {
+				problems = append(problems, Problem{File: doc.origin.File, Line: 1, Column: 1, Message: "left out: too many files build on broken ones; correct those first"})
+			}
+			return base, problems.sorted()
+		}
+		b := base.clone()
+		broken := map[string]bool{}
+		for _, doc := range docs {
+			next := b.clone()
+			if ps := next.apply(doc); len(ps) > 0 {
+				problems = append(problems, ps...)
+				broken[doc.origin.File] = true
+				continue
+			}
+			b = next
+		}
+		ps := lintDocuments(b.finish(), docs, broken)
+		for _, p := range ps.Errors() {
+			broken[p.File] = true
+		}
+		if len(broken) == 0 {
+			return b, append(problems, ps...).sorted()
+		}
+		problems = append(problems, ps.Errors()...)
+		docs = slices.DeleteFunc(docs, func(d *document) bool { return broken[d.origin.File] })
+	}
+}
+
+type overlayDir struct {
+	source string
+	root   string // nothing outside of it is ever opened
+	below  string
+}
+
+// read reads the files of a directory, those that are broken excepted.
+func (o overlayDir) read(ctx context.Context) ([]*document, Problems) {
+	if o.root == "" {
+		return nil, nil
+	}
+	dir := filepath.Join(o.root, filepath.FromSlash(o.below))
+	fail := func(err error) ([]*document, Problems) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, Problems{{File: dir, Message: "cannot be read: " + reason(err)}}
+	}
+	outer, err := os.OpenRoot(o.root)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = outer.Close() }()
+	root, err := outer.OpenRoot(o.below)
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = root.Close() }()
+	names, problems, err := overlayFiles(root, dir)
+	if err != nil {
+		return fail(err)
+	}
+	var docs []*document
+	size := 0
+	for _, name := range names {
+		file := filepath.Join(dir, name)
+		if err := ctx.Err(); err != nil {
+			return docs, append(problems, Problem{File: file, Message: "was not read: " + err.Error()})
+		}
+		text, err := readCapped(root, name)
+		if err != nil {
+			problems = append(problems, Problem{File: file, Message: "cannot be read: " + reason(err)})
+			continue
+		}
+		if size += len(text); size > MaxDirSize {
+			return docs, append(problems, Problem{
+				File: file, Message: fmt.Sprintf("was not read, nor the files after it: together they are larger than %d bytes", MaxDirSize),
+			})
+		}
+		doc, ps := readDocument(Origin{Source: o.source, File: file}, text)
+		problems = append(problems, ps...)
+		if doc != nil && len(ps) == 0 {
+			docs = append(docs, doc)
+		}
+	}
+	return docs, problems
+}
+
+// overlayFiles lists the files to read, sorted, and warns of those that a person
+// may believe to be read.
+func overlayFiles(root *os.Root, dir string) ([]string, Problems, error) {
+	d, err := root.Open(".")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = d.Close() }()
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	var problems Problems
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case strings.HasPrefix(name, "."), e.IsDir():
+		case strings.HasSuffix(name, ".yaml"):
+			names = append(names, name)
+		case strings.HasSuffix(name, ".yml"), strings.HasSuffix(name, ".json"):
+			problems = append(problems, Problem{
+				File: filepath.Join(dir, name), Warning: true, Message: "is not read: only names that end in .yaml are",
+			})
+		}
+	}
+	slices.Sort(names)
+	if len(names) > MaxFiles {
+		problems = append(problems, Problem{
+			File: dir, Message: fmt.Sprintf("holds %d files, of which only the first %d are read: put several handlers into one file", len(names), MaxFiles),
+		})
+		names = names[:MaxFiles]
+	}
+	return names, problems.sorted(), nil
+}
+
+var (
+	errNotRegular = errors.New("not a regular file")
+	errTooLarge   = fmt.Errorf("larger than %d bytes: split it into several files", MaxFileSize)
+)
+
+func readCapped(root *os.Root, name string) ([]byte, error) {
+	// Without waiting, because a named pipe has no end.
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	text, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
+	if err == nil && len(text) > MaxFileSize {
+		err = errTooLarge
+	}
+	return text, err
+}
+
+// reason is an error without the name of the system call and the path, which
+// stand in the problem already.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	if strings.Contains(err.Error(), "escapes") {
+		return "it is a link out of its directory; copy the file instead"
+	}
+	return err.Error()
+}
