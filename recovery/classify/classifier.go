@@ -1,0 +1,118 @@
+package classify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/recovery/catalog"
+)
+
+// Options of a Classifier; the zero value is good.
+type Options struct {
+	Redact *redact.Replacer // secrets that no evidence may show; URLs are always cut to their host
+}
+
+// Classifier holds a catalog's compiled patterns. It is safe for concurrent use.
+type Classifier struct {
+	cat        *catalog.Catalog
+	prog       *program
+	redact     *redact.Replacer
+	categories map[string]*catalog.Category
+	workspaces sync.Pool
+}
+
+// New compiles a catalog's patterns, once. The catalog must not be changed
+// afterwards. Patterns that are too large or do not compile match nothing; see
+// Problems.
+func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
+	if cat == nil {
+		return nil, errors.New("making a classifier: no catalog was given")
+	}
+	prog, err := compile(cat)
+	if err != nil {
+		return nil, err
+	}
+	c := &Classifier{cat: cat, prog: prog, redact: opts.Redact, categories: map[string]*catalog.Category{}}
+	c.workspaces.New = func() any { return &workspace{} }
+	for i := range cat.Categories {
+		c.categories[cat.Categories[i].ID] = &cat.Categories[i]
+	}
+	return c, nil
+}
+
+// ErrNoFailure is what Classify gives for a command that succeeded.
+var ErrNoFailure = errors.New("the command succeeded: there is no failure to classify")
+
+// Classify reads both streams to their ends and says what the command died of.
+// It runs nothing; with in.Probes it looks at the system, read-only. The error
+// is ErrNoFailure or the context's; a stream that breaks off makes the verdict
+// Incomplete instead.
+func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
+	began := time.Now()
+	if in.Exit.OK() {
+		return Failure{}, ErrNoFailure
+	}
+	if err := ctx.Err(); err != nil {
+		return Failure{}, fmt.Errorf("classifying a failure: %w", err)
+	}
+	w := c.workspaces.Get().(*workspace)
+	j := &judgement{c: c, in: &in, findings: map[string]Finding{}}
+	j.calls = callsOf(in.Command, in.Argv)
+	j.stdout = c.prog.read(ctx, onStdout, in.Stdout, w)
+	j.stderr = c.prog.read(ctx, onStderr, in.Stderr, w)
+	w.release()
+	c.workspaces.Put(w)
+	if err := ctx.Err(); err != nil {
+		return Failure{}, fmt.Errorf("classifying a failure: %w", err)
+	}
+	if in.Dir != "" && j.calls.opaque {
+		j.calls.lookInto(in.Dir)
+	}
+	j.collect()
+	j.rank(ctx)
+	f := j.verdict()
+	f.Took = time.Since(began)
+	return f, nil
+}
+
+// Problem is a pattern of the catalog that cannot work as it was meant.
+type Problem struct {
+	Handler string // id
+	Example string // the tool of an example, or ""
+	Text    string // what is wrong and what to do
+	Fatal   bool   // false: it works, at a cost
+}
+
+func (p Problem) String() string {
+	s := p.Handler
+	if p.Example != "" {
+		s += " (" + p.Example + ")"
+	}
+	return s + ": " + p.Text
+}
+
+// Problems tells which patterns were rejected, or cost more than others.
+func (c *Classifier) Problems() []Problem {
+	users := map[int][]string{}
+	for _, r := range c.prog.handlers {
+		for _, list := range [][]int{r.any, r.all, r.not} {
+			for _, n := range list {
+				users[n] = append(users[n], r.h.ID)
+			}
+		}
+	}
+	out := slices.Clone(c.prog.refused)
+	for _, p := range c.prog.problems {
+		expr := strings.TrimPrefix(c.prog.exprs[p.Pattern], "(?i)")
+		for _, id := range users[p.Pattern] {
+			out = append(out, Problem{Handler: id, Text: fmt.Sprintf("pattern %q: %s", expr, p.Text), Fatal: p.Reject})
+		}
+	}
+	return out
+}

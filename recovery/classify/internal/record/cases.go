@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// line is one recorded failure: what classify --batch takes, and the labels.
+type line struct {
+	ID           string   `json:"id"`
+	Tool         string   `json:"tool"`
+	Command      string   `json:"command"`
+	ExitCode     int      `json:"exit_code"`
+	Signal       string   `json:"signal"`
+	TimedOut     bool     `json:"timed_out"`
+	Stdout       string   `json:"stdout"`
+	Stderr       string   `json:"stderr"`
+	WantCode     bool     `json:"want_code"`
+	WantCategory []string `json:"want_category"`
+	WantCure     []string `json:"want_cure"`
+	Note         string   `json:"note"`
+}
+
+// testCase is one entry of a case file; see cases/README.md.
+type testCase struct {
+	id, tool, note string
+	number         int // place in its file
+	code           bool
+	category, cure []string
+	via            string // how the command is started, "" is sh -c
+	setup, command string
+	timeout        time.Duration
+	zeroIsFine     bool // the exit code is expected to be lost
+}
+
+func (c testCase) label(l *line) {
+	l.WantCode, l.WantCategory, l.WantCure, l.Note = c.code, c.category, c.cure, c.note
+}
+
+// defaultTimeout bounds a case that is not about time.
+const defaultTimeout = 3 * time.Minute
+
+// readCases reads every case file of a directory, in order of their names.
+func readCases(dir string) ([]testCase, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the case files: %w", err)
+	}
+	slices.Sort(names)
+	var all []testCase
+	seen := map[string]bool{}
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading a case file: %w", err)
+		}
+		for i, text := range strings.Split("\n"+string(data), "\n== ")[1:] {
+			c, err := parseCase(text)
+			if err != nil {
+				return nil, fmt.Errorf("%s: case %d: %w", name, i+1, err)
+			}
+			if seen[c.id] {
+				return nil, fmt.Errorf("%s: there are two cases %s", name, c.id)
+			}
+			seen[c.id] = true
+			c.number = i
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// parseCase reads one entry: a title, keys, the preparation, and the command
+// after a "$ " at the end.
+func parseCase(text string) (testCase, error) {
+	title, rest, _ := strings.Cut(text, "\n")
+	words := strings.Fields(title)
+	if len(words) < 2 {
+		return testCase{}, fmt.Errorf("%q is no title: write == ID code, or == ID infra CATEGORIES CURES", title)
+	}
+	c := testCase{id: words[0], timeout: defaultTimeout, tool: strings.SplitN(words[0], "-", 2)[0]}
+	switch {
+	case words[1] == "code" && len(words) == 2:
+		c.code, c.category, c.cure = true, []string{"code_bug"}, []string{"none"}
+	case words[1] == "infra" && len(words) >= 4:
+		c.category = strings.Split(words[2], ",")
+		c.cure = strings.Split(strings.Join(words[3:], " "), "|")
+	default:
+		return c, fmt.Errorf("%s: a title is == ID code, or == ID infra CATEGORY[,CATEGORY] CURE[|CURE]", c.id)
+	}
+	body, command, ok := strings.Cut("\n"+rest, "\n$ ")
+	if !ok {
+		return c, fmt.Errorf("%s: no command: start its line with a dollar and a space", c.id)
+	}
+	c.command = strings.TrimSpace(command)
+	var setup []string
+	for _, l := range strings.Split(body, "\n") {
+		key, value, _ := strings.Cut(l, ": ")
+		switch {
+		case len(setup) > 0:
+			setup = append(setup, l)
+		case key == "tool":
+			c.tool = value
+		case key == "note":
+			c.note = value
+		case key == "via":
+			c.via = value
+		case key == "exit" && value == "lost":
+			c.zeroIsFine = true
+		case key == "timeout":
+			d, err := time.ParseDuration(value)
+			if err != nil {
+				return c, fmt.Errorf("%s: %w", c.id, err)
+			}
+			c.timeout = d
+		case l != "":
+			setup = append(setup, l)
+		}
+	}
+	c.setup = strings.Join(setup, "\n") + "\n"
+	return c, nil
+}
+
+// eachLine calls f with every line that is not empty.
+func eachLine(data []byte, f func([]byte) error) error {
+	for _, l := range bytes.Split(data, []byte("\n")) {
+		if len(bytes.TrimSpace(l)) == 0 {
+			continue
+		}
+		if err := f(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func encode(l *line) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(l)
+	return b.Bytes(), err
+}

@@ -1,0 +1,23 @@
+# What the preparations of several cases need. Each runs in an empty repository;
+# $TOP is the directory above it.
+put() { mkdir -p "$(dirname "$1")"; cat > "$1"; }        # put FILE < text
+say() { local f=$1; shift; mkdir -p "$(dirname "$f")"; printf '%s\n' "$@" > "$f"; }   # say FILE LINE...
+jsmods() { ln -s "$TOOLS/js/node_modules" node_modules; }                # the JavaScript tools, as installed
+jscopy() { mkdir node_modules; cp -r "$TOOLS/js/node_modules/$1" node_modules/; }
+pkg() { printf '{"name":"app","version":"1.0.0","private":true%s}\n' "${1:+,$1}" > package.json; }
+scripts() { pkg "\"scripts\":{$1}"; }
+gomod() { printf 'module example.com/app\n\ngo 1.22\n' > go.mod; }
+crate() { mkdir -p src; printf '[package]\nname = "app"\nversion = "0.1.0"\nedition = "2021"\n%s\n' "$1" > Cargo.toml; export CARGO_TARGET_DIR=$TOP/target; }
+repo() { git init -q -b main . && git config user.email dev@example.com && git config user.name Dev && git commit -q --allow-empty -m start; }
+use() { export PATH="$TOOLS/$1/node_modules/.bin:$PATH"; }             # a package manager of another version
+py() { export PATH="$HOME/.pyenv/versions/$1/bin:$PATH" PYENV_VERSION=$1; }
+with() { # with PORT MODE: run $CMD while such a server runs
+  python3 "$CASES/serve.py" "$@" & local s=$!
+  for _ in $(seq 200); do (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && break; sleep 0.05; done
+  sh -c "$CMD"; local rc=$?; kill $s; exit $rc
+}
+small() { # small SIZE: run $CMD in a file system of that size that holds a copy of the repository
+  mount -t tmpfs -o size="$1" none "$TOP/mnt" && cp -a "$TOP/repo/." "$TOP/mnt/" && mount --bind "$TOP/mnt" "$TOP/repo" && cd "$TOP/repo" && exec sh -c "$CMD"
+}
+readonly_fs() { mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && cd "$TOP/repo" && exec sh -c "$CMD"; }
+nobody() { exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c "$CMD"; }

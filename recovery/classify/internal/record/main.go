@@ -1,0 +1,208 @@
+// Command record runs the failures that are listed under cases/ with the real
+// tools of this machine and writes what they said, with what is known to be
+// wrong, to the two corpora of recovery/classify: dev.jsonl, on which the catalog
+// may be tuned, and held.jsonl, on which it may not.
+//
+//	go run ./recovery/classify/internal/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
+//
+// DIR of -work is scratch space, DIR of -tools holds what is not on PATH: see
+// cases/README.md. A case that was recorded before and is not run now keeps its
+// line. The programs that are needed differ from case to case; a case whose
+// preparation fails or that does not fail is told and left out.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sync"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == proc.SpawnerArg {
+		os.Exit(proc.SpawnerMain())
+	}
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "record:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("record", flag.ContinueOnError)
+	cases := flags.String("cases", "recovery/classify/internal/record/cases", "directory of the case files")
+	out := flags.String("out", "recovery/classify/testdata/real", "directory of dev.jsonl and held.jsonl")
+	work := flags.String("work", "", "scratch directory (required)")
+	tools := flags.String("tools", "", "directory of tools that are not on PATH")
+	only := flags.String("only", ".", "run the cases whose id matches")
+	missing := flags.Bool("missing", false, "run only the cases that have no line yet")
+	jobs := flags.Int("jobs", runtime.NumCPU(), "cases at a time")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *work == "" {
+		return errors.New("no scratch directory: give one with -work DIR")
+	}
+	pick, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("reading -only: %w", err)
+	}
+	list, err := readCases(*cases)
+	if err != nil {
+		return err
+	}
+	lines, err := readLines(*out)
+	if err != nil {
+		return err
+	}
+	place, err := placeOf(*cases, *work, *tools)
+	if err != nil {
+		return err
+	}
+	var todo []testCase
+	for _, c := range list {
+		if pick.MatchString(c.id) && !(*missing && lines[c.id] != nil) {
+			todo = append(todo, c)
+		}
+	}
+	fresh := map[string]*line{}
+	if err := recordAll(ctx, place, todo, *jobs, fresh); err != nil {
+		return err
+	}
+	// Another run may have written meanwhile.
+	lines, err = readLines(*out)
+	if err != nil {
+		return err
+	}
+	maps.Copy(lines, fresh)
+	return writeLines(*out, list, lines)
+}
+
+// place is where cases run.
+type place struct{ cases, work, tools, home, host string }
+
+func placeOf(cases, work, tools string) (place, error) {
+	p := place{}
+	for from, to := range map[string]*string{cases: &p.cases, work: &p.work, tools: &p.tools} {
+		if from == "" {
+			continue
+		}
+		abs, err := filepath.Abs(from)
+		if err != nil {
+			return p, fmt.Errorf("finding %s: %w", from, err)
+		}
+		*to = abs
+	}
+	u, err := user.Current()
+	if err != nil {
+		return p, fmt.Errorf("finding the home directory: %w", err)
+	}
+	p.home = u.HomeDir
+	p.host, err = os.Hostname()
+	if err != nil {
+		return p, fmt.Errorf("finding this machine's name: %w", err)
+	}
+	return p, nil
+}
+
+// recordAll runs cases, jobs at a time, and puts their lines into lines.
+func recordAll(ctx context.Context, p place, todo []testCase, jobs int, lines map[string]*line) error {
+	var (
+		mu    sync.Mutex
+		wg    sync.WaitGroup
+		fails []error
+		queue = make(chan testCase)
+	)
+	for range max(1, jobs) {
+		sp, err := proc.Start(proc.Options{})
+		if err != nil {
+			return fmt.Errorf("starting the spawner process: %w", err)
+		}
+		defer sp.Close()
+		wg.Go(func() {
+			for c := range queue {
+				l, err := record(ctx, sp, p, c)
+				mu.Lock()
+				if err != nil {
+					fmt.Fprintf(os.Stderr, "%-40s left out: %v\n", c.id, err)
+					if errors.Is(err, proc.ErrSpawnerLost) {
+						fails = append(fails, err)
+					}
+				} else {
+					lines[c.id] = l
+					fmt.Fprintf(os.Stderr, "%-40s exit %d %s, %d + %d bytes\n", c.id, l.ExitCode, l.Signal, len(l.Stdout), len(l.Stderr))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, c := range todo {
+		queue <- c
+	}
+	close(queue)
+	wg.Wait()
+	return errors.Join(fails...)
+}
+
+// files are the corpora: cases go to them in turn.
+func files() []string { return []string{"dev.jsonl", "held.jsonl"} }
+
+func readLines(dir string) (map[string]*line, error) {
+	lines := map[string]*line{}
+	for _, name := range files() {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading a corpus: %w", err)
+		}
+		if err := eachLine(data, func(text []byte) error {
+			l := &line{}
+			if err := json.Unmarshal(text, l); err != nil {
+				return fmt.Errorf("reading %s: %w", name, err)
+			}
+			lines[l.ID] = l
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return lines, nil
+}
+
+// writeLines writes the corpora in the order of the list, with the labels that
+// the list has now. A case's corpus is its place in its file, odd or even, so
+// new cases at a file's end move no other.
+func writeLines(dir string, list []testCase, lines map[string]*line) error {
+	text := make([][]byte, len(files()))
+	for _, c := range list {
+		l := lines[c.id]
+		if l == nil {
+			continue
+		}
+		c.label(l)
+		b, err := encode(l)
+		if err != nil {
+			return fmt.Errorf("writing the case %s: %w", c.id, err)
+		}
+		text[c.number%len(text)] = append(text[c.number%len(text)], b...)
+	}
+	for i, name := range files() {
+		if err := durable.OS().WriteFile("corpus", filepath.Join(dir, name), text[i], 0o644); err != nil {
+			return fmt.Errorf("writing a corpus: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+)
+
+// keep is how much of the beginning and of the end of a stream is kept, each.
+const keep = 11 << 10
+
+// setupTimeout bounds a preparation.
+const setupTimeout = 4 * time.Minute
+
+// record prepares one case in a new directory, runs its command and gives its
+// line without labels.
+func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, error) {
+	top := filepath.Join(p.work, c.id)
+	disk := durable.OS()
+	env := p.environ(top)
+	if _, err := sp.Run(ctx, proc.Spec{Argv: []string{"rm", "-rf", top}, Env: env, Timeout: setupTimeout}); err != nil {
+		return nil, fmt.Errorf("clearing its directory: %w", err)
+	}
+	repo := filepath.Join(top, "repo")
+	if err := disk.MkdirAll("case", repo, 0o755); err != nil {
+		return nil, fmt.Errorf("making its directory: %w", err)
+	}
+	script := ". " + filepath.Join(p.cases, "lib.sh") + "\n" + c.setup + "\nenv -0 > " + filepath.Join(top, "env")
+	r, err := sp.Run(ctx, proc.Spec{Argv: []string{"bash", "-c", script}, Dir: repo, Env: env, Timeout: setupTimeout})
+	if err != nil {
+		return nil, fmt.Errorf("preparing it: %w", err)
+	}
+	if r.Ended != proc.Exited || r.Code != 0 {
+		return nil, fmt.Errorf("its preparation ended with %d (%s): %s", r.Code, r.Ended, r.Stderr.Text())
+	}
+	after, err := os.ReadFile(filepath.Join(top, "env"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the environment that it prepared: %w", err)
+	}
+	env = strings.Split(strings.TrimSuffix(string(after), "\x00"), "\x00")
+	argv := []string{"/bin/sh", "-c", c.command}
+	if c.via != "" {
+		argv = []string{"/bin/bash", "-c", c.via}
+		env = append(env, "CMD="+c.command)
+	}
+	r, err = sp.Run(ctx, proc.Spec{Argv: argv, Dir: repo, Env: env, Timeout: c.timeout, Grace: 2 * time.Second, HeadTail: keep})
+	if err != nil {
+		return nil, fmt.Errorf("running it: %w", err)
+	}
+	l := &line{
+		ID: c.id, Tool: p.toolName(ctx, sp, env, repo, c.tool), Command: p.scrub(c.command, top),
+		ExitCode: max(0, r.Code), Signal: r.Signal, TimedOut: r.Ended == proc.TimedOut,
+		Stdout: p.scrub(r.Stdout.Text(), top), Stderr: p.scrub(r.Stderr.Text(), top),
+	}
+	switch {
+	case r.Ended == proc.NotStarted || r.Ended == proc.Lost:
+		return nil, fmt.Errorf("it was not run: %v", r.Err)
+	case l.TimedOut && c.timeout == defaultTimeout:
+		return nil, errors.New("it ran out of time")
+	case r.Code == 0 && !l.TimedOut && !c.zeroIsFine:
+		return nil, errors.New("it did not fail")
+	}
+	return l, nil
+}
+
+func (p place) environ(top string) []string {
+	return []string{
+		"HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=dev", "LOGNAME=dev", "TERM=dumb", "SHELL=/bin/bash",
+		"TOOLS=" + p.tools, "TOP=" + top, "CASES=" + p.cases, "NO_UPDATE_NOTIFIER=1", "GOTELEMETRY=off",
+	}
+}
+
+// toolName completes a tool's name by its version: "go !go version" runs the
+// command behind the mark and takes the number from what it prints.
+func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir, text string) string {
+	name, command, ok := strings.Cut(text, " !")
+	if !ok {
+		return text
+	}
+	r, err := sp.Run(ctx, proc.Spec{Argv: []string{"/bin/sh", "-c", command + " 2>&1"}, Dir: dir, Env: env, Timeout: time.Minute})
+	if err != nil || r.Ended != proc.Exited {
+		return name
+	}
+	if v := regexp.MustCompile(`\d+(?:\.\d+)+`).FindString(r.Stdout.Text()); v != "" {
+		return name + " " + v
+	}
+	return name
+}
+
+// scrub takes this machine's paths and names out of a text.
+func (p place) scrub(text, top string) string {
+	if real, err := filepath.EvalSymlinks(top); err == nil {
+		text = strings.ReplaceAll(text, real, top)
+	}
+	pairs := []string{filepath.Join(top, "repo"), "/repo", top, "/home/dev/case", p.work, "/home/dev/work", p.home + "/", "/home/dev/", p.home + `"`, `/home/dev"`, p.home + "'", "/home/dev'"}
+	if p.tools != "" {
+		pairs = append([]string{p.tools, "/home/dev/tools"}, pairs...)
+	}
+	text = strings.NewReplacer(pairs...).Replace(text)
+	text = strings.ReplaceAll(text, p.host, "devhost")
+	var kept []string
+	for _, l := range strings.Split(text, "\n") {
+		if !strings.Contains(l, "Unknown user config") && !strings.Contains(l, `Unknown env config`) {
+			kept = append(kept, l)
+		}
+	}
+	return strings.ToValidUTF8(strings.Join(kept, "\n"), "\uFFFD")
+}

@@ -1,0 +1,257 @@
+package classify
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/recovery/catalog"
+)
+
+// judgement is one verdict in the making.
+type judgement struct {
+	c              *Classifier
+	in             *Input
+	calls          calls
+	stdout, stderr *output
+	matched        []*match
+	order          []*match // the cascade's order, the primary first
+	vetoed         []*match
+	strong, weak   *match // the first guards of each kind
+	method, tool   string
+	findings       map[string]Finding
+	undeclared     bool // a probe says that only the code can cure it
+	confirmed      bool // a probe says that the environment is to blame
+	weakened       bool // the code may be to blame as well
+}
+
+// match is one handler that applies.
+type match struct {
+	rule     *rule
+	hit      *hit // nil if facts alone matched
+	others   []hit
+	captures map[string]string
+	voice    voice
+	near     int  // how close the handler's family is to the command: 2 its method, 1 another program of it, 0 neither
+	unsure   bool // whether the command calls the program is a guess
+	facts    bool // an exit code, a signal or a fact was part of it
+	promoted bool // see promote
+}
+
+// collect finds every handler that applies.
+func (j *judgement) collect() {
+	j.method, j.tool = j.in.Method, j.in.Tool
+	if j.method == "" && len(j.calls.families) > 0 {
+		j.method = j.calls.families[0]
+	}
+	for i := range j.c.prog.handlers {
+		if m := j.apply(&j.c.prog.handlers[i]); m != nil {
+			j.matched = append(j.matched, m)
+		}
+	}
+}
+
+// apply tries one handler: the cheap conditions first.
+func (j *judgement) apply(r *rule) *match {
+	h := r.h
+	m := &match{rule: r, voice: voiceTool}
+	if len(h.Match.Commands) > 0 {
+		yes, hinted := j.calls.matches(h.Match.Commands)
+		m.unsure = hinted
+		if !yes {
+			if !j.calls.opaque && len(j.calls.words) > 0 {
+				return nil
+			}
+			m.unsure = true
+		}
+	}
+	if h.Layer == catalog.LayerRecipe && !j.forTool(h.Family) {
+		return nil
+	}
+	if !j.exitFits(h) {
+		return nil
+	}
+	m.facts = len(h.Match.ExitCodes)+len(h.Match.Signals)+len(h.Match.Facts) > 0
+	if len(r.any)+len(r.all) == 0 && !m.facts {
+		return nil // nothing that could be recognised
+	}
+	streams := r.streams
+	if j.in.Merged {
+		streams = onBoth
+	}
+	for _, n := range r.not {
+		if len(j.hits(n, onBoth, h.Guard)) > 0 {
+			return nil
+		}
+	}
+	m.captures = map[string]string{}
+	var all []hit
+	for _, n := range r.all {
+		hits := j.hits(n, streams, h.Guard)
+		if len(hits) == 0 {
+			return nil
+		}
+		all = append(all, hits...)
+	}
+	var anyHits []hit
+	for _, n := range r.any {
+		anyHits = append(anyHits, j.hits(n, streams, h.Guard)...)
+	}
+	if len(r.any) > 0 && len(anyHits) == 0 {
+		return nil
+	}
+	m.choose(anyHits, all)
+	m.near = j.near(h)
+	return m
+}
+
+// hits are the kept lines of one pattern. For a guard, what a passing test
+// printed or is called does not count; for the others, a test's name does not.
+func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []hit {
+	var out []hit
+	for _, o := range []*output{j.stderr, j.stdout} {
+		if streams&o.name == 0 {
+			continue
+		}
+		for _, h := range o.hits[pattern] {
+			if guard == "" {
+				h.voice = j.heard(h)
+			}
+			if h.voice == voicePassed || guard != "" && h.voice == voiceLog || guard == "" && h.voice == voiceName {
+				continue
+			}
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// heard is a hit's voice when the end of the run is known: what stands before
+// the count of failed tests, and belongs to no part of the report, did not
+// end the run, so a test printed it.
+func (j *judgement) heard(h hit) voice {
+	if h.voice != voiceTool || ownPrefix().MatchString(h.text) {
+		return h.voice
+	}
+	own, other := j.stdout, j.stderr
+	if h.stream == onStderr {
+		own, other = other, own
+	}
+	switch {
+	case own.end.found && own.end.failed > 0 && h.line < own.end.line:
+		return voiceLog
+	case !own.end.found && other.end.found && other.end.failed > 0:
+		return voiceLog
+	}
+	return voiceTool
+}
+
+// choose takes the most telling line: the tool's own before a test's, one with
+// captures before one without, the first before the later.
+func (m *match) choose(anyHits, all []hit) {
+	best := -1
+	list := append(anyHits, all...)
+	if len(list) == 0 {
+		return
+	}
+	better := func(a, b hit) bool {
+		if a.voice.own() != b.voice.own() {
+			return a.voice.own()
+		}
+		if (len(a.captures) > 0) != (len(b.captures) > 0) {
+			return len(a.captures) > 0
+		}
+		return false
+	}
+	scope := list
+	if len(anyHits) > 0 {
+		scope = list[:len(anyHits)]
+	}
+	for i := range scope {
+		if best < 0 || better(scope[i], scope[best]) {
+			best = i
+		}
+	}
+	primary := list[best]
+	m.hit, m.voice = &primary, primary.voice
+	for k, v := range primary.captures {
+		m.captures[k] = v
+	}
+	for i, h := range list {
+		if i == best {
+			continue
+		}
+		m.others = append(m.others, h)
+		for k, v := range h.captures {
+			if _, have := m.captures[k]; !have {
+				m.captures[k] = v
+			}
+		}
+	}
+}
+
+func (j *judgement) exitFits(h *catalog.Handler) bool {
+	e := j.in.Exit
+	if len(h.Match.ExitCodes) > 0 && (e.Signal != "" || !slices.Contains(h.Match.ExitCodes, e.Code)) {
+		return false
+	}
+	if len(h.Match.Signals) > 0 && !slices.Contains(h.Match.Signals, e.Signal) {
+		return false
+	}
+	if len(h.Match.Facts) == 0 {
+		return true
+	}
+	for _, f := range h.Match.Facts {
+		switch {
+		case f == catalog.FactTimedOut && e.TimedOut, f == catalog.FactOOM && e.OOM, f == catalog.FactNotStarted && e.NotStarted,
+			f == catalog.FactNoOutput && j.silent():
+			return true
+		}
+	}
+	return false
+}
+
+func (j *judgement) silent() bool { return j.stdout.bytes+j.stderr.bytes == 0 }
+
+// forTool reports whether the command is about the tool of a recipe.
+func (j *judgement) forTool(id string) bool {
+	if j.in.Tool != "" {
+		return j.in.Tool == id
+	}
+	for i := range j.c.cat.Recipes {
+		r := &j.c.cat.Recipes[i]
+		if r.ID != id {
+			continue
+		}
+		cli := r.CLI
+		if cli == "" {
+			cli = r.ID
+		}
+		for _, call := range j.calls.words {
+			if call[0] == programName(cli) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// near says how close a handler's family is to the command.
+func (j *judgement) near(h *catalog.Handler) int {
+	if h.Layer != catalog.LayerMethod {
+		return 0
+	}
+	switch {
+	case h.Family == j.method:
+		return 2
+	case slices.Contains(j.calls.families, h.Family), h.Family != "" && (kin(j.method) == h.Family || slices.ContainsFunc(j.calls.families, func(f string) bool { return kin(f) == h.Family })), slices.ContainsFunc(j.calls.words, func(w []string) bool { return w[0] == h.Family }):
+		return 1
+	}
+	return 0
+}
+
+// relative reports whether a module's name is a place in the project, so that
+// no installation can bring it.
+func relative(pkg string) bool {
+	return pkg == "." || pkg == ".." || strings.HasPrefix(pkg, "./") || strings.HasPrefix(pkg, "../") || strings.HasPrefix(pkg, "/") || strings.HasPrefix(pkg, "~/") || strings.HasPrefix(pkg, "@/") ||
+		strings.HasPrefix(pkg, "#") || strings.HasPrefix(pkg, "src/") || len(pkg) > 2 && pkg[1] == ':' && (pkg[2] == '\\' || pkg[2] == '/')
+}

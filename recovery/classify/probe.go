@@ -1,0 +1,69 @@
+package classify
+
+import "context"
+
+// maxProbes bounds how many probes one verdict may make.
+const maxProbes = 6
+
+// probe asks the primary's probes and takes their answers into account.
+func (j *judgement) probe(ctx context.Context, m *match) {
+	for n, name := range m.rule.h.Probes {
+		if n >= maxProbes {
+			break
+		}
+		f := j.ask(ctx, name, m.captures)
+		j.findings[name] = f
+		switch name {
+		case ProbeDeclared:
+			switch f.Holds {
+			case Yes:
+				j.confirmed = true
+			case No:
+				j.undeclared = true
+			default:
+				j.weakened = true
+			}
+		case ProbeFreeSpace:
+			j.confirmed = j.confirmed || f.Holds == No
+		case ProbeWritable, ProbeExists, ProbeWhich:
+			j.confirmed = j.confirmed || f.Holds == No
+		case ProbeFirstLine:
+			j.confirmed = j.confirmed || f.Holds == No
+		case ProbeLockHolder, ProbeOOM:
+			j.confirmed = j.confirmed || f.Holds == Yes
+		case ProbePortOwner:
+			j.confirmed = j.confirmed || f.Holds != Unknown
+		}
+	}
+}
+
+// ask makes one probe, or answers without one where no look is needed.
+func (j *judgement) ask(ctx context.Context, name string, captures map[string]string) Finding {
+	if name == ProbeDeclared && relative(captures["pkg"]) {
+		return Finding{Name: name, Holds: No, Value: captures["pkg"], Detail: "it is a place in the project, not a package"}
+	}
+	if j.in.Probes == nil {
+		return Finding{Name: name, Holds: Unknown, Detail: "not looked at"}
+	}
+	f := j.in.Probes.Probe(ctx, name, captures, j.in)
+	f.Name = name
+	if f.Holds != Yes && f.Holds != No {
+		f.Holds = Unknown
+	}
+	return f
+}
+
+// full reports whether a probe confirms a dominator that only a test speaks of.
+func (j *judgement) full(ctx context.Context, m *match) bool {
+	for _, name := range m.rule.h.Probes {
+		if name != ProbeFreeSpace && name != ProbeOOM {
+			continue
+		}
+		f := j.ask(ctx, name, m.captures)
+		j.findings[name] = f
+		if name == ProbeFreeSpace && f.Holds == No || name == ProbeOOM && f.Holds == Yes {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,305 @@
+package classify
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// distributions are the names under which Python packages are published, where
+// that is not the name that is imported.
+func distribution(module string) []string {
+	switch strings.ToLower(module) {
+	case "yaml":
+		return []string{"pyyaml"}
+	case "pil":
+		return []string{"pillow"}
+	case "cv2":
+		return []string{"opencv-python", "opencv-python-headless", "opencv-contrib-python"}
+	case "sklearn":
+		return []string{"scikit-learn"}
+	case "skimage":
+		return []string{"scikit-image"}
+	case "bs4":
+		return []string{"beautifulsoup4"}
+	case "dateutil":
+		return []string{"python-dateutil"}
+	case "dotenv":
+		return []string{"python-dotenv"}
+	case "jose":
+		return []string{"python-jose"}
+	case "jwt":
+		return []string{"pyjwt"}
+	case "git":
+		return []string{"gitpython"}
+	case "serial":
+		return []string{"pyserial"}
+	case "usb":
+		return []string{"pyusb"}
+	case "crypto", "cryptodome":
+		return []string{"pycryptodome", "pycrypto", "pycryptodomex"}
+	case "openssl":
+		return []string{"pyopenssl"}
+	case "magic":
+		return []string{"python-magic"}
+	case "slugify":
+		return []string{"python-slugify"}
+	case "multipart":
+		return []string{"python-multipart"}
+	case "psycopg2":
+		return []string{"psycopg2", "psycopg2-binary"}
+	case "mysqldb":
+		return []string{"mysqlclient"}
+	case "ldap":
+		return []string{"python-ldap"}
+	case "rest_framework":
+		return []string{"djangorestframework"}
+	case "corsheaders":
+		return []string{"django-cors-headers"}
+	case "environ":
+		return []string{"django-environ", "environ-config"}
+	case "debug_toolbar":
+		return []string{"django-debug-toolbar"}
+	case "django_filters":
+		return []string{"django-filter"}
+	case "attr", "attrs":
+		return []string{"attrs"}
+	case "pkg_resources", "setuptools":
+		return []string{"setuptools"}
+	case "google", "google.protobuf":
+		return []string{"protobuf", "google-cloud-core", "google-auth"}
+	case "grpc":
+		return []string{"grpcio"}
+	case "telegram":
+		return []string{"python-telegram-bot"}
+	case "discord":
+		return []string{"discord-py", "py-cord"}
+	case "docx":
+		return []string{"python-docx"}
+	case "pptx":
+		return []string{"python-pptx"}
+	case "fitz":
+		return []string{"pymupdf"}
+	case "zmq":
+		return []string{"pyzmq"}
+	case "nacl":
+		return []string{"pynacl"}
+	case "socks":
+		return []string{"pysocks"}
+	case "levenshtein":
+		return []string{"levenshtein", "python-levenshtein"}
+	case "pytest_cov":
+		return []string{"pytest-cov"}
+	case "flask_sqlalchemy":
+		return []string{"flask-sqlalchemy"}
+	case "pydantic_settings":
+		return []string{"pydantic-settings"}
+	case "wx":
+		return []string{"wxpython"}
+	case "gi":
+		return []string{"pygobject"}
+	case "markdown":
+		return []string{"markdown"}
+	case "websocket":
+		return []string{"websocket-client"}
+	case "kafka":
+		return []string{"kafka-python"}
+	case "consul":
+		return []string{"python-consul"}
+	case "dns":
+		return []string{"dnspython"}
+	case "faiss":
+		return []string{"faiss-cpu", "faiss-gpu"}
+	}
+	return nil
+}
+
+// pythonName is a distribution's name as PEP 503 writes it.
+func pythonName(s string) string {
+	s = strings.ToLower(strings.TrimSpace(s))
+	s = strings.Map(func(r rune) rune {
+		if r == '_' || r == '.' {
+			return '-'
+		}
+		return r
+	}, s)
+	for strings.Contains(s, "--") {
+		s = strings.ReplaceAll(s, "--", "-")
+	}
+	return s
+}
+
+func inPython(dir, pkg string) (declares, manifest bool, state string) {
+	module, _, _ := strings.Cut(pkg, ".")
+	names := map[string]bool{pythonName(module): true}
+	for _, d := range distribution(module) {
+		names[d] = true
+	}
+	files := []string{"pyproject.toml", "setup.cfg", "setup.py", "Pipfile", "tox.ini", "environment.yml", "poetry.lock", "uv.lock", "Pipfile.lock"}
+	for _, glob := range []string{"requirements*.txt", "requirements/*.txt", "*requirements.txt", "requirements*.in"} {
+		found, _ := filepath.Glob(filepath.Join(dir, glob))
+		for _, f := range found {
+			if rel, err := filepath.Rel(dir, f); err == nil {
+				files = append(files, rel)
+			}
+		}
+	}
+	for _, f := range files {
+		data := readWhole(filepath.Join(dir, f))
+		if data == nil {
+			continue
+		}
+		manifest = true
+		for line := range strings.Lines(string(data)) {
+			if requirementOf(line, names) {
+				return true, true, pythonState(dir, module)
+			}
+		}
+	}
+	return false, manifest, ""
+}
+
+// requirementOf reports whether a line of a manifest requires one of the names:
+// a requirement, an element of a list of them, or a key of a table.
+func requirementOf(line string, names map[string]bool) bool {
+	line, _, _ = strings.Cut(line, "#")
+	line = strings.TrimSpace(line)
+	line = strings.TrimPrefix(line, "- ")
+	for _, part := range append([]string{line}, quotedParts(line)...) {
+		end := strings.IndexFunc(part, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+		})
+		if end < 0 {
+			end = len(part)
+		}
+		if end == 0 || !names[pythonName(part[:end])] {
+			continue
+		}
+		rest := strings.TrimSpace(part[end:])
+		if rest == "" || strings.ContainsAny(rest[:1], "=<>!~[;@,(") || strings.HasPrefix(rest, ":") {
+			return true
+		}
+	}
+	return false
+}
+
+// quotedParts are the texts in quotes on a line.
+func quotedParts(line string) []string {
+	var out []string
+	for len(out) < 50 {
+		i := strings.IndexAny(line, `"'`)
+		if i < 0 {
+			break
+		}
+		j := strings.IndexByte(line[i+1:], line[i])
+		if j < 0 {
+			break
+		}
+		out = append(out, line[i+1:i+1+j])
+		line = line[i+j+2:]
+	}
+	return out
+}
+
+// pythonState looks for a module in the project's own virtual environment.
+func pythonState(dir, module string) string {
+	state := "missing"
+	for _, venv := range []string{".venv", "venv", "env"} {
+		found, _ := filepath.Glob(filepath.Join(dir, venv, "lib", "python3*", "site-packages"))
+		for _, site := range found {
+			for _, name := range []string{module, module + ".py"} {
+				if _, err := os.Stat(filepath.Join(site, name)); err == nil {
+					return "installed"
+				}
+			}
+		}
+	}
+	return state
+}
+
+func inGo(dir, pkg string) (declares, manifest bool, state string) {
+	data := readWhole(filepath.Join(dir, "go.mod"))
+	if data == nil {
+		return false, false, ""
+	}
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		if len(f) >= 2 && strings.HasPrefix(f[1], "v") && (pkg == f[0] || strings.HasPrefix(pkg, f[0]+"/")) {
+			return true, true, "missing"
+		}
+	}
+	return false, true, ""
+}
+
+func inCargo(dir, pkg string) (declares, manifest bool, state string) {
+	data := readWhole(filepath.Join(dir, "Cargo.toml"))
+	if data == nil {
+		return false, false, ""
+	}
+	name := strings.ReplaceAll(strings.ToLower(pkg), "_", "-")
+	section := ""
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") {
+			section = strings.Trim(line, "[] ")
+			if i := strings.LastIndex(section, "dependencies."); i >= 0 && strings.ReplaceAll(section[i+len("dependencies."):], "_", "-") == name {
+				return true, true, "missing"
+			}
+			continue
+		}
+		key, _, ok := strings.Cut(line, "=")
+		key, _, _ = strings.Cut(strings.TrimSpace(key), ".")
+		if ok && strings.HasSuffix(section, "dependencies") && strings.ReplaceAll(strings.ToLower(strings.Trim(key, `"`)), "_", "-") == name {
+			return true, true, "missing"
+		}
+	}
+	return false, true, ""
+}
+
+func inRuby(dir, pkg string) (declares, manifest bool, state string) {
+	gem, _, _ := strings.Cut(pkg, "/")
+	dashed := strings.ReplaceAll(pkg, "/", "-")
+	for _, f := range []string{"Gemfile", "Gemfile.lock"} {
+		data := readWhole(filepath.Join(dir, f))
+		if data == nil {
+			continue
+		}
+		manifest = true
+		for line := range strings.Lines(string(data)) {
+			t := strings.TrimSpace(line)
+			for _, name := range []string{gem, dashed} {
+				if strings.HasPrefix(t, "gem '"+name+"'") || strings.HasPrefix(t, `gem "`+name+`"`) || f == "Gemfile.lock" && strings.HasPrefix(t, name+" (") {
+					return true, true, "missing"
+				}
+			}
+		}
+	}
+	return false, manifest, ""
+}
+
+func inPHP(dir, pkg string) (declares, manifest bool, state string) {
+	data := readWhole(filepath.Join(dir, "composer.json"))
+	if data == nil {
+		return false, false, ""
+	}
+	var m struct {
+		Require    map[string]any `json:"require"`
+		RequireDev map[string]any `json:"require-dev"`
+	}
+	if json.Unmarshal(data, &m) != nil {
+		return false, true, ""
+	}
+	for _, name := range []string{pkg, "ext-" + pkg} {
+		_, a := m.Require[name]
+		_, b := m.RequireDev[name]
+		if a || b {
+			state = "missing"
+			if _, err := os.Stat(filepath.Join(dir, "vendor", filepath.FromSlash(name))); err == nil {
+				state = "installed"
+			}
+			return true, true, state
+		}
+	}
+	return false, true, ""
+}

@@ -1,0 +1,306 @@
+package classify
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/superloop/superloop/internal/multiscan"
+)
+
+// Bounds of what is kept of a stream of any size.
+const (
+	blockSize  = 256 << 10 // read at once
+	backSize   = 32 << 10  // what is kept before a block, to see where a line stands
+	aheadSize  = 4 << 10   // what is waited for after a line
+	keptFirst  = 6         // hits of one pattern: the first ones
+	keptLast   = 2         // and the last ones
+	maxText    = 1 << 10   // bytes of a kept line
+	maxNames   = 64        // captured test and file names of one pattern
+	maxPlaced  = 2048      // hits of one stream whose place is looked at
+	tailLines  = 400       // where a summary is looked for
+	contextLen = 300       // bytes of a neighbouring line that are looked at
+)
+
+// hit is one line that a pattern matched.
+type hit struct {
+	stream   streamSet
+	line     int64
+	offset   int64
+	text     string
+	captures map[string]string
+	voice    voice
+	file     string // of the code, where the lines around say so
+	fileLine int
+}
+
+// output is what was found in one stream.
+type output struct {
+	name   streamSet
+	hits   map[int][]hit // by pattern, at most keptFirst+keptLast
+	count  map[int]int
+	named  map[string]bool // captures test and file, for the signature
+	bytes  int64
+	lines  int64
+	broken bool // something may be missing
+	end    summary
+	tail   []string // last lines, cleaned
+}
+
+// reading is the state of one stream that is being read.
+type reading struct {
+	p       *program
+	out     *output
+	window  []byte // what was read last, with backSize before it
+	base    int64  // offset of window[0] in the stream
+	pending []spot
+	placed  int
+	known   map[int64]placed // of lines that more than one pattern matched
+}
+
+// placed is what the lines around a line say about it.
+type placed struct {
+	voice    voice
+	file     string
+	fileLine int
+}
+
+// spot is a hit that waits for the lines after it.
+type spot struct {
+	pattern, index int
+	offset         int64
+	line           int64
+}
+
+// read scans one stream to its end, in constant memory.
+func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *workspace) *output {
+	out := &output{name: name, hits: map[int][]hit{}, count: map[int]int{}, named: map[string]bool{}}
+	if r == nil {
+		return out
+	}
+	rd := &reading{p: p, out: out, known: map[int64]placed{}}
+	sc := w.scanner(p.set, rd.found)
+	buf := w.buffer()
+	kept := 0 // bytes before the next block in buf
+	for {
+		n, err := fill(r, buf[kept:kept+blockSize])
+		if n > 0 {
+			rd.window = buf[:kept+n]
+			rd.base = out.bytes - int64(kept)
+			out.bytes += int64(n)
+			if _, werr := sc.Write(buf[kept : kept+n]); werr != nil {
+				out.broken = true
+			}
+			rd.place(false)
+			if err == nil && ctx.Err() == nil {
+				keep := min(backSize, len(rd.window))
+				copy(buf, rd.window[len(rd.window)-keep:])
+				kept = keep
+				continue
+			}
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		out.broken = out.broken || !errors.Is(err, io.EOF)
+		break
+	}
+	if err := sc.Close(); err != nil {
+		out.broken = true
+	}
+	rd.place(true)
+	st := sc.Stats()
+	out.lines = st.Lines
+	out.broken = out.broken || st.Skipped > 0
+	tail := rd.window[max(0, len(rd.window)-2*backSize):]
+	out.tail = cleanLines(tail, tailLines, true)
+	out.end = lastSummary(out.tail)
+	out.end.line += out.lines - int64(len(out.tail))
+	return out
+}
+
+var newline = []byte("\n")
+
+// fill reads until the buffer is full or nothing more comes at once.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var m int
+		m, err = r.Read(buf[n:])
+		n += m
+	}
+	return n, err
+}
+
+// found keeps a hit; it is called by the scanner, in order of lines.
+func (rd *reading) found(h multiscan.Hit) {
+	out := rd.out
+	out.count[h.Pattern]++
+	list := out.hits[h.Pattern]
+	at := len(list)
+	if at >= keptFirst+keptLast {
+		at = keptFirst + out.count[h.Pattern]%keptLast
+	}
+	k := hit{stream: out.name, line: h.Line, offset: h.Offset, text: excerpt(h.Text, h.Loc)}
+	names := rd.p.names[h.Pattern]
+	for i := 1; i < len(names) && 2*i+1 < len(h.Loc); i++ {
+		if names[i] == "" || h.Loc[2*i] < 0 || h.Loc[2*i] == h.Loc[2*i+1] {
+			continue
+		}
+		if k.captures == nil {
+			k.captures = make(map[string]string, len(names))
+		}
+		text := h.Text[h.Loc[2*i]:h.Loc[2*i+1]]
+		k.captures[names[i]] = string(text[:min(len(text), maxText)])
+	}
+	if rd.p.named[h.Pattern] && out.count[h.Pattern] <= maxNames {
+		for _, n := range []string{"test", "file"} {
+			if v := k.captures[n]; v != "" {
+				out.named[v] = true
+			}
+		}
+	}
+	if at == len(list) {
+		out.hits[h.Pattern] = append(list, k)
+	} else {
+		list[at] = k
+	}
+	rd.pending = append(rd.pending, spot{pattern: h.Pattern, index: at, offset: h.Offset, line: h.Line})
+}
+
+// excerpt is the part of a line around what matched.
+func excerpt(text []byte, loc []int) string {
+	if len(text) <= maxText {
+		return string(text)
+	}
+	from := 0
+	if len(loc) > 0 {
+		from = max(0, loc[0]-maxText/4)
+	}
+	from = min(from, len(text)-maxText)
+	return strings.ToValidUTF8(string(text[from:from+maxText]), "")
+}
+
+// place looks at the lines around the hits that wait, as soon as enough of what
+// follows them is there.
+func (rd *reading) place(final bool) {
+	end := rd.base + int64(len(rd.window))
+	rest := rd.pending[:0]
+	for _, p := range rd.pending {
+		list := rd.out.hits[p.pattern]
+		if list[p.index].line != p.line {
+			continue // another took its slot
+		}
+		if !final && p.offset+aheadSize > end {
+			rest = append(rest, p)
+			continue
+		}
+		k := &list[p.index]
+		if at, ok := rd.known[p.line]; ok {
+			k.voice, k.file, k.fileLine = at.voice, at.file, at.fileLine
+			continue
+		}
+		from := p.offset - rd.base
+		if from < 0 || from > int64(len(rd.window)) || rd.placed >= maxPlaced {
+			continue // a line longer than the window: nothing is known of its place
+		}
+		rd.placed++
+		before := cleanLines(rd.window[max(0, from-backSize/2):from], tailLines, true)
+		after := rd.window[from:]
+		if i := bytes.IndexByte(after, '\n'); i >= 0 {
+			after = after[i+1:]
+		} else {
+			after = nil
+		}
+		next := cleanLines(after[:min(len(after), aheadSize)], 60, false)
+		line := k.text
+		if len(line) > contextLen {
+			line = line[:contextLen]
+		}
+		k.voice = speaker(before, line, next)
+		k.file, k.fileLine = codePlace(k.text, before, next)
+		rd.known[p.line] = placed{voice: k.voice, file: k.file, fileLine: k.fileLine}
+	}
+	rd.pending = rest
+}
+
+// cleanLines cuts a piece of output into lines without control codes: the last
+// limit of them, or the first.
+func cleanLines(b []byte, limit int, last bool) []string {
+	var lines []string
+	if last {
+		for n := 0; n < limit && len(b) > 0; n++ {
+			b = bytes.TrimSuffix(b, newline)
+			i := bytes.LastIndexByte(b, '\n')
+			lines = append(lines, cleanLine(b[i+1:]))
+			b = b[:i+1]
+		}
+		for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
+			lines[i], lines[j] = lines[j], lines[i]
+		}
+		return lines
+	}
+	for n := 0; n < limit && len(b) > 0; n++ {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			i = len(b) - 1
+		}
+		lines = append(lines, cleanLine(bytes.TrimSuffix(b[:i+1], newline)))
+		b = b[i+1:]
+	}
+	return lines
+}
+
+// cleanLine removes control sequences and what a carriage return overwrote.
+func cleanLine(b []byte) string {
+	b = bytes.TrimRight(b, "\r")
+	if i := bytes.LastIndexByte(b, '\r'); i >= 0 {
+		b = b[i+1:]
+	}
+	if len(b) > 4*contextLen {
+		b = b[:4*contextLen]
+	}
+	if bytes.IndexByte(b, 0x1b) >= 0 {
+		b = []byte(stripANSI(string(b)))
+	}
+	if len(b) > contextLen {
+		b = b[:contextLen]
+	}
+	return strings.ToValidUTF8(string(b), "")
+}
+
+// stripANSI removes terminal control sequences: CSI, OSC and two-byte escapes.
+func stripANSI(s string) string {
+	if strings.IndexByte(s, 0x1b) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		if s[i] != 0x1b {
+			b.WriteByte(s[i])
+			i++
+			continue
+		}
+		i++
+		if i >= len(s) {
+			break
+		}
+		switch s[i] {
+		case '[':
+			for i++; i < len(s) && (s[i] < 0x40 || s[i] > 0x7e); i++ {
+			}
+			i++
+		case ']':
+			for i++; i < len(s) && s[i] != 7 && s[i] != 0x1b; i++ {
+			}
+			if i+1 < len(s) && s[i] == 0x1b && s[i+1] == '\\' {
+				i++
+			}
+			i++
+		default:
+			i++
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,195 @@
+package classify
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// System answers probes by looking at this machine. It runs no program and
+// changes nothing; a look that is not possible here is Unknown.
+type System struct {
+	// Mark is the environment variable that processes of this loop carry, as
+	// NAME=value; "" means SUPERLOOP_LOOP with any value.
+	Mark string
+	// Path is searched by which; "" means that of this process.
+	Path string
+}
+
+// Probe makes one look. An unknown name is Unknown.
+func (s System) Probe(ctx context.Context, name string, captures map[string]string, in *Input) Finding {
+	unknown := Finding{Name: name, Holds: Unknown}
+	if ctx.Err() != nil {
+		return unknown
+	}
+	at := func(capture string) string { return place(in.Dir, captures[capture]) }
+	var f Finding
+	switch name {
+	case ProbeDeclared:
+		f = declared(in.Dir, captures["pkg"])
+	case ProbeFirstLine:
+		f = firstLine(at("script"))
+	case ProbeWritable:
+		f = writable(at("path"))
+	case ProbeFreeSpace:
+		path := at("path")
+		if path == "" {
+			path = in.Dir
+		}
+		f = freeSpace(path)
+	case ProbeLockHolder:
+		f = lockHolder(at("lock"), in.Dir)
+	case ProbePortOwner:
+		f = s.portOwner(captures["port"])
+	case ProbeService:
+		f = service(captures["port"])
+	case ProbeWhich:
+		f = s.which(captures["tool"])
+	case ProbeExists:
+		f = exists(at("path"))
+	case ProbeOOM:
+		f = oomKilled()
+	default:
+		f.Detail = "there is no such probe"
+	}
+	f.Name = name
+	if f.Holds == "" {
+		f.Holds = Unknown
+	}
+	return f
+}
+
+// place makes a path that a tool printed absolute; "" if that is not possible.
+func place(dir, path string) string {
+	path = strings.Trim(strings.TrimSpace(path), `'"`)
+	path = strings.TrimPrefix(path, "file://")
+	switch {
+	case path == "" || strings.ContainsRune(path, 0):
+		return ""
+	case filepath.IsAbs(path):
+		return filepath.Clean(path)
+	case strings.HasPrefix(path, "~/"):
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		return filepath.Join(home, path[2:])
+	case dir == "":
+		return ""
+	}
+	return filepath.Join(dir, path)
+}
+
+func exists(path string) Finding {
+	if path == "" {
+		return Finding{}
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case os.IsNotExist(err):
+		return Finding{Holds: No, Value: path, Detail: "there is no such file"}
+	case err != nil:
+		return Finding{Detail: err.Error()}
+	case info.Mode()&os.ModeSymlink != 0:
+		if _, err := os.Stat(path); os.IsNotExist(err) {
+			return Finding{Holds: No, Value: path, Detail: "it is a symbolic link to nothing"}
+		}
+	}
+	return Finding{Holds: Yes, Value: path}
+}
+
+func (s System) which(tool string) Finding {
+	if tool == "" || strings.ContainsRune(tool, 0) {
+		return Finding{}
+	}
+	if strings.ContainsRune(tool, '/') {
+		return exists(place("", tool))
+	}
+	path := s.Path
+	if path == "" {
+		path = os.Getenv("PATH")
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		full := filepath.Join(dir, tool)
+		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return Finding{Holds: Yes, Value: full}
+		}
+	}
+	return Finding{Holds: No, Value: tool, Detail: tool + " is not on PATH"}
+}
+
+// firstLine looks at a script's first line: does it end in CR LF, and is its
+// interpreter there.
+func firstLine(path string) Finding {
+	if path == "" {
+		return Finding{}
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return Finding{Detail: "the script is not there"}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return Finding{Detail: err.Error()}
+	}
+	defer f.Close()
+	buf := make([]byte, 512)
+	n, _ := f.Read(buf)
+	buf = buf[:n]
+	line, _, whole := bytes.Cut(buf, []byte("\n"))
+	switch {
+	case whole && bytes.HasSuffix(line, []byte("\r")):
+		return Finding{Holds: No, Value: "crlf", Detail: "its lines end in CR LF"}
+	case !bytes.HasPrefix(line, []byte("#!")):
+		if bytes.HasPrefix(buf, []byte("\x7fELF")) {
+			return Finding{Detail: "it is a program, not a script"}
+		}
+		return Finding{Detail: "it names no interpreter"}
+	}
+	words := strings.Fields(string(line[2:]))
+	if len(words) == 0 {
+		return Finding{Holds: No, Value: "empty", Detail: "its first line names no interpreter"}
+	}
+	if _, err := os.Stat(words[0]); err != nil {
+		return Finding{Holds: No, Value: words[0], Detail: "its interpreter " + words[0] + " is not there"}
+	}
+	if filepath.Base(words[0]) == "env" {
+		rest := afterFlags(words[1:])
+		if len(rest) > 0 {
+			if f := (System{}).which(rest[0]); f.Holds == No {
+				return Finding{Holds: No, Value: rest[0], Detail: "its interpreter " + rest[0] + " is not on PATH"}
+			}
+		}
+	}
+	return Finding{Holds: Yes, Value: words[0]}
+}
+
+// nearestDir is the path itself or the closest directory above it that is there.
+func nearestDir(path string) string {
+	for range 64 {
+		if path == "" {
+			return ""
+		}
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return ""
+		}
+		path = up
+	}
+	return ""
+}
+
+// portNumber reads a TCP port.
+func portNumber(s string) (int, bool) {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	return n, err == nil && n > 0 && n < 65536
+}

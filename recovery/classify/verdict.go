@@ -1,0 +1,191 @@
+package classify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/superloop/superloop/recovery/catalog"
+)
+
+// verdict makes the Failure of what was ranked.
+func (j *judgement) verdict() Failure {
+	in := j.in
+	f := Failure{
+		Source: in.Source, Exit: in.Exit, Command: in.Command, Argv: in.Argv, Dir: in.Dir, Tool: j.tool, Method: j.method,
+		Severity: "blocking", Findings: j.findings,
+		Bytes: j.stdout.bytes + j.stderr.bytes, Lines: j.stdout.lines + j.stderr.lines,
+		Incomplete: j.stdout.broken || j.stderr.broken,
+	}
+	stopped := in.Exit.KilledByUs && !in.Exit.TimedOut && !in.Exit.OOM
+	if len(j.order) == 0 || stopped {
+		j.order = nil
+		f.Category, f.Persistence = CategoryUnknown, "unknown"
+		f.Evidence = j.evidence()
+		switch {
+		case stopped:
+			f.Persistence, f.Why = "transient", "superloop ended it, so this says nothing about the command"
+		case j.silent():
+			f.Why = fmt.Sprintf("it %s without a word of output", ended(in.Exit))
+		default:
+			f.Why = fmt.Sprintf("it %s and nothing known stands in its output", ended(in.Exit))
+		}
+		f.Signature = j.signature(f)
+		return f
+	}
+	p := j.order[0]
+	h := p.rule.h
+	f.Handler, f.Layer, f.Captures = h.ID, h.Layer, p.captures
+	f.Category = h.Category
+	f.Code = h.Guard != catalog.GuardNone || j.undeclared
+	if f.Code {
+		f.Category = CategoryCode
+	}
+	f.Weak = !f.Code && j.weakened
+	f.Persistence = "unknown"
+	if c := j.c.categories[f.Category]; c != nil {
+		f.Area, f.Persistence, f.Infra = c.Area, c.Persistence, c.Infra
+	}
+	if f.Code {
+		f.Area, f.Persistence, f.Infra = "code", "code", false
+	} else if h.Persistence != "" {
+		f.Persistence = h.Persistence
+	}
+	f.Confidence = j.confidence(p)
+	f.Evidence = j.evidence()
+	for _, m := range append(slices.Clone(j.order), j.vetoed...) {
+		x := Match{Handler: m.rule.h, Captures: m.captures, Vetoed: slices.Contains(j.vetoed, m) || m.rule.h.Guard == catalog.GuardNone && f.Code}
+		if m.hit != nil {
+			x.Stream, x.Line, x.Text = m.hit.stream.String(), m.hit.line, j.c.printable(m.hit.text)
+		}
+		f.Matches = append(f.Matches, x)
+	}
+	f.Signature = j.signature(f)
+	f.Why = j.why(f, p)
+	return f
+}
+
+// confidence of the primary match. Synonyms of one handler never count against
+// one another.
+func (j *judgement) confidence(p *match) float64 {
+	h := p.rule.h
+	patterns := len(p.rule.any)+len(p.rule.all) > 0
+	c := h.Confidence
+	switch {
+	case c > 0:
+	case h.Guard == catalog.GuardStrong:
+		c = 0.9
+	case h.Guard == catalog.GuardWeak:
+		c = 0.6
+	case j.confirmed, p.facts && patterns, len(h.Match.Facts) > 0:
+		c = 0.9
+	case !patterns:
+		c = 0.4
+	case h.Layer == catalog.LayerInfra && !h.Dominates, h.Layer == catalog.LayerBootstrap:
+		c = 0.6
+	default:
+		c = 0.8
+	}
+	for _, m := range j.order[1:] {
+		if m.rule.h.Layer != h.Layer && m.rule.h.Category == h.Category {
+			c += 0.05
+			break
+		}
+	}
+	if j.weakened && h.Guard == catalog.GuardNone {
+		c -= 0.2
+	}
+	if p.unsure {
+		c -= 0.1
+	}
+	return min(0.99, max(0.05, float64(int(c*100+0.5))/100))
+}
+
+// signature names the failure: by the names of what failed for the code's, by
+// the primary line for the environment's.
+func (j *judgement) signature(f Failure) string {
+	if f.Code && len(j.order) > 0 && j.order[0].rule.h.Guard != catalog.GuardNone {
+		names := map[string]bool{}
+		maps.Copy(names, j.stdout.named)
+		maps.Copy(names, j.stderr.named)
+		parts := slices.Collect(maps.Keys(names))
+		if len(parts) > 0 {
+			// Which guard came first depends on what else was printed; the
+			// failed tests do not.
+			return Signature(f.Category, "", parts...)
+		}
+	}
+	if len(j.order) > 0 && j.order[0].hit != nil {
+		return Signature(f.Category, f.Handler, j.order[0].hit.text)
+	}
+	if len(j.order) > 0 {
+		return Signature(f.Category, f.Handler, ended(j.in.Exit))
+	}
+	last := ""
+	if len(f.Evidence) > 0 {
+		last = f.Evidence[0].Text
+	}
+	return Signature(f.Category, f.Handler, ended(j.in.Exit), last)
+}
+
+// why is the verdict in one sentence.
+func (j *judgement) why(f Failure, p *match) string {
+	h := p.rule.h
+	what := h.Label
+	if what == "" {
+		what = h.ID
+	}
+	if p.hit != nil {
+		what += fmt.Sprintf(" (line %d of %s)", p.hit.line, p.hit.stream)
+	}
+	switch {
+	case h.Guard == catalog.GuardStrong:
+		what += ": only a change of the code can cure it"
+		if len(j.vetoed) > 0 {
+			what += ", so " + j.vetoed[0].rule.h.ID + " does not count"
+		}
+	case h.Guard == catalog.GuardWeak:
+		what += ", and nothing points at the environment"
+	case j.undeclared:
+		what += ": " + orElse(j.findings[ProbeDeclared].Detail, "the project does not declare it") + ", so the code or its manifest has to change"
+	case j.weakened && j.weak != nil:
+		what += ", but " + lower(orElse(j.weak.rule.h.Label, j.weak.rule.h.ID)) + " as well, so it is proposed at most"
+	case j.weakened && !p.voice.own():
+		what += ", but a test says so, not the tool, so it is proposed at most"
+	case j.weakened:
+		what += ", but nobody could look whether it is so, so it is proposed at most"
+	case j.confirmed:
+		what += ", and a look at the system agrees"
+	}
+	return what
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// lower makes a label fit for the middle of a sentence.
+func lower(s string) string {
+	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'a' && s[1] <= 'z' {
+		return string(s[0]+'a'-'A') + s[1:]
+	}
+	return s
+}
+
+// ended says how a command ended, without what changes from run to run.
+func ended(e Exit) string {
+	switch {
+	case e.NotStarted:
+		return "could not be started"
+	case e.OOM:
+		return "was killed for memory"
+	case e.TimedOut:
+		return "ran out of time"
+	case e.Signal != "":
+		return "was killed by " + e.Signal
+	}
+	return fmt.Sprintf("ended with exit code %d", e.Code)
+}
