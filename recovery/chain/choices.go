@@ -1,0 +1,54 @@
+package chain
+
+import "github.com/superloop/superloop/recovery/remedy"
+
+// maxChoices bounds the options of a level.
+const maxChoices = 8
+
+// Choices are the options of a plan as a level has them, the best first. Of a
+// locked one that could run by itself but for what it lacks, the needs are levels
+// of their own; of any other, Command brings them along.
+func Choices(p remedy.Plan) []Choice {
+	var out []Choice
+	for _, o := range p.Options {
+		if len(out) == maxChoices {
+			break
+		}
+		c := Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
+			Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Executor: string(o.Executor), Risk: string(o.Risk),
+			Expected: o.Expect, Handler: o.From.ID, Instructions: o.Instructions, Confidence: remedy.Word(o.Confidence)}
+		if o.Plain() {
+			c.Command = ""
+			for _, w := range o.Tries {
+				c.WaitsMS = append(c.WaitsMS, w.Milliseconds())
+			}
+		}
+		c.ByItself, c.Withheld = remedy.ByItself(o, p.Failure)
+		switch o.Availability {
+		case remedy.Locked:
+			c.Reason = o.LockReason
+			unlocked := o
+			unlocked.Availability = remedy.Ready
+			if free, _ := remedy.ByItself(unlocked, p.Failure); free {
+				c.ByItself, c.Withheld, c.Command = true, "", o.OwnCommand()
+				c.Needs = needs(o)
+			}
+		case remedy.Impossible:
+			c.Reason = o.ImpossibleReason
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// needs are what a locked option lacks.
+func needs(o remedy.Option) []Need {
+	var out []Need
+	for _, p := range o.UnlockPreview {
+		c := Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
+			Availability: string(p.Availability), Reason: p.Reason, Command: p.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(),
+			Executor: string(o.Executor), Risk: string(o.Risk), Confidence: remedy.Word(o.Confidence), ByItself: p.Availability != remedy.Impossible}
+		out = append(out, Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []Choice{c}})
+	}
+	return out
+}

@@ -1,0 +1,3 @@
+package chain
+func Describe(c Chain, width int) string { return "" }
+func Response(c Chain) ([]byte, error) { return nil, nil }

@@ -1,0 +1,258 @@
+// Package learn remembers, for one repository and one user, which cures helped
+// against which failures: from outcomes that the tests have verified, never from
+// a command's own exit code. What it remembers orders options that are otherwise
+// equal and suggests commands for auto_approve; it approves nothing. A person can
+// read the file, and delete it.
+package learn
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// Bounds of what is remembered.
+const (
+	maxEntries = 2000
+	maxAge     = 90 * 24 * time.Hour
+	maxFile    = 4 << 20
+	version    = 1
+)
+
+// Results of a cure, as recovery_verified has them, and failed: its command did
+// not end well.
+const (
+	Verified    = "verified"
+	Ineffective = "ineffective"
+	Harmful     = "harmful"
+	Failed      = "failed"
+)
+
+// Outcome is one cure that was tried.
+type Outcome struct {
+	Signature string // of the failure; "" if nothing was known of it
+	Option    string // its key; of a command that no rule has thought of, ""
+	Command   string
+	Result    string
+	ByPerson  bool // a person has approved it
+	At        time.Time
+}
+
+// Entry is what is known of one cure of one failure.
+type Entry struct {
+	Signature string    `json:"signature,omitempty"`
+	Option    string    `json:"option,omitempty"`
+	Command   string    `json:"command"`
+	Helped    int       `json:"helped"`
+	Failed    int       `json:"failed"`
+	Harmful   int       `json:"harmful,omitempty"`
+	Approved  int       `json:"approved_by_people,omitempty"`
+	First     time.Time `json:"first"`
+	Last      time.Time `json:"last"`
+}
+
+// Memory is all that is remembered.
+type Memory struct {
+	Version int     `json:"version"`
+	Entries []Entry `json:"entries"`
+}
+
+// Store keeps a Memory in a private file.
+type Store struct {
+	Disk durable.Disk
+	Path string
+}
+
+// DamagedError says that the file cannot be believed.
+type DamagedError struct {
+	Path string
+	Err  error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s is damaged: %v; superloop policy suggest --reset begins it anew", e.Path, e.Err)
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Load reads what is remembered; nothing yet is an empty Memory.
+func (s Store) Load() (Memory, error) {
+	info, err := os.Stat(s.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Memory{Version: version}, nil
+	}
+	if err == nil && info.Size() > maxFile {
+		return Memory{}, &DamagedError{s.Path, fmt.Errorf("it has %d bytes", info.Size())}
+	}
+	if err != nil {
+		return Memory{}, fmt.Errorf("reading what was learned: %w", err)
+	}
+	data, err := os.ReadFile(s.Path)
+	if err != nil {
+		return Memory{}, fmt.Errorf("reading what was learned: %w", err)
+	}
+	var m Memory
+	if err := json.Unmarshal(data, &m); err != nil {
+		return Memory{}, &DamagedError{s.Path, err}
+	}
+	if m.Version != version {
+		return Memory{}, &DamagedError{s.Path, fmt.Errorf("it is of version %d, this superloop reads %d", m.Version, version)}
+	}
+	return m, nil
+}
+
+// Record adds an outcome. Supervisors of one repository take turns; ctx bounds
+// the wait.
+func (s Store) Record(ctx context.Context, o Outcome) error {
+	lock, err := s.lock(ctx)
+	if err != nil {
+		return fmt.Errorf("recording an outcome: %w", err)
+	}
+	defer func() { _ = lock.Unlock() }() // it ends with the process anyway
+	m, err := s.Load()
+	if err != nil {
+		return err
+	}
+	m.Add(o)
+	data, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		return fmt.Errorf("recording an outcome: %w", err)
+	}
+	if err := s.Disk.WriteProjection("learned", s.Path, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("recording an outcome: %w", err)
+	}
+	return nil
+}
+
+func (s Store) lock(ctx context.Context) (*durable.Lock, error) {
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for {
+		lock, err := s.Disk.Lock(s.Path+".lock", nil)
+		var held *durable.LockedError
+		if !errors.As(err, &held) {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
+		case <-again.C:
+		}
+	}
+}
+
+// Reset forgets everything.
+func (s Store) Reset() error {
+	if err := s.Disk.Remove("learned", s.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting what was learned: %w", err)
+	}
+	return nil
+}
+
+// Add takes an outcome, and drops what is old.
+func (m *Memory) Add(o Outcome) {
+	m.Version = version
+	m.Entries = slices.DeleteFunc(m.Entries, func(e Entry) bool { return o.At.Sub(e.Last) > maxAge })
+	i := slices.IndexFunc(m.Entries, func(e Entry) bool {
+		return e.Signature == o.Signature && e.Option == o.Option && e.Command == o.Command
+	})
+	if i < 0 {
+		m.Entries = append(m.Entries, Entry{Signature: o.Signature, Option: o.Option, Command: o.Command, First: o.At})
+		i = len(m.Entries) - 1
+	}
+	e := &m.Entries[i]
+	e.Last = o.At
+	switch o.Result {
+	case Verified:
+		e.Helped++
+	case Harmful:
+		e.Harmful++
+		e.Failed++
+	default:
+		e.Failed++
+	}
+	if o.ByPerson {
+		e.Approved++
+	}
+	if over := len(m.Entries) - maxEntries; over > 0 {
+		slices.SortStableFunc(m.Entries, func(a, b Entry) int { return a.Last.Compare(b.Last) })
+		m.Entries = slices.Delete(m.Entries, 0, over)
+	}
+}
+
+// Score is how well an option did, from -1 to 1, 0 where nothing is known: against
+// this very failure if it was tried against it, else against any. One outcome
+// moves it by a third, so that an accident decides nothing.
+func (m Memory) Score(signature, option string) float64 {
+	var here, all Entry
+	for _, e := range m.Entries {
+		if e.Option != option || option == "" {
+			continue
+		}
+		all.Helped, all.Failed = all.Helped+e.Helped, all.Failed+e.Failed+e.Harmful
+		if e.Signature == signature && signature != "" {
+			here.Helped, here.Failed = here.Helped+e.Helped, here.Failed+e.Failed+e.Harmful
+		}
+	}
+	if here.Helped+here.Failed > 0 {
+		return balance(here)
+	}
+	return balance(all) / 2
+}
+
+func balance(e Entry) float64 {
+	return float64(e.Helped-e.Failed) / float64(e.Helped+e.Failed+2)
+}
+
+// Suggestion is a command that might be listed.
+type Suggestion struct {
+	Command  string    `json:"command"`
+	Helped   int       `json:"helped"`
+	Failed   int       `json:"failed"`
+	Approved int       `json:"approved_by_people"`
+	Last     time.Time `json:"last"`
+	Why      string    `json:"why"`
+}
+
+// Least is how often a command must have helped to be suggested.
+const Least = 2
+
+// Suggest are the commands that have helped at least Least times, at least twice
+// as often as not, and never made anything worse; the most helpful first. Those
+// that listed says are listed already are left out.
+func (m Memory) Suggest(listed func(command string) bool) []Suggestion {
+	by := map[string]*Suggestion{}
+	harmful := map[string]bool{}
+	for _, e := range m.Entries {
+		s := by[e.Command]
+		if s == nil {
+			s = &Suggestion{Command: e.Command}
+			by[e.Command] = s
+		}
+		s.Helped, s.Failed, s.Approved = s.Helped+e.Helped, s.Failed+e.Failed, s.Approved+e.Approved
+		harmful[e.Command] = harmful[e.Command] || e.Harmful > 0
+		if e.Last.After(s.Last) {
+			s.Last = e.Last
+		}
+	}
+	var out []Suggestion
+	for cmd, s := range by {
+		if s.Helped < Least || s.Helped < 2*s.Failed || harmful[cmd] || listed(cmd) {
+			continue
+		}
+		s.Why = fmt.Sprintf("helped %d of %d times, approved by a person %d times", s.Helped, s.Helped+s.Failed, s.Approved)
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b Suggestion) int {
+		return cmp.Or(cmp.Compare(b.Helped-b.Failed, a.Helped-a.Failed), cmp.Compare(a.Command, b.Command))
+	})
+	return out
+}

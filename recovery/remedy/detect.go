@@ -1,0 +1,265 @@
+package remedy
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxSystemFile = 64 << 10 // bytes read of a file that describes the system
+	maxLibc       = 4 << 20
+	staleAfter    = 7 * 24 * time.Hour
+)
+
+// Detect is the profile of this machine for this account. It reads files and
+// looks along PATH; it runs nothing, so that it never waits or asks. What it
+// cannot find out it takes for the stricter: sudo wants a password, the network is
+// unknown. dir is where programs of the project are looked for; "" is nowhere.
+// When ctx ends, what is not known yet stays so.
+func Detect(ctx context.Context, dir string) Profile {
+	p := Profile{
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Family: FamilyUnknown, Root: os.Geteuid() == 0,
+		Sudo: SudoNone, Network: NetworkUnknown, Path: searchPath(dir),
+	}
+	for _, look := range []func(*Profile){
+		(*Profile).lookDistro, (*Profile).lookManagers, (*Profile).lookSudo, (*Profile).lookContainer,
+		(*Profile).lookMounts, (*Profile).lookNetwork, (*Profile).lookHome, (*Profile).lookLibc,
+	} {
+		if ctx.Err() != nil {
+			break
+		}
+		look(&p)
+	}
+	return p
+}
+
+// searchPath are the absolute directories of PATH. Those inside the project are
+// left out: what an agent can write is not a program of the system.
+func searchPath(project string) []string {
+	var out []string
+	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
+		if filepath.IsAbs(d) && !slices.Contains(out, d) && (project == "" || !within(project, d)) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func readSystem(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSystemFile))
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func (p *Profile) lookDistro() {
+	if p.OS == "darwin" {
+		p.Distro, p.Family = "macos", FamilyMacOS
+		return
+	}
+	text := readSystem("/etc/os-release")
+	if text == "" {
+		text = readSystem("/usr/lib/os-release")
+	}
+	p.Distro, p.Version, p.Family = osRelease(text)
+}
+
+// osRelease reads an os-release file: the distribution, its version, its family.
+func osRelease(text string) (distro, version, family string) {
+	values := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			values[key] = strings.Trim(value, `"'`)
+		}
+	}
+	distro, version, family = values["ID"], values["VERSION_ID"], FamilyUnknown
+	for _, id := range append([]string{distro}, strings.Fields(values["ID_LIKE"])...) {
+		switch id {
+		case "debian", "ubuntu", "raspbian", "linuxmint", "pop", "kali", "devuan":
+			family = FamilyDebian
+		case "rhel", "fedora", "centos", "rocky", "almalinux", "amzn", "ol":
+			family = FamilyRHEL
+		case "alpine", "postmarketos", "wolfi":
+			family = FamilyAlpine
+		case "arch", "archlinux", "manjaro", "endeavouros":
+			family = FamilyArch
+		case "suse", "opensuse", "opensuse-leap", "opensuse-tumbleweed", "sles", "sle":
+			family = FamilySUSE
+		default:
+			continue
+		}
+		break
+	}
+	return distro, version, family
+}
+
+func (p *Profile) lookManagers() {
+	for _, m := range [][2]string{
+		{"apt", "apt-get"}, {"dnf", "dnf"}, {"yum", "yum"}, {"apk", "apk"}, {"pacman", "pacman"}, {"zypper", "zypper"},
+		{"brew", "brew"}, {"port", "port"}, {"snap", "snap"},
+	} {
+		if p.Has(m[1]) {
+			p.Managers = append(p.Managers, m[0])
+		}
+	}
+	switch {
+	case slices.Contains(p.Managers, "apt"):
+		p.StaleIndex = !fresh("/var/lib/apt/lists", "*_Packages*")
+	case slices.Contains(p.Managers, "apk"):
+		p.StaleIndex = !fresh("/var/cache/apk", "APKINDEX*")
+	}
+}
+
+// fresh reports whether a directory has a file of that pattern that is not old.
+func fresh(dir, pattern string) bool {
+	hits, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(hits, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && time.Since(info.ModTime()) < staleAfter
+	})
+}
+
+func (p *Profile) lookSudo() {
+	if p.Root || !p.Has("sudo") {
+		return
+	}
+	if strings.Contains(readSystem("/proc/self/status"), "NoNewPrivs:\t1") {
+		return // sudo cannot get other rights here
+	}
+	p.Sudo = SudoPassword
+	who, err := user.Current()
+	if err != nil {
+		return
+	}
+	names := []string{who.Username}
+	if ids, err := who.GroupIds(); err == nil {
+		for _, id := range ids {
+			if g, err := user.LookupGroupId(id); err == nil {
+				names = append(names, "%"+g.Name)
+			}
+		}
+	}
+	files, _ := filepath.Glob("/etc/sudoers.d/*") // the pattern is well formed
+	for _, path := range append([]string{"/etc/sudoers"}, files...) {
+		if nopasswd(readSystem(path), names) {
+			p.Sudo = SudoNopasswd
+		}
+	}
+}
+
+// nopasswd reports whether a sudoers file lets one of the names run everything
+// without a password. Such a file can rarely be read.
+func nopasswd(text string, names []string) bool {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) > 1 && slices.Contains(names, words[0]) && strings.HasSuffix(strings.ReplaceAll(strings.TrimSpace(line), " ", ""), "NOPASSWD:ALL") {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Profile) lookContainer() {
+	if p.OS != "linux" {
+		return
+	}
+	group := readSystem("/proc/1/cgroup")
+	p.Container = exists("/.dockerenv") || exists("/run/.containerenv") || os.Getenv("KUBERNETES_SERVICE_HOST") != "" ||
+		strings.Contains(group, "docker") || strings.Contains(group, "kubepods") || strings.Contains(group, "lxc") || strings.Contains(group, "containerd")
+	p.Systemd = exists("/run/systemd/system")
+}
+
+func (p *Profile) lookMounts() {
+	for line := range strings.Lines(readSystem("/proc/mounts")) {
+		if f := strings.Fields(line); len(f) > 3 && f[1] == "/" { // the last one counts
+			p.ReadOnlyRoot = slices.Contains(strings.Split(f[3], ","), "ro")
+		}
+	}
+}
+
+// lookNetwork says no where there is no interface but the loopback. That one is
+// there does not say that it leads anywhere.
+func (p *Profile) lookNetwork() {
+	entries, err := os.ReadDir("/sys/class/net")
+	if err != nil {
+		return
+	}
+	p.Network = NetworkNo
+	for _, e := range entries {
+		if state := strings.TrimSpace(readSystem("/sys/class/net/" + e.Name() + "/operstate")); e.Name() != "lo" && state != "down" {
+			p.Network = NetworkUnknown
+		}
+	}
+}
+
+func (p *Profile) lookHome() {
+	if home, err := os.UserHomeDir(); err == nil {
+		p.HomeWritable = unix.Access(home, unix.W_OK) == nil
+	}
+	for _, program := range []string{"npm", "gem"} {
+		for _, dir := range p.Path {
+			if executable(filepath.Join(dir, program)) {
+				if unix.Access(dir, unix.W_OK) == nil {
+					p.OwnPrefix = append(p.OwnPrefix, program)
+				}
+				break
+			}
+		}
+	}
+}
+
+var glibcVersion = regexp.MustCompile(`^GNU C Library [^\n]{0,100}version ([0-9]+\.[0-9]+)`)
+
+func (p *Profile) lookLibc() {
+	if p.OS != "linux" {
+		return
+	}
+	if hits, err := filepath.Glob("/lib/ld-musl-*.so.1"); err == nil && len(hits) > 0 {
+		p.Libc = "musl"
+		return
+	}
+	for _, pattern := range []string{"/lib/*/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6", "/lib/libc.so.6"} {
+		hits, err := filepath.Glob(pattern)
+		if err != nil || len(hits) == 0 {
+			continue
+		}
+		p.Libc = "glibc"
+		f, err := os.Open(hits[0])
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		data, err := io.ReadAll(io.LimitReader(f, maxLibc))
+		if i := bytes.Index(data, []byte("GNU C Library ")); err == nil && i >= 0 {
+			if m := glibcVersion.FindSubmatch(data[i:min(len(data), i+200)]); m != nil {
+				p.LibcVersion = string(m[1])
+			}
+		}
+		return
+	}
+}

@@ -1,0 +1,82 @@
+package remedy
+
+import (
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/catalog"
+)
+
+// What happens with a plan.
+const (
+	GateAuto    = "auto"    // an option runs now
+	GateRetry   = "retry"   // the failed command runs again, by itself
+	GatePropose = "propose" // a command is put before a person
+	GateHuman   = "human"   // a person is asked, and there is no command to put before them
+	GateNone    = "none"    // nothing: the loop goes on, and what helps is what an agent changes
+)
+
+// Gate says what would happen with a plan under a policy, and with which option;
+// for human and none the option may be nil. It looks at nothing but its
+// arguments: the input guard, the budget and the cool-down come afterwards and
+// can only make it stricter. A nil policy lists nothing.
+//
+// A plain retry needs no listing, since it runs what the loop runs anyway, and it
+// comes before all that changes something; the cheapest cure first. A chain's
+// general approach does not run while what a handler recommends was not tried: it
+// knows the failure better.
+func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
+	if p.Failure.Code {
+		return GateNone, nil
+	}
+	if o := p.retry(); o != nil {
+		return GateRetry, o
+	}
+	personFirst := len(p.Options) > 0 && p.Options[0].Recommended && p.Options[0].Executor == catalog.ByHuman
+	particular := len(p.Options) > 0 && p.Options[0].Recommended && p.Options[0].From.Kind == FromHandler
+	var propose *Option
+	for i := range p.Options {
+		o := &p.Options[i]
+		if o.Executor != catalog.ByWrapper || o.Availability == Impossible || o.Plain() || o.Command == "" {
+			continue
+		}
+		v := recovery.Decide(policy, recovery.Command{Text: o.Command, WorkingDir: o.WorkingDir}, recovery.Facts{})
+		free, _ := ByItself(*o, p.Failure)
+		free = free && (o.From.Kind != FromChain || o.Recommended || !particular && !p.advised)
+		switch {
+		case free && v.Decision == recovery.Auto && !(personFirst && o.proposal == nil):
+			return GateAuto, o
+		case v.Decision == recovery.Deny || v.Decision == recovery.Invalid || o.Demoted != "":
+		case propose == nil:
+			propose = o
+		}
+	}
+	switch {
+	case personFirst:
+		return GateHuman, &p.Options[0]
+	case p.advised, propose == nil && !p.category.Infra && len(p.Hints) > 0:
+		return GateNone, nil // an agent can do something about it, and is told so
+	case propose != nil:
+		return GatePropose, propose
+	}
+	for i := range p.Options {
+		if o := &p.Options[i]; o.Executor == catalog.ByHuman {
+			return GateHuman, o
+		}
+	}
+	return GateHuman, nil
+}
+
+// retry is the plain retry that may happen by itself: of what goes by itself, or
+// of what nobody knows, as often as the category says.
+func (p *Plan) retry() *Option {
+	f := &p.Failure
+	if len(p.category.Retry) == 0 || f.Persistence != "transient" && f.Category != "unknown" {
+		return nil
+	}
+	for i := range p.Options {
+		o := &p.Options[i]
+		if ok, _ := ByItself(*o, *f); ok && o.Plain() {
+			return o
+		}
+	}
+	return nil
+}

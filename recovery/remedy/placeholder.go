@@ -1,0 +1,116 @@
+package remedy
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const longestName = 214 // bytes; npm's bound, the longest that any registry has
+
+var (
+	placeholder = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+	safeName    = regexp.MustCompile(`^[A-Za-z0-9@][A-Za-z0-9@._/+:-]*$`)
+)
+
+// filler puts what is known about one match into an option's words.
+type filler struct {
+	captures map[string]string
+	dir      string
+	command  []string // the failed command, word by word
+	shell    string   // the same as a shell's text
+}
+
+// words fills the placeholders of one command. An argument that is nothing but
+// {command} becomes the words of the failed command, and behind -c its text.
+func (f filler) words(argv []string) ([]string, error) {
+	out := make([]string, 0, len(argv))
+	for i, a := range argv {
+		if a == "{command}" {
+			switch {
+			case len(f.command) == 0:
+				return nil, fmt.Errorf("the failed command is not known")
+			case i > 0 && argv[i-1] == "-c":
+				out = append(out, f.shell)
+			default:
+				out = append(out, f.command...)
+			}
+			continue
+		}
+		w, err := f.word(a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// word fills the placeholders of one word. Whatever a tool printed must look
+// like a name: no option, no path upwards, no address, nothing that a shell or a
+// package manager takes for more than a name.
+func (f filler) word(s string) (string, error) {
+	var err error
+	out := placeholder.ReplaceAllStringFunc(s, func(m string) string {
+		v, e := f.value(m[1 : len(m)-1])
+		if e != nil && err == nil {
+			err = e
+		}
+		return v
+	})
+	return out, err
+}
+
+func (f filler) value(name string) (string, error) {
+	switch name {
+	case "dir":
+		if f.dir == "" {
+			return "", fmt.Errorf("the directory of the failed command is not known")
+		}
+		return f.dir, nil
+	case "command":
+		return "", fmt.Errorf("{command} must be an argument of its own")
+	}
+	if v, ok := f.captures[name]; ok && v != "" {
+		if !plainName(v) {
+			return "", fmt.Errorf("what the output gives as %s is not a plain name", name)
+		}
+		return v, nil
+	}
+	return "", fmt.Errorf("the output does not name the %s", strings.ReplaceAll(name, "_", " "))
+}
+
+// text fills placeholders in a sentence for a person, where a missing one is no
+// harm.
+func (f filler) text(s string) string {
+	return placeholder.ReplaceAllStringFunc(s, func(m string) string {
+		name := m[1 : len(m)-1]
+		if name == "command" {
+			return commandText([]Step{{Argv: f.command}})
+		}
+		if v, err := f.value(name); err == nil {
+			return v
+		}
+		return "<" + name + ">"
+	})
+}
+
+// plainName reports whether a word of an output may stand in a command.
+func plainName(v string) bool {
+	return len(v) <= longestName && safeName.MatchString(v) && !strings.Contains(v, "://") && !slices.Contains(strings.Split(v, "/"), "..")
+}
+
+// environ fills the values of variables, and sorts them.
+func (f filler) environ(vars map[string]string) ([]string, error) {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		v, err := f.word(vars[name])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, name+"="+v)
+	}
+	return out, nil
+}

@@ -1,0 +1,211 @@
+package remedy
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/recovery/catalog"
+)
+
+const (
+	maxUp       = 64      // directories between a command's and the repository
+	maxManifest = 4 << 20 // bytes of a package.json
+)
+
+// found is a project recipe that fits, and where.
+type found struct {
+	recipe *catalog.ProjectRecipe
+	dir    string
+	locked bool // one of its lock files is there
+}
+
+// projectOf finds the project that a directory belongs to: in the nearest
+// directory that has one, up to the repository, the one whose lock file is there;
+// with several, the first by priority. Of another ecosystem than the failed
+// command's it takes none, if that is known.
+func projectOf(cat *catalog.Catalog, dir, root, ecosystem string) (found, bool) {
+	if dir == "" {
+		return found{}, false
+	}
+	dir, root = filepath.Clean(dir), filepath.Clean(root)
+	for range maxUp {
+		if f, ok := projectIn(cat, dir, ecosystem); ok {
+			return f, true
+		}
+		up := filepath.Dir(dir)
+		if dir == root || up == dir || !within(root, up) {
+			break
+		}
+		dir = up
+	}
+	return found{}, false
+}
+
+func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
+	var best found
+	better := func(f found) bool {
+		switch {
+		case best.recipe == nil:
+			return true
+		case f.locked != best.locked:
+			return f.locked
+		}
+		return f.recipe.Priority > best.recipe.Priority
+	}
+	for i := range cat.Projects {
+		r := &cat.Projects[i]
+		if ecosystem != "" && ecosystemOf(r.Method) != ecosystem {
+			continue
+		}
+		if len(r.Manifests) > 0 && !anyFile(dir, r.Manifests) {
+			continue
+		}
+		f := found{recipe: r, dir: dir, locked: anyFile(dir, r.LockFiles)}
+		if !f.locked && len(r.LockFiles) > 0 {
+			continue
+		}
+		if better(f) {
+			best = f
+		}
+	}
+	return best, best.recipe != nil
+}
+
+// anyFile reports whether one of the names, which may be patterns, is there.
+func anyFile(dir string, names []string) bool {
+	for _, n := range names {
+		if strings.ContainsAny(n, "*?[") {
+			if hits, err := filepath.Glob(filepath.Join(globQuote(dir), n)); err == nil && len(hits) > 0 {
+				return true
+			}
+		} else if _, err := os.Stat(filepath.Join(dir, n)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func globQuote(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+func within(root, dir string) bool {
+	rel, err := filepath.Rel(root, dir)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// ecosystemOf groups method families that share a project's files, so that in a
+// repository of several languages npm's failure is not cured by go.
+func ecosystemOf(method string) string {
+	switch method {
+	case "npm", "pnpm", "yarn", "bun", "node", "npx", "corepack":
+		return "node"
+	case "pip", "pipx", "uv", "poetry", "pipenv", "python", "conda":
+		return "python"
+	case "cc", "source", "cmake", "make", "ninja", "meson":
+		return "cc"
+	case "maven", "gradle", "java":
+		return "jvm"
+	case "gem", "bundler", "bundle", "ruby":
+		return "ruby"
+	case "composer", "composer_global", "php":
+		return "php"
+	case "cargo", "rust", "rustup":
+		return "rust"
+	case "go", "dotnet":
+		return method
+	}
+	return ""
+}
+
+// action is what a project recipe runs for an action. Where a tool does not tell
+// two actions apart, the recipe gives one of them.
+func (f found) action(name string) ([][]string, bool) {
+	for _, n := range slices.Concat([]string{name}, alike(name)) {
+		if commands, ok := f.recipe.Actions[n]; ok {
+			return commands, true
+		}
+	}
+	return nil, false
+}
+
+func alike(action string) []string {
+	switch action {
+	case "clean_install", "fetch":
+		return []string{"install"}
+	case "install_loose":
+		return []string{"clean_install", "install"}
+	case "clean_build":
+		return []string{"build"}
+	}
+	return nil
+}
+
+// lacks says what of the project a command counts on and is not there: a script
+// of package.json.
+func (f found) lacks(argv []string) string {
+	if len(argv) < 3 || argv[1] != "run" || ecosystemOf(argv[0]) != "node" {
+		return ""
+	}
+	file, err := os.Open(filepath.Join(f.dir, "package.json"))
+	if err != nil {
+		return "there is no package.json that can be read"
+	}
+	defer file.Close()
+	var manifest struct {
+		Scripts map[string]json.RawMessage `json:"scripts"`
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxManifest))
+	if err != nil || json.Unmarshal(data, &manifest) != nil {
+		return "package.json cannot be read"
+	}
+	if _, ok := manifest.Scripts[argv[2]]; !ok {
+		return "package.json has no script " + argv[2]
+	}
+	return ""
+}
+
+// project is what an action of the project comes to.
+func (r *resolver) project(b builder, action, family string) work {
+	eco := ecosystemOf(family)
+	if eco == "" {
+		eco = ecosystemOf(r.f.Method)
+	}
+	if eco == "" && len(r.argv) > 0 {
+		eco = ecosystemOf(strings.TrimSuffix(filepath.Base(r.argv[0]), "3"))
+	}
+	f, seen := r.projects[eco]
+	if !seen {
+		f, _ = projectOf(r.cat, r.dir, r.root, eco)
+		r.projects[eco] = f
+	}
+	if f.recipe == nil {
+		return impossible("no project recipe fits the files in %s", r.rel(r.dir))
+	}
+	commands, ok := f.action(action)
+	if !ok {
+		return impossible("a %s project has no action %q", f.recipe.Label, action)
+	}
+	for _, argv := range commands {
+		if why := f.lacks(argv); why != "" {
+			return impossible("%s", why)
+		}
+	}
+	b.dir = f.dir
+	steps, why := b.steps(commands, false)
+	if why != "" {
+		return impossible("%s", why)
+	}
+	w := work{steps: steps, method: f.recipe.Method}
+	if f.recipe.Origin.Source == catalog.SourceRepository {
+		w.foreign = "the project recipe " + f.recipe.ID
+	}
+	if b.p.Network == NetworkNo {
+		w.notes = append(w.notes, "there is no network: it works only from what is cached")
+	}
+	return b.unlock(w, f.recipe.Requires)
+}

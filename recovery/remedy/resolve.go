@@ -1,0 +1,287 @@
+package remedy
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/classify"
+)
+
+// AskUser is the id of the option that every plan ends with.
+const AskUser = "ask_user"
+
+// resolver works one plan out.
+type resolver struct {
+	cat   *catalog.Catalog
+	p     Profile
+	f     *classify.Failure
+	s     Situation
+	root  string   // the repository, absolute or ""
+	dir   string   // where the failed command ran, absolute or ""
+	argv  []string // the failed command; nil if it is not known
+	text  string   // the same as it was written
+	goal  string
+	tried map[string]int
+	plan  *Plan
+
+	projects map[string]found // by ecosystem
+}
+
+// Resolve works out all that can be done about a failure on a system. It reads
+// the project's files (lock files, manifests) and nothing else, changes nothing,
+// and gives the same plan for the same arguments.
+func Resolve(cat *catalog.Catalog, f classify.Failure, p Profile, s Situation) Plan {
+	plan := Plan{Failure: f, Fallback: []Action{{"retry", "Retry"}, {"skip", "Skip this"}, {"cancel", "Cancel"}}}
+	r := newResolver(cat, &f, p, s)
+	r.plan = &plan
+	plan.Goal = r.goal
+	if len(r.argv) > 0 {
+		plan.Verify = Step{Argv: r.argv, Dir: r.dir, For: r.goal}
+	}
+	if c, ok := cat.Category(f.Category); ok {
+		plan.category = *c
+	}
+	if f.Code {
+		plan.Notes = append(plan.Notes, "only a change of the code can cure this")
+		if s.ProposalOfTester != nil {
+			plan.Notes = append(plan.Notes, "the tester's proposal is left out: no command of the environment cures a failure of the code")
+		}
+	} else {
+		plan.Options = r.fromHandlers()
+		plan.Options = append(plan.Options, r.fromChain(plan.Options)...)
+		plan.Options = append(plan.Options, r.fromTester()...)
+		plan.Options = merge(plan.Options)
+		r.markTried(plan.Options)
+		recommend(plan.Options)
+		order(plan.Options, s.Score)
+	}
+	plan.Options = append(plan.Options, r.askUser())
+	return plan
+}
+
+func newResolver(cat *catalog.Catalog, f *classify.Failure, p Profile, s Situation) *resolver {
+	r := &resolver{cat: cat, p: p, f: f, s: s, tried: map[string]int{}, projects: map[string]found{}}
+	r.dir, r.root = f.Dir, s.Dir
+	if r.root == "" {
+		r.root = f.Dir
+	}
+	if r.dir == "" {
+		r.dir = r.root
+	}
+	r.text = cmp.Or(s.FailedCommand, f.Command)
+	r.argv = failedArgv(f.Argv, r.text)
+	if r.text == "" && len(r.argv) > 0 {
+		r.text = commandText([]Step{{Argv: r.argv}})
+	}
+	for _, k := range s.Tried {
+		r.tried[k]++
+	}
+	switch {
+	case f.Tool != "":
+		r.goal = toolGoal(f.Tool)
+	case len(r.argv) > 0:
+		r.goal = commandGoal(r.dir, []Step{{Argv: r.argv}})
+	}
+	return r
+}
+
+// failedArgv are the words of the failed command: those that are known, else
+// those of its text if it is one simple command, else bash with the text.
+func failedArgv(argv []string, text string) []string {
+	if len(argv) > 0 {
+		return argv
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if a := recovery.Analyse(text); len(a.Parts) == 1 && len(a.Opaque) == 0 && len(a.Parts[0].Words) > 0 {
+		if words := a.Parts[0].Words; commandText([]Step{{Argv: words}}) == text {
+			return slices.Clone(words)
+		}
+	}
+	return []string{"bash", "-c", text}
+}
+
+// rel is a directory as a person would name it.
+func (r *resolver) rel(dir string) string {
+	if r.root == "" || dir == "" || !within(r.root, dir) {
+		return "."
+	}
+	rel, err := filepath.Rel(r.root, dir)
+	if err != nil {
+		return "."
+	}
+	return filepath.ToSlash(rel)
+}
+
+// fromHandlers are the options of every handler that matched, in the cascade's
+// order. What an agent can do becomes a hint.
+func (r *resolver) fromHandlers() []Option {
+	var out []Option
+	chain, _ := r.cat.Chain(r.f.Category)
+	for i := range r.f.Matches {
+		m := &r.f.Matches[i]
+		if m.Handler == nil || m.Vetoed {
+			continue
+		}
+		h := m.Handler
+		sure := r.f.Confidence
+		if h.Confidence > 0 {
+			sure = min(sure, h.Confidence)
+		}
+		for j := range h.Options {
+			src := source{from: From{Kind: FromHandler, ID: h.ID, Layer: h.Layer, Origin: h.Origin}, family: h.Family, confidence: sure}
+			if h.Layer != catalog.LayerMethod {
+				src.family = ""
+			}
+			src.fill = r.filler(m.Captures)
+			src.priority = covered(chain, h.Options[j].Strategy)
+			o, ok := r.option(&h.Options[j], src)
+			if !ok {
+				r.plan.advised = r.plan.advised || h.Options[j].Recommended && h.ID == r.f.Handler
+				continue
+			}
+			o.layer, o.handlers = h.Layer.Rank(), h.Options[j].Recommended
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (r *resolver) filler(captures map[string]string) filler {
+	f := filler{captures: captures, dir: r.dir, command: r.argv, shell: r.text}
+	if len(r.argv) == 3 && r.argv[1] == "-c" && isShell(r.argv[0]) {
+		f.shell = r.argv[2]
+	}
+	return f
+}
+
+// covered is the priority of the approach that a strategy is, or one after all.
+func covered(chain catalog.Chain, s catalog.Strategy) int {
+	last := 1
+	for _, a := range chain.Approaches {
+		last = max(last, a.Priority+1)
+	}
+	for _, a := range chain.Approaches {
+		if slices.Contains(a.Covers, s) {
+			last = min(last, a.Priority)
+		}
+	}
+	return last
+}
+
+// fromChain are the approaches of the category's chain that no option of a
+// handler covers.
+func (r *resolver) fromChain(have []Option) []Option {
+	chain, _ := r.cat.Chain(r.f.Category)
+	approaches := slices.Clone(chain.Approaches)
+	slices.SortStableFunc(approaches, func(a, b catalog.Approach) int { return cmp.Compare(a.Priority, b.Priority) })
+	var out []Option
+	for i := range approaches {
+		a := &approaches[i]
+		if a.Executor == catalog.ByRole {
+			r.hint(cmp.Or(a.Hint, a.Label))
+			continue
+		}
+		given := a.Option
+		if given == nil && a.Executor == catalog.ByRunner {
+			given = &catalog.Option{Strategy: catalog.Retry}
+		}
+		if given == nil || slices.ContainsFunc(have, func(o Option) bool {
+			return o.Availability != Impossible && slices.Contains(a.Covers, o.Strategy)
+		}) {
+			continue
+		}
+		t := *given
+		t.ID, t.Label = cmp.Or(t.ID, a.ID), cmp.Or(t.Label, a.Label)
+		t.Executor = a.Executor
+		t.RequiresBinary = append(slices.Clone(t.RequiresBinary), a.RequiresTools...)
+		src := source{from: From{Kind: FromChain, ID: r.f.Category}, confidence: a.Confidence, priority: a.Priority}
+		if r.f.Confidence > 0 {
+			src.confidence = min(a.Confidence, r.f.Confidence)
+		}
+		src.fill = r.filler(r.f.Captures)
+		if len(r.f.Matches) > 0 && r.f.Matches[0].Handler != nil && r.f.Matches[0].Handler.Layer == catalog.LayerMethod {
+			src.family = r.f.Matches[0].Handler.Family
+		}
+		o, ok := r.option(&t, src)
+		if !ok {
+			continue
+		}
+		o.layer, o.ProposalOnly = -1, a.Proposal
+		out = append(out, o)
+	}
+	return out
+}
+
+// hint notes what an agent can do, once.
+func (r *resolver) hint(text string) {
+	if text = strings.TrimSpace(text); text != "" && !slices.Contains(r.plan.Hints, text) {
+		r.plan.Hints = append(r.plan.Hints, text)
+	}
+}
+
+// fromTester is what the tester proposes, and its second choice.
+func (r *resolver) fromTester() []Option {
+	p := r.s.ProposalOfTester
+	if p == nil {
+		return nil
+	}
+	one := func(id string, a *recovery.Attempt) Option {
+		o := Option{
+			ID: id, Label: "What the tester proposes", Description: p.Diagnosis.RootCause, Strategy: catalog.EnvFix,
+			Executor: catalog.ByWrapper, Risk: catalog.RiskMedium, Confidence: numeric(a.Confidence),
+			From: From{Kind: FromProposal, ID: p.Digest}, Availability: Ready, Command: a.Command,
+			WorkingDir: filepath.ToSlash(filepath.Clean(cmp.Or(a.WorkingDir, "."))), Timeout: a.Timeout, Expect: a.ExpectedOutcome,
+			ProposalDigest: a.Digest, proposal: a, layer: -1, priority: 1,
+		}
+		step := Step{Argv: failedArgv(nil, a.Command)}
+		if r.root != "" {
+			step.Dir = filepath.Join(r.root, filepath.FromSlash(o.WorkingDir))
+		}
+		o.GoalKey = commandGoal(step.Dir, []Step{step})
+		step.For = o.GoalKey
+		o.Steps, o.StepCount = []Step{step}, 1
+		o.Key = "tester/" + id + "/" + o.GoalKey
+		o.effect = effectOf(&o)
+		return o
+	}
+	out := []Option{one("proposal", &p.Recovery)}
+	if p.Fallback != nil {
+		second := one("fallback", p.Fallback)
+		second.Label, second.priority = "What the tester proposes if the first does not help", 2
+		second.Expect = cmp.Or(second.Expect, p.Recovery.ExpectedOutcome)
+		out = append(out, second)
+	}
+	return out
+}
+
+func (r *resolver) askUser() Option {
+	text := cmp.Or(r.f.Why, "superloop does not know this failure.") + " Look at the output, put right what is wrong, and let the loop go on."
+	return Option{
+		Key: "engine/" + AskUser + "/" + r.goal, GoalKey: r.goal, ID: AskUser, Label: "Ask a person", Strategy: catalog.Manual,
+		Executor: catalog.ByHuman, Risk: catalog.RiskLow, Confidence: r.f.Confidence, From: From{Kind: FromEngine, ID: AskUser},
+		Availability: Ready, WorkingDir: r.rel(r.dir), Instructions: text,
+	}
+}
+
+// markTried takes out what was carried out before: nothing is tried twice for
+// one failure but a plain retry, as often as it has waits.
+func (r *resolver) markTried(list []Option) {
+	for i := range list {
+		o := &list[i]
+		n := r.tried[o.Key]
+		switch {
+		case n == 0:
+		case n < len(o.Tries):
+			o.Tries = o.Tries[n:]
+		default:
+			o.Availability, o.ImpossibleReason = Impossible, "it was tried, and the failure is still there"
+			o.LockReason, o.UnlockDeps, o.UnlockPreview, o.Tries = "", nil, nil, nil
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package remedy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/classify"
+)
+
+// Install is the option to install one recipe, by itself: what a locked option
+// needs first. Its own steps are Own, what it needs in turn is in UnlockDeps.
+// An unknown recipe gives an impossible option.
+func Install(cat *catalog.Catalog, recipe string, p Profile, s Situation) Option {
+	r := &resolver{cat: cat, p: p, s: s, root: s.Dir, dir: s.Dir, f: &classify.Failure{}, plan: &Plan{}, projects: map[string]found{}}
+	o := Option{
+		ID: "install", Label: "Install " + recipe, Strategy: catalog.InstallDep, Executor: catalog.ByWrapper, Risk: catalog.RiskMedium,
+		Confidence: .9, From: From{Kind: FromEngine, ID: "install"}, Availability: Ready, WorkingDir: ".",
+	}
+	res := result{goal: toolGoal(recipe), timeout: installTime}
+	if rec, ok := cat.Recipe(recipe); ok {
+		o.Label, o.Risk = "Install "+cmp.Or(rec.Label, rec.ID), cmp.Or(rec.Risk, catalog.RiskMedium)
+		o.Expect = rec.CLI + " is there"
+		res.work = r.builder().tool(rec, nil)
+		if p.Has(rec.CLI) {
+			res.demoted = installed
+		}
+	} else {
+		res.reason = "there is no recipe for " + recipe
+	}
+	r.fillIn(&o, res)
+	return o
+}
+
+const installed = "already installed: look at PATH"
+
+// recipe finds what an option depends on: a recipe by its id, or by its program
+// where the output gave the name.
+func (r *resolver) recipe(dep string, src source) (*catalog.Recipe, string) {
+	name, err := src.fill.word(dep)
+	if err != nil {
+		return nil, err.Error()
+	}
+	if rec, ok := r.cat.Recipe(name); ok {
+		return rec, ""
+	}
+	if rec, ok := r.cat.RecipeByCLI(name); ok {
+		return rec, ""
+	}
+	return nil, "there is no recipe for " + name
+}
+
+func (r *resolver) installDep(t *catalog.Option, src source) result {
+	rec, why := r.recipe(t.Dep, src)
+	if why != "" {
+		return failed("%s", why)
+	}
+	res := result{work: r.builder().tool(rec, nil), goal: toolGoal(rec.ID), timeout: installTime}
+	res.deps = nil
+	if r.p.Has(rec.CLI) {
+		res.demoted = installed
+	} else {
+		res.unlock = rec.ID
+	}
+	return res
+}
+
+// tool is the recipe of what was being installed when it failed.
+func (r *resolver) tool() (*catalog.Recipe, string) {
+	if r.f.Tool == "" {
+		return nil, "what failed is not the install of a tool"
+	}
+	rec, ok := r.cat.Recipe(r.f.Tool)
+	if !ok {
+		return nil, "there is no recipe for " + r.f.Tool
+	}
+	return rec, ""
+}
+
+func (r *resolver) thenSwitch(t *catalog.Option, src source) result {
+	rec, why := r.tool()
+	if why != "" {
+		return failed("%s", why)
+	}
+	dep, why := r.recipe(t.Dep, src)
+	if why != "" {
+		return failed("%s", why)
+	}
+	b := r.builder()
+	w := b.tool(rec, []string{t.SwitchTo})
+	if w.reason == "" && !r.p.Has(dep.CLI) && !slices.Contains(w.deps, dep.ID) {
+		w = b.unlock(w, []string{dep.ID})
+	}
+	return result{work: w, goal: toolGoal(rec.ID), substitutes: true, timeout: installTime}
+}
+
+func (r *resolver) switchMethod(t *catalog.Option) result {
+	rec, why := r.tool()
+	if why != "" {
+		return failed("%s", why)
+	}
+	wanted := slices.Clone(t.Prefer)
+	if t.Method != "" {
+		wanted = append([]string{t.Method}, wanted...)
+	}
+	var methods []string
+	for _, m := range wanted {
+		list := []string{m}
+		if m == "_default" || m == "system" { // whatever the recipe has here
+			list = r.builder().methods(rec)
+		}
+		for _, m := range list {
+			_, other := rec.Install[m]
+			if (len(packaged(rec, m)) > 0 || other) && m != r.f.Method && !slices.Contains(methods, m) {
+				methods = append(methods, m)
+			}
+		}
+	}
+	if len(methods) == 0 {
+		return failed("the recipe for %s has no other such method (%s)", rec.Label, strings.Join(wanted, ", "))
+	}
+	return result{work: r.builder().tool(rec, methods), goal: toolGoal(rec.ID), substitutes: true, timeout: installTime}
+}
+
+func (r *resolver) upgradeDep(t *catalog.Option, src source) result {
+	rec, why := r.recipe(t.Dep, src)
+	if why != "" {
+		return failed("%s", why)
+	}
+	res := result{goal: toolGoal(rec.ID), timeout: installTime}
+	if t.MinVersion != "" {
+		if v := src.fill.text(t.MinVersion); plainName(v) {
+			res.notes = append(res.notes, "at least version "+v+" is needed")
+		}
+	}
+	if !r.p.Has(rec.CLI) {
+		res.work = r.builder().tool(rec, nil)
+		res.deps, res.unlock = nil, rec.ID
+		return res
+	}
+	renewed := *rec
+	if len(rec.Update) > 0 { // a method that can only install again may leave the old version
+		renewed.Install, renewed.Packages, renewed.RepoSetup = rec.Update, nil, nil
+		renewed.NeedsSudo = map[string]bool{}
+		for m := range rec.Update {
+			mgr, ok := r.cat.Manager(m)
+			renewed.NeedsSudo[m] = rec.NeedsSudo[m] || ok && mgr.Sudo
+			if ok && mgr.Native && !slices.Contains(r.p.Managers, m) {
+				renewed.Install = without(renewed.Install, m)
+			}
+		}
+	} else {
+		res.notes = append(res.notes, "the package manager decides which version comes")
+	}
+	notes := res.notes
+	res.work = r.builder().tool(&renewed, nil)
+	res.notes = append(notes, res.work.notes...)
+	return res
+}
+
+func without(methods map[string][][]string, m string) map[string][][]string {
+	out := map[string][][]string{}
+	for k, v := range methods {
+		if k != m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func (r *resolver) installPackages(t *catalog.Option, src source) result {
+	pkgs, foreign, why := r.packageNames(t, src)
+	if why != "" {
+		return failed("%s", why)
+	}
+	w := r.builder().packages(pkgs)
+	if w.reason == "" {
+		w = r.builder().unlock(w, nil)
+	}
+	w.foreign = cmp.Or(w.foreign, foreign)
+	return result{work: w, timeout: installTime}
+}
+
+// packageNames are the packages of an option for this family.
+func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, foreign, why string) {
+	family := r.p.Family
+	lookup := func(kind, name string) ([]string, string) {
+		found, ok := r.cat.Names.Lookup(kind, name, family)
+		if !ok || len(found) == 0 {
+			return nil, fmt.Sprintf("nobody knows the package of %s for %s", name, family)
+		}
+		if r.cat.NameOrigin(kind, name).Source == catalog.SourceRepository {
+			foreign = "the package name of " + name
+		}
+		return found, ""
+	}
+	switch {
+	case t.PackageGroup != "":
+		pkgs, why = lookup(catalog.NameGroup, t.PackageGroup)
+	case t.DynamicPackages != "":
+		name, err := src.fill.word("{" + t.DynamicPackages + "}")
+		if err != nil {
+			return nil, "", err.Error()
+		}
+		if t.DynamicPackages == "tool" {
+			return r.toolPackages(name)
+		}
+		kind, ok := dynamicKinds()[t.DynamicPackages]
+		if !ok {
+			return nil, "", fmt.Sprintf("nobody knows packages by %q", t.DynamicPackages)
+		}
+		pkgs, why = lookup(kind, name)
+	default:
+		for _, p := range t.Packages[family] {
+			filled, err := src.fill.word(p)
+			if err != nil {
+				return nil, "", err.Error()
+			}
+			pkgs = append(pkgs, filled)
+		}
+		if len(pkgs) == 0 {
+			why = "nobody knows the packages for " + family
+		}
+	}
+	return pkgs, foreign, why
+}
+
+func dynamicKinds() map[string]string {
+	return map[string]string{
+		"lib": catalog.NameLib, "header": catalog.NameHeader, "pkgconfig": catalog.NamePkgConfig,
+		"cmake": catalog.NameCMake, "soname": catalog.NameSoname,
+	}
+}
+
+// toolPackages are the packages that bring a program, by its recipe.
+func (r *resolver) toolPackages(name string) (pkgs []string, foreign, why string) {
+	rec, ok := r.cat.RecipeByCLI(name)
+	if !ok {
+		return nil, "", "nobody knows the package of " + name
+	}
+	for _, m := range r.p.Managers {
+		if mgr, ok := r.cat.Manager(m); ok && slices.Contains(mgr.Families, r.p.Family) && len(packaged(rec, m)) > 0 {
+			if rec.Origin.Source == catalog.SourceRepository {
+				foreign = "the recipe " + rec.ID
+			}
+			return packaged(rec, m), foreign, ""
+		}
+	}
+	return nil, "", fmt.Sprintf("nobody knows the package of %s for %s", name, r.p.Family)
+}
+
+func (r *resolver) addRepo(t *catalog.Option, src source) result {
+	setup := t.RepoSetup
+	var rec *catalog.Recipe
+	if len(setup) == 0 {
+		var why string
+		if rec, why = r.tool(); why != "" {
+			return failed("%s", why)
+		}
+		setup = rec.RepoSetup
+	}
+	for _, m := range r.p.Managers {
+		mgr, ok := r.cat.Manager(m)
+		if !ok || len(setup[m]) == 0 {
+			continue
+		}
+		if r.p.Network == NetworkNo {
+			return failed("there is no network")
+		}
+		b := r.builder()
+		if rec != nil {
+			return result{work: b.tool(rec, []string{m}), goal: toolGoal(rec.ID), substitutes: true, timeout: installTime}
+		}
+		var filled [][]string
+		for _, argv := range setup[m] {
+			words, err := src.fill.words(argv)
+			if err != nil {
+				return failed("%s", err)
+			}
+			filled = append(filled, words)
+		}
+		steps, why := b.steps(append(filled, mgr.Refresh...), mgr.Sudo)
+		if why != "" {
+			return failed("%s", why)
+		}
+		return result{work: b.unlock(work{steps: steps}, nil), timeout: installTime}
+	}
+	return failed("nobody knows the repository for the package managers of this system (%s)", strings.Join(r.p.Managers, ", "))
+}

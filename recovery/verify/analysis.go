@@ -1,0 +1,158 @@
+package verify
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/superloop/superloop/recovery/catalog"
+)
+
+// Analysis is what the output of a failed check says about its tool.
+type Analysis struct {
+	// Repairable: the tool works, and the same command with another expectation
+	// shows it.
+	Repairable bool `json:"repairable"`
+	// Broken: there is evidence that the tool does not work. Nothing else that is
+	// tried can outweigh it. When neither is true, the output says nothing.
+	Broken       bool   `json:"broken"`
+	ToolName     string `json:"tool_name,omitempty"` // the name as it stands in the output
+	ExitCode     int    `json:"exit_code"`
+	HasUsageText bool   `json:"has_usage_text"` // a line of usage, of the tool itself
+	HasToolName  bool   `json:"has_tool_name"`
+	OutputLength int    `json:"output_length"` // of both streams, in bytes
+
+	SuggestedMode    string `json:"suggested_mode,omitempty"` // catalog.ModeOutput, or ""
+	SuggestedPattern string `json:"suggested_pattern,omitempty"`
+	Why              string `json:"why"` // one sentence, with the line that decided
+}
+
+// AnalyzeVerifyFailure says what the end and the output of a failed check prove.
+// It takes the check for a question after the version, as checks are.
+func AnalyzeVerifyFailure(stdout, stderr string, exit ExitInfo, tool string) Analysis {
+	return analyse(stdout, stderr, exit, tool, []string{"--version", "-version", "version", "-V", "-v", "--help", "-help", "help", "-h"})
+}
+
+// analyse is AnalyzeVerifyFailure for the arguments that the tool really got.
+func analyse(stdout, stderr string, exit ExitInfo, tool string, given []string) Analysis {
+	tool = baseName(tool)
+	raw := joined(stdout, stderr)
+	text := clean(raw)
+	lines := splitLines(text)
+	a := Analysis{ExitCode: exit.Code, OutputLength: len(stdout) + len(stderr)}
+	if at := findWord(text, tool); at >= 0 {
+		a.HasToolName, a.ToolName = true, text[at:at+len(tool)]
+	}
+	p, proved := works(lines, given, tool)
+	a.HasUsageText = proved && p.usage
+	if why := exit.dead(); why != "" {
+		a.Broken, a.Why = true, why
+		return a
+	}
+	if why, line := brokenBy(lines, given); why != "" {
+		a.Broken, a.Why = true, fmt.Sprintf("%s: %s", why, shorten(line))
+		return a
+	}
+	switch {
+	case exit.Code == 0:
+		a.Why = "it ended with 0: there is nothing to repair"
+	case len(lines) == 0:
+		a.Why = fmt.Sprintf("it wrote nothing and ended with %d, which proves neither that it works nor that it does not", exit.Code)
+	case !proved:
+		a.Why = fmt.Sprintf("there is no line of usage in its output (exit code %d), which proves neither that it works nor that it does not", exit.Code)
+	default:
+		a.suggest(raw, p)
+	}
+	return a
+}
+
+// suggest takes the first pattern that finds its line again in the output as it
+// came, colours and all.
+func (a *Analysis) suggest(raw string, p proof) {
+	for _, expr := range p.patterns {
+		if re, err := regexp.Compile(`(?i)` + expr); err == nil && re.MatchString(raw) && re.MatchString(clean(raw)) {
+			a.Repairable, a.SuggestedMode, a.SuggestedPattern = true, catalog.ModeOutput, expr
+			a.Why = "the tool works, it only was asked wrongly: " + shorten(p.line)
+			return
+		}
+	}
+	a.Why = "no pattern finds the line again: " + shorten(p.line)
+}
+
+func shorten(s string) string {
+	const long = 160
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > long {
+		return string(r[:long]) + "..."
+	}
+	return s
+}
+
+var (
+	helpOption = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s+-{1,2}[\w?]`) })
+	helpHead   = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^\s*(?:[\w /-]{0,40} )?(?:options|commands|arguments|flags|parameters)\b[^.]*:?\s*$`)
+	})
+)
+
+// analyseHelp judges the output of --help or -h. One that ended with 0 may show
+// by other things than a line of usage that it is a help.
+func analyseHelp(stdout, stderr string, exit ExitInfo, tool string, given []string) Analysis {
+	a := analyse(stdout, stderr, exit, tool, given)
+	if a.Broken || a.Repairable {
+		return a
+	}
+	raw := joined(stdout, stderr)
+	lines := splitLines(clean(raw))
+	var p proof
+	ok := false
+	if exit.Code == 0 {
+		p, ok = works(lines, nil, baseName(tool)) // it refused nothing: it ended with 0
+	}
+	if !ok {
+		p, ok = helpProof(lines, a.ToolName, exit.Code == 0)
+	}
+	if ok {
+		a.suggest(raw, p)
+	} else if exit.Code == 0 {
+		a.Why = "it ended with 0, and its output is no help"
+	}
+	return a
+}
+
+// helpProof: a list of options or commands under a heading. What ended with 0
+// needs less: a heading, or some options, or a text of several lines that names
+// the tool, whose name then makes the pattern.
+func helpProof(lines []string, name string, zero bool) (proof, bool) {
+	options := 0
+	for _, l := range lines {
+		if helpOption().MatchString(l) {
+			options++
+		}
+	}
+	head := slices.IndexFunc(lines, helpHead().MatchString)
+	listed := name != "" && head >= 0 && options >= 3 || zero && (head >= 0 || options >= 2)
+	if !listed && !(zero && name != "" && len(lines) >= 3) {
+		return proof{}, false
+	}
+	if name == "" && slices.ContainsFunc(lines, func(l string) bool { return usageLine().MatchString(l) }) {
+		return proof{}, false // a usage, and not the tool's: that of what it runs on
+	}
+	var p proof
+	if name != "" {
+		p.patterns = append(p.patterns, pattern(name))
+		p.line = lines[slices.IndexFunc(lines, func(l string) bool { return findWord(l, name) >= 0 })]
+	}
+	if head >= 0 {
+		p.patterns = append(p.patterns, pattern(lines[head]))
+		p.line = lines[head]
+	}
+	if len(p.patterns) == 0 {
+		p.line = lines[slices.IndexFunc(lines, helpOption().MatchString)]
+		p.patterns = append(p.patterns, pattern(firstWord(p.line)))
+	}
+	p.line = strings.TrimSpace(p.line)
+	return p, true
+}
