@@ -13,6 +13,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -67,6 +68,10 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 	}
 	f := executedFact(e.ID, r, res, runErr)
 	f.LogFile = d.paths.Rel(p.path)
+	d.lastRun = &f
+	if !f.OK() && f.Ended == "exited" {
+		d.cured(shutdown, learn.Failed)
+	}
 	if r.Approved == SourceHuman {
 		d.endApproved(shutdown, r, f)
 	}

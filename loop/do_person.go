@@ -108,10 +108,24 @@ func (d *driver) question(ctx context.Context) (escalation.Question, error) {
 	cmd.Judge(j.policy)
 	cmd.Binding = binding(j)
 	q.Command = &cmd
+	q.Options = append(q.Options, d.cures(r.Attempt.Command)...)
 	if r.Else != nil {
 		q.Options = append(q.Options, escalation.Option{ID: "fallback", Label: "the proposal's fallback", Command: r.Else.Command})
 	}
 	return q, nil
+}
+
+// cures are what rules would try besides, for the person to choose from.
+func (d *driver) cures(but string) []escalation.Option {
+	var out []escalation.Option
+	if g := d.state.Diagnosis; g != nil {
+		for _, o := range g.Options {
+			if o.Command != but {
+				out = append(out, escalation.Option{ID: o.ID, Label: o.Label, Command: o.Command})
+			}
+		}
+	}
+	return out
 }
 
 // binding is what an approval stands on besides the command itself.

@@ -64,6 +64,7 @@ func (d *driver) promptInput(ctx context.Context, e Effect) roles.Input {
 		}
 	}
 	in.Tests = d.testsForPrompt()
+	in.Diagnosis = d.diagnosisForPrompt()
 	d.recoveryForPrompt(&in)
 	for _, role := range s.Plan.Roles {
 		if r, ok := s.LastRoles[role]; ok && r.Output != "" && r.Output != string(roles.Fresh) {
@@ -110,6 +111,19 @@ func (d *driver) recoveryForPrompt(in *roles.Input) {
 	for _, r := range s.Recoveries.Recent {
 		in.Recoveries = append(in.Recoveries, roles.Recovery{Iteration: r.Iteration, Command: r.Command, Outcome: r.Outcome, Note: r.Note})
 	}
+}
+
+// diagnosisForPrompt is what rules say of the tests' last failure.
+func (d *driver) diagnosisForPrompt() *roles.Diagnosis {
+	g := d.state.Diagnosis
+	if g == nil {
+		return nil
+	}
+	out := &roles.Diagnosis{Command: g.Command, Category: g.Category, Why: g.Why, Code: g.Code, Infra: g.Infra, Evidence: g.Evidence, Hints: g.Hints}
+	for _, o := range g.Options {
+		out.Options = append(out.Options, roles.Cure{Command: o.Command, Label: o.Label, Note: o.Withheld})
+	}
+	return out
 }
 
 // specFile is the spec as an agent finds it from its folder. A spec that is not

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -129,6 +130,10 @@ func (d *driver) takeProposal(ctx context.Context, e Effect) (Fact, error) {
 	j, err := d.judge(ctx, attemptOf(p.Recovery))
 	if err != nil {
 		return nil, err
+	}
+	if a := attemptOf(p.Recovery); j.Decision == recovery.Auto && slices.Contains(d.state.Recoveries.Ran, a.Digest) {
+		j.Decision, j.Rule = recovery.Human, RuleRan
+		j.Reason = "superloop has run this very command in this iteration, and the tests fail all the same"
 	}
 	if j.Decision != recovery.Auto || !j.NotBefore.IsZero() {
 		d.unprepare()

@@ -152,6 +152,7 @@ func (d *driver) planOf(l config.Loop) Plan {
 	p := PlanOf(l)
 	if policy, problems := c.Policy(l.ID); policy != nil && len(problems) == 0 {
 		p.Recovery = policy.Settings.Enabled
+		p.FirstAid = p.Recovery && policy.Settings.FirstAid
 	}
 	return p
 }

@@ -116,6 +116,7 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 		f.OutputFile, f.Output = out.File, string(out.Status)
 	}
 	f.Proposal = d.proposalLies()
+	d.classifyRole(shutdown, e, f, files.log)
 	if err := d.keepLastMessage(files.last, res); err != nil {
 		return nil, err
 	}

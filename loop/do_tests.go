@@ -19,6 +19,7 @@ import (
 func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
 	rerun := e.Reason == ReasonTreeChanged || e.Reason == ReasonRecovery
 	then := d.testsBefore(e)
+	d.expectFailure()
 	cmds := d.loop.Tests.Commands
 	if err := d.step(TestsStarted{Rerun: rerun, Mode: d.loop.Tests.Mode, Commands: cmds, Reason: e.Reason}); err != nil {
 		return nil, err
@@ -39,10 +40,11 @@ func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
 	}
 	verdict := gate.TestStatus(results)
 	f.Status, f.ExitCode, f.Failed = verdict.Status(), verdict.ExitCode, verdict.Failed
-	f.Failures = failuresOf(results)
+	f.Failures, f.Outputs = failuresOf(results), spansOf(results)
 	if then != nil {
 		v := verifyRecovery(*then, testsThen{f.Status, f.Failures, d.patternSeen()})
 		f.Verification = &v
+		d.cured(shutdown, v.Result)
 	}
 	if err := d.write("test-status.json", verdict.StatusJSON(d.now())); err != nil {
 		return nil, err
@@ -83,6 +85,8 @@ func (d *driver) commands(shutdown context.Context, who string, cmds []string, t
 		}
 	}
 	begun := time.Now()
+	sum := &counted{w: out}
+	out = sum
 	var results []gate.CommandResult
 	for _, cmd := range cmds {
 		limit := leftMS
@@ -92,6 +96,7 @@ func (d *driver) commands(shutdown context.Context, who string, cmds []string, t
 		bound, _ := capTimeout(timeout, limit)
 		fmt.Fprintf(out, "$ %s\n", cmd)
 		end := &lastByte{w: out}
+		from := sum.n
 		feed, said := agent.Follow(d.said(who))
 		var res proc.Result
 		var runErr error
@@ -108,7 +113,7 @@ func (d *driver) commands(shutdown context.Context, who string, cmds []string, t
 			fmt.Fprintf(out, "%sinterrupted\n", end.newline())
 			return results, true, nil
 		}
-		r := gate.CommandResult{Command: cmd, ExitCode: res.Code, Signal: res.Signal, TimedOut: res.Ended == proc.TimedOut,
+		r := gate.CommandResult{From: from, To: sum.n, Command: cmd, ExitCode: res.Code, Signal: res.Signal, TimedOut: res.Ended == proc.TimedOut,
 			Duration: res.Duration, Output: []byte(res.Stdout.Text() + res.Stderr.Text())}
 		switch {
 		case res.Ended == proc.NotStarted && res.Err != nil:
@@ -128,6 +133,29 @@ func (d *driver) commands(shutdown context.Context, who string, cmds []string, t
 		results = append(results, r)
 	}
 	return results, false, nil
+}
+
+// spansOf are where the outputs of those that failed stand.
+func spansOf(results []gate.CommandResult) []OutputSpan {
+	var out []OutputSpan
+	for _, r := range results {
+		if r.Failed() {
+			out = append(out, OutputSpan{Command: r.Command, ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, From: r.From, To: r.To})
+		}
+	}
+	return out
+}
+
+// counted counts what is written.
+type counted struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // lastByte remembers whether what was written ended a line.

@@ -62,6 +62,9 @@ const (
 	// the budget counts; recovery_executed or recovery_failed is the outcome. It
 	// is not harmless: begun and without an outcome it is a question.
 	ExecuteRecovery EffectKind = "execute_recovery"
+	// Diagnose: classify what has just failed by rules, and work out what may cure
+	// it here. Outcome failure_classified. Harmless.
+	Diagnose EffectKind = "diagnose"
 	// Wait: do nothing until Until. Outcome wait_over.
 	Wait EffectKind = "wait"
 )
@@ -74,6 +77,7 @@ type Effect struct {
 	Role    string     `json:"role,omitempty"`
 	Attempt int        `json:"attempt,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
+	Command string     `json:"command,omitempty"` // what Diagnose is about, if not the tests
 	Until   time.Time  `json:"until,omitzero"`
 	// LimitMS caps the effect's wall time by what the loop has left; 0 is no cap.
 	LimitMS int64 `json:"limit_ms,omitempty"`

@@ -105,6 +105,8 @@ type TestsEnded struct {
 	Interrupted bool   `json:"interrupted,omitempty"`
 	// Failures are the failing commands with a signature of what they printed.
 	Failures []TestFailure `json:"failures,omitempty"`
+	// Outputs are where what they printed stands in test-output.txt.
+	Outputs []OutputSpan `json:"outputs,omitempty"`
 	// Verification is what a run after a recovery says of it.
 	Verification *Verification `json:"verification,omitempty"`
 }
@@ -115,6 +117,16 @@ type TestFailure struct {
 	Command   string `json:"command"`
 	ExitCode  int    `json:"exit_code"`
 	Signature string `json:"signature"`
+}
+
+// OutputSpan is where the output of a command that failed stands.
+type OutputSpan struct {
+	Command  string `json:"command"`
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"`
+	TimedOut bool   `json:"timed_out,omitempty"`
+	From     int64  `json:"from"`
+	To       int64  `json:"to"`
 }
 
 // PromiseChecked: the promise role's last message was read.
@@ -312,6 +324,9 @@ func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 		}
 		return in, err
 	}
+	if f, err := decodeAid(event, fields); f != nil || err != nil {
+		return f, err
+	}
 	return decodeRecovery(event, fields)
 }
 
@@ -333,7 +348,7 @@ func Synced(f Fact) bool {
 	switch f := f.(type) {
 	case RoleStarted, TestsStarted, ValidationStarted, WaitOver, Reported, ApprovalRequested:
 		return false
-	case PromiseChecked, StuckChecked, TestsEnded:
+	case PromiseChecked, StuckChecked, TestsEnded, Classified:
 		return false
 	case GateEnded, Seen, Reconfigured, ProposalStale, Proposed:
 		return false // what follows from a proposal is synced: the intent, the question

@@ -82,6 +82,10 @@ type ProposalInvalid struct {
 // was dealt with already.
 const RuleStale = "stale"
 
+// RuleRan makes a question of a proposal that rules had thought of before, and
+// tried.
+const RuleRan = "already_ran"
+
 // ProposalStale: a proposal was set aside unjudged. Rule is RuleStale.
 type ProposalStale struct {
 	Role    string `json:"role,omitempty"`

@@ -147,7 +147,14 @@ func (d *driver) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.C
 		}
 	}
 	s := d.state.Recoveries
-	return recovery.Limit(p, v, recovery.Budget{Used: s.Used, Last: s.Last, Rejected: s.Rejected[a.Digest]}, d.now()), inputs, diff, nil
+	budget := recovery.Budget{Used: s.Used, Last: s.Last, Rejected: s.Rejected[a.Digest]}
+	if r := d.state.Recovery; r != nil && r.Chain != nil {
+		budget.Waits = true
+		if r.Chain.Attempts > 0 {
+			budget.Last = time.Time{} // the steps of one chain are one recovery; each counts, none waits for another
+		}
+	}
+	return recovery.Limit(p, v, budget, d.now()), inputs, diff, nil
 }
 
 // sandbox is what recovery commands are held by here; it is found out once.

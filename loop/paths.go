@@ -140,6 +140,11 @@ func (p Paths) Outbox() string { return filepath.Join(p.Private, "outbox") }
 // Undo is where what recoveries were about to overwrite is kept.
 func (p Paths) Undo() string { return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), "undo") }
 
+// Learned is what has helped in the repository, in any of its loops.
+func (p Paths) Learned() string {
+	return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), "learned.json")
+}
+
 // Locks are the files that a supervisor of the loop holds.
 func (p Paths) Locks() []string { return []string{p.lock(), p.repoLock()} }
 

@@ -143,6 +143,9 @@ type driver struct {
 	caches      []string
 	preparation *preparation // of a recovery that is about to run
 	warm        *cage.Warm   // for one that may come
+	aid         *aid         // what rules know; nil until it is asked for
+	loadAid     func() (*aid, error)
+	lastRun     *Executed // how the last recovery command ended
 	post        *post
 	told        map[string]bool // ids of news that are in the outbox
 
@@ -271,6 +274,8 @@ func (d *driver) carryOut(shutdown context.Context, e Effect) (Fact, error) {
 		return d.judgeAttempt(shutdown, e)
 	case ExecuteRecovery:
 		return d.executeRecovery(shutdown, e)
+	case Diagnose:
+		return d.diagnose(shutdown, e)
 	case Wait:
 		return d.wait(shutdown, e)
 	}

@@ -18,11 +18,12 @@ const StateVersion = 1
 //	1  roles, gates, retries, approval
 //	2  classes of failure: waits for limits, questions to a person, budgets
 //	3  proposals: judged, executed, verified, asked about; a plan that changes
+//	4  first aid: failed tests are classified by rules, and cured where that may be
 //
 // A loop of older rules that a newer supervisor takes up goes on under the
 // newer ones (Resumed.Rules) when they differ only in facts that the older
-// ones never see, as 2 and 3 do.
-const CurrentRules = 3
+// ones never see, as 2 to 4 do.
+const CurrentRules = 4
 
 // Status is where a loop stands, in the words of state.json.
 type Status string
@@ -81,6 +82,7 @@ const (
 	ReasonOnPromise     = "promise_or_checklist" // tests, mode on_promise
 	ReasonRecovery      = "recovery"             // tests, after a recovery that was executed
 	ReasonCooldown      = "cooldown"             // a recovery that waits for its time
+	ReasonFirstAid      = "first_aid"            // a cure that rules know of
 )
 
 // Types of escalations.
@@ -123,8 +125,10 @@ type Plan struct {
 	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
 	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	MaxTokens  int64   `json:"max_tokens,omitempty"`
-	// Recovery: proposals are taken and judged.
+	// Recovery: proposals are taken and judged. FirstAid: what fails is looked at
+	// by rules first.
 	Recovery bool `json:"recovery,omitempty"`
+	FirstAid bool `json:"first_aid,omitempty"`
 }
 
 // MaxBackoffMS caps the wait between two attempts of a failing role.
@@ -267,6 +271,7 @@ type State struct {
 	TestsTree string                `json:"tests_tree,omitempty"` // tree that the tests judged
 	// TestFailures are those of the iteration's last run of the tests.
 	TestFailures []TestFailure  `json:"test_failures,omitempty"`
+	TestOutputs  []OutputSpan   `json:"test_outputs,omitempty"`
 	Tree         string         `json:"tree,omitempty"`    // tree after the last role
 	Missing      []string       `json:"missing,omitempty"` // what the last completion lacked
 	Stuck        Streak         `json:"stuck"`
@@ -276,6 +281,10 @@ type State struct {
 	Recovery     *RecoveryState `json:"recovery,omitempty"` // the proposal that is dealt with
 	// Recoveries are what this run has done about proposals so far.
 	Recoveries Recoveries `json:"recoveries,omitzero"`
+	// Diagnosis is what rules say of the tests' last failure, nil when they pass;
+	// Aid counts what they have done.
+	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
+	Aid       Aid        `json:"first_aid,omitzero"`
 	// Seen is a proposal that lies there while its role still runs.
 	Seen *Sighting `json:"seen,omitempty"`
 	// NextPlan takes the place of Plan when the next iteration begins.

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/superloop/superloop/recovery/chain"
 )
 
 // RecoveryState is the proposal that the loop deals with.
@@ -45,6 +47,8 @@ type RecoveryState struct {
 	Asked int `json:"asked,omitempty"`
 	// Errors are what became of the attempts so far, one sentence each.
 	Errors []string `json:"errors,omitempty"`
+	// Chain is set while rules cure by themselves.
+	Chain *chain.Chain `json:"chain,omitempty"`
 	// Executed is the id of the execution that the tests are to verify.
 	Executed string `json:"executed,omitempty"`
 }
@@ -55,6 +59,10 @@ func (r *RecoveryState) clone() *RecoveryState {
 	}
 	c := *r
 	c.Errors = slices.Clone(r.Errors)
+	if r.Chain != nil {
+		other := r.Chain.Clone()
+		c.Chain = &other
+	}
 	return &c
 }
 
@@ -72,6 +80,8 @@ type Recoveries struct {
 	Rejected map[string]int `json:"rejected,omitempty"`
 	// Handled are the digests of this iteration's proposals.
 	Handled []string `json:"handled,omitempty"`
+	// Ran are the attempts that rules have run in this iteration, by digest.
+	Ran []string `json:"ran,omitempty"`
 	// Recent are the last outcomes, oldest first; Problems what was wrong with
 	// the last proposal, for the next tester.
 	Recent   []RecoveryNote `json:"recent,omitempty"`
@@ -90,6 +100,7 @@ type RecoveryNote struct {
 func (r Recoveries) clone() Recoveries {
 	r.Rejected = maps.Clone(r.Rejected)
 	r.Handled = slices.Clone(r.Handled)
+	r.Ran = slices.Clone(r.Ran)
 	r.Recent = slices.Clone(r.Recent)
 	return r
 }

@@ -135,6 +135,8 @@ func (t *turn) take(in Input) bool {
 		return t.approvalDecided(f)
 	case WaitOver:
 		return t.waitOver(f)
+	case Classified:
+		return t.diagnosed(f)
 	case Limited:
 		return t.limited(f)
 	case Escalated:

@@ -86,7 +86,7 @@ func (t *turn) beginIteration(n int) {
 	t.s.LastRoles, t.s.Roles = t.s.Roles, map[string]RoleResult{}
 	t.s.LastGates, t.s.Gates = t.s.Gates, Gates{}
 	t.s.TestsTree, t.s.Recheck = "", false
-	t.s.TestFailures, t.s.Recoveries.Handled = nil, nil
+	t.s.TestFailures, t.s.TestOutputs, t.s.Recoveries.Handled, t.s.Recoveries.Ran = nil, nil, nil, nil
 	t.note("iteration_start", iterationFields{StartedAt: t.now})
 	t.enter(p.steps()[0])
 }
@@ -223,12 +223,17 @@ func (t *turn) testsEnded(f TestsEnded) bool {
 		t.s.Begun = false
 		return true
 	}
-	t.s.Gates.Tests, t.s.TestsTree, t.s.TestFailures = f.Status, f.Tree, f.Failures
+	t.s.Gates.Tests, t.s.TestsTree, t.s.TestFailures, t.s.TestOutputs = f.Status, f.Tree, f.Failures, f.Outputs
+	if f.Status == "ok" {
+		t.s.Diagnosis = nil
+	}
 	if t.s.At == stepRecovery {
 		t.recoveryTested(f)
 		return true
 	}
-	t.advance()
+	if !t.firstAid(t.s.At) {
+		t.advance()
+	}
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -98,6 +99,12 @@ func (t *turn) proposed(f Proposed) bool {
 		return false
 	}
 	r := t.s.Recovery
+	if r.Chain != nil && !t.pending(TakeProposal) {
+		r.Verdict, r.Rule, r.Reason, r.Part = f.Verdict, f.Rule, f.Reason, f.Part
+		r.PolicyDigest, r.InputsDigest = f.PolicyDigest, f.InputsDigest
+		t.aidJudged(f)
+		return true
+	}
 	if t.pending(TakeProposal) {
 		r.N, r.Source, r.Digest, r.File = f.N, f.Source, f.Digest, f.File
 		r.Category, r.Severity, r.RootCause, r.Pattern = f.Category, f.Severity, f.RootCause, f.Pattern
@@ -193,6 +200,11 @@ func (t *turn) executing(f Executing) bool {
 		return false
 	}
 	t.s.Recovery.Tries++
+	if c := t.s.Recovery.Chain; c != nil {
+		if m, _ := c.Advance(t.now); m.Kind == chain.Run {
+			c.Begin(m, t.now)
+		}
+	}
 	if f.Source == SourceAuto {
 		t.s.Recoveries.Used++
 		t.s.Recoveries.Last = t.now
@@ -205,12 +217,18 @@ func (t *turn) executed(f Executed) bool {
 		return false
 	}
 	r := t.s.Recovery
+	if !f.OK() {
+		r.Errors = append(r.Errors, recovery.Display(f.Command)+": "+howExecuted(f))
+	}
+	if r.Chain != nil && f.Ended != "killed" && f.Ended != "lost" {
+		t.aidExecuted(f)
+		return true
+	}
 	if f.OK() {
 		r.Executed = f.ID
 		t.testRecovery()
 		return true
 	}
-	r.Errors = append(r.Errors, recovery.Display(f.Command)+": "+howExecuted(f))
 	switch {
 	case f.Ended == "killed":
 		t.askRecovery(EscalationFailed, ReasonInterrupted)
@@ -242,13 +260,21 @@ func (t *turn) testRecovery() {
 		return
 	}
 	r := t.s.Recovery
-	t.issue(Effect{ID: t.recoveryID(fmt.Sprintf("%d/tests/%d/%d", r.N, r.Tries, r.Asked)), Kind: RunTests, Reason: ReasonRecovery, LimitMS: t.left()})
+	what := fmt.Sprintf("%d/tests/%d/%d", r.N, r.Tries, r.Asked)
+	if r.Chain != nil {
+		what += fmt.Sprintf("/%d", r.Chain.Attempts)
+	}
+	t.issue(Effect{ID: t.recoveryID(what), Kind: RunTests, Reason: ReasonRecovery, LimitMS: t.left()})
 }
 
 func (t *turn) recoveryTested(f TestsEnded) {
 	v := Verification{Result: Unverified}
 	if f.Verification != nil {
 		v = *f.Verification
+	}
+	if t.s.Recovery.Chain != nil {
+		t.aidTested(f, v)
+		return
 	}
 	t.verified(v)
 }
@@ -289,6 +315,10 @@ func (t *turn) answered(f Resolved, question string) {
 	if r == nil { // a question of another kind has lost its subject: go on
 		t.enter(t.s.At)
 		return
+	}
+	if r.Chain != nil { // what was begun has no outcome: from here on it is the person's
+		r.Chain.Lost("its supervisor ended while it ran", t.now)
+		r.Chain = nil
 	}
 	switch f.Method {
 	case MethodApprove:

@@ -144,6 +144,10 @@ func (t *turn) waitOver(f WaitOver) bool {
 		return true
 	}
 	if t.s.At == stepRecovery {
+		if r := t.s.Recovery; r != nil && r.Chain != nil && t.s.Reason == ReasonFirstAid {
+			t.aidWaited()
+			return true
+		}
 		t.judgeAgain(ReasonCooldown)
 		return true
 	}

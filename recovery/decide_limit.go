@@ -15,6 +15,9 @@ type Budget struct {
 	// Rejected counts how often people have refused this very proposal in this
 	// run.
 	Rejected int
+	// Waits: the cooldown is waited out whatever the policy says of it. Waiting is
+	// stricter than running, and asking a person helps nobody who has only to wait.
+	Waits bool
 }
 
 // Limit applies what does not depend on the command: the master switch, the
@@ -49,7 +52,7 @@ func Limit(p *Policy, v Verdict, b Budget, now time.Time) Verdict {
 	switch {
 	case rest <= 0:
 		return v
-	case p.Settings.OnCooldown == CooldownWait:
+	case b.Waits || p.Settings.OnCooldown == CooldownWait:
 		v.NotBefore = now.Add(rest)
 		return v
 	}

@@ -34,6 +34,9 @@ const DefaultTimeout = 120 * time.Second
 type Settings struct {
 	// Enabled is false when there is no section at all.
 	Enabled bool `json:"enabled"`
+	// FirstAid has rules look at failing tests before an agent does, and run what
+	// they know and the policy lets run.
+	FirstAid bool `json:"first_aid"`
 	// AutoApprove are the commands that run without a person, byte for byte.
 	AutoApprove []string `json:"auto_approve"`
 	// RequireHuman are the patterns that always need a person.
@@ -89,7 +92,7 @@ type PolicyTest struct {
 // Defaults are the settings of a section that is there but empty.
 func Defaults() Settings {
 	return Settings{
-		Enabled: true, AutoApprove: []string{}, RequireHuman: []string{"*"}, OnUnknown: UnknownEscalate,
+		Enabled: true, FirstAid: true, AutoApprove: []string{}, RequireHuman: []string{"*"}, OnUnknown: UnknownEscalate,
 		MaxAuto: 3, CooldownSeconds: 60, OnCooldown: CooldownEscalate, MaxTimeoutSeconds: 900,
 		Guard: GuardScripts, Network: NetworkFull, EnvPassthrough: []string{}, Entries: map[string]EntrySettings{},
 		Sandbox: Sandbox{Caches: []string{}}, Tests: []PolicyTest{},
@@ -125,6 +128,11 @@ func (s Settings) digest() (string, error) {
 	var plain any
 	if err := dec.Decode(&plain); err != nil {
 		return "", fmt.Errorf("reading the policy back: %w", err)
+	}
+	// A key that came later and is at its default is left out, so that a digest
+	// outlives the release that brought the key.
+	if m, ok := plain.(map[string]any); ok && s.FirstAid {
+		delete(m, "first_aid")
 	}
 	var canonical bytes.Buffer
 	enc := json.NewEncoder(&canonical)

@@ -38,6 +38,8 @@ type Input struct {
 	RecoveryProblems []string
 	// Recoveries are what became of earlier proposals, oldest first.
 	Recoveries []Recovery
+	// Diagnosis is what superloop's rules say of the tests' last failure.
+	Diagnosis *Diagnosis
 	// Changed are the files changed in this iteration, by role.
 	Changed []Changed
 	// Notes are what people wrote to the loop, oldest first.
@@ -65,6 +67,27 @@ type Tests struct {
 	// Output of what failed; "" when nothing did. File is where the whole
 	// output lies, absolute; "" if nowhere.
 	Output, File string
+}
+
+// Diagnosis is what rules say of a failure.
+type Diagnosis struct {
+	Command string
+	// Category is a word, Why a sentence; Code says that only a change of the code
+	// can cure it, Infra that the environment is to blame.
+	Category, Why string
+	Code, Infra   bool
+	// Evidence are lines of the output, Hints sentences to an agent, and Options
+	// the commands that may cure it, the best first; only the tester is told of
+	// those.
+	Evidence, Hints []string
+	Options         []Cure
+}
+
+// Cure is a command that may cure a failure.
+type Cure struct {
+	Command, Label string
+	// Note is why superloop did not run it by itself.
+	Note string
 }
 
 // Stuck is the streak of iterations that changed nothing that matters.

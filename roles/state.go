@@ -30,6 +30,8 @@ const (
 	maxNotes      = 4
 	noteBytes     = 1200
 	maxLeft       = 8
+	maxCures      = 6
+	diagnosed     = 3072
 )
 
 func stateSection(in Input) string {
@@ -41,6 +43,7 @@ func stateSection(in Input) string {
 	p.put(stuckSection(in))
 	p.put(gatesSection(in))
 	p.put(testsSection(in.Tests))
+	p.put(diagnosisSection(in))
 	p.put(listedSection(in))
 	p.put(problemsSection(in))
 	p.put(recoveriesSection(in.Recoveries))
@@ -166,6 +169,49 @@ func testsSection(t *Tests) string {
 	p.f("\n")
 	if strings.TrimSpace(t.Output) != "" {
 		p.f("\nOutput of what failed:\n\n%s", fence(t.Output, testHead, testTail))
+	}
+	return p.String()
+}
+
+// diagnosisSection is what rules found out before anybody spent a token on it. It
+// saves a role the search; it is no order, and may be wrong.
+func diagnosisSection(in Input) string {
+	d := in.Diagnosis
+	if d == nil || d.Why == "" {
+		return ""
+	}
+	p := &page{}
+	p.f("### What superloop's rules say of the failing tests\n\n")
+	switch {
+	case d.Code:
+		p.f("The code is at fault, not the environment: %s\n", line(d.Why, reasonBytes))
+	case d.Infra:
+		p.f("The environment is at fault (%s): %s\n", line(d.Category, maxWord), line(d.Why, reasonBytes))
+	default:
+		p.f("%s (%s)\n", line(d.Why, reasonBytes), line(d.Category, maxWord))
+	}
+	if len(d.Evidence) > 0 {
+		p.f("\nThe telling lines of %s:\n\n%s", line(d.Command, reasonBytes), fenceLines(first(d.Evidence, maxProblems), max(0, len(d.Evidence)-maxProblems), diagnosed))
+	}
+	for _, h := range first(d.Hints, maxCures) {
+		p.f("\n- %s", line(h, reasonBytes))
+	}
+	if len(d.Hints) > 0 {
+		p.f("\n")
+	}
+	if in.Role != Tester || len(d.Options) == 0 || in.NoRecovery {
+		return p.String()
+	}
+	p.f("\nThese commands may cure it; superloop did not run them by itself. If one of them is right, propose exactly it.\n\n")
+	for _, o := range first(d.Options, maxCures) {
+		if len(o.Command) > recoveryBytes {
+			continue // cut it would be another command
+		}
+		p.f("%s", line(o.Label, reasonBytes))
+		if o.Note != "" {
+			p.f(" (%s)", line(o.Note, reasonBytes))
+		}
+		p.f(":\n\n%s\n", fence(o.Command, recoveryBytes, 0))
 	}
 	return p.String()
 }

@@ -148,9 +148,36 @@ func (n *night) checkBroken(what string) {
 	}
 }
 
-// brokenSteps are the names of every physical step of an undisturbed recovery.
-func brokenSteps(t *testing.T) []string {
+// aidNight is a brokenNight in which no role proposes anything: rules know the
+// cure, and the cure of the cure.
+func aidNight(t *testing.T) *night {
 	n := brokenNight(t)
+	n.write("agent.sh", `cat > /dev/null
+[ "$SUPERLOOP_ROLE" != reviewer ] || [ ! -f fixed ] || echo '<promise>DONE</promise>'
+`)
+	n.write("repo/locked", "")
+	n.write("repo/check", "[ -f fixed ] || { echo 'mytool: it is broken'; exit 1; }\n")
+	n.write("repo/cure", "[ ! -f locked ] || { echo 'mytool: it is locked'; exit 1; }\necho ran >> ran.txt\ntouch fixed\n")
+	n.mkdir(".config/superloop/recovery")
+	n.write(".config/superloop/recovery/own.yaml", `layer: infra
+handlers:
+  - {id: own_broken, label: Broken, description: It is broken., category: environment, match: {any: ['^mytool: it is broken']},
+     options: [{id: cure, label: Cure it, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[sh, cure]]}]}
+  - {id: own_locked, label: Locked, description: It is locked., category: environment, match: {any: ['^mytool: it is locked']},
+     options: [{id: unlock, label: Unlock it, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[rm, -f, locked]]}]}
+`)
+	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
+  "runners": {"sh": {"command": ["sh", %q]}},
+  "recovery": {"auto_approve": ["sh cure", "rm -f locked"], "max_auto_recoveries_per_run": 20, "cooldown_seconds": 1},
+  "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "completion_promise": "DONE", "max_iterations": 6,
+    "roles": ["tester", "reviewer"], "tests": {"commands": ["sh check"]}}]
+}`, n.path("agent.sh")))
+	return n
+}
+
+// brokenSteps are the names of every physical step of an undisturbed recovery.
+func brokenSteps(t *testing.T, night func(*testing.T) *night) []string {
+	n := night(t)
 	list := n.path("steps")
 	if code, out := n.superloop([]string{"SUPERLOOP_TEST_STEPS=" + list}, "run", "--exit-on-escalation"); code != exitOK {
 		t.Fatalf("the undisturbed run gave %d\n%s", code, out)
@@ -171,7 +198,18 @@ func brokenSteps(t *testing.T) []string {
 // a sample of them unless the slow tests are asked for.
 func TestKillInARecovery(t *testing.T) {
 	t.Parallel()
-	all := brokenSteps(t)
+	killThroughout(t, brokenNight)
+}
+
+// TestKillInFirstAid does the same while rules cure: three commands on two
+// levels.
+func TestKillInFirstAid(t *testing.T) {
+	t.Parallel()
+	killThroughout(t, aidNight)
+}
+
+func killThroughout(t *testing.T, night func(*testing.T) *night) {
+	all := brokenSteps(t, night)
 	appends := 0
 	for _, s := range all {
 		if s == "events:append" {
@@ -182,7 +220,7 @@ func TestKillInARecovery(t *testing.T) {
 		t.Fatalf("only %d writes of events", appends)
 	}
 	kill := func(fault, what string) {
-		n := brokenNight(t)
+		n := night(t)
 		// Writes in the background move by a few steps from night to night, so the
 		// last ones may not come.
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + fault + "=kill"}, "run", "--exit-on-escalation")
@@ -253,7 +291,7 @@ func TestKillWhileACommandRuns(t *testing.T) {
 func TestFullDiskInARecovery(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, step := range brokenSteps(t) {
+	for _, step := range brokenSteps(t, brokenNight) {
 		if seen[step] {
 			continue
 		}

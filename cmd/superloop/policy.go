@@ -54,6 +54,7 @@ is invalid.`,
 				Flags:       []cli.Flag{repoFlag(), jsonFlag("print the results as JSON")},
 				Action:      a.policyTest,
 			},
+			a.policySuggestCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -64,7 +65,7 @@ is invalid.`,
 			}
 			return silent(exitUsage)
 		},
-		ArgsUsage: "check|lint|test",
+		ArgsUsage: "check|lint|test|suggest",
 	}
 }
 

@@ -110,6 +110,9 @@ func recoveryLines(r stats.Recovery) []string {
 			out = append(out, executionLine(e.who, e.Executions))
 		}
 	}
+	if a := r.FirstAid; a.Classified > 0 {
+		out = append(out, firstAidLine(a))
+	}
 	if e := r.Escalations; e.Opened > 0 {
 		out = append(out, escalationLine(e))
 	}
@@ -132,6 +135,23 @@ func executionLine(who string, e stats.Executions) string {
 	text += fmt.Sprintf("; began after %s", spreadText(e.ToStart))
 	if e.ToVerified.Count > 0 {
 		text += ", judged after " + spreadText(e.ToVerified)
+	}
+	return text
+}
+
+func firstAidLine(a stats.FirstAid) string {
+	text := fmt.Sprintf("first aid: %s classified (%d environment, %d code, %d not known)", count(a.Classified, "failure"), a.Infra, a.Code, a.Unknown)
+	if a.Chains > 0 {
+		text += fmt.Sprintf("; %d of %d cured with %s", a.Cured, a.Chains, count(a.Commands, "command"))
+		if a.Took.Count > 0 {
+			text += " in " + spreadText(a.Took)
+		}
+	}
+	if a.Cured > 0 {
+		text += fmt.Sprintf("; saved %s", count(a.SavedIterations, "iteration"))
+		if a.SavedTokens != nil {
+			text += fmt.Sprintf(", about %d tokens", *a.SavedTokens)
+		}
 	}
 	return text
 }

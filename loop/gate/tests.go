@@ -9,6 +9,7 @@ import (
 // CommandResult is how one command of the tests or of the validation ended, as
 // the supervisor that ran it saw it.
 type CommandResult struct {
+	From, To int64 // where its output stands in the file that all are written to
 	Command  string
 	ExitCode int    // of the shell; negative or 0 when Signal or Error says more
 	Signal   string // "SIGKILL" and the like when a signal ended it

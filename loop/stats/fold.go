@@ -151,7 +151,9 @@ func (f *Fold) Report() Report {
 }
 
 func (s *section) report() Section {
-	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: s.recoveries.report(),
+	recovery := s.recoveries.report()
+	recovery.FirstAid.saved(s.total, s.recoveries.asked.iterations)
+	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: recovery,
 		ByRole: s.roles.report(), ByModel: s.models.report(), ByRunner: s.runners.report(), ByIteration: s.numbered.report()}
 	slices.SortStableFunc(out.ByIteration, func(a, b Group) int {
 		return cmp.Or(len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name)) // numbers

@@ -13,6 +13,7 @@ type recoveries struct {
 	sources, categories tally[Proposals]
 	runs                [2]executions // by a rule, by a person
 	asked               questions
+	aid                 firstAid
 }
 
 // tally keeps a figure for each name, in the order in which they came.
@@ -88,6 +89,7 @@ type question struct {
 func (r *recoveries) report() Recovery {
 	out := Recovery{Proposals: r.total, BySource: proposalGroups(r.sources), ByCategory: proposalGroups(r.categories),
 		Auto: r.runs[0].report(), Approved: r.runs[1].report()}
+	out.FirstAid = r.aid.report()
 	q := r.asked
 	out.Escalations = Escalations{Opened: q.opened, Resolved: q.resolved, Dropped: q.dropped, Open: q.opened - q.resolved - q.dropped,
 		ByType: counts(q.types), ByMethod: counts(q.methods), Iterations: q.iterations, ActiveMS: q.active.Milliseconds(), Resolution: spread(q.took),
@@ -203,6 +205,7 @@ func (r *recoveries) merge(o *recoveries) {
 		}
 		a.toStart, a.toVerified = append(a.toStart, b.toStart...), append(a.toVerified, b.toVerified...)
 	}
+	r.aid.merge(&o.aid)
 	a, b := &r.asked, &o.asked
 	a.opened, a.resolved, a.dropped = a.opened+b.opened, a.resolved+b.resolved, a.dropped+b.dropped
 	a.iterations, a.active, a.took = a.iterations+b.iterations, a.active+b.active, append(a.took, b.took...)

@@ -27,6 +27,10 @@ func (f *Fold) addRecovery(s *section, ev journal.Event) {
 		m.run, m.proposals, m.last = ev.RunID, map[int64]*proposal{}, nil
 	}
 	switch ev.Event {
+	case "failure_classified", "chain_opened", "chain_closed":
+		for _, r := range f.both(s) {
+			r.aid.add(ev)
+		}
 	case "iteration_start":
 		for _, r := range f.both(s) {
 			r.asked.iterations++

@@ -14,6 +14,7 @@
 //
 //	key                                    tighter is                 in force while it differs
 //	recovery.enabled                       false                      false if either is
+//	recovery.first_aid                     false                      false if either is
 //	recovery.auto_approve                  fewer entries              the entries of both
 //	recovery.require_human                 more patterns              the patterns of either
 //	recovery.on_unknown                    deny, escalate, allow      the stricter

@@ -56,6 +56,7 @@ func keys() []key {
 		{"cooldown_seconds", json.Number("60"), higher{}, "more time passes between two commands", "less time would pass between two commands"},
 		{"on_cooldown", "escalate", ladder{"escalate", "wait"}, "a person is asked during the cooldown", "a command would run after the cooldown without a person"},
 		{"max_timeout_seconds", json.Number("900"), lower{}, "commands may run for a shorter time", "commands could run for a longer time"},
+		{"first_aid", true, ladder{false, true}, "superloop would run no cure that it finds itself", "superloop could run cures that it finds itself"},
 		{"allow_privileged", false, ladder{false, true}, "no listed command may use sudo and its kin", "listed commands could use sudo and its kin"},
 		{"allow_other_devices", false, ladder{false, true}, "commands stay on the repository's file system", "commands could run on other file systems"},
 		{"guard", "scripts", ladder{"strict", "scripts", "off"}, "more changes of what a command reads need a person", "fewer changes of what a command reads would need a person"},

@@ -1,0 +1,78 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/recovery"
+)
+
+// aidFields are the fields of first aid's events.
+type aidFields struct {
+	Source     string   `json:"source"`
+	Role       string   `json:"role"`
+	Command    string   `json:"command"`
+	Category   string   `json:"category"`
+	Handler    string   `json:"handler"`
+	Infra      bool     `json:"infra"`
+	Code       bool     `json:"code"`
+	Why        string   `json:"why"`
+	Gate       string   `json:"gate"`
+	Evidence   []string `json:"evidence"`
+	DurationUS int64    `json:"duration_us"`
+	Depth      int      `json:"depth"`
+	Label      string   `json:"label"`
+	Status     string   `json:"status"`
+	Attempts   int      `json:"attempts"`
+}
+
+// describeAid says what rules found out about a failure, and what they did. What
+// tools have printed is inert in it.
+func describeAid(ev journal.Event) string {
+	var f aidFields
+	// A field of another type than ours leaves the rest readable.
+	_ = json.Unmarshal(ev.Fields, &f)
+	label := Cut(recovery.Display(f.Label), maxCommand)
+	switch ev.Event {
+	case "failure_classified":
+		return f.classified()
+	case "chain_opened":
+		return fmt.Sprintf("first aid for %s begins", label)
+	case "chain_pushed":
+		return fmt.Sprintf("level %d: first %s", f.Depth, label)
+	case "chain_popped":
+		return fmt.Sprintf("level %d is %s: %s", f.Depth, f.Status, label)
+	}
+	// chain_closed
+	tried := "1 command"
+	if f.Attempts != 1 {
+		tried = fmt.Sprintf("%d commands", f.Attempts)
+	}
+	switch f.Status {
+	case "done":
+		return fmt.Sprintf("first aid helped after %s: %s passes", tried, label)
+	case "cancelled":
+		return fmt.Sprintf("first aid ends after %s: %s", tried, recovery.Display(f.Why))
+	}
+	return fmt.Sprintf("first aid did not help after %s: %s", tried, recovery.Display(f.Why))
+}
+
+func (f aidFields) classified() string {
+	what := "the environment"
+	switch {
+	case f.Code:
+		what = "the code"
+	case !f.Infra:
+		what = "not known to rules"
+	}
+	s := fmt.Sprintf("why it failed: %s, %s", what, strings.ReplaceAll(f.Category, "_", " "))
+	if f.Handler != "" {
+		s += " (" + f.Handler + ")"
+	}
+	if why := recovery.Display(f.Why); why != "" {
+		s += ": " + Cut(why, 2*maxCommand)
+	}
+	return s
+}

@@ -1,0 +1,220 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/remedy"
+	"github.com/superloop/superloop/roles/agent"
+)
+
+// aid is what rules know, ready to be asked. Reading and compiling it takes as
+// long as a short test run, so it is begun beside the first role.
+type aid struct {
+	cat        *catalog.Catalog
+	classifier *classify.Classifier
+	profile    remedy.Profile
+	problems   catalog.Problems
+	err        error
+}
+
+// Bounds of what an event carries of a diagnosis.
+const (
+	maxHints    = 6
+	maxProblems = 20
+	maxLine     = 400 // bytes of a line of evidence
+)
+
+// prepareAid begins to read what rules know, and gives the function that waits
+// for it.
+func prepareAid(ctx context.Context, repo string, secrets *redact.Replacer) func() (*aid, error) {
+	load := sync.OnceValue(func() *aid {
+		a := &aid{}
+		a.cat, a.problems = catalog.Load(ctx, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
+		a.classifier, a.err = classify.New(a.cat, classify.Options{Redact: secrets})
+		a.profile = remedy.Detect(ctx, repo)
+		return a
+	})
+	go load()
+	return func() (*aid, error) {
+		a := load()
+		return a, a.err
+	}
+}
+
+// expectFailure begins to read what rules know, if it was not begun.
+func (d *driver) expectFailure() {
+	if d.loadAid == nil && d.state.Plan.FirstAid {
+		d.loadAid = prepareAid(d.life, d.repo.Top, cage.Secrets(environ(d.o)))
+	}
+}
+
+// rulesOfAid is what rules know; the first time it says what is wrong with a
+// person's own files.
+func (d *driver) rulesOfAid() (*aid, error) {
+	if d.aid != nil {
+		return d.aid, nil
+	}
+	d.expectFailure()
+	a, err := d.loadAid()
+	if err != nil {
+		return nil, fmt.Errorf("reading what superloop knows of failures: %w", err)
+	}
+	var wrong []config.Problem
+	for _, p := range a.problems.Errors() {
+		if len(wrong) < maxProblems {
+			wrong = append(wrong, config.Problem{Pointer: p.Pointer, Message: p.String()})
+		}
+	}
+	if len(wrong) > 0 {
+		if err := d.record("config_warning", map[string]any{"problems": wrong}); err != nil {
+			return nil, err
+		}
+	}
+	d.aid = a
+	return a, nil
+}
+
+// diagnose has rules look at what has failed, and works out what may cure it.
+func (d *driver) diagnose(ctx context.Context, e Effect) (Fact, error) {
+	begun := time.Now()
+	f := Classified{ID: e.ID, Source: e.Reason, Command: e.Command}
+	a, err := d.rulesOfAid()
+	if err != nil {
+		return nil, err
+	}
+	in := classify.Input{Source: e.Reason, Dir: d.repo.Top, Merged: true, Probes: d.probes()}
+	file, from, to := "", int64(0), int64(-1)
+	switch e.Reason {
+	case failedRecovery:
+		r := d.state.Recovery
+		last := d.lastRun
+		if r == nil || last == nil || last.Command != e.Command {
+			last = &Executed{Command: e.Command, ExitCode: 1, Ended: "exited"} // of a supervisor before
+		}
+		in.Dir = filepath.Join(d.repo.Top, r.Attempt.WorkingDir)
+		in.Exit = classify.Exit{Code: last.ExitCode, Signal: last.Signal, TimedOut: last.Ended == "timeout", Duration: ms(last.DurationMS)}
+		if last.LogFile != "" {
+			file = filepath.Join(d.paths.Repo, last.LogFile)
+		}
+	default:
+		spans := d.state.TestOutputs
+		if len(spans) == 0 {
+			return f.unknown("nothing is known of what the tests printed"), nil
+		}
+		span := spans[0]
+		f.Command = span.Command
+		in.Exit = classify.Exit{Code: span.ExitCode, Signal: span.Signal, TimedOut: span.TimedOut}
+		file, from, to = d.paths.File("test-output.txt"), span.From, span.To
+	}
+	in.Command = f.Command
+	f.ExitCode, f.Signal, f.TimedOut = in.Exit.Code, in.Exit.Signal, in.Exit.TimedOut
+	if in.Exit.OK() { // what could not be started, say
+		in.Exit.Code = 1
+	}
+	if file != "" {
+		out, err := os.Open(file)
+		if err != nil {
+			d.log.Warn("what failed cannot be looked at", zap.Error(err))
+		} else {
+			defer out.Close()
+			if to < 0 {
+				to = 1 << 62
+			}
+			in.Stdout = io.NewSectionReader(out, from, to-from)
+		}
+	}
+	failure, err := a.classifier.Classify(ctx, in)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, errors.Join(ctx.Err(), err)
+		}
+		d.log.Warn("what failed could not be classified", zap.Error(err))
+		return f.unknown("it could not be looked at: " + err.Error()), nil
+	}
+	f.take(failure)
+	plan := remedy.Resolve(a.cat, failure, a.profile, remedy.Situation{Dir: d.repo.Top, FailedCommand: f.Command, Timeout: d.loop.Tests.Timeout,
+		Score: d.score(failure.Signature)})
+	f.Goal, f.Hints = plan.Goal, plan.Hints[:min(len(plan.Hints), maxHints)]
+	f.Options = chain.Choices(plan)
+	f.Gate, _ = remedy.Gate(&plan, d.rules()[0])
+	f.DurationUS = time.Since(begun).Microseconds()
+	return f, nil
+}
+
+// probes look at the system for the classifier.
+func (d *driver) probes() classify.Prober {
+	return &classify.System{}
+}
+
+func (f Classified) unknown(why string) Classified {
+	f.Category, f.Why, f.Gate, f.Evidence = classify.CategoryUnknown, why, remedy.GateNone, []string{}
+	return f
+}
+
+// take copies what an event says of a failure.
+func (f *Classified) take(in classify.Failure) {
+	f.Category, f.Handler, f.Layer = in.Category, in.Handler, string(in.Layer)
+	f.Infra, f.Code, f.Weak, f.Confidence = in.Infra, in.Code, in.Weak, in.Confidence
+	f.Signature, f.Why, f.Evidence = in.Signature, in.Why, []string{}
+	for _, e := range in.Evidence {
+		text := e.Text[:min(len(e.Text), maxLine)]
+		if e.File != "" {
+			text = fmt.Sprintf("%s:%d: %s", e.File, e.FileLine, text)
+		}
+		f.Evidence = append(f.Evidence, text)
+	}
+}
+
+// failedRole is the source of what a role's process failed of.
+const failedRole = "role_process"
+
+// classifyRole notes down what rules say of a role whose process failed without
+// its adapter's knowing why: a full disk, a missing library, no memory. Nothing
+// waits for it.
+func (d *driver) classifyRole(ctx context.Context, e Effect, f RoleEnded, log string) {
+	known := f.Outcome == OutcomeOK || f.Outcome == OutcomeInterrupted || f.Limit != nil || f.Class != "" && f.Class != string(agent.ClassUnknown) && f.Class != string(agent.ClassNoResult)
+	if known || !d.state.Plan.FirstAid {
+		return
+	}
+	begun := time.Now()
+	a, err := d.rulesOfAid()
+	if err != nil {
+		d.log.Warn("a failed role was not classified", zap.Error(err))
+		return
+	}
+	c := Classified{Source: failedRole, Role: e.Role, Command: f.Runner, ExitCode: f.ExitCode, Signal: f.Signal, TimedOut: f.Outcome == OutcomeTimeout}
+	in := classify.Input{Source: failedRole, Command: f.Runner, Dir: d.repo.Top, Merged: true, Probes: d.probes(),
+		Exit: classify.Exit{Code: f.ExitCode, Signal: f.Signal, TimedOut: c.TimedOut, NotStarted: f.Outcome == OutcomeNotStarted, Duration: ms(f.DurationMS)}}
+	if in.Exit.OK() {
+		in.Exit.Code = 1
+	}
+	if out, err := os.Open(log); err == nil {
+		defer out.Close()
+		in.Stdout = out
+	}
+	failure, err := a.classifier.Classify(ctx, in)
+	if err != nil {
+		d.log.Warn("a failed role was not classified", zap.Error(err))
+		return
+	}
+	c.take(failure)
+	c.DurationUS = time.Since(begun).Microseconds()
+	if err := d.record("failure_classified", c); err != nil {
+		d.log.Warn("what a role failed of was not recorded", zap.Error(err))
+	}
+}

@@ -1,0 +1,99 @@
+package stats
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// FirstAid is what rules found out and cured before a role was started for it.
+type FirstAid struct {
+	// Classified counts the failures that rules have looked at: Infra and Code as
+	// they judged, and Unknown of which they know nothing.
+	Classified int `json:"classified"`
+	Infra      int `json:"infra"`
+	Code       int `json:"code"`
+	Unknown    int `json:"unknown"`
+	// Chains are the failures that something was tried for, Cured those of them
+	// after which the tests passed, Commands what was run for all.
+	Chains   int `json:"chains"`
+	Cured    int `json:"cured"`
+	Commands int `json:"commands"`
+	// Took is the time from the first classification to the passing tests.
+	Took Spread `json:"took"`
+	// SavedIterations is Cured: without it a role at least would have had to find
+	// out, propose, and the loop to come round again. SavedTokens is that many of
+	// the run's own average iterations; nil where no runner tells its tokens.
+	SavedIterations int      `json:"saved_iterations"`
+	SavedTokens     *int64   `json:"saved_tokens_estimated"`
+	CuredRate       *float64 `json:"cured_rate"`
+}
+
+// firstAid is a FirstAid while it grows.
+type firstAid struct {
+	classified, infra, code, unknown, chains, cured, commands int
+	took                                                      []int64
+	opened                                                    map[string]time.Time
+}
+
+type aidFields struct {
+	ChainID  string `json:"chain_id"`
+	Infra    bool   `json:"infra"`
+	Code     bool   `json:"code"`
+	Status   string `json:"status"`
+	Attempts int    `json:"attempts"`
+}
+
+func (a *firstAid) add(ev journal.Event) {
+	var f aidFields
+	_ = json.Unmarshal(ev.Fields, &f) // what is of another type than ours is not told
+	switch ev.Event {
+	case "failure_classified":
+		a.classified++
+		switch {
+		case f.Code:
+			a.code++
+		case f.Infra:
+			a.infra++
+		default:
+			a.unknown++
+		}
+	case "chain_opened":
+		a.chains++
+		if a.opened == nil {
+			a.opened = map[string]time.Time{}
+		}
+		a.opened[f.ChainID] = ev.Timestamp
+	case "chain_closed":
+		a.commands += max(0, f.Attempts)
+		since, ok := a.opened[f.ChainID]
+		delete(a.opened, f.ChainID)
+		if f.Status == "done" {
+			a.cured++
+			if ok {
+				a.took = append(a.took, ev.Timestamp.Sub(since).Milliseconds())
+			}
+		}
+	}
+}
+
+func (a *firstAid) merge(o *firstAid) {
+	a.classified, a.infra, a.code, a.unknown = a.classified+o.classified, a.infra+o.infra, a.code+o.code, a.unknown+o.unknown
+	a.chains, a.cured, a.commands = a.chains+o.chains, a.cured+o.cured, a.commands+o.commands
+	a.took = append(a.took, o.took...)
+}
+
+func (a *firstAid) report() FirstAid {
+	return FirstAid{Classified: a.classified, Infra: a.infra, Code: a.code, Unknown: a.unknown, Chains: a.chains, Cured: a.cured, Commands: a.commands,
+		Took: spread(a.took), SavedIterations: a.cured, CuredRate: per(float64(a.cured), float64(a.chains))}
+}
+
+// saved fills in what the run's own iterations took on average.
+func (a *FirstAid) saved(total figures, iterations int) {
+	if a.Cured == 0 || total.total.told == 0 || iterations == 0 {
+		return
+	}
+	tokens := total.total.n / int64(iterations) * int64(a.Cured)
+	a.SavedTokens = &tokens
+}

@@ -1,0 +1,204 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/recovery/chain"
+)
+
+// aidBench stands where tests have failed and rules are to look.
+func aidBench(t testing.TB) *bench {
+	p := basicPlan()
+	p.Recovery, p.FirstAid = true, true
+	b := agentBench(t, p)
+	for b.s.Pending.Kind != RunTests {
+		b.good(false)
+	}
+	b.failTests()
+	b.wantAt("tests failed", Recovering, Diagnose, stepRecovery)
+	return b
+}
+
+func (b *bench) failTests() {
+	b.do(TestsEnded{Status: "failed", ExitCode: 1, Failures: []TestFailure{{"make test", 2, "a"}},
+		Outputs: []OutputSpan{{Command: "make test", ExitCode: 2, To: 10}}, Verification: &Verification{Result: Ineffective, Why: "the same failure"}})
+}
+
+func cure(n int) chain.Choice {
+	return chain.Choice{Key: fmt.Sprintf("h/o%d", n), ID: fmt.Sprintf("o%d", n), Label: fmt.Sprintf("option %d", n), Strategy: "env_fix", Availability: "ready",
+		Command: fmt.Sprintf("cure %d", n), WorkingDir: ".", TimeoutMS: 1000, Executor: "wrapper", Confidence: "high", ByItself: true}
+}
+
+// diagnosis is what rules say, for the pending effect.
+func (b *bench) diagnosis(signature string, options ...chain.Choice) Classified {
+	return Classified{ID: b.s.Pending.ID, Source: b.s.Pending.Reason, Command: "make test", Category: "dependency", Handler: "h", Layer: "infra",
+		Infra: true, Signature: signature, Why: "something is missing", Goal: "cmd/x", Options: options, Gate: "auto"}
+}
+
+func (b *bench) verdict(v string) {
+	b.t.Helper()
+	if b.s.Pending.Kind != JudgeAttempt {
+		b.t.Fatalf("nothing is to be judged: %+v", b.s.Pending)
+	}
+	b.do(Proposed{N: b.s.Recovery.N, Source: SourceSuperloop, AttemptFact: b.s.Recovery.Attempt, Verdict: v, Rule: "r", Reason: "because"})
+}
+
+func TestFirstAidCures(t *testing.T) {
+	t.Parallel()
+	b := aidBench(t)
+	b.do(b.diagnosis("s", cure(1), cure(2)))
+	b.verdict("auto")
+	b.wantAt("approved", Recovering, ExecuteRecovery, stepRecovery)
+	b.execute(0)
+	b.wantAt("executed", Recovering, RunTests, stepRecovery)
+	b.do(TestsEnded{Rerun: true, Status: "ok", Tree: "t2", Verification: &Verification{Result: Verified, Why: "the tests pass"}})
+	b.wantAt("cured", Running, RunRole, "role:tester")
+	if b.s.Iteration != 1 || b.s.Aid != (Aid{Diagnosed: 1, Chains: 1, Cured: 1}) || b.s.Diagnosis != nil || b.s.Recovery != nil || b.s.Recoveries.Used != 1 {
+		t.Fatalf("%+v", b.s)
+	}
+	for _, want := range []string{"chain_opened", "recovery_approved", "recovery_verified", "chain_closed"} {
+		if !slices.Contains(b.notes, want) {
+			t.Errorf("no record %s in %v", want, b.notes)
+		}
+	}
+}
+
+func TestFirstAidLeavesAlone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Classified){
+		"the code":     func(f *Classified) { f.Code, f.Infra = true, false },
+		"not known":    func(f *Classified) { f.Infra, f.Handler = false, "" },
+		"not listed":   func(f *Classified) { f.Gate = "propose" },
+		"a person's":   func(f *Classified) { f.Gate = "human" },
+		"nothing runs": func(f *Classified) { f.Options[0].ByItself = false },
+		"impossible":   func(f *Classified) { f.Options[0].Availability = "impossible" },
+	} {
+		b := aidBench(t)
+		f := b.diagnosis("s", cure(1))
+		change(&f)
+		b.do(f)
+		if b.s.Status != Running || b.s.At != "role:tester" || b.s.Recovery != nil || b.s.Recoveries.Used != 0 || b.s.Diagnosis == nil || b.s.Diagnosis.Why == "" {
+			t.Errorf("%s: %s at %s, %+v", name, b.s.Status, b.s.At, b.s.Diagnosis)
+		}
+	}
+	b := aidBench(t)
+	b.do(b.diagnosis("s", cure(1)))
+	b.verdict("human")
+	b.wantAt("the gate says no", Running, RunRole, "role:tester")
+	if len(b.s.Diagnosis.Options) != 1 || b.s.Recoveries.Used != 0 {
+		t.Errorf("%+v", b.s.Diagnosis)
+	}
+}
+
+func TestFirstAidGoesDeeper(t *testing.T) {
+	t.Parallel()
+	b := aidBench(t)
+	b.do(b.diagnosis("s", cure(1)))
+	b.verdict("auto")
+	b.execute(1)
+	b.wantAt("the cure failed", Recovering, Diagnose, stepRecovery)
+	if b.s.Pending.Reason != failedRecovery || b.s.Pending.Command != "cure 1" {
+		t.Fatalf("%+v", b.s.Pending)
+	}
+	b.do(b.diagnosis("deeper", cure(2)))
+	if b.s.Recovery.Attempt.Command != "cure 2" || b.s.Recovery.Chain.Depth() != 2 {
+		t.Fatalf("%+v", b.s.Recovery)
+	}
+	b.verdict("auto")
+	b.execute(0)
+	if b.s.Pending.Kind != JudgeAttempt || b.s.Recovery.Attempt.Command != "cure 1" {
+		t.Fatalf("not back at the first level: %+v", b.s.Recovery)
+	}
+	b.verdict("auto")
+	b.execute(0)
+	b.wantAt("verify", Recovering, RunTests, stepRecovery)
+	b.do(TestsEnded{Rerun: true, Status: "ok", Verification: &Verification{Result: Verified}})
+	b.wantAt("cured", Running, RunRole, "role:tester")
+	if b.s.Recoveries.Used != 3 {
+		t.Errorf("%d commands were counted", b.s.Recoveries.Used)
+	}
+}
+
+// What was begun when the supervisor died is asked about and belongs to the
+// person from there on.
+func TestFirstAidInterrupted(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]struct {
+		kind EffectKind
+		at   string
+	}{MethodReject: {RunRole, "role:tester"}, MethodManual: {RunTests, stepRecovery}, MethodApprove: {ExecuteRecovery, stepRecovery}} {
+		b := aidBench(t)
+		b.do(b.diagnosis("s", cure(1), cure(2)))
+		b.verdict("auto")
+		b.do(Executing{N: b.s.Recovery.N, ID: b.s.Pending.ID, Source: SourceAuto})
+		b.do(Resumed{Plan: b.s.Plan, Rules: CurrentRules})
+		b.wantAt("resumed", AwaitingHuman, AskPerson, stepRecovery)
+		b.do(Escalated{ID: b.s.Human.ID})
+		b.do(Resolved{ID: b.s.Human.ID, By: "ann", Method: method})
+		if b.s.Pending.Kind != want.kind || b.s.At != want.at {
+			t.Errorf("%s: %+v at %s", method, b.s.Pending, b.s.At)
+		}
+		if b.s.Recovery != nil && b.s.Recovery.Chain != nil {
+			t.Errorf("%s: the chain goes on by itself", method)
+		}
+	}
+}
+
+// Whatever comes of each step, first aid ends, within its bounds, and the loop is
+// behind the tests then.
+func TestFirstAidEnds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		b := aidBench(t)
+		begun := map[string]int{}
+		for range 200 {
+			if b.s.At != stepRecovery {
+				break
+			}
+			switch e := b.s.Pending; e.Kind {
+			case Diagnose:
+				var options []chain.Choice
+				for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 6), 0, 4, rapid.ID[int]).Draw(rt, "options") {
+					o := cure(n)
+					o.ByItself = rapid.Float64Range(0, 1).Draw(rt, "by itself") > .1
+					if rapid.Float64Range(0, 1).Draw(rt, "waits") > .8 {
+						o.Command, o.WaitsMS = "", []int64{10, 20}
+					}
+					options = append(options, o)
+				}
+				f := b.diagnosis(rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "signature"), options...)
+				f.Gate = rapid.SampledFrom([]string{"auto", "auto", "retry", "propose"}).Draw(rt, "gate")
+				b.do(f)
+			case JudgeAttempt:
+				b.verdict(rapid.SampledFrom([]string{"auto", "auto", "auto", "human", "deny"}).Draw(rt, "verdict"))
+			case ExecuteRecovery:
+				begun[b.s.Recovery.Attempt.Command]++
+				b.execute(rapid.IntRange(0, 1).Draw(rt, "exit"))
+			case Wait:
+				b.do(WaitOver{ID: e.ID})
+			case RunTests:
+				if rapid.Float64Range(0, 1).Draw(rt, "pass") > .8 {
+					b.do(TestsEnded{Status: "ok", Verification: &Verification{Result: Verified}})
+					continue
+				}
+				b.failTests()
+			default:
+				rt.Fatalf("%s in first aid", e.Kind)
+			}
+		}
+		if b.s.At != "role:tester" || b.s.Status != Running || b.s.Recovery != nil {
+			rt.Fatalf("%s at %s after 200 steps: %+v", b.s.Status, b.s.At, b.s.Recovery)
+		}
+		total := 0
+		for _, n := range begun {
+			total += n
+		}
+		if total > chain.DefaultAttempts || b.s.Recoveries.Used != total {
+			rt.Fatalf("%v were begun, %d counted", begun, b.s.Recoveries.Used)
+		}
+	})
+}
