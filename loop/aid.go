@@ -152,6 +152,9 @@ func (d *driver) diagnose(ctx context.Context, e Effect) (Fact, error) {
 	f.Goal, f.Hints = plan.Goal, plan.Hints[:min(len(plan.Hints), maxHints)]
 	f.Options = chain.Choices(plan)
 	f.Gate, _ = remedy.Gate(&plan, d.rules()[0])
+	if d.endLeftovers(failure) {
+		f.Gate, f.Options = remedy.GateRetry, append([]chain.Choice{runAgain()}, f.Options...)
+	}
 	f.DurationUS = time.Since(begun).Microseconds()
 	return f, nil
 }

@@ -20,7 +20,7 @@ import (
 //	          \--- anything else: the next cure; none left: go on, and the
 //	               options travel in the tester's prompt and in the question
 //
-// Nothing in it asks a person but a crash in the middle of a command. What may
+// A cure that is sure and not listed is put before a person at once. What may
 // run, how often and how soon, is the policy's to say, as for every recovery.
 
 // Sources of what is classified.
@@ -76,7 +76,9 @@ func (t *turn) diagnosed(f Classified) bool {
 	default:
 		t.s.Diagnosis = diagnosisOf(f, t.s.Iteration)
 		if f.Code || !f.Infra || f.Gate != "auto" && f.Gate != "retry" {
-			t.leaveRecovery()
+			if !t.askCure(f) {
+				t.leaveRecovery()
+			}
 			return true
 		}
 		t.s.Aid.Chains++
@@ -87,6 +89,32 @@ func (t *turn) diagnosed(f Classified) bool {
 	}
 	t.walk()
 	return true
+}
+
+// sure is the confidence from which a cure is put before a person at once: a
+// look at the system agrees with what was printed.
+const sure = 0.9
+
+// askCure puts a cure that may not run by itself before a person, before any role
+// spends tokens on the same answer; it reports whether there is one to put. What a
+// person has refused is not asked again: the roles go on with it.
+func (t *turn) askCure(f Classified) bool {
+	if f.Gate != "propose" || f.Weak || f.Confidence < sure {
+		return false
+	}
+	for _, o := range f.Options {
+		a := AttemptFact{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.TimeoutMS, Expected: o.Expected, Confidence: o.Confidence,
+			Digest: recovery.AttemptDigest(o.Command, o.WorkingDir)}
+		risky := o.Risk == "high" || o.Risk == "critical"
+		if o.Command == "" || o.Availability == "impossible" || o.Executor != "wrapper" || risky || t.s.Recoveries.Rejected[a.Digest] > 0 {
+			continue
+		}
+		r := t.s.Recovery
+		r.N, r.Category, r.Severity, r.RootCause, r.Evidence, r.Attempt = t.s.Recoveries.Proposed+1, f.Category, "blocking", f.Why, f.Evidence, a
+		t.judgeAgain(ReasonFirstAid)
+		return true
+	}
+	return false
 }
 
 // turns notes down how the stack has changed.

@@ -114,6 +114,7 @@ func (t *turn) proposed(f Proposed) bool {
 		t.s.Recoveries.Handled = append(t.s.Recoveries.Handled, f.Digest)
 		t.s.Recoveries.Problems = nil
 	}
+	t.s.Recoveries.Proposed = max(t.s.Recoveries.Proposed, f.N)
 	usable := f.Verdict == string(recovery.Auto) || f.Verdict == string(recovery.Human)
 	if f.Fallback && !r.Fallback {
 		r.Else = nil

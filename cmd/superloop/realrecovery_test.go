@@ -90,7 +90,7 @@ esac
 `)
 	n.write("repo/.superloop/config.json", `{
   "runners": {"sh": {"command": ["sh", "`+n.path("agent.sh")+`"]}},
-  "recovery": `+publishedPolicy+`,
+  "recovery": `+strings.Replace(publishedPolicy, `"enabled": true`, `"enabled": true, "first_aid": false`, 1)+`,
   "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "completion_promise": "DONE", "max_iterations": 2,
     "roles": ["implementer", "tester", "reviewer"], "tests": {"commands": ["node test.js"]}}]
 }`)

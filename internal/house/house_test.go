@@ -35,7 +35,7 @@ var rooms = map[string][]string{
 	"recovery/catalog":    {"schemas", "internal/..."},
 	"recovery/classify":   {"recovery", "recovery/catalog", "schemas", "internal/..."},
 	"recovery/remedy":     {"recovery", "recovery/catalog", "recovery/classify", "schemas", "internal/..."},
-	"recovery/chain":      {"recovery/remedy", "recovery/classify", "schemas", "internal/..."},
+	"recovery/chain":      {"recovery", "recovery/remedy", "recovery/classify", "schemas", "internal/..."},
 	"recovery/learn":      {"internal/..."},
 	"recovery/respond":    {"recovery/catalog", "recovery/classify", "recovery/remedy", "recovery/chain", "schemas", "internal/..."},
 	"recovery/verify":     {"recovery/catalog", "recovery/classify", "recovery", "schemas", "internal/..."},

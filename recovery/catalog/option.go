@@ -73,9 +73,14 @@ type Option struct {
 	Project   string                `yaml:"project" json:"project,omitempty"`       // an action of the project recipe that the lock file chooses: install, clean_install, fetch, build, clean_build
 	RepoSetup map[string][][]string `yaml:"repo_setup" json:"repo_setup,omitempty"` // by package manager
 
-	Requires       []string `yaml:"requires" json:"requires,omitempty"`               // conditions of the system, see Condition
-	RequiresBinary []string `yaml:"requires_binary" json:"requires_binary,omitempty"` // all on PATH
-	ArchExclude    []string `yaml:"arch_exclude" json:"arch_exclude,omitempty"`       // GOARCH names
+	// When says what probes must have found for the option to be one at all: the
+	// finding's value ("stale") or its answer (yes, no, unknown), by the probe's
+	// name. Where it holds, the option stands before the recommended one: it knows
+	// more.
+	When           map[string]string `yaml:"when" json:"when,omitempty"`
+	Requires       []string          `yaml:"requires" json:"requires,omitempty"`               // conditions of the system, see Condition
+	RequiresBinary []string          `yaml:"requires_binary" json:"requires_binary,omitempty"` // all on PATH
+	ArchExclude    []string          `yaml:"arch_exclude" json:"arch_exclude,omitempty"`       // GOARCH names
 
 	Instructions string `yaml:"instructions" json:"instructions,omitempty"`
 	Expect       string `yaml:"expect" json:"expect,omitempty"` // what is true afterwards, in one sentence

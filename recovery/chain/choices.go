@@ -16,7 +16,7 @@ func Choices(p remedy.Plan) []Choice {
 		}
 		c := Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
 			Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Executor: string(o.Executor), Risk: string(o.Risk),
-			Expected: o.Expect, Handler: o.From.ID, Instructions: o.Instructions, Confidence: remedy.Word(o.Confidence)}
+			Expected: o.Expect, Handler: o.From.ID, Instructions: o.Instructions, Confidence: remedy.Word(o.Confidence), Dep: depOf(o)}
 		if o.Plain() {
 			c.Command = ""
 			for _, w := range o.Tries {
@@ -47,7 +47,7 @@ func needs(o remedy.Option) []Need {
 	for _, p := range o.UnlockPreview {
 		c := Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
 			Availability: string(p.Availability), Reason: p.Reason, Command: p.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(),
-			Executor: string(o.Executor), Risk: string(o.Risk), Confidence: remedy.Word(o.Confidence), ByItself: p.Availability != remedy.Impossible}
+			Executor: string(o.Executor), Risk: string(o.Risk), Confidence: remedy.Word(o.Confidence), Dep: p.Dep, ByItself: p.Availability != remedy.Impossible}
 		out = append(out, Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []Choice{c}})
 	}
 	return out

@@ -87,6 +87,9 @@ func refuseStep(s Step, f classify.Failure) string {
 		return "it touches services or what others use"
 	case slices.Contains([]string{"rm", "rmdir", "mv", "chmod", "chown", "find", "truncate", "shred", "ln", "install", "cp"}, program):
 		for _, a := range argv[1:] {
+			if program == "rm" && staleLock(a, f) {
+				continue
+			}
 			if leavesProject(a, s.Dir) {
 				return "it may change what is outside the repository"
 			}
@@ -101,6 +104,15 @@ func refuseStep(s Step, f classify.Failure) string {
 		}
 	}
 	return ""
+}
+
+// staleLock reports whether a word is the lock that a probe has found nobody to
+// hold.
+func staleLock(word string, f classify.Failure) bool {
+	lock := f.Captures["lock"]
+	held := f.Findings[classify.ProbeLockHolder]
+	return lock != "" && held.Holds == classify.No && held.Value == "stale" && strings.HasSuffix(lock, ".lock") &&
+		(word == lock || f.Dir != "" && filepath.Join(f.Dir, word) == filepath.Clean(lock))
 }
 
 // leavesProject reports whether a word, taken for a path, may lead out of the

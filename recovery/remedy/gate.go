@@ -27,7 +27,7 @@ func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 	if p.Failure.Code {
 		return GateNone, nil
 	}
-	if o := p.retry(); o != nil {
+	if o := p.retry(); o != nil && !p.Options[0].pressing {
 		return GateRetry, o
 	}
 	personFirst := len(p.Options) > 0 && p.Options[0].Recommended && p.Options[0].Executor == catalog.ByHuman

@@ -132,6 +132,7 @@ type Option struct {
 	layer    int
 	order    int
 	handlers bool // its handler recommends it
+	pressing bool // what probes have found speaks for it
 	effect   string
 }
 

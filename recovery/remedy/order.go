@@ -77,7 +77,7 @@ func recommend(list []Option) {
 		if !o.handlers || o.Availability == Impossible || o.Demoted != "" {
 			continue
 		}
-		if best < 0 || o.layer > list[best].layer {
+		if best < 0 || o.layer > list[best].layer || o.layer == list[best].layer && o.pressing && !list[best].pressing {
 			best = i
 		}
 	}

@@ -3,6 +3,7 @@ package remedy
 import (
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,12 +75,33 @@ func (f filler) value(name string) (string, error) {
 		return "", fmt.Errorf("{command} must be an argument of its own")
 	}
 	if v, ok := f.captures[name]; ok && v != "" {
+		if v, ok := f.inside(v); ok {
+			return v, nil
+		}
 		if !plainName(v) {
 			return "", fmt.Errorf("what the output gives as %s is not a plain name", name)
 		}
 		return v, nil
 	}
 	return "", fmt.Errorf("the output does not name the %s", strings.ReplaceAll(name, "_", " "))
+}
+
+// inside gives an absolute path below the directory as a person would write it
+// there, if it is made of plain names: .git/index.lock.
+func (f filler) inside(v string) (string, bool) {
+	if f.dir == "" || !path.IsAbs(v) || len(v) > longestName {
+		return "", false
+	}
+	rel, ok := strings.CutPrefix(v, strings.TrimSuffix(f.dir, "/")+"/")
+	if !ok {
+		return "", false
+	}
+	for _, name := range strings.Split(rel, "/") {
+		if !plainName(strings.TrimPrefix(name, ".")) || name == ".." {
+			return "", false
+		}
+	}
+	return rel, true
 }
 
 // text fills placeholders in a sentence for a person, where a missing one is no

@@ -140,16 +140,31 @@ func (r *resolver) fromHandlers() []Option {
 			}
 			src.fill = r.filler(m.Captures)
 			src.priority = covered(chain, h.Options[j].Strategy)
+			if !r.found(h.Options[j].When) {
+				continue
+			}
 			o, ok := r.option(&h.Options[j], src)
 			if !ok {
 				r.plan.advised = r.plan.advised || h.Options[j].Recommended && h.ID == r.f.Handler
 				continue
 			}
-			o.layer, o.handlers = h.Layer.Rank(), h.Options[j].Recommended
+			o.pressing = len(h.Options[j].When) > 0
+			o.layer, o.handlers = h.Layer.Rank(), h.Options[j].Recommended || o.pressing
 			out = append(out, o)
 		}
 	}
 	return out
+}
+
+// found reports whether probes have found what an option stands on.
+func (r *resolver) found(when map[string]string) bool {
+	for probe, want := range when {
+		f, ok := r.f.Findings[probe]
+		if !ok || f.Value != want && string(f.Holds) != want {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *resolver) filler(captures map[string]string) filler {

@@ -26,6 +26,7 @@ type aidFields struct {
 	Label      string   `json:"label"`
 	Status     string   `json:"status"`
 	Attempts   int      `json:"attempts"`
+	PIDs       []int    `json:"pids"`
 }
 
 // describeAid says what rules found out about a failure, and what they did. What
@@ -38,6 +39,8 @@ func describeAid(ev journal.Event) string {
 	switch ev.Event {
 	case "failure_classified":
 		return f.classified()
+	case "leftovers_ended":
+		return fmt.Sprintf("a port is in use: what earlier runs left behind was ended (processes %v)", f.PIDs)
 	case "chain_opened":
 		return fmt.Sprintf("first aid for %s begins", label)
 	case "chain_pushed":

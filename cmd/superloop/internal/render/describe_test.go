@@ -126,6 +126,7 @@ var sentences = []struct {
 	{"failure_classified", `{"source":"test_command","category":"code_bug","handler":"assertion","code":true,"why":"An assertion fails."}`,
 		"why it failed: the code, code bug (assertion): An assertion fails."},
 	{"failure_classified", `{"source":"test_command","category":"unknown"}`, "why it failed: not known to rules, unknown"},
+	{"leftovers_ended", `{"pids":[4711],"port":"3000","of_runs":["r"]}`, "a port is in use: what earlier runs left behind was ended (processes [4711])"},
 	{"chain_opened", `{"chain_id":"c","depth":1,"label":"npm test","status":"executing"}`, "first aid for npm test begins"},
 	{"chain_pushed", `{"chain_id":"c","depth":2,"label":"npm ci","status":"executing"}`, "level 2: first npm ci"},
 	{"chain_popped", `{"chain_id":"c","depth":2,"label":"npm ci","status":"done"}`, "level 2 is done: npm ci"},
