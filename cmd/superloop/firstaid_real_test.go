@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -168,5 +169,69 @@ if (!out.includes("total = 1") || !require("is-number")(5)) throw new Error(out)
 			t.Fatal(err)
 		}
 		n.wantCured("")
+	})
+	t.Run("a Python that refuses pip", func(t *testing.T) {
+		const python = "/usr/bin/python3"
+		marked, _ := filepath.Glob("/usr/lib/python3*/EXTERNALLY-MANAGED")
+		if len(marked) == 0 || exec.Command(python, "-c", "import venv, ensurepip, pip").Run() != nil {
+			t.Skip("there is no Python here that belongs to the system, with pip and venv")
+		}
+		needs(t)
+		n := aided(t, `{"auto_approve": ["python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"]}`, "sh test.sh")
+		n.write("repo/.gitignore", ".venv\n")
+		n.write("repo/requirements.txt", "./dep-1.0-py3-none-any.whl\n")
+		n.write("repo/test.sh", `[ -d .venv ] && . .venv/bin/activate || alias python3=`+python+`
+python3 -m pip install --no-index -r requirements.txt && python3 -c "import dep"
+`)
+		n.write("wheel.py", `import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], "w") as z:
+    z.writestr("dep.py", "")
+    z.writestr("dep-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: dep\nVersion: 1.0\n")
+    z.writestr("dep-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    z.writestr("dep-1.0.dist-info/RECORD", "dep.py,,\ndep-1.0.dist-info/METADATA,,\ndep-1.0.dist-info/WHEEL,,\ndep-1.0.dist-info/RECORD,,\n")
+`)
+		if out, err := exec.Command(python, n.path("wheel.py"), n.path("repo/dep-1.0-py3-none-any.whl")).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		n.git("add", "-A")
+		n.git("commit", "-q", "-m", "a project")
+		n.wantCured("pep668")
+	})
+	// Installing a package of the system is a person's decision, whatever is listed.
+	// They are asked before any role is started, and what they approve runs in the
+	// cage, which lets it write where the owner says.
+	t.Run("a tool of the system is missing", func(t *testing.T) {
+		needs(t, "apt-get")
+		tool := ""
+		for _, name := range []string{"tree", "zip", "rsync", "tmux", "shellcheck", "jq"} {
+			if _, err := proc.LookPath(name, os.Environ()); err != nil && tool == "" {
+				tool = name
+			}
+		}
+		if tool == "" || os.Getuid() != 0 || exec.Command("apt-get", "install", "--print-uris", "-y", tool).Run() != nil {
+			t.Skip("apt-get cannot install anything here that is missing")
+		}
+		n := aided(t, `{"sandbox": {"caches": ["/usr", "/var", "/etc"]}}`, "command -v "+tool+" || "+tool+" --version")
+		code, out := n.superloop(nil, "run", "--exit-on-escalation")
+		if code != exitHuman {
+			t.Fatalf("run gave %d\n%s", code, out)
+		}
+		for _, ev := range n.events() {
+			if ev.Event == "role_start" && strings.Contains(string(ev.Fields), `"tester"`) {
+				t.Errorf("the tester was started before a person was asked\n%s", out)
+			}
+		}
+		if q := n.asked().Question; q.Command == nil || !strings.HasPrefix(string(q.Command.Text), "apt-get install ") {
+			t.Fatalf("it asks about %+v", q)
+		}
+		if code, out := n.superloop(nil, "approve-recovery", "--yes", "--by", "ann"); code != exitOK {
+			t.Fatalf("approve-recovery gave %d\n%s", code, out)
+		}
+		code, out = n.superloop(nil, "run", "--exit-on-escalation")
+		if text := n.log("recovery-1.log"); code != exitOK && strings.Contains(text, "Could not get lock") {
+			t.Skip("somebody else installs packages on this machine")
+		} else if code != exitOK {
+			t.Fatalf("run gave %d\n%s\n%s", code, out, text)
+		}
 	})
 }
