@@ -69,6 +69,9 @@ func (d *driver) executeRecovery(shutdown context.Context, e Effect) (Fact, erro
 	f := executedFact(e.ID, r, res, runErr)
 	f.LogFile = d.paths.Rel(p.path)
 	d.lastRun = &f
+	if f.OK() {
+		d.installed = installs(&d.state)
+	}
 	if !f.OK() && f.Ended == "exited" {
 		d.cured(shutdown, learn.Failed)
 	}

@@ -146,6 +146,7 @@ type driver struct {
 	aid         *aid         // what rules know; nil until it is asked for
 	loadAid     func() (*aid, error)
 	lastRun     *Executed // how the last recovery command ended
+	installed   string    // the recipe of the tool that it has brought, to be verified
 	post        *post
 	told        map[string]bool // ids of news that are in the outbox
 
@@ -209,6 +210,9 @@ func (d *driver) drive(shutdown context.Context) error {
 		}
 		if fact != nil {
 			if err := d.step(fact); err != nil {
+				return err
+			}
+			if err := d.verifyInstalled(shutdown); err != nil {
 				return err
 			}
 		}

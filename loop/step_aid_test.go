@@ -202,3 +202,49 @@ func TestFirstAidEnds(t *testing.T) {
 		}
 	})
 }
+
+// A cure that is sure and not listed is a question before any role is started;
+// what a person has refused is not asked again.
+func TestSureCureIsAsked(t *testing.T) {
+	t.Parallel()
+	b := aidBench(t)
+	ask := func() {
+		f := b.diagnosis("s", cure(1))
+		f.Gate, f.Confidence = "propose", sure
+		b.do(f)
+	}
+	ask()
+	b.verdict("human")
+	b.wantAt("asked", AwaitingHuman, AskPerson, stepRecovery)
+	if b.s.Human.Type != EscalationApproval || b.s.Recovery.Chain != nil {
+		t.Fatalf("%+v %+v", b.s.Human, b.s.Recovery)
+	}
+	b.do(Escalated{ID: b.s.Human.ID})
+	b.do(Resolved{ID: b.s.Human.ID, By: "ann", Method: MethodReject})
+	b.wantAt("refused", Running, RunRole, "role:tester")
+	for b.s.Pending.Kind != Diagnose {
+		if b.s.Pending.Kind == RunTests {
+			b.failTests()
+			continue
+		}
+		b.good(false)
+	}
+	ask()
+	b.wantAt("refused before", Running, RunRole, "role:tester")
+
+	for name, change := range map[string]func(*Classified){
+		"unsure": func(f *Classified) { f.Confidence = sure - .01 },
+		"weak":   func(f *Classified) { f.Weak = true },
+		"risky":  func(f *Classified) { f.Options[0].Risk = "high" },
+		"a hint": func(f *Classified) { f.Options[0].Executor = "role" },
+	} {
+		b := aidBench(t)
+		f := b.diagnosis("s", cure(1))
+		f.Gate, f.Confidence = "propose", sure
+		change(&f)
+		b.do(f)
+		if b.s.At != "role:tester" {
+			t.Errorf("%s: it is asked", name)
+		}
+	}
+}

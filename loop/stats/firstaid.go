@@ -28,11 +28,20 @@ type FirstAid struct {
 	SavedIterations int      `json:"saved_iterations"`
 	SavedTokens     *int64   `json:"saved_tokens_estimated"`
 	CuredRate       *float64 `json:"cured_rate"`
+	// VerifyRepaired counts installed tools that work and whose check had to be
+	// repaired to show it, VerifyFailed those that nothing shows to work.
+	// VerifySavedMS is what an agent would have needed at least to find out the
+	// first.
+	VerifyRepaired int   `json:"verify_repaired"`
+	VerifyFailed   int   `json:"verify_failed"`
+	VerifySavedMS  int64 `json:"verify_saved_ms"`
 }
 
 // firstAid is a FirstAid while it grows.
 type firstAid struct {
 	classified, infra, code, unknown, chains, cured, commands int
+	repaired, failed                                          int
+	savedMS                                                   int64
 	took                                                      []int64
 	opened                                                    map[string]time.Time
 }
@@ -43,6 +52,7 @@ type aidFields struct {
 	Code     bool   `json:"code"`
 	Status   string `json:"status"`
 	Attempts int    `json:"attempts"`
+	SavedMS  int64  `json:"time_saved_ms"`
 }
 
 func (a *firstAid) add(ev journal.Event) {
@@ -65,6 +75,11 @@ func (a *firstAid) add(ev journal.Event) {
 			a.opened = map[string]time.Time{}
 		}
 		a.opened[f.ChainID] = ev.Timestamp
+	case "verify_self_repaired":
+		a.repaired++
+		a.savedMS = plus(a.savedMS, max(0, f.SavedMS))
+	case "verify_self_repair_failed":
+		a.failed++
 	case "chain_closed":
 		a.commands += max(0, f.Attempts)
 		since, ok := a.opened[f.ChainID]
@@ -81,12 +96,14 @@ func (a *firstAid) add(ev journal.Event) {
 func (a *firstAid) merge(o *firstAid) {
 	a.classified, a.infra, a.code, a.unknown = a.classified+o.classified, a.infra+o.infra, a.code+o.code, a.unknown+o.unknown
 	a.chains, a.cured, a.commands = a.chains+o.chains, a.cured+o.cured, a.commands+o.commands
+	a.repaired, a.failed, a.savedMS = a.repaired+o.repaired, a.failed+o.failed, plus(a.savedMS, o.savedMS)
 	a.took = append(a.took, o.took...)
 }
 
 func (a *firstAid) report() FirstAid {
 	return FirstAid{Classified: a.classified, Infra: a.infra, Code: a.code, Unknown: a.unknown, Chains: a.chains, Cured: a.cured, Commands: a.commands,
-		Took: spread(a.took), SavedIterations: a.cured, CuredRate: per(float64(a.cured), float64(a.chains))}
+		Took: spread(a.took), SavedIterations: a.cured, CuredRate: per(float64(a.cured), float64(a.chains)),
+		VerifyRepaired: a.repaired, VerifyFailed: a.failed, VerifySavedMS: a.savedMS}
 }
 
 // saved fills in what the run's own iterations took on average.

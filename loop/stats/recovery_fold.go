@@ -27,7 +27,7 @@ func (f *Fold) addRecovery(s *section, ev journal.Event) {
 		m.run, m.proposals, m.last = ev.RunID, map[int64]*proposal{}, nil
 	}
 	switch ev.Event {
-	case "failure_classified", "chain_opened", "chain_closed":
+	case "failure_classified", "chain_opened", "chain_closed", "verify_self_repaired", "verify_self_repair_failed":
 		for _, r := range f.both(s) {
 			r.aid.add(ev)
 		}
