@@ -47,7 +47,7 @@ type repairedFields struct {
 type unverifiedFields struct {
 	Tool     string `json:"tool"`
 	Original string `json:"original"`
-	ExitCode int    `json:"exit_code"` // of the original; -1: a signal ended it, or it was not started
+	ExitCode int    `json:"exit_code"` // of the original; -1: a signal or its time limit ended it, or it was not started
 	Broken   bool   `json:"broken"`    // there is evidence that it does not work
 	Why      string `json:"why"`
 }
@@ -118,6 +118,9 @@ func (d *driver) verifyInstalled(shutdown context.Context) error {
 	}
 	f := unverifiedFields{Tool: id, Original: recipe.Verify.Command, ExitCode: t.first.Exit.Code,
 		Broken: out.Analysis.Broken || verify.AnalyzeVerifyFailure(t.last.Stdout, t.last.Stderr, t.last.Exit, recipe.CLI).Broken, Why: t.inert(out.Why)}
+	if t.first.Exit.TimedOut {
+		f.ExitCode = -1
+	}
 	if t.first.Exit.NotStarted {
 		f.Why = t.inert(t.first.Stderr)
 		if recipe.PostEnv != "" {

@@ -34,6 +34,8 @@ type app struct {
 	hurry chan struct{}
 	// json is the verb's --json, known once its flags are read.
 	json bool
+	// args are the invocation as it was typed.
+	args []string
 	// slack is empty outside of tests.
 	slack slackSide
 }
@@ -68,7 +70,11 @@ func newApp(disk durable.Disk, stdin io.Reader, stdout, stderr io.Writer) *app {
 func (a *app) main(args []string) int {
 	ctx, stop := a.signals(context.Background())
 	defer stop()
+	a.args = args
 	for _, arg := range args {
+		if arg == "--" {
+			break // what follows is another program's
+		}
 		a.json = a.json || arg == "--json" || arg == "-json"
 	}
 	err := a.cli().RunContext(ctx, args)

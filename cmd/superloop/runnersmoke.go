@@ -21,7 +21,9 @@ func (a *app) runnerSmokeCommand() *cli.Command {
 		Usage: "find out whether the runners will work: program, version, flags, login",
 		Description: `Asks each agent CLI for its version and its help, and looks whether it knows
 every flag of the command lines that the roles will get, whether it has a login,
-and for known traps. Spends no token and needs no network.
+and for known traps. Spends no token and needs no network. Of any other program
+it finds out whether it works: by --version, else by what it prints then, by
+--help, by -h. A script that knows no such question is not started.
 
 With --live each runner also answers one short prompt, in a scratch repository.
 That is a real request: it costs tokens, or counts against your subscription.
@@ -62,7 +64,7 @@ func (a *app) runnerSmoke(c *cli.Context) error {
 		fmt.Fprintf(a.stderr, "--live sends one short prompt to %s: this costs tokens, or counts against a subscription.\n", count(len(runners), "runner"))
 	}
 	workDir := doctor.WorkDir(c.Context, repo)
-	examiner := &preflight.Examiner{}
+	examiner := &preflight.Examiner{Verify: doctor.Prove}
 	fine, all := true, []smoke{}
 	for _, r := range runners {
 		req := doctor.Examination(cfg, r, workDir, os.Environ())
@@ -131,6 +133,7 @@ func (a *app) printSmoke(s smoke) {
 	}
 	line("program", program)
 	line("version", s.Version)
+	line("check", checkLine(s.Check))
 	line("adapter", s.Adapter)
 	roles := strings.Join(s.Roles, ", ")
 	if roles == "" {
@@ -175,6 +178,24 @@ func shown(word string) string {
 		return word
 	}
 	return quote(word)
+}
+
+// checkLine says by what a program of which nothing is known has shown whether it
+// works; "" of any other.
+func checkLine(c *preflight.Check) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Works && c.Method == "":
+		return c.Original
+	case c.Works && c.Repaired == c.Original:
+		return fmt.Sprintf("%s, exit code %d (%s): %s", c.Original, c.ExitCode, c.Method, c.Why)
+	case c.Works:
+		return fmt.Sprintf("%s, exit code %d (%s; %s fails): %s", c.Repaired, c.ExitCode, c.Method, c.Original, c.Why)
+	case c.ExitCode < 0:
+		return c.Original + " fails"
+	}
+	return fmt.Sprintf("%s fails with exit code %d", c.Original, c.ExitCode)
 }
 
 // flagsLine counts the flags, and names those that are not fine.

@@ -40,6 +40,24 @@ func TestJudgeLive(t *testing.T) {
 	}
 }
 
+func TestCheckLine(t *testing.T) {
+	t.Parallel()
+	if got := checkLine(nil); got != "" {
+		t.Error(got)
+	}
+	for want, c := range map[string]preflight.Check{
+		"t --version": {Works: true, Original: "t --version"},
+		"t --version, exit code 2 (output_detection): usage: t":       {Works: true, Original: "t --version", Repaired: "t --version", Method: "output_detection", ExitCode: 2, Why: "usage: t"},
+		"t -h, exit code 1 (fallback_h; t --version fails): usage: t": {Works: true, Original: "t --version", Repaired: "t -h", Method: "fallback_h", ExitCode: 1, Why: "usage: t"},
+		"t --version fails with exit code 127":                        {Broken: true, Original: "t --version", ExitCode: 127, Why: "no library"},
+		"t --version fails":                                           {Broken: true, Original: "t --version", ExitCode: -1, Why: "SIGSEGV"},
+	} {
+		if got := checkLine(&c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestFlagsLine(t *testing.T) {
 	t.Parallel()
 	k, u, n := preflight.Flag{Flag: "--k", State: preflight.FlagKnown}, preflight.Flag{Flag: "--u", State: preflight.FlagUnknown}, preflight.Flag{Flag: "--n", State: preflight.FlagNotChecked}

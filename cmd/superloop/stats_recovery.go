@@ -153,6 +153,12 @@ func firstAidLine(a stats.FirstAid) string {
 			text += fmt.Sprintf(", about %d tokens", *a.SavedTokens)
 		}
 	}
+	if a.VerifyRepaired > 0 {
+		text += fmt.Sprintf("; %s of installed tools repaired, which saved %s", count(a.VerifyRepaired, "check"), render.Duration(msec(a.VerifySavedMS)))
+	}
+	if a.VerifyFailed > 0 {
+		text += fmt.Sprintf("; %s installed that nothing shows to work", count(a.VerifyFailed, "tool"))
+	}
 	return text
 }
 

@@ -120,6 +120,9 @@ func (l *Lock) Check() error {
 // Unlock gives the lock up and empties the file.
 func (l *Lock) Unlock() error {
 	_ = l.file.Truncate(0) // text for messages only
+	// Closing alone does not free it while a child that is just being forked has
+	// the descriptor too.
+	_ = flock(int(l.file.Fd()), unix.LOCK_UN)
 	if err := l.file.Close(); err != nil {
 		return fail("lock", "close", l.file.Name(), err)
 	}

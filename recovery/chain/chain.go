@@ -133,6 +133,7 @@ type Choice struct {
 	WaitsMS      []int64 `json:"waits_ms,omitempty"` // before each try of the goal's own command; then there is no Command
 	Needs        []Need  `json:"needs,omitempty"`    // of a locked one
 	Handler      string  `json:"handler,omitempty"`
+	Dep          string  `json:"dep,omitempty"` // the recipe that it installs or renews
 	Instructions string  `json:"instructions,omitempty"`
 	// ByItself: the engine may carry it out without a person, if the policy lets
 	// the command run. Withheld says why not.

@@ -299,6 +299,33 @@ func TestPaths(t *testing.T) {
 			w.c.Lost("nobody knows", w.now)
 			w.do("verify -> ok", "stop done").errorsLike("1 a: nobody knows")
 		},
+		"lost, and once more by a person's word": func(t *testing.T) {
+			w := newWalk(t, option("a"), waiting("w", 1000))
+			w.cures["deep"] = []Choice{option("b")}
+			again := func() {
+				t.Helper()
+				if err := w.c.Again(w.now); err != nil {
+					t.Fatal(err)
+				}
+				w.c = decode(t, encode(t, w.c))
+			}
+			w.do("run run-a -> begin", "held run-a")
+			again()
+			if m := w.move(); !m.Picked {
+				t.Error("the gate does not see that a person wants it")
+			}
+			w.do("run run-a -> fail:deep", "run run-b -> ok", "run run-a -> begin", "held run-a")
+			again()
+			w.do("run run-a -> fail:deep", "retry make test after 1s")
+			w.c.Begin(w.move(), w.now)
+			again()
+			w.do("retry make test after 1s -> fail:first", "stop exhausted").pick(0, "a", "").do("run run-a -> ok", "verify -> begin", "held make test")
+			again()
+			w.do("verify -> ok", "stop done")
+			if err := w.c.Again(w.now); err == nil {
+				t.Error("there was no question")
+			}
+		},
 		"the bound of attempts": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("b"), option("c"))
 			w.c.Limit = 2

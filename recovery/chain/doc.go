@@ -13,4 +13,10 @@
 // no I/O in it: a Chain is a plain value that is written down before and after
 // each move, so that a killed walker finds its place, and what was begun and has
 // no outcome is never begun again by itself.
+//
+// A person may Pick an option on any level, Retry a level, Cancel, and answer for
+// what has no outcome with Lost or Again. Describe and Response show a chain.
+//
+// A loop walks a chain within its own state. Outside of one, Walk does, with a Store
+// of files as the truth.
 package chain

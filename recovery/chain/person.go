@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -8,7 +9,7 @@ import (
 
 // Lost: a person has looked at what was begun and has no outcome, and it is not
 // to be waited for any more. A cure counts as failed; whether the goal's command
-// passes is to be seen again.
+// passes is to be seen again. See Again.
 func (c *Chain) Lost(text string, now time.Time) {
 	m := c.Running
 	if m == nil || c.Status != Open {
@@ -18,6 +19,37 @@ func (c *Chain) Lost(text string, now time.Time) {
 	if l := c.level(); m.Kind != Verify && l.Chosen != "" {
 		c.fail(l, text)
 	}
+}
+
+// Again: a person has looked at what was begun and has no outcome, and it is to be
+// begun once more, as if it had not been; it opens as much room as Pick does.
+func (c *Chain) Again(now time.Time) error {
+	m := c.Running
+	if m == nil || c.Status != Open {
+		return errors.New("nothing was begun that has no outcome")
+	}
+	verifying := c.Verifying
+	c.Running = nil
+	if l := c.level(); m.Kind != Verify {
+		if i := lastIndex(c.Tried, m.Option); slices.Contains(c.Reached, cureOf+m.Option) {
+			l.Again = true
+		} else if i >= 0 {
+			c.Tried = slices.Delete(c.Tried, i, i+1)
+		}
+		l.Picked = true
+	}
+	c.reopen(now)
+	c.Verifying = verifying
+	return nil
+}
+
+func lastIndex(all []string, s string) int {
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i] == s {
+			return i
+		}
+	}
+	return -1
 }
 
 // Pick has a person choose an option by key or id, on the level of that depth:

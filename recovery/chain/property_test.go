@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/schemas"
 )
 
 // graph draws options that need and cure each other, with circles. Its keys mean
@@ -146,6 +148,13 @@ func TestChainsEnd(t *testing.T) {
 		if failed > len(c.Errors) {
 			rt.Fatalf("%d failures, %d errors", failed, len(c.Errors))
 		}
+		data, err := Response(c)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		for _, p := range schemas.Validate(schemas.Chain, data) {
+			rt.Fatal(p)
+		}
 		if c.Why == "" && c.Status != Done {
 			rt.Fatal("nobody says why it ended")
 		}
@@ -223,6 +232,20 @@ func TestPersonsMeddle(t *testing.T) {
 			f := failure(rapid.SampledFrom([]string{"first", "second", "third"}).Draw(rt, "failure"))
 			c.Begin(m, now)
 			invariants(rt, c)
+			if words > 0 && rapid.IntRange(0, 5).Draw(rt, "killed") == 0 {
+				words--
+				if held, _ := c.Advance(now); held.Kind != Held || held.Command != m.Command {
+					rt.Fatalf("%+v", held)
+				}
+				if rapid.Bool().Draw(rt, "leave it out") {
+					c.Lost("lost", now)
+				} else if err := c.Again(now); err != nil {
+					rt.Fatal(err)
+				} else if next, _ := c.Advance(now); next.Command != m.Command || next.Kind != m.Kind || next.Option != m.Option {
+					rt.Fatalf("%+v is not %+v once more", next, m)
+				}
+				continue
+			}
 			switch {
 			case m.Kind == Run && ok:
 				c.Succeeded(now)

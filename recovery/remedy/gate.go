@@ -16,7 +16,7 @@ const (
 
 // Gate says what would happen with a plan under a policy, and with which option;
 // for human and none the option may be nil. It looks at nothing but its
-// arguments: the input guard, the budget and the cool-down come afterwards and
+// arguments: the input guard, the sandbox, the budget and the cool-down come afterwards and
 // can only make it stricter. A nil policy lists nothing.
 //
 // A plain retry needs no listing, since it runs what the loop runs anyway, and it
@@ -38,7 +38,7 @@ func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 		if o.Executor != catalog.ByWrapper || o.Availability == Impossible || o.Plain() || o.Command == "" {
 			continue
 		}
-		v := recovery.Decide(policy, recovery.Command{Text: o.Command, WorkingDir: o.WorkingDir}, recovery.Facts{})
+		v := recovery.Decide(policy, recovery.Command{Text: o.Command, WorkingDir: o.WorkingDir}, recovery.Facts{Confined: true, LooseOK: true})
 		free, _ := ByItself(*o, p.Failure)
 		free = free && (o.From.Kind != FromChain || o.Recommended || !particular && !p.advised)
 		switch {

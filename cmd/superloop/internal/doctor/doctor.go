@@ -31,6 +31,9 @@ type Result struct {
 	Fix string `json:"fix"`
 	// Enforcement is set by the check of that name.
 	Enforcement *Enforcement `json:"enforcement,omitempty"`
+	// Check is how a runner's program has shown whether it works, of which nothing
+	// is known.
+	Check *preflight.Check `json:"check,omitempty"`
 }
 
 // Check is one thing to look at. A program that Run starts is ended after
@@ -83,7 +86,7 @@ func Checks(p Patient) []Check {
 		{"specs", p.specs},
 		{"bash", p.bash},
 	}
-	examiner := &preflight.Examiner{}
+	examiner := &preflight.Examiner{Verify: Prove}
 	for _, r := range p.runners() {
 		list = append(list, Check{"runner:" + r.Name, func(ctx context.Context) Result { return p.runner(ctx, examiner, r) }})
 	}

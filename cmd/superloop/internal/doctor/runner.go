@@ -68,12 +68,15 @@ func WorkDir(ctx context.Context, repo string) string {
 func (p Patient) runner(ctx context.Context, e *preflight.Examiner, r config.Runner) Result {
 	rep := e.Examine(ctx, Examination(p.Config, r, WorkDir(ctx, p.Repo), append(os.Environ(), "PATH="+p.Path)))
 	all := "superloop runner-smoke --runner " + quote(r.Name) + " shows all"
-	res := Result{Status: OK, Detail: rep.Path}
+	res := Result{Status: OK, Detail: rep.Path, Check: rep.Check}
 	if rep.Version != "" {
 		res.Detail = rep.Version + " at " + rep.Path
 	}
 	if rep.Login.State == agent.LoginYes {
 		res.Detail += ", logged in"
+	}
+	if rep.Check != nil && rep.Check.Works && rep.Check.Method != "" {
+		res.Detail += "; it works, as " + rep.Check.Decided() + " shows (" + rep.Check.Method + ")"
 	}
 	if rep.Unchecked != "" {
 		res.Detail += "; " + rep.Unchecked

@@ -126,7 +126,7 @@ func describe(ev journal.Event, f fields) string {
 	case "recovery_seen", "recovery_proposed", "recovery_approved", "recovery_denied", "recovery_invalid", "recovery_executing",
 		"recovery_executed", "recovery_failed", "recovery_verified":
 		return describeRecovery(ev)
-	case "failure_classified", "leftovers_ended", "chain_opened", "chain_pushed", "chain_popped", "chain_closed":
+	case "failure_classified", "leftovers_ended", "chain_opened", "chain_pushed", "chain_popped", "chain_closed", "verify_self_repaired", "verify_self_repair_failed":
 		return describeAid(ev)
 	case "config_loaded", "config_warning", "config_reloaded", "config_rejected", "config_change_held":
 		return describeConfig(ev)

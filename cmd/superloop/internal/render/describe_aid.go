@@ -26,6 +26,12 @@ type aidFields struct {
 	Label      string   `json:"label"`
 	Status     string   `json:"status"`
 	Attempts   int      `json:"attempts"`
+	Tool       string   `json:"tool"`
+	Original   string   `json:"original"`
+	Repaired   string   `json:"repaired"`
+	Method     string   `json:"method"`
+	ExitCode   int      `json:"exit_code"`
+	Broken     bool     `json:"broken"`
 	PIDs       []int    `json:"pids"`
 }
 
@@ -41,6 +47,8 @@ func describeAid(ev journal.Event) string {
 		return f.classified()
 	case "leftovers_ended":
 		return fmt.Sprintf("a port is in use: what earlier runs left behind was ended (processes %v)", f.PIDs)
+	case "verify_self_repaired", "verify_self_repair_failed":
+		return f.verified(ev.Event == "verify_self_repaired")
 	case "chain_opened":
 		return fmt.Sprintf("first aid for %s begins", label)
 	case "chain_pushed":
@@ -78,4 +86,18 @@ func (f aidFields) classified() string {
 		s += ": " + Cut(why, 2*maxCommand)
 	}
 	return s
+}
+
+// verified says what became of the check of an installed tool.
+func (f aidFields) verified(works bool) string {
+	tool, original := Cut(recovery.Display(f.Tool), maxCommand), Cut(recovery.Display(f.Original), maxCommand)
+	switch {
+	case works && f.Repaired == f.Original:
+		return fmt.Sprintf("%s works: its check %s asks the wrong question, and what it prints with exit code %d shows it", tool, original, f.ExitCode)
+	case works:
+		return fmt.Sprintf("%s works: its check %s asks the wrong question, %s with exit code %d shows it", tool, original, Cut(recovery.Display(f.Repaired), maxCommand), f.ExitCode)
+	case f.Broken:
+		return fmt.Sprintf("%s was installed and is broken: %s: %s", tool, original, Cut(recovery.Display(f.Why), 2*maxCommand))
+	}
+	return fmt.Sprintf("%s was installed, and nothing shows that it works: %s: %s", tool, original, Cut(recovery.Display(f.Why), 2*maxCommand))
 }

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/catalog"
+	rules "github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/remedy"
+)
+
+// afterDashes is the COMMAND of a verb, which stands behind "--": one argument is
+// a shell's text, several are a program and its arguments. It is "" if there is
+// none. What stands before "--" and is no flag is a mistake.
+func (a *app) afterDashes(c *cli.Context) (string, error) {
+	n := c.NArg()
+	words := c.Args().Slice()
+	if at := len(a.args) - n - 1; n > 0 && (at < 0 || a.args[at] != "--") {
+		rest := words
+		if i := slices.Index(words, "--"); i >= 0 && i+1 < len(words) {
+			rest = words[i+1:]
+		}
+		return "", failf(exitUsage, typed(c)+" -- "+shellWords(rest), "%q stands before --; flags come first, then --, then the command", words[0])
+	}
+	if n == 1 {
+		return words[0], nil
+	}
+	return shellWords(words), nil
+}
+
+// shellWords is the text that a shell reads as these words.
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// aid is what rules know, and what they say of failures on one system.
+type aid struct {
+	repo       string // where overlays, the config and the project are
+	cat        *catalog.Catalog
+	problems   catalog.Problems
+	classifier *rules.Classifier
+	profile    remedy.Profile
+	policy     *recovery.Policy
+	from       render.PolicyFrom
+	probes     rules.Prober // nil: none are made
+}
+
+// systems are the names that --system takes.
+func systems() []string {
+	var names []string
+	for name := range remedy.Presets() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// loadAid reads what rules know. preset is a system that is only thought of, ""
+// for this machine.
+func (a *app) loadAid(ctx context.Context, repo, preset string) (*aid, error) {
+	k := &aid{repo: repo, probes: rules.System{Path: a.env("PATH")}}
+	if preset != "" {
+		p, ok := remedy.Presets()[preset]
+		if !ok {
+			return nil, failf(exitUsage, "superloop classify --list   (names the systems at its end)", "--system %q is none of %s", preset, strings.Join(systems(), ", "))
+		}
+		k.profile, k.probes = p, elsewhere{k.probes}
+	}
+	k.cat, k.problems = catalog.Load(ctx, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
+	var err error
+	if k.classifier, err = rules.New(k.cat, rules.Options{Redact: cage.Secrets(os.Environ())}); err != nil {
+		return nil, fmt.Errorf("reading what superloop knows of failures: %w", err)
+	}
+	if preset == "" {
+		k.profile = remedy.Detect(ctx, repo)
+	}
+	if ctx.Err() != nil {
+		return nil, interrupted(ctx)
+	}
+	return k, nil
+}
+
+// tellProblems says what of a person's own files was left out.
+func (a *app) tellProblems(k *aid) {
+	wrong := k.problems.Errors()
+	for i, p := range wrong {
+		if i == 3 {
+			fmt.Fprintf(a.stderr, "superloop: and %d more problems\n", len(wrong)-i)
+			break
+		}
+		fmt.Fprintf(a.stderr, "superloop: left out: %s\n", recovery.Display(p.String()))
+	}
+	if len(wrong) > 0 {
+		fmt.Fprintln(a.stderr, "hint: superloop classify --lint")
+	}
+}
+
+// elsewhere makes only the probes that look at the project, for a system that is
+// not this machine.
+type elsewhere struct{ rules.Prober }
+
+// Probe makes one look.
+func (e elsewhere) Probe(ctx context.Context, name string, captures map[string]string, in *rules.Input) rules.Finding {
+	if name != rules.ProbeDeclared {
+		return rules.Finding{Name: name, Holds: rules.Unknown, Detail: "not looked at: it is another system"}
+	}
+	return e.Prober.Probe(ctx, name, captures, in)
+}
+
+// aidPolicy is the policy by which cures are judged: that of the repository's
+// configuration if there is one, as far as it is trusted, else the default.
+func (a *app) aidPolicy(c *cli.Context, k *aid) error {
+	path := filepath.Join(k.repo, ".superloop", "config.json")
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if c.IsSet("loop") {
+			return failf(exitNotFound, "superloop init", "--loop %s: there is no %s", c.String("loop"), path)
+		}
+		k.policy = defaultPolicy()
+		k.from = render.PolicyFrom{Source: "default", File: relTo(k.repo, path)}
+		return nil
+	}
+	t, err := a.trusted(c)
+	if err != nil {
+		return err
+	}
+	cfg, held := t.file, 0
+	switch {
+	case t.pinErr == nil: // what a run would take: what loosens is held until a person trusts it
+		held = len(trust.Compare(t.pin.Section, t.section).Loosening)
+		if cfg, err = trust.Apply(t.file, trust.Effective(t.pin.Section, t.section, false)); err != nil {
+			return err
+		}
+	case !errors.Is(t.pinErr, trust.ErrNoPin):
+		return t.unpinned()
+	}
+	loop := ""
+	if c.IsSet("loop") {
+		var ids []string
+		for _, l := range cfg.Loops {
+			ids = append(ids, l.ID)
+		}
+		if loop, err = pick(c, ids); err != nil {
+			return err
+		}
+	}
+	p, problems := cfg.Policy(loop)
+	if len(problems) > 0 {
+		return &config.Error{Path: path, Problems: problems}
+	}
+	if p == nil { // no section: as if it said enabled false
+		p, _ = recovery.Compile(recovery.Settings{})
+	}
+	k.policy = p
+	k.from = render.PolicyFrom{Source: "config", File: relTo(k.repo, path), Loop: loop, Enabled: p.Settings.Enabled, Held: held}
+	return nil
+}
+
+// defaultPolicy is that of a recovery section that is there and empty.
+func defaultPolicy() *recovery.Policy {
+	p, _ := recovery.Compile(recovery.Defaults()) // nothing in it can be wrong
+	return p
+}
+
+// ran is how a command went.
+type ran struct {
+	res    proc.Result
+	text   string // the command
+	stdout string
+	stderr string
+}
+
+// kept bounds what is kept of each stream of a command: its first and its last
+// bytes.
+const kept = 8 << 20
+
+// runPlainly runs a command of the person's as their shell would, its output
+// going to stderr.
+func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, text, dir string, timeout time.Duration) (ran, error) {
+	env := os.Environ()
+	shell, err := proc.LookPath("bash", env)
+	if err != nil {
+		if shell, err = proc.LookPath("sh", env); err != nil {
+			return ran{}, failf(exitNotFound, "", "running %s: %w", recovery.Display(text), err)
+		}
+	}
+	res, err := s.Run(ctx, proc.Spec{Argv: []string{shell, "-c", text}, Dir: dir, Env: env, Timeout: timeout, Hurry: a.hurry,
+		Log: a.stderr, LogLimit: 1 << 40, HeadTail: kept})
+	r := ran{res: res, text: text, stdout: res.Stdout.Text(), stderr: res.Stderr.Text()}
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("running %s: %w", recovery.Display(text), err)
+	case ctx.Err() != nil:
+		return r, interrupted(ctx)
+	}
+	return r, nil
+}
+
+// interrupted is why a verb ends whose context has ended: the signal has a code
+// of its own.
+func interrupted(ctx context.Context) error {
+	var sig errSignal
+	if errors.As(context.Cause(ctx), &sig) {
+		return &fault{code: sig.code(), err: fmt.Errorf("ended by %s", sig)}
+	}
+	return ctx.Err()
+}
+
+// exit is how the command ended, for the classifier.
+func (r ran) exit() rules.Exit {
+	return rules.Exit{Code: max(r.res.Code, 0), Signal: r.res.Signal, TimedOut: r.res.Ended == proc.TimedOut,
+		NotStarted: r.res.Ended == proc.NotStarted, Duration: r.res.Duration}
+}
+
+// code is the exit code with which a shell would have ended for the command.
+func (r ran) code() int {
+	switch {
+	case r.res.Ended == proc.TimedOut:
+		return 124
+	case r.res.Signal != "":
+		return 128 + int(unix.SignalNum(r.res.Signal))
+	case r.res.Code < 0:
+		return exitFailed
+	}
+	return r.res.Code
+}
+
+// explain has rules look at a failure: what it is, and what cures it here.
+func (k *aid) explain(ctx context.Context, in rules.Input) (render.Classification, remedy.Plan, error) {
+	in.Probes = k.probes
+	f, err := k.classifier.Classify(ctx, in)
+	if err != nil {
+		return render.Classification{}, remedy.Plan{}, err
+	}
+	plan := remedy.Resolve(k.cat, f, k.profile, remedy.Situation{Dir: k.repo, FailedCommand: in.Command})
+	return render.NewClassification(k.cat, f, &plan, k.profile, k.policy, k.from), plan, nil
+}

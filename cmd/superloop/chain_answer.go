@@ -1,0 +1,229 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/undo"
+)
+
+// pending is the question of a loop that waits for a person.
+func (a *app) pending(c *cli.Context) (escalation.Store, escalation.Record, error) {
+	id, paths, err := a.theLoop(c)
+	if err != nil {
+		return escalation.Store{}, escalation.Record{}, err
+	}
+	store := escalation.Store{Disk: a.disk, Dir: paths.Questions(), Loop: id}
+	rec, err := a.presentQuestion(c.Context, store, paths)
+	if err == nil && rec.State != escalation.Pending {
+		err = escalation.ErrNothingPending
+	}
+	if err != nil {
+		return store, rec, a.notAnswered(id, err)
+	}
+	return store, rec, nil
+}
+
+// showQuestion shows the options of a loop that waits; none is what to say if it
+// does not.
+func (a *app) showQuestion(c *cli.Context, none error) error {
+	_, rec, err := a.pending(c)
+	var f *fault
+	if errors.As(err, &f) && f.code == exitNothing {
+		return none
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]any{"loop_id": rec.Question.Loop, "question": rec.Question.ID, "reason": rec.Question.Reason, "options": cures(rec)})
+	}
+	fmt.Fprintf(a.stdout, "%s waits for a person: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
+	for _, o := range cures(rec) {
+		fmt.Fprintf(a.stdout, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), recovery.Display(o.Command))
+	}
+	fmt.Fprintf(a.stdout, "next: superloop chain choose --loop %s OPTION\n", quote(rec.Question.Loop))
+	return nil
+}
+
+// cures are the options of a question that have a command.
+func cures(rec escalation.Record) []escalation.Option {
+	out := []escalation.Option{}
+	for _, o := range rec.Question.Options {
+		if o.Command != "" {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// chooseInLoop answers a loop's question with one of its options, as
+// approve-recovery --edit does.
+func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
+	if err := a.person(); err != nil {
+		return err
+	}
+	store, rec, err := a.pending(c)
+	if err != nil {
+		return err
+	}
+	loopID := rec.Question.Loop
+	options := cures(rec)
+	i := slices.IndexFunc(options, func(o escalation.Option) bool { return o.ID == option })
+	if i < 0 {
+		var ids []string
+		for _, o := range options {
+			ids = append(ids, render.Clean(o.ID))
+		}
+		has := "its question has no options with a command"
+		if len(ids) > 0 {
+			has = "its question has " + strings.Join(ids, ", ")
+		}
+		return failf(exitNotFound, "superloop approve-recovery --loop "+quote(loopID), "loop %s has no option %q: %s", loopID, option, has)
+	}
+	uid := os.Getuid()
+	req := escalation.AnswerRequest{Method: escalation.Approve, Note: c.String("note"), ID: question,
+		By: escalation.By{Channel: escalation.CLI, UID: &uid, User: a.who(c), Method: "process"}}
+	if req.ID == "" {
+		req.ID = rec.Question.ID // what was looked at is what is answered
+	}
+	store.Look()
+	if cmd := rec.Question.Command; cmd == nil || string(cmd.Text) != options[i].Command {
+		req.Edit = &escalation.EditedCommand{Text: []byte(options[i].Command)}
+	}
+	verdict := ""
+	if req.Edit != nil {
+		v, err := a.judgeEdit(c, rec, options[i].Command)
+		if err != nil {
+			return err
+		}
+		verdict = fmt.Sprintf("%s: %s", v.Decision, v.Reason)
+	}
+	if err := a.confirm(c, rec, &req, verdict); err != nil {
+		return err
+	}
+	rec, err = store.Answer(c.Context, req)
+	if err != nil {
+		return a.notAnswered(loopID, err)
+	}
+	if c.Bool("json") {
+		return render.JSON(a.stdout, rec)
+	}
+	_, paths, err := a.theLoop(c)
+	if err != nil {
+		return err
+	}
+	a.tellAnswer(loopID, paths, rec)
+	return nil
+}
+
+func (a *app) chainCancel(c *cli.Context) error {
+	args, err := atMost(c, 1)
+	switch {
+	case err != nil:
+		return err
+	case c.IsSet("loop") && args[0] != "":
+		return failf(exitUsage, "superloop chain cancel --loop "+quote(c.String("loop")), "a loop has one chain at a time: no ID is needed")
+	case c.IsSet("loop"):
+		return a.answer(c, escalation.Reject)
+	}
+	if err := a.person(); err != nil {
+		return err
+	}
+	l, err := a.oneChain(c, args[0])
+	if err != nil {
+		return err
+	}
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	paths, err := a.paths(repo, "any")
+	if err != nil {
+		return err
+	}
+	ch, err := a.fixStore(paths).Change(l.ID, func(ch *chain.Chain) error {
+		if ch.Status == chain.Done || ch.Status == chain.Cancelled {
+			return failf(exitNothing, "superloop chain list", "chain %s is %s already", ch.ID, ch.Status)
+		}
+		ch.Cancel(a.who(c), time.Now())
+		return nil
+	})
+	if err != nil {
+		return heldElsewhere(err)
+	}
+	if c.Bool("json") {
+		return a.tellChain(c, ch)
+	}
+	fmt.Fprintf(a.stdout, "chain %s is cancelled\n", ch.ID)
+	return nil
+}
+
+// chainUndo puts back what the cures of a chain overwrote, the last one first.
+func (a *app) chainUndo(c *cli.Context) error {
+	args, err := atMost(c, 1)
+	if err != nil {
+		return err
+	}
+	if err := a.person(); err != nil {
+		return err
+	}
+	l, err := a.oneChain(c, args[0])
+	if err != nil {
+		return err
+	}
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	if err := a.nobodyAtWork(repo); err != nil {
+		return err
+	}
+	paths, err := a.paths(repo, "any")
+	if err != nil {
+		return err
+	}
+	store := undo.Store{Disk: a.disk, Dir: paths.Undo()}
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(k undo.Kept) bool { return k.Label.Loop != "" || k.Label.Run != l.ID })
+	if len(all) == 0 {
+		return failf(exitNothing, "superloop chain show "+l.ID, "there is nothing to undo: nothing is kept of chain %s", l.ID)
+	}
+	reports, whole := []undo.Report{}, true
+	for _, set := range slices.Backward(all) {
+		store.Repo = set.Repo
+		r, err := store.Restore(c.Context, set.ID, undo.Options{Force: c.Bool("force")})
+		if err != nil {
+			if c.Context.Err() != nil {
+				return interrupted(c.Context)
+			}
+			return failf(exitFailed, "superloop chain undo "+l.ID, "undoing cure %d of chain %s: %w", set.Label.Recovery, l.ID, err)
+		}
+		reports, whole = append(reports, r), whole && r.Complete()
+		if !c.Bool("json") {
+			printUndo(a.stdout, "chain", set, r)
+		}
+	}
+	if c.Bool("json") {
+		if err := render.JSON(a.stdout, map[string]any{"chain_id": l.ID, "complete": whole, "reports": reports}); err != nil {
+			return err
+		}
+	}
+	if !whole {
+		return failf(exitFailed, "superloop chain undo --force "+l.ID, "not everything is put back")
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/proc"
+	rules "github.com/superloop/superloop/recovery/classify"
+)
+
+func (a *app) classifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "classify",
+		Usage:     "say why a command fails and what cures it; no cure is ever run",
+		ArgsUsage: "-- COMMAND...",
+		Description: `Without --exit, --signal, --timed-out, --stdout and --stderr it runs COMMAND in --dir,
+with nothing on its standard input, and lets its output through to stderr. With one
+of them it runs nothing: they tell how COMMAND ended and what it printed. One
+argument behind -- is a shell's text; several are a program and its arguments.
+
+--batch: one JSON object a line on stdin (id, command, exit_code, signal, timed_out,
+stdout, stderr), one a line on stdout (id, category, code, handler, layer, confidence,
+evidence, options, gate), in order; a broken line gives {"id":..., "error":...}. It is
+judged by the default policy for --system (debian12), and looks at nothing of this
+machine but with --dir, whose project and whose machine count then.
+
+--lint judges the embedded rules, your own (superloop/recovery in your configuration
+directory) and the repository's (.superloop/recovery); --list names them.
+
+EXIT STATUS: 0 classified, also when no rule knows the failure; 2 usage; 3 --lint has
+found an error, or the config is invalid; 4 the command succeeds: there is nothing
+to classify; 6 --dir or a file to be read is not there.`,
+		Flags: []cli.Flag{
+			repoFlag(), loopFlag("judge by the policy of this loop (default: the config's own)"),
+			&cli.IntFlag{Name: "exit", Usage: "it ended with this exit code `N`"},
+			&cli.StringFlag{Name: "signal", Usage: "it was ended by this `SIGNAL` (SIGKILL)"},
+			&cli.BoolFlag{Name: "timed-out", Usage: "it was ended by its time limit"},
+			&cli.StringFlag{Name: "stdout", Usage: "the `FILE` with what it printed (- is standard input); alone: both streams"},
+			&cli.StringFlag{Name: "stderr", Usage: "the `FILE` with what it printed as errors (- is standard input)"},
+			&cli.StringFlag{Name: "dir", Value: ".", Usage: "where it runs, or ran (`DIR`)"},
+			&cli.StringFlag{Name: "system", Usage: "work the cures out for this `PRESET` instead of this machine (see --list)"},
+			&cli.DurationFlag{Name: "timeout", Value: 10 * time.Minute, Usage: "end COMMAND after this `TIME`"},
+			&cli.BoolFlag{Name: "batch", Usage: "classify the lines of stdin"},
+			&cli.BoolFlag{Name: "lint", Usage: "judge the rules"},
+			&cli.BoolFlag{Name: "list", Usage: "name the rules: handlers, recipes, chains, systems"},
+			jsonFlag("print everything that is known as JSON"),
+		},
+		Action: a.classifyFailure,
+	}
+}
+
+// told are the flags by which a failure is told, rather than made.
+var told = [...]string{"exit", "signal", "timed-out", "stdout", "stderr"}
+
+func (a *app) classifyFailure(c *cli.Context) error {
+	text, err := a.afterDashes(c)
+	if err != nil {
+		return err
+	}
+	var modes, facts []string
+	for _, m := range []string{"batch", "lint", "list"} {
+		if c.Bool(m) {
+			modes = append(modes, "--"+m)
+		}
+	}
+	for _, f := range told {
+		if c.IsSet(f) {
+			facts = append(facts, "--"+f)
+		}
+	}
+	switch {
+	case len(modes) > 1:
+		return failf(exitUsage, "superloop classify "+modes[0], "%s cannot be had at once", strings.Join(modes, " and "))
+	case len(modes) == 1 && (text != "" || len(facts) > 0):
+		return failf(exitUsage, "superloop classify "+modes[0], "%s takes no command, and nothing of how one ended", modes[0])
+	case c.Bool("batch"):
+		return a.classifyBatch(c)
+	case c.Bool("lint"):
+		return a.classifyLint(c)
+	case c.Bool("list"):
+		return a.classifyList(c)
+	case text == "" && len(facts) == 0:
+		return failf(exitUsage, "superloop classify -- npm ci", "which command? it stands behind --, as in the hint")
+	case c.String("stdout") == "-" && c.String("stderr") == "-":
+		return failf(exitUsage, "superloop classify --exit 1 --stdout - -- COMMAND", "both streams from standard input: give it to --stdout alone, that stands for both")
+	}
+	return a.classifyOne(c, text, len(facts) > 0)
+}
+
+func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	dir, err := theDir(c)
+	if err != nil {
+		return err
+	}
+	k, err := a.loadAid(c.Context, repo, c.String("system"))
+	if err != nil {
+		return err
+	}
+	if err := a.aidPolicy(c, k); err != nil {
+		return err
+	}
+	a.tellProblems(k)
+	in := rules.Input{Source: rules.SourceCommand, Command: text, Dir: dir}
+	if isTold {
+		files, err := a.toldInput(c, &in)
+		defer func() {
+			for _, f := range files {
+				_ = f.Close() // it was only read
+			}
+		}()
+		if err != nil {
+			return err
+		}
+	} else if err := a.madeInput(c, &in); err != nil {
+		return err
+	}
+	found, _, err := k.explain(c.Context, in)
+	switch {
+	case errors.Is(err, rules.ErrNoFailure):
+		return failf(exitNothing, "", "%s: nothing has failed: exit code 0", said(text))
+	case c.Context.Err() != nil:
+		return interrupted(c.Context)
+	case err != nil:
+		return err
+	}
+	if c.Bool("json") {
+		return render.JSON(a.stdout, found)
+	}
+	found.Text(a.stdout)
+	return nil
+}
+
+// said is a command in a message.
+func said(text string) string {
+	if text == "" {
+		return "the command"
+	}
+	return render.Cut(render.Clean(text), 120)
+}
+
+// theDir is --dir, absolute.
+func theDir(c *cli.Context) (string, error) {
+	dir, err := filepath.Abs(c.String("dir"))
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return "", failf(exitNotFound, typed(c)+" --dir DIR", "--dir %s is not a folder", c.String("dir"))
+	}
+	return dir, nil
+}
+
+// toldInput reads how a command ended and what it printed from the flags.
+func (a *app) toldInput(c *cli.Context, in *rules.Input) (files []*os.File, err error) {
+	open := func(flag string) (io.Reader, error) {
+		switch path := c.String(flag); path {
+		case "":
+			return nil, nil
+		case "-":
+			return a.stdin, nil
+		default:
+			f, err := os.Open(path)
+			if err != nil {
+				return nil, failf(exitNotFound, "", "--%s: %w", flag, err)
+			}
+			files = append(files, f)
+			if info, err := f.Stat(); err != nil || info.IsDir() {
+				return nil, failf(exitNotFound, "", "--%s: %s is a folder, not a file", flag, path)
+			}
+			return f, nil
+		}
+	}
+	if in.Stdout, err = open("stdout"); err != nil {
+		return files, err
+	}
+	if in.Stderr, err = open("stderr"); err != nil {
+		return files, err
+	}
+	in.Merged = c.IsSet("stdout") && !c.IsSet("stderr")
+	in.Exit = rules.Exit{Code: c.Int("exit"), Signal: c.String("signal"), TimedOut: c.Bool("timed-out")}
+	if s := strings.ToUpper(in.Exit.Signal); s != "" {
+		in.Exit.Signal = "SIG" + strings.TrimPrefix(s, "SIG")
+	}
+	if !c.IsSet("exit") && in.Exit.OK() {
+		in.Exit.Code = 1 // it is told of because it failed
+	}
+	return files, nil
+}
+
+// madeInput runs the command to see how it fails.
+func (a *app) madeInput(c *cli.Context, in *rules.Input) error {
+	if c.Duration("timeout") <= 0 {
+		return failf(exitUsage, typed(c)+" --timeout 10m -- "+in.Command, "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
+	}
+	s, err := proc.Start(proc.Options{})
+	if err != nil {
+		return fmt.Errorf("running %s: %w", said(in.Command), err)
+	}
+	r, err := a.runPlainly(c.Context, s, in.Command, in.Dir, c.Duration("timeout"))
+	if err := errors.Join(err, s.Close()); err != nil {
+		return err
+	}
+	in.Exit, in.Stdout, in.Stderr = r.exit(), strings.NewReader(r.stdout), strings.NewReader(r.stderr)
+	if r.res.Stdout.Truncated || r.res.Stderr.Truncated {
+		fmt.Fprintf(a.stderr, "superloop: of each stream the first and the last %s were looked at\n", render.Bytes(kept))
+	}
+	return nil
+}

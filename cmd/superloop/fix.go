@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/chain"
+	rules "github.com/superloop/superloop/recovery/classify"
+)
+
+func (a *app) fixCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "fix",
+		Usage:     "run a command, and cure what it fails of, without an agent",
+		ArgsUsage: "-- COMMAND...",
+		Description: `It runs COMMAND with nothing on its standard input; its output goes to stderr. If the
+code is at fault it says so. If the environment is, it does what a loop does: a cure
+that the repository's policy lists runs by itself, in the cage, with what it
+overwrites kept for superloop chain undo; then COMMAND runs again. About any other
+it asks on the terminal; without a terminal it leaves it out and lists it in the end.
+A cure that fails is looked at itself, three levels deep at most. Each step is on the
+disk before it begins: superloop chain goes on after a crash.
+
+--yes runs what a person would have been asked about; never what the policy denies or
+superloop does not run by itself whatever is listed (sudo, other people's processes,
+what is outside of the repository).
+
+EXIT STATUS: 0 COMMAND passes; 2 usage; 3 the config is invalid; 5 it fails, and a
+person may let more cures run, or an agent called this; 7 a loop or another fix is at
+work here; 130, 143 interrupted; else it fails, with COMMAND's own exit code (a signal
+is 128 and its number, its time limit 124).`,
+		Flags: []cli.Flag{
+			repoFlag(),
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask about cures that are not listed, run them"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "run COMMAND and say what would be done; run no cure"},
+			&cli.IntFlag{Name: "max-attempts", Value: chain.DefaultAttempts, Usage: "run `N` cures at most"},
+			&cli.DurationFlag{Name: "timeout", Value: 30 * time.Minute, Usage: "end COMMAND after this `TIME`, each time"},
+			jsonFlag("print what came of it as JSON; asks nothing"),
+		},
+		Action: a.fix,
+	}
+}
+
+// fixed is what fix --json prints.
+type fixed struct {
+	Status         string                 `json:"status"` // passes, code, unknown, cured, failed, waiting, dry_run
+	Command        string                 `json:"command"`
+	ExitCode       int                    `json:"exit_code"` // of the command, the last time
+	Classification *render.Classification `json:"classification,omitempty"`
+	Waiting        []waiting              `json:"waiting,omitempty"`
+	Undo           []string               `json:"undo,omitempty"`
+	Chain          json.RawMessage        `json:"chain,omitempty"`
+}
+
+// waiting is a cure that a person may let run.
+type waiting struct {
+	Option  string `json:"option"`
+	Command string `json:"command"`
+	Why     string `json:"why"`
+}
+
+func (a *app) fix(c *cli.Context) error {
+	text, err := a.afterDashes(c)
+	switch {
+	case err != nil:
+		return err
+	case text == "":
+		return failf(exitUsage, "superloop fix -- npm test", "which command? it stands behind --, as in the hint")
+	case c.Int("max-attempts") < 1 || c.Int("max-attempts") > 50:
+		return failf(exitUsage, "superloop fix --max-attempts 6 -- "+text, "--max-attempts %d: 1 to 50", c.Int("max-attempts"))
+	case c.Duration("timeout") <= 0:
+		return failf(exitUsage, "superloop fix --timeout 30m -- "+text, "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
+	}
+	repo, err := a.repo(c)
+	if err != nil {
+		return err
+	}
+	w, err := a.newWalker(c, repo)
+	if err != nil {
+		return err
+	}
+	dir, err := os.Getwd()
+	if err == nil {
+		err = w.at(dir)
+	}
+	if err != nil {
+		return errors.Join(err, w.close())
+	}
+	err = w.begin(c.Context, text, c.Int("max-attempts"), c.Bool("dry-run"))
+	return errors.Join(err, w.close())
+}
+
+// newWalker gets ready to walk a chain in a repository. Only a person may have it
+// done, and nobody else may be at work there.
+func (a *app) newWalker(c *cli.Context, repo string) (*walker, error) {
+	if err := a.person(); err != nil {
+		return nil, err
+	}
+	repo, err := filepath.EvalSymlinks(repo)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := a.paths(repo, "any")
+	if err != nil {
+		return nil, err
+	}
+	if err := a.nobodyAtWork(repo); err != nil {
+		return nil, err
+	}
+	w := &walker{a: a, repo: repo, paths: paths, store: a.fixStore(paths), private: fixDir(paths), yes: c.Bool("yes"), json: c.Bool("json"), timeout: c.Duration("timeout")}
+	if in, ok := a.stdin.(*os.File); ok && !w.json && isatty.IsTerminal(in.Fd()) {
+		w.terminal = in
+	}
+	if err := a.disk.MkdirAll("chain", w.private, 0o700); err != nil {
+		return nil, err
+	}
+	if w.lock, err = a.disk.Lock(filepath.Join(w.private, "lock"), fmt.Appendf(nil, `{"pid":%d}`, os.Getpid())); err != nil {
+		var held *durable.LockedError
+		if errors.As(err, &held) {
+			return nil, failf(exitHeld, "superloop chain list", "another superloop fix is at work here: %w", err)
+		}
+		return nil, err
+	}
+	if err := w.ready(c); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+// fixDir is where fix keeps what is its own: in the repository's private state.
+func fixDir(p loop.Paths) string { return filepath.Join(filepath.Dir(p.Undo()), "fix") }
+
+func (a *app) fixStore(p loop.Paths) chain.Store {
+	return chain.Store{Disk: a.disk, Dir: filepath.Join(fixDir(p), "chains")}
+}
+
+// ready reads what rules know and starts the process that starts commands.
+func (w *walker) ready(c *cli.Context) error {
+	var err error
+	if w.k, err = w.a.loadAid(c.Context, w.repo, ""); err != nil {
+		return err
+	}
+	if err := w.a.aidPolicy(c, w.k); err != nil {
+		return err
+	}
+	w.a.tellProblems(w.k)
+	if w.spawner, err = proc.Start(proc.Options{}); err != nil {
+		return fmt.Errorf("getting ready to run commands: %w", err)
+	}
+	return nil
+}
+
+// nobodyAtWork refuses while a loop lets something work in the repository.
+func (a *app) nobodyAtWork(repo string) error {
+	if _, err := os.Lstat(filepath.Join(repo, ".superloop", "config.json")); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ids, err := a.loopIDs(repo)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		paths, err := a.paths(repo, id)
+		if err != nil {
+			return err
+		}
+		holder, alive := a.supervisor(paths)
+		if !alive {
+			continue
+		}
+		if view, err := loop.ReadView(paths); err != nil || atWork(view.Status) {
+			return failf(exitHeld, "superloop status --watch --loop "+id, "a supervisor (%s) is at work in loop %s; cures would change files under its hands", holder, id)
+		}
+	}
+	return nil
+}
+
+// begin runs the command, and walks a chain of cures if rules know some.
+func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) error {
+	r, err := w.a.runPlainly(ctx, w.spawner, text, w.dir, w.timeout)
+	if err != nil {
+		return err
+	}
+	w.last = r
+	if r.exit().OK() {
+		return w.report(fixed{Status: "passes"})
+	}
+	found, plan, err := w.k.explain(ctx, rules.Input{Source: rules.SourceCommand, Command: text, Dir: w.dir, Exit: r.exit(),
+		Stdout: strings.NewReader(r.stdout), Stderr: strings.NewReader(r.stderr)})
+	if err != nil {
+		if ctx.Err() != nil {
+			return interrupted(ctx)
+		}
+		return err
+	}
+	out := fixed{Status: "failed", Classification: &found}
+	options := chain.Choices(plan)
+	switch {
+	case found.Code:
+		out.Status = "code"
+		return w.report(out)
+	case dry:
+		out.Status = "dry_run"
+		return w.report(out)
+	case !walkable(options):
+		if w.waiting = withheld(options); len(w.waiting) > 0 {
+			break // a chain lets a person choose
+		}
+		if found.Handler == "" {
+			out.Status = "unknown"
+		}
+		return w.report(out)
+	}
+	now := time.Now()
+	ch := chain.New(chain.NewID(now), chain.Goal{Command: text, Dir: w.rel, Key: plan.Goal, Source: rules.SourceCommand},
+		failureOf(found), options, limit, 0, now)
+	w.ch = &ch
+	w.say("%s fails: %s; first aid begins (chain %s)", render.Cut(render.Clean(text), 80), render.Clean(found.Why), ch.ID)
+	err = w.walk(ctx)
+	return w.reportChain(out, err)
+}
+
+// walkable reports whether there is an option that a chain may try.
+func walkable(options []chain.Choice) bool {
+	for _, o := range options {
+		if o.ByItself && o.Availability != "impossible" && (o.Command != "" || len(o.WaitsMS) > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// withheld are the options that superloop could carry out, and does not by itself
+// whatever the policy says.
+func withheld(options []chain.Choice) []waiting {
+	var out []waiting
+	for _, o := range options {
+		if o.Executor == string(catalog.ByWrapper) && o.Availability != "impossible" && o.Command != "" {
+			out = append(out, waiting{Option: o.ID, Command: o.Command, Why: o.Withheld})
+		}
+	}
+	return out
+}
+
+func failureOf(c render.Classification) chain.Failure {
+	return chain.Failure{Category: c.Category, Handler: c.Handler, Signature: c.Signature, Why: c.Why}
+}
+
+// reportChain says what came of walking.
+func (w *walker) reportChain(out fixed, walked error) error {
+	switch {
+	case w.ch.Status == chain.Done:
+		out.Status, out.Classification = "cured", nil
+	case walked == nil && len(w.waiting) > 0:
+		out.Status = "waiting"
+	}
+	out.Waiting, out.Undo = w.waiting, w.kept
+	body, err := chain.Response(*w.ch)
+	if err != nil {
+		return errors.Join(walked, err)
+	}
+	out.Chain = body
+	return errors.Join(walked, w.report(out))
+}
+
+// report prints what came of it and gives the exit code.
+func (w *walker) report(out fixed) error {
+	out.ExitCode = w.last.code()
+	out.Command = w.last.text
+	if w.ch != nil {
+		out.Command = w.ch.Goal.Command
+	}
+	if w.json {
+		if err := render.JSON(w.a.stdout, out); err != nil {
+			return err
+		}
+	} else {
+		w.print(out)
+	}
+	switch out.Status {
+	case "passes", "cured":
+		return nil
+	case "waiting":
+		return silent(exitHuman)
+	}
+	return silent(max(out.ExitCode, 1))
+}
+
+func (w *walker) print(out fixed) {
+	p := w.a.stdout
+	if out.Classification != nil && w.ch == nil {
+		out.Classification.Text(p)
+	}
+	name := render.Cut(render.Clean(out.Command), 120)
+	switch out.Status {
+	case "passes":
+		fmt.Fprintf(p, "%s passes\n", name)
+	case "code":
+		fmt.Fprintf(p, "\nthe code is at fault: nothing was tried\n")
+	case "unknown":
+		fmt.Fprintf(p, "\nno rule knows this failure: nothing was tried\n")
+	case "dry_run":
+		fmt.Fprintf(p, "\nnothing was tried: --dry-run\n")
+	case "failed":
+		if w.ch == nil {
+			fmt.Fprintf(p, "\nsuperloop can do nothing about it by itself: nothing was tried\n")
+		}
+	}
+	if w.ch == nil {
+		return
+	}
+	width := 0
+	if f, ok := p.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		width = columns(f)
+	}
+	fmt.Fprint(p, chain.Describe(*w.ch, width))
+	for _, x := range out.Waiting {
+		fmt.Fprintf(p, "waits for a person: %s   (%s)\n", render.Cut(render.Clean(x.Command), 200), render.Clean(x.Why))
+	}
+	if w.asks {
+		fmt.Fprintf(p, "next: superloop fix --yes -- %s   (runs them without asking; or choose one, as above)\n", quote(out.Command))
+	}
+	if len(out.Undo) > 0 {
+		fmt.Fprintf(p, "to take it back: superloop chain undo %s\n", w.ch.ID)
+	}
+}

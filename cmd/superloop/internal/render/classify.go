@@ -1,0 +1,168 @@
+package render
+
+import (
+	"strings"
+
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/remedy"
+)
+
+// Classification is what rules say of one failure on one system, as classify and
+// fix print it, for people and as JSON.
+type Classification struct {
+	Command string `json:"command"`
+	Dir     string `json:"dir"`
+	Exit    Exit   `json:"exit"`
+
+	Category    string  `json:"category"`
+	Label       string  `json:"category_label"`
+	Persistence string  `json:"persistence"`
+	Infra       bool    `json:"infra"` // the environment is to blame
+	Code        bool    `json:"code"`  // only a change of the code can cure it
+	Weak        bool    `json:"weak"`  // the code may be to blame as well
+	Handler     string  `json:"handler"`
+	About       string  `json:"handler_label,omitempty"`
+	Description string  `json:"handler_description,omitempty"`
+	Layer       string  `json:"layer"`
+	Family      string  `json:"family,omitempty"`
+	Source      string  `json:"handler_source,omitempty"` // embedded, user, repository
+	Confidence  float64 `json:"confidence"`
+	Signature   string  `json:"signature"`
+	Why         string  `json:"why"`
+	Incomplete  bool    `json:"incomplete,omitempty"`
+
+	Evidence []classify.Evidence `json:"evidence"`
+	Findings []classify.Finding  `json:"findings"`
+	Also     []Also              `json:"also"`
+
+	System  remedy.Profile `json:"system"`
+	Options []OptionView   `json:"options"`
+	Hints   []string       `json:"hints"`
+	Notes   []string       `json:"notes"`
+	Policy  PolicyFrom     `json:"policy"`
+	// Gate is what would happen, with the option of that id.
+	Gate       string `json:"gate"`
+	GateOption string `json:"gate_option,omitempty"`
+	TookUS     int64  `json:"took_us"`
+}
+
+// Exit is how a command ended.
+type Exit struct {
+	Code       int    `json:"code"`
+	Signal     string `json:"signal,omitempty"`
+	TimedOut   bool   `json:"timed_out,omitempty"`
+	OOM        bool   `json:"oom,omitempty"`
+	NotStarted bool   `json:"not_started,omitempty"`
+}
+
+// Also is another handler that recognised the failure.
+type Also struct {
+	Handler string `json:"handler"`
+	Layer   string `json:"layer"`
+	Vetoed  bool   `json:"vetoed,omitempty"`
+	Text    string `json:"text,omitempty"`
+}
+
+// PolicyFrom says which policy judged.
+type PolicyFrom struct {
+	Source  string `json:"source"` // config, default
+	File    string `json:"file"`
+	Loop    string `json:"loop,omitempty"`
+	Enabled bool   `json:"enabled"`
+	Held    int    `json:"held,omitempty"` // changes that no person has trusted yet, and that do not count
+}
+
+// OptionView is one way to cure a failure, and what the policy says of it.
+type OptionView struct {
+	ID           string           `json:"id"`
+	Key          string           `json:"key"`
+	Label        string           `json:"label"`
+	Description  string           `json:"description,omitempty"`
+	Strategy     string           `json:"strategy"`
+	Executor     string           `json:"executor"`
+	Risk         string           `json:"risk"`
+	Confidence   float64          `json:"confidence"`
+	Recommended  bool             `json:"recommended"`
+	Availability string           `json:"availability"`
+	Reason       string           `json:"reason,omitempty"` // why locked or impossible
+	Unlock       []remedy.Preview `json:"unlock,omitempty"`
+	Command      string           `json:"command"`
+	WorkingDir   string           `json:"working_dir,omitempty"`
+	TimeoutMS    int64            `json:"timeout_ms,omitempty"`
+	WaitsMS      []int64          `json:"waits_ms,omitempty"`
+	Instructions string           `json:"instructions,omitempty"`
+	Expected     string           `json:"expected_outcome,omitempty"`
+	Demoted      string           `json:"demoted,omitempty"`
+	From         string           `json:"from"`
+	// ByItself: superloop may carry it out without a person, if the policy lets
+	// the command run; Withheld says why not.
+	ByItself bool   `json:"by_itself"`
+	Withheld string `json:"withheld,omitempty"`
+	Verdict  string `json:"verdict,omitempty"` // of the policy; "" where there is no command
+	Rule     string `json:"rule,omitempty"`
+	Because  string `json:"reason_of_policy,omitempty"`
+}
+
+// NewClassification puts together what is known of a failure.
+func NewClassification(cat *catalog.Catalog, f classify.Failure, plan *remedy.Plan, system remedy.Profile, policy *recovery.Policy, from PolicyFrom) Classification {
+	c := Classification{
+		Command: f.Command, Dir: f.Dir,
+		Exit:     Exit{Code: f.Exit.Code, Signal: f.Exit.Signal, TimedOut: f.Exit.TimedOut, OOM: f.Exit.OOM, NotStarted: f.Exit.NotStarted},
+		Category: f.Category, Persistence: f.Persistence, Infra: f.Infra, Code: f.Code, Weak: f.Weak, Handler: f.Handler, Layer: string(f.Layer),
+		Confidence: f.Confidence, Signature: f.Signature, Why: f.Why, Incomplete: f.Incomplete,
+		Evidence: append([]classify.Evidence{}, f.Evidence...), Findings: []classify.Finding{}, Also: []Also{},
+		System: system, Options: Options(plan, policy), Hints: append([]string{}, plan.Hints...), Notes: append([]string{}, plan.Notes...),
+		Policy: from, TookUS: f.Took.Microseconds(),
+	}
+	c.System.Tools, c.System.Path = nil, nil // far too many to be told
+	if k, ok := cat.Category(f.Category); ok {
+		c.Label = k.Label
+	}
+	if h, ok := cat.Handler(f.Handler); ok {
+		c.About, c.Description, c.Family, c.Source = h.Label, h.Description, h.Family, h.Origin.Source
+	}
+	for _, name := range sortedKeys(f.Findings) {
+		c.Findings = append(c.Findings, f.Findings[name])
+	}
+	for i, m := range f.Matches {
+		if i > 0 && m.Handler != nil {
+			c.Also = append(c.Also, Also{Handler: m.Handler.ID, Layer: string(m.Handler.Layer), Vetoed: m.Vetoed, Text: m.Text})
+		}
+	}
+	gate, option := remedy.Gate(plan, policy)
+	c.Gate = gate
+	if option != nil {
+		c.GateOption = option.ID
+	}
+	return c
+}
+
+// Options are the options of a plan with the policy's verdict on each.
+func Options(plan *remedy.Plan, policy *recovery.Policy) []OptionView {
+	out := []OptionView{}
+	for _, o := range plan.Options {
+		v := OptionView{ID: o.ID, Key: o.Key, Label: o.Label, Description: o.Description, Strategy: string(o.Strategy), Executor: string(o.Executor),
+			Risk: string(o.Risk), Confidence: o.Confidence, Recommended: o.Recommended, Availability: string(o.Availability), Unlock: o.UnlockPreview,
+			Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Instructions: o.Instructions, Expected: o.Expect,
+			Demoted: o.Demoted, From: strings.TrimSuffix(o.From.Kind+":"+o.From.ID, ":")}
+		for _, w := range o.Tries {
+			v.WaitsMS = append(v.WaitsMS, w.Milliseconds())
+		}
+		switch o.Availability {
+		case remedy.Locked:
+			v.Reason = o.LockReason
+		case remedy.Impossible:
+			v.Reason = o.ImpossibleReason
+		}
+		v.ByItself, v.Withheld = remedy.ByItself(o, plan.Failure)
+		if o.Command != "" && !o.Plain() {
+			// As Gate judges: what only a run knows counts for the stricter.
+			d := recovery.Decide(policy, recovery.Command{Text: o.Command, WorkingDir: o.WorkingDir}, recovery.Facts{})
+			v.Verdict, v.Rule, v.Because = string(d.Decision), d.Rule, d.Reason
+		}
+		out = append(out, v)
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/verify"
+)
+
+func (a *app) verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "verify",
+		Usage:     "see whether a tool works, and repair a check that asks it the wrong question",
+		ArgsUsage: "TOOL",
+		Description: `TOOL is a recipe (superloop classify --list) or any program on PATH. Its check is that
+of the recipe, or TOOL --version. If the check fails and the output proves that the
+tool works, a check that passes is looked for: the same command with what it really
+prints, then --help, then -h. What was found is printed; nothing is written. Recipes
+that the repository brings along are not looked at: they would choose what runs.
+
+--batch: one JSON object a line on stdin (id, tool, command, exit_code, signal,
+timed_out, stdout, stderr, fallbacks), one a line on stdout (id, repairable, method,
+repaired, why), in order; a broken line gives {"id":..., "error":...}. Nothing is run.
+
+EXIT STATUS: 0 it works, as it was checked or as the check was repaired; 1 it does
+not, or nothing shows that it does; 2 usage; 6 there is no such tool.`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "command", Usage: "check with this `COMMAND` (no shell) instead of the recipe's"},
+			&cli.DurationFlag{Name: "timeout", Value: 20 * time.Second, Usage: "end each command after this `TIME`"},
+			&cli.BoolFlag{Name: "batch", Usage: "judge the recorded checks on stdin"},
+			jsonFlag("print what was run and what came of it as JSON"),
+		},
+		Action: a.verifyTool,
+	}
+}
+
+// words are the arguments of a verb that may stand before its flags, which are
+// read then too.
+func words(c *cli.Context) ([]string, error) {
+	var out []string
+	rest := c.Args().Slice()
+	for len(rest) > 0 {
+		w := rest[0]
+		rest = rest[1:]
+		if w == "--" {
+			return append(out, rest...), nil
+		}
+		if len(w) < 2 || w[0] != '-' {
+			out = append(out, w)
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(w, "-"), "=")
+		f := flagNamed(c, name)
+		_, isBool := f.(*cli.BoolFlag)
+		switch {
+		case f == nil:
+			return nil, failf(exitUsage, typed(c)+" --help", "flag provided but not defined: %s", w)
+		case isBool && !given:
+			value = "true"
+		case !given && len(rest) == 0:
+			return nil, failf(exitUsage, typed(c)+" --help", "flag needs an argument: %s", w)
+		case !given:
+			value, rest = rest[0], rest[1:]
+		}
+		if err := c.Set(name, value); err != nil {
+			return nil, failf(exitUsage, typed(c)+" --help", "invalid value %q for flag -%s: %w", value, name, err)
+		}
+	}
+	return out, nil
+}
+
+func flagNamed(c *cli.Context, name string) cli.Flag {
+	for _, f := range c.Command.Flags {
+		for _, n := range f.Names() {
+			if n == name {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// checkRun is one command of a verification, as it went.
+type checkRun struct {
+	Command  string `json:"command"`
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal,omitempty"`
+	TimedOut bool   `json:"timed_out,omitempty"`
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+}
+
+// toolRunner runs the commands of a verification and keeps what they said.
+type toolRunner struct {
+	spawner *proc.Spawner
+	timeout time.Duration
+	hurry   <-chan struct{}
+	runs    []checkRun
+}
+
+// Run runs one command.
+func (r *toolRunner) Run(ctx context.Context, argv []string) (verify.Run, error) {
+	res, err := r.spawner.Run(ctx, proc.Spec{Argv: argv, Env: os.Environ(), Timeout: r.timeout, Grace: time.Second, Hurry: r.hurry, HeadTail: 128 << 10})
+	switch {
+	case err != nil:
+		return verify.Run{}, err
+	case ctx.Err() != nil:
+		return verify.Run{}, interrupted(ctx)
+	}
+	run := verify.Run{Stdout: res.Stdout.Text(), Stderr: res.Stderr.Text(), Exit: verify.ExitInfo{Code: res.Code, Signal: res.Signal,
+		TimedOut: res.Ended == proc.TimedOut, NotStarted: res.Ended == proc.NotStarted}}
+	if run.Exit.NotStarted && res.Err != nil {
+		run.Stderr = res.Err.Error()
+	}
+	r.runs = append(r.runs, checkRun{Command: shellWords(argv), ExitCode: res.Code, Signal: res.Signal, TimedOut: run.Exit.TimedOut, Stdout: run.Stdout, Stderr: run.Stderr})
+	return run, nil
+}
+
+func (a *app) verifyTool(c *cli.Context) error {
+	names, err := words(c)
+	switch {
+	case err != nil:
+		return err
+	case c.Bool("batch") && (len(names) > 0 || c.IsSet("command")):
+		return failf(exitUsage, "superloop verify --batch < FILE", "--batch judges the lines of stdin, which name their tools")
+	case c.Bool("batch"):
+		err := verify.Batch(reading{c.Context, a.stdin}, a.stdout)
+		if c.Context.Err() != nil {
+			return interrupted(c.Context)
+		}
+		return err
+	case len(names) == 0:
+		return failf(exitUsage, "superloop verify git", "which tool?")
+	case len(names) > 1:
+		return failf(exitUsage, "superloop verify "+quote(names[0]), "one tool at a time, but got %q too", names[1])
+	case c.Duration("timeout") <= 0:
+		return failf(exitUsage, "superloop verify "+quote(names[0])+" --timeout 20s", "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
+	}
+	tool, label, err := a.toolOf(c, names[0])
+	if err != nil {
+		return err
+	}
+	s, err := proc.Start(proc.Options{})
+	if err != nil {
+		return fmt.Errorf("verifying %s: %w", names[0], err)
+	}
+	r := &toolRunner{spawner: s, timeout: c.Duration("timeout"), hurry: a.hurry}
+	out, err := verify.Repair(c.Context, tool, r)
+	switch err := errors.Join(err, s.Close()); {
+	case c.Context.Err() != nil:
+		return interrupted(c.Context)
+	case err != nil && len(r.runs) == 0: // the command is no command
+		return failf(exitUsage, "superloop verify "+quote(names[0])+" --command "+quote(tool.CLI+" --version"), "%w", err)
+	case err != nil:
+		return err
+	}
+	return a.tellVerified(c, tool, label, out, r.runs)
+}
+
+// toolOf is what is to be verified: a recipe, or a program.
+func (a *app) toolOf(c *cli.Context, name string) (verify.Tool, string, error) {
+	cat, _ := catalog.Load(c.Context, catalog.Options{UserDir: catalog.UserDir()})
+	t, label := verify.Tool{ID: name, CLI: name, Verify: catalog.Verify{Origin: catalog.VerifyGenerated}}, ""
+	r, ok := cat.Recipe(name)
+	if !ok {
+		r, ok = cat.RecipeByCLI(name)
+	}
+	if ok {
+		t.ID, t.Verify, label = r.ID, r.Verify, r.Label
+		if r.CLI != "" {
+			t.CLI = r.CLI
+		} else {
+			t.CLI = r.ID
+		}
+	}
+	if c.IsSet("command") {
+		t.Verify = catalog.Verify{Command: c.String("command"), Origin: catalog.VerifyGenerated}
+		return t, label, nil
+	}
+	if _, err := proc.LookPath(t.CLI, os.Environ()); errors.Is(err, fs.ErrNotExist) {
+		what := "no recipe has that name either"
+		if ok {
+			what = "the recipe " + t.ID + " would bring it"
+		}
+		return t, label, failf(exitNotFound, "superloop classify -- "+quote(t.CLI)+"   (says how to get it here)", "there is no %s on PATH; %s", render.Clean(t.CLI), what)
+	}
+	return t, label, nil
+}
+
+func (a *app) tellVerified(c *cli.Context, t verify.Tool, label string, out verify.Outcome, runs []checkRun) error {
+	missing := !out.Works && len(runs) > 0 && runs[0].ExitCode < 0 && runs[0].Signal == "" && !runs[0].TimedOut
+	repaired := out.Works && out.Repair != nil && out.Repair.Succeeded
+	var err error
+	if c.Bool("json") {
+		view := struct {
+			Tool     string                 `json:"tool"`
+			Label    string                 `json:"label,omitempty"`
+			CLI      string                 `json:"cli"`
+			Works    bool                   `json:"works"`
+			Repaired bool                   `json:"repaired"`
+			Why      string                 `json:"why"`
+			Check    catalog.Verify         `json:"check"`
+			Verify   catalog.Verify         `json:"verify"`
+			Repair   *verify.RepairMetadata `json:"repair"`
+			Analysis verify.Analysis        `json:"analysis"`
+			Runs     []checkRun             `json:"runs"`
+		}{t.ID, label, t.CLI, out.Works, repaired, out.Why, t.Verify, out.Verify, out.Repair, out.Analysis, runs}
+		err = render.JSON(a.stdout, view)
+	} else {
+		render.Verification(a.stdout, t.ID, label, out, shownRuns(runs))
+	}
+	switch {
+	case err != nil:
+		return err
+	case missing:
+		return silent(exitNotFound)
+	case !out.Works:
+		return silent(exitFailed)
+	}
+	return nil
+}
+
+// shownRuns are the runs as a person sees them.
+func shownRuns(runs []checkRun) []render.CheckRun {
+	var out []render.CheckRun
+	for _, r := range runs {
+		out = append(out, render.CheckRun{Command: r.Command, Exit: render.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.TimedOut, NotStarted: r.ExitCode < 0 && r.Signal == "" && !r.TimedOut},
+			Output: strings.TrimSpace(r.Stdout + r.Stderr)})
+	}
+	return out
+}
