@@ -30,6 +30,10 @@ type RecoveryState struct {
 	Else     *AttemptFact `json:"alternative,omitempty"`
 	Fallback bool         `json:"fallback,omitempty"`
 
+	// Ask is why a person decides about the attempt whatever the policy lists: rules
+	// have thought of it, and do not trust themselves with it.
+	Ask string `json:"ask,omitempty"`
+
 	Verdict      string `json:"verdict,omitempty"`
 	Rule         string `json:"rule,omitempty"`
 	Reason       string `json:"reason,omitempty"`

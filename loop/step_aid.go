@@ -111,6 +111,9 @@ func (t *turn) askCure(f Classified) bool {
 		}
 		r := t.s.Recovery
 		r.N, r.Category, r.Severity, r.RootCause, r.Evidence, r.Attempt = t.s.Recoveries.Proposed+1, f.Category, "blocking", f.Why, f.Evidence, a
+		if r.Ask = o.Withheld; r.Ask == "" {
+			r.Ask = "rules have thought of it, and it is not listed"
+		}
 		t.judgeAgain(ReasonFirstAid)
 		return true
 	}

@@ -128,15 +128,18 @@ func (t *turn) proposed(f Proposed) bool {
 	r.Attempt = f.AttemptFact
 	r.Verdict, r.Rule, r.Reason, r.Part = f.Verdict, f.Rule, f.Reason, f.Part
 	r.PolicyDigest, r.InputsDigest = f.PolicyDigest, f.InputsDigest
-	switch f.Verdict {
-	case string(recovery.Auto):
+	switch {
+	case f.Verdict == string(recovery.Auto) && r.Ask != "":
+		r.Reason = r.Ask
+		t.askRecovery(EscalationApproval, ReasonFirstAid)
+	case f.Verdict == string(recovery.Auto):
 		if f.NotBefore.After(t.now) {
 			t.s.Reason = ReasonCooldown
 			t.issue(Effect{ID: t.recoveryID(fmt.Sprintf("%d/wait@%d", r.N, t.now.UnixMilli())), Kind: Wait, Until: f.NotBefore, Reason: ReasonCooldown})
 			return true
 		}
 		t.approve(SourceAuto, "rule", f.Rule)
-	case string(recovery.Deny):
+	case f.Verdict == string(recovery.Deny):
 		t.note("recovery_denied", deniedFields{r.N, f.Command, f.Rule, f.Reason, f.Digest})
 		t.remember("denied", f.Reason)
 		t.leaveRecovery()

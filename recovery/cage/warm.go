@@ -126,9 +126,9 @@ func (w *Warm) Close() {
 	if w == nil || !w.taken.CompareAndSwap(false, true) {
 		return
 	}
-	w.wire.close()
 	w.stop(errUnused)
-	<-w.done
+	<-w.done // only then nobody uses the pipes any more
+	w.wire.close()
 }
 
 // run sends the order and waits for the end. Timeout counts from the order on,

@@ -8,8 +8,9 @@
 // but the arguments that print its version and its help (and codex once to run
 // "true" in its sandbox), with an empty standard input and a bound of time, in
 // the environment and the directory that the agent would get. A program of
-// which nothing is known is never started, nor is a script that would take no
-// notice of its arguments and begin to work.
+// which nothing is known is only asked whether it works, and only if Examiner has
+// Verify. A script that would take no notice of such a question and begin to work
+// is never started.
 //
 // The flags are judged by the help of the installed program, not by a list
 // that ages. A help that cannot be read leaves them unchecked, which is said

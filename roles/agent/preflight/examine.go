@@ -16,7 +16,13 @@ import (
 // several runners of one CLI cost what one does. The zero value is ready; it is
 // used by one goroutine at a time.
 type Examiner struct {
+	// Verify finds out whether a program works of which nothing is known, and what
+	// is broken in any program that fails. Its error is for what kept it from
+	// finding out. With nil such a program is not started.
+	Verify func(context.Context, Question) (Check, error)
+
 	answers map[string]answer
+	checks  map[string]Check
 	bound   time.Duration // of each question; 0 is that of patience
 }
 
@@ -39,6 +45,7 @@ func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 			seen[l.Argv[0]] = s
 			if len(seen) == 1 {
 				rep.Program, rep.Path, rep.File, rep.Version, rep.Unchecked = l.Argv[0], s.path, s.File, s.version, s.unchecked
+				rep.Check = s.check
 				if s.found {
 					login(l, s, profile, rep)
 				}
@@ -69,6 +76,7 @@ type subject struct {
 	// or as another user.
 	severity Severity
 	helps    []help // those that it has printed
+	check    *Check // of a program of which nothing is known
 }
 
 // name is how messages call it: "codex 0.169.0".
@@ -95,7 +103,7 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, profile ag
 	}
 	switch {
 	case profile.Version == nil && profile.Help == nil:
-		s.unchecked = fmt.Sprintf("nothing is known of %s (adapter %s), so it is not asked", base, a.Name())
+		e.unknown(ctx, l, s, a, rep)
 		return s
 	case !a.Matches(base) && (s.Target == "" || !a.Matches(filepath.Base(s.Target))):
 		s.unchecked = fmt.Sprintf("%s is not %s itself, and would answer for itself", base, a.Name())
@@ -119,7 +127,11 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, profile ag
 		rep.add(Warn, l.at+".command", byHand, fmt.Sprintf("%s does not tell its version: %s", s.path, said.why(bound)))
 	case said.err != nil:
 		s.unchecked = "it did not even tell its version"
-		rep.add(s.severity, l.at+".command", byHand, fmt.Sprintf("%s does not work: %s", s.path, said.why(bound)))
+		message := fmt.Sprintf("%s does not work: %s", s.path, said.why(bound))
+		if why := e.cause(ctx, l, s, a); why != "" {
+			message = fmt.Sprintf("%s is broken: %s", s.path, why)
+		}
+		rep.add(s.severity, l.at+".command", byHand, message)
 	default:
 		s.version = firstLine(said.out)
 	}

@@ -101,7 +101,10 @@ type Report struct {
 	// Version is the line that the program prints; "" when it was not asked or
 	// did not tell.
 	Version string `json:"version"`
-	Flags   []Flag `json:"flags"`
+	// Check is how a program of which nothing is known has shown whether it works;
+	// nil of any other, and of one that was not asked.
+	Check *Check `json:"check,omitempty"`
+	Flags []Flag `json:"flags"`
 	// Unchecked says why flags were not checked; "" when they were.
 	Unchecked string    `json:"unchecked,omitempty"`
 	Login     Login     `json:"login"`
@@ -148,6 +151,11 @@ func (r *Report) flag(f Flag) {
 func (r *Report) redact(secrets *redact.Replacer) {
 	for _, text := range []*string{&r.Version, &r.Unchecked, &r.Login.How} {
 		*text = secrets.String(*text)
+	}
+	if r.Check != nil { // the Examiner goes on with its own
+		c := *r.Check
+		c.Original, c.Repaired, c.Why = secrets.String(c.Original), secrets.String(c.Repaired), secrets.String(c.Why)
+		r.Check = &c
 	}
 	for i := range r.Findings {
 		f := &r.Findings[i]

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 )
@@ -33,7 +35,7 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 	if err := disk.MkdirAll("case", repo, 0o755); err != nil {
 		return nil, fmt.Errorf("making its directory: %w", err)
 	}
-	script := ". " + filepath.Join(p.cases, "lib.sh") + "\n" + c.setup + "\nenv -0 > " + filepath.Join(top, "env")
+	script := ". " + filepath.Join(p.cases, "lib.sh") + "\n" + c.setup + "\n/usr/bin/env -0 > " + filepath.Join(top, "env")
 	r, err := sp.Run(ctx, proc.Spec{Argv: []string{"bash", "-c", script}, Dir: repo, Env: env, Timeout: setupTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("preparing it: %w", err)
@@ -57,7 +59,7 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 	}
 	l := &line{
 		ID: c.id, Tool: p.toolName(ctx, sp, env, repo, c.tool), Command: p.scrub(c.command, top),
-		ExitCode: max(0, r.Code), Signal: r.Signal, TimedOut: r.Ended == proc.TimedOut,
+		ExitCode: exitCode(r), Signal: r.Signal, TimedOut: r.Ended == proc.TimedOut,
 		Stdout: p.scrub(r.Stdout.Text(), top), Stderr: p.scrub(r.Stderr.Text(), top),
 	}
 	switch {
@@ -69,6 +71,18 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 		return nil, errors.New("it did not fail")
 	}
 	return l, nil
+}
+
+// exitCode is what a shell would say: 128 and the signal's number for a death
+// by a signal.
+func exitCode(r proc.Result) int {
+	switch {
+	case r.Code >= 0:
+		return r.Code
+	case r.Signal != "":
+		return 128 + int(unix.SignalNum(r.Signal))
+	}
+	return 1
 }
 
 func (p place) environ(top string) []string {
@@ -95,6 +109,9 @@ func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir
 	return name
 }
 
+// nameserver is how Go names the one that it asked.
+func nameserver() *regexp.Regexp { return regexp.MustCompile(`on [0-9.]+:53: `) }
+
 // scrub takes this machine's paths and names out of a text.
 func (p place) scrub(text, top string) string {
 	if real, err := filepath.EvalSymlinks(top); err == nil {
@@ -103,9 +120,19 @@ func (p place) scrub(text, top string) string {
 	pairs := []string{filepath.Join(top, "repo"), "/repo", top, "/home/dev/case", p.work, "/home/dev/work", p.home + "/", "/home/dev/", p.home + `"`, `/home/dev"`, p.home + "'", "/home/dev'"}
 	if p.tools != "" {
 		pairs = append([]string{p.tools, "/home/dev/tools"}, pairs...)
+		entries, _ := os.ReadDir(p.tools) // without them the text stays as it is
+		for _, e := range entries {
+			if real, err := filepath.EvalSymlinks(filepath.Join(p.tools, e.Name())); err == nil {
+				pairs = append([]string{real, "/home/dev/tools/" + e.Name()}, pairs...)
+			}
+		}
+	}
+	for up := filepath.Dir(p.work); filepath.Dir(up) != "/" && up != "/"; up = filepath.Dir(up) {
+		pairs = append(pairs, up, "/home/dev")
 	}
 	text = strings.NewReplacer(pairs...).Replace(text)
 	text = strings.ReplaceAll(text, p.host, "devhost")
+	text = nameserver().ReplaceAllString(text, "on 127.0.0.53:53: ")
 	var kept []string
 	for _, l := range strings.Split(text, "\n") {
 		if !strings.Contains(l, "Unknown user config") && !strings.Contains(l, `Unknown env config`) {

@@ -21,3 +21,12 @@ small() { # small SIZE: run $CMD in a file system of that size that holds a copy
 }
 readonly_fs() { mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && cd "$TOP/repo" && exec sh -c "$CMD"; }
 nobody() { exec setpriv --reuid 65534 --regid 65534 --clear-groups sh -c "$CMD"; }
+postgres_at() { # postgres_at PORT: run $CMD while a new database server runs
+  local bin=/usr/lib/postgresql/15/bin
+  chmod 777 "$TOP"; echo secret > "$TOP/pw"
+  setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/initdb" -D "$TOP/pg" -U app --auth="${PGMODE:-trust}" --pwfile="$TOP/pw" >/dev/null || exit 0
+  setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/postgres" -D "$TOP/pg" -p "$1" -k "$TOP" -c listen_addresses=127.0.0.1 -c max_connections="${PGMAX:-20}" -c superuser_reserved_connections=0 -c fsync=off >/dev/null 2>&1 & local s=$!
+  for _ in $(seq 200); do "$bin/pg_isready" -q -h 127.0.0.1 -p "$1" && break; sleep 0.05; done
+  sh -c "$CMD"; local rc=$?; kill -INT $s; exit $rc
+}
+words() { export LC_ALL=C.UTF-8 LANGUAGE=$1; } # messages in another language
