@@ -27,7 +27,7 @@ esac
 `)
 	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
   "runners": {"sh": {"command": ["sh", %q]}},
-  "recovery": {"auto_approve": ["echo ran >> ran.txt && touch fixed"], "cooldown_seconds": 0, "max_auto_recoveries_per_run": 9},
+  "recovery": {"first_aid": false, "auto_approve": ["echo ran >> ran.txt && touch fixed"], "cooldown_seconds": 0, "max_auto_recoveries_per_run": 9},
   "loops": [{"id": "l", "spec_file": ".superloop/specs/l.md", "completion_promise": "DONE", "max_iterations": 6,
     "roles": ["tester", "reviewer"], "tests": {"commands": ["test -f fixed"]}}]
 }`, n.path("agent.sh")))
