@@ -1,0 +1,206 @@
+package respond
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// managers are those whose lock files can be compared with what is installed.
+func managers() []string {
+	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
+}
+
+// Step says whether what is installed is what a lock file says.
+type Step struct {
+	Manager string
+	State   string // ok, broken, unknown
+	Why     string
+	// Command brings it in step, as the catalog's project recipes have it.
+	Command string
+}
+
+// Memo remembers pairs of files that were in step, by size and time, so that they
+// are read again only when one of them has changed. It is safe for concurrent use.
+type Memo struct {
+	mu   sync.Mutex
+	seen map[string]string
+}
+
+// maxMemo bounds a Memo.
+const maxMemo = 200
+
+func (m *Memo) knows(key, stamp string) bool {
+	if m == nil || stamp == "" {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen[key] == stamp
+}
+
+func (m *Memo) keep(key, stamp string) {
+	if m == nil || stamp == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen == nil || len(m.seen) >= maxMemo {
+		m.seen = map[string]string{}
+	}
+	m.seen[key] = stamp
+}
+
+// stampOf is the size and time of files, "" when one of them is not there.
+func stampOf(paths ...string) string {
+	out := ""
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			return ""
+		}
+		out += fmt.Sprintf("%d/%d;", info.Size(), info.ModTime().UnixNano())
+	}
+	return out
+}
+
+// InStep compares what is installed in dir with its lock file. manager "" is every
+// one whose lock file is there; the first that is broken is told. What is not used
+// in dir, or cannot be judged without running its tool, is unknown.
+func InStep(dir, manager string) Step { return inStep(dir, manager, nil) }
+
+func inStep(dir, manager string, memo *Memo) Step {
+	if manager != "" {
+		return oneInStep(dir, manager, memo)
+	}
+	best := Step{State: GroundUnknown, Why: "no lock file that is known"}
+	for _, m := range managers() {
+		s := oneInStep(dir, m, memo)
+		if s.State == GroundBroken {
+			return s
+		}
+		if s.State == GroundOK {
+			best = s
+		}
+	}
+	return best
+}
+
+func oneInStep(dir, manager string, memo *Memo) Step {
+	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
+	s := Step{Manager: manager, State: GroundUnknown}
+	var lock, installed string
+	var compare func(dir string) (state, why string)
+	switch manager {
+	case "npm":
+		lock, installed, compare, s.Command = "package-lock.json", "node_modules/.package-lock.json", npmInStep, "npm ci"
+	case "pnpm":
+		lock, installed, compare, s.Command = "pnpm-lock.yaml", "node_modules/.pnpm/lock.yaml", pnpmInStep, "pnpm install"
+	case "yarn":
+		lock, installed, compare, s.Command = "yarn.lock", "node_modules", yarnInStep, "yarn install"
+	case "bun":
+		lock, installed, compare, s.Command = "bun.lock", "node_modules", bunInStep, "bun install"
+	case "pip":
+		lock, installed, compare, s.Command = "requirements.txt", ".venv", pipInStep, "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"
+	case "go":
+		lock, installed, compare, s.Command = "go.mod", "go.sum", goInStep, "go mod download"
+	case "cargo":
+		lock, installed, compare, s.Command = "Cargo.lock", "Cargo.toml", cargoInStep, "cargo fetch"
+	case "bundler":
+		lock, installed, compare, s.Command = "Gemfile.lock", "Gemfile", bundlerInStep, "bundle install"
+	default:
+		s.Why = "no such manager"
+		return s
+	}
+	if manager == "bun" && !isFile(at(lock)) && isFile(at("bun.lockb")) {
+		lock = "bun.lockb"
+	}
+	if !isFile(at(lock)) {
+		s.Why, s.Command = "there is no "+lock, ""
+		return s
+	}
+	stamp := stampOf(at(lock), at(installed), filepath.Dir(at(installed)), at(nodeDir(manager)))
+	key := manager + "\x00" + dir
+	if memo.knows(key, stamp) {
+		s.State, s.Command = GroundOK, ""
+		return s
+	}
+	s.State, s.Why = compare(dir)
+	if s.State != GroundBroken {
+		s.Command = ""
+	}
+	if s.State == GroundOK && trusted(manager) {
+		memo.keep(key, stamp)
+	}
+	return s
+}
+
+// trusted: for these the stamp of the two files says it all; elsewhere a package
+// may be gone while its directory looks the same.
+func trusted(manager string) bool {
+	switch manager {
+	case "npm", "pnpm", "cargo":
+		return true
+	}
+	return false
+}
+
+// nodeDir is the directory whose time tells that a package came or went.
+func nodeDir(manager string) string {
+	if manager == "npm" || manager == "pnpm" {
+		return "node_modules"
+	}
+	return "."
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// maxLock bounds the lock files that are read, in bytes: larger ones would take too
+// long.
+const maxLock = 8 << 20
+
+// readLock reads a file of a repository, nil when there is none to read.
+func readLock(path string) []byte {
+	f, err := durable.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxLock+1))
+	if err != nil || len(b) > maxLock {
+		return nil
+	}
+	if b == nil {
+		b = []byte{}
+	}
+	return b
+}
+
+// missingOf words what is not there: the first few, and how many more.
+func missingOf(what string, names []string) string {
+	const show = 3
+	text := ""
+	for i, n := range names {
+		if i == show {
+			text += fmt.Sprintf(" and %d more", len(names)-show)
+			break
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += n
+	}
+	return text + " " + what
+}

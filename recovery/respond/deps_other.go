@@ -1,0 +1,258 @@
+package respond
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// pipInStep looks in the project's virtual environment for what requirements.txt
+// pins or names. Requirements with markers, of other files or from elsewhere are
+// not judged.
+func pipInStep(dir string) (state, why string) {
+	want := map[string]string{}
+	for line := range strings.Lines(string(readLock(filepath.Join(dir, "requirements.txt")))) {
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "\\"))
+		if line == "" || line[0] == '-' || strings.ContainsAny(line, ";@/") {
+			continue
+		}
+		end := strings.IndexAny(line, "[=<>!~ ")
+		name, rest := line, ""
+		if end >= 0 {
+			name, rest = line[:end], line[end:]
+		}
+		_, version, _ := strings.Cut(rest, "==")
+		version = strings.TrimSpace(strings.TrimPrefix(version, "="))
+		if i := strings.IndexAny(version, ", *"); i >= 0 {
+			version = ""
+		}
+		want[pyName(name)] = version
+	}
+	if len(want) == 0 {
+		return GroundUnknown, "requirements.txt names nothing that can be judged"
+	}
+	var sites []string
+	for _, venv := range []string{".venv", "venv"} {
+		found, _ := filepath.Glob(filepath.Join(dir, venv, "lib", "python*", "site-packages")) // the pattern is a constant
+		sites = append(sites, found...)
+	}
+	if len(sites) == 0 {
+		if isDir(filepath.Join(dir, ".venv")) || isDir(filepath.Join(dir, "venv")) {
+			return GroundBroken, "the virtual environment has no site-packages"
+		}
+		return GroundUnknown, "there is no virtual environment in the project"
+	}
+	have := map[string]string{}
+	for _, site := range sites {
+		entries, err := os.ReadDir(site)
+		if err != nil {
+			return GroundUnknown, err.Error()
+		}
+		for _, e := range entries {
+			base, ok := strings.CutSuffix(e.Name(), ".dist-info")
+			if name, version, cut := strings.Cut(base, "-"); ok && cut {
+				have[pyName(name)] = version
+			}
+		}
+	}
+	var missing, other []string
+	for name, version := range want {
+		got, ok := have[name]
+		switch {
+		case !ok:
+			missing = append(missing, name)
+		case version != "" && got != version:
+			other = append(other, name)
+		}
+	}
+	return verdict(missing, other)
+}
+
+// pyName is a distribution's name as it is compared.
+func pyName(s string) string {
+	return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(s))
+}
+
+// goInStep looks for every module that go.mod requires in go.sum, and in
+// vendor/modules.txt where there is one.
+func goInStep(dir string) (state, why string) {
+	want, replaced := goRequires(string(readLock(filepath.Join(dir, "go.mod"))))
+	for path := range replaced {
+		delete(want, path)
+	}
+	if len(want) == 0 {
+		return GroundOK, ""
+	}
+	vendor := readLock(filepath.Join(dir, "vendor", "modules.txt"))
+	sum := readLock(filepath.Join(dir, "go.sum"))
+	have := map[string]bool{}
+	for line := range strings.Lines(string(sum)) {
+		if f := strings.Fields(line); len(f) == 3 {
+			have[f[0]+" "+strings.TrimSuffix(f[1], "/go.mod")] = true
+		}
+	}
+	vendored := map[string]bool{}
+	for line := range strings.Lines(string(vendor)) {
+		if f := strings.Fields(line); len(f) >= 3 && f[0] == "#" {
+			vendored[f[1]+" "+f[2]] = true
+		}
+	}
+	var missing, behind []string
+	for path, version := range want {
+		switch key := path + " " + version; {
+		case !have[key]:
+			missing = append(missing, path)
+		case vendor != nil && !vendored[key]:
+			behind = append(behind, path)
+		}
+	}
+	slices.Sort(missing)
+	slices.Sort(behind)
+	switch {
+	case len(missing) > 0:
+		return GroundBroken, missingOf("not in go.sum in the version of go.mod", missing)
+	case len(behind) > 0:
+		return GroundBroken, missingOf("not in vendor/modules.txt in the version of go.mod", behind)
+	}
+	return GroundOK, ""
+}
+
+// goRequires are the required modules and the replaced ones.
+func goRequires(text string) (want map[string]string, replaced map[string]bool) {
+	want, replaced = map[string]string{}, map[string]bool{}
+	block := ""
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "//")
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 0:
+			continue
+		case f[0] == ")":
+			block = ""
+			continue
+		case len(f) == 2 && f[1] == "(":
+			block = f[0]
+			continue
+		case block == "" && len(f) > 1:
+			addGo(f[0], f[1:], want, replaced)
+			continue
+		}
+		addGo(block, f, want, replaced)
+	}
+	return want, replaced
+}
+
+func addGo(verb string, f []string, want map[string]string, replaced map[string]bool) {
+	switch {
+	case verb == "require" && len(f) >= 2:
+		want[strings.Trim(f[0], `"`)] = f[1]
+	case verb == "replace":
+		replaced[strings.Trim(f[0], `"`)] = true
+	}
+}
+
+// cargoInStep looks for every dependency of Cargo.toml in Cargo.lock.
+func cargoInStep(dir string) (state, why string) {
+	have := map[string]bool{}
+	for line := range strings.Lines(string(readLock(filepath.Join(dir, "Cargo.lock")))) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), `name = "`); ok {
+			have[strings.TrimSuffix(name, `"`)] = true
+		}
+	}
+	toml := readLock(filepath.Join(dir, "Cargo.toml"))
+	if toml == nil || len(have) == 0 {
+		return GroundUnknown, "Cargo.toml or Cargo.lock cannot be read"
+	}
+	want := map[string]bool{}
+	section := ""
+	for line := range strings.Lines(string(toml)) {
+		text := strings.TrimSpace(line)
+		if strings.HasPrefix(text, "[") {
+			section = strings.Trim(text, "[] ")
+			if head, name, ok := cutLast(section, "ependencies."); ok && !strings.Contains(head, "workspace") {
+				want[strings.Trim(name, `"`)] = true
+			}
+			continue
+		}
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || strings.HasPrefix(text, "#") || !strings.HasSuffix(section, "dependencies") || strings.HasPrefix(section, "workspace") {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.Trim(strings.TrimSpace(key), `"`), ".")
+		if _, real, renamed := strings.Cut(value, "package"); renamed {
+			if parts := strings.Split(real, `"`); len(parts) > 1 {
+				name = parts[1]
+			}
+		}
+		want[name] = true
+	}
+	for name := range maps.Clone(want) {
+		if have[name] || have[strings.ReplaceAll(name, "_", "-")] {
+			delete(want, name)
+		}
+	}
+	if strings.Contains(string(toml), "\npackage = ") { // a dependency's own table renames it: its name here is not its name there
+		return GroundUnknown, "dependencies of Cargo.toml are renamed in tables"
+	}
+	missing := slices.Sorted(maps.Keys(want))
+	if len(missing) > 0 {
+		return GroundBroken, missingOf("not in Cargo.lock", missing)
+	}
+	return GroundOK, ""
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// bundlerInStep looks for every gem of the Gemfile in Gemfile.lock, and for every
+// gem of that in vendor/bundle where there is one.
+func bundlerInStep(dir string) (state, why string) {
+	lock := string(readLock(filepath.Join(dir, "Gemfile.lock")))
+	declared, specs := map[string]bool{}, map[string][]string{} // a gem may be locked for several platforms
+	section := ""
+	for line := range strings.Lines(lock) {
+		line = strings.TrimRight(line, "\r\n")
+		text := strings.TrimSpace(line)
+		name, _, _ := strings.Cut(text, " ")
+		switch {
+		case line == text && text != "":
+			section = text
+		case section == "DEPENDENCIES" && strings.HasPrefix(line, "  ") && text != "":
+			declared[strings.TrimSuffix(name, "!")] = true
+		case section == "GEM" && strings.HasPrefix(line, "    ") && !strings.HasPrefix(line, "     "):
+			if _, version, ok := strings.Cut(text, " ("); ok {
+				specs[name] = append(specs[name], name+"-"+strings.TrimSuffix(version, ")"))
+			}
+		}
+	}
+	var missing []string
+	for line := range strings.Lines(string(readLock(filepath.Join(dir, "Gemfile")))) {
+		text := strings.TrimSpace(line)
+		rest, ok := strings.CutPrefix(text, "gem ")
+		if parts := strings.FieldsFunc(rest, func(r rune) bool { return r == '"' || r == '\'' }); ok && len(parts) > 0 && !declared[strings.TrimSpace(parts[0])] {
+			missing = append(missing, strings.TrimSpace(parts[0]))
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return GroundBroken, missingOf("not in Gemfile.lock", missing)
+	}
+	homes, _ := filepath.Glob(filepath.Join(dir, "vendor", "bundle", "ruby", "*", "gems")) // the pattern is a constant
+	if len(homes) == 0 {
+		return GroundUnknown, "the gems are not kept in the project"
+	}
+	for name, dirs := range specs {
+		if !slices.ContainsFunc(dirs, func(d string) bool { return isDir(filepath.Join(homes[0], d)) }) {
+			missing = append(missing, name)
+		}
+	}
+	return verdict(missing, nil)
+}

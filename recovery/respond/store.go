@@ -1,0 +1,104 @@
+package respond
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// maxStore bounds a Store's file, in bytes.
+const maxStore = 4 << 20
+
+// Store keeps a value in a private file, as JSON: the Preventions or the Health of a
+// repository. Supervisors that share the file take turns.
+type Store[T any] struct {
+	Disk durable.Disk
+	Path string
+}
+
+// DamagedError says that a Store's file cannot be believed.
+type DamagedError struct {
+	Path string
+	Err  error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s is damaged: %v; remove it to begin anew", e.Path, e.Err)
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Load reads the value; nothing yet is the zero value. It needs no lock: a reader
+// sees the old value or the new one.
+func (s Store[T]) Load() (T, error) {
+	var v T
+	f, err := durable.Open(s.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, nil
+	}
+	if err != nil {
+		return v, fmt.Errorf("reading %s: %w", s.Path, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxStore+1))
+	if err != nil {
+		return v, fmt.Errorf("reading %s: %w", s.Path, err)
+	}
+	if len(data) > maxStore {
+		return v, &DamagedError{s.Path, fmt.Errorf("it has more than %d bytes", maxStore)}
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		var zero T
+		return zero, &DamagedError{s.Path, err}
+	}
+	return v, nil
+}
+
+// Update changes the value under the file's lock; ctx bounds the wait for it. When
+// change reports that nothing is new nothing is written.
+func (s Store[T]) Update(ctx context.Context, change func(*T) bool) (T, error) {
+	var zero T
+	lock, err := s.lock(ctx)
+	if err != nil {
+		return zero, fmt.Errorf("updating %s: %w", s.Path, err)
+	}
+	defer func() { _ = lock.Unlock() }() // it ends with the process anyway
+	v, err := s.Load()
+	if err != nil {
+		return zero, err
+	}
+	if !change(&v) {
+		return v, nil
+	}
+	data, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return zero, fmt.Errorf("updating %s: %w", s.Path, err)
+	}
+	if err := s.Disk.WriteProjection("respond", s.Path, append(data, '\n'), 0o600); err != nil {
+		return zero, fmt.Errorf("updating %s: %w", s.Path, err)
+	}
+	return v, nil
+}
+
+func (s Store[T]) lock(ctx context.Context) (*durable.Lock, error) {
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for {
+		lock, err := s.Disk.Lock(s.Path+".lock", nil)
+		var held *durable.LockedError
+		if !errors.As(err, &held) {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
+		case <-again.C:
+		}
+	}
+}
