@@ -190,8 +190,8 @@ func (c *compiler) also(pattern int32, set literalSet) {
 func (c *compiler) lint(sample []byte) {
 	sc := c.set.NewScanner(nil)
 	sc.dry = true
-	sc.Write(sample)
-	sc.Close()
+	_, _ = sc.Write(sample) // a scanner takes everything
+	_ = sc.Close()
 	for _, ch := range c.chosen {
 		n := sc.tried[ch.pattern].lines
 		if perMB := float64(n) * 1e6 / float64(len(sample)); n > 2 && perMB > commonPerMB && ch.set.shortest() >= minLiteral && ch.set != nil {

@@ -13,7 +13,7 @@ func repeated(sc *Scanner, text string, n int) {
 	block := []byte(strings.Repeat(text, max(1, (64<<10)/len(text))))
 	for n > 0 {
 		k := min(n, len(block))
-		sc.Write(block[:k])
+		_, _ = sc.Write(block[:k])
 		n -= k
 	}
 }
@@ -69,7 +69,7 @@ func TestBudgetOfOthers(t *testing.T) {
 	n := 0
 	sc := s.NewScanner(func(h Hit) { n += h.Pattern })
 	repeated(sc, strings.Repeat("a", 500)+"\n", 4<<20)
-	sc.Write([]byte("\nwrite: No space left on device\n"))
+	_, _ = sc.Write([]byte("\nwrite: No space left on device\n"))
 	if st := sc.Stats(); n != 1 || st.Skipped == 0 {
 		t.Errorf("%d hits, %+v", n, st)
 	}
@@ -129,10 +129,10 @@ func TestMemory(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		for n := 0; n < size; n += len(block) {
-			sc.Write(block)
+			_, _ = sc.Write(block)
 		}
 		runtime.ReadMemStats(&after)
-		sc.Write([]byte("\nnpm error code ERESOLVE"))
+		_, _ = sc.Write([]byte("\nnpm error code ERESOLVE"))
 		if err := sc.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -152,9 +152,9 @@ func TestNoAllocations(t *testing.T) {
 	log := logOf(nearLog, 1<<20, 3)
 	log = append(log, bytes.ReplaceAll(logOf(hotLog, 1<<20, 4), []byte("error"), []byte("\x1b[31merror\x1b[m"))...)
 	for range MaxHits + 1 {
-		sc.Write(log)
+		_, _ = sc.Write(log)
 	}
-	if n := testing.AllocsPerRun(5, func() { sc.Write(log) }); n != 0 {
+	if n := testing.AllocsPerRun(5, func() { _, _ = sc.Write(log) }); n != 0 {
 		t.Errorf("%v allocations for %d bytes", n, len(log))
 	}
 }

@@ -47,7 +47,7 @@ func BenchmarkScan(b *testing.B) {
 					mid := threadTime()
 					for p := piece; len(p) > 0; {
 						n := min(len(p), 256<<10)
-						sc.Write(p[:n])
+						_, _ = sc.Write(p[:n])
 						p = p[n:]
 					}
 					end := threadTime()
@@ -100,7 +100,7 @@ func BenchmarkCompile(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	for b.Loop() {
-		Compile(exprs, Options{})
+		_, _, _ = Compile(exprs, Options{})
 	}
 	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc)), "heap-bytes")
 	b.ReportMetric(float64(s.Bytes()), "told-bytes")

@@ -180,7 +180,6 @@ func TestLargeLog(t *testing.T) {
 		bytes.Count(large, newline)
 	}
 	countRate := float64(5*len(large)) / (used(t) - countStart).Seconds()
-	large = nil
 
 	runtime.GC()
 	var before, after runtime.MemStats

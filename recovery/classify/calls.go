@@ -12,6 +12,8 @@ type calls struct {
 	words    [][]string // each a program, by its plain name, and its arguments
 	families []string   // method families, in order of the calls
 	opaque   bool       // it may run anything: make, npm test, a script
+	own      bool       // it runs what the project says, see ownProgram
+	script   bool       // it calls a program or a script of the project
 	hints    int        // words[hints:] come from a project's files, not from the command
 }
 
@@ -123,6 +125,8 @@ func (c *calls) add(words []string, depth int) {
 	if opaque || strings.HasPrefix(words[0], "./") || strings.HasSuffix(name, ".sh") {
 		c.opaque = true
 	}
+	c.own = c.own || ownProgram(name, words)
+	c.script = c.script || ownScript(name, words)
 	if len(rest) > 0 {
 		c.add(rest, depth+1)
 	}

@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,16 +16,27 @@ const (
 
 // codePlaces are how tools name a place in the code; the groups are file and
 // line.
-var codePlaces = []func() *regexp.Regexp{
-	lazily(`^\s*File "([^"]+)", line (\d+)`),
-	lazily(`--> ([^\s:]+):(\d+)`),
-	lazily(`(?:^|[\s(\[❯"'])((?:[A-Za-z]:)?[\w@./\\+-]*\w\.[A-Za-z]\w{0,7}):(\d+)`),
-	lazily(`(?:^|[\s(\["'])((?:[A-Za-z]:)?[\w@./\\+-]*\w\.[A-Za-z]\w{0,7})\((\d+),\d+\)`),
-	lazily(`in (/?[\w./-]+\.\w+) on line (\d+)`),
+var codePlaces = []struct {
+	has string // a text that such a line has
+	re  func() *regexp.Regexp
+}{
+	{`File "`, lazily(`^[\s|]*File "([^"]+)", line (\d+)`)},
+	{"--> ", lazily(`--> ([^\s:]+):(\d+)`)},
+	{"): ", lazily(`(?:^|[\s(\["'])((?:[A-Za-z]:)?[\w@./\\+-]*\w\.[A-Za-z]\w{0,7})\((\d+),\d+\)`)},
+	{" on line ", lazily(`in (/?[\w./-]+\.\w+) on line (\d+)`)},
+	{" line ", lazily(` at ([\w./-]+\.(?:p[lm]|t)) line (\d+)`)},
+	{": line ", lazily(`(?:^|[\s"'])([\w@./-]*\w\.[A-Za-z]\w{0,5}): line (\d+): `)},
 }
 
-// foreign are places that are not the repository's own code.
-var foreign = lazily(`node_modules|node:internal|site-packages|dist-packages|/usr/|/rustc/|/library/(?:std|core)|/go/src/|lib/python\d|\.cargo/registry|/pkg/mod/`)
+// foreign reports whether a path is not the repository's own code.
+func foreign(path string) bool {
+	for _, p := range [...]string{"node_modules", "node:internal", "site-packages", "dist-packages", "/usr/", "/rustc/", "/library/std", "/library/core", "/go/src/", "lib/python", ".cargo/registry", "/pkg/mod/"} {
+		if strings.Contains(path, p) {
+			return true
+		}
+	}
+	return false
+}
 
 // codePlace finds the file and line of the code that a line of output is about:
 // in it, in the lines after it, or right before it.
@@ -35,13 +45,13 @@ func codePlace(line string, before, after []string) (file string, n int) {
 		return f, n
 	}
 	for _, l := range after[:min(len(after), 25)] {
-		if sourceLine().MatchString(l) {
+		if quotes(l) && sourceLine().MatchString(l) {
 			continue
 		}
 		if f, n := placeIn(l); f != "" {
 			return f, n
 		}
-		if blockOpener().MatchString(l) {
+		if t := strings.TrimSpace(l); t != "" && structural(l, t) && blockOpener(l) {
 			break
 		}
 	}
@@ -53,23 +63,92 @@ func codePlace(line string, before, after []string) (file string, n int) {
 	return "", 0
 }
 
+// placeIn finds the first place of the code that a line names.
 func placeIn(line string) (string, int) {
-	if !strings.ContainsAny(line, ":(") && !strings.Contains(line, "line ") {
-		return "", 0
+	if f, n := colonPlace(line); f != "" {
+		return f, n
 	}
-	for _, re := range codePlaces {
-		for _, m := range re().FindAllStringSubmatch(line, 4) {
-			n, err := strconv.Atoi(m[2])
-			if err != nil || n == 0 || n > 10_000_000 || foreign().MatchString(m[1]) {
-				continue
+	for _, p := range codePlaces {
+		if !strings.Contains(line, p.has) {
+			continue
+		}
+		for _, m := range p.re().FindAllStringSubmatch(line, 4) {
+			if n, err := strconv.Atoi(m[2]); err == nil && codeFile(m[1], n) {
+				return m[1], n
 			}
-			if ext := filepath.Ext(m[1]); len(ext) < 2 || unicode.IsDigit(rune(ext[1])) {
-				continue
-			}
-			return m[1], n
 		}
 	}
 	return "", 0
+}
+
+// quotes reports, cheaply, whether a line may quote the code: with its number, or
+// behind a bar.
+func quotes(l string) bool {
+	t := strings.TrimLeft(l, " \t")
+	return t != "" && (t[0] >= '0' && t[0] <= '9' || t[0] == '>' || t[0] == '|' || t[0] >= 0x80)
+}
+
+// codeFile reports whether a path and a line number can be a place in the code
+// of the repository.
+func codeFile(path string, line int) bool {
+	if line == 0 || line > 10_000_000 {
+		return false
+	}
+	dot := strings.LastIndexByte(path, '.')
+	ext := path[dot+1:]
+	if dot <= 0 || len(ext) == 0 || len(ext) > 8 || !letter(ext[0]) || strings.ContainsAny(ext, "/\\") || !wordByte(path[dot-1]) {
+		return false
+	}
+	return !foreign(path)
+}
+
+// colonPlace finds path.ext:line, the way most tools name a place.
+func colonPlace(line string) (string, int) {
+	for i := 1; i+1 < len(line); i++ {
+		j := strings.IndexByte(line[i:], ':')
+		if j < 0 || i+j+1 >= len(line) {
+			return "", 0
+		}
+		i += j
+		if line[i+1] < '0' || line[i+1] > '9' {
+			continue
+		}
+		from := i
+		for from > 0 && pathByte(line[from-1]) {
+			from--
+		}
+		if from > 1 && line[from-1] == ':' && letter(line[from-2]) && (from == 2 || opens(line[from-3])) && strings.ContainsAny(line[from:i], "/\\") {
+			from -= 2 // a drive
+		}
+		if from >= 5 && line[from-5:from] == "file:" {
+			line, from = line[from:], 0
+			line = "/" + strings.TrimLeft(line, "/")
+			i = strings.IndexByte(line, ':')
+		}
+		if from > 0 && !opens(line[from-1]) && !strings.HasSuffix(line[:from], "❯") {
+			continue
+		}
+		end := i + 1
+		for end < len(line) && line[end] >= '0' && line[end] <= '9' {
+			end++
+		}
+		if n, err := strconv.Atoi(line[i+1 : end]); err == nil && codeFile(line[from:i], n) {
+			return line[from:i], n
+		}
+	}
+	return "", 0
+}
+
+func opens(c byte) bool {
+	return c == ' ' || c == '\t' || c == '(' || c == '[' || c == '"' || c == '\''
+}
+
+func letter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+func wordByte(c byte) bool { return letter(c) || c >= '0' && c <= '9' || c == '_' }
+
+func pathByte(c byte) bool {
+	return wordByte(c) || c == '@' || c == '.' || c == '/' || c == '\\' || c == '+' || c == '-'
 }
 
 // evidence collects the most telling lines first, each once.

@@ -132,6 +132,9 @@ func (j *judgement) heard(h hit) voice {
 	if h.voice != voiceTool || ownPrefix().MatchString(h.text) {
 		return h.voice
 	}
+	if strings.HasPrefix(h.text, "panic: ") && (j.stdout.end.found || j.stderr.end.found) {
+		return voiceBlock // it ended the run, whoever was told to fail by it
+	}
 	own, other := j.stdout, j.stderr
 	if h.stream == onStderr {
 		own, other = other, own

@@ -1,6 +1,12 @@
 package classify
 
-import "context"
+import (
+	"context"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
 
 // maxProbes bounds how many probes one verdict may make.
 const maxProbes = 6
@@ -15,10 +21,14 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 		j.findings[name] = f
 		switch name {
 		case ProbeDeclared:
-			switch f.Holds {
-			case Yes:
+			switch {
+			case f.Holds == Yes && f.Value == "installed" && m.hit != nil && nodeImport().MatchString(m.hit.text):
+				// What Node.js says of a package that is not there, it says as
+				// well of a file that an intact package does not have.
+				j.undeclared = true
+			case f.Holds == Yes:
 				j.confirmed = true
-			case No:
+			case f.Holds == No:
 				j.undeclared = true
 			default:
 				j.weakened = true
@@ -37,10 +47,23 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 	}
 }
 
+// nodeImport recognises Node.js, and its bundlers, when an import finds nothing.
+var nodeImport = lazily(`(?i)cannot find (?:module|package) |can't resolve |could not resolve |failed to (?:load url|resolve import) `)
+
+// ownModule reports whether a dotted module belongs to the package in whose
+// directory the importing file stands: app.models, imported by app/views.py.
+func ownModule(pkg, file string) bool {
+	top, _, dotted := strings.Cut(pkg, ".")
+	return dotted && top != "" && file != "" && !foreign(file) && slices.Contains(strings.Split(path.Dir(filepath.ToSlash(file)), "/"), top)
+}
+
 // ask makes one probe, or answers without one where no look is needed.
 func (j *judgement) ask(ctx context.Context, name string, captures map[string]string) Finding {
 	if name == ProbeDeclared && relative(captures["pkg"]) {
 		return Finding{Name: name, Holds: No, Value: captures["pkg"], Detail: "it is a place in the project, not a package"}
+	}
+	if name == ProbeDeclared && ownModule(captures["pkg"], captures["file"]) {
+		return Finding{Name: name, Holds: No, Value: captures["pkg"], Detail: "the file that imports it is of the same package"}
 	}
 	if j.in.Probes == nil {
 		return Finding{Name: name, Holds: Unknown, Detail: "not looked at"}

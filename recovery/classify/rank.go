@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/superloop/superloop/recovery/catalog"
 )
@@ -27,6 +28,7 @@ func (j *judgement) rank(ctx context.Context) {
 			rest = append(rest, m)
 		}
 	}
+	rest = j.onlyTests(ctx, rest)
 	promote(rest)
 	slices.SortStableFunc(rest, func(a, b *match) int {
 		return cmp.Or(
@@ -59,6 +61,57 @@ func (j *judgement) rank(ctx context.Context) {
 	}
 	j.guards()
 }
+
+// onlyTests drops what says nothing about a failed test: lines that stand in no
+// report of one (a health check that was tried again, a tool that was skipped),
+// and general words (a permission denied, of whatever) inside such a report:
+// what a test provokes, or what the code under test does wrong, reads the same.
+func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
+	if j.weak == nil && j.strong == nil && !(j.calls.script && j.stdout.end.failed+j.stderr.end.failed > 0) {
+		return all
+	}
+	threw := j.threw()
+	return slices.DeleteFunc(all, func(m *match) bool {
+		if threw != nil && m.hit != nil && !m.rule.h.Dominates && m.hit.stream == threw.stream && m.hit.line < threw.line-maxTrace {
+			return true
+		}
+		switch {
+		case m.hit != nil && survived().MatchString(m.hit.text):
+			return !m.rule.h.Dominates || !j.full(ctx, m)
+		case m.voice.own():
+			return false
+		case m.rule.h.Dominates:
+			return m.voice == voiceLog && j.strong == nil && !j.full(ctx, m)
+		case m.rule.h.Confidence > 0 && m.rule.h.Confidence <= maxGeneral:
+			return true
+		}
+		return m.voice == voiceLog
+	})
+}
+
+// survived recognises what a program says when it goes on without what failed.
+var survived = lazily(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|will retry|trying again|falling back|fall back|continuing|using (?:\S+ ){0,3}instead|trying another|non-fatal|not fatal)\b|^\W*warn(?:ing)?\b`)
+
+// threw is the exception that ended a program of the project, nil if none did.
+// What it printed long before, it had survived.
+func (j *judgement) threw() *hit {
+	var last *hit
+	for _, m := range j.matched {
+		if m.rule.h.Guard != catalog.GuardWeak || m.hit == nil || !m.voice.own() || !exception().MatchString(m.hit.text) && !strings.HasPrefix(m.hit.text, "panic: ") {
+			continue
+		}
+		if last == nil || m.hit.line > last.line {
+			last = m.hit
+		}
+	}
+	return last
+}
+
+// maxTrace is how many lines an exception's own report takes before its name.
+const maxTrace = 60
+
+// maxGeneral is the confidence of handlers whose words are no tool's own.
+const maxGeneral = 0.6
 
 // guards puts the guards into the order and says what the code has to do with
 // it.

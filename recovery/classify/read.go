@@ -17,8 +17,10 @@ const (
 	aheadSize  = 4 << 10   // what is waited for after a line
 	keptFirst  = 6         // hits of one pattern: the first ones
 	keptLast   = 2         // and the last ones
+	keptPlaces = 3         // of the first ones, the place in the code is looked for
 	maxText    = 1 << 10   // bytes of a kept line
 	maxNames   = 64        // captured test and file names of one pattern
+	maxSaved   = 64        // surroundings of hits, of 20 KiB each
 	maxPlaced  = 2048      // hits of one stream whose place is looked at
 	tailLines  = 400       // where a summary is looked for
 	contextLen = 300       // bytes of a neighbouring line that are looked at
@@ -58,6 +60,7 @@ type reading struct {
 	pending []spot
 	placed  int
 	known   map[int64]placed // of lines that more than one pattern matched
+	saved   map[slot]*surrounding
 }
 
 // placed is what the lines around a line say about it.
@@ -65,6 +68,7 @@ type placed struct {
 	voice    voice
 	file     string
 	fileLine int
+	located  bool // file is known, or there is none
 }
 
 // spot is a hit that waits for the lines after it.
@@ -80,7 +84,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 	if r == nil {
 		return out
 	}
-	rd := &reading{p: p, out: out, known: map[int64]placed{}}
+	rd := &reading{p: p, out: out, known: map[int64]placed{}, saved: map[slot]*surrounding{}}
 	sc := w.scanner(p.set, rd.found)
 	buf := w.buffer()
 	kept := 0 // bytes before the next block in buf
@@ -180,49 +184,6 @@ func excerpt(text []byte, loc []int) string {
 	}
 	from = min(from, len(text)-maxText)
 	return strings.ToValidUTF8(string(text[from:from+maxText]), "")
-}
-
-// place looks at the lines around the hits that wait, as soon as enough of what
-// follows them is there.
-func (rd *reading) place(final bool) {
-	end := rd.base + int64(len(rd.window))
-	rest := rd.pending[:0]
-	for _, p := range rd.pending {
-		list := rd.out.hits[p.pattern]
-		if list[p.index].line != p.line {
-			continue // another took its slot
-		}
-		if !final && p.offset+aheadSize > end {
-			rest = append(rest, p)
-			continue
-		}
-		k := &list[p.index]
-		if at, ok := rd.known[p.line]; ok {
-			k.voice, k.file, k.fileLine = at.voice, at.file, at.fileLine
-			continue
-		}
-		from := p.offset - rd.base
-		if from < 0 || from > int64(len(rd.window)) || rd.placed >= maxPlaced {
-			continue // a line longer than the window: nothing is known of its place
-		}
-		rd.placed++
-		before := cleanLines(rd.window[max(0, from-backSize/2):from], tailLines, true)
-		after := rd.window[from:]
-		if i := bytes.IndexByte(after, '\n'); i >= 0 {
-			after = after[i+1:]
-		} else {
-			after = nil
-		}
-		next := cleanLines(after[:min(len(after), aheadSize)], 60, false)
-		line := k.text
-		if len(line) > contextLen {
-			line = line[:contextLen]
-		}
-		k.voice = speaker(before, line, next)
-		k.file, k.fileLine = codePlace(k.text, before, next)
-		rd.known[p.line] = placed{voice: k.voice, file: k.file, fileLine: k.fileLine}
-	}
-	rd.pending = rest
 }
 
 // cleanLines cuts a piece of output into lines without control codes: the last

@@ -3,6 +3,7 @@ package classify
 import (
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -31,22 +32,41 @@ var summaries = sync.OnceValue(func() []*regexp.Regexp {
 		regexp.MustCompile(`Tests run: \d+, Failures: (\d+), Errors: (\d+)`),                                                                                 // maven
 		regexp.MustCompile(`^\d+ tests? completed, (\d+) failed`),                                                                                            // gradle
 		regexp.MustCompile(`^(?:Failed!|Passed!) +- Failed: +(\d+)`),                                                                                         // dotnet
+		regexp.MustCompile(`^ +(\d+) tests? failed$`),                                                                                                        // ava
 		regexp.MustCompile(`^ +(\d+) failed$`),                                                                                                               // playwright
 		regexp.MustCompile(`^ *(\d+) fail$`),                                                                                                                 // bun
 		regexp.MustCompile(`tests passed, (\d+) tests? failed out of`),                                                                                       // ctest
-		regexp.MustCompile(`^\[  FAILED  \] (\d+) tests?`),                                                                                                   // googletest
+		regexp.MustCompile(`^\s*\d+ (?:tests? |checks? |specs? )?passed, (\d+) (?:tests? |checks? |specs? )?failed\b`),                                       // one's own
+		regexp.MustCompile(`^(?:# )?(\d+) of \d+ (?:tests?|checks?|specs?|cases?|examples?|assertions?) failed\b`),                                           // one's own
+		regexp.MustCompile(`^(?:Total|Results?|Summary|Tests?|Checks?|Done)\b[^.]*?\b(\d+) (?:failed|failures?|failing)\b`),                                  // one's own
+		regexp.MustCompile(`^(\d+) (?:(?:tests?|checks?|specs?|cases?) )?(?:failed|failures?|failing)\b(?:[,;.:/ ]+\d+ (?:tests? |checks? )?(?:passed|ok|succeeded|run|total)\b.*)?\.?$`), // one's own
+		regexp.MustCompile(`\b(?:passed|ok|PASS|pass)[:=] *\d+[,;]? +(?:failed|FAIL|fail|not ok)[:=] *(\d+)`),                                                                             // one's own
+		regexp.MustCompile(`^\[  FAILED  \] (\d+) tests?`), // googletest
 	}
 })
 
 // goFailed is the line of a package whose tests ran and failed.
 var goFailed = lazily(`^FAIL\t\S+\t\d[\d.]*s$`)
 
+// counts reports, cheaply, whether a line may be a count of tests.
+func counts(l string) bool {
+	if !strings.ContainsAny(l, "0123456789") {
+		return false
+	}
+	for _, w := range [...]string{"ail", "AIL", "ass", "rror", "Tests"} {
+		if strings.Contains(l, w) {
+			return true
+		}
+	}
+	return false
+}
+
 // lastSummary finds the last count; its line is counted within lines, from 1.
 func lastSummary(lines []string) summary {
 	var s summary
 	for i := len(lines) - 1; i >= 0; i-- {
 		l := lines[i]
-		if len(l) < 5 || len(l) > 200 {
+		if len(l) < 5 || len(l) > 200 || !counts(l) {
 			continue
 		}
 		if goFailed().MatchString(l) {

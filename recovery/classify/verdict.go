@@ -22,7 +22,13 @@ func (j *judgement) verdict() Failure {
 		j.order = nil
 		f.Category, f.Persistence = CategoryUnknown, "unknown"
 		f.Evidence = j.evidence()
+		var own *fault
+		if !stopped {
+			own = j.ownFault()
+		}
 		switch {
+		case own != nil:
+			return j.ownVerdict(f, own)
 		case stopped:
 			f.Persistence, f.Why = "transient", "superloop ended it, so this says nothing about the command"
 		case j.silent():
@@ -64,6 +70,27 @@ func (j *judgement) verdict() Failure {
 	f.Why = j.why(f, p)
 	return f
 }
+
+// ownVerdict makes the Failure of a fault that only the program itself tells.
+func (j *judgement) ownVerdict(f Failure, own *fault) Failure {
+	f.Category, f.Area, f.Persistence = CategoryCode, "code", "code"
+	f.Code, f.Confidence = true, ownConfidence
+	f.Why = own.why
+	if own.hit.text == "" {
+		f.Signature = Signature(f.Category, "", ended(j.in.Exit))
+		return f
+	}
+	f.Why += fmt.Sprintf(" (line %d of %s)", own.hit.line, own.hit.stream)
+	first := Evidence{Stream: own.hit.stream.String(), Line: own.hit.line, Text: j.c.printable(own.hit.text), File: own.hit.file, FileLine: own.hit.fileLine}
+	rest := slices.DeleteFunc(f.Evidence, func(e Evidence) bool { return e.Stream == first.Stream && e.Line == first.Line })
+	f.Evidence = append([]Evidence{first}, rest...)
+	f.Signature = Signature(f.Category, "", own.hit.text)
+	return f
+}
+
+// ownConfidence is that of a verdict without a handler: no text that is known
+// to be the code's, only nothing of the environment.
+const ownConfidence = 0.4
 
 // confidence of the primary match. Synonyms of one handler never count against
 // one another.
@@ -146,6 +173,8 @@ func (j *judgement) why(f Failure, p *match) string {
 		}
 	case h.Guard == catalog.GuardWeak:
 		what += ", and nothing points at the environment"
+	case j.undeclared && j.findings[ProbeDeclared].Value == "installed":
+		what += ": " + j.findings[ProbeDeclared].Detail + ", so the import asks for a part that it does not have"
 	case j.undeclared:
 		what += ": " + orElse(j.findings[ProbeDeclared].Detail, "the project does not declare it") + ", so the code or its manifest has to change"
 	case j.weakened && j.weak != nil:

@@ -21,19 +21,17 @@ const (
 // own reports whether the tool itself speaks.
 func (v voice) own() bool { return v <= voiceSuite }
 
-// innocent reports whether a line cannot be a sign of a failure.
-func (v voice) innocent() bool { return v == voiceLog || v == voicePassed }
-
 var (
-	passedLine = lazily(`^\s*(?:(?:✓|✔|√|↓|○) |ok \d+|--- PASS: |=== (?:RUN|CONT|PAUSE|NAME) |test \S.* \.\.\. (?:ok|ignored)|PASS\s+\S|PASSED\s|\[ +(?:OK|RUN) +\]|# Subtest: )|^\S+::\S+.* (?:PASSED|SKIPPED|XFAIL)\b|^\w+ \(\S+\)(?: \.\.\.|.*) \.\.\. (?:ok|skipped)`)
-	failedLine = lazily(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
+	passedLine = lazily(`^\s*(?:(?:✓|✔|√|↓|○) |ok \d+|(?:ok|OK|pass|PASS|\[ok\]|\[OK\]|\[PASS\]|\[pass\]) ?[-:] |(?:\[ok\]|\[OK\]|\[PASS\]|\[pass\]|PASS(?:ED)?:?) +\S|--- PASS: |=== (?:RUN|CONT|PAUSE|NAME) |test \S.* \.\.\. (?:ok|ignored)|PASS\s+\S|PASSED\s|\[ +(?:OK|RUN) +\]|# Subtest: )|^\S+::\S+.* (?:PASSED|SKIPPED|XFAIL)\b|^\w+ \(\S+\)(?: \.\.\.|.*) \.\.\. (?:ok|skipped)`)
+	failedLine = lazily(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|(?:not ok|NOT OK|\[FAIL(?:ED)?\]|KO) ?[-:]? +\S|FAIL(?:ED)?:? +[a-z]\S* \S|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
 	// ownPrefix is what only a tool that drives the tests writes in front.
 	ownPrefix = lazily(`^(?:npm (?:ERR!|error)|make(?:\[\d+\])?: |ninja: |go: |fatal: |E: |(?:/bin/|/usr/bin/)?(?:sh|bash|dash|ash): |docker: |Error response from daemon: |collect2: |\s?ERR_PNPM_|\s?ELIFECYCLE)`)
 
-	suiteOpener = lazily(`^\s*● Test suite failed to run|^\s*FAIL\s+\S.* \[ .* \]$|^_{3,} ERROR collecting |^ERROR collecting |Failed Suites \d+|An error occurred while loading |\(unittest\.loader\._FailedTest|^ImportError while |^\S.*"before (?:all|each)" hook|"(?:before|after) (?:all|each)" hook|^_{3,} ERROR at (?:setup|teardown) of |^\s*● Validation |\[(?:build|setup) failed\]`)
-	blockOpener = lazily(`^\s*● \S|^\s*FAIL\s+\S+.* > |^_{3,} \S.* _{3,}$|^---- \S.* stdout ----$|^\s+\d+\) \S|^\d+\) \S+(?:::|#|\.)\S|^(?:FAIL|ERROR): \w+ \(|<<< (?:FAILURE|ERROR)!|^\[ RUN +\]|Failed Tests \d+|^\s*failures?:\s*$|^\s+Failed \S+ \[|Failure/Error:|^=+ FAILURES =+$`)
-	logOpener   = lazily(`^\s+console\.(?:log|error|warn|info|debug|trace|dir)\b|^(?:stdout|stderr) \| \S|^-+ ?Captured (?:stdout|stderr|log)(?: call| setup| teardown)? ?-+$|^\[captured |^  (?:stdout|stderr):$`)
-	closer      = lazily(`^(?:=+ .*(?:short test summary|warnings summary|\d+ (?:passed|failed|errors?)).*=+|Test Suites: |Tests: |Ran \d+ tests? |test result: |# (?:tests|pass|fail) \d|Snapshots: |FAIL\t|ok  \t)|^\s+(?:Test Files |Tests ) |^\s+\d+ (?:passing|failing)\b|^⎯{10,}|^\s*⎯{10,}\[\d+/\d+\]`)
+	suiteStart = lazily(`^\s*● Test suite failed to run|^\s*FAIL\s+\S.* \[ .* \]$|^_{3,} ERROR collecting |^ERROR collecting |^ImportError while |^_{3,} ERROR at (?:setup|teardown) of |^\s*● Validation `)
+	suiteInner = lazily(`Failed Suites \d+|"(?:before|after) (?:all|each)" hook`)
+	blockStart = lazily(`^\s*● \S|^\s*✘ \[fail\]: |^\s*FAIL\s+\S+.* > |^_{3,} \S.* _{3,}$|^---- \S.* stdout ----$|^\s+\d+\) \S|^\d+\) \S+(?:::|#|\.)\S|^(?:FAIL|ERROR): \w+ \(|^\[ RUN +\]|^\s*failures?:\s*$|^\s+Failed \S+ \[|^=+ FAILURES =+$`)
+	logOpener  = lazily(`^\s+console\.(?:log|error|warn|info|debug|trace|dir)\b|^(?:stdout|stderr) \| \S|^-+ ?Captured (?:stdout|stderr|log)(?: call| setup| teardown)? ?-+$|^\[captured |^  (?:stdout|stderr):$`)
+	closer     = lazily(`^(?:=+ .*(?:short test summary|warnings summary|\d+ (?:passed|failed|errors?)).*=+|Test Suites: |Tests: |Ran \d+ tests? |test result: |# (?:tests|pass|fail) \d|Snapshots: |FAIL\t|ok  \t)|^\s+(?:Test Files |Tests ) |^\s+\d+ (?:passing|failing)\b|^⎯{10,}|^\s*⎯{10,}\[\d+/\d+\]`)
 
 	sourceLine = lazily(`^\s*(?:>\s*)?\d+ ?[|│]|^\s+[|│] |^> {3,}\S`)
 	goVerdict  = lazily(`^\s*--- (?:PASS|FAIL|SKIP): `)
@@ -42,41 +40,74 @@ var (
 )
 
 // lookBack bounds how many lines before a hit are searched for what opened the
-// part of the report that it stands in.
-const lookBack = 250
+// part of the report that it stands in; mostly it stands in the last few.
+const (
+	lookBack  = 250
+	lookFirst = 40
+)
 
-// speaker says who wrote a line, by the lines before and after it.
-func speaker(before []string, line string, after []string) voice {
-	switch {
-	case passedLine().MatchString(line):
-		return voicePassed
-	case failedLine().MatchString(line):
-		return voiceName
-	case ownPrefix().MatchString(line):
-		return voiceTool
+// speaker says who wrote a line, by the lines before and after it. Not decided:
+// more lines before it could say otherwise.
+func speaker(before []string, line string, after []string) (v voice, decided bool) {
+	v, decided, final := spoken(before, line)
+	if final {
+		return v, true
 	}
-	if suiteOpener().MatchString(line) {
-		return voiceSuite
-	}
-	if goMessage().MatchString(line) {
-		return voiceBlock
-	}
-	v := opened(before, line)
 	if v == voiceTool && goTest(after, line) {
-		return voiceLog
+		return voiceLog, decided
 	}
 	if v == voiceTool && strings.HasPrefix(line, "# ") && tap(before, after) {
-		return voiceLog
+		return voiceLog, decided
 	}
 	if v != voiceSuite && v != voiceTool && sourceLine().MatchString(line) {
-		return voiceBlock
+		return voiceBlock, decided
 	}
-	return v
+	return v, decided
+}
+
+// spoken is the speaker by the line itself, which is final, or by what opened
+// the part of the report.
+func spoken(before []string, line string) (v voice, decided, final bool) {
+	switch {
+	case passedLine().MatchString(line):
+		return voicePassed, true, true
+	case failedLine().MatchString(line):
+		return voiceName, true, true
+	case ownPrefix().MatchString(line):
+		return voiceTool, true, true
+	case suiteOpener(line):
+		return voiceSuite, true, true
+	case goMessage().MatchString(line):
+		return voiceBlock, true, true
+	}
+	v, decided = opened(before, line)
+	return v, decided, false
+}
+
+// suiteOpener reports whether a line begins what a runner says of a file of tests
+// that it could not load.
+func suiteOpener(l string) bool {
+	return suiteStart().MatchString(l) || hasAny(l, "An error occurred while loading ", "(unittest.loader._FailedTest", "[build failed]", "[setup failed]") ||
+		hasAny(l, "Failed Suites ", "\" hook") && suiteInner().MatchString(l)
+}
+
+// blockOpener reports whether a line begins the report of one failed test.
+func blockOpener(l string) bool {
+	return blockStart().MatchString(l) || hasAny(l, "<<< FAILURE!", "<<< ERROR!", "Failure/Error:") || strings.Contains(l, "Failed Tests ")
+}
+
+func hasAny(l string, texts ...string) bool {
+	for _, t := range texts {
+		if strings.Contains(l, t) {
+			return true
+		}
+	}
+	return false
 }
 
 // opened walks back to the nearest line that opens or closes a part of a
-// report.
-func opened(before []string, line string) voice {
+// report. Not decided: there is none.
+func opened(before []string, line string) (v voice, decided bool) {
 	blank := 0
 	lowest := indent(line)
 	for i := len(before) - 1; i >= 0 && len(before)-i <= lookBack; i-- {
@@ -94,30 +125,30 @@ func opened(before []string, line string) voice {
 		case logOpener().MatchString(l):
 			console := strings.HasPrefix(strings.TrimSpace(l), "console.")
 			if console && lowest > indent(l) || strings.Contains(l, " | ") && blank == 0 || !console && !strings.Contains(l, " | ") {
-				return voiceLog
+				return voiceLog, true
 			}
-		case suiteOpener().MatchString(l):
-			return voiceSuite
+		case suiteOpener(l):
+			return voiceSuite, true
 		case goVerdict().MatchString(l):
 			if indent(line) > indent(l) || strings.HasPrefix(line, "panic: ") {
-				return voiceBlock
+				return voiceBlock, true
 			}
-			return voiceTool
+			return voiceTool, true
 		case strings.HasPrefix(l, "=== RUN ") || strings.HasPrefix(l, "=== NAME ") || strings.HasPrefix(l, "=== CONT "):
-			return voiceLog
+			return voiceLog, true
 		case strings.HasPrefix(t, "not ok ") && lowest > indent(l):
-			return voiceBlock
+			return voiceBlock, true
 		case closer().MatchString(l):
-			return voiceTool
-		case blockOpener().MatchString(l):
+			return voiceTool, true
+		case blockOpener(l):
 			if strings.HasPrefix(t, "● ") && lowest <= indent(l) {
-				return voiceTool // the report of that test has ended
+				return voiceTool, true // the report of that test has ended
 			}
-			return voiceBlock
+			return voiceBlock, true
 		}
 		lowest = min(lowest, indent(l))
 	}
-	return voiceTool
+	return voiceTool, len(before) >= lookBack
 }
 
 // structural reports, cheaply, whether a line may open or close a part of a
@@ -129,12 +160,16 @@ func structural(l, t string) bool {
 	if t[0] >= '0' && t[0] <= '9' {
 		return strings.Contains(t, ") ") || strings.Contains(t, "passing") || strings.Contains(t, "failing")
 	}
-	for _, p := range [...]string{"___", "---", "===", "- Captured", "[ ", "[captured", "FAIL", "ERROR", "Fail", "fail", "console.", "stdout", "stderr", "Test", "test result", "# ", "Snapshots", "ok  ", "not ok", "An error", "ImportError", "Ran ", "\""} {
-		if strings.HasPrefix(t, p) {
-			return true
+	switch t[0] {
+	case '_', '-', '=', '[', 'F', 'E', 'f', 'c', 's', 'T', 't', '#', 'S', 'o', 'n', 'A', 'I', 'R', '"':
+		for _, p := range [...]string{"___", "---", "===", "- Captured", "[ ", "[captured", "FAIL", "ERROR", "Fail", "fail", "console.", "stdout", "stderr", "Test", "test result", "# ", "Snapshots", "ok  ", "not ok", "An error", "ImportError", "Ran ", "\""} {
+			if strings.HasPrefix(t, p) {
+				return true
+			}
 		}
 	}
-	return strings.Contains(l, "<<< ") || strings.Contains(l, "\" hook") || strings.Contains(l, "_FailedTest") || strings.Contains(l, " failed]")
+	return strings.IndexByte(l, '<') >= 0 && strings.Contains(l, "<<< ") || strings.IndexByte(l, '"') >= 0 && strings.Contains(l, "\" hook") ||
+		strings.IndexByte(l, '_') >= 0 && strings.Contains(l, "_FailedTest") || strings.IndexByte(l, ']') >= 0 && strings.Contains(l, " failed]")
 }
 
 // goTest reports whether what follows shows that a Go test printed the line.

@@ -129,7 +129,7 @@ func recordAll(ctx context.Context, p place, todo []testCase, jobs int, lines ma
 		if err != nil {
 			return fmt.Errorf("starting the spawner process: %w", err)
 		}
-		defer sp.Close()
+		defer func() { _ = sp.Close() }() // it has nothing left to say
 		wg.Go(func() {
 			for c := range queue {
 				l, err := record(ctx, sp, p, c)
