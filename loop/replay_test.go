@@ -24,6 +24,9 @@ func TestGoldenJournals(t *testing.T) {
 		// A listed command that failed, its fallback that a person approved while no
 		// supervisor was alive, and a second proposal that cured the tests.
 		"rules3-recovery.jsonl": {Completed, ReasonPromiseKept, 2},
+		// A cure that failed, the cure of its own failure, and the first one again;
+		// later two that the guard put before a person, so that the roles went on.
+		"rules4-first-aid.jsonl": {Completed, ReasonPromiseKept, 3},
 	} {
 		t.Run(file, func(t *testing.T) {
 			path := "testdata/" + file

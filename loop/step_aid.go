@@ -140,6 +140,7 @@ func (t *turn) walk() {
 	switch m.Kind {
 	case chain.Run:
 		r.N = t.s.Recoveries.Proposed + 1
+		r.RootCause = r.Chain.Levels[r.Chain.Depth()-1].Failure.Why
 		r.Attempt = AttemptFact{Command: m.Command, WorkingDir: m.WorkingDir, TimeoutMS: m.TimeoutMS, Expected: m.Expected, Confidence: m.Confidence,
 			Digest: recovery.AttemptDigest(m.Command, m.WorkingDir)}
 		if m.WaitMS > 0 {
