@@ -39,28 +39,38 @@ const (
 	maxLine     = 400 // bytes of a line of evidence
 )
 
-// prepareAid begins to read what rules know, and gives the function that waits
-// for it.
-func prepareAid(ctx context.Context, repo string, secrets *redact.Replacer) func() (*aid, error) {
-	load := sync.OnceValue(func() *aid {
+// aidDelay is how long tests run before what rules know is read beside them: those
+// that fail at once mostly need none of it, and reading it takes a tenth of a second.
+const aidDelay = time.Second
+
+// prepareAid gives the function that reads what rules know, once, whoever calls
+// it first.
+func prepareAid(ctx context.Context, repo string, secrets *redact.Replacer) func() *aid {
+	return sync.OnceValue(func() *aid {
 		a := &aid{}
 		a.cat, a.problems = catalog.Load(ctx, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
 		a.classifier, a.err = classify.New(a.cat, classify.Options{Redact: secrets})
 		a.profile = remedy.Detect(ctx, repo)
 		return a
 	})
-	go load()
-	return func() (*aid, error) {
-		a := load()
-		return a, a.err
-	}
 }
 
-// expectFailure begins to read what rules know, if it was not begun.
-func (d *driver) expectFailure() {
-	if d.loadAid == nil && d.state.Plan.FirstAid {
+// expectFailure has what rules know read beside something that takes its time and
+// may fail; what is returned ends the expectation.
+func (d *driver) expectFailure() (over func()) {
+	if !d.state.Plan.FirstAid || d.aid != nil {
+		return func() {}
+	}
+	load := d.aidLoader()
+	timer := time.AfterFunc(aidDelay, func() { load() })
+	return func() { timer.Stop() }
+}
+
+func (d *driver) aidLoader() func() *aid {
+	if d.loadAid == nil {
 		d.loadAid = prepareAid(d.life, d.repo.Top, cage.Secrets(environ(d.o)))
 	}
+	return d.loadAid
 }
 
 // rulesOfAid is what rules know; the first time it says what is wrong with a
@@ -69,10 +79,9 @@ func (d *driver) rulesOfAid() (*aid, error) {
 	if d.aid != nil {
 		return d.aid, nil
 	}
-	d.expectFailure()
-	a, err := d.loadAid()
-	if err != nil {
-		return nil, fmt.Errorf("reading what superloop knows of failures: %w", err)
+	a := d.aidLoader()()
+	if a.err != nil {
+		return nil, fmt.Errorf("reading what superloop knows of failures: %w", a.err)
 	}
 	var wrong []config.Problem
 	for _, p := range a.problems.Errors() {
@@ -93,6 +102,9 @@ func (d *driver) rulesOfAid() (*aid, error) {
 func (d *driver) diagnose(ctx context.Context, e Effect) (Fact, error) {
 	begun := time.Now()
 	f := Classified{ID: e.ID, Source: e.Reason, Command: e.Command}
+	if e.Reason == failedTests && d.mute() {
+		return f.unknown(fmt.Sprintf("it ended with exit code %d without a word of output", d.state.TestOutputs[0].ExitCode)), nil
+	}
 	a, err := d.rulesOfAid()
 	if err != nil {
 		return nil, err
@@ -157,6 +169,14 @@ func (d *driver) diagnose(ctx context.Context, e Effect) (Fact, error) {
 	}
 	f.DurationUS = time.Since(begun).Microseconds()
 	return f, nil
+}
+
+// mute reports whether the first command of the tests that failed has ended by
+// itself, in the way of a command that says no, and has printed nothing: then there
+// is nothing to look at.
+func (d *driver) mute() bool {
+	all := d.state.TestOutputs
+	return len(all) > 0 && all[0].From == all[0].To && !all[0].TimedOut && all[0].Signal == "" && all[0].ExitCode > 0 && all[0].ExitCode < 126
 }
 
 // probes look at the system for the classifier.

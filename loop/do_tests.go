@@ -19,7 +19,7 @@ import (
 func (d *driver) runTests(shutdown context.Context, e Effect) (Fact, error) {
 	rerun := e.Reason == ReasonTreeChanged || e.Reason == ReasonRecovery
 	then := d.testsBefore(e)
-	d.expectFailure()
+	defer d.expectFailure()()
 	cmds := d.loop.Tests.Commands
 	if err := d.step(TestsStarted{Rerun: rerun, Mode: d.loop.Tests.Mode, Commands: cmds, Reason: e.Reason}); err != nil {
 		return nil, err

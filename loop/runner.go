@@ -144,7 +144,7 @@ type driver struct {
 	preparation *preparation // of a recovery that is about to run
 	warm        *cage.Warm   // for one that may come
 	aid         *aid         // what rules know; nil until it is asked for
-	loadAid     func() (*aid, error)
+	loadAid     func() *aid
 	lastRun     *Executed // how the last recovery command ended
 	installed   string    // the recipe of the tool that it has brought, to be verified
 	post        *post

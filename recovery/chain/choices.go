@@ -27,11 +27,11 @@ func Choices(p remedy.Plan) []Choice {
 		switch o.Availability {
 		case remedy.Locked:
 			c.Reason = o.LockReason
-			unlocked := o
-			unlocked.Availability = remedy.Ready
-			if free, _ := remedy.ByItself(unlocked, p.Failure); free {
-				c.ByItself, c.Withheld, c.Command = true, "", o.OwnCommand()
-				c.Needs = needs(o)
+			if remedy.ByItselfUnlocked(o, p.Failure) {
+				c.ByItself, c.Withheld = true, ""
+				if own := o.OwnCommand(); own != "" { // else to have what it needs is all of it
+					c.Command, c.Needs = own, needs(o)
+				}
 			}
 		case remedy.Impossible:
 			c.Reason = o.ImpossibleReason
@@ -45,6 +45,9 @@ func Choices(p remedy.Plan) []Choice {
 func needs(o remedy.Option) []Need {
 	var out []Need
 	for _, p := range o.UnlockPreview {
+		if p.GoalKey == o.GoalKey {
+			continue // to have that is what the option itself is for
+		}
 		c := Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
 			Availability: string(p.Availability), Reason: p.Reason, Command: p.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(),
 			Executor: string(o.Executor), Risk: string(o.Risk), Confidence: remedy.Word(o.Confidence), Dep: p.Dep, ByItself: p.Availability != remedy.Impossible}

@@ -94,6 +94,10 @@ func codeFile(path string, line int) bool {
 	if line == 0 || line > 10_000_000 {
 		return false
 	}
+	switch path[strings.LastIndexAny(path, "/\\")+1:] {
+	case "Rakefile", "Makefile", "Gemfile", "Dockerfile", "Jenkinsfile", "Vagrantfile", "Justfile":
+		return !foreign(path)
+	}
 	dot := strings.LastIndexByte(path, '.')
 	ext := path[dot+1:]
 	if dot <= 0 || len(ext) == 0 || len(ext) > 8 || !letter(ext[0]) || strings.ContainsAny(ext, "/\\") || !wordByte(path[dot-1]) {

@@ -20,7 +20,7 @@ type fault struct {
 var (
 	// uncaught are the lines that runtimes print about an exception that ends
 	// the program.
-	uncaught = lazily(`^\s*\+? ?(?:Exception Group )?Traceback \(most recent call last\):|^(?:Node\.js|Bun) v\d|^Exception in thread "|^(?:PHP )?Fatal error:\s+Uncaught |^Unhandled exception|^\S+\.rb:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|^\S.* at \S+\.(?:p[lm]|t) line \d+\.$|^error: Uncaught |^\*\* \([A-Z]\w*(?:\.\w+)*\) |^ERROR: LoadError|^Execution halted$`)
+	uncaught = lazily(`^\s*\+? ?(?:Exception Group )?Traceback \(most recent call last\):|^(?:Node\.js|Bun) v\d|^Exception in thread "|^(?:PHP )?Fatal error:\s+Uncaught |^Unhandled exception|^\S+\.rb:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|^\S.* at \S+\.(?:p[lm]|t) line \d+\.$|^error: Uncaught |^\*\* \([A-Z]\w*(?:\.\w+)*\) |^ERROR: LoadError|^Execution halted$|^rake aborted!$`)
 	// exception is the line of such a report that says what was thrown.
 	exception = lazily(`^[ |+-]*(?:[\w.$]+(?:Error|Exception|Group|Exit|Warning|Interrupt|Fault|Failure)|[Ee]rror|Uncaught \S+|[a-z_]\w*(?:\.\w+)+)(?: \[\w+\])?(?::|$)|^Exception in thread "[^"]*" \S|Fatal error:\s+Uncaught |^Unhandled exception\. |^\S+\.rb:\d+:in |^\S.* at \S+\.(?:p[lm]|t) line \d+\.$`)
 	// outside is the vocabulary of failures that no change of the code cures.
@@ -55,9 +55,12 @@ func (j *judgement) ownFault() *fault {
 	if e.Signal != "" {
 		return nil
 	}
-	for _, o := range []*output{j.stderr, j.stdout} {
-		if i := int(o.end.line-(o.lines-int64(len(o.tail)))) - 1; o.end.found && o.end.failed > 0 && i >= 0 && i < len(o.tail) {
-			return &fault{hit: o.at(i), why: "tests of the project failed"}
+	if j.calls.script {
+		for _, o := range []*output{j.stderr, j.stdout} {
+			i := int(o.end.line-o.lines) + len(o.tail) - 1
+			if o.end.found && o.end.failed > 0 && i >= 0 && i < len(o.tail) {
+				return &fault{hit: o.at(i), why: "tests of the project failed"}
+			}
 		}
 	}
 	for _, o := range []*output{j.stderr, j.stdout} {
@@ -204,6 +207,9 @@ func (j *judgement) said(o *output) *fault {
 			last, decided = i, verdictWord().MatchString(l)
 		}
 	}
+	if last >= 0 && j.calls.script && seen <= maxMessage && !plain(o.tail[last]) && !anywhere().MatchString(o.tail[last]) {
+		return &fault{hit: o.at(last), why: "a program of the project ended with this message"}
+	}
 	if decided && j.calls.script && !anywhere().MatchString(o.tail[last]) {
 		return &fault{hit: o.at(last), why: "a program of the project says what is wrong"}
 	}
@@ -212,6 +218,12 @@ func (j *judgement) said(o *output) *fault {
 	}
 	return nil
 }
+
+// maxMessage is how long an output may be whose last line is taken for a message.
+const maxMessage = 12
+
+// plain reports whether a line is no message: it has too few words.
+func plain(l string) bool { return len(strings.Fields(l)) < 3 }
 
 // judges are programs that look at code and say where it is wrong.
 var judges = []string{
@@ -245,7 +257,7 @@ var framing = lazily(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit statu
 // and the scripts of package.json among it; ownScript only its own programs.
 func ownProgram(name string, words []string) bool {
 	switch name {
-	case "make", "gmake", "just":
+	case "make", "gmake", "just", "rake":
 		return true
 	case "npm", "pnpm", "yarn", "bun":
 		a := afterFlags(words[1:])

@@ -29,6 +29,7 @@ func (j *judgement) rank(ctx context.Context) {
 		}
 	}
 	rest = j.onlyTests(ctx, rest)
+	rest = slices.DeleteFunc(rest, j.ownUse)
 	promote(rest)
 	slices.SortStableFunc(rest, func(a, b *match) int {
 		return cmp.Or(
@@ -60,6 +61,16 @@ func (j *judgement) rank(ctx context.Context) {
 		j.probe(ctx, j.order[0])
 	}
 	j.guards()
+}
+
+// ownUse reports whether a match is about how a program of the project wants to
+// be called, which is a matter of the code.
+func (j *judgement) ownUse(m *match) bool {
+	h := m.rule.h
+	if !j.calls.script || m.hit == nil || h.Category != "invalid_arguments" || h.Confidence == 0 || h.Confidence > maxGeneral {
+		return false
+	}
+	return !slices.ContainsFunc(j.calls.words, func(call []string) bool { return strings.HasPrefix(m.hit.text, call[0]+": ") })
 }
 
 // onlyTests drops what says nothing about a failed test: lines that stand in no

@@ -3,6 +3,7 @@ package classify
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/superloop/superloop/recovery/catalog"
@@ -18,9 +19,19 @@ func verdictOf(t testing.TB, c *Classifier, command string, code int, stdout, st
 	return f
 }
 
+// embeddedOnce is shared: making a classifier takes longer than most tests, and it
+// is safe for concurrent use.
+var embeddedOnce = sync.OnceValues(func() (*Classifier, error) {
+	cat, err := catalog.Embedded()
+	if err != nil {
+		return nil, err
+	}
+	return New(cat, Options{})
+})
+
 func embeddedClassifier(t testing.TB) *Classifier {
 	t.Helper()
-	c, err := New(embedded(t), Options{})
+	c, err := embeddedOnce()
 	if err != nil {
 		t.Fatal(err)
 	}

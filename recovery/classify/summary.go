@@ -36,7 +36,7 @@ var summaries = sync.OnceValue(func() []*regexp.Regexp {
 		regexp.MustCompile(`^ +(\d+) failed$`),                                                                                                               // playwright
 		regexp.MustCompile(`^ *(\d+) fail$`),                                                                                                                 // bun
 		regexp.MustCompile(`tests passed, (\d+) tests? failed out of`),                                                                                       // ctest
-		regexp.MustCompile(`^\s*\d+ (?:tests? |checks? |specs? )?passed, (\d+) (?:tests? |checks? |specs? )?failed\b`),                                       // one's own
+		regexp.MustCompile(`^\s*\d+ (?:tests? |checks? |specs? )?(?:passed|ok|succeeded)[,;] (\d+) (?:tests? |checks? |specs? )?failed\b`),                   // one's own
 		regexp.MustCompile(`^(?:# )?(\d+) of \d+ (?:tests?|checks?|specs?|cases?|examples?|assertions?) failed\b`),                                           // one's own
 		regexp.MustCompile(`^(?:Total|Results?|Summary|Tests?|Checks?|Done)\b[^.]*?\b(\d+) (?:failed|failures?|failing)\b`),                                  // one's own
 		regexp.MustCompile(`^(\d+) (?:(?:tests?|checks?|specs?|cases?) )?(?:failed|failures?|failing)\b(?:[,;.:/ ]+\d+ (?:tests? |checks? )?(?:passed|ok|succeeded|run|total)\b.*)?\.?$`), // one's own

@@ -1,6 +1,8 @@
 package remedy
 
 import (
+	"slices"
+
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 )
@@ -38,8 +40,8 @@ func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 		if o.Executor != catalog.ByWrapper || o.Availability == Impossible || o.Plain() || o.Command == "" {
 			continue
 		}
-		v := recovery.Decide(policy, recovery.Command{Text: o.Command, WorkingDir: o.WorkingDir}, recovery.Facts{Confined: true, LooseOK: true})
-		free, _ := ByItself(*o, p.Failure)
+		v := decide(policy, o)
+		free := ByItselfUnlocked(*o, p.Failure)
 		free = free && (o.From.Kind != FromChain || o.Recommended || !particular && !p.advised)
 		switch {
 		case free && v.Decision == recovery.Auto && !(personFirst && o.proposal == nil):
@@ -63,6 +65,30 @@ func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 		}
 	}
 	return GateHuman, nil
+}
+
+// decide judges what an option would run: its command or, where that needs others
+// first, each of them and its own, of which the strictest verdict counts.
+func decide(policy *recovery.Policy, o *Option) recovery.Verdict {
+	texts := []string{o.Command}
+	if own := o.OwnCommand(); o.Availability == Locked && own != "" {
+		texts = texts[:0]
+		for _, need := range o.UnlockPreview {
+			if need.GoalKey != o.GoalKey { // to have that is what the option itself is for
+				texts = append(texts, need.Command)
+			}
+		}
+		texts = append(texts, own)
+	}
+	rank := []recovery.Decision{recovery.Auto, recovery.Human, recovery.Deny, recovery.Invalid}
+	var worst recovery.Verdict
+	for i, text := range texts {
+		v := recovery.Decide(policy, recovery.Command{Text: text, WorkingDir: o.WorkingDir}, recovery.Facts{Confined: true, LooseOK: true})
+		if i == 0 || slices.Index(rank, v.Decision) > slices.Index(rank, worst.Decision) {
+			worst = v
+		}
+	}
+	return worst
 }
 
 // retry is the plain retry that may happen by itself: of what goes by itself, or
