@@ -20,7 +20,7 @@ const File = "record.json"
 // questions. Inbox looks for it.
 const Folder = "escalation"
 
-// Looking is the name of a file in a Store's directory that is replaced when a
+// Looking is the name of a file in a Store's directory that is written when a
 // person begins to look at the question: an answer may come in a moment. Nothing
 // is decided by it.
 const Looking = "looking"
@@ -62,7 +62,14 @@ func (s Store) Load() (Record, error) {
 // Look tells who watches the directory that a person begins to look at the
 // question. It is a courtesy: what goes wrong with it is no trouble.
 func (s Store) Look() {
-	_ = s.Disk.WriteProjection("escalation-look", filepath.Join(s.Dir, Looking), nil, 0o600)
+	// Not by a replacement: change sweeps away, under a lock that is not held here,
+	// the temporary files that it finds.
+	f, err := s.Disk.Create("escalation-look", filepath.Join(s.Dir, Looking), 0o600)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write([]byte{'\n'})
+	_ = f.Close()
 }
 
 // Open asks a question. What is pending, or approved and not begun, is superseded

@@ -118,10 +118,12 @@ func (d Disk) RemoveTemps(op, dir string) (int, error) {
 		if err := d.check(op, "remove", path); err != nil {
 			return n, err
 		}
-		if err := os.Remove(path); err != nil {
+		switch err := os.Remove(path); {
+		case err == nil:
+			n++
+		case !errors.Is(err, fs.ErrNotExist): // gone is gone, whoever did it
 			return n, fail(op, "remove", path, err)
 		}
-		n++
 	}
 	return n, nil
 }

@@ -104,12 +104,16 @@ func steers(name string) bool {
 // of the repository, however they are written.
 func cleanPath(path, repo string) string {
 	var clean []string
+	top := ""
+	if repo != "" {
+		top = real(repo)
+	}
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) || slices.Contains(clean, dir) {
 			continue
 		}
 		at, err := filepath.EvalSymlinks(dir)
-		if err != nil || repo != "" && (under(at, real(repo)) || under(filepath.Clean(dir), filepath.Clean(repo))) {
+		if err != nil || repo != "" && (under(at, top) || under(filepath.Clean(dir), filepath.Clean(repo))) {
 			continue
 		}
 		clean = append(clean, dir)

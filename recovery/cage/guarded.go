@@ -115,7 +115,7 @@ func (g *guarded) start(kill context.Context, spec proc.Spec, o *order) (proc.Re
 	if err := wire.send(o, nil, nil); err != nil {
 		return res, report{}, err
 	}
-	env := []string{"GOGC=off"} // it lives for milliseconds
+	env := []string{"GOGC=off", "GOMAXPROCS=1"} // it lives for milliseconds, and does one thing at a time
 	if slices.Contains(spec.Env, spec.Marker) {
 		env = append(env, spec.Marker)
 	}

@@ -196,9 +196,15 @@ func (s *Spec) complete() error {
 // disjoint refuses what contradicts itself: a writable place inside of one that
 // may not be written or seen.
 func (s *Spec) disjoint() error {
+	closed := slices.Concat(s.Protected, s.Hidden)
+	at := make([]string, len(closed))
+	for i, p := range closed {
+		at[i] = real(p)
+	}
 	for _, w := range s.Writable {
-		for _, p := range slices.Concat(s.Protected, s.Hidden) {
-			if under(real(w), real(p)) {
+		place := real(w)
+		for i, p := range closed {
+			if under(place, at[i]) {
 				return fmt.Errorf("%s is to be writable, and lies in %s, which is protected or hidden", w, p)
 			}
 		}
@@ -206,10 +212,10 @@ func (s *Spec) disjoint() error {
 	return nil
 }
 
-// under reports whether path is dir or lies below it.
+// under reports whether path is dir or lies below it; both are absolute.
 func under(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+	path, dir = filepath.Clean(path), filepath.Clean(dir)
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // real is path without symbolic links, as far as it exists.

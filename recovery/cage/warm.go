@@ -70,7 +70,7 @@ func warm(s Spawner, spec *Spec, ns proc.Namespaces) (*Warm, error) {
 	}
 	w := &Warm{ns: ns, marker: spec.Marker, exe: exe, grace: spec.Grace, wire: wire, hurry: make(chan struct{}), started: time.Now(), done: make(chan struct{})}
 	w.ctx, w.stop = context.WithCancelCause(context.Background())
-	env := []string{"GOGC=off"} // it lives for milliseconds
+	env := []string{"GOGC=off", "GOMAXPROCS=1"} // it lives for milliseconds, and does one thing at a time
 	if spec.Marker != "" {
 		env = append(env, spec.Marker)
 	}

@@ -232,8 +232,10 @@ func (n *Names) table(kind string) *map[string]map[string][]string {
 	return &n.Sonames
 }
 
-// finish makes the catalog: defaults filled in, handlers in their order.
+// finish makes the catalog: defaults filled in, handlers in their order. The
+// builder, which others may build on, stays as it is.
 func (b *builder) finish() *Catalog {
+	b = b.clone()
 	c := &Catalog{
 		Categories: b.categories, Recipes: b.recipes, Projects: b.projects, Managers: b.managers, Names: b.names,
 		Chains: make(map[string]Chain, len(b.chains)),
