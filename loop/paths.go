@@ -142,7 +142,18 @@ func (p Paths) Undo() string { return filepath.Join(filepath.Dir(filepath.Dir(p.
 
 // Learned is what has helped in the repository, in any of its loops.
 func (p Paths) Learned() string {
-	return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), "learned.json")
+	return p.shared("learned.json")
+}
+
+// Health is what is known of the repository's runners, Preventions what is looked
+// at before its iterations, Watched the ends of its last role runs; of all loops.
+func (p Paths) Health() string      { return p.shared("health.json") }
+func (p Paths) Preventions() string { return p.shared("preventions.json") }
+func (p Paths) Watched() string     { return p.shared("watched.json") }
+
+// shared is a private file of all loops of the repository.
+func (p Paths) shared(name string) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), name)
 }
 
 // Locks are the files that a supervisor of the loop holds.

@@ -91,6 +91,8 @@ type Loop struct {
 	Roles []Role
 	// Retry bounds how often a failing role is run again in one iteration.
 	Retry Retry
+	// Respond says what follows when a role fails.
+	Respond Respond
 	// Recovery is the loop's own override, as written; nil when absent.
 	Recovery json.RawMessage
 }
@@ -196,6 +198,9 @@ type Role struct {
 	Resume bool
 	// Permissions is read-only, workspace or full; "" is the runner's.
 	Permissions string
+	// Runners are all who may do the role, in the order in which they are asked;
+	// never empty, and the first is Runner with Model.
+	Runners []Choice
 }
 
 // Retry bounds a failing role: Attempts in one iteration in all (default 3),
