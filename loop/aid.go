@@ -19,6 +19,7 @@ import (
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/remedy"
+	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -208,21 +209,45 @@ const failedRole = "role_process"
 
 // classifyRole notes down what rules say of a role whose process failed without
 // its adapter's knowing why: a full disk, a missing library, no memory. Nothing
-// waits for it.
-func (d *driver) classifyRole(ctx context.Context, e Effect, f RoleEnded, log string) {
+// waits for it. The ladder is told what they say, and how many microseconds that
+// has taken.
+func (d *driver) classifyRole(ctx context.Context, e Effect, f RoleEnded, log string) (*respond.Ground, int64) {
 	known := f.Outcome == OutcomeOK || f.Outcome == OutcomeInterrupted || f.Limit != nil || f.Class != "" && f.Class != string(agent.ClassUnknown) && f.Class != string(agent.ClassNoResult)
-	if known || !d.state.Plan.FirstAid {
-		return
+	if known || !d.state.Plan.FirstAid && d.state.Plan.Respond == nil {
+		return nil, 0
 	}
 	begun := time.Now()
-	a, err := d.rulesOfAid()
+	failure, err := d.failureOfRole(ctx, roleFailure{f.Runner, f.ExitCode, f.Signal, f.Outcome, f.DurationMS}, log)
 	if err != nil {
 		d.log.Warn("a failed role was not classified", zap.Error(err))
-		return
+		return nil, 0
 	}
 	c := Classified{Source: failedRole, Role: e.Role, Command: f.Runner, ExitCode: f.ExitCode, Signal: f.Signal, TimedOut: f.Outcome == OutcomeTimeout}
-	in := classify.Input{Source: failedRole, Command: f.Runner, Dir: d.repo.Top, Merged: true, Probes: d.probes(),
-		Exit: classify.Exit{Code: f.ExitCode, Signal: f.Signal, TimedOut: c.TimedOut, NotStarted: f.Outcome == OutcomeNotStarted, Duration: ms(f.DurationMS)}}
+	c.take(failure)
+	c.DurationUS = time.Since(begun).Microseconds()
+	if err := d.record("failure_classified", c); err != nil {
+		d.log.Warn("what a role failed of was not recorded", zap.Error(err))
+	}
+	return &respond.Ground{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
+}
+
+// roleFailure is how a role's process has ended.
+type roleFailure struct {
+	runner     string
+	code       int
+	signal     string
+	outcome    string
+	durationMS int64
+}
+
+// failureOfRole is what rules say of a role's log.
+func (d *driver) failureOfRole(ctx context.Context, f roleFailure, log string) (classify.Failure, error) {
+	a, err := d.rulesOfAid()
+	if err != nil {
+		return classify.Failure{}, err
+	}
+	in := classify.Input{Source: failedRole, Command: f.runner, Dir: d.repo.Top, Merged: true, Probes: d.probes(),
+		Exit: classify.Exit{Code: f.code, Signal: f.signal, TimedOut: f.outcome == OutcomeTimeout, NotStarted: f.outcome == OutcomeNotStarted, Duration: ms(f.durationMS)}}
 	if in.Exit.OK() {
 		in.Exit.Code = 1
 	}
@@ -230,14 +255,5 @@ func (d *driver) classifyRole(ctx context.Context, e Effect, f RoleEnded, log st
 		defer out.Close()
 		in.Stdout = out
 	}
-	failure, err := a.classifier.Classify(ctx, in)
-	if err != nil {
-		d.log.Warn("a failed role was not classified", zap.Error(err))
-		return
-	}
-	c.take(failure)
-	c.DurationUS = time.Since(begun).Microseconds()
-	if err := d.record("failure_classified", c); err != nil {
-		d.log.Warn("what a role failed of was not recorded", zap.Error(err))
-	}
+	return a.classifier.Classify(ctx, in)
 }

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
@@ -97,10 +98,13 @@ func (d *driver) wait(shutdown context.Context, e Effect) (Fact, error) {
 				return nil, d.full(err)
 			}
 		}
-		return WaitOver{ID: e.ID, Reason: "kicked", By: in.By, IntentID: in.ID}, nil
+		if e.Role != "" {
+			d.believed(e.Role)
+		}
+		return d.waited(e, WaitOver{ID: e.ID, Reason: "kicked", By: in.By, IntentID: in.ID}), nil
 	}
 	if d.limitGone() {
-		return WaitOver{ID: e.ID, Reason: "cleared"}, nil
+		return d.waited(e, WaitOver{ID: e.ID, Reason: "cleared"}), nil
 	}
 	if err := d.flushViews(); err != nil {
 		return nil, err
@@ -109,12 +113,20 @@ func (d *driver) wait(shutdown context.Context, e Effect) (Fact, error) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return WaitOver{ID: e.ID}, nil
+		return d.waited(e, WaitOver{ID: e.ID}), nil
 	case <-shutdown.Done():
 	case <-d.look:
 	case <-d.newConfig:
 	}
 	return nil, nil
+}
+
+// waited adds who can take the role now, where one waits for somebody.
+func (d *driver) waited(e Effect, f WaitOver) Fact {
+	if l := d.state.Response.Ladder; l != nil && l.Phase == respond.Waiting && e.Role != "" {
+		f.Candidates = d.candidates(d.roleConfig(e.Role))
+	}
+	return f
 }
 
 // limitGone reports whether the limit that the loop waits for was lifted before

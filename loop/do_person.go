@@ -13,6 +13,8 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles"
 )
 
 // maxGuardDiff bounds what a question carries of changed inputs; the archived
@@ -94,6 +96,7 @@ func (d *driver) question(ctx context.Context) (escalation.Question, error) {
 	}
 	r := d.state.Recovery
 	if r == nil {
+		d.aboutFailure(h, &q)
 		return q, nil
 	}
 	j, err := d.judge(ctx, r.Attempt)
@@ -113,6 +116,63 @@ func (d *driver) question(ctx context.Context) (escalation.Question, error) {
 		q.Options = append(q.Options, escalation.Option{ID: "fallback", Label: "the proposal's fallback", Command: r.Else.Command})
 	}
 	return q, nil
+}
+
+// maxDetails bounds what a question says besides its reason, in bytes.
+const maxDetails = 8 << 10
+
+// maxTail is how much of a log a question shows, in bytes.
+const maxTail = 2 << 10
+
+// aboutFailure puts all that is known of a failure on one page: what was tried, by
+// whom, how it ended, the cause that was found with its evidence, and where to
+// read on.
+func (d *driver) aboutFailure(h HumanState, q *escalation.Question) {
+	s := d.state.Response
+	var b strings.Builder
+	switch {
+	case h.Class == ClassGround:
+		q.Reason = "The iteration cannot begin: " + h.Text + "."
+		fmt.Fprintf(&b, "superloop preflight shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n")
+	case h.Class == ClassSameTests:
+		q.Reason = "It comes back: " + h.Text + "."
+		q.Manual = ""
+		for _, f := range d.state.TestFailures {
+			q.Errors = append(q.Errors, fmt.Sprintf("%s: exit code %d", f.Command, f.ExitCode))
+		}
+	case s.Ladder != nil:
+		if h.Type == respond.TypeRole {
+			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, times(max(s.Ladder.Runs, 1)), d.state.Iteration, h.Text)
+		}
+		q.Errors = append(q.Errors, s.Ladder.Tell...)
+	}
+	if c := s.Cause; c != nil && c.Role == h.Role && c.Type != string(respond.CauseUnknown) {
+		fmt.Fprintf(&b, "Cause (%s, by %s, confidence %.1f): %s", c.Type, c.By, c.Confidence, c.Summary)
+		if c.Location != "" {
+			fmt.Fprintf(&b, " (%s)", c.Location)
+		}
+		b.WriteString("\n")
+		if c.Instruction != "" {
+			fmt.Fprintf(&b, "To do about it: %s\n", c.Instruction)
+		}
+		for _, e := range c.Evidence {
+			fmt.Fprintf(&b, "  %s\n", e)
+		}
+		fmt.Fprintf(&b, "All of it: %s\n", d.paths.Rel(d.paths.File(rootCauseFile)))
+	}
+	if s.Ladder != nil && h.Role != aboutTests && h.Type == respond.TypeRole {
+		log := d.roleFiles(h.Role, d.state.Roles[h.Role].Attempt).log
+		if tail, _, err := roles.ReadRegular(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
+			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", d.paths.Rel(log), strings.TrimSpace(tail))
+		}
+	}
+	if h.Role != "" && h.Role != aboutTests {
+		fmt.Fprintf(&b, "Its log: superloop logs --loop %s --role %s\n", d.o.LoopID, h.Role)
+	}
+	q.Details = b.String()
+	if len(q.Details) > maxDetails {
+		q.Details = strings.ToValidUTF8(q.Details[:maxDetails], "")
+	}
 }
 
 // cures are what rules would try besides, for the person to choose from.
@@ -229,7 +289,7 @@ func (d *driver) mended(ctx context.Context, rec escalation.Record) (Fact, error
 		d.intents[in.ID] = true
 	}
 	d.announceEnd(rec)
-	return Resolved{ID: rec.Question.ID, By: in.By, Method: MethodManual, Note: in.Note, IntentID: in.ID}, d.showQuestion(rec)
+	return d.resolved(Resolved{ID: rec.Question.ID, By: in.By, Method: MethodManual, Note: in.Note, IntentID: in.ID}), d.showQuestion(rec)
 }
 
 // heard turns the answer into a fact.
@@ -251,9 +311,11 @@ func (d *driver) heard(ctx context.Context, rec escalation.Record) (Fact, error)
 	switch rec.State {
 	case escalation.Approved:
 		f.Method = MethodApprove
-		if rec.Question.Command == nil {
-			f.Method = MethodManual // "go on as proposed": try the runner again
-			return f, d.finishQuestion(ctx, rec.Question.ID, true)
+		if rec.Question.Command == nil { // "go on": try it again, or all the same
+			if d.state.Human.Class != ClassGround {
+				f.Method = MethodManual
+			}
+			return d.resolved(f), d.finishQuestion(ctx, rec.Question.ID, true)
 		}
 		if a.Edit != nil {
 			e := d.state.Recovery.Attempt
@@ -267,7 +329,23 @@ func (d *driver) heard(ctx context.Context, rec escalation.Record) (Fact, error)
 	default: // it was begun by a supervisor that died, lapsed or taken back
 		return d.newQuestion(ctx)
 	}
-	return f, nil
+	return d.resolved(f), nil
+}
+
+// resolved adds to an answer who can go on with the role that it is about. Whoever
+// was unfit until a person has mended it counts as mended.
+func (d *driver) resolved(f Resolved) Fact {
+	h := d.state.Human
+	if h == nil || d.state.Recovery != nil || f.Method == MethodReject || d.state.Plan.Respond == nil || h.Role == aboutTests {
+		return f
+	}
+	if h.Type == EscalationRunner {
+		d.believed(h.Role)
+	}
+	if l := d.state.Response.Ladder; l != nil {
+		f.Candidates = d.candidates(d.roleConfig(h.Role))
+	}
+	return f
 }
 
 // lapsed ends a question that nobody has answered, and asks again: silence is

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/gate"
+	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -82,6 +83,7 @@ func (d *driver) promptInput(ctx context.Context, e Effect) roles.Input {
 	if s.HumanNote != "" {
 		in.Notes = append(in.Notes, roles.Note{By: "a person", About: "answered the loop", Text: s.HumanNote})
 	}
+	in.Before = d.toldByLadder(e.Role)
 	if len(d.tree.changed) > 0 {
 		in.Changed = []roles.Changed{{Role: "the roles of this iteration so far", Files: d.tree.changed}}
 	}
@@ -95,6 +97,34 @@ func (d *driver) promptInput(ctx context.Context, e Effect) roles.Input {
 	}
 	in.Context, in.Phases = roles.Gather(pl)
 	return in
+}
+
+// toldByLadder is what the role is told of the attempts before it, and of the
+// cause that was found for what fails.
+func (d *driver) toldByLadder(role string) []roles.Note {
+	var out []roles.Note
+	r := d.state.Response
+	if l := r.Ladder; l != nil && l.Task.Role == role && len(l.Tell) > 0 {
+		out = append(out, roles.Note{About: "What became of the attempts before this one", Text: strings.Join(l.Tell, "\n")})
+	}
+	if c := r.Cause; c != nil && (c.Role == role || c.Role == aboutTests) && c.Type != string(respond.CauseUnknown) {
+		text := c.Summary
+		if c.Location != "" {
+			text += " (" + c.Location + ")"
+		}
+		if c.Instruction != "" {
+			text += "\nTo do about it: " + c.Instruction
+		}
+		if len(c.Evidence) > 0 {
+			text += "\nEvidence:\n" + strings.Join(c.Evidence[:min(len(c.Evidence), 6)], "\n")
+		}
+		what := "The cause of that"
+		if c.Role == aboutTests {
+			what = "The cause of the tests' failing in the same way again"
+		}
+		out = append(out, roles.Note{Text: text, About: fmt.Sprintf("%s (%s, by %s, confidence %.1f; all of it is in %s)", what, c.Type, c.By, c.Confidence, rootCauseFile)})
+	}
+	return out
 }
 
 // recoveryForPrompt tells of proposals: what may be proposed, and what became of

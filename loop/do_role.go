@@ -51,13 +51,21 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	if err := d.sweepProposals(e); err != nil {
 		return nil, err
 	}
-	role := d.roleConfig(e.Role)
+	if fact := d.checkGround(shutdown, e); fact != nil {
+		return fact, nil
+	}
+	role, unfit := d.choose(d.roleConfig(e.Role), e)
 	runner := d.o.Config.Runners[role.Runner]
+	who, _ := d.agentOf(choiceOf(role))
 	files := d.roleFiles(e.Role, e.Attempt)
 	req := d.request(e, role, runner, files)
 	account := agent.AccountOf(req, environ(d.o))
 	if fact, ok := d.coolingDown(role, account); ok {
 		return fact, nil
+	}
+	if unfit.Until.After(d.now()) {
+		return Limited{Role: role.Name, Runner: role.Runner, Class: ReasonNobodyFit, Source: SourceShared,
+			LimitFact: LimitFact{Provider: unfit.Provider, Text: unfit.Why, Until: unfit.Until}}, nil
 	}
 	if err := d.ownDir("logs", filepath.Dir(files.log)); err != nil {
 		return nil, err
@@ -85,6 +93,8 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 		return nil, d.full(err)
 	}
 	timeout, capped := capTimeout(role.Timeout, e.LimitMS)
+	d.began(who)
+	was := d.lookBefore(shutdown, role)
 	started := d.now()
 	d.sighted = ""
 	var res agent.Result
@@ -98,6 +108,7 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	}); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
+	ended := time.Now()
 	if d.proposalLies() {
 		d.warmUp() // beside writing down how the role ended
 	}
@@ -116,7 +127,12 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 		f.OutputFile, f.Output = out.File, string(out.Status)
 	}
 	f.Proposal = d.proposalLies()
-	d.classifyRole(shutdown, e, f, files.log)
+	ground, took := d.classifyRole(shutdown, e, f, files.log)
+	d.detect(shutdown, &f, role, who, was, ended, ground, took)
+	if f.Outcome == OutcomeOK {
+		d.keepSnapshot()
+		d.overrule(shutdown, f)
+	}
 	if err := d.keepLastMessage(files.last, res); err != nil {
 		return nil, err
 	}
@@ -126,8 +142,7 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 // request is the turn that the effect asks for.
 func (d *driver) request(e Effect, role config.Role, runner config.Runner, files roleFiles) agent.Request {
 	req := agent.Request{
-		CLI: agent.CLI{Command: runner.Command, Args: runner.Args, FastArgs: runner.FastArgs,
-			PromptMode: runner.PromptMode, Env: runner.Env, Adapter: runner.Adapter, PassEnv: runner.PassEnv},
+		CLI:  cliOf(runner),
 		Fast: d.o.Fast, PromptPath: files.prompt, LastMessageFile: files.last,
 		WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
 		Loop: d.o.LoopID, RunID: d.state.RunID, Role: e.Role, Iteration: d.state.Iteration, Attempt: e.Attempt,

@@ -65,6 +65,11 @@ const (
 	// Diagnose: classify what has just failed by rules, and work out what may cure
 	// it here. Outcome failure_classified. Harmless.
 	Diagnose EffectKind = "diagnose"
+	// Analyse: look for the cause of what the role (or the tests, reason "tests") has
+	// failed of again, with an agent if there is one for it and no rule is sure; at
+	// Until at the latest it is given up. Outcome root_cause_analysed. Harmless, but
+	// for what the agent costs.
+	Analyse EffectKind = "analyse"
 	// Wait: do nothing until Until. Outcome wait_over.
 	Wait EffectKind = "wait"
 )
@@ -76,9 +81,12 @@ type Effect struct {
 	Kind    EffectKind `json:"kind"`
 	Role    string     `json:"role,omitempty"`
 	Attempt int        `json:"attempt,omitempty"`
-	Reason  string     `json:"reason,omitempty"`
-	Command string     `json:"command,omitempty"` // what Diagnose is about, if not the tests
-	Until   time.Time  `json:"until,omitzero"`
+	// Runner and Model are who is to do the role, "" is the driver's choice.
+	Runner  string    `json:"runner,omitempty"`
+	Model   string    `json:"model,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Command string    `json:"command,omitempty"` // what Diagnose is about, if not the tests
+	Until   time.Time `json:"until,omitzero"`
 	// LimitMS caps the effect's wall time by what the loop has left; 0 is no cap.
 	LimitMS int64 `json:"limit_ms,omitempty"`
 	// MaxCostUSD caps what the role may spend by what the loop has left, where

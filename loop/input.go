@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // Input is what Step takes: a fact, when it happened, and the envelope under
@@ -206,6 +208,8 @@ type WaitOver struct {
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
 	IntentID string `json:"intent_id,omitempty"`
+	// Candidates are who could go on with a role, after a wait for one who can.
+	Candidates []respond.Candidate `json:"candidates,omitempty"`
 }
 
 // Stopped: the supervisor leaves or a person cancels. Status is paused or
@@ -327,6 +331,9 @@ func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 	if f, err := decodeAid(event, fields); f != nil || err != nil {
 		return f, err
 	}
+	if f, err := decodeRespond(event, fields); f != nil || err != nil {
+		return f, err
+	}
 	return decodeRecovery(event, fields)
 }
 
@@ -348,7 +355,7 @@ func Synced(f Fact) bool {
 	switch f := f.(type) {
 	case RoleStarted, TestsStarted, ValidationStarted, WaitOver, Reported, ApprovalRequested:
 		return false
-	case PromiseChecked, StuckChecked, TestsEnded, Classified:
+	case PromiseChecked, StuckChecked, TestsEnded, Classified, GroundBroken:
 		return false
 	case GateEnded, Seen, Reconfigured, ProposalStale, Proposed:
 		return false // what follows from a proposal is synced: the intent, the question

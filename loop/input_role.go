@@ -3,6 +3,8 @@ package loop
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // RoleStarted is written before the role's process is started.
@@ -32,6 +34,7 @@ const (
 	OutcomeLost        = "lost"        // the process that ran it died
 	OutcomeInterrupted = "interrupted" // the supervisor leaves; not counted
 	OutcomeError       = "error"       // the CLI itself says that it failed, whatever its exit code
+	OutcomeUnfit       = "unfit"       // it ended well, and did not leave what was asked for
 )
 
 // RoleEnded is the outcome of one attempt. Its event is role_end when the role
@@ -67,6 +70,13 @@ type RoleEnded struct {
 	Output     string     `json:"output_status,omitempty"`
 	LeftBehind int        `json:"left_behind,omitempty"` // processes that outlived it and were ended
 	Proposal   bool       `json:"proposal,omitempty"`    // recovery.json lay there at its end
+	// Failure is how it failed, for the ladder; nil when it did not, or when nobody
+	// is to respond.
+	Failure *FailureFact `json:"failure,omitempty"`
+	// Alerts say that failures are more than this role's.
+	Alerts []respond.Alert `json:"alerts,omitempty"`
+	// Digest is that of the report, where it is compared with the last one.
+	Digest string `json:"output_digest,omitempty"`
 }
 
 // Usage counts a run's tokens. The kinds are disjoint, but for Reasoning, which
@@ -157,4 +167,6 @@ type Resolved struct {
 	Edit     *AttemptFact `json:"edited,omitempty"`
 	Note     string       `json:"note,omitempty"`
 	IntentID string       `json:"intent_id,omitempty"`
+	// Candidates are who could go on with a role, when the question is about one.
+	Candidates []respond.Candidate `json:"candidates,omitempty"`
 }

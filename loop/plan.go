@@ -1,6 +1,9 @@
 package loop
 
-import "github.com/superloop/superloop/loop/config"
+import (
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/respond"
+)
 
 // PlanOf is what the machine needs of a loop's configuration.
 func PlanOf(l config.Loop) Plan {
@@ -22,6 +25,11 @@ func PlanOf(l config.Loop) Plan {
 	// warning was given when the configuration was loaded.
 	if v := l.Validation; v.Enabled && (len(v.Commands) > 0 || v.Preflight != nil) {
 		p.Validation, p.RequireValidation = v.Mode, v.RequireOnCompletion
+	}
+	if r := l.Respond; r.Enabled {
+		limits := respond.Limits{Failures: l.Retry.Attempts, Same: r.SameFailure, Runs: max(r.MaxRuns, l.Retry.Attempts), WallMS: r.MaxTime.Milliseconds(),
+			AnalysisMS: r.AnalysisTime.Milliseconds(), WaitMS: r.MaxWait.Milliseconds(), FallOver: r.FallOver}
+		p.Respond = &RespondPlan{Limits: limits.WithDefaults(), SameTests: r.SameTests, Preflight: r.Preflight.Enabled}
 	}
 	if l.Stuck.Enabled {
 		p.StuckThreshold = l.Stuck.Threshold

@@ -37,6 +37,7 @@ func (d *driver) step(fact Fact) error {
 	if err := d.append(sync, next, events); err != nil {
 		return err
 	}
+	d.alerts(before, fact)
 	return d.tallyRecovery(before, fact)
 }
 

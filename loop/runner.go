@@ -19,6 +19,7 @@ import (
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 	"github.com/superloop/superloop/roles/agent/price"
@@ -149,6 +150,8 @@ type driver struct {
 	installed   string    // the recipe of the tool that it has brought, to be verified
 	post        *post
 	told        map[string]bool // ids of news that are in the outbox
+	groundMemo  respond.Memo
+	snapshotAt  time.Time // of the last success
 
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *Intent
@@ -280,6 +283,8 @@ func (d *driver) carryOut(shutdown context.Context, e Effect) (Fact, error) {
 		return d.executeRecovery(shutdown, e)
 	case Diagnose:
 		return d.diagnose(shutdown, e)
+	case Analyse:
+		return d.analyse(shutdown, e)
 	case Wait:
 		return d.wait(shutdown, e)
 	}

@@ -19,11 +19,13 @@ const StateVersion = 1
 //	2  classes of failure: waits for limits, questions to a person, budgets
 //	3  proposals: judged, executed, verified, asked about; a plan that changes
 //	4  first aid: failed tests are classified by rules, and cured where that may be
+//	5  failed roles climb a ladder: another runner, the cause, a person; the ground is
+//	   looked at before an iteration
 //
 // A loop of older rules that a newer supervisor takes up goes on under the
 // newer ones (Resumed.Rules) when they differ only in facts that the older
-// ones never see, as 2 to 4 do.
-const CurrentRules = 4
+// ones never see, as 2 to 5 do.
+const CurrentRules = 5
 
 // Status is where a loop stands, in the words of state.json.
 type Status string
@@ -129,6 +131,8 @@ type Plan struct {
 	// by rules first.
 	Recovery bool `json:"recovery,omitempty"`
 	FirstAid bool `json:"first_aid,omitempty"`
+	// Respond is nil when a role that fails is only run again.
+	Respond *RespondPlan `json:"respond,omitempty"`
 }
 
 // MaxBackoffMS caps the wait between two attempts of a failing role.
@@ -159,6 +163,8 @@ type RoleResult struct {
 	Outcome  string `json:"outcome"`
 	Output   string `json:"output,omitempty"`      // fresh, stale, missing, empty
 	File     string `json:"output_file,omitempty"` // base name of the deliverable
+	Digest   string `json:"output_digest,omitempty"`
+	Runner   string `json:"runner,omitempty"`
 	Error    string `json:"error,omitempty"`
 	ExitCode int    `json:"exit_code"`
 	Signal   string `json:"signal,omitempty"`
@@ -285,6 +291,8 @@ type State struct {
 	// Aid counts what they have done.
 	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
 	Aid       Aid        `json:"first_aid,omitzero"`
+	// Response is what is known of failing roles, and what is done about them.
+	Response Response `json:"response,omitzero"`
 	// Seen is a proposal that lies there while its role still runs.
 	Seen *Sighting `json:"seen,omitempty"`
 	// NextPlan takes the place of Plan when the next iteration begins.

@@ -10,8 +10,11 @@ import (
 
 // RecoveryState is the proposal that the loop deals with.
 type RecoveryState struct {
-	N      int    `json:"n,omitempty"`
-	After  string `json:"after"` // the step that left it; the loop goes on behind that
+	N     int    `json:"n,omitempty"`
+	After string `json:"after"` // the step that left it; the loop goes on behind that
+	// Back: superloop itself tries a command, for this reason, and the loop goes on
+	// in the step and not behind it.
+	Back   string `json:"back,omitempty"`
 	Role   string `json:"role"`
 	Source string `json:"source,omitempty"`
 	Digest string `json:"digest,omitempty"`

@@ -139,6 +139,10 @@ func (t *turn) take(in Input) bool {
 		return t.diagnosed(f)
 	case Limited:
 		return t.limited(f)
+	case GroundBroken:
+		return t.groundBroken(f)
+	case Analysed:
+		return t.analysed(f)
 	case Escalated:
 		return t.escalated(f)
 	case Resolved:
@@ -176,6 +180,7 @@ func clone(s State) State {
 		s.Human = &h
 	}
 	s.Recovery = s.Recovery.clone()
+	s.Response = s.Response.clone()
 	s.Recoveries = s.Recoveries.clone()
 	if s.Pending != nil {
 		p := *s.Pending
@@ -249,8 +254,10 @@ func (t *turn) resume(f Resumed) {
 		t.beginIteration(t.s.Iteration + 1)
 	case t.s.At == stepRecovery && t.s.Recovery != nil:
 		t.resumeRecovery()
+	case t.pending(Analyse):
+		t.reissued = true
 	case isRole(t.s.At) && was.Ended():
-		t.s.Failures = 0
+		t.s.Failures, t.s.Response.Ladder = 0, nil
 		t.issueRole(ReasonRetry)
 	case isRole(t.s.At) && t.pending(Wait):
 		t.reissued = true

@@ -99,7 +99,7 @@ func (t *turn) enter(step string) {
 	}
 	t.s.At = step
 	if isRole(step) {
-		t.s.Attempt, t.s.Failures = 0, 0
+		t.s.Attempt, t.s.Failures, t.s.Response.Ladder = 0, 0, nil
 		if r, ok := t.s.Roles[strings.TrimPrefix(step, rolePrefix)]; ok {
 			t.s.Attempt = r.Attempt // re-entered: attempt numbers are never used twice
 		}
@@ -232,7 +232,7 @@ func (t *turn) testsEnded(f TestsEnded) bool {
 		return true
 	}
 	if !t.firstAid(t.s.At) {
-		t.advance()
+		t.passTests(t.s.At)
 	}
 	return true
 }

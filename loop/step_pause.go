@@ -1,6 +1,10 @@
 package loop
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/superloop/superloop/recovery/respond"
+)
 
 // What keeps a role from running and is no failure: a limit that time lifts, a
 // login that a person has to mend. Neither uses an iteration, an attempt that
@@ -60,9 +64,15 @@ func (t *turn) limitOver(f WaitOver) {
 		reason = "time"
 	}
 	t.note("rate_limit_over", limitOverFields{l.Provider, l.Account, l.Role, t.now.Sub(l.Since).Milliseconds(), reason, f.By})
-	t.s.Limit = nil
 	t.goOn()
-	t.issueRole(ReasonLimitOver)
+	if r := t.s.Response.Ladder; r != nil && r.Phase == respond.Waiting {
+		t.runnerBack(f.Candidates)
+	} else {
+		t.issueRole(ReasonLimitOver)
+	}
+	if t.s.Status != RateLimited {
+		t.s.Limit = nil
+	}
 }
 
 // goOn makes a waiting loop run again.
@@ -96,10 +106,14 @@ func (t *turn) resolved(f Resolved) bool {
 	if !t.pending(AskPerson) || t.s.Human == nil || t.s.Human.ID != f.ID && t.s.Human.Question != f.ID {
 		return false
 	}
-	about, question := t.s.Human.Type, t.s.Human.Question
+	h := *t.s.Human
+	about, question := h.Type, h.Question
 	t.s.Human = nil
 	t.goOn()
 	switch {
+	case t.s.Recovery == nil && t.responds() && about != EscalationApproval && about != EscalationFailed:
+		t.answeredAbout(h, f)
+		return true
 	case about != EscalationRunner:
 		t.answered(f, question)
 		return true

@@ -62,13 +62,21 @@ func (t *turn) recoveryID(what string) string {
 
 // leaveRecovery goes on behind the role that left the proposal.
 func (t *turn) leaveRecovery() {
-	after := t.s.Recovery.After
+	after, back := t.s.Recovery.After, t.s.Recovery.Back
 	t.s.Recovery = nil
 	t.s.Status, t.s.Reason, t.s.Detail = Running, "", ""
 	if t.s.ActiveSince.IsZero() {
 		t.s.ActiveSince = t.now
 	}
-	t.enter(t.s.Plan.next(after))
+	switch {
+	case back != "":
+		t.s.At = after
+		t.cameBack(back)
+	case after == stepTests || after == stepGateTests:
+		t.passTests(after)
+	default:
+		t.enter(t.s.Plan.next(after))
+	}
 }
 
 // remember keeps what became of the proposal for the roles to come.
@@ -236,6 +244,10 @@ func (t *turn) executed(f Executed) bool {
 	switch {
 	case f.Ended == "killed":
 		t.askRecovery(EscalationFailed, ReasonInterrupted)
+	case r.Back != "": // the role, or the next look at the ground, shows where it stands
+		t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
+		t.remember("failed", howExecuted(f))
+		t.leaveRecovery()
 	case r.Else != nil:
 		t.judgeAgain("fallback")
 	default:
@@ -259,6 +271,11 @@ func howExecuted(f Executed) string {
 // tests nothing says whether the recovery helped.
 func (t *turn) testRecovery() {
 	t.s.Status = Recovering
+	if t.s.Recovery.Back != "" {
+		t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, t.s.Recovery.Attempt.Digest)
+		t.verified(Verification{Result: Unverified, Why: "what runs next shows it"})
+		return
+	}
 	if t.s.Plan.Tests == "disabled" {
 		t.verified(Verification{Result: Unverified, Why: "the loop has no tests"})
 		return

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -16,10 +17,14 @@ func (t *turn) issueRole(reason string) {
 		return
 	}
 	t.s.Attempt++
-	t.issue(Effect{
+	e := Effect{
 		ID:   fmt.Sprintf("%s/%d/%s/%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt),
 		Kind: RunRole, Role: role, Attempt: t.s.Attempt, Reason: reason, LimitMS: t.left(), MaxCostUSD: t.moneyLeft(),
-	})
+	}
+	if l := t.s.Response.Ladder; l != nil && l.Phase == respond.Working {
+		e.Runner, e.Model = l.Agent.Runner, l.Agent.Model
+	}
+	t.issue(e)
 }
 
 type retryFields struct {
@@ -38,14 +43,18 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		t.s.Roles = map[string]RoleResult{}
 	}
 	t.s.Roles[f.Role] = RoleResult{Attempt: f.Attempt, Outcome: f.Outcome, Output: f.Output,
-		File: f.OutputFile, Error: f.Error, ExitCode: f.ExitCode,
+		File: f.OutputFile, Digest: f.Digest, Runner: f.Runner, Error: f.Error, ExitCode: f.ExitCode,
 		Signal: f.Signal, DurationMS: f.DurationMS}
+	for _, a := range f.Alerts {
+		t.note(respond.EventSystemic, a)
+	}
 	t.s.Seen = nil
 	t.spend(f)
 	t.keepSession(f)
 	switch f.Outcome {
 	case OutcomeOK:
 		t.s.HumanNote = t.keepNote(f.Role)
+		t.succeeded(f.Role)
 		if f.Proposal && t.s.Rules >= 3 && t.s.Plan.Recovery {
 			t.takeProposal(f.Role)
 			return true
@@ -60,7 +69,12 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		e.ID = fmt.Sprintf("%s/%d/%s/%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt)
 		t.issue(e)
 		return true
-	case OutcomeNotStarted:
+	}
+	if t.responds() && f.Failure != nil {
+		t.failed(f)
+		return true
+	}
+	if f.Outcome == OutcomeNotStarted {
 		t.end(Failed, ReasonNotStarted, fmt.Sprintf("%s: %s", f.Role, f.Error))
 		return true
 	}
@@ -179,6 +193,8 @@ func describe(f RoleEnded) string {
 		how = "the process that ran it was lost"
 	case OutcomeError:
 		how = "its own output says that it failed"
+	case OutcomeUnfit:
+		how = "it did not leave what was asked for"
 	default:
 		how = fmt.Sprintf("exit code %d", f.ExitCode)
 	}

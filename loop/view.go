@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // viewInterval is the least time between two writes of state.json while a loop
@@ -44,17 +45,33 @@ type View struct {
 	// Diagnosis is what rules say of failing tests, FirstAid what they have done.
 	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
 	FirstAid  Aid        `json:"first_aid,omitzero"`
-	Spent     Spent      `json:"spent"`
-	Seq       int64      `json:"seq"`
-	PID       int        `json:"pid"`
-	Rules     int        `json:"rules"`
-	StartedAt time.Time  `json:"started_at"`
-	UpdatedAt time.Time  `json:"updated_at"`
-	EndedAt   time.Time  `json:"ended_at,omitzero"`
-	ActiveMS  int64      `json:"active_ms"`
+	// Response is what is done about a failing role.
+	Response  *ResponseView `json:"response,omitempty"`
+	Spent     Spent         `json:"spent"`
+	Seq       int64         `json:"seq"`
+	PID       int           `json:"pid"`
+	Rules     int           `json:"rules"`
+	StartedAt time.Time     `json:"started_at"`
+	UpdatedAt time.Time     `json:"updated_at"`
+	EndedAt   time.Time     `json:"ended_at,omitzero"`
+	ActiveMS  int64         `json:"active_ms"`
 	// ActiveSince is when the running span of active time began.
 	ActiveSince time.Time `json:"active_since,omitzero"`
 	Pending     *Effect   `json:"pending,omitempty"`
+}
+
+// ResponseView is Response without its history.
+type ResponseView struct {
+	Ladder *respond.State `json:"ladder,omitempty"`
+	Cause  *Cause         `json:"cause,omitempty"`
+	Ground *GroundState   `json:"ground,omitempty"`
+}
+
+func responseView(r Response) *ResponseView {
+	if r.Ladder == nil && r.Cause == nil && r.Ground == nil {
+		return nil
+	}
+	return &ResponseView{r.Ladder, r.Cause, r.Ground}
 }
 
 // RepoView is .superloop/state.json: the repository's loops at a glance, in the
@@ -76,7 +93,7 @@ func ViewOf(s State, seq int64, pid int) View {
 		Version: StateVersion, LoopID: s.LoopID, RunID: s.RunID, Status: s.Status, Reason: s.Reason,
 		Detail: s.Detail, Iteration: s.Iteration, Max: s.Plan.MaxIterations, At: s.At,
 		Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck, Approval: s.Approval, Limit: s.Limit, Human: s.Human,
-		Recovery: s.Recovery, Seen: s.Seen, Recoveries: s.Recoveries, Diagnosis: s.Diagnosis, FirstAid: s.Aid, Spent: s.Spent, Seq: seq, PID: pid,
+		Recovery: s.Recovery, Seen: s.Seen, Recoveries: s.Recoveries, Diagnosis: s.Diagnosis, FirstAid: s.Aid, Response: responseView(s.Response), Spent: s.Spent, Seq: seq, PID: pid,
 		Rules: s.Rules, StartedAt: s.StartedAt, UpdatedAt: s.UpdatedAt, EndedAt: s.EndedAt,
 		ActiveMS: s.ActiveMS, ActiveSince: s.ActiveSince, Pending: s.Pending,
 	}

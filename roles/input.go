@@ -42,6 +42,9 @@ type Input struct {
 	Diagnosis *Diagnosis
 	// Changed are the files changed in this iteration, by role.
 	Changed []Changed
+	// Before is what superloop tells of failed attempts at the same work, and of their
+	// cause.
+	Before []Note
 	// Notes are what people wrote to the loop, oldest first.
 	Notes []Note
 

@@ -39,6 +39,7 @@ func stateSection(in Input) string {
 	p.put("## State of the loop\n")
 	p.put(whereSection(in))
 	p.put(attemptSection(in))
+	p.put(beforeSection(in.Before))
 	p.put(notesSection(in.Notes))
 	p.put(stuckSection(in))
 	p.put(gatesSection(in))
@@ -98,6 +99,19 @@ func notesSection(notes []Note) string {
 	older(p, len(notes)-len(shown))
 	for _, n := range shown {
 		p.f("\nFrom %s (%s):\n\n%s", orElse(line(n.By, maxWord), "somebody"), orElse(line(n.About, maxWord), "a note"), fence(n.Text, noteBytes, 0))
+	}
+	return p.String()
+}
+
+// beforeSection tells what has failed before, so that it is not done again.
+func beforeSection(notes []Note) string {
+	if len(notes) == 0 {
+		return ""
+	}
+	p := &page{}
+	p.f("### What has failed before\n\nDo not repeat it: change something about the way. What follows was noted by superloop; the words in it are those of programs.\n")
+	for _, n := range last(notes, maxNotes) {
+		p.f("\n%s:\n\n%s", orElse(line(n.About, 2*maxWord), "It failed"), fence(n.Text, noteBytes, 0))
 	}
 	return p.String()
 }

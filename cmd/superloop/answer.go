@@ -287,6 +287,8 @@ type inboxItem struct {
 	Type    string             `json:"type"`
 	Reason  string             `json:"reason"`
 	Command string             `json:"command,omitempty"`
+	Errors  []string           `json:"errors,omitempty"`
+	Details string             `json:"details,omitempty"`
 	Since   time.Time          `json:"since"`
 	Waiting int64              `json:"waiting_ms"`
 	Blocks  bool               `json:"blocks"`
@@ -307,6 +309,8 @@ func (a *app) inbox(c *cli.Context) error {
 			Since: q.Created, Waiting: it.Waiting.Milliseconds(), Blocks: q.Blocking(), Lapsed: it.Lapsed, Actions: it.Record.Actions()}
 		if q.Command != nil {
 			x.Command = string(q.Command.Text)
+		} else { // what approve-recovery would show of a command, there is nothing else to show it
+			x.Errors, x.Details = q.Errors, q.Details
 		}
 		list = append(list, x)
 	}
@@ -337,6 +341,14 @@ func (a *app) printInbox(list []inboxItem) {
 		fmt.Fprintf(a.stdout, "  %-9s %s\n", "because", render.Clean(x.Reason))
 		if x.Command != "" {
 			fmt.Fprintf(a.stdout, "  %-9s %s\n", "command", recovery.Display(x.Command))
+		}
+		for i, e := range x.Errors {
+			fmt.Fprintf(a.stdout, "  %-9s %s\n", []string{"so far", ""}[min(i, 1)], render.Clean(e))
+		}
+		for i, line := range strings.Split(strings.TrimRight(x.Details, "\n"), "\n") {
+			if line != "" {
+				fmt.Fprintf(a.stdout, "  %-9s %s\n", []string{"known", ""}[min(i, 1)], render.Clean(line))
+			}
 		}
 		fmt.Fprintf(a.stdout, "  %-9s %s\n", "approve", render.Clean(x.Actions.Approve))
 		fmt.Fprintf(a.stdout, "  %-9s %s\n", "reject", render.Clean(x.Actions.Reject))

@@ -27,7 +27,7 @@ func kindsOf(tell string, second bool) []notify.Kind {
 	case tell == config.TellEscalation && second:
 		return []notify.Kind{notify.Aged}
 	case tell == config.TellEscalation:
-		return []notify.Kind{notify.Opened}
+		return []notify.Kind{notify.Opened, notify.Alert}
 	case tell == config.TellResolution:
 		return []notify.Kind{notify.Resolved}
 	case tell == config.TellReminder:

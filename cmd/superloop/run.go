@@ -48,6 +48,7 @@ was reached, 9 stuck, 130 interrupted, 143 terminated.`,
 			&cli.BoolFlag{Name: "i-accept", Usage: "let on_unknown \"allow\" hold where nothing confines recovery commands"},
 			&cli.BoolFlag{Name: "verbose", Usage: "tell what the supervisor does, on stderr"},
 			&cli.StringFlag{Name: "containment", Usage: "force a `LEVEL` of process containment (pid_namespace, cgroup, subreaper, process_group)"},
+			metricsFlag(),
 			jsonFlag("print the events as JSON lines on stdout"),
 		},
 		Action: a.run,
@@ -57,6 +58,10 @@ was reached, 9 stuck, 130 interrupted, 143 terminated.`,
 func (a *app) run(c *cli.Context) error {
 	if level := c.String("containment"); level != "" && !slices.Contains(proc.Levels(), proc.Level(level)) {
 		return failf(exitUsage, "superloop run --containment "+string(proc.Levels()[0]), "--containment %q is none of %v", level, proc.Levels())
+	}
+	metricsAt, err := metricsAddress(c)
+	if err != nil {
+		return err
 	}
 	repo, err := a.repo(c)
 	if err != nil {
@@ -89,6 +94,11 @@ func (a *app) run(c *cli.Context) error {
 	for _, p := range append(warnings(cfg), lacking...) {
 		fmt.Fprintf(a.stderr, "warning: %s\n", p)
 	}
+	stop, err := a.serveMetrics(metricsAt, repo, todo)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	desk := a.clickDesk(repo, a.logger(c.Bool("verbose")))
 	defer desk.close()
 	for _, l := range todo {
@@ -256,10 +266,13 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 			"superloop events"+flags+"   (superloop run --fresh"+flags+" starts it anew)")
 	case loop.AwaitingHuman:
 		next := "superloop kick" + flags
+		if h := s.Human; h != nil && h.Type != loop.EscalationRunner {
+			next = "superloop inbox   (shows what was tried and what is known; then: superloop resolve-recovery" + flags + " --note TEXT)"
+		}
 		if s.Recovery != nil {
 			next = "superloop approve-recovery" + flags + "   (or reject-recovery, or resolve-recovery)"
 		}
-		if s.Human != nil && s.Human.Fix != "" {
+		if s.Human != nil && s.Human.Fix != "" && s.Human.Type == loop.EscalationRunner {
 			next = s.Human.Fix + ", then: superloop run" + flags
 		}
 		return say(exitHuman, "waiting for a person: "+detail, next)

@@ -166,6 +166,9 @@ func next(s standing, decided *loop.Intent) string {
 	case s.Status == loop.AwaitingHuman && s.Recovery != nil && decided == nil:
 		return "superloop approve-recovery --loop " + s.LoopID + "   (or reject-recovery, or resolve-recovery when you have mended it)"
 	case s.Status == loop.AwaitingHuman && decided == nil:
+		if h := s.Human; h != nil && h.Type != loop.EscalationRunner {
+			return "superloop inbox   (shows what was tried and what is known; then: superloop resolve-recovery --loop " + s.LoopID + " --note TEXT)"
+		}
 		fix := ""
 		if s.Human != nil && s.Human.Fix != "" {
 			fix = s.Human.Fix + ", then: "

@@ -18,6 +18,7 @@ const (
 	Reminder         Kind = "reminder"
 	Aged             Kind = "aged" // nobody answered for long; for the second channel
 	ConfigChangeHeld Kind = "config_change_held"
+	Alert            Kind = "alert" // something is wrong, and nothing waits for an answer
 	Test             Kind = "test"
 )
 

@@ -33,6 +33,8 @@ func Title(m Message) string {
 		return title
 	case ConfigChangeHeld:
 		return fmt.Sprintf("superloop: a change of the configuration is held (%s)", OneLine(orElse(m.Repo, loop), titleName))
+	case Alert:
+		return fmt.Sprintf("superloop: %s: %s", loop, OneLine(orElse(m.Status, "alert"), titleName))
 	case Test:
 		return "superloop: this is a test message, nothing is waiting"
 	}

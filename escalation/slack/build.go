@@ -118,8 +118,11 @@ func (b *builder) status(m notify.Message) {
 	if m.Type != "" {
 		why += " (" + span(m.Type, footerField) + ")"
 	}
-	if m.Kind == notify.ConfigChangeHeld {
+	switch m.Kind {
+	case notify.ConfigChangeHeld:
 		why = "*What is held, and why*"
+	case notify.Alert:
+		why = "*What is wrong* (nothing waits for an answer)"
 	}
 	b.section(why, m.Reason)
 	b.section("*Note*", m.Note)

@@ -81,6 +81,7 @@ func pointer(tokens ...any) string {
 func (b *builder) config(f file) *Config {
 	c := &Config{Runners: b.runnersOf(f), Prices: prices(f.Prices)}
 	b.defaultRoles(f)
+	b.defaultRespond(f)
 	for i, l := range f.Loops {
 		c.Loops = append(c.Loops, b.loop(f, l, pointer("loops", i)))
 	}
@@ -131,6 +132,7 @@ func (b *builder) loop(f file, l fileLoop, at string) Loop {
 	out.Stuck = b.stuck(l, at+"/stuck")
 	out.Git = b.git(l, at+"/git")
 	out.Roles = b.roles(f, l, at)
+	out.Respond = b.respond(f, l, at, out.Roles)
 	b.ends(l, at)
 	return out
 }

@@ -17,7 +17,7 @@ type LookPath func(file string) (string, error)
 
 // Check gives what the file system says against the configuration, for the
 // repository at root: a spec or a role prompt that cannot be read or lies
-// outside, a runner that a loop uses and that is not installed. An artifact of
+// outside, a runner that a loop may use and that is not installed. An artifact of
 // evidence need not exist before the work is done. Nothing is changed.
 func (c *Config) Check(root string, lookPath LookPath) []Problem {
 	k := &checker{c: c, root: root, look: lookPath}
@@ -28,7 +28,12 @@ func (c *Config) Check(root string, lookPath LookPath) []Problem {
 		k.spec(pointer("loops", i, "spec_file"), l.SpecFile)
 		for _, r := range l.Roles {
 			k.prompt(pointer("loops", i), r.Name)
-			k.runner(r.Runner)
+			for _, choice := range r.Runners {
+				k.runner(choice.Runner)
+			}
+		}
+		if d := l.Respond.Diagnostician; d != nil && l.Respond.Enabled {
+			k.runner(d.Runner)
 		}
 	}
 	return schemas.Sort(k.problems)

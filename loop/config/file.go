@@ -18,6 +18,7 @@ type file struct {
 		OnEscalation string `json:"on_escalation"`
 	} `json:"webhooks"`
 	Escalation fileEscalation `json:"escalation"`
+	Respond    fileRespond    `json:"respond"`
 }
 
 type fileRunner struct {
@@ -40,11 +41,12 @@ type fileRate struct {
 }
 
 type fileRole struct {
-	Runner     string  `json:"runner"`
-	Model      string  `json:"model"`
-	Thinking   string  `json:"thinking"`
-	Timeout    seconds `json:"timeout"`
-	Inactivity seconds `json:"inactivity"`
+	Runner     string       `json:"runner"`
+	Model      string       `json:"model"`
+	Runners    []fileChoice `json:"runners"`
+	Thinking   string       `json:"thinking"`
+	Timeout    seconds      `json:"timeout"`
+	Inactivity seconds      `json:"inactivity"`
 
 	Session     string `json:"session"`
 	Permissions string `json:"permissions"`
@@ -116,7 +118,8 @@ type fileLoop struct {
 		Attempts int     `json:"attempts"`
 		Backoff  seconds `json:"backoff_seconds"`
 	} `json:"retry"`
-	Roles fileRoles `json:"roles"`
+	Roles   fileRoles   `json:"roles"`
+	Respond fileRespond `json:"respond"`
 }
 
 type filePreflight struct {

@@ -118,12 +118,13 @@ func TestOriginalInit(t *testing.T) {
 		Stuck: Stuck{Enabled: true, Threshold: 5, Action: "report_and_stop", Ignore: defaultIgnore()},
 		Git:   Git{CommitStrategy: "never", MaxSubjectLength: 72},
 		Retry: Retry{Attempts: 3, Backoff: 5 * time.Second},
-		Roles: []Role{
-			{Name: "planner", Runner: "codex", Timeout: 300 * time.Second},
-			{Name: "implementer", Runner: "codex", Timeout: 900 * time.Second},
-			{Name: "tester", Runner: "codex", Timeout: 300 * time.Second},
-			{Name: "reviewer", Runner: "codex", Timeout: 1200 * time.Second},
-		},
+		Roles: alone(
+			Role{Name: "planner", Runner: "codex", Timeout: 300 * time.Second},
+			Role{Name: "implementer", Runner: "codex", Timeout: 900 * time.Second},
+			Role{Name: "tester", Runner: "codex", Timeout: 300 * time.Second},
+			Role{Name: "reviewer", Runner: "codex", Timeout: 1200 * time.Second},
+		),
+		Respond: usualRespond(),
 	}
 	if !reflect.DeepEqual(l, want) {
 		t.Errorf("got  %+v\nwant %+v", l, want)
@@ -161,7 +162,7 @@ func TestOriginalSingleRunner(t *testing.T) {
 		t.Errorf("runners: %+v", c.Runners)
 	}
 	l := c.Loops[0]
-	wantRoles := []Role{{Name: "reviewer", Runner: "default", Model: "gpt-5.2-codex", Thinking: "max"}, {Name: "planner", Runner: "default"}}
+	wantRoles := alone(Role{Name: "reviewer", Runner: "default", Model: "gpt-5.2-codex", Thinking: "max"}, Role{Name: "planner", Runner: "default"})
 	if !reflect.DeepEqual(l.Roles, wantRoles) {
 		t.Errorf("roles: %+v", l.Roles)
 	}
@@ -202,15 +203,15 @@ func TestRolesAndTimes(t *testing.T) {
 		t.Errorf("runners: %+v", c.Runners)
 	}
 	x, y := c.Loops[0], c.Loops[1]
-	want := []Role{
-		{Name: "planner", Runner: "b", Model: "m", Timeout: 100 * time.Second, Inactivity: 30 * time.Second},
-		{Name: "tester", Runner: "b", Timeout: 100 * time.Second, Inactivity: 20 * time.Second},
-		{Name: "reviewer", Runner: "b", Thinking: "low", Inactivity: 20 * time.Second},
-	}
+	want := alone(
+		Role{Name: "planner", Runner: "b", Model: "m", Timeout: 100 * time.Second, Inactivity: 30 * time.Second},
+		Role{Name: "tester", Runner: "b", Timeout: 100 * time.Second, Inactivity: 20 * time.Second},
+		Role{Name: "reviewer", Runner: "b", Thinking: "low", Inactivity: 20 * time.Second},
+	)
 	if !reflect.DeepEqual(x.Roles, want) {
 		t.Errorf("roles of x: %+v", x.Roles)
 	}
-	if want := []Role{{Name: "planner", Runner: "a", Model: "m", Timeout: 7 * time.Minute, Inactivity: 9 * time.Second}, {Name: "tester", Runner: "b"}}; !reflect.DeepEqual(y.Roles, want) {
+	if want := alone(Role{Name: "planner", Runner: "a", Model: "m", Timeout: 7 * time.Minute, Inactivity: 9 * time.Second}, Role{Name: "tester", Runner: "b"}); !reflect.DeepEqual(y.Roles, want) {
 		t.Errorf("roles of y: %+v", y.Roles)
 	}
 	if x.SpecFile != "spec.md" || y.SpecFile != "y.md" || x.MaxIterations != 3 || x.MaxWallTime != 8*time.Hour || x.CompletionPromise != "DONE" {

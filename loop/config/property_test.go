@@ -68,6 +68,7 @@ func holds(t interface{ Fatalf(string, ...any) }, data []byte) {
 				t.Fatalf("role: %+v of %v", r, c.Runners)
 			}
 		}
+		heldRespond(t, c, l)
 		if got, ok := c.Loop(l.ID); !ok || got.ID != l.ID {
 			t.Fatalf("loop %q is not found", l.ID)
 		}
@@ -85,7 +86,8 @@ func holds(t interface{ Fatalf(string, ...any) }, data []byte) {
 // mutate changes one value somewhere in v.
 func mutate(t *rapid.T, v any) any {
 	junk := rapid.SampledFrom([]any{nil, true, -1, 0, 1.5, 1e18, "", " ", "x", "{repo} {nope}", "../x", "/repo/x", "a | b", []any{}, []any{"a", 1},
-		map[string]any{}, map[string]any{"runner": "x"}, map[string]any{"enabled": true}, "[", "8h", "claude"})
+		map[string]any{}, map[string]any{"runner": "x"}, map[string]any{"enabled": true}, "[", "8h", "claude", 1, 2, "codex", "free", false,
+		[]any{"claude", map[string]any{"runner": "claude", "model": "m"}}, map[string]any{"kind": "port", "port": 80, "want": "open"}})
 	switch v := v.(type) {
 	case map[string]any:
 		if len(v) == 0 || rapid.IntRange(0, 5).Draw(t, "here") == 0 {

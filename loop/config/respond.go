@@ -8,6 +8,10 @@ type Choice struct {
 	Model  string // "" is the runner's own default
 	// Tier is how strong the model is, larger is stronger; 0 where nobody said.
 	Tier int
+	// Permissions are what it may do in the role without asking: what the role
+	// says, else its own runner's, never another runner's; "" leaves it to the
+	// command.
+	Permissions string
 }
 
 // What Respond.Insist may hold: a turn that ended well and lacks it has failed.
@@ -27,7 +31,7 @@ type Respond struct {
 	// instead of stopping for a person.
 	FallOver bool
 	// Insist is nil when absent: then a role that has several runners is held to
-	// its report.
+	// its report. It is empty, and not nil, when nothing is insisted on.
 	Insist []string
 	// SameFailure is how often a role may fail in the same way, whoever does it,
 	// before a person is asked (default 3, at least 2); SameTests the same of
@@ -37,7 +41,7 @@ type Respond struct {
 	// MaxRuns bounds the failed runs of a role in one iteration (default 6), MaxTime
 	// the time of that (default 6 hours), AnalysisTime one search for a cause
 	// (default 10 minutes), MaxWait the waits for providers, together (default 8
-	// days, so that a limit of a week is waited for).
+	// days, so that a limit of a week is waited for). None of them is ever 0.
 	MaxRuns      int
 	MaxTime      time.Duration
 	AnalysisTime time.Duration
@@ -51,14 +55,15 @@ type Respond struct {
 
 // Breaker says when a runner is unfit: after Failures in a row (default 3) of at
 // least two tasks, for First (default 1 minute), doubled each time it fails
-// again, at most Most (default 30 minutes).
+// again, at most Most (default 30 minutes). None of them is ever 0.
 type Breaker struct {
 	Failures    int
 	First, Most time.Duration
 }
 
-// Systemic says when failures are more than one task's; see respond.Thresholds.
-// 0 switches a trigger off.
+// Systemic says when failures are more than one task's. A rate, SameCategory or
+// SilentRuns that is 0 switches its trigger off, which respond.Thresholds writes
+// as -1; Window and MinRuns are never 0.
 type Systemic struct {
 	Window       time.Duration // default 1 hour
 	MinRuns      int           // default 5
@@ -68,11 +73,12 @@ type Systemic struct {
 	SilentRuns   int           // default 3
 }
 
-// Diagnostician is an agent that reads and may change nothing.
+// Diagnostician is an agent that is told to read and to change nothing; what
+// keeps it from writing are the permissions of its runner.
 type Diagnostician struct {
 	Runner  string
 	Model   string
-	Timeout time.Duration // default Respond.AnalysisTime
+	Timeout time.Duration // default Respond.AnalysisTime; never 0
 }
 
 // Ground are the checks before each iteration, besides those that superloop has
@@ -82,7 +88,8 @@ type Ground struct {
 	Checks  []GroundCheck
 }
 
-// GroundCheck is one; which fields count, its kind says (respond.CheckKind).
+// GroundCheck is one; which fields count, its kind says (respond.CheckKind). What
+// Load gives is what respond.Preventions.Add takes.
 type GroundCheck struct {
 	Kind    string
 	Path    string

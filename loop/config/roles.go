@@ -21,6 +21,7 @@ func (b *builder) defaultRoles(f file) {
 		if d.Runner != "" {
 			b.reference(at+"/runner", d.Runner)
 		}
+		b.choices(at, d)
 		b.longSeconds(at+"/timeout", d.Timeout)
 		b.longSeconds(at+"/inactivity", d.Inactivity)
 	}
@@ -55,23 +56,24 @@ func (b *builder) roles(f file, l fileLoop, at string) []Role {
 	var homeless []string
 	for _, name := range names {
 		own, def := l.Roles.settings[name], f.RoleDefaults[name]
-		r := Role{Name: name, Runner: first(own.Runner, def.Runner), Model: first(own.Model, def.Model),
-			Thinking: first(own.Thinking, def.Thinking), Resume: first(own.Session, def.Session) == "resume",
+		r := Role{Name: name, Thinking: first(own.Thinking, def.Thinking), Resume: first(own.Session, def.Session) == "resume",
 			Permissions: first(own.Permissions, def.Permissions)}
-		switch {
-		case own.Runner != "":
+		if own.Runner != "" {
 			b.reference(at+pointer("roles", name, "runner"), own.Runner)
-		case def.Runner != "": // checked by defaultRoles
-		case f.Runner != nil:
-			r.Runner = legacyRunner
-		case len(b.runners) == 1:
-			r.Runner = b.runnerNames()[0]
-		case len(b.runners) > 1:
-			homeless = append(homeless, name)
 		}
-		if r.Permissions == "" {
-			r.Permissions = b.runners[r.Runner].Permissions
+		b.choices(at+pointer("roles", name), own)
+		r.Runners = b.whoMay(at+pointer("roles", name), name, own, def)
+		if len(r.Runners) == 0 {
+			choice := Choice{Runner: b.onlyRunner(f), Model: first(own.Model, def.Model)}
+			if choice.Runner == "" && len(b.runners) > 1 {
+				homeless = append(homeless, name)
+			}
+			r.Runners = []Choice{choice}
 		}
+		for i, c := range r.Runners {
+			r.Runners[i].Permissions = first(r.Permissions, b.runners[c.Runner].Permissions)
+		}
+		r.Runner, r.Model, r.Permissions = r.Runners[0].Runner, r.Runners[0].Model, r.Runners[0].Permissions
 		r.Timeout = b.timeout(l, own.Timeout, def.Timeout, name)
 		r.Inactivity = b.inactivity(l, own.Inactivity, def.Inactivity)
 		ownAt := at + pointer("roles", name)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // Fold adds up a journal, event by event. Its memory grows with the runs, the
@@ -28,6 +29,7 @@ type section struct {
 	from, to                         time.Time
 	total                            figures
 	recoveries                       recoveries
+	failures                         respond.Fold
 	roles, models, runners, numbered groups
 }
 
@@ -85,7 +87,15 @@ func (f *Fold) Add(ev journal.Event) error {
 		f.count(s, ev.Iteration, e)
 	}
 	f.addRecovery(s, ev)
+	for _, s := range []*section{s, &f.all} {
+		s.failures.Add(RecordOf(ev))
+	}
 	return nil
+}
+
+// RecordOf is an event as respond.Fold takes it.
+func RecordOf(ev journal.Event) respond.Record {
+	return respond.Record{Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, At: ev.Timestamp, Fields: ev.Fields}
 }
 
 // attempt is one that has begun.
@@ -153,7 +163,7 @@ func (f *Fold) Report() Report {
 func (s *section) report() Section {
 	recovery := s.recoveries.report()
 	recovery.FirstAid.saved(s.total, s.recoveries.asked.iterations)
-	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: recovery,
+	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: recovery, Failures: s.failures.Figures(),
 		ByRole: s.roles.report(), ByModel: s.models.report(), ByRunner: s.runners.report(), ByIteration: s.numbered.report()}
 	slices.SortStableFunc(out.ByIteration, func(a, b Group) int {
 		return cmp.Or(len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name)) // numbers

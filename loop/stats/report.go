@@ -1,13 +1,17 @@
 // Package stats adds up what happened to a loop, from its journal: what the runs of
 // its roles took (how many, how long, how many tokens of which kind, how much money),
-// what became of the proposals to repair something, and how often and for how long
-// people were asked.
+// what became of the proposals to repair something, how often and for how long
+// people were asked, and what followed when a role failed.
 //
 // What a runner did not tell is unknown. It is counted as that beside each sum
 // and never taken for 0, so a sum with unknown runs is the least that it can be.
 package stats
 
-import "time"
+import (
+	"time"
+
+	"github.com/superloop/superloop/recovery/respond"
+)
 
 // Report is what a journal tells, over all runs of the loop and for each of them.
 type Report struct {
@@ -32,6 +36,9 @@ type Section struct {
 	ByRunner    []Group  `json:"by_runner"`
 	ByIteration []Group  `json:"by_iteration,omitempty"`
 	Recovery    Recovery `json:"recovery"`
+	// Failures is what failed and what followed; its own times are those of the
+	// events that it counts.
+	Failures respond.Figures `json:"failures"`
 	// Open is the attempt at the journal's end that has begun and not ended. It
 	// is in no figure.
 	Open *Open `json:"open,omitempty"`

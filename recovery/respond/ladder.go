@@ -72,6 +72,9 @@ type Limits struct {
 	// agent, and then by an analysis: 1 and 1, so that the third is a person's.
 	Reassign int `json:"reassign,omitempty"`
 	Analyse  int `json:"analyse,omitempty"`
+	// Failures is how many counted ones make a person's question of it; 0 is one more
+	// than are answered otherwise. With more the analysis is made again.
+	Failures int `json:"failures,omitempty"`
 	// Same is how often one signature may come back, counted or not: the third (3)
 	// time is a person's.
 	Same int `json:"same_failure,omitempty"`
@@ -104,6 +107,7 @@ func (l Limits) WithDefaults() Limits {
 	}
 	set(&l.Reassign, 1)
 	set(&l.Analyse, 1)
+	set(&l.Failures, l.Reassign+l.Analyse+1)
 	set(&l.Same, 3)
 	set(&l.Chance, 3)
 	set(&l.Runs, 6)

@@ -137,8 +137,8 @@ func reasonOf(account bool) string {
 func (m *move) climb() {
 	s := &m.s
 	switch {
-	case s.Counted > s.Limits.Reassign+s.Limits.Analyse:
-		m.person(TypeRole, ReasonTooOften, fmt.Sprintf("%s failures, last: %s", count(s.Counted), m.e.Why))
+	case s.Counted >= s.Limits.Failures:
+		m.person(TypeRole, ReasonTooOften, fmt.Sprintf("%s, last: %s", failures(s.Counted), m.e.Why))
 	case s.Counted > s.Limits.Reassign:
 		m.analyse(ReasonFailed, m.e.Why)
 	case m.e.Blame == BlameGround || m.e.Class == Code:
@@ -290,6 +290,14 @@ func ordinal(n int) string {
 		return "third"
 	}
 	return fmt.Sprintf("%dth", n)
+}
+
+// failures counts them in words.
+func failures(n int) string {
+	if n == 1 {
+		return "one failure"
+	}
+	return count(n) + " failures"
 }
 
 func count(n int) string {

@@ -34,6 +34,9 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 			return nil, err
 		}
 		l.Roles = roles
+		if l.Respond.Diagnostician, err = s.diagnostician(l, in); err != nil {
+			return nil, err
+		}
 		l.Tests.Mode, l.Tests.Commands = in.Tests.Mode, list(in.Tests.Commands)
 		v := in.Validation
 		l.Validation.Enabled, l.Validation.Mode, l.Validation.RequireOnCompletion, l.Validation.Commands = v.Enabled, v.Mode, v.RequireOnCompletion, list(v.Commands)
@@ -64,22 +67,77 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 	var out []config.Role
 	for _, r := range in.Roles {
-		if _, ok := s.Runners[r.Runner]; !ok {
-			return nil, fmt.Errorf("the trusted section has no runner %q for the %s of loop %s", r.Runner, r.Name, l.ID)
+		for _, runner := range r.runners() {
+			if _, ok := s.Runners[runner]; !ok {
+				return nil, fmt.Errorf("the trusted section has no runner %q for the %s of loop %s", runner, r.Name, l.ID)
+			}
 		}
 		role := config.Role{Name: r.Name}
 		if i := slices.IndexFunc(l.Roles, func(o config.Role) bool { return o.Name == r.Name }); i >= 0 {
 			role = l.Roles[i]
 		} else if rest := r.Rest; rest != nil {
 			role.Model, role.Thinking, role.Timeout, role.Inactivity, role.Resume = rest.Model, rest.Thinking, rest.Timeout, rest.Inactivity, rest.Resume
+			for _, c := range rest.Choices {
+				role.Runners = append(role.Runners, config.Choice{Runner: c.Runner, Model: c.Model, Tier: c.Tier})
+			}
 		}
-		role.Runner, role.Permissions = r.Runner, s.Rights(r)
+		role.Runners = s.choices(r, role)
+		first := role.Runners[0]
+		role.Runner, role.Model, role.Permissions = first.Runner, first.Model, first.Permissions
 		out = append(out, role)
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("the trusted section has no role for loop %s", l.ID)
 	}
 	return out, nil
+}
+
+// choices are those of a role's runners that the Section has, in the order of the
+// file but that the pinned first one is the first.
+func (s Section) choices(r Role, role config.Role) []config.Choice {
+	var out []config.Choice
+	for _, c := range role.Runners {
+		if slices.Contains(r.runners(), c.Runner) {
+			out = append(out, c)
+		}
+	}
+	for _, runner := range r.runners() {
+		if slices.ContainsFunc(out, func(c config.Choice) bool { return c.Runner == runner }) {
+			continue
+		}
+		c := config.Choice{Runner: runner}
+		if runner == r.Runner {
+			c.Model = role.Model // models are as the file says
+		}
+		out = append(out, c)
+	}
+	first := slices.IndexFunc(out, func(c config.Choice) bool { return c.Runner == r.Runner })
+	c := out[first]
+	out = slices.Insert(slices.Delete(out, first, first+1), 0, c)
+	for i, c := range out {
+		out[i].Permissions = s.Rights(r, c.Runner)
+	}
+	return out
+}
+
+// diagnostician is who looks for causes, with what the Section does not hold from
+// the file.
+func (s Section) diagnostician(l config.Loop, in Loop) (*config.Diagnostician, error) {
+	if in.Diagnostician == "" {
+		return nil, nil
+	}
+	if _, ok := s.Runners[in.Diagnostician]; !ok {
+		return nil, fmt.Errorf("the trusted section has no runner %q for the diagnostician of loop %s", in.Diagnostician, l.ID)
+	}
+	out := config.Diagnostician{Timeout: l.Respond.AnalysisTime}
+	if d := l.Respond.Diagnostician; d != nil {
+		out = *d
+		if d.Runner != in.Diagnostician {
+			out.Model = "" // it is that of another agent
+		}
+	}
+	out.Runner = in.Diagnostician
+	return &out, nil
 }
 
 // over writes the policy as a section that gives it when it is laid over under:

@@ -11,6 +11,10 @@ const (
 	otherCommand = "other commands would run outside every agent's sandbox, or fewer would judge the work"
 	otherRoles   = "other roles would run, or one that watches the others would not"
 	otherRunner  = "another agent would play the role"
+	lessRunners  = "the agent may no longer play the role"
+	moreRunners  = "another agent could play the role, when others fail"
+	noCauses     = "no agent looks for the cause of failures"
+	otherCauses  = "another agent would look for the cause of failures"
 	lessRights   = "the agent may do less without asking"
 	moreRights   = "the agent could do more without asking"
 	stricterGate = "more is wanted before the loop completes"
@@ -33,6 +37,7 @@ func (j *joiner) loop(at string, p, n Loop) Loop {
 	}
 	in.PreCommit = p.PreCommit
 	j.commands(at+"/git/pre_commit_commands", p.PreCommit, n.PreCommit)
+	in.Diagnostician = j.diagnostician(at+"/respond/diagnostician", p.Diagnostician, n.Diagnostician)
 	return in
 }
 
@@ -76,66 +81,6 @@ func (j *joiner) required(path string, comparable, p, n bool) bool {
 	return b
 }
 
-// roles compares who plays the roles. Which roles there are, and their order,
-// is pinned: a loop without its reviewer takes the word of another role.
-func (j *joiner) roles(at string, p, n []Role) []Role {
-	if a, b := names(p), names(n); !slices.Equal(a, b) {
-		j.looser(at, anys(a), anys(b), otherRoles)
-	}
-	in := slices.Clone(p)
-	for i, r := range in {
-		k := slices.IndexFunc(n, func(o Role) bool { return o.Name == r.Name })
-		if k < 0 {
-			in[i].Permissions = j.inForce(r.Runner, r.Permissions)
-			continue
-		}
-		in[i].Rest = n[k].Rest
-		j.value(at+pointer(r.Name)+"/runner", nil, r.Runner, n[k].Runner, "", otherRunner)
-		in[i].Permissions = j.roleRights(at+pointer(r.Name)+"/permissions", r, n[k])
-	}
-	for _, r := range n {
-		if !slices.Contains(names(p), r.Name) {
-			r.Permissions, r.Rest = j.n.Rights(r), nil
-			j.looser(at+pointer(r.Name), nil, shown(r), otherRoles)
-		}
-	}
-	return in
-}
-
-func names(roles []Role) []string {
-	var out []string
-	for _, r := range roles {
-		out = append(out, r.Name)
-	}
-	return out
-}
-
-// roleRights compares the rights that a role has; those that it has from its
-// runner are compared, and said, there.
-func (j *joiner) roleRights(path string, p, n Role) string {
-	if p.Permissions == "" && n.Permissions == "" && p.Runner == n.Runner {
-		return ""
-	}
-	return j.inForce(p.Runner, j.rights(path, j.p.Rights(p), j.n.Rights(n)))
-}
-
-// inForce writes rights as a role has them: "" when they are those of its runner.
-func (j *joiner) inForce(runner, rights string) string {
-	r, both := j.in.Runners[runner]
-	if !both {
-		r = j.p.Runners[runner] // it is gone from the file, and so as it was pinned
-	}
-	if rights == r.Permissions {
-		return ""
-	}
-	return rights
-}
-
-func (j *joiner) rights(path, p, n string) string {
-	s, _ := j.value(path, rights{}, p, n, lessRights, moreRights).(string)
-	return s
-}
-
 // runnersOfBoth compares the runners that are in both Sections.
 func (j *joiner) runnersOfBoth() {
 	for _, name := range slices.Sorted(maps.Keys(j.p.Runners)) {
@@ -158,17 +103,17 @@ func (j *joiner) runnersOfOne() {
 		case has:
 		case j.in.runs(name):
 			j.in.Runners[name] = p
-			j.looser(at, p.shown(), nil, "it is the runner of a role that is in force")
+			j.looser(at, p.shown(), nil, "a role that is in force may use it, or the diagnostician")
 		default:
 			j.tighter(at, p.shown(), nil, "the runner is gone")
 		}
 	}
 }
 
-// runs reports whether a role uses the runner.
+// runs reports whether a role may use the runner, or a diagnostician does.
 func (s Section) runs(runner string) bool {
 	for _, l := range s.Loops {
-		if slices.ContainsFunc(l.Roles, func(r Role) bool { return r.Runner == runner }) {
+		if l.Diagnostician == runner || slices.ContainsFunc(l.Roles, func(r Role) bool { return slices.Contains(r.runners(), runner) }) {
 			return true
 		}
 	}

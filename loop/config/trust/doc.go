@@ -40,23 +40,28 @@
 //	loops.*.validation.mode                every, on_promise          likewise
 //	loops.*.validation.require_on_completion  true                    likewise
 //	loops.*.approval.*                     true                       true if either is
+//	loops.*.roles.*.runners                fewer besides the first    those of both
+//	loops.*.respond.diagnostician          nobody                     nobody if the file says so, else the pinned one
 //	escalation.slack.users                 fewer users                the users of both
 //
 // Pinned as they are: a runner's command, args, fast_args, prompt_mode, adapter
 // and each variable of env; which roles a loop has, in which order, and the
-// runner of each; the commands of tests and validation and before a commit; each
-// key of webhooks; the channels of escalation, and every key of escalation.slack
-// and of recovery that is not in the table. A loop's recovery is compared as the
-// policy that results for it, so that taking an override away is judged by what
-// it does.
+// runner of each, which is the first of its runners; the commands of tests and
+// validation and before a commit; each key of webhooks; the channels of
+// escalation, and every key of escalation.slack and of recovery that is not in
+// the table. A loop's recovery is compared as the policy that results for it, so
+// that taking an override away is judged by what it does.
 //
 // One thing an order cannot say: where on_unknown is allow, a command that leaves
 // auto_approve may still run as one that no list names, and then without the
 // guard and the network of its own that only listed commands have.
 //
-// Not in the Section, and so in force as the file says: models, time bounds,
+// Not in the Section, and so in force as the file says: models and their tiers,
+// the order in which the further runners of a role are asked, time bounds,
 // budgets, prices, the times of escalation, checklists, prerequisites, evidence,
-// the stuck check, how commits are made, and recovery.tests, which grant nothing.
+// the stuck check, how commits are made, what follows a failure (respond, but who
+// is the diagnostician), and recovery.tests, which grant nothing. The checks of
+// respond.preflight run nothing, and ask no other machine.
 //
 // Who runs as the same user as superloop, and is not confined, can write the pin
 // too. The pin keeps a confined agent from loosening anything, and makes what an

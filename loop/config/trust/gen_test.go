@@ -108,7 +108,7 @@ func drawLoop(t *rapid.T, id string, runners []string) obj {
 	}
 	roles := obj{}
 	for _, name := range names {
-		r := obj{"runner": rapid.SampledFrom(runners).Draw(t, "runner")}
+		r := obj{"runners": drawRunners(t, runners)}
 		put(t, r, "permissions", "read-only", "workspace", "full")
 		put(t, r, "timeout", 5, 9)
 		roles[name] = r
@@ -132,10 +132,29 @@ func drawLoop(t *rapid.T, id string, runners []string) obj {
 	g := obj{}
 	put[any](t, g, "pre_commit_commands", "f", []string{"f", "g"}, []string{})
 	l["git"] = g
+	if rapid.Bool().Draw(t, "diagnosed") {
+		l["respond"] = obj{"diagnostician": rapid.SampledFrom(runners).Draw(t, "diagnostician")}
+	}
 	if rapid.IntRange(0, 2).Draw(t, "override") == 0 {
 		l["recovery"] = drawRecovery(t)
 	}
 	return l
+}
+
+// drawRunners draws who may play a role: names, some of them with models.
+func drawRunners(t *rapid.T, runners []string) []any {
+	out := []any{}
+	for _, n := range rapid.Permutation(runners).Draw(t, "order")[:rapid.IntRange(1, len(runners)).Draw(t, "how many")] {
+		switch rapid.IntRange(0, 3).Draw(t, "with a model") {
+		case 0:
+			out = append(out, obj{"runner": n, "model": "m", "tier": rapid.IntRange(0, 1).Draw(t, "tier")})
+		case 1:
+			out = append(out, n, obj{"runner": n, "model": "n"})
+		default:
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // drawEscalation draws channels and people who may answer.
@@ -193,7 +212,7 @@ func mix(t *rapid.T, a, b any) any {
 	x, isX := a.(obj)
 	y, isY := b.(obj)
 	if !isX || !isY {
-		if l, ok := a.([]any); ok {
+		if l, ok := a.([]any); ok && objects(l) && objects(b.([]any)) {
 			return mixLoops(t, l, b.([]any))
 		}
 		return rapid.SampledFrom([]any{a, a, b}).Draw(t, "side")
@@ -212,6 +231,11 @@ func mix(t *rapid.T, a, b any) any {
 		}
 	}
 	return out
+}
+
+// objects reports whether all elements are loops.
+func objects(list []any) bool {
+	return !slices.ContainsFunc(list, func(v any) bool { o, ok := v.(obj); return !ok || o["id"] == nil })
 }
 
 func mixLoops(t *rapid.T, a, b []any) []any {

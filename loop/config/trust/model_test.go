@@ -67,7 +67,9 @@ func powerOf(t interface{ Fatalf(string, ...any) }, c *config.Config) power {
 		p.least[at+"tests|"+strings.Join(l.Tests.Commands, ";")] = 2 - rank("every", "on_promise", "disabled")(l.Tests.Mode)
 		p.least[at+"approval"] = yes(l.Approval.Enabled) + yes(l.Approval.Enabled && l.Approval.RequireOnCompletion)
 		for _, r := range l.Roles {
-			p.most[at+r.Name+"|"+r.Runner+"|rights"] = rights0(r.Permissions)
+			for _, c := range r.Runners {
+				p.most[at+r.Name+"|"+c.Runner+"|rights"] = rights0(c.Permissions)
+			}
 		}
 	}
 	for _, user := range c.Escalation.Slack.Users {
@@ -127,7 +129,13 @@ func programs(c *config.Config) map[string]bool {
 		note(l.ID, "validation", list(l.Validation.Commands))
 		note(l.ID, "commit", list(l.Git.PreCommitCommands))
 		for _, r := range l.Roles {
-			note(l.ID, r.Name, r.Runner)
+			note(l.ID, r.Name, "first", r.Runner)
+			for _, c := range r.Runners {
+				note(l.ID, r.Name, c.Runner)
+			}
+		}
+		if d := l.Respond.Diagnostician; d != nil {
+			note(l.ID, "diagnostician", d.Runner)
 		}
 	}
 	for name, r := range c.Runners {
@@ -254,8 +262,12 @@ func TestApplyGivesTheSection(t *testing.T) {
 		}
 		before := section(t, now).Digest()
 		for _, l := range cfg.Loops { // whoever changes it must not change the file's
+			if d := l.Respond.Diagnostician; d != nil {
+				d.Runner = "changed"
+			}
 			for i := range l.Roles {
 				l.Roles[i].Runner = "changed"
+				l.Roles[i].Runners[0].Runner = "changed"
 			}
 		}
 		if section(t, now).Digest() != before {

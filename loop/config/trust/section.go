@@ -55,6 +55,9 @@ type Loop struct {
 	// Recovery is the policy that results for the loop; nil when it is that of
 	// the Section.
 	Recovery Policy `json:"recovery"`
+	// Diagnostician is the runner of it; "" is nobody. Like Role.Others it is left
+	// out when it says nothing, so that pins of before it keep their digests.
+	Diagnostician string `json:"diagnostician,omitempty"`
 }
 
 // Role is who plays a role, and with which rights: "" are those of the runner.
@@ -62,6 +65,9 @@ type Role struct {
 	Name        string `json:"name"`
 	Runner      string `json:"runner"`
 	Permissions string `json:"permissions"`
+	// Others are the further runners that may play it, each with its rights: "" are
+	// those of that runner. In which order they are asked is not pinned.
+	Others map[string]string `json:"others,omitempty"`
 	// Rest is neither compared nor part of the digest. It is kept so that a role
 	// that was taken out of the file, which is held, runs as it did.
 	Rest *RoleRest `json:"rest,omitempty"`
@@ -74,6 +80,15 @@ type RoleRest struct {
 	Timeout    time.Duration `json:"timeout_ns,omitempty"`
 	Inactivity time.Duration `json:"inactivity_ns,omitempty"`
 	Resume     bool          `json:"resume,omitempty"`
+	// Choices are all who may play it, in their order; nil when it is only one.
+	Choices []RestChoice `json:"choices,omitempty"`
+}
+
+// RestChoice is a runner that may play a role, and what of it is not pinned.
+type RestChoice struct {
+	Runner string `json:"runner"`
+	Model  string `json:"model,omitempty"`
+	Tier   int    `json:"tier,omitempty"`
 }
 
 // Tests are the commands that judge the work, and when they run.
@@ -123,11 +138,10 @@ func Of(c *config.Config) (Section, error) {
 			Validation: Validation{l.Validation.Enabled, l.Validation.Mode, l.Validation.RequireOnCompletion, list(l.Validation.Commands)},
 			Approval:   Approval{l.Approval.Enabled, l.Approval.RequireOnCompletion}, PreCommit: list(l.Git.PreCommitCommands)}
 		for _, r := range l.Roles {
-			if r.Permissions == c.Runners[r.Runner].Permissions {
-				r.Permissions = ""
-			}
-			loop.Roles = append(loop.Roles, Role{r.Name, r.Runner, r.Permissions,
-				&RoleRest{r.Model, r.Thinking, r.Timeout, r.Inactivity, r.Resume}})
+			loop.Roles = append(loop.Roles, roleOf(c, r))
+		}
+		if d := l.Respond.Diagnostician; d != nil {
+			loop.Diagnostician = d.Runner
 		}
 		if l.Recovery != nil {
 			own, err := object(l.Recovery)
@@ -151,14 +165,6 @@ func (s Section) Policy(loop string) Policy {
 		return p
 	}
 	return s.Recovery
-}
-
-// Rights are the permissions that a role of the Section has.
-func (s Section) Rights(r Role) string {
-	if r.Permissions != "" {
-		return r.Permissions
-	}
-	return s.Runners[r.Runner].Permissions
 }
 
 // Digest is the SHA-256, in hex, of the Section as canonical JSON: keys sorted,

@@ -54,7 +54,7 @@ func full() error { return &durable.ShortWrite{N: 3, Err: syscall.ENOSPC} }
 
 func pinOf(name string) Pin {
 	s := Section{Runners: map[string]Runner{"a": {Command: []string{name}, Args: []string{}, Env: map[string]string{"K": "<&>" + secretText}}},
-		Loops:    map[string]Loop{"x": {Roles: []Role{{"reviewer", "a", "", &RoleRest{Timeout: time.Minute}}}}},
+		Loops:    map[string]Loop{"x": {Roles: []Role{{Name: "reviewer", Runner: "a", Rest: &RoleRest{Timeout: time.Minute}}}}},
 		Recovery: Policy{"enabled": true, "auto_approve": []any{name}}, Webhooks: map[string]any{}}
 	return Pin{Section: s, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), How: Trusted, By: "ann", Config: "/repo/.superloop/config.json"}
 }

@@ -27,8 +27,11 @@ func changes(was, is inForce) []config.Change {
 	out := slices.DeleteFunc(written, func(c config.Change) bool { return pinned(c.Path, was.section, is.section) })
 	d := trust.Compare(was.section, is.section)
 	for _, c := range slices.Concat(d.Tightening, d.Loosening) {
-		out = append(out, config.Change{Path: c.Path, From: c.From, To: c.To})
+		if !who(c.Path) {
+			out = append(out, config.Change{Path: c.Path, From: c.From, To: c.To})
+		}
 	}
+	out = append(out, agents(was.config, is.config)...)
 	slices.SortStableFunc(out, func(a, b config.Change) int { return strings.Compare(a.Path, b.Path) })
 	return out
 }
@@ -52,7 +55,9 @@ func pinned(path string, was, is trust.Section) bool {
 	case "escalation":
 		return oneOf(at(1), "channels", "slack")
 	case "role_defaults":
-		return oneOf(at(2), "runner", "permissions")
+		return pinnedOfRole(p[min(2, len(p)):])
+	case "respond":
+		return at(1) == "diagnostician"
 	case "loops":
 		if len(p) == 1 {
 			return false // their order
@@ -68,7 +73,9 @@ func pinned(path string, was, is trust.Section) bool {
 	}
 	switch at(2) {
 	case "roles":
-		return len(p) == 3 || oneOf(at(4), "", "runner", "permissions")
+		return len(p) < 5 || pinnedOfRole(p[4:])
+	case "respond":
+		return at(3) == "diagnostician"
 	case "tests":
 		return oneOf(at(3), "", "mode", "commands")
 	case "validation":
@@ -81,4 +88,10 @@ func pinned(path string, was, is trust.Section) bool {
 		return at(3) == "pre_commit_commands"
 	}
 	return false
+}
+
+// pinnedOfRole reports whether a key of a role's settings is a matter of trust,
+// or told by agents.
+func pinnedOfRole(key []string) bool {
+	return len(key) > 0 && slices.Contains([]string{"runner", "runners", "permissions"}, key[0])
 }

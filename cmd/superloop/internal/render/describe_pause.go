@@ -58,6 +58,13 @@ func describePause(ev journal.Event) string {
 		}
 		return fmt.Sprintf("the budget does not cover the %s: $%.4f of $%.2f are spent", f.Role, f.Spent, f.Max)
 	case "recovery_escalated":
+		if f.Type == "role_failure" || f.Type == "remediation_exhausted" {
+			what := f.Error
+			if what == "" {
+				what = f.Reason
+			}
+			return fmt.Sprintf("waiting for a person (%s, %s): %s; superloop inbox shows all of it", strings.ReplaceAll(f.Type, "_", " "), f.Role, Cut(recovery.Display(what), 2*maxCommand))
+		}
 		if f.Type != "" && f.Type != "runner_unavailable" {
 			return fmt.Sprintf("waiting for a person (%s): %s; %s; superloop approve-recovery --loop %s", strings.ReplaceAll(f.Type, "_", " "),
 				Cut(recovery.Display(f.Command), maxCommand), Cut(recovery.Display(f.Reason), 2*maxCommand), ev.LoopID)

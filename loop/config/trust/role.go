@@ -1,0 +1,157 @@
+package trust
+
+import (
+	"slices"
+
+	"github.com/superloop/superloop/loop/config"
+)
+
+// roleOf is what of a role is pinned.
+func roleOf(c *config.Config, r config.Role) Role {
+	out := Role{Name: r.Name, Runner: r.Runner,
+		Rest: &RoleRest{Model: r.Model, Thinking: r.Thinking, Timeout: r.Timeout, Inactivity: r.Inactivity, Resume: r.Resume}}
+	own := func(runner, rights string) string {
+		if rights == c.Runners[runner].Permissions {
+			return ""
+		}
+		return rights
+	}
+	out.Permissions = own(r.Runner, r.Permissions)
+	if len(r.Runners) < 2 {
+		return out
+	}
+	for _, choice := range r.Runners {
+		out.Rest.Choices = append(out.Rest.Choices, RestChoice{choice.Runner, choice.Model, choice.Tier})
+		if choice.Runner == r.Runner {
+			continue
+		}
+		if out.Others == nil {
+			out.Others = map[string]string{}
+		}
+		out.Others[choice.Runner] = own(choice.Runner, choice.Permissions)
+	}
+	return out
+}
+
+// runners are all who may play the role: the first, and the others by name.
+func (r Role) runners() []string {
+	return append([]string{r.Runner}, less(sortedKeys(r.Others, r.Others), r.Runner)...)
+}
+
+// own are the rights that the role gives a runner of it, "" those that it has of
+// itself.
+func (r Role) own(runner string) string {
+	if runner == r.Runner {
+		return r.Permissions
+	}
+	return r.Others[runner]
+}
+
+// Rights are the permissions that one of the runners of a role of the Section
+// has in it.
+func (s Section) Rights(r Role, runner string) string {
+	if own := r.own(runner); own != "" {
+		return own
+	}
+	return s.Runners[runner].Permissions
+}
+
+// roles compares who plays the roles. Which roles there are, and their order,
+// is pinned: a loop without its reviewer takes the word of another role.
+func (j *joiner) roles(at string, p, n []Role) []Role {
+	if a, b := names(p), names(n); !slices.Equal(a, b) {
+		j.looser(at, anys(a), anys(b), otherRoles)
+	}
+	in := slices.Clone(p)
+	for i, r := range in {
+		k := slices.IndexFunc(n, func(o Role) bool { return o.Name == r.Name })
+		if k < 0 {
+			in[i].Permissions, in[i].Others = j.inForce(r.Runner, r.Permissions), map[string]string{}
+			for name, rights := range r.Others {
+				in[i].Others[name] = j.inForce(name, rights)
+			}
+			continue
+		}
+		in[i].Rest = n[k].Rest
+		j.value(at+pointer(r.Name)+"/runner", nil, r.Runner, n[k].Runner, "", otherRunner)
+		in[i].Permissions = j.roleRights(at+pointer(r.Name)+"/permissions", r, n[k], r.Runner)
+		in[i].Others = j.others(at+pointer(r.Name)+"/runners", r, n[k])
+	}
+	for _, r := range n {
+		if !slices.Contains(names(p), r.Name) {
+			r.Permissions, r.Rest = j.n.Rights(r, r.Runner), nil
+			j.looser(at+pointer(r.Name), nil, shown(r), otherRoles)
+		}
+	}
+	return in
+}
+
+func names(roles []Role) []string {
+	var out []string
+	for _, r := range roles {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+// others compares who else may play a role. The first of the pinned ones is in
+// force whatever the file says, and that the file has another first is said
+// already.
+func (j *joiner) others(path string, p, n Role) map[string]string {
+	had, has := less(p.runners(), p.Runner), less(n.runners(), p.Runner)
+	if !slices.Contains(had, n.Runner) {
+		has = less(has, n.Runner)
+	}
+	both, _ := stringsOf(j.value(path, fewer{}, anys(distinct(had)), anys(distinct(has)), lessRunners, moreRunners))
+	in := map[string]string{}
+	for _, runner := range both {
+		in[runner] = j.roleRights(path+pointer(runner)+"/permissions", p, n, runner)
+	}
+	return in
+}
+
+// roleRights compares the rights that a runner of the pinned role has in it;
+// those that it has of itself are compared, and said, there.
+func (j *joiner) roleRights(path string, p, n Role, runner string) string {
+	now := n.Runner
+	if slices.Contains(n.runners(), runner) {
+		now = runner
+	}
+	if now == runner && p.own(runner) == "" && n.own(runner) == "" {
+		return ""
+	}
+	return j.inForce(runner, j.rights(path, j.p.Rights(p, runner), j.n.Rights(n, now)))
+}
+
+// diagnostician compares who looks for causes. It plays no role, and its rights
+// are those of its runner.
+func (j *joiner) diagnostician(path, p, n string) string {
+	switch {
+	case p == n:
+	case n == "":
+		j.tighter(path, p, nil, noCauses)
+		return ""
+	case p == "":
+		j.looser(path, nil, n, otherCauses)
+	default:
+		j.looser(path, p, n, otherCauses)
+	}
+	return p
+}
+
+// inForce writes rights as a role has them: "" when they are those of its runner.
+func (j *joiner) inForce(runner, rights string) string {
+	r, both := j.in.Runners[runner]
+	if !both {
+		r = j.p.Runners[runner] // it is gone from the file, and so as it was pinned
+	}
+	if rights == r.Permissions {
+		return ""
+	}
+	return rights
+}
+
+func (j *joiner) rights(path, p, n string) string {
+	s, _ := j.value(path, rights{}, p, n, lessRights, moreRights).(string)
+	return s
+}

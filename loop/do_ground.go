@@ -1,0 +1,152 @@
+package loop
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+// groundEvery is how often broken ground is looked at again while a person is
+// asked about it: it may have been mended without a word.
+const groundEvery = 5 * time.Second
+
+// checkGround looks at the ground before the first role of an iteration, and
+// before a role that was kept from it. The fact is nil when nothing is broken.
+func (d *driver) checkGround(ctx context.Context, e Effect) Fact {
+	p, r := d.state.Plan, d.state.Response
+	if p.Respond == nil || !p.Respond.Preflight || r.Overruled == d.state.Iteration {
+		return nil
+	}
+	first := len(p.Roles) > 0 && e.Role == p.Roles[0] && e.Attempt == 1
+	if !first && (r.Ground == nil || r.Ground.Iteration != d.state.Iteration) {
+		return nil
+	}
+	began := time.Now()
+	broken := respond.Problems(d.lookAtGround(ctx, true))
+	if len(broken) == 0 {
+		return nil
+	}
+	f := GroundBroken{Role: e.Role, Category: broken[0].Category, Why: broken[0].Why}
+	f.Findings, f.Action = broken, GroundPerson
+	var whys []string
+	for _, b := range broken {
+		whys = append(whys, b.Why)
+	}
+	f.Why = strings.Join(whys, "; ")
+	for _, b := range broken {
+		if b.Command == "" {
+			continue
+		}
+		a := AttemptFact{Command: b.Command, WorkingDir: d.placeOf(b), TimeoutMS: recovery.DefaultTimeout.Milliseconds(), Confidence: "high", Expected: "not so any more: " + b.Why}
+		a.Digest = recovery.AttemptDigest(a.Command, a.WorkingDir)
+		f.Command, f.Category, f.Action = &a, b.Category, GroundRecover
+		break
+	}
+	if f.Command == nil && overAt(broken).After(d.now()) {
+		f.Action = GroundPause
+	}
+	f.TookUS = time.Since(began).Microseconds()
+	return f
+}
+
+// placeOf is where the command of a finding runs: in the directory that was looked
+// at.
+func (d *driver) placeOf(f respond.Finding) string {
+	for _, p := range d.checks() {
+		if p.ID == f.ID && p.Spec.Path != "" && filepath.IsLocal(p.Spec.Path) {
+			return filepath.ToSlash(filepath.Clean(p.Spec.Path))
+		}
+	}
+	return "."
+}
+
+// checks are all that are made: those that always are, those of the configuration,
+// and those that were learned.
+func (d *driver) checks() []respond.Prevention {
+	out := append(respond.Builtin(), ConfiguredChecks(d.loop.Respond)...)
+	learned, err := d.preventions().Load()
+	if err != nil {
+		d.log.Warn("the checks that were learned cannot be read", zap.Error(err))
+	}
+	seen := map[string]bool{}
+	for _, p := range out {
+		seen[p.ID] = true
+	}
+	for _, p := range learned.Checks {
+		if !seen[p.ID] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// lookAtGround makes the checks; note counts them, and what a broken one has saved.
+func (d *driver) lookAtGround(ctx context.Context, note bool) []respond.Finding {
+	all := respond.Preventions{Checks: d.checks()}
+	look := respond.Look{Path: variable(environ(d.o), "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: d.now(), Memo: &d.groundMemo}
+	health, err := d.healthStore().Load()
+	if err != nil {
+		d.log.Warn("what is known of the runners cannot be read", zap.Error(err))
+	}
+	for _, role := range d.loop.Roles {
+		for _, c := range role.Runners {
+			who, account := d.agentOf(c)
+			if known, limited, err := d.cooldowns.Get(account); err == nil && limited {
+				look.Limits[who.Provider] = known.Until
+			}
+			if b := health.Of(who); b.Circuit == respond.OpenCut && b.Until.IsZero() && b.Kind == respond.KindAuth {
+				look.NoLogin[c.Runner] = b.Why
+			}
+		}
+	}
+	found := all.Check(ctx, d.repo.Top, look)
+	learned := len(all.Checks) > len(respond.Builtin())+len(ConfiguredChecks(d.loop.Respond))
+	if note && learned {
+		d.noteGround(ctx, found)
+	}
+	return found
+}
+
+// noteGround counts what the learned checks have found.
+func (d *driver) noteGround(ctx context.Context, found []respond.Finding) {
+	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer stop()
+	var retired []respond.Prevention
+	if _, err := d.preventions().Update(bounded, func(ps *respond.Preventions) bool {
+		retired = ps.Note(found, d.now())
+		for _, f := range respond.Problems(found) {
+			ps.Saved(f.ID)
+		}
+		return true
+	}); err != nil {
+		d.log.Warn("what the checks have found could not be kept", zap.Error(err))
+	}
+	for _, p := range retired {
+		d.log.Info("a check is given up", zap.String("check", p.ID), zap.String("because", p.RetiredOf))
+	}
+}
+
+// overrule notes that a role has done its work although a check said that it
+// could not.
+func (d *driver) overrule(ctx context.Context, f RoleEnded) {
+	r := d.state.Response
+	if f.Outcome != OutcomeOK || r.Ground == nil || r.Overruled != d.state.Iteration || r.Ground.Role != f.Role {
+		return
+	}
+	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer stop()
+	if _, err := d.preventions().Update(bounded, func(ps *respond.Preventions) bool {
+		for _, g := range r.Ground.Findings {
+			ps.Overrule(g.ID, d.now())
+		}
+		return true
+	}); err != nil {
+		d.log.Warn("a false alarm could not be noted", zap.Error(err))
+	}
+}

@@ -1,0 +1,70 @@
+package loop
+
+import (
+	"encoding/json"
+
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+// FailureFact is how a role has failed, and who could have its work now.
+type FailureFact struct {
+	respond.Event
+	Candidates []respond.Candidate `json:"candidates"`
+	// Tripped: the runner became unfit by it.
+	Tripped *respond.TrippedFields `json:"tripped,omitempty"`
+	// DetectMS is from the end of the process to this fact, ClassifyUS what
+	// classifying took, RespondUS what deciding takes.
+	DetectMS   int64 `json:"detect_ms"`
+	ClassifyUS int64 `json:"classify_us"`
+	RespondUS  int64 `json:"respond_us"`
+}
+
+// GroundBroken: the pending role, the first of an iteration, was not started,
+// because a look at the ground has found it broken. Nothing was spent.
+type GroundBroken struct {
+	respond.PreflightFields
+	Role string `json:"role"`
+	// Command cures the first finding, where a rule knows one: a proposal for the
+	// gate. Category is that finding's.
+	Command  *AttemptFact `json:"command,omitempty"`
+	Category string       `json:"category"`
+	Why      string       `json:"why"`
+}
+
+// What is done about broken ground.
+const (
+	GroundRecover = "recover"
+	GroundPause   = "pause" // until the time that a finding tells
+	GroundPerson  = "person"
+)
+
+// Analysed is what the search for a cause has come to.
+type Analysed struct {
+	respond.AnalysedFields
+	EffectID string           `json:"effect_id"`
+	Analysis respond.Analysis `json:"analysis"`
+	Evidence []string         `json:"evidence"`
+	WhyChain []string         `json:"why_chain,omitempty"`
+	File     string           `json:"file,omitempty"` // root-cause.json
+	// Command is the environment's cure, a proposal for the gate.
+	Command    *AttemptFact        `json:"command,omitempty"`
+	Candidates []respond.Candidate `json:"candidates,omitempty"`
+	// Runner, Usage and CostUSD are of the diagnostician, if it was asked.
+	Runner  string   `json:"runner,omitempty"`
+	Usage   *Usage   `json:"usage,omitempty"`
+	CostUSD *float64 `json:"cost_usd,omitempty"`
+}
+
+func (GroundBroken) Event() string { return respond.EventPreflight }
+func (Analysed) Event() string     { return respond.EventAnalysed }
+
+// decodeRespond gives the facts of this file; nil for every other event.
+func decodeRespond(event string, fields json.RawMessage) (Fact, error) {
+	switch event {
+	case respond.EventPreflight:
+		return decode[GroundBroken](event, fields)
+	case respond.EventAnalysed:
+		return decode[Analysed](event, fields)
+	}
+	return nil, nil
+}

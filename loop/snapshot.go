@@ -1,0 +1,66 @@
+package loop
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+// snapshotEvery is the least time between two snapshots of the environment: what
+// changed between two successes that follow each other so closely is told by the
+// later one.
+const snapshotEvery = 30 * time.Second
+
+// keepSnapshot remembers the environment of a success, so that a later failure can
+// be asked what has changed since.
+func (d *driver) keepSnapshot() {
+	now := d.o.Now()
+	if d.state.Plan.Respond == nil || now.Sub(d.snapshotAt) < snapshotEvery {
+		return
+	}
+	d.snapshotAt = now
+	ctx, stop := context.WithTimeout(context.Background(), storeTime)
+	defer stop()
+	snap := d.environment()
+	if _, err := d.snapshots().Update(ctx, func(s *respond.Snapshot) bool { *s = snap; return true }); err != nil {
+		d.log.Warn("the environment of this success could not be kept", zap.Error(err))
+	}
+}
+
+func (d *driver) snapshots() respond.Store[respond.Snapshot] {
+	return respond.Store[respond.Snapshot]{Disk: d.o.Disk, Path: filepath.Join(d.paths.Private, "environment.json")}
+}
+
+// environment is as it is now.
+func (d *driver) environment() respond.Snapshot {
+	return respond.Collect(d.repo.Top, d.tools(), nil, d.now())
+}
+
+// tools are the programs that the loop and its usual tests start, told by where
+// they are, their size and their time: a tool that was replaced is another one,
+// whatever it says of itself, and nothing is started to find that out.
+func (d *driver) tools() map[string]string {
+	out := map[string]string{}
+	env := environ(d.o)
+	names := []string{"node", "npm", "python3", "go", "cargo", "git", "make", "gcc"}
+	for _, r := range d.o.Config.Runners {
+		names = append(names, r.Command[0])
+	}
+	for _, name := range names {
+		path, err := proc.LookPath(name, env)
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil {
+			out[name] = path + " (" + strconv.FormatInt(info.Size(), 10) + " bytes of " + info.ModTime().UTC().Format(time.RFC3339) + ")"
+		}
+	}
+	return out
+}

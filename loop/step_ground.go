@@ -1,0 +1,136 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+// ClassGround is that of a question about broken ground, and of a wait for it.
+const ClassGround = "preflight"
+
+// EscalationGround is the type of a question about what no rule can cure.
+const EscalationGround = "remediation_exhausted"
+
+// groundBroken keeps the role from running: a cure goes through the gate, a time
+// that is known is waited for, and else a person is asked. Nothing was spent.
+func (t *turn) groundBroken(f GroundBroken) bool {
+	if !t.pending(RunRole) || t.s.Begun || t.s.Pending.Role != f.Role || !t.responds() {
+		return false
+	}
+	r := &t.s.Response
+	var tried []string
+	if r.Ground != nil && r.Ground.Iteration == t.s.Iteration {
+		tried = slices.Clone(r.Ground.Tried)
+	}
+	r.Ground = &GroundState{Iteration: t.s.Iteration, Role: f.Role, Findings: f.Findings, Tried: tried}
+	if a := f.Command; a != nil && t.mayTry(*a) && !slices.Contains(tried, a.Digest) {
+		r.Ground.Tried = append(tried, a.Digest)
+		t.cure(*a, f.Category, f.Why, whys(f.Findings), groundCure)
+		return true
+	}
+	if at := overAt(f.Findings); at.After(t.now) {
+		t.waitForLimit(f.Role, "", ClassGround, SourceRole, "", LimitFact{Text: f.Why, Until: at})
+		return true
+	}
+	t.s.Detail = "the iteration cannot begin: " + f.Why
+	t.ask(HumanState{ID: t.roleID("ground"), Type: EscalationGround, Class: ClassGround, Role: f.Role, Text: f.Why,
+		Fix: "superloop preflight"})
+	return true
+}
+
+func whys(found []respond.Finding) []string {
+	var out []string
+	for _, f := range found {
+		out = append(out, f.Why)
+	}
+	return out
+}
+
+// overAt is when all findings are over by themselves; zero where one is not.
+func overAt(found []respond.Finding) time.Time {
+	var at time.Time
+	for _, f := range found {
+		if f.Until.IsZero() {
+			return time.Time{}
+		}
+		if f.Until.After(at) {
+			at = f.Until
+		}
+	}
+	return at
+}
+
+// Tests that fail in the same way in one iteration after the other: the second
+// time their cause is looked for, and then a person is asked, before another
+// round of roles is paid for the same end.
+
+// ClassSameTests is that of the question about them.
+const ClassSameTests = "same_tests"
+
+// aboutTests is the reason of an analysis that is about the tests, and not about a
+// role.
+const aboutTests = "tests"
+
+// passTests goes on behind the tests of a step.
+func (t *turn) passTests(at string) {
+	next := t.s.Plan.next(at)
+	if !t.responds() {
+		t.enter(next)
+		return
+	}
+	r := &t.s.Response
+	if t.s.Gates.Tests != "failed" || len(t.s.TestFailures) == 0 {
+		r.Same = SameTests{}
+		if r.Cause != nil && r.Cause.Role == aboutTests {
+			r.Cause = nil
+		}
+		t.enter(next)
+		return
+	}
+	sig := signatureOf(t.s.TestFailures)
+	s := &r.Same
+	switch {
+	case s.Signature != sig || s.Iteration < t.s.Iteration-1:
+		*s = SameTests{Signature: sig, Count: 1, Iteration: t.s.Iteration}
+	case s.Iteration < t.s.Iteration:
+		s.Count, s.Iteration = s.Count+1, t.s.Iteration
+	default: // the same tests again in one iteration are one failure
+		t.enter(next)
+		return
+	}
+	t.s.At = at
+	limit := t.s.Plan.Respond.SameTests
+	switch {
+	case limit > 0 && s.Count >= limit && !t.lastIteration():
+		t.s.Detail = "the tests have failed in the same way " + inARow(s.Count)
+		t.ask(HumanState{ID: t.roleID("same"), Type: respond.TypeRole, Class: ClassSameTests, Role: aboutTests, Text: t.s.Detail})
+	case s.Count == 2:
+		e := t.effect(Analyse, aboutTests)
+		e.ID, e.Role, e.MaxCostUSD = e.ID+"/cause", aboutTests, t.moneyLeft()
+		e.Until = t.now.Add(ms(t.s.Plan.Respond.Limits.AnalysisMS))
+		t.issue(e)
+	default:
+		t.enter(next)
+	}
+}
+
+func inARow(n int) string { return fmt.Sprintf("in %d iterations in a row", n) }
+
+// lastIteration reports whether the loop ends after this iteration anyway.
+func (t *turn) lastIteration() bool {
+	return t.s.Plan.MaxIterations > 0 && t.s.Iteration >= t.s.Plan.MaxIterations
+}
+
+// signatureOf names what fails, whatever the order.
+func signatureOf(fs []TestFailure) string {
+	var all []string
+	for _, f := range fs {
+		all = append(all, f.Command+"\x00"+f.Signature)
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), "\n")
+}

@@ -1,0 +1,305 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent"
+)
+
+// What follows when a role has failed is the ladder's to say (recovery/respond);
+// here its rungs become effects. The role's step is not left meanwhile:
+//
+//	role failed --> retry, reassign, resume ---> the role runs again, perhaps by another
+//	            --> wait ---------------------> rate_limited, then the ladder is asked again
+//	            --> root cause ---> analyse ---> its command, through the gate ---> resume
+//	            --> escalate -----------------> awaiting_human
+
+// ReasonReassigned is that of a role's start by another runner.
+const ReasonReassigned = "reassigned"
+
+// responds reports whether failures of roles climb the ladder.
+func (t *turn) responds() bool { return t.s.Rules >= 5 && t.s.Plan.Respond != nil }
+
+// failed answers a failure of the role that the loop stands at.
+func (t *turn) failed(f RoleEnded) {
+	if agent.Class(f.Class) == agent.ClassBudget && t.s.Plan.MaxCostUSD > 0 {
+		t.reachBudget(ReasonMaxCost, f.Role, t.s.Spent.CostUSD, t.s.Plan.MaxCostUSD, 0)
+		return
+	}
+	x := *f.Failure
+	r := &t.s.Response
+	l := respond.New(x.Task, x.Agent, t.s.Plan.Respond.Limits, t.now)
+	if r.Ladder != nil && r.Ladder.Phase == respond.Working {
+		l = *r.Ladder
+		l.Agent = x.Agent // the configuration may have changed under it
+	}
+	next, d := respond.Next(l, x.Event, x.Candidates, t.now)
+	fields := respond.Fields(x.Event, next, d)
+	fields.DetectMS, fields.ClassifyUS, fields.RespondUS = x.DetectMS, x.ClassifyUS, x.RespondUS
+	t.note(respond.EventDetected, fields)
+	if x.Tripped != nil {
+		t.note(respond.EventTripped, *x.Tripped)
+	}
+	r.Ladder = &next
+	r.History.Add(x.Event, d.Rung)
+	t.s.Failures = next.Counted
+	if d.Rung != respond.RungEscalate && t.outOfTime() {
+		return
+	}
+	t.follow(d, &f)
+}
+
+// succeeded ends the ladder of a role that has done its work.
+func (t *turn) succeeded(role string) {
+	r := &t.s.Response
+	if l := r.Ladder; l != nil && l.Task.Role == role {
+		r.History.Succeeded(l.Task)
+		r.Ladder = nil
+		if r.Cause != nil && r.Cause.Role == role {
+			r.Cause = nil
+		}
+	}
+	r.Ground = nil
+}
+
+// follow does what the ladder has decided. f is the failure that it is about, nil
+// after a wait, an analysis or a person.
+func (t *turn) follow(d respond.Decision, f *RoleEnded) {
+	l := t.s.Response.Ladder
+	role := l.Task.Role
+	if d.NewSession {
+		delete(t.s.Sessions, role)
+	}
+	switch d.Rung {
+	case respond.RungRetry, respond.RungReassign, respond.RungResume:
+		t.hand(d, f)
+	case respond.RungWait:
+		t.waitForRunner(d, f)
+	case respond.RungRootCause:
+		t.s.Reason = string(respond.RungRootCause)
+		t.s.Detail = d.Why
+		t.issue(Effect{ID: t.roleID("cause"), Kind: Analyse, Role: role, Attempt: t.s.Attempt, Reason: d.Reason, Until: d.Until,
+			LimitMS: t.left(), MaxCostUSD: t.moneyLeft()})
+	default:
+		t.askAboutRole(d, f)
+	}
+}
+
+func (t *turn) roleID(what string) string {
+	return fmt.Sprintf("%s/%d/%s/%d/%s", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt, what)
+}
+
+// hand gives the role to whom the ladder names. Who has just failed it rests
+// first, as the configuration's retry says.
+func (t *turn) hand(d respond.Decision, f *RoleEnded) {
+	l := t.s.Response.Ladder
+	t.s.Reason, t.s.Detail = "", ""
+	reason := ReasonRetry
+	switch {
+	case d.Agent != l.Last:
+		t.note(respond.EventReassigned, respond.ReassignedFields{TaskKey: l.Task.Key(), Role: l.Task.Role, From: l.Last.String(), To: d.Agent.String(),
+			Rung: d.Rung, Reason: d.Reason, Error: lastLine(l.Tell)})
+		reason = ReasonReassigned
+	case f != nil && agent.Class(f.Class) == agent.ClassSession:
+		t.issueRole(ReasonNewSession)
+		return
+	case d.Reason == respond.ReasonBackAgain:
+		reason = ReasonLimitOver
+	case d.Reason == respond.ReasonAnswered:
+		reason = ReasonAnswered
+	default:
+		if t.rest(f) {
+			return
+		}
+	}
+	t.issueRole(reason)
+}
+
+// rest lets the runner that has failed wait before it is tried again; it reports
+// whether it does.
+func (t *turn) rest(f *RoleEnded) bool {
+	l := t.s.Response.Ladder
+	wait := min(t.s.Plan.BackoffMS<<min(max(l.Runs, 1)-1, 20), MaxBackoffMS)
+	if wait <= 0 {
+		return false
+	}
+	until := t.now.Add(ms(wait))
+	attempt := t.s.Attempt
+	if f != nil {
+		attempt = f.Attempt
+	}
+	t.note("role_retry_wait", retryFields{l.Task.Role, attempt, l.Counted, l.Limits.Failures, until})
+	t.issue(Effect{ID: t.roleID("wait"), Kind: Wait, Role: l.Task.Role, Until: until, Reason: ReasonRetry})
+	return true
+}
+
+func lastLine(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[len(lines)-1]
+}
+
+// ReasonNobodyFit is that of a wait for a runner to be fit again that is no limit
+// of a provider.
+const ReasonNobodyFit = "nobody_fit"
+
+// waitForRunner waits until somebody can take the role.
+func (t *turn) waitForRunner(d respond.Decision, f *RoleEnded) {
+	l := t.s.Response.Ladder
+	class, runner, limit := ReasonNobodyFit, l.Last.Runner, LimitFact{Provider: l.Last.Provider, Text: d.Why}
+	if f != nil && f.Limit != nil {
+		class, limit = f.Class, *f.Limit
+	} else if was := t.s.Limit; was != nil {
+		class, limit = was.Class, LimitFact{Provider: was.Provider, Account: was.Account, Text: was.Text}
+	}
+	limit.Until = d.Until
+	t.waitForLimit(l.Task.Role, runner, class, SourceRole, "", limit)
+}
+
+// runnerBack goes on after such a wait.
+func (t *turn) runnerBack(list []respond.Candidate) {
+	next, d := respond.WaitOver(*t.s.Response.Ladder, t.orLast(list), t.now)
+	t.s.Response.Ladder = &next
+	t.follow(d, nil)
+}
+
+// orLast is a list of candidates, or the one who had the role last where the
+// driver has given none.
+func (t *turn) orLast(list []respond.Candidate) []respond.Candidate {
+	if len(list) > 0 {
+		return list
+	}
+	l := t.s.Response.Ladder
+	return []respond.Candidate{{Agent: l.Last, Tier: l.LastTier, Fit: true}}
+}
+
+// askAboutRole stops the loop until a person has answered.
+func (t *turn) askAboutRole(d respond.Decision, f *RoleEnded) {
+	l := t.s.Response.Ladder
+	h := HumanState{ID: t.roleID("person"), Type: d.Type, Class: d.Reason, Role: l.Task.Role, Runner: l.Last.Runner, Text: d.Why}
+	if f != nil && d.Type == EscalationRunner {
+		h.Fix = f.Fix
+		if f.Class != "" {
+			h.Class = f.Class
+		}
+		if f.Error != "" {
+			h.Text = f.Error
+		}
+	}
+	t.s.Detail = fmt.Sprintf("%s: %s", h.Role, h.Text)
+	if h.Type == EscalationRunner {
+		t.s.Detail = fmt.Sprintf("%s (runner %s): %s", h.Role, h.Runner, h.Text)
+	}
+	t.ask(h)
+}
+
+// ask puts a question that is about no command.
+func (t *turn) ask(h HumanState) {
+	t.stopClockAt(t.now)
+	h.Since = t.now
+	t.s.Status, t.s.Reason, t.s.Human = AwaitingHuman, h.Class, &h
+	t.issue(Effect{ID: h.ID, Kind: AskPerson, Role: h.Role, Reason: h.Class})
+}
+
+// answeredAbout goes on after a person's answer to a question about a role, about
+// tests that fail again and again, or about the ground.
+func (t *turn) answeredAbout(h HumanState, f Resolved) {
+	r := &t.s.Response
+	switch {
+	case f.Method == MethodReject:
+		t.end(Failed, ReasonRefused, fmt.Sprintf("%s does not want it tried again: %s", f.By, h.Text))
+	case h.Class == ClassGround:
+		if f.Method == MethodApprove {
+			r.Overruled = t.s.Iteration
+		}
+		t.issueRole(ReasonAnswered)
+	case h.Class == ClassSameTests:
+		r.Same, t.s.HumanNote = SameTests{}, f.Note
+		t.enter(t.s.Plan.next(t.s.At))
+	case r.Ladder == nil || r.Ladder.Phase != respond.WithHuman:
+		t.issueRole(ReasonAnswered)
+	default:
+		next, d := respond.Answered(*r.Ladder, f.Note, t.orLast(f.Candidates), t.now)
+		r.Ladder = &next
+		t.s.Failures = 0
+		t.follow(d, nil)
+	}
+}
+
+// analysed takes what the search for a cause has come to.
+func (t *turn) analysed(f Analysed) bool {
+	if !t.pending(Analyse) || t.s.Pending.ID != f.EffectID {
+		return false
+	}
+	about := t.s.Pending.Reason
+	if f.Runner != "" {
+		t.spend(RoleEnded{Role: diagnostician, Runner: f.Runner, Outcome: OutcomeOK, Usage: f.Usage, CostUSD: f.CostUSD})
+	}
+	r := &t.s.Response
+	r.Cause = &Cause{ID: f.ID, Iteration: t.s.Iteration, Role: f.Role, Type: string(f.Type), Summary: f.RootCause, Location: f.Location,
+		Instruction: f.Analysis.Instruction, By: f.By, Confidence: f.Confidence, Evidence: f.Evidence}
+	t.s.Reason, t.s.Detail = "", ""
+	if about == aboutTests {
+		t.enter(t.s.Plan.next(t.s.At))
+		return true
+	}
+	r.Found = &Found{Analysis: f.Analysis, Candidates: f.Candidates}
+	if a := f.Command; a != nil && t.mayTry(*a) {
+		t.cure(*a, f.Category, f.RootCause, f.Evidence, causeCure)
+		return true
+	}
+	t.goOnKnowing()
+	return true
+}
+
+// diagnostician is the role under which looking for a cause is paid for.
+const diagnostician = "diagnostician"
+
+// Why a command is tried that nobody has proposed in a recovery.json.
+const (
+	causeCure  = "root_cause"
+	groundCure = "preflight"
+)
+
+// mayTry reports whether a command may be put before the gate: proposals are dealt
+// with, and it was neither run nor refused in this iteration.
+func (t *turn) mayTry(a AttemptFact) bool {
+	all := t.s.Recoveries
+	return t.s.Plan.Recovery && all.Rejected[a.Digest] == 0 && !slices.Contains(all.Ran, a.Digest)
+}
+
+// cure makes a detour to the gate with a command of superloop's own, and back to
+// the role.
+func (t *turn) cure(a AttemptFact, category, why string, evidence []string, reason string) {
+	t.s.Recovery = &RecoveryState{N: t.s.Recoveries.Proposed + 1, After: t.s.At, Back: reason, Role: strings.TrimPrefix(t.s.At, rolePrefix),
+		Source: SourceSuperloop, Category: category, Severity: "blocking", RootCause: why, Evidence: evidence, Attempt: a}
+	t.s.Status, t.s.At = Recovering, stepRecovery
+	t.judgeAgain(reason)
+}
+
+// cameBack goes on in the role's step after such a detour.
+func (t *turn) cameBack(why string) {
+	if why == groundCure {
+		t.issueRole(groundCure) // which looks at the ground again
+		return
+	}
+	t.goOnKnowing()
+}
+
+// goOnKnowing goes on when the cause is known, and perhaps cured.
+func (t *turn) goOnKnowing() {
+	r := &t.s.Response
+	found := r.Found
+	r.Found = nil
+	if found == nil || r.Ladder == nil {
+		t.issueRole(ReasonRetry)
+		return
+	}
+	next, d := respond.Analysed(*r.Ladder, found.Analysis, t.orLast(found.Candidates), t.now)
+	r.Ladder = &next
+	t.follow(d, nil)
+}

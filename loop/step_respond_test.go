@@ -1,0 +1,325 @@
+package loop
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent"
+)
+
+func respondPlan() Plan {
+	p := basicPlan()
+	p.Recovery = true
+	p.Respond = &RespondPlan{Limits: respond.Limits{}.WithDefaults(), SameTests: 3, Preflight: true}
+	return p
+}
+
+var (
+	claude = respond.Agent{Runner: "claude", Provider: "anthropic", Model: "opus"}
+	codex  = respond.Agent{Runner: "codex", Provider: "openai"}
+)
+
+func fitOnes(all ...respond.Agent) []respond.Candidate {
+	var out []respond.Candidate
+	for _, a := range all {
+		out = append(out, respond.Candidate{Agent: a, Fit: true})
+	}
+	return out
+}
+
+// roleFails answers the pending role with a failure as the driver would find it.
+func (b *bench) roleFails(who respond.Agent, list []respond.Candidate, more func(*respond.RoleOutcome)) {
+	b.t.Helper()
+	p := b.s.Pending
+	if p == nil || p.Kind != RunRole {
+		b.t.Fatalf("no role is pending: %+v", p)
+	}
+	o := respond.RoleOutcome{Task: respond.Task{Loop: "l", Role: p.Role}, Agent: who, RunID: "r", Iteration: b.s.Iteration, Attempt: p.Attempt,
+		Outcome: OutcomeExit, ExitCode: 3, Error: "no luck", At: b.now}
+	if more != nil {
+		more(&o)
+	}
+	ev, ok := respond.Detect(o)
+	if !ok {
+		b.t.Fatalf("%+v is no failure", o)
+	}
+	f := RoleEnded{Role: p.Role, Runner: who.Runner, Attempt: p.Attempt, Outcome: o.Outcome, ExitCode: o.ExitCode, Class: o.Class, Error: o.Error,
+		Failure: &FailureFact{Event: ev, Candidates: list}}
+	if agent.Class(o.Class).Waits() {
+		f.Limit = &LimitFact{Provider: who.Provider, Account: "a", Until: o.Until, Text: o.Error}
+	}
+	b.do(f)
+}
+
+func (b *bench) want(what string, ok bool) {
+	b.t.Helper()
+	if !ok {
+		b.t.Fatalf("%s: %s/%s at %s, pending %+v, ladder %+v", what, b.s.Status, b.s.Reason, b.s.At, b.s.Pending, b.s.Response.Ladder)
+	}
+}
+
+// over ends a pending wait.
+func (b *bench) over(list []respond.Candidate) {
+	b.t.Helper()
+	b.want("a wait", b.s.Pending != nil && b.s.Pending.Kind == Wait)
+	b.now = b.s.Pending.Until
+	b.do(WaitOver{ID: b.s.Pending.ID, Candidates: list})
+}
+
+func (b *bench) analysed(f Analysed, list []respond.Candidate) {
+	b.t.Helper()
+	b.want("an analysis", b.s.Pending != nil && b.s.Pending.Kind == Analyse)
+	f.EffectID, f.Candidates, f.Role = b.s.Pending.ID, list, b.s.Pending.Role
+	b.do(f)
+}
+
+func TestLadder(t *testing.T) {
+	t.Parallel()
+	b := agentBench(t, respondPlan())
+	both := fitOnes(claude, codex)
+	other := func(o *respond.RoleOutcome) { o.ExitCode, o.Error = 4, "something else" }
+	b.roleFails(claude, both, nil)
+	b.want("the first failure: another runner", b.s.Pending.Kind == RunRole && b.s.Pending.Runner == "codex" && b.s.Pending.Reason == ReasonReassigned)
+	b.roleFails(codex, both, other)
+	b.want("the second: the cause", b.s.Pending.Kind == Analyse && b.s.Status == Running)
+	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-1", Type: respond.CauseCode, RootCause: "a nil map in store.go"},
+		Analysis: respond.Analysis{Summary: "a nil map in store.go", Instruction: "make it"}}, both)
+	b.want("it is tried once more, knowing", b.s.Pending.Kind == Wait || b.s.Pending.Kind == RunRole && b.s.Response.Cause.Summary == "a nil map in store.go")
+	if b.s.Pending.Kind == Wait {
+		b.over(nil)
+	}
+	b.roleFails(respond.Agent{Runner: b.s.Pending.Runner, Provider: b.s.Response.Ladder.Agent.Provider, Model: b.s.Pending.Model}, both,
+		func(o *respond.RoleOutcome) { o.Error = "a third way" })
+	b.want("the third: a person", b.s.Status == AwaitingHuman && b.s.Human.Type == respond.TypeRole && b.s.Pending.Kind == AskPerson)
+	b.want("nobody holds it", b.s.Response.Ladder.Agent == respond.Agent{})
+	b.do(Escalated{ID: "q1"})
+	b.do(Resolved{ID: "q1", By: "p", Method: MethodManual, Note: "look into store.go", Candidates: both})
+	b.want("it goes on", b.s.Pending.Kind == RunRole && b.s.Status == Running && slices.ContainsFunc(b.s.Response.Ladder.Tell, func(s string) bool { return s == "a person says: look into store.go" }))
+	b.do(RoleEnded{Role: "planner", Attempt: b.s.Pending.Attempt, Outcome: OutcomeOK, Output: "fresh"})
+	b.want("success ends the ladder", b.s.Response.Ladder == nil && b.s.Response.Cause == nil && b.s.Pending.Role == "implementer")
+	if got := b.s.Response.History.Of(respond.Task{Loop: "l", Role: "planner"}); len(got) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	for _, name := range []string{respond.EventDetected, respond.EventReassigned} {
+		if !slices.Contains(b.notes, name) {
+			t.Errorf("no %s among %v", name, b.notes)
+		}
+	}
+}
+
+func TestLadderProviderDown(t *testing.T) {
+	t.Parallel()
+	b := agentBench(t, respondPlan())
+	until := b.now.Add(10 * time.Minute)
+	down := func(o *respond.RoleOutcome) {
+		o.Outcome, o.Class, o.Until = OutcomeError, string(agent.ClassOverloaded), until
+	}
+	b.roleFails(claude, fitOnes(claude, codex), down)
+	b.want("the other one has it at once", b.s.Pending.Kind == RunRole && b.s.Pending.Runner == "codex" && b.s.Failures == 0)
+	none := []respond.Candidate{{Agent: claude, Until: until}, {Agent: codex, Until: until.Add(time.Minute)}}
+	b.roleFails(codex, none, func(o *respond.RoleOutcome) {
+		o.Outcome, o.Class, o.Until = OutcomeError, string(agent.ClassOverloaded), until.Add(time.Minute)
+	})
+	b.want("both down: it waits for the first", b.s.Status == RateLimited && b.s.Pending.Kind == Wait && b.s.Pending.Until.Equal(until))
+	b.want("a person is told once", b.s.Response.Ladder.Alerted)
+	active := b.s.ActiveMS
+	b.over(fitOnes(claude, codex))
+	b.want("it goes on", b.s.Status == Running && b.s.Limit == nil && b.s.Pending.Kind == RunRole && b.s.Pending.Reason == ReasonReassigned && b.s.ActiveMS-active < 2000)
+	b.do(RoleEnded{Role: "planner", Attempt: b.s.Pending.Attempt, Outcome: OutcomeOK, Output: "fresh"})
+	b.want("nothing was counted", b.s.Response.Ladder == nil && b.s.Pending.Role == "implementer")
+}
+
+func TestCauseIsCuredThroughTheGate(t *testing.T) {
+	t.Parallel()
+	cmd := AttemptFact{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
+	for verdict, want := range map[string]EffectKind{"auto": ExecuteRecovery, "human": AskPerson, "deny": RunRole} {
+		b := agentBench(t, respondPlan())
+		b.s.Plan.BackoffMS = 0
+		one := fitOnes(claude)
+		b.roleFails(claude, one, nil)
+		b.want("nobody else: the cause", b.s.Pending.Kind == Analyse)
+		b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-1", Type: respond.CauseDependency, Category: "dependency", RootCause: "not in step"},
+			Analysis: respond.Analysis{Summary: "not in step"}, Command: &cmd}, one)
+		b.want("the gate is asked", b.s.Status == Recovering && b.s.Pending.Kind == JudgeAttempt && b.s.At == stepRecovery)
+		b.do(Proposed{N: 1, Source: SourceSuperloop, AttemptFact: cmd, Verdict: verdict, Rule: "x"})
+		b.want(verdict, b.s.Pending.Kind == want)
+		if verdict == "auto" {
+			id := b.s.Pending.ID
+			b.do(Executing{ID: id, Source: SourceAuto, Command: cmd.Command})
+			b.do(Executed{ID: id, Command: cmd.Command, Ended: "exited"})
+		}
+		if verdict == "human" {
+			b.do(Escalated{ID: "q"})
+			b.do(Resolved{ID: "q", By: "p", Method: MethodReject})
+		}
+		b.want(verdict+": the role runs again", b.s.Pending.Kind == RunRole && b.s.At == "role:planner" && b.s.Recovery == nil && b.s.Status == Running && b.s.Pending.Runner == "claude")
+	}
+}
+
+func TestBrokenGround(t *testing.T) {
+	t.Parallel()
+	f := GroundBroken{Role: "planner", Category: "dependency", Why: "not in step",
+		PreflightFields: respond.PreflightFields{Findings: []respond.Finding{{ID: "dependency_sync-1", State: respond.GroundBroken, Why: "not in step"}}}}
+	b := agentBench(t, respondPlan())
+	cured := f
+	cured.Command = &AttemptFact{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
+	b.do(cured)
+	b.want("the cure goes to the gate", b.s.Pending.Kind == JudgeAttempt && b.s.Recovery.Back == groundCure)
+	b.do(Proposed{N: 1, AttemptFact: *cured.Command, Verdict: "auto", Rule: "x"})
+	id := b.s.Pending.ID
+	b.do(Executing{ID: id, Source: SourceAuto, Command: "npm ci"})
+	b.do(Executed{ID: id, Command: "npm ci", Ended: "exited"})
+	b.want("the role is looked at again", b.s.Pending.Kind == RunRole && b.s.At == "role:planner" && !b.s.Begun)
+	b.do(cured)
+	b.want("the same cure is not tried twice", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassGround && b.s.Human.Type == EscalationGround)
+	b.do(Escalated{ID: "q"})
+	b.do(Resolved{ID: "q", By: "p", Method: MethodManual})
+	b.want("mended: it is looked at", b.s.Pending.Kind == RunRole && b.s.Response.Overruled == 0)
+	b.do(f)
+	b.do(Escalated{ID: "q2"})
+	b.do(Resolved{ID: "q2", By: "p", Method: MethodApprove})
+	b.want("go on all the same", b.s.Pending.Kind == RunRole && b.s.Response.Overruled == 1)
+	if b.s.Spent.Runs != 0 {
+		t.Fatalf("%d role runs were spent", b.s.Spent.Runs)
+	}
+	b.do(RoleStarted{Role: "planner", Attempt: b.s.Pending.Attempt})
+	before := b.s
+	b.do(f)
+	if !reflect.DeepEqual(before, b.s) {
+		t.Fatal("a look at the ground counts when the role runs already")
+	}
+}
+
+func TestSameTestsAgain(t *testing.T) {
+	t.Parallel()
+	p := respondPlan()
+	p.MaxIterations = 0
+	b := agentBench(t, p)
+	fail := func(sig string) {
+		for b.s.Pending.Kind != RunTests {
+			b.good(false)
+		}
+		b.do(TestsEnded{Status: "failed", ExitCode: 1, Tree: "t1", Failures: []TestFailure{{Command: "make test", ExitCode: 1, Signature: sig}}})
+	}
+	fail("a")
+	b.want("once is work", b.s.Pending.Kind == RunRole && b.s.Response.Same.Count == 1)
+	fail("b")
+	b.want("another one is progress", b.s.Pending.Kind == RunRole && b.s.Response.Same.Count == 1)
+	fail("b")
+	b.want("twice: the cause", b.s.Pending.Kind == Analyse && b.s.Pending.Reason == aboutTests)
+	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-2", Type: respond.CauseCode, RootCause: "it is wrong", Role: aboutTests}}, nil)
+	b.want("and the tester", b.s.Pending.Kind == RunRole && b.s.Pending.Role == "tester" && b.s.Response.Cause != nil)
+	fail("b")
+	b.want("the third time: a person", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassSameTests)
+	b.do(Escalated{ID: "q"})
+	b.do(Resolved{ID: "q", By: "p", Method: MethodManual, Note: "try y"})
+	b.want("it goes on", b.s.Pending.Kind == RunRole && b.s.Pending.Role == "tester" && b.s.HumanNote == "try y" && b.s.Response.Same.Count == 0)
+}
+
+// Whatever fails, whoever is fit, whatever people answer: something is pending or
+// the loop has ended, a role that fails is bounded, a crash anywhere leads to the
+// same place, and the state survives being written down.
+func TestLadderWalks(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		p := respondPlan()
+		p.BackoffMS = rapid.SampledFrom([]int64{0, 1000}).Draw(rt, "backoff")
+		p.Respond.Limits = respond.Limits{Failures: rapid.IntRange(1, 5).Draw(rt, "failures"), FallOver: rapid.Bool().Draw(rt, "fall over")}.WithDefaults()
+		b := agentBench(t, p)
+		agents := []respond.Agent{claude, codex, {Runner: "gemini", Provider: "google"}}[:rapid.IntRange(1, 3).Draw(rt, "agents")]
+		list := func() []respond.Candidate {
+			var out []respond.Candidate
+			for _, a := range agents {
+				c := respond.Candidate{Agent: a, Fit: rapid.Bool().Draw(rt, "fit")}
+				if !c.Fit && rapid.Bool().Draw(rt, "until") {
+					c.Until = b.now.Add(time.Duration(rapid.IntRange(1, 5000).Draw(rt, "seconds")) * time.Second)
+				}
+				out = append(out, c)
+			}
+			return out
+		}
+		runs := 0
+		for range 120 {
+			if b.s.Pending == nil {
+				if !b.s.Status.Ended() {
+					rt.Fatalf("nothing is pending in %s", b.s.Status)
+				}
+				return
+			}
+			if rapid.IntRange(0, 9).Draw(rt, "crash") == 0 {
+				b.do(Resumed{Plan: p, Rules: CurrentRules})
+				if b.s.Pending == nil {
+					rt.Fatalf("a crash has lost the thread in %s", b.s.Status)
+				}
+			}
+			pending := *b.s.Pending
+			switch pending.Kind {
+			case RunRole:
+				if pending.Runner != "" && !slices.ContainsFunc(agents, func(a respond.Agent) bool { return a.Runner == pending.Runner && a.Model == pending.Model }) {
+					rt.Fatalf("nobody is called %q", pending.Runner)
+				}
+				if rapid.IntRange(0, 5).Draw(rt, "ends") == 0 {
+					b.good(false)
+					runs = 0
+					continue
+				}
+				if runs++; runs > 40 {
+					rt.Fatalf("%d failed runs without a person or an end", runs)
+				}
+				who := agents[rapid.IntRange(0, len(agents)-1).Draw(rt, "who")]
+				for _, a := range agents {
+					if a.Runner == pending.Runner {
+						who = a
+					}
+				}
+				b.roleFails(who, list(), func(o *respond.RoleOutcome) {
+					o.Class = rapid.SampledFrom([]string{"", "", "", "overloaded", "auth", "bad_model", "no_session", "refused", "config_error"}).Draw(rt, "class")
+					o.Error = rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "error")
+					if o.Class != "" {
+						o.Outcome = OutcomeError
+					}
+					if agent.Class(o.Class).Waits() {
+						o.Until = b.now.Add(time.Minute)
+					}
+				})
+			case Wait:
+				b.over(list())
+			case Analyse:
+				f := Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc"}, Analysis: respond.Analysis{Summary: "s", Person: rapid.IntRange(0, 4).Draw(rt, "person") == 0}}
+				if rapid.Bool().Draw(rt, "cure") {
+					f.Command = &AttemptFact{Command: "x", Digest: rapid.SampledFrom([]string{"d1", "d2"}).Draw(rt, "digest")}
+				}
+				b.analysed(f, list())
+			case JudgeAttempt:
+				b.do(Proposed{N: 1, AttemptFact: b.s.Recovery.Attempt, Verdict: rapid.SampledFrom([]string{"auto", "human", "deny"}).Draw(rt, "verdict"), Rule: "x"})
+			case ExecuteRecovery:
+				b.do(Executing{ID: pending.ID, Source: SourceAuto, Command: "x"})
+				b.do(Executed{ID: pending.ID, Command: "x", Ended: "exited", ExitCode: rapid.IntRange(0, 1).Draw(rt, "exit")})
+			case AskPerson:
+				runs = 0
+				b.do(Escalated{ID: "q"})
+				b.do(Resolved{ID: "q", By: "p", Method: rapid.SampledFrom([]string{MethodApprove, MethodManual, MethodReject}).Draw(rt, "answer"), Candidates: list()})
+			default:
+				b.good(false)
+			}
+			raw, err := json.Marshal(b.s)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			var back State
+			if err := json.Unmarshal(raw, &back); err != nil {
+				rt.Fatal(err)
+			}
+			again, _ := json.Marshal(back)
+			if string(raw) != string(again) {
+				rt.Fatalf("the state does not survive being written down:\n%s\n%s", raw, again)
+			}
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package respond
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestBuiltin: both checks can be looked at, hold in an ordinary directory, and
+// have the ids under which a Store would keep the same ones.
+func TestBuiltin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var ps Preventions
+	for _, p := range Builtin() {
+		if err := p.Valid(); err != nil {
+			t.Error(err)
+		}
+		kept, fresh, err := ps.Add(p, noon)
+		if err != nil || !fresh || kept.ID != p.ID || !p.Active() {
+			t.Errorf("%+v was kept as %+v, %v", p, kept, err)
+		}
+	}
+	for _, f := range (Preventions{Checks: Builtin()}).Check(context.Background(), dir, Look{Now: time.Now()}) {
+		if f.State != GroundOK {
+			t.Errorf("%s is %s in %s: %s", f.Kind, f.State, dir, f.Why)
+		}
+	}
+	gone := filepath.Join(dir, "gone")
+	found := Problems((Preventions{Checks: Builtin()}).Check(context.Background(), gone, Look{Now: time.Now()}))
+	if len(found) != 1 || found[0].Kind != CheckPermission {
+		t.Errorf("of a directory that is not there: %+v", found)
+	}
+	if os.Geteuid() == 0 {
+		return // root may write anywhere
+	}
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if found := Problems((Preventions{Checks: Builtin()}).Check(context.Background(), dir, Look{Now: time.Now()})); len(found) != 1 {
+		t.Errorf("of a directory that is read only: %+v", found)
+	}
+}
+
+func TestNewCheckOfNothing(t *testing.T) {
+	t.Parallel()
+	if p := NewCheck(CheckPort, CheckSpec{Port: 70000, Want: "free"}, "r", AddedByConfig); p.Valid() == nil {
+		t.Error("port 70000 is taken for one")
+	}
+}
