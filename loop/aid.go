@@ -228,6 +228,9 @@ func (d *driver) classifyRole(ctx context.Context, e Effect, f RoleEnded, log st
 	if err := d.record("failure_classified", c); err != nil {
 		d.log.Warn("what a role failed of was not recorded", zap.Error(err))
 	}
+	if c.Category == "timeout" || c.Category == classify.CategoryUnknown {
+		return nil, c.DurationUS // that says how it ended, which the ladder knows
+	}
 	return &respond.Ground{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
 }
 

@@ -21,8 +21,8 @@ func (d *driver) alerts(before State, fact Fact) {
 			Loop: d.o.LoopID, Repo: d.paths.Repo, Iteration: d.state.Iteration, Type: a.Trigger, Status: a.Severity, Category: a.Category,
 			Reason: says(a), Created: d.o.Now().UTC(), Actions: notify.Actions{Manual: "superloop stats --loop " + d.o.LoopID}}, false)
 	}
-	if f.Failure == nil || d.state.Human != nil {
-		return // the question says it
+	if f.Failure == nil || d.state.Human != nil || d.state.Pending == nil {
+		return // the question, or the end, says it
 	}
 	unfit := f.Failure.Blame == respond.BlameAccount || f.Failure.Blame == respond.BlameSettings
 	l, was := d.state.Response.Ladder, before.Response.Ladder

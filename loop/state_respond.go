@@ -26,7 +26,8 @@ type Response struct {
 	Cause *Cause `json:"cause,omitempty"`
 	// Found is what an analysis came to, while its cure is tried.
 	Found *Found `json:"found,omitempty"`
-	// Same counts the iterations in a row whose tests have failed in the same way.
+	// Same counts the iterations in a row whose tests have failed in the same way,
+	// although something was changed, and nothing was proposed against it.
 	Same SameTests `json:"same_tests,omitzero"`
 	// Ground is why the iteration cannot begin, as a look has found; nil while
 	// nothing is known to be wrong. Overruled is the iteration in which a person
@@ -61,6 +62,7 @@ type SameTests struct {
 	Signature string `json:"signature,omitempty"`
 	Count     int    `json:"count,omitempty"`
 	Iteration int    `json:"iteration,omitempty"` // the last one that had it
+	Tree      string `json:"tree,omitempty"`      // that it was last counted for
 }
 
 // GroundState is broken ground that a role was kept from.

@@ -64,8 +64,8 @@ func overAt(found []respond.Finding) time.Time {
 	return at
 }
 
-// Tests that fail in the same way in one iteration after the other: the second
-// time their cause is looked for, and then a person is asked, before another
+// Tests that fail in the same way in one iteration after the other, whatever was
+// changed in between: the second time their cause is looked for, and then a person is asked, before another
 // round of roles is paid for the same end.
 
 // ClassSameTests is that of the question about them.
@@ -95,10 +95,13 @@ func (t *turn) passTests(at string) {
 	s := &r.Same
 	switch {
 	case s.Signature != sig || s.Iteration < t.s.Iteration-1:
-		*s = SameTests{Signature: sig, Count: 1, Iteration: t.s.Iteration}
-	case s.Iteration < t.s.Iteration:
-		s.Count, s.Iteration = s.Count+1, t.s.Iteration
-	default: // the same tests again in one iteration are one failure
+		*s = SameTests{Signature: sig, Count: 1, Iteration: t.s.Iteration, Tree: t.s.TestsTree}
+	case s.Iteration < t.s.Iteration && s.Tree != t.s.TestsTree:
+		s.Count, s.Iteration, s.Tree = s.Count+1, t.s.Iteration, t.s.TestsTree
+	default:
+		// The same tests again in one iteration are one failure; and where nothing was
+		// changed nothing was tried: that is for the stuck gate to see.
+		s.Iteration = t.s.Iteration
 		t.enter(next)
 		return
 	}

@@ -86,6 +86,9 @@ func (t *turn) beginIteration(n int) {
 	t.s.LastRoles, t.s.Roles = t.s.Roles, map[string]RoleResult{}
 	t.s.LastGates, t.s.Gates = t.s.Gates, Gates{}
 	t.s.TestsTree, t.s.Recheck = "", false
+	if len(t.s.Recoveries.Handled)+len(t.s.Recoveries.Ran) > 0 {
+		t.s.Response.Same = SameTests{} // something is being done about it
+	}
 	t.s.TestFailures, t.s.TestOutputs, t.s.Recoveries.Handled, t.s.Recoveries.Ran = nil, nil, nil, nil
 	t.note("iteration_start", iterationFields{StartedAt: t.now})
 	t.enter(p.steps()[0])

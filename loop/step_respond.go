@@ -84,6 +84,16 @@ func (t *turn) follow(d respond.Decision, f *RoleEnded) {
 		t.issue(Effect{ID: t.roleID("cause"), Kind: Analyse, Role: role, Attempt: t.s.Attempt, Reason: d.Reason, Until: d.Until,
 			LimitMS: t.left(), MaxCostUSD: t.moneyLeft()})
 	default:
+		if d.Reason == respond.ReasonMisconfigured && f != nil {
+			// Nothing but another configuration mends it, and that needs another start:
+			// waiting for an answer would be waiting for nothing.
+			reason := ReasonMisconfigured
+			if f.Outcome == OutcomeNotStarted {
+				reason = ReasonNotStarted
+			}
+			t.end(Failed, reason, fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error))
+			return
+		}
 		t.askAboutRole(d, f)
 	}
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -201,11 +202,13 @@ func TestSameTestsAgain(t *testing.T) {
 	p := respondPlan()
 	p.MaxIterations = 0
 	b := agentBench(t, p)
+	tree := 0
 	fail := func(sig string) {
 		for b.s.Pending.Kind != RunTests {
 			b.good(false)
 		}
-		b.do(TestsEnded{Status: "failed", ExitCode: 1, Tree: "t1", Failures: []TestFailure{{Command: "make test", ExitCode: 1, Signature: sig}}})
+		tree++
+		b.do(TestsEnded{Status: "failed", ExitCode: 1, Tree: fmt.Sprint(tree), Failures: []TestFailure{{Command: "make test", ExitCode: 1, Signature: sig}}})
 	}
 	fail("a")
 	b.want("once is work", b.s.Pending.Kind == RunRole && b.s.Response.Same.Count == 1)
@@ -215,6 +218,9 @@ func TestSameTestsAgain(t *testing.T) {
 	b.want("twice: the cause", b.s.Pending.Kind == Analyse && b.s.Pending.Reason == aboutTests)
 	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-2", Type: respond.CauseCode, RootCause: "it is wrong", Role: aboutTests}}, nil)
 	b.want("and the tester", b.s.Pending.Kind == RunRole && b.s.Pending.Role == "tester" && b.s.Response.Cause != nil)
+	tree--
+	fail("b")
+	b.want("nothing was changed, so nothing was tried", b.s.Pending.Kind == RunRole && b.s.Response.Same.Count == 2)
 	fail("b")
 	b.want("the third time: a person", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassSameTests)
 	b.do(Escalated{ID: "q"})
