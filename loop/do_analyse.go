@@ -93,7 +93,9 @@ func (d *driver) writeCause(rc respond.RootCause) (string, error) {
 func (d *driver) prevent(ctx context.Context, rc respond.RootCause) error {
 	check, ok := rc.Check()
 	if !ok {
-		return nil
+		if check, ok = rc.Suspicion(); !ok || !d.brokenNow(ctx, check) {
+			return nil
+		}
 	}
 	var added respond.Prevention
 	isNew := false

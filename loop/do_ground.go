@@ -24,7 +24,9 @@ func (d *driver) checkGround(ctx context.Context, e Effect) Fact {
 		return nil
 	}
 	first := len(p.Roles) > 0 && e.Role == p.Roles[0] && e.Attempt == 1
-	if !first && (r.Ground == nil || r.Ground.Iteration != d.state.Iteration) {
+	kept := r.Ground != nil && r.Ground.Iteration == d.state.Iteration
+	known := r.Ladder != nil && r.Ladder.Analyses > 0 // the cause may be in the ground
+	if !first && !kept && !known {
 		return nil
 	}
 	began := time.Now()
@@ -86,9 +88,24 @@ func (d *driver) checks() []respond.Prevention {
 	return out
 }
 
+// brokenNow reports whether a look at the system agrees with a suspicion.
+func (d *driver) brokenNow(ctx context.Context, p respond.Prevention) bool {
+	return len(respond.Problems(respond.Preventions{Checks: []respond.Prevention{p}}.Check(ctx, d.repo.Top, d.knowledge()))) > 0
+}
+
 // lookAtGround makes the checks; note counts them, and what a broken one has saved.
 func (d *driver) lookAtGround(ctx context.Context, note bool) []respond.Finding {
 	all := respond.Preventions{Checks: d.checks()}
+	found := all.Check(ctx, d.repo.Top, d.knowledge())
+	learned := len(all.Checks) > len(respond.Builtin())+len(ConfiguredChecks(d.loop.Respond))
+	if note && learned {
+		d.noteGround(ctx, found)
+	}
+	return found
+}
+
+// knowledge is what the checks need to know besides the repository.
+func (d *driver) knowledge() respond.Look {
 	look := respond.Look{Path: variable(environ(d.o), "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: d.now(), Memo: &d.groundMemo}
 	health, err := d.healthStore().Load()
 	if err != nil {
@@ -105,12 +122,7 @@ func (d *driver) lookAtGround(ctx context.Context, note bool) []respond.Finding 
 			}
 		}
 	}
-	found := all.Check(ctx, d.repo.Top, look)
-	learned := len(all.Checks) > len(respond.Builtin())+len(ConfiguredChecks(d.loop.Respond))
-	if note && learned {
-		d.noteGround(ctx, found)
-	}
-	return found
+	return look
 }
 
 // noteGround counts what the learned checks have found.

@@ -316,7 +316,11 @@ func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 		}
 		return in, err
 	case "recovery_escalated":
-		return decode[Escalated](event, fields)
+		in, err := decode[Escalated](event, fields)
+		if err == nil && in.ID == "" {
+			return nil, nil // the record of something that a person is told of, and not asked
+		}
+		return in, err
 	case "recovery_resolved":
 		return decode[Resolved](event, fields)
 	case "loop_stop":

@@ -167,6 +167,9 @@ func (t *turn) waitForRunner(d respond.Decision, f *RoleEnded) {
 		class, limit = was.Class, LimitFact{Provider: was.Provider, Account: was.Account, Text: was.Text}
 	}
 	limit.Until = d.Until
+	if d.Alert {
+		t.note("recovery_escalated", Escalated{Type: EscalationRunner, Reason: ReasonNobodyFit, Awaiting: "runner", Role: l.Task.Role, Runner: runner, Error: d.Why})
+	}
 	t.waitForLimit(l.Task.Role, runner, class, SourceRole, "", limit)
 }
 

@@ -13,6 +13,8 @@ func (a *app) commands() []*cli.Command {
 		a.eventsCommand(),
 		a.logsCommand(),
 		a.statsCommand(),
+		a.runnersCommand(),
+		a.preflightCommand(),
 		a.validateCommand(),
 		a.policyCommand(),
 		a.classifyCommand(),

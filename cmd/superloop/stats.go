@@ -21,14 +21,15 @@ import (
 func (a *app) statsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "stats",
-		Usage: "tell what the roles took, and what became of recoveries and questions",
+		Usage: "tell what the roles took, and what became of recoveries, questions and failures",
 		Description: `From events.jsonl. What a runner did not tell is "unknown", and a sum with unknown
 runs is the least that it can be: ">= $1.20 (3 runs unknown)". Money is what the
 runners told, or computed from a table of prices where they tell tokens only.
 
 Where something was proposed or a person was asked it also tells what became of
 the proposals, how many of the commands that ran have cured what they were for,
-how often people were asked, and how long it took them.
+how often people were asked, and how long it took them. Where roles failed it tells
+what followed, what helped, and how long that took.
 
 EXIT STATUS: 0 told (also of a loop that has not run yet), 6 no such loop or run.`,
 		Flags: []cli.Flag{
@@ -120,7 +121,7 @@ func printStats(w io.Writer, id string, r stats.Report, s stats.Section, by []st
 	for _, line := range recoveryLines(s.Recovery) {
 		fmt.Fprintln(w, line)
 	}
-	return nil
+	return printFailures(w, s.Failures)
 }
 
 // statsTables prints the table of one grouping, if there is anything for it.

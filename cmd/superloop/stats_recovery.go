@@ -13,6 +13,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/stats"
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // statsOfLoops tells of every loop what became of recoveries and questions.
@@ -36,20 +37,24 @@ func (a *app) statsOfLoops(c *cli.Context) error {
 	}
 	rows := make([]row, len(ids))
 	folds := make([]*stats.Fold, len(ids))
+	var failures respond.Fold
 	for i, id := range ids {
 		paths, err := a.paths(repo, id)
 		if err != nil {
 			return err
 		}
 		folds[i] = stats.New()
-		if err := journal.Read(paths.Events(), 0, folds[i].Add); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := journal.Read(paths.Events(), 0, func(ev journal.Event) error {
+			failures.Add(stats.RecordOf(ev))
+			return folds[i].Add(ev)
+		}); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("loop %s: %w", id, err)
 		}
 		rows[i] = row{id, stats.Merge(folds[i])}
 	}
 	whole := stats.Merge(folds...)
 	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"loops": rows, "whole": whole})
+		return render.JSON(a.stdout, map[string]any{"loops": rows, "whole": whole, "failures": failures.Figures()})
 	}
 	t := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LOOP\tPROPOSED\tAUTO\tHUMAN\tDENIED\tINVALID\tSTALE\tRAN\tVERIFIED\tQUESTIONS\tOPEN")
@@ -67,7 +72,7 @@ func (a *app) statsOfLoops(c *cli.Context) error {
 	if len(lines) > 0 {
 		fmt.Fprintf(a.stdout, "\n%s\n", strings.Join(lines, "\n"))
 	}
-	return nil
+	return printFailures(a.stdout, failures.Figures())
 }
 
 func proposalCells(p stats.Proposals) string {

@@ -52,7 +52,7 @@ var rooms = map[string][]string{
 	"loop/config/watch":                 {"loop/config", "loop/config/trust", "schemas", "internal/..."},
 	"loop/journal":                      {"schemas", "internal/..."},
 	"loop/gate":                         {"internal/..."},
-	"loop/stats":                        {"schemas", "internal/...", "loop/journal"},
+	"loop/stats":                        {"schemas", "internal/...", "loop/journal", "recovery/respond"},
 	"loop/worktree":                     {"internal/..."},
 	"loop":                              {"schemas", "internal/...", "recovery/...", "roles/...", "escalation", "escalation/notify", "loop/..."},
 	"cmd/...":                           {"schemas", "internal/...", "recovery/...", "roles/...", "escalation/...", "loop/...", "cmd/..."},

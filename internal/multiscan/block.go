@@ -5,30 +5,6 @@ import (
 	"slices"
 )
 
-// cursor runs a filter over a text.
-type cursor struct {
-	f     *filter
-	place int        // where the filter has found something; len(text): nowhere more
-	found []*variant // what
-}
-
-func (c *cursor) start(text []byte) {
-	c.place = -c.f.stride
-	c.advance(text)
-}
-
-func (c *cursor) advance(text []byte) {
-	c.found = c.found[:0]
-	for len(c.found) == 0 {
-		c.place = c.f.next(text, c.place+c.f.stride)
-		if c.place >= len(text) {
-			c.place = len(text)
-			return
-		}
-		c.found = c.f.at(text, c.place, c.found)
-	}
-}
-
 // block scans lines, each with its "\n", that hold no control sequences. raw
 // is what the text was made of, if it is not as it came.
 func (sc *Scanner) block(text []byte, raw rawText) {
@@ -48,9 +24,10 @@ func (sc *Scanner) block(text []byte, raw rawText) {
 		end := place + bytes.IndexByte(text[place:], '\n')
 		sc.line += int64(bytes.Count(text[next:start], newline))
 		sc.newGather()
-		// A place may be that of the line end itself.
-		for ; c.place <= end; c.advance(text) {
-			sc.gather(c.found)
+		// A place may be that of the line end itself: it differs from a "*" in
+		// the bit that the filter does not see.
+		for c.place <= end {
+			c.next(text, sc)
 		}
 		if len(sc.gathered) > 0 || sc.everyLine {
 			sc.offset = sc.offsetOf(start)
@@ -95,8 +72,8 @@ func (sc *Scanner) textLine(line []byte) {
 func (sc *Scanner) unit(text []byte, cut edges) {
 	sc.newGather()
 	c := &sc.inner
-	for c.start(text); c.place < len(text); c.advance(text) {
-		sc.gather(c.found)
+	for c.start(text); c.place < len(text); {
+		c.next(text, sc)
 	}
 	sc.confirmGathered(text, cut)
 }
@@ -105,19 +82,22 @@ func (sc *Scanner) newGather() {
 	sc.gathered = sc.gathered[:0]
 	if sc.gen++; sc.gen == 0 {
 		clear(sc.mark)
+		clear(sc.seen)
 		sc.gen = 1
 	}
 }
 
-// gather notes the patterns that are still looked for.
+// gather notes the patterns of the literals found.
 func (sc *Scanner) gather(found []*variant) {
 	for _, v := range found {
+		if sc.seen[v.id] == sc.gen {
+			continue
+		}
+		sc.seen[v.id] = sc.gen
 		for _, p := range v.patterns {
 			if sc.mark[p] != sc.gen {
 				sc.mark[p] = sc.gen
-				if sc.tried[p].hits < MaxHits {
-					sc.gathered = append(sc.gathered, p)
-				}
+				sc.gathered = append(sc.gathered, p)
 			}
 		}
 	}
@@ -130,7 +110,8 @@ func (sc *Scanner) confirmGathered(text []byte, cut edges) {
 	if len(sc.gathered) > 1 {
 		slices.Sort(sc.gathered)
 	}
-	sc.isLower = false
+	sc.hay.put(text)
+	sc.late.unit++
 	for _, p := range sc.gathered {
 		sc.confirm(p, text, cut)
 	}

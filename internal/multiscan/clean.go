@@ -1,5 +1,10 @@
 package multiscan
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // cleaner removes terminal control sequences from a stream that comes in
 // pieces of any size. Its state is all that it keeps between pieces.
 type cleaner struct {
@@ -32,6 +37,9 @@ const (
 // '\b', or 0 for neither) and what of p is left. Sequences before and after the
 // plain bytes are swallowed. p holds no '\n'; the caller calls reset there.
 func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
+	if c.state == afterEsc {
+		p = c.swallowColour(p)
+	}
 	i := 0
 	for c.state != ground && i < len(p) {
 		if c.swallow(p[i]) {
@@ -39,19 +47,51 @@ func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
 		}
 	}
 	p = p[i:]
-	for i, b := range p {
-		if b > esc {
-			continue
-		}
-		switch b {
+	for i = plain(p); i < len(p); i++ {
+		switch b := p[i]; b {
 		case '\r', backspace:
 			return p[:i], b, p[i+1:]
 		case esc:
 			c.state = afterEsc
 			return p[:i], 0, p[i+1:]
 		}
+		i += plain(p[i+1:])
 	}
 	return p, 0, nil
+}
+
+// swallowColour takes what follows an ESC at once if it is a CSI that ends in p,
+// as nearly all are.
+func (c *cleaner) swallowColour(p []byte) []byte {
+	if len(p) == 0 || p[0] != '[' {
+		return p
+	}
+	i := 1
+	for i < len(p) && p[i]-0x20 < 0x20 {
+		i++
+	}
+	if i == len(p) || p[i]-0x40 >= 0x3f {
+		return p
+	}
+	c.state = ground
+	return p[i+1:]
+}
+
+// plain gives how many bytes p begins with that are not control characters,
+// eight at a time where it can; it may stop at others.
+func plain(p []byte) int {
+	const ones = 0x0101010101010101
+	for i := 0; ; i += 8 {
+		if i+8 > len(p) {
+			for ; i < len(p) && p[i] > esc; i++ {
+			}
+			return i
+		}
+		v := binary.LittleEndian.Uint64(p[i:])
+		if low := (v - 0x20*ones) &^ v & (0x80 * ones); low != 0 {
+			return i + bits.TrailingZeros64(low)/8
+		}
+	}
 }
 
 // reset ends whatever sequence is open: a new line begins.

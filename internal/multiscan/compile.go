@@ -2,7 +2,6 @@ package multiscan
 
 import (
 	"fmt"
-	"regexp"
 	"regexp/syntax"
 	"slices"
 )
@@ -94,18 +93,16 @@ func (c *compiler) add(i int, expr string, maxProgram int) string {
 	if size > int64(maxProgram) {
 		return fmt.Sprintf("program of about %d instructions is too large (at most %d): use smaller counts, e.g. x* for x{0,300}", size, maxProgram)
 	}
-	re, err := regexp.Compile(expr)
-	if err != nil {
-		return fmt.Sprintf("does not compile: %v", err)
-	}
-	// Simplify shares nodes with the tree but does not change it; parse again
-	// all the same where trees are kept (cutVariants).
 	p := &c.set.patterns[i]
-	*p = pattern{re: re, expr: expr, program: size, asks: asksFor(tree)}
+	p.expr, p.names, p.program, p.asks, p.ends = expr, tree.CapNames(), size, asksFor(tree), endsOf(tree)
 	if p.asks != 0 {
 		p.cut = new(cutVariants)
 	}
-	c.choose(int32(i), extractor{c.rarity.better}.sets(tree))
+	x := extractor{c.rarity.better}
+	for _, b := range x.branches(tree) {
+		p.branches = append(p.branches, needles(b))
+	}
+	c.choose(int32(i), x.sets(tree))
 	return ""
 }
 
@@ -126,20 +123,32 @@ func (c *compiler) choose(i int32, sets []literalSet) {
 		return
 	}
 	others := slices.Delete(slices.Clone(sets), best, best+1)
-	slices.SortStableFunc(others, func(a, b literalSet) int { return b.shortest() - a.shortest() })
+	slices.SortStableFunc(others, shortFirst)
 	c.chosen = append(c.chosen, choice{i, sets[best], others[:min(len(others), maxSets)]})
+}
+
+// firstOf gives what the texts that any of the patterns match begin with.
+func (c *compiler) firstOf(patterns []int32) *byteSet {
+	all := new(byteSet)
+	for _, p := range patterns {
+		first := c.set.patterns[p].ends.first
+		if first == nil {
+			return nil
+		}
+		all.union(*first)
+	}
+	return all
 }
 
 func (c *compiler) warn(pattern int32, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Pattern: int(pattern), Text: fmt.Sprintf(format, args...)})
 }
 
-// build makes the filter. One filter with the stride that the shortest literal
-// allows is cheaper than a pass for long literals and another for short ones.
+// build makes the filters: short literals have one of their own, which has to
+// look at more places, so that they do not slow the others; those of them with
+// a byte that is rare have another, which looks at the places around that byte only.
 func (c *compiler) build() {
-	var want []wanted
-	var of []int // the choice of each
-	m := maxWindow
+	var long, short, marked wants
 	for n, ch := range c.chosen {
 		size := ch.set.shortest()
 		if ch.set == nil || size < minLiteral {
@@ -148,22 +157,19 @@ func (c *compiler) build() {
 			c.also(ch.pattern, ch.set)
 			continue
 		}
-		if size < goodLiteral {
-			c.warn(ch.pattern, "no literal of at least %d bytes in every alternative (shortest: %q): the whole scan becomes slower; add the text around it", goodLiteral, ch.set[0])
-		}
-		m = min(m, size)
-		for _, l := range ch.set {
-			want = append(want, wanted{l, ch.pattern})
-			of = append(of, n)
+		switch {
+		case size >= goodLiteral:
+			long.add(n, ch)
+		case c.rarity.mark(ch.set, &marked.marks):
+			marked.add(n, ch)
+		default:
+			c.warn(ch.pattern, "no literal of at least %d bytes in every alternative (shortest: %q): the whole scan becomes slower; add the text around it", goodLiteral, ch.set.least())
+			short.add(n, ch)
 		}
 	}
-	f, whole := newFilter(want, m, c.rarity)
-	c.set.filter = f
-	checked := map[int]bool{}
-	for i, w := range whole {
-		if n := of[i]; !w && !checked[n] {
-			checked[n] = true
-			c.also(c.chosen[n].pattern, c.chosen[n].set)
+	for _, w := range []*wants{&long, &short, &marked} {
+		if len(w.lits) > 0 {
+			c.filter(w)
 		}
 	}
 	for _, ch := range c.chosen {
@@ -173,17 +179,47 @@ func (c *compiler) build() {
 	}
 }
 
+// wants are the literals of one filter.
+type wants struct {
+	lits  []wanted
+	of    []int  // the choice of each
+	marks []byte // one of them is in each literal, if there are any
+}
+
+func (w *wants) add(n int, ch choice) {
+	for _, l := range ch.set {
+		w.lits = append(w.lits, wanted{l, ch.pattern})
+		w.of = append(w.of, n)
+	}
+}
+
+// filter adds a filter for these literals.
+func (c *compiler) filter(w *wants) {
+	f, whole := newFilter(w.lits, c.rarity)
+	f.marks = w.marks
+	for i := range f.variants {
+		f.variants[i].id = c.set.variants
+		f.variants[i].first = c.firstOf(f.variants[i].patterns)
+		c.set.variants++
+	}
+	c.set.filters = append(c.set.filters, f)
+	checked := map[int]bool{}
+	for i, all := range whole {
+		// Of a large set what was found says nearly as much as looking for each.
+		if n := w.of[i]; !all && !checked[n] && len(c.chosen[n].set) <= maxShared {
+			checked[n] = true
+			c.also(c.chosen[n].pattern, c.chosen[n].set)
+		}
+	}
+}
+
 // also lets the pattern be confirmed only where the set is met.
 func (c *compiler) also(pattern int32, set literalSet) {
 	if set == nil {
 		return
 	}
-	b := make([][]byte, len(set))
-	for i, s := range set {
-		b[i] = []byte(s)
-	}
 	p := &c.set.patterns[pattern]
-	p.also = append(p.also, b)
+	p.also = append(p.also, needles([]literalSet{set})...)
 }
 
 // lint finds the patterns whose literals are common in the sample.

@@ -1,12 +1,13 @@
 package multiscan
 
-import "bytes"
+import "encoding/binary"
 
 // limits bound the work of a stream. Work is counted in instructions of a
 // program times bytes of text; one unit takes 1 to 25 ns. Both budgets grow
 // with the stream, so that what is found does not depend on how it comes.
 type limits struct {
 	pattern, total budget
+	atEnd, eachEnd int64 // for what Close looks at: in all, and each pattern
 }
 
 // budget is base units and of each 16 bytes of the stream rate more, but never
@@ -20,10 +21,13 @@ func (b budget) at(offset int64) int64 {
 }
 
 // defaultLimits: a stream of any length costs 2 s at the very worst; of that
-// no pattern alone takes more than a quarter.
+// no pattern alone takes more than a quarter. The end of the stream, which says
+// most about a failure, has a part of that for itself.
 var defaultLimits = limits{
-	pattern: budget{base: 4 << 20, rate: 16, most: 25_000_000},
-	total:   budget{base: 16 << 20, rate: 40, most: 100_000_000},
+	pattern: budget{base: 4 << 20, rate: 16, most: 22_000_000},
+	total:   budget{base: 16 << 20, rate: 40, most: 84_000_000},
+	atEnd:   16_000_000,
+	eachEnd: 3_000_000,
 }
 
 // trial is what a stream has seen of one pattern.
@@ -35,19 +39,28 @@ type trial struct {
 }
 
 // confirm runs a pattern on a text, if the text holds the pattern's other
-// literals and the budgets allow it.
+// literals and the budgets allow it. Else the text is kept for the end.
 func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 	t := &sc.tried[p]
-	if t.line == sc.line || t.hits >= MaxHits {
+	pat := &sc.set.patterns[p]
+	if t.line == sc.line || !pat.ends.allow(text, cut) {
 		return
 	}
-	pat := &sc.set.patterns[p]
-	if len(pat.also) > 0 {
-		if !sc.spend(t, int64(4+len(text)/16), nil) || !sc.holds(pat, text) {
+	if t.hits >= MaxHits {
+		sc.late.add(sc, p, text, cut)
+		return
+	}
+	if len(pat.also)+len(pat.branches) > 0 {
+		if !sc.spend(t, int64(4+len(text)/16), nil) {
+			sc.skip(p, text, cut)
+			return
+		}
+		if !sc.hay.holds(pat) {
 			return
 		}
 	}
 	if !sc.spend(t, int64(1+len(text))*pat.program, &sc.total) {
+		sc.skip(p, text, cut)
 		return
 	}
 	if sc.dry {
@@ -66,14 +79,13 @@ func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 }
 
 // spend takes the cost of a look from the pattern's budget, and from the
-// total if that is given; if one does not allow it, the look is counted as skipped.
+// total if that is given, if both allow it.
 func (sc *Scanner) spend(t *trial, cost int64, total *int64) bool {
 	if sc.dry {
 		return true
 	}
 	l := &sc.set.limits
 	if t.spent+cost > l.pattern.at(sc.offset) || total != nil && *total+cost > l.total.at(sc.offset) {
-		sc.stats.Skipped++
 		return false
 	}
 	t.spent += cost
@@ -83,32 +95,28 @@ func (sc *Scanner) spend(t *trial, cost int64, total *int64) bool {
 	return true
 }
 
-// holds reports whether the text has a literal of each of the pattern's other
-// sets.
-func (sc *Scanner) holds(pat *pattern, text []byte) bool {
-	if !sc.isLower {
-		sc.isLower = true
-		sc.lower = appendLower(sc.lower[:0], text)
-	}
-sets:
-	for _, set := range pat.also {
-		for _, l := range set {
-			if bytes.Contains(sc.lower, l) {
-				continue sets
-			}
-		}
-		return false
-	}
-	return true
+func (sc *Scanner) skip(p int32, text []byte, cut edges) {
+	sc.stats.Skipped++
+	sc.late.add(sc, p, text, cut)
 }
 
-// appendLower lowers ASCII letters.
+// appendLower lowers ASCII letters, eight at a time.
 func appendLower(to, text []byte) []byte {
+	const ones = 0x0101010101010101
 	n := len(to)
 	to = append(to, text...)
-	for i, c := range to[n:] {
+	b := to[n:]
+	for len(b) >= 8 {
+		v := binary.LittleEndian.Uint64(b)
+		low := v & (0x7f * ones)
+		// The high bit of a byte says whether it is at least 'A', and more than 'Z'.
+		upper := (low + (0x80-'A')*ones) &^ (low + (0x80-'Z'-1)*ones) &^ v & (0x80 * ones)
+		binary.LittleEndian.PutUint64(b, v|upper>>2)
+		b = b[8:]
+	}
+	for i, c := range b {
 		if c-'A' < 26 {
-			to[n+i] = c + 'a' - 'A'
+			b[i] = c + 'a' - 'A'
 		}
 	}
 	return to

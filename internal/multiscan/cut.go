@@ -18,7 +18,7 @@ type cutVariants [4]struct {
 func (p *pattern) on(cut edges) *regexp.Regexp {
 	cut &= p.asks
 	if cut == 0 {
-		return p.re
+		return p.whole()
 	}
 	v := &p.cut[cut]
 	v.once.Do(func() {
@@ -28,7 +28,7 @@ func (p *pattern) on(cut edges) *regexp.Regexp {
 			v.re, err = regexp.Compile(tree.String())
 		}
 		if err != nil {
-			v.re = p.re // the tree came from this very expression
+			v.re = p.whole() // the tree came from this very expression
 		}
 	})
 	return v.re

@@ -12,7 +12,10 @@
 // state of a progress bar is matched by itself. A text longer than [Window] is
 // matched in windows that overlap by half; "^" and "$" match only at the true
 // ends of the text. A pattern is found at most once per line, and at most
-// [MaxHits] times per stream: after that it is not looked for any more.
+// [MaxHits] times while the stream goes by. The lines after that, and those for which
+// a budget was spent, are not forgotten: the last of them, as many as fit into
+// 256 KiB, are looked at when the stream ends, the last line first, and [LastHits] more
+// are told of each pattern, since the end of a log says most about a failure.
 // NUL bytes and invalid UTF-8 are ordinary text.
 //
 // # What it may cost
@@ -20,7 +23,7 @@
 // Expressions are bounded in size, and the work of running them is counted (in
 // bytes of text times instructions of the program) against a budget of each
 // pattern and one of the whole stream, both of which grow with the stream. What
-// was not run because a budget was spent is counted in [Stats].Skipped.
+// was not run because a budget was spent, not at the end either, is counted in [Stats].Skipped.
 // The outcome depends on the stream only, not on how it was cut into writes.
 //
 // # Letters

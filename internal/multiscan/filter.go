@@ -3,6 +3,8 @@ package multiscan
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
+	"strings"
 )
 
 const (
@@ -11,54 +13,89 @@ const (
 	hashMul   = 0x9E3779B1
 	hashMul64 = 0x9E3779B97F4A7C15
 
-	bitmapBits = 17
-	widerBits  = 15
-	maxWindow  = 8
-	// maxFilterLiteral is how much of a literal is compared where its window
-	// was found; the rest is left to the check of the whole line.
+	tableBits   = 16
+	contextBits = 18
+	// maxFilterLiteral is how much of a literal is compared where it was
+	// found; the rest is left to the check of the whole line.
 	maxFilterLiteral = 32
-	// maxVariants literals of one window are told apart where it was found.
-	maxVariants = 4
 )
 
-// filter finds a few thousand literals of at least m bytes in a text by
-// looking at every stride-th place only. Of each literal one window of m bytes
-// is wanted; wherever it lies, one of its stride 4-grams is at a place looked
-// at, since stride = m-3. A hit in the bitmap of these grams is looked up in a
-// table that says where in a window the gram stands, then the window in
-// another, then the literal is compared. The cost of a hit does not grow with
-// the number of patterns. Everything is compared with bit 0x20 of each byte set
-// (which joins upper and lower case), but the literal at last as it is.
+// filter finds a few thousand literals in a text by looking at every
+// stride-th place only. Of each literal one gram (a few bytes) is known for each
+// remainder that its offset can leave when divided by the stride; wherever the
+// literal stands, just one of these grams is at a place looked at. Three steps thin
+// the places out: the gram is in a table, the gram and what is around it are in
+// another, and what is left is compared with the literals. The first two have no
+// branch that depends on the text. They compare with bit 0x20 of each byte set,
+// which joins upper and lower case.
 type filter struct {
-	bitmap [1 << bitmapBits / 32]uint32 // of grams
-	wider  [1 << widerBits / 32]uint32  // of grams with their neighbours
-	wide   uint                         // 64 less the bits of such a gram
-	m      int
-	stride int
-	mask   uint64 // the bytes of a window in a word
+	shape
+	// table holds for each hash of a gram by how much the list of places
+	// grows: by one, in the unit that probe counts in, or not at all. A byte for a
+	// hash costs fewer instructions than a bit.
+	table    [1 << tableBits]uint8
+	contexts [1 << contextBits / 32]uint32
+	// marks are bytes of which each literal holds one, if there are any.
+	marks []byte
 
-	grams     []gramSlot // open addressing
-	gramShift uint
-	slots     []windowSlot // open addressing
+	slots     []wordSlot // open addressing
 	slotShift uint
-	windows   [][]variant
+	entries   []entry // of one word in a row
+	variants  []variant
 }
 
-type gramSlot struct {
-	gram  uint32
-	where uint32 // bit j: the gram is at offset j of a window; 0: empty
+// wordSlot says in which literals a gram stands, known by its word.
+type wordSlot struct {
+	word     uint64 // 0: empty
+	more     uint64 // what all the literals have beside the word
+	moreMask uint64
+	first    int32 // of the entries
+	count    uint8 // of them
+	crowded  uint8 // 1: a word that belongs here is in another slot
+	moreAt   int8  // where that is, from the gram on
 }
 
-type windowSlot struct {
-	key   uint64
-	index int32 // into windows; -1: empty
+// entry is a place in a literal.
+type entry struct {
+	far     uint64 // the eight bytes at the end of the literal that is farther from the gram
+	farMask uint64 // those of them that are in the literal
+	farAt   int32  // where they are, from the gram on
+	variant int32
+	off     int32 // of the gram
 }
 
-// variant is one literal around a window.
+// newEntry notes a place in a literal, by the gram's offset there.
+func newEntry(lit string, variant, off int) entry {
+	e := entry{variant: int32(variant), off: int32(off)}
+	n := min(wordLen, len(lit))
+	at := 0
+	if off < len(lit)/2 {
+		at = len(lit) - n
+	}
+	var b [wordLen]byte
+	copy(b[:], lit[at:at+n])
+	e.farMask = part(0, n)
+	e.far = (binary.LittleEndian.Uint64(b[:]) | fold64) & e.farMask
+	e.farAt = int32(at - off)
+	return e
+}
+
+// mayStand reports whether the far end of the literal is where it has to be, if that
+// can be seen in one look.
+func (e *entry) mayStand(b []byte, i int) bool {
+	at := i + int(e.farAt)
+	if at < 0 || at+wordLen > len(b) {
+		return true
+	}
+	return (load64(b, at)|fold64)&e.farMask == e.far
+}
+
+// variant is a literal, or a part of one.
 type variant struct {
-	lit      string // empty: the window alone
-	off      int    // of the window in lit
+	lit      string // empty: what was found is enough
+	id       int32  // among those of all filters of the set
 	patterns []int32
+	first    *byteSet // what a line with a match can begin with; nil: anything
 }
 
 // wanted is one literal of a pattern.
@@ -67,239 +104,212 @@ type wanted struct {
 	pattern int32
 }
 
-// newFilter builds the filter; every literal has at least m bytes,
-// minLiteral <= m <= maxWindow. It returns for each of the wanted whether the filter
-// compares the literal whole.
-func newFilter(want []wanted, m int, r *rarity) (*filter, []bool) {
-	f := &filter{m: m, stride: m - 3, wide: 32 - 8*uint(extent(m))}
-	var ones [8]byte
-	for i := range m {
-		ones[i] = 0xff
-	}
-	f.mask = load64(ones[:], 0)
+// maxShared literals with a gram in the same context are told apart there.
+const maxShared = 32
 
-	index := map[uint64]int{}
-	whole := make([]bool, len(want))
-	place := make([]int, len(want))
-	for n, w := range want {
-		at, _ := r.window(w.lit, m)
-		from := max(0, min(at-(maxFilterLiteral-m)/2, len(w.lit)-maxFilterLiteral))
-		lit := w.lit[from:min(len(w.lit), from+maxFilterLiteral)]
-		whole[n] = len(lit) == len(w.lit)
-		at -= from
-		var word [8]byte
-		copy(word[:], lit[at:at+m])
-		key := f.key(load64(word[:], 0))
-		i, ok := index[key]
-		if !ok {
-			i = len(f.windows)
-			index[key] = i
-			f.windows = append(f.windows, nil)
-		}
-		place[n] = i
-		f.addVariant(i, lit, at, w.pattern)
+// newFilter builds the filter; the shortest literal, of at least minLiteral
+// bytes, says how wide the stride can be. It returns for each of the wanted
+// whether the filter compares the literal whole.
+func newFilter(want []wanted, r *rarity) (*filter, []bool) {
+	shortest := maxFilterLiteral
+	for _, w := range want {
+		shortest = min(shortest, len(w.lit))
 	}
-	f.collapse()
+	f := &filter{shape: shapeFor(shortest)}
+	whole, of := make([]bool, len(want)), make([]int, len(want))
+	index := map[string]int{}
+	for n, w := range want {
+		lit := r.rarest(w.lit, maxFilterLiteral)
+		whole[n] = len(lit) == len(w.lit)
+		i, ok := index[lit]
+		if !ok {
+			i = len(f.variants)
+			index[lit] = i
+			f.variants = append(f.variants, variant{lit: lit})
+		}
+		of[n] = i
+		v := &f.variants[i]
+		if last := len(v.patterns) - 1; last < 0 || v.patterns[last] != w.pattern {
+			v.patterns = append(v.patterns, w.pattern)
+		}
+	}
+	shared := f.index(r)
 	for n := range want {
-		if f.windows[place[n]][0].lit == "" {
+		if shared[of[n]] {
 			whole[n] = false
 		}
 	}
-	f.index(index)
 	return f, whole
 }
 
-// extent is how many bytes after or before any gram of a window of m bytes
-// lie in the window.
-func extent(m int) int {
-	switch m - 3 {
-	case 1:
-		return 0
-	case 2, 3:
-		return 1
-	}
-	return 2
+// builder is what is in the tables while they are filled.
+type builder struct {
+	f      *filter
+	byWord map[uint64][]entry
+	order  []uint64 // keys of byWord
 }
 
-func (f *filter) key(v uint64) uint64 { return (v | fold64) & f.mask }
+func (b *builder) at(lit []byte, i int) (known bool, shared int) {
+	word, _ := b.f.word(lit, i)
+	return b.f.table[b.f.hash(lit, i)] != 0, len(b.byWord[word])
+}
 
-func (f *filter) addVariant(i int, lit string, off int, pattern int32) {
-	for n := range f.windows[i] {
-		v := &f.windows[i][n]
-		if v.lit == lit && v.off == off {
-			if v.patterns[len(v.patterns)-1] != pattern {
-				v.patterns = append(v.patterns, pattern)
+// index puts the rarest grams of each literal into the tables. It returns the
+// literals that are not always told apart.
+func (f *filter) index(r *rarity) map[int]bool {
+	b := builder{f: f, byWord: map[uint64][]entry{}}
+	// Those with the least choice come first: others may share their grams.
+	for _, i := range f.byLength() {
+		lit := []byte(f.variants[i].lit)
+		for rest := range f.stride {
+			at, _ := r.gramFor(lit, rest, &f.shape, &b)
+			f.table[f.hash(lit, at)] = sizeOfPlace
+			word, _ := f.word(lit, at)
+			if b.byWord[word] == nil {
+				b.order = append(b.order, word)
 			}
-			return
+			b.byWord[word] = append(b.byWord[word], newEntry(f.variants[i].lit, i, at))
 		}
 	}
-	f.windows[i] = append(f.windows[i], variant{lit, off, []int32{pattern}})
+	slotBits := bits.Len(uint(len(b.order) * 2))
+	f.slots, f.slotShift = make([]wordSlot, 1<<max(1, slotBits)), uint(64-max(1, slotBits))
+	shared := map[int]bool{}
+	for _, word := range b.order {
+		entries := b.byWord[word]
+		s := f.slot(word)
+		if home := &f.slots[f.home(word)]; home != s {
+			home.crowded = 1
+		}
+		f.beside(s, entries)
+		if len(entries) > maxShared {
+			entries = []entry{f.join(entries, shared)}
+		}
+		s.word, s.first = word, int32(len(f.entries))
+		f.entries = append(f.entries, entries...)
+		s.count = uint8(len(entries))
+		h := contextHash(word)
+		f.contexts[h>>5] |= 1 << (h & 31)
+	}
+	return shared
 }
 
-// collapse leaves of a window with many literals the window alone, so that
-// the cost of finding it is bounded.
-func (f *filter) collapse() {
-	for i, vs := range f.windows {
-		if len(vs) <= maxVariants {
-			continue
-		}
-		seen := map[int32]bool{}
-		one := variant{}
-		for _, v := range vs {
-			for _, p := range v.patterns {
-				if !seen[p] {
-					seen[p] = true
-					one.patterns = append(one.patterns, p)
+// beside notes what all literals with a word have on that side of it on which
+// that is more.
+func (f *filter) beside(s *wordSlot, entries []entry) {
+	known := 0
+	for _, at := range []int{after, -before - wordLen} {
+		var more, mask uint64
+		for n, e := range entries {
+			var b, m [wordLen]byte
+			lit := f.variants[e.variant].lit
+			for i := range b {
+				if from := int(e.off) + at + i; from >= 0 && from < len(lit) {
+					b[i], m[i] = lit[from]|0x20, 0xff
 				}
 			}
-		}
-		f.windows[i] = []variant{one}
-	}
-}
-
-func (f *filter) index(keys map[uint64]int) {
-	gramBits := bits.Len(uint(len(keys) * f.stride * 2))
-	f.grams, f.gramShift = make([]gramSlot, 1<<gramBits), uint(32-gramBits)
-	slotBits := bits.Len(uint(len(keys) * 2))
-	f.slots, f.slotShift = make([]windowSlot, 1<<slotBits), uint(64-slotBits)
-	for i := range f.slots {
-		f.slots[i].index = -1
-	}
-	for key, i := range keys {
-		s := f.slotOf(key)
-		f.slots[s] = windowSlot{key, int32(i)}
-		// The window with room for neighbours that are not looked at.
-		var word [2 + maxWindow + 2]byte
-		binary.LittleEndian.PutUint64(word[2:], key)
-		for j := range f.stride {
-			gram := load32(word[:], 2+j) | fold32
-			h := gram * hashMul >> (32 - bitmapBits)
-			f.bitmap[h>>5] |= 1 << (h & 31)
-			if j+4+extent(f.m) <= f.m {
-				// before finds the same bytes from a gram further on.
-				wide := f.after(load64(word[:], j) | fold64)
-				f.wider[wide>>5] |= 1 << (wide & 31)
+			word, of := binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(m[:])
+			if n == 0 {
+				more, mask = word, of
 			}
-			g := f.gramOf(gram)
-			f.grams[g].gram = gram
-			f.grams[g].where |= 1 << j
+			// Bits that differ from one literal to another do not count.
+			mask &= of &^ (more ^ word)
+		}
+		if n := bits.OnesCount64(mask); n > known {
+			known = n
+			s.more, s.moreMask, s.moreAt = more&mask, mask, int8(at)
 		}
 	}
 }
 
-// gramOf gives the slot of a gram: its own, or the empty one for it.
-func (f *filter) gramOf(gram uint32) int {
-	mask := len(f.grams) - 1
-	for i := int(gram * hashMul >> f.gramShift); ; i = (i + 1) & mask {
-		if f.grams[i].where == 0 || f.grams[i].gram == gram {
-			return i
+// join makes one variant of many, whose literal is what they have in common
+// there, so that the cost of a place is bounded.
+func (f *filter) join(entries []entry, shared map[int]bool) entry {
+	var patterns []int32
+	first := entries[0]
+	lit := f.variants[first.variant].lit
+	head, tail := lit[:first.off], lit[first.off:]
+	for _, e := range entries {
+		shared[int(e.variant)] = true
+		v := &f.variants[e.variant]
+		patterns = append(patterns, v.patterns...)
+		for !strings.HasSuffix(v.lit[:e.off], head) {
+			head = head[1:]
+		}
+		for !strings.HasPrefix(v.lit[e.off:], tail) {
+			tail = tail[:len(tail)-1]
 		}
 	}
+	slices.Sort(patterns)
+	f.variants = append(f.variants, variant{lit: head + tail, patterns: slices.Compact(patterns)})
+	return newEntry(head+tail, len(f.variants)-1, len(head))
 }
 
-func (f *filter) slotOf(key uint64) int {
+func (f *filter) byLength() []int {
+	order := make([]int, len(f.variants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(f.variants[a].lit) - len(f.variants[b].lit) })
+	return order
+}
+
+func contextHash(word uint64) uint64 { return word * hashMul64 >> (64 - contextBits) }
+
+// mayBe reports whether a word is one of the contexts, or takes the place of one.
+func (f *filter) mayBe(word uint64) uint32 {
+	h := contextHash(word)
+	return f.contexts[h>>5] >> (h & 31)
+}
+
+// home is the slot where a word belongs.
+func (f *filter) home(word uint64) int { return int(word * hashMul64 >> f.slotShift) }
+
+// slot gives the slot of a word: its own, or the empty one for it.
+func (f *filter) slot(word uint64) *wordSlot {
 	mask := len(f.slots) - 1
-	for i := int(key * hashMul64 >> f.slotShift); ; i = (i + 1) & mask {
-		if f.slots[i].index < 0 || f.slots[i].key == key {
-			return i
+	for i := f.home(word); ; i = (i + 1) & mask {
+		if s := &f.slots[i]; s.word == word || s.word == 0 {
+			return s
 		}
 	}
 }
 
-// next gives the first place at or after i, in steps of the stride, where
-// a window may be, or len(b).
-func (f *filter) next(b []byte, i int) int {
-	k := f.stride
-	last := len(b) - 4
-	for ; i+3*k <= last; i += 4 * k {
-		h0 := (load32(b, i) | fold32) * hashMul >> (32 - bitmapBits)
-		h1 := (load32(b, i+k) | fold32) * hashMul >> (32 - bitmapBits)
-		h2 := (load32(b, i+2*k) | fold32) * hashMul >> (32 - bitmapBits)
-		h3 := (load32(b, i+3*k) | fold32) * hashMul >> (32 - bitmapBits)
-		if f.bitmap[h0>>5]&(1<<(h0&31)) != 0 && f.likely(b, i) {
-			return i
-		}
-		if f.bitmap[h1>>5]&(1<<(h1&31)) != 0 && f.likely(b, i+k) {
-			return i + k
-		}
-		if f.bitmap[h2>>5]&(1<<(h2&31)) != 0 && f.likely(b, i+2*k) {
-			return i + 2*k
-		}
-		if f.bitmap[h3>>5]&(1<<(h3&31)) != 0 && f.likely(b, i+3*k) {
-			return i + 3*k
-		}
-	}
-	for ; i <= last; i += k {
-		h := (load32(b, i) | fold32) * hashMul >> (32 - bitmapBits)
-		if f.bitmap[h>>5]&(1<<(h&31)) != 0 && f.likely(b, i) {
-			return i
-		}
-	}
-	return len(b)
+// at appends the literals that stand in b such that one of their grams in the
+// table is at place i, known in the given way.
+func (f *filter) at(b []byte, i, kind int, to []*variant) []*variant {
+	return f.standing(wordAt(b, i)&f.masks[kind], b, i, to)
 }
 
-// likely looks at the gram at i together with the bytes after it and with
-// those before it: one of the two lies in the window, if there is one.
-func (f *filter) likely(b []byte, i int) bool {
-	if i < 2 || i+6 > len(b) {
-		return true
-	}
-	v := load64(b, i-2) | fold64
-	h := f.after(v)
-	if f.wider[h>>5]&(1<<(h&31)) != 0 {
-		return true
-	}
-	h = f.before(v)
-	return f.wider[h>>5]&(1<<(h&31)) != 0
-}
-
-// after hashes the gram that is the middle of v and up to two bytes after it.
-func (f *filter) after(v uint64) uint64 { return v >> 16 << f.wide * hashMul64 >> (64 - widerBits) }
-
-// before hashes the gram and up to two bytes before it.
-func (f *filter) before(v uint64) uint64 {
-	return v << 16 >> f.wide << f.wide * hashMul64 >> (64 - widerBits)
-}
-
-// at appends the variants that stand in b such that place i lies in their
-// window.
-func (f *filter) at(b []byte, i int, to []*variant) []*variant {
-	g := f.gramOf(load32(b, i) | fold32)
-	for where := f.grams[g].where; where != 0; where &= where - 1 {
-		from := i - bits.TrailingZeros32(where)
-		if from < 0 || from+f.m > len(b) {
+// standing appends the literals with a gram of this word at place i.
+func (f *filter) standing(word uint64, b []byte, i int, to []*variant) []*variant {
+	s := f.slot(word)
+	for n := s.first; n < s.first+int32(s.count); n++ {
+		e := &f.entries[n]
+		if !e.mayStand(b, i) {
 			continue
 		}
-		s := f.slotOf(f.key(loadUpTo8(b, from)))
-		if f.slots[s].index < 0 {
-			continue
-		}
-		vs := f.windows[f.slots[s].index]
-		for n := range vs {
-			if vs[n].standsAt(b, from-vs[n].off) {
-				to = append(to, &vs[n])
-			}
+		if v := &f.variants[e.variant]; v.standsAt(b, i-int(e.off)) {
+			to = append(to, v)
 		}
 	}
 	return to
-}
-
-func loadUpTo8(b []byte, i int) uint64 {
-	if i+8 <= len(b) {
-		return load64(b, i)
-	}
-	var word [8]byte
-	copy(word[:], b[i:])
-	return load64(word[:], 0)
 }
 
 func (v *variant) standsAt(b []byte, i int) bool {
 	if i < 0 || i+len(v.lit) > len(b) {
 		return false
 	}
+	if v.lit == "" {
+		return true
+	}
+	b = b[i : i+len(v.lit)]
+	last := len(v.lit) - 1
+	if (b[0]^v.lit[0]|b[last]^v.lit[last])&^0x20 != 0 {
+		return false
+	}
 	for n := range len(v.lit) {
-		c := b[i+n]
-		if 'A' <= c && c <= 'Z' {
+		c := b[n]
+		if c-'A' < 26 {
 			c += 'a' - 'A'
 		}
 		if c != v.lit[n] {

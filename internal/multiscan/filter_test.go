@@ -10,57 +10,154 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFilterFindsAll: every place of every literal is found, for all window
-// lengths and wherever the literal lies.
+// inText gives the patterns whose literals the filter finds.
+func inText(f *filter, text []byte) map[int32]bool {
+	got := map[int32]bool{}
+	l := lane{f: f}
+	for l.start(text); l.place < len(text); l.advance(text) {
+		for _, v := range l.found {
+			for _, p := range v.patterns {
+				got[p] = true
+			}
+		}
+	}
+	return got
+}
+
+// TestFilterFindsAll: every place of every literal is found, for all shapes
+// and wherever the literal lies.
 func TestFilterFindsAll(t *testing.T) {
 	t.Parallel()
-	rare := newRarity([]byte("abc abd xyz"))
+	rare := newRarity([]byte("abc abd xyz and more of that"))
 	rapid.Check(t, func(rt *rapid.T) {
-		m := rapid.IntRange(minLiteral, maxWindow).Draw(rt, "m")
+		shortest := rapid.IntRange(minLiteral, 12).Draw(rt, "shortest")
 		letters := rapid.SampledFrom([]rune("abcX*@\n\u00e9 "))
-		lits := rapid.SliceOfN(rapid.StringOfN(letters, m, 12, -1), 1, 12).Draw(rt, "literals")
+		literal := rapid.OneOf(rapid.StringOfN(letters, shortest, 14, -1), rapid.StringOfN(letters, 30, 50, -1))
+		lits := rapid.SliceOfN(literal, 1, 30).Draw(rt, "literals")
 		var want []wanted
 		for i, l := range lits {
 			lits[i] = lower(l)
 			want = append(want, wanted{lits[i], int32(i)})
 		}
-		f, whole := newFilter(want, m, rare)
-		parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(lits), rapid.StringOfN(letters, 0, 5, -1)), 1, 20).Draw(rt, "text")
+		f, whole := newFilter(want, rare)
+		if rapid.Bool().Draw(rt, "marked") {
+			for i := range lits {
+				if lits[i] = strings.ReplaceAll(lits[i], "x", "\u00e9"); !strings.Contains(lits[i], "\u00e9") {
+					lits[i] += "\u00e9"
+				}
+				want[i].lit = lits[i]
+			}
+			f, whole = newFilter(want, rare)
+			f.marks = []byte{0xc3, 0x07}
+		}
+		parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(lits), rapid.StringOfN(letters, 0, 40, -1)), 1, 20).Draw(rt, "text")
 		text := []byte(strings.Join(parts, ""))
 		for i := range text {
 			if i%3 == 0 {
 				copy(text[i:i+1], bytes.ToUpper(text[i:i+1]))
 			}
 		}
-		got := map[int32]bool{}
-		for i := f.next(text, 0); i < len(text); i = f.next(text, i+f.stride) {
-			for _, v := range f.at(text, i, nil) {
-				for _, p := range v.patterns {
-					got[p] = true
-				}
-			}
-		}
-		for _, l := range lits {
-			// Alone at each alignment, as far as the filter can tell a stranger.
-			for pad := range 9 {
-				b := []byte(strings.Repeat("~", pad) + l + "~~~~~~~~~")
-				i := f.next(b, 0)
-				for ; i < len(b) && !slices.ContainsFunc(f.at(b, i, nil), func(v *variant) bool {
-					return v.lit == l || v.lit == "" || strings.Contains(l, v.lit)
-				}); i = f.next(b, i+f.stride) {
-				}
-				if i >= len(b) {
-					rt.Fatalf("m = %d: %q after %d bytes is not found", m, l, pad)
-				}
-			}
-		}
+		got := inText(f, text)
 		for i, l := range lits {
 			has := strings.Contains(lower(string(text)), l)
 			if has && !got[int32(i)] || !has && got[int32(i)] && whole[i] {
-				rt.Fatalf("m = %d: %q in %q: found is %v", m, l, text, got[int32(i)])
+				rt.Fatalf("%d bytes at least: %q in %q: found is %v", f.stride, l, text, got[int32(i)])
+			}
+			// Alone at each alignment, with much or with nothing around it.
+			for pad := range 2*maxStride + 1 {
+				for _, around := range []int{0, 40} {
+					b := []byte(strings.Repeat("~", pad+around) + l + strings.Repeat("~", around))
+					if !inText(f, b)[int32(i)] {
+						rt.Fatalf("stride %d: %q after %d bytes is not found", f.stride, l, pad+around)
+					}
+				}
 			}
 		}
 	})
+}
+
+// TestShapes: the stride is what the shortest literal allows, and the hash
+// of a gram takes no byte after it into account.
+func TestShapes(t *testing.T) {
+	t.Parallel()
+	for n := minLiteral; n < 20; n++ {
+		s := shapeFor(n)
+		if s.stride < 2 || s.stride > maxStride || s.stride+s.gram-1 > n {
+			t.Errorf("%d bytes: %+v", n, s)
+		}
+		a, b := []byte("abcdefgh"), []byte("ABCDEFGH")
+		for i := s.gram; i < len(b); i++ {
+			b[i] = '#'
+		}
+		if s.hash(a, 0) != s.hash(b, 0) || s.hash(a, 0) == s.hash(a, 1) {
+			t.Errorf("%d bytes: hashes %d, %d, %d", n, s.hash(a, 0), s.hash(b, 0), s.hash(a, 1))
+		}
+	}
+}
+
+// TestBytesAtATime: what works on eight bytes at a time does what a loop does.
+func TestBytesAtATime(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		b := rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("@AZ[`az{\x1a\x1b\x1c\x1f \x7f\x80\xc1\xda\xff"))), 0, 40).Draw(rt, "bytes")
+		if got, want := string(appendLower([]byte("X"), b)), "X"+lowerBytes(b); got != want {
+			rt.Fatalf("%q in lower case is %q, not %q", b, got, want)
+		}
+		n := plain(b)
+		if i := bytes.IndexFunc(b, func(r rune) bool { return r == esc || r == '\b' || r == '\r' }); i >= 0 && n > i {
+			rt.Fatalf("%d bytes of %q are taken for plain", n, b)
+		}
+		for _, c := range b[:n] {
+			if c < 0x1b {
+				rt.Fatalf("%q is taken for plain", b[:n])
+			}
+		}
+	})
+}
+
+func lowerBytes(b []byte) string {
+	out := slices.Clone(b)
+	for i, c := range out {
+		if 'A' <= c && c <= 'Z' {
+			out[i] = c | 0x20
+		}
+	}
+	return string(out)
+}
+
+// TestLogsLikeNaive: real patterns on logs of real kinds, plain and coloured.
+func TestLogsLikeNaive(t *testing.T) {
+	t.Parallel()
+	var exprs []string
+	for i, e := range benchPatterns() {
+		if i%4 == 0 {
+			exprs = append(exprs, e)
+		}
+	}
+	size := 24 << 10
+	if raceEnabled {
+		size = 6 << 10
+	}
+	s, _, err := Compile(exprs, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.limits = unlimited
+	for n, kind := range []logKind{passingLog, nearLog, hotLog} {
+		log := string(logOf(kind, size, uint64(n)))
+		if n == 2 {
+			log = strings.NewReplacer("error", "\x1b[31merror\x1b[m", "code", "c\x1b[1mode\x1b[0m", "the ", "\rthe ").Replace(log)
+		}
+		want := naive(exprs, log)
+		if len(want) == 0 && kind == hotLog {
+			t.Errorf("%s: nothing to be found", kind.name)
+		}
+		for _, sizes := range [][]int{nil, {1000, 7}} {
+			if got, _ := scan(t, s, log, sizes...); !slices.Equal(got, want) {
+				t.Errorf("%s in writes of %v: %d hits, not %d", kind.name, sizes, len(got), len(want))
+			}
+		}
+	}
 }
 
 // TestEachAlignment finds real patterns wherever they stand, in lines that end
@@ -83,7 +180,7 @@ func TestEachAlignment(t *testing.T) {
 func TestWindowOverLineEnd(t *testing.T) {
 	t.Parallel()
 	var exprs []string
-	for i := range maxVariants + 2 {
+	for i := range maxShared + 2 {
 		exprs = append(exprs, fmt.Sprintf(`zq\*jxkvq is an error %d`, i))
 	}
 	s := compile(t, exprs...)

@@ -36,16 +36,29 @@ func TestHostilePatterns(t *testing.T) {
 	for i := range 200 {
 		exprs = append(exprs, fmt.Sprintf("aaaaaaaa.*b{%d}", i%50+1))
 	}
-	for name, text := range map[string]string{
-		"lines": strings.Repeat("a", 200) + "\n", "short lines": "aaaaaaaa\n", "one line": "aaaaaaaaaa", "progress": strings.Repeat("a", 60) + "\r",
+	// The text holds what each pattern asks for, in an order that none matches.
+	head := "- " + strings.Repeat("b", 50) + "z=c9 "
+	for _, tc := range []struct {
+		name, text string
+		skips      bool
+	}{
+		{"lines", head + strings.Repeat("a", 200) + "\n", true},
+		{"short lines", head + "aaaaaaaa\n", true},
+		{"one line", "aaaaaaaaaa", false}, // what its windows lack is quickly seen
+		{"one line of all", head + strings.Repeat("a", 8000), true},
+		{"progress", head + strings.Repeat("a", 60) + "\r", true},
+		{"letters only", strings.Repeat("a", 60) + "\n", false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			s := compile(t, exprs...)
 			sc := s.NewScanner(func(Hit) {})
-			for _, size := range []int{1 << 20, 3 << 20} {
+			sizes := []int{512 << 10, 2 << 20}
+			if raceEnabled {
+				sizes = []int{96 << 10}
+			}
+			for _, size := range sizes {
 				sc.Reset(func(Hit) {})
-				repeated(sc, text, size)
-				sc.Close()
+				repeated(sc, tc.text, size)
 				total, worst := work(sc)
 				if most := s.limits.total.at(int64(size)); total > most {
 					t.Errorf("%d bytes: work of %d, allowed are %d", size, total, most)
@@ -53,11 +66,77 @@ func TestHostilePatterns(t *testing.T) {
 				if most := s.limits.pattern.at(int64(size)); worst > most {
 					t.Errorf("%d bytes: work of %d for one pattern, allowed are %d", size, worst, most)
 				}
-				if sc.Stats().Skipped == 0 {
-					t.Errorf("%d bytes: nothing says that patterns were skipped: %+v", size, sc.Stats())
+				if skipped := sc.Stats().Skipped > 0; skipped != tc.skips {
+					t.Errorf("%d bytes: %+v", size, sc.Stats())
+				}
+				_ = sc.Close()
+				if skipped := sc.Stats().Skipped > 0; skipped != tc.skips {
+					t.Errorf("%d bytes: nothing says at the end that patterns were skipped: %+v", size, sc.Stats())
 				}
 			}
 		})
+	}
+}
+
+// TestTheEndIsLookedAt: patterns that spent their budgets on lines that nearly
+// match, or were found too often, are found in the last lines nevertheless.
+func TestTheEndIsLookedAt(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `no space left(?:.* ){9}on device (?P<dev>\w+)$`, `(?i)connection refused`, `(?i)killed by signal`)
+	s.limits.pattern = budget{base: 100_000}
+	s.limits.pattern.most = s.limits.pattern.base
+	near := "no space left: the message names on device " + strings.Repeat("x y ", 30) + "z\n"
+	for name, tail := range map[string]string{
+		"at once": "", "more lines": strings.Repeat("at some.place(file:3)\n", 2000), "more near ones": strings.Repeat(near, 100),
+	} {
+		var got []found
+		sc := s.NewScanner(func(h Hit) {
+			got = append(got, found{h.Pattern, h.Line, h.Offset, string(h.Text), ints(h.Loc)})
+		})
+		repeated(sc, near, 10_000*len(near))
+		if n := sc.Stats().Skipped; n == 0 || len(got) > 0 {
+			t.Fatalf("%d hits, %d skipped", len(got), n)
+		}
+		_, _ = sc.Write([]byte(strings.Repeat("connection refused\n", 500)))
+		_, _ = sc.Write([]byte("no space left a b c d e f g h i on device sda\nkilled by signal 9\n" + tail))
+		before := len(got)
+		skipped := sc.Stats().Skipped
+		_ = sc.Close()
+		if before != MaxHits+1 || got[MaxHits].pattern != 2 {
+			t.Errorf("%s: %d hits before the end", name, before)
+		}
+		last := got[before:]
+		if len(last) != LastHits+1 || last[LastHits].pattern != 0 || last[0].pattern != 1 || last[0].line != 10_000+500-LastHits+1 {
+			t.Fatalf("%s: %v", name, last)
+		}
+		if h := last[LastHits]; h.line != 10_501 || h.offset != int64(10_000*len(near)+500*len("connection refused\n")) || !strings.HasSuffix(h.text, "sda") {
+			t.Errorf("%s: %v", name, h)
+		}
+		if now := sc.Stats().Skipped; now >= skipped || now == 0 {
+			t.Errorf("%s: %d skipped, %d before the end", name, now, skipped)
+		}
+	}
+}
+
+// TestLateBounds: what is kept for the end is bounded, and is the newest.
+func TestLateBounds(t *testing.T) {
+	t.Parallel()
+	s := compile(t, `connection refused`)
+	s.limits = unlimited
+	for _, line := range []string{"connection refused\n", "connection refused " + strings.Repeat("x", 8000) + "\n"} {
+		var last []int64
+		sc := s.NewScanner(func(h Hit) { last = append(last, h.Line) })
+		lines := 4 * maxLate / len(line) * 2
+		for range lines + MaxHits {
+			_, _ = sc.Write([]byte(line))
+		}
+		if n := sc.late.size(); n > 2*maxLate+len(line)+sizeOfLook+4 || n < maxLate/2 {
+			t.Errorf("%d bytes are kept", n)
+		}
+		_ = sc.Close()
+		if n := len(last); n != MaxHits+LastHits || last[n-1] != int64(lines+MaxHits) || last[n-LastHits] != int64(lines+MaxHits-LastHits+1) {
+			t.Errorf("%d hits, the last %v of %d lines", n, last[max(0, n-LastHits):], lines+MaxHits)
+		}
 	}
 }
 
@@ -65,10 +144,14 @@ func TestHostilePatterns(t *testing.T) {
 // one that is specific.
 func TestBudgetOfOthers(t *testing.T) {
 	t.Parallel()
-	s := compile(t, `aaaaaaaa[ab]{100}c`, `(?i)no space left on device`)
+	s := compile(t, `aaaaaaaa[ab]{100}[^a]c`, `(?i)no space left on device`)
 	n := 0
 	sc := s.NewScanner(func(h Hit) { n += h.Pattern })
-	repeated(sc, strings.Repeat("a", 500)+"\n", 4<<20)
+	size := 4 << 20
+	if raceEnabled {
+		size = 1 << 20
+	}
+	repeated(sc, "c "+strings.Repeat("a", 500)+"\n", size)
 	_, _ = sc.Write([]byte("\nwrite: No space left on device\n"))
 	if st := sc.Stats(); n != 1 || st.Skipped == 0 {
 		t.Errorf("%d hits, %+v", n, st)
@@ -90,7 +173,7 @@ func TestTooLarge(t *testing.T) {
 	for _, e := range []string{
 		`[ab]{500}c`, `((a{0,30}){0,30})c`, `\pL{300}\d`, `(((a{100}){100}){100})`, `(`, `a{2000}`, strings.Repeat("a|b", 5000), `\xff\Q`, `(?=a)`, `a**`,
 	} {
-		s, problems, err := Compile([]string{e, "abcdefgh"}, Options{})
+		s, problems, err := Compile([]string{e, "abcdefgh"}, Options{Sample: []byte("passing\n")})
 		if err != nil || len(problems) != 1 || !problems[0].Reject || problems[0].Pattern != 0 || problems[0].Text == "" {
 			if e != `\xff\Q` {
 				t.Errorf("%.40q: %+v, %v", e, problems, err)
@@ -105,7 +188,7 @@ func TestTooLarge(t *testing.T) {
 	if _, _, err := Compile(nil, Options{MaxProgram: -1}); err == nil {
 		t.Error("a negative bound is accepted")
 	}
-	if _, problems, _ := Compile([]string{`[ab]{500}cdefghijk`}, Options{MaxProgram: 1000}); len(problems) != 0 {
+	if _, problems, _ := Compile([]string{`[ab]{500}cdefghijk`}, Options{MaxProgram: 1000, Sample: []byte("passing\n")}); len(problems) != 0 {
 		t.Error(problems)
 	}
 }
@@ -147,10 +230,13 @@ func TestMemory(t *testing.T) {
 
 // TestNoAllocations: a warm scanner allocates for hits only.
 func TestNoAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
 	s := compile(t, benchPatterns()...)
 	sc := s.NewScanner(func(Hit) {})
-	log := logOf(nearLog, 1<<20, 3)
-	log = append(log, bytes.ReplaceAll(logOf(hotLog, 1<<20, 4), []byte("error"), []byte("\x1b[31merror\x1b[m"))...)
+	log := logOf(nearLog, 256<<10, 3)
+	log = append(log, bytes.ReplaceAll(logOf(hotLog, 256<<10, 4), []byte("error"), []byte("\x1b[31merror\x1b[m"))...)
 	for range MaxHits + 1 {
 		_, _ = sc.Write(log)
 	}
@@ -164,7 +250,7 @@ func TestLint(t *testing.T) {
 	exprs := []string{
 		`(?i)npm error code ERESOLVE`, // 0: nothing to say
 		`(?i)SIGBUS`,                  // 1: short
-		`(?i)\bOOM\b`,                 // 2: too short
+		`(?i)\bOO\b`,                  // 2: too short
 		`.*`,                          // 3: none
 		`(?i)passed \(`,               // 4: common
 		"one\ntwo",                    // 5: never

@@ -1,6 +1,7 @@
 package multiscan
 
 import (
+	"cmp"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -10,10 +11,15 @@ import (
 
 // Bounds of what is taken from one expression.
 const (
-	maxExact    = 16  // strings that a part of an expression is expanded to
+	maxExact    = 48  // strings that a part of an expression is expanded to
+	enough      = 12  // bytes of a literal that filter well
+	maxEnough   = 8   // strings that one of so many is expanded to
+	maxGood     = 700 // strings that one is expanded to for the sake of being long enough
+	maxClass    = 26  // characters of a class that is expanded
 	maxExactLen = 128 // bytes of one of them
 	maxSetSize  = 128 // literals in one required set
 	maxSets     = 8   // required sets of a pattern
+	maxBranches = 16  // alternatives that are looked at one by one
 )
 
 // literalSet holds ASCII-lowered literals; a text that matches contains at
@@ -26,6 +32,8 @@ type required struct {
 	exact    literalSet   // if not nil: the part matches nothing but these
 	must     []literalSet // one literal of each of these
 	repeated literalSet   // if not nil: the part matches these only, once or more often
+	prefix   literalSet   // if not nil: what the part matches begins with one of these
+	suffix   literalSet   // if not nil: it ends with one of these
 }
 
 // extractor takes the required literals out of a syntax tree. better says
@@ -41,6 +49,45 @@ func (x extractor) sets(re *syntax.Regexp) []literalSet {
 		r.must = addSet(nil, r.exact)
 	}
 	return r.must
+}
+
+// branches gives the required sets of each alternative, if the expression is an
+// alternation or has one in a row of parts; nil if that says no more than sets.
+func (x extractor) branches(re *syntax.Regexp) [][]literalSet {
+	for re.Op == syntax.OpCapture {
+		re = re.Sub[0]
+	}
+	if re.Op == syntax.OpConcat {
+		for _, sub := range re.Sub {
+			if b := x.branches(sub); b != nil {
+				return b
+			}
+		}
+	}
+	if re.Op != syntax.OpAlternate || len(re.Sub) > maxBranches {
+		return nil
+	}
+	more := false
+	var all [][]literalSet
+	for _, sub := range re.Sub {
+		sets := x.sets(sub)
+		if len(sets) == 0 {
+			return nil
+		}
+		slices.SortStableFunc(sets, shortFirst)
+		sets = sets[:min(len(sets), maxSets)]
+		more = more || len(sets) > 1
+		all = append(all, sets)
+	}
+	if !more {
+		return nil
+	}
+	return all
+}
+
+// shortFirst puts those first that are quickly looked for.
+func shortFirst(a, b literalSet) int {
+	return cmp.Or(len(a)-len(b), b.shortest()-a.shortest())
 }
 
 var anything = required{}
@@ -61,12 +108,7 @@ func (x extractor) part(re *syntax.Regexp) required {
 	case syntax.OpConcat:
 		var c concat
 		for _, sub := range re.Sub {
-			r := x.part(sub)
-			c.add(r)
-			if r.repeated != nil {
-				// Its last turn stands before what follows.
-				c.run = r.repeated
-			}
+			c.add(x.part(sub))
 		}
 		return c.result()
 	case syntax.OpAlternate:
@@ -98,7 +140,7 @@ func (x extractor) part(re *syntax.Regexp) required {
 
 func atLeastOnce(r required) required {
 	if r.exact != nil {
-		return required{must: addSet(nil, r.exact), repeated: r.exact}
+		return required{must: addSet(nil, r.exact), repeated: r.exact, prefix: r.exact, suffix: r.exact}
 	}
 	return r
 }
@@ -124,11 +166,14 @@ func (x extractor) literal(re *syntax.Regexp) required {
 func class(ranges []rune) required {
 	var set literalSet
 	for i := 0; i < len(ranges); i += 2 {
-		if ranges[i] <= utf8.RuneError && utf8.RuneError <= ranges[i+1] || ranges[i+1]-ranges[i] > maxExact {
+		if ranges[i] <= utf8.RuneError && utf8.RuneError <= ranges[i+1] || ranges[i+1]-ranges[i] > maxClass {
 			return anything
 		}
 		for r := ranges[i]; r <= ranges[i+1]; r++ {
-			set = append(set, lower(string(r)))
+			// No line holds a line end.
+			if r != '\n' && r != '\r' {
+				set = append(set, lower(string(r)))
+			}
 		}
 	}
 	set = distinct(set)
@@ -139,18 +184,22 @@ func class(ranges []rune) required {
 			set = slices.DeleteFunc(set, func(s string) bool { return s == f.other })
 		}
 	}
-	if len(set) == 0 || len(set) > maxExact {
+	if len(set) == 0 || len(set) > maxClass {
 		return anything
 	}
 	return required{exact: set}
 }
 
 func (x extractor) alternate(subs []*syntax.Regexp) required {
-	var exact, all literalSet
-	allExact := true
+	var exact, all, prefix, suffix literalSet
+	allExact, someMust, allPrefix, allSuffix := true, true, true, true
 	for _, sub := range subs {
 		r := x.part(sub)
 		best := r.exact
+		allPrefix = allPrefix && (r.exact != nil || r.prefix != nil)
+		allSuffix = allSuffix && (r.exact != nil || r.suffix != nil)
+		prefix = append(append(prefix, r.exact...), r.prefix...)
+		suffix = append(append(suffix, r.exact...), r.suffix...)
 		if best == nil {
 			allExact = false
 			for _, s := range r.must {
@@ -162,81 +211,26 @@ func (x extractor) alternate(subs []*syntax.Regexp) required {
 			exact = append(exact, r.exact...)
 		}
 		if best == nil {
-			return anything
+			someMust = false
 		}
-		all = append(all, best...)
-		if len(all) > maxSetSize {
+		if all = append(all, best...); len(all) > maxSetSize {
 			return anything
 		}
 	}
 	if exact = distinct(exact); allExact && len(exact) <= maxExact {
 		return required{exact: exact}
 	}
-	return required{must: addSet(nil, all)}
-}
-
-// concat gathers the parts of a concatenation: neighbours that are exact
-// grow together.
-type concat struct {
-	run  literalSet // nil: empty run
-	must []literalSet
-	open bool // a part was not exact, or the run became too large
-}
-
-func (c *concat) add(r required) {
-	if r.repeated != nil {
-		// Its first turn stands after what came before.
-		c.add(required{exact: r.repeated})
-		c.flush()
-		return
+	var r required
+	if someMust {
+		r.must = addSet(nil, all)
 	}
-	if r.exact == nil {
-		c.flush()
-		for _, s := range r.must {
-			c.must = addSet(c.must, s)
-		}
-		return
+	if prefix = distinct(prefix); allPrefix && len(prefix) <= maxExact {
+		r.prefix = prefix
 	}
-	if c.run == nil {
-		c.run = r.exact
-		return
+	if suffix = distinct(suffix); allSuffix && len(suffix) <= maxExact {
+		r.suffix = suffix
 	}
-	var product literalSet
-	if len(c.run)*len(r.exact) <= maxExact {
-		for _, a := range c.run {
-			for _, b := range r.exact {
-				if len(a)+len(b) > maxExactLen {
-					c.flush()
-					c.run = r.exact
-					return
-				}
-				product = append(product, a+b)
-			}
-		}
-		c.run = distinct(product)
-		return
-	}
-	c.flush()
-	c.run = r.exact
-}
-
-func (c *concat) flush() {
-	c.open = true
-	if c.run != nil {
-		c.must = addSet(c.must, c.run)
-		c.run = nil
-	}
-}
-
-func (c *concat) result() required {
-	if !c.open {
-		if c.run == nil {
-			return exactly("")
-		}
-		return required{exact: c.run}
-	}
-	c.flush()
-	return required{must: c.must}
+	return r
 }
 
 // addSet adds a set, made as small as it can be: a literal with a line end

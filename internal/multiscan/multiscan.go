@@ -1,15 +1,23 @@
 package multiscan
 
-import "regexp"
+import (
+	"regexp"
+	"sync/atomic"
+)
 
-// MaxHits is how often one pattern is found in one stream.
+// MaxHits is how often one pattern is found in a stream while that goes by.
 const MaxHits = 64
+
+// LastHits is how often one pattern is found when the stream ends, among the
+// last lines on which it was not tried any more.
+const LastHits = 4
 
 // Set is a compiled set of patterns, safe for use by many scanners at once.
 type Set struct {
 	patterns []pattern
-	filter   *filter
-	every    []int32 // patterns that have no literal: tried on every line
+	filters  []*filter // for long literals; for short ones, if there are any
+	variants int32     // of all filters
+	every    []int32   // patterns that have no literal: tried on every line
 	limits   limits
 }
 
@@ -26,21 +34,20 @@ type Hit struct {
 type Stats struct {
 	Bytes, Lines int64
 	Confirms     int64 // runs of an expression
-	Skipped      int64 // looks not taken because a budget was spent: something may be missed
+	Skipped      int64 // looks not taken, not at the end either, because a budget was spent: something may be missed
 }
 
 // Names returns the names of the groups of a pattern, as regexp.SubexpNames
 // does; nil for a rejected one.
-func (s *Set) Names(pattern int) []string {
-	if s.patterns[pattern].re == nil {
-		return nil
-	}
-	return s.patterns[pattern].re.SubexpNames()
-}
+func (s *Set) Names(pattern int) []string { return s.patterns[pattern].names }
 
-// Bytes is about how much memory the set takes.
+// Bytes is about how much memory the set takes, with the expressions that were
+// needed so far.
 func (s *Set) Bytes() int {
-	n := s.filter.size()
+	n := 0
+	for _, f := range s.filters {
+		n += f.size()
+	}
 	for i := range s.patterns {
 		n += s.patterns[i].size()
 	}
@@ -48,27 +55,44 @@ func (s *Set) Bytes() int {
 }
 
 // NewScanner returns a scanner that calls found for each hit, in order of
-// lines, then of the text's parts, then of patterns. The Hit is valid during
+// lines, then of the text's parts, then of patterns; those that only Close finds
+// come in the same order after all others. The hits of one pattern are always in
+// order. The Hit is valid during
 // the call only. The hits of a line are found in the Write that ends it.
 func (s *Set) NewScanner(found func(Hit)) *Scanner {
 	sc := &Scanner{
 		set:   s,
 		tried: make([]trial, len(s.patterns)),
 		mark:  make([]uint32, len(s.patterns)),
-		outer: cursor{f: s.filter},
-		inner: cursor{f: s.filter},
-		lower: make([]byte, Window),
+		seen:  make([]uint32, s.variants),
+		outer: newCursor(s.filters),
+		inner: newCursor(s.filters),
+		hay:   haystack{lower: make([]byte, 0, Window)},
 	}
 	sc.Reset(found)
 	return sc
 }
 
-// pattern is one compiled expression.
+// pattern is one expression.
 type pattern struct {
-	re      *regexp.Regexp // nil: rejected
 	expr    string
-	program int64        // instructions
-	asks    edges        // the ends of the text it asks for
-	also    [][][]byte   // the sets that the filter did not see to
-	cut     *cutVariants // nil if it asks for no end
+	names   []string                      // nil: rejected
+	re      atomic.Pointer[regexp.Regexp] // compiled when first wanted: most never are
+	program int64                         // instructions
+	asks    edges                         // the ends of the text it asks for
+	ends    ends
+	also    [][]needle // the sets that the filter did not see to
+	// branches are the sets of each alternative, if that says more.
+	branches [][][]needle
+	cut      *cutVariants // nil if it asks for no end
+}
+
+// whole gives the expression for a text that is not cut.
+func (p *pattern) whole() *regexp.Regexp {
+	re := p.re.Load()
+	if re == nil {
+		re = regexp.MustCompile(p.expr) // what parsed and compiled before
+		p.re.Store(re)
+	}
+	return re
 }

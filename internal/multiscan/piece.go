@@ -7,7 +7,7 @@ import (
 
 // cleanGap is how many bytes without control sequences end a stretch of lines
 // that is cleaned: shorter ones are cleaned too, rather than scanned alone.
-const cleanGap = 2 << 10
+const cleanGap = 16 << 10
 
 // rawText is what a cleaned stretch was made of: it gives the place of a line
 // in the stream as it came.
@@ -39,18 +39,23 @@ func (sc *Scanner) piece(b []byte) {
 // control sequences, and returns where they end.
 func (sc *Scanner) stretch(b []byte, start int, dirt *dirtFinder) int {
 	pos := start
-	for pos < len(b) && (pos == start || dirt.from(pos)-pos <= cleanGap) {
-		end := pos + bytes.IndexByte(b[pos:], '\n')
-		if end-pos > Window {
+	for pos < len(b) {
+		d := dirt.from(pos)
+		if pos > start && (d == len(b) || d-pos > cleanGap) {
+			break
+		}
+		line := pos + bytes.LastIndexByte(b[pos:d], '\n') + 1
+		sc.clean = append(sc.clean, b[pos:line]...)
+		end := line + bytes.IndexByte(b[line:], '\n')
+		if end-line > Window {
 			// Only a line that is cut while it is cleaned knows how far a
 			// backspace reaches back.
-			sc.cleaned(b[start:pos])
-			sc.longLine(b[pos:end])
-			start = end + 1
-		} else {
-			sc.clean = appendClean(sc.clean, b[pos:end])
-			sc.clean = append(sc.clean, '\n')
+			sc.cleaned(b[start:line])
+			sc.longLine(b[line:end])
+			return end + 1
 		}
+		sc.clean = appendClean(sc.clean, b[line:end])
+		sc.clean = append(sc.clean, '\n')
 		pos = end + 1
 	}
 	sc.cleaned(b[start:pos])

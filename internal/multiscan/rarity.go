@@ -1,60 +1,188 @@
 package multiscan
 
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
 // rarity says how often short pieces of text occur in passing output, letter
-// case aside, by a sample.
+// case aside: by counting them in a sample, and, since real output has more words
+// than a sample, by how likely each byte of them is after the three before it.
 type rarity struct {
-	quads   []uint32 // occurrences by hash of four bytes
 	pairs   []uint32 // occurrences of two bytes
-	singles [256]float64
+	threes  []uint32 // occurrences of so many bytes, by hash
+	fours   []uint32
+	eights  []uint32
+	bytes   [256]int // as they are
+	size    int      // of the sample
+	perGram float64  // places that one gram more in the table is taken to be at by chance
 }
 
-const quadBits = 17
+const rarityBits = 19
 
 func newRarity(sample []byte) *rarity {
-	r := &rarity{quads: make([]uint32, 1<<quadBits), pairs: make([]uint32, 1<<16)}
-	for i := 0; i+4 <= len(sample); i++ {
-		v := load32(sample, i) | fold32
-		r.quads[v*hashMul>>(32-quadBits)]++
+	table := func() []uint32 { return make([]uint32, 1<<rarityBits) }
+	r := &rarity{pairs: make([]uint32, 1<<16), threes: table(), fours: table(), eights: table()}
+	r.size = len(sample)
+	r.perGram = float64(len(sample)) / (1 << tableBits)
+	for _, c := range sample {
+		r.bytes[c]++
+	}
+	for i := 0; i+8 <= len(sample); i++ {
+		v := load64(sample, i)
 		r.pairs[pairAt(sample, i)]++
-		r.singles[sample[i]|0x20]++
+		*count(r.threes, v<<40)++
+		*count(r.fours, v<<32)++
+		*count(r.eights, v)++
 	}
 	return r
 }
 
-func pairAt(b []byte, i int) int { return int(b[i]|0x20)<<8 | int(b[i+1]|0x20) }
-
-// gram estimates how often the four bytes at i occur in as much text as the
-// sample. To the occurrences a share of what the pairs of bytes let expect is
-// added, since real output has more words than a sample.
-func (r *rarity) gram(b []byte, i int) float64 {
-	expected := float64(r.pairs[pairAt(b, i)])
-	for j := i + 1; j <= i+2; j++ {
-		expected *= float64(r.pairs[pairAt(b, j)]) / max(1, r.singles[b[j]|0x20])
-	}
-	return float64(r.quads[(load32(b, i)|fold32)*hashMul>>(32-quadBits)]) + expected/2
+// count gives the counter of a text in the high bytes of v.
+func count(table []uint32, v uint64) *uint32 {
+	return &table[(v|fold64)*hashMul64>>(64-rarityBits)]
 }
 
-// window gives the place of the m bytes of lit that the filter hits least
-// often, and how often that is: each of their 4-grams is looked for.
-// len(lit) >= m >= 4.
-func (r *rarity) window(lit string, m int) (at int, cost float64) {
+// expected estimates how often a text of at least two bytes is in as much
+// output as the sample.
+func (r *rarity) expected(b []byte) float64 {
+	if len(b) < 4 {
+		return float64(r.pairs[pairAt(b, 0)])
+	}
+	e := float64(r.four(b, 0)) + 0.5
+	for i := 1; i+4 <= len(b); i++ {
+		e *= (float64(r.four(b, i)) + 0.2) / (float64(*count(r.threes, uint64(load32(b, i))<<40)) + 4)
+	}
+	return e
+}
+
+func (r *rarity) four(b []byte, i int) uint32 { return *count(r.fours, uint64(load32(b, i))<<32) }
+
+// occurrences estimates how often a literal is in the sample.
+func (r *rarity) occurrences(lit string) float64 {
 	b := []byte(lit)
-	for i := 0; i+m <= len(b); i++ {
-		var c float64
-		for j := i; j+4 <= i+m; j++ {
-			c += r.gram(b, j)
+	if len(b) < 8 {
+		return r.expected(b) + r.plainWord(lit)
+	}
+	n := uint32(1<<32 - 1)
+	for i := 0; i+8 <= len(b); i++ {
+		n = min(n, *count(r.eights, load64(b, i)))
+	}
+	return max(r.expected(b), float64(n)) + r.plainWord(lit)
+}
+
+// plainWord is how much more often than in the sample a literal may well be in
+// another output: a short word that tells of no failure is common somewhere.
+func (r *rarity) plainWord(lit string) float64 {
+	word := strings.Trim(lit, " ")
+	for i := range len(word) {
+		if c := word[i]; c < 'a' || c > 'z' {
+			return 0
 		}
-		if i == 0 || c < cost {
+	}
+	return float64(r.size) * wordShare / float64(int(1)<<min(20, len(word)))
+}
+
+// wordShare is how often a plain word would be in a byte of text if it had no
+// letters; each letter halves that.
+const wordShare = 1.0 / 128
+
+func pairAt(b []byte, i int) int { return int(b[i]|0x20)<<8 | int(b[i+1]|0x20) }
+
+// gramFor gives the place of the gram of lit that costs the filter least, of
+// those whose place leaves rest when divided by the stride, and that cost in places
+// looked at in vain per sample. A gram that is in the table already costs only
+// what it finds; one that stands in the same context in other literals costs a
+// comparison with each.
+func (r *rarity) gramFor(lit []byte, rest int, s *shape, have tables) (at int, cost float64) {
+	for i := rest; i+s.gram <= len(lit); i += s.stride {
+		known, shared := have.at(lit, i)
+		c := float64(shared)
+		switch {
+		case known:
+		case s.gram == 2:
+			c += float64(r.pairs[pairAt(lit, i)])
+		default:
+			c += float64(r.four(lit, i)) + r.perGram
+		}
+		// A place with a gram costs a little, one with its context more.
+		if i < before || i+after > len(lit) {
+			c += costOfPlace * r.expected(lit[max(0, i-before):min(len(lit), i+after)])
+		} else {
+			c += costOfPlace * max(r.expected(lit[i-before:i+after]), float64(*count(r.eights, load64(lit, i-before))))
+		}
+		if i == rest || c < cost {
 			at, cost = i, c
 		}
 	}
 	return at, cost
 }
 
+// tables says whether the gram at a place of a literal is in the table, and how
+// many literals have the same there.
+type tables interface {
+	at(lit []byte, i int) (known bool, shared int)
+}
+
+// setTables are the tables with the literals of one set.
+type setTables struct {
+	s     *shape
+	grams map[uint32]bool
+	words map[uint64]int
+}
+
+func (t *setTables) at(lit []byte, i int) (known bool, shared int) {
+	word, _ := t.s.word(lit, i)
+	return t.grams[t.s.hash(lit, i)], t.words[word]
+}
+
+func (t *setTables) add(lit []byte, i int) {
+	t.grams[t.s.hash(lit, i)] = true
+	word, _ := t.s.word(lit, i)
+	t.words[word]++
+}
+
+// hits estimates how often the filter looks at the literals in vain.
+func (r *rarity) hits(set literalSet, s shape) float64 {
+	var sum float64
+	have := &setTables{&s, map[uint32]bool{}, map[uint64]int{}}
+	for _, l := range set {
+		lit := []byte(l)
+		for rest := range s.stride {
+			at, c := r.gramFor(lit, rest, &s, have)
+			have.add(lit, at)
+			sum += c
+		}
+	}
+	return sum / float64(s.stride)
+}
+
+// rarest gives the part of at most n bytes that the filter hits least often.
+func (r *rarity) rarest(lit string, n int) string {
+	if len(lit) <= n {
+		return lit
+	}
+	var best float64
+	at := 0
+	for i := 0; i+n <= len(lit); i += n / 4 {
+		if c := r.hits(literalSet{lit[i : i+n]}, shapeFor(n)); i == 0 || c < best {
+			at, best = i, c
+		}
+	}
+	return lit[at : at+n]
+}
+
+// Costs as multiples of what it costs to find a gram in the table.
+const (
+	costOfPlace = 8  // to compare the text there with literals
+	costOfHit   = 50 // to look at a line with a literal
+)
+
 // Lengths of literals, in bytes.
 const (
 	goodLiteral = 7 // keeps the filter fast
-	minLiteral  = 4 // that the filter can find
+	minLiteral  = 3 // that the filter can find
 )
 
 // cost orders sets: first by what their shortest literal allows, then by how
@@ -64,13 +192,15 @@ func (r *rarity) cost(set literalSet) (class int, cost float64) {
 	if n < minLiteral {
 		return goodLiteral, -float64(n)
 	}
-	n = min(n, goodLiteral)
-	for _, s := range set {
-		_, c := r.window(s, n)
-		// A literal more is a gram more in the bitmap, found by chance.
-		cost += c + 0.01
+	for _, l := range set {
+		cost += costOfHit * r.occurrences(l)
 	}
-	return goodLiteral - n, cost
+	var marks []byte
+	if n < goodLiteral && r.mark(set, &marks) {
+		return 0, cost
+	}
+	n = min(n, goodLiteral)
+	return goodLiteral - n, cost + r.hits(set, shapeFor(n))
 }
 
 func (r *rarity) better(a, b literalSet) bool {
@@ -85,4 +215,49 @@ func (s literalSet) shortest() int {
 		n = min(n, len(l))
 	}
 	return n
+}
+
+// least gives a shortest literal of the set.
+func (s literalSet) least() string {
+	for _, l := range s {
+		if len(l) == s.shortest() {
+			return l
+		}
+	}
+	return ""
+}
+
+const (
+	maxMarks  = 4
+	rareIsOne = 16 << 10 // bytes of text in which a rare byte occurs once
+)
+
+// mark reports whether each literal of a short set holds one of the marks, at most
+// maxMarks bytes that are rare; it adds to them. They are bytes of characters
+// beyond ASCII: what a sample says of the others does not hold for all logs.
+func (r *rarity) mark(set literalSet, marks *[]byte) bool {
+	have := *marks
+	for _, l := range set {
+		best, found := byte(0), false
+		for _, c := range []byte(l) {
+			if slices.Contains(have, c) {
+				best, found = c, true
+				break
+			}
+			if c >= utf8.RuneSelf && r.bytes[c] <= r.size/rareIsOne && (!found || r.bytes[c] < r.bytes[best]) {
+				best, found = c, true
+			}
+		}
+		if !found {
+			return false
+		}
+		if !slices.Contains(have, best) {
+			have = append(slices.Clip(have), best)
+		}
+	}
+	if len(have) > maxMarks {
+		return false
+	}
+	*marks = have
+	return true
 }

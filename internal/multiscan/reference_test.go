@@ -22,30 +22,62 @@ func naive(exprs []string, stream string) []found {
 	for _, e := range exprs {
 		res = append(res, regexp.MustCompile(e))
 	}
-	hits := make([]int, len(res))
-	var out []found
+	var out findings
 	var offset int64
 	lines := strings.SplitAfter(stream, "\n")
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
 	}
 	for n, raw := range lines {
-		last := make([]bool, len(res))
 		for _, text := range naiveTexts(strings.TrimSuffix(raw, "\n")) {
 			for i, re := range res {
-				if last[i] || hits[i] >= MaxHits {
-					continue
-				}
 				if loc := re.FindStringSubmatchIndex(text); loc != nil {
-					last[i] = true
-					hits[i]++
-					out = append(out, found{i, int64(n + 1), offset, text, ints(loc)})
+					out.add(found{i, int64(n + 1), offset, text, ints(loc)})
 				}
 			}
 		}
 		offset += int64(len(raw))
 	}
-	return out
+	return out.all()
+}
+
+// findings are what is found of each pattern: at most once a line, the first
+// MaxHits times, and the last LastHits times at the end.
+type findings struct {
+	hits map[int][]found // of a pattern
+	list []found         // in order
+}
+
+func (f *findings) has(pattern int, line int64) bool {
+	list := f.hits[pattern]
+	return len(list) > 0 && list[len(list)-1].line == line
+}
+
+func (f *findings) add(h found) {
+	if f.hits == nil {
+		f.hits = map[int][]found{}
+	}
+	if f.has(h.pattern, h.line) {
+		return
+	}
+	f.hits[h.pattern] = append(f.hits[h.pattern], h)
+	f.list = append(f.list, h)
+}
+
+func (f *findings) all() []found {
+	var out, late []found
+	seen := map[int]int{}
+	for _, h := range f.list {
+		n := seen[h.pattern]
+		seen[h.pattern]++
+		switch {
+		case n < MaxHits:
+			out = append(out, h)
+		case n >= len(f.hits[h.pattern])-LastHits:
+			late = append(late, h)
+		}
+	}
+	return append(out, late...)
 }
 
 var (

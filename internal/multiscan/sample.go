@@ -9,7 +9,7 @@ import (
 )
 
 // sampleSize is how much passing output the built-in sample holds, in bytes.
-const sampleSize = 256 << 10
+const sampleSize = 512 << 10
 
 // builtinSample is output of builds and tests that pass, made once from the
 // templates below: what it lacks in variety of words it has in their habits
@@ -33,7 +33,7 @@ var builtinSample = sync.OnceValue(func() []byte {
 })
 
 // sampler fills templates: {w} a word, {W} one with a capital, {n} a number,
-// {f} a fraction, {v} a version, {h} a hash.
+// {s} some words of prose, {f} a fraction, {v} a version, {h} a hash.
 type sampler struct {
 	b   bytes.Buffer
 	rnd *rand.Rand
@@ -57,6 +57,13 @@ func (g *sampler) line(template string) {
 			fmt.Fprint(&g.b, g.rnd.IntN(2000))
 		case 'f':
 			fmt.Fprintf(&g.b, "%d.%02d", g.rnd.IntN(30), g.rnd.IntN(100))
+		case 's':
+			for i := range 3 + g.rnd.IntN(7) {
+				if i > 0 {
+					g.b.WriteByte(' ')
+				}
+				g.b.WriteString(sampleProse[g.rnd.IntN(len(sampleProse))])
+			}
 		case 'v':
 			fmt.Fprintf(&g.b, "%d.%d.%d", g.rnd.IntN(12), g.rnd.IntN(40), g.rnd.IntN(20))
 		case 'h':
@@ -97,11 +104,37 @@ compiler linker header symbol undefined reference object archive archive target 
 missing invalid unknown unexpected empty null undefined duplicate expired broken corrupt unreachable refused killed
 `)
 
+// sampleProse are the words of which the names of tests are made; the more common
+// ones stand there more often.
+var sampleProse = strings.Fields(`
+the the the the the the a a a a an of of of of to to to to in in in and and and is is is is for for for that that with with if if if
+when when when not not not it be as are are or by from from on on at can into has does should should should should returns returns returns
+throws throws rejects rejects resolves handles handles handles creates creates updates deletes removes renders renders shows calls
+supports allows accepts ignores keeps uses adds sets gets reads writes parses parses validates formats converts fails passes prints
+return return throw error error errors value value values given empty empty string string number list array object key keys name name file files
+path type function method argument arguments result results request response data input output default option options user users item items
+field fields test tests case cases valid invalid missing null undefined true false all any each same new first last only than then other
+multiple single two one zero more without using after before between during twice once already exists exist found same different
+correct correctly properly expected unknown wrong time date page state event events call called component children parent child
+message messages text line lines code status header headers body server client connection query table row column record index id token
+session permission permissions role account email password url link image button click form input select modal dialog menu
+nested simple complex large small long short negative positive optional required custom multiple existing initial current previous next
+format encoding decoding reading writing parsing loading saving sending matching sorting filtering mapping rendering handling testing
+package module import export class interface struct pointer slice map channel buffer stream reader writer reports reported
+example examples implements implementation compare equal length size count position start end begin marshal unmarshal encode decode
+must may will would could cannot used set get has have been being its their which where how what whether while until also no
+compiling running listing building checking collected generated installing linking include library libraries system version
+`)
+
 var sampleTools = []struct{ head, body, tail []string }{
 	{
 		head: []string{"", "> {w}-{w}@{v} test", "> vitest run", "", " RUN  v{v} /home/dev/{w}-{w}", ""},
 		body: []string{
 			" \u2713 src/{w}/{w}.test.ts ({n} tests) {n}ms",
+			" \u2713 src/{w}/{w}-{w}.test.js > {W}{W} > should {s} {n}ms", " \u2713 src/{w}/{w}.test.js > {W} > {s} {n}ms", " \u2713 test/{w}/{w}.test.js > {s} > {s}",
+			" \x1b[32m\u2713\x1b[39m src/{w}/{w}.test.js\x1b[2m > \x1b[22m{W}\x1b[2m > \x1b[22m{s}\x1b[32m {n}\x1b[2mms\x1b[22m\x1b[39m",
+			"\x1b[90mstdout\x1b[2m | src/{w}/{w}.test.js\x1b[2m > \x1b[22m\x1b[2m{W}\x1b[2m > \x1b[22m\x1b[2m{s}\x1b[22m\x1b[39m",
+			"\x1b[90m    at \x1b[39m file:///home/dev/{w}/node_modules/{w}/dist/{w}.js:{n}:{n}", "    at file:///home/dev/{w}/src/{w}.test.js:{n}:{n}", "    at new Promise (<anonymous>)",
 			" \u2713 packages/{w}/test/{w}-{w}.spec.tsx ({n} tests | {n} skipped) {n}ms",
 			"   \u2713 {w} > {w} {w} > returns {w} when the {w} is {w} {n}ms",
 			"   \u2713 {w} > throws an error if {w} is not a {w}",
@@ -149,6 +182,8 @@ var sampleTools = []struct{ head, body, tail []string }{
 		head: []string{"============================= test session starts ==============================", "platform linux -- Python {v}, pytest-{v}, pluggy-{v}",
 			"rootdir: /home/dev/{w}", "plugins: cov-{v}, xdist-{v}, asyncio-{v}", "collected {n} items", ""},
 		body: []string{
+			"test_{w}_{w} (test.test_{w}.{W}Test.test_{w}_{w})", "{s} ... ok", "tests/{w}/test_{w}.py::Test{W}::test_{w}[{w}-{w}] PASSED", "Compiling '/home/dev/lib/python3.12/{w}/{w}.py'...", "Listing '/usr/lib/python3.12/test/{w}'...",
+			"/usr/bin/install -c -m 644 ./Include/{w}.h /usr/local/include/python3.12", "gcc -pthread -c -Wsign-compare -DNDEBUG -g -fwrapv -O3 -Wall -std=c11 -I./Include/internal -o Objects/{w}{w}.o Objects/{w}{w}.c",
 			"tests/test_{w}.py::test_{w}_{w} PASSED                                [ {n}%]", "tests/{w}/test_{w}_{w}.py ..........s.....x...                        [ 42%]",
 			"tests/test_{w}.py::Test{W}::test_raises_{w}_error PASSED               [ {n}%]", "  /home/dev/{w}/.venv/lib/python3.12/site-packages/{w}/{w}.py:{n}: DeprecationWarning: {w} is deprecated, use {w}",
 			"    warnings.warn(", "INFO     {w}.{w}:{w}.py:{n} {w} {w} for {w}", "ERROR    {w}:{w}.py:{n} could not {w} {w}: {w}", "src/{w}/{w}.py      {n}     {n}    {n}%   {n}-{n}",
@@ -159,7 +194,7 @@ var sampleTools = []struct{ head, body, tail []string }{
 	{
 		head: []string{"go: downloading github.com/{w}/{w} v{v}", "go: downloading golang.org/x/{w} v{v}"},
 		body: []string{
-			"=== RUN   Test{W}{W}", "=== RUN   Test{W}/{w}_{w}_{w}", "=== PAUSE Test{W}{W}", "=== CONT  Test{W}{W}", "--- PASS: Test{W}{W} ({f}s)",
+			"=== RUN   Test{W}{W}", "=== RUN   Example{W}_{w}", "--- PASS: Example{W} ({f}s)", "    {w}_test.go:{n}: {s}", "    --- PASS: Test{W}/{s} ({f}s)", "=== RUN   Test{W}/{w}_{w}_{w}", "=== PAUSE Test{W}{W}", "=== CONT  Test{W}{W}", "--- PASS: Test{W}{W} ({f}s)",
 			"    --- PASS: Test{W}/{w}_{w} ({f}s)", "    {w}_test.go:{n}: {w}: {w} = {n}, want {n}", "ok  \tgithub.com/{w}/{w}/internal/{w}\t{f}s",
 			"?   \tgithub.com/{w}/{w}/cmd/{w}\t[no test files]", "ok  \tgithub.com/{w}/{w}/{w}\t(cached)\tcoverage: {f}% of statements",
 			"2026/01/02 10:{n}:{n} {w}: {w} error: {w} {w}", "--- SKIP: Test{W} ({f}s)",

@@ -5,7 +5,7 @@ import "bytes"
 const (
 	// maxPiece is how much text is worked on at a time: it stays in the
 	// processor's cache from one pass to the next.
-	maxPiece = 256 << 10
+	maxPiece = 128 << 10
 	// maxCarry is how much of an unfinished line is kept as it came; a longer
 	// one is cut into units while it comes.
 	maxCarry = 64 << 10
@@ -31,13 +31,14 @@ type Scanner struct {
 	raw       rawText // what it was made of
 	tried     []trial
 	total     int64 // work spent on confirming
+	late      late
 	gathered  []int32
 	mark      []uint32 // the generation that gathered the pattern
+	seen      []uint32 // the same for literals
 	gen       uint32
-	outer     cursor // over a block
-	inner     cursor // over a unit of a line
-	lower     []byte // a unit in lower case, if isLower
-	isLower   bool
+	outer     cursor   // over a block
+	inner     cursor   // over a unit of a line
+	hay       haystack // the text at hand
 	everyLine bool
 }
 
@@ -49,7 +50,9 @@ func (sc *Scanner) Reset(found func(Hit)) {
 	sc.units.reset()
 	sc.done, sc.line, sc.offset, sc.total = 0, 1, 0, 0
 	clear(sc.tried)
+	sc.late.reset()
 	clear(sc.mark)
+	clear(sc.seen)
 	sc.gen = 0
 	sc.everyLine = len(sc.set.every) > 0
 }
@@ -84,10 +87,14 @@ func (sc *Scanner) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close matches a last line that has no "\n". It never fails.
+// Close matches a last line that has no "\n", and the last of the lines on which
+// patterns were not tried any more. It never fails.
 func (sc *Scanner) Close() error {
 	if sc.long || len(sc.carry) > 0 {
 		sc.endLine()
+	}
+	if len(sc.late.looks) > 0 {
+		sc.finish()
 	}
 	return nil
 }

@@ -31,33 +31,27 @@ const (
 )
 
 func (p *pattern) size() int {
-	n := 128 + 2*len(p.expr)
-	if p.re != nil {
+	n := 160 + 2*len(p.expr)
+	if p.re.Load() != nil {
 		n += sizeOfRegexp + sizeOfInst*int(p.program)
 	}
 	if p.cut != nil {
-		n += len(p.cut) * 32
-		for i := range p.cut {
-			if p.asks&edges(i) != 0 {
-				n += sizeOfRegexp + sizeOfInst*int(p.program)
-			}
-		}
+		n += len(p.cut) * 32 // the variants themselves are for long lines only
 	}
-	for _, set := range p.also {
-		for _, l := range set {
-			n += 24 + len(l)
+	for _, sets := range append([][][]needle{p.also}, p.branches...) {
+		for _, set := range sets {
+			for _, l := range set {
+				n += 32 + len(l.lit)
+			}
 		}
 	}
 	return n
 }
 
 func (f *filter) size() int {
-	n := len(f.bitmap)*4 + len(f.grams)*8 + len(f.slots)*16
-	for _, vs := range f.windows {
-		n += 24
-		for _, v := range vs {
-			n += 56 + len(v.lit) + 4*len(v.patterns)
-		}
+	n := len(f.table) + len(f.contexts)*4 + len(f.slots)*32 + len(f.entries)*32
+	for _, v := range f.variants {
+		n += 40 + len(v.lit) + 4*len(v.patterns)
 	}
 	return n
 }

@@ -58,6 +58,7 @@ type reading struct {
 	window  []byte // what was read last, with backSize before it
 	base    int64  // offset of window[0] in the stream
 	pending []spot
+	ending  bool // the scanner tells what it had put off
 	placed  int
 	known   map[int64]placed // of lines that more than one pattern matched
 	saved   map[slot]*surrounding
@@ -111,6 +112,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 		out.broken = out.broken || !errors.Is(err, io.EOF)
 		break
 	}
+	rd.ending = true
 	if err := sc.Close(); err != nil {
 		out.broken = true
 	}
@@ -140,6 +142,9 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 // found keeps a hit; it is called by the scanner, in order of lines.
 func (rd *reading) found(h multiscan.Hit) {
 	out := rd.out
+	if rd.ending && h.Offset < rd.base && out.count[h.Pattern] > 0 {
+		return // nothing is known of where it stands any more, unlike of those before it
+	}
 	out.count[h.Pattern]++
 	list := out.hits[h.Pattern]
 	at := len(list)

@@ -128,11 +128,22 @@ func (rc RootCause) Analysis() Analysis {
 // Check is the prevention as a check to be added; ok is false when it is none, or
 // when the cause is not sure enough to hold work back for it.
 func (rc RootCause) Check() (p Prevention, ok bool) {
-	if rc.Prevention == nil || rc.Prevention.Spec == nil || rc.Confidence < sure {
+	p, ok = rc.Suspicion()
+	return p, ok && rc.Confidence >= sure
+}
+
+// Suspicion is the same however sure the cause is: worth adding when a look finds it
+// broken at once.
+func (rc RootCause) Suspicion() (p Prevention, ok bool) {
+	if rc.Prevention == nil || rc.Prevention.Spec == nil {
 		return Prevention{}, false
 	}
 	p = Prevention{Kind: rc.Prevention.Kind, Spec: *rc.Prevention.Spec, Reason: clip(rc.Description), AddedBy: rc.By}
-	return p, p.valid() == nil
+	if p.valid() != nil {
+		return Prevention{}, false
+	}
+	p.ID = p.id()
+	return p, true
 }
 
 // Case is everything that rules look at.

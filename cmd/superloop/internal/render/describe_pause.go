@@ -32,6 +32,7 @@ func describePause(ev journal.Event) string {
 		Type     string    `json:"type"`
 		Command  string    `json:"command"`
 		Method   string    `json:"method"`
+		Awaiting string    `json:"awaiting"`
 	}
 	// A field of another type than ours leaves the rest readable.
 	_ = json.Unmarshal(ev.Fields, &f)
@@ -58,6 +59,9 @@ func describePause(ev journal.Event) string {
 		}
 		return fmt.Sprintf("the budget does not cover the %s: $%.4f of $%.2f are spent", f.Role, f.Spent, f.Max)
 	case "recovery_escalated":
+		if f.Awaiting == "runner" {
+			return fmt.Sprintf("no runner of the %s is fit, a person is told: %s", f.Role, Cut(recovery.Display(f.Error), 2*maxCommand))
+		}
 		if f.Type == "role_failure" || f.Type == "remediation_exhausted" {
 			what := f.Error
 			if what == "" {

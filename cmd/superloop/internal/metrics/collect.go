@@ -1,0 +1,162 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// Source is a loop and its journal, which need not be there yet.
+type Source struct{ Loop, Journal string }
+
+// Collector tells the metrics of loops. It reads their journals when it is asked, and
+// only what has come since it was asked before.
+type Collector struct {
+	metrics                [families]metric
+	status, readable, last *prometheus.Desc
+
+	mu    sync.Mutex // one reads at a time
+	loops []*reader
+}
+
+// NewCollector is one that has read nothing yet. Loops are those of a configuration,
+// so their number is the owner's choice.
+func NewCollector(sources []Source) *Collector {
+	c := &Collector{
+		metrics:  metrics(),
+		status:   describe("loop_status", "1 for the status in which the loop is, as its journal tells; a supervisor that was killed leaves the last one.", "status"),
+		readable: describe("journal_readable", "1 if the whole journal could be read, 0 if the other metrics of the loop stop where it could not."),
+		last:     describe("journal_last_event_timestamp_seconds", "When the last event was written, in seconds since 1970."),
+	}
+	for _, s := range sources {
+		r := &reader{source: s, metrics: c.metrics}
+		r.reset()
+		c.loops = append(c.loops, r)
+	}
+	return c
+}
+
+// Describe gives every description.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range c.metrics {
+		ch <- m.desc
+	}
+	for _, d := range []*prometheus.Desc{c.status, c.readable, c.last} {
+		ch <- d
+	}
+}
+
+// Collect reads on and gives every metric.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.loops {
+		readable := 1.0
+		if err := r.guarded(); err != nil {
+			readable = 0
+		}
+		id := r.source.Loop
+		for i := range c.metrics {
+			r.tally.families[i].told(ch, c.metrics[i], id)
+		}
+		gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{id}, labels...)...)
+		}
+		gauge(c.readable, readable)
+		if !r.tally.last.IsZero() {
+			gauge(c.last, float64(r.tally.last.UnixMilli())/1000)
+		}
+		now, known := r.status()
+		for _, s := range r.tally.known.statuses {
+			v := 0.0
+			if s == string(now) {
+				v = 1
+			}
+			if known {
+				gauge(c.status, v, s)
+			}
+		}
+	}
+}
+
+// reader is a loop's journal, and how far it was read.
+type reader struct {
+	source  Source
+	metrics [families]metric
+	seq     int64  // of the last event that was read; 0: none
+	hash    string // of that event, which stands for all before it too
+	tally   *tally
+	replay  *loop.Replay
+	foreign bool // the journal has what this build cannot replay: the status is not known
+}
+
+func (r *reader) reset() {
+	r.seq, r.hash, r.tally, r.replay, r.foreign = 0, "", newTally(r.metrics), loop.NewReplay(), false
+}
+
+// status is the loop's; it is not known when the journal cannot be replayed.
+func (r *reader) status() (loop.Status, bool) {
+	if r.seq == 0 {
+		return loop.Pending, true
+	}
+	return r.replay.State.Status, !r.foreign && r.replay.State.Status != ""
+}
+
+// errAnother says that a journal is not the one that was read before.
+var errAnother = errors.New("this is another journal")
+
+// guarded reads on. Whatever goes wrong here is a reader's trouble: a run does not
+// end because somebody looked at it.
+func (r *reader) guarded() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("reading %s: %v", r.source.Journal, p)
+			r.foreign = true // the replay may have stopped half way
+		}
+	}()
+	err = r.readOn()
+	if errors.Is(err, errAnother) {
+		r.reset()
+		err = r.readOn()
+	}
+	return err
+}
+
+// readOn reads what has come. The last event that was read before is read again: its
+// hash tells whether the journal is still the same.
+func (r *reader) readOn() error {
+	same := r.seq == 0
+	err := journal.Read(r.source.Journal, r.seq, func(ev journal.Event) error {
+		if !same {
+			if ev.Seq != r.seq || ev.Hash != r.hash {
+				return errAnother
+			}
+			same = true
+			return nil
+		}
+		r.take(ev)
+		return nil
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.reset() // there is nothing to tell of
+		return nil
+	case err == nil && !same:
+		return errAnother // it is shorter than it was
+	}
+	return err
+}
+
+func (r *reader) take(ev journal.Event) {
+	r.seq, r.hash = ev.Seq, ev.Hash
+	r.tally.add(ev)
+	if !r.foreign {
+		r.foreign = r.replay.Add(ev) != nil
+	}
+}

@@ -1,0 +1,121 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// AddressError says that an address cannot be served at: it is none, or another
+// machine's.
+type AddressError struct{ Addr, Why string }
+
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("metrics are not served at %q: %s", e.Addr, e.Why)
+}
+
+// Address checks HOST:PORT and gives it as numbers. HOST is a loopback address, or
+// localhost, or left out (127.0.0.1 then); PORT 0 lets the system choose one.
+func Address(addr string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", &AddressError{addr, "it is not HOST:PORT"}
+	}
+	if n, err := net.LookupPort("tcp", port); err != nil || port == "" || strings.TrimLeft(port, "0123456789") != "" {
+		return "", &AddressError{addr, fmt.Sprintf("the port is a number from 0 to 65535, not %q", port)}
+	} else {
+		port = fmt.Sprint(n)
+	}
+	if host == "" || host == "localhost" {
+		host = "127.0.0.1"
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return "", &AddressError{addr, fmt.Sprintf("%q is no address of this machine's loopback, such as 127.0.0.1", host)}
+	}
+	if !ip.Unmap().IsLoopback() {
+		return "", &AddressError{addr, "others could read there what the loops cost and do, without a password; only loopback addresses are taken, such as 127.0.0.1"}
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Server answers scrapes until it is closed.
+type Server struct {
+	// URL is where the metrics are.
+	URL  string
+	http *http.Server
+	done chan struct{}
+}
+
+// How long the parts of a request may take, and how many may be under way.
+const (
+	headerTime = 5 * time.Second
+	answerTime = time.Minute // the first scrape reads journals as a whole
+	idleTime   = 2 * time.Minute
+	closeTime  = time.Second
+	maxScrapes = 4
+	maxHeader  = 16 << 10
+)
+
+// Serve begins to answer at an address that Address has given. It fails when the
+// port is in use.
+func Serve(addr string, c *Collector) (*Server, error) {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(c); err != nil {
+		return nil, fmt.Errorf("registering the metrics: %w", err)
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("serving metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	s := &Server{
+		URL: "http://" + ln.Addr().String() + "/metrics",
+		http: &http.Server{Handler: local(mux), ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime,
+			IdleTimeout: idleTime, MaxHeaderBytes: maxHeader},
+		done: make(chan struct{}),
+	}
+	go func() {
+		defer close(s.done)
+		_ = s.http.Serve(ln) // however it ends, the loops go on
+	}()
+	return s, nil
+}
+
+// Close ends the server, a scrape that is under way within a second.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	<-s.done
+	return err
+}
+
+// local refuses requests that were sent to a name: a page in this machine's browser
+// whose name was made to point here must not read what it gets.
+func local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+			http.Error(w, "ask for 127.0.0.1 or localhost", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/stats"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/cooldown"
+)
+
+func (a *app) runnersCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "runners",
+		Usage: "tell who may do which role, and how fit each is",
+		Description: `Each runner, with its provider and model, of the configuration and of what is
+remembered of runs in this repository: what it may be used for and at which place
+of the role's list, whether it is fit, the limit of its provider, how its runs
+ended, what a success has cost. "-" is what nobody knows.
+
+A runner that is unfit until it is mended (its login, its settings) is used again
+after --reset, or after a person has answered the loop's question.
+
+EXIT STATUS: 0 told or forgotten, 4 nothing spoke against it, 6 no such loop or
+runner.`,
+		Flags: []cli.Flag{
+			repoFlag(), loopFlag("only those of one loop"),
+			&cli.StringFlag{Name: "reset", Usage: "forget what speaks against a runner, because it was mended (`NAME[:MODEL]`; without a model: against all of its models)"},
+			jsonFlag("print one object"),
+		},
+		Action: a.runners,
+	}
+}
+
+// runnerRow is what is known of a runner with a model.
+type runnerRow struct {
+	respond.Agent
+	Configured bool        `json:"configured"`
+	Uses       []runnerUse `json:"uses"`
+	// State is fit, probation, unfit (Until) or mend: unfit until a person has mended it.
+	State   string          `json:"state"`
+	Until   time.Time       `json:"until,omitzero"`
+	Why     string          `json:"why,omitempty"`
+	Circuit respond.Circuit `json:"circuit"`
+	Limit   *runnerLimit    `json:"limit"` // null: none is known
+
+	Runs           int       `json:"runs"`
+	Successes      int       `json:"successes"`
+	RecentRuns     int       `json:"recent_runs"`
+	SuccessRate    *float64  `json:"success_rate"` // of the recent runs
+	CostUSD        float64   `json:"cost_usd"`
+	UnpricedRuns   int       `json:"unpriced_runs"`
+	CostPerSuccess *float64  `json:"cost_per_success_usd"` // at least, when there are unpriced runs
+	InRow          int       `json:"failures_in_row"`
+	Trips          int       `json:"trips"`
+	LastSuccess    time.Time `json:"last_success,omitzero"`
+	LastFailure    time.Time `json:"last_failure,omitzero"`
+}
+
+// runnerUse is a place in a role's list, counted from 1.
+type runnerUse struct {
+	Loop  string `json:"loop_id"`
+	Role  string `json:"role"`
+	Place int    `json:"place"`
+	Tier  int    `json:"tier"`
+}
+
+type runnerLimit struct {
+	Until time.Time   `json:"until"`
+	Class agent.Class `json:"class"`
+	Kind  string      `json:"kind,omitempty"`
+	Text  string      `json:"text,omitempty"`
+	By    string      `json:"by,omitempty"`
+}
+
+// The states of a runnerRow.
+const (
+	runnerFit       = "fit"
+	runnerProbation = "probation"
+	runnerUnfit     = "unfit"
+	runnerMend      = "mend"
+)
+
+func (a *app) runners(c *cli.Context) error {
+	repo, cfg, loops, err := a.configuredLoops(c)
+	if err != nil {
+		return err
+	}
+	paths, err := a.paths(repo, loops[0].ID)
+	if err != nil {
+		return err
+	}
+	store := respond.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}
+	if c.IsSet("reset") {
+		return a.resetRunner(c, store, cfg)
+	}
+	health, err := store.Load()
+	if err != nil {
+		return err
+	}
+	rows := a.runnerRows(c.IsSet("loop"), paths, cfg, loops, health, time.Now())
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]any{"runners": rows})
+	}
+	return printRunners(a.stdout, rows, len(loops) > 1)
+}
+
+// configuredLoops are the repository, its configuration, and the loop of --loop, or
+// all; there is at least one.
+func (a *app) configuredLoops(c *cli.Context) (string, *config.Config, []config.Loop, error) {
+	repo, ids, err := a.chosenLoops(c)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	cfg, err := a.config(repo)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	var loops []config.Loop
+	for _, id := range ids {
+		if l, ok := cfg.Loop(id); ok {
+			loops = append(loops, l)
+		}
+	}
+	if len(loops) == 0 {
+		return "", nil, nil, failf(exitConfig, "superloop validate", "%s has no loops", cfg.Path)
+	}
+	return repo, cfg, loops, nil
+}
+
+// accounts says who a choice of the configuration is, and whose quota it draws on,
+// as a loop works it out.
+type accounts struct {
+	cfg     *config.Config
+	environ []string
+}
+
+func (s accounts) of(c config.Choice) (respond.Agent, agent.Account) {
+	r := s.cfg.Runners[c.Runner]
+	account := agent.AccountOf(agent.Request{Model: c.Model, CLI: agent.CLI{Command: r.Command, Args: r.Args, FastArgs: r.FastArgs,
+		PromptMode: r.PromptMode, Env: r.Env, Adapter: r.Adapter, PassEnv: r.PassEnv}}, s.environ)
+	return respond.Agent{Runner: c.Runner, Provider: account.Provider, Model: c.Model}, account
+}
+
+// runnerRows are the rows, who has run most first; of one loop only those that it uses.
+func (a *app) runnerRows(one bool, paths loop.Paths, cfg *config.Config, loops []config.Loop, health respond.Health, now time.Time) []*runnerRow {
+	rows, limits := []*runnerRow{}, map[respond.Agent]*runnerLimit{}
+	who := accounts{cfg, without(cfg.SecretNames())}
+	cooldowns := cooldown.New(a.disk, paths.Cooldowns())
+	row := func(of respond.Agent) *runnerRow {
+		if i := slices.IndexFunc(rows, func(r *runnerRow) bool { return r.Agent == of }); i >= 0 {
+			return rows[i]
+		}
+		r := &runnerRow{Agent: of, Uses: []runnerUse{}}
+		rows = append(rows, r)
+		return r
+	}
+	use := func(c config.Choice, uses ...runnerUse) {
+		of, account := who.of(c)
+		r := row(of)
+		r.Configured, r.Uses = true, append(r.Uses, uses...)
+		known, limited, err := cooldowns.Get(account)
+		if err != nil && limits[of] == nil {
+			fmt.Fprintf(a.stderr, "warning: what is known of the limit of %s cannot be read: %v\n", of, err)
+		}
+		if limited {
+			limits[of] = &runnerLimit{known.Until.UTC(), known.Class, known.Kind, known.Text, known.By}
+		}
+	}
+	for _, l := range loops {
+		for _, role := range l.Roles {
+			for i, c := range role.Runners {
+				use(c, runnerUse{l.ID, role.Name, i + 1, c.Tier})
+			}
+		}
+		if d := l.Respond.Diagnostician; d != nil {
+			use(config.Choice{Runner: d.Runner, Model: d.Model}, runnerUse{l.ID, "diagnostician", 1, 0})
+		}
+	}
+	if !one {
+		for _, r := range doctor.Runners(cfg) {
+			if !slices.ContainsFunc(rows, func(x *runnerRow) bool { return x.Runner == r.Name }) {
+				use(config.Choice{Runner: r.Name})
+			}
+		}
+		for _, b := range health.Breakers {
+			row(b.Agent)
+		}
+	}
+	for _, r := range rows {
+		r.fill(health, limits[r.Agent], now)
+	}
+	slices.SortStableFunc(rows, func(x, y *runnerRow) int {
+		return cmp.Or(cmp.Compare(y.Runs, x.Runs), cmp.Compare(len(y.Uses), len(x.Uses)))
+	})
+	return rows
+}
+
+func (r *runnerRow) fill(health respond.Health, limit *runnerLimit, now time.Time) {
+	until := time.Time{}
+	if r.Limit = limit; limit != nil {
+		until = limit.Until
+	}
+	b, look := health.Of(r.Agent), health.Look(r.Agent, 0, until, now)
+	r.Until, r.Why, r.Circuit = look.Until.UTC(), look.Why, b.Circuit
+	switch {
+	case look.Fit:
+		r.State = runnerFit
+	case look.Probe:
+		r.State, r.Why = runnerProbation, b.Why
+	case look.Until.IsZero():
+		r.State, r.Until = runnerMend, time.Time{}
+	default:
+		r.State = runnerUnfit
+	}
+	r.Runs, r.Successes, r.RecentRuns, r.CostUSD, r.UnpricedRuns = b.Runs, b.Successes, len(b.Recent), b.CostUSD, b.Unpriced
+	r.InRow, r.Trips, r.LastSuccess, r.LastFailure = b.InRow, b.Trips, b.LastSuccess, b.LastFailure
+	if rate, ok := b.SuccessRate(); ok {
+		r.SuccessRate = &rate
+	}
+	if usd, ok := b.CostPerSuccess(); ok {
+		r.CostPerSuccess = &usd
+	}
+}
+
+func printRunners(w io.Writer, rows []*runnerRow, several bool) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RUNNER\tPROVIDER\tMODEL\tUSED FOR\tSTATE\tLIMIT\tRUNS\tSUCCESS\tCOST OF ONE\tLAST SUCCESS\tWHY")
+	or := func(text string) string { return cmp.Or(render.Clean(text), "-") }
+	for _, r := range rows {
+		success, price, last, limit := "-", "-", "-", "-"
+		if r.SuccessRate != nil {
+			success = fmt.Sprintf("%s of %d", percent(*r.SuccessRate), r.RecentRuns)
+		}
+		if r.CostPerSuccess != nil {
+			price = statsCost(stats.Sum[float64]{Known: r.CostPerSuccess, Unknown: r.UnpricedRuns})
+		}
+		if !r.LastSuccess.IsZero() {
+			last = r.LastSuccess.Local().Format(time.DateTime)
+		}
+		if r.Limit != nil {
+			limit = fmt.Sprintf("%s until %s", r.Limit.Class, r.Limit.Until.Local().Format(time.DateTime))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", or(r.Runner), or(r.Provider), or(r.Model), r.usedFor(several), r.stateText(), limit,
+			r.Runs, success, price, last, or(render.Cut(r.Why, 80)))
+	}
+	return t.Flush()
+}
+
+func (r *runnerRow) usedFor(several bool) string {
+	var out []string
+	for _, u := range r.Uses {
+		name := u.Role
+		if several {
+			name = u.Loop + "/" + u.Role
+		}
+		out = append(out, fmt.Sprintf("%s (%d)", name, u.Place))
+	}
+	switch {
+	case !r.Configured:
+		return "not in the configuration"
+	case len(out) == 0:
+		return "-"
+	}
+	return strings.Join(out, ", ")
+}
+
+func (r *runnerRow) stateText() string {
+	switch r.State {
+	case runnerProbation:
+		return "on probation"
+	case runnerMend:
+		return "unfit until mended"
+	case runnerUnfit:
+		return "unfit until " + r.Until.Local().Format(time.DateTime)
+	}
+	return r.State
+}
