@@ -129,8 +129,15 @@ func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []
 // the count of failed tests, and belongs to no part of the report, did not
 // end the run, so a test printed it.
 func (j *judgement) heard(h hit) voice {
-	if h.voice != voiceTool || ownPrefix().MatchString(h.text) {
+	if h.voice != voiceTool {
 		return h.voice
+	}
+	if ownPrefix().MatchString(h.text) {
+		// What npm or git says of a run stands behind its report.
+		if o := j.of(h); o.end.found && o.end.failed > 0 && h.line < o.end.line && quotable().MatchString(h.text) && h.stream == onStdout {
+			return voiceLog
+		}
+		return voiceTool
 	}
 	if strings.HasPrefix(h.text, "panic: ") && (j.stdout.end.found || j.stderr.end.found) {
 		return voiceBlock // it ended the run, whoever was told to fail by it
@@ -147,6 +154,17 @@ func (j *judgement) heard(h hit) voice {
 	}
 	return voiceTool
 }
+
+// of is the output that a hit stands in.
+func (j *judgement) of(h hit) *output {
+	if h.stream == onStderr {
+		return j.stderr
+	}
+	return j.stdout
+}
+
+// quotable are the lines of tools that tests like to quote.
+var quotable = lazily(`^(?:npm (?:ERR!|error)|fatal: |E: |docker: |Error response from daemon: |go: )`)
 
 // choose takes the most telling line: the tool's own before a test's, one with
 // captures before one without, the first before the later.

@@ -67,6 +67,9 @@ func (j *judgement) ownFault() *fault {
 		if f := thrown(o); f != nil {
 			return f
 		}
+		if f := j.crashed(o); f != nil {
+			return f
+		}
 	}
 	if e.Code >= 126 && e.Code <= 128 {
 		return nil
@@ -75,12 +78,57 @@ func (j *judgement) ownFault() *fault {
 		return &fault{why: "two things that should be the same differ"}
 	}
 	for _, o := range []*output{j.stderr, j.stdout} {
+		if f := j.differs(o); f != nil {
+			return f
+		}
+	}
+	for _, o := range []*output{j.stderr, j.stdout} {
 		if f := j.said(o); f != nil {
 			return f
 		}
 	}
 	return nil
 }
+
+// differs finds the unified difference with which a script of the project shows,
+// at its end, what is not as it should be.
+func (j *judgement) differs(o *output) *fault {
+	if !j.calls.own && !j.calls.script && !j.calls.opaque {
+		return nil
+	}
+	for i := len(o.tail) - 1; i >= 1; i-- {
+		l := o.tail[i]
+		switch {
+		case hunk().MatchString(l) && strings.HasPrefix(o.tail[i-1], "+++ "):
+			return &fault{hit: o.at(i - 1), why: "two things that should be the same differ"}
+		case l == "", framing().MatchString(l), l[0] == ' ', l[0] == '+', l[0] == '-', l[0] == '\\', l[0] == '@':
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// crashed finds what make or a shell says when a program of the project was
+// ended by a fault of its own.
+func (j *judgement) crashed(o *output) *fault {
+	if !j.calls.own && !j.calls.script && !j.calls.opaque {
+		return nil
+	}
+	for i := len(o.tail) - 1; i >= 0 && i >= len(o.tail)-10; i-- {
+		if crash().MatchString(o.tail[i]) {
+			return &fault{hit: o.at(i), why: "a program of the project was ended by a fault of its own"}
+		}
+	}
+	return nil
+}
+
+// crash is such a line: make's of a recipe, a shell's of a program that it names
+// by its path.
+var crash = lazily(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
+
+// died is what a shell says of any program that a signal ended.
+var died = lazily(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
 
 // faultSignal is the signal behind a shell's exit code, for those that a fault of
 // the program itself raises.
@@ -190,7 +238,7 @@ func (j *judgement) said(o *output) *fault {
 		if l == "" || framing().MatchString(l) {
 			continue
 		}
-		if outside().MatchString(l) {
+		if outside().MatchString(l) || died().MatchString(l) {
 			return nil
 		}
 		seen++

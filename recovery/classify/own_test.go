@@ -30,6 +30,12 @@ func TestOwnFault(t *testing.T) {
 		{"a tool of the machine complains", "zorkctl apply", Exit{Code: 1}, "", "order 3 has no price\n", false},
 		{"a check names a place", "npm run check", Exit{Code: 1}, "", "check failed: src/a.js:3 contains console.log\n", true},
 		{"two files differ", "diff -u want got", Exit{Code: 1}, "--- want\n+++ got\n", "", true},
+		{"a script shows a difference", "sh test.sh", Exit{Code: 1}, "comparing\n--- want.txt\n+++ got.txt\n@@ -1,2 +1,2 @@\n a: ok\n-b: Permission denied\n+b: denied\n", "", true},
+		{"a difference, and then something else", "sh test.sh", Exit{Code: 1}, "--- want.txt\n+++ got.txt\n@@ -1,2 +1,2 @@\n-b\n+c\nuploading\n", "zork: the service is unreachable\n", false},
+		{"a fault below make", "make test", Exit{Code: 2}, "./app\n", "make: *** [Makefile:2: test] Segmentation fault\n", true},
+		{"a fault below a shell", "bash run.sh", Exit{Code: 1}, "", "run.sh: line 3:   962 Segmentation fault      (core dumped) ./app --all\n", true},
+		{"a fault of another's program below a shell", "bash run.sh", Exit{Code: 1}, "", "run.sh: line 3:   962 Segmentation fault      zorkctl apply\n", false},
+		{"killed below make", "make test", Exit{Code: 2}, "./app\n", "make: *** [Makefile:2: test] Killed\n", false},
 		{"no word", "bash check.sh", Exit{Code: 1}, "", "", false},
 		{"superloop's own limit", "python3 app.py", Exit{Code: 1, TimedOut: true}, "", "Traceback (most recent call last):\n  File \"/repo/app.py\", line 4, in <module>\n    take(3)\nStockError: not enough of 3\n", false},
 	} {

@@ -36,10 +36,10 @@ type realCase struct {
 }
 
 // bars are the least shares of right verdicts: infrastructure or code, category,
-// recovery. Those of dev are what is promised. On held, for which nobody has tuned
-// anything, the first of them is not reached yet; what is demanded there is what is
-// reached, so that it does not become less.
-var bars = map[string][3]float64{"dev": {0.97, 0.90, 0.85}, "held": {0.94, 0.89, 0.88}}
+// recovery. Those of dev are a little below what is reached. The first time that
+// they were judged, failures that nobody had tuned for gave 93, 85 and 88 %, the
+// next ones 97, 86 and 91 %; held has those of them that nobody has looked at since.
+var bars = map[string][3]float64{"dev": {0.98, 0.98, 0.98}, "held": {0.97, 0.93, 0.93}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }

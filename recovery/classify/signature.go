@@ -33,12 +33,12 @@ func Normalise(line string) string {
 	s = urlText().ReplaceAllString(s, "<url>")
 	s = uuidText().ReplaceAllString(s, "<id>")
 	s = timeText().ReplaceAllString(s, "<time>")
-	s = pathText().ReplaceAllStringFunc(s, func(p string) string {
-		p = strings.ReplaceAll(p, `\`, "/")
+	s = pathText().ReplaceAllStringFunc(s, func(as string) string {
+		p := strings.ReplaceAll(as, `\`, "/")
 		if i := strings.LastIndexByte(p, '/'); i >= 0 && strings.Trim(p, "/.") != "" {
 			return "<path>" + p[i+1:]
 		}
-		return p
+		return as
 	})
 	s = tempText().ReplaceAllString(s, "<tmp>")
 	s = hexText().ReplaceAllStringFunc(s, func(h string) string {

@@ -14,7 +14,7 @@ const (
 	voiceSuite               // the runner, about a file of tests that it could not load
 	voiceBlock               // inside the report of one failed test: message, difference, source
 	voiceLog                 // what a test or the code under test printed
-	voiceName                // the status line of a failed test
+	voiceName                // the status line of a failed test, or what it wanted and what it got
 	voicePassed              // the status line of a test that passed
 )
 
@@ -36,7 +36,11 @@ var (
 	sourceLine = lazily(`^\s*(?:>\s*)?\d+ ?[|│]|^\s+[|│] |^> {3,}\S`)
 	goVerdict  = lazily(`^\s*--- (?:PASS|FAIL|SKIP): `)
 	goMessage  = lazily(`^\s+\S+_test\.go:\d+: `) // what a test said with Error, Fatal or Log
-	goPackage  = lazily(`^(?:ok  |FAIL|---)\t|^FAIL$|^PASS$`)
+	// hunk is the line that opens a hunk of a unified difference.
+	hunk = lazily(`^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@`)
+	// compared are the lines in which a check says what it wanted and what it got.
+	compared  = lazily(`^\s*#?\s*[-+]?\s*(?:got|wanted|want|expected|actual|received)\s*[:=]\s|^#\s+(?:Failed test |Looks like you failed )|^ expected substring: `)
+	goPackage = lazily(`^(?:ok  |FAIL|---)\t|^FAIL$|^PASS$`)
 )
 
 // lookBack bounds how many lines before a hit are searched for what opened the
@@ -51,13 +55,22 @@ const (
 func speaker(before []string, line string, after []string) (v voice, decided bool) {
 	v, decided, final := spoken(before, line)
 	if final {
+		if v == voiceBlock && wants(after) {
+			return voiceName, true
+		}
 		return v, true
 	}
 	if v == voiceTool && goTest(after, line) {
 		return voiceLog, decided
 	}
 	if v == voiceTool && strings.HasPrefix(line, "# ") && tap(before, after) {
+		if notLoaded(line, after) {
+			return voiceSuite, decided
+		}
 		return voiceLog, decided
+	}
+	if v == voiceTool && inDiff(before, line) {
+		return voiceName, decided
 	}
 	if v != voiceSuite && v != voiceTool && sourceLine().MatchString(line) {
 		return voiceBlock, decided
@@ -69,6 +82,8 @@ func speaker(before []string, line string, after []string) (v voice, decided boo
 // the part of the report.
 func spoken(before []string, line string) (v voice, decided, final bool) {
 	switch {
+	case strings.HasPrefix(line, `{"Time":`) && hasAny(line, `"Test":"`) && hasAny(line, `"Action":"output"`):
+		return voiceName, true, true // go test -json: what a test printed, quoted
 	case passedLine().MatchString(line):
 		return voicePassed, true, true
 	case failedLine().MatchString(line):
@@ -79,6 +94,8 @@ func spoken(before []string, line string) (v voice, decided, final bool) {
 		return voiceSuite, true, true
 	case goMessage().MatchString(line):
 		return voiceBlock, true, true
+	case compared().MatchString(line):
+		return voiceName, true, true
 	}
 	v, decided = opened(before, line)
 	return v, decided, false
@@ -184,6 +201,53 @@ func goTest(after []string, line string) bool {
 		case strings.HasPrefix(l, "FAIL\t"), strings.HasPrefix(l, "# "):
 			return false
 		case goPackage().MatchString(l):
+			return false
+		}
+	}
+	return false
+}
+
+// wants reports whether the lines after a message of a Go test say what the test
+// got and what it wanted, so that the message quotes what was compared.
+func wants(after []string) bool {
+	for _, l := range after[:min(len(after), 6)] {
+		t := strings.TrimSpace(l)
+		if strings.HasPrefix(t, "want ") || strings.HasPrefix(t, "want:") || strings.HasPrefix(t, "want=") {
+			return true
+		}
+		if goMessage().MatchString(l) || goVerdict().MatchString(l) {
+			return false
+		}
+	}
+	return false
+}
+
+// notLoaded reports whether a comment of a TAP report is what Node.js says of a
+// file of tests whose modules it does not find.
+func notLoaded(line string, after []string) bool {
+	if !hasAny(line, "Cannot find module '", "Cannot find package '") {
+		return false
+	}
+	for _, l := range after[:min(len(after), 30)] {
+		if strings.HasPrefix(l, "# Require stack:") || strings.HasPrefix(l, "#   code: 'MODULE_NOT_FOUND'") || strings.HasPrefix(l, "#   code: 'ERR_MODULE_NOT_FOUND'") {
+			return true
+		}
+	}
+	return false
+}
+
+// inDiff reports whether a line stands in the hunk of a unified difference, so
+// that it quotes a file.
+func inDiff(before []string, line string) bool {
+	for i := len(before); i >= 0 && i > len(before)-lookFirst; i-- {
+		l := line
+		if i < len(before) {
+			l = before[i]
+		}
+		switch {
+		case i < len(before) && hunk().MatchString(l):
+			return true
+		case l == "" || l[0] != ' ' && l[0] != '+' && l[0] != '-' && l[0] != '\\':
 			return false
 		}
 	}

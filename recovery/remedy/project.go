@@ -75,6 +75,36 @@ func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
 	return best, best.recipe != nil
 }
 
+// assumed is the project that a failure without a directory is taken to have, as
+// in a batch of recorded ones: that of the program or the package manager that
+// failed, else any of the ecosystem; of several, the one with the usual manifest
+// and nothing of a framework or a wrapper, which is that of the lowest priority.
+func assumed(cat *catalog.Catalog, ecosystem, method, program string) found {
+	var best *catalog.ProjectRecipe
+	rank := func(r *catalog.ProjectRecipe) int {
+		switch {
+		case r.ID == program:
+			return 2
+		case r.Method == method:
+			return 1
+		}
+		return 0
+	}
+	for i := range cat.Projects {
+		r := &cat.Projects[i]
+		if ecosystem == "" || ecosystemOf(r.Method) != ecosystem || r.Priority <= lastResort {
+			continue
+		}
+		if best == nil || rank(r) > rank(best) || rank(r) == rank(best) && r.Priority < best.Priority {
+			best = r
+		}
+	}
+	return found{recipe: best, locked: best != nil}
+}
+
+// lastResort is the priority of the recipes for projects without a lock file.
+const lastResort = 1
+
 // anyFile reports whether one of the names, which may be patterns, is there.
 func anyFile(dir string, names []string) bool {
 	for _, n := range names {
@@ -146,9 +176,9 @@ func alike(action string) []string {
 }
 
 // lacks says what of the project a command counts on and is not there: a script
-// of package.json.
+// of package.json. Of a project without a directory nobody can tell.
 func (f found) lacks(argv []string) string {
-	if len(argv) < 3 || argv[1] != "run" || ecosystemOf(argv[0]) != "node" {
+	if f.dir == "" || len(argv) < 3 || argv[1] != "run" || ecosystemOf(argv[0]) != "node" {
 		return ""
 	}
 	file, err := os.Open(filepath.Join(f.dir, "package.json"))
@@ -180,7 +210,15 @@ func (r *resolver) project(b builder, action, family string) work {
 	}
 	f, seen := r.projects[eco]
 	if !seen {
-		f, _ = projectOf(r.cat, r.dir, r.root, eco)
+		if r.dir == "" {
+			program := ""
+			if len(r.argv) > 0 {
+				program = filepath.Base(r.argv[0])
+			}
+			f = assumed(r.cat, eco, r.f.Method, program)
+		} else {
+			f, _ = projectOf(r.cat, r.dir, r.root, eco)
+		}
 		r.projects[eco] = f
 	}
 	if f.recipe == nil {

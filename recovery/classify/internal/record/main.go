@@ -155,8 +155,15 @@ func recordAll(ctx context.Context, p place, todo []testCase, jobs int, lines ma
 	return errors.Join(fails...)
 }
 
-// files are the corpora: cases go to them in turn.
-func files() []string { return []string{"dev.jsonl", "held.jsonl"} }
+// The corpora, and what the names of the case files begin with whose cases are
+// held out.
+const (
+	devFile    = "dev.jsonl"
+	heldFile   = "held.jsonl"
+	heldPrefix = "held_"
+)
+
+func files() []string { return []string{devFile, heldFile} }
 
 func readLines(dir string) (map[string]*line, error) {
 	lines := map[string]*line{}
@@ -183,10 +190,9 @@ func readLines(dir string) (map[string]*line, error) {
 }
 
 // writeLines writes the corpora in the order of the list, with the labels that
-// the list has now. A case's corpus is its place in its file, odd or even, so
-// new cases at a file's end move no other.
+// the list has now. The file that a case stands in decides its corpus.
 func writeLines(dir string, list []testCase, lines map[string]*line) error {
-	text := make([][]byte, len(files()))
+	text := map[string][]byte{}
 	for _, c := range list {
 		l := lines[c.id]
 		if l == nil {
@@ -197,10 +203,14 @@ func writeLines(dir string, list []testCase, lines map[string]*line) error {
 		if err != nil {
 			return fmt.Errorf("writing the case %s: %w", c.id, err)
 		}
-		text[c.number%len(text)] = append(text[c.number%len(text)], b...)
+		name := devFile
+		if c.held {
+			name = heldFile
+		}
+		text[name] = append(text[name], b...)
 	}
-	for i, name := range files() {
-		if err := durable.OS().WriteFile("corpus", filepath.Join(dir, name), text[i], 0o644); err != nil {
+	for _, name := range files() {
+		if err := durable.OS().WriteFile("corpus", filepath.Join(dir, name), text[name], 0o644); err != nil {
 			return fmt.Errorf("writing a corpus: %w", err)
 		}
 	}

@@ -11,11 +11,11 @@ crate() { mkdir -p src; printf '[package]\nname = "app"\nversion = "0.1.0"\nedit
 repo() { git init -q -b main . && git config user.email dev@example.com && git config user.name Dev && git commit -q --allow-empty -m start; }
 use() { export PATH="$TOOLS/$1/node_modules/.bin:$PATH"; }             # a package manager of another version
 py() { export PATH="$HOME/.pyenv/versions/$1/bin:$PATH" PYENV_VERSION=$1; }
-with() { # with PORT MODE: run $CMD while such a server runs
-  python3 "$CASES/serve.py" "$@" & local s=$!
+serving() { # serving PORT MODE: such a server runs from now on, as $server
+  python3 "$CASES/serve.py" "$@" & server=$!
   for _ in $(seq 200); do (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && break; sleep 0.05; done
-  sh -c "$CMD"; local rc=$?; kill $s; exit $rc
 }
+with() { serving "$@"; sh -c "$CMD"; local rc=$?; kill "$server"; exit $rc; } # with PORT MODE: run $CMD while such a server runs
 small() { # small SIZE: run $CMD in a file system of that size that holds a copy of the repository
   mount -t tmpfs -o size="$1" none "$TOP/mnt" && cp -a "$TOP/repo/." "$TOP/mnt/" && mount --bind "$TOP/mnt" "$TOP/repo" && cd "$TOP/repo" && exec sh -c "$CMD"
 }
@@ -30,3 +30,8 @@ postgres_at() { # postgres_at PORT: run $CMD while a new database server runs
   sh -c "$CMD"; local rc=$?; kill -INT $s; exit $rc
 }
 words() { export LC_ALL=C.UTF-8 LANGUAGE=$1; } # messages in another language
+redis_at() { # redis_at PORT [OPTION...]: run $CMD while a new redis server runs
+  redis-server --port "$1" --dir "$TOP" --save "" "${@:2}" >/dev/null 2>&1 & local s=$!
+  for _ in $(seq 200); do (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && break; sleep 0.05; done
+  sh -c "$CMD"; local rc=$?; kill $s; exit $rc
+}
