@@ -238,6 +238,9 @@ func (t *turn) executed(f Executed) bool {
 	}
 	if f.OK() {
 		r.Executed = f.ID
+		if r.Back == causeCure {
+			t.mended()
+		}
 		t.testRecovery()
 		return true
 	}

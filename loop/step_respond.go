@@ -3,7 +3,6 @@ package loop
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
@@ -288,10 +287,26 @@ func (t *turn) mayTry(a AttemptFact) bool {
 // cure makes a detour to the gate with a command of superloop's own, and back to
 // the role.
 func (t *turn) cure(a AttemptFact, category, why string, evidence []string, reason string) {
-	t.s.Recovery = &RecoveryState{N: t.s.Recoveries.Proposed + 1, After: t.s.At, Back: reason, Role: strings.TrimPrefix(t.s.At, rolePrefix),
+	t.s.Recovery = &RecoveryState{N: t.s.Recoveries.Proposed + 1, After: t.s.At, Back: reason,
 		Source: SourceSuperloop, Category: category, Severity: "blocking", RootCause: why, Evidence: evidence, Attempt: a}
 	t.s.Status, t.s.At = Recovering, stepRecovery
 	t.judgeAgain(reason)
+}
+
+// mended takes back the failures of what the cure of a cause has just mended.
+func (t *turn) mended() {
+	r := &t.s.Response
+	if r.Ladder == nil {
+		return
+	}
+	all := r.History.Of(r.Ladder.Task)
+	if len(all) == 0 {
+		return
+	}
+	sig := all[len(all)-1].Signature
+	next := respond.Mended(*r.Ladder, sig, r.History.Repair(r.Ladder.Task, sig))
+	r.Ladder = &next
+	t.s.Failures = next.Counted
 }
 
 // cameBack goes on in the role's step after such a detour.

@@ -101,7 +101,7 @@ func rules() []rule {
 	return []rule{
 		{"disk", diskRule}, {"settings", settingsRule}, {"account", accountRule}, {"clock", clockRule}, {"outage", outageRule},
 		{"missing_tool", toolRule}, {"permission", permissionRule}, {"port", portRule}, {"dependency", dependencyRule},
-		{"removed_file", fileRule}, {"recent_commit", commitRule}, {"changed_tool", changedToolRule}, {"changed_config", changedConfigRule},
+		{"removed_file", fileRule}, {"known_cure", cureRule}, {"recent_commit", commitRule}, {"changed_tool", changedToolRule}, {"changed_config", changedConfigRule},
 		{"refused", refusedRule}, {"everywhere", everywhereRule}, {"code", codeRule}, {"one_runner", runnerRule},
 	}
 }
@@ -240,6 +240,19 @@ func dependencyRule(c Case, e Entry) (finding, bool) {
 		f.why = []string{ch.Name + " has changed since the last success", "what is installed was not brought up to it"}
 	}
 	return withPerson(f, "install the project's dependencies"), true
+}
+
+// cureRule: whatever it is, rules know what mends it here.
+func cureRule(c Case, e Entry) (finding, bool) {
+	if e.Blame != BlameGround || c.Command == "" {
+		return finding{}, false
+	}
+	f := finding{typ: CauseInfrastructure, sure: 0.75, says: "the environment is broken: " + strings.ReplaceAll(e.Category, "_", " "),
+		fix: Fix{Kind: FixEnvironment, Command: c.Command}}
+	if len(c.Evidence) > 0 {
+		f.says += " (" + c.Evidence[0].Text + ")"
+	}
+	return f, true
 }
 
 func fileRule(c Case, e Entry) (finding, bool) {
