@@ -27,6 +27,9 @@ func TestGoldenJournals(t *testing.T) {
 		// A cure that failed, the cure of its own failure, and the first one again;
 		// later two that the guard put before a person, so that the roles went on.
 		"rules4-first-aid.jsonl": {Completed, ReasonPromiseKept, 3},
+		// A cured ground, a ladder up to a person, tests that failed in the same way up to
+		// a person, broken ground up to a person.
+		"rules5-ladder.jsonl": {Completed, ReasonPromiseKept, 5},
 	} {
 		t.Run(file, func(t *testing.T) {
 			path := "testdata/" + file

@@ -60,11 +60,13 @@ var rooms = map[string][]string{
 
 // only says which package alone may import a library, and why.
 var only = map[string]struct{ rooms, why string }{
-	"os/exec":                                  {"internal/proc", "a process that is not started by internal/proc is not ended by it either"},
-	"github.com/urfave/cli/v2":                 {"cmd/...", "flags are the command line's business"},
-	"github.com/slack-go/slack":                {"escalation/slack", "one room knows Slack, so that a move costs a day"},
-	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "one room knows the schema library"},
-	"os/signal":                                {"cmd/..., internal/proc, roles/agent/script", "signals are taken in main (and by the spawner and the scripted agent, which are mains of their own)"},
+	"os/exec":                   {"internal/proc", "a process that is not started by internal/proc is not ended by it either"},
+	"github.com/urfave/cli/v2":  {"cmd/...", "flags are the command line's business"},
+	"github.com/slack-go/slack": {"escalation/slack", "one room knows Slack, so that a move costs a day"},
+	"github.com/prometheus/client_golang/prometheus":          {"cmd/...", "figures come from the journal; no other room counts"},
+	"github.com/prometheus/client_golang/prometheus/promhttp": {"cmd/...", "one verb serves figures"},
+	"github.com/santhosh-tekuri/jsonschema/v5":                {"schemas", "one room knows the schema library"},
+	"os/signal": {"cmd/..., internal/proc, roles/agent/script", "signals are taken in main (and by the spawner and the scripted agent, which are mains of their own)"},
 }
 
 const onlyDurable = "only internal/durable writes (it syncs, and faults are injected there); the scripted agent stands in for a foreign program"
