@@ -85,6 +85,7 @@ func (d *driver) detect(ctx context.Context, f *RoleEnded, role config.Role, who
 	if !failed {
 		return
 	}
+	d.whyEverywhere(ctx, f)
 	x := f.Failure
 	x.Tripped, x.Candidates = tripped, d.candidates(role)
 	begun := time.Now()
@@ -95,6 +96,26 @@ func (d *driver) detect(ctx context.Context, f *RoleEnded, role config.Role, who
 	_, _ = respond.Next(l, ev, x.Candidates, o.At) // the machine does it again, in a world without a clock
 	x.RespondUS = time.Since(begun).Microseconds()
 	x.DetectMS = time.Since(ended).Milliseconds()
+}
+
+// whyEverywhere looks for the cause of failures that are more than this role's, by
+// rules, and puts it into their alerts.
+func (d *driver) whyEverywhere(ctx context.Context, f *RoleEnded) {
+	if !slices.ContainsFunc(f.Alerts, func(a respond.Alert) bool { return a.Analyse }) {
+		return
+	}
+	e := f.Failure.Event
+	h := d.state.Response.History.Clone()
+	h.Add(e, respond.RungNone)
+	rc := respond.Analyse(respond.Case{RunID: d.state.RunID, Iteration: d.state.Iteration, Task: e.Task, History: h.Of(e.Task), Facts: d.facts(ctx, nil, nil)}, e.At)
+	if rc.Type == respond.CauseUnknown {
+		return
+	}
+	for i := range f.Alerts {
+		if f.Alerts[i].Analyse {
+			f.Alerts[i].Cause = rc.Description
+		}
+	}
 }
 
 // maxReport bounds how much of a report is compared with the last one.

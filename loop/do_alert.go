@@ -19,7 +19,7 @@ func (d *driver) alerts(before State, fact Fact) {
 	for _, a := range f.Alerts {
 		d.announceOnce(notify.Message{ID: fmt.Sprintf("alert/%s/%s/%s/%d", a.Trigger, a.Severity, a.Category, a.At.UnixMilli()), Kind: notify.Alert,
 			Loop: d.o.LoopID, Repo: d.paths.Repo, Iteration: d.state.Iteration, Type: a.Trigger, Status: a.Severity, Category: a.Category,
-			Reason: says(a), Created: d.o.Now().UTC(), Actions: notify.Actions{Manual: "superloop stats --loop " + d.o.LoopID}}, false)
+			Reason: says(a), RootCause: a.Cause, Created: d.o.Now().UTC(), Actions: notify.Actions{Manual: "superloop stats --loop " + d.o.LoopID}}, false)
 	}
 	if f.Failure == nil || d.state.Human != nil || d.state.Pending == nil {
 		return // the question, or the end, says it

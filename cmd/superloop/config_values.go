@@ -199,6 +199,7 @@ func (s *settings) loop(l config.Loop, section trust.Section) {
 	for _, r := range l.Roles {
 		s.role(path, at, l, r)
 	}
+	s.respond(path+"/respond", at+"/respond", l.Respond)
 	if own := section.Loops[l.ID].Recovery; own != nil {
 		s.policy(path+"/recovery", own, at+"/recovery", "/recovery")
 	}
@@ -234,7 +235,8 @@ func (s *settings) role(path, at string, l config.Loop, r config.Role) {
 		value   any
 		origins []string
 	}{
-		{"runner", r.Runner, []string{own + "/runner", def + "/runner"}},
+		{"runner", r.Runner, []string{own + "/runner", own + "/runners/0", def + "/runner", def + "/runners/0"}},
+		{"runners", choices(r.Runners), []string{own + "/runners", own + "/runner", def + "/runners", def + "/runner"}},
 		{"model", orNone(r.Model), []string{own + "/model", def + "/model"}},
 		{"thinking", orNone(r.Thinking), []string{own + "/thinking", def + "/thinking"}},
 		{"timeout", long(r.Timeout), bounds("/timeout", r.Name, "default")},

@@ -75,6 +75,8 @@ type Alert struct {
 	At       time.Time `json:"at"`
 	// Analyse: the cause is to be looked for across tasks, not only told.
 	Analyse bool `json:"analyse,omitempty"`
+	// Cause is what was found then, "" for nothing.
+	Cause string `json:"cause,omitempty"`
 }
 
 // Bounds of a Watch.

@@ -220,6 +220,8 @@ func failure(f fields) string {
 		return "was interrupted"
 	case "lost":
 		return "was lost: " + f.Error
+	case "unfit":
+		return "ended well and did not leave what was asked for (" + f.Error + ")"
 	}
 	what := fmt.Sprintf("failed with exit code %d", f.ExitCode)
 	if f.Outcome == "error" {

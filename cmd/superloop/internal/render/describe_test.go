@@ -128,6 +128,8 @@ var sentences = []struct {
 	{"failure_classified", `{"source":"test_command","category":"unknown"}`, "why it failed: not known to rules, unknown"},
 	{"failure_detected", `{"role":"planner","kind":"exit","counted":true,"failures":1,"error":"exit code 3\u001b[2J","rung":"reassign"}`,
 		"failure 1 of the planner (exit): exit code 3<U+001B>[2J; another runner takes it"},
+	{"role_failed", `{"role":"planner","attempt":1,"outcome":"unfit","exit_code":0,"duration_ms":1000,"error":"its report is missing"}`,
+		"planner ended well and did not leave what was asked for (its report is missing) after 1.0s"},
 	{"failure_detected", `{"role":"planner","kind":"overloaded","error":"529","rung":"wait"}`, "the planner has failed (overloaded): 529; nobody can take it now"},
 	{"failure_detected", `{"role":"planner","kind":"exit","counted":true,"failures":3,"error":"x","rung":"escalate"}`, "failure 3 of the planner (exit): x; a person is asked"},
 	{"runner_reassigned", `{"role":"planner","from":"claude (anthropic)","to":"codex (openai)"}`, "the planner goes from claude (anthropic) to codex (openai)"},
