@@ -281,7 +281,7 @@ func faults(steps []string) map[string]bool {
 	out, seen := map[string]bool{}, map[string]int{}
 	for i, s := range steps {
 		seen[s]++
-		if s == "escalation:rename" || s == "events:append" && (slow() || seen[s]%4 == 1) || i%stride(80, 9) == 0 {
+		if s == "escalation:rename" || s == "events:append" && (slow() || seen[s]%10 == 1) || i%stride(170, 9) == 0 {
 			out[fmt.Sprintf("%s@%d", s, seen[s])] = true
 		}
 	}

@@ -129,7 +129,7 @@ func TestKillOnTheLadder(t *testing.T) {
 	t.Parallel()
 	n := failingNight(t)
 	n.finishFailing("undisturbed")
-	stride := 7
+	stride := 11
 	if slow() {
 		stride = 1
 	}

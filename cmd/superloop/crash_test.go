@@ -318,7 +318,7 @@ func TestFullAndBrokenDisk(t *testing.T) {
 		seen[step] = true
 		truth := strings.HasPrefix(step, "events:")
 		for i, what := range []string{"enospc", "eio", "short"} {
-			if n := stride(6, 2); (len(seen)+i)%n != 0 && !(truth && (i == 0 || slow())) {
+			if n := stride(17, 2); (len(seen)+i)%n != 0 && !(truth && (i == 0 || slow())) {
 				continue
 			}
 			n := newNight(t, false)

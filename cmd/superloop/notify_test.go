@@ -210,7 +210,7 @@ func TestChannelsByKind(t *testing.T) {
 		t.Fatalf("%d channels, %v", len(set.All), problems)
 	}
 	got := fmt.Sprint(set.First, set.Second)
-	want := "map[config_change_held:[on_escalation b] escalation_opened:[on_escalation a] escalation_resolved:[on_escalation] reminder:[on_escalation a]]" +
+	want := "map[alert:[on_escalation a] config_change_held:[on_escalation b] escalation_opened:[on_escalation a] escalation_resolved:[on_escalation] reminder:[on_escalation a]]" +
 		" map[aged:[c] escalation_resolved:[c] reminder:[c]]"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
