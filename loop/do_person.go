@@ -13,6 +13,7 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // questions are the loop's questions to people: a private record that whichever
@@ -34,6 +35,9 @@ func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
 	if fact, err := d.mended(shutdown, rec); err != nil || fact != nil {
 		return fact, err
 	}
+	if fact, err := d.groundWhole(shutdown, rec); err != nil || fact != nil {
+		return fact, err
+	}
 	if rec.State != escalation.Pending {
 		return d.heard(shutdown, rec)
 	}
@@ -43,7 +47,11 @@ func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(d.lookedAt(d.announceOpen(rec)).Sub(d.o.Now()))
+	next := d.lookedAt(d.announceOpen(rec))
+	if d.state.Human.Class == ClassGround {
+		next = earlier(next, d.o.Now().Add(groundEvery))
+	}
+	timer := time.NewTimer(next.Sub(d.o.Now()))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -164,6 +172,20 @@ func (d *driver) mended(ctx context.Context, rec escalation.Record) (Fact, error
 	if !kicked || rec.State != escalation.Pending {
 		return nil, nil
 	}
+	return d.mendedBy(ctx, rec, in)
+}
+
+// groundWhole answers the question about broken ground that has become whole
+// without a word: a service is back, space was made.
+func (d *driver) groundWhole(ctx context.Context, rec escalation.Record) (Fact, error) {
+	if d.state.Human.Class != ClassGround || rec.State != escalation.Pending || len(respond.Problems(d.lookAtGround(ctx, false))) > 0 {
+		return nil, nil
+	}
+	return d.mendedBy(ctx, rec, Intent{By: "superloop", Note: "a look finds the ground whole again"})
+}
+
+// mendedBy answers a question in somebody's name.
+func (d *driver) mendedBy(ctx context.Context, rec escalation.Record, in Intent) (Fact, error) {
 	rec, err := d.questions().Answer(ctx, escalation.AnswerRequest{Method: escalation.Resolve, ID: rec.Question.ID, Note: in.Note,
 		By: escalation.By{Channel: escalation.CLI, User: in.By, Method: "process"}})
 	var decided *escalation.DecidedError
