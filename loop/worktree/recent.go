@@ -43,9 +43,7 @@ func (r *Repo) Recent(ctx context.Context, since time.Time, n int) ([]Committed,
 			return nil, fmt.Errorf("reading the last commits: git log printed the time %q", words[1])
 		}
 		c := Committed{SHA: words[0], At: time.Unix(at, 0).UTC(), Subject: words[2]}
-		for _, f := range strings.FieldsFunc(files, func(r rune) bool { return r == 0 || r == '\n' }) {
-			c.Files = append(c.Files, f)
-		}
+		c.Files = strings.FieldsFunc(files, func(r rune) bool { return r == 0 || r == '\n' })
 		all = append(all, c)
 	}
 	return all, nil
