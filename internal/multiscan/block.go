@@ -110,9 +110,18 @@ func (sc *Scanner) confirmGathered(text []byte, cut edges) {
 	if len(sc.gathered) > 1 {
 		slices.Sort(sc.gathered)
 	}
+	if sc.ahead != nil {
+		sc.ahead.add(sc, text, cut)
+		return
+	}
+	sc.try(sc.gathered, text, cut)
+}
+
+// try tries patterns on a text of the line at hand.
+func (sc *Scanner) try(patterns []int32, text []byte, cut edges) {
 	sc.hay.put(text)
 	sc.late.unit++
-	for _, p := range sc.gathered {
+	for _, p := range patterns {
 		sc.confirm(p, text, cut)
 	}
 }

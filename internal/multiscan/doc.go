@@ -26,6 +26,14 @@
 // was not run because a budget was spent, not at the end either, is counted in [Stats].Skipped.
 // The outcome depends on the stream only, not on how it was cut into writes.
 //
+// # Several cores
+//
+// Finding which patterns are to be tried on which lines takes nearly all the time
+// and depends on the lines alone: an input that can be read at any place is looked
+// through in blocks by several goroutines, see [Ahead]. Trying them is left to the one
+// scanner, in order, since budgets and counts depend on what was before: the outcome is
+// that of one core.
+//
 // # Letters
 //
 // Literals are compared without regard to the case of ASCII letters. The two

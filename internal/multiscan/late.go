@@ -9,41 +9,26 @@ const maxLate = 256 << 10
 // their budget was spent or because they had been found often enough. The end of
 // a log says most about a failure, so at the end these are looked at.
 type late struct {
-	looks    []lateLook
-	text     []byte
-	patterns []int32
-	unit     int64 // number of the text at hand
+	looks
+	unit int64 // number of the text at hand
 }
-
-// lateLook is one text.
-type lateLook struct {
-	line, offset, unit int64
-	text               int // where it begins, and ends with that of the next one
-	patterns           int // likewise
-	cut                edges
-}
-
-const sizeOfLook = 48
 
 func (l *late) add(sc *Scanner, p int32, text []byte, cut edges) {
 	if sc.dry {
 		return
 	}
-	if n := len(l.looks); n == 0 || l.looks[n-1].unit != l.unit {
+	if n := len(l.list); n == 0 || l.list[n-1].unit != l.unit {
 		if l.size()+len(text) > 2*maxLate {
 			l.drop()
 		}
-		l.looks = append(l.looks, lateLook{sc.line, sc.offset, l.unit, len(l.text), len(l.patterns), cut})
-		l.text = append(l.text, text...)
+		l.open(look{line: sc.line, offset: sc.offset, unit: l.unit, cut: cut}, text)
 	}
 	l.patterns = append(l.patterns, p)
 }
 
-func (l *late) size() int { return len(l.text) + 4*len(l.patterns) + sizeOfLook*len(l.looks) }
-
 // drop forgets the oldest texts, so that at most maxLate bytes stay.
 func (l *late) drop() {
-	n, size := len(l.looks), 0
+	n, size := len(l.list), 0
 	for n > 0 {
 		text, patterns := l.of(n - 1)
 		if size += len(text) + 4*len(patterns) + sizeOfLook; size > maxLate {
@@ -52,30 +37,16 @@ func (l *late) drop() {
 		n--
 	}
 	text, patterns := len(l.text), len(l.patterns)
-	if n < len(l.looks) {
-		text, patterns = l.looks[n].text, l.looks[n].patterns
+	if n < len(l.list) {
+		text, patterns = l.list[n].text, l.list[n].patterns
 	}
 	l.text = l.text[:copy(l.text, l.text[text:])]
 	l.patterns = l.patterns[:copy(l.patterns, l.patterns[patterns:])]
-	l.looks = l.looks[:copy(l.looks, l.looks[n:])]
-	for i := range l.looks {
-		l.looks[i].text -= text
-		l.looks[i].patterns -= patterns
+	l.list = l.list[:copy(l.list, l.list[n:])]
+	for i := range l.list {
+		l.list[i].text -= text
+		l.list[i].patterns -= patterns
 	}
-}
-
-// of gives a text and the patterns that were to be tried on it.
-func (l *late) of(n int) (text []byte, patterns []int32) {
-	look := &l.looks[n]
-	if n+1 == len(l.looks) {
-		return l.text[look.text:], l.patterns[look.patterns:]
-	}
-	next := &l.looks[n+1]
-	return l.text[look.text:next.text], l.patterns[look.patterns:next.patterns]
-}
-
-func (l *late) reset() {
-	l.looks, l.text, l.patterns, l.unit = l.looks[:0], l.text[:0], l.patterns[:0], 0
 }
 
 // lateHit is a hit that is told when all of them are known.
@@ -94,14 +65,14 @@ func (sc *Scanner) finish() {
 	count := map[int32]int{}
 	spent := map[int32]int64{}
 	left := sc.set.limits.atEnd
-	for n := len(l.looks) - 1; n >= 0; n-- {
-		look := &l.looks[n]
+	for n := len(l.list) - 1; n >= 0; n-- {
+		look := &l.list[n]
 		text, patterns := l.of(n)
 		sc.hay.put(text)
 		for _, p := range patterns {
 			t, pat := &sc.tried[p], &sc.set.patterns[p]
 			h, before := last[p]
-			again := before && l.looks[hits[h].look].line == look.line
+			again := before && l.list[hits[h].look].line == look.line
 			cost := int64(1+len(text)) * pat.program
 			if t.line >= look.line || count[p] >= LastHits && !again || left < cost || spent[p]+cost > sc.set.limits.eachEnd {
 				continue
@@ -134,9 +105,9 @@ func (sc *Scanner) finish() {
 		return int(a.pattern - b.pattern)
 	})
 	for _, h := range hits {
-		look := &l.looks[h.look]
+		look := &l.list[h.look]
 		text, _ := l.of(h.look)
 		sc.found(Hit{Pattern: int(h.pattern), Line: look.line, Offset: look.offset, Text: text, Loc: h.loc})
 	}
-	l.reset()
+	l.forget()
 }

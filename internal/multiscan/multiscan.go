@@ -2,6 +2,7 @@ package multiscan
 
 import (
 	"regexp"
+	"sync"
 	"sync/atomic"
 )
 
@@ -19,6 +20,9 @@ type Set struct {
 	variants int32     // of all filters
 	every    []int32   // patterns that have no literal: tried on every line
 	limits   limits
+
+	blocks  sync.Pool // *Block
+	lookers sync.Pool // *Scanner that look ahead
 }
 
 // Hit is one line that a pattern matches.

@@ -44,9 +44,18 @@ func (sc *Scanner) stretch(b []byte, start int, dirt *dirtFinder) int {
 		if pos > start && (d == len(b) || d-pos > cleanGap) {
 			break
 		}
+		// Lines of at most Window bytes, as many as are in one.
+		end := pos + bytes.LastIndexByte(b[pos:min(len(b), pos+Window+1)], '\n') + 1
+		var n int
+		sc.clean, n = appendUncoloured(sc.clean, b[pos:end])
+		if pos += n; n > 0 && pos == end {
+			continue
+		}
+		// A line that is longer, or that holds more than colours.
+		d = dirt.from(pos)
 		line := pos + bytes.LastIndexByte(b[pos:d], '\n') + 1
 		sc.clean = append(sc.clean, b[pos:line]...)
-		end := line + bytes.IndexByte(b[line:], '\n')
+		end = line + bytes.IndexByte(b[line:], '\n')
 		if end-line > Window {
 			// Only a line that is cut while it is cleaned knows how far a
 			// backspace reaches back.

@@ -16,7 +16,8 @@ const (
 type Scanner struct {
 	set   *Set
 	found func(Hit)
-	dry   bool // count the lines that would be confirmed, run nothing
+	ahead *looked // the patterns are not tried: what there is to be tried goes here
+	dry   bool    // count the lines that would be confirmed, run nothing
 	stats Stats
 
 	carry []byte // an unfinished line
@@ -50,7 +51,8 @@ func (sc *Scanner) Reset(found func(Hit)) {
 	sc.units.reset()
 	sc.done, sc.line, sc.offset, sc.total = 0, 1, 0, 0
 	clear(sc.tried)
-	sc.late.reset()
+	sc.late.forget()
+	sc.late.unit = 0
 	clear(sc.mark)
 	clear(sc.seen)
 	sc.gen = 0
@@ -93,7 +95,7 @@ func (sc *Scanner) Close() error {
 	if sc.long || len(sc.carry) > 0 {
 		sc.endLine()
 	}
-	if len(sc.late.looks) > 0 {
+	if len(sc.late.list) > 0 {
 		sc.finish()
 	}
 	return nil
@@ -133,20 +135,32 @@ func (sc *Scanner) endLine() {
 // lines takes whole lines, each with its "\n".
 func (sc *Scanner) lines(p []byte) {
 	for len(p) > 0 {
-		piece := p
-		if len(p) > maxPiece {
-			end := bytes.LastIndexByte(p[:maxPiece], '\n')
-			if end < 0 {
-				end = bytes.IndexByte(p, '\n')
-				sc.longLine(p[:end])
-				p = p[end+1:]
-				continue
-			}
-			piece = p[:end+1]
-		}
-		sc.piece(piece)
-		p = p[len(piece):]
+		n := pieceOf(p)
+		sc.part(p[:n])
+		p = p[n:]
 	}
+}
+
+// pieceOf gives how many bytes of whole lines are worked on at a time: at most
+// maxPiece, or one line that is longer.
+func pieceOf(p []byte) int {
+	if len(p) <= maxPiece {
+		return len(p)
+	}
+	end := bytes.LastIndexByte(p[:maxPiece], '\n')
+	if end < 0 {
+		end = bytes.IndexByte(p, '\n')
+	}
+	return end + 1
+}
+
+// part takes what pieceOf gave.
+func (sc *Scanner) part(p []byte) {
+	if len(p) > maxPiece {
+		sc.longLine(p[:len(p)-1])
+		return
+	}
+	sc.piece(p)
 }
 
 // longLine cuts a line into units; p is without its "\n".

@@ -51,7 +51,7 @@ func codePlace(line string, before, after []string) (file string, n int) {
 		if f, n := placeIn(l); f != "" {
 			return f, n
 		}
-		if t := strings.TrimSpace(l); t != "" && structural(l, t) && blockOpener(l) {
+		if t := strings.TrimSpace(l); t != "" && openingOf(l, t) == opensBlock {
 			break
 		}
 	}

@@ -125,3 +125,25 @@ func TestColonPlace(t *testing.T) {
 		}
 	}
 }
+
+// What a program logged before a mistake of its own ended it, it had survived,
+// unless the mistake may be the consequence.
+func TestSurvivedBeforeAMistake(t *testing.T) {
+	t.Parallel()
+	c := embeddedClassifier(t)
+	const logged = "ERROR:db:could not connect to server: Connection refused\n"
+	const trace = "Traceback (most recent call last):\n  File \"/repo/jobs.py\", line 5, in <module>\n    print(j.state)\n"
+	const raised = "Traceback (most recent call last):\n  File \"/repo/jobs.py\", line 2, in <module>\n    dial()\nConnectionRefusedError: [Errno 111] Connection refused\n\nDuring handling of the above exception, another exception occurred:\n\n"
+	for _, tc := range []struct {
+		name, stderr string
+		code         bool
+	}{
+		{"an attribute that no object has", logged + trace + "AttributeError: 'Job' object has no attribute 'state'\n", true},
+		{"an attribute of nothing", logged + trace + "AttributeError: 'NoneType' object has no attribute 'state'\n", false},
+		{"an exception on the way", raised + trace + "AttributeError: 'Job' object has no attribute 'state'\n", false},
+	} {
+		if f := verdictOf(t, c, "python3 jobs.py", 1, "", tc.stderr); f.Code != tc.code {
+			t.Errorf("%s: code is %t: %s by %q: %s", tc.name, f.Code, f.Category, f.Handler, f.Why)
+		}
+	}
+}

@@ -28,7 +28,7 @@ func (j *judgement) rank(ctx context.Context) {
 			rest = append(rest, m)
 		}
 	}
-	rest = j.onlyTests(ctx, rest)
+	rest = j.onlyTests(ctx, j.lastTry(rest))
 	rest = slices.DeleteFunc(rest, j.ownUse)
 	promote(rest)
 	slices.SortStableFunc(rest, func(a, b *match) int {
@@ -83,7 +83,7 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 	}
 	threw := j.threw()
 	return slices.DeleteFunc(all, func(m *match) bool {
-		if threw != nil && m.hit != nil && !m.rule.h.Dominates && m.hit.stream == threw.stream && m.hit.line < threw.line-maxTrace {
+		if threw != nil && m.hit != nil && !m.rule.h.Dominates && m.hit.stream == threw.stream && m.hit.line < j.traceStart(threw) {
 			return true
 		}
 		switch {
@@ -117,6 +117,33 @@ func (j *judgement) threw() *hit {
 	}
 	return last
 }
+
+// traceStart is the number of the line before which nothing belongs to an
+// exception's report. What was printed before a fault that no state of the machine
+// makes, the program had survived; one of a value that is not there may be the
+// consequence of what was printed a moment ago.
+func (j *judgement) traceStart(threw *hit) int64 {
+	if !ownMistake().MatchString(threw.text) || noValue().MatchString(threw.text) {
+		return threw.line - maxTrace
+	}
+	o := j.of(*threw)
+	first := o.lines - int64(len(o.tail)) + 1
+	for i, l := range o.tail {
+		if n := first + int64(i); n < threw.line && strings.Contains(l, "Traceback (most recent call last):") {
+			return max(n, threw.line-maxTrace)
+		}
+	}
+	return threw.line - maxHeader
+}
+
+var (
+	ownMistake = lazily(`^(?:Uncaught )?(?:NameError|UnboundLocalError|AttributeError|TypeError|ReferenceError|RecursionError|ZeroDivisionError|NotImplementedError): `)
+	noValue    = lazily(`\b(?:NoneType|None|null|undefined|nil)\b|\bfetch failed|\bterminated$`)
+)
+
+// maxHeader is how many lines JavaScript prints before an exception's name: the
+// place, the line of the code and what marks the column.
+const maxHeader = 6
 
 // maxTrace is how many lines an exception's own report takes before its name.
 const maxTrace = 60

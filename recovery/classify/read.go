@@ -13,6 +13,7 @@ import (
 // Bounds of what is kept of a stream of any size.
 const (
 	blockSize  = 256 << 10 // read at once
+	aheadLeast = 4         // blocks for which several cores are taken
 	backSize   = 32 << 10  // what is kept before a block, to see where a line stands
 	aheadSize  = 4 << 10   // what is waited for after a line
 	keptFirst  = 6         // hits of one pattern: the first ones
@@ -88,7 +89,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 	rd := &reading{p: p, out: out, known: map[int64]placed{}, saved: map[slot]*surrounding{}}
 	sc := w.scanner(p.set, rd.found)
 	buf := w.buffer()
-	kept := 0 // bytes before the next block in buf
+	kept := rd.ahead(ctx, sc, r, buf) // bytes before the next block in buf
 	for {
 		n, err := fill(r, buf[kept:kept+blockSize])
 		if n > 0 {
@@ -100,9 +101,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 			}
 			rd.place(false)
 			if err == nil && ctx.Err() == nil {
-				keep := min(backSize, len(rd.window))
-				copy(buf, rd.window[len(rd.window)-keep:])
-				kept = keep
+				kept = rd.keep(buf)
 				continue
 			}
 		}
@@ -125,6 +124,11 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 	out.end = lastSummary(out.tail)
 	out.end.line += out.lines - int64(len(out.tail))
 	return out
+}
+
+// keep puts the end of the window before the next block, and gives how long that is.
+func (rd *reading) keep(buf []byte) int {
+	return copy(buf, rd.window[max(0, len(rd.window)-backSize):])
 }
 
 var newline = []byte("\n")

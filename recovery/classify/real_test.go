@@ -38,8 +38,9 @@ type realCase struct {
 // bars are the least shares of right verdicts: infrastructure or code, category,
 // recovery. Those of dev are a little below what is reached. The first time that
 // they were judged, failures that nobody had tuned for gave 93, 85 and 88 %, the
-// next ones 97, 86 and 91 %; held has those of them that nobody has looked at since.
-var bars = map[string][3]float64{"dev": {0.98, 0.98, 0.98}, "held": {0.97, 0.93, 0.93}}
+// next ones 97, 86 and 91 %, the last ones 97, 94 and 95 %; held has those of them
+// that nobody has looked at since.
+var bars = map[string][3]float64{"dev": {0.99, 0.98, 0.98}, "held": {0.98, 0.94, 0.96}}
 
 // score counts what was judged rightly.
 type score struct{ cases, code, side, category, cure, dangerous int }

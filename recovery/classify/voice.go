@@ -27,14 +27,7 @@ var (
 	// ownPrefix is what only a tool that drives the tests writes in front.
 	ownPrefix = lazily(`^(?:npm (?:ERR!|error)|make(?:\[\d+\])?: |ninja: |go: |fatal: |E: |(?:/bin/|/usr/bin/)?(?:sh|bash|dash|ash): |docker: |Error response from daemon: |collect2: |\s?ERR_PNPM_|\s?ELIFECYCLE)`)
 
-	suiteStart = lazily(`^\s*● Test suite failed to run|^\s*FAIL\s+\S.* \[ .* \]$|^_{3,} ERROR collecting |^ERROR collecting |^ImportError while |^_{3,} ERROR at (?:setup|teardown) of |^\s*● Validation `)
-	suiteInner = lazily(`Failed Suites \d+|"(?:before|after) (?:all|each)" hook`)
-	blockStart = lazily(`^\s*● \S|^\s*✘ \[fail\]: |^\s*FAIL\s+\S+.* > |^_{3,} \S.* _{3,}$|^---- \S.* stdout ----$|^\s+\d+\) \S|^\d+\) \S+(?:::|#|\.)\S|^(?:FAIL|ERROR): \w+ \(|^\[ RUN +\]|^\s*failures?:\s*$|^\s+Failed \S+ \[|^=+ FAILURES =+$`)
-	logOpener  = lazily(`^\s+console\.(?:log|error|warn|info|debug|trace|dir)\b|^(?:stdout|stderr) \| \S|^-+ ?Captured (?:stdout|stderr|log)(?: call| setup| teardown)? ?-+$|^\[captured |^  (?:stdout|stderr):$`)
-	closer     = lazily(`^(?:=+ .*(?:short test summary|warnings summary|\d+ (?:passed|failed|errors?)).*=+|Test Suites: |Tests: |Ran \d+ tests? |test result: |# (?:tests|pass|fail) \d|Snapshots: |FAIL\t|ok  \t)|^\s+(?:Test Files |Tests ) |^\s+\d+ (?:passing|failing)\b|^⎯{10,}|^\s*⎯{10,}\[\d+/\d+\]`)
-
 	sourceLine = lazily(`^\s*(?:>\s*)?\d+ ?[|│]|^\s+[|│] |^> {3,}\S`)
-	goVerdict  = lazily(`^\s*--- (?:PASS|FAIL|SKIP): `)
 	goMessage  = lazily(`^\s+\S+_test\.go:\d+: `) // what a test said with Error, Fatal or Log
 	// hunk is the line that opens a hunk of a unified difference.
 	hunk = lazily(`^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@`)
@@ -73,7 +66,7 @@ func speaker(before []string, line string, after []string) (v voice, decided boo
 		return voiceName, decided
 	}
 	if v != voiceSuite && v != voiceTool && sourceLine().MatchString(line) {
-		return voiceBlock, decided
+		return voiceName, decided // what the code says there, not what happened
 	}
 	return v, decided
 }
@@ -101,18 +94,6 @@ func spoken(before []string, line string) (v voice, decided, final bool) {
 	return v, decided, false
 }
 
-// suiteOpener reports whether a line begins what a runner says of a file of tests
-// that it could not load.
-func suiteOpener(l string) bool {
-	return suiteStart().MatchString(l) || hasAny(l, "An error occurred while loading ", "(unittest.loader._FailedTest", "[build failed]", "[setup failed]") ||
-		hasAny(l, "Failed Suites ", "\" hook") && suiteInner().MatchString(l)
-}
-
-// blockOpener reports whether a line begins the report of one failed test.
-func blockOpener(l string) bool {
-	return blockStart().MatchString(l) || hasAny(l, "<<< FAILURE!", "<<< ERROR!", "Failure/Error:") || strings.Contains(l, "Failed Tests ")
-}
-
 func hasAny(l string, texts ...string) bool {
 	for _, t := range texts {
 		if strings.Contains(l, t) {
@@ -134,30 +115,30 @@ func opened(before []string, line string) (v voice, decided bool) {
 			blank++
 			continue
 		}
-		if !structural(l, t) {
-			lowest = min(lowest, indent(l))
-			continue
-		}
-		switch {
-		case logOpener().MatchString(l):
-			console := strings.HasPrefix(strings.TrimSpace(l), "console.")
+		o := openingOf(l, t)
+		switch o {
+		case opensNothing:
+		case opensLog:
+			console := strings.HasPrefix(t, "console.")
 			if console && lowest > indent(l) || strings.Contains(l, " | ") && blank == 0 || !console && !strings.Contains(l, " | ") {
 				return voiceLog, true
 			}
-		case suiteOpener(l):
+		case opensSuite:
 			return voiceSuite, true
-		case goVerdict().MatchString(l):
+		case opensVerdict:
 			if indent(line) > indent(l) || strings.HasPrefix(line, "panic: ") {
 				return voiceBlock, true
 			}
 			return voiceTool, true
-		case strings.HasPrefix(l, "=== RUN ") || strings.HasPrefix(l, "=== NAME ") || strings.HasPrefix(l, "=== CONT "):
+		case opensRun:
 			return voiceLog, true
-		case strings.HasPrefix(t, "not ok ") && lowest > indent(l):
-			return voiceBlock, true
-		case closer().MatchString(l):
+		case opensNotOK:
+			if lowest > indent(l) {
+				return voiceBlock, true
+			}
+		case closesPart:
 			return voiceTool, true
-		case blockOpener(l):
+		case opensBlock:
 			if strings.HasPrefix(t, "● ") && lowest <= indent(l) {
 				return voiceTool, true // the report of that test has ended
 			}
@@ -166,27 +147,6 @@ func opened(before []string, line string) (v voice, decided bool) {
 		lowest = min(lowest, indent(l))
 	}
 	return voiceTool, len(before) >= lookBack
-}
-
-// structural reports, cheaply, whether a line may open or close a part of a
-// report; t is l without white space around it.
-func structural(l, t string) bool {
-	if t[0] >= 0x80 {
-		return true
-	}
-	if t[0] >= '0' && t[0] <= '9' {
-		return strings.Contains(t, ") ") || strings.Contains(t, "passing") || strings.Contains(t, "failing")
-	}
-	switch t[0] {
-	case '_', '-', '=', '[', 'F', 'E', 'f', 'c', 's', 'T', 't', '#', 'S', 'o', 'n', 'A', 'I', 'R', '"':
-		for _, p := range [...]string{"___", "---", "===", "- Captured", "[ ", "[captured", "FAIL", "ERROR", "Fail", "fail", "console.", "stdout", "stderr", "Test", "test result", "# ", "Snapshots", "ok  ", "not ok", "An error", "ImportError", "Ran ", "\""} {
-			if strings.HasPrefix(t, p) {
-				return true
-			}
-		}
-	}
-	return strings.IndexByte(l, '<') >= 0 && strings.Contains(l, "<<< ") || strings.IndexByte(l, '"') >= 0 && strings.Contains(l, "\" hook") ||
-		strings.IndexByte(l, '_') >= 0 && strings.Contains(l, "_FailedTest") || strings.IndexByte(l, ']') >= 0 && strings.Contains(l, " failed]")
 }
 
 // goTest reports whether what follows shows that a Go test printed the line.

@@ -1,0 +1,156 @@
+package classify
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// opening is what a line opens or closes in the report of a test run.
+type opening uint8
+
+const (
+	opensNothing opening = iota
+	opensLog             // what a test printed follows
+	opensSuite           // the runner says of a file of tests that it could not load it
+	opensVerdict         // Go's verdict on a test; what is indented below belongs to it
+	opensRun             // a Go test starts or goes on: it prints what follows
+	opensNotOK           // a failed test of TAP; what is indented below belongs to it
+	closesPart           // what stood before has ended
+	opensBlock           // the report of one failed test follows
+)
+
+var (
+	suiteStart = lazily(`^\s*● Test suite failed to run|^\s*FAIL\s+\S.* \[ .* \]$|^_{3,} ERROR collecting |^ERROR collecting |^ImportError while |^_{3,} ERROR at (?:setup|teardown) of |^\s*● Validation `)
+	suiteInner = lazily(`Failed Suites \d+|"(?:before|after) (?:all|each)" hook`)
+	blockStart = lazily(`^\s*● \S|^\s*✘ \[fail\]: |^\s*FAIL\s+\S+.* > |^_{3,} \S.* _{3,}$|^---- \S.* stdout ----$|^\s+\d+\) \S|^\d+\) \S+(?:::|#|\.)\S|^(?:FAIL|ERROR): \w+ \(|^\[ RUN +\]|^\s*failures?:\s*$|^\s+Failed \S+ \[|^=+ FAILURES =+$`)
+	logOpener  = lazily(`^\s+console\.(?:log|error|warn|info|debug|trace|dir)\b|^(?:stdout|stderr) \| \S|^-+ ?Captured (?:stdout|stderr|log)(?: call| setup| teardown)? ?-+$|^\[captured |^  (?:stdout|stderr):$`)
+	closer     = lazily(`^(?:=+ .*(?:short test summary|warnings summary|\d+ (?:passed|failed|errors?)).*=+|Test Suites: |Tests: |Ran \d+ tests? |test result: |# (?:tests|pass|fail) \d|Snapshots: |FAIL\t|ok  \t)|^\s+(?:Test Files |Tests ) |^\s+\d+ (?:passing|failing)\b|^⎯{10,}|^\s*⎯{10,}\[\d+/\d+\]`)
+	goVerdict  = lazily(`^\s*--- (?:PASS|FAIL|SKIP): `)
+)
+
+// openingOf says what a line opens; t is l without white space around it, and
+// not empty. Logs consist of such lines, and hundreds are asked about for one
+// hit, so that each expression is tried only behind a first letter that it can
+// begin with: openingByExpressions, in the tests, says the same slowly.
+func openingOf(l, t string) opening {
+	switch c := t[0]; {
+	case c >= utf8.RuneSelf:
+		if !strings.HasPrefix(t, "●") && !strings.HasPrefix(t, "✘") && !strings.HasPrefix(t, "⎯") {
+			return insideOf(l, true)
+		}
+	case c >= '0' && c <= '9':
+		if !strings.Contains(t, ") ") && !strings.Contains(t, "passing") && !strings.Contains(t, "failing") {
+			return opensNothing
+		}
+	case c == '-' || c == '=':
+		verdict := strings.HasPrefix(t, "--- ") && goVerdict().MatchString(l)
+		run := strings.HasPrefix(l, "=== RUN ") || strings.HasPrefix(l, "=== NAME ") || strings.HasPrefix(l, "=== CONT ")
+		switch {
+		case (verdict || run) && suiteOpenerInside(l):
+			return opensSuite
+		case verdict:
+			return opensVerdict
+		case run:
+			return opensRun
+		}
+		if !strings.HasPrefix(t, "---") && !strings.HasPrefix(t, "===") && !strings.HasPrefix(t, "- Captured") {
+			return insideOf(l, false)
+		}
+	case strings.HasPrefix(t, "not ok "):
+		return opensNotOK
+	case !begins(t):
+		return insideOf(l, false)
+	}
+	return byExpressions(l)
+}
+
+// byExpressions is openingOf for a line that may open something.
+func byExpressions(l string) opening {
+	switch {
+	case logOpener().MatchString(l):
+		return opensLog
+	case suiteOpener(l):
+		return opensSuite
+	case closer().MatchString(l):
+		return closesPart
+	case blockOpener(l):
+		return opensBlock
+	}
+	return opensNothing
+}
+
+// begins reports whether a line begins like one that opens or closes a part.
+func begins(t string) bool {
+	var list []string
+	switch t[0] {
+	case '_':
+		return strings.HasPrefix(t, "___")
+	case '[':
+		return strings.HasPrefix(t, "[ ") || strings.HasPrefix(t, "[captured")
+	case '#':
+		list = []string{"# "}
+	case 'F':
+		list = []string{"FAIL", "Fail"}
+	case 'E':
+		list = []string{"ERROR"}
+	case 'f':
+		list = []string{"fail"}
+	case 'c':
+		list = []string{"console."}
+	case 's':
+		list = []string{"stdout", "stderr"}
+	case 'T':
+		list = []string{"Test"}
+	case 't':
+		list = []string{"test result"}
+	case 'S':
+		list = []string{"Snapshots"}
+	case 'o':
+		list = []string{"ok  "}
+	case 'A':
+		list = []string{"An error"}
+	case 'I':
+		list = []string{"ImportError"}
+	case 'R':
+		list = []string{"Ran "}
+	case '"':
+		return true
+	}
+	for _, p := range list {
+		if strings.HasPrefix(t, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// insideOf is openingOf for a line whose beginning says nothing: it may have in
+// its middle what opens something. Runners that begin such lines with a sign say
+// more there.
+func insideOf(l string, sign bool) opening {
+	if hasAny(l, "\" hook", "_FailedTest", " failed]", "<<< ") ||
+		sign && hasAny(l, "An error occurred while loading ", "Failed Suites ", "Failure/Error:", "Failed Tests ") {
+		return byExpressions(l)
+	}
+	return opensNothing
+}
+
+// suiteOpener reports whether a line begins what a runner says of a file of tests
+// that it could not load.
+func suiteOpener(l string) bool {
+	return suiteStart().MatchString(l) || suiteOpenerInside(l)
+}
+
+func suiteOpenerInside(l string) bool {
+	return hasAny(l, "An error occurred while loading ", "(unittest.loader._FailedTest", "[build failed]", "[setup failed]") ||
+		hasAny(l, "Failed Suites ", "\" hook") && suiteInner().MatchString(l)
+}
+
+// blockOpener reports whether a line begins the report of one failed test.
+func blockOpener(l string) bool {
+	return blockStart().MatchString(l) || blockOpenerInside(l)
+}
+
+func blockOpenerInside(l string) bool {
+	return hasAny(l, "<<< FAILURE!", "<<< ERROR!", "Failure/Error:", "Failed Tests ")
+}
