@@ -52,7 +52,7 @@ func (d *driver) analyse(ctx context.Context, e Effect) (Fact, error) {
 		return nil, nil // the supervisor leaves; what was found is found again
 	}
 	f.AnalysedFields, f.Analysis, f.WhyChain = rc.Fields(e.Role, time.Since(began)), rc.Analysis(), rc.WhyChain
-	f.Evidence = []string{}
+	f.Instruction, f.Evidence = rc.Fix.Instruction, []string{}
 	for _, q := range rc.Evidence {
 		f.Evidence = append(f.Evidence, quoted(q))
 	}

@@ -112,7 +112,7 @@ func (d *driver) toldByLadder(role string) []roles.Note {
 		if c.Location != "" {
 			text += " (" + c.Location + ")"
 		}
-		if c.Instruction != "" {
+		if c.Instruction != "" && c.Fix == respond.FixCode {
 			text += "\nTo do about it: " + c.Instruction
 		}
 		if len(c.Evidence) > 0 {

@@ -43,9 +43,11 @@ type Analysed struct {
 	respond.AnalysedFields
 	EffectID string           `json:"effect_id"`
 	Analysis respond.Analysis `json:"analysis"`
-	Evidence []string         `json:"evidence"`
-	WhyChain []string         `json:"why_chain,omitempty"`
-	File     string           `json:"file,omitempty"` // root-cause.json
+	// Instruction is what the fix is, in words, where it is no command.
+	Instruction string   `json:"instruction,omitempty"`
+	Evidence    []string `json:"evidence"`
+	WhyChain    []string `json:"why_chain,omitempty"`
+	File        string   `json:"file,omitempty"` // root-cause.json
 	// Command is the environment's cure, a proposal for the gate.
 	Command    *AttemptFact        `json:"command,omitempty"`
 	Candidates []respond.Candidate `json:"candidates,omitempty"`

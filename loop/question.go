@@ -85,7 +85,7 @@ func (d *driver) aboutFailure(h HumanState, q *escalation.Question) {
 		}
 		b.WriteString("\n")
 		if c.Instruction != "" {
-			fmt.Fprintf(&b, "To do about it: %s\n", c.Instruction)
+			fmt.Fprintf(&b, "To do about it (%s): %s\n", c.Fix, c.Instruction)
 		}
 		for _, e := range c.Evidence {
 			fmt.Fprintf(&b, "  %s\n", e)

@@ -38,12 +38,15 @@ type Response struct {
 
 // Cause is a root cause as the loop remembers it, for prompts and people.
 type Cause struct {
-	ID          string `json:"id"`
-	Iteration   int    `json:"iteration"`
-	Role        string `json:"role"`
-	Type        string `json:"type"`
-	Summary     string `json:"summary"`
-	Location    string `json:"location,omitempty"`
+	ID        string `json:"id"`
+	Iteration int    `json:"iteration"`
+	Role      string `json:"role"`
+	Type      string `json:"type"`
+	Summary   string `json:"summary"`
+	Location  string `json:"location,omitempty"`
+	// Instruction is what is to be done about it, and Fix who does that: code is the
+	// implementer's, config and person a person's.
+	Fix         string `json:"fix,omitempty"`
 	Instruction string `json:"instruction,omitempty"`
 	By          string `json:"by"`
 	// Confidence is from 0 to 1.

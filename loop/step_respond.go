@@ -253,7 +253,7 @@ func (t *turn) analysed(f Analysed) bool {
 	}
 	r := &t.s.Response
 	r.Cause = &Cause{ID: f.ID, Iteration: t.s.Iteration, Role: f.Role, Type: string(f.Type), Summary: f.RootCause, Location: f.Location,
-		Instruction: f.Analysis.Instruction, By: f.By, Confidence: f.Confidence, Evidence: f.Evidence}
+		Fix: f.Fix, Instruction: f.Instruction, By: f.By, Confidence: f.Confidence, Evidence: f.Evidence}
 	t.s.Reason, t.s.Detail = "", ""
 	if about == aboutTests {
 		t.enter(t.s.Plan.next(t.s.At))
