@@ -54,7 +54,7 @@ func (d *driver) writeApproval(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	head, err := d.repo.Head(ctx)
+	head, err := d.repo.Head(context.WithoutCancel(ctx)) // short: who leaves now leaves with the question asked
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ func (d *driver) lookAtTree(ctx context.Context) (string, error) {
 // firstSnapshot is the tree before the first role, with what a person had
 // changed in it and did not commit.
 func (d *driver) firstSnapshot(ctx context.Context) (string, error) {
+	ctx = context.WithoutCancel(ctx) // as lookAtTree
 	snap, err := d.repo.Snapshot(ctx)
 	if err != nil {
 		return "", fmt.Errorf("looking at the work tree: %w", err)

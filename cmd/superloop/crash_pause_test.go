@@ -81,7 +81,7 @@ func TestKillInAPause(t *testing.T) {
 	t.Parallel()
 	n := pausedNight(t)
 	n.finishPaused("undisturbed")
-	stride := 5
+	stride := 7
 	if slow() {
 		stride = 1
 	}

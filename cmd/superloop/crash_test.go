@@ -295,7 +295,7 @@ func TestKillAtEveryRecordedStep(t *testing.T) {
 func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	all := steps(t, false)
-	for k := 1; k <= len(all); k += stride(67, 11) {
+	for k := 1; k <= len(all); k += stride(137, 11) {
 		n := newNight(t, false)
 		what := fmt.Sprintf("killed at step %d, %s", k, all[k-1])
 		// Writes in the background move by a few steps from night to night, so the

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -20,6 +22,13 @@ import (
 func TestMain(m *testing.M) {
 	if code, ok := hidden(os.Args); ok {
 		os.Exit(code)
+	}
+	// Most of a test's time is spent waiting for processes and for the disk.
+	if n := runtime.GOMAXPROCS(0); n < 4 && !raceEnabled {
+		if err := flag.Set("test.parallel", "4"); err != nil { // one on the command line wins
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
 	}
 	testscript.Main(m, map[string]func(){"superloop": superloopMain})
 }
