@@ -231,6 +231,7 @@ func (d *driver) testHistory(f classify.Failure) []respond.Entry {
 
 // facts are what is known of the environment.
 func (d *driver) facts(ctx context.Context, evidence []respond.Quote, captures map[string]string) respond.Facts {
+	d.chores.settle()
 	var f respond.Facts
 	was, err := d.snapshots().Load()
 	if err != nil {

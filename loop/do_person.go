@@ -44,6 +44,7 @@ func (d *driver) askPerson(shutdown context.Context) (Fact, error) {
 	if rec.Lapsed(d.o.Now()) {
 		return d.lapsed(shutdown)
 	}
+	d.chores.begin()
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}

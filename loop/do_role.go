@@ -97,6 +97,7 @@ func (d *driver) runRole(shutdown context.Context, e Effect) (Fact, error) {
 	was := d.lookBefore(shutdown, role)
 	started := d.now()
 	d.sighted = ""
+	d.chores.begin()
 	var res agent.Result
 	var runErr error
 	if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {

@@ -17,6 +17,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/worktree"
 )
 
 // waiter is a loop that waits for a person: the driver as it is then, without what
@@ -37,7 +38,7 @@ func newWaiter(b *testing.B, ctx context.Context, repo, state string, shared Opt
 		b.Fatal(err)
 	}
 	disk := shared.Disk
-	d := &driver{o: shared, paths: paths, log: shared.Log, life: ctx, watches: shared.Watches, intents: map[string]bool{}}
+	d := &driver{o: shared, paths: paths, log: shared.Log, life: ctx, watches: shared.Watches, repo: &worktree.Repo{Top: paths.Repo}, intents: map[string]bool{}}
 	d.o.LoopID = id
 	for _, dir := range []string{paths.control(), paths.Questions(), paths.Loop} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

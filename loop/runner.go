@@ -151,6 +151,7 @@ type driver struct {
 	post        *post
 	told        map[string]bool // ids of news that are in the outbox
 	groundMemo  respond.Memo
+	chores      chores
 	snapshotAt  time.Time // of the last success
 
 	// cancel is the intent that ends the loop, once one was seen.
@@ -317,6 +318,7 @@ func (d *driver) stopCancelled() error {
 
 // close lets go of everything, last taken first.
 func (d *driver) close() {
+	d.chores.settle()
 	d.unprepare()
 	d.coolDown()
 	for i := len(d.cleanup) - 1; i >= 0; i-- {

@@ -31,6 +31,7 @@ func (d *driver) healthStore() respond.Store[respond.Health] {
 
 // candidates are all who may do a role, and how fit each is now.
 func (d *driver) candidates(role config.Role) []respond.Candidate {
+	d.chores.settle()
 	health, err := d.healthStore().Load()
 	if err != nil {
 		d.log.Warn("what is known of the runners cannot be read; all count as fit", zap.Error(err))
@@ -108,20 +109,28 @@ func (d *driver) began(who respond.Agent) {
 func (d *driver) ended(who respond.Agent, f *RoleEnded) *respond.TrippedFields {
 	tripped := false
 	var now respond.Breaker
-	d.updateHealth(func(h *respond.Health) bool {
-		if f.Outcome == OutcomeInterrupted {
-			h.Broken(who)
+	limits, at, broken, r := breakerLimits(d.loop.Respond.Breaker), d.now(), f.Outcome == OutcomeInterrupted, respond.Result{Agent: who, CostUSD: f.CostUSD}
+	if f.Failure != nil {
+		r.Failure = &f.Failure.Event
+	}
+	note := func() {
+		d.updateHealth(func(h *respond.Health) bool {
+			if broken {
+				h.Broken(who)
+				return true
+			}
+			h.Limits = limits
+			tripped = h.Ended(r, at)
+			now = h.Of(who)
 			return true
-		}
-		h.Limits = breakerLimits(d.loop.Respond.Breaker)
-		r := respond.Result{Agent: who, CostUSD: f.CostUSD}
-		if f.Failure != nil {
-			r.Failure = &f.Failure.Event
-		}
-		tripped = h.Ended(r, d.now())
-		now = h.Of(who)
-		return true
-	})
+		})
+	}
+	if r.Failure == nil {
+		d.chores.add(note)
+		return nil
+	}
+	d.chores.settle()
+	note()
 	if !tripped {
 		return nil
 	}
@@ -171,15 +180,28 @@ func (d *driver) watch(who respond.Agent, f *RoleEnded) []respond.Alert {
 		s.Failed, s.Category = true, f.Failure.Category
 	}
 	var alerts []respond.Alert
-	ctx, stop := context.WithTimeout(context.Background(), storeTime)
-	defer stop()
-	if _, err := d.watchStore().Update(ctx, func(w *respond.Watch) bool {
-		w.Thresholds = thresholds(d.loop.Respond.Systemic)
-		alerts = w.Add(s, d.now())
-		return true
-	}); err != nil {
-		d.log.Warn("the ends of role runs could not be kept", zap.Error(err))
+	limits, at := thresholds(d.loop.Respond.Systemic), s.At
+	note := func() {
+		ctx, stop := context.WithTimeout(context.Background(), storeTime)
+		defer stop()
+		if _, err := d.watchStore().Update(ctx, func(w *respond.Watch) bool {
+			w.Thresholds = limits
+			if !s.Failed {
+				w.Note(s)
+				return true
+			}
+			alerts = w.Add(s, at)
+			return true
+		}); err != nil {
+			d.log.Warn("the ends of role runs could not be kept", zap.Error(err))
+		}
 	}
+	if !s.Failed { // a success raises no alarm
+		d.chores.add(note)
+		return nil
+	}
+	d.chores.settle()
+	note()
 	return alerts
 }
 

@@ -26,12 +26,15 @@ func (d *driver) keepSnapshot() {
 		return
 	}
 	d.snapshotAt = now
-	ctx, stop := context.WithTimeout(context.Background(), storeTime)
-	defer stop()
-	snap := d.environment()
-	if _, err := d.snapshots().Update(ctx, func(s *respond.Snapshot) bool { *s = snap; return true }); err != nil {
-		d.log.Warn("the environment of this success could not be kept", zap.Error(err))
-	}
+	at, programs := d.now(), d.programs()
+	d.chores.add(func() {
+		ctx, stop := context.WithTimeout(context.Background(), storeTime)
+		defer stop()
+		snap := respond.Collect(d.repo.Top, tools(programs, environ(d.o)), nil, at)
+		if _, err := d.snapshots().Update(ctx, func(s *respond.Snapshot) bool { *s = snap; return true }); err != nil {
+			d.log.Warn("the environment of this success could not be kept", zap.Error(err))
+		}
+	})
 }
 
 func (d *driver) snapshots() respond.Store[respond.Snapshot] {
@@ -40,19 +43,23 @@ func (d *driver) snapshots() respond.Store[respond.Snapshot] {
 
 // environment is as it is now.
 func (d *driver) environment() respond.Snapshot {
-	return respond.Collect(d.repo.Top, d.tools(), nil, d.now())
+	return respond.Collect(d.repo.Top, tools(d.programs(), environ(d.o)), nil, d.now())
 }
 
-// tools are the programs that the loop and its usual tests start, told by where
-// they are, their size and their time: a tool that was replaced is another one,
-// whatever it says of itself, and nothing is started to find that out.
-func (d *driver) tools() map[string]string {
-	out := map[string]string{}
-	env := environ(d.o)
+// programs are what the loop and its usual tests start.
+func (d *driver) programs() []string {
 	names := []string{"node", "npm", "python3", "go", "cargo", "git", "make", "gcc"}
 	for _, r := range d.o.Config.Runners {
 		names = append(names, r.Command[0])
 	}
+	return names
+}
+
+// tools are programs, told by where
+// they are, their size and their time: a tool that was replaced is another one,
+// whatever it says of itself, and nothing is started to find that out.
+func tools(names, env []string) map[string]string {
+	out := map[string]string{}
 	for _, name := range names {
 		path, err := proc.LookPath(name, env)
 		if err != nil {

@@ -71,7 +71,7 @@ func (d *driver) lookedAt(next time.Time) time.Time {
 // writing that down. What it stands on is looked at again before it begins.
 func (d *driver) prepareApproved(ctx context.Context, rec escalation.Record) error {
 	r := d.state.Recovery
-	if rec.State != escalation.Approved || rec.Answer == nil || rec.Question.Command == nil || r == nil || d.preparation != nil {
+	if rec.State != escalation.Approved || rec.Answer == nil || rec.Question.Command == nil || r == nil || d.preparation != nil || d.spawner == nil {
 		return nil
 	}
 	next := *r

@@ -105,6 +105,12 @@ func (w Watch) Clone() Watch {
 // Add takes an end in and gives the alerts that follow from it. Samples may come a
 // little out of order; what is older than the window plays no part.
 func (w *Watch) Add(s Sample, now time.Time) []Alert {
+	w.Note(s)
+	return w.Look(now)
+}
+
+// Note takes an end in and looks at nothing.
+func (w *Watch) Note(s Sample) {
 	if w.FirstSeen.IsZero() {
 		w.FirstSeen = s.At
 	}
@@ -112,7 +118,9 @@ func (w *Watch) Add(s Sample, now time.Time) []Alert {
 		w.LastSuccess = s.At
 	}
 	w.Samples = append(w.Samples, s)
-	return w.Look(now)
+	if over := len(w.Samples) - maxSamples; over > 0 {
+		w.Samples = slices.Delete(w.Samples, 0, over)
+	}
 }
 
 // Look gives the alerts of now: also silence tells something.
