@@ -183,6 +183,9 @@ func (d *driver) announceOpen(rec escalation.Record) time.Time {
 
 // announceOnce spares the outbox what this supervisor has put there already.
 func (d *driver) announceOnce(m notify.Message, second bool) {
+	if d.post == nil || d.post.outbox == nil {
+		return // whoever is configured later has not been told
+	}
 	if d.told == nil {
 		d.told = map[string]bool{}
 	}
