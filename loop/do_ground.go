@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/respond"
 )
@@ -104,24 +105,14 @@ func (d *driver) lookAtGround(ctx context.Context, note bool) []respond.Finding 
 	return found
 }
 
-// knowledge is what the checks need to know besides the repository.
+// knowledge is what the checks need to know besides the ground.
 func (d *driver) knowledge() respond.Look {
-	look := respond.Look{Path: variable(environ(d.o), "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: d.now(), Memo: &d.groundMemo}
 	health, err := d.healthStore().Load()
 	if err != nil {
 		d.log.Warn("what is known of the runners cannot be read", zap.Error(err))
 	}
-	for _, role := range d.loop.Roles {
-		for _, c := range role.Runners {
-			who, account := d.agentOf(c)
-			if known, limited, err := d.cooldowns.Get(account); err == nil && limited {
-				look.Limits[who.Provider] = known.Until
-			}
-			if b := health.Of(who); b.Circuit == respond.OpenCut && b.Until.IsZero() && b.Kind == respond.KindAuth {
-				look.NoLogin[c.Runner] = b.Why
-			}
-		}
-	}
+	look := LookOf(d.o.Config, []config.Loop{d.loop}, health, d.cooldowns, environ(d.o), d.now())
+	look.Memo = &d.groundMemo
 	return look
 }
 

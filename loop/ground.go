@@ -1,8 +1,11 @@
 package loop
 
 import (
+	"time"
+
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
 // ConfiguredChecks are the checks that the configuration asks for, as they stand
@@ -22,4 +25,25 @@ func ConfiguredChecks(r config.Respond) []respond.Prevention {
 		}
 	}
 	return out
+}
+
+// LookOf is what loops know, when they look, besides the ground: where programs are
+// found, which providers are limited, which runners have no login. A limit that
+// cannot be read counts as none: the runner will tell.
+func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cooldowns *cooldown.Store, environ []string, now time.Time) respond.Look {
+	look := respond.Look{Path: variable(environ, "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: now}
+	for _, l := range loops {
+		for _, role := range l.Roles {
+			for _, c := range role.Runners {
+				who, account := AgentOf(cfg, c, environ)
+				if known, limited, err := cooldowns.Get(account); err == nil && limited {
+					look.Limits[who.Provider] = known.Until
+				}
+				if b := health.Of(who); b.Circuit == respond.OpenCut && b.Until.IsZero() && b.Kind == respond.KindAuth {
+					look.NoLogin[c.Runner] = b.Why
+				}
+			}
+		}
+	}
+	return look
 }

@@ -19,10 +19,15 @@ func cliOf(r config.Runner) agent.CLI {
 	return agent.CLI{Command: r.Command, Args: r.Args, FastArgs: r.FastArgs, PromptMode: r.PromptMode, Env: r.Env, Adapter: r.Adapter, PassEnv: r.PassEnv}
 }
 
-// agentOf is who a choice of the configuration is, and whose quota it draws on.
-func (d *driver) agentOf(c config.Choice) (respond.Agent, agent.Account) {
-	account := agent.AccountOf(agent.Request{CLI: cliOf(d.o.Config.Runners[c.Runner]), Model: c.Model}, environ(d.o))
+// AgentOf is who a choice of a configuration is, and whose quota it draws on, in the
+// environment that its supervisor has.
+func AgentOf(cfg *config.Config, c config.Choice, environ []string) (respond.Agent, agent.Account) {
+	account := agent.AccountOf(agent.Request{CLI: cliOf(cfg.Runners[c.Runner]), Model: c.Model}, environ)
 	return respond.Agent{Runner: c.Runner, Provider: account.Provider, Model: c.Model}, account
+}
+
+func (d *driver) agentOf(c config.Choice) (respond.Agent, agent.Account) {
+	return AgentOf(d.o.Config, c, environ(d.o))
 }
 
 func (d *driver) healthStore() respond.Store[respond.Health] {

@@ -127,21 +127,5 @@ func (n *night) failingIsWhole(what, out string) {
 // goes up every rung of the ladder: it always goes on to the same end.
 func TestKillOnTheLadder(t *testing.T) {
 	t.Parallel()
-	n := failingNight(t)
-	n.finishFailing("undisturbed")
-	stride := 11
-	if slow() {
-		stride = 1
-	}
-	for k := 1; ; k += stride {
-		n := failingNight(t)
-		code, _ := n.superloop([]string{fmt.Sprintf("SUPERLOOP_TEST_FAULT=events:append@%d=kill", k)}, "run", "--exit-on-escalation")
-		n.finishFailing(fmt.Sprintf("killed before write %d of events", k))
-		if code != -1 { // it came to its end before that write
-			if k < 20 {
-				t.Fatalf("only %d writes of events", k)
-			}
-			return
-		}
-	}
+	killBeforeEvents(t, stride(11, 1), 20, failingNight, (*night).finishFailing)
 }

@@ -79,21 +79,5 @@ func (n *night) finishPaused(what string) {
 // waits for a limit and then asks a person: it always goes on to the same end.
 func TestKillInAPause(t *testing.T) {
 	t.Parallel()
-	n := pausedNight(t)
-	n.finishPaused("undisturbed")
-	stride := 7
-	if slow() {
-		stride = 1
-	}
-	for k := 1; ; k += stride {
-		n := pausedNight(t)
-		code, _ := n.superloop([]string{fmt.Sprintf("SUPERLOOP_TEST_FAULT=events:append@%d=kill", k)}, "run", "--exit-on-escalation")
-		n.finishPaused(fmt.Sprintf("killed before write %d of events", k))
-		if code != -1 { // it came to its end before that write
-			if k < 10 {
-				t.Fatalf("only %d writes of events", k)
-			}
-			return
-		}
-	}
+	killBeforeEvents(t, stride(7, 1), 10, pausedNight, (*night).finishPaused)
 }

@@ -241,6 +241,25 @@ func steps(t *testing.T, approval bool) []string {
 	return nil
 }
 
+// killBeforeEvents kills a supervisor right before each step-th write of events of a
+// run that may leave with a question, and has it finished; there are at least so many
+// writes.
+func killBeforeEvents(t *testing.T, step, least int, make func(*testing.T) *night, finish func(*night, string)) {
+	t.Helper()
+	finish(make(t), "undisturbed")
+	for k := 1; ; k += step {
+		n := make(t)
+		code, _ := n.superloop([]string{fmt.Sprintf("SUPERLOOP_TEST_FAULT=events:append@%d=kill", k)}, "run", "--exit-on-escalation")
+		finish(n, fmt.Sprintf("killed before write %d of events", k))
+		if code != -1 { // it came to its end before that write
+			if k < least {
+				t.Fatalf("only %d writes of events", k)
+			}
+			return
+		}
+	}
+}
+
 // slow reports whether the long sweeps are asked for; .ci/run does.
 func slow() bool { return os.Getenv("SUPERLOOP_SLOW_TESTS") != "" }
 

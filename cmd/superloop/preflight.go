@@ -156,25 +156,12 @@ func (a *app) grounds(ctx context.Context, paths loop.Paths, loops []config.Loop
 
 // groundLook is what a loop knows, when it looks, besides the ground.
 func (a *app) groundLook(paths loop.Paths, cfg *config.Config, loops []config.Loop) (respond.Look, error) {
-	look := respond.Look{Path: a.env("PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: time.Now(), Memo: &respond.Memo{}}
 	health, err := respond.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}.Load()
 	if err != nil {
-		return look, err
+		return respond.Look{}, err
 	}
-	who, cooldowns := accounts{cfg, without(cfg.SecretNames())}, cooldown.New(a.disk, paths.Cooldowns())
-	for _, l := range loops {
-		for _, role := range l.Roles {
-			for _, c := range role.Runners {
-				of, account := who.of(c)
-				if known, limited, err := cooldowns.Get(account); err == nil && limited {
-					look.Limits[of.Provider] = known.Until
-				}
-				if b := health.Of(of); b.Circuit == respond.OpenCut && b.Until.IsZero() && b.Kind == respond.KindAuth {
-					look.NoLogin[c.Runner] = b.Why
-				}
-			}
-		}
-	}
+	look := loop.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
+	look.Path, look.Memo = a.env("PATH"), &respond.Memo{}
 	return look, nil
 }
 

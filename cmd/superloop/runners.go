@@ -140,24 +140,10 @@ func (a *app) configuredLoops(c *cli.Context) (string, *config.Config, []config.
 	return repo, cfg, loops, nil
 }
 
-// accounts says who a choice of the configuration is, and whose quota it draws on,
-// as a loop works it out.
-type accounts struct {
-	cfg     *config.Config
-	environ []string
-}
-
-func (s accounts) of(c config.Choice) (respond.Agent, agent.Account) {
-	r := s.cfg.Runners[c.Runner]
-	account := agent.AccountOf(agent.Request{Model: c.Model, CLI: agent.CLI{Command: r.Command, Args: r.Args, FastArgs: r.FastArgs,
-		PromptMode: r.PromptMode, Env: r.Env, Adapter: r.Adapter, PassEnv: r.PassEnv}}, s.environ)
-	return respond.Agent{Runner: c.Runner, Provider: account.Provider, Model: c.Model}, account
-}
-
 // runnerRows are the rows, who has run most first; of one loop only those that it uses.
 func (a *app) runnerRows(one bool, paths loop.Paths, cfg *config.Config, loops []config.Loop, health respond.Health, now time.Time) []*runnerRow {
 	rows, limits := []*runnerRow{}, map[respond.Agent]*runnerLimit{}
-	who := accounts{cfg, without(cfg.SecretNames())}
+	environ := without(cfg.SecretNames())
 	cooldowns := cooldown.New(a.disk, paths.Cooldowns())
 	row := func(of respond.Agent) *runnerRow {
 		if i := slices.IndexFunc(rows, func(r *runnerRow) bool { return r.Agent == of }); i >= 0 {
@@ -168,7 +154,7 @@ func (a *app) runnerRows(one bool, paths loop.Paths, cfg *config.Config, loops [
 		return r
 	}
 	use := func(c config.Choice, uses ...runnerUse) {
-		of, account := who.of(c)
+		of, account := loop.AgentOf(cfg, c, environ)
 		r := row(of)
 		r.Configured, r.Uses = true, append(r.Uses, uses...)
 		known, limited, err := cooldowns.Get(account)

@@ -72,7 +72,7 @@ func claudeStream(size int) []byte {
 		case 0:
 			fmt.Fprintf(&b, `{"type":"assistant","message":{"id":"msg_01XFDUDYJgAACzvnptvVoYEL","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":%s}],"stop_reason":null,"stop_sequence":null,"usage":%s},"parent_tool_use_id":null,"session_id":"6e1b7a52-7c3e-4a31-9b5e-0d9c6f1d2a10","uuid":"f2c1a9e0-58bb-4d0c-8e3d-1f2a3b4c5d6e"}`, prose(rng, 1000+long/8), usage)
 		case 1:
-			fmt.Fprintf(&b, `{"type":"assistant","message":{"id":"msg_01XFDUDYJgAACzvnptvVoYEL","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"tool_use","id":"toolu_01T1x1fJ34qAmk2tNTrN7Up6","name":"Write","input":{"file_path":"/work/a.go","content":%s}}],"stop_reason":null,"usage":%s},"parent_tool_use_id":null,"session_id":"6e1b7a52-7c3e-4a31-9b5e-0d9c6f1d2a10"}`, prose(rng, long), usage)
+			fmt.Fprintf(&b, `{"type":"assistant","message":{"id":"msg_01XFDUDYJgAACzvnptvVoYEL","type":"message","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"tool_use","id":"toolu_01T1x1fJ34qAmk2tNTrN7Up6","name":"Write","input":{"file_path":"/repo/a.go","content":%s}}],"stop_reason":null,"usage":%s},"parent_tool_use_id":null,"session_id":"6e1b7a52-7c3e-4a31-9b5e-0d9c6f1d2a10"}`, prose(rng, long), usage)
 		default:
 			fmt.Fprintf(&b, `{"type":"user","message":{"role":"user","content":[{"tool_use_id":"toolu_01T1x1fJ34qAmk2tNTrN7Up6","type":"tool_result","content":%s,"is_error":false}]},"parent_tool_use_id":null,"session_id":"6e1b7a52-7c3e-4a31-9b5e-0d9c6f1d2a10","tool_use_result":{"stdout":%s,"stderr":"","interrupted":false,"isImage":false}}`, prose(rng, long), prose(rng, long/4))
 		}

@@ -74,15 +74,15 @@ var logWords = strings.Fields(`account address alert amount asset async audit av
 	visitor voucher wallet warehouse webhook widget window wizard worker workspace zone`)
 
 var passingLines = [][]string{
-	{" ✓ src/%w/%w.test.ts (%d tests) %dms", " ✓ src/%w/%w/%w.spec.ts > %w > creates the %w for a %w %dms", "stdout | src/%w.test.ts > %w %w", "%w %w: loaded %d entries from /home/runner/work/%w/%w/fixtures/%w.json",
-		"   ✓ rejects when the %w is not allowed to read the %w", "   ✓ retries after a connection error", " RUN  v3.2.%d /home/runner/work/%w"},
-	{"test %w::%w::tests::%w_%w_%w ... ok", "test %w::%w_roundtrip ... ok", "   Compiling %w-%w v0.%d.%d", "   Compiling %w v1.%d.0 (/home/runner/work/%w/crates/%w)", "  Downloaded %w-%w v%d.0.1 (registry `crates-io`)",
+	{" ✓ src/%w/%w.test.ts (%d tests) %dms", " ✓ src/%w/%w/%w.spec.ts > %w > creates the %w for a %w %dms", "stdout | src/%w.test.ts > %w %w", "%w %w: loaded %d entries from /build/%w/%w/fixtures/%w.json",
+		"   ✓ rejects when the %w is not allowed to read the %w", "   ✓ retries after a connection error", " RUN  v3.2.%d /build/%w"},
+	{"test %w::%w::tests::%w_%w_%w ... ok", "test %w::%w_roundtrip ... ok", "   Compiling %w-%w v0.%d.%d", "   Compiling %w v1.%d.0 (/build/%w/crates/%w)", "  Downloaded %w-%w v%d.0.1 (registry `crates-io`)",
 		"warning: function `%w_%w` is never used", "  --> crates/%w/src/%w.rs:%d:5", "test result: ok. %d passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.%ds"},
 	{"tests/unit/test_%w.py::TestCase%d::test_%w_%w PASSED [ 12%]", "tests/integration/test_%w_%w.py ................... [ %d%]", "DEBUG    %w.%w:%w.py:%d sending %w to %w (%d bytes)", "WARNING  %w:%w.py:%d slow %w: %dms",
 		"Collecting %w-%w>=%d.2", "  Using cached %w_%w-%d.1.0-cp312-cp312-manylinux_2_17_x86_64.whl (%d kB)"},
 	{"=== RUN   Test%w/%w_%w", "--- PASS: Test%w/%w (0.%ds)", "ok  \tgithub.com/acme/%w/pkg/%w\t%d.102s", "    %w_test.go:%d: %w took %dms", "2026-03-11T10:22:%dZ INFO %w/%w.go:%d %w ready {\"id\": \"%d\", \"%w\": \"%w\"}", "?   \tgithub.com/acme/%w/cmd/%w\t[no test files]"},
 	{"[%d/%d] Building CXX object src/%w/CMakeFiles/%w.dir/%w.cc.o", "g++ -O2 -Wall -Iinclude -MMD -MP -c src/%w/%w.cc -o build/%w/%w.o", "src/%w.cc:%d:12: warning: comparison of integer expressions of different signedness [-Wsign-compare]", "-- Performing Test HAVE_%w - Success", "  CC      drivers/%w/%w.o"},
-	{"npm http fetch GET 200 https://registry.npmjs.org/%w-%w %dms (cache hit)", "npm warn deprecated %w@%d.0.1: this library is not supported any more", "added %d packages, and audited %d packages in %ds", "  at %w (/home/runner/work/%w/node_modules/%w/lib/%w.js:%d:17)", "dist/%w-%d.js   %d.11 kB"},
+	{"npm http fetch GET 200 https://packages.example.invalid/%w-%w %dms (cache hit)", "npm warn deprecated %w@%d.0.1: this library is not supported any more", "added %d packages, and audited %d packages in %ds", "  at %w (/build/%w/node_modules/%w/lib/%w.js:%d:17)", "dist/%w-%d.js   %d.11 kB"},
 	{"[INFO] Downloaded from central: https://repo.maven.apache.org/maven2/org/%w/%w/%d/%w-%d.jar (%d kB at 1.2 MB/s)", "[INFO] Tests run: %d, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.%d s -- in org.%w.%wTest", "> Task :%w:compileKotlin UP-TO-DATE", "Get:%d http://deb.debian.org/debian bookworm/main amd64 lib%w-dev amd64 1.%d [%d kB]"},
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
 )
 
@@ -15,14 +14,7 @@ import (
 // known.jsonl of texts that many tools are known to end with.
 func TestMoreFailures(t *testing.T) {
 	t.Parallel()
-	cat, err := catalog.Embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := classify.New(cat, classify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, c := embedded(t)
 	for _, name := range []string{"more", "known"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
