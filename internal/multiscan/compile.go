@@ -43,7 +43,7 @@ func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 		o.Sample = builtinSample()
 	}
 	c := compiler{
-		set:    &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits},
+		set:    &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, digest: digestOf(exprs, o.MaxProgram)},
 		rarity: newRarity(o.Sample),
 	}
 	for i, e := range exprs {

@@ -30,6 +30,7 @@ const (
 // which joins upper and lower case.
 type filter struct {
 	shape
+	shortest int // of the literals, in bytes
 	// table holds for each hash of a gram by how much the list of places
 	// grows: by one, in the unit that probe counts in, or not at all. A byte for a
 	// hash costs fewer instructions than a bit.
@@ -38,6 +39,7 @@ type filter struct {
 	// marks are bytes of which each literal holds one, if there are any.
 	marks []byte
 
+	words     []uint64   // that are known, in the order in which they came
 	slots     []wordSlot // open addressing
 	slotShift uint
 	entries   []entry // of one word in a row
@@ -115,7 +117,7 @@ func newFilter(want []wanted, r *rarity) (*filter, []bool) {
 	for _, w := range want {
 		shortest = min(shortest, len(w.lit))
 	}
-	f := &filter{shape: shapeFor(shortest)}
+	f := &filter{shape: shapeFor(shortest), shortest: shortest}
 	whole, of := make([]bool, len(want)), make([]int, len(want))
 	index := map[string]int{}
 	for n, w := range want {
@@ -146,7 +148,6 @@ func newFilter(want []wanted, r *rarity) (*filter, []bool) {
 type builder struct {
 	f      *filter
 	byWord map[uint64][]entry
-	order  []uint64 // keys of byWord
 }
 
 func (b *builder) at(lit []byte, i int) (known bool, shared int) {
@@ -166,29 +167,22 @@ func (f *filter) index(r *rarity) map[int]bool {
 			f.table[f.hash(lit, at)] = sizeOfPlace
 			word, _ := f.word(lit, at)
 			if b.byWord[word] == nil {
-				b.order = append(b.order, word)
+				f.words = append(f.words, word)
 			}
 			b.byWord[word] = append(b.byWord[word], newEntry(f.variants[i].lit, i, at))
 		}
 	}
-	slotBits := bits.Len(uint(len(b.order) * 2))
-	f.slots, f.slotShift = make([]wordSlot, 1<<max(1, slotBits)), uint(64-max(1, slotBits))
+	f.makeSlots()
 	shared := map[int]bool{}
-	for _, word := range b.order {
+	for _, word := range f.words {
 		entries := b.byWord[word]
-		s := f.slot(word)
-		if home := &f.slots[f.home(word)]; home != s {
-			home.crowded = 1
-		}
+		s := f.take(word)
 		f.beside(s, entries)
 		if len(entries) > maxShared {
 			entries = []entry{f.join(entries, shared)}
 		}
-		s.word, s.first = word, int32(len(f.entries))
+		s.first, s.count = int32(len(f.entries)), uint8(len(entries))
 		f.entries = append(f.entries, entries...)
-		s.count = uint8(len(entries))
-		h := contextHash(word)
-		f.contexts[h>>5] |= 1 << (h & 31)
 	}
 	return shared
 }

@@ -1,6 +1,7 @@
 package multiscan
 
 import (
+	"crypto/sha256"
 	"regexp"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type Set struct {
 	variants int32     // of all filters
 	every    []int32   // patterns that have no literal: tried on every line
 	limits   limits
+	digest   [sha256.Size]byte // of what it was made of, see plan
 
 	blocks  sync.Pool // *Block
 	lookers sync.Pool // *Scanner that look ahead

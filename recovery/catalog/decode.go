@@ -139,8 +139,13 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, ptr string) {
 		return
 	}
 	elem := v.Type().Elem()
-	if elem.Kind() == reflect.Struct && d.fields(elem).id >= 0 {
+	byID := elem.Kind() == reflect.Struct && d.fields(elem).id >= 0
+	switch {
+	case byID && len(n.Content)+v.Len() > 0:
 		d.mergeByID(n, v, ptr)
+		return
+	case len(n.Content) == 0:
+		v.SetZero() // as the compiled form has it
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))

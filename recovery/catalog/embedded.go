@@ -27,8 +27,8 @@ var embeddedOnce = sync.OnceValue(func() parsed {
 	return parsed{base, base.finish(), ps}
 })
 
-// Embedded is the catalog that superloop brings, without anybody's files. It is
-// read on the first call, which takes some 0.1 s of processor time. An error is
+// Embedded is the catalog that superloop brings, without anybody's files and with the
+// examples. It is read on the first call, which takes some 0.1 s of processor time. An error is
 // a mistake in superloop itself; the catalog then holds the entries that could
 // be read.
 func Embedded() (*Catalog, error) {
@@ -39,32 +39,39 @@ func Embedded() (*Catalog, error) {
 	return p.catalog, nil
 }
 
-// parseEmbedded reads every YAML file of fsys in the order of the paths.
-func parseEmbedded(fsys fs.FS) (*builder, Problems) {
-	var problems Problems
-	var paths []string
+// embeddedFile is one YAML file of the embedded catalog.
+type embeddedFile struct {
+	path string
+	text []byte
+}
+
+// embeddedFiles reads every YAML file of fsys, in the order of the paths.
+func embeddedFiles(fsys fs.FS) ([]embeddedFile, error) {
+	var files []embeddedFile
 	err := fs.WalkDir(fsys, ".", func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && strings.HasSuffix(path, ".yaml") {
-			paths = append(paths, path)
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".yaml") {
+			return err
 		}
+		text, err := fs.ReadFile(fsys, path)
+		files = append(files, embeddedFile{path, text})
 		return err
 	})
+	slices.SortFunc(files, func(a, b embeddedFile) int { return strings.Compare(a.path, b.path) })
+	return files, err
+}
+
+// parseEmbedded reads the files of fsys one after the other into a builder.
+func parseEmbedded(fsys fs.FS) (*builder, Problems) {
+	var problems Problems
+	files, err := embeddedFiles(fsys)
 	if err != nil {
 		problems = append(problems, Problem{File: "data", Message: err.Error()})
 	}
-	slices.Sort(paths)
-	docs := make([]*document, len(paths))
-	found := make([]Problems, len(paths))
+	docs := make([]*document, len(files))
+	found := make([]Problems, len(files))
 	var wg sync.WaitGroup // one core reads YAML at some 10 MB a second: use them all
-	for i, path := range paths {
-		wg.Go(func() {
-			text, err := fs.ReadFile(fsys, path)
-			if err != nil {
-				found[i] = Problems{{File: path, Message: err.Error()}}
-				return
-			}
-			docs[i], found[i] = readDocument(Origin{Source: SourceEmbedded, File: path}, text)
-		})
+	for i, f := range files {
+		wg.Go(func() { docs[i], found[i] = readDocument(Origin{Source: SourceEmbedded, File: f.path}, f.text) })
 	}
 	wg.Wait()
 	b := &builder{}

@@ -32,6 +32,10 @@ type Options struct {
 	// RepoDir is the root of the supervised repository; its files stand in
 	// .superloop/recovery below it.
 	RepoDir string
+	// Examples asks for the examples of the handlers, which only judging the catalog
+	// needs. Without them it is there in some milliseconds, unless there are overlays:
+	// these are judged with the examples of what they change.
+	Examples bool
 }
 
 // UserDir is where a person's own files stand on this system, or "" if the
@@ -56,20 +60,30 @@ func UserDir() string {
 //
 // A cancelled context leaves out the files that were not read yet, and says so.
 func Load(ctx context.Context, o Options) (*Catalog, Problems) {
-	p := embeddedOnce()
-	problems := slices.Clone(p.problems)
-	base, touched := p.base, false
-	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
-		docs, ps := dir.read(ctx)
-		problems = append(problems, ps...)
-		if len(docs) == 0 {
+	dirs := [...]overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}}
+	var docs [len(dirs)][]*document
+	var unread [len(dirs)]Problems
+	overlays := 0
+	for i, dir := range dirs {
+		docs[i], unread[i] = dir.read(ctx)
+		overlays += len(docs[i])
+	}
+	embedded := briefOnce
+	if o.Examples || overlays > 0 {
+		embedded = embeddedOnce
+	}
+	p := embedded()
+	problems, base := slices.Clone(p.problems), p.base
+	for i := range dirs {
+		problems = append(problems, unread[i]...)
+		if len(docs[i]) == 0 {
 			continue
 		}
-		next, ps := overlay(base, docs)
+		next, ps := overlay(base, docs[i])
 		problems = append(problems, ps...)
-		base, touched = next, true
+		base = next
 	}
-	if !touched {
+	if overlays == 0 {
 		return p.catalog, problems
 	}
 	return base.finish(), problems

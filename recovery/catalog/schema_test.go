@@ -20,7 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var update = flag.Bool("update", false, "write the schemas anew")
+var update = flag.Bool("update", false, "write what is made of the types and of the files anew")
 
 // The schemas are made from the Go types and their comments, so that they cannot
 // say anything else; this writes them (-update) and keeps them so.

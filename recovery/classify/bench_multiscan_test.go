@@ -333,18 +333,14 @@ func TestTheEndOfALargeLog(t *testing.T) {
 }
 
 // TestEmbeddedPatternsAreFast: no pattern of the embedded catalog is tried on every line,
-// which would cost more than all others together. Those whose literals are
-// too short for the one fast pass are told: they cost every log a second one.
+// which would cost more than all others together, and none needs a pass of its own over
+// every log, which costs as much as all others.
 func TestEmbeddedPatternsAreFast(t *testing.T) {
 	t.Parallel()
 	c := embeddedClassifier(t)
 	for _, p := range c.prog.problems {
-		e := c.prog.exprs[p.Pattern]
-		switch {
-		case strings.Contains(p.Text, "every line"):
-			t.Errorf("%s\n%s", e, p.Text)
-		case strings.Contains(p.Text, "slower"):
-			t.Logf("%s\n%s", e, p.Text)
+		if strings.Contains(p.Text, "every line") || strings.Contains(p.Text, "slower") {
+			t.Errorf("%s\n%s", c.prog.exprs[p.Pattern], p.Text)
 		}
 	}
 }
