@@ -195,8 +195,7 @@ func (w *wants) add(n int, ch choice) {
 
 // filter adds a filter for these literals.
 func (c *compiler) filter(w *wants) {
-	f, whole := newFilter(w.lits, c.rarity)
-	f.marks = w.marks
+	f, whole := newFilter(w.lits, w.marks, c.rarity)
 	for i := range f.variants {
 		f.variants[i].id = c.set.variants
 		f.variants[i].first = c.firstOf(f.variants[i].patterns)

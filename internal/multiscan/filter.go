@@ -2,7 +2,6 @@ package multiscan
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
 	"strings"
 )
@@ -13,8 +12,7 @@ const (
 	hashMul   = 0x9E3779B1
 	hashMul64 = 0x9E3779B97F4A7C15
 
-	tableBits   = 16
-	contextBits = 18
+	tableBits = 16
 	// maxFilterLiteral is how much of a literal is compared where it was
 	// found; the rest is left to the check of the whole line.
 	maxFilterLiteral = 32
@@ -34,27 +32,13 @@ type filter struct {
 	// table holds for each hash of a gram by how much the list of places
 	// grows: by one, in the unit that probe counts in, or not at all. A byte for a
 	// hash costs fewer instructions than a bit.
-	table    [1 << tableBits]uint8
-	contexts [1 << contextBits / 32]uint32
+	table [1 << tableBits]uint8
+	words words
 	// marks are bytes of which each literal holds one, if there are any.
 	marks []byte
 
-	words     []uint64   // that are known, in the order in which they came
-	slots     []wordSlot // open addressing
-	slotShift uint
-	entries   []entry // of one word in a row
-	variants  []variant
-}
-
-// wordSlot says in which literals a gram stands, known by its word.
-type wordSlot struct {
-	word     uint64 // 0: empty
-	more     uint64 // what all the literals have beside the word
-	moreMask uint64
-	first    int32 // of the entries
-	count    uint8 // of them
-	crowded  uint8 // 1: a word that belongs here is in another slot
-	moreAt   int8  // where that is, from the gram on
+	entries  []entry // of one word in a row
+	variants []variant
 }
 
 // entry is a place in a literal.
@@ -111,17 +95,22 @@ const maxShared = 32
 
 // newFilter builds the filter; the shortest literal, of at least minLiteral
 // bytes, says how wide the stride can be. It returns for each of the wanted
-// whether the filter compares the literal whole.
-func newFilter(want []wanted, r *rarity) (*filter, []bool) {
+// whether the filter compares the literal whole. If there are marks, each literal has one.
+func newFilter(want []wanted, marks []byte, r *rarity) (*filter, []bool) {
 	shortest := maxFilterLiteral
 	for _, w := range want {
 		shortest = min(shortest, len(w.lit))
 	}
-	f := &filter{shape: shapeFor(shortest), shortest: shortest}
+	f := &filter{shape: shapeFor(shortest), shortest: shortest, marks: marks}
 	whole, of := make([]bool, len(want)), make([]int, len(want))
 	index := map[string]int{}
 	for n, w := range want {
-		lit := r.rarest(w.lit, maxFilterLiteral)
+		var lit string
+		if len(marks) > 0 {
+			lit = partWith(w.lit, marks)
+		} else {
+			lit = r.rarest(w.lit, maxFilterLiteral)
+		}
 		whole[n] = len(lit) == len(w.lit)
 		i, ok := index[lit]
 		if !ok {
@@ -144,10 +133,28 @@ func newFilter(want []wanted, r *rarity) (*filter, []bool) {
 	return f, whole
 }
 
+// partWith gives a part of a literal that a filter compares, with the first of the marks
+// in it: only around marks the filter looks at all.
+func partWith(lit string, marks []byte) string {
+	if len(lit) <= maxFilterLiteral {
+		return lit
+	}
+	at := max(0, slices.IndexFunc([]byte(lit), func(c byte) bool { return slices.Contains(marks, c) }))
+	from := min(max(0, at-maxFilterLiteral/2), len(lit)-maxFilterLiteral)
+	return lit[from : from+maxFilterLiteral]
+}
+
 // builder is what is in the tables while they are filled.
 type builder struct {
 	f      *filter
 	byWord map[uint64][]entry
+	order  []wordOf // keys of byWord
+}
+
+// wordOf is a word, and which of the masks it is known by.
+type wordOf struct {
+	word uint64
+	kind int
 }
 
 func (b *builder) at(lit []byte, i int) (known bool, shared int) {
@@ -165,54 +172,27 @@ func (f *filter) index(r *rarity) map[int]bool {
 		for rest := range f.stride {
 			at, _ := r.gramFor(lit, rest, &f.shape, &b)
 			f.table[f.hash(lit, at)] = sizeOfPlace
-			word, _ := f.word(lit, at)
+			word, kind := f.word(lit, at)
 			if b.byWord[word] == nil {
-				f.words = append(f.words, word)
+				b.order = append(b.order, wordOf{word, kind})
 			}
 			b.byWord[word] = append(b.byWord[word], newEntry(f.variants[i].lit, i, at))
 		}
 	}
-	f.makeSlots()
 	shared := map[int]bool{}
-	for _, word := range f.words {
-		entries := b.byWord[word]
-		s := f.take(word)
-		f.beside(s, entries)
+	list := make([]wordPlaces, len(b.order))
+	for n, word := range b.order {
+		entries, p := b.byWord[word.word], &list[n]
+		p.word, p.first = word.word, int32(len(f.entries))
+		p.around(entries, f.variants, f.masks[word.kind])
 		if len(entries) > maxShared {
 			entries = []entry{f.join(entries, shared)}
 		}
-		s.first, s.count = int32(len(f.entries)), uint8(len(entries))
+		p.count = uint8(len(entries))
 		f.entries = append(f.entries, entries...)
 	}
+	f.words.know(list)
 	return shared
-}
-
-// beside notes what all literals with a word have on that side of it on which
-// that is more.
-func (f *filter) beside(s *wordSlot, entries []entry) {
-	known := 0
-	for _, at := range []int{after, -before - wordLen} {
-		var more, mask uint64
-		for n, e := range entries {
-			var b, m [wordLen]byte
-			lit := f.variants[e.variant].lit
-			for i := range b {
-				if from := int(e.off) + at + i; from >= 0 && from < len(lit) {
-					b[i], m[i] = lit[from]|0x20, 0xff
-				}
-			}
-			word, of := binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(m[:])
-			if n == 0 {
-				more, mask = word, of
-			}
-			// Bits that differ from one literal to another do not count.
-			mask &= of &^ (more ^ word)
-		}
-		if n := bits.OnesCount64(mask); n > known {
-			known = n
-			s.more, s.moreMask, s.moreAt = more&mask, mask, int8(at)
-		}
-	}
 }
 
 // join makes one variant of many, whose literal is what they have in common
@@ -247,27 +227,6 @@ func (f *filter) byLength() []int {
 	return order
 }
 
-func contextHash(word uint64) uint64 { return word * hashMul64 >> (64 - contextBits) }
-
-// mayBe reports whether a word is one of the contexts, or takes the place of one.
-func (f *filter) mayBe(word uint64) uint32 {
-	h := contextHash(word)
-	return f.contexts[h>>5] >> (h & 31)
-}
-
-// home is the slot where a word belongs.
-func (f *filter) home(word uint64) int { return int(word * hashMul64 >> f.slotShift) }
-
-// slot gives the slot of a word: its own, or the empty one for it.
-func (f *filter) slot(word uint64) *wordSlot {
-	mask := len(f.slots) - 1
-	for i := f.home(word); ; i = (i + 1) & mask {
-		if s := &f.slots[i]; s.word == word || s.word == 0 {
-			return s
-		}
-	}
-}
-
 // at appends the literals that stand in b such that one of their grams in the
 // table is at place i, known in the given way.
 func (f *filter) at(b []byte, i, kind int, to []*variant) []*variant {
@@ -276,8 +235,11 @@ func (f *filter) at(b []byte, i, kind int, to []*variant) []*variant {
 
 // standing appends the literals with a gram of this word at place i.
 func (f *filter) standing(word uint64, b []byte, i int, to []*variant) []*variant {
-	s := f.slot(word)
-	for n := s.first; n < s.first+int32(s.count); n++ {
+	p := f.words.at(word)
+	if p == nil {
+		return to
+	}
+	for n := p.first; n < p.first+int32(p.count); n++ {
 		e := &f.entries[n]
 		if !e.mayStand(b, i) {
 			continue

@@ -39,7 +39,7 @@ func TestFilterFindsAll(t *testing.T) {
 			lits[i] = lower(l)
 			want = append(want, wanted{lits[i], int32(i)})
 		}
-		f, whole := newFilter(want, rare)
+		f, whole := newFilter(want, nil, rare)
 		if rapid.Bool().Draw(rt, "marked") {
 			for i := range lits {
 				if lits[i] = strings.ReplaceAll(lits[i], "x", "\u00e9"); !strings.Contains(lits[i], "\u00e9") {
@@ -47,8 +47,7 @@ func TestFilterFindsAll(t *testing.T) {
 				}
 				want[i].lit = lits[i]
 			}
-			f, whole = newFilter(want, rare)
-			f.marks = []byte{0xc3, 0x07}
+			f, whole = newFilter(want, []byte{0xc3, 0x07}, rare)
 		}
 		parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(lits), rapid.StringOfN(letters, 0, 40, -1)), 1, 20).Draw(rt, "text")
 		text := []byte(strings.Join(parts, ""))
@@ -74,6 +73,21 @@ func TestFilterFindsAll(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMarkInALongLiteral: of a literal that is too long to be compared whole, the part
+// with the mark is.
+func TestMarkInALongLiteral(t *testing.T) {
+	t.Parallel()
+	for _, before := range []int{0, 1, 20, 41, 60, 83} {
+		lit := strings.Repeat("a", before) + "\u00e9" + strings.Repeat("b", 83-before)
+		f, _ := newFilter([]wanted{{lit, 0}}, []byte{0xa9}, newRarity([]byte("abcdefgh")))
+		for pad := range 9 {
+			if text := strings.Repeat("~", 50+pad) + lit + strings.Repeat("~", 50); !inText(f, []byte(text))[0] {
+				t.Errorf("with %d bytes before the mark it is not found after %d", before, 50+pad)
+			}
+		}
+	}
 }
 
 // TestShapes: the stride is what the shortest literal allows, and the hash

@@ -201,9 +201,9 @@ func (f *filter) sift(b []byte, in, to *places, n int) int {
 	for _, i := range in[:n] {
 		v := load64(b, int(i)-before) | fold64
 		to[kept&placeMask] = i
-		kept += uint(f.mayBe(v&m0) & 1)
+		kept += uint(f.words.mayBe(v&m0) & 1)
 		to[kept&placeMask] = i | 1<<kindShift
-		kept += uint(f.mayBe(v&m1) & 1)
+		kept += uint(f.words.mayBe(v&m1) & 1)
 	}
 	return int(kept)
 }
@@ -215,10 +215,11 @@ func (f *filter) check(b []byte, in *places, n int) int {
 	for _, p := range in[:n] {
 		i := int(p &^ (1 << kindShift))
 		w := (load64(b, i-before) | fold64) & f.masks[p>>kindShift]
-		s := &f.slots[f.home(w)]
+		s := &f.words.list[f.words.place(w)]
 		miss := s.word ^ w | (load64(b, i+int(s.moreAt))|fold64)&s.moreMask ^ s.more
 		in[kept&placeMask] = p
-		kept += uint(^(miss|-miss)>>63) | uint(s.crowded)
+		pair := uint(s.pair >> pairHash6(load16(b, i+int(s.pairAt))))
+		kept += uint(^(miss|-miss)>>63)&pair | uint(s.crowded)
 	}
 	return int(kept)
 }

@@ -32,8 +32,15 @@ type required struct {
 	exact    literalSet   // if not nil: the part matches nothing but these
 	must     []literalSet // one literal of each of these
 	repeated literalSet   // if not nil: the part matches these only, once or more often
+	option   *option      // if not nil: the part may be left out
 	prefix   literalSet   // if not nil: what the part matches begins with one of these
 	suffix   literalSet   // if not nil: it ends with one of these
+}
+
+// option is what is known of a part that may be left out, or come several times.
+type option struct {
+	first, last literalSet // bytes that it begins and ends with; nil: not known
+	turn        literalSet // if not nil: it is any number of these
 }
 
 // extractor takes the required literals out of a syntax tree. better says
@@ -114,14 +121,19 @@ func (x extractor) part(re *syntax.Regexp) required {
 	case syntax.OpAlternate:
 		return x.alternate(re.Sub)
 	case syntax.OpQuest:
-		if sub := x.part(re.Sub[0]); sub.exact != nil && len(sub.exact) < maxExact {
+		sub := x.part(re.Sub[0])
+		if sub.exact != nil && len(sub.exact) < maxExact {
 			return required{exact: distinct(append(slices.Clone(sub.exact), ""))}
 		}
+		return optional(sub, false)
+	case syntax.OpStar:
+		return optional(x.part(re.Sub[0]), true)
 	case syntax.OpPlus:
 		return atLeastOnce(x.part(re.Sub[0]))
 	case syntax.OpRepeat:
 		switch {
 		case re.Min == 0:
+			return optional(x.part(re.Sub[0]), true)
 		case re.Min == 1 && re.Max == 1:
 			return x.part(re.Sub[0])
 		case re.Min == re.Max && re.Min <= maxExactLen:
@@ -143,6 +155,19 @@ func atLeastOnce(r required) required {
 		return required{must: addSet(nil, r.exact), repeated: r.exact, prefix: r.exact, suffix: r.exact}
 	}
 	return r
+}
+
+// optional is a part that may be left out. Its turns matter only if it may come
+// several times.
+func optional(r required, several bool) required {
+	o := &option{first: firsts(r.prefix), last: lasts(r.suffix)}
+	if r.exact != nil {
+		o.first, o.last = firsts(r.exact), lasts(r.exact)
+		if several && o.first != nil {
+			o.turn = r.exact
+		}
+	}
+	return required{option: o}
 }
 
 // literal is a run of runes. A rune whose letter case is open and that is

@@ -16,3 +16,8 @@ func load32(b []byte, i int) uint32 {
 func load64(b []byte, i int) uint64 {
 	return *(*uint64)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))
 }
+
+// load16 reads two bytes likewise: i >= 0 and i+2 <= len(b).
+func load16(b []byte, i int) uint16 {
+	return *(*uint16)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))
+}

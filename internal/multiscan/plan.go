@@ -7,7 +7,6 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 )
 
@@ -16,7 +15,7 @@ import (
 var ErrOtherPatterns = errors.New("the plan was made of other expressions")
 
 // planVersion changes with what a plan holds, or with how literals are chosen.
-const planVersion = 1
+const planVersion = 3
 
 // plan is what Compile found out about expressions, which takes it some 50 us for
 // each, in a form from which the set is made again in a tenth of that. Before it stands
@@ -44,10 +43,11 @@ type planFilter struct {
 	Variants []planVariant
 
 	// Of each word.
-	Word, More, MoreMask []uint64
-	MoreAt               []int8
-	Count                []uint8
-	// Of each entry, those of one word after those of another.
+	Word, More, MoreMask, Pair []uint64
+	MoreAt, PairAt             []int8
+	Count                      []uint8
+	First                      []int32
+	// Of each entry.
 	Variant, Off []int32
 }
 
@@ -167,10 +167,11 @@ func (f *filter) plan() planFilter {
 		v := &f.variants[i]
 		p.Variants = append(p.Variants, planVariant{v.lit, v.patterns, v.first})
 	}
-	for _, w := range f.words {
-		s := f.slot(w)
-		p.Word, p.More, p.MoreMask = append(p.Word, w), append(p.More, s.more), append(p.MoreMask, s.moreMask)
-		p.MoreAt, p.Count = append(p.MoreAt, s.moreAt), append(p.Count, s.count)
+	for i := range f.words.list {
+		w := &f.words.list[i]
+		p.Word, p.More, p.MoreMask, p.Pair = append(p.Word, w.word), append(p.More, w.more), append(p.MoreMask, w.moreMask), append(p.Pair, w.pair)
+		p.MoreAt, p.PairAt, p.Count = append(p.MoreAt, w.moreAt), append(p.PairAt, w.pairAt), append(p.Count, w.count)
+		p.First = append(p.First, w.first)
 	}
 	for i := range f.entries {
 		p.Variant, p.Off = append(p.Variant, f.entries[i].variant), append(p.Off, f.entries[i].off)
@@ -180,7 +181,7 @@ func (f *filter) plan() planFilter {
 
 // filter makes the tables again; it numbers the variants from *id on.
 func (p *planFilter) filter(id *int32) *filter {
-	f := &filter{shape: shapeFor(p.Shortest), shortest: p.Shortest, marks: p.Marks, words: p.Word}
+	f := &filter{shape: shapeFor(p.Shortest), shortest: p.Shortest, marks: p.Marks}
 	for _, g := range p.Grams {
 		f.table[g] = sizeOfPlace
 	}
@@ -193,31 +194,13 @@ func (p *planFilter) filter(id *int32) *filter {
 	for i, v := range p.Variant {
 		f.entries[i] = newEntry(f.variants[v].lit, int(v), int(p.Off[i]))
 	}
-	f.makeSlots()
-	first := int32(0)
+	list := make([]wordPlaces, len(p.Word))
 	for i, w := range p.Word {
-		s := f.take(w)
-		s.more, s.moreMask, s.moreAt = p.More[i], p.MoreMask[i], p.MoreAt[i]
-		s.first, s.count = first, p.Count[i]
-		first += int32(p.Count[i])
+		list[i] = wordPlaces{
+			word: w, more: p.More[i], moreMask: p.MoreMask[i], pair: p.Pair[i],
+			first: p.First[i], count: p.Count[i], moreAt: p.MoreAt[i], pairAt: p.PairAt[i],
+		}
 	}
+	f.words.know(list)
 	return f
-}
-
-// makeSlots makes room for the words.
-func (f *filter) makeSlots() {
-	n := max(1, bits.Len(uint(len(f.words)*2)))
-	f.slots, f.slotShift = make([]wordSlot, 1<<n), uint(64-n)
-}
-
-// take gives a new word its slot, and a bit among the contexts.
-func (f *filter) take(word uint64) *wordSlot {
-	s := f.slot(word)
-	if home := &f.slots[f.home(word)]; home != s {
-		home.crowded = 1
-	}
-	s.word = word
-	h := contextHash(word)
-	f.contexts[h>>5] |= 1 << (h & 31)
-	return s
 }

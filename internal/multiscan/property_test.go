@@ -23,7 +23,7 @@ var unlimited = limits{budget{1 << 50, 0, 1 << 50}, budget{1 << 50, 0, 1 << 50},
 func genExpr() *rapid.Generator[string] {
 	frag := rapid.Map(rapid.SampledFrom(fragments), regexp.QuoteMeta)
 	atom := rapid.OneOf(frag, frag, frag, rapid.SampledFrom([]string{
-		`[ab]`, `[Ee]`, `[a-z]`, `[^ ]`, `\d`, `\w`, `.`, `.*`, `.*?`, `\b`, `^`, `$`, `\s`, `[Ssx]`, `(?:)`, `[äÄ]`, `\x{fffd}`, `(?m:^)`, `(?-i:Code)`,
+		`[ab]`, `[Ee]`, `[a-z]`, `[^ ]`, `\d`, `\d+`, `\d*`, `[ab]*`, `[ab]+`, `\s*`, `\s+`, `[0x]{0,3}`, `\w`, `.`, `.*`, `.*?`, `\b`, `^`, `$`, `\s`, `[Ssx]`, `(?:)`, `[äÄ]`, `\x{fffd}`, `(?m:^)`, `(?-i:Code)`,
 	}))
 	var expr func(depth int) *rapid.Generator[string]
 	expr = func(depth int) *rapid.Generator[string] {
