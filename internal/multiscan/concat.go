@@ -11,6 +11,7 @@ type concat struct {
 	run    literalSet // nil: empty run
 	must   []literalSet
 	prefix literalSet // the first run, once it ended
+	begins literalSet // if there is no prefix
 	open   bool       // a part was not exact, or the run became too large
 
 	// deep is the run with a byte more before it: many strings, which are worth it only
@@ -38,14 +39,30 @@ func (c *concat) add(r required) {
 	case r.exact != nil:
 		c.grow(r.exact)
 	default:
-		if r.prefix != nil {
+		switch {
+		case r.prefix != nil:
 			c.grow(r.prefix)
+		case c.run != nil:
+			c.reach(r.begins)
+		case !c.open:
+			c.begins = r.begins
 		}
 		c.flush()
 		for _, s := range r.must {
 			c.must = addSet(c.must, s)
 		}
-		c.run = r.suffix
+		if c.run = r.suffix; c.run == nil {
+			c.deep = r.ends
+		}
+	}
+}
+
+// reach puts one of many bytes at the end of the run, if that makes it long enough.
+func (c *concat) reach(begins literalSet) {
+	if n := c.run.shortest(); begins != nil && n < goodLiteral && n+begins.shortest() >= goodLiteral {
+		if p := crossed(c.run, begins); p != nil {
+			c.run = p
+		}
 	}
 }
 
@@ -178,7 +195,7 @@ func (c *concat) result() required {
 	}
 	suffix := c.run
 	c.flush()
-	return required{must: c.must, prefix: c.prefix, suffix: suffix}
+	return required{must: c.must, prefix: c.prefix, suffix: suffix, begins: c.begins}
 }
 
 // firsts gives the first bytes of strings, nil if one is empty or there are too many.

@@ -16,6 +16,7 @@ const (
 	maxEnough   = 8   // strings that one of so many is expanded to
 	maxGood     = 700 // strings that one is expanded to for the sake of being long enough
 	maxClass    = 26  // characters of a class that is expanded
+	maxWide     = 64  // characters of one that is where that makes a literal long enough
 	maxExactLen = 128 // bytes of one of them
 	maxSetSize  = 128 // literals in one required set
 	maxSets     = 8   // required sets of a pattern
@@ -33,8 +34,11 @@ type required struct {
 	must     []literalSet // one literal of each of these
 	repeated literalSet   // if not nil: the part matches these only, once or more often
 	option   *option      // if not nil: the part may be left out
-	prefix   literalSet   // if not nil: what the part matches begins with one of these
-	suffix   literalSet   // if not nil: it ends with one of these
+	// begins and ends are of many bytes, one of which is where the part begins, or ends:
+	// for use where that makes a literal long enough. Nil: any may be there.
+	begins, ends literalSet
+	prefix       literalSet // if not nil: what the part matches begins with one of these
+	suffix       literalSet // if not nil: it ends with one of these
 }
 
 // option is what is known of a part that may be left out, or come several times.
@@ -191,7 +195,7 @@ func (x extractor) literal(re *syntax.Regexp) required {
 func class(ranges []rune) required {
 	var set literalSet
 	for i := 0; i < len(ranges); i += 2 {
-		if ranges[i] <= utf8.RuneError && utf8.RuneError <= ranges[i+1] || ranges[i+1]-ranges[i] > maxClass {
+		if ranges[i] <= utf8.RuneError && utf8.RuneError <= ranges[i+1] || ranges[i+1]-ranges[i] > maxWide {
 			return anything
 		}
 		for r := ranges[i]; r <= ranges[i+1]; r++ {
@@ -209,8 +213,11 @@ func class(ranges []rune) required {
 			set = slices.DeleteFunc(set, func(s string) bool { return s == f.other })
 		}
 	}
-	if len(set) == 0 || len(set) > maxClass {
+	switch {
+	case len(set) == 0 || len(set) > maxWide:
 		return anything
+	case len(set) > maxClass:
+		return required{begins: set, ends: set}
 	}
 	return required{exact: set}
 }

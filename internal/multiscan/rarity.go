@@ -181,7 +181,7 @@ const (
 
 // Lengths of literals, in bytes.
 const (
-	goodLiteral = 7 // keeps the filter fast
+	goodLiteral = 8 // keeps the filter fast
 	minLiteral  = 3 // that the filter can find
 )
 

@@ -27,7 +27,7 @@ func TestCompiledIsTheData(t *testing.T) {
 	}
 	got := readCompiled(compiledForm, files)
 	if got == nil {
-		t.Fatal("the compiled form is not that of the files under data; type: go generate ./recovery/...")
+		t.Fatal("the compiled form is not that of the files under data; type: go generate ./recovery/catalog ./recovery/classify")
 	}
 	want = want.clone()
 	forgetExamples(want.handlers)

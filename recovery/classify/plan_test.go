@@ -32,7 +32,7 @@ func TestPlanIsTheCatalogs(t *testing.T) {
 		}
 	}
 	if !slices.Equal(embeddedPlan, want) {
-		t.Fatal("the embedded plan is not that of the embedded catalog; type: go generate ./recovery/...")
+		t.Fatal("the embedded plan is not that of the embedded catalog; type: go generate ./recovery/catalog ./recovery/classify")
 	}
 	if _, _, err := multiscan.Restore(c.prog.exprs, opts, embeddedPlan); err != nil {
 		t.Error(err)
