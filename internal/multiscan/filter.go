@@ -186,13 +186,39 @@ func (f *filter) index(r *rarity) map[int]bool {
 		p.word, p.first = word.word, int32(len(f.entries))
 		p.around(entries, f.variants, f.masks[word.kind])
 		if len(entries) > maxShared {
-			entries = []entry{f.join(entries, shared)}
+			entries = f.joined(entries, shared)
 		}
 		p.count = uint8(len(entries))
 		f.entries = append(f.entries, entries...)
 	}
 	f.words.know(list)
 	return shared
+}
+
+// joined makes the entries fewer: the literals of one pattern, of which some have very
+// many, become one, and all of them if that is not enough.
+func (f *filter) joined(entries []entry, shared map[int]bool) []entry {
+	var groups [][]entry
+	for _, e := range entries {
+		n := slices.IndexFunc(groups, func(g []entry) bool {
+			return slices.Equal(f.variants[g[0].variant].patterns, f.variants[e.variant].patterns)
+		})
+		if n < 0 {
+			n, groups = len(groups), append(groups, nil)
+		}
+		groups[n] = append(groups[n], e)
+	}
+	if len(groups) > maxShared {
+		groups = [][]entry{entries}
+	}
+	var out []entry
+	for _, g := range groups {
+		if len(g) > 1 {
+			g = []entry{f.join(g, shared)}
+		}
+		out = append(out, g...)
+	}
+	return out
 }
 
 // join makes one variant of many, whose literal is what they have in common
