@@ -10,7 +10,7 @@ import (
 func (sc *Scanner) block(text []byte, raw rawText) {
 	sc.raw = raw
 	c := &sc.outer
-	c.start(text)
+	c.start(text, sc.has)
 	next := 0 // start of the next line
 	for {
 		place := c.place
@@ -72,7 +72,7 @@ func (sc *Scanner) textLine(line []byte) {
 func (sc *Scanner) unit(text []byte, cut edges) {
 	sc.newGather()
 	c := &sc.inner
-	for c.start(text); c.place < len(text); {
+	for c.start(text, occur(text, &sc.set.asked)); c.place < len(text); {
 		c.next(text, sc)
 	}
 	sc.confirmGathered(text, cut)

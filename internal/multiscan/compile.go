@@ -172,6 +172,7 @@ func (c *compiler) build() {
 			c.filter(w)
 		}
 	}
+	c.set.asked = askedFor(marked.marks)
 	for _, ch := range c.chosen {
 		for _, s := range ch.others {
 			c.also(ch.pattern, s)

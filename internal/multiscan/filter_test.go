@@ -14,7 +14,7 @@ import (
 func inText(f *filter, text []byte) map[int32]bool {
 	got := map[int32]bool{}
 	l := lane{f: f}
-	for l.start(text); l.place < len(text); l.advance(text) {
+	for l.start(text, ^uint64(0)); l.place < len(text); l.advance(text) {
 		for _, v := range l.found {
 			for _, p := range v.patterns {
 				got[p] = true
@@ -125,6 +125,33 @@ func TestBytesAtATime(t *testing.T) {
 			if c < 0x1b {
 				rt.Fatalf("%q is taken for plain", b[:n])
 			}
+		}
+	})
+}
+
+// TestOccur: a look for several bytes at once finds those that a search for each finds.
+func TestOccur(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		marks := rapid.SliceOfN(rapid.SampledFrom([]byte{0x80, 0x96, 0xe2, 'x'}), 0, maxMarks).Draw(rt, "marks")
+		want := askedFor(marks)
+		b := bytes.Repeat([]byte("."), rapid.IntRange(0, 200).Draw(rt, "size"))
+		for range rapid.IntRange(0, 3).Draw(rt, "there") {
+			if len(b) > 0 {
+				b[rapid.IntRange(0, len(b)-1).Draw(rt, "at")] = rapid.SampledFrom([]byte{esc, backspace, 0x80, 0x96, 0xe2, 'x', 0x00, 0xff}).Draw(rt, "byte")
+			}
+		}
+		var each uint64
+		for i, c := range want[:2+maxMarks] {
+			if bytes.Contains(b, []byte{c}) {
+				each |= 1 << i
+			}
+		}
+		if got := occur(b, &want); got != each {
+			rt.Fatalf("%b, not %b, of %x are in %q", got, each, want, b)
+		}
+		if got := occurIn(b, &want); got != each {
+			rt.Fatalf("%b, not %b, of %x are in %q", got, each, want, b)
 		}
 	})
 }

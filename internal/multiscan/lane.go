@@ -1,9 +1,6 @@
 package multiscan
 
-import (
-	"bytes"
-	"unicode/utf8"
-)
+import "bytes"
 
 // batch is how many places are looked at in one go.
 const batch = 1024
@@ -27,34 +24,16 @@ type lane struct {
 	marks  [maxMarks]int // the next of each mark, as far as it is known
 }
 
-func (l *lane) start(text []byte) {
+// start begins a text, of which it is known which marks may be in it: has is what occur
+// says of it or of more.
+func (l *lane) start(text []byte, has uint64) {
 	l.from, l.n, l.at = 0, 0, 0
-	for i := range l.marks {
-		l.marks[i] = -1
-	}
-	if len(l.f.marks) > 0 && isASCII(text) {
-		l.from = len(text) // marks are bytes of other characters
+	for i := range l.f.marks {
+		if l.marks[i] = -1; has&(hasMark<<i) == 0 {
+			l.marks[i] = len(text)
+		}
 	}
 	l.advance(text)
-}
-
-// isASCII is three times as fast as to look for three marks.
-func isASCII(b []byte) bool {
-	const high = 0x8080808080808080
-	i := 0
-	for ; i+64 <= len(b); i += 64 {
-		v := load64(b, i) | load64(b, i+8) | load64(b, i+16) | load64(b, i+24)
-		w := load64(b, i+32) | load64(b, i+40) | load64(b, i+48) | load64(b, i+56)
-		if (v|w)&high != 0 {
-			return false
-		}
-	}
-	for _, c := range b[i:] {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 func (l *lane) advance(text []byte) {
@@ -167,10 +146,10 @@ func newCursor(filters []*filter) cursor {
 	return c
 }
 
-func (c *cursor) start(text []byte) {
+func (c *cursor) start(text []byte, has uint64) {
 	c.place = len(text)
 	for i := range c.lanes {
-		c.lanes[i].start(text)
+		c.lanes[i].start(text, has)
 		c.place = min(c.place, c.lanes[i].place)
 	}
 }

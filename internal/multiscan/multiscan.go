@@ -20,6 +20,7 @@ type Set struct {
 	filters  []*filter // for long literals; for short ones, if there are any
 	variants int32     // of all filters
 	every    []int32   // patterns that have no literal: tried on every line
+	asked    [8]byte   // for each piece of text, see askedFor
 	limits   limits
 	digest   [sha256.Size]byte // of what it was made of, see plan
 

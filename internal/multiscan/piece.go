@@ -20,7 +20,14 @@ type rawText struct {
 // piece takes at most maxPiece bytes of whole lines. Stretches of lines without
 // control sequences are scanned where they are, the others in a cleaned copy.
 func (sc *Scanner) piece(b []byte) {
+	sc.has = occur(b, &sc.set.asked)
 	dirt := dirtFinder{b: b, esc: -1, back: -1}
+	if sc.has&hasEsc == 0 {
+		dirt.esc = len(b)
+	}
+	if sc.has&hasBackspace == 0 {
+		dirt.back = len(b)
+	}
 	for pos := 0; pos < len(b); {
 		d := dirt.from(pos)
 		start := len(b)

@@ -126,7 +126,11 @@ func Restore(exprs []string, o Options, from []byte) (*Set, []Problem, error) {
 			p.cut = new(cutVariants)
 		}
 	}
+	s.asked = askedFor(nil)
 	for i := range pl.Filters {
+		if marks := pl.Filters[i].Marks; len(marks) > 0 { // one filter at most has some
+			s.asked = askedFor(marks)
+		}
 		s.filters = append(s.filters, pl.Filters[i].filter(&s.variants))
 	}
 	return s, pl.Problems, nil

@@ -46,7 +46,7 @@ func TestRestoreIsCompile(t *testing.T) {
 				}
 			}
 		}
-		if !reflect.DeepEqual(set.filters, again.filters) || set.variants != again.variants || !slices.Equal(set.every, again.every) {
+		if !reflect.DeepEqual(set.filters, again.filters) || set.variants != again.variants || set.asked != again.asked || !slices.Equal(set.every, again.every) {
 			t.Errorf("of %d patterns the filters are others", len(exprs))
 		}
 		if second, err := again.Plan(told); err != nil || len(second) != len(text) || !bytes.Equal(second, text) {

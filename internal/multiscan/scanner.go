@@ -37,6 +37,7 @@ type Scanner struct {
 	mark      []uint32 // the generation that gathered the pattern
 	seen      []uint32 // the same for literals
 	gen       uint32
+	has       uint64   // which of the bytes asked for the piece at hand may hold
 	outer     cursor   // over a block
 	inner     cursor   // over a unit of a line
 	hay       haystack // the text at hand

@@ -1,0 +1,74 @@
+#include "textflag.h"
+
+// func occurAVX2(p *byte, n int, want *[8]byte) uint64
+//
+// Bit i of the result is set if byte i of want, of the first six, is among the n
+// bytes at p; n is a multiple of 32, and not 0.
+TEXT ·occurAVX2(SB), NOSPLIT, $0-32
+	MOVQ p+0(FP), SI
+	MOVQ n+8(FP), CX
+	MOVQ want+16(FP), DI
+	VPBROADCASTB 0(DI), Y2
+	VPBROADCASTB 1(DI), Y3
+	VPBROADCASTB 2(DI), Y4
+	VPBROADCASTB 3(DI), Y5
+	VPBROADCASTB 4(DI), Y6
+	VPBROADCASTB 5(DI), Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	VPXOR Y12, Y12, Y12
+	VPXOR Y13, Y13, Y13
+	ADDQ SI, CX
+
+loop:
+	VMOVDQU (SI), Y0
+	VPCMPEQB Y0, Y2, Y1
+	VPOR Y1, Y8, Y8
+	VPCMPEQB Y0, Y3, Y14
+	VPOR Y14, Y9, Y9
+	VPCMPEQB Y0, Y4, Y15
+	VPOR Y15, Y10, Y10
+	VPCMPEQB Y0, Y5, Y1
+	VPOR Y1, Y11, Y11
+	VPCMPEQB Y0, Y6, Y14
+	VPOR Y14, Y12, Y12
+	VPCMPEQB Y0, Y7, Y15
+	VPOR Y15, Y13, Y13
+	ADDQ $32, SI
+	CMPQ SI, CX
+	JLT loop
+
+	XORQ AX, AX
+	VPMOVMSKB Y8, BX
+	NEGL BX           // the carry says whether it was not 0
+	ADCQ $0, AX
+	VPMOVMSKB Y9, BX
+	NEGL BX
+	SBBQ DX, DX
+	ANDQ $2, DX
+	ORQ DX, AX
+	VPMOVMSKB Y10, BX
+	NEGL BX
+	SBBQ DX, DX
+	ANDQ $4, DX
+	ORQ DX, AX
+	VPMOVMSKB Y11, BX
+	NEGL BX
+	SBBQ DX, DX
+	ANDQ $8, DX
+	ORQ DX, AX
+	VPMOVMSKB Y12, BX
+	NEGL BX
+	SBBQ DX, DX
+	ANDQ $16, DX
+	ORQ DX, AX
+	VPMOVMSKB Y13, BX
+	NEGL BX
+	SBBQ DX, DX
+	ANDQ $32, DX
+	ORQ DX, AX
+	VZEROUPPER
+	MOVQ AX, ret+24(FP)
+	RET
