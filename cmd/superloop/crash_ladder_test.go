@@ -127,5 +127,5 @@ func (n *night) failingIsWhole(what, out string) {
 // goes up every rung of the ladder: it always goes on to the same end.
 func TestKillOnTheLadder(t *testing.T) {
 	t.Parallel()
-	killBeforeEvents(t, stride(11, 1), 20, failingNight, (*night).finishFailing)
+	killBeforeEvents(t, stride(23, 1), 20, failingNight, (*night).finishFailing)
 }

@@ -79,5 +79,5 @@ func (n *night) finishPaused(what string) {
 // waits for a limit and then asks a person: it always goes on to the same end.
 func TestKillInAPause(t *testing.T) {
 	t.Parallel()
-	killBeforeEvents(t, stride(7, 1), 10, pausedNight, (*night).finishPaused)
+	killBeforeEvents(t, stride(15, 1), 10, pausedNight, (*night).finishPaused)
 }

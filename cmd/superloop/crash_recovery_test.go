@@ -226,10 +226,10 @@ func killThroughout(t *testing.T, night func(*testing.T) *night) {
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + fault + "=kill"}, "run", "--exit-on-escalation")
 		n.finishBroken(what)
 	}
-	for k := 1; k <= appends; k += stride(9, 1) {
+	for k := 1; k <= appends; k += stride(19, 1) {
 		kill(fmt.Sprintf("events:append@%d", k), fmt.Sprintf("killed before write %d of events", k))
 	}
-	for k := 1; k <= len(all); k += stride(len(all)/2, 9) {
+	for k := 1; k <= len(all); k += stride(len(all), 9) {
 		kill(fmt.Sprintf("*@%d", k), fmt.Sprintf("killed at step %d, %s", k, all[k-1]))
 	}
 }
@@ -298,7 +298,7 @@ func TestFullDiskInARecovery(t *testing.T) {
 		seen[step] = true
 		own := strings.HasPrefix(step, "events:") || strings.HasPrefix(step, "proposal") || strings.HasPrefix(step, "recovery") || strings.HasPrefix(step, "undo")
 		for _, what := range []string{"enospc", "eio", "short"} {
-			if n := stride(8, 1); what != "enospc" && !(own && slow()) || !own && !slow() || len(seen)%n != 0 {
+			if n := stride(16, 1); what != "enospc" && !(own && slow()) || !own && !slow() || len(seen)%n != 0 {
 				continue
 			}
 			n := brokenNight(t)

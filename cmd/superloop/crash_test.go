@@ -314,7 +314,7 @@ func TestKillAtEveryRecordedStep(t *testing.T) {
 func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	all := steps(t, false)
-	for k := 1; k <= len(all); k += stride(137, 11) {
+	for k := 1; k <= len(all); k += stride(400, 11) {
 		n := newNight(t, false)
 		what := fmt.Sprintf("killed at step %d, %s", k, all[k-1])
 		// Writes in the background move by a few steps from night to night, so the
@@ -337,7 +337,7 @@ func TestFullAndBrokenDisk(t *testing.T) {
 		seen[step] = true
 		truth := strings.HasPrefix(step, "events:")
 		for i, what := range []string{"enospc", "eio", "short"} {
-			if n := stride(17, 2); (len(seen)+i)%n != 0 && !(truth && (i == 0 || slow())) {
+			if n := stride(41, 2); (len(seen)+i)%n != 0 && !(truth && (i == 0 || slow())) {
 				continue
 			}
 			n := newNight(t, false)
