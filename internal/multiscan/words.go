@@ -1,6 +1,7 @@
 package multiscan
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -49,7 +50,9 @@ func contextHash(word uint64) uint64 { return word * hashMul64 >> (64 - contextB
 // know makes the tables of the words, which are all different.
 func (w *words) know(list []wordPlaces) {
 	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b wordPlaces) int { return int(contextHash(a.word)) - int(contextHash(b.word)) })
+	slices.SortFunc(list, func(a, b wordPlaces) int {
+		return cmp.Or(cmp.Compare(contextHash(a.word), contextHash(b.word)), cmp.Compare(a.word, b.word))
+	})
 	var more []wordPlaces
 	for i := range list {
 		h := contextHash(list[i].word)

@@ -1,9 +1,9 @@
 package classify
 
 import (
+	"bytes"
 	"flag"
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/superloop/superloop/internal/multiscan"
@@ -25,17 +25,24 @@ func TestPlanIsTheCatalogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update && !slices.Equal(embeddedPlan, want) {
+	// What is written twice by one process is the same to the byte; another one may
+	// number the types of what it writes otherwise.
+	current := func() bool {
+		again, told, err := multiscan.Restore(c.prog.exprs, opts, embeddedPlan)
+		if err != nil {
+			return false
+		}
+		got, err := again.Plan(told)
+		return err == nil && bytes.Equal(got, want)
+	}
+	if *update && !current() {
 		embeddedPlan = want
 		if err := os.WriteFile("embedded.plan", want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(embeddedPlan, want) {
+	if !current() {
 		t.Fatal("the embedded plan is not that of the embedded catalog; type: go generate ./recovery/catalog ./recovery/classify")
-	}
-	if _, _, err := multiscan.Restore(c.prog.exprs, opts, embeddedPlan); err != nil {
-		t.Error(err)
 	}
 }
 
