@@ -161,16 +161,7 @@ func product(a, b literalSet) literalSet {
 	if len(a)*len(b) > most {
 		return nil
 	}
-	p := literalSet{}
-	for _, s := range a {
-		for _, t := range b {
-			if len(s)+len(t) > maxExactLen {
-				return nil
-			}
-			p = append(p, s+t)
-		}
-	}
-	return distinct(p)
+	return crossed(a, b)
 }
 
 func (c *concat) flush() {
@@ -248,9 +239,12 @@ func crossed(a, b literalSet) literalSet {
 	if a == nil || b == nil || len(a)*len(b) > maxGood {
 		return nil
 	}
-	var out literalSet
+	out := literalSet{}
 	for _, s := range a {
 		for _, t := range b {
+			if len(s)+len(t) > maxExactLen {
+				return nil
+			}
 			out = append(out, s+t)
 		}
 	}

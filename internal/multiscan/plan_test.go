@@ -8,6 +8,20 @@ import (
 	"testing"
 )
 
+// planned compiles expressions and gives the plan of what comes out.
+func planned(t *testing.T, exprs []string) (*Set, []Problem, []byte) {
+	t.Helper()
+	set, problems, err := Compile(exprs, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := set.Plan(problems)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, problems, text
+}
+
 // TestRestoreIsCompile: the set that a plan gives is the one that it was made of, in all
 // that a scan looks at.
 func TestRestoreIsCompile(t *testing.T) {
@@ -18,14 +32,7 @@ func TestRestoreIsCompile(t *testing.T) {
 		many = append(many, "the same words stand in each of these "+string(rune('a'+len(many))))
 	}
 	for _, exprs := range [][]string{nil, {`fatal: not a git repository`}, slices.Concat(patterns, many)} {
-		set, problems, err := Compile(exprs, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := set.Plan(problems)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set, problems, text := planned(t, exprs)
 		again, told, err := Restore(exprs, Options{}, text)
 		if err != nil {
 			t.Fatal(err)
@@ -59,14 +66,7 @@ func TestRestoreIsCompile(t *testing.T) {
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	patterns := benchPatterns()
-	set, problems, err := Compile(patterns, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := set.Plan(problems)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, _, text := planned(t, patterns)
 	for name, try := range map[string]func() error{
 		"another order": func() error {
 			other := slices.Clone(patterns)
