@@ -10,9 +10,10 @@ const (
 	fold32    = 0x20202020
 	fold64    = 0x2020202020202020
 	hashMul   = 0x9E3779B1
+	hashMul2  = 0x85EBCA77
 	hashMul64 = 0x9E3779B97F4A7C15
 
-	tableBits = 16
+	tableBits = 18
 	// maxFilterLiteral is how much of a literal is compared where it was
 	// found; the rest is left to the check of the whole line.
 	maxFilterLiteral = 32
@@ -29,11 +30,11 @@ const (
 type filter struct {
 	shape
 	shortest int // of the literals, in bytes
-	// table holds for each hash of a gram by how much the list of places
-	// grows: by one, in the unit that probe counts in, or not at all. A byte for a
-	// hash costs fewer instructions than a bit.
-	table [1 << tableBits]uint8
+	// table holds a bit for each hash of a gram. It fits into the cache nearest to the
+	// processor.
+	table [1 << tableBits / 32]uint32
 	words words
+	lanes lanes
 	// marks are bytes of which each literal holds one, if there are any.
 	marks []byte
 
@@ -102,6 +103,7 @@ func newFilter(want []wanted, marks []byte, r *rarity) (*filter, []bool) {
 		shortest = min(shortest, len(w.lit))
 	}
 	f := &filter{shape: shapeFor(shortest), shortest: shortest, marks: marks}
+	f.lanes.set(&f.shape)
 	whole, of := make([]bool, len(want)), make([]int, len(want))
 	index := map[string]int{}
 	for n, w := range want {
@@ -144,45 +146,33 @@ func partWith(lit string, marks []byte) string {
 	return lit[from : from+maxFilterLiteral]
 }
 
-// builder is what is in the tables while they are filled.
-type builder struct {
-	f      *filter
-	byWord map[uint64][]entry
-	order  []wordOf // keys of byWord
-}
-
-// wordOf is a word, and which of the masks it is known by.
-type wordOf struct {
+// seenWord is a word, and which of the masks it is known by.
+type seenWord struct {
 	word uint64
 	kind int
 }
 
-func (b *builder) at(lit []byte, i int) (known bool, shared int) {
-	word, _ := b.f.word(lit, i)
-	return b.f.table[b.f.hash(lit, i)] != 0, len(b.byWord[word])
-}
-
-// index puts the rarest grams of each literal into the tables. It returns the
-// literals that are not always told apart.
+// index puts the grams of each literal into the tables. It returns the literals that are not
+// always told apart.
 func (f *filter) index(r *rarity) map[int]bool {
-	b := builder{f: f, byWord: map[uint64][]entry{}}
-	// Those with the least choice come first: others may share their grams.
+	at := f.grams(r)
+	byWord := map[uint64][]entry{}
+	var order []seenWord // keys of byWord
 	for _, i := range f.byLength() {
 		lit := []byte(f.variants[i].lit)
-		for rest := range f.stride {
-			at, _ := r.gramFor(lit, rest, &f.shape, &b)
-			f.table[f.hash(lit, at)] = sizeOfPlace
-			word, kind := f.word(lit, at)
-			if b.byWord[word] == nil {
-				b.order = append(b.order, wordOf{word, kind})
+		for _, p := range at[i] {
+			f.know(f.hash(lit, p))
+			kind, word, _ := r.wordFor(lit, p, &f.shape)
+			if byWord[word] == nil {
+				order = append(order, seenWord{word, kind})
 			}
-			b.byWord[word] = append(b.byWord[word], newEntry(f.variants[i].lit, i, at))
+			byWord[word] = append(byWord[word], newEntry(f.variants[i].lit, i, p))
 		}
 	}
 	shared := map[int]bool{}
-	list := make([]wordPlaces, len(b.order))
-	for n, word := range b.order {
-		entries, p := b.byWord[word.word], &list[n]
+	list := make([]wordPlaces, len(order))
+	for n, word := range order {
+		entries, p := byWord[word.word], &list[n]
 		p.word, p.first = word.word, int32(len(f.entries))
 		p.around(entries, f.variants, f.masks[word.kind])
 		if len(entries) > maxShared {
@@ -193,6 +183,15 @@ func (f *filter) index(r *rarity) map[int]bool {
 	}
 	f.words.know(list)
 	return shared
+}
+
+// know puts the hash of a gram into the table.
+func (f *filter) know(h uint32) { f.table[h/32] |= 1 << (h % 32) }
+
+// known reports whether the gram at a place may be in the table.
+func (f *filter) known(b []byte, i int) bool {
+	h := f.hash(b, i)
+	return f.table[h/32]>>(h%32)&1 != 0
 }
 
 // joined makes the entries fewer: the literals of one pattern, of which some have very

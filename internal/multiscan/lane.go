@@ -9,6 +9,9 @@ const batch = 1024
 // write first and then see whether to keep it.
 type places [4 * batch]place
 
+// place is an index into a text.
+type place = uint32
+
 const placeMask = 4*batch - 1
 
 // lane runs a filter over a text: it finds in a go the places in the next
@@ -103,7 +106,7 @@ func (l *lane) fill(text []byte) {
 	}
 	last := len(text) - after - wordLen // the last place beside whose word one more can be read
 	if l.from < before+wordLen || l.from > last {
-		if f.table[f.hash(text, l.from)] != 0 {
+		if f.known(text, l.from) {
 			l.places[0], l.places[1] = place(l.from), place(l.from)|1<<kindShift
 			l.n = 2
 		}
@@ -172,23 +175,37 @@ func (c *cursor) next(text []byte, sc *Scanner) {
 // to be compared with.
 const kindShift = 31
 
+// probe gives the places from i on, before end, whose gram is in the table, and
+// the place where to go on. At most batch places are looked at, all of which
+// are at least after bytes before the end of b.
+func (f *filter) probe(b []byte, i, end int, to *places) (n, next int) {
+	n, i = f.probeFast(b, i, end, to)
+	for ; i < end; i += f.stride {
+		h := (load32(b, i) | fold32) * f.mul >> (32 - tableBits)
+		to[n&placeMask] = place(i)
+		n += int(f.table[h/32] >> (h % 32) & 1)
+	}
+	return n, i
+}
+
 // sift leaves of the first n places those whose gram may stand in its context,
 // once for each of the two ways in which that is known.
 func (f *filter) sift(b []byte, in, to *places, n int) int {
-	kept := uint(0)
+	done, k := f.siftFast(b, in, to, n)
+	kept := uint(k)
 	m0, m1 := f.masks[0], f.masks[1]
-	for _, i := range in[:n] {
+	for _, i := range in[done:n] {
 		v := load64(b, int(i)-before) | fold64
 		to[kept&placeMask] = i
-		kept += uint(f.words.mayBe(v&m0) & 1)
+		kept += f.words.passes(v & m0)
 		to[kept&placeMask] = i | 1<<kindShift
-		kept += uint(f.words.mayBe(v&m1) & 1)
+		kept += f.words.passes(v & m1)
 	}
 	return int(kept)
 }
 
 // check leaves those whose word is known and stands beside what the literals
-// have there.
+// have there. One that the sieve let pass by chance is compared with some other word.
 func (f *filter) check(b []byte, in *places, n int) int {
 	kept := uint(0)
 	for _, p := range in[:n] {

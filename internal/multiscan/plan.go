@@ -7,6 +7,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -15,7 +16,7 @@ import (
 var ErrOtherPatterns = errors.New("the plan was made of other expressions")
 
 // planVersion changes with what a plan holds, or with how literals are chosen.
-const planVersion = 3
+const planVersion = 4
 
 // plan is what Compile found out about expressions, which takes it some 50 us for
 // each, in a form from which the set is made again in a tenth of that. Before it stands
@@ -162,17 +163,16 @@ func needlesOf(sets [][]string) [][]needle {
 
 func (f *filter) plan() planFilter {
 	p := planFilter{Shortest: f.shortest, Marks: f.marks}
-	for i, n := range f.table {
-		if n != 0 {
-			p.Grams = append(p.Grams, uint32(i))
+	for i, set := range f.table {
+		for ; set != 0; set &= set - 1 {
+			p.Grams = append(p.Grams, uint32(i*32+bits.TrailingZeros32(set)))
 		}
 	}
 	for i := range f.variants {
 		v := &f.variants[i]
 		p.Variants = append(p.Variants, planVariant{v.lit, v.patterns, v.first})
 	}
-	for i := range f.words.list {
-		w := &f.words.list[i]
+	for _, w := range f.words.all() {
 		p.Word, p.More, p.MoreMask, p.Pair = append(p.Word, w.word), append(p.More, w.more), append(p.MoreMask, w.moreMask), append(p.Pair, w.pair)
 		p.MoreAt, p.PairAt, p.Count = append(p.MoreAt, w.moreAt), append(p.PairAt, w.pairAt), append(p.Count, w.count)
 		p.First = append(p.First, w.first)
@@ -186,8 +186,9 @@ func (f *filter) plan() planFilter {
 // filter makes the tables again; it numbers the variants from *id on.
 func (p *planFilter) filter(id *int32) *filter {
 	f := &filter{shape: shapeFor(p.Shortest), shortest: p.Shortest, marks: p.Marks}
+	f.lanes.set(&f.shape)
 	for _, g := range p.Grams {
-		f.table[g] = sizeOfPlace
+		f.know(g)
 	}
 	f.variants = make([]variant, len(p.Variants))
 	for i, v := range p.Variants {

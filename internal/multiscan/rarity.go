@@ -97,20 +97,11 @@ func pairAt(b []byte, i int) int { return int(b[i]|0x20)<<8 | int(b[i+1]|0x20) }
 // comparison with each.
 func (r *rarity) gramFor(lit []byte, rest int, s *shape, have tables) (at int, cost float64) {
 	for i := rest; i+s.gram <= len(lit); i += s.stride {
-		known, shared := have.at(lit, i)
-		c := float64(shared)
-		switch {
-		case known:
-		case s.gram == 2:
-			c += float64(r.pairs[pairAt(lit, i)])
-		default:
-			c += float64(r.four(lit, i)) + r.perGram
-		}
-		// A place with a gram costs a little, one with its context more.
-		if i < before || i+after > len(lit) {
-			c += costOfPlace * r.expected(lit[max(0, i-before):min(len(lit), i+after)])
-		} else {
-			c += costOfPlace * max(r.expected(lit[i-before:i+after]), float64(*count(r.eights, load64(lit, i-before))))
+		_, word, c := r.wordFor(lit, i, s)
+		known, shared := have(s.hash(lit, i), word)
+		c += float64(shared)
+		if !known {
+			c += r.gramCost(lit, i, s)
 		}
 		if i == rest || c < cost {
 			at, cost = i, c
@@ -119,39 +110,48 @@ func (r *rarity) gramFor(lit []byte, rest int, s *shape, have tables) (at int, c
 	return at, cost
 }
 
-// tables says whether the gram at a place of a literal is in the table, and how
-// many literals have the same there.
-type tables interface {
-	at(lit []byte, i int) (known bool, shared int)
+// gramCost is the cost of a gram in the table.
+func (r *rarity) gramCost(lit []byte, i int, s *shape) float64 {
+	if s.gram == 2 {
+		return float64(r.pairs[pairAt(lit, i)])
+	}
+	return float64(r.four(lit, i)) + r.perGram
 }
 
-// setTables are the tables with the literals of one set.
-type setTables struct {
-	s     *shape
-	grams map[uint32]bool
-	words map[uint64]int
+// wordFor gives the mask by which the places with a gram of a literal are told best from
+// others, the word that it shows, and the cost of those that it does not tell from them.
+// The literal is long enough for the shape.
+func (r *rarity) wordFor(lit []byte, i int, s *shape) (kind int, word uint64, cost float64) {
+	kind = -1
+	for k := range s.masks {
+		if s.fits(k, lit, i) {
+			if c := costOfPlace * r.expected(s.span(k, lit, i)); kind < 0 || c < cost {
+				kind, cost = k, c
+			}
+		}
+	}
+	if kind < 0 {
+		panic("multiscan: a literal is too short for its filter")
+	}
+	return kind, wordAt(lit, i) & s.masks[kind], cost
 }
 
-func (t *setTables) at(lit []byte, i int) (known bool, shared int) {
-	word, _ := t.s.word(lit, i)
-	return t.grams[t.s.hash(lit, i)], t.words[word]
-}
-
-func (t *setTables) add(lit []byte, i int) {
-	t.grams[t.s.hash(lit, i)] = true
-	word, _ := t.s.word(lit, i)
-	t.words[word]++
-}
+// tables says whether a gram is in the table, by its hash, and how many literals have the
+// same word around it.
+type tables func(gram uint32, word uint64) (known bool, shared int)
 
 // hits estimates how often the filter looks at the literals in vain.
 func (r *rarity) hits(set literalSet, s shape) float64 {
 	var sum float64
-	have := &setTables{&s, map[uint32]bool{}, map[uint64]int{}}
+	grams, words := map[uint32]bool{}, map[uint64]int{}
+	have := func(gram uint32, word uint64) (known bool, shared int) { return grams[gram], words[word] }
 	for _, l := range set {
 		lit := []byte(l)
 		for rest := range s.stride {
 			at, c := r.gramFor(lit, rest, &s, have)
-			have.add(lit, at)
+			grams[s.hash(lit, at)] = true
+			_, word, _ := r.wordFor(lit, at, &s)
+			words[word]++
 			sum += c
 		}
 	}
@@ -175,7 +175,7 @@ func (r *rarity) rarest(lit string, n int) string {
 
 // Costs as multiples of what it costs to find a gram in the table.
 const (
-	costOfPlace = 8  // to compare the text there with literals
+	costOfPlace = 10 // to compare the text there with literals
 	costOfHit   = 50 // to look at a line with a literal
 )
 

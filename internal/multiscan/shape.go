@@ -1,6 +1,9 @@
 package multiscan
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 const (
 	// Around a place the filter knows a word of eight bytes: before of them
@@ -54,16 +57,17 @@ func (s *shape) hash(b []byte, i int) uint32 {
 	return (load32(gram[:], 0) | fold32) * s.mul >> (32 - tableBits)
 }
 
-// word gives what is compared of the word around a place of a literal, which has
-// a gram there and is long enough for the shape, and which of the masks that is.
-func (s *shape) word(lit []byte, at int) (word uint64, kind int) {
+// fits reports whether all that a mask compares around a place of a literal is in the
+// literal.
+func (s *shape) fits(kind int, lit []byte, at int) bool {
 	known := part(max(0, before-at), min(wordLen, before+len(lit)-at))
-	for kind, m := range s.masks {
-		if m&^known == 0 {
-			return wordAt(lit, at) & m, kind
-		}
-	}
-	panic("multiscan: a literal is too short for its filter")
+	return s.masks[kind]&^known == 0
+}
+
+// span gives what a mask compares around a place of a literal in which all of it is.
+func (s *shape) span(kind int, lit []byte, at int) []byte {
+	m := s.masks[kind]
+	return lit[at-before+bits.TrailingZeros64(m)/8 : at-before+bits.Len64(m)/8]
 }
 
 // wordAt loads the word around a place, wherever it is.

@@ -49,7 +49,7 @@ func (p *pattern) size() int {
 }
 
 func (f *filter) size() int {
-	n := len(f.table) + len(f.words.bits)*8 + len(f.words.before)*4 + len(f.words.list)*48 + len(f.entries)*32
+	n := 4*(len(f.table)+len(f.words.sieve)) + len(f.words.bits)*8 + len(f.words.before)*4 + len(f.words.list)*48 + len(f.entries)*32
 	for _, v := range f.variants {
 		n += 40 + len(v.lit) + 4*len(v.patterns)
 	}

@@ -14,12 +14,15 @@ const contextBits = 18
 // words knows the words around the grams of a filter's literals, and which places in
 // literals each of them is.
 type words struct {
+	// sieve holds two bits for each word, both in one place of 32, by which it tells nearly
+	// all other words from those that are known.
+	sieve [1 << contextBits / 32]uint32
 	// bits holds one for each word, at its hash.
 	bits [1 << contextBits / 64]uint64
 	// before counts the bits in all of bits that stand before: with it the bit of a word
 	// says where the word stands in list.
 	before [1 << contextBits / 64]uint32
-	list   []wordPlaces // in the order of the bits; after them those whose bit is another's
+	list   []wordPlaces // in the order of the bits; after them those whose bit is another's, and one of no word
 }
 
 // wordPlaces are the places in literals that have one word, and what these literals
@@ -45,7 +48,18 @@ const (
 	lastPair  = after + wordLen - 2
 )
 
-func contextHash(word uint64) uint64 { return word * hashMul64 >> (64 - contextBits) }
+// mix gives 32 bits that depend on a word, the highest most. It multiplies halves, since there
+// are instructions for many of these at once.
+func mix(word uint64) uint32 { return uint32(word)*hashMul + uint32(word>>32)*hashMul2 }
+
+// contextHash is the place of a word among the bits.
+func contextHash(word uint64) uint64 { return uint64(mix(word) >> (32 - contextBits)) }
+
+// inSieve says where in the sieve a word is: in which place, and at which two bits of it.
+func inSieve(word uint64) (place, first, second uint32) {
+	h := mix(word)
+	return h >> (32 - contextBits + 5), h >> (32 - contextBits) % 32, h >> (32 - contextBits - 5) % 32
+}
 
 // know makes the tables of the words, which are all different.
 func (w *words) know(list []wordPlaces) {
@@ -55,6 +69,8 @@ func (w *words) know(list []wordPlaces) {
 	})
 	var more []wordPlaces
 	for i := range list {
+		place, first, second := inSieve(list[i].word)
+		w.sieve[place] |= 1<<first | 1<<second
 		h := contextHash(list[i].word)
 		if w.bits[h/64]>>(h%64)&1 != 0 {
 			more = append(more, list[i])
@@ -74,7 +90,11 @@ func (w *words) know(list []wordPlaces) {
 		first.other, first.crowded = int32(len(w.list)), 1
 		w.list = append(w.list, p)
 	}
+	w.list = append(w.list, wordPlaces{})
 }
+
+// all gives those of words.
+func (w *words) all() []wordPlaces { return w.list[:max(0, len(w.list)-1)] }
 
 // mayBe reports whether a word is known, or has the bit of one that is, in the lowest
 // bit.
@@ -83,7 +103,14 @@ func (w *words) mayBe(word uint64) uint64 {
 	return w.bits[h/64] >> (h % 64)
 }
 
-// place is where in list the first word stands whose bit a word has; there is one.
+// passes reports whether a word may be known, as 1 or 0.
+func (w *words) passes(word uint64) uint {
+	place, first, second := inSieve(word)
+	return uint(w.sieve[place] >> first & (w.sieve[place] >> second) & 1)
+}
+
+// place is where in list the first word stands whose bit a word has; of a word that has no
+// bit, some place.
 func (w *words) place(word uint64) int {
 	h := contextHash(word)
 	return int(w.before[h/64]) + bits.OnesCount64(w.bits[h/64]&(1<<(h%64)-1))
