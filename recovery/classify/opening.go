@@ -43,7 +43,7 @@ func openingOf(l, t string) opening {
 			return opensNothing
 		}
 	case c == '-' || c == '=':
-		verdict := strings.HasPrefix(t, "--- ") && goVerdict().MatchString(l)
+		verdict := isVerdict(l)
 		run := strings.HasPrefix(l, "=== RUN ") || strings.HasPrefix(l, "=== NAME ") || strings.HasPrefix(l, "=== CONT ")
 		switch {
 		case (verdict || run) && suiteOpenerInside(l):
@@ -59,7 +59,7 @@ func openingOf(l, t string) opening {
 	case strings.HasPrefix(t, "not ok "):
 		return opensNotOK
 	case !begins(t):
-		return insideOf(l, false)
+		return insideOf(l, strings.HasPrefix(t, "[ "))
 	}
 	return byExpressions(l)
 }
@@ -86,7 +86,7 @@ func begins(t string) bool {
 	case '_':
 		return strings.HasPrefix(t, "___")
 	case '[':
-		return strings.HasPrefix(t, "[ ") || strings.HasPrefix(t, "[captured")
+		return strings.HasPrefix(t, "[ RUN ") || strings.HasPrefix(t, "[captured")
 	case '#':
 		list = []string{"# "}
 	case 'F':

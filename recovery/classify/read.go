@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/multiscan"
 )
@@ -237,7 +238,11 @@ func cleanLine(b []byte) string {
 	if len(b) > contextLen {
 		b = b[:contextLen]
 	}
-	return strings.ToValidUTF8(string(b), "")
+	s := string(b)
+	if utf8.ValidString(s) { // nearly always, and quickly seen
+		return s
+	}
+	return strings.ToValidUTF8(s, "")
 }
 
 // stripANSI removes terminal control sequences: CSI, OSC and two-byte escapes.

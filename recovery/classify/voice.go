@@ -156,7 +156,7 @@ func goTest(after []string, line string) bool {
 	}
 	for _, l := range after {
 		switch {
-		case goVerdict().MatchString(l):
+		case isVerdict(l):
 			return true
 		case strings.HasPrefix(l, "FAIL\t"), strings.HasPrefix(l, "# "):
 			return false
@@ -167,6 +167,9 @@ func goTest(after []string, line string) bool {
 	return false
 }
 
+// isVerdict reports whether a line is Go's verdict on a test.
+func isVerdict(l string) bool { return strings.Contains(l, "--- ") && goVerdict().MatchString(l) }
+
 // wants reports whether the lines after a message of a Go test say what the test
 // got and what it wanted, so that the message quotes what was compared.
 func wants(after []string) bool {
@@ -175,7 +178,7 @@ func wants(after []string) bool {
 		if strings.HasPrefix(t, "want ") || strings.HasPrefix(t, "want:") || strings.HasPrefix(t, "want=") {
 			return true
 		}
-		if goMessage().MatchString(l) || goVerdict().MatchString(l) {
+		if goMessage().MatchString(l) || isVerdict(l) {
 			return false
 		}
 	}
