@@ -7,13 +7,26 @@ import (
 	"slices"
 )
 
+// uncolourRoom is how many bytes more than there are may be written, to be written over.
+const uncolourRoom = 64
+
 // appendUncoloured appends whole lines without the CSI sequences in them, which is
-// what most lines with control sequences have, eight bytes at a time. It stops before the
+// what most lines with control sequences have. It stops before the
 // first line that holds anything else to be removed, and returns how far it came.
 func appendUncoloured(to, lines []byte) ([]byte, int) {
+	start := len(to)
+	to = slices.Grow(to, len(lines)+uncolourRoom)
+	if n, ok := uncolour(to[start:cap(to)], lines); ok {
+		return to[:start+n], len(lines)
+	}
+	return appendByEights(to, lines)
+}
+
+// appendByEights is appendUncoloured with eight bytes at a time, for any machine. There is
+// room for uncolourRoom bytes more than the lines have.
+func appendByEights(to, lines []byte) ([]byte, int) {
 	const ones = 0x0101010101010101
 	start, i, n := len(to), 0, len(to)
-	to = slices.Grow(to, len(lines)+8)
 	to = to[:cap(to)]
 	for {
 		control := uint64(0)
