@@ -49,10 +49,29 @@ func (sc *Scanner) offsetOf(start int) int64 {
 	if r.b == nil {
 		return sc.done + int64(start)
 	}
-	for ; r.line < sc.line; r.line++ {
-		r.pos += bytes.IndexByte(r.b[r.pos:], '\n') + 1
-	}
+	r.pos += afterLines(r.b[r.pos:], int(sc.line-r.line))
+	r.line = sc.line
 	return sc.done + int64(r.pos)
+}
+
+// countedAtOnce is how many bytes are looked at to see how many lines they hold: to count
+// line ends costs far less for each than to find them.
+const countedAtOnce = 1024
+
+// afterLines gives where the first n lines of b end, which has as many.
+func afterLines(b []byte, n int) int {
+	pos := 0
+	for pos+countedAtOnce < len(b) {
+		lines := bytes.Count(b[pos:pos+countedAtOnce], newline)
+		if lines >= n {
+			break
+		}
+		n, pos = n-lines, pos+countedAtOnce
+	}
+	for ; n > 0; n-- {
+		pos += bytes.IndexByte(b[pos:], '\n') + 1
+	}
+	return pos
 }
 
 // textLine confirms the gathered patterns on a line.
