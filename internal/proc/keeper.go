@@ -20,8 +20,11 @@ const (
 	politeLimit = 300 * time.Millisecond
 	killLimit   = 10 * time.Second
 	killEvery   = 5 * time.Millisecond
-	busyRetries = 5
-	busyPause   = 20 * time.Millisecond
+
+	// A program that is still open for writing is tried again after pauses that double: 1.3 s
+	// in all, since on a machine under load whoever has it open may not run for long.
+	busyPause     = 20 * time.Millisecond
+	busyPauseMost = 640 * time.Millisecond
 )
 
 // keeper is the inside of the spawner process.
@@ -157,8 +160,8 @@ func (k *keeper) start(req request, fds []int) (pid int, failed *event) {
 	pid, err := syscall.ForkExec(string(req.Path), argv, &attr)
 	// A script that was written a moment ago may still be open in a child that the supervisor is just
 	// about to exec; nothing tells when that is over.
-	for try := 0; err == syscall.ETXTBSY && try < busyRetries; try++ {
-		<-time.After(busyPause)
+	for pause := busyPause; err == syscall.ETXTBSY && pause <= busyPauseMost; pause *= 2 {
+		<-time.After(pause)
 		pid, err = syscall.ForkExec(string(req.Path), argv, &attr)
 	}
 	if err == nil {
