@@ -8,8 +8,7 @@ import (
 // chooser chooses for each literal, and for each remainder that a place in it can leave
 // when divided by the stride, the gram by which the literal is found there.
 type chooser struct {
-	f      *filter
-	r      *rarity
+	s      *shape
 	spots  [][]spot // of each literal, for each place
 	chosen [][]int  // of each literal, for each remainder: the place of the gram
 	uses   map[uint32]int
@@ -20,13 +19,38 @@ type chooser struct {
 type spot struct {
 	gram uint32 // its hash
 	word uint64
-	// What it costs to have the gram in the table, and the word that is around it.
+	// What it costs to have the gram in the table, and the word that is around it: in places
+	// looked at in vain per sample.
 	gramCost, wordCost float64
+}
+
+func newChooser(r *rarity, s *shape, lits []string) *chooser {
+	c := &chooser{s: s, spots: make([][]spot, len(lits)), chosen: make([][]int, len(lits)), uses: map[uint32]int{}, shared: map[uint64]int{}}
+	for i, l := range lits {
+		lit := []byte(l)
+		for at := 0; at+s.gram <= len(lit); at++ {
+			_, word, cost := r.wordFor(lit, at, s)
+			c.spots[i] = append(c.spots[i], spot{s.hash(lit, at), word, r.gramCost(lit, at, s), cost})
+		}
+	}
+	return c
 }
 
 func (c *chooser) use(s *spot, n int) {
 	c.uses[s.gram] += n
 	c.shared[s.word] += n
+}
+
+// choose takes for a literal what costs least as long as the literals after it are not
+// known, and gives that cost.
+func (c *chooser) choose(lit int) (cost float64) {
+	for rest := range c.s.stride {
+		at, each := c.least(lit, rest, func(s *spot) (known, allowed bool) { return c.uses[s.gram] > 0, true })
+		c.use(&c.spots[lit][at], 1)
+		c.chosen[lit] = append(c.chosen[lit], at)
+		cost += each
+	}
+	return cost
 }
 
 // maxRounds bounds how often it is looked whether a gram can be done without; after a
@@ -35,22 +59,14 @@ const maxRounds = 4
 
 // grams gives for each literal the places of its grams, one for each remainder.
 func (f *filter) grams(r *rarity) [][]int {
-	c := &chooser{f: f, r: r, uses: map[uint32]int{}, shared: map[uint64]int{}}
-	c.spots, c.chosen = make([][]spot, len(f.variants)), make([][]int, len(f.variants))
-	for i := range f.variants {
-		lit := []byte(f.variants[i].lit)
-		for at := 0; at+f.gram <= len(lit); at++ {
-			_, word, cost := r.wordFor(lit, at, &f.shape)
-			c.spots[i] = append(c.spots[i], spot{f.hash(lit, at), word, r.gramCost(lit, at, &f.shape), cost})
-		}
+	lits := make([]string, len(f.variants))
+	for i := range lits {
+		lits[i] = f.variants[i].lit
 	}
+	c := newChooser(r, &f.shape, lits)
 	// Those with the least choice come first: others may share their grams.
 	for _, i := range f.byLength() {
-		for rest := range f.stride {
-			at, _ := c.least(i, rest, func(s *spot) (known, allowed bool) { return c.uses[s.gram] > 0, true })
-			c.use(&c.spots[i][at], 1)
-			c.chosen[i] = append(c.chosen[i], at)
-		}
+		c.choose(i)
 	}
 	for range maxRounds {
 		if !c.improve() {
@@ -61,10 +77,11 @@ func (f *filter) grams(r *rarity) [][]int {
 }
 
 // least gives the place of a literal with this remainder that costs least, of those that are
-// allowed; -1 if none is.
+// allowed; -1 if none is. A gram that is in the table already costs only what it finds; one
+// that stands in the same word in other literals costs a comparison with each.
 func (c *chooser) least(lit, rest int, look func(*spot) (known, allowed bool)) (at int, cost float64) {
 	at = -1
-	for i := rest; i < len(c.spots[lit]); i += c.f.stride {
+	for i := rest; i < len(c.spots[lit]); i += c.s.stride {
 		s := &c.spots[lit][i]
 		known, allowed := look(s)
 		if !allowed {

@@ -1,12 +1,12 @@
 #include "go_asm.h"
 #include "textflag.h"
 
-DATA fold<>+0(SB)/4, $0x20202020
+DATA fold<>+0(SB)/4, $const_fold32
 GLOBL fold<>(SB), RODATA|NOPTR, $4
 DATA low<>+0(SB)/4, $31
 GLOBL low<>(SB), RODATA|NOPTR, $4
-DATA muls<>+0(SB)/4, $0x9E3779B1
-DATA muls<>+4(SB)/4, $0x85EBCA77
+DATA muls<>+0(SB)/4, $const_hashMul
+DATA muls<>+4(SB)/4, $const_hashMul2
 GLOBL muls<>(SB), RODATA|NOPTR, $8
 DATA kind<>+0(SB)/8, $0x8000000000000000
 GLOBL kind<>(SB), RODATA|NOPTR, $8
@@ -50,7 +50,7 @@ probe:
 	VPOR Y3, Y2, Y2
 	VPOR Y12, Y2, Y2
 	VPMULLD Y11, Y2, Y2
-	VPSRLD $14, Y2, Y2
+	VPSRLD $(32-const_tableBits), Y2, Y2
 	VPSRLD $5, Y2, Y3
 	VPCMPEQD Y1, Y1, Y1
 	VPGATHERDD Y1, (DI)(Y3*4), Y4
@@ -90,7 +90,7 @@ TEXT ·siftAVX2(SB), NOSPLIT, $0-64
 	VPBROADCASTD low<>(SB), Y13
 	VPBROADCASTQ muls<>(SB), Y11
 	VPBROADCASTQ kind<>(SB), Y10
-	SUBQ $2, SI
+	SUBQ $const_before, SI
 	MOVQ DX, R13
 
 sift:
@@ -113,9 +113,9 @@ sift:
 	VPADDD Y4, Y2, Y2
 	VPADDD Y5, Y3, Y3
 	VPBLENDD $0xAA, Y3, Y2, Y2
-	VPSRLD $9, Y2, Y9 // which is the second bit
+	VPSRLD $(32-const_contextBits-5), Y2, Y9 // which is the second bit
 	VPAND Y13, Y9, Y9
-	VPSRLD $14, Y2, Y2
+	VPSRLD $(32-const_contextBits), Y2, Y2
 	VPSRLD $5, Y2, Y3
 	VPCMPEQD Y1, Y1, Y1
 	VPGATHERDD Y1, (DI)(Y3*4), Y4

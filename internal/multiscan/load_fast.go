@@ -6,8 +6,8 @@ import "unsafe"
 
 // load32 reads four bytes in the order of both these machines,
 // little-endian. The caller has seen to it
-// that i >= 0 and i+4 <= len(b): this is the one place, with load64, where the
-// bounds are not checked again, since the filter spends its time here.
+// that i >= 0 and i+4 <= len(b): here, in the two below and in what is
+// written in assembly the bounds are not checked again, since the filter spends its time there.
 func load32(b []byte, i int) uint32 {
 	return *(*uint32)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), i))
 }

@@ -90,26 +90,6 @@ const wordShare = 1.0 / 128
 
 func pairAt(b []byte, i int) int { return int(b[i]|0x20)<<8 | int(b[i+1]|0x20) }
 
-// gramFor gives the place of the gram of lit that costs the filter least, of
-// those whose place leaves rest when divided by the stride, and that cost in places
-// looked at in vain per sample. A gram that is in the table already costs only
-// what it finds; one that stands in the same context in other literals costs a
-// comparison with each.
-func (r *rarity) gramFor(lit []byte, rest int, s *shape, have tables) (at int, cost float64) {
-	for i := rest; i+s.gram <= len(lit); i += s.stride {
-		_, word, c := r.wordFor(lit, i, s)
-		known, shared := have(s.hash(lit, i), word)
-		c += float64(shared)
-		if !known {
-			c += r.gramCost(lit, i, s)
-		}
-		if i == rest || c < cost {
-			at, cost = i, c
-		}
-	}
-	return at, cost
-}
-
 // gramCost is the cost of a gram in the table.
 func (r *rarity) gramCost(lit []byte, i int, s *shape) float64 {
 	if s.gram == 2 {
@@ -136,24 +116,12 @@ func (r *rarity) wordFor(lit []byte, i int, s *shape) (kind int, word uint64, co
 	return kind, wordAt(lit, i) & s.masks[kind], cost
 }
 
-// tables says whether a gram is in the table, by its hash, and how many literals have the
-// same word around it.
-type tables func(gram uint32, word uint64) (known bool, shared int)
-
 // hits estimates how often the filter looks at the literals in vain.
 func (r *rarity) hits(set literalSet, s shape) float64 {
+	c := newChooser(r, &s, set)
 	var sum float64
-	grams, words := map[uint32]bool{}, map[uint64]int{}
-	have := func(gram uint32, word uint64) (known bool, shared int) { return grams[gram], words[word] }
-	for _, l := range set {
-		lit := []byte(l)
-		for rest := range s.stride {
-			at, c := r.gramFor(lit, rest, &s, have)
-			grams[s.hash(lit, at)] = true
-			_, word, _ := r.wordFor(lit, at, &s)
-			words[word]++
-			sum += c
-		}
+	for i := range set {
+		sum += c.choose(i)
 	}
 	return sum / float64(s.stride)
 }

@@ -125,8 +125,8 @@ func begins(t string) bool {
 }
 
 // insideOf is openingOf for a line whose beginning says nothing: it may have in
-// its middle what opens something. Runners that begin such lines with a sign say
-// more there.
+// its middle what opens something. Runners that begin such lines with a sign, or with
+// a state in brackets, say more there.
 func insideOf(l string, sign bool) opening {
 	if hasAny(l, "\" hook", "_FailedTest", " failed]", "<<< ") ||
 		sign && hasAny(l, "An error occurred while loading ", "Failed Suites ", "Failure/Error:", "Failed Tests ") {
