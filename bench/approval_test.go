@@ -124,7 +124,7 @@ func firstAct(b *testing.B, dir string, before int, out *bytes.Buffer) int64 {
 // one, and lets the machine's processors to those that work meanwhile.
 func until(b *testing.B, out *bytes.Buffer, ok func() bool) {
 	b.Helper()
-	limit := time.NewTimer(20 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	look := time.NewTicker(2 * time.Millisecond)
 	defer look.Stop()

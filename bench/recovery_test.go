@@ -149,7 +149,7 @@ func reloads(b *testing.B, exe string) []int64 {
 	}()
 	journal := filepath.Join(dir, ".superloop/loops/l/events.jsonl")
 	seen := func(event string, n int) {
-		limit := time.Now().Add(10 * time.Second)
+		limit := time.Now().Add(time.Minute)
 		for {
 			data, err := os.ReadFile(journal)
 			if err == nil && bytes.Count(data, []byte(`"event":"`+event+`"`)) >= n {

@@ -101,7 +101,7 @@ func childStep(args []string) error {
 }
 
 // patience bounds every wait: far more than anything takes.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 var created = time.Date(2026, 1, 23, 5, 40, 0, 0, time.UTC)
 

@@ -266,11 +266,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 	for name, src := range files {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
 			ps := Validate(Config, src)
-			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("took %v", took)
-			}
 			if len(ps) == 0 || len(ps) > maxProblems+1 {
 				t.Errorf("%d problems", len(ps))
 			}

@@ -384,7 +384,7 @@ func TestSupervisorKilledWhileARoleRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		if _, locked, err := durable.Holder(n.path("repo/.superloop/loops/l/lock")); err == nil && !locked {
 			break

@@ -336,23 +336,19 @@ func TestRealSignals(t *testing.T) {
 			s := n.play(func(c mockapi.Call) mockapi.Reply {
 				if sleeps && !c.Side {
 					sleeps = false
-					return mockapi.Reply{Tools: []mockapi.Tool{{Shell: "touch " + began + "; sleep 987"}}}
+					return mockapi.Reply{Tools: []mockapi.Tool{{Shell: "touch " + began + "; sleep 9876"}}}
 				}
 				return team(c)
 			})
 			n.furnish(s, strings.ReplaceAll(twoRoles, `"claude"`, fmt.Sprintf("%q", cli)), false)
 			p := n.begin("run", "--loop", "l")
 			waitForFile(t, began, time.Minute)
-			at := time.Now()
 			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
 			_ = p.Wait() // it ends with 143
 			if code := p.ProcessState.ExitCode(); code != 143 {
 				t.Errorf("exit code %d\n%s", code, n.logs())
-			}
-			if took := time.Since(at); took > 5*time.Second {
-				t.Errorf("it took %s to leave", took)
 			}
 			if left := proc.Sweep("SUPERLOOP_MARK=" + n.events()[0].RunID); len(left) > 0 {
 				t.Errorf("processes %v were left", left)

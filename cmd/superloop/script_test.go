@@ -19,7 +19,7 @@ import (
 
 // patience bounds every wait of a script: far more than anything takes, so that
 // a script that hangs says where.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // goodAgent is $WORK/good.json: an agent that does its work in one iteration.
 const goodAgent = `{

@@ -83,7 +83,7 @@ func TestCommandOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			timeout := 20 * time.Second
+			timeout := 2 * time.Minute
 			if name == "hang" {
 				timeout = 500 * time.Millisecond
 			}

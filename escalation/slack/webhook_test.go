@@ -64,9 +64,9 @@ func reset(w http.ResponseWriter, _ *http.Request) {
 	conn.Close()
 }
 
-func webhook(t *testing.T, url string) *Webhook {
+func webhook(t *testing.T, url string, timeout time.Duration) *Webhook {
 	t.Helper()
-	w, err := NewWebhook("slack", redact.Secret(url), WebhookOptions{EndpointOptions: notify.EndpointOptions{Timeout: 400 * time.Millisecond}})
+	w, err := NewWebhook("slack", redact.Secret(url), WebhookOptions{EndpointOptions: notify.EndpointOptions{Timeout: timeout}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,14 +100,18 @@ func TestWhatSlackMayAnswer(t *testing.T) {
 		"429 with":            {turns: []http.HandlerFunc{say(429, "rate_limited", "Retry-After", "3")}, after: 3 * time.Second, posts: 1, reason: "answer 429 Too Many Requests: rate_limited"},
 		"429 without":         {turns: []http.HandlerFunc{say(429, "")}, posts: 1, reason: "answer 429"},
 		"500":                 {turns: []http.HandlerFunc{say(500, "rollup_error")}, posts: 1, reason: "rollup_error"},
-		"hang":                {turns: []http.HandlerFunc{hang}, posts: 1, reason: "no answer within 400ms"},
+		"hang":                {turns: []http.HandlerFunc{hang}, posts: 1, reason: "no answer within 2s"},
 		"reset":               {turns: []http.HandlerFunc{reset}, posts: 1, reason: "no answer"},
 		"redirect":            {turns: []http.HandlerFunc{say(302, "", "Location", secretPath)}, permanent: true, posts: 1, reason: "redirects are not followed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := &answers{turns: c.turns}
-			err := webhook(t, server(t, a.ServeHTTP).URL+secretPath).Send(t.Context(), opened())
+			timeout := 2 * time.Minute
+			if name == "hang" || name == "200 breaks off" {
+				timeout = 2 * time.Second
+			}
+			err := webhook(t, server(t, a.ServeHTTP).URL+secretPath, timeout).Send(t.Context(), opened())
 			_, permanent := errors.AsType[*notify.PermanentError](err)
 			temporary, again := errors.AsType[*notify.TemporaryError](err)
 			if (err == nil) != c.ok || permanent != c.permanent || err != nil && again == permanent || again && temporary.RetryAfter != c.after {
@@ -152,7 +156,7 @@ func TestThroughABadDay(t *testing.T) {
 	t.Parallel()
 	a := &answers{turns: []http.HandlerFunc{say(500, ""), reset, say(429, ""), say(429, "", "Retry-After", "1"), hang, say(200, "<html>"), say(200, "ok"), say(200, "ok")}}
 	events := make(chan notify.Event, 100)
-	o := notify.Options{Dir: filepath.Join(t.TempDir(), "outbox"), Channels: []notify.Notifier{webhook(t, server(t, a.ServeHTTP).URL+secretPath)},
+	o := notify.Options{Dir: filepath.Join(t.TempDir(), "outbox"), Channels: []notify.Notifier{webhook(t, server(t, a.ServeHTTP).URL+secretPath, 2*time.Second)},
 		OnEvent: func(e notify.Event) { events <- e }, FirstBackoff: time.Millisecond, MaxBackoff: 10 * time.Millisecond, Pace: time.Millisecond}
 	b, err := notify.Open(o)
 	if err != nil {

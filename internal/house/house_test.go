@@ -209,6 +209,9 @@ func TestRulesFindViolations(t *testing.T) {
 		"init":               {"loop/a.go", "package loop\nfunc init() {}", "no init()"},
 		"sleep":              {"loop/a.go", "package loop\nimport \"time\"\nvar f = time.Sleep", "wait for the thing itself"},
 		"exit":               {"loop/a.go", "package loop\nimport \"os\"\nvar f = os.Exit", "only main ends the process"},
+		"timed test":         {"loop/a_test.go", "package loop\nimport \"time\"\nfunc TestA(t *testing.T) { if took := time.Since(x); took > time.Second { t.Fail() } }", "when the machine is busy"},
+		"fine: at least":     {"loop/a_test.go", "package loop\nimport \"time\"\nfunc TestA(t *testing.T) { if time.Since(x) < time.Second { t.Fail() } }", ""},
+		"fine: bubble":       {"loop/a_test.go", "package loop\nimport \"time\"\nfunc TestA(t *testing.T) { synctest.Test(t, func() { if time.Since(x) > 1 { t.Fail() } }) }", ""},
 		"long":               {"loop/a.go", "package loop\n" + strings.Repeat("\n", 400), "401 lines"},
 		"fine: read":         {"loop/a.go", "package loop\nimport \"os\"\nvar f, _ = os.OpenFile(\"x\", os.O_RDONLY, 0)", ""},
 		"fine: cgroup":       {"internal/proc/cgroup_linux.go", "package proc\nimport \"os\"\nvar f = os.Mkdir", ""},
@@ -303,10 +306,63 @@ func check(rel string, src []byte) (problems []string) {
 		}
 		return true
 	})
+	if strings.HasSuffix(rel, "_test.go") {
+		for _, at := range timed(f, names) {
+			say("%s: a test that fails when the machine is busy: leave time limits to go test, look for the thing itself, or put it into a bubble of synctest; speed is for benchmarks", fset.Position(at))
+		}
+	}
 	if lines := fset.File(f.Pos()).LineCount(); lines > 400 {
 		say("%s has %d lines; a file is about one thing, split it (400 is the bound)", rel, lines)
 	}
 	return problems
+}
+
+// timed are the places where a test holds the clock against an upper bound, outside
+// of a bubble of synctest.
+func timed(f *ast.File, names map[string]string) (places []token.Pos) {
+	elapsed := func(e ast.Node, of map[string]bool) (yes bool) {
+		ast.Inspect(e, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				yes = yes || of[n.Name]
+			case *ast.SelectorExpr:
+				id, ok := n.X.(*ast.Ident)
+				yes = yes || ok && names[id.Name] == "time" && n.Sel.Name == "Since"
+				return !ok
+			}
+			return true
+		})
+		return yes
+	}
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || !strings.HasPrefix(fn.Name.Name, "Test") {
+			continue
+		}
+		var here []token.Pos
+		bubble, took := false, map[string]bool{}
+		ast.Inspect(fn, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				bubble = bubble || n.Name == "synctest" || n.Name == "bubble"
+			case *ast.AssignStmt:
+				for i, r := range n.Rhs {
+					if id, ok := n.Lhs[i].(*ast.Ident); ok && elapsed(r, nil) {
+						took[id.Name] = true
+					}
+				}
+			case *ast.BinaryExpr:
+				if n.Op == token.GTR && elapsed(n.X, took) || n.Op == token.LSS && elapsed(n.Y, took) {
+					here = append(here, n.Pos())
+				}
+			}
+			return true
+		})
+		if !bubble {
+			places = append(places, here...)
+		}
+	}
+	return places
 }
 
 func anyMatch(patterns []string, name string) bool {

@@ -80,16 +80,17 @@ func TestNamespaces(t *testing.T) {
 			}
 		}
 		// The tree is ended there as well.
+		tap, ready := said("ready")
 		spec := script("trap '' TERM; setsid sleep 1000 & echo ready; sleep 1000")
 		spec.Namespaces = Namespaces{User: true, Mount: true}
-		spec.Timeout, spec.Grace = 300*time.Millisecond, time.Millisecond
-		res := mustRun(t, s, spec)
+		spec.Grace, spec.Stdout = time.Millisecond, tap
+		res, err := s.Run(cancelWhen(t, ready), spec)
 		nothingLeft(t, spec.Marker)
 		if res.Ended == NotStarted {
 			t.Skipf("not to be had here: %v", res.Err)
 		}
-		if res.Ended != TimedOut || res.LeftBehind < 1 {
-			t.Errorf("%+v", res)
+		if err != nil || res.Ended != Killed || res.LeftBehind < 1 {
+			t.Errorf("%v %+v", err, res)
 		}
 	})
 }

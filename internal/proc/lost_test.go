@@ -29,7 +29,7 @@ func awaitEnd(t testing.TB, pid int) {
 		t.Fatalf("pidfd_open: %v", err)
 	}
 	defer unix.Close(fd)
-	for until := time.Now().Add(20 * time.Second); ; {
+	for until := time.Now().Add(2 * time.Minute); ; {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(until)/time.Millisecond))
 		if n > 0 {
 			return
@@ -255,7 +255,7 @@ func poll(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(20 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

@@ -48,10 +48,11 @@ func TestProcessGroupLevel(t *testing.T) {
 	if res.Code != 3 || res.LeftBehind != 1 || string(res.Stdout.Head) != "out\n" {
 		t.Errorf("%+v", res)
 	}
-	spec = script("trap '' TERM; sleep 1000 & wait; wait")
-	spec.Timeout, spec.Grace = 100*time.Millisecond, 100*time.Millisecond
-	if res = mustRun(t, s, spec); res.Ended != TimedOut || res.Signal != "SIGKILL" {
-		t.Errorf("%+v", res)
+	tap, ready := said("ready")
+	spec = script("trap '' TERM; sleep 1000 & echo ready; wait; wait")
+	spec.Grace, spec.Stdout = 100*time.Millisecond, tap
+	if res, err := s.Run(cancelWhen(t, ready), spec); err != nil || res.Ended != Killed || res.Signal != "SIGKILL" {
+		t.Errorf("%v %+v", err, res)
 	}
 }
 
@@ -107,7 +108,7 @@ func TestUnfinishedLineReachesTheLogWhileTheCommandRuns(t *testing.T) {
 	tap, ready := said("prompt> ")
 	spec := script("printf 'prompt> '; exec sleep 1000")
 	spec.Log = writerFunc(tap)
-	ctx, cancel := context.WithTimeout(cancelWhen(t, ready), 20*time.Second)
+	ctx, cancel := context.WithTimeout(cancelWhen(t, ready), 2*time.Minute)
 	defer cancel()
 	if _, err := s.Run(ctx, spec); err != nil {
 		t.Fatal(err)

@@ -32,9 +32,6 @@ func TestNothingIsLeftAfterAGoodExit(t *testing.T) {
 			if res.Code != 3 || res.Ended != Exited || res.Err != nil || res.LeftBehind < c.left {
 				t.Errorf("%s: %+v", c.name, res)
 			}
-			if res.Duration > 5*time.Second {
-				t.Errorf("%s: took %v", c.name, res.Duration)
-			}
 		}
 	})
 }
@@ -84,7 +81,7 @@ func TestTimeoutAndInactivity(t *testing.T) {
 		{"timeout", "while echo tick; do sleep 0.01; done", 100 * time.Millisecond, time.Hour, TimedOut, "SIGTERM"},
 		{"silent", "exec sleep 1000", time.Hour, 100 * time.Millisecond, Inactive, "SIGTERM"},
 		{"closed its output", "exec >&- 2>&-; exec sleep 1000", time.Hour, 100 * time.Millisecond, Inactive, "SIGTERM"},
-		{"deaf from the start", "trap '' TERM; exec sleep 1000", 300 * time.Millisecond, 0, TimedOut, "SIGKILL"},
+		{"deaf from the start", "trap '' TERM; exec sleep 1000", 2 * time.Second, 0, TimedOut, "SIGKILL"},
 	} {
 		spec := script(c.script)
 		spec.Timeout, spec.Inactivity, spec.Grace = c.timeout, c.inactivity, 100*time.Millisecond
@@ -102,8 +99,8 @@ func TestTimeoutAndInactivity(t *testing.T) {
 func TestActivityPutsInactivityOff(t *testing.T) {
 	t.Parallel()
 	s := spawnerAt(t, "")
-	spec := script("for i in 1 2 3 4 5 6 7 8; do sleep 0.1; echo $i >&$((1 + i % 2)); done; exit 4")
-	spec.Inactivity = 500 * time.Millisecond
+	spec := script("for i in 1 2 3 4 5 6 7 8; do sleep 0.5; echo $i >&$((1 + i % 2)); done; exit 4")
+	spec.Inactivity = 3 * time.Second // less than it takes in all
 	if res := mustRun(t, s, spec); res.Ended != Exited || res.Code != 4 {
 		t.Errorf("%+v", res)
 	}
@@ -152,17 +149,14 @@ func TestForkChain(t *testing.T) {
 		dir := t.TempDir()
 		for name, chain := range map[string]string{"forks": chainOfForks, "sessions": chainOfSessions} {
 			for _, end := range []string{"exit 0", "sleep 1000"} {
-				spec := script("trap '' TERM\n" + chain + "\n" + end)
+				tap, begun := said("begun")
+				spec := script("trap '' TERM\n" + chain + "\necho begun\n" + end)
 				spec.Env = append(spec.Env, "TMPDIR="+dir)
-				spec.Timeout, spec.Grace = 300*time.Millisecond, time.Millisecond
-				begin := time.Now()
-				res := mustRun(t, s, spec)
+				spec.Grace, spec.Stdout = time.Millisecond, tap
+				res, err := s.Run(cancelWhen(t, begun), spec)
 				nothingLeft(t, spec.Marker)
-				if res.Err != nil || res.Ended == NotStarted || res.LeftBehind == 0 {
-					t.Errorf("%s, %s: %+v", name, end, res)
-				}
-				if took := time.Since(begin); took > 8*time.Second {
-					t.Errorf("%s, %s: took %v", name, end, took)
+				if err != nil || res.Err != nil || res.Ended == NotStarted || res.LeftBehind == 0 {
+					t.Errorf("%s, %s: %v %+v", name, end, err, res)
 				}
 			}
 		}
@@ -178,15 +172,11 @@ func TestForkChainOutlivesItsMain(t *testing.T) {
 			for range 5 {
 				spec := script(chain + "\nexit 3")
 				spec.Env = append(spec.Env, "TMPDIR="+dir)
-				begin := time.Now()
 				spec.Timeout = time.Minute
 				res := mustRun(t, s, spec)
 				nothingLeft(t, spec.Marker)
 				if res.Err != nil || res.Ended != Exited || res.Code != 3 || res.LeftBehind == 0 {
 					t.Errorf("%s: %+v", name, res)
-				}
-				if took := time.Since(begin); took > 10*time.Second {
-					t.Errorf("%s: took %v", name, took)
 				}
 			}
 		}
@@ -209,13 +199,9 @@ func TestOutputHeldFromOutsideTheTree(t *testing.T) {
 		done <- res
 	}()
 	spec := script("printf 'before\\nhalf'; echo $$ > " + fifo + "; trap 'exit 5' TERM; while :; do sleep 0.01; done")
-	begin := time.Now()
 	res, err := s.Run(cancelWhen(t, holds), spec)
 	if err != nil || res.Code != 5 || res.Stdout.Text() != "before\nhalf" {
 		t.Errorf("%v %+v", err, res)
-	}
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Errorf("took %v", took)
 	}
 	cancel()
 	if res := <-done; res.Ended != Killed {
@@ -234,7 +220,7 @@ func TestUnkillable(t *testing.T) {
 	t.Cleanup(func() { os.Remove(dir) })
 	s.killLimit = 300 * time.Millisecond
 	spec := script("echo $$ > " + dir + "/tasks; echo FROZEN > " + dir + "/freezer.state; sleep 1000")
-	spec.Timeout, spec.Grace = 200*time.Millisecond, 10*time.Millisecond
+	spec.Timeout, spec.Grace = 2*time.Second, 10*time.Millisecond
 	res := mustRun(t, s, spec)
 	if res.Ended != TimedOut || res.Err == nil || !strings.Contains(res.Err.Error(), "could not be killed") {
 		t.Errorf("%+v", res)

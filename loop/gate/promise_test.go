@@ -3,7 +3,6 @@ package gate
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -78,12 +77,12 @@ func TestPromiseIsWhatTheTagSays(t *testing.T) {
 	})
 }
 
-// Adversarial messages of 50 MB: each is linear, and what is kept is small.
+// Adversarial messages of 50 MB: each is linear, as a square of that would run into
+// the time limit of go test, and what is kept is small.
 func TestPromiseOnHugeMessages(t *testing.T) {
 	t.Parallel()
 	const size = 50 << 20
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
-	start := time.Now()
 	for name, message := range map[string]string{
 		"no tag":               fill("<promis"),
 		"opening tags":         fill("<promise>"),
@@ -101,8 +100,5 @@ func TestPromiseOnHugeMessages(t *testing.T) {
 		if got.Text != nil && len(*got.Text) > maxPromiseText {
 			t.Errorf("%s: %d bytes of text are kept", name, len(*got.Text))
 		}
-	}
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("took %s", took)
 	}
 }

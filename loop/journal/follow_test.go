@@ -42,7 +42,7 @@ func expect(t *testing.T, got <-chan Event, seqs ...int64) {
 			if ev.Seq != seq {
 				t.Fatalf("event %d, want %d", ev.Seq, seq)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("event %d does not come", seq)
 		}
 	}

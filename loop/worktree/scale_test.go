@@ -48,8 +48,8 @@ func TestScale(t *testing.T) {
 	info, err := os.Stat(file)
 	must(t, err)
 	t.Logf("%s, %d MB allocated in all, %d MB on disk", took, allocated, info.Size()>>20)
-	if took > 20*time.Second || allocated > 60 || info.Size() > 6<<20 {
-		t.Errorf("took %s, %d MB allocated, %d bytes on disk", took, allocated, info.Size())
+	if allocated > 60 || info.Size() > 6<<20 {
+		t.Errorf("%d MB allocated, %d bytes on disk", allocated, info.Size())
 	}
 }
 

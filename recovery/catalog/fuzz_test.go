@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -124,11 +123,7 @@ func TestHostileDirectories(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			start := time.Now()
 			_, ps := Load(context.Background(), Options{UserDir: dir})
-			if took := time.Since(start); took > 2*time.Minute {
-				t.Errorf("took %v", took)
-			}
 			if len(ps) == 0 || len(ps) > 20*(maxProblems+1) {
 				t.Errorf("%d problems", len(ps))
 			}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
@@ -156,11 +155,7 @@ func TestQuotedWordsAreTheSameForBash(t *testing.T) {
 
 func TestDetectThisMachine(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
 	p := Detect(context.Background(), t.TempDir())
-	if took := time.Since(began); took > 2*time.Second { // a few milliseconds, on a machine that has nothing else to do
-		t.Errorf("it took %s", took)
-	}
 	if p.OS == "" || p.Arch == "" || !p.Has("sh") || p.Has("no-such-program-anywhere") {
 		t.Errorf("%+v", p)
 	}

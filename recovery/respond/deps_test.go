@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 const (
@@ -212,9 +211,9 @@ func TestMemo(t *testing.T) {
 	}
 }
 
-// TestLargeLock: 400 packages are compared within the time of a look.
-func TestLargeLock(t *testing.T) {
-	t.Parallel()
+// BenchmarkInStep compares 400 packages with their lock file: for the first time,
+// and when neither has changed since.
+func BenchmarkInStep(b *testing.B) {
 	var lock strings.Builder
 	lock.WriteString(`{"packages":{"":{}`)
 	files := map[string]string{}
@@ -224,23 +223,14 @@ func TestLargeLock(t *testing.T) {
 	}
 	lock.WriteString("}}")
 	files["package-lock.json"], files["node_modules/.package-lock.json"] = lock.String(), lock.String()
-	dir := tree(t, files)
-	var m Memo
-	first, again := time.Hour, time.Hour
-	for range 5 { // others use the machine, too
-		var fresh Memo
-		began := time.Now()
-		if s := inStep(dir, "npm", &fresh); s.State != GroundOK {
-			t.Fatalf("%+v", s)
-		}
-		first = min(first, time.Since(began))
-		inStep(dir, "npm", &m)
-		began = time.Now()
-		inStep(dir, "npm", &m)
-		again = min(again, time.Since(began))
-	}
-	t.Logf("%d KB: first %s, again %s", lock.Len()>>10, first, again)
-	if first > 500*time.Millisecond || again > 20*time.Millisecond {
-		t.Errorf("first %s, again %s", first, again)
+	dir := tree(b, files)
+	for name, memo := range map[string]*Memo{"first": nil, "again": {}} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if s := inStep(dir, "npm", memo); s.State != GroundOK {
+					b.Fatalf("%+v", s)
+				}
+			}
+		})
 	}
 }

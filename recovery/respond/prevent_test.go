@@ -204,15 +204,21 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// TestCheckInTime: an ended context looks at nothing, and every look is fast.
-func TestCheckInTime(t *testing.T) {
-	t.Parallel()
-	var ps Preventions
+// oneOfEach is a check of every kind.
+func oneOfEach(t testing.TB) (ps Preventions) {
+	t.Helper()
 	for _, k := range []Prevention{{Kind: CheckPath, Spec: CheckSpec{Path: "x"}}, {Kind: CheckDisk, Spec: CheckSpec{FreeMB: 1}}, {Kind: CheckTool, Spec: CheckSpec{Name: "sh"}},
 		{Kind: CheckPort, Spec: CheckSpec{Port: 1, Want: "free"}}, {Kind: CheckService, Spec: CheckSpec{Address: "127.0.0.1:1"}}} {
 		_, _, err := ps.Add(k, noon)
 		must(t, err)
 	}
+	return ps
+}
+
+// TestCheckEnded: an ended context looks at nothing.
+func TestCheckEnded(t *testing.T) {
+	t.Parallel()
+	ps := oneOfEach(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, f := range ps.Check(ctx, t.TempDir(), Look{}) {
@@ -220,14 +226,14 @@ func TestCheckInTime(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	best := time.Hour
-	for range 5 { // others use the machine, too
-		began := time.Now()
-		ps.Check(t.Context(), t.TempDir(), Look{})
-		best = min(best, time.Since(began))
-	}
-	if limit := time.Duration(len(ps.Checks)) * 20 * time.Millisecond; best > limit {
-		t.Errorf("%d looks take %s", len(ps.Checks), best)
+}
+
+// The looks of every kind, one each.
+func BenchmarkCheck(b *testing.B) {
+	ps := oneOfEach(b)
+	dir := b.TempDir()
+	for b.Loop() {
+		ps.Check(b.Context(), dir, Look{})
 	}
 }
 

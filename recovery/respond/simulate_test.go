@@ -176,9 +176,6 @@ func TestSimulation(t *testing.T) {
 	if lost >= 0.05 {
 		t.Errorf("%.3f of the tasks with a cure reach a person", lost)
 	}
-	if median := d.response[len(d.response)/2]; median > 50*time.Millisecond {
-		t.Errorf("the median response takes %s", median)
-	}
 	// What has no cure reaches a person, and with few runs.
 	if d.persons < d.tasks-d.curable {
 		t.Errorf("%d with a person, %d have no cure", d.persons, d.tasks-d.curable)

@@ -149,7 +149,7 @@ func TestRunTellsHowItEnded(t *testing.T) {
 		}
 	})
 	t.Run("timeout", func(t *testing.T) {
-		res := run(t, r, shell(t, `echo at work; sleep 60`), Options{Timeout: 200 * time.Millisecond, Grace: time.Second})
+		res := run(t, r, shell(t, `echo at work; sleep 60`), Options{Timeout: 2 * time.Second, Grace: time.Second})
 		if res.Proc.Ended != proc.TimedOut || res.LastLine != "at work" || res.FinalMessage != "at work\n" {
 			t.Errorf("ended %s, last line %q", res.Proc.Ended, res.LastLine)
 		}

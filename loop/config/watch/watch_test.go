@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/superloop/superloop/loop/config"
@@ -177,27 +179,42 @@ func TestWithoutEvents(t *testing.T) {
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	look := Watch(ctx, w.path)
-	next(t, look) // the first, for what happened before
 	for name, harm := range map[string]func() error{
 		"half": func() error { return os.Truncate(w.path, 30) },
 		"gone": func() error { return os.Remove(w.path) },
 	} {
-		w.ok(ways["rename over"](w.path, numbered(5)))
-		next(t, look)
-		w.ok(harm())
-		began := time.Now()
-		for i := range again {
-			next(t, look)
-			if took, least := time.Since(began), time.Duration(i+1)*pause; took < least-pause/2 {
-				t.Errorf("%s: told of the %dth time after %s", name, i+1, took)
+		synctest.Test(t, func(t *testing.T) {
+			w.ok(ways["rename over"](w.path, numbered(5)))
+			q := &watcher{path: w.path, pause: pause, relook: time.Hour, out: make(chan struct{}, 1), dirs: map[string]stamp{}, near: make(chan struct{}, 1), beside: make(chan struct{}, 1)}
+			ctx, stop := context.WithCancel(t.Context())
+			var ended sync.WaitGroup
+			ended.Go(func() { q.run(ctx) })
+			<-q.out // the first, for what happened before
+			w.ok(ways["rename over"](w.path, numbered(6)))
+			began := time.Now()
+			poke(q.near)
+			if <-q.out; time.Since(began) != 0 {
+				t.Errorf("%s: a whole file waits for %s", name, time.Since(began))
 			}
-		}
-		if took := time.Since(began); took < settled {
-			t.Errorf("%s: the last is after %s: too soon for it to be rejected", name, took)
-		}
+			w.ok(harm())
+			poke(q.near)
+			for i := range again {
+				if <-q.out; time.Since(began) != time.Duration(i+1)*pause {
+					t.Errorf("%s: told of the %dth time after %s", name, i+1, time.Since(began))
+				}
+			}
+			if took := time.Since(began); took < settled {
+				t.Errorf("%s: the last is after %s: too soon for it to be rejected", name, took)
+			}
+			time.Sleep(time.Minute) // of the bubble
+			select {
+			case <-q.out:
+				t.Errorf("%s: told of once more", name)
+			default:
+			}
+			stop()
+			ended.Wait()
+		})
 	}
 }
 
@@ -277,27 +294,5 @@ func BenchmarkCheckUnchanged(b *testing.B) {
 	}
 	for b.Loop() {
 		r.Check(w.now)
-	}
-}
-
-// The median of a few is far below what is promised, also on a busy machine.
-func TestRenameToReloaded(t *testing.T) {
-	w := newWorld(t)
-	r, _ := w.start(w.options())
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	look := Watch(ctx, w.path)
-	next(t, look)
-	var took []time.Duration
-	for n := 10; n < 51; n++ {
-		w.ok(os.WriteFile(w.path+".new", numbered(n), 0o644))
-		began := time.Now()
-		w.ok(os.Rename(w.path+".new", w.path))
-		w.until(r, look, n)
-		took = append(took, time.Since(began))
-	}
-	slices.Sort(took)
-	if median := took[len(took)/2]; median > pause/2 {
-		t.Errorf("the median is %s: whole files wait", median)
 	}
 }

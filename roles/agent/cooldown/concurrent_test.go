@@ -142,16 +142,15 @@ func TestLockIsHeld(t *testing.T) {
 	must(t, s.Set(limit(time.Minute)))
 	lock, err := durable.OS().Lock(s.dir+"/lock", []byte("a test"))
 	must(t, err)
-	began := time.Now()
 	err = s.Set(limit(time.Hour))
 	var held *durable.LockedError
-	if !errors.As(err, &held) || string(held.Holder) != "a test" || time.Since(began) > 10*time.Second {
-		t.Errorf("after %s: %v", time.Since(began), err)
+	if !errors.As(err, &held) || string(held.Holder) != "a test" {
+		t.Errorf("%v", err)
 	}
 	if _, ok, err := s.Get(alice); !ok || err != nil {
 		t.Errorf("a reader needs the lock: %v", err)
 	}
-	s.patience = 10 * time.Second
+	s.patience = 2 * time.Minute
 	released := make(chan error)
 	go func() { released <- s.Set(limit(time.Hour)) }()
 	must(t, lock.Unlock())

@@ -327,9 +327,9 @@ func TestPatience(t *testing.T) {
 	s := newStage(t, "tool", "claude")
 	s.write("bin/tool", "#!/bin/sh\necho \"$@\" >> \"$0.calls\"\nexec sleep 1000\n")
 	s.req.Adapter = s.fake
-	e := &Examiner{bound: 50 * time.Millisecond}
+	e := &Examiner{bound: 2 * time.Second}
 	rep := e.Examine(context.Background(), s.req)
-	want := "warn: " + s.dir + "/bin/tool does not tell its version: no answer within 50ms; try it by hand: " + s.dir + "/bin/tool --version (runners.tool.command)"
+	want := "warn: " + s.dir + "/bin/tool does not tell its version: no answer within 2s; try it by hand: " + s.dir + "/bin/tool --version (runners.tool.command)"
 	if got := all(rep); got != want || rep.Unchecked == "" || s.read("bin/tool.calls") != "--version\n" {
 		t.Errorf("%s\n%+v", got, rep)
 	}
@@ -338,9 +338,9 @@ func TestPatience(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	began := time.Now()
+	before := s.read("bin/tool.calls")
 	(&Examiner{}).Examine(ctx, s.req)
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("after its context has ended it took %s", took)
+	if calls := s.read("bin/tool.calls"); calls != before {
+		t.Errorf("after its context has ended it was started: %q", calls)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -211,17 +210,13 @@ func FuzzParseHelp(f *testing.F) {
 }
 
 // A help of 256 KiB is read at once, whatever is in it: the time grows with its
-// length and not with the square of it.
+// length and not with the square of it, which go test's time limit would end.
 func TestLongHelp(t *testing.T) {
 	t.Parallel()
 	for name, unit := range map[string]string{"prose": "    x\n", "flags": "  --flag-of-some-kind <X>  text\n", "one line": "-a, ", "escapes": "\x1b[", "dashes": "-", "aliases": "[alias: -x"} {
 		text := "Options:\n  -a, --all  All\n" + strings.Repeat(unit, (256<<10)/len(unit))
-		began := time.Now()
 		if h := parseHelp(text); len(h.flags) < 1 {
 			t.Errorf("%s: %v", name, h.flags)
-		}
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%s took %s", name, took)
 		}
 	}
 }

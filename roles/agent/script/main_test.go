@@ -215,7 +215,7 @@ func TestTermEndsTheAgent(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, `{"version":1,"default":[{"say":"ready"},{"sleep_ms":60000}]}`)
 	agent := s.start()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(s.read(s.out), "ready"); <-time.After(2 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !strings.Contains(s.read(s.out), "ready"); <-time.After(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not begin")
 		}
@@ -243,7 +243,7 @@ func TestIgnoreTermAndSpawn(t *testing.T) {
 		{"run":["sh","-c","while [ ! -e go ]; do sleep 0.01; done"]},
 		{"exit":5}]}`)
 	agent := s.start()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	await := func(what string, ok func() bool) {
 		t.Helper()
 		for !ok() {

@@ -41,7 +41,7 @@ const configText = `{
 
 // ward is a patient in whom everything is well, and hands to hurt it with.
 type ward struct {
-	t       *testing.T
+	t       testing.TB
 	repo    string
 	state   string // XDG_STATE_HOME
 	bin     string // first on the PATH
@@ -140,7 +140,7 @@ func (w *ward) change(path string, f func([]byte) []byte) {
 	w.write(path, string(f(data)), 0o600)
 }
 
-func newWard(t *testing.T) *ward {
+func newWard(t testing.TB) *ward {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
