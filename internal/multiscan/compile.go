@@ -29,12 +29,10 @@ type Problem struct {
 	Text    string // for a person
 }
 
-// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a
-// rejecting Problem matches nothing; problems are in order of patterns. The
-// error is not nil only if the options cannot be used.
-func Compile(exprs []string, o Options) (*Set, []Problem, error) {
+// complete puts in what is not given.
+func (o *Options) complete() error {
 	if o.MaxProgram < 0 {
-		return nil, nil, fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
+		return fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
 	}
 	if o.MaxProgram == 0 {
 		o.MaxProgram = DefaultMaxProgram
@@ -42,25 +40,33 @@ func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 	if o.Sample == nil {
 		o.Sample = builtinSample()
 	}
+	return nil
+}
+
+// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a
+// rejecting Problem matches nothing; problems are in order of patterns. The
+// error is not nil only if the options cannot be used.
+func Compile(exprs []string, o Options) (*Set, []Problem, error) {
+	if err := o.complete(); err != nil {
+		return nil, nil, err
+	}
 	c := compiler{
-		set:    &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, digest: digestOf(exprs, o.MaxProgram)},
+		set:    &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, exprs: exprs, bound: o.MaxProgram},
 		rarity: newRarity(o.Sample),
 	}
-	for i, e := range exprs {
-		if text := c.add(i, e, o.MaxProgram); text != "" {
-			c.problems = append(c.problems, Problem{i, true, text})
-		}
+	for i := range exprs {
+		c.add(i)
 	}
 	c.build()
 	c.lint(o.Sample)
-	slices.SortStableFunc(c.problems, func(a, b Problem) int { return a.Pattern - b.Pattern })
-	return c.set, c.problems, nil
+	return c.set, c.told(), nil
 }
 
 type compiler struct {
 	set      *Set
 	rarity   *rarity
 	chosen   []choice
+	fresh    int // of chosen: those that were not chosen before, when a plan was made
 	problems []Problem
 }
 
@@ -71,8 +77,21 @@ type choice struct {
 	others  []literalSet
 }
 
-// add compiles one expression; it returns why it is rejected, or "".
-func (c *compiler) add(i int, expr string, maxProgram int) string {
+// told gives the problems in order of patterns.
+func (c *compiler) told() []Problem {
+	slices.SortStableFunc(c.problems, func(a, b Problem) int { return a.Pattern - b.Pattern })
+	return c.problems
+}
+
+// add compiles one expression, or says why it is rejected.
+func (c *compiler) add(i int) {
+	if why := c.compile(i, c.set.exprs[i], c.set.bound); why != "" {
+		c.problems = append(c.problems, Problem{i, true, why})
+	}
+}
+
+// compile returns why an expression is rejected, or "".
+func (c *compiler) compile(i int, expr string, maxProgram int) string {
 	if len(expr) > maxExpression {
 		return fmt.Sprintf("expression of %d bytes is too long (at most %d): split it", len(expr), maxExpression)
 	}
@@ -147,8 +166,13 @@ func (c *compiler) warn(pattern int32, format string, args ...any) {
 // build makes the filters: short literals have one of their own, which has to
 // look at more places, so that they do not slow the others; those of them with
 // a byte that is rare have another, which looks at the places around that byte only.
+// Filters that are there already take in what was chosen.
 func (c *compiler) build() {
 	var long, short, marked wants
+	if f := c.filterOf(markedLiterals); f != nil {
+		marked.marks = f.marks
+	}
+	c.fresh = len(c.chosen)
 	for n, ch := range c.chosen {
 		size := ch.set.shortest()
 		if ch.set == nil || size < minLiteral {
@@ -167,15 +191,20 @@ func (c *compiler) build() {
 			short.add(n, ch)
 		}
 	}
-	for _, w := range []*wants{&long, &short, &marked} {
-		if len(w.lits) > 0 {
-			c.filter(w)
-		}
-	}
+	c.filter(&long, longLiterals)
+	c.filter(&short, shortLiterals)
+	c.filter(&marked, markedLiterals)
 	c.set.asked = askedFor(marked.marks)
 	for _, ch := range c.chosen {
 		for _, s := range ch.others {
 			c.also(ch.pattern, s)
+		}
+	}
+	c.set.variants = 0
+	for _, f := range c.set.filters {
+		for i := range f.variants {
+			f.variants[i].id = c.set.variants
+			c.set.variants++
 		}
 	}
 }
@@ -187,6 +216,15 @@ type wants struct {
 	marks []byte // one of them is in each literal, if there are any
 }
 
+// shortest is the length of the shortest of them.
+func (w *wants) shortest() int {
+	n := maxFilterLiteral
+	for _, l := range w.lits {
+		n = min(n, len(l.lit))
+	}
+	return n
+}
+
 func (w *wants) add(n int, ch choice) {
 	for _, l := range ch.set {
 		w.lits = append(w.lits, wanted{l, ch.pattern})
@@ -194,15 +232,33 @@ func (w *wants) add(n int, ch choice) {
 	}
 }
 
-// filter adds a filter for these literals.
-func (c *compiler) filter(w *wants) {
-	f, whole := newFilter(w.lits, w.marks, c.rarity)
-	for i := range f.variants {
-		f.variants[i].id = c.set.variants
-		f.variants[i].first = c.firstOf(f.variants[i].patterns)
-		c.set.variants++
+// filter sees to it that there is a filter for these literals.
+func (c *compiler) filter(w *wants, kind literals) {
+	if len(w.lits) == 0 {
+		return
 	}
-	c.set.filters = append(c.set.filters, f)
+	f := c.filterOf(kind)
+	known := 0 // variants
+	switch {
+	case f == nil:
+		f = newFilter(w.shortest(), w.marks)
+		c.set.filters = append(c.set.filters, f)
+	case kind != longLiterals || w.shortest() < f.shortest:
+		// It has to be another one, for all of them.
+		for _, ch := range f.choices() {
+			w.add(len(c.chosen), ch)
+			c.chosen = append(c.chosen, ch)
+		}
+		old := f
+		f = newFilter(w.shortest(), w.marks)
+		c.set.filters[slices.Index(c.set.filters, old)] = f
+	default:
+		known = len(f.variants)
+	}
+	whole, joined := f.add(w.lits, c.rarity)
+	for i := known; i < len(f.variants); i++ {
+		f.variants[i].first = c.firstOf(f.variants[i].patterns)
+	}
 	checked := map[int]bool{}
 	for i, all := range whole {
 		// Of a large set what was found says nearly as much as looking for each.
@@ -211,6 +267,40 @@ func (c *compiler) filter(w *wants) {
 			c.also(c.chosen[n].pattern, c.chosen[n].set)
 		}
 	}
+	for _, ch := range f.choicesOf(joined) {
+		if len(ch.set) <= maxShared {
+			c.also(ch.pattern, ch.set)
+		}
+	}
+}
+
+// literals is which of the filters a literal is for.
+type literals int
+
+const (
+	longLiterals literals = iota
+	shortLiterals
+	markedLiterals
+)
+
+// filterOf gives the filter of a kind, nil if there is none yet.
+func (c *compiler) filterOf(kind literals) *filter {
+	for _, f := range c.set.filters {
+		if f.kind() == kind {
+			return f
+		}
+	}
+	return nil
+}
+
+func (f *filter) kind() literals {
+	switch {
+	case len(f.marks) > 0:
+		return markedLiterals
+	case f.shortest >= goodLiteral:
+		return longLiterals
+	}
+	return shortLiterals
 }
 
 // also lets the pattern be confirmed only where the set is met.
@@ -228,7 +318,7 @@ func (c *compiler) lint(sample []byte) {
 	sc.dry = true
 	_, _ = sc.Write(sample) // a scanner takes everything
 	_ = sc.Close()
-	for _, ch := range c.chosen {
+	for _, ch := range c.chosen[:c.fresh] {
 		n := sc.tried[ch.pattern].lines
 		if perMB := float64(n) * 1e6 / float64(len(sample)); n > 2 && perMB > commonPerMB && ch.set.shortest() >= minLiteral && ch.set != nil {
 			c.warn(ch.pattern, "its literals are common in passing output (%q: %.0f lines per MB): add text that only the failure has", ch.set[0], perMB)

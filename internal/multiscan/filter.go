@@ -32,6 +32,7 @@ const (
 type filter struct {
 	shape
 	shortest int // of the literals, in bytes
+	literals int // of variants: all but those that join others; of a filter to which nothing was added later
 	// table holds a bit for each hash of a gram. It fits into the cache nearest to the
 	// processor.
 	table [1 << tableBits / 32]uint32
@@ -96,22 +97,26 @@ type wanted struct {
 // maxShared literals with a gram in the same context are told apart there.
 const maxShared = 32
 
-// newFilter builds the filter; the shortest literal, of at least minLiteral
-// bytes, says how wide the stride can be. It returns for each of the wanted
-// whether the filter compares the literal whole. If there are marks, each literal has one.
-func newFilter(want []wanted, marks []byte, r *rarity) (*filter, []bool) {
-	shortest := maxFilterLiteral
-	for _, w := range want {
-		shortest = min(shortest, len(w.lit))
-	}
+// newFilter makes an empty filter; the shortest literal that it is for, of at least
+// minLiteral bytes, says how wide the stride can be. If there are marks, each literal
+// has one.
+func newFilter(shortest int, marks []byte) *filter {
 	f := &filter{shape: shapeFor(shortest), shortest: shortest, marks: marks}
 	f.lanes.set(&f.shape)
+	return f
+}
+
+// add puts literals into the filter, none of them shorter than those it is for. It
+// returns for each whether the filter compares the literal whole, and which of those
+// that it had before it does not tell apart any more.
+func (f *filter) add(want []wanted, r *rarity) (whole []bool, joined []int) {
+	known := len(f.variants)
 	whole, of := make([]bool, len(want)), make([]int, len(want))
 	index := map[string]int{}
 	for n, w := range want {
 		var lit string
-		if len(marks) > 0 {
-			lit = partWith(w.lit, marks)
+		if len(f.marks) > 0 {
+			lit = partWith(w.lit, f.marks)
 		} else {
 			lit = r.rarest(w.lit, maxFilterLiteral)
 		}
@@ -128,13 +133,45 @@ func newFilter(want []wanted, marks []byte, r *rarity) (*filter, []bool) {
 			v.patterns = append(v.patterns, w.pattern)
 		}
 	}
-	shared := f.index(r)
+	f.literals = len(f.variants)
+	shared := f.index(known, r)
 	for n := range want {
 		if shared[of[n]] {
 			whole[n] = false
 		}
 	}
-	return f, whole
+	for i := range known {
+		if shared[i] {
+			joined = append(joined, i)
+		}
+	}
+	return whole, joined
+}
+
+// choices gives back what each pattern was given to a new filter with, but for the ends
+// of long literals.
+func (f *filter) choices() []choice {
+	all := make([]int, f.literals)
+	for i := range all {
+		all[i] = i
+	}
+	return f.choicesOf(all)
+}
+
+// choicesOf gives the patterns of some literals, each with those of its literals.
+func (f *filter) choicesOf(literals []int) (list []choice) {
+	at := map[int32]int{}
+	for _, i := range literals {
+		for _, p := range f.variants[i].patterns {
+			n, ok := at[p]
+			if !ok {
+				n, list = len(list), append(list, choice{pattern: p})
+				at[p] = n
+			}
+			list[n].set = append(list[n].set, f.variants[i].lit)
+		}
+	}
+	return list
 }
 
 // partWith gives a part of a literal that a filter compares, with the first of the marks
@@ -154,15 +191,15 @@ type seenWord struct {
 	kind int
 }
 
-// index puts the grams of each literal into the tables. It returns the literals that are not
-// always told apart.
-func (f *filter) index(r *rarity) map[int]bool {
-	at := f.grams(r)
+// index puts the grams of each literal from one on into the tables. It returns the
+// literals that are not always told apart.
+func (f *filter) index(from int, r *rarity) map[int]bool {
+	at := f.grams(from, r)
 	byWord := map[uint64][]entry{}
 	var order []seenWord // keys of byWord
-	for _, i := range f.byLength() {
+	for _, i := range f.byLength(from) {
 		lit := []byte(f.variants[i].lit)
-		for _, p := range at[i] {
+		for _, p := range at[i-from] {
 			f.know(f.hash(lit, p))
 			kind, word, _ := r.wordFor(lit, p, &f.shape)
 			if byWord[word] == nil {
@@ -172,10 +209,21 @@ func (f *filter) index(r *rarity) map[int]bool {
 		}
 	}
 	shared := map[int]bool{}
-	list := make([]wordPlaces, len(order))
-	for n, word := range order {
-		entries, p := byWord[word.word], &list[n]
-		p.word, p.first = word.word, int32(len(f.entries))
+	list, place := slices.Clone(f.words.all()), map[uint64]int{}
+	for n := range list {
+		place[list[n].word] = n
+	}
+	for _, word := range order {
+		entries := byWord[word.word]
+		n, ok := place[word.word]
+		if ok {
+			had := f.entries[list[n].first:]
+			entries = slices.Concat(had[:list[n].count], entries)
+		} else {
+			n, list = len(list), append(list, wordPlaces{word: word.word})
+		}
+		p := &list[n]
+		p.first = int32(len(f.entries))
 		p.around(entries, f.variants, f.masks[word.kind])
 		if len(entries) > maxShared {
 			entries = f.joined(entries, shared)
@@ -183,6 +231,7 @@ func (f *filter) index(r *rarity) map[int]bool {
 		p.count = uint8(len(entries))
 		f.entries = append(f.entries, entries...)
 	}
+	f.words = words{}
 	f.words.know(list)
 	return shared
 }
@@ -190,11 +239,11 @@ func (f *filter) index(r *rarity) map[int]bool {
 // know puts the hash of a gram into the table.
 func (f *filter) know(h uint32) { f.table[h/32] |= 1 << (h % 32) }
 
+// knows reports whether the hash of a gram is in the table.
+func (f *filter) knows(h uint32) bool { return f.table[h/32]>>(h%32)&1 != 0 }
+
 // known reports whether the gram at a place may be in the table.
-func (f *filter) known(b []byte, i int) bool {
-	h := f.hash(b, i)
-	return f.table[h/32]>>(h%32)&1 != 0
-}
+func (f *filter) known(b []byte, i int) bool { return f.knows(f.hash(b, i)) }
 
 // joined makes the entries fewer: the literals of one pattern, of which some have very
 // many, become one, and all of them if that is not enough.
@@ -245,10 +294,11 @@ func (f *filter) join(entries []entry, shared map[int]bool) entry {
 	return newEntry(head+tail, len(f.variants)-1, len(head))
 }
 
-func (f *filter) byLength() []int {
-	order := make([]int, len(f.variants))
+// byLength gives the literals from one on, short ones first.
+func (f *filter) byLength(from int) []int {
+	order := make([]int, len(f.variants)-from)
 	for i := range order {
-		order[i] = i
+		order[i] = from + i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(f.variants[a].lit) - len(f.variants[b].lit) })
 	return order

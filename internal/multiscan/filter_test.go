@@ -39,7 +39,7 @@ func TestFilterFindsAll(t *testing.T) {
 			lits[i] = lower(l)
 			want = append(want, wanted{lits[i], int32(i)})
 		}
-		f, whole := newFilter(want, nil, rare)
+		f, whole := filterFor(want, nil, rare)
 		if rapid.Bool().Draw(rt, "marked") {
 			for i := range lits {
 				if lits[i] = strings.ReplaceAll(lits[i], "x", "\u00e9"); !strings.Contains(lits[i], "\u00e9") {
@@ -47,7 +47,7 @@ func TestFilterFindsAll(t *testing.T) {
 				}
 				want[i].lit = lits[i]
 			}
-			f, whole = newFilter(want, []byte{0xc3, 0x07}, rare)
+			f, whole = filterFor(want, []byte{0xc3, 0x07}, rare)
 		}
 		if rapid.Bool().Draw(rt, "place by place") {
 			f = slow(f)
@@ -84,7 +84,7 @@ func TestMarkInALongLiteral(t *testing.T) {
 	t.Parallel()
 	for _, before := range []int{0, 1, 20, 41, 60, 83} {
 		lit := strings.Repeat("a", before) + "\u00e9" + strings.Repeat("b", 83-before)
-		f, _ := newFilter([]wanted{{lit, 0}}, []byte{0xa9}, newRarity([]byte("abcdefgh")))
+		f, _ := filterFor([]wanted{{lit, 0}}, []byte{0xa9}, newRarity([]byte("abcdefgh")))
 		for pad := range 9 {
 			if text := strings.Repeat("~", 50+pad) + lit + strings.Repeat("~", 50); !inText(f, []byte(text))[0] {
 				t.Errorf("with %d bytes before the mark it is not found after %d", before, 50+pad)
@@ -278,4 +278,12 @@ func TestWindows(t *testing.T) {
 			t.Errorf("backspaces, in writes of %v: %v", sizes, got)
 		}
 	}
+}
+
+// filterFor is a filter for these literals alone.
+func filterFor(want []wanted, marks []byte, r *rarity) (*filter, []bool) {
+	w := wants{lits: want}
+	f := newFilter(w.shortest(), marks)
+	whole, _ := f.add(want, r)
+	return f, whole
 }

@@ -36,6 +36,20 @@ func newChooser(r *rarity, s *shape, lits []string) *chooser {
 	return c
 }
 
+// have notes what is in a filter's tables already.
+func (c *chooser) have(f *filter) {
+	for _, list := range c.spots {
+		for _, s := range list {
+			if f.knows(s.gram) {
+				c.uses[s.gram] = 1
+			}
+			if p := f.words.at(s.word); p != nil {
+				c.shared[s.word] = int(p.count)
+			}
+		}
+	}
+}
+
 func (c *chooser) use(s *spot, n int) {
 	c.uses[s.gram] += n
 	c.shared[s.word] += n
@@ -57,16 +71,23 @@ func (c *chooser) choose(lit int) (cost float64) {
 // few rounds there is next to nothing left.
 const maxRounds = 4
 
-// grams gives for each literal the places of its grams, one for each remainder.
-func (f *filter) grams(r *rarity) [][]int {
-	lits := make([]string, len(f.variants))
+// grams gives for each literal from one on the places of its grams, one for each
+// remainder.
+func (f *filter) grams(from int, r *rarity) [][]int {
+	lits := make([]string, len(f.variants)-from)
 	for i := range lits {
-		lits[i] = f.variants[i].lit
+		lits[i] = f.variants[from+i].lit
 	}
 	c := newChooser(r, &f.shape, lits)
+	if from > 0 {
+		c.have(f)
+	}
 	// Those with the least choice come first: others may share their grams.
-	for _, i := range f.byLength() {
-		c.choose(i)
+	for _, i := range f.byLength(from) {
+		c.choose(i - from)
+	}
+	if from > 0 {
+		return c.chosen // the grams that could be done without are others'
 	}
 	for range maxRounds {
 		if !c.improve() {

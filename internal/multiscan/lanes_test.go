@@ -29,7 +29,7 @@ func TestLanesLikeLoops(t *testing.T) {
 		for i, l := range lits {
 			want = append(want, wanted{lower(l), int32(i)})
 		}
-		fast, _ := newFilter(want, nil, rare)
+		fast, _ := filterFor(want, nil, rare)
 		loops := slow(fast)
 		text := []byte(strings.Join(rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(lits), rapid.StringOfN(letters, 0, 30, -1)), 20, 60).Draw(rt, "text"), ""))
 		if len(text) < 100 {
@@ -63,7 +63,7 @@ func BenchmarkLoops(b *testing.B) {
 		}
 		want = append(want, wanted{string(lit), int32(i)})
 	}
-	fast, _ := newFilter(want, nil, r)
+	fast, _ := filterFor(want, nil, r)
 	text := builtinSample()[:maxPiece]
 	for _, try := range []struct {
 		name string

@@ -1,7 +1,6 @@
 package multiscan
 
 import (
-	"crypto/sha256"
 	"regexp"
 	"sync"
 	"sync/atomic"
@@ -17,12 +16,13 @@ const LastHits = 4
 // Set is a compiled set of patterns, safe for use by many scanners at once.
 type Set struct {
 	patterns []pattern
-	filters  []*filter // for long literals; for short ones, if there are any
+	filters  []*filter // for long literals, for short ones, for marked ones: as far as there are any
 	variants int32     // of all filters
 	every    []int32   // patterns that have no literal: tried on every line
 	asked    [8]byte   // for each piece of text, see askedFor
 	limits   limits
-	digest   [sha256.Size]byte // of what it was made of, see plan
+	exprs    []string // it was made of
+	bound    int      // of their size
 
 	blocks  sync.Pool // *Block
 	lookers sync.Pool // *Scanner that look ahead

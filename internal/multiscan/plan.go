@@ -3,25 +3,25 @@ package multiscan
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/gob"
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
 )
 
-// ErrOtherPatterns is what Restore gives for a plan of other expressions, or of another
+// ErrOtherPatterns is what Restore gives for a plan that holds less than half of the
+// expressions, or in which most are others, and for one of another bound or of another
 // version of this package.
 var ErrOtherPatterns = errors.New("the plan was made of other expressions")
 
 // planVersion changes with what a plan holds, or with how literals are chosen.
-const planVersion = 4
+const planVersion = 5
 
 // plan is what Compile found out about expressions, which takes it some 50 us for
 // each, in a form from which the set is made again in a tenth of that. Before it stands
-// the digest of what it was made of.
+// the digest of the bound and the version.
 type plan struct {
+	Exprs    []exprID
 	Problems []Problem
 	Every    []int32
 	Patterns []planPattern
@@ -39,6 +39,7 @@ type planPattern struct {
 
 type planFilter struct {
 	Shortest int // the shape
+	Literals int // of the variants
 	Marks    []byte
 	Grams    []uint32 // places of the table that hold something
 	Variants []planVariant
@@ -58,23 +59,27 @@ type planVariant struct {
 	First    *byteSet
 }
 
-// digestOf tells expressions and bounds apart.
-func digestOf(exprs []string, maxProgram int) [sha256.Size]byte {
-	h := sha256.New()
-	add := func(n int) { h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
-	add(planVersion)
-	add(maxProgram)
-	for _, e := range exprs {
-		add(len(e))
-		h.Write([]byte(e))
-	}
-	return [sha256.Size]byte(h.Sum(nil))
+// exprID tells expressions apart.
+type exprID [16]byte
+
+func idOf(expr string) exprID {
+	sum := sha256.Sum256([]byte(expr))
+	return exprID(sum[:])
+}
+
+// planHead is what a plan begins with.
+func planHead(bound int) []byte {
+	sum := sha256.Sum256(fmt.Appendf(nil, "multiscan %d, %d", planVersion, bound))
+	return sum[:]
 }
 
 // Plan gives the set, with the problems that Compile found, in a form that Restore
 // reads. It depends on nothing but what Compile was given.
 func (s *Set) Plan(problems []Problem) ([]byte, error) {
 	pl := plan{Problems: problems, Every: s.every}
+	for _, e := range s.exprs {
+		pl.Exprs = append(pl.Exprs, idOf(e))
+	}
 	for i := range s.patterns {
 		p := &s.patterns[i]
 		pp := planPattern{Names: p.names, Program: p.program, Asks: uint8(p.asks), First: p.ends.first, Last: p.ends.last, Also: texts(p.also)}
@@ -86,55 +91,11 @@ func (s *Set) Plan(problems []Problem) ([]byte, error) {
 	for _, f := range s.filters {
 		pl.Filters = append(pl.Filters, f.plan())
 	}
-	b := *bytes.NewBuffer(slices.Clone(s.digest[:]))
+	b := *bytes.NewBuffer(planHead(s.bound))
 	if err := gob.NewEncoder(&b).Encode(pl); err != nil {
 		return nil, fmt.Errorf("writing a plan of %d patterns: %w", len(s.patterns), err)
 	}
 	return b.Bytes(), nil
-}
-
-// Restore is Compile by a plan of the same expressions and the same bound. What a
-// plan holds is believed: it must come from where the program itself comes from.
-func Restore(exprs []string, o Options, from []byte) (*Set, []Problem, error) {
-	if o.MaxProgram == 0 {
-		o.MaxProgram = DefaultMaxProgram
-	}
-	digest := digestOf(exprs, o.MaxProgram)
-	text, ok := bytes.CutPrefix(from, digest[:])
-	if !ok {
-		return nil, nil, ErrOtherPatterns
-	}
-	var pl plan
-	if err := gob.NewDecoder(bytes.NewReader(text)).Decode(&pl); err != nil {
-		return nil, nil, fmt.Errorf("reading a plan of patterns: %w", err)
-	}
-	if len(pl.Patterns) != len(exprs) {
-		return nil, nil, fmt.Errorf("reading a plan of patterns: it holds %d of %d", len(pl.Patterns), len(exprs))
-	}
-	s := &Set{patterns: make([]pattern, len(exprs)), every: pl.Every, limits: defaultLimits, digest: digest}
-	for i := range pl.Patterns {
-		pp, p := &pl.Patterns[i], &s.patterns[i]
-		if pp.Names == nil {
-			continue
-		}
-		p.expr, p.names, p.program, p.asks = exprs[i], pp.Names, pp.Program, edges(pp.Asks)
-		p.ends = ends{pp.First, pp.Last}
-		p.also = needlesOf(pp.Also)
-		for _, b := range pp.Branches {
-			p.branches = append(p.branches, needlesOf(b))
-		}
-		if p.asks != 0 {
-			p.cut = new(cutVariants)
-		}
-	}
-	s.asked = askedFor(nil)
-	for i := range pl.Filters {
-		if marks := pl.Filters[i].Marks; len(marks) > 0 { // one filter at most has some
-			s.asked = askedFor(marks)
-		}
-		s.filters = append(s.filters, pl.Filters[i].filter(&s.variants))
-	}
-	return s, pl.Problems, nil
 }
 
 func texts(sets [][]needle) [][]string {
@@ -162,7 +123,7 @@ func needlesOf(sets [][]string) [][]needle {
 }
 
 func (f *filter) plan() planFilter {
-	p := planFilter{Shortest: f.shortest, Marks: f.marks}
+	p := planFilter{Shortest: f.shortest, Marks: f.marks, Literals: f.literals}
 	for i, set := range f.table {
 		for ; set != 0; set &= set - 1 {
 			p.Grams = append(p.Grams, uint32(i*32+bits.TrailingZeros32(set)))
@@ -183,17 +144,16 @@ func (f *filter) plan() planFilter {
 	return p
 }
 
-// filter makes the tables again; it numbers the variants from *id on.
-func (p *planFilter) filter(id *int32) *filter {
-	f := &filter{shape: shapeFor(p.Shortest), shortest: p.Shortest, marks: p.Marks}
-	f.lanes.set(&f.shape)
+// filter makes the tables again; to says how the patterns are numbered now.
+func (p *planFilter) filter(to numbers) *filter {
+	f := newFilter(p.Shortest, p.Marks)
+	f.literals = p.Literals
 	for _, g := range p.Grams {
 		f.know(g)
 	}
 	f.variants = make([]variant, len(p.Variants))
 	for i, v := range p.Variants {
-		f.variants[i] = variant{lit: v.Lit, id: *id, patterns: v.Patterns, first: v.First}
-		*id++
+		f.variants[i] = variant{lit: v.Lit, patterns: to.of(v.Patterns), first: v.First}
 	}
 	f.entries = make([]entry, len(p.Variant))
 	for i, v := range p.Variant {

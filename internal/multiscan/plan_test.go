@@ -3,9 +3,12 @@ package multiscan
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // planned compiles expressions and gives the plan of what comes out.
@@ -62,19 +65,148 @@ func TestRestoreIsCompile(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses: a plan of other expressions, of another bound, or half of one.
+// withOthers restores a set with expressions of which the plan holds some.
+func withOthers(t rapid.TB, base, exprs []string) (restored, compiled *Set) {
+	t.Helper()
+	o := Options{Sample: []byte("ok: 1 passed\ncode of a lock\n"), MaxProgram: 100_000}
+	compile := func(exprs []string) (*Set, []Problem) {
+		set, problems, err := Compile(exprs, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set, problems
+	}
+	text, err := (func() ([]byte, error) { set, problems := compile(base); return set.Plan(problems) })()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored, _, err = Restore(exprs, o, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, _ = compile(exprs)
+	restored.limits, compiled.limits = unlimited, unlimited
+	return restored, compiled
+}
+
+// TestRestoreWithOthers: with a plan of which some expressions are gone, and to which
+// others come, in any order, the same is found and nearly the same is tried.
+func TestRestoreWithOthers(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		crowd := rapid.Map(rapid.IntRange(0, 99), func(n int) string { return fmt.Sprint("the quick brown fox jumps over ", n) })
+		expr := rapid.OneOf(genExpr(), genExpr(), crowd)
+		base := rapid.SliceOfN(expr, 2, 12).Draw(rt, "base")
+		if rapid.IntRange(0, 3).Draw(rt, "many") == 0 {
+			base = append(base, rapid.SliceOfN(crowd, 2*maxShared, 3*maxShared).Draw(rt, "crowd")...)
+		}
+		exprs := rapid.Permutation(base).Draw(rt, "order")
+		exprs = exprs[:rapid.IntRange((len(base)+1)/2, len(base)).Draw(rt, "left")]
+		exprs = append(exprs, rapid.SliceOfN(expr, 0, len(exprs)-len(base)/2).Draw(rt, "others")...)
+		if len(exprs) > len(base) && rapid.Bool().Draw(rt, "others first") {
+			slices.Reverse(exprs)
+		}
+		text := genText().Draw(rt, "text") + crowd.Draw(rt, "one of the crowd") + "\n"
+		restored, compiled := withOthers(rt, base, exprs)
+		want, _ := scan(t, compiled, text)
+		if got, _ := scan(t, restored, text); !slices.Equal(got, want) || !slices.Equal(got, naive(exprs, text)) {
+			rt.Fatalf("%q of a plan of %q:\n got %v\nwant %v", exprs, base, got, want)
+		}
+		for i := range exprs {
+			if a, b := &restored.patterns[i], &compiled.patterns[i]; a.expr != b.expr || a.program != b.program || a.asks != b.asks || !reflect.DeepEqual(a.ends, b.ends) || !reflect.DeepEqual(a.names, b.names) {
+				rt.Fatalf("%q is another pattern", exprs[i])
+			}
+		}
+	})
+}
+
+// TestRestoreLarge: with as many patterns as share hashes each literal is found still, and
+// those of the others.
+func TestRestoreLarge(t *testing.T) {
+	t.Parallel()
+	base := benchPatterns()
+	for n := range 1500 {
+		base = append(base, fmt.Sprintf("%x is not what it was", n*n*7919))
+	}
+	exprs := slices.Clone(base)
+	for n := range 200 {
+		exprs = append(exprs, fmt.Sprintf("%x is new here, and was not before", n*n*104729))
+	}
+	restored, compiled := withOthers(t, base, exprs)
+	var text []byte
+	for _, f := range compiled.filters {
+		for i := range f.variants {
+			text = append(append(text, f.variants[i].lit...), '\n')
+		}
+	}
+	tried := func(s *Set) []int64 {
+		sc := s.NewScanner(nil)
+		sc.dry = true
+		_, _ = sc.Write(text)
+		var lines []int64
+		for i := range sc.tried {
+			lines = append(lines, int64(sc.tried[i].lines))
+		}
+		return lines
+	}
+	want, crowded := tried(compiled), 0
+	for i, n := range tried(restored) {
+		if n != want[i] {
+			t.Errorf("%q would be tried on %d lines, not %d", exprs[i], n, want[i])
+		}
+	}
+	w := &restored.filters[0].words
+	for _, p := range w.all() {
+		crowded += int(p.crowded)
+		if p.other != 0 && contextHash(w.list[p.other].word) != contextHash(p.word) {
+			t.Errorf("%x leads to %x", p.word, w.list[p.other].word)
+		}
+	}
+	if crowded == 0 {
+		t.Error("no two words share a bit: this test shows nothing")
+	}
+}
+
+// TestRestoreTellsProblems: those of the plan and those of what came to it.
+func TestRestoreTellsProblems(t *testing.T) {
+	t.Parallel()
+	patterns := benchPatterns()
+	base := slices.Concat(patterns, []string{`\d+`, `(`, `short`})
+	_, _, text := planned(t, base)
+	exprs := slices.Concat([]string{`)`}, patterns, []string{`\w+`, `(`, `some`, `a new one that is long`, `short`})
+	_, want, err := Compile(exprs, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, got, err := Restore(exprs, Options{}, text)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v: %v\nwant %v", err, got, want)
+	}
+	if names := set.Names(0); names != nil {
+		t.Errorf("what is rejected has names: %q", names)
+	}
+	if hits, _ := scan(t, set, "here is a new one that is long, and some\n"); len(hits) != 3 {
+		t.Errorf("%v", hits)
+	}
+}
+
+// TestRestoreRefuses: a plan of other expressions for the most part, of another bound, or
+// half of one.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	patterns := benchPatterns()
 	_, _, text := planned(t, patterns)
 	for name, try := range map[string]func() error{
-		"another order": func() error {
-			other := slices.Clone(patterns)
-			other[0], other[1] = other[1], other[0]
-			_, _, err := Restore(other, Options{}, text)
+		"too few": func() error { _, _, err := Restore(patterns[:len(patterns)/2-1], Options{}, text); return err },
+		"none":    func() error { _, _, err := Restore(nil, Options{}, text); return err },
+		"too many others": func() error {
+			var others []string
+			for n := range len(patterns) + 1 {
+				others = append(others, fmt.Sprint("some other pattern ", n))
+			}
+			_, _, err := Restore(slices.Concat(patterns, others), Options{}, text)
 			return err
 		},
-		"one less":      func() error { _, _, err := Restore(patterns[1:], Options{}, text); return err },
 		"another bound": func() error { _, _, err := Restore(patterns, Options{MaxProgram: 7}, text); return err },
 	} {
 		if err := try(); !errors.Is(err, ErrOtherPatterns) {

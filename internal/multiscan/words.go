@@ -69,6 +69,7 @@ func (w *words) know(list []wordPlaces) {
 	})
 	var more []wordPlaces
 	for i := range list {
+		list[i].other, list[i].crowded = 0, 0
 		place, first, second := inSieve(list[i].word)
 		w.sieve[place] |= 1<<first | 1<<second
 		h := contextHash(list[i].word)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/superloop/superloop/internal/multiscan"
@@ -52,6 +53,18 @@ func BenchmarkNew(b *testing.B) {
 	b.Run("plan", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := New(cat, Options{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("plan with an overlay", func(b *testing.B) {
+		other := *cat
+		other.Handlers = slices.Clone(cat.Handlers)
+		h := other.Handlers[0]
+		h.ID, h.Match.Any = "mytool_down", []string{`mytool: cannot reach \S+`, `mytool: it is torn`}
+		other.Handlers = append(other.Handlers, h)
+		for b.Loop() {
+			if _, err := New(&other, Options{}); err != nil {
 				b.Fatal(err)
 			}
 		}
