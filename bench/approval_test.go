@@ -132,7 +132,7 @@ func until(b *testing.B, out *bytes.Buffer, ok func() bool) {
 		select {
 		case <-look.C:
 		case <-limit.C:
-			b.Fatalf("it did not come to that within 20 s\n%s", out.Bytes())
+			b.Fatalf("it did not come to that\n%s", out.Bytes())
 		}
 	}
 }

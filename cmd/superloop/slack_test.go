@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -37,6 +38,9 @@ type slackWorld struct {
 	conns   chan *websocket.Conn // of Socket Mode, after the hello
 	posts   chan string          // messages to the webhook
 	answers chan string          // to response URLs
+
+	mu   sync.Mutex
+	open []*websocket.Conn // a connection that nobody refers to any more is closed
 }
 
 func newSlackWorld(t *testing.T) *slackWorld {
@@ -49,6 +53,9 @@ func newSlackWorld(t *testing.T) *slackWorld {
 			fmt.Fprintf(rw, `{"ok":true,"url":"ws%s/ws?ticket=%s"}`, strings.TrimPrefix(w.URL, "http"), hookSecret)
 		case "/ws":
 			conn, err := up.Upgrade(rw, r, nil)
+			w.mu.Lock()
+			w.open = append(w.open, conn)
+			w.mu.Unlock()
 			if err == nil && conn.WriteMessage(websocket.TextMessage, []byte(`{"type":"hello","num_connections":1}`)) == nil {
 				w.conns <- conn
 			}

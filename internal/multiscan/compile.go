@@ -29,7 +29,7 @@ type Problem struct {
 	Text    string // for a person
 }
 
-// complete puts in what is not given.
+// complete puts in the bound if it is not given.
 func (o *Options) complete() error {
 	if o.MaxProgram < 0 {
 		return fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
@@ -37,10 +37,15 @@ func (o *Options) complete() error {
 	if o.MaxProgram == 0 {
 		o.MaxProgram = DefaultMaxProgram
 	}
-	if o.Sample == nil {
-		o.Sample = builtinSample()
-	}
 	return nil
+}
+
+// sample is the output to choose by.
+func (o *Options) sample() []byte {
+	if o.Sample == nil {
+		return builtinSample()
+	}
+	return o.Sample
 }
 
 // Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a
@@ -52,13 +57,13 @@ func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 	}
 	c := compiler{
 		set:    &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, exprs: exprs, bound: o.MaxProgram},
-		rarity: newRarity(o.Sample),
+		rarity: newRarity(o.sample()),
 	}
 	for i := range exprs {
 		c.add(i)
 	}
 	c.build()
-	c.lint(o.Sample)
+	c.lint(o.sample())
 	return c.set, c.told(), nil
 }
 

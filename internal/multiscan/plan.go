@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // ErrOtherPatterns is what Restore gives for a plan that holds less than half of the
@@ -15,7 +16,7 @@ import (
 var ErrOtherPatterns = errors.New("the plan was made of other expressions")
 
 // planVersion changes with what a plan holds, or with how literals are chosen.
-const planVersion = 5
+const planVersion = 6
 
 // plan is what Compile found out about expressions, which takes it some 50 us for
 // each, in a form from which the set is made again in a tenth of that. Before it stands
@@ -133,7 +134,8 @@ func (f *filter) plan() planFilter {
 		v := &f.variants[i]
 		p.Variants = append(p.Variants, planVariant{v.lit, v.patterns, v.first})
 	}
-	for _, w := range f.words.all() {
+	list := slices.SortedFunc(slices.Values(f.words.all()), byBit) // so that making the tables finds them in order
+	for _, w := range list {
 		p.Word, p.More, p.MoreMask, p.Pair = append(p.Word, w.word), append(p.More, w.more), append(p.MoreMask, w.moreMask), append(p.Pair, w.pair)
 		p.MoreAt, p.PairAt, p.Count = append(p.MoreAt, w.moreAt), append(p.PairAt, w.pairAt), append(p.Count, w.count)
 		p.First = append(p.First, w.first)

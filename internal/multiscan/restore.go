@@ -41,14 +41,14 @@ func Restore(exprs []string, o Options, from []byte) (*Set, []Problem, error) {
 		}
 	}
 	if len(missing) > 0 {
-		c.rarity = newRarity(o.Sample)
+		c.rarity = newRarity(o.sample())
 		for _, i := range missing {
 			c.add(i)
 		}
 	}
 	c.build()
 	if len(missing) > 0 {
-		c.lint(o.Sample)
+		c.lint(o.sample())
 	}
 	return s, c.told(), nil
 }

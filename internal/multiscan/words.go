@@ -61,12 +61,15 @@ func inSieve(word uint64) (place, first, second uint32) {
 	return h >> (32 - contextBits + 5), h >> (32 - contextBits) % 32, h >> (32 - contextBits - 5) % 32
 }
 
+// byBit is the order of words by their bits.
+func byBit(a, b wordPlaces) int {
+	return cmp.Or(cmp.Compare(contextHash(a.word), contextHash(b.word)), cmp.Compare(a.word, b.word))
+}
+
 // know makes the tables of the words, which are all different.
 func (w *words) know(list []wordPlaces) {
 	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b wordPlaces) int {
-		return cmp.Or(cmp.Compare(contextHash(a.word), contextHash(b.word)), cmp.Compare(a.word, b.word))
-	})
+	slices.SortFunc(list, byBit)
 	var more []wordPlaces
 	for i := range list {
 		list[i].other, list[i].crowded = 0, 0

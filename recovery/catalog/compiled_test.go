@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"reflect"
@@ -8,39 +9,50 @@ import (
 	"testing/fstest"
 )
 
-// TestCompiledIsTheData: what is read from the compiled form is what the YAML files
-// say, but for the examples.
+// TestCompiledIsTheData: what is read from the compiled forms is what the YAML files say,
+// with the examples and without them.
 func TestCompiledIsTheData(t *testing.T) {
 	t.Parallel()
 	files, err := embeddedFiles(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := embeddedOnce().base
-	if *update && readCompiled(compiledForm, files) == nil {
-		if compiledForm, err = want.compile(files); err != nil {
+	want, ps := parseEmbedded(data)
+	if len(ps) > 0 {
+		t.Fatal(ps)
+	}
+	current := func() bool {
+		b := readCompiled(compiledForm, files)
+		return b != nil && b.remember(examplesForm, files)
+	}
+	if *update && !current() {
+		if compiledForm, examplesForm, err = want.compile(files); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile("compiled.gob", compiledForm, 0o644); err != nil {
+		if err := errors.Join(os.WriteFile("compiled.gob", compiledForm, 0o644), os.WriteFile("examples.gob", examplesForm, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := readCompiled(compiledForm, files)
-	if got == nil {
+	if !current() {
 		t.Fatal("the compiled form is not that of the files under data; type: go generate ./recovery/catalog ./recovery/classify")
 	}
-	want = want.clone()
-	forgetExamples(want.handlers)
-	for i := range want.recipes {
-		want.recipes[i].OnFailure = append([]Handler(nil), want.recipes[i].OnFailure...)
-		forgetExamples(want.recipes[i].OnFailure)
+	got := readCompiled(compiledForm, files)
+	got.remember(examplesForm, files)
+	same(t, "with examples", got, want)
+	for h := range allHandlers(want.handlers, want.recipes) {
+		h.Examples, h.CounterExamples = nil, nil
 	}
+	same(t, "without examples", readCompiled(compiledForm, files), want)
+}
+
+func same(t *testing.T, which string, got, want *builder) {
+	t.Helper()
 	for name, pair := range map[string][2]any{
 		"categories": {got.categories, want.categories}, "chains": {got.chains, want.chains}, "handlers": {got.handlers, want.handlers},
 		"recipes": {got.recipes, want.recipes}, "projects": {got.projects, want.projects}, "managers": {got.managers, want.managers}, "names": {got.names, want.names},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
-			t.Errorf("the %s of the compiled form are not those of the files", name)
+			t.Errorf("%s, the %s of the compiled form are not those of the files", which, name)
 		}
 	}
 }
@@ -67,6 +79,13 @@ func TestCompiledOfOtherFiles(t *testing.T) {
 	}
 	if readCompiled(compiledForm[:len(compiledForm)/2], files) != nil {
 		t.Error("half a form is taken")
+	}
+	b := readCompiled(compiledForm, files)
+	if all, err := embeddedFiles(edited); err != nil || b.remember(examplesForm, all) || b.remember(examplesForm[:len(examplesForm)/2], files) || !b.remember(examplesForm, files) {
+		t.Error("examples of other files or half of them are taken, or those of these files are not")
+	}
+	if b.handlers = b.handlers[1:]; b.remember(examplesForm, files) {
+		t.Error("examples of more handlers than there are are taken")
 	}
 }
 
@@ -102,6 +121,15 @@ func BenchmarkLoad(b *testing.B) {
 		b.SetBytes(int64(len(compiledForm)))
 		for b.Loop() {
 			if readCompiled(compiledForm, files).finish() == nil {
+				b.Fatal("no catalog")
+			}
+		}
+	})
+	b.Run("compiled, with examples", func(b *testing.B) {
+		b.SetBytes(int64(len(compiledForm) + len(examplesForm)))
+		for b.Loop() {
+			base := readCompiled(compiledForm, files)
+			if !base.remember(examplesForm, files) || base.finish() == nil {
 				b.Fatal("no catalog")
 			}
 		}

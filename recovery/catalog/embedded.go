@@ -22,17 +22,12 @@ type parsed struct {
 	problems Problems
 }
 
-var embeddedOnce = sync.OnceValue(func() parsed {
-	base, ps := parseEmbedded(data)
-	return parsed{base, base.finish(), ps}
-})
-
 // Embedded is the catalog that superloop brings, without anybody's files and with the
-// examples. It is read on the first call, which takes some 0.1 s of processor time. An error is
+// examples. It is read on the first call. An error is
 // a mistake in superloop itself; the catalog then holds the entries that could
 // be read.
 func Embedded() (*Catalog, error) {
-	p := embeddedOnce()
+	p := wholeOnce()
 	if err := p.problems.Err(); err != nil {
 		return p.catalog, fmt.Errorf("reading the embedded catalog:\n%w", err)
 	}

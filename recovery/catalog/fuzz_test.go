@@ -16,7 +16,7 @@ func FuzzOverlay(f *testing.F) {
 	for _, s := range []string{newHandler, "handlers: [{id: x, disabled: true}]", "a: &a [*a, *a]", "? [x]: y", "packages: {libs: {x: {debian: [y]}}}", "\ufeffrecipes: []", "- 1\n- 2", "{", "%TAG ! x", "recipes: [{id: 1.20, label: ~}]"} {
 		f.Add(s)
 	}
-	base := embeddedOnce().base
+	base := wholeOnce().base
 	handlers := len(base.handlers)
 	f.Fuzz(func(t *testing.T, text string) {
 		doc, ps := readDocument(Origin{Source: SourceRepository, File: "x.yaml"}, []byte(text))
@@ -43,7 +43,7 @@ func FuzzOverlay(f *testing.F) {
 // whatever order the files come that change other things.
 func TestPatchesProperty(t *testing.T) {
 	t.Parallel()
-	base := embeddedOnce().base
+	base := wholeOnce().base
 	ids := []string{}
 	for _, h := range base.handlers {
 		if h.Guard == GuardNone && !h.Dominates && len(h.Examples) > 0 {

@@ -70,7 +70,7 @@ func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 	}
 	embedded := briefOnce
 	if o.Examples || overlays > 0 {
-		embedded = embeddedOnce
+		embedded = wholeOnce
 	}
 	p := embedded()
 	problems, base := slices.Clone(p.problems), p.base

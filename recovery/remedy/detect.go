@@ -254,7 +254,12 @@ func (p *Profile) lookLibc() {
 			return
 		}
 		defer f.Close()
-		data, err := io.ReadAll(io.LimitReader(f, maxLibc))
+		info, err := f.Stat()
+		if err != nil {
+			return
+		}
+		data := make([]byte, min(info.Size(), maxLibc)) // at once: it has two megabytes
+		_, err = io.ReadFull(f, data)
 		if i := bytes.Index(data, []byte("GNU C Library ")); err == nil && i >= 0 {
 			if m := glibcVersion.FindSubmatch(data[i:min(len(data), i+200)]); m != nil {
 				p.LibcVersion = string(m[1])
