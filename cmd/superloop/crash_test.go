@@ -67,7 +67,7 @@ func newNight(t testing.TB, approval bool) *night {
     "git": {"commit_strategy": "per_iteration"}, "roles": ["planner", "implementer", "tester", "reviewer"]
   }]
 }`, n.path("bin/superloop"), n.path("scenario.json"), approval))
-	n.git("init", "-q")
+	n.git("init", "-q", "--template=") // without the samples of hooks: twenty files
 	n.git("commit", "-q", "--allow-empty", "-m", "start")
 	return n
 }

@@ -91,7 +91,7 @@ func setupScript(env *testscript.Env) error {
 // in it.
 func gitInit(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) == 0, "gitinit")
-	for _, cmd := range []string{"init -q -b main", "add -A", "commit -q --allow-empty -m first"} {
+	for _, cmd := range []string{"init -q --template= -b main", "add -A", "commit -q --allow-empty -m first"} {
 		ts.Check(ts.Exec("git", strings.Fields(cmd)...))
 	}
 }

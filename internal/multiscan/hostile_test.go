@@ -52,7 +52,7 @@ func TestHostilePatterns(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := compile(t, exprs...)
 			sc := s.NewScanner(func(Hit) {})
-			sizes := []int{512 << 10, 2 << 20}
+			sizes := []int{256 << 10, 1 << 20}
 			if raceEnabled {
 				sizes = []int{96 << 10}
 			}

@@ -76,6 +76,7 @@ func TestFilterIsGitignore(t *testing.T) {
 		return rapid.SampledFrom([]string{"", "", "", "!"}).Draw(t, "not") + rapid.SampledFrom([]string{"", "", "/"}).Draw(t, "top") +
 			g + rapid.SampledFrom([]string{"", "", "/"}).Draw(t, "dir")
 	})
+	b.put(".git/info/exclude", "")
 	rapid.Check(t, func(rt *rapid.T) {
 		globs := rapid.SliceOfN(glob, 1, 3).Draw(rt, "globs")
 		if err := os.WriteFile(filepath.Join(b.dir, ".git/info/exclude"), []byte(strings.Join(globs, "\n")+"\n"), 0o644); err != nil {

@@ -29,7 +29,7 @@ type box struct {
 func newBox(t *testing.T) box {
 	t.Helper()
 	b := box{t, t.TempDir(), hermetic(t)}
-	b.git("init", "-q", "-b", "main")
+	b.git("init", "-q", "--template=", "-b", "main")
 	b.git("config", "user.name", "Ada")
 	b.git("config", "user.email", "ada@example.org")
 	return b

@@ -27,7 +27,7 @@ func newBox(t testing.TB, archive string) box {
 	b := box{t, t.TempDir(), []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_CONFIG_HOME=" + home, "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}}
 	b.files(archive)
-	b.git("init", "-q", "-b", "main")
+	b.git("init", "-q", "--template=", "-b", "main")
 	b.commit()
 	return b
 }
