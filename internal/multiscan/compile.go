@@ -243,7 +243,7 @@ func (c *compiler) filter(w *wants, kind literals) {
 		return
 	}
 	f := c.filterOf(kind)
-	known := 0 // variants
+	known, had := 0, []choice(nil) // variants, and what they were made of
 	switch {
 	case f == nil:
 		f = newFilter(w.shortest(), w.marks)
@@ -258,7 +258,7 @@ func (c *compiler) filter(w *wants, kind literals) {
 		f = newFilter(w.shortest(), w.marks)
 		c.set.filters[slices.Index(c.set.filters, old)] = f
 	default:
-		known = len(f.variants)
+		known, had = len(f.variants), f.choices()
 	}
 	whole, joined := f.add(w.lits, c.rarity)
 	for i := known; i < len(f.variants); i++ {
@@ -272,8 +272,8 @@ func (c *compiler) filter(w *wants, kind literals) {
 			c.also(c.chosen[n].pattern, c.chosen[n].set)
 		}
 	}
-	for _, ch := range f.choicesOf(joined) {
-		if len(ch.set) <= maxShared {
+	for _, ch := range had {
+		if joined[ch.pattern] && len(ch.set) <= maxShared {
 			c.also(ch.pattern, ch.set)
 		}
 	}

@@ -107,9 +107,9 @@ func newFilter(shortest int, marks []byte) *filter {
 }
 
 // add puts literals into the filter, none of them shorter than those it is for. It
-// returns for each whether the filter compares the literal whole, and which of those
-// that it had before it does not tell apart any more.
-func (f *filter) add(want []wanted, r *rarity) (whole []bool, joined []int) {
+// returns for each whether the filter compares the literal whole, and of which patterns
+// that it had before it does not tell all literals apart any more.
+func (f *filter) add(want []wanted, r *rarity) (whole []bool, joined map[int32]bool) {
 	known := len(f.variants)
 	whole, of := make([]bool, len(want)), make([]int, len(want))
 	index := map[string]int{}
@@ -140,9 +140,12 @@ func (f *filter) add(want []wanted, r *rarity) (whole []bool, joined []int) {
 			whole[n] = false
 		}
 	}
+	joined = map[int32]bool{}
 	for i := range known {
 		if shared[i] {
-			joined = append(joined, i)
+			for _, p := range f.variants[i].patterns {
+				joined[p] = true
+			}
 		}
 	}
 	return whole, joined
@@ -150,18 +153,9 @@ func (f *filter) add(want []wanted, r *rarity) (whole []bool, joined []int) {
 
 // choices gives back what each pattern was given to a new filter with, but for the ends
 // of long literals.
-func (f *filter) choices() []choice {
-	all := make([]int, f.literals)
-	for i := range all {
-		all[i] = i
-	}
-	return f.choicesOf(all)
-}
-
-// choicesOf gives the patterns of some literals, each with those of its literals.
-func (f *filter) choicesOf(literals []int) (list []choice) {
+func (f *filter) choices() (list []choice) {
 	at := map[int32]int{}
-	for _, i := range literals {
+	for i := range f.literals {
 		for _, p := range f.variants[i].patterns {
 			n, ok := at[p]
 			if !ok {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -90,11 +91,15 @@ func withOthers(t rapid.TB, base, exprs []string) (restored, compiled *Set) {
 }
 
 // TestRestoreWithOthers: with a plan of which some expressions are gone, and to which
-// others come, in any order, the same is found and nearly the same is tried.
+// others come, in any order, the same is found.
 func TestRestoreWithOthers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		crowd := rapid.Map(rapid.IntRange(0, 99), func(n int) string { return fmt.Sprint("the quick brown fox jumps over ", n) })
+		// So many of one kind that they are not told apart, some with another way to match.
+		crowd := rapid.Custom(func(t *rapid.T) string {
+			form := rapid.SampledFrom([]string{"the quick brown fox jumps over %d", "the quick brown fox jumps over %d|could not get lock %[1]d"}).Draw(t, "form")
+			return fmt.Sprintf(form, rapid.IntRange(0, 99).Draw(t, "number"))
+		})
 		expr := rapid.OneOf(genExpr(), genExpr(), crowd)
 		base := rapid.SliceOfN(expr, 2, 12).Draw(rt, "base")
 		if rapid.IntRange(0, 3).Draw(rt, "many") == 0 {
@@ -106,7 +111,7 @@ func TestRestoreWithOthers(t *testing.T) {
 		if len(exprs) > len(base) && rapid.Bool().Draw(rt, "others first") {
 			slices.Reverse(exprs)
 		}
-		text := genText().Draw(rt, "text") + crowd.Draw(rt, "one of the crowd") + "\n"
+		text := genText().Draw(rt, "text") + strings.ReplaceAll(crowd.Draw(rt, "one of the crowd"), "|", "\n") + "\n"
 		restored, compiled := withOthers(rt, base, exprs)
 		want, _ := scan(t, compiled, text)
 		if got, _ := scan(t, restored, text); !slices.Equal(got, want) || !slices.Equal(got, naive(exprs, text)) {
@@ -118,6 +123,32 @@ func TestRestoreWithOthers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRestoreCrowded: with what comes to a plan, literals of the plan are more than are told
+// apart; the other literals of their patterns are found still.
+func TestRestoreCrowded(t *testing.T) {
+	t.Parallel()
+	crowded := 0
+	for n := maxShared / 2; n <= maxShared; n++ {
+		var base, others []string
+		for i := range n {
+			base = append(base, fmt.Sprintf("all alike%d|could not get lock %[1]d", 1000+i))
+			others = append(others, fmt.Sprintf("all alike%d", 5000+i))
+		}
+		exprs := slices.Concat(base, others)
+		restored, _ := withOthers(t, base, exprs)
+		if plan, _ := withOthers(t, base, base); len(plan.filters[0].variants) == plan.filters[0].literals && len(restored.filters[0].variants) > restored.filters[0].literals {
+			crowded++
+		}
+		text := "could not get lock 1007\nall alike1003\nall alike5001\nalike1003\n"
+		if got, _ := scan(t, restored, text); !slices.Equal(got, naive(exprs, text)) || len(got) != 3 {
+			t.Errorf("%d: %v", n, got)
+		}
+	}
+	if crowded == 0 {
+		t.Error("all literals were told apart, or some not before: this test shows nothing")
+	}
 }
 
 // TestRestoreLarge: with as many patterns as share hashes each literal is found still, and
