@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,6 +85,15 @@ func (a *app) main(args []string) int {
 	f := classify(err)
 	tell(a.stderr, f, a.json)
 	return f.code
+}
+
+// write writes the text that a verb was asked for, at once. Text that a full disk does
+// not take is an error of the verb: whoever reads the file would not know.
+func (a *app) write(text func(io.Writer)) error {
+	var b bytes.Buffer
+	text(&b)
+	_, err := a.stdout.Write(b.Bytes())
+	return err
 }
 
 // signals: the first SIGINT or SIGTERM ends the context with its name as the

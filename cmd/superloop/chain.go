@@ -218,8 +218,8 @@ func (a *app) tellChain(c *cli.Context, ch chain.Chain) error {
 	if f, ok := a.stdout.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		width = columns(f)
 	}
-	fmt.Fprintf(a.stdout, "Chain %s\n%s", ch.ID, chain.Describe(ch, width))
-	return nil
+	_, err := fmt.Fprintf(a.stdout, "Chain %s\n%s", ch.ID, chain.Describe(ch, width))
+	return err
 }
 
 // atMost are the arguments of a verb, filled up to n with "".

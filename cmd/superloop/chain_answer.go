@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -48,12 +49,13 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 	if c.Bool("json") {
 		return render.JSON(a.stdout, map[string]any{"loop_id": rec.Question.Loop, "question": rec.Question.ID, "reason": rec.Question.Reason, "options": cures(rec)})
 	}
-	fmt.Fprintf(a.stdout, "%s waits for a person: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
-	for _, o := range cures(rec) {
-		fmt.Fprintf(a.stdout, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), recovery.Display(o.Command))
-	}
-	fmt.Fprintf(a.stdout, "next: superloop chain choose --loop %s OPTION\n", quote(rec.Question.Loop))
-	return nil
+	return a.write(func(w io.Writer) {
+		fmt.Fprintf(w, "%s waits for a person: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
+		for _, o := range cures(rec) {
+			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), recovery.Display(o.Command))
+		}
+		fmt.Fprintf(w, "next: superloop chain choose --loop %s OPTION\n", quote(rec.Question.Loop))
+	})
 }
 
 // cures are the options of a question that have a command.

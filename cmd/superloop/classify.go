@@ -138,8 +138,7 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 	if c.Bool("json") {
 		return render.JSON(a.stdout, found)
 	}
-	found.Text(a.stdout)
-	return nil
+	return a.write(found.Text)
 }
 
 // said is a command in a message.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -217,7 +218,7 @@ func (a *app) tellVerified(c *cli.Context, t verify.Tool, label string, out veri
 		}{t.ID, label, t.CLI, out.Works, repaired, out.Why, t.Verify, out.Verify, out.Repair, out.Analysis, runs}
 		err = render.JSON(a.stdout, view)
 	} else {
-		render.Verification(a.stdout, t.ID, label, out, shownRuns(runs))
+		err = a.write(func(w io.Writer) { render.Verification(w, t.ID, label, out, shownRuns(runs)) })
 	}
 	switch {
 	case err != nil:
