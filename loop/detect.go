@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles"
 )
@@ -73,7 +74,7 @@ func (d *driver) detect(ctx context.Context, f *RoleEnded, role config.Role, who
 	if asked(config.InsistChange) && b.tree != "" {
 		o.MustChange, o.TreeBefore, o.Tree = true, b.tree, d.treeNow(ctx)
 	}
-	ev, failed := respond.Detect(o)
+	ev, failed := respond.Detect(o, classify.Signature)
 	if failed && f.Outcome == OutcomeOK {
 		f.Outcome, f.Error, f.Category = OutcomeUnfit, ev.Why, string(ev.Kind)
 	}

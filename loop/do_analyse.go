@@ -15,6 +15,7 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/remedy"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles"
@@ -259,12 +260,12 @@ func (d *driver) facts(ctx context.Context, evidence []respond.Quote, captures m
 	if p := captures["path"]; p != "" {
 		evidence = append(evidence, respond.Quote{File: p})
 	}
-	f.Exists = respond.LookFor(d.repo.Top, evidence)
+	f.Exists = preflight.LookFor(d.repo.Top, evidence)
 	return f
 }
 
-func (d *driver) preventions() respond.Store[respond.Preventions] {
-	return respond.Store[respond.Preventions]{Disk: d.o.Disk, Path: d.paths.Preventions()}
+func (d *driver) preventions() preflight.Store[respond.Preventions] {
+	return preflight.Store[respond.Preventions]{Disk: d.o.Disk, Path: d.paths.Preventions()}
 }
 
 // causeFiles are the prompt, log and answer of the diagnostician.

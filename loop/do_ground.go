@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -91,14 +92,14 @@ func (d *driver) checks() []respond.Prevention {
 
 // brokenNow reports whether a look at the system agrees with a suspicion.
 func (d *driver) brokenNow(ctx context.Context, p respond.Prevention) bool {
-	return len(respond.Problems(respond.Preventions{Checks: []respond.Prevention{p}}.Check(ctx, d.repo.Top, d.knowledge()))) > 0
+	return len(respond.Problems(preflight.Check(ctx, []respond.Prevention{p}, d.repo.Top, d.knowledge()))) > 0
 }
 
 // lookAtGround makes the checks; note counts them, and what a broken one has saved.
 func (d *driver) lookAtGround(ctx context.Context, note bool) []respond.Finding {
-	all := respond.Preventions{Checks: d.checks()}
-	found := all.Check(ctx, d.repo.Top, d.knowledge())
-	learned := len(all.Checks) > len(respond.Builtin())+len(ConfiguredChecks(d.loop.Respond))
+	all := d.checks()
+	found := preflight.Check(ctx, all, d.repo.Top, d.knowledge())
+	learned := len(all) > len(respond.Builtin())+len(ConfiguredChecks(d.loop.Respond))
 	if note && learned {
 		d.noteGround(ctx, found)
 	}
@@ -106,7 +107,7 @@ func (d *driver) lookAtGround(ctx context.Context, note bool) []respond.Finding 
 }
 
 // knowledge is what the checks need to know besides the ground.
-func (d *driver) knowledge() respond.Look {
+func (d *driver) knowledge() preflight.Look {
 	health, err := d.healthStore().Load()
 	if err != nil {
 		d.log.Warn("what is known of the runners cannot be read", zap.Error(err))

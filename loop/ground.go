@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
@@ -30,8 +31,8 @@ func ConfiguredChecks(r config.Respond) []respond.Prevention {
 // LookOf is what loops know, when they look, besides the ground: where programs are
 // found, which providers are limited, which runners have no login. A limit that
 // cannot be read counts as none: the runner will tell.
-func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cooldowns *cooldown.Store, environ []string, now time.Time) respond.Look {
-	look := respond.Look{Path: variable(environ, "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: now}
+func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cooldowns *cooldown.Store, environ []string, now time.Time) preflight.Look {
+	look := preflight.Look{Path: variable(environ, "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: now}
 	for _, l := range loops {
 		for _, role := range l.Roles {
 			for _, c := range role.Runners {

@@ -19,7 +19,7 @@ import (
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/guard"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 	"github.com/superloop/superloop/roles/agent/price"
@@ -150,7 +150,7 @@ type driver struct {
 	installed   string    // the recipe of the tool that it has brought, to be verified
 	post        *post
 	told        map[string]bool // ids of news that are in the outbox
-	groundMemo  respond.Memo
+	groundMemo  preflight.Memo
 	chores      chores
 	snapshotAt  time.Time // of the last success
 

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -30,8 +31,8 @@ func (d *driver) agentOf(c config.Choice) (respond.Agent, agent.Account) {
 	return AgentOf(d.o.Config, c, environ(d.o))
 }
 
-func (d *driver) healthStore() respond.Store[respond.Health] {
-	return respond.Store[respond.Health]{Disk: d.o.Disk, Path: d.paths.Health()}
+func (d *driver) healthStore() preflight.Store[respond.Health] {
+	return preflight.Store[respond.Health]{Disk: d.o.Disk, Path: d.paths.Health()}
 }
 
 // candidates are all who may do a role, and how fit each is now.
@@ -210,8 +211,8 @@ func (d *driver) watch(who respond.Agent, f *RoleEnded) []respond.Alert {
 	return alerts
 }
 
-func (d *driver) watchStore() respond.Store[respond.Watch] {
-	return respond.Store[respond.Watch]{Disk: d.o.Disk, Path: d.paths.Watched()}
+func (d *driver) watchStore() preflight.Store[respond.Watch] {
+	return preflight.Store[respond.Watch]{Disk: d.o.Disk, Path: d.paths.Watched()}
 }
 
 // thresholds are those of the configuration: there 0 switches off.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -112,7 +113,7 @@ func (s *sim) play(n int) {
 			f := RoleEnded{Role: p.Role, Runner: who.Runner, Attempt: p.Attempt, Outcome: o.Outcome, ExitCode: o.ExitCode, Class: o.Class, Error: o.Error,
 				Output: o.Output, DurationMS: o.DurationMS}
 			o.Task, o.At = respond.Task{Loop: st.LoopID, Role: p.Role}, s.now
-			ev, failed := respond.Detect(o)
+			ev, failed := respond.Detect(o, classify.Signature)
 			res := respond.Result{Agent: who}
 			if failed {
 				if f.Outcome == OutcomeOK {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -30,20 +31,20 @@ func (d *driver) keepSnapshot() {
 	d.chores.add(func() {
 		ctx, stop := context.WithTimeout(context.Background(), storeTime)
 		defer stop()
-		snap := respond.Collect(d.repo.Top, tools(programs, environ(d.o)), nil, at)
+		snap := preflight.Collect(d.repo.Top, tools(programs, environ(d.o)), nil, at)
 		if _, err := d.snapshots().Update(ctx, func(s *respond.Snapshot) bool { *s = snap; return true }); err != nil {
 			d.log.Warn("the environment of this success could not be kept", zap.Error(err))
 		}
 	})
 }
 
-func (d *driver) snapshots() respond.Store[respond.Snapshot] {
-	return respond.Store[respond.Snapshot]{Disk: d.o.Disk, Path: filepath.Join(d.paths.Private, "environment.json")}
+func (d *driver) snapshots() preflight.Store[respond.Snapshot] {
+	return preflight.Store[respond.Snapshot]{Disk: d.o.Disk, Path: filepath.Join(d.paths.Private, "environment.json")}
 }
 
 // environment is as it is now.
 func (d *driver) environment() respond.Snapshot {
-	return respond.Collect(d.repo.Top, tools(d.programs(), environ(d.o)), nil, d.now())
+	return preflight.Collect(d.repo.Top, tools(d.programs(), environ(d.o)), nil, d.now())
 }
 
 // programs are what the loop and its usual tests start.

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -46,7 +47,7 @@ func (b *bench) roleFails(who respond.Agent, list []respond.Candidate, more func
 	if more != nil {
 		more(&o)
 	}
-	ev, ok := respond.Detect(o)
+	ev, ok := respond.Detect(o, classify.Signature)
 	if !ok {
 		b.t.Fatalf("%+v is no failure", o)
 	}

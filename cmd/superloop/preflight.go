@@ -17,6 +17,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
@@ -70,7 +71,7 @@ func (a *app) preflight(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	store := respond.Store[respond.Preventions]{Disk: a.disk, Path: paths.Preventions()}
+	store := preflight.Store[respond.Preventions]{Disk: a.disk, Path: paths.Preventions()}
 	switch {
 	case c.IsSet("add"):
 		return a.addCheck(c, store)
@@ -155,18 +156,18 @@ func (a *app) grounds(ctx context.Context, paths loop.Paths, loops []config.Loop
 }
 
 // groundLook is what a loop knows, when it looks, besides the ground.
-func (a *app) groundLook(paths loop.Paths, cfg *config.Config, loops []config.Loop) (respond.Look, error) {
-	health, err := respond.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}.Load()
+func (a *app) groundLook(paths loop.Paths, cfg *config.Config, loops []config.Loop) (preflight.Look, error) {
+	health, err := preflight.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}.Load()
 	if err != nil {
-		return respond.Look{}, err
+		return preflight.Look{}, err
 	}
 	look := loop.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
-	look.Path, look.Memo = a.env("PATH"), &respond.Memo{}
+	look.Path, look.Memo = a.env("PATH"), &preflight.Memo{}
 	return look, nil
 }
 
 // lookAt makes every check of every ground, each once.
-func lookAt(ctx context.Context, grounds []ground, learned respond.Preventions, look respond.Look) []checkRow {
+func lookAt(ctx context.Context, grounds []ground, learned respond.Preventions, look preflight.Look) []checkRow {
 	rows := []checkRow{}
 	for _, g := range grounds {
 		var all respond.Preventions
@@ -180,7 +181,7 @@ func lookAt(ctx context.Context, grounds []ground, learned respond.Preventions, 
 				q.Runs, q.Hits, q.Prevented, q.Overruled, q.LastHit = p.Runs, p.Hits, p.Prevented, p.Overruled, p.LastHit
 			}
 		}
-		for i, f := range all.Check(ctx, g.dir, look) {
+		for i, f := range preflight.Check(ctx, all.Checks, g.dir, look) {
 			p := all.Checks[i]
 			if err := p.Valid(); err != nil {
 				f.State, f.Why = respond.GroundUnknown, err.Error()

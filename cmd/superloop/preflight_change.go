@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -73,7 +74,7 @@ func kindList() string {
 }
 
 // addCheck takes a person's check in.
-func (a *app) addCheck(c *cli.Context, store respond.Store[respond.Preventions]) error {
+func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions]) error {
 	if err := a.person(); err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (a *app) addCheck(c *cli.Context, store respond.Store[respond.Preventions])
 }
 
 // retireCheck gives a check up that was learned or added.
-func (a *app) retireCheck(c *cli.Context, store respond.Store[respond.Preventions], loops []config.Loop) error {
+func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventions], loops []config.Loop) error {
 	if err := a.person(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -128,7 +129,7 @@ func TestLookAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := lookAt(t.Context(), []ground{{here, []respond.Prevention{configured, configured, odd}}, {there, nil}},
-		respond.Preventions{Checks: []respond.Prevention{learned, retired}}, respond.Look{Now: time.Now()})
+		respond.Preventions{Checks: []respond.Prevention{learned, retired}}, preflight.Look{Now: time.Now()})
 	if len(rows) != 3 || rows[0].State != respond.GroundBroken || rows[0].Hits != 7 || rows[0].AddedBy != respond.AddedByConfig || rows[0].Dir != here ||
 		rows[1].State != respond.GroundUnknown || !strings.Contains(rows[1].Why, "no such kind") || rows[2].State != respond.GroundOK || rows[2].Dir != there {
 		t.Errorf("%+v", rows)

@@ -16,6 +16,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/stats"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -102,7 +103,7 @@ func (a *app) runners(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	store := respond.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}
+	store := preflight.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}
 	if c.IsSet("reset") {
 		return a.resetRunner(c, store, cfg)
 	}

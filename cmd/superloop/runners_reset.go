@@ -13,6 +13,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -20,7 +21,7 @@ import (
 const storePatience = 5 * time.Second
 
 // resetRunner forgets what speaks against a runner.
-func (a *app) resetRunner(c *cli.Context, store respond.Store[respond.Health], cfg *config.Config) error {
+func (a *app) resetRunner(c *cli.Context, store preflight.Store[respond.Health], cfg *config.Config) error {
 	if c.IsSet("loop") {
 		return failf(exitUsage, "superloop runners --reset "+quote(c.String("reset")), "what is known of runners is known to all loops; --reset takes no --loop")
 	}
@@ -76,7 +77,7 @@ func named(of respond.Agent, word string, names []string) bool {
 }
 
 // shared changes a file that the repository's supervisors share.
-func shared[T any](ctx context.Context, a *app, store respond.Store[T], change func(*T) bool) error {
+func shared[T any](ctx context.Context, a *app, store preflight.Store[T], change func(*T) bool) error {
 	if err := a.disk.MkdirAll("respond", filepath.Dir(store.Path), 0o700); err != nil {
 		return err
 	}

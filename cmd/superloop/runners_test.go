@@ -11,6 +11,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -79,7 +80,7 @@ func TestRunners(t *testing.T) {
 	gone := respond.Agent{Runner: "gone", Provider: "x"}
 	now := time.Now()
 	usd := 0.5
-	store := respond.Store[respond.Health]{Disk: durable.OS(), Path: paths.Health()}
+	store := preflight.Store[respond.Health]{Disk: durable.OS(), Path: paths.Health()}
 	if _, err := store.Update(context.Background(), func(h *respond.Health) bool {
 		h.Ended(respond.Result{Agent: claude, CostUSD: &usd}, now)
 		h.Ended(respond.Result{Agent: claude}, now)

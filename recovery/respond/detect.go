@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/superloop/superloop/recovery/classify"
 )
 
 // Task is what can fail more than once: the work of a role on an item of the
@@ -130,10 +128,15 @@ type Event struct {
 // Waits reports whether time alone cures it, and who has the task plays no part.
 func (e Event) Waits() bool { return e.Blame == BlameProvider }
 
+// Signer names a failure so that the same one in another run has the same name, as
+// Signature of recovery/classify does. It is handed in because it needs the rules by
+// which output is normalised, and this package imports none of ours.
+type Signer func(category, handler string, parts ...string) string
+
 // Detect reports whether an attempt has failed, and how. An attempt that was
 // broken off by superloop itself has not. It decides by the outcome, the class
 // and the other facts; the text in Error changes only Signature and Why.
-func Detect(o RoleOutcome) (Event, bool) {
+func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 	kind, detail := kindOf(o)
 	if kind == "" {
 		return Event{}, false
@@ -170,7 +173,7 @@ func Detect(o RoleOutcome) (Event, bool) {
 	if part == "" {
 		part = o.Error
 	}
-	e.Signature = classify.Signature(e.Category, e.Handler, string(kind), o.Signal, part)
+	e.Signature = sign(e.Category, e.Handler, string(kind), o.Signal, part)
 	return e, true
 }
 

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/classify"
 )
 
 var (
@@ -87,7 +88,7 @@ func TestDetect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, failed := Detect(outcome(c.in))
+			e, failed := Detect(outcome(c.in), classify.Signature)
 			if failed != (c.kind != "") {
 				t.Fatalf("failed %v: %+v", failed, e)
 			}
@@ -135,10 +136,10 @@ func TestKinds(t *testing.T) {
 func TestUntil(t *testing.T) {
 	t.Parallel()
 	later := noon.Add(time.Hour)
-	if e, _ := Detect(outcome(RoleOutcome{Outcome: "error", Class: "rate_limited", Until: later})); !e.Until.Equal(later) || !e.Waits() {
+	if e, _ := Detect(outcome(RoleOutcome{Outcome: "error", Class: "rate_limited", Until: later}), classify.Signature); !e.Until.Equal(later) || !e.Waits() {
 		t.Errorf("%+v", e)
 	}
-	if e, _ := Detect(outcome(RoleOutcome{Outcome: "exit", Until: later})); !e.Until.IsZero() || e.Waits() {
+	if e, _ := Detect(outcome(RoleOutcome{Outcome: "exit", Until: later}), classify.Signature); !e.Until.IsZero() || e.Waits() {
 		t.Errorf("%+v", e)
 	}
 }
@@ -148,7 +149,7 @@ func TestUntil(t *testing.T) {
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	sig := func(o RoleOutcome) string {
-		e, ok := Detect(o)
+		e, ok := Detect(o, classify.Signature)
 		if !ok {
 			t.Fatalf("%+v is no failure", o)
 		}
@@ -175,10 +176,10 @@ func TestDetectAnything(t *testing.T) {
 	kinds := Kinds()
 	rapid.Check(t, func(rt *rapid.T) {
 		o := anyOutcome(rt)
-		e, failed := Detect(o)
+		e, failed := Detect(o, classify.Signature)
 		loud := o
 		loud.Error = rapid.String().Draw(rt, "text")
-		e2, failed2 := Detect(loud)
+		e2, failed2 := Detect(loud, classify.Signature)
 		if failed != failed2 || e.Kind != e2.Kind || e.Class != e2.Class || e.Counted != e2.Counted || e.Blame != e2.Blame || e.Category != e2.Category {
 			rt.Fatalf("%+v and with another text %+v", e, e2)
 		}

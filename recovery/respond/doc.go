@@ -14,8 +14,8 @@
 // task climbs the ladder; a provider that is down is waited for, work that cannot
 // be done is not tried again.
 //
-// The ladder, the history, the breakers and the triggers are plain values that
-// are written down as JSON. They have no clock and do no I/O: time comes in. What
-// looks at the system (Collect, Preventions.Check) reads, starts no process, and
-// is bounded; what is kept in files (Store) is written by internal/durable.
+// The ladder, the history, the breakers, the triggers, the checks and the snapshots
+// are plain values that are written down as JSON. This package has no clock, does no
+// I/O and imports nothing of ours: time and facts come in. Package preflight looks at
+// the system, and keeps values in files.
 package respond

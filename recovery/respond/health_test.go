@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/recovery/classify"
 )
 
 func result(t testing.TB, a Agent, task int, o RoleOutcome) Result {
 	o.Task, o.Agent = Task{Loop: "l", Role: "r", Item: fmt.Sprint(task)}, a
-	e, ok := Detect(o)
+	e, ok := Detect(o, classify.Signature)
 	if !ok {
 		t.Fatalf("%+v is no failure", o)
 	}
@@ -180,7 +182,7 @@ func TestHealthForever(t *testing.T) {
 			}
 			o := anyOutcome(rt)
 			o.Until = now.Add(time.Duration(rapid.IntRange(-60, 36000).Draw(rt, "told")) * time.Second)
-			if e, ok := Detect(o); ok {
+			if e, ok := Detect(o, classify.Signature); ok {
 				h.Ended(Result{Agent: a, Failure: &e}, now)
 			} else {
 				h.Ended(Result{Agent: a}, now)

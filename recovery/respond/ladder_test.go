@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/recovery/classify"
 )
 
 func fit(agents ...Agent) []Candidate {
@@ -23,7 +25,7 @@ func fit(agents ...Agent) []Candidate {
 func event(t testing.TB, o RoleOutcome, a Agent) Event {
 	t.Helper()
 	o.Task, o.Agent = work, a
-	e, ok := Detect(o)
+	e, ok := Detect(o, classify.Signature)
 	if !ok {
 		t.Fatalf("%+v is no failure", o)
 	}
@@ -313,7 +315,7 @@ func TestLadder(t *testing.T) {
 			switch s.Phase {
 			case Working:
 				now = now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(rt, "ran")) * time.Second)
-				e, failed := Detect(anyOutcome(rt))
+				e, failed := Detect(anyOutcome(rt), classify.Signature)
 				e.Agent, e.At = s.Agent, now
 				if failed {
 					next, d = Next(s, e, list, now)

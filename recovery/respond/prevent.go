@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -34,6 +34,12 @@ const (
 // CheckKinds lists every kind.
 func CheckKinds() []CheckKind {
 	return []CheckKind{CheckPath, CheckPermission, CheckDeps, CheckDisk, CheckPort, CheckTool, CheckService, CheckAuth, CheckLimit}
+}
+
+// Managers lists the package managers whose lock files can be compared with what is
+// installed: what CheckSpec.Manager may be.
+func Managers() []string {
+	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
 }
 
 // CheckSpec is what exactly a check looks at; which fields count, its kind says.
@@ -216,7 +222,7 @@ func (p Prevention) valid() error {
 		}
 		return one("want", s.Want, "read", "write", "execute")
 	case CheckDeps:
-		return one("manager", s.Manager, append([]string{""}, managers()...)...)
+		return one("manager", s.Manager, append([]string{""}, Managers()...)...)
 	case CheckDisk:
 		if s.FreeMB <= 0 {
 			return errors.New("free_mb is how much there must be, above 0")
@@ -247,15 +253,40 @@ func localAddress(addr string) error {
 	if filepath.IsAbs(addr) {
 		return nil
 	}
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
+	host, port, ok := splitHostPort(addr)
+	if !ok {
 		return fmt.Errorf("address %q is neither host:port nor the path of a socket", addr)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return fmt.Errorf("port %q, it may be 1 to 65535", port)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !loopback(host) {
 		return fmt.Errorf("host %q is another machine; only this one is asked", host)
 	}
 	return nil
+}
+
+// splitHostPort does what net.SplitHostPort does. Package net is not imported because
+// it brings the resolver and its start-up into every program that only decides.
+func splitHostPort(addr string) (host, port string, ok bool) {
+	i := strings.LastIndexByte(addr, ':')
+	if i < 0 {
+		return "", "", false
+	}
+	host, port = addr[:i], addr[i+1:]
+	if inner, bracketed := strings.CutPrefix(host, "["); bracketed {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok {
+			return "", "", false
+		}
+	} else if strings.Contains(host, ":") {
+		return "", "", false
+	}
+	return host, port, !strings.ContainsAny(host+port, "[]")
+}
+
+// loopback reports whether a host is this machine. An address with a zone is not
+// taken, as net.ParseIP does not take one.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }

@@ -1,112 +1,19 @@
 package respond
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
-	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/internal/durable"
+	"pgregory.net/rapid"
 )
-
-// tree writes files into a new directory; a name that ends in / is a directory.
-func tree(t testing.TB, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		put(t, dir, name, text)
-	}
-	return dir
-}
-
-func put(t testing.TB, dir, name, text string) {
-	t.Helper()
-	at := filepath.Join(dir, filepath.FromSlash(name))
-	if strings.HasSuffix(name, "/") {
-		must(t, os.MkdirAll(at, 0o755))
-		return
-	}
-	must(t, os.MkdirAll(filepath.Dir(at), 0o755))
-	must(t, os.WriteFile(at, []byte(text), 0o644))
-}
 
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestChecks: each kind, on good and on broken ground.
-func TestChecks(t *testing.T) {
-	t.Parallel()
-	dir := tree(t, map[string]string{"a.txt": "x", "d/": "", "bin/tool": ""})
-	must(t, os.Chmod(filepath.Join(dir, "bin/tool"), 0o755))
-	must(t, os.Chmod(filepath.Join(dir, "a.txt"), 0o644))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	port := l.Addr().(*net.TCPAddr).Port
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	free := closed.Addr().(*net.TCPAddr).Port
-	must(t, closed.Close())
-	sock := filepath.Join(dir, "s.sock")
-	u, err := net.Listen("unix", sock)
-	must(t, err)
-	defer u.Close()
-	look := Look{Path: filepath.Join(dir, "bin"), Now: noon, Limits: map[string]time.Time{"anthropic": noon.Add(time.Hour), "openai": noon},
-		NoLogin: map[string]string{"codex": "401"}}
-	for _, c := range []struct {
-		kind CheckKind
-		spec CheckSpec
-		want string
-	}{
-		{CheckPath, CheckSpec{Path: "a.txt", Want: "file"}, GroundOK},
-		{CheckPath, CheckSpec{Path: "a.txt", Want: "dir"}, GroundBroken},
-		{CheckPath, CheckSpec{Path: "d", Want: "file"}, GroundBroken},
-		{CheckPath, CheckSpec{Path: "d"}, GroundOK},
-		{CheckPath, CheckSpec{Path: "gone/b.txt"}, GroundBroken},
-		{CheckPath, CheckSpec{Path: "a.txt/b"}, GroundUnknown},
-		{CheckPermission, CheckSpec{Path: "bin/tool", Want: "execute"}, GroundOK},
-		{CheckPermission, CheckSpec{Path: "a.txt", Want: "execute"}, GroundBroken},
-		{CheckPermission, CheckSpec{Path: "gone", Want: "read"}, GroundBroken},
-		{CheckDisk, CheckSpec{FreeMB: 1}, GroundOK},
-		{CheckDisk, CheckSpec{Path: "not/yet", FreeMB: 1 << 40}, GroundBroken},
-		{CheckTool, CheckSpec{Name: "tool"}, GroundOK},
-		{CheckTool, CheckSpec{Name: "no-such-tool"}, GroundBroken},
-		{CheckPort, CheckSpec{Port: port, Want: "open"}, GroundOK},
-		{CheckPort, CheckSpec{Port: port, Want: "free"}, GroundBroken},
-		{CheckPort, CheckSpec{Port: free, Want: "free"}, GroundOK},
-		{CheckPort, CheckSpec{Port: free, Want: "open"}, GroundBroken},
-		{CheckService, CheckSpec{Address: fmt.Sprint("127.0.0.1:", port)}, GroundOK},
-		{CheckService, CheckSpec{Address: fmt.Sprint("127.0.0.1:", free)}, GroundBroken},
-		{CheckService, CheckSpec{Address: sock}, GroundOK},
-		{CheckAuth, CheckSpec{Name: "codex"}, GroundBroken},
-		{CheckAuth, CheckSpec{Name: "claude"}, GroundOK},
-		{CheckLimit, CheckSpec{Name: "anthropic"}, GroundBroken},
-		{CheckLimit, CheckSpec{Name: "openai"}, GroundOK},
-		{CheckDeps, CheckSpec{}, GroundUnknown},
-	} {
-		var ps Preventions
-		p, fresh, err := ps.Add(Prevention{Kind: c.kind, Spec: c.spec, Reason: "it broke", AddedBy: "rules"}, noon)
-		if err != nil || !fresh {
-			t.Fatalf("%s %+v: %v", c.kind, c.spec, err)
-		}
-		f := ps.Check(t.Context(), dir, look)
-		if len(f) != 1 || f[0].State != c.want || f[0].ID != p.ID || f[0].Category == "" || (c.want != GroundOK) != (f[0].Why != "") {
-			t.Errorf("%s %+v: %+v", c.kind, c.spec, f)
-		}
-		if n := len(Problems(f)); (n == 1) != (c.want == GroundBroken) {
-			t.Errorf("%s %+v: %d problems", c.kind, c.spec, n)
-		}
 	}
 }
 
@@ -184,8 +91,14 @@ func TestRetire(t *testing.T) {
 	if of(old).Active() {
 		t.Error("it is old")
 	}
-	if f := ps.Check(t.Context(), t.TempDir(), Look{}); len(f) != 1 || f[0].ID != good {
-		t.Errorf("%+v", f)
+	var active []string
+	for _, p := range ps.Checks {
+		if p.Active() {
+			active = append(active, p.ID)
+		}
+	}
+	if len(active) != 1 || active[0] != good {
+		t.Errorf("%q", active)
 	}
 	if _, fresh, err := ps.Add(Prevention{Kind: CheckTool, Spec: CheckSpec{Name: "good"}}, noon); fresh || err != nil || of(good).Runs == 0 {
 		t.Error("it is added twice")
@@ -204,77 +117,29 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// oneOfEach is a check of every kind.
-func oneOfEach(t testing.TB) (ps Preventions) {
-	t.Helper()
-	for _, k := range []Prevention{{Kind: CheckPath, Spec: CheckSpec{Path: "x"}}, {Kind: CheckDisk, Spec: CheckSpec{FreeMB: 1}}, {Kind: CheckTool, Spec: CheckSpec{Name: "sh"}},
-		{Kind: CheckPort, Spec: CheckSpec{Port: 1, Want: "free"}}, {Kind: CheckService, Spec: CheckSpec{Address: "127.0.0.1:1"}}} {
-		_, _, err := ps.Add(k, noon)
-		must(t, err)
-	}
-	return ps
-}
-
-// TestCheckEnded: an ended context looks at nothing.
-func TestCheckEnded(t *testing.T) {
+// TestSplitHostPort: an address is split as package net splits it, and a host is
+// this machine where package net says so.
+func TestSplitHostPort(t *testing.T) {
 	t.Parallel()
-	ps := oneOfEach(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, f := range ps.Check(ctx, t.TempDir(), Look{}) {
-		if f.State != GroundUnknown {
-			t.Errorf("%+v", f)
+	rapid.Check(t, func(rt *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"[", "]", ":", "::1", "127.0.0.1", "localhost", "80", "::ffff:127.0.0.1", "%lo", "::ffff:10.0.0.1", "10.0.0.1", "a", "01", "."}), 0, 6).Draw(rt, "parts")
+		addr := strings.Join(parts, "")
+		host, port, err := net.SplitHostPort(addr)
+		gotHost, gotPort, ok := splitHostPort(addr)
+		if ok != (err == nil) || ok && (gotHost != host || gotPort != port) {
+			rt.Fatalf("%q: %q %q %t, net says %q %q %v", addr, gotHost, gotPort, ok, host, port, err)
 		}
-	}
-}
-
-// The looks of every kind, one each.
-func BenchmarkCheck(b *testing.B) {
-	ps := oneOfEach(b)
-	dir := b.TempDir()
-	for b.Loop() {
-		ps.Check(b.Context(), dir, Look{})
-	}
-}
-
-// TestStore: what one supervisor adds another one sees, nothing is lost, and a
-// damaged file is said.
-func TestStore(t *testing.T) {
-	t.Parallel()
-	s := Store[Preventions]{Disk: durable.OS(), Path: filepath.Join(t.TempDir(), "preventions.json")}
-	if v, err := s.Load(); err != nil || len(v.Checks) != 0 {
-		t.Fatalf("%+v, %v", v, err)
-	}
-	var all sync.WaitGroup
-	for n := range 8 {
-		all.Go(func() {
-			_, err := s.Update(t.Context(), func(ps *Preventions) bool {
-				_, fresh, err := ps.Add(Prevention{Kind: CheckTool, Spec: CheckSpec{Name: fmt.Sprint("t", n)}}, noon)
-				return err == nil && fresh
-			})
-			if err != nil {
-				t.Error(err)
+		for _, h := range []string{addr, host} {
+			if ip := net.ParseIP(h); loopback(h) != (h == "localhost" || ip != nil && ip.IsLoopback()) {
+				rt.Fatalf("%q: loopback is %t, net says %v", h, loopback(h), ip)
 			}
-		})
-	}
-	all.Wait()
-	v, err := s.Load()
-	if err != nil || len(v.Checks) != 8 {
-		t.Fatalf("%d checks, %v", len(v.Checks), err)
-	}
-	before, err := os.Stat(s.Path)
-	must(t, err)
-	same, err := s.Update(t.Context(), func(*Preventions) bool { return false })
-	after, _ := os.Stat(s.Path)
-	if err != nil || !reflect.DeepEqual(same, v) || !os.SameFile(before, after) || before.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", err, before.Mode())
-	}
-	must(t, os.WriteFile(s.Path, []byte("{"), 0o600))
-	var damaged *DamagedError
-	if _, err := s.Load(); !errors.As(err, &damaged) || damaged.Path != s.Path {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Update(t.Context(), func(*Preventions) bool { return true }); !errors.As(err, &damaged) {
-		t.Errorf("a damaged file is overwritten: %v", err)
+		}
+	})
+}
+
+func TestNewCheckOfNothing(t *testing.T) {
+	t.Parallel()
+	if p := NewCheck(CheckPort, CheckSpec{Port: 70000, Want: "free"}, "r", AddedByConfig); p.Valid() == nil {
+		t.Error("port 70000 is taken for one")
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/schemas"
 )
 
 func entry(o RoleOutcome, a Agent) Entry {
 	o.Task, o.Agent, o.At = work, a, noon
-	e, _ := Detect(o)
+	e, _ := Detect(o, classify.Signature)
 	var h History
 	h.Add(e, RungReassign)
 	return h.Of(work)[0]
@@ -128,7 +128,7 @@ func TestAnalyseAnything(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := Case{Task: work, RunID: "r", Captures: map[string]string{}}
 		for range rapid.IntRange(0, 5).Draw(rt, "entries") {
-			if e, ok := Detect(anyOutcome(rt)); ok {
+			if e, ok := Detect(anyOutcome(rt), classify.Signature); ok {
 				var h History
 				h.Add(e, RungReassign)
 				c.History = append(c.History, h.Of(work)...)
@@ -269,38 +269,4 @@ func TestMergeAnything(t *testing.T) {
 		}
 		lawful(rt, rc)
 	})
-}
-
-func TestSnapshot(t *testing.T) {
-	t.Parallel()
-	dir := tree(t, map[string]string{"package-lock.json": "1", ".npmrc": "a", "own.conf": "x", "gone.lock": "y"})
-	before := Collect(dir, map[string]string{"node": "20", "npm": "9"}, []string{"own.conf", "gone.lock", "../outside", "/etc/hostname"}, noon)
-	if len(before.Files) != 4 || before.FreeMB < 0 {
-		t.Fatalf("%+v", before)
-	}
-	if ch := Compare(before, before); len(ch) != 0 {
-		t.Errorf("%+v", ch)
-	}
-	put(t, dir, "package-lock.json", "2")
-	put(t, dir, "own.conf", "z")
-	put(t, dir, "go.sum", "new")
-	after := Collect(dir, map[string]string{"node": "24", "go": "1.26"}, []string{"own.conf"}, noon.Add(time.Hour))
-	after.FreeMB, after.UptimeMS, before.UptimeMS = 5, 10_000, 5_000
-	var got []string
-	for _, ch := range Compare(before, after) {
-		got = append(got, ch.What+" "+ch.Name)
-		if ch.String() == "" || strings.Contains(ch.String(), "  ") {
-			t.Errorf("%q", ch.String())
-		}
-	}
-	want := "tool go,tool node,tool npm,lockfile go.sum,lockfile gone.lock,config own.conf,lockfile package-lock.json,disk free space,clock "
-	if s := strings.Join(got, ","); s != want {
-		t.Errorf("%s\nwant %s", s, want)
-	}
-	if ch := Compare(Snapshot{}, after); len(ch) != 1 || ch[0].What != ChangeDisk {
-		t.Errorf("without an earlier one: %+v", ch)
-	}
-	if ex := LookFor(dir, []Quote{{File: ".npmrc"}, {File: "nope"}, {}}); len(ex) != 2 || !ex[".npmrc"] || ex["nope"] {
-		t.Errorf("%v", ex)
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/recovery/classify"
 )
 
 // driver plays a World against the ladder and the breakers, one task after the
@@ -68,7 +70,7 @@ func (d *driver) play(n int) {
 				j.Repaired, o.Ground.Repaired = true, true
 			}
 			began := time.Now()
-			e, failed := Detect(o)
+			e, failed := Detect(o, classify.Signature)
 			if !failed {
 				d.h.Ended(Result{Agent: holder}, d.now)
 				if reassigned && healthy {

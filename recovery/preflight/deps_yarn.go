@@ -1,10 +1,12 @@
-package respond
+package preflight
 
 import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // yarnInStep compares yarn.lock with what yarn has written down: .yarn-integrity
@@ -25,10 +27,10 @@ func yarnInStep(dir string) (state, why string) {
 		}
 	}
 	if len(want) == 0 {
-		return GroundOK, ""
+		return respond.GroundOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return GroundBroken, "node_modules is not there"
+		return respond.GroundBroken, "node_modules is not there"
 	}
 	var have struct {
 		Entries map[string]string `json:"lockfileEntries"`
@@ -36,10 +38,10 @@ func yarnInStep(dir string) (state, why string) {
 	}
 	data := readLock(filepath.Join(dir, "node_modules", ".yarn-integrity"))
 	if data == nil || json.Unmarshal(data, &have) != nil {
-		return GroundUnknown, "yarn has not written down what it installed"
+		return respond.GroundUnknown, "yarn has not written down what it installed"
 	}
 	if slices.Contains(have.Flags, "production") {
-		return GroundUnknown, "only what production needs is installed"
+		return respond.GroundUnknown, "only what production needs is installed"
 	}
 	var missing []string
 	for _, w := range want {
@@ -55,13 +57,13 @@ func yarnBerry(dir, lock string) (state, why string) {
 	if data == nil {
 		for _, pnp := range []string{".pnp.cjs", ".pnp.js"} {
 			if isFile(filepath.Join(dir, pnp)) {
-				return GroundUnknown, "yarn keeps its packages in archives"
+				return respond.GroundUnknown, "yarn keeps its packages in archives"
 			}
 		}
 		if !isDir(filepath.Join(dir, "node_modules")) && strings.Contains(lock, "@npm:") {
-			return GroundBroken, "neither node_modules nor .pnp.cjs is there"
+			return respond.GroundBroken, "neither node_modules nor .pnp.cjs is there"
 		}
-		return GroundUnknown, "yarn has not written down what it installed"
+		return respond.GroundUnknown, "yarn has not written down what it installed"
 	}
 	have := map[string]bool{}
 	for line := range strings.Lines(string(data)) {

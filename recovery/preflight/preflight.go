@@ -1,4 +1,4 @@
-package respond
+package preflight
 
 import (
 	"context"
@@ -12,29 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/respond"
 )
-
-// What a look found.
-const (
-	GroundOK      = "ok"
-	GroundBroken  = "broken"
-	GroundUnknown = "unknown" // it cannot be told here; counts as ok
-)
-
-// Finding is what one look found.
-type Finding struct {
-	ID       string    `json:"id"`
-	Kind     CheckKind `json:"kind"`
-	State    string    `json:"state"`
-	Category string    `json:"category"` // of the catalog, for what would cure it
-	Why      string    `json:"why,omitempty"`
-	// Command cures it, where a rule knows one: a proposal, to be judged by the gate
-	// as any other.
-	Command string `json:"command,omitempty"`
-	// Until is when it is over by itself, zero where nobody knows.
-	Until  time.Time `json:"until,omitzero"`
-	TookUS int64     `json:"took_us"`
-}
 
 // Look is what a look needs to know besides the repository.
 type Look struct {
@@ -53,16 +32,16 @@ type Look struct {
 // patience is how long a socket may take to answer.
 const patience = 15 * time.Millisecond
 
-// Check makes every active check in dir, in order. It only reads, starts no
+// Check makes every active one of checks in dir, in order. It only reads, starts no
 // process, and takes a few milliseconds a check; when ctx ends, what was not looked
 // at yet is unknown.
-func (ps Preventions) Check(ctx context.Context, dir string, l Look) []Finding {
-	var out []Finding
-	for _, p := range ps.Checks {
+func Check(ctx context.Context, checks []respond.Prevention, dir string, l Look) []respond.Finding {
+	var out []respond.Finding
+	for _, p := range checks {
 		if !p.Active() {
 			continue
 		}
-		f := Finding{ID: p.ID, Kind: p.Kind, State: GroundUnknown, Category: p.Kind.category()}
+		f := respond.Finding{ID: p.ID, Kind: p.Kind, State: respond.GroundUnknown, Category: p.Kind.Category()}
 		began := time.Now()
 		if ctx.Err() != nil {
 			f.Why = "there was no time to look"
@@ -75,45 +54,11 @@ func (ps Preventions) Check(ctx context.Context, dir string, l Look) []Finding {
 	return out
 }
 
-// Problems are the findings that speak against a run.
-func Problems(found []Finding) []Finding {
-	var out []Finding
-	for _, f := range found {
-		if f.State == GroundBroken {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// category is the one that a broken check belongs to.
-func (k CheckKind) category() string {
-	switch k {
-	case CheckPath:
-		return "file_not_found"
-	case CheckPermission:
-		return "permission_denied"
-	case CheckDeps:
-		return "dependency"
-	case CheckDisk:
-		return "disk_full"
-	case CheckPort:
-		return "port_in_use"
-	case CheckTool:
-		return "command_not_found"
-	case CheckAuth:
-		return "auth"
-	case CheckLimit:
-		return "rate_limited"
-	}
-	return "environment"
-}
-
-func (l Look) at(ctx context.Context, dir string, p Prevention, f *Finding) {
-	broken := func(format string, args ...any) { f.State, f.Why = GroundBroken, fmt.Sprintf(format, args...) }
+func (l Look) at(ctx context.Context, dir string, p respond.Prevention, f *respond.Finding) {
+	broken := func(format string, args ...any) { f.State, f.Why = respond.GroundBroken, fmt.Sprintf(format, args...) }
 	path := within(dir, p.Spec.Path)
 	switch p.Kind {
-	case CheckPath:
+	case respond.CheckPath:
 		info, err := os.Stat(path)
 		switch {
 		case os.IsNotExist(err):
@@ -125,22 +70,22 @@ func (l Look) at(ctx context.Context, dir string, p Prevention, f *Finding) {
 		case p.Spec.Want == "file" && !info.Mode().IsRegular():
 			broken("%s is no regular file", p.Spec.Path)
 		default:
-			f.State = GroundOK
+			f.State = respond.GroundOK
 		}
-	case CheckPermission:
+	case respond.CheckPermission:
 		mode := map[string]uint32{"read": unix.R_OK, "write": unix.W_OK, "execute": unix.X_OK}[p.Spec.Want]
 		switch err := unix.Access(path, mode); err {
 		case nil:
-			f.State = GroundOK
+			f.State = respond.GroundOK
 		case unix.EACCES, unix.EPERM, unix.EROFS, unix.ENOENT:
 			broken("%s cannot be used (%s): %v", p.Spec.Path, p.Spec.Want, err)
 		default:
 			f.Why = err.Error()
 		}
-	case CheckDeps:
+	case respond.CheckDeps:
 		s := inStep(path, p.Spec.Manager, l.Memo)
 		f.State, f.Why, f.Command = s.State, s.Why, s.Command
-	case CheckDisk:
+	case respond.CheckDisk:
 		free, inodes, err := freeSpace(path)
 		switch {
 		case err != nil:
@@ -150,34 +95,34 @@ func (l Look) at(ctx context.Context, dir string, p Prevention, f *Finding) {
 		case inodes == 0:
 			broken("no inode is free where %s is", path)
 		default:
-			f.State = GroundOK
+			f.State = respond.GroundOK
 		}
-	case CheckPort:
+	case respond.CheckPort:
 		l.port(ctx, p, f)
-	case CheckTool:
+	case respond.CheckTool:
 		got := classify.System{Path: l.Path}.Probe(ctx, classify.ProbeWhich, map[string]string{"tool": p.Spec.Name}, &classify.Input{Dir: dir})
 		switch got.Holds {
 		case classify.Yes:
-			f.State = GroundOK
+			f.State = respond.GroundOK
 		case classify.No:
 			broken("%s is not on PATH", p.Spec.Name)
 		default:
 			f.Why = got.Detail
 		}
-	case CheckService:
+	case respond.CheckService:
 		if answers(ctx, p.Spec.Address) {
-			f.State = GroundOK
+			f.State = respond.GroundOK
 		} else {
 			broken("nothing answers at %s", p.Spec.Address)
 		}
-	case CheckAuth:
+	case respond.CheckAuth:
 		if why, missing := l.NoLogin[p.Spec.Name]; missing {
 			broken("%s has no login: %s", p.Spec.Name, why)
 		} else {
-			f.State = GroundOK
+			f.State = respond.GroundOK
 		}
-	case CheckLimit:
-		f.State = GroundOK
+	case respond.CheckLimit:
+		f.State = respond.GroundOK
 		if until := l.Limits[p.Spec.Name]; until.After(l.Now) {
 			broken("the limit of %s is not over before %s", p.Spec.Name, until.UTC().Format(time.RFC3339))
 			f.Until = until
@@ -186,15 +131,15 @@ func (l Look) at(ctx context.Context, dir string, p Prevention, f *Finding) {
 }
 
 // port looks without connecting where the system lets it.
-func (l Look) port(ctx context.Context, p Prevention, f *Finding) {
+func (l Look) port(ctx context.Context, p respond.Prevention, f *respond.Finding) {
 	port := strconv.Itoa(p.Spec.Port)
 	got := classify.System{}.Probe(ctx, classify.ProbeService, map[string]string{"port": port}, &classify.Input{})
 	open := got.Holds == classify.Yes
 	if got.Holds == classify.Unknown {
 		open = answers(ctx, net.JoinHostPort("localhost", port))
 	}
-	if f.State = GroundOK; open != (p.Spec.Want == "open") {
-		f.State, f.Why = GroundBroken, "something listens on port "+port
+	if f.State = respond.GroundOK; open != (p.Spec.Want == "open") {
+		f.State, f.Why = respond.GroundBroken, "something listens on port "+port
 		if !open {
 			f.Why = "nothing listens on port " + port
 		}

@@ -1,4 +1,4 @@
-package respond
+package preflight
 
 import (
 	"fmt"
@@ -8,12 +8,8 @@ import (
 	"sync"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery/respond"
 )
-
-// managers are those whose lock files can be compared with what is installed.
-func managers() []string {
-	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
-}
 
 // Step says whether what is installed is what a lock file says.
 type Step struct {
@@ -77,13 +73,13 @@ func inStep(dir, manager string, memo *Memo) Step {
 	if manager != "" {
 		return oneInStep(dir, manager, memo)
 	}
-	best := Step{State: GroundUnknown, Why: "no lock file that is known"}
-	for _, m := range managers() {
+	best := Step{State: respond.GroundUnknown, Why: "no lock file that is known"}
+	for _, m := range respond.Managers() {
 		s := oneInStep(dir, m, memo)
-		if s.State == GroundBroken {
+		if s.State == respond.GroundBroken {
 			return s
 		}
-		if s.State == GroundOK {
+		if s.State == respond.GroundOK {
 			best = s
 		}
 	}
@@ -92,7 +88,7 @@ func inStep(dir, manager string, memo *Memo) Step {
 
 func oneInStep(dir, manager string, memo *Memo) Step {
 	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
-	s := Step{Manager: manager, State: GroundUnknown}
+	s := Step{Manager: manager, State: respond.GroundUnknown}
 	var lock, installed string
 	var compare func(dir string) (state, why string)
 	switch manager {
@@ -126,14 +122,14 @@ func oneInStep(dir, manager string, memo *Memo) Step {
 	stamp := stampOf(at(lock), at(installed), filepath.Dir(at(installed)), at(nodeDir(manager)))
 	key := manager + "\x00" + dir
 	if memo.knows(key, stamp) {
-		s.State, s.Command = GroundOK, ""
+		s.State, s.Command = respond.GroundOK, ""
 		return s
 	}
 	s.State, s.Why = compare(dir)
-	if s.State != GroundBroken {
+	if s.State != respond.GroundBroken {
 		s.Command = ""
 	}
-	if s.State == GroundOK && trusted(manager) {
+	if s.State == respond.GroundOK && trusted(manager) {
 		memo.keep(key, stamp)
 	}
 	return s

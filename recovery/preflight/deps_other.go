@@ -1,4 +1,4 @@
-package respond
+package preflight
 
 import (
 	"maps"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // pipInStep looks in the project's virtual environment for what requirements.txt
@@ -32,7 +34,7 @@ func pipInStep(dir string) (state, why string) {
 		want[pyName(name)] = version
 	}
 	if len(want) == 0 {
-		return GroundUnknown, "requirements.txt names nothing that can be judged"
+		return respond.GroundUnknown, "requirements.txt names nothing that can be judged"
 	}
 	var sites []string
 	for _, venv := range []string{".venv", "venv"} {
@@ -41,15 +43,15 @@ func pipInStep(dir string) (state, why string) {
 	}
 	if len(sites) == 0 {
 		if isDir(filepath.Join(dir, ".venv")) || isDir(filepath.Join(dir, "venv")) {
-			return GroundBroken, "the virtual environment has no site-packages"
+			return respond.GroundBroken, "the virtual environment has no site-packages"
 		}
-		return GroundUnknown, "there is no virtual environment in the project"
+		return respond.GroundUnknown, "there is no virtual environment in the project"
 	}
 	have := map[string]string{}
 	for _, site := range sites {
 		entries, err := os.ReadDir(site)
 		if err != nil {
-			return GroundUnknown, err.Error()
+			return respond.GroundUnknown, err.Error()
 		}
 		for _, e := range entries {
 			base, ok := strings.CutSuffix(e.Name(), ".dist-info")
@@ -84,7 +86,7 @@ func goInStep(dir string) (state, why string) {
 		delete(want, path)
 	}
 	if len(want) == 0 {
-		return GroundOK, ""
+		return respond.GroundOK, ""
 	}
 	vendor := readLock(filepath.Join(dir, "vendor", "modules.txt"))
 	sum := readLock(filepath.Join(dir, "go.sum"))
@@ -113,11 +115,11 @@ func goInStep(dir string) (state, why string) {
 	slices.Sort(behind)
 	switch {
 	case len(missing) > 0:
-		return GroundBroken, missingOf("not in go.sum in the version of go.mod", missing)
+		return respond.GroundBroken, missingOf("not in go.sum in the version of go.mod", missing)
 	case len(behind) > 0:
-		return GroundBroken, missingOf("not in vendor/modules.txt in the version of go.mod", behind)
+		return respond.GroundBroken, missingOf("not in vendor/modules.txt in the version of go.mod", behind)
 	}
-	return GroundOK, ""
+	return respond.GroundOK, ""
 }
 
 // goRequires are the required modules and the replaced ones.
@@ -164,7 +166,7 @@ func cargoInStep(dir string) (state, why string) {
 	}
 	toml := readLock(filepath.Join(dir, "Cargo.toml"))
 	if toml == nil || len(have) == 0 {
-		return GroundUnknown, "Cargo.toml or Cargo.lock cannot be read"
+		return respond.GroundUnknown, "Cargo.toml or Cargo.lock cannot be read"
 	}
 	want := map[string]bool{}
 	section := ""
@@ -195,13 +197,13 @@ func cargoInStep(dir string) (state, why string) {
 		}
 	}
 	if strings.Contains(string(toml), "\npackage = ") { // a dependency's own table renames it: its name here is not its name there
-		return GroundUnknown, "dependencies of Cargo.toml are renamed in tables"
+		return respond.GroundUnknown, "dependencies of Cargo.toml are renamed in tables"
 	}
 	missing := slices.Sorted(maps.Keys(want))
 	if len(missing) > 0 {
-		return GroundBroken, missingOf("not in Cargo.lock", missing)
+		return respond.GroundBroken, missingOf("not in Cargo.lock", missing)
 	}
-	return GroundOK, ""
+	return respond.GroundOK, ""
 }
 
 func cutLast(s, sep string) (before, after string, ok bool) {
@@ -243,11 +245,11 @@ func bundlerInStep(dir string) (state, why string) {
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return GroundBroken, missingOf("not in Gemfile.lock", missing)
+		return respond.GroundBroken, missingOf("not in Gemfile.lock", missing)
 	}
 	homes, _ := filepath.Glob(filepath.Join(dir, "vendor", "bundle", "ruby", "*", "gems")) // the pattern is a constant
 	if len(homes) == 0 {
-		return GroundUnknown, "the gems are not kept in the project"
+		return respond.GroundUnknown, "the gems are not kept in the project"
 	}
 	for name, dirs := range specs {
 		if !slices.ContainsFunc(dirs, func(d string) bool { return isDir(filepath.Join(homes[0], d)) }) {

@@ -1,4 +1,4 @@
-package respond
+package preflight
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // TestBuiltin: both checks can be looked at, hold in an ordinary directory, and
@@ -13,8 +15,8 @@ import (
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	var ps Preventions
-	for _, p := range Builtin() {
+	var ps respond.Preventions
+	for _, p := range respond.Builtin() {
 		if err := p.Valid(); err != nil {
 			t.Error(err)
 		}
@@ -23,14 +25,14 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%+v was kept as %+v, %v", p, kept, err)
 		}
 	}
-	for _, f := range (Preventions{Checks: Builtin()}).Check(context.Background(), dir, Look{Now: time.Now()}) {
-		if f.State != GroundOK {
+	for _, f := range Check(context.Background(), respond.Builtin(), dir, Look{Now: time.Now()}) {
+		if f.State != respond.GroundOK {
 			t.Errorf("%s is %s in %s: %s", f.Kind, f.State, dir, f.Why)
 		}
 	}
 	gone := filepath.Join(dir, "gone")
-	found := Problems((Preventions{Checks: Builtin()}).Check(context.Background(), gone, Look{Now: time.Now()}))
-	if len(found) != 1 || found[0].Kind != CheckPermission {
+	found := respond.Problems(Check(context.Background(), respond.Builtin(), gone, Look{Now: time.Now()}))
+	if len(found) != 1 || found[0].Kind != respond.CheckPermission {
 		t.Errorf("of a directory that is not there: %+v", found)
 	}
 	if os.Geteuid() == 0 {
@@ -39,14 +41,7 @@ func TestBuiltin(t *testing.T) {
 	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	if found := Problems((Preventions{Checks: Builtin()}).Check(context.Background(), dir, Look{Now: time.Now()})); len(found) != 1 {
+	if found := respond.Problems(Check(context.Background(), respond.Builtin(), dir, Look{Now: time.Now()})); len(found) != 1 {
 		t.Errorf("of a directory that is read only: %+v", found)
-	}
-}
-
-func TestNewCheckOfNothing(t *testing.T) {
-	t.Parallel()
-	if p := NewCheck(CheckPort, CheckSpec{Port: 70000, Want: "free"}, "r", AddedByConfig); p.Valid() == nil {
-		t.Error("port 70000 is taken for one")
 	}
 }

@@ -1,4 +1,4 @@
-package respond
+package preflight
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // npmPackage is one entry of packages in a package-lock.json.
@@ -32,7 +34,7 @@ func npmInStep(dir string) (state, why string) {
 		Packages map[string]npmPackage `json:"packages"`
 	}
 	if json.Unmarshal(readLock(filepath.Join(dir, "package-lock.json")), &want) != nil || len(want.Packages) == 0 {
-		return GroundUnknown, "package-lock.json has no packages that can be read"
+		return respond.GroundUnknown, "package-lock.json has no packages that can be read"
 	}
 	needed := 0
 	for path, p := range want.Packages {
@@ -41,14 +43,14 @@ func npmInStep(dir string) (state, why string) {
 		}
 	}
 	if needed == 0 {
-		return GroundOK, ""
+		return respond.GroundOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return GroundBroken, "node_modules is not there"
+		return respond.GroundBroken, "node_modules is not there"
 	}
 	data := readLock(filepath.Join(dir, "node_modules", ".package-lock.json"))
 	if data == nil || json.Unmarshal(data, &have) != nil {
-		return GroundUnknown, "npm has not written down what it installed"
+		return respond.GroundUnknown, "npm has not written down what it installed"
 	}
 	var missing, other, dev []string
 	devs, opened := 0, 0
@@ -107,11 +109,11 @@ func verdict(missing, other []string) (state, why string) {
 	slices.Sort(other)
 	switch {
 	case len(missing) > 0:
-		return GroundBroken, missingOf("not installed", missing)
+		return respond.GroundBroken, missingOf("not installed", missing)
 	case len(other) > 0:
-		return GroundBroken, missingOf("installed in another version than the lock file says", other)
+		return respond.GroundBroken, missingOf("installed in another version than the lock file says", other)
 	}
-	return GroundOK, ""
+	return respond.GroundOK, ""
 }
 
 // pnpmInStep compares the packages of pnpm-lock.yaml with those of the copy that
@@ -119,17 +121,17 @@ func verdict(missing, other []string) (state, why string) {
 func pnpmInStep(dir string) (state, why string) {
 	want, ok := pnpmPackages(readLock(filepath.Join(dir, "pnpm-lock.yaml")))
 	if !ok {
-		return GroundUnknown, "pnpm-lock.yaml cannot be read"
+		return respond.GroundUnknown, "pnpm-lock.yaml cannot be read"
 	}
 	if len(want) == 0 {
-		return GroundOK, ""
+		return respond.GroundOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return GroundBroken, "node_modules is not there"
+		return respond.GroundBroken, "node_modules is not there"
 	}
 	data := readLock(filepath.Join(dir, "node_modules", ".pnpm", "lock.yaml"))
 	if data == nil {
-		return GroundUnknown, "pnpm has not written down what it installed"
+		return respond.GroundUnknown, "pnpm has not written down what it installed"
 	}
 	have, _ := pnpmPackages(data)
 	var missing, dev []string
@@ -200,13 +202,13 @@ func bunInStep(dir string) (state, why string) {
 	}
 	data := readLock(filepath.Join(dir, "package.json"))
 	if data == nil || json.Unmarshal(data, &m) != nil {
-		return GroundUnknown, "package.json cannot be read"
+		return respond.GroundUnknown, "package.json cannot be read"
 	}
 	if len(m.Dependencies)+len(m.DevDependencies) == 0 {
-		return GroundOK, ""
+		return respond.GroundOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return GroundBroken, "node_modules is not there"
+		return respond.GroundBroken, "node_modules is not there"
 	}
 	locked := bunVersions(string(readLock(filepath.Join(dir, "bun.lock"))))
 	var missing, other, dev []string
