@@ -20,7 +20,7 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/remedy"
 	"github.com/superloop/superloop/recovery/respond"
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // aid is what rules know, ready to be asked. Reading and compiling it takes as
@@ -212,7 +212,7 @@ const failedRole = "role_process"
 // waits for it. The ladder is told what they say, and how many microseconds that
 // has taken.
 func (d *driver) classifyRole(ctx context.Context, e Effect, f RoleEnded, log string) (*respond.Ground, int64) {
-	known := f.Outcome == OutcomeOK || f.Outcome == OutcomeInterrupted || f.Limit != nil || f.Class != "" && f.Class != string(agent.ClassUnknown) && f.Class != string(agent.ClassNoResult)
+	known := f.Outcome == OutcomeOK || f.Outcome == OutcomeInterrupted || f.Limit != nil || f.Class != "" && f.Class != string(class.Unknown) && f.Class != string(class.NoResult)
 	if known || !d.state.Plan.FirstAid && d.state.Plan.Respond == nil {
 		return nil, 0
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -76,10 +77,10 @@ func (d *driver) accountWorks(account agent.Account) {
 }
 
 // loginFix is what a person types so that the role's runner works again.
-func (d *driver) loginFix(role config.Role, class agent.Class) string {
+func (d *driver) loginFix(role config.Role, failure class.Class) string {
 	runner := d.o.Config.Runners[role.Runner]
 	login := agent.For(agent.CLI{Command: runner.Command, Adapter: runner.Adapter}).Profile().Login
-	if class == agent.ClassBilling {
+	if failure == class.Billing {
 		return "add credit to the account of runner " + role.Runner
 	}
 	if login == "" {

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -150,7 +151,7 @@ func (d *driver) request(e Effect, role config.Role, runner config.Runner, files
 		Model: role.Model, Thinking: role.Thinking, Permissions: role.Permissions, MaxCostUSD: e.MaxCostUSD,
 	}
 	if last := d.state.Sessions[e.Role]; role.Resume && last.ID != "" && last.Runner == role.Runner {
-		req.Resume = &agent.Session{ID: last.ID, Totals: last.totalsOf()}
+		req.Resume = &agent.Session{ID: last.ID, Totals: totalsOf(last.Totals)}
 	} else if agent.For(req.CLI).Profile().ChoosesSession {
 		req.SessionID = newUUID()
 	}
@@ -180,4 +181,17 @@ func (d *driver) said(who string) func(string) {
 		return nil
 	}
 	return func(line string) { d.o.Observer.Said(who, line) }
+}
+
+// totalsOf reads a session's counters back; nil when there are none. The machine
+// keeps them as they were told, because only an adapter knows what they mean.
+func totalsOf(told json.RawMessage) *agent.Totals {
+	if len(told) == 0 {
+		return nil
+	}
+	var t agent.Totals
+	if json.Unmarshal(told, &t) != nil {
+		return nil // written by hand: then the session's counters are taken as they come
+	}
+	return &t
 }

@@ -56,7 +56,7 @@ type RoleEnded struct {
 	// SessionTotals are the session's counters, for CLIs that count by session.
 	SessionTotals json.RawMessage `json:"session_totals,omitempty"`
 	Category      string          `json:"category,omitempty"`
-	// Class is agent.Class: what kind of failure the CLI's stream tells of.
+	// Class is class.Class: what kind of failure the CLI's stream tells of.
 	Class      string     `json:"class,omitempty"`
 	Limit      *LimitFact `json:"limit,omitempty"` // with a class that time cures
 	Fix        string     `json:"fix,omitempty"`   // what a person types, with a class that needs one

@@ -9,7 +9,7 @@ import (
 
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/respond"
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // sim plays the tasks of a respond.World through the machine itself: each is a loop
@@ -119,7 +119,7 @@ func (s *sim) play(n int) {
 				if f.Outcome == OutcomeOK {
 					f.Outcome = OutcomeUnfit
 				}
-				if agent.Class(o.Class).Waits() {
+				if class.Class(o.Class).Waits() {
 					f.Limit = &LimitFact{Provider: who.Provider, Until: o.Until}
 				}
 				res.Failure = &ev

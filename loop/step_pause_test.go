@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 func agentBench(t testing.TB, p Plan) *bench {
@@ -20,11 +20,11 @@ func agentBench(t testing.TB, p Plan) *bench {
 }
 
 // fails answers the pending role with a failure of a class.
-func (b *bench) fails(class agent.Class, more func(*RoleEnded)) {
+func (b *bench) fails(failure class.Class, more func(*RoleEnded)) {
 	b.t.Helper()
 	p := b.s.Pending
-	f := RoleEnded{Role: p.Role, Runner: "claude", Attempt: p.Attempt, Outcome: OutcomeError, Class: string(class), Error: "told so"}
-	if class.Waits() {
+	f := RoleEnded{Role: p.Role, Runner: "claude", Attempt: p.Attempt, Outcome: OutcomeError, Class: string(failure), Error: "told so"}
+	if failure.Waits() {
 		f.Limit = &LimitFact{Provider: "anthropic", Account: "a1", Until: b.now.Add(time.Minute), Text: "told so"}
 	}
 	if more != nil {
@@ -35,25 +35,25 @@ func (b *bench) fails(class agent.Class, more func(*RoleEnded)) {
 
 func TestLimitWaitsAndCostsNothing(t *testing.T) {
 	t.Parallel()
-	for _, class := range []agent.Class{agent.ClassLimit, agent.ClassOverloaded, agent.ClassNetwork} {
+	for _, failure := range []class.Class{class.Limit, class.Overloaded, class.Network} {
 		b := agentBench(t, basicPlan())
 		for range 20 { // far more than the attempts that a role has
 			active := b.s.ActiveMS
-			b.fails(class, nil)
+			b.fails(failure, nil)
 			if b.s.Status != RateLimited || b.s.Failures != 0 || b.s.Iteration != 1 || b.s.Pending.Kind != Wait {
-				t.Fatalf("%s: %+v", class, b.s)
+				t.Fatalf("%s: %+v", failure, b.s)
 			}
 			if b.s.Limit.Provider != "anthropic" || !b.s.Pending.Until.Equal(b.s.Limit.Until) {
-				t.Fatalf("%s: %+v", class, b.s.Limit)
+				t.Fatalf("%s: %+v", failure, b.s.Limit)
 			}
 			b.now = b.now.Add(time.Hour)
 			id := b.s.Pending.ID
 			b.do(WaitOver{ID: id})
 			if b.s.Status != Running || b.s.Limit != nil || b.s.Pending.Kind != RunRole || b.s.Pending.Reason != ReasonLimitOver {
-				t.Fatalf("%s: after the wait: %+v", class, b.s)
+				t.Fatalf("%s: after the wait: %+v", failure, b.s)
 			}
 			if waited := b.s.ActiveMS - active; waited > 5000 {
-				t.Fatalf("%s: the wait counted as %d ms of active time", class, waited)
+				t.Fatalf("%s: the wait counted as %d ms of active time", failure, waited)
 			}
 			b.do(WaitOver{ID: id}) // late: nothing
 		}
@@ -90,7 +90,7 @@ func TestSharedLimitStartsNoRole(t *testing.T) {
 func TestLimitSurvivesThePause(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, basicPlan())
-	b.fails(agent.ClassLimit, nil)
+	b.fails(class.Limit, nil)
 	wait := *b.s.Pending
 	b.do(Stopped{Status: Paused, Reason: ReasonInterrupted})
 	b.do(Resumed{Plan: b.s.Plan, Status: b.s.Status, Rules: CurrentRules})
@@ -101,11 +101,11 @@ func TestLimitSurvivesThePause(t *testing.T) {
 
 func TestAuthAsksAPerson(t *testing.T) {
 	t.Parallel()
-	for _, class := range []agent.Class{agent.ClassAuth, agent.ClassBilling} {
+	for _, failure := range []class.Class{class.Auth, class.Billing} {
 		b := agentBench(t, basicPlan())
-		b.fails(class, func(f *RoleEnded) { f.Fix = "claude /login" })
+		b.fails(failure, func(f *RoleEnded) { f.Fix = "claude /login" })
 		if b.s.Status != AwaitingHuman || b.s.Human.Fix != "claude /login" || b.s.Pending.Kind != AskPerson || b.s.Failures != 0 {
-			t.Fatalf("%s: %+v", class, b.s)
+			t.Fatalf("%s: %+v", failure, b.s)
 		}
 		b.do(Escalated{ID: b.s.Human.ID, Type: EscalationRunner})
 		again := b.s
@@ -115,34 +115,34 @@ func TestAuthAsksAPerson(t *testing.T) {
 		}
 		b.do(Resolved{ID: b.s.Human.ID, By: "ann", Method: "manual"})
 		if b.s.Status != Running || b.s.Human != nil || b.s.Pending.Reason != ReasonAnswered {
-			t.Fatalf("%s: %+v", class, b.s)
+			t.Fatalf("%s: %+v", failure, b.s)
 		}
 		b.s = again
 		b.do(Resumed{Plan: b.s.Plan, Status: AwaitingHuman})
 		if b.s.Status != AwaitingHuman || b.s.Pending.Kind != AskPerson || !b.s.Begun || len(b.eff) != 1 {
-			t.Fatalf("%s: the question has a record and is not put again: %+v", class, b.s)
+			t.Fatalf("%s: the question has a record and is not put again: %+v", failure, b.s)
 		}
 	}
 }
 
 func TestMisconfiguredRunnerIsNotRetried(t *testing.T) {
 	t.Parallel()
-	for _, class := range []agent.Class{agent.ClassModel, agent.ClassConfig} {
+	for _, failure := range []class.Class{class.Model, class.Config} {
 		b := agentBench(t, basicPlan())
-		b.fails(class, nil)
+		b.fails(failure, nil)
 		if b.s.Status != Failed || b.s.Reason != ReasonMisconfigured || !strings.Contains(b.s.Detail, "told so") {
-			t.Errorf("%s: %+v", class, b.s)
+			t.Errorf("%s: %+v", failure, b.s)
 		}
 	}
 }
 
 func TestOtherClassesCount(t *testing.T) {
 	t.Parallel()
-	for _, class := range []agent.Class{agent.ClassContext, agent.ClassRefused, agent.ClassNoResult, agent.ClassUnknown, agent.ClassRequest, agent.ClassTurns} {
+	for _, failure := range []class.Class{class.Context, class.Refused, class.NoResult, class.Unknown, class.Request, class.Turns} {
 		b := agentBench(t, basicPlan())
-		b.fails(class, nil)
+		b.fails(failure, nil)
 		if b.s.Failures != 1 {
-			t.Errorf("%s: %+v", class, b.s)
+			t.Errorf("%s: %+v", failure, b.s)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestOtherClassesCount(t *testing.T) {
 func TestOldRulesKnowNoClasses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, basicPlan())
-	b.fails(agent.ClassAuth, nil)
+	b.fails(class.Auth, nil)
 	if b.s.Rules != 1 || b.s.Failures != 1 || b.s.Status != Running {
 		t.Errorf("%+v", b.s)
 	}
@@ -163,25 +163,25 @@ func TestOldRulesKnowNoClasses(t *testing.T) {
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, basicPlan())
-	end := func(outcome string, class agent.Class, id, totals string) {
-		f := RoleEnded{Role: b.s.Pending.Role, Runner: "codex", Attempt: b.s.Pending.Attempt, Outcome: outcome, Class: string(class), SessionID: id}
+	end := func(outcome string, failure class.Class, id, totals string) {
+		f := RoleEnded{Role: b.s.Pending.Role, Runner: "codex", Attempt: b.s.Pending.Attempt, Outcome: outcome, Class: string(failure), SessionID: id}
 		if totals != "" {
 			f.SessionTotals = json.RawMessage(totals)
 		}
 		b.do(f)
 	}
 	end(OutcomeOK, "", "s1", `{"usage":{"Input":5}}`)
-	if s := b.s.Sessions["planner"]; s.ID != "s1" || s.totalsOf() == nil || *s.totalsOf().Usage.Input != 5 {
+	if s := b.s.Sessions["planner"]; s.ID != "s1" || totalsOf(s.Totals) == nil || *totalsOf(s.Totals).Usage.Input != 5 {
 		t.Fatalf("%+v", b.s.Sessions)
 	}
 	end(OutcomeOK, "", "s2", "")
 	b.good(false) // tests
 	b.s.Sessions["tester"] = SessionState{ID: "gone", Runner: "codex"}
-	end(OutcomeExit, agent.ClassSession, "", "")
+	end(OutcomeExit, class.Session, "", "")
 	if _, ok := b.s.Sessions["tester"]; ok || b.s.Failures != 0 || b.s.Pending.Reason != ReasonNewSession {
 		t.Fatalf("a session that is gone: %+v", b.s)
 	}
-	end(OutcomeExit, agent.ClassSession, "", "")
+	end(OutcomeExit, class.Session, "", "")
 	if b.s.Failures != 1 {
 		t.Error("it can only be gone once")
 	}
@@ -297,13 +297,13 @@ func TestExpectedProperty(t *testing.T) {
 // classFact is a role's failure of any class, or its success with any figures.
 func classFact(rt *rapid.T, b *bench) Fact {
 	p := b.s.Pending
-	class := rapid.SampledFrom([]agent.Class{agent.ClassNone, agent.ClassLimit, agent.ClassOverloaded, agent.ClassAuth, agent.ClassModel, agent.ClassSession,
-		agent.ClassContext, agent.ClassBudget, agent.ClassNoResult}).Draw(rt, "class")
-	f := RoleEnded{Role: p.Role, Attempt: p.Attempt, Outcome: OutcomeError, Class: string(class), SessionID: rapid.SampledFrom([]string{"", "s1"}).Draw(rt, "session")}
-	if class == agent.ClassNone {
+	failure := rapid.SampledFrom([]class.Class{class.None, class.Limit, class.Overloaded, class.Auth, class.Model, class.Session,
+		class.Context, class.Budget, class.NoResult}).Draw(rt, "class")
+	f := RoleEnded{Role: p.Role, Attempt: p.Attempt, Outcome: OutcomeError, Class: string(failure), SessionID: rapid.SampledFrom([]string{"", "s1"}).Draw(rt, "session")}
+	if failure == class.None {
 		f.Outcome = OutcomeOK
 	}
-	if class.Waits() {
+	if failure.Waits() {
 		f.Limit = &LimitFact{Provider: "p", Account: "a", Until: b.now.Add(time.Minute)}
 	}
 	if usd := rapid.Float64Range(-0.2, 0.5).Draw(rt, "usd"); usd >= 0 {

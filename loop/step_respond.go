@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/superloop/superloop/recovery/respond"
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // What follows when a role has failed is the ladder's to say (recovery/respond);
@@ -24,7 +24,7 @@ func (t *turn) responds() bool { return t.s.Rules >= 5 && t.s.Plan.Respond != ni
 
 // failed answers a failure of the role that the loop stands at.
 func (t *turn) failed(f RoleEnded) {
-	if agent.Class(f.Class) == agent.ClassBudget && t.s.Plan.MaxCostUSD > 0 {
+	if class.Class(f.Class) == class.Budget && t.s.Plan.MaxCostUSD > 0 {
 		t.reachBudget(ReasonMaxCost, f.Role, t.s.Spent.CostUSD, t.s.Plan.MaxCostUSD, 0)
 		return
 	}
@@ -112,7 +112,7 @@ func (t *turn) hand(d respond.Decision, f *RoleEnded) {
 		t.note(respond.EventReassigned, respond.ReassignedFields{TaskKey: l.Task.Key(), Role: l.Task.Role, From: l.Last.String(), To: d.Agent.String(),
 			Rung: d.Rung, Reason: d.Reason, Error: lastLine(l.Tell)})
 		reason = ReasonReassigned
-	case f != nil && agent.Class(f.Class) == agent.ClassSession:
+	case f != nil && class.Class(f.Class) == class.Session:
 		t.issueRole(ReasonNewSession)
 		return
 	case d.Reason == respond.ReasonBackAgain:
@@ -159,17 +159,17 @@ const ReasonNobodyFit = "nobody_fit"
 // waitForRunner waits until somebody can take the role.
 func (t *turn) waitForRunner(d respond.Decision, f *RoleEnded) {
 	l := t.s.Response.Ladder
-	class, runner, limit := ReasonNobodyFit, l.Last.Runner, LimitFact{Provider: l.Last.Provider, Text: d.Why}
+	failure, runner, limit := ReasonNobodyFit, l.Last.Runner, LimitFact{Provider: l.Last.Provider, Text: d.Why}
 	if f != nil && f.Limit != nil {
-		class, limit = f.Class, *f.Limit
+		failure, limit = f.Class, *f.Limit
 	} else if was := t.s.Limit; was != nil {
-		class, limit = was.Class, LimitFact{Provider: was.Provider, Account: was.Account, Text: was.Text}
+		failure, limit = was.Class, LimitFact{Provider: was.Provider, Account: was.Account, Text: was.Text}
 	}
 	limit.Until = d.Until
 	if d.Alert {
 		t.note("recovery_escalated", Escalated{Type: EscalationRunner, Reason: ReasonNobodyFit, Awaiting: "runner", Role: l.Task.Role, Runner: runner, Error: d.Why})
 	}
-	t.waitForLimit(l.Task.Role, runner, class, SourceRole, "", limit)
+	t.waitForLimit(l.Task.Role, runner, failure, SourceRole, "", limit)
 }
 
 // runnerBack goes on after such a wait.

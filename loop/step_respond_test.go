@@ -12,7 +12,7 @@ import (
 
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/respond"
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 func respondPlan() Plan {
@@ -53,7 +53,7 @@ func (b *bench) roleFails(who respond.Agent, list []respond.Candidate, more func
 	}
 	f := RoleEnded{Role: p.Role, Runner: who.Runner, Attempt: p.Attempt, Outcome: o.Outcome, ExitCode: o.ExitCode, Class: o.Class, Error: o.Error,
 		Failure: &FailureFact{Event: ev, Candidates: list}}
-	if agent.Class(o.Class).Waits() {
+	if class.Class(o.Class).Waits() {
 		f.Limit = &LimitFact{Provider: who.Provider, Account: "a", Until: o.Until, Text: o.Error}
 	}
 	b.do(f)
@@ -120,13 +120,13 @@ func TestLadderProviderDown(t *testing.T) {
 	b := agentBench(t, respondPlan())
 	until := b.now.Add(10 * time.Minute)
 	down := func(o *respond.RoleOutcome) {
-		o.Outcome, o.Class, o.Until = OutcomeError, string(agent.ClassOverloaded), until
+		o.Outcome, o.Class, o.Until = OutcomeError, string(class.Overloaded), until
 	}
 	b.roleFails(claude, fitOnes(claude, codex), down)
 	b.want("the other one has it at once", b.s.Pending.Kind == RunRole && b.s.Pending.Runner == "codex" && b.s.Failures == 0)
 	none := []respond.Candidate{{Agent: claude, Until: until}, {Agent: codex, Until: until.Add(time.Minute)}}
 	b.roleFails(codex, none, func(o *respond.RoleOutcome) {
-		o.Outcome, o.Class, o.Until = OutcomeError, string(agent.ClassOverloaded), until.Add(time.Minute)
+		o.Outcome, o.Class, o.Until = OutcomeError, string(class.Overloaded), until.Add(time.Minute)
 	})
 	b.want("both down: it waits for the first", b.s.Status == RateLimited && b.s.Pending.Kind == Wait && b.s.Pending.Until.Equal(until))
 	b.want("a person is told once", b.s.Response.Ladder.Alerted)
@@ -291,7 +291,7 @@ func TestLadderWalks(t *testing.T) {
 					if o.Class != "" {
 						o.Outcome = OutcomeError
 					}
-					if agent.Class(o.Class).Waits() {
+					if class.Class(o.Class).Waits() {
 						o.Until = b.now.Add(time.Minute)
 					}
 				})

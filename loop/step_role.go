@@ -1,13 +1,12 @@
 package loop
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/superloop/superloop/recovery/respond"
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // issueRole starts the next attempt of the role that the loop stands at.
@@ -105,17 +104,17 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 // classified handles the failures whose class says what to do; none of them
 // counts as the role's failure.
 func (t *turn) classified(f RoleEnded) bool {
-	class := agent.Class(f.Class)
+	failure := class.Class(f.Class)
 	switch {
-	case class.Waits() && f.Limit != nil:
+	case failure.Waits() && f.Limit != nil:
 		t.waitForLimit(f.Role, f.Runner, f.Class, SourceRole, "", *f.Limit)
-	case class.NeedsPerson():
+	case failure.NeedsPerson():
 		t.askPerson(f)
-	case class == agent.ClassModel, class == agent.ClassConfig:
+	case failure == class.Model, failure == class.Config:
 		t.end(Failed, ReasonMisconfigured, fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error))
-	case class == agent.ClassSession && t.s.Pending.Reason != ReasonNewSession:
+	case failure == class.Session && t.s.Pending.Reason != ReasonNewSession:
 		t.issueRole(ReasonNewSession) // keepSession has forgotten the one that does not exist
-	case class == agent.ClassBudget && t.s.Plan.MaxCostUSD > 0:
+	case failure == class.Budget && t.s.Plan.MaxCostUSD > 0:
 		t.reachBudget(ReasonMaxCost, f.Role, t.s.Spent.CostUSD, t.s.Plan.MaxCostUSD, 0)
 	default:
 		return false
@@ -127,7 +126,7 @@ func (t *turn) classified(f RoleEnded) bool {
 // be gone on with: it does not exist, or it is full.
 func (t *turn) keepSession(f RoleEnded) {
 	switch {
-	case f.Class == string(agent.ClassSession), f.Class == string(agent.ClassContext):
+	case f.Class == string(class.Session), f.Class == string(class.Context):
 		delete(t.s.Sessions, f.Role)
 	case f.SessionID != "" && f.Outcome == OutcomeOK:
 		if t.s.Sessions == nil {
@@ -202,16 +201,4 @@ func describe(f RoleEnded) string {
 		how += fmt.Sprintf(" (%s: %s)", f.Class, f.Error)
 	}
 	return how
-}
-
-// totalsOf reads a session's counters back; nil when there are none.
-func (s SessionState) totalsOf() *agent.Totals {
-	if len(s.Totals) == 0 {
-		return nil
-	}
-	var t agent.Totals
-	if json.Unmarshal(s.Totals, &t) != nil {
-		return nil // written by hand: then the session's counters are taken as they come
-	}
-	return &t
 }

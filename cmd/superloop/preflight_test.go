@@ -13,6 +13,7 @@ import (
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -76,7 +77,7 @@ func TestPreflight(t *testing.T) {
 	ln.Close()
 	paths := sharedPlaces(t, n)
 	account := agent.AccountOf(agent.Request{CLI: agent.CLI{Command: []string{"claude"}}}, n.env)
-	if err := cooldown.New(durable.OS(), paths.Cooldowns()).Set(cooldown.Cooldown{Account: account, Class: agent.ClassLimit, Until: time.Now().Add(2 * time.Hour), Told: true}); err != nil {
+	if err := cooldown.New(durable.OS(), paths.Cooldowns()).Set(cooldown.Cooldown{Account: account, Class: class.Limit, Until: time.Now().Add(2 * time.Hour), Told: true}); err != nil {
 		t.Fatal(err)
 	}
 	_, out = n.superloop(nil, "preflight")

@@ -18,7 +18,7 @@ import (
 	"github.com/superloop/superloop/loop/stats"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -80,7 +80,7 @@ type runnerUse struct {
 
 type runnerLimit struct {
 	Until time.Time   `json:"until"`
-	Class agent.Class `json:"class"`
+	Class class.Class `json:"class"`
 	Kind  string      `json:"kind,omitempty"`
 	Text  string      `json:"text,omitempty"`
 	By    string      `json:"by,omitempty"`

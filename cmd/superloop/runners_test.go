@@ -14,6 +14,7 @@ import (
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -92,7 +93,7 @@ func TestRunners(t *testing.T) {
 		t.Fatal(err)
 	}
 	account := agent.AccountOf(agent.Request{CLI: agent.CLI{Command: []string{"claude"}}}, n.env)
-	if err := cooldown.New(durable.OS(), paths.Cooldowns()).Set(cooldown.Cooldown{Account: account, Class: agent.ClassLimit, Kind: "five_hour", Until: now.Add(2 * time.Hour), Told: true}); err != nil {
+	if err := cooldown.New(durable.OS(), paths.Cooldowns()).Set(cooldown.Cooldown{Account: account, Class: class.Limit, Kind: "five_hour", Until: now.Add(2 * time.Hour), Told: true}); err != nil {
 		t.Fatal(err)
 	}
 	byName := map[string]runnerRow{}

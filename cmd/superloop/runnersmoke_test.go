@@ -8,6 +8,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
@@ -25,7 +26,7 @@ func TestJudgeLive(t *testing.T) {
 			Usage: agent.Usage{Input: &n, Output: &n}, CostUSD: &cost}}, nil, true, `answered "Ready." in 1.5s, m-1, 14 tokens, $0.0125   (/d)`},
 		"nothing is told": {agent.Result{Proc: done, Learned: agent.Learned{FinalMessage: "READY"}}, nil, true, `answered "READY" in 1.5s, cost not told   (/d)`},
 		"another answer":  {agent.Result{Proc: done, Learned: agent.Learned{FinalMessage: "Hello"}}, nil, true, `answered "Hello" in 1.5s, which is not what it was asked for, cost not told   (/d)`},
-		"a class, with exit code 0": {agent.Result{Proc: done, Learned: agent.Learned{Structured: true, Class: agent.ClassAuth, ErrorText: "401 bad key"}}, nil, false,
+		"a class, with exit code 0": {agent.Result{Proc: done, Learned: agent.Learned{Structured: true, Class: class.Auth, ErrorText: "401 bad key"}}, nil, false,
 			"failed in 1.5s: auth: 401 bad key   (/d)"},
 		"no end":       {agent.Result{Proc: proc.Result{Ended: proc.TimedOut}, LastLine: "thinking"}, nil, false, "failed in 0.0s: no end within 2m0s   (/d)"},
 		"not started":  {agent.Result{Proc: proc.Result{Ended: proc.NotStarted, Err: errors.New("no such file")}}, nil, false, "failed in 0.0s: no such file   (/d)"},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // Adapter is what superloop knows about one CLI. It holds no state; each run
@@ -82,9 +83,9 @@ type Learned struct {
 	StopReason string
 	// Class says what went wrong, and ErrorText what the CLI itself says of it,
 	// in at most 2,000 bytes.
-	Class     Class
+	Class     class.Class
 	ErrorText string
-	// Limit says more of a Class of ClassLimit (or ClassOverloaded) when the
+	// Limit says more of a Class of class.Limit (or class.Overloaded) when the
 	// provider told more.
 	Limit *Limit
 	// Lines counts the lines of standard output, Unread those of them that were

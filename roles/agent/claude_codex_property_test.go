@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // What an agent says, and what its tools do, is never a limit, however much it
@@ -52,7 +53,7 @@ func TestClaudeAndCodexQuotedLimits(t *testing.T) {
 				got := s.Finish(proc.Result{Ended: proc.Killed, Signal: "SIGKILL", Code: -1})
 				whole := n == len(lines)
 				if got.Done != whole || got.Limit != nil || settled == Hopeless || (settled == Finished) != whole ||
-					!whole && got.Class != ClassNoResult || whole && (got.Class != ClassNone || marshalled(got.FinalMessage) != said) {
+					!whole && got.Class != class.NoResult || whole && (got.Class != class.None || marshalled(got.FinalMessage) != said) {
 					rt.Fatalf("%s after %d lines: %+v, settled %d", cli, n, got, settled)
 				}
 			}

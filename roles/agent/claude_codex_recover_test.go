@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 const (
@@ -63,7 +64,7 @@ func TestClaudeRecover(t *testing.T) {
 			put(t, filepath.Join(base, oneSession, "subagents", "agent-1.meta.json"), "{}")
 			put(t, filepath.Join(base, "other.jsonl"), answer(4, "o", "big", 7, 7))
 			got := run(t, home, "/work/my.repo", killed)
-			if usageWord(got.Usage) != "12+120r+3w>577(?)" || got.Model != "small" || got.CostUSD != nil || got.Class != ClassNoResult {
+			if usageWord(got.Usage) != "12+120r+3w>577(?)" || got.Model != "small" || got.CostUSD != nil || got.Class != class.NoResult {
 				t.Errorf("%s by %s: %+v", usageWord(got.Usage), got.Model, got)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // kept is one recording of claude or codex, with what its play wants.
@@ -85,7 +86,7 @@ func TestRecordedClaudeAndCodex(t *testing.T) {
 		if strings.HasPrefix(s.LastLine(), `{"type"`) {
 			t.Errorf("an event is shown as it is: %s", s.LastLine())
 		}
-		worked := k.want.class == ClassNone && !k.want.plain
+		worked := k.want.class == class.None && !k.want.plain
 		if model := map[string]string{"claude": sonnet}[k.cli]; worked && got.Model != model {
 			t.Errorf("model %q, want %q", got.Model, model)
 		}
@@ -171,7 +172,7 @@ func TestClaudeAndCodexWithUnknowns(t *testing.T) {
 // A stream that breaks off is never done before its end, and tells no failure
 // that the CLI has not met; what it met and went on trying may be why it ended.
 func TestClaudeAndCodexBrokenOff(t *testing.T) {
-	met := map[string]Class{"limit-once": ClassLimit, "error-in-stream": ClassOverloaded, "cut-once": ClassNetwork}
+	met := map[string]class.Class{"limit-once": class.Limit, "error-in-stream": class.Overloaded, "cut-once": class.Network}
 	eachRecording(t, func(t *testing.T, k kept) {
 		whole := bytes.TrimSpace(k.stdout)
 		killed := k.end
@@ -189,10 +190,10 @@ func TestClaudeAndCodexBrokenOff(t *testing.T) {
 			switch {
 			case got.Done && turns < 2:
 				t.Fatalf("done after %d of %d bytes", n, len(whole))
-			case k.want.class != ClassNone:
-			case got.Limit != nil && met[k.name] != ClassLimit, settled == Hopeless:
+			case k.want.class != class.None:
+			case got.Limit != nil && met[k.name] != class.Limit, settled == Hopeless:
 				t.Fatalf("after %d bytes: a limit %v, settled %d", n, got.Limit, settled)
-			case got.Class != ClassNone && got.Class != ClassNoResult && got.Class != met[k.name]:
+			case got.Class != class.None && got.Class != class.NoResult && got.Class != met[k.name]:
 				t.Fatalf("after %d bytes: %s", n, got.Class)
 			case settled == Finished && turns < 2:
 				t.Fatalf("settled after %d bytes", n)

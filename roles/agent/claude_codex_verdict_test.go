@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // said gives what is learned of these lines, and how far the run seemed before
@@ -33,31 +34,31 @@ func TestClaudeVerdict(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		lines []string
-		class Class
+		class class.Class
 		done  bool
 	}{
 		"well":                  {lines: []string{`{"type":"result","subtype":"success","is_error":false,"api_error_status":null,"terminal_reason":"completed"}`}, done: true},
 		"of few words":          {lines: []string{`{"type":"result","is_error":false}`}, done: true},
 		"for a new reason":      {lines: []string{`{"type":"result","subtype":"success","is_error":false,"terminal_reason":"something_new"}`}, done: true},
-		"error says success":    {lines: []string{`{"type":"result","subtype":"success","is_error":true,"api_error_status":429}`}, class: ClassLimit},
-		"status alone":          {lines: []string{`{"type":"result","subtype":"success","is_error":false,"api_error_status":500}`}, class: ClassOverloaded},
-		"reason alone":          {lines: []string{`{"type":"result","subtype":"success","is_error":false,"terminal_reason":"prompt_too_long"}`}, class: ClassContext},
-		"subtype alone":         {lines: []string{`{"type":"result","subtype":"error_max_turns","is_error":false}`}, class: ClassTurns},
-		"new subtype":           {lines: []string{`{"type":"result","subtype":"error_new","is_error":false}`}, class: ClassUnknown},
-		"without is_error":      {lines: []string{`{"type":"result","subtype":"success"}`}, class: ClassUnknown},
-		"is_error of no type":   {lines: []string{`{"type":"result","subtype":"success","is_error":"false"}`}, class: ClassUnknown},
-		"subtype of no type":    {lines: []string{`{"type":"result","subtype":["success"],"is_error":false}`}, class: ClassUnknown},
-		"detail before word":    {lines: []string{synthetic("server_error", "connection_failed", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassNetwork},
-		"word before status":    {lines: []string{synthetic("billing_error", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"x"}`}, class: ClassBilling},
-		"unknown detail":        {lines: []string{synthetic("rate_limit", "new_detail", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassLimit},
-		"word outlived":         {lines: []string{synthetic("rate_limit", "", "x"), claudeWorked, `{"type":"result","subtype":"success","is_error":true,"result":"rate limit"}`}, class: ClassUnknown},
-		"word of a sub-agent":   {lines: []string{claudeWorked, strings.Replace(synthetic("rate_limit", "", "x"), "{", `{"parent_tool_use_id":"t",`, 1), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: ClassUnknown},
-		"text of the agent":     {lines: []string{claudeWorked, `{"type":"result","subtype":"error_during_execution","is_error":true,"result":"API Error: Unable to connect to API"}`}, class: ClassUnknown},
-		"overlong in old words": {lines: []string{synthetic("invalid_request", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"Prompt is too long"}`}, class: ClassContext},
-		"a turn after the end":  {lines: []string{`{"type":"result","subtype":"success","is_error":false}`, claudeWorked}, class: ClassNoResult},
-		"aborted":               {lines: []string{`{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools","errors":["x"]}`}, class: ClassUnknown},
-		"killed while waiting":  {lines: []string{claudeWorked, `{"type":"system","subtype":"api_retry","attempt":1,"error_status":null,"error":"unknown"}`}, class: ClassNetwork},
-		"killed after waiting":  {lines: []string{`{"type":"system","subtype":"api_retry","attempt":1,"error_status":529,"error":"overloaded"}`, claudeWorked}, class: ClassNoResult},
+		"error says success":    {lines: []string{`{"type":"result","subtype":"success","is_error":true,"api_error_status":429}`}, class: class.Limit},
+		"status alone":          {lines: []string{`{"type":"result","subtype":"success","is_error":false,"api_error_status":500}`}, class: class.Overloaded},
+		"reason alone":          {lines: []string{`{"type":"result","subtype":"success","is_error":false,"terminal_reason":"prompt_too_long"}`}, class: class.Context},
+		"subtype alone":         {lines: []string{`{"type":"result","subtype":"error_max_turns","is_error":false}`}, class: class.Turns},
+		"new subtype":           {lines: []string{`{"type":"result","subtype":"error_new","is_error":false}`}, class: class.Unknown},
+		"without is_error":      {lines: []string{`{"type":"result","subtype":"success"}`}, class: class.Unknown},
+		"is_error of no type":   {lines: []string{`{"type":"result","subtype":"success","is_error":"false"}`}, class: class.Unknown},
+		"subtype of no type":    {lines: []string{`{"type":"result","subtype":["success"],"is_error":false}`}, class: class.Unknown},
+		"detail before word":    {lines: []string{synthetic("server_error", "connection_failed", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: class.Network},
+		"word before status":    {lines: []string{synthetic("billing_error", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"x"}`}, class: class.Billing},
+		"unknown detail":        {lines: []string{synthetic("rate_limit", "new_detail", "x"), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: class.Limit},
+		"word outlived":         {lines: []string{synthetic("rate_limit", "", "x"), claudeWorked, `{"type":"result","subtype":"success","is_error":true,"result":"rate limit"}`}, class: class.Unknown},
+		"word of a sub-agent":   {lines: []string{claudeWorked, strings.Replace(synthetic("rate_limit", "", "x"), "{", `{"parent_tool_use_id":"t",`, 1), `{"type":"result","subtype":"success","is_error":true,"result":"x"}`}, class: class.Unknown},
+		"text of the agent":     {lines: []string{claudeWorked, `{"type":"result","subtype":"error_during_execution","is_error":true,"result":"API Error: Unable to connect to API"}`}, class: class.Unknown},
+		"overlong in old words": {lines: []string{synthetic("invalid_request", "", "x"), `{"type":"result","subtype":"success","is_error":true,"api_error_status":400,"result":"Prompt is too long"}`}, class: class.Context},
+		"a turn after the end":  {lines: []string{`{"type":"result","subtype":"success","is_error":false}`, claudeWorked}, class: class.NoResult},
+		"aborted":               {lines: []string{`{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools","errors":["x"]}`}, class: class.Unknown},
+		"killed while waiting":  {lines: []string{claudeWorked, `{"type":"system","subtype":"api_retry","attempt":1,"error_status":null,"error":"unknown"}`}, class: class.Network},
+		"killed after waiting":  {lines: []string{`{"type":"system","subtype":"api_retry","attempt":1,"error_status":529,"error":"overloaded"}`, claudeWorked}, class: class.NoResult},
 	} {
 		got, _ := said("claude", proc.Result{Ended: proc.Exited}, append([]string{claudeInit}, c.lines...)...)
 		if got.Done != c.done || got.Class != c.class || !got.Structured {
@@ -113,7 +114,7 @@ func TestClaudeSettled(t *testing.T) {
 		if settled != c.want {
 			t.Errorf("%s: settled %d, want %d", name, settled, c.want)
 		}
-		if strings.HasPrefix(name, "rejected") && c.want != Going && (got.Class != ClassLimit || got.Limit.Kind != "seven_day" || !got.Limit.ResetsAt.Equal(time.Unix(1795256627, 0))) {
+		if strings.HasPrefix(name, "rejected") && c.want != Going && (got.Class != class.Limit || got.Limit.Kind != "seven_day" || !got.Limit.ResetsAt.Equal(time.Unix(1795256627, 0))) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -134,33 +135,33 @@ func TestCodexVerdict(t *testing.T) {
 		lines   string
 		stderr  string
 		code    int
-		class   Class
+		class   class.Class
 		settled Settled
 	}{
 		"done":                      {lines: begin + works + done, settled: Finished},
 		"done after trouble":        {lines: begin + again("1/5", busy) + works + done, settled: Finished},
 		"done at last":              {lines: begin + works + again("5/5", busy) + done, settled: Finished},
-		"failed":                    {lines: begin + `{"type":"error","message":"x"}` + "\n" + `{"type":"turn.failed","error":{"message":"Quota exceeded. Check"}}`, class: ClassBilling, settled: Finished},
-		"failed without a word":     {lines: begin + `{"type":"turn.failed"}`, class: ClassUnknown, settled: Finished},
-		"failed, said before":       {lines: begin + `{"type":"error","message":"Quota exceeded."}` + "\n" + `{"type":"turn.failed"}`, class: ClassBilling, settled: Finished},
-		"an error is the last":      {lines: begin + `{"type":"error","message":"Quota exceeded."}`, code: 1, class: ClassBilling},
-		"waits":                     {lines: begin + works + again("1/5", busy), class: ClassLimit},
-		"waited and went on":        {lines: begin + again("1/5", busy) + works, class: ClassNoResult},
-		"waits for a network":       {lines: begin + `{"type":"error","message":"Reconnecting... waiting for network (Connection failed: error sending request)"}`, class: ClassNetwork},
-		"refused once":              {lines: begin + again("1/5", unauthorized), class: ClassAuth},
-		"refused twice":             {lines: begin + again("2/5", unauthorized), class: ClassAuth, settled: Hopeless},
-		"refused in the middle":     {lines: begin + works + again("2/5", unauthorized), class: ClassAuth, settled: Finished},
-		"a warning is none":         {lines: begin + `{"type":"item.completed","item":{"type":"error","message":"You've hit your usage limit"}}`, class: ClassNoResult},
-		"cut":                       {lines: begin + works, class: ClassNoResult},
-		"cut with a word on stderr": {lines: begin + works, stderr: "Error: no rollout found for thread id x", code: 1, class: ClassSession},
-		"exit code 0 is not done":   {lines: begin, class: ClassNoResult},
+		"failed":                    {lines: begin + `{"type":"error","message":"x"}` + "\n" + `{"type":"turn.failed","error":{"message":"Quota exceeded. Check"}}`, class: class.Billing, settled: Finished},
+		"failed without a word":     {lines: begin + `{"type":"turn.failed"}`, class: class.Unknown, settled: Finished},
+		"failed, said before":       {lines: begin + `{"type":"error","message":"Quota exceeded."}` + "\n" + `{"type":"turn.failed"}`, class: class.Billing, settled: Finished},
+		"an error is the last":      {lines: begin + `{"type":"error","message":"Quota exceeded."}`, code: 1, class: class.Billing},
+		"waits":                     {lines: begin + works + again("1/5", busy), class: class.Limit},
+		"waited and went on":        {lines: begin + again("1/5", busy) + works, class: class.NoResult},
+		"waits for a network":       {lines: begin + `{"type":"error","message":"Reconnecting... waiting for network (Connection failed: error sending request)"}`, class: class.Network},
+		"refused once":              {lines: begin + again("1/5", unauthorized), class: class.Auth},
+		"refused twice":             {lines: begin + again("2/5", unauthorized), class: class.Auth, settled: Hopeless},
+		"refused in the middle":     {lines: begin + works + again("2/5", unauthorized), class: class.Auth, settled: Finished},
+		"a warning is none":         {lines: begin + `{"type":"item.completed","item":{"type":"error","message":"You've hit your usage limit"}}`, class: class.NoResult},
+		"cut":                       {lines: begin + works, class: class.NoResult},
+		"cut with a word on stderr": {lines: begin + works, stderr: "Error: no rollout found for thread id x", code: 1, class: class.Session},
+		"exit code 0 is not done":   {lines: begin, class: class.NoResult},
 	} {
 		s := streamOf("codex", nil)
 		s.Stdout([]byte(c.lines + "\n"))
 		s.Stderr([]byte(c.stderr))
 		settled := s.Settled()
 		got := s.Finish(proc.Result{Ended: proc.Exited, Code: c.code})
-		if got.Done != (c.class == ClassNone) || got.Class != c.class || settled != c.settled || (got.Limit != nil) != (c.class == ClassLimit) {
+		if got.Done != (c.class == class.None) || got.Class != c.class || settled != c.settled || (got.Limit != nil) != (c.class == class.Limit) {
 			t.Errorf("%s: %+v, settled %d, want %s, settled %d", name, got, settled, c.class, c.settled)
 		}
 	}
@@ -178,21 +179,21 @@ func TestClaudeAndCodexStart(t *testing.T) {
 	for _, c := range []struct {
 		cli, stderr string
 		code        int
-		class       Class
+		class       class.Class
 		text        string
 	}{
-		{"claude", "error: unknown option '--x'\n", 1, ClassConfig, "error: unknown option '--x'"},
-		{"claude", "13 | code\nerror: --max-budget-usd must be a positive number\n   at x", 1, ClassConfig, "error: --max-budget-usd must be a positive number at x"},
-		{"claude", "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons\n", 1, ClassConfig, "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"},
-		{"claude", "Error: Session ID 5e1 is already in use.\n", 1, ClassSession, "Error: Session ID 5e1 is already in use."},
-		{"claude", "Error: Input must be provided either through stdin", 1, ClassConfig, "Error: Input must be provided either through stdin"},
-		{"claude", "error: unknown option '--x'\n", 0, ClassNone, ""},
-		{"claude", "Segmentation fault", 139, ClassNone, ""},
-		{"codex", "WARNING: proceeding\nerror: unexpected argument '--x' found\n", 2, ClassConfig, "error: unexpected argument '--x' found"},
-		{"codex", "Reading prompt from stdin...\nNo prompt provided via stdin.\n", 1, ClassConfig, "No prompt provided via stdin."},
-		{"codex", "Not inside a trusted directory and --skip-git-repo-check was not specified.", 1, ClassConfig, "Not inside a trusted directory and --skip-git-repo-check was not specified."},
-		{"codex", "Error: Not logged in. Run codex login", 1, ClassAuth, "Error: Not logged in. Run codex login"},
-		{"codex", "thread 'main' panicked", 101, ClassNone, ""},
+		{"claude", "error: unknown option '--x'\n", 1, class.Config, "error: unknown option '--x'"},
+		{"claude", "13 | code\nerror: --max-budget-usd must be a positive number\n   at x", 1, class.Config, "error: --max-budget-usd must be a positive number at x"},
+		{"claude", "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons\n", 1, class.Config, "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"},
+		{"claude", "Error: Session ID 5e1 is already in use.\n", 1, class.Session, "Error: Session ID 5e1 is already in use."},
+		{"claude", "Error: Input must be provided either through stdin", 1, class.Config, "Error: Input must be provided either through stdin"},
+		{"claude", "error: unknown option '--x'\n", 0, class.None, ""},
+		{"claude", "Segmentation fault", 139, class.None, ""},
+		{"codex", "WARNING: proceeding\nerror: unexpected argument '--x' found\n", 2, class.Config, "error: unexpected argument '--x' found"},
+		{"codex", "Reading prompt from stdin...\nNo prompt provided via stdin.\n", 1, class.Config, "No prompt provided via stdin."},
+		{"codex", "Not inside a trusted directory and --skip-git-repo-check was not specified.", 1, class.Config, "Not inside a trusted directory and --skip-git-repo-check was not specified."},
+		{"codex", "Error: Not logged in. Run codex login", 1, class.Auth, "Error: Not logged in. Run codex login"},
+		{"codex", "thread 'main' panicked", 101, class.None, ""},
 	} {
 		s := streamOf(c.cli, nil)
 		s.Stderr([]byte(c.stderr))
@@ -203,7 +204,7 @@ func TestClaudeAndCodexStart(t *testing.T) {
 	}
 	s := streamOf("claude", nil)
 	s.Stderr([]byte("error: unknown option"))
-	if got := s.Finish(proc.Result{Ended: proc.Killed, Code: -1, Signal: "SIGKILL"}); got.Class != ClassNone {
+	if got := s.Finish(proc.Result{Ended: proc.Killed, Code: -1, Signal: "SIGKILL"}); got.Class != class.None {
 		t.Errorf("killed: %+v", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // claudeWords are the CLI's words for what stopped a message (the field error),
@@ -11,33 +12,33 @@ import (
 // claudeReasons those for why a run ended (terminal_reason) that are none of
 // success. A word that is in none of them says nothing.
 var (
-	claudeWords = map[string]Class{
-		"authentication_failed": ClassAuth, "oauth_org_not_allowed": ClassAuth, "verification_required": ClassAuth,
-		"cloud_credential_error": ClassAuth, "billing_error": ClassBilling, "account_on_hold": ClassBilling,
-		"rate_limit": ClassLimit, "overloaded": ClassOverloaded, "model_not_found": ClassModel, "invalid_request": ClassRequest,
+	claudeWords = map[string]class.Class{
+		"authentication_failed": class.Auth, "oauth_org_not_allowed": class.Auth, "verification_required": class.Auth,
+		"cloud_credential_error": class.Auth, "billing_error": class.Billing, "account_on_hold": class.Billing,
+		"rate_limit": class.Limit, "overloaded": class.Overloaded, "model_not_found": class.Model, "invalid_request": class.Request,
 	}
-	claudeDetails = map[string]Class{
-		"usage_limit_reached": ClassLimit, "model_requires_usage_credits": ClassBilling, "long_context_credits_required": ClassBilling,
-		"connection_failed": ClassNetwork, "stream_idle_timeout": ClassNetwork, "computer_slept": ClassNetwork,
-		"network_edge_blocked": ClassNetwork, "no_response": ClassNetwork, "gateway_content_type": ClassNetwork,
-		"message_over_context_limit": ClassContext, "autocompact_thrashing": ClassContext,
-		"safety_monitor_blocked": ClassRefused, "dlp_request_denied": ClassRefused,
-		"stored_login_refused": ClassAuth, "oauth_refresh_store_refused": ClassAuth, "provider_credentials": ClassAuth,
-		"gateway_signin_required": ClassAuth, "gateway_session_expired": ClassAuth, "api_key_auth_disabled": ClassAuth,
-		"org_disabled_credential":     ClassAuth,
-		"claude_code_version_too_old": ClassConfig, "tls_untrusted_ca": ClassConfig, "tls_cert_signature_failure": ClassConfig,
-		"invalid_credential_header": ClassConfig, "effort_requires_thinking": ClassConfig, "advisor_incompatible": ClassConfig,
-		"hook_denied":           ClassConfig,
-		"tool_history_mismatch": ClassRequest, "pdf_too_large": ClassRequest, "pdf_password_protected": ClassRequest,
+	claudeDetails = map[string]class.Class{
+		"usage_limit_reached": class.Limit, "model_requires_usage_credits": class.Billing, "long_context_credits_required": class.Billing,
+		"connection_failed": class.Network, "stream_idle_timeout": class.Network, "computer_slept": class.Network,
+		"network_edge_blocked": class.Network, "no_response": class.Network, "gateway_content_type": class.Network,
+		"message_over_context_limit": class.Context, "autocompact_thrashing": class.Context,
+		"safety_monitor_blocked": class.Refused, "dlp_request_denied": class.Refused,
+		"stored_login_refused": class.Auth, "oauth_refresh_store_refused": class.Auth, "provider_credentials": class.Auth,
+		"gateway_signin_required": class.Auth, "gateway_session_expired": class.Auth, "api_key_auth_disabled": class.Auth,
+		"org_disabled_credential":     class.Auth,
+		"claude_code_version_too_old": class.Config, "tls_untrusted_ca": class.Config, "tls_cert_signature_failure": class.Config,
+		"invalid_credential_header": class.Config, "effort_requires_thinking": class.Config, "advisor_incompatible": class.Config,
+		"hook_denied":           class.Config,
+		"tool_history_mismatch": class.Request, "pdf_too_large": class.Request, "pdf_password_protected": class.Request,
 	}
-	claudeReasons = map[string]Class{
-		"max_turns": ClassTurns, "budget_exhausted": ClassBudget,
-		"prompt_too_long": ClassContext, "blocking_limit": ClassContext, "rapid_refill_breaker": ClassContext,
-		"image_error": ClassRequest, "api_error": ClassUnknown, "model_error": ClassUnknown, "malformed_tool_use_exhausted": ClassUnknown,
-		"aborted_streaming": ClassUnknown, "aborted_tools": ClassUnknown, "structured_output_retry_exhausted": ClassUnknown,
-		"tool_deferred": ClassUnknown, "tool_deferred_unavailable": ClassUnknown, "turn_setup_failed": ClassUnknown,
+	claudeReasons = map[string]class.Class{
+		"max_turns": class.Turns, "budget_exhausted": class.Budget,
+		"prompt_too_long": class.Context, "blocking_limit": class.Context, "rapid_refill_breaker": class.Context,
+		"image_error": class.Request, "api_error": class.Unknown, "model_error": class.Unknown, "malformed_tool_use_exhausted": class.Unknown,
+		"aborted_streaming": class.Unknown, "aborted_tools": class.Unknown, "structured_output_retry_exhausted": class.Unknown,
+		"tool_deferred": class.Unknown, "tool_deferred_unavailable": class.Unknown, "turn_setup_failed": class.Unknown,
 	}
-	claudeSubtypes = map[string]Class{"error_max_turns": ClassTurns, "error_max_budget_usd": ClassBudget}
+	claudeSubtypes = map[string]class.Class{"error_max_turns": class.Turns, "error_max_budget_usd": class.Budget}
 )
 
 var (
@@ -48,16 +49,16 @@ var (
 
 // claudeRetryClass is what a request failed of that the CLI repeats; without a
 // status there was no answer.
-func claudeRetryClass(word string, status int64) Class {
-	switch class, known := claudeWords[word]; {
+func claudeRetryClass(word string, status int64) class.Class {
+	switch failure, known := claudeWords[word]; {
 	case known:
-		return class
+		return failure
 	case status != 0:
 		return statusClass(int(status))
 	case word == "server_error":
-		return ClassOverloaded
+		return class.Overloaded
 	}
-	return ClassNetwork
+	return class.Network
 }
 
 // good: all four words on a turn's end say that it went well.
@@ -83,13 +84,13 @@ func (s *claudeStream) judge(learned *Learned, end proc.Result) {
 	case r.ended:
 		learned.Class, learned.ErrorText = s.failure(r), errorText(r.errorText())
 	case s.limit != nil:
-		learned.Class, learned.ErrorText = ClassLimit, errorText(strings.TrimSpace(s.limit.Kind+" limit reached"))
-	case s.retry.class != ClassNone: // ended while it waited
+		learned.Class, learned.ErrorText = class.Limit, errorText(strings.TrimSpace(s.limit.Kind+" limit reached"))
+	case s.retry.class != class.None: // ended while it waited
 		learned.Class, learned.ErrorText = s.retry.class, s.retry.text
 	default:
-		learned.Class, learned.ErrorText = ClassNoResult, errorText(s.stderr())
+		learned.Class, learned.ErrorText = class.NoResult, errorText(s.stderr())
 	}
-	if learned.Class != ClassLimit {
+	if learned.Class != class.Limit {
 		return
 	}
 	learned.Limit = s.limit
@@ -102,60 +103,60 @@ func (s *claudeStream) judge(learned *Learned, end proc.Result) {
 // failure classifies a turn that ended badly, by the most particular word that
 // the CLI gives. Of its texts only those that it writes in the agent's place
 // are looked at, and only where it has no word.
-func (s *claudeStream) failure(r claudeResult) Class {
-	if class := claudeReasons[r.reason]; class != ClassNone && class != ClassUnknown {
-		return class
+func (s *claudeStream) failure(r claudeResult) class.Class {
+	if failure := claudeReasons[r.reason]; failure != class.None && failure != class.Unknown {
+		return failure
 	}
-	if class, ok := claudeSubtypes[r.subtype]; ok {
-		return class
+	if failure, ok := claudeSubtypes[r.subtype]; ok {
+		return failure
 	}
-	if class, ok := claudeDetails[s.detail]; ok {
-		return class
+	if failure, ok := claudeDetails[s.detail]; ok {
+		return failure
 	}
 	switch {
 	case r.stop == "refusal":
-		return ClassRefused
+		return class.Refused
 	case s.limit != nil:
-		return ClassLimit
+		return class.Limit
 	case claudeNoID().MatchString(r.problems):
-		return ClassSession
+		return class.Session
 	}
 	written := s.word != "" && r.failed // the text is the CLI's, not the agent's
-	switch class, ok := claudeWords[s.word]; {
-	case class == ClassRequest && (strings.HasPrefix(r.text, "Prompt is too long") || r.status == 413):
-		return ClassContext
+	switch failure, ok := claudeWords[s.word]; {
+	case failure == class.Request && (strings.HasPrefix(r.text, "Prompt is too long") || r.status == 413):
+		return class.Context
 	case ok:
-		return class
+		return failure
 	case r.status != 0:
 		return statusClass(int(r.status))
 	case written && claudeOffline().MatchString(r.text):
-		return ClassNetwork
+		return class.Network
 	case written && claudeBusy().MatchString(r.text):
-		return ClassOverloaded
-	case s.retry.class != ClassNone:
+		return class.Overloaded
+	case s.retry.class != class.None:
 		return s.retry.class
 	case s.word == "server_error":
-		return ClassOverloaded
+		return class.Overloaded
 	}
-	return ClassUnknown
+	return class.Unknown
 }
 
 // claudeStarts are the texts of standard error when nothing comes on standard
 // output.
 var claudeStarts = []struct {
-	class Class
+	class class.Class
 	text  pattern
 }{
-	{ClassSession, claudeNoID},
-	{ClassAuth, lazily(`Not logged in|Please run /login|Invalid API key`)},
-	{ClassConfig, lazily(`(?m)^error: |^Error: (?:Settings file|Invalid MCP configuration|Input must be provided|Invalid session ID|When using --print|--)|cannot be used with root/sudo|requires --verbose|is invalid\.`)},
+	{class.Session, claudeNoID},
+	{class.Auth, lazily(`Not logged in|Please run /login|Invalid API key`)},
+	{class.Config, lazily(`(?m)^error: |^Error: (?:Settings file|Invalid MCP configuration|Input must be provided|Invalid session ID|When using --print|--)|cannot be used with root/sudo|requires --verbose|is invalid\.`)},
 }
 
 // claudeStart explains a run of which no event came. An output that is not the
 // stream explains nothing if the program ended well.
-func claudeStart(stderr string, end proc.Result) (Class, string) {
+func claudeStart(stderr string, end proc.Result) (class.Class, string) {
 	if end.Ended != proc.Exited || end.Signal == "" && end.Code == 0 {
-		return ClassNone, ""
+		return class.None, ""
 	}
 	for _, s := range claudeStarts {
 		if at := s.text().FindStringIndex(stderr); at != nil {
@@ -163,5 +164,5 @@ func claudeStart(stderr string, end proc.Result) (Class, string) {
 			return s.class, errorText(stderr[line:])
 		}
 	}
-	return ClassNone, ""
+	return class.None, ""
 }

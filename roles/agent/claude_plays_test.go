@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
@@ -72,8 +73,8 @@ func claudeAgents(string) mockapi.Script {
 }
 
 func claudePlays() []play {
-	fails := func(class Class, text, last string) told {
-		return told{class: class, text: text, stop: "stop_sequence", usage: none, settled: Finished, last: last}
+	fails := func(failure class.Class, text, last string) told {
+		return told{class: failure, text: text, stop: "stop_sequence", usage: none, settled: Finished, last: last}
 	}
 	good := func(usage string, usd float64) told {
 		return told{final: doneText, stop: "end_turn", usage: usage, cost: usd, settled: Finished, last: "<promise>DONE</promise>"}
@@ -90,7 +91,7 @@ func claudePlays() []play {
 	args := func(args ...string) func(*Request) { return func(r *Request) { r.CLI.Args = args } }
 	denied := good(twice, 2*onceUSD)
 	denied.denied = 2
-	halfway := fails(ClassOverloaded, "?", "?")
+	halfway := fails(class.Overloaded, "?", "?")
 	halfway.final = "Half"
 	return []play{
 		{name: "success", script: sequence(says(doneText)), want: good(once, onceUSD)},
@@ -147,63 +148,63 @@ func claudePlays() []play {
 			script: func(string) mockapi.Script {
 				return mockapi.Always(mockapi.Limit(mockapi.Anthropic, time.Now().Add(2*time.Hour)))
 			},
-			want: told{class: ClassLimit, text: "limit", stop: "stop_sequence", usage: none, wait: 2 * time.Hour, window: "five_hour", settled: Finished, last: "?"},
+			want: told{class: class.Limit, text: "limit", stop: "stop_sequence", usage: none, wait: 2 * time.Hour, window: "five_hour", settled: Finished, last: "?"},
 		},
 		{
 			name: "limit", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Second}),
-			want: told{class: ClassLimit, text: "429", stop: "stop_sequence", usage: none, wait: -1, settled: Finished, last: "?"},
+			want: told{class: class.Limit, text: "429", stop: "stop_sequence", usage: none, wait: -1, settled: Finished, last: "?"},
 		},
 		{
 			name: "limit-hour", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Hour}),
-			want: told{class: ClassLimit, text: "429", stop: "stop_sequence", usage: none, wait: -1, settled: Finished, last: "?"},
+			want: told{class: class.Limit, text: "429", stop: "stop_sequence", usage: none, wait: -1, settled: Finished, last: "?"},
 		},
-		{name: "overloaded", script: always(mockapi.Reply{Status: 529}), want: fails(ClassOverloaded, "529", "?")},
-		{name: "server-error", script: always(mockapi.Reply{Status: 500}), want: fails(ClassOverloaded, "500", "?")},
-		{name: "bad-key", script: always(mockapi.Reply{Status: 401}), want: told{class: ClassAuth, text: "authentication_failed (401)", usage: "?", settled: Hopeless, last: "?"}},
-		{name: "bad-login", script: always(mockapi.Reply{Status: 401}), ask: subscription, want: told{class: ClassAuth, text: "authentication_failed (401)", usage: "?", settled: Hopeless, last: "?"}},
-		{name: "forbidden", script: refusal(403, "permission_error", "OAuth token does not meet scope requirement"), want: fails(ClassAuth, "403", "?")},
-		{name: "bad-model", script: refusal(404, "not_found_error", "model: nope"), want: fails(ClassModel, "model", "?")},
-		{name: "bad-request", script: refusal(400, "invalid_request_error", "messages.0: no"), want: fails(ClassRequest, "400", "?")},
-		{name: "too-long", script: refusal(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"), want: fails(ClassContext, "Prompt is too long", "?")},
-		{name: "no-credit", script: refusal(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."), want: fails(ClassBilling, "Credit balance", "?")},
+		{name: "overloaded", script: always(mockapi.Reply{Status: 529}), want: fails(class.Overloaded, "529", "?")},
+		{name: "server-error", script: always(mockapi.Reply{Status: 500}), want: fails(class.Overloaded, "500", "?")},
+		{name: "bad-key", script: always(mockapi.Reply{Status: 401}), want: told{class: class.Auth, text: "authentication_failed (401)", usage: "?", settled: Hopeless, last: "?"}},
+		{name: "bad-login", script: always(mockapi.Reply{Status: 401}), ask: subscription, want: told{class: class.Auth, text: "authentication_failed (401)", usage: "?", settled: Hopeless, last: "?"}},
+		{name: "forbidden", script: refusal(403, "permission_error", "OAuth token does not meet scope requirement"), want: fails(class.Auth, "403", "?")},
+		{name: "bad-model", script: refusal(404, "not_found_error", "model: nope"), want: fails(class.Model, "model", "?")},
+		{name: "bad-request", script: refusal(400, "invalid_request_error", "messages.0: no"), want: fails(class.Request, "400", "?")},
+		{name: "too-long", script: refusal(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"), want: fails(class.Context, "Prompt is too long", "?")},
+		{name: "no-credit", script: refusal(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."), want: fails(class.Billing, "Credit balance", "?")},
 		{
 			name: "refused", script: sequence(mockapi.Reply{Text: "I cannot.", StopReason: "refusal", Usage: used()}),
-			want: told{class: ClassRefused, text: "API Error", final: "I cannot.", stop: "refusal", usage: once, cost: onceUSD, settled: Finished, last: "?"},
+			want: told{class: class.Refused, text: "API Error", final: "I cannot.", stop: "refusal", usage: once, cost: onceUSD, settled: Finished, last: "?"},
 		},
 		{
 			name: "unreachable", ask: env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9", "CLAUDE_CODE_MAX_RETRIES", "1"),
-			want: fails(ClassNetwork, "API Error", "?"),
+			want: fails(class.Network, "API Error", "?"),
 		},
 		{
 			name: "timeout", script: always(mockapi.Reply{Hang: mockapi.HangBeforeHeaders}), ask: env("API_TIMEOUT_MS", "1000", "CLAUDE_CODE_MAX_RETRIES", "1"),
-			want: fails(ClassNetwork, "timed out", "?"),
+			want: fails(class.Network, "timed out", "?"),
 		},
 		{
 			name: "turns", ask: args("--max-turns=1", "--allowedTools=Bash"),
 			script: sequence(mockapi.Reply{Text: "One more.", Tools: []mockapi.Tool{{Shell: "true"}}, Usage: used()}),
-			want:   told{class: ClassTurns, text: "maximum number of turns", final: "One more.", stop: "tool_use", usage: once, cost: onceUSD, settled: Finished, last: "?"},
+			want:   told{class: class.Turns, text: "maximum number of turns", final: "One more.", stop: "tool_use", usage: once, cost: onceUSD, settled: Finished, last: "?"},
 		},
 		{
 			name: "budget", ask: func(r *Request) { r.MaxCostUSD, r.Permissions = 0.001, PermitAll },
 			script: sequence(mockapi.Reply{Text: "One more.", Tools: []mockapi.Tool{{Shell: "true"}}, Usage: used()}),
-			want:   told{class: ClassBudget, text: "maximum budget", final: "One more.", stop: "tool_use", usage: once, cost: onceUSD, settled: Finished, last: "?"},
+			want:   told{class: class.Budget, text: "maximum budget", final: "One more.", stop: "tool_use", usage: once, cost: onceUSD, settled: Finished, last: "?"},
 		},
 		{
 			name: "killed", ask: func(r *Request) { r.Permissions = PermitAll }, cut: "Bash: until",
 			script: sequence(mockapi.Reply{Text: "I wait for it.", Tools: []mockapi.Tool{{Shell: "until [ -e never.txt ]; do sleep 0.1; done"}}, Usage: used()}, mockapi.Reply{Hang: mockapi.HangBeforeHeaders}),
-			want:   told{class: ClassNoResult, final: "I wait for it.", usage: once, last: "?"},
+			want:   told{class: class.NoResult, final: "I wait for it.", usage: once, last: "?"},
 		},
 		{
 			name: "killed-waiting", script: always(mockapi.Reply{Status: 429, RetryAfter: 40 * time.Second}), cut: "retry 1 of",
-			want: told{class: ClassLimit, text: "rate_limit (429)", usage: "?", wait: -1, last: "?"},
+			want: told{class: class.Limit, text: "rate_limit (429)", usage: "?", wait: -1, last: "?"},
 		},
-		{name: "no-key", ask: env("ANTHROPIC_API_KEY", ""), want: fails(ClassAuth, "Not logged in", "?")},
-		{name: "bad-flag", ask: args("--nonsense"), want: told{class: ClassConfig, text: "unknown option", plain: true, usage: "?", last: "?"}},
-		{name: "bad-value", ask: args("--permission-mode=nonsense"), want: told{class: ClassConfig, text: "is invalid", plain: true, usage: "?", last: "?"}},
-		{name: "bad-settings", ask: args("--settings=/nowhere.json"), want: told{class: ClassConfig, text: "Settings file not found", plain: true, usage: "?", last: "?"}},
+		{name: "no-key", ask: env("ANTHROPIC_API_KEY", ""), want: fails(class.Auth, "Not logged in", "?")},
+		{name: "bad-flag", ask: args("--nonsense"), want: told{class: class.Config, text: "unknown option", plain: true, usage: "?", last: "?"}},
+		{name: "bad-value", ask: args("--permission-mode=nonsense"), want: told{class: class.Config, text: "is invalid", plain: true, usage: "?", last: "?"}},
+		{name: "bad-settings", ask: args("--settings=/nowhere.json"), want: told{class: class.Config, text: "Settings file not found", plain: true, usage: "?", last: "?"}},
 		{
 			name: "bad-resume", ask: func(r *Request) { r.Resume = &Session{ID: "11111111-2222-4333-8444-555555555555"} },
-			want: told{class: ClassSession, text: "No conversation found", usage: none, settled: Finished, last: "?"},
+			want: told{class: class.Session, text: "No conversation found", usage: none, settled: Finished, last: "?"},
 		},
 		{name: "text", ask: args("--output-format=text"), script: sequence(says(doneText)), want: told{plain: true, usage: "?", last: "<promise>DONE</promise>"}},
 		{name: "json", ask: args("--output-format=json"), script: sequence(says(doneText)), want: good(once, onceUSD)},

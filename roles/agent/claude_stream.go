@@ -7,6 +7,7 @@ import (
 
 	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // claudeSynthetic is the model of messages that the CLI writes itself, such as
@@ -46,7 +47,7 @@ type claudeStream struct {
 
 // claudeRetry is a failed request that the CLI will repeat.
 type claudeRetry struct {
-	class   Class
+	class   class.Class
 	attempt int64
 	delay   time.Duration
 	text    string
@@ -258,7 +259,7 @@ func (s *claudeStream) end(l *jsonstream.Line) bool {
 
 func (s *claudeStream) Settled() Settled {
 	hopeless := s.limit != nil ||
-		s.retry.class == ClassLimit && s.retry.delay >= longWait ||
+		s.retry.class == class.Limit && s.retry.delay >= longWait ||
 		// A login may be renewed after the first refusal, a key not.
 		s.retry.class.NeedsPerson() && (s.keySource != "none" || s.retry.attempt > 1)
 	switch {

@@ -5,36 +5,37 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // codexTexts classify what the CLI says in its events of failure: it has no
 // other word for them. The first that matches counts. They are matched against
 // one line in lower case with straight quotes.
 var codexTexts = []struct {
-	class Class
+	class class.Class
 	text  pattern
 }{
-	{ClassLimit, lazily(`you've hit your usage limit|usage limit (?:has been )?reached|you've reached your usage limit`)},
-	{ClassBilling, lazily(`quota exceeded|insufficient_quota|exceeded your current quota|out of credits|spend cap|workspace credit limit|with your chatgpt plan, upgrade`)},
-	{ClassLimit, lazily(`rate limit (?:exceeded|reached)|(?:last|unexpected) status:? 429|rate_limit_exceeded|too many requests`)},
-	{ClassBudget, lazily(`^budget reached`)},
-	{ClassContext, lazily(`ran out of room in the model's context window|context_length_exceeded|exceeds the context window`)},
-	{ClassModel, lazily(`model [^.]{0,80}(?:does not exist|is not supported|not found)|model_not_found|requires a newer version of codex`)},
-	{ClassOverloaded, lazily(`model is at capacity|capacity (?:is )?unavailable|experiencing high demand|the server had an error|(?:last|unexpected) status:? 5\d\d|server_is_overloaded|overloaded_error`)},
-	{ClassAuth, lazily(`(?:last|unexpected) status:? 40[13]|missing environment variable|not (?:logged|signed) in|codex login|please (?:log|sign) (?:in|out)|token could not be refreshed|session could not be refreshed`)},
-	{ClassBilling, lazily(`(?:last|unexpected) status:? 402`)},
-	{ClassConfig, lazily(`(?:last|unexpected) status:? 404`)},
-	{ClassRefused, lazily(`^invalid prompt|policy violation|violates? (?:our )?(?:usage )?polic|for safety reasons|content was flagged|has been flagged|cyber_policy|content_filter`)},
-	{ClassNetwork, lazily(`waiting for network|stream disconnected before completion|idle timeout (?:waiting|sending)|connection failed|connection (?:refused|reset|closed)|error sending request|timed out|websocket closed|failed to lookup address`)},
-	{ClassRequest, lazily(`(?:last|unexpected) status:? 4\d\d|invalid_request_error|"code":"invalid_`)},
+	{class.Limit, lazily(`you've hit your usage limit|usage limit (?:has been )?reached|you've reached your usage limit`)},
+	{class.Billing, lazily(`quota exceeded|insufficient_quota|exceeded your current quota|out of credits|spend cap|workspace credit limit|with your chatgpt plan, upgrade`)},
+	{class.Limit, lazily(`rate limit (?:exceeded|reached)|(?:last|unexpected) status:? 429|rate_limit_exceeded|too many requests`)},
+	{class.Budget, lazily(`^budget reached`)},
+	{class.Context, lazily(`ran out of room in the model's context window|context_length_exceeded|exceeds the context window`)},
+	{class.Model, lazily(`model [^.]{0,80}(?:does not exist|is not supported|not found)|model_not_found|requires a newer version of codex`)},
+	{class.Overloaded, lazily(`model is at capacity|capacity (?:is )?unavailable|experiencing high demand|the server had an error|(?:last|unexpected) status:? 5\d\d|server_is_overloaded|overloaded_error`)},
+	{class.Auth, lazily(`(?:last|unexpected) status:? 40[13]|missing environment variable|not (?:logged|signed) in|codex login|please (?:log|sign) (?:in|out)|token could not be refreshed|session could not be refreshed`)},
+	{class.Billing, lazily(`(?:last|unexpected) status:? 402`)},
+	{class.Config, lazily(`(?:last|unexpected) status:? 404`)},
+	{class.Refused, lazily(`^invalid prompt|policy violation|violates? (?:our )?(?:usage )?polic|for safety reasons|content was flagged|has been flagged|cyber_policy|content_filter`)},
+	{class.Network, lazily(`waiting for network|stream disconnected before completion|idle timeout (?:waiting|sending)|connection failed|connection (?:refused|reset|closed)|error sending request|timed out|websocket closed|failed to lookup address`)},
+	{class.Request, lazily(`(?:last|unexpected) status:? 4\d\d|invalid_request_error|"code":"invalid_`)},
 }
 
 var straight = strings.NewReplacer("\u2018", "'", "\u2019", "'", "\u02bc", "'", "\u201c", `"`, "\u201d", `"`, "`", "'")
 
 // codexClass is never given anything but the CLI's own words on a failure.
-func codexClass(text string) Class {
+func codexClass(text string) class.Class {
 	if text == "" {
-		return ClassNone
+		return class.None
 	}
 	plain := strings.ToLower(straight.Replace(clean([]byte(text))))
 	for _, t := range codexTexts {
@@ -46,25 +47,25 @@ func codexClass(text string) Class {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal([]byte(text), &body) == nil && len(body.Error) > 0 {
-		return ClassRequest // the answer to a request, as it came
+		return class.Request // the answer to a request, as it came
 	}
-	return ClassUnknown
+	return class.Unknown
 }
 
 // codexStarts are the texts of standard error when no turn begins.
 var codexStarts = []struct {
-	class Class
+	class class.Class
 	text  pattern
 }{
-	{ClassSession, lazily(`no rollout found|thread/resume failed|(?i:no saved session found)`)},
-	{ClassAuth, lazily(`(?i)not logged in|run .?codex login|missing environment variable`)},
-	{ClassConfig, lazily(`(?m)^error: |^Error loading config|^Not inside a trusted directory|^No prompt provided|^Error: (?:.*config|failed to load)`)},
+	{class.Session, lazily(`no rollout found|thread/resume failed|(?i:no saved session found)`)},
+	{class.Auth, lazily(`(?i)not logged in|run .?codex login|missing environment variable`)},
+	{class.Config, lazily(`(?m)^error: |^Error loading config|^Not inside a trusted directory|^No prompt provided|^Error: (?:.*config|failed to load)`)},
 }
 
 // codexStart explains a run that ended badly before its first turn did anything.
-func codexStart(stderr string, end proc.Result) (Class, string) {
+func codexStart(stderr string, end proc.Result) (class.Class, string) {
 	if end.Ended != proc.Exited || end.Signal == "" && end.Code == 0 {
-		return ClassNone, ""
+		return class.None, ""
 	}
 	said := codexErrors(stderr)
 	for _, s := range codexStarts {
@@ -72,7 +73,7 @@ func codexStart(stderr string, end proc.Result) (Class, string) {
 			return s.class, errorText(said)
 		}
 	}
-	return ClassNone, ""
+	return class.None, ""
 }
 
 // codexErrors is standard error without what comes with every start.

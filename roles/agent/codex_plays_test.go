@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
@@ -40,20 +41,20 @@ func codexPlays() []play {
 	good := func(usage string) told {
 		return told{final: doneText, usage: usage, settled: Finished, last: "<promise>DONE</promise>"}
 	}
-	fails := func(class Class, text string) told {
-		return told{class: class, text: text, usage: "?", settled: Finished, last: "?"}
+	fails := func(failure class.Class, text string) told {
+		return told{class: failure, text: text, usage: "?", settled: Finished, last: "?"}
 	}
-	limit := fails(ClassLimit, "hit your usage limit")
+	limit := fails(class.Limit, "hit your usage limit")
 	limit.wait = 2 * time.Hour
 	distant := limit
 	distant.wait = 30 * time.Hour
-	unknown := fails(ClassLimit, "429")
+	unknown := fails(class.Limit, "429")
 	unknown.wait = -1
-	later := fails(ClassLimit, "try again later")
+	later := fails(class.Limit, "try again later")
 	later.wait = -1
-	soon := fails(ClassLimit, "try again in 7")
+	soon := fails(class.Limit, "try again in 7")
 	soon.wait = 7 * time.Second
-	context := fails(ClassContext, "ran out of room")
+	context := fails(class.Context, "ran out of room")
 	context.usage = "0+0r+0w>0(0)"
 	works := func(r *Request) { r.Permissions = PermitWorkspace }
 	args := func(args ...string) func(*Request) { return func(r *Request) { r.CLI.Args = args } }
@@ -110,30 +111,30 @@ func codexPlays() []play {
 		},
 		{
 			name: "killed-waiting", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Hour}), cut: "Reconnecting",
-			want: told{class: ClassLimit, text: "last status: 429", usage: "?", wait: -1, last: "?"},
+			want: told{class: class.Limit, text: "last status: 429", usage: "?", wait: -1, last: "?"},
 		},
-		{name: "overloaded", ask: impatient, script: always(mockapi.Reply{Status: 503}), want: fails(ClassOverloaded, "?")},
-		{name: "server-error", ask: impatient, script: always(mockapi.Reply{Status: 500}), want: fails(ClassOverloaded, "high demand")},
-		{name: "error-in-stream", ask: impatient, script: always(mockapi.Reply{Text: "Half", Status: 500, InStream: true}), want: halfway(fails(ClassOverloaded, "stream disconnected"))},
-		{name: "bad-key", script: always(mockapi.Reply{Status: 401}), want: told{class: ClassAuth, text: "401", usage: "?", settled: Hopeless, last: "?"}},
-		{name: "bad-key-final", ask: impatient, script: always(mockapi.Reply{Status: 401}), want: fails(ClassAuth, "401")},
-		{name: "bad-model", script: refusal(404, "model_not_found", "The model `nope` does not exist or you do not have access to it."), want: fails(ClassModel, "does not exist")},
-		{name: "bad-request", script: refusal(400, "invalid_request_error", "no"), want: fails(ClassRequest, "invalid_request_error")},
+		{name: "overloaded", ask: impatient, script: always(mockapi.Reply{Status: 503}), want: fails(class.Overloaded, "?")},
+		{name: "server-error", ask: impatient, script: always(mockapi.Reply{Status: 500}), want: fails(class.Overloaded, "high demand")},
+		{name: "error-in-stream", ask: impatient, script: always(mockapi.Reply{Text: "Half", Status: 500, InStream: true}), want: halfway(fails(class.Overloaded, "stream disconnected"))},
+		{name: "bad-key", script: always(mockapi.Reply{Status: 401}), want: told{class: class.Auth, text: "401", usage: "?", settled: Hopeless, last: "?"}},
+		{name: "bad-key-final", ask: impatient, script: always(mockapi.Reply{Status: 401}), want: fails(class.Auth, "401")},
+		{name: "bad-model", script: refusal(404, "model_not_found", "The model `nope` does not exist or you do not have access to it."), want: fails(class.Model, "does not exist")},
+		{name: "bad-request", script: refusal(400, "invalid_request_error", "no"), want: fails(class.Request, "invalid_request_error")},
 		{name: "too-long", script: always(mockapi.Reply{Status: 400, InStream: true, ErrorType: "context_length_exceeded", ErrorMessage: "Your input exceeds the context window."}), want: context},
-		{name: "no-quota", script: refusal(429, "insufficient_quota", "You exceeded your current quota, please check your plan and billing details."), want: fails(ClassBilling, "Quota exceeded")},
-		{name: "refused", script: always(mockapi.Reply{Status: 400, InStream: true, ErrorType: "invalid_prompt", ErrorMessage: "Invalid prompt: we think this violates policy"}), want: fails(ClassRefused, "Invalid prompt")},
+		{name: "no-quota", script: refusal(429, "insufficient_quota", "You exceeded your current quota, please check your plan and billing details."), want: fails(class.Billing, "Quota exceeded")},
+		{name: "refused", script: always(mockapi.Reply{Status: 400, InStream: true, ErrorType: "invalid_prompt", ErrorMessage: "Invalid prompt: we think this violates policy"}), want: fails(class.Refused, "Invalid prompt")},
 		{
 			name: "unreachable", ask: args("-c", `model_providers.mock.base_url="http://127.0.0.1:9/v1"`), cut: "waiting for network",
-			want: told{class: ClassNetwork, text: "waiting for network", usage: "?", last: "?"},
+			want: told{class: class.Network, text: "waiting for network", usage: "?", last: "?"},
 		},
 		{
 			name: "killed", ask: func(r *Request) { r.Permissions = PermitAll }, cut: "until",
 			script: sequence(mockapi.Reply{Text: "I wait for it.", Tools: []mockapi.Tool{{Shell: "until [ -e never.txt ]; do sleep 0.1; done"}}, Usage: used}, mockapi.Reply{Hang: mockapi.HangBeforeHeaders}),
-			want:   told{class: ClassNoResult, final: "I wait for it.", usage: codexOnce, last: "?"},
+			want:   told{class: class.NoResult, final: "I wait for it.", usage: codexOnce, last: "?"},
 		},
-		{name: "no-key", without: "OPENAI_API_KEY", want: fails(ClassAuth, "Missing environment variable")},
-		{name: "bad-flag", ask: args("--full-auto"), want: told{class: ClassConfig, text: "unexpected argument '--full-auto'", plain: true, usage: "?", last: "?"}},
-		{name: "bad-setting", ask: args("-c", "sandbox_mode=nonsense"), want: told{class: ClassConfig, text: "unknown variant", plain: true, usage: "?", last: "?"}},
-		{name: "bad-resume", ask: func(r *Request) { r.Resume = &Session{ID: "11111111-2222-4333-8444-555555555555"} }, want: told{class: ClassSession, text: "no rollout found", plain: true, usage: "?", last: "?"}},
+		{name: "no-key", without: "OPENAI_API_KEY", want: fails(class.Auth, "Missing environment variable")},
+		{name: "bad-flag", ask: args("--full-auto"), want: told{class: class.Config, text: "unexpected argument '--full-auto'", plain: true, usage: "?", last: "?"}},
+		{name: "bad-setting", ask: args("-c", "sandbox_mode=nonsense"), want: told{class: class.Config, text: "unknown variant", plain: true, usage: "?", last: "?"}},
+		{name: "bad-resume", ask: func(r *Request) { r.Resume = &Session{ID: "11111111-2222-4333-8444-555555555555"} }, want: told{class: class.Session, text: "no rollout found", plain: true, usage: "?", last: "?"}},
 	}
 }

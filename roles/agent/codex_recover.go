@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/jsonstream"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 const (
@@ -71,7 +72,7 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	if l.Model == "" {
 		l.Model = r.model
 	}
-	if l.Limit != nil && l.Class == ClassLimit && l.Limit.ResetsAt.IsZero() {
+	if l.Limit != nil && l.Class == class.Limit && l.Limit.ResetsAt.IsZero() {
 		l.Limit.ResetsAt = r.resets
 	}
 	now := r.thread.disjoint()

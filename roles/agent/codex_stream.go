@@ -7,6 +7,7 @@ import (
 
 	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // What is read of a line; the order is that of codexShape.
@@ -237,13 +238,13 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 	case said != "":
 		learned.Class, learned.ErrorText = codexClass(said), errorText(said)
 	case s.failed:
-		learned.Class = ClassUnknown
+		learned.Class = class.Unknown
 	default:
-		if learned.Class, learned.ErrorText = codexStart(s.stderr(), end); learned.Class == ClassNone {
-			learned.Class, learned.ErrorText = ClassNoResult, errorText(codexErrors(s.stderr()))
+		if learned.Class, learned.ErrorText = codexStart(s.stderr(), end); learned.Class == class.None {
+			learned.Class, learned.ErrorText = class.NoResult, errorText(codexErrors(s.stderr()))
 		}
 	}
-	if learned.Class == ClassLimit {
+	if learned.Class == class.Limit {
 		learned.Limit = &Limit{Text: learned.ErrorText, ResetsAt: codexReset(said, end.LastOutput, s.zone)}
 	}
 	return learned

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 func TestCodexCommand(t *testing.T) {
@@ -131,38 +133,38 @@ func TestCodexReset(t *testing.T) {
 
 func TestCodexClass(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Class{
-		"You\u2019ve hit your usage limit. Upgrade to Pro (https://x.y) or try again at 3:33 PM.":                                           ClassLimit,
-		"You've hit your usage limit for gpt-x. Try again later.":                                                                           ClassLimit,
-		"exceeded retry limit, last status: 429 Too Many Requests":                                                                          ClassLimit,
-		"Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)":                                                    ClassLimit,
-		"rate limit exceeded: Rate limit reached for m. Please try again in 1.3s.":                                                          ClassLimit,
-		"stream disconnected before completion: Rate limit reached for m.":                                                                  ClassLimit,
-		"Quota exceeded. Check your plan and billing details.":                                                                              ClassBilling,
-		"Your workspace is out of credits. Add credits to continue.":                                                                        ClassBilling,
-		"To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus.":                                           ClassBilling,
-		"unexpected status 402 Payment Required: no, url: http://x":                                                                         ClassBilling,
-		"Selected model is at capacity. Please try a different model.":                                                                      ClassOverloaded,
-		"We\u2019re currently experiencing high demand, which may cause temporary errors.":                                                  ClassOverloaded,
-		"exceeded retry limit, last status: 503 Service Unavailable":                                                                        ClassOverloaded,
-		"unexpected status 401 Unauthorized: Incorrect API key provided, url: http://x":                                                     ClassAuth,
-		"unexpected status 403 Forbidden: no":                                                                                               ClassAuth,
-		"Missing environment variable: `OPENAI_API_KEY`.":                                                                                   ClassAuth,
-		"Your access token could not be refreshed because your refresh token was revoked. Please log out and sign in again.":                ClassAuth,
-		"Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying.":                 ClassContext,
-		"The model `nope` does not exist or you do not have access to it.":                                                                  ClassModel,
-		`{"error":{"type":"invalid_request_error","message":"The 'nope' model is not supported when using Codex with a ChatGPT account."}}`: ClassModel,
-		`{"error":{"type":"invalid_request_error","code":"invalid_request_error","message":"bad request thing"}}`:                           ClassRequest,
-		`{"error":{"message":"something new"}}`:                                                                                             ClassRequest,
-		"unexpected status 400 Bad Request: no":                                                                                             ClassRequest,
-		"unexpected status 404 Not Found: {}, url: http://x/responses":                                                                      ClassConfig,
-		"Invalid prompt: we think this violates policy":                                                                                     ClassRefused,
-		"This content was flagged": ClassRefused,
-		"Reconnecting... waiting for network (Connection failed: error sending request)":                      ClassNetwork,
-		"stream disconnected before completion: idle timeout waiting for SSE":                                 ClassNetwork,
-		"stream disconnected before completion: Transport error: network error: error decoding response body": ClassNetwork,
-		"budget reached": ClassBudget,
-		"something else": ClassUnknown, "": ClassNone,
+	for text, want := range map[string]class.Class{
+		"You\u2019ve hit your usage limit. Upgrade to Pro (https://x.y) or try again at 3:33 PM.":                                           class.Limit,
+		"You've hit your usage limit for gpt-x. Try again later.":                                                                           class.Limit,
+		"exceeded retry limit, last status: 429 Too Many Requests":                                                                          class.Limit,
+		"Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)":                                                    class.Limit,
+		"rate limit exceeded: Rate limit reached for m. Please try again in 1.3s.":                                                          class.Limit,
+		"stream disconnected before completion: Rate limit reached for m.":                                                                  class.Limit,
+		"Quota exceeded. Check your plan and billing details.":                                                                              class.Billing,
+		"Your workspace is out of credits. Add credits to continue.":                                                                        class.Billing,
+		"To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus.":                                           class.Billing,
+		"unexpected status 402 Payment Required: no, url: http://x":                                                                         class.Billing,
+		"Selected model is at capacity. Please try a different model.":                                                                      class.Overloaded,
+		"We\u2019re currently experiencing high demand, which may cause temporary errors.":                                                  class.Overloaded,
+		"exceeded retry limit, last status: 503 Service Unavailable":                                                                        class.Overloaded,
+		"unexpected status 401 Unauthorized: Incorrect API key provided, url: http://x":                                                     class.Auth,
+		"unexpected status 403 Forbidden: no":                                                                                               class.Auth,
+		"Missing environment variable: `OPENAI_API_KEY`.":                                                                                   class.Auth,
+		"Your access token could not be refreshed because your refresh token was revoked. Please log out and sign in again.":                class.Auth,
+		"Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying.":                 class.Context,
+		"The model `nope` does not exist or you do not have access to it.":                                                                  class.Model,
+		`{"error":{"type":"invalid_request_error","message":"The 'nope' model is not supported when using Codex with a ChatGPT account."}}`: class.Model,
+		`{"error":{"type":"invalid_request_error","code":"invalid_request_error","message":"bad request thing"}}`:                           class.Request,
+		`{"error":{"message":"something new"}}`:                                                                                             class.Request,
+		"unexpected status 400 Bad Request: no":                                                                                             class.Request,
+		"unexpected status 404 Not Found: {}, url: http://x/responses":                                                                      class.Config,
+		"Invalid prompt: we think this violates policy":                                                                                     class.Refused,
+		"This content was flagged": class.Refused,
+		"Reconnecting... waiting for network (Connection failed: error sending request)":                      class.Network,
+		"stream disconnected before completion: idle timeout waiting for SSE":                                 class.Network,
+		"stream disconnected before completion: Transport error: network error: error decoding response body": class.Network,
+		"budget reached": class.Budget,
+		"something else": class.Unknown, "": class.None,
 	} {
 		if got := codexClass(text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)

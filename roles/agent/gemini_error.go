@@ -8,32 +8,33 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // geminiFailures are the events that say by themselves why a turn went wrong;
 // the result after them tells no error, or even success.
-var geminiFailures = map[string]Class{
-	"Model stream ended without a finish reason.":                                                                                     ClassNetwork,
-	"Model stream ended with malformed function call.":                                                                                ClassUnknown,
-	"Model stream ended with unexpected tool call.":                                                                                   ClassUnknown,
-	"Invalid stream: The model returned an empty response or malformed tool call.":                                                    ClassOverloaded,
-	"The model returned an empty response with no text or thoughts. This may be a transient API issue; please try again.":             ClassOverloaded,
-	"The model returned reasoning thoughts but no final response text. If your context window is near capacity, try using /compress.": ClassUnknown,
-	"Model response was truncated because it exceeded the token limit. Try using /compress to free up context space.":                 ClassContext,
-	"The model response was blocked due to safety settings.":                                                                          ClassRefused,
-	"The model response was blocked due to recitation/copyright filters.":                                                             ClassRefused,
-	"The model response was blocked due to other policy settings.":                                                                    ClassRefused,
-	"Maximum session turns exceeded":                                                                                                  ClassTurns,
-	"Loop detected, stopping execution":                                                                                               ClassUnknown,
+var geminiFailures = map[string]class.Class{
+	"Model stream ended without a finish reason.":                                                                                     class.Network,
+	"Model stream ended with malformed function call.":                                                                                class.Unknown,
+	"Model stream ended with unexpected tool call.":                                                                                   class.Unknown,
+	"Invalid stream: The model returned an empty response or malformed tool call.":                                                    class.Overloaded,
+	"The model returned an empty response with no text or thoughts. This may be a transient API issue; please try again.":             class.Overloaded,
+	"The model returned reasoning thoughts but no final response text. If your context window is near capacity, try using /compress.": class.Unknown,
+	"Model response was truncated because it exceeded the token limit. Try using /compress to free up context space.":                 class.Context,
+	"The model response was blocked due to safety settings.":                                                                          class.Refused,
+	"The model response was blocked due to recitation/copyright filters.":                                                             class.Refused,
+	"The model response was blocked due to other policy settings.":                                                                    class.Refused,
+	"Maximum session turns exceeded":                                                                                                  class.Turns,
+	"Loop detected, stopping execution":                                                                                               class.Unknown,
 }
 
 // geminiTypes are the CLI's own errors, by the name that a result gives them.
-var geminiTypes = map[string]Class{
-	"FatalAuthenticationError": ClassAuth, "UnauthorizedError": ClassAuth, "ForbiddenError": ClassAuth, "AccountSuspendedError": ClassAuth,
-	"FatalInputError": ClassConfig, "FatalSandboxError": ClassConfig, "FatalConfigError": ClassConfig, "FatalUntrustedWorkspaceError": ClassConfig,
-	"FatalTurnLimitedError": ClassTurns, "ModelNotFoundError": ClassModel, "BadRequestError": ClassRequest,
+var geminiTypes = map[string]class.Class{
+	"FatalAuthenticationError": class.Auth, "UnauthorizedError": class.Auth, "ForbiddenError": class.Auth, "AccountSuspendedError": class.Auth,
+	"FatalInputError": class.Config, "FatalSandboxError": class.Config, "FatalConfigError": class.Config, "FatalUntrustedWorkspaceError": class.Config,
+	"FatalTurnLimitedError": class.Turns, "ModelNotFoundError": class.Model, "BadRequestError": class.Request,
 	// Their texts quote tools and hooks, so nothing is read from them.
-	"FatalToolExecutionError": ClassUnknown, "no_space_left": ClassUnknown, "FatalCancellationError": ClassUnknown,
+	"FatalToolExecutionError": class.Unknown, "no_space_left": class.Unknown, "FatalCancellationError": class.Unknown,
 }
 
 // geminiTools are those that an approval mode takes away.
@@ -58,7 +59,7 @@ func geminiDenied(kind, message string) bool {
 
 // geminiFound is what an error says.
 type geminiFound struct {
-	class Class
+	class class.Class
 	kind  string
 	wait  time.Duration
 }
@@ -68,11 +69,11 @@ type geminiFound struct {
 // the provider use there, by what standard error reports of the same request,
 // and last by the exit code.
 func geminiError(kind, text, stderr string, end proc.Result) geminiFound {
-	if class, ok := geminiTypes[kind]; ok {
-		return geminiFound{class: class}
+	if failure, ok := geminiTypes[kind]; ok {
+		return geminiFound{class: failure}
 	}
-	if class, ok := geminiFailures[text]; ok {
-		return geminiFound{class: class}
+	if failure, ok := geminiFailures[text]; ok {
+		return geminiFound{class: failure}
 	}
 	report := geminiReport(stderr)
 	found := geminiFound{wait: geminiWait(text)}
@@ -85,19 +86,19 @@ func geminiError(kind, text, stderr string, end proc.Result) geminiFound {
 			found.wait = wait
 		}
 	}
-	for _, next := range []func() Class{
-		func() Class { return providerWords(text) },
-		func() Class { return report.class },
-		func() Class { return geminiExit(end) },
+	for _, next := range []func() class.Class{
+		func() class.Class { return providerWords(text) },
+		func() class.Class { return report.class },
+		func() class.Class { return geminiExit(end) },
 	} {
-		if found.class == ClassNone || found.class == ClassUnknown {
+		if found.class == class.None || found.class == class.Unknown {
 			found.class = next()
 		}
 	}
-	if found.class == ClassNone {
-		found.class = ClassUnknown
+	if found.class == class.None {
+		found.class = class.Unknown
 	}
-	if found.class == ClassLimit && found.kind == "" && strings.Contains(text, "daily quota") {
+	if found.class == class.Limit && found.kind == "" && strings.Contains(text, "daily quota") {
 		found.kind = "daily"
 	}
 	return found
@@ -142,16 +143,16 @@ func parseGoogleError(text string) (found googleError, ok bool) {
 	return found, ok
 }
 
-func (e googleError) class() Class {
-	if class := providerWords(e.Message); class != ClassNone {
-		return class
+func (e googleError) class() class.Class {
+	if failure := providerWords(e.Message); failure != class.None {
+		return failure
 	}
 	for _, d := range e.Details {
 		switch d.Reason {
 		case "API_KEY_INVALID", "API_KEY_SERVICE_BLOCKED", "CONSUMER_INVALID", "SERVICE_DISABLED":
-			return ClassAuth
+			return class.Auth
 		case "INSUFFICIENT_G1_CREDITS_BALANCE", "BILLING_DISABLED":
-			return ClassBilling
+			return class.Billing
 		}
 	}
 	return statusClass(e.Code)
@@ -190,29 +191,29 @@ var (
 
 // providerWords goes by what a provider (Google most of all), or a CLI for it,
 // says in an error. It is never asked about a text of the agent.
-func providerWords(text string) Class {
+func providerWords(text string) class.Class {
 	low := strings.ToLower(text)
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) })
 	}
 	switch {
 	case has("quota") && googleNoQuota().MatchString(low), has("insufficient credits", "insufficient_g1_credits", "billing account", "prepayment credits", "credit balance is too low"):
-		return ClassBilling // a quota of nothing is one that only payment lifts
+		return class.Billing // a quota of nothing is one that only payment lifts
 	case has("api key not valid", "api key expired", "api_key_invalid", "unauthenticated", "permission_denied"):
-		return ClassAuth
+		return class.Auth
 	case has("suggested retry after", "please retry in", "exhausted your daily quota", "exhausted your capacity", "quota exceeded",
 		"exceeded your current quota", "resource has been exhausted", "resource_exhausted", "to increase your limits, request a quota increase"):
-		return ClassLimit
+		return class.Limit
 	case has("exceeds the maximum number of tokens", "input token count"):
-		return ClassContext
+		return class.Context
 	case has("is not found for api version", "model not found", "requested entity was not found"):
-		return ClassModel
+		return class.Model
 	case has("overloaded", "internal error encountered", "currently unavailable"):
-		return ClassOverloaded
+		return class.Overloaded
 	case has("[api error: terminated]", "fetch failed", "econnre", "etimedout", "enotfound", "eai_again", "socket hang up", "other side closed", "premature close"):
-		return ClassNetwork
+		return class.Network
 	}
-	return ClassNone
+	return class.None
 }
 
 func geminiWait(text string) time.Duration {
@@ -242,14 +243,14 @@ func geminiReport(stderr string) (found geminiFound) {
 		n, _ := strconv.ParseInt(m[2], 10, 64)
 		if m[1] == "retryDelayMs" {
 			found.wait = time.Duration(n) * time.Millisecond
-		} else if class := statusClass(int(n)); class != ClassUnknown {
-			found.class = class
+		} else if failure := statusClass(int(n)); failure != class.Unknown {
+			found.class = failure
 		}
 	}
-	if m := geminiReportName().FindStringSubmatch(report); found.class == ClassNone && m != nil {
-		found.class = map[string]Class{
-			"TerminalQuotaError": ClassLimit, "RetryableQuotaError": ClassLimit, "ModelNotFoundError": ClassModel,
-			"ValidationRequiredError": ClassAuth,
+	if m := geminiReportName().FindStringSubmatch(report); found.class == class.None && m != nil {
+		found.class = map[string]class.Class{
+			"TerminalQuotaError": class.Limit, "RetryableQuotaError": class.Limit, "ModelNotFoundError": class.Model,
+			"ValidationRequiredError": class.Auth,
 		}[strings.TrimLeft(m[1], "_")]
 	}
 	return found

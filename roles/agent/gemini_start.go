@@ -7,49 +7,50 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // geminiExit classifies by the exit code alone. The CLI has codes of its own
 // for what is wrong before the first request; an error of the API it passes to
 // exit as the HTTP status, of which the system keeps the low eight bits.
-func geminiExit(end proc.Result) Class {
+func geminiExit(end proc.Result) class.Class {
 	if end.Ended != proc.Exited || end.Signal != "" {
-		return ClassNone
+		return class.None
 	}
 	switch end.Code {
 	case 41:
-		return ClassAuth
+		return class.Auth
 	case 42, 44, 52, 55:
-		return ClassConfig
+		return class.Config
 	case 53:
-		return ClassTurns
+		return class.Turns
 	}
 	for _, status := range []int{400, 401, 402, 403, 404, 413, 429, 500, 502, 503, 504} {
 		if end.Code == status%256 {
 			return statusClass(status)
 		}
 	}
-	return ClassNone
+	return class.None
 }
 
 // geminiStart explains a run of which no event came: what is wrong with a
 // command line, a login or a setting is only on standard error.
-func geminiStart(end proc.Result, stderr string) (Class, string) {
+func geminiStart(end proc.Result, stderr string) (class.Class, string) {
 	if end.Ended != proc.Exited || end.Signal == "" && end.Code == 0 {
-		return ClassNone, ""
+		return class.None, ""
 	}
 	said, usage := geminiSaid(stderr)
-	class := geminiExit(end)
+	failure := geminiExit(end)
 	switch {
 	case end.Code == 42 && strings.HasPrefix(said, "Error resuming session:"):
-		class = ClassSession
+		failure = class.Session
 	case end.Code == 1 && usage:
-		class = ClassConfig
+		failure = class.Config
 	}
-	if class == ClassNone {
-		return ClassNone, ""
+	if failure == class.None {
+		return class.None, ""
 	}
-	return class, errorText(said)
+	return failure, errorText(said)
 }
 
 // geminiSaid is standard error without the warnings of every start, as far as
@@ -66,7 +67,7 @@ func geminiSaid(stderr string) (said string, usage bool) {
 // geminiRetry is the failed attempt after which the CLI is waiting; if it is
 // ended meanwhile, that is why it had no result.
 type geminiRetry struct {
-	class Class
+	class class.Class
 	text  string
 }
 
@@ -79,7 +80,7 @@ func (r *geminiRetry) note(line []byte) {
 	if m == nil {
 		return
 	}
-	*r = geminiRetry{class: ClassLimit, text: string(line)}
+	*r = geminiRetry{class: class.Limit, text: string(line)}
 	if len(m[1]) > 0 {
 		status, _ := strconv.Atoi(string(m[1]))
 		r.class = statusClass(status)

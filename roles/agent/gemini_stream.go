@@ -8,6 +8,7 @@ import (
 
 	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // What is kept of gemini's events:
@@ -165,7 +166,7 @@ func (s *geminiStream) event(l *jsonstream.Line) bool {
 		}
 	case kind == "error" && has(geminiSeverity):
 		s.tell(l.String(geminiMessage))
-		if geminiFailures[l.String(geminiMessage)] != ClassNone {
+		if geminiFailures[l.String(geminiMessage)] != class.None {
 			s.failure = l.String(geminiMessage)
 		}
 	case kind == "result" && has(geminiStatus):
@@ -286,12 +287,12 @@ func (s *geminiStream) Finish(end proc.Result) Learned {
 	case !s.known:
 		learned.Class, learned.ErrorText = geminiStart(end, s.stderr())
 	case s.escaped != "":
-		learned.Class, learned.StopReason = ClassConfig, "read-only"
+		learned.Class, learned.StopReason = class.Config, "read-only"
 		learned.ErrorText = errorText("gemini " + s.escaped + " although it may only read; look at what it changed, and give this runner --policy=FILE with a rule that denies exit_plan_mode, write_file, replace and run_shell_command, or give this role another CLI")
 	case !s.ended:
 		learned.Class, learned.ErrorText = s.retrying.class, errorText(s.retrying.text)
-		if learned.Class == ClassNone {
-			learned.Class = ClassNoResult
+		if learned.Class == class.None {
+			learned.Class = class.NoResult
 		}
 	case s.ok && s.failure == "":
 		learned.Done, learned.StopReason = true, "success"
@@ -317,7 +318,7 @@ func (s *geminiStream) fail(learned *Learned, end proc.Result) {
 		at = end.LastOutput
 	}
 	reset := waited(at, found.wait)
-	if found.class == ClassLimit || found.class == ClassOverloaded && !reset.IsZero() {
+	if found.class == class.Limit || found.class == class.Overloaded && !reset.IsZero() {
 		learned.Limit = &Limit{Kind: found.kind, Text: learned.ErrorText, ResetsAt: reset}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 func TestGeminiCommand(t *testing.T) {
@@ -93,38 +94,38 @@ func TestGeminiErrors(t *testing.T) {
 		end                proc.Result
 		want               geminiFound
 	}{
-		"silent 401":             {end: exit(145), want: geminiFound{class: ClassAuth}},
-		"silent 400":             {end: exit(144), want: geminiFound{class: ClassRequest}},
-		"silent 404":             {end: exit(148), want: geminiFound{class: ClassModel}},
-		"silent 429":             {end: exit(173), want: geminiFound{class: ClassLimit}},
-		"silent 503":             {end: exit(503 % 256), want: geminiFound{class: ClassOverloaded}},
-		"silent 1":               {end: exit(1), want: geminiFound{class: ClassUnknown}},
-		"a signal is no status":  {end: proc.Result{Ended: proc.Killed, Code: 145}, want: geminiFound{class: ClassUnknown}},
-		"the text wins":          {text: "[API Error: The model is overloaded. Please try again later.]", end: exit(145), want: geminiFound{class: ClassOverloaded}},
-		"type wins":              {kind: "FatalTurnLimitedError", text: "quota exceeded", end: exit(53), want: geminiFound{class: ClassTurns}},
-		"a tool's text is none":  {kind: "FatalToolExecutionError", text: "Error executing tool x: quota exceeded, retry in 5s", end: exit(54), want: geminiFound{class: ClassUnknown}},
-		"nested":                 {text: nested, end: exit(173), want: geminiFound{class: ClassLimit, wait: 36 * time.Second}},
-		"reset of a cloud quota": {text: "[API Error: You have exhausted your capacity on this model. Your quota will reset after 13h19m1s.]", end: exit(173), want: geminiFound{class: ClassLimit, wait: 13*time.Hour + 19*time.Minute + time.Second}},
-		"no free quota":          {text: "Quota exceeded for metric: x, limit: 0\nPlease retry in 30s.", want: geminiFound{class: ClassBilling, wait: 30 * time.Second}},
-		"a small quota":          {text: "Quota exceeded for metric: x, limit: 0.5", want: geminiFound{class: ClassLimit}},
+		"silent 401":             {end: exit(145), want: geminiFound{class: class.Auth}},
+		"silent 400":             {end: exit(144), want: geminiFound{class: class.Request}},
+		"silent 404":             {end: exit(148), want: geminiFound{class: class.Model}},
+		"silent 429":             {end: exit(173), want: geminiFound{class: class.Limit}},
+		"silent 503":             {end: exit(503 % 256), want: geminiFound{class: class.Overloaded}},
+		"silent 1":               {end: exit(1), want: geminiFound{class: class.Unknown}},
+		"a signal is no status":  {end: proc.Result{Ended: proc.Killed, Code: 145}, want: geminiFound{class: class.Unknown}},
+		"the text wins":          {text: "[API Error: The model is overloaded. Please try again later.]", end: exit(145), want: geminiFound{class: class.Overloaded}},
+		"type wins":              {kind: "FatalTurnLimitedError", text: "quota exceeded", end: exit(53), want: geminiFound{class: class.Turns}},
+		"a tool's text is none":  {kind: "FatalToolExecutionError", text: "Error executing tool x: quota exceeded, retry in 5s", end: exit(54), want: geminiFound{class: class.Unknown}},
+		"nested":                 {text: nested, end: exit(173), want: geminiFound{class: class.Limit, wait: 36 * time.Second}},
+		"reset of a cloud quota": {text: "[API Error: You have exhausted your capacity on this model. Your quota will reset after 13h19m1s.]", end: exit(173), want: geminiFound{class: class.Limit, wait: 13*time.Hour + 19*time.Minute + time.Second}},
+		"no free quota":          {text: "Quota exceeded for metric: x, limit: 0\nPlease retry in 30s.", want: geminiFound{class: class.Billing, wait: 30 * time.Second}},
+		"a small quota":          {text: "Quota exceeded for metric: x, limit: 0.5", want: geminiFound{class: class.Limit}},
 		"quota by its id": {
 			text: `[API Error: {"error":{"code":429,"message":"Too many.","details":[{"violations":[{"quotaId":"GenerateRequestsPerMinute"}]}]}}]`,
-			want: geminiFound{class: ClassLimit, kind: "GenerateRequestsPerMinute"},
+			want: geminiFound{class: class.Limit, kind: "GenerateRequestsPerMinute"},
 		},
-		"a disabled service": {text: `[API Error: {"error":{"code":403,"message":"Off.","details":[{"reason":"SERVICE_DISABLED"}]}}]`, want: geminiFound{class: ClassAuth}},
-		"no credits":         {text: `[API Error: {"error":{"code":429,"message":"No.","details":[{"reason":"INSUFFICIENT_G1_CREDITS_BALANCE"}]}}]`, want: geminiFound{class: ClassBilling}},
+		"a disabled service": {text: `[API Error: {"error":{"code":403,"message":"Off.","details":[{"reason":"SERVICE_DISABLED"}]}}]`, want: geminiFound{class: class.Auth}},
+		"no credits":         {text: `[API Error: {"error":{"code":429,"message":"No.","details":[{"reason":"INSUFFICIENT_G1_CREDITS_BALANCE"}]}}]`, want: geminiFound{class: class.Billing}},
 		"reported": {
 			text: "[API Error: Something odd.]", end: exit(1),
 			stderr: "Error when talking to Gemini API Full report available at: /tmp/a.json TerminalQuotaError: Something odd.\n    at x (file:///y:1:2) {\n  cause: {\n    code: 503\n  },\n  retryDelayMs: 90000,\n  status: 429\n}\n",
-			want:   geminiFound{class: ClassLimit, wait: 90 * time.Second},
+			want:   geminiFound{class: class.Limit, wait: 90 * time.Second},
 		},
-		"reported by name": {text: "[API Error: Odd.]", stderr: "noise\nError when talking to Gemini API Full report available at: /tmp/a.json ModelNotFoundError: Odd.\n", want: geminiFound{class: ClassModel}},
+		"reported by name": {text: "[API Error: Odd.]", stderr: "noise\nError when talking to Gemini API Full report available at: /tmp/a.json ModelNotFoundError: Odd.\n", want: geminiFound{class: class.Model}},
 		"only the last report": {
 			text: "[API Error: Odd.]", end: exit(1),
 			stderr: "Error when talking to Gemini API Full report available at: /a.json E: x\n  status: 429\n}\nError when talking to Gemini API Full report available at: /b.json E: y\n  status: 500\n}\n",
-			want:   geminiFound{class: ClassOverloaded},
+			want:   geminiFound{class: class.Overloaded},
 		},
-		"a report within a line": {text: "[API Error: Odd.]", stderr: "Error executing tool: Error when talking to Gemini API x.json TerminalQuotaError: y\n", want: geminiFound{class: ClassUnknown}},
+		"a report within a line": {text: "[API Error: Odd.]", stderr: "Error executing tool: Error when talking to Gemini API x.json TerminalQuotaError: y\n", want: geminiFound{class: class.Unknown}},
 	}
 	for name, c := range cases {
 		if got := geminiError(c.kind, c.text, c.stderr, c.end); got != c.want {
@@ -143,15 +144,15 @@ func TestGeminiEnds(t *testing.T) {
 		stream string
 		end    proc.Result
 		done   bool
-		class  Class
+		class  class.Class
 		model  string
 		usage  string
 	}{
 		"success":           {stream: init + ok, done: true, model: "big", usage: "6+4r+?w>20(5)"},
-		"no result, exit 0": {stream: init, class: ClassNoResult, model: "auto", usage: "?"},
-		"error, exit 0":     {stream: init + `{"type":"result","status":"error"}`, class: ClassUnknown, model: "auto", usage: "?"},
-		"turns":             {stream: init + `{"type":"error","severity":"error","message":"Maximum session turns exceeded"}` + "\n" + ok, class: ClassTurns, model: "big", usage: "6+4r+?w>20(5)"},
-		"a loop":            {stream: init + `{"type":"error","severity":"warning","message":"Loop detected, stopping execution"}` + "\n" + ok, class: ClassUnknown, model: "big", usage: "6+4r+?w>20(5)"},
+		"no result, exit 0": {stream: init, class: class.NoResult, model: "auto", usage: "?"},
+		"error, exit 0":     {stream: init + `{"type":"result","status":"error"}`, class: class.Unknown, model: "auto", usage: "?"},
+		"turns":             {stream: init + `{"type":"error","severity":"error","message":"Maximum session turns exceeded"}` + "\n" + ok, class: class.Turns, model: "big", usage: "6+4r+?w>20(5)"},
+		"a loop":            {stream: init + `{"type":"error","severity":"warning","message":"Loop detected, stopping execution"}` + "\n" + ok, class: class.Unknown, model: "big", usage: "6+4r+?w>20(5)"},
 		"a warning":         {stream: init + `{"type":"error","severity":"warning","message":"Agent execution blocked: 429"}` + "\n" + ok, done: true, model: "big", usage: "6+4r+?w>20(5)"},
 		"only half a total": {stream: init + `{"type":"result","status":"success","stats":{"total_tokens":30,"output_tokens":15}}`, done: true, model: "auto", usage: "?+?r+?w>15(?)"},
 		"odd counts":        {stream: init + `{"type":"result","status":"success","stats":{"total_tokens":5,"input_tokens":"7","output_tokens":9,"cached":-3,"input":8}}`, done: true, model: "auto", usage: "8+?r+?w>9(?)"},
@@ -279,7 +280,7 @@ func TestGeminiEscape(t *testing.T) {
 		s.Stdout([]byte(c.stream + "\n"))
 		settled := s.Settled()
 		got := s.Finish(proc.Result{Ended: proc.Exited})
-		failed := settled == Hopeless && got.Class == ClassConfig && !got.Done && strings.Contains(got.ErrorText, "--policy")
+		failed := settled == Hopeless && got.Class == class.Config && !got.Done && strings.Contains(got.ErrorText, "--policy")
 		if failed != (c.escaped != "") || !strings.Contains(got.ErrorText, c.escaped) {
 			t.Errorf("%s: settled %d, %+v", name, settled, got)
 		}

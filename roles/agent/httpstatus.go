@@ -5,30 +5,32 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// statusClass is what an HTTP status says by itself; ClassUnknown for one that
+// statusClass is what an HTTP status says by itself; class.Unknown for one that
 // is no failure known of a model API.
-func statusClass(status int) Class {
+func statusClass(status int) class.Class {
 	switch {
 	case status == 401, status == 403:
-		return ClassAuth
+		return class.Auth
 	case status == 402:
-		return ClassBilling
+		return class.Billing
 	case status == 404:
-		return ClassModel
+		return class.Model
 	case status == 408:
-		return ClassNetwork
+		return class.Network
 	case status == 413:
-		return ClassContext
+		return class.Context
 	case status == 429:
-		return ClassLimit
+		return class.Limit
 	case status >= 500 && status < 600:
-		return ClassOverloaded
+		return class.Overloaded
 	case status >= 400 && status < 500:
-		return ClassRequest
+		return class.Request
 	}
-	return ClassUnknown
+	return class.Unknown
 }
 
 // maxWait bounds what is believed of a time to wait: no window of a provider is

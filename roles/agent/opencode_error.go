@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // opencodeOverflow is the error of a conversation that is too long; the CLI
@@ -28,7 +29,7 @@ func (f *opencodeFailure) learn(learned *Learned, log opencodeLog, end proc.Resu
 	learned.StopReason = f.name
 	text := f.text
 	learned.Class = f.class()
-	if cause := log.causes[f.ref]; cause != "" && learned.Class == ClassUnknown {
+	if cause := log.causes[f.ref]; cause != "" && learned.Class == class.Unknown {
 		text = cause
 		learned.Class = opencodeCause(cause)
 	}
@@ -38,46 +39,46 @@ func (f *opencodeFailure) learn(learned *Learned, log opencodeLog, end proc.Resu
 		at = end.LastOutput
 	}
 	reset := resetOf(f.headers, at)
-	if learned.Class == ClassLimit || learned.Class == ClassOverloaded && !reset.IsZero() {
+	if learned.Class == class.Limit || learned.Class == class.Overloaded && !reset.IsZero() {
 		learned.Limit = &Limit{Kind: f.provider().limit(), Text: learned.ErrorText, ResetsAt: reset}
 	}
 }
 
-func (f *opencodeFailure) class() Class {
+func (f *opencodeFailure) class() class.Class {
 	switch f.name {
 	case "ProviderAuthError":
-		return ClassAuth
+		return class.Auth
 	case opencodeOverflow:
-		return ClassContext
+		return class.Context
 	case "ContentFilterError":
-		return ClassRefused
+		return class.Refused
 	case "MessageAbortedError":
-		return ClassNoResult
+		return class.NoResult
 	case "ProviderModelNotFoundError", "ModelNotFoundError":
-		return ClassModel
+		return class.Model
 	case "ConfigInvalidError", "ConfigJsonError", "ConfigDirectoryTypoError":
-		return ClassConfig
+		return class.Config
 	case "APIError", "UnknownError":
 		return f.apiClass()
 	}
-	return ClassUnknown
+	return class.Unknown
 }
 
 // apiClass: the status says most, but providers use 400 for a bad key, 429 for
 // an empty account, and put an error into a stream that has the status 200.
-func (f *opencodeFailure) apiClass() Class {
-	class := f.provider().class()
+func (f *opencodeFailure) apiClass() class.Class {
+	failure := f.provider().class()
 	switch {
-	case f.status == 400 && (class == ClassNone || class == ClassRequest):
-		if words := providerWords(f.text); words == ClassAuth || words == ClassContext || words == ClassBilling {
+	case f.status == 400 && (failure == class.None || failure == class.Request):
+		if words := providerWords(f.text); words == class.Auth || words == class.Context || words == class.Billing {
 			return words
 		}
-	case (f.status == 429 || f.status == 0) && class != ClassNone:
-		return class
+	case (f.status == 429 || f.status == 0) && failure != class.None:
+		return failure
 	case f.status == 0 && f.name == "APIError" && f.retryable:
-		return ClassNetwork
-	case f.status == 400 && (class == ClassBilling || class == ClassAuth || class == ClassContext):
-		return class
+		return class.Network
+	case f.status == 400 && (failure == class.Billing || failure == class.Auth || failure == class.Context):
+		return failure
 	}
 	return statusClass(f.status)
 }
@@ -114,27 +115,27 @@ func (f *opencodeFailure) provider() providerError {
 func (e providerError) words() []string { return []string{e.Type, strings.Trim(string(e.Code), `"`)} }
 
 // class goes by the words that providers have for kinds of errors.
-func (e providerError) class() Class {
+func (e providerError) class() class.Class {
 	is := func(words ...string) bool {
 		return slices.ContainsFunc(e.words(), func(w string) bool { return slices.Contains(words, w) })
 	}
 	switch {
 	case is("insufficient_quota", "billing_error", "billing_not_active", "insufficient_credits", "CreditsError"):
-		return ClassBilling
+		return class.Billing
 	case is("authentication_error", "invalid_api_key", "permission_error", "AuthError"):
-		return ClassAuth
+		return class.Auth
 	case is("context_length_exceeded"):
-		return ClassContext
+		return class.Context
 	case is("model_not_found"):
-		return ClassModel
+		return class.Model
 	case is("rate_limit_error", "rate_limit_exceeded", "too_many_requests", "FreeUsageLimitError", "GoUsageLimitError", "SubscriptionUsageLimitError"):
-		return ClassLimit
+		return class.Limit
 	case is("overloaded_error", "server_error", "api_error", "internal_server_error", "timeout_error"):
-		return ClassOverloaded
+		return class.Overloaded
 	case is("invalid_request_error"):
-		return ClassRequest
+		return class.Request
 	}
-	return ClassNone
+	return class.None
 }
 
 // limit is the provider's word for the window of a limit.
@@ -200,29 +201,29 @@ func (o *opencodeLog) note(line []byte) {
 // opencodeTried classifies the request that the CLI was going to repeat when it
 // was ended. It repeats only what may pass: limits, a provider in trouble, and a
 // broken connection.
-func opencodeTried(text string) Class {
+func opencodeTried(text string) class.Class {
 	low := strings.ToLower(text)
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) })
 	}
 	switch {
 	case has("exceeded your current quota", "insufficient_quota", "insufficient credits"):
-		return ClassBilling
+		return class.Billing
 	case has("rate limit", "rate_limit", "too many requests", "exhausted", "quota", "usage limit"):
-		return ClassLimit
+		return class.Limit
 	case has("unable to connect", "connectionrefused", "econn", "cannot connect", "socket connection", "connection reset", "fetch failed", "timed out"):
-		return ClassNetwork
+		return class.Network
 	}
-	return ClassOverloaded
+	return class.Overloaded
 }
 
 var opencodeMeant = lazily(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
 
 // opencodeCause classifies an error of the CLI's own. A model that it calls not
 // found and proposes in the same breath is one of a provider without a key.
-func opencodeCause(text string) Class {
+func opencodeCause(text string) class.Class {
 	if m := opencodeMeant().FindStringSubmatch(text); m != nil && slices.Contains(strings.Split(m[2], ", "), m[1]) {
-		return ClassAuth
+		return class.Auth
 	}
 	name, _, _ := strings.Cut(text, ":")
 	return (&opencodeFailure{name: name}).class()
@@ -230,31 +231,31 @@ func opencodeCause(text string) Class {
 
 // opencodeStart explains a run of which no event came: what is wrong with a
 // command line or a setting is only on standard error.
-func opencodeStart(end proc.Result, stderr string, log opencodeLog) (Class, string) {
+func opencodeStart(end proc.Result, stderr string, log opencodeLog) (class.Class, string) {
 	if end.Ended != proc.Exited || end.Signal != "" || end.Code == 0 {
 		if log.tried != "" {
 			return opencodeTried(log.tried), errorText(log.tried)
 		}
-		return ClassNone, ""
+		return class.None, ""
 	}
 	said := strings.TrimSpace(string(escape().ReplaceAll([]byte(stderr), nil)))
 	if strings.HasPrefix(said, "opencode run [message..]") {
-		return ClassConfig, "opencode does not take one of its arguments; it printed its help and not which one"
+		return class.Config, "opencode does not take one of its arguments; it printed its help and not which one"
 	}
 	_, text, found := strings.Cut("\n"+said, "\nError: ")
 	switch {
 	case !found:
 	case strings.HasPrefix(text, "Session not found"):
-		return ClassSession, errorText(text)
+		return class.Session, errorText(text)
 	case strings.HasPrefix(text, "Configuration is invalid"), strings.HasPrefix(text, "Config file at"),
 		strings.HasPrefix(text, "You must provide a message"), strings.HasPrefix(text, "Failed to change directory"),
 		strings.HasPrefix(text, "--"), strings.HasPrefix(text, "File not found"):
-		return ClassConfig, errorText(text)
+		return class.Config, errorText(text)
 	default:
-		return ClassUnknown, errorText(text)
+		return class.Unknown, errorText(text)
 	}
 	if log.last != "" {
 		return opencodeCause(log.last), errorText(log.last)
 	}
-	return ClassNone, ""
+	return class.None, ""
 }

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
@@ -33,7 +34,7 @@ func opencodePlays() []play {
 			ask: func(r *Request) {
 				r.CLI.Env = map[string]string{"OPENCODE_PERMISSION": `{"edit": "ask", "bash": "ask"}`}
 			},
-			want: told{class: ClassNoResult, text: "The user rejected permission", final: "I write the file.", stop: "tool-calls", denied: 1, usage: "7663+0r+0w>30(0)", cost: 0.023439, last: "write"},
+			want: told{class: class.NoResult, text: "The user rejected permission", final: "I write the file.", stop: "tool-calls", denied: 1, usage: "7663+0r+0w>30(0)", cost: 0.023439, last: "write"},
 		},
 		{
 			name: "quoted", ask: func(r *Request) { r.Permissions = PermitAll },
@@ -44,31 +45,31 @@ func opencodePlays() []play {
 			want: told{final: quoted, stop: "stop", usage: "15445+0r+0w>70(0)", cost: 0.047385, last: "Suggested retry after 3600s.] is what the log said; 429, 401, limit: 0."},
 		},
 		{name: "length", script: sequence(mockapi.Reply{Text: "A long answer", StopReason: "max_tokens"}), want: told{final: "A long answer", stop: "length", usage: "7663+0r+0w>4(0)", cost: 0.023049, last: "A long answer"}},
-		{name: "refused", script: always(mockapi.Reply{Text: "No.", StopReason: "refusal"}), want: told{class: ClassRefused, text: "content filter", final: "No.", stop: "ContentFilterError", settled: Finished, usage: "7663+0r+0w>1(0)", cost: 0.023004, last: "The response was blocked by the provider's content filter"}},
-		{name: "status-401", script: always(mockapi.Reply{Status: 401}), want: told{class: ClassAuth, text: "x-api-key", stop: "APIError", settled: Finished, usage: "?", last: "invalid x-api-key"}},
-		{name: "status-403", script: always(mockapi.Reply{Status: 403}), want: told{class: ClassAuth, text: "permission", stop: "APIError", settled: Finished, usage: "?", last: "Your API key does not have permission to use the specified resource."}},
+		{name: "refused", script: always(mockapi.Reply{Text: "No.", StopReason: "refusal"}), want: told{class: class.Refused, text: "content filter", final: "No.", stop: "ContentFilterError", settled: Finished, usage: "7663+0r+0w>1(0)", cost: 0.023004, last: "The response was blocked by the provider's content filter"}},
+		{name: "status-401", script: always(mockapi.Reply{Status: 401}), want: told{class: class.Auth, text: "x-api-key", stop: "APIError", settled: Finished, usage: "?", last: "invalid x-api-key"}},
+		{name: "status-403", script: always(mockapi.Reply{Status: 403}), want: told{class: class.Auth, text: "permission", stop: "APIError", settled: Finished, usage: "?", last: "Your API key does not have permission to use the specified resource."}},
 		{
 			name: "no-credit", script: always(mockapi.Reply{Status: 400, ErrorMessage: "Your credit balance is too low to access the Anthropic API."}),
-			want: told{class: ClassBilling, text: "credit balance", stop: "APIError", settled: Finished, usage: "?", last: "Your credit balance is too low to access the Anthropic API."},
+			want: told{class: class.Billing, text: "credit balance", stop: "APIError", settled: Finished, usage: "?", last: "Your credit balance is too low to access the Anthropic API."},
 		},
-		{name: "status-404", script: always(mockapi.Reply{Status: 404}), want: told{class: ClassModel, text: "not found", stop: "APIError", settled: Finished, usage: "?", last: "The requested resource was not found."}},
-		{name: "bad-model", model: "anthropic/nope", script: sequence(mockapi.Reply{}), want: told{class: ClassModel, text: "Model not found: anthropic/nope", stop: "UnknownError", settled: Finished, usage: "?", last: "Unexpected server error. Check server logs for details."}},
-		{name: "no-key", without: "ANTHROPIC_API_KEY", want: told{class: ClassAuth, text: "API key is missing", stop: "ProviderAuthError", settled: Finished, usage: "?", last: "Anthropic API key is missing. Pass it using the 'apiKey' parameter or the ANTHROPIC_API_KEY environment variable."}},
+		{name: "status-404", script: always(mockapi.Reply{Status: 404}), want: told{class: class.Model, text: "not found", stop: "APIError", settled: Finished, usage: "?", last: "The requested resource was not found."}},
+		{name: "bad-model", model: "anthropic/nope", script: sequence(mockapi.Reply{}), want: told{class: class.Model, text: "Model not found: anthropic/nope", stop: "UnknownError", settled: Finished, usage: "?", last: "Unexpected server error. Check server logs for details."}},
+		{name: "no-key", without: "ANTHROPIC_API_KEY", want: told{class: class.Auth, text: "API key is missing", stop: "ProviderAuthError", settled: Finished, usage: "?", last: "Anthropic API key is missing. Pass it using the 'apiKey' parameter or the ANTHROPIC_API_KEY environment variable."}},
 		{
 			name: "limit-once", script: sequence(mockapi.Reply{Status: 429, RetryAfter: 2 * time.Second}, mockapi.Reply{Text: "After the wait."}),
 			want: told{final: "After the wait.", stop: "stop", usage: "7663+0r+0w>4(0)", cost: 0.023049, last: "After the wait."},
 		},
 		{
 			name: "limit", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Second}),
-			want: told{class: ClassLimit, text: "rate limit", stop: "APIError", wait: time.Second, settled: Finished, usage: "?", last: "This request would exceed your organization's rate limit."},
+			want: told{class: class.Limit, text: "rate limit", stop: "APIError", wait: time.Second, settled: Finished, usage: "?", last: "This request would exceed your organization's rate limit."},
 		},
 		{
 			name: "limit-hour", script: always(mockapi.Reply{Status: 429, RetryAfter: time.Hour}), cut: "AI_APICallError",
-			want: told{class: ClassLimit, text: "rate limit", plain: true, usage: "?", last: "AI_APICallError: This request would exceed your organization's rate limit."},
+			want: told{class: class.Limit, text: "rate limit", plain: true, usage: "?", last: "AI_APICallError: This request would exceed your organization's rate limit."},
 		},
 		{
 			name: "overloaded", script: always(mockapi.Reply{Status: 529}), cut: "AI_APICallError",
-			want: told{class: ClassOverloaded, text: "Overloaded", plain: true, usage: "?", last: "AI_APICallError: Overloaded"},
+			want: told{class: class.Overloaded, text: "Overloaded", plain: true, usage: "?", last: "AI_APICallError: Overloaded"},
 		},
 		{
 			name: "broken-once", script: sequence(mockapi.Reply{Status: 500}, mockapi.Reply{Text: "After the error."}),
@@ -85,22 +86,22 @@ func opencodePlays() []play {
 		},
 		{
 			name: "context", script: always(mockapi.Reply{Status: 400, ErrorMessage: "prompt is too long: 250000 tokens > 200000 maximum"}),
-			want: told{class: ClassContext, text: "prompt is too long", stop: "ContextOverflowError", settled: Hopeless, usage: "?", last: "prompt is too long: 250000 tokens > 200000 maximum"},
+			want: told{class: class.Context, text: "prompt is too long", stop: "ContextOverflowError", settled: Hopeless, usage: "?", last: "prompt is too long: 250000 tokens > 200000 maximum"},
 		},
 		{
 			name: "connection-cut-once", script: sequence(mockapi.Reply{Text: "Half of an answer.", CutAfter: 5}, mockapi.Reply{Text: "The whole answer."}),
 			want: told{final: "The whole answer.", stop: "stop", usage: "7663+0r+0w>5(0)", cost: 0.023064, last: "The whole answer."},
 		},
-		{name: "bad-flag", ask: func(r *Request) { r.CLI.Args = []string{"--no-such-flag"} }, want: told{class: ClassConfig, text: "does not take one of its arguments", plain: true, usage: "?", last: "[boolean] [default: false]"}},
+		{name: "bad-flag", ask: func(r *Request) { r.CLI.Args = []string{"--no-such-flag"} }, want: told{class: class.Config, text: "does not take one of its arguments", plain: true, usage: "?", last: "[boolean] [default: false]"}},
 		{
 			name: "bad-resume", ask: func(r *Request) { r.Resume = &Session{ID: "ses_00000000000000000000000000"} },
-			want: told{class: ClassSession, text: "Session not found", plain: true, usage: "?", last: "Error: Session not found"},
+			want: told{class: class.Session, text: "Session not found", plain: true, usage: "?", last: "Error: Session not found"},
 		},
 		{
 			name: "bad-settings", ask: func(r *Request) {
 				r.CLI.Env = map[string]string{"OPENCODE_CONFIG_CONTENT": `{"nonsense": true, "model": 5}`}
 			},
-			want: told{class: ClassConfig, text: "Configuration is invalid", plain: true, usage: "?", last: "↳ Expected string | undefined, got 5 model"},
+			want: told{class: class.Config, text: "Configuration is invalid", plain: true, usage: "?", last: "↳ Expected string | undefined, got 5 model"},
 		},
 	}
 }

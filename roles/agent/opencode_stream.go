@@ -7,6 +7,7 @@ import (
 
 	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // What is kept of opencode's events, all of which have type, timestamp and
@@ -270,7 +271,7 @@ func (s *opencodeStream) Finish(end proc.Result) Learned {
 	case s.log.tried != "":
 		learned.Class, learned.ErrorText = opencodeTried(s.log.tried), errorText(s.log.tried)
 	default:
-		learned.Class, learned.ErrorText = ClassNoResult, errorText(s.refusal)
+		learned.Class, learned.ErrorText = class.NoResult, errorText(s.refusal)
 	}
 	return learned
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 func TestOpencodeCommand(t *testing.T) {
@@ -150,39 +151,39 @@ func TestOpencodeErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		failure opencodeFailure
-		class   Class
+		class   class.Class
 		kind    string
 	}{
-		"429":                {failure: opencodeFailure{name: "APIError", status: 429, text: "Too many"}, class: ClassLimit},
-		"429, no money":      {failure: opencodeFailure{name: "APIError", status: 429, body: `{"error":{"type":"insufficient_quota","code":"insufficient_quota"}}`}, class: ClassBilling},
-		"429, free tier":     {failure: opencodeFailure{name: "APIError", status: 429, body: `{"type":"error","error":{"type":"FreeUsageLimitError","message":"x"}}`}, class: ClassLimit, kind: "FreeUsageLimitError"},
-		"429, subscription":  {failure: opencodeFailure{name: "APIError", status: 429, body: `{"type":"error","error":{"type":"GoUsageLimitError"},"metadata":{"limitName":"weekly"}}`}, class: ClassLimit, kind: "weekly"},
-		"402":                {failure: opencodeFailure{name: "APIError", status: 402}, class: ClassBilling},
-		"400":                {failure: opencodeFailure{name: "APIError", status: 400, text: "The request is broken."}, class: ClassRequest},
-		"400, Google's key":  {failure: opencodeFailure{name: "APIError", status: 400, text: "API key not valid. Please pass a valid API key."}, class: ClassAuth},
-		"400, its length":    {failure: opencodeFailure{name: "APIError", status: 400, body: `{"error":{"code":"context_length_exceeded","type":"invalid_request_error"}}`}, class: ClassContext},
-		"529":                {failure: opencodeFailure{name: "APIError", status: 529}, class: ClassOverloaded},
-		"no connection":      {failure: opencodeFailure{name: "APIError", retryable: true, text: "Connection reset by server"}, class: ClassNetwork},
-		"no status":          {failure: opencodeFailure{name: "APIError", text: "?"}, class: ClassUnknown},
-		"in the stream":      {failure: opencodeFailure{name: "UnknownError", text: `{"message":"Internal error encountered.","type":"server_error","code":null}`}, class: ClassOverloaded},
-		"a limit in it":      {failure: opencodeFailure{name: "UnknownError", text: `{"type":"error","error":{"type":"rate_limit_error"}}`}, class: ClassLimit},
-		"unknown":            {failure: opencodeFailure{name: "UnknownError", text: "rate limit"}, class: ClassUnknown},
-		"no login":           {failure: opencodeFailure{name: "ProviderAuthError"}, class: ClassAuth},
-		"too long":           {failure: opencodeFailure{name: "ContextOverflowError"}, class: ClassContext},
-		"its answer":         {failure: opencodeFailure{name: "MessageOutputLengthError"}, class: ClassUnknown},
-		"stopped":            {failure: opencodeFailure{name: "MessageAbortedError"}, class: ClassNoResult},
-		"numbers for a code": {failure: opencodeFailure{name: "UnknownError", text: `{"error":{"code":429}}`}, class: ClassUnknown},
+		"429":                {failure: opencodeFailure{name: "APIError", status: 429, text: "Too many"}, class: class.Limit},
+		"429, no money":      {failure: opencodeFailure{name: "APIError", status: 429, body: `{"error":{"type":"insufficient_quota","code":"insufficient_quota"}}`}, class: class.Billing},
+		"429, free tier":     {failure: opencodeFailure{name: "APIError", status: 429, body: `{"type":"error","error":{"type":"FreeUsageLimitError","message":"x"}}`}, class: class.Limit, kind: "FreeUsageLimitError"},
+		"429, subscription":  {failure: opencodeFailure{name: "APIError", status: 429, body: `{"type":"error","error":{"type":"GoUsageLimitError"},"metadata":{"limitName":"weekly"}}`}, class: class.Limit, kind: "weekly"},
+		"402":                {failure: opencodeFailure{name: "APIError", status: 402}, class: class.Billing},
+		"400":                {failure: opencodeFailure{name: "APIError", status: 400, text: "The request is broken."}, class: class.Request},
+		"400, Google's key":  {failure: opencodeFailure{name: "APIError", status: 400, text: "API key not valid. Please pass a valid API key."}, class: class.Auth},
+		"400, its length":    {failure: opencodeFailure{name: "APIError", status: 400, body: `{"error":{"code":"context_length_exceeded","type":"invalid_request_error"}}`}, class: class.Context},
+		"529":                {failure: opencodeFailure{name: "APIError", status: 529}, class: class.Overloaded},
+		"no connection":      {failure: opencodeFailure{name: "APIError", retryable: true, text: "Connection reset by server"}, class: class.Network},
+		"no status":          {failure: opencodeFailure{name: "APIError", text: "?"}, class: class.Unknown},
+		"in the stream":      {failure: opencodeFailure{name: "UnknownError", text: `{"message":"Internal error encountered.","type":"server_error","code":null}`}, class: class.Overloaded},
+		"a limit in it":      {failure: opencodeFailure{name: "UnknownError", text: `{"type":"error","error":{"type":"rate_limit_error"}}`}, class: class.Limit},
+		"unknown":            {failure: opencodeFailure{name: "UnknownError", text: "rate limit"}, class: class.Unknown},
+		"no login":           {failure: opencodeFailure{name: "ProviderAuthError"}, class: class.Auth},
+		"too long":           {failure: opencodeFailure{name: "ContextOverflowError"}, class: class.Context},
+		"its answer":         {failure: opencodeFailure{name: "MessageOutputLengthError"}, class: class.Unknown},
+		"stopped":            {failure: opencodeFailure{name: "MessageAbortedError"}, class: class.NoResult},
+		"numbers for a code": {failure: opencodeFailure{name: "UnknownError", text: `{"error":{"code":429}}`}, class: class.Unknown},
 	} {
 		if got := c.failure.class(); got != c.class || c.failure.provider().limit() != c.kind {
 			t.Errorf("%s: %q %q, want %q %q", name, got, c.failure.provider().limit(), c.class, c.kind)
 		}
 	}
-	for text, want := range map[string]Class{
-		"ProviderModelNotFoundError: Model not found: mock/nope.":                                                                                ClassModel,
-		"ProviderModelNotFoundError: Model not found: anthropic/claude-sonnet-4-5. Did you mean: claude-sonnet-4-5, claude-sonnet-4-5-20250929?": ClassAuth,
-		"ProviderModelNotFoundError: Model not found: anthropic/claude-sonet-4-5. Did you mean: claude-sonnet-4-5?":                              ClassModel,
-		"ConfigInvalidError: x": ClassConfig,
-		"TypeError: rate limit": ClassUnknown,
+	for text, want := range map[string]class.Class{
+		"ProviderModelNotFoundError: Model not found: mock/nope.":                                                                                class.Model,
+		"ProviderModelNotFoundError: Model not found: anthropic/claude-sonnet-4-5. Did you mean: claude-sonnet-4-5, claude-sonnet-4-5-20250929?": class.Auth,
+		"ProviderModelNotFoundError: Model not found: anthropic/claude-sonet-4-5. Did you mean: claude-sonnet-4-5?":                              class.Model,
+		"ConfigInvalidError: x": class.Config,
+		"TypeError: rate limit": class.Unknown,
 	} {
 		if got := opencodeCause(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
@@ -240,7 +241,7 @@ func TestOpencodeSteps(t *testing.T) {
 		stream  string
 		end     proc.Result
 		done    bool
-		class   Class
+		class   class.Class
 		usage   string
 		cost    float64
 		settled Settled
@@ -249,12 +250,12 @@ func TestOpencodeSteps(t *testing.T) {
 		"two":                 {stream: start + step("1", "tool-calls", "0.5") + start + step("2", "stop", "0.25"), end: exited, done: true, usage: "20+6r+4w>10(2)", cost: 0.75},
 		"told twice":          {stream: start + step("1", "stop", "0.5") + step("1", "stop", "0.5"), end: exited, done: true, usage: "10+3r+2w>5(1)", cost: 0.5},
 		"one without a price": {stream: start + step("1", "tool-calls", "0.5") + start + step("2", "stop", "0"), end: exited, done: true, usage: "20+6r+4w>10(2)"},
-		"killed after a stop": {stream: start + step("1", "stop", "0.5"), end: killed, class: ClassNoResult, usage: "10+3r+2w>5(1)", cost: 0.5},
-		"ended at a tool":     {stream: start + step("1", "tool-calls", "0.5"), end: exited, class: ClassNoResult, usage: "10+3r+2w>5(1)", cost: 0.5},
-		"a new step":          {stream: start + step("1", "stop", "0.5") + start, end: exited, class: ClassNoResult, usage: "10+3r+2w>5(1)", cost: 0.5},
+		"killed after a stop": {stream: start + step("1", "stop", "0.5"), end: killed, class: class.NoResult, usage: "10+3r+2w>5(1)", cost: 0.5},
+		"ended at a tool":     {stream: start + step("1", "tool-calls", "0.5"), end: exited, class: class.NoResult, usage: "10+3r+2w>5(1)", cost: 0.5},
+		"a new step":          {stream: start + step("1", "stop", "0.5") + start, end: exited, class: class.NoResult, usage: "10+3r+2w>5(1)", cost: 0.5},
 		"too long, cured":     {stream: start + overflow + start + step("1", "stop", "0.5"), end: exited, done: true, usage: "10+3r+2w>5(1)", cost: 0.5},
-		"too long, once":      {stream: start + overflow, end: exited, class: ClassContext, usage: "?"},
-		"too long for ever":   {stream: start + overflow + start + overflow, end: killed, class: ClassContext, usage: "?", settled: Hopeless},
+		"too long, once":      {stream: start + overflow, end: exited, class: class.Context, usage: "?"},
+		"too long for ever":   {stream: start + overflow + start + overflow, end: killed, class: class.Context, usage: "?", settled: Hopeless},
 	} {
 		s := newOpencodeStream()
 		s.Stdout([]byte(c.stream))

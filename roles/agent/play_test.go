@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
@@ -31,7 +32,7 @@ type play struct {
 
 // told is what is expected of Learned. Usage is as usageWord has it.
 type told struct {
-	class   Class
+	class   class.Class
 	text    string // of ErrorText
 	final   string
 	stop    string
@@ -96,7 +97,7 @@ func (w told) wrong(got Learned, settled Settled, last string) string {
 			fmt.Fprintf(&b, "%s is %v, want %v\n", what, got, want)
 		}
 	}
-	differ("Done", got.Done, w.class == ClassNone && !w.plain)
+	differ("Done", got.Done, w.class == class.None && !w.plain)
 	differ("Structured", got.Structured, !w.plain)
 	differ("Class", got.Class, w.class)
 	differ("FinalMessage", got.FinalMessage, w.final)

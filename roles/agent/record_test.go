@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
@@ -138,7 +139,7 @@ func TestRealGeminiAndOpencode(t *testing.T) {
 					if wrong := want.wrong(got, settled, res.LastLine); wrong != "" {
 						t.Errorf("%s%s ended with %d%s after %v\n%s", wrong, res.Proc.Ended, res.Proc.Code, res.Proc.Signal, res.Proc.Duration, res.Proc.Stdout.Text())
 					}
-					if total, n := mockapi.Total(server.Calls()); p.want.class == ClassNone {
+					if total, n := mockapi.Total(server.Calls()); p.want.class == class.None {
 						if n == 0 || usageWord(res.Usage) != usageOf(cli, total) {
 							t.Errorf("usage %s, but the model told %s in %d answers", usageWord(res.Usage), usageOf(cli, total), n)
 						}
@@ -225,7 +226,7 @@ func TestRealSessions(t *testing.T) {
 			}
 			if cli == "gemini" {
 				again, _ := st.perform(t, play{name: "again", ask: func(r *Request) { r.SessionID = id }})
-				if again.Class != ClassConfig || !strings.Contains(again.ErrorText, "already exists") {
+				if again.Class != class.Config || !strings.Contains(again.ErrorText, "already exists") {
 					t.Errorf("%+v", again.Learned)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // show is all that a stream gives, as text.
@@ -183,7 +184,7 @@ func TestRecordedStreamsBrokenOff(t *testing.T) {
 			if got.Done {
 				t.Fatalf("done after %d of %d bytes", n, len(whole))
 			}
-			if p.want.class == ClassNone && (got.Class != ClassNone && got.Class != ClassNoResult || got.Limit != nil || settled != Going) {
+			if p.want.class == class.None && (got.Class != class.None && got.Class != class.NoResult || got.Limit != nil || settled != Going) {
 				t.Fatalf("after %d bytes: %s, %v, settled %d", n, got.Class, got.Limit, settled)
 			}
 		}
@@ -283,7 +284,7 @@ func TestQuotedLimits(t *testing.T) {
 			s.Stderr([]byte("Error executing tool run_shell_command: rate limit exceeded, Suggested retry after 3600s\n"))
 			settled := s.Settled()
 			got := s.Finish(proc.Result{Ended: proc.Exited})
-			if !got.Done || got.Class != ClassNone || got.Limit != nil || got.Denied != 0 || settled == Hopeless || marshalled(got.FinalMessage) != said {
+			if !got.Done || got.Class != class.None || got.Limit != nil || got.Denied != 0 || settled == Hopeless || marshalled(got.FinalMessage) != said {
 				rt.Fatalf("%s: %+v, settled %d", cli, got, settled)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/roles"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // messageHalf is how much of the beginning, and of the end, of a last message
@@ -92,7 +93,7 @@ const leaveTime = 20 * time.Second
 // OK reports whether the run did what a run is for: the CLI says that its turn
 // is over, where it has a way to say so, and ended well.
 func (r Result) OK() bool {
-	if r.Structured && (!r.Done || r.Class != ClassNone) {
+	if r.Structured && (!r.Done || r.Class != class.None) {
 		return false
 	}
 	if r.Cut == CutFinished {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // Backoff is how long to wait after the given number of refusals in a row when
@@ -16,14 +16,14 @@ import (
 //	network     10 s    5 min
 //
 // Fewer than one strike is one. A class that time does not cure gives 0.
-func Backoff(class agent.Class, strikes int) time.Duration {
+func Backoff(failure class.Class, strikes int) time.Duration {
 	var first, most time.Duration
-	switch class {
-	case agent.ClassLimit:
+	switch failure {
+	case class.Limit:
 		first, most = time.Minute, 30*time.Minute
-	case agent.ClassOverloaded:
+	case class.Overloaded:
 		first, most = 15*time.Second, 10*time.Minute
-	case agent.ClassNetwork:
+	case class.Network:
 		first, most = 10*time.Second, 5*time.Minute
 	default:
 		return 0

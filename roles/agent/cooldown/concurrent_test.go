@@ -15,6 +15,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 // dirVar makes this test binary a writer: it sets what TestProcesses wants.
@@ -42,8 +43,8 @@ func write(dir, who string) error {
 	begin := time.Now()
 	for i := range rounds {
 		err := errors.Join(
-			s.Set(Cooldown{Account: alice, Class: agent.ClassLimit, Until: begin.Add(time.Hour + time.Duration((i*7+n)%13)*time.Minute), Strikes: n*rounds + i, By: who}),
-			s.Set(Cooldown{Account: agent.Account{Provider: "p", ID: who}, Class: agent.ClassLimit, Told: true, Until: begin.Add(time.Hour)}))
+			s.Set(Cooldown{Account: alice, Class: class.Limit, Until: begin.Add(time.Hour + time.Duration((i*7+n)%13)*time.Minute), Strikes: n*rounds + i, By: who}),
+			s.Set(Cooldown{Account: agent.Account{Provider: "p", ID: who}, Class: class.Limit, Told: true, Until: begin.Add(time.Hour)}))
 		if err != nil {
 			return err
 		}
@@ -227,7 +228,7 @@ func TestHistory(t *testing.T) {
 					running = Cooldown{}
 				}
 			default:
-				c := Cooldown{Account: alice, Class: rapid.SampledFrom([]agent.Class{agent.ClassLimit, agent.ClassNetwork}).Draw(rt, "class"),
+				c := Cooldown{Account: alice, Class: rapid.SampledFrom([]class.Class{class.Limit, class.Network}).Draw(rt, "class"),
 					Kind: rapid.SampledFrom([]string{"", "five_hour", "seven_day"}).Draw(rt, "kind"), Told: rapid.Bool().Draw(rt, "told"),
 					Until: now.Add(time.Duration(rapid.IntRange(-60, 400).Draw(rt, "until")) * time.Minute), Strikes: rapid.IntRange(0, 9).Draw(rt, "strikes")}
 				if err := s.Set(c); err != nil {

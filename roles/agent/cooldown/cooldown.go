@@ -20,6 +20,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 const (
@@ -37,8 +38,8 @@ const (
 // Cooldown says that an account is not to be used until a time.
 type Cooldown struct {
 	Account agent.Account
-	// Class is why: one of those that agent.Class.Waits.
-	Class agent.Class
+	// Class is why: one of those that class.Class.Waits.
+	Class class.Class
 	// Kind is the provider's word for the window ("five_hour"), Text what it or
 	// the CLI said; both may be "". Of Text at most 2,000 bytes are kept.
 	Kind, Text string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 var (
@@ -32,7 +33,7 @@ func newStore(t testing.TB) (*Store, *clock) {
 }
 
 func limit(until time.Duration) Cooldown {
-	return Cooldown{Account: alice, Class: agent.ClassLimit, Until: noon.Add(until), SetAt: noon, Strikes: 1}
+	return Cooldown{Account: alice, Class: class.Limit, Until: noon.Add(until), SetAt: noon, Strikes: 1}
 }
 
 func must(t testing.TB, err error) {
@@ -57,7 +58,7 @@ func TestRemembers(t *testing.T) {
 		t.Error("looking made the directory")
 	}
 
-	want := Cooldown{Account: alice, Class: agent.ClassLimit, Kind: "five_hour", Text: "resets at 3 pm\x1b[2J \U0001F600", Told: true,
+	want := Cooldown{Account: alice, Class: class.Limit, Kind: "five_hour", Text: "resets at 3 pm\x1b[2J \U0001F600", Told: true,
 		Until: noon.Add(3 * time.Hour), SetAt: noon.Add(-time.Second), Strikes: 2, By: "demo in /repo"}
 	must(t, s.Set(want))
 	got, ok, err := s.Get(alice)
@@ -72,7 +73,7 @@ func TestRemembers(t *testing.T) {
 	if _, ok, err := s.Get(bob); ok || err != nil {
 		t.Errorf("another account is limited: %v", err)
 	}
-	must(t, s.Set(Cooldown{Account: bob, Class: agent.ClassNetwork, Until: noon.Add(time.Minute)}))
+	must(t, s.Set(Cooldown{Account: bob, Class: class.Network, Until: noon.Add(time.Minute)}))
 	if all, err := s.List(); err != nil || len(all) != 2 || all[0].Account != bob || !all[0].SetAt.Equal(noon) || all[1] != want {
 		t.Errorf("the list is %+v, %v", all, err)
 	}
@@ -112,7 +113,7 @@ func TestSetReplaces(t *testing.T) {
 		wins   bool
 	}{
 		"later":                        {limit(time.Hour), limit(2 * time.Hour), true},
-		"later, of another class":      {limit(time.Hour), with(limit(2*time.Hour), func(c *Cooldown) { c.Class = agent.ClassNetwork }), true},
+		"later, of another class":      {limit(time.Hour), with(limit(2*time.Hour), func(c *Cooldown) { c.Class = class.Network }), true},
 		"sooner, a guess":              {limit(time.Hour), later(limit(time.Minute)), false},
 		"sooner, told":                 {limit(time.Hour), later(told(time.Minute, "five_hour")), true},
 		"sooner, told, older":          {later(limit(time.Hour)), told(time.Minute, "five_hour"), false},
@@ -120,7 +121,7 @@ func TestSetReplaces(t *testing.T) {
 		"sooner, told, smaller window": {told(time.Hour, "seven_day"), later(told(time.Minute, "five_hour")), false},
 		"sooner, told, no kind":        {told(time.Hour, "seven_day"), later(told(time.Minute, "")), false},
 		"sooner, guess of a kind":      {with(limit(time.Hour), func(c *Cooldown) { c.Kind = "seven_day" }), later(told(time.Minute, "five_hour")), false},
-		"sooner, another class":        {limit(time.Hour), with(later(told(time.Minute, "")), func(c *Cooldown) { c.Class = agent.ClassOverloaded }), false},
+		"sooner, another class":        {limit(time.Hour), with(later(told(time.Minute, "")), func(c *Cooldown) { c.Class = class.Overloaded }), false},
 		"over at once":                 {limit(time.Hour), later(told(-time.Minute, "")), true},
 		"the old one is over":          {limit(-time.Minute), limit(-2 * time.Minute), true},
 		"the old one's clock is wrong": {with(limit(time.Hour), func(c *Cooldown) { c.SetAt = noon.Add(9 * time.Hour) }), told(time.Minute, ""), true},
@@ -151,8 +152,8 @@ func TestStrikes(t *testing.T) {
 	for want := 1; want < 5; want++ {
 		last, _, err := s.Get(alice)
 		must(t, err)
-		next := Cooldown{Account: alice, Class: agent.ClassLimit, Strikes: last.Strikes + 1,
-			Until: clock.at.Add(Backoff(agent.ClassLimit, last.Strikes+1))}
+		next := Cooldown{Account: alice, Class: class.Limit, Strikes: last.Strikes + 1,
+			Until: clock.at.Add(Backoff(class.Limit, last.Strikes+1))}
 		must(t, s.Set(next))
 		must(t, s.Set(next)) // a second loop meets the same refusal
 		got, ok, err := s.Get(alice)
@@ -161,7 +162,7 @@ func TestStrikes(t *testing.T) {
 		}
 		clock.at = got.Until
 	}
-	must(t, s.Set(Cooldown{Account: alice, Class: agent.ClassLimit, Told: true, Strikes: 7, Until: clock.at.Add(time.Hour)}))
+	must(t, s.Set(Cooldown{Account: alice, Class: class.Limit, Told: true, Strikes: 7, Until: clock.at.Add(time.Hour)}))
 	must(t, s.Succeeded(alice))
 	if got, ok, _ := s.Get(alice); !ok || got.Strikes != 0 {
 		t.Errorf("a success lifts what the provider told: %+v (%v)", got, ok)
@@ -171,7 +172,7 @@ func TestStrikes(t *testing.T) {
 	if _, err := os.Lstat(s.path(alice)); err == nil {
 		t.Error("what is over was not forgotten")
 	}
-	must(t, s.Set(Cooldown{Account: alice, Class: agent.ClassOverloaded, Strikes: 3, Until: clock.at.Add(time.Hour)}))
+	must(t, s.Set(Cooldown{Account: alice, Class: class.Overloaded, Strikes: 3, Until: clock.at.Add(time.Hour)}))
 	must(t, s.Succeeded(alice))
 	if got, ok, err := s.Get(alice); ok || err != nil || got != (Cooldown{}) {
 		t.Errorf("a guess outlives a success: %+v (%v, %v)", got, ok, err)
@@ -182,7 +183,7 @@ func TestClockThatIsAhead(t *testing.T) {
 	t.Parallel()
 	s, clock := newStore(t)
 	clock.at = noon.AddDate(1, 0, 0)
-	must(t, s.Set(Cooldown{Account: alice, Class: agent.ClassLimit, Until: clock.at.Add(time.Hour), Strikes: 1}))
+	must(t, s.Set(Cooldown{Account: alice, Class: class.Limit, Until: clock.at.Add(time.Hour), Strikes: 1}))
 	clock.at = noon
 	if c, ok, err := s.Get(alice); ok || c != (Cooldown{}) || err == nil || !strings.Contains(err.Error(), "a clock was wrong") {
 		t.Errorf("%+v (%v, %v)", c, ok, err)
@@ -248,7 +249,7 @@ func TestForeignFiles(t *testing.T) {
 // and says what to do, and that others are not touched by it.
 func refused(t *testing.T, name string, s *Store) {
 	t.Helper()
-	must(t, s.Set(Cooldown{Account: bob, Class: agent.ClassNetwork, Until: noon.Add(time.Minute)}))
+	must(t, s.Set(Cooldown{Account: bob, Class: class.Network, Until: noon.Add(time.Minute)}))
 	c, ok, err := s.Get(alice)
 	if ok || c != (Cooldown{}) || err == nil || !strings.Contains(err.Error(), "rm "+s.path(alice)) {
 		t.Errorf("%s: %+v (%v, %v)", name, c, ok, err)
@@ -292,7 +293,7 @@ func TestAnyAccount(t *testing.T) {
 		if filepath.Dir(path) != s.dir || len(filepath.Base(path)) > 80 || (a == b) != (path == s.path(b)) {
 			t.Fatalf("%q is in %q", a, path)
 		}
-		c := Cooldown{Account: a, Class: agent.ClassLimit, Text: word.Draw(t, "text"), Until: noon.Add(time.Hour), SetAt: noon}
+		c := Cooldown{Account: a, Class: class.Limit, Text: word.Draw(t, "text"), Until: noon.Add(time.Hour), SetAt: noon}
 		if err := s.Set(c); err != nil {
 			t.Fatal(err)
 		}
@@ -321,24 +322,24 @@ func TestCut(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	t.Parallel()
-	for class, want := range map[agent.Class][]time.Duration{
-		agent.ClassLimit:      {1 * time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 30 * time.Minute, 30 * time.Minute},
-		agent.ClassOverloaded: {15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute},
-		agent.ClassNetwork:    {10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute},
-		agent.ClassAuth:       {0, 0}, agent.ClassNone: {0},
+	for failure, want := range map[class.Class][]time.Duration{
+		class.Limit:      {1 * time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 30 * time.Minute, 30 * time.Minute},
+		class.Overloaded: {15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute},
+		class.Network:    {10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute},
+		class.Auth:       {0, 0}, class.None: {0},
 	} {
 		for i, w := range want {
-			if got := Backoff(class, i+1); got != w {
-				t.Errorf("%s, strike %d: %s, want %s", class, i+1, got, w)
+			if got := Backoff(failure, i+1); got != w {
+				t.Errorf("%s, strike %d: %s, want %s", failure, i+1, got, w)
 			}
 		}
 		for _, n := range []int{math.MinInt, -1, 0} {
-			if got := Backoff(class, n); got != want[0] {
-				t.Errorf("%s, strike %d: %s", class, n, got)
+			if got := Backoff(failure, n); got != want[0] {
+				t.Errorf("%s, strike %d: %s", failure, n, got)
 			}
 		}
-		if got := Backoff(class, math.MaxInt); got != want[len(want)-1] {
-			t.Errorf("%s, the last strike: %s", class, got)
+		if got := Backoff(failure, math.MaxInt); got != want[len(want)-1] {
+			t.Errorf("%s, the last strike: %s", failure, got)
 		}
 	}
 }

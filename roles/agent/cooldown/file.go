@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 const (
@@ -30,7 +31,7 @@ type file struct {
 	Version  int         `json:"version"`
 	Provider string      `json:"provider"`
 	Account  string      `json:"account"`
-	Class    agent.Class `json:"class"`
+	Class    class.Class `json:"class"`
 	Kind     string      `json:"kind,omitempty"`
 	Text     string      `json:"text,omitempty"`
 	Until    time.Time   `json:"until"`

@@ -7,7 +7,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
-	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
@@ -83,7 +83,7 @@ func scenarios() []scenario {
 			script: func(place, Traits) mockapi.Script {
 				return mockapi.Always(mockapi.Reply{Status: 401})
 			},
-			judge: func(s Seen, _ Traits) []Check { return refused(s, agent.ClassAuth) },
+			judge: func(s Seen, _ Traits) []Check { return refused(s, class.Auth) },
 		},
 		{
 			name:         "limit (429)",
@@ -165,16 +165,16 @@ func tellSecrets(place, Traits) mockapi.Script {
 func judgeLimit(s Seen, t Traits) []Check {
 	if t.SleepsOnLimit && s.Result.Proc.Ended == proc.Inactive {
 		// It is known to be like that: the bound of silence has to do.
-		class := s.Result.Class
+		failure := s.Result.Class
 		return append(ended(s, proc.Inactive, "ended by superloop, as silent"), nothingUsed(s),
-			holds("class", class == agent.ClassNone || class == agent.ClassLimit, Failed, "none, since it tells nothing, or rate_limited", named(class)),
+			holds("class", failure == class.None || failure == class.Limit, Failed, "none, since it tells nothing, or rate_limited", named(failure)),
 			resets(s, t))
 	}
-	return append(refused(s, agent.ClassLimit), resets(s, t))
+	return append(refused(s, class.Limit), resets(s, t))
 }
 
 func judgeOverload(s Seen, t Traits) []Check {
-	list := refused(s, agent.ClassOverloaded)
+	list := refused(s, class.Overloaded)
 	if t.RetriesLong && s.Result.Proc.Ended == proc.TimedOut {
 		for i := range list {
 			if list[i].What == "end" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
@@ -34,7 +35,7 @@ func succeeded(s Seen, message string) []Check {
 	seen := s.ending()
 	if !r.OK() {
 		seen += ", and does not count as done"
-		if r.Class != agent.ClassNone {
+		if r.Class != class.None {
 			seen += fmt.Sprintf(" (%s: %s)", r.Class, r.ErrorText)
 		}
 	}
@@ -50,29 +51,29 @@ func succeeded(s Seen, message string) []Check {
 }
 
 // refused: the run counts as failed, of that class.
-func refused(s Seen, want agent.Class) []Check {
+func refused(s Seen, want class.Class) []Check {
 	r := s.Result
-	class := Check{What: "class", Status: Failed, Expected: string(want), Seen: named(r.Class)}
+	row := Check{What: "class", Status: Failed, Expected: string(want), Seen: named(r.Class)}
 	switch {
 	case r.Class == want:
-		class.Status = OK
+		row.Status = OK
 	case want.Waits() && r.Class.Waits(), want.NeedsPerson() && r.Class.NeedsPerson():
-		class.Status = Differs // the loop does nearly the same
+		row.Status = Differs // the loop does nearly the same
 	}
 	if r.ErrorText != "" {
-		class.Seen += ": " + r.ErrorText
+		row.Seen += ": " + r.ErrorText
 	}
 	ended := r.Proc.Ended == proc.Exited || r.Cut != ""
 	return []Check{
 		holds("outcome", s.Err == nil && !r.OK(), Failed, "counts as failed", s.ending()),
-		class,
+		row,
 		holds("end", ended, Differs, "ends by itself, or is hopeless by its own words", s.ending()),
 		nothingUsed(s),
 	}
 }
 
-func named(c agent.Class) string {
-	if c == agent.ClassNone {
+func named(c class.Class) string {
+	if c == class.None {
 		return "none"
 	}
 	return string(c)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
@@ -29,7 +30,7 @@ func good(name string) Seen {
 		s.Result.Done, s.Result.FinalMessage, s.Result.SessionID, s.Result.CostUSD = true, done, "5e55", usd(0.1)
 		s.Result.Usage = agent.Usage{Input: n(10), CacheRead: n(20), CacheWrite: n(30), Output: n(40), Reasoning: n(4)}
 	}
-	bad := func(c agent.Class) {
+	bad := func(c class.Class) {
 		s.Result.Class, s.Result.ErrorText, s.Result.Proc.Code = c, "no", 1
 	}
 	switch name {
@@ -39,12 +40,12 @@ func good(name string) Seen {
 		well()
 		s.Written, s.ToolOutput = written, "<output>\n"+written+"</output>"
 	case "refused key (401)":
-		bad(agent.ClassAuth)
+		bad(class.Auth)
 	case "limit (429)":
-		bad(agent.ClassLimit)
+		bad(class.Limit)
 		s.Result.Limit = &agent.Limit{ResetsAt: reset.Add(time.Minute)}
 	case "overload (529 or 503)":
-		bad(agent.ClassOverloaded)
+		bad(class.Overloaded)
 	case "hang":
 		s.Result.Proc = proc.Result{Ended: proc.Inactive, Code: -1, Signal: "SIGTERM"}
 	case "kill":
@@ -84,7 +85,7 @@ func TestJudge(t *testing.T) {
 		check      string // that says so
 	}{
 		{"exit code", "success", func(s *Seen) { s.Result.Proc.Code = 1 }, Failed, "outcome"},
-		{"a class although done", "success", func(s *Seen) { s.Result.Class = agent.ClassUnknown }, Failed, "outcome"},
+		{"a class although done", "success", func(s *Seen) { s.Result.Class = class.Unknown }, Failed, "outcome"},
 		{"not made", "success", func(s *Seen) { s.Err = errors.New("no command") }, Failed, "outcome"},
 		{"other message", "success", func(s *Seen) { s.Result.FinalMessage = "There is not much" }, Failed, "final message"},
 		{"plain text", "success", func(s *Seen) { s.Result.Structured = false }, Differs, "stream"},
@@ -109,8 +110,8 @@ func TestJudge(t *testing.T) {
 		{"denied", "tools", func(s *Seen) { s.ToolOutput = "permission denied" }, Failed, "command"},
 		{"only the first line", "tools", func(s *Seen) { s.ToolOutput = "one line" }, Failed, "command"},
 		{"taken for done", "refused key (401)", func(s *Seen) { s.Result = good("success").Result }, Failed, "outcome"},
-		{"taken for a limit", "refused key (401)", func(s *Seen) { s.Result.Class = agent.ClassLimit }, Failed, "class"},
-		{"taken for billing", "refused key (401)", func(s *Seen) { s.Result.Class = agent.ClassBilling }, Differs, "class"},
+		{"taken for a limit", "refused key (401)", func(s *Seen) { s.Result.Class = class.Limit }, Failed, "class"},
+		{"taken for billing", "refused key (401)", func(s *Seen) { s.Result.Class = class.Billing }, Differs, "class"},
 		{"no class", "refused key (401)", func(s *Seen) { s.Result.Class = "" }, Failed, "class"},
 		{"hopeless", "refused key (401)", func(s *Seen) { s.Result.Proc.Ended, s.Result.Cut = proc.Killed, agent.CutHopeless }, OK, ""},
 		{"out of time", "refused key (401)", func(s *Seen) { s.Result.Proc.Ended = proc.TimedOut }, Differs, "end"},
@@ -120,8 +121,8 @@ func TestJudge(t *testing.T) {
 		{"reset of zero", "limit (429)", func(s *Seen) { s.Result.Limit.ResetsAt = time.Time{} }, Differs, "reset"},
 		{"wrong reset", "limit (429)", func(s *Seen) { s.Result.Limit.ResetsAt = s.ResetsAt.Add(-time.Hour) }, Failed, "reset"},
 		{"silent limit", "limit (429)", func(s *Seen) { s.Result = good("hang").Result }, Failed, "class"},
-		{"taken for overload", "limit (429)", func(s *Seen) { s.Result.Class = agent.ClassOverloaded }, Differs, "class"},
-		{"taken for auth", "overload (529 or 503)", func(s *Seen) { s.Result.Class = agent.ClassAuth }, Failed, "class"},
+		{"taken for overload", "limit (429)", func(s *Seen) { s.Result.Class = class.Overloaded }, Differs, "class"},
+		{"taken for auth", "overload (529 or 503)", func(s *Seen) { s.Result.Class = class.Auth }, Failed, "class"},
 		{"hang that ended", "hang", func(s *Seen) { s.Result = good("success").Result }, Failed, "end"},
 		{"hang timed out", "hang", func(s *Seen) { s.Result.Proc.Ended = proc.TimedOut }, Failed, "end"},
 		{"never asked", "hang", func(s *Seen) { s.Calls = nil }, Differs, "request"},
@@ -172,8 +173,8 @@ func TestTraits(t *testing.T) {
 		{"no reset", "limit (429)", spoil("limit (429)", func(s *Seen) { s.Result.Limit = nil }), Traits{}, OK},
 		{"wrong reset", "limit (429)", spoil("limit (429)", func(s *Seen) { s.Result.Limit.ResetsAt = time.Unix(1, 0) }), Traits{}, Failed},
 		{"opencode sleeps", "limit (429)", good("hang"), TraitsOf("opencode"), OK},
-		{"opencode sleeps, and that is called a limit", "limit (429)", spoil("hang", func(s *Seen) { s.Result.Class = agent.ClassLimit }), TraitsOf("opencode"), OK},
-		{"opencode sleeps, and that is called a refusal", "limit (429)", spoil("hang", func(s *Seen) { s.Result.Class = agent.ClassAuth }), TraitsOf("opencode"), Failed},
+		{"opencode sleeps, and that is called a limit", "limit (429)", spoil("hang", func(s *Seen) { s.Result.Class = class.Limit }), TraitsOf("opencode"), OK},
+		{"opencode sleeps, and that is called a refusal", "limit (429)", spoil("hang", func(s *Seen) { s.Result.Class = class.Auth }), TraitsOf("opencode"), Failed},
 		{"gemini goes on trying", "overload (529 or 503)", spoil("overload (529 or 503)", func(s *Seen) { s.Result.Proc.Ended = proc.TimedOut }), TraitsOf("gemini"), OK},
 		{"claude goes on trying", "overload (529 or 503)", spoil("overload (529 or 503)", func(s *Seen) { s.Result.Proc.Ended = proc.TimedOut }), TraitsOf("claude"), Differs},
 		{"gemini goes on, nobody knows why", "overload (529 or 503)", spoil("overload (529 or 503)", func(s *Seen) { s.Result.Proc.Ended, s.Result.Class = proc.TimedOut, "" }), TraitsOf("gemini"), Failed},
