@@ -39,7 +39,7 @@ func (q Question) complete(now time.Time) Question {
 		q.Expires = q.Created.Add(DefaultPatience)
 	}
 	q.Expires = stamp(q.Expires)
-	q.Reason, q.Rule, q.Chain, q.Manual = cut(q.Reason, maxText), cut(q.Rule, maxName), cut(q.Chain, maxName), text(q.Manual)
+	q.Reason, q.Rule, q.Chain, q.Manual = cut(q.Reason, maxText), cut(q.Rule, maxName), cut(q.Chain, maxName), plain(q.Manual)
 	q.Errors, q.Details = cutAll(q.Errors), cut(q.Details, maxDiff)
 	options := q.Options
 	q.Options = nil
@@ -64,7 +64,7 @@ func (q Question) complete(now time.Time) Question {
 			c.Hits = append(c.Hits, Hit{cut(h.Pattern, maxLine), cut(h.Part, maxLine)})
 		}
 		if c.Near != nil {
-			c.Near = &Near{c.Near.Entry, text(c.Near.Text)}
+			c.Near = &Near{c.Near.Entry, plain(c.Near.Text)}
 		}
 		q.Command = &c
 	}
@@ -147,7 +147,7 @@ func cutAll(list []string) []string {
 
 // cut is text of at most most bytes: its beginning, how much is missing, its end.
 func cut(s string, most int) string {
-	s = text(s)
+	s = plain(s)
 	if len(s) <= most {
 		return s
 	}
@@ -163,8 +163,8 @@ func cut(s string, most int) string {
 	return fmt.Sprintf("%s ... (%d bytes are left out) ... %s", s[:head], len(s)-head-tail, s[len(s)-tail:])
 }
 
-// text is s as every reader of JSON can hold it: UTF-8, without NUL.
-func text(s string) string {
+// plain is s as every reader of JSON can hold it: UTF-8, without NUL.
+func plain(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
 

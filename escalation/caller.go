@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // MarkVariable stands in the environment of everything that a run starts; its value
@@ -36,7 +36,7 @@ func (e *AgentError) Error() string {
 		where = fmt.Sprintf("the process %d above this one is the one by which superloop runs commands", e.PID)
 	}
 	if e.Run != "" {
-		where += " (run " + recovery.Display(cut(e.Run, maxName)) + ")"
+		where += " (run " + text.Display(cut(e.Run, maxName)) + ")"
 	}
 	return "a person has to answer this, and this process was started by an agent that superloop runs: " + where + "; answer from a terminal of your own"
 }

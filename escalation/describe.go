@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
 
@@ -22,16 +23,16 @@ func Describe(r Record, width int) string {
 	p := newPage(width)
 	q := r.Question
 	p.head("%s", title(q))
-	p.field("loop", fmt.Sprintf("%s, iteration %d, run %s", q.Loop, q.Iteration, recovery.Display(q.Run)))
-	why := recovery.Display(q.Reason)
+	p.field("loop", fmt.Sprintf("%s, iteration %d, run %s", q.Loop, q.Iteration, text.Display(q.Run)))
+	why := text.Display(q.Reason)
 	if q.Rule != "" {
-		why += " (rule " + recovery.Display(q.Rule) + ")"
+		why += " (rule " + text.Display(q.Rule) + ")"
 	}
 	p.field("why", why)
 	p.field("asked", q.Created.Format(time.RFC3339)+", expires "+q.Expires.Format(time.RFC3339))
 	p.field("state", string(r.State))
 	if q.Chain != "" {
-		p.field("chain", recovery.Display(q.Chain))
+		p.field("chain", text.Display(q.Chain))
 	}
 	if q.Command != nil {
 		p.command(q, q.Command)
@@ -74,42 +75,42 @@ func title(q Question) string {
 }
 
 func (p *page) command(q Question, c *Command) {
-	text := string(c.Text)
+	s := string(c.Text)
 	p.blank()
-	by := recovery.Display(c.Source)
+	by := text.Display(c.Source)
 	if c.Role != "" && c.Role != c.Source {
-		by += " (" + recovery.Display(c.Role) + ")"
+		by += " (" + text.Display(c.Role) + ")"
 	}
 	p.head("The command, %d bytes, proposed by %s:", len(c.Text), by)
-	p.shown(text)
+	p.shown(s)
 	dir := c.WorkingDir
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(q.Repo, dir)
 	}
-	p.field("directory", recovery.Display(dir)+fmt.Sprintf(" (device %d, inode %d)", c.Dev, c.Ino))
+	p.field("directory", text.Display(dir)+fmt.Sprintf(" (device %d, inode %d)", c.Dev, c.Ino))
 	p.field("timeout", c.Timeout().String())
-	p.field("network", recovery.Display(c.Network))
+	p.field("network", text.Display(c.Network))
 	p.field("category", words(c.Category, c.Severity, confidence(c.Confidence)))
-	p.field("cause", recovery.Display(c.RootCause))
-	p.field("expected", recovery.Display(c.ExpectedOutcome))
-	p.field("failure", recovery.Display(c.ErrorPattern))
+	p.field("cause", text.Display(c.RootCause))
+	p.field("expected", text.Display(c.ExpectedOutcome))
+	p.field("failure", text.Display(c.ErrorPattern))
 	for _, e := range c.Evidence {
-		p.field("evidence", recovery.Display(e))
+		p.field("evidence", text.Display(e))
 	}
-	p.analysis(text)
+	p.analysis(s)
 	if len(c.Hits) > 0 {
 		p.blank()
 		p.head("Patterns of require_human that fit it:")
 		for _, h := range c.Hits {
 			part := "all of it"
 			if h.Part != "" {
-				part = recovery.Display(h.Part)
+				part = text.Display(h.Part)
 			}
-			p.item(`"` + recovery.Display(h.Pattern) + `" fits ` + part)
+			p.item(`"` + text.Display(h.Pattern) + `" fits ` + part)
 		}
 	}
 	if c.Near != nil {
-		p.near(c.Near, text)
+		p.near(c.Near, s)
 	}
 	if c.GuardDiff != "" {
 		p.blank()
@@ -120,15 +121,15 @@ func (p *page) command(q Question, c *Command) {
 		p.blank()
 		p.head("What it will change, as far as is known:")
 		for _, t := range c.Touches {
-			p.item(recovery.Display(t))
+			p.item(text.Display(t))
 		}
 	}
 }
 
 // shown writes a command whole, and says what an eye would miss at its ends.
-func (p *page) shown(text string) {
-	p.quoted(recovery.Display(text))
-	first, last := strings.HasPrefix(text, " "), strings.HasSuffix(text, " ")
+func (p *page) shown(s string) {
+	p.quoted(text.Display(s))
+	first, last := strings.HasPrefix(s, " "), strings.HasSuffix(s, " ")
 	switch {
 	case first && last:
 		p.field("note", "it begins and ends with a blank")
@@ -140,8 +141,8 @@ func (p *page) shown(text string) {
 }
 
 // analysis is what superloop understands of a command.
-func (p *page) analysis(text string) {
-	a := recovery.Analyse(text)
+func (p *page) analysis(s string) {
+	a := recovery.Analyse(s)
 	if len(a.Hidden) > 0 {
 		p.blank()
 		p.head("Characters in it that people do not see, or take for others:")
@@ -159,7 +160,7 @@ func (p *page) analysis(text string) {
 			if p.enough(i, len(a.Parts)) {
 				break
 			}
-			p.put(fmt.Sprintf("  %2d. ", i+1), recovery.Display(part.Text))
+			p.put(fmt.Sprintf("  %2d. ", i+1), text.Display(part.Text))
 		}
 	}
 	if len(a.Opaque) > 0 {
@@ -171,16 +172,16 @@ func (p *page) analysis(text string) {
 			}
 			line := visible(o.Why)
 			if o.Part != "" {
-				line += ": " + recovery.Display(o.Part)
+				line += ": " + text.Display(o.Part)
 			}
 			p.item(line)
 		}
 	}
 	if a.Privileged != "" {
-		p.field("rights", "it runs with other rights: "+recovery.Display(a.Privileged))
+		p.field("rights", "it runs with other rights: "+text.Display(a.Privileged))
 	}
 	if a.State != "" {
-		p.field("files", "it touches superloop's own files: "+recovery.Display(a.State))
+		p.field("files", "it touches superloop's own files: "+text.Display(a.State))
 	}
 }
 
@@ -194,10 +195,10 @@ func (p *page) enough(i, of int) bool {
 
 // near sets the listed entry and the command one below the other, with a caret
 // where they differ first. Both are shown from a little before that place.
-func (p *page) near(n *Near, text string) {
-	listed, proposed := recovery.Display(n.Text), recovery.Display(text)
+func (p *page) near(n *Near, command string) {
+	listed, proposed := text.Display(n.Text), text.Display(command)
 	p.blank()
-	if n.Text == text {
+	if n.Text == command {
 		p.head("It is entry %d of auto_approve.", n.Entry+1)
 		return
 	}
@@ -249,7 +250,7 @@ func (p *page) errors(list []string) {
 				p.item(fmt.Sprintf("... and %d more lines", len(lines)-i))
 				break
 			}
-			p.quoted(recovery.Display(line))
+			p.quoted(text.Display(line))
 		}
 	}
 }
@@ -261,13 +262,13 @@ func (p *page) options(list []Option) {
 	p.blank()
 	p.head("Ways on:")
 	for _, o := range list {
-		line := recovery.Display(o.ID)
+		line := text.Display(o.ID)
 		if o.Label != "" {
-			line += ": " + recovery.Display(o.Label)
+			line += ": " + text.Display(o.Label)
 		}
 		p.item(line)
 		if o.Command != "" {
-			p.quoted(recovery.Display(o.Command))
+			p.quoted(text.Display(o.Command))
 		}
 	}
 }
@@ -277,7 +278,7 @@ func (p *page) answer(r Record) {
 	if a := r.Answer; a != nil {
 		p.blank()
 		p.head("The answer: %s, by %s, at %s", a.Method, a.By, a.At.Format(time.RFC3339))
-		p.field("note", recovery.Display(a.Note))
+		p.field("note", text.Display(a.Note))
 		if a.Edit != nil {
 			p.head("Their own command, which runs instead:")
 			p.shown(string(a.Edit.Text))
@@ -290,9 +291,9 @@ func (p *page) answer(r Record) {
 			how += fmt.Sprintf(", exit code %d", *o.ExitCode)
 		}
 		p.field("outcome", how)
-		p.field("note", recovery.Display(o.Note))
+		p.field("note", text.Display(o.Note))
 	}
-	p.field("because", recovery.Display(r.Why))
+	p.field("because", text.Display(r.Why))
 }
 
 func (p *page) answers(a Actions) {
@@ -325,7 +326,7 @@ func words(list ...string) string {
 	var out []string
 	for _, s := range list {
 		if s != "" {
-			out = append(out, recovery.Display(s))
+			out = append(out, text.Display(s))
 		}
 	}
 	return strings.Join(out, ", ")

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
 
@@ -132,14 +133,14 @@ func inert(t testing.TB, text string, width int) {
 }
 
 // whole: the command can be put together again from what is shown.
-func whole(t testing.TB, text string, r Record) {
+func whole(t testing.TB, said string, r Record) {
 	t.Helper()
 	if r.Question.Command == nil {
 		return
 	}
-	_, rest, ok := strings.Cut(text, "The command, ")
+	_, rest, ok := strings.Cut(said, "The command, ")
 	if !ok {
-		t.Fatalf("no command in\n%s", text)
+		t.Fatalf("no command in\n%s", said)
 	}
 	var shown bytes.Buffer
 	began := false
@@ -153,7 +154,7 @@ func whole(t testing.TB, text string, r Record) {
 			shown.WriteString(s)
 		}
 	}
-	if want := recovery.Display(string(r.Question.Command.Text)); shown.String() != want {
+	if want := text.Display(string(r.Question.Command.Text)); shown.String() != want {
 		t.Errorf("shown is\n%s\nand not\n%s", shown.String(), want)
 	}
 }

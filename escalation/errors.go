@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // ErrNothingPending: there is no question to answer.
@@ -40,7 +40,7 @@ func (e *MismatchError) Error() string {
 	if why == "" {
 		why = "no question of this loop has it"
 	}
-	msg := fmt.Sprintf("the %s %s is not that of the question that waits: %s", e.What, recovery.Display(e.Given[:min(16, len(e.Given))]), why)
+	msg := fmt.Sprintf("the %s %s is not that of the question that waits: %s", e.What, text.Display(e.Given[:min(16, len(e.Given))]), why)
 	if e.ID != "" {
 		msg += fmt.Sprintf("; now waits %.8s (digest %.16s): look at it before you answer", e.ID, e.Digest)
 	}
@@ -86,7 +86,7 @@ type DamagedError struct {
 
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the question in %s cannot be believed: %v; nothing is done by it (to be asked again: stop the loop, move the file away, start it)",
-		recovery.Display(e.Path), e.Err)
+		text.Display(e.Path), e.Err)
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }

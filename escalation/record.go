@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
 
@@ -86,7 +87,7 @@ func (b By) String() string {
 	if b.UID != nil {
 		s += " (uid " + strconv.Itoa(*b.UID) + ")"
 	}
-	return recovery.Display(s)
+	return text.Display(s)
 }
 
 // Answer is what a person said, and the only answer there is.

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/schemas"
 )
@@ -170,7 +171,7 @@ func source(role string) string {
 }
 
 func (f *Proposed) verdict(j judged) {
-	f.Verdict, f.Rule, f.Reason, f.Part = string(j.Decision), j.Rule, j.Reason, recovery.Display(j.Part)
+	f.Verdict, f.Rule, f.Reason, f.Part = string(j.Decision), j.Rule, j.Reason, text.Display(j.Part)
 	if j.Part == "" {
 		f.Part = ""
 	}

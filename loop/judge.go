@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
@@ -132,7 +133,7 @@ func (d *driver) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.C
 		report, err := d.inputs(p, v.Analysis, cmd)
 		if err != nil {
 			// What cannot be looked at cannot be vouched for.
-			facts.Changed = "what it reads cannot be looked at: " + recovery.Display(err.Error())
+			facts.Changed = "what it reads cannot be looked at: " + text.Display(err.Error())
 		} else {
 			inputs, diff = report.Digest, guard.Diff(report.Changes)
 			facts.Changed = guard.Summary(report.Changes)
@@ -218,7 +219,7 @@ func (d *driver) program(a *recovery.Analysis, cmd recovery.Command) string {
 		_, err := guard.Resolve(part.Words[0], dir, path, d.repo.Top)
 		var bad *guard.ResolveError
 		if errors.As(err, &bad) && bad.File != "" {
-			return recovery.Display(bad.Error())
+			return text.Display(bad.Error())
 		}
 	}
 	return ""

@@ -3,6 +3,7 @@ package loop
 import (
 	"fmt"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/schemas"
@@ -127,7 +128,7 @@ func (t *turn) proposed(f Proposed) bool {
 	if f.Fallback && !r.Fallback {
 		r.Else = nil
 		if !usable {
-			r.Errors = append(r.Errors, fmt.Sprintf("the fallback %s: %s", recovery.Display(f.Command), f.Reason))
+			r.Errors = append(r.Errors, fmt.Sprintf("the fallback %s: %s", text.Display(f.Command), f.Reason))
 			t.askRecovery(EscalationFailed, EscalationFailed)
 			return true
 		}
@@ -230,7 +231,7 @@ func (t *turn) executed(f Executed) bool {
 	}
 	r := t.s.Recovery
 	if !f.OK() {
-		r.Errors = append(r.Errors, recovery.Display(f.Command)+": "+howExecuted(f))
+		r.Errors = append(r.Errors, text.Display(f.Command)+": "+howExecuted(f))
 	}
 	if r.Chain != nil && f.Ended != "killed" && f.Ended != "lost" {
 		t.aidExecuted(f)
@@ -324,7 +325,7 @@ func (t *turn) askRecovery(kind, class string) {
 		why = r.Errors[len(r.Errors)-1]
 	}
 	t.s.Status, t.s.Reason = AwaitingHuman, class
-	t.s.Detail = fmt.Sprintf("recovery %d: %s: %s", r.N, recovery.Display(r.Attempt.Command), why)
+	t.s.Detail = fmt.Sprintf("recovery %d: %s: %s", r.N, text.Display(r.Attempt.Command), why)
 	if kind == EscalationFailed && len(r.Errors) > 0 {
 		t.s.Detail = fmt.Sprintf("recovery %d: %s", r.N, why) // it names the command
 	}
@@ -376,7 +377,7 @@ func (t *turn) resumeRecovery() {
 		t.note("recovery_failed", lostFields{N: t.s.Recovery.N, ID: p.ID, Command: t.s.Recovery.Attempt.Command, ExitCode: -1, Ended: endedInterrupted,
 			Error: "the supervisor ended while it ran; how far it came is not known"})
 		t.s.Recovery.Errors = append(t.s.Recovery.Errors,
-			recovery.Display(t.s.Recovery.Attempt.Command)+": the supervisor ended while it ran; how far it came is not known")
+			text.Display(t.s.Recovery.Attempt.Command)+": the supervisor ended while it ran; how far it came is not known")
 		t.askRecovery(EscalationFailed, ReasonInterrupted)
 	default:
 		t.s.Begun = false

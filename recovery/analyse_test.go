@@ -102,28 +102,6 @@ func TestHiddenCharacters(t *testing.T) {
 	}
 }
 
-// Threat T4: what a person is shown of a command that wants to be misread.
-func TestDisplay(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"bun install": "bun install",
-		"a  b   c":    "a  b   c",
-		"ls" + strings.Repeat(" ", 5000) + "; rm": "ls<5000 blanks>; rm",
-		"ls\n\nrm\t-f":                         "ls<newline><newline>rm<tab>-f",
-		"ls" + strings.Repeat("\n", 40) + "rm": "ls<40 newlines>rm",
-		"git \u202epush\u200b":                 "git <U+202E>push<U+200B>",
-		"g\u0456t push":                        "g<U+0456>t push",
-		"\x1b]0;x\a":                           "<U+001B>]0;x<U+0007>",
-		"a\xffb":                               "a<0xFF>b",
-		"cat <tab> <4 blanks> <x":              "cat <U+003C>tab> <U+003C>4 blanks> <x",
-		"é":                                    "<U+00E9>",
-	} {
-		if got := Display(text); got != want {
-			t.Errorf("%.30q: %q, want %q", text, got, want)
-		}
-	}
-}
-
 func TestNearest(t *testing.T) {
 	t.Parallel()
 	p := publishedPolicy(t)

@@ -1,6 +1,10 @@
 package recovery
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/superloop/superloop/internal/text"
+)
 
 // shell reads sh, bash and their kin: what -c holds is a script, everything else
 // that they run is not in the command.
@@ -112,7 +116,7 @@ func (c call) names(ws []word) {
 		switch {
 		case isOption(w.text) && w.known:
 			if strings.ContainsAny(w.text, "in") && (c.name == "declare" || c.name == "typeset" || c.name == "local") {
-				c.unclear(c.name + " " + Display(clip(w.text)) + " makes values run as arithmetic, or stand for other variables")
+				c.unclear(c.name + " " + text.Display(clip(w.text)) + " makes values run as arithmetic, or stand for other variables")
 			}
 		case strings.Contains(name, "["), strings.IndexByte(name, unknown) >= 0, w.split, !w.known && !valued:
 			c.unclear("the name of a variable can run commands")

@@ -75,10 +75,10 @@ type Verdict struct {
 	Decision Decision `json:"verdict"`
 	Rule     string   `json:"rule"`
 	// Reason is one sentence for a person. It is printable ASCII: what it quotes of
-	// the command is written as by Display.
+	// the command is written as by text.Display.
 	Reason string `json:"reason"`
 	// Part is the part of the command that the rule is about, or "". It is the
-	// command's own text: show it by Display.
+	// command's own text: show it by text.Display.
 	Part string `json:"part"`
 	// Entry is the place of the command in auto_approve, -1 if it is not listed.
 	Entry int `json:"entry"`

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Decide judges a command. It is pure and total: the same arguments give the
@@ -70,13 +72,13 @@ func (p *Policy) unusable(c Command) (rule, reason string) {
 		return RuleTooLong, fmt.Sprintf("the command has %d bytes and is not listed; at most %d are judged", len(c.Text), MaxCommand)
 	}
 	if c.DirProblem != "" {
-		return RuleWorkingDir, Display(c.DirProblem)
+		return RuleWorkingDir, text.Display(c.DirProblem)
 	}
 	return "", ""
 }
 
 // shown is foreign text in a reason: short, and safe.
-func shown(text string) string { return Display(clip(text)) }
+func shown(s string) string { return text.Display(clip(s)) }
 
 // decision is one run of Decide.
 type decision struct {
@@ -120,7 +122,7 @@ func (d *decision) listed(entry int) {
 		}
 	}
 	if d.facts.Changed != "" && d.Settings.Guard != GuardOff {
-		d.say(Human, RuleGuard, "", "it is listed, but what it reads is not what it was: %s", Display(d.facts.Changed))
+		d.say(Human, RuleGuard, "", "it is listed, but what it reads is not what it was: %s", text.Display(d.facts.Changed))
 		return
 	}
 	if !d.confined() {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -43,7 +45,7 @@ type DirError struct {
 }
 
 func (e *DirError) Error() string {
-	return fmt.Sprintf("the working directory \"%s\" %s", Display(clip(e.Dir)), e.Why)
+	return fmt.Sprintf("the working directory \"%s\" %s", text.Display(clip(e.Dir)), e.Why)
 }
 
 // OpenRoot opens the repository at path.

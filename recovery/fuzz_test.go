@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // FuzzDecide: no panic, no end of patience, nothing automatic that is not
@@ -37,7 +39,7 @@ func FuzzDecide(f *testing.F) {
 			if again := judge(p, command); again.Decision != v.Decision || again.Reason != v.Reason {
 				t.Fatalf("%q: %+v, then %+v", command, v, again)
 			}
-			Display(command)
+			text.Display(command)
 			p.Nearest(command)
 		}
 	})

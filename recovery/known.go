@@ -1,6 +1,10 @@
 package recovery
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/superloop/superloop/internal/text"
+)
 
 // known reads programs that run others, or code, for an option or always.
 func (c call) known() {
@@ -40,13 +44,13 @@ func (c call) known() {
 		for l := range strings.FieldsSeq(long) {
 			// GNU programs take any prefix of a long name.
 			if name == l || len(name) > 3 && strings.HasPrefix(name, "--") && strings.HasPrefix(l, name) {
-				c.unclear(c.name + " " + Display(clip(name)) + " runs other commands")
+				c.unclear(c.name + " " + text.Display(clip(name)) + " runs other commands")
 				return
 			}
 		}
 		bundle := len(name) > 1 && name[0] == '-' && name[1] != '-' || i == 0 && (c.name == "tar" || c.name == "bsdtar" || c.name == "gtar")
 		if bundle && short != "" && strings.ContainsAny(name, short) {
-			c.unclear(c.name + " " + Display(clip(name)) + " runs other commands")
+			c.unclear(c.name + " " + text.Display(clip(name)) + " runs other commands")
 			return
 		}
 		for w := range strings.FieldsSeq(words) {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Severity is how much a finding matters.
@@ -65,7 +67,7 @@ func (l *linter) add(s Severity, code, pointer, format string, args ...any) {
 
 func (l *linter) entry(i int) string { return l.Pointer("auto_approve", i) }
 
-func quoted(s string) string { return "\"" + Display(clip(s)) + "\"" }
+func quoted(s string) string { return "\"" + text.Display(clip(s)) + "\"" }
 
 // section looks at what is not a list.
 func (l *linter) section() {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // look examines one entry of auto_approve.
@@ -13,10 +15,10 @@ func (l *linter) look(i int, entry string) {
 	l.text(at, entry, a)
 	l.overlaps(i, entry, a)
 	if a.Privileged != "" && !l.Settings.AllowPrivileged {
-		l.add(SevError, "privileged", at, "%s runs with other rights (%s); it never runs by itself unless allow_privileged is true", quoted(entry), Display(clip(a.Privileged)))
+		l.add(SevError, "privileged", at, "%s runs with other rights (%s); it never runs by itself unless allow_privileged is true", quoted(entry), text.Display(clip(a.Privileged)))
 	}
 	if a.State != "" {
-		l.add(SevError, "wrapper_state", at, "%s touches superloop's own files (%s)", quoted(entry), Display(clip(a.State)))
+		l.add(SevError, "wrapper_state", at, "%s touches superloop's own files (%s)", quoted(entry), text.Display(clip(a.State)))
 	}
 	if len(a.Opaque) > 0 { // the first says it; the verb "policy check" shows all
 		why := a.Opaque[0].Why

@@ -143,26 +143,3 @@ func TestEmbeddedCommandIsNeverAutomatic(t *testing.T) {
 		}
 	})
 }
-
-// Display shows everything: what it writes leads back to the one text.
-func TestDisplayIsFaithful(t *testing.T) {
-	t.Parallel()
-	seen := map[string]string{}
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ \n\t<>a0-9]{0,12}`), rapid.StringMatching(`(<|newline>|tab>|U\+|0x|4 blanks>|12 newlines>| |\n|é){0,8}`),
-			rapid.Custom(func(t *rapid.T) string { return drawText(t, "text") })).Draw(t, "text")
-		shown := Display(text)
-		for i := range len(shown) {
-			if shown[i] < ' ' || shown[i] > '~' {
-				t.Fatalf("%q is shown as %q", text, shown)
-			}
-		}
-		if strings.Contains(shown, "    ") {
-			t.Fatalf("a run of blanks is left: %q", shown)
-		}
-		if other, ok := seen[shown]; ok && other != text {
-			t.Fatalf("%q and %q are both shown as %q", text, other, shown)
-		}
-		seen[shown] = text
-	})
-}

@@ -4,28 +4,30 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // script reads a text as bash would read it, and every simple command in it.
-func (r *reader) script(text string, depth int) {
+func (r *reader) script(src string, depth int) {
 	if depth > maxDepth || r.full {
-		r.opaque("it has commands inside commands", text)
+		r.opaque("it has commands inside commands", src)
 		return
 	}
-	if why := tooMuch(text); why != "" { // a body that quoting had folded
-		r.opaque(why, text)
+	if why := tooMuch(src); why != "" { // a body that quoting had folded
+		r.opaque(why, src)
 		return
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
 	switch {
 	case err != nil:
-		r.opaque("it cannot be read as a bash command: "+Display(clip(err.Error())), clip(text))
+		r.opaque("it cannot be read as a bash command: "+text.Display(clip(err.Error())), clip(src))
 		return
 	case len(file.Stmts) == 0:
-		r.opaque("there is no command in it", clip(text))
+		r.opaque("there is no command in it", clip(src))
 		return
 	}
-	s := source{r, text, depth}
+	s := source{r, src, depth}
 	syntax.Walk(file, s.node)
 }
 

@@ -1,6 +1,10 @@
 package recovery
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/superloop/superloop/internal/text"
+)
 
 // stateDir is where superloop keeps what agents may not change.
 const stateDir = ".superloop"
@@ -8,7 +12,7 @@ const stateDir = ".superloop"
 // variable remarks on setting a variable that makes other programs run things.
 func (r *reader) variable(name, part string) {
 	if loaded(name) {
-		r.opaque("setting "+Display(clip(name))+" changes what other commands run", part)
+		r.opaque("setting "+text.Display(clip(name))+" changes what other commands run", part)
 	}
 	if strings.HasPrefix(name, "SUPERLOOP_") {
 		r.state(part)

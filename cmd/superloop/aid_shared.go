@@ -17,6 +17,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/recovery"
@@ -114,7 +115,7 @@ func (a *app) tellProblems(k *aid) {
 			fmt.Fprintf(a.stderr, "superloop: and %d more problems\n", len(wrong)-i)
 			break
 		}
-		fmt.Fprintf(a.stderr, "superloop: left out: %s\n", recovery.Display(p.String()))
+		fmt.Fprintf(a.stderr, "superloop: left out: %s\n", text.Display(p.String()))
 	}
 	if len(wrong) > 0 {
 		fmt.Fprintln(a.stderr, "hint: superloop classify --lint")
@@ -201,20 +202,20 @@ const kept = 8 << 20
 
 // runPlainly runs a command of the person's as their shell would, its output
 // going to stderr.
-func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, text, dir string, timeout time.Duration) (ran, error) {
+func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir string, timeout time.Duration) (ran, error) {
 	env := os.Environ()
 	shell, err := proc.LookPath("bash", env)
 	if err != nil {
 		if shell, err = proc.LookPath("sh", env); err != nil {
-			return ran{}, failf(exitNotFound, "", "running %s: %w", recovery.Display(text), err)
+			return ran{}, failf(exitNotFound, "", "running %s: %w", text.Display(command), err)
 		}
 	}
-	res, err := s.Run(ctx, proc.Spec{Argv: []string{shell, "-c", text}, Dir: dir, Env: env, Timeout: timeout, Hurry: a.hurry,
+	res, err := s.Run(ctx, proc.Spec{Argv: []string{shell, "-c", command}, Dir: dir, Env: env, Timeout: timeout, Hurry: a.hurry,
 		Log: a.stderr, LogLimit: 1 << 40, HeadTail: kept})
-	r := ran{res: res, text: text, stdout: res.Stdout.Text(), stderr: res.Stderr.Text()}
+	r := ran{res: res, text: command, stdout: res.Stdout.Text(), stderr: res.Stderr.Text()}
 	switch {
 	case err != nil:
-		return r, fmt.Errorf("running %s: %w", recovery.Display(text), err)
+		return r, fmt.Errorf("running %s: %w", text.Display(command), err)
 	case ctx.Err() != nil:
 		return r, interrupted(ctx)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery"
 )
 
 func answerFlags(more ...cli.Flag) []cli.Flag {
@@ -197,7 +197,7 @@ func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.Ans
 	fmt.Fprint(a.stdout, escalation.Describe(rec, width))
 	what := "let this run"
 	if req.Edit != nil {
-		fmt.Fprintf(a.stdout, "\nyours instead: %s\nthe policy of it: %s\n", recovery.Display(string(req.Edit.Text)), verdict)
+		fmt.Fprintf(a.stdout, "\nyours instead: %s\nthe policy of it: %s\n", text.Display(string(req.Edit.Text)), verdict)
 		what = "let yours run"
 	}
 	yes, err := a.ask(c.Context, in, what)
@@ -253,7 +253,7 @@ func (a *app) tellAnswer(id string, paths loop.Paths, rec escalation.Record) {
 	by := render.Clean(rec.Answer.By.User)
 	switch run, ok := rec.Run(); {
 	case rec.Answer.Method == escalation.Approve && ok:
-		fmt.Fprintf(a.stdout, "%s: approved by %s, runs once: %s\n", id, by, recovery.Display(string(run.Text)))
+		fmt.Fprintf(a.stdout, "%s: approved by %s, runs once: %s\n", id, by, text.Display(string(run.Text)))
 	case rec.Answer.Method == escalation.Approve:
 		fmt.Fprintf(a.stdout, "%s: approved by %s\n", id, by)
 	case rec.Answer.Method == escalation.Reject:
@@ -340,7 +340,7 @@ func (a *app) printInbox(list []inboxItem) {
 		fmt.Fprintf(a.stdout, "%s in %s, for %s%s\n", render.Clean(x.Loop), render.Clean(x.Repo), render.Duration(msec(x.Waiting)), late)
 		fmt.Fprintf(a.stdout, "  %-9s %s\n", "because", render.Clean(x.Reason))
 		if x.Command != "" {
-			fmt.Fprintf(a.stdout, "  %-9s %s\n", "command", recovery.Display(x.Command))
+			fmt.Fprintf(a.stdout, "  %-9s %s\n", "command", text.Display(x.Command))
 		}
 		for i, e := range x.Errors {
 			fmt.Fprintf(a.stdout, "  %-9s %s\n", []string{"so far", ""}[min(i, 1)], render.Clean(e))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/undo"
 )
@@ -52,7 +52,7 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 	return a.write(func(w io.Writer) {
 		fmt.Fprintf(w, "%s waits for a person: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
 		for _, o := range cures(rec) {
-			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), recovery.Display(o.Command))
+			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), text.Display(o.Command))
 		}
 		fmt.Fprintf(w, "next: superloop chain choose --loop %s OPTION\n", quote(rec.Question.Loop))
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 	rules "github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/remedy"
@@ -108,7 +108,7 @@ func (p lintProblem) String() string {
 	if what != "" {
 		what += ": "
 	}
-	return recovery.Display(fmt.Sprintf("%s: %s: %s%s", where, kind, what, p.Message))
+	return text.Display(fmt.Sprintf("%s: %s: %s%s", where, kind, what, p.Message))
 }
 
 func (a *app) classifyLint(c *cli.Context) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/chain"
@@ -74,7 +75,7 @@ func (w *walker) changed(ctx context.Context, p *recovery.Policy, a *recovery.An
 		}
 		return q
 	}
-	unseen := func(err error) string { return "what it reads cannot be looked at: " + recovery.Display(err.Error()) }
+	unseen := func(err error) string { return "what it reads cannot be looked at: " + text.Display(err.Error()) }
 	if w.baseline == nil {
 		req := guard.Request{Repo: w.repo, File: filepath.Join(w.private, "guard.json"), From: guard.Head, Time: time.Now()}
 		for _, entry := range p.Settings.AutoApprove {
@@ -120,7 +121,7 @@ func (w *walker) strange(a *recovery.Analysis, place cage.Place) string {
 		var bad *guard.ResolveError
 		if errors.As(err, &bad) && bad.File != "" {
 			if _, gone := os.Stat(bad.File); gone == nil {
-				return recovery.Display(bad.Error())
+				return text.Display(bad.Error())
 			}
 		}
 	}
@@ -143,14 +144,14 @@ type executed struct {
 }
 
 func (e executed) how() string {
-	text := fmt.Sprintf("exit code %d", e.exit.Code)
+	s := fmt.Sprintf("exit code %d", e.exit.Code)
 	switch {
 	case e.note != "":
-		text = e.note
+		s = e.note
 	case e.exit.TimedOut:
-		text = "it did not end in time"
+		s = "it did not end in time"
 	case e.exit.Signal != "":
-		text = "ended by " + e.exit.Signal
+		s = "ended by " + e.exit.Signal
 	}
 	last := ""
 	for line := range strings.Lines(e.output) {
@@ -159,9 +160,9 @@ func (e executed) how() string {
 		}
 	}
 	if last != "" {
-		text += ": " + recovery.Display(last[:min(len(last), 300)])
+		s += ": " + text.Display(last[:min(len(last), 300)])
 	}
-	return text
+	return s
 }
 
 // execute runs a cure in the cage.
@@ -199,7 +200,7 @@ func (w *walker) execute(ctx context.Context, m chain.Move, j verdict) (executed
 		e.note, e.exit.Code = "it was stopped because it printed too much", 1
 	}
 	if len(res.Appeared) > 0 {
-		w.say("look at what it made where superloop or git would act on it: %s", recovery.Display(strings.Join(res.Appeared, ", ")))
+		w.say("look at what it made where superloop or git would act on it: %s", text.Display(strings.Join(res.Appeared, ", ")))
 	}
 	return e, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
@@ -120,7 +121,7 @@ func (w doer) Wait(ctx context.Context, d time.Duration) error {
 
 // Verify runs the goal's own command.
 func (w doer) Verify(ctx context.Context) (chain.Outcome, error) {
-	w.say("again: %s", recovery.Display(w.ch.Goal.Command))
+	w.say("again: %s", text.Display(w.ch.Goal.Command))
 	r, err := w.a.runPlainly(ctx, w.spawner, w.ch.Goal.Command, w.dir, w.timeout)
 	if err != nil {
 		return chain.Outcome{}, err
@@ -165,7 +166,7 @@ func (w doer) Judge(m chain.Move) (chain.Verdict, string) {
 		w.verdict = j
 		return chain.Auto, ""
 	}
-	w.say("not run: %s (%s)", recovery.Display(m.Command), recovery.Display(why))
+	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
 	if j.Decision == recovery.Human {
 		return chain.Human, why
 	}
@@ -180,9 +181,9 @@ func (w doer) Run(ctx context.Context, m chain.Move) (chain.Outcome, error) {
 		defer w.seal(ctx, kept)
 	}
 	if note != "" {
-		w.say("%s", recovery.Display(note))
+		w.say("%s", text.Display(note))
 	}
-	w.say("level %d runs: %s", m.Depth, recovery.Display(m.Command))
+	w.say("level %d runs: %s", m.Depth, text.Display(m.Command))
 	out, err := w.execute(ctx, m, w.verdict)
 	switch {
 	case ctx.Err() != nil:
@@ -190,7 +191,7 @@ func (w doer) Run(ctx context.Context, m chain.Move) (chain.Outcome, error) {
 	case errors.Is(err, proc.ErrSpawnerLost):
 		return chain.Outcome{}, err // nobody knows how it ended
 	case err != nil:
-		w.say("failed: %s", recovery.Display(err.Error()))
+		w.say("failed: %s", text.Display(err.Error()))
 		return chain.Outcome{Text: err.Error()}, nil
 	case out.exit.OK():
 		return chain.Outcome{OK: true}, nil
@@ -214,9 +215,9 @@ func (w *walker) allowed(ctx context.Context, m chain.Move, j verdict) (ok bool,
 	case w.yes || w.chosen(m):
 		return true, "", nil
 	case w.terminal != nil:
-		fmt.Fprintf(w.a.stderr, "\n%-9s %s\n%-9s %s\n%-9s %s\n", "run", recovery.Display(m.Command), "in", recovery.Display(j.place.Dir), "because", recovery.Display(j.Reason))
+		fmt.Fprintf(w.a.stderr, "\n%-9s %s\n%-9s %s\n%-9s %s\n", "run", text.Display(m.Command), "in", text.Display(j.place.Dir), "because", text.Display(j.Reason))
 		if m.Expected != "" {
-			fmt.Fprintf(w.a.stderr, "%-9s %s\n", "then", recovery.Display(m.Expected))
+			fmt.Fprintf(w.a.stderr, "%-9s %s\n", "then", text.Display(m.Expected))
 		}
 		yes, err := w.a.ask(ctx, w.terminal, "let this run")
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/schemas"
@@ -209,7 +210,7 @@ func (a *app) policyTest(c *cli.Context) error {
 			if c.Bool("json") {
 				continue
 			}
-			fmt.Fprintf(a.stdout, "%s %s: %s is %s", verdict, f.place(r.Pointer), recovery.Display(r.Test.Command), r.Verdict.Decision)
+			fmt.Fprintf(a.stdout, "%s %s: %s is %s", verdict, f.place(r.Pointer), text.Display(r.Test.Command), r.Verdict.Decision)
 			if !r.OK {
 				fmt.Fprintf(a.stdout, ", not %s: %s", r.Test.Expect, r.Verdict.Reason)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
 
@@ -95,7 +96,7 @@ func dirProblem(root *recovery.Root, dir string) (string, error) {
 
 // explain adds to a verdict what it comes from.
 func (f *policyFile) explain(p *recovery.Policy, command recovery.Command, v recovery.Verdict) explained {
-	e := explained{Verdict: v, Command: command.Text, Display: recovery.Display(command.Text), WorkingDir: command.WorkingDir, File: f.path}
+	e := explained{Verdict: v, Command: command.Text, Display: text.Display(command.Text), WorkingDir: command.WorkingDir, File: f.path}
 	if v.Entry >= 0 {
 		e.EntryText = p.Settings.AutoApprove[v.Entry]
 	}
@@ -135,7 +136,7 @@ func (f *policyFile) print(w io.Writer, p *recovery.Policy, e explained) {
 	rule := e.Rule
 	switch {
 	case e.PatternIs != "":
-		rule += fmt.Sprintf(" \"%s\"", recovery.Display(e.PatternIs))
+		rule += fmt.Sprintf(" \"%s\"", text.Display(e.PatternIs))
 	case e.Rule == recovery.RuleUnknown:
 		rule += fmt.Sprintf(" %q", p.Settings.OnUnknown)
 	case e.Rule == recovery.RuleOpaque || e.Rule == recovery.RuleState:
@@ -150,17 +151,17 @@ func (f *policyFile) print(w io.Writer, p *recovery.Policy, e explained) {
 	line("rule", "%s", rule)
 	line("because", "%s", e.Reason)
 	if e.Part != "" && e.Part != e.Command {
-		line("part", "%s", recovery.Display(e.Part))
+		line("part", "%s", text.Display(e.Part))
 	}
 	line("command", "%s", e.Display)
-	line("directory", "%s", recovery.Display(e.WorkingDir))
+	line("directory", "%s", text.Display(e.WorkingDir))
 	if e.Analysis != nil {
 		printAnalysis(line, e.Analysis)
 	}
 	if n := e.Nearest; n != nil {
-		line("nearest", "%s   %s", recovery.Display(n.Text), f.place(p.Pointer("auto_approve", n.Entry)))
+		line("nearest", "%s   %s", text.Display(n.Text), f.place(p.Pointer("auto_approve", n.Entry)))
 		line("", "%s", e.Display)
-		line("", "%s^ differs here", strings.Repeat(" ", len(recovery.Display(n.Text[:n.At]))))
+		line("", "%s^ differs here", strings.Repeat(" ", len(text.Display(n.Text[:n.At]))))
 	}
 }
 
@@ -175,18 +176,18 @@ func printAnalysis(line func(string, string, ...any), an *recovery.Analysis) {
 		if i == 0 {
 			name = "parts"
 		}
-		line(name, "%d. %s", i+1, recovery.Display(part.Text))
+		line(name, "%d. %s", i+1, text.Display(part.Text))
 	}
 	for i, o := range an.Opaque {
 		name := ""
 		if i == 0 {
 			name = "not seen"
 		}
-		text := o.Why
+		s := o.Why
 		if o.Part != "" {
-			text += ": " + recovery.Display(o.Part)
+			s += ": " + text.Display(o.Part)
 		}
-		line(name, "%s", text)
+		line(name, "%s", s)
 	}
 	if len(an.Hidden) > 0 {
 		var all []string
@@ -196,9 +197,9 @@ func printAnalysis(line func(string, string, ...any), an *recovery.Analysis) {
 		line("hidden", "%s", strings.Join(all, ", "))
 	}
 	if an.Privileged != "" {
-		line("rights", "it asks for other rights: %s", recovery.Display(an.Privileged))
+		line("rights", "it asks for other rights: %s", text.Display(an.Privileged))
 	}
 	if an.State != "" {
-		line("state", "it touches superloop's own files: %s", recovery.Display(an.State))
+		line("state", "it touches superloop's own files: %s", text.Display(an.State))
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/learn"
 )
 
@@ -86,11 +86,11 @@ func (a *app) policySuggest(c *cli.Context) error {
 		return nil
 	}
 	for _, s := range found {
-		text, err := json.Marshal(s.Command)
+		entry, err := json.Marshal(s.Command)
 		if err != nil {
 			return fmt.Errorf("writing a command: %w", err)
 		}
-		fmt.Fprintf(a.stdout, "%s\n    %s\n", recovery.Display(string(text)), s.Why)
+		fmt.Fprintf(a.stdout, "%s\n    %s\n", text.Display(string(entry)), s.Why)
 	}
 	fmt.Fprintln(a.stdout, "next: copy what you want into recovery.auto_approve of .superloop/config.json, then: superloop policy lint")
 	return nil

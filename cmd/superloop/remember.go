@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/recovery"
@@ -118,7 +119,7 @@ func looseEntry(cfg *config.Config, loop, command string) string {
 	}
 	for _, p := range a.Parts {
 		if interprets(p.Words) {
-			return recovery.Display(p.Text) + " is an interpreter or a wrapper, which runs whatever it is given"
+			return text.Display(p.Text) + " is an interpreter or a wrapper, which runs whatever it is given"
 		}
 	}
 	at := policy.Pointer("auto_approve", entry)

@@ -17,8 +17,8 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery"
 )
 
 func (a *app) statusCommand() *cli.Command {
@@ -191,9 +191,9 @@ func printStanding(w io.Writer, s standing, now time.Time) {
 	} else {
 		fmt.Fprintf(w, "%s\n", where(s, now))
 	}
-	line := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(w, "  %-11s %s\n", name, render.Clean(text))
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "  %-11s %s\n", name, render.Clean(value))
 		}
 	}
 	if d := s.Detail; d != "" {
@@ -202,10 +202,10 @@ func printStanding(w io.Writer, s standing, now time.Time) {
 		line("because", s.Reason)
 	}
 	if s.Recovery != nil && s.Recovery.Attempt.Command != "" {
-		line("recovery", fmt.Sprintf("%d (%s, %s): %s", s.Recovery.N, s.Recovery.Category, s.Recovery.Verdict, recovery.Display(s.Recovery.Attempt.Command)))
+		line("recovery", fmt.Sprintf("%d (%s, %s): %s", s.Recovery.N, s.Recovery.Category, s.Recovery.Verdict, text.Display(s.Recovery.Attempt.Command)))
 	}
 	if s.Seen != nil {
-		line("proposal", fmt.Sprintf("the %s is about to propose: %s (%s)", s.Seen.Role, recovery.Display(s.Seen.Command), s.Seen.Verdict))
+		line("proposal", fmt.Sprintf("the %s is about to propose: %s (%s)", s.Seen.Role, text.Display(s.Seen.Command), s.Seen.Verdict))
 	}
 	line("gates", gatesLine(s.View))
 	line("spent", spentLine(s.Spent))

@@ -27,6 +27,7 @@ var rooms = map[string][]string{
 	"internal/redact":                   {},
 	"internal/house":                    {},
 	"internal/jsonstream":               {},
+	"internal/text":                     {},
 	"bench":                             {},
 	"recovery":                          {"schemas", "internal/..."},
 	"recovery/cage":                     {"internal/..."},

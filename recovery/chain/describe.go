@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Bounds of a description.
@@ -28,7 +28,7 @@ func Describe(c Chain, width int) string {
 	if len(c.Levels) == 0 {
 		return "There is no chain.\n"
 	}
-	p.line("", "Goal: "+recovery.Display(c.Goal.Command)+dirOf(c.Goal.Dir))
+	p.line("", "Goal: "+text.Display(c.Goal.Command)+dirOf(c.Goal.Dir))
 	p.line("", "      "+c.standing())
 	p.line("", strings.Join(c.way(), " > "))
 	for _, l := range c.Levels {
@@ -46,9 +46,9 @@ func Describe(c Chain, width int) string {
 		if what == "" {
 			what = e.Option
 		}
-		p.line("    ", fmt.Sprintf("  level %d, %s: %s", e.Depth, recovery.Display(e.Option), recovery.Display(what)))
-		for _, text := range lastLines(e.Text) {
-			p.line("      ", "    | "+text)
+		p.line("    ", fmt.Sprintf("  level %d, %s: %s", e.Depth, text.Display(e.Option), text.Display(what)))
+		for _, s := range lastLines(e.Text) {
+			p.line("      ", "    | "+s)
 		}
 	}
 	if next := c.next(); len(next) > 0 {
@@ -67,11 +67,11 @@ func (c *Chain) standing() string {
 	case c.Status == Done:
 		return "it passes now"
 	case c.Status == Cancelled:
-		return recovery.Display(c.Why)
+		return text.Display(c.Why)
 	case c.Status == Exhausted:
-		return "it still fails: " + recovery.Display(c.Why)
+		return "it still fails: " + text.Display(c.Why)
 	case c.Running != nil:
-		return "this was begun, and how it ended is not known: " + recovery.Display(c.Running.Command)
+		return "this was begun, and how it ended is not known: " + text.Display(c.Running.Command)
 	case c.Verifying:
 		return "a cure has succeeded; whether it helped is not known yet"
 	}
@@ -82,15 +82,15 @@ func (c *Chain) standing() string {
 func (c *Chain) way() []string {
 	var out []string
 	for _, l := range c.Levels {
-		out = append(out, recovery.Display(l.Label))
+		out = append(out, text.Display(l.Label))
 	}
 	l := c.level()
 	if o, ok := l.Option(l.Chosen); ok && l.Chosen != "" {
-		text := o.Command
-		if text == "" {
-			text = o.Label
+		s := o.Command
+		if s == "" {
+			s = o.Label
 		}
-		out = append(out, recovery.Display(text))
+		out = append(out, text.Display(s))
 	}
 	return out
 }
@@ -101,7 +101,7 @@ func (c *Chain) describeLevel(p *page, l Level, note string) {
 	if why == "" {
 		why = l.Failure.Category
 	}
-	p.line("  ", fmt.Sprintf("Level %d%s, %s: %s", l.Depth, note, recovery.Display(l.Label), recovery.Display(why)))
+	p.line("  ", fmt.Sprintf("Level %d%s, %s: %s", l.Depth, note, text.Display(l.Label), text.Display(why)))
 	if len(l.Options) == 0 {
 		p.line("    ", "  nothing is known that may cure it")
 	}
@@ -110,15 +110,15 @@ func (c *Chain) describeLevel(p *page, l Level, note string) {
 		if o.Key == l.Chosen {
 			mark = ">"
 		}
-		p.line("      ", fmt.Sprintf("%s [%s] %s: %s", mark, c.mark(o), recovery.Display(c.name(l, o)), recovery.Display(o.Label)))
+		p.line("      ", fmt.Sprintf("%s [%s] %s: %s", mark, c.mark(o), text.Display(c.name(l, o)), text.Display(o.Label)))
 		if what := command(o); what != "" {
 			p.line("        ", "      "+what)
 		}
 		if reason := c.reason(l, o); reason != "" {
-			p.line("        ", "      ("+recovery.Display(reason)+")")
+			p.line("        ", "      ("+text.Display(reason)+")")
 		}
 		for _, n := range o.Needs {
-			p.line("        ", "      first: "+recovery.Display(n.Label)+needCommands(n))
+			p.line("        ", "      first: "+text.Display(n.Label)+needCommands(n))
 		}
 	}
 }
@@ -127,7 +127,7 @@ func needCommands(n Need) string {
 	var all []string
 	for _, o := range n.Options {
 		if o.Command != "" {
-			all = append(all, recovery.Display(o.Command))
+			all = append(all, text.Display(o.Command))
 		}
 	}
 	if len(all) == 0 {
@@ -139,7 +139,7 @@ func needCommands(n Need) string {
 func command(o Choice) string {
 	switch {
 	case o.Command != "":
-		return recovery.Display(o.Command) + dirOf(o.WorkingDir)
+		return text.Display(o.Command) + dirOf(o.WorkingDir)
 	case len(o.WaitsMS) > 0:
 		var waits []string
 		for _, ms := range o.WaitsMS {
@@ -147,14 +147,14 @@ func command(o Choice) string {
 		}
 		return "wait " + strings.Join(waits, ", then ") + ", and run it again"
 	}
-	return recovery.Display(o.Instructions)
+	return text.Display(o.Instructions)
 }
 
 func dirOf(dir string) string {
 	if dir == "" || dir == "." {
 		return ""
 	}
-	return " (in " + recovery.Display(dir) + ")"
+	return " (in " + text.Display(dir) + ")"
 }
 
 // mark is one word for where an option stands.
@@ -165,7 +165,7 @@ func (c *Chain) mark(o Choice) string {
 	case c.result(o) != "":
 		return "tried"
 	}
-	return recovery.Display(o.Availability)
+	return text.Display(o.Availability)
 }
 
 // reason says why an option has not run, or what came of it.
@@ -200,7 +200,7 @@ func (c *Chain) next() []string {
 	var out []string
 	add := func(words ...string) {
 		for i := range words {
-			words[i] = word(words[i])
+			words[i] = text.Word(words[i])
 		}
 		out = append(out, "superloop chain "+strings.Join(words, " "))
 	}
@@ -233,21 +233,12 @@ func (c *Chain) byName(name string) (found bool, depth int) {
 	return err == nil, len(path)
 }
 
-// word is one word of a command line for a POSIX shell.
-func word(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:@+,="
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(recovery.Display(s), "'", `'\''`) + "'"
-}
-
 // lastLines are the last lines of a text that say anything, each harmless.
-func lastLines(text string) []string {
+func lastLines(s string) []string {
 	var out []string
-	for _, l := range slices.Backward(strings.Split(strings.ReplaceAll(text, "\r", "\n"), "\n")) {
+	for _, l := range slices.Backward(strings.Split(strings.ReplaceAll(s, "\r", "\n"), "\n")) {
 		if l = strings.TrimSpace(l); l != "" && len(out) < errorLines {
-			out = append(out, recovery.Display(l))
+			out = append(out, text.Display(l))
 		}
 	}
 	slices.Reverse(out)

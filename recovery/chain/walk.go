@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Verdict is what the gate says of a move.
@@ -53,7 +53,7 @@ type LostError struct {
 
 func (e *LostError) Error() string {
 	return fmt.Sprintf("%s was begun, and how it ended is not known: look at what it has done; superloop chain retry %s does it once more, superloop chain cancel %s gives up",
-		recovery.Display(e.Move.Command), word(e.ID), word(e.ID))
+		text.Display(e.Move.Command), text.Word(e.ID), text.Word(e.ID))
 }
 
 // ChangedError says that a chain is not what its file has: somebody else has
@@ -61,7 +61,7 @@ func (e *LostError) Error() string {
 type ChangedError struct{ ID string }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("chain %s has changed since it was looked at: look again with superloop chain show %s", e.ID, word(e.ID))
+	return fmt.Sprintf("chain %s has changed since it was looked at: look again with superloop chain show %s", e.ID, text.Word(e.ID))
 }
 
 // Walk does one move after the other until the chain ends, with the chain saved

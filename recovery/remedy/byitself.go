@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
@@ -65,9 +66,9 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 	a := recovery.Analyse(o.Command)
 	switch {
 	case a.Privileged != "":
-		return false, "it runs with other rights: " + recovery.Display(a.Privileged)
+		return false, "it runs with other rights: " + text.Display(a.Privileged)
 	case a.State != "":
-		return false, "it touches superloop's own files: " + recovery.Display(a.State)
+		return false, "it touches superloop's own files: " + text.Display(a.State)
 	}
 	return true, ""
 }

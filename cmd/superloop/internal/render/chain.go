@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // ChainLine is a chain in a list.
@@ -30,10 +30,10 @@ func Chains(w io.Writer, all []ChainLine) error {
 			status = "held" // a person decides
 		}
 		if c.Error != "" {
-			fmt.Fprintf(t, "%s\tbroken\t-\t-\t%s\n", Clean(c.ID), Cut(recovery.Display(c.Error), 200))
+			fmt.Fprintf(t, "%s\tbroken\t-\t-\t%s\n", Clean(c.ID), Cut(text.Display(c.Error), 200))
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", Clean(c.ID), status, c.Depth, c.Attempts, Cut(recovery.Display(c.Command), 80))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", Clean(c.ID), status, c.Depth, c.Attempts, Cut(text.Display(c.Command), 80))
 	}
 	return t.Flush()
 }

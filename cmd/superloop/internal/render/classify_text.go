@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
@@ -20,7 +21,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 const maxText = 300
 
 // inert is foreign text that a terminal does nothing with, in one line.
-func inert(s string) string { return Cut(recovery.Display(s), maxText) }
+func inert(s string) string { return Cut(text.Display(s), maxText) }
 
 // Text writes a classification for a person. What tools have printed is inert
 // in it.
@@ -51,7 +52,7 @@ func (c Classification) Text(w io.Writer) {
 			at += fmt.Sprintf(":%d", e.Line)
 		}
 		if e.File != "" {
-			at += fmt.Sprintf("  %s:%d", recovery.Display(e.File), e.FileLine)
+			at += fmt.Sprintf("  %s:%d", text.Display(e.File), e.FileLine)
 		}
 		line(first(i, "evidence"), "%s  %s", at, inert(e.Text))
 	}
@@ -60,21 +61,21 @@ func (c Classification) Text(w io.Writer) {
 		if f.Holds == classify.Unknown && f.Value == "" {
 			continue
 		}
-		text := string(f.Holds)
+		s := string(f.Holds)
 		for _, more := range []string{f.Value, f.Detail} {
 			if more != "" {
-				text += ", " + inert(more)
+				s += ", " + inert(more)
 			}
 		}
-		line(first(n, "looked at"), "%s: %s", f.Name, text)
+		line(first(n, "looked at"), "%s: %s", f.Name, s)
 		n++
 	}
 	for i, a := range c.Also {
-		text := a.Handler + ", " + a.Layer
+		s := a.Handler + ", " + a.Layer
 		if a.Vetoed {
-			text += " (outweighed)"
+			s += " (outweighed)"
 		}
-		line(first(i, "also"), "%s  %s", text, inert(a.Text))
+		line(first(i, "also"), "%s  %s", s, inert(a.Text))
 	}
 	if c.Incomplete {
 		line("note", "the output was not read to its end: something may have been missed")

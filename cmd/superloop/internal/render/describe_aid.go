@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery"
 )
 
 // aidFields are the fields of first aid's events.
@@ -41,7 +41,7 @@ func describeAid(ev journal.Event) string {
 	var f aidFields
 	// A field of another type than ours leaves the rest readable.
 	_ = json.Unmarshal(ev.Fields, &f)
-	label := Cut(recovery.Display(f.Label), maxCommand)
+	label := Cut(text.Display(f.Label), maxCommand)
 	switch ev.Event {
 	case "failure_classified":
 		return f.classified()
@@ -65,9 +65,9 @@ func describeAid(ev journal.Event) string {
 	case "done":
 		return fmt.Sprintf("first aid helped after %s: %s passes", tried, label)
 	case "cancelled":
-		return fmt.Sprintf("first aid ends after %s: %s", tried, recovery.Display(f.Why))
+		return fmt.Sprintf("first aid ends after %s: %s", tried, text.Display(f.Why))
 	}
-	return fmt.Sprintf("first aid did not help after %s: %s", tried, recovery.Display(f.Why))
+	return fmt.Sprintf("first aid did not help after %s: %s", tried, text.Display(f.Why))
 }
 
 func (f aidFields) classified() string {
@@ -82,7 +82,7 @@ func (f aidFields) classified() string {
 	if f.Handler != "" {
 		s += " (" + f.Handler + ")"
 	}
-	if why := recovery.Display(f.Why); why != "" {
+	if why := text.Display(f.Why); why != "" {
 		s += ": " + Cut(why, 2*maxCommand)
 	}
 	return s
@@ -90,14 +90,14 @@ func (f aidFields) classified() string {
 
 // verified says what became of the check of an installed tool.
 func (f aidFields) verified(works bool) string {
-	tool, original := Cut(recovery.Display(f.Tool), maxCommand), Cut(recovery.Display(f.Original), maxCommand)
+	tool, original := Cut(text.Display(f.Tool), maxCommand), Cut(text.Display(f.Original), maxCommand)
 	switch {
 	case works && f.Repaired == f.Original:
 		return fmt.Sprintf("%s works: its check %s asks the wrong question, and what it prints with exit code %d shows it", tool, original, f.ExitCode)
 	case works:
-		return fmt.Sprintf("%s works: its check %s asks the wrong question, %s with exit code %d shows it", tool, original, Cut(recovery.Display(f.Repaired), maxCommand), f.ExitCode)
+		return fmt.Sprintf("%s works: its check %s asks the wrong question, %s with exit code %d shows it", tool, original, Cut(text.Display(f.Repaired), maxCommand), f.ExitCode)
 	case f.Broken:
-		return fmt.Sprintf("%s was installed and is broken: %s: %s", tool, original, Cut(recovery.Display(f.Why), 2*maxCommand))
+		return fmt.Sprintf("%s was installed and is broken: %s: %s", tool, original, Cut(text.Display(f.Why), 2*maxCommand))
 	}
-	return fmt.Sprintf("%s was installed, and nothing shows that it works: %s: %s", tool, original, Cut(recovery.Display(f.Why), 2*maxCommand))
+	return fmt.Sprintf("%s was installed, and nothing shows that it works: %s: %s", tool, original, Cut(text.Display(f.Why), 2*maxCommand))
 }

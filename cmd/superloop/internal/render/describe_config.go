@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery"
 )
 
 // maxPaths is how many changed settings a line names.
@@ -27,7 +27,7 @@ func firstOf(what string, list []problem) string {
 	if p := list[0].Pointer; p != "" {
 		s = p + ": " + s
 	}
-	s = what + ": " + Cut(recovery.Display(s), 2*maxCommand)
+	s = what + ": " + Cut(text.Display(s), 2*maxCommand)
 	if n := len(list) - 1; n > 0 {
 		s += fmt.Sprintf(" (and %d more)", n)
 	}
@@ -61,7 +61,7 @@ func describeConfig(ev journal.Event) string {
 	}
 	switch ev.Event {
 	case "config_loaded":
-		return "configuration " + recovery.Display(f.File) + protection("it", f.Protection) + warnings(len(f.Warnings))
+		return "configuration " + text.Display(f.File) + protection("it", f.Protection) + warnings(len(f.Warnings))
 	case "config_warning":
 		return "the configuration" + firstOf("", f.Problems)
 	case "config_reloaded":
@@ -71,7 +71,7 @@ func describeConfig(ev journal.Event) string {
 	}
 	s := "a change of the configuration is held" + during + ", since it allows more than is trusted" + paths(f.Diff.Loosening)
 	if len(f.Digest) >= 8 {
-		s += "; if it is yours: superloop config trust --digest " + recovery.Display(f.Digest[:8])
+		s += "; if it is yours: superloop config trust --digest " + text.Display(f.Digest[:8])
 	}
 	return s
 }
@@ -104,7 +104,7 @@ func paths(changes []changed) string {
 	}
 	var names []string
 	for _, c := range changes[:min(len(changes), maxPaths)] {
-		names = append(names, Cut(recovery.Display(c.Path), maxCommand))
+		names = append(names, Cut(text.Display(c.Path), maxCommand))
 	}
 	s := ": " + strings.Join(names, ", ")
 	if over := len(changes) - maxPaths; over > 0 {

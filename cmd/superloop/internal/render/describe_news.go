@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery"
 )
 
 // describeNews says what came of telling people, and of the record that they
@@ -23,13 +23,13 @@ func describeNews(ev journal.Event) string {
 	what := strings.ReplaceAll(strings.TrimPrefix(f.Kind, "escalation_"), "_", " ")
 	switch ev.Event {
 	case "notification_sent":
-		return "told by " + recovery.Display(f.Notifier) + " (" + what + ")"
+		return "told by " + text.Display(f.Notifier) + " (" + what + ")"
 	case "notification_failed":
-		s := recovery.Display(f.Notifier) + " did not take it (" + what + "): " + Cut(recovery.Display(f.Reason), maxCommand)
+		s := text.Display(f.Notifier) + " did not take it (" + what + "): " + Cut(text.Display(f.Reason), maxCommand)
 		if f.Final {
 			return s + "; it is given up"
 		}
 		return s + "; it is tried again"
 	}
-	return "the record of the question was damaged, it is asked anew: " + Cut(recovery.Display(f.Error), 2*maxCommand)
+	return "the record of the question was damaged, it is asked anew: " + Cut(text.Display(f.Error), 2*maxCommand)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery"
 )
 
 // describePause says why a loop waits, or stops, without anybody being at fault.
@@ -60,18 +60,18 @@ func describePause(ev journal.Event) string {
 		return fmt.Sprintf("the budget does not cover the %s: $%.4f of $%.2f are spent", f.Role, f.Spent, f.Max)
 	case "recovery_escalated":
 		if f.Awaiting == "runner" {
-			return fmt.Sprintf("no runner of the %s is fit, a person is told: %s", f.Role, Cut(recovery.Display(f.Error), 2*maxCommand))
+			return fmt.Sprintf("no runner of the %s is fit, a person is told: %s", f.Role, Cut(text.Display(f.Error), 2*maxCommand))
 		}
 		if f.Type == "role_failure" || f.Type == "remediation_exhausted" {
 			what := f.Error
 			if what == "" {
 				what = f.Reason
 			}
-			return fmt.Sprintf("waiting for a person (%s, %s): %s; superloop inbox shows all of it", strings.ReplaceAll(f.Type, "_", " "), f.Role, Cut(recovery.Display(what), 2*maxCommand))
+			return fmt.Sprintf("waiting for a person (%s, %s): %s; superloop inbox shows all of it", strings.ReplaceAll(f.Type, "_", " "), f.Role, Cut(text.Display(what), 2*maxCommand))
 		}
 		if f.Type != "" && f.Type != "runner_unavailable" {
 			return fmt.Sprintf("waiting for a person (%s): %s; %s; superloop approve-recovery --loop %s", strings.ReplaceAll(f.Type, "_", " "),
-				Cut(recovery.Display(f.Command), maxCommand), Cut(recovery.Display(f.Reason), 2*maxCommand), ev.LoopID)
+				Cut(text.Display(f.Command), maxCommand), Cut(text.Display(f.Reason), 2*maxCommand), ev.LoopID)
 		}
 		s := fmt.Sprintf("waiting for a person: the %s cannot run (%s)", f.Role, f.Reason)
 		if f.Error != "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery"
 )
 
 // maxCommand is how much of a command a line shows, in characters as they are
@@ -50,7 +50,7 @@ type recoveryFields struct {
 }
 
 // describeRecovery says what an agent proposed and what became of it. All that
-// it wrote is inert: see recovery.Display.
+// it wrote is inert: see text.Display.
 func describeRecovery(ev journal.Event) string {
 	var f recoveryFields
 	// A field of another type than ours leaves the rest readable.
@@ -76,9 +76,9 @@ func describeRecovery(ev journal.Event) string {
 	}
 	// recovery_denied
 	if f.Rule == "stale" {
-		return "a proposal is set aside and not judged: " + recovery.Display(f.Reason)
+		return "a proposal is set aside and not judged: " + text.Display(f.Reason)
 	}
-	return fmt.Sprintf("%s denied: %s; %s", f.name(), f.command(), recovery.Display(f.Reason))
+	return fmt.Sprintf("%s denied: %s; %s", f.name(), f.command(), text.Display(f.Reason))
 }
 
 // name is how the events of one proposal refer to it.
@@ -104,9 +104,9 @@ func (f recoveryFields) verdict() string {
 }
 
 func (f recoveryFields) command() string {
-	s := Cut(recovery.Display(f.Command), maxCommand)
+	s := Cut(text.Display(f.Command), maxCommand)
 	if f.WorkingDir != "" && f.WorkingDir != "." {
-		s += " (in " + Cut(recovery.Display(f.WorkingDir), maxCommand) + ")"
+		s += " (in " + Cut(text.Display(f.WorkingDir), maxCommand) + ")"
 	}
 	return s
 }
@@ -131,14 +131,14 @@ func (f recoveryFields) proposed() string {
 		s = f.name() + ", its fallback: " + f.command()
 	}
 	if f.RootCause != "" && !f.Fallback {
-		s += ", since " + Cut(recovery.Display(f.RootCause), maxCommand)
+		s += ", since " + Cut(text.Display(f.RootCause), maxCommand)
 	}
 	s += "; " + f.verdict()
 	if !f.NotBefore.IsZero() {
 		s += " from " + f.NotBefore.Local().Format(time.TimeOnly) + " on"
 	}
 	if f.Reason != "" {
-		s += ": " + recovery.Display(f.Reason)
+		s += ": " + text.Display(f.Reason)
 	}
 	return s
 }
@@ -153,7 +153,7 @@ func (f recoveryFields) executing() string {
 	}
 	switch {
 	case f.UndoNote != "":
-		s += "; " + recovery.Display(f.UndoNote)
+		s += "; " + text.Display(f.UndoNote)
 	case f.Undo != "":
 		s += "; what it replaces is kept"
 	}
@@ -181,7 +181,7 @@ func (f recoveryFields) ended(ok bool) string {
 	}
 	s := f.name() + " " + how
 	if f.Error != "" {
-		s += ": " + Cut(recovery.Display(f.Error), maxCommand)
+		s += ": " + Cut(text.Display(f.Error), maxCommand)
 	}
 	switch {
 	case f.Sandbox == nil:
@@ -194,7 +194,7 @@ func (f recoveryFields) ended(ok bool) string {
 		s += fmt.Sprintf("; %d processes that it left behind were ended", f.LeftBehind)
 	}
 	if len(f.Appeared) > 0 {
-		s += "; look at what appeared: " + Cut(recovery.Display(strings.Join(f.Appeared, ", ")), maxCommand)
+		s += "; look at what appeared: " + Cut(text.Display(strings.Join(f.Appeared, ", ")), maxCommand)
 	}
 	return s
 }
@@ -212,7 +212,7 @@ func (f recoveryFields) verified() string {
 		s += " is not verified"
 	}
 	if f.Why != "" {
-		s += ": " + Cut(recovery.Display(f.Why), 2*maxCommand)
+		s += ": " + Cut(text.Display(f.Why), 2*maxCommand)
 	}
 	return s
 }
@@ -224,7 +224,7 @@ func (f recoveryFields) invalid() string {
 	}
 	if len(f.Problems) == 0 {
 		if f.Reason != "" {
-			s += ": " + recovery.Display(f.Reason)
+			s += ": " + text.Display(f.Reason)
 		}
 		return s
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery"
 )
 
 // respondFields are the fields of the events about failing roles.
@@ -49,7 +49,7 @@ func describeRespond(ev journal.Event) string {
 	var f respondFields
 	// A field of another type than ours leaves the rest readable.
 	_ = json.Unmarshal(ev.Fields, &f)
-	inert := func(s string) string { return Cut(recovery.Display(s), 2*maxCommand) }
+	inert := func(s string) string { return Cut(text.Display(s), 2*maxCommand) }
 	switch ev.Event {
 	case "failure_detected":
 		s := fmt.Sprintf("the %s has failed (%s)", f.Role, strings.ReplaceAll(f.Kind, "_", " "))

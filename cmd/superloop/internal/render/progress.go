@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery"
 )
 
 // Progress shows a run as it happens. It is a loop.Observer; Close ends it.
@@ -156,7 +156,7 @@ func (v *live) follow(ev journal.Event, s loop.State) {
 	case s.Begun && p.Kind == loop.RunRole:
 		v.what, v.since = p.Role, ev.Timestamp
 	case s.Begun && p.Kind == loop.ExecuteRecovery && s.Recovery != nil:
-		v.what, v.since = "recovery: "+recovery.Display(s.Recovery.Attempt.Command), ev.Timestamp
+		v.what, v.since = "recovery: "+text.Display(s.Recovery.Attempt.Command), ev.Timestamp
 	case s.Begun && (p.Kind == loop.RunTests || p.Kind == loop.RunValidation):
 		v.what, v.since = strings.TrimPrefix(string(p.Kind), "run_"), ev.Timestamp
 	}
