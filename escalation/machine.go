@@ -3,8 +3,6 @@ package escalation
 import (
 	"fmt"
 	"time"
-
-	"github.com/superloop/superloop/recovery"
 )
 
 // The transitions are pure: a record and a wish give a record or an error. The
@@ -61,7 +59,7 @@ func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
 			return r, fmt.Errorf("answering: this question (%s) has no command that could be corrected", r.Question.Type)
 		}
 		answer.Edit = &Edit{Text: append([]byte(nil), a.Edit.Text...), SHA256: sum(a.Edit.Text),
-			Digest: recovery.AttemptDigest(string(a.Edit.Text), c.WorkingDir)}
+			Digest: c.Action().With(string(a.Edit.Text)).Digest}
 	}
 	r.State, r.Answer = a.Method.state(), answer
 	if !r.State.Open() {

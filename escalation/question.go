@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // Type is what is asked.
@@ -100,7 +102,9 @@ func (b Binding) Drift(now Binding) []string {
 	return out
 }
 
-// Command is a command that waits for a person, with what is known of it.
+// Command is a command that waits for a person, with what is known of it. It does
+// not embed an action.Action, whose text is a string: JSON would replace bytes that
+// are no UTF-8, and the person would approve another command.
 type Command struct {
 	// Text is what bash would get, byte for byte; SHA256, in hex, is its digest,
 	// which Open fills in.
@@ -135,6 +139,16 @@ type Command struct {
 	GuardDiff string `json:"guard_diff,omitempty"`
 	// Touches are paths that it will change, as far as that was worked out.
 	Touches []string `json:"touches,omitempty"`
+}
+
+// NewCommand is the question's form of an action.
+func NewCommand(a action.Action) Command {
+	return Command{Text: []byte(a.Command), WorkingDir: a.WorkingDir, TimeoutMS: a.TimeoutMS, ExpectedOutcome: a.Expected, Confidence: a.Confidence}
+}
+
+// Action is the command as it is executed.
+func (c *Command) Action() action.Action {
+	return action.Draft{Command: string(c.Text), WorkingDir: c.WorkingDir, TimeoutMS: c.TimeoutMS, Expected: c.ExpectedOutcome, Confidence: c.Confidence}.Action()
 }
 
 // Timeout is how long it may run.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/recovery"
 )
 
 // State is where a question stands.
@@ -108,7 +107,7 @@ type Edit struct {
 	Text   []byte `json:"command_b64"`
 	SHA256 string `json:"sha256"`
 	// Digest is that of the attempt: command and directory
-	// (recovery.AttemptDigest).
+	// (action.Digest).
 	Digest string `json:"digest"`
 }
 
@@ -153,7 +152,7 @@ type Run struct {
 	WorkingDir string
 	Timeout    time.Duration
 	// Source is the question's, or "human" for a person's own command; Attempt is
-	// recovery.AttemptDigest.
+	// action.Digest.
 	Source, Attempt string
 	// Binding must still hold (Binding.Drift) before it begins. A person's own
 	// command has no InputsDigest: nobody has judged what it reads.
@@ -168,7 +167,7 @@ func (r Record) Run() (run Run, ok bool) {
 		return Run{}, false
 	}
 	run = Run{Text: c.Text, SHA256: c.SHA256, WorkingDir: c.WorkingDir, Timeout: c.Timeout(), Source: c.Source,
-		Attempt: recovery.AttemptDigest(string(c.Text), c.WorkingDir), Binding: c.Binding}
+		Attempt: c.Action().Digest, Binding: c.Binding}
 	if e := r.Answer.Edit; e != nil {
 		run.Text, run.SHA256, run.Attempt, run.Source = e.Text, e.SHA256, e.Digest, "human"
 		run.InputsDigest = ""

@@ -49,7 +49,7 @@ func TestViewGolden(t *testing.T) {
 	}
 	check(t, json.Unmarshal(got, &v))
 	p, problems := recovery.DecodeProposal(v.Proposal, 0)
-	if len(problems) > 0 || p.Recovery.Command != "rm -rf node_modules && bun install" || p.Recovery.Timeout.Seconds() != 300 {
+	if len(problems) > 0 || p.Recovery.Command != "rm -rf node_modules && bun install" || p.Recovery.Timeout().Seconds() != 300 {
 		t.Errorf("%+v, %v", p, problems)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
 )
@@ -61,7 +62,7 @@ const categoryPort = "port_in_use"
 // runAgain is the plain retry after what stood in the way has been ended.
 func runAgain() chain.Choice {
 	return chain.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
-		Strategy: "retry", Availability: "ready", Executor: "wrapper", Confidence: "high", WaitsMS: []int64{100, 2000}, ByItself: true}
+		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}, ByItself: true}
 }
 
 // leftover gives the mark of the run that a process is left of; an error says why

@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/remedy"
@@ -58,8 +59,8 @@ func (d *driver) analyse(ctx context.Context, e Effect) (Fact, error) {
 		f.Evidence = append(f.Evidence, quoted(q))
 	}
 	if rc.Fix.Kind == respond.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= surelyKnown {
-		a := AttemptFact{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: recovery.DefaultTimeout.Milliseconds(),
-			Expected: "the " + e.Role + " can do its work", Confidence: "high", Digest: recovery.AttemptDigest(rc.Fix.Command, ".")}
+		a := action.Draft{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: recovery.DefaultTimeout.Milliseconds(),
+			Expected: "the " + e.Role + " can do its work", Confidence: "high"}.Action()
 		f.Command = &a
 	}
 	if e.Reason != aboutTests {

@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/undo"
@@ -111,7 +112,7 @@ func (d *driver) lookAgain(ctx context.Context, r *RecoveryState) (judged, Fact,
 	if err != nil {
 		return j, nil, err
 	}
-	if j.Decision == recovery.Auto || r.Approved == SourceHuman && j.Decision != recovery.Invalid {
+	if j.Decision == action.Auto || r.Approved == SourceHuman && j.Decision != action.Invalid {
 		return j, nil, nil
 	}
 	fact, err := d.judgeAnew(ctx, r.Attempt, r.Fallback)
@@ -206,7 +207,7 @@ func (d *driver) undoStore() undo.Store {
 // keepForUndo keeps what the command is about to delete or overwrite. What goes
 // wrong is said and does not stop the recovery: the environment is broken, and a
 // full disk is one way in which it is.
-func keepForUndo(s undo.Store, label undo.Label, a AttemptFact, now time.Time) (id, note string) {
+func keepForUndo(s undo.Store, label undo.Label, a action.Action, now time.Time) (id, note string) {
 	parts := recovery.Analyse(a.Command).Parts
 	words := make([][]string, 0, len(parts))
 	for _, p := range parts {

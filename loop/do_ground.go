@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/preflight"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -47,8 +48,7 @@ func (d *driver) checkGround(ctx context.Context, e Effect) Fact {
 		if b.Command == "" {
 			continue
 		}
-		a := AttemptFact{Command: b.Command, WorkingDir: d.placeOf(b), TimeoutMS: recovery.DefaultTimeout.Milliseconds(), Confidence: "high", Expected: "not so any more: " + b.Why}
-		a.Digest = recovery.AttemptDigest(a.Command, a.WorkingDir)
+		a := action.Draft{Command: b.Command, WorkingDir: d.placeOf(b), TimeoutMS: recovery.DefaultTimeout.Milliseconds(), Confidence: "high", Expected: "not so any more: " + b.Why}.Action()
 		f.Command, f.Category, f.Action = &a, b.Category, GroundRecover
 		break
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/respond"
 )
@@ -230,8 +231,7 @@ func (d *driver) heard(ctx context.Context, rec escalation.Record) (Fact, error)
 			return d.resolved(f), d.finishQuestion(ctx, rec.Question.ID, true)
 		}
 		if a.Edit != nil {
-			e := d.state.Recovery.Attempt
-			e.Command, e.Digest = string(a.Edit.Text), a.Edit.Digest
+			e := d.state.Recovery.Attempt.With(string(a.Edit.Text))
 			f.Edit = &e
 		}
 	case escalation.Rejected:
@@ -306,7 +306,7 @@ func (d *driver) beginApproved(ctx context.Context, r *RecoveryState, j judged) 
 	again := func(why string) (Fact, error) {
 		fact, err := d.judgeAnew(ctx, r.Attempt, r.Fallback)
 		if f, ok := fact.(Proposed); ok {
-			f.Verdict, f.Rule, f.Reason = string(recovery.Human), recovery.RuleGuard, why
+			f.Verdict, f.Rule, f.Reason = string(action.Human), recovery.RuleGuard, why
 			fact = f
 		}
 		return fact, err
@@ -321,7 +321,7 @@ func (d *driver) beginApproved(ctx context.Context, r *RecoveryState, j judged) 
 	if rec.Answer != nil && rec.Answer.Edit != nil {
 		now.InputsDigest, was.InputsDigest = "", ""
 	}
-	if _, listed := j.policy.Listed(r.Attempt.Command); listed && j.Decision != recovery.Deny {
+	if _, listed := j.policy.Listed(r.Attempt.Command); listed && j.Decision != action.Deny {
 		was.PolicyDigest = now.PolicyDigest // what the policy has become gives it more than the person did
 	}
 	if drift := was.Drift(now); ok && len(drift) > 0 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -125,22 +126,22 @@ func (d *driver) takeProposal(ctx context.Context, e Effect) (Fact, error) {
 	if len(problems) > 0 {
 		return d.invalidProposal(t, ProposalInvalid{Role: e.Role, Problems: problems, Digest: t.Digest, Reason: "it is not a valid proposal"})
 	}
-	if err := d.prepareListed(attemptOf(p.Recovery), e.LimitMS); err != nil {
+	if err := d.prepareListed(p.Recovery, e.LimitMS); err != nil {
 		return nil, err
 	}
-	j, err := d.judge(ctx, attemptOf(p.Recovery))
+	j, err := d.judge(ctx, p.Recovery)
 	if err != nil {
 		return nil, err
 	}
-	if a := attemptOf(p.Recovery); j.Decision == recovery.Auto && slices.Contains(d.state.Recoveries.Ran, a.Digest) {
-		j.Decision, j.Rule = recovery.Human, RuleRan
+	if j.Decision == action.Auto && slices.Contains(d.state.Recoveries.Ran, p.Recovery.Digest) {
+		j.Decision, j.Rule = action.Human, RuleRan
 		j.Reason = "superloop has run this very command in this iteration, and the tests fail all the same"
 	}
-	if j.Decision != recovery.Auto || !j.NotBefore.IsZero() {
+	if j.Decision != action.Auto || !j.NotBefore.IsZero() {
 		d.unprepare()
 		d.coolDown()
 	}
-	if j.Decision == recovery.Invalid {
+	if j.Decision == action.Invalid {
 		at := "/recovery/command"
 		if j.Rule == recovery.RuleWorkingDir {
 			at = "/recovery/working_dir"
@@ -150,11 +151,7 @@ func (d *driver) takeProposal(ctx context.Context, e Effect) (Fact, error) {
 	}
 	f := Proposed{N: d.state.Recoveries.Proposed + 1, Source: source(e.Role), Role: e.Role, Digest: t.Digest, Category: p.Category,
 		Severity: p.Severity, RootCause: p.Diagnosis.RootCause, Pattern: p.Diagnosis.ErrorPattern,
-		Evidence: p.Diagnosis.Evidence, AttemptFact: attemptOf(p.Recovery), Notes: p.Notes}
-	if p.Fallback != nil {
-		other := attemptOf(*p.Fallback)
-		f.Else = &other
-	}
+		Evidence: p.Diagnosis.Evidence, Action: p.Recovery, Else: p.Fallback, Notes: p.Notes}
 	f.verdict(j)
 	if f.File, err = d.archiveProposal(t, f.Verdict, f.Reason, &j); err != nil {
 		return nil, err
@@ -181,7 +178,7 @@ func (f *Proposed) verdict(j judged) {
 func (d *driver) invalidProposal(t recovery.Taken, f ProposalInvalid) (Fact, error) {
 	// Where the problem stands in the file, where it is known.
 	var err error
-	f.File, err = d.archiveProposal(t, string(recovery.Invalid), f.Reason, nil)
+	f.File, err = d.archiveProposal(t, string(action.Invalid), f.Reason, nil)
 	return f, err
 }
 
@@ -198,14 +195,14 @@ func (d *driver) judgeAttempt(ctx context.Context, e Effect) (Fact, error) {
 	return d.judgeAnew(ctx, a, fallback)
 }
 
-func (d *driver) judgeAnew(ctx context.Context, a AttemptFact, fallback bool) (Fact, error) {
+func (d *driver) judgeAnew(ctx context.Context, a action.Action, fallback bool) (Fact, error) {
 	r := d.state.Recovery
 	j, err := d.judge(ctx, a)
 	if err != nil {
 		return nil, err
 	}
 	f := Proposed{N: r.N, Source: r.Source, Role: r.Role, Digest: r.Digest, File: r.File, Category: r.Category, Severity: r.Severity,
-		RootCause: r.RootCause, Pattern: r.Pattern, AttemptFact: a, Fallback: fallback}
+		RootCause: r.RootCause, Pattern: r.Pattern, Action: a, Fallback: fallback}
 	f.verdict(j)
 	return f, nil
 }
@@ -278,13 +275,13 @@ func (d *driver) sight(ctx context.Context) {
 		return // what is not whole is most often being written
 	}
 	d.sighted = sha(data)
-	f := Seen{Role: p.Role, Verdict: string(recovery.Invalid), Digest: d.sighted}
+	f := Seen{Role: p.Role, Verdict: string(action.Invalid), Digest: d.sighted}
 	prop, problems := recovery.DecodeProposal(data, d.rules()[0].Settings.MaxTimeout())
 	switch {
 	case len(problems) > 0:
 		f.Reason = problems[0].String()
 	default:
-		j, err := d.judge(ctx, attemptOf(prop.Recovery))
+		j, err := d.judge(ctx, prop.Recovery)
 		if err != nil {
 			d.log.Warn("a proposal that was seen cannot be judged yet", zap.Error(err))
 			return

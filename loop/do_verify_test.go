@@ -3,14 +3,15 @@ package loop
 import (
 	"testing"
 
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 )
 
 func TestInstalls(t *testing.T) {
 	t.Parallel()
-	pip := chain.Choice{Key: "a", Command: "apt-get install -y python3-pip", Strategy: "install_dep", Dep: "pip"}
-	jq := chain.Choice{Key: "b", Command: "pip install jq", Dep: "jq"}
-	other := chain.Choice{Key: "c", Command: "rm -f lock"}
+	pip := chain.Choice{Key: "a", Draft: action.Draft{Command: "apt-get install -y python3-pip"}, Strategy: "install_dep", Dep: "pip"}
+	jq := chain.Choice{Key: "b", Draft: action.Draft{Command: "pip install jq"}, Dep: "jq"}
+	other := chain.Choice{Key: "c", Draft: action.Draft{Command: "rm -f lock"}}
 	stack := func(levels ...chain.Level) *chain.Chain { return &chain.Chain{Levels: levels} }
 	level := func(chosen string) chain.Level {
 		return chain.Level{Chosen: chosen, Options: []chain.Choice{pip, jq, other}}
@@ -33,7 +34,7 @@ func TestInstalls(t *testing.T) {
 		"proposed, and nothing was diagnosed": {pip.Command, nil, nil, ""},
 		"no command":                          {"", nil, []chain.Choice{{Dep: "x"}}, ""},
 	} {
-		s := &State{Recovery: &RecoveryState{Attempt: AttemptFact{Command: c.command}, Chain: c.chain}}
+		s := &State{Recovery: &RecoveryState{Attempt: action.Action{Command: c.command}, Chain: c.chain}}
 		if c.diagnosis != nil {
 			s.Diagnosis = &Diagnosis{Options: c.diagnosis}
 		}

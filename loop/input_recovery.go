@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -28,17 +29,6 @@ type Seen struct {
 	Digest   string `json:"digest,omitempty"`
 }
 
-// AttemptFact is one command of a proposal.
-type AttemptFact struct {
-	Command    string `json:"command"`
-	WorkingDir string `json:"working_dir"`
-	TimeoutMS  int64  `json:"timeout_ms"`
-	Expected   string `json:"expected_outcome,omitempty"`
-	Confidence string `json:"confidence,omitempty"`
-	// Digest is that of command and directory (recovery.AttemptDigest).
-	Digest string `json:"attempt_digest"`
-}
-
 // Proposed: a proposal is out of the agent's reach and was judged, or its
 // fallback, or the same again because something had changed.
 type Proposed struct {
@@ -52,11 +42,11 @@ type Proposed struct {
 	RootCause string   `json:"root_cause,omitempty"`
 	Pattern   string   `json:"error_pattern,omitempty"`
 	Evidence  []string `json:"evidence,omitempty"`
-	AttemptFact
+	action.Action
 	Fallback bool `json:"fallback,omitempty"` // the attempt is the proposal's fallback
 	// Else is the fallback that has not been judged.
-	Else  *AttemptFact `json:"alternative,omitempty"`
-	Notes []string     `json:"notes,omitempty"`
+	Else  *action.Action `json:"alternative,omitempty"`
+	Notes []string       `json:"notes,omitempty"`
 	// The verdict: auto, human, deny or invalid, and why.
 	Verdict      string    `json:"verdict"`
 	Rule         string    `json:"rule"`

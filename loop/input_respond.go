@@ -3,6 +3,7 @@ package loop
 import (
 	"encoding/json"
 
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -26,9 +27,9 @@ type GroundBroken struct {
 	Role string `json:"role"`
 	// Command cures the first finding, where a rule knows one: a proposal for the
 	// gate. Category is that finding's.
-	Command  *AttemptFact `json:"command,omitempty"`
-	Category string       `json:"category"`
-	Why      string       `json:"why"`
+	Command  *action.Action `json:"command,omitempty"`
+	Category string         `json:"category"`
+	Why      string         `json:"why"`
 }
 
 // What is done about broken ground.
@@ -49,7 +50,7 @@ type Analysed struct {
 	WhyChain    []string `json:"why_chain,omitempty"`
 	File        string   `json:"file,omitempty"` // root-cause.json
 	// Command is the environment's cure, a proposal for the gate.
-	Command    *AttemptFact        `json:"command,omitempty"`
+	Command    *action.Action      `json:"command,omitempty"`
 	Candidates []respond.Candidate `json:"candidates,omitempty"`
 	// Runner, Usage and CostUSD are of the diagnostician, if it was asked.
 	Runner  string   `json:"runner,omitempty"`

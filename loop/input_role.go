@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -164,9 +165,9 @@ type Resolved struct {
 	By     string `json:"by"`
 	Method string `json:"method"`
 	// Edit is the person's own command in the place of the proposed one.
-	Edit     *AttemptFact `json:"edited,omitempty"`
-	Note     string       `json:"note,omitempty"`
-	IntentID string       `json:"intent_id,omitempty"`
+	Edit     *action.Action `json:"edited,omitempty"`
+	Note     string         `json:"note,omitempty"`
+	IntentID string         `json:"intent_id,omitempty"`
 	// Candidates are who could go on with a role, when the question is about one.
 	Candidates []respond.Candidate `json:"candidates,omitempty"`
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/guard"
 )
@@ -57,7 +58,7 @@ func (d *driver) rules() []*recovery.Policy {
 }
 
 // judge says what may happen with an attempt as things are now.
-func (d *driver) judge(ctx context.Context, a AttemptFact) (judged, error) {
+func (d *driver) judge(ctx context.Context, a action.Action) (judged, error) {
 	var j judged
 	cmd := recovery.Command{Text: a.Command, WorkingDir: a.WorkingDir}
 	var err error
@@ -82,7 +83,7 @@ func (d *driver) judge(ctx context.Context, a AttemptFact) (judged, error) {
 
 // stricter orders verdicts; of two that let a command run the later one is.
 func stricter(a, b recovery.Verdict) bool {
-	rank := map[recovery.Decision]int{recovery.Auto: 0, recovery.Human: 1, recovery.Deny: 2, recovery.Invalid: 3}
+	rank := map[action.Decision]int{action.Auto: 0, action.Human: 1, action.Deny: 2, action.Invalid: 3}
 	if rank[a.Decision] != rank[b.Decision] {
 		return rank[a.Decision] > rank[b.Decision]
 	}
@@ -117,7 +118,7 @@ func (d *driver) place(dir string) (cage.Place, error) {
 
 // judgeBy judges by one policy. The files that a listed command reads are only
 // looked at where they can make a difference.
-func (d *driver) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.Command, a AttemptFact) (recovery.Verdict, string, string, error) {
+func (d *driver) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.Command, a action.Action) (recovery.Verdict, string, string, error) {
 	var facts recovery.Facts
 	if s := p.Settings; s.Sandbox.Required || s.OnUnknown == recovery.UnknownAllow {
 		box, err := d.sandbox(ctx)
@@ -138,7 +139,7 @@ func (d *driver) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.C
 			inputs, diff = report.Digest, guard.Diff(report.Changes)
 			facts.Changed = guard.Summary(report.Changes)
 		}
-		if v.Decision == recovery.Auto {
+		if v.Decision == action.Auto {
 			if facts.Changed == "" {
 				facts.Changed = d.program(v.Analysis, cmd)
 			}
@@ -265,10 +266,4 @@ func variable(env []string, name string) string {
 		}
 	}
 	return ""
-}
-
-// attemptOf makes the fact of an attempt.
-func attemptOf(a recovery.Attempt) AttemptFact {
-	return AttemptFact{Command: a.Command, WorkingDir: a.WorkingDir, TimeoutMS: int64(a.Timeout / time.Millisecond),
-		Expected: a.ExpectedOutcome, Confidence: a.Confidence, Digest: a.Digest}
 }

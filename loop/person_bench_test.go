@@ -18,6 +18,7 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // waiter is a loop that waits for a person: the driver as it is then, without what
@@ -52,7 +53,7 @@ func newWaiter(b *testing.B, ctx context.Context, repo, state string, shared Opt
 		b.Fatal(err)
 	}
 	d.state = State{Version: StateVersion, LoopID: id, RunID: "run", Status: AwaitingHuman, Begun: true, Iteration: 1,
-		Pending: &Effect{ID: "ask", Kind: AskPerson}, Recovery: &RecoveryState{N: 1, Attempt: AttemptFact{Command: "npm install"}},
+		Pending: &Effect{ID: "ask", Kind: AskPerson}, Recovery: &RecoveryState{N: 1, Attempt: action.Action{Command: "npm install"}},
 		Human: &HumanState{ID: "ask", Type: EscalationApproval, Question: rec.Question.ID, Digest: rec.Digest}}
 	d.view = journal.NewProjection(disk, "state", paths.File("state.json"), 0o644, viewInterval)
 	d.super = journal.NewProjection(disk, "repo-state", filepath.Join(paths.Loop, "repo.json"), 0o644, viewInterval)

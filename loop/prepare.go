@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/undo"
 )
@@ -22,7 +23,7 @@ import (
 // its execution.
 type preparation struct {
 	n, tries int
-	attempt  AttemptFact
+	attempt  action.Action
 	place    cage.Place
 	timeout  time.Duration
 	policy   string // digest of the policy whose cage it is
@@ -69,7 +70,7 @@ func (d *driver) prepare(r *RecoveryState, j judged, timeout time.Duration) (*pr
 
 // prepareListed begins the preparation of a command that stands in auto_approve,
 // beside its judgement: most of them may run.
-func (d *driver) prepareListed(a AttemptFact, limitMS int64) error {
+func (d *driver) prepareListed(a action.Action, limitMS int64) error {
 	policy := d.rules()[0]
 	if _, listed := policy.Listed(a.Command); !listed || !policy.Settings.Enabled {
 		return nil

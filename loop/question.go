@@ -36,10 +36,10 @@ func (d *driver) question(ctx context.Context) (escalation.Question, error) {
 		return q, err
 	}
 	q.Errors, q.Rule = r.Errors, r.Rule
-	cmd := escalation.Command{Text: []byte(r.Attempt.Command), WorkingDir: r.Attempt.WorkingDir, TimeoutMS: r.Attempt.TimeoutMS,
-		Network: j.policy.Settings.NetworkOf(r.Attempt.Command), Source: r.Source, Role: r.Role, Category: r.Category, Severity: r.Severity,
-		ErrorPattern: r.Pattern, RootCause: r.RootCause, Evidence: r.Evidence, ExpectedOutcome: r.Attempt.Expected, Confidence: r.Attempt.Confidence,
-		GuardDiff: j.diff[:min(len(j.diff), maxGuardDiff)]}
+	cmd := escalation.NewCommand(r.Attempt)
+	cmd.Network, cmd.Source, cmd.Role = j.policy.Settings.NetworkOf(r.Attempt.Command), r.Source, r.Role
+	cmd.Category, cmd.Severity, cmd.ErrorPattern, cmd.RootCause, cmd.Evidence = r.Category, r.Severity, r.Pattern, r.RootCause, r.Evidence
+	cmd.GuardDiff = j.diff[:min(len(j.diff), maxGuardDiff)]
 	cmd.Judge(j.policy)
 	cmd.Binding = binding(j)
 	q.Command = &cmd

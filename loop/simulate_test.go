@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -152,7 +153,7 @@ func (s *sim) play(n int) {
 			s.now = s.now.Add(30 * time.Second)
 			st = s.do(st, n, s.analyse(&j, st))
 		case JudgeAttempt:
-			st = s.do(st, n, Proposed{N: st.Recovery.N, Source: SourceSuperloop, AttemptFact: st.Recovery.Attempt, Verdict: "auto", Rule: "auto_approve"})
+			st = s.do(st, n, Proposed{N: st.Recovery.N, Source: SourceSuperloop, Action: st.Recovery.Attempt, Verdict: "auto", Rule: "auto_approve"})
 		case ExecuteRecovery:
 			st = s.do(st, n, Executing{ID: p.ID, Source: SourceAuto, Command: st.Recovery.Attempt.Command})
 			s.now = s.now.Add(20 * time.Second)
@@ -201,7 +202,7 @@ func (s *sim) analyse(j *respond.Job, st State) Fact {
 		j.Told = f.Analysis.Instruction != ""
 	}
 	if rc.Fix.Kind == respond.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= surelyKnown {
-		f.Command = &AttemptFact{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: 1000, Digest: "d"}
+		f.Command = &action.Action{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: 1000, Digest: "d"}
 	}
 	return f
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 )
 
@@ -29,9 +30,9 @@ type RecoveryState struct {
 
 	// Attempt is the command that is dealt with; Else the fallback that is not
 	// judged yet; Fallback says that Attempt was it.
-	Attempt  AttemptFact  `json:"attempt"`
-	Else     *AttemptFact `json:"alternative,omitempty"`
-	Fallback bool         `json:"fallback,omitempty"`
+	Attempt  action.Action  `json:"attempt"`
+	Else     *action.Action `json:"alternative,omitempty"`
+	Fallback bool           `json:"fallback,omitempty"`
 
 	// Ask is why a person decides about the attempt whatever the policy lists: rules
 	// have thought of it, and do not trust themselves with it.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 )
 
@@ -103,8 +103,7 @@ func (t *turn) askCure(f Classified) bool {
 		return false
 	}
 	for _, o := range f.Options {
-		a := AttemptFact{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.TimeoutMS, Expected: o.Expected, Confidence: o.Confidence,
-			Digest: recovery.AttemptDigest(o.Command, o.WorkingDir)}
+		a := o.Action()
 		risky := o.Risk == "high" || o.Risk == "critical"
 		if o.Command == "" || o.Availability == "impossible" || o.Executor != "wrapper" || risky || t.s.Recoveries.Rejected[a.Digest] > 0 {
 			continue
@@ -141,8 +140,7 @@ func (t *turn) walk() {
 	case chain.Run:
 		r.N = t.s.Recoveries.Proposed + 1
 		r.RootCause = r.Chain.Levels[r.Chain.Depth()-1].Failure.Why
-		r.Attempt = AttemptFact{Command: m.Command, WorkingDir: m.WorkingDir, TimeoutMS: m.TimeoutMS, Expected: m.Expected, Confidence: m.Confidence,
-			Digest: recovery.AttemptDigest(m.Command, m.WorkingDir)}
+		r.Attempt = m.Action()
 		if m.WaitMS > 0 {
 			t.aidWait(m.WaitMS)
 			return
@@ -178,7 +176,7 @@ func (t *turn) aidWaited() {
 func (t *turn) aidJudged(f Proposed) {
 	r := t.s.Recovery
 	t.s.Recoveries.Proposed = max(t.s.Recoveries.Proposed, f.N)
-	if f.Verdict == string(recovery.Auto) {
+	if f.Verdict == string(action.Auto) {
 		if f.NotBefore.After(t.now) {
 			t.s.Reason = ReasonCooldown
 			t.issue(Effect{ID: t.recoveryID(fmt.Sprintf("%d/wait@%d", r.N, t.now.UnixMilli())), Kind: Wait, Until: f.NotBefore, Reason: ReasonCooldown})

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 )
 
@@ -30,7 +31,7 @@ func (b *bench) failTests() {
 
 func cure(n int) chain.Choice {
 	return chain.Choice{Key: fmt.Sprintf("h/o%d", n), ID: fmt.Sprintf("o%d", n), Label: fmt.Sprintf("option %d", n), Strategy: "env_fix", Availability: "ready",
-		Command: fmt.Sprintf("cure %d", n), WorkingDir: ".", TimeoutMS: 1000, Executor: "wrapper", Confidence: "high", ByItself: true}
+		Draft: action.Draft{Command: fmt.Sprintf("cure %d", n), WorkingDir: ".", TimeoutMS: 1000, Confidence: "high"}, Executor: "wrapper", ByItself: true}
 }
 
 // diagnosis is what rules say, for the pending effect.
@@ -44,7 +45,7 @@ func (b *bench) verdict(v string) {
 	if b.s.Pending.Kind != JudgeAttempt {
 		b.t.Fatalf("nothing is to be judged: %+v", b.s.Pending)
 	}
-	b.do(Proposed{N: b.s.Recovery.N, Source: SourceSuperloop, AttemptFact: b.s.Recovery.Attempt, Verdict: v, Rule: "r", Reason: "because"})
+	b.do(Proposed{N: b.s.Recovery.N, Source: SourceSuperloop, Action: b.s.Recovery.Attempt, Verdict: v, Rule: "r", Reason: "because"})
 }
 
 func TestFirstAidCures(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/schemas"
 )
@@ -124,7 +124,7 @@ func (t *turn) proposed(f Proposed) bool {
 		t.s.Recoveries.Problems = nil
 	}
 	t.s.Recoveries.Proposed = max(t.s.Recoveries.Proposed, f.N)
-	usable := f.Verdict == string(recovery.Auto) || f.Verdict == string(recovery.Human)
+	usable := f.Verdict == string(action.Auto) || f.Verdict == string(action.Human)
 	if f.Fallback && !r.Fallback {
 		r.Else = nil
 		if !usable {
@@ -134,21 +134,21 @@ func (t *turn) proposed(f Proposed) bool {
 		}
 		r.Fallback = true
 	}
-	r.Attempt = f.AttemptFact
+	r.Attempt = f.Action
 	r.Verdict, r.Rule, r.Reason, r.Part = f.Verdict, f.Rule, f.Reason, f.Part
 	r.PolicyDigest, r.InputsDigest = f.PolicyDigest, f.InputsDigest
 	switch {
-	case f.Verdict == string(recovery.Auto) && r.Ask != "":
+	case f.Verdict == string(action.Auto) && r.Ask != "":
 		r.Reason = r.Ask
 		t.askRecovery(EscalationApproval, ReasonFirstAid)
-	case f.Verdict == string(recovery.Auto):
+	case f.Verdict == string(action.Auto):
 		if f.NotBefore.After(t.now) {
 			t.s.Reason = ReasonCooldown
 			t.issue(Effect{ID: t.recoveryID(fmt.Sprintf("%d/wait@%d", r.N, t.now.UnixMilli())), Kind: Wait, Until: f.NotBefore, Reason: ReasonCooldown})
 			return true
 		}
 		t.approve(SourceAuto, "rule", f.Rule)
-	case f.Verdict == string(recovery.Deny):
+	case f.Verdict == string(action.Deny):
 		t.note("recovery_denied", deniedFields{r.N, f.Command, f.Rule, f.Reason, f.Digest})
 		t.remember("denied", f.Reason)
 		t.leaveRecovery()

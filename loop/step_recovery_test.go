@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -34,7 +35,7 @@ func recoveryBench(t testing.TB) *bench {
 
 func proposal(n int, verdict string) Proposed {
 	return Proposed{N: n, Source: "tester", Role: "tester", Digest: "d" + string(rune('0'+n)), Category: "dependency",
-		AttemptFact: AttemptFact{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "npm ci"}, Verdict: verdict, Rule: "r", Reason: "because"}
+		Action: action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "npm ci"}, Verdict: verdict, Rule: "r", Reason: "because"}
 }
 
 // execute begins and ends the pending execution.
@@ -141,7 +142,7 @@ func TestAnswersToARecovery(t *testing.T) {
 
 func TestFailedRecoveryTriesTheFallbackAndThenAsks(t *testing.T) {
 	t.Parallel()
-	other := AttemptFact{Command: "npm ci --force", WorkingDir: ".", Digest: "other"}
+	other := action.Action{Command: "npm ci --force", WorkingDir: ".", Digest: "other"}
 	start := func() *bench {
 		b := recoveryBench(t)
 		p := proposal(1, "auto")
@@ -153,7 +154,7 @@ func TestFailedRecoveryTriesTheFallbackAndThenAsks(t *testing.T) {
 	}
 	judged := func(verdict string) Proposed {
 		p := proposal(1, verdict)
-		p.AttemptFact, p.Fallback = other, true
+		p.Action, p.Fallback = other, true
 		return p
 	}
 	b := start()
@@ -305,7 +306,7 @@ func walk(rt *rapid.T, s State, i int) Fact {
 		f := proposal(s.Recoveries.Proposed+1, rapid.SampledFrom([]string{"auto", "human", "deny"}).Draw(rt, "verdict"))
 		f.Digest += strings.Repeat("x", i)
 		if rapid.Bool().Draw(rt, "fallback") {
-			f.Else = &AttemptFact{Command: "other", Digest: "other"}
+			f.Else = &action.Action{Command: "other", Digest: "other"}
 		}
 		return f
 	case JudgeAttempt:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -279,14 +280,14 @@ const (
 
 // mayTry reports whether a command may be put before the gate: proposals are dealt
 // with, and it was neither run nor refused in this iteration.
-func (t *turn) mayTry(a AttemptFact) bool {
+func (t *turn) mayTry(a action.Action) bool {
 	all := t.s.Recoveries
 	return t.s.Plan.Recovery && all.Rejected[a.Digest] == 0 && !slices.Contains(all.Ran, a.Digest)
 }
 
 // cure makes a detour to the gate with a command of superloop's own, and back to
 // the role.
-func (t *turn) cure(a AttemptFact, category, why string, evidence []string, reason string) {
+func (t *turn) cure(a action.Action, category, why string, evidence []string, reason string) {
 	t.s.Recovery = &RecoveryState{N: t.s.Recoveries.Proposed + 1, After: t.s.At, Back: reason,
 		Source: SourceSuperloop, Category: category, Severity: "blocking", RootCause: why, Evidence: evidence, Attempt: a}
 	t.s.Status, t.s.At = Recovering, stepRecovery

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -139,7 +140,7 @@ func TestLadderProviderDown(t *testing.T) {
 
 func TestCauseIsCuredThroughTheGate(t *testing.T) {
 	t.Parallel()
-	cmd := AttemptFact{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
+	cmd := action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
 	for verdict, want := range map[string]EffectKind{"auto": ExecuteRecovery, "human": AskPerson, "deny": RunRole} {
 		b := agentBench(t, respondPlan())
 		b.s.Plan.BackoffMS = 0
@@ -149,7 +150,7 @@ func TestCauseIsCuredThroughTheGate(t *testing.T) {
 		b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-1", Type: respond.CauseDependency, Category: "dependency", RootCause: "not in step"},
 			Analysis: respond.Analysis{Summary: "not in step"}, Command: &cmd}, one)
 		b.want("the gate is asked", b.s.Status == Recovering && b.s.Pending.Kind == JudgeAttempt && b.s.At == stepRecovery)
-		b.do(Proposed{N: 1, Source: SourceSuperloop, AttemptFact: cmd, Verdict: verdict, Rule: "x"})
+		b.do(Proposed{N: 1, Source: SourceSuperloop, Action: cmd, Verdict: verdict, Rule: "x"})
 		b.want(verdict, b.s.Pending.Kind == want)
 		if verdict == "auto" {
 			id := b.s.Pending.ID
@@ -170,10 +171,10 @@ func TestBrokenGround(t *testing.T) {
 		PreflightFields: respond.PreflightFields{Findings: []respond.Finding{{ID: "dependency_sync-1", State: respond.GroundBroken, Why: "not in step"}}}}
 	b := agentBench(t, respondPlan())
 	cured := f
-	cured.Command = &AttemptFact{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
+	cured.Command = &action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
 	b.do(cured)
 	b.want("the cure goes to the gate", b.s.Pending.Kind == JudgeAttempt && b.s.Recovery.Back == groundCure)
-	b.do(Proposed{N: 1, AttemptFact: *cured.Command, Verdict: "auto", Rule: "x"})
+	b.do(Proposed{N: 1, Action: *cured.Command, Verdict: "auto", Rule: "x"})
 	id := b.s.Pending.ID
 	b.do(Executing{ID: id, Source: SourceAuto, Command: "npm ci"})
 	b.do(Executed{ID: id, Command: "npm ci", Ended: "exited"})
@@ -300,11 +301,11 @@ func TestLadderWalks(t *testing.T) {
 			case Analyse:
 				f := Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc"}, Analysis: respond.Analysis{Summary: "s", Person: rapid.IntRange(0, 4).Draw(rt, "person") == 0}}
 				if rapid.Bool().Draw(rt, "cure") {
-					f.Command = &AttemptFact{Command: "x", Digest: rapid.SampledFrom([]string{"d1", "d2"}).Draw(rt, "digest")}
+					f.Command = &action.Action{Command: "x", Digest: rapid.SampledFrom([]string{"d1", "d2"}).Draw(rt, "digest")}
 				}
 				b.analysed(f, list())
 			case JudgeAttempt:
-				b.do(Proposed{N: 1, AttemptFact: b.s.Recovery.Attempt, Verdict: rapid.SampledFrom([]string{"auto", "human", "deny"}).Draw(rt, "verdict"), Rule: "x"})
+				b.do(Proposed{N: 1, Action: b.s.Recovery.Attempt, Verdict: rapid.SampledFrom([]string{"auto", "human", "deny"}).Draw(rt, "verdict"), Rule: "x"})
 			case ExecuteRecovery:
 				b.do(Executing{ID: pending.ID, Source: SourceAuto, Command: "x"})
 				b.do(Executed{ID: pending.ID, Command: "x", Ended: "exited", ExitCode: rapid.IntRange(0, 1).Draw(rt, "exit")})

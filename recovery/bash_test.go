@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // The real bash is the judge of the analysis: whenever bash ran the program
@@ -145,12 +147,12 @@ func TestBashAgrees(t *testing.T) {
 					command = embed(r, leaves[r.IntN(len(leaves))], r.IntN(4))
 				}
 				v := judge(p, command)
-				if embedded && v.Decision == Auto {
+				if embedded && v.Decision == action.Auto {
 					t.Errorf("embedded, and automatic: %q\nparts %q", command, texts(v.Analysis))
 				}
 				// Only what is automatic can be wrong; of the rest bash is asked to show
 				// that it does run gated.
-				if !embedded && (v.Decision != Auto || !strings.Contains(command, "g")) {
+				if !embedded && (v.Decision != action.Auto || !strings.Contains(command, "g")) {
 					continue
 				}
 				tried++
@@ -158,7 +160,7 @@ func TestBashAgrees(t *testing.T) {
 					ran++
 					// A process that a command before left in another session may have
 					// been late; this one is asked again.
-					if v.Decision == Auto && b.ran(t, command) && b.ran(t, command) {
+					if v.Decision == action.Auto && b.ran(t, command) && b.ran(t, command) {
 						t.Errorf("bash runs gated, and it is automatic: %q\nparts %q", command, texts(v.Analysis))
 					}
 				}

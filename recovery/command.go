@@ -1,16 +1,9 @@
 package recovery
 
-import "time"
+import (
+	"time"
 
-// Decision is what may happen with a command.
-type Decision string
-
-// The decisions, from the loosest to the strictest.
-const (
-	Auto    Decision = "auto"    // it runs without a person
-	Human   Decision = "human"   // a person is asked
-	Deny    Decision = "deny"    // it does not run, and nobody is asked
-	Invalid Decision = "invalid" // it is no command, or its directory is none
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // Rules: which rule made a verdict. For programs; people read Reason.
@@ -72,8 +65,8 @@ type Facts struct {
 
 // Verdict is what Decide says.
 type Verdict struct {
-	Decision Decision `json:"verdict"`
-	Rule     string   `json:"rule"`
+	Decision action.Decision `json:"verdict"`
+	Rule     string          `json:"rule"`
 	// Reason is one sentence for a person. It is printable ASCII: what it quotes of
 	// the command is written as by text.Display.
 	Reason string `json:"reason"`

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // Decide judges a command. It is pure and total: the same arguments give the
@@ -29,10 +30,10 @@ import (
 //
 // Limit comes after it, and can only make the verdict stricter.
 func Decide(p *Policy, c Command, f Facts) (v Verdict) {
-	v = Verdict{Decision: Human, Rule: RuleInternal, Entry: -1, Pattern: -1}
+	v = Verdict{Decision: action.Human, Rule: RuleInternal, Entry: -1, Pattern: -1}
 	defer func() {
 		if e := recover(); e != nil {
-			v.Decision, v.Rule = Human, RuleInternal
+			v.Decision, v.Rule = action.Human, RuleInternal
 			v.Reason = "the decision failed (" + shown(fmt.Sprint(e)) + "), so a person decides"
 		}
 	}()
@@ -42,7 +43,7 @@ func Decide(p *Policy, c Command, f Facts) (v Verdict) {
 	}
 	v.PolicyDigest = p.Digest
 	if rule, reason := p.unusable(c); rule != "" {
-		v.Decision, v.Rule, v.Reason = Invalid, rule, reason
+		v.Decision, v.Rule, v.Reason = action.Invalid, rule, reason
 		return v
 	}
 	d := decision{Policy: p, Command: c, facts: f, a: Analyse(c.Text), out: &v}
@@ -89,19 +90,19 @@ type decision struct {
 	out   *Verdict
 }
 
-func (d *decision) say(what Decision, rule, part, format string, args ...any) {
+func (d *decision) say(what action.Decision, rule, part, format string, args ...any) {
 	d.out.Decision, d.out.Rule, d.out.Part = what, rule, part
 	d.out.Reason = fmt.Sprintf(format, args...)
 }
 
 func (d *decision) listed(entry int) {
 	if d.a.Privileged != "" && !d.Settings.AllowPrivileged {
-		d.say(Human, RulePrivileged, d.a.Privileged, "it is listed, but it runs with other rights (%s), and allow_privileged is not set", shown(d.a.Privileged))
+		d.say(action.Human, RulePrivileged, d.a.Privileged, "it is listed, but it runs with other rights (%s), and allow_privileged is not set", shown(d.a.Privileged))
 		return
 	}
 	if i := slices.Index(d.Settings.RequireHuman, d.Text); i >= 0 {
 		d.out.Pattern = i
-		d.say(Human, RuleConflict, d.Text, "it stands in auto_approve and, in the same words, in require_human")
+		d.say(action.Human, RuleConflict, d.Text, "it stands in auto_approve and, in the same words, in require_human")
 		return
 	}
 	for i := range d.patterns {
@@ -113,28 +114,28 @@ func (d *decision) listed(entry int) {
 		switch {
 		case fit == sure && pat.literal:
 			d.out.Pattern = i
-			d.say(Human, RuleConflict, part, "it stands in auto_approve, but require_human names it, or a part of it, literally: \"%s\"", shown(pat.text))
+			d.say(action.Human, RuleConflict, part, "it stands in auto_approve, but require_human names it, or a part of it, literally: \"%s\"", shown(pat.text))
 			return
 		case fit != no && d.Settings.StrictRequireHuman:
 			d.out.Pattern = i
-			d.say(Human, RuleHuman, part, "it stands in auto_approve, but the pattern \"%s\" of require_human fits it, and strict_require_human is set", shown(pat.text))
+			d.say(action.Human, RuleHuman, part, "it stands in auto_approve, but the pattern \"%s\" of require_human fits it, and strict_require_human is set", shown(pat.text))
 			return
 		}
 	}
 	if d.facts.Changed != "" && d.Settings.Guard != GuardOff {
-		d.say(Human, RuleGuard, "", "it is listed, but what it reads is not what it was: %s", text.Display(d.facts.Changed))
+		d.say(action.Human, RuleGuard, "", "it is listed, but what it reads is not what it was: %s", text.Display(d.facts.Changed))
 		return
 	}
 	if !d.confined() {
 		return
 	}
-	d.say(Auto, RuleAutoApprove, "", "it stands in auto_approve, byte for byte (entry %d)", entry+1)
+	d.say(action.Auto, RuleAutoApprove, "", "it stands in auto_approve, byte for byte (entry %d)", entry+1)
 }
 
 // confined says no when the policy wants a sandbox and there is none.
 func (d *decision) confined() bool {
 	if d.Settings.Sandbox.Required && !d.facts.Confined {
-		d.say(Human, RuleSandbox, "", "sandbox.required is set, and commands are not confined here")
+		d.say(action.Human, RuleSandbox, "", "sandbox.required is set, and commands are not confined here")
 		return false
 	}
 	return true
@@ -150,23 +151,23 @@ func (d *decision) unlisted() {
 		d.out.Pattern = i
 		switch {
 		case pat.all:
-			d.say(Human, RuleHuman, part, "it is not listed in auto_approve, and require_human has \"%s\", which is everything", shown(pat.text))
+			d.say(action.Human, RuleHuman, part, "it is not listed in auto_approve, and require_human has \"%s\", which is everything", shown(pat.text))
 		case fit == maybe:
-			d.say(Human, RuleHuman, part, "the pattern \"%s\" of require_human may fit it: what bash puts into it is not known", shown(pat.text))
+			d.say(action.Human, RuleHuman, part, "the pattern \"%s\" of require_human may fit it: what bash puts into it is not known", shown(pat.text))
 		default:
-			d.say(Human, RuleHuman, part, "the pattern \"%s\" of require_human fits it", shown(pat.text))
+			d.say(action.Human, RuleHuman, part, "the pattern \"%s\" of require_human fits it", shown(pat.text))
 		}
 		return
 	}
 	switch d.Settings.OnUnknown {
 	case UnknownEscalate:
-		d.say(Human, RuleUnknown, "", "no list names it, and on_unknown is escalate")
+		d.say(action.Human, RuleUnknown, "", "no list names it, and on_unknown is escalate")
 	case UnknownDeny:
-		d.say(Deny, RuleUnknown, "", "no list names it, and on_unknown is deny")
+		d.say(action.Deny, RuleUnknown, "", "no list names it, and on_unknown is deny")
 	case UnknownAllow:
 		d.allow()
 	default:
-		d.say(Human, RuleInternal, "", "no list names it, and on_unknown is \"%s\", which is none of escalate, deny and allow", shown(d.Settings.OnUnknown))
+		d.say(action.Human, RuleInternal, "", "no list names it, and on_unknown is \"%s\", which is none of escalate, deny and allow", shown(d.Settings.OnUnknown))
 	}
 }
 
@@ -175,16 +176,16 @@ func (d *decision) unlisted() {
 func (d *decision) allow() {
 	switch {
 	case d.a.Privileged != "":
-		d.say(Human, RulePrivileged, d.a.Privileged, "it is not listed, and it runs with other rights: %s", shown(d.a.Privileged))
+		d.say(action.Human, RulePrivileged, d.a.Privileged, "it is not listed, and it runs with other rights: %s", shown(d.a.Privileged))
 	case d.a.State != "":
-		d.say(Human, RuleState, d.a.State, "it is not listed, and it touches superloop's own files: %s", shown(d.a.State))
+		d.say(action.Human, RuleState, d.a.State, "it is not listed, and it touches superloop's own files: %s", shown(d.a.State))
 	case len(d.a.Opaque) > 0 && len(d.patterns) > 0:
 		o := d.a.Opaque[0]
-		d.say(Human, RuleOpaque, o.Part, "it is not listed, and what it runs cannot be compared with require_human: %s", o.Why)
+		d.say(action.Human, RuleOpaque, o.Part, "it is not listed, and what it runs cannot be compared with require_human: %s", o.Why)
 	case !d.facts.LooseOK:
-		d.say(Human, RuleLoose, "", "no list names it, and on_unknown is allow, but nothing confines commands here and nobody has accepted that")
+		d.say(action.Human, RuleLoose, "", "no list names it, and on_unknown is allow, but nothing confines commands here and nobody has accepted that")
 	case d.confined():
-		d.say(Auto, RuleUnknown, "", "no list names it, and on_unknown is allow")
+		d.say(action.Auto, RuleUnknown, "", "no list names it, and on_unknown is allow")
 	}
 }
 

@@ -3,6 +3,8 @@ package recovery
 import (
 	"fmt"
 	"time"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // Budget is what a run has spent so far. It must be kept where an agent cannot
@@ -24,22 +26,22 @@ type Budget struct {
 // budget, the cooldown, and the patience of people. It can only make a verdict
 // stricter: auto becomes human (or auto with a NotBefore), human becomes deny.
 func Limit(p *Policy, v Verdict, b Budget, now time.Time) Verdict {
-	stricter := func(to Decision, rule, format string, args ...any) Verdict {
+	stricter := func(to action.Decision, rule, format string, args ...any) Verdict {
 		v.Decision, v.Rule, v.NotBefore = to, rule, time.Time{}
 		v.Reason = fmt.Sprintf(format, args...) + "; else: " + v.Reason
 		return v
 	}
 	switch {
-	case v.Decision == Human && b.Rejected >= 2:
-		return stricter(Deny, RuleRejected, "people have refused this proposal %d times in this run", b.Rejected)
-	case v.Decision != Auto:
+	case v.Decision == action.Human && b.Rejected >= 2:
+		return stricter(action.Deny, RuleRejected, "people have refused this proposal %d times in this run", b.Rejected)
+	case v.Decision != action.Auto:
 		return v
 	case p == nil:
-		return stricter(Human, RuleInternal, "there is no policy")
+		return stricter(action.Human, RuleInternal, "there is no policy")
 	case !p.Settings.Enabled:
-		return stricter(Human, RuleDisabled, "recovery is not enabled in the config")
+		return stricter(action.Human, RuleDisabled, "recovery is not enabled in the config")
 	case b.Used >= p.Settings.MaxAuto:
-		return stricter(Human, RuleBudget, "this run has used its %d automatic recoveries", p.Settings.MaxAuto)
+		return stricter(action.Human, RuleBudget, "this run has used its %d automatic recoveries", p.Settings.MaxAuto)
 	}
 	rest := p.Settings.Cooldown()
 	if b.Last.IsZero() || rest <= 0 {
@@ -56,5 +58,5 @@ func Limit(p *Policy, v Verdict, b Budget, now time.Time) Verdict {
 		v.NotBefore = now.Add(rest)
 		return v
 	}
-	return stricter(Human, RuleCooldown, "the last automatic recovery began less than %d seconds ago", p.Settings.CooldownSeconds)
+	return stricter(action.Human, RuleCooldown, "the last automatic recovery began less than %d seconds ago", p.Settings.CooldownSeconds)
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // FuzzDecide: no panic, no end of patience, nothing automatic that is not
@@ -33,7 +34,7 @@ func FuzzDecide(f *testing.F) {
 			}
 			v := judge(p, command)
 			_, listed := p.Listed(command)
-			if v.Decision == Auto && !listed && mode != UnknownAllow || strings.Contains(v.Reason, "the decision failed") || v.Reason == "" {
+			if v.Decision == action.Auto && !listed && mode != UnknownAllow || strings.Contains(v.Reason, "the decision failed") || v.Reason == "" {
 				t.Fatalf("%q: %+v", command, v)
 			}
 			if again := judge(p, command); again.Decision != v.Decision || again.Reason != v.Reason {
@@ -60,12 +61,12 @@ func FuzzProposal(f *testing.F) {
 		if p == nil {
 			return
 		}
-		attempts := []Attempt{p.Recovery}
+		attempts := []action.Action{p.Recovery}
 		if p.Fallback != nil {
 			attempts = append(attempts, *p.Fallback)
 		}
 		for _, a := range attempts {
-			if strings.TrimSpace(a.Command) == "" || !utf8.ValidString(a.Command) || a.Timeout < time.Second || a.Timeout > 900*time.Second || a.WorkingDir == "" || len(a.Digest) != 64 {
+			if strings.TrimSpace(a.Command) == "" || !utf8.ValidString(a.Command) || a.Timeout() < time.Second || a.Timeout() > 900*time.Second || a.WorkingDir == "" || len(a.Digest) != 64 {
 				t.Fatalf("%+v", a)
 			}
 		}

@@ -2,6 +2,8 @@ package recovery
 
 import (
 	"testing"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // Each of these reaches, or may reach, "gated" or "gated arg"; none may run by
@@ -62,13 +64,13 @@ func TestHostileNeverRuns(t *testing.T) {
 	s.OnUnknown = UnknownEscalate
 	escalating := mustCompile(t, s)
 	for _, command := range hostile {
-		if v := judge(p, command); v.Decision == Auto {
+		if v := judge(p, command); v.Decision == action.Auto {
 			t.Errorf("allow: %q runs: %s; parts %q", command, v.Reason, texts(v.Analysis))
 		} else if v.Reason == "" {
 			t.Errorf("%q: no reason", command)
 		}
 		for _, p := range []*Policy{strict, escalating} {
-			if v := judge(p, command); v.Decision != Human {
+			if v := judge(p, command); v.Decision != action.Human {
 				t.Errorf("%q: %s", command, v.Decision)
 			}
 		}
@@ -97,7 +99,7 @@ func TestHarmlessRuns(t *testing.T) {
 		"echo curl x", "echo 'git push'", "grep -rn 'rm -rf' src", "echo \"sudo\" > note.txt", "cp .env.example .env", "chmod +x scripts/*.sh", "ls src/*.ts", "find . -name '*.pyc' -delete", "find . -type f -exec touch {} +", "sed -i 's/a/b/g' f", "sed -n 1,5p f", "awk '{print $1}' f", "sort -u x | uniq -c", "tar xzf x.tgz -C y",
 		"NODE_ENV=test npm test", "CI=1 npm test", "export CI=1", "env CI=1 npm test", "if [ -f x ]; then rm x; fi", "for f in a b; do touch $f; done", "[[ -d x ]] || mkdir x", "test -f x && touch y", "while read -r l; do echo \"$l\"; done < f", "f() { echo \"$1\"; }; f x", "(cd sub && npm ci)", "time npm ci", "timeout 60 npm ci", "nice npm ci", "xargs touch < list", "command -v git", "docker compose up -d", "bun run build", "pnpm run build", "pnpm test", "git clone -c user.name=x y", "make X=1 all", "fd x", "pkill node", "docker build .", "npx prisma generate", "node scripts/fix.js", "perl fix.pl", "ruby fix.rb", "./scripts/fix.sh", "sh -c 'npm ci'", "eval 'npm ci'", "trap - EXIT", "trap 'rm x' EXIT", "printf '%s\\n' x", "read -r x", "unset X", "local x=1", "case $X in a) npm ci;; esac", "echo ${x:-y} ${#x} ${x%.*} ${a[0]} \"${a[@]}\" $((1+2))", "cat <<'E' > f\n$(git push)\nE", "corepack enable", "npm cache clean --force", "bundle exec rake", "kill 5", "echo done 2>&1 | tee log",
 	} {
-		if v := judge(p, command); v.Decision != Auto {
+		if v := judge(p, command); v.Decision != action.Auto {
 			t.Errorf("%q: %s by %s: %s (part %q)", command, v.Decision, v.Rule, v.Reason, v.Part)
 		}
 	}

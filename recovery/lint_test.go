@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 func lintOf(t *testing.T, s Settings) []string {
@@ -96,7 +98,7 @@ func TestLintOfTheRest(t *testing.T) {
 	s := allowing()
 	s.AutoApprove, s.Guard, s.MaxAuto, s.EnvPassthrough = []string{"a", "a"}, GuardOff, 0, []string{"HTTPS_PROXY", "LD_PRELOAD"}
 	s.Entries = map[string]EntrySettings{"a": {}, "b/c": {}}
-	s.Tests = []PolicyTest{{Command: "a", Expect: Human}}
+	s.Tests = []PolicyTest{{Command: "a", Expect: action.Human}}
 	got := lintOf(t, s)
 	want := []string{"warning loose /on_unknown", "error loose /require_human", "warning guard_off /guard", "note budget /max_auto_recoveries_per_run", "warning env /env_passthrough/1",
 		"warning no_such_entry /entries/b~1c", "note duplicate /auto_approve/1", "error policy_test /tests/0"}

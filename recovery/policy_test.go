@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 func TestReadPolicyDefaults(t *testing.T) {
@@ -148,32 +150,32 @@ func TestPolicyTests(t *testing.T) {
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 23, 6, 0, 0, 0, time.UTC)
-	auto := Verdict{Decision: Auto, Rule: RuleAutoApprove, Reason: "listed"}
-	human := Verdict{Decision: Human, Rule: RuleHuman, Reason: "pattern"}
+	auto := Verdict{Decision: action.Auto, Rule: RuleAutoApprove, Reason: "listed"}
+	human := Verdict{Decision: action.Human, Rule: RuleHuman, Reason: "pattern"}
 	for name, c := range map[string]struct {
 		settings func(*Settings)
 		verdict  Verdict
 		budget   Budget
-		want     Decision
+		want     action.Decision
 		rule     string
 		after    time.Duration
 	}{
-		"the first":                   {nil, auto, Budget{}, Auto, RuleAutoApprove, 0},
-		"off":                         {func(s *Settings) { s.Enabled = false }, auto, Budget{}, Human, RuleDisabled, 0},
-		"the last of the budget":      {nil, auto, Budget{Used: 2}, Auto, RuleAutoApprove, 0},
-		"over the budget":             {nil, auto, Budget{Used: 3}, Human, RuleBudget, 0},
-		"no budget":                   {func(s *Settings) { s.MaxAuto = 0 }, auto, Budget{}, Human, RuleBudget, 0},
-		"too soon":                    {nil, auto, Budget{Used: 1, Last: now.Add(-59 * time.Second)}, Human, RuleCooldown, 0},
-		"just late enough":            {nil, auto, Budget{Used: 1, Last: now.Add(-60 * time.Second)}, Auto, RuleAutoApprove, 0},
-		"wait":                        {func(s *Settings) { s.OnCooldown = CooldownWait }, auto, Budget{Used: 1, Last: now.Add(-20 * time.Second)}, Auto, RuleAutoApprove, 40 * time.Second},
-		"a clock that was set back":   {func(s *Settings) { s.OnCooldown = CooldownWait }, auto, Budget{Used: 1, Last: now.Add(time.Hour)}, Auto, RuleAutoApprove, time.Minute},
-		"no cooldown":                 {func(s *Settings) { s.CooldownSeconds = 0 }, auto, Budget{Used: 1, Last: now}, Auto, RuleAutoApprove, 0},
-		"human stays":                 {nil, human, Budget{Used: 9, Rejected: 1}, Human, RuleHuman, 0},
-		"refused twice":               {nil, human, Budget{Rejected: 2}, Deny, RuleRejected, 0},
-		"deny stays":                  {nil, Verdict{Decision: Deny, Rule: RuleUnknown}, Budget{Rejected: 5}, Deny, RuleUnknown, 0},
-		"invalid stays":               {func(s *Settings) { s.Enabled = false }, Verdict{Decision: Invalid, Rule: RuleNUL}, Budget{Rejected: 5}, Invalid, RuleNUL, 0},
-		"off and refused twice":       {func(s *Settings) { s.Enabled = false }, human, Budget{Rejected: 2}, Deny, RuleRejected, 0},
-		"the budget before the clock": {nil, auto, Budget{Used: 3, Last: now}, Human, RuleBudget, 0},
+		"the first":                   {nil, auto, Budget{}, action.Auto, RuleAutoApprove, 0},
+		"off":                         {func(s *Settings) { s.Enabled = false }, auto, Budget{}, action.Human, RuleDisabled, 0},
+		"the last of the budget":      {nil, auto, Budget{Used: 2}, action.Auto, RuleAutoApprove, 0},
+		"over the budget":             {nil, auto, Budget{Used: 3}, action.Human, RuleBudget, 0},
+		"no budget":                   {func(s *Settings) { s.MaxAuto = 0 }, auto, Budget{}, action.Human, RuleBudget, 0},
+		"too soon":                    {nil, auto, Budget{Used: 1, Last: now.Add(-59 * time.Second)}, action.Human, RuleCooldown, 0},
+		"just late enough":            {nil, auto, Budget{Used: 1, Last: now.Add(-60 * time.Second)}, action.Auto, RuleAutoApprove, 0},
+		"wait":                        {func(s *Settings) { s.OnCooldown = CooldownWait }, auto, Budget{Used: 1, Last: now.Add(-20 * time.Second)}, action.Auto, RuleAutoApprove, 40 * time.Second},
+		"a clock that was set back":   {func(s *Settings) { s.OnCooldown = CooldownWait }, auto, Budget{Used: 1, Last: now.Add(time.Hour)}, action.Auto, RuleAutoApprove, time.Minute},
+		"no cooldown":                 {func(s *Settings) { s.CooldownSeconds = 0 }, auto, Budget{Used: 1, Last: now}, action.Auto, RuleAutoApprove, 0},
+		"human stays":                 {nil, human, Budget{Used: 9, Rejected: 1}, action.Human, RuleHuman, 0},
+		"refused twice":               {nil, human, Budget{Rejected: 2}, action.Deny, RuleRejected, 0},
+		"deny stays":                  {nil, Verdict{Decision: action.Deny, Rule: RuleUnknown}, Budget{Rejected: 5}, action.Deny, RuleUnknown, 0},
+		"invalid stays":               {func(s *Settings) { s.Enabled = false }, Verdict{Decision: action.Invalid, Rule: RuleNUL}, Budget{Rejected: 5}, action.Invalid, RuleNUL, 0},
+		"off and refused twice":       {func(s *Settings) { s.Enabled = false }, human, Budget{Rejected: 2}, action.Deny, RuleRejected, 0},
+		"the budget before the clock": {nil, auto, Budget{Used: 3, Last: now}, action.Human, RuleBudget, 0},
 	} {
 		s := Defaults()
 		if c.settings != nil {
@@ -187,7 +189,7 @@ func TestLimit(t *testing.T) {
 			t.Errorf("%s: the reason forgets what the rule was: %s", name, v.Reason)
 		}
 	}
-	if v := Limit(nil, auto, Budget{}, now); v.Decision != Human {
+	if v := Limit(nil, auto, Budget{}, now); v.Decision != action.Human {
 		t.Errorf("%+v", v)
 	}
 }

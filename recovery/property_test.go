@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // drawText draws commands: plain ones, hostile ones, pieces of shell, any bytes.
@@ -61,15 +63,15 @@ func TestDecideProperties(t *testing.T) {
 		switch {
 		case v.Reason == "" || v.Rule == "":
 			t.Fatalf("no reason: %+v", v)
-		case v.Decision == Auto && !listed && (p.Settings.OnUnknown != UnknownAllow || !f.LooseOK):
+		case v.Decision == action.Auto && !listed && (p.Settings.OnUnknown != UnknownAllow || !f.LooseOK):
 			t.Fatalf("automatic without a listing: %+v", v)
-		case v.Decision == Invalid && listed:
+		case v.Decision == action.Invalid && listed:
 			t.Fatalf("a listed command is refused: %+v", v)
-		case v.Decision == Deny && (listed || p.Settings.OnUnknown != UnknownDeny):
+		case v.Decision == action.Deny && (listed || p.Settings.OnUnknown != UnknownDeny):
 			t.Fatalf("denied: %+v", v)
-		case listed && v.Decision == Human && v.Rule != RuleConflict && v.Rule != RulePrivileged && !(p.Settings.StrictRequireHuman && v.Rule == RuleHuman):
+		case listed && v.Decision == action.Human && v.Rule != RuleConflict && v.Rule != RulePrivileged && !(p.Settings.StrictRequireHuman && v.Rule == RuleHuman):
 			t.Fatalf("a listed command needs a person for no good reason: %+v", v)
-		case (v.Entry >= 0) != (listed && v.Decision != Invalid):
+		case (v.Entry >= 0) != (listed && v.Decision != action.Invalid):
 			t.Fatalf("entry %d", v.Entry)
 		}
 	})
@@ -104,7 +106,7 @@ func TestOneByteEditIsNeverAutomatic(t *testing.T) {
 						if _, listed := p.Listed(e); listed {
 							continue
 						}
-						if v := judge(p, e); v.Decision == Auto {
+						if v := judge(p, e); v.Decision == action.Auto {
 							t.Fatalf("%q is automatic beside %q: %s", e, entry, v.Reason)
 						}
 					}
@@ -138,7 +140,7 @@ func TestEmbeddedCommandIsNeverAutomatic(t *testing.T) {
 				text = strings.Replace(rapid.SampledFrom(shapes).Draw(t, "shape"), "%s", text, 1)
 			}
 		}
-		if v := judge(p, text); v.Decision == Auto {
+		if v := judge(p, text); v.Decision == action.Auto {
 			t.Fatalf("%q is automatic; parts %q", text, texts(v.Analysis))
 		}
 	})

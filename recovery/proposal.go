@@ -4,23 +4,23 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"path"
 	"time"
 
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
 )
 
 // Proposal is what a tester proposes: recovery.json, version 1.
 type Proposal struct {
 	// Digest is the SHA-256, in hex, of the file's bytes.
-	Digest    string    `json:"digest"`
-	Timestamp time.Time `json:"timestamp"`
-	Category  string    `json:"category"` // dependency, config, environment, permissions, network
-	Severity  string    `json:"severity"` // blocking, degraded
-	Diagnosis Diagnosis `json:"diagnosis"`
-	Recovery  Attempt   `json:"recovery"`
+	Digest    string        `json:"digest"`
+	Timestamp time.Time     `json:"timestamp"`
+	Category  string        `json:"category"` // dependency, config, environment, permissions, network
+	Severity  string        `json:"severity"` // blocking, degraded
+	Diagnosis Diagnosis     `json:"diagnosis"`
+	Recovery  action.Action `json:"recovery"`
 	// Fallback is judged, and counted, by itself; nil when there is none.
-	Fallback *Attempt `json:"fallback,omitempty"`
+	Fallback *action.Action `json:"fallback,omitempty"`
 	// Notes say what was taken otherwise than it was written.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -32,20 +32,7 @@ type Diagnosis struct {
 	Evidence     []string `json:"evidence"`
 }
 
-// Attempt is one command that is proposed.
-type Attempt struct {
-	Command    string        `json:"command"`
-	WorkingDir string        `json:"working_dir"` // as it was written; "." when it was not
-	Timeout    time.Duration `json:"timeout"`
-	// ExpectedOutcome is what success looks like; a fallback need not say.
-	ExpectedOutcome string `json:"expected_outcome"`
-	Confidence      string `json:"confidence"` // high, medium, low
-	// Digest is the SHA-256, in hex, of command and directory: the same command in
-	// the same place has the same one, whatever is said about it.
-	Digest string `json:"digest"`
-}
-
-// fileAttempt is an attempt as it is written.
+// fileAttempt is an action as a tester writes it.
 type fileAttempt struct {
 	Command         string  `json:"command"`
 	WorkingDir      *string `json:"working_dir"`
@@ -71,37 +58,29 @@ func DecodeProposal(data []byte, maxTimeout time.Duration) (*Proposal, []schemas
 	}
 	sum := sha256.Sum256(data)
 	p := &Proposal{Digest: hex.EncodeToString(sum[:]), Timestamp: f.Timestamp, Category: f.Category, Severity: f.Severity, Diagnosis: f.Diagnosis}
-	p.Recovery = p.attempt("recovery", f.Recovery, Attempt{WorkingDir: ".", Timeout: DefaultTimeout}, maxTimeout)
+	p.Recovery = p.attempt("recovery", f.Recovery, action.Draft{WorkingDir: ".", TimeoutMS: DefaultTimeout.Milliseconds()}, maxTimeout)
 	if f.Fallback != nil {
-		fallback := p.attempt("fallback", *f.Fallback, p.Recovery, maxTimeout)
+		fallback := p.attempt("fallback", *f.Fallback, action.Draft{WorkingDir: p.Recovery.WorkingDir, TimeoutMS: p.Recovery.TimeoutMS}, maxTimeout)
 		p.Fallback = &fallback
 	}
 	return p, nil
 }
 
 // attempt fills in what was not written from what it inherits.
-func (p *Proposal) attempt(name string, f fileAttempt, from Attempt, maxTimeout time.Duration) Attempt {
-	a := Attempt{Command: f.Command, WorkingDir: from.WorkingDir, Timeout: from.Timeout, ExpectedOutcome: f.ExpectedOutcome, Confidence: f.Confidence}
+func (p *Proposal) attempt(name string, f fileAttempt, from action.Draft, maxTimeout time.Duration) action.Action {
+	a := action.Draft{Command: f.Command, WorkingDir: from.WorkingDir, TimeoutMS: from.TimeoutMS, Expected: f.ExpectedOutcome, Confidence: f.Confidence}
 	if f.WorkingDir != nil {
 		a.WorkingDir = *f.WorkingDir
 	}
 	if f.TimeoutSeconds != nil {
-		a.Timeout = time.Duration(*f.TimeoutSeconds) * time.Second
+		a.TimeoutMS = (time.Duration(*f.TimeoutSeconds) * time.Second).Milliseconds()
 	}
-	if maxTimeout > 0 && a.Timeout > maxTimeout {
+	if most := maxTimeout.Milliseconds(); most > 0 && a.TimeoutMS > most {
 		if f.TimeoutSeconds != nil || name == "recovery" {
 			p.Notes = append(p.Notes, fmt.Sprintf("%s.timeout_seconds is cut from %d to %d, the most that max_timeout_seconds allows",
-				name, int64(a.Timeout/time.Second), int64(maxTimeout/time.Second)))
+				name, a.TimeoutMS/1000, int64(maxTimeout/time.Second)))
 		}
-		a.Timeout = maxTimeout
+		a.TimeoutMS = most
 	}
-	a.Digest = AttemptDigest(a.Command, a.WorkingDir)
-	return a
-}
-
-// AttemptDigest is the SHA-256, in hex, of a command and where it is to run. Ways
-// to write the same directory ("./a", "a/") count as one.
-func AttemptDigest(command, workingDir string) string {
-	sum := sha256.Sum256([]byte(command + "\x00" + path.Clean(workingDir)))
-	return hex.EncodeToString(sum[:])
+	return a.Action()
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // Values of settings.
@@ -84,9 +86,9 @@ type EntrySettings struct {
 
 // PolicyTest is a command and the verdict that the policy must give.
 type PolicyTest struct {
-	Command    string   `json:"command"`
-	WorkingDir string   `json:"working_dir,omitempty"`
-	Expect     Decision `json:"expect"`
+	Command    string          `json:"command"`
+	WorkingDir string          `json:"working_dir,omitempty"`
+	Expect     action.Decision `json:"expect"`
 }
 
 // Defaults are the settings of a section that is there but empty.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // judgeEdit says what the policy makes of a person's own command: a person may
@@ -21,7 +22,7 @@ func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (rec
 		}
 	}
 	v := recovery.Decide(policy, recovery.Command{Text: text}, recovery.Facts{})
-	if v.Decision == recovery.Invalid {
+	if v.Decision == action.Invalid {
 		return v, failf(exitFailed, "superloop status --loop "+rec.Question.Loop, "--edit: %s; the question is still open", v.Reason)
 	}
 	return v, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/chain"
 	rules "github.com/superloop/superloop/recovery/classify"
@@ -50,7 +51,7 @@ func (w *walker) judge(ctx context.Context, m chain.Move) (verdict, error) {
 		facts.LooseOK = facts.Confined
 	}
 	j.Verdict = recovery.Decide(p, cmd, facts)
-	if j.Decision == recovery.Auto && j.Analysis != nil {
+	if j.Decision == action.Auto && j.Analysis != nil {
 		if p.Settings.Guard != recovery.GuardOff {
 			facts.Changed = w.changed(ctx, p, j.Analysis, cmd)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/chain"
 	rules "github.com/superloop/superloop/recovery/classify"
@@ -152,7 +152,7 @@ func (w *walker) look(ctx context.Context, in rules.Input) (chain.Failure, []cha
 }
 
 // Judge is the gate.
-func (w doer) Judge(m chain.Move) (chain.Verdict, string) {
+func (w doer) Judge(m chain.Move) (action.Decision, string) {
 	j, err := w.judge(w.ctx, m)
 	why := ""
 	ok := err == nil
@@ -164,13 +164,13 @@ func (w doer) Judge(m chain.Move) (chain.Verdict, string) {
 		why = err.Error()
 	case ok:
 		w.verdict = j
-		return chain.Auto, ""
+		return action.Auto, ""
 	}
 	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
-	if j.Decision == recovery.Human {
-		return chain.Human, why
+	if j.Decision == action.Human {
+		return action.Human, why
 	}
-	return chain.Deny, why
+	return action.Deny, why
 }
 
 // Run carries a cure out, as it was judged.
@@ -207,10 +207,10 @@ func (w doer) Run(ctx context.Context, m chain.Move) (chain.Outcome, error) {
 func (w *walker) allowed(ctx context.Context, m chain.Move, j verdict) (ok bool, why string, err error) {
 	why = j.Reason
 	switch {
-	case j.Decision == recovery.Auto:
+	case j.Decision == action.Auto:
 		w.used++
 		return true, "", nil
-	case j.Decision != recovery.Human:
+	case j.Decision != action.Human:
 		return false, why, nil
 	case w.yes || w.chosen(m):
 		return true, "", nil

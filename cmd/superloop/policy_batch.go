@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -22,12 +23,12 @@ const maxBatchLine = 32 << 20
 
 // judged is a line of the answer.
 type judged struct {
-	ID      json.RawMessage   `json:"id"`
-	Verdict recovery.Decision `json:"verdict"`
-	Rule    string            `json:"rule"`
-	Reason  string            `json:"reason"`
-	Part    string            `json:"part"`
-	Pattern string            `json:"pattern,omitempty"`
+	ID      json.RawMessage `json:"id"`
+	Verdict action.Decision `json:"verdict"`
+	Rule    string          `json:"rule"`
+	Reason  string          `json:"reason"`
+	Part    string          `json:"part"`
+	Pattern string          `json:"pattern,omitempty"`
 }
 
 // refused is the answer to a line that is no question.

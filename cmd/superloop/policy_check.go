@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // explained is what policy check --json prints.
@@ -111,7 +112,7 @@ func (f *policyFile) explain(p *recovery.Policy, command recovery.Command, v rec
 		e.Pointer = p.Pointer("enabled")
 	case v.Rule == recovery.RuleBudget:
 		e.Pointer = p.Pointer("max_auto_recoveries_per_run")
-	case v.Decision == recovery.Invalid:
+	case v.Decision == action.Invalid:
 	case v.Entry >= 0:
 		e.Pointer = p.Pointer("auto_approve", v.Entry)
 	default:

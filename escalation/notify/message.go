@@ -35,7 +35,8 @@ type Actions struct {
 // Message is what a person is told. Every string of it may come from an agent.
 // ID alone must be ours: it names the message (the escalation's id and the
 // kind, and a number where a kind repeats), and two messages with the same ID
-// are one message.
+// are one message. Its command is for reading: secrets are taken out of it and it is
+// cut, so it is no action.Action.
 type Message struct {
 	ID         string    `json:"id"`
 	Escalation string    `json:"escalation_id,omitempty"` // what a button answers; messages of one escalation stay in order

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // Kind is what a move is.
@@ -21,16 +23,12 @@ const (
 
 // Move is what is to be done next.
 type Move struct {
-	Kind       Kind   `json:"kind"`
-	Depth      int    `json:"depth,omitempty"`
-	Option     string `json:"option,omitempty"` // its key
-	ID         string `json:"id,omitempty"`     // and its id
-	Command    string `json:"command,omitempty"`
-	WorkingDir string `json:"working_dir,omitempty"`
-	TimeoutMS  int64  `json:"timeout_ms,omitempty"`
-	WaitMS     int64  `json:"wait_ms,omitempty"`
-	Confidence string `json:"confidence,omitempty"`
-	Expected   string `json:"expected_outcome,omitempty"`
+	Kind   Kind   `json:"kind"`
+	Depth  int    `json:"depth,omitempty"`
+	Option string `json:"option,omitempty"` // its key
+	ID     string `json:"id,omitempty"`     // and its id
+	action.Draft
+	WaitMS int64 `json:"wait_ms,omitempty"`
 	// Picked: a person has chosen it.
 	Picked bool `json:"picked,omitempty"`
 	// Above: the command is that of the option on the level above, once more.
@@ -60,7 +58,7 @@ func (c *Chain) Advance(now time.Time) (Move, []Turn) {
 			m.Kind = Held
 			return m, turns
 		case c.Verifying:
-			return Move{Kind: Verify, Depth: 1, Command: c.Goal.Command, WorkingDir: c.Goal.Dir}, turns
+			return Move{Kind: Verify, Depth: 1, Draft: action.Draft{Command: c.Goal.Command, WorkingDir: c.Goal.Dir}}, turns
 		}
 		l := c.level()
 		if l.Chosen == "" && !c.choose(l) {
@@ -104,15 +102,15 @@ func (c *Chain) announce(l *Level, o Choice, now time.Time) bool {
 }
 
 func (c *Chain) move(l *Level, o Choice, now time.Time) Move {
-	m := Move{Kind: Run, Depth: l.Depth, Option: o.Key, ID: o.ID, Command: o.Command, WorkingDir: o.WorkingDir,
-		TimeoutMS: o.TimeoutMS, Confidence: o.Confidence, Expected: o.Expected, Picked: l.Picked}
+	m := Move{Kind: Run, Depth: l.Depth, Option: o.Key, ID: o.ID, Draft: o.Draft, Picked: l.Picked}
 	if len(o.WaitsMS) == 0 {
 		return m
 	}
 	m.WaitMS = max(0, l.Due.Sub(now).Milliseconds())
 	m.Kind, m.Command, m.WorkingDir = Retry, c.Goal.Command, c.Goal.Dir
 	if up, ok := c.above(); ok {
-		m.Kind, m.Above, m.Command, m.WorkingDir, m.TimeoutMS, m.Expected = Run, true, up.Command, up.WorkingDir, up.TimeoutMS, up.Expected
+		m.Kind, m.Above, m.Draft = Run, true, up.Draft
+		m.Confidence = o.Confidence // what the rule is sure of is the waiting
 	}
 	return m
 }

@@ -3,6 +3,8 @@ package chain
 import (
 	"slices"
 	"time"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // MaxDepth is how many levels there may be.
@@ -117,19 +119,15 @@ type Level struct {
 
 // Choice is one option of a level.
 type Choice struct {
-	Key          string  `json:"key"`
-	ID           string  `json:"id"`
-	Label        string  `json:"label"`
-	Strategy     string  `json:"strategy"`
-	Availability string  `json:"availability"`     // ready, locked, impossible
-	Reason       string  `json:"reason,omitempty"` // why locked or impossible
-	Command      string  `json:"command,omitempty"`
-	WorkingDir   string  `json:"working_dir,omitempty"`
-	TimeoutMS    int64   `json:"timeout_ms,omitempty"`
+	Key          string `json:"key"`
+	ID           string `json:"id"`
+	Label        string `json:"label"`
+	Strategy     string `json:"strategy"`
+	Availability string `json:"availability"`     // ready, locked, impossible
+	Reason       string `json:"reason,omitempty"` // why locked or impossible
+	action.Draft
 	Executor     string  `json:"executor"`
 	Risk         string  `json:"risk,omitempty"`
-	Confidence   string  `json:"confidence,omitempty"` // high, medium, low
-	Expected     string  `json:"expected_outcome,omitempty"`
 	WaitsMS      []int64 `json:"waits_ms,omitempty"` // before each try of the goal's own command; then there is no Command
 	Needs        []Need  `json:"needs,omitempty"`    // of a locked one
 	Handler      string  `json:"handler,omitempty"`

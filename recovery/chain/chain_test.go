@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/recovery/action"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // option is one that is ready and may run by itself.
 func option(id string) Choice {
-	return Choice{Key: "h/" + id, ID: id, Label: "do " + id, Strategy: "env_fix", Availability: "ready", Command: "run-" + id,
-		WorkingDir: ".", Executor: "wrapper", Risk: "low", Confidence: "high", ByItself: true}
+	return Choice{Key: "h/" + id, ID: id, Label: "do " + id, Strategy: "env_fix", Availability: "ready", Executor: "wrapper", Risk: "low",
+		Draft: action.Draft{Command: "run-" + id, WorkingDir: ".", Confidence: "high"}, ByItself: true}
 }
 
 func (c Choice) with(change func(*Choice)) Choice { change(&c); return c }

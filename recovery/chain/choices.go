@@ -1,6 +1,9 @@
 package chain
 
-import "github.com/superloop/superloop/recovery/remedy"
+import (
+	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/remedy"
+)
 
 // maxChoices bounds the options of a level.
 const maxChoices = 8
@@ -15,8 +18,7 @@ func Choices(p remedy.Plan) []Choice {
 			break
 		}
 		c := Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
-			Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Executor: string(o.Executor), Risk: string(o.Risk),
-			Expected: o.Expect, Handler: o.From.ID, Instructions: o.Instructions, Confidence: remedy.Word(o.Confidence), Dep: depOf(o)}
+			Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk), Handler: o.From.ID, Instructions: o.Instructions, Dep: depOf(o)}
 		if o.Plain() {
 			c.Command = ""
 			for _, w := range o.Tries {
@@ -41,6 +43,11 @@ func Choices(p remedy.Plan) []Choice {
 	return out
 }
 
+// draft is the command of an option.
+func draft(o remedy.Option) action.Draft {
+	return action.Draft{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Confidence: remedy.Word(o.Confidence), Expected: o.Expect}
+}
+
 // needs are what a locked option lacks.
 func needs(o remedy.Option) []Need {
 	var out []Need
@@ -49,8 +56,9 @@ func needs(o remedy.Option) []Need {
 			continue // to have that is what the option itself is for
 		}
 		c := Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
-			Availability: string(p.Availability), Reason: p.Reason, Command: p.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(),
-			Executor: string(o.Executor), Risk: string(o.Risk), Confidence: remedy.Word(o.Confidence), Dep: p.Dep, ByItself: p.Availability != remedy.Impossible}
+			Availability: string(p.Availability), Reason: p.Reason, Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk),
+			Dep: p.Dep, ByItself: p.Availability != remedy.Impossible}
+		c.Command, c.Expected = p.Command, "" // what is expected is said of the option, not of what it needs
 		out = append(out, Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []Choice{c}})
 	}
 	return out

@@ -16,6 +16,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // A chain of real commands. Each writes its name into the file log when it begins,
@@ -56,7 +57,7 @@ const theWay = "A B A G D C G"
 
 type realDoer struct{ dir string }
 
-func (d realDoer) Judge(Move) (Verdict, string)                    { return Auto, "" }
+func (d realDoer) Judge(Move) (action.Decision, string)            { return action.Auto, "" }
 func (d realDoer) Wait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
 func (d realDoer) Verify(ctx context.Context) (Outcome, error) {

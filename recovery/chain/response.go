@@ -68,6 +68,7 @@ type shownPlan struct {
 	TimeoutMS  int64  `json:"timeout_ms,omitempty"`
 }
 
+// shownOption does not embed a Draft: the published form has no timeout_ms.
 type shownOption struct {
 	ID           string   `json:"id"`
 	Key          string   `json:"key"`

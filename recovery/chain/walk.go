@@ -9,16 +9,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/text"
-)
-
-// Verdict is what the gate says of a move.
-type Verdict string
-
-// The verdicts. Human and Deny leave the option out.
-const (
-	Auto  Verdict = "auto"
-	Human Verdict = "human"
-	Deny  Verdict = "deny"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // Outcome is what came of a command.
@@ -34,8 +25,9 @@ type Outcome struct {
 // the command ended is not known, or that it was ended from outside: the walk ends,
 // and the chain asks. A command that could not be started is an Outcome.
 type Doer interface {
-	// Judge is the gate. A move whose Picked is set was chosen by a person.
-	Judge(m Move) (verdict Verdict, why string)
+	// Judge is the gate: whatever is not action.Auto leaves the option out. A move
+	// whose Picked is set was chosen by a person.
+	Judge(m Move) (verdict action.Decision, why string)
 	// Wait returns when the time is over, or with the context's error.
 	Wait(ctx context.Context, d time.Duration) error
 	// Run carries out m.Command. The chain is on the disk with the move in it.
@@ -108,7 +100,7 @@ func Walk(ctx context.Context, c *Chain, s Store, do Doer, now func() time.Time)
 // step does one move.
 func step(ctx context.Context, c *Chain, m Move, s Store, do Doer, now func() time.Time) error {
 	if m.Kind == Run {
-		if verdict, why := do.Judge(m); verdict != Auto {
+		if verdict, why := do.Judge(m); verdict != action.Auto {
 			c.Skipped(string(verdict)+": "+why, now())
 			return s.Save(*c)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // scripted carries out by a script: "<command or verify>: <outcome>" in order,
@@ -19,18 +20,18 @@ type scripted struct {
 	t      *testing.T
 	s      Store
 	cures  map[string][]Choice
-	judge  func(Move) (Verdict, string)
+	judge  func(Move) (action.Decision, string)
 	script []string
 	waited []time.Duration
 	now    time.Time
 	stop   func() // called while the last one runs
 }
 
-func (d *scripted) Judge(m Move) (Verdict, string) {
+func (d *scripted) Judge(m Move) (action.Decision, string) {
 	if d.judge != nil {
 		return d.judge(m)
 	}
-	return Auto, ""
+	return action.Auto, ""
 }
 
 func (d *scripted) Wait(ctx context.Context, t time.Duration) error {
@@ -98,14 +99,14 @@ func TestWalk(t *testing.T) {
 func TestWalkJudged(t *testing.T) {
 	t.Parallel()
 	d := newScripted(t, "run-c: ok", "verify: fail:first", "run-a: ok", "verify: ok")
-	d.judge = func(m Move) (Verdict, string) {
+	d.judge = func(m Move) (action.Decision, string) {
 		switch {
 		case m.ID == "a" && !m.Picked:
-			return Human, "no entry lists it"
+			return action.Human, "no entry lists it"
 		case m.ID == "b":
-			return Deny, "it is never to run"
+			return action.Deny, "it is never to run"
 		}
-		return Auto, ""
+		return action.Auto, ""
 	}
 	w := newWalk(t, option("a"), option("b"), option("c"))
 	if err := d.walk(&w.c); err != nil || w.c.Status != Exhausted {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -44,9 +45,9 @@ func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 		free := ByItselfUnlocked(*o, p.Failure)
 		free = free && (o.From.Kind != FromChain || o.Recommended || !particular && !p.advised)
 		switch {
-		case free && v.Decision == recovery.Auto && !(personFirst && o.proposal == nil):
+		case free && v.Decision == action.Auto && !(personFirst && o.proposal == nil):
 			return GateAuto, o
-		case v.Decision == recovery.Deny || v.Decision == recovery.Invalid || o.Demoted != "":
+		case v.Decision == action.Deny || v.Decision == action.Invalid || o.Demoted != "":
 		case propose == nil:
 			propose = o
 		}
@@ -80,7 +81,7 @@ func decide(policy *recovery.Policy, o *Option) recovery.Verdict {
 		}
 		texts = append(texts, own)
 	}
-	rank := []recovery.Decision{recovery.Auto, recovery.Human, recovery.Deny, recovery.Invalid}
+	rank := []action.Decision{action.Auto, action.Human, action.Deny, action.Invalid}
 	var worst recovery.Verdict
 	for i, text := range texts {
 		v := recovery.Decide(policy, recovery.Command{Text: text, WorkingDir: o.WorkingDir}, recovery.Facts{Confined: true, LooseOK: true})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
 )
@@ -68,7 +69,8 @@ type From struct {
 	Origin catalog.Origin `json:"origin,omitzero"`
 }
 
-// Option is one way to cure the failure, worked out for this system.
+// Option is one way to cure the failure, worked out for this system. It does not
+// embed an action.Draft: options are ranked by a confidence that is a number.
 type Option struct {
 	// Key is handler/option/goal: the same way, for the same goal, has the same
 	// key. It is never tried twice for one failure.
@@ -127,7 +129,7 @@ type Option struct {
 	// command there, else "".
 	ProposalDigest string `json:"proposal_digest,omitempty"`
 
-	proposal *recovery.Attempt
+	proposal *action.Action
 	priority int // of the chain's approach
 	layer    int
 	order    int

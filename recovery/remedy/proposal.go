@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/classify"
 )
 
@@ -76,10 +77,10 @@ func (o Option) Proposal(f classify.Failure, at time.Time) recovery.Proposal {
 	return recovery.Proposal{
 		Digest: hex.EncodeToString(sum[:]), Timestamp: at.UTC().Truncate(time.Second), Category: doc.Category, Severity: doc.Severity,
 		Diagnosis: doc.Diagnosis, Notes: slices.Clone(o.Notes),
-		Recovery: recovery.Attempt{
-			Command: a.Command, WorkingDir: a.WorkingDir, Timeout: time.Duration(a.TimeoutSeconds) * time.Second,
-			ExpectedOutcome: a.ExpectedOutcome, Confidence: a.Confidence, Digest: recovery.AttemptDigest(a.Command, a.WorkingDir),
-		},
+		Recovery: action.Draft{
+			Command: a.Command, WorkingDir: a.WorkingDir, TimeoutMS: (time.Duration(a.TimeoutSeconds) * time.Second).Milliseconds(),
+			Expected: a.ExpectedOutcome, Confidence: a.Confidence,
+		}.Action(),
 	}
 }
 

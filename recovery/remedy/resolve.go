@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
 )
@@ -246,12 +247,12 @@ func (r *resolver) fromTester() []Option {
 	if p == nil {
 		return nil
 	}
-	one := func(id string, a *recovery.Attempt) Option {
+	one := func(id string, a *action.Action) Option {
 		o := Option{
 			ID: id, Label: "What the tester proposes", Description: p.Diagnosis.RootCause, Strategy: catalog.EnvFix,
 			Executor: catalog.ByWrapper, Risk: catalog.RiskMedium, Confidence: numeric(a.Confidence),
 			From: From{Kind: FromProposal, ID: p.Digest}, Availability: Ready, Command: a.Command,
-			WorkingDir: filepath.ToSlash(filepath.Clean(cmp.Or(a.WorkingDir, "."))), Timeout: a.Timeout, Expect: a.ExpectedOutcome,
+			WorkingDir: filepath.ToSlash(filepath.Clean(cmp.Or(a.WorkingDir, "."))), Timeout: a.Timeout(), Expect: a.Expected,
 			ProposalDigest: a.Digest, proposal: a, layer: -1, priority: 1,
 		}
 		step := Step{Argv: failedArgv(nil, a.Command)}
@@ -269,7 +270,7 @@ func (r *resolver) fromTester() []Option {
 	if p.Fallback != nil {
 		second := one("fallback", p.Fallback)
 		second.Label, second.priority = "What the tester proposes if the first does not help", 2
-		second.Expect = cmp.Or(second.Expect, p.Recovery.ExpectedOutcome)
+		second.Expect = cmp.Or(second.Expect, p.Recovery.Expected)
 		out = append(out, second)
 	}
 	return out

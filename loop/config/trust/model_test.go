@@ -12,6 +12,7 @@ import (
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // power is what a configuration allows, as the rooms that act on it see it: the
@@ -50,7 +51,7 @@ func powerOf(t interface{ Fatalf(string, ...any) }, c *config.Config) power {
 		for _, confined := range []bool{true, false} {
 			for _, command := range commands {
 				v := recovery.Decide(policy, recovery.Command{Text: command}, recovery.Facts{LooseOK: true, Confined: confined})
-				if s.Enabled && v.Decision == recovery.Auto {
+				if s.Enabled && v.Decision == action.Auto {
 					p.auto[fmt.Sprintf("%s|%s|%v", l.ID, command, confined)] = true
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -140,7 +141,7 @@ func TestTheProposal(t *testing.T) {
 			t.Fatal(bad)
 		}
 		v := recovery.Decide(policy, recovery.Command{Text: p.Recovery.Command, WorkingDir: p.Recovery.WorkingDir}, recovery.Facts{})
-		want := map[bool]recovery.Decision{false: recovery.Auto, true: recovery.Human}[escalate]
+		want := map[bool]action.Decision{false: action.Auto, true: action.Human}[escalate]
 		if v.Decision != want {
 			t.Errorf("escalate %v: the verdict is %s: %s", escalate, v.Decision, v.Reason)
 		}

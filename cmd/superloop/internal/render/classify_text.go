@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/remedy"
@@ -255,7 +255,7 @@ func (o OptionView) text(w io.Writer, n int) {
 	switch {
 	case o.Verdict != "":
 		who = "policy: " + o.Verdict + ", " + inert(o.Because)
-		if o.Verdict == string(recovery.Auto) && !o.ByItself {
+		if o.Verdict == string(action.Auto) && !o.ByItself {
 			who += "; but never by itself: " + inert(o.Withheld)
 		}
 	case o.Executor == string(catalog.ByRole):

@@ -1,0 +1,12 @@
+package action
+
+// Decision is what may happen with an action.
+type Decision string
+
+// The decisions, from the loosest to the strictest.
+const (
+	Auto    Decision = "auto"    // it runs without a person
+	Human   Decision = "human"   // a person is asked
+	Deny    Decision = "deny"    // it does not run, and nobody is asked
+	Invalid Decision = "invalid" // it is no command, or its directory is none
+)
