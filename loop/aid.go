@@ -163,7 +163,7 @@ func (d *driver) diagnose(ctx context.Context, e Effect) (Fact, error) {
 	plan := remedy.Resolve(a.cat, failure, a.profile, remedy.Situation{Dir: d.repo.Top, FailedCommand: f.Command, Timeout: d.loop.Tests.Timeout,
 		Score: d.score(failure.Signature)})
 	f.Goal, f.Hints = plan.Goal, plan.Hints[:min(len(plan.Hints), maxHints)]
-	f.Options = chain.Choices(plan)
+	f.Options = remedy.Choices(plan)
 	f.Gate, _ = remedy.Gate(&plan, d.rules()[0])
 	if d.endLeftovers(failure) {
 		f.Gate, f.Options = remedy.GateRetry, append([]chain.Choice{runAgain()}, f.Options...)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 )
 

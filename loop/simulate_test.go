@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/class"
 )

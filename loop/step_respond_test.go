@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/class"
 )

@@ -18,6 +18,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/chain/walk"
 )
 
 func (a *app) chainCommand() *cli.Command {
@@ -100,7 +101,7 @@ func (a *app) chains(c *cli.Context) ([]listedChain, error) {
 		return nil, err
 	}
 	out := []listedChain{}
-	add := func(store chain.Store, loopID string) error {
+	add := func(store walk.Store, loopID string) error {
 		entries, err := store.List()
 		for _, e := range entries {
 			l := listed(e.Chain, loopID)
@@ -122,7 +123,7 @@ func (a *app) chains(c *cli.Context) ([]listedChain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := add(chain.Store{Disk: a.disk, Dir: paths.File("chains")}, id); err != nil {
+	if err := add(walk.Store{Disk: a.disk, Dir: paths.File("chains")}, id); err != nil {
 		return nil, err
 	}
 	view, err := loop.ReadView(paths)

@@ -20,7 +20,9 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/chain/walk"
 	rules "github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/remedy"
 )
 
 func (a *app) fixCommand() *cli.Command {
@@ -145,8 +147,8 @@ func (a *app) newWalker(c *cli.Context, repo string) (*walker, error) {
 // fixDir is where fix keeps what is its own: in the repository's private state.
 func fixDir(p loop.Paths) string { return filepath.Join(filepath.Dir(p.Undo()), "fix") }
 
-func (a *app) fixStore(p loop.Paths) chain.Store {
-	return chain.Store{Disk: a.disk, Dir: filepath.Join(fixDir(p), "chains")}
+func (a *app) fixStore(p loop.Paths) walk.Store {
+	return walk.Store{Disk: a.disk, Dir: filepath.Join(fixDir(p), "chains")}
 }
 
 // ready reads what rules know and starts the process that starts commands.
@@ -209,7 +211,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 		return err
 	}
 	out := fixed{Status: "failed", Classification: &found}
-	options := chain.Choices(plan)
+	options := remedy.Choices(plan)
 	switch {
 	case found.Code:
 		out.Status = "code"

@@ -17,8 +17,10 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/chain/walk"
 	rules "github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/remedy"
 )
 
 // walker walks one chain: it judges each cure, carries it out, and sees whether it
@@ -28,7 +30,7 @@ type walker struct {
 	k       *aid
 	spawner *proc.Spawner
 	lock    *durable.Lock
-	store   chain.Store
+	store   walk.Store
 	private string // where fix keeps what is its own
 	paths   loop.Paths
 	repo    string // its root, without links
@@ -84,9 +86,9 @@ func (w *walker) say(format string, args ...any) {
 // walk goes on until the chain has ended, or something that was begun has no
 // outcome.
 func (w *walker) walk(ctx context.Context) error {
-	err := chain.Walk(ctx, w.ch, w.store, doer{w, ctx}, time.Now)
-	var lost *chain.LostError
-	var changed *chain.ChangedError
+	err := walk.Walk(ctx, w.ch, w.store, doer{w, ctx}, time.Now)
+	var lost *walk.LostError
+	var changed *walk.ChangedError
 	var held *durable.LockedError
 	switch {
 	case ctx.Err() != nil:
@@ -120,19 +122,19 @@ func (w doer) Wait(ctx context.Context, d time.Duration) error {
 }
 
 // Verify runs the goal's own command.
-func (w doer) Verify(ctx context.Context) (chain.Outcome, error) {
+func (w doer) Verify(ctx context.Context) (walk.Outcome, error) {
 	w.say("again: %s", text.Display(w.ch.Goal.Command))
 	r, err := w.a.runPlainly(ctx, w.spawner, w.ch.Goal.Command, w.dir, w.timeout)
 	if err != nil {
-		return chain.Outcome{}, err
+		return walk.Outcome{}, err
 	}
 	w.last = r
 	if r.exit().OK() {
-		return chain.Outcome{OK: true}, nil
+		return walk.Outcome{OK: true}, nil
 	}
 	f, options, err := w.look(ctx, rules.Input{Source: rules.SourceCommand, Command: w.ch.Goal.Command, Dir: w.dir, Exit: r.exit(),
 		Stdout: strings.NewReader(r.stdout), Stderr: strings.NewReader(r.stderr)})
-	return chain.Outcome{Text: fmt.Sprintf("exit code %d", r.code()), Failure: f, Options: options}, err
+	return walk.Outcome{Text: fmt.Sprintf("exit code %d", r.code()), Failure: f, Options: options}, err
 }
 
 // look has rules look at a failure on the way.
@@ -146,7 +148,7 @@ func (w *walker) look(ctx context.Context, in rules.Input) (chain.Failure, []cha
 	}
 	var options []chain.Choice
 	if !found.Code {
-		options = chain.Choices(plan)
+		options = remedy.Choices(plan)
 	}
 	return failureOf(found), options, nil
 }
@@ -174,7 +176,7 @@ func (w doer) Judge(m chain.Move) (action.Decision, string) {
 }
 
 // Run carries a cure out, as it was judged.
-func (w doer) Run(ctx context.Context, m chain.Move) (chain.Outcome, error) {
+func (w doer) Run(ctx context.Context, m chain.Move) (walk.Outcome, error) {
 	kept, note := w.keep(ctx, m, w.ch.Attempts)
 	if kept != "" {
 		w.kept = append(w.kept, kept)
@@ -187,19 +189,19 @@ func (w doer) Run(ctx context.Context, m chain.Move) (chain.Outcome, error) {
 	out, err := w.execute(ctx, m, w.verdict)
 	switch {
 	case ctx.Err() != nil:
-		return chain.Outcome{}, interrupted(ctx)
+		return walk.Outcome{}, interrupted(ctx)
 	case errors.Is(err, proc.ErrSpawnerLost):
-		return chain.Outcome{}, err // nobody knows how it ended
+		return walk.Outcome{}, err // nobody knows how it ended
 	case err != nil:
 		w.say("failed: %s", text.Display(err.Error()))
-		return chain.Outcome{Text: err.Error()}, nil
+		return walk.Outcome{Text: err.Error()}, nil
 	case out.exit.OK():
-		return chain.Outcome{OK: true}, nil
+		return walk.Outcome{OK: true}, nil
 	}
 	w.say("failed: %s", out.how())
 	f, options, err := w.look(ctx, rules.Input{Source: rules.SourceRecovery, Command: m.Command, Dir: out.dir, Exit: out.exit,
 		Stdout: strings.NewReader(out.output), Merged: true})
-	return chain.Outcome{Text: out.how(), Failure: f, Options: options}, err
+	return walk.Outcome{Text: out.how(), Failure: f, Options: options}, err
 }
 
 // allowed says whether a cure may run: by the policy, or because a person says so

@@ -17,6 +17,7 @@
 // A person may Pick an option on any level, Retry a level, Cancel, and answer for
 // what has no outcome with Lost or Again. Describe and Response show a chain.
 //
-// A loop walks a chain within its own state. Outside of one, Walk does, with a Store
-// of files as the truth.
+// A loop walks a chain within its own state. Outside of one, package walk does, with
+// files as the truth. remedy.Choices makes the options of a plan into those of a
+// level.
 package chain

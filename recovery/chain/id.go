@@ -21,8 +21,8 @@ func NewID(now time.Time) string {
 	return now.UTC().Format(idTime) + "-" + hex.EncodeToString(b[:])
 }
 
-// isID reports whether a name can be that of a chain, and so of its file.
-func isID(s string) bool {
+// IsID reports whether a name can be that of a chain, and so of its file.
+func IsID(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return s != "" && len(s) <= maxID && strings.Trim(s, letters+"._-") == "" && strings.Contains(letters, s[:1]) &&
 		!strings.Contains(s, "..") && !strings.HasSuffix(s, ".")

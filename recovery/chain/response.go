@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// formatVersion is that of chain.schema.json.
-const formatVersion = 1
+// FormatVersion is that of chain.schema.json.
+const FormatVersion = 1
 
 // response is a chain for programs and other people's screens, see
 // chain.schema.json.
@@ -118,12 +118,15 @@ type shownBudget struct {
 // against chain.schema.json.
 func Response(c Chain) ([]byte, error) { return marshal(c, nil) }
 
+// Record is Response with the chain itself in it: what a file holds.
+func Record(c Chain) ([]byte, error) { return marshal(c, &c) }
+
 func marshal(c Chain, state *Chain) ([]byte, error) {
 	if len(c.Levels) == 0 {
 		return nil, fmt.Errorf("writing down chain %q: it has no levels", c.ID)
 	}
 	deepest := *c.level()
-	r := response{Version: formatVersion, OK: c.Status == Done, ID: c.ID, Status: c.Status, Why: c.Why, Goal: c.Goal,
+	r := response{Version: FormatVersion, OK: c.Status == Done, ID: c.ID, Status: c.Status, Why: c.Why, Goal: c.Goal,
 		Failure: shownFailure{ID: deepest.Failure.Handler, Category: deepest.Failure.Category, Label: deepest.Failure.Why, Signature: deepest.Failure.Signature},
 		Options: c.shown(deepest), Running: c.Running, Crumbs: append([]Crumb{}, c.Crumbs...), Visited: map[string]string{},
 		Tried: append([]string{}, c.Tried...), Errors: append([]Error{}, c.Errors...),

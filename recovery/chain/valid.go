@@ -9,7 +9,7 @@ import (
 // can be walked.
 func (c Chain) Check() error {
 	switch {
-	case !isID(c.ID):
+	case !IsID(c.ID):
 		return fmt.Errorf("chain_id %q is no id", c.ID)
 	case !slices.Contains([]Status{Open, Done, Exhausted, Cancelled}, c.Status):
 		return fmt.Errorf("status %q is none", c.Status)

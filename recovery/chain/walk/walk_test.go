@@ -1,9 +1,8 @@
-package chain
+package walk
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/chain"
 )
 
 // scripted carries out by a script: "<command or verify>: <outcome>" in order,
@@ -19,15 +19,15 @@ import (
 type scripted struct {
 	t      *testing.T
 	s      Store
-	cures  map[string][]Choice
-	judge  func(Move) (action.Decision, string)
+	cures  map[string][]chain.Choice
+	judge  func(chain.Move) (action.Decision, string)
 	script []string
 	waited []time.Duration
 	now    time.Time
 	stop   func() // called while the last one runs
 }
 
-func (d *scripted) Judge(m Move) (action.Decision, string) {
+func (d *scripted) Judge(m chain.Move) (action.Decision, string) {
 	if d.judge != nil {
 		return d.judge(m)
 	}
@@ -39,8 +39,8 @@ func (d *scripted) Wait(ctx context.Context, t time.Duration) error {
 	return ctx.Err()
 }
 
-func (d *scripted) Run(ctx context.Context, m Move) (Outcome, error) { return d.next(m.Command) }
-func (d *scripted) Verify(ctx context.Context) (Outcome, error)      { return d.next("verify") }
+func (d *scripted) Run(ctx context.Context, m chain.Move) (Outcome, error) { return d.next(m.Command) }
+func (d *scripted) Verify(ctx context.Context) (Outcome, error)            { return d.next("verify") }
 
 func (d *scripted) next(what string) (Outcome, error) {
 	d.t.Helper()
@@ -65,21 +65,21 @@ func (d *scripted) next(what string) (Outcome, error) {
 	return Outcome{OK: kind == "ok", Text: "exit code 1", Failure: failure(signature), Options: d.cures[signature]}, nil
 }
 
-func (d *scripted) walk(c *Chain) error {
+func (d *scripted) walk(c *chain.Chain) error {
 	return Walk(d.t.Context(), c, d.s, d, func() time.Time { return d.now })
 }
 
 func newScripted(t *testing.T, script ...string) *scripted {
-	return &scripted{t: t, s: Store{Dir: t.TempDir()}, script: script, now: start, cures: map[string][]Choice{}}
+	return &scripted{t: t, s: Store{Dir: t.TempDir()}, script: script, now: start, cures: map[string][]chain.Choice{}}
 }
 
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	d := newScripted(t, "run-a: fail:deep", "run-b: ok", "run-a: ok", "verify: fail:net", "verify: fail:net", "verify: ok")
-	d.cures["deep"], d.cures["net"] = []Choice{option("b")}, []Choice{waiting("w", 5000)}
-	c := newWalk(t, option("a")).c
-	if err := d.walk(&c); err != nil || c.Status != Exhausted || len(d.script) != 1 {
-		t.Fatalf("%v: %s", err, Describe(c, 0))
+	d.cures["deep"], d.cures["net"] = []chain.Choice{option("b")}, []chain.Choice{waiting("w", 5000)}
+	c := newChain(option("a"))
+	if err := d.walk(&c); err != nil || c.Status != chain.Exhausted || len(d.script) != 1 {
+		t.Fatalf("%v: %s", err, chain.Describe(c, 0))
 	}
 	if !slices.Equal(d.waited, []time.Duration{5 * time.Second}) {
 		t.Error(d.waited)
@@ -88,18 +88,18 @@ func TestWalk(t *testing.T) {
 	if err != nil || encode(t, stored) != encode(t, c) {
 		t.Errorf("%v\n%s\n%s", err, encode(t, stored), encode(t, c))
 	}
-	if c, err = d.s.Change("c-1", func(c *Chain) error { return c.Pick(0, "w", d.now) }); err != nil {
+	if c, err = d.s.Change("c-1", func(c *chain.Chain) error { return c.Pick(0, "w", d.now) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.walk(&c); err != nil || c.Status != Done || len(d.script) != 0 {
-		t.Fatalf("%v: %s", err, Describe(c, 0))
+	if err := d.walk(&c); err != nil || c.Status != chain.Done || len(d.script) != 0 {
+		t.Fatalf("%v: %s", err, chain.Describe(c, 0))
 	}
 }
 
 func TestWalkJudged(t *testing.T) {
 	t.Parallel()
 	d := newScripted(t, "run-c: ok", "verify: fail:first", "run-a: ok", "verify: ok")
-	d.judge = func(m Move) (action.Decision, string) {
+	d.judge = func(m chain.Move) (action.Decision, string) {
 		switch {
 		case m.ID == "a" && !m.Picked:
 			return action.Human, "no entry lists it"
@@ -108,24 +108,28 @@ func TestWalkJudged(t *testing.T) {
 		}
 		return action.Auto, ""
 	}
-	w := newWalk(t, option("a"), option("b"), option("c"))
-	if err := d.walk(&w.c); err != nil || w.c.Status != Exhausted {
-		t.Fatalf("%v: %s", err, Describe(w.c, 0))
+	c := newChain(option("a"), option("b"), option("c"))
+	if err := d.walk(&c); err != nil || c.Status != chain.Exhausted {
+		t.Fatalf("%v: %s", err, chain.Describe(c, 0))
 	}
-	w.errorsLike("1 a: not run: human: no entry lists it", "1 b: not run: deny: it is never", "1 c: it did not help")
-	c, err := d.s.Change("c-1", func(c *Chain) error { return c.Pick(0, "a", d.now) })
+	for i, want := range []string{"not run: human: no entry lists it", "not run: deny: it is never", "it did not help"} {
+		if len(c.Errors) != 3 || c.Errors[i].Depth != 1 || c.Errors[i].Option != []string{"a", "b", "c"}[i] || !strings.Contains(c.Errors[i].Text, want) {
+			t.Errorf("no %q: %+v", want, c.Errors)
+		}
+	}
+	c, err := d.s.Change("c-1", func(c *chain.Chain) error { return c.Pick(0, "a", d.now) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.walk(&c); err != nil || c.Status != Done {
-		t.Fatalf("%v: %s", err, Describe(c, 0))
+	if err := d.walk(&c); err != nil || c.Status != chain.Done {
+		t.Fatalf("%v: %s", err, chain.Describe(c, 0))
 	}
 }
 
 func TestWalkLost(t *testing.T) {
 	t.Parallel()
 	d := newScripted(t, "run-a: error")
-	c := newWalk(t, option("a"), option("b")).c
+	c := newChain(option("a"), option("b"))
 	if err := d.walk(&c); err == nil || !strings.Contains(err.Error(), "going down") {
 		t.Fatal(err)
 	}
@@ -139,12 +143,12 @@ func TestWalkLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c, err = d.s.Change("c-1", func(c *Chain) error { c.Lost("ann has looked", d.now); return nil }); err != nil {
+	if c, err = d.s.Change("c-1", func(c *chain.Chain) error { c.Lost("ann has looked", d.now); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	d.script = []string{"run-b: ok", "verify: ok"}
-	if err := d.walk(&c); err != nil || c.Status != Done {
-		t.Fatalf("%v: %s", err, Describe(c, 0))
+	if err := d.walk(&c); err != nil || c.Status != chain.Done {
+		t.Fatalf("%v: %s", err, chain.Describe(c, 0))
 	}
 }
 
@@ -153,7 +157,7 @@ func TestWalkStopped(t *testing.T) {
 	d := newScripted(t, "run-a: ok")
 	ctx, cancel := context.WithCancel(t.Context())
 	d.stop = cancel
-	c := newWalk(t, option("a")).c
+	c := newChain(option("a"))
 	if err := Walk(ctx, &c, d.s, d, func() time.Time { return start }); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -162,7 +166,7 @@ func TestWalkStopped(t *testing.T) {
 		t.Fatalf("its outcome was lost: %v %+v", err, c)
 	}
 	d.script, d.stop = []string{"verify: ok"}, nil
-	if err := d.walk(&c); err != nil || c.Status != Done {
+	if err := d.walk(&c); err != nil || c.Status != chain.Done {
 		t.Fatal(err)
 	}
 }
@@ -170,14 +174,14 @@ func TestWalkStopped(t *testing.T) {
 func TestWalkAlone(t *testing.T) {
 	t.Parallel()
 	d := newScripted(t, "run-a: ok", "verify: ok")
-	c := newWalk(t, option("a")).c
+	c := newChain(option("a"))
 	other := c.Clone()
 	d.stop = func() {
 		var locked *durable.LockedError
 		if err := d.walk(&other); !errors.As(err, &locked) {
 			t.Errorf("two walk at once: %v", err)
 		}
-		if _, err := d.s.Change("c-1", func(c *Chain) error { c.Cancel("ann", start); return nil }); !errors.As(err, &locked) {
+		if _, err := d.s.Change("c-1", func(c *chain.Chain) error { c.Cancel("ann", start); return nil }); !errors.As(err, &locked) {
 			t.Errorf("it is cancelled under the walker's feet: %v", err)
 		}
 	}
@@ -207,7 +211,7 @@ func TestWalkOnABadDisk(t *testing.T) {
 			}
 			return nil
 		})
-		c := newWalk(t, option("a")).c
+		c := newChain(option("a"))
 		err := Walk(t.Context(), &c, bad, d, func() time.Time { return start })
 		if err == nil {
 			if fail < 20 {
@@ -225,46 +229,31 @@ func TestWalkOnABadDisk(t *testing.T) {
 			if ran > 0 {
 				t.Fatalf("step %d: it ran and nothing is known of it", fail)
 			}
-			c = newWalk(t, option("a")).c
+			c = newChain(option("a"))
 		case err != nil:
 			t.Fatalf("step %d: %v", fail, err)
 		}
 		err = d.walk(&c)
 		var lost *LostError
 		if errors.As(err, &lost) {
-			if c, err = d.s.Change("c-1", func(c *Chain) error { return c.Again(start) }); err != nil {
+			if c, err = d.s.Change("c-1", func(c *chain.Chain) error { return c.Again(start) }); err != nil {
 				t.Fatal(err)
 			}
 			all := []string{"run-a: ok", "verify: ok"}
-			d.script = all[map[Kind]int{Run: 0, Verify: 1}[lost.Move.Kind]:]
+			d.script = all[map[chain.Kind]int{chain.Run: 0, chain.Verify: 1}[lost.Move.Kind]:]
 			err = d.walk(&c)
 		}
-		if err != nil || c.Status != Done || len(d.script) > 0 {
-			t.Fatalf("step %d: %v, %d left: %s", fail, err, len(d.script), Describe(c, 0))
+		if err != nil || c.Status != chain.Done || len(d.script) > 0 {
+			t.Fatalf("step %d: %v, %d left: %s", fail, err, len(d.script), chain.Describe(c, 0))
 		}
 	}
 }
 
-func TestNewID(t *testing.T) {
+func TestBadIDsAreRefused(t *testing.T) {
 	t.Parallel()
-	var ids []string
-	at := start
-	for i := range 200 {
-		at = at.Add(time.Duration(1+i*i*i) * time.Millisecond).In(time.FixedZone("", (i%24-12)*3600))
-		ids = append(ids, NewID(at))
-	}
-	if !slices.IsSorted(ids) || len(slices.Compact(slices.Clone(ids))) != len(ids) {
-		t.Error(ids)
-	}
-	if a, b := NewID(at), NewID(at); a == b || !isID(a) {
-		t.Error(a, b)
-	}
 	for _, bad := range []string{"", ".", "..", "a/b", "../a", "a..b", "-a", "a.", "a b", "a\x00", strings.Repeat("a", 101)} {
-		if isID(bad) {
-			t.Errorf("%q is an id", bad)
-		}
 		if _, err := (Store{Dir: t.TempDir()}).Load(bad); err == nil || !strings.Contains(err.Error(), "superloop chain list") {
-			t.Error(fmt.Errorf("%q: %w", bad, err))
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }

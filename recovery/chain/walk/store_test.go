@@ -1,4 +1,4 @@
-package chain
+package walk
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -29,7 +30,7 @@ func TestStore(t *testing.T) {
 	if _, err := s.Load("c-1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	c := deep(t).c
+	c := deep()
 	if err := s.Save(c); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestStore(t *testing.T) {
 func TestCutFiles(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: t.TempDir()}
-	c := newWalk(t, option("a")).c
+	c := newChain(option("a"))
 	if err := s.Save(c); err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +89,12 @@ func TestCutFiles(t *testing.T) {
 func TestForeignFiles(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: t.TempDir()}
-	c := newWalk(t, option("a")).c
-	view, err := Response(c)
+	c := newChain(option("a"))
+	view, err := chain.Response(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, err := marshal(c, &c)
+	full, err := chain.Record(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,26 +149,26 @@ func TestOldChainsGo(t *testing.T) {
 	t.Parallel()
 	s := Store{Dir: t.TempDir(), Keep: 3}
 	now := start
-	save := func(status Status) string {
+	save := func(status chain.Status) string {
 		now = now.Add(time.Second)
-		c := New(NewID(now), Goal{Command: "make", Key: "cmd/g"}, failure("x"), nil, 0, 0, now)
-		if status != Open {
-			c.end(status, "over")
+		c := chain.New(chain.NewID(now), chain.Goal{Command: "make", Key: "cmd/g"}, failure("x"), nil, 0, 0, now)
+		if status != chain.Open {
+			c.Status, c.Why = status, "over"
 		}
 		if err := s.Save(c); err != nil {
 			t.Fatal(err)
 		}
 		return c.ID
 	}
-	open := save(Open)
+	open := save(chain.Open)
 	var ended []string
 	for range 6 {
-		ended = append(ended, save(Done))
+		ended = append(ended, save(chain.Done))
 	}
 	write(t, s, "broken", []byte("{"))
 	d := newScripted(t)
 	d.s = s
-	c := New(NewID(now.Add(time.Second)), Goal{Command: "make", Key: "cmd/g"}, failure("x"), nil, 0, 0, now)
+	c := chain.New(chain.NewID(now.Add(time.Second)), chain.Goal{Command: "make", Key: "cmd/g"}, failure("x"), nil, 0, 0, now)
 	if err := d.walk(&c); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func TestTempsGo(t *testing.T) {
 	if n := count(); n != 3 { // the chain, the lock and what was being written
 		t.Fatalf("%d files", n)
 	}
-	if _, err := s.Change("real", func(c *Chain) error { c.Cancel("ann", start); return nil }); err != nil {
+	if _, err := s.Change("real", func(c *chain.Chain) error { c.Cancel("ann", start); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(); n != 2 {

@@ -1,4 +1,4 @@
-package chain
+package walk
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/chain"
 )
 
 // Outcome is what came of a command.
@@ -17,8 +18,8 @@ type Outcome struct {
 	OK   bool
 	Text string // what went wrong: the exit, and the end of the output
 	// Failure and Options are what it failed of, and what may cure that.
-	Failure Failure
-	Options []Choice
+	Failure chain.Failure
+	Options []chain.Choice
 }
 
 // Doer carries out the moves of a Walk. An error of Run or Verify means that how
@@ -27,11 +28,11 @@ type Outcome struct {
 type Doer interface {
 	// Judge is the gate: whatever is not action.Auto leaves the option out. A move
 	// whose Picked is set was chosen by a person.
-	Judge(m Move) (verdict action.Decision, why string)
+	Judge(m chain.Move) (verdict action.Decision, why string)
 	// Wait returns when the time is over, or with the context's error.
 	Wait(ctx context.Context, d time.Duration) error
 	// Run carries out m.Command. The chain is on the disk with the move in it.
-	Run(ctx context.Context, m Move) (Outcome, error)
+	Run(ctx context.Context, m chain.Move) (Outcome, error)
 	// Verify runs the goal's command once more.
 	Verify(ctx context.Context) (Outcome, error)
 }
@@ -40,7 +41,7 @@ type Doer interface {
 // never begun again by itself. Lost or Again, by way of Store.Change, answers it.
 type LostError struct {
 	ID   string
-	Move Move
+	Move chain.Move
 }
 
 func (e *LostError) Error() string {
@@ -61,7 +62,7 @@ func (e *ChangedError) Error() string {
 // had an outcome is not done again, and what was begun and has none ends the walk
 // with a *LostError, each time until a person says Lost or Again. It holds the store's lock
 // the whole time. When it returns nil, c has ended: see its Status.
-func Walk(ctx context.Context, c *Chain, s Store, do Doer, now func() time.Time) (err error) {
+func Walk(ctx context.Context, c *chain.Chain, s Store, do Doer, now func() time.Time) (err error) {
 	lock, err := s.Lock()
 	if err != nil {
 		return err
@@ -86,9 +87,9 @@ func Walk(ctx context.Context, c *Chain, s Store, do Doer, now func() time.Time)
 		}
 		m, _ := c.Advance(now())
 		switch m.Kind {
-		case Stop:
+		case chain.Stop:
 			return s.Save(*c)
-		case Held:
+		case chain.Held:
 			return &LostError{c.ID, *c.Running}
 		}
 		if err := step(ctx, c, m, s, do, now); err != nil {
@@ -98,8 +99,8 @@ func Walk(ctx context.Context, c *Chain, s Store, do Doer, now func() time.Time)
 }
 
 // step does one move.
-func step(ctx context.Context, c *Chain, m Move, s Store, do Doer, now func() time.Time) error {
-	if m.Kind == Run {
+func step(ctx context.Context, c *chain.Chain, m chain.Move, s Store, do Doer, now func() time.Time) error {
+	if m.Kind == chain.Run {
 		if verdict, why := do.Judge(m); verdict != action.Auto {
 			c.Skipped(string(verdict)+": "+why, now())
 			return s.Save(*c)
@@ -122,7 +123,7 @@ func step(ctx context.Context, c *Chain, m Move, s Store, do Doer, now func() ti
 	}
 	var out Outcome
 	var err error
-	if m.Kind == Run {
+	if m.Kind == chain.Run {
 		out, err = do.Run(ctx, m)
 	} else {
 		out, err = do.Verify(ctx)
@@ -130,7 +131,7 @@ func step(ctx context.Context, c *Chain, m Move, s Store, do Doer, now func() ti
 	switch {
 	case err != nil:
 		return err
-	case m.Kind != Run:
+	case m.Kind != chain.Run:
 		c.Verified(out.OK, out.Failure, out.Options, now())
 	case out.OK:
 		c.Succeeded(now())
@@ -141,8 +142,8 @@ func step(ctx context.Context, c *Chain, m Move, s Store, do Doer, now func() ti
 }
 
 // same reports whether two chains would be written down alike.
-func same(a, b Chain) bool {
-	x, errX := marshal(a, &a)
-	y, errY := marshal(b, &b)
+func same(a, b chain.Chain) bool {
+	x, errX := chain.Record(a)
+	y, errY := chain.Record(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }

@@ -1,10 +1,9 @@
-package chain
+package remedy
 
 import (
 	"testing"
 
 	"github.com/superloop/superloop/recovery/catalog"
-	"github.com/superloop/superloop/recovery/remedy"
 )
 
 func TestDepOf(t *testing.T) {
@@ -23,7 +22,7 @@ func TestDepOf(t *testing.T) {
 		{catalog.Retry, "tool/jq", ""},
 		{catalog.EnvFix, "tool/jq", ""},
 	} {
-		if got := depOf(remedy.Option{Strategy: c.strategy, GoalKey: c.goal}); got != c.want {
+		if got := depOf(Option{Strategy: c.strategy, GoalKey: c.goal}); got != c.want {
 			t.Errorf("%s of %s: %q, want %q", c.strategy, c.goal, got, c.want)
 		}
 	}
@@ -32,7 +31,7 @@ func TestDepOf(t *testing.T) {
 // What a locked option lacks says which recipe its command brings.
 func TestNeedsNameTheirRecipe(t *testing.T) {
 	t.Parallel()
-	all := needs(remedy.Option{UnlockPreview: []remedy.Preview{{Dep: "pip", GoalKey: "tool/pip", Command: "apt-get install -y python3-pip"}}})
+	all := needs(Option{UnlockPreview: []Preview{{Dep: "pip", GoalKey: "tool/pip", Command: "apt-get install -y python3-pip"}}})
 	if len(all) != 1 || all[0].Options[0].Dep != "pip" {
 		t.Errorf("%+v", all)
 	}

@@ -1,4 +1,4 @@
-package chain
+package walk
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -62,7 +63,7 @@ func (e *BrokenError) Error() string {
 
 // Entry is one chain of a List.
 type Entry struct {
-	Chain Chain
+	Chain chain.Chain
 	Err   error // it cannot be read; then Chain has an ID only
 }
 
@@ -100,11 +101,11 @@ func (s Store) lock() (*durable.Lock, error) {
 
 // Save replaces the chain's file. After nil it survives a power cut; killed at any
 // point it leaves the file of before or the new one, whole.
-func (s Store) Save(c Chain) error {
+func (s Store) Save(c chain.Chain) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("saving chain %q: %w", c.ID, err)
 	}
-	data, err := marshal(c, &c)
+	data, err := chain.Record(c)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (s Store) Save(c Chain) error {
 
 // Load reads a chain. One that is not there is fs.ErrNotExist, one that is no
 // chain a *BrokenError, and set aside.
-func (s Store) Load(id string) (Chain, error) {
+func (s Store) Load(id string) (chain.Chain, error) {
 	c, err := s.read(id)
 	var broken *BrokenError
 	if !errors.As(err, &broken) {
@@ -133,42 +134,42 @@ func (s Store) Load(id string) (Chain, error) {
 		aside = s.Disk.Remove("chain", broken.Path)
 	}
 	if aside != nil {
-		return Chain{}, errors.Join(err, fmt.Errorf("setting it aside: %w", aside))
+		return chain.Chain{}, errors.Join(err, fmt.Errorf("setting it aside: %w", aside))
 	}
 	broken.Kept = kept
-	return Chain{}, broken
+	return chain.Chain{}, broken
 }
 
-func (s Store) read(id string) (Chain, error) {
-	if !isID(id) {
-		return Chain{}, fmt.Errorf("%q is no id of a chain: superloop chain list says which there are", id)
+func (s Store) read(id string) (chain.Chain, error) {
+	if !chain.IsID(id) {
+		return chain.Chain{}, fmt.Errorf("%q is no id of a chain: superloop chain list says which there are", id)
 	}
 	f, err := durable.Open(s.path(id))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return Chain{}, fmt.Errorf("there is no chain %s (superloop chain list says which there are): %w", id, err)
+			return chain.Chain{}, fmt.Errorf("there is no chain %s (superloop chain list says which there are): %w", id, err)
 		}
-		return Chain{}, fmt.Errorf("reading chain %s: %w", id, err)
+		return chain.Chain{}, fmt.Errorf("reading chain %s: %w", id, err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, int64(schemas.Chain.Limit())+1))
 	if err != nil {
-		return Chain{}, fmt.Errorf("reading chain %s: %w", id, err)
+		return chain.Chain{}, fmt.Errorf("reading chain %s: %w", id, err)
 	}
 	return parse(id, s.path(id), data)
 }
 
-func parse(id, path string, data []byte) (Chain, error) {
+func parse(id, path string, data []byte) (chain.Chain, error) {
 	var newer struct{ Version int }
-	if err := json.Unmarshal(data, &newer); err == nil && newer.Version > formatVersion {
-		return Chain{}, fmt.Errorf("chain %s was written by a newer superloop (version %d of the format, this one knows %d): use that one", id, newer.Version, formatVersion)
+	if err := json.Unmarshal(data, &newer); err == nil && newer.Version > chain.FormatVersion {
+		return chain.Chain{}, fmt.Errorf("chain %s was written by a newer superloop (version %d of the format, this one knows %d): use that one", id, newer.Version, chain.FormatVersion)
 	}
 	if problems := schemas.Validate(schemas.Chain, data); len(problems) > 0 {
 		p := problems[0]
-		return Chain{}, &BrokenError{Path: path, Line: p.Line, Column: p.Column, Why: strings.TrimPrefix(p.Pointer+": ", ": ") + p.Message}
+		return chain.Chain{}, &BrokenError{Path: path, Line: p.Line, Column: p.Column, Why: strings.TrimPrefix(p.Pointer+": ", ": ") + p.Message}
 	}
 	var file struct{ State json.RawMessage }
-	var c Chain
+	var c chain.Chain
 	err := json.Unmarshal(data, &file)
 	if err == nil && file.State == nil {
 		err = errors.New("it has no state")
@@ -185,7 +186,7 @@ func parse(id, path string, data []byte) (Chain, error) {
 		err = fmt.Errorf("it says that it is chain %q", c.ID)
 	}
 	if err != nil {
-		return Chain{}, &BrokenError{Path: path, Why: "/state: " + err.Error()}
+		return chain.Chain{}, &BrokenError{Path: path, Why: "/state: " + err.Error()}
 	}
 	return c, nil
 }
@@ -202,7 +203,7 @@ func (s Store) List() ([]Entry, error) {
 	var out []Entry
 	for _, f := range files {
 		id, ok := strings.CutSuffix(f.Name(), suffix)
-		if !ok || !isID(id) || !f.Type().IsRegular() {
+		if !ok || !chain.IsID(id) || !f.Type().IsRegular() {
 			continue
 		}
 		c, err := s.read(id)
@@ -210,7 +211,7 @@ func (s Store) List() ([]Entry, error) {
 			continue // it has been removed since
 		}
 		if err != nil {
-			c = Chain{ID: id}
+			c = chain.Chain{ID: id}
 		}
 		out = append(out, Entry{c, err})
 	}
@@ -220,10 +221,10 @@ func (s Store) List() ([]Entry, error) {
 
 // Change has a person's word changed into a chain that nobody walks: it loads it,
 // has change work on it, and saves it if that gives nil.
-func (s Store) Change(id string, change func(*Chain) error) (Chain, error) {
+func (s Store) Change(id string, change func(*chain.Chain) error) (chain.Chain, error) {
 	l, err := s.Lock()
 	if err != nil {
-		return Chain{}, err
+		return chain.Chain{}, err
 	}
 	c, err := s.Load(id)
 	if err == nil {
@@ -251,7 +252,7 @@ func (s Store) prune(keep string) error {
 			continue
 		}
 		gone := false
-		if e.Chain.Status == Open {
+		if e.Chain.Status == chain.Open {
 			open++
 			gone = open > maxOpen
 		} else {

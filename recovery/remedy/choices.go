@@ -1,8 +1,10 @@
-package chain
+package remedy
 
 import (
+	"strings"
+
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/remedy"
+	"github.com/superloop/superloop/recovery/chain"
 )
 
 // maxChoices bounds the options of a level.
@@ -11,13 +13,13 @@ const maxChoices = 8
 // Choices are the options of a plan as a level has them, the best first. Of a
 // locked one that could run by itself but for what it lacks, the needs are levels
 // of their own; of any other, Command brings them along.
-func Choices(p remedy.Plan) []Choice {
-	var out []Choice
+func Choices(p Plan) []chain.Choice {
+	var out []chain.Choice
 	for _, o := range p.Options {
 		if len(out) == maxChoices {
 			break
 		}
-		c := Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
+		c := chain.Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
 			Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk), Handler: o.From.ID, Instructions: o.Instructions, Dep: depOf(o)}
 		if o.Plain() {
 			c.Command = ""
@@ -25,17 +27,17 @@ func Choices(p remedy.Plan) []Choice {
 				c.WaitsMS = append(c.WaitsMS, w.Milliseconds())
 			}
 		}
-		c.ByItself, c.Withheld = remedy.ByItself(o, p.Failure)
+		c.ByItself, c.Withheld = ByItself(o, p.Failure)
 		switch o.Availability {
-		case remedy.Locked:
+		case Locked:
 			c.Reason = o.LockReason
-			if remedy.ByItselfUnlocked(o, p.Failure) {
+			if ByItselfUnlocked(o, p.Failure) {
 				c.ByItself, c.Withheld = true, ""
 				if own := o.OwnCommand(); own != "" { // else to have what it needs is all of it
 					c.Command, c.Needs = own, needs(o)
 				}
 			}
-		case remedy.Impossible:
+		case Impossible:
 			c.Reason = o.ImpossibleReason
 		}
 		out = append(out, c)
@@ -44,22 +46,33 @@ func Choices(p remedy.Plan) []Choice {
 }
 
 // draft is the command of an option.
-func draft(o remedy.Option) action.Draft {
-	return action.Draft{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Confidence: remedy.Word(o.Confidence), Expected: o.Expect}
+func draft(o Option) action.Draft {
+	return action.Draft{Command: o.Command, WorkingDir: o.WorkingDir, TimeoutMS: o.Timeout.Milliseconds(), Confidence: Word(o.Confidence), Expected: o.Expect}
 }
 
 // needs are what a locked option lacks.
-func needs(o remedy.Option) []Need {
-	var out []Need
+func needs(o Option) []chain.Need {
+	var out []chain.Need
 	for _, p := range o.UnlockPreview {
 		if p.GoalKey == o.GoalKey {
 			continue // to have that is what the option itself is for
 		}
-		c := Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
+		c := chain.Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
 			Availability: string(p.Availability), Reason: p.Reason, Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk),
-			Dep: p.Dep, ByItself: p.Availability != remedy.Impossible}
+			Dep: p.Dep, ByItself: p.Availability != Impossible}
 		c.Command, c.Expected = p.Command, "" // what is expected is said of the option, not of what it needs
-		out = append(out, Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []Choice{c}})
+		out = append(out, chain.Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []chain.Choice{c}})
 	}
 	return out
+}
+
+// depOf is the recipe that an option installs or renews, "" for any other option.
+func depOf(o Option) string {
+	switch o.Strategy {
+	case "install_dep", "install_dep_then_switch", "switch_method", "upgrade_dep":
+		if id, ok := strings.CutPrefix(o.GoalKey, "tool/"); ok {
+			return id
+		}
+	}
+	return ""
 }

@@ -1,4 +1,4 @@
-package chain
+package walk
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/chain"
 )
 
 // A chain of real commands. Each writes its name into the file log when it begins,
@@ -31,23 +32,25 @@ die before
 
 func script(name, rest string) string { return fmt.Sprintf(begun, name) + rest }
 
-func realChain() Chain {
-	return New("real", Goal{Command: script("G", goalText), Dir: ".", Key: "cmd/goal"}, failure("no a"), realCures("no a"), 0, 0, time.Now())
+func realChain() chain.Chain {
+	return chain.New("real", chain.Goal{Command: script("G", goalText), Dir: ".", Key: "cmd/goal"}, failure("no a"), realCures("no a"), 0, 0, time.Now())
 }
 
-func realCures(signature string) []Choice {
-	real := func(name, rest string) Choice {
-		return option(name).with(func(c *Choice) { c.Command = script(name, rest+"\ndie after") })
+func realCures(signature string) []chain.Choice {
+	real := func(name, rest string) chain.Choice {
+		c := option(name)
+		c.Command = script(name, rest+"\ndie after")
+		return c
 	}
 	switch signature {
 	case "no a":
-		return []Choice{real("A", "test -d cache || { echo no cache >&2; exit 1; }; touch a")}
+		return []chain.Choice{real("A", "test -d cache || { echo no cache >&2; exit 1; }; touch a")}
 	case "no cache":
-		return []Choice{real("B", "mkdir -p cache")}
+		return []chain.Choice{real("B", "mkdir -p cache")}
 	case "no c":
 		c := real("C", "test -e d && touch c")
-		c.Availability, c.Needs = locked, []Need{need("d", real("D", "touch d"))}
-		return []Choice{c}
+		c.Availability, c.Needs = "locked", []chain.Need{{Goal: "tool/d", Label: "install d", Options: []chain.Choice{real("D", "touch d")}}}
+		return []chain.Choice{c}
 	}
 	return nil
 }
@@ -57,13 +60,13 @@ const theWay = "A B A G D C G"
 
 type realDoer struct{ dir string }
 
-func (d realDoer) Judge(Move) (action.Decision, string)            { return action.Auto, "" }
+func (d realDoer) Judge(chain.Move) (action.Decision, string)      { return action.Auto, "" }
 func (d realDoer) Wait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
 func (d realDoer) Verify(ctx context.Context) (Outcome, error) {
 	return d.sh(ctx, realChain().Goal.Command)
 }
-func (d realDoer) Run(ctx context.Context, m Move) (Outcome, error) {
+func (d realDoer) Run(ctx context.Context, m chain.Move) (Outcome, error) {
 	return d.sh(ctx, m.Command)
 }
 
@@ -158,13 +161,13 @@ func goOn(t *testing.T, dir string) (asked bool) {
 		if err := walk(); !errors.As(err, &lost) || ran(t, dir) != before {
 			t.Fatalf("asked twice: %v; ran: %s", err, ran(t, dir))
 		}
-		if c, err = s.Change("real", func(c *Chain) error { return c.Again(time.Now()) }); err != nil {
+		if c, err = s.Change("real", func(c *chain.Chain) error { return c.Again(time.Now()) }); err != nil {
 			t.Fatal(err)
 		}
 		err = walk()
 	}
-	if err != nil || c.Status != Done {
-		t.Fatalf("%v; %s", err, Describe(c, 100))
+	if err != nil || c.Status != chain.Done {
+		t.Fatalf("%v; %s", err, chain.Describe(c, 100))
 	}
 	got := strings.Fields(ran(t, dir))
 	if more := len(got) - len(strings.Fields(theWay)); more > 0 && !asked || more > 1 {
