@@ -101,7 +101,7 @@ type Effect struct {
 // record makes a Record effect. Fields are marshalled here, once; they are our
 // own structs and maps of plain values, so a failure is a programming error.
 func record(event string, iteration int, fields any) Effect {
-	raw, err := encode(fields)
+	raw, err := Encode(fields)
 	if err != nil {
 		panic(fmt.Sprintf("loop: fields of %s: %v", event, err))
 	}

@@ -7,9 +7,9 @@ import (
 
 // encode writes v as JSON that people can search: a command with && stays one
 // with &&, which json.Marshal would write for web pages.
-func encode(v any) ([]byte, error) { return encodeIndent(v, "") }
+func Encode(v any) ([]byte, error) { return EncodeIndent(v, "") }
 
-func encodeIndent(v any, indent string) ([]byte, error) {
+func EncodeIndent(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -2,11 +2,10 @@ package loop
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
-	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/schemas"
 )
 
 // Sources of a proposal.
@@ -59,13 +58,44 @@ type Proposed struct {
 
 // ProposalInvalid: what a role left is no proposal.
 type ProposalInvalid struct {
-	Role     string            `json:"role,omitempty"`
-	Problems []schemas.Problem `json:"problems"`
-	Digest   string            `json:"digest,omitempty"`
-	File     string            `json:"file,omitempty"` // where it is kept
-	Command  string            `json:"command,omitempty"`
-	Rule     string            `json:"rule,omitempty"`
-	Reason   string            `json:"reason"`
+	Role     string    `json:"role,omitempty"`
+	Problems []Problem `json:"problems"`
+	Digest   string    `json:"digest,omitempty"`
+	File     string    `json:"file,omitempty"` // where it is kept
+	Command  string    `json:"command,omitempty"`
+	Rule     string    `json:"rule,omitempty"`
+	Reason   string    `json:"reason"`
+}
+
+// Problem is one thing that is wrong with a file, and where.
+type Problem struct {
+	Pointer string `json:"pointer"` // RFC 6901
+	Line    int    `json:"line"`    // from 1; 0: it has no place
+	Column  int    `json:"column"`
+	Found   string `json:"found,omitempty"`
+	Allowed string `json:"allowed,omitempty"`
+	Near    string `json:"near,omitempty"`
+	Message string `json:"message"`
+	Code    string `json:"code"`
+}
+
+// String is "line:column: pointer: message".
+func (p Problem) String() string {
+	out := p.Message
+	if p.Pointer != "" {
+		out = p.Pointer + ": " + out
+	}
+	if p.Line > 0 {
+		out = fmt.Sprintf("%d:%d: %s", p.Line, p.Column, out)
+	}
+	return out
+}
+
+// Change is one value of the configuration that has changed.
+type Change struct {
+	Path string `json:"path"`
+	From any    `json:"from"`
+	To   any    `json:"to"`
 }
 
 // RuleStale marks a proposal that is not judged: it is of another iteration, or
@@ -158,11 +188,11 @@ const (
 // Reconfigured: the configuration was read again and is in force. Plan is set
 // when the machine's part of it changed; it counts from the next iteration on.
 type Reconfigured struct {
-	Changes  []config.Change  `json:"changes"`
-	Digest   string           `json:"digest,omitempty"`
-	Warnings []config.Problem `json:"warnings,omitempty"`
-	During   string           `json:"during,omitempty"` // the role that ran meanwhile
-	Plan     *Plan            `json:"plan,omitempty"`
+	Changes  []Change  `json:"changes"`
+	Digest   string    `json:"digest,omitempty"`
+	Warnings []Problem `json:"warnings,omitempty"`
+	During   string    `json:"during,omitempty"` // the role that ran meanwhile
+	Plan     *Plan     `json:"plan,omitempty"`
 }
 
 func (Seen) Event() string            { return "recovery_seen" }

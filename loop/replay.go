@@ -1,27 +1,23 @@
 package loop
 
-import (
-	"fmt"
-
-	"github.com/superloop/superloop/loop/journal"
-)
+import "fmt"
 
 // Replay folds a journal's events into the state that they lead to.
 //
 // The events that an input implies (its Record effects) follow it in the same
 // write. A crash, or a torn tail, can cut that write short: Owed are the
 // records that the last input implied and that are not in the journal; the
-// driver appends them before anything else, so no line is ever lost.
+// engine appends them before anything else, so no line is ever lost.
 type Replay struct {
 	State  State
 	Events int64
 	// Owed are the missing records of the last input, with the time of that
 	// input.
-	Owed []journal.Event
+	Owed []Line
 	// Intents are the ids of the control intents that the journal has taken in.
 	Intents map[string]bool
 	owed    []Effect
-	last    journal.Event
+	last    Line
 }
 
 // NewReplay begins an empty fold.
@@ -29,7 +25,7 @@ func NewReplay() *Replay { return &Replay{Intents: map[string]bool{}} }
 
 // Add takes the next event, in order. An error means that the journal was
 // written by rules that this build does not know.
-func (r *Replay) Add(ev journal.Event) error {
+func (r *Replay) Add(ev Line) error {
 	r.Events++
 	fact, err := DecodeFact(ev.Event, ev.Fields)
 	if err != nil {
@@ -76,7 +72,7 @@ func (r *Replay) remember(id string) {
 func (r *Replay) Finish() {
 	r.Owed = nil
 	for _, e := range r.owed {
-		r.Owed = append(r.Owed, journal.Event{
+		r.Owed = append(r.Owed, Line{
 			Timestamp: r.last.Timestamp, Event: e.Event, LoopID: r.last.LoopID, RunID: r.last.RunID,
 			Iteration: e.Iteration, Fields: e.Fields,
 		})

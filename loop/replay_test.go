@@ -1,9 +1,11 @@
 package loop
 
 import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"reflect"
 	"testing"
-
-	"github.com/superloop/superloop/loop/journal"
 )
 
 // TestGoldenJournals replays what real runs recorded under earlier builds: a
@@ -33,13 +35,17 @@ func TestGoldenJournals(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			path := "testdata/" + file
-			rep, err := journal.Verify(path)
-			if err != nil || rep.FirstBad != nil {
-				t.Fatalf("%v %v", err, rep.FirstBad)
-			}
-			var all []journal.Event
-			if err := journal.Read(path, 0, func(ev journal.Event) error { all = append(all, ev); return nil }); err != nil {
+			data, err := os.ReadFile(path)
+			if err != nil {
 				t.Fatal(err)
+			}
+			var all []Line
+			for raw := range bytes.Lines(data) {
+				line, err := ParseLine(bytes.TrimRight(raw, "\n"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, line)
 			}
 			r := NewReplay()
 			for i, ev := range all {
@@ -51,7 +57,7 @@ func TestGoldenJournals(t *testing.T) {
 				r.Finish()
 				for k, owed := range r.Owed {
 					next := all[i+1+k]
-					if owed.Event != next.Event || owed.Iteration != next.Iteration || string(owed.Fields) != string(next.Fields) {
+					if owed.Event != next.Event || owed.Iteration != next.Iteration || !sameMembers(t, owed.Fields, next.Fields) {
 						t.Fatalf("after event %d %s is owed in iteration %d: %s\nthe journal has %s in %d: %s", ev.Seq,
 							owed.Event, owed.Iteration, owed.Fields, next.Event, next.Iteration, next.Fields)
 					}
@@ -62,4 +68,23 @@ func TestGoldenJournals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sameMembers reports whether a line holds the members of fields, and but for the
+// envelope no others.
+func sameMembers(t *testing.T, fields, line json.RawMessage) bool {
+	t.Helper()
+	var a, b map[string]any
+	if err := json.Unmarshal(line, &b); err != nil {
+		t.Fatal(err)
+	}
+	if len(fields) > 0 {
+		if err := json.Unmarshal(fields, &a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"seq", "timestamp", "event", "loop_id", "run_id", "iteration", "prev", "hash"} {
+		delete(b, key)
+	}
+	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
 }

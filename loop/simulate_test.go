@@ -201,7 +201,7 @@ func (s *sim) analyse(j *respond.Job, st State) Fact {
 	if j.Trouble == respond.CodeFault {
 		j.Told = f.Analysis.Instruction != ""
 	}
-	if rc.Fix.Kind == respond.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= surelyKnown {
+	if rc.Fix.Kind == respond.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= 0.7 {
 		f.Command = &action.Action{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: 1000, Digest: "d"}
 	}
 	return f

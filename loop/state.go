@@ -3,8 +3,6 @@ package loop
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/superloop/superloop/loop/gate"
 )
 
 // StateVersion is the shape of State as it is written; a reader refuses a
@@ -140,7 +138,7 @@ const MaxBackoffMS = 5 * 60 * 1000
 
 // promiseRole is the role whose last message may hold the promise: the
 // reviewer, or the last role of a loop that has none.
-func (p Plan) promiseRole() string {
+func (p Plan) PromiseRole() string {
 	for _, r := range p.Roles {
 		if r == "reviewer" {
 			return r
@@ -153,8 +151,16 @@ func (p Plan) promiseRole() string {
 }
 
 // Gates are the verdicts of one iteration, in the words of gate-summary.txt.
-// An empty string is a gate that was not looked at yet.
-type Gates = gate.Verdicts
+// An empty one was not looked at.
+type Gates struct {
+	Promise       string `json:"promise,omitempty"`       // true, false
+	Tests         string `json:"tests,omitempty"`         // ok, failed, skipped
+	Checklist     string `json:"checklist,omitempty"`     // ok, remaining
+	Validation    string `json:"validation,omitempty"`    // ok, failed, skipped
+	Prerequisites string `json:"prerequisites,omitempty"` // ok, failed, skipped
+	Evidence      string `json:"evidence,omitempty"`      // ok, failed, skipped
+	Approval      string `json:"approval,omitempty"`      // skipped, pending, approved, rejected
+}
 
 // RoleResult is what the machine remembers of a role's last run in this
 // iteration; prompts are rendered from it.

@@ -25,8 +25,8 @@ import (
 
 // Sources of what is classified.
 const (
-	failedTests    = "test_command"
-	failedRecovery = "recovery_command"
+	FailedTests    = "test_command"
+	FailedRecovery = "recovery_command"
 )
 
 type chainFields struct {
@@ -50,7 +50,7 @@ func (t *turn) firstAid(after string) bool {
 	}
 	t.s.Status, t.s.At = Recovering, stepRecovery
 	t.s.Recovery = &RecoveryState{After: after, Source: SourceSuperloop}
-	t.diagnose(failedTests, "")
+	t.diagnose(FailedTests, "")
 	return true
 }
 
@@ -68,7 +68,7 @@ func (t *turn) diagnosed(f Classified) bool {
 	t.s.Aid.Diagnosed++
 	failure := chain.Failure{Category: f.Category, Handler: f.Handler, Signature: f.Signature, Why: f.Why}
 	switch {
-	case f.Source == failedRecovery && r.Chain != nil:
+	case f.Source == FailedRecovery && r.Chain != nil:
 		t.turns(r.Chain.Failed(r.Errors[len(r.Errors)-1], failure, f.Options, t.now))
 	case r.Chain != nil:
 		t.s.Diagnosis = diagnosisOf(f, t.s.Iteration)
@@ -205,7 +205,7 @@ func (t *turn) aidExecuted(f Executed) {
 		return
 	}
 	t.remember("failed", howExecuted(f))
-	t.diagnose(failedRecovery, f.Command)
+	t.diagnose(FailedRecovery, f.Command)
 }
 
 // aidTested takes the verdict of the tests.
@@ -225,7 +225,7 @@ func (t *turn) aidTested(f TestsEnded, v Verification) {
 		r.Chain.Cancel("superloop: "+v.Why, t.now)
 		t.closeChain()
 	default:
-		t.diagnose(failedTests, "")
+		t.diagnose(FailedTests, "")
 	}
 }
 

@@ -102,7 +102,7 @@ func TestFirstAidGoesDeeper(t *testing.T) {
 	b.verdict("auto")
 	b.execute(1)
 	b.wantAt("the cure failed", Recovering, Diagnose, stepRecovery)
-	if b.s.Pending.Reason != failedRecovery || b.s.Pending.Command != "cure 1" {
+	if b.s.Pending.Reason != FailedRecovery || b.s.Pending.Command != "cure 1" {
 		t.Fatalf("%+v", b.s.Pending)
 	}
 	b.do(b.diagnosis("deeper", cure(2)))

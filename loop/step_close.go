@@ -1,10 +1,6 @@
 package loop
 
-import (
-	"fmt"
-
-	"github.com/superloop/superloop/loop/gate"
-)
+import "fmt"
 
 // gatesFields are the gates in the words of gate-summary.txt; its JSON is what
 // gates_evaluated carries.
@@ -15,11 +11,28 @@ type gatesFields struct {
 	Missing  []string `json:"missing,omitempty"`
 }
 
-// missing lists the gates that completion still lacks; none means complete.
-func (s State) missing() []string {
-	_, missing := gate.Completion(gate.Inputs{Verdicts: s.Gates, NeedTests: s.Plan.Tests != "disabled",
-		NeedValidation: s.Plan.RequireValidation, NeedPrerequisites: s.Plan.RequirePrerequisites,
-		NeedEvidence: s.Plan.RequireEvidence})
+// MissingGates lists the gates that completion still lacks, each with its answer
+// ("tests=failed"), in the order of the summary; none means complete. A gate that
+// the configuration asks for is passed by "ok" alone; "skipped" is not a verdict
+// on anything. Approval is not among them: a human is asked only when all else is
+// done.
+func (s State) MissingGates() []string {
+	var missing []string
+	need := func(asked bool, name, got, want string) {
+		if asked && got != want {
+			if got == "" {
+				got = "unknown"
+			}
+			missing = append(missing, name+"="+got)
+		}
+	}
+	g, p := s.Gates, s.Plan
+	need(true, "promise", g.Promise, "true")
+	need(p.Tests != "disabled" || g.Tests == "failed", "tests", g.Tests, "ok")
+	need(p.RequireValidation, "validation", g.Validation, "ok")
+	need(p.RequirePrerequisites, "prerequisites", g.Prerequisites, "ok")
+	need(true, "checklist", g.Checklist, "ok")
+	need(p.RequireEvidence, "evidence", g.Evidence, "ok")
 	return missing
 }
 
@@ -27,7 +40,7 @@ func (t *turn) decide() {
 	if !t.s.Plan.Approval {
 		t.s.Gates.Approval = "skipped"
 	}
-	t.s.Missing = t.s.missing()
+	t.s.Missing = t.s.MissingGates()
 	stuck := "n/a"
 	if t.s.Stuck.Threshold > 0 {
 		stuck = fmt.Sprintf("%d/%d", t.s.Stuck.Count, t.s.Stuck.Threshold)

@@ -32,7 +32,7 @@ func (t *turn) groundBroken(f GroundBroken) bool {
 		t.cure(*a, f.Category, f.Why, whys(f.Findings), groundCure)
 		return true
 	}
-	if at := overAt(f.Findings); at.After(t.now) {
+	if at := OverAt(f.Findings); at.After(t.now) {
 		t.waitForLimit(f.Role, "", ClassGround, SourceRole, "", LimitFact{Text: f.Why, Until: at})
 		return true
 	}
@@ -51,7 +51,7 @@ func whys(found []respond.Finding) []string {
 }
 
 // overAt is when all findings are over by themselves; zero where one is not.
-func overAt(found []respond.Finding) time.Time {
+func OverAt(found []respond.Finding) time.Time {
 	var at time.Time
 	for _, f := range found {
 		if f.Until.IsZero() {
@@ -73,7 +73,7 @@ const ClassSameTests = "same_tests"
 
 // aboutTests is the reason of an analysis that is about the tests, and not about a
 // role.
-const aboutTests = "tests"
+const AboutTests = "tests"
 
 // passTests goes on behind the tests of a step.
 func (t *turn) passTests(at string) {
@@ -85,7 +85,7 @@ func (t *turn) passTests(at string) {
 	r := &t.s.Response
 	if t.s.Gates.Tests != "failed" || len(t.s.TestFailures) == 0 {
 		r.Same = SameTests{}
-		if r.Cause != nil && r.Cause.Role == aboutTests {
+		if r.Cause != nil && r.Cause.Role == AboutTests {
 			r.Cause = nil
 		}
 		t.enter(next)
@@ -110,10 +110,10 @@ func (t *turn) passTests(at string) {
 	switch {
 	case limit > 0 && s.Count >= limit && !t.lastIteration():
 		t.s.Detail = "the tests have failed in the same way " + inARow(s.Count)
-		t.ask(HumanState{ID: t.roleID("same"), Type: respond.TypeRole, Class: ClassSameTests, Role: aboutTests, Text: t.s.Detail})
+		t.ask(HumanState{ID: t.roleID("same"), Type: respond.TypeRole, Class: ClassSameTests, Role: AboutTests, Text: t.s.Detail})
 	case s.Count == 2:
-		e := t.effect(Analyse, aboutTests)
-		e.ID, e.Role, e.MaxCostUSD = e.ID+"/cause", aboutTests, t.moneyLeft()
+		e := t.effect(Analyse, AboutTests)
+		e.ID, e.Role, e.MaxCostUSD = e.ID+"/cause", AboutTests, t.moneyLeft()
 		e.Until = t.now.Add(ms(t.s.Plan.Respond.Limits.AnalysisMS))
 		t.issue(e)
 	default:

@@ -6,7 +6,6 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
-	"github.com/superloop/superloop/schemas"
 )
 
 // What becomes of a proposal: see the diagram in step.go. The verdict is the
@@ -175,7 +174,7 @@ func (t *turn) proposalInvalid(f ProposalInvalid) bool {
 	return true
 }
 
-func problemLines(problems []schemas.Problem) []string {
+func problemLines(problems []Problem) []string {
 	var out []string
 	for _, p := range problems {
 		out = append(out, p.String())

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/schemas"
 )
 
 func recoveryBench(t testing.TB) *bench {
@@ -85,7 +84,7 @@ func TestVerdictsThatRunNothing(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]Fact{
 		"deny":    proposal(1, "deny"),
-		"invalid": ProposalInvalid{Digest: "x", Problems: []schemas.Problem{{Pointer: "/recovery/command", Message: "is missing"}}},
+		"invalid": ProposalInvalid{Digest: "x", Problems: []Problem{{Pointer: "/recovery/command", Message: "is missing"}}},
 		"stale":   ProposalStale{Rule: RuleStale, Reason: "old"},
 	} {
 		b := recoveryBench(t)

@@ -250,13 +250,13 @@ func (t *turn) analysed(f Analysed) bool {
 	}
 	about := t.s.Pending.Reason
 	if f.Runner != "" {
-		t.spend(RoleEnded{Role: diagnostician, Runner: f.Runner, Outcome: OutcomeOK, Usage: f.Usage, CostUSD: f.CostUSD})
+		t.spend(RoleEnded{Role: Diagnostician, Runner: f.Runner, Outcome: OutcomeOK, Usage: f.Usage, CostUSD: f.CostUSD})
 	}
 	r := &t.s.Response
 	r.Cause = &Cause{ID: f.ID, Iteration: t.s.Iteration, Role: f.Role, Type: string(f.Type), Summary: f.RootCause, Location: f.Location,
 		Fix: f.Fix, Instruction: f.Instruction, By: f.By, Confidence: f.Confidence, Evidence: f.Evidence}
 	t.s.Reason, t.s.Detail = "", ""
-	if about == aboutTests {
+	if about == AboutTests {
 		t.enter(t.s.Plan.next(t.s.At))
 		return true
 	}
@@ -270,7 +270,7 @@ func (t *turn) analysed(f Analysed) bool {
 }
 
 // diagnostician is the role under which looking for a cause is paid for.
-const diagnostician = "diagnostician"
+const Diagnostician = "diagnostician"
 
 // Why a command is tried that nobody has proposed in a recovery.json.
 const (

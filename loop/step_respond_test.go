@@ -217,8 +217,8 @@ func TestSameTestsAgain(t *testing.T) {
 	fail("b")
 	b.want("another one is progress", b.s.Pending.Kind == RunRole && b.s.Response.Same.Count == 1)
 	fail("b")
-	b.want("twice: the cause", b.s.Pending.Kind == Analyse && b.s.Pending.Reason == aboutTests)
-	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-2", Type: respond.CauseCode, RootCause: "it is wrong", Role: aboutTests}}, nil)
+	b.want("twice: the cause", b.s.Pending.Kind == Analyse && b.s.Pending.Reason == AboutTests)
+	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-2", Type: respond.CauseCode, RootCause: "it is wrong", Role: AboutTests}}, nil)
 	b.want("and the tester", b.s.Pending.Kind == RunRole && b.s.Pending.Role == "tester" && b.s.Response.Cause != nil)
 	tree--
 	fail("b")

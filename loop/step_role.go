@@ -86,7 +86,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	}
 	if t.s.Failures >= max(1, t.s.Plan.Attempts) {
 		t.end(Failed, ReasonRoleFailed, fmt.Sprintf("%s failed %s, last: %s",
-			f.Role, times(t.s.Failures), describe(f)))
+			f.Role, times(t.s.Failures), Describe(f)))
 		return true
 	}
 	wait := min(t.s.Plan.BackoffMS<<min(t.s.Failures-1, 20), MaxBackoffMS)
@@ -179,7 +179,7 @@ func times(n int) string {
 }
 
 // describe says in one clause how a role ended.
-func describe(f RoleEnded) string {
+func Describe(f RoleEnded) string {
 	how := ""
 	switch f.Outcome {
 	case OutcomeTimeout:

@@ -371,8 +371,8 @@ func TestMachineProperties(t *testing.T) {
 			if b.s.Iteration > p.MaxIterations {
 				rt.Fatalf("iteration %d of %d", b.s.Iteration, p.MaxIterations)
 			}
-			if b.s.Status == Completed && len(b.s.missing()) > 0 {
-				rt.Fatalf("completed although %v", b.s.missing())
+			if b.s.Status == Completed && len(b.s.MissingGates()) > 0 {
+				rt.Fatalf("completed although %v", b.s.MissingGates())
 			}
 			if (b.s.Status == RateLimited) != (b.s.Limit != nil) || (b.s.Status == AwaitingHuman) != (b.s.Human != nil) {
 				rt.Fatalf("%s with limit %v and question %v", b.s.Status, b.s.Limit, b.s.Human)

@@ -60,3 +60,11 @@ func (u RecoveryUsage) Line() ([]byte, error) {
 	}
 	return append(line, '\n'), nil
 }
+
+// orNull is nil for what is not told.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
@@ -157,7 +160,7 @@ const askPatience = 2 * time.Second
 
 // presentQuestion reads the loop's question. A loop that says that it asks, and
 // whose question is not on the disk yet, is being heard a moment too early.
-func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths loop.Paths) (escalation.Record, error) {
+func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths layout.Paths) (escalation.Record, error) {
 	limit := time.NewTimer(askPatience)
 	defer limit.Stop()
 	look := time.NewTicker(5 * time.Millisecond)
@@ -167,7 +170,7 @@ func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths
 		if err == nil && rec.State == escalation.Pending || err != nil && !errors.Is(err, escalation.ErrNothingPending) {
 			return rec, err
 		}
-		view, verr := loop.ReadView(paths)
+		view, verr := local.ReadView(paths)
 		asks := verr == nil && view.Status == loop.AwaitingHuman && (view.Human == nil || view.Human.Question == "" || view.Human.Question != rec.Question.ID)
 		if _, alive := a.supervisor(paths); !asks || !alive {
 			return rec, err
@@ -249,7 +252,7 @@ func (a *app) notAnswered(id string, err error) error {
 	return err
 }
 
-func (a *app) tellAnswer(id string, paths loop.Paths, rec escalation.Record) {
+func (a *app) tellAnswer(id string, paths layout.Paths, rec escalation.Record) {
 	by := render.Clean(rec.Answer.By.User)
 	switch run, ok := rec.Run(); {
 	case rec.Answer.Method == escalation.Approve && ok:
@@ -297,7 +300,7 @@ type inboxItem struct {
 }
 
 func (a *app) inbox(c *cli.Context) error {
-	root, err := loop.StateRoot(a.env("XDG_STATE_HOME"))
+	root, err := layout.StateRoot(a.env("XDG_STATE_HOME"))
 	if err != nil {
 		return err
 	}

@@ -16,10 +16,11 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/superloop/superloop/loop/layout"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 )
 
@@ -286,8 +287,8 @@ func pick(c *cli.Context, ids []string) (string, error) {
 	return id, nil
 }
 
-func (a *app) paths(repo, id string) (loop.Paths, error) {
-	return loop.NewPaths(repo, id, a.env("XDG_STATE_HOME"))
+func (a *app) paths(repo, id string) (layout.Paths, error) {
+	return layout.NewPaths(repo, id, a.env("XDG_STATE_HOME"))
 }
 
 // who is the person at the keyboard, for --by.

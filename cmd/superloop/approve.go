@@ -8,6 +8,10 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -44,18 +48,18 @@ func (a *app) approve(c *cli.Context) error {
 	if view.Status != loop.AwaitingApproval || view.Approval == nil {
 		return failf(exitNothing, "superloop status --loop "+id, "loop %s does not wait for an approval, it is %s", id, view.Status)
 	}
-	in := a.intent(c, loop.IntentApprove, view)
+	in := a.intent(c, control.IntentApprove, view)
 	if c.Bool("reject") {
-		in.Kind = loop.IntentReject
+		in.Kind = control.IntentReject
 	}
-	if err := loop.Submit(c.Context, a.disk, paths, in); err != nil {
+	if err := control.Submit(c.Context, a.disk, paths, in); err != nil {
 		return err
 	}
 	if c.Bool("json") {
 		return render.JSON(a.stdout, in)
 	}
 	verb := "approved"
-	if in.Kind == loop.IntentReject {
+	if in.Kind == control.IntentReject {
 		verb = "rejected"
 	}
 	fmt.Fprintf(a.stdout, "%s: iteration %d %s by %s\n", id, in.Iteration, verb, in.By)
@@ -65,21 +69,21 @@ func (a *app) approve(c *cli.Context) error {
 	return nil
 }
 
-func (a *app) intent(c *cli.Context, kind string, view loop.View) loop.Intent {
+func (a *app) intent(c *cli.Context, kind string, view loop.View) control.Intent {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
-	return loop.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: a.who(c), Note: c.String("note"),
+	return control.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: a.who(c), Note: c.String("note"),
 		At: time.Now().UTC(), RunID: view.RunID, Iteration: view.Iteration}
 }
 
 // waitingLoop is the loop that a decision is about: --loop, or the only one,
 // with what state.json says of it.
-func (a *app) waitingLoop(c *cli.Context) (string, loop.Paths, loop.View, error) {
+func (a *app) waitingLoop(c *cli.Context) (string, layout.Paths, loop.View, error) {
 	id, paths, err := a.theLoop(c)
 	if err != nil {
 		return "", paths, loop.View{}, err
 	}
-	view, err := loop.ReadView(paths)
+	view, err := local.ReadView(paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", paths, view, failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
 	}
@@ -87,18 +91,18 @@ func (a *app) waitingLoop(c *cli.Context) (string, loop.Paths, loop.View, error)
 }
 
 // theLoop is --loop, or the only loop, and its places.
-func (a *app) theLoop(c *cli.Context) (string, loop.Paths, error) {
+func (a *app) theLoop(c *cli.Context) (string, layout.Paths, error) {
 	repo, err := a.repo(c)
 	if err != nil {
-		return "", loop.Paths{}, err
+		return "", layout.Paths{}, err
 	}
 	ids, err := a.loopIDs(repo)
 	if err != nil {
-		return "", loop.Paths{}, err
+		return "", layout.Paths{}, err
 	}
 	id, err := pick(c, ids)
 	if err != nil {
-		return "", loop.Paths{}, err
+		return "", layout.Paths{}, err
 	}
 	paths, err := a.paths(repo, id)
 	return id, paths, err

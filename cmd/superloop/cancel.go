@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -43,8 +47,8 @@ func (a *app) cancel(c *cli.Context) error {
 	if view.Status.Ended() {
 		return failf(exitNothing, "superloop run --loop "+id, "loop %s has ended already: %s", id, view.Status)
 	}
-	in := a.intent(c, loop.IntentCancel, view)
-	if err := loop.Submit(c.Context, a.disk, paths, in); err != nil {
+	in := a.intent(c, control.IntentCancel, view)
+	if err := control.Submit(c.Context, a.disk, paths, in); err != nil {
 		return err
 	}
 	if _, alive := a.supervisor(paths); alive {
@@ -63,12 +67,12 @@ func (a *app) cancel(c *cli.Context) error {
 }
 
 // awaitCancel follows the journal until the supervisor has recorded the end.
-func (a *app) awaitCancel(ctx context.Context, paths loop.Paths, intent string) error {
+func (a *app) awaitCancel(ctx context.Context, paths layout.Paths, intent string) error {
 	ctx, stop := context.WithTimeout(ctx, cancelPatience)
 	defer stop()
 	fold := loop.NewReplay()
 	err := journal.Follow(ctx, paths.Events(), 0, func(ev journal.Event) error {
-		if err := fold.Add(ev); err != nil {
+		if err := fold.Add(local.LineOf(ev)); err != nil {
 			return err
 		}
 		if fold.Intents[intent] {
@@ -93,6 +97,6 @@ func (a *app) cancelAlone(c *cli.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return loop.Cancel(c.Context, loop.Options{Repo: repo, Config: cfg, LoopID: id, Version: version(),
+	return local.Cancel(c.Context, local.Options{Repo: repo, Config: cfg, LoopID: id, Version: version(),
 		StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Log: a.logger(false)})
 }

@@ -11,12 +11,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/chain/walk"
 )
@@ -126,7 +127,7 @@ func (a *app) chains(c *cli.Context) ([]listedChain, error) {
 	if err := add(walk.Store{Disk: a.disk, Dir: paths.File("chains")}, id); err != nil {
 		return nil, err
 	}
-	view, err := loop.ReadView(paths)
+	view, err := local.ReadView(paths)
 	if errors.Is(err, fs.ErrNotExist) {
 		return out, nil
 	}

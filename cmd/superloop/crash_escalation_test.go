@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/superloop/superloop/loop/layout"
+
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
 
@@ -30,7 +31,7 @@ func askingNight(t *testing.T) *night {
 // question is the record of what the loop asks.
 func (n *night) question() escalation.Record {
 	n.t.Helper()
-	paths, err := loop.NewPaths(n.path("repo"), "l", n.path("state"))
+	paths, err := layout.NewPaths(n.path("repo"), "l", n.path("state"))
 	if err != nil {
 		n.t.Fatal(err)
 	}

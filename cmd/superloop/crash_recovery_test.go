@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/local"
 )
 
 // brokenNight is a loop whose tests fail until a command has run that nobody has
@@ -134,11 +135,10 @@ func (n *night) checkBroken(what string) {
 			n.t.Fatalf("%s: execution %s has %d outcomes", what, id, count)
 		}
 	}
-	replay := loop.NewReplay()
-	if err := journal.Read(n.path("repo/.superloop/loops/l/events.jsonl"), 0, replay.Add); err != nil {
+	replay, err := local.Fold(n.path("repo/.superloop/loops/l/events.jsonl"))
+	if err != nil {
 		n.t.Fatal(err)
 	}
-	replay.Finish()
 	s := replay.State
 	if s.Status != loop.Completed || s.Recoveries.Used != len(ids) || s.Recovery != nil || s.Human != nil {
 		n.t.Fatalf("%s: %s, %d recoveries used of %d begun, %+v", what, s.Status, s.Recoveries.Used, len(ids), s.Recovery)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
@@ -75,7 +77,7 @@ func (a *app) demo(c *cli.Context) error {
 		return err
 	}
 	progress := a.progress(c.Bool("json"))
-	o := loop.Options{Repo: dir, Config: cfg, LoopID: demo.LoopID, Version: version(),
+	o := local.Options{Repo: dir, Config: cfg, LoopID: demo.LoopID, Version: version(),
 		StateHome: a.env("XDG_STATE_HOME"), Disk: a.disk, Hurry: a.hurry, Observer: progress, Log: a.logger(false),
 		By: a.who(c), LookPath: lookPath(a.env), ExitOnEscalation: c.Bool("exit-on-escalation")}
 	if !o.ExitOnEscalation {
@@ -87,7 +89,7 @@ func (a *app) demo(c *cli.Context) error {
 		defer desk.wait()
 		o.Observer = desk
 	}
-	s, err := loop.Run(c.Context, o)
+	s, err := local.Run(c.Context, o)
 	progress.Close()
 	if err != nil {
 		return err

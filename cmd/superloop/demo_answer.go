@@ -31,7 +31,7 @@ type demoDesk struct {
 	running  sync.WaitGroup
 }
 
-// Event implements loop.Observer.
+// Event implements local.Observer.
 func (d *demoDesk) Event(ev journal.Event, s loop.State) {
 	d.Progress.Event(ev, s)
 	if ev.Event != "recovery_escalated" {

@@ -6,11 +6,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
-	"github.com/superloop/superloop/loop"
 )
 
 func (a *app) doctorCommand() *cli.Command {
@@ -51,7 +52,7 @@ func (a *app) patient(repo string) doctor.Patient {
 
 // holderText says who wrote a lock.
 func holderText(raw []byte) string {
-	var h loop.Holder
+	var h local.Holder
 	_ = json.Unmarshal(raw, &h) // its String says that nobody told
 	return h.String()
 }

@@ -9,10 +9,11 @@ import (
 	"path"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
 
@@ -141,7 +142,7 @@ func (a *app) events(c *cli.Context) error {
 	return err
 }
 
-func (a *app) verify(c *cli.Context, id string, paths loop.Paths) error {
+func (a *app) verify(c *cli.Context, id string, paths layout.Paths) error {
 	rep, err := journal.Verify(paths.Events())
 	if err == nil && rep.FirstBad == nil {
 		err = journal.CheckHead(paths.Events(), paths.Head())

@@ -8,8 +8,10 @@ import (
 	"io"
 	"strings"
 
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/worktree"
@@ -59,7 +61,7 @@ func classify(err error) *fault {
 		return f
 	}
 	var (
-		held     *loop.HeldError
+		held     *local.HeldError
 		cfg      *config.Error
 		corrupt  *journal.CorruptError
 		tampered *journal.TamperedError
@@ -73,7 +75,7 @@ func classify(err error) *fault {
 		return &fault{code: exitConfig, err: err, hint: cfg.Hint()}
 	case errors.Is(err, worktree.ErrNotRepo):
 		return &fault{code: exitConfig, err: err, hint: "git init"}
-	case errors.Is(err, loop.ErrDecided):
+	case errors.Is(err, control.ErrDecided):
 		return &fault{code: exitNothing, err: err}
 	case errors.As(err, &tampered):
 		return &fault{code: exitFailed, err: err, hint: "superloop events --verify   (superloop run --fresh begins anew and keeps what is there)"}

@@ -11,13 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/chain/walk"
@@ -145,9 +147,9 @@ func (a *app) newWalker(c *cli.Context, repo string) (*walker, error) {
 }
 
 // fixDir is where fix keeps what is its own: in the repository's private state.
-func fixDir(p loop.Paths) string { return filepath.Join(filepath.Dir(p.Undo()), "fix") }
+func fixDir(p layout.Paths) string { return filepath.Join(filepath.Dir(p.Undo()), "fix") }
 
-func (a *app) fixStore(p loop.Paths) walk.Store {
+func (a *app) fixStore(p layout.Paths) walk.Store {
 	return walk.Store{Disk: a.disk, Dir: filepath.Join(fixDir(p), "chains")}
 }
 
@@ -185,7 +187,7 @@ func (a *app) nobodyAtWork(repo string) error {
 		if !alive {
 			continue
 		}
-		if view, err := loop.ReadView(paths); err != nil || atWork(view.Status) {
+		if view, err := local.ReadView(paths); err != nil || atWork(view.Status) {
 			return failf(exitHeld, "superloop status --watch --loop "+id, "a supervisor (%s) is at work in loop %s; cures would change files under its hands", holder, id)
 		}
 	}

@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/chain"
@@ -32,7 +33,7 @@ type walker struct {
 	lock    *durable.Lock
 	store   walk.Store
 	private string // where fix keeps what is its own
-	paths   loop.Paths
+	paths   layout.Paths
 	repo    string // its root, without links
 	dir     string // where the command runs
 	rel     string // the same, seen from repo

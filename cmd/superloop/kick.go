@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 
+	"github.com/superloop/superloop/loop/control"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -42,8 +44,8 @@ func (a *app) kick(c *cli.Context) error {
 	if view.Status.Ended() || p == nil || p.Kind != loop.Wait && p.Kind != loop.AskPerson {
 		return failf(exitNothing, "superloop status --loop "+id, "loop %s does not wait, it is %s", id, view.Status)
 	}
-	in := a.intent(c, loop.IntentKick, view)
-	if err := loop.Submit(c.Context, a.disk, paths, in); err != nil {
+	in := a.intent(c, control.IntentKick, view)
+	if err := control.Submit(c.Context, a.disk, paths, in); err != nil {
 		return err
 	}
 	if c.Bool("json") {

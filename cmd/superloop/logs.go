@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/superloop/superloop/loop/layout"
 
-	"github.com/superloop/superloop/loop"
+	"github.com/urfave/cli/v2"
 )
 
 func (a *app) logsCommand() *cli.Command {
@@ -56,7 +56,7 @@ func (a *app) logs(c *cli.Context) error {
 }
 
 // newestLog is the log that was written to last among those asked for.
-func newestLog(p loop.Paths, role string, iteration int) (string, error) {
+func newestLog(p layout.Paths, role string, iteration int) (string, error) {
 	if role == "tests" && iteration == 0 {
 		file := p.File("test-output.txt")
 		_, err := os.Stat(file)
@@ -116,7 +116,7 @@ func (a *app) copyFrom(file string, at *int64) error {
 
 // followLogs prints what is added, and goes over to the next log when another
 // role begins. A log grows many times a second, so it is looked at four times.
-func (a *app) followLogs(ctx context.Context, p loop.Paths, role string, iteration int, file string) error {
+func (a *app) followLogs(ctx context.Context, p layout.Paths, role string, iteration int, file string) error {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	var at int64

@@ -13,9 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/superloop/superloop/loop/layout"
+
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 )
 
@@ -176,7 +177,7 @@ func TestWebhookAlone(t *testing.T) {
 	if len(posts) > 0 {
 		t.Errorf("told once more: %v", <-posts)
 	}
-	paths, err := loop.NewPaths(n.path("repo"), "l", n.path("state"))
+	paths, err := layout.NewPaths(n.path("repo"), "l", n.path("state"))
 	if err != nil {
 		t.Fatal(err)
 	}

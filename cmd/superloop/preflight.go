@@ -11,11 +11,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
@@ -136,7 +138,7 @@ type ground struct {
 
 // grounds are where the loops work: the top of the work tree, and the own work trees
 // of loops that have one already.
-func (a *app) grounds(ctx context.Context, paths loop.Paths, loops []config.Loop) []ground {
+func (a *app) grounds(ctx context.Context, paths layout.Paths, loops []config.Loop) []ground {
 	var out []ground
 	top := doctor.WorkDir(ctx, paths.Repo)
 	for _, l := range loops {
@@ -150,18 +152,18 @@ func (a *app) grounds(ctx context.Context, paths loop.Paths, loops []config.Loop
 			i = len(out)
 			out = append(out, ground{dir: dir, checks: respond.Builtin()})
 		}
-		out[i].checks = append(out[i].checks, loop.ConfiguredChecks(l.Respond)...)
+		out[i].checks = append(out[i].checks, local.ConfiguredChecks(l.Respond)...)
 	}
 	return out
 }
 
 // groundLook is what a loop knows, when it looks, besides the ground.
-func (a *app) groundLook(paths loop.Paths, cfg *config.Config, loops []config.Loop) (preflight.Look, error) {
+func (a *app) groundLook(paths layout.Paths, cfg *config.Config, loops []config.Loop) (preflight.Look, error) {
 	health, err := preflight.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}.Load()
 	if err != nil {
 		return preflight.Look{}, err
 	}
-	look := loop.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
+	look := local.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
 	look.Path, look.Memo = a.env("PATH"), &preflight.Memo{}
 	return look, nil
 }

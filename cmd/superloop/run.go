@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -184,7 +186,7 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 		desk.speak(progress.Talk)
 		defer desk.speak(nil)
 	}
-	o := loop.Options{
+	o := local.Options{
 		Repo: repo, Config: cfg, LoopID: id, Version: version(), StateHome: a.env("XDG_STATE_HOME"),
 		Disk: a.disk, Fast: c.Bool("fast"), Fresh: c.Bool("fresh"),
 		ExitOnEscalation: c.Bool("exit-on-escalation"), Containment: proc.Level(c.String("containment")),
@@ -192,7 +194,7 @@ func (a *app) runLoop(c *cli.Context, desk *clickDesk, repo string, cfg *config.
 		TrustConfig: c.Bool("trust-config"), By: a.who(c), AcceptLoose: c.Bool("i-accept"), Unprotected: c.Bool("unprotected"), LookPath: lookPath(a.env),
 		Environ: without(cfg.SecretNames()), Channels: desk.channels,
 	}
-	s, err := loop.Run(c.Context, o)
+	s, err := local.Run(c.Context, o)
 	progress.Close()
 	if err != nil {
 		return err

@@ -9,11 +9,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/stats"
 	"github.com/superloop/superloop/recovery/preflight"
@@ -142,7 +144,7 @@ func (a *app) configuredLoops(c *cli.Context) (string, *config.Config, []config.
 }
 
 // runnerRows are the rows, who has run most first; of one loop only those that it uses.
-func (a *app) runnerRows(one bool, paths loop.Paths, cfg *config.Config, loops []config.Loop, health respond.Health, now time.Time) []*runnerRow {
+func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops []config.Loop, health respond.Health, now time.Time) []*runnerRow {
 	rows, limits := []*runnerRow{}, map[respond.Agent]*runnerLimit{}
 	environ := without(cfg.SecretNames())
 	cooldowns := cooldown.New(a.disk, paths.Cooldowns())
@@ -155,7 +157,7 @@ func (a *app) runnerRows(one bool, paths loop.Paths, cfg *config.Config, loops [
 		return r
 	}
 	use := func(c config.Choice, uses ...runnerUse) {
-		of, account := loop.AgentOf(cfg, c, environ)
+		of, account := local.AgentOf(cfg, c, environ)
 		r := row(of)
 		r.Configured, r.Uses = true, append(r.Uses, uses...)
 		known, limited, err := cooldowns.Get(account)

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
@@ -29,9 +30,9 @@ const twoRunners = `{
   ]
 }`
 
-func sharedPlaces(t *testing.T, n *night) loop.Paths {
+func sharedPlaces(t *testing.T, n *night) layout.Paths {
 	t.Helper()
-	paths, err := loop.NewPaths(n.path("repo"), "l", n.path("state"))
+	paths, err := layout.NewPaths(n.path("repo"), "l", n.path("state"))
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(paths.Health()), 0o700)
 	}

@@ -11,12 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/superloop/superloop/loop/local"
+
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/escalation/slack"
 	"github.com/superloop/superloop/internal/redact"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 )
 
@@ -132,7 +133,7 @@ func (d *clickDesk) silence() {
 
 // channels are the channels of a configuration that comes into force, and makes
 // its people those who may answer.
-func (d *clickDesk) channels(cfg *config.Config) loop.Channels {
+func (d *clickDesk) channels(cfg *config.Config) local.Channels {
 	set, _ := d.app.channels(cfg)
 	d.follow(cfg)
 	return set

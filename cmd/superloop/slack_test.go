@@ -22,11 +22,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+
 	"github.com/gorilla/websocket"
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/loop"
 )
 
 // hookSecret stands in every URL, token and secret of these tests.
@@ -153,7 +154,7 @@ func startClicks(t *testing.T, slack, variable string, proposes ...string) *clic
 	n.write("tester.sh", "env >> ../agent-env\n"+proposes[0])
 	n.configure(slack)
 	n.env = append(n.env, "WORK="+n.root, "USER=ann", "SUPERLOOP_TEST_SLACK="+n.world.URL+"/api/", variable, "TEAM_HOOK="+n.world.URL+"/services/"+hookSecret)
-	paths, err := loop.NewPaths(n.path("repo"), "l", n.path("state"))
+	paths, err := layout.NewPaths(n.path("repo"), "l", n.path("state"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
@@ -38,8 +42,8 @@ func (a *app) statusCommand() *cli.Command {
 // standing is what status --json prints of one loop.
 type standing struct {
 	loop.View
-	Supervisor *loop.Holder `json:"supervisor"` // null: nobody runs it
-	Next       string       `json:"next"`
+	Supervisor *local.Holder `json:"supervisor"` // null: nobody runs it
+	Next       string        `json:"next"`
 	// Question is what the loop waits for, as its record says.
 	Question *openQuestion `json:"question,omitempty"`
 }
@@ -54,7 +58,7 @@ type openQuestion struct {
 
 // questionOf reads the record of what the loop waits for; nil if there is none,
 // or it is about something else.
-func (a *app) questionOf(p loop.Paths, v loop.View) *openQuestion {
+func (a *app) questionOf(p layout.Paths, v loop.View) *openQuestion {
 	if v.Human == nil {
 		return nil
 	}
@@ -106,13 +110,13 @@ func (a *app) status(c *cli.Context) error {
 }
 
 // supervisor tells who runs the loop, if anybody does.
-func (a *app) supervisor(p loop.Paths) (*loop.Holder, bool) {
+func (a *app) supervisor(p layout.Paths) (*local.Holder, bool) {
 	for _, lock := range p.Locks() {
 		raw, locked, err := durable.Holder(lock)
 		if err != nil || !locked {
 			continue
 		}
-		var h loop.Holder
+		var h local.Holder
 		_ = json.Unmarshal(raw, &h) // one that did not say who it is runs it all the same
 		return &h, true
 	}
@@ -127,7 +131,7 @@ func (a *app) standings(repo string, ids []string) ([]standing, error) {
 			return nil, err
 		}
 		s := standing{}
-		s.View, err = loop.ReadView(paths)
+		s.View, err = local.ReadView(paths)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			s.View = loop.View{Version: loop.StateVersion, LoopID: id, Status: loop.Pending}
@@ -143,8 +147,8 @@ func (a *app) standings(repo string, ids []string) ([]standing, error) {
 }
 
 // decided is the answer that waits for a supervisor, if there is one.
-func (a *app) decided(p loop.Paths, v loop.View) *loop.Intent {
-	ins, _, _ := loop.Submitted(p) // an unreadable file is the supervisor's to report
+func (a *app) decided(p layout.Paths, v loop.View) *control.Intent {
+	ins, _, _ := control.Submitted(p) // an unreadable file is the supervisor's to report
 	for _, in := range ins {
 		if in.RunID == v.RunID {
 			return &in
@@ -154,7 +158,7 @@ func (a *app) decided(p loop.Paths, v loop.View) *loop.Intent {
 }
 
 // next is the command to type now, "" when there is nothing to do.
-func next(s standing, decided *loop.Intent) string {
+func next(s standing, decided *control.Intent) string {
 	run := "superloop run --loop " + s.LoopID
 	switch {
 	case s.Status == loop.Completed:

@@ -11,6 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -100,12 +103,12 @@ func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
 // idle refuses while a supervisor lets something work in the work tree. One that
 // waits for a person or for a provider does not, and one that begins again
 // meanwhile works on a tree that is as after a recovery, or as before it.
-func (a *app) idle(id string, paths loop.Paths) error {
+func (a *app) idle(id string, paths layout.Paths) error {
 	holder, alive := a.supervisor(paths)
 	if !alive {
 		return nil
 	}
-	view, err := loop.ReadView(paths)
+	view, err := local.ReadView(paths)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

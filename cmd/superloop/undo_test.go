@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/loop/layout"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -95,7 +97,7 @@ func TestUndoVerb(t *testing.T) {
 	write(".superloop/config.json", `{"loops":[{"id":"l"}]}`)
 	write("dist/app.js", "1")
 	write("lock", "kept")
-	paths, err := loop.NewPaths(repo, "l", state)
+	paths, err := layout.NewPaths(repo, "l", state)
 	if err != nil {
 		t.Fatal(err)
 	}

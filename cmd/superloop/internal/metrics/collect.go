@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/superloop/superloop/loop"
@@ -157,6 +159,6 @@ func (r *reader) take(ev journal.Event) {
 	r.seq, r.hash = ev.Seq, ev.Hash
 	r.tally.add(ev)
 	if !r.foreign {
-		r.foreign = r.replay.Add(ev) != nil
+		r.foreign = r.replay.Add(local.LineOf(ev)) != nil
 	}
 }

@@ -80,7 +80,7 @@ func Serve(addr string, c *Collector) (*Server, error) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	s := &Server{
 		URL: "http://" + ln.Addr().String() + "/metrics",
-		http: &http.Server{Handler: local(mux), ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime,
+		http: &http.Server{Handler: loopback(mux), ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime,
 			IdleTimeout: idleTime, MaxHeaderBytes: maxHeader},
 		done: make(chan struct{}),
 	}
@@ -103,9 +103,9 @@ func (s *Server) Close() error {
 	return err
 }
 
-// local refuses requests that were sent to a name: a page in this machine's browser
+// loopback refuses requests that were sent to a name: a page in this machine's browser
 // whose name was made to point here must not read what it gets.
-func local(next http.Handler) http.Handler {
+func loopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {

@@ -8,14 +8,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/superloop/superloop/loop/local"
+
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// Progress shows a run as it happens. It is a loop.Observer; Close ends it.
+// Progress shows a run as it happens. It is a local.Observer; Close ends it.
 type Progress interface {
-	loop.Observer
+	local.Observer
 	// Talk prints something for a person between the events, where those are
 	// printed for people too.
 	Talk(text string)
@@ -31,7 +33,7 @@ type JSONL struct {
 // NewJSONL prints to w.
 func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
 
-// Event implements loop.Observer.
+// Event implements local.Observer.
 func (j *JSONL) Event(ev journal.Event, _ loop.State) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -41,7 +43,7 @@ func (j *JSONL) Event(ev journal.Event, _ loop.State) {
 	}
 }
 
-// Said implements loop.Observer; what an agent prints is in its log.
+// Said implements local.Observer; what an agent prints is in its log.
 func (j *JSONL) Said(string, string) {}
 
 // Talk implements Progress: a script gets the events and nothing else.
@@ -80,7 +82,7 @@ type live struct {
 	stop, done chan struct{}
 }
 
-// Event implements loop.Observer.
+// Event implements local.Observer.
 func (l *Lines) Event(ev journal.Event, s loop.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +109,7 @@ func (l *Lines) line(at time.Time, text string) {
 	l.draw()
 }
 
-// Said implements loop.Observer.
+// Said implements local.Observer.
 func (l *Lines) Said(_, line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

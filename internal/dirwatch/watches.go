@@ -1,0 +1,186 @@
+// Package dirwatch tells any number of listeners what happens in directories,
+// through one watch of the system.
+package dirwatch
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Bounds of how often a directory is looked at besides the events of the file
+// system, which some file systems do not send.
+const (
+	recheck   = time.Second
+	rechecked = 100 // directories in that time; of more each has its turn later
+	turns     = 10  // in that time, so that not all loops wake up at once
+)
+
+// Watches tells any number of loops what happens in directories, through one watch
+// of the system: of those a user has few (128 on most machines), and each costs
+// 64 KiB and more, while a directory in it costs next to nothing. Its methods may
+// be called by several goroutines.
+type Watches struct {
+	Mu   sync.Mutex
+	fs   *fsnotify.Watcher // nil if the system has none left: then only the turns are
+	dirs map[string]*watched
+	All  []*watcher
+	turn int // the next one of all to be told to look
+}
+
+// watched is a directory.
+type watched struct {
+	armed bool // the file system tells of it
+	by    []*watcher
+}
+
+// watcher is somebody who wants to know.
+type watcher struct {
+	ctx      context.Context // until it ends
+	dir      string
+	look     chan struct{} // capacity 1: only "look again" matters
+	concerns func(path string) bool
+}
+
+func (w *watcher) poke() {
+	select {
+	case w.look <- struct{}{}:
+	default:
+	}
+}
+
+// NewWatches begins to watch, until ctx ends.
+func NewWatches(ctx context.Context) *Watches {
+	w := &Watches{dirs: map[string]*watched{}}
+	if fs, err := fsnotify.NewWatcher(); err == nil {
+		w.fs = fs
+	}
+	go w.run(ctx)
+	return w
+}
+
+// Dir sends on the returned channel whenever something may have happened to a file
+// of dir that concerns, and now and then besides, until ctx ends (which is noticed
+// at the next turn).
+func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string) bool) <-chan struct{} {
+	one := &watcher{ctx: ctx, dir: filepath.Clean(dir), look: make(chan struct{}, 1), concerns: concerns}
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	w.All = append(w.All, one)
+	d := w.dirs[one.dir]
+	if d == nil {
+		d = &watched{}
+		w.dirs[one.dir] = d
+		w.arm(one.dir, d)
+	}
+	d.by = append(d.by, one)
+	return one.look
+}
+
+func (w *Watches) arm(dir string, d *watched) {
+	if !d.armed && w.fs != nil {
+		d.armed = w.fs.Add(dir) == nil
+	}
+}
+
+// drop takes the one out whose place in all that is.
+func (w *Watches) drop(i int) {
+	one, last := w.All[i], len(w.All)-1
+	w.All[i], w.All[last] = w.All[last], nil
+	w.All = w.All[:last]
+	d := w.dirs[one.dir]
+	d.by = slices.DeleteFunc(d.by, func(x *watcher) bool { return x == one })
+	if len(d.by) == 0 {
+		delete(w.dirs, one.dir)
+		if d.armed {
+			_ = w.fs.Remove(one.dir) // it may be gone, which is the same
+		}
+	}
+}
+
+func (w *Watches) run(ctx context.Context) {
+	tick := time.NewTicker(recheck / turns)
+	defer tick.Stop()
+	var events chan fsnotify.Event
+	var errs chan error
+	if w.fs != nil {
+		defer w.fs.Close()
+		events, errs = w.fs.Events, w.fs.Errors
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.next()
+		case ev, ok := <-events:
+			if !ok {
+				events = nil
+			} else {
+				w.tell(ev)
+			}
+		case _, ok := <-errs:
+			if !ok {
+				errs = nil
+			}
+			w.overflow()
+		}
+	}
+}
+
+// tell wakes those whom a change concerns.
+func (w *Watches) tell(ev fsnotify.Event) {
+	if ev.Op == fsnotify.Chmod {
+		return
+	}
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if d := w.dirs[ev.Name]; d != nil && (ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)) {
+		d.armed = false // the directory itself; what takes its place is armed at its turn
+	}
+	d := w.dirs[filepath.Dir(ev.Name)]
+	if d == nil {
+		return
+	}
+	for _, one := range d.by {
+		if one.concerns(ev.Name) {
+			one.poke()
+		}
+	}
+}
+
+// next tells those whose turn it is to look.
+func (w *Watches) next() {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	n := (min(len(w.All), rechecked) + turns - 1) / turns
+	for range n {
+		if w.turn >= len(w.All) {
+			w.turn = 0
+		}
+		if len(w.All) == 0 {
+			return
+		}
+		one := w.All[w.turn]
+		if one.ctx.Err() != nil {
+			w.drop(w.turn)
+			continue
+		}
+		w.turn++
+		w.arm(one.dir, w.dirs[one.dir])
+		one.poke()
+	}
+}
+
+// overflow tells all: what happened meanwhile is not known.
+func (w *Watches) overflow() {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	for _, one := range w.All {
+		one.poke()
+	}
+}

@@ -1,0 +1,167 @@
+// Package layout says where the files of a loop lie: what is in the repository for
+// people and agents to read, and what is kept where an agent has no business. It
+// creates nothing.
+package layout
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/superloop/superloop/escalation"
+)
+
+// Paths are the places of one loop: what is in the repository for people and
+// agents to read, and what is kept where an agent has no business.
+type Paths struct {
+	Repo    string // the repository's root, absolute, symlinks resolved
+	Super   string // <repo>/.superloop
+	Loop    string // <repo>/.superloop/loops/<id>
+	Private string // $XDG_STATE_HOME/superloop/<repo-id>/loops/<id>
+	State   string // $XDG_STATE_HOME/superloop, of all repositories
+}
+
+// NewPaths works the places out; it creates nothing. stateHome is the value of
+// XDG_STATE_HOME, "" for its default below home.
+func NewPaths(repo, id, stateHome string) (Paths, error) {
+	root, err := filepath.Abs(repo)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err != nil {
+		return Paths{}, fmt.Errorf("finding the repository %s: %w", repo, err)
+	}
+	state, err := StateRoot(stateHome)
+	if err != nil {
+		return Paths{}, err
+	}
+	rid, err := repoID(root)
+	if err != nil {
+		return Paths{}, err
+	}
+	super := filepath.Join(root, ".superloop")
+	return Paths{
+		Repo: root, Super: super, Loop: filepath.Join(super, "loops", id),
+		Private: filepath.Join(state, rid, "loops", id), State: state,
+	}, nil
+}
+
+// StateRoot is the directory of superloop's private state, of all repositories;
+// stateHome is the value of XDG_STATE_HOME, "" for its default below home.
+func StateRoot(stateHome string) (string, error) {
+	if stateHome == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("finding a place for private state: %w; set XDG_STATE_HOME", err)
+		}
+		stateHome = filepath.Join(home, ".local", "state")
+	}
+	if !filepath.IsAbs(stateHome) {
+		return "", fmt.Errorf("XDG_STATE_HOME is %q, it must be an absolute path", stateHome)
+	}
+	return resolved(filepath.Join(stateHome, "superloop")), nil
+}
+
+// resolved follows the links in what exists of a path: people keep their state
+// behind links, and what is protected must be named by its own path.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir := filepath.Dir(path); dir != path {
+		return filepath.Join(resolved(dir), filepath.Base(path))
+	}
+	return path
+}
+
+// repoID tells repositories apart that were, at different times, at the same
+// path, and the same repository under two mounts: device, inode and path.
+func repoID(root string) (string, error) {
+	info, err := os.Stat(root)
+	if err != nil {
+		return "", fmt.Errorf("looking at the repository: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", errors.New("this system gives no inode for the repository")
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d:%s", st.Dev, st.Ino, root))
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// Events is the journal.
+func (p Paths) Events() string { return p.File("events.jsonl") }
+
+// File is a file of the loop's directory.
+func (p Paths) File(name string) string { return filepath.Join(p.Loop, name) }
+
+// Logs is the directory of an iteration's logs.
+func (p Paths) Logs(iteration int) string {
+	return filepath.Join(p.Loop, "logs", "iter-"+strconv.Itoa(iteration))
+}
+
+// Rel is a path as it stands in events: relative to the repository.
+func (p Paths) Rel(path string) string {
+	if rel, err := filepath.Rel(p.Repo, path); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return path
+}
+
+func (p Paths) Lock() string     { return filepath.Join(p.Private, "lock") }
+func (p Paths) RepoLock() string { return filepath.Join(p.Loop, "lock") }
+func (p Paths) Control() string  { return filepath.Join(p.Private, "control") }
+func (p Paths) Trees() string    { return filepath.Join(p.Private, "trees") }
+func (p Paths) Baseline() string { return filepath.Join(p.Private, "baseline.json") }
+func (p Paths) Tree(sig string) string {
+	return filepath.Join(p.Trees(), sig)
+}
+
+// Cooldowns is what all loops of this user know of their providers' limits.
+func (p Paths) Cooldowns() string { return filepath.Join(p.State, "cooldowns") }
+
+// Trust is the pin of the repository's configuration.
+func (p Paths) Trust() string { return filepath.Join(p.State, "trust", p.repoID()+".json") }
+
+// repoID names the repository below State.
+func (p Paths) repoID() string { return filepath.Base(filepath.Dir(filepath.Dir(p.Private))) }
+
+func (p Paths) Guard() string     { return filepath.Join(p.Private, "guard.json") }
+func (p Paths) Proposals() string { return p.File("proposals") }
+
+// Questions is where the loop's questions to people are kept.
+func (p Paths) Questions() string { return filepath.Join(p.Private, escalation.Folder) }
+
+// Outbox is where news to people wait until they are delivered.
+func (p Paths) Outbox() string { return filepath.Join(p.Private, "outbox") }
+
+// Undo is where what recoveries were about to overwrite is kept.
+func (p Paths) Undo() string { return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), "undo") }
+
+// Learned is what has helped in the repository, in any of its loops.
+func (p Paths) Learned() string {
+	return p.shared("learned.json")
+}
+
+// Health is what is known of the repository's runners, Preventions what is looked
+// at before its iterations, Watched the ends of its last role runs; of all loops.
+func (p Paths) Health() string      { return p.shared("health.json") }
+func (p Paths) Preventions() string { return p.shared("preventions.json") }
+func (p Paths) Watched() string     { return p.shared("watched.json") }
+
+// shared is a private file of all loops of the repository.
+func (p Paths) shared(name string) string {
+	return filepath.Join(filepath.Dir(filepath.Dir(p.Private)), name)
+}
+
+// Locks are the files that a supervisor of the loop holds.
+func (p Paths) Locks() []string { return []string{p.Lock(), p.RepoLock()} }
+
+// Head is the private anchor of the journal: what an agent that cuts or
+// rewrites events.jsonl cannot reach.
+func (p Paths) Head() string { return filepath.Join(p.Private, "head") }

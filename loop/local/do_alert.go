@@ -1,0 +1,59 @@
+package local
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/loop"
+
+	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+// alerts tells people of what no one waits for: that failures are more than one
+// role's, and that a runner needs a person while another one does its work.
+func (d *driver) alerts(before loop.State, fact loop.Fact) {
+	f, ok := fact.(loop.RoleEnded)
+	if !ok || d.state.Plan.Respond == nil {
+		return
+	}
+	for _, a := range f.Alerts {
+		d.announceOnce(notify.Message{ID: fmt.Sprintf("alert/%s/%s/%s/%d", a.Trigger, a.Severity, a.Category, a.At.UnixMilli()), Kind: notify.Alert,
+			Loop: d.o.LoopID, Repo: d.paths.Repo, Iteration: d.state.Iteration, Type: a.Trigger, Status: a.Severity, Category: a.Category,
+			Reason: says(a), RootCause: a.Cause, Created: d.o.Now().UTC(), Actions: notify.Actions{Manual: "superloop stats --loop " + d.o.LoopID}}, false)
+	}
+	if f.Failure == nil || d.state.Human != nil || d.state.Pending == nil {
+		return // the question, or the end, says it
+	}
+	unfit := f.Failure.Blame == respond.BlameAccount || f.Failure.Blame == respond.BlameSettings
+	l, was := d.state.Response.Ladder, before.Response.Ladder
+	nobody := l != nil && l.Alerted && (was == nil || !was.Alerted)
+	if !unfit && !nobody {
+		return
+	}
+	m := notify.Message{ID: fmt.Sprintf("runner/%s/%s/%s/%s", d.state.RunID, d.state.Pending.ID, f.Runner, f.Failure.Kind), Kind: notify.Alert,
+		Loop: d.o.LoopID, Repo: d.paths.Repo, Iteration: d.state.Iteration, Type: loop.EscalationRunner, Status: "a runner needs a person",
+		Category: f.Failure.Category, Reason: fmt.Sprintf("%s: %s; another runner goes on", f.Failure.Agent, f.Failure.Why),
+		Created: d.o.Now().UTC(), Actions: notify.Actions{Manual: f.Fix}}
+	if nobody {
+		m.Status = "no runner is fit"
+		m.Reason = fmt.Sprintf("%s; the %s waits until %s", f.Failure.Why, f.Role, l.Until.UTC().Format(time.RFC3339))
+	}
+	d.announceOnce(m, false)
+}
+
+// says is an alert in one sentence.
+func says(a respond.Alert) string {
+	where := ""
+	if len(a.Loops) > 0 {
+		where = " (loops " + strings.Join(a.Loops, ", ") + ")"
+	}
+	switch a.Trigger {
+	case respond.TriggerCategory:
+		return fmt.Sprintf("%d failures of the same kind, %s, since %s%s", a.Failures, a.Category, a.Since.UTC().Format(time.RFC3339), where)
+	case respond.TriggerSilence:
+		return fmt.Sprintf("no role has succeeded since %s, %d have failed%s", a.Since.UTC().Format(time.RFC3339), a.Failures, where)
+	}
+	return fmt.Sprintf("%d of %d role runs have failed since %s%s", a.Failures, a.Runs, a.Since.UTC().Format(time.RFC3339), where)
+}

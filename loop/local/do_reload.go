@@ -1,0 +1,262 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"reflect"
+
+	"github.com/superloop/superloop/loop"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/trust"
+	"github.com/superloop/superloop/loop/config/watch"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/schemas"
+)
+
+// Bounds of what a changed configuration puts into an event.
+const (
+	maxChanges     = 40
+	maxChangeBytes = 2 << 10 // of one value
+)
+
+// protect finds out whether agents can be kept from the configuration, from the
+// private state and from what superloop writes for people, and has them run so.
+func (d *driver) protect(ctx context.Context) {
+	own := cage.Protection{ReadOnly: []string{d.paths.Super}, Writable: []string{d.paths.Loop}, Hidden: []string{d.paths.State}}
+	if d.repo.Top != d.paths.Repo {
+		own.Writable = append(own.Writable, d.repo.Top) // its own work tree lies in .superloop
+	}
+	for _, name := range []string{"events.jsonl", "lock", "proposals"} {
+		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
+	}
+	d.agents, d.protection = d.spawner, cage.ProtectionReport{Level: cage.ProtectNone, Notes: []string{"switched off by --unprotected"}}
+	if d.o.Unprotected {
+		return
+	}
+	if err := cage.Undumpable(); err != nil {
+		d.log.Warn("agents may look into the supervisor's memory", zap.Error(err))
+	}
+	d.agents, d.protection = cage.Protect(ctx, d.spawner, own, "")
+}
+
+// startConfig takes what is trusted of the configuration, and begins to watch
+// the file. What it came to is recorded when the loop has begun.
+func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
+	look := d.o.LookPath
+	if look == nil {
+		look = func(string) (string, error) { return "", nil }
+	}
+	r, out, err := watch.New(d.o.Config, watch.Options{Repo: d.paths.Repo, Running: []string{d.o.LoopID}, LookPath: look,
+		Store:  trust.Store{Disk: d.o.Disk, Path: d.paths.Trust()},
+		Loosen: d.protection.Level != cage.ProtectNone, Level: d.protection.Level, Trust: d.o.TrustConfig, By: d.o.By, Now: d.o.Now})
+	if err != nil {
+		return out, d.full(err)
+	}
+	d.reload, d.next = r, out.Config
+	d.adopt()
+	d.newConfig = watch.Watch(ctx, d.o.Config.Path)
+	return out, nil
+}
+
+// adopt makes the newest configuration that of the iteration that begins.
+func (d *driver) adopt() {
+	if d.next == nil || d.next == d.o.Config {
+		return
+	}
+	l, ok := d.next.Loop(d.o.LoopID)
+	if !ok {
+		return // the reader does not let a running loop go; the old one stays
+	}
+	if d.loop.Git.Worktree != l.Git.Worktree {
+		l.Git.Worktree = d.loop.Git.Worktree // where the work is does not move
+	}
+	delete(d.policies, d.o.Config)
+	d.o.Config, d.loop, d.prices = d.next, l, nil
+	d.configurePost()
+}
+
+// checkConfig takes up what is new in the configuration. during is the role that
+// runs meanwhile, "" for none.
+func (d *driver) checkConfig(during string) error {
+	if d.reload == nil {
+		return nil
+	}
+	return d.tellConfig(d.reload.Check(d.o.Now()), during)
+}
+
+type rejectedFields struct {
+	Problems []config.Problem `json:"problems"`
+	During   string           `json:"during,omitempty"`
+}
+
+type heldFields struct {
+	Changes []config.Change `json:"changes"`
+	Diff    heldDiff        `json:"diff"`
+	Digest  string          `json:"digest"`
+	During  string          `json:"during,omitempty"`
+	Next    string          `json:"next"` // the command that puts it in force
+}
+
+type heldDiff struct {
+	Tightening []trust.Change `json:"tightening"`
+	Loosening  []trust.Change `json:"loosening"`
+}
+
+// tellConfig records what a look at the configuration came to.
+func (d *driver) tellConfig(out watch.Outcome, during string) error {
+	if out.Kind == watch.Unchanged && len(out.Warnings) == 0 {
+		return nil
+	}
+	if out.Config != nil {
+		d.next = out.Config
+	}
+	switch out.Kind {
+	case watch.Rejected:
+		return d.record("config_rejected", rejectedFields{capped(out.Problems), during})
+	case watch.Unchanged:
+		return d.record("config_warning", rejectedFields{capped(out.Warnings), during})
+	}
+	if len(out.Changes) > 0 || out.Kind == watch.Reloaded {
+		f := loop.Reconfigured{Changes: changesOf(cappedChanges(out.Changes)), Digest: out.Digest, Warnings: problemsOf(capped(out.Warnings)), During: during}
+		if l, ok := d.next.Loop(d.o.LoopID); ok {
+			plan, was := d.planOf(l), d.state.Plan
+			if d.state.NextPlan != nil {
+				was = *d.state.NextPlan
+			}
+			if !reflect.DeepEqual(plan, was) {
+				f.Plan = &plan
+			}
+		}
+		if err := d.step(f); err != nil {
+			return err
+		}
+	}
+	if out.Kind == watch.Held {
+		d.announceHeld(out.Digest, len(out.Diff.Loosening))
+		next := "superloop config trust --digest " + out.Digest[:min(8, len(out.Digest))]
+		return d.record("config_change_held", heldFields{cappedChanges(out.Changes),
+			heldDiff{cappedTrust(out.Diff.Tightening), cappedTrust(out.Diff.Loosening)}, out.Digest, during, next})
+	}
+	return nil
+}
+
+// planOf is the plan of a loop of the configuration that d.next is, or will be.
+func (d *driver) planOf(l config.Loop) loop.Plan {
+	c := d.o.Config
+	if d.next != nil {
+		c = d.next
+	}
+	p := PlanOf(l)
+	if policy, problems := c.Policy(l.ID); policy != nil && len(problems) == 0 {
+		p.Recovery = policy.Settings.Enabled
+		p.FirstAid = p.Recovery && policy.Settings.FirstAid
+	}
+	return p
+}
+
+// loadedFields are config_loaded: what a run begins with.
+type loadedFields struct {
+	File         string           `json:"file"`
+	Digest       string           `json:"digest"`
+	PolicyDigest string           `json:"policy_digest,omitempty"`
+	Protection   string           `json:"protection"`
+	Notes        []string         `json:"protection_notes,omitempty"`
+	Warnings     []config.Problem `json:"warnings,omitempty"`
+}
+
+// tellLoaded records what the run begins with, each overlap of the policy's
+// lists among it.
+func (d *driver) tellLoaded(out watch.Outcome) error {
+	c := d.o.Config
+	f := loadedFields{File: d.paths.Rel(c.Path), Digest: c.Digest, Protection: d.protection.Level, Notes: d.protection.Notes, Warnings: c.Warnings}
+	if p, problems := c.Policy(d.o.LoopID); p != nil && len(problems) == 0 && p.Settings.Enabled {
+		f.PolicyDigest = p.Digest
+		for _, found := range p.Lint() {
+			if found.Severity == recovery.SevNote {
+				f.Warnings = append(f.Warnings, config.Problem{Pointer: found.Pointer, Code: found.Code, Message: found.Message})
+			}
+		}
+	}
+	f.Warnings = capped(f.Warnings)
+	if err := d.record("config_loaded", f); err != nil {
+		return err
+	}
+	return d.tellConfig(out, "")
+}
+
+func capped(list []config.Problem) []config.Problem {
+	return list[:min(len(list), maxChanges)]
+}
+
+// cappedChanges keeps events of a size that a journal can live with; the whole
+// difference is what `superloop config diff` shows.
+func cappedChanges(in []config.Change) []config.Change {
+	out := make([]config.Change, 0, min(len(in), maxChanges))
+	for _, c := range in[:min(len(in), maxChanges)] {
+		c.From, c.To = shortValue(c.From), shortValue(c.To)
+		out = append(out, c)
+	}
+	return out
+}
+
+func cappedTrust(in []trust.Change) []trust.Change {
+	out := make([]trust.Change, 0, min(len(in), maxChanges))
+	for _, c := range in[:min(len(in), maxChanges)] {
+		c.From, c.To = shortValue(c.From), shortValue(c.To)
+		out = append(out, c)
+	}
+	return out
+}
+
+func shortValue(v any) any {
+	raw, err := json.Marshal(v)
+	if err != nil || len(raw) > maxChangeBytes {
+		return fmt.Sprintf("(%d bytes; superloop config diff shows it)", len(raw))
+	}
+	return v
+}
+
+// watchProposals tells when there may be a proposal in the loop's directory.
+func (d *driver) watchProposals(ctx context.Context) {
+	d.proposals = d.watches.Dir(ctx, d.paths.Loop, func(path string) bool { return filepath.Base(path) == recovery.ProposalFile })
+}
+
+// news takes up what comes while a role or a command runs: the goroutine that
+// started it waits, so nothing else touches the state.
+func (d *driver) news(ctx context.Context, sighting bool) {
+	role := ""
+	if p := d.state.Pending; p != nil {
+		role = p.Role
+	}
+	if sighting {
+		d.sight(ctx)
+		return
+	}
+	if err := d.checkConfig(role); err != nil {
+		d.log.Warn("a change of the configuration could not be recorded yet", zap.Error(err))
+	}
+}
+
+// problemsOf are problems as events have them.
+func problemsOf(in []schemas.Problem) []loop.Problem {
+	var out []loop.Problem
+	for _, p := range in {
+		out = append(out, loop.Problem(p))
+	}
+	return out
+}
+
+// changesOf are changes as events have them.
+func changesOf(in []config.Change) []loop.Change {
+	out := make([]loop.Change, 0, len(in))
+	for _, c := range in {
+		out = append(out, loop.Change(c))
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/loop"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles"
+)
+
+// maxGuardDiff bounds what a question carries of changed inputs; the archived
+// proposal has all of it.
+const maxGuardDiff = 32 << 10
+
+// question is what is asked.
+func (d *driver) question(ctx context.Context) (escalation.Question, error) {
+	h := *d.state.Human
+	now := d.o.Now().UTC().Truncate(time.Millisecond)
+	q := escalation.Question{ID: escalation.NewID(), Loop: d.o.LoopID, Run: d.state.RunID, Iteration: d.state.Iteration,
+		Type: escalation.Type(h.Type), Repo: d.paths.Repo, Reason: h.Text, Rule: h.Class, Manual: h.Fix,
+		Created: now, Expires: now.Add(patience(d.o.Config))}
+	if h.Type == loop.EscalationRunner {
+		q.Reason = fmt.Sprintf("The %s cannot run: runner %s, %s.", h.Role, h.Runner, h.Class)
+		q.Errors = nonEmpty(h.Text)
+	}
+	r := d.state.Recovery
+	if r == nil {
+		d.aboutFailure(h, &q)
+		return q, nil
+	}
+	j, err := d.judge(ctx, r.Attempt)
+	if err != nil {
+		return q, err
+	}
+	q.Errors, q.Rule = r.Errors, r.Rule
+	cmd := escalation.NewCommand(r.Attempt)
+	cmd.Network, cmd.Source, cmd.Role = j.policy.Settings.NetworkOf(r.Attempt.Command), r.Source, r.Role
+	cmd.Category, cmd.Severity, cmd.ErrorPattern, cmd.RootCause, cmd.Evidence = r.Category, r.Severity, r.Pattern, r.RootCause, r.Evidence
+	cmd.GuardDiff = j.diff[:min(len(j.diff), maxGuardDiff)]
+	cmd.Judge(j.policy)
+	cmd.Binding = binding(j)
+	q.Command = &cmd
+	q.Options = append(q.Options, d.cures(r.Attempt.Command)...)
+	if r.Else != nil {
+		q.Options = append(q.Options, escalation.Option{ID: "fallback", Label: "the proposal's fallback", Command: r.Else.Command})
+	}
+	return q, nil
+}
+
+// maxDetails bounds what a question says besides its reason, in bytes.
+const maxDetails = 8 << 10
+
+// maxTail is how much of a log a question shows, in bytes.
+const maxTail = 2 << 10
+
+// aboutFailure puts all that is known of a failure on one page: what was tried, by
+// whom, how it ended, the cause that was found with its evidence, and where to
+// read on.
+func (d *driver) aboutFailure(h loop.HumanState, q *escalation.Question) {
+	s := d.state.Response
+	var b strings.Builder
+	switch {
+	case h.Class == loop.ClassGround:
+		q.Reason = "The iteration cannot begin: " + h.Text + "."
+		fmt.Fprintf(&b, "superloop preflight shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n")
+	case h.Class == loop.ClassSameTests:
+		q.Reason = "It comes back: " + h.Text + "."
+		q.Manual = ""
+		for _, f := range d.state.TestFailures {
+			q.Errors = append(q.Errors, fmt.Sprintf("%s: exit code %d", f.Command, f.ExitCode))
+		}
+	case s.Ladder != nil:
+		if h.Type == respond.TypeRole {
+			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, times(max(s.Ladder.Runs, 1)), d.state.Iteration, h.Text)
+		}
+		q.Errors = append(q.Errors, s.Ladder.Tell...)
+	}
+	if c := s.Cause; c != nil && c.Role == h.Role && c.Type != string(respond.CauseUnknown) {
+		fmt.Fprintf(&b, "Cause (%s, by %s, confidence %.1f): %s", c.Type, c.By, c.Confidence, c.Summary)
+		if c.Location != "" {
+			fmt.Fprintf(&b, " (%s)", c.Location)
+		}
+		b.WriteString("\n")
+		if c.Instruction != "" {
+			fmt.Fprintf(&b, "To do about it (%s): %s\n", c.Fix, c.Instruction)
+		}
+		for _, e := range c.Evidence {
+			fmt.Fprintf(&b, "  %s\n", e)
+		}
+		fmt.Fprintf(&b, "All of it: %s\n", d.paths.Rel(d.paths.File(rootCauseFile)))
+	}
+	if s.Ladder != nil && h.Role != loop.AboutTests && h.Type == respond.TypeRole {
+		log := d.roleFiles(h.Role, d.state.Roles[h.Role].Attempt).log
+		if tail, _, err := roles.ReadRegular(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
+			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", d.paths.Rel(log), strings.TrimSpace(tail))
+		}
+	}
+	if h.Role != "" && h.Role != loop.AboutTests {
+		fmt.Fprintf(&b, "Its log: superloop logs --loop %s --role %s\n", d.o.LoopID, h.Role)
+	}
+	q.Details = b.String()
+	if len(q.Details) > maxDetails {
+		q.Details = strings.ToValidUTF8(q.Details[:maxDetails], "")
+	}
+}
+
+// cures are what rules would try besides, for the person to choose from.
+func (d *driver) cures(but string) []escalation.Option {
+	var out []escalation.Option
+	if g := d.state.Diagnosis; g != nil {
+		for _, o := range g.Options {
+			if o.Command != but {
+				out = append(out, escalation.Option{ID: o.ID, Label: o.Label, Command: o.Command})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+package local
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/superloop/superloop/loop"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// step puts a fact through the machine and into the journal: first the lines
+// (the fact and the records that it implies, in one write), then the state. If
+// the write fails nothing has happened.
+func (d *driver) step(fact loop.Fact) error {
+	at := d.now()
+	runID := d.state.RunID
+	if _, ok := fact.(loop.Started); ok {
+		runID = newRunID(at)
+	}
+	next, effects := loop.Step(d.state, loop.Input{At: at, LoopID: d.o.LoopID, RunID: runID, Fact: fact})
+	fields, err := loop.Encode(fact)
+	if err != nil {
+		return fmt.Errorf("writing event %s: %w", fact.Event(), err)
+	}
+	events := []journal.Event{{Timestamp: at, Event: fact.Event(), LoopID: d.o.LoopID, RunID: runID,
+		Iteration: d.state.Iteration, Fields: fields}}
+	for _, e := range effects {
+		if e.Kind == loop.Record {
+			events = append(events, journal.Event{Timestamp: at, Event: e.Event, LoopID: d.o.LoopID,
+				RunID: runID, Iteration: e.Iteration, Fields: e.Fields})
+		}
+	}
+	sync := loop.Synced(fact) || next.Status.Ended() || next.Status != loop.Running && next.Status != d.state.Status
+	before := d.state
+	if err := d.append(sync, next, events); err != nil {
+		return err
+	}
+	d.alerts(before, fact)
+	return d.tallyRecovery(before, fact)
+}
+
+// append writes events and, when they are written, moves to next.
+func (d *driver) append(sync bool, next loop.State, events []journal.Event) error {
+	written, err := d.journal.Append(sync, events...)
+	if err != nil {
+		return d.full(err)
+	}
+	if next.Iteration != d.state.Iteration {
+		d.adopt()
+	}
+	d.state = next
+	d.putViews()
+	for _, ev := range written {
+		d.log.Debug("event", zap.String("event", ev.Event), zap.Int64("seq", ev.Seq))
+		if d.o.Observer != nil {
+			d.o.Observer.Event(ev, next)
+		}
+	}
+	return nil
+}
+
+// record writes an event that is no input of the machine.
+func (d *driver) record(event string, fields any) error {
+	raw, err := loop.Encode(fields)
+	if err != nil {
+		return fmt.Errorf("writing event %s: %w", event, err)
+	}
+	return d.append(false, d.state, []journal.Event{{Timestamp: d.now(), Event: event, LoopID: d.o.LoopID,
+		RunID: d.state.RunID, Iteration: d.state.Iteration, Fields: raw}})
+}
+
+// full adds to a write error what a person can do about it.
+func (d *driver) full(err error) error {
+	if durable.IsFull(err) {
+		return fmt.Errorf("%w; nothing that was recorded is lost: free some space and type `superloop run --loop %s`", err, d.o.LoopID)
+	}
+	return err
+}
+
+// now is the time of the next event: UTC, milliseconds as the journal keeps
+// them, and never before the last one, whatever the clock does.
+func (d *driver) now() time.Time {
+	at := d.o.Now().UTC().Truncate(time.Millisecond)
+	if at.Before(d.state.UpdatedAt) {
+		at = d.state.UpdatedAt
+	}
+	return at
+}

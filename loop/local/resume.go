@@ -1,0 +1,283 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/superloop/superloop/internal/dirwatch"
+
+	"github.com/superloop/superloop/loop/layout"
+
+	"github.com/superloop/superloop/loop"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/roles/agent/cooldown"
+)
+
+// newRunID names a run: sortable by time, and random enough that two in one
+// millisecond differ.
+func newRunID(at time.Time) string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
+	return at.Format("20060102T150405.000Z") + "-" + hex.EncodeToString(b[:])
+}
+
+// open takes the loop's locks and its journal. Nothing is written before it is
+// certain that the loop exists, that the repository is one, and that no other
+// supervisor has it.
+func open(ctx context.Context, o Options) (_ *driver, err error) {
+	cfg, ok := o.Config.Loop(o.LoopID)
+	if !ok {
+		return nil, fmt.Errorf("no loop %q in %s", o.LoopID, o.Config.Path)
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = mathrand.Float64
+	}
+	paths, err := layout.NewPaths(o.Repo, o.LoopID, o.StateHome)
+	if err != nil {
+		return nil, err
+	}
+	repo, err := worktree.Open(ctx, paths.Repo)
+	if err != nil {
+		return nil, err
+	}
+	d := &driver{o: o, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop")),
+		cooldowns: cooldown.New(o.Disk, paths.Cooldowns())}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	for _, dir := range []struct {
+		path string
+		perm os.FileMode
+	}{{paths.Private, 0o700}, {paths.Control(), 0o700}, {paths.Trees(), 0o700}, {paths.Loop, 0o755}, {paths.Proposals(), 0o755}} {
+		if err := o.Disk.MkdirAll("dirs", dir.path, dir.perm); err != nil {
+			return nil, d.full(err)
+		}
+	}
+	if err := d.lock(); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{paths.Loop, paths.Private, paths.Trees()} {
+		// What a killed supervisor was writing; the lock says that there is no other.
+		if _, err := o.Disk.RemoveTemps("temps", dir); err != nil {
+			return nil, d.full(err)
+		}
+	}
+	d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head(), VerifyAll: true})
+	var tampered *journal.TamperedError
+	if errors.As(err, &tampered) && o.Fresh {
+		if err := d.setAside(); err != nil {
+			return nil, d.full(err)
+		}
+		d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head(), VerifyAll: true})
+	}
+	if err != nil {
+		return nil, d.full(err)
+	}
+	d.cleanup = append(d.cleanup, func() { _ = d.journal.Close() })
+	d.view = journal.NewProjection(o.Disk, "state", paths.File("state.json"), 0o644, viewInterval)
+	d.super = journal.NewProjection(o.Disk, "repo-state", filepath.Join(paths.Super, "state.json"), 0o644, viewInterval)
+	d.cleanup = append(d.cleanup, func() { _, _ = d.view.Close(), d.super.Close() })
+	return d, nil
+}
+
+// setAside moves a journal that somebody changed, and the anchor that says so,
+// out of the way of a fresh start; both are kept.
+func (d *driver) setAside() error {
+	suffix := ".tampered-" + d.o.Now().UTC().Format("20060102T150405.000Z")
+	for _, path := range []string{d.paths.Events(), d.paths.Head()} {
+		if err := d.o.Disk.Rename("tampered", path, path+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// lock takes both locks: the private one cannot be deleted by an agent, the one
+// in the repository is seen by a supervisor with another XDG_STATE_HOME. Both
+// die with the process.
+func (d *driver) lock() error {
+	holder, err := json.Marshal(Holder{Identity: proc.Self(), Since: d.o.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{d.paths.Lock(), d.paths.RepoLock()} {
+		lock, err := d.o.Disk.Lock(path, holder)
+		var held *durable.LockedError
+		if errors.As(err, &held) {
+			var h Holder
+			_ = json.Unmarshal(held.Holder, &h) // a holder that did not say who it is has it all the same
+			return &HeldError{LoopID: d.o.LoopID, Holder: h}
+		}
+		if err != nil {
+			return d.full(err)
+		}
+		d.cleanup = append(d.cleanup, func() { _ = lock.Unlock() })
+	}
+	return nil
+}
+
+// takeUp brings the state to where the journal ends, pays what the last write
+// still owed, and starts or resumes the loop.
+func (d *driver) takeUp(ctx context.Context) error {
+	if err := d.fold(); err != nil {
+		return err
+	}
+	life, stop := context.WithCancel(ctx)
+	d.cleanup = append(d.cleanup, stop)
+	d.life, d.watches = life, d.o.Watches
+	if d.watches == nil {
+		d.watches = dirwatch.NewWatches(life)
+	}
+	d.look = d.watches.Dir(life, d.paths.Control(), func(string) bool { return true })
+
+	fresh := d.state.Version == 0 || d.o.Fresh
+	if !fresh && d.state.Status == loop.Completed {
+		d.putViews()
+		return d.settle()
+	}
+	if err := d.startSpawner(); err != nil {
+		return err
+	}
+	if err := d.enterWorktree(ctx); err != nil {
+		return err
+	}
+	d.protect(ctx)
+	news, err := d.startConfig(ctx)
+	if err != nil {
+		return err
+	}
+	d.watchProposals(life)
+	d.openPost()
+	if fresh {
+		err = d.start(ctx)
+	} else {
+		err = d.resume(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return d.tellLoaded(news)
+}
+
+// fold reads the journal and pays what its last write still owed.
+func (d *driver) fold() error {
+	fold, err := Fold(d.paths.Events())
+	if err != nil {
+		return err
+	}
+	d.state, d.intents = fold.State, fold.Intents
+	if len(fold.Owed) > 0 {
+		if err := d.append(true, d.state, eventsOf(fold.Owed)); err != nil {
+			return err
+		}
+	}
+	if rep := d.journal.Repaired(); rep.Cut > 0 {
+		return d.record("journal_repaired", map[string]any{"cut_bytes": rep.Cut, "kept_in": d.paths.Rel(rep.Broken)})
+	}
+	return nil
+}
+
+func (d *driver) startSpawner() (err error) {
+	d.spawner, err = proc.Start(proc.Options{Level: d.o.Containment})
+	if err != nil {
+		return fmt.Errorf("starting the process that runs agents: %w", err)
+	}
+	d.cleanup = append(d.cleanup, func() { _ = d.spawner.Close() })
+	return nil
+}
+
+func (d *driver) start(ctx context.Context) error {
+	if d.state.Version != 0 {
+		if err := d.archive(); err != nil {
+			return err
+		}
+	}
+	tree, err := d.firstSnapshot(ctx)
+	if err != nil {
+		return err
+	}
+	plan := d.planOf(d.loop)
+	if plan.Recovery {
+		if err := d.takeBaseline(ctx); err != nil {
+			return err
+		}
+	}
+	return d.step(loop.Started{Plan: plan, Version: d.o.Version, PID: os.Getpid(),
+		SpecFile: d.loop.SpecFile, Tree: tree, Containment: string(d.spawner.Level()), Rules: loop.CurrentRules})
+}
+
+func (d *driver) resume(ctx context.Context) error {
+	f := loop.Resumed{Plan: d.planOf(d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
+		Containment: string(d.spawner.Level()), Rules: loop.CurrentRules}
+	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != loop.AskApproval && p.Kind != loop.AskPerson {
+		f.Interrupted, f.Reason = p.ID, loop.ReasonCrash
+		// What the dead supervisor ran died with it; this is the net below that
+		// promise, for systems where the process that kept it was killed too.
+		f.Killed = proc.Sweep(mark(d.state.RunID))
+	}
+	if err := d.step(f); err != nil {
+		return err
+	}
+	d.restarted = d.state.Human != nil && d.state.Human.Type == loop.EscalationRunner
+	if d.state.Plan.Recovery {
+		if _, err := os.Stat(d.paths.Guard()); err != nil {
+			if err := d.takeBaseline(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return d.pruneTrees()
+}
+
+// mark is the variable in the environment of everything that a run starts.
+func mark(runID string) string { return "SUPERLOOP_MARK=" + runID }
+
+// archive moves what the last run left out of the way of a fresh one; the
+// journal goes on, it is never cut.
+func (d *driver) archive() error {
+	if err := d.withdrawQuestion("the loop begins anew"); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(d.paths.Loop)
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(d.paths.Loop, "archive", d.state.RunID)
+	if err := d.o.Disk.MkdirAll("archive", to, 0o755); err != nil {
+		return d.full(err)
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == "archive", name == "lock", name == "state.json", name == "usage.jsonl":
+		case len(name) >= len("events.jsonl") && name[:len("events.jsonl")] == "events.jsonl":
+		default:
+			if err := d.o.Disk.Rename("archive", filepath.Join(d.paths.Loop, name), filepath.Join(to, name)); err != nil {
+				return d.full(err)
+			}
+		}
+	}
+	return nil
+}

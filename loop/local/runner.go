@@ -1,0 +1,342 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/superloop/superloop/internal/dirwatch"
+
+	"github.com/superloop/superloop/loop/control"
+
+	"github.com/superloop/superloop/loop/layout"
+
+	"github.com/superloop/superloop/loop"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/config/watch"
+	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/preflight"
+	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/cooldown"
+	"github.com/superloop/superloop/roles/agent/price"
+)
+
+// Options are what a run needs. Repo, Config, LoopID, Version and Now are
+// required; the zero value of the rest is a sensible run.
+type Options struct {
+	Repo    string
+	Config  *config.Config
+	LoopID  string
+	Version string
+	// StateHome is XDG_STATE_HOME, "" for its default.
+	StateHome string
+	Disk      durable.Disk
+	// Environ is the environment of agents and tests, os.Environ() by default.
+	Environ []string
+	// Containment forces a level of process containment; "" is the best there is.
+	Containment proc.Level
+	// Fast uses each runner's fast_args.
+	Fast bool
+	// Fresh starts the loop anew; what its last run left is moved to archive/.
+	Fresh bool
+	// TrustConfig pins the configuration as it is: the person By starts the loop
+	// with it, whatever was pinned before.
+	TrustConfig bool
+	By          string
+	// Unprotected: agents are not kept from the configuration and the private
+	// state, for those that need sudo or a container engine of their own.
+	Unprotected bool
+	// Channels makes the ways to people that a configuration names; nil is none.
+	Channels func(*config.Config) Channels
+	// AcceptLoose: on_unknown "allow" holds where nothing confines commands too.
+	AcceptLoose bool
+	// LookPath finds a program, for configurations that are read while the loop
+	// runs; nil takes any.
+	LookPath config.LookPath
+	// ExitOnEscalation leaves as soon as a person is needed.
+	ExitOnEscalation bool
+	// Watches, if several loops run in the process, spares each one of its own.
+	Watches *dirwatch.Watches
+	// Hurry, closed, ends running processes at once instead of after their grace.
+	Hurry <-chan struct{}
+	// Observer is told of every event after it is in the journal, and of what an
+	// agent says; nil is nobody.
+	Observer Observer
+	Log      *zap.Logger
+	Now      func() time.Time
+	// Random gives numbers in [0,1) for jitter; rand.Float64 by default.
+	Random func() float64
+}
+
+// Observer sees a run as it happens. Its methods are called from the driver's
+// goroutines and must not block.
+type Observer interface {
+	Event(ev journal.Event, s loop.State)
+	// Said is the last line that a role, the tests or the validation printed.
+	Said(who, line string)
+}
+
+// HeldError: another supervisor has the loop.
+type HeldError struct {
+	LoopID string
+	Holder Holder
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("loop %s is run by another supervisor (%s)", e.LoopID, e.Holder)
+}
+
+// Holder is what a supervisor writes into its lock.
+type Holder struct {
+	proc.Identity
+	Since time.Time `json:"since"`
+}
+
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "which did not say who it is"
+	}
+	return fmt.Sprintf("pid %d on %s since %s", h.PID, h.Host, h.Since.Local().Format(time.DateTime))
+}
+
+// driver is one supervisor of one loop: the local way to carry effects out.
+type driver struct {
+	o       Options
+	loop    config.Loop
+	paths   layout.Paths
+	repo    *worktree.Repo // where the work is done: the repository or the loop's own worktree
+	journal *journal.Journal
+	state   loop.State
+	intents map[string]bool // control intents that the journal holds
+	tree    treeFacts
+	spawner *proc.Spawner
+	agents  agent.Runner // runs what agents can have written: them, the tests
+	view    *journal.Projection
+	super   *journal.Projection
+	look    <-chan struct{}
+	log     *zap.Logger
+	cleanup []func()
+
+	cooldowns *cooldown.Store
+	restarted bool      // the loop was taken up with an open question
+	cooling   time.Time // until when the shared memory held the limit that is waited for
+	prices    *price.Table
+
+	reload     *watch.Reloader
+	protection cage.ProtectionReport
+	next       *config.Config // newer than o.Config, in force from the next iteration on
+	newConfig  <-chan struct{}
+	policies   map[*config.Config]*recovery.Policy
+	baseline   *guard.Baseline
+	box        *cage.Sandbox
+	proposals  <-chan struct{} // there may be a new one
+	sighted    string          // digest of the last one that was seen
+
+	life        context.Context // ends with the run: what watches for it
+	watches     *dirwatch.Watches
+	asking      *escalation.Question // noted down and not opened yet
+	answered    <-chan struct{}      // there may be an answer
+	span        recoverySpan
+	caches      []string
+	preparation *preparation // of a recovery that is about to run
+	warm        *cage.Warm   // for one that may come
+	aid         *aid         // what rules know; nil until it is asked for
+	loadAid     func() *aid
+	lastRun     *loop.Executed // how the last recovery command ended
+	installed   string         // the recipe of the tool that it has brought, to be verified
+	post        *post
+	told        map[string]bool // ids of news that are in the outbox
+	groundMemo  preflight.Memo
+	chores      chores
+	snapshotAt  time.Time // of the last success
+
+	// cancel is the intent that ends the loop, once one was seen.
+	cancel *control.Intent
+}
+
+// Run takes a loop to its end, or to where it waits and o says to leave, or
+// until shutdown is done. It returns the state that it left the loop in; an
+// error is a failure of the supervisor, not of the loop, and what the journal
+// holds stays true.
+//
+// Two contexts carry two meanings: shutdown means that the supervisor leaves
+// and the loop stays as it is, to be resumed; what ends an agent is derived
+// from it per effect.
+func Run(shutdown context.Context, o Options) (loop.State, error) {
+	d, err := open(shutdown, o)
+	if err != nil {
+		return loop.State{}, err
+	}
+	defer d.close()
+	if err := d.takeUp(shutdown); err != nil {
+		return d.state, err
+	}
+	err = d.drive(shutdown)
+	if err == nil && d.state.Status.Ended() {
+		err = d.end()
+	}
+	if verr := d.flushViews(); err == nil {
+		err = verr
+	}
+	return d.state, err
+}
+
+// drive carries out what is pending until there is nothing, or until the
+// supervisor has to leave.
+func (d *driver) drive(shutdown context.Context) error {
+	for d.state.Pending != nil {
+		if err := d.takeIntents(); err != nil {
+			return err
+		}
+		if err := d.checkConfig(""); err != nil {
+			return err
+		}
+		if err := d.tellDeliveries(); err != nil {
+			return err
+		}
+		if d.cancel != nil {
+			return d.stopCancelled()
+		}
+		if shutdown.Err() != nil {
+			return d.stopPaused(shutdown)
+		}
+		if leave, err := d.leavesQuestion(); leave || err != nil {
+			return err
+		}
+		d.makeRoom(d.state.Pending.Kind)
+		fact, err := d.carryOut(shutdown, *d.state.Pending)
+		if err != nil {
+			return err
+		}
+		if fact != nil {
+			if err := d.step(fact); err != nil {
+				return err
+			}
+			if err := d.verifyInstalled(shutdown); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// leavesQuestion reports whether the supervisor is to leave because a person is
+// needed and has not answered yet.
+func (d *driver) leavesQuestion() (bool, error) {
+	if !d.o.ExitOnEscalation || !d.state.Begun {
+		return false, nil
+	}
+	switch d.state.Status {
+	case loop.AwaitingApproval:
+		_, ok, err := d.openAnswer()
+		return !ok, err
+	case loop.AwaitingHuman:
+		if _, kicked := d.kick(); kicked || d.restarted {
+			return false, nil
+		}
+		rec, another, err := d.asked(d.life)
+		if err != nil || another != nil || rec.State != escalation.Pending || rec.Lapsed(d.o.Now()) {
+			return false, err
+		}
+		d.announceOpen(rec)
+		return true, nil
+	}
+	return false, nil
+}
+
+// carryOut does one effect. A nil fact means that there is nothing to report
+// yet: the loop is to look at its intents and at shutdown again.
+func (d *driver) carryOut(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
+	switch e.Kind {
+	case loop.RunRole:
+		return d.runRole(shutdown, e)
+	case loop.RunTests:
+		return d.runTests(shutdown, e)
+	case loop.CheckPromise:
+		return d.checkPromise(shutdown)
+	case loop.CheckChecklists:
+		return d.checkChecklists()
+	case loop.RunValidation:
+		return d.runValidation(shutdown)
+	case loop.CheckPrerequisites:
+		return d.checkPrerequisites()
+	case loop.CollectEvidence:
+		return d.collectEvidence()
+	case loop.CheckStuck:
+		return d.checkStuck()
+	case loop.Commit:
+		return d.commit(shutdown, e)
+	case loop.Report:
+		return d.report()
+	case loop.AskApproval:
+		return d.askApproval(shutdown)
+	case loop.AskPerson:
+		return d.askPerson(shutdown)
+	case loop.TakeProposal:
+		return d.takeProposal(shutdown, e)
+	case loop.JudgeAttempt:
+		return d.judgeAttempt(shutdown, e)
+	case loop.ExecuteRecovery:
+		return d.executeRecovery(shutdown, e)
+	case loop.Diagnose:
+		return d.diagnose(shutdown, e)
+	case loop.Analyse:
+		return d.analyse(shutdown, e)
+	case loop.Wait:
+		return d.wait(shutdown, e)
+	}
+	return nil, fmt.Errorf("this build cannot carry out %q; the loop was written by a newer superloop", e.Kind)
+}
+
+func (d *driver) stopPaused(shutdown context.Context) error {
+	reason := loop.ReasonInterrupted
+	if cause := context.Cause(shutdown); cause != nil && !errors.Is(cause, context.Canceled) {
+		reason = loop.ReasonInterrupted + ": " + cause.Error()
+	}
+	return d.step(loop.Stopped{Status: loop.Paused, Reason: reason})
+}
+
+// end brings the files that people read in line with the end.
+func (d *driver) end() error {
+	if d.state.Gates.Promise != "" {
+		if _, err := d.writeReports(d.now()); err != nil {
+			return err
+		}
+	}
+	return d.settle()
+}
+
+func (d *driver) stopCancelled() error {
+	in := d.cancel
+	d.intents[in.ID] = true
+	return d.step(loop.Stopped{Status: loop.Cancelled, Reason: loop.ReasonCancelled, By: in.By, Note: in.Note, IntentID: in.ID})
+}
+
+// close lets go of everything, last taken first.
+func (d *driver) close() {
+	d.chores.settle()
+	d.unprepare()
+	d.coolDown()
+	for i := len(d.cleanup) - 1; i >= 0; i-- {
+		d.cleanup[i]()
+	}
+}
+
+func environ(o Options) []string {
+	if o.Environ != nil {
+		return o.Environ
+	}
+	return os.Environ()
+}

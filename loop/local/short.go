@@ -1,0 +1,26 @@
+package local
+
+import (
+	"fmt"
+	"time"
+)
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// orNull is nil for what is not told.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

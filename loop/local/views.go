@@ -1,0 +1,92 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/superloop/superloop/loop/layout"
+
+	"github.com/superloop/superloop/loop"
+
+	"go.uber.org/zap"
+)
+
+// viewInterval is the least time between two writes of state.json while a loop
+// runs; at every pause and end it is written at once.
+const viewInterval = 100 * time.Millisecond
+
+// ReadView reads state.json, or, when that is gone or damaged, the journal that it
+// is a view of. A loop that never ran has neither: fs.ErrNotExist.
+func ReadView(p layout.Paths) (loop.View, error) {
+	var v loop.View
+	data, err := os.ReadFile(p.File("state.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	if err == nil || !exists(p.Events()) {
+		return v, err
+	}
+	fold, jerr := Fold(p.Events())
+	if jerr != nil || fold.State.Version == 0 {
+		return v, errors.Join(err, jerr)
+	}
+	return loop.ViewOf(fold.State, fold.Events, 0), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func (d *driver) putViews() {
+	if d.state.Version == 0 {
+		return
+	}
+	pid := os.Getpid()
+	if d.state.Status.Ended() || d.state.Status == loop.Paused {
+		pid = 0
+	}
+	if data, err := loop.EncodeIndent(loop.ViewOf(d.state, d.journal.LastSeq(), pid), "  "); err == nil {
+		d.view.Put(append(data, '\n'))
+	}
+	if data, err := loop.EncodeIndent(d.repoView(), "  "); err == nil {
+		d.super.Put(append(data, '\n'))
+	}
+}
+
+// repoView merges this loop's status into what the file says of the others.
+func (d *driver) repoView() loop.RepoView {
+	v := loop.RepoView{Version: 1, Loops: map[string]loop.Status{}}
+	if data, err := os.ReadFile(filepath.Join(d.paths.Super, "state.json")); err == nil {
+		_ = json.Unmarshal(data, &v) // a view that cannot be read is made anew
+	}
+	if v.Loops == nil {
+		v.Loops = map[string]loop.Status{}
+	}
+	v.Version = 1
+	v.Active = !d.state.Status.Ended() && d.state.Status != loop.Paused
+	for i, l := range d.o.Config.Loops {
+		if l.ID == d.o.LoopID {
+			v.LoopIndex = i
+		}
+	}
+	v.Iteration, v.CurrentLoopID, v.Status = d.state.Iteration, d.o.LoopID, d.state.Status
+	v.UpdatedAt = d.state.UpdatedAt
+	v.Loops[d.o.LoopID] = d.state.Status
+	return v
+}
+
+// flushViews writes the views now. A view that cannot be written is no loss:
+// the journal holds the truth, so it is said and not an error, but for a full
+// disk, which a person must hear of.
+func (d *driver) flushViews() error {
+	err := errors.Join(d.view.Flush(), d.super.Flush())
+	if err != nil {
+		d.log.Warn("state.json could not be written; the journal is whole", zap.Error(err))
+		return d.full(err)
+	}
+	return nil
+}
