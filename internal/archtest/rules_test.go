@@ -4,25 +4,29 @@ const module = "github.com/superloop/superloop"
 
 // only says which package alone may import a library, and why.
 var only = map[string]struct{ packages, why string }{
-	"os/exec":                   {"internal/proc", "a process that is not started by internal/proc is not ended by it either"},
+	"os/exec":                   {"internal/proc, internal/tools/mutate", "a process that is not started by internal/proc is not ended by it either; " + mutateIsApart},
 	"github.com/urfave/cli/v2":  {"cmd/...", "flags are the command line's business"},
 	"github.com/slack-go/slack": {"escalation/slack", "one package knows Slack, so that a move costs a day"},
 	"github.com/prometheus/client_golang/prometheus":          {"cmd/...", "figures come from the journal; no other package counts"},
 	"github.com/prometheus/client_golang/prometheus/promhttp": {"cmd/...", "one verb serves figures"},
 	"github.com/santhosh-tekuri/jsonschema/v5":                {"schemas", "one package knows the schema library"},
-	"os/signal": {"cmd/..., internal/proc, roles/agent/script", "signals are taken in main (and by the spawner and the scripted agent, which are mains of their own)"},
+	"os/signal": {"cmd/..., internal/proc, internal/tools/mutate, roles/agent/script", "signals are taken in main (and by the spawner, the scripted agent and the mutation runner, which are mains of their own)"},
 }
 
-const onlyDurable = "only internal/durable writes (it syncs, and faults are injected there); the scripted agent stands in for a foreign program"
+// mutateIsApart is why the mutation runner starts processes and writes by itself.
+// It puts faults into our own packages and needs namespaces that hold meanwhile.
+const mutateIsApart = "the mutation runner depends on nothing that it may have broken, and keeps its processes in namespaces of its own"
+
+const onlyDurable = "only internal/durable writes (it syncs, and faults are injected there); the scripted agent stands in for a foreign program; " + mutateIsApart
 
 // calls says which functions only some packages, and besides them some files,
 // may call, and why.
 var calls = []struct{ pkg, names, packages, files, why string }{
 	{"os", "WriteFile Create OpenFile CreateTemp Rename MkdirAll MkdirTemp RemoveAll Link Symlink Truncate Chmod Chtimes",
-		"internal/durable, roles/agent/script", "", onlyDurable},
-	{"os", "Mkdir Remove", "internal/durable, roles/agent/script", "internal/proc/cgroup*.go",
+		"internal/durable, internal/tools/mutate, roles/agent/script", "", onlyDurable},
+	{"os", "Mkdir Remove", "internal/durable, internal/tools/mutate, roles/agent/script", "internal/proc/cgroup*.go",
 		onlyDurable + "; a cgroup is made and removed as a directory, but it is a control file of the kernel and never on a disk"},
-	{"os", "Exit", "cmd/...", "recovery/cage/early.go recovery/classify/internal/record/main.go", "only main ends the process; and the shim, and the recorder of real failures, which are mains of their own"},
+	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/cage/early.go recovery/classify/internal/record/main.go", "only main ends the process; and the shim, and the recorder of real failures, which are mains of their own"},
 	{"log", "Fatal Fatalf Fatalln Panic Panicf", "", "", "libraries return errors"},
 	{"time", "Sleep", "roles/agent/script", "", "wait for the thing itself"},
 }
