@@ -9,21 +9,6 @@ import (
 	"testing"
 )
 
-// ---------------------------------------------------------------------------
-// THE MACHINE AND ITS DRIVER. The driver still lives in package loop. When it
-// has moved to loop/local and loop/effects, delete stillInLoop and whatever
-// mentions it: the rule then holds for every file of loop/*.go.
-//
-// stillInLoop are the files of package loop that belong to the driver and import
-// what the machine may not. A file that has moved, or that imports nothing of the
-// kind any more, fails the test until it has left the list.
-// ---------------------------------------------------------------------------
-var stillInLoop = strings.Fields(`
-	aid.go aid_port.go control.go detect.go do_analyse.go do_approval.go do_commit.go do_cure.go do_diagnose.go do_execute.go
-	do_gates.go do_ground.go do_learn.go do_limit.go do_notify.go do_person.go do_prompt.go do_recovery.go do_reload.go
-	do_report.go do_role.go do_tests.go do_verify.go judge.go own.go paths.go prepare.go question.go record.go resume.go
-	runner.go runners.go snapshot.go standby.go tree.go view.go wait.go warm.go watches.go`)
-
 // pureImports are the packages, besides ours, that the machine may import: they
 // compute and touch nothing. What of ours it may import is in the table.
 var pureImports = strings.Fields(`bytes cmp crypto/sha256 encoding/hex encoding/json errors fmt iter maps math regexp slices sort
@@ -42,6 +27,8 @@ var harmless = []string{"net/url", "net/netip", "net/textproto", "net/mail"}
 var touchesWorld = map[string]string{
 	"loop/local":        "the engine: it takes a loop up and holds its locks",
 	"loop/effects":      "the performers: they carry out what the machine asks for",
+	"loop/layout":       "where a loop's files lie depends on links and inodes",
+	"loop/control":      "a wish is a file in the private directory",
 	"loop/journal":      "events.jsonl is a file, appended and followed",
 	"loop/config":       "config.json is a file, and the programs that it names are looked for",
 	"loop/config/trust": "the pin is a file outside of the repository",
@@ -59,7 +46,7 @@ func touches(p string) bool {
 func checkWorld(rel string, imports []string) (problems []string) {
 	dir := path.Dir(rel)
 	switch {
-	case dir == "loop" && !slices.Contains(stillInLoop, path.Base(rel)):
+	case dir == "loop":
 		for _, p := range imports {
 			if impure(p) {
 				problems = append(problems, fmt.Sprintf("%s imports %s: package loop is the machine, which replays the same everywhere because it touches nothing; let the fact carry it, or do it in loop/effects (what the machine may import is pureImports in internal/archtest)", rel, p))
@@ -95,12 +82,6 @@ func TestWorldListsShrink(t *testing.T) {
 			touching[path.Dir(rel)] = true
 		}
 	}
-	for _, file := range stillInLoop {
-		rel := "loop/" + file
-		if src, ok := files[rel]; !ok || !slices.ContainsFunc(importsOf(t, rel, src), impure) {
-			t.Errorf("%s is in stillInLoop of internal/archtest and needs no exception (any more): remove it there", rel)
-		}
-	}
 	for _, pkg := range slices.Sorted(maps.Keys(touchesWorld)) {
 		if there[pkg] && !touching[pkg] {
 			t.Errorf("%s is in touchesWorld of internal/archtest and touches nothing (any more): remove it there", pkg)
@@ -115,7 +96,7 @@ const mostFiles = 30
 // overMostFiles are the packages that have more than mostFiles today, and what
 // becomes of them. A package leaves the list when it has shrunk; none may join.
 var overMostFiles = map[string]string{
-	"loop":               "the driver moves to loop/local and loop/effects",
+	"loop/local":         "its families of effects become performers in loop/effects",
 	"cmd/superloop":      "verbs that are one and the same become one; what they share moves below cmd/superloop/internal",
 	"roles/agent":        "each adapter becomes a package of its own",
 	"internal/multiscan": "the scanner loses its lanes and its assembly",

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // alone fills in the list of runners of roles that have only one, without
@@ -209,7 +211,7 @@ func TestDiffOfRespond(t *testing.T) {
 // and managers here are those that stand there.
 func TestGroundIsThatOfRespond(t *testing.T) {
 	t.Parallel()
-	kinds, managers := []string{}, []string{}
+	kinds, managers := []string{}, respond.Managers()
 	read := func(file string, f func(n ast.Node)) {
 		tree, err := parser.ParseFile(token.NewFileSet(), "../../recovery/respond/"+file, nil, 0)
 		if err != nil {
@@ -235,11 +237,6 @@ func TestGroundIsThatOfRespond(t *testing.T) {
 			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == "CheckKind" {
 				kinds = append(kinds, texts(v)...)
 			}
-		}
-	})
-	read("deps.go", func(n ast.Node) {
-		if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == "managers" {
-			managers = texts(f.Body)
 		}
 	})
 	if len(kinds) < 9 || !slices.Equal(managers, groundManagers()) {
