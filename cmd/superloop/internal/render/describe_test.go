@@ -227,9 +227,13 @@ func eventsInSource(t *testing.T) map[string]bool {
 			names[name] = true
 		}
 	}
-	files, err := filepath.Glob("../../../../loop/*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, dir := range []string{"loop", "loop/local", "loop/effects"} {
+		found, err := filepath.Glob("../../../../" + dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
@@ -247,7 +251,7 @@ func eventsInSource(t *testing.T) map[string]bool {
 			ast.Inspect(fn, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.CaseClause:
-					if fn.Name.Name == "DecodeFact" || fn.Name.Name == "decodeRecovery" {
+					if fn.Name.Name == "DecodeFact" || strings.HasPrefix(fn.Name.Name, "decode") {
 						for _, e := range n.List {
 							add(e)
 						}
@@ -260,7 +264,7 @@ func eventsInSource(t *testing.T) map[string]bool {
 					sel, ok := n.Fun.(*ast.SelectorExpr)
 					switch {
 					case !ok || len(n.Args) == 0:
-					case sel.Sel.Name == "note" || sel.Sel.Name == "record":
+					case sel.Sel.Name == "note" || sel.Sel.Name == "record" || sel.Sel.Name == "Record":
 						add(n.Args[0])
 					case sel.Sel.Name == "gate" && len(n.Args) == 3:
 						if lit, ok := n.Args[2].(*ast.BasicLit); ok {
