@@ -15,6 +15,8 @@
 // spawner process never uses os/exec, so it may reap whatever it finds. As everything in the tree descends from
 // it, "wait4 says ECHILD" is the proof that nothing is left; no list of processes is needed for that.
 //
+// A second Spawner can live in mounts that another program has prepared: see Inside.
+//
 // # The supervisor dies, everything dies
 //
 // The control socket is the life line. When the supervisor goes, for any reason, the spawner process reads

@@ -39,8 +39,9 @@ type helper struct {
 	once       sync.Once
 }
 
-// startHelper starts a spawner process and waits until it is set up for the level.
-func startHelper(exe string, l Level) (*helper, error) {
+// startHelper starts a spawner process, by way of another program if there is a Launcher, and waits until it is set up for the
+// level.
+func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 	ours, theirs, err := controlPair()
 	if err != nil {
 		return nil, err
@@ -68,38 +69,53 @@ func startHelper(exe string, l Level) (*helper, error) {
 	defer null.Close()
 
 	// The first name is kept: a test binary may serve several commands by it.
-	p, err := os.StartProcess(exe, []string{os.Args[0], SpawnerArg, string(l)}, &os.ProcAttr{
+	argv, done := []string{os.Args[0], SpawnerArg, string(l)}, func(err error) error { return err }
+	attr := &os.ProcAttr{
 		Dir:   "/", // it must not keep a directory of the user's busy
 		Env:   []string{spawnerEnv + "=1", "GOMAXPROCS=2"},
 		Files: []*os.File{null, mouth, mouth, theirs},
 		Sys:   spawnerAttr(l),
-	})
+	}
+	var p *os.Process
+	if by != nil {
+		p, done, err = launchHelper(l, by, argv, attr)
+	} else {
+		p, err = os.StartProcess(exe, argv, attr)
+	}
 	theirs.Close() // else its death would not end the socket
 	if err != nil {
 		return fail(fmt.Errorf("starting the spawner process: %w", err))
 	}
 	h := &helper{proc: p, ctl: ours, complaints: complaints, events: make(chan event, 8), quit: make(chan struct{})}
 	go h.listen()
+	text, err := h.ready()
+	if err = done(err); err == nil && text != "" {
+		err = errors.New(text)
+	}
+	if err != nil {
+		h.abandon()
+		return nil, err
+	}
+	return h, nil
+}
 
+// ready waits until the spawner process is set up. The text is why it cannot be, at this level.
+func (h *helper) ready() (text string, err error) {
 	limit := time.NewTimer(readyLimit)
 	defer limit.Stop()
 	select {
 	case ev, ok := <-h.events:
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("it did not answer: %w", h.lost)
+			return "", fmt.Errorf("it did not answer: %w", h.lost)
 		case ev.Kind != evReady:
-			h.abandon()
-			return nil, fmt.Errorf("it answered %q, not %q", ev.Kind, evReady)
-		case ev.Text != "":
-			h.abandon()
-			return nil, errors.New(ev.Text)
+			return "", fmt.Errorf("it answered %q, not %q", ev.Kind, evReady)
 		}
 		h.cgroups = ev.Cgroups
-		return h, nil
+		return ev.Text, nil
 	case <-limit.C:
-		h.abandon()
-		return nil, fmt.Errorf("it did not answer within %v: %w", readyLimit, os.ErrDeadlineExceeded)
+		_ = h.proc.Kill()
+		return "", fmt.Errorf("it did not answer within %v: %w", readyLimit, os.ErrDeadlineExceeded)
 	}
 }
 

@@ -29,9 +29,10 @@ const (
 
 // keeper is the inside of the spawner process.
 type keeper struct {
-	hold  containment // of one tree after the other
-	trees int
-	now   atomic.Pointer[tree] // the one that runs
+	inside bool        // see Inside
+	hold   containment // of one tree after the other
+	trees  int
+	now    atomic.Pointer[tree] // the one that runs
 }
 
 // SpawnerMain is the whole life of the spawner process: main calls it first thing when os.Args[1] is SpawnerArg, and
@@ -44,6 +45,13 @@ func SpawnerMain() int {
 	}
 	inheritNothing()
 	resetSignals()
+	inside := os.Getenv(spawnerEnv) == insideEnv
+	if inside {
+		if err := Undumpable(); err != nil {
+			_ = report(event{Kind: evReady, Text: err.Error()})
+			return 1
+		}
+	}
 	hold, err := contain(Level(os.Args[2]))
 	if err != nil {
 		_ = report(event{Kind: evReady, Text: err.Error()})
@@ -52,7 +60,7 @@ func SpawnerMain() int {
 	if report(event{Kind: evReady, Cgroups: hold.name()}) != nil {
 		return 1
 	}
-	k := &keeper{hold: hold}
+	k := &keeper{inside: inside, hold: hold}
 	return k.serve()
 }
 
@@ -122,6 +130,10 @@ func (k *keeper) serve() int {
 
 // run starts a tree and reports that.
 func (k *keeper) run(req request, fds []int) {
+	if k.inside && !req.Fresh && changed() {
+		_ = report(event{Kind: evStale})
+		return
+	}
 	k.trees++
 	pid, failed := k.start(req, fds)
 	if failed != nil {
@@ -149,6 +161,16 @@ func (k *keeper) start(req request, fds []int) (pid int, failed *event) {
 	attr := syscall.ProcAttr{Dir: string(req.Dir), Env: unpack(req.Env), Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, fd := range fds {
 		attr.Files = append(attr.Files, uintptr(fd))
+	}
+	if k.inside && len(req.Stdin) > 0 {
+		fd, err := reopen(string(req.Stdin), fds[0])
+		if err != nil {
+			return 0, &event{Kind: evNotStarted, Text: err.Error()}
+		}
+		if fd >= 0 {
+			defer unix.Close(fd)
+			attr.Files[0] = uintptr(fd)
+		}
 	}
 	if err := req.Namespaces.apply(attr.Sys); err != nil {
 		return 0, &event{Kind: evNotStarted, Text: err.Error()}

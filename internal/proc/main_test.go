@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == superviseArg {
 		os.Exit(supervise(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == launchedArg {
+		os.Exit(launched(os.Args[2:]))
+	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set("6") // most tests wait for something most of the time

@@ -57,6 +57,14 @@ func prepare(spec *Spec) (request, *descriptors, error) {
 		return none, nil, fmt.Errorf("starting %s: %w", spec.Argv[0], err)
 	}
 	req := request{Op: opRun, Path: []byte(path), Dir: []byte(dir), Argv: pack(spec.Argv), Env: pack(spec.Env), Namespaces: spec.Namespaces}
+	if spec.Stdin != "" {
+		path, err := filepath.Abs(spec.Stdin)
+		if err != nil {
+			unix.Close(stdin)
+			return none, nil, fmt.Errorf("starting %s: standard input: %w", spec.Argv[0], err)
+		}
+		req.Stdin = []byte(path)
+	}
 	return req, &descriptors{stdin, -1, -1}, nil
 }
 

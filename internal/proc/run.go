@@ -42,7 +42,7 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 		return res, nil
 	}
 	defer files.close()
-	r := &run{h: h, spec: &spec, res: &res, level: level, started: time.Now()}
+	r := &run{s: s, h: h, spec: &spec, res: &res, level: level, started: time.Now()}
 	if err := r.openStreams(s, files); err != nil {
 		res.Err = err
 		return res, nil
@@ -56,6 +56,9 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 		if r.h, r.level, err = s.ensure(); err == nil {
 			err = r.h.send(req, fds...)
 		}
+	}
+	if err == nil {
+		err = r.await(kill, &req, fds)
 	}
 	runtime.KeepAlive(spec.Files)
 	files.close() // else the pipes would never end
@@ -71,7 +74,6 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 		res.Err = err
 		return res, err
 	}
-	r.watch(kill, s.answerLimit, politeLimit+s.killLimit+s.answerLimit)
 	if r.lost != nil {
 		r.cleanUp() // before the output, which ends with the last process that holds it
 	}
@@ -87,6 +89,7 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 
 // run is one command under way, seen from the supervisor. One goroutine (the caller of Run) owns it, except for streams.
 type run struct {
+	s       *Spawner
 	h       *helper
 	spec    *Spec
 	res     *Result
@@ -101,6 +104,7 @@ type run struct {
 	ending Reason // why the tree is being ended, "" while it may run
 	exited bool   // the main process has ended
 	stuck  bool
+	stale  bool // the spawner process does not start it, another one may
 	lost   error
 }
 
@@ -132,6 +136,30 @@ func (r *run) openStreams(s *Spawner, files *descriptors) error {
 	if r.err, err = open(1, r.spec.Stderr, &files.stderr); err != nil {
 		files.close() // lets the first stream end
 		<-r.out.done
+	}
+	return err
+}
+
+// await is watch, once more with another spawner process if the first one is no longer what it was prepared to be.
+func (r *run) await(kill context.Context, req *request, fds []int) error {
+	sweep := politeLimit + r.s.killLimit + r.s.answerLimit
+	r.watch(kill, r.s.answerLimit, sweep)
+	if !r.stale {
+		return nil
+	}
+	r.s.retire(r.h)
+	if r.ending != "" {
+		r.res.Ended, r.res.Err = r.ending, errors.New("stopped before it was started")
+		return nil
+	}
+	req.Fresh = true
+	var err error
+	if r.h, r.level, err = r.s.ensure(); err == nil {
+		err = r.h.send(*req, fds...)
+	}
+	if err == nil {
+		r.stale = false
+		r.watch(kill, r.s.answerLimit, sweep)
 	}
 	return err
 }
@@ -181,6 +209,9 @@ func (r *run) watch(kill context.Context, start, sweep time.Duration) {
 				}
 			case evNotStarted:
 				r.notStarted(ev)
+				return
+			case evStale:
+				r.stale = true
 				return
 			case evExited:
 				r.mainEnded()

@@ -33,6 +33,7 @@ type Options struct {
 type Spawner struct {
 	exe                    string
 	want                   Level
+	launch                 Launcher      // nil: the binary itself is started
 	killLimit, answerLimit time.Duration // the constants of these names; shorter in tests
 	running                sync.Mutex    // held by Run
 	bufs                   [2][]byte     // guarded by running
@@ -42,6 +43,7 @@ type Spawner struct {
 	level  Level
 	notes  []string
 	closed bool
+	inside []*Spawner // see Inside
 }
 
 // Start starts the spawner process and measures which Level holds here. It takes about as long as the start of
@@ -82,10 +84,13 @@ func (s *Spawner) ensure() (*helper, Level, error) {
 	}
 	var notes []string
 	for _, l := range s.want.from() {
-		h, err := startHelper(s.exe, l)
+		h, err := startHelper(s.exe, l, s.launch)
 		if err == nil {
 			s.h, s.level, s.notes = h, l, notes
 			return h, l, nil
+		}
+		if no := (launchError{}); errors.As(err, &no) {
+			return nil, "", no.error
 		}
 		notes = append(notes, fmt.Sprintf("%s: %v", l, err))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -109,9 +114,12 @@ func (s *Spawner) retire(h *helper) {
 // done, at the latest after 12 s. Calling it again does nothing.
 func (s *Spawner) Close() error {
 	s.mu.Lock()
-	h := s.h
-	s.h, s.closed = nil, true
+	h, inside := s.h, s.inside
+	s.h, s.inside, s.closed = nil, nil, true
 	s.mu.Unlock()
+	for _, in := range inside {
+		_ = in.Close()
+	}
 	if h == nil {
 		return nil
 	}

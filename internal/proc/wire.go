@@ -38,6 +38,10 @@ type request struct {
 	Env  []byte `json:"env,omitempty"`  // packed
 
 	Namespaces Namespaces `json:"namespaces,omitzero"`
+	// Stdin is the path of standard input, empty for /dev/null. Fresh: the spawner process was started for this
+	// command, so WatchFD is not looked at. Both are for one that was launched by another program.
+	Stdin []byte `json:"stdin,omitempty"`
+	Fresh bool   `json:"fresh,omitempty"`
 	// KillLimitMS bounds the sure kill, in milliseconds. What still lives then cannot be killed (a process
 	// in uninterruptible sleep) and is reported as stuck.
 	KillLimitMS int64 `json:"kill_limit_ms,omitempty"`
@@ -48,6 +52,7 @@ const (
 	evReady      = "ready"       // Cgroups; or Text says why the spawner process could not be set up
 	evStarted    = "started"     // PID
 	evNotStarted = "not_started" // Errno of fork or exec
+	evStale      = "stale"       // not started, because WatchFD is ready
 	evExited     = "exited"      // the main process ended, others of its tree are still there
 	evSwept      = "swept"       // the tree is gone; carries the exit status too
 )

@@ -65,8 +65,21 @@
 // what superloop knows, and from nothing else. There is no Landlock, under which
 // bubblewrap does not start, and nothing else of what commands always get:
 //
-//	superloop --> proc.Spawner --> superloop __exec --> the agent's own argv, in
-//	              a mount namespace where some places are read-only or empty
+//	superloop --> superloop __exec, in a mount namespace of its own: makes some
+//	    |         places read-only or empty, gives up its capabilities, and becomes
+//	    |
+//	    +--> superloop __spawn, which lives in there --> the agent's own argv
+//
+// The mounts are made once and serve every start of an agent or a test, which
+// costs a fork and an exec as it does without protection. Before each start it is
+// looked whether they still are what they would be if they were made now: by device
+// and inode, whether the same files are at the places and at the directories above
+// them; and by the kernel's own notice, whether any mount has come or gone. If not,
+// all of it is made anew, with a new process. An inode that is mounted cannot be
+// freed, so its number means the same file; and a mount goes only when its file is
+// removed or replaced, which is noticed. The process that starts agents has no
+// capability that they have not, so they cannot gain one from it; it is undumpable,
+// so they cannot trace it either.
 //
 // An ordinary user needs a user namespace for that, in which the agent has no
 // capability, and so cannot undo the mounts: sudo, su and containers without root

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -194,11 +195,12 @@ func TestProtectWithoutNamespaces(t *testing.T) {
 // refusing is a Spawner on a system that refuses namespaces.
 type refusing struct{ Spawner }
 
-func (r refusing) Run(ctx context.Context, spec proc.Spec) (proc.Result, error) {
-	if spec.Namespaces == (proc.Namespaces{}) {
-		return r.Spawner.Run(ctx, spec)
+func (r refusing) Inside(l proc.Launcher) (*proc.Spawner, error) {
+	launch, err := l(proc.Become{Level: r.Level()})
+	if err != nil || !launch.Namespaces.Mount {
+		return nil, fmt.Errorf("%+v: %w", launch, err)
 	}
-	return proc.Result{Code: -1, Ended: proc.NotStarted, Err: fmt.Errorf("starting it: %w", syscall.EPERM)}, nil
+	return nil, launch.Done(&fs.PathError{Op: "fork/exec", Path: launch.Argv[0], Err: syscall.EPERM})
 }
 
 // The same files are protected wherever else they are mounted.

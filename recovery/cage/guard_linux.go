@@ -54,11 +54,19 @@ type cover struct {
 	tree int // what to mount, -1 for placeHidden
 }
 
-// guard does all that an order says but for executing it.
+// guard makes the mounts, and gives up what they were made with.
 func (a *agentOrder) guard(rep *report) error {
+	if a.UserNS {
+		if err := proc.MapUser(a.User, a.Group); err != nil {
+			return fmt.Errorf("in namespaces of its own: %w", err)
+		}
+	}
 	// Mounts of the host still arrive here, ours do not go out.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("separating the mounts: %w", err)
+	}
+	if err := proc.Enter(a.Level); err != nil {
+		return err
 	}
 	root := !a.UserNS && os.Geteuid() == 0
 	if root {
@@ -94,43 +102,11 @@ func (a *agentOrder) guard(rep *report) error {
 			return fmt.Errorf("%s could be renamed, with all that is protected in it", dir)
 		}
 	}
-	if err := a.enter(); err != nil {
-		return err
-	}
 	if err := a.disarm(); err != nil {
 		return err
 	}
 	a.remark(rep, root)
 	return locked(covers)
-}
-
-// enter goes to the working directory and opens standard input once more: what
-// they were before may lie under a mount now, and would lead around it.
-func (a *agentOrder) enter() error {
-	if dir := string(a.Dir); dir != "" {
-		if err := unix.Chdir(dir); err != nil {
-			return fmt.Errorf("entering the working directory %s: %w", dir, err)
-		}
-	}
-	if len(a.Stdin) == 0 {
-		return nil
-	}
-	fd, err := unix.Open(string(a.Stdin), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil // it is hidden now; the one that is open can be read
-	}
-	defer unix.Close(fd)
-	var now, before unix.Stat_t
-	if unix.Fstat(fd, &now) != nil || unix.Fstat(0, &before) != nil || now.Dev != before.Dev || now.Ino != before.Ino {
-		return fmt.Errorf("standard input: %s was replaced by another file", a.Stdin)
-	}
-	if err := unix.SetNonblock(fd, false); err != nil {
-		return fmt.Errorf("standard input: %w", err)
-	}
-	if err := unix.Dup3(fd, 0, 0); err != nil {
-		return fmt.Errorf("standard input: %w", err)
-	}
-	return nil
 }
 
 // covers are all places, where they lie and wherever else they can be seen, those

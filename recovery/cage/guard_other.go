@@ -12,7 +12,3 @@ func protectionHint() string { return "" }
 
 // become is never asked for here: Protect does not offer it.
 func (a *agentOrder) become() int { return 1 }
-
-// Undumpable keeps other processes of the same user from looking into this one,
-// where the system can do that. Here it cannot.
-func Undumpable() error { return nil }

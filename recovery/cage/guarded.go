@@ -9,180 +9,164 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/internal/proc"
 )
 
-const (
-	// probeLimit bounds the trial of a protection; it takes some 20 ms.
-	probeLimit = 30 * time.Second
-	// shimFiles are the descriptors from orderFD on that are the shim's own.
-	shimFiles = 2
-)
+// shimFiles are the descriptors from orderFD on that are the shim's own.
+const shimFiles = 2
 
-// agentOrder is an order to the shim to start an agent.
+// agentOrder is an order to the shim to prepare what agents see, and to become
+// the spawner process that starts them in it.
 type agentOrder struct {
-	Path bytesOf   `json:"path"`
-	Argv []bytesOf `json:"argv"`
-	Env  []bytesOf `json:"env"`
-	Dir  bytesOf   `json:"dir"`
-	// Stdin is the file that was opened as standard input, "" if none was.
-	Stdin bytesOf `json:"stdin,omitempty"`
-	// Files is how many descriptors after ours are the agent's.
-	Files int `json:"files,omitempty"`
+	Path  bytesOf    `json:"path"`
+	Argv  []bytesOf  `json:"argv"`
+	Env   []bytesOf  `json:"env"`
+	Level proc.Level `json:"level"`
 
 	ReadOnly []bytesOf `json:"read_only"`
 	Writable []bytesOf `json:"writable"`
 	Hidden   []bytesOf `json:"hidden"`
-	// UserNS: the shim was started in a user namespace of its own.
+	// Tmp is where agents make temporary files.
+	Tmp bytesOf `json:"tmp"`
+	// UserNS: the shim was started in a user namespace of its own, by this user and
+	// group.
 	UserNS bool `json:"userns"`
-	// Probe: everything is done but for executing something.
-	Probe bool `json:"probe,omitempty"`
+	User   int  `json:"user"`
+	Group  int  `json:"group"`
 }
 
-// guarded is what Protect returns.
+// guarded is what Protect returns: a second Spawner, whose spawner process lives
+// in the mounts that agents see.
 type guarded struct {
 	Spawner
-	p   Protection
-	ns  proc.Namespaces
-	exe string
+	inner *proc.Spawner
+	p     Protection
+	ns    proc.Namespaces
+	exe   string
+
+	running sync.Mutex // guards what follows
+	paths   []string   // the places, and all directories that they lie in
+	seen    []FileID   // of the paths, when the mounts were made; nil without mounts
+	tmp     string
+	said    report
 }
 
-// Run starts the command by way of the shim.
+// newGuarded prepares the first spawner process.
+func newGuarded(s Spawner, p Protection, ns proc.Namespaces, exe string) (*guarded, error) {
+	g := &guarded{Spawner: s, p: p, ns: ns, exe: exe, tmp: tmpOf(os.Environ())}
+	for _, path := range slices.Concat(p.ReadOnly, p.Writable, p.Hidden) {
+		for ; path != "/" && !slices.Contains(g.paths, path); path = filepath.Dir(path) {
+			g.paths = append(g.paths, path)
+		}
+	}
+	var err error
+	g.inner, err = s.Inside(g.launch)
+	return g, err
+}
+
+// Level is what holds the trees of agents together.
+func (g *guarded) Level() proc.Level { return g.inner.Level() }
+
+// Notes says why it is not a better one.
+func (g *guarded) Notes() []string { return g.inner.Notes() }
+
+// Run starts the command where everything is prepared. What was prepared for
+// other files than those that are at the places now is prepared anew.
 func (g *guarded) Run(kill context.Context, spec proc.Spec) (proc.Result, error) {
-	fail := func(err error) (proc.Result, error) {
-		return proc.Result{Code: -1, Ended: proc.NotStarted, Err: err}, nil
-	}
-	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
-		return g.Spawner.Run(kill, spec) // it says what is wrong
-	}
-	if len(spec.Files) > proc.MaxFiles-shimFiles {
-		return fail(fmt.Errorf("starting %s: %d files to inherit, %d is the most under protection", spec.Argv[0], len(spec.Files), proc.MaxFiles-shimFiles))
-	}
-	for _, text := range slices.Concat(spec.Argv, spec.Env) {
-		if strings.IndexByte(text, 0) >= 0 {
-			return g.Spawner.Run(kill, spec)
-		}
-	}
-	dir, err := filepath.Abs(spec.Dir)
-	if err != nil {
-		return fail(fmt.Errorf("starting %s: working directory: %w", spec.Argv[0], err))
-	}
-	name := spec.Argv[0]
-	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
-		name = filepath.Join(dir, name)
-	}
-	path, err := proc.LookPath(name, spec.Env)
-	if err != nil {
-		return fail(err)
-	}
-	o := g.order(spec.Argv, spec.Env, path, dir)
-	if spec.Stdin != "" {
-		stdin, err := filepath.Abs(spec.Stdin)
-		if err != nil {
-			return fail(fmt.Errorf("starting %s: standard input: %w", spec.Argv[0], err))
-		}
-		o.Agent.Stdin = bytesOf(stdin)
-	}
-	res, _, err := g.start(kill, spec, o)
-	return res, err
-}
-
-func (g *guarded) order(argv, env []string, path, dir string) *order {
-	return &order{Agent: &agentOrder{
-		Path: bytesOf(path), Argv: convert[bytesOf](argv), Env: convert[bytesOf](env), Dir: bytesOf(dir),
-		ReadOnly: convert[bytesOf](g.p.ReadOnly), Writable: convert[bytesOf](g.p.Writable), Hidden: convert[bytesOf](g.p.Hidden),
-		UserNS: g.ns.User,
-	}}
-}
-
-// start starts the shim with the order, in the place of spec's own command. What
-// kept the command from being executed is in Result.Err.
-func (g *guarded) start(kill context.Context, spec proc.Spec, o *order) (proc.Result, report, error) {
 	res := proc.Result{Code: -1, Ended: proc.NotStarted}
-	name := "the protection of agents"
-	if len(spec.Argv) > 0 {
-		name = spec.Argv[0]
+	if !g.running.TryLock() {
+		res.Err = proc.ErrBusy
+		return res, proc.ErrBusy
 	}
-	o.Agent.Files = len(spec.Files)
+	defer g.running.Unlock()
+	if tmp := tmpOf(spec.Env); len(spec.Argv) > 0 && kill.Err() == nil && (tmp != g.tmp || !slices.Equal(g.seen, g.look())) {
+		g.tmp = tmp
+		if err := g.inner.Renew(); err != nil {
+			if errors.Is(err, proc.ErrClosed) {
+				res.Err = err
+				return res, err
+			}
+			res.Err = fmt.Errorf("starting %s: its protection was not set up: %w", spec.Argv[0], err)
+			return res, nil
+		}
+	}
+	return g.inner.Run(kill, spec)
+}
+
+// look is what is at the paths.
+func (g *guarded) look() []FileID {
+	ids := make([]FileID, len(g.paths))
+	for i, path := range g.paths {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil {
+			ids[i] = FileID{Dev: uint64(st.Dev), Ino: st.Ino}
+		}
+	}
+	return ids
+}
+
+// launch has the shim become a spawner process.
+func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
 	wire, err := openLine()
 	if err != nil {
-		return res, report{}, err
+		return proc.Launch{}, err
 	}
-	defer wire.close()
+	// Before the mounts are made, so that what is replaced meanwhile is noticed. What
+	// is mounted over keeps its inode, so no other file can come to have the number.
+	g.seen = g.look()
+	o := &order{Agent: &agentOrder{
+		Path: bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env), Level: b.Level, Tmp: bytesOf(g.tmp),
+		ReadOnly: convert[bytesOf](g.p.ReadOnly), Writable: convert[bytesOf](g.p.Writable), Hidden: convert[bytesOf](g.p.Hidden),
+		UserNS: g.ns.User, User: os.Geteuid(), Group: os.Getegid(),
+	}}
 	if err := wire.send(o, nil, nil); err != nil {
-		return res, report{}, err
+		wire.close()
+		return proc.Launch{}, err
 	}
-	env := []string{"GOGC=off", "GOMAXPROCS=1"} // it lives for milliseconds, and does one thing at a time
-	if slices.Contains(spec.Env, spec.Marker) {
-		env = append(env, spec.Marker)
-	}
-	spec.Argv, spec.Env = []string{g.exe, ShimArg}, env
-	spec.Files = append(append([]*os.File{}, wire.theirs...), spec.Files...)
-	spec.Namespaces.User = spec.Namespaces.User || g.ns.User
-	spec.Namespaces.Mount = true
-	res, err = g.Spawner.Run(kill, spec)
-	if err != nil {
-		return res, report{}, err
-	}
-	if res.Ended == proc.NotStarted {
-		res.Err = notForked(res.Err, g.exe, name)
-		return res, report{}, nil
-	}
-	rep, err := wire.report()
-	switch {
-	case err != nil && res.Ended == proc.Exited:
-		// It reports before it executes anything, so nothing was executed.
-		res.Err = fmt.Errorf("starting %s: its protection was not set up: %w; it ended with %d %s and said %q", name, err, res.Code, res.Signal, clip(res.Stderr.Text()))
-	case err != nil:
-		return res, rep, nil // it was ended before that
-	case rep.Errno != 0:
-		res.Err = explainExec(name, string(o.Agent.Path), syscall.Errno(rep.Errno))
-	case rep.Failure != "":
-		res.Err = fmt.Errorf("starting %s: its protection was not set up: %s", name, rep.Text)
-	}
-	if res.Err != nil && (rep.Failure != "" || err != nil) {
-		res.Ended, res.Code, res.Signal = proc.NotStarted, -1, ""
-	}
-	return res, rep, nil
+	return proc.Launch{
+		Argv: []string{g.exe, ShimArg}, Env: []string{"GOGC=off", "GOMAXPROCS=1"}, Files: wire.theirs, Namespaces: g.ns,
+		Done: func(err error) error {
+			defer wire.close()
+			if err = g.launched(wire, err); err != nil {
+				g.seen = nil
+			}
+			return err
+		},
+	}, nil
 }
 
-// notForked explains why the shim was not started: by what is wrong with the
-// agent's directory or input, or because of the namespaces.
-func notForked(err error, exe, name string) error {
-	var path *fs.PathError
+// launched takes the shim's report. err is why there is no spawner process.
+func (g *guarded) launched(wire *line, err error) error {
+	var fork *fs.PathError
 	var no syscall.Errno
+	if errors.As(err, &fork) && errors.As(err, &no) {
+		return fmt.Errorf("starting the process that runs them in namespaces of its own: %w", no)
+	}
+	rep, silent := wire.report()
 	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &path) || !errors.As(err, &no) || strings.Contains(err.Error(), "working directory"):
-		return &renamedError{err, exe, name}
+	case rep.Failure != "":
+		return errors.New(rep.Text)
+	case err != nil:
+		return err
+	case silent != nil:
+		return silent
 	}
-	return fmt.Errorf("starting %s in namespaces of its own: %w", name, no)
+	g.said = rep
+	return nil
 }
 
-// renamedError speaks of the agent where the error speaks of the shim.
-type renamedError struct {
-	err        error
-	shim, name string
-}
-
-func (e *renamedError) Error() string { return strings.Replace(e.err.Error(), e.shim, e.name, 1) }
-func (e *renamedError) Unwrap() error { return e.err }
-
-// explainExec says in words why a program could not be executed.
-func explainExec(name, path string, no syscall.Errno) error {
-	switch no {
-	case syscall.E2BIG:
-		return fmt.Errorf("starting %s: arguments and environment are too long for this system: %w; pass the prompt on standard input or as a file (prompt_mode \"stdin\" or \"file\")", name, no)
-	case syscall.ENOEXEC:
-		return fmt.Errorf("starting %s: %s is not a program for this system, and has no #! line: %w", name, path, no)
-	case syscall.ENOENT:
-		return fmt.Errorf("starting %s: %s, or the interpreter or loader that it needs, does not exist: %w", name, path, no)
-	case syscall.EACCES:
-		return fmt.Errorf("starting %s: %s may not be executed (file mode, a file system mounted noexec, or a directory that is hidden from agents): %w", name, path, no)
+// tmpOf is where programs with this environment make temporary files.
+func tmpOf(env []string) string {
+	dir := "/tmp"
+	for _, e := range env {
+		if value, ok := strings.CutPrefix(e, "TMPDIR="); ok && filepath.IsAbs(value) {
+			dir = value
+		}
 	}
-	return fmt.Errorf("starting %s (%s): %w", name, path, no)
+	return dir
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,7 +41,7 @@ func (a *agentOrder) pin(covers []cover, table mountTable) ([]string, error) {
 		}
 	}
 	slices.SortFunc(above, func(x, y string) int { return len(x) - len(y) })
-	tmp := a.tmp()
+	tmp := real(string(a.Tmp))
 	for _, dir := range above {
 		switch {
 		case table.has(dir) || !replaceable(dir): // it stays where it is
@@ -76,17 +75,6 @@ func (a *agentOrder) pin(covers []cover, table mountTable) ([]string, error) {
 		}
 	}
 	return above, nil
-}
-
-// tmp is where the agent makes temporary files.
-func (a *agentOrder) tmp() string {
-	dir := "/tmp"
-	for _, e := range convert[string](a.Env) {
-		if value, ok := strings.CutPrefix(e, "TMPDIR="); ok && filepath.IsAbs(value) {
-			dir = value
-		}
-	}
-	return real(dir)
 }
 
 // settled reports whether dir lies in something that is protected and not

@@ -37,8 +37,8 @@ const (
 	ProtectMount = string(Mount)
 )
 
-// ProtectionReport says what was achieved, by setting all of it up once and
-// trying to undo it.
+// ProtectionReport says what was achieved, by setting all of it up and trying to
+// undo it.
 type ProtectionReport struct {
 	// Level is ProtectNone: an agent can change whatever its user can, or
 	// ProtectMount: the Protection holds.
@@ -52,21 +52,26 @@ type ProtectionReport struct {
 
 // Protect returns a Spawner whose commands run as p says, and otherwise exactly
 // as through s: same arguments, environment, directory, streams, user, bounds
-// and ends. Each starts in a mount namespace of its own, for an ordinary user
-// inside of a user namespace, and can make namespaces in there; sandboxes that
-// agents bring themselves start. Where that cannot be had the Spawner is s itself
-// and the level ProtectNone.
+// and ends. All start in one mount namespace, for an ordinary user inside of a
+// user namespace, and can make namespaces in there; sandboxes that agents bring
+// themselves start. Commands that run through s may run at the same time. Close of
+// the Spawner that s is ends them too. Where that cannot be had the Spawner is s
+// itself and the level ProtectNone.
 //
 // exe is the superloop binary, "" the running one. What holds for p when Protect
 // is called must still hold when something is run; else it is not started, and
-// Result.Err says why. Nothing falls back silently. Run's commands belong through
-// s, not through what Protect returns: they could not set up their own
-// confinement in there.
+// Result.Err says why. Files may have come, gone or been replaced at the places:
+// what is there when something is run is what is protected. Nothing falls back
+// silently. Run's commands belong through s, not through what Protect returns: they
+// could not set up their own confinement in there.
 func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner, ProtectionReport) {
 	rep := ProtectionReport{Level: ProtectNone}
 	none := func(err error) (Spawner, ProtectionReport) {
 		rep.Notes = append(rep.Notes, clip("agents are not kept from the configuration: "+err.Error()))
 		return s, rep
+	}
+	if ctx.Err() != nil {
+		return none(context.Cause(ctx))
 	}
 	p, err := p.resolved()
 	if err != nil {
@@ -78,23 +83,19 @@ func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner,
 	if exe, err = shimExe(exe); err != nil {
 		return none(err)
 	}
-	g := &guarded{Spawner: s, p: p, exe: exe}
-	var ok bool
-	if g.ns, rep.UserNS, ok = protectionNamespaces(); !ok {
+	ns, user, ok := protectionNamespaces()
+	if !ok {
 		return none(errors.New("this system has no mount namespaces; run superloop on Linux, or in a container, where this matters"))
 	}
-	o := g.order(nil, nil, "", "")
-	o.Agent.Probe = true
-	res, said, err := g.start(ctx, proc.Spec{Dir: "/", Timeout: probeLimit, HeadTail: -1}, o)
-	switch {
-	case err != nil:
-		return none(err)
-	case res.Err != nil:
-		return none(fmt.Errorf("%w%s", res.Err, protectionHint()))
-	case res.Ended != proc.Exited || res.Code != 0:
-		return none(fmt.Errorf("trying it out ended with %s %d %s", res.Ended, res.Code, res.Signal))
+	rep.UserNS = user
+	g, err := newGuarded(s, p, ns, exe)
+	if err != nil {
+		return none(fmt.Errorf("%w%s", err, protectionHint()))
 	}
-	rep.Level, rep.Notes = ProtectMount, append(rep.Notes, said.Notes...)
+	rep.Level, rep.Notes = ProtectMount, append(rep.Notes, g.said.Notes...)
+	if g.Level() != s.Level() {
+		rep.Notes = append(rep.Notes, clip(fmt.Sprintf("the processes of agents are held together by %q only: %s", g.Level(), strings.Join(g.Notes(), "; "))))
+	}
 	return g, rep
 }
 
@@ -184,3 +185,6 @@ func (p Protection) optional(path string) bool {
 	return !slices.Contains(p.Writable, path) &&
 		slices.ContainsFunc(p.Writable, func(w string) bool { return under(path, w) })
 }
+
+// Undumpable is proc.Undumpable.
+func Undumpable() error { return proc.Undumpable() }

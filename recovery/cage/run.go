@@ -15,6 +15,7 @@ type Spawner interface {
 	Run(kill context.Context, spec proc.Spec) (proc.Result, error)
 	Level() proc.Level
 	Notes() []string
+	Inside(proc.Launcher) (*proc.Spawner, error)
 }
 
 // shellPath is where bash is looked for: the operator's PATH has no say in it.

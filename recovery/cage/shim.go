@@ -16,7 +16,7 @@ const umask = 0o077
 
 // ShimMain is the whole life of the shim: main calls it first thing when
 // os.Args[1] is ShimArg, and exits with what it returns, if it returns: when all
-// goes well this process is bash then, or an agent (see Protect). On the wire it
+// goes well this process is bash then, or the one that starts agents (see Protect). On the wire it
 // says what it did.
 func ShimMain() int {
 	// What is restricted is this thread, and bash gets what this thread has.

@@ -54,8 +54,8 @@ type order struct {
 	// Hold: when everything is set up, wait for the word before executing.
 	Hold bool `json:"hold,omitempty"`
 
-	// Agent is not nil if an agent is to be started, and no recovery. Nothing
-	// above counts then.
+	// Agent is not nil if what agents see is to be prepared, and no recovery run.
+	// Nothing above counts then.
 	Agent *agentOrder `json:"agent,omitempty"`
 }
 
@@ -80,8 +80,6 @@ type report struct {
 	// be; Text says it for the user.
 	Failure string `json:"failure,omitempty"`
 	Text    string `json:"text,omitempty"`
-	// Errno is why an agent could not be executed, 0 if that is not the trouble.
-	Errno int `json:"errno,omitempty"`
 }
 
 func (r *report) note(format string, args ...any) {

@@ -1,0 +1,185 @@
+//go:build linux
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// launchedArg makes the test binary a program that becomes the spawner process.
+const launchedArg = "launched"
+
+// launched is that program: it has the descriptor to watch, and the control socket.
+func launched(argv []string) int {
+	const spare = 9
+	for _, dup := range [][2]int{{3, spare}, {4, ControlFD}, {spare, WatchFD}} {
+		if err := unix.Dup3(dup[0], dup[1], 0); err != nil {
+			return 1
+		}
+	}
+	_ = syscall.Exec("/proc/self/exe", argv, os.Environ())
+	return 1
+}
+
+// insider is a Spawner inside of another one.
+type insider struct {
+	*Spawner
+	alive *os.File // closing it is a change of what was prepared
+	done  int
+}
+
+func insideOf(t testing.TB, s *Spawner) *insider {
+	t.Helper()
+	in := &insider{}
+	var err error
+	if in.Spawner, err = s.Inside(in.launch); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.alive.Close() })
+	return in
+}
+
+func (in *insider) launch(b Become) (Launch, error) {
+	if in.alive != nil {
+		in.alive.Close()
+	}
+	watch, alive, err := os.Pipe()
+	if err != nil {
+		return Launch{}, err
+	}
+	in.alive = alive
+	return Launch{
+		Argv: append([]string{"/proc/self/exe", launchedArg}, b.Argv...), Env: b.Env, Files: []*os.File{watch},
+		Done: func(err error) error {
+			in.done++
+			return errors.Join(err, watch.Close())
+		},
+	}, nil
+}
+
+func (in *insider) pid() int { return in.h.proc.Pid }
+
+func TestInside(t *testing.T) {
+	t.Parallel()
+	eachLevel(t, func(t *testing.T, s *Spawner) {
+		in := insideOf(t, s)
+		if in.Level() != s.Level() {
+			t.Fatal(in.Level(), in.Notes())
+		}
+		dir := t.TempDir()
+		// Both at the same time.
+		ended := make(chan Result, 1)
+		go func() {
+			res, err := s.Run(context.Background(), script("touch "+dir+"/outer; until [ -e "+dir+"/inner ]; do sleep 0.01; done; exit 4"))
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- res
+		}()
+		spec := script("touch " + dir + "/inner; until [ -e " + dir + "/outer ]; do sleep 0.01; done; setsid sleep 1000 & exit 5")
+		if res := mustRun(t, in.Spawner, spec); res.Code != 5 || res.LeftBehind != 1 {
+			t.Errorf("%+v", res)
+		}
+		nothingLeft(t, spec.Marker)
+		if res := <-ended; res.Code != 4 {
+			t.Errorf("%+v", res)
+		}
+		pid := in.pid()
+		tap, ready := said("ready")
+		spec = script(brood)
+		spec.Stdout = tap
+		if res, err := in.Run(cancelWhen(t, ready), spec); err != nil || res.Ended != Killed || in.pid() != pid {
+			t.Errorf("%v %+v", err, res)
+		}
+		nothingLeft(t, spec.Marker)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		awaitEnd(t, pid)
+		if _, err := in.Run(context.Background(), script(":")); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// What was prepared has changed: the command is started once, by another process.
+func TestInsideIsPreparedAnew(t *testing.T) {
+	t.Parallel()
+	eachLevel(t, func(t *testing.T, s *Spawner) {
+		in := insideOf(t, s)
+		count := filepath.Join(t.TempDir(), "count")
+		for i, change := range []func(){func() {}, func() { in.alive.Close() }, func() {}, func() {
+			if err := in.Renew(); err != nil {
+				t.Error(err)
+			}
+		}, func() { in.h.proc.Kill() }} {
+			before := in.pid()
+			change()
+			if i == 4 {
+				awaitEnd(t, before)
+			}
+			res := mustRun(t, in.Spawner, script("echo x >> "+count+"; echo out; exit 3"))
+			if res.Code != 3 || res.Stdout.Text() != "out\n" || (in.pid() != before) != (i%2 == 1 || i == 4) {
+				t.Errorf("%d: %+v", i, res)
+			}
+		}
+		if text, err := os.ReadFile(count); err != nil || len(text) != 10 {
+			t.Errorf("%q %v", text, err)
+		}
+		if in.done != 4 {
+			t.Errorf("Done was called %d times", in.done)
+		}
+	})
+}
+
+func TestInsideIsLost(t *testing.T) {
+	t.Parallel()
+	eachLevel(t, func(t *testing.T, s *Spawner) {
+		in := insideOf(t, s)
+		tap, ready := said("ready")
+		spec := script(brood)
+		spec.Stdout = tap
+		go func() {
+			<-ready
+			in.mu.Lock()
+			defer in.mu.Unlock()
+			in.h.proc.Kill()
+		}()
+		if res, err := in.Run(context.Background(), spec); !errors.Is(err, ErrSpawnerLost) || res.Ended != Lost {
+			t.Errorf("%v %+v", err, res)
+		}
+		nothingLeft(t, spec.Marker)
+		if res := mustRun(t, in.Spawner, script("exit 8")); res.Code != 8 {
+			t.Errorf("%+v", res)
+		}
+	})
+}
+
+func TestInsideThatCannotBe(t *testing.T) {
+	t.Parallel()
+	s := spawnerAt(t, "")
+	for want, launch := range map[string]Launcher{
+		"no plan": func(Become) (Launch, error) { return Launch{}, errors.New("no plan") },
+		"it said why: it did not answer": func(Become) (Launch, error) {
+			return Launch{Argv: []string{"/bin/false"}, Done: func(err error) error { return errors.New("it said why: " + err.Error()) }}, nil
+		},
+		"no such file": func(Become) (Launch, error) {
+			return Launch{Argv: []string{"/no/such/program"}, Done: func(err error) error { return err }}, nil
+		},
+	} {
+		if in, err := s.Inside(launch); in != nil || err == nil || !strings.HasPrefix(err.Error(), want) && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if res := mustRun(t, s, script("exit 8")); res.Code != 8 {
+		t.Errorf("%+v", res)
+	}
+}
