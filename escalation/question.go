@@ -23,12 +23,13 @@ const (
 	PolicyChange         Type = "policy_change"              // the config would allow more than was trusted
 	RunnerUnavailable    Type = "runner_unavailable"         // an agent cannot run: login, money, not installed
 	RemediationExhausted Type = "remediation_exhausted"      // every way on was tried
+	CompletionApproval   Type = "completion_approval"        // all gates pass: is the loop done?
 )
 
 // Known reports whether t is one of the types.
 func (t Type) Known() bool {
 	switch t {
-	case RecoveryApproval, RecoveryFailed, RoleFailure, PolicyChange, RunnerUnavailable, RemediationExhausted:
+	case RecoveryApproval, RecoveryFailed, RoleFailure, PolicyChange, RunnerUnavailable, RemediationExhausted, CompletionApproval:
 		return true
 	}
 	return false

@@ -20,11 +20,6 @@ const File = "record.json"
 // questions. Inbox looks for it.
 const Folder = "escalation"
 
-// Looking is the name of a file in a Store's directory that is written when a
-// person begins to look at the question: an answer may come in a moment. Nothing
-// is decided by it.
-const Looking = "looking"
-
 const lockPause = 2 * time.Millisecond // between two tries to get a lock that is held for moments
 
 // Store keeps the questions of one loop: the present one, and in the directory
@@ -57,19 +52,6 @@ func (s Store) Load() (Record, error) {
 		return Record{}, &DamagedError{path, err}
 	}
 	return r, nil
-}
-
-// Look tells who watches the directory that a person begins to look at the
-// question. It is a courtesy: what goes wrong with it is no trouble.
-func (s Store) Look() {
-	// Not by a replacement: change sweeps away, under a lock that is not held here,
-	// the temporary files that it finds.
-	f, err := s.Disk.Create("escalation-look", filepath.Join(s.Dir, Looking), 0o600)
-	if err != nil {
-		return
-	}
-	_, _ = f.Write([]byte{'\n'})
-	_ = f.Close()
 }
 
 // Open asks a question. What is pending, or approved and not begun, is superseded

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// EffectKind names what a driver has to do.
+// EffectKind names what an engine has to have done.
 type EffectKind string
 
 // The kinds. "Harmless" means that doing it twice changes nothing that
-// matters, so a driver that finds it begun and without an outcome does it
-// again; every other begun effect is a question for a person.
+// matters: begun and without an outcome (Lost), it is done again. The others are
+// those of Once.
 const (
 	// Record: append Event with Fields to the journal, in the same write as the
 	// input that gave it. Never pending, nothing must precede it.
@@ -44,12 +44,11 @@ const (
 	// Report: write what people read of the iteration (gate summary, notes, run
 	// summary, timeline). Outcome iteration_reported. Harmless.
 	Report EffectKind = "report"
-	// AskApproval: write approval.json and wait for approval_decided; costs
-	// nothing while it waits. Harmless.
-	AskApproval EffectKind = "ask_approval"
-	// AskPerson: write escalation.json, record recovery_escalated and wait for
-	// recovery_resolved; costs nothing while it waits. Harmless.
-	AskPerson EffectKind = "ask_person"
+	// AskHuman: open an escalation about State.Human and wait for its answer, which
+	// costs nothing. recovery_escalated (approval_requested for the completion of the
+	// loop) says that it is open, recovery_resolved (approval_decided) is the
+	// outcome. Harmless: it is asked again.
+	AskHuman EffectKind = "ask_human"
 	// TakeProposal: move recovery.json out of the agent's reach and judge what it
 	// proposes. Outcome recovery_proposed, recovery_invalid or recovery_denied
 	// (stale). Harmless: what a crash left half-way is found again.
@@ -57,11 +56,14 @@ const (
 	// JudgeAttempt: judge the command of State.Recovery as things are now: it is
 	// the fallback, or its time has come. Outcome recovery_proposed. Harmless.
 	JudgeAttempt EffectKind = "judge_attempt"
-	// ExecuteRecovery: run the command of State.Recovery in its cage.
+	// ExecuteRecovery: run the command of State.Recovery in its sandbox.
 	// recovery_executing must be on the disk before it is started, and is what
 	// the budget counts; recovery_executed or recovery_failed is the outcome. It
 	// is not harmless: begun and without an outcome it is a question.
 	ExecuteRecovery EffectKind = "execute_recovery"
+	// CheckTool: find out whether the tool works that the last command has installed
+	// (Tool names its recipe). Outcome tool_verified. Harmless.
+	CheckTool EffectKind = "check_tool"
 	// Diagnose: classify what has just failed by rules, and work out what may cure
 	// it here. Outcome failure_classified. Harmless.
 	Diagnose EffectKind = "diagnose"
@@ -74,18 +76,19 @@ const (
 	Wait EffectKind = "wait"
 )
 
-// Effect is one thing for a driver to do. It is a plain value; ID is unique in
+// Effect is one thing to do. It is a plain value; ID is unique in
 // the loop's life, so that another engine can use it as an idempotency key.
 type Effect struct {
 	ID      string     `json:"id"`
 	Kind    EffectKind `json:"kind"`
 	Role    string     `json:"role,omitempty"`
 	Attempt int        `json:"attempt,omitempty"`
-	// Runner and Model are who is to do the role, "" is the driver's choice.
+	// Runner and Model are who is to do the role, "" is the performer's choice.
 	Runner  string    `json:"runner,omitempty"`
 	Model   string    `json:"model,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Command string    `json:"command,omitempty"` // what Diagnose is about, if not the tests
+	Tool    string    `json:"tool,omitempty"`    // of CheckTool: the id of a recipe
 	Until   time.Time `json:"until,omitzero"`
 	// LimitMS caps the effect's wall time by what the loop has left; 0 is no cap.
 	LimitMS int64 `json:"limit_ms,omitempty"`

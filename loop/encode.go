@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 )
 
-// encode writes v as JSON that people can search: a command with && stays one
+// Encode writes v as JSON that people can search: a command with && stays one
 // with &&, which json.Marshal would write for web pages.
 func Encode(v any) ([]byte, error) { return EncodeIndent(v, "") }
 
+// EncodeIndent is Encode over several lines.
 func EncodeIndent(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -33,6 +33,24 @@ type wireInput struct {
 	Fields json.RawMessage `json:"fields"`
 }
 
+// Answer is a fact that answers an effect; Effect is that effect's id. A fact with
+// an id that is not the pending effect's is late and changes nothing.
+type Answer interface {
+	Fact
+	Effect() string
+}
+
+// Of is the id of the effect that a fact answers.
+type Of struct {
+	EffectID string `json:"effect_id,omitempty"`
+}
+
+// To is the id of e, for a fact that answers it.
+func To(e Effect) Of { return Of{EffectID: e.ID} }
+
+// Effect is the id of the answered effect.
+func (o Of) Effect() string { return o.EffectID }
+
 // MarshalJSON writes the input for an engine that carries it elsewhere.
 func (in Input) MarshalJSON() ([]byte, error) {
 	fields, err := json.Marshal(in.Fact)
@@ -86,12 +104,20 @@ type Resumed struct {
 	Rules       int    `json:"rules,omitempty"` // those under which it goes on; absent: as before
 }
 
+// Lost: the pending effect had begun and nothing will tell its outcome: whoever
+// performed it is gone.
+type Lost struct {
+	Why string `json:"reason,omitempty"`
+	Of
+}
+
 // TestsStarted precedes a run of the test commands.
 type TestsStarted struct {
 	Rerun    bool     `json:"-"`
 	Mode     string   `json:"mode"`
 	Commands []string `json:"commands"`
 	Reason   string   `json:"reason,omitempty"`
+	Of
 }
 
 // TestsEnded is its outcome. ExitCode is the first failing command's.
@@ -111,6 +137,7 @@ type TestsEnded struct {
 	Outputs []OutputSpan `json:"outputs,omitempty"`
 	// Verification is what a run after a recovery says of it.
 	Verification *Verification `json:"verification,omitempty"`
+	Of
 }
 
 // TestFailure is a command that failed. Signature is the same for the same
@@ -139,6 +166,7 @@ type PromiseChecked struct {
 	Tree     string  `json:"tree,omitempty"`
 	// TreeChanged: the tree is not the one that the tests judged.
 	TreeChanged bool `json:"tree_changed,omitempty"`
+	Of
 }
 
 // GateEnded is the outcome of checklists, validation, prerequisites and
@@ -151,12 +179,14 @@ type GateEnded struct {
 	Results     string `json:"results_file,omitempty"`
 	DurationMS  int64  `json:"duration_ms"`
 	Interrupted bool   `json:"interrupted,omitempty"`
+	Of
 }
 
 // ValidationStarted precedes the validation commands.
 type ValidationStarted struct {
 	Mode     string   `json:"mode"`
 	Commands []string `json:"commands,omitempty"`
+	Of
 }
 
 // StuckChecked: the tree was compared with that of the last iteration.
@@ -169,6 +199,7 @@ type StuckChecked struct {
 	Triggered bool   `json:"triggered"`
 	Action    string `json:"action,omitempty"`
 	Reason    string `json:"reason,omitempty"`
+	Of
 }
 
 // CommitEnded: outcome "success", "skipped" or "failed" chooses the event.
@@ -179,30 +210,42 @@ type CommitEnded struct {
 	Strategy string `json:"strategy"`
 	Source   string `json:"message_source,omitempty"` // reviewer, template
 	Reason   string `json:"reason,omitempty"`
+	Of
 }
 
 // Reported: what people read of an iteration is on disk.
 type Reported struct {
 	Summary string `json:"summary"` // the line of gate-summary.txt
+	Of
 }
 
-// ApprovalRequested: approval.json is on disk.
+// ApprovalRequested: the escalation about the completion is made, and its view
+// approval.json is on disk.
 type ApprovalRequested struct {
 	File string `json:"approval_file"`
+	// ID and Digest are the escalation's, Expires is when it lapses; it is asked
+	// again then.
+	ID      string    `json:"escalation_id,omitempty"`
+	Digest  string    `json:"digest,omitempty"`
+	Expires time.Time `json:"expires_at,omitzero"`
+	Of
 }
 
-// ApprovalDecided is a person's answer.
+// ApprovalDecided is a human's answer to it.
 type ApprovalDecided struct {
-	Status      string `json:"status"` // approved, rejected
-	By          string `json:"by"`
-	Note        string `json:"note,omitempty"`
-	IntentID    string `json:"intent_id,omitempty"`
-	TreeChanged bool   `json:"tree_changed,omitempty"`
+	ID     string `json:"escalation_id,omitempty"`
+	Status string `json:"status"` // approved, rejected
+	By     string `json:"by"`
+	Note   string `json:"note,omitempty"`
+	// TreeChanged: what was to be approved is no longer there, or the human has
+	// changed it; the gates run once more.
+	TreeChanged bool `json:"tree_changed,omitempty"`
+	Of
 }
 
 // WaitOver: the time of a Wait effect has come.
 type WaitOver struct {
-	ID string `json:"id"`
+	ID string `json:"id"` // of the effect
 	// Reason is "" when its time has come, kicked when a person did not want to
 	// wait, cleared when another loop found that the limit is gone.
 	Reason   string `json:"reason,omitempty"`
@@ -233,6 +276,8 @@ func (ApprovalRequested) Event() string { return "approval_requested" }
 func (ApprovalDecided) Event() string   { return "approval_decided" }
 func (WaitOver) Event() string          { return "wait_over" }
 func (Stopped) Event() string           { return "loop_stop" }
+func (Lost) Event() string              { return "effect_lost" }
+func (w WaitOver) Effect() string       { return w.ID }
 func (Limited) Event() string           { return "rate_limit_wait" }
 func (Escalated) Event() string         { return "recovery_escalated" }
 func (Resolved) Event() string          { return "recovery_resolved" }
@@ -263,95 +308,6 @@ func (t TestsEnded) Event() string {
 	return "tests_end"
 }
 
-// DecodeFact gives the fact that an event line is, or nil when the event is
-// only a record of something that a fact implied.
-func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
-	switch event {
-	case "loop_start":
-		return decode[Started](event, fields)
-	case "loop_resume":
-		return decode[Resumed](event, fields)
-	case "role_start":
-		return decode[RoleStarted](event, fields)
-	case "role_end", "role_timeout", "role_failed":
-		return decode[RoleEnded](event, fields)
-	case "tests_start":
-		return decode[TestsStarted](event, fields)
-	case "tests_rerun_start":
-		in, err := decode[TestsStarted](event, fields)
-		in.Rerun = true
-		return in, err
-	case "tests_end":
-		return decode[TestsEnded](event, fields)
-	case "tests_rerun_end":
-		in, err := decode[TestsEnded](event, fields)
-		in.Rerun = true
-		return in, err
-	case "promise_checked":
-		return decode[PromiseChecked](event, fields)
-	case "checklist_end", "validation_end", "prerequisites_end", "evidence_end":
-		in, err := decode[GateEnded](event, fields)
-		in.Gate = event[:len(event)-len("_end")]
-		return in, err
-	case "validation_start":
-		return decode[ValidationStarted](event, fields)
-	case "stuck_checked":
-		return decode[StuckChecked](event, fields)
-	case "auto_commit_success", "auto_commit_skipped", "auto_commit_failed":
-		in, err := decode[CommitEnded](event, fields)
-		in.Outcome = event[len("auto_commit_"):]
-		return in, err
-	case "iteration_reported":
-		return decode[Reported](event, fields)
-	case "approval_requested":
-		return decode[ApprovalRequested](event, fields)
-	case "approval_decided":
-		return decode[ApprovalDecided](event, fields)
-	case "wait_over":
-		return decode[WaitOver](event, fields)
-	case "rate_limit_wait":
-		in, err := decode[Limited](event, fields)
-		if err == nil && in.Source != SourceShared {
-			return nil, nil // the record of a limit that a role met
-		}
-		return in, err
-	case "recovery_escalated":
-		in, err := decode[Escalated](event, fields)
-		if err == nil && in.ID == "" {
-			return nil, nil // the record of something that a person is told of, and not asked
-		}
-		return in, err
-	case "recovery_resolved":
-		return decode[Resolved](event, fields)
-	case "loop_stop":
-		in, err := decode[Stopped](event, fields)
-		// The machine records its own ends under the same name; only a stop
-		// that came from outside is an input.
-		if err == nil && in.Status != Paused && in.Status != Cancelled {
-			return nil, nil
-		}
-		return in, err
-	}
-	if f, err := decodeAid(event, fields); f != nil || err != nil {
-		return f, err
-	}
-	if f, err := decodeRespond(event, fields); f != nil || err != nil {
-		return f, err
-	}
-	return decodeRecovery(event, fields)
-}
-
-func decode[T Fact](event string, fields json.RawMessage) (T, error) {
-	var in T
-	if len(fields) == 0 {
-		return in, nil
-	}
-	if err := json.Unmarshal(fields, &in); err != nil {
-		return in, fmt.Errorf("reading the fields of %s: %w", event, err)
-	}
-	return in, nil
-}
-
 // Synced reports whether a fact must be on the disk before the driver goes
 // on: what cost money, what a person said, and every end. What can be found
 // out again by doing a harmless thing again need not be.
@@ -359,7 +315,7 @@ func Synced(f Fact) bool {
 	switch f := f.(type) {
 	case RoleStarted, TestsStarted, ValidationStarted, WaitOver, Reported, ApprovalRequested:
 		return false
-	case PromiseChecked, StuckChecked, TestsEnded, Classified, GroundBroken:
+	case PromiseChecked, StuckChecked, TestsEnded, Classified, ToolChecked, EnvironmentBroken:
 		return false
 	case GateEnded, Seen, Reconfigured, ProposalStale, Proposed:
 		return false // what follows from a proposal is synced: the intent, the question

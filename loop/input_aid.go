@@ -39,11 +39,60 @@ type Classified struct {
 	Gate string `json:"gate,omitempty"`
 }
 
+// ToolChecked is what a look at an installed tool has found. Its event is
+// verify_self_repaired when only a changed check shows that the tool works,
+// verify_self_repair_failed when nothing shows it, else tool_verified.
+type ToolChecked struct {
+	Tool   string `json:"tool"`   // the recipe's id
+	Result string `json:"result"` // one of the Tool constants
+	// Original is the recipe's check, ExitCode how it ended (-1: by a signal or its
+	// time limit, or it was not started).
+	Original string `json:"original,omitempty"`
+	ExitCode int    `json:"exit_code"`
+	// Repaired to TimeSavedMS are those of a check that was repaired; the time is
+	// what an agent would have needed at least to find it out.
+	Repaired    string `json:"repaired,omitempty"`
+	Method      string `json:"method,omitempty"`
+	Mode        string `json:"mode,omitempty"`
+	Pattern     string `json:"pattern,omitempty"`
+	TimeSavedMS int64  `json:"time_saved_ms,omitempty"`
+	// Broken: there is evidence that the tool does not work.
+	Broken bool   `json:"broken"`
+	Why    string `json:"why,omitempty"`
+	Of
+}
+
+// Results of a look at a tool.
+const (
+	ToolWorks    = "works"
+	ToolRepaired = "repaired" // the tool works, its recipe's check is wrong here
+	ToolDoubtful = "doubtful" // nothing shows that it works
+	ToolSkipped  = "skipped"  // it was not looked at; Why says why
+)
+
 // Event is the event's name.
 func (Classified) Event() string { return "failure_classified" }
 
+// Effect is the id of the answered effect.
+func (c Classified) Effect() string { return c.ID }
+
+// Event is the event's name.
+func (c ToolChecked) Event() string {
+	switch c.Result {
+	case ToolRepaired:
+		return "verify_self_repaired"
+	case ToolDoubtful:
+		return "verify_self_repair_failed"
+	}
+	return "tool_verified"
+}
+
 func decodeAid(event string, fields json.RawMessage) (Fact, error) {
-	if event != "failure_classified" {
+	switch event {
+	case "tool_verified", "verify_self_repaired", "verify_self_repair_failed":
+		return decode[ToolChecked](event, fields)
+	case "failure_classified":
+	default:
 		return nil, nil
 	}
 	in, err := decode[Classified](event, fields)

@@ -46,6 +46,9 @@ type Proposed struct {
 	// Else is the fallback that has not been judged.
 	Else  *action.Action `json:"alternative,omitempty"`
 	Notes []string       `json:"notes,omitempty"`
+	// PatternSeen says whether the proposal's error_pattern is in what the tests
+	// printed last; nil: not known.
+	PatternSeen *bool `json:"pattern_seen,omitempty"`
 	// The verdict: auto, human, deny or invalid, and why.
 	Verdict      string    `json:"verdict"`
 	Rule         string    `json:"rule"`
@@ -54,6 +57,7 @@ type Proposed struct {
 	NotBefore    time.Time `json:"not_before,omitzero"`
 	PolicyDigest string    `json:"policy_digest,omitempty"`
 	InputsDigest string    `json:"inputs_digest,omitempty"`
+	Of
 }
 
 // ProposalInvalid: what a role left is no proposal.
@@ -65,6 +69,7 @@ type ProposalInvalid struct {
 	Command  string    `json:"command,omitempty"`
 	Rule     string    `json:"rule,omitempty"`
 	Reason   string    `json:"reason"`
+	Of
 }
 
 // Problem is one thing that is wrong with a file, and where.
@@ -114,6 +119,7 @@ type ProposalStale struct {
 	Command string `json:"command,omitempty"`
 	Digest  string `json:"digest,omitempty"`
 	File    string `json:"file,omitempty"`
+	Of
 }
 
 // Executing is written, and on the disk, before the command is started.
@@ -152,7 +158,7 @@ type Executed struct {
 	Command    string `json:"command"`
 	ExitCode   int    `json:"exit_code"`
 	Signal     string `json:"signal,omitempty"`
-	Ended      string `json:"ended"` // exited, timeout, output_limit, killed, not_started, lost
+	Ended      string `json:"ended"` // exited, timeout, output_limit, killed, not_started
 	Error      string `json:"error,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 	// OutputHead and OutputTail are the beginning and the end of what it
@@ -165,6 +171,16 @@ type Executed struct {
 	LeftBehind  int          `json:"left_behind,omitempty"`
 	Appeared    []string     `json:"appeared,omitempty"` // protected paths that it has created
 }
+
+// EndedKilled is the end of a command that superloop has ended because it had to
+// leave.
+const EndedKilled = "killed"
+
+// Effect is the id of the answered effect.
+func (e Executing) Effect() string { return e.ID }
+
+// Effect is the id of the answered effect.
+func (e Executed) Effect() string { return e.ID }
 
 // OK reports whether the command did what commands do that succeed.
 func (e Executed) OK() bool { return e.Ended == "exited" && e.ExitCode == 0 && e.Signal == "" }

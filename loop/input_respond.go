@@ -20,9 +20,9 @@ type FailureFact struct {
 	RespondUS  int64 `json:"respond_us"`
 }
 
-// GroundBroken: the pending role, the first of an iteration, was not started,
-// because a look at the ground has found it broken. Nothing was spent.
-type GroundBroken struct {
+// EnvironmentBroken: the pending role, the first of an iteration, was not started,
+// because an environment check fails. Nothing was spent.
+type EnvironmentBroken struct {
 	respond.PreflightFields
 	Role string `json:"role"`
 	// Command cures the first finding, where a rule knows one: a proposal for the
@@ -30,9 +30,10 @@ type GroundBroken struct {
 	Command  *action.Action `json:"command,omitempty"`
 	Category string         `json:"category"`
 	Why      string         `json:"why"`
+	Of
 }
 
-// What is done about broken ground.
+// What is done about a check that fails.
 const (
 	GroundRecover = "recover"
 	GroundPause   = "pause" // until the time that a finding tells
@@ -52,20 +53,23 @@ type Analysed struct {
 	// Command is the environment's cure, a proposal for the gate.
 	Command    *action.Action      `json:"command,omitempty"`
 	Candidates []respond.Candidate `json:"candidates,omitempty"`
-	// Runner, Usage and CostUSD are of the diagnostician, if it was asked.
+	// Runner, Usage and CostUSD are of the Diagnostician, if it was asked.
 	Runner  string   `json:"runner,omitempty"`
 	Usage   *Usage   `json:"usage,omitempty"`
 	CostUSD *float64 `json:"cost_usd,omitempty"`
 }
 
-func (GroundBroken) Event() string { return respond.EventPreflight }
-func (Analysed) Event() string     { return respond.EventAnalysed }
+func (EnvironmentBroken) Event() string { return respond.EventPreflight }
+func (Analysed) Event() string          { return respond.EventAnalysed }
+
+// Effect is the id of the answered effect.
+func (a Analysed) Effect() string { return a.EffectID }
 
 // decodeRespond gives the facts of this file; nil for every other event.
 func decodeRespond(event string, fields json.RawMessage) (Fact, error) {
 	switch event {
 	case respond.EventPreflight:
-		return decode[GroundBroken](event, fields)
+		return decode[EnvironmentBroken](event, fields)
 	case respond.EventAnalysed:
 		return decode[Analysed](event, fields)
 	}

@@ -22,6 +22,7 @@ type RoleStarted struct {
 	// the one that is resumed.
 	SessionID string `json:"session_id,omitempty"`
 	Resumed   bool   `json:"session_resumed,omitempty"`
+	Of
 }
 
 // Outcomes of a role.
@@ -78,6 +79,7 @@ type RoleEnded struct {
 	Alerts []respond.Alert `json:"alerts,omitempty"`
 	// Digest is that of the report, where it is compared with the last one.
 	Digest string `json:"output_digest,omitempty"`
+	Of
 }
 
 // Usage counts a run's tokens. The kinds are disjoint, but for Reasoning, which
@@ -130,6 +132,7 @@ type Limited struct {
 	Source string `json:"source"`
 	By     string `json:"by,omitempty"` // the loop that met it
 	LimitFact
+	Of
 }
 
 // Escalated: a question to a person is in escalation.json.
@@ -150,6 +153,7 @@ type Escalated struct {
 	Rule    string `json:"rule,omitempty"`
 	// Expires is when the question lapses; it is asked again then.
 	Expires time.Time `json:"expires_at,omitzero"`
+	Of
 }
 
 // Methods of an answer.
@@ -170,4 +174,5 @@ type Resolved struct {
 	IntentID string         `json:"intent_id,omitempty"`
 	// Candidates are who could go on with a role, when the question is about one.
 	Candidates []respond.Candidate `json:"candidates,omitempty"`
+	Of
 }

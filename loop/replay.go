@@ -38,8 +38,6 @@ func (r *Replay) Add(ev Line) error {
 		return nil
 	}
 	switch f := fact.(type) {
-	case ApprovalDecided:
-		r.remember(f.IntentID)
 	case Stopped:
 		r.remember(f.IntentID)
 	case WaitOver:

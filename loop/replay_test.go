@@ -17,36 +17,30 @@ func TestGoldenJournals(t *testing.T) {
 		reason    string
 		iteration int
 	}{
-		// A failed planner, a rejection, resumes, and an approval after the tree had
-		// changed.
-		"rules1-approval.jsonl": {Completed, ReasonApproved, 3},
-		// A limit, a refused login and a kick, a spent budget, a session that was
-		// resumed, and a cost that nobody knew.
-		"rules2-limits.jsonl": {LimitReached, ReasonCostUnknown, 2},
-		// A listed command that failed, its fallback that a person approved while no
-		// supervisor was alive, and a second proposal that cured the tests.
-		"rules3-recovery.jsonl": {Completed, ReasonPromiseKept, 2},
-		// A cure that failed, the cure of its own failure, and the first one again;
-		// later two that the guard put before a person, so that the roles went on.
-		"rules4-first-aid.jsonl": {Completed, ReasonPromiseKept, 3},
-		// A cured ground, a ladder up to a person, tests that failed in the same way up to
-		// a person, broken ground up to a person.
-		"rules5-ladder.jsonl": {Completed, ReasonPromiseKept, 5},
+		// Approved, rejected, approved after the tree had changed, over several runs.
+		"rules1-completion.jsonl": {LimitReached, ReasonMaxIterations, 3},
+		// A limit of a provider, a kick, and a limit that another loop had met.
+		"rules1-limit.jsonl": {Completed, ReasonPromiseKept, 1},
+		// A login that a human had to mend.
+		"rules1-login.jsonl": {Completed, ReasonPromiseKept, 1},
+		// Listed commands that fail, fallbacks, and what a human says to them.
+		"rules1-recovery.jsonl": {AwaitingHuman, EscalationFailed, 1},
+		// A human approves, rejects, mends; a command that only they may run.
+		"rules1-human.jsonl": {AwaitingHuman, "require_human", 2},
+		// A command with &&, < and >.
+		"rules1-shell.jsonl": {Completed, ReasonPromiseKept, 1},
+		// Remediation plans: a command that fails, the cure of its failure, a retry.
+		"rules1-remediation.jsonl": {LimitReached, ReasonMaxIterations, 1},
+		// A role that fails of the same bug again, up to a human.
+		"rules1-role.jsonl": {Completed, ReasonPromiseKept, 1},
+		// Two runners that are limited, and the one that is back first.
+		"rules1-runners.jsonl": {Completed, ReasonPromiseKept, 1},
+		// An environment check that fails, and its cure.
+		"rules1-preflight.jsonl": {Completed, ReasonPromiseKept, 1},
 	} {
 		t.Run(file, func(t *testing.T) {
 			path := "testdata/" + file
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var all []Line
-			for raw := range bytes.Lines(data) {
-				line, err := ParseLine(bytes.TrimRight(raw, "\n"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, line)
-			}
+			all := goldenLines(t, path)
 			r := NewReplay()
 			for i, ev := range all {
 				if err := r.Add(ev); err != nil {
@@ -87,4 +81,21 @@ func sameMembers(t *testing.T, fields, line json.RawMessage) bool {
 		delete(b, key)
 	}
 	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+}
+
+func goldenLines(t *testing.T, path string) []Line {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Line
+	for raw := range bytes.Lines(data) {
+		line, err := ParseLine(bytes.TrimRight(raw, "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, line)
+	}
+	return all
 }

@@ -53,7 +53,7 @@ func (s *sim) list() []respond.Candidate {
 func (s *sim) do(st State, n int, f Fact) State {
 	loop := fmt.Sprintf("task-%06d", n)
 	begun := time.Now()
-	next, effects := Step(st, Input{At: s.now, LoopID: loop, RunID: "r", Fact: f})
+	next, effects := Step(st, Input{At: s.now, LoopID: loop, RunID: "r", Fact: answering(st, f)})
 	s.stepped = append(s.stepped, time.Since(begun))
 	raw, err := json.Marshal(f)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *sim) play(n int) {
 			s.cures++
 			j.Repaired = true
 			st = s.do(st, n, Executed{ID: p.ID, Command: st.Recovery.Attempt.Command, Ended: "exited"})
-		case AskPerson:
+		case AskHuman:
 			s.persons++
 			if j.Curable {
 				s.lost++

@@ -10,20 +10,10 @@ import (
 const StateVersion = 1
 
 // CurrentRules is the version of the rules in Step. A loop keeps the rules that
-// it was started with (State.Rules): a change of a branch in Step gets a new
-// number and leaves the old branch in place.
-//
-//	1  roles, gates, retries, approval
-//	2  classes of failure: waits for limits, questions to a person, budgets
-//	3  proposals: judged, executed, verified, asked about; a plan that changes
-//	4  first aid: failed tests are classified by rules, and cured where that may be
-//	5  failed roles climb a ladder: another runner, the cause, a person; the ground is
-//	   looked at before an iteration
-//
-// A loop of older rules that a newer supervisor takes up goes on under the
-// newer ones (Resumed.Rules) when they differ only in facts that the older
-// ones never see, as 2 to 5 do.
-const CurrentRules = 5
+// it was started with (State.Rules) until it is resumed: a change of a branch in
+// Step that would lead an old journal elsewhere gets a new number and leaves the
+// old branch in place.
+const CurrentRules = 1
 
 // Status is where a loop stands, in the words of state.json.
 type Status string
@@ -94,6 +84,8 @@ const (
 	// itself, EscalationFailed about one that ran and did not cure anything.
 	EscalationApproval = "recovery_approval_required"
 	EscalationFailed   = "recovery_failed"
+	// EscalationCompletion is about the end of the loop: all gates pass.
+	EscalationCompletion = "completion_approval"
 )
 
 // Plan is what the machine needs of a loop's configuration. It travels in
@@ -226,8 +218,22 @@ type LimitState struct {
 	Since    time.Time `json:"since"`
 }
 
-// HumanState is what an awaiting_human loop waits for.
+// About is what a human is asked about. It decides what an answer does.
+type About string
+
+// What humans are asked about.
+const (
+	AboutRecovery   About = "recovery"   // the command of State.Recovery
+	AboutRole       About = "role"       // a role that fails
+	AboutPreflight  About = "preflight"  // an environment check that fails
+	AboutTests      About = "same_tests" // tests that fail in the same way again and again
+	AboutCompletion About = "completion" // the end of the loop
+)
+
+// HumanState is what a loop waits for that is awaiting_human or
+// awaiting_approval.
 type HumanState struct {
+	About About `json:"about"`
 	// ID names the place in the loop that asks, Question the record of what is
 	// asked; the same place may ask again.
 	ID       string    `json:"id"`

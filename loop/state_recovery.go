@@ -9,23 +9,58 @@ import (
 	"github.com/superloop/superloop/recovery/chain"
 )
 
-// RecoveryState is the proposal that the loop deals with.
+// Origin says why the loop deals with a command.
+type Origin string
+
+// The origins. The first three are a detour behind a step, and the loop goes on
+// with the step after it; the last two are a detour within a role's step, and the
+// role runs again.
+const (
+	OriginProposal    Origin = "proposal"    // a role left recovery.json
+	OriginRemediation Origin = "remediation" // rules know what may cure the tests, and try it
+	OriginSuggestion  Origin = "suggestion"  // rules are sure of a command that only a human may approve
+	OriginRootCause   Origin = "root_cause"  // the cause of a failing role has a command
+	OriginPreflight   Origin = "preflight"   // an environment check has one
+)
+
+// Phase says what a recovery waits for. Each has one kind of pending effect, but
+// for the two waits.
+type Phase string
+
+// The phases.
+const (
+	PhaseTaking     Phase = "taking"     // TakeProposal
+	PhaseDiagnosing Phase = "diagnosing" // Diagnose
+	PhaseJudging    Phase = "judging"    // JudgeAttempt
+	PhaseCooldown   Phase = "cooldown"   // Wait: the policy lets the command run later
+	PhaseRetryWait  Phase = "retry_wait" // Wait: the plan's next move has its time
+	PhaseExecuting  Phase = "executing"  // ExecuteRecovery
+	PhaseChecking   Phase = "checking"   // CheckTool
+	PhaseTesting    Phase = "testing"    // RunTests
+	PhaseAsking     Phase = "asking"     // AskHuman
+)
+
+// RecoveryState is what the loop does about one failure of the environment.
 type RecoveryState struct {
-	N     int    `json:"n,omitempty"`
-	After string `json:"after"` // the step that left it; the loop goes on behind that
-	// Back: superloop itself tries a command, for this reason, and the loop goes on
-	// in the step and not behind it.
-	Back   string `json:"back,omitempty"`
+	Origin Origin `json:"origin"`
+	Phase  Phase  `json:"phase"`
+	// N numbers the proposals of the run, from 1; 0 before there is a command.
+	N int `json:"n,omitempty"`
+	// After is the step that the detour began in.
+	After  string `json:"after"`
 	Role   string `json:"role"`
 	Source string `json:"source,omitempty"`
-	Digest string `json:"digest,omitempty"`
-	File   string `json:"file,omitempty"`
+	Digest string `json:"digest,omitempty"` // of the proposal's file
+	File   string `json:"file,omitempty"`   // where that is kept
 
 	Category  string `json:"category,omitempty"`
 	Severity  string `json:"severity,omitempty"`
 	RootCause string `json:"root_cause,omitempty"`
 	Pattern   string `json:"error_pattern,omitempty"`
-	// Evidence is for the person who is asked.
+	// PatternBefore says whether Pattern was in the tests' output when the proposal
+	// was taken; nil: not known.
+	PatternBefore *bool `json:"pattern_before,omitempty"`
+	// Evidence is for the human who is asked.
 	Evidence []string `json:"evidence,omitempty"`
 
 	// Attempt is the command that is dealt with; Else the fallback that is not
@@ -33,32 +68,85 @@ type RecoveryState struct {
 	Attempt  action.Action  `json:"attempt"`
 	Else     *action.Action `json:"alternative,omitempty"`
 	Fallback bool           `json:"fallback,omitempty"`
+	// Withheld is why a suggestion does not run by itself.
+	Withheld string `json:"withheld,omitempty"`
 
-	// Ask is why a person decides about the attempt whatever the policy lists: rules
-	// have thought of it, and do not trust themselves with it.
-	Ask string `json:"ask,omitempty"`
+	Judgement
 
+	// Approved is who approved the attempt: auto or human; By is the human.
+	Approved string `json:"approved,omitempty"`
+	By       string `json:"by,omitempty"`
+	// Question is the escalation in which a human approved it.
+	Question string `json:"question,omitempty"`
+	// Tries counts the executions, Asked the escalations, Steps the effects.
+	Tries int `json:"tries,omitempty"`
+	Asked int `json:"asked,omitempty"`
+	Steps int `json:"steps,omitempty"`
+	// Errors are what became of the attempts so far, one sentence each.
+	Errors []string `json:"errors,omitempty"`
+	// Plan is the remediation plan of OriginRemediation, nil before there is one.
+	Plan *chain.Chain `json:"chain,omitempty"`
+	// LastRun is how the last execution ended; Executed is its id while the tests
+	// are to verify it.
+	LastRun  *Run   `json:"last_run,omitempty"`
+	Executed string `json:"executed,omitempty"`
+	// RanMS is the wall time of all executions, AnsweredMS the time until humans had
+	// answered, AskedAt when the open escalation was recorded.
+	RanMS      *int64    `json:"ran_ms,omitempty"`
+	AnsweredMS *int64    `json:"answered_ms,omitempty"`
+	AskedAt    time.Time `json:"asked_at,omitzero"`
+}
+
+// Judgement is the policy's verdict on an attempt, and what it stands on.
+type Judgement struct {
 	Verdict      string `json:"verdict,omitempty"`
 	Rule         string `json:"rule,omitempty"`
 	Reason       string `json:"reason,omitempty"`
 	Part         string `json:"part,omitempty"`
 	PolicyDigest string `json:"policy_digest,omitempty"`
 	InputsDigest string `json:"inputs_digest,omitempty"`
+}
 
-	// Approved is who approved the attempt: auto or human; By is the person.
-	Approved string `json:"approved,omitempty"`
-	By       string `json:"by,omitempty"`
-	// Question is the record in which a person approved it.
-	Question string `json:"question,omitempty"`
-	// Tries counts the executions, Asked the questions.
-	Tries int `json:"tries,omitempty"`
-	Asked int `json:"asked,omitempty"`
-	// Errors are what became of the attempts so far, one sentence each.
-	Errors []string `json:"errors,omitempty"`
-	// Chain is set while rules cure by themselves.
-	Chain *chain.Chain `json:"chain,omitempty"`
-	// Executed is the id of the execution that the tests are to verify.
-	Executed string `json:"executed,omitempty"`
+// Run is how a command of a recovery ended.
+type Run struct {
+	ID         string `json:"id"` // of the effect
+	Command    string `json:"command"`
+	ExitCode   int    `json:"exit_code"`
+	Signal     string `json:"signal,omitempty"`
+	Ended      string `json:"ended"`
+	DurationMS int64  `json:"duration_ms"`
+	LogFile    string `json:"log_file,omitempty"`
+}
+
+// within reports whether the detour goes on in the step that it began in.
+func (r *RecoveryState) within() bool {
+	return r.Origin == OriginRootCause || r.Origin == OriginPreflight
+}
+
+// installs is the recipe whose tool the attempt brings or renews, "" for any other
+// command: that of the plan's option whose command it is, or of the diagnosed
+// option that somebody has proposed word by word.
+func (r *RecoveryState) installs(d *Diagnosis) string {
+	if r.Attempt.Command == "" {
+		return ""
+	}
+	if r.Plan != nil {
+		for i := len(r.Plan.Levels) - 1; i >= 0; i-- {
+			l := r.Plan.Levels[i]
+			if o, ok := l.Option(l.Chosen); ok && l.Chosen != "" && o.Command == r.Attempt.Command {
+				return o.Dep
+			}
+		}
+		return ""
+	}
+	if d != nil {
+		for _, o := range d.Options {
+			if o.Command == r.Attempt.Command && o.Dep != "" {
+				return o.Dep
+			}
+		}
+	}
+	return ""
 }
 
 func (r *RecoveryState) clone() *RecoveryState {
@@ -67,9 +155,9 @@ func (r *RecoveryState) clone() *RecoveryState {
 	}
 	c := *r
 	c.Errors = slices.Clone(r.Errors)
-	if r.Chain != nil {
-		other := r.Chain.Clone()
-		c.Chain = &other
+	if r.Plan != nil {
+		other := r.Plan.Clone()
+		c.Plan = &other
 	}
 	return &c
 }
@@ -84,7 +172,7 @@ type Recoveries struct {
 	// one was.
 	Used int       `json:"used,omitempty"`
 	Last time.Time `json:"last,omitzero"`
-	// Rejected counts a person's refusals by the digest of the attempt.
+	// Rejected counts a human's refusals by the digest of the attempt.
 	Rejected map[string]int `json:"rejected,omitempty"`
 	// Handled are the digests of this iteration's proposals.
 	Handled []string `json:"handled,omitempty"`

@@ -14,9 +14,9 @@ import (
 //	                           v                                |
 //	        +--------------- running ---------------+           v
 //	        |  role:planner                         |       completed
-//	        |  role:implementer   role_failed:      |           ^
-//	        |  tests              wait, again;      |           |
-//	        |  role:tester        too often: failed |  complete |
+//	        |  role:implementer   role_failed: the  |           ^
+//	        |  tests              failure policy    |           |
+//	        |  role:tester        (step_respond.go) |  complete |
 //	        |  role:reviewer                        |-----------+  (no approval gate)
 //	        |  promise                              |
 //	        |  checklists                           |  complete    +-------------------+
@@ -75,19 +75,24 @@ const (
 // reported twice, or late) changes nothing and has no effects.
 //
 // The effects are in order: the Records that belong in the same write as the
-// input, then at most one that has to be carried out, which is also
-// State.Pending.
+// input, then at most one that has to be performed, which is also State.Pending.
 func Step(s State, in Input) (State, []Effect) {
+	next, out, _ := step(s, in)
+	return next, out
+}
+
+// step is Step, and says whether the input fitted.
+func step(s State, in Input) (State, []Effect, bool) {
 	t := turn{s: clone(s), now: in.At}
 	before := s.Pending
-	if !t.take(in) {
-		return s, nil
+	if !t.answers(in.Fact) || !t.take(in) {
+		return s, nil, false
 	}
 	t.s.UpdatedAt = in.At
 	if p := t.s.Pending; p != nil && (before == nil || p.ID != before.ID || t.reissued) {
 		t.out = append(t.out, *p)
 	}
-	return t.s, t.out
+	return t.s, t.out, true
 }
 
 // turn is one call of Step: the state in the making and its effects.
@@ -95,7 +100,20 @@ type turn struct {
 	s        State
 	now      time.Time
 	out      []Effect
-	reissued bool // the pending effect is to be carried out again under its old id
+	reissued bool // the pending effect is to be performed again under its old id
+}
+
+// answers reports whether a fact that answers an effect answers the pending one.
+// A proposal that was swept away before a role answers none.
+func (t *turn) answers(f Fact) bool {
+	a, ok := f.(Answer)
+	if !ok {
+		return true
+	}
+	if _, swept := f.(ProposalStale); swept && a.Effect() == "" {
+		return true
+	}
+	return t.s.Pending != nil && t.s.Pending.ID == a.Effect()
 }
 
 func (t *turn) take(in Input) bool {
@@ -107,20 +125,22 @@ func (t *turn) take(in Input) bool {
 		t.start(in, f)
 	case Resumed:
 		t.resume(f)
+	case Lost:
+		return t.lost(f.Why)
 	case Stopped:
 		return t.stop(f)
 	case RoleStarted:
-		return t.begin(RunRole, func(e Effect) bool { return e.Role == f.Role && e.Attempt == f.Attempt })
+		return t.begin(RunRole)
 	case RoleEnded:
 		return t.roleEnded(f)
 	case TestsStarted:
-		return t.begin(RunTests, nil)
+		return t.begin(RunTests)
 	case TestsEnded:
 		return t.testsEnded(f)
 	case PromiseChecked:
 		return t.promiseChecked(f)
 	case ValidationStarted:
-		return t.begin(RunValidation, nil)
+		return t.begin(RunValidation)
 	case GateEnded:
 		return t.gateEnded(f)
 	case StuckChecked:
@@ -130,17 +150,19 @@ func (t *turn) take(in Input) bool {
 	case Reported:
 		return t.reported()
 	case ApprovalRequested:
-		return t.begin(AskApproval, nil)
+		return t.approvalRequested(f)
 	case ApprovalDecided:
 		return t.approvalDecided(f)
 	case WaitOver:
 		return t.waitOver(f)
 	case Classified:
 		return t.diagnosed(f)
+	case ToolChecked:
+		return t.toolChecked(f)
 	case Limited:
 		return t.limited(f)
-	case GroundBroken:
-		return t.groundBroken(f)
+	case EnvironmentBroken:
+		return t.environmentBroken(f)
 	case Analysed:
 		return t.analysed(f)
 	case Escalated:
@@ -160,7 +182,9 @@ func (t *turn) take(in Input) bool {
 	case Executed:
 		return t.executed(f)
 	case Reconfigured:
-		t.s.NextPlan = f.Plan
+		if f.Plan != nil { // else the machine's part is as it was, or as it was already told to become
+			t.s.NextPlan = f.Plan
+		}
 	default:
 		return false
 	}
@@ -199,8 +223,8 @@ func (t *turn) pending(kind EffectKind) bool {
 }
 
 // begin marks the pending effect as begun.
-func (t *turn) begin(kind EffectKind, fits func(Effect) bool) bool {
-	if !t.pending(kind) || t.s.Begun || (fits != nil && !fits(*t.s.Pending)) {
+func (t *turn) begin(kind EffectKind) bool {
+	if !t.pending(kind) || t.s.Begun {
 		return false
 	}
 	t.s.Begun = true
@@ -218,7 +242,7 @@ func (t *turn) note(event string, fields any) {
 
 func (t *turn) start(in Input, f Started) {
 	t.s = State{
-		Version: StateVersion, Rules: max(1, f.Rules),
+		Version: StateVersion, Rules: f.Rules,
 		LoopID: in.LoopID, RunID: in.RunID, Plan: f.Plan,
 		Status: Running, StartedAt: t.now, ActiveSince: t.now,
 		Stuck: Streak{Threshold: f.Plan.StuckThreshold, Tree: f.Tree},
@@ -226,49 +250,63 @@ func (t *turn) start(in Input, f Started) {
 	t.beginIteration(1)
 }
 
-// resume goes on where the journal ends. What was begun and has no outcome is
-// done again, because every effect of these rules is harmless or a role; a role
-// gets a new attempt number, so that no attempt ever has two outcomes.
+// resume goes on where the journal ends. What waits goes on waiting; what was
+// begun and has no outcome is lost.
 func (t *turn) resume(f Resumed) {
 	was := t.s.Status
 	t.stopClockAt(t.s.UpdatedAt)
 	t.s.Plan, t.s.NextPlan, t.s.Seen = f.Plan, nil, nil
-	t.s.Rules = max(t.s.Rules, f.Rules)
 	t.s.Spent.Blind = "" // somebody may have told the price; the next role shows
 	t.s.Stuck.Threshold = f.Plan.StuckThreshold
 	t.s.EndedAt = time.Time{}
-	if was == AwaitingApproval && t.pending(AskApproval) {
-		t.reissued = true
-		t.s.Begun = false
-		return
+	if f.Rules > 0 {
+		t.s.Rules = f.Rules
 	}
-	if t.resumePaused() {
+	if t.resumeWaiting() {
 		return
 	}
 	t.goOn()
 	if was == StuckEnd {
 		t.s.Stuck.Count = 0
 	}
-	switch {
+	switch p := t.s.Pending; {
 	case t.s.At == "":
 		t.beginIteration(t.s.Iteration + 1)
-	case t.s.At == stepRecovery && t.s.Recovery != nil:
-		t.resumeRecovery()
-	case t.pending(Analyse):
-		t.reissued = true
 	case isRole(t.s.At) && was.Ended():
 		t.s.Failures, t.s.Response.Ladder = 0, nil
 		t.issueRole(ReasonRetry)
-	case isRole(t.s.At) && t.pending(Wait):
-		t.reissued = true
-	case isRole(t.s.At) && t.s.Begun:
-		t.issueRole(ReasonCrash)
-	case isRole(t.s.At) && t.s.Pending != nil && t.s.Pending.Kind == RunRole:
-		t.reissued = true
-	default:
+	case p != nil && t.s.Begun && p.Kind.Once():
+		t.lost("")
+	case p != nil && (t.s.Recovery != nil || p.Kind == RunRole || p.Kind == Wait || p.Kind == Analyse):
+		t.s.Begun, t.reissued = false, true
+		if t.s.Recovery != nil {
+			t.s.Status = Recovering
+		}
+	default: // with the plan as it is now
 		t.enter(t.s.At)
 		t.reissued = t.s.Pending != nil
 	}
+}
+
+// lost goes on after the pending effect, which was begun, has lost its performer:
+// a harmless one is performed again, a role gets a new attempt number, so that no
+// attempt ever has two outcomes, and a command is put before a human.
+func (t *turn) lost(string) bool {
+	if t.s.Pending == nil || !t.s.Begun || t.pending(AskHuman) {
+		return false
+	}
+	if t.s.Recovery != nil {
+		t.s.Status = Recovering
+	}
+	switch t.s.Pending.Kind {
+	case RunRole:
+		t.issueRole(ReasonCrash)
+	case ExecuteRecovery:
+		t.executionLost()
+	default:
+		t.s.Begun, t.reissued = false, true
+	}
+	return true
 }
 
 // stop is a pause or a cancellation that came from outside.
@@ -286,6 +324,11 @@ func (t *turn) stop(f Stopped) bool {
 	}
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason, t.s.Detail = Cancelled, f.Reason, f.Note
+	if r := t.s.Recovery; r != nil { // whoever runs the loop again does so without it
+		if t.s.At = r.After; !r.within() {
+			t.s.At = t.s.Plan.next(r.After)
+		}
+	}
 	t.s.Pending, t.s.Begun, t.s.Approval, t.s.Limit, t.s.Human, t.s.Recovery = nil, false, nil, nil, nil, nil
 	t.s.EndedAt = t.now
 	return true

@@ -12,9 +12,6 @@ const historyLength = 10
 // spend adds what a run has cost. An attempt that was interrupted, or failed
 // before it could tell, costs what it says, and nothing is guessed.
 func (t *turn) spend(f RoleEnded) {
-	if t.s.Rules < 2 {
-		return
-	}
 	s := &t.s.Spent
 	s.Runs++
 	if n, ok := f.Usage.Total(); ok {

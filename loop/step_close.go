@@ -110,19 +110,38 @@ func (t *turn) close() {
 	}
 }
 
-func (t *turn) askApproval() {
+// askCompletion asks a human whether the loop is done.
+func (t *turn) askCompletion() {
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason = AwaitingApproval, ""
 	t.s.Gates.Approval = "pending"
 	t.s.Approval = &ApprovalState{Status: "pending", Iteration: t.s.Iteration, Tree: t.s.Tree, Requested: t.now}
 	t.s.Recheck = false
-	t.issue(t.effect(AskApproval, ""))
+	e := t.effect(AskHuman, string(AboutCompletion))
+	t.s.Human = &HumanState{ID: e.ID, About: AboutCompletion, Type: EscalationCompletion, Class: string(AboutCompletion), Since: t.now,
+		Text: "all gates pass and the loop asks whether it is done"}
+	t.issue(e)
+}
+
+func (t *turn) asksCompletion() bool {
+	return t.pending(AskHuman) && t.s.Human.About == AboutCompletion && t.s.Approval != nil
+}
+
+// approvalRequested: the request has got a record, or another one in its place.
+func (t *turn) approvalRequested(f ApprovalRequested) bool {
+	if !t.asksCompletion() {
+		return false
+	}
+	t.s.Begun = true
+	t.s.Human.Question, t.s.Human.Digest = f.ID, f.Digest
+	return true
 }
 
 func (t *turn) approvalDecided(f ApprovalDecided) bool {
-	if !t.pending(AskApproval) || t.s.Approval == nil || t.s.Approval.Status != "pending" {
+	if !t.asksCompletion() || f.ID != t.s.Human.Question {
 		return false
 	}
+	t.s.Human = nil
 	t.s.Approval.Status, t.s.Approval.By, t.s.Approval.Note = f.Status, f.By, f.Note
 	t.s.Gates.Approval = f.Status
 	if f.Status == "approved" && !f.TreeChanged {

@@ -146,7 +146,7 @@ func (t *turn) enter(step string) {
 	case stepClose:
 		t.close()
 	case stepApproval:
-		t.askApproval()
+		t.askCompletion()
 	}
 }
 
@@ -234,7 +234,7 @@ func (t *turn) testsEnded(f TestsEnded) bool {
 		t.recoveryTested(f)
 		return true
 	}
-	if !t.firstAid(t.s.At) {
+	if !t.remediate(t.s.At) {
 		t.passTests(t.s.At)
 	}
 	return true

@@ -7,7 +7,7 @@ import (
 )
 
 // What keeps a role from running and is no failure: a limit that time lifts, a
-// login that a person has to mend. Neither uses an iteration, an attempt that
+// login that a human has to mend. Neither uses an iteration, an attempt that
 // counts, or the loop's active time.
 
 type limitWaitFields struct {
@@ -44,8 +44,7 @@ func (t *turn) waitForLimit(role, runner, class, source, by string, l LimitFact)
 	}
 	t.s.Limit = &LimitState{Role: role, Runner: runner, Provider: l.Provider, Account: l.Account, Class: class,
 		Text: l.Text, ResetsAt: l.ResetsAt, Until: l.Until, Since: since}
-	t.issue(Effect{ID: fmt.Sprintf("%s/%d/%s/%d/limit@%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt, t.now.UnixMilli()),
-		Kind: Wait, Role: role, Until: l.Until, Reason: class})
+	t.issue(Effect{ID: t.roleID("limit"), Kind: Wait, Role: role, Until: l.Until, Reason: class})
 }
 
 // limited: the role that was to run has not been started.
@@ -81,61 +80,52 @@ func (t *turn) goOn() {
 	t.s.ActiveSince = t.now
 }
 
-// askPerson stops the loop until a person has mended what f tells of.
-func (t *turn) askPerson(f RoleEnded) {
-	t.stopClockAt(t.now)
-	t.s.Status, t.s.Reason = AwaitingHuman, f.Class
+// askAboutRunner stops the loop until a human has mended what f tells of.
+func (t *turn) askAboutRunner(f RoleEnded) {
 	t.s.Detail = fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error)
-	id := fmt.Sprintf("%s/%d/%s/%d/person", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt)
-	t.s.Human = &HumanState{ID: id, Type: EscalationRunner, Class: f.Class, Role: f.Role, Runner: f.Runner,
-		Text: f.Error, Fix: f.Fix, Since: t.now}
-	t.issue(Effect{ID: id, Kind: AskPerson, Role: f.Role, Reason: f.Class})
+	t.ask(HumanState{ID: t.roleID("human"), About: AboutRole, Type: EscalationRunner, Class: f.Class, Role: f.Role, Runner: f.Runner, Text: f.Error, Fix: f.Fix})
 }
 
-// escalated: the question has got a record, or another one in its place.
+// escalated: what is asked has got a record, or another one in its place.
 func (t *turn) escalated(f Escalated) bool {
-	if !t.pending(AskPerson) || t.s.Human == nil {
+	if !t.pending(AskHuman) || t.s.Human.About == AboutCompletion {
 		return false
 	}
 	t.s.Begun = true
 	t.s.Human.Question, t.s.Human.Digest = f.ID, f.Digest
+	if r := t.s.Recovery; r != nil {
+		r.AskedAt = t.now
+	}
 	return true
 }
 
 func (t *turn) resolved(f Resolved) bool {
-	if !t.pending(AskPerson) || t.s.Human == nil || t.s.Human.ID != f.ID && t.s.Human.Question != f.ID {
+	h := t.s.Human
+	if !t.pending(AskHuman) || h.About == AboutCompletion || h.ID != f.ID && h.Question != f.ID {
 		return false
 	}
-	h := *t.s.Human
-	about, question := h.Type, h.Question
 	t.s.Human = nil
 	t.goOn()
-	switch {
-	case t.s.Recovery == nil && t.responds() && about != EscalationApproval && about != EscalationFailed:
-		t.answeredAbout(h, f)
-		return true
-	case about != EscalationRunner:
-		t.answered(f, question)
-		return true
-	case f.Method == MethodReject:
-		t.end(Failed, ReasonRefused, fmt.Sprintf("%s does not want the runner tried again", f.By))
+	if h.About == AboutRecovery {
+		t.recoveryAnswered(f, h.Question)
 		return true
 	}
-	t.issueRole(ReasonAnswered)
+	t.roleAnswered(*h, f)
 	return true
 }
 
-// resumePaused takes up a loop that waited when its supervisor left; it reports
-// whether it did. A wait goes on to its time; a question is put again, and the
-// driver answers one that the start of superloop itself has answered.
-func (t *turn) resumePaused() bool {
-	switch {
+// resumeWaiting takes up a loop that waited when its supervisor left; it reports
+// whether it did. A wait goes on to its time. An escalation that has a record is
+// asked already; whoever asks looks whether it is still there.
+func (t *turn) resumeWaiting() bool {
+	switch h := t.s.Human; {
 	case t.s.Limit != nil && t.pending(Wait):
 		t.s.Status, t.s.Reason = RateLimited, t.s.Limit.Class
-	case t.s.Human != nil && t.pending(AskPerson):
-		// A question that has a record is asked already; the driver looks whether it
-		// is still there.
-		t.s.Status, t.s.Reason, t.s.Begun = AwaitingHuman, t.s.Human.Class, t.s.Human.Question != ""
+	case h != nil && t.pending(AskHuman):
+		t.s.Status, t.s.Reason, t.s.Begun = AwaitingHuman, h.Class, h.Question != ""
+		if h.About == AboutCompletion {
+			t.s.Status, t.s.Reason = AwaitingApproval, ""
+		}
 	default:
 		t.s.Limit, t.s.Human = nil, nil
 		return false

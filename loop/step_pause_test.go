@@ -104,7 +104,7 @@ func TestAuthAsksAPerson(t *testing.T) {
 	for _, failure := range []class.Class{class.Auth, class.Billing} {
 		b := agentBench(t, basicPlan())
 		b.fails(failure, func(f *RoleEnded) { f.Fix = "claude /login" })
-		if b.s.Status != AwaitingHuman || b.s.Human.Fix != "claude /login" || b.s.Pending.Kind != AskPerson || b.s.Failures != 0 {
+		if b.s.Status != AwaitingHuman || b.s.Human.Fix != "claude /login" || b.s.Pending.Kind != AskHuman || b.s.Failures != 0 {
 			t.Fatalf("%s: %+v", failure, b.s)
 		}
 		b.do(Escalated{ID: b.s.Human.ID, Type: EscalationRunner})
@@ -119,7 +119,7 @@ func TestAuthAsksAPerson(t *testing.T) {
 		}
 		b.s = again
 		b.do(Resumed{Plan: b.s.Plan, Status: AwaitingHuman})
-		if b.s.Status != AwaitingHuman || b.s.Pending.Kind != AskPerson || !b.s.Begun || len(b.eff) != 1 {
+		if b.s.Status != AwaitingHuman || b.s.Pending.Kind != AskHuman || !b.s.Begun || len(b.eff) != 1 {
 			t.Fatalf("%s: the question has a record and is not put again: %+v", failure, b.s)
 		}
 	}
@@ -144,19 +144,6 @@ func TestOtherClassesCount(t *testing.T) {
 		if b.s.Failures != 1 {
 			t.Errorf("%s: %+v", failure, b.s)
 		}
-	}
-}
-
-func TestOldRulesKnowNoClasses(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, basicPlan())
-	b.fails(class.Auth, nil)
-	if b.s.Rules != 1 || b.s.Failures != 1 || b.s.Status != Running {
-		t.Errorf("%+v", b.s)
-	}
-	b.do(Resumed{Plan: b.s.Plan, Status: Running, Rules: CurrentRules})
-	if b.s.Rules != CurrentRules {
-		t.Error("a newer supervisor takes it up under its rules")
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"github.com/superloop/superloop/recovery/chain"
 )
 
-// What becomes of a proposal: see the diagram in step.go. The verdict is the
-// policy's and comes with the fact; what follows from it is decided here.
+// What becomes of a command that may cure the environment: see the diagram in
+// step.go. The verdict is the policy's and comes with the fact; what follows from
+// it is decided here, by the recovery's origin and phase.
 
 type approvedFields struct {
 	N          int    `json:"n"`
@@ -49,33 +50,47 @@ type verifiedFields struct {
 	Verification
 }
 
+// detour leaves the step for a recovery.
+func (t *turn) detour(r RecoveryState) {
+	t.s.Status, t.s.Reason, t.s.At = Recovering, "", stepRecovery
+	t.s.Recovery = &r
+}
+
+// recover issues the next effect of the recovery. Its id is unique in the loop's
+// life: the place, and how many effects the recovery has had.
+func (t *turn) recover(p Phase, e Effect, what string) {
+	r := t.s.Recovery
+	r.Phase = p
+	r.Steps++
+	e.ID = fmt.Sprintf("%s/%d/%s/%s/%d/%s", t.s.RunID, t.s.Iteration, stepRecovery, r.After, r.Steps, what)
+	t.issue(e)
+}
+
 // takeProposal makes the detour after a role that left a proposal.
 func (t *turn) takeProposal(role string) {
-	t.s.Status, t.s.At = Recovering, stepRecovery
-	t.s.Recovery = &RecoveryState{After: rolePrefix + role, Role: role}
-	t.issue(Effect{ID: t.recoveryID("take/" + role), Kind: TakeProposal, Role: role, LimitMS: t.left()})
+	t.detour(RecoveryState{Origin: OriginProposal, After: rolePrefix + role, Role: role})
+	t.recover(PhaseTaking, Effect{Kind: TakeProposal, Role: role, LimitMS: t.left()}, "take")
 }
 
-func (t *turn) recoveryID(what string) string {
-	return fmt.Sprintf("%s/%d/%s/%s", t.s.RunID, t.s.Iteration, stepRecovery, what)
-}
-
-// leaveRecovery goes on behind the role that left the proposal.
+// leaveRecovery goes on behind the detour.
 func (t *turn) leaveRecovery() {
-	after, back := t.s.Recovery.After, t.s.Recovery.Back
+	r := *t.s.Recovery
 	t.s.Recovery = nil
 	t.s.Status, t.s.Reason, t.s.Detail = Running, "", ""
 	if t.s.ActiveSince.IsZero() {
 		t.s.ActiveSince = t.now
 	}
 	switch {
-	case back != "":
-		t.s.At = after
-		t.cameBack(back)
-	case after == stepTests || after == stepGateTests:
-		t.passTests(after)
+	case r.Origin == OriginPreflight:
+		t.s.At = r.After
+		t.issueRole(string(OriginPreflight)) // which looks at the environment again
+	case r.Origin == OriginRootCause:
+		t.s.At = r.After
+		t.goOnKnowing()
+	case r.After == stepTests || r.After == stepGateTests:
+		t.passTests(r.After)
 	default:
-		t.enter(t.s.Plan.next(after))
+		t.enter(t.s.Plan.next(r.After))
 	}
 }
 
@@ -107,26 +122,24 @@ func (t *turn) proposed(f Proposed) bool {
 		return false
 	}
 	r := t.s.Recovery
-	if r.Chain != nil && !t.pending(TakeProposal) {
-		r.Verdict, r.Rule, r.Reason, r.Part = f.Verdict, f.Rule, f.Reason, f.Part
-		r.PolicyDigest, r.InputsDigest = f.PolicyDigest, f.InputsDigest
-		t.aidJudged(f)
+	taking := r.Phase == PhaseTaking
+	r.Judgement = Judgement{f.Verdict, f.Rule, f.Reason, f.Part, f.PolicyDigest, f.InputsDigest}
+	t.s.Recoveries.Proposed = max(t.s.Recoveries.Proposed, f.N)
+	if r.Origin == OriginRemediation {
+		t.planJudged(f)
 		return true
 	}
-	if t.pending(TakeProposal) {
+	if taking {
 		r.N, r.Source, r.Digest, r.File = f.N, f.Source, f.Digest, f.File
 		r.Category, r.Severity, r.RootCause, r.Pattern = f.Category, f.Severity, f.RootCause, f.Pattern
-		r.Evidence = f.Evidence
-		r.Else = f.Else
-		t.s.Recoveries.Proposed = max(t.s.Recoveries.Proposed, f.N)
+		r.Evidence, r.Else, r.PatternBefore = f.Evidence, f.Else, f.PatternSeen
 		t.s.Recoveries.Handled = append(t.s.Recoveries.Handled, f.Digest)
 		t.s.Recoveries.Problems = nil
 	}
-	t.s.Recoveries.Proposed = max(t.s.Recoveries.Proposed, f.N)
-	usable := f.Verdict == string(action.Auto) || f.Verdict == string(action.Human)
+	auto, human := f.Verdict == string(action.Auto), f.Verdict == string(action.Human)
 	if f.Fallback && !r.Fallback {
 		r.Else = nil
-		if !usable {
+		if !auto && !human {
 			r.Errors = append(r.Errors, fmt.Sprintf("the fallback %s: %s", text.Display(f.Command), f.Reason))
 			t.askRecovery(EscalationFailed, EscalationFailed)
 			return true
@@ -134,19 +147,12 @@ func (t *turn) proposed(f Proposed) bool {
 		r.Fallback = true
 	}
 	r.Attempt = f.Action
-	r.Verdict, r.Rule, r.Reason, r.Part = f.Verdict, f.Rule, f.Reason, f.Part
-	r.PolicyDigest, r.InputsDigest = f.PolicyDigest, f.InputsDigest
 	switch {
-	case f.Verdict == string(action.Auto) && r.Ask != "":
-		r.Reason = r.Ask
+	case auto && r.Origin == OriginSuggestion:
+		r.Reason = r.Withheld
 		t.askRecovery(EscalationApproval, ReasonFirstAid)
-	case f.Verdict == string(action.Auto):
-		if f.NotBefore.After(t.now) {
-			t.s.Reason = ReasonCooldown
-			t.issue(Effect{ID: t.recoveryID(fmt.Sprintf("%d/wait@%d", r.N, t.now.UnixMilli())), Kind: Wait, Until: f.NotBefore, Reason: ReasonCooldown})
-			return true
-		}
-		t.approve(SourceAuto, "rule", f.Rule)
+	case auto:
+		t.runWhenDue(f)
 	case f.Verdict == string(action.Deny):
 		t.note("recovery_denied", deniedFields{r.N, f.Command, f.Rule, f.Reason, f.Digest})
 		t.remember("denied", f.Reason)
@@ -161,6 +167,16 @@ func (t *turn) proposed(f Proposed) bool {
 	return true
 }
 
+// runWhenDue lets an automatic attempt run, now or when its cooldown is over.
+func (t *turn) runWhenDue(f Proposed) {
+	if f.NotBefore.After(t.now) {
+		t.s.Reason = ReasonCooldown
+		t.recover(PhaseCooldown, Effect{Kind: Wait, Until: f.NotBefore, Reason: ReasonCooldown}, "cooldown")
+		return
+	}
+	t.approve(SourceAuto, "rule", f.Rule)
+}
+
 func (t *turn) proposalInvalid(f ProposalInvalid) bool {
 	if !t.pending(TakeProposal) {
 		return false
@@ -169,32 +185,25 @@ func (t *turn) proposalInvalid(f ProposalInvalid) bool {
 	if f.Digest != "" {
 		all.Handled = append(all.Handled, f.Digest)
 	}
-	all.Problems = problemLines(f.Problems)
+	all.Problems = nil
+	for _, p := range f.Problems {
+		all.Problems = append(all.Problems, p.String())
+	}
 	t.leaveRecovery()
 	return true
 }
 
-func problemLines(problems []Problem) []string {
-	var out []string
-	for _, p := range problems {
-		out = append(out, p.String())
-	}
-	return out
-}
-
-func (t *turn) proposalStale(f ProposalStale) bool {
+func (t *turn) proposalStale(ProposalStale) bool {
 	if t.pending(TakeProposal) {
 		t.leaveRecovery()
-		return true
 	}
-	return true // it was swept away before a role; nothing waits for it
+	return true // else it was swept away before a role; nothing waits for it
 }
 
 // judgeAgain has the attempt judged as things are now.
 func (t *turn) judgeAgain(reason string) {
-	r := t.s.Recovery
 	t.s.Status, t.s.Reason = Recovering, ""
-	t.issue(Effect{ID: t.recoveryID(fmt.Sprintf("%d/judge/%s@%d", r.N, reason, t.now.UnixMilli())), Kind: JudgeAttempt, Reason: reason})
+	t.recover(PhaseJudging, Effect{Kind: JudgeAttempt, Reason: reason}, "judge")
 }
 
 // approve lets the attempt be executed.
@@ -203,18 +212,19 @@ func (t *turn) approve(source, by, rule string) {
 	r.Approved, r.By = source, by
 	t.note("recovery_approved", approvedFields{r.N, source, by, rule, r.Attempt.Command, r.Attempt.WorkingDir, r.Digest})
 	t.s.Status, t.s.Reason, t.s.Detail = Recovering, "", ""
-	t.issue(Effect{ID: t.recoveryID(fmt.Sprintf("%d/execute/%d", r.N, r.Tries+1)), Kind: ExecuteRecovery, Reason: source, LimitMS: t.left()})
+	t.recover(PhaseExecuting, Effect{Kind: ExecuteRecovery, Reason: source, LimitMS: t.left()}, "execute")
 }
 
 // executing counts what is about to be spent, before it is.
 func (t *turn) executing(f Executing) bool {
-	if !t.begin(ExecuteRecovery, func(e Effect) bool { return e.ID == f.ID }) {
+	if !t.begin(ExecuteRecovery) {
 		return false
 	}
-	t.s.Recovery.Tries++
-	if c := t.s.Recovery.Chain; c != nil {
-		if m, _ := c.Advance(t.now); m.Kind == chain.Run {
-			c.Begin(m, t.now)
+	r := t.s.Recovery
+	r.Tries++
+	if r.Plan != nil && r.Plan.Running == nil { // else a human lets what was lost run again
+		if m, _ := r.Plan.Advance(t.now); m.Kind == chain.Run {
+			r.Plan.Begin(m, t.now)
 		}
 	}
 	if f.Source == SourceAuto {
@@ -225,31 +235,30 @@ func (t *turn) executing(f Executing) bool {
 }
 
 func (t *turn) executed(f Executed) bool {
-	if !t.pending(ExecuteRecovery) || !t.s.Begun || t.s.Pending.ID != f.ID {
+	if !t.pending(ExecuteRecovery) || !t.s.Begun {
 		return false
 	}
 	r := t.s.Recovery
-	if !f.OK() {
-		r.Errors = append(r.Errors, text.Display(f.Command)+": "+howExecuted(f))
-	}
-	if r.Chain != nil && f.Ended != "killed" && f.Ended != "lost" {
-		t.aidExecuted(f)
-		return true
-	}
+	r.LastRun = &Run{ID: f.ID, Command: f.Command, ExitCode: f.ExitCode, Signal: f.Signal, Ended: f.Ended, DurationMS: f.DurationMS, LogFile: f.LogFile}
+	r.RanMS = plus(r.RanMS, f.DurationMS)
 	if f.OK() {
-		r.Executed = f.ID
-		if r.Back == causeCure {
-			t.mended()
+		if tool := r.installs(t.s.Diagnosis); tool != "" {
+			t.recover(PhaseChecking, Effect{Kind: CheckTool, Tool: tool}, "tool")
+			return true
 		}
-		t.testRecovery()
+		t.succeededRun()
 		return true
 	}
+	how := howExecuted(f)
+	r.Errors = append(r.Errors, text.Display(f.Command)+": "+how)
 	switch {
-	case f.Ended == "killed":
+	case f.Ended == EndedKilled:
 		t.askRecovery(EscalationFailed, ReasonInterrupted)
-	case r.Back != "": // the role, or the next look at the ground, shows where it stands
+	case r.Origin == OriginRemediation:
+		t.planFailed(how)
+	case r.within(): // the role, or the next look at the environment, shows where it stands
 		t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
-		t.remember("failed", howExecuted(f))
+		t.remember("failed", how)
 		t.leaveRecovery()
 	case r.Else != nil:
 		t.judgeAgain("fallback")
@@ -257,6 +266,30 @@ func (t *turn) executed(f Executed) bool {
 		t.askRecovery(EscalationFailed, EscalationFailed)
 	}
 	return true
+}
+
+// toolChecked goes on after the look at what a command has installed. What it
+// found is recorded and decides nothing: the tests are the judge.
+func (t *turn) toolChecked(ToolChecked) bool {
+	if !t.pending(CheckTool) {
+		return false
+	}
+	t.succeededRun()
+	return true
+}
+
+// succeededRun goes on after a command that ended well.
+func (t *turn) succeededRun() {
+	r := t.s.Recovery
+	r.Executed = r.LastRun.ID
+	switch r.Origin {
+	case OriginRemediation:
+		t.planSucceeded()
+		return
+	case OriginRootCause:
+		t.causeCured()
+	}
+	t.testRecovery()
 }
 
 // howExecuted says in one clause how a command failed.
@@ -273,9 +306,10 @@ func howExecuted(f Executed) string {
 // testRecovery runs the tests again, at once and in the same iteration; without
 // tests nothing says whether the recovery helped.
 func (t *turn) testRecovery() {
+	r := t.s.Recovery
 	t.s.Status = Recovering
-	if t.s.Recovery.Back != "" {
-		t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, t.s.Recovery.Attempt.Digest)
+	if r.within() {
+		t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
 		t.verified(Verification{Result: Unverified, Why: "what runs next shows it"})
 		return
 	}
@@ -283,12 +317,7 @@ func (t *turn) testRecovery() {
 		t.verified(Verification{Result: Unverified, Why: "the loop has no tests"})
 		return
 	}
-	r := t.s.Recovery
-	what := fmt.Sprintf("%d/tests/%d/%d", r.N, r.Tries, r.Asked)
-	if r.Chain != nil {
-		what += fmt.Sprintf("/%d", r.Chain.Attempts)
-	}
-	t.issue(Effect{ID: t.recoveryID(what), Kind: RunTests, Reason: ReasonRecovery, LimitMS: t.left()})
+	t.recover(PhaseTesting, Effect{Kind: RunTests, Reason: ReasonRecovery, LimitMS: t.left()}, "tests")
 }
 
 func (t *turn) recoveryTested(f TestsEnded) {
@@ -296,8 +325,8 @@ func (t *turn) recoveryTested(f TestsEnded) {
 	if f.Verification != nil {
 		v = *f.Verification
 	}
-	if t.s.Recovery.Chain != nil {
-		t.aidTested(f, v)
+	if t.s.Recovery.Origin == OriginRemediation {
+		t.planTested(f, v)
 		return
 	}
 	t.verified(v)
@@ -314,72 +343,9 @@ func (t *turn) verified(v Verification) {
 	t.leaveRecovery()
 }
 
-// askRecovery stops the loop until a person has answered.
-func (t *turn) askRecovery(kind, class string) {
-	r := t.s.Recovery
-	r.Asked++
-	t.stopClockAt(t.now)
-	why := r.Reason
-	if kind == EscalationFailed && len(r.Errors) > 0 {
-		why = r.Errors[len(r.Errors)-1]
+func plus(total *int64, more int64) *int64 {
+	if total != nil {
+		more += *total
 	}
-	t.s.Status, t.s.Reason = AwaitingHuman, class
-	t.s.Detail = fmt.Sprintf("recovery %d: %s: %s", r.N, text.Display(r.Attempt.Command), why)
-	if kind == EscalationFailed && len(r.Errors) > 0 {
-		t.s.Detail = fmt.Sprintf("recovery %d: %s", r.N, why) // it names the command
-	}
-	id := t.recoveryID(fmt.Sprintf("%d/person/%d", r.N, r.Asked))
-	t.s.Human = &HumanState{ID: id, Type: kind, Class: class, Role: r.Role, Text: why, Since: t.now}
-	t.issue(Effect{ID: id, Kind: AskPerson, Role: r.Role, Reason: class})
-}
-
-// answered does what a person said about the recovery.
-func (t *turn) answered(f Resolved, question string) {
-	r := t.s.Recovery
-	if r == nil { // a question of another kind has lost its subject: go on
-		t.enter(t.s.At)
-		return
-	}
-	if r.Chain != nil { // what was begun has no outcome: from here on it is the person's
-		r.Chain.Lost("its supervisor ended while it ran", t.now)
-		r.Chain = nil
-	}
-	switch f.Method {
-	case MethodApprove:
-		r.Question = question
-		if f.Edit != nil {
-			r.Attempt, r.Source, r.Fallback = *f.Edit, SourceHuman, false
-		}
-		t.approve(SourceHuman, f.By, r.Rule)
-	case MethodReject:
-		all := &t.s.Recoveries
-		if all.Rejected == nil {
-			all.Rejected = map[string]int{}
-		}
-		all.Rejected[r.Attempt.Digest]++
-		t.remember("rejected by "+f.By, f.Note)
-		t.leaveRecovery()
-	default:
-		t.s.Status, r.Executed = Recovering, ""
-		t.testRecovery()
-	}
-}
-
-// resumeRecovery takes a detour up where the journal ends.
-func (t *turn) resumeRecovery() {
-	p := t.s.Pending
-	t.s.Status = Recovering
-	switch {
-	case p == nil: // the loop was cancelled in it
-		t.leaveRecovery()
-	case p.Kind == ExecuteRecovery && t.s.Begun:
-		t.note("recovery_failed", lostFields{N: t.s.Recovery.N, ID: p.ID, Command: t.s.Recovery.Attempt.Command, ExitCode: -1, Ended: endedInterrupted,
-			Error: "the supervisor ended while it ran; how far it came is not known"})
-		t.s.Recovery.Errors = append(t.s.Recovery.Errors,
-			text.Display(t.s.Recovery.Attempt.Command)+": the supervisor ended while it ran; how far it came is not known")
-		t.askRecovery(EscalationFailed, ReasonInterrupted)
-	default:
-		t.s.Begun = false
-		t.reissued = true
-	}
+	return &more
 }

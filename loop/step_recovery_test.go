@@ -103,7 +103,7 @@ func TestAnswersToARecovery(t *testing.T) {
 	asked := func() *bench {
 		b := recoveryBench(t)
 		b.do(proposal(1, "human"))
-		b.wantAt("asked", AwaitingHuman, AskPerson, stepRecovery)
+		b.wantAt("asked", AwaitingHuman, AskHuman, stepRecovery)
 		if b.s.Human.Type != EscalationApproval || !b.s.ActiveSince.IsZero() {
 			t.Fatalf("%+v", b.s.Human)
 		}
@@ -133,7 +133,7 @@ func TestAnswersToARecovery(t *testing.T) {
 	human := *b.s.Human
 	b.do(Stopped{Status: Paused, Reason: ReasonInterrupted})
 	b.do(Resumed{Plan: b.s.Plan, Status: b.s.Status, Rules: CurrentRules})
-	b.wantAt("resumed", AwaitingHuman, AskPerson, stepRecovery)
+	b.wantAt("resumed", AwaitingHuman, AskHuman, stepRecovery)
 	if *b.s.Human != human {
 		t.Errorf("another question: %+v", b.s.Human)
 	}
@@ -160,19 +160,19 @@ func TestFailedRecoveryTriesTheFallbackAndThenAsks(t *testing.T) {
 	b.do(judged("auto"))
 	first := b.s.Pending.ID
 	b.execute(3)
-	b.wantAt("both failed", AwaitingHuman, AskPerson, stepRecovery)
+	b.wantAt("both failed", AwaitingHuman, AskHuman, stepRecovery)
 	if b.s.Human.Type != EscalationFailed || len(b.s.Recovery.Errors) != 2 || b.s.Recoveries.Used != 2 || first == "" {
 		t.Fatalf("%+v %+v", b.s.Human, b.s.Recovery)
 	}
 	b = start()
 	b.do(judged("human"))
-	b.wantAt("the fallback needs a person", AwaitingHuman, AskPerson, stepRecovery)
+	b.wantAt("the fallback needs a person", AwaitingHuman, AskHuman, stepRecovery)
 	if b.s.Human.Type != EscalationFailed || b.s.Recovery.Attempt != other {
 		t.Fatalf("%+v %+v", b.s.Human, b.s.Recovery)
 	}
 	b = start()
 	b.do(judged("deny"))
-	b.wantAt("the fallback is denied", AwaitingHuman, AskPerson, stepRecovery)
+	b.wantAt("the fallback is denied", AwaitingHuman, AskHuman, stepRecovery)
 	if b.s.Recovery.Attempt.Command != "npm ci" || len(b.s.Recovery.Errors) != 2 {
 		t.Fatalf("%+v", b.s.Recovery)
 	}
@@ -187,7 +187,7 @@ func TestACrashInTheMiddleAsks(t *testing.T) {
 	b.do(Executing{N: 1, ID: b.s.Pending.ID, Source: SourceAuto})
 	late := Executed{N: 1, ID: b.s.Pending.ID, Ended: "exited"}
 	b.do(Resumed{Plan: b.s.Plan, Status: b.s.Status, Rules: CurrentRules})
-	b.wantAt("begun", AwaitingHuman, AskPerson, stepRecovery)
+	b.wantAt("begun", AwaitingHuman, AskHuman, stepRecovery)
 	if b.s.Human.Class != ReasonInterrupted {
 		t.Fatalf("%+v", b.s.Human)
 	}
@@ -211,7 +211,7 @@ func TestCooldownWaits(t *testing.T) {
 	b.do(WaitOver{ID: b.s.Pending.ID})
 	b.wantAt("judged again", Recovering, JudgeAttempt, stepRecovery)
 	b.do(proposal(1, "human")) // the policy was tightened meanwhile
-	b.wantAt("asked", AwaitingHuman, AskPerson, stepRecovery)
+	b.wantAt("asked", AwaitingHuman, AskHuman, stepRecovery)
 }
 
 func TestANewPlanCountsFromTheNextIteration(t *testing.T) {
@@ -320,7 +320,7 @@ func walk(rt *rapid.T, s State, i int) Fact {
 			Ended: rapid.SampledFrom([]string{"exited", "timed_out", "killed"}).Draw(rt, "ended")}
 	case RunTests:
 		return TestsEnded{Rerun: p.Reason == ReasonRecovery, Status: rapid.SampledFrom([]string{"ok", "failed"}).Draw(rt, "tests")}
-	case AskPerson:
+	case AskHuman:
 		if !s.Begun {
 			return Escalated{ID: s.Human.ID}
 		}

@@ -21,7 +21,7 @@ import (
 const ReasonReassigned = "reassigned"
 
 // responds reports whether failures of roles climb the ladder.
-func (t *turn) responds() bool { return t.s.Rules >= 5 && t.s.Plan.Respond != nil }
+func (t *turn) responds() bool { return t.s.Plan.Respond != nil }
 
 // failed answers a failure of the role that the loop stands at.
 func (t *turn) failed(f RoleEnded) {
@@ -193,7 +193,7 @@ func (t *turn) orLast(list []respond.Candidate) []respond.Candidate {
 // askAboutRole stops the loop until a person has answered.
 func (t *turn) askAboutRole(d respond.Decision, f *RoleEnded) {
 	l := t.s.Response.Ladder
-	h := HumanState{ID: t.roleID("person"), Type: d.Type, Class: d.Reason, Role: l.Task.Role, Runner: l.Last.Runner, Text: d.Why}
+	h := HumanState{ID: t.roleID("human"), About: AboutRole, Type: d.Type, Class: d.Reason, Role: l.Task.Role, Runner: l.Last.Runner, Text: d.Why}
 	if f != nil && d.Type == EscalationRunner {
 		h.Fix = f.Fix
 		if f.Class != "" {
@@ -215,22 +215,24 @@ func (t *turn) ask(h HumanState) {
 	t.stopClockAt(t.now)
 	h.Since = t.now
 	t.s.Status, t.s.Reason, t.s.Human = AwaitingHuman, h.Class, &h
-	t.issue(Effect{ID: h.ID, Kind: AskPerson, Role: h.Role, Reason: h.Class})
+	t.issue(Effect{ID: h.ID, Kind: AskHuman, Role: h.Role, Reason: h.Class})
 }
 
-// answeredAbout goes on after a person's answer to a question about a role, about
-// tests that fail again and again, or about the ground.
-func (t *turn) answeredAbout(h HumanState, f Resolved) {
+// roleAnswered goes on after an answer about a role, about tests that fail again
+// and again, or about the environment.
+func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	r := &t.s.Response
 	switch {
+	case f.Method == MethodReject && h.Type == EscalationRunner && r.Ladder == nil:
+		t.end(Failed, ReasonRefused, fmt.Sprintf("%s does not want the runner tried again", f.By))
 	case f.Method == MethodReject:
 		t.end(Failed, ReasonRefused, fmt.Sprintf("%s does not want it tried again: %s", f.By, h.Text))
-	case h.Class == ClassGround:
+	case h.About == AboutPreflight:
 		if f.Method == MethodApprove {
 			r.Overruled = t.s.Iteration
 		}
 		t.issueRole(ReasonAnswered)
-	case h.Class == ClassSameTests:
+	case h.About == AboutTests:
 		r.Same, t.s.HumanNote = SameTests{}, f.Note
 		t.enter(t.s.Plan.next(t.s.At))
 	case r.Ladder == nil || r.Ladder.Phase != respond.WithHuman:
@@ -245,7 +247,7 @@ func (t *turn) answeredAbout(h HumanState, f Resolved) {
 
 // analysed takes what the search for a cause has come to.
 func (t *turn) analysed(f Analysed) bool {
-	if !t.pending(Analyse) || t.s.Pending.ID != f.EffectID {
+	if !t.pending(Analyse) {
 		return false
 	}
 	about := t.s.Pending.Reason
@@ -256,27 +258,21 @@ func (t *turn) analysed(f Analysed) bool {
 	r.Cause = &Cause{ID: f.ID, Iteration: t.s.Iteration, Role: f.Role, Type: string(f.Type), Summary: f.RootCause, Location: f.Location,
 		Fix: f.Fix, Instruction: f.Instruction, By: f.By, Confidence: f.Confidence, Evidence: f.Evidence}
 	t.s.Reason, t.s.Detail = "", ""
-	if about == AboutTests {
+	if about == TestsTask {
 		t.enter(t.s.Plan.next(t.s.At))
 		return true
 	}
 	r.Found = &Found{Analysis: f.Analysis, Candidates: f.Candidates}
 	if a := f.Command; a != nil && t.mayTry(*a) {
-		t.cure(*a, f.Category, f.RootCause, f.Evidence, causeCure)
+		t.cure(OriginRootCause, *a, f.Category, f.RootCause, f.Evidence)
 		return true
 	}
 	t.goOnKnowing()
 	return true
 }
 
-// diagnostician is the role under which looking for a cause is paid for.
+// Diagnostician is the role under which looking for a cause is paid for.
 const Diagnostician = "diagnostician"
-
-// Why a command is tried that nobody has proposed in a recovery.json.
-const (
-	causeCure  = "root_cause"
-	groundCure = "preflight"
-)
 
 // mayTry reports whether a command may be put before the gate: proposals are dealt
 // with, and it was neither run nor refused in this iteration.
@@ -285,17 +281,16 @@ func (t *turn) mayTry(a action.Action) bool {
 	return t.s.Plan.Recovery && all.Rejected[a.Digest] == 0 && !slices.Contains(all.Ran, a.Digest)
 }
 
-// cure makes a detour to the gate with a command of superloop's own, and back to
-// the role.
-func (t *turn) cure(a action.Action, category, why string, evidence []string, reason string) {
-	t.s.Recovery = &RecoveryState{N: t.s.Recoveries.Proposed + 1, After: t.s.At, Back: reason,
-		Source: SourceSuperloop, Category: category, Severity: "blocking", RootCause: why, Evidence: evidence, Attempt: a}
-	t.s.Status, t.s.At = Recovering, stepRecovery
-	t.judgeAgain(reason)
+// cure makes a detour to the gate with a command of superloop's own.
+func (t *turn) cure(from Origin, a action.Action, category, why string, evidence []string) {
+	t.detour(RecoveryState{Origin: from, N: t.s.Recoveries.Proposed + 1, After: t.s.At,
+		Source: SourceSuperloop, Category: category, Severity: "blocking", RootCause: why, Evidence: evidence, Attempt: a})
+	t.judgeAgain(string(from))
 }
 
-// mended takes back the failures of what the cure of a cause has just mended.
-func (t *turn) mended() {
+// causeCured takes the failures back that the command for their cause has just
+// cured: they no longer count against the role.
+func (t *turn) causeCured() {
 	r := &t.s.Response
 	if r.Ladder == nil {
 		return
@@ -308,15 +303,6 @@ func (t *turn) mended() {
 	next := respond.Mended(*r.Ladder, sig, r.History.Repair(r.Ladder.Task, sig))
 	r.Ladder = &next
 	t.s.Failures = next.Counted
-}
-
-// cameBack goes on in the role's step after such a detour.
-func (t *turn) cameBack(why string) {
-	if why == groundCure {
-		t.issueRole(groundCure) // which looks at the ground again
-		return
-	}
-	t.goOnKnowing()
 }
 
 // goOnKnowing goes on when the cause is known, and perhaps cured.

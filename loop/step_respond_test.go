@@ -99,7 +99,7 @@ func TestLadder(t *testing.T) {
 	}
 	b.roleFails(respond.Agent{Runner: b.s.Pending.Runner, Provider: b.s.Response.Ladder.Agent.Provider, Model: b.s.Pending.Model}, both,
 		func(o *respond.RoleOutcome) { o.Error = "a third way" })
-	b.want("the third: a person", b.s.Status == AwaitingHuman && b.s.Human.Type == respond.TypeRole && b.s.Pending.Kind == AskPerson)
+	b.want("the third: a person", b.s.Status == AwaitingHuman && b.s.Human.Type == respond.TypeRole && b.s.Pending.Kind == AskHuman)
 	b.want("nobody holds it", b.s.Response.Ladder.Agent == respond.Agent{})
 	b.do(Escalated{ID: "q1"})
 	b.do(Resolved{ID: "q1", By: "p", Method: MethodManual, Note: "look into store.go", Candidates: both})
@@ -141,7 +141,7 @@ func TestLadderProviderDown(t *testing.T) {
 func TestCauseIsCuredThroughTheGate(t *testing.T) {
 	t.Parallel()
 	cmd := action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
-	for verdict, want := range map[string]EffectKind{"auto": ExecuteRecovery, "human": AskPerson, "deny": RunRole} {
+	for verdict, want := range map[string]EffectKind{"auto": ExecuteRecovery, "human": AskHuman, "deny": RunRole} {
 		b := agentBench(t, respondPlan())
 		b.s.Plan.BackoffMS = 0
 		one := fitOnes(claude)
@@ -167,13 +167,13 @@ func TestCauseIsCuredThroughTheGate(t *testing.T) {
 
 func TestBrokenGround(t *testing.T) {
 	t.Parallel()
-	f := GroundBroken{Role: "planner", Category: "dependency", Why: "not in step",
+	f := EnvironmentBroken{Role: "planner", Category: "dependency", Why: "not in step",
 		PreflightFields: respond.PreflightFields{Findings: []respond.Finding{{ID: "dependency_sync-1", State: respond.GroundBroken, Why: "not in step"}}}}
 	b := agentBench(t, respondPlan())
 	cured := f
 	cured.Command = &action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
 	b.do(cured)
-	b.want("the cure goes to the gate", b.s.Pending.Kind == JudgeAttempt && b.s.Recovery.Back == groundCure)
+	b.want("the cure goes to the gate", b.s.Pending.Kind == JudgeAttempt && b.s.Recovery.Origin == OriginPreflight)
 	b.do(Proposed{N: 1, Action: *cured.Command, Verdict: "auto", Rule: "x"})
 	id := b.s.Pending.ID
 	b.do(Executing{ID: id, Source: SourceAuto, Command: "npm ci"})
@@ -217,8 +217,8 @@ func TestSameTestsAgain(t *testing.T) {
 	fail("b")
 	b.want("another one is progress", b.s.Pending.Kind == RunRole && b.s.Response.Same.Count == 1)
 	fail("b")
-	b.want("twice: the cause", b.s.Pending.Kind == Analyse && b.s.Pending.Reason == AboutTests)
-	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-2", Type: respond.CauseCode, RootCause: "it is wrong", Role: AboutTests}}, nil)
+	b.want("twice: the cause", b.s.Pending.Kind == Analyse && b.s.Pending.Reason == TestsTask)
+	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-2", Type: respond.CauseCode, RootCause: "it is wrong", Role: TestsTask}}, nil)
 	b.want("and the tester", b.s.Pending.Kind == RunRole && b.s.Pending.Role == "tester" && b.s.Response.Cause != nil)
 	tree--
 	fail("b")
@@ -309,7 +309,7 @@ func TestLadderWalks(t *testing.T) {
 			case ExecuteRecovery:
 				b.do(Executing{ID: pending.ID, Source: SourceAuto, Command: "x"})
 				b.do(Executed{ID: pending.ID, Command: "x", Ended: "exited", ExitCode: rapid.IntRange(0, 1).Draw(rt, "exit")})
-			case AskPerson:
+			case AskHuman:
 				runs = 0
 				b.do(Escalated{ID: "q"})
 				b.do(Resolved{ID: "q", By: "p", Method: rapid.SampledFrom([]string{MethodApprove, MethodManual, MethodReject}).Draw(rt, "answer"), Candidates: list()})

@@ -54,7 +54,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	case OutcomeOK:
 		t.s.HumanNote = t.keepNote(f.Role)
 		t.succeeded(f.Role)
-		if f.Proposal && t.s.Rules >= 3 && t.s.Plan.Recovery {
+		if f.Proposal && t.s.Plan.Recovery {
 			t.takeProposal(f.Role)
 			return true
 		}
@@ -77,7 +77,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		t.end(Failed, ReasonNotStarted, fmt.Sprintf("%s: %s", f.Role, f.Error))
 		return true
 	}
-	if t.s.Rules >= 2 && t.classified(f) {
+	if t.classified(f) {
 		return true
 	}
 	t.s.Failures++
@@ -96,8 +96,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	}
 	until := t.now.Add(ms(wait))
 	t.note("role_retry_wait", retryFields{f.Role, f.Attempt, t.s.Failures, t.s.Plan.Attempts, until})
-	t.issue(Effect{ID: fmt.Sprintf("%s/%d/%s/%d/wait", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt),
-		Kind: Wait, Role: f.Role, Until: until, Reason: ReasonRetry})
+	t.issue(Effect{ID: t.roleID("wait"), Kind: Wait, Role: f.Role, Until: until, Reason: ReasonRetry})
 	return true
 }
 
@@ -109,7 +108,7 @@ func (t *turn) classified(f RoleEnded) bool {
 	case failure.Waits() && f.Limit != nil:
 		t.waitForLimit(f.Role, f.Runner, f.Class, SourceRole, "", *f.Limit)
 	case failure.NeedsPerson():
-		t.askPerson(f)
+		t.askAboutRunner(f)
 	case failure == class.Model, failure == class.Config:
 		t.end(Failed, ReasonMisconfigured, fmt.Sprintf("%s (runner %s): %s", f.Role, f.Runner, f.Error))
 	case failure == class.Session && t.s.Pending.Reason != ReasonNewSession:
@@ -149,22 +148,19 @@ func (t *turn) keepNote(role string) string {
 }
 
 func (t *turn) waitOver(f WaitOver) bool {
-	if !t.pending(Wait) || t.s.Pending.ID != f.ID {
+	if !t.pending(Wait) {
 		return false
 	}
-	if t.s.Limit != nil {
+	switch r := t.s.Recovery; {
+	case t.s.Limit != nil:
 		t.limitOver(f)
-		return true
-	}
-	if t.s.At == stepRecovery {
-		if r := t.s.Recovery; r != nil && r.Chain != nil && t.s.Reason == ReasonFirstAid {
-			t.aidWaited()
-			return true
-		}
+	case r == nil:
+		t.issueRole(ReasonRetry)
+	case r.Phase == PhaseRetryWait:
+		t.moveDue()
+	default:
 		t.judgeAgain(ReasonCooldown)
-		return true
 	}
-	t.issueRole(ReasonRetry)
 	return true
 }
 

@@ -33,7 +33,7 @@ func newBench(t testing.TB, p Plan) *bench {
 
 func (b *bench) do(f Fact) {
 	b.now = b.now.Add(time.Second)
-	b.s, b.eff = Step(b.s, Input{At: b.now, LoopID: "l", RunID: "r", Fact: f})
+	b.s, b.eff = Step(b.s, Input{At: b.now, LoopID: "l", RunID: "r", Fact: answering(b.s, f)})
 	for _, e := range b.eff {
 		if e.Kind == Record {
 			b.notes = append(b.notes, e.Event)
@@ -74,9 +74,10 @@ func goodFact(s State, promise bool) Fact {
 		return CommitEnded{Outcome: "success", SHA: "abc"}
 	case Report:
 		return Reported{}
-	case AskApproval:
-		return ApprovalDecided{Status: "approved", By: "eve"}
-	case AskPerson:
+	case AskHuman:
+		if s.Human.About == AboutCompletion {
+			return ApprovalDecided{Status: "approved", By: "eve"}
+		}
 		return Resolved{ID: s.Human.ID, By: "eve"}
 	case Wait:
 		return WaitOver{ID: p.ID}
@@ -209,7 +210,7 @@ func TestApproval(t *testing.T) {
 	p.Approval = true
 	ask := func(t *testing.T) *bench {
 		b := newBench(t, p)
-		b.until(AskApproval, true)
+		b.until(AskHuman, true)
 		if b.s.Status != AwaitingApproval {
 			t.Fatalf("status %s", b.s.Status)
 		}
@@ -330,11 +331,11 @@ func TestMachineProperties(t *testing.T) {
 				f = RoleEnded{Role: eff.Role, Attempt: eff.Attempt, Outcome: rapid.SampledFrom([]string{OutcomeExit, OutcomeTimeout, OutcomeLost, OutcomeSignal, OutcomeInactive}).Draw(rt, "how")}
 			case outcome == 1 && eff.Kind == RunRole:
 				f = classFact(rt, b)
-			case outcome == 2 && eff.Kind == RunRole && !b.s.Begun && b.s.Rules > 1:
+			case outcome == 2 && eff.Kind == RunRole && !b.s.Begun:
 				f = Limited{Role: eff.Role, Class: "rate_limited", Source: SourceShared, LimitFact: LimitFact{Until: b.now.Add(time.Minute)}}
 			case outcome == 1 && eff.Kind == RunTests:
 				f = TestsEnded{Status: "failed", ExitCode: 1, Tree: "t2"}
-			case outcome == 1 && eff.Kind == AskApproval:
+			case outcome == 1 && eff.Kind == AskHuman && b.s.Human.About == AboutCompletion:
 				f = ApprovalDecided{Status: "rejected", By: "eve"}
 			case outcome == 1 && eff.Kind == CheckStuck:
 				f = StuckChecked{Streak: b.s.Stuck.Count + 1, Threshold: p.StuckThreshold}
@@ -357,6 +358,7 @@ func TestMachineProperties(t *testing.T) {
 				rt.Fatal(err)
 			}
 			at := b.now.Add(time.Second)
+			f = answering(b.s, f)
 			b.do(f)
 			other, effs := Step(copied, Input{At: at, LoopID: "l", RunID: "r", Fact: f})
 			if !sameJSON(other, b.s) || !sameJSON(effs, b.eff) {
@@ -374,7 +376,7 @@ func TestMachineProperties(t *testing.T) {
 			if b.s.Status == Completed && len(b.s.MissingGates()) > 0 {
 				rt.Fatalf("completed although %v", b.s.MissingGates())
 			}
-			if (b.s.Status == RateLimited) != (b.s.Limit != nil) || (b.s.Status == AwaitingHuman) != (b.s.Human != nil) {
+			if (b.s.Status == RateLimited) != (b.s.Limit != nil) || (b.s.Status == AwaitingHuman || b.s.Status == AwaitingApproval) != (b.s.Human != nil) {
 				rt.Fatalf("%s with limit %v and question %v", b.s.Status, b.s.Limit, b.s.Human)
 			}
 			if b.s.Status.Ended() != (b.s.Pending == nil) {

@@ -68,3 +68,46 @@ func orNull(s string) *string {
 	}
 	return &s
 }
+
+// RecoveryUsageOf is the line of a recovery that the loop has just left by a fact;
+// false if it has left none, or one that was never judged.
+func RecoveryUsageOf(before, after State, f Fact) (RecoveryUsage, bool) {
+	r := before.Recovery
+	if r == nil || after.Recovery != nil {
+		return RecoveryUsage{}, false
+	}
+	u := RecoveryUsage{Timestamp: after.UpdatedAt, RunID: after.RunID, LoopID: after.LoopID, Iteration: before.Iteration, N: r.N, Source: r.Source,
+		Category: r.Category, Verdict: r.Verdict, Rule: r.Rule, Result: RecoveryNotRun, Executions: r.Tries, DurationMS: r.RanMS, ResolutionMS: r.AnsweredMS}
+	switch f := f.(type) {
+	case Proposed: // it was denied
+		u.N, u.Source, u.Category, u.Verdict, u.Rule = f.N, f.Source, f.Category, f.Verdict, f.Rule
+	case ProposalInvalid:
+		u.N, u.Verdict, u.Rule = before.Recoveries.Proposed+1, "invalid", f.Rule
+		if u.Source = f.Role; f.Role == "" {
+			u.Source = SourceSuperloop
+		}
+	case ProposalStale:
+		return RecoveryUsage{}, false
+	case TestsEnded:
+		if u.Result = Unverified; f.Verification != nil {
+			u.Result = f.Verification.Result
+		}
+	case Executed:
+		u.DurationMS = plus(r.RanMS, f.DurationMS)
+		u.Result = Unverified // there are no tests
+	case ToolChecked:
+		u.Result = Unverified
+	case Resolved:
+		if !r.AskedAt.IsZero() {
+			u.ResolutionMS = plus(r.AnsweredMS, after.UpdatedAt.Sub(r.AskedAt).Milliseconds())
+		}
+		if r.Tries > 0 {
+			u.Result = RecoveryFailed
+		}
+	default:
+		if r.Tries > 0 {
+			u.Result = RecoveryFailed
+		}
+	}
+	return u, true
+}

@@ -86,7 +86,7 @@ func ViewOf(s State, seq int64, pid int) View {
 		Rules: s.Rules, StartedAt: s.StartedAt, UpdatedAt: s.UpdatedAt, EndedAt: s.EndedAt,
 		ActiveMS: s.ActiveMS, ActiveSince: s.ActiveSince, Pending: s.Pending,
 	}
-	if p := s.Pending; p != nil && (p.Kind == RunRole || p.Kind == Wait || p.Kind == AskPerson) {
+	if p := s.Pending; p != nil && (p.Kind == RunRole || p.Kind == Wait || p.Kind == AskHuman) {
 		v.Role, v.Attempt, v.Until = p.Role, p.Attempt, p.Until
 	}
 	return v

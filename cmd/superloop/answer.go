@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -105,10 +106,7 @@ func (a *app) answer(c *cli.Context, method escalation.Method) error {
 	store := escalation.Store{Disk: a.disk, Dir: paths.Questions(), Loop: id}
 	rec, err := a.presentQuestion(c.Context, store, paths)
 	if err != nil && !errors.Is(err, escalation.ErrNothingPending) {
-		return a.notAnswered(id, err)
-	}
-	if method == escalation.Approve && err == nil && rec.State == escalation.Pending {
-		store.Look()
+		return a.notAnswered(id, paths, err)
 	}
 	req := escalation.AnswerRequest{Method: method, Note: c.String("note"), ID: c.String("id"), Digest: c.String("digest")}
 	uid := os.Getuid()
@@ -140,7 +138,7 @@ func (a *app) answer(c *cli.Context, method escalation.Method) error {
 	}
 	rec, err = store.Answer(c.Context, req)
 	if err != nil {
-		return a.notAnswered(id, err)
+		return a.notAnswered(id, paths, err)
 	}
 	if list != nil {
 		if err := a.remember(list, req.By.User); err != nil {
@@ -171,7 +169,7 @@ func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths
 			return rec, err
 		}
 		view, verr := local.ReadView(paths)
-		asks := verr == nil && view.Status == loop.AwaitingHuman && (view.Human == nil || view.Human.Question == "" || view.Human.Question != rec.Question.ID)
+		asks := verr == nil && (view.Status == loop.AwaitingHuman || view.Status == loop.AwaitingApproval) && (view.Human == nil || view.Human.Question == "" || view.Human.Question != rec.Question.ID)
 		if _, alive := a.supervisor(paths); !asks || !alive {
 			return rec, err
 		}
@@ -236,16 +234,25 @@ func (a *app) ask(ctx context.Context, in io.Reader, what string) (bool, error) 
 }
 
 // notAnswered is why an answer does not count.
-func (a *app) notAnswered(id string, err error) error {
+func (a *app) notAnswered(id string, paths layout.Paths, err error) error {
 	var decided *escalation.DecidedError
 	var other *escalation.MismatchError
 	var late *escalation.ExpiredError
-	status := "superloop status --loop " + id
+	hint := "superloop status --loop " + id
+	view, verr := local.ReadView(paths)
+	status := view.Status
+	if errors.Is(verr, fs.ErrNotExist) {
+		status = loop.Pending
+	}
 	switch {
+	case errors.Is(err, escalation.ErrNothingPending) && status == loop.Pending:
+		return failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
 	case errors.Is(err, escalation.ErrNothingPending):
-		return failf(exitNothing, status, "loop %s waits for no decision", id)
+		return failf(exitNothing, hint, "loop %s waits for no decision", id)
+	case errors.As(err, &decided) && view.Human == nil:
+		return failf(exitNothing, hint, "loop %s does not wait for an approval, it is %s: %w", id, status, err)
 	case errors.As(err, &decided), errors.As(err, &late):
-		return failf(exitNothing, status, "%w", err)
+		return failf(exitNothing, hint, "%w", err)
 	case errors.As(err, &other):
 		return failf(exitNothing, "superloop inbox", "%w", err)
 	}
@@ -255,6 +262,9 @@ func (a *app) notAnswered(id string, err error) error {
 func (a *app) tellAnswer(id string, paths layout.Paths, rec escalation.Record) {
 	by := render.Clean(rec.Answer.By.User)
 	switch run, ok := rec.Run(); {
+	case rec.Question.Type == escalation.CompletionApproval && rec.Answer.Method != escalation.Resolve:
+		verb := map[escalation.Method]string{escalation.Approve: "approved", escalation.Reject: "rejected"}[rec.Answer.Method]
+		fmt.Fprintf(a.stdout, "%s: iteration %d %s by %s\n", id, rec.Question.Iteration, verb, by)
 	case rec.Answer.Method == escalation.Approve && ok:
 		fmt.Fprintf(a.stdout, "%s: approved by %s, runs once: %s\n", id, by, text.Display(string(run.Text)))
 	case rec.Answer.Method == escalation.Approve:

@@ -48,7 +48,7 @@ func (a *app) cancel(c *cli.Context) error {
 		return failf(exitNothing, "superloop run --loop "+id, "loop %s has ended already: %s", id, view.Status)
 	}
 	in := a.intent(c, control.IntentCancel, view)
-	if err := control.Submit(c.Context, a.disk, paths, in); err != nil {
+	if err := control.Submit(a.disk, paths, in); err != nil {
 		return err
 	}
 	if _, alive := a.supervisor(paths); alive {

@@ -134,9 +134,9 @@ func (a *app) chains(c *cli.Context) ([]listedChain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r := view.Recovery; r != nil && r.Chain != nil { // what is being walked is newer than any file of it
-		out = slices.DeleteFunc(out, func(l listedChain) bool { return l.ID == r.Chain.ID })
-		out = append(out, listed(*r.Chain, id))
+	if r := view.Recovery; r != nil && r.Plan != nil { // what is being walked is newer than any file of it
+		out = slices.DeleteFunc(out, func(l listedChain) bool { return l.ID == r.Plan.ID })
+		out = append(out, listed(*r.Plan, id))
 	}
 	return out, nil
 }

@@ -30,7 +30,7 @@ func (a *app) pending(c *cli.Context) (escalation.Store, escalation.Record, erro
 		err = escalation.ErrNothingPending
 	}
 	if err != nil {
-		return store, rec, a.notAnswered(id, err)
+		return store, rec, a.notAnswered(id, paths, err)
 	}
 	return store, rec, nil
 }
@@ -99,7 +99,6 @@ func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 	if req.ID == "" {
 		req.ID = rec.Question.ID // what was looked at is what is answered
 	}
-	store.Look()
 	if cmd := rec.Question.Command; cmd == nil || string(cmd.Text) != options[i].Command {
 		req.Edit = &escalation.EditedCommand{Text: []byte(options[i].Command)}
 	}
@@ -114,16 +113,16 @@ func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 	if err := a.confirm(c, rec, &req, verdict); err != nil {
 		return err
 	}
-	rec, err = store.Answer(c.Context, req)
-	if err != nil {
-		return a.notAnswered(loopID, err)
-	}
-	if c.Bool("json") {
-		return render.JSON(a.stdout, rec)
-	}
 	_, paths, err := a.theLoop(c)
 	if err != nil {
 		return err
+	}
+	rec, err = store.Answer(c.Context, req)
+	if err != nil {
+		return a.notAnswered(loopID, paths, err)
+	}
+	if c.Bool("json") {
+		return render.JSON(a.stdout, rec)
 	}
 	a.tellAnswer(loopID, paths, rec)
 	return nil

@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/local"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -75,8 +74,6 @@ func classify(err error) *fault {
 		return &fault{code: exitConfig, err: err, hint: cfg.Hint()}
 	case errors.Is(err, worktree.ErrNotRepo):
 		return &fault{code: exitConfig, err: err, hint: "git init"}
-	case errors.Is(err, control.ErrDecided):
-		return &fault{code: exitNothing, err: err}
 	case errors.As(err, &tampered):
 		return &fault{code: exitFailed, err: err, hint: "superloop events --verify   (superloop run --fresh begins anew and keeps what is there)"}
 	case errors.As(err, &corrupt):

@@ -163,10 +163,10 @@ func next(s standing, decided *control.Intent) string {
 	switch {
 	case s.Status == loop.Completed:
 		return ""
+	case s.Human != nil && s.Question != nil && s.Question.State != string(escalation.Pending) && s.Supervisor == nil:
+		return fmt.Sprintf("%s   (takes up the answer of %s)", run, s.Question.By)
 	case s.Status == loop.AwaitingApproval && decided == nil:
 		return "superloop approve --loop " + s.LoopID + "   (or --reject --note TEXT)"
-	case s.Status == loop.AwaitingHuman && s.Question != nil && s.Question.State != string(escalation.Pending) && s.Supervisor == nil:
-		return fmt.Sprintf("%s   (takes up the answer of %s)", run, s.Question.By)
 	case s.Status == loop.AwaitingHuman && s.Recovery != nil && decided == nil:
 		return "superloop approve-recovery --loop " + s.LoopID + "   (or reject-recovery, or resolve-recovery when you have mended it)"
 	case s.Status == loop.AwaitingHuman && decided == nil:

@@ -3,6 +3,8 @@
 package proc
 
 import (
+	"errors"
+	"fmt"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -61,3 +63,35 @@ func recvRights(sock int, p, oob []byte) (n, oobn int, err error) {
 		return n, oobn, err
 	}
 }
+
+// Undumpable does nothing here.
+func Undumpable() error { return nil }
+
+func (n Namespaces) unmapped(attr *syscall.SysProcAttr) error { return n.apply(attr) }
+
+func (n Namespaces) apply(*syscall.SysProcAttr) error {
+	if n != (Namespaces{}) {
+		return errors.New("this system has no namespaces")
+	}
+	return nil
+}
+
+func (id *Identity) complete() {}
+
+func (id Identity) running() bool { return unix.Kill(id.PID, 0) != unix.ESRCH }
+
+// Sweep finds nothing here: the environment of another process cannot be read on this system.
+func Sweep(marker string) []int { return nil }
+
+// endOrphans has nothing to add to the kill of the process group.
+func endOrphans(session int, cgroups string) {}
+
+func contain(l Level) (containment, error) {
+	if l != ProcessGroup {
+		return nil, fmt.Errorf("%s does not exist on this system", l)
+	}
+	return group{}, nil
+}
+
+// onlyZombies cannot be told here. Zombies of a killed group go as soon as init has read their status.
+func onlyZombies(group int) bool { return false }

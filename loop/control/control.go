@@ -4,7 +4,6 @@
 package control
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,75 +26,30 @@ import (
 // out once.
 type Intent struct {
 	ID   string    `json:"id"`
-	Kind string    `json:"kind"` // approve, reject, cancel, kick
+	Kind string    `json:"kind"` // cancel, kick
 	By   string    `json:"by"`
 	Note string    `json:"note,omitempty"`
 	At   time.Time `json:"at"`
-	// RunID and Iteration bind an answer to the question that was asked.
-	RunID     string `json:"run_id,omitempty"`
-	Iteration int    `json:"iteration,omitempty"`
+	// RunID is the run that it is about.
+	RunID string `json:"run_id,omitempty"`
 }
 
 // Kinds of intents.
 const (
-	IntentApprove = "approve"
-	IntentReject  = "reject"
-	IntentCancel  = "cancel"
-	IntentKick    = "kick" // do not wait any longer; what was asked for is mended
+	IntentCancel = "cancel"
+	IntentKick   = "kick" // do not wait any longer; what was asked for is mended
 )
 
-// ErrDecided: another answer was first.
-var ErrDecided = errors.New("already decided")
-
-// DecidedError says who was first.
-type DecidedError struct{ First Intent }
-
-func (e *DecidedError) Error() string {
-	return fmt.Sprintf("already decided: %s by %s at %s", e.First.Kind, e.First.By, e.First.At.Format(time.RFC3339))
-}
-
-// Is makes errors.Is(err, ErrDecided) work.
-func (e *DecidedError) Is(target error) bool { return target == ErrDecided }
-
-// Submit puts an intent down, durably. Of several answers to one question the
-// first wins; the others get a DecidedError.
-func Submit(ctx context.Context, d durable.Disk, p layout.Paths, in Intent) error {
+// Submit puts an intent down, durably.
+func Submit(d durable.Disk, p layout.Paths, in Intent) error {
 	if err := d.MkdirAll("control:mkdir", p.Control(), 0o700); err != nil {
 		return err
-	}
-	lock, err := lockSoon(ctx, d, filepath.Join(p.Control(), ".lock"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
-	name := in.ID + ".json"
-	if in.Kind == IntentApprove || in.Kind == IntentReject {
-		name = fmt.Sprintf("approval-%s-%d.json", in.RunID, in.Iteration)
-		if first, err := readIntent(filepath.Join(p.Control(), name)); err == nil {
-			return &DecidedError{first}
-		}
 	}
 	data, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	return d.WriteFile("control", filepath.Join(p.Control(), name), append(data, '\n'), 0o600)
-}
-
-// lockSoon waits for a lock that is only ever held for a moment.
-func lockSoon(ctx context.Context, d durable.Disk, path string) (*durable.Lock, error) {
-	for {
-		lock, err := d.Lock(path, nil)
-		var held *durable.LockedError
-		if !errors.As(err, &held) {
-			return lock, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
+	return d.WriteFile("control", filepath.Join(p.Control(), in.ID+".json"), append(data, '\n'), 0o600)
 }
 
 func readIntent(path string) (Intent, error) {

@@ -71,7 +71,7 @@ func (d *driver) expectFailure() (over func()) {
 
 func (d *driver) aidLoader() func() *aid {
 	if d.loadAid == nil {
-		d.loadAid = prepareAid(d.life, d.repo.Top, cage.Secrets(environ(d.o)))
+		d.loadAid = prepareAid(d.life, d.repo.Top, cage.Secrets(d.host.Env()))
 	}
 	return d.loadAid
 }
@@ -117,10 +117,10 @@ func (d *driver) diagnose(ctx context.Context, e loop.Effect) (loop.Fact, error)
 	switch e.Reason {
 	case loop.FailedRecovery:
 		r := d.state.Recovery
-		last := d.lastRun
-		if r == nil || last == nil || last.Command != e.Command {
-			last = &loop.Executed{Command: e.Command, ExitCode: 1, Ended: "exited"} // of a supervisor before
+		if r == nil || r.LastRun == nil {
+			return unknown(f, "nothing is known of how the command ended"), nil
 		}
+		last := r.LastRun
 		in.Dir = filepath.Join(d.repo.Top, r.Attempt.WorkingDir)
 		in.Exit = classify.Exit{Code: last.ExitCode, Signal: last.Signal, TimedOut: last.Ended == "timeout", Duration: ms(last.DurationMS)}
 		if last.LogFile != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
@@ -45,7 +46,7 @@ func (d *driver) endLeftovers(f classify.Failure) bool {
 	var runs []string
 	for marker := range markers {
 		killed = append(killed, proc.Sweep(marker)...)
-		runs = append(runs, strings.TrimPrefix(marker, mark("")))
+		runs = append(runs, strings.TrimPrefix(marker, effects.Mark("")))
 	}
 	if len(killed) == 0 {
 		return false
@@ -74,7 +75,7 @@ func (d *driver) leftover(pid int) (string, error) {
 	}
 	var marker, dir string
 	for _, e := range bytes.Split(env, []byte{0}) {
-		if v := string(e); strings.HasPrefix(v, mark("")) {
+		if v := string(e); strings.HasPrefix(v, effects.Mark("")) {
 			marker = v
 		} else if v, ok := strings.CutPrefix(v, "SUPERLOOP_LOOP_DIR="); ok {
 			dir = v
@@ -84,7 +85,7 @@ func (d *driver) leftover(pid int) (string, error) {
 	switch {
 	case marker == "" || dir == "":
 		return "", errors.New("no run of superloop has started it")
-	case marker == mark(d.state.RunID):
+	case marker == effects.Mark(d.state.RunID):
 		return "", errors.New("it is this run's own")
 	case filepath.Dir(filepath.Clean(dir)) != loops:
 		return "", errors.New("it is another repository's")

@@ -64,7 +64,7 @@ func (d *driver) detect(ctx context.Context, f *loop.RoleEnded, role config.Role
 	}
 	o := respond.RoleOutcome{Task: d.task(f.Role), Agent: who, RunID: d.state.RunID, Iteration: d.state.Iteration, Attempt: f.Attempt,
 		Outcome: f.Outcome, ExitCode: f.ExitCode, Signal: f.Signal, Class: f.Class, Error: f.Error, DurationMS: f.DurationMS,
-		Output: f.Output, MustReport: asked(config.InsistReport) && f.OutputFile != "", Ground: ground, At: d.now()}
+		Output: f.Output, MustReport: asked(config.InsistReport) && f.OutputFile != "", Ground: ground, At: d.host.Now(d.state)}
 	if f.Limit != nil {
 		o.Until = f.Limit.Until
 	}

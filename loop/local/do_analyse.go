@@ -45,7 +45,7 @@ func (d *driver) analyse(ctx context.Context, e loop.Effect) (loop.Fact, error) 
 	if err != nil {
 		return nil, err
 	}
-	rc := respond.Analyse(c, d.now())
+	rc := respond.Analyse(c, d.host.Now(d.state))
 	f := loop.Analysed{EffectID: e.ID}
 	if who := d.loop.Respond.Diagnostician; who != nil && rc.Confidence < surelyKnown {
 		if rc, err = d.askDiagnostician(ctx, e, *who, c, outputs, rc, &f); err != nil {
@@ -65,7 +65,7 @@ func (d *driver) analyse(ctx context.Context, e loop.Effect) (loop.Fact, error) 
 			Expected: "the " + e.Role + " can do its work", Confidence: "high"}.Action()
 		f.Command = &a
 	}
-	if e.Reason != loop.AboutTests {
+	if e.Reason != loop.TestsTask {
 		f.Candidates = d.candidates(d.roleConfig(e.Role))
 	}
 	if f.File, err = d.writeCause(rc); err != nil {
@@ -89,7 +89,7 @@ func (d *driver) writeCause(rc respond.RootCause) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("writing %s: %w", rootCauseFile, err)
 	}
-	return d.paths.Rel(d.paths.File(rootCauseFile)), d.write(rootCauseFile, append(data, '\n'))
+	return d.paths.Rel(d.paths.File(rootCauseFile)), d.host.Write(rootCauseFile, append(data, '\n'))
 }
 
 // prevent adds the check that would have told of the cause before a role was
@@ -106,7 +106,7 @@ func (d *driver) prevent(ctx context.Context, rc respond.RootCause) error {
 	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer stop()
 	if _, err := d.preventions().Update(bounded, func(ps *respond.Preventions) bool {
-		p, fresh, err := ps.Add(check, d.now())
+		p, fresh, err := ps.Add(check, d.host.Now(d.state))
 		if err != nil {
 			d.log.Warn("a check could not be added", zap.Error(err))
 			return false
@@ -131,7 +131,7 @@ func (d *driver) caseOf(ctx context.Context, e loop.Effect) (respond.Case, []res
 	var failure classify.Failure
 	var output respond.Output
 	var err error
-	if e.Reason == loop.AboutTests {
+	if e.Reason == loop.TestsTask {
 		failure, output, err = d.failedTests(ctx)
 		c.History = d.testHistory(failure)
 	} else {
@@ -235,7 +235,6 @@ func (d *driver) testHistory(f classify.Failure) []respond.Entry {
 
 // facts are what is known of the environment.
 func (d *driver) facts(ctx context.Context, evidence []respond.Quote, captures map[string]string) respond.Facts {
-	d.chores.settle()
 	var f respond.Facts
 	was, err := d.snapshots().Load()
 	if err != nil {
@@ -283,7 +282,7 @@ func (d *driver) diagnosticianRole(who config.Diagnostician, e loop.Effect) conf
 	if r.Timeout <= 0 {
 		r.Timeout = d.loop.Respond.AnalysisTime
 	}
-	if left := e.Until.Sub(d.now()); !e.Until.IsZero() && (r.Timeout <= 0 || left < r.Timeout) {
+	if left := e.Until.Sub(d.host.Now(d.state)); !e.Until.IsZero() && (r.Timeout <= 0 || left < r.Timeout) {
 		r.Timeout = max(left, time.Second)
 	}
 	return r

@@ -6,51 +6,21 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
-	"github.com/superloop/superloop/loop/control"
-
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
 
 	"github.com/superloop/superloop/loop/gate"
 )
 
-// askApproval puts the question where people see it and waits for the answer,
-// which costs nothing. The answer comes through the control directory; what
-// stands in approval.json is a view of it.
-func (d *driver) askApproval(shutdown context.Context) (loop.Fact, error) {
-	if !d.state.Begun {
-		if err := d.writeApproval(shutdown); err != nil {
-			return nil, err
-		}
-		if err := d.flushViews(); err != nil {
-			return nil, err
-		}
-		return loop.ApprovalRequested{File: d.paths.Rel(d.paths.File("approval.json"))}, nil
-	}
-	in, ok, err := d.openAnswer()
-	if err != nil {
+// completionAsked writes approval.json, the view of a request that is about the
+// end of the loop.
+func (d *driver) completionAsked(ctx context.Context, f loop.Escalated) (loop.Fact, error) {
+	if err := d.writeApproval(ctx); err != nil {
 		return nil, err
 	}
-	if ok {
-		return d.answer(shutdown, in)
-	}
-	select {
-	case <-d.look:
-	case <-d.newConfig:
-	case <-shutdown.Done():
-	}
-	return nil, nil
-}
-
-// openAnswer is the answer to the open question, if a person has given one.
-func (d *driver) openAnswer() (control.Intent, bool, error) {
-	ins, _, err := control.Submitted(d.paths)
-	for _, in := range ins {
-		if d.answers(in) {
-			return in, true, nil
-		}
-	}
-	return control.Intent{}, false, err
+	return loop.ApprovalRequested{Of: f.Of, File: d.paths.Rel(d.paths.File("approval.json")), ID: f.ID, Digest: f.Digest, Expires: f.Expires}, nil
 }
 
 func (d *driver) writeApproval(ctx context.Context) error {
@@ -68,32 +38,32 @@ func (d *driver) writeApproval(ctx context.Context) error {
 		StartedAt: s.IterationAt, EndedAt: s.UpdatedAt, Promise: p, Gates: gate.Verdicts(s.Gates), Tree: s.Tree, Head: head,
 		Files: gate.ApprovalFiles{GateSummary: rel("gate-summary.txt"), Evidence: rel("evidence.json"), ReviewerReport: rel("review.md"),
 			TestReport: rel("test-report.md"), Plan: rel("plan.md"), IterationNotes: rel("iteration_notes.md")}}
-	return d.write("approval.json", req.Approval().JSON())
+	return d.host.Write("approval.json", req.Approval().JSON())
 }
 
-// answer turns a person's decision into a fact: with whether the tree is still
-// the one that was to be approved.
-func (d *driver) answer(ctx context.Context, in control.Intent) (loop.Fact, error) {
-	f := loop.ApprovalDecided{Status: "approved", By: in.By, Note: in.Note, IntentID: in.ID}
-	if in.Kind == control.IntentReject {
+// completionAnswered turns the answer into a fact: with whether the tree is still
+// the one that was to be approved. Whoever has changed it by hand wants the gates
+// to look once more.
+func (d *driver) completionAnswered(ctx context.Context, rec escalation.Record, method string) (loop.Fact, error) {
+	f := loop.ApprovalDecided{Of: d.to(), ID: rec.Question.ID, Status: "approved", By: rec.Answer.By.User, Note: rec.Answer.Note}
+	if f.By == "" || rec.Answer.By.Channel != escalation.CLI {
+		f.By = rec.Answer.By.String()
+	}
+	if method == loop.MethodReject {
 		f.Status = "rejected"
 	} else {
 		tree, err := d.lookAtTree(ctx)
 		if err != nil {
 			return nil, err
 		}
-		f.TreeChanged = tree != d.state.Approval.Tree
+		f.TreeChanged = tree != d.state.Approval.Tree || method == loop.MethodManual
 	}
-	if err := d.recordDecision(in, f); err != nil {
-		return nil, err
-	}
-	d.intents[in.ID] = true
-	return f, nil
+	return f, d.recordDecision(rec.Answer.At, f)
 }
 
 // recordDecision writes the decision into the files that people read; the
 // event is the record.
-func (d *driver) recordDecision(in control.Intent, f loop.ApprovalDecided) error {
+func (d *driver) recordDecision(at time.Time, f loop.ApprovalDecided) error {
 	data, err := os.ReadFile(d.paths.File("approval.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -105,7 +75,7 @@ func (d *driver) recordDecision(in control.Intent, f loop.ApprovalDecided) error
 	if err != nil {
 		return nil // a view that somebody broke
 	}
-	dec := gate.Decision{Approved: f.Status == "approved", By: in.By, Note: in.Note, At: in.At,
+	dec := gate.Decision{Approved: f.Status == "approved", By: f.By, Note: f.Note, At: at,
 		File: d.paths.Rel(d.paths.File("approval.json"))}
 	decided, err := a.Decide(dec)
 	if errors.Is(err, gate.ErrNotPending) {
@@ -114,7 +84,7 @@ func (d *driver) recordDecision(in control.Intent, f loop.ApprovalDecided) error
 	if err != nil {
 		return err
 	}
-	if err := d.write("approval.json", decided.JSON()); err != nil {
+	if err := d.host.Write("approval.json", decided.JSON()); err != nil {
 		return err
 	}
 	for name, line := range map[string][]byte{"decisions.jsonl": decided.LogLine(dec), "decisions.md": decided.LogMarkdown(dec)} {
@@ -126,7 +96,7 @@ func (d *driver) recordDecision(in control.Intent, f loop.ApprovalDecided) error
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("noting the decision: %w", d.full(err))
+			return fmt.Errorf("noting the decision: %w", d.host.Full(err))
 		}
 	}
 	return nil

@@ -17,14 +17,14 @@ import (
 // commit commits the iteration's work. What goes wrong is recorded and does
 // not end the loop: the work is still there.
 func (d *driver) commit(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
-	f := loop.CommitEnded{Outcome: "skipped", Strategy: e.Reason}
+	f := loop.CommitEnded{Of: loop.To(e), Outcome: "skipped", Strategy: e.Reason}
 	if err := d.loadTrees(); err != nil {
 		return nil, err
 	}
 	if len(d.loop.Git.PreCommitCommands) > 0 {
-		out, err := d.ownFile("pre-commit-output", d.paths.File("lint-feedback.txt"))
+		out, err := d.host.File("pre-commit-output", d.paths.File("lint-feedback.txt"))
 		if err != nil {
-			return nil, d.full(err)
+			return nil, d.host.Full(err)
 		}
 		_, interrupted, err := d.commands(shutdown, "pre-commit", d.loop.Git.PreCommitCommands, commitTimeout, e.LimitMS, io.Writer(out))
 		if cerr := out.Close(); err == nil {
@@ -107,7 +107,7 @@ func (d *driver) settle() error {
 	}
 	for _, f := range files {
 		if err := d.o.Disk.Remove("control", f); err != nil && !os.IsNotExist(err) {
-			return d.full(err)
+			return d.host.Full(err)
 		}
 	}
 	return nil

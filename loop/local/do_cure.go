@@ -27,7 +27,7 @@ func (d *driver) cured(ctx context.Context, result string) {
 	if r == nil || result == loop.Unverified || r.Attempt.Command == "" {
 		return
 	}
-	o := learn.Outcome{Command: r.Attempt.Command, Result: result, ByPerson: r.Approved == loop.SourceHuman, At: d.now()}
+	o := learn.Outcome{Command: r.Attempt.Command, Result: result, ByPerson: r.Approved == loop.SourceHuman, At: d.host.Now(d.state)}
 	if g := d.state.Diagnosis; g != nil {
 		o.Signature = g.Signature
 		for _, c := range g.Options {
@@ -36,7 +36,7 @@ func (d *driver) cured(ctx context.Context, result string) {
 			}
 		}
 	}
-	if c := r.Chain; c != nil && len(c.Levels) > 0 {
+	if c := r.Plan; c != nil && len(c.Levels) > 0 {
 		l := c.Levels[len(c.Levels)-1]
 		o.Option, o.Signature = l.Chosen, l.Failure.Signature
 	}

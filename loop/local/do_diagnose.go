@@ -30,32 +30,32 @@ func (d *driver) askDiagnostician(ctx context.Context, e loop.Effect, who config
 	req := agent.Request{CLI: cliOf(runner), Fast: d.o.Fast, PromptPath: files.prompt, LastMessageFile: files.last, WorkDir: d.repo.Top,
 		Repo: d.paths.Repo, LoopDir: d.paths.Loop, Loop: d.o.LoopID, RunID: d.state.RunID, Role: loop.Diagnostician, Iteration: d.state.Iteration,
 		Attempt: 1, Model: role.Model, Permissions: role.Permissions, MaxCostUSD: e.MaxCostUSD}
-	account := agent.AccountOf(req, environ(d.o))
+	account := agent.AccountOf(req, d.host.Env())
 	if _, limited, err := d.cooldowns.Get(account); err == nil && limited {
 		rc.Problems = append(rc.Problems, role.Runner+": not asked, its provider's limit is not over")
 		return rc, nil
 	}
-	if err := d.ownDir("logs", filepath.Dir(files.log)); err != nil {
+	if err := d.host.Dir("logs", filepath.Dir(files.log)); err != nil {
 		return rc, err
 	}
 	prompt, err := diagnosticianPrompt(c, outputs, rc)
 	if err == nil {
-		err = d.create("prompt", files.prompt, prompt)
+		err = d.host.Create("prompt", files.prompt, prompt)
 	}
 	if err != nil {
 		return rc, err
 	}
-	log, err := d.ownFile("log", files.log)
+	log, err := d.host.File("log", files.log)
 	if err != nil {
-		return rc, d.full(err)
+		return rc, d.host.Full(err)
 	}
-	started := d.now()
+	started := d.host.Now(d.state)
 	var res agent.Result
 	var runErr error
 	err = d.underKill(ctx, func(kill context.Context, hurry <-chan struct{}) {
-		res, runErr = agent.Run(kill, d.agents, req, agent.Options{Environ: environ(d.o), Timeout: role.Timeout, Grace: roleGrace, Hurry: hurry,
-			Log: log, LogLimit: logLimit, WriteFile: func(path, text string) error { return d.create("agent-file", path, text) },
-			Redact: agent.Secrets(environ(d.o), runner.Env), Progress: d.said(loop.Diagnostician)})
+		res, runErr = agent.Run(kill, d.agents, req, agent.Options{Environ: d.host.Env(), Timeout: role.Timeout, Grace: roleGrace, Hurry: hurry,
+			Log: log, LogLimit: logLimit, WriteFile: func(path, text string) error { return d.host.Create("agent-file", path, text) },
+			Redact: agent.Secrets(d.host.Env(), runner.Env), Progress: d.host.Says(loop.Diagnostician)})
 	})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return rc, err

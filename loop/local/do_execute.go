@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
 
 	"go.uber.org/zap"
 
@@ -38,25 +39,25 @@ func (d *driver) executeRecovery(shutdown context.Context, e loop.Effect) (loop.
 		return nil, errors.New("there is no recovery to execute")
 	}
 	timeout, _ := capTimeout(ms(r.Attempt.TimeoutMS), e.LimitMS)
-	p, changed, err := d.prepared(shutdown, r, timeout)
+	j, changed, err := d.lookAgain(shutdown, r)
 	if err != nil || changed != nil {
 		return changed, err
 	}
-	p.keeping()
-	if p.ready.gone() {
-		p.ready.abandon()
-		p.ready = d.standBy(p.spec)
+	p, err := d.prepare(r, j, timeout)
+	if err != nil {
+		return nil, err
 	}
-	fact, err := d.intend(shutdown, p, loop.Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: p.place.Dir,
+	fact, err := d.intend(shutdown, p, loop.Executing{N: r.N, ID: e.ID, Source: r.Approved, Command: r.Attempt.Command, WorkingDir: j.place.Dir,
 		TimeoutMS: timeout.Milliseconds(), Network: string(p.spec.Network), Undo: p.kept, UndoNote: p.note, LogFile: d.paths.Rel(p.path)})
 	if err != nil || fact != nil {
-		d.preparation = p
-		d.unprepare()
-		return fact, err
+		return fact, errors.Join(err, d.unprepare(p))
 	}
 	var res cage.Result
 	var runErr error
-	err = d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) { res, runErr = p.ready.finish(kill, hurry) })
+	err = d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
+		p.spec.Hurry = hurry
+		res, runErr = cage.Run(kill, d.spawner, p.spec)
+	})
 	if cerr := p.log.Close(); cerr != nil && res.OutputErr == nil {
 		res.OutputErr = cerr
 	}
@@ -69,12 +70,11 @@ func (d *driver) executeRecovery(shutdown context.Context, e loop.Effect) (loop.
 	if err != nil {
 		return nil, err
 	}
+	if errors.Is(runErr, proc.ErrSpawnerLost) {
+		return loop.Lost{Of: loop.To(e), Why: runErr.Error()}, nil
+	}
 	f := executedFact(e.ID, r, res, runErr)
 	f.LogFile = d.paths.Rel(p.path)
-	d.lastRun = &f
-	if f.OK() {
-		d.installed = installs(&d.state)
-	}
 	if !f.OK() && f.Ended == "exited" {
 		d.cured(shutdown, learn.Failed)
 	}
@@ -93,7 +93,7 @@ func (d *driver) intend(ctx context.Context, p *preparation, f loop.Executing) (
 	if err != nil || changed != nil {
 		return changed, err
 	}
-	if j.place != p.place || j.policy.Digest != p.policy || r.Approved == loop.SourceAuto && j.inputs != r.InputsDigest {
+	if j.place != p.spec.Place || j.policy.Digest != p.policy || r.Approved == loop.SourceAuto && j.inputs != r.InputsDigest {
 		return d.judgeAnew(ctx, r.Attempt, r.Fallback)
 	}
 	if r.Approved == loop.SourceHuman {
@@ -123,7 +123,7 @@ func (d *driver) lookAgain(ctx context.Context, r *loop.RecoveryState) (judged, 
 
 // cageSpec is the order for the cage.
 func (d *driver) cageSpec(r *loop.RecoveryState, j judged, tmp string, log *durable.File, timeout time.Duration) cage.Spec {
-	base := environ(d.o)
+	base := d.host.Env()
 	set := j.policy.Settings
 	env := d.recoveryEnv(set.EnvPassthrough, tmp)
 	home := variable(base, "HOME")
@@ -137,7 +137,7 @@ func (d *driver) cageSpec(r *loop.RecoveryState, j judged, tmp string, log *dura
 	s := cage.Spec{Command: r.Attempt.Command, Place: j.place, Env: env, Writable: writable,
 		Protected: cage.Protected(d.repo.Top), Hidden: append(cage.Sockets(), d.paths.State),
 		Network: cage.Network(set.NetworkOf(r.Attempt.Command)), Timeout: timeout, Grace: recoveryGrace,
-		Output: log, Secrets: cage.Secrets(base), Marker: mark(d.state.RunID)}
+		Output: log, Secrets: cage.Secrets(base), Marker: effects.Mark(d.state.RunID)}
 	if set.Sandbox.Required {
 		s.Required = cage.Landlock
 	}
@@ -154,7 +154,7 @@ func (d *driver) cachesOf(home, path string) []string {
 
 // recoveryEnv is what a recovery command sees of the environment.
 func (d *driver) recoveryEnv(passthrough []string, tmp string) []string {
-	return cage.Environment(environ(d.o), passthrough, d.repo.Top, tmp)
+	return cage.Environment(d.host.Env(), passthrough, d.repo.Top, tmp)
 }
 
 // executedFact is how the command ended.
@@ -171,9 +171,6 @@ func executedFact(id string, r *loop.RecoveryState, res cage.Result, runErr erro
 		var refused *cage.RefusedError
 		if errors.As(runErr, &refused) {
 			f.Sandbox.Level, f.Sandbox.Notes = string(refused.Sandbox.Level), refused.Sandbox.Notes
-		}
-		if errors.Is(runErr, proc.ErrSpawnerLost) {
-			f.Ended = "lost"
 		}
 	case res.Ended == proc.TimedOut:
 		f.Error = fmt.Sprintf("timed out after %s", ms(r.Attempt.TimeoutMS))

@@ -49,7 +49,7 @@ func (d *driver) checkPromise(ctx context.Context) (loop.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loop.PromiseChecked{Expected: p.Expected, Text: p.Text, Matched: p.Matched, Tree: tree,
+	return loop.PromiseChecked{Of: d.to(), Expected: p.Expected, Text: p.Text, Matched: p.Matched, Tree: tree,
 		TreeChanged: d.state.TestsTree != "" && d.state.TestsTree != tree}, nil
 }
 
@@ -76,7 +76,7 @@ func byRoot[T any](d *driver, list []T, path func(T) string, look func(root stri
 }
 
 func (d *driver) checkChecklists() (loop.Fact, error) {
-	started := d.now()
+	started := d.host.Now(d.state)
 	res := gate.ChecklistResult{OK: true}
 	err := byRoot(d, d.loop.Checklists, func(p string) string { return p }, func(root string, patterns []string) error {
 		part, err := gate.Checklists(root, patterns)
@@ -87,14 +87,14 @@ func (d *driver) checkChecklists() (loop.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := d.now()
+	at := d.host.Now(d.state)
 	for name, data := range map[string][]byte{"checklist-status.json": res.StatusJSON(at),
 		"checklist-remaining.md": res.RemainingMarkdown(), "checklist-missing.md": res.MissingMarkdown()} {
-		if err := d.write(name, data); err != nil {
+		if err := d.host.Write(name, data); err != nil {
 			return nil, err
 		}
 	}
-	f := loop.GateEnded{Gate: "checklist", Status: res.Status(), OK: res.OK, DurationMS: at.Sub(started).Milliseconds(),
+	f := loop.GateEnded{Of: d.to(), Gate: "checklist", Status: res.Status(), OK: res.OK, DurationMS: at.Sub(started).Milliseconds(),
 		Results: d.paths.Rel(d.paths.File("checklist-remaining.md"))}
 	if !res.OK {
 		f.Details = fmt.Sprintf("%d open", res.Remaining)
@@ -103,7 +103,7 @@ func (d *driver) checkChecklists() (loop.Fact, error) {
 }
 
 func (d *driver) checkPrerequisites() (loop.Fact, error) {
-	started := d.now()
+	started := d.host.Now(d.state)
 	var checks []gate.PrerequisiteCheck
 	for _, c := range d.loop.Prerequisites.Checks {
 		checks = append(checks, gate.PrerequisiteCheck(c))
@@ -119,15 +119,15 @@ func (d *driver) checkPrerequisites() (loop.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := d.now()
+	at := d.host.Now(d.state)
 	file := d.paths.Rel(d.paths.File("prerequisites-results.json"))
-	if err := d.write("prerequisites-results.json", res.ResultsJSON(at)); err != nil {
+	if err := d.host.Write("prerequisites-results.json", res.ResultsJSON(at)); err != nil {
 		return nil, err
 	}
-	if err := d.write("prerequisites-status.json", gate.StatusJSON(res.Status(), file, at)); err != nil {
+	if err := d.host.Write("prerequisites-status.json", gate.StatusJSON(res.Status(), file, at)); err != nil {
 		return nil, err
 	}
-	f := loop.GateEnded{Gate: "prerequisites", Status: res.Status(), OK: res.OK, Results: file, DurationMS: at.Sub(started).Milliseconds()}
+	f := loop.GateEnded{Of: d.to(), Gate: "prerequisites", Status: res.Status(), OK: res.OK, Results: file, DurationMS: at.Sub(started).Milliseconds()}
 	var failed []string
 	for _, x := range res.Failed {
 		failed = append(failed, fmt.Sprintf("%s (%s %s)", x.ID, x.Reason, x.Path))
@@ -137,7 +137,7 @@ func (d *driver) checkPrerequisites() (loop.Fact, error) {
 }
 
 func (d *driver) collectEvidence() (loop.Fact, error) {
-	started := d.now()
+	started := d.host.Now(d.state)
 	ctx := context.Background() // bounded by the files themselves
 	res := gate.EvidenceResult{OK: true}
 	err := byRoot(d, d.loop.Evidence.Artifacts, func(p string) string { return p }, func(root string, artifacts []string) error {
@@ -149,7 +149,7 @@ func (d *driver) collectEvidence() (loop.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := d.now()
+	at := d.host.Now(d.state)
 	data, err := gate.Manifest(ctx, d.paths.Repo, gate.ManifestSpec{
 		LoopID: d.o.LoopID, Iteration: d.state.Iteration, SpecFile: d.loop.SpecFile,
 		TestsMode: d.loop.Tests.Mode, TestCommands: d.loop.Tests.Commands,
@@ -163,10 +163,10 @@ func (d *driver) collectEvidence() (loop.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.write("evidence.json", data); err != nil {
+	if err := d.host.Write("evidence.json", data); err != nil {
 		return nil, err
 	}
-	return loop.GateEnded{Gate: "evidence", Status: res.Status(), OK: res.OK, Details: strings.Join(res.Missing, "; "),
+	return loop.GateEnded{Of: d.to(), Gate: "evidence", Status: res.Status(), OK: res.OK, Details: strings.Join(res.Missing, "; "),
 		Results: d.paths.Rel(d.paths.File("evidence.json")), DurationMS: at.Sub(started).Milliseconds()}, nil
 }
 
@@ -199,23 +199,23 @@ func (d *driver) checkStuck() (loop.Fact, error) {
 	}
 	sig := d.tree.last.Signature()
 	st, verdict := gate.Stuck(prev, gate.StuckInput{RunID: d.state.RunID, Iteration: d.state.Iteration,
-		Changed: worktree.Paths(counted), Signature: sig, Threshold: d.state.Plan.StuckThreshold, At: d.now()})
+		Changed: worktree.Paths(counted), Signature: sig, Threshold: d.state.Plan.StuckThreshold, At: d.host.Now(d.state)})
 	if sig != d.state.Stuck.Tree {
 		if err := d.tree.last.Save(d.o.Disk, d.paths.Tree(sig)); err != nil {
-			return nil, d.full(err)
+			return nil, d.host.Full(err)
 		}
 	}
-	if err := d.write("stuck.json", st.JSON()); err != nil {
+	if err := d.host.Write("stuck.json", st.JSON()); err != nil {
 		return nil, err
 	}
 	if verdict.Triggered {
 		report := gate.StuckReport{LoopID: d.o.LoopID, State: st, Ignored: worktree.Paths(ignored),
-			Patterns: d.loop.Stuck.Ignore, Missing: d.state.MissingGates(), At: d.now()}
-		if err := d.write("stuck-report.md", report.Markdown()); err != nil {
+			Patterns: d.loop.Stuck.Ignore, Missing: d.state.MissingGates(), At: d.host.Now(d.state)}
+		if err := d.host.Write("stuck-report.md", report.Markdown()); err != nil {
 			return nil, err
 		}
 	}
-	f := loop.StuckChecked{Changed: len(counted), Ignored: len(ignored), Tree: sig, Streak: verdict.Streak,
+	f := loop.StuckChecked{Of: d.to(), Changed: len(counted), Ignored: len(ignored), Tree: sig, Streak: verdict.Streak,
 		Threshold: verdict.Threshold, Triggered: verdict.Triggered, Reason: verdict.Reason}
 	if verdict.Triggered {
 		f.Action = "report_and_stop"

@@ -39,7 +39,7 @@ func (d *driver) checkGround(ctx context.Context, e loop.Effect) loop.Fact {
 	if len(broken) == 0 {
 		return nil
 	}
-	f := loop.GroundBroken{Role: e.Role, Category: broken[0].Category, Why: broken[0].Why}
+	f := loop.EnvironmentBroken{Of: loop.To(e), Role: e.Role, Category: broken[0].Category, Why: broken[0].Why}
 	f.Findings, f.Action = broken, loop.GroundPerson
 	var whys []string
 	for _, b := range broken {
@@ -54,7 +54,7 @@ func (d *driver) checkGround(ctx context.Context, e loop.Effect) loop.Fact {
 		f.Command, f.Category, f.Action = &a, b.Category, loop.GroundRecover
 		break
 	}
-	if f.Command == nil && loop.OverAt(broken).After(d.now()) {
+	if f.Command == nil && loop.OverAt(broken).After(d.host.Now(d.state)) {
 		f.Action = loop.GroundPause
 	}
 	f.TookUS = time.Since(began).Microseconds()
@@ -114,7 +114,7 @@ func (d *driver) knowledge() preflight.Look {
 	if err != nil {
 		d.log.Warn("what is known of the runners cannot be read", zap.Error(err))
 	}
-	look := LookOf(d.o.Config, []config.Loop{d.loop}, health, d.cooldowns, environ(d.o), d.now())
+	look := LookOf(d.o.Config, []config.Loop{d.loop}, health, d.cooldowns, d.host.Env(), d.host.Now(d.state))
 	look.Memo = &d.groundMemo
 	return look
 }
@@ -125,7 +125,7 @@ func (d *driver) noteGround(ctx context.Context, found []respond.Finding) {
 	defer stop()
 	var retired []respond.Prevention
 	if _, err := d.preventions().Update(bounded, func(ps *respond.Preventions) bool {
-		retired = ps.Note(found, d.now())
+		retired = ps.Note(found, d.host.Now(d.state))
 		for _, f := range respond.Problems(found) {
 			ps.Saved(f.ID)
 		}
@@ -149,7 +149,7 @@ func (d *driver) overrule(ctx context.Context, f loop.RoleEnded) {
 	defer stop()
 	if _, err := d.preventions().Update(bounded, func(ps *respond.Preventions) bool {
 		for _, g := range r.Ground.Findings {
-			ps.Overrule(g.ID, d.now())
+			ps.Overrule(g.ID, d.host.Now(d.state))
 		}
 		return true
 	}); err != nil {

@@ -19,7 +19,7 @@ import (
 // roleOutcome is the fact that a run's result is.
 func (d *driver) roleOutcome(e loop.Effect, role config.Role, res agent.Result, runErr error, timeout time.Duration) loop.RoleEnded {
 	p := res.Proc
-	f := loop.RoleEnded{Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, ExitCode: p.Code,
+	f := loop.RoleEnded{Of: loop.To(e), Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, ExitCode: p.Code,
 		Signal: p.Signal, DurationMS: p.Duration.Milliseconds(), LogDropped: p.LogDropped, LeftBehind: p.LeftBehind,
 		SessionID: res.SessionID, Class: string(res.Class), Error: res.ErrorText, Denied: res.Denied, Cut: res.Cut}
 	switch p.Ended {
@@ -127,7 +127,7 @@ func (d *driver) price(f *loop.RoleEnded, account agent.Account, res agent.Resul
 	// A run is many requests, and only their sum is known. Where a model has a
 	// dearer rate for long requests, the lower one is taken and said: a run's sum
 	// says nothing about the length of its requests.
-	low, high, ok := d.prices.Range(account.Provider, f.Model, res.Usage, d.now())
+	low, high, ok := d.prices.Range(account.Provider, f.Model, res.Usage, d.host.Now(d.state))
 	if ok {
 		f.CostUSD, f.CostSource = &low, "prices of "+d.prices.Date()
 		if low < high {
@@ -146,10 +146,10 @@ func (d *driver) keepLastMessage(path string, res agent.Result) error {
 	if res.MessageProblem != "" {
 		// The agent left a pipe, a link or a folder in its place: out of the way.
 		if err := d.o.Disk.Rename("last-message", path, path+".foreign"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return d.full(err)
+			return d.host.Full(err)
 		}
 	}
-	return d.create("last-message", path, res.FinalMessage)
+	return d.host.Create("last-message", path, res.FinalMessage)
 }
 
 // addUsage appends the run to usage.jsonl: what a role cost, in the original's
@@ -187,7 +187,7 @@ func (d *driver) appendUsage(line []byte) error {
 		}
 	}
 	if err != nil {
-		return d.full(err)
+		return d.host.Full(err)
 	}
 	return nil
 }

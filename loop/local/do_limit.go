@@ -33,14 +33,14 @@ func (d *driver) coolingDown(role config.Role, account agent.Account) (loop.Fact
 		return nil, false
 	}
 	until := d.later(c.Until)
-	return loop.Limited{Role: role.Name, Runner: role.Runner, Class: string(c.Class), Source: loop.SourceShared, By: c.By,
+	return loop.Limited{Of: d.to(), Role: role.Name, Runner: role.Runner, Class: string(c.Class), Source: loop.SourceShared, By: c.By,
 		LimitFact: loop.LimitFact{Provider: account.Provider, Account: account.ID, Kind: c.Kind, Text: c.Text, Until: until, Strikes: c.Strikes}}, true
 }
 
 // later is a little after a time, another little for every loop, so that they
 // do not all come back in the same instant.
 func (d *driver) later(at time.Time) time.Time {
-	now := d.now()
+	now := d.host.Now(d.state)
 	wait := max(at.Sub(now), leastWait)
 	return now.Add(cooldown.Jitter(wait, d.o.Random)).Truncate(time.Millisecond)
 }
@@ -52,7 +52,7 @@ func (d *driver) meetLimit(account agent.Account, l agent.Learned) loop.LimitFac
 	if err != nil {
 		d.log.Warn("what is known of limits cannot be read", zap.Error(err))
 	}
-	c := cooldown.Cooldown{Account: account, Class: l.Class, Text: l.ErrorText, SetAt: d.now(),
+	c := cooldown.Cooldown{Account: account, Class: l.Class, Text: l.ErrorText, SetAt: d.host.Now(d.state),
 		Strikes: known.Strikes + 1, By: d.o.LoopID + " in " + d.paths.Repo}
 	c.Until = c.SetAt.Add(cooldown.Backoff(c.Class, c.Strikes))
 	f := loop.LimitFact{Provider: account.Provider, Account: account.ID, Strikes: c.Strikes}
@@ -100,7 +100,7 @@ func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error
 		d.intents[in.ID] = true
 		if l := d.state.Limit; l != nil {
 			if err := d.cooldowns.Clear(agent.Account{Provider: l.Provider, ID: l.Account}); err != nil {
-				return nil, d.full(err)
+				return nil, d.host.Full(err)
 			}
 		}
 		if e.Role != "" {
@@ -114,7 +114,7 @@ func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(e.Until.Sub(d.now()))
+	timer := time.NewTimer(e.Until.Sub(d.host.Now(d.state)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -149,7 +149,7 @@ func (d *driver) limitGone() bool {
 		d.cooling = c.Until
 		return false
 	}
-	return d.now().Before(d.cooling)
+	return d.host.Now(d.state).Before(d.cooling)
 }
 
 // kick is a person's wish not to wait.
@@ -167,5 +167,5 @@ func (d *driver) kick() (control.Intent, bool) {
 func (d *driver) kicks(in control.Intent) bool {
 	p := d.state.Pending
 	return in.Kind == control.IntentKick && in.RunID == d.state.RunID && !d.intents[in.ID] &&
-		p != nil && (p.Kind == loop.Wait || p.Kind == loop.AskPerson)
+		p != nil && loop.Check(d.state, loop.Decision{Kind: loop.DecideRetryNow, RunID: in.RunID}) == nil
 }

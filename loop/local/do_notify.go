@@ -74,7 +74,7 @@ func (d *driver) configurePost() {
 		return
 	}
 	box, err := notify.Open(notify.Options{Dir: d.paths.Outbox(), Disk: d.o.Disk, Channels: p.channels.All,
-		Redact: agent.Secrets(environ(d.o), nil), OnEvent: p.take})
+		Redact: agent.Secrets(d.host.Env(), nil), OnEvent: p.take})
 	if err != nil {
 		d.log.Error("nobody can be told of what needs a person", zap.Error(err))
 		return

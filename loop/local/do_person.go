@@ -49,12 +49,11 @@ func (d *driver) askPerson(shutdown context.Context) (loop.Fact, error) {
 	if rec.Lapsed(d.o.Now()) {
 		return d.lapsed(shutdown)
 	}
-	d.chores.begin()
 	if err := d.flushViews(); err != nil {
 		return nil, err
 	}
-	next := d.lookedAt(d.announceOpen(rec))
-	if d.state.Human.Class == loop.ClassGround {
+	next := d.announceOpen(rec)
+	if d.state.Human.About == loop.AboutPreflight {
 		next = earlier(next, d.o.Now().Add(groundEvery))
 	}
 	timer := time.NewTimer(next.Sub(d.o.Now()))
@@ -83,8 +82,11 @@ func (d *driver) newQuestion(ctx context.Context) (loop.Fact, error) {
 	}
 	d.asking = &q
 	h := d.state.Human
-	f := loop.Escalated{Type: h.Type, Reason: h.Class, Awaiting: "human", ID: q.ID, Digest: digest, Role: h.Role, Runner: h.Runner,
+	f := loop.Escalated{Of: d.to(), Type: h.Type, Reason: h.Class, Awaiting: "human", ID: q.ID, Digest: digest, Role: h.Role, Runner: h.Runner,
 		Error: h.Text, Fix: h.Fix, Expires: q.Expires}
+	if h.About == loop.AboutCompletion {
+		return d.completionAsked(ctx, f)
+	}
 	if r := d.state.Recovery; r != nil {
 		f.Reason, f.N, f.Command, f.Rule = h.Text, r.N, r.Attempt.Command, r.Rule
 	}
@@ -111,7 +113,7 @@ func (d *driver) asked(ctx context.Context) (escalation.Record, loop.Fact, error
 	switch {
 	case errors.As(err, &damaged):
 		if _, err := s.SetAside(ctx); err != nil {
-			return rec, nil, d.full(err)
+			return rec, nil, d.host.Full(err)
 		}
 		if err := d.record("escalation_damaged", map[string]any{"error": damaged.Error()}); err != nil {
 			return rec, nil, err
@@ -127,11 +129,11 @@ func (d *driver) asked(ctx context.Context) (escalation.Record, loop.Fact, error
 	}
 	if err == nil && rec.State == escalation.Executing {
 		if _, err := s.Interrupt(ctx, rec.Question.ID); err != nil {
-			return rec, nil, d.full(err)
+			return rec, nil, d.host.Full(err)
 		}
 	}
 	if rec, err = s.Open(ctx, *d.asking); err != nil {
-		return rec, nil, d.full(err)
+		return rec, nil, d.host.Full(err)
 	}
 	d.asking = nil
 	if err := d.watchAnswers(ctx); err != nil {
@@ -144,10 +146,10 @@ func (d *driver) asked(ctx context.Context) (escalation.Record, loop.Fact, error
 func (d *driver) watchAnswers(ctx context.Context) error {
 	if d.answered == nil {
 		if err := d.o.Disk.MkdirAll("dirs", d.paths.Questions(), 0o700); err != nil {
-			return d.full(err)
+			return d.host.Full(err)
 		}
 		d.answered = d.watches.Dir(d.life, d.paths.Questions(), func(path string) bool {
-			return filepath.Base(path) == escalation.File || filepath.Base(path) == escalation.Looking
+			return filepath.Base(path) == escalation.File
 		})
 	}
 	return nil
@@ -163,7 +165,7 @@ func (d *driver) showQuestion(rec escalation.Record) error {
 	if err != nil {
 		return fmt.Errorf("writing escalation.json: %w", err)
 	}
-	return d.write("escalation.json", data)
+	return d.host.Write("escalation.json", data)
 }
 
 // mended takes a kick, and the start of a supervisor where it is an answer: who
@@ -184,7 +186,7 @@ func (d *driver) mended(ctx context.Context, rec escalation.Record) (loop.Fact, 
 // groundWhole answers the question about broken ground that has become whole
 // without a word: a service is back, space was made.
 func (d *driver) groundWhole(ctx context.Context, rec escalation.Record) (loop.Fact, error) {
-	if d.state.Human.Class != loop.ClassGround || rec.State != escalation.Pending || len(respond.Problems(d.lookAtGround(ctx, false))) > 0 {
+	if d.state.Human.About != loop.AboutPreflight || rec.State != escalation.Pending || len(respond.Problems(d.lookAtGround(ctx, false))) > 0 {
 		return nil, nil
 	}
 	return d.mendedBy(ctx, rec, control.Intent{By: "superloop", Note: "a look finds the ground whole again"})
@@ -200,20 +202,17 @@ func (d *driver) mendedBy(ctx context.Context, rec escalation.Record, in control
 		return nil, nil // answered, or lapsed, in this moment
 	}
 	if err != nil {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
 	if in.ID != "" {
 		d.intents[in.ID] = true
 	}
 	d.announceEnd(rec)
-	return d.resolved(loop.Resolved{ID: rec.Question.ID, By: in.By, Method: loop.MethodManual, Note: in.Note, IntentID: in.ID}), d.showQuestion(rec)
+	return d.resolved(loop.Resolved{Of: d.to(), ID: rec.Question.ID, By: in.By, Method: loop.MethodManual, Note: in.Note, IntentID: in.ID}), d.showQuestion(rec)
 }
 
 // heard turns the answer into a fact.
 func (d *driver) heard(ctx context.Context, rec escalation.Record) (loop.Fact, error) {
-	if err := d.prepareApproved(ctx, rec); err != nil {
-		return nil, err
-	}
 	if err := d.showQuestion(rec); err != nil {
 		return nil, err
 	}
@@ -221,15 +220,18 @@ func (d *driver) heard(ctx context.Context, rec escalation.Record) (loop.Fact, e
 		d.announceEnd(rec)
 	}
 	a := rec.Answer
-	f := loop.Resolved{ID: rec.Question.ID}
+	f := loop.Resolved{Of: d.to(), ID: rec.Question.ID}
 	if a != nil {
 		f.By, f.Note = a.By.String(), a.Note
 	}
 	switch rec.State {
 	case escalation.Approved:
 		f.Method = loop.MethodApprove
+		if d.state.Human.About == loop.AboutCompletion {
+			break
+		}
 		if rec.Question.Command == nil { // "go on": try it again, or all the same
-			if d.state.Human.Class != loop.ClassGround {
+			if d.state.Human.About != loop.AboutPreflight {
 				f.Method = loop.MethodManual
 			}
 			return d.resolved(f), d.finishQuestion(ctx, rec.Question.ID, true)
@@ -245,6 +247,13 @@ func (d *driver) heard(ctx context.Context, rec escalation.Record) (loop.Fact, e
 	default: // it was begun by a supervisor that died, lapsed or taken back
 		return d.newQuestion(ctx)
 	}
+	if d.state.Human.About == loop.AboutCompletion {
+		fact, err := d.completionAnswered(ctx, rec, f.Method)
+		if err == nil && rec.State == escalation.Approved {
+			err = d.finishQuestion(ctx, rec.Question.ID, true)
+		}
+		return fact, err
+	}
 	return d.resolved(f), nil
 }
 
@@ -252,7 +261,7 @@ func (d *driver) heard(ctx context.Context, rec escalation.Record) (loop.Fact, e
 // was unfit until a person has mended it counts as mended.
 func (d *driver) resolved(f loop.Resolved) loop.Fact {
 	h := d.state.Human
-	if h == nil || d.state.Recovery != nil || f.Method == loop.MethodReject || d.state.Plan.Respond == nil || h.Role == loop.AboutTests {
+	if h == nil || d.state.Recovery != nil || f.Method == loop.MethodReject || d.state.Plan.Respond == nil || h.Role == loop.TestsTask {
 		return f
 	}
 	if h.Type == loop.EscalationRunner {
@@ -269,7 +278,7 @@ func (d *driver) resolved(f loop.Resolved) loop.Fact {
 func (d *driver) lapsed(ctx context.Context) (loop.Fact, error) {
 	_, lapsed, err := d.questions().Expire(ctx, d.o.Now())
 	if err != nil || !lapsed {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
 	return d.newQuestion(ctx)
 }
@@ -288,7 +297,7 @@ func (d *driver) withdrawQuestion(why string) error {
 		return nil // rejected or resolved in this moment, which ends it too
 	}
 	if err != nil {
-		return d.full(err)
+		return d.host.Full(err)
 	}
 	d.announceEnd(rec)
 	return d.showQuestion(rec)
@@ -301,7 +310,7 @@ func (d *driver) finishQuestion(ctx context.Context, id string, ok bool) error {
 	if err == nil {
 		_, err = s.Finish(ctx, id, escalation.Outcome{OK: ok})
 	}
-	return d.full(err)
+	return d.host.Full(err)
 }
 
 // begin takes a person's approval to its execution: once, and only if what they
@@ -346,7 +355,7 @@ func (d *driver) beginApproved(ctx context.Context, r *loop.RecoveryState, j jud
 	case errors.As(err, &state):
 		return again("the approval was begun already and has no outcome")
 	}
-	return nil, d.full(err)
+	return nil, d.host.Full(err)
 }
 
 // endApproved notes how an approved command went.

@@ -32,23 +32,7 @@ func (d *driver) writePrompt(ctx context.Context, e loop.Effect, files roleFiles
 	if err != nil {
 		return fmt.Errorf("making the prompt of the %s: %w", e.Role, err)
 	}
-	return d.create("prompt", files.prompt, text)
-}
-
-// create writes a file that belongs to one attempt: an attempt that did not come
-// to its end is never looked at again, so it need not be whole at every moment.
-func (d *driver) create(op, path, text string) error {
-	f, err := d.ownFile(op, path)
-	if err == nil {
-		_, err = f.Write([]byte(text))
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-	}
-	if err != nil {
-		return d.full(err)
-	}
-	return nil
+	return d.host.Create("prompt", files.prompt, text)
 }
 
 // promptInput is the state of the loop as the role is to know it.
@@ -109,7 +93,7 @@ func (d *driver) toldByLadder(role string) []roles.Note {
 	if l := r.Ladder; l != nil && l.Task.Role == role && len(l.Tell) > 0 {
 		out = append(out, roles.Note{About: "What became of the attempts before this one", Text: strings.Join(l.Tell, "\n")})
 	}
-	if c := r.Cause; c != nil && (c.Role == role || c.Role == loop.AboutTests) && c.Type != string(respond.CauseUnknown) {
+	if c := r.Cause; c != nil && (c.Role == role || c.Role == loop.TestsTask) && c.Type != string(respond.CauseUnknown) {
 		text := c.Summary
 		if c.Location != "" {
 			text += " (" + c.Location + ")"
@@ -121,7 +105,7 @@ func (d *driver) toldByLadder(role string) []roles.Note {
 			text += "\nEvidence:\n" + strings.Join(c.Evidence[:min(len(c.Evidence), 6)], "\n")
 		}
 		what := "The cause of that"
-		if c.Role == loop.AboutTests {
+		if c.Role == loop.TestsTask {
 			what = "The cause of the tests' failing in the same way again"
 		}
 		out = append(out, roles.Note{Text: text, About: fmt.Sprintf("%s (%s, by %s, confidence %.1f; all of it is in %s)", what, c.Type, c.By, c.Confidence, rootCauseFile)})
@@ -214,18 +198,9 @@ func (d *driver) writePacket() error {
 		TestReportFile: d.paths.File("test-report.md"), ChecklistStatusFile: d.paths.File("checklist-status.json"),
 		ChecklistRemainingFile: d.paths.File("checklist-remaining.md"), EvidenceFile: d.paths.File("evidence.json"),
 		ValidationStatusFile: d.paths.File("validation-status.json"), ValidationResultsFile: d.paths.File("validation-results.json")}
-	data, err := gate.ReviewerPacket(d.paths.Repo, p, d.now())
+	data, err := gate.ReviewerPacket(d.paths.Repo, p, d.host.Now(d.state))
 	if err != nil {
 		return err
 	}
-	return d.write("reviewer-packet.md", data)
-}
-
-// write puts one of the loop's files, a view that can be made again, on disk.
-func (d *driver) write(name string, data []byte) error {
-	op := strings.TrimSuffix(name, filepath.Ext(name))
-	if err := d.o.Disk.WriteProjection(op, d.paths.File(name), data, 0o644); err != nil {
-		return d.full(err)
-	}
-	return nil
+	return d.host.Write("reviewer-packet.md", data)
 }

@@ -45,7 +45,7 @@ func (d *driver) sweepProposals(e loop.Effect) error {
 	}
 	for _, path := range left {
 		if err := d.o.Disk.Remove("proposal", path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return d.full(err)
+			return d.host.Full(err)
 		}
 	}
 	first := len(d.state.Plan.Roles) > 0 && e.Role == d.state.Plan.Roles[0] && e.Attempt == 1
@@ -57,7 +57,7 @@ func (d *driver) sweepProposals(e loop.Effect) error {
 		return nil
 	}
 	if err != nil {
-		return d.full(err)
+		return d.host.Full(err)
 	}
 	f := loop.ProposalStale{Rule: loop.RuleStale, Digest: t.Digest,
 		Reason: fmt.Sprintf("it lay there before iteration %d began, so it is about an older state of things", d.state.Iteration)}
@@ -107,14 +107,14 @@ func (d *driver) take() (recovery.Taken, error) {
 func (d *driver) takeProposal(ctx context.Context, e loop.Effect) (loop.Fact, error) {
 	t, err := d.take()
 	if errors.Is(err, fs.ErrNotExist) {
-		return loop.ProposalStale{Role: e.Role, Rule: loop.RuleStale, Reason: "it was gone when it was to be read"}, nil
+		return loop.ProposalStale{Of: loop.To(e), Role: e.Role, Rule: loop.RuleStale, Reason: "it was gone when it was to be read"}, nil
 	}
 	if err != nil {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
 	for _, done := range d.state.Recoveries.Handled {
 		if t.Digest != "" && done == t.Digest {
-			f := loop.ProposalStale{Role: e.Role, Rule: loop.RuleStale, Digest: t.Digest, Reason: "the same file was dealt with in this iteration already"}
+			f := loop.ProposalStale{Of: loop.To(e), Role: e.Role, Rule: loop.RuleStale, Digest: t.Digest, Reason: "the same file was dealt with in this iteration already"}
 			f.File, err = d.archiveProposal(t, "stale", f.Reason, nil)
 			return f, err
 		}
@@ -125,10 +125,7 @@ func (d *driver) takeProposal(ctx context.Context, e loop.Effect) (loop.Fact, er
 		p, problems = recovery.DecodeProposal(t.Data, d.rules()[0].Settings.MaxTimeout())
 	}
 	if len(problems) > 0 {
-		return d.invalidProposal(t, loop.ProposalInvalid{Role: e.Role, Problems: problemsOf(problems), Digest: t.Digest, Reason: "it is not a valid proposal"})
-	}
-	if err := d.prepareListed(p.Recovery, e.LimitMS); err != nil {
-		return nil, err
+		return d.invalidProposal(t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Problems: problemsOf(problems), Digest: t.Digest, Reason: "it is not a valid proposal"})
 	}
 	j, err := d.judge(ctx, p.Recovery)
 	if err != nil {
@@ -138,21 +135,18 @@ func (d *driver) takeProposal(ctx context.Context, e loop.Effect) (loop.Fact, er
 		j.Decision, j.Rule = action.Human, loop.RuleRan
 		j.Reason = "superloop has run this very command in this iteration, and the tests fail all the same"
 	}
-	if j.Decision != action.Auto || !j.NotBefore.IsZero() {
-		d.unprepare()
-		d.coolDown()
-	}
 	if j.Decision == action.Invalid {
 		at := "/recovery/command"
 		if j.Rule == recovery.RuleWorkingDir {
 			at = "/recovery/working_dir"
 		}
-		return d.invalidProposal(t, loop.ProposalInvalid{Role: e.Role, Digest: t.Digest, Command: p.Recovery.Command, Rule: j.Rule, Reason: j.Reason,
+		return d.invalidProposal(t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Digest: t.Digest, Command: p.Recovery.Command, Rule: j.Rule, Reason: j.Reason,
 			Problems: []loop.Problem{{Pointer: at, Code: j.Rule, Message: j.Reason}}})
 	}
-	f := loop.Proposed{N: d.state.Recoveries.Proposed + 1, Source: source(e.Role), Role: e.Role, Digest: t.Digest, Category: p.Category,
+	f := loop.Proposed{Of: d.to(), N: d.state.Recoveries.Proposed + 1, Source: source(e.Role), Role: e.Role, Digest: t.Digest, Category: p.Category,
 		Severity: p.Severity, RootCause: p.Diagnosis.RootCause, Pattern: p.Diagnosis.ErrorPattern,
 		Evidence: p.Diagnosis.Evidence, Action: p.Recovery, Else: p.Fallback, Notes: p.Notes}
+	f.PatternSeen = d.patternSeen(f.Pattern)
 	setVerdict(&f, j)
 	if f.File, err = d.archiveProposal(t, f.Verdict, f.Reason, &j); err != nil {
 		return nil, err
@@ -203,7 +197,7 @@ func (d *driver) judgeAnew(ctx context.Context, a action.Action, fallback bool) 
 	if err != nil {
 		return nil, err
 	}
-	f := loop.Proposed{N: r.N, Source: r.Source, Role: r.Role, Digest: r.Digest, File: r.File, Category: r.Category, Severity: r.Severity,
+	f := loop.Proposed{Of: d.to(), N: r.N, Source: r.Source, Role: r.Role, Digest: r.Digest, File: r.File, Category: r.Category, Severity: r.Severity,
 		RootCause: r.RootCause, Pattern: r.Pattern, Action: a, Fallback: fallback}
 	setVerdict(&f, j)
 	return f, nil
@@ -231,7 +225,7 @@ type archived struct {
 // archiveProposal keeps a proposal where people find it and returns its path as
 // events name it.
 func (d *driver) archiveProposal(t recovery.Taken, verdict, reason string, j *judged) (string, error) {
-	a := archived{N: d.state.Recoveries.Proposed + 1, TakenAt: d.now(), RunID: d.state.RunID, Iteration: d.state.Iteration,
+	a := archived{N: d.state.Recoveries.Proposed + 1, TakenAt: d.host.Now(d.state), RunID: d.state.RunID, Iteration: d.state.Iteration,
 		Digest: t.Digest, Verdict: verdict, Reason: reason}
 	if j != nil {
 		a.Decision, a.Changes = j.Verdict, j.diff
@@ -256,11 +250,11 @@ func (d *driver) archiveProposal(t recovery.Taken, verdict, reason string, j *ju
 		name = t.Digest[:12]
 	}
 	path := filepath.Join(d.paths.Proposals(), fmt.Sprintf("%d-%s.json", a.N, name))
-	if err := d.ownDir("proposals", d.paths.Proposals()); err != nil {
+	if err := d.host.Dir("proposals", d.paths.Proposals()); err != nil {
 		return "", err
 	}
 	if err := d.o.Disk.WriteProjection("proposals", path, append(data, '\n'), 0o644); err != nil {
-		return "", d.full(err)
+		return "", d.host.Full(err)
 	}
 	return d.paths.Rel(path), nil
 }

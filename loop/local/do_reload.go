@@ -35,6 +35,7 @@ func (d *driver) protect(ctx context.Context) {
 	for _, name := range []string{"events.jsonl", "lock", "proposals"} {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
 	}
+	defer func() { d.host.Runner = d.agents }()
 	d.agents, d.protection = d.spawner, cage.ProtectionReport{Level: cage.ProtectNone, Notes: []string{"switched off by --unprotected"}}
 	if d.o.Unprotected {
 		return
@@ -56,7 +57,7 @@ func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 		Store:  trust.Store{Disk: d.o.Disk, Path: d.paths.Trust()},
 		Loosen: d.protection.Level != cage.ProtectNone, Level: d.protection.Level, Trust: d.o.TrustConfig, By: d.o.By, Now: d.o.Now})
 	if err != nil {
-		return out, d.full(err)
+		return out, d.host.Full(err)
 	}
 	d.reload, d.next = r, out.Config
 	d.adopt()

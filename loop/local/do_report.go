@@ -20,11 +20,11 @@ import (
 // report writes what people read of the iteration. Written twice it is the
 // same: each piece is replaced, or found by its run and iteration.
 func (d *driver) report() (loop.Fact, error) {
-	summary, err := d.writeReports(d.now())
+	summary, err := d.writeReports(d.host.Now(d.state))
 	if err != nil {
 		return nil, err
 	}
-	return loop.Reported{Summary: strings.TrimSpace(summary)}, nil
+	return loop.Reported{Of: d.to(), Summary: strings.TrimSpace(summary)}, nil
 }
 
 // reportVerdicts are the gates as the reports tell them: with the approval that
@@ -45,12 +45,12 @@ func (d *driver) writeReports(at time.Time) (string, error) {
 	v := d.reportVerdicts()
 	stuck := gate.StuckStatus(s.Stuck.Count, s.Stuck.Threshold)
 	summary := gate.Summary(v, stuck)
-	if err := d.write("gate-summary.txt", []byte(summary)); err != nil {
+	if err := d.host.Write("gate-summary.txt", []byte(summary)); err != nil {
 		return "", err
 	}
 	notes := gate.Notes{LoopID: d.o.LoopID, Iteration: s.Iteration, Verdicts: v, TestsMode: s.Plan.Tests, Stuck: stuck,
 		Missing: s.Missing, At: at}
-	if err := d.write("iteration_notes.md", notes.Markdown()); err != nil {
+	if err := d.host.Write("iteration_notes.md", notes.Markdown()); err != nil {
 		return "", err
 	}
 	if err := d.writeTimeline(at, v, stuck); err != nil {
@@ -77,7 +77,7 @@ func (d *driver) writeTimeline(at time.Time, v gate.Verdicts, stuck string) erro
 		}
 	}
 	line := gate.TimelineLine(at, s.RunID, s.Iteration, v, stuck, len(s.Missing) == 0)
-	return d.write("timeline.md", append(out, line...))
+	return d.host.Write("timeline.md", append(out, line...))
 }
 
 // summaryFiles are the files whose hashes an entry of run-summary.json holds.
@@ -117,5 +117,5 @@ func (d *driver) writeRunSummary(at time.Time, v gate.Verdicts) error {
 			return err
 		}
 	}
-	return d.write("run-summary.json", data)
+	return d.host.Write("run-summary.json", data)
 }

@@ -62,15 +62,15 @@ func (d *driver) runRole(shutdown context.Context, e loop.Effect) (loop.Fact, er
 	who, _ := d.agentOf(choiceOf(role))
 	files := d.roleFiles(e.Role, e.Attempt)
 	req := d.request(e, role, runner, files)
-	account := agent.AccountOf(req, environ(d.o))
+	account := agent.AccountOf(req, d.host.Env())
 	if fact, ok := d.coolingDown(role, account); ok {
 		return fact, nil
 	}
-	if unfit.Until.After(d.now()) {
-		return loop.Limited{Role: role.Name, Runner: role.Runner, Class: loop.ReasonNobodyFit, Source: loop.SourceShared,
+	if unfit.Until.After(d.host.Now(d.state)) {
+		return loop.Limited{Of: loop.To(e), Role: role.Name, Runner: role.Runner, Class: loop.ReasonNobodyFit, Source: loop.SourceShared,
 			LimitFact: loop.LimitFact{Provider: unfit.Provider, Text: unfit.Why, Until: unfit.Until}}, nil
 	}
-	if err := d.ownDir("logs", filepath.Dir(files.log)); err != nil {
+	if err := d.host.Dir("logs", filepath.Dir(files.log)); err != nil {
 		return nil, err
 	}
 	if err := d.writePrompt(shutdown, e, files); err != nil {
@@ -78,10 +78,10 @@ func (d *driver) runRole(shutdown context.Context, e loop.Effect) (loop.Fact, er
 	}
 	// An old last message must not be taken for this attempt's.
 	if err := d.o.Disk.Remove("last-message", files.last); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
 	stamp := roles.StampOf(d.paths.Loop, e.Role)
-	start := loop.RoleStarted{Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, Reason: e.Reason,
+	start := loop.RoleStarted{Of: loop.To(e), Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, Reason: e.Reason,
 		PromptFile: d.paths.Rel(files.prompt), LogFile: d.paths.Rel(files.log), LastMessage: d.paths.Rel(files.last),
 		SessionID: req.SessionID}
 	if req.Resume != nil {
@@ -91,31 +91,27 @@ func (d *driver) runRole(shutdown context.Context, e loop.Effect) (loop.Fact, er
 	if err != nil {
 		return nil, err
 	}
-	log, err := d.ownFile("log", files.log)
+	log, err := d.host.File("log", files.log)
 	if err != nil {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
 	timeout, capped := capTimeout(role.Timeout, e.LimitMS)
 	d.began(who)
 	was := d.lookBefore(shutdown, role)
-	started := d.now()
+	started := d.host.Now(d.state)
 	d.sighted = ""
-	d.chores.begin()
 	var res agent.Result
 	var runErr error
 	if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
 		res, runErr = agent.Run(kill, d.agents, req, agent.Options{
-			Environ: environ(d.o), Timeout: timeout, Inactivity: role.Inactivity, Grace: roleGrace,
+			Environ: d.host.Env(), Timeout: timeout, Inactivity: role.Inactivity, Grace: roleGrace,
 			Hurry: hurry, Log: log, LogLimit: logLimit,
-			WriteFile: func(path, text string) error { return d.create("agent-file", path, text) },
-			Redact:    agent.Secrets(environ(d.o), runner.Env), Progress: d.said(e.Role)})
+			WriteFile: func(path, text string) error { return d.host.Create("agent-file", path, text) },
+			Redact:    agent.Secrets(d.host.Env(), runner.Env), Progress: d.host.Says(e.Role)})
 	}); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	ended := time.Now()
-	if d.proposalLies() {
-		d.warmUp() // beside writing down how the role ended
-	}
 	if err := log.Close(); err != nil && res.Proc.LogErr == nil {
 		res.Proc.LogErr = err
 	}
@@ -167,22 +163,6 @@ func newUUID() string {
 	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// capTimeout is the smaller of a role's own bound and what the loop has left.
-func capTimeout(own time.Duration, leftMS int64) (_ time.Duration, capped bool) {
-	left := ms(leftMS)
-	if leftMS > 0 && (own == 0 || left < own) {
-		return left, true
-	}
-	return own, false
-}
-
-func (d *driver) said(who string) func(string) {
-	if d.o.Observer == nil {
-		return nil
-	}
-	return func(line string) { d.o.Observer.Said(who, line) }
 }
 
 // totalsOf reads a session's counters back; nil when there are none. The machine

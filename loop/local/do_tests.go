@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/loop"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
@@ -23,19 +24,19 @@ func (d *driver) runTests(shutdown context.Context, e loop.Effect) (loop.Fact, e
 	then := d.testsBefore(e)
 	defer d.expectFailure()()
 	cmds := d.loop.Tests.Commands
-	if err := d.step(loop.TestsStarted{Rerun: rerun, Mode: d.loop.Tests.Mode, Commands: cmds, Reason: e.Reason}); err != nil {
+	if err := d.step(loop.TestsStarted{Of: loop.To(e), Rerun: rerun, Mode: d.loop.Tests.Mode, Commands: cmds, Reason: e.Reason}); err != nil {
 		return nil, err
 	}
-	out, err := d.ownFile("test-output", d.paths.File("test-output.txt"))
+	out, err := d.host.File("test-output", d.paths.File("test-output.txt"))
 	if err != nil {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
-	started := d.now()
+	started := d.host.Now(d.state)
 	results, interrupted, err := d.commands(shutdown, "tests", cmds, d.loop.Tests.Timeout, e.LimitMS, out)
 	if err := errors.Join(err, out.Close()); err != nil {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
-	f := loop.TestsEnded{Rerun: rerun, DurationMS: d.now().Sub(started).Milliseconds(), Reason: e.Reason, Interrupted: interrupted}
+	f := loop.TestsEnded{Of: loop.To(e), Rerun: rerun, DurationMS: d.host.Now(d.state).Sub(started).Milliseconds(), Reason: e.Reason, Interrupted: interrupted}
 	if interrupted {
 		f.Status, f.Details = gate.StatusSkipped, loop.ReasonInterrupted
 		return f, nil
@@ -44,11 +45,11 @@ func (d *driver) runTests(shutdown context.Context, e loop.Effect) (loop.Fact, e
 	f.Status, f.ExitCode, f.Failed = verdict.Status(), verdict.ExitCode, verdict.Failed
 	f.Failures, f.Outputs = failuresOf(results), spansOf(results)
 	if then != nil {
-		v := verifyRecovery(*then, testsThen{f.Status, f.Failures, d.patternSeen()})
+		v := verifyRecovery(*then, testsThen{f.Status, f.Failures, d.patternSeen(d.state.Recovery.Pattern)})
 		f.Verification = &v
 		d.cured(shutdown, v.Result)
 	}
-	if err := d.write("test-status.json", verdict.StatusJSON(d.now())); err != nil {
+	if err := d.host.Write("test-status.json", verdict.StatusJSON(d.host.Now(d.state))); err != nil {
 		return nil, err
 	}
 	f.Tree, err = d.lookAtTree(shutdown)
@@ -61,24 +62,24 @@ func (d *driver) testsBefore(e loop.Effect) *testsThen {
 	if e.Reason != loop.ReasonRecovery || d.state.Recovery == nil {
 		return nil
 	}
-	return &testsThen{d.state.Gates.Tests, d.state.TestFailures, d.patternSeen()}
+	return &testsThen{d.state.Gates.Tests, d.state.TestFailures, d.state.Recovery.PatternBefore}
 }
 
 // patternSeen looks for the proposal's error_pattern in what the tests printed
 // last.
-func (d *driver) patternSeen() *bool {
+func (d *driver) patternSeen(pattern string) *bool {
 	out, _, err := roles.ReadRegular(d.paths.File("test-output.txt"), 1<<20, 1<<20)
 	if err != nil {
 		return nil
 	}
-	return patternIn(d.state.Recovery.Pattern, out)
+	return patternIn(pattern, out)
 }
 
 // commands runs shell commands one after the other as process trees of their
 // own and writes what they print to out. Each may take timeout, all together
 // what the loop has left.
 func (d *driver) commands(shutdown context.Context, who string, cmds []string, timeout time.Duration, leftMS int64, out io.Writer) ([]gate.CommandResult, bool, error) {
-	env := agent.Environment(environ(d.o), agent.Request{WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
+	env := agent.Environment(d.host.Env(), agent.Request{WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
 		Loop: d.o.LoopID, RunID: d.state.RunID, Role: who, Iteration: d.state.Iteration, Attempt: 1})
 	shell, err := proc.LookPath("bash", env)
 	if err != nil {
@@ -99,11 +100,11 @@ func (d *driver) commands(shutdown context.Context, who string, cmds []string, t
 		fmt.Fprintf(out, "$ %s\n", cmd)
 		end := &lastByte{w: out}
 		from := sum.n
-		feed, said := agent.Follow(d.said(who))
+		feed, said := agent.Follow(d.host.Says(who))
 		var res proc.Result
 		var runErr error
 		spec := proc.Spec{Argv: []string{shell, "-c", cmd}, Dir: d.repo.Top, Env: env, Timeout: bound, Grace: roleGrace,
-			Log: end, LogLimit: logLimit, Stdout: feed, Stderr: feed, Marker: mark(d.state.RunID)}
+			Log: end, LogLimit: logLimit, Stdout: feed, Stderr: feed, Marker: effects.Mark(d.state.RunID)}
 		if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
 			spec.Hurry = hurry
 			res, runErr = d.agents.Run(kill, spec)
@@ -130,7 +131,7 @@ func (d *driver) commands(shutdown context.Context, who string, cmds []string, t
 			fmt.Fprintf(out, "%stimed out after %s\n", end.newline(), bound)
 		}
 		if _, err := fmt.Fprintf(out, "%sexit_code: %d\n\n", end.newline(), r.Code()); err != nil {
-			return nil, false, d.full(err)
+			return nil, false, d.host.Full(err)
 		}
 		results = append(results, r)
 	}
@@ -185,10 +186,10 @@ func (l *lastByte) newline() string {
 // runValidation runs the static checks and the commands of the validation gate.
 func (d *driver) runValidation(shutdown context.Context) (loop.Fact, error) {
 	v := d.loop.Validation
-	if err := d.step(loop.ValidationStarted{Mode: v.Mode, Commands: v.Commands}); err != nil {
+	if err := d.step(loop.ValidationStarted{Of: d.to(), Mode: v.Mode, Commands: v.Commands}); err != nil {
 		return nil, err
 	}
-	started := d.now()
+	started := d.host.Now(d.state)
 	var pre *gate.PreflightResult
 	if v.Preflight != nil {
 		res, err := gate.Preflight(d.repo.Top, gate.PreflightSpec(*v.Preflight))
@@ -197,15 +198,15 @@ func (d *driver) runValidation(shutdown context.Context) (loop.Fact, error) {
 		}
 		pre = &res
 	}
-	out, err := d.ownFile("validation-output", d.paths.File("validation-output.txt"))
+	out, err := d.host.File("validation-output", d.paths.File("validation-output.txt"))
 	if err != nil {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
 	results, interrupted, err := d.commands(shutdown, "validation", v.Commands, v.Timeout, d.state.Pending.LimitMS, out)
 	if err := errors.Join(err, out.Close()); err != nil {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
-	f := loop.GateEnded{Gate: "validation", DurationMS: d.now().Sub(started).Milliseconds(), Interrupted: interrupted}
+	f := loop.GateEnded{Of: d.to(), Gate: "validation", DurationMS: d.host.Now(d.state).Sub(started).Milliseconds(), Interrupted: interrupted}
 	if interrupted {
 		f.Status = gate.StatusSkipped
 		return f, nil
@@ -213,9 +214,9 @@ func (d *driver) runValidation(shutdown context.Context) (loop.Fact, error) {
 	verdict := gate.Validation(pre, results)
 	f.Status, f.OK, f.Details = verdict.Status(), verdict.OK, strings.Join(verdict.Failed, "; ")
 	f.Results = d.paths.Rel(d.paths.File("validation-results.json"))
-	at := d.now()
-	if err := d.write("validation-results.json", verdict.ResultsJSON(d.o.LoopID, d.state.Iteration, at)); err != nil {
+	at := d.host.Now(d.state)
+	if err := d.host.Write("validation-results.json", verdict.ResultsJSON(d.o.LoopID, d.state.Iteration, at)); err != nil {
 		return nil, err
 	}
-	return f, d.write("validation-status.json", gate.StatusJSON(f.Status, f.Results, at))
+	return f, d.host.Write("validation-status.json", gate.StatusJSON(f.Status, f.Results, at))
 }

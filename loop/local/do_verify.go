@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
 
 	"go.uber.org/zap"
 
@@ -30,96 +31,43 @@ const (
 // errLeaving: what was verified is not known, because superloop has to leave.
 var errLeaving = errors.New("superloop has to leave")
 
-// repairedFields are those of verify_self_repaired: the tool works, and its
-// recipe's check does not show it.
-type repairedFields struct {
-	Tool     string `json:"tool"` // the recipe's id
-	Original string `json:"original"`
-	Repaired string `json:"repaired"`
-	Method   string `json:"method"`
-	ExitCode int    `json:"exit_code"` // of what was repaired
-	Mode     string `json:"mode,omitempty"`
-	Pattern  string `json:"pattern,omitempty"`
-	// TimeSavedMS is what an agent would have needed at least to find it out.
-	TimeSavedMS int64 `json:"time_saved_ms"`
-}
-
-// unverifiedFields are those of verify_self_repair_failed: an install has ended
-// well, and nothing shows that its tool works, or it is broken.
-type unverifiedFields struct {
-	Tool     string `json:"tool"`
-	Original string `json:"original"`
-	ExitCode int    `json:"exit_code"` // of the original; -1: a signal or its time limit ended it, or it was not started
-	Broken   bool   `json:"broken"`    // there is evidence that it does not work
-	Why      string `json:"why"`
-}
-
-// installs is the recipe whose tool the present command brings or renews, ""
-// for any other command: that of the chain's option whose command it is, or of
-// the option that a tester or a person has proposed word by word.
-func installs(s *loop.State) string {
-	r := s.Recovery
-	if r == nil || r.Attempt.Command == "" {
-		return ""
-	}
-	if r.Chain != nil {
-		for i := len(r.Chain.Levels) - 1; i >= 0; i-- {
-			l := r.Chain.Levels[i]
-			if o, ok := l.Option(l.Chosen); ok && l.Chosen != "" && o.Command == r.Attempt.Command {
-				return o.Dep
-			}
-		}
-		return ""
-	}
-	if s.Diagnosis != nil {
-		for _, o := range s.Diagnosis.Options {
-			if o.Command == r.Attempt.Command && o.Dep != "" {
-				return o.Dep
-			}
-		}
-	}
-	return ""
-}
-
-// verifyInstalled looks whether the tool works that the last command has
-// installed, once how that command ended is on the disk. It decides nothing: what
-// it finds is recorded, the tests that follow are the judge. A check that asks the
-// wrong question is repaired for this once; what the repository itself brings
-// along is not run.
-func (d *driver) verifyInstalled(shutdown context.Context) error {
-	id := d.installed
-	d.installed = ""
-	if id == "" {
-		return nil
-	}
+// checkTool looks whether the tool works that the last command has installed. It
+// decides nothing: what it finds is recorded, the tests that follow are the judge.
+// A check that asks the wrong question is repaired for this once; what the
+// repository itself brings along is not run.
+func (d *driver) checkTool(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
+	f := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
 	a, err := d.rulesOfAid()
 	if err != nil {
-		d.log.Warn("an installed tool was not verified", zap.String("tool", id), zap.Error(err))
-		return nil
+		f.Why = err.Error()
+		return f, nil
 	}
-	recipe, ok := a.cat.Recipe(id)
+	recipe, ok := a.cat.Recipe(e.Tool)
 	if !ok || recipe.Origin.Source == catalog.SourceRepository {
-		return nil
+		f.Why = "its check is the repository's own, or there is none"
+		return f, nil
 	}
-	d.coolDown() // the spawner has one command at a time
-	t := &toolCheck{d: d, shutdown: shutdown, env: agent.Environment(environ(d.o), agent.Request{WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
+	t := &toolCheck{d: d, shutdown: shutdown, env: agent.Environment(d.host.Env(), agent.Request{WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
 		Loop: d.o.LoopID, RunID: d.state.RunID, Role: "verify", Iteration: d.state.Iteration, Attempt: 1})}
 	out, err := verify.Repair(shutdown, verify.Tool{ID: recipe.ID, CLI: recipe.CLI, Verify: recipe.Verify}, t)
 	switch {
 	case errors.Is(err, errLeaving):
-		return nil // the loop goes on, or leaves, as it would without
+		return nil, nil // it is looked at again
 	case err != nil:
-		d.log.Warn("an installed tool was not verified", zap.String("tool", id), zap.Error(err))
-		return nil
+		d.log.Warn("an installed tool was not verified", zap.String("tool", e.Tool), zap.Error(err))
+		f.Why = err.Error()
+		return f, nil
 	case out.Works && out.Repair == nil:
-		return nil
+		f.Result = loop.ToolWorks
+		return f, nil
 	case out.Works:
 		m := out.Repair
-		return d.record("verify_self_repaired", repairedFields{Tool: id, Original: m.Original, Repaired: m.Repaired, Method: m.Method, ExitCode: m.ExitCode,
-			Mode: out.Verify.Mode, Pattern: t.inert(out.Verify.Pattern), TimeSavedMS: m.TimeSaved.Milliseconds()})
+		f.Result, f.Original, f.Repaired, f.Method, f.ExitCode = loop.ToolRepaired, m.Original, m.Repaired, m.Method, m.ExitCode
+		f.Mode, f.Pattern, f.TimeSavedMS = out.Verify.Mode, t.inert(out.Verify.Pattern), m.TimeSaved.Milliseconds()
+		return f, nil
 	}
-	f := unverifiedFields{Tool: id, Original: recipe.Verify.Command, ExitCode: t.first.Exit.Code,
-		Broken: out.Analysis.Broken || verify.AnalyzeVerifyFailure(t.last.Stdout, t.last.Stderr, t.last.Exit, recipe.CLI).Broken, Why: t.inert(out.Why)}
+	f.Result, f.Original, f.ExitCode, f.Why = loop.ToolDoubtful, recipe.Verify.Command, t.first.Exit.Code, t.inert(out.Why)
+	f.Broken = out.Analysis.Broken || verify.AnalyzeVerifyFailure(t.last.Stdout, t.last.Stderr, t.last.Exit, recipe.CLI).Broken
 	if t.first.Exit.TimedOut {
 		f.ExitCode = -1
 	}
@@ -129,7 +77,7 @@ func (d *driver) verifyInstalled(shutdown context.Context) error {
 			f.Why += "; its recipe says that PATH needs " + recipe.PostEnv
 		}
 	}
-	return d.record("verify_self_repair_failed", f)
+	return f, nil
 }
 
 // toolCheck runs the commands of one verification as the tests are run: in the
@@ -164,7 +112,7 @@ func (t *toolCheck) run(argv []string) (verify.Run, error) {
 	var runErr error
 	err := t.d.underKill(t.shutdown, func(kill context.Context, hurry <-chan struct{}) {
 		res, runErr = t.d.agents.Run(kill, proc.Spec{Argv: argv, Dir: t.d.repo.Top, Env: t.env, Timeout: verifyTime, Grace: verifyGrace, Hurry: hurry,
-			HeadTail: verifyOutput, Marker: mark(t.d.state.RunID)})
+			HeadTail: verifyOutput, Marker: effects.Mark(t.d.state.RunID)})
 	})
 	switch {
 	case err != nil || runErr != nil:
@@ -183,6 +131,6 @@ func (t *toolCheck) run(argv []string) (verify.Run, error) {
 // inert is what a tool has said, without the operator's secrets and at a length
 // that an event may have.
 func (t *toolCheck) inert(text string) string {
-	text = cage.Secrets(environ(t.d.o)).String(text)
+	text = cage.Secrets(t.d.host.Env()).String(text)
 	return strings.ToValidUTF8(text[:min(len(text), maxLine)], "")
 }

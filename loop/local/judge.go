@@ -150,20 +150,18 @@ func (d *driver) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.C
 	}
 	s := d.state.Recoveries
 	budget := recovery.Budget{Used: s.Used, Last: s.Last, Rejected: s.Rejected[a.Digest]}
-	if r := d.state.Recovery; r != nil && r.Chain != nil {
+	if r := d.state.Recovery; r != nil && r.Plan != nil {
 		budget.Waits = true
-		if r.Chain.Attempts > 0 {
+		if r.Plan.Attempts > 0 {
 			budget.Last = time.Time{} // the steps of one chain are one recovery; each counts, none waits for another
 		}
 	}
-	return recovery.Limit(p, v, budget, d.now()), inputs, diff, nil
+	return recovery.Limit(p, v, budget, d.host.Now(d.state)), inputs, diff, nil
 }
 
 // sandbox is what recovery commands are held by here; it is found out once.
 func (d *driver) sandbox(ctx context.Context) (cage.Sandbox, error) {
 	if d.box == nil {
-		d.unprepare() // the spawner has one command at a time
-		d.coolDown()
 		box, err := cage.Measure(ctx, d.spawner)
 		if err != nil {
 			return box, fmt.Errorf("finding out how commands can be confined: %w", err)
@@ -252,7 +250,7 @@ func (d *driver) takeBaseline(ctx context.Context) error {
 		base, err = guard.Take(ctx, d.o.Disk, req)
 	}
 	if err != nil {
-		return d.full(err)
+		return d.host.Full(err)
 	}
 	d.baseline = base
 	return nil

@@ -59,7 +59,7 @@ func newWaiter(b *testing.B, ctx context.Context, repo, state string, shared Opt
 		b.Fatal(err)
 	}
 	d.state = loop.State{Version: loop.StateVersion, LoopID: id, RunID: "run", Status: loop.AwaitingHuman, Begun: true, Iteration: 1,
-		Pending: &loop.Effect{ID: "ask", Kind: loop.AskPerson}, Recovery: &loop.RecoveryState{N: 1, Attempt: action.Action{Command: "npm install"}},
+		Pending: &loop.Effect{ID: "ask", Kind: loop.AskHuman}, Recovery: &loop.RecoveryState{N: 1, Attempt: action.Action{Command: "npm install"}},
 		Human: &loop.HumanState{ID: "ask", Type: loop.EscalationApproval, Question: rec.Question.ID, Digest: rec.Digest}}
 	d.view = journal.NewProjection(disk, "state", paths.File("state.json"), 0o644, viewInterval)
 	d.super = journal.NewProjection(disk, "repo-state", filepath.Join(paths.Loop, "repo.json"), 0o644, viewInterval)

@@ -28,6 +28,10 @@ func (d *driver) question(ctx context.Context) (escalation.Question, error) {
 		q.Reason = fmt.Sprintf("The %s cannot run: runner %s, %s.", h.Role, h.Runner, h.Class)
 		q.Errors = nonEmpty(h.Text)
 	}
+	if h.About == loop.AboutCompletion {
+		d.aboutCompletion(&q)
+		return q, nil
+	}
 	r := d.state.Recovery
 	if r == nil {
 		d.aboutFailure(h, &q)
@@ -65,10 +69,10 @@ func (d *driver) aboutFailure(h loop.HumanState, q *escalation.Question) {
 	s := d.state.Response
 	var b strings.Builder
 	switch {
-	case h.Class == loop.ClassGround:
+	case h.About == loop.AboutPreflight:
 		q.Reason = "The iteration cannot begin: " + h.Text + "."
 		fmt.Fprintf(&b, "superloop preflight shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n")
-	case h.Class == loop.ClassSameTests:
+	case h.About == loop.AboutTests:
 		q.Reason = "It comes back: " + h.Text + "."
 		q.Manual = ""
 		for _, f := range d.state.TestFailures {
@@ -94,13 +98,13 @@ func (d *driver) aboutFailure(h loop.HumanState, q *escalation.Question) {
 		}
 		fmt.Fprintf(&b, "All of it: %s\n", d.paths.Rel(d.paths.File(rootCauseFile)))
 	}
-	if s.Ladder != nil && h.Role != loop.AboutTests && h.Type == respond.TypeRole {
+	if s.Ladder != nil && h.Role != loop.TestsTask && h.Type == respond.TypeRole {
 		log := d.roleFiles(h.Role, d.state.Roles[h.Role].Attempt).log
 		if tail, _, err := roles.ReadRegular(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
 			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", d.paths.Rel(log), strings.TrimSpace(tail))
 		}
 	}
-	if h.Role != "" && h.Role != loop.AboutTests {
+	if h.Role != "" && h.Role != loop.TestsTask {
 		fmt.Fprintf(&b, "Its log: superloop logs --loop %s --role %s\n", d.o.LoopID, h.Role)
 	}
 	q.Details = b.String()
@@ -120,4 +124,23 @@ func (d *driver) cures(but string) []escalation.Option {
 		}
 	}
 	return out
+}
+
+// aboutCompletion says what a human approves who lets the loop end: the gates, and
+// where to read what was done.
+func (d *driver) aboutCompletion(q *escalation.Question) {
+	q.Reason = fmt.Sprintf("All gates of iteration %d pass. Is the loop done?", d.state.Iteration)
+	q.Rule = ""
+	q.Manual = ""
+	var b strings.Builder
+	for _, g := range namedGates(d.state.Gates) {
+		fmt.Fprintf(&b, "%s: %s\n", g[0], g[1])
+	}
+	for _, name := range []string{"review.md", "test-report.md", "evidence.json", "gate-summary.txt"} {
+		if exists(d.paths.File(name)) {
+			fmt.Fprintf(&b, "read: %s\n", d.paths.Rel(d.paths.File(name)))
+		}
+	}
+	b.WriteString("approve ends the loop; reject goes on with another iteration, and the next planner reads the note.\n")
+	q.Details = b.String()
 }

@@ -2,13 +2,11 @@ package local
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/superloop/superloop/loop"
 
 	"go.uber.org/zap"
 
-	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/journal"
 )
 
@@ -16,7 +14,7 @@ import (
 // (the fact and the records that it implies, in one write), then the state. If
 // the write fails nothing has happened.
 func (d *driver) step(fact loop.Fact) error {
-	at := d.now()
+	at := d.host.Now(d.state)
 	runID := d.state.RunID
 	if _, ok := fact.(loop.Started); ok {
 		runID = newRunID(at)
@@ -47,7 +45,7 @@ func (d *driver) step(fact loop.Fact) error {
 func (d *driver) append(sync bool, next loop.State, events []journal.Event) error {
 	written, err := d.journal.Append(sync, events...)
 	if err != nil {
-		return d.full(err)
+		return d.host.Full(err)
 	}
 	if next.Iteration != d.state.Iteration {
 		d.adopt()
@@ -69,24 +67,14 @@ func (d *driver) record(event string, fields any) error {
 	if err != nil {
 		return fmt.Errorf("writing event %s: %w", event, err)
 	}
-	return d.append(false, d.state, []journal.Event{{Timestamp: d.now(), Event: event, LoopID: d.o.LoopID,
+	return d.append(false, d.state, []journal.Event{{Timestamp: d.host.Now(d.state), Event: event, LoopID: d.o.LoopID,
 		RunID: d.state.RunID, Iteration: d.state.Iteration, Fields: raw}})
 }
 
-// full adds to a write error what a person can do about it.
-func (d *driver) full(err error) error {
-	if durable.IsFull(err) {
-		return fmt.Errorf("%w; nothing that was recorded is lost: free some space and type `superloop run --loop %s`", err, d.o.LoopID)
+// to is what a fact says that answers the pending effect.
+func (d *driver) to() loop.Of {
+	if d.state.Pending == nil {
+		return loop.Of{}
 	}
-	return err
-}
-
-// now is the time of the next event: UTC, milliseconds as the journal keeps
-// them, and never before the last one, whatever the clock does.
-func (d *driver) now() time.Time {
-	at := d.o.Now().UTC().Truncate(time.Millisecond)
-	if at.Before(d.state.UpdatedAt) {
-		at = d.state.UpdatedAt
-	}
-	return at
+	return loop.To(*d.state.Pending)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/superloop/superloop/internal/dirwatch"
 
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/layout"
 
 	"github.com/superloop/superloop/loop"
@@ -61,8 +62,13 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &driver{o: o, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop")),
+	host := &effects.Host{LoopID: o.LoopID, Paths: paths, Repo: repo, Disk: o.Disk, Environ: o.Environ, Fast: o.Fast, Clock: o.Now, Random: o.Random, Log: o.Log.With(zap.String("component", "loop"))}
+	if o.Observer != nil {
+		host.Said = o.Observer.Said
+	}
+	d := &driver{o: o, host: host, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop")),
 		cooldowns: cooldown.New(o.Disk, paths.Cooldowns())}
+	host.Settings = d.settings
 	defer func() {
 		if err != nil {
 			d.close()
@@ -73,7 +79,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 		perm os.FileMode
 	}{{paths.Private, 0o700}, {paths.Control(), 0o700}, {paths.Trees(), 0o700}, {paths.Loop, 0o755}, {paths.Proposals(), 0o755}} {
 		if err := o.Disk.MkdirAll("dirs", dir.path, dir.perm); err != nil {
-			return nil, d.full(err)
+			return nil, d.host.Full(err)
 		}
 	}
 	if err := d.lock(); err != nil {
@@ -82,19 +88,19 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	for _, dir := range []string{paths.Loop, paths.Private, paths.Trees()} {
 		// What a killed supervisor was writing; the lock says that there is no other.
 		if _, err := o.Disk.RemoveTemps("temps", dir); err != nil {
-			return nil, d.full(err)
+			return nil, d.host.Full(err)
 		}
 	}
 	d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head(), VerifyAll: true})
 	var tampered *journal.TamperedError
 	if errors.As(err, &tampered) && o.Fresh {
 		if err := d.setAside(); err != nil {
-			return nil, d.full(err)
+			return nil, d.host.Full(err)
 		}
 		d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head(), VerifyAll: true})
 	}
 	if err != nil {
-		return nil, d.full(err)
+		return nil, d.host.Full(err)
 	}
 	d.cleanup = append(d.cleanup, func() { _ = d.journal.Close() })
 	d.view = journal.NewProjection(o.Disk, "state", paths.File("state.json"), 0o644, viewInterval)
@@ -132,7 +138,7 @@ func (d *driver) lock() error {
 			return &HeldError{LoopID: d.o.LoopID, Holder: h}
 		}
 		if err != nil {
-			return d.full(err)
+			return d.host.Full(err)
 		}
 		d.cleanup = append(d.cleanup, func() { _ = lock.Unlock() })
 	}
@@ -232,11 +238,11 @@ func (d *driver) start(ctx context.Context) error {
 func (d *driver) resume(ctx context.Context) error {
 	f := loop.Resumed{Plan: d.planOf(d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
 		Containment: string(d.spawner.Level()), Rules: loop.CurrentRules}
-	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != loop.AskApproval && p.Kind != loop.AskPerson {
+	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != loop.AskHuman {
 		f.Interrupted, f.Reason = p.ID, loop.ReasonCrash
 		// What the dead supervisor ran died with it; this is the net below that
 		// promise, for systems where the process that kept it was killed too.
-		f.Killed = proc.Sweep(mark(d.state.RunID))
+		f.Killed = proc.Sweep(effects.Mark(d.state.RunID))
 	}
 	if err := d.step(f); err != nil {
 		return err
@@ -252,9 +258,6 @@ func (d *driver) resume(ctx context.Context) error {
 	return d.pruneTrees()
 }
 
-// mark is the variable in the environment of everything that a run starts.
-func mark(runID string) string { return "SUPERLOOP_MARK=" + runID }
-
 // archive moves what the last run left out of the way of a fresh one; the
 // journal goes on, it is never cut.
 func (d *driver) archive() error {
@@ -267,7 +270,7 @@ func (d *driver) archive() error {
 	}
 	to := filepath.Join(d.paths.Loop, "archive", d.state.RunID)
 	if err := d.o.Disk.MkdirAll("archive", to, 0o755); err != nil {
-		return d.full(err)
+		return d.host.Full(err)
 	}
 	for _, e := range entries {
 		switch name := e.Name(); {
@@ -275,7 +278,7 @@ func (d *driver) archive() error {
 		case len(name) >= len("events.jsonl") && name[:len("events.jsonl")] == "events.jsonl":
 		default:
 			if err := d.o.Disk.Rename("archive", filepath.Join(d.paths.Loop, name), filepath.Join(to, name)); err != nil {
-				return d.full(err)
+				return d.host.Full(err)
 			}
 		}
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/superloop/superloop/internal/dirwatch"
 
 	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/effects"
 
 	"github.com/superloop/superloop/loop/layout"
 
@@ -114,6 +114,7 @@ func (h Holder) String() string {
 // driver is one supervisor of one loop: the local way to carry effects out.
 type driver struct {
 	o       Options
+	host    *effects.Host // what the performers share
 	loop    config.Loop
 	paths   layout.Paths
 	repo    *worktree.Repo // where the work is done: the repository or the loop's own worktree
@@ -144,23 +145,17 @@ type driver struct {
 	proposals  <-chan struct{} // there may be a new one
 	sighted    string          // digest of the last one that was seen
 
-	life        context.Context // ends with the run: what watches for it
-	watches     *dirwatch.Watches
-	asking      *escalation.Question // noted down and not opened yet
-	answered    <-chan struct{}      // there may be an answer
-	span        recoverySpan
-	caches      []string
-	preparation *preparation // of a recovery that is about to run
-	warm        *cage.Warm   // for one that may come
-	aid         *aid         // what rules know; nil until it is asked for
-	loadAid     func() *aid
-	lastRun     *loop.Executed // how the last recovery command ended
-	installed   string         // the recipe of the tool that it has brought, to be verified
-	post        *post
-	told        map[string]bool // ids of news that are in the outbox
-	groundMemo  preflight.Memo
-	chores      chores
-	snapshotAt  time.Time // of the last success
+	life       context.Context // ends with the run: what watches for it
+	watches    *dirwatch.Watches
+	asking     *escalation.Question // noted down and not opened yet
+	answered   <-chan struct{}      // there may be an answer
+	caches     []string
+	aid        *aid // what rules know; nil until it is asked for
+	loadAid    func() *aid
+	post       *post
+	told       map[string]bool // ids of news that are in the outbox
+	groundMemo preflight.Memo
+	snapshotAt time.Time // of the last success
 
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *control.Intent
@@ -215,16 +210,12 @@ func (d *driver) drive(shutdown context.Context) error {
 		if leave, err := d.leavesQuestion(); leave || err != nil {
 			return err
 		}
-		d.makeRoom(d.state.Pending.Kind)
 		fact, err := d.carryOut(shutdown, *d.state.Pending)
 		if err != nil {
 			return err
 		}
 		if fact != nil {
 			if err := d.step(fact); err != nil {
-				return err
-			}
-			if err := d.verifyInstalled(shutdown); err != nil {
 				return err
 			}
 		}
@@ -238,22 +229,18 @@ func (d *driver) leavesQuestion() (bool, error) {
 	if !d.o.ExitOnEscalation || !d.state.Begun {
 		return false, nil
 	}
-	switch d.state.Status {
-	case loop.AwaitingApproval:
-		_, ok, err := d.openAnswer()
-		return !ok, err
-	case loop.AwaitingHuman:
-		if _, kicked := d.kick(); kicked || d.restarted {
-			return false, nil
-		}
-		rec, another, err := d.asked(d.life)
-		if err != nil || another != nil || rec.State != escalation.Pending || rec.Lapsed(d.o.Now()) {
-			return false, err
-		}
-		d.announceOpen(rec)
-		return true, nil
+	if d.state.Human == nil {
+		return false, nil
 	}
-	return false, nil
+	if _, kicked := d.kick(); kicked || d.restarted {
+		return false, nil
+	}
+	rec, another, err := d.asked(d.life)
+	if err != nil || another != nil || rec.State != escalation.Pending || rec.Lapsed(d.o.Now()) {
+		return false, err
+	}
+	d.announceOpen(rec)
+	return true, nil
 }
 
 // carryOut does one effect. A nil fact means that there is nothing to report
@@ -280,9 +267,7 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect) (loop.Fact, e
 		return d.commit(shutdown, e)
 	case loop.Report:
 		return d.report()
-	case loop.AskApproval:
-		return d.askApproval(shutdown)
-	case loop.AskPerson:
+	case loop.AskHuman:
 		return d.askPerson(shutdown)
 	case loop.TakeProposal:
 		return d.takeProposal(shutdown, e)
@@ -290,6 +275,8 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect) (loop.Fact, e
 		return d.judgeAttempt(shutdown, e)
 	case loop.ExecuteRecovery:
 		return d.executeRecovery(shutdown, e)
+	case loop.CheckTool:
+		return d.checkTool(shutdown, e)
 	case loop.Diagnose:
 		return d.diagnose(shutdown, e)
 	case loop.Analyse:
@@ -311,7 +298,7 @@ func (d *driver) stopPaused(shutdown context.Context) error {
 // end brings the files that people read in line with the end.
 func (d *driver) end() error {
 	if d.state.Gates.Promise != "" {
-		if _, err := d.writeReports(d.now()); err != nil {
+		if _, err := d.writeReports(d.host.Now(d.state)); err != nil {
 			return err
 		}
 	}
@@ -326,17 +313,25 @@ func (d *driver) stopCancelled() error {
 
 // close lets go of everything, last taken first.
 func (d *driver) close() {
-	d.chores.settle()
-	d.unprepare()
-	d.coolDown()
 	for i := len(d.cleanup) - 1; i >= 0; i-- {
 		d.cleanup[i]()
 	}
 }
 
-func environ(o Options) []string {
-	if o.Environ != nil {
-		return o.Environ
+// settings are what the performers go by.
+func (d *driver) settings() effects.Settings {
+	s := effects.Settings{Config: d.o.Config, Loop: d.loop, Next: d.next}
+	if s.Next == nil {
+		s.Next = d.o.Config
 	}
-	return os.Environ()
+	return s
 }
+
+// Fact puts a fact through the machine while an effect is performed.
+func (d *driver) Fact(f loop.Fact) (loop.State, error) {
+	err := d.step(f)
+	return d.state, err
+}
+
+// Record writes a line that is no input of the machine.
+func (d *driver) Record(event string, fields any) error { return d.record(event, fields) }

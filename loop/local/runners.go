@@ -30,7 +30,7 @@ func AgentOf(cfg *config.Config, c config.Choice, environ []string) (respond.Age
 }
 
 func (d *driver) agentOf(c config.Choice) (respond.Agent, agent.Account) {
-	return AgentOf(d.o.Config, c, environ(d.o))
+	return AgentOf(d.o.Config, c, d.host.Env())
 }
 
 func (d *driver) healthStore() preflight.Store[respond.Health] {
@@ -39,12 +39,11 @@ func (d *driver) healthStore() preflight.Store[respond.Health] {
 
 // candidates are all who may do a role, and how fit each is now.
 func (d *driver) candidates(role config.Role) []respond.Candidate {
-	d.chores.settle()
 	health, err := d.healthStore().Load()
 	if err != nil {
 		d.log.Warn("what is known of the runners cannot be read; all count as fit", zap.Error(err))
 	}
-	now := d.now()
+	now := d.host.Now(d.state)
 	var out []respond.Candidate
 	for _, c := range role.Runners {
 		who, account := d.agentOf(c)
@@ -110,14 +109,14 @@ func (d *driver) began(who respond.Agent) {
 	if err != nil || h.Of(who).Circuit == respond.Closed {
 		return
 	}
-	d.updateHealth(func(h *respond.Health) bool { h.Started(who, d.now()); return true })
+	d.updateHealth(func(h *respond.Health) bool { h.Started(who, d.host.Now(d.state)); return true })
 }
 
 // ended notes how somebody's run has ended, and tells if they became unfit by it.
 func (d *driver) ended(who respond.Agent, f *loop.RoleEnded) *respond.TrippedFields {
 	tripped := false
 	var now respond.Breaker
-	limits, at, broken, r := breakerLimits(d.loop.Respond.Breaker), d.now(), f.Outcome == loop.OutcomeInterrupted, respond.Result{Agent: who, CostUSD: f.CostUSD}
+	limits, at, broken, r := breakerLimits(d.loop.Respond.Breaker), d.host.Now(d.state), f.Outcome == loop.OutcomeInterrupted, respond.Result{Agent: who, CostUSD: f.CostUSD}
 	if f.Failure != nil {
 		r.Failure = &f.Failure.Event
 	}
@@ -134,10 +133,9 @@ func (d *driver) ended(who respond.Agent, f *loop.RoleEnded) *respond.TrippedFie
 		})
 	}
 	if r.Failure == nil {
-		d.chores.add(note)
+		note()
 		return nil
 	}
-	d.chores.settle()
 	note()
 	if !tripped {
 		return nil
@@ -183,7 +181,7 @@ func (d *driver) watch(who respond.Agent, f *loop.RoleEnded) []respond.Alert {
 	if f.Outcome == loop.OutcomeInterrupted {
 		return nil
 	}
-	s := respond.Sample{At: d.now(), Task: d.task(f.Role).Key(), Loop: d.o.LoopID, Agent: who}
+	s := respond.Sample{At: d.host.Now(d.state), Task: d.task(f.Role).Key(), Loop: d.o.LoopID, Agent: who}
 	if f.Failure != nil {
 		s.Failed, s.Category = true, f.Failure.Category
 	}
@@ -205,10 +203,9 @@ func (d *driver) watch(who respond.Agent, f *loop.RoleEnded) []respond.Alert {
 		}
 	}
 	if !s.Failed { // a success raises no alarm
-		d.chores.add(note)
+		note()
 		return nil
 	}
-	d.chores.settle()
 	note()
 	return alerts
 }

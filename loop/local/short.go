@@ -24,3 +24,12 @@ func orNull(s string) *string {
 	}
 	return &s
 }
+
+// capTimeout is the smaller of an own bound and what the loop has left.
+func capTimeout(own time.Duration, leftMS int64) (_ time.Duration, capped bool) {
+	left := ms(leftMS)
+	if leftMS > 0 && (own == 0 || left < own) {
+		return left, true
+	}
+	return own, false
+}

@@ -27,15 +27,13 @@ func (d *driver) keepSnapshot() {
 		return
 	}
 	d.snapshotAt = now
-	at, programs := d.now(), d.programs()
-	d.chores.add(func() {
-		ctx, stop := context.WithTimeout(context.Background(), storeTime)
-		defer stop()
-		snap := preflight.Collect(d.repo.Top, tools(programs, environ(d.o)), nil, at)
-		if _, err := d.snapshots().Update(ctx, func(s *respond.Snapshot) bool { *s = snap; return true }); err != nil {
-			d.log.Warn("the environment of this success could not be kept", zap.Error(err))
-		}
-	})
+	at, programs := d.host.Now(d.state), d.programs()
+	ctx, stop := context.WithTimeout(context.Background(), storeTime)
+	defer stop()
+	snap := preflight.Collect(d.repo.Top, tools(programs, d.host.Env()), nil, at)
+	if _, err := d.snapshots().Update(ctx, func(s *respond.Snapshot) bool { *s = snap; return true }); err != nil {
+		d.log.Warn("the environment of this success could not be kept", zap.Error(err))
+	}
 }
 
 func (d *driver) snapshots() preflight.Store[respond.Snapshot] {
@@ -44,7 +42,7 @@ func (d *driver) snapshots() preflight.Store[respond.Snapshot] {
 
 // environment is as it is now.
 func (d *driver) environment() respond.Snapshot {
-	return preflight.Collect(d.repo.Top, tools(d.programs(), environ(d.o)), nil, d.now())
+	return preflight.Collect(d.repo.Top, tools(d.programs(), d.host.Env()), nil, d.host.Now(d.state))
 }
 
 // programs are what the loop and its usual tests start.

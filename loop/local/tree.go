@@ -58,7 +58,7 @@ func (d *driver) firstSnapshot(ctx context.Context) (string, error) {
 	d.tree.first, d.tree.last, d.tree.known = snap, snap, true
 	sig := snap.Signature()
 	if err := snap.Save(d.o.Disk, d.paths.Tree(sig)); err != nil {
-		return "", d.full(err)
+		return "", d.host.Full(err)
 	}
 	dirty, err := d.repo.Dirty(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (d *driver) firstSnapshot(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if err := d.o.Disk.WriteFile("baseline", d.paths.Baseline(), append(data, '\n'), 0o600); err != nil {
-		return "", d.full(err)
+		return "", d.host.Full(err)
 	}
 	return sig, nil
 }
@@ -140,7 +140,7 @@ func (d *driver) pruneTrees() error {
 	for _, e := range entries {
 		if !keep[e.Name()] {
 			if err := d.o.Disk.Remove("trees", filepath.Join(d.paths.Trees(), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return d.full(err)
+				return d.host.Full(err)
 			}
 		}
 	}
@@ -155,19 +155,19 @@ func (d *driver) enterWorktree(ctx context.Context) error {
 	}
 	dir := filepath.Join(d.paths.Super, "worktrees")
 	if err := d.o.Disk.MkdirAll("worktree", dir, 0o755); err != nil {
-		return d.full(err)
+		return d.host.Full(err)
 	}
 	// The repository itself must not see its own copy as untracked files.
 	ignore := filepath.Join(dir, ".gitignore")
 	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
 		if err := d.o.Disk.WriteFile("worktree", ignore, []byte("*\n"), 0o644); err != nil {
-			return d.full(err)
+			return d.host.Full(err)
 		}
 	}
 	repo, err := d.repo.AddWorktree(ctx, filepath.Join(dir, d.o.LoopID), "superloop/"+d.o.LoopID)
 	if err != nil {
 		return fmt.Errorf("making the loop's own work tree: %w", err)
 	}
-	d.repo = repo
+	d.repo, d.host.Repo = repo, repo
 	return nil
 }

@@ -86,7 +86,7 @@ func (d *driver) flushViews() error {
 	err := errors.Join(d.view.Flush(), d.super.Flush())
 	if err != nil {
 		d.log.Warn("state.json could not be written; the journal is whole", zap.Error(err))
-		return d.full(err)
+		return d.host.Full(err)
 	}
 	return nil
 }

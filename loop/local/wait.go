@@ -25,7 +25,7 @@ func (d *driver) takeIntents() error {
 			}
 		case d.cancels(in):
 			d.cancel = &in
-		case d.answers(in), d.kicks(in):
+		case d.kicks(in):
 		default:
 			d.intents[in.ID] = true
 			if err := d.record("intent_ignored", map[string]any{"kind": in.Kind, "by": in.By,
@@ -34,7 +34,7 @@ func (d *driver) takeIntents() error {
 			}
 			// The file is only removed when its record is on the disk.
 			if _, err := d.journal.Append(true); err != nil {
-				return d.full(err)
+				return d.host.Full(err)
 			}
 			if err := d.o.Disk.Remove("control", files[i]); err != nil {
 				return err
@@ -42,13 +42,6 @@ func (d *driver) takeIntents() error {
 		}
 	}
 	return nil
-}
-
-// answers reports whether in is an answer to the open approval.
-func (d *driver) answers(in control.Intent) bool {
-	return d.state.Approval != nil && d.state.Approval.Status == "pending" &&
-		in.RunID == d.state.RunID && in.Iteration == d.state.Approval.Iteration &&
-		(in.Kind == control.IntentApprove || in.Kind == control.IntentReject)
 }
 
 // underKill runs f under a context that ends when the supervisor has to leave

@@ -39,9 +39,9 @@ func TestShapes(t *testing.T) {
 	}{
 		"an action":       {fact, one},
 		"none":            {action.Action{}, `{"command":"","working_dir":"","timeout_ms":0,"attempt_digest":""}`},
-		"the state":       {loop.RecoveryState{N: 1, Attempt: fact}, `{"n":1,"after":"","role":"","attempt":` + one + `}`},
+		"the state":       {loop.RecoveryState{Origin: loop.OriginProposal, Phase: loop.PhaseTaking, N: 1, Attempt: fact}, `{"origin":"proposal","phase":"taking","n":1,"after":"","role":"","attempt":` + one + `}`},
 		"an edit":         {loop.Resolved{Edit: &fact}, `{"escalation_id":"","by":"","method":"","edited":` + one + `}`},
-		"the ground":      {loop.GroundBroken{Command: &fact}, `{"findings":null,"action":"","took_us":0,"role":"","command":` + one + `,"category":"","why":""}`},
+		"the ground":      {loop.EnvironmentBroken{Command: &fact}, `{"findings":null,"action":"","took_us":0,"role":"","command":` + one + `,"category":"","why":""}`},
 		"an analysis":     {loop.Analysed{Command: &fact}.Command, one},
 		"a choice":        {choice, `{"key":"h/a","id":"a","label":"l","strategy":"env_fix","availability":"ready","command":"npm ci","working_dir":"./web","timeout_ms":1000,"executor":"wrapper","risk":"low","confidence":"high","expected_outcome":"it installs","by_itself":true}`},
 		"a choice, empty": {chain.Choice{Key: "h/w", WaitsMS: []int64{5}}, `{"key":"h/w","id":"","label":"","strategy":"","availability":"","executor":"","waits_ms":[5],"by_itself":false}`},

@@ -126,7 +126,7 @@ func describe(ev journal.Event, f fields) string {
 	case "recovery_seen", "recovery_proposed", "recovery_approved", "recovery_denied", "recovery_invalid", "recovery_executing",
 		"recovery_executed", "recovery_failed", "recovery_verified":
 		return describeRecovery(ev)
-	case "failure_classified", "leftovers_ended", "chain_opened", "chain_pushed", "chain_popped", "chain_closed", "verify_self_repaired", "verify_self_repair_failed":
+	case "failure_classified", "leftovers_ended", "chain_opened", "chain_pushed", "chain_popped", "chain_closed", "tool_verified", "verify_self_repaired", "verify_self_repair_failed":
 		return describeAid(ev)
 	case "failure_detected", "runner_reassigned", "runner_tripped", "root_cause_analysed", "prevention_added", "preflight_failed", "systemic_alert":
 		return describeRespond(ev)
@@ -170,6 +170,8 @@ func describe(ev journal.Event, f fields) string {
 		return strings.TrimSuffix(ev.Event, "_start") + " is looked at"
 	case "iteration_reported":
 		return f.Summary
+	case "effect_lost":
+		return "what ran is gone, and nobody knows how it ended: " + f.Reason
 	case "wait_over":
 		return "the wait is over"
 	case "stuck_checked":

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
 
@@ -27,6 +28,7 @@ type aidFields struct {
 	Status     string   `json:"status"`
 	Attempts   int      `json:"attempts"`
 	Tool       string   `json:"tool"`
+	Result     string   `json:"result"`
 	Original   string   `json:"original"`
 	Repaired   string   `json:"repaired"`
 	Method     string   `json:"method"`
@@ -47,6 +49,11 @@ func describeAid(ev journal.Event) string {
 		return f.classified()
 	case "leftovers_ended":
 		return fmt.Sprintf("a port is in use: what earlier runs left behind was ended (processes %v)", f.PIDs)
+	case "tool_verified":
+		if f.Result == loop.ToolSkipped {
+			return fmt.Sprintf("%s was installed, and is not looked at: %s", text.Display(f.Tool), text.Display(f.Why))
+		}
+		return text.Display(f.Tool) + " was installed and works"
 	case "verify_self_repaired", "verify_self_repair_failed":
 		return f.verified(ev.Event == "verify_self_repaired")
 	case "chain_opened":

@@ -9,15 +9,17 @@ import (
 	"github.com/superloop/superloop/recovery/respond"
 )
 
-// ClassGround is that of a question about broken ground, and of a wait for it.
+// ClassGround is that of an escalation about an environment check that fails, and
+// of a wait for it.
 const ClassGround = "preflight"
 
 // EscalationGround is the type of a question about what no rule can cure.
 const EscalationGround = "remediation_exhausted"
 
-// groundBroken keeps the role from running: a cure goes through the gate, a time
-// that is known is waited for, and else a person is asked. Nothing was spent.
-func (t *turn) groundBroken(f GroundBroken) bool {
+// environmentBroken keeps the role from running: a command that may cure it goes
+// through the gate, a time that is known is waited for, and else a human is asked.
+// Nothing was spent.
+func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	if !t.pending(RunRole) || t.s.Begun || t.s.Pending.Role != f.Role || !t.responds() {
 		return false
 	}
@@ -29,7 +31,7 @@ func (t *turn) groundBroken(f GroundBroken) bool {
 	r.Ground = &GroundState{Iteration: t.s.Iteration, Role: f.Role, Findings: f.Findings, Tried: tried}
 	if a := f.Command; a != nil && t.mayTry(*a) && !slices.Contains(tried, a.Digest) {
 		r.Ground.Tried = append(tried, a.Digest)
-		t.cure(*a, f.Category, f.Why, whys(f.Findings), groundCure)
+		t.cure(OriginPreflight, *a, f.Category, f.Why, whys(f.Findings))
 		return true
 	}
 	if at := OverAt(f.Findings); at.After(t.now) {
@@ -37,7 +39,7 @@ func (t *turn) groundBroken(f GroundBroken) bool {
 		return true
 	}
 	t.s.Detail = "the iteration cannot begin: " + f.Why
-	t.ask(HumanState{ID: t.roleID("ground"), Type: EscalationGround, Class: ClassGround, Role: f.Role, Text: f.Why,
+	t.ask(HumanState{ID: t.roleID("preflight"), About: AboutPreflight, Type: EscalationGround, Class: ClassGround, Role: f.Role, Text: f.Why,
 		Fix: "superloop preflight"})
 	return true
 }
@@ -71,9 +73,9 @@ func OverAt(found []respond.Finding) time.Time {
 // ClassSameTests is that of the question about them.
 const ClassSameTests = "same_tests"
 
-// aboutTests is the reason of an analysis that is about the tests, and not about a
+// TestsTask is the reason of an analysis that is about the tests, and not about a
 // role.
-const AboutTests = "tests"
+const TestsTask = "tests"
 
 // passTests goes on behind the tests of a step.
 func (t *turn) passTests(at string) {
@@ -85,7 +87,7 @@ func (t *turn) passTests(at string) {
 	r := &t.s.Response
 	if t.s.Gates.Tests != "failed" || len(t.s.TestFailures) == 0 {
 		r.Same = SameTests{}
-		if r.Cause != nil && r.Cause.Role == AboutTests {
+		if r.Cause != nil && r.Cause.Role == TestsTask {
 			r.Cause = nil
 		}
 		t.enter(next)
@@ -110,10 +112,10 @@ func (t *turn) passTests(at string) {
 	switch {
 	case limit > 0 && s.Count >= limit && !t.lastIteration():
 		t.s.Detail = "the tests have failed in the same way " + inARow(s.Count)
-		t.ask(HumanState{ID: t.roleID("same"), Type: respond.TypeRole, Class: ClassSameTests, Role: AboutTests, Text: t.s.Detail})
+		t.ask(HumanState{ID: t.roleID("same"), About: AboutTests, Type: respond.TypeRole, Class: ClassSameTests, Role: TestsTask, Text: t.s.Detail})
 	case s.Count == 2:
-		e := t.effect(Analyse, AboutTests)
-		e.ID, e.Role, e.MaxCostUSD = e.ID+"/cause", AboutTests, t.moneyLeft()
+		e := t.effect(Analyse, TestsTask)
+		e.ID, e.Role, e.MaxCostUSD = e.ID+"/cause", TestsTask, t.moneyLeft()
 		e.Until = t.now.Add(ms(t.s.Plan.Respond.Limits.AnalysisMS))
 		t.issue(e)
 	default:

@@ -1,9 +1,7 @@
-package local
+package loop
 
 import (
 	"testing"
-
-	"github.com/superloop/superloop/loop"
 
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
@@ -36,15 +34,13 @@ func TestInstalls(t *testing.T) {
 		"proposed, and nothing was diagnosed": {pip.Command, nil, nil, ""},
 		"no command":                          {"", nil, []chain.Choice{{Dep: "x"}}, ""},
 	} {
-		s := &loop.State{Recovery: &loop.RecoveryState{Attempt: action.Action{Command: c.command}, Chain: c.chain}}
+		r := &RecoveryState{Attempt: action.Action{Command: c.command}, Plan: c.chain}
+		var d *Diagnosis
 		if c.diagnosis != nil {
-			s.Diagnosis = &loop.Diagnosis{Options: c.diagnosis}
+			d = &Diagnosis{Options: c.diagnosis}
 		}
-		if got := installs(s); got != c.want {
+		if got := r.installs(d); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-	}
-	if got := installs(&loop.State{}); got != "" {
-		t.Errorf("without a recovery: %q", got)
 	}
 }

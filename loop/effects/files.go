@@ -1,0 +1,114 @@
+package effects
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/durable"
+)
+
+// The loop's directory belongs to agents as much as to superloop, and superloop is
+// not confined: what it writes there must not land elsewhere because an agent
+// has put a link in its way. What is in the way is moved aside, not removed, and
+// does not stop the loop.
+
+// Dir makes a directory below the loop's, in which no part is a link. op names the
+// operation for faults.
+func (h *Host) Dir(op, path string) error {
+	rel, err := filepath.Rel(h.Paths.Loop, path)
+	if err != nil {
+		return err
+	}
+	at := h.Paths.Loop
+	for _, part := range strings.Split(rel, string(filepath.Separator)) {
+		at = filepath.Join(at, part)
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			if err := h.setAside(op, at); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return h.Full(h.Disk.MkdirAll(op, path, 0o755))
+}
+
+// File makes a file of the loop's directory anew: a plain one, with no other name.
+func (h *Host) File(op, path string) (*durable.File, error) {
+	if err := h.Dir(op, filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(path); err == nil && !plain(info) {
+		if err := h.setAside(op, path); err != nil {
+			return nil, err
+		}
+	}
+	f, err := h.Disk.Create(op, path, 0o644)
+	return f, h.Full(err)
+}
+
+// plain reports whether a file is a regular one with one name.
+func plain(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return info.Mode().IsRegular() && (!ok || st.Nlink == 1)
+}
+
+// setAside moves what is in the way aside.
+func (h *Host) setAside(op, path string) error {
+	to := path + ".foreign-" + h.Clock().UTC().Format("20060102T150405.000000000")
+	h.Log.Warn("something that superloop did not make is in its way; it is moved aside", zap.String("path", path), zap.String("to", to))
+	return h.Full(h.Disk.Rename(op, path, to))
+}
+
+// Create writes a file that belongs to one attempt: an attempt that did not come
+// to its end is never looked at again, so it need not be whole at every moment.
+func (h *Host) Create(op, path, text string) error {
+	f, err := h.File(op, path)
+	if err == nil {
+		_, err = f.Write([]byte(text))
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+	}
+	return h.Full(err)
+}
+
+// Write puts one of the loop's files, a view that can be made again, on disk. Its
+// name without the ending is the operation.
+func (h *Host) Write(name string, data []byte) error {
+	op := strings.TrimSuffix(name, filepath.Ext(name))
+	return h.Full(h.Disk.WriteProjection(op, h.Paths.File(name), data, 0o644))
+}
+
+// Append adds whole lines to one of the loop's files.
+func (h *Host) Append(op, name string, lines []byte) error {
+	w, err := h.Disk.OpenAppend(op, h.Paths.File(name), 0o644)
+	if err == nil {
+		err = w.Append(lines)
+		if cerr := w.Close(); err == nil {
+			err = cerr
+		}
+	}
+	return h.Full(err)
+}
+
+// Full adds to a write error what a human can do about it.
+func (h *Host) Full(err error) error {
+	if durable.IsFull(err) {
+		return fmt.Errorf("%w; nothing that was recorded is lost: free some space and type `superloop run --loop %s`", err, h.LoopID)
+	}
+	return err
+}

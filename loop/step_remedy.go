@@ -1,0 +1,246 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/chain"
+)
+
+// Automatic remediation: when the tests have failed, rules look at what failed
+// before anybody spends a token on it, and what they know a listed cure for is
+// cured through the same gate as an agent's proposal:
+//
+//	tests failed --> diagnose --- the code, or nothing known ---> go on
+//	                    |  ^
+//	     a remediation plan |  a command failed, or did not help
+//	                    v  |
+//	        judge --- auto ---> execute ---> tests again --- pass ---> go on
+//	          \--- anything else: the next option; none left: go on, and the
+//	               options travel in the tester's prompt and in the escalation
+//
+// A command that rules are sure of and that is not listed is put before a human
+// at once. What may run, how often and how soon, is the policy's to say, as for
+// every recovery.
+
+// Sources of what is classified.
+const (
+	FailedTests    = "test_command"
+	FailedRecovery = "recovery_command"
+	FailedRole     = "role_process"
+)
+
+type chainFields struct {
+	ChainID string `json:"chain_id"`
+	Depth   int    `json:"depth"`
+	Goal    string `json:"goal"`
+	Label   string `json:"label,omitempty"`
+	Option  string `json:"option,omitempty"`
+	Status  string `json:"status"`
+	Why     string `json:"why,omitempty"`
+	// Of a chain that has ended.
+	Attempts int           `json:"attempts,omitempty"`
+	Errors   []chain.Error `json:"errors,omitempty"`
+	Crumbs   []chain.Crumb `json:"breadcrumbs,omitempty"`
+}
+
+// remediate makes the detour after tests that failed, if the loop is to have one.
+func (t *turn) remediate(after string) bool {
+	if !t.s.Plan.FirstAid || t.s.Gates.Tests != "failed" {
+		return false
+	}
+	t.detour(RecoveryState{Origin: OriginRemediation, After: after, Source: SourceSuperloop})
+	t.diagnose(FailedTests, "")
+	return true
+}
+
+// diagnose has rules look at what has just failed.
+func (t *turn) diagnose(source, command string) {
+	t.recover(PhaseDiagnosing, Effect{Kind: Diagnose, Reason: source, Command: command}, "diagnose")
+}
+
+func (t *turn) diagnosed(f Classified) bool {
+	r := t.s.Recovery
+	if r == nil || !t.pending(Diagnose) {
+		return false
+	}
+	t.s.Aid.Diagnosed++
+	failure := chain.Failure{Category: f.Category, Handler: f.Handler, Signature: f.Signature, Why: f.Why}
+	switch {
+	case f.Source == FailedRecovery && r.Plan != nil:
+		t.levels(r.Plan.Failed(r.Errors[len(r.Errors)-1], failure, f.Options, t.now))
+	case r.Plan != nil:
+		t.s.Diagnosis = diagnosisOf(f, t.s.Iteration)
+		r.Plan.Verified(false, failure, f.Options, t.now)
+	default:
+		t.s.Diagnosis = diagnosisOf(f, t.s.Iteration)
+		if f.Code || !f.Infra || f.Gate != "auto" && f.Gate != "retry" {
+			if !t.suggest(f) {
+				t.leaveRecovery()
+			}
+			return true
+		}
+		t.s.Aid.Chains++
+		id := fmt.Sprintf("%s-%03d", t.s.RunID, t.s.Aid.Chains)
+		c := chain.New(id, chain.Goal{Command: f.Command, Dir: ".", Key: f.Goal, Source: f.Source}, failure, f.Options, 0, 0, t.now)
+		r.Plan, r.Category, r.RootCause, r.Evidence = &c, f.Category, f.Why, f.Evidence
+		t.note("chain_opened", chainFields{ChainID: id, Depth: 1, Goal: f.Goal, Label: f.Command, Status: "executing", Why: f.Why})
+	}
+	t.walk()
+	return true
+}
+
+// sure is the confidence from which a command is put before a human at once: a
+// look at the system agrees with what was printed.
+const sure = 0.9
+
+// suggest puts a command that may not run by itself before a human, before any
+// role spends tokens on the same answer; it reports whether there is one to put.
+// What a human has refused is not asked again: the roles go on with it.
+func (t *turn) suggest(f Classified) bool {
+	if f.Gate != "propose" || f.Weak || f.Confidence < sure {
+		return false
+	}
+	for _, o := range f.Options {
+		a := o.Action()
+		risky := o.Risk == "high" || o.Risk == "critical"
+		if o.Command == "" || o.Availability == "impossible" || o.Executor != "wrapper" || risky || t.s.Recoveries.Rejected[a.Digest] > 0 {
+			continue
+		}
+		r := t.s.Recovery
+		r.Origin, r.N, r.Category, r.Severity, r.RootCause, r.Evidence, r.Attempt = OriginSuggestion, t.s.Recoveries.Proposed+1, f.Category, "blocking", f.Why, f.Evidence, a
+		if r.Withheld = o.Withheld; r.Withheld == "" {
+			r.Withheld = "rules have thought of it, and it is not listed"
+		}
+		t.judgeAgain(ReasonFirstAid)
+		return true
+	}
+	return false
+}
+
+// levels notes down how the plan's stack has changed.
+func (t *turn) levels(all []chain.Turn) {
+	for _, c := range all {
+		event := "chain_popped"
+		if c.Pushed {
+			event = "chain_pushed"
+		}
+		t.note(event, chainFields{ChainID: t.s.Recovery.Plan.ID, Depth: c.Depth, Goal: c.Goal, Label: c.Label, Option: c.Option, Status: c.Status})
+	}
+}
+
+// walk does the plan's next move.
+func (t *turn) walk() {
+	r := t.s.Recovery
+	m, turns := r.Plan.Advance(t.now)
+	t.levels(turns)
+	r.Executed = ""
+	switch m.Kind {
+	case chain.Run:
+		r.N = t.s.Recoveries.Proposed + 1
+		r.RootCause = r.Plan.Levels[r.Plan.Depth()-1].Failure.Why
+		r.Attempt = m.Action()
+		if m.WaitMS > 0 {
+			t.waitForMove(m.WaitMS)
+			return
+		}
+		t.judgeAgain(ReasonFirstAid)
+	case chain.Retry:
+		t.waitForMove(m.WaitMS)
+	case chain.Verify:
+		t.testRecovery()
+	default:
+		t.closePlan()
+	}
+}
+
+// waitForMove lets the time pass that the plan's next move wants.
+func (t *turn) waitForMove(after int64) {
+	t.s.Status, t.s.Reason = Recovering, ReasonFirstAid
+	until := t.now.Add(time.Duration(after) * time.Millisecond)
+	t.recover(PhaseRetryWait, Effect{Kind: Wait, Until: until, Reason: ReasonFirstAid}, "wait")
+}
+
+// moveDue goes on when that time has come.
+func (t *turn) moveDue() {
+	m, _ := t.s.Recovery.Plan.Advance(t.now)
+	if m.Kind == chain.Retry {
+		t.s.Recovery.Plan.Begin(m, t.now)
+		t.testRecovery()
+		return
+	}
+	t.judgeAgain(ReasonFirstAid)
+}
+
+// planJudged takes the policy's verdict on a command of the plan.
+func (t *turn) planJudged(f Proposed) {
+	if f.Verdict == string(action.Auto) {
+		t.runWhenDue(f)
+		return
+	}
+	t.s.Recovery.Plan.Skipped(f.Verdict+": "+f.Reason, t.now)
+	t.walk()
+}
+
+// planSucceeded goes on after a command of the plan that ended well.
+func (t *turn) planSucceeded() {
+	r := t.s.Recovery
+	t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
+	t.levels(r.Plan.Succeeded(t.now))
+	if m, _ := r.Plan.Advance(t.now); m.Kind == chain.Verify {
+		t.testRecovery()
+		return
+	}
+	t.remember("executed, for what comes next", "")
+	t.walk()
+}
+
+// planFailed has rules look at what a command of the plan has failed of.
+func (t *turn) planFailed(how string) {
+	r := t.s.Recovery
+	t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
+	t.remember("failed", how)
+	t.diagnose(FailedRecovery, r.LastRun.Command)
+}
+
+// planTested takes the verdict of the tests.
+func (t *turn) planTested(f TestsEnded, v Verification) {
+	r := t.s.Recovery
+	if r.Executed != "" {
+		t.note("recovery_verified", verifiedFields{r.N, r.Executed, r.Attempt.Command, v})
+		t.remember("executed, "+v.Result, v.Why)
+	}
+	switch {
+	case f.Status == "ok":
+		r.Plan.Verified(true, chain.Failure{}, nil, t.now)
+		t.s.Aid.Cured++
+		t.s.Diagnosis = nil
+		t.closePlan()
+	case v.Result == Harmful:
+		r.Plan.Cancel("superloop: "+v.Why, t.now)
+		t.closePlan()
+	default:
+		t.diagnose(FailedTests, "")
+	}
+}
+
+// closePlan goes on behind the detour.
+func (t *turn) closePlan() {
+	t.planClosed()
+	t.leaveRecovery()
+}
+
+func (t *turn) planClosed() {
+	c := t.s.Recovery.Plan
+	t.note("chain_closed", chainFields{ChainID: c.ID, Depth: c.Depth(), Goal: c.Goal.Key, Label: c.Goal.Command, Status: string(c.Status), Why: c.Why,
+		Attempts: c.Attempts, Errors: c.Errors, Crumbs: c.Crumbs})
+}
+
+// leavePlan ends the plan; its last command is from here on a human's.
+func (t *turn) leavePlan(why string) {
+	r := t.s.Recovery
+	r.Plan.Cancel(why, t.now)
+	t.planClosed()
+	r.Origin, r.Plan = OriginSuggestion, nil
+}
