@@ -1,0 +1,140 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/undo"
+)
+
+// Sandbox runs commands confined; Spawned is the real one.
+type Sandbox interface {
+	// Measure finds out what would confine a command here.
+	Measure(ctx context.Context) (cage.Sandbox, error)
+	// Run is cage.Run: when ctx ends, so does the command.
+	Run(ctx context.Context, spec cage.Spec) (cage.Result, error)
+}
+
+// Spawned runs commands through a Spawner.
+type Spawned struct{ Spawner cage.Spawner }
+
+// Measure is cage.Measure.
+func (s Spawned) Measure(ctx context.Context) (cage.Sandbox, error) {
+	return cage.Measure(ctx, s.Spawner)
+}
+
+// Run is cage.Run.
+func (s Spawned) Run(ctx context.Context, spec cage.Spec) (cage.Result, error) {
+	return cage.Run(ctx, s.Spawner, spec)
+}
+
+// Executor judges and executes the actions of one work tree. It is for one
+// goroutine at a time.
+type Executor struct {
+	Repo     string // root of the work tree, absolute, without links
+	StateDir string // superloop's private state, which commands do not see
+	Baseline string // file of the pinned inputs, in the private state
+	// Tmp is where directories for temporary files are made; "" is the system's.
+	Tmp string
+
+	Disk    durable.Disk
+	Undo    undo.Store
+	Learned learn.Store
+	Sandbox Sandbox
+	// Environ is the operator's environment, of which commands get a part.
+	Environ []string
+	// Marker is in the environment of every command; see proc.Spec.
+	Marker string
+
+	// Policies are those in force now; the strictest verdict counts, and of equal
+	// ones the first. There is at least one.
+	Policies func() []*recovery.Policy
+	// AcceptLoose: the operator has accepted that on_unknown "allow" runs commands
+	// where nothing confines them.
+	AcceptLoose bool
+
+	Now func() time.Time
+	// Warn is told what went wrong beside the action and does not stop it.
+	Warn func(what string, err error)
+
+	base   *guard.Baseline
+	pinErr error         // why there is no base
+	box    *cage.Sandbox // what was measured
+	caches []string      // places of package managers; nil: not looked for yet
+}
+
+// Pin takes the baseline of what listed commands read: what changes later is seen
+// against it. The first time that is the work tree as it is, since the person who
+// starts the first run has it so. From then on only what is committed is trusted,
+// because agents may have worked in the tree meanwhile. A damaged baseline is made
+// anew from the commit. After an error every judgement says that inputs cannot be
+// read, until a Pin succeeds.
+func (x *Executor) Pin(ctx context.Context, first bool) error {
+	req := guard.Request{Repo: x.Repo, File: x.Baseline, From: guard.Head, Time: x.Now()}
+	for _, p := range x.Policies() {
+		for _, entry := range p.Settings.AutoApprove {
+			req.Queries = append(req.Queries, x.query(p, recovery.Analyse(entry), ""))
+		}
+	}
+	old, err := guard.Load(x.Baseline)
+	switch {
+	case err == nil:
+		req.Previous = old
+	case !errors.Is(err, fs.ErrNotExist):
+		x.Warn("the baseline of what listed commands read is damaged; it is made anew", err)
+	case first:
+		req.From = guard.Now
+	}
+	base, err := guard.Take(ctx, x.Disk, req)
+	if errors.Is(err, guard.ErrNoHead) {
+		req.From = guard.Now
+		base, err = guard.Take(ctx, x.Disk, req)
+	}
+	if err != nil {
+		x.base, x.pinErr = nil, err
+		return fmt.Errorf("pinning what listed commands read: %w", err)
+	}
+	x.base, x.pinErr = base, nil
+	return nil
+}
+
+// baseline is the one that was pinned, by this process or one before it.
+func (x *Executor) baseline() (*guard.Baseline, error) {
+	if x.base == nil && x.pinErr == nil {
+		base, err := guard.Load(x.Baseline)
+		if err != nil {
+			return nil, err
+		}
+		x.base = base
+	}
+	return x.base, x.pinErr
+}
+
+// query is the command for the guard.
+func (x *Executor) query(p *recovery.Policy, a *recovery.Analysis, dir string) guard.Query {
+	q := guard.Query{WorkingDir: dir, Mode: guard.Mode(p.Settings.Guard), Repo: x.Repo}
+	for _, part := range a.Parts {
+		q.Commands = append(q.Commands, part.Words)
+	}
+	return q
+}
+
+// measured is what confines commands here; it is found out once.
+func (x *Executor) measured(ctx context.Context) (cage.Sandbox, error) {
+	if x.box == nil {
+		box, err := x.Sandbox.Measure(ctx)
+		if err != nil {
+			return box, fmt.Errorf("finding out how commands can be confined: %w", err)
+		}
+		x.box = &box
+	}
+	return *x.box, nil
+}
