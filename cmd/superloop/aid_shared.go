@@ -65,6 +65,8 @@ type aid struct {
 	policy     *recovery.Policy
 	from       render.PolicyFrom
 	probes     rules.Prober // nil: none are made
+	// score orders options that are otherwise equal; nil: nothing is known of them.
+	score func(signature string) func(option string) float64
 }
 
 // systems are the names that --system takes.
@@ -258,6 +260,10 @@ func (k *aid) explain(ctx context.Context, in rules.Input) (render.Classificatio
 	if err != nil {
 		return render.Classification{}, remedy.Plan{}, err
 	}
-	plan := remedy.Resolve(k.cat, f, k.profile, remedy.Situation{Dir: k.repo, FailedCommand: in.Command})
+	s := remedy.Situation{Dir: k.repo, FailedCommand: in.Command}
+	if k.score != nil {
+		s.Score = k.score(f.Signature)
+	}
+	plan := remedy.Resolve(k.cat, f, k.profile, s)
 	return render.NewClassification(k.cat, f, &plan, k.profile, k.policy, k.from), plan, nil
 }

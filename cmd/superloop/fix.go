@@ -166,6 +166,8 @@ func (w *walker) ready(c *cli.Context) error {
 	if w.spawner, err = proc.Start(proc.Options{}); err != nil {
 		return fmt.Errorf("getting ready to run commands: %w", err)
 	}
+	w.x = w.executor(c)
+	w.k.score = w.x.Score
 	return nil
 }
 

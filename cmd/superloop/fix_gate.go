@@ -9,153 +9,231 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/proc"
+	"github.com/urfave/cli/v2"
+
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/chain/walk"
 	rules "github.com/superloop/superloop/recovery/classify"
-	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-// verdict is what may happen with a cure, and where.
-type verdict struct {
-	recovery.Verdict
-	place cage.Place
+// maxLooks bounds how often a command is judged anew because something changed
+// right before its start.
+const maxLooks = 5
+
+// executor is what judges and runs cures, as in a loop.
+func (w *walker) executor(c *cli.Context) *execute.Executor {
+	return &execute.Executor{
+		Repo: w.repo, StateDir: w.paths.State, Baseline: filepath.Join(w.private, "guard.json"),
+		Disk: w.a.disk, Undo: undo.Store{Disk: w.a.disk, Dir: w.paths.Undo(), Repo: w.repo},
+		Learned: learn.Store{Disk: w.a.disk, Path: w.paths.Learned()},
+		Sandbox: execute.Spawned{Spawner: w.spawner}, Environ: os.Environ(),
+		Policies: w.policies(c), Now: time.Now,
+		Warn: func(what string, err error) { w.say("%s: %s", what, text.Display(err.Error())) },
+	}
 }
 
-// judge says what may happen with a cure as things are now, as a loop does: the
-// policy, what confines commands here, the files that the command reads, the
-// budget.
-func (w *walker) judge(ctx context.Context, m chain.Move) (verdict, error) {
-	var j verdict
-	cmd := recovery.Command{Text: m.Command, WorkingDir: m.WorkingDir}
-	place, err := cage.Resolve(w.repo, m.WorkingDir)
-	if err != nil {
-		cmd.DirProblem = err.Error()
-	}
-	j.place = place
-	p := w.k.policy
-	var facts recovery.Facts
-	if s := p.Settings; s.Sandbox.Required || s.OnUnknown == recovery.UnknownAllow {
-		if w.box == nil {
-			box, err := cage.Measure(ctx, w.spawner)
-			if err != nil {
-				return j, fmt.Errorf("finding out how commands can be confined: %w", err)
-			}
-			w.box = &box
-		}
-		facts.Confined = w.box.Level.Meets(cage.Landlock)
-		facts.LooseOK = facts.Confined
-	}
-	j.Verdict = recovery.Decide(p, cmd, facts)
-	if j.Decision == action.Auto && j.Analysis != nil {
-		if p.Settings.Guard != recovery.GuardOff {
-			facts.Changed = w.changed(ctx, p, j.Analysis, cmd)
-		}
-		if facts.Changed == "" {
-			facts.Changed = w.strange(j.Analysis, place)
-		}
-		if facts.Changed != "" {
-			j.Verdict = recovery.Decide(p, cmd, facts)
-		}
-	}
-	j.Verdict = recovery.Limit(p, j.Verdict, recovery.Budget{Used: w.used, Waits: true}, time.Now())
-	return j, nil
-}
-
-// changed says what of the files that a listed command reads is not as it was
-// committed: an agent may have worked here.
-func (w *walker) changed(ctx context.Context, p *recovery.Policy, a *recovery.Analysis, cmd recovery.Command) string {
-	query := func(a *recovery.Analysis, dir string) guard.Query {
-		q := guard.Query{WorkingDir: dir, Mode: guard.Mode(p.Settings.Guard), Repo: w.repo}
-		for _, part := range a.Parts {
-			q.Commands = append(q.Commands, part.Words)
-		}
-		return q
-	}
-	unseen := func(err error) string { return "what it reads cannot be looked at: " + text.Display(err.Error()) }
-	if w.baseline == nil {
-		req := guard.Request{Repo: w.repo, File: filepath.Join(w.private, "guard.json"), From: guard.Head, Time: time.Now()}
-		for _, entry := range p.Settings.AutoApprove {
-			req.Queries = append(req.Queries, query(recovery.Analyse(entry), ""))
-		}
-		base, err := guard.Take(ctx, w.a.disk, req)
-		if errors.Is(err, guard.ErrNoHead) {
-			req.From = guard.Now
-			base, err = guard.Take(ctx, w.a.disk, req)
-		}
-		if err != nil {
-			return unseen(err)
-		}
-		w.baseline = base
-	}
-	tree, err := guard.Open(w.repo)
-	if err != nil {
-		return unseen(err)
-	}
-	defer func() { _ = tree.Close() }() // it was only read
-	report, err := guard.Check(w.baseline, tree, query(a, cmd.WorkingDir))
-	if err != nil {
-		return unseen(err)
-	}
-	return guard.Summary(report.Changes)
-}
-
-// strange says what is wrong with a program that the command names: it is found in
-// the repository by its name alone, or others may write it.
-func (w *walker) strange(a *recovery.Analysis, place cage.Place) string {
-	path := ""
-	for _, e := range cage.Environment(os.Environ(), nil, w.repo, "") {
-		if v, ok := strings.CutPrefix(e, "PATH="); ok {
-			path = v
-		}
-	}
-	dir := filepath.Join(w.repo, place.Dir)
-	for _, part := range a.Parts {
-		if len(part.Words) == 0 || part.Words[0] == guard.Unknown {
-			continue
-		}
-		_, err := guard.Resolve(part.Words[0], dir, path, w.repo)
-		var bad *guard.ResolveError
-		if errors.As(err, &bad) && bad.File != "" {
-			if _, gone := os.Stat(bad.File); gone == nil {
-				return text.Display(bad.Error())
+// policies are those in force: the one with which fix began, and the one that the
+// configuration gives now, read again each time. Where it cannot be read, the
+// second one lists nothing.
+func (w *walker) policies(c *cli.Context) func() []*recovery.Policy {
+	began, said := w.k.policy, ""
+	return func() []*recovery.Policy {
+		now := &aid{repo: w.repo}
+		if err := w.a.aidPolicy(c, now); err != nil {
+			now.policy = defaultPolicy()
+			if said != err.Error() {
+				said = err.Error()
+				w.say("the configuration cannot be read any more, so nothing counts as listed: %s; superloop validate says where", text.Display(said))
 			}
 		}
+		if now.policy.Digest == began.Digest {
+			return []*recovery.Policy{began}
+		}
+		return []*recovery.Policy{began, now.policy}
 	}
-	return ""
 }
 
-// Bounds of a cure, and of what is kept of those that ran.
-const (
-	cureGrace = 5 * time.Second
-	undoKeep  = 20
-	undoAge   = 14 * 24 * time.Hour
-)
+func (w *walker) budget() recovery.Budget { return recovery.Budget{Used: w.used, Waits: true} }
 
-// executed is how a cure went.
-type executed struct {
-	exit   rules.Exit
-	output string
-	dir    string
-	note   string
+// Judge is the gate.
+func (w doer) Judge(m chain.Move) (action.Decision, string) {
+	if !w.pinned {
+		w.pinned = true
+		_ = w.x.Pin(w.ctx, false) // the judgement of what reads something says what is wrong
+	}
+	j, err := w.x.Judge(w.ctx, m.Action(), w.budget())
+	if err != nil {
+		return w.refused(m, action.Deny, err.Error())
+	}
+	return w.gate(m, j)
 }
 
-func (e executed) how() string {
-	s := fmt.Sprintf("exit code %d", e.exit.Code)
+// gate gives auto to a cure that may run: by its judgement, or because a person
+// says so now, or has chosen it.
+func (w doer) gate(m chain.Move, j execute.Judgement) (action.Decision, string) {
+	ok, why, err := w.allowed(w.ctx, m, j)
 	switch {
-	case e.note != "":
-		s = e.note
-	case e.exit.TimedOut:
+	case err != nil:
+		return w.refused(m, j.Decision, err.Error())
+	case ok:
+		w.approved = j
+		return action.Auto, ""
+	}
+	return w.refused(m, j.Decision, why)
+}
+
+// refused says that a cure does not run. Whatever is not a person's to decide is
+// denied.
+func (w *walker) refused(m chain.Move, d action.Decision, why string) (action.Decision, string) {
+	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
+	if d == action.Human {
+		return action.Human, why
+	}
+	return action.Deny, why
+}
+
+// allowed says whether a cure may run.
+func (w *walker) allowed(ctx context.Context, m chain.Move, j execute.Judgement) (ok bool, why string, err error) {
+	why = j.Reason
+	switch {
+	case j.Decision == action.Auto:
+		return true, "", nil
+	case j.Decision != action.Human:
+		return false, why, nil
+	case w.yes || w.chosen(m):
+		return true, "", nil
+	case w.terminal != nil:
+		fmt.Fprintf(w.a.stderr, "\n%-9s %s\n%-9s %s\n%-9s %s\n", "run", text.Display(m.Command), "in", text.Display(j.Place.Dir), "because", text.Display(j.Reason))
+		if m.Expected != "" {
+			fmt.Fprintf(w.a.stderr, "%-9s %s\n", "then", text.Display(m.Expected))
+		}
+		fmt.Fprint(w.a.stderr, j.Diff)
+		yes, err := w.a.ask(ctx, w.terminal, "let this run")
+		if err != nil {
+			return false, "", interrupted(ctx)
+		}
+		if yes {
+			return true, "", nil
+		}
+		return false, "a person said no", nil
+	}
+	w.asks = true
+	w.waiting = append(w.waiting, waiting{Option: m.ID, Command: m.Command, Why: j.Reason})
+	return false, why, nil
+}
+
+// chosen reports whether a person has chosen the cure, or the one that needs it.
+func (w *walker) chosen(m chain.Move) bool {
+	if m.Picked {
+		return true
+	}
+	for i := len(w.ch.Levels) - 1; i > 0; i-- {
+		if l, up := w.ch.Levels[i], w.ch.Levels[i-1]; !l.Cure && up.Picked && l.For == up.Chosen {
+			return true
+		}
+	}
+	return false
+}
+
+// Run carries a cure out, as it was judged. If something has changed since, it goes
+// through the gate again: on a terminal the person is asked once more.
+func (w doer) Run(ctx context.Context, m chain.Move) (walk.Outcome, error) {
+	for range maxLooks {
+		out, err := w.x.Execute(ctx, w.order(m))
+		switch {
+		case ctx.Err() != nil:
+			return walk.Outcome{}, interrupted(ctx)
+		case err != nil:
+			w.say("failed: %s", text.Display(err.Error()))
+			return walk.Outcome{Text: err.Error()}, nil
+		case out.Changed == "":
+			return w.came(ctx, m, out)
+		}
+		w.say("not begun, since something has changed: %s", text.Display(out.Changed))
+		if d, why := w.gate(m, out.Now); d != action.Auto {
+			return walk.Outcome{Text: fmt.Sprintf("not run: %s: %s", d, why)}, nil
+		}
+	}
+	return walk.Outcome{Text: "not run: what it stands on changes all the time"}, nil
+}
+
+// order is the order for a cure that went through the gate. Its intent is on the
+// disk already: the chain was saved with the move in it.
+func (w *walker) order(m chain.Move) execute.Order {
+	o := execute.Order{Action: m.Action(), Budget: w.budget(), Basis: w.approved.Basis(), Hurry: w.a.hurry, Output: w.a.stderr,
+		Label: undo.Label{Run: w.ch.ID, Recovery: w.ch.Attempts}, Option: m.Option, Signature: w.ch.Levels[len(w.ch.Levels)-1].Failure.Signature}
+	person := w.approved.Decision == action.Human
+	if person {
+		o.Confirm = func(_ context.Context, now execute.Judgement) (string, error) {
+			if now.Decision == action.Deny {
+				return now.Reason, nil
+			}
+			return strings.Join(o.Basis.Drift(now.Basis()), "; "), nil
+		}
+	}
+	o.Intend = func(in execute.Intent) error {
+		if !person {
+			w.used++
+		}
+		w.people[m.Option] = person
+		if in.Undo.ID != "" {
+			w.kept = append(w.kept, in.Undo.ID)
+		}
+		switch {
+		case in.Undo.Err != nil:
+			w.say("nothing is kept for undo: %s", text.Display(in.Undo.Err.Error()))
+		case len(in.Undo.NotKept) > 0:
+			w.say("not kept for undo: %s", text.Display(in.Undo.Missing()))
+		}
+		w.say("level %d runs: %s", m.Depth, text.Display(m.Command))
+		return nil
+	}
+	return o
+}
+
+// came is what came of a cure that was begun.
+func (w *walker) came(ctx context.Context, m chain.Move, out execute.Outcome) (walk.Outcome, error) {
+	if len(out.Appeared) > 0 {
+		w.say("look at what it made where superloop or git would act on it: %s", text.Display(strings.Join(out.Appeared, ", ")))
+	}
+	switch {
+	case out.End == execute.Lost:
+		return walk.Outcome{}, errors.New(out.Error)
+	case out.End == execute.NotStarted:
+		w.say("failed: %s", text.Display(out.Error))
+		return walk.Outcome{Text: out.Error}, nil
+	case out.OK():
+		return walk.Outcome{OK: true}, nil
+	}
+	exit := rules.Exit{Code: max(out.Code, 0), Signal: out.Signal, TimedOut: out.End == execute.TimedOut, Duration: out.Duration}
+	if out.End == execute.OutputLimit {
+		exit.Code = 1
+	}
+	w.say("failed: %s", how(out))
+	f, options, err := w.look(ctx, rules.Input{Source: rules.SourceRecovery, Command: m.Command, Dir: filepath.Join(w.repo, out.Now.Place.Dir), Exit: exit,
+		Stdout: strings.NewReader(out.Output.Text()), Merged: true})
+	return walk.Outcome{Text: how(out), Failure: f, Options: options}, err
+}
+
+// how says how a cure failed.
+func how(out execute.Outcome) string {
+	s := fmt.Sprintf("exit code %d", max(out.Code, 0))
+	switch {
+	case out.End == execute.OutputLimit:
+		s = "it was stopped because it printed too much"
+	case out.End == execute.TimedOut:
 		s = "it did not end in time"
-	case e.exit.Signal != "":
-		s = "ended by " + e.exit.Signal
+	case out.Signal != "":
+		s = "ended by " + out.Signal
 	}
 	last := ""
-	for line := range strings.Lines(e.output) {
+	for line := range strings.Lines(out.Output.Text()) {
 		if t := strings.TrimSpace(line); t != "" {
 			last = t
 		}
@@ -166,80 +244,19 @@ func (e executed) how() string {
 	return s
 }
 
-// execute runs a cure in the cage.
-func (w *walker) execute(ctx context.Context, m chain.Move, j verdict) (executed, error) {
-	set := w.k.policy.Settings
-	timeout := min(msec(m.TimeoutMS), set.MaxTimeout())
-	if timeout <= 0 {
-		timeout = recovery.DefaultTimeout
+// learn notes down whether the cure of the first level has helped, if the command
+// has just run again for that. Of another failure than before nobody knows whether
+// the cure has helped, so nothing is learned of it.
+func (w *walker) learn(ctx context.Context, ok bool, now chain.Failure) {
+	l := w.ch.Levels[0]
+	o, chosen := l.Option(l.Chosen)
+	same := l.Failure.Signature == now.Signature && l.Failure.Handler == now.Handler
+	if r := w.ch.Running; r == nil || r.Kind != chain.Verify || !chosen || !ok && !same {
+		return
 	}
-	tmp, remove, err := cage.NewTmp(os.TempDir())
-	if err != nil {
-		return executed{}, err
+	result := learn.Ineffective
+	if ok {
+		result = learn.Verified
 	}
-	base := os.Environ()
-	env := cage.Environment(base, set.EnvPassthrough, w.repo, tmp)
-	home, path := w.a.env("HOME"), w.a.env("PATH")
-	writable := append([]string{tmp}, cage.Caches(home, path)...)
-	for _, c := range set.Sandbox.Caches {
-		if rest, ok := strings.CutPrefix(c, "~/"); ok {
-			c = filepath.Join(home, rest)
-		}
-		writable = append(writable, c)
-	}
-	spec := cage.Spec{Command: m.Command, Place: j.place, Env: env, Writable: writable, Protected: cage.Protected(w.repo),
-		Hidden: append(cage.Sockets(), w.paths.State), Network: cage.Network(set.NetworkOf(m.Command)), Timeout: timeout, Grace: cureGrace,
-		Hurry: w.a.hurry, Output: w.a.stderr, Secrets: cage.Secrets(base), Marker: "SUPERLOOP_MARK=" + w.ch.ID}
-	if set.Sandbox.Required {
-		spec.Required = cage.Landlock
-	}
-	res, err := cage.Run(ctx, w.spawner, spec)
-	err = errors.Join(err, remove())
-	e := executed{dir: filepath.Join(w.repo, j.place.Dir), output: res.Output.Text(),
-		exit: rules.Exit{Code: max(res.Code, 0), Signal: res.Signal, TimedOut: res.Ended == proc.TimedOut, Duration: res.Duration}}
-	if res.Ended == cage.OutputLimit {
-		e.note, e.exit.Code = "it was stopped because it printed too much", 1
-	}
-	if len(res.Appeared) > 0 {
-		w.say("look at what it made where superloop or git would act on it: %s", text.Display(strings.Join(res.Appeared, ", ")))
-	}
-	return e, err
-}
-
-func (w *walker) undoStore() undo.Store {
-	return undo.Store{Disk: w.a.disk, Dir: w.paths.Undo(), Repo: w.repo}
-}
-
-// keep keeps what a cure is about to delete or overwrite. What goes wrong is said
-// and stops nothing: the environment is broken, and a full disk is one way.
-func (w *walker) keep(ctx context.Context, m chain.Move, n int) (id, note string) {
-	var commands [][]string
-	for _, p := range recovery.Analyse(m.Command).Parts {
-		commands = append(commands, p.Words)
-	}
-	targets, err := undo.Plan(w.repo, m.WorkingDir, commands)
-	if err != nil {
-		return "", "nothing is kept for undo: " + err.Error()
-	}
-	k, err := w.undoStore().Keep(ctx, undo.Request{Targets: targets, Caps: undo.DefaultCaps(), Time: time.Now(),
-		Label: undo.Label{Run: w.ch.ID, Recovery: n, Command: m.Command}})
-	switch {
-	case err != nil:
-		return "", "nothing is kept for undo: " + err.Error()
-	case len(k.NotKept) > 0:
-		note = fmt.Sprintf("not kept for undo: %s (%s)", k.NotKept[0].Path, k.NotKept[0].Why)
-	}
-	return k.ID, note
-}
-
-// seal records what a cure has left behind, and drops old sets.
-func (w *walker) seal(ctx context.Context, id string) {
-	ctx = context.WithoutCancel(ctx)
-	s := w.undoStore()
-	if err := s.Seal(ctx, id); err != nil {
-		w.say("superloop undo will take what the cure changed for somebody else's: %v", err)
-	}
-	if _, err := s.Prune(ctx, undoKeep, undoAge, time.Now()); err != nil {
-		w.say("old sets of undo stay: %v", err)
-	}
+	w.x.Learn(ctx, learn.Outcome{Signature: l.Failure.Signature, Option: o.Key, Command: o.Command, Result: result, ByPerson: l.Picked || w.people[o.Key]})
 }
