@@ -228,9 +228,10 @@ func (d *driver) watchProposals(ctx context.Context) {
 	d.proposals = d.watches.Dir(ctx, d.paths.Loop, func(path string) bool { return filepath.Base(path) == recovery.ProposalFile })
 }
 
-// news takes up what comes while a role or a command runs: the goroutine that
-// started it waits, so nothing else touches the state.
+// news takes up what comes while a role or a command runs.
 func (d *driver) news(ctx context.Context, sighting bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	role := ""
 	if p := d.state.Pending; p != nil {
 		role = p.Role

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/superloop/superloop/internal/dirwatch"
@@ -113,7 +114,10 @@ func (h Holder) String() string {
 
 // driver is one supervisor of one loop: the local way to carry effects out.
 type driver struct {
-	o       Options
+	o Options
+	// mu guards the state while an effect is performed: the performer writes to the
+	// journal, and so does watchKill beside it.
+	mu      sync.Mutex
 	host    *effects.Host // what the performers share
 	loop    config.Loop
 	paths   layout.Paths
@@ -329,9 +333,24 @@ func (d *driver) settings() effects.Settings {
 
 // Fact puts a fact through the machine while an effect is performed.
 func (d *driver) Fact(f loop.Fact) (loop.State, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	err := d.step(f)
 	return d.state, err
 }
 
 // Record writes a line that is no input of the machine.
-func (d *driver) Record(event string, fields any) error { return d.record(event, fields) }
+func (d *driver) Record(event string, fields any) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.record(event, fields)
+}
+
+// perform has an effect performed by f, whose context ends when the supervisor has
+// to leave or a human cancels the loop.
+func (d *driver) perform(shutdown context.Context, f func(context.Context) (loop.Fact, error)) (fact loop.Fact, err error) {
+	werr := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
+		fact, err = f(effects.WithHurry(kill, hurry))
+	})
+	return fact, errors.Join(err, werr)
+}

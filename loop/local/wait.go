@@ -73,9 +73,11 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 		case <-d.newConfig:
 			d.news(kill, false)
 		case <-d.post.news:
+			d.mu.Lock()
 			if err := d.tellDeliveries(); err != nil {
 				d.log.Warn("a delivery could not be recorded", zap.Error(err))
 			}
+			d.mu.Unlock()
 		case <-d.proposals:
 			d.news(kill, true)
 		case <-d.look:
@@ -83,11 +85,13 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 			if err != nil {
 				d.log.Warn("a control file cannot be read", zap.Error(err))
 			}
+			d.mu.Lock()
 			for _, in := range ins {
 				if d.cancels(in) {
 					stop()
 				}
 			}
+			d.mu.Unlock()
 		}
 	}
 	patience := time.NewTimer(leaveGrace)
