@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/loop/effects"
 
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/escalation/slack"
@@ -42,8 +42,8 @@ func kindsOf(tell string, second bool) []notify.Kind {
 // channels makes the channels of a configuration. One that cannot work is there
 // too: its messages fail with the reason, where people look for them. problems
 // say the same, with the places in the file.
-func (a *app) channels(cfg *config.Config) (set local.Channels, problems []config.Problem) {
-	set = local.Channels{First: map[notify.Kind][]string{}, Second: map[notify.Kind][]string{}}
+func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []config.Problem) {
+	set = effects.Channels{First: map[notify.Kind][]string{}, Second: map[notify.Kind][]string{}}
 	for _, ch := range cfg.Channels() {
 		n, bad := a.channel(cfg, ch)
 		if len(bad) > 0 {

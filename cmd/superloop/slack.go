@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/loop/effects"
 
 	"go.uber.org/zap"
 
@@ -133,7 +133,7 @@ func (d *clickDesk) silence() {
 
 // channels are the channels of a configuration that comes into force, and makes
 // its people those who may answer.
-func (d *clickDesk) channels(cfg *config.Config) local.Channels {
+func (d *clickDesk) channels(cfg *config.Config) effects.Channels {
 	set, _ := d.app.channels(cfg)
 	d.follow(cfg)
 	return set

@@ -107,4 +107,3 @@ func Hurry(ctx context.Context) <-chan struct{} {
 	hurry, _ := ctx.Value(hurryKey{}).(<-chan struct{})
 	return hurry
 }
-

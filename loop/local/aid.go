@@ -163,10 +163,10 @@ func (d *driver) diagnose(ctx context.Context, e loop.Effect) (loop.Fact, error)
 	}
 	describeFailure(&f, failure)
 	plan := remedy.Resolve(a.cat, failure, a.profile, remedy.Situation{Dir: d.repo.Top, FailedCommand: f.Command, Timeout: d.loop.Tests.Timeout,
-		Score: d.score(failure.Signature)})
+		Score: d.executor.Score(failure.Signature)})
 	f.Goal, f.Hints = plan.Goal, plan.Hints[:min(len(plan.Hints), maxHints)]
 	f.Options = remedy.Choices(plan)
-	f.Gate, _ = remedy.Gate(&plan, d.rules()[0])
+	f.Gate, _ = remedy.Gate(&plan, d.policies.InForce()[0])
 	if d.endLeftovers(failure) {
 		f.Gate, f.Options = remedy.GateRetry, append([]chain.Choice{runAgain()}, f.Options...)
 	}

@@ -149,7 +149,7 @@ func (d *driver) caseOf(ctx context.Context, e loop.Effect) (respond.Case, []res
 	}
 	c.Captures = failure.Captures
 	if failure.Infra && d.aid != nil {
-		plan := remedy.Resolve(d.aid.cat, failure, d.aid.profile, remedy.Situation{Dir: d.repo.Top, FailedCommand: failure.Command, Score: d.score(failure.Signature)})
+		plan := remedy.Resolve(d.aid.cat, failure, d.aid.profile, remedy.Situation{Dir: d.repo.Top, FailedCommand: failure.Command, Score: d.executor.Score(failure.Signature)})
 		c.Command = cureOf(plan)
 	}
 	c.Facts = d.facts(ctx, c.Evidence, c.Captures)

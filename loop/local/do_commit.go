@@ -98,7 +98,7 @@ func Cancel(ctx context.Context, o Options) error {
 // settle removes the intents that the journal holds, or that came too late, and
 // ends the question of a loop that has ended.
 func (d *driver) settle() error {
-	if err := d.withdrawQuestion("the loop is " + string(d.state.Status)); err != nil {
+	if err := d.approvals.Withdraw("the loop is " + string(d.state.Status)); err != nil {
 		return err
 	}
 	_, files, err := control.Submitted(d.paths)

@@ -120,7 +120,7 @@ func (d *driver) recoveryForPrompt(in *roles.Input) {
 	if in.NoRecovery = !s.Plan.Recovery; in.NoRecovery {
 		return
 	}
-	for _, p := range d.rules() {
+	for _, p := range d.policies.InForce() {
 		in.Listed = p.Settings.AutoApprove // the newest; what it does not list is not worth proposing
 	}
 	in.RecoveryProblems = s.Recoveries.Problems

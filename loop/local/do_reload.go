@@ -77,9 +77,8 @@ func (d *driver) adopt() {
 	if d.loop.Git.Worktree != l.Git.Worktree {
 		l.Git.Worktree = d.loop.Git.Worktree // where the work is does not move
 	}
-	delete(d.policies, d.o.Config)
 	d.o.Config, d.loop, d.prices = d.next, l, nil
-	d.configurePost()
+	d.outbox.Configure()
 }
 
 // checkConfig takes up what is new in the configuration. during is the role that
@@ -139,7 +138,7 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 		}
 	}
 	if out.Kind == watch.Held {
-		d.announceHeld(out.Digest, len(out.Diff.Loosening))
+		d.outbox.Held(d.state, out.Digest, len(out.Diff.Loosening))
 		next := "superloop config trust --digest " + out.Digest[:min(8, len(out.Digest))]
 		return d.record("config_change_held", heldFields{cappedChanges(out.Changes),
 			heldDiff{cappedTrust(out.Diff.Tightening), cappedTrust(out.Diff.Loosening)}, out.Digest, during, next})
@@ -237,7 +236,11 @@ func (d *driver) news(ctx context.Context, sighting bool) {
 		role = p.Role
 	}
 	if sighting {
-		d.sight(ctx)
+		if f := d.recoveries.Sight(ctx, d.state); f != nil {
+			if err := d.step(f); err != nil {
+				d.log.Warn("a proposal was seen and could not be recorded yet", zap.Error(err))
+			}
+		}
 		return
 	}
 	if err := d.checkConfig(role); err != nil {

@@ -51,7 +51,7 @@ func (d *driver) roleConfig(name string) config.Role {
 // runRole renders the prompt, records the start, runs the agent to its end and
 // reports how it ended and what it left.
 func (d *driver) runRole(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
-	if err := d.sweepProposals(e); err != nil {
+	if err := d.recoveries.Sweep(e, d.state); err != nil {
 		return nil, err
 	}
 	if fact := d.checkGround(shutdown, e); fact != nil {
@@ -99,7 +99,6 @@ func (d *driver) runRole(shutdown context.Context, e loop.Effect) (loop.Fact, er
 	d.began(who)
 	was := d.lookBefore(shutdown, role)
 	started := d.host.Now(d.state)
-	d.sighted = ""
 	var res agent.Result
 	var runErr error
 	if err := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
@@ -126,7 +125,7 @@ func (d *driver) runRole(shutdown context.Context, e loop.Effect) (loop.Fact, er
 	if out := roles.Check(d.paths.Loop, e.Role, stamp); out.File != "" {
 		f.OutputFile, f.Output = out.File, string(out.Status)
 	}
-	f.Proposal = d.proposalLies()
+	f.Proposal = d.recoveries.Lies(d.state)
 	ground, took := d.classifyRole(shutdown, e, f, files.log)
 	d.detect(shutdown, &f, role, who, was, ended, ground, took)
 	if f.Outcome == loop.OutcomeOK {

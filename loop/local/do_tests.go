@@ -47,7 +47,7 @@ func (d *driver) runTests(shutdown context.Context, e loop.Effect) (loop.Fact, e
 	if then != nil {
 		v := verifyRecovery(*then, testsThen{f.Status, f.Failures, d.patternSeen(d.state.Recovery.Pattern)})
 		f.Verification = &v
-		d.cured(shutdown, v.Result)
+		d.recoveries.Learn(shutdown, d.state, v.Result)
 	}
 	if err := d.host.Write("test-status.json", verdict.StatusJSON(d.host.Now(d.state))); err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/superloop/superloop/internal/dirwatch"
 
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/layout"
 
 	"github.com/superloop/superloop/loop"
@@ -52,7 +53,9 @@ func newWaiter(b *testing.B, ctx context.Context, repo, state string, shared Opt
 			b.Fatal(err)
 		}
 	}
-	rec, err := d.questions().Open(ctx, escalation.Question{Loop: id, Run: "run", Iteration: 1, Type: escalation.RecoveryApproval, Repo: repo,
+	d.host = &effects.Host{LoopID: id, Paths: paths, Repo: d.repo, Disk: disk, Clock: time.Now, Log: shared.Log, Settings: d.settings}
+	d.equip()
+	rec, err := d.approvals.Store().Open(ctx, escalation.Question{Loop: id, Run: "run", Iteration: 1, Type: escalation.RecoveryApproval, Repo: repo,
 		Reason: "nobody listed it", Command: &escalation.Command{Text: []byte("npm install"), WorkingDir: ".", TimeoutMS: 1000, Source: "tester",
 			Binding: escalation.Binding{Dev: 1, Ino: 1, PolicyDigest: "p"}}})
 	if err != nil {
@@ -60,10 +63,9 @@ func newWaiter(b *testing.B, ctx context.Context, repo, state string, shared Opt
 	}
 	d.state = loop.State{Version: loop.StateVersion, LoopID: id, RunID: "run", Status: loop.AwaitingHuman, Begun: true, Iteration: 1,
 		Pending: &loop.Effect{ID: "ask", Kind: loop.AskHuman}, Recovery: &loop.RecoveryState{N: 1, Attempt: action.Action{Command: "npm install"}},
-		Human: &loop.HumanState{ID: "ask", Type: loop.EscalationApproval, Question: rec.Question.ID, Digest: rec.Digest}}
+		Human: &loop.HumanState{ID: "ask", About: loop.AboutRecovery, Type: loop.EscalationApproval, Question: rec.Question.ID, Digest: rec.Digest}}
 	d.view = journal.NewProjection(disk, "state", paths.File("state.json"), 0o644, viewInterval)
 	d.super = journal.NewProjection(disk, "repo-state", filepath.Join(paths.Loop, "repo.json"), 0o644, viewInterval)
-	d.openPost()
 	d.look = d.watches.Dir(ctx, paths.Control(), func(string) bool { return true })
 	return &waiter{d: d, done: make(chan struct{})}
 }
@@ -116,7 +118,7 @@ func BenchmarkWaiting(b *testing.B) {
 		var took []time.Duration
 		for _, w := range all {
 			begun := time.Now()
-			if _, err := w.d.questions().Answer(ctx, escalation.AnswerRequest{Method: escalation.Approve, By: escalation.By{Channel: escalation.CLI, User: "eve"}}); err != nil {
+			if _, err := w.d.approvals.Store().Answer(ctx, escalation.AnswerRequest{Method: escalation.Approve, By: escalation.By{Channel: escalation.CLI, User: "eve"}}); err != nil {
 				b.Fatal(err)
 			}
 			<-w.done

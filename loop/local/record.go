@@ -37,7 +37,7 @@ func (d *driver) step(fact loop.Fact) error {
 	if err := d.append(sync, next, events); err != nil {
 		return err
 	}
-	d.alerts(before, fact)
+	d.outbox.Alerts(before, d.state, fact)
 	return d.tallyRecovery(before, fact)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/dirwatch"
+	"github.com/superloop/superloop/recovery/execute"
 
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/layout"
@@ -69,6 +70,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	d := &driver{o: o, host: host, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop")),
 		cooldowns: cooldown.New(o.Disk, paths.Cooldowns())}
 	host.Settings = d.settings
+	d.equip()
 	defer func() {
 		if err != nil {
 			d.close()
@@ -170,13 +172,16 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err := d.enterWorktree(ctx); err != nil {
 		return err
 	}
+	d.equip() // where the work is done is known now
+	d.executor.Sandbox = execute.Spawned{Spawner: d.spawner}
 	d.protect(ctx)
 	news, err := d.startConfig(ctx)
 	if err != nil {
 		return err
 	}
 	d.watchProposals(life)
-	d.openPost()
+	d.cleanup = append(d.cleanup, d.outbox.Close)
+	d.outbox.Configure()
 	if fresh {
 		err = d.start(ctx)
 	} else {
@@ -185,6 +190,7 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.executor.Marker = effects.Mark(d.state.RunID)
 	return d.tellLoaded(news)
 }
 
@@ -227,7 +233,7 @@ func (d *driver) start(ctx context.Context) error {
 	}
 	plan := d.planOf(d.loop)
 	if plan.Recovery {
-		if err := d.takeBaseline(ctx); err != nil {
+		if err := d.pin(ctx); err != nil {
 			return err
 		}
 	}
@@ -250,7 +256,7 @@ func (d *driver) resume(ctx context.Context) error {
 	d.restarted = d.state.Human != nil && d.state.Human.Type == loop.EscalationRunner
 	if d.state.Plan.Recovery {
 		if _, err := os.Stat(d.paths.Guard()); err != nil {
-			if err := d.takeBaseline(ctx); err != nil {
+			if err := d.pin(ctx); err != nil {
 				return err
 			}
 		}
@@ -258,10 +264,15 @@ func (d *driver) resume(ctx context.Context) error {
 	return d.pruneTrees()
 }
 
+// pin keeps what listed commands read: what changes later is seen against it.
+func (d *driver) pin(ctx context.Context) error {
+	return d.host.Full(d.executor.Pin(ctx, d.state.Version == 0))
+}
+
 // archive moves what the last run left out of the way of a fresh one; the
 // journal goes on, it is never cut.
 func (d *driver) archive() error {
-	if err := d.withdrawQuestion("the loop begins anew"); err != nil {
+	if err := d.approvals.Withdraw("the loop begins anew"); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(d.paths.Loop)

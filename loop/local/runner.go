@@ -25,9 +25,8 @@ import (
 	"github.com/superloop/superloop/loop/config/watch"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/worktree"
-	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
-	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/execute"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -60,7 +59,7 @@ type Options struct {
 	// state, for those that need sudo or a container engine of their own.
 	Unprotected bool
 	// Channels makes the ways to people that a configuration names; nil is none.
-	Channels func(*config.Config) Channels
+	Channels func(*config.Config) effects.Channels
 	// AcceptLoose: on_unknown "allow" holds where nothing confines commands too.
 	AcceptLoose bool
 	// LookPath finds a program, for configurations that are read while the loop
@@ -143,21 +142,18 @@ type driver struct {
 	protection cage.ProtectionReport
 	next       *config.Config // newer than o.Config, in force from the next iteration on
 	newConfig  <-chan struct{}
-	policies   map[*config.Config]*recovery.Policy
-	baseline   *guard.Baseline
-	box        *cage.Sandbox
+	policies   *effects.Policies
+	outbox     *effects.Outbox
+	executor   *execute.Executor
+	approvals  *effects.Approvals
+	recoveries *effects.Recoveries
 	proposals  <-chan struct{} // there may be a new one
-	sighted    string          // digest of the last one that was seen
 
 	life       context.Context // ends with the run: what watches for it
 	watches    *dirwatch.Watches
-	asking     *escalation.Question // noted down and not opened yet
-	answered   <-chan struct{}      // there may be an answer
-	caches     []string
-	aid        *aid // what rules know; nil until it is asked for
+	answered   <-chan struct{} // there may be an answer
+	aid        *aid            // what rules know; nil until it is asked for
 	loadAid    func() *aid
-	post       *post
-	told       map[string]bool // ids of news that are in the outbox
 	groundMemo preflight.Memo
 	snapshotAt time.Time // of the last success
 
@@ -202,7 +198,7 @@ func (d *driver) drive(shutdown context.Context) error {
 		if err := d.checkConfig(""); err != nil {
 			return err
 		}
-		if err := d.tellDeliveries(); err != nil {
+		if err := d.outbox.TellDeliveries(); err != nil {
 			return err
 		}
 		if d.cancel != nil {
@@ -239,11 +235,11 @@ func (d *driver) leavesQuestion() (bool, error) {
 	if _, kicked := d.kick(); kicked || d.restarted {
 		return false, nil
 	}
-	rec, another, err := d.asked(d.life)
+	rec, another, err := d.approvals.Open(d.life, d.state)
 	if err != nil || another != nil || rec.State != escalation.Pending || rec.Lapsed(d.o.Now()) {
 		return false, err
 	}
-	d.announceOpen(rec)
+	d.outbox.Opened(rec)
 	return true, nil
 }
 
@@ -272,13 +268,9 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect) (loop.Fact, e
 	case loop.Report:
 		return d.report()
 	case loop.AskHuman:
-		return d.askPerson(shutdown)
-	case loop.TakeProposal:
-		return d.takeProposal(shutdown, e)
-	case loop.JudgeAttempt:
-		return d.judgeAttempt(shutdown, e)
-	case loop.ExecuteRecovery:
-		return d.executeRecovery(shutdown, e)
+		return d.askHuman(shutdown, e)
+	case loop.TakeProposal, loop.JudgeAttempt, loop.ExecuteRecovery:
+		return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return d.recoveries.Perform(ctx, e, d.state) })
 	case loop.CheckTool:
 		return d.checkTool(shutdown, e)
 	case loop.Diagnose:

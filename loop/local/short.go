@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -32,4 +33,14 @@ func capTimeout(own time.Duration, leftMS int64) (_ time.Duration, capped bool) 
 		return left, true
 	}
 	return own, false
+}
+
+// variable is the value of a variable in an environment.
+func variable(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if k, v, ok := strings.Cut(env[i], "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
 }

@@ -72,12 +72,10 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 		case <-kill.Done():
 		case <-d.newConfig:
 			d.news(kill, false)
-		case <-d.post.news:
-			d.mu.Lock()
-			if err := d.tellDeliveries(); err != nil {
+		case <-d.outbox.News():
+			if err := d.outbox.TellDeliveries(); err != nil {
 				d.log.Warn("a delivery could not be recorded", zap.Error(err))
 			}
-			d.mu.Unlock()
 		case <-d.proposals:
 			d.news(kill, true)
 		case <-d.look:

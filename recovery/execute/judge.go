@@ -183,8 +183,8 @@ func (x *Executor) program(a *recovery.Analysis, cmd recovery.Command) string {
 		dir = filepath.Join(x.Repo, dir)
 	}
 	for _, part := range a.Parts {
-		if len(part.Words) == 0 || part.Words[0] == guard.Unknown {
-			continue
+		if len(part.Words) == 0 {
+			continue // it only sets variables, or redirects
 		}
 		if name := part.Words[0]; strings.Contains(name, "/") && !filepath.IsAbs(name) {
 			if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {

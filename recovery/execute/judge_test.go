@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -254,7 +255,8 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	const inRepo, missing, absolute, behindCd, opaque, second = "mytool", "./none.sh", "/nowhere/tool", "cd sub && ./tool", "$x/y", "touch a && mytool"
-	e := newEnv(t, policy(t, nil, inRepo, missing, absolute, behindCd, opaque, second, "loose-tool", "./tool"))
+	const outside, sets = "../../ext/tool", "X=1; >x; touch a"
+	e := newEnv(t, policy(t, nil, inRepo, missing, absolute, behindCd, opaque, second, "loose-tool", "./tool", outside, sets))
 	e.put("sub/tool", "#!/bin/sh\n")
 	loose := t.TempDir()
 	if err := os.WriteFile(filepath.Join(loose, "loose-tool"), []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -271,7 +273,7 @@ func TestPrograms(t *testing.T) {
 	e.Environ = append(e.Environ, "PATH="+filepath.Dir(out)+":"+loose+":"+os.Getenv("PATH"))
 	e.pin(true)
 	for text, why := range map[string]string{inRepo: "lies in the repository", second: "lies in the repository", absolute: "cannot be followed", "loose-tool": "can be changed by its group or by others",
-		missing: "", behindCd: "", opaque: ""} {
+		missing: "", behindCd: "", opaque: "", sets: ""} {
 		j := e.judge(command(text), recovery.Budget{})
 		if why == "" && j.Decision != action.Auto || why != "" && (j.Decision != action.Human || j.Rule != recovery.RuleGuard || !strings.Contains(j.Reason, why)) {
 			t.Errorf("%s: %s by %s: %s", text, j.Decision, j.Rule, j.Reason)
@@ -283,17 +285,38 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("%s: %s", dir, j.Reason)
 		}
 	}
-	if err := os.Remove(filepath.Join(e.Repo, "sub", "tool")); err != nil {
+	// One that lies beside the repository, seen from a directory in it.
+	e.put("../ext/tool", "#!/bin/sh\n")
+	if err := os.Chmod(filepath.Join(e.Repo, "../ext/tool"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(filepath.Join(loose, "loose-tool"), filepath.Join(e.Repo, "sub", "tool")); err != nil {
-		t.Fatal(err)
-	}
-	e.pin(true)
 	for _, dir := range []string{filepath.Join(e.Repo, "sub"), "sub"} {
-		if j := e.judge(action.Draft{Command: "./tool", WorkingDir: dir}.Action(), recovery.Budget{}); j.Rule != recovery.RuleGuard && j.Decision != action.Auto {
-			t.Errorf("%s: %s", dir, j.Reason)
+		if j := e.judge(action.Draft{Command: outside, WorkingDir: dir}.Action(), recovery.Budget{}); j.Decision != action.Human || !strings.Contains(j.Reason, "can be changed by its group or by others") {
+			t.Errorf("%s: %s: %s", dir, j.Decision, j.Reason)
 		}
+	}
+}
+
+// TestNothingStaysOpen is not parallel: it counts the descriptors of the process.
+func TestNothingStaysOpen(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a finalizer would close them too
+	open := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(all)
+	}
+	e := newEnv(t, policy(t, nil, "./fix.sh"))
+	e.put("fix.sh", "#!/bin/sh\n")
+	e.pin(true)
+	e.judge(command("./fix.sh"), recovery.Budget{})
+	before := open()
+	for range 3 {
+		e.judge(command("./fix.sh"), recovery.Budget{})
+	}
+	if after := open(); after > before {
+		t.Errorf("%d descriptors are open, %d were before", after, before)
 	}
 }
 

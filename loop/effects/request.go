@@ -1,4 +1,4 @@
-package local
+package effects
 
 import (
 	"context"
@@ -18,38 +18,38 @@ import (
 const maxGuardDiff = 32 << 10
 
 // question is what is asked.
-func (d *driver) question(ctx context.Context) (escalation.Question, error) {
-	h := *d.state.Human
-	now := d.o.Now().UTC().Truncate(time.Millisecond)
-	q := escalation.Question{ID: escalation.NewID(), Loop: d.o.LoopID, Run: d.state.RunID, Iteration: d.state.Iteration,
-		Type: escalation.Type(h.Type), Repo: d.paths.Repo, Reason: h.Text, Rule: h.Class, Manual: h.Fix,
-		Created: now, Expires: now.Add(patience(d.o.Config))}
+func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Question, error) {
+	h := *s.Human
+	now := a.Clock().UTC().Truncate(time.Millisecond)
+	q := escalation.Question{ID: escalation.NewID(), Loop: a.LoopID, Run: s.RunID, Iteration: s.Iteration,
+		Type: escalation.Type(h.Type), Repo: a.Paths.Repo, Reason: h.Text, Rule: h.Class, Manual: h.Fix,
+		Created: now, Expires: now.Add(patience(a.Settings().Config))}
 	if h.Type == loop.EscalationRunner {
 		q.Reason = fmt.Sprintf("The %s cannot run: runner %s, %s.", h.Role, h.Runner, h.Class)
 		q.Errors = nonEmpty(h.Text)
 	}
 	if h.About == loop.AboutCompletion {
-		d.aboutCompletion(&q)
+		a.aboutCompletion(s, &q)
 		return q, nil
 	}
-	r := d.state.Recovery
+	r := s.Recovery
 	if r == nil {
-		d.aboutFailure(h, &q)
+		a.aboutFailure(s, &q)
 		return q, nil
 	}
-	j, err := d.judge(ctx, r.Attempt)
+	j, err := a.Executor.Judge(ctx, r.Attempt, budget(s, r.Attempt))
 	if err != nil {
 		return q, err
 	}
 	q.Errors, q.Rule = r.Errors, r.Rule
 	cmd := escalation.NewCommand(r.Attempt)
-	cmd.Network, cmd.Source, cmd.Role = j.policy.Settings.NetworkOf(r.Attempt.Command), r.Source, r.Role
+	cmd.Network, cmd.Source, cmd.Role = j.Policy.Settings.NetworkOf(r.Attempt.Command), r.Source, r.Role
 	cmd.Category, cmd.Severity, cmd.ErrorPattern, cmd.RootCause, cmd.Evidence = r.Category, r.Severity, r.Pattern, r.RootCause, r.Evidence
-	cmd.GuardDiff = j.diff[:min(len(j.diff), maxGuardDiff)]
-	cmd.Judge(j.policy)
-	cmd.Binding = binding(j)
+	cmd.GuardDiff = j.Diff[:min(len(j.Diff), maxGuardDiff)]
+	cmd.Judge(j.Policy)
+	cmd.Binding = bindingOf(j)
 	q.Command = &cmd
-	q.Options = append(q.Options, d.cures(r.Attempt.Command)...)
+	q.Options = append(q.Options, otherOptions(s, r.Attempt.Command)...)
 	if r.Else != nil {
 		q.Options = append(q.Options, escalation.Option{ID: "fallback", Label: "the proposal's fallback", Command: r.Else.Command})
 	}
@@ -65,8 +65,8 @@ const maxTail = 2 << 10
 // aboutFailure puts all that is known of a failure on one page: what was tried, by
 // whom, how it ended, the cause that was found with its evidence, and where to
 // read on.
-func (d *driver) aboutFailure(h loop.HumanState, q *escalation.Question) {
-	s := d.state.Response
+func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
+	h, resp := *s.Human, s.Response
 	var b strings.Builder
 	switch {
 	case h.About == loop.AboutPreflight:
@@ -75,16 +75,16 @@ func (d *driver) aboutFailure(h loop.HumanState, q *escalation.Question) {
 	case h.About == loop.AboutTests:
 		q.Reason = "It comes back: " + h.Text + "."
 		q.Manual = ""
-		for _, f := range d.state.TestFailures {
+		for _, f := range s.TestFailures {
 			q.Errors = append(q.Errors, fmt.Sprintf("%s: exit code %d", f.Command, f.ExitCode))
 		}
-	case s.Ladder != nil:
+	case resp.Ladder != nil:
 		if h.Type == respond.TypeRole {
-			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, times(max(s.Ladder.Runs, 1)), d.state.Iteration, h.Text)
+			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, times(max(resp.Ladder.Runs, 1)), s.Iteration, h.Text)
 		}
-		q.Errors = append(q.Errors, s.Ladder.Tell...)
+		q.Errors = append(q.Errors, resp.Ladder.Tell...)
 	}
-	if c := s.Cause; c != nil && c.Role == h.Role && c.Type != string(respond.CauseUnknown) {
+	if c := resp.Cause; c != nil && c.Role == h.Role && c.Type != string(respond.CauseUnknown) {
 		fmt.Fprintf(&b, "Cause (%s, by %s, confidence %.1f): %s", c.Type, c.By, c.Confidence, c.Summary)
 		if c.Location != "" {
 			fmt.Fprintf(&b, " (%s)", c.Location)
@@ -96,16 +96,16 @@ func (d *driver) aboutFailure(h loop.HumanState, q *escalation.Question) {
 		for _, e := range c.Evidence {
 			fmt.Fprintf(&b, "  %s\n", e)
 		}
-		fmt.Fprintf(&b, "All of it: %s\n", d.paths.Rel(d.paths.File(rootCauseFile)))
+		fmt.Fprintf(&b, "All of it: %s\n", a.Paths.Rel(a.Paths.File(rootCauseFile)))
 	}
-	if s.Ladder != nil && h.Role != loop.TestsTask && h.Type == respond.TypeRole {
-		log := d.roleFiles(h.Role, d.state.Roles[h.Role].Attempt).log
+	if resp.Ladder != nil && h.Role != loop.TestsTask && h.Type == respond.TypeRole {
+		log := a.roleFiles(s, h.Role, s.Roles[h.Role].Attempt).log
 		if tail, _, err := roles.ReadRegular(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
-			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", d.paths.Rel(log), strings.TrimSpace(tail))
+			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", a.Paths.Rel(log), strings.TrimSpace(tail))
 		}
 	}
 	if h.Role != "" && h.Role != loop.TestsTask {
-		fmt.Fprintf(&b, "Its log: superloop logs --loop %s --role %s\n", d.o.LoopID, h.Role)
+		fmt.Fprintf(&b, "Its log: superloop logs --loop %s --role %s\n", a.LoopID, h.Role)
 	}
 	q.Details = b.String()
 	if len(q.Details) > maxDetails {
@@ -113,10 +113,10 @@ func (d *driver) aboutFailure(h loop.HumanState, q *escalation.Question) {
 	}
 }
 
-// cures are what rules would try besides, for the person to choose from.
-func (d *driver) cures(but string) []escalation.Option {
+// otherOptions are what rules would try besides, for the human to choose from.
+func otherOptions(s loop.State, but string) []escalation.Option {
 	var out []escalation.Option
-	if g := d.state.Diagnosis; g != nil {
+	if g := s.Diagnosis; g != nil {
 		for _, o := range g.Options {
 			if o.Command != but {
 				out = append(out, escalation.Option{ID: o.ID, Label: o.Label, Command: o.Command})
@@ -128,17 +128,17 @@ func (d *driver) cures(but string) []escalation.Option {
 
 // aboutCompletion says what a human approves who lets the loop end: the gates, and
 // where to read what was done.
-func (d *driver) aboutCompletion(q *escalation.Question) {
-	q.Reason = fmt.Sprintf("All gates of iteration %d pass. Is the loop done?", d.state.Iteration)
+func (a *Approvals) aboutCompletion(s loop.State, q *escalation.Question) {
+	q.Reason = fmt.Sprintf("All gates of iteration %d pass. Is the loop done?", s.Iteration)
 	q.Rule = ""
 	q.Manual = ""
 	var b strings.Builder
-	for _, g := range namedGates(d.state.Gates) {
+	for _, g := range namedGates(s.Gates) {
 		fmt.Fprintf(&b, "%s: %s\n", g[0], g[1])
 	}
 	for _, name := range []string{"review.md", "test-report.md", "evidence.json", "gate-summary.txt"} {
-		if exists(d.paths.File(name)) {
-			fmt.Fprintf(&b, "read: %s\n", d.paths.Rel(d.paths.File(name)))
+		if exists(a.Paths.File(name)) {
+			fmt.Fprintf(&b, "read: %s\n", a.Paths.Rel(a.Paths.File(name)))
 		}
 	}
 	b.WriteString("approve ends the loop; reject goes on with another iteration, and the next planner reads the note.\n")

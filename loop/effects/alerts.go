@@ -1,4 +1,4 @@
-package local
+package effects
 
 import (
 	"fmt"
@@ -11,36 +11,36 @@ import (
 	"github.com/superloop/superloop/recovery/respond"
 )
 
-// alerts tells people of what no one waits for: that failures are more than one
+// Alerts tells people of what no one waits for: that failures are more than one
 // role's, and that a runner needs a person while another one does its work.
-func (d *driver) alerts(before loop.State, fact loop.Fact) {
+func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 	f, ok := fact.(loop.RoleEnded)
-	if !ok || d.state.Plan.Respond == nil {
+	if !ok || after.Plan.Respond == nil {
 		return
 	}
 	for _, a := range f.Alerts {
-		d.announceOnce(notify.Message{ID: fmt.Sprintf("alert/%s/%s/%s/%d", a.Trigger, a.Severity, a.Category, a.At.UnixMilli()), Kind: notify.Alert,
-			Loop: d.o.LoopID, Repo: d.paths.Repo, Iteration: d.state.Iteration, Type: a.Trigger, Status: a.Severity, Category: a.Category,
-			Reason: says(a), RootCause: a.Cause, Created: d.o.Now().UTC(), Actions: notify.Actions{Manual: "superloop stats --loop " + d.o.LoopID}}, false)
+		o.announce(notify.Message{ID: fmt.Sprintf("alert/%s/%s/%s/%d", a.Trigger, a.Severity, a.Category, a.At.UnixMilli()), Kind: notify.Alert,
+			Loop: o.LoopID, Repo: o.Paths.Repo, Iteration: after.Iteration, Type: a.Trigger, Status: a.Severity, Category: a.Category,
+			Reason: says(a), RootCause: a.Cause, Created: o.Clock().UTC(), Actions: notify.Actions{Manual: "superloop stats --loop " + o.LoopID}}, false)
 	}
-	if f.Failure == nil || d.state.Human != nil || d.state.Pending == nil {
+	if f.Failure == nil || after.Human != nil || after.Pending == nil {
 		return // the question, or the end, says it
 	}
 	unfit := f.Failure.Blame == respond.BlameAccount || f.Failure.Blame == respond.BlameSettings
-	l, was := d.state.Response.Ladder, before.Response.Ladder
+	l, was := after.Response.Ladder, before.Response.Ladder
 	nobody := l != nil && l.Alerted && (was == nil || !was.Alerted)
 	if !unfit && !nobody {
 		return
 	}
-	m := notify.Message{ID: fmt.Sprintf("runner/%s/%s/%s/%s", d.state.RunID, d.state.Pending.ID, f.Runner, f.Failure.Kind), Kind: notify.Alert,
-		Loop: d.o.LoopID, Repo: d.paths.Repo, Iteration: d.state.Iteration, Type: loop.EscalationRunner, Status: "a runner needs a person",
+	m := notify.Message{ID: fmt.Sprintf("runner/%s/%s/%s/%s", after.RunID, after.Pending.ID, f.Runner, f.Failure.Kind), Kind: notify.Alert,
+		Loop: o.LoopID, Repo: o.Paths.Repo, Iteration: after.Iteration, Type: loop.EscalationRunner, Status: "a runner needs a person",
 		Category: f.Failure.Category, Reason: fmt.Sprintf("%s: %s; another runner goes on", f.Failure.Agent, f.Failure.Why),
-		Created: d.o.Now().UTC(), Actions: notify.Actions{Manual: f.Fix}}
+		Created: o.Clock().UTC(), Actions: notify.Actions{Manual: f.Fix}}
 	if nobody {
 		m.Status = "no runner is fit"
 		m.Reason = fmt.Sprintf("%s; the %s waits until %s", f.Failure.Why, f.Role, l.Until.UTC().Format(time.RFC3339))
 	}
-	d.announceOnce(m, false)
+	o.announce(m, false)
 }
 
 // says is an alert in one sentence.

@@ -1,0 +1,287 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+// preflightEvery is how often a failing environment check is made again while a
+// human is asked about it: it may have been mended without a word.
+const preflightEvery = 5 * time.Second
+
+// Approvals performs AskHuman: it opens an escalation, and turns its answer into a
+// fact. An escalation is a private record that whichever process answers, with
+// escalation.json as its view.
+type Approvals struct {
+	*Host
+	Journal  Journal
+	Executor Executor // judges the command that is asked about
+	Outbox   *Outbox
+	// Tree tells whether the work tree is the one whose completion was asked for.
+	Tree interface {
+		Look(context.Context, loop.State) (signature string, err error)
+	}
+	// Runners are who can go on with a role, once a human has answered.
+	Runners interface {
+		Candidates(s loop.State, role string) []respond.Candidate
+		// Believe forgets what speaks against the runners of a role: a human has mended
+		// them, or says so.
+		Believe(s loop.State, role string)
+	}
+	// Whole reports whether the environment checks pass that failed.
+	Whole func(context.Context, loop.State) bool
+	// Views brings state.json up to date: who finds escalation.json finds the loop's
+	// state in step with it.
+	Views func() error
+
+	asking *escalation.Question // noted down and not opened yet; lost, it is asked anew
+}
+
+// Mended is a wish to go on at once: what was asked for is there.
+type Mended struct{ By, Note, IntentID string }
+
+// Store holds the loop's escalations.
+func (a *Approvals) Store() escalation.Store {
+	return escalation.Store{Disk: a.Disk, Dir: a.Paths.Questions(), Loop: a.LoopID, Now: a.Clock}
+}
+
+// Perform makes the escalation and gives its id; it is opened when that is on the
+// disk (Answer), so that an answer always finds the loop that asked.
+func (a *Approvals) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	if e.Kind != loop.AskHuman || s.Human == nil {
+		return nil, fmt.Errorf("performing %s: nobody is to be asked", e.Kind)
+	}
+	return a.request(ctx, s)
+}
+
+// request makes what is asked, and the fact that names it.
+func (a *Approvals) request(ctx context.Context, s loop.State) (loop.Fact, error) {
+	q, err := a.question(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := q.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("making the escalation: %w", err)
+	}
+	a.asking = &q
+	h := s.Human
+	f := loop.Escalated{Of: loop.To(*s.Pending), Type: h.Type, Reason: h.Class, Awaiting: "human", ID: q.ID, Digest: digest, Role: h.Role, Runner: h.Runner,
+		Error: h.Text, Fix: h.Fix, Expires: q.Expires}
+	if h.About == loop.AboutCompletion {
+		return a.completionAsked(ctx, s, f)
+	}
+	if r := s.Recovery; r != nil {
+		f.Reason, f.N, f.Command, f.Rule = h.Text, r.N, r.Attempt.Command, r.Rule
+	}
+	return f, nil
+}
+
+// Answer looks for the answer to what the state asks. A nil fact means that there
+// is none yet; then it is to be called again when something happens in the store's
+// directory, and at next at the latest. mended is a wish to go on, nil without one.
+//
+// The fact can be another escalation in the place of the first: its record is gone
+// or damaged, was ended without an answer, or has lapsed; silence is never consent.
+func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (fact loop.Fact, next time.Time, err error) {
+	rec, fact, err := a.Open(ctx, s)
+	if err != nil || fact != nil {
+		return fact, next, err
+	}
+	if mended == nil && rec.State == escalation.Pending && s.Human.About == loop.AboutPreflight && a.Whole(ctx, s) {
+		mended = &Mended{By: "superloop", Note: "a look finds the ground whole again"}
+	}
+	switch {
+	case mended != nil && rec.State == escalation.Pending:
+		fact, err = a.mended(ctx, s, rec, *mended)
+		return fact, a.Clock(), err
+	case rec.State != escalation.Pending:
+		fact, err = a.heard(ctx, s, rec)
+		return fact, next, err
+	case rec.Lapsed(a.Clock()):
+		fact, err = a.lapsed(ctx, s)
+		return fact, a.Clock(), err
+	}
+	next = a.Outbox.Opened(rec)
+	if s.Human.About == loop.AboutPreflight {
+		next = earlier(next, a.Clock().Add(preflightEvery))
+	}
+	return nil, next, nil
+}
+
+// Open gives the record of the escalation that the state names, and opens it if
+// that was not done yet. The fact is another escalation in its place: the record is
+// lost or damaged.
+func (a *Approvals) Open(ctx context.Context, s loop.State) (escalation.Record, loop.Fact, error) {
+	store := a.Store()
+	again := func(why string) (escalation.Record, loop.Fact, error) {
+		a.Log.Warn("the escalation is asked anew", zap.String("why", why))
+		f, err := a.request(ctx, s)
+		return escalation.Record{}, f, err
+	}
+	rec, err := store.Load()
+	var damaged *escalation.DamagedError
+	switch {
+	case errors.As(err, &damaged):
+		if _, err := store.SetAside(ctx); err != nil {
+			return rec, nil, a.Full(err)
+		}
+		if err := a.Journal.Record("escalation_damaged", map[string]any{"error": damaged.Error()}); err != nil {
+			return rec, nil, err
+		}
+		return again("its record was damaged")
+	case err != nil && !errors.Is(err, escalation.ErrNothingPending):
+		return rec, nil, err
+	case err == nil && rec.Question.ID == s.Human.Question:
+		a.asking = nil
+		return rec, nil, nil
+	case a.asking == nil || a.asking.ID != s.Human.Question:
+		return again("its record is gone")
+	}
+	if err == nil && rec.State == escalation.Executing {
+		if _, err := store.Interrupt(ctx, rec.Question.ID); err != nil {
+			return rec, nil, a.Full(err)
+		}
+	}
+	if rec, err = store.Open(ctx, *a.asking); err != nil {
+		return rec, nil, a.Full(err)
+	}
+	a.asking = nil
+	return rec, nil, a.show(rec)
+}
+
+// show writes escalation.json.
+func (a *Approvals) show(rec escalation.Record) error {
+	if err := a.Views(); err != nil {
+		return err
+	}
+	data, err := escalation.View(rec)
+	if err != nil {
+		return fmt.Errorf("writing escalation.json: %w", err)
+	}
+	return a.Write("escalation.json", data)
+}
+
+// mended answers in the name of whoever wants the loop to go on. Nil: it was
+// answered, or has lapsed, in this moment.
+func (a *Approvals) mended(ctx context.Context, s loop.State, rec escalation.Record, m Mended) (loop.Fact, error) {
+	rec, err := a.Store().Answer(ctx, escalation.AnswerRequest{Method: escalation.Resolve, ID: rec.Question.ID, Note: m.Note,
+		By: escalation.By{Channel: escalation.CLI, User: m.By, Method: "process"}})
+	var decided *escalation.DecidedError
+	var expired *escalation.ExpiredError
+	if errors.As(err, &decided) || errors.As(err, &expired) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, a.Full(err)
+	}
+	a.Outbox.Ended(rec)
+	f := loop.Resolved{Of: loop.To(*s.Pending), ID: rec.Question.ID, By: m.By, Method: loop.MethodManual, Note: m.Note, IntentID: m.IntentID}
+	return a.resolved(s, f), a.show(rec)
+}
+
+// heard turns the answer into a fact.
+func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Record) (loop.Fact, error) {
+	if err := a.show(rec); err != nil {
+		return nil, err
+	}
+	f := loop.Resolved{Of: loop.To(*s.Pending), ID: rec.Question.ID}
+	if ans := rec.Answer; ans != nil {
+		a.Outbox.Ended(rec)
+		f.By, f.Note = ans.By.String(), ans.Note
+	}
+	about := s.Human.About
+	switch rec.State {
+	case escalation.Approved:
+		f.Method = loop.MethodApprove
+		if rec.Question.Command == nil && about != loop.AboutCompletion && about != loop.AboutPreflight {
+			f.Method = loop.MethodManual // "go on": try it again
+		}
+		if rec.Question.Command != nil && rec.Answer.Edit != nil {
+			e := s.Recovery.Attempt
+			e.Command, e.Digest = string(rec.Answer.Edit.Text), rec.Answer.Edit.Digest
+			f.Edit = &e
+		}
+	case escalation.Rejected:
+		f.Method = loop.MethodReject
+	case escalation.Resolved:
+		f.Method = loop.MethodManual
+	default: // it was begun by a supervisor that died, lapsed or taken back
+		return a.request(ctx, s)
+	}
+	var fact loop.Fact
+	var err error
+	if about == loop.AboutCompletion {
+		fact, err = a.completionAnswered(ctx, s, rec, f.Method)
+	} else {
+		fact = a.resolved(s, f)
+	}
+	if err == nil && rec.State == escalation.Approved && rec.Question.Command == nil {
+		err = a.finish(ctx, rec.Question.ID)
+	}
+	return fact, err
+}
+
+// resolved adds to an answer who can go on with the role that it is about. Whoever
+// was unfit until a human has mended it counts as mended.
+func (a *Approvals) resolved(s loop.State, f loop.Resolved) loop.Fact {
+	h := s.Human
+	if s.Recovery != nil || f.Method == loop.MethodReject || s.Plan.Respond == nil || h.About == loop.AboutTests {
+		return f
+	}
+	if h.Type == loop.EscalationRunner {
+		a.Runners.Believe(s, h.Role)
+	}
+	if s.Response.Ladder != nil {
+		f.Candidates = a.Runners.Candidates(s, h.Role)
+	}
+	return f
+}
+
+// lapsed ends an escalation that nobody has answered, and asks again. Nil: it was
+// answered in this moment.
+func (a *Approvals) lapsed(ctx context.Context, s loop.State) (loop.Fact, error) {
+	_, lapsed, err := a.Store().Expire(ctx, a.Clock())
+	if err != nil || !lapsed {
+		return nil, a.Full(err)
+	}
+	return a.request(ctx, s)
+}
+
+// Withdraw ends an escalation that nobody needs to answer any more: its loop has
+// ended, or begins anew.
+func (a *Approvals) Withdraw(why string) error {
+	store := a.Store()
+	rec, err := store.Load()
+	if err != nil || rec.State != escalation.Pending && rec.State != escalation.Approved {
+		return nil // none, or one that the next escalation puts aside
+	}
+	rec, err = store.Withdraw(context.Background(), rec.Question.ID, why)
+	var state *escalation.StateError
+	if errors.As(err, &state) {
+		return nil // rejected or resolved in this moment, which ends it too
+	}
+	if err != nil {
+		return a.Full(err)
+	}
+	a.Outbox.Ended(rec)
+	return a.show(rec)
+}
+
+// finish begins and ends what was approved without a command.
+func (a *Approvals) finish(ctx context.Context, id string) error {
+	store := a.Store()
+	_, err := store.Begin(ctx, id)
+	if err == nil {
+		_, err = store.Finish(ctx, id, escalation.Outcome{OK: true})
+	}
+	return a.Full(err)
+}

@@ -1,0 +1,234 @@
+package effects
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/roles/agent"
+)
+
+// Channels are the ways to people that a configuration names.
+type Channels struct {
+	All []notify.Notifier
+	// First and Second are the names of those that are told of each kind of news:
+	// at once, and only when nobody has answered for escalate_after.
+	First, Second map[notify.Kind][]string
+}
+
+// drainTime is how long a supervisor that leaves waits for its news to get out;
+// what is left is in the outbox and goes with the next run.
+const drainTime = 2 * time.Second
+
+// Outbox is the loop's way to people: a durable outbox, and what came of its
+// tries. Nobody waits for it. Its methods are for one goroutine at a time, but for
+// News.
+type Outbox struct {
+	*Host
+	Journal Journal
+	// Channels makes the ways to people that a configuration names; nil is none.
+	Channels func(*config.Config) Channels
+
+	box      *notify.Outbox // nil without channels
+	channels Channels
+	told     map[string]bool // ids of news that this supervisor has put into the box
+
+	mu   sync.Mutex
+	came []notify.Event
+	news chan struct{} // capacity 1: there may be something in came
+}
+
+// News is told when something came of a try; see TellDeliveries.
+func (o *Outbox) News() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.news == nil {
+		o.news = make(chan struct{}, 1)
+	}
+	return o.news
+}
+
+// Configure takes the channels of the configuration in force. Without any there is
+// no outbox; one that cannot be opened is said and stops no loop.
+func (o *Outbox) Configure() {
+	if o.Channels == nil {
+		return
+	}
+	o.channels = o.Channels(o.Settings().Config)
+	if o.box != nil {
+		o.box.Configure(o.channels.All)
+		for _, n := range o.channels.All {
+			o.box.Retry(n.Name())
+		}
+		return
+	}
+	if len(o.channels.All) == 0 {
+		return
+	}
+	box, err := notify.Open(notify.Options{Dir: o.Paths.Outbox(), Disk: o.Disk, Channels: o.channels.All,
+		Redact: agent.Secrets(o.Env(), nil), OnEvent: o.take})
+	if err != nil {
+		o.Log.Error("nobody can be told of what needs a human", zap.Error(err))
+		return
+	}
+	o.box = box
+}
+
+// Close waits a moment for news that are on their way, and records what came of
+// them. What is left is sent by the next run.
+func (o *Outbox) Close() {
+	if o.box == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), drainTime)
+	defer stop()
+	if err := o.box.Close(ctx); err != nil {
+		o.Log.Warn("news are still in the outbox; the next run sends them", zap.Error(err))
+	}
+	if err := o.TellDeliveries(); err != nil {
+		o.Log.Warn("a delivery could not be recorded", zap.Error(err))
+	}
+}
+
+// take notes what came of a try; it is called by the box's goroutines.
+func (o *Outbox) take(ev notify.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.came = append(o.came, ev)
+	if o.news == nil {
+		o.news = make(chan struct{}, 1)
+	}
+	select {
+	case o.news <- struct{}{}:
+	default:
+	}
+}
+
+type notificationFields struct {
+	Notifier   string `json:"notifier"`
+	Attempt    int    `json:"attempt"`
+	Kind       string `json:"kind"`
+	Escalation string `json:"escalation_id,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	Final      bool   `json:"final,omitempty"`
+}
+
+// TellDeliveries records what came of the tries so far.
+func (o *Outbox) TellDeliveries() error {
+	o.mu.Lock()
+	came := o.came
+	o.came = nil
+	o.mu.Unlock()
+	for _, ev := range came {
+		if ev.Loop != "" && ev.Loop != o.LoopID {
+			continue
+		}
+		if err := o.Journal.Record(ev.Name, notificationFields{ev.Notifier, ev.Attempt, string(ev.Kind), ev.Escalation, ev.Reason, ev.Final}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// announce puts news into the outbox, once in the life of a supervisor; the box
+// knows those of earlier ones. second is for those who are told only when nobody
+// has answered for a while. Whoever is configured later has not been told.
+func (o *Outbox) announce(m notify.Message, second bool) {
+	if o.box == nil || o.told[m.ID] {
+		return
+	}
+	if o.told == nil {
+		o.told = map[string]bool{}
+	}
+	o.told[m.ID] = true
+	to := o.channels.First[m.Kind]
+	if second {
+		to = o.channels.Second[m.Kind]
+	}
+	if len(to) == 0 {
+		return
+	}
+	if err := o.box.Enqueue(m, to...); err != nil {
+		o.Log.Error("a human could not be told", zap.Error(err))
+	}
+}
+
+// message is the news that a question makes.
+func message(rec escalation.Record, kind notify.Kind, n int) notify.Message {
+	q, act := rec.Question, rec.Actions()
+	m := notify.Message{ID: q.ID + "/" + string(kind), Escalation: q.ID, Kind: kind, Loop: q.Loop, Repo: q.Repo, Iteration: q.Iteration,
+		Type: string(q.Type), Status: string(rec.State), Reason: q.Reason, Digest: rec.Digest, Created: q.Created, Expires: q.Expires,
+		Actions: notify.Actions{Approve: act.Approve, Reject: act.Reject, Manual: act.Manual}}
+	if n > 0 {
+		m.ID = fmt.Sprintf("%s/%d", m.ID, n)
+	}
+	if c := q.Command; c != nil {
+		m.Command, m.WorkingDir, m.Category, m.RootCause = string(c.Text), c.WorkingDir, c.Category, c.RootCause
+	}
+	if a := rec.Answer; a != nil {
+		m.By, m.Note = a.By.String(), a.Note
+	}
+	return m
+}
+
+// Opened tells of an open escalation, and again as it ages. It returns when it is
+// to be called next, at the latest when the escalation lapses.
+func (o *Outbox) Opened(rec escalation.Record) time.Time {
+	o.announce(message(rec, notify.Opened, 0), false)
+	q, now, set := rec.Question, o.Clock(), o.Settings().Config.Escalation
+	next := q.Expires
+	if every := set.RemindAfter; every > 0 {
+		n := int(now.Sub(q.Created) / every)
+		if n > 0 {
+			o.announce(message(rec, notify.Reminder, n), false)
+		}
+		next = earlier(next, q.Created.Add(time.Duration(n+1)*every))
+	}
+	if after := set.EscalateAfter; after > 0 {
+		if at := q.Created.Add(after); now.Before(at) {
+			next = earlier(next, at)
+		} else {
+			o.announce(message(rec, notify.Aged, 0), true)
+		}
+	}
+	return next
+}
+
+// Ended tells what became of an escalation, and takes back what has not gone out of
+// it yet.
+func (o *Outbox) Ended(rec escalation.Record) {
+	if o.box == nil {
+		return
+	}
+	o.box.Withdraw(rec.Question.ID)
+	m := message(rec, notify.Resolved, 0)
+	o.announce(m, false)
+	if after := o.Settings().Config.Escalation.EscalateAfter; after > 0 && !o.Clock().Before(rec.Question.Created.Add(after)) {
+		m.ID += "/second"
+		o.announce(m, true)
+	}
+}
+
+// Held tells of a change of the configuration that waits to be trusted.
+func (o *Outbox) Held(s loop.State, digest string, loosening int) {
+	next := "superloop config trust --repo " + escalation.Quote(o.Paths.Repo) + " --digest " + digest[:min(8, len(digest))]
+	o.announce(notify.Message{ID: "held/" + digest, Kind: notify.ConfigChangeHeld, Loop: o.LoopID, Repo: o.Paths.Repo,
+		Iteration: s.Iteration, Type: string(escalation.PolicyChange), Status: "held", Digest: digest, Created: o.Clock().UTC(),
+		Reason:  fmt.Sprintf("config.json would allow more than was trusted (%d changes); that is not in force", loosening),
+		Actions: notify.Actions{Approve: next, Manual: "superloop config diff --repo " + escalation.Quote(o.Paths.Repo)}}, false)
+}
+
+// patience is how long a question waits for an answer.
+func patience(c *config.Config) time.Duration {
+	if c.Escalation.ExpiresAfter > 0 {
+		return c.Escalation.ExpiresAfter
+	}
+	return escalation.DefaultPatience
+}

@@ -1,0 +1,306 @@
+package effects
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/roles"
+	"github.com/superloop/superloop/schemas"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/execute"
+)
+
+// Lies reports whether there is a recovery.json to take.
+func (r *Recoveries) Lies(s loop.State) bool {
+	if !s.Plan.Recovery {
+		return false
+	}
+	_, err := os.Lstat(r.Paths.File(recovery.ProposalFile))
+	return err == nil
+}
+
+// Sweep sets aside, before a role starts, what must not be taken for
+// its proposal: private copies of those that were dealt with, and, before the
+// first role of an iteration, a proposal that an earlier one has left.
+func (r *Recoveries) Sweep(e loop.Effect, s loop.State) error {
+	if !s.Plan.Recovery {
+		return nil
+	}
+	left, err := r.takenFiles()
+	if err != nil {
+		return err
+	}
+	for _, path := range left {
+		if err := r.Disk.Remove("proposal", path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return r.Full(err)
+		}
+	}
+	first := len(s.Plan.Roles) > 0 && e.Role == s.Plan.Roles[0] && e.Attempt == 1
+	if !first || !r.Lies(s) {
+		return nil
+	}
+	t, err := recovery.Take(r.Disk, r.Paths.Loop, r.Paths.Private)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return r.Full(err)
+	}
+	f := loop.ProposalStale{Rule: loop.RuleStale, Digest: t.Digest,
+		Reason: fmt.Sprintf("it lay there before iteration %d began, so it is about an older state of things", s.Iteration)}
+	if p, problems := recovery.DecodeProposal(t.Data, 0); len(problems) == 0 {
+		f.Command = p.Recovery.Command
+	}
+	f.File, err = r.archive(s, t, "stale", f.Reason, nil)
+	if err != nil {
+		return err
+	}
+	_, err = r.Journal.Fact(f)
+	return err
+}
+
+// takenFiles are the private copies of proposals.
+func (r *Recoveries) takenFiles() ([]string, error) {
+	entries, err := os.ReadDir(r.Paths.Private)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		if n := e.Name(); strings.HasPrefix(n, "recovery-") && strings.HasSuffix(n, ".json") {
+			out = append(out, filepath.Join(r.Paths.Private, n))
+		}
+	}
+	return out, nil
+}
+
+// found gets the proposal, or the one that a killed supervisor had taken.
+func (r *Recoveries) found() (recovery.Taken, error) {
+	t, err := recovery.Take(r.Disk, r.Paths.Loop, r.Paths.Private)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	left, lerr := r.takenFiles()
+	if lerr != nil || len(left) != 1 {
+		return t, errors.Join(lerr, err)
+	}
+	data, rerr := os.ReadFile(left[0])
+	if rerr != nil {
+		return t, rerr
+	}
+	return recovery.Taken{Data: data, Digest: sha(data), Path: left[0]}, nil
+}
+
+// take takes what the role left, and judges it.
+func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	t, err := r.found()
+	if errors.Is(err, fs.ErrNotExist) {
+		return loop.ProposalStale{Of: loop.To(e), Role: e.Role, Rule: loop.RuleStale, Reason: "it was gone when it was to be read"}, nil
+	}
+	if err != nil {
+		return nil, r.Full(err)
+	}
+	for _, done := range s.Recoveries.Handled {
+		if t.Digest != "" && done == t.Digest {
+			f := loop.ProposalStale{Of: loop.To(e), Role: e.Role, Rule: loop.RuleStale, Digest: t.Digest, Reason: "the same file was dealt with in this iteration already"}
+			f.File, err = r.archive(s, t, "stale", f.Reason, nil)
+			return f, err
+		}
+	}
+	problems := t.Problems
+	var p *recovery.Proposal
+	if t.Data != nil {
+		p, problems = recovery.DecodeProposal(t.Data, r.Policies.InForce()[0].Settings.MaxTimeout())
+	}
+	if len(problems) > 0 {
+		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Problems: problemsOf(problems), Digest: t.Digest, Reason: "it is not a valid proposal"})
+	}
+	j, err := r.Executor.Judge(ctx, p.Recovery, budget(s, p.Recovery))
+	if err != nil {
+		return nil, err
+	}
+	if j.Decision == action.Auto && slices.Contains(s.Recoveries.Ran, p.Recovery.Digest) {
+		j.Decision, j.Rule = action.Human, loop.RuleRan
+		j.Reason = "superloop has run this very command in this iteration, and the tests fail all the same"
+	}
+	if j.Decision == action.Invalid {
+		at := "/recovery/command"
+		if j.Rule == recovery.RuleWorkingDir {
+			at = "/recovery/working_dir"
+		}
+		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Digest: t.Digest, Command: p.Recovery.Command, Rule: j.Rule, Reason: j.Reason,
+			Problems: []loop.Problem{{Pointer: at, Code: j.Rule, Message: j.Reason}}})
+	}
+	f := loop.Proposed{Of: loop.To(e), N: s.Recoveries.Proposed + 1, Source: source(e.Role), Role: e.Role, Digest: t.Digest, Category: p.Category,
+		Severity: p.Severity, RootCause: p.Diagnosis.RootCause, Pattern: p.Diagnosis.ErrorPattern,
+		Evidence: p.Diagnosis.Evidence, Action: p.Recovery, Else: p.Fallback, Notes: p.Notes}
+	f.PatternSeen = r.patternSeen(f.Pattern)
+	setVerdict(&f, j)
+	if f.File, err = r.archive(s, t, f.Verdict, f.Reason, &j); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// source names who proposes.
+func source(role string) string {
+	if role == "" {
+		return loop.SourceSuperloop
+	}
+	return role // "tester" is the one who is asked to
+}
+
+// setVerdict copies a verdict into the fact.
+func setVerdict(f *loop.Proposed, j execute.Judgement) {
+	f.Verdict, f.Rule, f.Reason, f.Part = string(j.Decision), j.Rule, j.Reason, text.Display(j.Part)
+	if j.Part == "" {
+		f.Part = ""
+	}
+	f.NotBefore, f.PolicyDigest, f.InputsDigest = j.NotBefore, j.PolicyDigest, j.Inputs
+}
+
+func (r *Recoveries) invalid(s loop.State, t recovery.Taken, f loop.ProposalInvalid) (loop.Fact, error) {
+	// Where the problem stands in the file, where it is known.
+	var err error
+	f.File, err = r.archive(s, t, string(action.Invalid), f.Reason, nil)
+	return f, err
+}
+
+// archived is proposals/<n>-<digest>.json: what was proposed and what was said to
+// it. It is for people; nothing reads it back.
+type archived struct {
+	N         int       `json:"n"`
+	TakenAt   time.Time `json:"taken_at"`
+	RunID     string    `json:"run_id"`
+	Iteration int       `json:"iteration"`
+	Digest    string    `json:"digest,omitempty"`
+	Verdict   string    `json:"verdict"`
+	Reason    string    `json:"reason"`
+	Decision  any       `json:"decision,omitempty"`
+	Changes   string    `json:"changed_inputs,omitempty"`
+	Problems  any       `json:"problems,omitempty"`
+	// The file: as JSON if it is, else its bytes.
+	Proposal json.RawMessage `json:"proposal,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Base64   string          `json:"base64,omitempty"`
+}
+
+// archive keeps a proposal where people find it and returns its path as
+// events name it.
+func (r *Recoveries) archive(s loop.State, t recovery.Taken, verdict, reason string, j *execute.Judgement) (string, error) {
+	a := archived{N: s.Recoveries.Proposed + 1, TakenAt: r.Now(s), RunID: s.RunID, Iteration: s.Iteration,
+		Digest: t.Digest, Verdict: verdict, Reason: reason}
+	if j != nil {
+		a.Decision, a.Changes = j.Verdict, j.Diff
+	}
+	if len(t.Problems) > 0 {
+		a.Problems = t.Problems
+	}
+	switch {
+	case json.Valid(t.Data):
+		a.Proposal = t.Data
+	case utf8.Valid(t.Data):
+		a.Text = string(t.Data)
+	default:
+		a.Base64 = base64.StdEncoding.EncodeToString(t.Data)
+	}
+	data, err := loop.EncodeIndent(a, "  ")
+	if err != nil {
+		return "", fmt.Errorf("keeping the proposal: %w", err)
+	}
+	name := "unreadable-" + a.TakenAt.Format("20060102T150405.000Z") // no digest tells it from the next one
+	if len(t.Digest) >= 12 {
+		name = t.Digest[:12]
+	}
+	path := filepath.Join(r.Paths.Proposals(), fmt.Sprintf("%d-%s.json", a.N, name))
+	if err := r.Dir("proposals", r.Paths.Proposals()); err != nil {
+		return "", err
+	}
+	if err := r.Disk.WriteProjection("proposals", path, append(data, '\n'), 0o644); err != nil {
+		return "", r.Full(err)
+	}
+	return r.Paths.Rel(path), nil
+}
+
+// Sight looks at a proposal that lies there while its role still runs, so that
+// people see it at once; nil if there is none that was not seen before. Nothing is
+// decided by it.
+func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
+	p := s.Pending
+	if p == nil || p.Kind != loop.RunRole || !s.Begun || !s.Plan.Recovery {
+		return nil
+	}
+	data, err := recovery.ReadProposal(r.Paths.Loop)
+	seen := fmt.Sprint(p.ID, " ", sha(data)) // the same bytes of another attempt are another proposal
+	if err != nil || r.sighted == seen || !json.Valid(data) {
+		return nil // what is not whole is most often being written
+	}
+	f := loop.Seen{Role: p.Role, Verdict: string(action.Invalid), Digest: sha(data)}
+	prop, problems := recovery.DecodeProposal(data, r.Policies.InForce()[0].Settings.MaxTimeout())
+	if len(problems) > 0 {
+		f.Reason = problems[0].String()
+	} else {
+		j, err := r.Executor.Judge(ctx, prop.Recovery, budget(s, prop.Recovery))
+		if err != nil {
+			r.Log.Warn("a proposal that was seen cannot be judged yet", zap.Error(err))
+			return nil
+		}
+		f.Category, f.Command, f.Verdict, f.Reason = prop.Category, prop.Recovery.Command, string(j.Decision), j.Reason
+	}
+	r.sighted = seen
+	return f
+}
+
+// maxPattern bounds a proposal's error_pattern; a longer one is not looked for.
+const maxPattern = 1000
+
+// patternSeen says whether a proposal's error_pattern is in what the tests printed
+// last; nil when it is no regular expression, or there is no output.
+func (h *Host) patternSeen(pattern string) *bool {
+	if pattern == "" || len(pattern) > maxPattern {
+		return nil
+	}
+	out, _, err := roles.ReadRegular(h.Paths.File("test-output.txt"), 1<<20, 1<<20)
+	if err != nil || out == "" {
+		return nil
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil
+	}
+	found := re.MatchString(out)
+	return &found
+}
+
+// problemsOf are problems as events have them.
+func problemsOf(in []schemas.Problem) []loop.Problem {
+	var out []loop.Problem
+	for _, p := range in {
+		out = append(out, loop.Problem(p))
+	}
+	return out
+}
+
+func sha(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

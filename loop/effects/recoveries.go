@@ -1,0 +1,247 @@
+package effects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/undo"
+)
+
+// Executor judges and executes commands; *execute.Executor is the real one.
+type Executor interface {
+	Judge(context.Context, action.Action, recovery.Budget) (execute.Judgement, error)
+	Execute(context.Context, execute.Order) (execute.Outcome, error)
+	Learn(context.Context, learn.Outcome)
+}
+
+// Recoveries performs what becomes of a proposal: TakeProposal, JudgeAttempt,
+// ExecuteRecovery.
+type Recoveries struct {
+	*Host
+	Journal  Journal
+	Policies *Policies
+	Executor Executor
+	// Approvals holds the escalation in which a human has approved the command.
+	Approvals *Approvals
+
+	sighted string // the last proposal that was seen while its role ran
+}
+
+// Perform performs one of the family's effects.
+func (r *Recoveries) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	if e.Kind != loop.TakeProposal && s.Recovery == nil {
+		return nil, fmt.Errorf("performing %s: the loop deals with no recovery", e.Kind)
+	}
+	switch e.Kind {
+	case loop.TakeProposal:
+		return r.take(ctx, e, s)
+	case loop.JudgeAttempt:
+		return r.judgeAttempt(ctx, e, s)
+	case loop.ExecuteRecovery:
+		return r.execute(ctx, e, s)
+	}
+	return nil, fmt.Errorf("performing %s: it is no effect of a recovery", e.Kind)
+}
+
+// budget is what the loop has spent of what the policy gives it.
+func budget(s loop.State, a action.Action) recovery.Budget {
+	b := recovery.Budget{Used: s.Recoveries.Used, Last: s.Recoveries.Last, Rejected: s.Recoveries.Rejected[a.Digest]}
+	if r := s.Recovery; r != nil && r.Plan != nil {
+		b.Waits = true
+		if r.Plan.Attempts > 0 {
+			b.Last = time.Time{} // the steps of one plan are one recovery; each counts, none waits for another
+		}
+	}
+	return b
+}
+
+// judgeAttempt judges the fallback, or the attempt whose time has come.
+func (r *Recoveries) judgeAttempt(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	a, fallback := s.Recovery.Attempt, s.Recovery.Fallback
+	if e.Reason == "fallback" && s.Recovery.Else != nil {
+		a, fallback = *s.Recovery.Else, true
+	}
+	j, err := r.Executor.Judge(ctx, a, budget(s, a))
+	if err != nil {
+		return nil, err
+	}
+	return judged(e, s, a, fallback, j), nil
+}
+
+// judged is the fact that an attempt of the present recovery was judged.
+func judged(e loop.Effect, s loop.State, a action.Action, fallback bool, j execute.Judgement) loop.Proposed {
+	r := s.Recovery
+	f := loop.Proposed{Of: loop.To(e), N: r.N, Source: r.Source, Role: r.Role, Digest: r.Digest, File: r.File, Category: r.Category, Severity: r.Severity,
+		RootCause: r.RootCause, Pattern: r.Pattern, Action: a, Fallback: fallback}
+	setVerdict(&f, j)
+	return f
+}
+
+// execute runs the approved command. The fact is how it ended, or the verdict that
+// has come in between: then nothing was begun.
+func (r *Recoveries) execute(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	rec := s.Recovery
+	log := filepath.Join(r.Paths.Logs(s.Iteration), logName(rec))
+	out, err := r.File("log", log)
+	if err != nil {
+		return nil, err
+	}
+	order := execute.Order{Action: rec.Attempt, Budget: budget(s, rec.Attempt), Basis: execute.Basis{PolicyDigest: rec.PolicyDigest, Inputs: rec.InputsDigest},
+		Limit: ms(e.LimitMS), Hurry: Hurry(ctx), Output: out, Label: undo.Label{Loop: r.LoopID, Run: s.RunID, Recovery: rec.N}}
+	order.Signature, order.Option = against(s)
+	if rec.Approved == loop.SourceHuman {
+		order.Confirm = func(ctx context.Context, now execute.Judgement) (string, error) {
+			return r.Approvals.begin(ctx, rec, now)
+		}
+	}
+	order.Intend = func(i execute.Intent) error {
+		_, err := r.Journal.Fact(loop.Executing{N: rec.N, ID: e.ID, Source: rec.Approved, Command: rec.Attempt.Command, WorkingDir: i.Judgement.Place.Dir,
+			TimeoutMS: i.Timeout.Milliseconds(), Network: string(i.Network), PolicyDigest: i.Judgement.PolicyDigest, InputsDigest: i.Judgement.Inputs,
+			Undo: i.Undo.ID, UndoNote: i.Undo.Note(), LogFile: r.Paths.Rel(log)})
+		return err
+	}
+	got, err := r.Executor.Execute(ctx, order)
+	if cerr := out.Close(); cerr != nil && got.OutputErr == nil {
+		got.OutputErr = cerr
+	}
+	if err != nil || got.Changed != "" {
+		rerr := r.Full(r.Disk.Unlink("log", log)) // nothing was begun that could have written to it
+		if ctx.Err() != nil {
+			return nil, rerr
+		}
+		if err != nil {
+			return nil, errors.Join(r.Full(err), rerr)
+		}
+		f := judged(e, s, rec.Attempt, rec.Fallback, got.Now)
+		if rec.Approved == loop.SourceHuman && got.Now.Decision != action.Invalid {
+			f.Verdict, f.Rule, f.Reason = string(action.Human), recovery.RuleGuard, got.Changed
+		}
+		return f, rerr
+	}
+	if got.OutputErr != nil {
+		r.Log.Warn("the log of a recovery is not whole", zap.Error(got.OutputErr))
+	}
+	if got.End == execute.Lost {
+		return loop.Lost{Of: loop.To(e), Why: got.Error}, nil
+	}
+	f := executed(e, rec, got)
+	f.LogFile = r.Paths.Rel(log)
+	if rec.Approved == loop.SourceHuman {
+		r.Approvals.ended(ctx, rec, f)
+	}
+	return f, nil
+}
+
+// logName is the name of an execution's log.
+func logName(r *loop.RecoveryState) string {
+	if r.Tries > 0 {
+		return fmt.Sprintf("recovery-%d.try-%d.log", r.N, r.Tries+1)
+	}
+	return fmt.Sprintf("recovery-%d.log", r.N)
+}
+
+// executed is the fact of how a command ended.
+func executed(e loop.Effect, r *loop.RecoveryState, o execute.Outcome) loop.Executed {
+	box := o.Sandbox
+	return loop.Executed{N: r.N, ID: e.ID, Command: r.Attempt.Command, ExitCode: o.Code, Signal: o.Signal, Ended: string(o.End), Error: o.Error,
+		DurationMS: o.Duration.Milliseconds(), OutputHead: o.Head, OutputTail: o.Tail, OutputBytes: o.Output.Bytes, LeftBehind: o.LeftBehind, Appeared: o.Appeared,
+		Sandbox: &loop.SandboxFact{Level: string(box.Level), LandlockABI: box.LandlockABI, MountNS: box.MountNS, UserNS: box.UserNS,
+			NetNS: box.NetNS, Tree: string(box.Tree), Cgroup: box.Cgroup, Notes: box.Notes}}
+}
+
+// against is the failure that the present command is against, and the option that
+// it is; "" where nothing is known of it.
+func against(s loop.State) (signature, option string) {
+	r := s.Recovery
+	if p := r.Plan; p != nil && len(p.Levels) > 0 {
+		l := p.Levels[len(p.Levels)-1]
+		return l.Failure.Signature, l.Chosen
+	}
+	if g := s.Diagnosis; g != nil {
+		signature = g.Signature
+		for _, c := range g.Options {
+			if c.Command == r.Attempt.Command {
+				option = c.Key
+			}
+		}
+	}
+	return signature, option
+}
+
+// Learn writes down what the tests say of the present recovery. What goes wrong
+// with it is no trouble for the loop: it only orders what is otherwise equal.
+func (r *Recoveries) Learn(ctx context.Context, s loop.State, result string) {
+	rec := s.Recovery
+	if rec == nil || result == loop.Unverified || rec.Attempt.Command == "" {
+		return
+	}
+	o := learn.Outcome{Command: rec.Attempt.Command, Result: result, ByPerson: rec.Approved == loop.SourceHuman}
+	o.Signature, o.Option = against(s)
+	r.Executor.Learn(ctx, o)
+}
+
+// begin takes a human's approval to its execution: once, and only if what they were
+// shown is what would run. Why is what is not, "" if all is.
+func (a *Approvals) begin(ctx context.Context, r *loop.RecoveryState, now execute.Judgement) (why string, err error) {
+	store := a.Store()
+	rec, err := store.Load()
+	if err != nil || rec.Question.ID != r.Question || rec.Question.Command == nil {
+		return "the record of the approval is gone", nil
+	}
+	is := bindingOf(now)
+	was, ok := rec.Run()
+	if rec.Answer != nil && rec.Answer.Edit != nil {
+		is.InputsDigest, was.InputsDigest = "", ""
+	}
+	if _, listed := now.Policy.Listed(r.Attempt.Command); listed && now.Decision != action.Deny {
+		was.PolicyDigest = is.PolicyDigest // what the policy has become gives it more than the human did
+	}
+	if drift := was.Drift(is); ok && len(drift) > 0 {
+		return "since it was approved: " + strings.Join(drift, "; "), nil
+	}
+	if !ok || string(was.Text) != r.Attempt.Command {
+		return "what was approved is another command", nil
+	}
+	_, err = store.Begin(ctx, r.Question)
+	var state *escalation.StateError
+	var expired *escalation.ExpiredError
+	switch {
+	case errors.As(err, &expired):
+		return "the approval lapsed before it could begin", nil
+	case errors.As(err, &state):
+		return "the approval was begun already and has no outcome", nil
+	}
+	return "", a.Full(err)
+}
+
+// ended notes how an approved command went. The journal holds it in any case.
+func (a *Approvals) ended(ctx context.Context, r *loop.RecoveryState, f loop.Executed) {
+	o := escalation.Outcome{OK: f.OK(), Note: f.Error}
+	if f.Ended == string(execute.Exited) {
+		o.ExitCode = &f.ExitCode
+	}
+	rec, err := a.Store().Finish(context.WithoutCancel(ctx), r.Question, o)
+	if err == nil {
+		err = a.show(rec)
+	}
+	if err != nil {
+		a.Log.Warn("the escalation's outcome could not be noted; the journal holds it", zap.Error(err))
+	}
+}
+
+// bindingOf is what an approval stands on besides the command itself.
+func bindingOf(j execute.Judgement) escalation.Binding {
+	return escalation.Binding{Dev: j.Place.DirID.Dev, Ino: j.Place.DirID.Ino, PolicyDigest: j.Policy.Digest, InputsDigest: j.Inputs}
+}
