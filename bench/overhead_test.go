@@ -19,12 +19,13 @@ const (
 	rounds     = 5 // interleaved; the median counts
 )
 
-// build compiles the program as a release is compiled.
-func build(b *testing.B, pkg, name string) string {
+// build compiles the program as a release is compiled; more are flags of go build.
+func build(b *testing.B, pkg, name string, more ...string) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), name)
 	// As a release is built: without libc, a start costs 1 to 2 ms less.
-	cmd := exec.Command("env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-o", out, pkg)
+	args := append([]string{"CGO_ENABLED=0", "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-o", out}, more...)
+	cmd := exec.Command("env", append(args, pkg)...)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, text)
 	}

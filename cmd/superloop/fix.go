@@ -233,7 +233,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 		return w.report(out)
 	}
 	now := time.Now()
-	ch := chain.New(chain.NewID(now), chain.Goal{Command: text, Dir: w.rel, Key: plan.Goal, Source: rules.SourceCommand},
+	ch := chain.New(walk.NewID(now), chain.Goal{Command: text, Dir: w.rel, Key: plan.Goal, Source: rules.SourceCommand},
 		failureOf(found), options, limit, 0, now)
 	w.ch = &ch
 	w.say("%s fails: %s; first aid begins (chain %s)", render.Cut(render.Clean(text), 80), render.Clean(found.Why), ch.ID)

@@ -151,7 +151,7 @@ func TestOldChainsGo(t *testing.T) {
 	now := start
 	save := func(status chain.Status) string {
 		now = now.Add(time.Second)
-		c := chain.New(chain.NewID(now), chain.Goal{Command: "make", Key: "cmd/g"}, failure("x"), nil, 0, 0, now)
+		c := chain.New(NewID(now), chain.Goal{Command: "make", Key: "cmd/g"}, failure("x"), nil, 0, 0, now)
 		if status != chain.Open {
 			c.Status, c.Why = status, "over"
 		}
@@ -168,7 +168,7 @@ func TestOldChainsGo(t *testing.T) {
 	write(t, s, "broken", []byte("{"))
 	d := newScripted(t)
 	d.s = s
-	c := chain.New(chain.NewID(now.Add(time.Second)), chain.Goal{Command: "make", Key: "cmd/g"}, failure("x"), nil, 0, 0, now)
+	c := chain.New(NewID(now.Add(time.Second)), chain.Goal{Command: "make", Key: "cmd/g"}, failure("x"), nil, 0, 0, now)
 	if err := d.walk(&c); err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,12 @@
-package chain
+package walk
 
 import (
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/superloop/superloop/recovery/chain"
 )
 
 func TestNewID(t *testing.T) {
@@ -18,11 +20,11 @@ func TestNewID(t *testing.T) {
 	if !slices.IsSorted(ids) || len(slices.Compact(slices.Clone(ids))) != len(ids) {
 		t.Error(ids)
 	}
-	if a, b := NewID(at), NewID(at); a == b || !IsID(a) {
+	if a, b := NewID(at), NewID(at); a == b || !chain.IsID(a) {
 		t.Error(a, b)
 	}
 	for _, bad := range []string{"", ".", "..", "a/b", "../a", "a..b", "-a", "a.", "a b", "a\x00", strings.Repeat("a", 101)} {
-		if IsID(bad) {
+		if chain.IsID(bad) {
 			t.Errorf("%q is an id", bad)
 		}
 	}
