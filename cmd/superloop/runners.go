@@ -9,14 +9,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/stats"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
@@ -157,7 +156,7 @@ func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops
 		return r
 	}
 	use := func(c config.Choice, uses ...runnerUse) {
-		of, account := local.AgentOf(cfg, c, environ)
+		of, account := effects.AgentOf(cfg, c, environ)
 		r := row(of)
 		r.Configured, r.Uses = true, append(r.Uses, uses...)
 		known, limited, err := cooldowns.Get(account)

@@ -32,9 +32,9 @@ type Approvals struct {
 	// Runners are who can go on with a role, once a human has answered.
 	Runners interface {
 		Candidates(s loop.State, role string) []respond.Candidate
-		// Believe forgets what speaks against the runners of a role: a human has mended
+		// Believed forgets what speaks against the runners of a role: a human has mended
 		// them, or says so.
-		Believe(s loop.State, role string)
+		Believed(s loop.State, role string)
 	}
 	// Whole reports whether the environment checks pass that failed.
 	Whole func(context.Context, loop.State) bool
@@ -238,7 +238,7 @@ func (a *Approvals) resolved(s loop.State, f loop.Resolved) loop.Fact {
 		return f
 	}
 	if h.Type == loop.EscalationRunner {
-		a.Runners.Believe(s, h.Role)
+		a.Runners.Believed(s, h.Role)
 	}
 	if s.Response.Ladder != nil {
 		f.Candidates = a.Runners.Candidates(s, h.Role)

@@ -20,17 +20,19 @@ import (
 // does not stop the loop.
 
 // Dir makes a directory below the loop's, in which no part is a link. op names the
-// operation for faults.
+// operation for faults. Each part is looked at each time, because an agent may have
+// replaced any of them since; where all are directories there is nothing to make.
 func (h *Host) Dir(op, path string) error {
 	rel, err := filepath.Rel(h.Paths.Loop, path)
 	if err != nil {
 		return err
 	}
-	at := h.Paths.Loop
+	at, there := h.Paths.Loop, true
 	for _, part := range strings.Split(rel, string(filepath.Separator)) {
 		at = filepath.Join(at, part)
 		info, err := os.Lstat(at)
 		if errors.Is(err, fs.ErrNotExist) {
+			there = false
 			break
 		}
 		if err != nil {
@@ -40,8 +42,12 @@ func (h *Host) Dir(op, path string) error {
 			if err := h.setAside(op, at); err != nil {
 				return err
 			}
+			there = false
 			break
 		}
+	}
+	if there {
+		return nil
 	}
 	return h.Full(h.Disk.MkdirAll(op, path, 0o755))
 }

@@ -40,30 +40,31 @@ func (r *Recoveries) Lies(s loop.State) bool {
 
 // Sweep sets aside, before a role starts, what must not be taken for
 // its proposal: private copies of those that were dealt with, and, before the
-// first role of an iteration, a proposal that an earlier one has left.
-func (r *Recoveries) Sweep(e loop.Effect, s loop.State) error {
+// first role of an iteration, a proposal that an earlier one has left. It gives the
+// state that follows.
+func (r *Recoveries) Sweep(e loop.Effect, s loop.State) (loop.State, error) {
 	if !s.Plan.Recovery {
-		return nil
+		return s, nil
 	}
 	left, err := r.takenFiles()
 	if err != nil {
-		return err
+		return s, err
 	}
 	for _, path := range left {
 		if err := r.Disk.Remove("proposal", path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return r.Full(err)
+			return s, r.Full(err)
 		}
 	}
 	first := len(s.Plan.Roles) > 0 && e.Role == s.Plan.Roles[0] && e.Attempt == 1
 	if !first || !r.Lies(s) {
-		return nil
+		return s, nil
 	}
 	t, err := recovery.Take(r.Disk, r.Paths.Loop, r.Paths.Private)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return s, nil
 	}
 	if err != nil {
-		return r.Full(err)
+		return s, r.Full(err)
 	}
 	f := loop.ProposalStale{Rule: loop.RuleStale, Digest: t.Digest,
 		Reason: fmt.Sprintf("it lay there before iteration %d began, so it is about an older state of things", s.Iteration)}
@@ -72,10 +73,9 @@ func (r *Recoveries) Sweep(e loop.Effect, s loop.State) error {
 	}
 	f.File, err = r.archive(s, t, "stale", f.Reason, nil)
 	if err != nil {
-		return err
+		return s, err
 	}
-	_, err = r.Journal.Fact(f)
-	return err
+	return r.Journal.Fact(f)
 }
 
 // takenFiles are the private copies of proposals.

@@ -99,7 +99,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 		fmt.Fprintf(&b, "All of it: %s\n", a.Paths.Rel(a.Paths.File(rootCauseFile)))
 	}
 	if resp.Ladder != nil && h.Role != loop.TestsTask && h.Type == respond.TypeRole {
-		log := a.roleFiles(s, h.Role, s.Roles[h.Role].Attempt).log
+		log := a.RoleFiles(s.Iteration, h.Role, s.Roles[h.Role].Attempt).Log
 		if tail, _, err := roles.ReadRegular(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
 			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", a.Paths.Rel(log), strings.TrimSpace(tail))
 		}
@@ -133,7 +133,7 @@ func (a *Approvals) aboutCompletion(s loop.State, q *escalation.Question) {
 	q.Rule = ""
 	q.Manual = ""
 	var b strings.Builder
-	for _, g := range namedGates(s.Gates) {
+	for _, g := range NamedGates(s.Gates) {
 		fmt.Fprintf(&b, "%s: %s\n", g[0], g[1])
 	}
 	for _, name := range []string{"review.md", "test-report.md", "evidence.json", "gate-summary.txt"} {

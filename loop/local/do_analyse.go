@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/classify"
@@ -66,7 +67,7 @@ func (d *driver) analyse(ctx context.Context, e loop.Effect) (loop.Fact, error) 
 		f.Command = &a
 	}
 	if e.Reason != loop.TestsTask {
-		f.Candidates = d.candidates(d.roleConfig(e.Role))
+		f.Candidates = d.runners.Candidates(d.state, e.Role)
 	}
 	if f.File, err = d.writeCause(rc); err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (d *driver) prevent(ctx context.Context, rc respond.RootCause) error {
 // caseOf is everything that rules look at: the failures, what was printed, what
 // has changed since it worked, and what rules know as a cure.
 func (d *driver) caseOf(ctx context.Context, e loop.Effect) (respond.Case, []respond.Output, error) {
-	c := respond.Case{RunID: d.state.RunID, Iteration: d.state.Iteration, Task: d.task(e.Role)}
+	c := respond.Case{RunID: d.state.RunID, Iteration: d.state.Iteration, Task: d.host.Task(e.Role)}
 	var failure classify.Failure
 	var output respond.Output
 	var err error
@@ -170,7 +171,7 @@ func cureOf(p remedy.Plan) string {
 // failedRole is what rules say of the log of the role's last run.
 func (d *driver) failedRole(ctx context.Context, role string) (classify.Failure, respond.Output, error) {
 	r := d.state.Roles[role]
-	log := d.roleFiles(role, r.Attempt).log
+	log := d.host.RoleFiles(d.state.Iteration, role, r.Attempt).Log
 	text, _, err := roles.ReadRegular(log, maxOutput/4, maxOutput*3/4)
 	out := respond.Output{Source: d.paths.Rel(log), Text: text}
 	if err != nil {
@@ -182,7 +183,7 @@ func (d *driver) failedRole(ctx context.Context, role string) (classify.Failure,
 
 // roleHistory are the failures of this ladder.
 func (d *driver) roleHistory(role string) []respond.Entry {
-	all := d.state.Response.History.Of(d.task(role))
+	all := d.state.Response.History.Of(d.host.Task(role))
 	for i, e := range all {
 		if e.RunID == d.state.RunID && e.Iteration == d.state.Iteration {
 			return all[i:]
@@ -236,11 +237,11 @@ func (d *driver) testHistory(f classify.Failure) []respond.Entry {
 // facts are what is known of the environment.
 func (d *driver) facts(ctx context.Context, evidence []respond.Quote, captures map[string]string) respond.Facts {
 	var f respond.Facts
-	was, err := d.snapshots().Load()
+	was, err := d.snapshots.Store().Load()
 	if err != nil {
 		d.log.Warn("the environment of the last success cannot be read", zap.Error(err))
 	}
-	f.Changes = respond.Compare(was, d.environment())
+	f.Changes = respond.Compare(was, d.snapshots.Current(d.state))
 	since := was.At
 	if since.IsZero() {
 		since = d.state.StartedAt
@@ -252,7 +253,7 @@ func (d *driver) facts(ctx context.Context, evidence []respond.Quote, captures m
 	for _, c := range commits {
 		f.Commits = append(f.Commits, respond.CommitFact{SHA: c.SHA, At: c.At, Subject: c.Subject, Files: c.Files})
 	}
-	if w, err := d.watchStore().Load(); err == nil {
+	if w, err := d.runners.WatchStore().Load(); err == nil {
 		for _, s := range w.Samples {
 			if s.Failed && s.Loop != d.o.LoopID {
 				f.Others = append(f.Others, respond.Elsewhere{Loop: s.Loop, Category: s.Category, Provider: s.Agent.Provider, At: s.At})
@@ -271,9 +272,9 @@ func (d *driver) preventions() preflight.Store[respond.Preventions] {
 }
 
 // causeFiles are the prompt, log and answer of the diagnostician.
-func (d *driver) causeFiles(id string) roleFiles {
+func (d *driver) causeFiles(id string) effects.RoleFiles {
 	base := filepath.Join(d.paths.Logs(d.state.Iteration), loop.Diagnostician+"."+id)
-	return roleFiles{prompt: base + ".prompt.md", log: base + ".log", last: base + ".answer.md"}
+	return effects.RoleFiles{Prompt: base + ".prompt.md", Log: base + ".log", Last: base + ".answer.md"}
 }
 
 // diagnosticianRole is the diagnostician as a role: its runner and its bounds.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -27,25 +28,25 @@ func (d *driver) askDiagnostician(ctx context.Context, e loop.Effect, who config
 		return rc, nil // the configuration has changed meanwhile
 	}
 	files := d.causeFiles(rc.ID)
-	req := agent.Request{CLI: cliOf(runner), Fast: d.o.Fast, PromptPath: files.prompt, LastMessageFile: files.last, WorkDir: d.repo.Top,
+	req := agent.Request{CLI: effects.CLIOf(runner), Fast: d.o.Fast, PromptPath: files.Prompt, LastMessageFile: files.Last, WorkDir: d.repo.Top,
 		Repo: d.paths.Repo, LoopDir: d.paths.Loop, Loop: d.o.LoopID, RunID: d.state.RunID, Role: loop.Diagnostician, Iteration: d.state.Iteration,
 		Attempt: 1, Model: role.Model, Permissions: role.Permissions, MaxCostUSD: e.MaxCostUSD}
 	account := agent.AccountOf(req, d.host.Env())
-	if _, limited, err := d.cooldowns.Get(account); err == nil && limited {
+	if _, limited, err := d.runners.Cooldowns.Get(account); err == nil && limited {
 		rc.Problems = append(rc.Problems, role.Runner+": not asked, its provider's limit is not over")
 		return rc, nil
 	}
-	if err := d.host.Dir("logs", filepath.Dir(files.log)); err != nil {
+	if err := d.host.Dir("logs", filepath.Dir(files.Log)); err != nil {
 		return rc, err
 	}
 	prompt, err := diagnosticianPrompt(c, outputs, rc)
 	if err == nil {
-		err = d.host.Create("prompt", files.prompt, prompt)
+		err = d.host.Create("prompt", files.Prompt, prompt)
 	}
 	if err != nil {
 		return rc, err
 	}
-	log, err := d.host.File("log", files.log)
+	log, err := d.host.File("log", files.Log)
 	if err != nil {
 		return rc, d.host.Full(err)
 	}
@@ -53,9 +54,7 @@ func (d *driver) askDiagnostician(ctx context.Context, e loop.Effect, who config
 	var res agent.Result
 	var runErr error
 	err = d.underKill(ctx, func(kill context.Context, hurry <-chan struct{}) {
-		res, runErr = agent.Run(kill, d.agents, req, agent.Options{Environ: d.host.Env(), Timeout: role.Timeout, Grace: roleGrace, Hurry: hurry,
-			Log: log, LogLimit: logLimit, WriteFile: func(path, text string) error { return d.host.Create("agent-file", path, text) },
-			Redact: agent.Secrets(d.host.Env(), runner.Env), Progress: d.host.Says(loop.Diagnostician)})
+		res, runErr = d.turns.Run(effects.WithHurry(kill, hurry), req, role, log)
 	})
 	if err = errors.Join(err, log.Close()); err != nil {
 		return rc, err
@@ -63,12 +62,12 @@ func (d *driver) askDiagnostician(ctx context.Context, e loop.Effect, who config
 	if ctx.Err() != nil {
 		return rc, nil
 	}
-	out := d.roleOutcome(loop.Effect{Role: loop.Diagnostician, Attempt: 1}, role, res, runErr, role.Timeout)
-	if err := d.learn(&out, role, account, res); err != nil {
+	out := effects.Outcome(loop.Effect{Role: loop.Diagnostician, Attempt: 1}, role, res, runErr)
+	if err := d.turns.Learn(d.state, &out, role, account, res); err != nil {
 		return rc, err
 	}
 	f.Runner, f.Usage, f.CostUSD = role.Runner, out.Usage, out.CostUSD
-	if err := d.addUsage(out, started); err != nil {
+	if err := (effects.Usage{Host: d.host}).Turn(d.state, out, started); err != nil {
 		return rc, err
 	}
 	if out.Outcome != loop.OutcomeOK {
@@ -76,7 +75,7 @@ func (d *driver) askDiagnostician(ctx context.Context, e loop.Effect, who config
 		rc.Problems = append(rc.Problems, role.Runner+": "+loop.Describe(out))
 		return rc, nil
 	}
-	if err := d.keepLastMessage(files.last, res); err != nil {
+	if err := d.turns.KeepLastMessage(files.Last, res); err != nil {
 		return rc, err
 	}
 	return respond.Merge(rc, []byte(res.FinalMessage), role.Runner, outputs, c), nil

@@ -25,7 +25,7 @@ func (d *driver) lastMessage() (string, error) {
 	if !ok {
 		return "", nil
 	}
-	text, _, err := roles.ReadRegular(d.roleFiles(role, r.Attempt).last, agent.MaxMessage/2, agent.MaxMessage/2)
+	text, _, err := roles.ReadRegular(d.host.RoleFiles(d.state.Iteration, role, r.Attempt).Last, agent.MaxMessage/2, agent.MaxMessage/2)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, roles.ErrNotRegular) {
 		return "", nil
 	}

@@ -110,11 +110,11 @@ func (d *driver) lookAtGround(ctx context.Context, note bool) []respond.Finding 
 
 // knowledge is what the checks need to know besides the ground.
 func (d *driver) knowledge() preflight.Look {
-	health, err := d.healthStore().Load()
+	health, err := d.runners.Health()
 	if err != nil {
 		d.log.Warn("what is known of the runners cannot be read", zap.Error(err))
 	}
-	look := LookOf(d.o.Config, []config.Loop{d.loop}, health, d.cooldowns, d.host.Env(), d.host.Now(d.state))
+	look := LookOf(d.o.Config, []config.Loop{d.loop}, health, d.runners.Cooldowns, d.host.Env(), d.host.Now(d.state))
 	look.Memo = &d.groundMemo
 	return look
 }

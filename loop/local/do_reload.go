@@ -59,7 +59,8 @@ func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 	if err != nil {
 		return out, d.host.Full(err)
 	}
-	d.reload, d.next = r, out.Config
+	d.reload = r
+	d.next.Store(out.Config)
 	d.adopt()
 	d.newConfig = watch.Watch(ctx, d.o.Config.Path)
 	return out, nil
@@ -67,17 +68,18 @@ func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 
 // adopt makes the newest configuration that of the iteration that begins.
 func (d *driver) adopt() {
-	if d.next == nil || d.next == d.o.Config {
+	next := d.next.Load()
+	if next == nil || next == d.o.Config {
 		return
 	}
-	l, ok := d.next.Loop(d.o.LoopID)
+	l, ok := next.Loop(d.o.LoopID)
 	if !ok {
 		return // the reader does not let a running loop go; the old one stays
 	}
 	if d.loop.Git.Worktree != l.Git.Worktree {
 		l.Git.Worktree = d.loop.Git.Worktree // where the work is does not move
 	}
-	d.o.Config, d.loop, d.prices = d.next, l, nil
+	d.o.Config, d.loop = next, l
 	d.outbox.Configure()
 }
 
@@ -114,7 +116,7 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 		return nil
 	}
 	if out.Config != nil {
-		d.next = out.Config
+		d.next.Store(out.Config)
 	}
 	switch out.Kind {
 	case watch.Rejected:
@@ -124,7 +126,7 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 	}
 	if len(out.Changes) > 0 || out.Kind == watch.Reloaded {
 		f := loop.Reconfigured{Changes: changesOf(cappedChanges(out.Changes)), Digest: out.Digest, Warnings: problemsOf(capped(out.Warnings)), During: during}
-		if l, ok := d.next.Loop(d.o.LoopID); ok {
+		if l, ok := d.next.Load().Loop(d.o.LoopID); ok {
 			plan, was := d.planOf(l), d.state.Plan
 			if d.state.NextPlan != nil {
 				was = *d.state.NextPlan
@@ -149,8 +151,8 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 // planOf is the plan of a loop of the configuration that d.next is, or will be.
 func (d *driver) planOf(l config.Loop) loop.Plan {
 	c := d.o.Config
-	if d.next != nil {
-		c = d.next
+	if next := d.next.Load(); next != nil {
+		c = next
 	}
 	p := PlanOf(l)
 	if policy, problems := c.Policy(l.ID); policy != nil && len(problems) == 0 {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -36,7 +37,7 @@ func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cool
 	for _, l := range loops {
 		for _, role := range l.Roles {
 			for _, c := range role.Runners {
-				who, account := AgentOf(cfg, c, environ)
+				who, account := effects.AgentOf(cfg, c, environ)
 				if known, limited, err := cooldowns.Get(account); err == nil && limited {
 					look.Limits[who.Provider] = known.Until
 				}

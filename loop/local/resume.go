@@ -27,7 +27,6 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/worktree"
-	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
 // newRunID names a run: sortable by time, and random enough that two in one
@@ -67,8 +66,7 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	if o.Observer != nil {
 		host.Said = o.Observer.Said
 	}
-	d := &driver{o: o, host: host, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop")),
-		cooldowns: cooldown.New(o.Disk, paths.Cooldowns())}
+	d := &driver{o: o, host: host, loop: cfg, paths: paths, repo: repo, log: o.Log.With(zap.String("component", "loop"))}
 	host.Settings = d.settings
 	d.equip()
 	defer func() {
@@ -179,6 +177,7 @@ func (d *driver) takeUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.makeRoles()
 	d.watchProposals(life)
 	d.cleanup = append(d.cleanup, d.outbox.Close)
 	d.outbox.Configure()

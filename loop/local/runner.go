@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/superloop/superloop/internal/dirwatch"
@@ -29,8 +30,6 @@ import (
 	"github.com/superloop/superloop/recovery/execute"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/roles/agent"
-	"github.com/superloop/superloop/roles/agent/cooldown"
-	"github.com/superloop/superloop/roles/agent/price"
 )
 
 // Options are what a run needs. Repo, Config, LoopID, Version and Now are
@@ -133,14 +132,17 @@ type driver struct {
 	log     *zap.Logger
 	cleanup []func()
 
-	cooldowns *cooldown.Store
+	roles     *effects.Roles
+	runners   *effects.Runners
+	turns     *effects.Turns
+	snapshots *effects.Snapshots
 	restarted bool      // the loop was taken up with an open question
 	cooling   time.Time // until when the shared memory held the limit that is waited for
-	prices    *price.Table
 
 	reload     *watch.Reloader
 	protection cage.ProtectionReport
-	next       *config.Config // newer than o.Config, in force from the next iteration on
+	// next is newer than o.Config, in force from the next iteration on.
+	next       atomic.Pointer[config.Config]
 	newConfig  <-chan struct{}
 	policies   *effects.Policies
 	outbox     *effects.Outbox
@@ -155,7 +157,6 @@ type driver struct {
 	aid        *aid            // what rules know; nil until it is asked for
 	loadAid    func() *aid
 	groundMemo preflight.Memo
-	snapshotAt time.Time // of the last success
 
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *control.Intent
@@ -248,7 +249,8 @@ func (d *driver) leavesQuestion() (bool, error) {
 func (d *driver) carryOut(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
 	switch e.Kind {
 	case loop.RunRole:
-		return d.runRole(shutdown, e)
+		s := d.state // watchKill may change it while the performer runs
+		return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return d.roles.Perform(ctx, e, s) })
 	case loop.RunTests:
 		return d.runTests(shutdown, e)
 	case loop.CheckPromise:
@@ -316,7 +318,7 @@ func (d *driver) close() {
 
 // settings are what the performers go by.
 func (d *driver) settings() effects.Settings {
-	s := effects.Settings{Config: d.o.Config, Loop: d.loop, Next: d.next}
+	s := effects.Settings{Config: d.o.Config, Loop: d.loop, Next: d.next.Load()}
 	if s.Next == nil {
 		s.Next = d.o.Config
 	}

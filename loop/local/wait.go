@@ -4,10 +4,17 @@ import (
 	"context"
 	"time"
 
-	"github.com/superloop/superloop/loop/control"
-
 	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent"
 )
+
+// leaveGrace is what a process tree gets between TERM and KILL when the supervisor
+// itself has to leave: it has to be gone within five seconds.
+const leaveGrace = 3 * time.Second
 
 // takeIntents reads the control directory: a cancellation is kept in d.cancel,
 // what the journal already holds is removed, and an answer to a question that
@@ -108,4 +115,81 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 // cancels reports whether in cancels this run.
 func (d *driver) cancels(in control.Intent) bool {
 	return in.Kind == control.IntentCancel && in.RunID == d.state.RunID && !d.intents[in.ID]
+}
+
+// wait sleeps until the effect's time, or until somebody wants something: a
+// kick ends it, and so does the news that the limit it waits for is gone.
+func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
+	if in, ok := d.kick(); ok {
+		d.intents[in.ID] = true
+		if l := d.state.Limit; l != nil {
+			if err := d.runners.Cooldowns.Clear(agent.Account{Provider: l.Provider, ID: l.Account}); err != nil {
+				return nil, d.host.Full(err)
+			}
+		}
+		if e.Role != "" {
+			d.runners.Believed(d.state, e.Role)
+		}
+		return d.waited(e, loop.WaitOver{ID: e.ID, Reason: "kicked", By: in.By, IntentID: in.ID}), nil
+	}
+	if d.limitGone() {
+		return d.waited(e, loop.WaitOver{ID: e.ID, Reason: "cleared"}), nil
+	}
+	if err := d.flushViews(); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(e.Until.Sub(d.host.Now(d.state)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return d.waited(e, loop.WaitOver{ID: e.ID}), nil
+	case <-shutdown.Done():
+	case <-d.look:
+	case <-d.newConfig:
+	}
+	return nil, nil
+}
+
+// waited adds who can take the role now, where one waits for somebody.
+func (d *driver) waited(e loop.Effect, f loop.WaitOver) loop.Fact {
+	if l := d.state.Response.Ladder; l != nil && l.Phase == respond.Waiting && e.Role != "" {
+		f.Candidates = d.runners.Candidates(d.state, e.Role)
+	}
+	return f
+}
+
+// limitGone reports whether the limit that the loop waits for was lifted before
+// its time: by a kick of another loop, or because another one's run worked where
+// the time was only a guess. The shared memory is only believed when it held the
+// limit before.
+func (d *driver) limitGone() bool {
+	l := d.state.Limit
+	if l == nil {
+		d.cooling = time.Time{}
+		return false
+	}
+	c, ok, err := d.runners.Cooldowns.Get(agent.Account{Provider: l.Provider, ID: l.Account})
+	if ok || err != nil {
+		d.cooling = c.Until
+		return false
+	}
+	return d.host.Now(d.state).Before(d.cooling)
+}
+
+// kick is a person's wish not to wait.
+func (d *driver) kick() (control.Intent, bool) {
+	ins, _, _ := control.Submitted(d.paths) // takeIntents has reported what cannot be read
+	for _, in := range ins {
+		if d.kicks(in) {
+			return in, true
+		}
+	}
+	return control.Intent{}, false
+}
+
+// kicks reports whether in ends what the loop waits for.
+func (d *driver) kicks(in control.Intent) bool {
+	p := d.state.Pending
+	return in.Kind == control.IntentKick && in.RunID == d.state.RunID && !d.intents[in.ID] &&
+		p != nil && loop.Check(d.state, loop.Decision{Kind: loop.DecideRetryNow, RunID: in.RunID}) == nil
 }

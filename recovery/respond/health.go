@@ -193,11 +193,15 @@ type Result struct {
 }
 
 // Ended notes how a run ended. It reports whether the agent became unfit by it, or
-// stays so because it was a probe. A run that superloop broke off is Broken off.
+// stays so because it was a probe. A success that is told after a later failure only
+// counts. A run that superloop broke off is Broken off.
 func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	b := h.at(r.Agent)
 	probe := b.Circuit == HalfOpen
-	b.ProbeAt = time.Time{}
+	late := r.Failure == nil && b.LastFailure.After(now)
+	if !late {
+		b.ProbeAt = time.Time{}
+	}
 	b.Runs++
 	if r.CostUSD != nil && *r.CostUSD >= 0 {
 		b.CostUSD += *r.CostUSD
@@ -206,8 +210,13 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	}
 	if r.Failure == nil {
 		b.Successes++
-		b.LastSuccess = now
 		b.Recent = recent(b.Recent, "+")
+		if now.After(b.LastSuccess) {
+			b.LastSuccess = now
+		}
+		if late {
+			return false
+		}
 		b.Circuit, b.InRow, b.Tasks, b.Trips = Closed, 0, nil, 0
 		b.OpenedAt, b.Until, b.Kind, b.Why = time.Time{}, time.Time{}, "", ""
 		return false

@@ -1,58 +1,79 @@
-package local
+package effects
 
 import (
 	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/superloop/superloop/loop"
 
 	"github.com/superloop/superloop/loop/gate"
+	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles"
 )
 
-// writePrompt renders what the role is told and puts it where the runner reads
+// rootCauseFile is what an analysis came to, for humans and for the next role.
+const rootCauseFile = "root-cause.json"
+
+// Tree is the work tree as roles are told of it.
+type Tree interface {
+	// Signature tells trees apart: two that are equal have the same one.
+	Signature(ctx context.Context, s loop.State) (string, error)
+	// Changed are the paths that the iteration has changed, as the last look found.
+	Changed() []string
+	// Branch is the branch of the work tree, "" for none. It may be that with which the
+	// iteration began.
+	Branch(ctx context.Context, s loop.State) string
+}
+
+// Prompts write what a role is told.
+type Prompts struct {
+	*Host
+	Tree Tree
+	// Rules are the policies in force, the newest last.
+	Rules func() []*recovery.Policy
+}
+
+// Make renders what the role is told and puts it where the runner reads
 // it. The reviewer's packet is made first, because the prompt points to it.
-func (d *driver) writePrompt(ctx context.Context, e loop.Effect, files roleFiles) error {
-	if e.Role == roles.Reviewer && d.loop.ReviewerPacket {
-		if err := d.writePacket(); err != nil {
+func (p *Prompts) Make(ctx context.Context, e loop.Effect, s loop.State, files RoleFiles) error {
+	if e.Role == roles.Reviewer && p.Settings().Loop.ReviewerPacket {
+		if err := p.writePacket(s); err != nil {
 			return err
 		}
 	}
-	tpl, err := roles.Load(filepath.Join(d.paths.Super, "roles"), e.Role)
+	tpl, err := roles.Load(filepath.Join(p.Paths.Super, "roles"), e.Role)
 	if err != nil {
 		return err
 	}
-	in := d.promptInput(ctx, e)
+	in := p.input(ctx, e, s)
 	in.Template = tpl
 	text, err := roles.Render(in)
 	if err != nil {
 		return fmt.Errorf("making the prompt of the %s: %w", e.Role, err)
 	}
-	return d.host.Create("prompt", files.prompt, text)
+	return p.Create("prompt", files.Prompt, text)
 }
 
-// promptInput is the state of the loop as the role is to know it.
-func (d *driver) promptInput(ctx context.Context, e loop.Effect) roles.Input {
-	s := d.state
-	in := roles.Input{Role: e.Role, Loop: d.o.LoopID, Iteration: s.Iteration, MaxIterations: s.Plan.MaxIterations,
-		Attempt: e.Attempt, LoopDir: d.paths.Loop, Promise: s.Plan.Promise,
+// input is the state of the loop as the role is to know it.
+func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.Input {
+	in := roles.Input{Role: e.Role, Loop: p.LoopID, Iteration: s.Iteration, MaxIterations: s.Plan.MaxIterations,
+		Attempt: e.Attempt, LoopDir: p.Paths.Loop, Promise: s.Plan.Promise,
 		Stuck: roles.Stuck{Streak: s.Stuck.Count, Threshold: s.Stuck.Threshold}}
 	if s.Stuck.Count > 0 {
 		in.Stuck.Reason = "no code changes"
 	}
 	if s.Iteration > 1 {
 		in.GatesOf = s.Iteration - 1
-		for _, g := range namedGates(s.LastGates) {
+		for _, g := range NamedGates(s.LastGates) {
 			in.Gates = append(in.Gates, roles.Gate{Name: g[0], Value: g[1]})
 		}
 	}
-	in.Tests = d.testsForPrompt()
-	in.Diagnosis = d.diagnosisForPrompt()
-	d.recoveryForPrompt(&in)
+	in.Tests = p.tests(s)
+	in.Diagnosis = diagnosisOf(s)
+	p.recoveries(&in, s)
 	for _, role := range s.Plan.Roles {
 		if r, ok := s.LastRoles[role]; ok && r.Output != "" && r.Output != string(roles.Fresh) {
 			in.Left = append(in.Left, roles.Left{Role: role, Iteration: s.Iteration - 1,
@@ -64,32 +85,28 @@ func (d *driver) promptInput(ctx context.Context, e loop.Effect) roles.Input {
 		}
 	}
 	if last, ok := s.Roles[e.Role]; ok && e.Attempt > 1 {
-		in.LastAttempt = d.lastAttempt(e, last)
+		in.LastAttempt = p.lastAttempt(e, s, last)
 	}
 	if s.HumanNote != "" {
 		in.Notes = append(in.Notes, roles.Note{By: "a person", About: "answered the loop", Text: s.HumanNote})
 	}
-	in.Before = d.toldByLadder(e.Role)
-	if len(d.tree.changed) > 0 {
-		in.Changed = []roles.Changed{{Role: "the roles of this iteration so far", Files: d.tree.changed}}
+	in.Before = toldByPolicy(s, e.Role)
+	if changed := p.Tree.Changed(); len(changed) > 0 {
+		in.Changed = []roles.Changed{{Role: "the roles of this iteration so far", Files: changed}}
 	}
-	if d.tree.branchOf != s.Iteration {
-		d.tree.branch, _ = d.repo.Branch(ctx) // a detached head has none
-		d.tree.branchOf = s.Iteration
-	}
-	pl := roles.Places{WorkDir: d.repo.Top, SpecFile: d.specFile(), LoopDir: d.paths.Loop, Role: e.Role, Branch: d.tree.branch}
-	if d.loop.Git.Worktree {
-		pl.Worktree = d.repo.Top
+	pl := roles.Places{WorkDir: p.Repo.Top, SpecFile: p.specFile(), LoopDir: p.Paths.Loop, Role: e.Role, Branch: p.Tree.Branch(ctx, s)}
+	if p.Settings().Loop.Git.Worktree {
+		pl.Worktree = p.Repo.Top
 	}
 	in.Context, in.Phases = roles.Gather(pl)
 	return in
 }
 
-// toldByLadder is what the role is told of the attempts before it, and of the
+// toldByPolicy is what the role is told of the attempts before it, and of the
 // cause that was found for what fails.
-func (d *driver) toldByLadder(role string) []roles.Note {
+func toldByPolicy(s loop.State, role string) []roles.Note {
 	var out []roles.Note
-	r := d.state.Response
+	r := s.Response
 	if l := r.Ladder; l != nil && l.Task.Role == role && len(l.Tell) > 0 {
 		out = append(out, roles.Note{About: "What became of the attempts before this one", Text: strings.Join(l.Tell, "\n")})
 	}
@@ -113,15 +130,14 @@ func (d *driver) toldByLadder(role string) []roles.Note {
 	return out
 }
 
-// recoveryForPrompt tells of proposals: what may be proposed, and what became of
-// those before.
-func (d *driver) recoveryForPrompt(in *roles.Input) {
-	s := d.state
+// recoveries tells of proposals: what may be proposed, and what became of those
+// before.
+func (p *Prompts) recoveries(in *roles.Input, s loop.State) {
 	if in.NoRecovery = !s.Plan.Recovery; in.NoRecovery {
 		return
 	}
-	for _, p := range d.policies.InForce() {
-		in.Listed = p.Settings.AutoApprove // the newest; what it does not list is not worth proposing
+	for _, policy := range p.Rules() {
+		in.Listed = policy.Settings.AutoApprove // the newest; what it does not list is not worth proposing
 	}
 	in.RecoveryProblems = s.Recoveries.Problems
 	for _, r := range s.Recoveries.Recent {
@@ -129,9 +145,9 @@ func (d *driver) recoveryForPrompt(in *roles.Input) {
 	}
 }
 
-// diagnosisForPrompt is what rules say of the tests' last failure.
-func (d *driver) diagnosisForPrompt() *roles.Diagnosis {
-	g := d.state.Diagnosis
+// diagnosisOf is what rules say of the tests' last failure.
+func diagnosisOf(s loop.State) *roles.Diagnosis {
+	g := s.Diagnosis
 	if g == nil {
 		return nil
 	}
@@ -144,26 +160,25 @@ func (d *driver) diagnosisForPrompt() *roles.Diagnosis {
 
 // specFile is the spec as an agent finds it from its folder. A spec that is not
 // in the loop's own work tree is read from the repository.
-func (d *driver) specFile() string {
-	if d.loop.Git.Worktree {
-		return filepath.Join(d.paths.Repo, d.loop.SpecFile)
+func (p *Prompts) specFile() string {
+	if p.Settings().Loop.Git.Worktree {
+		return filepath.Join(p.Paths.Repo, p.Settings().Loop.SpecFile)
 	}
-	return d.loop.SpecFile
+	return p.Settings().Loop.SpecFile
 }
 
-func (d *driver) lastAttempt(e loop.Effect, last loop.RoleResult) *roles.Attempt {
-	files := d.roleFiles(e.Role, last.Attempt)
-	tail, _, err := roles.ReadRegular(files.log, 0, 2048)
+func (p *Prompts) lastAttempt(e loop.Effect, s loop.State, last loop.RoleResult) *roles.Attempt {
+	files := p.RoleFiles(s.Iteration, e.Role, last.Attempt)
+	tail, _, err := roles.ReadRegular(files.Log, 0, 2048)
 	if err != nil {
 		tail = "" // it printed nothing, or its log is gone
 	}
 	return &roles.Attempt{Ended: last.Outcome, Code: last.ExitCode, Tail: tail, Signal: last.Signal,
-		After: time.Duration(last.DurationMS) * time.Millisecond}
+		After: ms(last.DurationMS)}
 }
 
-// testsForPrompt is the newest verdict of the tests with what they printed.
-func (d *driver) testsForPrompt() *roles.Tests {
-	s := d.state
+// tests is the newest verdict of the tests with what they printed.
+func (p *Prompts) tests(s loop.State) *roles.Tests {
 	t := roles.Tests{Status: s.Gates.Tests, Iteration: s.Iteration}
 	if t.Status == "" {
 		t.Status, t.Iteration = s.LastGates.Tests, s.Iteration-1
@@ -171,7 +186,7 @@ func (d *driver) testsForPrompt() *roles.Tests {
 	if t.Status == "" || t.Status == gate.StatusSkipped {
 		return nil
 	}
-	t.File = d.paths.File("test-output.txt")
+	t.File = p.Paths.File("test-output.txt")
 	if t.Status != gate.StatusOK {
 		out, _, err := roles.ReadRegular(t.File, 8<<10, 8<<10)
 		if err == nil {
@@ -181,7 +196,8 @@ func (d *driver) testsForPrompt() *roles.Tests {
 	return &t
 }
 
-func namedGates(g loop.Gates) [][2]string {
+// NamedGates are the gates that have a verdict, each with it.
+func NamedGates(g loop.Gates) [][2]string {
 	var out [][2]string
 	for _, x := range [][2]string{{"promise", g.Promise}, {"tests", g.Tests}, {"validation", g.Validation},
 		{"prerequisites", g.Prerequisites}, {"checklist", g.Checklist}, {"evidence", g.Evidence}, {"approval", g.Approval}} {
@@ -192,15 +208,15 @@ func namedGates(g loop.Gates) [][2]string {
 	return out
 }
 
-func (d *driver) writePacket() error {
-	p := gate.Packet{LoopID: d.o.LoopID, Iteration: d.state.Iteration, GatesOf: d.state.Iteration - 1,
-		GateSummaryFile: d.paths.File("gate-summary.txt"), TestStatusFile: d.paths.File("test-status.json"),
-		TestReportFile: d.paths.File("test-report.md"), ChecklistStatusFile: d.paths.File("checklist-status.json"),
-		ChecklistRemainingFile: d.paths.File("checklist-remaining.md"), EvidenceFile: d.paths.File("evidence.json"),
-		ValidationStatusFile: d.paths.File("validation-status.json"), ValidationResultsFile: d.paths.File("validation-results.json")}
-	data, err := gate.ReviewerPacket(d.paths.Repo, p, d.host.Now(d.state))
+func (p *Prompts) writePacket(s loop.State) error {
+	packet := gate.Packet{LoopID: p.LoopID, Iteration: s.Iteration, GatesOf: s.Iteration - 1,
+		GateSummaryFile: p.Paths.File("gate-summary.txt"), TestStatusFile: p.Paths.File("test-status.json"),
+		TestReportFile: p.Paths.File("test-report.md"), ChecklistStatusFile: p.Paths.File("checklist-status.json"),
+		ChecklistRemainingFile: p.Paths.File("checklist-remaining.md"), EvidenceFile: p.Paths.File("evidence.json"),
+		ValidationStatusFile: p.Paths.File("validation-status.json"), ValidationResultsFile: p.Paths.File("validation-results.json")}
+	data, err := gate.ReviewerPacket(p.Paths.Repo, packet, p.Now(s))
 	if err != nil {
 		return err
 	}
-	return d.host.Write("reviewer-packet.md", data)
+	return p.Write("reviewer-packet.md", data)
 }

@@ -1,9 +1,11 @@
-package local
+package effects
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"time"
 
@@ -16,15 +18,43 @@ import (
 	"github.com/superloop/superloop/roles/agent/price"
 )
 
-// roleOutcome is the fact that a run's result is.
-func (d *driver) roleOutcome(e loop.Effect, role config.Role, res agent.Result, runErr error, timeout time.Duration) loop.RoleEnded {
+// logLimit caps what one run of an agent leaves in its log, in bytes.
+const logLimit = 64 << 20
+
+// turnGrace is what a process tree gets between TERM and KILL at its deadline:
+// some agent CLIs take ten seconds to leave.
+const turnGrace = 15 * time.Second
+
+// Turns run an agent CLI for one turn, of a role or of the diagnostician, and learn
+// from what it told.
+type Turns struct {
+	*Host
+	Runners *Runners
+
+	prices   *price.Table // of the configuration pricesOf
+	pricesOf *config.Config
+}
+
+// Run runs the agent until it ends, or ctx ends it. The bounds are the role's Timeout
+// and Inactivity. An error means that the run says nothing about the agent, as
+// agent.Run has it.
+func (t *Turns) Run(ctx context.Context, req agent.Request, role config.Role, log io.Writer) (agent.Result, error) {
+	return agent.Run(ctx, t.Runner, req, agent.Options{
+		Environ: t.Env(), Timeout: role.Timeout, Inactivity: role.Inactivity, Grace: turnGrace,
+		Hurry: Hurry(ctx), Log: log, LogLimit: logLimit,
+		WriteFile: func(path, text string) error { return t.Create("agent-file", path, text) },
+		Redact:    agent.Secrets(t.Env(), req.CLI.Env), Progress: t.Says(req.Role)})
+}
+
+// Outcome is the fact that the result of a run is. An error is that of Run.
+func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) loop.RoleEnded {
 	p := res.Proc
 	f := loop.RoleEnded{Of: loop.To(e), Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, ExitCode: p.Code,
 		Signal: p.Signal, DurationMS: p.Duration.Milliseconds(), LogDropped: p.LogDropped, LeftBehind: p.LeftBehind,
 		SessionID: res.SessionID, Class: string(res.Class), Error: res.ErrorText, Denied: res.Denied, Cut: res.Cut}
 	switch p.Ended {
 	case proc.TimedOut:
-		f.Outcome, f.TimeoutMS = loop.OutcomeTimeout, timeout.Milliseconds()
+		f.Outcome, f.TimeoutMS = loop.OutcomeTimeout, role.Timeout.Milliseconds()
 	case proc.Inactive:
 		f.Outcome, f.TimeoutMS = loop.OutcomeInactive, role.Inactivity.Milliseconds()
 	case proc.NotStarted:
@@ -75,16 +105,16 @@ func (d *driver) roleOutcome(e loop.Effect, role config.Role, res agent.Result, 
 	return f
 }
 
-// learn adds what the run tells about money, limits and sessions, and shares
+// Learn adds what the run tells about money, limits and sessions, and shares
 // what it tells about the account with the other loops of this machine.
-func (d *driver) learn(f *loop.RoleEnded, role config.Role, account agent.Account, res agent.Result) error {
+func (t *Turns) Learn(s loop.State, f *loop.RoleEnded, role config.Role, account agent.Account, res agent.Result) error {
 	if res.Model != "" {
 		f.Model = res.Model
 	}
 	if u := loop.Usage(res.Usage); u != (loop.Usage{}) {
 		f.Usage = &u
 	}
-	if err := d.price(f, account, res); err != nil {
+	if err := t.price(s, f, account, res); err != nil {
 		return err
 	}
 	if res.Totals != nil {
@@ -96,40 +126,40 @@ func (d *driver) learn(f *loop.RoleEnded, role config.Role, account agent.Accoun
 	}
 	switch {
 	case f.Outcome == loop.OutcomeOK:
-		d.accountWorks(account)
+		t.Runners.works(account)
 	case f.Outcome == loop.OutcomeInterrupted:
 	case res.Class.Waits():
-		limit := d.meetLimit(account, res.Learned)
+		limit := t.Runners.meetLimit(s, account, res.Learned)
 		f.Limit = &limit
 	case res.Class.NeedsPerson():
-		f.Fix = d.loginFix(role, res.Class)
+		f.Fix = loginFix(role.Runner, t.Settings().Config.Runners[role.Runner], res.Class)
 	}
 	return nil
 }
 
 // price is what the run cost: as the CLI says, else by the table, else unknown.
-func (d *driver) price(f *loop.RoleEnded, account agent.Account, res agent.Result) error {
+func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, res agent.Result) error {
 	if res.CostUSD != nil {
 		f.CostUSD, f.CostSource = res.CostUSD, "runner"
 		return nil
 	}
-	if d.prices == nil {
+	if cfg := t.Settings().Config; t.prices == nil || t.pricesOf != cfg {
 		table, err := price.Embedded()
 		if err != nil {
 			return fmt.Errorf("reading the built-in prices: %w", err)
 		}
 		own := map[string]price.Rate{}
-		for model, r := range d.o.Config.Prices {
+		for model, r := range cfg.Prices {
 			own[model] = price.Rate(r)
 		}
-		d.prices = table.With(own)
+		t.prices, t.pricesOf = table.With(own), cfg
 	}
 	// A run is many requests, and only their sum is known. Where a model has a
 	// dearer rate for long requests, the lower one is taken and said: a run's sum
 	// says nothing about the length of its requests.
-	low, high, ok := d.prices.Range(account.Provider, f.Model, res.Usage, d.host.Now(d.state))
+	low, high, ok := t.prices.Range(account.Provider, f.Model, res.Usage, t.Now(s))
 	if ok {
-		f.CostUSD, f.CostSource = &low, "prices of "+d.prices.Date()
+		f.CostUSD, f.CostSource = &low, "prices of "+t.prices.Date()
 		if low < high {
 			f.CostSource += ", lowest tier"
 		}
@@ -137,57 +167,17 @@ func (d *driver) price(f *loop.RoleEnded, account agent.Account, res agent.Resul
 	return nil
 }
 
-// keepLastMessage writes down the message that counts where the agent did not
-// do so itself, so that the gate, people and a later start read the same.
-func (d *driver) keepLastMessage(path string, res agent.Result) error {
+// KeepLastMessage writes down the message that counts where the agent did not
+// do so itself, so that the gate, humans and a later start read the same.
+func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 	if res.From == roles.FromFile || res.FinalMessage == "" {
 		return nil
 	}
 	if res.MessageProblem != "" {
 		// The agent left a pipe, a link or a folder in its place: out of the way.
-		if err := d.o.Disk.Rename("last-message", path, path+".foreign"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return d.host.Full(err)
+		if err := t.Disk.Rename("last-message", path, path+".foreign"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return t.Full(err)
 		}
 	}
-	return d.host.Create("last-message", path, res.FinalMessage)
-}
-
-// addUsage appends the run to usage.jsonl: what a role cost, in the original's
-// shape. Tokens and cost are null where the runner does not tell them.
-func (d *driver) addUsage(f loop.RoleEnded, started time.Time) error {
-	line, err := json.Marshal(struct {
-		Timestamp  time.Time   `json:"timestamp"`
-		RunID      string      `json:"run_id"`
-		LoopID     string      `json:"loop_id"`
-		Iteration  int         `json:"iteration"`
-		Role       string      `json:"role"`
-		Attempt    int         `json:"attempt"`
-		DurationMS int64       `json:"duration_ms"`
-		Runner     string      `json:"runner"`
-		Model      *string     `json:"model"`
-		Outcome    string      `json:"outcome"`
-		CostUSD    *float64    `json:"cost_usd"`
-		CostSource string      `json:"cost_source,omitempty"`
-		SessionID  *string     `json:"session_id"`
-		Usage      *loop.Usage `json:"usage"`
-	}{started, d.state.RunID, d.o.LoopID, d.state.Iteration, f.Role, f.Attempt, f.DurationMS, f.Runner,
-		orNull(f.Model), f.Outcome, f.CostUSD, f.CostSource, orNull(f.SessionID), f.Usage})
-	if err != nil {
-		return err
-	}
-	return d.appendUsage(append(line, '\n'))
-}
-
-func (d *driver) appendUsage(line []byte) error {
-	w, err := d.o.Disk.OpenAppend("usage", d.paths.File("usage.jsonl"), 0o644)
-	if err == nil {
-		err = w.Append(line)
-		if cerr := w.Close(); err == nil {
-			err = cerr
-		}
-	}
-	if err != nil {
-		return d.host.Full(err)
-	}
-	return nil
+	return t.Create("last-message", path, res.FinalMessage)
 }

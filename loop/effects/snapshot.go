@@ -1,0 +1,79 @@
+package effects
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/preflight"
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+// snapshotEvery is the least time between two snapshots of the environment: what
+// changed between two successes that follow each other so closely is told by the
+// later one.
+const snapshotEvery = 30 * time.Second
+
+// Snapshots keep the environment of the last success, so that a later failure can be
+// asked what has changed since.
+type Snapshots struct {
+	*Host
+	last time.Time // when one was kept
+}
+
+// Keep keeps the environment as it is now, if the last one is not just kept.
+func (n *Snapshots) Keep(s loop.State) {
+	now := n.Clock()
+	if s.Plan.Respond == nil || now.Sub(n.last) < snapshotEvery {
+		return
+	}
+	n.last = now
+	snap := n.Current(s)
+	ctx, stop := context.WithTimeout(context.Background(), storeTime)
+	defer stop()
+	if _, err := n.Store().Update(ctx, func(s *respond.Snapshot) bool { *s = snap; return true }); err != nil {
+		n.Log.Warn("the environment of this success could not be kept", zap.Error(err))
+	}
+}
+
+// Store is where it is kept.
+func (n *Snapshots) Store() preflight.Store[respond.Snapshot] {
+	return preflight.Store[respond.Snapshot]{Disk: n.Disk, Path: filepath.Join(n.Paths.Private, "environment.json")}
+}
+
+// Current is the environment as it is now.
+func (n *Snapshots) Current(s loop.State) respond.Snapshot {
+	return preflight.Collect(n.Repo.Top, tools(n.programs(), n.Env()), nil, n.Now(s))
+}
+
+// programs are what the loop and its usual tests start.
+func (n *Snapshots) programs() []string {
+	names := []string{"node", "npm", "python3", "go", "cargo", "git", "make", "gcc"}
+	for _, r := range n.Settings().Config.Runners {
+		names = append(names, r.Command[0])
+	}
+	return names
+}
+
+// tools are programs, told by where they are, their size and their time: a tool that
+// was replaced is another one, whatever it says of itself, and nothing is started to
+// find that out.
+func tools(names, env []string) map[string]string {
+	out := map[string]string{}
+	for _, name := range names {
+		path, err := proc.LookPath(name, env)
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil {
+			out[name] = path + " (" + strconv.FormatInt(info.Size(), 10) + " bytes of " + info.ModTime().UTC().Format(time.RFC3339) + ")"
+		}
+	}
+	return out
+}
