@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/loop/effects"
 
 	"github.com/urfave/cli/v2"
 
@@ -149,7 +149,7 @@ func notRetired(id string, loops []config.Loop) error {
 		return failf(exitNothing, "", "%s is always looked at; it cannot be retired", id)
 	}
 	for _, l := range loops {
-		if slices.ContainsFunc(local.ConfiguredChecks(l.Respond), is) {
+		if slices.ContainsFunc(effects.ConfiguredChecks(l.Respond), is) {
 			return failf(exitNothing, "superloop config show", "%s stands in the configuration of loop %s; take it away there", id, l.ID)
 		}
 	}

@@ -96,7 +96,6 @@ const mostFiles = 30
 // overMostFiles are the packages that have more than mostFiles today, and what
 // becomes of them. A package leaves the list when it has shrunk; none may join.
 var overMostFiles = map[string]string{
-	"loop/local":         "its families of effects become performers in loop/effects",
 	"cmd/superloop":      "verbs that are one and the same become one; what they share moves below cmd/superloop/internal",
 	"roles/agent":        "each adapter becomes a package of its own",
 	"internal/multiscan": "the scanner loses its lanes and its assembly",

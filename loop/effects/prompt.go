@@ -14,9 +14,6 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// rootCauseFile is what an analysis came to, for humans and for the next role.
-const rootCauseFile = "root-cause.json"
-
 // Tree is the work tree as roles are told of it.
 type Tree interface {
 	// Signature tells trees apart: two that are equal have the same one.
@@ -125,7 +122,7 @@ func toldByPolicy(s loop.State, role string) []roles.Note {
 		if c.Role == loop.TestsTask {
 			what = "The cause of the tests' failing in the same way again"
 		}
-		out = append(out, roles.Note{Text: text, About: fmt.Sprintf("%s (%s, by %s, confidence %.1f; all of it is in %s)", what, c.Type, c.By, c.Confidence, rootCauseFile)})
+		out = append(out, roles.Note{Text: text, About: fmt.Sprintf("%s (%s, by %s, confidence %.1f; all of it is in %s)", what, c.Type, c.By, c.Confidence, RootCauseFile)})
 	}
 	return out
 }

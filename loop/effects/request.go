@@ -96,7 +96,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 		for _, e := range c.Evidence {
 			fmt.Fprintf(&b, "  %s\n", e)
 		}
-		fmt.Fprintf(&b, "All of it: %s\n", a.Paths.Rel(a.Paths.File(rootCauseFile)))
+		fmt.Fprintf(&b, "All of it: %s\n", a.Paths.Rel(a.Paths.File(RootCauseFile)))
 	}
 	if resp.Ladder != nil && h.Role != loop.TestsTask && h.Type == respond.TypeRole {
 		log := a.RoleFiles(s.Iteration, h.Role, s.Roles[h.Role].Attempt).Log

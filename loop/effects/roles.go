@@ -39,8 +39,8 @@ type Proposals interface {
 	Lies(s loop.State) bool
 }
 
-// Failures are what is known of why roles fail, as RunRole needs it.
-type Failures interface {
+// RoleFailures are what is known of why roles fail, as RunRole needs it.
+type RoleFailures interface {
 	// CheckEnvironment looks at the environment before a role that is due for it; nil:
 	// nothing keeps the role from its work.
 	CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact
@@ -65,7 +65,7 @@ type Roles struct {
 	Snapshots *Snapshots
 	Tree      Tree
 	Proposals Proposals
-	Failures  Failures
+	Failures  RoleFailures
 }
 
 // Perform renders the prompt, records the start, runs the agent to its end and

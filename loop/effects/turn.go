@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/superloop/superloop/loop"
@@ -180,4 +181,39 @@ func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 		}
 	}
 	return t.Create("last-message", path, res.FinalMessage)
+}
+
+// Ask runs an agent that is none of the loop's roles.
+func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.RoleEnded, string, error) {
+	role := q.Role
+	runner := t.Settings().Config.Runners[role.Runner]
+	req := agent.Request{CLI: CLIOf(runner), Fast: t.Fast, PromptPath: q.PromptFile, LastMessageFile: q.AnswerFile, WorkDir: t.Repo.Top,
+		Repo: t.Paths.Repo, LoopDir: t.Paths.Loop, Loop: t.LoopID, RunID: s.RunID, Role: role.Name, Iteration: s.Iteration,
+		Attempt: 1, Model: role.Model, Permissions: role.Permissions, MaxCostUSD: q.MaxCostUSD}
+	if err := t.Dir("logs", filepath.Dir(q.LogFile)); err != nil {
+		return loop.RoleEnded{}, "", err
+	}
+	if err := t.Create("prompt", q.PromptFile, q.Prompt); err != nil {
+		return loop.RoleEnded{}, "", err
+	}
+	log, err := t.File("log", q.LogFile)
+	if err != nil {
+		return loop.RoleEnded{}, "", err
+	}
+	started := t.Now(s)
+	res, runErr := t.Run(ctx, req, role, log)
+	if err := log.Close(); err != nil {
+		return loop.RoleEnded{}, "", t.Full(err)
+	}
+	out := Outcome(loop.Effect{Role: role.Name, Attempt: 1}, role, res, runErr)
+	if err := t.Learn(s, &out, role, agent.AccountOf(req, t.Env()), res); err != nil {
+		return out, "", err
+	}
+	if err := (Usage{Host: t.Host}).Turn(s, out, started); err != nil {
+		return out, "", err
+	}
+	if out.Outcome != loop.OutcomeOK {
+		return out, "", nil
+	}
+	return out, res.FinalMessage, t.KeepLastMessage(q.AnswerFile, res)
 }

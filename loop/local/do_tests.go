@@ -22,7 +22,7 @@ import (
 func (d *driver) runTests(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
 	rerun := e.Reason == loop.ReasonTreeChanged || e.Reason == loop.ReasonRecovery
 	then := d.testsBefore(e)
-	defer d.expectFailure()()
+	defer d.failures.Rules.Expect(d.state)()
 	cmds := d.loop.Tests.Commands
 	if err := d.step(loop.TestsStarted{Of: loop.To(e), Rerun: rerun, Mode: d.loop.Tests.Mode, Commands: cmds, Reason: e.Reason}); err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/execute"
 	"github.com/superloop/superloop/recovery/learn"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/recovery/undo"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
@@ -23,14 +22,9 @@ func (d *driver) equip() {
 		Undo: undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: d.repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
 		Environ: d.host.Env(), Policies: d.policies.InForce, AcceptLoose: d.o.AcceptLoose, Now: d.o.Now,
 		Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
-	d.approvals = &effects.Approvals{Host: d.host, Journal: d, Executor: d.executor, Outbox: d.outbox, Tree: d, Runners: d.runners, Whole: d.environmentWhole, Views: d.flushViews}
+	d.approvals = &effects.Approvals{Host: d.host, Journal: d, Executor: d.executor, Outbox: d.outbox, Tree: d, Runners: d.runners, Views: d.flushViews}
 	d.recoveries = &effects.Recoveries{Host: d.host, Journal: d, Policies: d.policies, Executor: d.executor, Approvals: d.approvals}
 }
 
 // Look is the signature of the work tree.
 func (d *driver) Look(ctx context.Context, _ loop.State) (string, error) { return d.lookAtTree(ctx) }
-
-// environmentWhole reports whether all environment checks pass.
-func (d *driver) environmentWhole(ctx context.Context, _ loop.State) bool {
-	return len(respond.Problems(d.lookAtGround(ctx, false))) == 0
-}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
-	"github.com/superloop/superloop/recovery/respond"
 )
 
 // Bounds of runs of the tests, and of files that all loops share, for as long as what
@@ -25,38 +24,16 @@ func (d *driver) makeRoles() {
 	d.cleanup = append(d.cleanup, d.runners.Flush)
 	d.turns = &effects.Turns{Host: d.host, Runners: d.runners}
 	d.snapshots = &effects.Snapshots{Host: d.host}
+	d.failures = d.newFailures()
+	d.approvals.Whole = d.failures.EnvironmentWhole
 	port := rolesPort{d}
 	d.roles = &effects.Roles{Host: d.host, Journal: d, Runners: d.runners, Turns: d.turns, Snapshots: d.snapshots,
-		Prompts: &effects.Prompts{Host: d.host, Tree: port, Rules: d.policies.InForce}, Tree: port, Proposals: d.recoveries, Failures: port}
+		Prompts: &effects.Prompts{Host: d.host, Tree: port, Rules: d.policies.InForce}, Tree: port, Proposals: d.recoveries, Failures: d.failures}
 }
 
 // rolesPort is what the performer of roles needs of the rest of the driver. The
 // performer runs beside watchKill, so each call has the driver's mutex.
 type rolesPort struct{ d *driver }
-
-func (p rolesPort) CheckEnvironment(ctx context.Context, e loop.Effect, _ loop.State) loop.Fact {
-	p.d.mu.Lock()
-	defer p.d.mu.Unlock()
-	return p.d.checkGround(ctx, e)
-}
-
-func (p rolesPort) ClassifyRole(ctx context.Context, e loop.Effect, _ loop.State, f loop.RoleEnded, log string) (*respond.Ground, int64) {
-	p.d.mu.Lock()
-	defer p.d.mu.Unlock()
-	return p.d.classifyRole(ctx, e, f, log)
-}
-
-func (p rolesPort) Overrule(ctx context.Context, _ loop.State, f loop.RoleEnded) {
-	p.d.mu.Lock()
-	defer p.d.mu.Unlock()
-	p.d.overrule(ctx, f)
-}
-
-func (p rolesPort) Facts(ctx context.Context, _ loop.State) respond.Facts {
-	p.d.mu.Lock()
-	defer p.d.mu.Unlock()
-	return p.d.facts(ctx, nil, nil)
-}
 
 func (p rolesPort) Signature(ctx context.Context, _ loop.State) (string, error) {
 	p.d.mu.Lock()

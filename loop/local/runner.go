@@ -28,7 +28,6 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/execute"
-	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -151,12 +150,10 @@ type driver struct {
 	recoveries *effects.Recoveries
 	proposals  <-chan struct{} // there may be a new one
 
-	life       context.Context // ends with the run: what watches for it
-	watches    *dirwatch.Watches
-	answered   <-chan struct{} // there may be an answer
-	aid        *aid            // what rules know; nil until it is asked for
-	loadAid    func() *aid
-	groundMemo preflight.Memo
+	life     context.Context // ends with the run: what watches for it
+	watches  *dirwatch.Watches
+	answered <-chan struct{} // there may be an answer
+	failures *effects.Failures
 
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *control.Intent
@@ -273,12 +270,9 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect) (loop.Fact, e
 		return d.askHuman(shutdown, e)
 	case loop.TakeProposal, loop.JudgeAttempt, loop.ExecuteRecovery:
 		return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return d.recoveries.Perform(ctx, e, d.state) })
-	case loop.CheckTool:
-		return d.checkTool(shutdown, e)
-	case loop.Diagnose:
-		return d.diagnose(shutdown, e)
-	case loop.Analyse:
-		return d.analyse(shutdown, e)
+	case loop.CheckTool, loop.Diagnose, loop.Analyse:
+		s := d.state // what watches beside the performer may change it
+		return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return d.failures.Perform(ctx, e, s) })
 	case loop.Wait:
 		return d.wait(shutdown, e)
 	}

@@ -1,4 +1,4 @@
-package local
+package effects
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/effects"
 
 	"go.uber.org/zap"
 
@@ -35,64 +34,64 @@ var errLeaving = errors.New("superloop has to leave")
 // decides nothing: what it finds is recorded, the tests that follow are the judge.
 // A check that asks the wrong question is repaired for this once; what the
 // repository itself brings along is not run.
-func (d *driver) checkTool(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
-	f := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
-	a, err := d.rulesOfAid()
+func (f *Failures) checkTool(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	c := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
+	b, err := f.Rules.load(f.Journal)
 	if err != nil {
-		f.Why = err.Error()
-		return f, nil
+		c.Why = err.Error()
+		return c, nil
 	}
-	recipe, ok := a.cat.Recipe(e.Tool)
+	recipe, ok := b.cat.Recipe(e.Tool)
 	if !ok || recipe.Origin.Source == catalog.SourceRepository {
-		f.Why = "its check is the repository's own, or there is none"
-		return f, nil
+		c.Why = "its check is the repository's own, or there is none"
+		return c, nil
 	}
-	t := &toolCheck{d: d, shutdown: shutdown, env: agent.Environment(d.host.Env(), agent.Request{WorkDir: d.repo.Top, Repo: d.paths.Repo, LoopDir: d.paths.Loop,
-		Loop: d.o.LoopID, RunID: d.state.RunID, Role: "verify", Iteration: d.state.Iteration, Attempt: 1})}
-	out, err := verify.Repair(shutdown, verify.Tool{ID: recipe.ID, CLI: recipe.CLI, Verify: recipe.Verify}, t)
+	t := &toolCheck{Failures: f, runID: s.RunID, env: agent.Environment(f.Env(), agent.Request{WorkDir: f.Repo.Top, Repo: f.Paths.Repo, LoopDir: f.Paths.Loop,
+		Loop: f.LoopID, RunID: s.RunID, Role: "verify", Iteration: s.Iteration, Attempt: 1})}
+	out, err := verify.Repair(ctx, verify.Tool{ID: recipe.ID, CLI: recipe.CLI, Verify: recipe.Verify}, t)
 	switch {
-	case errors.Is(err, errLeaving):
+	case errors.Is(err, errLeaving), ctx.Err() != nil:
 		return nil, nil // it is looked at again
 	case err != nil:
-		d.log.Warn("an installed tool was not verified", zap.String("tool", e.Tool), zap.Error(err))
-		f.Why = err.Error()
-		return f, nil
+		f.Log.Warn("an installed tool was not verified", zap.String("tool", e.Tool), zap.Error(err))
+		c.Why = err.Error()
+		return c, nil
 	case out.Works && out.Repair == nil:
-		f.Result = loop.ToolWorks
-		return f, nil
+		c.Result = loop.ToolWorks
+		return c, nil
 	case out.Works:
 		m := out.Repair
-		f.Result, f.Original, f.Repaired, f.Method, f.ExitCode = loop.ToolRepaired, m.Original, m.Repaired, m.Method, m.ExitCode
-		f.Mode, f.Pattern, f.TimeSavedMS = out.Verify.Mode, t.inert(out.Verify.Pattern), m.TimeSaved.Milliseconds()
-		return f, nil
+		c.Result, c.Original, c.Repaired, c.Method, c.ExitCode = loop.ToolRepaired, m.Original, m.Repaired, m.Method, m.ExitCode
+		c.Mode, c.Pattern, c.TimeSavedMS = out.Verify.Mode, t.inert(out.Verify.Pattern), m.TimeSaved.Milliseconds()
+		return c, nil
 	}
-	f.Result, f.Original, f.ExitCode, f.Why = loop.ToolDoubtful, recipe.Verify.Command, t.first.Exit.Code, t.inert(out.Why)
-	f.Broken = out.Analysis.Broken || verify.AnalyzeVerifyFailure(t.last.Stdout, t.last.Stderr, t.last.Exit, recipe.CLI).Broken
+	c.Result, c.Original, c.ExitCode, c.Why = loop.ToolDoubtful, recipe.Verify.Command, t.first.Exit.Code, t.inert(out.Why)
+	c.Broken = out.Analysis.Broken || verify.AnalyzeVerifyFailure(t.last.Stdout, t.last.Stderr, t.last.Exit, recipe.CLI).Broken
 	if t.first.Exit.TimedOut {
-		f.ExitCode = -1
+		c.ExitCode = -1
 	}
 	if t.first.Exit.NotStarted {
-		f.Why = t.inert(t.first.Stderr)
+		c.Why = t.inert(t.first.Stderr)
 		if recipe.PostEnv != "" {
-			f.Why += "; its recipe says that PATH needs " + recipe.PostEnv
+			c.Why += "; its recipe says that PATH needs " + recipe.PostEnv
 		}
 	}
-	return f, nil
+	return c, nil
 }
 
 // toolCheck runs the commands of one verification as the tests are run: in the
 // repository, in their environment and behind the same walls.
 type toolCheck struct {
-	d           *driver
-	shutdown    context.Context
+	*Failures
+	runID       string
 	env         []string
 	first, last verify.Run
 	ran         bool
 }
 
 // Run runs one command.
-func (t *toolCheck) Run(_ context.Context, argv []string) (verify.Run, error) {
-	run, err := t.run(argv)
+func (t *toolCheck) Run(ctx context.Context, argv []string) (verify.Run, error) {
+	run, err := t.run(ctx, argv)
 	if err == nil && !t.ran {
 		t.first, t.ran = run, true
 	}
@@ -100,23 +99,19 @@ func (t *toolCheck) Run(_ context.Context, argv []string) (verify.Run, error) {
 	return run, err
 }
 
-func (t *toolCheck) run(argv []string) (verify.Run, error) {
+func (t *toolCheck) run(ctx context.Context, argv []string) (verify.Run, error) {
 	program := argv[0]
 	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
-		program = filepath.Join(t.d.repo.Top, program)
+		program = filepath.Join(t.Repo.Top, program)
 	}
 	if _, err := proc.LookPath(program, t.env); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return verify.Run{Stderr: err.Error(), Exit: verify.ExitInfo{Code: -1, NotStarted: true}}, nil
 	}
-	var res proc.Result
-	var runErr error
-	err := t.d.underKill(t.shutdown, func(kill context.Context, hurry <-chan struct{}) {
-		res, runErr = t.d.agents.Run(kill, proc.Spec{Argv: argv, Dir: t.d.repo.Top, Env: t.env, Timeout: verifyTime, Grace: verifyGrace, Hurry: hurry,
-			HeadTail: verifyOutput, Marker: effects.Mark(t.d.state.RunID)})
-	})
+	res, err := t.Runner.Run(ctx, proc.Spec{Argv: argv, Dir: t.Repo.Top, Env: t.env, Timeout: verifyTime, Grace: verifyGrace, Hurry: Hurry(ctx),
+		HeadTail: verifyOutput, Marker: Mark(t.runID)})
 	switch {
-	case err != nil || runErr != nil:
-		return verify.Run{}, fmt.Errorf("running %s: %w", argv[0], errors.Join(err, runErr))
+	case err != nil:
+		return verify.Run{}, fmt.Errorf("running %s: %w", argv[0], err)
 	case res.Ended == proc.Killed:
 		return verify.Run{}, errLeaving
 	}
@@ -131,6 +126,6 @@ func (t *toolCheck) run(argv []string) (verify.Run, error) {
 // inert is what a tool has said, without the operator's secrets and at a length
 // that an event may have.
 func (t *toolCheck) inert(text string) string {
-	text = cage.Secrets(t.d.host.Env()).String(text)
+	text = cage.Secrets(t.Env()).String(text)
 	return strings.ToValidUTF8(text[:min(len(text), maxLine)], "")
 }

@@ -1,10 +1,9 @@
-package local
+package effects
 
 import (
 	"time"
 
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -29,7 +28,7 @@ func ConfiguredChecks(r config.Respond) []respond.Prevention {
 	return out
 }
 
-// LookOf is what loops know, when they look, besides the ground: where programs are
+// LookOf is what loops know, besides the environment, when they look at it: where programs are
 // found, which providers are limited, which runners have no login. A limit that
 // cannot be read counts as none: the runner will tell.
 func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cooldowns *cooldown.Store, environ []string, now time.Time) preflight.Look {
@@ -37,7 +36,7 @@ func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cool
 	for _, l := range loops {
 		for _, role := range l.Roles {
 			for _, c := range role.Runners {
-				who, account := effects.AgentOf(cfg, c, environ)
+				who, account := AgentOf(cfg, c, environ)
 				if known, limited, err := cooldowns.Get(account); err == nil && limited {
 					look.Limits[who.Provider] = known.Until
 				}

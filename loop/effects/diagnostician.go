@@ -1,84 +1,64 @@
-package local
+package effects
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
-
-	"github.com/superloop/superloop/loop"
+	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/respond"
-	"github.com/superloop/superloop/roles/agent"
 )
 
 // askDiagnostician has an agent look for the cause, that may read and not change
 // anything. Its answer counts as far as it quotes what it was shown; whatever it
-// prints, nothing of it runs but through the gate. What it costs goes into f.
-func (d *driver) askDiagnostician(ctx context.Context, e loop.Effect, who config.Diagnostician, c respond.Case, outputs []respond.Output, rc respond.RootCause, f *loop.Analysed) (respond.RootCause, error) {
-	role := d.diagnosticianRole(who, e)
-	runner, ok := d.o.Config.Runners[role.Runner]
-	if !ok {
+// prints, nothing of it runs but through the gate. What it costs goes into a.
+func (f *Failures) askDiagnostician(ctx context.Context, e loop.Effect, s loop.State, c respond.Case, shown []respond.Output, rc respond.RootCause, a *loop.Analysed) (respond.RootCause, error) {
+	now := f.Settings()
+	role := f.diagnosticianRole(now.Loop.Respond, e, s)
+	if _, ok := now.Config.Runners[role.Runner]; !ok {
 		return rc, nil // the configuration has changed meanwhile
 	}
-	files := d.causeFiles(rc.ID)
-	req := agent.Request{CLI: effects.CLIOf(runner), Fast: d.o.Fast, PromptPath: files.Prompt, LastMessageFile: files.Last, WorkDir: d.repo.Top,
-		Repo: d.paths.Repo, LoopDir: d.paths.Loop, Loop: d.o.LoopID, RunID: d.state.RunID, Role: loop.Diagnostician, Iteration: d.state.Iteration,
-		Attempt: 1, Model: role.Model, Permissions: role.Permissions, MaxCostUSD: e.MaxCostUSD}
-	account := agent.AccountOf(req, d.host.Env())
-	if _, limited, err := d.runners.Cooldowns.Get(account); err == nil && limited {
+	_, account := AgentOf(now.Config, config.Choice{Runner: role.Runner, Model: role.Model}, f.Env())
+	if _, limited, err := f.Cooldowns.Get(account); err == nil && limited {
 		rc.Problems = append(rc.Problems, role.Runner+": not asked, its provider's limit is not over")
 		return rc, nil
 	}
-	if err := d.host.Dir("logs", filepath.Dir(files.Log)); err != nil {
-		return rc, err
-	}
-	prompt, err := diagnosticianPrompt(c, outputs, rc)
-	if err == nil {
-		err = d.host.Create("prompt", files.Prompt, prompt)
-	}
+	prompt, err := diagnosticianPrompt(c, shown, rc)
 	if err != nil {
 		return rc, err
 	}
-	log, err := d.host.File("log", files.Log)
-	if err != nil {
-		return rc, d.host.Full(err)
-	}
-	started := d.host.Now(d.state)
-	var res agent.Result
-	var runErr error
-	err = d.underKill(ctx, func(kill context.Context, hurry <-chan struct{}) {
-		res, runErr = d.turns.Run(effects.WithHurry(kill, hurry), req, role, log)
-	})
-	if err = errors.Join(err, log.Close()); err != nil {
+	base := filepath.Join(f.Paths.Logs(s.Iteration), loop.Diagnostician+"."+rc.ID)
+	ended, said, err := f.Agents.Ask(ctx, s, AgentQuestion{Role: role, Prompt: prompt, PromptFile: base + ".prompt.md", LogFile: base + ".log",
+		AnswerFile: base + ".answer.md", MaxCostUSD: e.MaxCostUSD})
+	if err != nil || ctx.Err() != nil {
 		return rc, err
 	}
-	if ctx.Err() != nil {
+	a.Runner, a.Usage, a.CostUSD = role.Runner, ended.Usage, ended.CostUSD
+	if ended.Outcome != loop.OutcomeOK {
+		f.Log.Warn("the diagnostician has failed", zap.String("outcome", ended.Outcome), zap.String("error", ended.Error))
+		rc.Problems = append(rc.Problems, role.Runner+": "+loop.Describe(ended))
 		return rc, nil
 	}
-	out := effects.Outcome(loop.Effect{Role: loop.Diagnostician, Attempt: 1}, role, res, runErr)
-	if err := d.turns.Learn(d.state, &out, role, account, res); err != nil {
-		return rc, err
+	return respond.Merge(rc, []byte(said), role.Runner, shown, c), nil
+}
+
+// diagnosticianRole is the diagnostician as a role: its runner and its bounds.
+func (f *Failures) diagnosticianRole(plan config.Respond, e loop.Effect, s loop.State) config.Role {
+	who := plan.Diagnostician
+	r := config.Role{Name: loop.Diagnostician, Runner: who.Runner, Model: who.Model, Timeout: who.Timeout, Permissions: "read-only"}
+	if r.Timeout <= 0 {
+		r.Timeout = plan.AnalysisTime
 	}
-	f.Runner, f.Usage, f.CostUSD = role.Runner, out.Usage, out.CostUSD
-	if err := (effects.Usage{Host: d.host}).Turn(d.state, out, started); err != nil {
-		return rc, err
+	if left := e.Until.Sub(f.Now(s)); !e.Until.IsZero() && (r.Timeout <= 0 || left < r.Timeout) {
+		r.Timeout = max(left, time.Second)
 	}
-	if out.Outcome != loop.OutcomeOK {
-		d.log.Warn("the diagnostician has failed", zap.String("outcome", out.Outcome), zap.String("error", out.Error))
-		rc.Problems = append(rc.Problems, role.Runner+": "+loop.Describe(out))
-		return rc, nil
-	}
-	if err := d.turns.KeepLastMessage(files.Last, res); err != nil {
-		return rc, err
-	}
-	return respond.Merge(rc, []byte(res.FinalMessage), role.Runner, outputs, c), nil
+	return r
 }
 
 // diagnosticianPrompt is everything that is known, and the form of the answer.

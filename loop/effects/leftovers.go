@@ -1,20 +1,20 @@
-package local
+package effects
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
@@ -26,33 +26,33 @@ import (
 // supervisor that was killed may leave a server. It is superloop's own child, so
 // that nobody is asked; the failed command then only has to run again. A process
 // that is not certainly ours, or whose run may still be alive, is left alone.
-func (d *driver) endLeftovers(f classify.Failure) bool {
-	if f.Category != categoryPort {
+func (f *Failures) endLeftovers(s loop.State, failure classify.Failure) bool {
+	if failure.Category != categoryPort {
 		return false
 	}
-	entries, err := os.ReadDir("/proc")
+	entries, err := os.ReadDir(f.Processes.Dir)
 	if err != nil {
 		return false // another system: nothing can be seen
 	}
 	markers := map[string]bool{}
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil && pid > 1 {
-			if marker, err := d.leftover(pid); err == nil {
+			if marker, err := f.leftover(s, pid); err == nil {
 				markers[marker] = true
 			}
 		}
 	}
 	var killed []int
 	var runs []string
-	for marker := range markers {
-		killed = append(killed, proc.Sweep(marker)...)
-		runs = append(runs, strings.TrimPrefix(marker, effects.Mark("")))
+	for _, marker := range slices.Sorted(maps.Keys(markers)) {
+		killed = append(killed, f.Processes.Sweep(marker)...)
+		runs = append(runs, strings.TrimPrefix(marker, Mark("")))
 	}
 	if len(killed) == 0 {
 		return false
 	}
-	if err := d.record("leftovers_ended", map[string]any{"pids": killed, "port": f.Captures["port"], "of_runs": runs}); err != nil {
-		d.log.Warn("that leftovers were ended was not recorded", zap.Error(err))
+	if err := f.Journal.Record("leftovers_ended", map[string]any{"pids": killed, "port": failure.Captures["port"], "of_runs": runs}); err != nil {
+		f.Log.Warn("that leftovers were ended was not recorded", zap.Error(err))
 	}
 	return true
 }
@@ -68,28 +68,28 @@ func runAgain() chain.Choice {
 
 // leftover gives the mark of the run that a process is left of; an error says why
 // it is not certain that it is.
-func (d *driver) leftover(pid int) (string, error) {
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+func (f *Failures) leftover(s loop.State, pid int) (string, error) {
+	env, err := os.ReadFile(filepath.Join(f.Processes.Dir, strconv.Itoa(pid), "environ"))
 	if err != nil {
 		return "", err
 	}
 	var marker, dir string
 	for _, e := range bytes.Split(env, []byte{0}) {
-		if v := string(e); strings.HasPrefix(v, effects.Mark("")) {
+		if v := string(e); strings.HasPrefix(v, Mark("")) {
 			marker = v
 		} else if v, ok := strings.CutPrefix(v, "SUPERLOOP_LOOP_DIR="); ok {
 			dir = v
 		}
 	}
-	loops := filepath.Dir(d.paths.Loop)
+	loops := filepath.Dir(f.Paths.Loop)
 	switch {
 	case marker == "" || dir == "":
 		return "", errors.New("no run of superloop has started it")
-	case marker == effects.Mark(d.state.RunID):
+	case marker == Mark(s.RunID):
 		return "", errors.New("it is this run's own")
 	case filepath.Dir(filepath.Clean(dir)) != loops:
 		return "", errors.New("it is another repository's")
-	case filepath.Clean(dir) == d.paths.Loop:
+	case filepath.Clean(dir) == f.Paths.Loop:
 		return marker, nil // this supervisor holds the loop's lock, so its earlier runs are over
 	}
 	_, locked, err := durable.Holder(filepath.Join(filepath.Clean(dir), "lock"))

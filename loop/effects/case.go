@@ -1,0 +1,167 @@
+package effects
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/preflight"
+	"github.com/superloop/superloop/recovery/remedy"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles"
+)
+
+// Bounds of what an analysis looks at.
+const (
+	maxCommits = 20
+	maxOutput  = 32 << 10 // bytes of an output that a diagnostician is shown
+)
+
+// caseOf is everything that rules look at: the failures, what was printed, what
+// has changed since it worked, and what rules know as a cure. It also gives what
+// a diagnostician is shown of the outputs.
+func (f *Failures) caseOf(ctx context.Context, e loop.Effect, s loop.State) (respond.Case, []respond.Output) {
+	c := respond.Case{RunID: s.RunID, Iteration: s.Iteration, Task: f.Task(e.Role)}
+	var failure classify.Failure
+	var shown respond.Output
+	var err error
+	if e.Reason == loop.TestsTask {
+		failure, shown, err = f.failedTests(ctx, s)
+		c.History = testHistory(s, failure)
+	} else {
+		failure, shown, err = f.failedRole(ctx, s, e.Role)
+		c.History = f.roleHistory(s, e.Role)
+	}
+	if err != nil && ctx.Err() == nil {
+		f.Log.Warn("what has failed could not be classified for its cause", zap.Error(err))
+	}
+	for _, ev := range failure.Evidence {
+		c.Evidence = append(c.Evidence, respond.Quote{Source: shown.Source, File: ev.File, Line: ev.FileLine, Text: ev.Text})
+	}
+	c.Captures = failure.Captures
+	if failure.Infra {
+		b := f.Rules.read() // they have classified it
+		plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: failure.Command, Score: f.Remedies.Score(failure.Signature)})
+		c.Command = cureOf(plan)
+	}
+	c.Facts = f.facts(ctx, s, c.Evidence, c.Captures)
+	return c, []respond.Output{shown}
+}
+
+// task is what a role of this loop has to do.
+
+// cureOf is the command of the first option that superloop itself can carry out
+// now.
+func cureOf(p remedy.Plan) string {
+	for _, o := range p.Options {
+		if o.Command != "" && o.Availability == remedy.Ready && string(o.Executor) == "wrapper" && !o.Plain() {
+			return o.Command
+		}
+	}
+	return ""
+}
+
+// failedRole is what rules say of the log of the role's last run.
+func (f *Failures) failedRole(ctx context.Context, s loop.State, role string) (classify.Failure, respond.Output, error) {
+	r := s.Roles[role]
+	log := f.Roles.LogFile(s, role, r.Attempt)
+	text, _, err := roles.ReadRegular(log, maxOutput/4, maxOutput*3/4)
+	out := respond.Output{Source: f.Paths.Rel(log), Text: text}
+	if err != nil {
+		return classify.Failure{}, out, err
+	}
+	failure, err := f.failureOfRole(ctx, r, log)
+	return failure, out, err
+}
+
+// roleHistory are the failures of this ladder.
+func (f *Failures) roleHistory(s loop.State, role string) []respond.Entry {
+	all := s.Response.History.Of(f.Task(role))
+	for i, e := range all {
+		if e.RunID == s.RunID && e.Iteration == s.Iteration {
+			return all[i:]
+		}
+	}
+	return all[max(0, len(all)-1):]
+}
+
+// failedTests is what rules say of the first command of the tests that failed.
+func (f *Failures) failedTests(ctx context.Context, s loop.State) (classify.Failure, respond.Output, error) {
+	file := f.Paths.File(testOutput)
+	text, _, err := roles.ReadRegular(file, maxOutput/2, maxOutput/2)
+	out := respond.Output{Source: f.Paths.Rel(file), Text: text}
+	if err != nil || len(s.TestOutputs) == 0 {
+		return classify.Failure{}, out, err
+	}
+	b, err := f.Rules.load(f.Journal)
+	if err != nil {
+		return classify.Failure{}, out, err
+	}
+	in, where := f.failedCommand(s.TestOutputs[0])
+	failure, err := f.classify(ctx, b, in, where)
+	return failure, out, err
+}
+
+// testHistory are the runs of the tests that failed in the same way.
+func testHistory(s loop.State, failure classify.Failure) []respond.Entry {
+	same := s.Response.Same
+	what := "the tests fail"
+	if len(s.TestFailures) > 0 {
+		what = fmt.Sprintf("%s ends with exit code %d", s.TestFailures[0].Command, s.TestFailures[0].ExitCode)
+	}
+	e := respond.Entry{Agent: respond.Agent{Runner: s.Roles[roles.Implementer].Runner}, RunID: s.RunID, Kind: respond.KindExit,
+		Class: respond.Unknown, Category: failure.Category, Handler: failure.Handler, Blame: respond.BlameTask, Signature: same.Signature, Counted: true, Why: what}
+	if e.Category == "" {
+		e.Category = classify.CategoryUnknown
+	}
+	switch {
+	case failure.Code:
+		e.Class = respond.Code
+	case failure.Infra:
+		e.Class, e.Blame = respond.Environment, respond.BlameGround
+	}
+	var out []respond.Entry
+	for n := max(same.Count, 1); n > 0; n-- {
+		e.Iteration = s.Iteration - n + 1
+		out = append(out, e)
+	}
+	return out
+}
+
+// Facts are what is known of the environment: what has changed since the last success,
+// and what fails in other loops.
+func (f *Failures) Facts(ctx context.Context, s loop.State) respond.Facts {
+	return f.facts(ctx, s, nil, nil)
+}
+
+func (f *Failures) facts(ctx context.Context, s loop.State, evidence []respond.Quote, captures map[string]string) respond.Facts {
+	var facts respond.Facts
+	was, now := f.Roles.Environment(s)
+	facts.Changes = respond.Compare(was, now)
+	since := was.At
+	if since.IsZero() {
+		since = s.StartedAt
+	}
+	commits, err := f.Repo.Recent(ctx, since, maxCommits)
+	if err != nil {
+		f.Log.Warn("the last commits cannot be looked at", zap.Error(err))
+	}
+	for _, c := range commits {
+		facts.Commits = append(facts.Commits, respond.CommitFact{SHA: c.SHA, At: c.At, Subject: c.Subject, Files: c.Files})
+	}
+	if w, err := (preflight.Store[respond.Watch]{Disk: f.Disk, Path: f.Paths.Watched()}).Load(); err == nil {
+		for _, x := range w.Samples {
+			if x.Failed && x.Loop != f.LoopID {
+				facts.Others = append(facts.Others, respond.Elsewhere{Loop: x.Loop, Category: x.Category, Provider: x.Agent.Provider, At: x.At})
+			}
+		}
+	}
+	if p := captures["path"]; p != "" {
+		evidence = append(evidence, respond.Quote{File: p})
+	}
+	facts.Exists = preflight.LookFor(f.Repo.Top, evidence)
+	return facts
+}

@@ -1,0 +1,184 @@
+package effects
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/remedy"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent/class"
+)
+
+// Bounds of what an event carries of a diagnosis.
+const (
+	maxHints = 6
+	maxLine  = 400 // bytes of a line of evidence
+)
+
+// testOutput is the file of what the tests printed, in the loop's directory.
+const testOutput = "test-output.txt"
+
+// diagnose has rules look at what has failed, and works out what may cure it.
+func (f *Failures) diagnose(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	begun := f.Clock()
+	c := loop.Classified{ID: e.ID, Source: e.Reason, Command: e.Command}
+	if e.Reason == loop.FailedTests && mute(s) {
+		return unknown(c, fmt.Sprintf("it ended with exit code %d without a word of output", s.TestOutputs[0].ExitCode)), nil
+	}
+	b, err := f.Rules.load(f.Journal)
+	if err != nil {
+		return nil, err
+	}
+	var in classify.Input
+	var out output
+	switch e.Reason {
+	case loop.FailedRecovery:
+		r := s.Recovery
+		if r == nil || r.LastRun == nil {
+			return unknown(c, "nothing is known of how the command ended"), nil
+		}
+		last := r.LastRun
+		in = classify.Input{Source: e.Reason, Command: c.Command, Dir: filepath.Join(f.Repo.Top, r.Attempt.WorkingDir),
+			Exit: classify.Exit{Code: last.ExitCode, Signal: last.Signal, TimedOut: last.Ended == "timeout", Duration: ms(last.DurationMS)}}
+		if last.LogFile != "" {
+			out = whole(filepath.Join(f.Paths.Repo, last.LogFile))
+		}
+	default:
+		if len(s.TestOutputs) == 0 {
+			return unknown(c, "nothing is known of what the tests printed"), nil
+		}
+		in, out = f.failedCommand(s.TestOutputs[0])
+		in.Source, c.Command = e.Reason, in.Command
+	}
+	c.ExitCode, c.Signal, c.TimedOut = in.Exit.Code, in.Exit.Signal, in.Exit.TimedOut
+	failure, err := f.classify(ctx, b, in, out)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, nil // it is looked at again
+	case err != nil:
+		f.Log.Warn("what failed could not be classified", zap.Error(err))
+		return unknown(c, "it could not be looked at: "+err.Error()), nil
+	}
+	describeFailure(&c, failure)
+	plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: c.Command, Timeout: f.Settings().Loop.Tests.Timeout,
+		Score: f.Remedies.Score(failure.Signature)})
+	c.Goal, c.Hints = plan.Goal, plan.Hints[:min(len(plan.Hints), maxHints)]
+	c.Options = remedy.Choices(plan)
+	c.Gate, _ = remedy.Gate(&plan, f.Remedies.Policy())
+	if f.endLeftovers(s, failure) {
+		c.Gate, c.Options = remedy.GateRetry, append([]chain.Choice{runAgain()}, c.Options...)
+	}
+	c.DurationUS = f.Clock().Sub(begun).Microseconds()
+	return c, nil
+}
+
+// mute reports whether the first command of the tests that failed has ended by
+// itself, in the way of a command that says no, and has printed nothing: then there
+// is nothing to look at.
+func mute(s loop.State) bool {
+	all := s.TestOutputs
+	return len(all) > 0 && all[0].From == all[0].To && !all[0].TimedOut && all[0].Signal == "" && all[0].ExitCode > 0 && all[0].ExitCode < 126
+}
+
+// unknown is a failure of which nothing is known.
+func unknown(c loop.Classified, why string) loop.Classified {
+	c.Category, c.Why, c.Gate, c.Evidence = classify.CategoryUnknown, why, remedy.GateNone, []string{}
+	return c
+}
+
+// describeFailure copies what an event says of a failure.
+func describeFailure(c *loop.Classified, in classify.Failure) {
+	c.Category, c.Handler, c.Layer = in.Category, in.Handler, string(in.Layer)
+	c.Infra, c.Code, c.Weak, c.Confidence = in.Infra, in.Code, in.Weak, in.Confidence
+	c.Signature, c.Why, c.Evidence = in.Signature, in.Why, []string{}
+	for _, e := range in.Evidence {
+		text := e.Text[:min(len(e.Text), maxLine)]
+		if e.File != "" {
+			text = fmt.Sprintf("%s:%d: %s", e.File, e.FileLine, text)
+		}
+		c.Evidence = append(c.Evidence, text)
+	}
+}
+
+// output is where a failed command's output lies: a part of a file. The zero value is
+// no output.
+type output struct {
+	file     string
+	from, to int64 // bytes
+}
+
+// whole is all of a file.
+func whole(file string) output { return output{file, 0, 1 << 62} }
+
+// classify is what rules say of a command that has failed. What cannot be opened
+// counts as no output.
+func (f *Failures) classify(ctx context.Context, b *book, in classify.Input, out output) (classify.Failure, error) {
+	in.Merged, in.Probes = true, &classify.System{}
+	if in.Exit.OK() { // what could not be started, say
+		in.Exit.Code = 1
+	}
+	if out.file != "" {
+		file, err := os.Open(out.file)
+		if err != nil {
+			f.Log.Warn("what failed cannot be looked at", zap.Error(err))
+		} else {
+			defer file.Close()
+			in.Stdout = io.NewSectionReader(file, out.from, out.to-out.from)
+		}
+	}
+	return b.classifier.Classify(ctx, in)
+}
+
+// failedCommand is a failed command of the tests, and where its output lies.
+func (f *Failures) failedCommand(span loop.OutputSpan) (classify.Input, output) {
+	return classify.Input{Source: loop.FailedTests, Command: span.Command, Dir: f.Repo.Top,
+		Exit: classify.Exit{Code: span.ExitCode, Signal: span.Signal, TimedOut: span.TimedOut}}, output{f.Paths.File(testOutput), span.From, span.To}
+}
+
+// failedRole is the source of what a role's process failed of.
+const failedRole = "role_process"
+
+// ClassifyRole records what rules say of a role whose process failed without its
+// adapter's knowing why: a full disk, a missing library, no memory. log is the file of
+// what it printed. It gives the failure policy what they say, nil if that is nothing
+// new, and how many microseconds it has taken.
+func (f *Failures) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*respond.Ground, int64) {
+	known := r.Outcome == loop.OutcomeOK || r.Outcome == loop.OutcomeInterrupted || r.Limit != nil || r.Class != "" && r.Class != string(class.Unknown) && r.Class != string(class.NoResult)
+	if known || !s.Plan.FirstAid && s.Plan.Respond == nil {
+		return nil, 0
+	}
+	begun := f.Clock()
+	failure, err := f.failureOfRole(ctx, loop.RoleResult{Runner: r.Runner, ExitCode: r.ExitCode, Signal: r.Signal, Outcome: r.Outcome, DurationMS: r.DurationMS}, log)
+	if err != nil {
+		f.Log.Warn("a failed role was not classified", zap.Error(err))
+		return nil, 0
+	}
+	c := loop.Classified{Source: failedRole, Role: e.Role, Command: r.Runner, ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout}
+	describeFailure(&c, failure)
+	c.DurationUS = f.Clock().Sub(begun).Microseconds()
+	if err := f.Journal.Record("failure_classified", c); err != nil {
+		f.Log.Warn("what a role failed of was not recorded", zap.Error(err))
+	}
+	if c.Category == "timeout" || c.Category == classify.CategoryUnknown {
+		return nil, c.DurationUS // that says how it ended, which the failure policy knows
+	}
+	return &respond.Ground{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
+}
+
+// failureOfRole is what rules say of a role's log.
+func (f *Failures) failureOfRole(ctx context.Context, r loop.RoleResult, log string) (classify.Failure, error) {
+	b, err := f.Rules.load(f.Journal)
+	if err != nil {
+		return classify.Failure{}, err
+	}
+	return f.classify(ctx, b, classify.Input{Source: failedRole, Command: r.Runner, Dir: f.Repo.Top,
+		Exit: classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout, NotStarted: r.Outcome == loop.OutcomeNotStarted, Duration: ms(r.DurationMS)}}, whole(log))
+}

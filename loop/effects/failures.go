@@ -1,0 +1,92 @@
+package effects
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/preflight"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent/cooldown"
+)
+
+// Failures performs Diagnose, Analyse and CheckTool: it finds out what has failed,
+// why, and whether what was installed against it works. It also makes the environment
+// checks before a role. It is used by one goroutine at a time.
+type Failures struct {
+	*Host
+	Journal   Journal
+	Rules     *Rules
+	Remedies  Remedies
+	Roles     RoleFacts
+	Agents    AgentRunner
+	Cooldowns *cooldown.Store
+	Processes ProcessTable
+
+	memo preflight.Memo // files that were found in step with each other
+}
+
+// Remedies is what the family of recovery knows of commands that may cure something.
+type Remedies interface {
+	// Policy is the policy with which the iteration began.
+	Policy() *recovery.Policy
+	// Score orders the options against failures with a signature by what has helped
+	// here before; nil if nothing is known.
+	Score(signature string) func(option string) float64
+}
+
+// RoleFacts is what the family of roles knows.
+type RoleFacts interface {
+	// Candidates are all who may do a role, and how fit each is now.
+	Candidates(s loop.State, role string) []respond.Candidate
+	// LogFile is the absolute path of the log of an attempt in the state's iteration.
+	LogFile(s loop.State, role string, attempt int) string
+	// Environment is the environment of the last success, zero if there is none, and
+	// the one of now.
+	Environment(s loop.State) (was, now respond.Snapshot)
+}
+
+// AgentRunner runs an agent that is none of the loop's roles.
+type AgentRunner interface {
+	// Ask runs the agent to its end. It gives how the run has ended, with its usage
+	// and cost, and the last message, which is only valid if the outcome is OutcomeOK. When it
+	// returns, the run is in usage.jsonl, and what it told of its account is shared
+	// with the other loops.
+	Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.RoleEnded, string, error)
+}
+
+// AgentQuestion is what an agent is asked.
+type AgentQuestion struct {
+	// Role names the agent's runner, model, permissions and time limit.
+	Role   config.Role
+	Prompt string
+	// The files of the run, absolute. PromptFile and LogFile are made by Ask.
+	PromptFile, LogFile, AnswerFile string
+	// MaxCostUSD caps what the agent may spend, where its runner can be told; 0 is no
+	// cap.
+	MaxCostUSD float64
+}
+
+// ProcessTable is where processes are seen and ended.
+type ProcessTable struct {
+	// Dir is "/proc", or a directory like it. Without one nothing can be seen.
+	Dir string
+	// Sweep ends the processes with an entry in their environment (proc.Sweep), and
+	// gives their numbers.
+	Sweep func(marker string) []int
+}
+
+// Perform performs one effect.
+func (f *Failures) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	switch e.Kind {
+	case loop.Diagnose:
+		return f.diagnose(ctx, e, s)
+	case loop.Analyse:
+		return f.analyse(ctx, e, s)
+	case loop.CheckTool:
+		return f.checkTool(ctx, e, s)
+	}
+	return nil, fmt.Errorf("performing %s: this performer has only diagnose, analyse and check_tool", e.Kind)
+}

@@ -1,0 +1,175 @@
+package effects
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/superloop/superloop/loop"
+
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/preflight"
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+// checksTime bounds how long the file of the learned checks, which all loops share,
+// is waited for.
+const checksTime = 2 * time.Second
+
+// CheckEnvironment makes the environment checks before the first role of an iteration,
+// and before a role that was kept from its work by one. It gives the fact that answers
+// e, or nil when no check fails or none is due.
+func (f *Failures) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact {
+	p, r := s.Plan, s.Response
+	if p.Respond == nil || !p.Respond.Preflight || r.Overruled == s.Iteration {
+		return nil
+	}
+	first := len(p.Roles) > 0 && e.Role == p.Roles[0] && e.Attempt == 1
+	kept := r.Ground != nil && r.Ground.Iteration == s.Iteration
+	known := r.Ladder != nil && r.Ladder.Analyses > 0 // the cause may be in the environment
+	if !first && !kept && !known {
+		return nil
+	}
+	began := f.Clock()
+	broken := respond.Problems(f.look(ctx, s, true))
+	if len(broken) == 0 {
+		return nil
+	}
+	c := loop.EnvironmentBroken{Of: loop.To(e), Role: e.Role, Category: broken[0].Category}
+	c.Findings, c.Action = broken, loop.GroundPerson
+	var whys []string
+	for _, b := range broken {
+		whys = append(whys, b.Why)
+	}
+	c.Why = strings.Join(whys, "; ")
+	for _, b := range broken {
+		if b.Command == "" {
+			continue
+		}
+		a := action.Draft{Command: b.Command, WorkingDir: f.placeOf(b), TimeoutMS: recovery.DefaultTimeout.Milliseconds(), Confidence: "high", Expected: "not so any more: " + b.Why}.Action()
+		c.Command, c.Category, c.Action = &a, b.Category, loop.GroundRecover
+		break
+	}
+	if c.Command == nil && loop.OverAt(broken).After(f.Now(s)) {
+		c.Action = loop.GroundPause
+	}
+	c.TookUS = f.Clock().Sub(began).Microseconds()
+	return c
+}
+
+// EnvironmentWhole reports whether no check fails now. It counts nothing: a look while
+// a human is asked is none before a role.
+func (f *Failures) EnvironmentWhole(ctx context.Context, s loop.State) bool {
+	return len(respond.Problems(f.look(ctx, s, false))) == 0
+}
+
+// placeOf is where the command of a finding runs: in the directory that was looked
+// at.
+func (f *Failures) placeOf(found respond.Finding) string {
+	for _, p := range f.checks() {
+		if p.ID == found.ID && p.Spec.Path != "" && filepath.IsLocal(p.Spec.Path) {
+			return filepath.ToSlash(filepath.Clean(p.Spec.Path))
+		}
+	}
+	return "."
+}
+
+// checks are all that are made: those that always are, those of the configuration,
+// and those that were learned.
+func (f *Failures) checks() []respond.Prevention {
+	out := append(respond.Builtin(), ConfiguredChecks(f.Settings().Loop.Respond)...)
+	learned, err := f.preventions().Load()
+	if err != nil {
+		f.Log.Warn("the checks that were learned cannot be read", zap.Error(err))
+	}
+	seen := map[string]bool{}
+	for _, p := range out {
+		seen[p.ID] = true
+	}
+	for _, p := range learned.Checks {
+		if !seen[p.ID] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// brokenNow reports whether a look at the environment agrees with a suspicion.
+func (f *Failures) brokenNow(ctx context.Context, s loop.State, p respond.Prevention) bool {
+	return len(respond.Problems(preflight.Check(ctx, []respond.Prevention{p}, f.Repo.Top, f.knowledge(s)))) > 0
+}
+
+// look makes the checks; note counts them, and what a broken one has saved.
+func (f *Failures) look(ctx context.Context, s loop.State, note bool) []respond.Finding {
+	all := f.checks()
+	found := preflight.Check(ctx, all, f.Repo.Top, f.knowledge(s))
+	learned := len(all) > len(respond.Builtin())+len(ConfiguredChecks(f.Settings().Loop.Respond))
+	if note && learned {
+		f.noteFindings(ctx, s, found)
+	}
+	return found
+}
+
+// knowledge is what the checks need to know besides the environment.
+func (f *Failures) knowledge(s loop.State) preflight.Look {
+	health, err := preflight.Store[respond.Health]{Disk: f.Disk, Path: f.Paths.Health()}.Load()
+	if err != nil {
+		f.Log.Warn("what is known of the runners cannot be read", zap.Error(err))
+	}
+	now := f.Settings()
+	look := LookOf(now.Config, []config.Loop{now.Loop}, health, f.Cooldowns, f.Env(), f.Now(s))
+	look.Memo = &f.memo
+	return look
+}
+
+// noteFindings counts what the learned checks have found.
+func (f *Failures) noteFindings(ctx context.Context, s loop.State, found []respond.Finding) {
+	var retired []respond.Prevention
+	if err := f.updateChecks(ctx, func(ps *respond.Preventions) bool {
+		retired = ps.Note(found, f.Now(s))
+		for _, p := range respond.Problems(found) {
+			ps.Saved(p.ID)
+		}
+		return true
+	}); err != nil {
+		f.Log.Warn("what the checks have found could not be kept", zap.Error(err))
+	}
+	for _, p := range retired {
+		f.Log.Info("a check is given up", zap.String("check", p.ID), zap.String("because", p.RetiredOf))
+	}
+}
+
+// Overrule notes that a role has done its work although a check said that it could
+// not.
+func (f *Failures) Overrule(ctx context.Context, s loop.State, ended loop.RoleEnded) {
+	r := s.Response
+	if ended.Outcome != loop.OutcomeOK || r.Ground == nil || r.Overruled != s.Iteration || r.Ground.Role != ended.Role {
+		return
+	}
+	if err := f.updateChecks(ctx, func(ps *respond.Preventions) bool {
+		for _, g := range r.Ground.Findings {
+			ps.Overrule(g.ID, f.Now(s))
+		}
+		return true
+	}); err != nil {
+		f.Log.Warn("a false alarm could not be noted", zap.Error(err))
+	}
+}
+
+func (f *Failures) preventions() preflight.Store[respond.Preventions] {
+	return preflight.Store[respond.Preventions]{Disk: f.Disk, Path: f.Paths.Preventions()}
+}
+
+// updateChecks changes the learned checks, even if ctx has ended: it takes two seconds
+// at most.
+func (f *Failures) updateChecks(ctx context.Context, change func(*respond.Preventions) bool) error {
+	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), checksTime)
+	defer stop()
+	_, err := f.preventions().Update(bounded, change)
+	return err
+}
