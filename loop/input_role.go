@@ -114,6 +114,10 @@ type LimitFact struct {
 	ResetsAt time.Time `json:"resets_at,omitzero"`
 	Until    time.Time `json:"until"`
 	Strikes  int       `json:"strikes,omitempty"` // how many in a row
+	// SharedUntil is until when all loops of the machine take the account for limited;
+	// zero where they could not be told. Earlier than that, its being forgotten says
+	// that the limit is gone.
+	SharedUntil time.Time `json:"shared_until,omitzero"`
 }
 
 // SourceShared marks a Limited that is a fact: met by another loop or earlier.

@@ -216,6 +216,8 @@ type LimitState struct {
 	ResetsAt time.Time `json:"resets_at,omitzero"` // as the provider told; zero when it did not
 	Until    time.Time `json:"until"`              // when the loop goes on
 	Since    time.Time `json:"since"`
+	// SharedUntil is that of LimitFact.
+	SharedUntil time.Time `json:"shared_until,omitzero"`
 }
 
 // About is what a human is asked about. It decides what an answer does.

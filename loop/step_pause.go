@@ -43,7 +43,7 @@ func (t *turn) waitForLimit(role, runner, class, source, by string, l LimitFact)
 		t.s.Detail = fmt.Sprintf("%s of %s (%s)", class, l.Provider, runner)
 	}
 	t.s.Limit = &LimitState{Role: role, Runner: runner, Provider: l.Provider, Account: l.Account, Class: class,
-		Text: l.Text, ResetsAt: l.ResetsAt, Until: l.Until, Since: since}
+		Text: l.Text, ResetsAt: l.ResetsAt, Until: l.Until, Since: since, SharedUntil: l.SharedUntil}
 	t.issue(Effect{ID: t.roleID("limit"), Kind: Wait, Role: role, Until: l.Until, Reason: class})
 }
 

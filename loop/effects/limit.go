@@ -30,7 +30,7 @@ func (r *Runners) coolingDown(e loop.Effect, s loop.State, role config.Role, acc
 	}
 	until := r.later(s, c.Until)
 	return loop.Limited{Of: loop.To(e), Role: role.Name, Runner: role.Runner, Class: string(c.Class), Source: loop.SourceShared, By: c.By,
-		LimitFact: loop.LimitFact{Provider: account.Provider, Account: account.ID, Kind: c.Kind, Text: c.Text, Until: until, Strikes: c.Strikes}}, true
+		LimitFact: loop.LimitFact{Provider: account.Provider, Account: account.ID, Kind: c.Kind, Text: c.Text, Until: until, Strikes: c.Strikes, SharedUntil: c.Until.UTC().Truncate(time.Millisecond)}}, true
 }
 
 // later is a little after a time, another little for every loop, so that they
@@ -65,7 +65,9 @@ func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned
 	f.Kind, f.Text, f.Until = c.Kind, c.Text, r.later(s, c.Until)
 	if err := r.Cooldowns.Set(c); err != nil {
 		r.Log.Warn("other loops could not be told of the limit", zap.Error(err))
+		return f
 	}
+	f.SharedUntil = c.Until.UTC().Truncate(time.Millisecond)
 	return f
 }
 

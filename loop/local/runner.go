@@ -135,8 +135,7 @@ type driver struct {
 	runners   *effects.Runners
 	turns     *effects.Turns
 	snapshots *effects.Snapshots
-	restarted bool      // the loop was taken up with an open question
-	cooling   time.Time // until when the shared memory held the limit that is waited for
+	restarted bool // the loop was taken up with an open question
 
 	reload     *watch.Reloader
 	protection cage.ProtectionReport

@@ -160,20 +160,15 @@ func (d *driver) waited(e loop.Effect, f loop.WaitOver) loop.Fact {
 
 // limitGone reports whether the limit that the loop waits for was lifted before
 // its time: by a kick of another loop, or because another one's run worked where
-// the time was only a guess. The shared memory is only believed when it held the
-// limit before.
+// the time was only a guess. That the shared memory has forgotten it says so only
+// where it was told, and before it forgets by itself.
 func (d *driver) limitGone() bool {
 	l := d.state.Limit
-	if l == nil {
-		d.cooling = time.Time{}
+	if l == nil || !d.host.Now(d.state).Before(l.SharedUntil) {
 		return false
 	}
-	c, ok, err := d.runners.Cooldowns.Get(agent.Account{Provider: l.Provider, ID: l.Account})
-	if ok || err != nil {
-		d.cooling = c.Until
-		return false
-	}
-	return d.host.Now(d.state).Before(d.cooling)
+	_, known, err := d.runners.Cooldowns.Get(agent.Account{Provider: l.Provider, ID: l.Account})
+	return err == nil && !known
 }
 
 // kick is a person's wish not to wait.
