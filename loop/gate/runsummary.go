@@ -3,13 +3,17 @@ package gate
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
-// maxEntries bounds run-summary.json; older iterations are only counted.
-const maxEntries = 200
+// maxEntries bounds run-summary.json, which is written anew in every iteration; older
+// iterations are only counted, and stand in events.jsonl.
+const maxEntries = 50
 
 // RunEntry is one iteration in run-summary.json.
 type RunEntry struct {
@@ -34,7 +38,11 @@ type FileFact struct {
 	Exists bool   `json:"exists"`
 	SHA256 string `json:"sha256,omitempty"`
 	MTime  int64  `json:"mtime,omitempty"`
-	Gate   string `json:"gate,omitempty"`
+	// Size is in bytes, and told of a journal only: its SHA256 is the hash in its last
+	// line, which stands for that line and all before it. Hashing a file that grows
+	// with every iteration would make each one dearer than the one before.
+	Size int64  `json:"size,omitempty"`
+	Gate string `json:"gate,omitempty"`
 }
 
 // FileFacts looks at the files of a loop by the names that run-summary.json
@@ -49,6 +57,10 @@ func FileFacts(ctx context.Context, root string, files map[string]string) (map[s
 	defer t.close()
 	out := make(map[string]FileFact, len(files))
 	for name, file := range files {
+		if name == "events" {
+			out[name] = t.journal(file)
+			continue
+		}
 		r, err := t.recorded(ctx, file, false)
 		if err != nil {
 			return nil, fmt.Errorf("hashing %s: %w", file, err)
@@ -60,6 +72,38 @@ func FileFacts(ctx context.Context, root string, files map[string]string) (map[s
 		out[name] = fact
 	}
 	return out, nil
+}
+
+// The last line of a journal ends in journalHash, 64 hexadecimal digits and
+// journalEnd; see loop/journal.
+const (
+	journalHash = `,"hash":"`
+	journalEnd  = "\"}\n"
+)
+
+// journal looks at the end of a journal only. Without a whole last line it has no hash.
+func (t *tree) journal(file string) FileFact {
+	rel, err := t.rel(file)
+	if err != nil {
+		return FileFact{Path: file}
+	}
+	out := FileFact{Path: rel}
+	f, info, err := t.open(rel)
+	if err != nil {
+		return out
+	}
+	defer f.Close()
+	out.Exists, out.MTime, out.Size = true, info.ModTime().Unix(), info.Size()
+	end := make([]byte, len(journalHash)+2*sha256.Size+len(journalEnd))
+	if _, err := f.ReadAt(end, max(0, info.Size()-int64(len(end)))); err != nil {
+		return out
+	}
+	sum, begins := strings.CutPrefix(string(end), journalHash)
+	sum, ends := strings.CutSuffix(sum, journalEnd)
+	if _, err := hex.DecodeString(sum); err == nil && begins && ends {
+		out.SHA256 = sum
+	}
+	return out
 }
 
 // gateOfFile marks the files that the approval gate is decided by.
@@ -148,7 +192,7 @@ func (s runSummary) render() []byte {
 // it is, empty for none. Earlier entries stay byte for byte but for their
 // indentation, those of the original too. An entry for the run and iteration
 // that stand last replaces them, so that doing it twice changes nothing. Beyond
-// 200 the oldest entries are dropped and counted. A prev that cannot be read is
+// 50 the oldest entries are dropped and counted. A prev that cannot be read is
 // an error: the caller decides whether to begin anew with none.
 func AddRunEntry(prev []byte, loopID string, e RunEntry, at time.Time) ([]byte, error) {
 	sum := runSummary{Version: 1, LoopID: loopID}

@@ -209,6 +209,40 @@ func TestRunSummaryIsBounded(t *testing.T) {
 	}
 }
 
+// The journal grows with the loop: its end stands for all of it.
+func TestFileFactsOfTheJournal(t *testing.T) {
+	t.Parallel()
+	sum := strings.Repeat("0f", 32)
+	line := `{"seq":1,"prev":"","hash":"` + sum + `"}` + "\n"
+	for name, c := range map[string]struct{ text, sum string }{
+		"whole":             {line + line, sum},
+		"one line":          {line, sum},
+		"only the end":      {`,"hash":"` + sum + `"}` + "\n", sum},
+		"torn":              {line + `{"seq":2`, ""},
+		"no hash":           {strings.Repeat("x", 200) + "\n", ""},
+		"no digits":         {strings.ReplaceAll(line, "0f", "0g"), ""},
+		"another key":       {strings.ReplaceAll(line, "hash", "bash"), ""},
+		"no end of line":    {line[:len(line)-1] + " ", ""},
+		"shorter than that": {"{}\n", ""},
+		"empty":             {"", ""},
+	} {
+		root := repo(t, map[string]string{"events.jsonl": c.text})
+		got, err := FileFacts(t.Context(), root, map[string]string{"events": root + "/events.jsonl"})
+		must(t, err)
+		e := got["events"]
+		if e.Path != "events.jsonl" || !e.Exists || e.SHA256 != c.sum || e.MTime == 0 || e.Size != int64(len(c.text)) || e.Gate != "" {
+			t.Errorf("%s: %+v, want the hash %q", name, e, c.sum)
+		}
+	}
+	for name, want := range map[string]FileFact{"gone.jsonl": {Path: "gone.jsonl"}, "/etc/passwd": {Path: "/etc/passwd"}} {
+		got, err := FileFacts(t.Context(), repo(t, nil), map[string]string{"events": name})
+		must(t, err)
+		if got["events"] != want {
+			t.Errorf("%s: %+v", name, got["events"])
+		}
+	}
+}
+
 func TestFileFacts(t *testing.T) {
 	t.Parallel()
 	root := repo(t, map[string]string{"plan.md": "p", "approval.json": "{}"})
