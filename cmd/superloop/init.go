@@ -11,6 +11,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/project"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/roles"
 )
@@ -130,7 +131,7 @@ func (a *app) initFiles(c *cli.Context, id string, cfg []byte) ([]initFile, erro
 	files := []initFile{
 		{".superloop/config.json", cfg},
 		{".superloop/specs/" + id + ".md", fmt.Appendf(nil, specTemplate, id)},
-		{".superloop/.gitignore", []byte("# what superloop writes while it runs\n/loops/\n/worktrees/\n/state.json\n")},
+		{".superloop/.gitignore", []byte(layout.Gitignore)},
 	}
 	if c.Bool("roles") {
 		for _, role := range roles.All() {

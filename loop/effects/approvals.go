@@ -26,9 +26,7 @@ type Approvals struct {
 	Executor Executor // judges the command that is asked about
 	Outbox   *Outbox
 	// Tree tells whether the work tree is the one whose completion was asked for.
-	Tree interface {
-		Look(context.Context, loop.State) (signature string, err error)
-	}
+	Tree Looker
 	// Runners are who can go on with a role, once a human has answered.
 	Runners interface {
 		Candidates(s loop.State, role string) []respond.Candidate

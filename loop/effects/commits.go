@@ -1,62 +1,61 @@
-package local
+package effects
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"os"
-
-	"github.com/superloop/superloop/loop/control"
+	"time"
 
 	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/roles"
 )
 
-// commit commits the iteration's work. What goes wrong is recorded and does
-// not end the loop: the work is still there.
-func (d *driver) commit(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
-	f := loop.CommitEnded{Of: loop.To(e), Outcome: "skipped", Strategy: e.Reason}
-	if err := d.loadTrees(); err != nil {
-		return nil, err
-	}
-	if len(d.loop.Git.PreCommitCommands) > 0 {
-		out, err := d.host.File("pre-commit-output", d.paths.File("lint-feedback.txt"))
+// commitTimeout bounds a commit with its hooks, and each command before it.
+const commitTimeout = 10 * time.Minute
+
+// Commits performs Commit.
+type Commits struct {
+	*Host
+	Tree *Tree
+	Messages
+}
+
+// Perform commits the iteration's work. What goes wrong is the fact's outcome and
+// does not end the loop: the work is still there. A commit that has begun is ended
+// also when ctx has ended, within ten minutes.
+func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	git := c.Settings().Loop.Git
+	if len(git.PreCommitCommands) > 0 {
+		out, err := c.File("pre-commit-output", c.Paths.File("lint-feedback.txt"))
 		if err != nil {
-			return nil, d.host.Full(err)
+			return nil, c.Full(err)
 		}
-		_, interrupted, err := d.commands(shutdown, "pre-commit", d.loop.Git.PreCommitCommands, commitTimeout, e.LimitMS, io.Writer(out))
-		if cerr := out.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			return nil, err
-		}
-		if interrupted {
-			return nil, nil
+		_, interrupted, err := c.commands(ctx, s, "pre-commit", git.PreCommitCommands, commitTimeout, e.LimitMS, out)
+		if err := errors.Join(err, out.Close()); err != nil || interrupted {
+			return nil, c.Full(err)
 		}
 	}
-	exclude, err := d.notOurs()
+	exclude, err := c.Tree.notOurs(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	req := worktree.CommitRequest{LoopID: d.o.LoopID, RunID: d.state.RunID, Iteration: d.state.Iteration, Strategy: e.Reason,
-		Exclude: exclude, MaxSubject: d.loop.Git.MaxSubjectLength}
-	f.Source = "template"
-	text, err := d.lastMessage()
+	text, err := lastMessage(c.Messages, s)
 	if err != nil {
 		return nil, err
 	}
+	f := loop.CommitEnded{Of: loop.To(e), Outcome: "skipped", Strategy: e.Reason, Source: "template"}
+	req := worktree.CommitRequest{LoopID: c.LoopID, RunID: s.RunID, Iteration: s.Iteration, Strategy: e.Reason,
+		Exclude: exclude, MaxSubject: git.MaxSubjectLength}
 	if subject, body, ok := roles.ParseCommit(text); ok {
 		req.Subject, req.Body, f.Source = subject, body, "reviewer"
 	}
 	if req.Subject == "" {
-		req.Subject = fmt.Sprintf("%s: iteration %d", d.o.LoopID, d.state.Iteration)
+		req.Subject = fmt.Sprintf("%s: iteration %d", c.LoopID, s.Iteration)
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(shutdown), commitTimeout)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer stop()
-	res, err := d.repo.Commit(ctx, req)
+	res, err := c.Repo.Commit(ctx, req)
 	switch {
 	case err != nil:
 		f.Outcome, f.Reason = "failed", err.Error()
@@ -68,47 +67,4 @@ func (d *driver) commit(shutdown context.Context, e loop.Effect) (loop.Fact, err
 		f.Outcome, f.SHA, f.Subject = "success", res.SHA, res.Subject
 	}
 	return f, nil
-}
-
-// Cancel ends a loop that no supervisor runs.
-func Cancel(ctx context.Context, o Options) error {
-	d, err := open(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	if err := d.fold(); err != nil {
-		return err
-	}
-	if err := d.takeIntents(); err != nil {
-		return err
-	}
-	if d.cancel == nil || d.state.Status.Ended() {
-		return nil // a supervisor was faster
-	}
-	if err := d.stopCancelled(); err != nil {
-		return err
-	}
-	if err := d.settle(); err != nil {
-		return err
-	}
-	return d.flushViews()
-}
-
-// settle removes the intents that the journal holds, or that came too late, and
-// ends the question of a loop that has ended.
-func (d *driver) settle() error {
-	if err := d.approvals.Withdraw("the loop is " + string(d.state.Status)); err != nil {
-		return err
-	}
-	_, files, err := control.Submitted(d.paths)
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		if err := d.o.Disk.Remove("control", f); err != nil && !os.IsNotExist(err) {
-			return d.host.Full(err)
-		}
-	}
-	return nil
 }

@@ -39,7 +39,7 @@ func (r *Roles) treeBefore(ctx context.Context, s loop.State, role config.Role) 
 
 // treeNow is the work tree's signature, "" where it cannot be had.
 func (r *Roles) treeNow(ctx context.Context, s loop.State) string {
-	sig, err := r.Tree.Signature(ctx, s)
+	sig, err := r.Tree.Look(ctx, s)
 	if err != nil {
 		r.Log.Warn("whether the role changes anything cannot be told", zap.Error(err))
 	}

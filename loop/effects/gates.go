@@ -1,4 +1,4 @@
-package local
+package effects
 
 import (
 	"context"
@@ -7,78 +7,115 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
 
+// Gates performs the gates that only look (CheckPromise, CheckChecklists,
+// CheckPrerequisites, CollectEvidence, CheckStuck), and Report. What they look at is
+// bounded, so they end what they have begun also when ctx has ended.
+type Gates struct {
+	*Host
+	Tree *Tree
+	Messages
+}
+
+// Messages says where a role's last message of an attempt in the state's iteration
+// lies. The file need not be there.
+type Messages interface {
+	LastMessage(s loop.State, role string, attempt int) (path string)
+}
+
+// Perform performs an effect of this family.
+func (g *Gates) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	ctx = context.WithoutCancel(ctx)
+	switch e.Kind {
+	case loop.CheckPromise:
+		return g.checkPromise(ctx, e, s)
+	case loop.CheckChecklists:
+		return g.checkChecklists(e, s)
+	case loop.CheckPrerequisites:
+		return g.checkPrerequisites(e, s)
+	case loop.CollectEvidence:
+		return g.collectEvidence(ctx, e, s)
+	case loop.CheckStuck:
+		return g.checkStuck(ctx, e, s)
+	case loop.Report:
+		return g.report(ctx, e, s)
+	}
+	return nil, fmt.Errorf("%q is no effect of the gates", e.Kind)
+}
+
 // lastMessage is what the promise role said at the end of its newest attempt in
 // this iteration; "" when it said nothing.
-func (d *driver) lastMessage() (string, error) {
-	role := d.state.Plan.PromiseRole()
-	r, ok := d.state.Roles[role]
+func lastMessage(m Messages, s loop.State) (string, error) {
+	role := s.Plan.PromiseRole()
+	r, ok := s.Roles[role]
 	if !ok {
 		return "", nil
 	}
-	text, _, err := roles.ReadRegular(d.host.RoleFiles(d.state.Iteration, role, r.Attempt).Last, agent.MaxMessage/2, agent.MaxMessage/2)
+	text, _, err := roles.ReadRegular(m.LastMessage(s, role, r.Attempt), agent.MaxMessage/2, agent.MaxMessage/2)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, roles.ErrNotRegular) {
 		return "", nil
 	}
-	return text, err
-}
-
-func (d *driver) promise() (gate.PromiseResult, error) {
-	text, err := d.lastMessage()
 	if err != nil {
-		return gate.PromiseResult{}, fmt.Errorf("reading the last message: %w", err)
+		return "", fmt.Errorf("reading the last message: %w", err)
 	}
-	return gate.Promise(text, d.state.Plan.Promise), nil
+	return text, nil
 }
 
-func (d *driver) checkPromise(ctx context.Context) (loop.Fact, error) {
-	p, err := d.promise()
+// Promise is what the promise role promised in this iteration.
+func (g *Gates) Promise(s loop.State) (gate.PromiseResult, error) {
+	text, err := lastMessage(g.Messages, s)
+	if err != nil {
+		return gate.PromiseResult{}, err
+	}
+	return gate.Promise(text, s.Plan.Promise), nil
+}
+
+func (g *Gates) checkPromise(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	p, err := g.Promise(s)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := d.lookAtTree(ctx)
+	tree, err := g.Tree.Look(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return loop.PromiseChecked{Of: d.to(), Expected: p.Expected, Text: p.Text, Matched: p.Matched, Tree: tree,
-		TreeChanged: d.state.TestsTree != "" && d.state.TestsTree != tree}, nil
+	return loop.PromiseChecked{Of: loop.To(e), Expected: p.Expected, Text: p.Text, Matched: p.Matched, Tree: tree,
+		TreeChanged: s.TestsTree != "" && s.TestsTree != tree}, nil
 }
 
 // byRoot parts what a gate looks at by where it lies: a loop with a work tree of
 // its own still has its own files, below .superloop, in the repository.
-func byRoot[T any](d *driver, list []T, path func(T) string, look func(root string, part []T) error) error {
+func byRoot[T any](h *Host, list []T, path func(T) string, look func(root string, part []T) error) error {
 	var work, own []T
 	for _, x := range list {
-		if strings.HasPrefix(path(x), ".superloop/") && d.repo.Top != d.paths.Repo {
+		if strings.HasPrefix(path(x), ".superloop/") && h.Repo.Top != h.Paths.Repo {
 			own = append(own, x)
 		} else {
 			work = append(work, x)
 		}
 	}
 	if len(work) > 0 || len(own) == 0 {
-		if err := look(d.repo.Top, work); err != nil {
+		if err := look(h.Repo.Top, work); err != nil {
 			return err
 		}
 	}
 	if len(own) == 0 {
 		return nil
 	}
-	return look(d.paths.Repo, own)
+	return look(h.Paths.Repo, own)
 }
 
-func (d *driver) checkChecklists() (loop.Fact, error) {
-	started := d.host.Now(d.state)
+func (g *Gates) checkChecklists(e loop.Effect, s loop.State) (loop.Fact, error) {
+	started := g.Now(s)
 	res := gate.ChecklistResult{OK: true}
-	err := byRoot(d, d.loop.Checklists, func(p string) string { return p }, func(root string, patterns []string) error {
+	err := byRoot(g.Host, g.Settings().Loop.Checklists, func(p string) string { return p }, func(root string, patterns []string) error {
 		part, err := gate.Checklists(root, patterns)
 		res.OK, res.Remaining, res.Files = res.OK && part.OK, res.Remaining+part.Remaining, res.Files+part.Files
 		res.Items, res.Missing = append(res.Items, part.Items...), append(res.Missing, part.Missing...)
@@ -87,30 +124,30 @@ func (d *driver) checkChecklists() (loop.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := d.host.Now(d.state)
+	at := g.Now(s)
 	for name, data := range map[string][]byte{"checklist-status.json": res.StatusJSON(at),
 		"checklist-remaining.md": res.RemainingMarkdown(), "checklist-missing.md": res.MissingMarkdown()} {
-		if err := d.host.Write(name, data); err != nil {
+		if err := g.Write(name, data); err != nil {
 			return nil, err
 		}
 	}
-	f := loop.GateEnded{Of: d.to(), Gate: "checklist", Status: res.Status(), OK: res.OK, DurationMS: at.Sub(started).Milliseconds(),
-		Results: d.paths.Rel(d.paths.File("checklist-remaining.md"))}
+	f := loop.GateEnded{Of: loop.To(e), Gate: "checklist", Status: res.Status(), OK: res.OK, DurationMS: at.Sub(started).Milliseconds(),
+		Results: g.Paths.Rel(g.Paths.File("checklist-remaining.md"))}
 	if !res.OK {
 		f.Details = fmt.Sprintf("%d open", res.Remaining)
 	}
 	return f, nil
 }
 
-func (d *driver) checkPrerequisites() (loop.Fact, error) {
-	started := d.host.Now(d.state)
+func (g *Gates) checkPrerequisites(e loop.Effect, s loop.State) (loop.Fact, error) {
+	started := g.Now(s)
 	var checks []gate.PrerequisiteCheck
-	for _, c := range d.loop.Prerequisites.Checks {
+	for _, c := range g.Settings().Loop.Prerequisites.Checks {
 		checks = append(checks, gate.PrerequisiteCheck(c))
 	}
-	vars := map[string]string{"repo": d.repo.Top, "loop_id": d.o.LoopID, "loop": d.o.LoopID, "iteration": fmt.Sprint(d.state.Iteration)}
+	vars := map[string]string{"repo": g.Repo.Top, "loop_id": g.LoopID, "loop": g.LoopID, "iteration": fmt.Sprint(s.Iteration)}
 	res := gate.PrerequisitesResult{OK: true}
-	err := byRoot(d, checks, func(c gate.PrerequisiteCheck) string { return c.Path }, func(root string, checks []gate.PrerequisiteCheck) error {
+	err := byRoot(g.Host, checks, func(c gate.PrerequisiteCheck) string { return c.Path }, func(root string, checks []gate.PrerequisiteCheck) error {
 		part, err := gate.Prerequisites(root, checks, vars)
 		res.OK, res.Total = res.OK && part.OK, res.Total+part.Total
 		res.Verified, res.Failed = append(res.Verified, part.Verified...), append(res.Failed, part.Failed...)
@@ -119,15 +156,15 @@ func (d *driver) checkPrerequisites() (loop.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := d.host.Now(d.state)
-	file := d.paths.Rel(d.paths.File("prerequisites-results.json"))
-	if err := d.host.Write("prerequisites-results.json", res.ResultsJSON(at)); err != nil {
+	at := g.Now(s)
+	file := g.Paths.Rel(g.Paths.File("prerequisites-results.json"))
+	if err := g.Write("prerequisites-results.json", res.ResultsJSON(at)); err != nil {
 		return nil, err
 	}
-	if err := d.host.Write("prerequisites-status.json", gate.StatusJSON(res.Status(), file, at)); err != nil {
+	if err := g.Write("prerequisites-status.json", gate.StatusJSON(res.Status(), file, at)); err != nil {
 		return nil, err
 	}
-	f := loop.GateEnded{Of: d.to(), Gate: "prerequisites", Status: res.Status(), OK: res.OK, Results: file, DurationMS: at.Sub(started).Milliseconds()}
+	f := loop.GateEnded{Of: loop.To(e), Gate: "prerequisites", Status: res.Status(), OK: res.OK, Results: file, DurationMS: at.Sub(started).Milliseconds()}
 	var failed []string
 	for _, x := range res.Failed {
 		failed = append(failed, fmt.Sprintf("%s (%s %s)", x.ID, x.Reason, x.Path))
@@ -136,11 +173,10 @@ func (d *driver) checkPrerequisites() (loop.Fact, error) {
 	return f, nil
 }
 
-func (d *driver) collectEvidence() (loop.Fact, error) {
-	started := d.host.Now(d.state)
-	ctx := context.Background() // bounded by the files themselves
-	res := gate.EvidenceResult{OK: true}
-	err := byRoot(d, d.loop.Evidence.Artifacts, func(p string) string { return p }, func(root string, artifacts []string) error {
+func (g *Gates) collectEvidence(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	started := g.Now(s)
+	l, res := g.Settings().Loop, gate.EvidenceResult{OK: true}
+	err := byRoot(g.Host, l.Evidence.Artifacts, func(p string) string { return p }, func(root string, artifacts []string) error {
 		part, err := gate.Evidence(ctx, root, artifacts)
 		res.OK = res.OK && part.OK
 		res.Artifacts, res.Missing = append(res.Artifacts, part.Artifacts...), append(res.Missing, part.Missing...)
@@ -149,80 +185,60 @@ func (d *driver) collectEvidence() (loop.Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := d.host.Now(d.state)
-	data, err := gate.Manifest(ctx, d.paths.Repo, gate.ManifestSpec{
-		LoopID: d.o.LoopID, Iteration: d.state.Iteration, SpecFile: d.loop.SpecFile,
-		TestsMode: d.loop.Tests.Mode, TestCommands: d.loop.Tests.Commands,
-		TestStatusFile: d.paths.File("test-status.json"), TestOutputFile: d.paths.File("test-output.txt"),
-		ChecklistPatterns: d.loop.Checklists, ChecklistStatusFile: d.paths.File("checklist-status.json"),
-		ChecklistRemainingFile: d.paths.File("checklist-remaining.md"),
-		ValidationStatusFile:   d.paths.File("validation-status.json"), ValidationResultsFile: d.paths.File("validation-results.json"),
-		PrerequisitesStatusFile:  d.paths.File("prerequisites-status.json"),
-		PrerequisitesResultsFile: d.paths.File("prerequisites-results.json"),
+	at := g.Now(s)
+	data, err := gate.Manifest(ctx, g.Paths.Repo, gate.ManifestSpec{
+		LoopID: g.LoopID, Iteration: s.Iteration, SpecFile: l.SpecFile,
+		TestsMode: l.Tests.Mode, TestCommands: l.Tests.Commands,
+		TestStatusFile: g.Paths.File("test-status.json"), TestOutputFile: g.Paths.File("test-output.txt"),
+		ChecklistPatterns: l.Checklists, ChecklistStatusFile: g.Paths.File("checklist-status.json"),
+		ChecklistRemainingFile: g.Paths.File("checklist-remaining.md"),
+		ValidationStatusFile:   g.Paths.File("validation-status.json"), ValidationResultsFile: g.Paths.File("validation-results.json"),
+		PrerequisitesStatusFile:  g.Paths.File("prerequisites-status.json"),
+		PrerequisitesResultsFile: g.Paths.File("prerequisites-results.json"),
 	}, res, at)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.host.Write("evidence.json", data); err != nil {
+	if err := g.Write("evidence.json", data); err != nil {
 		return nil, err
 	}
-	return loop.GateEnded{Of: d.to(), Gate: "evidence", Status: res.Status(), OK: res.OK, Details: strings.Join(res.Missing, "; "),
-		Results: d.paths.Rel(d.paths.File("evidence.json")), DurationMS: at.Sub(started).Milliseconds()}, nil
+	return loop.GateEnded{Of: loop.To(e), Gate: "evidence", Status: res.Status(), OK: res.OK, Details: strings.Join(res.Missing, "; "),
+		Results: g.Paths.Rel(g.Paths.File("evidence.json")), DurationMS: at.Sub(started).Milliseconds()}, nil
 }
 
-// checkStuck compares the tree with that before the iteration. The look was
-// taken with the promise; after a start in between it is taken again.
-func (d *driver) checkStuck() (loop.Fact, error) {
-	if err := d.loadTrees(); err != nil {
-		return nil, err
-	}
-	if d.tree.last.Signature() != d.state.Tree {
-		if _, err := d.lookAtTree(context.Background()); err != nil {
-			return nil, err
-		}
-	}
-	counted, ignored, err := worktree.Filter(worktree.Diff(d.tree.first, d.tree.last), d.loop.Stuck.Ignore)
+// checkStuck compares the tree with that before the iteration.
+func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	counted, ignored, sig, err := g.Tree.iteration(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(d.paths.File("stuck.json"))
+	data, err := os.ReadFile(g.Paths.File("stuck.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	prev, err := gate.ParseStuck(data)
-	if err != nil || prev.RunID != d.state.RunID {
+	if err != nil || prev.RunID != s.RunID {
 		prev = gate.StuckState{} // a view of another run, or none
 	}
-	prev.Streak = d.state.Stuck.Count // the journal's count, which nobody edits
-	if prev.Iteration >= d.state.Iteration {
-		prev.Iteration = d.state.Iteration - 1 // written by a look that was not recorded
+	prev.Streak = s.Stuck.Count // the journal's count, which nobody edits
+	if prev.Iteration >= s.Iteration {
+		prev.Iteration = s.Iteration - 1 // written by a look that was not recorded
 	}
-	sig := d.tree.last.Signature()
-	st, verdict := gate.Stuck(prev, gate.StuckInput{RunID: d.state.RunID, Iteration: d.state.Iteration,
-		Changed: worktree.Paths(counted), Signature: sig, Threshold: d.state.Plan.StuckThreshold, At: d.host.Now(d.state)})
-	if sig != d.state.Stuck.Tree {
-		if err := d.tree.last.Save(d.o.Disk, d.paths.Tree(sig)); err != nil {
-			return nil, d.host.Full(err)
-		}
-	}
-	if err := d.host.Write("stuck.json", st.JSON()); err != nil {
+	st, verdict := gate.Stuck(prev, gate.StuckInput{RunID: s.RunID, Iteration: s.Iteration,
+		Changed: worktree.Paths(counted), Signature: sig, Threshold: s.Plan.StuckThreshold, At: g.Now(s)})
+	if err := g.Tree.keep(s); err != nil {
 		return nil, err
 	}
-	if verdict.Triggered {
-		report := gate.StuckReport{LoopID: d.o.LoopID, State: st, Ignored: worktree.Paths(ignored),
-			Patterns: d.loop.Stuck.Ignore, Missing: d.state.MissingGates(), At: d.host.Now(d.state)}
-		if err := d.host.Write("stuck-report.md", report.Markdown()); err != nil {
-			return nil, err
-		}
+	if err := g.Write("stuck.json", st.JSON()); err != nil {
+		return nil, err
 	}
-	f := loop.StuckChecked{Of: d.to(), Changed: len(counted), Ignored: len(ignored), Tree: sig, Streak: verdict.Streak,
+	f := loop.StuckChecked{Of: loop.To(e), Changed: len(counted), Ignored: len(ignored), Tree: sig, Streak: verdict.Streak,
 		Threshold: verdict.Threshold, Triggered: verdict.Triggered, Reason: verdict.Reason}
-	if verdict.Triggered {
-		f.Action = "report_and_stop"
+	if !verdict.Triggered {
+		return f, nil
 	}
-	d.tree.first = d.tree.last
-	return f, nil
+	f.Action = "report_and_stop"
+	report := gate.StuckReport{LoopID: g.LoopID, State: st, Ignored: worktree.Paths(ignored),
+		Patterns: g.Settings().Loop.Stuck.Ignore, Missing: s.MissingGates(), At: g.Now(s)}
+	return f, g.Write("stuck-report.md", report.Markdown())
 }
-
-// commitTimeout bounds a commit with its hooks.
-const commitTimeout = 10 * time.Minute

@@ -14,10 +14,9 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// Tree is the work tree as roles are told of it.
-type Tree interface {
-	// Signature tells trees apart: two that are equal have the same one.
-	Signature(ctx context.Context, s loop.State) (string, error)
+// WorkTree is the work tree as roles are told of it.
+type WorkTree interface {
+	Looker
 	// Changed are the paths that the iteration has changed, as the last look found.
 	Changed() []string
 	// Branch is the branch of the work tree, "" for none. It may be that with which the
@@ -28,7 +27,7 @@ type Tree interface {
 // Prompts write what a role is told.
 type Prompts struct {
 	*Host
-	Tree Tree
+	Tree WorkTree
 	// Rules are the policies in force, the newest last.
 	Rules func() []*recovery.Policy
 }

@@ -11,14 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/schemas"
 
 	"go.uber.org/zap"
@@ -153,7 +151,7 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 	f := loop.Proposed{Of: loop.To(e), N: s.Recoveries.Proposed + 1, Source: source(e.Role), Role: e.Role, Digest: t.Digest, Category: p.Category,
 		Severity: p.Severity, RootCause: p.Diagnosis.RootCause, Pattern: p.Diagnosis.ErrorPattern,
 		Evidence: p.Diagnosis.Evidence, Action: p.Recovery, Else: p.Fallback, Notes: p.Notes}
-	f.PatternSeen = r.patternSeen(f.Pattern)
+	f.PatternSeen = r.PatternSeen(f.Pattern)
 	setVerdict(&f, j)
 	if f.File, err = r.archive(s, t, f.Verdict, f.Reason, &j); err != nil {
 		return nil, err
@@ -268,27 +266,6 @@ func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
 	}
 	r.sighted = seen
 	return f
-}
-
-// maxPattern bounds a proposal's error_pattern; a longer one is not looked for.
-const maxPattern = 1000
-
-// patternSeen says whether a proposal's error_pattern is in what the tests printed
-// last; nil when it is no regular expression, or there is no output.
-func (h *Host) patternSeen(pattern string) *bool {
-	if pattern == "" || len(pattern) > maxPattern {
-		return nil
-	}
-	out, _, err := roles.ReadRegular(h.Paths.File("test-output.txt"), 1<<20, 1<<20)
-	if err != nil || out == "" {
-		return nil
-	}
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil
-	}
-	found := re.MatchString(out)
-	return &found
 }
 
 // problemsOf are problems as events have them.

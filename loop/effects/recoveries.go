@@ -180,9 +180,9 @@ func against(s loop.State) (signature, option string) {
 	return signature, option
 }
 
-// Learn writes down what the tests say of the present recovery. What goes wrong
+// Learned writes down what the tests say of the present recovery. What goes wrong
 // with it is no trouble for the loop: it only orders what is otherwise equal.
-func (r *Recoveries) Learn(ctx context.Context, s loop.State, result string) {
+func (r *Recoveries) Learned(ctx context.Context, s loop.State, result string) {
 	rec := s.Recovery
 	if rec == nil || result == loop.Unverified || rec.Attempt.Command == "" {
 		return

@@ -1,83 +1,116 @@
-package local
+package effects
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop"
-
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
+	"github.com/superloop/superloop/roles"
 )
 
 // report writes what people read of the iteration. Written twice it is the
 // same: each piece is replaced, or found by its run and iteration.
-func (d *driver) report() (loop.Fact, error) {
-	summary, err := d.writeReports(d.host.Now(d.state))
+func (g *Gates) report(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+	summary, err := g.WriteReports(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return loop.Reported{Of: d.to(), Summary: strings.TrimSpace(summary)}, nil
+	return loop.Reported{Of: loop.To(e), Summary: strings.TrimSpace(summary)}, nil
 }
 
 // reportVerdicts are the gates as the reports tell them: with the approval that
 // comes next, if one does.
-func (d *driver) reportVerdicts() gate.Verdicts {
-	g := gate.Verdicts(d.state.Gates)
-	if g.Approval == "" {
-		g.Approval = gate.StatusSkipped
-		if d.state.Plan.Approval && len(d.state.Missing) == 0 {
-			g.Approval = gate.StatusPending
+func reportVerdicts(s loop.State) gate.Verdicts {
+	v := gate.Verdicts(s.Gates)
+	if v.Approval == "" {
+		v.Approval = gate.StatusSkipped
+		if s.Plan.Approval && len(s.Missing) == 0 {
+			v.Approval = gate.StatusPending
 		}
 	}
-	return g
+	return v
 }
 
-func (d *driver) writeReports(at time.Time) (string, error) {
-	s := d.state
-	v := d.reportVerdicts()
+// WriteReports brings gate-summary.txt, iteration_notes.md, timeline.md and
+// run-summary.json in line with the state, and returns the line of gate-summary.txt.
+func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) {
+	at, v := g.Now(s), reportVerdicts(s)
 	stuck := gate.StuckStatus(s.Stuck.Count, s.Stuck.Threshold)
 	summary := gate.Summary(v, stuck)
-	if err := d.host.Write("gate-summary.txt", []byte(summary)); err != nil {
+	if err := g.Write("gate-summary.txt", []byte(summary)); err != nil {
 		return "", err
 	}
-	notes := gate.Notes{LoopID: d.o.LoopID, Iteration: s.Iteration, Verdicts: v, TestsMode: s.Plan.Tests, Stuck: stuck,
+	notes := gate.Notes{LoopID: g.LoopID, Iteration: s.Iteration, Verdicts: v, TestsMode: s.Plan.Tests, Stuck: stuck,
 		Missing: s.Missing, At: at}
-	if err := d.host.Write("iteration_notes.md", notes.Markdown()); err != nil {
+	if err := g.Write("iteration_notes.md", notes.Markdown()); err != nil {
 		return "", err
 	}
-	if err := d.writeTimeline(at, v, stuck); err != nil {
+	line := gate.TimelineLine(at, s.RunID, s.Iteration, v, stuck, len(s.Missing) == 0)
+	if err := g.writeTimeline(s, line); err != nil {
 		return "", err
 	}
-	return summary, d.writeRunSummary(at, v)
+	return summary, g.writeRunSummary(ctx, s, at, v)
 }
 
-// writeTimeline adds the iteration's line, or replaces it.
-func (d *driver) writeTimeline(at time.Time, v gate.Verdicts, stuck string) error {
-	s := d.state
-	old, err := os.ReadFile(d.paths.File("timeline.md"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// timelineTail is how many bytes of the end of timeline.md are searched for an
+// iteration: some twenty lines. An iteration that is reported again is the last one.
+const timelineTail = 8 << 10
+
+// writeTimeline adds the iteration's line. The file is only written anew where the
+// line is there already, from before a crash or the loop's end, and where a line
+// cannot be added to it: it is not there, its last line is torn, it is a link or has
+// another name.
+func (g *Gates) writeTimeline(s loop.State, line string) error {
+	path := g.Paths.File("timeline.md")
+	key := fmt.Appendf(nil, " run=%s iter=%d ", s.RunID, s.Iteration)
+	tail, alone, err := readEnd(path, timelineTail)
+	if err != nil {
+		return err
+	}
+	if alone && bytes.HasSuffix(tail, []byte("\n")) && !bytes.Contains(tail, key) {
+		return g.Append("timeline", "timeline.md", []byte(line))
+	}
+	old, _, err := readEnd(path, math.MaxInt64)
+	if err != nil {
 		return err
 	}
 	if len(old) == 0 {
-		old = []byte(gate.TimelineHeader(d.o.LoopID))
+		old = []byte(gate.TimelineHeader(g.LoopID))
 	}
-	key := fmt.Appendf(nil, " run=%s iter=%d ", s.RunID, s.Iteration)
 	var out []byte
-	for line := range bytes.Lines(old) {
-		if !bytes.Contains(line, key) {
-			out = append(out, line...)
+	for l := range bytes.Lines(old) {
+		if !bytes.Contains(l, key) {
+			out = append(out, l...)
 		}
 	}
-	line := gate.TimelineLine(at, s.RunID, s.Iteration, v, stuck, len(s.Missing) == 0)
-	return d.host.Write("timeline.md", append(out, line...))
+	return g.Write("timeline.md", append(out, line...))
+}
+
+// readEnd reads at most n bytes of the end of a regular file, and tells whether it
+// has one name only. Where there is no such file there is nothing to read.
+func readEnd(path string, n int64) (end []byte, alone bool, err error) {
+	f, info, err := roles.OpenRegular(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, roles.ErrNotRegular) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	from := max(0, info.Size()-n)
+	end, err = io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
+	return end, plain(info), err
 }
 
 // summaryFiles are the files whose hashes an entry of run-summary.json holds.
@@ -89,33 +122,32 @@ var summaryFiles = map[string]string{"plan": "plan.md", "implementer": "implemen
 	"gate_summary": "gate-summary.txt", "iteration_notes": "iteration_notes.md", "events": "events.jsonl",
 	"reviewer_packet": "reviewer-packet.md", "approval": "approval.json", "decisions": "decisions.jsonl", "decisions_md": "decisions.md"}
 
-func (d *driver) writeRunSummary(at time.Time, v gate.Verdicts) error {
-	s := d.state
+func (g *Gates) writeRunSummary(ctx context.Context, s loop.State, at time.Time, v gate.Verdicts) error {
 	files := make(map[string]string, len(summaryFiles))
 	for name, file := range summaryFiles {
-		files[name] = d.paths.File(file)
+		files[name] = g.Paths.File(file)
 	}
-	facts, err := gate.FileFacts(context.Background(), d.paths.Repo, files)
+	facts, err := gate.FileFacts(ctx, g.Paths.Repo, files)
 	if err != nil {
 		return err
 	}
-	p, err := d.promise()
+	p, err := g.Promise(s)
 	if err != nil {
 		return err
 	}
 	entry := gate.RunEntry{RunID: s.RunID, Iteration: s.Iteration, StartedAt: s.IterationAt, EndedAt: at, Promise: p, Gates: v,
 		TestsMode: s.Plan.Tests, Streak: s.Stuck.Count, Threshold: s.Stuck.Threshold, CompletionOK: len(s.Missing) == 0,
 		Missing: s.Missing, Artifacts: facts}
-	prev, err := os.ReadFile(d.paths.File("run-summary.json"))
+	prev, err := os.ReadFile(g.Paths.File("run-summary.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	data, err := gate.AddRunEntry(prev, d.o.LoopID, entry, at)
+	data, err := gate.AddRunEntry(prev, g.LoopID, entry, at)
 	if err != nil {
-		d.log.Warn("run-summary.json could not be read and is begun anew", zap.Error(err))
-		if data, err = gate.AddRunEntry(nil, d.o.LoopID, entry, at); err != nil {
+		g.Log.Warn("run-summary.json could not be read and is begun anew", zap.Error(err))
+		if data, err = gate.AddRunEntry(nil, g.LoopID, entry, at); err != nil {
 			return err
 		}
 	}
-	return d.host.Write("run-summary.json", data)
+	return g.Write("run-summary.json", data)
 }

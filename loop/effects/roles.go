@@ -63,7 +63,7 @@ type Roles struct {
 	Turns     *Turns
 	Prompts   *Prompts
 	Snapshots *Snapshots
-	Tree      Tree
+	Tree      WorkTree
 	Proposals Proposals
 	Failures  RoleFailures
 }

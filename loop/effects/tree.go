@@ -1,4 +1,4 @@
-package local
+package effects
 
 import (
 	"context"
@@ -11,56 +11,134 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// treeFacts are what the driver knows of the work tree between two effects.
-type treeFacts struct {
-	last    worktree.Snapshot // the newest snapshot
-	first   worktree.Snapshot // that before the iteration
-	known   bool              // first and last are set
-	changed []string          // paths changed since first, as the last look found
-	// branch is the work tree's branch, asked for once in an iteration.
+// Tree gives performers snapshots of the work tree. The state names the snapshot
+// before the iteration (State.Stuck.Tree) and the private state holds it, under its
+// signature. What Tree keeps in memory saves reading that again. It is for one
+// goroutine at a time.
+type Tree struct {
+	*Host
+	first    worktree.Snapshot // before the iteration
+	of       string            // what the state calls first
+	known    bool              // first and last are set
+	last     worktree.Snapshot // the newest look
+	sig      string            // the signature of last
+	changed  []string          // paths changed from first to last, as the last look found
 	branch   string
-	branchOf int
+	branchOf int // the iteration in which branch was asked for
 }
 
-// lookAtTree takes a snapshot and returns its signature. Snapshots are kept
-// under their signature, so that a step that is done again after a crash
-// compares with the same one.
-func (d *driver) lookAtTree(ctx context.Context) (string, error) {
-	if err := d.loadTrees(); err != nil {
+// Look takes a snapshot and returns its signature. A look is short and belongs to
+// what was just recorded, so a supervisor that has to leave still takes it.
+func (t *Tree) Look(ctx context.Context, s loop.State) (string, error) {
+	if err := t.load(ctx, s); err != nil {
 		return "", err
 	}
-	// A look at the tree is short and belongs to what was just recorded, so a
-	// supervisor that has to leave still takes it.
-	snap, err := d.repo.SnapshotSince(context.WithoutCancel(ctx), d.tree.last)
+	snap, err := t.Repo.SnapshotSince(context.WithoutCancel(ctx), t.last)
 	if err != nil {
 		return "", fmt.Errorf("looking at the work tree: %w", err)
 	}
-	d.tree.last = snap
-	changes, _, err := worktree.Filter(worktree.Diff(d.tree.first, snap), d.loop.Stuck.Ignore)
+	t.last, t.sig = snap, snap.Signature()
+	counted, _, err := t.diff()
 	if err != nil {
 		return "", err
 	}
-	d.tree.changed = worktree.Paths(changes)
-	return snap.Signature(), nil
+	t.changed = worktree.Paths(counted)
+	return t.sig, nil
 }
 
-// firstSnapshot is the tree before the first role, with what a person had
-// changed in it and did not commit.
-func (d *driver) firstSnapshot(ctx context.Context) (string, error) {
-	ctx = context.WithoutCancel(ctx) // as lookAtTree
-	snap, err := d.repo.Snapshot(ctx)
+// Changed are the paths that the last look found changed since the iteration
+// began, without what the stuck gate ignores. Nil before the first look.
+func (t *Tree) Changed() []string { return t.changed }
+
+// Branch is the work tree's branch, asked for once in an iteration; "" when HEAD is
+// detached.
+func (t *Tree) Branch(ctx context.Context, s loop.State) string {
+	if t.branchOf != s.Iteration {
+		t.branch, _ = t.Repo.Branch(ctx)
+		t.branchOf = s.Iteration
+	}
+	return t.branch
+}
+
+// diff is what changed from the tree before the iteration to the last look.
+func (t *Tree) diff() (counted, ignored []worktree.Change, err error) {
+	return worktree.Filter(worktree.Diff(t.first, t.last), t.Settings().Loop.Stuck.Ignore)
+}
+
+// iteration is what changed in the iteration, and the signature of the tree at its
+// end. The look was taken with the promise; after a restart in between it is taken
+// again.
+func (t *Tree) iteration(ctx context.Context, s loop.State) (counted, ignored []worktree.Change, sig string, err error) {
+	if err := t.load(ctx, s); err != nil {
+		return nil, nil, "", err
+	}
+	if t.sig != s.Tree {
+		if _, err := t.Look(ctx, s); err != nil {
+			return nil, nil, "", err
+		}
+	}
+	counted, ignored, err = t.diff()
+	return counted, ignored, t.sig, err
+}
+
+// keep saves the last look, which is the tree before the next iteration as soon as
+// the journal says so. Snapshots that nothing refers to any more are removed, so that
+// their number does not grow with the iterations.
+func (t *Tree) keep(s loop.State) error {
+	if t.sig == s.Stuck.Tree {
+		return nil
+	}
+	if err := t.last.Save(t.Disk, t.Paths.Tree(t.sig)); err != nil {
+		return t.Full(err)
+	}
+	return t.prune(s.Stuck.Tree, t.sig)
+}
+
+// Prune removes the snapshots that the state does not refer to.
+func (t *Tree) Prune(s loop.State) error { return t.prune(s.Stuck.Tree) }
+
+func (t *Tree) prune(used ...string) error {
+	entries, err := os.ReadDir(t.Paths.Trees())
+	if err != nil {
+		return fmt.Errorf("removing old snapshots of the tree: %w", err)
+	}
+	keep := map[string]bool{}
+	for _, sig := range used {
+		keep[sig] = true
+	}
+	if b, err := t.baseline(); err == nil {
+		keep[b.Tree] = true
+	}
+	for _, e := range entries {
+		if keep[e.Name()] {
+			continue
+		}
+		if err := t.Disk.Remove("trees", filepath.Join(t.Paths.Trees(), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return t.Full(err)
+		}
+	}
+	return nil
+}
+
+// First is the signature of the tree before the first role. It also notes what a
+// human had changed by then and did not commit.
+func (t *Tree) First(ctx context.Context) (string, error) {
+	ctx = context.WithoutCancel(ctx) // as Look
+	snap, err := t.Repo.Snapshot(ctx)
 	if err != nil {
 		return "", fmt.Errorf("looking at the work tree: %w", err)
 	}
-	d.tree.first, d.tree.last, d.tree.known = snap, snap, true
 	sig := snap.Signature()
-	if err := snap.Save(d.o.Disk, d.paths.Tree(sig)); err != nil {
-		return "", d.host.Full(err)
+	t.first, t.of, t.last, t.sig, t.known = snap, sig, snap, sig, true
+	if err := snap.Save(t.Disk, t.Paths.Tree(sig)); err != nil {
+		return "", t.Full(err)
 	}
-	dirty, err := d.repo.Dirty(ctx)
+	dirty, err := t.Repo.Dirty(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -68,106 +146,82 @@ func (d *driver) firstSnapshot(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := d.o.Disk.WriteFile("baseline", d.paths.Baseline(), append(data, '\n'), 0o600); err != nil {
-		return "", d.host.Full(err)
+	if err := t.Disk.WriteFile("baseline", t.Paths.Baseline(), append(data, '\n'), 0o600); err != nil {
+		return "", t.Full(err)
 	}
 	return sig, nil
 }
 
-// baseline is what a person's uncommitted work looked like when the loop began:
-// it is not the loop's to commit.
+// baseline is what a human's uncommitted work looked like when the loop began: it
+// is not the loop's to commit.
 type baseline struct {
 	Tree  string   `json:"tree"`
 	Dirty []string `json:"dirty"`
 }
 
-// loadTrees brings the snapshot before the iteration back after a start.
-func (d *driver) loadTrees() error {
-	if d.tree.known {
+// baseline reads what First noted; an empty one if there is none.
+func (t *Tree) baseline() (b baseline, err error) {
+	data, err := os.ReadFile(t.Paths.Baseline())
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, nil
+	}
+	if err != nil {
+		return b, err
+	}
+	if err := json.Unmarshal(data, &b); err != nil {
+		return b, fmt.Errorf("reading %s: %w", t.Paths.Baseline(), err)
+	}
+	return b, nil
+}
+
+// load brings the snapshot before the state's iteration back.
+func (t *Tree) load(ctx context.Context, s loop.State) error {
+	want := s.Stuck.Tree
+	switch {
+	case t.known && t.of == want:
+		return nil
+	case t.known && t.sig == want: // another iteration has begun
+		t.first, t.of = t.last, want
 		return nil
 	}
-	first, err := worktree.Load(d.paths.Tree(d.state.Stuck.Tree))
+	first, err := worktree.Load(t.Paths.Tree(want))
 	if err != nil {
 		// Lost or damaged by a power cut: the iteration is then compared with the
 		// tree as it is now, which can only make the loop look idle once.
-		d.log.Warn("the snapshot before this iteration is gone", zap.Error(err))
-		if first, err = d.repo.Snapshot(context.Background()); err != nil {
+		t.Log.Warn("the snapshot before this iteration is gone", zap.Error(err))
+		if first, err = t.Repo.Snapshot(context.WithoutCancel(ctx)); err != nil {
 			return fmt.Errorf("looking at the work tree: %w", err)
 		}
 	}
-	d.tree.first, d.tree.last, d.tree.known = first, first, true
+	t.first, t.of, t.last, t.sig, t.known = first, want, first, first.Signature(), true
 	return nil
 }
 
-// notOurs are the paths that a person had changed before the loop and that are
-// still as they were.
-func (d *driver) notOurs() ([]string, error) {
-	data, err := os.ReadFile(d.paths.Baseline())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+// notOurs are the paths that a human had changed before the loop and that are still
+// as they were.
+func (t *Tree) notOurs(ctx context.Context, s loop.State) ([]string, error) {
+	if err := t.load(ctx, s); err != nil {
 		return nil, err
 	}
-	var b baseline
-	if err := json.Unmarshal(data, &b); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", d.paths.Baseline(), err)
+	b, err := t.baseline()
+	if err != nil || len(b.Dirty) == 0 {
+		return nil, err
 	}
-	if len(b.Dirty) == 0 {
-		return nil, nil
-	}
-	then, err := worktree.Load(d.paths.Tree(b.Tree))
+	then, err := worktree.Load(t.Paths.Tree(b.Tree))
 	if err != nil {
-		// Rather commit nothing of these paths than a person's unfinished work.
+		// Rather commit nothing of these paths than a human's unfinished work.
 		return b.Dirty, nil
 	}
-	return worktree.Unchanged(then, d.tree.last, b.Dirty), nil
+	return worktree.Unchanged(then, t.last, b.Dirty), nil
 }
 
-// pruneTrees removes the snapshots that nothing refers to any more.
-func (d *driver) pruneTrees() error {
-	entries, err := os.ReadDir(d.paths.Trees())
-	if err != nil {
-		return err
-	}
-	keep := map[string]bool{d.state.Stuck.Tree: true}
-	if data, err := os.ReadFile(d.paths.Baseline()); err == nil {
-		var b baseline
-		if json.Unmarshal(data, &b) == nil {
-			keep[b.Tree] = true
-		}
-	}
-	for _, e := range entries {
-		if !keep[e.Name()] {
-			if err := d.o.Disk.Remove("trees", filepath.Join(d.paths.Trees(), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return d.host.Full(err)
-			}
-		}
-	}
-	return nil
-}
-
-// enterWorktree makes the loop's own work tree the place of the work, where the
-// configuration asks for one.
-func (d *driver) enterWorktree(ctx context.Context) error {
-	if !d.loop.Git.Worktree {
+// Ignore makes sure that git does not walk through what superloop itself writes,
+// which grows with every iteration. A .superloop/.gitignore that is there stays as it
+// is, whatever is in it.
+func (t *Tree) Ignore() error {
+	file := filepath.Join(t.Paths.Super, ".gitignore")
+	if exists(file) {
 		return nil
 	}
-	dir := filepath.Join(d.paths.Super, "worktrees")
-	if err := d.o.Disk.MkdirAll("worktree", dir, 0o755); err != nil {
-		return d.host.Full(err)
-	}
-	// The repository itself must not see its own copy as untracked files.
-	ignore := filepath.Join(dir, ".gitignore")
-	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
-		if err := d.o.Disk.WriteFile("worktree", ignore, []byte("*\n"), 0o644); err != nil {
-			return d.host.Full(err)
-		}
-	}
-	repo, err := d.repo.AddWorktree(ctx, filepath.Join(dir, d.o.LoopID), "superloop/"+d.o.LoopID)
-	if err != nil {
-		return fmt.Errorf("making the loop's own work tree: %w", err)
-	}
-	d.repo, d.host.Repo = repo, repo
-	return nil
+	return t.Full(t.Disk.WriteFile("gitignore", file, []byte(layout.Gitignore), 0o644))
 }

@@ -1,4 +1,4 @@
-package local
+package effects
 
 import (
 	"crypto/sha256"
@@ -9,17 +9,11 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/loop/gate"
 )
 
 // maxPattern bounds a proposal's error_pattern; a longer one is not looked for.
 const maxPattern = 1000
-
-func sha(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
 
 // What does not count in the signature of a failure: colours, times, numbers,
 // addresses, names of temporary files.

@@ -1,10 +1,9 @@
-package local
+package effects
 
 import (
 	"testing"
 
 	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/loop/gate"
 )
 

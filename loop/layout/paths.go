@@ -16,6 +16,10 @@ import (
 	"github.com/superloop/superloop/escalation"
 )
 
+// Gitignore is what .superloop/.gitignore holds of a new repository: what superloop
+// writes while it runs, and what git would walk through with every look at the tree.
+const Gitignore = "# what superloop writes while it runs\n/loops/\n/worktrees/\n/state.json\n"
+
 // Paths are the places of one loop: what is in the repository for people and
 // agents to read, and what is kept where an agent has no business.
 type Paths struct {

@@ -10,11 +10,8 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 )
 
-// askHuman has an escalation made, and waits for its answer, which costs nothing.
-func (d *driver) askHuman(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
-	if !d.state.Begun {
-		return d.approvals.Perform(shutdown, e, d.state)
-	}
+// awaitAnswer waits for the answer to an escalation, which costs nothing.
+func (d *driver) awaitAnswer(shutdown context.Context) (loop.Fact, error) {
 	if err := d.watchAnswers(); err != nil {
 		return nil, err
 	}

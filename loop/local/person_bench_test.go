@@ -75,7 +75,8 @@ func (w *waiter) wait(ctx context.Context) {
 	defer close(w.done)
 	for ctx.Err() == nil && w.fact == nil && w.err == nil {
 		if w.err = w.d.takeIntents(); w.err == nil {
-			w.fact, w.err = w.d.carryOut(ctx, *w.d.state.Pending)
+			e, do := loop.Due(w.d.state)
+			w.fact, w.err = w.d.carryOut(ctx, e, do)
 		}
 	}
 	w.woken = time.Now()

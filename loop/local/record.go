@@ -2,43 +2,41 @@ package local
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/superloop/superloop/loop"
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/journal"
 )
 
 // step puts a fact through the machine and into the journal: first the lines
 // (the fact and the records that it implies, in one write), then the state. If
-// the write fails nothing has happened.
+// the write fails nothing has happened. A fact that came too late changes nothing.
 func (d *driver) step(fact loop.Fact) error {
-	at := d.host.Now(d.state)
-	runID := d.state.RunID
-	if _, ok := fact.(loop.Started); ok {
-		runID = newRunID(at)
-	}
-	next, effects := loop.Step(d.state, loop.Input{At: at, LoopID: d.o.LoopID, RunID: runID, Fact: fact})
-	fields, err := loop.Encode(fact)
+	w, err := loop.WireOf(fact, time.Time{})
 	if err != nil {
-		return fmt.Errorf("writing event %s: %w", fact.Event(), err)
-	}
-	events := []journal.Event{{Timestamp: at, Event: fact.Event(), LoopID: d.o.LoopID, RunID: runID,
-		Iteration: d.state.Iteration, Fields: fields}}
-	for _, e := range effects {
-		if e.Kind == loop.Record {
-			events = append(events, journal.Event{Timestamp: at, Event: e.Event, LoopID: d.o.LoopID,
-				RunID: runID, Iteration: e.Iteration, Fields: e.Fields})
-		}
-	}
-	sync := loop.Synced(fact) || next.Status.Ended() || next.Status != loop.Running && next.Status != d.state.Status
-	before := d.state
-	if err := d.append(sync, next, events); err != nil {
 		return err
 	}
-	d.outbox.Alerts(before, d.state, fact)
-	return d.tallyRecovery(before, fact)
+	if _, ok := fact.(loop.Started); ok {
+		w.LoopID, w.RunID = d.o.LoopID, newRunID(d.host.Now(d.state))
+	}
+	before := d.state
+	next, lines, taken, err := loop.Apply(before, w, d.o.Now())
+	if err != nil {
+		return err
+	}
+	if !taken {
+		d.log.Warn("a fact does not fit the state; it is left out", zap.String("event", w.Event), zap.String("effect", w.Effect))
+		return nil
+	}
+	if err := d.append(loop.SyncedStep(before, next, w), next, eventsOf(lines)); err != nil {
+		return err
+	}
+	d.outbox.Alerts(before, next, fact)
+	return effects.Usage{Host: d.host}.Recovery(before, next, fact)
 }
 
 // append writes events and, when they are written, moves to next.
@@ -69,12 +67,4 @@ func (d *driver) record(event string, fields any) error {
 	}
 	return d.append(false, d.state, []journal.Event{{Timestamp: d.host.Now(d.state), Event: event, LoopID: d.o.LoopID,
 		RunID: d.state.RunID, Iteration: d.state.Iteration, Fields: raw}})
-}
-
-// to is what a fact says that answers the pending effect.
-func (d *driver) to() loop.Of {
-	if d.state.Pending == nil {
-		return loop.Of{}
-	}
-	return loop.To(*d.state.Pending)
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/dirwatch"
-	"github.com/superloop/superloop/recovery/execute"
 
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/layout"
@@ -171,15 +170,16 @@ func (d *driver) takeUp(ctx context.Context) error {
 		return err
 	}
 	d.equip() // where the work is done is known now
-	d.executor.Sandbox = execute.Spawned{Spawner: d.spawner}
+	if err := d.tree.Ignore(); err != nil {
+		return err
+	}
 	d.protect(ctx)
 	news, err := d.startConfig(ctx)
 	if err != nil {
 		return err
 	}
-	d.makeRoles()
 	d.watchProposals(life)
-	d.cleanup = append(d.cleanup, d.outbox.Close)
+	d.cleanup = append(d.cleanup, d.runners.Flush, d.outbox.Close)
 	d.outbox.Configure()
 	if fresh {
 		err = d.start(ctx)
@@ -226,7 +226,7 @@ func (d *driver) start(ctx context.Context) error {
 			return err
 		}
 	}
-	tree, err := d.firstSnapshot(ctx)
+	tree, err := d.tree.First(ctx)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (d *driver) resume(ctx context.Context) error {
 			}
 		}
 	}
-	return d.pruneTrees()
+	return d.tree.Prune(d.state)
 }
 
 // pin keeps what listed commands read: what changes later is seen against it.
@@ -292,5 +292,30 @@ func (d *driver) archive() error {
 			}
 		}
 	}
+	return nil
+}
+
+// enterWorktree makes the loop's own work tree the place of the work, where the
+// configuration asks for one.
+func (d *driver) enterWorktree(ctx context.Context) error {
+	if !d.loop.Git.Worktree {
+		return nil
+	}
+	dir := filepath.Join(d.paths.Super, "worktrees")
+	if err := d.o.Disk.MkdirAll("worktree", dir, 0o755); err != nil {
+		return d.host.Full(err)
+	}
+	// The repository itself must not see its own copy as untracked files.
+	ignore := filepath.Join(dir, ".gitignore")
+	if _, err := os.Lstat(ignore); errors.Is(err, fs.ErrNotExist) {
+		if err := d.o.Disk.WriteFile("worktree", ignore, []byte("*\n"), 0o644); err != nil {
+			return d.host.Full(err)
+		}
+	}
+	repo, err := d.repo.AddWorktree(ctx, filepath.Join(dir, d.o.LoopID), "superloop/"+d.o.LoopID)
+	if err != nil {
+		return fmt.Errorf("making the loop's own work tree: %w", err)
+	}
+	d.repo, d.host.Repo = repo, repo
 	return nil
 }

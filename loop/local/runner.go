@@ -27,7 +27,6 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/cage"
-	"github.com/superloop/superloop/recovery/execute"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -121,8 +120,8 @@ type driver struct {
 	repo    *worktree.Repo // where the work is done: the repository or the loop's own worktree
 	journal *journal.Journal
 	state   loop.State
+	performers
 	intents map[string]bool // control intents that the journal holds
-	tree    treeFacts
 	spawner *proc.Spawner
 	agents  agent.Runner // runs what agents can have written: them, the tests
 	view    *journal.Projection
@@ -131,28 +130,18 @@ type driver struct {
 	log     *zap.Logger
 	cleanup []func()
 
-	roles     *effects.Roles
-	runners   *effects.Runners
-	turns     *effects.Turns
-	snapshots *effects.Snapshots
 	restarted bool // the loop was taken up with an open question
 
 	reload     *watch.Reloader
 	protection cage.ProtectionReport
 	// next is newer than o.Config, in force from the next iteration on.
-	next       atomic.Pointer[config.Config]
-	newConfig  <-chan struct{}
-	policies   *effects.Policies
-	outbox     *effects.Outbox
-	executor   *execute.Executor
-	approvals  *effects.Approvals
-	recoveries *effects.Recoveries
-	proposals  <-chan struct{} // there may be a new one
+	next      atomic.Pointer[config.Config]
+	newConfig <-chan struct{}
+	proposals <-chan struct{} // there may be a new one
 
 	life     context.Context // ends with the run: what watches for it
 	watches  *dirwatch.Watches
 	answered <-chan struct{} // there may be an answer
-	failures *effects.Failures
 
 	// cancel is the intent that ends the loop, once one was seen.
 	cancel *control.Intent
@@ -188,7 +177,11 @@ func Run(shutdown context.Context, o Options) (loop.State, error) {
 // drive carries out what is pending until there is nothing, or until the
 // supervisor has to leave.
 func (d *driver) drive(shutdown context.Context) error {
-	for d.state.Pending != nil {
+	for {
+		e, do := loop.Due(d.state)
+		if do == loop.DoNothing {
+			return nil
+		}
 		if err := d.takeIntents(); err != nil {
 			return err
 		}
@@ -202,12 +195,15 @@ func (d *driver) drive(shutdown context.Context) error {
 			return d.stopCancelled()
 		}
 		if shutdown.Err() != nil {
+			if err := d.leaveQuestion(do); err != nil {
+				return err
+			}
 			return d.stopPaused(shutdown)
 		}
 		if leave, err := d.leavesQuestion(); leave || err != nil {
 			return err
 		}
-		fact, err := d.carryOut(shutdown, *d.state.Pending)
+		fact, err := d.carryOut(shutdown, e, do)
 		if err != nil {
 			return err
 		}
@@ -217,16 +213,22 @@ func (d *driver) drive(shutdown context.Context) error {
 			}
 		}
 	}
-	return nil
+}
+
+// leaveQuestion opens the escalation of a question that was journaled a moment
+// before the supervisor has to leave: a person can answer it without the loop.
+func (d *driver) leaveQuestion(do loop.Do) error {
+	if do != loop.DoHuman {
+		return nil
+	}
+	_, _, err := d.approvals.Open(context.WithoutCancel(d.life), d.state)
+	return err
 }
 
 // leavesQuestion reports whether the supervisor is to leave because a person is
 // needed and has not answered yet.
 func (d *driver) leavesQuestion() (bool, error) {
-	if !d.o.ExitOnEscalation || !d.state.Begun {
-		return false, nil
-	}
-	if d.state.Human == nil {
+	if !d.o.ExitOnEscalation || !d.state.Begun || d.state.Human == nil {
 		return false, nil
 	}
 	if _, kicked := d.kick(); kicked || d.restarted {
@@ -240,42 +242,20 @@ func (d *driver) leavesQuestion() (bool, error) {
 	return true, nil
 }
 
-// carryOut does one effect. A nil fact means that there is nothing to report
+// carryOut does what is due. A nil fact means that there is nothing to report
 // yet: the loop is to look at its intents and at shutdown again.
-func (d *driver) carryOut(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
-	switch e.Kind {
-	case loop.RunRole:
-		s := d.state // watchKill may change it while the performer runs
-		return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return d.roles.Perform(ctx, e, s) })
-	case loop.RunTests:
-		return d.runTests(shutdown, e)
-	case loop.CheckPromise:
-		return d.checkPromise(shutdown)
-	case loop.CheckChecklists:
-		return d.checkChecklists()
-	case loop.RunValidation:
-		return d.runValidation(shutdown)
-	case loop.CheckPrerequisites:
-		return d.checkPrerequisites()
-	case loop.CollectEvidence:
-		return d.collectEvidence()
-	case loop.CheckStuck:
-		return d.checkStuck()
-	case loop.Commit:
-		return d.commit(shutdown, e)
-	case loop.Report:
-		return d.report()
-	case loop.AskHuman:
-		return d.askHuman(shutdown, e)
-	case loop.TakeProposal, loop.JudgeAttempt, loop.ExecuteRecovery:
-		return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return d.recoveries.Perform(ctx, e, d.state) })
-	case loop.CheckTool, loop.Diagnose, loop.Analyse:
-		s := d.state // what watches beside the performer may change it
-		return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return d.failures.Perform(ctx, e, s) })
-	case loop.Wait:
+func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (loop.Fact, error) {
+	switch {
+	case do == loop.DoTimer:
 		return d.wait(shutdown, e)
+	case do == loop.DoHuman:
+		return d.awaitAnswer(shutdown)
 	}
-	return nil, fmt.Errorf("this build cannot carry out %q; the loop was written by a newer superloop", e.Kind)
+	p := d.performer(e.Kind)
+	if p == nil {
+		return nil, fmt.Errorf("this build cannot perform %q; the loop was written by a newer superloop", e.Kind)
+	}
+	return d.performBy(shutdown, p, e)
 }
 
 func (d *driver) stopPaused(shutdown context.Context) error {
@@ -289,7 +269,7 @@ func (d *driver) stopPaused(shutdown context.Context) error {
 // end brings the files that people read in line with the end.
 func (d *driver) end() error {
 	if d.state.Gates.Promise != "" {
-		if _, err := d.writeReports(d.host.Now(d.state)); err != nil {
+		if _, err := d.gates.WriteReports(context.Background(), d.state); err != nil {
 			return err
 		}
 	}
@@ -340,4 +320,11 @@ func (d *driver) perform(shutdown context.Context, f func(context.Context) (loop
 		fact, err = f(effects.WithHurry(kill, hurry))
 	})
 	return fact, errors.Join(err, werr)
+}
+
+// performBy has a performer perform an effect, with the state of when it begins:
+// what watches beside it may change the driver's.
+func (d *driver) performBy(shutdown context.Context, p effects.Performer, e loop.Effect) (loop.Fact, error) {
+	s := d.state
+	return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return p.Perform(ctx, e, s) })
 }

@@ -1,0 +1,119 @@
+package local
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/undo"
+	"github.com/superloop/superloop/roles/agent/cooldown"
+)
+
+// performers are all that perform the effects of one loop, and what they share.
+type performers struct {
+	policies   *effects.Policies
+	executor   *execute.Executor
+	outbox     *effects.Outbox
+	runners    *effects.Runners
+	tree       *effects.Tree
+	rules      *effects.Rules
+	approvals  *effects.Approvals
+	recoveries *effects.Recoveries
+	failures   *effects.Failures
+	roles      *effects.Roles
+	tests      *effects.Tests
+	gates      *effects.Gates
+	commits    *effects.Commits
+	snapshots  *effects.Snapshots
+}
+
+// equip makes the performers. They take what starts processes, and where the work
+// is done, from the host when they perform.
+func (d *driver) equip() {
+	h, p := d.host, &d.performers
+	p.policies = &effects.Policies{Host: h}
+	p.outbox = &effects.Outbox{Host: h, Journal: d, Channels: d.o.Channels}
+	p.runners = &effects.Runners{Host: h, Cooldowns: cooldown.New(d.o.Disk, d.paths.Cooldowns())}
+	p.tree = &effects.Tree{Host: h}
+	p.rules = effects.NewRules(d.life, h.Repo.Top, cage.Secrets(h.Env()))
+	p.snapshots = &effects.Snapshots{Host: h}
+	p.executor = &execute.Executor{Repo: h.Repo.Top, StateDir: d.paths.State, Baseline: d.paths.Guard(), Disk: d.o.Disk,
+		Undo: undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: h.Repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
+		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: p.policies.InForce,
+		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
+	turns := &effects.Turns{Host: h, Runners: p.runners}
+	p.failures = &effects.Failures{Host: h, Journal: d, Rules: p.rules, Remedies: remedies{p}, Roles: roleFacts{h, p}, Agents: turns,
+		Cooldowns: p.runners.Cooldowns, Processes: effects.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
+	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,
+		Whole: p.failures.EnvironmentWhole, Views: d.flushViews}
+	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: p.policies, Executor: p.executor, Approvals: p.approvals}
+	p.tests = &effects.Tests{Host: h, Journal: d, Tree: p.tree, Learner: p.recoveries, Expect: p.rules.Expect}
+	p.gates = &effects.Gates{Host: h, Tree: p.tree, Messages: h}
+	p.commits = &effects.Commits{Host: h, Tree: p.tree, Messages: h}
+	p.roles = &effects.Roles{Host: h, Journal: d, Runners: p.runners, Turns: turns, Snapshots: p.snapshots, Tree: p.tree, Proposals: p.recoveries, Failures: p.failures,
+		Prompts: &effects.Prompts{Host: h, Tree: p.tree, Rules: p.policies.InForce}}
+}
+
+// performer is who performs effects of a kind; nil for a kind that the engine waits
+// for itself.
+func (p *performers) performer(kind loop.EffectKind) effects.Performer {
+	switch kind {
+	case loop.RunRole:
+		return p.roles
+	case loop.RunTests, loop.RunValidation:
+		return p.tests
+	case loop.CheckPromise, loop.CheckChecklists, loop.CheckPrerequisites, loop.CollectEvidence, loop.CheckStuck, loop.Report:
+		return p.gates
+	case loop.Commit:
+		return p.commits
+	case loop.TakeProposal, loop.JudgeAttempt, loop.ExecuteRecovery:
+		return p.recoveries
+	case loop.CheckTool, loop.Diagnose, loop.Analyse:
+		return p.failures
+	case loop.AskHuman:
+		return p.approvals
+	}
+	return nil
+}
+
+// remedies is what the family of recovery does for that of failures.
+type remedies struct{ p *performers }
+
+// Policy is the policy with which the iteration began.
+func (r remedies) Policy() *recovery.Policy { return r.p.policies.InForce()[0] }
+
+// Score orders options by what has helped here before.
+func (r remedies) Score(signature string) func(option string) float64 {
+	return r.p.executor.Score(signature)
+}
+
+// roleFacts is what the family of roles does for that of failures.
+type roleFacts struct {
+	host *effects.Host
+	p    *performers
+}
+
+// Candidates are all who may do a role.
+func (r roleFacts) Candidates(s loop.State, role string) []respond.Candidate {
+	return r.p.runners.Candidates(s, role)
+}
+
+// LogFile is the log of an attempt.
+func (r roleFacts) LogFile(s loop.State, role string, attempt int) string {
+	return r.host.RoleFiles(s.Iteration, role, attempt).Log
+}
+
+// Environment is that of the last success, and that of now.
+func (r roleFacts) Environment(s loop.State) (was, now respond.Snapshot) {
+	was, err := r.p.snapshots.Store().Load()
+	if err != nil {
+		r.host.Log.Warn("the environment of the last success cannot be read", zap.Error(err))
+	}
+	return was, r.p.snapshots.Current(s)
+}
