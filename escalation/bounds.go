@@ -25,9 +25,10 @@ const (
 	maxRecord  = 4 << 20 // what is read of a record's file; all of the above, escaped, is less
 )
 
-// complete fills in what the asker left open and brings foreign text within its
-// bounds.
-func (q Question) complete(now time.Time) Question {
+// Complete fills in what the asker left open and brings foreign text within its
+// bounds. Open does so with every question: an asker that notes the digest down
+// before that completes the question itself, since doing it twice changes nothing.
+func (q Question) Complete(now time.Time) Question {
 	if q.ID == "" {
 		q.ID = NewID()
 	}

@@ -55,7 +55,7 @@ func judged(t testing.TB, q Question) Question {
 
 func record(t testing.TB, q Question) Record {
 	t.Helper()
-	r, err := ask(q.complete(created))
+	r, err := ask(q.Complete(created))
 	check(t, err)
 	return r
 }
@@ -178,7 +178,7 @@ func TestDescribeProperties(t *testing.T) {
 		q.Command.GuardDiff, q.Command.RootCause, q.Command.Source, q.Command.Touches = foreign, foreign, "s"+foreign, []string{foreign}
 		q.Command.Near = &Near{0, drawText(rt, "near")}
 		q.Options = []Option{{ID: foreign, Command: foreign}}
-		q = q.complete(created)
+		q = q.Complete(created)
 		if err := q.check(); err != nil {
 			rt.Skip(err)
 		}

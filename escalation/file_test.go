@@ -15,7 +15,7 @@ import (
 // byte less or more.
 func TestDamagedBytes(t *testing.T) {
 	t.Parallel()
-	r, err := ask(sample(idA).complete(created))
+	r, err := ask(sample(idA).Complete(created))
 	check(t, err)
 	if r, err = r.answered(approve(), created); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestImpossibleRecords(t *testing.T) {
 			r.State, r.Answer = Approved, &Answer{Method: Approve, By: alice, At: created, Edit: &Edit{Text: []byte("a"), SHA256: sum([]byte("b"))}}
 		},
 	} {
-		r, err := ask(sample(idA).complete(created))
+		r, err := ask(sample(idA).Complete(created))
 		check(t, err)
 		spoil(&r)
 		data, err := encode(r)
@@ -167,7 +167,7 @@ func TestArchive(t *testing.T) {
 	ctx := context.Background()
 	check(t, s.Disk.MkdirAll("x", s.archiveDir(), 0o700))
 	for range keep { // as if they had been asked
-		r, err := ask(asking(NewID(), "true").complete(created))
+		r, err := ask(asking(NewID(), "true").Complete(created))
 		check(t, err)
 		if r, err = r.superseded("", "old", created); err != nil {
 			t.Fatal(err)

@@ -74,7 +74,7 @@ func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 		if same && q.Expires.IsZero() {
 			q.Expires = last.Question.Expires
 		}
-		next, err := ask(q.complete(now))
+		next, err := ask(q.Complete(now))
 		switch {
 		case err != nil:
 			return last, err

@@ -66,6 +66,7 @@ func (a *Approvals) request(ctx context.Context, s loop.State) (loop.Fact, error
 	if err != nil {
 		return nil, err
 	}
+	q = q.Complete(q.Created) // as it is kept: the digest is that of the record
 	digest, err := q.Digest()
 	if err != nil {
 		return nil, fmt.Errorf("making the escalation: %w", err)
