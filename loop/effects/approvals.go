@@ -102,12 +102,12 @@ func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (f
 	case mended != nil && rec.State == escalation.Pending:
 		fact, err = a.mended(ctx, s, rec, *mended)
 		return fact, a.Clock(), err
+	case rec.Lapsed(a.Clock()): // also what was approved, and cannot begin any more
+		fact, err = a.lapsed(ctx, s)
+		return fact, a.Clock(), err
 	case rec.State != escalation.Pending:
 		fact, err = a.heard(ctx, s, rec)
 		return fact, next, err
-	case rec.Lapsed(a.Clock()):
-		fact, err = a.lapsed(ctx, s)
-		return fact, a.Clock(), err
 	}
 	next = a.Outbox.Opened(rec)
 	if s.Human.About == loop.AboutPreflight {
