@@ -197,8 +197,11 @@ func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Reco
 		a.Outbox.Ended(rec)
 		f.By, f.Note = ans.By.String(), ans.Note
 	}
-	about := s.Human.About
-	switch rec.State {
+	about, state := s.Human.About, rec.State
+	if rec.Question.Command == nil && (state == escalation.Executing || state == escalation.Done) {
+		state = escalation.Approved // the supervisor that took it died before the journal had it; nothing was run
+	}
+	switch state {
 	case escalation.Approved:
 		f.Method = loop.MethodApprove
 		if rec.Question.Command == nil && about != loop.AboutCompletion && about != loop.AboutPreflight {
@@ -223,8 +226,8 @@ func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Reco
 	} else {
 		fact = a.resolved(s, f)
 	}
-	if err == nil && rec.State == escalation.Approved && rec.Question.Command == nil {
-		err = a.finish(ctx, rec.Question.ID)
+	if err == nil && state == escalation.Approved && rec.Question.Command == nil {
+		err = a.finish(ctx, rec)
 	}
 	return fact, err
 }
@@ -275,11 +278,13 @@ func (a *Approvals) Withdraw(why string) error {
 	return a.show(rec)
 }
 
-// finish begins and ends what was approved without a command.
-func (a *Approvals) finish(ctx context.Context, id string) error {
-	store := a.Store()
-	_, err := store.Begin(ctx, id)
-	if err == nil {
+// finish begins and ends what was approved without a command, from where it is.
+func (a *Approvals) finish(ctx context.Context, rec escalation.Record) (err error) {
+	store, id := a.Store(), rec.Question.ID
+	if rec.State == escalation.Approved {
+		rec, err = store.Begin(ctx, id)
+	}
+	if err == nil && rec.State == escalation.Executing {
 		_, err = store.Finish(ctx, id, escalation.Outcome{OK: true})
 	}
 	return a.Full(err)
