@@ -208,10 +208,13 @@ func (a *Approvals) begin(ctx context.Context, r *loop.RecoveryState, now execut
 	if _, listed := now.Policy.Listed(r.Attempt.Command); listed && now.Decision != action.Deny {
 		was.PolicyDigest = is.PolicyDigest // what the policy has become gives it more than the human did
 	}
-	if drift := was.Drift(is); ok && len(drift) > 0 {
+	if !ok {
+		return "the approval does not hold any more: its record is " + string(rec.State), nil
+	}
+	if drift := was.Drift(is); len(drift) > 0 {
 		return "since it was approved: " + strings.Join(drift, "; "), nil
 	}
-	if !ok || string(was.Text) != r.Attempt.Command {
+	if string(was.Text) != r.Attempt.Command {
 		return "what was approved is another command", nil
 	}
 	_, err = store.Begin(ctx, r.Question)
