@@ -130,6 +130,7 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		p, problems = recovery.DecodeProposal(t.Data, r.Policies.InForce()[0].Settings.MaxTimeout())
 	}
 	if len(problems) > 0 {
+		t.Problems = problems
 		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Problems: problemsOf(problems), Digest: t.Digest, Reason: "it is not a valid proposal"})
 	}
 	j, err := r.Executor.Judge(ctx, p.Recovery, budget(s, p.Recovery))
@@ -177,7 +178,6 @@ func setVerdict(f *loop.Proposed, j execute.Judgement) {
 }
 
 func (r *Recoveries) invalid(s loop.State, t recovery.Taken, f loop.ProposalInvalid) (loop.Fact, error) {
-	// Where the problem stands in the file, where it is known.
 	var err error
 	f.File, err = r.archive(s, t, string(action.Invalid), f.Reason, nil)
 	return f, err
