@@ -156,6 +156,7 @@ func (o *Outbox) announce(m notify.Message, second bool) {
 		return
 	}
 	if err := o.box.Enqueue(m, to...); err != nil {
+		delete(o.told, m.ID) // it is tried again when it is next announced
 		o.Log.Error("a human could not be told", zap.Error(err))
 	}
 }
