@@ -24,7 +24,7 @@ func (a *Approvals) completionAsked(ctx context.Context, s loop.State, f loop.Es
 }
 
 func (a *Approvals) writeApproval(ctx context.Context, s loop.State) error {
-	p, err := a.promise(s)
+	p, err := promise(a.Host, s)
 	if err != nil {
 		return err
 	}

@@ -68,9 +68,9 @@ func lastMessage(m Messages, s loop.State) (string, error) {
 	return text, nil
 }
 
-// Promise is what the promise role promised in this iteration.
-func (g *Gates) Promise(s loop.State) (gate.PromiseResult, error) {
-	text, err := lastMessage(g.Messages, s)
+// promise is what the promise role promised in this iteration.
+func promise(m Messages, s loop.State) (gate.PromiseResult, error) {
+	text, err := lastMessage(m, s)
 	if err != nil {
 		return gate.PromiseResult{}, err
 	}
@@ -78,7 +78,7 @@ func (g *Gates) Promise(s loop.State) (gate.PromiseResult, error) {
 }
 
 func (g *Gates) checkPromise(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
-	p, err := g.Promise(s)
+	p, err := promise(g.Messages, s)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func (g *Gates) writeRunSummary(ctx context.Context, s loop.State, at time.Time,
 	if err != nil {
 		return err
 	}
-	p, err := g.Promise(s)
+	p, err := promise(g.Messages, s)
 	if err != nil {
 		return err
 	}

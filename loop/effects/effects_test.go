@@ -1,0 +1,89 @@
+package effects
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/loop"
+)
+
+func TestEnv(t *testing.T) {
+	t.Setenv("REC_HOST_TEST", "1")
+	h := &Host{}
+	if !slices.Contains(h.Env(), "REC_HOST_TEST=1") {
+		t.Error("it is not that of the process")
+	}
+	for _, env := range [][]string{{"A=1"}, {}} {
+		if h.Environ = env; !slices.Equal(h.Env(), env) {
+			t.Error(h.Env())
+		}
+	}
+}
+
+func TestNow(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6_700_000, time.FixedZone("x", 3600))
+	h := &Host{Clock: func() time.Time { return at }}
+	if got := h.Now(loop.State{}); got != time.Date(2026, 1, 2, 2, 4, 5, 6_000_000, time.UTC) {
+		t.Error(got)
+	}
+	last := recStart
+	if got := h.Now(loop.State{UpdatedAt: last}); got != last {
+		t.Error("it goes back", got)
+	}
+}
+
+func TestSays(t *testing.T) {
+	t.Parallel()
+	h := &Host{}
+	if h.Says("tester") != nil {
+		t.Error("nobody wants the lines")
+	}
+	var got string
+	h.Said = func(who, line string) { got = who + ": " + line }
+	if h.Says("tester")("ok"); got != "tester: ok" {
+		t.Error(got)
+	}
+}
+
+func TestHurryAndMark(t *testing.T) {
+	t.Parallel()
+	if Hurry(t.Context()) != nil {
+		t.Error("there is none")
+	}
+	c := make(chan struct{})
+	if Hurry(WithHurry(t.Context(), c)) != (<-chan struct{})(c) {
+		t.Error("it is another one")
+	}
+	if Mark("r") != "SUPERLOOP_MARK=r" {
+		t.Error(Mark("r"))
+	}
+}
+
+func TestShort(t *testing.T) {
+	t.Parallel()
+	env := []string{"A=1", "B=x=y", "AB=3", "A=2", "C"}
+	for name, want := range map[string]string{"A": "2", "B": "x=y", "AB": "3", "C": "", "D": ""} {
+		if got := variable(env, name); got != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	if variable(env[:1], "A") != "1" {
+		t.Error("the first one is not seen")
+	}
+	for _, c := range []struct {
+		own    time.Duration
+		left   int64
+		want   time.Duration
+		capped bool
+	}{{0, 0, 0, false}, {time.Second, 0, time.Second, false}, {time.Second, 1000, time.Second, false}, {time.Second, 999, 999 * time.Millisecond, true},
+		{0, 5, 5 * time.Millisecond, true}, {time.Second, 1001, time.Second, false}, {time.Second, -1, time.Second, false}} {
+		if got, capped := capTimeout(c.own, c.left); got != c.want || capped != c.capped {
+			t.Errorf("%+v: %v %v", c, got, capped)
+		}
+	}
+	if orNull("") != nil || *orNull("a") != "a" || nonEmpty("") != nil || !slices.Equal(nonEmpty("a"), []string{"a"}) {
+		t.Error("what is not told is told")
+	}
+}
