@@ -19,11 +19,26 @@ func TestConfiguredChecks(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	for i, wrong := range []bool{false, false, true} {
-		if (got[i].Valid() != nil) != wrong || got[i].ID == "" || got[i].AddedBy != respond.AddedByConfig {
+		if (got[i].Valid() != nil) != wrong || got[i].ID == "" || got[i].AddedBy != respond.AddedByConfig || got[i].Reason != "the configuration asks for it" {
 			t.Errorf("%+v: %v", got[i], got[i].Valid())
 		}
 	}
 	if ConfiguredChecks(config.Respond{}) != nil {
 		t.Error("nothing is configured")
+	}
+}
+
+// An account is the runner's: by its command, its adapter and its own environment.
+func TestAgentOf(t *testing.T) {
+	t.Parallel()
+	cfg := &config.Config{Runners: map[string]config.Runner{"a": {Command: []string{"mine", "--x"}}, "b": {Command: []string{"mine", "--y"}}, "c": {Command: []string{"sh"}, Adapter: "claude"}}}
+	a, first := AgentOf(cfg, config.Choice{Runner: "a", Model: "m"}, nil)
+	_, second := AgentOf(cfg, config.Choice{Runner: "b", Model: "m"}, nil)
+	c, third := AgentOf(cfg, config.Choice{Runner: "c"}, nil)
+	if first == second || first.Provider != second.Provider || third.Provider == first.Provider {
+		t.Errorf("%+v %+v %+v", first, second, third)
+	}
+	if a != (respond.Agent{Runner: "a", Provider: first.Provider, Model: "m"}) || c != (respond.Agent{Runner: "c", Provider: third.Provider}) {
+		t.Errorf("%+v %+v", a, c)
 	}
 }
