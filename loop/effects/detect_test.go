@@ -1,0 +1,218 @@
+package effects
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/respond"
+)
+
+func TestDetectsAFailure(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { pass(time.Second); return exited(3, ""), nil }
+		w.ground = &respond.Ground{Category: "disk_full", Infra: true, Signature: "sig"}
+		at := w.host.Now(w.state).Add(time.Second)
+		f := w.perform(w.effect("implementer"))
+		if f.Failure == nil {
+			t.Fatalf("%+v", f)
+		}
+		one := respond.Agent{Runner: "one", Provider: "generic"}
+		e := f.Failure.Event
+		if e.Task != w.host.Task("implementer") || e.Agent != one || e.RunID != "run" || e.Iteration != 1 || e.Attempt != 1 || e.Kind != respond.KindExit ||
+			e.Category != "disk_full" || e.Blame != respond.BlameGround || !e.At.Equal(at) || e.Signature == "" {
+			t.Errorf("%+v", e)
+		}
+		if f.Failure.ClassifyUS != 7 || f.Failure.Tripped != nil || f.Failure.DetectMS != 0 || f.Failure.RespondUS != 0 || f.Outcome != loop.OutcomeExit || f.Alerts != nil {
+			t.Errorf("%+v", f.Failure)
+		}
+		same(t, f.Failure.Candidates, []respond.Candidate{{Agent: one, Fit: true}, {Agent: respond.Agent{Runner: "two", Provider: "generic", Model: "m"}, Tier: 2, Fit: true}})
+		w.order("sweep, environment, fact role_start, run, lies, classify")
+		if exists(w.roles.Snapshots.Store().Path) {
+			t.Error("a failure was kept as a success")
+		}
+		if s := w.watched().Samples; len(s) != 1 || !s[0].Failed || s[0].Category != "disk_full" {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestDetectTimes: how long it has taken from the end of the process on.
+func TestDetectTimes(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		now := time.Now()
+		w.host.Clock = func() time.Time { now = now.Add(time.Millisecond); return now }
+		f := loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeExit}
+		ended := w.host.Clock()
+		w.state.Response.Ladder = &respond.State{Phase: respond.Working, Task: w.host.Task("planner")}
+		w.roles.detect(t.Context(), w.state, &f, run{role: RoleOf(w.set.Loop, "planner"), ended: ended})
+		if f.Failure == nil || f.Failure.RespondUS != 1000 || f.Failure.DetectMS != now.Sub(ended).Milliseconds() || f.Failure.DetectMS < 3 {
+			t.Errorf("%+v", f.Failure)
+		}
+	})
+}
+
+func TestNobodyResponds(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		w.state.Plan.Respond = nil
+		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { return exited(3, ""), nil }
+		if f := w.perform(w.effect("planner")); f.Failure != nil || f.Category != "exit" || exists(w.host.Paths.Health()) {
+			t.Errorf("%+v", f)
+		}
+		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { return exited(0, ""), nil }
+		if f := w.perform(w.effect("planner")); f.Outcome != "ok" || exists(w.roles.Snapshots.Store().Path) {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// TestInsists: what a turn that ended well must have left.
+func TestInsists(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		role   string
+		insist []string
+		prep   func(w *roleWorld)
+		report string // what the agent writes, "" for nothing
+		kind   respond.Kind
+		calls  string
+	}{
+		"several runners, no report":   {"implementer", nil, nil, "", respond.KindMissing, ""},
+		"several runners, report":      {"implementer", nil, nil, "new", "", ""},
+		"one runner, no report":        {"planner", nil, nil, "", "", ""},
+		"a proposal instead":           {"implementer", nil, func(w *roleWorld) { w.lies = true }, "", "", ""},
+		"insists on nothing":           {"implementer", []string{}, nil, "", "", ""},
+		"the same report":              {"planner", []string{config.InsistDifference}, lastReport("982d9e3eb996f559"), "text", respond.KindSame, ""},
+		"another report":               {"planner", []string{config.InsistDifference}, lastReport("0000000000000000"), "text", "", ""},
+		"no report to compare":         {"planner", []string{config.InsistDifference}, lastReport("982d9e3eb996f559"), "", "", ""},
+		"nothing changed":              {"implementer", []string{config.InsistChange}, func(w *roleWorld) { w.trees = []string{"a", "a"} }, "", respond.KindNoChange, ", tree"},
+		"something changed":            {"implementer", []string{config.InsistChange}, func(w *roleWorld) { w.trees = []string{"a", "b"} }, "", "", ", tree"},
+		"the planner changes nothing":  {"planner", []string{config.InsistChange}, nil, "", "", ""},
+		"no tree":                      {"implementer", []string{config.InsistChange}, func(w *roleWorld) { w.treeErr = errBroken }, "", "", ", tree"},
+		"no look when nobody asks":     {"implementer", []string{config.InsistReport}, nil, "new", "", ""},
+		"a change that cannot be told": {"implementer", []string{config.InsistChange}, func(w *roleWorld) { w.trees = []string{"a"} }, "", "", ", tree"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+				w.set.Loop.Respond.Insist = c.insist
+				if c.prep != nil {
+					c.prep(w)
+				}
+				w.agent = func(context.Context, proc.Spec) (proc.Result, error) {
+					if c.report != "" {
+						w.write(w.host.Paths.File(map[string]string{"planner": "plan.md", "implementer": "implementer.md"}[c.role]), c.report)
+					}
+					return exited(0, ""), nil
+				}
+				f := w.perform(w.effect(c.role))
+				if c.kind == "" {
+					if f.Failure != nil || f.Outcome != loop.OutcomeOK {
+						t.Errorf("%+v", f)
+					}
+				} else if f.Failure == nil || f.Failure.Kind != c.kind || f.Outcome != loop.OutcomeUnfit || f.Category != string(c.kind) || f.Error != f.Failure.Why || f.Error == "" {
+					t.Errorf("%+v %+v", f, f.Failure)
+				}
+				if !strings.HasPrefix(strings.Join(w.calls, ", "), "sweep, environment, fact role_start"+c.calls+", run") {
+					t.Error(w.calls)
+				}
+				if warned := w.lastWarning() != ""; warned != (name == "no tree") {
+					t.Error("warned:", warned)
+				}
+			})
+		})
+	}
+}
+
+func lastReport(digest string) func(w *roleWorld) {
+	return func(w *roleWorld) { w.state.LastRoles = map[string]loop.RoleResult{"planner": {Digest: digest}} }
+}
+
+// TestAlertsHaveACause: failures of more than one role are looked at across roles, by
+// rules; only those alerts that ask for it get the cause.
+func TestAlertsHaveACause(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		w.set.Loop.Respond.Systemic = config.Systemic{Window: time.Hour, MinRuns: 1, CriticalRate: 0.5}
+		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { return exited(3, ""), nil }
+		w.ground = &respond.Ground{Category: "disk_full", Infra: true, Signature: "sig"}
+		for n := range 3 {
+			w.facts.Others = append(w.facts.Others, respond.Elsewhere{Loop: "other", Category: "disk_full", Provider: "generic", At: time.Now().Add(-time.Duration(n) * time.Minute)})
+		}
+		w.facts.Changes = []respond.Change{{What: "package.json"}}
+		f := w.perform(w.effect("planner"))
+		if len(f.Alerts) != 1 || !f.Alerts[0].Analyse {
+			t.Fatalf("%+v", f.Alerts)
+		}
+		w.order("sweep, environment, fact role_start, run, lies, classify, facts")
+		if f.Alerts[0].Cause == "" {
+			t.Errorf("%+v", f.Alerts)
+		}
+		g := f
+		g.Alerts = []respond.Alert{{Analyse: false}, {Analyse: true}}
+		w.roles.whyEverywhere(t.Context(), w.state, &g)
+		if g.Alerts[0].Cause != "" || g.Alerts[1].Cause != f.Alerts[0].Cause {
+			t.Errorf("%+v", g.Alerts)
+		}
+		w.calls, g.Alerts = nil, []respond.Alert{{}}
+		w.roles.whyEverywhere(t.Context(), w.state, &g)
+		if w.order(""); g.Alerts[0].Cause != "" {
+			t.Errorf("%+v", g.Alerts)
+		}
+	})
+}
+
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		n := w.roles.Snapshots
+		bin := filepath.Join(w.host.Paths.Repo, "bin")
+		w.write(filepath.Join(bin, "agent-x"), "#!/bin/sh\n")
+		w.write(filepath.Join(bin, "git"), "#!/bin/sh\nexit\n")
+		w.write(filepath.Join(w.host.Repo.Top, "go.mod"), "module x\n")
+		for _, name := range []string{"agent-x", "git"} {
+			if err := os.Chmod(filepath.Join(bin, name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.host.Environ = []string{"PATH=" + bin}
+		w.set.Config.Runners["x"] = config.Runner{Command: []string{"agent-x"}}
+		n.Keep(w.state)
+		first, err := n.Store().Load()
+		if err != nil || !first.At.Equal(w.host.Now(w.state)) || first.Files["go.mod"] == "" || len(first.Tools) != 2 ||
+			!strings.HasPrefix(first.Tools["git"], filepath.Join(bin, "git")+" (15 bytes of ") || !strings.Contains(first.Tools["agent-x"], "(10 bytes of ") {
+			t.Fatalf("%+v %v", first, err)
+		}
+		pass(snapshotEvery - 1)
+		n.Keep(w.state)
+		if s, _ := n.Store().Load(); !s.At.Equal(first.At) {
+			t.Error("kept again so soon")
+		}
+		pass(1)
+		n.Keep(w.state)
+		if s, _ := n.Store().Load(); !s.At.Equal(first.At.Add(30 * time.Second)) {
+			t.Error("not kept", s.At)
+		}
+		pass(time.Hour)
+		w.state.Plan.Respond = nil
+		n.Keep(w.state)
+		if s, _ := n.Store().Load(); !s.At.Equal(first.At.Add(30 * time.Second)) {
+			t.Error("kept although nobody asks")
+		}
+		w.state.Plan.Respond = &loop.RespondPlan{}
+		w.disk["respond:create"] = errBroken
+		n.Keep(w.state)
+		if w.lastWarning() != "the environment of this success could not be kept" {
+			t.Error("no warning")
+		}
+	})
+}

@@ -1,0 +1,534 @@
+package effects
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
+	"github.com/superloop/superloop/roles/agent/cooldown"
+)
+
+// health is what the file says.
+func (w *roleWorld) health() respond.Health {
+	w.t.Helper()
+	h, err := w.roles.Runners.HealthStore().Load()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return h
+}
+
+func (w *roleWorld) watched() respond.Watch {
+	w.t.Helper()
+	h, err := w.roles.Runners.WatchStore().Load()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return h
+}
+
+// lastWarning is the text of the last line that was logged, "" for none.
+func (w *roleWorld) lastWarning() string {
+	all := w.logs.TakeAll()
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1].Message
+}
+
+// broken puts something that cannot be read in the place of a file.
+func (w *roleWorld) broken(path string) {
+	w.t.Helper()
+	w.write(path, "{")
+}
+
+func TestRoleOf(t *testing.T) {
+	t.Parallel()
+	l := config.Loop{Roles: []config.Role{{Name: "a", Runner: "x"}, {Name: "b", Runner: "y"}}}
+	if got := RoleOf(l, "b"); got.Runner != "y" {
+		t.Errorf("%+v", got)
+	}
+	same(t, RoleOf(l, "c"), config.Role{Name: "c"})
+	same(t, CLIOf(config.Runner{Command: []string{"c"}, Args: []string{"a"}, FastArgs: []string{"f"}, PromptMode: "stdin", Env: map[string]string{"K": "v"}, Adapter: "codex", PassEnv: []string{"P"}}),
+		agent.CLI{Command: []string{"c"}, Args: []string{"a"}, FastArgs: []string{"f"}, PromptMode: "stdin", Env: map[string]string{"K": "v"}, Adapter: "codex", PassEnv: []string{"P"}})
+}
+
+func TestCandidates(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		r, now := w.roles.Runners, time.Now().UTC()
+		one, two := respond.Agent{Runner: "one", Provider: "generic"}, respond.Agent{Runner: "two", Provider: "generic", Model: "m"}
+		same(t, r.Candidates(w.state, "implementer"), []respond.Candidate{{Agent: one, Fit: true}, {Agent: two, Tier: 2, Fit: true}})
+		if r.Candidates(w.state, "nobody") != nil {
+			t.Error("a role that the loop does not have")
+		}
+		w.unfit("one", now.Add(time.Minute))
+		_, account := AgentOf(w.set.Config, config.Choice{Runner: "two", Model: "m"}, nil)
+		if err := r.Cooldowns.Set(cooldown.Cooldown{Account: account, Class: class.Limit, Until: now.Add(20 * time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		limited := now.Add(21 * time.Second) // with half of a tenth
+		want := []respond.Candidate{{Agent: one, Until: now.Add(time.Minute), Why: "it failed"}, {Agent: two, Tier: 2, Until: limited, Why: "its provider's limit is not over"}}
+		same(t, r.Candidates(w.state, "implementer"), want)
+		// With a single runner there is nobody else to wait with, unless its provider says so.
+		same(t, r.Candidates(w.state, "planner"), []respond.Candidate{{Agent: one, Fit: true, Why: "it failed"}})
+		_, account = AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
+		if err := r.Cooldowns.Set(cooldown.Cooldown{Account: account, Class: class.Limit, Until: now.Add(20 * time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		same(t, r.Candidates(w.state, "planner"), []respond.Candidate{{Agent: one, Until: now.Add(time.Minute), Why: "its provider's limit is not over"}})
+		w.broken(w.host.Paths.Health())
+		if got := r.Candidates(w.state, "implementer"); len(got) != 2 || w.lastWarning() != "what is known of the runners cannot be read; all count as fit" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		r, now := w.roles.Runners, time.Now().UTC()
+		role := RoleOf(w.set.Loop, "implementer")
+		choose := func(e loop.Effect) string {
+			t.Helper()
+			got, unfit := r.choose(e, w.state, role)
+			return fmt.Sprint(got.Runner, " ", got.Model, " ", got.Permissions, " ", unfit.Runner, " ", unfit.Until.Sub(now).Seconds() > 0)
+		}
+		check := func(what, got, want string) {
+			t.Helper()
+			if got != want {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		e := w.effect("implementer")
+		check("the first", choose(e), "one  full  false")
+		named := e
+		named.Runner, named.Model = "two", "m"
+		check("named", choose(named), "two m   false")
+		named.Model = "n"
+		check("another model", choose(named), "one  full  false")
+		w.unfit("one", now.Add(time.Minute))
+		check("the next", choose(e), "two m   false")
+		w.unfit("two", now.Add(time.Hour))
+		check("nobody", choose(e), "one  full one true")
+		pass(2 * time.Minute)
+		check("a probe", choose(e), "one  full  false")
+		if _, err := r.HealthStore().Update(t.Context(), func(h *respond.Health) bool { h.Reset(h.Breakers[1].Agent); return true }); err != nil {
+			t.Fatal(err)
+		}
+		check("a fit one before a probe", choose(e), "two m   false")
+		w.unfitForGood()
+		check("nobody, for no time that is known", choose(e), "one  full  false")
+		w.state.Plan.Respond = nil
+		check("nobody responds", choose(e), "one    false") // the role as it is configured
+		if got, _ := r.choose(e, w.state, config.Role{Runner: "x", Runners: []config.Choice{{Runner: "one"}}}); got.Runner != "x" {
+			t.Errorf("%+v", got)
+		}
+	})
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		now := time.Now().UTC()
+		w.unfit("one", now.Add(time.Hour))
+		w.unfit("two", now.Add(time.Minute))
+		got, unfit := w.roles.Runners.choose(w.effect("implementer"), w.state, RoleOf(w.set.Loop, "implementer"))
+		if got.Runner != "two" || unfit.Runner != "two" || !unfit.Until.Equal(now.Add(time.Minute)) {
+			t.Errorf("%+v %+v", got, unfit)
+		}
+	})
+}
+
+// unfitForGood opens both circuits until a human has mended them.
+func (w *roleWorld) unfitForGood() {
+	w.t.Helper()
+	if _, err := w.roles.Runners.HealthStore().Update(w.t.Context(), func(h *respond.Health) bool {
+		for i := range h.Breakers {
+			h.Breakers[i].Circuit, h.Breakers[i].Until = respond.OpenCut, time.Time{}
+		}
+		return true
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestProbe: whoever was unfit and is tried again is on probation while it runs.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		r := w.roles.Runners
+		one, _ := AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
+		r.began(w.state, one)
+		if exists(w.host.Paths.Health()) {
+			t.Error("nothing was known, and now there is something")
+		}
+		w.unfit("one", time.Now().Add(-time.Second))
+		r.began(w.state, one)
+		b := w.health().Of(one)
+		if b.Circuit != respond.HalfOpen || !b.ProbeAt.Equal(r.Now(w.state)) {
+			t.Errorf("%+v", b)
+		}
+		// Broken off it proves nothing.
+		tripped, alerts := r.end(w.state, one, &loop.RoleEnded{Outcome: loop.OutcomeInterrupted})
+		if b := w.health().Of(one); tripped != nil || alerts != nil || b.Circuit != respond.HalfOpen || !b.ProbeAt.IsZero() || b.Runs != 0 || len(w.watched().Samples) != 0 {
+			t.Errorf("%+v", b)
+		}
+		before := w.read(w.host.Paths.Health())
+		info, err := os.Stat(w.host.Paths.Health())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.end(w.state, one, &loop.RoleEnded{Outcome: loop.OutcomeInterrupted})
+		if again, err := os.Stat(w.host.Paths.Health()); err != nil || !os.SameFile(info, again) {
+			t.Error("the file was written although nothing has changed")
+		}
+		r.began(w.state, one)
+		r.end(w.state, one, &loop.RoleEnded{Outcome: loop.OutcomeOK})
+		if b := w.health().Of(one); b.Circuit != respond.Closed || b.Successes != 1 || before == w.read(w.host.Paths.Health()) {
+			t.Errorf("%+v", b)
+		}
+		w.broken(w.host.Paths.Health())
+		r.began(w.state, one)
+		if w.lastWarning() != "" {
+			t.Error("the start cannot be noted and that was tried")
+		}
+		r.broken(one)
+		if w.lastWarning() != "what is known of the runners could not be kept" {
+			t.Error("no warning")
+		}
+	})
+}
+
+func TestBelieved(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		r := w.roles.Runners
+		one, two := w.unfit("one", time.Time{}), w.unfit("two", time.Time{})
+		respond := w.state.Plan.Respond
+		w.state.Plan.Respond = nil
+		r.Believed(w.state, "implementer")
+		if w.health().Of(one).Circuit != "open" {
+			t.Error("it was mended although nobody responds")
+		}
+		w.state.Plan.Respond = respond
+		r.Believed(w.state, "planner")
+		if h := w.health(); h.Of(one).Circuit != "closed" || h.Of(two).Circuit != "open" {
+			t.Errorf("%+v", h)
+		}
+		before, err := os.Stat(w.host.Paths.Health())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Believed(w.state, "planner")
+		if again, err := os.Stat(w.host.Paths.Health()); err != nil || !os.SameFile(before, again) {
+			t.Error("nothing has changed, and the file was written")
+		}
+		r.Believed(w.state, "implementer")
+		if h := w.health(); h.Of(two).Circuit != "closed" {
+			t.Errorf("%+v", h)
+		}
+	})
+}
+
+// success is a run that ended well, and failure one that did not.
+func (w *roleWorld) success(role string) ([]respond.Alert, respond.Agent) {
+	w.t.Helper()
+	one, _ := AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
+	tripped, alerts := w.roles.Runners.end(w.state, one, &loop.RoleEnded{Role: role, Outcome: loop.OutcomeOK})
+	if tripped != nil {
+		w.t.Errorf("%+v", tripped)
+	}
+	return alerts, one
+}
+
+func (w *roleWorld) failure(role string) (*respond.TrippedFields, []respond.Alert) {
+	w.t.Helper()
+	cost := 0.5
+	one, _ := AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
+	f := &loop.RoleEnded{Role: role, Outcome: loop.OutcomeExit, CostUSD: &cost, Failure: &loop.FailureFact{Event: respond.Event{
+		Task: w.host.Task(role), Agent: one, Kind: respond.KindExit, Category: "crash", Blame: respond.BlameRunner, Why: "it crashed"}}}
+	return w.roles.Runners.end(w.state, one, f)
+}
+
+// TestSuccessesAreHeld: successes that follow each other fast are written together,
+// once enough of them are in the file.
+func TestSuccessesAreHeld(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		for n := 1; n <= holdFrom; n++ {
+			w.success("planner")
+			if got := len(w.watched().Samples); got != n {
+				t.Fatalf("%d of %d are written", got, n)
+			}
+		}
+		_, one := w.success("planner")
+		w.success("planner")
+		if n, h := len(w.watched().Samples), w.health(); n != holdFrom || h.Of(one).Runs != holdFrom {
+			t.Fatalf("%d are written, %+v", n, h)
+		}
+		if h, err := w.roles.Runners.Health(); err != nil || h.Of(one).Runs != holdFrom+2 {
+			t.Errorf("what is held is not known: %+v %v", h, err)
+		}
+		if w.health().Of(one).Runs != holdFrom {
+			t.Error("to ask has written them")
+		}
+		begun := time.Now().UTC()
+		pass(holdTime - time.Nanosecond)
+		if n := len(w.watched().Samples); n != holdFrom {
+			t.Fatalf("%d are written too early", n)
+		}
+		pass(time.Nanosecond)
+		w.roles.Runners.Flush() // waits for the timer's own
+		all := w.watched()
+		if n, h := len(all.Samples), w.health(); n != holdFrom+2 || h.Of(one).Runs != holdFrom+2 || h.Of(one).Unpriced != holdFrom+2 {
+			t.Fatalf("%d are written, %+v", n, h)
+		}
+		same(t, all.Samples[holdFrom+1], respond.Sample{At: begun, Task: w.host.Task("planner").Key(), Loop: "l", Agent: one})
+		if !w.health().Of(one).LastSuccess.Equal(begun) {
+			t.Error("a success has the time at which it was written")
+		}
+		// What comes so late after the last write is written at once, and the next ones are not.
+		pass(holdTime)
+		w.success("planner")
+		if n := len(w.watched().Samples); n != holdFrom+3 {
+			t.Fatalf("%d are written", n)
+		}
+		pass(holdTime - time.Millisecond)
+		w.success("planner")
+		if n := len(w.watched().Samples); n != holdFrom+3 {
+			t.Fatalf("%d are written", n)
+		}
+		w.roles.Runners.Flush() // the supervisor leaves
+		if n := len(w.watched().Samples); n != holdFrom+4 {
+			t.Fatalf("%d are written", n)
+		}
+		before := w.read(w.host.Paths.Watched())
+		w.roles.Runners.Flush()
+		pass(2 * holdTime)
+		if w.read(w.host.Paths.Watched()) != before || w.lastWarning() != "" {
+			t.Error("there was nothing to write")
+		}
+	})
+}
+
+// TestFailuresAreWritten: with all that is held, in their order; and as long as there
+// is one in the window, successes are written at once.
+func TestFailuresAreWritten(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		w.set.Loop.Respond.Systemic.SameCategory = 1
+		for range holdFrom + 3 {
+			if alerts, _ := w.success("planner"); alerts != nil {
+				t.Errorf("%+v", alerts)
+			}
+		}
+		tripped, alerts := w.failure("implementer")
+		all := w.watched().Samples
+		if len(all) != holdFrom+4 || !all[holdFrom+3].Failed || all[holdFrom+3].Category != "crash" || slices.ContainsFunc(all[:holdFrom+3], func(s respond.Sample) bool { return s.Failed }) {
+			t.Fatalf("%+v", all)
+		}
+		if tripped != nil || alerts != nil {
+			t.Errorf("%+v %+v", tripped, alerts)
+		}
+		_, one := w.success("planner")
+		if len(w.watched().Samples) != holdFrom+5 {
+			t.Error("a success is held although there are failures")
+		}
+		w.failure("implementer")
+		tripped, _ = w.failure("planner") // the second in a row, of another task
+		b := w.health().Of(one)
+		same(t, tripped, respond.TrippedFields{Runner: "one", Provider: "generic", Kind: respond.KindExit, Reason: "it crashed", Trips: 1, Until: b.OpenedAt.Add(time.Minute)})
+		if b.CostUSD != 1.5 || b.Circuit != respond.OpenCut || w.health().Limits.MostMS != time.Hour.Milliseconds() {
+			t.Errorf("%+v", w.health())
+		}
+		_, alerts = w.failure("reviewer")
+		if len(alerts) != 0 { // it was told with the second failure of its kind
+			t.Errorf("%+v", alerts)
+		}
+		pass(time.Hour)
+		if h := w.health().Of(one); h.Circuit == respond.Closed {
+			t.Errorf("%+v", h)
+		}
+		w.success("planner") // it closes the circuit, so it is written
+		if w.health().Of(one).Circuit != respond.Closed {
+			t.Errorf("%+v", w.health())
+		}
+	})
+}
+
+// TestSomethingToForget: a success that changes what decides is never held.
+func TestSomethingToForget(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]respond.Breaker{
+		"open":           {Circuit: respond.OpenCut},
+		"half open":      {Circuit: respond.HalfOpen},
+		"failures":       {Circuit: respond.Closed, InRow: 1},
+		"was unfit":      {Circuit: respond.Closed, Trips: 1},
+		"another's file": {Circuit: respond.Closed},
+	} {
+		inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+			_, one := w.success("planner")
+			for range holdFrom - 1 {
+				w.success("planner")
+			}
+			b.Agent = one
+			if _, err := w.roles.Runners.HealthStore().Update(t.Context(), func(h *respond.Health) bool { h.Breakers[0] = b; return true }); err != nil {
+				t.Fatal(err)
+			}
+			w.success("planner")
+			held := len(w.watched().Samples) == holdFrom
+			if want := name == "another's file"; held != want {
+				t.Errorf("%s: held is %v", name, held)
+			}
+		})
+	}
+	for _, path := range []func(w *roleWorld) string{func(w *roleWorld) string { return w.host.Paths.Health() }, func(w *roleWorld) string { return w.host.Paths.Watched() }} {
+		inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+			for range holdFrom {
+				w.success("planner")
+			}
+			w.broken(path(w))
+			w.success("planner")
+			if !strings.Contains(w.lastWarning(), "could not be kept") || len(w.roles.Runners.held) != 0 {
+				t.Error("what cannot be read is no reason to hold anything")
+			}
+		})
+	}
+}
+
+// TestOldEndsSayNothing: only what is in the window counts for holding.
+func TestOldEndsSayNothing(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		w.failure("planner")
+		w.success("planner")
+		pass(time.Hour)
+		for range holdFrom {
+			w.success("planner")
+		}
+		if n := len(w.watched().Samples); n != holdFrom+2 {
+			t.Errorf("%d", n)
+		}
+		w.success("planner")
+		if n := len(w.watched().Samples); n != holdFrom+2 {
+			t.Errorf("a failure that is over keeps a success from being held, %d", n)
+		}
+	})
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		for range holdFrom - 1 {
+			w.success("planner")
+		}
+		pass(time.Hour)
+		w.success("planner")
+		w.success("planner")
+		if n := len(w.watched().Samples); n != holdFrom+1 {
+			t.Errorf("successes that are over count, %d", n)
+		}
+	})
+}
+
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		w.set.Loop.Respond.Systemic = config.Systemic{Window: time.Hour, MinRuns: 2, CriticalRate: 0.5}
+		w.success("planner")
+		if _, alerts := w.failure("planner"); alerts != nil {
+			t.Errorf("half of them: %+v", alerts)
+		}
+		_, alerts := w.failure("implementer")
+		now := time.Now().UTC()
+		same(t, alerts, []respond.Alert{{Trigger: respond.TriggerRate, Severity: respond.Critical, Runs: 3, Failures: 2, Rate: 2.0 / 3, Tasks: []string{w.host.Task("planner").Key(), w.host.Task("implementer").Key()},
+			Loops: []string{"l"}, Since: now.Add(-time.Hour), At: now, Analyse: true}})
+		if alerts, _ := w.success("planner"); alerts != nil {
+			t.Errorf("a success: %+v", alerts)
+		}
+	})
+	same(t, thresholds(config.Systemic{Window: time.Second}), respond.Thresholds{WindowMS: 1000, WarnRate: -1, CriticalRate: -1, SameCategory: -1, SilentRuns: -1})
+	same(t, thresholds(config.Systemic{Window: time.Minute, MinRuns: 1, WarnRate: 0.1, CriticalRate: 0.2, SameCategory: 3, SilentRuns: 4}),
+		respond.Thresholds{WindowMS: 60000, MinRuns: 1, WarnRate: 0.1, CriticalRate: 0.2, SameCategory: 3, SilentRuns: 4})
+	same(t, breakerLimits(config.Breaker{Failures: 3, First: time.Second, Most: time.Minute}), respond.BreakerLimits{Trip: 3, FirstMS: 1000, MostMS: 60000})
+}
+
+// TestLastRead: what was read stands in for the file until that changes.
+func TestLastRead(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		var last lastRead[respond.Health]
+		store := w.roles.Runners.HealthStore()
+		trip := func() int {
+			t.Helper()
+			h, err := last.load(store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return h.Limits.Trip
+		}
+		put := func(n int) {
+			t.Helper()
+			if _, err := store.Update(t.Context(), func(h *respond.Health) bool { h.Limits.Trip = n; return true }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if trip() != 0 {
+			t.Error("there is no file")
+		}
+		put(1)
+		if trip() != 1 {
+			t.Error("not read")
+		}
+		// The same file by all signs is not read again: what is in it does not matter.
+		info, err := os.Stat(store.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := w.read(store.Path)
+		w.write(store.Path, strings.Replace(text, "1", "7", 1))
+		if err := os.Chtimes(store.Path, info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		if trip() != 1 {
+			t.Error("it was read again")
+		}
+		if err := os.Chtimes(store.Path, info.ModTime(), info.ModTime().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if trip() != 7 {
+			t.Error("it was not read again: another time")
+		}
+		w.write(store.Path, strings.Replace(text, "1", "88", 1))
+		if err := os.Chtimes(store.Path, info.ModTime(), info.ModTime().Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if trip() != 88 {
+			t.Error("it was not read again: another length")
+		}
+		if info, err = os.Stat(store.Path); err != nil {
+			t.Fatal(err)
+		}
+		put(99)
+		if err := os.Chtimes(store.Path, info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		if trip() != 99 {
+			t.Error("it was not read again: another file")
+		}
+		w.broken(store.Path)
+		if _, err := last.load(store); err == nil {
+			t.Error("a damaged file was read")
+		}
+		if _, err := last.load(store); err == nil {
+			t.Error("a damaged file was read the second time")
+		}
+		if err := os.Remove(store.Path); err != nil {
+			t.Fatal(err)
+		}
+		if trip() != 0 {
+			t.Error("the file is gone")
+		}
+	})
+}
