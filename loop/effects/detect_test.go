@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/roles/agent/class"
 )
 
 func TestDetectsAFailure(t *testing.T) {
@@ -56,6 +57,42 @@ func TestDetectTimes(t *testing.T) {
 		w.roles.detect(t.Context(), w.state, &f, run{role: RoleOf(w.set.Loop, "planner"), ended: ended})
 		if f.Failure == nil || f.Failure.RespondUS != 1000 || f.Failure.DetectMS != now.Sub(ended).Milliseconds() || f.Failure.DetectMS < 3 {
 			t.Errorf("%+v", f.Failure)
+		}
+	})
+}
+
+// TestLimitHasAnEnd: the failure knows until when its provider refuses.
+func TestLimitHasAnEnd(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		until := w.host.Now(w.state).Add(time.Hour)
+		f := loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeError, Class: string(class.Limit), Limit: &loop.LimitFact{Until: until}}
+		one, _ := AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
+		w.roles.detect(t.Context(), w.state, &f, run{role: RoleOf(w.set.Loop, "planner"), who: one})
+		if f.Failure == nil || f.Failure.Kind != respond.KindLimit || !f.Failure.Until.Equal(until) {
+			t.Fatalf("%+v", f.Failure)
+		}
+		same(t, f.Failure.Tripped, respond.TrippedFields{Runner: "one", Provider: "generic", Kind: respond.KindLimit, Reason: f.Failure.Why, Trips: 1, Until: until})
+	})
+}
+
+// TestLongReport: the beginning of a report is compared, 1 MiB.
+func TestLongReport(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		w.set.Loop.Respond.Insist = []string{config.InsistDifference}
+		digest := func(text string) string {
+			t.Helper()
+			w.agent = func(context.Context, proc.Spec) (proc.Result, error) {
+				w.write(w.host.Paths.File("plan.md"), text)
+				return exited(0, ""), nil
+			}
+			return w.perform(w.effect("planner")).Digest
+		}
+		long := strings.Repeat("x", 1<<20)
+		a, b, c := digest(long+"a"), digest(long+"b"), digest(long[1:]+"c")
+		if a == "" || len(a) != 16 || a != b || a == c {
+			t.Errorf("%s %s %s", a, b, c)
 		}
 	})
 }
@@ -179,7 +216,10 @@ func TestSnapshots(t *testing.T) {
 		w.write(filepath.Join(bin, "agent-x"), "#!/bin/sh\n")
 		w.write(filepath.Join(bin, "git"), "#!/bin/sh\nexit\n")
 		w.write(filepath.Join(w.host.Repo.Top, "go.mod"), "module x\n")
-		for _, name := range []string{"agent-x", "git"} {
+		for _, name := range []string{"node", "npm", "python3", "go", "cargo", "make", "gcc"} {
+			w.write(filepath.Join(bin, name), "")
+		}
+		for _, name := range []string{"agent-x", "git", "node", "npm", "python3", "go", "cargo", "make", "gcc"} {
 			if err := os.Chmod(filepath.Join(bin, name), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +228,7 @@ func TestSnapshots(t *testing.T) {
 		w.set.Config.Runners["x"] = config.Runner{Command: []string{"agent-x"}}
 		n.Keep(w.state)
 		first, err := n.Store().Load()
-		if err != nil || !first.At.Equal(w.host.Now(w.state)) || first.Files["go.mod"] == "" || len(first.Tools) != 2 ||
+		if err != nil || !first.At.Equal(w.host.Now(w.state)) || first.Files["go.mod"] == "" || len(first.Tools) != 9 ||
 			!strings.HasPrefix(first.Tools["git"], filepath.Join(bin, "git")+" (15 bytes of ") || !strings.Contains(first.Tools["agent-x"], "(10 bytes of ") {
 			t.Fatalf("%+v %v", first, err)
 		}

@@ -38,11 +38,12 @@ func TestPromptTellsTheState(t *testing.T) {
 		w.changed = []string{"a.go"}
 		w.policies = []*recovery.Policy{{Settings: recovery.Settings{AutoApprove: []string{"old"}}}, {Settings: recovery.Settings{AutoApprove: []string{"npm ci"}}}}
 		s := w.state
+		s.Plan.Roles = append(s.Plan.Roles, "tester")
 		s.Iteration, s.HumanNote, s.Plan.Recovery = 3, "be quick", true
 		s.Stuck = loop.Streak{Count: 2, Threshold: 4}
 		s.LastGates = loop.Gates{Promise: "p", Tests: "failed", Validation: "v", Prerequisites: "q", Checklist: "c", Evidence: "e", Approval: "a"}
 		s.LastRoles = map[string]loop.RoleResult{"planner": {Output: "fresh"}, "reviewer": {Output: "stale", File: "review.md"}, "implementer": {}}
-		s.Roles = map[string]loop.RoleResult{"planner": {Output: "empty", File: "plan.md"}, "reviewer": {Output: "fresh"},
+		s.Roles = map[string]loop.RoleResult{"planner": {Output: "empty", File: "plan.md"}, "reviewer": {Output: "fresh"}, "tester": {},
 			"implementer": {Attempt: 1, Outcome: "signal", ExitCode: -1, Signal: "SIGKILL", DurationMS: 2500, Output: "missing", File: "implementer.md"}}
 		s.Diagnosis = &loop.Diagnosis{Command: "make", Category: "disk", Why: "full", Infra: true, Evidence: []string{"no space"}, Hints: []string{"df"}}
 		s.Recoveries.Problems = []string{"no command"}
@@ -114,6 +115,12 @@ func TestToldByPolicy(t *testing.T) {
 	same(t, got, both)
 }
 
+func TestNamedGates(t *testing.T) {
+	t.Parallel()
+	same(t, NamedGates(loop.Gates{}), [][2]string(nil))
+	same(t, NamedGates(loop.Gates{Evidence: "e", Promise: "p"}), [][2]string{{"promise", "p"}, {"evidence", "e"}})
+}
+
 func TestTestsInThePrompt(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
@@ -178,6 +185,9 @@ func TestMakePrompt(t *testing.T) {
 			w.write(w.host.Paths.File(name), "this is "+name)
 		}
 		w.state.Iteration = 7
+		if err := os.Remove(files.Prompt); err != nil {
+			t.Fatal(err)
+		}
 		if err := mk("reviewer"); err != nil {
 			t.Fatal(err)
 		}
@@ -200,6 +210,75 @@ func TestMakePrompt(t *testing.T) {
 		w.state.Plan.Promise = "<promise>x</promise>"
 		if err := mk("planner"); err == nil || !strings.HasPrefix(err.Error(), "making the prompt of the planner: ") {
 			t.Error(err)
+		}
+	})
+}
+
+// TestFile: a file is made anew, and never through what an agent has put in its way.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		path, secret := w.host.Paths.File("x.log"), filepath.Join(w.host.Paths.Private, "secret")
+		w.write(secret, "secret")
+		for n, plant := range []func(string, string) error{os.Symlink, os.Link} {
+			if err := plant(secret, path); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.host.Create("log", path, "text"); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Lstat(path)
+			if left, gerr := filepath.Glob(path + ".foreign-*"); gerr != nil || len(left) != n+1 {
+				t.Error(left, gerr)
+			}
+			if err != nil || info.Mode() != 0o644 || w.read(path) != "text" || w.read(secret) != "secret" {
+				t.Error("it was written through", err)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Second) // another name for what is moved aside
+		}
+		w.write(path, "a longer one")
+		if err := w.host.Create("log", path, "short"); err != nil || w.read(path) != "short" {
+			t.Error(err)
+		}
+		for _, step := range []string{"log:create", "log:write", "log:close"} {
+			w.disk[step] = errBroken
+			if err := w.host.Create("log", path, "x"); !errors.Is(err, errBroken) {
+				t.Error(step, err)
+			}
+			delete(w.disk, step)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(secret, path); err != nil {
+			t.Fatal(err)
+		}
+		w.disk["log:rename"] = errBroken
+		if err := w.host.Create("log", path, "x"); !errors.Is(err, errBroken) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNow: no event is before the last one, whatever the clock does.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		now := time.Now().UTC()
+		w.host.Clock = func() time.Time { return now.Add(1500 * time.Microsecond) }
+		if got := w.host.Now(w.state); !got.Equal(now.Add(time.Millisecond)) {
+			t.Error(got)
+		}
+		w.state.UpdatedAt = now.Add(time.Hour)
+		if got := w.host.Now(w.state); !got.Equal(now.Add(time.Hour)) {
+			t.Error(got)
+		}
+		w.host.Environ = nil
+		if len(w.host.Env()) != len(os.Environ()) || Mark("r") != "SUPERLOOP_MARK=r" {
+			t.Error("the environment")
 		}
 	})
 }

@@ -256,6 +256,11 @@ func TestRoleRequest(t *testing.T) {
 		if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(id) || ask().SessionID == id {
 			t.Errorf("session %q", id)
 		}
+		for range 50 {
+			if id := newUUID(); id[14] != '4' || !strings.Contains("89ab", id[19:20]) {
+				t.Errorf("%q is no random UUID", id)
+			}
+		}
 		got.SessionID = ""
 		same(t, got, agent.Request{CLI: agent.CLI{Command: []string{"claude"}, Adapter: "claude"}, Fast: true, PromptPath: files.Prompt, LastMessageFile: files.Last,
 			WorkDir: w.host.Repo.Top, Repo: w.host.Paths.Repo, LoopDir: w.host.Paths.Loop, Loop: "l", RunID: "run", Role: "reviewer", Iteration: 3, Attempt: 2,
@@ -327,8 +332,10 @@ func TestOutcome(t *testing.T) {
 			f.Outcome, f.Category, f.Error, f.ExitCode = "not_started", "lost", errBroken.Error(), -1
 			f.Category = "not_started"
 		})},
-		"lost":    {agent.Result{Proc: proc.Result{Ended: "gone"}}, errBroken, all(func(f *loop.RoleEnded) { f.Outcome, f.Category, f.Error = "lost", "lost", errBroken.Error() })},
-		"log":     {agent.Result{Proc: proc.Result{Ended: proc.Exited, LogErr: errBroken}}, nil, all(func(f *loop.RoleEnded) { f.Outcome, f.Error = "ok", "the log is not whole: "+errBroken.Error() })},
+		"lost": {agent.Result{Proc: proc.Result{Ended: "gone"}}, errBroken, all(func(f *loop.RoleEnded) { f.Outcome, f.Category, f.Error = "lost", "lost", errBroken.Error() })},
+		"log":  {agent.Result{Proc: proc.Result{Ended: proc.Exited, LogErr: errBroken}}, nil, all(func(f *loop.RoleEnded) { f.Outcome, f.Error = "ok", "the log is not whole: "+errBroken.Error() })},
+		"own word first": {agent.Result{Learned: agent.Learned{ErrorText: "said"}, MessageProblem: "a pipe", Proc: proc.Result{Ended: proc.Exited, LogErr: errBroken}}, nil,
+			all(func(f *loop.RoleEnded) { f.Outcome, f.Error = "ok", "said" })},
 		"message": {agent.Result{MessageProblem: "a pipe", Proc: proc.Result{Ended: proc.Exited}}, nil, all(func(f *loop.RoleEnded) { f.Outcome, f.Error = "ok", "a pipe" })},
 	} {
 		same(t, map[string]any{name: Outcome(e, role, c.res, c.err)}, map[string]any{name: c.want})

@@ -201,3 +201,27 @@ func TestHealthForever(t *testing.T) {
 		}
 	})
 }
+
+// TestLateSuccess: a success that is told after a later failure counts, and forgives
+// nothing.
+func TestLateSuccess(t *testing.T) {
+	t.Parallel()
+	a := Agent{Runner: "a"}
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	probe := at.Add(time.Second)
+	h := Health{Breakers: []Breaker{{Agent: a, Circuit: HalfOpen, InRow: 2, Trips: 1, ProbeAt: probe, LastFailure: at, Runs: 2, Recent: "--", LastSuccess: at.Add(-time.Hour)}}}
+	early := at.Add(-time.Millisecond)
+	h.Ended(Result{Agent: a}, early)
+	b := h.Of(a)
+	if b.Circuit != HalfOpen || b.InRow != 2 || b.Trips != 1 || !b.ProbeAt.Equal(probe) || b.Runs != 3 || b.Successes != 1 || b.Recent != "--+" || !b.LastSuccess.Equal(early) {
+		t.Errorf("%+v", b)
+	}
+	h.Ended(Result{Agent: a}, at.Add(-time.Minute))
+	if b := h.Of(a); !b.LastSuccess.Equal(early) || b.Successes != 2 {
+		t.Errorf("%+v", b)
+	}
+	h.Ended(Result{Agent: a}, at)
+	if b := h.Of(a); b.Circuit != Closed || b.InRow != 0 || b.Trips != 0 || !b.ProbeAt.IsZero() {
+		t.Errorf("%+v", b)
+	}
+}
