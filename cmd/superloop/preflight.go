@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/loop/layout"
 
 	"github.com/urfave/cli/v2"
@@ -152,7 +152,7 @@ func (a *app) grounds(ctx context.Context, paths layout.Paths, loops []config.Lo
 			i = len(out)
 			out = append(out, ground{dir: dir, checks: respond.Builtin()})
 		}
-		out[i].checks = append(out[i].checks, effects.ConfiguredChecks(l.Respond)...)
+		out[i].checks = append(out[i].checks, failures.ConfiguredChecks(l.Respond)...)
 	}
 	return out
 }
@@ -163,7 +163,7 @@ func (a *app) groundLook(paths layout.Paths, cfg *config.Config, loops []config.
 	if err != nil {
 		return preflight.Look{}, err
 	}
-	look := effects.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
+	look := failures.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
 	look.Path, look.Memo = a.env("PATH"), &preflight.Memo{}
 	return look, nil
 }

@@ -7,12 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop/effects"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 )
@@ -149,7 +148,7 @@ func notRetired(id string, loops []config.Loop) error {
 		return failf(exitNothing, "", "%s is always looked at; it cannot be retired", id)
 	}
 	for _, l := range loops {
-		if slices.ContainsFunc(effects.ConfiguredChecks(l.Respond), is) {
+		if slices.ContainsFunc(failures.ConfiguredChecks(l.Respond), is) {
 			return failf(exitNothing, "superloop config show", "%s stands in the configuration of loop %s; take it away there", id, l.ID)
 		}
 	}

@@ -63,15 +63,6 @@ func TestHurryAndMark(t *testing.T) {
 
 func TestShort(t *testing.T) {
 	t.Parallel()
-	env := []string{"A=1", "B=x=y", "AB=3", "A=2", "C"}
-	for name, want := range map[string]string{"A": "2", "B": "x=y", "AB": "3", "C": "", "D": ""} {
-		if got := variable(env, name); got != want {
-			t.Errorf("%s is %q", name, got)
-		}
-	}
-	if variable(env[:1], "A") != "1" {
-		t.Error("the first one is not seen")
-	}
 	for _, c := range []struct {
 		own    time.Duration
 		left   int64

@@ -14,6 +14,9 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
+// RootCauseFile is what an analysis came to, for people and for the next role.
+const RootCauseFile = "root-cause.json"
+
 // The loop's directory belongs to agents as much as to superloop, and superloop is
 // not confined: what it writes there must not land elsewhere because an agent
 // has put a link in its way. What is in the way is moved aside, not removed, and

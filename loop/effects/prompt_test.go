@@ -1,12 +1,10 @@
 package effects
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -210,125 +208,6 @@ func TestMakePrompt(t *testing.T) {
 		w.state.Plan.Promise = "<promise>x</promise>"
 		if err := mk("planner"); err == nil || !strings.HasPrefix(err.Error(), "making the prompt of the planner: ") {
 			t.Error(err)
-		}
-	})
-}
-
-// TestFile: a file is made anew, and never through what an agent has put in its way.
-func TestFile(t *testing.T) {
-	t.Parallel()
-	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-		path, secret := w.host.Paths.File("x.log"), filepath.Join(w.host.Paths.Private, "secret")
-		w.write(secret, "secret")
-		for n, plant := range []func(string, string) error{os.Symlink, os.Link} {
-			if err := plant(secret, path); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.host.Create("log", path, "text"); err != nil {
-				t.Fatal(err)
-			}
-			info, err := os.Lstat(path)
-			if left, gerr := filepath.Glob(path + ".foreign-*"); gerr != nil || len(left) != n+1 {
-				t.Error(left, gerr)
-			}
-			if err != nil || info.Mode() != 0o644 || w.read(path) != "text" || w.read(secret) != "secret" {
-				t.Error("it was written through", err)
-			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			pass(time.Second) // another name for what is moved aside
-		}
-		w.write(path, "a longer one")
-		if err := w.host.Create("log", path, "short"); err != nil || w.read(path) != "short" {
-			t.Error(err)
-		}
-		for _, step := range []string{"log:create", "log:write", "log:close"} {
-			w.disk[step] = errBroken
-			if err := w.host.Create("log", path, "x"); !errors.Is(err, errBroken) {
-				t.Error(step, err)
-			}
-			delete(w.disk, step)
-		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(secret, path); err != nil {
-			t.Fatal(err)
-		}
-		w.disk["log:rename"] = errBroken
-		if err := w.host.Create("log", path, "x"); !errors.Is(err, errBroken) {
-			t.Error(err)
-		}
-	})
-}
-
-// TestNow: no event is before the last one, whatever the clock does.
-func TestNow(t *testing.T) {
-	t.Parallel()
-	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-		now := time.Now().UTC()
-		w.host.Clock = func() time.Time { return now.Add(1500 * time.Microsecond) }
-		if got := w.host.Now(w.state); !got.Equal(now.Add(time.Millisecond)) {
-			t.Error(got)
-		}
-		w.state.UpdatedAt = now.Add(time.Hour)
-		if got := w.host.Now(w.state); !got.Equal(now.Add(time.Hour)) {
-			t.Error(got)
-		}
-		w.host.Environ = nil
-		if len(w.host.Env()) != len(os.Environ()) || Mark("r") != "SUPERLOOP_MARK=r" {
-			t.Error("the environment")
-		}
-	})
-}
-
-// TestDir: what an agent has put in the way of a directory is moved aside, each time.
-func TestDir(t *testing.T) {
-	t.Parallel()
-	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-		dir := w.host.Paths.Logs(1)
-		if err := w.host.Dir("logs", dir); err != nil {
-			t.Fatal(err)
-		}
-		w.disk["logs:mkdir"] = syscall.ENOSPC
-		if err := w.host.Dir("logs", dir); err != nil {
-			t.Error("it is made although it is there", err)
-		}
-		elsewhere := t.TempDir()
-		logs := filepath.Dir(dir)
-		if err := os.RemoveAll(logs); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(filepath.Join(elsewhere, "iter-1"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(elsewhere, logs); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.host.Dir("logs", dir); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "superloop run --loop l") {
-			t.Error("the link was taken for the directory", err)
-		}
-		delete(w.disk, "logs:mkdir")
-		if err := w.host.Create("prompt", filepath.Join(dir, "x"), "text"); err != nil {
-			t.Fatal(err)
-		}
-		if exists(filepath.Join(elsewhere, "iter-1", "x")) || w.read(filepath.Join(dir, "x")) != "text" {
-			t.Error("it was written through the link")
-		}
-		if left, err := filepath.Glob(logs + ".foreign-*"); err != nil || len(left) != 1 {
-			t.Error(left, err)
-		}
-		w.disk["logs:rename"] = errBroken
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
-		w.write(dir, "a file")
-		if err := w.host.Dir("logs", dir); !errors.Is(err, errBroken) {
-			t.Error(err)
-		}
-		if err := w.host.Dir("logs", w.host.Paths.File("\x00")); err == nil {
-			t.Error("a name that cannot be")
 		}
 	})
 }

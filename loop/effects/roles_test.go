@@ -110,7 +110,7 @@ func TestRoleIsNotStarted(t *testing.T) {
 		}
 		fact, err := w.roles.Perform(t.Context(), e, w.state)
 		same(t, fact, loop.Limited{Of: loop.To(e), Role: "planner", Runner: "one", Class: "rate_limited", Source: loop.SourceShared, By: "other",
-			LimitFact: loop.LimitFact{Provider: account.Provider, Account: account.ID, Kind: "five_hour", Text: "too much", Until: now.Add(63 * time.Second), Strikes: 2}})
+			LimitFact: loop.LimitFact{Provider: account.Provider, Account: account.ID, Kind: "five_hour", Text: "too much", Until: now.Add(63 * time.Second), Strikes: 2, SharedUntil: now.Add(time.Minute)}})
 		if err != nil || exists(w.host.Paths.Logs(1)) {
 			t.Error(err)
 		}

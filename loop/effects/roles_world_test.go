@@ -150,7 +150,7 @@ func (w *roleWorld) Facts(context.Context, loop.State) respond.Facts {
 	return w.facts
 }
 
-func (w *roleWorld) Signature(context.Context, loop.State) (string, error) {
+func (w *roleWorld) Look(context.Context, loop.State) (string, error) {
 	w.called("tree")
 	if len(w.trees) == 0 {
 		return "", w.treeErr

@@ -3,7 +3,6 @@ package effects
 import (
 	"fmt"
 	"os"
-	"strings"
 	"time"
 )
 
@@ -44,16 +43,6 @@ func earlier(a, b time.Time) time.Time {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// variable is the value of a variable in an environment.
-func variable(env []string, name string) string {
-	for i := len(env) - 1; i >= 0; i-- {
-		if k, v, ok := strings.Cut(env[i], "="); ok && k == name {
-			return v
-		}
-	}
-	return ""
 }
 
 // capTimeout is the smaller of an own bound and what the loop has left.

@@ -183,6 +183,18 @@ func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 	return t.Create("last-message", path, res.FinalMessage)
 }
 
+// AgentQuestion is what an agent is asked.
+type AgentQuestion struct {
+	// Role names the agent's runner, model, permissions and time limit.
+	Role   config.Role
+	Prompt string
+	// The files of the run, absolute. PromptFile and LogFile are made by Ask.
+	PromptFile, LogFile, AnswerFile string
+	// MaxCostUSD caps what the agent may spend, where its runner can be told; 0 is no
+	// cap.
+	MaxCostUSD float64
+}
+
 // Ask runs an agent that is none of the loop's roles.
 func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.RoleEnded, string, error) {
 	role := q.Role

@@ -14,7 +14,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/price"
 )
 
-func TestLearn(t *testing.T) {
+func TestTurnsLearn(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		turns := w.roles.Turns
@@ -108,7 +108,7 @@ func TestMeetLimit(t *testing.T) {
 		r, now := w.roles.Runners, time.Now().UTC()
 		a := agent.Account{Provider: "generic", ID: "a"}
 		same(t, r.meetLimit(w.state, a, agent.Learned{Class: class.Network, ErrorText: "no route"}),
-			loop.LimitFact{Provider: "generic", Account: "a", Text: "no route", Until: now.Add(10*time.Second + 500*time.Millisecond), Strikes: 1})
+			loop.LimitFact{Provider: "generic", Account: "a", Text: "no route", Until: now.Add(10*time.Second + 500*time.Millisecond), Strikes: 1, SharedUntil: now.Add(10 * time.Second)})
 		c, known, err := r.Cooldowns.Get(a)
 		if err != nil || !known || c.Told || !c.Until.Equal(now.Add(10*time.Second)) || c.By != "l in "+w.host.Paths.Repo || c.Class != class.Network {
 			t.Errorf("%+v %v", c, err)
@@ -118,14 +118,14 @@ func TestMeetLimit(t *testing.T) {
 		}
 		reset := now.Add(time.Hour)
 		same(t, r.meetLimit(w.state, a, agent.Learned{Class: class.Limit, Limit: &agent.Limit{Kind: "five_hour", Text: "used up", ResetsAt: reset}}),
-			loop.LimitFact{Provider: "generic", Account: "a", Kind: "five_hour", Text: "used up", ResetsAt: reset, Until: reset.Add(15 * time.Second), Strikes: 2})
+			loop.LimitFact{Provider: "generic", Account: "a", Kind: "five_hour", Text: "used up", ResetsAt: reset, Until: reset.Add(15 * time.Second), Strikes: 2, SharedUntil: reset})
 		if c, _, _ := r.Cooldowns.Get(a); !c.Told || c.Strikes != 2 || !c.Until.Equal(reset) {
 			t.Errorf("%+v", c)
 		}
 		// A time that is over is no time; what the CLI says goes before what the provider does.
 		b := agent.Account{Provider: "generic", ID: "b"}
 		got := r.meetLimit(w.state, b, agent.Learned{Class: class.Limit, ErrorText: "cli", Limit: &agent.Limit{Text: "provider", ResetsAt: now}})
-		same(t, got, loop.LimitFact{Provider: "generic", Account: "b", Text: "cli", Until: now.Add(63 * time.Second), Strikes: 1})
+		same(t, got, loop.LimitFact{Provider: "generic", Account: "b", Text: "cli", Until: now.Add(63 * time.Second), Strikes: 1, SharedUntil: now.Add(time.Minute)})
 		if c, _, _ := r.Cooldowns.Get(b); c.Told {
 			t.Errorf("%+v", c)
 		}
@@ -134,8 +134,8 @@ func TestMeetLimit(t *testing.T) {
 		}
 		w.disk["cooldown:write"] = errBroken
 		w.disk["cooldown:create"] = errBroken
-		r.meetLimit(w.state, agent.Account{Provider: "generic", ID: "c"}, agent.Learned{Class: class.Limit})
-		if w.lastWarning() != "other loops could not be told of the limit" {
+		f := r.meetLimit(w.state, agent.Account{Provider: "generic", ID: "c"}, agent.Learned{Class: class.Limit})
+		if !f.SharedUntil.IsZero() || w.lastWarning() != "other loops could not be told of the limit" {
 			t.Error("no warning")
 		}
 		// What cannot be read stops nobody.

@@ -6,6 +6,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/execute"
@@ -22,10 +23,10 @@ type performers struct {
 	outbox     *effects.Outbox
 	runners    *effects.Runners
 	tree       *effects.Tree
-	rules      *effects.Rules
+	rules      *failures.Rules
 	approvals  *effects.Approvals
 	recoveries *effects.Recoveries
-	failures   *effects.Failures
+	failures   *failures.Performer
 	roles      *effects.Roles
 	tests      *effects.Tests
 	gates      *effects.Gates
@@ -41,15 +42,15 @@ func (d *driver) equip() {
 	p.outbox = &effects.Outbox{Host: h, Journal: d, Channels: d.o.Channels}
 	p.runners = &effects.Runners{Host: h, Cooldowns: cooldown.New(d.o.Disk, d.paths.Cooldowns())}
 	p.tree = &effects.Tree{Host: h}
-	p.rules = effects.NewRules(d.life, h.Repo.Top, cage.Secrets(h.Env()))
+	p.rules = failures.NewRules(d.life, h.Repo.Top, cage.Secrets(h.Env()))
 	p.snapshots = &effects.Snapshots{Host: h}
 	p.executor = &execute.Executor{Repo: h.Repo.Top, StateDir: d.paths.State, Baseline: d.paths.Guard(), Disk: d.o.Disk,
 		Undo: undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: h.Repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
 		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: p.policies.InForce,
 		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
 	turns := &effects.Turns{Host: h, Runners: p.runners}
-	p.failures = &effects.Failures{Host: h, Journal: d, Rules: p.rules, Remedies: remedies{p}, Roles: roleFacts{h, p}, Agents: turns,
-		Cooldowns: p.runners.Cooldowns, Processes: effects.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
+	p.failures = &failures.Performer{Host: h, Journal: d, Rules: p.rules, Remedies: remedies{p}, Roles: roleFacts{h, p}, Agents: turns,
+		Cooldowns: p.runners.Cooldowns, Processes: failures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
 	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,
 		Whole: p.failures.EnvironmentWhole, Views: d.flushViews}
 	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: p.policies, Executor: p.executor, Approvals: p.approvals}

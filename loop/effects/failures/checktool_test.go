@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -12,13 +12,14 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/roles/agent"
 )
 
 var checkMytool = loop.Effect{ID: "e1", Kind: loop.CheckTool, Tool: "mytool"}
 
-// tools makes a world in which mytool is on PATH and answers by its last argument.
-func tools(t *testing.T, answers map[string]proc.Result) *failuresWorld {
+// toolWorld makes a world in which mytool is on PATH and answers by its last argument.
+func toolWorld(t *testing.T, answers map[string]proc.Result) *failuresWorld {
 	w := newFailuresWorld(t)
 	bin := t.TempDir()
 	w.write(filepath.Join(bin, "mytool"), "")
@@ -39,9 +40,9 @@ func prints(code int, stdout, stderr string) proc.Result {
 
 func TestAToolWorks(t *testing.T) {
 	t.Parallel()
-	w := tools(t, map[string]proc.Result{"mytool --version": prints(0, "mytool 4.1\n", "")})
+	w := toolWorld(t, map[string]proc.Result{"mytool --version": prints(0, "mytool 4.1\n", "")})
 	hurry := make(chan struct{})
-	fact, err := w.Perform(WithHurry(t.Context(), hurry), checkMytool, w.s)
+	fact, err := w.Perform(effects.WithHurry(t.Context(), hurry), checkMytool, w.s)
 	if want := (loop.ToolChecked{Of: loop.To(checkMytool), Tool: "mytool", Result: loop.ToolWorks}); err != nil || fact != want {
 		t.Errorf("%+v %v", fact, err)
 	}
@@ -68,7 +69,7 @@ func TestAToolWorks(t *testing.T) {
 
 func TestAToolIsNotLookedAt(t *testing.T) {
 	t.Parallel()
-	w := tools(t, nil)
+	w := toolWorld(t, nil)
 	for name, tool := range map[string]string{"no such recipe": "moon", "the repository's own": "theirs"} {
 		want := loop.ToolChecked{Tool: tool, Result: loop.ToolSkipped, Why: "its check is the repository's own, or there is none"}
 		e := loop.Effect{ID: "e4", Kind: loop.CheckTool, Tool: tool}
@@ -89,7 +90,7 @@ func TestAToolIsNotLookedAt(t *testing.T) {
 
 func TestAToolCheckIsBrokenOff(t *testing.T) {
 	t.Parallel()
-	w := tools(t, map[string]proc.Result{"mytool --version": {Ended: proc.Killed, Code: -1, Signal: "SIGTERM"}})
+	w := toolWorld(t, map[string]proc.Result{"mytool --version": {Ended: proc.Killed, Code: -1, Signal: "SIGTERM"}})
 	if fact, err := w.Perform(t.Context(), checkMytool, w.s); fact != nil || err != nil {
 		t.Errorf("%v %v", fact, err)
 	}
@@ -102,7 +103,7 @@ func TestAToolCheckIsBrokenOff(t *testing.T) {
 
 func TestAToolCheckIsRepaired(t *testing.T) {
 	t.Parallel()
-	w := tools(t, map[string]proc.Result{"mytool --version": prints(2, "", "usage: mytool [check]\n")})
+	w := toolWorld(t, map[string]proc.Result{"mytool --version": prints(2, "", "usage: mytool [check]\n")})
 	got := did[loop.ToolChecked](w, checkMytool)
 	if got.Mode != "output" || got.Pattern == "" || got.TimeSavedMS <= 0 {
 		t.Errorf("%+v", got)
@@ -132,7 +133,7 @@ func TestAToolIsDoubtful(t *testing.T) {
 		"not started": {map[string]proc.Result{"mytool --version": {Ended: proc.NotStarted, Code: -1, Err: errors.New("exec format error of verysecretvalue")}},
 			-1, true, "exec format error of <secret>; its recipe says that PATH needs PATH=$HOME/bin:$PATH"},
 	} {
-		w := tools(t, c.answers)
+		w := toolWorld(t, c.answers)
 		got := did[loop.ToolChecked](w, checkMytool)
 		if got.Result != loop.ToolDoubtful || got.ExitCode != c.code || got.Broken != c.broken || !strings.Contains(got.Why, c.why) || got.Original != "mytool --version" || len(w.ran) != len(c.answers) {
 			t.Errorf("%s: %+v", name, got)
@@ -154,7 +155,7 @@ func TestRunsAProgramOfTheRepository(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
 	w.run = func(context.Context, proc.Spec) (proc.Result, error) { return prints(0, "out", "err"), nil }
-	c := &toolCheck{Failures: w.Failures, runID: "run-1", env: w.Env()}
+	c := &toolCheck{Performer: w.Performer, runID: "run-1", env: w.Env()}
 	run, err := c.Run(t.Context(), []string{"./refresh", "-v"})
 	if err != nil || run.Stdout != "out" || run.Stderr != "err" || len(w.ran) != 1 || w.ran[0].Argv[0] != "./refresh" {
 		t.Errorf("%+v %v", run, err)

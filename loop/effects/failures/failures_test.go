@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery"
@@ -88,12 +89,12 @@ type line struct {
 	fields map[string]any
 }
 
-// failuresWorld is a Failures and all that it stands on.
+// failuresWorld is a Performer and all that it stands on.
 type failuresWorld struct {
 	t *testing.T
-	*Failures
+	*Performer
 	s    loop.State
-	set  Settings
+	set  effects.Settings
 	at   time.Time
 	tick time.Duration // how much later each look at the clock is
 	// What happened, in order: events of the journal, questions, steps of the disk.
@@ -107,7 +108,7 @@ type failuresWorld struct {
 	scored     []string
 	score      func(string) float64
 	candidates []respond.Candidate
-	asked      []AgentQuestion
+	asked      []effects.AgentQuestion
 	answer     func(context.Context) (loop.RoleEnded, string, error)
 	was, now   respond.Snapshot
 	ran        []proc.Spec
@@ -140,10 +141,10 @@ func newFailuresWorld(t *testing.T) *failuresWorld {
 		return w.fault(op)
 	})
 	w.set.Config = &config.Config{Runners: map[string]config.Runner{"doctor": {Command: []string{"doctor"}}}}
-	host := &Host{LoopID: "one", Paths: paths, Repo: &worktree.Repo{Top: paths.Repo}, Disk: disk, Runner: w, Environ: []string{"PATH=/bin:/usr/bin", "MY_TOKEN=verysecretvalue"},
-		Settings: func() Settings { return w.set }, Log: zap.NewNop(),
+	host := &effects.Host{LoopID: "one", Paths: paths, Repo: &worktree.Repo{Top: paths.Repo}, Disk: disk, Runner: w, Environ: []string{"PATH=/bin:/usr/bin", "MY_TOKEN=verysecretvalue"},
+		Settings: func() effects.Settings { return w.set }, Log: zap.NewNop(),
 		Clock: func() time.Time { w.at = w.at.Add(w.tick); return w.at }, Random: func() float64 { return 0 }}
-	w.Failures = &Failures{Host: host, Journal: w, Rules: &Rules{read: testBook}, Remedies: w, Roles: w, Agents: w,
+	w.Performer = &Performer{Host: host, Journal: w, Rules: &Rules{read: testBook}, Remedies: w, Roles: w, Agents: w,
 		Cooldowns: cooldown.New(durable.OS(), paths.Cooldowns()),
 		Processes: ProcessTable{Dir: filepath.Join(repo, "no-proc"), Sweep: func(m string) []int { w.swept = append(w.swept, m); return w.sweep[m] }}}
 	w.now = respond.Snapshot{FreeMB: -1, FreeInodes: -1}
@@ -193,7 +194,7 @@ func (w *failuresWorld) LogFile(s loop.State, role string, attempt int) string {
 
 func (w *failuresWorld) Environment(loop.State) (was, now respond.Snapshot) { return w.was, w.now }
 
-func (w *failuresWorld) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.RoleEnded, string, error) {
+func (w *failuresWorld) Ask(ctx context.Context, s loop.State, q effects.AgentQuestion) (loop.RoleEnded, string, error) {
 	if s.RunID != w.s.RunID {
 		w.t.Errorf("asked in %s", s.RunID)
 	}
@@ -252,7 +253,7 @@ func (w *failuresWorld) learned() respond.Preventions {
 	return ps
 }
 
-func ended() context.Context {
+func gone() context.Context {
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	return ctx
@@ -267,4 +268,9 @@ func TestPerformsOnlyFailures(t *testing.T) {
 	if fact != nil || err == nil {
 		t.Errorf("%v %v", fact, err)
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

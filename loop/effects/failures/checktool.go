@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
 
 	"go.uber.org/zap"
 
@@ -34,7 +35,7 @@ var errLeaving = errors.New("superloop has to leave")
 // decides nothing: what it finds is recorded, the tests that follow are the judge.
 // A check that asks the wrong question is repaired for this once; what the
 // repository itself brings along is not run.
-func (f *Failures) checkTool(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	c := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
 	b, err := f.Rules.load(f.Journal)
 	if err != nil {
@@ -46,7 +47,7 @@ func (f *Failures) checkTool(ctx context.Context, e loop.Effect, s loop.State) (
 		c.Why = "its check is the repository's own, or there is none"
 		return c, nil
 	}
-	t := &toolCheck{Failures: f, runID: s.RunID, env: agent.Environment(f.Env(), agent.Request{WorkDir: f.Repo.Top, Repo: f.Paths.Repo, LoopDir: f.Paths.Loop,
+	t := &toolCheck{Performer: f, runID: s.RunID, env: agent.Environment(f.Env(), agent.Request{WorkDir: f.Repo.Top, Repo: f.Paths.Repo, LoopDir: f.Paths.Loop,
 		Loop: f.LoopID, RunID: s.RunID, Role: "verify", Iteration: s.Iteration, Attempt: 1})}
 	out, err := verify.Repair(ctx, verify.Tool{ID: recipe.ID, CLI: recipe.CLI, Verify: recipe.Verify}, t)
 	switch {
@@ -82,7 +83,7 @@ func (f *Failures) checkTool(ctx context.Context, e loop.Effect, s loop.State) (
 // toolCheck runs the commands of one verification as the tests are run: in the
 // repository, in their environment and behind the same walls.
 type toolCheck struct {
-	*Failures
+	*Performer
 	runID       string
 	env         []string
 	first, last verify.Run
@@ -107,8 +108,8 @@ func (t *toolCheck) run(ctx context.Context, argv []string) (verify.Run, error) 
 	if _, err := proc.LookPath(program, t.env); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return verify.Run{Stderr: err.Error(), Exit: verify.ExitInfo{Code: -1, NotStarted: true}}, nil
 	}
-	res, err := t.Runner.Run(ctx, proc.Spec{Argv: argv, Dir: t.Repo.Top, Env: t.env, Timeout: verifyTime, Grace: verifyGrace, Hurry: Hurry(ctx),
-		HeadTail: verifyOutput, Marker: Mark(t.runID)})
+	res, err := t.Runner.Run(ctx, proc.Spec{Argv: argv, Dir: t.Repo.Top, Env: t.env, Timeout: verifyTime, Grace: verifyGrace, Hurry: effects.Hurry(ctx),
+		HeadTail: verifyOutput, Marker: effects.Mark(t.runID)})
 	switch {
 	case err != nil:
 		return verify.Run{}, fmt.Errorf("running %s: %w", argv[0], err)

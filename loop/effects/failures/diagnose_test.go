@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
@@ -133,7 +134,7 @@ func TestDiagnosisIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
 	w.printed("./check", "", "mytool: the index is stale\n", "")
-	if fact, err := w.Perform(ended(), diagnoseTests, w.s); fact != nil || err != nil {
+	if fact, err := w.Perform(gone(), diagnoseTests, w.s); fact != nil || err != nil {
 		t.Errorf("%v %v", fact, err)
 	}
 	w.Rules = &Rules{read: func() *book { return &book{err: errTest} }}
@@ -224,7 +225,7 @@ func TestClassifiesNoRoleThatIsKnown(t *testing.T) {
 	nothing("interrupted", t.Context(), w.s, loop.RoleEnded{Outcome: loop.OutcomeInterrupted})
 	nothing("a limit", t.Context(), w.s, loop.RoleEnded{Outcome: loop.OutcomeExit, Limit: &loop.LimitFact{}})
 	nothing("a class", t.Context(), w.s, loop.RoleEnded{Outcome: loop.OutcomeExit, Class: "auth"})
-	nothing("broken off", ended(), w.s, failed)
+	nothing("broken off", gone(), w.s, failed)
 	off := w.s
 	off.Plan.FirstAid, off.Plan.Respond = false, nil
 	nothing("switched off", t.Context(), off, failed)
@@ -262,20 +263,20 @@ func TestEndsLeftovers(t *testing.T) {
 	defer func() { _ = lock.Unlock() }()
 	odd := filepath.Join(filepath.Dir(w.Paths.Loop), "odd")
 	w.write(filepath.Join(odd, "lock", "x"), "")
-	w.process(1, mine, Mark("init"))
-	w.process(2, mine, Mark("low"))
-	w.process(10, "A=b", mine, Mark("old-b"))
-	w.process(11, mine, Mark("old-b"))
-	w.process(12, Mark("old-a"), "SUPERLOOP_LOOP_DIR="+free+"/")
-	w.process(13, mine, Mark("run-1"))
+	w.process(1, mine, effects.Mark("init"))
+	w.process(2, mine, effects.Mark("low"))
+	w.process(10, "A=b", mine, effects.Mark("old-b"))
+	w.process(11, mine, effects.Mark("old-b"))
+	w.process(12, effects.Mark("old-a"), "SUPERLOOP_LOOP_DIR="+free+"/")
+	w.process(13, mine, effects.Mark("run-1"))
 	w.process(14, mine)
-	w.process(15, Mark("no-dir"))
-	w.process(16, Mark("elsewhere"), "SUPERLOOP_LOOP_DIR="+filepath.Join(t.TempDir(), "one"))
-	w.process(17, Mark("alive"), "SUPERLOOP_LOOP_DIR="+busy)
-	w.write(filepath.Join(w.Processes.Dir, "self", "environ"), mine+"\x00"+Mark("self")+"\x00")
-	w.sweep = map[string][]int{Mark("old-a"): {12}, Mark("old-b"): {10, 11}}
+	w.process(15, effects.Mark("no-dir"))
+	w.process(16, effects.Mark("elsewhere"), "SUPERLOOP_LOOP_DIR="+filepath.Join(t.TempDir(), "one"))
+	w.process(17, effects.Mark("alive"), "SUPERLOOP_LOOP_DIR="+busy)
+	w.write(filepath.Join(w.Processes.Dir, "self", "environ"), mine+"\x00"+effects.Mark("self")+"\x00")
+	w.sweep = map[string][]int{effects.Mark("old-a"): {12}, effects.Mark("old-b"): {10, 11}}
 	c := did[loop.Classified](w, diagnoseTests)
-	if !reflect.DeepEqual(w.swept, []string{Mark("low"), Mark("old-a"), Mark("old-b")}) {
+	if !reflect.DeepEqual(w.swept, []string{effects.Mark("low"), effects.Mark("old-a"), effects.Mark("old-b")}) {
 		t.Errorf("swept %v", w.swept)
 	}
 	w.said("leftovers_ended")

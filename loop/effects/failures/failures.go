@@ -1,23 +1,22 @@
-package effects
+package failures
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// Failures performs Diagnose, Analyse and CheckTool: it finds out what has failed,
-// why, and whether what was installed against it works. It also makes the environment
-// checks before a role. It is used by one goroutine at a time.
-type Failures struct {
-	*Host
-	Journal   Journal
+// Performer performs Diagnose, Analyse and CheckTool. It is used by one goroutine at
+// a time.
+type Performer struct {
+	*effects.Host
+	Journal   effects.Journal
 	Rules     *Rules
 	Remedies  Remedies
 	Roles     RoleFacts
@@ -54,19 +53,7 @@ type AgentRunner interface {
 	// and cost, and the last message, which is only valid if the outcome is OutcomeOK. When it
 	// returns, the run is in usage.jsonl, and what it told of its account is shared
 	// with the other loops.
-	Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.RoleEnded, string, error)
-}
-
-// AgentQuestion is what an agent is asked.
-type AgentQuestion struct {
-	// Role names the agent's runner, model, permissions and time limit.
-	Role   config.Role
-	Prompt string
-	// The files of the run, absolute. PromptFile and LogFile are made by Ask.
-	PromptFile, LogFile, AnswerFile string
-	// MaxCostUSD caps what the agent may spend, where its runner can be told; 0 is no
-	// cap.
-	MaxCostUSD float64
+	Ask(ctx context.Context, s loop.State, q effects.AgentQuestion) (loop.RoleEnded, string, error)
 }
 
 // ProcessTable is where processes are seen and ended.
@@ -79,7 +66,7 @@ type ProcessTable struct {
 }
 
 // Perform performs one effect.
-func (f *Failures) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+func (f *Performer) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	switch e.Kind {
 	case loop.Diagnose:
 		return f.diagnose(ctx, e, s)

@@ -1,9 +1,10 @@
-package effects
+package failures
 
 import (
 	"testing"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -32,13 +33,26 @@ func TestConfiguredChecks(t *testing.T) {
 func TestAgentOf(t *testing.T) {
 	t.Parallel()
 	cfg := &config.Config{Runners: map[string]config.Runner{"a": {Command: []string{"mine", "--x"}}, "b": {Command: []string{"mine", "--y"}}, "c": {Command: []string{"sh"}, Adapter: "claude"}}}
-	a, first := AgentOf(cfg, config.Choice{Runner: "a", Model: "m"}, nil)
-	_, second := AgentOf(cfg, config.Choice{Runner: "b", Model: "m"}, nil)
-	c, third := AgentOf(cfg, config.Choice{Runner: "c"}, nil)
+	a, first := effects.AgentOf(cfg, config.Choice{Runner: "a", Model: "m"}, nil)
+	_, second := effects.AgentOf(cfg, config.Choice{Runner: "b", Model: "m"}, nil)
+	c, third := effects.AgentOf(cfg, config.Choice{Runner: "c"}, nil)
 	if first == second || first.Provider != second.Provider || third.Provider == first.Provider {
 		t.Errorf("%+v %+v %+v", first, second, third)
 	}
 	if a != (respond.Agent{Runner: "a", Provider: first.Provider, Model: "m"}) || c != (respond.Agent{Runner: "c", Provider: third.Provider}) {
 		t.Errorf("%+v %+v", a, c)
+	}
+}
+
+func TestVariable(t *testing.T) {
+	t.Parallel()
+	env := []string{"A=1", "B=x=y", "AB=3", "A=2", "C"}
+	for name, want := range map[string]string{"A": "2", "B": "x=y", "AB": "3", "C": "", "D": ""} {
+		if got := variable(env, name); got != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	if variable(env[:1], "A") != "1" {
+		t.Error("the first one is not seen")
 	}
 }

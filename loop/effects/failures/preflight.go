@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const checksTime = 2 * time.Second
 // CheckEnvironment makes the environment checks before the first role of an iteration,
 // and before a role that was kept from its work by one. It gives the fact that answers
 // e, or nil when no check fails or none is due.
-func (f *Failures) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact {
+func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact {
 	p, r := s.Plan, s.Response
 	if p.Respond == nil || !p.Respond.Preflight || r.Overruled == s.Iteration {
 		return nil
@@ -64,13 +64,13 @@ func (f *Failures) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.S
 
 // EnvironmentWhole reports whether no check fails now. It counts nothing: a look while
 // a human is asked is none before a role.
-func (f *Failures) EnvironmentWhole(ctx context.Context, s loop.State) bool {
+func (f *Performer) EnvironmentWhole(ctx context.Context, s loop.State) bool {
 	return len(respond.Problems(f.look(ctx, s, false))) == 0
 }
 
 // placeOf is where the command of a finding runs: in the directory that was looked
 // at.
-func (f *Failures) placeOf(found respond.Finding) string {
+func (f *Performer) placeOf(found respond.Finding) string {
 	for _, p := range f.checks() {
 		if p.ID == found.ID && p.Spec.Path != "" && filepath.IsLocal(p.Spec.Path) {
 			return filepath.ToSlash(filepath.Clean(p.Spec.Path))
@@ -81,7 +81,7 @@ func (f *Failures) placeOf(found respond.Finding) string {
 
 // checks are all that are made: those that always are, those of the configuration,
 // and those that were learned.
-func (f *Failures) checks() []respond.Prevention {
+func (f *Performer) checks() []respond.Prevention {
 	out := append(respond.Builtin(), ConfiguredChecks(f.Settings().Loop.Respond)...)
 	learned, err := f.preventions().Load()
 	if err != nil {
@@ -100,12 +100,12 @@ func (f *Failures) checks() []respond.Prevention {
 }
 
 // brokenNow reports whether a look at the environment agrees with a suspicion.
-func (f *Failures) brokenNow(ctx context.Context, s loop.State, p respond.Prevention) bool {
+func (f *Performer) brokenNow(ctx context.Context, s loop.State, p respond.Prevention) bool {
 	return len(respond.Problems(preflight.Check(ctx, []respond.Prevention{p}, f.Repo.Top, f.knowledge(s)))) > 0
 }
 
 // look makes the checks; note counts them, and what a broken one has saved.
-func (f *Failures) look(ctx context.Context, s loop.State, note bool) []respond.Finding {
+func (f *Performer) look(ctx context.Context, s loop.State, note bool) []respond.Finding {
 	all := f.checks()
 	found := preflight.Check(ctx, all, f.Repo.Top, f.knowledge(s))
 	learned := len(all) > len(respond.Builtin())+len(ConfiguredChecks(f.Settings().Loop.Respond))
@@ -116,7 +116,7 @@ func (f *Failures) look(ctx context.Context, s loop.State, note bool) []respond.
 }
 
 // knowledge is what the checks need to know besides the environment.
-func (f *Failures) knowledge(s loop.State) preflight.Look {
+func (f *Performer) knowledge(s loop.State) preflight.Look {
 	health, err := preflight.Store[respond.Health]{Disk: f.Disk, Path: f.Paths.Health()}.Load()
 	if err != nil {
 		f.Log.Warn("what is known of the runners cannot be read", zap.Error(err))
@@ -128,7 +128,7 @@ func (f *Failures) knowledge(s loop.State) preflight.Look {
 }
 
 // noteFindings counts what the learned checks have found.
-func (f *Failures) noteFindings(ctx context.Context, s loop.State, found []respond.Finding) {
+func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []respond.Finding) {
 	var retired []respond.Prevention
 	if err := f.updateChecks(ctx, func(ps *respond.Preventions) bool {
 		retired = ps.Note(found, f.Now(s))
@@ -146,7 +146,7 @@ func (f *Failures) noteFindings(ctx context.Context, s loop.State, found []respo
 
 // Overrule notes that a role has done its work although a check said that it could
 // not.
-func (f *Failures) Overrule(ctx context.Context, s loop.State, ended loop.RoleEnded) {
+func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleEnded) {
 	r := s.Response
 	if ended.Outcome != loop.OutcomeOK || r.Ground == nil || r.Overruled != s.Iteration || r.Ground.Role != ended.Role {
 		return
@@ -161,13 +161,13 @@ func (f *Failures) Overrule(ctx context.Context, s loop.State, ended loop.RoleEn
 	}
 }
 
-func (f *Failures) preventions() preflight.Store[respond.Preventions] {
+func (f *Performer) preventions() preflight.Store[respond.Preventions] {
 	return preflight.Store[respond.Preventions]{Disk: f.Disk, Path: f.Paths.Preventions()}
 }
 
 // updateChecks changes the learned checks, even if ctx has ended: it takes two seconds
 // at most.
-func (f *Failures) updateChecks(ctx context.Context, change func(*respond.Preventions) bool) error {
+func (f *Performer) updateChecks(ctx context.Context, change func(*respond.Preventions) bool) error {
 	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), checksTime)
 	defer stop()
 	_, err := f.preventions().Update(bounded, change)

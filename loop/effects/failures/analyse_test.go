@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/preflight"
@@ -317,7 +318,7 @@ func TestARootCauseThatIsNotWritten(t *testing.T) {
 	if ps := w.learned(); len(ps.Checks) != 0 {
 		t.Errorf("the cause comes first: %+v", ps)
 	}
-	if fact, err := w.Perform(ended(), analyseRole, w.s); fact != nil || err != nil {
+	if fact, err := w.Perform(gone(), analyseRole, w.s); fact != nil || err != nil {
 		t.Errorf("%v %v", fact, err)
 	}
 }
@@ -408,7 +409,7 @@ func TestAsksTheDiagnostician(t *testing.T) {
 	q := w.asked[0]
 	prompt := q.Prompt
 	q.Prompt = ""
-	want := AgentQuestion{Role: config.Role{Name: "diagnostician", Runner: "doctor", Model: "m", Timeout: time.Minute, Permissions: "read-only"},
+	want := effects.AgentQuestion{Role: config.Role{Name: "diagnostician", Runner: "doctor", Model: "m", Timeout: time.Minute, Permissions: "read-only"},
 		PromptFile: base + ".prompt.md", LogFile: base + ".log", AnswerFile: base + ".answer.md", MaxCostUSD: 1.5}
 	if !reflect.DeepEqual(q, want) {
 		t.Errorf("%+v", q)
@@ -440,7 +441,7 @@ func TestADiagnosticianThatSaysNothing(t *testing.T) {
 	if fact, err := w.Perform(t.Context(), analyseRole, w.s); fact != nil || !errors.Is(err, errTest) {
 		t.Errorf("%v %v", fact, err)
 	}
-	if err := os.Remove(w.Paths.File(RootCauseFile)); err != nil {
+	if err := os.Remove(w.Paths.File(effects.RootCauseFile)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -448,7 +449,7 @@ func TestADiagnosticianThatSaysNothing(t *testing.T) {
 		stop()
 		return loop.RoleEnded{Outcome: loop.OutcomeOK}, answered, nil
 	}
-	if fact, err := w.Perform(ctx, analyseRole, w.s); fact != nil || err != nil || exists(w.Paths.File(RootCauseFile)) {
+	if fact, err := w.Perform(ctx, analyseRole, w.s); fact != nil || err != nil || exists(w.Paths.File(effects.RootCauseFile)) {
 		t.Errorf("%v %v", fact, err)
 	}
 }
@@ -457,7 +458,7 @@ func TestAsksNobody(t *testing.T) {
 	t.Parallel()
 	w := unsure(t)
 	account := func() cooldown.Cooldown {
-		_, a := AgentOf(w.set.Config, config.Choice{Runner: "doctor", Model: "m"}, w.Env())
+		_, a := effects.AgentOf(w.set.Config, config.Choice{Runner: "doctor", Model: "m"}, w.Env())
 		return cooldown.Cooldown{Account: a, Class: "rate_limit", Until: w.at.Add(time.Hour), SetAt: w.at, Strikes: 1}
 	}
 	if err := w.Cooldowns.Set(account()); err != nil {

@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
@@ -26,7 +27,7 @@ import (
 // supervisor that was killed may leave a server. It is superloop's own child, so
 // that nobody is asked; the failed command then only has to run again. A process
 // that is not certainly ours, or whose run may still be alive, is left alone.
-func (f *Failures) endLeftovers(s loop.State, failure classify.Failure) bool {
+func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 	if failure.Category != categoryPort {
 		return false
 	}
@@ -46,7 +47,7 @@ func (f *Failures) endLeftovers(s loop.State, failure classify.Failure) bool {
 	var runs []string
 	for _, marker := range slices.Sorted(maps.Keys(markers)) {
 		killed = append(killed, f.Processes.Sweep(marker)...)
-		runs = append(runs, strings.TrimPrefix(marker, Mark("")))
+		runs = append(runs, strings.TrimPrefix(marker, effects.Mark("")))
 	}
 	if len(killed) == 0 {
 		return false
@@ -68,14 +69,14 @@ func runAgain() chain.Choice {
 
 // leftover gives the mark of the run that a process is left of; an error says why
 // it is not certain that it is.
-func (f *Failures) leftover(s loop.State, pid int) (string, error) {
+func (f *Performer) leftover(s loop.State, pid int) (string, error) {
 	env, err := os.ReadFile(filepath.Join(f.Processes.Dir, strconv.Itoa(pid), "environ"))
 	if err != nil {
 		return "", err
 	}
 	var marker, dir string
 	for _, e := range bytes.Split(env, []byte{0}) {
-		if v := string(e); strings.HasPrefix(v, Mark("")) {
+		if v := string(e); strings.HasPrefix(v, effects.Mark("")) {
 			marker = v
 		} else if v, ok := strings.CutPrefix(v, "SUPERLOOP_LOOP_DIR="); ok {
 			dir = v
@@ -85,7 +86,7 @@ func (f *Failures) leftover(s loop.State, pid int) (string, error) {
 	switch {
 	case marker == "" || dir == "":
 		return "", errors.New("no run of superloop has started it")
-	case marker == Mark(s.RunID):
+	case marker == effects.Mark(s.RunID):
 		return "", errors.New("it is this run's own")
 	case filepath.Dir(filepath.Clean(dir)) != loops:
 		return "", errors.New("it is another repository's")

@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -27,7 +28,7 @@ const (
 const testOutput = "test-output.txt"
 
 // diagnose has rules look at what has failed, and works out what may cure it.
-func (f *Failures) diagnose(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	begun := f.Clock()
 	c := loop.Classified{ID: e.ID, Source: e.Reason, Command: e.Command}
 	if e.Reason == loop.FailedTests && mute(s) {
@@ -47,7 +48,7 @@ func (f *Failures) diagnose(ctx context.Context, e loop.Effect, s loop.State) (l
 		}
 		last := r.LastRun
 		in = classify.Input{Source: e.Reason, Command: c.Command, Dir: filepath.Join(f.Repo.Top, r.Attempt.WorkingDir),
-			Exit: classify.Exit{Code: last.ExitCode, Signal: last.Signal, TimedOut: last.Ended == "timeout", Duration: ms(last.DurationMS)}}
+			Exit: classify.Exit{Code: last.ExitCode, Signal: last.Signal, TimedOut: last.Ended == "timeout", Duration: time.Duration(last.DurationMS) * time.Millisecond}}
 		if last.LogFile != "" {
 			out = whole(filepath.Join(f.Paths.Repo, last.LogFile))
 		}
@@ -120,7 +121,7 @@ func whole(file string) output { return output{file, 0, 1 << 62} }
 
 // classify is what rules say of a command that has failed. What cannot be opened
 // counts as no output.
-func (f *Failures) classify(ctx context.Context, b *book, in classify.Input, out output) (classify.Failure, error) {
+func (f *Performer) classify(ctx context.Context, b *book, in classify.Input, out output) (classify.Failure, error) {
 	in.Merged, in.Probes = true, &classify.System{}
 	if in.Exit.OK() { // what could not be started, say
 		in.Exit.Code = 1
@@ -138,7 +139,7 @@ func (f *Failures) classify(ctx context.Context, b *book, in classify.Input, out
 }
 
 // failedCommand is a failed command of the tests, and where its output lies.
-func (f *Failures) failedCommand(span loop.OutputSpan) (classify.Input, output) {
+func (f *Performer) failedCommand(span loop.OutputSpan) (classify.Input, output) {
 	return classify.Input{Source: loop.FailedTests, Command: span.Command, Dir: f.Repo.Top,
 		Exit: classify.Exit{Code: span.ExitCode, Signal: span.Signal, TimedOut: span.TimedOut}}, output{f.Paths.File(testOutput), span.From, span.To}
 }
@@ -150,7 +151,7 @@ const failedRole = "role_process"
 // adapter's knowing why: a full disk, a missing library, no memory. log is the file of
 // what it printed. It gives the failure policy what they say, nil if that is nothing
 // new, and how many microseconds it has taken.
-func (f *Failures) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*respond.Ground, int64) {
+func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*respond.Ground, int64) {
 	known := r.Outcome == loop.OutcomeOK || r.Outcome == loop.OutcomeInterrupted || r.Limit != nil || r.Class != "" && r.Class != string(class.Unknown) && r.Class != string(class.NoResult)
 	if known || !s.Plan.FirstAid && s.Plan.Respond == nil {
 		return nil, 0
@@ -174,11 +175,11 @@ func (f *Failures) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State
 }
 
 // failureOfRole is what rules say of a role's log.
-func (f *Failures) failureOfRole(ctx context.Context, r loop.RoleResult, log string) (classify.Failure, error) {
+func (f *Performer) failureOfRole(ctx context.Context, r loop.RoleResult, log string) (classify.Failure, error) {
 	b, err := f.Rules.load(f.Journal)
 	if err != nil {
 		return classify.Failure{}, err
 	}
 	return f.classify(ctx, b, classify.Input{Source: failedRole, Command: r.Runner, Dir: f.Repo.Top,
-		Exit: classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout, NotStarted: r.Outcome == loop.OutcomeNotStarted, Duration: ms(r.DurationMS)}}, whole(log))
+		Exit: classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout, NotStarted: r.Outcome == loop.OutcomeNotStarted, Duration: time.Duration(r.DurationMS) * time.Millisecond}}, whole(log))
 }

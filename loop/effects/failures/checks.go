@@ -1,9 +1,11 @@
-package effects
+package failures
 
 import (
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -36,7 +38,7 @@ func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cool
 	for _, l := range loops {
 		for _, role := range l.Roles {
 			for _, c := range role.Runners {
-				who, account := AgentOf(cfg, c, environ)
+				who, account := effects.AgentOf(cfg, c, environ)
 				if known, limited, err := cooldowns.Get(account); err == nil && limited {
 					look.Limits[who.Provider] = known.Until
 				}
@@ -47,4 +49,14 @@ func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cool
 		}
 	}
 	return look
+}
+
+// variable is the value of a variable in an environment.
+func variable(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if k, v, ok := strings.Cut(env[i], "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
 }

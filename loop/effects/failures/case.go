@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 // caseOf is everything that rules look at: the failures, what was printed, what
 // has changed since it worked, and what rules know as a cure. It also gives what
 // a diagnostician is shown of the outputs.
-func (f *Failures) caseOf(ctx context.Context, e loop.Effect, s loop.State) (respond.Case, []respond.Output) {
+func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (respond.Case, []respond.Output) {
 	c := respond.Case{RunID: s.RunID, Iteration: s.Iteration, Task: f.Task(e.Role)}
 	var failure classify.Failure
 	var shown respond.Output
@@ -65,7 +65,7 @@ func cureOf(p remedy.Plan) string {
 }
 
 // failedRole is what rules say of the log of the role's last run.
-func (f *Failures) failedRole(ctx context.Context, s loop.State, role string) (classify.Failure, respond.Output, error) {
+func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (classify.Failure, respond.Output, error) {
 	r := s.Roles[role]
 	log := f.Roles.LogFile(s, role, r.Attempt)
 	text, _, err := roles.ReadRegular(log, maxOutput/4, maxOutput*3/4)
@@ -78,7 +78,7 @@ func (f *Failures) failedRole(ctx context.Context, s loop.State, role string) (c
 }
 
 // roleHistory are the failures of this ladder.
-func (f *Failures) roleHistory(s loop.State, role string) []respond.Entry {
+func (f *Performer) roleHistory(s loop.State, role string) []respond.Entry {
 	all := s.Response.History.Of(f.Task(role))
 	for i, e := range all {
 		if e.RunID == s.RunID && e.Iteration == s.Iteration {
@@ -89,7 +89,7 @@ func (f *Failures) roleHistory(s loop.State, role string) []respond.Entry {
 }
 
 // failedTests is what rules say of the first command of the tests that failed.
-func (f *Failures) failedTests(ctx context.Context, s loop.State) (classify.Failure, respond.Output, error) {
+func (f *Performer) failedTests(ctx context.Context, s loop.State) (classify.Failure, respond.Output, error) {
 	file := f.Paths.File(testOutput)
 	text, _, err := roles.ReadRegular(file, maxOutput/2, maxOutput/2)
 	out := respond.Output{Source: f.Paths.Rel(file), Text: text}
@@ -133,11 +133,11 @@ func testHistory(s loop.State, failure classify.Failure) []respond.Entry {
 
 // Facts are what is known of the environment: what has changed since the last success,
 // and what fails in other loops.
-func (f *Failures) Facts(ctx context.Context, s loop.State) respond.Facts {
+func (f *Performer) Facts(ctx context.Context, s loop.State) respond.Facts {
 	return f.facts(ctx, s, nil, nil)
 }
 
-func (f *Failures) facts(ctx context.Context, s loop.State, evidence []respond.Quote, captures map[string]string) respond.Facts {
+func (f *Performer) facts(ctx context.Context, s loop.State, evidence []respond.Quote, captures map[string]string) respond.Facts {
 	var facts respond.Facts
 	was, now := f.Roles.Environment(s)
 	facts.Changes = respond.Compare(was, now)

@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -141,7 +142,7 @@ func TestWaitsForALimit(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
 	choice := config.Choice{Runner: "doctor", Model: "m"}
-	who, account := AgentOf(w.set.Config, choice, w.Env())
+	who, account := effects.AgentOf(w.set.Config, choice, w.Env())
 	if who.Runner != "doctor" || who.Model != "m" || who.Provider == "" || who.Provider != account.Provider {
 		t.Fatalf("%+v %+v", who, account)
 	}
@@ -206,7 +207,7 @@ func TestCountsLearnedChecks(t *testing.T) {
 	if ps := w.learned(); ps.Checks[0].Runs != 0 || ps.Checks[1].Runs != 499 {
 		t.Errorf("only a look before a role counts: %+v", ps)
 	}
-	stopped := ended()
+	stopped := gone()
 	if f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); len(f.Findings) != 1 {
 		t.Errorf("%+v", f)
 	}
@@ -269,7 +270,7 @@ func TestOverrules(t *testing.T) {
 		w := newFailuresWorld(t)
 		w.learns(pathCheck("a.txt"), pathCheck("b.txt"))
 		w.s.Response = c.response
-		w.Overrule(ended(), w.s, c.ended)
+		w.Overrule(gone(), w.s, c.ended)
 		if ps := w.learned(); ps.Checks[0].Overruled != c.want || ps.Checks[1].Overruled != 0 {
 			t.Errorf("%s: %+v", name, ps)
 		}

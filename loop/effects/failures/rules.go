@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/remedy"
@@ -69,7 +70,7 @@ func (r *Rules) Expect(s loop.State) (over func()) {
 
 // load gives the rule book. The first time it records what is wrong with the
 // operator's own files.
-func (r *Rules) load(j Journal) (*book, error) {
+func (r *Rules) load(j effects.Journal) (*book, error) {
 	b := r.read()
 	if b.err != nil {
 		return nil, fmt.Errorf("reading what superloop knows of failures: %w", b.err)

@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -8,13 +8,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/respond"
 )
-
-// RootCauseFile is what an analysis came to, for people and for the next role.
-const RootCauseFile = "root-cause.json"
 
 // surelyKnown is the confidence from which nobody is asked besides, and a cure is
 // tried.
@@ -22,7 +20,7 @@ const surelyKnown = 0.7
 
 // analyse looks for the cause of what has failed again: by rules, and by the
 // diagnostician if there is one and no rule is sure.
-func (f *Failures) analyse(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	began := f.Clock()
 	c, shown := f.caseOf(ctx, e, s)
 	if ctx.Err() != nil {
@@ -72,17 +70,17 @@ func quoted(q respond.Quote) string {
 	return q.Text
 }
 
-func (f *Failures) writeCause(rc respond.RootCause) (string, error) {
+func (f *Performer) writeCause(rc respond.RootCause) (string, error) {
 	data, err := json.MarshalIndent(rc, "", "  ")
 	if err != nil {
-		return "", fmt.Errorf("writing %s: %w", RootCauseFile, err)
+		return "", fmt.Errorf("writing %s: %w", effects.RootCauseFile, err)
 	}
-	return f.Paths.Rel(f.Paths.File(RootCauseFile)), f.Write(RootCauseFile, append(data, '\n'))
+	return f.Paths.Rel(f.Paths.File(effects.RootCauseFile)), f.Write(effects.RootCauseFile, append(data, '\n'))
 }
 
 // prevent adds the check that would have told of the cause before a role was
 // started.
-func (f *Failures) prevent(ctx context.Context, s loop.State, rc respond.RootCause) error {
+func (f *Performer) prevent(ctx context.Context, s loop.State, rc respond.RootCause) error {
 	check, ok := rc.Check()
 	if !ok {
 		if check, ok = rc.Suspicion(); !ok || !f.brokenNow(ctx, s, check) {

@@ -1,4 +1,4 @@
-package effects
+package failures
 
 import (
 	"context"
@@ -12,19 +12,20 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
 // askDiagnostician has an agent look for the cause, that may read and not change
 // anything. Its answer counts as far as it quotes what it was shown; whatever it
 // prints, nothing of it runs but through the gate. What it costs goes into a.
-func (f *Failures) askDiagnostician(ctx context.Context, e loop.Effect, s loop.State, c respond.Case, shown []respond.Output, rc respond.RootCause, a *loop.Analysed) (respond.RootCause, error) {
+func (f *Performer) askDiagnostician(ctx context.Context, e loop.Effect, s loop.State, c respond.Case, shown []respond.Output, rc respond.RootCause, a *loop.Analysed) (respond.RootCause, error) {
 	now := f.Settings()
 	role := f.diagnosticianRole(now.Loop.Respond, e, s)
 	if _, ok := now.Config.Runners[role.Runner]; !ok {
 		return rc, nil // the configuration has changed meanwhile
 	}
-	_, account := AgentOf(now.Config, config.Choice{Runner: role.Runner, Model: role.Model}, f.Env())
+	_, account := effects.AgentOf(now.Config, config.Choice{Runner: role.Runner, Model: role.Model}, f.Env())
 	if _, limited, err := f.Cooldowns.Get(account); err == nil && limited {
 		rc.Problems = append(rc.Problems, role.Runner+": not asked, its provider's limit is not over")
 		return rc, nil
@@ -34,7 +35,7 @@ func (f *Failures) askDiagnostician(ctx context.Context, e loop.Effect, s loop.S
 		return rc, err
 	}
 	base := filepath.Join(f.Paths.Logs(s.Iteration), loop.Diagnostician+"."+rc.ID)
-	ended, said, err := f.Agents.Ask(ctx, s, AgentQuestion{Role: role, Prompt: prompt, PromptFile: base + ".prompt.md", LogFile: base + ".log",
+	ended, said, err := f.Agents.Ask(ctx, s, effects.AgentQuestion{Role: role, Prompt: prompt, PromptFile: base + ".prompt.md", LogFile: base + ".log",
 		AnswerFile: base + ".answer.md", MaxCostUSD: e.MaxCostUSD})
 	if err != nil || ctx.Err() != nil {
 		return rc, err
@@ -49,7 +50,7 @@ func (f *Failures) askDiagnostician(ctx context.Context, e loop.Effect, s loop.S
 }
 
 // diagnosticianRole is the diagnostician as a role: its runner and its bounds.
-func (f *Failures) diagnosticianRole(plan config.Respond, e loop.Effect, s loop.State) config.Role {
+func (f *Performer) diagnosticianRole(plan config.Respond, e loop.Effect, s loop.State) config.Role {
 	who := plan.Diagnostician
 	r := config.Role{Name: loop.Diagnostician, Runner: who.Runner, Model: who.Model, Timeout: who.Timeout, Permissions: "read-only"}
 	if r.Timeout <= 0 {
