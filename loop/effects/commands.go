@@ -67,7 +67,7 @@ func (h *Host) commands(ctx context.Context, s loop.State, who string, cmds []st
 			fmt.Fprintf(out, "%stimed out after %s\n", end.newline(), bound)
 		}
 		if _, err := fmt.Fprintf(out, "%sexit_code: %d\n\n", end.newline(), r.Code()); err != nil {
-			return nil, false, h.Full(err)
+			return nil, false, err
 		}
 		results = append(results, r)
 	}

@@ -29,7 +29,7 @@ func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loo
 	if len(git.PreCommitCommands) > 0 {
 		out, err := c.File("pre-commit-output", c.Paths.File("lint-feedback.txt"))
 		if err != nil {
-			return nil, c.Full(err)
+			return nil, err
 		}
 		_, interrupted, err := c.commands(ctx, s, "pre-commit", git.PreCommitCommands, commitTimeout, e.LimitMS, out)
 		if err := errors.Join(err, out.Close()); err != nil || interrupted {

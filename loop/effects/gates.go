@@ -101,13 +101,8 @@ func byRoot[T any](h *Host, list []T, path func(T) string, look func(root string
 			work = append(work, x)
 		}
 	}
-	if len(work) > 0 || len(own) == 0 {
-		if err := look(h.Repo.Top, work); err != nil {
-			return err
-		}
-	}
-	if len(own) == 0 {
-		return nil
+	if err := look(h.Repo.Top, work); err != nil || len(own) == 0 {
+		return err
 	}
 	return look(h.Paths.Repo, own)
 }
@@ -220,10 +215,8 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	if err != nil || prev.RunID != s.RunID {
 		prev = gate.StuckState{} // a view of another run, or none
 	}
-	prev.Streak = s.Stuck.Count // the journal's count, which nobody edits
-	if prev.Iteration >= s.Iteration {
-		prev.Iteration = s.Iteration - 1 // written by a look that was not recorded
-	}
+	prev.Streak = s.Stuck.Count      // the journal's count, which nobody edits
+	prev.Iteration = s.Iteration - 1 // a look that was not recorded has not counted
 	st, verdict := gate.Stuck(prev, gate.StuckInput{RunID: s.RunID, Iteration: s.Iteration,
 		Changed: worktree.Paths(counted), Signature: sig, Threshold: s.Plan.StuckThreshold, At: g.Now(s)})
 	if err := g.Tree.keep(s); err != nil {

@@ -75,6 +75,15 @@ func TestPromptTellsTheState(t *testing.T) {
 		if got := p.input(t.Context(), e, s); got.LastAttempt == nil || got.LastAttempt.Tail != "" {
 			t.Errorf("a log that is gone: %+v", got.LastAttempt)
 		}
+		delete(s.Roles, "implementer")
+		if got := p.input(t.Context(), e, s); got.LastAttempt != nil {
+			t.Error("nothing is known of the attempt before")
+		}
+		s.HumanNote = ""
+		if got := p.input(t.Context(), e, s); got.Notes != nil {
+			t.Error("a note that nobody wrote")
+		}
+		s.Roles["implementer"] = loop.RoleResult{Attempt: 1}
 		e.Attempt = 1
 		if got := p.input(t.Context(), e, s); got.LastAttempt != nil {
 			t.Error("the first attempt has one before it")

@@ -58,7 +58,7 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 	}
 	out, err := t.File("test-output", t.Paths.File("test-output.txt"))
 	if err != nil {
-		return nil, t.Full(err)
+		return nil, err
 	}
 	started := t.Now(s)
 	results, interrupted, err := t.commands(ctx, s, "tests", tests.Commands, tests.Timeout, e.LimitMS, out)
@@ -133,7 +133,7 @@ func (t *Tests) validate(ctx context.Context, e loop.Effect, s loop.State) (loop
 	}
 	out, err := t.File("validation-output", t.Paths.File("validation-output.txt"))
 	if err != nil {
-		return nil, t.Full(err)
+		return nil, err
 	}
 	results, interrupted, err := t.commands(ctx, s, "validation", v.Commands, v.Timeout, e.LimitMS, out)
 	if err := errors.Join(err, out.Close()); err != nil {

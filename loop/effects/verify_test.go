@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/superloop/superloop/loop"
@@ -32,26 +33,28 @@ func TestVerifyRecovery(t *testing.T) {
 	for name, c := range map[string]struct {
 		then, now testsThen
 		want      string
+		why       string
 	}{
-		"passes now":                       {fail(nil, a), ok, loop.Verified},
-		"passed before":                    {ok, ok, loop.Unverified},
-		"passed before, fails now":         {ok, fail(nil, a), loop.Harmful},
-		"another command fails now":        {fail(nil, a), fail(nil, a, b), loop.Harmful},
-		"one is cured, another broken":     {fail(nil, a), fail(nil, b), loop.Harmful},
-		"the same failure":                 {fail(&yes, a), fail(&yes, a), loop.Ineffective},
-		"other words, the pattern stays":   {fail(&yes, a), fail(&yes, a2), loop.Ineffective},
-		"the pattern is gone":              {fail(&yes, a), fail(&no, a2), loop.Verified},
-		"the pattern never matched":        {fail(&no, a), fail(&no, a2), loop.Unverified},
-		"one of two is cured":              {fail(nil, a, b), fail(nil, b), loop.Verified},
-		"had not run, passes":              {testsThen{}, ok, loop.Verified},
-		"had not run, fails in this way":   {testsThen{}, fail(&yes, a), loop.Ineffective},
-		"had not run, fails in some way":   {testsThen{}, fail(nil, a), loop.Unverified},
-		"skipped":                          {fail(nil, a), testsThen{gate.StatusSkipped, nil, nil}, loop.Unverified},
-		"no pattern, the failure changed":  {fail(nil, a), fail(nil, a2), loop.Unverified},
-		"the pattern is gone but b is red": {fail(&yes, a), fail(&no, a2, b), loop.Harmful},
+		"passes now":                       {fail(nil, a), ok, loop.Verified, "the tests pass"},
+		"passed before":                    {ok, ok, loop.Unverified, "the tests passed before it too"},
+		"passed before, fails now":         {ok, fail(nil, a), loop.Harmful, "passed before it and fails now: a"},
+		"another command fails now":        {fail(nil, a), fail(nil, a, b), loop.Harmful, "passed before it and fails now: b"},
+		"one is cured, another broken":     {fail(nil, a), fail(nil, b), loop.Harmful, "passed before it and fails now: b"},
+		"the same failure":                 {fail(&yes, a), fail(&yes, a), loop.Ineffective, "the same failure"},
+		"other words, the pattern stays":   {fail(&yes, a), fail(&yes, a2), loop.Ineffective, "the failure that it was for is still there"},
+		"the pattern is gone":              {fail(&yes, a), fail(&no, a2), loop.Verified, "the failure that it was for is gone; the tests fail for another reason"},
+		"the pattern never matched":        {fail(&no, a), fail(&no, a2), loop.Unverified, "the tests fail in another way than before"},
+		"one of two is cured":              {fail(nil, a, b), fail(nil, b), loop.Verified, "passes now: a"},
+		"had not run, passes":              {testsThen{}, ok, loop.Verified, "the tests pass"},
+		"had not run, fails in this way":   {testsThen{}, fail(&yes, a), loop.Ineffective, "the failure that it was for is there"},
+		"had not run, fails in some way":   {testsThen{}, fail(nil, a), loop.Unverified, "the tests fail, and had not run before it"},
+		"skipped":                          {fail(nil, a), testsThen{gate.StatusSkipped, nil, nil}, loop.Unverified, "the tests did not run"},
+		"no pattern, the failure changed":  {fail(nil, a), fail(nil, a2), loop.Unverified, "the tests fail in another way than before"},
+		"the pattern is gone but b is red": {fail(&yes, a), fail(&no, a2, b), loop.Harmful, "passed before it and fails now: b"},
 	} {
-		if got := verifyRecovery(c.then, c.now); got.Result != c.want || got.Why == "" {
-			t.Errorf("%s: %+v, want %s", name, got, c.want)
+		want := loop.Verification{Result: c.want, Why: c.why, Before: c.then.String(), After: c.now.String()}
+		if got := verifyRecovery(c.then, c.now); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 }
@@ -65,5 +68,42 @@ func TestPatternIn(t *testing.T) {
 		if patternIn(bad, "text") != nil {
 			t.Errorf("%q matched something", bad)
 		}
+	}
+}
+
+func TestSignatureLooksAtTheEnd(t *testing.T) {
+	t.Parallel()
+	lines := func(first string, n int) []byte { return []byte(first + "\n" + strings.Repeat("same\n\n", n)) }
+	if signature(lines("a", 59)) == signature(lines("b", 59)) {
+		t.Error("the sixtieth line from the end counts")
+	}
+	if signature(lines("a", 60)) != signature(lines("b", 60)) {
+		t.Error("the line before does not")
+	}
+	if got := signature([]byte("x")); len(got) != 16 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestHowTestsWent(t *testing.T) {
+	t.Parallel()
+	two := []loop.TestFailure{{Command: "a", ExitCode: 1}, {Command: "b", ExitCode: 2}}
+	for want, then := range map[string]testsThen{"failed: a (1), b (2)": {gate.StatusFailed, two, nil}, "ok": {gate.StatusOK, two, nil}, "": {}} {
+		if got := then.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestPatternsAreBounded(t *testing.T) {
+	t.Parallel()
+	if m := patternIn(strings.Repeat("x", 1000), strings.Repeat("x", 1000)); m == nil || !*m {
+		t.Error("a pattern of 1,000 characters is looked for")
+	}
+	if patternIn(strings.Repeat("x", 1001), strings.Repeat("x", 1001)) != nil || patternIn("x", "") != nil {
+		t.Error("a longer one, or one without an output, is not")
+	}
+	if m := patternIn("y", "x"); m == nil || *m {
+		t.Error("found what is not there")
 	}
 }
