@@ -2,11 +2,13 @@
 // judges their work by gates that it executes itself, and records what happened.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/superloop/superloop/loop/local"
+)
 
 func main() {
-	if code, ok := hidden(os.Args); ok {
-		os.Exit(code)
-	}
+	local.Main()
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }

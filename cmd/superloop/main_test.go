@@ -14,15 +14,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/local"
 )
 
 // TestMain makes this test binary the real program under two names: as
 // "superloop" in scripts, and as the processes that the program starts agents
 // and commands with.
 func TestMain(m *testing.M) {
-	if code, ok := hidden(os.Args); ok {
-		os.Exit(code)
-	}
+	local.Main()
 	// Most of a test's time is spent waiting for processes and for the disk.
 	if n := runtime.GOMAXPROCS(0); n < 4 && !raceEnabled {
 		if err := flag.Set("test.parallel", "4"); err != nil { // one on the command line wins
@@ -34,9 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func superloopMain() {
-	if code, ok := hidden(os.Args); ok {
-		os.Exit(code)
-	}
+	local.Main()
 	disk, err := faultyDisk(os.Getenv("SUPERLOOP_TEST_FAULT"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -154,8 +154,11 @@ type driver struct {
 //
 // Two contexts carry two meanings: shutdown means that the supervisor leaves
 // and the loop stays as it is, to be resumed; what ends an agent is derived
-// from it per effect.
+// from it per effect. The main function of the program has to call Main.
 func Run(shutdown context.Context, o Options) (loop.State, error) {
+	if !startsHelpers.Load() {
+		return loop.State{}, ErrNoMain
+	}
 	d, err := open(shutdown, o)
 	if err != nil {
 		return loop.State{}, err

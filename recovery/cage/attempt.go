@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/superloop/superloop/internal/proc"
 )
@@ -60,29 +61,61 @@ func (e *namespaceError) Error() string {
 
 func (e *namespaceError) Unwrap() error { return e.err }
 
-// attempt is one start of the shim, or the use of one that was started before.
+// errTimeout is the cause of ending a command that takes too long.
+var errTimeout = errors.New("its time is over")
+
+// attempt is one start of the shim.
 func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Namespaces) (Result, report, error) {
-	w := spec.Warm.take(spec, ns)
-	spec.Warm = nil
-	if w == nil {
-		var err error
-		if w, err = warm(s, spec, ns); err != nil {
-			return notRun(s), report{}, err
-		}
-		w.taken.Store(true)
+	exe, err := shimExe(spec.Exe)
+	if err != nil {
+		return notRun(s), report{}, err
 	}
-	res, rep, err := w.run(ctx, spec, o)
+	wire, err := openLine()
+	if err != nil {
+		return notRun(s), report{}, err
+	}
+	defer wire.close()
+	if err := wire.send(o); err != nil {
+		return notRun(s), report{}, err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	late := time.AfterFunc(spec.Timeout, func() { stop(errTimeout) })
+	defer late.Stop()
+	out := newOutput(spec, func() { stop(errFull) })
+	env := []string{"GOGC=off", "GOMAXPROCS=1"} // it lives for milliseconds, and does one thing at a time
+	if spec.Marker != "" {
+		env = append(env, spec.Marker)
+	}
+	got, lost := s.Run(ctx, proc.Spec{
+		Argv: []string{exe, ShimArg}, Dir: "/", Env: env, Marker: spec.Marker, Files: wire.theirs, Namespaces: ns,
+		Grace: spec.Grace, Hurry: spec.Hurry, HeadTail: -1, Stdout: out.out.take, Stderr: out.err.take,
+	})
+	res := Result{
+		Code: got.Code, Signal: got.Signal, Ended: got.Ended, Err: got.Err, Duration: got.Duration,
+		UserTime: got.UserTime, SystemTime: got.SystemTime, MaxRSS: got.MaxRSS, LeftBehind: got.LeftBehind,
+	}
+	if res.Ended == proc.Killed {
+		switch context.Cause(ctx) {
+		case errFull:
+			res.Ended = OutputLimit
+		case errTimeout:
+			res.Ended = proc.TimedOut
+		}
+	}
+	out.into(&res)
+	rep, err := wire.report() // also of a lost command: under what it ran
 	switch {
-	case w.err != nil:
-		return res, rep, err
-	case w.got.Ended == proc.NotStarted && ns != (proc.Namespaces{}):
-		err := w.got.Err
+	case lost != nil:
+		return res, rep, fmt.Errorf("running a command: %w", lost)
+	case got.Ended == proc.NotStarted && ns != (proc.Namespaces{}):
+		err := got.Err
 		if no := syscall.Errno(0); errors.As(err, &no) {
 			err = no // the rest of the sentence names our own binary
 		}
 		return res, report{}, &namespaceError{ns, err}
-	case w.got.Ended == proc.NotStarted:
-		return res, report{}, fmt.Errorf("running a command: %w", w.got.Err)
+	case got.Ended == proc.NotStarted:
+		return res, report{}, fmt.Errorf("running a command: %w", got.Err)
 	case err != nil && res.Ended != proc.Exited:
 		return res, rep, fmt.Errorf("running a command: it was stopped (%s) before it was executed", res.Ended)
 	case err != nil:

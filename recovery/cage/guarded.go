@@ -124,7 +124,7 @@ func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
 		ReadOnly: convert[bytesOf](g.p.ReadOnly), Writable: convert[bytesOf](g.p.Writable), Hidden: convert[bytesOf](g.p.Hidden),
 		UserNS: g.ns.User, User: os.Geteuid(), Group: os.Getegid(),
 	}}
-	if err := wire.send(o, nil, nil); err != nil {
+	if err := wire.send(o); err != nil {
 		wire.close()
 		return proc.Launch{}, err
 	}

@@ -15,7 +15,6 @@ type line struct {
 	order  *os.File
 	back   *os.File
 	sent   chan struct{} // nil: no order was sent
-	closed chan struct{}
 }
 
 // openLine makes the pipes.
@@ -30,13 +29,11 @@ func openLine() (*line, error) {
 		send.Close()
 		return nil, fmt.Errorf("writing the shim's order: %w", err)
 	}
-	return &line{theirs: []*os.File{in, out}, order: send, back: back, closed: make(chan struct{})}, nil
+	return &line{theirs: []*os.File{in, out}, order: send, back: back}, nil
 }
 
-// send begins to send the order, and when hold is closed, if it is not nil, the
-// word to begin, after a call of begin.
-func (l *line) send(o *order, hold <-chan struct{}, begin func()) error {
-	o.Hold = hold != nil
+// send begins to send the order.
+func (l *line) send(o *order) error {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("writing the shim's order: %w", err)
@@ -46,14 +43,6 @@ func (l *line) send(o *order, hold <-chan struct{}, begin func()) error {
 		defer close(l.sent)
 		// A write fails only if the shim died, which is found out elsewhere.
 		_, _ = l.order.Write(append(text, '\n'))
-		if hold != nil {
-			select {
-			case <-hold:
-				begin()
-				_, _ = l.order.WriteString(word)
-			case <-l.closed:
-			}
-		}
 		l.order.Close()
 	}()
 	return nil
@@ -67,7 +56,6 @@ func (l *line) report() (report, error) {
 
 // close returns when nothing is sent any more.
 func (l *line) close() {
-	close(l.closed)
 	for _, f := range append(l.theirs, l.back) {
 		f.Close()
 	}

@@ -32,7 +32,6 @@ var errFull = errors.New("too much output")
 // Result.Sandbox tells.
 func Run(ctx context.Context, s Spawner, spec Spec) (Result, error) {
 	if ctx.Err() != nil { // a command of some milliseconds could be over before it is stopped
-		spec.Warm.Close()
 		res := notRun(s)
 		res.Ended = proc.Killed
 		return res, fmt.Errorf("running a command: it was stopped before it was executed: %w", context.Cause(ctx))

@@ -27,7 +27,7 @@ func ShimMain() int {
 	}
 	keepOpen(2)
 	rep := report{Level: None}
-	o, line, err := readOrder()
+	o, err := readOrder()
 	if err == nil && o.Agent != nil {
 		return o.Agent.become()
 	}
@@ -42,11 +42,6 @@ func ShimMain() int {
 	if o.Probe {
 		return 0
 	}
-	if o.Hold {
-		if said, err := line.ReadString('\n'); err != nil || said != word {
-			return 1 // nothing was executed, and nothing will be
-		}
-	}
 	shell := string(o.Shell)
 	err = syscall.Exec(shell, []string{"bash", "--noprofile", "--norc", "-o", "pipefail", "-c", "--", string(o.Command)}, convert[string](o.Env))
 	rep.fail(broken, fmt.Errorf("executing %s: %w", shell, err))
@@ -59,21 +54,21 @@ func isPipe(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// readOrder reads the order, a line of JSON; what comes after it is for later.
-func readOrder() (*order, *bufio.Reader, error) {
-	line := bufio.NewReader(io.LimitReader(os.NewFile(orderFD, "order"), maxOrder+2+int64(len(word))))
-	text, err := line.ReadBytes('\n')
+// readOrder reads the order, a line of JSON. An order without its end is refused: who
+// sent it has died.
+func readOrder() (*order, error) {
+	text, err := bufio.NewReader(io.LimitReader(os.NewFile(orderFD, "order"), maxOrder+2)).ReadBytes('\n')
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the order: %w", err)
+		return nil, fmt.Errorf("reading the order: %w", err)
 	}
 	if len(text) > maxOrder+1 {
-		return nil, nil, fmt.Errorf("an order of more than %d bytes", maxOrder)
+		return nil, fmt.Errorf("an order of more than %d bytes", maxOrder)
 	}
 	var o order
 	if err := json.Unmarshal(text, &o); err != nil {
-		return nil, nil, fmt.Errorf("reading the order: %w", err)
+		return nil, fmt.Errorf("reading the order: %w", err)
 	}
-	return &o, line, nil
+	return &o, nil
 }
 
 // say writes a report to fd.

@@ -63,15 +63,6 @@ type Spec struct {
 	Timeout, Grace time.Duration
 	Hurry          <-chan struct{}
 
-	// Hold, until it is closed, keeps the command from being begun; nil does not.
-	// The process that becomes it is started at once and waits, which hides what
-	// that costs behind something else that has to be done first. Timeout bounds
-	// setting it up, and then, from the beginning, the command.
-	Hold <-chan struct{}
-	// Warm is a shim that waits for an order. It is used if it is as this command
-	// needs it, and closed if not.
-	Warm *Warm
-
 	// Output gets both streams, line by line, without Secrets; nil is nothing. When OutputLimit bytes were written the
 	// command is stopped. Keep is how much of the beginning, and of the end, of
 	// each stream the Result has.

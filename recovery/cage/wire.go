@@ -51,17 +51,10 @@ type order struct {
 	// Probe: everything is tried on harmless places, and nothing executed.
 	Probe bool `json:"probe,omitempty"`
 
-	// Hold: when everything is set up, wait for the word before executing.
-	Hold bool `json:"hold,omitempty"`
-
 	// Agent is not nil if what agents see is to be prepared, and no recovery run.
 	// Nothing above counts then.
 	Agent *agentOrder `json:"agent,omitempty"`
 }
-
-// word is what lets a held command begin. The end of the pipe without it means
-// that nobody is there any more, or does not want it.
-const word = "begin\n"
 
 // Kinds of failure.
 const (

@@ -88,7 +88,7 @@ func TestWhatTheSandboxGets(t *testing.T) {
 	out := e.execute(o)
 	s := e.spec
 	if s.Command != "rm -f old" || s.Place != out.Now.Place || s.Place == (cage.Place{}) || s.Marker != "MARK=1" || s.Grace != 5*time.Second ||
-		s.Network != cage.NoNetwork || e.intent.Network != cage.NoNetwork || s.Required != "" || s.Hold != nil || s.Warm != nil || s.Without != nil {
+		s.Network != cage.NoNetwork || e.intent.Network != cage.NoNetwork || s.Required != "" || s.Without != nil {
 		t.Errorf("%+v", s)
 	}
 	tmp := s.Writable[0]
