@@ -70,6 +70,8 @@ func title(q Question) string {
 		return "The configuration would allow more than was trusted. Shall it take effect?" + wait
 	case RunnerUnavailable:
 		return "An agent cannot run. Is it mended?" + wait
+	case CompletionApproval:
+		return "The reviewer has promised completion and all gates pass. Is the loop done?" + wait
 	}
 	return "Every known way on was tried. How shall the loop go on?" + wait
 }

@@ -207,3 +207,16 @@ func TestJudge(t *testing.T) {
 		t.Errorf("%+v", q.Command.Near)
 	}
 }
+
+// A type without a title of its own would be told as another one.
+func TestEachTypeHasATitle(t *testing.T) {
+	t.Parallel()
+	seen := map[string]Type{}
+	for _, typ := range []Type{RecoveryApproval, RecoveryFailed, RoleFailure, PolicyChange, RunnerUnavailable, RemediationExhausted, CompletionApproval} {
+		text := title(Question{Type: typ})
+		if other, ok := seen[text]; ok {
+			t.Errorf("%s and %s are both %q", typ, other, text)
+		}
+		seen[text] = typ
+	}
+}
