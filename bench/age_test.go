@@ -126,9 +126,9 @@ func aged(b *testing.B, exe, dir, state string, span [2]int, near func()) map[in
 	buf := make([]byte, 1<<16)
 	for {
 		select {
-		case <-ended:
+		case err := <-ended:
 			if cmd.ProcessState.ExitCode() != 8 || len(seen) != len(span) {
-				b.Fatalf("%v, %d of %d looks\n%s", cmd.ProcessState, len(seen), len(span), out.Bytes())
+				b.Fatalf("%v, %d of %d looks\n%s", err, len(seen), len(span), out.Bytes())
 			}
 			return seen
 		case <-look.C:

@@ -26,7 +26,6 @@ type play struct {
 	s     State
 	now   time.Time
 	lines []Line
-	asked map[string]bool // escalations that are open
 }
 
 // dice is a number below n for what is decided here.

@@ -58,12 +58,12 @@ func parseList(cell string) (patterns []string, err error) {
 // parseCell reads the last column of a row; above are the packages of the rows
 // before it.
 func parseCell(cell string, above []string) (r row, err error) {
-	switch {
-	case cell == "-":
+	switch cell {
+	case "-":
 		return row{}, nil
-	case cell == "anything":
+	case "anything":
 		return row{any: true}, nil
-	case cell == "all above":
+	case "all above":
 		return row{may: above}, nil
 	}
 	if list, ok := strings.CutPrefix(cell, "all above but "); ok {

@@ -40,7 +40,7 @@ func (t *Tests) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	case loop.RunTests:
 		return t.run(ctx, e, s)
 	case loop.RunValidation:
-		return t.validate(ctx, e, s)
+		return t.validate(ctx, e)
 	}
 	return nil, fmt.Errorf("%q is no effect of the tests", e.Kind)
 }
@@ -116,7 +116,7 @@ func spansOf(results []gate.CommandResult) []loop.OutputSpan {
 }
 
 // validate runs the static checks and the commands of the validation gate.
-func (t *Tests) validate(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
+func (t *Tests) validate(ctx context.Context, e loop.Effect) (loop.Fact, error) {
 	v := t.Settings().Loop.Validation
 	s, err := t.Journal.Fact(loop.ValidationStarted{Of: loop.To(e), Mode: v.Mode, Commands: v.Commands})
 	if err != nil {

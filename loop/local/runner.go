@@ -248,10 +248,10 @@ func (d *driver) leavesQuestion() (bool, error) {
 // carryOut does what is due. A nil fact means that there is nothing to report
 // yet: the loop is to look at its intents and at shutdown again.
 func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (loop.Fact, error) {
-	switch {
-	case do == loop.DoTimer:
+	switch do {
+	case loop.DoTimer:
 		return d.wait(shutdown, e)
-	case do == loop.DoHuman:
+	case loop.DoHuman:
 		return d.awaitAnswer(shutdown)
 	}
 	p := d.performer(e.Kind)

@@ -1,4 +1,4 @@
-package action_test
+package loop_test
 
 import (
 	"encoding/json"
