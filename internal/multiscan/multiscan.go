@@ -40,7 +40,7 @@ type Hit struct {
 // Stats are the counts of one stream.
 type Stats struct {
 	Bytes, Lines int64
-	Confirms     int64 // runs of an expression
+	Confirms     int64 // runs of an expression; how many are needed depends on how the stream is cut into writes
 	Skipped      int64 // looks not taken, not at the end either, because a budget was spent: something may be missed
 }
 

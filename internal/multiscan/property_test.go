@@ -106,7 +106,9 @@ func TestLikeNaive(t *testing.T) {
 		if !slices.Equal(got, want) {
 			rt.Fatalf("%q:\n got %v\nwant %v", exprs, got, want)
 		}
-		if whole, wholeStats := scan(t, s, text); !slices.Equal(whole, want) || wholeStats != stats {
+		whole, wholeStats := scan(t, s, text)
+		wholeStats.Confirms = stats.Confirms // the filters see another part of a line at once
+		if !slices.Equal(whole, want) || wholeStats != stats {
 			rt.Fatalf("in one write: %v, %+v, not %v, %+v", whole, wholeStats, want, stats)
 		}
 	})
