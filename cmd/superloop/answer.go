@@ -11,9 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
@@ -21,6 +18,8 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
 )
 
 func answerFlags(more ...cli.Flag) []cli.Flag {

@@ -16,12 +16,11 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/layout"
 )
 
 // app is one invocation: its streams, its environment and its signals. Nothing

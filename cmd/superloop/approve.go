@@ -7,14 +7,13 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
-
-	"github.com/urfave/cli/v2"
-
-	"github.com/superloop/superloop/loop"
 )
 
 func (a *app) approveCommand() *cli.Command {

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/superloop/superloop/loop/control"
-	"github.com/superloop/superloop/loop/layout"
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
 )
 
 // cancelPatience bounds how long cancel waits for a supervisor to end what it

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/loop/effects"
-
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/escalation/slack"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 )
 
 // Codes of what the environment says against a configuration.

@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/layout"
 )
 
 // askingNight is a brokenNight whose command only a person may approve.

@@ -7,12 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/roles/agent/script"
 )
 

@@ -6,12 +6,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/loop/local"
 )
 
 func (a *app) doctorCommand() *cli.Command {

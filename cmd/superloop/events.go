@@ -9,12 +9,11 @@ import (
 	"path"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/layout"
 )
 
 func (a *app) eventsCommand() *cli.Command {

@@ -8,11 +8,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/loop/worktree"
 )
 

@@ -11,15 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/chain/walk"

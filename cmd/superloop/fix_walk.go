@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/chain/walk"
 	rules "github.com/superloop/superloop/recovery/classify"

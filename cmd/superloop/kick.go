@@ -3,12 +3,11 @@ package main
 import (
 	"fmt"
 
-	"github.com/superloop/superloop/loop/control"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/control"
 )
 
 func (a *app) kickCommand() *cli.Command {

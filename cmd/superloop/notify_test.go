@@ -13,11 +13,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/layout"
 )
 
 // What comes of a sample on each kind of channel, and that neither a URL nor a

@@ -11,14 +11,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/superloop/superloop/loop/effects/failures"
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects/failures"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"

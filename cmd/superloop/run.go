@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
@@ -22,6 +20,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/roles/agent"
 )
 

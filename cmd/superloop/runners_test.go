@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"

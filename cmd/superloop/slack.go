@@ -11,14 +11,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/superloop/superloop/loop/effects"
-
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/escalation/slack"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 )
 
 // clickGrace is how long clicks that are being answered may take when the run

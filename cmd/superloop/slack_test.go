@@ -22,12 +22,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/gorilla/websocket"
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/layout"
 )
 
 // hookSecret stands in every URL, token and secret of these tests.

@@ -11,10 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop/control"
-	"github.com/superloop/superloop/loop/layout"
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
@@ -23,6 +19,9 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
 )
 
 func (a *app) statusCommand() *cli.Command {

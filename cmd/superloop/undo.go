@@ -11,14 +11,13 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/undo"
 )
 

@@ -10,12 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/recovery/undo"
 )
 

@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
-
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop/layout"
 )
 
 // Intent is what a person wants of a loop, put down by one process and taken in

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/respond"
 )
 

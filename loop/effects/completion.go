@@ -10,7 +10,6 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/loop/gate"
 )
 

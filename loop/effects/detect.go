@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/superloop/superloop/loop"
-
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/respond"

@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/superloop/superloop/loop"
-
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"

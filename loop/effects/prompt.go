@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/respond"

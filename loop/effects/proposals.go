@@ -16,15 +16,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/schemas"
-
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/schemas"
 )
 
 // Lies reports whether there is a recovery.json to take.

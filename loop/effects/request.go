@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles"
 )

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles"

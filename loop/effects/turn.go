@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"

@@ -9,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/effects"
-
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/verify"

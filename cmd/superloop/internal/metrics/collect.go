@@ -6,12 +6,11 @@ import (
 	"io/fs"
 	"sync"
 
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/local"
 )
 
 // Source is a loop and its journal, which need not be there yet.

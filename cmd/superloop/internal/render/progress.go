@@ -8,11 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/superloop/superloop/loop/local"
-
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/local"
 )
 
 // Progress shows a run as it happens. It is a local.Observer; Close ends it.
