@@ -2,27 +2,19 @@ package local
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"reflect"
 
-	"github.com/superloop/superloop/loop"
-
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/loop/config/watch"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/schemas"
-)
-
-// Bounds of what a changed configuration puts into an event.
-const (
-	maxChanges     = 40
-	maxChangeBytes = 2 << 10 // of one value
 )
 
 // protect finds out whether agents can be kept from the configuration, from the
@@ -118,16 +110,18 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 	if out.Config != nil {
 		d.next.Store(out.Config)
 	}
+	loosened := len(out.Diff.Loosening)
+	out = out.Short()
 	switch out.Kind {
 	case watch.Rejected:
-		return d.record("config_rejected", rejectedFields{capped(out.Problems), during})
+		return d.record("config_rejected", rejectedFields{out.Problems, during})
 	case watch.Unchanged:
-		return d.record("config_warning", rejectedFields{capped(out.Warnings), during})
+		return d.record("config_warning", rejectedFields{out.Warnings, during})
 	}
 	if len(out.Changes) > 0 || out.Kind == watch.Reloaded {
-		f := loop.Reconfigured{Changes: changesOf(cappedChanges(out.Changes)), Digest: out.Digest, Warnings: problemsOf(capped(out.Warnings)), During: during}
+		f := loop.Reconfigured{Changes: changesOf(out.Changes), Digest: out.Digest, Warnings: problemsOf(out.Warnings), During: during}
 		if l, ok := d.next.Load().Loop(d.o.LoopID); ok {
-			plan, was := d.planOf(l), d.state.Plan
+			plan, was := effects.PlanOf(d.settings().Next, l), d.state.Plan
 			if d.state.NextPlan != nil {
 				was = *d.state.NextPlan
 			}
@@ -140,26 +134,11 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 		}
 	}
 	if out.Kind == watch.Held {
-		d.outbox.Held(d.state, out.Digest, len(out.Diff.Loosening))
+		d.outbox.Held(d.state, out.Digest, loosened)
 		next := "superloop config trust --digest " + out.Digest[:min(8, len(out.Digest))]
-		return d.record("config_change_held", heldFields{cappedChanges(out.Changes),
-			heldDiff{cappedTrust(out.Diff.Tightening), cappedTrust(out.Diff.Loosening)}, out.Digest, during, next})
+		return d.record("config_change_held", heldFields{out.Changes, heldDiff{out.Diff.Tightening, out.Diff.Loosening}, out.Digest, during, next})
 	}
 	return nil
-}
-
-// planOf is the plan of a loop of the configuration that d.next is, or will be.
-func (d *driver) planOf(l config.Loop) loop.Plan {
-	c := d.o.Config
-	if next := d.next.Load(); next != nil {
-		c = next
-	}
-	p := PlanOf(l)
-	if policy, problems := c.Policy(l.ID); policy != nil && len(problems) == 0 {
-		p.Recovery = policy.Settings.Enabled
-		p.FirstAid = p.Recovery && policy.Settings.FirstAid
-	}
-	return p
 }
 
 // loadedFields are config_loaded: what a run begins with.
@@ -185,43 +164,11 @@ func (d *driver) tellLoaded(out watch.Outcome) error {
 			}
 		}
 	}
-	f.Warnings = capped(f.Warnings)
+	f.Warnings = watch.Few(f.Warnings)
 	if err := d.record("config_loaded", f); err != nil {
 		return err
 	}
 	return d.tellConfig(out, "")
-}
-
-func capped(list []config.Problem) []config.Problem {
-	return list[:min(len(list), maxChanges)]
-}
-
-// cappedChanges keeps events of a size that a journal can live with; the whole
-// difference is what `superloop config diff` shows.
-func cappedChanges(in []config.Change) []config.Change {
-	out := make([]config.Change, 0, min(len(in), maxChanges))
-	for _, c := range in[:min(len(in), maxChanges)] {
-		c.From, c.To = shortValue(c.From), shortValue(c.To)
-		out = append(out, c)
-	}
-	return out
-}
-
-func cappedTrust(in []trust.Change) []trust.Change {
-	out := make([]trust.Change, 0, min(len(in), maxChanges))
-	for _, c := range in[:min(len(in), maxChanges)] {
-		c.From, c.To = shortValue(c.From), shortValue(c.To)
-		out = append(out, c)
-	}
-	return out
-}
-
-func shortValue(v any) any {
-	raw, err := json.Marshal(v)
-	if err != nil || len(raw) > maxChangeBytes {
-		return fmt.Sprintf("(%d bytes; superloop config diff shows it)", len(raw))
-	}
-	return v
 }
 
 // watchProposals tells when there may be a proposal in the loop's directory.

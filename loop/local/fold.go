@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/superloop/superloop/loop"
-
 	"github.com/superloop/superloop/loop/journal"
 )
 

@@ -11,19 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/internal/dirwatch"
-
-	"github.com/superloop/superloop/loop/effects"
-	"github.com/superloop/superloop/loop/layout"
-
-	"github.com/superloop/superloop/loop"
-
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/action"
 )

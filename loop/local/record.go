@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/superloop/superloop/loop"
-
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/journal"
 )

@@ -13,18 +13,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/superloop/superloop/internal/dirwatch"
-
-	"github.com/superloop/superloop/loop/effects"
-	"github.com/superloop/superloop/loop/layout"
-
-	"github.com/superloop/superloop/loop"
-
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 )
 
@@ -230,7 +227,7 @@ func (d *driver) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan := d.planOf(d.loop)
+	plan := effects.PlanOf(d.settings().Next, d.loop)
 	if plan.Recovery {
 		if err := d.pin(ctx); err != nil {
 			return err
@@ -241,7 +238,7 @@ func (d *driver) start(ctx context.Context) error {
 }
 
 func (d *driver) resume(ctx context.Context) error {
-	f := loop.Resumed{Plan: d.planOf(d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
+	f := loop.Resumed{Plan: effects.PlanOf(d.settings().Next, d.loop), Version: d.o.Version, PID: os.Getpid(), Status: d.state.Status,
 		Containment: string(d.spawner.Level()), Rules: loop.CurrentRules}
 	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != loop.AskHuman {
 		f.Interrupted, f.Reason = p.ID, loop.ReasonCrash

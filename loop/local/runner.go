@@ -8,23 +8,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/superloop/superloop/internal/dirwatch"
-
-	"github.com/superloop/superloop/loop/control"
-	"github.com/superloop/superloop/loop/effects"
-
-	"github.com/superloop/superloop/loop/layout"
-
-	"github.com/superloop/superloop/loop"
-
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/watch"
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/roles/agent"
@@ -198,12 +194,9 @@ func (d *driver) drive(shutdown context.Context) error {
 			return d.stopCancelled()
 		}
 		if shutdown.Err() != nil {
-			if err := d.leaveQuestion(do); err != nil {
-				return err
-			}
-			return d.stopPaused(shutdown)
+			return d.stopPaused(shutdown, do)
 		}
-		if leave, err := d.leavesQuestion(); leave || err != nil {
+		if leave, err := d.exitsOnEscalation(); leave || err != nil {
 			return err
 		}
 		fact, err := d.carryOut(shutdown, e, do)
@@ -218,19 +211,9 @@ func (d *driver) drive(shutdown context.Context) error {
 	}
 }
 
-// leaveQuestion opens the escalation of a question that was journaled a moment
-// before the supervisor has to leave: a person can answer it without the loop.
-func (d *driver) leaveQuestion(do loop.Do) error {
-	if do != loop.DoHuman {
-		return nil
-	}
-	_, _, err := d.approvals.Open(context.WithoutCancel(d.life), d.state)
-	return err
-}
-
-// leavesQuestion reports whether the supervisor is to leave because a person is
+// exitsOnEscalation reports whether the supervisor is to leave because a person is
 // needed and has not answered yet.
-func (d *driver) leavesQuestion() (bool, error) {
+func (d *driver) exitsOnEscalation() (bool, error) {
 	if !d.o.ExitOnEscalation || !d.state.Begun || d.state.Human == nil {
 		return false, nil
 	}
@@ -258,10 +241,17 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (
 	if p == nil {
 		return nil, fmt.Errorf("this build cannot perform %q; the loop was written by a newer superloop", e.Kind)
 	}
-	return d.performBy(shutdown, p, e)
+	return d.perform(shutdown, p, e)
 }
 
-func (d *driver) stopPaused(shutdown context.Context) error {
+// stopPaused leaves the loop to be resumed. A question that was journaled a moment ago
+// is opened before that: it can be answered without a supervisor.
+func (d *driver) stopPaused(shutdown context.Context, do loop.Do) error {
+	if do == loop.DoHuman {
+		if _, _, err := d.approvals.Open(context.WithoutCancel(d.life), d.state); err != nil {
+			return err
+		}
+	}
 	reason := loop.ReasonInterrupted
 	if cause := context.Cause(shutdown); cause != nil && !errors.Is(cause, context.Canceled) {
 		reason = loop.ReasonInterrupted + ": " + cause.Error()
@@ -314,20 +304,4 @@ func (d *driver) Record(event string, fields any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.record(event, fields)
-}
-
-// perform has an effect performed by f, whose context ends when the supervisor has
-// to leave or a human cancels the loop.
-func (d *driver) perform(shutdown context.Context, f func(context.Context) (loop.Fact, error)) (fact loop.Fact, err error) {
-	werr := d.underKill(shutdown, func(kill context.Context, hurry <-chan struct{}) {
-		fact, err = f(effects.WithHurry(kill, hurry))
-	})
-	return fact, errors.Join(err, werr)
-}
-
-// performBy has a performer perform an effect, with the state of when it begins:
-// what watches beside it may change the driver's.
-func (d *driver) performBy(shutdown context.Context, p effects.Performer, e loop.Effect) (loop.Fact, error) {
-	s := d.state
-	return d.perform(shutdown, func(ctx context.Context) (loop.Fact, error) { return p.Perform(ctx, e, s) })
 }

@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/superloop/superloop/loop/layout"
+	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop"
-
-	"go.uber.org/zap"
+	"github.com/superloop/superloop/loop/layout"
 )
 
 // viewInterval is the least time between two writes of state.json while a loop

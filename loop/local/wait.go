@@ -8,6 +8,7 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -51,29 +52,32 @@ func (d *driver) takeIntents() error {
 	return nil
 }
 
-// underKill runs f under a context that ends when the supervisor has to leave
-// or a person cancels the loop; f's processes are ended then. hurry is closed
-// when their grace is over: leaveGrace after that, or at the second Ctrl-C.
-func (d *driver) underKill(shutdown context.Context, f func(kill context.Context, hurry <-chan struct{})) error {
+// perform has an effect performed under a context that ends when the supervisor has
+// to leave or a human cancels the loop; its processes are ended then. The channel that
+// effects.Hurry gives of it is closed when their grace is over: leaveGrace after that,
+// or at the second Ctrl-C.
+func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.Effect) (loop.Fact, error) {
 	kill, stop := context.WithCancel(shutdown)
-	hurry := make(chan struct{})
-	done := make(chan struct{})
-	watched := make(chan error, 1)
-	go func() { watched <- d.watchKill(kill, stop, hurry, done) }()
-	f(kill, hurry)
+	defer stop()
+	hurry, done, watched := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s := d.state // what watches beside the performer may change the driver's
+	go func() {
+		defer close(watched)
+		d.watchKill(kill, stop, hurry, done)
+	}()
+	fact, err := p.Perform(effects.WithHurry(kill, hurry), e, s)
 	close(done)
-	err := <-watched
-	stop()
-	return err
+	<-watched
+	return fact, err
 }
 
 // watchKill waits for a reason to end what runs, and then for the end of its
 // patience, until done.
-func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struct{}, done <-chan struct{}) error {
+func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struct{}, done <-chan struct{}) {
 	for kill.Err() == nil {
 		select {
 		case <-done:
-			return nil
+			return
 		case <-d.o.Hurry:
 			stop()
 		case <-kill.Done():
@@ -103,13 +107,12 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 	defer patience.Stop()
 	select {
 	case <-done:
-		return nil
+		return
 	case <-d.o.Hurry:
 	case <-patience.C:
 	}
 	close(hurry)
 	<-done
-	return nil
 }
 
 // cancels reports whether in cancels this run.
