@@ -1,8 +1,10 @@
 package effects
 
 import (
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/superloop/superloop/loop/config"
 )
@@ -79,4 +81,47 @@ func TestPoliciesAreForSeveralGoroutines(t *testing.T) {
 		all.Go(func() { r.policies.InForce() })
 	}
 	all.Wait()
+}
+
+func TestPlanOfHoldsWhatTheMachineNeeds(t *testing.T) {
+	t.Parallel()
+	cfg := &config.Config{}
+	l := config.Loop{SpecFile: "s", MaxIterations: 4, MaxWallTime: 2 * time.Second, CompletionPromise: "P", Checklists: []string{"c"}, MaxCostUSD: 2, MaxTokens: 7}
+	l.Tests.Mode = "every"
+	l.Retry.Attempts, l.Retry.Backoff = 3, time.Second
+	l.Prerequisites.RequireOnCompletion, l.Evidence.RequireOnCompletion, l.Approval.RequireOnCompletion = true, true, true
+	l.Validation.Enabled, l.Validation.Mode = true, "every"
+	l.Stuck.Threshold = 5
+	l.Git.CommitStrategy = "never"
+	l.Roles = []config.Role{{Name: "planner"}, {Name: "tester"}}
+	p := PlanOf(cfg, l)
+	if p.SpecFile != "s" || p.MaxIterations != 4 || p.MaxWallMS != 2000 || p.Promise != "P" || !p.Checklists || p.MaxCostUSD != 2 || p.MaxTokens != 7 ||
+		p.Tests != "every" || p.Attempts != 3 || p.BackoffMS != 1000 || strings.Join(p.Roles, " ") != "planner tester" {
+		t.Errorf("%+v", p)
+	}
+	if p.Prerequisites || p.RequirePrerequisites || p.Evidence || p.RequireEvidence || p.Approval || p.Validation != "" || p.StuckThreshold != 0 || p.Commit != "" || p.Respond != nil {
+		t.Errorf("what is switched off is in the plan: %+v", p)
+	}
+	l.Prerequisites.Enabled, l.Evidence.Enabled, l.Approval.Enabled, l.Stuck.Enabled, l.Respond.Enabled = true, true, true, true, true
+	l.Validation.Commands, l.Validation.RequireOnCompletion, l.Git.CommitStrategy, l.Checklists = []string{"x"}, true, "per_iteration", nil
+	l.Respond.MaxRuns, l.Respond.MaxTime, l.Respond.FallOver = 1, time.Minute, true
+	p = PlanOf(cfg, l)
+	if !p.Prerequisites || !p.RequirePrerequisites || !p.Evidence || !p.RequireEvidence || !p.Approval || p.Validation != "every" || !p.RequireValidation ||
+		p.StuckThreshold != 5 || p.Commit != "per_iteration" || p.Checklists {
+		t.Errorf("what is switched on is not in the plan: %+v", p)
+	}
+	if r := p.Respond; r == nil || r.Limits.Runs != 3 || r.Limits.Failures != 3 || r.Limits.WallMS != 60000 || !r.Limits.FallOver {
+		t.Errorf("respond %+v", r)
+	}
+	if p.Recovery || p.FirstAid {
+		t.Errorf("recovery without a policy: %+v", p)
+	}
+	cfg.Recovery = []byte(`{"auto_approve": ["make deps"], "first_aid": true}`)
+	if p := PlanOf(cfg, l); !p.Recovery || !p.FirstAid {
+		t.Errorf("recovery %v, first aid %v", p.Recovery, p.FirstAid)
+	}
+	cfg.Recovery = []byte(`{"auto_approve": ["make deps"], "first_aid": false}`)
+	if p := PlanOf(cfg, l); !p.Recovery || p.FirstAid {
+		t.Errorf("recovery %v, first aid %v", p.Recovery, p.FirstAid)
+	}
 }

@@ -29,7 +29,7 @@ func (d *driver) takeIntents() error {
 		switch {
 		case d.intents[in.ID]:
 			if err := d.o.Disk.Remove("control", files[i]); err != nil {
-				return err
+				return d.host.Full(err)
 			}
 		case d.cancels(in):
 			d.cancel = &in
@@ -45,7 +45,7 @@ func (d *driver) takeIntents() error {
 				return d.host.Full(err)
 			}
 			if err := d.o.Disk.Remove("control", files[i]); err != nil {
-				return err
+				return d.host.Full(err)
 			}
 		}
 	}

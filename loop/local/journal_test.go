@@ -1,0 +1,153 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// paused is a loop that was interrupted in its first role.
+func paused(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, agentHangs, ``)
+	ctx, stop := context.WithCancel(t.Context())
+	w.when("role_start", func(journal.Event, loop.State) { stop() })
+	w.ends(w.run(ctx), loop.Paused, loop.ReasonInterrupted)
+	w.on = nil
+	w.agent(agentDone)
+	return w
+}
+
+func TestAFactThatDoesNotFitIsLeftOut(t *testing.T) {
+	t.Parallel()
+	w := paused(t)
+	d, err := open(t.Context(), w.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	if err := d.fold(); err != nil {
+		t.Fatal(err)
+	}
+	before, n := d.state, len(w.events())
+	if err := d.step(loop.WaitOver{ID: "another"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.events()) != n || d.state.UpdatedAt != before.UpdatedAt || !w.warned("a fact does not fit the state; it is left out") {
+		t.Error("a fact that came too late changed something, or was not told")
+	}
+	// What the journal does not take has not happened, and nobody is told of it.
+	told := len(w.seen)
+	w.breaks("events:append", errNoRoom)
+	stopped := loop.Stopped{Status: loop.Cancelled, Reason: loop.ReasonCancelled}
+	_, err = d.Fact(stopped)
+	wantError(t, err, "superloop run --loop l", "nothing that was recorded is lost")
+	if d.state.Status != before.Status || len(w.seen) != told {
+		t.Errorf("the state is %s, the observer has heard of %v", d.state.Status, w.seen[told:])
+	}
+}
+
+func TestAChangedJournalIsRefusedAndAFreshRunKeepsIt(t *testing.T) {
+	t.Parallel()
+	w := paused(t)
+	data, err := os.ReadFile(w.paths.Events())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := data[:strings.IndexByte(string(data), '\n')+1]
+	if err := os.WriteFile(w.paths.Events(), cut, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Run(t.Context(), w.o)
+	var tampered *journal.TamperedError
+	if !errors.As(err, &tampered) {
+		t.Fatalf("error %v", err)
+	}
+	w.o.Fresh = true
+	w.breaks("tampered:rename", errNoRoom)
+	_, err = Run(t.Context(), w.o)
+	wantError(t, err, "superloop run --loop l")
+	w.breaks("tampered:rename", nil)
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	kept, _ := filepath.Glob(w.paths.Events() + ".tampered-20261122T120000.000Z")
+	heads, _ := filepath.Glob(w.paths.Head() + ".tampered-*")
+	if len(kept) != 1 || len(heads) != 1 || w.names()[0] != "loop_start" {
+		t.Errorf("kept %v and %v, the journal is %v", kept, heads, w.names())
+	}
+}
+
+func TestATornEndIsRepairedAndSaid(t *testing.T) {
+	t.Parallel()
+	w := paused(t)
+	f, err := os.OpenFile(w.paths.Events(), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"seq":`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	got := w.one("journal_repaired")
+	if got["cut_bytes"] != 7.0 || !strings.HasPrefix(got["kept_in"].(string), ".superloop/loops/l/") {
+		t.Errorf("journal_repaired %v", got)
+	}
+}
+
+func TestAFullDiskStopsBeforeAnythingIsLost(t *testing.T) {
+	t.Parallel()
+	w := paused(t)
+	n := len(w.events())
+	for _, op := range []string{"dirs:mkdir", "events:append"} {
+		w.breaks(op, errNoRoom)
+		w.o.StateHome = filepath.Join(w.top, "state")
+		if op == "dirs:mkdir" {
+			w.o.StateHome = filepath.Join(w.top, "new")
+		}
+		_, err := Run(t.Context(), w.o)
+		w.breaks(op, nil)
+		wantError(t, err, "superloop run --loop l", "nothing that was recorded is lost")
+	}
+	if len(w.events()) < n {
+		t.Error("events are lost")
+	}
+}
+
+func TestTheViewIsReadFromTheJournalWhereItIsGoneOrDamaged(t *testing.T) {
+	t.Parallel()
+	w := paused(t)
+	want := w.view()
+	for _, damage := range []func() error{
+		func() error { return os.WriteFile(w.paths.File("state.json"), []byte("{"), 0o644) },
+		func() error { return os.Remove(w.paths.File("state.json")) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadView(w.paths)
+		if err != nil || got.Status != loop.Paused || got.RunID != want.RunID || got.Seq != want.Seq || got.PID != 0 {
+			t.Errorf("%+v %v", got, err)
+		}
+	}
+	if err := os.WriteFile(w.paths.Events(), []byte("what\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadView(w.paths); err == nil {
+		t.Error("a damaged journal is read")
+	}
+	if err := os.Remove(w.paths.Events()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadView(w.paths); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a loop that never ran: %v", err)
+	}
+}

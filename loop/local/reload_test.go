@@ -1,0 +1,84 @@
+package local
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+func TestAChangedConfigurationHoldsFromTheNextIteration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `echo nothing`, `"max_iterations": 2`)
+	w.when("role_start", func(journal.Event, loop.State) {
+		w.configure(`"max_iterations": 3, "completion_promise": "OTHER"`)
+	})
+	s := w.run(t.Context())
+	w.ends(s, loop.LimitReached, loop.ReasonMaxIterations)
+	if s.Iteration != 3 || s.Plan.Promise != "OTHER" || s.Plan.MaxIterations != 3 {
+		t.Errorf("iteration %d, plan %+v", s.Iteration, s.Plan)
+	}
+	if f := w.one("config_reloaded"); f["changes"] == nil || f["plan"] == nil {
+		t.Errorf("config_reloaded %v", f)
+	}
+	if f := w.all("promise_checked"); len(f) != 3 || f[0]["expected"] != "DONE" || f[1]["expected"] != "OTHER" {
+		t.Errorf("promises %v", f)
+	}
+}
+
+func TestAWrongConfigurationIsSaidOnceAndTheOldOneStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, agentDone, ``)
+	w.when("role_start", func(journal.Event, loop.State) { w.write("repo/.superloop/config.json", `{"loops": 3}`) })
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if f := w.one("config_rejected"); f["problems"] == nil {
+		t.Errorf("config_rejected %v", f)
+	}
+}
+
+func TestALooserConfigurationIsHeldUntilAPersonTrustsIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, agentDone, `"tests": {"commands": ["true"]}`)
+	w.when("role_start", func(journal.Event, loop.State) { w.configure(`"tests": {"commands": ["echo looser"]}`) })
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	held := w.one("config_change_held")
+	if digest := fmt.Sprint(held["digest"]); len(digest) < 8 || held["next"] != "superloop config trust --digest "+digest[:8] {
+		t.Errorf("config_change_held %v", held)
+	}
+	for _, f := range w.all("tests_start") {
+		if !strings.Contains(fmt.Sprint(f["commands"]), "true") {
+			t.Errorf("what is held was run: %v", f)
+		}
+	}
+	w.load()
+	w.o.Fresh, w.o.TrustConfig, w.o.By = true, true, "ann"
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if f := w.all("tests_start"); !strings.Contains(fmt.Sprint(f[len(f)-1]["commands"]), "echo looser") || len(w.all("config_change_held")) != 1 {
+		t.Errorf("what is trusted was not run: %v", f)
+	}
+}
+
+func TestWhatARunBeginsWithIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, agentDone, ``, `"recovery": {"auto_approve": ["true"], "first_aid": false}`)
+	w.run(t.Context())
+	f := w.one("config_loaded")
+	if f["file"] != ".superloop/config.json" || f["digest"] != w.o.Config.Digest || f["policy_digest"] == nil || f["protection"] != "none" ||
+		!strings.Contains(fmt.Sprint(f["protection_notes"]), "--unprotected") {
+		t.Errorf("config_loaded %v", f)
+	}
+}
+
+func TestALoopWorksInAWorkTreeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `pwd > "${0%/*}/where"; `+agentDone, `"git": {"worktree": true}`)
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if !exists(w.repo+"/.superloop/worktrees/l/spec.md") || !exists(w.repo+"/.superloop/worktrees/.gitignore") {
+		t.Error("there is no work tree")
+	}
+	if got := w.git("branch", "--list", "superloop/l"); !strings.Contains(got, "superloop/l") {
+		t.Errorf("branches %q", got)
+	}
+}
