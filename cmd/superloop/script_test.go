@@ -68,6 +68,9 @@ func setupScript(env *testscript.Env) error {
 	} {
 		env.Setenv(key, value)
 	}
+	// Less than the grace of an agent. The race detector sleeps for a second at the exit
+	// of each of superloop's own processes, which wait for each other.
+	env.Setenv("SOON", map[bool]string{false: "2s", true: "20s"}[raceEnabled])
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		return err

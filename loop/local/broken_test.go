@@ -1,0 +1,138 @@
+package local
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/cooldown"
+)
+
+// manySteps is a loop that touches the disk in many ways: tests, a work tree of its own.
+const manySteps = `"tests": {"commands": ["true"]}, "git": {"worktree": true}`
+
+// TestEachStepOfTheDiskMayFail fails each step that a run takes on the disk, in a run of
+// its own. A run either says what to type next, or does without the step; when there is
+// room again, the loop goes on to its end and its journal is whole.
+func TestEachStepOfTheDiskMayFail(t *testing.T) {
+	t.Parallel()
+	clean := newWorld(t, agentDone, manySteps)
+	clean.ends(clean.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	clean.o.Fresh = true
+	clean.ends(clean.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	clean.mu.Lock()
+	steps := map[string]bool{}
+	for _, op := range clean.ops {
+		steps[op] = true
+	}
+	clean.mu.Unlock()
+	if len(steps) < 30 {
+		t.Fatalf("only %d steps: %v", len(steps), slices.Sorted(maps.Keys(steps)))
+	}
+	for op := range steps {
+		t.Run(strings.ReplaceAll(op, ":", "_"), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, agentDone, manySteps)
+			if strings.HasPrefix(op, "archive") { // of what an earlier run has left
+				w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+				w.o.Fresh = true
+			}
+			w.breaks(op, errNoRoom)
+			s, err := Run(t.Context(), w.o)
+			if err == nil && s.Status != loop.Completed {
+				t.Errorf("the loop is %s, and there is no error", s.Status)
+			}
+			if err != nil {
+				wantError(t, err, "superloop run --loop l")
+			}
+			w.breaks(op, nil)
+			w.o.Fresh = false
+			w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+			if n := len(w.all("loop_complete")); n < 1 || n > 2 {
+				t.Errorf("%d ends: %v", n, w.names())
+			}
+		})
+	}
+}
+
+// A supervisor that is gone in the middle of a role leaves a line without an outcome.
+func TestARoleWhoseSupervisorDiedRunsAgainAsTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, agentDone, ``)
+	w.when("role_start", func(journal.Event, loop.State) { w.breaks("events:append", errBroken) })
+	if _, err := Run(t.Context(), w.o); err == nil {
+		t.Fatal("the journal was written")
+	}
+	w.on = nil
+	w.breaks("events:append", nil)
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if f := w.one("loop_resume"); f["interrupted"] == nil || f["reason"] != loop.ReasonCrash || f["status"] != "running" {
+		t.Errorf("loop_resume %v", f)
+	}
+	starts := w.all("role_start")
+	if len(starts) != 3 || starts[0]["role"] != "planner" || starts[1]["role"] != "planner" || starts[1]["attempt"] != 2.0 || starts[2]["attempt"] != 1.0 {
+		t.Errorf("role_start %v", starts)
+	}
+}
+
+// limited is a loop whose first run of an agent meets a limit for an hour.
+func limited(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, `if mkdir "${0%/*}/met" 2> /dev/null; then
+	echo '{"type":"system","subtype":"init","session_id":"s-1","model":"m"}'
+	echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":'$((1795348800 + 3600))',"rateLimitType":"five_hour"},"session_id":"s-1"}'
+	echo '{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit","session_id":"s-1","total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}'
+	exit 1
+fi
+echo '{"type":"system","subtype":"init","session_id":"s-2","model":"m"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"<promise>DONE</promise>","session_id":"s-2","total_cost_usd":0,"usage":{"input_tokens":1,"output_tokens":1}}'`, ``)
+	w.write("repo/.superloop/config.json", strings.Replace(w.configText(``), `"command": [`, `"adapter": "claude", "command": [`, 1))
+	w.load()
+	w.o.Environ = append(w.o.Environ, "ANTHROPIC_API_KEY=k")
+	return w
+}
+
+func TestAKickEndsTheWaitForALimitAndForgetsIt(t *testing.T) {
+	t.Parallel()
+	w := limited(t)
+	var waits loop.State
+	w.when("rate_limit_wait", func(_ journal.Event, s loop.State) {
+		waits = s
+		w.submit(control.Intent{ID: "k-1", Kind: control.IntentKick, By: "ann", RunID: s.RunID})
+	})
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if waits.Status != loop.RateLimited || waits.Limit == nil || waits.Limit.Until.Before(w.now.Add(time.Hour)) {
+		t.Errorf("%s until %+v", waits.Status, waits.Limit)
+	}
+	if f := w.one("rate_limit_over"); f["reason"] != "kicked" || f["by"] != "ann" {
+		t.Errorf("rate_limit_over %v", f)
+	}
+	if f := w.all("wait_over"); len(f) != 1 || f[0]["intent_id"] != "k-1" {
+		t.Errorf("wait_over %v", f)
+	}
+	if len(w.intents()) != 0 {
+		t.Error("the wish is still there")
+	}
+}
+
+func TestALimitThatIsLiftedElsewhereEndsTheWait(t *testing.T) {
+	t.Parallel()
+	w := limited(t)
+	w.when("rate_limit_wait", func(_ journal.Event, s loop.State) {
+		account := agent.Account{Provider: s.Limit.Provider, ID: s.Limit.Account}
+		if err := cooldown.New(durable.OS(), w.paths.Cooldowns()).Clear(account); err != nil {
+			t.Error(err)
+		}
+	})
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if f := w.one("rate_limit_over"); f["reason"] != "cleared" || f["by"] != nil {
+		t.Errorf("rate_limit_over %v", f)
+	}
+}
