@@ -4,13 +4,11 @@ const module = "github.com/superloop/superloop"
 
 // only says which package alone may import a library, and why.
 var only = map[string]struct{ packages, why string }{
-	"os/exec":                   {"internal/proc, internal/tools/mutate", "a process that is not started by internal/proc is not ended by it either; " + mutateIsApart},
-	"github.com/urfave/cli/v2":  {"cmd/...", "flags are the command line's business"},
-	"github.com/slack-go/slack": {"escalation/slack", "one package knows Slack, so that a move costs a day"},
-	"github.com/prometheus/client_golang/prometheus":          {"cmd/...", "figures come from the journal; no other package counts"},
-	"github.com/prometheus/client_golang/prometheus/promhttp": {"cmd/...", "one verb serves figures"},
-	"github.com/santhosh-tekuri/jsonschema/v5":                {"schemas", "one package knows the schema library"},
-	"os/signal": {"cmd/..., internal/proc, internal/tools/mutate, roles/agent/script", "signals are taken in main (and by the spawner, the scripted agent and the mutation runner, which are mains of their own)"},
+	"os/exec":                                  {"internal/proc, internal/tools/mutate", "a process that is not started by internal/proc is not ended by it either; " + mutateIsApart},
+	"github.com/urfave/cli/v2":                 {"cmd/...", "flags are the command line's business"},
+	"github.com/slack-go/slack":                {"escalation/slack", "one package knows Slack, so that a move costs a day"},
+	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "one package knows the schema library"},
+	"os/signal":                                {"cmd/..., internal/proc, internal/tools/mutate, roles/agent/script", "signals are taken in main (and by the spawner, the scripted agent and the mutation runner, which are mains of their own)"},
 }
 
 // mutateIsApart is why the mutation runner starts processes and writes by itself.

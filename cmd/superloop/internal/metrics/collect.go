@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
@@ -20,7 +18,7 @@ type Source struct{ Loop, Journal string }
 // only what has come since it was asked before.
 type Collector struct {
 	metrics                [families]metric
-	status, readable, last *prometheus.Desc
+	status, readable, last metric
 
 	mu    sync.Mutex // one reads at a time
 	loops []*reader
@@ -31,9 +29,9 @@ type Collector struct {
 func NewCollector(sources []Source) *Collector {
 	c := &Collector{
 		metrics:  metrics(),
-		status:   describe("loop_status", "1 for the status in which the loop is, as its journal tells; a supervisor that was killed leaves the last one.", "status"),
-		readable: describe("journal_readable", "1 if the whole journal could be read, 0 if the other metrics of the loop stop where it could not."),
-		last:     describe("journal_last_event_timestamp_seconds", "When the last event was written, in seconds since 1970."),
+		status:   gauge("loop_status", "1 for the status in which the loop is, as its journal tells; a supervisor that was killed leaves the last one.", "status"),
+		readable: gauge("journal_readable", "1 if the whole journal could be read, 0 if the other metrics of the loop stop where it could not."),
+		last:     gauge("journal_last_event_timestamp_seconds", "When the last event was written, in seconds since 1970."),
 	}
 	for _, s := range sources {
 		r := &reader{source: s, metrics: c.metrics}
@@ -43,36 +41,35 @@ func NewCollector(sources []Source) *Collector {
 	return c
 }
 
-// Describe gives every description.
-func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range c.metrics {
-		ch <- m.desc
-	}
-	for _, d := range []*prometheus.Desc{c.status, c.readable, c.last} {
-		ch <- d
-	}
-}
-
-// Collect reads on and gives every metric.
-func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+// Text reads on and gives every metric in the text format of Prometheus.
+func (c *Collector) Text() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	readable := make([]float64, len(c.loops))
+	for i, r := range c.loops {
+		if r.guarded() == nil {
+			readable[i] = 1
+		}
+	}
+	var t text
+	for i, m := range c.metrics {
+		t.head(m)
+		for _, r := range c.loops {
+			r.tally.families[i].told(&t, m, r.source.Loop)
+		}
+	}
+	t.head(c.readable)
+	for i, r := range c.loops {
+		t.sample(c.readable, readable[i], r.source.Loop)
+	}
+	t.head(c.last)
 	for _, r := range c.loops {
-		readable := 1.0
-		if err := r.guarded(); err != nil {
-			readable = 0
-		}
-		id := r.source.Loop
-		for i := range c.metrics {
-			r.tally.families[i].told(ch, c.metrics[i], id)
-		}
-		gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{id}, labels...)...)
-		}
-		gauge(c.readable, readable)
 		if !r.tally.last.IsZero() {
-			gauge(c.last, float64(r.tally.last.UnixMilli())/1000)
+			t.sample(c.last, float64(r.tally.last.UnixMilli())/1000, r.source.Loop)
 		}
+	}
+	t.head(c.status)
+	for _, r := range c.loops {
 		now, known := r.status()
 		for _, s := range r.tally.known.statuses {
 			v := 0.0
@@ -80,10 +77,11 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 				v = 1
 			}
 			if known {
-				gauge(c.status, v, s)
+				t.sample(c.status, v, r.source.Loop, s)
 			}
 		}
 	}
+	return t.Bytes()
 }
 
 // reader is a loop's journal, and how far it was read.

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // family is one metric of one loop, while it grows.
@@ -70,20 +68,15 @@ func (f *family) observe(seconds float64, bounds []float64, labels ...string) {
 	}
 }
 
-// told gives the series of a loop to Prometheus, in a fixed order.
-func (f *family) told(ch chan<- prometheus.Metric, m metric, loop string) {
+// told gives the series of a loop, in a fixed order.
+func (f *family) told(t *text, m metric, loop string) {
 	for _, key := range slices.Sorted(maps.Keys(f.series)) {
 		s := f.series[key]
 		labels := append([]string{loop}, s.labels...)
 		if m.buckets == nil {
-			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, s.sum, labels...)
+			t.sample(m, s.sum, labels...)
 			continue
 		}
-		upTo, sum := make(map[float64]uint64, len(m.buckets)), uint64(0)
-		for i, bound := range m.buckets {
-			sum += s.buckets[i]
-			upTo[bound] = sum
-		}
-		ch <- prometheus.MustNewConstHistogram(m.desc, s.count, s.sum, upTo, labels...)
+		t.histogram(m, s, labels)
 	}
 }

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/respond"
 )
@@ -34,24 +32,24 @@ const (
 	families
 )
 
-// metric is how a family is told.
+// metric is how a family is told. Every metric has the label loop first.
 type metric struct {
-	desc    *prometheus.Desc
-	kind    prometheus.ValueType
-	buckets []float64 // in seconds; nil: no histogram
+	name, help string
+	kind       string // of the text format: counter, gauge, histogram
+	labels     []string
+	buckets    []float64 // of a histogram, in seconds
 }
 
 func counter(name, help string, labels ...string) metric {
-	return metric{desc: describe(name, help, labels...), kind: prometheus.CounterValue}
+	return metric{"superloop_" + name, help, "counter", append([]string{"loop"}, labels...), nil}
+}
+
+func gauge(name, help string, labels ...string) metric {
+	return metric{"superloop_" + name, help, "gauge", append([]string{"loop"}, labels...), nil}
 }
 
 func histogram(name, help string, buckets []float64, labels ...string) metric {
-	return metric{desc: describe(name, help, labels...), buckets: buckets}
-}
-
-// describe is a description; every metric has the label loop first.
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("superloop_"+name, help, append([]string{"loop"}, labels...), nil)
+	return metric{"superloop_" + name, help, "histogram", append([]string{"loop"}, labels...), buckets}
 }
 
 // Buckets, in seconds: of role runs, of what superloop does at once, of what takes

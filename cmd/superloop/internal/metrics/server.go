@@ -9,9 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // AddressError says that an address cannot be served at: it is none, or another
@@ -68,16 +65,12 @@ const (
 // Serve begins to answer at an address that Address has given. It fails when the
 // port is in use.
 func Serve(addr string, c *Collector) (*Server, error) {
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(c); err != nil {
-		return nil, fmt.Errorf("registering the metrics: %w", err)
-	}
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("serving metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	mux.Handle("GET /metrics", scrapes(c))
 	s := &Server{
 		URL: "http://" + ln.Addr().String() + "/metrics",
 		http: &http.Server{Handler: loopback(mux), ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime,
@@ -89,6 +82,22 @@ func Serve(addr string, c *Collector) (*Server, error) {
 		_ = s.http.Serve(ln) // however it ends, the loops go on
 	}()
 	return s, nil
+}
+
+// scrapes answers with the metrics, to a few at a time.
+func scrapes(c *Collector) http.Handler {
+	free := make(chan struct{}, maxScrapes)
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+		default:
+			http.Error(w, "too many scrapes are under way; ask again later", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(c.Text()) // whoever went away in the middle does not want it
+	})
 }
 
 // Close ends the server, a scrape that is under way within a second.
