@@ -1,11 +1,12 @@
 package roles
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // maxRun is the longest run of backticks that is kept in quoted text. Longer
@@ -52,9 +53,9 @@ func cut(text string, head, tail int) string {
 }
 
 var (
-	longRun   = regexp.MustCompile("`{" + strconv.Itoa(maxRun+1) + ",}")
-	inlineRun = regexp.MustCompile("([`~])[`~]+")
-	ownTag    = regexp.MustCompile(`(?i)<(\s*/?\s*(?:promise|commit)\b)`)
+	longRun   = pattern.Lazy("`{" + strconv.Itoa(maxRun+1) + ",}")
+	inlineRun = pattern.Lazy("([`~])[`~]+")
+	ownTag    = pattern.Lazy(`(?i)<(\s*/?\s*(?:promise|commit)\b)`)
 )
 
 // clean makes foreign text harmless to read: no control or invisible format
@@ -77,8 +78,8 @@ func clean(text string) string {
 		}
 		return r
 	}, text)
-	text = longRun.ReplaceAllString(text, strings.Repeat("`", maxRun))
-	return ownTag.ReplaceAllString(text, "[$1")
+	text = longRun().ReplaceAllString(text, strings.Repeat("`", maxRun))
+	return ownTag().ReplaceAllString(text, "[$1")
 }
 
 // line makes one short line of foreign text: white space collapsed, cleaned,
@@ -89,7 +90,7 @@ func line(text string, limit int) string {
 	if len(text) > 4*limit {
 		text = text[:4*limit]
 	}
-	text = inlineRun.ReplaceAllString(strings.Join(strings.Fields(clean(text)), " "), "$1")
+	text = inlineRun().ReplaceAllString(strings.Join(strings.Fields(clean(text)), " "), "$1")
 	if len(text) <= limit {
 		return text
 	}
@@ -129,5 +130,5 @@ func pathName(path string) string {
 	if plain {
 		return path
 	}
-	return ownTag.ReplaceAllString(strconv.Quote(path), "[$1")
+	return ownTag().ReplaceAllString(strconv.Quote(path), "[$1")
 }

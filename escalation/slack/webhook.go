@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/slack-go/slack"
 
 	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/redact"
 )
 
@@ -89,7 +89,7 @@ func (w *Webhook) post(ctx context.Context, msg *slack.WebhookMessage) (word str
 	return strings.TrimSpace(reply.Body), verdict(reply)
 }
 
-var errorWord = regexp.MustCompile(`^[a-z][a-z0-9_]{2,60}$`)
+var errorWord = pattern.Lazy(`^[a-z][a-z0-9_]{2,60}$`)
 
 // verdict reads an answer of Slack. Errors come with a 4xx and a word in the
 // body; a 200 is a success only with the body "ok". A 200 with another word is
@@ -105,7 +105,7 @@ func verdict(r notify.Reply) error {
 		return &notify.TemporaryError{Reason: fmt.Sprintf("answer %d broke off, so it is not known whether Slack has the message", r.Status)}
 	case said == "ok":
 		return nil
-	case errorWord.MatchString(said):
+	case errorWord().MatchString(said):
 		return &notify.PermanentError{Reason: fmt.Sprintf("answer %d, but Slack refused the message: %s", r.Status, said)}
 	}
 	return &notify.TemporaryError{Reason: fmt.Sprintf("answer %d that is not Slack's %q: %s", r.Status, "ok", r.Said()), RetryAfter: r.RetryAfter}

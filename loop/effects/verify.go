@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
 )
@@ -18,8 +19,8 @@ const maxPattern = 1000
 // What does not count in the signature of a failure: colours, times, numbers,
 // addresses, names of temporary files.
 var (
-	ansi    = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
-	varying = regexp.MustCompile(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|/tmp/[^\s:'"]*|[0-9]+(\.[0-9]+)*`)
+	ansi    = pattern.Lazy(`\x1b\[[0-9;?]*[A-Za-z]`)
+	varying = pattern.Lazy(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|/tmp/[^\s:'"]*|[0-9]+(\.[0-9]+)*`)
 )
 
 // signatureLines is how many of the last lines of an output its signature is
@@ -28,7 +29,7 @@ const signatureLines = 60
 
 // signature is the same for two outputs that tell of the same failure.
 func signature(output []byte) string {
-	lines := strings.Split(string(ansi.ReplaceAll(output, nil)), "\n")
+	lines := strings.Split(string(ansi().ReplaceAll(output, nil)), "\n")
 	h := sha256.New()
 	kept := 0
 	for i := len(lines) - 1; i >= 0 && kept < signatureLines; i-- {
@@ -37,7 +38,7 @@ func signature(output []byte) string {
 			continue
 		}
 		kept++
-		h.Write(append(varying.ReplaceAll([]byte(line), []byte("0")), '\n'))
+		h.Write(append(varying().ReplaceAll([]byte(line), []byte("0")), '\n'))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }

@@ -29,7 +29,7 @@ func (l *linter) chain(ch *Chain) {
 		if a.ID == AskUser {
 			l.fail(t, "leave %s out: every chain ends with it", AskUser)
 		}
-		if !optionID.MatchString(a.ID) {
+		if !optionID().MatchString(a.ID) {
 			l.fail(sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(a.ID))
 		}
 		if slices.ContainsFunc(ch.Approaches[:i], func(p Approach) bool { return p.ID == a.ID }) {

@@ -1,15 +1,16 @@
 package catalog
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 var (
-	handlerID = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-	optionID  = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
-	signalID  = regexp.MustCompile(`^SIG[A-Z0-9+-]+$`)
+	handlerID = pattern.Lazy(`^[a-z][a-z0-9_]*$`)
+	optionID  = pattern.Lazy(`^[a-z][a-z0-9_-]*$`)
+	signalID  = pattern.Lazy(`^SIG[A-Z0-9+-]+$`)
 )
 
 // Probes lists the probes that a handler may name, each with the capture that it
@@ -26,7 +27,7 @@ func persistences() []string {
 }
 
 func (l *linter) handler(h *Handler) {
-	if !handlerID.MatchString(h.ID) {
+	if !handlerID().MatchString(h.ID) {
 		l.fail(tokens("id"), "must be lower-case letters, digits and _: %q", clip(h.ID))
 	}
 	cat, ok := l.c.Category(h.Category)
@@ -130,7 +131,7 @@ func (l *linter) match(h *Handler) captures {
 		}
 	}
 	for i, s := range m.Signals {
-		if !signalID.MatchString(s) {
+		if !signalID().MatchString(s) {
 			l.fail(tokens("match", "signals", nth(i)), "must be a name like SIGKILL, not %q", clip(s))
 		}
 	}
@@ -165,7 +166,7 @@ func (l *linter) examples(h *Handler) {
 		if e.ExitCode == 0 && e.Signal == "" && !e.TimedOut && !e.OOM && !slices.Contains(h.Match.Facts, FactNotStarted) {
 			l.warn(tokens("examples", nth(i)), "it ended well by its exit code, so that nobody will ask what failed")
 		}
-		if e.Signal != "" && !signalID.MatchString(e.Signal) {
+		if e.Signal != "" && !signalID().MatchString(e.Signal) {
 			complain(tokens("examples", nth(i), "signal"), "must be a name like SIGKILL, not %q", clip(e.Signal))
 		}
 	}

@@ -2,16 +2,17 @@ package catalog
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 var (
-	placeholder = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)\}`)
+	placeholder = pattern.Lazy(`\{([a-z_][a-z0-9_]*)\}`)
 	// packageName is what a package manager takes for a name, and cannot take
 	// for a switch.
-	packageName = regexp.MustCompile(`^[A-Za-z0-9@{][A-Za-z0-9@._/+:={}-]*$`)
+	packageName = pattern.Lazy(`^[A-Za-z0-9@{][A-Za-z0-9@._/+:={}-]*$`)
 )
 
 func strategies() []string {
@@ -32,7 +33,7 @@ func (l *linter) options(h *Handler, c captures) {
 	for i := range h.Options {
 		o := &h.Options[i]
 		t := tokens("options", "@"+o.ID)
-		if !optionID.MatchString(o.ID) {
+		if !optionID().MatchString(o.ID) {
 			l.fail(sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(o.ID))
 		}
 		if slices.ContainsFunc(h.Options[:i], func(p Option) bool { return p.ID == o.ID }) {
@@ -128,7 +129,7 @@ func (m *Modifier) isZero() bool {
 
 // resolve looks up every name that the option mentions.
 func (l *linter) resolve(t []string, o *Option) {
-	if o.Dep != "" && !placeholder.MatchString(o.Dep) {
+	if o.Dep != "" && !placeholder().MatchString(o.Dep) {
 		l.known(sub(t, "dep"), "recipe", o.Dep, l.recipes)
 	}
 	for _, m := range []struct{ key, name string }{{"switch_to", o.SwitchTo}, {"method", o.Method}} {
@@ -180,7 +181,7 @@ func (l *linter) packages(t []string, list []string) {
 		if p == "--classic" && slices.Contains(t, "snap") || p == "--cask" && slices.Contains(t, "brew") {
 			continue
 		}
-		if !packageName.MatchString(p) {
+		if !packageName().MatchString(p) {
 			l.fail(sub(t, nth(i)), "%q is not a package's name", clip(p))
 		}
 	}
@@ -224,7 +225,7 @@ func (o *Option) placeholders() []string {
 	}
 	var out []string
 	for _, text := range texts {
-		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+		for _, m := range placeholder().FindAllStringSubmatch(text, -1) {
 			out = append(out, m[1])
 		}
 	}

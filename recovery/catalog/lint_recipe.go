@@ -1,14 +1,15 @@
 package catalog
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 var (
-	recipeID = regexp.MustCompile(`^[a-z0-9][a-z0-9_.+-]*$`)
-	program  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	recipeID = pattern.Lazy(`^[a-z0-9][a-z0-9_.+-]*$`)
+	program  = pattern.Lazy(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 )
 
 // allMethods is the key that stands for every method of a recipe.
@@ -19,10 +20,10 @@ func recipeCategories() []string {
 }
 
 func (l *linter) recipe(r *Recipe) {
-	if !recipeID.MatchString(r.ID) {
+	if !recipeID().MatchString(r.ID) {
 		l.fail(tokens("id"), "must be lower-case letters, digits, _ . + and -: %q", clip(r.ID))
 	}
-	if !program.MatchString(r.CLI) {
+	if !program().MatchString(r.CLI) {
 		l.fail(tokens("cli"), "must be the name of a program, without a path: %q", clip(r.CLI))
 	}
 	l.known(tokens("category"), "recipe category", r.Category, recipeCategories())
@@ -120,7 +121,7 @@ func (l *linter) verify(key string, v *Verify) {
 }
 
 func (l *linter) project(p *ProjectRecipe) {
-	if !recipeID.MatchString(p.ID) {
+	if !recipeID().MatchString(p.ID) {
 		l.fail(tokens("id"), "must be lower-case letters, digits, _ . + and -: %q", clip(p.ID))
 	}
 	if p.Method == "" {
@@ -157,7 +158,7 @@ func (l *linter) project(p *ProjectRecipe) {
 }
 
 func (l *linter) manager(m *Manager) {
-	if !program.MatchString(m.CLI) {
+	if !program().MatchString(m.CLI) {
 		l.fail(tokens("cli"), "must be the name of a program, without a path: %q", clip(m.CLI))
 	}
 	if len(m.Install) == 0 {

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // maxDepth is how deep a file may be nested; the deepest entry needs ten levels.
@@ -96,10 +97,10 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var yamlLine = pattern.Lazy(`^yaml: (?:line (\d+): )?`)
 
 func yamlErrorLine(err error) int {
-	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
+	if m := yamlLine().FindStringSubmatch(err.Error()); m != nil && m[1] != "" {
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			return n
 		}
@@ -107,4 +108,4 @@ func yamlErrorLine(err error) int {
 	return 1
 }
 
-func yamlErrorText(err error) string { return yamlLine.ReplaceAllString(err.Error(), "") }
+func yamlErrorText(err error) string { return yamlLine().ReplaceAllString(err.Error(), "") }

@@ -3,10 +3,12 @@ package classify
 import (
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // reportEnd is the line with which npm ends what it says of a failure.
-var reportEnd = lazily(`^npm (?:ERR!|error) A complete log of this run can be found in:`)
+var reportEnd = pattern.Lazy(`^npm (?:ERR!|error) A complete log of this run can be found in:`)
 
 // lastTry drops what an earlier alternative of `npm ci || npm install` died of,
 // where the report of a later one follows it: the command ended with what the

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/redact"
 )
 
@@ -20,12 +21,12 @@ var codePlaces = []struct {
 	has string // a text that such a line has
 	re  func() *regexp.Regexp
 }{
-	{`File "`, lazily(`^[\s|]*File "([^"]+)", line (\d+)`)},
-	{"--> ", lazily(`--> ([^\s:]+):(\d+)`)},
-	{"): ", lazily(`(?:^|[\s(\["'])((?:[A-Za-z]:)?[\w@./\\+-]*\w\.[A-Za-z]\w{0,7})\((\d+),\d+\)`)},
-	{" on line ", lazily(`in (/?[\w./-]+\.\w+) on line (\d+)`)},
-	{" line ", lazily(` at ([\w./-]+\.(?:p[lm]|t)) line (\d+)`)},
-	{": line ", lazily(`(?:^|[\s"'])([\w@./-]*\w\.[A-Za-z]\w{0,5}): line (\d+): `)},
+	{`File "`, pattern.Lazy(`^[\s|]*File "([^"]+)", line (\d+)`)},
+	{"--> ", pattern.Lazy(`--> ([^\s:]+):(\d+)`)},
+	{"): ", pattern.Lazy(`(?:^|[\s(\["'])((?:[A-Za-z]:)?[\w@./\\+-]*\w\.[A-Za-z]\w{0,7})\((\d+),\d+\)`)},
+	{" on line ", pattern.Lazy(`in (/?[\w./-]+\.\w+) on line (\d+)`)},
+	{" line ", pattern.Lazy(` at ([\w./-]+\.(?:p[lm]|t)) line (\d+)`)},
+	{": line ", pattern.Lazy(`(?:^|[\s"'])([\w@./-]*\w\.[A-Za-z]\w{0,5}): line (\d+): `)},
 }
 
 // foreign reports whether a path is not the repository's own code.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -164,7 +165,7 @@ func (j *judgement) of(h hit) *output {
 }
 
 // quotable are the lines of tools that tests like to quote.
-var quotable = lazily(`^(?:npm (?:ERR!|error)|fatal: |E: |docker: |Error response from daemon: |go: )`)
+var quotable = pattern.Lazy(`^(?:npm (?:ERR!|error)|fatal: |E: |docker: |Error response from daemon: |go: )`)
 
 // choose takes the most telling line: the tool's own before a test's, one with
 // captures before one without, the first before the later.

@@ -3,6 +3,8 @@ package classify
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // opening is what a line opens or closes in the report of a test run.
@@ -20,12 +22,12 @@ const (
 )
 
 var (
-	suiteStart = lazily(`^\s*● Test suite failed to run|^\s*FAIL\s+\S.* \[ .* \]$|^_{3,} ERROR collecting |^ERROR collecting |^ImportError while |^_{3,} ERROR at (?:setup|teardown) of |^\s*● Validation `)
-	suiteInner = lazily(`Failed Suites \d+|"(?:before|after) (?:all|each)" hook`)
-	blockStart = lazily(`^\s*● \S|^\s*✘ \[fail\]: |^\s*FAIL\s+\S+.* > |^_{3,} \S.* _{3,}$|^---- \S.* stdout ----$|^\s+\d+\) \S|^\d+\) \S+(?:::|#|\.)\S|^(?:FAIL|ERROR): \w+ \(|^\[ RUN +\]|^\s*failures?:\s*$|^\s+Failed \S+ \[|^=+ FAILURES =+$`)
-	logOpener  = lazily(`^\s+console\.(?:log|error|warn|info|debug|trace|dir)\b|^(?:stdout|stderr) \| \S|^-+ ?Captured (?:stdout|stderr|log)(?: call| setup| teardown)? ?-+$|^\[captured |^  (?:stdout|stderr):$`)
-	closer     = lazily(`^(?:=+ .*(?:short test summary|warnings summary|\d+ (?:passed|failed|errors?)).*=+|Test Suites: |Tests: |Ran \d+ tests? |test result: |# (?:tests|pass|fail) \d|Snapshots: |FAIL\t|ok  \t)|^\s+(?:Test Files |Tests ) |^\s+\d+ (?:passing|failing)\b|^⎯{10,}|^\s*⎯{10,}\[\d+/\d+\]`)
-	goVerdict  = lazily(`^\s*--- (?:PASS|FAIL|SKIP): `)
+	suiteStart = pattern.Lazy(`^\s*● Test suite failed to run|^\s*FAIL\s+\S.* \[ .* \]$|^_{3,} ERROR collecting |^ERROR collecting |^ImportError while |^_{3,} ERROR at (?:setup|teardown) of |^\s*● Validation `)
+	suiteInner = pattern.Lazy(`Failed Suites \d+|"(?:before|after) (?:all|each)" hook`)
+	blockStart = pattern.Lazy(`^\s*● \S|^\s*✘ \[fail\]: |^\s*FAIL\s+\S+.* > |^_{3,} \S.* _{3,}$|^---- \S.* stdout ----$|^\s+\d+\) \S|^\d+\) \S+(?:::|#|\.)\S|^(?:FAIL|ERROR): \w+ \(|^\[ RUN +\]|^\s*failures?:\s*$|^\s+Failed \S+ \[|^=+ FAILURES =+$`)
+	logOpener  = pattern.Lazy(`^\s+console\.(?:log|error|warn|info|debug|trace|dir)\b|^(?:stdout|stderr) \| \S|^-+ ?Captured (?:stdout|stderr|log)(?: call| setup| teardown)? ?-+$|^\[captured |^  (?:stdout|stderr):$`)
+	closer     = pattern.Lazy(`^(?:=+ .*(?:short test summary|warnings summary|\d+ (?:passed|failed|errors?)).*=+|Test Suites: |Tests: |Ran \d+ tests? |test result: |# (?:tests|pass|fail) \d|Snapshots: |FAIL\t|ok  \t)|^\s+(?:Test Files |Tests ) |^\s+\d+ (?:passing|failing)\b|^⎯{10,}|^\s*⎯{10,}\[\d+/\d+\]`)
+	goVerdict  = pattern.Lazy(`^\s*--- (?:PASS|FAIL|SKIP): `)
 )
 
 // openingOf says what a line opens; t is l without white space around it, and

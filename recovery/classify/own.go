@@ -3,6 +3,8 @@ package classify
 import (
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // Where nothing known stands in the output, the program that failed may still
@@ -20,22 +22,22 @@ type fault struct {
 var (
 	// uncaught are the lines that runtimes print about an exception that ends
 	// the program.
-	uncaught = lazily(`^\s*\+? ?(?:Exception Group )?Traceback \(most recent call last\):|^(?:Node\.js|Bun) v\d|^Exception in thread "|^(?:PHP )?Fatal error:\s+Uncaught |^Unhandled exception|^\S+\.rb:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|^\S.* at \S+\.(?:p[lm]|t) line \d+\.$|^error: Uncaught |^\*\* \([A-Z]\w*(?:\.\w+)*\) |^ERROR: LoadError|^Execution halted$|^rake aborted!$`)
+	uncaught = pattern.Lazy(`^\s*\+? ?(?:Exception Group )?Traceback \(most recent call last\):|^(?:Node\.js|Bun) v\d|^Exception in thread "|^(?:PHP )?Fatal error:\s+Uncaught |^Unhandled exception|^\S+\.rb:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|^\S.* at \S+\.(?:p[lm]|t) line \d+\.$|^error: Uncaught |^\*\* \([A-Z]\w*(?:\.\w+)*\) |^ERROR: LoadError|^Execution halted$|^rake aborted!$`)
 	// exception is the line of such a report that says what was thrown.
-	exception = lazily(`^[ |+-]*(?:[\w.$]+(?:Error|Exception|Group|Exit|Warning|Interrupt|Fault|Failure)|[Ee]rror|Uncaught \S+|[a-z_]\w*(?:\.\w+)+)(?: \[\w+\])?(?::|$)|^Exception in thread "[^"]*" \S|Fatal error:\s+Uncaught |^Unhandled exception\. |^\S+\.rb:\d+:in |^\S.* at \S+\.(?:p[lm]|t) line \d+\.$`)
+	exception = pattern.Lazy(`^[ |+-]*(?:[\w.$]+(?:Error|Exception|Group|Exit|Warning|Interrupt|Fault|Failure)|[Ee]rror|Uncaught \S+|[a-z_]\w*(?:\.\w+)+)(?: \[\w+\])?(?::|$)|^Exception in thread "[^"]*" \S|Fatal error:\s+Uncaught |^Unhandled exception\. |^\S+\.rb:\d+:in |^\S.* at \S+\.(?:p[lm]|t) line \d+\.$`)
 	// outside is the vocabulary of failures that no change of the code cures.
-	outside = lazily(`\b(?:ENOENT|EACCES|EPERM|ENOSPC|EADDR\w+|ECONN\w+|ETIMEDOUT|ESOCKET\w+|ENOTFOUND|EAI_AGAIN|EMFILE|ENFILE|ENOMEM|EPIPE|EROFS|EBUSY|EHOST\w+|ENET\w+|ENOTEMPTY|EXDEV|ELOOP|EPROTO|EAGAIN|EIO|EDQUOT|ENODEV|ENOEXEC|ETXTBSY)\b|(?i)\b(?:errno\b|connect(?:ion|ing|ed)?:? (?:to|was|is|refused|reset|timed|closed|error|aborted|failed|lost|could)|(?:could|can|would|did)(?: ?not|n't) (?:be )?(?:connect\w*|reach\w*|resolve|open\w*|written|write|load\w*|found|locate\w*|find (?:module|package|library)|create|bind|start|launch|download|fetch|access|allocate|execute|determine|install)|timed? ?out|timeout|ssl|tls|certificate\w*|proxy|permission|denied|no such (?:file|host|device)|credentials?|unauthori[sz]ed|authenticat\w+|authori[sz]ation|forbidden|memory|no space|space left|quota|too many (?:open|requests|connections)|unavailable|refused|unreachable|dns|not installed|no module|executable|(?:is )?not running|daemon|not supported|unsupported|glibc|shared librar\w+|killed|locked|busy|read-only|environment variable|command not found|429|50[234])\b`)
+	outside = pattern.Lazy(`\b(?:ENOENT|EACCES|EPERM|ENOSPC|EADDR\w+|ECONN\w+|ETIMEDOUT|ESOCKET\w+|ENOTFOUND|EAI_AGAIN|EMFILE|ENFILE|ENOMEM|EPIPE|EROFS|EBUSY|EHOST\w+|ENET\w+|ENOTEMPTY|EXDEV|ELOOP|EPROTO|EAGAIN|EIO|EDQUOT|ENODEV|ENOEXEC|ETXTBSY)\b|(?i)\b(?:errno\b|connect(?:ion|ing|ed)?:? (?:to|was|is|refused|reset|timed|closed|error|aborted|failed|lost|could)|(?:could|can|would|did)(?: ?not|n't) (?:be )?(?:connect\w*|reach\w*|resolve|open\w*|written|write|load\w*|found|locate\w*|find (?:module|package|library)|create|bind|start|launch|download|fetch|access|allocate|execute|determine|install)|timed? ?out|timeout|ssl|tls|certificate\w*|proxy|permission|denied|no such (?:file|host|device)|credentials?|unauthori[sz]ed|authenticat\w+|authori[sz]ation|forbidden|memory|no space|space left|quota|too many (?:open|requests|connections)|unavailable|refused|unreachable|dns|not installed|no module|executable|(?:is )?not running|daemon|not supported|unsupported|glibc|shared librar\w+|killed|locked|busy|read-only|environment variable|command not found|429|50[234])\b`)
 	// systemCode is how Node.js shows an error of the operating system.
-	systemCode = lazily(`^\s+code: '(?:E[A-Z0-9]+|ERR_DLOPEN_FAILED|MODULE_NOT_FOUND|ERR_MODULE_NOT_FOUND|ERR_SOCKET\w*|ERR_TLS\w*|UND_ERR\w*|[A-Z_]*CERT\w*)'`)
-	nodeEnd    = lazily(`^(?:Node\.js|Bun) v\d`)
-	frame      = lazily(`^\s+at \S|^[ |]*File "|^\tfrom |^#\d+ |^\s+\d+: `)
-	ownUsage   = lazily(`(?i)^\s*usage:|\b(?:unknown|unrecogni[sz]ed|invalid|unexpected|missing)(?: required)? (?:command|subcommand|option|argument|flag|parameter|action|target|mode)s?\b`)
-	ownPlace   = lazily(`^(?:--> |CMake Error at |[\w \[\]-]{0,40}[:\]] ?)?\.{0,2}/?[\w@][\w@./-]*\.[A-Za-z]\w{0,5}:\d+\b`)
+	systemCode = pattern.Lazy(`^\s+code: '(?:E[A-Z0-9]+|ERR_DLOPEN_FAILED|MODULE_NOT_FOUND|ERR_MODULE_NOT_FOUND|ERR_SOCKET\w*|ERR_TLS\w*|UND_ERR\w*|[A-Z_]*CERT\w*)'`)
+	nodeEnd    = pattern.Lazy(`^(?:Node\.js|Bun) v\d`)
+	frame      = pattern.Lazy(`^\s+at \S|^[ |]*File "|^\tfrom |^#\d+ |^\s+\d+: `)
+	ownUsage   = pattern.Lazy(`(?i)^\s*usage:|\b(?:unknown|unrecogni[sz]ed|invalid|unexpected|missing)(?: required)? (?:command|subcommand|option|argument|flag|parameter|action|target|mode)s?\b`)
+	ownPlace   = pattern.Lazy(`^(?:--> |CMake Error at |[\w \[\]-]{0,40}[:\]] ?)?\.{0,2}/?[\w@][\w@./-]*\.[A-Za-z]\w{0,5}:\d+\b`)
 	// anywhere are words that a check uses as often of the machine as of the code.
-	anywhere = lazily(`(?i)\b(?:requires?|toolchain|architecture|corrupt\w*|segmentation|exec format|https?|urls?|fetch\w*|download\w*|registry|remote|caches?|packages?|install\w*|servers?|hosts?|databases?|network|sockets?|browsers?|drivers?|command not found|cannot execute|symbol lookup|mount\w*|kernel|containers?|docker|root|sudo|tty|terminal|locale|clock|env\w*|tokens?|secrets?|passwords?|disk)\b`)
+	anywhere = pattern.Lazy(`(?i)\b(?:requires?|toolchain|architecture|corrupt\w*|segmentation|exec format|https?|urls?|fetch\w*|download\w*|registry|remote|caches?|packages?|install\w*|servers?|hosts?|databases?|network|sockets?|browsers?|drivers?|command not found|cannot execute|symbol lookup|mount\w*|kernel|containers?|docker|root|sudo|tty|terminal|locale|clock|env\w*|tokens?|secrets?|passwords?|disk)\b`)
 	// verdictWord is the vocabulary of checks.
-	verdictWord = lazily(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
-	scriptFile  = lazily(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk)$`)
+	verdictWord = pattern.Lazy(`(?i)\b(?:fail(?:s|ed|ure|ures|ing)?|errors?|invalid|expected|mismatch\w*|wrong|unexpected|missing|must|should|differs?|different|not (?:equal|allowed|valid|covered|sorted|documented|implemented)|violat\w+|undefined|unresolved|duplicated?|out of (?:date|sync)|outdated|stale|broken|incomplete|forgotten|forbidden|bad|illegal|malformed|rejected|refused)\b`)
+	scriptFile  = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk)$`)
 )
 
 // ownFault finds what a program of the project says about its own end; nil if
@@ -125,10 +127,10 @@ func (j *judgement) crashed(o *output) *fault {
 
 // crash is such a line: make's of a recipe, a shell's of a program that it names
 // by its path.
-var crash = lazily(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
+var crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
 
 // died is what a shell says of any program that a signal ended.
-var died = lazily(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
+var died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
 
 // faultSignal is the signal behind a shell's exit code, for those that a fault of
 // the program itself raises.
@@ -208,7 +210,7 @@ func thrown(o *output) *fault {
 }
 
 // noFile is how runtimes name a file that is not there; the group is its path.
-var noFile = lazily(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
+var noFile = pattern.Lazy(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
 
 // ownFile reports whether a line says that a file of the project is missing: one
 // with a relative path, in no directory that an installation or a build makes.
@@ -222,7 +224,7 @@ func ownFile(line string) bool {
 }
 
 // made are the directories and files that tools make.
-var made = lazily(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
+var made = pattern.Lazy(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
 
 // said finds a message of a program of the project about a place in the code,
 // about how it is called, or, if it was built for this run, any message.
@@ -299,7 +301,7 @@ func (c *calls) compares() bool {
 }
 
 // framing are the lines that a runner adds when what it ran has failed.
-var framing = lazily(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> |^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
+var framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> |^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
 
 // ownProgram reports whether a command's words run what the project says, make
 // and the scripts of package.json among it; ownScript only its own programs.

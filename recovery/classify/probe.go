@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // maxProbes bounds how many probes one verdict may make.
@@ -48,7 +50,7 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 }
 
 // nodeImport recognises Node.js, and its bundlers, when an import finds nothing.
-var nodeImport = lazily(`(?i)cannot find (?:module|package) |can't resolve |could not resolve |failed to (?:load url|resolve import) `)
+var nodeImport = pattern.Lazy(`(?i)cannot find (?:module|package) |can't resolve |could not resolve |failed to (?:load url|resolve import) `)
 
 // ownModule reports whether a dotted module belongs to the package in whose
 // directory the importing file stands: app.models, imported by app/views.py.

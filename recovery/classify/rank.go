@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -101,7 +102,7 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 }
 
 // survived recognises what a program says when it goes on without what failed.
-var survived = lazily(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|will retry|trying again|falling back|fall back|continuing|using (?:\S+ ){0,3}instead|trying another|non-fatal|not fatal)\b|^\W*warn(?:ing)?\b`)
+var survived = pattern.Lazy(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|will retry|trying again|falling back|fall back|continuing|using (?:\S+ ){0,3}instead|trying another|non-fatal|not fatal)\b|^\W*warn(?:ing)?\b`)
 
 // threw is the exception that ended a program of the project, nil if none did.
 // What it printed long before, it had survived.
@@ -137,8 +138,8 @@ func (j *judgement) traceStart(threw *hit) int64 {
 }
 
 var (
-	ownMistake = lazily(`^(?:Uncaught )?(?:NameError|UnboundLocalError|AttributeError|TypeError|ReferenceError|RecursionError|ZeroDivisionError|NotImplementedError): `)
-	noValue    = lazily(`\b(?:NoneType|None|null|undefined|nil)\b|\bfetch failed|\bterminated$`)
+	ownMistake = pattern.Lazy(`^(?:Uncaught )?(?:NameError|UnboundLocalError|AttributeError|TypeError|ReferenceError|RecursionError|ZeroDivisionError|NotImplementedError): `)
+	noValue    = pattern.Lazy(`\b(?:NoneType|None|null|undefined|nil)\b|\bfetch failed|\bterminated$`)
 )
 
 // maxHeader is how many lines JavaScript prints before an exception's name: the

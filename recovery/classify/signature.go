@@ -5,17 +5,19 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 var (
-	uuidText = lazily(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
-	timeText = lazily(`\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b`)
-	urlText  = lazily(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>)]+`)
-	pathText = lazily(`(?:[A-Za-z]:)?(?:\.{0,2}/|~/|\\)(?:[^\s"'():,;<>|*?\\/]+[/\\])*[^\s"'():,;<>|*?\\/]*`)
-	hexText  = lazily(`(?i)\b(?:0x[0-9a-f]+|[0-9a-f]{7,64})\b`)
-	tempText = lazily(`(?i)\b(?:tmp|temp|cc|npm|pytest|go-build)[-_.]?[A-Za-z0-9]*\d[A-Za-z0-9_]{2,}\b`)
-	number   = lazily(`\d+(?:\.\d+)*`)
-	spaces   = lazily(`\s+`)
+	uuidText = pattern.Lazy(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+	timeText = pattern.Lazy(`\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\b|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b`)
+	urlText  = pattern.Lazy(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>)]+`)
+	pathText = pattern.Lazy(`(?:[A-Za-z]:)?(?:\.{0,2}/|~/|\\)(?:[^\s"'():,;<>|*?\\/]+[/\\])*[^\s"'():,;<>|*?\\/]*`)
+	hexText  = pattern.Lazy(`(?i)\b(?:0x[0-9a-f]+|[0-9a-f]{7,64})\b`)
+	tempText = pattern.Lazy(`(?i)\b(?:tmp|temp|cc|npm|pytest|go-build)[-_.]?[A-Za-z0-9]*\d[A-Za-z0-9_]{2,}\b`)
+	number   = pattern.Lazy(`\d+(?:\.\d+)*`)
+	spaces   = pattern.Lazy(`\s+`)
 )
 
 // maxNormalised bounds what a signature reads of a line.

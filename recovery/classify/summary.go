@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // summary is the last count of tests that a runner printed.
@@ -46,7 +48,7 @@ var summaries = sync.OnceValue(func() []*regexp.Regexp {
 })
 
 // goFailed is the line of a package whose tests ran and failed.
-var goFailed = lazily(`^FAIL\t\S+\t\d[\d.]*s$`)
+var goFailed = pattern.Lazy(`^FAIL\t\S+\t\d[\d.]*s$`)
 
 // counts reports, cheaply, whether a line may be a count of tests.
 func counts(l string) bool {

@@ -2,6 +2,8 @@ package classify
 
 import (
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // voice says who wrote a line of the output of a test run. A tool's own words
@@ -22,18 +24,18 @@ const (
 func (v voice) own() bool { return v <= voiceSuite }
 
 var (
-	passedLine = lazily(`^\s*(?:(?:✓|✔|√|↓|○) |ok \d+|(?:ok|OK|pass|PASS|\[ok\]|\[OK\]|\[PASS\]|\[pass\]) ?[-:] |(?:\[ok\]|\[OK\]|\[PASS\]|\[pass\]|PASS(?:ED)?:?) +\S|--- PASS: |=== (?:RUN|CONT|PAUSE|NAME) |test \S.* \.\.\. (?:ok|ignored)|PASS\s+\S|PASSED\s|\[ +(?:OK|RUN) +\]|# Subtest: )|^\S+::\S+.* (?:PASSED|SKIPPED|XFAIL)\b|^\w+ \(\S+\)(?: \.\.\.|.*) \.\.\. (?:ok|skipped)`)
-	failedLine = lazily(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|(?:not ok|NOT OK|\[FAIL(?:ED)?\]|KO) ?[-:]? +\S|FAIL(?:ED)?:? +[a-z]\S* \S|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
+	passedLine = pattern.Lazy(`^\s*(?:(?:✓|✔|√|↓|○) |ok \d+|(?:ok|OK|pass|PASS|\[ok\]|\[OK\]|\[PASS\]|\[pass\]) ?[-:] |(?:\[ok\]|\[OK\]|\[PASS\]|\[pass\]|PASS(?:ED)?:?) +\S|--- PASS: |=== (?:RUN|CONT|PAUSE|NAME) |test \S.* \.\.\. (?:ok|ignored)|PASS\s+\S|PASSED\s|\[ +(?:OK|RUN) +\]|# Subtest: )|^\S+::\S+.* (?:PASSED|SKIPPED|XFAIL)\b|^\w+ \(\S+\)(?: \.\.\.|.*) \.\.\. (?:ok|skipped)`)
+	failedLine = pattern.Lazy(`^\s*(?:(?:✕|✖|×|✗|✘)\s.*\(?\d+(?:\.\d+)? ?m?s\)?$|not ok \d+|(?:not ok|NOT OK|\[FAIL(?:ED)?\]|KO) ?[-:]? +\S|FAIL(?:ED)?:? +[a-z]\S* \S|--- FAIL: |test \S.* \.\.\. FAILED|\[ +FAILED +\]|FAILED \S+::)|^\S+::\S+.* FAILED\b|^\w+ \(\S+\) \.\.\. (?:FAIL|ERROR)`)
 	// ownPrefix is what only a tool that drives the tests writes in front.
-	ownPrefix = lazily(`^(?:npm (?:ERR!|error)|make(?:\[\d+\])?: |ninja: |go: |fatal: |E: |(?:/bin/|/usr/bin/)?(?:sh|bash|dash|ash): |docker: |Error response from daemon: |collect2: |\s?ERR_PNPM_|\s?ELIFECYCLE)`)
+	ownPrefix = pattern.Lazy(`^(?:npm (?:ERR!|error)|make(?:\[\d+\])?: |ninja: |go: |fatal: |E: |(?:/bin/|/usr/bin/)?(?:sh|bash|dash|ash): |docker: |Error response from daemon: |collect2: |\s?ERR_PNPM_|\s?ELIFECYCLE)`)
 
-	sourceLine = lazily(`^\s*(?:>\s*)?\d+ ?[|│]|^\s+[|│] |^> {3,}\S`)
-	goMessage  = lazily(`^\s+\S+_test\.go:\d+: `) // what a test said with Error, Fatal or Log
+	sourceLine = pattern.Lazy(`^\s*(?:>\s*)?\d+ ?[|│]|^\s+[|│] |^> {3,}\S`)
+	goMessage  = pattern.Lazy(`^\s+\S+_test\.go:\d+: `) // what a test said with Error, Fatal or Log
 	// hunk is the line that opens a hunk of a unified difference.
-	hunk = lazily(`^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@`)
+	hunk = pattern.Lazy(`^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@`)
 	// compared are the lines in which a check says what it wanted and what it got.
-	compared  = lazily(`^\s*#?\s*[-+]?\s*(?:got|wanted|want|expected|actual|received)\s*[:=]\s|^#\s+(?:Failed test |Looks like you failed )|^ expected substring: `)
-	goPackage = lazily(`^(?:ok  |FAIL|---)\t|^FAIL$|^PASS$`)
+	compared  = pattern.Lazy(`^\s*#?\s*[-+]?\s*(?:got|wanted|want|expected|actual|received)\s*[:=]\s|^#\s+(?:Failed test |Looks like you failed )|^ expected substring: `)
+	goPackage = pattern.Lazy(`^(?:ok  |FAIL|---)\t|^FAIL$|^PASS$`)
 )
 
 // lookBack bounds how many lines before a hit are searched for what opened the

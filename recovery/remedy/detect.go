@@ -7,13 +7,14 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 const (
@@ -233,7 +234,7 @@ func (p *Profile) lookHome() {
 	}
 }
 
-var glibcVersion = regexp.MustCompile(`^GNU C Library [^\n]{0,100}version ([0-9]+\.[0-9]+)`)
+var glibcVersion = pattern.Lazy(`^GNU C Library [^\n]{0,100}version ([0-9]+\.[0-9]+)`)
 
 func (p *Profile) lookLibc() {
 	if p.OS != "linux" {
@@ -261,7 +262,7 @@ func (p *Profile) lookLibc() {
 		data := make([]byte, min(info.Size(), maxLibc)) // at once: it has two megabytes
 		_, err = io.ReadFull(f, data)
 		if i := bytes.Index(data, []byte("GNU C Library ")); err == nil && i >= 0 {
-			if m := glibcVersion.FindSubmatch(data[i:min(len(data), i+200)]); m != nil {
+			if m := glibcVersion().FindSubmatch(data[i:min(len(data), i+200)]); m != nil {
 				p.LibcVersion = string(m[1])
 			}
 		}

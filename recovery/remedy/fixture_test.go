@@ -153,7 +153,7 @@ func checkOption(o *Option, profile Profile, cat *catalog.Catalog) (problems []s
 	if o.Executor == catalog.ByWrapper && o.Availability == Ready && len(o.Steps) == 0 {
 		bad("is ready and does nothing")
 	}
-	if placeholder.MatchString(o.Command) && !strings.Contains(o.Command, "${") && o.From.Kind != FromProposal {
+	if placeholder().MatchString(o.Command) && !strings.Contains(o.Command, "${") && o.From.Kind != FromProposal {
 		bad("has a placeholder left:", o.Command)
 	}
 	made := map[string]bool{}

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 const longestName = 214 // bytes; npm's bound, the longest that any registry has
 
 var (
-	placeholder = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
-	safeName    = regexp.MustCompile(`^[A-Za-z0-9@][A-Za-z0-9@._/+:-]*$`)
+	placeholder = pattern.Lazy(`\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+	safeName    = pattern.Lazy(`^[A-Za-z0-9@][A-Za-z0-9@._/+:-]*$`)
 )
 
 // filler puts what is known about one match into an option's words.
@@ -54,7 +55,7 @@ func (f filler) words(argv []string) ([]string, error) {
 // package manager takes for more than a name.
 func (f filler) word(s string) (string, error) {
 	var err error
-	out := placeholder.ReplaceAllStringFunc(s, func(m string) string {
+	out := placeholder().ReplaceAllStringFunc(s, func(m string) string {
 		v, e := f.value(m[1 : len(m)-1])
 		if e != nil && err == nil {
 			err = e
@@ -107,7 +108,7 @@ func (f filler) inside(v string) (string, bool) {
 // text fills placeholders in a sentence for a person, where a missing one is no
 // harm.
 func (f filler) text(s string) string {
-	return placeholder.ReplaceAllStringFunc(s, func(m string) string {
+	return placeholder().ReplaceAllStringFunc(s, func(m string) string {
 		name := m[1 : len(m)-1]
 		if name == "command" {
 			return commandText([]Step{{Argv: f.command}})
@@ -121,7 +122,7 @@ func (f filler) text(s string) string {
 
 // plainName reports whether a word of an output may stand in a command.
 func plainName(v string) bool {
-	return len(v) <= longestName && safeName.MatchString(v) && !strings.Contains(v, "://") && !slices.Contains(strings.Split(v, "/"), "..")
+	return len(v) <= longestName && safeName().MatchString(v) && !strings.Contains(v, "://") && !slices.Contains(strings.Split(v, "/"), "..")
 }
 
 // environ fills the values of variables, and sorts them.

@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -91,10 +91,8 @@ func shorten(s string) string {
 }
 
 var (
-	helpOption = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s+-{1,2}[\w?]`) })
-	helpHead   = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*(?:[\w /-]{0,40} )?(?:options|commands|arguments|flags|parameters)\b[^.]*:?\s*$`)
-	})
+	helpOption = pattern.Lazy(`^\s+-{1,2}[\w?]`)
+	helpHead   = pattern.Lazy(`(?i)^\s*(?:[\w /-]{0,40} )?(?:options|commands|arguments|flags|parameters)\b[^.]*:?\s*$`)
 )
 
 // analyseHelp judges the output of --help or -h. One that ended with 0 may show
@@ -142,16 +140,16 @@ func helpProof(lines []string, name string, zero bool) (proof, bool) {
 	}
 	var p proof
 	if name != "" {
-		p.patterns = append(p.patterns, pattern(name))
+		p.patterns = append(p.patterns, asIs(name))
 		p.line = lines[slices.IndexFunc(lines, func(l string) bool { return findWord(l, name) >= 0 })]
 	}
 	if head >= 0 {
-		p.patterns = append(p.patterns, pattern(lines[head]))
+		p.patterns = append(p.patterns, asIs(lines[head]))
 		p.line = lines[head]
 	}
 	if len(p.patterns) == 0 {
 		p.line = lines[slices.IndexFunc(lines, helpOption().MatchString)]
-		p.patterns = append(p.patterns, pattern(firstWord(p.line)))
+		p.patterns = append(p.patterns, asIs(firstWord(p.line)))
 	}
 	p.line = strings.TrimSpace(p.line)
 	return p, true

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // sign is one kind of evidence that a tool is broken.
@@ -129,7 +131,7 @@ func refusedByJava(lines, given []string) bool {
 	return false
 }
 
-var optionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\s+(?:-{1,2}[\w?]|\[-)`) })
+var optionLine = pattern.Lazy(`^\s+(?:-{1,2}[\w?]|\[-)`)
 
 // optionText: the description of an option may talk of any error.
 func optionText(line string) bool { return optionLine().MatchString(line) }

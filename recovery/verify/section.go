@@ -6,10 +6,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/mattn/go-shellwords"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -58,9 +58,7 @@ func split(command string) ([]string, error) {
 	return argv, nil
 }
 
-var question = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^-{0,2}(?:v|V|vv|vers?|version\S*|help|h|\?)$`)
-})
+var question = pattern.Lazy(`^-{0,2}(?:v|V|vv|vers?|version\S*|help|h|\?)$`)
 
 // asksOnly reports whether a command only asks a tool who it is: it has no
 // argument, or one for the version or the help. Any other check, such as of a

@@ -2,10 +2,10 @@ package verify
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // maxText is how much of each stream is looked at, half of it from the end.
@@ -14,9 +14,7 @@ const maxText = 64 << 10
 // maxLine is how much of a line is looked at: no proof is longer.
 const maxLine = 2000
 
-var control = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[@-Z\\\\-_]|.\x08")
-})
+var control = pattern.Lazy("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[@-Z\\\\-_]|.\x08")
 
 // clean is a text without terminal control sequences and overstrikes.
 func clean(s string) string {

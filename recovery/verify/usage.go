@@ -4,7 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // proof is a line that only a running program writes, and patterns that find it
@@ -20,27 +21,13 @@ type proof struct {
 const usageWords = `(?:(?:correct|basic|general|command(?:[ -]line)?|example|quick|program|typical|common) )?usage(?: is| info(?:rmation)?)?|use|synopsis|syntax|aufruf|verwendung|benutzung|utilisation|syntaxe|uso|utilizzo|gebruik|användning|brug|bruk|käyttö|użycie|sposób użycia|použití|použitie|használat|utilizare|использование|использованиe|використання|χρήση|kullanım|用法|使用法|使い方|使用方法|사용법`
 
 var (
-	usageLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*(?:[\w./+-]{1,64}: |error: |\[\w+\] )?((` + usageWords + `)(?: of \S+?)? ?[::])(.*)$`)
-	})
-	usageBare = sync.OnceValue(func() *regexp.Regexp { // a heading, or "usage tool [options]"
-		return regexp.MustCompile(`(?i)^\s*(usage|synopsis)(?:\s*|\s+(\S+\s+[-\[<{(].*))$`)
-	})
-	refusal = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(?:un(?:known|kown|recogni[sz]ed|supported|expected|defined)|invalid|illegal|bad|no such|non-?existent|(?:applet|option|flag|switch|argument) not found|not (?:an?|a valid|valid|defined|recogni[sz]ed|supported|expected)|(?:wasn|isn|doesn|does no)['’ ]?t (?:expected|valid|recogni[sz]ed|supported|exist|take|accept|a )|unbekannte|ungültige|inconnue?|non reconnue?|desconocida|inválida)\b`)
-	})
-	refused = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(?:options?|flags?|switch(?:es)?|arguments?|args?|parameters?|commands?|sub-?commands?|operands?|operation|applet|verb|opci[oó]n)\b`)
-	})
-	getoptChar = sync.OnceValue(func() *regexp.Regexp { // invalid option -- '-'; Illegal option --; illegal option character: -
-		return regexp.MustCompile(`(?i)\b(?:option|flag|switch)(?: character)?\s*(?:--|:)?\s*['"‘]?(-|[a-z?])?['"’]?[.]?$`)
-	})
-	helpWord = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile("(?i)\\b(?:try|use|see|run|type|check|with|for)\\b.*?(?:^|[\\s'\"`‘“(/])(?:-{1,2}help|-h|-\\?|-H|help|\\S*/\\S+ help)(?:$|[\\s'\"`’”.,;)])")
-	})
-	helpFor = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\bfor (?:more |further |detailed |full |a |the )*(?:information|info|help|usage|details|options|list|summary)|(?:gives|shows|displays|prints) .*(?:usage|help|options)`)
-	})
+	usageLine  = pattern.Lazy(`(?i)^\s*(?:[\w./+-]{1,64}: |error: |\[\w+\] )?((` + usageWords + `)(?: of \S+?)? ?[::])(.*)$`)
+	usageBare  = pattern.Lazy(`(?i)^\s*(usage|synopsis)(?:\s*|\s+(\S+\s+[-\[<{(].*))$`) // a heading, or "usage tool [options]"
+	refusal    = pattern.Lazy(`(?i)\b(?:un(?:known|kown|recogni[sz]ed|supported|expected|defined)|invalid|illegal|bad|no such|non-?existent|(?:applet|option|flag|switch|argument) not found|not (?:an?|a valid|valid|defined|recogni[sz]ed|supported|expected)|(?:wasn|isn|doesn|does no)['’ ]?t (?:expected|valid|recogni[sz]ed|supported|exist|take|accept|a )|unbekannte|ungültige|inconnue?|non reconnue?|desconocida|inválida)\b`)
+	refused    = pattern.Lazy(`(?i)\b(?:options?|flags?|switch(?:es)?|arguments?|args?|parameters?|commands?|sub-?commands?|operands?|operation|applet|verb|opci[oó]n)\b`)
+	getoptChar = pattern.Lazy(`(?i)\b(?:option|flag|switch)(?: character)?\s*(?:--|:)?\s*['"‘]?(-|[a-z?])?['"’]?[.]?$`) // invalid option -- '-'; Illegal option --; illegal option character: -
+	helpWord   = pattern.Lazy("(?i)\\b(?:try|use|see|run|type|check|with|for)\\b.*?(?:^|[\\s'\"`‘“(/])(?:-{1,2}help|-h|-\\?|-H|help|\\S*/\\S+ help)(?:$|[\\s'\"`’”.,;)])")
+	helpFor    = pattern.Lazy(`(?i)\bfor (?:more |further |detailed |full |a |the )*(?:information|info|help|usage|details|options|list|summary)|(?:gives|shows|displays|prints) .*(?:usage|help|options)`)
 )
 
 // works finds the best proof in the lines of an output: a line of usage, then
@@ -86,13 +73,13 @@ func usageProof(lines []string, i int, tool string) (proof, bool) {
 	name := regexp.QuoteMeta(tool)
 	switch {
 	case findWord(rest, tool) >= 0:
-		p.patterns = append(p.patterns, pattern(head)+`.*`+name, pattern(word)+`.*`+name)
+		p.patterns = append(p.patterns, asIs(head)+`.*`+name, asIs(word)+`.*`+name)
 	case findWord(head, tool) >= 0: // Usage of /path/tool:
-		p.patterns = append(p.patterns, pattern(word)+`.*`+name)
+		p.patterns = append(p.patterns, asIs(word)+`.*`+name)
 	case strings.TrimSpace(rest) == "" && isWord(firstWord(text), tool):
-		p.patterns = append(p.patterns, pattern(head)+`\s+\S*`+name)
+		p.patterns = append(p.patterns, asIs(head)+`\s+\S*`+name)
 	}
-	p.patterns = append(p.patterns, pattern(word+":"), pattern(word))
+	p.patterns = append(p.patterns, asIs(word+":"), asIs(word))
 	return p, true
 }
 
@@ -106,16 +93,16 @@ func firstWord(s string) string {
 // isWord: the word is the tool, perhaps with its directory.
 func isWord(word, tool string) bool { return tool != "" && strings.EqualFold(baseName(word), tool) }
 
-// pattern is a text as it stands, without regard to case, for whoever matches
+// asIs is a text as it stands, without regard to case, for whoever matches
 // it with it.
-func pattern(text string) string { return `(?i)` + regexp.QuoteMeta(strings.TrimSpace(text)) }
+func asIs(text string) string { return `(?i)` + regexp.QuoteMeta(strings.TrimSpace(text)) }
 
 func launchers() []string {
 	return []string{"java", "javaw", "node", "python", "perl", "ruby", "php", "bash", "sh", "dash", "zsh", "env", "tclsh", "lua",
 		"mono", "dotnet", "deno", "bun", "qemu", "wine", "docker", "exec", "sudo", "timeout", "nice", "xargs"}
 }
 
-var versionTail = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\d.-]+$`) })
+var versionTail = pattern.Lazy(`[\d.-]+$`)
 
 // foreign: the usage is that of an interpreter, and says nothing of the tool.
 func foreign(text, tool string) bool {
@@ -196,7 +183,7 @@ func sentence(line, tool string) []string {
 		}
 	}
 	if at := findWord(line, tool); at >= 0 && findWord(short, tool) < 0 {
-		return []string{pattern(short) + `.*` + regexp.QuoteMeta(tool), pattern(short)}
+		return []string{asIs(short) + `.*` + regexp.QuoteMeta(tool), asIs(short)}
 	}
-	return []string{pattern(short)}
+	return []string{asIs(short)}
 }

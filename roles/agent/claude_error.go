@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"regexp"
 	"strings"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -42,9 +44,9 @@ var (
 )
 
 var (
-	claudeOffline = lazily(`(?i)unable to connect|can't reach|connection (?:refused|error|closed|reset|failed|timed out)|request timed out|\bE(?:CONN|NOTFOUND|HOST|NET|TIMEDOUT)|ENOTFOUND|fetch failed|socket hang up`)
-	claudeBusy    = lazily(`(?i)overloaded|internal server error`)
-	claudeNoID    = lazily(`No conversation found with session ID|--resume requires a valid session|Session ID \S+ is already in use`)
+	claudeOffline = pattern.Lazy(`(?i)unable to connect|can't reach|connection (?:refused|error|closed|reset|failed|timed out)|request timed out|\bE(?:CONN|NOTFOUND|HOST|NET|TIMEDOUT)|ENOTFOUND|fetch failed|socket hang up`)
+	claudeBusy    = pattern.Lazy(`(?i)overloaded|internal server error`)
+	claudeNoID    = pattern.Lazy(`No conversation found with session ID|--resume requires a valid session|Session ID \S+ is already in use`)
 )
 
 // claudeRetryClass is what a request failed of that the CLI repeats; without a
@@ -145,11 +147,11 @@ func (s *claudeStream) failure(r claudeResult) class.Class {
 // output.
 var claudeStarts = []struct {
 	class class.Class
-	text  pattern
+	text  func() *regexp.Regexp
 }{
 	{class.Session, claudeNoID},
-	{class.Auth, lazily(`Not logged in|Please run /login|Invalid API key`)},
-	{class.Config, lazily(`(?m)^error: |^Error: (?:Settings file|Invalid MCP configuration|Input must be provided|Invalid session ID|When using --print|--)|cannot be used with root/sudo|requires --verbose|is invalid\.`)},
+	{class.Auth, pattern.Lazy(`Not logged in|Please run /login|Invalid API key`)},
+	{class.Config, pattern.Lazy(`(?m)^error: |^Error: (?:Settings file|Invalid MCP configuration|Input must be provided|Invalid session ID|When using --print|--)|cannot be used with root/sudo|requires --verbose|is invalid\.`)},
 }
 
 // claudeStart explains a run of which no event came. An output that is not the

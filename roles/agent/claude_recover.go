@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/superloop/superloop/internal/jsonstream"
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 	claudeKeptUsage
 )
 
-var claudeTranscript = jsonstream.MustShape(
+var claudeTranscript = jsonstream.Lazy(
 	jsonstream.Want{Path: "type", Max: 64},
 	jsonstream.Want{Path: "timestamp", Max: 64},
 	jsonstream.Want{Path: "message.id", Max: 256},
@@ -46,7 +47,7 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	}
 	k := claudeFiled{}
 	began := false
-	readTranscript(root, filepath.Join(dir, s.session+".jsonl"), claudeTranscript, func(line *jsonstream.Line) bool {
+	readTranscript(root, filepath.Join(dir, s.session+".jsonl"), claudeTranscript(), func(line *jsonstream.Line) bool {
 		if !began && line.String(claudeKeptID) == s.counts.first {
 			began, k.since = true, line.String(claudeKeptTime)
 		}
@@ -61,7 +62,7 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	agents := filepath.Join(dir, s.session, "subagents")
 	for _, e := range listDir(root, agents) {
 		if filepath.Ext(e.Name()) == ".jsonl" {
-			readTranscript(root, filepath.Join(agents, e.Name()), claudeTranscript, func(line *jsonstream.Line) bool {
+			readTranscript(root, filepath.Join(agents, e.Name()), claudeTranscript(), func(line *jsonstream.Line) bool {
 				if line.String(claudeKeptTime) >= k.since {
 					k.add(line)
 				}
@@ -78,7 +79,7 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	}
 }
 
-var notPlain = lazily(`[^a-zA-Z0-9]`)
+var notPlain = pattern.Lazy(`[^a-zA-Z0-9]`)
 
 // claudeProject is the directory of the session's file: it is named after the
 // directory that the CLI ran in, long names with a digest.

@@ -3,11 +3,13 @@ package agent
 import (
 	"strconv"
 	"time"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 var (
-	claudeEpoch = lazily(`usage limit reached\|(\d{9,11})\b`)
-	claudeClock = lazily(`resets (?:at )?(?:([A-Z][a-z]{2})[a-z]* (\d{1,2})(?:,| at)? )?(\d{1,2})(?::(\d{2}))? ?([ap])m(?: \(([A-Za-z0-9_/+-]{1,64})\))?`)
+	claudeEpoch = pattern.Lazy(`usage limit reached\|(\d{9,11})\b`)
+	claudeClock = pattern.Lazy(`resets (?:at )?(?:([A-Z][a-z]{2})[a-z]* (\d{1,2})(?:,| at)? )?(\d{1,2})(?::(\d{2}))? ?([ap])m(?: \(([A-Za-z0-9_/+-]{1,64})\))?`)
 )
 
 // claudeReset reads when the CLI's message of a limit says that it ends, for

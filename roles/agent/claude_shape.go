@@ -43,7 +43,7 @@ const (
 	claudeLimitInfo
 )
 
-var claudeShape = jsonstream.MustShape(
+var claudeShape = jsonstream.Lazy(
 	jsonstream.Want{Path: "type", Max: 64},
 	jsonstream.Want{Path: "subtype", Max: 64},
 	jsonstream.Want{Path: "session_id", Max: 256},

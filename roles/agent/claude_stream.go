@@ -68,7 +68,7 @@ func (c claude) Stream(req Request) Stream {
 	if req.Resume != nil {
 		s.before = req.Resume.Totals
 	}
-	s.open(claudeShape, s.read)
+	s.open(claudeShape(), s.read)
 	return s
 }
 

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -13,21 +15,21 @@ import (
 // one line in lower case with straight quotes.
 var codexTexts = []struct {
 	class class.Class
-	text  pattern
+	text  func() *regexp.Regexp
 }{
-	{class.Limit, lazily(`you've hit your usage limit|usage limit (?:has been )?reached|you've reached your usage limit`)},
-	{class.Billing, lazily(`quota exceeded|insufficient_quota|exceeded your current quota|out of credits|spend cap|workspace credit limit|with your chatgpt plan, upgrade`)},
-	{class.Limit, lazily(`rate limit (?:exceeded|reached)|(?:last|unexpected) status:? 429|rate_limit_exceeded|too many requests`)},
-	{class.Budget, lazily(`^budget reached`)},
-	{class.Context, lazily(`ran out of room in the model's context window|context_length_exceeded|exceeds the context window`)},
-	{class.Model, lazily(`model [^.]{0,80}(?:does not exist|is not supported|not found)|model_not_found|requires a newer version of codex`)},
-	{class.Overloaded, lazily(`model is at capacity|capacity (?:is )?unavailable|experiencing high demand|the server had an error|(?:last|unexpected) status:? 5\d\d|server_is_overloaded|overloaded_error`)},
-	{class.Auth, lazily(`(?:last|unexpected) status:? 40[13]|missing environment variable|not (?:logged|signed) in|codex login|please (?:log|sign) (?:in|out)|token could not be refreshed|session could not be refreshed`)},
-	{class.Billing, lazily(`(?:last|unexpected) status:? 402`)},
-	{class.Config, lazily(`(?:last|unexpected) status:? 404`)},
-	{class.Refused, lazily(`^invalid prompt|policy violation|violates? (?:our )?(?:usage )?polic|for safety reasons|content was flagged|has been flagged|cyber_policy|content_filter`)},
-	{class.Network, lazily(`waiting for network|stream disconnected before completion|idle timeout (?:waiting|sending)|connection failed|connection (?:refused|reset|closed)|error sending request|timed out|websocket closed|failed to lookup address`)},
-	{class.Request, lazily(`(?:last|unexpected) status:? 4\d\d|invalid_request_error|"code":"invalid_`)},
+	{class.Limit, pattern.Lazy(`you've hit your usage limit|usage limit (?:has been )?reached|you've reached your usage limit`)},
+	{class.Billing, pattern.Lazy(`quota exceeded|insufficient_quota|exceeded your current quota|out of credits|spend cap|workspace credit limit|with your chatgpt plan, upgrade`)},
+	{class.Limit, pattern.Lazy(`rate limit (?:exceeded|reached)|(?:last|unexpected) status:? 429|rate_limit_exceeded|too many requests`)},
+	{class.Budget, pattern.Lazy(`^budget reached`)},
+	{class.Context, pattern.Lazy(`ran out of room in the model's context window|context_length_exceeded|exceeds the context window`)},
+	{class.Model, pattern.Lazy(`model [^.]{0,80}(?:does not exist|is not supported|not found)|model_not_found|requires a newer version of codex`)},
+	{class.Overloaded, pattern.Lazy(`model is at capacity|capacity (?:is )?unavailable|experiencing high demand|the server had an error|(?:last|unexpected) status:? 5\d\d|server_is_overloaded|overloaded_error`)},
+	{class.Auth, pattern.Lazy(`(?:last|unexpected) status:? 40[13]|missing environment variable|not (?:logged|signed) in|codex login|please (?:log|sign) (?:in|out)|token could not be refreshed|session could not be refreshed`)},
+	{class.Billing, pattern.Lazy(`(?:last|unexpected) status:? 402`)},
+	{class.Config, pattern.Lazy(`(?:last|unexpected) status:? 404`)},
+	{class.Refused, pattern.Lazy(`^invalid prompt|policy violation|violates? (?:our )?(?:usage )?polic|for safety reasons|content was flagged|has been flagged|cyber_policy|content_filter`)},
+	{class.Network, pattern.Lazy(`waiting for network|stream disconnected before completion|idle timeout (?:waiting|sending)|connection failed|connection (?:refused|reset|closed)|error sending request|timed out|websocket closed|failed to lookup address`)},
+	{class.Request, pattern.Lazy(`(?:last|unexpected) status:? 4\d\d|invalid_request_error|"code":"invalid_`)},
 }
 
 var straight = strings.NewReplacer("\u2018", "'", "\u2019", "'", "\u02bc", "'", "\u201c", `"`, "\u201d", `"`, "`", "'")
@@ -55,11 +57,11 @@ func codexClass(text string) class.Class {
 // codexStarts are the texts of standard error when no turn begins.
 var codexStarts = []struct {
 	class class.Class
-	text  pattern
+	text  func() *regexp.Regexp
 }{
-	{class.Session, lazily(`no rollout found|thread/resume failed|(?i:no saved session found)`)},
-	{class.Auth, lazily(`(?i)not logged in|run .?codex login|missing environment variable`)},
-	{class.Config, lazily(`(?m)^error: |^Error loading config|^Not inside a trusted directory|^No prompt provided|^Error: (?:.*config|failed to load)`)},
+	{class.Session, pattern.Lazy(`no rollout found|thread/resume failed|(?i:no saved session found)`)},
+	{class.Auth, pattern.Lazy(`(?i)not logged in|run .?codex login|missing environment variable`)},
+	{class.Config, pattern.Lazy(`(?m)^error: |^Error loading config|^Not inside a trusted directory|^No prompt provided|^Error: (?:.*config|failed to load)`)},
 }
 
 // codexStart explains a run that ended badly before its first turn did anything.

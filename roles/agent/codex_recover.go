@@ -23,7 +23,7 @@ const (
 	rolloutLimits
 )
 
-var codexRollout = jsonstream.MustShape(
+var codexRollout = jsonstream.Lazy(
 	jsonstream.Want{Path: "type", Max: 64},
 	jsonstream.Want{Path: "payload.type", Max: 64},
 	jsonstream.Want{Path: "payload.session_id", Max: 256},
@@ -68,7 +68,7 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 		return
 	}
 	r := rollout{}
-	readTranscript(root, path, codexRollout, r.main)
+	readTranscript(root, path, codexRollout(), r.main)
 	if l.Model == "" {
 		l.Model = r.model
 	}
@@ -144,7 +144,7 @@ func (s *codexStream) others(root *os.Root, days []string, path string, r *rollo
 			if looked++; looked > maxRollouts {
 				return
 			}
-			readTranscript(root, other, codexRollout, func(line *jsonstream.Line) bool {
+			readTranscript(root, other, codexRollout(), func(line *jsonstream.Line) bool {
 				switch line.String(rolloutType) {
 				case "session_meta":
 					return line.String(rolloutSession) == s.thread

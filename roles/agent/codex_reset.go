@@ -4,12 +4,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 var (
-	codexAt = lazily(`(?i)try again at (?:([a-z]{3})[a-z]*\.? (\d{1,2})(?:st|nd|rd|th)?,? (?:(\d{4}),? )?(?:at )?)?(\d{1,2}):(\d{2})(?: ?([ap])m)?`)
-	codexIn = lazily(`(?i)try again in ((?:(?:,|and| )*\d+(?:\.\d+)? ?[a-z]+)+)`)
-	amount  = lazily(`(\d+(?:\.\d+)?) ?([a-z]+)`)
+	codexAt = pattern.Lazy(`(?i)try again at (?:([a-z]{3})[a-z]*\.? (\d{1,2})(?:st|nd|rd|th)?,? (?:(\d{4}),? )?(?:at )?)?(\d{1,2}):(\d{2})(?: ?([ap])m)?`)
+	codexIn = pattern.Lazy(`(?i)try again in ((?:(?:,|and| )*\d+(?:\.\d+)? ?[a-z]+)+)`)
+	amount  = pattern.Lazy(`(\d+(?:\.\d+)?) ?([a-z]+)`)
 )
 
 // codexReset reads when the CLI says that a limit ends, in the words of its

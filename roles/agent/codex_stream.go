@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/jsonstream"
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -26,7 +27,7 @@ const (
 	codexUsage
 )
 
-var codexShape = jsonstream.MustShape(
+var codexShape = jsonstream.Lazy(
 	jsonstream.Want{Path: "type", Max: 64},
 	jsonstream.Want{Path: "thread_id", Max: 256},
 	jsonstream.Want{Path: "message", Max: 2 * maxErrorText},
@@ -74,7 +75,7 @@ type codexCount struct{ input, cached, written, output, reasoning *int64 }
 
 func (c codex) Stream(req Request) Stream {
 	s := &codexStream{resumed: c.resumes(req), session: req.Resume, zone: zoneOf(req)}
-	s.open(codexShape, s.read)
+	s.open(codexShape(), s.read)
 	return s
 }
 
@@ -188,7 +189,7 @@ func (u Usage) minus(before Usage) (Usage, bool) {
 	}, ok
 }
 
-var codexAgain = lazily(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
+var codexAgain = pattern.Lazy(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
 
 // codexAttempt is how often the request of such an error was repeated; 0 if it
 // will not be.

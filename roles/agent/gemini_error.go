@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -185,8 +186,8 @@ func (e googleError) wait() time.Duration {
 }
 
 var (
-	googleNoQuota = lazily(`\blimit:\s*0(?:[^\d.]|\.(?:\D|$)|$)`)
-	googleDelay   = lazily(`(?i)(?:suggested retry after|please retry in|quota will reset after)\s+((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)`)
+	googleNoQuota = pattern.Lazy(`\blimit:\s*0(?:[^\d.]|\.(?:\D|$)|$)`)
+	googleDelay   = pattern.Lazy(`(?i)(?:suggested retry after|please retry in|quota will reset after)\s+((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)`)
 )
 
 // providerWords goes by what a provider (Google most of all), or a CLI for it,
@@ -226,8 +227,8 @@ func geminiWait(text string) time.Duration {
 }
 
 var (
-	geminiReportField = lazily(`(?m)^  (status|code|retryDelayMs): (\d{1,12}),?$`)
-	geminiReportName  = lazily(`^Error when talking to Gemini API .*?\.json (\w+): `)
+	geminiReportField = pattern.Lazy(`(?m)^  (status|code|retryDelayMs): (\d{1,12}),?$`)
+	geminiReportName  = pattern.Lazy(`^Error when talking to Gemini API .*?\.json (\w+): `)
 )
 
 // geminiReport reads what standard error says of the request that failed last:

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -71,7 +72,7 @@ type geminiRetry struct {
 	text  string
 }
 
-var geminiAttempt = lazily(`^Attempt \d+ failed(?: with status (\d{3})|: )`)
+var geminiAttempt = pattern.Lazy(`^Attempt \d+ failed(?: with status (\d{3})|: )`)
 
 // note takes a line of standard error. Without a status the failed attempt was
 // one over a quota.

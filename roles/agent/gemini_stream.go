@@ -43,7 +43,7 @@ const (
 	geminiModelInput
 )
 
-var geminiShape = jsonstream.MustShape(
+var geminiShape = jsonstream.Lazy(
 	jsonstream.Want{Path: "type", Max: 64},
 	jsonstream.Want{Path: "timestamp", Max: 64},
 	jsonstream.Want{Path: "session_id", Max: 256},
@@ -104,7 +104,7 @@ func newGeminiStream(req Request) *geminiStream {
 	if req.Permissions == PermitRead {
 		s.reading = req.WorkDir
 	}
-	s.open(geminiShape, s.event)
+	s.open(geminiShape(), s.event)
 	return s
 }
 

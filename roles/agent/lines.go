@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"unicode"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 const (
@@ -55,7 +57,7 @@ func head(p []byte, n int) []byte { return p[:min(len(p), max(0, n))] }
 
 // escape matches the terminal's control sequences: CSI, OSC and the other
 // string commands, and the short ones; also an unfinished one at the end.
-var escape = lazily("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~]?)")
+var escape = pattern.Lazy("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~]?)")
 
 // sanitise makes raw output fit for one line of any screen: valid UTF-8, no
 // control sequences, no control or invisible format characters, white space

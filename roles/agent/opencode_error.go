@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -163,9 +164,9 @@ type opencodeLog struct {
 }
 
 var (
-	opencodeLogLine  = lazily(`^timestamp=\S+ level=ERROR run=\S+ message=(?:"stream error"|failed) `)
-	opencodeLogRef   = lazily(` ref=(\S{1,64}) error=`)
-	opencodeLogError = lazily(` (?:error\.)?error=("(?:[^"\\]|\\.)*"|\S+)`)
+	opencodeLogLine  = pattern.Lazy(`^timestamp=\S+ level=ERROR run=\S+ message=(?:"stream error"|failed) `)
+	opencodeLogRef   = pattern.Lazy(` ref=(\S{1,64}) error=`)
+	opencodeLogError = pattern.Lazy(` (?:error\.)?error=("(?:[^"\\]|\\.)*"|\S+)`)
 )
 
 // maxCauses bounds what is kept of a log that does not end.
@@ -217,7 +218,7 @@ func opencodeTried(text string) class.Class {
 	return class.Overloaded
 }
 
-var opencodeMeant = lazily(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
+var opencodeMeant = pattern.Lazy(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
 
 // opencodeCause classifies an error of the CLI's own. A model that it calls not
 // found and proposes in the same breath is one of a provider without a key.

@@ -44,7 +44,7 @@ const (
 	openErrorRef
 )
 
-var opencodeShape = jsonstream.MustShape(
+var opencodeShape = jsonstream.Lazy(
 	jsonstream.Want{Path: "type", Max: 64},
 	jsonstream.Want{Path: "timestamp"},
 	jsonstream.Want{Path: "sessionID", Max: 256},
@@ -99,7 +99,7 @@ type opencodeStream struct {
 
 func newOpencodeStream() *opencodeStream {
 	s := &opencodeStream{}
-	s.open(opencodeShape, s.event)
+	s.open(opencodeShape(), s.event)
 	return s
 }
 

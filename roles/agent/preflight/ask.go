@@ -120,7 +120,7 @@ func plain(line string) string {
 			return -1
 		}
 		return r
-	}, escapes.ReplaceAllString(strings.ToValidUTF8(line, "?"), ""))
+	}, escapes().ReplaceAllString(strings.ToValidUTF8(line, "?"), ""))
 	if r := []rune(strings.TrimSpace(line)); len(r) > 200 {
 		return string(r[:197]) + "..."
 	}

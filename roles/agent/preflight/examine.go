@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -81,13 +81,13 @@ type subject struct {
 
 // name is how messages call it: "codex 0.169.0".
 func (s *subject) name() string {
-	if v := number.FindString(s.version); v != "" {
+	if v := number().FindString(s.version); v != "" {
 		return s.adapter.Name() + " " + v
 	}
 	return s.adapter.Name()
 }
 
-var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)+[-.0-9A-Za-z]*`)
+var number = pattern.Lazy(`[0-9]+(\.[0-9]+)+[-.0-9A-Za-z]*`)
 
 // meet finds the program of a command line and asks it for its version.
 func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, profile agent.Profile, rep *Report) *subject {

@@ -1,9 +1,10 @@
 package preflight
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // takes is whether a flag takes a value.
@@ -44,7 +45,7 @@ const (
 // does, or where there are short flags four columns further, as "-x, " is
 // four characters. Descriptions that happen to begin with a dash stand deeper.
 func parseHelp(text string) help {
-	lines := strings.Split(escapes.ReplaceAllString(strings.ReplaceAll(text, "\r", ""), ""), "\n")
+	lines := strings.Split(escapes().ReplaceAllString(strings.ReplaceAll(text, "\r", ""), ""), "\n")
 	base, short, long := -1, false, false
 	for _, l := range lines {
 		if n, ok := dashed(l); ok && (base < 0 || n < base) {
@@ -76,10 +77,10 @@ func parseHelp(text string) help {
 }
 
 var (
-	escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
-	gap     = regexp.MustCompile(`\t| {2,}`)
-	aliases = regexp.MustCompile(`\[(?:short )?alias(?:es)?: ([^\]]*)\]`)
-	kinds   = regexp.MustCompile(`\[(boolean|string|number|array|count)\]`)
+	escapes = pattern.Lazy("\x1b\\[[0-9;?]*[A-Za-z]")
+	gap     = pattern.Lazy(`\t| {2,}`)
+	aliases = pattern.Lazy(`\[(?:short )?alias(?:es)?: ([^\]]*)\]`)
+	kinds   = pattern.Lazy(`\[(boolean|string|number|array|count)\]`)
 )
 
 // dashed gives the indentation of a line that begins with a flag.
@@ -109,7 +110,7 @@ func continues(l string, base int, aligned bool) bool {
 
 // cutGap parts what is defined from its description.
 func cutGap(s string) (definition, description string) {
-	if at := gap.FindStringIndex(s); at != nil {
+	if at := gap().FindStringIndex(s); at != nil {
 		return s[:at[0]], s[at[1]:]
 	}
 	return s, ""
@@ -141,7 +142,7 @@ func (h *help) define(definition, description string) {
 			}
 		}
 	}
-	for _, m := range aliases.FindAllStringSubmatch(description, -1) {
+	for _, m := range aliases().FindAllStringSubmatch(description, -1) {
 		for _, name := range strings.FieldsFunc(m[1], func(r rune) bool { return r == ' ' || r == ',' }) {
 			if strings.HasPrefix(name, "-") {
 				names = append(names, name)
@@ -156,7 +157,7 @@ func (h *help) define(definition, description string) {
 
 func (h *help) valueOf(value, description string) takes {
 	kind := ""
-	if m := kinds.FindStringSubmatch(description); m != nil && h.style == styleYargs {
+	if m := kinds().FindStringSubmatch(description); m != nil && h.style == styleYargs {
 		kind = m[1]
 	}
 	switch {
@@ -178,7 +179,7 @@ func (h *help) valueOf(value, description string) takes {
 
 func styleOf(text string) style {
 	switch {
-	case kinds.MatchString(text):
+	case kinds().MatchString(text):
 		return styleYargs
 	case strings.Contains(text, "[OPTIONS]"):
 		return styleClap

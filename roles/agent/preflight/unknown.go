@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -126,10 +126,10 @@ func (e *Examiner) cause(ctx context.Context, l line, s *subject, a agent.Adapte
 var (
 	// parsers are what reads arguments, and answers the other words of a script that
 	// knows questions, or hands all that it gets on to a program.
-	parsers = regexp.MustCompile(`(?i)\bgetopts?\b|\b(?:argparse|optparse|docopt|click|typer|optionparser)\b|\bimport \w*main\b|activate_bin_path|load_entry_point`)
-	answers = regexp.MustCompile(`(?i)\$@|\$\{@|--version|--help|\busage:`)
+	parsers = pattern.Lazy(`(?i)\bgetopts?\b|\b(?:argparse|optparse|docopt|click|typer|optionparser)\b|\bimport \w*main\b|activate_bin_path|load_entry_point`)
+	answers = pattern.Lazy(`(?i)\$@|\$\{@|--version|--help|\busage:`)
 	// allPrompt: after -- whatever it gets is text for somebody.
-	allPrompt = regexp.MustCompile(`\s--\s+"?\$[{]?@`)
+	allPrompt = pattern.Lazy(`\s--\s+"?\$[{]?@`)
 )
 
 // heeds reports whether a program can be asked for its version without beginning
@@ -144,5 +144,5 @@ func (p program) heeds() bool {
 	lines := strings.Split(string(p.head), "\n")
 	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "#") })
 	code := strings.Join(lines, "\n")
-	return parsers.MatchString(code) || !deaf && answers.MatchString(code) && !allPrompt.MatchString(code)
+	return parsers().MatchString(code) || !deaf && answers().MatchString(code) && !allPrompt().MatchString(code)
 }
