@@ -22,10 +22,10 @@ type Projection struct {
 	interval time.Duration
 
 	mu      sync.Mutex
-	next    []byte      // the newest version, if it is not in the file
-	pending bool        // next is to be written
-	timer   *time.Timer // armed, or its goroutine has not yet taken next
-	wrote   time.Time   // when the last write began
+	next    func() ([]byte, error) // makes the newest version, if it is not in the file
+	pending bool                   // next is to be written
+	timer   *time.Timer            // armed, or its goroutine has not yet taken next
+	wrote   time.Time              // when the last write began
 	err     error
 	closed  bool
 
@@ -39,15 +39,16 @@ func NewProjection(d durable.Disk, op, path string, perm fs.FileMode, minInterva
 	return &Projection{d: d, op: op, path: path, perm: perm, interval: minInterval}
 }
 
-// Put makes data the newest version and returns at once. data belongs to the
-// Projection from then on. After Close it does nothing.
-func (p *Projection) Put(data []byte) {
+// Put says what makes the newest version and returns at once. make is called when the
+// version is written, in the background, and not at all if a newer one comes before.
+// After Close Put does nothing.
+func (p *Projection) Put(make func() ([]byte, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return
 	}
-	p.next, p.pending = data, true
+	p.next, p.pending = make, true
 	if p.timer == nil {
 		p.armed.Add(1)
 		p.timer = time.AfterFunc(max(0, p.interval-time.Since(p.wrote)), func() {
@@ -66,7 +67,7 @@ func (p *Projection) write(byTimer bool) error {
 	if byTimer {
 		p.timer = nil
 	}
-	data, pending := p.next, p.pending
+	next, pending := p.next, p.pending
 	if !pending {
 		defer p.mu.Unlock()
 		return p.err
@@ -75,7 +76,10 @@ func (p *Projection) write(byTimer bool) error {
 	p.wrote = time.Now()
 	p.mu.Unlock()
 
-	err := p.d.WriteProjection(p.op, p.path, data, p.perm)
+	data, err := next()
+	if err == nil {
+		err = p.d.WriteProjection(p.op, p.path, data, p.perm)
+	}
 
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -49,16 +49,20 @@ func fileIs(t *testing.T, path, want string) {
 	}
 }
 
+func version(text string) func() ([]byte, error) {
+	return func() ([]byte, error) { return []byte(text), nil }
+}
+
 func TestProjectionWritesTheNewestNowAndThen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	synctest.Test(t, func(t *testing.T) {
 		var c counted
 		p := NewProjection(c.disk(), "state", path, 0o644, 100*time.Millisecond)
-		p.Put([]byte("v0"))
+		p.Put(version("v0"))
 		synctest.Wait()
 		fileIs(t, path, "v0") // the first one does not wait
 		for i := range 1000 {
-			p.Put(fmt.Appendf(nil, "v%d", i+1))
+			p.Put(version(fmt.Sprintf("v%d", i+1)))
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -72,7 +76,7 @@ func TestProjectionWritesTheNewestNowAndThen(t *testing.T) {
 				t.Errorf("writes %v apart", gap)
 			}
 		}
-		p.Put([]byte("flushed"))
+		p.Put(version("flushed"))
 		if err := p.Flush(); err != nil {
 			t.Error(err)
 		}
@@ -81,13 +85,13 @@ func TestProjectionWritesTheNewestNowAndThen(t *testing.T) {
 		if err := p.Flush(); err != nil || len(c.at) != n {
 			t.Errorf("a flush with nothing new: %v, %d writes", err, len(c.at)-n)
 		}
-		p.Put([]byte("closed"))
+		p.Put(version("closed"))
 		if err := errors.Join(p.Close(), p.Close()); err != nil {
 			t.Error(err)
 		}
 		fileIs(t, path, "closed")
 		n = len(c.at)
-		p.Put([]byte("too late"))
+		p.Put(version("too late"))
 		time.Sleep(time.Hour)
 		if fileIs(t, path, "closed"); len(c.at) != n {
 			t.Error("written after Close")
@@ -101,7 +105,7 @@ func TestProjectionKeepsErrors(t *testing.T) {
 		var c counted
 		p := NewProjection(c.disk(), "state", path, 0o644, 100*time.Millisecond)
 		c.set(syscall.ENOSPC)
-		p.Put([]byte("a"))
+		p.Put(version("a"))
 		synctest.Wait()
 		if err := p.Err(); !durable.IsFull(err) {
 			t.Errorf("Err is %v", err)
@@ -114,8 +118,14 @@ func TestProjectionKeepsErrors(t *testing.T) {
 			t.Errorf("when there is room: %v, %v", err, p.Err())
 		}
 		fileIs(t, path, "a")
+		unmade := errors.New("it cannot be made")
+		p.Put(func() ([]byte, error) { return nil, unmade })
+		if err := p.Flush(); !errors.Is(err, unmade) {
+			t.Errorf("Flush of what cannot be made gives %v", err)
+		}
+		fileIs(t, path, "a")
 		c.set(syscall.EIO)
-		p.Put([]byte("b"))
+		p.Put(version("b"))
 		if err := p.Close(); !errors.Is(err, syscall.EIO) {
 			t.Errorf("Close gives %v", err)
 		}
@@ -128,7 +138,7 @@ func TestProjectionNeverGoesBack(t *testing.T) {
 	p := NewProjection(durable.OS(), "state", path, 0o644, time.Microsecond)
 	for i := range 300 {
 		v := fmt.Sprintf("%04d", i)
-		p.Put([]byte(v))
+		p.Put(version(v))
 		if i%3 == 0 {
 			if err := p.Flush(); err != nil {
 				t.Fatal(err)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
 )
 
@@ -48,16 +50,20 @@ func (d *driver) putViews() {
 	if d.state.Status.Ended() || d.state.Status == loop.Paused {
 		pid = 0
 	}
-	if data, err := loop.EncodeIndent(loop.ViewOf(d.state, d.journal.LastSeq(), pid), "  "); err == nil {
-		d.view.Put(append(data, '\n'))
-	}
-	if data, err := loop.EncodeIndent(d.repoView(), "  "); err == nil {
-		d.super.Put(append(data, '\n'))
-	}
+	// What is written later is of now: the next step makes a state of its own.
+	s, seq := d.state, d.journal.LastSeq()
+	index := slices.IndexFunc(d.o.Config.Loops, func(l config.Loop) bool { return l.ID == d.o.LoopID })
+	d.view.Put(func() ([]byte, error) { return encodeView(loop.ViewOf(s, seq, pid)) })
+	d.super.Put(func() ([]byte, error) { return encodeView(d.repoView(s, index)) })
+}
+
+func encodeView(v any) ([]byte, error) {
+	data, err := loop.EncodeIndent(v, "  ")
+	return append(data, '\n'), err
 }
 
 // repoView merges this loop's status into what the file says of the others.
-func (d *driver) repoView() loop.RepoView {
+func (d *driver) repoView(s loop.State, index int) loop.RepoView {
 	v := loop.RepoView{Version: 1, Loops: map[string]loop.Status{}}
 	if data, err := os.ReadFile(filepath.Join(d.paths.Super, "state.json")); err == nil {
 		_ = json.Unmarshal(data, &v) // a view that cannot be read is made anew
@@ -66,15 +72,11 @@ func (d *driver) repoView() loop.RepoView {
 		v.Loops = map[string]loop.Status{}
 	}
 	v.Version = 1
-	v.Active = !d.state.Status.Ended() && d.state.Status != loop.Paused
-	for i, l := range d.o.Config.Loops {
-		if l.ID == d.o.LoopID {
-			v.LoopIndex = i
-		}
-	}
-	v.Iteration, v.CurrentLoopID, v.Status = d.state.Iteration, d.o.LoopID, d.state.Status
-	v.UpdatedAt = d.state.UpdatedAt
-	v.Loops[d.o.LoopID] = d.state.Status
+	v.Active = !s.Status.Ended() && s.Status != loop.Paused
+	v.LoopIndex = max(0, index)
+	v.Iteration, v.CurrentLoopID, v.Status = s.Iteration, d.o.LoopID, s.Status
+	v.UpdatedAt = s.UpdatedAt
+	v.Loops[d.o.LoopID] = s.Status
 	return v
 }
 
