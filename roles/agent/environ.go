@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/superloop/superloop/internal/redact"
 )
@@ -71,39 +72,40 @@ const sharedLogin = "GOOGLE_APPLICATION_CREDENTIALS"
 // who wants one passed on names it in pass_env or in the runner's env.
 func filter(cli CLI) func(name string) bool {
 	own := For(cli)
-	foreign := map[string]bool{}
-	for _, a := range Adapters() {
-		for _, name := range a.Profile().Keys {
-			foreign[name] = own.Name() != generic{}.Name() && name != sharedLogin
-		}
-	}
 	keys := own.Profile().Keys
-	for _, name := range slices.Concat(keys, cli.PassEnv) {
-		foreign[name] = false
-	}
 	return func(name string) bool {
 		switch {
 		case slices.Contains(cli.PassEnv, name):
 			return true
-		case strings.HasPrefix(name, ownPrefix), foreign[name]:
+		case strings.HasPrefix(name, ownPrefix):
 			return false
-		case cli.PassEnv == nil, slices.Contains(keys, name):
+		case slices.Contains(keys, name):
+			return true
+		case allKeys()[name] && own.Name() != generic{}.Name() && name != sharedLogin:
+			return false
+		case cli.PassEnv == nil:
 			return true
 		}
 		return strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") || strings.Contains(basic, " "+name+" ")
 	}
 }
 
-// Secrets takes the values of all credentials in environ, and in the runner's
-// own Env, out of what it is given: the keys that the adapters know, and every
-// variable whose name says that it is a secret.
-func Secrets(environ []string, own map[string]string) *redact.Replacer {
+// allKeys are the variables with the keys of any CLI.
+var allKeys = sync.OnceValue(func() map[string]bool {
 	keys := map[string]bool{}
 	for _, a := range Adapters() {
 		for _, name := range a.Profile().Keys {
 			keys[name] = true
 		}
 	}
+	return keys
+})
+
+// Secrets takes the values of all credentials in environ, and in the runner's
+// own Env, out of what it is given: the keys that the adapters know, and every
+// variable whose name says that it is a secret.
+func Secrets(environ []string, own map[string]string) *redact.Replacer {
+	keys := allKeys()
 	var secrets []string
 	take := func(name, value string) {
 		// A key may be the path of a file with the credential, which is no secret.
