@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/mattn/go-isatty"
@@ -74,6 +75,11 @@ func (a *app) run(c *cli.Context) error {
 	cfg, err := a.config(repo)
 	if err != nil {
 		return err
+	}
+	// A supervisor lives for a night and mostly waits: a sixteenth less memory is worth
+	// a twentieth more of its CPU time.
+	if a.env("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
 	todo := cfg.Loops
 	if c.IsSet("loop") {

@@ -171,6 +171,11 @@ func (s runSummary) render() []byte {
 	head := s
 	head.Entries = []json.RawMessage{}
 	text := bytes.TrimSuffix(compact(head), []byte("[]}\n"))
+	size := len(text)
+	for _, e := range s.Entries {
+		size += len(",\n") + len(e)
+	}
+	buf.Grow(size + len("[\n]}\n"))
 	buf.Write(text)
 	buf.WriteByte('[')
 	for i, e := range s.Entries {
