@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/layout"
@@ -87,6 +88,8 @@ func (d *driver) flushViews() error {
 	err := errors.Join(d.view.Flush(), d.super.Flush())
 	if err != nil {
 		d.log.Warn("state.json could not be written; the journal is whole", zap.Error(err))
+	}
+	if durable.IsFull(err) {
 		return d.host.Full(err)
 	}
 	return nil

@@ -1,0 +1,104 @@
+package local
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// repoState is .superloop/state.json.
+func (w *world) repoState() loop.RepoView {
+	w.t.Helper()
+	var v loop.RepoView
+	data, err := os.ReadFile(filepath.Join(w.paths.Super, "state.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v
+}
+
+// second makes l the second of two loops.
+func (w *world) second() {
+	w.t.Helper()
+	text := strings.Replace(w.configText(``), `"loops": [`, `"loops": [{"id": "first", "spec_file": "spec.md", "max_iterations": 1, "completion_promise": "DONE"},`, 1)
+	w.write("repo/.superloop/config.json", text)
+	w.load()
+}
+
+func TestTheRepositorysStateTellsOfAllItsLoops(t *testing.T) {
+	t.Parallel()
+	for text, others := range map[string]map[string]loop.Status{
+		`{"version": 1, "loops": {"first": "completed", "l": "failed"}}`: {"first": loop.Completed},
+		`{"version": 1, "loops": null}`:                                  {},
+		`{"version":`:                                                    {},
+	} {
+		w := newWorld(t, agentDone, ``)
+		w.second()
+		w.write("repo/.superloop/state.json", text)
+		s := w.run(t.Context())
+		w.ends(s, loop.Completed, loop.ReasonPromiseKept)
+		v := w.repoState()
+		want := maps.Clone(others)
+		want["l"] = loop.Completed
+		if v.Version != 1 || v.Active || v.LoopIndex != 1 || v.CurrentLoopID != "l" || v.Iteration != 1 || v.Status != loop.Completed || !v.UpdatedAt.Equal(s.UpdatedAt) ||
+			!maps.Equal(v.Loops, want) {
+			t.Errorf("after %s: %+v, want the loops %v", text, v, want)
+		}
+	}
+}
+
+// What stands in the views while a role runs: the loop is alive, and its supervisor has a number.
+func TestTheViewsOfALoopThatRunsAndOfOneThatStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `cp "$SUPERLOOP_LOOP_DIR/state.json" "${0%/*}/seen.json"; cp "$SUPERLOOP_REPO/.superloop/state.json" "${0%/*}/repo-seen.json"; `+agentDone, `"max_iterations": 1`)
+	w.when("role_start", func(journal.Event, loop.State) {
+		for w.view().Pending == nil { // the agent is only started when this returns
+			pause()
+		}
+	})
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	var seen loop.View
+	var repo loop.RepoView
+	for name, into := range map[string]any{"seen.json": &seen, "repo-seen.json": &repo} {
+		data, err := os.ReadFile(filepath.Join(w.top, name))
+		if err == nil {
+			err = json.Unmarshal(data, into)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen.Status != loop.Running || seen.PID != os.Getpid() || !repo.Active || repo.Status != loop.Running || repo.Loops["l"] != loop.Running {
+		t.Errorf("%+v and %+v", seen, repo)
+	}
+	for path, perm := range map[string]os.FileMode{w.paths.File("state.json"): 0o644, filepath.Join(w.paths.Super, "state.json"): 0o644,
+		w.paths.Control(): 0o700, w.paths.Private: 0o700, w.paths.Trees(): 0o700, w.paths.Loop: 0o755, w.paths.Proposals(): 0o755} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != perm {
+			t.Errorf("%s: %v %v, want %v", path, info.Mode(), err, perm)
+		}
+	}
+}
+
+// A view that cannot be written is no loss; a full disk must be told.
+func TestAViewThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, agentDone, ``)
+	w.breaks("state:write", errBroken)
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if !w.warned("state.json could not be written; the journal is whole") {
+		t.Error("nobody was told")
+	}
+	w.breaks("state:write", errNoRoom)
+	w.o.Fresh = true
+	_, err := Run(t.Context(), w.o)
+	wantError(t, err, "superloop run --loop l", "nothing that was recorded is lost")
+}
