@@ -20,8 +20,11 @@ func Cancel(ctx context.Context, o Options) error {
 	if err := d.takeIntents(); err != nil {
 		return err
 	}
-	if d.cancel == nil || d.state.Status.Ended() {
-		return nil // a supervisor was faster
+	if d.state.Status.Ended() {
+		return d.settle() // a supervisor was faster
+	}
+	if d.cancel == nil {
+		return nil
 	}
 	if err := d.stopCancelled(); err != nil {
 		return err

@@ -1,16 +1,35 @@
 package local
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
 
+// intentIgnored is the event of an intent that nothing waited for.
+const intentIgnored = "intent_ignored"
+
+type ignoredFields struct {
+	Kind     string `json:"kind"`
+	By       string `json:"by"`
+	IntentID string `json:"intent_id"`
+	Reason   string `json:"reason"`
+}
+
 // Fold reads a journal and folds it. Next to an error it gives what it has read.
 func Fold(path string) (*loop.Replay, error) {
 	fold := loop.NewReplay()
-	err := journal.Read(path, 0, func(ev journal.Event) error { return fold.Add(LineOf(ev)) })
+	err := journal.Read(path, 0, func(ev journal.Event) error {
+		if ev.Event == intentIgnored {
+			var f ignoredFields
+			if err := json.Unmarshal(ev.Fields, &f); err == nil {
+				fold.Intents[f.IntentID] = true
+			}
+		}
+		return fold.Add(LineOf(ev))
+	})
 	if err != nil {
 		return fold, fmt.Errorf("reading %s: %w", path, err)
 	}

@@ -124,6 +124,26 @@ func TestAnIntentThatNothingWaitsForIsIgnoredAndSaid(t *testing.T) {
 	}
 }
 
+// An intent that the journal holds is not taken again, however often its file cannot be removed.
+func TestAnIntentThatCannotBeRemovedIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, agentDone, ``)
+	w.submit(control.Intent{ID: "k1", Kind: control.IntentKick, By: "bob", RunID: "of another run", At: w.now})
+	w.breaks("control:remove", errNoRoom)
+	for range 2 {
+		_, err := Run(t.Context(), w.o)
+		wantError(t, err, "superloop run --loop l", "nothing that was recorded is lost")
+	}
+	if len(w.all("intent_ignored")) != 1 || len(w.intents()) != 1 {
+		t.Errorf("%v, and the files are %v", w.all("intent_ignored"), w.intents())
+	}
+	w.breaks("control:remove", nil)
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if len(w.all("intent_ignored")) != 1 || len(w.intents()) != 0 {
+		t.Errorf("%v, and the files are %v", w.all("intent_ignored"), w.intents())
+	}
+}
+
 func TestAnIntentStaysWhileItsRecordIsNotOnTheDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, agentDone, ``)
@@ -148,11 +168,12 @@ func TestCancelOfALoopThatNobodyRuns(t *testing.T) {
 		t.Errorf("it wrote without an intent: %v", err)
 	}
 	w.submit(control.Intent{ID: "c1", Kind: control.IntentCancel, By: "ann", RunID: s.RunID, At: w.now})
+	w.submit(control.Intent{ID: "c2", Kind: control.IntentCancel, By: "bob", RunID: s.RunID, At: w.now})
 	// One whose journal cannot be written stays.
 	w.breaks("events:append", errNoRoom)
 	wantError(t, Cancel(t.Context(), w.o), "superloop run --loop l")
-	if len(w.intents()) != 1 {
-		t.Fatal("the intent is gone and the loop is not cancelled")
+	if len(w.intents()) != 2 {
+		t.Fatal("an intent is gone and the loop is not cancelled")
 	}
 	w.breaks("events:append", nil)
 	w.breaks("control:remove", errBroken)

@@ -36,8 +36,7 @@ func (d *driver) takeIntents() error {
 		case d.kicks(in):
 		default:
 			d.intents[in.ID] = true
-			if err := d.record("intent_ignored", map[string]any{"kind": in.Kind, "by": in.By,
-				"intent_id": in.ID, "reason": "nothing was waiting for it"}); err != nil {
+			if err := d.record(intentIgnored, ignoredFields{in.Kind, in.By, in.ID, "nothing was waiting for it"}); err != nil {
 				return err
 			}
 			// The file is only removed when its record is on the disk.
