@@ -2,6 +2,8 @@ package local
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +64,33 @@ func TestEachStepOfTheDiskMayFail(t *testing.T) {
 	}
 }
 
+// What cannot be done before the loop begins is an error, and nothing has begun.
+func TestErrorsBeforeTheLoopBegins(t *testing.T) {
+	t.Parallel()
+	for op, prepare := range map[string]func(w *world){
+		"temps:remove":      func(w *world) { w.write(filepath.Join("repo", w.paths.Rel(w.paths.Loop), ".x.json.tmp-1"), "") },
+		"gitignore:create":  func(w *world) { _ = os.Remove(filepath.Join(w.paths.Super, ".gitignore")) },
+		"events:append":     func(*world) {},
+		"trust:create":      func(*world) {},
+		"repo-state:create": func(*world) {},
+	} {
+		w := newWorld(t, agentDone, ``)
+		prepare(w)
+		w.breaks(op, errNoRoom)
+		_, err := Run(t.Context(), w.o)
+		if err == nil {
+			t.Errorf("%s fails, and there is no error", op)
+			continue
+		}
+		wantError(t, err, "superloop run --loop l", "nothing that was recorded is lost")
+		if exists(w.paths.Events()) && op != "repo-state:create" && slices.Contains(w.names(), "role_start") {
+			t.Errorf("%s fails, and roles ran: %v", op, w.names())
+		}
+		w.breaks(op, nil)
+		w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	}
+}
+
 // A supervisor that is gone in the middle of a role leaves a line without an outcome.
 func TestARoleWhoseSupervisorDiedRunsAgainAsTheNextAttempt(t *testing.T) {
 	t.Parallel()
@@ -119,6 +148,25 @@ func TestAKickEndsTheWaitForALimitAndForgetsIt(t *testing.T) {
 	}
 	if len(w.intents()) != 0 {
 		t.Error("the wish is still there")
+	}
+}
+
+func TestALimitThatCannotBeForgottenIsStillThere(t *testing.T) {
+	t.Parallel()
+	w := limited(t)
+	w.when("rate_limit_wait", func(_ journal.Event, s loop.State) {
+		w.breaks("cooldown:remove", errNoRoom)
+		w.submit(control.Intent{ID: "k-1", Kind: control.IntentKick, By: "ann", RunID: s.RunID})
+	})
+	_, err := Run(t.Context(), w.o)
+	wantError(t, err, "superloop run --loop l", "nothing that was recorded is lost")
+	w.breaks("cooldown:remove", nil)
+	if len(w.all("rate_limit_over")) != 0 || len(w.intents()) != 1 {
+		t.Errorf("the wait is over: %v, the wishes are %v", w.names(), w.intents())
+	}
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if f := w.one("rate_limit_over"); f["by"] != "ann" || len(w.intents()) != 0 {
+		t.Errorf("rate_limit_over %v, the wishes are %v", f, w.intents())
 	}
 }
 

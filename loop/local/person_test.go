@@ -5,12 +5,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/control"
+	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/recovery"
 )
@@ -83,6 +87,38 @@ func TestALoopLeavesForAPersonAndDoesWhatWasAnsweredMeanwhile(t *testing.T) {
 	}
 	if !exists(w.paths.Guard()) {
 		t.Error("what commands read was not pinned at the start")
+	}
+}
+
+// phone is a way to a person that keeps what it was told.
+type phone struct {
+	mu  sync.Mutex
+	got []notify.Message
+}
+
+func (p *phone) Name() string { return "phone" }
+
+func (p *phone) Send(_ context.Context, m notify.Message) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.got = append(p.got, m)
+	return nil
+}
+
+func TestAPersonIsTold(t *testing.T) {
+	t.Parallel()
+	w := newBroken(t)
+	p := &phone{}
+	w.o.Channels = func(*config.Config) effects.Channels {
+		return effects.Channels{All: []notify.Notifier{p}, First: map[notify.Kind][]string{notify.Opened: {"phone"}, notify.Resolved: {"phone"}}}
+	}
+	s := w.run(t.Context())
+	w.answer(escalation.Approve)
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.got) != 2 || p.got[0].Kind != notify.Opened || p.got[1].Kind != notify.Resolved || p.got[0].Loop != "l" || s.Human == nil {
+		t.Errorf("the person was told %+v", p.got)
 	}
 }
 

@@ -82,3 +82,18 @@ func TestALoopWorksInAWorkTreeOfItsOwn(t *testing.T) {
 		t.Errorf("branches %q", got)
 	}
 }
+
+// A policy may overlap in a thousand places; an event holds forty.
+func TestAFewWarningsAreRecorded(t *testing.T) {
+	t.Parallel()
+	var lists []string
+	for i := range 60 {
+		lists = append(lists, fmt.Sprintf("%q", fmt.Sprintf("true %d", i)))
+	}
+	all := strings.Join(lists, ",")
+	w := newWorld(t, agentDone, ``, `"recovery": {"first_aid": false, "auto_approve": [`+all+`], "require_human": [`+all+`]}`)
+	w.run(t.Context())
+	if f := w.one("config_loaded"); len(f["warnings"].([]any)) != 40 {
+		t.Errorf("%d warnings", len(f["warnings"].([]any)))
+	}
+}
