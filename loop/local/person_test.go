@@ -198,6 +198,9 @@ func TestACancelledLoopWithdrawsItsQuestion(t *testing.T) {
 	w := newBroken(t)
 	s := w.run(t.Context())
 	w.submit(control.Intent{ID: "c", Kind: control.IntentCancel, By: "ann", Note: "enough", RunID: s.RunID, At: w.now})
+	w.breaks("escalation:write", errNoRoom)
+	wantError(t, Cancel(t.Context(), w.o), "superloop run --loop l")
+	w.breaks("escalation:write", nil)
 	if err := Cancel(t.Context(), w.o); err != nil {
 		t.Fatal(err)
 	}

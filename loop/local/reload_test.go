@@ -44,6 +44,9 @@ func TestALooserConfigurationIsHeldUntilAPersonTrustsIt(t *testing.T) {
 	w.when("role_start", func(journal.Event, loop.State) { w.configure(`"tests": {"commands": ["echo looser"]}`) })
 	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
 	held := w.one("config_change_held")
+	if n := len(w.all("config_reloaded")); n != 0 {
+		t.Errorf("%d times it was reloaded", n)
+	}
 	if digest := fmt.Sprint(held["digest"]); len(digest) < 8 || held["next"] != "superloop config trust --digest "+digest[:8] {
 		t.Errorf("config_change_held %v", held)
 	}
@@ -62,9 +65,12 @@ func TestALooserConfigurationIsHeldUntilAPersonTrustsIt(t *testing.T) {
 
 func TestWhatARunBeginsWithIsRecorded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, agentDone, ``, `"recovery": {"auto_approve": ["true"], "first_aid": false}`)
+	w := newWorld(t, agentDone, ``, `"recovery": {"auto_approve": ["true", "true"], "first_aid": false}`)
 	w.run(t.Context())
 	f := w.one("config_loaded")
+	if warnings := fmt.Sprint(f["warnings"]); !strings.Contains(warnings, "stands here twice") || strings.Count(warnings, "code:") != 1 {
+		t.Errorf("warnings %s", warnings)
+	}
 	if f["file"] != ".superloop/config.json" || f["digest"] != w.o.Config.Digest || f["policy_digest"] == nil || f["protection"] != "none" ||
 		!strings.Contains(fmt.Sprint(f["protection_notes"]), "--unprotected") {
 		t.Errorf("config_loaded %v", f)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
@@ -45,6 +47,9 @@ func TestALoopRunsToItsEndAndItsJournalTellsHow(t *testing.T) {
 	}
 	if !slices.ContainsFunc(w.said, func(s string) bool { return strings.Contains(s, "DONE") }) {
 		t.Errorf("the observer has heard %q", w.said)
+	}
+	if warned := w.logged.FilterLevelExact(zap.WarnLevel).All(); len(warned) != 0 {
+		t.Errorf("warnings %v", warned)
 	}
 	// A completed loop stays as it is.
 	again := w.run(t.Context())
