@@ -68,9 +68,6 @@ func (d *driver) adopt() {
 	if !ok {
 		return // the reader does not let a running loop go; the old one stays
 	}
-	if d.loop.Git.Worktree != l.Git.Worktree {
-		l.Git.Worktree = d.loop.Git.Worktree // where the work is does not move
-	}
 	d.o.Config, d.loop = next, l
 	d.outbox.Configure()
 }

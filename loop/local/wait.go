@@ -129,9 +129,7 @@ func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error
 				return nil, d.host.Full(err)
 			}
 		}
-		if e.Role != "" {
-			d.runners.Believed(d.state, e.Role)
-		}
+		d.runners.Believed(d.state, e.Role)
 		return d.waited(e, loop.WaitOver{ID: e.ID, Reason: "kicked", By: in.By, IntentID: in.ID}), nil
 	}
 	if d.limitGone() {
