@@ -1,7 +1,8 @@
 package local
 
 import (
-	"maps"
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
@@ -20,45 +22,120 @@ import (
 // manySteps is a loop that touches the disk in many ways: tests, a work tree of its own.
 const manySteps = `"tests": {"commands": ["true"]}, "git": {"worktree": true}`
 
-// TestEachStepOfTheDiskMayFail fails each step that a run takes on the disk, in a run of
-// its own. A run either says what to type next, or does without the step; when there is
-// room again, the loop goes on to its end and its journal is whole.
-func TestEachStepOfTheDiskMayFail(t *testing.T) {
+// course is a way that a loop takes, from its beginning to completion.
+type course struct {
+	begin func(t *testing.T) *world
+	// drive gives the first error on the way; without one the loop is complete.
+	drive func(w *world) error
+}
+
+func drive(w *world) error {
+	s, err := Run(w.t.Context(), w.o)
+	if err == nil && s.Status != loop.Completed {
+		w.t.Errorf("the loop is %s, and there is no error", s.Status)
+	}
+	return err
+}
+
+var courses = map[string]course{
+	"tests and a work tree": {func(t *testing.T) *world { return newWorld(t, agentDone, manySteps) }, drive},
+	"begun anew": {func(t *testing.T) *world {
+		w := newWorld(t, agentDone, ``)
+		w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+		w.o.Fresh = true
+		return w
+	}, drive},
+	"interrupted": {func(t *testing.T) *world {
+		w := newBroken(t)
+		w.agent(agentHangs)
+		ctx, stop := context.WithCancel(t.Context())
+		w.when("role_start", func(journal.Event, loop.State) { stop() })
+		w.ends(w.run(ctx), loop.Paused, loop.ReasonInterrupted)
+		w.on = nil
+		w.agent("touch fixed; " + agentDone)
+		if err := os.Remove(w.paths.Guard()); err != nil {
+			t.Fatal(err)
+		}
+		w.write(w.under(w.paths.Trees(), "old"), "")
+		return w
+	}, drive},
+	"a person is asked": {newBroken, func(w *world) error {
+		s, err := Run(w.t.Context(), w.o)
+		if err != nil || s.Human == nil {
+			return err
+		}
+		w.o.ExitOnEscalation = false
+		if _, err := w.store().Answer(w.t.Context(), escalation.AnswerRequest{Method: escalation.Approve, By: escalation.By{Channel: escalation.CLI, User: "eve"}}); err != nil {
+			return fmt.Errorf("superloop run --loop l: %w", err)
+		}
+		return drive(w)
+	}},
+}
+
+// dispensable are the operations that a loop does without, and why. One stands for those
+// that begin with its name and a dash.
+var dispensable = map[string]string{
+	"respond":   "the health of runners is learned anew",
+	"log":       "what an agent printed is not what it did",
+	"lock":      "a lock holds without the name of its holder",
+	"head":      "the journal is whole without the anchor beside it",
+	"learned":   "what helped is learned anew",
+	"undo":      "the command runs, and its record says that it cannot be undone",
+	"undo-mark": "", "undo-parent": "", "undo-manifest": "", "undo-ref": "", "undo-seal": "",
+}
+
+// TestEachOperationOnTheDiskMayFail fails each operation that a loop does on the disk, in
+// a run of its own: one step of it finds the disk full. A run says what to type next, but
+// for the operations that it does without; when there is room again, the loop goes on to
+// its end and its journal is whole.
+func TestEachOperationOnTheDiskMayFail(t *testing.T) {
 	t.Parallel()
-	clean := newWorld(t, agentDone, manySteps)
-	clean.ends(clean.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
-	clean.o.Fresh = true
-	clean.ends(clean.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
-	clean.mu.Lock()
-	steps := map[string]bool{}
-	for _, op := range clean.ops {
-		steps[op] = true
-	}
-	clean.mu.Unlock()
-	if len(steps) < 30 {
-		t.Fatalf("only %d steps: %v", len(steps), slices.Sorted(maps.Keys(steps)))
-	}
-	for op := range steps {
-		t.Run(strings.ReplaceAll(op, ":", "_"), func(t *testing.T) {
+	for name, c := range courses {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, agentDone, manySteps)
-			if strings.HasPrefix(op, "archive") { // of what an earlier run has left
-				w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
-				w.o.Fresh = true
+			clean := c.begin(t)
+			clean.mu.Lock()
+			clean.ops = nil
+			clean.mu.Unlock()
+			if err := c.drive(clean); err != nil {
+				t.Fatal(err)
 			}
-			w.breaks(op, errNoRoom)
-			s, err := Run(t.Context(), w.o)
-			if err == nil && s.Status != loop.Completed {
-				t.Errorf("the loop is %s, and there is no error", s.Status)
+			clean.mu.Lock()
+			steps := map[string]string{} // one of each operation; the others are tested in internal/durable
+			for _, op := range slices.Sorted(slices.Values(clean.ops)) {
+				name, step, _ := strings.Cut(op, ":")
+				if steps[name] == "" || step == "write" {
+					steps[name] = op
+				}
 			}
-			if err != nil {
-				wantError(t, err, "superloop run --loop l")
+			clean.mu.Unlock()
+			if len(steps) < 12 {
+				t.Fatalf("only %d operations: %v", len(steps), steps)
 			}
-			w.breaks(op, nil)
-			w.o.Fresh = false
-			w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
-			if n := len(w.all("loop_complete")); n < 1 || n > 2 {
-				t.Errorf("%d ends: %v", n, w.names())
+			for name, op := range steps {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					w := c.begin(t)
+					w.breaks(op, errNoRoom)
+					err := c.drive(w)
+					kind, _, _ := strings.Cut(name, "-")
+					switch why, ok := dispensable[kind]; {
+					case err == nil && !ok:
+						t.Errorf("%s failed, and nobody was told", op)
+					case err != nil && ok:
+						t.Errorf("%s failed. %s. And yet: %v", op, why, err)
+					case err != nil:
+						wantError(t, err, "superloop run --loop l")
+					}
+					w.breaks(op, nil)
+					w.o.Fresh = false
+					if err := c.drive(w); err != nil {
+						t.Errorf("when there is room again: %v", err)
+					}
+					if s, err := Fold(w.paths.Events()); err != nil || s.State.Status != loop.Completed {
+						t.Errorf("the journal: %v %v", s.State.Status, err)
+					}
+				})
 			}
 		})
 	}
@@ -68,7 +145,7 @@ func TestEachStepOfTheDiskMayFail(t *testing.T) {
 func TestErrorsBeforeTheLoopBegins(t *testing.T) {
 	t.Parallel()
 	for op, prepare := range map[string]func(w *world){
-		"temps:remove":      func(w *world) { w.write(filepath.Join("repo", w.paths.Rel(w.paths.Loop), ".x.json.tmp-1"), "") },
+		"temps:remove":      func(w *world) { w.write(w.under(w.paths.Loop, ".x.json.tmp-1"), "") },
 		"gitignore:create":  func(w *world) { _ = os.Remove(filepath.Join(w.paths.Super, ".gitignore")) },
 		"events:append":     func(*world) {},
 		"trust:create":      func(*world) {},

@@ -169,9 +169,17 @@ func TestCancelOfALoopThatNobodyRuns(t *testing.T) {
 	}
 	w.submit(control.Intent{ID: "c1", Kind: control.IntentCancel, By: "ann", RunID: s.RunID, At: w.now})
 	w.submit(control.Intent{ID: "c2", Kind: control.IntentCancel, By: "bob", RunID: s.RunID, At: w.now})
+	damaged := w.under(w.paths.Control(), "damaged.json")
+	w.write(damaged, "{")
 	// One whose journal cannot be written stays.
 	w.breaks("events:append", errNoRoom)
 	wantError(t, Cancel(t.Context(), w.o), "superloop run --loop l")
+	if !w.warned("a control file cannot be read") {
+		t.Error("the damaged control file was not told")
+	}
+	if err := os.Remove(filepath.Join(w.top, damaged)); err != nil {
+		t.Fatal(err)
+	}
 	if len(w.intents()) != 2 {
 		t.Fatal("an intent is gone and the loop is not cancelled")
 	}

@@ -151,3 +151,39 @@ func TestTheViewIsReadFromTheJournalWhereItIsGoneOrDamaged(t *testing.T) {
 		t.Errorf("a loop that never ran: %v", err)
 	}
 }
+
+// A crash in the middle of a write leaves a fact without the lines that it implies.
+func TestWhatTheLastWriteOwesIsPaid(t *testing.T) {
+	t.Parallel()
+	w := paused(t)
+	data, err := os.ReadFile(w.paths.Events())
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, at, owed := w.events(), 0, ""
+	for n := len(events) - 1; n > 0 && owed == ""; n-- {
+		fold := loop.NewReplay()
+		for _, ev := range events[:n] {
+			if err := fold.Add(LineOf(ev)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if fold.Finish(); len(fold.Owed) == 1 {
+			at, owed = n, fold.Owed[0].Event
+		}
+	}
+	if owed == "" {
+		t.Fatalf("no event of %v owes one line", w.names())
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	if err := os.WriteFile(w.paths.Events(), []byte(strings.Join(lines[:at], "")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(w.paths.Head()); err != nil {
+		t.Fatal(err)
+	}
+	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
+	if names := w.names(); names[at] != owed {
+		t.Errorf("%s is owed after %v, and not there: %v", owed, names[:at], names[at:])
+	}
+}

@@ -126,6 +126,16 @@ func (w *world) write(name, text string) {
 	}
 }
 
+// under is a file of a directory as write takes it.
+func (w *world) under(dir, name string) string {
+	w.t.Helper()
+	rel, err := filepath.Rel(w.top, filepath.Join(dir, name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return rel
+}
+
 func (w *world) agent(text string) { w.write("agent.sh", "cat > /dev/null\n"+text+"\n") }
 
 // configText is a configuration of the loop l. A key that is given replaces that of the same name.

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,6 +35,28 @@ while [ ! -f "${0%/*}/told" ]; do sleep 0.01; done`)
 	w.inOrder("role_start", "recovery_seen", "role_end", "recovery_escalated")
 	if f := w.one("recovery_seen"); f["role"] != "tester" || f["command"] != "echo ran >> ran.txt && touch fixed" || f["verdict"] != "human" {
 		t.Errorf("seen %v", f)
+	}
+}
+
+func TestWhatIsSeenAndCannotBeRecordedIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newBroken(t)
+	w.agent(`cp "${0%/*}/proposal.json" "$SUPERLOOP_LOOP_DIR/recovery.json"` + untilTold)
+	ctx, stop := context.WithCancel(t.Context())
+	w.when("role_start", func(journal.Event, loop.State) {
+		w.breaks("events:append", errBroken)
+		go func() {
+			for ctx.Err() == nil && !w.warned("a proposal was seen and could not be recorded yet") {
+				pause()
+			}
+			w.breaks("events:append", nil)
+			w.tell()
+		}()
+	})
+	s := w.run(ctx)
+	stop()
+	if s.Human == nil || !w.warned("a proposal was seen and could not be recorded yet") {
+		t.Errorf("%s: %v", s.Status, w.names())
 	}
 }
 

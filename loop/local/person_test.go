@@ -136,6 +136,7 @@ func TestALoopWaitsForAnAnswerAndAnAnswerWakesIt(t *testing.T) {
 			defer close(answered)
 			for ctx.Err() == nil {
 				if rec, err := w.store().Load(); err == nil && rec.State == escalation.Pending {
+					<-time.After(2 * viewInterval) // the loop waits by now: nothing but the answer wakes it
 					w.answer(escalation.Reject)
 					return
 				}

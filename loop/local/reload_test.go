@@ -28,12 +28,21 @@ func TestAChangedConfigurationHoldsFromTheNextIteration(t *testing.T) {
 	}
 }
 
+// unknownKeys is a configuration with nothing but mistakes.
+func unknownKeys(n int) string {
+	var keys []string
+	for i := range n {
+		keys = append(keys, fmt.Sprintf(`"key%d": 1`, i))
+	}
+	return "{" + strings.Join(keys, ", ") + "}"
+}
+
 func TestAWrongConfigurationIsSaidOnceAndTheOldOneStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, agentDone, ``)
-	w.when("role_start", func(journal.Event, loop.State) { w.write("repo/.superloop/config.json", `{"loops": 3}`) })
+	w.when("role_start", func(journal.Event, loop.State) { w.write("repo/.superloop/config.json", unknownKeys(60)) })
 	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
-	if f := w.one("config_rejected"); f["problems"] == nil {
+	if f := w.one("config_rejected"); len(f["problems"].([]any)) != 40 { // as many as an event holds
 		t.Errorf("config_rejected %v", f)
 	}
 }

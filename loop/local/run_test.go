@@ -12,14 +12,21 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/journal"
 )
 
 func TestALoopRunsToItsEndAndItsJournalTellsHow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, agentDone, `"tests": {"commands": ["true"]}`)
+	w.when("loop_complete", func(_ journal.Event, s loop.State) { // it comes too late
+		w.submit(control.Intent{ID: "c1", Kind: control.IntentCancel, By: "ann", RunID: s.RunID, At: w.clock()})
+	})
 	s := w.run(t.Context())
 	w.ends(s, loop.Completed, loop.ReasonPromiseKept)
+	if len(w.intents()) != 0 || exists(w.paths.Guard()) {
+		t.Errorf("intents %v; commands are pinned that nobody lists: %v", w.intents(), exists(w.paths.Guard()))
+	}
 	want := []string{"loop_start", "iteration_start", "config_loaded", "role_start", "role_end", "tests_start", "tests_end", "role_start", "role_end",
 		"promise_checked"}
 	got := w.names()
