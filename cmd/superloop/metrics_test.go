@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,11 +101,12 @@ func (s *served) scrape() map[string]float64 {
 	out := map[string]float64{}
 	for name, f := range families {
 		for _, m := range f.GetMetric() {
-			var labels strings.Builder
+			var labels []string
 			for _, l := range m.GetLabel() {
-				fmt.Fprintf(&labels, " %s=%s", l.GetName(), l.GetValue())
+				labels = append(labels, " "+l.GetName()+"="+l.GetValue())
 			}
-			out[name+labels.String()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+			slices.Sort(labels)
+			out[name+strings.Join(labels, "")] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
 		}
 	}
 	return out
