@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -175,10 +176,4 @@ func (p *Policy) Listed(command string) (int, bool) {
 }
 
 // clip shortens text for a message.
-func clip(s string) string {
-	const most = 120
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "..."
-}
+func clip(s string) string { return text.Cut(s, 123) }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Document is a strictly read file that remembers where each value stands.
@@ -261,14 +263,7 @@ func position(src []byte, off int) (line, col int) {
 }
 
 // clip shortens text for a message; what a file holds may be long and ugly.
-func clip(s string) string {
-	const most = 60
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	r := []rune(s[:min(len(s), most*utf8.UTFMax)])
-	return string(r[:most]) + "..."
-}
+func clip(s string) string { return text.Cut(s, 63) }
 
 func quote(s string) string { return strconv.Quote(clip(s)) }
 

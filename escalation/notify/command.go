@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -96,8 +97,7 @@ func (c *Command) Send(ctx context.Context, m Message) error {
 }
 
 func (c *Command) arguments(m Message) []string {
-	text := cutRunes(Text(m), argText)
-	fill := strings.NewReplacer("{title}", Title(m), "{text}", text)
+	fill := strings.NewReplacer("{title}", Title(m), "{text}", text.Cut(Text(m), argText))
 	argv := []string{c.argv[0]}
 	for _, arg := range c.argv[1:] {
 		argv = append(argv, fill.Replace(arg))
@@ -157,11 +157,4 @@ func (c *Command) classify(ctx context.Context, err error) error {
 		return &PermanentError{Reason: reason}
 	}
 	return &TemporaryError{Reason: reason}
-}
-
-func cutRunes(s string, limit int) string {
-	if runes := []rune(s); len(runes) > limit {
-		return string(runes[:limit-3]) + "..."
-	}
-	return s
 }

@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"strings"
-	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // maxHolder bounds what is read of a lock file: it is text for a message.
@@ -33,7 +33,7 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	who := printable(e.Holder)
+	who := text.Line(string(e.Holder), 200)
 	if who == "" {
 		who = "another process"
 	}
@@ -154,19 +154,4 @@ func Holder(path string) (holder []byte, locked bool, err error) {
 func readHolder(f *os.File) []byte {
 	text, _ := io.ReadAll(io.NewSectionReader(f, 0, maxHolder))
 	return text
-}
-
-// printable makes text from a file fit for a terminal and short.
-func printable(text []byte) string {
-	s := strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, string(text))
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > 200 {
-		s = string(r[:200]) + "..."
-	}
-	return s
 }

@@ -50,19 +50,3 @@ func TestDisplayIsFaithful(t *testing.T) {
 		seen[shown] = s
 	})
 }
-
-// A shell that reads a Word gets the one word back.
-func TestWord(t *testing.T) {
-	t.Parallel()
-	for s, want := range map[string]string{
-		"":           "''",
-		"c-1":        "c-1",
-		"a b":        "'a b'",
-		"it's; rm":   `'it'\''s; rm'`,
-		"a\u202eb$x": "'a<U+202E>b$x'",
-	} {
-		if got := Word(s); got != want {
-			t.Errorf("%q: %s, want %s", s, got, want)
-		}
-	}
-}

@@ -1,3 +1,4 @@
-// Package text writes foreign text so that it is harmless: Display for a reader's
-// terminal, Word for a reader who pastes it into a shell. It decides nothing.
+// Package text makes foreign text harmless, each way of it once: for a terminal (Display,
+// Line), for a shell (Word, Words, Paste), and in a length (Cut, Head). It decides
+// nothing.
 package text

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -187,10 +188,4 @@ func (b *builder) webhook(raw string) {
 }
 
 // quoted writes a value for a message, shortened.
-func quoted(s string) string {
-	const most = 60
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "..."
-	}
-	return strconv.Quote(s)
-}
+func quoted(s string) string { return strconv.Quote(text.Cut(s, 63)) }

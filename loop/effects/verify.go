@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
 )
@@ -18,10 +19,7 @@ const maxPattern = 1000
 
 // What does not count in the signature of a failure: colours, times, numbers,
 // addresses, names of temporary files.
-var (
-	ansi    = pattern.Lazy(`\x1b\[[0-9;?]*[A-Za-z]`)
-	varying = pattern.Lazy(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|/tmp/[^\s:'"]*|[0-9]+(\.[0-9]+)*`)
-)
+var varying = pattern.Lazy(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|/tmp/[^\s:'"]*|[0-9]+(\.[0-9]+)*`)
 
 // signatureLines is how many of the last lines of an output its signature is
 // made of: many test runners begin with what differs each time.
@@ -29,7 +27,7 @@ const signatureLines = 60
 
 // signature is the same for two outputs that tell of the same failure.
 func signature(output []byte) string {
-	lines := strings.Split(string(ansi().ReplaceAll(output, nil)), "\n")
+	lines := strings.Split(text.Uncoloured(string(output)), "\n")
 	h := sha256.New()
 	kept := 0
 	for i := len(lines) - 1; i >= 0 && kept < signatureLines; i-- {

@@ -3,6 +3,8 @@ package gate
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -70,7 +72,7 @@ func checklistComplete(content []byte) (string, map[string]any) {
 	return "unchecked_items_remaining", map[string]any{"count": len(open), "first": first}
 }
 
-func checkRegex(text string, c PrerequisiteCheck) (string, map[string]any) {
+func checkRegex(content string, c PrerequisiteCheck) (string, map[string]any) {
 	if c.Pattern == "" {
 		return "missing_pattern", nil
 	}
@@ -79,9 +81,9 @@ func checkRegex(text string, c PrerequisiteCheck) (string, map[string]any) {
 		return reasonInvalidRegex + ":" + err.Error(), map[string]any{"pattern": c.Pattern, "flags": c.Flags}
 	}
 	if !strings.Contains(c.Pattern, `\r`) {
-		text = strings.ReplaceAll(text, "\r\n", "\n")
+		content = strings.ReplaceAll(content, "\r\n", "\n")
 	}
-	at := re.FindStringIndex(text)
+	at := re.FindStringIndex(content)
 	if c.Type == CheckRegexPresent {
 		if at == nil {
 			return "pattern_not_found", map[string]any{"pattern": c.Pattern}
@@ -89,8 +91,8 @@ func checkRegex(text string, c PrerequisiteCheck) (string, map[string]any) {
 		return "", nil
 	}
 	if at != nil {
-		line := 1 + strings.Count(text[:at[0]], "\n")
-		match := strings.ToValidUTF8(cutUTF8(text[at[0]:at[1]], maxItem), "\ufffd")
+		line := 1 + strings.Count(content[:at[0]], "\n")
+		match := strings.ToValidUTF8(text.Head(content[at[0]:at[1]], maxItem), "\ufffd")
 		return "pattern_present", map[string]any{"pattern": c.Pattern, "line": line, "match": match}
 	}
 	return "", nil

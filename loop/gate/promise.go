@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // maxPromiseText bounds, in bytes, how much of a promise that does not match is
@@ -46,15 +48,15 @@ func Promise(lastMessage, expected string) PromiseResult {
 		return res
 	}
 	want := strings.Join(strings.Fields(expected), " ")
-	text, whole := squeeze(inside, max(maxPromiseText, len(want)))
-	if text == "" {
+	said, whole := squeeze(inside, max(maxPromiseText, len(want)))
+	if said == "" {
 		return res
 	}
-	res.Matched = whole && want != "" && text == want
-	if len(text) > maxPromiseText && !res.Matched {
-		text = cutUTF8(text, maxPromiseText)
+	res.Matched = whole && want != "" && said == want
+	if !res.Matched {
+		said = text.Head(said, maxPromiseText)
 	}
-	res.Text = &text
+	res.Text = &said
 	return res
 }
 
@@ -85,15 +87,4 @@ func squeeze(s string, limit int) (out string, whole bool) {
 		i += n
 	}
 	return b.String(), true
-}
-
-// cutUTF8 cuts s to at most limit bytes without splitting a character.
-func cutUTF8(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }

@@ -3,6 +3,8 @@ package cage
 import (
 	"fmt"
 	"time"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // The order goes to the shim as one JSON value on descriptor 3, the report comes
@@ -86,10 +88,7 @@ func (r *report) fail(kind string, err error) {
 }
 
 func clip(s string) string {
-	if len(s) > maxNote {
-		return s[:maxNote] + "..."
-	}
-	return s
+	return text.Cut(s, maxNote)
 }
 
 func convert[To, From ~string | ~[]byte](in []From) []To {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/schemas"
 	"go.yaml.in/yaml/v3"
 )
@@ -257,12 +258,7 @@ func kindName(n *yaml.Node) string {
 	return fmt.Sprintf("%q", clip(n.Value))
 }
 
-func clip(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "..."
-	}
-	return s
-}
+func clip(s string) string { return text.Cut(s, 43) }
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/multiscan"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // logKinds are the outputs of large test runs, in the form that the runners
@@ -287,7 +288,7 @@ func TestEmbeddedLikeLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, line := range strings.Split(strings.TrimSuffix(log, "\n"), "\n") {
-			line = strings.TrimSuffix(stripANSI(line), "\r")
+			line = strings.TrimSuffix(text.Uncoloured(line), "\r")
 			for p, re := range all {
 				if loc := re.FindStringSubmatchIndex(line); loc != nil {
 					want = append(want, fmt.Sprint(n+1, " ", p, " ", loc))

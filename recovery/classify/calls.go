@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
 
@@ -90,15 +91,15 @@ func programName(word string) string {
 
 // callsOf works out what a command runs, from its words alone.
 func callsOf(command string, argv []string) calls {
-	text := command
+	line := command
 	if len(argv) > 0 {
-		text = quoteAll(argv)
+		line = text.Words(argv)
 	}
 	var c calls
-	if strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(line) == "" {
 		return c
 	}
-	a := recovery.Analyse(text)
+	a := recovery.Analyse(line)
 	for _, part := range a.Parts {
 		c.add(part.Words, 0)
 	}
@@ -265,22 +266,4 @@ func callMatches(call, want []string) bool {
 		seen++
 	}
 	return len(want) == 0
-}
-
-// quoteAll writes words as a shell reads them back.
-func quoteAll(argv []string) string {
-	var b strings.Builder
-	for i, w := range argv {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		if w != "" && strings.IndexFunc(w, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%_+:,./-=", r))
-		}) < 0 {
-			b.WriteString(w)
-			continue
-		}
-		b.WriteString("'" + strings.ReplaceAll(w, "'", `'\''`) + "'")
-	}
-	return b.String()
 }

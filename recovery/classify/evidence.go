@@ -8,6 +8,7 @@ import (
 
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -203,7 +204,7 @@ func (j *judgement) evidence() []Evidence {
 // printable makes a line fit for a person's screen and a file: no control
 // characters, no secret, at most maxEvidenceText bytes.
 func (c *Classifier) printable(line string) string {
-	s := redact.Text(c.redact.String(strings.ToValidUTF8(stripANSI(line), "?")))
+	s := redact.Text(c.redact.String(strings.ToValidUTF8(text.Uncoloured(line), "?")))
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':

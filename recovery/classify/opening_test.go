@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // openingByExpressions is openingOf without its short cuts: every expression on
@@ -74,7 +76,7 @@ func TestOpeningShortCuts(t *testing.T) {
 	}
 	for kind := range logKinds {
 		for l := range strings.Lines(string(logOf(kind, 8<<10, 3))) {
-			check(t, stripANSI(strings.TrimSuffix(l, "\n")))
+			check(t, text.Uncoloured(strings.TrimSuffix(l, "\n")))
 		}
 	}
 	pieces := []string{

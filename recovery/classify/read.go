@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/multiscan"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Bounds of what is kept of a stream of any size.
@@ -233,7 +234,7 @@ func cleanLine(b []byte) string {
 		b = b[:4*contextLen]
 	}
 	if bytes.IndexByte(b, 0x1b) >= 0 {
-		b = []byte(stripANSI(string(b)))
+		b = []byte(text.Uncoloured(string(b)))
 	}
 	if len(b) > contextLen {
 		b = b[:contextLen]
@@ -243,39 +244,4 @@ func cleanLine(b []byte) string {
 		return s
 	}
 	return strings.ToValidUTF8(s, "")
-}
-
-// stripANSI removes terminal control sequences: CSI, OSC and two-byte escapes.
-func stripANSI(s string) string {
-	if strings.IndexByte(s, 0x1b) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		if s[i] != 0x1b {
-			b.WriteByte(s[i])
-			i++
-			continue
-		}
-		i++
-		if i >= len(s) {
-			break
-		}
-		switch s[i] {
-		case '[':
-			for i++; i < len(s) && (s[i] < 0x40 || s[i] > 0x7e); i++ {
-			}
-			i++
-		case ']':
-			for i++; i < len(s) && s[i] != 7 && s[i] != 0x1b; i++ {
-			}
-			if i+1 < len(s) && s[i] == 0x1b && s[i+1] == '\\' {
-				i++
-			}
-			i++
-		default:
-			i++
-		}
-	}
-	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/text"
 )
 
 var (
@@ -28,7 +29,7 @@ const maxNormalised = 400
 // and decimal numbers, names of temporary files and ports are taken out. It
 // is idempotent.
 func Normalise(line string) string {
-	s := strings.ToValidUTF8(stripANSI(line), "")
+	s := strings.ToValidUTF8(text.Uncoloured(line), "")
 	if len(s) > maxNormalised {
 		s = strings.ToValidUTF8(s[:maxNormalised], "")
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Program is what a command's first word runs.
@@ -90,7 +92,7 @@ func Resolve(argv0, dir, searchPath, repo string) (Program, error) {
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 		return refuse(file, "is not an executable file", "")
 	case info.Mode()&0o022 != 0:
-		return refuse(real, "can be changed by its group or by others", "chmod go-w "+quote(real))
+		return refuse(real, "can be changed by its group or by others", "chmod go-w "+text.Word(real))
 	}
 	for _, f := range []string{file, real} {
 		for d := filepath.Dir(f); ; d = filepath.Dir(d) {
@@ -99,7 +101,7 @@ func Resolve(argv0, dir, searchPath, repo string) (Program, error) {
 				return refuse(file, "cannot be looked at: "+err.Error(), "")
 			}
 			if info.Mode()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
-				return refuse(file, "lies below "+visible(d)+", where everybody can put another in its place", "chmod o-w "+quote(d))
+				return refuse(file, "lies below "+visible(d)+", where everybody can put another in its place", "chmod o-w "+text.Word(d))
 			}
 			if d == filepath.Dir(d) {
 				break
@@ -126,13 +128,6 @@ func search(name, searchPath string) string {
 func within(file, dir string) bool {
 	rel, err := filepath.Rel(dir, file)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
-func quote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // builtin reports whether bash does a command itself.

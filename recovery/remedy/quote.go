@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // commandText writes steps as the text that a shell would run the same: each
@@ -24,31 +26,16 @@ func stepText(s Step) string {
 		words = make([]string, 0, len(s.Env)+len(s.Argv))
 		for _, e := range s.Env {
 			name, value, _ := strings.Cut(e, "=")
-			words = append(words, name+"="+quote(value))
+			words = append(words, name+"="+text.Word(value))
 		}
 	}
 	for _, a := range s.Argv {
-		words = append(words, quote(a))
+		words = append(words, text.Word(a))
 	}
 	return strings.Join(words, " ")
 }
 
 func isSudo(argv []string) bool { return len(argv) > 0 && argv[0] == "sudo" }
-
-// quote writes a word so that bash reads it as it is. What needs no quotes has
-// none, so that the text is the one that people write.
-func quote(word string) string {
-	if word == "" {
-		return "''"
-	}
-	plain := strings.IndexFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%_+-:,./^=", r))
-	}) < 0
-	if plain && word[0] != '=' {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
 
 // commandGoal is the goal of running something: the same words in the same
 // directory have the same one.

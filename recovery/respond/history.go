@@ -2,9 +2,9 @@ package respond
 
 import (
 	"slices"
-	"strings"
 	"time"
-	"unicode"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Bounds of a History.
@@ -147,30 +147,8 @@ func (h History) Counted(t Task) int {
 	return n
 }
 
-// maxWhy bounds the sentences that are kept, in bytes.
+// maxWhy bounds the sentences that are kept, in characters.
 const maxWhy = 300
 
-// clip makes a text of anybody fit for a record: one line, printable, bounded, cut at
-// a whole rune.
-func clip(s string) string {
-	if len(s) > 4*maxWhy {
-		s = s[:4*maxWhy]
-	}
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "")))
-	if len(s) <= maxWhy {
-		return s
-	}
-	cut := maxWhy - 3
-	for cut > 0 && s[cut]&0xc0 == 0x80 {
-		cut--
-	}
-	return s[:cut] + "..."
-}
+// clip makes a text of anybody fit for a record.
+func clip(s string) string { return text.Line(s, maxWhy) }

@@ -84,8 +84,8 @@ func TestHistoryBounds(t *testing.T) {
 				rt.Fatalf("%+v", th)
 			}
 			for _, e := range th.Entries {
-				if len(e.Why) > maxWhy || !utf8.ValidString(e.Why) {
-					rt.Fatalf("%d bytes: %q", len(e.Why), e.Why)
+				if utf8.RuneCountInString(e.Why) > maxWhy || !utf8.ValidString(e.Why) {
+					rt.Fatalf("%d characters: %q", utf8.RuneCountInString(e.Why), e.Why)
 				}
 			}
 		}

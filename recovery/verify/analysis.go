@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -39,11 +40,11 @@ func AnalyzeVerifyFailure(stdout, stderr string, exit ExitInfo, tool string) Ana
 func analyse(stdout, stderr string, exit ExitInfo, tool string, given []string) Analysis {
 	tool = baseName(tool)
 	raw := joined(stdout, stderr)
-	text := clean(raw)
-	lines := splitLines(text)
+	output := clean(raw)
+	lines := splitLines(output)
 	a := Analysis{ExitCode: exit.Code, OutputLength: len(stdout) + len(stderr)}
-	if at := findWord(text, tool); at >= 0 {
-		a.HasToolName, a.ToolName = true, text[at:at+len(tool)]
+	if at := findWord(output, tool); at >= 0 {
+		a.HasToolName, a.ToolName = true, output[at:at+len(tool)]
 	}
 	p, proved := works(lines, given, tool)
 	a.HasUsageText = proved && p.usage
@@ -52,7 +53,7 @@ func analyse(stdout, stderr string, exit ExitInfo, tool string, given []string) 
 		return a
 	}
 	if why, line := brokenBy(lines, given); why != "" {
-		a.Broken, a.Why = true, fmt.Sprintf("%s: %s", why, shorten(line))
+		a.Broken, a.Why = true, fmt.Sprintf("%s: %s", why, text.Line(line, maxSaid))
 		return a
 	}
 	switch {
@@ -74,20 +75,11 @@ func (a *Analysis) suggest(raw string, p proof) {
 	for _, expr := range p.patterns {
 		if re, err := regexp.Compile(`(?i)` + expr); err == nil && re.MatchString(raw) && re.MatchString(clean(raw)) {
 			a.Repairable, a.SuggestedMode, a.SuggestedPattern = true, catalog.ModeOutput, expr
-			a.Why = "the tool works, it only was asked wrongly: " + shorten(p.line)
+			a.Why = "the tool works, it only was asked wrongly: " + text.Line(p.line, maxSaid)
 			return
 		}
 	}
-	a.Why = "no pattern finds the line again: " + shorten(p.line)
-}
-
-func shorten(s string) string {
-	const long = 160
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > long {
-		return string(r[:long]) + "..."
-	}
-	return s
+	a.Why = "no pattern finds the line again: " + text.Line(p.line, maxSaid)
 }
 
 var (

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -144,7 +145,7 @@ func batchLine(line []byte, rerr error) any {
 func (in *batchIn) judge() (batchOut, error) {
 	command := in.Command
 	if command == "" {
-		command = quote([]string{in.Tool}) + " --version"
+		command = text.Words([]string{in.Tool}) + " --version"
 	}
 	argv, err := split(command)
 	if err != nil {
@@ -169,7 +170,7 @@ func (in *batchIn) judge() (batchOut, error) {
 		next := append(base[:len(base):len(base)], f.Args...)
 		a := analyseHelp(f.Stdout, f.Stderr, f.exit(), tool, next[1:])
 		if a.Broken {
-			out.Why = fmt.Sprintf("%s shows that it is broken: %s", quote(next), a.Why)
+			out.Why = fmt.Sprintf("%s shows that it is broken: %s", text.Words(next), a.Why)
 			return out, nil
 		}
 		if a.Repairable && out.take(methodOf(f.Args), next, a, f) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -143,7 +144,7 @@ func (s *session) fallbacks(argv []string) error {
 		}
 		a := analyseHelp(run.Stdout, run.Stderr, run.Exit, s.tool.CLI, next[1:])
 		if a.Broken {
-			s.out.Why = fmt.Sprintf("%s shows that it is broken: %s", quote(next), a.Why)
+			s.out.Why = fmt.Sprintf("%s shows that it is broken: %s", text.Words(next), a.Why)
 			return nil
 		}
 		if !a.Repairable {
@@ -158,7 +159,7 @@ func (s *session) fallbacks(argv []string) error {
 
 // candidate runs a repaired section, and takes it if it passes.
 func (s *session) candidate(argv, next []string, method string, a Analysis) (bool, error) {
-	v := repaired(s.out.Verify, next, a, quote(argv))
+	v := repaired(s.out.Verify, next, a, text.Words(argv))
 	run, err := s.run(next)
 	if err != nil {
 		return false, err
@@ -181,7 +182,7 @@ func (s *session) candidate(argv, next []string, method string, a Analysis) (boo
 // repaired is a section that expects what was seen.
 func repaired(old catalog.Verify, argv []string, a Analysis, asked string) catalog.Verify {
 	return catalog.Verify{
-		Command: quote(argv), Mode: a.SuggestedMode, Pattern: a.SuggestedPattern, ExitCode: a.ExitCode,
+		Command: text.Words(argv), Mode: a.SuggestedMode, Pattern: a.SuggestedPattern, ExitCode: a.ExitCode,
 		Reason: "repaired: the tool works, and does not answer " + asked, Origin: old.Origin,
 	}
 }

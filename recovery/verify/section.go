@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/mattn/go-shellwords"
 
@@ -73,19 +72,6 @@ func asksOnly(argv []string) (base []string, ok bool) {
 		return nil, false
 	}
 	return argv[:at+1], true
-}
-
-// quote writes an argv as one line that split takes apart again.
-func quote(argv []string) string {
-	plain := regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
-	words := make([]string, len(argv))
-	for i, a := range argv {
-		words[i] = a
-		if !plain.MatchString(a) {
-			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // harmful are programs whose -h is not help: it halts the machine.

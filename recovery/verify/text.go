@@ -6,20 +6,25 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // maxText is how much of each stream is looked at, half of it from the end.
 const maxText = 64 << 10
 
+// maxSaid is how many characters of a line are told to a person.
+const maxSaid = 160
+
 // maxLine is how much of a line is looked at: no proof is longer.
 const maxLine = 2000
 
-var control = pattern.Lazy("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[@-Z\\\\-_]|.\x08")
+var overstrike = pattern.Lazy(".\x08")
 
 // clean is a text without terminal control sequences and overstrikes.
 func clean(s string) string {
-	if strings.ContainsAny(s, "\x1b\x08") {
-		s = control().ReplaceAllString(s, "")
+	s = text.Uncoloured(s)
+	if strings.Contains(s, "\x08") {
+		s = overstrike().ReplaceAllString(s, "")
 	}
 	return strings.ToValidUTF8(s, "?")
 }

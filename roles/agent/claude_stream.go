@@ -7,6 +7,7 @@ import (
 
 	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -209,7 +210,7 @@ func (s *claudeStream) limited(l *jsonstream.Line) bool {
 	}
 	s.limit = &Limit{}
 	if v := info["rateLimitType"]; v.Type == 's' {
-		s.limit.Kind = clean(v.Raw)
+		s.limit.Kind = text.Line(string(v.Raw), maxErrorText)
 	}
 	if at, ok := number(info["resetsAt"]); ok && at > 0 {
 		s.limit.ResetsAt = time.Unix(at, 0)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -35,11 +36,11 @@ var codexTexts = []struct {
 var straight = strings.NewReplacer("\u2018", "'", "\u2019", "'", "\u02bc", "'", "\u201c", `"`, "\u201d", `"`, "`", "'")
 
 // codexClass is never given anything but the CLI's own words on a failure.
-func codexClass(text string) class.Class {
-	if text == "" {
+func codexClass(said string) class.Class {
+	if said == "" {
 		return class.None
 	}
-	plain := strings.ToLower(straight.Replace(clean([]byte(text))))
+	plain := strings.ToLower(straight.Replace(text.Line(said, len(said))))
 	for _, t := range codexTexts {
 		if t.text().MatchString(plain) {
 			return t.class
@@ -48,7 +49,7 @@ func codexClass(text string) class.Class {
 	var body struct {
 		Error json.RawMessage `json:"error"`
 	}
-	if json.Unmarshal([]byte(text), &body) == nil && len(body.Error) > 0 {
+	if json.Unmarshal([]byte(said), &body) == nil && len(body.Error) > 0 {
 		return class.Request // the answer to a request, as it came
 	}
 	return class.Unknown

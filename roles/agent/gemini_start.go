@@ -8,6 +8,7 @@ import (
 
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -57,7 +58,7 @@ func geminiStart(end proc.Result, stderr string) (class.Class, string) {
 // geminiSaid is standard error without the warnings of every start, as far as
 // the help that follows a bad flag; usage: that help is there.
 func geminiSaid(stderr string) (said string, usage bool) {
-	stderr, _, usage = strings.Cut(string(escape().ReplaceAll([]byte(stderr), nil)), "Usage: gemini [options]")
+	stderr, _, usage = strings.Cut(text.Uncoloured(stderr), "Usage: gemini [options]")
 	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), func(line string) bool {
 		return slices.ContainsFunc([]string{"Warning: ", "YOLO mode is enabled", "Ripgrep is not available", "[STARTUP]"},
 			func(noise string) bool { return strings.HasPrefix(line, noise) })

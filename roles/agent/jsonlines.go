@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/jsonstream"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -107,9 +108,8 @@ func (j *jsonLines) stderr() string { return j.errText.text() }
 // errorText makes a CLI's own words fit for Learned.ErrorText: valid UTF-8 on
 // one line without control characters, at most maxErrorText bytes. Of a longer
 // text the beginning is kept.
-func errorText(text string) string {
-	text = clean(head([]byte(text), 2*maxErrorText))
-	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "")
+func errorText(said string) string {
+	return text.Head(text.Line(text.Head(said, 2*maxErrorText), 2*maxErrorText), maxErrorText)
 }
 
 // whole is the text of a string, with a mark where jsonstream left out some of

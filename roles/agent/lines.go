@@ -2,10 +2,8 @@ package agent
 
 import (
 	"bytes"
-	"strings"
-	"unicode"
 
-	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -55,39 +53,5 @@ func (l *lineTail) keep(p []byte) { l.part = append(l.part, head(p, maxLine-len(
 
 func head(p []byte, n int) []byte { return p[:min(len(p), max(0, n))] }
 
-// escape matches the terminal's control sequences: CSI, OSC and the other
-// string commands, and the short ones; also an unfinished one at the end.
-var escape = pattern.Lazy("\x1b(?:\\[[0-?]*[ -/]*[@-~]?|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~]?)")
-
-// sanitise makes raw output fit for one line of any screen: valid UTF-8, no
-// control sequences, no control or invisible format characters, white space
-// collapsed, at most maxShown runes.
-func sanitise(raw []byte) string {
-	text := clean(raw)
-	if len(text) <= maxShown {
-		return text
-	}
-	if runes := []rune(text); len(runes) > maxShown {
-		return string(runes[:maxShown-3]) + "..."
-	}
-	return text
-}
-
-// clean is sanitise without the bound.
-func clean(raw []byte) string {
-	if bytes.IndexByte(raw, 0x1b) >= 0 {
-		raw = escape().ReplaceAll(raw, nil)
-	}
-	text := strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case r == unicode.ReplacementChar:
-			return '?'
-		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp):
-			return -1
-		}
-		return r
-	}, string(raw))
-	return strings.Join(strings.Fields(text), " ")
-}
+// sanitise makes raw output fit for one line of any screen.
+func sanitise(raw []byte) string { return text.Line(string(raw), maxShown) }

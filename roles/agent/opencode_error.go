@@ -9,6 +9,7 @@ import (
 
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -239,21 +240,21 @@ func opencodeStart(end proc.Result, stderr string, log opencodeLog) (class.Class
 		}
 		return class.None, ""
 	}
-	said := strings.TrimSpace(string(escape().ReplaceAll([]byte(stderr), nil)))
+	said := strings.TrimSpace(text.Uncoloured(stderr))
 	if strings.HasPrefix(said, "opencode run [message..]") {
 		return class.Config, "opencode does not take one of its arguments; it printed its help and not which one"
 	}
-	_, text, found := strings.Cut("\n"+said, "\nError: ")
+	_, line, found := strings.Cut("\n"+said, "\nError: ")
 	switch {
 	case !found:
-	case strings.HasPrefix(text, "Session not found"):
-		return class.Session, errorText(text)
-	case strings.HasPrefix(text, "Configuration is invalid"), strings.HasPrefix(text, "Config file at"),
-		strings.HasPrefix(text, "You must provide a message"), strings.HasPrefix(text, "Failed to change directory"),
-		strings.HasPrefix(text, "--"), strings.HasPrefix(text, "File not found"):
-		return class.Config, errorText(text)
+	case strings.HasPrefix(line, "Session not found"):
+		return class.Session, errorText(line)
+	case strings.HasPrefix(line, "Configuration is invalid"), strings.HasPrefix(line, "Config file at"),
+		strings.HasPrefix(line, "You must provide a message"), strings.HasPrefix(line, "Failed to change directory"),
+		strings.HasPrefix(line, "--"), strings.HasPrefix(line, "File not found"):
+		return class.Config, errorText(line)
 	default:
-		return class.Unknown, errorText(text)
+		return class.Unknown, errorText(line)
 	}
 	if log.last != "" {
 		return opencodeCause(log.last), errorText(log.last)

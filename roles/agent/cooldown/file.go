@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"
 )
@@ -112,14 +112,7 @@ func (s *Store) write(c Cooldown) error {
 
 // cut shortens s to at most n bytes, between two characters.
 func cut(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	return text.Head(strings.ToValidUTF8(s, "\uFFFD"), n)
 }
 
 // locked runs fn as the only writer of the directory. Who has it keeps it for the

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -112,17 +112,5 @@ func lastLine(text string) string {
 	return plain(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-// plain makes a foreign line fit to be shown: no control characters, at most
-// 200 characters.
-func plain(line string) string {
-	line = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, escapes().ReplaceAllString(strings.ToValidUTF8(line, "?"), ""))
-	if r := []rune(strings.TrimSpace(line)); len(r) > 200 {
-		return string(r[:197]) + "..."
-	}
-	return strings.TrimSpace(line)
-}
+// plain makes a foreign line fit to be shown.
+func plain(line string) string { return text.Line(line, 200) }

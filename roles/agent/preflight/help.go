@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // takes is whether a flag takes a value.
@@ -44,8 +45,8 @@ const (
 // Such a line begins with a dash, at the least indentation at which any line
 // does, or where there are short flags four columns further, as "-x, " is
 // four characters. Descriptions that happen to begin with a dash stand deeper.
-func parseHelp(text string) help {
-	lines := strings.Split(escapes().ReplaceAllString(strings.ReplaceAll(text, "\r", ""), ""), "\n")
+func parseHelp(said string) help {
+	lines := strings.Split(text.Uncoloured(strings.ReplaceAll(said, "\r", "")), "\n")
 	base, short, long := -1, false, false
 	for _, l := range lines {
 		if n, ok := dashed(l); ok && (base < 0 || n < base) {
@@ -60,7 +61,7 @@ func parseHelp(text string) help {
 		}
 	}
 	aligned := short && !long
-	h.style = styleOf(text)
+	h.style = styleOf(said)
 	for i := 0; i < len(lines); i++ {
 		n, ok := dashed(lines[i])
 		if !ok || n != base && (!aligned || n != base+4) {
@@ -77,7 +78,6 @@ func parseHelp(text string) help {
 }
 
 var (
-	escapes = pattern.Lazy("\x1b\\[[0-9;?]*[A-Za-z]")
 	gap     = pattern.Lazy(`\t| {2,}`)
 	aliases = pattern.Lazy(`\[(?:short )?alias(?:es)?: ([^\]]*)\]`)
 	kinds   = pattern.Lazy(`\[(boolean|string|number|array|count)\]`)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -207,9 +208,4 @@ func inGit(dir string) bool {
 	}
 }
 
-func quoted(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		s = string(r[:37]) + "..."
-	}
-	return `"` + plain(s) + `"`
-}
+func quoted(s string) string { return `"` + text.Line(s, 40) + `"` }
