@@ -40,7 +40,7 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	}
 	t.s.Detail = "the iteration cannot begin: " + f.Why
 	t.ask(HumanState{ID: t.roleID("preflight"), About: AboutPreflight, Type: EscalationGround, Class: ClassGround, Role: f.Role, Text: f.Why,
-		Fix: "superloop preflight"})
+		Fix: "superloop doctor --checks"})
 	return true
 }
 

@@ -183,12 +183,12 @@ func (a *app) finish(cmd *cli.Command) {
 }
 
 // asFlag is the command line that the user probably meant: a lone argument is
-// most often the loop's id, and flags after it were not read.
+// most often the loop's id, or the runner's name, and flags after it were not read.
 func (a *app) asFlag(c *cli.Context) string {
 	for _, f := range c.Command.Flags {
-		if f.Names()[0] == "loop" {
+		if name := f.Names()[0]; name == "loop" || name == "runner" {
 			rest := strings.Join(c.Args().Tail(), " ")
-			return strings.TrimSpace(fmt.Sprintf("%s --loop %s %s", typed(c), c.Args().First(), rest))
+			return strings.TrimSpace(fmt.Sprintf("%s --%s %s %s", typed(c), name, c.Args().First(), rest))
 		}
 	}
 	return typed(c) + " --help"

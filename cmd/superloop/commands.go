@@ -4,7 +4,7 @@ import "github.com/urfave/cli/v2"
 
 // commands are the verbs, in the order in which help lists them: one file each.
 func (a *app) commands() []*cli.Command {
-	return []*cli.Command{
+	return append([]*cli.Command{
 		a.initCommand(),
 		a.demoCommand(),
 		a.runCommand(),
@@ -14,7 +14,6 @@ func (a *app) commands() []*cli.Command {
 		a.logsCommand(),
 		a.statsCommand(),
 		a.runnersCommand(),
-		a.preflightCommand(),
 		a.validateCommand(),
 		a.policyCommand(),
 		a.classifyCommand(),
@@ -23,8 +22,6 @@ func (a *app) commands() []*cli.Command {
 		a.verifyCommand(),
 		a.configCommand(),
 		a.doctorCommand(),
-		a.selftestCommand(),
-		a.runnerSmokeCommand(),
 		a.approveRecoveryCommand(),
 		a.rejectRecoveryCommand(),
 		a.resolveRecoveryCommand(),
@@ -38,5 +35,5 @@ func (a *app) commands() []*cli.Command {
 		a.versionCommand(),
 		a.agentCommand(),
 		a.completeCommand(),
-	}
+	}, a.doctorAliases()...)
 }

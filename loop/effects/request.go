@@ -70,7 +70,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	switch {
 	case h.About == loop.AboutPreflight:
 		q.Reason = "The iteration cannot begin: " + h.Text + "."
-		fmt.Fprintf(&b, "superloop preflight shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n")
+		fmt.Fprintf(&b, "superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n")
 	case h.About == loop.AboutTests:
 		q.Reason = "It comes back: " + h.Text + "."
 		q.Manual = ""

@@ -109,7 +109,7 @@ func TestQuestionAboutARole(t *testing.T) {
 			[]string{"it said no"}, "claude /login"},
 		"no role": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Role, s.Response.Ladder = "", nil }), "", "The  cannot run: runner claude, login.", "", []string{"not logged in"}, "claude /login"},
 		"the environment": {with(respond.TypeRole, func(s *loop.State) { s.Human.About, s.Response.Ladder = loop.AboutPreflight, nil }), "", "The iteration cannot begin: not logged in.",
-			"superloop preflight shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n" + seeLog, nil, "claude /login"},
+			"superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n" + seeLog, nil, "claude /login"},
 		"the same tests": {with(respond.TypeRole, func(s *loop.State) {
 			s.Human.About, s.Human.Role, s.Response.Ladder = loop.AboutTests, "", nil
 			s.TestFailures = []loop.TestFailure{{Command: "make test", ExitCode: 2}}

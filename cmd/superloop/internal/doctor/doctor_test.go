@@ -199,7 +199,7 @@ func TestWellPatientIsWellAndLeftAlone(t *testing.T) {
 		var out bytes.Buffer
 		checks := Checks(w.patient)
 		seen := map[string]Result{}
-		text := Writer(&out, checks)
+		text := Writer(&out)
 		healthy, err := Examine(context.Background(), checks, func(r Result) { seen[r.Name] = r; text(r) })
 		if err != nil || !healthy {
 			t.Fatalf("healthy %v, err %v:\n%s", healthy, err, &out)
@@ -219,7 +219,7 @@ func TestWellPatientIsWellAndLeftAlone(t *testing.T) {
 		if len(seen) != len(checks) {
 			t.Errorf("%d results of %d checks", len(seen), len(checks))
 		}
-		for _, want := range []string{"ok    runner:agent ", w.bin + "/agent; nothing is known of agent (adapter generic), so it is not asked", "nothing refuses an agent at L"} {
+		for _, want := range []string{"ok   runner:agent ", w.bin + "/agent; nothing is known of agent (adapter generic), so it is not asked", "nothing refuses an agent at L"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in:\n%s", want, &out)
 			}
@@ -295,7 +295,7 @@ func TestFindings(t *testing.T) {
 		}, "runner:agent", Fail, "gemini 0.61.0 does not know --checkpointing (runners.agent.args[1])", "write general.checkpointing in settings.json instead"},
 		{"gemini without a login", func(w *ward) {
 			w.gemini(`, "args": ["--approval-mode=plan", "--gone"], "env": {"GEMINI_API_KEY": "", "HOME": "/nowhere"}`)
-		}, "runner:agent", Fail, "gemini has no login: ", "superloop runner-smoke --runner agent shows all"},
+		}, "runner:agent", Fail, "gemini has no login: ", "superloop doctor --runner agent shows all"},
 		{"gemini that may do nothing", func(w *ward) { w.gemini(`, "env": {"GEMINI_API_KEY": "k", "HOME": "/nowhere"}`) },
 			"runner:agent", Warn, "gemini may change nothing", `"permissions": "workspace"`},
 		{"state inside", func(w *ward) { w.loop().Private = filepath.Join(w.repo, "s/superloop/id/loops/demo") }, "private-state", Fail, "inside the repository", "XDG_STATE_HOME"},

@@ -45,7 +45,7 @@ func TestEnforcementOfEachLevel(t *testing.T) {
 			slices.SortFunc(list, func(a, b Check) int { return strings.Compare(a.Name, b.Name) })
 			var out bytes.Buffer
 			var all []Result
-			text := Writer(&out, list)
+			text := Writer(&out)
 			healthy, err := Examine(context.Background(), list, func(r Result) { text(r); all = append(all, r) })
 			if err != nil || !healthy {
 				t.Fatalf("healthy %v: %v", healthy, err)

@@ -108,10 +108,10 @@ func TestExamine(t *testing.T) {
 
 	var out bytes.Buffer
 	checks := []Check{is("a", OK), is("longer", Fail)}
-	if _, err := Examine(context.Background(), checks, Writer(&out, checks)); err != nil {
+	if _, err := Examine(context.Background(), checks, Writer(&out)); err != nil {
 		t.Fatal(err)
 	}
-	const want = "ok    a       a[2J b\n      fix: type this\nfail  longer  a[2J b\n      fix: type this\n"
+	const want = "ok   a                    a[2J b\n     fix: type this\nfail longer               a[2J b\n     fix: type this\n"
 	if out.String() != want {
 		t.Errorf("got\n%q, want\n%q", out.String(), want)
 	}

@@ -10,17 +10,12 @@ import (
 )
 
 // Writer prints results for a person as they come, one line each, and the fix
-// on a line of its own below. Its columns are as wide as the longest name of
-// the checks.
-func Writer(w io.Writer, checks []Check) func(Result) {
-	width := 0
-	for _, c := range checks {
-		width = max(width, len(c.Name))
-	}
+// on a line of its own below.
+func Writer(w io.Writer) func(Result) {
 	return func(r Result) {
-		fmt.Fprintf(w, "%-4s  %-*s  %s\n", r.Status, width, r.Name, render.Clean(r.Detail))
+		fmt.Fprintf(w, "%-4s %-20s %s\n", r.Status, r.Name, render.Clean(r.Detail))
 		if r.Fix != "" {
-			fmt.Fprintf(w, "      fix: %s\n", render.Clean(r.Fix))
+			fmt.Fprintf(w, "     fix: %s\n", render.Clean(r.Fix))
 		}
 	}
 }

@@ -144,7 +144,7 @@ func TestInterrupted(t *testing.T) {
 
 // TestRealCLIs drives claude and codex where they are found in the folders of
 // SUPERLOOP_TEST_CLIS (a list like PATH). The others take minutes: they are for
-// `superloop selftest`.
+// `superloop doctor --live`.
 func TestRealCLIs(t *testing.T) {
 	dirs := os.Getenv("SUPERLOOP_TEST_CLIS")
 	if dirs == "" {

@@ -16,29 +16,14 @@ import (
 	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
-func (a *app) selftestCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "selftest",
-		Usage: "drive the installed agent CLIs against a mock of their model APIs on this machine",
-		Description: `For each CLI: success, tool use, a refused key, a limit, overload, a provider that
-hangs, a kill during a command, and whether the key shows anywhere. It spends no
-token and uses no network; every CLI runs in a home of its own that is removed,
-with a key that opens nothing. claude and codex take half a minute each, gemini
-one or two, opencode some five.
-
-EXIT STATUS: 0 all is as expected, 1 something is not, 6 a CLI is not installed,
-130 interrupted.`,
-		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "cli", Usage: "test `NAME` (" + strings.Join(mockapi.CLIs(), ", ") + "); may be given again (default: all that are installed)"},
-			jsonFlag("print one JSON object per CLI, on a line each"),
-		},
-		Action: a.selftest,
-	}
+func cliFlag(when string) cli.Flag {
+	return &cli.StringSliceFlag{Name: "cli", Usage: when + "test `NAME` (" + strings.Join(mockapi.CLIs(), ", ") + "); may be given again (default: all that are installed)"}
 }
 
 // installed are the programs of the CLIs to test, by name, in the order in
 // which they are tested.
-func (a *app) installed(names []string) ([]selftest.Options, error) {
+func (a *app) installed(c *cli.Context) ([]selftest.Options, error) {
+	names, one := c.StringSlice("cli"), part(c, "--live")+" --cli claude"
 	all := len(names) == 0
 	if all {
 		names = mockapi.CLIs()
@@ -46,7 +31,7 @@ func (a *app) installed(names []string) ([]selftest.Options, error) {
 	var list []selftest.Options
 	for _, name := range names {
 		if !slices.Contains(mockapi.CLIs(), name) {
-			return nil, failf(exitUsage, "superloop selftest --cli claude", "--cli %s: selftest knows %s", name, strings.Join(mockapi.CLIs(), ", "))
+			return nil, failf(exitUsage, one, "--cli %s: %s knows %s", name, c.Command.Name, strings.Join(mockapi.CLIs(), ", "))
 		}
 		program, err := proc.LookPath(name, []string{"PATH=" + a.env("PATH")})
 		if err == nil {
@@ -60,13 +45,14 @@ func (a *app) installed(names []string) ([]selftest.Options, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, failf(exitNotFound, "superloop selftest --cli claude", "none of %s is on PATH", strings.Join(names, ", "))
+		return nil, failf(exitNotFound, one, "none of %s is on PATH", strings.Join(names, ", "))
 	}
 	return list, nil
 }
 
+// selftest drives CLIs against the mock.
 func (a *app) selftest(c *cli.Context) error {
-	list, err := a.installed(c.StringSlice("cli"))
+	list, err := a.installed(c)
 	if err != nil {
 		return err
 	}
@@ -87,7 +73,7 @@ func (a *app) selftest(c *cli.Context) error {
 	err = errors.Join(err, spawner.Close())
 	var sig errSignal
 	if errors.As(err, &sig) {
-		return &fault{code: sig.code(), err: err, hint: "superloop selftest --cli claude   (tests one CLI alone)"}
+		return &fault{code: sig.code(), err: err, hint: part(c, "--live") + " --cli claude   (tests one CLI alone)"}
 	}
 	if err == nil && !good {
 		return silent(exitFailed)

@@ -17,10 +17,10 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-func (n *night) preflightReport(code int, args ...string) preflightReport {
+func (n *night) checksReport(code int, args ...string) checksReport {
 	n.t.Helper()
 	got, out := n.superloop(nil, append([]string{"preflight", "--json"}, args...)...)
-	var r preflightReport
+	var r checksReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil || got != code {
 		n.t.Fatalf("it ends with %d, want %d; %v: %s", got, code, err, out)
 	}
@@ -38,7 +38,7 @@ func TestPreflight(t *testing.T) {
 	port := strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
 	n.write("repo/.superloop/config.json", strings.Replace(twoRunners, `"loops": [`, `"respond": {"preflight": {"checks": [
 	  {"kind": "port", "port": `+port+`, "want": "open"}, {"kind": "limit", "name": "anthropic"}]}}, "loops": [`, 1))
-	r := n.preflightReport(0)
+	r := n.checksReport(0)
 	var kinds []string
 	for _, c := range r.Checks {
 		kinds = append(kinds, string(c.Kind)+" "+c.AddedBy+" "+c.State)
@@ -57,7 +57,7 @@ func TestPreflight(t *testing.T) {
 			t.Errorf("--add gives %d: %s", code, out)
 		}
 	}
-	r = n.preflightReport(exitFailed)
+	r = n.checksReport(exitFailed)
 	last := r.Checks[len(r.Checks)-1]
 	if last.Kind != respond.CheckPath || last.State != respond.GroundBroken || last.Reason != "the build needs it" || last.AddedBy == "" || last.Runs != 0 {
 		t.Fatalf("%+v", last)
@@ -69,7 +69,7 @@ func TestPreflight(t *testing.T) {
 	if err := os.MkdirAll(n.path("repo/vendor/lib"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if r := n.preflightReport(0, "--loop", "l"); len(r.Checks) != 5 {
+	if r := n.checksReport(0, "--loop", "l"); len(r.Checks) != 5 {
 		t.Errorf("%+v", r.Checks)
 	}
 
@@ -110,7 +110,7 @@ func TestPreflight(t *testing.T) {
 			t.Errorf("%v gives %d: %s", c.args, code, out)
 		}
 	}
-	if r := n.preflightReport(exitFailed); len(r.Checks) != 4 || len(r.Retired) != 1 || !strings.HasPrefix(r.Retired[0].RetiredOf, "not needed (") {
+	if r := n.checksReport(exitFailed); len(r.Checks) != 4 || len(r.Retired) != 1 || !strings.HasPrefix(r.Retired[0].RetiredOf, "not needed (") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -136,7 +136,7 @@ func TestLookAt(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 	var b strings.Builder
-	if err := printPreflight(&b, preflightReport{Checks: rows, Off: []string{"l"}}); err != nil || strings.Count(b.String(), "in "+here+":\n")+strings.Count(b.String(), "in "+there+":\n") != 2 ||
+	if err := printChecks(&b, checksReport{Checks: rows, Off: []string{"l"}}); err != nil || strings.Count(b.String(), "in "+here+":\n")+strings.Count(b.String(), "in "+there+":\n") != 2 ||
 		!strings.Contains(b.String(), "the configuration of loop l switches them off") {
 		t.Errorf("%v\n%s", err, b.String())
 	}

@@ -23,45 +23,9 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-func (a *app) preflightCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "preflight",
-		Usage: "make the checks that precede an iteration, now",
-		Description: `Those that superloop always makes (space and the right to write in the
-repository), those of the configuration, and those that were learned from failures
-or added by a person. A look reads and changes nothing, and is not counted.
-
---add takes a check into what is looked at before each iteration of every loop of
-the repository, --retire gives one up that was learned or added.
-
-The kinds, and what each needs: path --path [--want file|dir]; permission --path
---want read|write|execute; dependency_sync [--path] [--manager]; disk --free-mb
-[--path]; port --port --want free|open; tool --name; service --address; auth --name
-(a runner); limit --name (a provider).
-
-EXIT STATUS: 0 nothing is broken, or it is added or retired, 1 something is
-broken, 4 it cannot be retired, or was before, 6 no such loop or check.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("the checks of one loop (default: of all)"),
-			&cli.StringFlag{Name: "add", Usage: "add a check of a `KIND`"},
-			&cli.StringFlag{Name: "path", Usage: "with --add: a `PATH`, absolute or in the repository"},
-			&cli.StringFlag{Name: "want", Usage: "with --add: what `STATE` it is to be in"},
-			&cli.StringFlag{Name: "manager", Usage: "with --add: the package manager (`NAME`; default: whichever has a lock file)"},
-			&cli.Int64Flag{Name: "free-mb", Usage: "with --add: how many `MB` are to be free"},
-			&cli.IntFlag{Name: "port", Usage: "with --add: a port of this machine (`N`)"},
-			&cli.StringFlag{Name: "name", Usage: "with --add: the `NAME` of a tool, a runner or a provider"},
-			&cli.StringFlag{Name: "address", Usage: "with --add: where a service answers (`HOST:PORT` of this machine, or a socket's path)"},
-			&cli.StringFlag{Name: "reason", Usage: "with --add: why (`TEXT`)"},
-			&cli.StringFlag{Name: "retire", Usage: "give a check up (`ID`)"},
-			&cli.StringFlag{Name: "why", Usage: "with --retire: why (`TEXT`)"},
-			jsonFlag("print one object"),
-		},
-		Action: a.preflight,
-	}
-}
-
-func (a *app) preflight(c *cli.Context) error {
-	if err := changeFlags(c); err != nil {
+// checks makes the checks that precede an iteration, or changes which there are.
+func (a *app) checks(c *cli.Context) error {
+	if err := checkChange(c); err != nil {
 		return err
 	}
 	repo, cfg, loops, err := a.configuredLoops(c)
@@ -72,37 +36,26 @@ func (a *app) preflight(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	store := preflight.Store[respond.Preventions]{Disk: a.disk, Path: paths.Preventions()}
+	store := learnedChecks(a, paths)
 	switch {
 	case c.IsSet("add"):
 		return a.addCheck(c, store)
 	case c.IsSet("retire"):
 		return a.retireCheck(c, store, loops)
 	}
-	learned, err := store.Load()
-	if err != nil {
+	report := checksReport{Off: []string{}}
+	if report.Checks, report.Retired, err = a.checkRows(c.Context, paths, cfg, loops); err != nil {
 		return err
 	}
-	look, err := a.groundLook(paths, cfg, loops)
-	if err != nil {
-		return err
-	}
-	report := preflightReport{Off: []string{}, Retired: []respond.Prevention{}}
 	for _, l := range loops {
 		if !l.Respond.Preflight.Enabled {
 			report.Off = append(report.Off, l.ID)
 		}
 	}
-	for _, p := range learned.Checks {
-		if !p.Active() {
-			report.Retired = append(report.Retired, p)
-		}
-	}
-	report.Checks = lookAt(c.Context, a.grounds(c.Context, paths, loops), learned, look)
 	if c.Bool("json") {
 		err = render.JSON(a.stdout, report)
 	} else {
-		err = printPreflight(a.stdout, report)
+		err = printChecks(a.stdout, report)
 	}
 	if err == nil && slices.ContainsFunc(report.Checks, func(r checkRow) bool { return r.State == respond.GroundBroken }) {
 		return silent(exitFailed)
@@ -110,12 +63,17 @@ func (a *app) preflight(c *cli.Context) error {
 	return err
 }
 
-// preflightReport is what preflight --json prints.
-type preflightReport struct {
+// checksReport is what --checks --json prints.
+type checksReport struct {
 	Checks  []checkRow           `json:"checks"`
 	Retired []respond.Prevention `json:"retired"`
 	// Off are the loops that make no checks before their iterations.
 	Off []string `json:"switched_off_for"`
+}
+
+// learnedChecks is the file of the checks that were learned or added.
+func learnedChecks(a *app, paths layout.Paths) preflight.Store[respond.Preventions] {
+	return preflight.Store[respond.Preventions]{Disk: a.disk, Path: paths.Preventions()}
 }
 
 // checkRow is a check, and what was found in a directory.
@@ -167,6 +125,20 @@ func (a *app) groundLook(paths layout.Paths, cfg *config.Config, loops []config.
 	return look, nil
 }
 
+// checkRows makes every check of the loops; retired are those that were given up.
+func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Config, loops []config.Loop) (rows []checkRow, retired []respond.Prevention, err error) {
+	learned, err := learnedChecks(a, paths).Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	look, err := a.groundLook(paths, cfg, loops)
+	if err != nil {
+		return nil, nil, err
+	}
+	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), respond.Prevention.Active)
+	return lookAt(ctx, a.grounds(ctx, paths, loops), learned, look), retired, nil
+}
+
 // lookAt makes every check of every ground, each once.
 func lookAt(ctx context.Context, grounds []ground, learned respond.Preventions, look preflight.Look) []checkRow {
 	rows := []checkRow{}
@@ -193,7 +165,7 @@ func lookAt(ctx context.Context, grounds []ground, learned respond.Preventions, 
 	return rows
 }
 
-func printPreflight(w io.Writer, r preflightReport) error {
+func printChecks(w io.Writer, r checksReport) error {
 	dir := ""
 	for at := 0; at < len(r.Checks); {
 		if dir = r.Checks[at].Dir; at > 0 || r.Checks[len(r.Checks)-1].Dir != dir {

@@ -16,6 +16,23 @@ import (
 	"github.com/superloop/superloop/recovery/respond"
 )
 
+// changeFlags are the flags that change which checks there are.
+func changeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "add", Usage: "add a check of a `KIND`"},
+		&cli.StringFlag{Name: "path", Usage: "with --add: a `PATH`, absolute or in the repository"},
+		&cli.StringFlag{Name: "want", Usage: "with --add: what `STATE` it is to be in"},
+		&cli.StringFlag{Name: "manager", Usage: "with --add: the package manager (`NAME`; default: whichever has a lock file)"},
+		&cli.Int64Flag{Name: "free-mb", Usage: "with --add: how many `MB` are to be free"},
+		&cli.IntFlag{Name: "port", Usage: "with --add: a port of this machine (`N`)"},
+		&cli.StringFlag{Name: "name", Usage: "with --add: the `NAME` of a tool, a runner or a provider"},
+		&cli.StringFlag{Name: "address", Usage: "with --add: where a service answers (`HOST:PORT` of this machine, or a socket's path)"},
+		&cli.StringFlag{Name: "reason", Usage: "with --add: why (`TEXT`)"},
+		&cli.StringFlag{Name: "retire", Usage: "give a check up (`ID`)"},
+		&cli.StringFlag{Name: "why", Usage: "with --retire: why (`TEXT`)"},
+	}
+}
+
 // specFlags are the flags of --add that say what a check of a kind looks at.
 func specFlags(kind respond.CheckKind) []string {
 	switch kind {
@@ -35,9 +52,9 @@ func specFlags(kind respond.CheckKind) []string {
 	return nil
 }
 
-// changeFlags refuses flags that do not belong together.
-func changeFlags(c *cli.Context) error {
-	help := "superloop preflight --help"
+// checkChange refuses flags of changeFlags that do not belong together.
+func checkChange(c *cli.Context) error {
+	help := typed(c) + " --help"
 	if c.IsSet("add") && c.IsSet("retire") {
 		return failf(exitUsage, help, "--add and --retire are two things; give one of them")
 	}
@@ -82,7 +99,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions
 		FreeMB: c.Int64("free-mb"), Port: c.Int("port"), Name: c.String("name"), Address: c.String("address")},
 		cmp.Or(c.String("reason"), "a person asked for it"), a.who(c))
 	if err := p.Valid(); err != nil {
-		return failf(exitUsage, "superloop preflight --help", "a check of kind %s: %w", p.Kind, err)
+		return failf(exitUsage, typed(c)+" --help", "a check of kind %s: %w", p.Kind, err)
 	}
 	fresh := false
 	var wrong error
@@ -120,7 +137,7 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 		return err
 	}
 	if !slices.ContainsFunc(learned.Checks, func(p respond.Prevention) bool { return p.ID == id }) {
-		return notRetired(id, loops)
+		return notRetired(c, id, loops)
 	}
 	done := false
 	if err := shared(c.Context, a, store, func(ps *respond.Preventions) bool {
@@ -131,7 +148,7 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 		return err
 	}
 	if !done {
-		return failf(exitNothing, "superloop preflight --json", "%s was retired before", id)
+		return failf(exitNothing, part(c, "--checks")+" --json", "%s was retired before", id)
 	}
 	if c.Bool("json") {
 		i := slices.IndexFunc(learned.Checks, func(p respond.Prevention) bool { return p.ID == id })
@@ -142,7 +159,7 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 }
 
 // notRetired says why a check that is not among the learned ones is not retired.
-func notRetired(id string, loops []config.Loop) error {
+func notRetired(c *cli.Context, id string, loops []config.Loop) error {
 	is := func(p respond.Prevention) bool { return p.ID == id }
 	if slices.ContainsFunc(respond.Builtin(), is) {
 		return failf(exitNothing, "", "%s is always looked at; it cannot be retired", id)
@@ -152,7 +169,7 @@ func notRetired(id string, loops []config.Loop) error {
 			return failf(exitNothing, "superloop config show", "%s stands in the configuration of loop %s; take it away there", id, l.ID)
 		}
 	}
-	return failf(exitNotFound, "superloop preflight", "no check has the id %q", id)
+	return failf(exitNotFound, part(c, "--checks"), "no check has the id %q", id)
 }
 
 // what a check looks at, in words.

@@ -15,29 +15,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
-func (a *app) runnerSmokeCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "runner-smoke",
-		Usage: "find out whether the runners will work: program, version, flags, login",
-		Description: `Asks each agent CLI for its version and its help, and looks whether it knows
-every flag of the command lines that the roles will get, whether it has a login,
-and for known traps. Spends no token and needs no network. Of any other program
-it finds out whether it works: by --version, else by what it prints then, by
---help, by -h. A script that knows no such question is not started.
-
-With --live each runner also answers one short prompt, in a scratch repository.
-That is a real request: it costs tokens, or counts against your subscription.
-
-EXIT STATUS: 0 no error (there may be warnings), 1 some runner will not work,
-3 config invalid, 6 no such runner, 130 interrupted.`,
-		Flags: []cli.Flag{
-			repoFlag(),
-			&cli.StringSliceFlag{Name: "runner", Usage: "examine only the runner `NAME` (may be repeated; default: all)"},
-			&cli.BoolFlag{Name: "live", Usage: "also send one short prompt to each runner, which costs tokens"},
-			jsonFlag("print the reports as JSON"),
-		},
-		Action: a.runnerSmoke,
-	}
+func runnerFlag(usage string) cli.Flag {
+	return &cli.StringSliceFlag{Name: "runner", Usage: usage}
 }
 
 // smoke is what is said of one runner.
@@ -47,7 +26,8 @@ type smoke struct {
 	Live *live `json:"live,omitempty"`
 }
 
-func (a *app) runnerSmoke(c *cli.Context) error {
+// smokeRunners finds out whether runners will work.
+func (a *app) smokeRunners(c *cli.Context) error {
 	repo, err := a.repo(c)
 	if err != nil {
 		return err
@@ -56,7 +36,7 @@ func (a *app) runnerSmoke(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	runners, err := chosen(doctor.Runners(cfg), c.StringSlice("runner"))
+	runners, named, err := chosen(c, doctor.Runners(cfg))
 	if err != nil {
 		return err
 	}
@@ -68,7 +48,7 @@ func (a *app) runnerSmoke(c *cli.Context) error {
 	fine, all := true, []smoke{}
 	for _, r := range runners {
 		req := doctor.Examination(cfg, r, workDir, os.Environ())
-		req.Spare = req.Spare && !c.IsSet("runner") // who asks for it wants to use it
+		req.Spare = req.Spare && !named // who asks for it wants to use it
 		s := smoke{Report: examiner.Examine(c.Context, req)}
 		if err := c.Context.Err(); err != nil {
 			return err
@@ -95,21 +75,22 @@ func (a *app) runnerSmoke(c *cli.Context) error {
 	return nil
 }
 
-// chosen are the runners of those names, all when there is none.
-func chosen(runners []config.Runner, names []string) ([]config.Runner, error) {
-	if len(names) == 0 {
-		return runners, nil
+// chosen are the runners that --runner names, and whether it names any: without it, and
+// with all where no runner has that name, they are all of them.
+func chosen(c *cli.Context, runners []config.Runner) (list []config.Runner, named bool, err error) {
+	names, known := c.StringSlice("runner"), make([]string, len(runners))
+	for i, r := range runners {
+		known[i] = r.Name
 	}
-	var known []string
-	for _, r := range runners {
-		known = append(known, r.Name)
+	if len(names) == 0 || slices.Contains(names, "all") && !slices.Contains(known, "all") {
+		return runners, false, nil
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, failf(exitNotFound, "superloop runner-smoke --runner "+quote(known[0]), "no runner %q; the configuration has %s", name, strings.Join(known, ", "))
+			return nil, false, failf(exitNotFound, typed(c)+" --runner "+quote(known[0]), "no runner %q; the configuration has %s", name, strings.Join(known, ", "))
 		}
 	}
-	return slices.DeleteFunc(runners, func(r config.Runner) bool { return !slices.Contains(names, r.Name) }), nil
+	return slices.DeleteFunc(runners, func(r config.Runner) bool { return !slices.Contains(names, r.Name) }), true, nil
 }
 
 // printSmoke is the block of one runner.
