@@ -24,7 +24,7 @@ var calls = []struct{ pkg, names, packages, files, why string }{
 		"internal/durable, internal/tools/mutate, roles/agent/script", "", onlyDurable},
 	{"os", "Mkdir Remove", "internal/durable, internal/tools/mutate, roles/agent/script", "internal/proc/cgroup*.go",
 		onlyDurable + "; a cgroup is made and removed as a directory, but it is a control file of the kernel and never on a disk"},
-	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/cage/early.go recovery/classify/internal/record/main.go loop/local/main.go", "only main ends the process; and the shim, the first call of main (local.Main), and the recorder of real failures, which are mains of their own"},
+	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/cage/early.go loop/local/main.go", "only main ends the process; and the shim and the first call of main (local.Main), which are mains of their own"},
 	{"log", "Fatal Fatalf Fatalln Panic Panicf", "", "", "libraries return errors"},
 	{"time", "Sleep", "roles/agent/script", "", "wait for the thing itself"},
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // realCase is a failure that a real tool really had, with what is known to be
-// wrong; internal/record makes them.
+// wrong; internal/tools/record makes them.
 type realCase struct {
 	ID           string   `json:"id"`
 	Tool         string   `json:"tool"`

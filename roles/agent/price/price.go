@@ -7,7 +7,7 @@
 // and never a guess. Searches, audio and images are no tokens of text and are
 // not in any sum.
 //
-// The table is made of a published one by the generator in internal/gen.
+// The table is made of a published one by internal/tools/prices.
 package price
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// To make the table anew, install the source (internal/gen/source.mjs says how),
+// To make the table anew, install the source (internal/tools/prices/source.mjs says how),
 // then type, with the place and the day of the version's release:
 //
 //	GENAI_PRICES=DIR GENAI_PRICES_DATE=2006-01-02 go generate ./roles/agent/price
 //
-//go:generate sh -c "node internal/gen/source.mjs data | go run ./internal/gen -date $GENAI_PRICES_DATE -out prices.json"
-//go:generate sh -c "node internal/gen/source.mjs golden prices.json >testdata/golden.tsv"
+//go:generate sh -c "node ../../../internal/tools/prices/source.mjs data | go run ../../../internal/tools/prices -date $GENAI_PRICES_DATE -out prices.json"
+//go:generate sh -c "node ../../../internal/tools/prices/source.mjs golden prices.json >testdata/golden.tsv"
 
 //go:embed prices.json
 var embedded []byte

@@ -3,7 +3,7 @@
 // wrong, to the two corpora of recovery/classify: dev.jsonl, on which the catalog
 // may be tuned, and held.jsonl, on which it may not.
 //
-//	go run ./recovery/classify/internal/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
+//	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
 // DIR of -work is scratch space, DIR of -tools holds what is not on PATH: see
 // cases/README.md. A case that was recorded before and is not run now keeps its
@@ -41,7 +41,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("record", flag.ContinueOnError)
-	cases := flags.String("cases", "recovery/classify/internal/record/cases", "directory of the case files")
+	cases := flags.String("cases", "internal/tools/record/cases", "directory of the case files")
 	out := flags.String("out", "recovery/classify/testdata/real", "directory of dev.jsonl and held.jsonl")
 	work := flags.String("work", "", "scratch directory (required)")
 	tools := flags.String("tools", "", "directory of tools that are not on PATH")

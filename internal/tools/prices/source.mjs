@@ -1,5 +1,5 @@
 // Prints what the npm package @pydantic/genai-prices (MIT) holds, for the Go
-// program beside this file and for the golden test of the package above.
+// program beside this file and for the golden test of roles/agent/price.
 //
 //   npm install --prefix DIR @pydantic/genai-prices@VERSION
 //   GENAI_PRICES=DIR node source.mjs data       its version and all its prices, as JSON

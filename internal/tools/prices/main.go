@@ -1,7 +1,6 @@
-// Command gen makes prices.json, what package price embeds, of the prices in the
+// Command prices makes prices.json, what roles/agent/price embeds, of the prices in the
 // npm package @pydantic/genai-prices (MIT): it reads what source.mjs prints on
-// standard input. The directive in price.go runs both. An error ends it with a
-// panic, so that go generate stops; only cmd may call os.Exit.
+// standard input. The directive in price.go runs both.
 package main
 
 import (
@@ -20,7 +19,8 @@ func main() {
 	out := flag.String("out", "prices.json", "the file to write")
 	flag.Parse()
 	if err := run(os.Stdin, *date, *out); err != nil {
-		panic(err)
+		fmt.Fprintln(os.Stderr, "prices:", err)
+		os.Exit(1)
 	}
 }
 
