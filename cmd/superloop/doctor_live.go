@@ -13,7 +13,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/selftest"
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/roles/agent/mockapi"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 )
 
 func cliFlag(when string) cli.Flag {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // realCLIs is the PATH on which the real agent CLIs are found; a test that needs

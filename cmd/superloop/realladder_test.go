@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/recovery/respond"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // twoCLIs are roles that either of two CLIs may do, claude first.

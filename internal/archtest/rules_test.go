@@ -8,6 +8,7 @@ var only = map[string]struct{ packages, why string }{
 	"github.com/urfave/cli/v2":                 {"cmd/...", "flags are the command line's business"},
 	"github.com/slack-go/slack":                {"escalation/slack", "one package knows Slack, so that a move costs a day"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "one package knows the schema library"},
+	module + "/internal/testkit/mockapi":       {"cmd/superloop/...", "a test double: of the program only doctor --live needs it"},
 	"os/signal":                                {"cmd/..., internal/proc, internal/tools/mutate, roles/agent/script", "signals are taken in main (and by the spawner, the scripted agent and the mutation runner, which are mains of their own)"},
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/roles/agent/mockapi"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 )
 
 // TestRealClaudeAndCodex plays everything with the CLIs themselves. With

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent/class"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // sonnet has a list price in every release of claude, so the cost of a play is

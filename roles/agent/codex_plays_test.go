@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent/class"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // codexQuote is all that an agent may say and see of limits without having met

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent/class"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 const (

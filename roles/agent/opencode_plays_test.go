@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent/class"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // unpriced is a model that no catalogue knows, in the settings of the CLI.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent/class"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // play is one run of a real CLI against a model that follows a script. Its

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent/class"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // realCLI finds a CLI in the folders of SUPERLOOP_TEST_CLIS, a list like PATH.

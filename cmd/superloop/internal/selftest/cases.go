@@ -7,8 +7,8 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent/class"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // done is the last message that the model gives.

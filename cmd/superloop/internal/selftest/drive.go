@@ -13,8 +13,8 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/project"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 

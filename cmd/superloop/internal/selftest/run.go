@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // prompt is what the CLI is asked; the mock answers as the case has it.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/roles/agent"
-	"github.com/superloop/superloop/roles/agent/mockapi"
 )
 
 // Seen is all that a case has shown.

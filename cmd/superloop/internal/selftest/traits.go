@@ -3,7 +3,7 @@ package selftest
 import (
 	"time"
 
-	"github.com/superloop/superloop/roles/agent/mockapi"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 )
 
 // Traits are what is known to differ from CLI to CLI (docs/agents.md).
