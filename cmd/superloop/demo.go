@@ -10,9 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
+	"github.com/superloop/superloop/cmd/superloop/internal/script"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/local"
-	"github.com/superloop/superloop/roles/agent/script"
 )
 
 func (a *app) demoCommand() *cli.Command {

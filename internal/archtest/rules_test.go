@@ -9,7 +9,7 @@ var only = map[string]struct{ packages, why string }{
 	"github.com/slack-go/slack":                {"escalation/slack", "one package knows Slack, so that a move costs a day"},
 	"github.com/santhosh-tekuri/jsonschema/v5": {"schemas", "one package knows the schema library"},
 	module + "/internal/testkit/mockapi":       {"cmd/superloop/...", "a test double: of the program only doctor --live needs it"},
-	"os/signal":                                {"cmd/..., internal/proc, internal/tools/mutate, roles/agent/script", "signals are taken in main (and by the spawner, the scripted agent and the mutation runner, which are mains of their own)"},
+	"os/signal":                                {"cmd/..., internal/proc, internal/tools/mutate", "signals are taken in main (and by the spawner, the scripted agent and the mutation runner, which are mains of their own)"},
 }
 
 // mutateIsApart is why the mutation runner starts processes and writes by itself.
@@ -22,12 +22,12 @@ const onlyDurable = "only internal/durable writes (it syncs, and faults are inje
 // may call, and why.
 var calls = []struct{ pkg, names, packages, files, why string }{
 	{"os", "WriteFile Create OpenFile CreateTemp Rename MkdirAll MkdirTemp RemoveAll Link Symlink Truncate Chmod Chtimes",
-		"internal/durable, internal/tools/mutate, roles/agent/script", "", onlyDurable},
-	{"os", "Mkdir Remove", "internal/durable, internal/tools/mutate, roles/agent/script", "internal/proc/cgroup*.go",
+		"internal/durable, internal/tools/mutate, cmd/superloop/internal/script", "", onlyDurable},
+	{"os", "Mkdir Remove", "internal/durable, internal/tools/mutate, cmd/superloop/internal/script", "internal/proc/cgroup*.go",
 		onlyDurable + "; a cgroup is made and removed as a directory, but it is a control file of the kernel and never on a disk"},
 	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/cage/early.go loop/local/main.go", "only main ends the process; and the shim and the first call of main (local.Main), which are mains of their own"},
 	{"log", "Fatal Fatalf Fatalln Panic Panicf", "", "", "libraries return errors"},
-	{"time", "Sleep", "roles/agent/script", "", "wait for the thing itself"},
+	{"time", "Sleep", "cmd/superloop/internal/script", "", "wait for the thing itself"},
 }
 
 // pureFiles have no clock: time arrives in the input.
