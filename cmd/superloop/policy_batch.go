@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/superloop/superloop/internal/batch"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
@@ -31,15 +31,8 @@ type judged struct {
 	Pattern string          `json:"pattern,omitempty"`
 }
 
-// refused is the answer to a line that is no question.
-type refused struct {
-	ID    json.RawMessage `json:"id"`
-	Error string          `json:"error"`
-	Line  int             `json:"line"`
-}
-
-// batch answers lines; policies and directories come again and again.
-type batch struct {
+// policyLines answers lines; policies and directories come again and again.
+type policyLines struct {
 	root     *recovery.Root
 	policies map[string]*recovery.Policy
 	dirs     map[string]string
@@ -55,95 +48,63 @@ func (a *app) policyBatch(c *cli.Context) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // it was only looked through
-	b := &batch{root: root, policies: map[string]*recovery.Policy{}, dirs: map[string]string{}}
-	in, out := bufio.NewReaderSize(a.stdin, 64<<10), bufio.NewWriterSize(a.stdout, 64<<10)
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	for n := 1; ; n++ {
-		line, whole, err := nextLine(in)
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	b := &policyLines{root: root, policies: map[string]*recovery.Policy{}, dirs: map[string]string{}}
+	n := 0
+	err = batch.Lines(reading{c.Context, a.stdin}, a.stdout, maxBatchLine, func(line []byte, whole bool) any {
+		n++
+		answer, id, err := b.answer(line, whole)
 		if err != nil {
-			return fmt.Errorf("reading stdin: %w", err)
+			return batch.Refused{ID: batch.ID(id), Error: err.Error(), Line: n}
 		}
-		var answer any
-		if whole {
-			answer = b.answer(line, n)
-		} else {
-			answer = refused{ID: peekID(line), Error: fmt.Sprintf("the line is longer than %d bytes", maxBatchLine), Line: n}
-		}
-		if err := enc.Encode(answer); err != nil {
-			return fmt.Errorf("writing the answer to line %d: %w", n, err)
-		}
-		if in.Buffered() == 0 { // whoever asks may wait for it
-			if err := out.Flush(); err != nil {
-				return fmt.Errorf("writing the answers: %w", err)
-			}
-		}
-		if c.Context.Err() != nil {
-			return errors.Join(out.Flush(), c.Context.Err())
-		}
+		return answer
+	})
+	if c.Context.Err() != nil {
+		return interrupted(c.Context)
 	}
-	return out.Flush()
+	return err
 }
 
-// nextLine reads a line without its end; whole is false if it was too long, and
-// then it is only its beginning. io.EOF: there is none.
-func nextLine(in *bufio.Reader) (line []byte, whole bool, err error) {
-	whole = true
-	for {
-		piece, err := in.ReadSlice('\n')
-		if len(line)+len(piece) > maxBatchLine {
-			whole = false
-			piece = piece[:max(0, min(len(piece), 4096-len(line)))]
-		}
-		line = append(line, piece...)
-		switch {
-		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
-			return bytes.TrimRight(line, "\r\n"), whole, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, false, err
-		}
+// answer judges the command of a line; id is that of the line, also where it is no
+// question.
+func (b *policyLines) answer(line []byte, whole bool) (out judged, id json.RawMessage, err error) {
+	if !whole {
+		return out, peekID(line), errors.New(batch.TooLong(maxBatchLine))
 	}
-}
-
-func (b *batch) answer(line []byte, n int) any {
 	keys, err := strictObject(line, "id", "auto_approve", "require_human", "on_unknown", "command", "working_dir")
-	id := keys["id"]
 	if err != nil {
-		return refused{ID: peekID(line), Error: err.Error(), Line: n}
+		return out, peekID(line), err
 	}
+	id = keys["id"]
 	var command, dir *string
 	if err := errors.Join(into(keys, "command", &command), into(keys, "working_dir", &dir)); err != nil {
-		return refused{ID: orNull(id), Error: err.Error(), Line: n}
+		return out, id, err
 	}
 	if command == nil {
-		return refused{ID: orNull(id), Error: `the key "command" is missing`, Line: n}
+		return out, id, errors.New(`the key "command" is missing`)
 	}
 	p, err := b.policy(keys)
 	if err != nil {
-		return refused{ID: orNull(id), Error: err.Error(), Line: n}
+		return out, id, err
 	}
 	question := recovery.Command{Text: *command, WorkingDir: "."}
 	if dir != nil {
 		question.WorkingDir = *dir
 	}
 	if question.DirProblem, err = b.dirProblem(question.WorkingDir); err != nil {
-		return refused{ID: orNull(id), Error: err.Error(), Line: n}
+		return out, id, err
 	}
 	v := recovery.Decide(p, question, recovery.Facts{LooseOK: true, Confined: true})
-	out := judged{ID: orNull(id), Verdict: v.Decision, Rule: v.Rule, Reason: v.Reason, Part: v.Part}
+	out = judged{ID: batch.ID(id), Verdict: v.Decision, Rule: v.Rule, Reason: v.Reason, Part: v.Part}
 	if v.Pattern >= 0 {
 		out.Pattern = p.Settings.RequireHuman[v.Pattern]
 	}
-	return out
+	return out, id, nil
 }
 
 // enough bounds what a batch remembers.
 const enough = 1000
 
-func (b *batch) policy(keys map[string]json.RawMessage) (*recovery.Policy, error) {
+func (b *policyLines) policy(keys map[string]json.RawMessage) (*recovery.Policy, error) {
 	name := fmt.Sprintf("%d %d %s%s%s", len(keys["auto_approve"]), len(keys["require_human"]), keys["auto_approve"], keys["require_human"], keys["on_unknown"])
 	if p := b.policies[name]; p != nil {
 		return p, nil
@@ -171,7 +132,7 @@ func problemLine(problems []schemas.Problem) string {
 	return text
 }
 
-func (b *batch) dirProblem(dir string) (string, error) {
+func (b *policyLines) dirProblem(dir string) (string, error) {
 	if why, known := b.dirs[dir]; known {
 		return why, nil
 	}
@@ -240,11 +201,11 @@ func strictObject(line []byte, names ...string) (map[string]json.RawMessage, err
 	return keys, nil
 }
 
-// peekID finds the id in a line that is not whole, if it stands early enough.
+// peekID finds the id in a line that is not whole, if it stands early enough; else nil.
 func peekID(line []byte) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return orNull(nil)
+		return nil
 	}
 	for dec.More() {
 		var raw json.RawMessage
@@ -256,14 +217,7 @@ func peekID(line []byte) json.RawMessage {
 			return raw
 		}
 	}
-	return orNull(nil)
-}
-
-func orNull(id json.RawMessage) json.RawMessage {
-	if id == nil {
-		return json.RawMessage("null")
-	}
-	return id
+	return nil
 }
 
 // loneSurrogate reports whether JSON text escapes half of a surrogate pair, which

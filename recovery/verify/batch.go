@@ -1,21 +1,16 @@
 package verify
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/batch"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 )
-
-// maxBatchLine bounds one line of a batch, 64 MiB.
-const maxBatchLine = 64 << 20
 
 // recorded is a run as it is told in a batch. Keys that are not known are the
 // caller's own.
@@ -83,60 +78,21 @@ type batchSection struct {
 	Pattern  string `json:"pattern"`
 }
 
-type batchError struct {
-	ID    json.RawMessage `json:"id"`
-	Error string          `json:"error"`
-}
-
 // Batch judges one recorded verification a line and writes one answer a line, in
 // order. A line that cannot be judged gives its id and an error, and the batch
 // goes on. Nothing is run: the fallbacks are those that were recorded. The error
 // is that of reading or writing.
 func Batch(r io.Reader, w io.Writer) error {
-	br := bufio.NewReaderSize(r, 64<<10)
-	bw := bufio.NewWriter(w)
-	enc := json.NewEncoder(bw)
-	enc.SetEscapeHTML(false)
-	for {
-		line, rerr := readLine(br)
-		if len(bytes.TrimSpace(line)) > 0 || errors.Is(rerr, errLongLine) {
-			if err := enc.Encode(batchLine(line, rerr)); err != nil {
-				return fmt.Errorf("writing a line of the batch: %w", err)
-			}
-		}
-		if br.Buffered() == 0 || rerr != nil { // whoever asks may wait for the answer
-			if err := bw.Flush(); err != nil {
-				return fmt.Errorf("writing the batch: %w", err)
-			}
-		}
-		switch {
-		case rerr == nil, errors.Is(rerr, errLongLine):
-		case errors.Is(rerr, io.EOF):
-			return nil
-		default:
-			return fmt.Errorf("reading the batch: %w", rerr)
-		}
-	}
+	return batch.Objects(r, w, batchLine)
 }
 
-func batchLine(line []byte, rerr error) any {
-	if rerr != nil && !errors.Is(rerr, io.EOF) {
-		return batchError{ID: orNull(nil), Error: fmt.Sprintf("the line is longer than %d bytes", maxBatchLine)}
-	}
-	var in batchIn
-	if err := json.Unmarshal(line, &in); err != nil {
-		var id struct {
-			ID json.RawMessage `json:"id"`
-		}
-		_ = json.Unmarshal(line, &id) // an error elsewhere leaves the id readable
-		return batchError{ID: orNull(id.ID), Error: fmt.Sprintf("reading the line: %v", err)}
-	}
+func batchLine(in batchIn) any {
 	if in.Tool == "" && in.Command == "" {
-		return batchError{ID: orNull(in.ID), Error: "the line has neither tool nor command"}
+		return batch.Refuse(in.ID, "the line has neither tool nor command")
 	}
 	out, err := in.judge()
 	if err != nil {
-		return batchError{ID: orNull(in.ID), Error: err.Error()}
+		return batch.Refuse(in.ID, err.Error())
 	}
 	return out
 }
@@ -155,7 +111,7 @@ func (in *batchIn) judge() (batchOut, error) {
 	if tool == "" {
 		tool = argv[0]
 	}
-	out := batchOut{ID: orNull(in.ID)}
+	out := batchOut{ID: batch.ID(in.ID)}
 	a := analyse(in.Stdout, in.Stderr, in.exit(), tool, argv[1:])
 	out.Why = a.Why
 	if a.Repairable {
@@ -208,35 +164,4 @@ func methodOf(args []string) string {
 		return FallbackH
 	}
 	return FallbackHelp
-}
-
-func orNull(id json.RawMessage) json.RawMessage {
-	if len(id) == 0 {
-		return json.RawMessage("null")
-	}
-	return id
-}
-
-var errLongLine = errors.New("line too long")
-
-// readLine reads one line of any length up to the bound, and skips the rest of
-// a longer one.
-func readLine(br *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		if len(line)+len(part) > maxBatchLine {
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = br.ReadSlice('\n')
-			}
-			if err != nil {
-				return nil, err
-			}
-			return nil, errLongLine
-		}
-		line = append(line, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
 }
