@@ -118,11 +118,7 @@ func (r *toolRunner) Run(ctx context.Context, argv []string) (verify.Run, error)
 	case ctx.Err() != nil:
 		return verify.Run{}, interrupted(ctx)
 	}
-	run := verify.Run{Stdout: res.Stdout.Text(), Stderr: res.Stderr.Text(), Exit: verify.ExitInfo{Code: res.Code, Signal: res.Signal,
-		TimedOut: res.Ended == proc.TimedOut, NotStarted: res.Ended == proc.NotStarted}}
-	if run.Exit.NotStarted && res.Err != nil {
-		run.Stderr = res.Err.Error()
-	}
+	run := verify.RunOf(res)
 	r.runs = append(r.runs, checkRun{Command: shellWords(argv), ExitCode: res.Code, Signal: res.Signal, TimedOut: run.Exit.TimedOut, Stdout: run.Stdout, Stderr: run.Stderr})
 	return run, nil
 }

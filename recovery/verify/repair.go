@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 )
@@ -34,6 +35,16 @@ type Runner interface {
 type Run struct {
 	Stdout, Stderr string
 	Exit           ExitInfo
+}
+
+// RunOf is how a process went. What kept it from being started stands in Stderr.
+func RunOf(res proc.Result) Run {
+	run := Run{Stdout: res.Stdout.Text(), Stderr: res.Stderr.Text(), Exit: ExitInfo{Code: res.Code, Signal: res.Signal,
+		TimedOut: res.Ended == proc.TimedOut, NotStarted: res.Ended == proc.NotStarted}}
+	if run.Exit.NotStarted && res.Err != nil {
+		run.Stderr = res.Err.Error()
+	}
+	return run
 }
 
 // Tool is what is to be verified.

@@ -115,12 +115,7 @@ func (t *toolCheck) run(ctx context.Context, argv []string) (verify.Run, error) 
 	case res.Ended == proc.Killed:
 		return verify.Run{}, errLeaving
 	}
-	run := verify.Run{Stdout: res.Stdout.Text(), Stderr: res.Stderr.Text(), Exit: verify.ExitInfo{Code: res.Code, Signal: res.Signal,
-		TimedOut: res.Ended == proc.TimedOut, NotStarted: res.Ended == proc.NotStarted}}
-	if run.Exit.NotStarted && res.Err != nil {
-		run.Stderr = res.Err.Error()
-	}
-	return run, nil
+	return verify.RunOf(res), nil
 }
 
 // inert is what a tool has said, without the operator's secrets and at a length

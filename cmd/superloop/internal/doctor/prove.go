@@ -69,11 +69,7 @@ func (p *prover) Run(ctx context.Context, argv []string) (verify.Run, error) {
 	case ctx.Err() != nil:
 		return verify.Run{}, fmt.Errorf("asking %s: %w", argv[0], context.Cause(ctx))
 	}
-	run := verify.Run{Stdout: res.Stdout.Text(), Stderr: res.Stderr.Text(), Exit: verify.ExitInfo{Code: res.Code, Signal: res.Signal,
-		TimedOut: res.Ended == proc.TimedOut, NotStarted: res.Ended == proc.NotStarted}}
-	if run.Exit.NotStarted && res.Err != nil {
-		run.Stderr = res.Err.Error()
-	}
+	run := verify.RunOf(res)
 	p.runs = append(p.runs, run)
 	return run, nil
 }
