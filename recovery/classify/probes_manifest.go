@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/manifest"
 )
 
 // distributions are the names under which Python packages are published, where
@@ -232,27 +235,15 @@ func inGo(dir, pkg string) (declares, manifest bool, state string) {
 	return false, true, ""
 }
 
-func inCargo(dir, pkg string) (declares, manifest bool, state string) {
+func inCargo(dir, pkg string) (declares, seen bool, state string) {
 	data := readWhole(filepath.Join(dir, "Cargo.toml"))
 	if data == nil {
 		return false, false, ""
 	}
-	name := strings.ReplaceAll(strings.ToLower(pkg), "_", "-")
-	section := ""
-	for line := range strings.Lines(string(data)) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "[") {
-			section = strings.Trim(line, "[] ")
-			if i := strings.LastIndex(section, "dependencies."); i >= 0 && strings.ReplaceAll(section[i+len("dependencies."):], "_", "-") == name {
-				return true, true, "missing"
-			}
-			continue
-		}
-		key, _, ok := strings.Cut(line, "=")
-		key, _, _ = strings.Cut(strings.TrimSpace(key), ".")
-		if ok && strings.HasSuffix(section, "dependencies") && strings.ReplaceAll(strings.ToLower(strings.Trim(key, `"`)), "_", "-") == name {
-			return true, true, "missing"
-		}
+	crates, _ := manifest.Cargo(data)
+	dashed := func(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+	if slices.ContainsFunc(crates, func(c manifest.Crate) bool { return dashed(c.Name) == dashed(pkg) }) {
+		return true, true, "missing"
 	}
 	return false, true, ""
 }

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/manifest"
 )
 
 // makefiles follows makefiles: those that are named, what they include, the
@@ -112,29 +114,29 @@ func justfile(c call, dirs []string) {
 // cargoToml takes out of Cargo.toml what names code that is run by the build, or
 // a place that code comes from.
 func cargoToml(_ *reader, text []byte) ([]part, bool) {
-	return tomlParts(text, func(s *setting) bool {
-		first, _, _ := strings.Cut(s.path, ".")
+	return tomlParts(text, func(s manifest.Setting) (string, bool) {
+		first, _, _ := strings.Cut(s.Path, ".")
 		switch first {
 		case "patch", "replace", "registries", "source", "build", "unstable", "cargo-features":
-			return true
+			return s.Value, true
 		case "profile":
-			return false
+			return "", false
 		}
-		switch s.path {
+		switch s.Path {
 		case "package.build", "package.links", "package.workspace", "package", "lib.proc-macro", "lib.proc_macro", "workspace", "workspace.members", "workspace.exclude":
-			return true
+			return s.Value, true
 		}
-		return strings.Contains(s.path, "dependencies") && elsewhere(s)
+		return s.Value, strings.Contains(s.Path, "dependencies") && elsewhere(s)
 	})
 }
 
 func cargoMembers(c call, dir string) []string {
-	all, _ := tomlSettings(c.peek(path.Join(dir, "Cargo.toml")))
+	all, _ := manifest.TOML(c.peek(path.Join(dir, "Cargo.toml")))
 	var list []string
 	for _, s := range all {
-		switch s.path {
+		switch s.Path {
 		case "workspace.members", "workspace.default-members":
-			list = append(list, tomlStrings(s.value)...)
+			list = append(list, s.Strings...)
 		case "workspace":
 			list = append(list, "**")
 		}
@@ -146,12 +148,12 @@ func cargoMembers(c call, dir string) []string {
 // run --manifest-path" and the like would build is left to the sources.
 func cargoBuild(c call, dirs []string) {
 	for _, d := range dirs {
-		all, _ := tomlSettings(c.peek(path.Join(d, "Cargo.toml")))
+		all, _ := manifest.TOML(c.peek(path.Join(d, "Cargo.toml")))
 		for _, s := range all {
-			if s.path != "package.build" {
+			if s.Path != "package.build" {
 				continue
 			}
-			for _, file := range tomlStrings(s.value) {
+			for _, file := range s.Strings {
 				if p, ok := below(d, file); ok {
 					c.whole(p, c.name)
 				}

@@ -48,9 +48,9 @@ func jsonStrings(list []any) []string {
 	return out
 }
 
-// manifest takes out of package.json what decides whose code runs during an
+// packageJSON takes out of package.json what decides whose code runs during an
 // installation, but for the scripts: see packageScripts.
-func manifest(r *reader, text []byte) ([]part, bool) {
+func packageJSON(r *reader, text []byte) ([]part, bool) {
 	pkg, err := r.object(text)
 	if err != nil {
 		return nil, false

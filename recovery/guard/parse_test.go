@@ -35,38 +35,6 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestTOML(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"a = 1 # x\n[b.\"c-d\"]\ne='f' \n":                         `a=1; b.c-d.e='f'`,
-		"[[x]]\ny = 1\n[[x]]\ny = 2\n":                             `x.y=1; x.y=2`,
-		"a = [ 1,\n 2, # z\n ]\nb = { c = \"d\", e.f = [ ] }":      `a=[1, 2]; b={c = "d", e.f = []}`,
-		"a = \"\"\"\n[build-system]\nx = 1\n\"\"\"\n[t]\nb = true": "a=\"\"\"\n[build-system]\nx = 1\n\"\"\"; t.b=true",
-		"a = '''x'''\nb.c.d = 1979-05-27T07:32:00Z":                `a='''x'''; b.c.d=1979-05-27T07:32:00Z`,
-		"a = 1 b = 2":         "no",
-		"[a\nb = 1":           "no",
-		"a = \"x":             "no",
-		"\"b\\u0075ild\" = 1": "no",
-		"a = [1 2]":           "no",
-		"a =":                 "no",
-		" [ build-system ] \n \"build-backend\" = 'x'":               `build-system.build-backend='x'`,
-		"build-system = {requires = ['a'], 'build-backend' = \"b\"}": `build-system={requires = ['a'], build-backend = "b"}`,
-	} {
-		var got []string
-		all, ok := tomlSettings([]byte(in))
-		for _, s := range all {
-			got = append(got, s.path+"="+s.value)
-		}
-		s := strings.Join(got, "; ")
-		if !ok {
-			s = "no"
-		}
-		if s != want {
-			t.Errorf("%q: got %s, want %s", in, s, want)
-		}
-	}
-}
-
 func TestYAMLList(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

@@ -4,104 +4,103 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/manifest"
 )
+
+// tomlParts gives those settings that count as parts, with the text that keep
+// gives for them. A file that is no TOML, or where something could hide, counts
+// as a whole.
+func tomlParts(text []byte, keep func(manifest.Setting) (value string, counts bool)) ([]part, bool) {
+	all, ok := manifest.TOML(text)
+	if !ok {
+		return nil, false
+	}
+	var out []part
+	at := map[string]int{}
+	for _, s := range all {
+		value, counts := keep(s)
+		if !counts {
+			continue
+		}
+		// A key of a [[list]] comes once for each element.
+		if i, ok := at[s.Path]; ok {
+			out[i].text += "\n" + value
+			continue
+		}
+		at[s.Path] = len(out)
+		out = append(out, part{s.Path, value})
+	}
+	return out, true
+}
 
 // pyproject takes out of pyproject.toml what decides how a project is built and
 // where packages come from. Tools that no installer listens to are left out by
 // name, so that one that nobody here knows counts.
 func pyproject(_ *reader, text []byte) ([]part, bool) {
-	return tomlParts(text, func(s *setting) bool {
-		switch first, rest, _ := strings.Cut(s.path, "."); first {
+	return tomlParts(text, func(s manifest.Setting) (string, bool) {
+		switch first, rest, _ := strings.Cut(s.Path, "."); first {
 		case "build-system":
-			return true
+			return s.Value, true
 		case "project", "dependency-groups":
 			// Plain requirements are no places.
-			s.value = strings.Join(placesIn(s.value), "\n")
-			return s.value != "" && !strings.HasPrefix(rest, "urls") && rest != "readme" && rest != "description"
+			places := strings.Join(slices.DeleteFunc(s.Strings, plainRequirement), "\n")
+			return places, places != "" && !strings.HasPrefix(rest, "urls") && rest != "readme" && rest != "description"
 		case "tool":
 			tool, key, _ := strings.Cut(rest, ".")
 			switch tool {
 			case "ruff", "black", "mypy", "pytest", "isort", "coverage", "pylint", "pyright", "basedpyright", "flake8", "bandit", "codespell", "commitizen",
 				"towncrier", "interrogate", "vulture", "pydocstyle", "yapf", "djlint", "semantic_release", "tox", "ty", "typos":
-				return false
+				return "", false
 			case "poetry":
 				if strings.Contains(key, "dependencies") {
-					return elsewhere(s)
+					return s.Value, elsewhere(s)
 				}
-				return !slices.Contains([]string{"name", "version", "description", "authors", "readme", "license", "keywords", "homepage", "repository",
+				return s.Value, !slices.Contains([]string{"name", "version", "description", "authors", "readme", "license", "keywords", "homepage", "repository",
 					"documentation", "classifiers", "maintainers"}, key) && !strings.HasPrefix(key, "urls")
 			}
-			return true
+			return s.Value, true
 		}
-		return false
+		return "", false
 	})
 }
 
 // elsewhere reports whether a dependency in TOML names a place.
-func elsewhere(s *setting) bool {
-	last := s.path[strings.LastIndexByte(s.path, '.')+1:]
+func elsewhere(s manifest.Setting) bool {
+	last := s.Path[strings.LastIndexByte(s.Path, '.')+1:]
 	for _, k := range []string{"git", "path", "url", "file", "registry", "registry-index", "source", "index", "ref", "branch", "rev", "tag", "develop", "subdirectory"} {
-		if last == k && strings.Count(s.path, ".") > 1 || strings.Contains(s.value, k+" = ") {
+		if last == k && strings.Count(s.Path, ".") > 1 || strings.Contains(s.Value, k+" = ") {
 			return true
 		}
 	}
 	return false
 }
 
-// placesIn gives the strings in a TOML value that are no plain requirements. One
-// with an escape could be anything.
-func placesIn(value string) []string {
-	var out []string
-	for _, s := range tomlStrings(value) {
-		if strings.Contains(s, "://") || strings.Contains(s, "@") || strings.Contains(s, "git+") || strings.Contains(s, "file:") || strings.Contains(s, `\`) {
-			out = append(out, s)
-		}
-	}
-	return out
+// plainRequirement reports whether a requirement names no place.
+func plainRequirement(s string) bool {
+	return !strings.Contains(s, "://") && !strings.Contains(s, "@") && !strings.Contains(s, "git+") && !strings.Contains(s, "file:")
 }
 
 func pipfile(_ *reader, text []byte) ([]part, bool) {
-	return tomlParts(text, func(s *setting) bool {
-		switch first, _, _ := strings.Cut(s.path, "."); first {
+	return tomlParts(text, func(s manifest.Setting) (string, bool) {
+		switch first, _, _ := strings.Cut(s.Path, "."); first {
 		case "source", "scripts", "pipenv":
-			return true
+			return s.Value, true
 		}
-		return elsewhere(s)
+		return s.Value, elsewhere(s)
 	})
 }
 
 // uvMembers are the members of uv's workspace.
 func uvMembers(c call, dir string) []string {
-	text := c.peek(path.Join(dir, "pyproject.toml"))
-	if text == nil {
-		return nil
-	}
-	all, _ := tomlSettings(text)
+	all, _ := manifest.TOML(c.peek(path.Join(dir, "pyproject.toml")))
 	var list []string
 	for _, s := range all {
-		if s.path == "tool.uv.workspace.members" {
-			list = append(list, tomlStrings(s.value)...)
+		if s.Path == "tool.uv.workspace.members" {
+			list = append(list, s.Strings...)
 		}
 	}
 	return c.globs(dir, list, "pyproject.toml")
-}
-
-// tomlStrings gives the strings in a value, escapes as they are written.
-func tomlStrings(value string) []string {
-	var out []string
-	for t := (tomlReader{s: value}); ; {
-		i := strings.IndexAny(t.s, `"'`)
-		if i < 0 {
-			return out
-		}
-		t.s = t.s[i:]
-		q := t.s[0]
-		v, ok := t.quoted(q)
-		if !ok {
-			return out
-		}
-		out = append(out, strings.Trim(v, string(q)))
-	}
 }
 
 // pip reads requirement files and the projects that it is told to install.
@@ -134,12 +133,12 @@ func (c call) project(p string) {
 	c.whole(path.Join(p, "setup.cfg"), c.name)
 	file := path.Join(p, "pyproject.toml")
 	c.source(file, source{pattern: "pyproject.toml", parts: pyproject})
-	all, _ := tomlSettings(c.peek(file))
+	all, _ := manifest.TOML(c.peek(file))
 	for _, s := range all {
-		if s.path != "build-system.backend-path" {
+		if s.Path != "build-system.backend-path" {
 			continue
 		}
-		for _, d := range tomlStrings(s.value) { // the backend is in the project
+		for _, d := range s.Strings { // the backend is in the project
 			if d, ok := c.path(p, d); ok {
 				for _, f := range c.expand(d, "*.py") {
 					c.whole(f, c.name)

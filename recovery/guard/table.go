@@ -62,7 +62,7 @@ func javascript() map[string]program {
 	runs := func(c call) bool { return !c.installs() }
 	common := []source{
 		{pattern: ".npmrc", parts: iniLines},
-		{pattern: "package.json", parts: manifest, when: install},
+		{pattern: "package.json", parts: packageJSON, when: install},
 		{pattern: "package.json", parts: manifestTool, when: runs},
 		{pattern: "binding.gyp", when: install}, // npm runs node-gyp if it is there
 		{pattern: "patches/*", when: install},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -158,60 +159,22 @@ func addGo(verb string, f []string, want map[string]string, replaced map[string]
 
 // cargoInStep looks for every dependency of Cargo.toml in Cargo.lock.
 func cargoInStep(dir string) (state, why string) {
-	have := map[string]bool{}
-	for line := range strings.Lines(string(readLock(filepath.Join(dir, "Cargo.lock")))) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), `name = "`); ok {
-			have[strings.TrimSuffix(name, `"`)] = true
-		}
-	}
+	have := manifest.CargoLock(readLock(filepath.Join(dir, "Cargo.lock")))
 	toml := readLock(filepath.Join(dir, "Cargo.toml"))
-	if toml == nil || len(have) == 0 {
+	want, ok := manifest.Cargo(toml)
+	if toml == nil || !ok || len(have) == 0 {
 		return respond.GroundUnknown, "Cargo.toml or Cargo.lock cannot be read"
 	}
-	want := map[string]bool{}
-	section := ""
-	for line := range strings.Lines(string(toml)) {
-		text := strings.TrimSpace(line)
-		if strings.HasPrefix(text, "[") {
-			section = strings.Trim(text, "[] ")
-			if head, name, ok := cutLast(section, "ependencies."); ok && !strings.Contains(head, "workspace") {
-				want[strings.Trim(name, `"`)] = true
-			}
-			continue
-		}
-		key, value, ok := strings.Cut(text, "=")
-		if !ok || strings.HasPrefix(text, "#") || !strings.HasSuffix(section, "dependencies") || strings.HasPrefix(section, "workspace") {
-			continue
-		}
-		name, _, _ := strings.Cut(strings.Trim(strings.TrimSpace(key), `"`), ".")
-		if _, real, renamed := strings.Cut(value, "package"); renamed {
-			if parts := strings.Split(real, `"`); len(parts) > 1 {
-				name = parts[1]
-			}
-		}
-		want[name] = true
-	}
-	for name := range maps.Clone(want) {
-		if have[name] || have[strings.ReplaceAll(name, "_", "-")] {
-			delete(want, name)
+	missing := map[string]bool{}
+	for _, c := range want {
+		if !c.Workspace && !have[c.Package] && !have[strings.ReplaceAll(c.Package, "_", "-")] {
+			missing[c.Package] = true
 		}
 	}
-	if strings.Contains(string(toml), "\npackage = ") { // a dependency's own table renames it: its name here is not its name there
-		return respond.GroundUnknown, "dependencies of Cargo.toml are renamed in tables"
-	}
-	missing := slices.Sorted(maps.Keys(want))
 	if len(missing) > 0 {
-		return respond.GroundBroken, missingOf("not in Cargo.lock", missing)
+		return respond.GroundBroken, missingOf("not in Cargo.lock", slices.Sorted(maps.Keys(missing)))
 	}
 	return respond.GroundOK, ""
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // bundlerInStep looks for every gem of the Gemfile in Gemfile.lock, and for every

@@ -1,13 +1,12 @@
 package agent
 
 import (
-	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/superloop/superloop/internal/manifest"
 )
 
 func (codex) Profile() Profile {
@@ -146,56 +145,13 @@ func openaiHost(base string) bool {
 	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".openai.com")
 }
 
-// readTOML reads of a TOML file what is plain: strings, numbers and booleans on
-// one line, by table and key with dots between. Anything else is passed over.
+// readTOML gives the settings of a TOML file by table and key with dots between,
+// strings decoded, anything else as it is written.
 func readTOML(path string) map[string]string {
 	all := map[string]string{}
-	if !isFile(path) {
-		return all
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return all
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSettings))
-	if err != nil {
-		return all
-	}
-	table := ""
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		if name, ok := strings.CutPrefix(line, "["); ok {
-			name, _, _ = strings.Cut(name, "]")
-			table = strings.ReplaceAll(strings.TrimSpace(name), `"`, "") + "."
-			continue
-		}
-		key, value, ok := strings.Cut(line, "=")
-		if !ok || strings.HasPrefix(line, "#") {
-			continue
-		}
-		if value, ok = plainTOML(strings.TrimSpace(value)); ok {
-			all[table+strings.Trim(strings.TrimSpace(key), `"`)] = value
-		}
+	settings, _ := manifest.TOML(readSettings(path)) // of a broken one the CLI reads nothing either
+	for _, s := range settings {
+		all[s.Path] = s.Plain()
 	}
 	return all
-}
-
-func plainTOML(value string) (string, bool) {
-	switch {
-	case strings.HasPrefix(value, `"""`), strings.HasPrefix(value, "'''"):
-		return "", false
-	case strings.HasPrefix(value, "'"):
-		value, _, ok := strings.Cut(value[1:], "'")
-		return value, ok
-	case strings.HasPrefix(value, `"`):
-		quoted, err := strconv.QuotedPrefix(value)
-		if err != nil {
-			return "", false
-		}
-		value, err = strconv.Unquote(quoted)
-		return value, err == nil
-	}
-	value, _, _ = strings.Cut(value, "#")
-	return strings.TrimSpace(value), value != ""
 }

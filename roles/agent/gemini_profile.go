@@ -162,15 +162,21 @@ func valueIn(env []string, name string) (value string) {
 // some megabytes.
 const maxSettings = 16 << 20
 
-// readJSON reports whether the file is there and was understood. Many people
+// readSettings gives a file's content, nil where it cannot be read. Many people
 // link such files from elsewhere, so links are followed.
-func readJSON(path string, into any) bool {
+func readSettings(path string) []byte {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
-		return false
+		return nil
 	}
 	text, err := os.ReadFile(path)
-	return err == nil && json.Unmarshal(text, into) == nil
+	if err != nil {
+		return nil
+	}
+	return text
 }
+
+// readJSON reports whether the file is there and was understood.
+func readJSON(path string, into any) bool { return json.Unmarshal(readSettings(path), into) == nil }
 
 func isFile(path string) bool {
 	info, err := os.Stat(path)
