@@ -148,19 +148,17 @@ func (t *tree) scripts(p *page, entry, webRoot string, spec PreflightSpec, res *
 	served := strings.TrimPrefix(entry, webRoot+"/")
 	doc := &url.URL{Scheme: "http", Host: "preflight.invalid", Path: "/" + served}
 	base, found := doc, false
-	for i := range p.elements {
-		e := &p.elements[i]
-		if href, ok := e.attr("href"); e.name == "base" && ok && !e.inert && base == doc {
+	for _, e := range p.elements {
+		if href, ok := attr(e, "href"); e.Data == "base" && ok && base == doc {
 			if u, err := doc.Parse(href); err == nil {
 				base = u
 			}
 		}
 	}
-	for i := range p.elements {
-		e := &p.elements[i]
-		src, ok := e.attr("src")
-		src = trimBlanks(src)
-		if e.name != "script" || e.inert || !ok || src == "" {
+	for _, e := range p.elements {
+		src, ok := attr(e, "src")
+		src = strings.Trim(src, " \t\r\n\f")
+		if e.Data != "script" || !ok || src == "" {
 			continue
 		}
 		found = true
