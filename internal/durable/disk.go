@@ -3,6 +3,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -112,6 +113,24 @@ func Open(path string) (*os.File, error) {
 		return nil, fail("file", "open", path, err)
 	}
 	return f, nil
+}
+
+// Read reads a regular file whole, under the rules of Open. One with more than
+// limit bytes is an error. What is read of an empty file is not nil.
+func Read(path string, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
+	}
+	if err != nil {
+		return nil, fail("file", "read", path, err)
+	}
+	return data, nil
 }
 
 func openRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {

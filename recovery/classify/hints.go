@@ -1,12 +1,12 @@
 package classify
 
 import (
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/recovery"
 )
 
@@ -45,15 +45,10 @@ func (c *calls) ownText(dir string, call []string) []string {
 		if name == "t" || name == "tst" {
 			name = "test"
 		}
-		var manifest struct {
-			Scripts map[string]string `json:"scripts"`
-		}
-		if json.Unmarshal(readSome(filepath.Join(dir, "package.json")), &manifest) != nil {
-			return nil
-		}
+		m, _ := manifest.PackageJSON(readSome(filepath.Join(dir, "package.json")))
 		var out []string
 		for _, s := range []string{"pre" + name, name, "post" + name} {
-			if text := manifest.Scripts[s]; text != "" {
+			if text := m.Scripts[s]; text != "" {
 				out = append(out, text)
 			}
 		}

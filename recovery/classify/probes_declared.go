@@ -1,10 +1,12 @@
 package classify
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/manifest"
 )
 
 // maxUp bounds how many directories above the command's are searched for
@@ -50,26 +52,23 @@ func nodeName(pkg string) string {
 	return parts[0]
 }
 
-func inNode(dir, pkg string) (declares, manifest bool, state string) {
+func inNode(dir, pkg string) (declares, seen bool, state string) {
 	data := readWhole(filepath.Join(dir, "package.json"))
 	if data == nil {
 		return false, false, ""
 	}
 	name := nodeName(pkg)
-	if manifestHas(data, name) {
+	m, _ := manifest.PackageJSON(data)
+	if m.Declares(name) {
 		return true, true, nodeState(dir, name)
 	}
-	for _, w := range workspaces(dir, data) {
-		if inner := readWhole(filepath.Join(w, "package.json")); inner != nil {
-			if manifestHas(inner, name) {
-				return true, true, nodeState(w, name)
-			}
-			var m struct {
-				Name string `json:"name"`
-			}
-			if json.Unmarshal(inner, &m) == nil && m.Name == name {
-				return true, true, nodeState(dir, name)
-			}
+	for _, w := range workspaces(dir, m) {
+		inner, ok := manifest.PackageJSON(readWhole(filepath.Join(w, "package.json")))
+		if inner.Declares(name) {
+			return true, true, nodeState(w, name)
+		}
+		if ok && inner.Name == name {
+			return true, true, nodeState(dir, name)
 		}
 	}
 	// What a declared package brings along is in the lock file.
@@ -93,49 +92,9 @@ func lockHas(text, lock, name string) bool {
 	return strings.Contains(text, `"node_modules/`+name+`"`) || strings.Contains(text, `"`+name+`": {`)
 }
 
-func manifestHas(data []byte, name string) bool {
-	var m struct {
-		Dependencies         map[string]any `json:"dependencies"`
-		DevDependencies      map[string]any `json:"devDependencies"`
-		PeerDependencies     map[string]any `json:"peerDependencies"`
-		OptionalDependencies map[string]any `json:"optionalDependencies"`
-	}
-	if json.Unmarshal(data, &m) != nil {
-		return false
-	}
-	for _, deps := range []map[string]any{m.Dependencies, m.DevDependencies, m.PeerDependencies, m.OptionalDependencies} {
-		if _, ok := deps[name]; ok {
-			return true
-		}
-		if _, ok := deps["@types/"+name]; ok && strings.HasPrefix(name, "@types/") {
-			return true
-		}
-	}
-	return false
-}
-
 // workspaces are the directories that a root manifest names, at most 200.
-func workspaces(dir string, data []byte) []string {
-	var m struct {
-		Workspaces json.RawMessage `json:"workspaces"`
-	}
-	if json.Unmarshal(data, &m) != nil {
-		return nil
-	}
-	var globs []string
-	if json.Unmarshal(m.Workspaces, &globs) != nil {
-		var nested struct {
-			Packages []string `json:"packages"`
-		}
-		if json.Unmarshal(m.Workspaces, &nested) == nil {
-			globs = nested.Packages
-		}
-	}
-	for line := range strings.Lines(string(readWhole(filepath.Join(dir, "pnpm-workspace.yaml")))) {
-		if t := strings.TrimSpace(line); strings.HasPrefix(t, "- ") {
-			globs = append(globs, strings.Trim(t[2:], ` '"`))
-		}
-	}
+func workspaces(dir string, m manifest.Package) []string {
+	globs := append(m.Workspaces, manifest.YAMLList(readWhole(filepath.Join(dir, "pnpm-workspace.yaml")), "packages")...)
 	var out []string
 	for _, g := range globs {
 		if strings.Contains(g, "..") || strings.HasPrefix(g, "!") || filepath.IsAbs(g) {
@@ -156,12 +115,12 @@ func nodeState(dir, name string) string {
 	for range maxUp {
 		at := filepath.Join(dir, "node_modules", filepath.FromSlash(name))
 		if _, err := os.Lstat(at); err == nil {
-			var m struct {
-				Name string `json:"name"`
-				Main string `json:"main"`
+			file := filepath.Join(at, "package.json")
+			if info, err := os.Lstat(file); err == nil && info.Mode()&os.ModeSymlink != 0 {
+				return "installed" // bun can install by links, and no link is read
 			}
-			data := readWhole(filepath.Join(at, "package.json"))
-			if data == nil || json.Unmarshal(data, &m) != nil {
+			m, ok := manifest.PackageJSON(readWhole(file))
+			if !ok {
 				return "broken"
 			}
 			if m.Main != "" && !nodeMain(filepath.Join(at, filepath.FromSlash(m.Main))) {
@@ -189,16 +148,9 @@ func nodeMain(path string) bool {
 
 // readWhole reads a regular file of at most 16 MiB, nil if it cannot be had.
 func readWhole(path string) []byte {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 16<<20 {
-		return nil
-	}
-	b, err := os.ReadFile(path)
+	b, err := durable.Read(path, 16<<20)
 	if err != nil {
 		return nil
-	}
-	if b == nil {
-		b = []byte{}
 	}
 	return b
 }

@@ -118,24 +118,9 @@ func distribution(module string) []string {
 	return nil
 }
 
-// pythonName is a distribution's name as PEP 503 writes it.
-func pythonName(s string) string {
-	s = strings.ToLower(strings.TrimSpace(s))
-	s = strings.Map(func(r rune) rune {
-		if r == '_' || r == '.' {
-			return '-'
-		}
-		return r
-	}, s)
-	for strings.Contains(s, "--") {
-		s = strings.ReplaceAll(s, "--", "-")
-	}
-	return s
-}
-
-func inPython(dir, pkg string) (declares, manifest bool, state string) {
+func inPython(dir, pkg string) (declares, seen bool, state string) {
 	module, _, _ := strings.Cut(pkg, ".")
-	names := map[string]bool{pythonName(module): true}
+	names := map[string]bool{manifest.PythonName(module): true}
 	for _, d := range distribution(module) {
 		names[d] = true
 	}
@@ -153,14 +138,14 @@ func inPython(dir, pkg string) (declares, manifest bool, state string) {
 		if data == nil {
 			continue
 		}
-		manifest = true
+		seen = true
 		for line := range strings.Lines(string(data)) {
 			if requirementOf(line, names) {
 				return true, true, pythonState(dir, module)
 			}
 		}
 	}
-	return false, manifest, ""
+	return false, seen, ""
 }
 
 // requirementOf reports whether a line of a manifest requires one of the names:
@@ -176,7 +161,7 @@ func requirementOf(line string, names map[string]bool) bool {
 		if end < 0 {
 			end = len(part)
 		}
-		if end == 0 || !names[pythonName(part[:end])] {
+		if end == 0 || !names[manifest.PythonName(part[:end])] {
 			continue
 		}
 		rest := strings.TrimSpace(part[end:])
@@ -221,31 +206,24 @@ func pythonState(dir, module string) string {
 	return state
 }
 
-func inGo(dir, pkg string) (declares, manifest bool, state string) {
+func inGo(dir, pkg string) (declares, seen bool, state string) {
 	data := readWhole(filepath.Join(dir, "go.mod"))
-	if data == nil {
-		return false, false, ""
-	}
-	for line := range strings.Lines(string(data)) {
-		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
-		if len(f) >= 2 && strings.HasPrefix(f[1], "v") && (pkg == f[0] || strings.HasPrefix(pkg, f[0]+"/")) {
+	for _, d := range manifest.GoMod(data) {
+		if d.Verb == "require" && len(d.Words) > 1 && (pkg == d.Words[0] || strings.HasPrefix(pkg, d.Words[0]+"/")) {
 			return true, true, "missing"
 		}
 	}
-	return false, true, ""
+	return false, data != nil, ""
 }
 
 func inCargo(dir, pkg string) (declares, seen bool, state string) {
 	data := readWhole(filepath.Join(dir, "Cargo.toml"))
-	if data == nil {
-		return false, false, ""
-	}
 	crates, _ := manifest.Cargo(data)
 	dashed := func(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 	if slices.ContainsFunc(crates, func(c manifest.Crate) bool { return dashed(c.Name) == dashed(pkg) }) {
 		return true, true, "missing"
 	}
-	return false, true, ""
+	return false, data != nil, ""
 }
 
 func inRuby(dir, pkg string) (declares, manifest bool, state string) {

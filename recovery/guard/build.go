@@ -166,27 +166,10 @@ func cargoBuild(c call, dirs []string) {
 // another toolchain; a plain requirement is none.
 func goMod(_ *reader, text []byte) ([]part, bool) {
 	kept := map[string][]string{}
-	block := ""
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "//")
-		fields := strings.Fields(line)
-		if len(fields) == 0 {
-			continue
-		}
-		directive, rest := fields[0], fields[1:]
-		switch {
-		case block != "" && directive == ")":
-			block = ""
-			continue
-		case block != "":
-			directive, rest = block, fields
-		case len(rest) > 0 && rest[0] == "(" || strings.HasSuffix(directive, "("):
-			block = strings.TrimSuffix(directive, "(")
-			continue
-		}
-		switch directive {
+	for _, d := range manifest.GoMod(text) {
+		switch d.Verb {
 		case "replace", "toolchain", "use", "tool":
-			kept[directive] = append(kept[directive], strings.Join(rest, " "))
+			kept[d.Verb] = append(kept[d.Verb], strings.Join(d.Words, " "))
 		}
 	}
 	var out []part

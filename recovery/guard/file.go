@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -76,19 +75,11 @@ var errBaseline = errors.New("it is no baseline, or a damaged one")
 // Load reads a baseline that Take has kept. One that is missing is an error that
 // is fs.ErrNotExist.
 func Load(file string) (*Baseline, error) {
-	f, err := durable.Open(file)
+	data, err := durable.Read(file, maxBaseline)
 	if err != nil {
 		return nil, fmt.Errorf("reading the baseline: %w", err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxBaseline+1))
-	if err == nil && len(data) > maxBaseline {
-		err = errBaseline
-	}
-	var b *Baseline
-	if err == nil {
-		b, err = decode(data)
-	}
+	b, err := decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading the baseline %s: %w; take a new one", file, err)
 	}

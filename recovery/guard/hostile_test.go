@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/superloop/superloop/internal/manifest"
 )
 
 // TestOddFiles: links, pipes and giants in place of inputs. Nothing hangs, nothing
@@ -201,7 +203,7 @@ func TestParsersNeverPanic(t *testing.T) {
 			p(r, text)
 		}
 		split(string(text))
-		yamlList(text, "a")
+		manifest.YAMLList(text, "a")
 		visible(string(text))
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/manifest"
 )
 
 // lifecycle are the scripts that package managers run by themselves, when they
@@ -181,7 +183,7 @@ func packageMembers(c call, dir string) []string {
 		}
 	}
 	if text := c.peek(path.Join(dir, "pnpm-workspace.yaml")); text != nil {
-		list = append(list, yamlList(text, "packages")...)
+		list = append(list, manifest.YAMLList(text, "packages")...)
 	}
 	return c.globs(dir, list, "package.json")
 }
@@ -203,48 +205,4 @@ func corepack(c call, _ []string) {
 	if words := c.words(); len(words) > 0 && words[0] != "enable" && words[0] != "disable" && words[0] != "prepare" {
 		c.rest(words)
 	}
-}
-
-// yamlList reads the list of strings under a key at the beginning of a line, in
-// either form; what it cannot read means everything.
-func yamlList(text []byte, name string) []string {
-	var out []string
-	in := false
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimRight(line, " \t\r\n")
-		trimmed := strings.TrimSpace(line)
-		if trimmed == "" || trimmed[0] == '#' {
-			continue
-		}
-		if line[0] != ' ' && line[0] != '\t' && !(in && line[0] == '-') {
-			key, value, _ := strings.Cut(line, ":")
-			in = strings.Trim(key, `"'`) == name
-			if value = strings.TrimSpace(value); in && value != "" && value[0] != '#' {
-				for _, item := range strings.Split(strings.Trim(value, "[]"), ",") {
-					out = append(out, yamlScalar(item))
-				}
-				if value[0] != '[' || !strings.HasSuffix(value, "]") {
-					out = append(out, "**")
-				}
-			}
-			continue
-		}
-		if !in {
-			continue
-		}
-		item, ok := strings.CutPrefix(trimmed, "-")
-		if !ok {
-			item = "**"
-		}
-		out = append(out, yamlScalar(item))
-	}
-	return out
-}
-
-func yamlScalar(s string) string {
-	s = strings.TrimSpace(s)
-	if i := strings.Index(s, " #"); i >= 0 {
-		s = strings.TrimSpace(s[:i])
-	}
-	return strings.Trim(s, `"'`)
 }

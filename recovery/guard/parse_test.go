@@ -35,23 +35,6 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestYAMLList(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"packages:\n  - a/*\n  - 'b' # c\n\n  - \"!d\"\ncatalog:\n  x: 1\n": "[a/* b !d]",
-		"packages:\n- a\n- b\nother:\n- c":                                  "[a b]",
-		"packages: [a, 'b/*']":                                              "[a b/*]",
-		"\"packages\":\n  - a":                                              "[a]",
-		"packages: &x\n  - a":                                               "[&x ** a]",
-		"packages:\n  ? a":                                                  "[**]",
-		"other: 1":                                                          "[]",
-	} {
-		if got := fmt.Sprint(yamlList([]byte(in), "packages")); got != want {
-			t.Errorf("%q: got %s, want %s", in, got, want)
-		}
-	}
-}
-
 func TestDiffLines(t *testing.T) {
 	t.Parallel()
 	lines := func(from, to int) (out []string) {

@@ -156,15 +156,7 @@ func (c call) requirements(file string, depth int) {
 		return
 	}
 	var kept []string
-	lines := strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\\\n", " ")
-	for line := range strings.Lines(lines) {
-		line = strings.TrimSpace(line)
-		if i := strings.Index(line, " #"); i >= 0 {
-			line = strings.TrimSpace(line[:i])
-		}
-		if line == "" || line[0] == '#' {
-			continue
-		}
+	for _, line := range manifest.Requirements(text) {
 		option := line[0] == '-'
 		place := strings.Contains(line, "://") || strings.Contains(line, "@") || strings.ContainsAny(line[:1], "./~") || strings.Contains(strings.Fields(line)[0], "/") ||
 			strings.HasSuffix(line, ".whl") || strings.HasSuffix(line, ".zip") || strings.HasSuffix(line, ".gz")

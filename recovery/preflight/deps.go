@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -168,18 +167,10 @@ func isDir(path string) bool {
 const maxLock = 8 << 20
 
 // readLock reads a file of a repository, nil when there is none to read.
-func readLock(path string) []byte {
-	f, err := durable.Open(path)
+func readLock(path ...string) []byte {
+	b, err := durable.Read(filepath.Join(path...), maxLock)
 	if err != nil {
 		return nil
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxLock+1))
-	if err != nil || len(b) > maxLock {
-		return nil
-	}
-	if b == nil {
-		b = []byte{}
 	}
 	return b
 }

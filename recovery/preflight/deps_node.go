@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/recovery/respond"
 )
 
@@ -33,7 +34,7 @@ func npmInStep(dir string) (state, why string) {
 	var want, have struct {
 		Packages map[string]npmPackage `json:"packages"`
 	}
-	if json.Unmarshal(readLock(filepath.Join(dir, "package-lock.json")), &want) != nil || len(want.Packages) == 0 {
+	if json.Unmarshal(readLock(dir, "package-lock.json"), &want) != nil || len(want.Packages) == 0 {
 		return respond.GroundUnknown, "package-lock.json has no packages that can be read"
 	}
 	needed := 0
@@ -48,7 +49,7 @@ func npmInStep(dir string) (state, why string) {
 	if !isDir(filepath.Join(dir, "node_modules")) {
 		return respond.GroundBroken, "node_modules is not there"
 	}
-	data := readLock(filepath.Join(dir, "node_modules", ".package-lock.json"))
+	data := readLock(dir, "node_modules", ".package-lock.json")
 	if data == nil || json.Unmarshal(data, &have) != nil {
 		return respond.GroundUnknown, "npm has not written down what it installed"
 	}
@@ -94,12 +95,7 @@ func npmInStep(dir string) (state, why string) {
 
 // nodeVersion is the version of an installed package, "" where it does not say.
 func nodeVersion(dir string) string {
-	var p struct {
-		Version string `json:"version"`
-	}
-	if data := readLock(filepath.Join(dir, "package.json")); data == nil || json.Unmarshal(data, &p) != nil {
-		return ""
-	}
+	p, _ := manifest.PackageJSON(readLock(dir, "package.json"))
 	return p.Version
 }
 
@@ -119,7 +115,7 @@ func verdict(missing, other []string) (state, why string) {
 // pnpmInStep compares the packages of pnpm-lock.yaml with those of the copy that
 // pnpm keeps of what it has installed.
 func pnpmInStep(dir string) (state, why string) {
-	want, ok := pnpmPackages(readLock(filepath.Join(dir, "pnpm-lock.yaml")))
+	want, ok := pnpmPackages(readLock(dir, "pnpm-lock.yaml"))
 	if !ok {
 		return respond.GroundUnknown, "pnpm-lock.yaml cannot be read"
 	}
@@ -129,7 +125,7 @@ func pnpmInStep(dir string) (state, why string) {
 	if !isDir(filepath.Join(dir, "node_modules")) {
 		return respond.GroundBroken, "node_modules is not there"
 	}
-	data := readLock(filepath.Join(dir, "node_modules", ".pnpm", "lock.yaml"))
+	data := readLock(dir, "node_modules", ".pnpm", "lock.yaml")
 	if data == nil {
 		return respond.GroundUnknown, "pnpm has not written down what it installed"
 	}
@@ -196,12 +192,8 @@ func pnpmPackages(data []byte) (map[string]string, bool) {
 
 // bunInStep looks for what package.json declares, since bun writes nothing down.
 func bunInStep(dir string) (state, why string) {
-	var m struct {
-		Dependencies    map[string]string `json:"dependencies"`
-		DevDependencies map[string]string `json:"devDependencies"`
-	}
-	data := readLock(filepath.Join(dir, "package.json"))
-	if data == nil || json.Unmarshal(data, &m) != nil {
+	m, ok := manifest.PackageJSON(readLock(dir, "package.json"))
+	if !ok {
 		return respond.GroundUnknown, "package.json cannot be read"
 	}
 	if len(m.Dependencies)+len(m.DevDependencies) == 0 {
@@ -210,7 +202,7 @@ func bunInStep(dir string) (state, why string) {
 	if !isDir(filepath.Join(dir, "node_modules")) {
 		return respond.GroundBroken, "node_modules is not there"
 	}
-	locked := bunVersions(string(readLock(filepath.Join(dir, "bun.lock"))))
+	locked := bunVersions(string(readLock(dir, "bun.lock")))
 	var missing, other, dev []string
 	devs := 0
 	for _, deps := range []map[string]string{m.Dependencies, m.DevDependencies} {

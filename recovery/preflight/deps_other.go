@@ -16,10 +16,9 @@ import (
 // not judged.
 func pipInStep(dir string) (state, why string) {
 	want := map[string]string{}
-	for line := range strings.Lines(string(readLock(filepath.Join(dir, "requirements.txt")))) {
-		line, _, _ = strings.Cut(line, "#")
-		line = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(line), "\\"))
-		if line == "" || line[0] == '-' || strings.ContainsAny(line, ";@/") {
+	for _, line := range manifest.Requirements(readLock(dir, "requirements.txt")) {
+		line, _, _ = strings.Cut(line, " -") // --hash and the like
+		if line[0] == '-' || strings.ContainsAny(line, ";@/") {
 			continue
 		}
 		end := strings.IndexAny(line, "[=<>!~ ")
@@ -32,7 +31,7 @@ func pipInStep(dir string) (state, why string) {
 		if i := strings.IndexAny(version, ", *"); i >= 0 {
 			version = ""
 		}
-		want[pyName(name)] = version
+		want[manifest.PythonName(name)] = version
 	}
 	if len(want) == 0 {
 		return respond.GroundUnknown, "requirements.txt names nothing that can be judged"
@@ -57,7 +56,7 @@ func pipInStep(dir string) (state, why string) {
 		for _, e := range entries {
 			base, ok := strings.CutSuffix(e.Name(), ".dist-info")
 			if name, version, cut := strings.Cut(base, "-"); ok && cut {
-				have[pyName(name)] = version
+				have[manifest.PythonName(name)] = version
 			}
 		}
 	}
@@ -74,23 +73,15 @@ func pipInStep(dir string) (state, why string) {
 	return verdict(missing, other)
 }
 
-// pyName is a distribution's name as it is compared.
-func pyName(s string) string {
-	return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(s))
-}
-
 // goInStep looks for every module that go.mod requires in go.sum, and in
 // vendor/modules.txt where there is one.
 func goInStep(dir string) (state, why string) {
-	want, replaced := goRequires(string(readLock(filepath.Join(dir, "go.mod"))))
-	for path := range replaced {
-		delete(want, path)
-	}
+	want := goRequires(readLock(dir, "go.mod"))
 	if len(want) == 0 {
 		return respond.GroundOK, ""
 	}
-	vendor := readLock(filepath.Join(dir, "vendor", "modules.txt"))
-	sum := readLock(filepath.Join(dir, "go.sum"))
+	vendor := readLock(dir, "vendor", "modules.txt")
+	sum := readLock(dir, "go.sum")
 	have := map[string]bool{}
 	for line := range strings.Lines(string(sum)) {
 		if f := strings.Fields(line); len(f) == 3 {
@@ -123,44 +114,28 @@ func goInStep(dir string) (state, why string) {
 	return respond.GroundOK, ""
 }
 
-// goRequires are the required modules and the replaced ones.
-func goRequires(text string) (want map[string]string, replaced map[string]bool) {
-	want, replaced = map[string]string{}, map[string]bool{}
-	block := ""
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, "//")
-		f := strings.Fields(line)
-		switch {
-		case len(f) == 0:
-			continue
-		case f[0] == ")":
-			block = ""
-			continue
-		case len(f) == 2 && f[1] == "(":
-			block = f[0]
-			continue
-		case block == "" && len(f) > 1:
-			addGo(f[0], f[1:], want, replaced)
-			continue
+// goRequires gives the versions of the modules that a go.mod requires, but for
+// those that it replaces.
+func goRequires(text []byte) map[string]string {
+	all := manifest.GoMod(text)
+	out := map[string]string{}
+	for _, d := range all {
+		if d.Verb == "require" && len(d.Words) > 1 {
+			out[strings.Trim(d.Words[0], `"`)] = d.Words[1]
 		}
-		addGo(block, f, want, replaced)
 	}
-	return want, replaced
-}
-
-func addGo(verb string, f []string, want map[string]string, replaced map[string]bool) {
-	switch {
-	case verb == "require" && len(f) >= 2:
-		want[strings.Trim(f[0], `"`)] = f[1]
-	case verb == "replace":
-		replaced[strings.Trim(f[0], `"`)] = true
+	for _, d := range all {
+		if d.Verb == "replace" && len(d.Words) > 0 {
+			delete(out, strings.Trim(d.Words[0], `"`))
+		}
 	}
+	return out
 }
 
 // cargoInStep looks for every dependency of Cargo.toml in Cargo.lock.
 func cargoInStep(dir string) (state, why string) {
-	have := manifest.CargoLock(readLock(filepath.Join(dir, "Cargo.lock")))
-	toml := readLock(filepath.Join(dir, "Cargo.toml"))
+	have := manifest.CargoLock(readLock(dir, "Cargo.lock"))
+	toml := readLock(dir, "Cargo.toml")
 	want, ok := manifest.Cargo(toml)
 	if toml == nil || !ok || len(have) == 0 {
 		return respond.GroundUnknown, "Cargo.toml or Cargo.lock cannot be read"
@@ -180,7 +155,7 @@ func cargoInStep(dir string) (state, why string) {
 // bundlerInStep looks for every gem of the Gemfile in Gemfile.lock, and for every
 // gem of that in vendor/bundle where there is one.
 func bundlerInStep(dir string) (state, why string) {
-	lock := string(readLock(filepath.Join(dir, "Gemfile.lock")))
+	lock := string(readLock(dir, "Gemfile.lock"))
 	declared, specs := map[string]bool{}, map[string][]string{} // a gem may be locked for several platforms
 	section := ""
 	for line := range strings.Lines(lock) {
@@ -199,7 +174,7 @@ func bundlerInStep(dir string) (state, why string) {
 		}
 	}
 	var missing []string
-	for line := range strings.Lines(string(readLock(filepath.Join(dir, "Gemfile")))) {
+	for line := range strings.Lines(string(readLock(dir, "Gemfile"))) {
 		text := strings.TrimSpace(line)
 		rest, ok := strings.CutPrefix(text, "gem ")
 		if parts := strings.FieldsFunc(rest, func(r rune) bool { return r == '"' || r == '\'' }); ok && len(parts) > 0 && !declared[strings.TrimSpace(parts[0])] {

@@ -12,7 +12,7 @@ import (
 // yarnInStep compares yarn.lock with what yarn has written down: .yarn-integrity
 // (version 1) or .yarn-state.yml.
 func yarnInStep(dir string) (state, why string) {
-	lock := string(readLock(filepath.Join(dir, "yarn.lock")))
+	lock := string(readLock(dir, "yarn.lock"))
 	if strings.Contains(lock, "\n__metadata:") || strings.HasPrefix(lock, "__metadata:") {
 		return yarnBerry(dir, lock)
 	}
@@ -36,7 +36,7 @@ func yarnInStep(dir string) (state, why string) {
 		Entries map[string]string `json:"lockfileEntries"`
 		Flags   []string          `json:"flags"`
 	}
-	data := readLock(filepath.Join(dir, "node_modules", ".yarn-integrity"))
+	data := readLock(dir, "node_modules", ".yarn-integrity")
 	if data == nil || json.Unmarshal(data, &have) != nil {
 		return respond.GroundUnknown, "yarn has not written down what it installed"
 	}
@@ -53,7 +53,7 @@ func yarnInStep(dir string) (state, why string) {
 }
 
 func yarnBerry(dir, lock string) (state, why string) {
-	data := readLock(filepath.Join(dir, "node_modules", ".yarn-state.yml"))
+	data := readLock(dir, "node_modules", ".yarn-state.yml")
 	if data == nil {
 		for _, pnp := range []string{".pnp.cjs", ".pnp.js"} {
 			if isFile(filepath.Join(dir, pnp)) {

@@ -1,13 +1,13 @@
 package remedy
 
 import (
-	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -181,19 +181,15 @@ func (f found) lacks(argv []string) string {
 	if f.dir == "" || len(argv) < 3 || argv[1] != "run" || ecosystemOf(argv[0]) != "node" {
 		return ""
 	}
-	file, err := os.Open(filepath.Join(f.dir, "package.json"))
+	data, err := durable.Read(filepath.Join(f.dir, "package.json"), maxManifest)
 	if err != nil {
 		return "there is no package.json that can be read"
 	}
-	defer file.Close()
-	var manifest struct {
-		Scripts map[string]json.RawMessage `json:"scripts"`
-	}
-	data, err := io.ReadAll(io.LimitReader(file, maxManifest))
-	if err != nil || json.Unmarshal(data, &manifest) != nil {
+	m, ok := manifest.PackageJSON(data)
+	if !ok {
 		return "package.json cannot be read"
 	}
-	if _, ok := manifest.Scripts[argv[2]]; !ok {
+	if _, ok := m.Scripts[argv[2]]; !ok {
 		return "package.json has no script " + argv[2]
 	}
 	return ""

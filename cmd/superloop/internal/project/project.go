@@ -3,11 +3,13 @@
 package project
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/manifest"
 )
 
 // Facts are what was found; an empty string is "nothing".
@@ -53,17 +55,20 @@ func has(repo string, names ...string) string {
 	return ""
 }
 
-func contains(repo, name string, needles ...string) bool {
-	data, err := os.ReadFile(filepath.Join(repo, name))
+// maxRead bounds the files that are read, in bytes.
+const maxRead = 4 << 20
+
+// read gives a file of the repository, nil where there is none to read.
+func read(repo, name string) []byte {
+	data, err := durable.Read(filepath.Join(repo, name), maxRead)
 	if err != nil {
-		return false
+		return nil
 	}
-	for _, n := range needles {
-		if strings.Contains(string(data), n) {
-			return true
-		}
-	}
-	return false
+	return data
+}
+
+func contains(repo, name, needle string) bool {
+	return strings.Contains(string(read(repo, name)), needle)
 }
 
 // javascript: the lock file chooses the package manager, the "test" script of
@@ -72,19 +77,12 @@ func javascript(repo string) (string, string, string) {
 	if file := has(repo, "deno.json", "deno.jsonc"); file != "" && has(repo, "package.json") == "" {
 		return "deno", "deno test", file
 	}
-	data, err := os.ReadFile(filepath.Join(repo, "package.json"))
-	if err != nil {
-		return "", "", ""
-	}
-	var pkg struct {
-		PackageManager string            `json:"packageManager"`
-		Scripts        map[string]string `json:"scripts"`
-	}
-	if json.Unmarshal(data, &pkg) != nil {
+	pkg, ok := manifest.PackageJSON(read(repo, "package.json"))
+	if !ok {
 		return "", "", "" // npm will say what is wrong with it
 	}
 	manager := "npm"
-	switch name, _, _ := strings.Cut(pkg.PackageManager, "@"); {
+	switch name, _, _ := strings.Cut(pkg.Manager, "@"); {
 	case name == "pnpm" || name == "yarn" || name == "bun" || name == "npm":
 		manager = name
 	case has(repo, "bun.lock", "bun.lockb") != "":
@@ -185,11 +183,7 @@ func makefile(repo string) (string, string, string) {
 	if name == "" {
 		return "", "", ""
 	}
-	data, err := os.ReadFile(filepath.Join(repo, name))
-	if err != nil {
-		return "", "", ""
-	}
-	target := regexp.MustCompile(`(?m)^(test|check)[ \t]*:([^=]|$)`).FindSubmatch(data)
+	target := regexp.MustCompile(`(?m)^(test|check)[ \t]*:([^=]|$)`).FindSubmatch(read(repo, name))
 	if target == nil {
 		return "", "", ""
 	}
