@@ -14,6 +14,7 @@ func TestYAMLList(t *testing.T) {
 		"packages:\n- a\n- b\nother:\n- c":                                  "[a b]",
 		"packages: [a, 'b/*']":                                              "[a b/*]",
 		"\"packages\":\n  - a":                                              "[a]",
+		"packages: # c\n  - a":                                              "[a]",
 		"packages: &x\n  - a":                                               "[&x ** a]",
 		"packages:\n  ? a":                                                  "[**]",
 		"other: 1":                                                          "[]",

@@ -168,7 +168,7 @@ func TestHostilePages(t *testing.T) {
 func TestPageNames(t *testing.T) {
 	t.Parallel()
 	p, err := readPage(`<p title="<b >x</b >"><svg viewBox="0 0 1 1"><linearGradient id=g><use xlink:href="#g"/></linearGradient></svg>
-<a href=x><code>one</code><em id=e>two</em></a><table><tr><td>3</table><template><svg><template><u></u></template></svg></template>`)
+<style>s</style><iframe>f</iframe><noembed>e</noembed><noframes>n</noframes><a href=x><code>one</code><em id=e>two</em></a><table><tr><td>3</table><template><svg><template><u></u></template></svg></template><xmp>m</xmp>`)
 	must(t, err)
 	for sel, want := range map[string]bool{
 		`p[title="<b >x</b >"]`: true, "svg linearGradient": true, "LINEARGRADIENT#g use": true, "[viewBox]": true, "[viewbox='0 0 1 1']": true,
