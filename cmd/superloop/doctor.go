@@ -22,8 +22,9 @@ func (a *app) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
 		Usage: "look at everything a night depends on, and say how to mend it",
-		Description: `Without a flag it looks at everything, shortly. It changes nothing and spends
-nothing. Programs on PATH are asked for their version.
+		Description: `Without a flag, doctor looks at everything and prints a line for each thing that it
+looked at. It changes nothing and spends nothing. Programs on PATH are asked for
+their version.
 
 --runner NAME tells all about one runner: the program, its version, every flag of
 the command lines that its roles will get, the login, known traps. A program that
@@ -121,8 +122,8 @@ func holderText(raw []byte) string {
 func (a *app) doctor(c *cli.Context) error {
 	help := typed(c) + " --help"
 	if c.Bool("checks") || c.IsSet("add") || c.IsSet("retire") {
-		if c.IsSet("runner") || c.Bool("live") {
-			return failf(exitUsage, help, "the checks have nothing to do with --runner or --live; look at one after the other")
+		if c.IsSet("runner") || c.IsSet("cli") || c.Bool("live") {
+			return failf(exitUsage, help, "--checks, --add and --retire go with none of --runner, --live and --cli; look at one after the other")
 		}
 		return a.checks(c)
 	}
