@@ -138,6 +138,18 @@ func TestTheViewIsReadFromTheJournalWhereItIsGoneOrDamaged(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
+	// A supervisor that is killed right after an event leaves an older view.
+	old, err := loop.EncodeIndent(loop.ViewOf(loop.State{Version: 1, Status: loop.Cancelled}, want.Seq-1, 0), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(w.under(w.paths.Loop, "state.json"), string(old))
+	if got, err := ReadView(w.paths); err != nil || got.Status != loop.Paused || got.Seq != want.Seq {
+		t.Errorf("an old view: %+v %v", got, err)
+	}
+	if err := os.Remove(w.paths.File("state.json")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(w.paths.Events(), []byte("what\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 )
 
@@ -20,22 +21,30 @@ import (
 // runs; at every pause and end it is written at once.
 const viewInterval = 100 * time.Millisecond
 
-// ReadView reads state.json, or, when that is gone or damaged, the journal that it
-// is a view of. A loop that never ran has neither: fs.ErrNotExist.
+// ReadView reads state.json, or, when that is gone, damaged or older than the journal's
+// end, the journal that it is a view of. A loop that never ran has neither:
+// fs.ErrNotExist.
 func ReadView(p layout.Paths) (loop.View, error) {
 	var v loop.View
 	data, err := os.ReadFile(p.File("state.json"))
 	if err == nil {
 		err = json.Unmarshal(data, &v)
 	}
-	if err == nil || !exists(p.Events()) {
+	if !exists(p.Events()) {
 		return v, err
+	}
+	if err == nil {
+		// A supervisor that was killed left the view as it was up to viewInterval before.
+		last, terr := journal.Tail(p.Events(), 1)
+		if terr != nil || len(last) == 0 || last[0].Seq <= v.Seq {
+			return v, nil
+		}
 	}
 	fold, jerr := Fold(p.Events())
 	if jerr != nil || fold.State.Version == 0 {
 		return v, errors.Join(err, jerr)
 	}
-	return loop.ViewOf(fold.State, fold.Events, 0), nil
+	return loop.ViewOf(fold.State, fold.Events, v.PID), nil
 }
 
 func exists(path string) bool {
