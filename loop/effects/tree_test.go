@@ -79,6 +79,9 @@ func TestLook(t *testing.T) {
 	w.set.Loop.Stuck.Ignore = []string{"*.log"}
 	tree := &Tree{Host: w.host}
 	first := w.begin(tree)
+	if info, err := os.Stat(w.host.Paths.Baseline()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the baseline: %v %v", info, err)
+	}
 	if tree.Changed() != nil {
 		t.Errorf("before any look: %q", tree.Changed())
 	}

@@ -1,12 +1,15 @@
 package effects
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/roles/agent"
@@ -82,6 +85,39 @@ func TestTurnsLearn(t *testing.T) {
 		}
 		if f := learn(bad, "one", agent.Result{Learned: agent.Learned{Class: class.Model}}); f.Fix != "" || f.Limit != nil {
 			t.Errorf("%+v", f)
+		}
+	})
+}
+
+func TestAskAnAgent(t *testing.T) {
+	t.Parallel()
+	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		at := func(name string) string { return filepath.Join(w.host.Paths.Loop, "asked", name) }
+		q := AgentQuestion{Role: config.Role{Name: "diagnostician", Runner: "one", Timeout: time.Minute}, Prompt: "why?",
+			PromptFile: at("prompt.md"), LogFile: at("log"), AnswerFile: at("answer.md")}
+		w.agent = func(context.Context, proc.Spec) (proc.Result, error) {
+			if got, err := os.ReadFile(q.PromptFile); err != nil || string(got) != "why?" {
+				t.Errorf("the agent reads %q, %v", got, err)
+			}
+			return exited(0, "because\n"), nil
+		}
+		f, answer, err := w.roles.Turns.Ask(t.Context(), w.state, q)
+		if err != nil || f.Outcome != loop.OutcomeOK || strings.TrimSpace(answer) != "because" {
+			t.Fatalf("%+v, %q, %v", f, answer, err)
+		}
+		if kept, err := os.ReadFile(q.AnswerFile); err != nil || strings.TrimSpace(string(kept)) != "because" {
+			t.Errorf("the answer that is kept: %q, %v", kept, err)
+		}
+		for _, op := range []string{"prompt:create", "log:create", "usage:append"} {
+			w.disk[op] = syscall.ENOSPC
+			if _, answer, err := w.roles.Turns.Ask(t.Context(), w.state, q); err == nil || answer != "" || !strings.Contains(err.Error(), "superloop run --loop l") {
+				t.Errorf("%s fails: %q, %v", op, answer, err)
+			}
+			delete(w.disk, op)
+		}
+		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { return exited(3, "half an ans"), nil }
+		if f, answer, err := w.roles.Turns.Ask(t.Context(), w.state, q); err != nil || answer != "" || f.Outcome != loop.OutcomeExit {
+			t.Errorf("an agent that fails: %+v, %q, %v", f, answer, err)
 		}
 	})
 }

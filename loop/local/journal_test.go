@@ -138,6 +138,15 @@ func TestTheViewIsReadFromTheJournalWhereItIsGoneOrDamaged(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 	}
+	// One that is as new as the journal is believed; nothing is folded for it.
+	fresh, err := loop.EncodeIndent(loop.ViewOf(loop.State{Version: 1, Status: loop.Cancelled}, want.Seq, 0), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(w.under(w.paths.Loop, "state.json"), string(fresh))
+	if got, err := ReadView(w.paths); err != nil || got.Status != loop.Cancelled {
+		t.Errorf("a view that is new: %+v %v", got, err)
+	}
 	// A supervisor that is killed right after an event leaves an older view.
 	old, err := loop.EncodeIndent(loop.ViewOf(loop.State{Version: 1, Status: loop.Cancelled}, want.Seq-1, 0), "")
 	if err != nil {

@@ -234,6 +234,9 @@ func TestTheEnvironmentOfTheLastSuccess(t *testing.T) {
 	if was.At.IsZero() || !now.At.After(was.At) {
 		t.Errorf("was %+v, is %+v", was, now)
 	}
+	if file := (roleFacts{d.host, &d.performers}).LogFile(d.state, "planner", 1); filepath.Base(file) != "planner.log" || !exists(file) {
+		t.Errorf("the log of the planner is %q", file)
+	}
 	if err := os.WriteFile(d.snapshots.Store().Path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

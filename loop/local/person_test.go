@@ -92,6 +92,7 @@ func TestALoopLeavesForAPersonAndDoesWhatWasAnsweredMeanwhile(t *testing.T) {
 
 // phone is a way to a person that keeps what it was told.
 type phone struct {
+	on  func() // is called for each message; nil: nothing
 	mu  sync.Mutex
 	got []notify.Message
 }
@@ -102,17 +103,39 @@ func (p *phone) Send(_ context.Context, m notify.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.got = append(p.got, m)
+	if p.on != nil {
+		p.on()
+	}
 	return nil
+}
+
+func (p *phone) channels() effects.Channels {
+	return effects.Channels{All: []notify.Notifier{p}, First: map[notify.Kind][]string{notify.Opened: {"phone"}, notify.Resolved: {"phone"}}}
+}
+
+func TestADeliveryThatCannotBeRecordedIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newBroken(t)
+	w.o.ExitOnEscalation = false
+	w.o.Channels = func(*config.Config) effects.Channels {
+		return (&phone{on: func() { w.breaks("events:append", errNoRoom) }}).channels()
+	}
+	_, err := Run(t.Context(), w.o)
+	wantError(t, err, "superloop run --loop l", "nothing that was recorded is lost")
 }
 
 func TestAPersonIsTold(t *testing.T) {
 	t.Parallel()
 	w := newBroken(t)
-	p := &phone{}
+	p, made := &phone{}, 0
 	w.o.Channels = func(*config.Config) effects.Channels {
-		return effects.Channels{All: []notify.Notifier{p}, First: map[notify.Kind][]string{notify.Opened: {"phone"}, notify.Resolved: {"phone"}}}
+		made++
+		return p.channels()
 	}
 	s := w.run(t.Context())
+	if made != 1 {
+		t.Errorf("the channels were made %d times for one configuration", made)
+	}
 	w.answer(escalation.Approve)
 	w.ends(w.run(t.Context()), loop.Completed, loop.ReasonPromiseKept)
 	p.mu.Lock()

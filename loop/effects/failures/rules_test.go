@@ -57,6 +57,19 @@ func TestReadsTheRuleBook(t *testing.T) {
 	}
 }
 
+func TestOneWrongFileIsSaidOnce(t *testing.T) {
+	w := newFailuresWorld(t)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	w.write(filepath.Join(w.Paths.Repo, ".superloop", "recovery", "bad.yaml"), "layer: moon\n")
+	r := NewRules(t.Context(), w.Paths.Repo, nil)
+	for range 2 {
+		if b, err := r.load(w); err != nil || len(b.wrong) != 1 {
+			t.Fatalf("%+v %v", b, err)
+		}
+	}
+	w.said("config_warning")
+}
+
 // Nothing is read before somebody needs it.
 func TestARuleBookThatNobodyNeeds(t *testing.T) {
 	w := newFailuresWorld(t)
