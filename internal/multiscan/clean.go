@@ -1,8 +1,10 @@
 package multiscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"unicode/utf8"
 )
 
 // cleaner removes terminal control sequences from a stream that comes in
@@ -33,21 +35,54 @@ const (
 	maxControlString = 4096
 )
 
-// next returns the plain bytes that p begins with, what ends them ('\r',
-// '\b', or 0 for neither) and what of p is left. Sequences before and after the
-// plain bytes are swallowed. p holds no '\n'; the caller calls reset there.
-func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
-	if c.state == afterEsc {
-		p = c.swallowColour(p)
-	}
-	i := 0
-	for c.state != ground && i < len(p) {
-		if c.swallow(p[i]) {
-			i++
+// isDirty reports whether there is anything to be removed from whole lines.
+func isDirty(b []byte) bool {
+	return bytes.IndexByte(b, esc) >= 0 || bytes.IndexByte(b, backspace) >= 0
+}
+
+// appendClean appends whole lines without control sequences; "\r" stays.
+func appendClean(to, lines []byte) []byte {
+	var c cleaner
+	// Where the text begins of which a backspace takes away, as far as was looked.
+	text, seen := len(to), len(to)
+	for len(lines) > 0 {
+		run, ctl, rest := c.next(lines)
+		to, lines = append(to, run...), rest
+		switch ctl {
+		case '\r':
+			to = append(to, '\r')
+			text, seen = len(to), len(to)
+		case backspace:
+			if i := bytes.LastIndexByte(to[seen:], '\n'); i >= 0 {
+				text = seen + i + 1
+			}
+			_, size := utf8.DecodeLastRune(to[text:])
+			to = to[:len(to)-size]
+			seen = len(to)
 		}
 	}
-	p = p[i:]
-	for i = plain(p); i < len(p); i++ {
+	return to
+}
+
+// next returns the plain bytes that p begins with, what ends them ('\r',
+// '\b', or 0 for neither) and what of p is left. Sequences before and after the
+// plain bytes are swallowed; a line end is plain, and ends any of them.
+func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
+	if c.state == afterEsc && len(p) > 0 && p[0] == '[' { // nearly always, and whole
+		i := 1
+		for i < len(p) && p[i]-0x20 < 0x20 {
+			i++
+		}
+		if i < len(p) && p[i]-0x40 < 0x3f {
+			c.state, p = ground, p[i+1:]
+		}
+	}
+	for c.state != ground && len(p) > 0 {
+		if c.swallow(p[0]) {
+			p = p[1:]
+		}
+	}
+	for i := plain(p); i < len(p); i++ {
 		switch b := p[i]; b {
 		case '\r', backspace:
 			return p[:i], b, p[i+1:]
@@ -58,23 +93,6 @@ func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
 		i += plain(p[i+1:])
 	}
 	return p, 0, nil
-}
-
-// swallowColour takes what follows an ESC at once if it is a CSI that ends in p,
-// as nearly all are.
-func (c *cleaner) swallowColour(p []byte) []byte {
-	if len(p) == 0 || p[0] != '[' {
-		return p
-	}
-	i := 1
-	for i < len(p) && p[i]-0x20 < 0x20 {
-		i++
-	}
-	if i == len(p) || p[i]-0x40 >= 0x3f {
-		return p
-	}
-	c.state = ground
-	return p[i+1:]
 }
 
 // plain gives how many bytes p begins with that are not control characters,
@@ -94,63 +112,50 @@ func plain(p []byte) int {
 	}
 }
 
-// reset ends whatever sequence is open: a new line begins.
-func (c *cleaner) reset() { *c = cleaner{} }
-
 // swallow takes one byte of a control sequence. It reports false if b does
 // not belong to it and is to be looked at again.
 func (c *cleaner) swallow(b byte) bool {
+	final := b >= 0x30 && b <= 0x7e
 	switch c.state {
 	case afterEsc:
 		switch {
 		case b == '[':
 			c.state = csi
+			return true
 		case b == ']' || b == 'P' || b == 'X' || b == '^' || b == '_':
 			c.state, c.n = controlString, 0
+			return true
 		case b >= 0x20 && b <= 0x2f:
 			c.state = intermediate
+			return true
 		case b == esc:
-		case b >= 0x30 && b <= 0x7e:
-			c.state = ground
-		default:
-			c.state = ground
-			return false
+			return true
 		}
 	case intermediate:
-		switch {
-		case b >= 0x20 && b <= 0x2f:
-		case b >= 0x30 && b <= 0x7e:
-			c.state = ground
-		default:
-			c.state = ground
-			return false
+		if b >= 0x20 && b <= 0x2f {
+			return true
 		}
 	case csi:
-		switch {
-		case b >= 0x20 && b <= 0x3f:
-		case b >= 0x40 && b <= 0x7e:
-			c.state = ground
-		default:
-			c.state = ground
-			return false
+		if b >= 0x20 && b <= 0x3f {
+			return true
 		}
 	case controlString:
 		c.n++
 		switch {
-		case b == bel:
-			c.state = ground
 		case b == esc:
 			c.state = stringEsc
-		case b == '\r' || c.n > maxControlString:
-			c.state = ground
-			return false
+			return true
+		case b != bel && b != '\r' && b != '\n' && c.n <= maxControlString:
+			return true
 		}
+		final = b == bel
 	case stringEsc:
-		c.state = ground
 		if b != '\\' {
 			c.state = afterEsc
 			return false
 		}
+		final = true
 	}
-	return true
+	c.state = ground
+	return final
 }

@@ -4,22 +4,26 @@ import (
 	"fmt"
 	"regexp/syntax"
 	"slices"
+	"strings"
 )
 
-// DefaultMaxProgram is the bound of Options.MaxProgram if that is 0.
-const DefaultMaxProgram = 200
-
-// maxExpression is the longest expression, in bytes.
-const maxExpression = 8 << 10
-
-// commonPerMB is how many lines of a MB of the sample may hold a pattern's
-// literals before that is a Problem.
-const commonPerMB = 20
+const (
+	// DefaultMaxProgram is the bound of Options.MaxProgram if that is 0.
+	DefaultMaxProgram = 200
+	// maxExpression is the longest expression, in bytes.
+	maxExpression = 8 << 10
+	// commonPerMB is how many lines of a MB of the sample may hold a pattern's
+	// literals before that is a Problem.
+	commonPerMB = 20
+	// maxAlso is how many sets besides the one that is looked for a text is asked
+	// for before the expression is run, and maxAsked how many literals such a set may have.
+	maxAlso, maxAsked = 4, 32
+)
 
 // Options of Compile; the zero value is useful.
 type Options struct {
-	Sample     []byte // typical passing output, to choose rare literals by; nil: a built-in one
 	MaxProgram int    // instructions of a compiled expression; larger ones are rejected; 0: DefaultMaxProgram
+	Known      string // what Literals gave for some of the expressions: it is believed
 }
 
 // Problem is what is wrong, or slow, with one pattern.
@@ -29,80 +33,60 @@ type Problem struct {
 	Text    string // for a person
 }
 
-// complete puts in the bound if it is not given.
-func (o *Options) complete() error {
+// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a
+// rejecting Problem matches nothing; problems are in order of patterns, and none
+// is told of a known expression. The error is not nil only if the options cannot
+// be used.
+func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 	if o.MaxProgram < 0 {
-		return fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
+		return nil, nil, fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
 	}
 	if o.MaxProgram == 0 {
 		o.MaxProgram = DefaultMaxProgram
 	}
-	return nil
-}
-
-// sample is the output to choose by.
-func (o *Options) sample() []byte {
-	if o.Sample == nil {
-		return builtinSample()
+	known, err := readLiterals(o.Known)
+	if err != nil {
+		return nil, nil, fmt.Errorf("compiling patterns: reading what is known of them: %w", err)
 	}
-	return o.Sample
-}
-
-// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a
-// rejecting Problem matches nothing; problems are in order of patterns. The
-// error is not nil only if the options cannot be used.
-func Compile(exprs []string, o Options) (*Set, []Problem, error) {
-	if err := o.complete(); err != nil {
-		return nil, nil, err
+	c := compiler{set: &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits}, at: map[string]int{}}
+	for i, e := range exprs {
+		a, ok := known[e]
+		if !ok {
+			a = c.analyse(i, e, o.MaxProgram)
+		}
+		c.add(int32(i), e, a)
 	}
-	c := compiler{
-		set:    &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, exprs: exprs, bound: o.MaxProgram},
-		rarity: newRarity(o.sample()),
-	}
-	for i := range exprs {
-		c.add(i)
-	}
-	c.build()
-	c.lint(o.sample())
-	return c.set, c.told(), nil
+	c.set.filter = newFilter(c.literals, sampled())
+	return c.set, c.problems, nil
 }
 
 type compiler struct {
 	set      *Set
-	rarity   *rarity
-	chosen   []choice
-	fresh    int // of chosen: those that were not chosen before, when a plan was made
+	literals []literal
+	at       map[string]int // in literals
 	problems []Problem
 }
 
-// choice is the required set by which a pattern is filtered.
-type choice struct {
-	pattern int32
-	set     literalSet
-	others  []literalSet
+// analysis is what is to be known of an expression: how many instructions it has,
+// 0 if it is rejected or can match no line, and the sets of literals of which a text that it
+// matches holds one each. The first set is the one to look for.
+type analysis struct {
+	program int64
+	sets    []literalSet
 }
 
-// told gives the problems in order of patterns.
-func (c *compiler) told() []Problem {
-	slices.SortStableFunc(c.problems, func(a, b Problem) int { return a.Pattern - b.Pattern })
-	return c.problems
-}
-
-// add compiles one expression, or says why it is rejected.
-func (c *compiler) add(i int) {
-	if why := c.compile(i, c.set.exprs[i], c.set.bound); why != "" {
-		c.problems = append(c.problems, Problem{i, true, why})
+// analyse looks at an expression, and tells what is wrong with it.
+func (c *compiler) analyse(i int, expr string, maxProgram int) (a analysis) {
+	tell := func(reject bool, format string, args ...any) analysis {
+		c.problems = append(c.problems, Problem{i, reject, fmt.Sprintf(format, args...)})
+		return a
 	}
-}
-
-// compile returns why an expression is rejected, or "".
-func (c *compiler) compile(i int, expr string, maxProgram int) string {
 	if len(expr) > maxExpression {
-		return fmt.Sprintf("expression of %d bytes is too long (at most %d): split it", len(expr), maxExpression)
+		return tell(true, "expression of %d bytes is too long (at most %d): split it", len(expr), maxExpression)
 	}
 	tree, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
-		return fmt.Sprintf("does not compile: %v", err)
+		return tell(true, "does not compile: %v", err)
 	}
 	// The size is estimated first: compiling nested counts takes the memory
 	// that the bound is to save.
@@ -110,223 +94,112 @@ func (c *compiler) compile(i int, expr string, maxProgram int) string {
 	if size <= 4*int64(maxProgram) {
 		prog, err := syntax.Compile(tree.Simplify())
 		if err != nil {
-			return fmt.Sprintf("does not compile: %v", err)
+			return tell(true, "does not compile: %v", err)
 		}
 		size = int64(len(prog.Inst))
 	}
 	if size > int64(maxProgram) {
-		return fmt.Sprintf("program of about %d instructions is too large (at most %d): use smaller counts, e.g. x* for x{0,300}", size, maxProgram)
+		return tell(true, "program of about %d instructions is too large (at most %d): use smaller counts, e.g. x* for x{0,300}", size, maxProgram)
 	}
-	p := &c.set.patterns[i]
-	p.expr, p.names, p.program, p.asks, p.ends = expr, tree.CapNames(), size, asksFor(tree), endsOf(tree)
-	if p.asks != 0 {
-		p.cut = new(cutVariants)
+	a.program = size
+	a.sets = chosen(required(tree, sampled().better))
+	if len(a.sets) == 0 {
+		return tell(false, "no literal in every alternative: it is tried on every line, for as long as its budget lasts")
 	}
-	x := extractor{c.rarity.better}
-	for _, b := range x.branches(tree) {
-		p.branches = append(p.branches, needles(b))
-	}
-	c.choose(int32(i), x.sets(tree))
-	return ""
-}
-
-// choose takes the set that filters best.
-func (c *compiler) choose(i int32, sets []literalSet) {
-	if slices.ContainsFunc(sets, func(s literalSet) bool { return len(s) == 0 }) {
-		c.warn(i, "can match no line: it asks for a line end inside the line")
-		return
-	}
-	best := -1
-	for n, s := range sets {
-		if best < 0 || c.rarity.better(s, sets[best]) {
-			best = n
-		}
-	}
-	if best < 0 {
-		c.chosen = append(c.chosen, choice{pattern: i})
-		return
-	}
-	others := slices.Delete(slices.Clone(sets), best, best+1)
-	slices.SortStableFunc(others, shortFirst)
-	c.chosen = append(c.chosen, choice{i, sets[best], others[:min(len(others), maxSets)]})
-}
-
-// firstOf gives what the texts that any of the patterns match begin with.
-func (c *compiler) firstOf(patterns []int32) *byteSet {
-	all := new(byteSet)
-	for _, p := range patterns {
-		first := c.set.patterns[p].ends.first
-		if first == nil {
-			return nil
-		}
-		all.union(*first)
-	}
-	return all
-}
-
-func (c *compiler) warn(pattern int32, format string, args ...any) {
-	c.problems = append(c.problems, Problem{Pattern: int(pattern), Text: fmt.Sprintf(format, args...)})
-}
-
-// build makes the filters: short literals have one of their own, which has to
-// look at more places, so that they do not slow the others; those of them with
-// a byte that is rare have another, which looks at the places around that byte only.
-// Filters that are there already take in what was chosen.
-func (c *compiler) build() {
-	var long, short, marked wants
-	if f := c.filterOf(markedLiterals); f != nil {
-		marked.marks = f.marks
-	}
-	c.fresh = len(c.chosen)
-	for n, ch := range c.chosen {
-		size := ch.set.shortest()
-		if ch.set == nil || size < minLiteral {
-			c.warn(ch.pattern, "no literal of at least %d bytes in every alternative: it is tried on every line, for as long as its budget lasts", minLiteral)
-			c.set.every = append(c.set.every, ch.pattern)
-			c.also(ch.pattern, ch.set)
-			continue
-		}
-		switch {
-		case size >= goodLiteral:
-			long.add(n, ch)
-		case c.rarity.mark(ch.set, &marked.marks):
-			marked.add(n, ch)
-		default:
-			c.warn(ch.pattern, "no literal of at least %d bytes in every alternative (shortest: %q): the whole scan becomes slower; add the text around it", goodLiteral, ch.set.least())
-			short.add(n, ch)
-		}
-	}
-	c.filter(&long, longLiterals)
-	c.filter(&short, shortLiterals)
-	c.filter(&marked, markedLiterals)
-	c.set.asked = askedFor(marked.marks)
-	for _, ch := range c.chosen {
-		for _, s := range ch.others {
-			c.also(ch.pattern, s)
-		}
-	}
-	c.set.variants = 0
-	for _, f := range c.set.filters {
-		for i := range f.variants {
-			f.variants[i].id = c.set.variants
-			c.set.variants++
-		}
-	}
-}
-
-// wants are the literals of one filter.
-type wants struct {
-	lits  []wanted
-	of    []int  // the choice of each
-	marks []byte // one of them is in each literal, if there are any
-}
-
-// shortest is the length of the shortest of them.
-func (w *wants) shortest() int {
-	n := maxFilterLiteral
-	for _, l := range w.lits {
-		n = min(n, len(l.lit))
-	}
-	return n
-}
-
-func (w *wants) add(n int, ch choice) {
-	for _, l := range ch.set {
-		w.lits = append(w.lits, wanted{l, ch.pattern})
-		w.of = append(w.of, n)
-	}
-}
-
-// filter sees to it that there is a filter for these literals.
-func (c *compiler) filter(w *wants, kind literals) {
-	if len(w.lits) == 0 {
-		return
-	}
-	f := c.filterOf(kind)
-	known, had := 0, []choice(nil) // variants, and what they were made of
-	switch {
-	case f == nil:
-		f = newFilter(w.shortest(), w.marks)
-		c.set.filters = append(c.set.filters, f)
-	case kind != longLiterals || w.shortest() < f.shortest:
-		// It has to be another one, for all of them.
-		for _, ch := range f.choices() {
-			w.add(len(c.chosen), ch)
-			c.chosen = append(c.chosen, ch)
-		}
-		old := f
-		f = newFilter(w.shortest(), w.marks)
-		c.set.filters[slices.Index(c.set.filters, old)] = f
+	switch first := a.sets[0]; {
+	case len(first) == 0:
+		return tell(false, "can match no line: it asks for a line end inside the line")
+	case first.shortest() < minLiteral && markOf(first) == 0:
+		return tell(false, "no literal of at least %d bytes in every alternative (the shortest of %q): every line is looked at, and the whole scan becomes slower; add the text around it", minLiteral, first)
 	default:
-		known, had = len(f.variants), f.choices()
-	}
-	whole, joined := f.add(w.lits, c.rarity)
-	for i := known; i < len(f.variants); i++ {
-		f.variants[i].first = c.firstOf(f.variants[i].patterns)
-	}
-	checked := map[int]bool{}
-	for i, all := range whole {
-		// Of a large set what was found says nearly as much as looking for each.
-		if n := w.of[i]; !all && !checked[n] && len(c.chosen[n].set) <= maxShared {
-			checked[n] = true
-			c.also(c.chosen[n].pattern, c.chosen[n].set)
+		if n := common(a.sets); n > commonPerMB {
+			return tell(false, "its literals are common in passing output (%q: %.0f lines per MB): add text that only the failure has", first[0], n)
 		}
 	}
-	for _, ch := range had {
-		if joined[ch.pattern] && len(ch.set) <= maxShared {
-			c.also(ch.pattern, ch.set)
+	return a
+}
+
+// chosen puts the set first that is to be looked for, and after it some others that
+// say something else. A set that nothing
+// meets stands alone.
+func chosen(sets []literalSet) []literalSet {
+	better := sampled().better
+	slices.SortStableFunc(sets, func(a, b literalSet) int {
+		switch {
+		case better(a, b):
+			return -1
+		case better(b, a):
+			return 1
+		}
+		return 0
+	})
+	var out []literalSet
+	for n, set := range sets {
+		if len(set) == 0 {
+			return []literalSet{set}
+		}
+		if n == 0 || len(set) <= maxAsked && len(out) <= maxAlso && !slices.ContainsFunc(out, set.impliedBy) {
+			out = append(out, set)
 		}
 	}
+	return out
 }
 
-// literals is which of the filters a literal is for.
-type literals int
-
-const (
-	longLiterals literals = iota
-	shortLiterals
-	markedLiterals
-)
-
-// filterOf gives the filter of a kind, nil if there is none yet.
-func (c *compiler) filterOf(kind literals) *filter {
-	for _, f := range c.set.filters {
-		if f.kind() == kind {
-			return f
-		}
-	}
-	return nil
+// impliedBy reports whether a text with a literal of another set has one of this set,
+// too.
+func (s literalSet) impliedBy(other literalSet) bool {
+	return !slices.ContainsFunc(other, func(o string) bool {
+		return !slices.ContainsFunc(s, func(l string) bool { return strings.Contains(o, l) })
+	})
 }
 
-func (f *filter) kind() literals {
-	switch {
-	case len(f.marks) > 0:
-		return markedLiterals
-	case f.shortest >= goodLiteral:
-		return longLiterals
-	}
-	return shortLiterals
-}
-
-// also lets the pattern be confirmed only where the set is met.
-func (c *compiler) also(pattern int32, set literalSet) {
-	if set == nil {
+// add puts what is known of an expression into the set.
+func (c *compiler) add(i int32, expr string, a analysis) {
+	p := &c.set.patterns[i]
+	p.expr, p.program = expr, a.program
+	if a.program == 0 || len(a.sets) > 0 && len(a.sets[0]) == 0 {
 		return
 	}
-	p := &c.set.patterns[pattern]
-	p.also = append(p.also, needles([]literalSet{set})...)
-}
-
-// lint finds the patterns whose literals are common in the sample.
-func (c *compiler) lint(sample []byte) {
-	sc := c.set.NewScanner(nil)
-	sc.dry = true
-	_, _ = sc.Write(sample) // a scanner takes everything
-	_ = sc.Close()
-	for _, ch := range c.chosen[:c.fresh] {
-		n := sc.tried[ch.pattern].lines
-		if perMB := float64(n) * 1e6 / float64(len(sample)); n > 2 && perMB > commonPerMB && ch.set.shortest() >= minLiteral && ch.set != nil {
-			c.warn(ch.pattern, "its literals are common in passing output (%q: %.0f lines per MB): add text that only the failure has", ch.set[0], perMB)
+	if len(a.sets) == 0 || a.sets[0].shortest() < minLiteral {
+		c.set.every = append(c.set.every, i)
+		if len(a.sets) > 0 {
+			p.mark, p.also = markOf(a.sets[0]), a.sets
+		}
+		return
+	}
+	p.also = a.sets[1:]
+	for _, l := range a.sets[0] {
+		l = l[:min(len(l), maxLiteral)]
+		n, ok := c.at[l]
+		if !ok {
+			n = len(c.literals)
+			c.at[l] = n
+			c.literals = append(c.literals, literal{text: l})
+		}
+		if of := &c.literals[n].patterns; len(*of) == 0 || (*of)[len(*of)-1] != i {
+			*of = append(*of, i)
 		}
 	}
+}
+
+// programSize estimates, without unfolding counts, how many instructions an
+// expression compiles to: at most about twice off, never by the factor of a count.
+func programSize(re *syntax.Regexp) int64 {
+	const most = 1 << 40
+	n := int64(1)
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = int64(len(re.Rune))
+	case syntax.OpCapture:
+		n = 2
+	case syntax.OpAlternate:
+		n = int64(len(re.Sub))
+	}
+	for _, sub := range re.Sub {
+		n += programSize(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= int64(max(1, re.Min, re.Max))
+	}
+	return min(n, most)
 }

@@ -1,6 +1,9 @@
 package multiscan
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // limits bound the work of a stream. Work is counted in instructions of a
 // program times bytes of text; one unit takes 1 to 25 ns. Both budgets grow
@@ -34,7 +37,6 @@ var defaultLimits = limits{
 type trial struct {
 	line  int64 // of the last hit
 	spent int64 // work
-	lines int64 // lines that were to be confirmed, in a dry run
 	hits  int
 }
 
@@ -43,29 +45,24 @@ type trial struct {
 func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 	t := &sc.tried[p]
 	pat := &sc.set.patterns[p]
-	if t.line == sc.line || !pat.ends.allow(text, cut) {
+	if t.line == sc.line || pat.mark != 0 && bytes.IndexByte(text, pat.mark) < 0 {
 		return
 	}
 	if t.hits >= MaxHits {
 		sc.late.add(sc, p, text, cut)
 		return
 	}
-	if len(pat.also)+len(pat.branches) > 0 {
-		if !sc.spend(t, int64(4+len(text)/16), nil) {
+	if len(pat.also) > 0 {
+		if !sc.spend(t, int64(len(text)+15)/16, nil) {
 			sc.skip(p, text, cut)
 			return
 		}
-		if !sc.hay.holds(pat) {
+		if !sc.holds(pat, text) {
 			return
 		}
 	}
 	if !sc.spend(t, int64(1+len(text))*pat.program, &sc.total) {
 		sc.skip(p, text, cut)
-		return
-	}
-	if sc.dry {
-		t.line = sc.line
-		t.lines++
 		return
 	}
 	sc.stats.Confirms++
@@ -81,9 +78,6 @@ func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 // spend takes the cost of a look from the pattern's budget, and from the
 // total if that is given, if both allow it.
 func (sc *Scanner) spend(t *trial, cost int64, total *int64) bool {
-	if sc.dry {
-		return true
-	}
 	l := &sc.set.limits
 	if t.spent+cost > l.pattern.at(sc.offset) || total != nil && *total+cost > l.total.at(sc.offset) {
 		return false
@@ -98,6 +92,28 @@ func (sc *Scanner) spend(t *trial, cost int64, total *int64) bool {
 func (sc *Scanner) skip(p int32, text []byte, cut edges) {
 	sc.stats.Skipped++
 	sc.late.add(sc, p, text, cut)
+}
+
+// holds reports whether a text has a literal of each of the pattern's other sets.
+// The text is lowered once: lower is emptied when there is another.
+func (sc *Scanner) holds(pat *pattern, text []byte) bool {
+	if len(sc.lower) == 0 {
+		sc.lower = appendLower(sc.lower, text)
+	}
+	return holds(pat.also, sc.lower)
+}
+
+func holds(sets []literalSet, lower []byte) bool {
+next:
+	for _, set := range sets {
+		for _, l := range set {
+			if bytes.Contains(lower, []byte(l)) {
+				continue next
+			}
+		}
+		return false
+	}
+	return true
 }
 
 // appendLower lowers ASCII letters, eight at a time.

@@ -14,8 +14,8 @@
 // ends of the text. A pattern is found at most once per line, and at most
 // [MaxHits] times while the stream goes by. The lines after that, and those for which
 // a budget was spent, are not forgotten: the last of them, as many as fit into
-// 256 KiB, are looked at when the stream ends, the last line first, and [LastHits] more
-// are told of each pattern, since the end of a log says most about a failure.
+// 256 KiB or more, are looked at when the stream ends, the last line first, and [LastHits]
+// more are told of each pattern, since the end of a log says most about a failure.
 // NUL bytes and invalid UTF-8 are ordinary text.
 //
 // # What it may cost
@@ -25,14 +25,6 @@
 // pattern and one of the whole stream, both of which grow with the stream. What
 // was not run because a budget was spent, not at the end either, is counted in [Stats].Skipped.
 // The outcome depends on the stream only, not on how it was cut into writes.
-//
-// # Several cores
-//
-// Finding which patterns are to be tried on which lines takes nearly all the time
-// and depends on the lines alone: an input that can be read at any place is looked
-// through in blocks by several goroutines, see [Ahead]. Trying them is left to the one
-// scanner, in order, since budgets and counts depend on what was before: the outcome is
-// that of one core.
 //
 // # Letters
 //

@@ -13,103 +13,54 @@ import (
 // inText gives the patterns whose literals the filter finds.
 func inText(f *filter, text []byte) map[int32]bool {
 	got := map[int32]bool{}
-	l := lane{f: f}
-	for l.start(text, ^uint64(0)); l.place < len(text); l.advance(text) {
-		for _, v := range l.found {
-			for _, p := range v.patterns {
-				got[p] = true
-			}
+	s := search{f: f}
+	s.start(text)
+	for l := s.literal(); l != nil; l = s.literal() {
+		for _, p := range l.patterns {
+			got[p] = true
 		}
 	}
 	return got
 }
 
-// TestFilterFindsAll: every place of every literal is found, for all shapes
-// and wherever the literal lies.
+// TestFilterFindsAll: every place of every literal is found, wherever the literal
+// lies, and no other.
 func TestFilterFindsAll(t *testing.T) {
 	t.Parallel()
 	rare := newRarity([]byte("abc abd xyz and more of that"))
 	rapid.Check(t, func(rt *rapid.T) {
-		shortest := rapid.IntRange(minLiteral, 12).Draw(rt, "shortest")
 		letters := rapid.SampledFrom([]rune("abcX*@\n\u00e9 "))
-		literal := rapid.OneOf(rapid.StringOfN(letters, shortest, 14, -1), rapid.StringOfN(letters, 30, 50, -1))
-		lits := rapid.SliceOfN(literal, 1, 30).Draw(rt, "literals")
-		var want []wanted
-		for i, l := range lits {
-			lits[i] = lower(l)
-			want = append(want, wanted{lits[i], int32(i)})
+		text := rapid.OneOf(rapid.StringOfN(letters, minLiteral, 14, -1), rapid.StringOfN(letters, 30, 32, -1))
+		texts := rapid.SliceOfN(text, 1, 30).Draw(rt, "literals")
+		var lits []literal
+		for i, l := range texts {
+			texts[i] = lower(l)
+			lits = append(lits, literal{texts[i], []int32{int32(i)}})
 		}
-		f, whole := filterFor(want, nil, rare)
-		if rapid.Bool().Draw(rt, "marked") {
-			for i := range lits {
-				if lits[i] = strings.ReplaceAll(lits[i], "x", "\u00e9"); !strings.Contains(lits[i], "\u00e9") {
-					lits[i] += "\u00e9"
-				}
-				want[i].lit = lits[i]
-			}
-			f, whole = filterFor(want, []byte{0xc3, 0x07}, rare)
-		}
-		if rapid.Bool().Draw(rt, "place by place") {
-			f = slow(f)
-		}
-		parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(lits), rapid.StringOfN(letters, 0, 40, -1)), 1, 20).Draw(rt, "text")
-		text := []byte(strings.Join(parts, ""))
-		for i := range text {
+		f := newFilter(lits, rare)
+		parts := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(texts), rapid.StringOfN(letters, 0, 40, -1)), 1, 20).Draw(rt, "text")
+		all := []byte(strings.Join(parts, ""))
+		for i := range all {
 			if i%3 == 0 {
-				copy(text[i:i+1], bytes.ToUpper(text[i:i+1]))
+				copy(all[i:i+1], bytes.ToUpper(all[i:i+1]))
 			}
 		}
-		got := inText(f, text)
-		for i, l := range lits {
-			has := strings.Contains(lower(string(text)), l)
-			if has && !got[int32(i)] || !has && got[int32(i)] && whole[i] {
-				rt.Fatalf("%d bytes at least: %q in %q: found is %v", f.stride, l, text, got[int32(i)])
+		got := inText(f, all)
+		for i, l := range texts {
+			if has := strings.Contains(lower(string(all)), l); has != got[int32(i)] {
+				rt.Fatalf("%q in %q: found is %v", l, all, got[int32(i)])
 			}
 			// Alone at each alignment, with much or with nothing around it.
-			for pad := range 2*maxStride + 1 {
+			for pad := range 2*stride + 1 {
 				for _, around := range []int{0, 40} {
 					b := []byte(strings.Repeat("~", pad+around) + l + strings.Repeat("~", around))
 					if !inText(f, b)[int32(i)] {
-						rt.Fatalf("stride %d: %q after %d bytes is not found", f.stride, l, pad+around)
+						rt.Fatalf("%q after %d bytes is not found", l, pad+around)
 					}
 				}
 			}
 		}
 	})
-}
-
-// TestMarkInALongLiteral: of a literal that is too long to be compared whole, the part
-// with the mark is.
-func TestMarkInALongLiteral(t *testing.T) {
-	t.Parallel()
-	for _, before := range []int{0, 1, 20, 41, 60, 83} {
-		lit := strings.Repeat("a", before) + "\u00e9" + strings.Repeat("b", 83-before)
-		f, _ := filterFor([]wanted{{lit, 0}}, []byte{0xa9}, newRarity([]byte("abcdefgh")))
-		for pad := range 9 {
-			if text := strings.Repeat("~", 50+pad) + lit + strings.Repeat("~", 50); !inText(f, []byte(text))[0] {
-				t.Errorf("with %d bytes before the mark it is not found after %d", before, 50+pad)
-			}
-		}
-	}
-}
-
-// TestShapes: the stride is what the shortest literal allows, and the hash
-// of a gram takes no byte after it into account.
-func TestShapes(t *testing.T) {
-	t.Parallel()
-	for n := minLiteral; n < 20; n++ {
-		s := shapeFor(n)
-		if s.stride < 2 || s.stride > maxStride || s.stride+s.gram-1 > n {
-			t.Errorf("%d bytes: %+v", n, s)
-		}
-		a, b := []byte("abcdefgh"), []byte("ABCDEFGH")
-		for i := s.gram; i < len(b); i++ {
-			b[i] = '#'
-		}
-		if s.hash(a, 0) != s.hash(b, 0) || s.hash(a, 0) == s.hash(a, 1) {
-			t.Errorf("%d bytes: hashes %d, %d, %d", n, s.hash(a, 0), s.hash(b, 0), s.hash(a, 1))
-		}
-	}
 }
 
 // TestBytesAtATime: what works on eight bytes at a time does what a loop does.
@@ -128,33 +79,6 @@ func TestBytesAtATime(t *testing.T) {
 			if c < 0x1b {
 				rt.Fatalf("%q is taken for plain", b[:n])
 			}
-		}
-	})
-}
-
-// TestOccur: a look for several bytes at once finds those that a search for each finds.
-func TestOccur(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		marks := rapid.SliceOfN(rapid.SampledFrom([]byte{0x80, 0x96, 0xe2, 'x'}), 0, maxMarks).Draw(rt, "marks")
-		want := askedFor(marks)
-		b := bytes.Repeat([]byte("."), rapid.IntRange(0, 200).Draw(rt, "size"))
-		for range rapid.IntRange(0, 3).Draw(rt, "there") {
-			if len(b) > 0 {
-				b[rapid.IntRange(0, len(b)-1).Draw(rt, "at")] = rapid.SampledFrom([]byte{esc, backspace, 0x80, 0x96, 0xe2, 'x', 0x00, 0xff}).Draw(rt, "byte")
-			}
-		}
-		var each uint64
-		for i, c := range want[:2+maxMarks] {
-			if bytes.Contains(b, []byte{c}) {
-				each |= 1 << i
-			}
-		}
-		if got := occur(b, &want); got != each {
-			rt.Fatalf("%b, not %b, of %x are in %q", got, each, want, b)
-		}
-		if got := occurIn(b, &want); got != each {
-			rt.Fatalf("%b, not %b, of %x are in %q", got, each, want, b)
 		}
 	})
 }
@@ -224,7 +148,7 @@ func TestEachAlignment(t *testing.T) {
 func TestWindowOverLineEnd(t *testing.T) {
 	t.Parallel()
 	var exprs []string
-	for i := range maxShared + 2 {
+	for i := range 34 {
 		exprs = append(exprs, fmt.Sprintf(`zq\*jxkvq is an error %d`, i))
 	}
 	s := compile(t, exprs...)
@@ -278,12 +202,4 @@ func TestWindows(t *testing.T) {
 			t.Errorf("backspaces, in writes of %v: %v", sizes, got)
 		}
 	}
-}
-
-// filterFor is a filter for these literals alone.
-func filterFor(want []wanted, marks []byte, r *rarity) (*filter, []bool) {
-	w := wants{lits: want}
-	f := newFilter(w.shortest(), marks)
-	whole, _ := f.add(want, r)
-	return f, whole
 }

@@ -2,51 +2,71 @@ package multiscan
 
 import "slices"
 
-// maxLate bounds what is kept for the end of the stream, in bytes.
+// maxLate bounds what is kept for the end of the stream, in bytes; up to twice
+// as much is.
 const maxLate = 256 << 10
 
 // late keeps the last texts on which patterns were not tried any more, because
 // their budget was spent or because they had been found often enough. The end of
 // a log says most about a failure, so at the end these are looked at.
 type late struct {
-	looks
-	unit int64 // number of the text at hand
+	old, young looks // when young is full, it becomes old
+	unit       int64 // number of the text at hand
+}
+
+// looks are texts with the patterns that are to be tried on them, in slices that
+// are used again.
+type looks struct {
+	list     []look
+	text     []byte
+	patterns []int32
+}
+
+// look is one text.
+type look struct {
+	line, offset, unit int64
+	text, patterns     int // where they begin, and end with those of the next one
+	cut                edges
+}
+
+const sizeOfLook = 48
+
+func (l *looks) size() int { return len(l.text) + 4*len(l.patterns) + sizeOfLook*len(l.list) }
+
+func (l *looks) reset() { l.list, l.text, l.patterns = l.list[:0], l.text[:0], l.patterns[:0] }
+
+func (l *late) reset() {
+	l.old.reset()
+	l.young.reset()
+	l.unit = 0
 }
 
 func (l *late) add(sc *Scanner, p int32, text []byte, cut edges) {
-	if sc.dry {
-		return
-	}
-	if n := len(l.list); n == 0 || l.list[n-1].unit != l.unit {
-		if l.size()+len(text) > 2*maxLate {
-			l.drop()
+	y := &l.young
+	if n := len(y.list); n == 0 || y.list[n-1].unit != l.unit {
+		if y.size()+len(text) > maxLate {
+			l.old, l.young = l.young, l.old
+			y.reset()
 		}
-		l.open(look{line: sc.line, offset: sc.offset, unit: l.unit, cut: cut}, text)
+		y.list = append(y.list, look{sc.line, sc.offset, l.unit, len(y.text), len(y.patterns), cut})
+		y.text = append(y.text, text...)
 	}
-	l.patterns = append(l.patterns, p)
+	y.patterns = append(y.patterns, p)
 }
 
-// drop forgets the oldest texts, so that at most maxLate bytes stay.
-func (l *late) drop() {
-	n, size := len(l.list), 0
-	for n > 0 {
-		text, patterns := l.of(n - 1)
-		if size += len(text) + 4*len(patterns) + sizeOfLook; size > maxLate {
-			break
-		}
-		n--
+// of gives one of all texts, the oldest first, and the patterns to be tried on it.
+func (l *late) of(n int) (at *look, text []byte, patterns []int32) {
+	from := &l.old
+	if n >= len(l.old.list) {
+		n, from = n-len(l.old.list), &l.young
 	}
-	text, patterns := len(l.text), len(l.patterns)
-	if n < len(l.list) {
-		text, patterns = l.list[n].text, l.list[n].patterns
+	at = &from.list[n]
+	text, patterns = from.text[at.text:], from.patterns[at.patterns:]
+	if n+1 < len(from.list) {
+		next := &from.list[n+1]
+		text, patterns = from.text[at.text:next.text], from.patterns[at.patterns:next.patterns]
 	}
-	l.text = l.text[:copy(l.text, l.text[text:])]
-	l.patterns = l.patterns[:copy(l.patterns, l.patterns[patterns:])]
-	l.list = l.list[:copy(l.list, l.list[n:])]
-	for i := range l.list {
-		l.list[i].text -= text
-		l.list[i].patterns -= patterns
-	}
+	return at, text, patterns
 }
 
 // lateHit is a hit that is told when all of them are known.
@@ -65,14 +85,17 @@ func (sc *Scanner) finish() {
 	count := map[int32]int{}
 	spent := map[int32]int64{}
 	left := sc.set.limits.atEnd
-	for n := len(l.list) - 1; n >= 0; n-- {
-		look := &l.list[n]
-		text, patterns := l.of(n)
-		sc.hay.put(text)
+	for n := len(l.old.list) + len(l.young.list) - 1; n >= 0; n-- {
+		look, text, patterns := l.of(n)
+		sc.lower = sc.lower[:0]
 		for _, p := range patterns {
 			t, pat := &sc.tried[p], &sc.set.patterns[p]
 			h, before := last[p]
-			again := before && l.list[hits[h].look].line == look.line
+			again := false
+			if before {
+				earlier, _, _ := l.of(hits[h].look)
+				again = earlier.line == look.line
+			}
 			cost := int64(1+len(text)) * pat.program
 			if t.line >= look.line || count[p] >= LastHits && !again || left < cost || spent[p]+cost > sc.set.limits.eachEnd {
 				continue
@@ -80,7 +103,7 @@ func (sc *Scanner) finish() {
 			if t.hits < MaxHits {
 				sc.stats.Skipped--
 			}
-			if !sc.hay.holds(pat) {
+			if !sc.holds(pat, text) {
 				continue
 			}
 			left -= cost
@@ -105,9 +128,9 @@ func (sc *Scanner) finish() {
 		return int(a.pattern - b.pattern)
 	})
 	for _, h := range hits {
-		look := &l.list[h.look]
-		text, _ := l.of(h.look)
+		look, text, _ := l.of(h.look)
 		sc.found(Hit{Pattern: int(h.pattern), Line: look.line, Offset: look.offset, Text: text, Loc: h.loc})
 	}
-	l.forget()
+	l.old.reset()
+	l.young.reset()
 }

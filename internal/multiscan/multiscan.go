@@ -2,7 +2,7 @@ package multiscan
 
 import (
 	"regexp"
-	"sync"
+	"regexp/syntax"
 	"sync/atomic"
 )
 
@@ -16,16 +16,9 @@ const LastHits = 4
 // Set is a compiled set of patterns, safe for use by many scanners at once.
 type Set struct {
 	patterns []pattern
-	filters  []*filter // for long literals, for short ones, for marked ones: as far as there are any
-	variants int32     // of all filters
-	every    []int32   // patterns that have no literal: tried on every line
-	asked    [8]byte   // for each piece of text, see askedFor
+	filter   *filter
+	every    []int32 // patterns without a long literal: tried on every line
 	limits   limits
-	exprs    []string // it was made of
-	bound    int      // of their size
-
-	blocks  sync.Pool // *Block
-	lookers sync.Pool // *Scanner that look ahead
 }
 
 // Hit is one line that a pattern matches.
@@ -46,36 +39,22 @@ type Stats struct {
 
 // Names returns the names of the groups of a pattern, as regexp.SubexpNames
 // does; nil for a rejected one.
-func (s *Set) Names(pattern int) []string { return s.patterns[pattern].names }
-
-// Bytes is about how much memory the set takes, with the expressions that were
-// needed so far.
-func (s *Set) Bytes() int {
-	n := 0
-	for _, f := range s.filters {
-		n += f.size()
+func (s *Set) Names(pattern int) []string {
+	p := &s.patterns[pattern]
+	if p.program == 0 {
+		return nil
 	}
-	for i := range s.patterns {
-		n += s.patterns[i].size()
-	}
-	return n
+	return p.on(0).SubexpNames()
 }
 
 // NewScanner returns a scanner that calls found for each hit, in order of
 // lines, then of the text's parts, then of patterns; those that only Close finds
 // come in the same order after all others. The hits of one pattern are always in
-// order. The Hit is valid during
-// the call only. The hits of a line are found in the Write that ends it.
+// order. The Hit is valid during the call only. The hits of a line are found in
+// the Write that ends it.
 func (s *Set) NewScanner(found func(Hit)) *Scanner {
-	sc := &Scanner{
-		set:   s,
-		tried: make([]trial, len(s.patterns)),
-		mark:  make([]uint32, len(s.patterns)),
-		seen:  make([]uint32, s.variants),
-		outer: newCursor(s.filters),
-		inner: newCursor(s.filters),
-		hay:   haystack{lower: make([]byte, 0, Window)},
-	}
+	sc := &Scanner{set: s, tried: make([]trial, len(s.patterns)), mark: make([]uint32, len(s.patterns))}
+	sc.outer.f, sc.inner.f = s.filter, s.filter
 	sc.Reset(found)
 	return sc
 }
@@ -83,23 +62,48 @@ func (s *Set) NewScanner(found func(Hit)) *Scanner {
 // pattern is one expression.
 type pattern struct {
 	expr    string
-	names   []string                      // nil: rejected
-	re      atomic.Pointer[regexp.Regexp] // compiled when first wanted: most never are
-	program int64                         // instructions
-	asks    edges                         // the ends of the text it asks for
-	ends    ends
-	also    [][]needle // the sets that the filter did not see to
-	// branches are the sets of each alternative, if that says more.
-	branches [][][]needle
-	cut      *cutVariants // nil if it asks for no end
+	program int64        // instructions; 0: the pattern is rejected
+	also    []literalSet // a text that matches has a literal of each of these sets
+	mark    byte         // if not 0: a line without this byte cannot match
+	// on holds the expression for each way in which a text can be cut, compiled
+	// when first wanted: most never are.
+	cuts [cutBefore | cutAfter + 1]atomic.Pointer[regexp.Regexp]
 }
 
-// whole gives the expression for a text that is not cut.
-func (p *pattern) whole() *regexp.Regexp {
-	re := p.re.Load()
-	if re == nil {
-		re = regexp.MustCompile(p.expr) // what parsed and compiled before
-		p.re.Store(re)
+// on gives the expression for a text that is cut at these ends: there "^", or
+// "$", cannot match.
+func (p *pattern) on(cut edges) *regexp.Regexp {
+	if re := p.cuts[cut].Load(); re != nil {
+		return re
 	}
+	re := regexp.MustCompile(p.expr) // it parsed and compiled before
+	if cut != 0 {
+		if tree, err := syntax.Parse(p.expr, syntax.Perl); err == nil {
+			without(tree, cut)
+			if other, err := regexp.Compile(tree.String()); err == nil {
+				re = other
+			}
+		}
+	}
+	p.cuts[cut].Store(re)
 	return re
+}
+
+// without replaces the assertions about the ends that are cut by what matches
+// nothing.
+func without(re *syntax.Regexp, cut edges) {
+	switch re.Op {
+	case syntax.OpBeginLine, syntax.OpBeginText:
+		cut &= cutBefore
+	case syntax.OpEndLine, syntax.OpEndText:
+		cut &= cutAfter
+	default:
+		for _, sub := range re.Sub {
+			without(sub, cut)
+		}
+		return
+	}
+	if cut != 0 {
+		re.Op, re.Sub, re.Rune = syntax.OpNoMatch, nil, nil
+	}
 }

@@ -1,11 +1,14 @@
 package multiscan
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 const (
 	// maxPiece is how much text is worked on at a time: it stays in the
 	// processor's cache from one pass to the next.
-	maxPiece = 128 << 10
+	maxPiece = 32 << 10
 	// maxCarry is how much of an unfinished line is kept as it came; a longer
 	// one is cut into units while it comes.
 	maxCarry = 64 << 10
@@ -16,33 +19,30 @@ const (
 type Scanner struct {
 	set   *Set
 	found func(Hit)
-	ahead *looked // the patterns are not tried: what there is to be tried goes here
-	dry   bool    // count the lines that would be confirmed, run nothing
 	stats Stats
 
 	carry []byte // an unfinished line
 	long  bool   // the unfinished line is being cut into units
 	units units
+	clean []byte // lines without their control sequences
 
 	done   int64 // bytes of the lines that are finished
 	line   int64 // number of the line at hand
 	offset int64 // its place in the stream
 
-	clean     []byte  // a stretch of lines without control sequences
-	raw       rawText // what it was made of
-	tried     []trial
-	total     int64 // work spent on confirming
-	late      late
-	gathered  []int32
-	mark      []uint32 // the generation that gathered the pattern
-	seen      []uint32 // the same for literals
-	gen       uint32
-	has       uint64   // which of the bytes asked for the piece at hand may hold
-	outer     cursor   // over a block
-	inner     cursor   // over a unit of a line
-	hay       haystack // the text at hand
-	everyLine bool
+	outer, inner search  // over lines, and over a unit of a line
+	every        []int32 // patterns that are tried on every line of the piece at hand
+	gathered     []int32 // patterns to be tried on the line at hand
+	mark         []uint32
+	gen          uint32 // what mark is for a pattern that is gathered
+
+	tried []trial
+	total int64 // work spent on confirming
+	lower []byte
+	late  late
 }
+
+var newline = []byte{'\n'}
 
 // Reset makes the scanner ready for another stream.
 func (sc *Scanner) Reset(found func(Hit)) {
@@ -52,12 +52,9 @@ func (sc *Scanner) Reset(found func(Hit)) {
 	sc.units.reset()
 	sc.done, sc.line, sc.offset, sc.total = 0, 1, 0, 0
 	clear(sc.tried)
-	sc.late.forget()
-	sc.late.unit = 0
+	sc.late.reset()
 	clear(sc.mark)
-	clear(sc.seen)
 	sc.gen = 0
-	sc.everyLine = len(sc.set.every) > 0
 }
 
 // Stats returns the counts so far; lines are counted when they end.
@@ -82,11 +79,9 @@ func (sc *Scanner) Write(p []byte) (int, error) {
 		sc.endLine()
 		p = p[i+1:]
 	}
-	if last := bytes.LastIndexByte(p, '\n'); last >= 0 {
-		sc.lines(p[:last+1])
-		p = p[last+1:]
-	}
-	sc.keep(p)
+	whole := bytes.LastIndexByte(p, '\n') + 1
+	sc.lines(p[:whole])
+	sc.keep(p[whole:])
 	return n, nil
 }
 
@@ -96,9 +91,7 @@ func (sc *Scanner) Close() error {
 	if sc.long || len(sc.carry) > 0 {
 		sc.endLine()
 	}
-	if len(sc.late.list) > 0 {
-		sc.finish()
-	}
+	sc.finish()
 	return nil
 }
 
@@ -106,14 +99,12 @@ func (sc *Scanner) Close() error {
 func (sc *Scanner) keep(p []byte) {
 	if !sc.long && len(sc.carry)+len(p) > maxCarry {
 		sc.long = true
-		sc.offset = sc.done
-		sc.units.feed(sc.carry, sc)
-		sc.done += int64(len(sc.carry))
+		sc.startLong()
+		sc.feed(sc.carry)
 		sc.carry = sc.carry[:0]
 	}
 	if sc.long {
-		sc.units.feed(p, sc)
-		sc.done += int64(len(p))
+		sc.feed(p)
 		return
 	}
 	sc.carry = append(sc.carry, p...)
@@ -122,10 +113,8 @@ func (sc *Scanner) keep(p []byte) {
 // endLine finishes the line of which parts were kept.
 func (sc *Scanner) endLine() {
 	if sc.long {
-		sc.units.endLine(sc)
+		sc.endLong()
 		sc.long = false
-		sc.done++
-		sc.line++
 		return
 	}
 	sc.carry = append(sc.carry, '\n')
@@ -133,42 +122,163 @@ func (sc *Scanner) endLine() {
 	sc.carry = sc.carry[:0]
 }
 
-// lines takes whole lines, each with its "\n".
+func (sc *Scanner) startLong() {
+	sc.offset = sc.done
+	sc.every = append(sc.every[:0], sc.set.every...)
+}
+
+func (sc *Scanner) feed(p []byte) {
+	sc.units.feed(p, sc)
+	sc.done += int64(len(p))
+}
+
+func (sc *Scanner) endLong() {
+	sc.units.endLine(sc)
+	sc.done++
+	sc.line++
+}
+
+// lines takes whole lines, each with its "\n", as many at a time as are in a
+// piece.
 func (sc *Scanner) lines(p []byte) {
 	for len(p) > 0 {
-		n := pieceOf(p)
-		sc.part(p[:n])
+		n := wholeLines(p, maxPiece)
+		switch {
+		case n == 0:
+			n = sc.longLine(p)
+		case isDirty(p[:n]):
+			sc.dirty(p[:n])
+		default:
+			sc.block(p[:n], nil)
+		}
 		p = p[n:]
 	}
 }
 
-// pieceOf gives how many bytes of whole lines are worked on at a time: at most
-// maxPiece, or one line that is longer.
-func pieceOf(p []byte) int {
-	if len(p) <= maxPiece {
-		return len(p)
-	}
-	end := bytes.LastIndexByte(p[:maxPiece], '\n')
-	if end < 0 {
-		end = bytes.IndexByte(p, '\n')
-	}
-	return end + 1
+// wholeLines gives how many bytes of lines fit into a number of bytes.
+func wholeLines(p []byte, most int) int {
+	return bytes.LastIndexByte(p[:min(len(p), most)], '\n') + 1
 }
 
-// part takes what pieceOf gave.
-func (sc *Scanner) part(p []byte) {
-	if len(p) > maxPiece {
-		sc.longLine(p[:len(p)-1])
+// longLine cuts the first line into units, and gives its length with its "\n".
+func (sc *Scanner) longLine(p []byte) int {
+	n := bytes.IndexByte(p, '\n')
+	sc.startLong()
+	sc.feed(p[:n])
+	sc.endLong()
+	return n + 1
+}
+
+// dirty scans a cleaned copy of lines. One that is longer than a window is cut
+// while it is cleaned: only so it is known how far a backspace reaches back.
+func (sc *Scanner) dirty(p []byte) {
+	from := 0
+	for pos := 0; pos < len(p); {
+		n := wholeLines(p[pos:], Window+1)
+		if n > 0 {
+			sc.clean = appendClean(sc.clean, p[pos:pos+n])
+			pos += n
+		}
+		if n == 0 || pos == len(p) {
+			sc.block(sc.clean, p[from:pos])
+			sc.clean = sc.clean[:0]
+		}
+		if n == 0 {
+			pos += sc.longLine(p[pos:])
+			from = pos
+		}
+	}
+}
+
+// block scans lines that hold no control sequences; raw are the same lines as
+// they came, nil if they came so.
+func (sc *Scanner) block(text, raw []byte) {
+	sc.every = sc.every[:0]
+	for _, p := range sc.set.every {
+		if m := sc.set.patterns[p].mark; m == 0 || bytes.IndexByte(text, m) >= 0 {
+			sc.every = append(sc.every, p)
+		}
+	}
+	s := &sc.outer
+	s.start(text)
+	l := s.literal()
+	pos, rawStart, rawLine := 0, 0, sc.line // where the line at hand begins, and where a line of raw does
+	for pos < len(text) && (l != nil || len(sc.every) > 0) {
+		if len(sc.every) == 0 {
+			start := pos + bytes.LastIndexByte(text[pos:s.place], '\n') + 1
+			sc.line += int64(bytes.Count(text[pos:start], newline))
+			pos = start
+		}
+		end := pos + bytes.IndexByte(text[pos:], '\n')
+		sc.newGather()
+		for ; l != nil && s.place < end; l = s.literal() {
+			sc.gather(l)
+		}
+		rawPos := pos
+		if raw != nil {
+			for ; rawLine < sc.line; rawLine++ {
+				rawStart += bytes.IndexByte(raw[rawStart:], '\n') + 1
+			}
+			rawPos = rawStart
+		}
+		sc.offset = sc.done + int64(rawPos)
+		sc.textLine(text[pos:end])
+		sc.line++
+		pos = end + 1
+	}
+	sc.line += int64(bytes.Count(text[pos:], newline))
+	if raw == nil {
+		raw = text
+	}
+	sc.done += int64(len(raw))
+}
+
+// textLine tries the gathered patterns on a line.
+func (sc *Scanner) textLine(line []byte) {
+	line = bytes.TrimRight(line, "\r")
+	if len(line) > Window || bytes.IndexByte(line, '\r') >= 0 {
+		sc.units.feed(line, sc)
+		sc.units.endLine(sc)
 		return
 	}
-	sc.piece(p)
+	sc.try(line, 0)
 }
 
-// longLine cuts a line into units; p is without its "\n".
-func (sc *Scanner) longLine(p []byte) {
-	sc.offset = sc.done
-	sc.units.feed(p, sc)
-	sc.units.endLine(sc)
-	sc.done += int64(len(p)) + 1
-	sc.line++
+// unit scans a text of a line that has several.
+func (sc *Scanner) unit(text []byte, cut edges) {
+	sc.newGather()
+	sc.inner.start(text)
+	for l := sc.inner.literal(); l != nil; l = sc.inner.literal() {
+		sc.gather(l)
+	}
+	sc.try(text, cut)
+}
+
+func (sc *Scanner) newGather() {
+	sc.gathered = sc.gathered[:0]
+	if sc.gen++; sc.gen == 0 {
+		clear(sc.mark)
+		sc.gen = 1
+	}
+}
+
+// gather notes the patterns of a literal that was found.
+func (sc *Scanner) gather(l *literal) {
+	for _, p := range l.patterns {
+		if sc.mark[p] != sc.gen {
+			sc.mark[p] = sc.gen
+			sc.gathered = append(sc.gathered, p)
+		}
+	}
+}
+
+// try tries the gathered patterns, and those of every line, on a text.
+func (sc *Scanner) try(text []byte, cut edges) {
+	sc.gathered = append(sc.gathered, sc.every...)
+	slices.Sort(sc.gathered)
+	sc.lower = sc.lower[:0]
+	sc.late.unit++
+	for _, p := range sc.gathered {
+		sc.confirm(p, text, cut)
+	}
 }

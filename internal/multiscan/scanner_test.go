@@ -1,13 +1,10 @@
 package multiscan
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // scan runs a set over a stream that comes in writes of the given sizes, in
@@ -39,8 +36,7 @@ func scan(t testing.TB, s *Set, stream string, sizes ...int) ([]found, Stats) {
 
 func compile(t testing.TB, exprs ...string) *Set {
 	t.Helper()
-	// A part of the sample is enough where the speed does not matter.
-	s, problems, err := Compile(exprs, Options{Sample: builtinSample()[:32<<10]})
+	s, problems, err := Compile(exprs, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,23 +111,4 @@ func TestMaxHits(t *testing.T) {
 			t.Errorf("at the end: %v", h)
 		}
 	}
-}
-
-// TestAfterLines: where some lines end is found in large steps as by looking at each of them.
-func TestAfterLines(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(0, 200), rapid.IntRange(900, 1100)), 0, 60).Draw(rt, "lines")
-		var text []byte
-		ends := []int{0}
-		for _, n := range sizes {
-			text = append(append(text, bytes.Repeat([]byte("x"), n)...), '\n')
-			ends = append(ends, len(text))
-		}
-		for n, end := range ends {
-			if got := afterLines(text, n); got != end {
-				rt.Fatalf("%d lines of %v end at %d, not %d", n, sizes, got, end)
-			}
-		}
-	})
 }

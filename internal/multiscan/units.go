@@ -29,18 +29,13 @@ type unitSink interface {
 type units struct {
 	clean cleaner
 	win   []byte
-	cut   bool // win does not begin where its text begins
-	some  bool // the line had a unit
+	cut   edges // cutBefore if win does not begin where its text begins
+	some  bool  // the line had a unit
 }
 
 // feed takes the next piece of the line, without '\n'.
 func (u *units) feed(p []byte, to unitSink) {
 	for len(p) > 0 {
-		if p[0] == '\r' && len(u.win) == 0 && u.clean.state == ground {
-			p = p[1:]
-			u.cut = false
-			continue
-		}
 		run, ctl, rest := u.clean.next(p)
 		p = rest
 		u.add(run, to)
@@ -57,13 +52,13 @@ func (u *units) feed(p []byte, to unitSink) {
 // add appends plain bytes to the text. A full window is given out only when
 // more follows: else it is the last one.
 func (u *units) add(run []byte, to unitSink) {
-	if u.win == nil && len(run) > 0 {
+	if u.win == nil {
 		u.win = make([]byte, 0, Window)
 	}
 	for len(run) > 0 {
 		if len(u.win) == Window {
-			to.unit(u.win, u.before()|cutAfter)
-			u.some, u.cut = true, true
+			to.unit(u.win, u.cut|cutAfter)
+			u.some, u.cut = true, cutBefore
 			u.win = u.win[:copy(u.win, u.win[step:])]
 		}
 		n := min(len(run), Window-len(u.win))
@@ -72,19 +67,12 @@ func (u *units) add(run []byte, to unitSink) {
 	}
 }
 
-func (u *units) before() edges {
-	if u.cut {
-		return cutBefore
-	}
-	return 0
-}
-
 func (u *units) endText(to unitSink) {
 	if len(u.win) > 0 {
-		to.unit(u.win, u.before())
+		to.unit(u.win, u.cut)
 		u.some = true
 	}
-	u.win, u.cut = u.win[:0], false
+	u.win, u.cut = u.win[:0], 0
 }
 
 // endLine gives out what is left and is ready for the next line.
@@ -93,11 +81,7 @@ func (u *units) endLine(to unitSink) {
 	if !u.some {
 		to.unit(nil, 0)
 	}
-	u.some = false
-	u.clean.reset()
+	u.reset()
 }
 
-func (u *units) reset() {
-	u.clean.reset()
-	u.win, u.cut, u.some = u.win[:0], false, false
-}
+func (u *units) reset() { *u = units{win: u.win[:0]} }

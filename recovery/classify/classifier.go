@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/superloop/superloop/internal/multiscan"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/recovery/catalog"
 )
@@ -97,7 +98,8 @@ func (p Problem) String() string {
 	return s + ": " + p.Text
 }
 
-// Problems tells which patterns were rejected, or cost more than others.
+// Problems tells which patterns were rejected, or cost more than others. It takes as
+// long as compiling the catalog does without what is known of the embedded one.
 func (c *Classifier) Problems() []Problem {
 	users := map[int][]string{}
 	for _, r := range c.prog.handlers {
@@ -108,7 +110,8 @@ func (c *Classifier) Problems() []Problem {
 		}
 	}
 	out := slices.Clone(c.prog.refused)
-	for _, p := range c.prog.problems {
+	_, problems, _ := multiscan.Compile(c.prog.exprs, multiscan.Options{MaxProgram: maxOwnProgram}) // New compiled them
+	for _, p := range problems {
 		expr := strings.TrimPrefix(c.prog.exprs[p.Pattern], "(?i)")
 		for _, id := range users[p.Pattern] {
 			out = append(out, Problem{Handler: id, Text: fmt.Sprintf("pattern %q: %s", expr, p.Text), Fatal: p.Reject})

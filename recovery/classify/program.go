@@ -1,7 +1,7 @@
 package classify
 
 import (
-	_ "embed" // for the plan
+	_ "embed" // for the literals
 	"fmt"
 	"regexp/syntax"
 	"strings"
@@ -10,21 +10,17 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// embeddedPlan is what compiling the patterns of the embedded catalog comes to, which
-// would take each process a third of a second of processor time. What an overlay adds
-// is compiled beside it.
+// literals are what a text must hold that a pattern of the embedded catalog matches: to
+// find that out would take each process a third of a second of processor time.
 //
-//go:generate go test -run ^TestPlanIsTheCatalogs$ -update .
-//go:embed embedded.plan
-var embeddedPlan []byte
+//go:generate go test -run ^TestLiteralsAreTheCatalogs$ -update .
+//go:embed literals.txt
+var literals string
 
 // program is a catalog's handlers with their patterns numbered in one set.
 type program struct {
 	set      *multiscan.Set
-	names    [][]string // of each pattern's groups
-	named    []bool     // pattern has a group test or file, collected for the signature
 	handlers []rule
-	problems []multiscan.Problem
 	refused  []Problem
 	exprs    []string
 	patterns map[string]int
@@ -71,7 +67,7 @@ type rule struct {
 }
 
 // compile numbers every pattern of a catalog, the same text once. Patterns that
-// the scanner rejects match nothing and are told as problems.
+// the scanner rejects match nothing.
 func compile(cat *catalog.Catalog) (*program, error) {
 	p := &program{patterns: map[string]int{}}
 	for i := range cat.Handlers {
@@ -86,21 +82,9 @@ func compile(cat *catalog.Catalog) (*program, error) {
 			streams: streamsOf(h.Match.Streams),
 		})
 	}
-	opts := multiscan.Options{MaxProgram: maxOwnProgram}
 	var err error
-	if p.set, p.problems, err = multiscan.Restore(p.exprs, opts, embeddedPlan); err != nil { // most patterns are others
-		if p.set, p.problems, err = multiscan.Compile(p.exprs, opts); err != nil {
-			return nil, fmt.Errorf("compiling the catalog's %d patterns: %w", len(p.exprs), err)
-		}
-	}
-	for i := range p.exprs {
-		names := p.set.Names(i)
-		p.names = append(p.names, names)
-		named := false
-		for _, n := range names {
-			named = named || n == "test" || n == "file"
-		}
-		p.named = append(p.named, named)
+	if p.set, _, err = multiscan.Compile(p.exprs, multiscan.Options{MaxProgram: maxOwnProgram, Known: literals}); err != nil {
+		return nil, fmt.Errorf("compiling the catalog's %d patterns: %w", len(p.exprs), err)
 	}
 	return p, nil
 }

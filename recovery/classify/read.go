@@ -15,7 +15,6 @@ import (
 // Bounds of what is kept of a stream of any size.
 const (
 	blockSize  = 256 << 10 // read at once
-	aheadLeast = 4         // blocks for which several cores are taken
 	backSize   = 32 << 10  // what is kept before a block, to see where a line stands
 	aheadSize  = 4 << 10   // what is waited for after a line
 	keptFirst  = 6         // hits of one pattern: the first ones
@@ -91,7 +90,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 	rd := &reading{p: p, out: out, known: map[int64]placed{}, saved: map[slot]*surrounding{}}
 	sc := w.scanner(p.set, rd.found)
 	buf := w.buffer()
-	kept := rd.ahead(ctx, sc, r, buf) // bytes before the next block in buf
+	kept := 0 // bytes before the next block in buf
 	for {
 		n, err := fill(r, buf[kept:kept+blockSize])
 		if n > 0 {
@@ -158,7 +157,7 @@ func (rd *reading) found(h multiscan.Hit) {
 		at = keptFirst + out.count[h.Pattern]%keptLast
 	}
 	k := hit{stream: out.name, line: h.Line, offset: h.Offset, text: excerpt(h.Text, h.Loc)}
-	names := rd.p.names[h.Pattern]
+	names := rd.p.set.Names(h.Pattern)
 	for i := 1; i < len(names) && 2*i+1 < len(h.Loc); i++ {
 		if names[i] == "" || h.Loc[2*i] < 0 || h.Loc[2*i] == h.Loc[2*i+1] {
 			continue
@@ -169,7 +168,7 @@ func (rd *reading) found(h multiscan.Hit) {
 		text := h.Text[h.Loc[2*i]:h.Loc[2*i+1]]
 		k.captures[names[i]] = string(text[:min(len(text), maxText)])
 	}
-	if rd.p.named[h.Pattern] && out.count[h.Pattern] <= maxNames {
+	if out.count[h.Pattern] <= maxNames {
 		for _, n := range []string{"test", "file"} {
 			if v := k.captures[n]; v != "" {
 				out.named[v] = true
