@@ -24,7 +24,7 @@ func build(b *testing.B, pkg, name string, more ...string) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), name)
 	// As a release is built: without libc, a start costs 1 to 2 ms less.
-	args := append([]string{"CGO_ENABLED=0", "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-o", out}, more...)
+	args := append([]string{"CGO_ENABLED=0", "go", "build", "-trimpath", "-tags", "urfave_cli_no_docs", "-ldflags", "-s -w", "-o", out}, more...)
 	cmd := exec.Command("env", append(args, pkg)...)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, text)
