@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -47,10 +45,9 @@ type live struct {
 // try sends one short prompt to a runner as the first of its roles would, but
 // in a scratch repository.
 func (a *app) try(ctx context.Context, r preflight.Request, path string) (*live, error) {
-	var b [20]byte
-	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
-	b[10], b[12] = b[10]&0x0f|0x40, b[12]&0x3f|0x80
-	dir := filepath.Join(os.TempDir(), "superloop-smoke-"+hex.EncodeToString(b[:4]))
+	session := agent.NewSessionID()
+	run, _, _ := strings.Cut(session, "-")
+	dir := filepath.Join(os.TempDir(), "superloop-smoke-"+run)
 	work, prompt, logFile := filepath.Join(dir, "work"), filepath.Join(dir, "prompt.md"), filepath.Join(dir, "agent.log")
 	if err := a.disk.MkdirAll("smoke", work, 0o700); err != nil {
 		return nil, err
@@ -66,13 +63,13 @@ func (a *app) try(ctx context.Context, r preflight.Request, path string) (*live,
 		turn = r.Turns[0]
 	}
 	req := agent.Request{CLI: r.CLI, PromptPath: prompt, LastMessageFile: filepath.Join(dir, "last-message.md"),
-		WorkDir: work, Repo: work, LoopDir: dir, Loop: "runner-smoke", RunID: "smoke-" + hex.EncodeToString(b[:4]),
+		WorkDir: work, Repo: work, LoopDir: dir, Loop: "runner-smoke", RunID: "smoke-" + run,
 		Role: turn.Role, Iteration: 1, Attempt: 1, Model: turn.Model, Thinking: turn.Thinking, Permissions: turn.Permissions}
 	if strings.Contains(req.CLI.Command[0], "/") {
 		req.CLI.Command = append([]string{path}, req.CLI.Command[1:]...) // it is not in the scratch repository
 	}
 	if agent.For(req.CLI).Profile().ChoosesSession {
-		req.SessionID = fmt.Sprintf("%x-%x-%x-%x-%x", b[4:8], b[8:10], b[10:12], b[12:14], b[14:])
+		req.SessionID = session
 	}
 	log, err := a.disk.Create("smoke", logFile, 0o600)
 	if err != nil {

@@ -2,7 +2,6 @@ package effects
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,18 +165,9 @@ func (r *Roles) request(e loop.Effect, s loop.State, role config.Role, runner co
 	if last := s.Sessions[e.Role]; role.Resume && last.ID != "" && last.Runner == role.Runner {
 		req.Resume = &agent.Session{ID: last.ID, Totals: totalsOf(last.Totals)}
 	} else if agent.For(req.CLI).Profile().ChoosesSession {
-		req.SessionID = newUUID()
+		req.SessionID = agent.NewSessionID()
 	}
 	return req
-}
-
-// newUUID is a random one (version 4), the form that the CLIs take for the id
-// of a session.
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // totalsOf reads a session's counters back; nil when there are none. The machine

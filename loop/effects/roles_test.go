@@ -257,7 +257,7 @@ func TestRoleRequest(t *testing.T) {
 			t.Errorf("session %q", id)
 		}
 		for range 50 {
-			if id := newUUID(); id[14] != '4' || !strings.Contains("89ab", id[19:20]) {
+			if id := agent.NewSessionID(); id[14] != '4' || !strings.Contains("89ab", id[19:20]) {
 				t.Errorf("%q is no random UUID", id)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v5" //nolint:depguard // files that editors check have no schemas.Kind; only this test compiles their schemas
+	"github.com/santhosh-tekuri/jsonschema/v5" // files that editors check have no schemas.Kind; only this test compiles their schemas
 	"github.com/superloop/superloop/schemas"
 	"go.yaml.in/yaml/v3"
 )

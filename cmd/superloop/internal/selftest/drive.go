@@ -216,21 +216,13 @@ func (d *driver) request(dir string, p place, runID string) agent.Request {
 		WorkDir: p.work, Repo: p.work, LoopDir: filepath.Join(dir, "loop"),
 		Loop: "selftest", RunID: runID, Role: "implementer", Iteration: 1, Attempt: 1, Permissions: agent.PermitWorkspace}
 	if d.adapter.Profile().ChoosesSession {
-		req.SessionID = newUUID()
+		req.SessionID = agent.NewSessionID()
 	}
 	return req
 }
 
-// newUUID is a random one (version 4).
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
 // newWord is a random word for what must be told from everything else.
-func newWord() string { return strings.ReplaceAll(newUUID(), "-", "")[:12] }
+func newWord() string { return strings.ReplaceAll(agent.NewSessionID(), "-", "")[:12] }
 
 // Scratch is a path for Options.Dir in the folder for temporary files.
 func Scratch() string {
