@@ -143,6 +143,9 @@ func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, re
 		f.CostUSD, f.CostSource = res.CostUSD, "runner"
 		return nil
 	}
+	if f.Usage == nil {
+		return nil // what nobody counted has no price, and the table of prices stays unread
+	}
 	if cfg := t.Settings().Config; t.prices == nil || t.pricesOf != cfg {
 		table, err := price.Embedded()
 		if err != nil {

@@ -36,7 +36,11 @@ func TestTurnsLearn(t *testing.T) {
 		same(t, learn(ok, "one", agent.Result{Learned: agent.Learned{Model: "answered", Usage: used, CostUSD: &usd, Totals: &agent.Totals{CostUSD: &usd}}}),
 			loop.RoleEnded{Outcome: loop.OutcomeOK, Model: "answered", Usage: &loop.Usage{Input: &n, Output: &n}, CostUSD: &usd, CostSource: "runner",
 				SessionTotals: []byte(`{"usage":{"Input":null,"Output":null,"CacheRead":null,"CacheWrite":null,"Reasoning":null},"cost_usd":0.25}`)})
-		// Prices: those of the configuration that is in force.
+		// Prices: those of the configuration that is in force, read when they are needed.
+		if turns.prices != nil {
+			t.Error("the prices were read for runs that counted nothing")
+		}
+		learn(ok, "one", agent.Result{Learned: agent.Learned{Usage: used}})
 		w.set.Config.Prices = map[string]config.Rate{"asked": {Input: 2, Output: 3}}
 		table, err := price.Embedded()
 		if err != nil {
