@@ -100,3 +100,14 @@ func Submitted(p layout.Paths) ([]Intent, []string, error) {
 	}
 	return ins, paths, errs
 }
+
+// Ignored is the event of an intent that nothing waited for.
+type Ignored struct {
+	Kind     string `json:"kind"`
+	By       string `json:"by"`
+	IntentID string `json:"intent_id"`
+	Reason   string `json:"reason"`
+}
+
+// Event is its name in the journal.
+func (Ignored) Event() string { return "intent_ignored" }

@@ -93,3 +93,12 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 	}
 	return p
 }
+
+// ChangesOf are changes of the configuration as events have them.
+func ChangesOf(in []config.Change) []loop.Change {
+	out := make([]loop.Change, 0, len(in))
+	for _, c := range in {
+		out = append(out, loop.Change(c))
+	}
+	return out
+}

@@ -130,7 +130,7 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 	}
 	if len(problems) > 0 {
 		t.Problems = problems
-		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Problems: problemsOf(problems), Digest: t.Digest, Reason: "it is not a valid proposal"})
+		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Problems: ProblemsOf(problems), Digest: t.Digest, Reason: "it is not a valid proposal"})
 	}
 	j, err := r.Executor.Judge(ctx, p.Recovery, budget(s, p.Recovery))
 	if err != nil {
@@ -267,8 +267,8 @@ func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
 	return f
 }
 
-// problemsOf are problems as events have them.
-func problemsOf(in []schemas.Problem) []loop.Problem {
+// ProblemsOf are problems as events have them.
+func ProblemsOf(in []schemas.Problem) []loop.Problem {
 	var out []loop.Problem
 	for _, p := range in {
 		out = append(out, loop.Problem(p))

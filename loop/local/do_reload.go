@@ -14,7 +14,6 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/cage"
-	"github.com/superloop/superloop/schemas"
 )
 
 // protect finds out whether agents can be kept from the configuration, from the
@@ -116,7 +115,7 @@ func (d *driver) tellConfig(out watch.Outcome, during string) error {
 		return d.record("config_warning", rejectedFields{out.Warnings, during})
 	}
 	if len(out.Changes) > 0 || out.Kind == watch.Reloaded {
-		f := loop.Reconfigured{Changes: changesOf(out.Changes), Digest: out.Digest, Warnings: problemsOf(out.Warnings), During: during}
+		f := loop.Reconfigured{Changes: effects.ChangesOf(out.Changes), Digest: out.Digest, Warnings: effects.ProblemsOf(out.Warnings), During: during}
 		if l, ok := d.next.Load().Loop(d.o.LoopID); ok {
 			plan, was := effects.PlanOf(d.settings().Next, l), d.state.Plan
 			if d.state.NextPlan != nil {
@@ -192,22 +191,4 @@ func (d *driver) news(ctx context.Context, sighting bool) {
 	if err := d.checkConfig(role); err != nil {
 		d.log.Warn("a change of the configuration could not be recorded yet", zap.Error(err))
 	}
-}
-
-// problemsOf are problems as events have them.
-func problemsOf(in []schemas.Problem) []loop.Problem {
-	var out []loop.Problem
-	for _, p := range in {
-		out = append(out, loop.Problem(p))
-	}
-	return out
-}
-
-// changesOf are changes as events have them.
-func changesOf(in []config.Change) []loop.Change {
-	out := make([]loop.Change, 0, len(in))
-	for _, c := range in {
-		out = append(out, loop.Change(c))
-	}
-	return out
 }

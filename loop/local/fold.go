@@ -5,28 +5,16 @@ import (
 	"fmt"
 
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/journal"
 )
-
-// intentIgnored is the event of an intent that nothing waited for.
-const intentIgnored = "intent_ignored"
-
-type ignoredFields struct {
-	Kind     string `json:"kind"`
-	By       string `json:"by"`
-	IntentID string `json:"intent_id"`
-	Reason   string `json:"reason"`
-}
 
 // Fold reads a journal and folds it. Next to an error it gives what it has read.
 func Fold(path string) (*loop.Replay, error) {
 	fold := loop.NewReplay()
 	err := journal.Read(path, 0, func(ev journal.Event) error {
-		if ev.Event == intentIgnored {
-			var f ignoredFields
-			if err := json.Unmarshal(ev.Fields, &f); err == nil {
-				fold.Intents[f.IntentID] = true
-			}
+		if f := (control.Ignored{}); ev.Event == f.Event() && json.Unmarshal(ev.Fields, &f) == nil {
+			fold.Intents[f.IntentID] = true
 		}
 		return fold.Add(LineOf(ev))
 	})

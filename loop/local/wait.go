@@ -36,7 +36,8 @@ func (d *driver) takeIntents() error {
 		case d.kicks(in):
 		default:
 			d.intents[in.ID] = true
-			if err := d.record(intentIgnored, ignoredFields{in.Kind, in.By, in.ID, "nothing was waiting for it"}); err != nil {
+			f := control.Ignored{Kind: in.Kind, By: in.By, IntentID: in.ID, Reason: "nothing was waiting for it"}
+			if err := d.record(f.Event(), f); err != nil {
 				return err
 			}
 			// The file is only removed when its record is on the disk.
