@@ -1,57 +1,19 @@
 package escalation
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
-
-// Quote writes text as one word for sh, for command lines that people paste.
-func Quote(text string) string { return quote(text) }
-
-// quote writes text as one word for any POSIX shell: one line of printable ASCII,
-// so that pasting it does what it shows. Text with other characters is written
-// through printf; newlines at its very end are then lost.
-func quote(text string) string {
-	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:@%+,"
-	switch {
-	case text != "" && strings.Trim(text, plain) == "":
-		return text
-	case printable(text):
-		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-	}
-	var b strings.Builder
-	b.WriteString(`"$(printf '`)
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '%':
-			b.WriteString("%%")
-		case c < ' ' || c > '~' || c == '\'' || c == '\\' || c == '-' && i == 0: // the last would be an option of printf
-			fmt.Fprintf(&b, `\%03o`, c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	b.WriteString(`')"`)
-	return b.String()
-}
-
-func printable(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
 
 // quoteDir quotes a directory. The slash at its end saves a name that ends with a
 // newline.
 func quoteDir(dir string) string {
-	if q := quote(dir); !strings.HasPrefix(q, `"$(`) {
+	if q := text.Paste(dir); !strings.HasPrefix(q, `"$(`) {
 		return q
 	}
-	return quote(strings.TrimRight(dir, "/") + "/")
+	return text.Paste(strings.TrimRight(dir, "/") + "/")
 }
 
 // byHand is the line that does by hand what superloop would do: the command in its
@@ -68,7 +30,7 @@ func byHand(repo, workingDir, command string) string {
 	if command != "" && (command[0] == '-' || command[0] == '+') {
 		bash += "-- " // else bash takes it for options
 	}
-	return "cd " + quoteDir(dir) + bash + quote(command)
+	return "cd " + quoteDir(dir) + bash + text.Paste(command)
 }
 
 // pastable reports whether a command can stand as it is behind "cd DIR &&": simple
@@ -96,7 +58,7 @@ func pastable(command string) bool {
 // digest. Sixteen of its digits are enough, since nobody but superloop chooses
 // what it is made of.
 func verb(r Record, name string, more ...string) string {
-	words := []string{"superloop", name, "--repo", quote(r.Question.Repo), "--loop", r.Question.Loop}
+	words := []string{"superloop", name, "--repo", text.Paste(r.Question.Repo), "--loop", r.Question.Loop}
 	if strings.HasPrefix(r.Question.Loop, "-") {
 		words = append(words[:4], "--loop="+r.Question.Loop)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/schemas"
 )
@@ -100,16 +101,16 @@ func TestViewIsValid(t *testing.T) {
 	}
 }
 
-// What quote gives is the text again, for a real shell, and inert until then.
+// What text.Paste gives is the text again, for a real shell, and inert until then.
 func TestQuote(t *testing.T) {
 	t.Parallel()
 	var texts []string
 	rapid.Check(t, func(rt *rapid.T) {
-		text := strings.TrimRight(strings.ReplaceAll(drawText(rt, "text"), "\x00", ""), "\n")
-		if q := quote(text); !printable(q) {
+		word := strings.TrimRight(strings.ReplaceAll(drawText(rt, "text"), "\x00", ""), "\n")
+		if q := text.Paste(word); !printable(q) {
 			rt.Fatalf("%q is not inert", q)
 		}
-		texts = append(texts, text)
+		texts = append(texts, word)
 	})
 	texts = append(texts, "", "'", `\`, "-n", "%s%%", "a\nb", "\x7f", "!!", "~", "#x", "$HOME", "`id`", "\\n", "\\0101", "a\\\n")
 	for _, shell := range []string{"sh", "bash"} {
@@ -118,10 +119,10 @@ func TestQuote(t *testing.T) {
 			continue
 		}
 		var script, want bytes.Buffer
-		for _, text := range texts {
-			text = strings.TrimRight(text, "\n")
-			script.WriteString("printf '%s\\0' " + quote(text) + "\n")
-			want.WriteString(text + "\x00")
+		for _, word := range texts {
+			word = strings.TrimRight(word, "\n")
+			script.WriteString("printf '%s\\0' " + text.Paste(word) + "\n")
+			want.WriteString(word + "\x00")
 		}
 		cmd := exec.Command(shell)
 		cmd.Stdin = &script
@@ -131,7 +132,7 @@ func TestQuote(t *testing.T) {
 			a, b := bytes.Split(got, []byte{0}), bytes.Split(want.Bytes(), []byte{0})
 			for i := range min(len(a), len(b)) {
 				if !bytes.Equal(a[i], b[i]) {
-					t.Errorf("%s makes %q of %s", shell, a[i], quote(string(b[i])))
+					t.Errorf("%s makes %q of %s", shell, a[i], text.Paste(string(b[i])))
 				}
 			}
 			t.Errorf("%s: %v, %d of %d", shell, err, len(a), len(b))
@@ -215,4 +216,14 @@ func TestActions(t *testing.T) {
 	if want := "superloop reject-recovery --repo '/a b/$(id)' --loop=-x --digest "; !strings.HasPrefix(a.Reject, want) || a.Manual != "claude /login" {
 		t.Errorf("%+v", a)
 	}
+}
+
+// printable reports whether a text is one line of printable ASCII.
+func printable(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

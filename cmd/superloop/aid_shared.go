@@ -50,7 +50,7 @@ func (a *app) afterDashes(c *cli.Context) (string, error) {
 func shellWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = quote(w)
+		quoted[i] = text.Paste(w)
 	}
 	return strings.Join(quoted, " ")
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/chain/walk"
@@ -267,7 +268,7 @@ func (a *app) chainRetry(c *cli.Context) error {
 	case err != nil:
 		return err
 	case c.IsSet("loop"):
-		return failf(exitUsage, "superloop approve-recovery --loop "+quote(c.String("loop")), "a loop tries again by itself; one that waits for a person goes on with approve-recovery, chain choose or kick")
+		return failf(exitUsage, "superloop approve-recovery --loop "+text.Paste(c.String("loop")), "a loop tries again by itself; one that waits for a person goes on with approve-recovery, chain choose or kick")
 	}
 	return a.goOn(c, args[0], func(ch *chain.Chain, now time.Time) error {
 		var err error

@@ -54,7 +54,7 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 		for _, o := range cures(rec) {
 			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), text.Display(o.Command))
 		}
-		fmt.Fprintf(w, "next: superloop chain choose --loop %s OPTION\n", quote(rec.Question.Loop))
+		fmt.Fprintf(w, "next: superloop chain choose --loop %s OPTION\n", text.Paste(rec.Question.Loop))
 	})
 }
 
@@ -91,7 +91,7 @@ func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 		if len(ids) > 0 {
 			has = "its question has " + strings.Join(ids, ", ")
 		}
-		return failf(exitNotFound, "superloop approve-recovery --loop "+quote(loopID), "loop %s has no option %q: %s", loopID, option, has)
+		return failf(exitNotFound, "superloop approve-recovery --loop "+text.Paste(loopID), "loop %s has no option %q: %s", loopID, option, has)
 	}
 	uid := os.Getuid()
 	req := escalation.AnswerRequest{Method: escalation.Approve, Note: c.String("note"), ID: question,
@@ -134,7 +134,7 @@ func (a *app) chainCancel(c *cli.Context) error {
 	case err != nil:
 		return err
 	case c.IsSet("loop") && args[0] != "":
-		return failf(exitUsage, "superloop chain cancel --loop "+quote(c.String("loop")), "a loop has one chain at a time: no ID is needed")
+		return failf(exitUsage, "superloop chain cancel --loop "+text.Paste(c.String("loop")), "a loop has one chain at a time: no ID is needed")
 	case c.IsSet("loop"):
 		return a.answer(c, escalation.Reject)
 	}

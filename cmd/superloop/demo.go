@@ -11,6 +11,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
 	"github.com/superloop/superloop/cmd/superloop/internal/script"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/local"
 )
@@ -59,7 +60,7 @@ func (a *app) demo(c *cli.Context) error {
 		return err
 	}
 	if _, err := os.Lstat(dir); err == nil {
-		return failf(exitUsage, "superloop demo --dir "+quote(dir+"-2"), "%s exists already", dir)
+		return failf(exitUsage, "superloop demo --dir "+text.Paste(dir+"-2"), "%s exists already", dir)
 	}
 	exe, err := os.Executable()
 	if err != nil {

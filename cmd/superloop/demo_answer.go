@@ -12,6 +12,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 )
@@ -107,9 +108,9 @@ func opened(ctx context.Context, store escalation.Store, id string) (escalation.
 func (d *demoDesk) typed() string {
 	self := "superloop"
 	if _, err := lookPath(d.app.env)(self); err != nil {
-		self = quote(d.exe)
+		self = text.Paste(d.exe)
 	}
-	dir := quote(d.dir)
+	dir := text.Paste(d.dir)
 	flags := fmt.Sprintf("--repo %s --loop %s", dir, demo.LoopID)
 	return fmt.Sprintf(`
 The loop waits for you, and costs nothing while it does. Type one of these in a second terminal:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/recovery/cage"
@@ -74,7 +75,7 @@ What to type next:
   superloop stats --repo %s
   superloop undo --repo %s --list
 %s  superloop init        in your own repository, with your own agents
-`, demo.Failure, p.cured(), dir, demo.LoopID, p.question(), quote(dir), quote(dir), demo.Cure, quote(dir), quote(dir), p.next())
+`, demo.Failure, p.cured(), dir, demo.LoopID, p.question(), text.Paste(dir), text.Paste(dir), demo.Cure, text.Paste(dir), text.Paste(dir), p.next())
 	return nil
 }
 

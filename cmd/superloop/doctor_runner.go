@@ -11,6 +11,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
@@ -87,7 +88,7 @@ func chosen(c *cli.Context, runners []config.Runner) (list []config.Runner, name
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, false, failf(exitNotFound, typed(c)+" --runner "+quote(known[0]), "no runner %q; the configuration has %s", name, strings.Join(known, ", "))
+			return nil, false, failf(exitNotFound, typed(c)+" --runner "+text.Paste(known[0]), "no runner %q; the configuration has %s", name, strings.Join(known, ", "))
 		}
 	}
 	return slices.DeleteFunc(runners, func(r config.Runner) bool { return !slices.Contains(names, r.Name) }), true, nil
@@ -158,7 +159,7 @@ func shown(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`&|;<>()*?[]#~!") {
 		return word
 	}
-	return quote(word)
+	return text.Paste(word)
 }
 
 // checkLine says by what a program of which nothing is known has shown whether it

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 )
@@ -162,7 +163,7 @@ func (a *app) verify(c *cli.Context, id string, paths layout.Paths) error {
 		return nil
 	}
 	if rep.FirstBad != nil {
-		return failf(exitFailed, "cp "+quote(paths.Events())+" /somewhere/safe   (then compare it with a backup)", "%w", rep.FirstBad)
+		return failf(exitFailed, "cp "+text.Paste(paths.Events())+" /somewhere/safe   (then compare it with a backup)", "%w", rep.FirstBad)
 	}
 	fmt.Fprintf(a.stdout, "%s: %d events, the chain is whole, last %s\n", id, rep.Events, rep.LastHash)
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/catalog"
@@ -338,7 +339,7 @@ func (w *walker) print(out fixed) {
 		fmt.Fprintf(p, "waits for a person: %s   (%s)\n", render.Cut(render.Clean(x.Command), 200), render.Clean(x.Why))
 	}
 	if w.asks {
-		fmt.Fprintf(p, "next: superloop fix --yes -- %s   (runs them without asking; or choose one, as above)\n", quote(out.Command))
+		fmt.Fprintf(p, "next: superloop fix --yes -- %s   (runs them without asking; or choose one, as above)\n", text.Paste(out.Command))
 	}
 	if len(out.Undo) > 0 {
 		fmt.Fprintf(p, "to take it back: superloop chain undo %s\n", w.ch.ID)

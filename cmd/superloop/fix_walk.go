@@ -60,7 +60,7 @@ func (w *walker) at(dir string) error {
 	}
 	rel, err := filepath.Rel(w.repo, dir)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
-		return failf(exitUsage, "cd "+quote(w.repo), "this folder is not in %s, the repository: cures run in there", w.repo)
+		return failf(exitUsage, "cd "+text.Paste(w.repo), "this folder is not in %s, the repository: cures run in there", w.repo)
 	}
 	w.dir, w.rel = dir, filepath.ToSlash(rel)
 	return nil

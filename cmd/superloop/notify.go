@@ -13,6 +13,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
 )
@@ -157,7 +158,7 @@ func chooseChannels(c *cli.Context, t trusted, force *config.Config) ([]config.C
 	case c.Bool("all") || name == "" && len(all) == 1:
 		return all, nil
 	case name == "":
-		return nil, failf(exitUsage, "superloop notify test --channel "+quote(names[0])+"   (or --all)", "which channel? there are %s", strings.Join(names, ", "))
+		return nil, failf(exitUsage, "superloop notify test --channel "+text.Paste(names[0])+"   (or --all)", "which channel? there are %s", strings.Join(names, ", "))
 	}
 	i := slices.Index(names, name)
 	switch {
@@ -166,7 +167,7 @@ func chooseChannels(c *cli.Context, t trusted, force *config.Config) ([]config.C
 	case slices.Contains(channelNames(t.file.Channels()), name):
 		return nil, failf(exitNotFound, "superloop config diff, then: "+t.trustLine(), "the channel %q is in the file and not in force: nobody has trusted it yet", name)
 	}
-	return nil, failf(exitNotFound, "superloop notify test --channel "+quote(names[0]), "no channel %q; there are %s", name, strings.Join(names, ", "))
+	return nil, failf(exitNotFound, "superloop notify test --channel "+text.Paste(names[0]), "no channel %q; there are %s", name, strings.Join(names, ", "))
 }
 
 func channelNames(list []config.Channel) []string {

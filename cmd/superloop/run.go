@@ -19,6 +19,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/local"
@@ -238,7 +239,7 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 	}
 	flags := " --loop " + s.LoopID
 	if wd, err := os.Getwd(); err != nil || wd != repo {
-		flags = " --repo " + quote(repo) + flags
+		flags = " --repo " + text.Paste(repo) + flags
 	}
 	say := func(code int, what, next string) error {
 		fmt.Fprintf(talk, "%s: %s\n", s.LoopID, what)

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/respond"
@@ -23,7 +24,7 @@ const storePatience = 5 * time.Second
 // resetRunner forgets what speaks against a runner.
 func (a *app) resetRunner(c *cli.Context, store preflight.Store[respond.Health], cfg *config.Config) error {
 	if c.IsSet("loop") {
-		return failf(exitUsage, "superloop runners --reset "+quote(c.String("reset")), "what is known of runners is known to all loops; --reset takes no --loop")
+		return failf(exitUsage, "superloop runners --reset "+text.Paste(c.String("reset")), "what is known of runners is known to all loops; --reset takes no --loop")
 	}
 	if err := a.person(); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
@@ -175,7 +176,7 @@ func undone(id string, set undo.Kept, r undo.Report, forced bool, err error) err
 	case len(r.Conflicts) > 0 && !forced:
 		hint = again + " --force   (moves what has changed since beside, to a name ending in .superloop-undo-conflict)"
 	case set.Ref != "":
-		hint = fmt.Sprintf("git -C %s diff %s   (what differs from what was kept of tracked files)", quote(set.Repo), set.Ref)
+		hint = fmt.Sprintf("git -C %s diff %s   (what differs from what was kept of tracked files)", text.Paste(set.Repo), set.Ref)
 	}
 	return failf(exitFailed, hint, "not put back: %s", strings.Join(first(not, 5), ", "))
 }

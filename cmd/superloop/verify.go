@@ -14,6 +14,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/verify"
 )
@@ -139,9 +140,9 @@ func (a *app) verifyTool(c *cli.Context) error {
 	case len(names) == 0:
 		return failf(exitUsage, "superloop verify git", "which tool?")
 	case len(names) > 1:
-		return failf(exitUsage, "superloop verify "+quote(names[0]), "one tool at a time, but got %q too", names[1])
+		return failf(exitUsage, "superloop verify "+text.Paste(names[0]), "one tool at a time, but got %q too", names[1])
 	case c.Duration("timeout") <= 0:
-		return failf(exitUsage, "superloop verify "+quote(names[0])+" --timeout 20s", "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
+		return failf(exitUsage, "superloop verify "+text.Paste(names[0])+" --timeout 20s", "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
 	}
 	tool, label, err := a.toolOf(c, names[0])
 	if err != nil {
@@ -157,7 +158,7 @@ func (a *app) verifyTool(c *cli.Context) error {
 	case c.Context.Err() != nil:
 		return interrupted(c.Context)
 	case err != nil && len(r.runs) == 0: // the command is no command
-		return failf(exitUsage, "superloop verify "+quote(names[0])+" --command "+quote(tool.CLI+" --version"), "%w", err)
+		return failf(exitUsage, "superloop verify "+text.Paste(names[0])+" --command "+text.Paste(tool.CLI+" --version"), "%w", err)
 	case err != nil:
 		return err
 	}
@@ -189,7 +190,7 @@ func (a *app) toolOf(c *cli.Context, name string) (verify.Tool, string, error) {
 		if ok {
 			what = "the recipe " + t.ID + " would bring it"
 		}
-		return t, label, failf(exitNotFound, "superloop classify -- "+quote(t.CLI)+"   (says how to get it here)", "there is no %s on PATH; %s", render.Clean(t.CLI), what)
+		return t, label, failf(exitNotFound, "superloop classify -- "+text.Paste(t.CLI)+"   (says how to get it here)", "there is no %s on PATH; %s", render.Clean(t.CLI), what)
 	}
 	return t, label, nil
 }

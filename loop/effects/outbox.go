@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/escalation/notify"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/roles/agent"
@@ -219,11 +220,11 @@ func (o *Outbox) Ended(rec escalation.Record) {
 
 // Held tells of a change of the configuration that waits to be trusted.
 func (o *Outbox) Held(s loop.State, digest string, loosening int) {
-	next := "superloop config trust --repo " + escalation.Quote(o.Paths.Repo) + " --digest " + digest[:min(8, len(digest))]
+	next := "superloop config trust --repo " + text.Paste(o.Paths.Repo) + " --digest " + digest[:min(8, len(digest))]
 	o.announce(notify.Message{ID: "held/" + digest, Kind: notify.ConfigChangeHeld, Loop: o.LoopID, Repo: o.Paths.Repo,
 		Iteration: s.Iteration, Type: string(escalation.PolicyChange), Status: "held", Digest: digest, Created: o.Clock().UTC(),
 		Reason:  fmt.Sprintf("config.json would allow more than was trusted (%d changes); that is not in force", loosening),
-		Actions: notify.Actions{Approve: next, Manual: "superloop config diff --repo " + escalation.Quote(o.Paths.Repo)}}, false)
+		Actions: notify.Actions{Approve: next, Manual: "superloop config diff --repo " + text.Paste(o.Paths.Repo)}}, false)
 }
 
 // patience is how long a question waits for an answer.

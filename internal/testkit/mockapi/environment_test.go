@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 )
 
 func TestEnvironment(t *testing.T) {
@@ -80,7 +81,7 @@ func TestRealCLIs(t *testing.T) {
 					said = c.LastToolOutput
 					return Reply{Text: "Written."}
 				case c.HasToolResult:
-					return Reply{Tools: []Tool{{Shell: "echo two >> " + quote(file) + "; cat " + quote(file)}}}
+					return Reply{Tools: []Tool{{Shell: "echo two >> " + text.Word(file) + "; cat " + text.Word(file)}}}
 				}
 				return Reply{Thinking: "First the file.", Text: "I write it.", Tools: []Tool{{Write: &File{file, "one\n"}}}}
 			})

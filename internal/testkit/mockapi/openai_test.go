@@ -80,7 +80,7 @@ func TestOpenAICodeMode(t *testing.T) {
 	for i, want := range []string{
 		"const r = await tools.exec_command({cmd: \"echo \\\"hi\\\"\"});\ntext(r.output);",
 		`text(await tools.apply_patch("*** Begin Patch\n*** Add File: /w/a\n+x\n*** End Patch"));`,
-		"const r = await tools.exec_command({cmd: \"mkdir -p '/w' \\u0026\\u0026 printf %s 'no end' \\u003e '/w/b'\"});\ntext(r.output);",
+		"const r = await tools.exec_command({cmd: \"mkdir -p /w \\u0026\\u0026 printf %s 'no end' \\u003e /w/b\"});\ntext(r.output);",
 	} {
 		it := at(t, m, "output", i).(map[string]any)
 		same(t, "call", []any{it["type"], it["name"], it["namespace"], it["input"]}, []string{"custom_tool_call", "exec", "functions", want})

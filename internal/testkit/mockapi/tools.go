@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // toolCall is a call of an offered tool. input is a JSON object, or for a tool
@@ -82,7 +84,7 @@ func write(f File, offers []offer) (toolCall, error) {
 			}
 		}
 	}
-	if c, ok := shell("mkdir -p "+quote(path.Dir(f.Path))+" && printf %s "+quote(f.Content)+" > "+quote(f.Path), offers); ok {
+	if c, ok := shell("mkdir -p "+text.Word(path.Dir(f.Path))+" && printf %s "+text.Word(f.Content)+" > "+text.Word(f.Path), offers); ok {
 		return c, nil
 	}
 	return toolCall{}, fmt.Errorf("no tool that writes a file is offered, only %s", listed(offers))
@@ -148,9 +150,6 @@ func inJSON(v any) string {
 	}
 	return string(raw)
 }
-
-// quote makes text one word of a shell command.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // called are the names for the Record.
 func called(calls []toolCall) []string {

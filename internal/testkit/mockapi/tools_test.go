@@ -32,7 +32,7 @@ func TestChoose(t *testing.T) {
 		{"opencode writes", Tool{Write: &File{"/a", "x"}}, opencode, "write", `{"content":"x","filePath":"/a"}`},
 		{"opencode runs", Tool{Shell: "ls"}, opencode, "bash", `{"command":"ls","description":"as the task asks"}`},
 		{"patch as a function", Tool{Write: &File{"/a", "x\n"}}, oldCodex, "apply_patch", `{"input":"*** Begin Patch\n*** Add File: /a\n+x\n*** End Patch"}`},
-		{"no patch without a line end", Tool{Write: &File{"/d/a", "it's"}}, oldCodex, "shell", `{"command":["bash","-lc","mkdir -p '/d' \u0026\u0026 printf %s 'it'\\''s' \u003e '/d/a'"]}`},
+		{"no patch without a line end", Tool{Write: &File{"/d/a", "it's"}}, oldCodex, "shell", `{"command":["bash","-lc","mkdir -p /d \u0026\u0026 printf %s 'it'\\''s' \u003e /d/a"]}`},
 		{"words", Tool{Shell: "ls"}, oldCodex, "shell", `{"command":["bash","-lc","ls"]}`},
 		{"built in", Tool{Shell: "ls"}, local, "local_shell", `{"command":["bash","-lc","ls"],"env":{},"type":"exec"}`},
 		{"by name", Tool{Name: "Bash", Input: json.RawMessage(`{"command":"x"}`)}, claude, "Bash", `{"command":"x"}`},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/worktree"
 )
 
@@ -61,9 +62,9 @@ func (p Patient) open(ctx context.Context) (*worktree.Repo, Result) {
 	repo, err := worktree.Open(ctx, p.Repo)
 	switch {
 	case errors.Is(err, worktree.ErrNotRepo):
-		return nil, Result{Status: Fail, Detail: p.Repo + " is not in a git work tree", Fix: "git -C " + quote(p.Repo) + " init"}
+		return nil, Result{Status: Fail, Detail: p.Repo + " is not in a git work tree", Fix: "git -C " + text.Paste(p.Repo) + " init"}
 	case err != nil:
-		return nil, Result{Status: Fail, Detail: err.Error(), Fix: "git -C " + quote(p.Repo) + " status"}
+		return nil, Result{Status: Fail, Detail: err.Error(), Fix: "git -C " + text.Paste(p.Repo) + " status"}
 	}
 	return repo, Result{}
 }
@@ -76,11 +77,11 @@ func (p Patient) repository(ctx context.Context) Result {
 	}
 	head, err := repo.Head(ctx)
 	if err != nil {
-		return Result{Status: Fail, Detail: err.Error(), Fix: "git -C " + quote(p.Repo) + " status"}
+		return Result{Status: Fail, Detail: err.Error(), Fix: "git -C " + text.Paste(p.Repo) + " status"}
 	}
 	if head == "" {
 		r := Result{Status: Warn, Detail: repo.Top + " has no commit yet, so there is nothing to go back to",
-			Fix: "git -C " + quote(repo.Top) + " add -A && git -C " + quote(repo.Top) + " commit -m 'Start'"}
+			Fix: "git -C " + text.Paste(repo.Top) + " add -A && git -C " + text.Paste(repo.Top) + " commit -m 'Start'"}
 		if p.Config != nil {
 			for _, l := range p.Config.Loops {
 				if l.Git.Worktree {
@@ -93,10 +94,10 @@ func (p Patient) repository(ctx context.Context) Result {
 	branch, err := repo.Branch(ctx)
 	switch {
 	case err != nil:
-		return Result{Status: Fail, Detail: err.Error(), Fix: "git -C " + quote(p.Repo) + " status"}
+		return Result{Status: Fail, Detail: err.Error(), Fix: "git -C " + text.Paste(p.Repo) + " status"}
 	case branch == "":
 		return Result{Status: Warn, Detail: fmt.Sprintf("%s is at %.12s without a branch; commits of a loop would be hard to find", repo.Top, head),
-			Fix: "git -C " + quote(repo.Top) + " switch -c NAME"}
+			Fix: "git -C " + text.Paste(repo.Top) + " switch -c NAME"}
 	}
 	return Result{Status: OK, Detail: fmt.Sprintf("%s, branch %s at %.12s", repo.Top, branch, head)}
 }
@@ -120,13 +121,13 @@ func (p Patient) workTree(ctx context.Context) Result {
 	} {
 		file := filepath.Join(repo.GitDir, s.file)
 		if info, err := os.Lstat(file); err == nil {
-			return Result{Status: Warn, Fix: fmt.Sprintf(s.fix, quote(file)),
+			return Result{Status: Warn, Fix: fmt.Sprintf(s.fix, text.Paste(file)),
 				Detail: fmt.Sprintf("%s: %s, since %s", s.what, file, info.ModTime().Local().Format(time.DateTime))}
 		}
 	}
 	dirty, err := repo.Dirty(ctx)
 	if err != nil {
-		return Result{Status: Fail, Detail: err.Error(), Fix: "git -C " + quote(repo.Top) + " status"}
+		return Result{Status: Fail, Detail: err.Error(), Fix: "git -C " + text.Paste(repo.Top) + " status"}
 	}
 	if len(dirty) == 0 {
 		return Result{Status: OK, Detail: "clean"}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 )
 
 func TestJudgeGit(t *testing.T) {
@@ -129,8 +130,8 @@ func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{
 		"/a/b-c.d_e": "/a/b-c.d_e", "/a b": "'/a b'", "/it's": `'/it'\''s'`, "": "''", "/a;rm": "'/a;rm'", "~x": "'~x'",
 	} {
-		if got := quote(in); got != want {
-			t.Errorf("quote(%q) = %s, want %s", in, got, want)
+		if got := text.Paste(in); got != want {
+			t.Errorf("text.Paste(%q) = %s, want %s", in, got, want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // containment measures what keeps an agent's processes together, by starting
@@ -102,12 +103,12 @@ func (p Patient) disk(context.Context) Result {
 	for _, place := range places {
 		var st unix.Statfs_t
 		if err := unix.Statfs(place, &st); err != nil {
-			return Result{Status: Warn, Detail: fmt.Sprintf("asking for the free space of %s: %v", place, err), Fix: "df -h " + quote(place)}
+			return Result{Status: Warn, Detail: fmt.Sprintf("asking for the free space of %s: %v", place, err), Fix: "df -h " + text.Paste(place)}
 		}
 		status, line := judgeRoom(place, uint64(st.Bavail)*uint64(st.Bsize), uint64(st.Files), uint64(st.Ffree))
 		lines = append(lines, line)
 		if status == Fail && worst.Status != Fail || status == Warn && worst.Status == OK {
-			worst = Result{Status: status, Fix: "make room: df -h " + quote(place) + "; df -i " + quote(place)}
+			worst = Result{Status: status, Fix: "make room: df -h " + text.Paste(place) + "; df -i " + text.Paste(place)}
 		}
 	}
 	worst.Detail = strings.Join(lines, "; ")
@@ -172,7 +173,7 @@ func (p Patient) clock(ctx context.Context) Result {
 	}
 	if ahead > 0 {
 		return Result{Status: Warn, Detail: fmt.Sprintf("%s from the future, %s by %s", count(ahead, "file"), first, most.Round(time.Second)),
-			Fix: "compare the clock with: date -u; if it is right, touch " + quote(first)}
+			Fix: "compare the clock with: date -u; if it is right, touch " + text.Paste(first)}
 	}
 	return Result{Status: OK, Detail: fmt.Sprintf("none of %s is from the future", count(seen, "file"))}
 }

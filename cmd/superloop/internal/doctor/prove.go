@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/verify"
 	"github.com/superloop/superloop/roles/agent/preflight"
@@ -24,7 +25,7 @@ const (
 // It starts at most six commands, each a process tree of its own that has
 // nothing to read and ends within q.Bound.
 func Prove(ctx context.Context, q preflight.Question) (preflight.Check, error) {
-	original := quote(q.Path) + " --version"
+	original := text.Paste(q.Path) + " --version"
 	c := preflight.Check{Original: original, ExitCode: -1}
 	spawner, err := proc.Start(proc.Options{})
 	if err != nil {

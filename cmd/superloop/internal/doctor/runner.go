@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/roles/agent"
@@ -67,7 +68,7 @@ func WorkDir(ctx context.Context, repo string) string {
 // runner looks whether a runner will work.
 func (p Patient) runner(ctx context.Context, e *preflight.Examiner, r config.Runner) Result {
 	rep := e.Examine(ctx, Examination(p.Config, r, WorkDir(ctx, p.Repo), append(os.Environ(), "PATH="+p.Path)))
-	all := "superloop doctor --runner " + quote(r.Name) + " shows all"
+	all := "superloop doctor --runner " + text.Paste(r.Name) + " shows all"
 	res := Result{Status: OK, Detail: rep.Path, Check: rep.Check}
 	if rep.Version != "" {
 		res.Detail = rep.Version + " at " + rep.Path

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 )
 
@@ -41,7 +42,7 @@ func (p Patient) permissions(context.Context) Result {
 		case errors.Is(err, fs.ErrNotExist):
 			return Result{Status: Fail, Detail: "there is no " + path, Fix: "superloop init"}
 		case err != nil:
-			return Result{Status: Fail, Detail: err.Error(), Fix: "ls -ld " + quote(path)}
+			return Result{Status: Fail, Detail: err.Error(), Fix: "ls -ld " + text.Paste(path)}
 		}
 		perm := info.Mode().Perm()
 		who := ""
@@ -53,11 +54,11 @@ func (p Patient) permissions(context.Context) Result {
 		}
 		if who != "" {
 			return Result{Status: Warn, Detail: fmt.Sprintf("%s may change %s (mode %04o), and so what superloop runs as you", who, path, perm),
-				Fix: "chmod go-w " + quote(path)}
+				Fix: "chmod go-w " + text.Paste(path)}
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Getuid() {
 			return Result{Status: Warn, Detail: fmt.Sprintf("%s belongs to uid %d, who may change what superloop runs as you", path, st.Uid),
-				Fix: fmt.Sprintf("chown %d %s", os.Getuid(), quote(path))}
+				Fix: fmt.Sprintf("chown %d %s", os.Getuid(), text.Paste(path))}
 		}
 	}
 	return Result{Status: OK, Detail: "only you and root may change the configuration"}

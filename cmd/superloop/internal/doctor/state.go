@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
 )
 
@@ -60,21 +61,21 @@ func (p Patient) privateState(context.Context) Result {
 	}
 	for _, dir := range dirs {
 		if inside(dir, p.Repo) {
-			return Result{Status: Fail, Detail: dir + " is inside the repository, where agents work", Fix: "set XDG_STATE_HOME to a directory outside " + quote(p.Repo)}
+			return Result{Status: Fail, Detail: dir + " is inside the repository, where agents work", Fix: "set XDG_STATE_HOME to a directory outside " + text.Paste(p.Repo)}
 		}
 		at := standing(dir)
 		info, err := os.Stat(at)
 		switch {
 		case err != nil:
-			return Result{Status: Fail, Detail: err.Error(), Fix: "ls -ld " + quote(at)}
+			return Result{Status: Fail, Detail: err.Error(), Fix: "ls -ld " + text.Paste(at)}
 		case !info.IsDir():
-			return Result{Status: Fail, Detail: at + " is not a directory", Fix: "move it away: mv " + quote(at) + " " + quote(at+".old")}
+			return Result{Status: Fail, Detail: at + " is not a directory", Fix: "move it away: mv " + text.Paste(at) + " " + text.Paste(at+".old")}
 		}
 		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
-			return Result{Status: Fail, Detail: fmt.Sprintf("%s cannot be written: %v", at, err), Fix: "chmod u+rwx " + quote(at) + ", or set XDG_STATE_HOME"}
+			return Result{Status: Fail, Detail: fmt.Sprintf("%s cannot be written: %v", at, err), Fix: "chmod u+rwx " + text.Paste(at) + ", or set XDG_STATE_HOME"}
 		}
 		if perm := info.Mode().Perm(); at == dir && perm != 0o700 {
-			return Result{Status: Warn, Detail: fmt.Sprintf("%s has mode %04o, not 0700", dir, perm), Fix: "chmod 700 " + quote(dir)}
+			return Result{Status: Warn, Detail: fmt.Sprintf("%s has mode %04o, not 0700", dir, perm), Fix: "chmod 700 " + text.Paste(dir)}
 		}
 	}
 	if standing(dirs[0]) != dirs[0] {
@@ -113,7 +114,7 @@ func (l Place) supervisor() Result {
 // and none is missing at its end.
 func (l Place) journal() Result {
 	verify := "superloop events --verify --loop " + l.ID
-	aside := fmt.Sprintf("%s; to start anew, move %s and %s away", verify, quote(l.Events), quote(l.Head))
+	aside := fmt.Sprintf("%s; to start anew, move %s and %s away", verify, text.Paste(l.Events), text.Paste(l.Head))
 	rep, err := journal.Verify(l.Events)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := journal.CheckHead(l.Events, l.Head); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/testkit/mockapi"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -139,7 +140,7 @@ func useTools(p place, _ Traits) mockapi.Script {
 		case c.Turn == 1:
 			return mockapi.Reply{Text: "I write the file.", Tools: []mockapi.Tool{{Write: &mockapi.File{Path: p.file(), Content: written}}}}
 		case c.Turn == 2:
-			return mockapi.Reply{Tools: []mockapi.Tool{{Shell: "cat " + quote(p.file())}}}
+			return mockapi.Reply{Tools: []mockapi.Tool{{Shell: "cat " + text.Word(p.file())}}}
 		}
 		return mockapi.Reply{Text: done}
 	}
@@ -148,7 +149,7 @@ func useTools(p place, _ Traits) mockapi.Script {
 // sleep begins a command that would outlive the test.
 func sleep(p place, _ Traits) mockapi.Script {
 	return mockapi.Sequence(
-		mockapi.Reply{Text: "This takes a while.", Tools: []mockapi.Tool{{Shell: "echo begun > " + quote(p.started()) + "; sleep " + p.nap}}},
+		mockapi.Reply{Text: "This takes a while.", Tools: []mockapi.Tool{{Shell: "echo begun > " + text.Word(p.started()) + "; sleep " + p.nap}}},
 		mockapi.Reply{Hang: mockapi.HangBeforeHeaders})
 }
 

@@ -2,9 +2,6 @@ package selftest
 
 import "strings"
 
-// quote makes text one word of a shell command.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-
 func joined(list []string) string { return strings.Join(list, ", ") }
 
 // containsLines: every line of want stands in text, in order; CLIs put words of
