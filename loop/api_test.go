@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 func started(t *testing.T) State {
@@ -455,5 +455,5 @@ func TestFactsOnTheWire(t *testing.T) {
 
 // retryDiagnosis knows nothing but to run the tests again after a while.
 func retryDiagnosis(b *bench) Classified {
-	return b.diagnosis("s", chain.Choice{Key: "again", ID: "again", Strategy: "retry", Availability: "ready", Executor: "wrapper", ByItself: true, WaitsMS: []int64{60_000, 60_000}})
+	return b.diagnosis("s", plan.Choice{Key: "again", ID: "again", Strategy: "retry", Availability: "ready", Executor: "wrapper", ByItself: true, WaitsMS: []int64{60_000, 60_000}})
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -89,8 +89,8 @@ func (p *play) run() {
 	}
 }
 
-func (p *play) candidates() []respond.Candidate {
-	return []respond.Candidate{{Agent: claude, Tier: 2, Fit: true}, {Agent: codex, Tier: 1, Fit: true}}
+func (p *play) candidates() []failures.Candidate {
+	return []failures.Candidate{{Agent: claude, Tier: 2, Fit: true}, {Agent: codex, Tier: 1, Fit: true}}
 }
 
 func (p *play) answer(e Effect) {
@@ -160,7 +160,7 @@ func (p *play) perform(e Effect) {
 	case Diagnose:
 		p.give(p.diagnosis(e))
 	case Analyse:
-		f := Analysed{EffectID: e.ID, Candidates: p.candidates(), AnalysedFields: respond.AnalysedFields{ID: "c", Role: e.Role}}
+		f := Analysed{EffectID: e.ID, Candidates: p.candidates(), AnalysedFields: failures.AnalysedFields{ID: "c", Role: e.Role}}
 		if p.dice(2, "cause", e.Role) == 0 {
 			a := action.Draft{Command: "fix " + e.Role, WorkingDir: "."}.Action()
 			f.Command = &a
@@ -181,28 +181,28 @@ func (p *play) role(e Effect) {
 	if p.s.Plan.Respond != nil && p.s.Response.Overruled != p.s.Iteration && !p.cured("preflight") && p.dice(12, "environment", e.Role) == 0 {
 		a := action.Draft{Command: "preflight " + e.Role, WorkingDir: "."}.Action()
 		p.give(EnvironmentBroken{Of: To(e), Role: e.Role, Command: &a, Why: "no disk", Category: "disk_full",
-			PreflightFields: respond.PreflightFields{Findings: []respond.Finding{{ID: "d", Why: "no disk"}}}})
+			PreflightFields: failures.PreflightFields{Findings: []failures.Finding{{ID: "d", Why: "no disk"}}}})
 		return
 	}
 	p.give(RoleStarted{Of: To(e), Role: e.Role, Attempt: e.Attempt})
 	f := RoleEnded{Of: To(e), Role: e.Role, Runner: "claude", Attempt: e.Attempt, Outcome: OutcomeOK, Output: "fresh"}
-	failures := p.s.Failures
+	failed := p.s.Failures
 	if p.s.Response.Ladder != nil {
-		failures = p.s.Response.Ladder.Runs
+		failed = p.s.Response.Ladder.Runs
 	}
 	limited := slices.ContainsFunc(p.lines, func(l Line) bool {
 		return l.Event == "rate_limit_wait" && l.Iteration == p.s.Iteration && strings.Contains(string(l.Fields), e.Role)
 	})
-	if failures < 2 && !limited && p.dice(4, "role", e.Role, failures) == 0 {
+	if failed < 2 && !limited && p.dice(4, "role", e.Role, failed) == 0 {
 		f.Outcome, f.ExitCode = OutcomeExit, 1
-		o := respond.RoleOutcome{Task: respond.Task{Loop: "l", Role: e.Role}, Agent: claude, RunID: "r", Iteration: p.s.Iteration,
+		o := failures.RoleOutcome{Task: failures.Task{Loop: "l", Role: e.Role}, Agent: claude, RunID: "r", Iteration: p.s.Iteration,
 			Outcome: f.Outcome, ExitCode: 1, Error: "died", At: p.now}
-		if p.dice(4, "limit", e.Role, failures) == 0 {
+		if p.dice(4, "limit", e.Role, failed) == 0 {
 			f.Class, o.Class = string(class.Limit), string(class.Limit)
 			f.Limit = &LimitFact{Provider: "anthropic", Until: p.now.Add(time.Hour)}
 			o.Until = f.Limit.Until
 		}
-		if ev, failed := respond.Detect(o, func(string, string, ...string) string { return "sig" }); failed && p.s.Plan.Respond != nil {
+		if ev, found := failures.Detect(o, func(string, string, ...string) string { return "sig" }); found && p.s.Plan.Respond != nil {
 			f.Failure = &FailureFact{Event: ev, Candidates: p.candidates()}
 		}
 	}
@@ -266,8 +266,8 @@ func (p *play) diagnosis(e Effect) Fact {
 	if e.Reason == FailedRecovery {
 		f.Command = e.Command
 	}
-	pick := func(key, command string) chain.Choice {
-		return chain.Choice{Key: key, ID: key, Strategy: "env_fix", Availability: "ready", Executor: "wrapper", ByItself: true,
+	pick := func(key, command string) plan.Choice {
+		return plan.Choice{Key: key, ID: key, Strategy: "env_fix", Availability: "ready", Executor: "wrapper", ByItself: true,
 			Draft: action.Draft{Command: command, WorkingDir: ".", TimeoutMS: 1000}}
 	}
 	switch p.dice(5, "diagnosis", e.Reason, e.Command) {
@@ -275,13 +275,13 @@ func (p *play) diagnosis(e Effect) Fact {
 		f.Code, f.Infra, f.Gate = true, false, "none"
 		return f
 	case 1:
-		f.Options = []chain.Choice{{Key: "again", ID: "again", Strategy: "retry", Availability: "ready", Executor: "wrapper", ByItself: true, WaitsMS: []int64{100, 2000}}, pick("a", "cure a")}
+		f.Options = []plan.Choice{{Key: "again", ID: "again", Strategy: "retry", Availability: "ready", Executor: "wrapper", ByItself: true, WaitsMS: []int64{100, 2000}}, pick("a", "cure a")}
 	case 2:
-		f.Gate, f.Confidence, f.Options = "propose", 0.95, []chain.Choice{pick("a", "cure a")}
+		f.Gate, f.Confidence, f.Options = "propose", 0.95, []plan.Choice{pick("a", "cure a")}
 	default:
 		tool := pick("tool", "install left-pad")
 		tool.Dep = "left-pad"
-		f.Options = []chain.Choice{tool, pick("a", "cure a"), pick("b", "cure b")}
+		f.Options = []plan.Choice{tool, pick("a", "cure a"), pick("b", "cure b")}
 	}
 	return f
 }

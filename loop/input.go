@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Input is what Step takes: a fact, when it happened, and the envelope under
@@ -252,7 +252,7 @@ type WaitOver struct {
 	By       string `json:"by,omitempty"`
 	IntentID string `json:"intent_id,omitempty"`
 	// Candidates are who could go on with a role, after a wait for one who can.
-	Candidates []respond.Candidate `json:"candidates,omitempty"`
+	Candidates []failures.Candidate `json:"candidates,omitempty"`
 }
 
 // Stopped: the supervisor leaves or a person cancels. Status is paused or

@@ -3,7 +3,7 @@ package loop
 import (
 	"encoding/json"
 
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // Classified: rules have looked at what failed, before a token was spent on it.
@@ -32,9 +32,9 @@ type Classified struct {
 
 	// Goal is the failed command's key, Options what may cure it, the best first,
 	// and Hints what an agent can do about it.
-	Goal    string         `json:"goal,omitempty"`
-	Options []chain.Choice `json:"options,omitempty"`
-	Hints   []string       `json:"hints,omitempty"`
+	Goal    string        `json:"goal,omitempty"`
+	Options []plan.Choice `json:"options,omitempty"`
+	Hints   []string      `json:"hints,omitempty"`
 	// Gate is what would happen: auto, retry, propose, human, none.
 	Gate string `json:"gate,omitempty"`
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // RoleStarted is written before the role's process is started.
@@ -76,7 +76,7 @@ type RoleEnded struct {
 	// is to respond.
 	Failure *FailureFact `json:"failure,omitempty"`
 	// Alerts say that failures are more than this role's.
-	Alerts []respond.Alert `json:"alerts,omitempty"`
+	Alerts []failures.Alert `json:"alerts,omitempty"`
 	// Digest is that of the report, where it is compared with the last one.
 	Digest string `json:"output_digest,omitempty"`
 	Of
@@ -177,6 +177,6 @@ type Resolved struct {
 	Note     string         `json:"note,omitempty"`
 	IntentID string         `json:"intent_id,omitempty"`
 	// Candidates are who could go on with a role, when the question is about one.
-	Candidates []respond.Candidate `json:"candidates,omitempty"`
+	Candidates []failures.Candidate `json:"candidates,omitempty"`
 	Of
 }

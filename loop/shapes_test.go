@@ -9,7 +9,7 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // TestShapes compares the JSON of every type that holds an action with what files,
@@ -20,10 +20,10 @@ func TestShapes(t *testing.T) {
 	fact := draft.Action()
 	const one = `{"command":"npm ci","working_dir":"./web","timeout_ms":1000,"expected_outcome":"it installs","confidence":"high",
 		"attempt_digest":"c8947c54a5b4d9874919b96118d61530c48c86a6d83490840b5be7744760a1e0"}`
-	choice := chain.Choice{Key: "h/a", ID: "a", Label: "l", Strategy: "env_fix", Availability: "ready", Draft: draft, Executor: "wrapper", Risk: "low", ByItself: true}
-	c := chain.New("c-1", chain.Goal{Command: "make", Key: "cmd/g"}, chain.Failure{Category: "dependency"}, []chain.Choice{choice}, 0, 0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	choice := plan.Choice{Key: "h/a", ID: "a", Label: "l", Strategy: "env_fix", Availability: "ready", Draft: draft, Executor: "wrapper", Risk: "low", ByItself: true}
+	c := plan.New("c-1", plan.Goal{Command: "make", Key: "cmd/g"}, plan.Failure{Category: "dependency"}, []plan.Choice{choice}, 0, 0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	move, _ := c.Advance(c.CreatedAt)
-	data, err := chain.Response(c)
+	data, err := plan.Response(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,9 +44,9 @@ func TestShapes(t *testing.T) {
 		"the ground":      {loop.EnvironmentBroken{Command: &fact}, `{"findings":null,"action":"","took_us":0,"role":"","command":` + one + `,"category":"","why":""}`},
 		"an analysis":     {loop.Analysed{Command: &fact}.Command, one},
 		"a choice":        {choice, `{"key":"h/a","id":"a","label":"l","strategy":"env_fix","availability":"ready","command":"npm ci","working_dir":"./web","timeout_ms":1000,"executor":"wrapper","risk":"low","confidence":"high","expected_outcome":"it installs","by_itself":true}`},
-		"a choice, empty": {chain.Choice{Key: "h/w", WaitsMS: []int64{5}}, `{"key":"h/w","id":"","label":"","strategy":"","availability":"","executor":"","waits_ms":[5],"by_itself":false}`},
+		"a choice, empty": {plan.Choice{Key: "h/w", WaitsMS: []int64{5}}, `{"key":"h/w","id":"","label":"","strategy":"","availability":"","executor":"","waits_ms":[5],"by_itself":false}`},
 		"a move":          {move, `{"kind":"run","depth":1,"option":"h/a","id":"a","command":"npm ci","working_dir":"./web","timeout_ms":1000,"confidence":"high","expected_outcome":"it installs"}`},
-		"a move, empty":   {chain.Move{Kind: chain.Stop}, `{"kind":"stop"}`},
+		"a move, empty":   {plan.Move{Kind: plan.Stop}, `{"kind":"stop"}`},
 		"an option shown": {view.Options[0], `{"id":"a","key":"h/a","label":"l","recommended":true,"strategy":"env_fix","availability":"ready","risk":"low","confidence":"high","executor":"wrapper","command":"npm ci","working_dir":"./web","expected_outcome":"it installs","by_itself":true}`},
 		"a question":      {asked, `{"command_b64":"bnBtIGNp","sha256":"","working_dir":"./web","dev":0,"ino":0,"policy_digest":"","timeout_ms":1000,"source":"tester","expected_outcome":"it installs","confidence":"high"}`},
 		"a proposal": {loop.Proposed{N: 1, Source: "tester", Action: fact, Else: &fact, Verdict: "auto", Rule: "r", Reason: "b"},

@@ -9,21 +9,21 @@ import (
 
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/classify"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// sim plays the tasks of a respond.World through the machine itself: each is a loop
+// sim plays the tasks of a failures.World through the machine itself: each is a loop
 // with one role, every fact goes through Step, and the figures are folded from the
 // events alone. Only agents, people and the clock are played.
 type sim struct {
 	t      *testing.T
-	w      respond.World
-	agents []respond.Agent
-	health respond.Health
+	w      failures.World
+	agents []failures.Agent
+	health failures.Health
 	now    time.Time
 	plan   Plan
-	fold   respond.Fold
+	fold   failures.Fold
 
 	tasks, done, persons, curable, lost, runs, waits, cures int
 	// first are the first reassignments of tasks that have a cure, when another
@@ -32,14 +32,14 @@ type sim struct {
 	detected, stepped []time.Duration
 }
 
-func newSim(t *testing.T, m respond.Mix, agents ...respond.Agent) *sim {
+func newSim(t *testing.T, m failures.Mix, agents ...failures.Agent) *sim {
 	p := respondPlan()
 	p.Roles, p.Tests, p.MaxIterations, p.BackoffMS = []string{"implementer"}, "disabled", 1, 5000
-	return &sim{t: t, w: respond.World{Seed: 7, Mix: m, Curable: 0.9}, agents: agents, now: t0, plan: p}
+	return &sim{t: t, w: failures.World{Seed: 7, Mix: m, Curable: 0.9}, agents: agents, now: t0, plan: p}
 }
 
-func (s *sim) list() []respond.Candidate {
-	var out []respond.Candidate
+func (s *sim) list() []failures.Candidate {
+	var out []failures.Candidate
 	for i, a := range s.agents {
 		out = append(out, s.health.Look(a, len(s.agents)-i, time.Time{}, s.now))
 	}
@@ -59,23 +59,23 @@ func (s *sim) do(st State, n int, f Fact) State {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.fold.Add(respond.Record{Event: f.Event(), LoopID: loop, At: s.now, Fields: raw})
+	s.fold.Add(failures.Record{Event: f.Event(), LoopID: loop, At: s.now, Fields: raw})
 	for _, e := range effects {
 		if e.Kind == Record {
-			s.fold.Add(respond.Record{Event: e.Event, LoopID: loop, At: s.now, Fields: e.Fields})
+			s.fold.Add(failures.Record{Event: e.Event, LoopID: loop, At: s.now, Fields: e.Fields})
 		}
 	}
 	return next
 }
 
 // choose is what the driver does for a role whose ladder names nobody.
-func (s *sim) choose(e Effect) respond.Agent {
+func (s *sim) choose(e Effect) failures.Agent {
 	for _, a := range s.agents {
 		if a.Runner == e.Runner && a.Model == e.Model {
 			return a
 		}
 	}
-	if c, ok := respond.Choose(s.list(), nil, 0); ok {
+	if c, ok := failures.Choose(s.list(), nil, 0); ok {
 		return c.Agent
 	}
 	return s.agents[0]
@@ -113,9 +113,9 @@ func (s *sim) play(n int) {
 			begun := time.Now()
 			f := RoleEnded{Role: p.Role, Runner: who.Runner, Attempt: p.Attempt, Outcome: o.Outcome, ExitCode: o.ExitCode, Class: o.Class, Error: o.Error,
 				Output: o.Output, DurationMS: o.DurationMS}
-			o.Task, o.At = respond.Task{Loop: st.LoopID, Role: p.Role}, s.now
-			ev, failed := respond.Detect(o, classify.Signature)
-			res := respond.Result{Agent: who}
+			o.Task, o.At = failures.Task{Loop: st.LoopID, Role: p.Role}, s.now
+			ev, failed := failures.Detect(o, classify.Signature)
+			res := failures.Result{Agent: who}
 			if failed {
 				if f.Outcome == OutcomeOK {
 					f.Outcome = OutcomeUnfit
@@ -141,7 +141,7 @@ func (s *sim) play(n int) {
 			if failed && st.Pending != nil && st.Pending.Kind == RunRole && st.Pending.Reason == ReasonReassigned {
 				given++
 				reassigned = given == 1
-				healthy = slices.ContainsFunc(f.Failure.Candidates, func(c respond.Candidate) bool { return c.Fit && c.Provider != who.Provider })
+				healthy = slices.ContainsFunc(f.Failure.Candidates, func(c failures.Candidate) bool { return c.Fit && c.Provider != who.Provider })
 			}
 		case Wait:
 			s.waits++
@@ -165,7 +165,7 @@ func (s *sim) play(n int) {
 			if j.Curable {
 				s.lost++
 			}
-			if l := st.Response.Ladder; l != nil && l.Agent != (respond.Agent{}) {
+			if l := st.Response.Ladder; l != nil && l.Agent != (failures.Agent{}) {
 				s.t.Fatalf("%s still holds task %d", l.Agent, n)
 			}
 			return
@@ -179,35 +179,35 @@ func (s *sim) play(n int) {
 
 // attempt numbers the runs of a task as the World counts them.
 func (s *sim) attempt(p Effect, st State) int {
-	return 1 + len(st.Response.History.Of(respond.Task{Loop: st.LoopID, Role: p.Role}))
+	return 1 + len(st.Response.History.Of(failures.Task{Loop: st.LoopID, Role: p.Role}))
 }
 
 // analyse is the real analysis of what the World's failures look like.
-func (s *sim) analyse(j *respond.Job, st State) Fact {
-	task := respond.Task{Loop: st.LoopID, Role: st.Pending.Role}
-	c := respond.Case{RunID: "r", Iteration: 1, Task: task, History: st.Response.History.Of(task)}
+func (s *sim) analyse(j *failures.Job, st State) Fact {
+	task := failures.Task{Loop: st.LoopID, Role: st.Pending.Role}
+	c := failures.Case{RunID: "r", Iteration: 1, Task: task, History: st.Response.History.Of(task)}
 	switch j.Trouble {
-	case respond.Broken:
+	case failures.Broken:
 		if j.Curable {
 			c.Command = "npm ci"
 		}
 		c.Captures = map[string]string{"pkg": "left-pad"}
-		c.Evidence = []respond.Quote{{Source: "log", Text: "Cannot find module 'left-pad'"}}
-	case respond.CodeFault:
-		c.Evidence = []respond.Quote{{Source: "log", File: "store.go", Line: 41, Text: "panic: nil map in store.go:41"}}
+		c.Evidence = []failures.Quote{{Source: "log", Text: "Cannot find module 'left-pad'"}}
+	case failures.CodeFault:
+		c.Evidence = []failures.Quote{{Source: "log", File: "store.go", Line: 41, Text: "panic: nil map in store.go:41"}}
 	}
-	rc := respond.Analyse(c, s.now)
+	rc := failures.Analyse(c, s.now)
 	f := Analysed{EffectID: st.Pending.ID, AnalysedFields: rc.Fields(task.Role, time.Second), Analysis: rc.Analysis(), Candidates: s.list()}
-	if j.Trouble == respond.CodeFault {
+	if j.Trouble == failures.CodeFault {
 		j.Told = f.Analysis.Instruction != ""
 	}
-	if rc.Fix.Kind == respond.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= 0.7 {
+	if rc.Fix.Kind == failures.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= 0.7 {
 		f.Command = &action.Action{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: 1000, Digest: "d"}
 	}
 	return f
 }
 
-func (s *sim) report() (ok, lost float64, f respond.Figures) {
+func (s *sim) report() (ok, lost float64, f failures.Figures) {
 	f = s.fold.Figures()
 	ok, lost = float64(s.firstOK)/float64(max(1, s.first)), float64(s.lost)/float64(max(1, s.curable))
 	slices.Sort(s.detected)
@@ -225,8 +225,8 @@ func (s *sim) report() (ok, lost float64, f respond.Figures) {
 // another provider is healthy, few tasks that have a cure reach a person, all end.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, respond.Mix{respond.Hiccup: 0.10, respond.Outage: 0.08, respond.Blackout: 0.01, respond.Broken: 0.05, respond.Hopeless: 0.03,
-		respond.Flaky: 0.08, respond.CodeFault: 0.03}, claude, codex, respond.Agent{Runner: "gemini", Provider: "google"})
+	s := newSim(t, failures.Mix{failures.Hiccup: 0.10, failures.Outage: 0.08, failures.Blackout: 0.01, failures.Broken: 0.05, failures.Hopeless: 0.03,
+		failures.Flaky: 0.08, failures.CodeFault: 0.03}, claude, codex, failures.Agent{Runner: "gemini", Provider: "google"})
 	for n := range 10_000 {
 		s.play(n)
 	}
@@ -249,22 +249,22 @@ func TestSimulation(t *testing.T) {
 // few runs.
 func TestSimulationExtremes(t *testing.T) {
 	t.Parallel()
-	gemini := respond.Agent{Runner: "gemini", Provider: "google"}
+	gemini := failures.Agent{Runner: "gemini", Provider: "google"}
 	for name, c := range map[string]struct {
-		mix    respond.Mix
-		agents []respond.Agent
+		mix    failures.Mix
+		agents []failures.Agent
 		most   float64 // runs a task
 		person bool    // all of them
 	}{
-		"all impossible":             {respond.Mix{respond.Hopeless: 1}, []respond.Agent{claude, codex, gemini}, 3, true},
-		"all impossible, one runner": {respond.Mix{respond.Hopeless: 1}, []respond.Agent{claude}, 3, true},
-		"all runners down":           {respond.Mix{respond.Blackout: 1}, []respond.Agent{claude, codex, gemini}, 40, false},
-		"one runner, down":           {respond.Mix{respond.Outage: 1}, []respond.Agent{claude}, 60, false},
-		"all broken":                 {respond.Mix{respond.Broken: 1}, []respond.Agent{claude, codex}, 4, false},
-		"all flaky":                  {respond.Mix{respond.Flaky: 1}, []respond.Agent{claude, codex, gemini}, 4, false},
-		"all flaky, one runner":      {respond.Mix{respond.Flaky: 1}, []respond.Agent{claude}, 6, false},
-		"all bugs":                   {respond.Mix{respond.CodeFault: 1}, []respond.Agent{claude, codex}, 4, false},
-		"all hiccups":                {respond.Mix{respond.Hiccup: 1}, []respond.Agent{claude, codex}, 3, false},
+		"all impossible":             {failures.Mix{failures.Hopeless: 1}, []failures.Agent{claude, codex, gemini}, 3, true},
+		"all impossible, one runner": {failures.Mix{failures.Hopeless: 1}, []failures.Agent{claude}, 3, true},
+		"all runners down":           {failures.Mix{failures.Blackout: 1}, []failures.Agent{claude, codex, gemini}, 40, false},
+		"one runner, down":           {failures.Mix{failures.Outage: 1}, []failures.Agent{claude}, 60, false},
+		"all broken":                 {failures.Mix{failures.Broken: 1}, []failures.Agent{claude, codex}, 4, false},
+		"all flaky":                  {failures.Mix{failures.Flaky: 1}, []failures.Agent{claude, codex, gemini}, 4, false},
+		"all flaky, one runner":      {failures.Mix{failures.Flaky: 1}, []failures.Agent{claude}, 6, false},
+		"all bugs":                   {failures.Mix{failures.CodeFault: 1}, []failures.Agent{claude, codex}, 4, false},
+		"all hiccups":                {failures.Mix{failures.Hiccup: 1}, []failures.Agent{claude, codex}, 3, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

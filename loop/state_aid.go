@@ -1,6 +1,6 @@
 package loop
 
-import "github.com/superloop/superloop/recovery/chain"
+import "github.com/superloop/superloop/recovery/plan"
 
 // Diagnosis is what rules say of a failure, for the prompts of the roles to come
 // and for the person who is asked.
@@ -16,7 +16,7 @@ type Diagnosis struct {
 	Evidence  []string `json:"evidence,omitempty"`
 	Hints     []string `json:"hints,omitempty"`
 	// Options are those that have a command and were not carried out.
-	Options []chain.Choice `json:"options,omitempty"`
+	Options []plan.Choice `json:"options,omitempty"`
 }
 
 // maxDiagnosed bounds the options that are remembered.

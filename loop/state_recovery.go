@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // Origin says why the loop deals with a command.
@@ -85,7 +85,7 @@ type RecoveryState struct {
 	// Errors are what became of the attempts so far, one sentence each.
 	Errors []string `json:"errors,omitempty"`
 	// Plan is the remediation plan of OriginRemediation, nil before there is one.
-	Plan *chain.Chain `json:"chain,omitempty"`
+	Plan *plan.Chain `json:"chain,omitempty"`
 	// LastRun is how the last execution ended; Executed is its id while the tests
 	// are to verify it.
 	LastRun  *Run   `json:"last_run,omitempty"`

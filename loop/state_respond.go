@@ -1,12 +1,12 @@
 package loop
 
 import (
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // RespondPlan is what the machine needs to know to answer a role that fails.
 type RespondPlan struct {
-	Limits respond.Limits `json:"limits"`
+	Limits failures.Limits `json:"limits"`
 	// SameTests is how many iterations in a row may fail the tests in the same way
 	// before a person is asked; 0 never asks.
 	SameTests int `json:"same_tests,omitempty"`
@@ -19,9 +19,9 @@ type RespondPlan struct {
 type Response struct {
 	// Ladder is that of the role that the loop stands at, nil while it has not
 	// failed in this iteration.
-	Ladder *respond.State `json:"ladder,omitempty"`
+	Ladder *failures.State `json:"ladder,omitempty"`
 	// History is what failed lately.
-	History respond.History `json:"history,omitzero"`
+	History failures.History `json:"history,omitzero"`
 	// Cause is the last one that was found for what still fails.
 	Cause *Cause `json:"cause,omitempty"`
 	// Found is what an analysis came to, while its cure is tried.
@@ -56,8 +56,8 @@ type Cause struct {
 
 // Found is what the ladder is told when the cure of a cause was tried.
 type Found struct {
-	Analysis   respond.Analysis    `json:"analysis"`
-	Candidates []respond.Candidate `json:"candidates,omitempty"`
+	Analysis   failures.Analysis    `json:"analysis"`
+	Candidates []failures.Candidate `json:"candidates,omitempty"`
 }
 
 // SameTests is a failure of the tests that comes back.
@@ -70,9 +70,9 @@ type SameTests struct {
 
 // GroundState is broken ground that a role was kept from.
 type GroundState struct {
-	Iteration int               `json:"iteration"`
-	Role      string            `json:"role"`
-	Findings  []respond.Finding `json:"findings"`
+	Iteration int                `json:"iteration"`
+	Role      string             `json:"role"`
+	Findings  []failures.Finding `json:"findings"`
 	// Tried are the digests of the commands that were tried on it.
 	Tried []string `json:"tried,omitempty"`
 }

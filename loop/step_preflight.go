@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // ClassGround is that of an escalation about an environment check that fails, and
@@ -44,7 +44,7 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	return true
 }
 
-func whys(found []respond.Finding) []string {
+func whys(found []failures.Finding) []string {
 	var out []string
 	for _, f := range found {
 		out = append(out, f.Why)
@@ -53,7 +53,7 @@ func whys(found []respond.Finding) []string {
 }
 
 // overAt is when all findings are over by themselves; zero where one is not.
-func OverAt(found []respond.Finding) time.Time {
+func OverAt(found []failures.Finding) time.Time {
 	var at time.Time
 	for _, f := range found {
 		if f.Until.IsZero() {
@@ -112,7 +112,7 @@ func (t *turn) passTests(at string) {
 	switch {
 	case limit > 0 && s.Count >= limit && !t.lastIteration():
 		t.s.Detail = "the tests have failed in the same way " + inARow(s.Count)
-		t.ask(HumanState{ID: t.roleID("same"), About: AboutTests, Type: respond.TypeRole, Class: ClassSameTests, Role: TestsTask, Text: t.s.Detail})
+		t.ask(HumanState{ID: t.roleID("same"), About: AboutTests, Type: failures.TypeRole, Class: ClassSameTests, Role: TestsTask, Text: t.s.Detail})
 	case s.Count == 2:
 		e := t.effect(Analyse, TestsTask)
 		e.ID, e.Role, e.MaxCostUSD = e.ID+"/cause", TestsTask, t.moneyLeft()

@@ -5,7 +5,7 @@ import (
 
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // What becomes of a command that may cure the environment: see the diagram in
@@ -223,7 +223,7 @@ func (t *turn) executing(f Executing) bool {
 	r := t.s.Recovery
 	r.Tries++
 	if r.Plan != nil && r.Plan.Running == nil { // else a human lets what was lost run again
-		if m, _ := r.Plan.Advance(t.now); m.Kind == chain.Run {
+		if m, _ := r.Plan.Advance(t.now); m.Kind == plan.Run {
 			r.Plan.Begin(m, t.now)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // Automatic remediation: when the tests have failed, rules look at what failed
@@ -40,9 +40,9 @@ type chainFields struct {
 	Status  string `json:"status"`
 	Why     string `json:"why,omitempty"`
 	// Of a chain that has ended.
-	Attempts int           `json:"attempts,omitempty"`
-	Errors   []chain.Error `json:"errors,omitempty"`
-	Crumbs   []chain.Crumb `json:"breadcrumbs,omitempty"`
+	Attempts int          `json:"attempts,omitempty"`
+	Errors   []plan.Error `json:"errors,omitempty"`
+	Crumbs   []plan.Crumb `json:"breadcrumbs,omitempty"`
 }
 
 // remediate makes the detour after tests that failed, if the loop is to have one.
@@ -66,7 +66,7 @@ func (t *turn) diagnosed(f Classified) bool {
 		return false
 	}
 	t.s.Aid.Diagnosed++
-	failure := chain.Failure{Category: f.Category, Handler: f.Handler, Signature: f.Signature, Why: f.Why}
+	failure := plan.Failure{Category: f.Category, Handler: f.Handler, Signature: f.Signature, Why: f.Why}
 	switch {
 	case f.Source == FailedRecovery && r.Plan != nil:
 		t.levels(r.Plan.Failed(r.Errors[len(r.Errors)-1], failure, f.Options, t.now))
@@ -83,7 +83,7 @@ func (t *turn) diagnosed(f Classified) bool {
 		}
 		t.s.Aid.Chains++
 		id := fmt.Sprintf("%s-%03d", t.s.RunID, t.s.Aid.Chains)
-		c := chain.New(id, chain.Goal{Command: f.Command, Dir: ".", Key: f.Goal, Source: f.Source}, failure, f.Options, 0, 0, t.now)
+		c := plan.New(id, plan.Goal{Command: f.Command, Dir: ".", Key: f.Goal, Source: f.Source}, failure, f.Options, 0, 0, t.now)
 		r.Plan, r.Category, r.RootCause, r.Evidence = &c, f.Category, f.Why, f.Evidence
 		t.note("chain_opened", chainFields{ChainID: id, Depth: 1, Goal: f.Goal, Label: f.Command, Status: "executing", Why: f.Why})
 	}
@@ -120,7 +120,7 @@ func (t *turn) suggest(f Classified) bool {
 }
 
 // levels notes down how the plan's stack has changed.
-func (t *turn) levels(all []chain.Turn) {
+func (t *turn) levels(all []plan.Turn) {
 	for _, c := range all {
 		event := "chain_popped"
 		if c.Pushed {
@@ -137,7 +137,7 @@ func (t *turn) walk() {
 	t.levels(turns)
 	r.Executed = ""
 	switch m.Kind {
-	case chain.Run:
+	case plan.Run:
 		r.N = t.s.Recoveries.Proposed + 1
 		r.RootCause = r.Plan.Levels[r.Plan.Depth()-1].Failure.Why
 		r.Attempt = m.Action()
@@ -146,9 +146,9 @@ func (t *turn) walk() {
 			return
 		}
 		t.judgeAgain(ReasonFirstAid)
-	case chain.Retry:
+	case plan.Retry:
 		t.waitForMove(m.WaitMS)
-	case chain.Verify:
+	case plan.Verify:
 		t.testRecovery()
 	default:
 		t.closePlan()
@@ -165,7 +165,7 @@ func (t *turn) waitForMove(after int64) {
 // moveDue goes on when that time has come.
 func (t *turn) moveDue() {
 	m, _ := t.s.Recovery.Plan.Advance(t.now)
-	if m.Kind == chain.Retry {
+	if m.Kind == plan.Retry {
 		t.s.Recovery.Plan.Begin(m, t.now)
 		t.testRecovery()
 		return
@@ -188,7 +188,7 @@ func (t *turn) planSucceeded() {
 	r := t.s.Recovery
 	t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
 	t.levels(r.Plan.Succeeded(t.now))
-	if m, _ := r.Plan.Advance(t.now); m.Kind == chain.Verify {
+	if m, _ := r.Plan.Advance(t.now); m.Kind == plan.Verify {
 		t.testRecovery()
 		return
 	}
@@ -213,7 +213,7 @@ func (t *turn) planTested(f TestsEnded, v Verification) {
 	}
 	switch {
 	case f.Status == "ok":
-		r.Plan.Verified(true, chain.Failure{}, nil, t.now)
+		r.Plan.Verified(true, plan.Failure{}, nil, t.now)
 		t.s.Aid.Cured++
 		t.s.Diagnosis = nil
 		t.closePlan()

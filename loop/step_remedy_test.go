@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // aidBench stands where tests have failed and rules are to look.
@@ -29,13 +29,13 @@ func (b *bench) failTests() {
 		Outputs: []OutputSpan{{Command: "make test", ExitCode: 2, To: 10}}, Verification: &Verification{Result: Ineffective, Why: "the same failure"}})
 }
 
-func cure(n int) chain.Choice {
-	return chain.Choice{Key: fmt.Sprintf("h/o%d", n), ID: fmt.Sprintf("o%d", n), Label: fmt.Sprintf("option %d", n), Strategy: "env_fix", Availability: "ready",
+func cure(n int) plan.Choice {
+	return plan.Choice{Key: fmt.Sprintf("h/o%d", n), ID: fmt.Sprintf("o%d", n), Label: fmt.Sprintf("option %d", n), Strategy: "env_fix", Availability: "ready",
 		Draft: action.Draft{Command: fmt.Sprintf("cure %d", n), WorkingDir: ".", TimeoutMS: 1000, Confidence: "high"}, Executor: "wrapper", ByItself: true}
 }
 
 // diagnosis is what rules say, for the pending effect.
-func (b *bench) diagnosis(signature string, options ...chain.Choice) Classified {
+func (b *bench) diagnosis(signature string, options ...plan.Choice) Classified {
 	return Classified{ID: b.s.Pending.ID, Source: b.s.Pending.Reason, Command: "make test", Category: "dependency", Handler: "h", Layer: "infra",
 		Infra: true, Signature: signature, Why: "something is missing", Goal: "cmd/x", Options: options, Gate: "auto"}
 }
@@ -162,7 +162,7 @@ func TestFirstAidEnds(t *testing.T) {
 			}
 			switch e := b.s.Pending; e.Kind {
 			case Diagnose:
-				var options []chain.Choice
+				var options []plan.Choice
 				for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 6), 0, 4, rapid.ID[int]).Draw(rt, "options") {
 					o := cure(n)
 					o.ByItself = rapid.Float64Range(0, 1).Draw(rt, "by itself") > .1
@@ -198,7 +198,7 @@ func TestFirstAidEnds(t *testing.T) {
 		for _, n := range begun {
 			total += n
 		}
-		if total > chain.DefaultAttempts || b.s.Recoveries.Used != total {
+		if total > plan.DefaultAttempts || b.s.Recoveries.Used != total {
 			rt.Fatalf("%v were begun, %d counted", begun, b.s.Recoveries.Used)
 		}
 	})

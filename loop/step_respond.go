@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// What follows when a role has failed is the ladder's to say (recovery/respond);
+// What follows when a role has failed is the ladder's to say (recovery/failures);
 // here its rungs become effects. The role's step is not left meanwhile:
 //
 //	role failed --> retry, reassign, resume ---> the role runs again, perhaps by another
@@ -31,22 +31,22 @@ func (t *turn) failed(f RoleEnded) {
 	}
 	x := *f.Failure
 	r := &t.s.Response
-	l := respond.New(x.Task, x.Agent, t.s.Plan.Respond.Limits, t.now)
-	if r.Ladder != nil && r.Ladder.Phase == respond.Working {
+	l := failures.New(x.Task, x.Agent, t.s.Plan.Respond.Limits, t.now)
+	if r.Ladder != nil && r.Ladder.Phase == failures.Working {
 		l = *r.Ladder
 		l.Agent = x.Agent // the configuration may have changed under it
 	}
-	next, d := respond.Next(l, x.Event, x.Candidates, t.now)
-	fields := respond.Fields(x.Event, next, d)
+	next, d := failures.Next(l, x.Event, x.Candidates, t.now)
+	fields := failures.Fields(x.Event, next, d)
 	fields.DetectMS, fields.ClassifyUS, fields.RespondUS = x.DetectMS, x.ClassifyUS, x.RespondUS
-	t.note(respond.EventDetected, fields)
+	t.note(failures.EventDetected, fields)
 	if x.Tripped != nil {
-		t.note(respond.EventTripped, *x.Tripped)
+		t.note(failures.EventTripped, *x.Tripped)
 	}
 	r.Ladder = &next
 	r.History.Add(x.Event, d.Rung)
 	t.s.Failures = next.Counted
-	if d.Rung != respond.RungEscalate && t.outOfTime() {
+	if d.Rung != failures.RungEscalate && t.outOfTime() {
 		return
 	}
 	t.follow(d, &f)
@@ -67,24 +67,24 @@ func (t *turn) succeeded(role string) {
 
 // follow does what the ladder has decided. f is the failure that it is about, nil
 // after a wait, an analysis or a person.
-func (t *turn) follow(d respond.Decision, f *RoleEnded) {
+func (t *turn) follow(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Ladder
 	role := l.Task.Role
 	if d.NewSession {
 		delete(t.s.Sessions, role)
 	}
 	switch d.Rung {
-	case respond.RungRetry, respond.RungReassign, respond.RungResume:
+	case failures.RungRetry, failures.RungReassign, failures.RungResume:
 		t.hand(d, f)
-	case respond.RungWait:
+	case failures.RungWait:
 		t.waitForRunner(d, f)
-	case respond.RungRootCause:
-		t.s.Reason = string(respond.RungRootCause)
+	case failures.RungRootCause:
+		t.s.Reason = string(failures.RungRootCause)
 		t.s.Detail = d.Why
 		t.issue(Effect{ID: t.roleID("cause"), Kind: Analyse, Role: role, Attempt: t.s.Attempt, Reason: d.Reason, Until: d.Until,
 			LimitMS: t.left(), MaxCostUSD: t.moneyLeft()})
 	default:
-		if d.Reason == respond.ReasonMisconfigured && f != nil {
+		if d.Reason == failures.ReasonMisconfigured && f != nil {
 			// Nothing but another configuration mends it, and that needs another start:
 			// waiting for an answer would be waiting for nothing.
 			reason := ReasonMisconfigured
@@ -104,21 +104,21 @@ func (t *turn) roleID(what string) string {
 
 // hand gives the role to whom the ladder names. Who has just failed it rests
 // first, as the configuration's retry says.
-func (t *turn) hand(d respond.Decision, f *RoleEnded) {
+func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Ladder
 	t.s.Reason, t.s.Detail = "", ""
 	reason := ReasonRetry
 	switch {
 	case d.Agent != l.Last:
-		t.note(respond.EventReassigned, respond.ReassignedFields{TaskKey: l.Task.Key(), Role: l.Task.Role, From: l.Last.String(), To: d.Agent.String(),
+		t.note(failures.EventReassigned, failures.ReassignedFields{TaskKey: l.Task.Key(), Role: l.Task.Role, From: l.Last.String(), To: d.Agent.String(),
 			Rung: d.Rung, Reason: d.Reason, Error: lastLine(l.Tell)})
 		reason = ReasonReassigned
 	case f != nil && class.Class(f.Class) == class.Session:
 		t.issueRole(ReasonNewSession)
 		return
-	case d.Reason == respond.ReasonBackAgain:
+	case d.Reason == failures.ReasonBackAgain:
 		reason = ReasonLimitOver
-	case d.Reason == respond.ReasonAnswered:
+	case d.Reason == failures.ReasonAnswered:
 		reason = ReasonAnswered
 	default:
 		if t.rest(f) {
@@ -158,7 +158,7 @@ func lastLine(lines []string) string {
 const ReasonNobodyFit = "nobody_fit"
 
 // waitForRunner waits until somebody can take the role.
-func (t *turn) waitForRunner(d respond.Decision, f *RoleEnded) {
+func (t *turn) waitForRunner(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Ladder
 	failure, runner, limit := ReasonNobodyFit, l.Last.Runner, LimitFact{Provider: l.Last.Provider, Text: d.Why}
 	if f != nil && f.Limit != nil {
@@ -174,24 +174,24 @@ func (t *turn) waitForRunner(d respond.Decision, f *RoleEnded) {
 }
 
 // runnerBack goes on after such a wait.
-func (t *turn) runnerBack(list []respond.Candidate) {
-	next, d := respond.WaitOver(*t.s.Response.Ladder, t.orLast(list), t.now)
+func (t *turn) runnerBack(list []failures.Candidate) {
+	next, d := failures.WaitOver(*t.s.Response.Ladder, t.orLast(list), t.now)
 	t.s.Response.Ladder = &next
 	t.follow(d, nil)
 }
 
 // orLast is a list of candidates, or the one who had the role last where the
 // driver has given none.
-func (t *turn) orLast(list []respond.Candidate) []respond.Candidate {
+func (t *turn) orLast(list []failures.Candidate) []failures.Candidate {
 	if len(list) > 0 {
 		return list
 	}
 	l := t.s.Response.Ladder
-	return []respond.Candidate{{Agent: l.Last, Tier: l.LastTier, Fit: true}}
+	return []failures.Candidate{{Agent: l.Last, Tier: l.LastTier, Fit: true}}
 }
 
 // askAboutRole stops the loop until a person has answered.
-func (t *turn) askAboutRole(d respond.Decision, f *RoleEnded) {
+func (t *turn) askAboutRole(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Ladder
 	h := HumanState{ID: t.roleID("human"), About: AboutRole, Type: d.Type, Class: d.Reason, Role: l.Task.Role, Runner: l.Last.Runner, Text: d.Why}
 	if f != nil && d.Type == EscalationRunner {
@@ -235,10 +235,10 @@ func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	case h.About == AboutTests:
 		r.Same, t.s.HumanNote = SameTests{}, f.Note
 		t.enter(t.s.Plan.next(t.s.At))
-	case r.Ladder == nil || r.Ladder.Phase != respond.WithHuman:
+	case r.Ladder == nil || r.Ladder.Phase != failures.WithHuman:
 		t.issueRole(ReasonAnswered)
 	default:
-		next, d := respond.Answered(*r.Ladder, f.Note, t.orLast(f.Candidates), t.now)
+		next, d := failures.Answered(*r.Ladder, f.Note, t.orLast(f.Candidates), t.now)
 		r.Ladder = &next
 		t.s.Failures = 0
 		t.follow(d, nil)
@@ -300,7 +300,7 @@ func (t *turn) causeCured() {
 		return
 	}
 	sig := all[len(all)-1].Signature
-	next := respond.Mended(*r.Ladder, sig, r.History.Repair(r.Ladder.Task, sig))
+	next := failures.Mended(*r.Ladder, sig, r.History.Repair(r.Ladder.Task, sig))
 	r.Ladder = &next
 	t.s.Failures = next.Counted
 }
@@ -314,7 +314,7 @@ func (t *turn) goOnKnowing() {
 		t.issueRole(ReasonRetry)
 		return
 	}
-	next, d := respond.Analysed(*r.Ladder, found.Analysis, t.orLast(found.Candidates), t.now)
+	next, d := failures.Analysed(*r.Ladder, found.Analysis, t.orLast(found.Candidates), t.now)
 	r.Ladder = &next
 	t.follow(d, nil)
 }

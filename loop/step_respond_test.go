@@ -12,43 +12,43 @@ import (
 
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/classify"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
 func respondPlan() Plan {
 	p := basicPlan()
 	p.Recovery = true
-	p.Respond = &RespondPlan{Limits: respond.Limits{}.WithDefaults(), SameTests: 3, Preflight: true}
+	p.Respond = &RespondPlan{Limits: failures.Limits{}.WithDefaults(), SameTests: 3, Preflight: true}
 	return p
 }
 
 var (
-	claude = respond.Agent{Runner: "claude", Provider: "anthropic", Model: "opus"}
-	codex  = respond.Agent{Runner: "codex", Provider: "openai"}
+	claude = failures.Agent{Runner: "claude", Provider: "anthropic", Model: "opus"}
+	codex  = failures.Agent{Runner: "codex", Provider: "openai"}
 )
 
-func fitOnes(all ...respond.Agent) []respond.Candidate {
-	var out []respond.Candidate
+func fitOnes(all ...failures.Agent) []failures.Candidate {
+	var out []failures.Candidate
 	for _, a := range all {
-		out = append(out, respond.Candidate{Agent: a, Fit: true})
+		out = append(out, failures.Candidate{Agent: a, Fit: true})
 	}
 	return out
 }
 
 // roleFails answers the pending role with a failure as the driver would find it.
-func (b *bench) roleFails(who respond.Agent, list []respond.Candidate, more func(*respond.RoleOutcome)) {
+func (b *bench) roleFails(who failures.Agent, list []failures.Candidate, more func(*failures.RoleOutcome)) {
 	b.t.Helper()
 	p := b.s.Pending
 	if p == nil || p.Kind != RunRole {
 		b.t.Fatalf("no role is pending: %+v", p)
 	}
-	o := respond.RoleOutcome{Task: respond.Task{Loop: "l", Role: p.Role}, Agent: who, RunID: "r", Iteration: b.s.Iteration, Attempt: p.Attempt,
+	o := failures.RoleOutcome{Task: failures.Task{Loop: "l", Role: p.Role}, Agent: who, RunID: "r", Iteration: b.s.Iteration, Attempt: p.Attempt,
 		Outcome: OutcomeExit, ExitCode: 3, Error: "no luck", At: b.now}
 	if more != nil {
 		more(&o)
 	}
-	ev, ok := respond.Detect(o, classify.Signature)
+	ev, ok := failures.Detect(o, classify.Signature)
 	if !ok {
 		b.t.Fatalf("%+v is no failure", o)
 	}
@@ -68,14 +68,14 @@ func (b *bench) want(what string, ok bool) {
 }
 
 // over ends a pending wait.
-func (b *bench) over(list []respond.Candidate) {
+func (b *bench) over(list []failures.Candidate) {
 	b.t.Helper()
 	b.want("a wait", b.s.Pending != nil && b.s.Pending.Kind == Wait)
 	b.now = b.s.Pending.Until
 	b.do(WaitOver{ID: b.s.Pending.ID, Candidates: list})
 }
 
-func (b *bench) analysed(f Analysed, list []respond.Candidate) {
+func (b *bench) analysed(f Analysed, list []failures.Candidate) {
 	b.t.Helper()
 	b.want("an analysis", b.s.Pending != nil && b.s.Pending.Kind == Analyse)
 	f.EffectID, f.Candidates, f.Role = b.s.Pending.ID, list, b.s.Pending.Role
@@ -86,30 +86,30 @@ func TestLadder(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, respondPlan())
 	both := fitOnes(claude, codex)
-	other := func(o *respond.RoleOutcome) { o.ExitCode, o.Error = 4, "something else" }
+	other := func(o *failures.RoleOutcome) { o.ExitCode, o.Error = 4, "something else" }
 	b.roleFails(claude, both, nil)
 	b.want("the first failure: another runner", b.s.Pending.Kind == RunRole && b.s.Pending.Runner == "codex" && b.s.Pending.Reason == ReasonReassigned)
 	b.roleFails(codex, both, other)
 	b.want("the second: the cause", b.s.Pending.Kind == Analyse && b.s.Status == Running)
-	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-1", Type: respond.CauseCode, RootCause: "a nil map in store.go"},
-		Analysis: respond.Analysis{Summary: "a nil map in store.go", Instruction: "make it"}}, both)
+	b.analysed(Analysed{AnalysedFields: failures.AnalysedFields{ID: "rc-1", Type: failures.CauseCode, RootCause: "a nil map in store.go"},
+		Analysis: failures.Analysis{Summary: "a nil map in store.go", Instruction: "make it"}}, both)
 	b.want("it is tried once more, knowing", b.s.Pending.Kind == Wait || b.s.Pending.Kind == RunRole && b.s.Response.Cause.Summary == "a nil map in store.go")
 	if b.s.Pending.Kind == Wait {
 		b.over(nil)
 	}
-	b.roleFails(respond.Agent{Runner: b.s.Pending.Runner, Provider: b.s.Response.Ladder.Agent.Provider, Model: b.s.Pending.Model}, both,
-		func(o *respond.RoleOutcome) { o.Error = "a third way" })
-	b.want("the third: a person", b.s.Status == AwaitingHuman && b.s.Human.Type == respond.TypeRole && b.s.Pending.Kind == AskHuman)
-	b.want("nobody holds it", b.s.Response.Ladder.Agent == respond.Agent{})
+	b.roleFails(failures.Agent{Runner: b.s.Pending.Runner, Provider: b.s.Response.Ladder.Agent.Provider, Model: b.s.Pending.Model}, both,
+		func(o *failures.RoleOutcome) { o.Error = "a third way" })
+	b.want("the third: a person", b.s.Status == AwaitingHuman && b.s.Human.Type == failures.TypeRole && b.s.Pending.Kind == AskHuman)
+	b.want("nobody holds it", b.s.Response.Ladder.Agent == failures.Agent{})
 	b.do(Escalated{ID: "q1"})
 	b.do(Resolved{ID: "q1", By: "p", Method: MethodManual, Note: "look into store.go", Candidates: both})
 	b.want("it goes on", b.s.Pending.Kind == RunRole && b.s.Status == Running && slices.ContainsFunc(b.s.Response.Ladder.Tell, func(s string) bool { return s == "a person says: look into store.go" }))
 	b.do(RoleEnded{Role: "planner", Attempt: b.s.Pending.Attempt, Outcome: OutcomeOK, Output: "fresh"})
 	b.want("success ends the ladder", b.s.Response.Ladder == nil && b.s.Response.Cause == nil && b.s.Pending.Role == "implementer")
-	if got := b.s.Response.History.Of(respond.Task{Loop: "l", Role: "planner"}); len(got) != 3 {
+	if got := b.s.Response.History.Of(failures.Task{Loop: "l", Role: "planner"}); len(got) != 3 {
 		t.Fatalf("%+v", got)
 	}
-	for _, name := range []string{respond.EventDetected, respond.EventReassigned} {
+	for _, name := range []string{failures.EventDetected, failures.EventReassigned} {
 		if !slices.Contains(b.notes, name) {
 			t.Errorf("no %s among %v", name, b.notes)
 		}
@@ -120,13 +120,13 @@ func TestLadderProviderDown(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, respondPlan())
 	until := b.now.Add(10 * time.Minute)
-	down := func(o *respond.RoleOutcome) {
+	down := func(o *failures.RoleOutcome) {
 		o.Outcome, o.Class, o.Until = OutcomeError, string(class.Overloaded), until
 	}
 	b.roleFails(claude, fitOnes(claude, codex), down)
 	b.want("the other one has it at once", b.s.Pending.Kind == RunRole && b.s.Pending.Runner == "codex" && b.s.Failures == 0)
-	none := []respond.Candidate{{Agent: claude, Until: until}, {Agent: codex, Until: until.Add(time.Minute)}}
-	b.roleFails(codex, none, func(o *respond.RoleOutcome) {
+	none := []failures.Candidate{{Agent: claude, Until: until}, {Agent: codex, Until: until.Add(time.Minute)}}
+	b.roleFails(codex, none, func(o *failures.RoleOutcome) {
 		o.Outcome, o.Class, o.Until = OutcomeError, string(class.Overloaded), until.Add(time.Minute)
 	})
 	b.want("both down: it waits for the first", b.s.Status == RateLimited && b.s.Pending.Kind == Wait && b.s.Pending.Until.Equal(until))
@@ -147,8 +147,8 @@ func TestCauseIsCuredThroughTheGate(t *testing.T) {
 		one := fitOnes(claude)
 		b.roleFails(claude, one, nil)
 		b.want("nobody else: the cause", b.s.Pending.Kind == Analyse)
-		b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-1", Type: respond.CauseDependency, Category: "dependency", RootCause: "not in step"},
-			Analysis: respond.Analysis{Summary: "not in step"}, Command: &cmd}, one)
+		b.analysed(Analysed{AnalysedFields: failures.AnalysedFields{ID: "rc-1", Type: failures.CauseDependency, Category: "dependency", RootCause: "not in step"},
+			Analysis: failures.Analysis{Summary: "not in step"}, Command: &cmd}, one)
 		b.want("the gate is asked", b.s.Status == Recovering && b.s.Pending.Kind == JudgeAttempt && b.s.At == stepRecovery)
 		b.do(Proposed{N: 1, Source: SourceSuperloop, Action: cmd, Verdict: verdict, Rule: "x"})
 		b.want(verdict, b.s.Pending.Kind == want)
@@ -168,7 +168,7 @@ func TestCauseIsCuredThroughTheGate(t *testing.T) {
 func TestBrokenGround(t *testing.T) {
 	t.Parallel()
 	f := EnvironmentBroken{Role: "planner", Category: "dependency", Why: "not in step",
-		PreflightFields: respond.PreflightFields{Findings: []respond.Finding{{ID: "dependency_sync-1", State: respond.GroundBroken, Why: "not in step"}}}}
+		PreflightFields: failures.PreflightFields{Findings: []failures.Finding{{ID: "dependency_sync-1", State: failures.GroundBroken, Why: "not in step"}}}}
 	b := agentBench(t, respondPlan())
 	cured := f
 	cured.Command = &action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
@@ -218,7 +218,7 @@ func TestSameTestsAgain(t *testing.T) {
 	b.want("another one is progress", b.s.Pending.Kind == RunRole && b.s.Response.Same.Count == 1)
 	fail("b")
 	b.want("twice: the cause", b.s.Pending.Kind == Analyse && b.s.Pending.Reason == TestsTask)
-	b.analysed(Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc-2", Type: respond.CauseCode, RootCause: "it is wrong", Role: TestsTask}}, nil)
+	b.analysed(Analysed{AnalysedFields: failures.AnalysedFields{ID: "rc-2", Type: failures.CauseCode, RootCause: "it is wrong", Role: TestsTask}}, nil)
 	b.want("and the tester", b.s.Pending.Kind == RunRole && b.s.Pending.Role == "tester" && b.s.Response.Cause != nil)
 	tree--
 	fail("b")
@@ -238,13 +238,13 @@ func TestLadderWalks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := respondPlan()
 		p.BackoffMS = rapid.SampledFrom([]int64{0, 1000}).Draw(rt, "backoff")
-		p.Respond.Limits = respond.Limits{Failures: rapid.IntRange(1, 5).Draw(rt, "failures"), FallOver: rapid.Bool().Draw(rt, "fall over")}.WithDefaults()
+		p.Respond.Limits = failures.Limits{Failures: rapid.IntRange(1, 5).Draw(rt, "failures"), FallOver: rapid.Bool().Draw(rt, "fall over")}.WithDefaults()
 		b := agentBench(t, p)
-		agents := []respond.Agent{claude, codex, {Runner: "gemini", Provider: "google"}}[:rapid.IntRange(1, 3).Draw(rt, "agents")]
-		list := func() []respond.Candidate {
-			var out []respond.Candidate
+		agents := []failures.Agent{claude, codex, {Runner: "gemini", Provider: "google"}}[:rapid.IntRange(1, 3).Draw(rt, "agents")]
+		list := func() []failures.Candidate {
+			var out []failures.Candidate
 			for _, a := range agents {
-				c := respond.Candidate{Agent: a, Fit: rapid.Bool().Draw(rt, "fit")}
+				c := failures.Candidate{Agent: a, Fit: rapid.Bool().Draw(rt, "fit")}
 				if !c.Fit && rapid.Bool().Draw(rt, "until") {
 					c.Until = b.now.Add(time.Duration(rapid.IntRange(1, 5000).Draw(rt, "seconds")) * time.Second)
 				}
@@ -269,7 +269,7 @@ func TestLadderWalks(t *testing.T) {
 			pending := *b.s.Pending
 			switch pending.Kind {
 			case RunRole:
-				if pending.Runner != "" && !slices.ContainsFunc(agents, func(a respond.Agent) bool { return a.Runner == pending.Runner && a.Model == pending.Model }) {
+				if pending.Runner != "" && !slices.ContainsFunc(agents, func(a failures.Agent) bool { return a.Runner == pending.Runner && a.Model == pending.Model }) {
 					rt.Fatalf("nobody is called %q", pending.Runner)
 				}
 				if rapid.IntRange(0, 5).Draw(rt, "ends") == 0 {
@@ -286,7 +286,7 @@ func TestLadderWalks(t *testing.T) {
 						who = a
 					}
 				}
-				b.roleFails(who, list(), func(o *respond.RoleOutcome) {
+				b.roleFails(who, list(), func(o *failures.RoleOutcome) {
 					o.Class = rapid.SampledFrom([]string{"", "", "", "overloaded", "auth", "bad_model", "no_session", "refused", "config_error"}).Draw(rt, "class")
 					o.Error = rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "error")
 					if o.Class != "" {
@@ -299,7 +299,7 @@ func TestLadderWalks(t *testing.T) {
 			case Wait:
 				b.over(list())
 			case Analyse:
-				f := Analysed{AnalysedFields: respond.AnalysedFields{ID: "rc"}, Analysis: respond.Analysis{Summary: "s", Person: rapid.IntRange(0, 4).Draw(rt, "person") == 0}}
+				f := Analysed{AnalysedFields: failures.AnalysedFields{ID: "rc"}, Analysis: failures.Analysis{Summary: "s", Person: rapid.IntRange(0, 4).Draw(rt, "person") == 0}}
 				if rapid.Bool().Draw(rt, "cure") {
 					f.Command = &action.Action{Command: "x", Digest: rapid.SampledFrom([]string{"d1", "d2"}).Draw(rt, "digest")}
 				}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -20,7 +20,7 @@ func (t *turn) issueRole(reason string) {
 		ID:   fmt.Sprintf("%s/%d/%s/%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt),
 		Kind: RunRole, Role: role, Attempt: t.s.Attempt, Reason: reason, LimitMS: t.left(), MaxCostUSD: t.moneyLeft(),
 	}
-	if l := t.s.Response.Ladder; l != nil && l.Phase == respond.Working {
+	if l := t.s.Response.Ladder; l != nil && l.Phase == failures.Working {
 		e.Runner, e.Model = l.Agent.Runner, l.Agent.Model
 	}
 	t.issue(e)
@@ -45,7 +45,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		File: f.OutputFile, Digest: f.Digest, Runner: f.Runner, Error: f.Error, ExitCode: f.ExitCode,
 		Signal: f.Signal, DurationMS: f.DurationMS}
 	for _, a := range f.Alerts {
-		t.note(respond.EventSystemic, a)
+		t.note(failures.EventSystemic, a)
 	}
 	t.s.Seen = nil
 	t.spend(f)

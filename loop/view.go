@@ -3,7 +3,7 @@ package loop
 import (
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // View is loops/<id>/state.json: what a script reads. It is a projection of
@@ -51,9 +51,9 @@ type View struct {
 
 // ResponseView is Response without its history.
 type ResponseView struct {
-	Ladder *respond.State `json:"ladder,omitempty"`
-	Cause  *Cause         `json:"cause,omitempty"`
-	Ground *GroundState   `json:"ground,omitempty"`
+	Ladder *failures.State `json:"ladder,omitempty"`
+	Cause  *Cause          `json:"cause,omitempty"`
+	Ground *GroundState    `json:"ground,omitempty"`
 }
 
 func responseView(r Response) *ResponseView {

@@ -21,10 +21,10 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/catalog"
 	rules "github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/remedy"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // afterDashes is the COMMAND of a verb, which stands behind "--": one argument is
@@ -97,7 +97,7 @@ func (a *app) loadAid(ctx context.Context, repo, preset string) (*aid, error) {
 	}
 	k.cat, k.problems = catalog.Load(ctx, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
 	var err error
-	if k.classifier, err = rules.New(k.cat, rules.Options{Redact: cage.Secrets(os.Environ())}); err != nil {
+	if k.classifier, err = rules.New(k.cat, rules.Options{Redact: sandbox.Secrets(os.Environ())}); err != nil {
 		return nil, fmt.Errorf("reading what superloop knows of failures: %w", err)
 	}
 	if preset == "" {

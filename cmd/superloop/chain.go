@@ -18,8 +18,8 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/local"
-	"github.com/superloop/superloop/recovery/chain"
-	"github.com/superloop/superloop/recovery/chain/walk"
+	"github.com/superloop/superloop/recovery/plan"
+	"github.com/superloop/superloop/recovery/plan/walk"
 )
 
 func (a *app) chainCommand() *cli.Command {
@@ -76,21 +76,21 @@ choose, as by approve-recovery --edit.`,
 
 // listedChain is a line of chain list.
 type listedChain struct {
-	ID       string       `json:"chain_id"`
-	Loop     string       `json:"loop_id,omitempty"` // "" of superloop fix
-	Status   chain.Status `json:"status"`
-	Held     bool         `json:"held,omitempty"` // something was begun and has no outcome
-	Command  string       `json:"command"`
-	Depth    int          `json:"depth"`
-	Attempts int          `json:"attempts"`
-	Why      string       `json:"why,omitempty"`
-	Updated  time.Time    `json:"updated_at"`
-	Error    string       `json:"error,omitempty"`
+	ID       string      `json:"chain_id"`
+	Loop     string      `json:"loop_id,omitempty"` // "" of superloop fix
+	Status   plan.Status `json:"status"`
+	Held     bool        `json:"held,omitempty"` // something was begun and has no outcome
+	Command  string      `json:"command"`
+	Depth    int         `json:"depth"`
+	Attempts int         `json:"attempts"`
+	Why      string      `json:"why,omitempty"`
+	Updated  time.Time   `json:"updated_at"`
+	Error    string      `json:"error,omitempty"`
 
-	chain chain.Chain
+	chain plan.Chain
 }
 
-func listed(c chain.Chain, loopID string) listedChain {
+func listed(c plan.Chain, loopID string) listedChain {
 	return listedChain{ID: c.ID, Loop: loopID, Status: c.Status, Held: c.Running != nil, Command: c.Goal.Command, Depth: c.Depth(), Attempts: c.Attempts,
 		Why: c.Why, Updated: c.UpdatedAt, chain: c}
 }
@@ -208,9 +208,9 @@ func (a *app) chainShow(c *cli.Context) error {
 	return a.tellChain(c, l.chain)
 }
 
-func (a *app) tellChain(c *cli.Context, ch chain.Chain) error {
+func (a *app) tellChain(c *cli.Context, ch plan.Chain) error {
 	if c.Bool("json") {
-		body, err := chain.Response(ch)
+		body, err := plan.Response(ch)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (a *app) tellChain(c *cli.Context, ch chain.Chain) error {
 	if f, ok := a.stdout.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		width = columns(f)
 	}
-	_, err := fmt.Fprintf(a.stdout, "Chain %s\n%s", ch.ID, chain.Describe(ch, width))
+	_, err := fmt.Fprintf(a.stdout, "Chain %s\n%s", ch.ID, plan.Describe(ch, width))
 	return err
 }
 
@@ -251,7 +251,7 @@ func (a *app) chainChoose(c *cli.Context) error {
 	if c.IsSet("loop") {
 		return a.chooseInLoop(c, id, option)
 	}
-	return a.goOn(c, id, func(ch *chain.Chain, now time.Time) error {
+	return a.goOn(c, id, func(ch *plan.Chain, now time.Time) error {
 		if ch.Running != nil {
 			ch.Lost("superloop was ended while it ran, and a person chose another one", now)
 		}
@@ -270,12 +270,12 @@ func (a *app) chainRetry(c *cli.Context) error {
 	case c.IsSet("loop"):
 		return failf(exitUsage, "superloop approve-recovery --loop "+text.Paste(c.String("loop")), "a loop tries again by itself; one that waits for a person goes on with approve-recovery, chain choose or kick")
 	}
-	return a.goOn(c, args[0], func(ch *chain.Chain, now time.Time) error {
+	return a.goOn(c, args[0], func(ch *plan.Chain, now time.Time) error {
 		var err error
 		switch {
 		case ch.Running != nil:
 			err = ch.Again(now)
-		case ch.Status == chain.Open && !c.IsSet("depth"): // it was broken off between two moves
+		case ch.Status == plan.Open && !c.IsSet("depth"): // it was broken off between two moves
 		default:
 			err = ch.Retry(c.Int("depth"), now)
 		}
@@ -287,7 +287,7 @@ func (a *app) chainRetry(c *cli.Context) error {
 }
 
 // goOn has a person's word changed into a chain of fix, and walks it.
-func (a *app) goOn(c *cli.Context, id string, change func(*chain.Chain, time.Time) error) error {
+func (a *app) goOn(c *cli.Context, id string, change func(*plan.Chain, time.Time) error) error {
 	if c.Duration("timeout") <= 0 {
 		return failf(exitUsage, typed(c)+" --timeout 30m", "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
 	}
@@ -307,8 +307,8 @@ func (a *app) goOn(c *cli.Context, id string, change func(*chain.Chain, time.Tim
 	return errors.Join(err, w.close())
 }
 
-func (w *walker) goOn(ctx context.Context, id string, change func(*chain.Chain, time.Time) error) error {
-	ch, err := w.store.Change(id, func(ch *chain.Chain) error { return change(ch, time.Now()) })
+func (w *walker) goOn(ctx context.Context, id string, change func(*plan.Chain, time.Time) error) error {
+	ch, err := w.store.Change(id, func(ch *plan.Chain) error { return change(ch, time.Now()) })
 	if err != nil {
 		return heldElsewhere(err)
 	}

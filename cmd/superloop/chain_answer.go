@@ -14,7 +14,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -153,8 +153,8 @@ func (a *app) chainCancel(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ch, err := a.fixStore(paths).Change(l.ID, func(ch *chain.Chain) error {
-		if ch.Status == chain.Done || ch.Status == chain.Cancelled {
+	ch, err := a.fixStore(paths).Change(l.ID, func(ch *plan.Chain) error {
+		if ch.Status == plan.Done || ch.Status == plan.Cancelled {
 			return failf(exitNothing, "superloop chain list", "chain %s is %s already", ch.ID, ch.Status)
 		}
 		ch.Cancel(a.who(c), time.Now())

@@ -9,7 +9,7 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // played is what the journal tells of a demo.
@@ -82,7 +82,7 @@ What to type next:
 // cured is the step in which the failure went away.
 func (p *played) cured() string {
 	held := "confined by " + render.Clean(p.level)
-	if p.level == "" || p.level == string(cage.None) {
+	if p.level == "" || p.level == string(sandbox.None) {
 		held = "with nothing that confines it on this machine (see superloop doctor)"
 	}
 	if p.answered == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/local"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 func (a *app) doctorCommand() *cli.Command {
@@ -192,7 +192,7 @@ func (a *app) environment(ctx context.Context, p doctor.Patient) doctor.Result {
 	if err != nil {
 		return doctor.Result{Status: doctor.Fail, Detail: err.Error(), Fix: all}
 	}
-	broken := slices.DeleteFunc(slices.Clone(rows), func(r checkRow) bool { return r.State != respond.GroundBroken })
+	broken := slices.DeleteFunc(slices.Clone(rows), func(r checkRow) bool { return r.State != failures.GroundBroken })
 	if len(broken) == 0 {
 		return doctor.Result{Status: doctor.OK, Detail: "none of " + count(len(rows), "check") + " before an iteration fails"}
 	}

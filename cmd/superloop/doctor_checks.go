@@ -16,10 +16,10 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/loop/effects/failures"
+	effectfailures "github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -57,7 +57,7 @@ func (a *app) checks(c *cli.Context) error {
 	} else {
 		err = printChecks(a.stdout, report)
 	}
-	if err == nil && slices.ContainsFunc(report.Checks, func(r checkRow) bool { return r.State == respond.GroundBroken }) {
+	if err == nil && slices.ContainsFunc(report.Checks, func(r checkRow) bool { return r.State == failures.GroundBroken }) {
 		return silent(exitFailed)
 	}
 	return err
@@ -65,20 +65,20 @@ func (a *app) checks(c *cli.Context) error {
 
 // checksReport is what --checks --json prints.
 type checksReport struct {
-	Checks  []checkRow           `json:"checks"`
-	Retired []respond.Prevention `json:"retired"`
+	Checks  []checkRow            `json:"checks"`
+	Retired []failures.Prevention `json:"retired"`
 	// Off are the loops that make no checks before their iterations.
 	Off []string `json:"switched_off_for"`
 }
 
 // learnedChecks is the file of the checks that were learned or added.
-func learnedChecks(a *app, paths layout.Paths) preflight.Store[respond.Preventions] {
-	return preflight.Store[respond.Preventions]{Disk: a.disk, Path: paths.Preventions()}
+func learnedChecks(a *app, paths layout.Paths) preflight.Store[failures.Preventions] {
+	return preflight.Store[failures.Preventions]{Disk: a.disk, Path: paths.Preventions()}
 }
 
 // checkRow is a check, and what was found in a directory.
 type checkRow struct {
-	respond.Prevention
+	failures.Prevention
 	Dir     string    `json:"dir"`
 	State   string    `json:"state"`
 	Why     string    `json:"why,omitempty"`
@@ -90,7 +90,7 @@ type checkRow struct {
 // ground is a directory in which loops work, and what their configuration asks for.
 type ground struct {
 	dir    string
-	checks []respond.Prevention
+	checks []failures.Prevention
 }
 
 // grounds are where the loops work: the top of the work tree, and the own work trees
@@ -107,26 +107,26 @@ func (a *app) grounds(ctx context.Context, paths layout.Paths, loops []config.Lo
 		i := slices.IndexFunc(out, func(g ground) bool { return g.dir == dir })
 		if i < 0 {
 			i = len(out)
-			out = append(out, ground{dir: dir, checks: respond.Builtin()})
+			out = append(out, ground{dir: dir, checks: failures.Builtin()})
 		}
-		out[i].checks = append(out[i].checks, failures.ConfiguredChecks(l.Respond)...)
+		out[i].checks = append(out[i].checks, effectfailures.ConfiguredChecks(l.Respond)...)
 	}
 	return out
 }
 
 // groundLook is what a loop knows, when it looks, besides the ground.
 func (a *app) groundLook(paths layout.Paths, cfg *config.Config, loops []config.Loop) (preflight.Look, error) {
-	health, err := preflight.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}.Load()
+	health, err := preflight.Store[failures.Health]{Disk: a.disk, Path: paths.Health()}.Load()
 	if err != nil {
 		return preflight.Look{}, err
 	}
-	look := failures.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
+	look := effectfailures.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
 	look.Path, look.Memo = a.env("PATH"), &preflight.Memo{}
 	return look, nil
 }
 
 // checkRows makes every check of the loops; retired are those that were given up.
-func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Config, loops []config.Loop) (rows []checkRow, retired []respond.Prevention, err error) {
+func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Config, loops []config.Loop) (rows []checkRow, retired []failures.Prevention, err error) {
 	learned, err := learnedChecks(a, paths).Load()
 	if err != nil {
 		return nil, nil, err
@@ -135,17 +135,17 @@ func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Con
 	if err != nil {
 		return nil, nil, err
 	}
-	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), respond.Prevention.Active)
+	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), failures.Prevention.Active)
 	return lookAt(ctx, a.grounds(ctx, paths, loops), learned, look), retired, nil
 }
 
 // lookAt makes every check of every ground, each once.
-func lookAt(ctx context.Context, grounds []ground, learned respond.Preventions, look preflight.Look) []checkRow {
+func lookAt(ctx context.Context, grounds []ground, learned failures.Preventions, look preflight.Look) []checkRow {
 	rows := []checkRow{}
 	for _, g := range grounds {
-		var all respond.Preventions
+		var all failures.Preventions
 		for _, p := range append(g.checks, learned.Checks...) {
-			at := slices.IndexFunc(all.Checks, func(q respond.Prevention) bool { return q.ID == p.ID })
+			at := slices.IndexFunc(all.Checks, func(q failures.Prevention) bool { return q.ID == p.ID })
 			switch {
 			case at < 0 && p.Active():
 				all.Checks = append(all.Checks, p)
@@ -157,7 +157,7 @@ func lookAt(ctx context.Context, grounds []ground, learned respond.Preventions, 
 		for i, f := range preflight.Check(ctx, all.Checks, g.dir, look) {
 			p := all.Checks[i]
 			if err := p.Valid(); err != nil {
-				f.State, f.Why = respond.GroundUnknown, err.Error()
+				f.State, f.Why = failures.GroundUnknown, err.Error()
 			}
 			rows = append(rows, checkRow{p, g.dir, f.State, f.Why, f.Command, f.Until, f.TookUS})
 		}
@@ -185,7 +185,7 @@ func printChecks(w io.Writer, r checksReport) error {
 	}
 	broken := 0
 	for _, c := range r.Checks {
-		if c.State != respond.GroundBroken {
+		if c.State != failures.GroundBroken {
 			continue
 		}
 		if broken++; c.Command != "" {

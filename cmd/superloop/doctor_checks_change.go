@@ -11,9 +11,9 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/loop/effects/failures"
+	effectfailures "github.com/superloop/superloop/loop/effects/failures"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 )
 
 // changeFlags are the flags that change which checks there are.
@@ -34,19 +34,19 @@ func changeFlags() []cli.Flag {
 }
 
 // specFlags are the flags of --add that say what a check of a kind looks at.
-func specFlags(kind respond.CheckKind) []string {
+func specFlags(kind failures.CheckKind) []string {
 	switch kind {
-	case respond.CheckPath, respond.CheckPermission:
+	case failures.CheckPath, failures.CheckPermission:
 		return []string{"path", "want"}
-	case respond.CheckDeps:
+	case failures.CheckDeps:
 		return []string{"path", "manager"}
-	case respond.CheckDisk:
+	case failures.CheckDisk:
 		return []string{"path", "free-mb"}
-	case respond.CheckPort:
+	case failures.CheckPort:
 		return []string{"port", "want"}
-	case respond.CheckTool, respond.CheckAuth, respond.CheckLimit:
+	case failures.CheckTool, failures.CheckAuth, failures.CheckLimit:
 		return []string{"name"}
-	case respond.CheckService:
+	case failures.CheckService:
 		return []string{"address"}
 	}
 	return nil
@@ -61,8 +61,8 @@ func checkChange(c *cli.Context) error {
 	if c.IsSet("why") && !c.IsSet("retire") {
 		return failf(exitUsage, help, "--why belongs to --retire")
 	}
-	kind := respond.CheckKind(c.String("add"))
-	if c.IsSet("add") && !slices.Contains(respond.CheckKinds(), kind) {
+	kind := failures.CheckKind(c.String("add"))
+	if c.IsSet("add") && !slices.Contains(failures.CheckKinds(), kind) {
 		return failf(exitUsage, help, "--add %q: there is no such kind; use one of %s", kind, kindList())
 	}
 	for _, name := range []string{"path", "want", "manager", "free-mb", "port", "name", "address", "reason"} {
@@ -84,18 +84,18 @@ func checkChange(c *cli.Context) error {
 
 func kindList() string {
 	var out []string
-	for _, k := range respond.CheckKinds() {
+	for _, k := range failures.CheckKinds() {
 		out = append(out, string(k))
 	}
 	return strings.Join(out, ", ")
 }
 
 // addCheck takes a person's check in.
-func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions]) error {
+func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Preventions]) error {
 	if err := a.person(); err != nil {
 		return err
 	}
-	p := respond.NewCheck(respond.CheckKind(c.String("add")), respond.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
+	p := failures.NewCheck(failures.CheckKind(c.String("add")), failures.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
 		FreeMB: c.Int64("free-mb"), Port: c.Int("port"), Name: c.String("name"), Address: c.String("address")},
 		cmp.Or(c.String("reason"), "a person asked for it"), a.who(c))
 	if err := p.Valid(); err != nil {
@@ -103,7 +103,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions
 	}
 	fresh := false
 	var wrong error
-	if err := shared(c.Context, a, store, func(ps *respond.Preventions) bool {
+	if err := shared(c.Context, a, store, func(ps *failures.Preventions) bool {
 		p, fresh, wrong = ps.Add(p, time.Now())
 		return fresh
 	}); err != nil {
@@ -114,7 +114,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions
 	}
 	if c.Bool("json") {
 		return render.JSON(a.stdout, struct {
-			respond.Prevention
+			failures.Prevention
 			Added bool `json:"added"`
 		}{p, fresh})
 	}
@@ -127,7 +127,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions
 }
 
 // retireCheck gives a check up that was learned or added.
-func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventions], loops []config.Loop) error {
+func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Preventions], loops []config.Loop) error {
 	if err := a.person(); err != nil {
 		return err
 	}
@@ -136,11 +136,11 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(learned.Checks, func(p respond.Prevention) bool { return p.ID == id }) {
+	if !slices.ContainsFunc(learned.Checks, func(p failures.Prevention) bool { return p.ID == id }) {
 		return notRetired(c, id, loops)
 	}
 	done := false
-	if err := shared(c.Context, a, store, func(ps *respond.Preventions) bool {
+	if err := shared(c.Context, a, store, func(ps *failures.Preventions) bool {
 		done = ps.Retire(id, why+" ("+a.who(c)+")", time.Now())
 		learned = *ps
 		return done
@@ -151,7 +151,7 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 		return failf(exitNothing, part(c, "--checks")+" --json", "%s was retired before", id)
 	}
 	if c.Bool("json") {
-		i := slices.IndexFunc(learned.Checks, func(p respond.Prevention) bool { return p.ID == id })
+		i := slices.IndexFunc(learned.Checks, func(p failures.Prevention) bool { return p.ID == id })
 		return render.JSON(a.stdout, learned.Checks[i])
 	}
 	fmt.Fprintf(a.stdout, "%s is not looked at any more\n", id)
@@ -160,12 +160,12 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 
 // notRetired says why a check that is not among the learned ones is not retired.
 func notRetired(c *cli.Context, id string, loops []config.Loop) error {
-	is := func(p respond.Prevention) bool { return p.ID == id }
-	if slices.ContainsFunc(respond.Builtin(), is) {
+	is := func(p failures.Prevention) bool { return p.ID == id }
+	if slices.ContainsFunc(failures.Builtin(), is) {
 		return failf(exitNothing, "", "%s is always looked at; it cannot be retired", id)
 	}
 	for _, l := range loops {
-		if slices.ContainsFunc(failures.ConfiguredChecks(l.Respond), is) {
+		if slices.ContainsFunc(effectfailures.ConfiguredChecks(l.Respond), is) {
 			return failf(exitNothing, "superloop config show", "%s stands in the configuration of loop %s; take it away there", id, l.ID)
 		}
 	}
@@ -173,7 +173,7 @@ func notRetired(c *cli.Context, id string, loops []config.Loop) error {
 }
 
 // what a check looks at, in words.
-func what(s respond.CheckSpec) string {
+func what(s failures.CheckSpec) string {
 	var out []string
 	if s.Port > 0 {
 		out = append(out, fmt.Sprint(s.Port))

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// TestShimIsEarly watches what recovery/cage/early.go relies on: its package is
+// TestShimIsEarly watches what recovery/sandbox/early.go relies on: its package is
 // initialised before those that take their time. If this fails nothing is wrong
 // but the speed: see what cage has come to import.
 func TestShimIsEarly(t *testing.T) {
@@ -24,7 +24,7 @@ func TestShimIsEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Started by hand the shim says so and ends, before the heavy packages.
-	cmd := exec.Command(exe, cage.ShimArg)
+	cmd := exec.Command(exe, sandbox.ShimArg)
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	var trace strings.Builder
 	cmd.Stderr = &trace
@@ -38,7 +38,7 @@ func TestShimIsEarly(t *testing.T) {
 		}
 	}
 	all := strings.Join(inits, " ")
-	if len(inits) == 0 || !strings.Contains(trace.String(), cage.ShimArg+" is started by superloop itself") {
+	if len(inits) == 0 || !strings.Contains(trace.String(), sandbox.ShimArg+" is started by superloop itself") {
 		t.Fatalf("no trace: %q", trace.String())
 	}
 	for _, heavy := range []string{"jsonschema", "roles/agent", "regexp"} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // The shim is this test binary, which holds all that superloop holds. Compare
@@ -26,13 +26,13 @@ func BenchmarkExec(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer s.Close()
-		place, err := cage.Resolve(b.TempDir(), "")
+		place, err := sandbox.Resolve(b.TempDir(), "")
 		if err != nil {
 			b.Fatal(err)
 		}
-		spec := cage.Spec{Command: "true", Place: place, Env: cage.Environment(os.Environ(), nil, place.Repo, "")}
+		spec := sandbox.Spec{Command: "true", Place: place, Env: sandbox.Environment(os.Environ(), nil, place.Repo, "")}
 		for b.Loop() {
-			if res, err := cage.Run(context.Background(), s, spec); err != nil || res.Code != 0 {
+			if res, err := sandbox.Run(context.Background(), s, spec); err != nil || res.Code != 0 {
 				b.Fatal(err, res.Err)
 			}
 		}
@@ -41,7 +41,7 @@ func BenchmarkExec(b *testing.B) {
 
 // By hand both hidden verbs refuse, before anything else of superloop begins.
 func TestHiddenVerbs(t *testing.T) {
-	for _, arg := range []string{proc.SpawnerArg, cage.ShimArg} {
+	for _, arg := range []string{proc.SpawnerArg, sandbox.ShimArg} {
 		cmd := exec.Command(os.Args[0], arg)
 		out, err := cmd.CombinedOutput()
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != exitUsage || len(out) == 0 {

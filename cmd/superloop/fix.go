@@ -21,9 +21,9 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 	"github.com/superloop/superloop/recovery/catalog"
-	"github.com/superloop/superloop/recovery/chain"
-	"github.com/superloop/superloop/recovery/chain/walk"
 	rules "github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/plan"
+	"github.com/superloop/superloop/recovery/plan/walk"
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
@@ -52,7 +52,7 @@ is 128 and its number, its time limit 124).`,
 			repoFlag(),
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask about cures that are not listed, run them"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "run COMMAND and say what would be done; run no cure"},
-			&cli.IntFlag{Name: "max-attempts", Value: chain.DefaultAttempts, Usage: "run `N` cures at most"},
+			&cli.IntFlag{Name: "max-attempts", Value: plan.DefaultAttempts, Usage: "run `N` cures at most"},
 			&cli.DurationFlag{Name: "timeout", Value: 30 * time.Minute, Usage: "end COMMAND after this `TIME`, each time"},
 			jsonFlag("print what came of it as JSON; asks nothing"),
 		},
@@ -206,7 +206,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 	if r.exit().OK() {
 		return w.report(fixed{Status: "passes"})
 	}
-	found, plan, err := w.k.explain(ctx, rules.Input{Source: rules.SourceCommand, Command: text, Dir: w.dir, Exit: r.exit(),
+	found, resolved, err := w.k.explain(ctx, rules.Input{Source: rules.SourceCommand, Command: text, Dir: w.dir, Exit: r.exit(),
 		Stdout: strings.NewReader(r.stdout), Stderr: strings.NewReader(r.stderr)})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -215,7 +215,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 		return err
 	}
 	out := fixed{Status: "failed", Classification: &found}
-	options := remedy.Choices(plan)
+	options := remedy.Choices(resolved)
 	switch {
 	case found.Code:
 		out.Status = "code"
@@ -233,7 +233,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 		return w.report(out)
 	}
 	now := time.Now()
-	ch := chain.New(walk.NewID(now), chain.Goal{Command: text, Dir: w.rel, Key: plan.Goal, Source: rules.SourceCommand},
+	ch := plan.New(walk.NewID(now), plan.Goal{Command: text, Dir: w.rel, Key: resolved.Goal, Source: rules.SourceCommand},
 		failureOf(found), options, limit, 0, now)
 	w.ch = &ch
 	w.say("%s fails: %s; first aid begins (chain %s)", render.Cut(render.Clean(text), 80), render.Clean(found.Why), ch.ID)
@@ -242,7 +242,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 }
 
 // walkable reports whether there is an option that a chain may try.
-func walkable(options []chain.Choice) bool {
+func walkable(options []plan.Choice) bool {
 	for _, o := range options {
 		if o.ByItself && o.Availability != "impossible" && (o.Command != "" || len(o.WaitsMS) > 0) {
 			return true
@@ -253,7 +253,7 @@ func walkable(options []chain.Choice) bool {
 
 // withheld are the options that superloop could carry out, and does not by itself
 // whatever the policy says.
-func withheld(options []chain.Choice) []waiting {
+func withheld(options []plan.Choice) []waiting {
 	var out []waiting
 	for _, o := range options {
 		if o.Executor == string(catalog.ByWrapper) && o.Availability != "impossible" && o.Command != "" {
@@ -263,20 +263,20 @@ func withheld(options []chain.Choice) []waiting {
 	return out
 }
 
-func failureOf(c render.Classification) chain.Failure {
-	return chain.Failure{Category: c.Category, Handler: c.Handler, Signature: c.Signature, Why: c.Why}
+func failureOf(c render.Classification) plan.Failure {
+	return plan.Failure{Category: c.Category, Handler: c.Handler, Signature: c.Signature, Why: c.Why}
 }
 
 // reportChain says what came of walking.
 func (w *walker) reportChain(out fixed, walked error) error {
 	switch {
-	case w.ch.Status == chain.Done:
+	case w.ch.Status == plan.Done:
 		out.Status, out.Classification = "cured", nil
 	case walked == nil && len(w.waiting) > 0:
 		out.Status = "waiting"
 	}
 	out.Waiting, out.Undo = w.waiting, w.kept
-	body, err := chain.Response(*w.ch)
+	body, err := plan.Response(*w.ch)
 	if err != nil {
 		return errors.Join(walked, err)
 	}
@@ -334,7 +334,7 @@ func (w *walker) print(out fixed) {
 	if f, ok := p.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
 		width = columns(f)
 	}
-	fmt.Fprint(p, chain.Describe(*w.ch, width))
+	fmt.Fprint(p, plan.Describe(*w.ch, width))
 	for _, x := range out.Waiting {
 		fmt.Fprintf(p, "waits for a person: %s   (%s)\n", render.Cut(render.Clean(x.Command), 200), render.Clean(x.Why))
 	}

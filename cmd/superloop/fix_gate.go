@@ -14,11 +14,11 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
-	"github.com/superloop/superloop/recovery/chain/walk"
 	rules "github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/execute"
 	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/plan"
+	"github.com/superloop/superloop/recovery/plan/walk"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -62,7 +62,7 @@ func (w *walker) policies(c *cli.Context) func() []*recovery.Policy {
 func (w *walker) budget() recovery.Budget { return recovery.Budget{Used: w.used, Waits: true} }
 
 // Judge is the gate.
-func (w doer) Judge(m chain.Move) (action.Decision, string) {
+func (w doer) Judge(m plan.Move) (action.Decision, string) {
 	if !w.pinned {
 		w.pinned = true
 		_ = w.x.Pin(w.ctx, false) // the judgement of what reads something says what is wrong
@@ -76,7 +76,7 @@ func (w doer) Judge(m chain.Move) (action.Decision, string) {
 
 // gate gives auto to a cure that may run: by its judgement, or because a person
 // says so now, or has chosen it.
-func (w doer) gate(m chain.Move, j execute.Judgement) (action.Decision, string) {
+func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
 	ok, why, err := w.allowed(w.ctx, m, j)
 	switch {
 	case err != nil:
@@ -90,7 +90,7 @@ func (w doer) gate(m chain.Move, j execute.Judgement) (action.Decision, string) 
 
 // refused says that a cure does not run. Whatever is not a person's to decide is
 // denied.
-func (w *walker) refused(m chain.Move, d action.Decision, why string) (action.Decision, string) {
+func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Decision, string) {
 	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
 	if d == action.Human {
 		return action.Human, why
@@ -99,7 +99,7 @@ func (w *walker) refused(m chain.Move, d action.Decision, why string) (action.De
 }
 
 // allowed says whether a cure may run.
-func (w *walker) allowed(ctx context.Context, m chain.Move, j execute.Judgement) (ok bool, why string, err error) {
+func (w *walker) allowed(ctx context.Context, m plan.Move, j execute.Judgement) (ok bool, why string, err error) {
 	why = j.Reason
 	switch {
 	case j.Decision == action.Auto:
@@ -129,7 +129,7 @@ func (w *walker) allowed(ctx context.Context, m chain.Move, j execute.Judgement)
 }
 
 // chosen reports whether a person has chosen the cure, or the one that needs it.
-func (w *walker) chosen(m chain.Move) bool {
+func (w *walker) chosen(m plan.Move) bool {
 	if m.Picked {
 		return true
 	}
@@ -143,7 +143,7 @@ func (w *walker) chosen(m chain.Move) bool {
 
 // Run carries a cure out, as it was judged. If something has changed since, it goes
 // through the gate again: on a terminal the person is asked once more.
-func (w doer) Run(ctx context.Context, m chain.Move) (walk.Outcome, error) {
+func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	for range maxLooks {
 		out, err := w.x.Execute(ctx, w.order(m))
 		switch {
@@ -165,7 +165,7 @@ func (w doer) Run(ctx context.Context, m chain.Move) (walk.Outcome, error) {
 
 // order is the order for a cure that went through the gate. Its intent is on the
 // disk already: the chain was saved with the move in it.
-func (w *walker) order(m chain.Move) execute.Order {
+func (w *walker) order(m plan.Move) execute.Order {
 	o := execute.Order{Action: m.Action(), Budget: w.budget(), Basis: w.approved.Basis(), Hurry: w.a.hurry, Output: w.a.stderr,
 		Label: undo.Label{Run: w.ch.ID, Recovery: w.ch.Attempts}, Option: m.Option, Signature: w.ch.Levels[len(w.ch.Levels)-1].Failure.Signature}
 	person := w.approved.Decision == action.Human
@@ -198,7 +198,7 @@ func (w *walker) order(m chain.Move) execute.Order {
 }
 
 // came is what came of a cure that was begun.
-func (w *walker) came(ctx context.Context, m chain.Move, out execute.Outcome) (walk.Outcome, error) {
+func (w *walker) came(ctx context.Context, m plan.Move, out execute.Outcome) (walk.Outcome, error) {
 	if len(out.Appeared) > 0 {
 		w.say("look at what it made where superloop or git would act on it: %s", text.Display(strings.Join(out.Appeared, ", ")))
 	}
@@ -247,11 +247,11 @@ func how(out execute.Outcome) string {
 // learn notes down whether the cure of the first level has helped, if the command
 // has just run again for that. Of another failure than before nobody knows whether
 // the cure has helped, so nothing is learned of it.
-func (w *walker) learn(ctx context.Context, ok bool, now chain.Failure) {
+func (w *walker) learn(ctx context.Context, ok bool, now plan.Failure) {
 	l := w.ch.Levels[0]
 	o, chosen := l.Option(l.Chosen)
 	same := l.Failure.Signature == now.Signature && l.Failure.Handler == now.Handler
-	if r := w.ch.Running; r == nil || r.Kind != chain.Verify || !chosen || !ok && !same {
+	if r := w.ch.Running; r == nil || r.Kind != plan.Verify || !chosen || !ok && !same {
 		return
 	}
 	result := learn.Ineffective

@@ -14,10 +14,10 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/layout"
-	"github.com/superloop/superloop/recovery/chain"
-	"github.com/superloop/superloop/recovery/chain/walk"
 	rules "github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/plan"
+	"github.com/superloop/superloop/recovery/plan/walk"
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
@@ -41,7 +41,7 @@ type walker struct {
 	// terminal is where a person can be asked, nil without one.
 	terminal *os.File
 
-	ch       *chain.Chain
+	ch       *plan.Chain
 	last     ran // the command, the last time
 	used     int // cures that ran by themselves
 	waiting  []waiting
@@ -130,7 +130,7 @@ func (w doer) Verify(ctx context.Context) (walk.Outcome, error) {
 	}
 	w.last = r
 	if r.exit().OK() {
-		w.learn(ctx, true, chain.Failure{})
+		w.learn(ctx, true, plan.Failure{})
 		return walk.Outcome{OK: true}, nil
 	}
 	f, options, err := w.look(ctx, rules.Input{Source: rules.SourceCommand, Command: w.ch.Goal.Command, Dir: w.dir, Exit: r.exit(),
@@ -142,17 +142,17 @@ func (w doer) Verify(ctx context.Context) (walk.Outcome, error) {
 }
 
 // look has rules look at a failure on the way.
-func (w *walker) look(ctx context.Context, in rules.Input) (chain.Failure, []chain.Choice, error) {
-	found, plan, err := w.k.explain(ctx, in)
+func (w *walker) look(ctx context.Context, in rules.Input) (plan.Failure, []plan.Choice, error) {
+	found, resolved, err := w.k.explain(ctx, in)
 	switch {
 	case ctx.Err() != nil:
-		return chain.Failure{}, nil, interrupted(ctx)
+		return plan.Failure{}, nil, interrupted(ctx)
 	case err != nil:
-		return chain.Failure{}, nil, err
+		return plan.Failure{}, nil, err
 	}
-	var options []chain.Choice
+	var options []plan.Choice
 	if !found.Code {
-		options = remedy.Choices(plan)
+		options = remedy.Choices(resolved)
 	}
 	return failureOf(found), options, nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/testkit/mockapi"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // twoCLIs are roles that either of two CLIs may do, claude first.
@@ -40,8 +40,8 @@ func TestRealLadder(t *testing.T) {
 		t.Fatalf("%v\n%s", by, out)
 	}
 	for _, ev := range n.events() {
-		var f respond.DetectedFields
-		if ev.Event == respond.EventDetected && (json.Unmarshal(ev.Fields, &f) != nil || f.Kind != respond.KindLimit || f.Counted || f.Rung != respond.RungReassign || f.DetectMS > 1000) {
+		var f failures.DetectedFields
+		if ev.Event == failures.EventDetected && (json.Unmarshal(ev.Fields, &f) != nil || f.Kind != failures.KindLimit || f.Counted || f.Rung != failures.RungReassign || f.DetectMS > 1000) {
 			t.Errorf("%s", ev.Fields)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/stats"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
@@ -48,15 +48,15 @@ runner.`,
 
 // runnerRow is what is known of a runner with a model.
 type runnerRow struct {
-	respond.Agent
+	failures.Agent
 	Configured bool        `json:"configured"`
 	Uses       []runnerUse `json:"uses"`
 	// State is fit, probation, unfit (Until) or mend: unfit until a person has mended it.
-	State   string          `json:"state"`
-	Until   time.Time       `json:"until,omitzero"`
-	Why     string          `json:"why,omitempty"`
-	Circuit respond.Circuit `json:"circuit"`
-	Limit   *runnerLimit    `json:"limit"` // null: none is known
+	State   string           `json:"state"`
+	Until   time.Time        `json:"until,omitzero"`
+	Why     string           `json:"why,omitempty"`
+	Circuit failures.Circuit `json:"circuit"`
+	Limit   *runnerLimit     `json:"limit"` // null: none is known
 
 	Runs           int       `json:"runs"`
 	Successes      int       `json:"successes"`
@@ -104,7 +104,7 @@ func (a *app) runners(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	store := preflight.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}
+	store := preflight.Store[failures.Health]{Disk: a.disk, Path: paths.Health()}
 	if c.IsSet("reset") {
 		return a.resetRunner(c, store, cfg)
 	}
@@ -143,11 +143,11 @@ func (a *app) configuredLoops(c *cli.Context) (string, *config.Config, []config.
 }
 
 // runnerRows are the rows, who has run most first; of one loop only those that it uses.
-func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops []config.Loop, health respond.Health, now time.Time) []*runnerRow {
-	rows, limits := []*runnerRow{}, map[respond.Agent]*runnerLimit{}
+func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops []config.Loop, health failures.Health, now time.Time) []*runnerRow {
+	rows, limits := []*runnerRow{}, map[failures.Agent]*runnerLimit{}
 	environ := without(cfg.SecretNames())
 	cooldowns := cooldown.New(a.disk, paths.Cooldowns())
-	row := func(of respond.Agent) *runnerRow {
+	row := func(of failures.Agent) *runnerRow {
 		if i := slices.IndexFunc(rows, func(r *runnerRow) bool { return r.Agent == of }); i >= 0 {
 			return rows[i]
 		}
@@ -196,7 +196,7 @@ func (a *app) runnerRows(one bool, paths layout.Paths, cfg *config.Config, loops
 	return rows
 }
 
-func (r *runnerRow) fill(health respond.Health, limit *runnerLimit, now time.Time) {
+func (r *runnerRow) fill(health failures.Health, limit *runnerLimit, now time.Time) {
 	until := time.Time{}
 	if r.Limit = limit; limit != nil {
 		until = limit.Until

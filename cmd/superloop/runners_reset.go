@@ -14,15 +14,15 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 )
 
 // storePatience is how long a file that supervisors share is waited for.
 const storePatience = 5 * time.Second
 
 // resetRunner forgets what speaks against a runner.
-func (a *app) resetRunner(c *cli.Context, store preflight.Store[respond.Health], cfg *config.Config) error {
+func (a *app) resetRunner(c *cli.Context, store preflight.Store[failures.Health], cfg *config.Config) error {
 	if c.IsSet("loop") {
 		return failf(exitUsage, "superloop runners --reset "+text.Paste(c.String("reset")), "what is known of runners is known to all loops; --reset takes no --loop")
 	}
@@ -37,14 +37,14 @@ func (a *app) resetRunner(c *cli.Context, store preflight.Store[respond.Health],
 	}
 	name, _, _ := strings.Cut(word, ":")
 	if !slices.Contains(names, word) && !slices.Contains(names, name) &&
-		!slices.ContainsFunc(health.Breakers, func(b respond.Breaker) bool { return named(b.Agent, word, names) }) {
+		!slices.ContainsFunc(health.Breakers, func(b failures.Breaker) bool { return named(b.Agent, word, names) }) {
 		return failf(exitNotFound, "superloop runners", "no runner %q; the configuration has %s", word, strings.Join(names, ", "))
 	}
-	reset := []respond.Agent{}
-	if err := shared(c.Context, a, store, func(h *respond.Health) bool {
+	reset := []failures.Agent{}
+	if err := shared(c.Context, a, store, func(h *failures.Health) bool {
 		reset = reset[:0]
 		for _, b := range h.Breakers {
-			if named(b.Agent, word, names) && (b.Circuit != respond.Closed || b.InRow > 0 || b.Trips > 0) {
+			if named(b.Agent, word, names) && (b.Circuit != failures.Closed || b.InRow > 0 || b.Trips > 0) {
 				reset = append(reset, b.Agent)
 			}
 		}
@@ -69,7 +69,7 @@ func (a *app) resetRunner(c *cli.Context, store preflight.Store[respond.Health],
 
 // named reports whether NAME[:MODEL] means an agent. A runner whose own name has a
 // colon is found by its whole name.
-func named(of respond.Agent, word string, names []string) bool {
+func named(of failures.Agent, word string, names []string) bool {
 	if of.Runner == word {
 		return true
 	}

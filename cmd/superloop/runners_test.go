@@ -11,8 +11,8 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -77,17 +77,17 @@ func TestRunners(t *testing.T) {
 
 	// claude has worked, codex has lost its login, somebody is there no more, and
 	// there is a limit.
-	claude, codex := respond.Agent{Runner: "claude", Provider: "anthropic"}, respond.Agent{Runner: "codex", Provider: "openai", Model: "big"}
-	gone := respond.Agent{Runner: "gone", Provider: "x"}
+	claude, codex := failures.Agent{Runner: "claude", Provider: "anthropic"}, failures.Agent{Runner: "codex", Provider: "openai", Model: "big"}
+	gone := failures.Agent{Runner: "gone", Provider: "x"}
 	now := time.Now()
 	usd := 0.5
-	store := preflight.Store[respond.Health]{Disk: durable.OS(), Path: paths.Health()}
-	if _, err := store.Update(context.Background(), func(h *respond.Health) bool {
-		h.Ended(respond.Result{Agent: claude, CostUSD: &usd}, now)
-		h.Ended(respond.Result{Agent: claude}, now)
-		h.Ended(respond.Result{Agent: claude, CostUSD: &usd, Failure: &respond.Event{Agent: claude, Kind: respond.KindExit, Blame: respond.BlameTask}}, now)
-		h.Ended(respond.Result{Agent: codex, Failure: &respond.Event{Agent: codex, Kind: respond.KindAuth, Blame: respond.BlameAccount, Why: "its login\nis over"}}, now)
-		h.Ended(respond.Result{Agent: gone, Failure: &respond.Event{Agent: gone, Kind: respond.KindLimit, Blame: respond.BlameProvider, Why: "no", Until: now.Add(time.Hour)}}, now)
+	store := preflight.Store[failures.Health]{Disk: durable.OS(), Path: paths.Health()}
+	if _, err := store.Update(context.Background(), func(h *failures.Health) bool {
+		h.Ended(failures.Result{Agent: claude, CostUSD: &usd}, now)
+		h.Ended(failures.Result{Agent: claude}, now)
+		h.Ended(failures.Result{Agent: claude, CostUSD: &usd, Failure: &failures.Event{Agent: claude, Kind: failures.KindExit, Blame: failures.BlameTask}}, now)
+		h.Ended(failures.Result{Agent: codex, Failure: &failures.Event{Agent: codex, Kind: failures.KindAuth, Blame: failures.BlameAccount, Why: "its login\nis over"}}, now)
+		h.Ended(failures.Result{Agent: gone, Failure: &failures.Event{Agent: gone, Kind: failures.KindLimit, Blame: failures.BlameProvider, Why: "no", Until: now.Add(time.Hour)}}, now)
 		return true
 	}); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestRunners(t *testing.T) {
 		}
 	}
 	health, err := store.Load()
-	if b := health.Of(codex); err != nil || b.Circuit != respond.Closed || b.Runs != 1 {
+	if b := health.Of(codex); err != nil || b.Circuit != failures.Closed || b.Runs != 1 {
 		t.Errorf("codex is %+v, %v", b, err)
 	}
 	if code, out := n.superloop(nil, "runners", "--reset", "codex", "--loop", "l"); code != exitUsage || !strings.Contains(out, "takes no --loop") {

@@ -7,12 +7,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // printFailures tells what failed and what followed; nothing where no failure was
 // answered, no ground found broken and nobody alarmed.
-func printFailures(w io.Writer, f respond.Figures) error {
+func printFailures(w io.Writer, f failures.Figures) error {
 	if f.Failures == 0 && f.Prevented == 0 && f.Tripped == 0 && len(f.Alerts) == 0 {
 		return nil
 	}
@@ -22,7 +22,7 @@ func printFailures(w io.Writer, f respond.Figures) error {
 	}
 	for _, t := range []struct {
 		title string
-		rates []respond.Rate
+		rates []failures.Rate
 	}{{"ROLE", f.ByRole}, {"RUNNER", f.ByRunner}, {"HOUR (UTC)", f.ByHour}} {
 		if err := rateTable(w, t.title, t.rates); err != nil {
 			return err
@@ -31,7 +31,7 @@ func printFailures(w io.Writer, f respond.Figures) error {
 	return nil
 }
 
-func rateTable(w io.Writer, title string, rates []respond.Rate) error {
+func rateTable(w io.Writer, title string, rates []failures.Rate) error {
 	if len(rates) == 0 {
 		return nil
 	}
@@ -47,7 +47,7 @@ func rateTable(w io.Writer, title string, rates []respond.Rate) error {
 	return t.Flush()
 }
 
-func failureLines(f respond.Figures) []string {
+func failureLines(f failures.Figures) []string {
 	out := []string{fmt.Sprintf("failures: %d detected, %d counted; %d of %s ended badly (%s)",
 		f.Failures, f.Counted, f.Total.Failures, count(f.Total.Runs, "role run"), percent(f.Total.Rate))}
 	if f.Failures > 0 {
@@ -67,7 +67,7 @@ func failureLines(f respond.Figures) []string {
 	var times []string
 	for _, t := range []struct {
 		what string
-		respond.Spread
+		failures.Spread
 	}{{"detected", f.Detection}, {"answered", f.Response}, {"recovered", f.Recovery}} {
 		if t.Count > 0 {
 			times = append(times, t.what+" after "+timesText(t.Spread))
@@ -98,11 +98,11 @@ func failureLines(f respond.Figures) []string {
 	return out
 }
 
-func helped(what string, r respond.Rate) string {
+func helped(what string, r failures.Rate) string {
 	return fmt.Sprintf("%s: %d of %d helped (%s)", what, r.Runs-r.Failures, r.Runs, percent(1-r.Rate))
 }
 
-func tallied(rates []respond.Rate) string {
+func tallied(rates []failures.Rate) string {
 	var out []string
 	for _, r := range rates {
 		name := render.Clean(r.Name)
@@ -117,7 +117,7 @@ func tallied(rates []respond.Rate) string {
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
 
 // timesText is spreadText of what may take far less than a second.
-func timesText(s respond.Spread) string {
+func timesText(s failures.Spread) string {
 	if s.Count == 1 {
 		return shortTime(s.Worst)
 	}

@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 func TestPrintFailures(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := printFailures(&b, respond.Figures{Total: respond.Rate{Runs: 3, Failures: 1}}); err != nil || b.Len() > 0 {
+	if err := printFailures(&b, failures.Figures{Total: failures.Rate{Runs: 3, Failures: 1}}); err != nil || b.Len() > 0 {
 		t.Errorf("where nothing was detected it says %q, %v", b.String(), err)
 	}
-	var f respond.Fold
+	var f failures.Fold
 	at := time.Date(2026, 11, 21, 12, 59, 0, 0, time.UTC)
 	for i, line := range []string{
 		`role_failed {"role":"implementer","runner":"claude","outcome":"exit"}`,
@@ -33,7 +33,7 @@ func TestPrintFailures(t *testing.T) {
 		`failure_detected {"role":"tester","runner":"claude","rung":"escalate","detect_ms":7000,"respond_us":100}`,
 	} {
 		name, fields, _ := strings.Cut(line, " ")
-		f.Add(respond.Record{Event: name, LoopID: "l", At: at.Add(time.Duration(i) * 10 * time.Second), Fields: []byte(fields)})
+		f.Add(failures.Record{Event: name, LoopID: "l", At: at.Add(time.Duration(i) * 10 * time.Second), Fields: []byte(fields)})
 	}
 	if err := printFailures(&b, f.Figures()); err != nil {
 		t.Fatal(err)

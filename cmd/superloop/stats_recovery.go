@@ -13,7 +13,7 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/stats"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // statsOfLoops tells of every loop what became of recoveries and questions.
@@ -37,7 +37,7 @@ func (a *app) statsOfLoops(c *cli.Context) error {
 	}
 	rows := make([]row, len(ids))
 	folds := make([]*stats.Fold, len(ids))
-	var failures respond.Fold
+	var failures failures.Fold
 	for i, id := range ids {
 		paths, err := a.paths(repo, id)
 		if err != nil {

@@ -25,12 +25,12 @@ var calls = []struct{ pkg, names, packages, files, why string }{
 		"internal/durable, internal/tools/mutate, cmd/superloop/internal/script", "", onlyDurable},
 	{"os", "Mkdir Remove", "internal/durable, internal/tools/mutate, cmd/superloop/internal/script", "internal/proc/cgroup*.go",
 		onlyDurable + "; a cgroup is made and removed as a directory, but it is a control file of the kernel and never on a disk"},
-	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/cage/early.go loop/local/main.go", "only main ends the process; and the shim and the first call of main (local.Main), which are mains of their own"},
+	{"os", "Exit", "cmd/..., internal/tools/...", "recovery/sandbox/early.go loop/local/main.go", "only main ends the process; and the shim and the first call of main (local.Main), which are mains of their own"},
 	{"log", "Fatal Fatalf Fatalln Panic Panicf", "", "", "libraries return errors"},
 	{"time", "Sleep", "cmd/superloop/internal/script", "", "wait for the thing itself"},
 }
 
 // pureFiles have no clock: time arrives in the input.
-var pureFiles = []string{"loop/*.go", "recovery/decide*.go", "recovery/action/*.go", "recovery/chain/*.go", "recovery/respond/*.go"}
+var pureFiles = []string{"loop/*.go", "recovery/decide*.go", "recovery/action/*.go", "recovery/plan/*.go", "recovery/failures/*.go"}
 
 var badNames = []string{"util", "utils", "common", "types", "helpers", "constants"}

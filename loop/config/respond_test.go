@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // alone fills in the list of runners of roles that have only one, without
@@ -207,13 +207,13 @@ func TestDiffOfRespond(t *testing.T) {
 	}
 }
 
-// This package may not import recovery/respond, which makes the checks: the kinds
+// This package may not import recovery/failures, which makes the checks: the kinds
 // and managers here are those that stand there.
 func TestGroundIsThatOfRespond(t *testing.T) {
 	t.Parallel()
-	kinds, managers := []string{}, respond.Managers()
+	kinds, managers := []string{}, failures.Managers()
 	read := func(file string, f func(n ast.Node)) {
-		tree, err := parser.ParseFile(token.NewFileSet(), "../../recovery/respond/"+file, nil, 0)
+		tree, err := parser.ParseFile(token.NewFileSet(), "../../recovery/failures/"+file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Alerts tells people of what no one waits for: that failures are more than one
@@ -25,7 +25,7 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 	if f.Failure == nil || after.Human != nil || after.Pending == nil {
 		return // the question, or the end, says it
 	}
-	unfit := f.Failure.Blame == respond.BlameAccount || f.Failure.Blame == respond.BlameSettings
+	unfit := f.Failure.Blame == failures.BlameAccount || f.Failure.Blame == failures.BlameSettings
 	l, was := after.Response.Ladder, before.Response.Ladder
 	nobody := l != nil && l.Alerted && (was == nil || !was.Alerted)
 	if !unfit && !nobody {
@@ -43,15 +43,15 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 }
 
 // says is an alert in one sentence.
-func says(a respond.Alert) string {
+func says(a failures.Alert) string {
 	where := ""
 	if len(a.Loops) > 0 {
 		where = " (loops " + strings.Join(a.Loops, ", ") + ")"
 	}
 	switch a.Trigger {
-	case respond.TriggerCategory:
+	case failures.TriggerCategory:
 		return fmt.Sprintf("%d failures of the same kind, %s, since %s%s", a.Failures, a.Category, a.Since.UTC().Format(time.RFC3339), where)
-	case respond.TriggerSilence:
+	case failures.TriggerSilence:
 		return fmt.Sprintf("no role has succeeded since %s, %d have failed%s", a.Since.UTC().Format(time.RFC3339), a.Failures, where)
 	}
 	return fmt.Sprintf("%d of %d role runs have failed since %s%s", a.Failures, a.Runs, a.Since.UTC().Format(time.RFC3339), where)

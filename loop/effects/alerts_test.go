@@ -9,16 +9,16 @@ import (
 
 	"github.com/superloop/superloop/escalation/notify"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // recFailed is a role that has failed, and the states around it.
 func recFailed() (before, after loop.State, f loop.RoleEnded) {
 	after = loop.State{RunID: "run-1", Iteration: 3, Plan: loop.Plan{Respond: &loop.RespondPlan{}}, Pending: &loop.Effect{ID: "e-2"}}
-	after.Response.Ladder = &respond.State{}
+	after.Response.Ladder = &failures.State{}
 	before = after
 	f = loop.RoleEnded{Role: "tester", Runner: "claude", Fix: "claude /login"}
-	f.Failure = &loop.FailureFact{Event: respond.Event{Agent: respond.Agent{Runner: "claude"}, Kind: "exit", Category: "auth", Why: "not logged in", Blame: respond.BlameAccount}}
+	f.Failure = &loop.FailureFact{Event: failures.Event{Agent: failures.Agent{Runner: "claude"}, Kind: "exit", Category: "auth", Why: "not logged in", Blame: failures.BlameAccount}}
 	return before, after, f
 }
 
@@ -42,25 +42,28 @@ func recAlerts(t *testing.T, before, after loop.State, facts ...loop.Fact) []not
 func TestRunnerNeedsAHuman(t *testing.T) {
 	t.Parallel()
 	until := recStart.Add(time.Hour)
-	alerted := func(s *loop.State) { s.Response.Ladder = &respond.State{Alerted: true, Until: until} }
+	alerted := func(s *loop.State) { s.Response.Ladder = &failures.State{Alerted: true, Until: until} }
 	const unfit, nobody = "a runner needs a person", "no runner is fit"
 	for name, c := range map[string]struct {
 		change func(before, after *loop.State, f *loop.RoleEnded)
 		status string // "": nobody is told
 	}{
 		"its account":        {func(_, _ *loop.State, _ *loop.RoleEnded) {}, unfit},
-		"its settings":       {func(_, _ *loop.State, f *loop.RoleEnded) { f.Failure.Blame = respond.BlameSettings }, unfit},
-		"its provider":       {func(_, _ *loop.State, f *loop.RoleEnded) { f.Failure.Blame = respond.BlameProvider }, ""},
+		"its settings":       {func(_, _ *loop.State, f *loop.RoleEnded) { f.Failure.Blame = failures.BlameSettings }, unfit},
+		"its provider":       {func(_, _ *loop.State, f *loop.RoleEnded) { f.Failure.Blame = failures.BlameProvider }, ""},
 		"no failure":         {func(_, _ *loop.State, f *loop.RoleEnded) { f.Failure = nil }, ""},
 		"a human is asked":   {func(_, after *loop.State, _ *loop.RoleEnded) { after.Human = &loop.HumanState{} }, ""},
 		"the loop has ended": {func(_, after *loop.State, _ *loop.RoleEnded) { after.Pending = nil }, ""},
 		"nobody responds":    {func(_, after *loop.State, _ *loop.RoleEnded) { after.Plan.Respond = nil }, ""},
-		"nobody is fit":      {func(_, after *loop.State, f *loop.RoleEnded) { alerted(after); f.Failure.Blame = respond.BlameProvider }, nobody},
-		"nobody, at once":    {func(before, after *loop.State, _ *loop.RoleEnded) { alerted(after); before.Response.Ladder = nil }, nobody},
+		"nobody is fit": {func(_, after *loop.State, f *loop.RoleEnded) {
+			alerted(after)
+			f.Failure.Blame = failures.BlameProvider
+		}, nobody},
+		"nobody, at once": {func(before, after *loop.State, _ *loop.RoleEnded) { alerted(after); before.Response.Ladder = nil }, nobody},
 		"nobody, as before": {func(before, after *loop.State, f *loop.RoleEnded) {
 			alerted(after)
 			alerted(before)
-			f.Failure.Blame = respond.BlameProvider
+			f.Failure.Blame = failures.BlameProvider
 		}, ""},
 		"an account, no steps": {func(_, after *loop.State, _ *loop.RoleEnded) { after.Response.Ladder = nil }, unfit},
 	} {
@@ -87,16 +90,16 @@ func TestRunnerNeedsAHuman(t *testing.T) {
 
 func TestFailuresAreMoreThanOneRoles(t *testing.T) {
 	t.Parallel()
-	alert := respond.Alert{Severity: "high", Category: "network", Runs: 9, Failures: 7, Since: recStart.Add(-time.Hour), At: recStart, Cause: "the proxy", Loops: []string{"a", "b"}}
+	alert := failures.Alert{Severity: "high", Category: "network", Runs: 9, Failures: 7, Since: recStart.Add(-time.Hour), At: recStart, Cause: "the proxy", Loops: []string{"a", "b"}}
 	for trigger, reason := range map[string]string{
-		respond.TriggerRate:     "7 of 9 role runs have failed since 2026-11-22T11:00:00Z (loops a, b)",
-		respond.TriggerCategory: "7 failures of the same kind, network, since 2026-11-22T11:00:00Z (loops a, b)",
-		respond.TriggerSilence:  "no role has succeeded since 2026-11-22T11:00:00Z, 7 have failed (loops a, b)",
+		failures.TriggerRate:     "7 of 9 role runs have failed since 2026-11-22T11:00:00Z (loops a, b)",
+		failures.TriggerCategory: "7 failures of the same kind, network, since 2026-11-22T11:00:00Z (loops a, b)",
+		failures.TriggerSilence:  "no role has succeeded since 2026-11-22T11:00:00Z, 7 have failed (loops a, b)",
 	} {
 		before, after, f := recFailed()
 		a := alert
 		a.Trigger = trigger
-		f.Failure, f.Alerts = nil, []respond.Alert{a}
+		f.Failure, f.Alerts = nil, []failures.Alert{a}
 		got := recAlerts(t, before, after, f, f)
 		want := notify.Message{ID: fmt.Sprintf("alert/%s/high/network/%d", trigger, recStart.UnixMilli()), Kind: notify.Alert, Loop: "l", Repo: "/repo", Iteration: 3, Type: trigger,
 			Status: "high", Category: "network", Reason: reason, RootCause: "the proxy", Created: recStart, Actions: notify.Actions{Manual: "superloop stats --loop l"}}
@@ -104,7 +107,7 @@ func TestFailuresAreMoreThanOneRoles(t *testing.T) {
 			t.Errorf("%+v\nwant %+v", got, want)
 		}
 	}
-	if got := says(respond.Alert{Trigger: respond.TriggerRate, Since: recStart}); got != "0 of 0 role runs have failed since 2026-11-22T12:00:00Z" {
+	if got := says(failures.Alert{Trigger: failures.TriggerRate, Since: recStart}); got != "0 of 0 role runs have failed since 2026-11-22T12:00:00Z" {
 		t.Error(got)
 	}
 }

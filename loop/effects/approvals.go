@@ -10,7 +10,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // preflightEvery is how often a failing environment check is made again while a
@@ -29,7 +29,7 @@ type Approvals struct {
 	Tree Looker
 	// Runners are who can go on with a role, once a human has answered.
 	Runners interface {
-		Candidates(s loop.State, role string) []respond.Candidate
+		Candidates(s loop.State, role string) []failures.Candidate
 		// Believed forgets what speaks against the runners of a role: a human has mended
 		// them, or says so.
 		Believed(s loop.State, role string)

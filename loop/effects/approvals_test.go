@@ -9,7 +9,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // recRole is a loop that asks about a role whose runner does not work.
@@ -17,7 +17,7 @@ func recRole(kind string) loop.State {
 	s := loop.State{LoopID: "l", RunID: "run-1", Iteration: 3, Pending: &loop.Effect{ID: "e-1", Kind: loop.AskHuman, Role: "tester"}}
 	s.Human = &loop.HumanState{About: loop.AboutRole, ID: "e-1", Type: kind, Class: "login", Role: "tester", Runner: "claude", Text: "not logged in", Fix: "claude /login"}
 	s.Plan.Respond = &loop.RespondPlan{}
-	s.Response.Ladder = &respond.State{Runs: 2, Tell: []string{"it said no"}}
+	s.Response.Ladder = &failures.State{Runs: 2, Tell: []string{"it said no"}}
 	return s
 }
 
@@ -72,12 +72,12 @@ func TestNobodyIsAsked(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	t.Parallel()
-	role, runner := recRole(respond.TypeRole), recRole(loop.EscalationRunner)
-	plain, tests := recRole(loop.EscalationRunner), recRole(respond.TypeRole)
+	role, runner := recRole(failures.TypeRole), recRole(loop.EscalationRunner)
+	plain, tests := recRole(loop.EscalationRunner), recRole(failures.TypeRole)
 	plain.Plan.Respond, tests.Human.About = nil, loop.AboutTests
 	alone := recRole(loop.EscalationRunner)
 	alone.Response.Ladder = nil
-	preflight := recRole(respond.TypeRole)
+	preflight := recRole(failures.TypeRole)
 	preflight.Human.About = loop.AboutPreflight
 	for name, c := range map[string]struct {
 		s        loop.State
@@ -184,7 +184,7 @@ func TestAnsweredAsItLapses(t *testing.T) {
 func TestApprovedAndLapsed(t *testing.T) {
 	t.Parallel()
 	r := newRecHost(t)
-	s := r.opens(recRole(respond.TypeRole))
+	s := r.opens(recRole(failures.TypeRole))
 	r.answer(escalation.Approve, "", "")
 	r.now = recStart.Add(escalation.DefaultPatience)
 	fact, next := r.look(s, nil)
@@ -243,7 +243,7 @@ func TestMendedTooLate(t *testing.T) {
 func TestEnvironmentIsWholeAgain(t *testing.T) {
 	t.Parallel()
 	r := newRecHost(t)
-	s := recRole(respond.TypeRole)
+	s := recRole(failures.TypeRole)
 	s.Human.About = loop.AboutPreflight
 	s = r.opens(s)
 	if fact, next := r.look(s, nil); fact != nil || !next.Equal(recStart.Add(5*time.Second)) {
@@ -256,7 +256,7 @@ func TestEnvironmentIsWholeAgain(t *testing.T) {
 	}
 	other := newRecHost(t)
 	other.whole = true
-	if fact, _ := other.look(other.opens(recRole(respond.TypeRole)), nil); fact != nil {
+	if fact, _ := other.look(other.opens(recRole(failures.TypeRole)), nil); fact != nil {
 		t.Errorf("a look at the environment answers another question: %+v", fact)
 	}
 }

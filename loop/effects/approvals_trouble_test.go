@@ -8,7 +8,7 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // What a dead supervisor has begun is not begun again: it is put away as
@@ -46,7 +46,7 @@ func TestAskingInTrouble(t *testing.T) {
 	answered := func(m escalation.Method) func(*recHost, loop.State) loop.State {
 		return func(r *recHost, s loop.State) loop.State { r.answer(m, "", ""); return s }
 	}
-	role := recRole(respond.TypeRole)
+	role := recRole(failures.TypeRole)
 	for name, c := range map[string]struct {
 		s     loop.State
 		after func(*recHost, loop.State) loop.State // it is open, unless it is nil

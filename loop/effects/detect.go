@@ -12,7 +12,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/classify"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -48,11 +48,11 @@ func (r *Roles) treeNow(ctx context.Context, s loop.State) string {
 // run is what is known of a run besides its fact.
 type run struct {
 	role       config.Role
-	who        respond.Agent
-	tree       string          // treeBefore
-	ended      time.Time       // the process was gone
-	known      *respond.Ground // what rules say of its output
-	classifyUS int64           // how long they took
+	who        failures.Agent
+	tree       string           // treeBefore
+	ended      time.Time        // the process was gone
+	known      *failures.Ground // what rules say of its output
+	classifyUS int64            // how long they took
 }
 
 // detect finds out whether a run has failed, and how, and puts that into its fact.
@@ -64,7 +64,7 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 	asked := func(what string) bool {
 		return slices.Contains(must, what) && f.Outcome == loop.OutcomeOK && !f.Proposal
 	}
-	o := respond.RoleOutcome{Task: r.Task(f.Role), Agent: x.who, RunID: s.RunID, Iteration: s.Iteration, Attempt: f.Attempt,
+	o := failures.RoleOutcome{Task: r.Task(f.Role), Agent: x.who, RunID: s.RunID, Iteration: s.Iteration, Attempt: f.Attempt,
 		Outcome: f.Outcome, ExitCode: f.ExitCode, Signal: f.Signal, Class: f.Class, Error: f.Error, DurationMS: f.DurationMS,
 		Output: f.Output, MustReport: asked(config.InsistReport) && f.OutputFile != "", Ground: x.known, At: r.Now(s)}
 	if f.Limit != nil {
@@ -80,7 +80,7 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 	if asked(config.InsistChange) && x.tree != "" {
 		o.MustChange, o.TreeBefore, o.Tree = true, x.tree, r.treeNow(ctx, s)
 	}
-	ev, failed := respond.Detect(o, classify.Signature)
+	ev, failed := failures.Detect(o, classify.Signature)
 	if failed && f.Outcome == loop.OutcomeOK {
 		f.Outcome, f.Error, f.Category = loop.OutcomeUnfit, ev.Why, string(ev.Kind)
 	}
@@ -95,11 +95,11 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 	r.whyEverywhere(ctx, s, f)
 	f.Failure.Tripped, f.Failure.Candidates = tripped, r.Runners.Candidates(s, f.Role)
 	begun := r.Clock()
-	l := respond.New(o.Task, x.who, s.Plan.Respond.Limits, o.At)
-	if have := s.Response.Ladder; have != nil && have.Phase == respond.Working {
+	l := failures.New(o.Task, x.who, s.Plan.Respond.Limits, o.At)
+	if have := s.Response.Ladder; have != nil && have.Phase == failures.Working {
 		l = *have
 	}
-	_, _ = respond.Next(l, ev, f.Failure.Candidates, o.At) // the machine does it again, in a world without a clock
+	_, _ = failures.Next(l, ev, f.Failure.Candidates, o.At) // the machine does it again, in a world without a clock
 	now := r.Clock()
 	f.Failure.RespondUS = now.Sub(begun).Microseconds()
 	f.Failure.DetectMS = now.Sub(x.ended).Milliseconds()
@@ -108,14 +108,14 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 // whyEverywhere looks for the cause of failures that are more than this role's, by
 // rules, and puts it into their alerts.
 func (r *Roles) whyEverywhere(ctx context.Context, s loop.State, f *loop.RoleEnded) {
-	if !slices.ContainsFunc(f.Alerts, func(a respond.Alert) bool { return a.Analyse }) {
+	if !slices.ContainsFunc(f.Alerts, func(a failures.Alert) bool { return a.Analyse }) {
 		return
 	}
 	e := f.Failure.Event
 	h := s.Response.History.Clone()
-	h.Add(e, respond.RungNone)
-	rc := respond.Analyse(respond.Case{RunID: s.RunID, Iteration: s.Iteration, Task: e.Task, History: h.Of(e.Task), Facts: r.Failures.Facts(ctx, s)}, e.At)
-	if rc.Type == respond.CauseUnknown {
+	h.Add(e, failures.RungNone)
+	rc := failures.Analyse(failures.Case{RunID: s.RunID, Iteration: s.Iteration, Task: e.Task, History: h.Of(e.Task), Facts: r.Failures.Facts(ctx, s)}, e.At)
+	if rc.Type == failures.CauseUnknown {
 		return
 	}
 	for i := range f.Alerts {

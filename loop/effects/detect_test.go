@@ -11,7 +11,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -19,22 +19,22 @@ func TestDetectsAFailure(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { pass(time.Second); return exited(3, ""), nil }
-		w.ground = &respond.Ground{Category: "disk_full", Infra: true, Signature: "sig"}
+		w.ground = &failures.Ground{Category: "disk_full", Infra: true, Signature: "sig"}
 		at := w.host.Now(w.state).Add(time.Second)
 		f := w.perform(w.effect("implementer"))
 		if f.Failure == nil {
 			t.Fatalf("%+v", f)
 		}
-		one := respond.Agent{Runner: "one", Provider: "generic"}
+		one := failures.Agent{Runner: "one", Provider: "generic"}
 		e := f.Failure.Event
-		if e.Task != w.host.Task("implementer") || e.Agent != one || e.RunID != "run" || e.Iteration != 1 || e.Attempt != 1 || e.Kind != respond.KindExit ||
-			e.Category != "disk_full" || e.Blame != respond.BlameGround || !e.At.Equal(at) || e.Signature == "" {
+		if e.Task != w.host.Task("implementer") || e.Agent != one || e.RunID != "run" || e.Iteration != 1 || e.Attempt != 1 || e.Kind != failures.KindExit ||
+			e.Category != "disk_full" || e.Blame != failures.BlameGround || !e.At.Equal(at) || e.Signature == "" {
 			t.Errorf("%+v", e)
 		}
 		if f.Failure.ClassifyUS != 7 || f.Failure.Tripped != nil || f.Failure.DetectMS != 0 || f.Failure.RespondUS != 0 || f.Outcome != loop.OutcomeExit || f.Alerts != nil {
 			t.Errorf("%+v", f.Failure)
 		}
-		same(t, f.Failure.Candidates, []respond.Candidate{{Agent: one, Fit: true}, {Agent: respond.Agent{Runner: "two", Provider: "generic", Model: "m"}, Tier: 2, Fit: true}})
+		same(t, f.Failure.Candidates, []failures.Candidate{{Agent: one, Fit: true}, {Agent: failures.Agent{Runner: "two", Provider: "generic", Model: "m"}, Tier: 2, Fit: true}})
 		w.order("sweep, environment, fact role_start, run, lies, classify")
 		if exists(w.roles.Snapshots.Store().Path) {
 			t.Error("a failure was kept as a success")
@@ -53,7 +53,7 @@ func TestDetectTimes(t *testing.T) {
 		w.host.Clock = func() time.Time { now = now.Add(time.Millisecond); return now }
 		f := loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeExit}
 		ended := w.host.Clock()
-		w.state.Response.Ladder = &respond.State{Phase: respond.Working, Task: w.host.Task("planner")}
+		w.state.Response.Ladder = &failures.State{Phase: failures.Working, Task: w.host.Task("planner")}
 		w.roles.detect(t.Context(), w.state, &f, run{role: RoleOf(w.set.Loop, "planner"), ended: ended})
 		if f.Failure == nil || f.Failure.RespondUS != 1000 || f.Failure.DetectMS != now.Sub(ended).Milliseconds() || f.Failure.DetectMS < 3 {
 			t.Errorf("%+v", f.Failure)
@@ -69,10 +69,10 @@ func TestLimitHasAnEnd(t *testing.T) {
 		f := loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeError, Class: string(class.Limit), Limit: &loop.LimitFact{Until: until}}
 		one, _ := AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
 		w.roles.detect(t.Context(), w.state, &f, run{role: RoleOf(w.set.Loop, "planner"), who: one})
-		if f.Failure == nil || f.Failure.Kind != respond.KindLimit || !f.Failure.Until.Equal(until) {
+		if f.Failure == nil || f.Failure.Kind != failures.KindLimit || !f.Failure.Until.Equal(until) {
 			t.Fatalf("%+v", f.Failure)
 		}
-		same(t, f.Failure.Tripped, respond.TrippedFields{Runner: "one", Provider: "generic", Kind: respond.KindLimit, Reason: f.Failure.Why, Trips: 1, Until: until})
+		same(t, f.Failure.Tripped, failures.TrippedFields{Runner: "one", Provider: "generic", Kind: failures.KindLimit, Reason: f.Failure.Why, Trips: 1, Until: until})
 	})
 }
 
@@ -120,18 +120,18 @@ func TestInsists(t *testing.T) {
 		insist []string
 		prep   func(w *roleWorld)
 		report string // what the agent writes, "" for nothing
-		kind   respond.Kind
+		kind   failures.Kind
 		calls  string
 	}{
-		"several runners, no report":   {"implementer", nil, nil, "", respond.KindMissing, ""},
+		"several runners, no report":   {"implementer", nil, nil, "", failures.KindMissing, ""},
 		"several runners, report":      {"implementer", nil, nil, "new", "", ""},
 		"one runner, no report":        {"planner", nil, nil, "", "", ""},
 		"a proposal instead":           {"implementer", nil, func(w *roleWorld) { w.lies = true }, "", "", ""},
 		"insists on nothing":           {"implementer", []string{}, nil, "", "", ""},
-		"the same report":              {"planner", []string{config.InsistDifference}, lastReport("982d9e3eb996f559"), "text", respond.KindSame, ""},
+		"the same report":              {"planner", []string{config.InsistDifference}, lastReport("982d9e3eb996f559"), "text", failures.KindSame, ""},
 		"another report":               {"planner", []string{config.InsistDifference}, lastReport("0000000000000000"), "text", "", ""},
 		"no report to compare":         {"planner", []string{config.InsistDifference}, lastReport("982d9e3eb996f559"), "", "", ""},
-		"nothing changed":              {"implementer", []string{config.InsistChange}, func(w *roleWorld) { w.trees = []string{"a", "a"} }, "", respond.KindNoChange, ", tree"},
+		"nothing changed":              {"implementer", []string{config.InsistChange}, func(w *roleWorld) { w.trees = []string{"a", "a"} }, "", failures.KindNoChange, ", tree"},
 		"something changed":            {"implementer", []string{config.InsistChange}, func(w *roleWorld) { w.trees = []string{"a", "b"} }, "", "", ", tree"},
 		"the planner changes nothing":  {"planner", []string{config.InsistChange}, nil, "", "", ""},
 		"no tree":                      {"implementer", []string{config.InsistChange}, func(w *roleWorld) { w.treeErr = errBroken }, "", "", ", tree"},
@@ -181,11 +181,11 @@ func TestAlertsHaveACause(t *testing.T) {
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		w.set.Loop.Respond.Systemic = config.Systemic{Window: time.Hour, MinRuns: 1, CriticalRate: 0.5}
 		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { return exited(3, ""), nil }
-		w.ground = &respond.Ground{Category: "disk_full", Infra: true, Signature: "sig"}
+		w.ground = &failures.Ground{Category: "disk_full", Infra: true, Signature: "sig"}
 		for n := range 3 {
-			w.facts.Others = append(w.facts.Others, respond.Elsewhere{Loop: "other", Category: "disk_full", Provider: "generic", At: time.Now().Add(-time.Duration(n) * time.Minute)})
+			w.facts.Others = append(w.facts.Others, failures.Elsewhere{Loop: "other", Category: "disk_full", Provider: "generic", At: time.Now().Add(-time.Duration(n) * time.Minute)})
 		}
-		w.facts.Changes = []respond.Change{{What: "package.json"}}
+		w.facts.Changes = []failures.Change{{What: "package.json"}}
 		f := w.perform(w.effect("planner"))
 		if len(f.Alerts) != 1 || !f.Alerts[0].Analyse {
 			t.Fatalf("%+v", f.Alerts)
@@ -195,12 +195,12 @@ func TestAlertsHaveACause(t *testing.T) {
 			t.Errorf("%+v", f.Alerts)
 		}
 		g := f
-		g.Alerts = []respond.Alert{{Analyse: false}, {Analyse: true}}
+		g.Alerts = []failures.Alert{{Analyse: false}, {Analyse: true}}
 		w.roles.whyEverywhere(t.Context(), w.state, &g)
 		if g.Alerts[0].Cause != "" || g.Alerts[1].Cause != f.Alerts[0].Cause {
 			t.Errorf("%+v", g.Alerts)
 		}
-		w.calls, g.Alerts = nil, []respond.Alert{{}}
+		w.calls, g.Alerts = nil, []failures.Alert{{}}
 		w.roles.whyEverywhere(t.Context(), w.state, &g)
 		if w.order(""); g.Alerts[0].Cause != "" {
 			t.Errorf("%+v", g.Alerts)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // A run's end changes two files that all loops of the repository share. Failures are
@@ -33,19 +33,19 @@ const holdFrom = 20
 
 // ended is how a run has ended, as the two files have it.
 type ended struct {
-	result respond.Result
-	sample respond.Sample
+	result failures.Result
+	sample failures.Sample
 }
 
 // end notes how somebody's run has ended. It tells if they became unfit by it, and
 // gives the alerts when failures are more than one role's. A run that was interrupted
 // says nothing.
-func (r *Runners) end(s loop.State, who respond.Agent, f *loop.RoleEnded) (*respond.TrippedFields, []respond.Alert) {
+func (r *Runners) end(s loop.State, who failures.Agent, f *loop.RoleEnded) (*failures.TrippedFields, []failures.Alert) {
 	if f.Outcome == loop.OutcomeInterrupted {
 		r.broken(who)
 		return nil, nil
 	}
-	e := ended{respond.Result{Agent: who, CostUSD: f.CostUSD}, respond.Sample{At: r.Now(s), Task: r.Task(f.Role).Key(), Loop: r.LoopID, Agent: who}}
+	e := ended{failures.Result{Agent: who, CostUSD: f.CostUSD}, failures.Sample{At: r.Now(s), Task: r.Task(f.Role).Key(), Loop: r.LoopID, Agent: who}}
 	if f.Failure != nil {
 		e.result.Failure = &f.Failure.Event
 		e.sample.Failed, e.sample.Category = true, f.Failure.Category
@@ -66,11 +66,11 @@ func (r *Runners) end(s loop.State, who respond.Agent, f *loop.RoleEnded) (*resp
 }
 
 // broken takes back that somebody's run was a probe: superloop has broken it off.
-func (r *Runners) broken(who respond.Agent) {
+func (r *Runners) broken(who failures.Agent) {
 	if h, err := r.Health(); err == nil && h.Of(who).ProbeAt.IsZero() {
 		return
 	}
-	r.updateHealth(func(h *respond.Health) bool { h.Broken(who); return true })
+	r.updateHealth(func(h *failures.Health) bool { h.Broken(who); return true })
 }
 
 // mayHold reports whether a success need not be written now.
@@ -79,7 +79,7 @@ func (r *Runners) mayHold(e ended) bool {
 		return false
 	}
 	h, err := r.health.load(r.HealthStore())
-	if b := h.Of(e.result.Agent); err != nil || b.Circuit != respond.Closed || b.InRow > 0 || b.Trips > 0 {
+	if b := h.Of(e.result.Agent); err != nil || b.Circuit != failures.Closed || b.InRow > 0 || b.Trips > 0 {
 		return false // it is forgotten now
 	}
 	w, err := r.watched.load(r.WatchStore())
@@ -109,7 +109,7 @@ func (r *Runners) Flush() {
 
 // write puts what is held into the files, and tells what follows from the last of
 // it, the only one that can be a failure.
-func (r *Runners) write() (tripped *respond.TrippedFields, alerts []respond.Alert) {
+func (r *Runners) write() (tripped *failures.TrippedFields, alerts []failures.Alert) {
 	if r.timer != nil {
 		r.timer.Stop()
 		r.timer = nil
@@ -119,7 +119,7 @@ func (r *Runners) write() (tripped *respond.TrippedFields, alerts []respond.Aler
 		return nil, nil
 	}
 	r.held, r.written = nil, r.Clock()
-	r.updateHealth(func(h *respond.Health) bool {
+	r.updateHealth(func(h *failures.Health) bool {
 		h.Limits = r.limits
 		for _, e := range ends {
 			if h.Ended(e.result, e.sample.At) {
@@ -131,7 +131,7 @@ func (r *Runners) write() (tripped *respond.TrippedFields, alerts []respond.Aler
 	})
 	ctx, stop := context.WithTimeout(context.Background(), storeTime)
 	defer stop()
-	if _, err := r.WatchStore().Update(ctx, func(w *respond.Watch) bool {
+	if _, err := r.WatchStore().Update(ctx, func(w *failures.Watch) bool {
 		w.Thresholds = r.alarm
 		for _, e := range ends {
 			w.Note(e.sample)
@@ -146,12 +146,12 @@ func (r *Runners) write() (tripped *respond.TrippedFields, alerts []respond.Aler
 	return tripped, alerts
 }
 
-func breakerLimits(b config.Breaker) respond.BreakerLimits {
-	return respond.BreakerLimits{Trip: b.Failures, FirstMS: b.First.Milliseconds(), MostMS: b.Most.Milliseconds()}
+func breakerLimits(b config.Breaker) failures.BreakerLimits {
+	return failures.BreakerLimits{Trip: b.Failures, FirstMS: b.First.Milliseconds(), MostMS: b.Most.Milliseconds()}
 }
 
 // thresholds are those of the configuration: there 0 switches off.
-func thresholds(s config.Systemic) respond.Thresholds {
+func thresholds(s config.Systemic) failures.Thresholds {
 	off := func(n int) int {
 		if n == 0 {
 			return -1
@@ -164,6 +164,6 @@ func thresholds(s config.Systemic) respond.Thresholds {
 		}
 		return r
 	}
-	return respond.Thresholds{WindowMS: s.Window.Milliseconds(), MinRuns: s.MinRuns, WarnRate: rate(s.WarnRate), CriticalRate: rate(s.CriticalRate),
+	return failures.Thresholds{WindowMS: s.Window.Milliseconds(), MinRuns: s.MinRuns, WarnRate: rate(s.WarnRate), CriticalRate: rate(s.CriticalRate),
 		SameCategory: off(s.SameCategory), SilentRuns: off(s.SilentRuns)}
 }

@@ -9,11 +9,11 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // success is a run that ended well, and failure one that did not.
-func (w *roleWorld) success(role string) ([]respond.Alert, respond.Agent) {
+func (w *roleWorld) success(role string) ([]failures.Alert, failures.Agent) {
 	w.t.Helper()
 	one, _ := AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
 	tripped, alerts := w.roles.Runners.end(w.state, one, &loop.RoleEnded{Role: role, Outcome: loop.OutcomeOK})
@@ -23,12 +23,12 @@ func (w *roleWorld) success(role string) ([]respond.Alert, respond.Agent) {
 	return alerts, one
 }
 
-func (w *roleWorld) failure(role string) (*respond.TrippedFields, []respond.Alert) {
+func (w *roleWorld) failure(role string) (*failures.TrippedFields, []failures.Alert) {
 	w.t.Helper()
 	cost := 0.5
 	one, _ := AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
-	f := &loop.RoleEnded{Role: role, Outcome: loop.OutcomeExit, CostUSD: &cost, Failure: &loop.FailureFact{Event: respond.Event{
-		Task: w.host.Task(role), Agent: one, Kind: respond.KindExit, Category: "crash", Blame: respond.BlameRunner, Why: "it crashed"}}}
+	f := &loop.RoleEnded{Role: role, Outcome: loop.OutcomeExit, CostUSD: &cost, Failure: &loop.FailureFact{Event: failures.Event{
+		Task: w.host.Task(role), Agent: one, Kind: failures.KindExit, Category: "crash", Blame: failures.BlameRunner, Why: "it crashed"}}}
 	return w.roles.Runners.end(w.state, one, f)
 }
 
@@ -68,7 +68,7 @@ func TestSuccessesAreHeld(t *testing.T) {
 		if n, h := len(all.Samples), w.health(); n != holdFrom+2 || h.Of(one).Runs != holdFrom+2 || h.Of(one).Unpriced != holdFrom+2 {
 			t.Fatalf("%d are written, %+v", n, h)
 		}
-		same(t, all.Samples[holdFrom+1], respond.Sample{At: begun, Task: w.host.Task("planner").Key(), Loop: "l", Agent: one})
+		same(t, all.Samples[holdFrom+1], failures.Sample{At: begun, Task: w.host.Task("planner").Key(), Loop: "l", Agent: one})
 		if !w.health().Of(one).LastSuccess.Equal(begun) {
 			t.Error("a success has the time at which it was written")
 		}
@@ -109,7 +109,7 @@ func TestFailuresAreWritten(t *testing.T) {
 		}
 		tripped, alerts := w.failure("implementer")
 		all := w.watched().Samples
-		if len(all) != holdFrom+4 || !all[holdFrom+3].Failed || all[holdFrom+3].Category != "crash" || slices.ContainsFunc(all[:holdFrom+3], func(s respond.Sample) bool { return s.Failed }) {
+		if len(all) != holdFrom+4 || !all[holdFrom+3].Failed || all[holdFrom+3].Category != "crash" || slices.ContainsFunc(all[:holdFrom+3], func(s failures.Sample) bool { return s.Failed }) {
 			t.Fatalf("%+v", all)
 		}
 		if tripped != nil || alerts != nil {
@@ -122,8 +122,8 @@ func TestFailuresAreWritten(t *testing.T) {
 		w.failure("implementer")
 		tripped, _ = w.failure("planner") // the second in a row, of another task
 		b := w.health().Of(one)
-		same(t, tripped, respond.TrippedFields{Runner: "one", Provider: "generic", Kind: respond.KindExit, Reason: "it crashed", Trips: 1, Until: b.OpenedAt.Add(time.Minute)})
-		if b.CostUSD != 1.5 || b.Circuit != respond.OpenCut || w.health().Limits.MostMS != time.Hour.Milliseconds() {
+		same(t, tripped, failures.TrippedFields{Runner: "one", Provider: "generic", Kind: failures.KindExit, Reason: "it crashed", Trips: 1, Until: b.OpenedAt.Add(time.Minute)})
+		if b.CostUSD != 1.5 || b.Circuit != failures.OpenCut || w.health().Limits.MostMS != time.Hour.Milliseconds() {
 			t.Errorf("%+v", w.health())
 		}
 		_, alerts = w.failure("reviewer")
@@ -131,11 +131,11 @@ func TestFailuresAreWritten(t *testing.T) {
 			t.Errorf("%+v", alerts)
 		}
 		pass(time.Hour)
-		if h := w.health().Of(one); h.Circuit == respond.Closed {
+		if h := w.health().Of(one); h.Circuit == failures.Closed {
 			t.Errorf("%+v", h)
 		}
 		w.success("planner") // it closes the circuit, so it is written
-		if w.health().Of(one).Circuit != respond.Closed {
+		if w.health().Of(one).Circuit != failures.Closed {
 			t.Errorf("%+v", w.health())
 		}
 	})
@@ -144,12 +144,12 @@ func TestFailuresAreWritten(t *testing.T) {
 // TestSomethingToForget: a success that changes what decides is never held.
 func TestSomethingToForget(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]respond.Breaker{
-		"open":           {Circuit: respond.OpenCut},
-		"half open":      {Circuit: respond.HalfOpen},
-		"failures":       {Circuit: respond.Closed, InRow: 1},
-		"was unfit":      {Circuit: respond.Closed, Trips: 1},
-		"another's file": {Circuit: respond.Closed},
+	for name, b := range map[string]failures.Breaker{
+		"open":           {Circuit: failures.OpenCut},
+		"half open":      {Circuit: failures.HalfOpen},
+		"failures":       {Circuit: failures.Closed, InRow: 1},
+		"was unfit":      {Circuit: failures.Closed, Trips: 1},
+		"another's file": {Circuit: failures.Closed},
 	} {
 		inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 			_, one := w.success("planner")
@@ -157,7 +157,7 @@ func TestSomethingToForget(t *testing.T) {
 				w.success("planner")
 			}
 			b.Agent = one
-			if _, err := w.roles.Runners.HealthStore().Update(t.Context(), func(h *respond.Health) bool { h.Breakers[0] = b; return true }); err != nil {
+			if _, err := w.roles.Runners.HealthStore().Update(t.Context(), func(h *failures.Health) bool { h.Breakers[0] = b; return true }); err != nil {
 				t.Fatal(err)
 			}
 			w.success("planner")
@@ -222,14 +222,14 @@ func TestAlerts(t *testing.T) {
 		}
 		_, alerts := w.failure("implementer")
 		now := time.Now().UTC()
-		same(t, alerts, []respond.Alert{{Trigger: respond.TriggerRate, Severity: respond.Critical, Runs: 3, Failures: 2, Rate: 2.0 / 3, Tasks: []string{w.host.Task("planner").Key(), w.host.Task("implementer").Key()},
+		same(t, alerts, []failures.Alert{{Trigger: failures.TriggerRate, Severity: failures.Critical, Runs: 3, Failures: 2, Rate: 2.0 / 3, Tasks: []string{w.host.Task("planner").Key(), w.host.Task("implementer").Key()},
 			Loops: []string{"l"}, Since: now.Add(-time.Hour), At: now, Analyse: true}})
 		if alerts, _ := w.success("planner"); alerts != nil {
 			t.Errorf("a success: %+v", alerts)
 		}
 	})
-	same(t, thresholds(config.Systemic{Window: time.Second}), respond.Thresholds{WindowMS: 1000, WarnRate: -1, CriticalRate: -1, SameCategory: -1, SilentRuns: -1})
+	same(t, thresholds(config.Systemic{Window: time.Second}), failures.Thresholds{WindowMS: 1000, WarnRate: -1, CriticalRate: -1, SameCategory: -1, SilentRuns: -1})
 	same(t, thresholds(config.Systemic{Window: time.Minute, MinRuns: 1, WarnRate: 0.1, CriticalRate: 0.2, SameCategory: 3, SilentRuns: 4}),
-		respond.Thresholds{WindowMS: 60000, MinRuns: 1, WarnRate: 0.1, CriticalRate: 0.2, SameCategory: 3, SilentRuns: 4})
-	same(t, breakerLimits(config.Breaker{Failures: 3, First: time.Second, Most: time.Minute}), respond.BreakerLimits{Trip: 3, FirstMS: 1000, MostMS: 60000})
+		failures.Thresholds{WindowMS: 60000, MinRuns: 1, WarnRate: 0.1, CriticalRate: 0.2, SameCategory: 3, SilentRuns: 4})
+	same(t, breakerLimits(config.Breaker{Failures: 3, First: time.Second, Most: time.Minute}), failures.BreakerLimits{Trip: 3, FirstMS: 1000, MostMS: 60000})
 }

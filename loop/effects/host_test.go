@@ -23,10 +23,10 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/learn"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 var (
@@ -111,8 +111,8 @@ func newRecHost(t *testing.T) *recHost {
 // Look is the tree; Candidates and Believed are about the runners.
 func (r *recHost) Look(context.Context, loop.State) (string, error) { return r.tree, r.treeErr }
 
-func (r *recHost) Candidates(_ loop.State, role string) []respond.Candidate {
-	return []respond.Candidate{{Agent: respond.Agent{Runner: "for-" + role}, Fit: true}}
+func (r *recHost) Candidates(_ loop.State, role string) []failures.Candidate {
+	return []failures.Candidate{{Agent: failures.Agent{Runner: "for-" + role}, Fit: true}}
 }
 
 func (r *recHost) Believed(_ loop.State, role string) { r.believed = append(r.believed, role) }
@@ -309,7 +309,7 @@ func (x *recExecutor) Judge(_ context.Context, a action.Action, b recovery.Budge
 	x.judged, x.budgets = append(x.judged, a), append(x.budgets, b)
 	p := x.host.policies.InForce()[0]
 	j := execute.Judgement{Policy: p, Inputs: "in-1", Diff: "the diff", Verdict: recovery.Verdict{Decision: action.Human, Rule: recovery.RuleUnknown, Reason: "no list names it", PolicyDigest: p.Digest}}
-	j.Place = cage.Place{Repo: x.host.Paths.Repo, Dir: a.WorkingDir, DirID: cage.FileID{Dev: 1, Ino: 2}}
+	j.Place = sandbox.Place{Repo: x.host.Paths.Repo, Dir: a.WorkingDir, DirID: sandbox.FileID{Dev: 1, Ino: 2}}
 	if _, ok := p.Listed(a.Command); ok {
 		j.Decision, j.Rule, j.Reason = action.Auto, recovery.RuleAutoApprove, "it is listed"
 	}
@@ -341,7 +341,7 @@ func (x *recExecutor) Execute(ctx context.Context, o execute.Order) (execute.Out
 	if err != nil || changed != "" {
 		return execute.Outcome{Changed: changed, Now: now}, err
 	}
-	if err := o.Intend(execute.Intent{Judgement: now, Timeout: time.Minute, Network: cage.FullNetwork, Undo: execute.Kept{ID: "undo-1", Err: errRec}}); err != nil {
+	if err := o.Intend(execute.Intent{Judgement: now, Timeout: time.Minute, Network: sandbox.FullNetwork, Undo: execute.Kept{ID: "undo-1", Err: errRec}}); err != nil {
 		return execute.Outcome{Now: now}, err
 	}
 	x.host.step("run")

@@ -10,22 +10,22 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/execute"
 	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
 // recSandbox runs nothing.
 type recSandbox struct{ host *recHost }
 
-func (recSandbox) Measure(context.Context) (cage.Sandbox, error) {
-	return cage.Sandbox{Level: cage.LandlockMount}, nil
+func (recSandbox) Measure(context.Context) (sandbox.Sandbox, error) {
+	return sandbox.Sandbox{Level: sandbox.LandlockMount}, nil
 }
 
-func (s recSandbox) Run(context.Context, cage.Spec) (cage.Result, error) {
+func (s recSandbox) Run(context.Context, sandbox.Spec) (sandbox.Result, error) {
 	s.host.step("run")
-	return cage.Result{Ended: proc.Exited}, nil
+	return sandbox.Result{Ended: proc.Exited}, nil
 }
 
 // recListed is a proposal of a listed command.

@@ -8,7 +8,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Policies are the policies in force, the strictest verdict counts: that with
@@ -77,7 +77,7 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 		p.Validation, p.RequireValidation = v.Mode, v.RequireOnCompletion
 	}
 	if r := l.Respond; r.Enabled {
-		limits := respond.Limits{Failures: l.Retry.Attempts, Same: r.SameFailure, Runs: max(r.MaxRuns, l.Retry.Attempts), WallMS: r.MaxTime.Milliseconds(),
+		limits := failures.Limits{Failures: l.Retry.Attempts, Same: r.SameFailure, Runs: max(r.MaxRuns, l.Retry.Attempts), WallMS: r.MaxTime.Milliseconds(),
 			AnalysisMS: r.AnalysisTime.Milliseconds(), WaitMS: r.MaxWait.Milliseconds(), FallOver: r.FallOver}
 		p.Respond = &loop.RespondPlan{Limits: limits.WithDefaults(), SameTests: r.SameTests, Preflight: r.Preflight.Enabled}
 	}

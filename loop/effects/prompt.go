@@ -9,7 +9,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -105,12 +105,12 @@ func toldByPolicy(s loop.State, role string) []roles.Note {
 	if l := r.Ladder; l != nil && l.Task.Role == role && len(l.Tell) > 0 {
 		out = append(out, roles.Note{About: "What became of the attempts before this one", Text: strings.Join(l.Tell, "\n")})
 	}
-	if c := r.Cause; c != nil && (c.Role == role || c.Role == loop.TestsTask) && c.Type != string(respond.CauseUnknown) {
+	if c := r.Cause; c != nil && (c.Role == role || c.Role == loop.TestsTask) && c.Type != string(failures.CauseUnknown) {
 		text := c.Summary
 		if c.Location != "" {
 			text += " (" + c.Location + ")"
 		}
-		if c.Instruction != "" && c.Fix == respond.FixCode {
+		if c.Instruction != "" && c.Fix == failures.FixCode {
 			text += "\nTo do about it: " + c.Instruction
 		}
 		if len(c.Evidence) > 0 {

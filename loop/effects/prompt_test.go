@@ -11,7 +11,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -46,8 +46,8 @@ func TestPromptTellsTheState(t *testing.T) {
 		s.Diagnosis = &loop.Diagnosis{Command: "make", Category: "disk", Why: "full", Infra: true, Evidence: []string{"no space"}, Hints: []string{"df"}}
 		s.Recoveries.Problems = []string{"no command"}
 		s.Recoveries.Recent = []loop.RecoveryNote{{Iteration: 2, Command: "npm i", Outcome: "denied", Note: "policy"}}
-		s.Response = loop.Response{Ladder: &respond.State{Task: w.host.Task("implementer"), Tell: []string{"first", "second"}},
-			Cause: &loop.Cause{Role: loop.TestsTask, Type: "code", Summary: "nil map", Location: "a.go:3", Fix: string(respond.FixCode), Instruction: "make it", By: "rules", Confidence: 0.75,
+		s.Response = loop.Response{Ladder: &failures.State{Task: w.host.Task("implementer"), Tell: []string{"first", "second"}},
+			Cause: &loop.Cause{Role: loop.TestsTask, Type: "code", Summary: "nil map", Location: "a.go:3", Fix: string(failures.FixCode), Instruction: "make it", By: "rules", Confidence: 0.75,
 				Evidence: []string{"1", "2", "3", "4", "5", "6", "7"}}}
 		got := p.input(t.Context(), e, s)
 		got.Context, got.Phases = nil, nil
@@ -101,11 +101,11 @@ func cutMark(got *roles.Tests) string {
 
 func TestToldByPolicy(t *testing.T) {
 	t.Parallel()
-	task := respond.Task{Loop: "l", Role: "planner"}
+	task := failures.Task{Loop: "l", Role: "planner"}
 	cause := loop.Cause{Role: "planner", Type: "code", Summary: "sum", Fix: "config", Instruction: "do it", By: "rules"}
 	told := func(change func(r *loop.Response)) []roles.Note {
 		c := cause
-		r := loop.Response{Cause: &c, Ladder: &respond.State{Task: task, Tell: []string{"x"}}}
+		r := loop.Response{Cause: &c, Ladder: &failures.State{Task: task, Tell: []string{"x"}}}
 		change(&r)
 		return toldByPolicy(loop.State{Response: r}, "planner")
 	}
@@ -117,8 +117,8 @@ func TestToldByPolicy(t *testing.T) {
 	same(t, told(func(r *loop.Response) { r.Ladder.Tell = nil }), both[1:])
 	same(t, told(func(r *loop.Response) { r.Cause = nil }), both[:1])
 	same(t, told(func(r *loop.Response) { r.Cause.Role = "tester" }), both[:1])
-	same(t, told(func(r *loop.Response) { r.Cause.Type = string(respond.CauseUnknown) }), both[:1])
-	got := told(func(r *loop.Response) { r.Cause.Fix, r.Cause.Instruction = string(respond.FixCode), "" })
+	same(t, told(func(r *loop.Response) { r.Cause.Type = string(failures.CauseUnknown) }), both[:1])
+	got := told(func(r *loop.Response) { r.Cause.Fix, r.Cause.Instruction = string(failures.FixCode), "" })
 	same(t, got, both)
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
-	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/execute"
 	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/plan"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -39,14 +39,14 @@ func TestExecuteByThePolicy(t *testing.T) {
 	r := newRecHost(t)
 	s := recApproved(r)
 	s.Recoveries = loop.Recoveries{Used: 1, Last: recStart}
-	s.Diagnosis = &loop.Diagnosis{Signature: "sig", Options: []chain.Choice{{Key: "h/a", Draft: recDraft("ls")}, {Key: "h/b", Draft: recDraft("make deps")}, {Key: "h/c", Draft: recDraft("ls")}}}
+	s.Diagnosis = &loop.Diagnosis{Signature: "sig", Options: []plan.Choice{{Key: "h/a", Draft: recDraft("ls")}, {Key: "h/b", Draft: recDraft("make deps")}, {Key: "h/c", Draft: recDraft("ls")}}}
 	r.executor.run = func(o execute.Order) {
 		_, err := o.Output.Write([]byte("it prints\n"))
 		r.noErr(err)
 	}
 	r.executor.outcome = execute.Outcome{End: execute.Exited, Code: 3, Signal: "", Error: "why", Duration: 1500 * time.Millisecond, Head: "head", Tail: "tail",
 		Output: proc.Capture{Bytes: 10}, LeftBehind: 4, Appeared: []string{".git/hooks/x"},
-		Sandbox: cage.Sandbox{Level: cage.Landlock, LandlockABI: 5, MountNS: true, UserNS: true, NetNS: true, Tree: "subreaper", Cgroup: true, Notes: []string{"n"}}}
+		Sandbox: sandbox.Sandbox{Level: sandbox.Landlock, LandlockABI: 5, MountNS: true, UserNS: true, NetNS: true, Tree: "subreaper", Cgroup: true, Notes: []string{"n"}}}
 	hurry := make(chan struct{})
 	got, err := r.recoveries.Perform(WithHurry(t.Context(), hurry), *s.Pending, s)
 	f := recAs[loop.Executed](t, got, err)
@@ -271,7 +271,7 @@ func TestBudget(t *testing.T) {
 		want recovery.Budget
 	}{
 		"no recovery": {nil, full}, "a proposal": {&loop.RecoveryState{}, full},
-		"a plan": {&loop.RecoveryState{Plan: &chain.Chain{}}, waits}, "a plan's second step": {&loop.RecoveryState{Plan: &chain.Chain{Attempts: 1}}, free},
+		"a plan": {&loop.RecoveryState{Plan: &plan.Chain{}}, waits}, "a plan's second step": {&loop.RecoveryState{Plan: &plan.Chain{Attempts: 1}}, free},
 	} {
 		s.Recovery = c.r
 		if got := budget(s, a); got != c.want {
@@ -282,11 +282,11 @@ func TestBudget(t *testing.T) {
 
 func TestLearn(t *testing.T) {
 	t.Parallel()
-	plan := recState(loop.RunTests, "npm ci")
-	plan.Diagnosis = &loop.Diagnosis{Signature: "of the tests"}
-	plan.Recovery.Plan = &chain.Chain{Levels: []chain.Level{{Chosen: "h/outer"}, {Chosen: "h/inner", Failure: chain.Failure{Signature: "inner"}}}}
+	walked := recState(loop.RunTests, "npm ci")
+	walked.Diagnosis = &loop.Diagnosis{Signature: "of the tests"}
+	walked.Recovery.Plan = &plan.Chain{Levels: []plan.Level{{Chosen: "h/outer"}, {Chosen: "h/inner", Failure: plan.Failure{Signature: "inner"}}}}
 	bare := recState(loop.RunTests, "npm ci")
-	bare.Diagnosis, bare.Recovery.Plan = &loop.Diagnosis{Signature: "of the tests"}, &chain.Chain{}
+	bare.Diagnosis, bare.Recovery.Plan = &loop.Diagnosis{Signature: "of the tests"}, &plan.Chain{}
 	human := recState(loop.RunTests, "npm ci")
 	human.Recovery.Approved = loop.SourceHuman
 	blank := recState(loop.RunTests, "")
@@ -295,7 +295,7 @@ func TestLearn(t *testing.T) {
 		result string
 		want   []learn.Outcome
 	}{
-		"a plan's option":      {plan, loop.Verified, []learn.Outcome{{Signature: "inner", Option: "h/inner", Command: "npm ci", Result: "verified"}}},
+		"a plan's option":      {walked, loop.Verified, []learn.Outcome{{Signature: "inner", Option: "h/inner", Command: "npm ci", Result: "verified"}}},
 		"a plan without one":   {bare, loop.Harmful, []learn.Outcome{{Signature: "of the tests", Command: "npm ci", Result: "harmful"}}},
 		"a human's":            {human, loop.Ineffective, []learn.Outcome{{Command: "npm ci", Result: "ineffective", ByPerson: true}}},
 		"nothing is known":     {human, loop.Unverified, nil},

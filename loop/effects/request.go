@@ -8,7 +8,7 @@ import (
 
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -78,12 +78,12 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 			q.Errors = append(q.Errors, fmt.Sprintf("%s: exit code %d", f.Command, f.ExitCode))
 		}
 	case resp.Ladder != nil:
-		if h.Type == respond.TypeRole {
+		if h.Type == failures.TypeRole {
 			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, times(max(resp.Ladder.Runs, 1)), s.Iteration, h.Text)
 		}
 		q.Errors = append(q.Errors, resp.Ladder.Tell...)
 	}
-	if c := resp.Cause; c != nil && c.Role == h.Role && c.Type != string(respond.CauseUnknown) {
+	if c := resp.Cause; c != nil && c.Role == h.Role && c.Type != string(failures.CauseUnknown) {
 		fmt.Fprintf(&b, "Cause (%s, by %s, confidence %.1f): %s", c.Type, c.By, c.Confidence, c.Summary)
 		if c.Location != "" {
 			fmt.Fprintf(&b, " (%s)", c.Location)
@@ -97,7 +97,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 		}
 		fmt.Fprintf(&b, "All of it: %s\n", a.Paths.Rel(a.Paths.File(RootCauseFile)))
 	}
-	if resp.Ladder != nil && h.Role != loop.TestsTask && h.Type == respond.TypeRole {
+	if resp.Ladder != nil && h.Role != loop.TestsTask && h.Type == failures.TypeRole {
 		log := a.RoleFiles(s.Iteration, h.Role, s.Roles[h.Role].Attempt).Log
 		if tail, _, err := roles.ReadRegular(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
 			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", a.Paths.Rel(log), strings.TrimSpace(tail))

@@ -10,9 +10,9 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/execute"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 func (r *recHost) question(s loop.State) escalation.Question {
@@ -32,10 +32,10 @@ func TestQuestionAboutACommand(t *testing.T) {
 	fallback := recAction("npm i --force")
 	s.Recovery.Else = &fallback
 	s.Recoveries = loop.Recoveries{Used: 2, Last: recStart, Rejected: map[string]int{s.Recovery.Attempt.Digest: 1}}
-	option := func(id string, a string) chain.Choice {
-		return chain.Choice{ID: id, Label: "label " + id, Draft: recDraft(a)}
+	option := func(id string, a string) plan.Choice {
+		return plan.Choice{ID: id, Label: "label " + id, Draft: recDraft(a)}
 	}
-	s.Diagnosis = &loop.Diagnosis{Options: []chain.Choice{option("same", "npm ci"), option("other", "npm update")}}
+	s.Diagnosis = &loop.Diagnosis{Options: []plan.Choice{option("same", "npm ci"), option("other", "npm update")}}
 	q := r.question(s)
 	p := r.policies.InForce()[0]
 	at := recStart.Add(time.Millisecond)
@@ -91,26 +91,26 @@ func TestQuestionAboutARole(t *testing.T) {
 		errors          []string
 		manual          string
 	}{
-		"a role":          {with(respond.TypeRole, same), " it ends\n\n", "The tester has failed twice in iteration 3: not logged in.", tail + seeLog, []string{"it said no"}, "claude /login"},
-		"a silent role":   {with(respond.TypeRole, same), " \n", "The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
-		"its first run":   {with(respond.TypeRole, func(s *loop.State) { s.Response.Ladder.Runs = 0 }), "", "The tester has failed once in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
-		"its third run":   {with(respond.TypeRole, func(s *loop.State) { s.Response.Ladder.Runs = 3 }), "", "The tester has failed 3 times in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
-		"a cause":         {with(respond.TypeRole, func(s *loop.State) { s.Response.Cause = cause }), "", "The tester has failed twice in iteration 3: not logged in.", aCause + seeLog, []string{"it said no"}, "claude /login"},
-		"another's cause": {with(respond.TypeRole, func(s *loop.State) { c := *cause; c.Role = "planner"; s.Response.Cause = &c }), "", "The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
-		"no cause": {with(respond.TypeRole, func(s *loop.State) { c := *cause; c.Type = string(respond.CauseUnknown); s.Response.Cause = &c }), "",
+		"a role":          {with(failures.TypeRole, same), " it ends\n\n", "The tester has failed twice in iteration 3: not logged in.", tail + seeLog, []string{"it said no"}, "claude /login"},
+		"a silent role":   {with(failures.TypeRole, same), " \n", "The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
+		"its first run":   {with(failures.TypeRole, func(s *loop.State) { s.Response.Ladder.Runs = 0 }), "", "The tester has failed once in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
+		"its third run":   {with(failures.TypeRole, func(s *loop.State) { s.Response.Ladder.Runs = 3 }), "", "The tester has failed 3 times in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
+		"a cause":         {with(failures.TypeRole, func(s *loop.State) { s.Response.Cause = cause }), "", "The tester has failed twice in iteration 3: not logged in.", aCause + seeLog, []string{"it said no"}, "claude /login"},
+		"another's cause": {with(failures.TypeRole, func(s *loop.State) { c := *cause; c.Role = "planner"; s.Response.Cause = &c }), "", "The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
+		"no cause": {with(failures.TypeRole, func(s *loop.State) { c := *cause; c.Type = string(failures.CauseUnknown); s.Response.Cause = &c }), "",
 			"The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
-		"a short cause": {with(respond.TypeRole, func(s *loop.State) {
+		"a short cause": {with(failures.TypeRole, func(s *loop.State) {
 			s.Response.Cause = &loop.Cause{Role: "tester", Type: "code", By: "rules", Confidence: 1, Summary: "typo"}
 		}), "", "The tester has failed twice in iteration 3: not logged in.", "Cause (code, by rules, confidence 1.0): typo\nAll of it: .superloop/loops/l/root-cause.json\n" + seeLog, []string{"it said no"}, "claude /login"},
 		"a runner":              {with(loop.EscalationRunner, same), "it ends", "The tester cannot run: runner claude, login.", seeLog, []string{"not logged in", "it said no"}, "claude /login"},
 		"a runner says nothing": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Text = "" }), "", "The tester cannot run: runner claude, login.", seeLog, []string{"it said no"}, "claude /login"},
-		"nobody responds":       {with(respond.TypeRole, func(s *loop.State) { s.Response.Ladder = nil }), "it ends", "not logged in", seeLog, nil, "claude /login"},
-		"the tests' own task": {with(respond.TypeRole, func(s *loop.State) { s.Human.Role = loop.TestsTask }), "it ends", "The " + loop.TestsTask + " has failed twice in iteration 3: not logged in.", "",
+		"nobody responds":       {with(failures.TypeRole, func(s *loop.State) { s.Response.Ladder = nil }), "it ends", "not logged in", seeLog, nil, "claude /login"},
+		"the tests' own task": {with(failures.TypeRole, func(s *loop.State) { s.Human.Role = loop.TestsTask }), "it ends", "The " + loop.TestsTask + " has failed twice in iteration 3: not logged in.", "",
 			[]string{"it said no"}, "claude /login"},
 		"no role": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Role, s.Response.Ladder = "", nil }), "", "The  cannot run: runner claude, login.", "", []string{"not logged in"}, "claude /login"},
-		"the environment": {with(respond.TypeRole, func(s *loop.State) { s.Human.About, s.Response.Ladder = loop.AboutPreflight, nil }), "", "The iteration cannot begin: not logged in.",
+		"the environment": {with(failures.TypeRole, func(s *loop.State) { s.Human.About, s.Response.Ladder = loop.AboutPreflight, nil }), "", "The iteration cannot begin: not logged in.",
 			"superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n" + seeLog, nil, "claude /login"},
-		"the same tests": {with(respond.TypeRole, func(s *loop.State) {
+		"the same tests": {with(failures.TypeRole, func(s *loop.State) {
 			s.Human.About, s.Human.Role, s.Response.Ladder = loop.AboutTests, "", nil
 			s.TestFailures = []loop.TestFailure{{Command: "make test", ExitCode: 2}}
 		}), "", "It comes back: not logged in.", "", []string{"make test: exit code 2"}, ""},
@@ -132,7 +132,7 @@ func TestQuestionAboutARole(t *testing.T) {
 func TestDetailsAreCut(t *testing.T) {
 	t.Parallel()
 	r := newRecHost(t)
-	s := recRole(respond.TypeRole)
+	s := recRole(failures.TypeRole)
 	s.Roles = map[string]loop.RoleResult{"tester": {Attempt: 1}}
 	r.put(filepath.Join(r.Paths.Logs(3), "tester.log"), "begin"+strings.Repeat("y", 10<<10)+"end")
 	q := r.question(s)

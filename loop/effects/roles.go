@@ -10,7 +10,7 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -45,12 +45,12 @@ type RoleFailures interface {
 	// ClassifyRole records what rules say of the log of a role whose process failed and
 	// whose adapter does not know why. It gives that, or nil, and how many microseconds
 	// it has taken.
-	ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, f loop.RoleEnded, log string) (*respond.Ground, int64)
+	ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, f loop.RoleEnded, log string) (*failures.Ground, int64)
 	// Overrule notes that a role has done its work although a check said that it could
 	// not.
 	Overrule(ctx context.Context, s loop.State, f loop.RoleEnded)
 	// Facts are what is known of the environment.
-	Facts(ctx context.Context, s loop.State) respond.Facts
+	Facts(ctx context.Context, s loop.State) failures.Facts
 }
 
 // Roles performs RunRole.

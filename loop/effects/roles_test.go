@@ -15,7 +15,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
@@ -132,12 +132,12 @@ func TestRoleIsNotStarted(t *testing.T) {
 }
 
 // unfit opens the circuit of a runner until a time.
-func (w *roleWorld) unfit(runner string, until time.Time) respond.Agent {
+func (w *roleWorld) unfit(runner string, until time.Time) failures.Agent {
 	w.t.Helper()
 	model := map[string]string{"two": "m"}[runner]
 	who, _ := AgentOf(w.set.Config, config.Choice{Runner: runner, Model: model}, nil)
-	_, err := w.roles.Runners.HealthStore().Update(w.t.Context(), func(h *respond.Health) bool {
-		h.Breakers = append(h.Breakers, respond.Breaker{Agent: who, Circuit: respond.OpenCut, Until: until, Why: "it failed", Trips: 1})
+	_, err := w.roles.Runners.HealthStore().Update(w.t.Context(), func(h *failures.Health) bool {
+		h.Breakers = append(h.Breakers, failures.Breaker{Agent: who, Circuit: failures.OpenCut, Until: until, Why: "it failed", Trips: 1})
 		return true
 	})
 	if err != nil {

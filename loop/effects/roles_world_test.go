@@ -22,7 +22,7 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -41,8 +41,8 @@ type roleWorld struct {
 	sweepErr, factErr, treeErr error
 	environment                loop.Fact
 	lies                       bool
-	ground                     *respond.Ground
-	facts                      respond.Facts
+	ground                     *failures.Ground
+	facts                      failures.Facts
 	trees                      []string // signatures, one for each look
 	changed                    []string
 	policies                   []*recovery.Policy
@@ -135,7 +135,7 @@ func (w *roleWorld) CheckEnvironment(context.Context, loop.Effect, loop.State) l
 	return w.environment
 }
 
-func (w *roleWorld) ClassifyRole(_ context.Context, _ loop.Effect, s loop.State, _ loop.RoleEnded, _ string) (*respond.Ground, int64) {
+func (w *roleWorld) ClassifyRole(_ context.Context, _ loop.Effect, s loop.State, _ loop.RoleEnded, _ string) (*failures.Ground, int64) {
 	w.called("classify")
 	if !s.Begun {
 		w.t.Error("the state that follows role_start is not used")
@@ -145,7 +145,7 @@ func (w *roleWorld) ClassifyRole(_ context.Context, _ loop.Effect, s loop.State,
 
 func (w *roleWorld) Overrule(context.Context, loop.State, loop.RoleEnded) { w.called("overrule") }
 
-func (w *roleWorld) Facts(context.Context, loop.State) respond.Facts {
+func (w *roleWorld) Facts(context.Context, loop.State) failures.Facts {
 	w.called("facts")
 	return w.facts
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
@@ -27,13 +27,13 @@ func CLIOf(r config.Runner) agent.CLI {
 
 // AgentOf is who a choice of a configuration is, and whose quota it draws on, in the
 // environment that its supervisor has.
-func AgentOf(cfg *config.Config, c config.Choice, environ []string) (respond.Agent, agent.Account) {
+func AgentOf(cfg *config.Config, c config.Choice, environ []string) (failures.Agent, agent.Account) {
 	account := agent.AccountOf(agent.Request{CLI: CLIOf(cfg.Runners[c.Runner]), Model: c.Model}, environ)
-	return respond.Agent{Runner: c.Runner, Provider: account.Provider, Model: c.Model}, account
+	return failures.Agent{Runner: c.Runner, Provider: account.Provider, Model: c.Model}, account
 }
 
 // Task is what a role of this loop has to do.
-func (h *Host) Task(role string) respond.Task { return respond.Task{Loop: h.LoopID, Role: role} }
+func (h *Host) Task(role string) failures.Task { return failures.Task{Loop: h.LoopID, Role: role} }
 
 // RoleOf is a role of a loop; one that the loop does not have has only its name.
 func RoleOf(l config.Loop, name string) config.Role {
@@ -57,24 +57,24 @@ type Runners struct {
 	held    []ended // successes that are not in the files yet, oldest first
 	written time.Time
 	timer   *time.Timer // writes them
-	limits  respond.BreakerLimits
-	alarm   respond.Thresholds
-	health  lastRead[respond.Health]
-	watched lastRead[respond.Watch]
+	limits  failures.BreakerLimits
+	alarm   failures.Thresholds
+	health  lastRead[failures.Health]
+	watched lastRead[failures.Watch]
 }
 
 // HealthStore is where the health of the runners is kept.
-func (r *Runners) HealthStore() preflight.Store[respond.Health] {
-	return preflight.Store[respond.Health]{Disk: r.Disk, Path: r.Paths.Health()}
+func (r *Runners) HealthStore() preflight.Store[failures.Health] {
+	return preflight.Store[failures.Health]{Disk: r.Disk, Path: r.Paths.Health()}
 }
 
 // WatchStore is where the ends of the role runs of all loops are kept.
-func (r *Runners) WatchStore() preflight.Store[respond.Watch] {
-	return preflight.Store[respond.Watch]{Disk: r.Disk, Path: r.Paths.Watched()}
+func (r *Runners) WatchStore() preflight.Store[failures.Watch] {
+	return preflight.Store[failures.Watch]{Disk: r.Disk, Path: r.Paths.Watched()}
 }
 
 // Health is what is known of the runners now, with what is not in the file yet.
-func (r *Runners) Health() (respond.Health, error) {
+func (r *Runners) Health() (failures.Health, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h, err := r.health.load(r.HealthStore())
@@ -86,14 +86,14 @@ func (r *Runners) Health() (respond.Health, error) {
 }
 
 // Candidates are all who may do a role, and how fit each is now.
-func (r *Runners) Candidates(s loop.State, role string) []respond.Candidate {
+func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
 	health, err := r.Health()
 	if err != nil {
 		r.Log.Warn("what is known of the runners cannot be read; all count as fit", zap.Error(err))
 	}
 	set, now := r.Settings(), r.Now(s)
 	choices := RoleOf(set.Loop, role).Runners
-	var out []respond.Candidate
+	var out []failures.Candidate
 	for _, c := range choices {
 		who, account := AgentOf(set.Config, c, r.Env())
 		limit := time.Time{}
@@ -112,7 +112,7 @@ func (r *Runners) Candidates(s loop.State, role string) []respond.Candidate {
 // choose gives the role to the one whom the machine names, or else to the first
 // of its list who is fit. It reports until when nobody is, for a time that is
 // known.
-func (r *Runners) choose(e loop.Effect, s loop.State, role config.Role) (_ config.Role, unfit respond.Candidate) {
+func (r *Runners) choose(e loop.Effect, s loop.State, role config.Role) (_ config.Role, unfit failures.Candidate) {
 	for _, c := range role.Runners {
 		if e.Runner == c.Runner && e.Model == c.Model {
 			return with(role, c), unfit
@@ -148,11 +148,11 @@ func with(role config.Role, c config.Choice) config.Role {
 }
 
 // began notes that somebody who was unfit is tried again.
-func (r *Runners) began(s loop.State, who respond.Agent) {
-	if h, err := r.Health(); err != nil || h.Of(who).Circuit == respond.Closed {
+func (r *Runners) began(s loop.State, who failures.Agent) {
+	if h, err := r.Health(); err != nil || h.Of(who).Circuit == failures.Closed {
 		return
 	}
-	r.updateHealth(func(h *respond.Health) bool { h.Started(who, r.Now(s)); return true })
+	r.updateHealth(func(h *failures.Health) bool { h.Started(who, r.Now(s)); return true })
 }
 
 // Believed forgets what speaks against the runners of a role: a human has mended
@@ -162,10 +162,10 @@ func (r *Runners) Believed(s loop.State, role string) {
 		return
 	}
 	set := r.Settings()
-	r.updateHealth(func(h *respond.Health) (changed bool) {
+	r.updateHealth(func(h *failures.Health) (changed bool) {
 		for _, c := range RoleOf(set.Loop, role).Runners {
 			who, _ := AgentOf(set.Config, c, r.Env())
-			if h.Of(who).Circuit != respond.Closed {
+			if h.Of(who).Circuit != failures.Closed {
 				h.Reset(who)
 				changed = true
 			}
@@ -175,7 +175,7 @@ func (r *Runners) Believed(s loop.State, role string) {
 }
 
 // updateHealth changes what is known of the runners.
-func (r *Runners) updateHealth(change func(*respond.Health) bool) {
+func (r *Runners) updateHealth(change func(*failures.Health) bool) {
 	ctx, stop := context.WithTimeout(context.Background(), storeTime)
 	defer stop()
 	if _, err := r.HealthStore().Update(ctx, change); err != nil {

@@ -9,14 +9,14 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
 // health is what the file says.
-func (w *roleWorld) health() respond.Health {
+func (w *roleWorld) health() failures.Health {
 	w.t.Helper()
 	h, err := w.roles.Runners.HealthStore().Load()
 	if err != nil {
@@ -25,7 +25,7 @@ func (w *roleWorld) health() respond.Health {
 	return h
 }
 
-func (w *roleWorld) watched() respond.Watch {
+func (w *roleWorld) watched() failures.Watch {
 	w.t.Helper()
 	h, err := w.roles.Runners.WatchStore().Load()
 	if err != nil {
@@ -64,8 +64,8 @@ func TestCandidates(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		r, now := w.roles.Runners, time.Now().UTC()
-		one, two := respond.Agent{Runner: "one", Provider: "generic"}, respond.Agent{Runner: "two", Provider: "generic", Model: "m"}
-		same(t, r.Candidates(w.state, "implementer"), []respond.Candidate{{Agent: one, Fit: true}, {Agent: two, Tier: 2, Fit: true}})
+		one, two := failures.Agent{Runner: "one", Provider: "generic"}, failures.Agent{Runner: "two", Provider: "generic", Model: "m"}
+		same(t, r.Candidates(w.state, "implementer"), []failures.Candidate{{Agent: one, Fit: true}, {Agent: two, Tier: 2, Fit: true}})
 		if r.Candidates(w.state, "nobody") != nil {
 			t.Error("a role that the loop does not have")
 		}
@@ -75,15 +75,15 @@ func TestCandidates(t *testing.T) {
 			t.Fatal(err)
 		}
 		limited := now.Add(21 * time.Second) // with half of a tenth
-		want := []respond.Candidate{{Agent: one, Until: now.Add(time.Minute), Why: "it failed"}, {Agent: two, Tier: 2, Until: limited, Why: "its provider's limit is not over"}}
+		want := []failures.Candidate{{Agent: one, Until: now.Add(time.Minute), Why: "it failed"}, {Agent: two, Tier: 2, Until: limited, Why: "its provider's limit is not over"}}
 		same(t, r.Candidates(w.state, "implementer"), want)
 		// With a single runner there is nobody else to wait with, unless its provider says so.
-		same(t, r.Candidates(w.state, "planner"), []respond.Candidate{{Agent: one, Fit: true, Why: "it failed"}})
+		same(t, r.Candidates(w.state, "planner"), []failures.Candidate{{Agent: one, Fit: true, Why: "it failed"}})
 		_, account = AgentOf(w.set.Config, config.Choice{Runner: "one"}, nil)
 		if err := r.Cooldowns.Set(cooldown.Cooldown{Account: account, Class: class.Limit, Until: now.Add(20 * time.Second)}); err != nil {
 			t.Fatal(err)
 		}
-		same(t, r.Candidates(w.state, "planner"), []respond.Candidate{{Agent: one, Until: now.Add(time.Minute), Why: "its provider's limit is not over"}})
+		same(t, r.Candidates(w.state, "planner"), []failures.Candidate{{Agent: one, Until: now.Add(time.Minute), Why: "its provider's limit is not over"}})
 		w.broken(w.host.Paths.Health())
 		if got := r.Candidates(w.state, "implementer"); len(got) != 2 || w.lastWarning() != "what is known of the runners cannot be read; all count as fit" {
 			t.Errorf("%+v", got)
@@ -120,7 +120,7 @@ func TestChoose(t *testing.T) {
 		check("nobody", choose(e), "one  full one true")
 		pass(2 * time.Minute)
 		check("a probe", choose(e), "one  full  false")
-		if _, err := r.HealthStore().Update(t.Context(), func(h *respond.Health) bool { h.Reset(h.Breakers[1].Agent); return true }); err != nil {
+		if _, err := r.HealthStore().Update(t.Context(), func(h *failures.Health) bool { h.Reset(h.Breakers[1].Agent); return true }); err != nil {
 			t.Fatal(err)
 		}
 		check("a fit one before a probe", choose(e), "two m   false")
@@ -146,9 +146,9 @@ func TestChoose(t *testing.T) {
 // unfitForGood opens both circuits until a human has mended them.
 func (w *roleWorld) unfitForGood() {
 	w.t.Helper()
-	if _, err := w.roles.Runners.HealthStore().Update(w.t.Context(), func(h *respond.Health) bool {
+	if _, err := w.roles.Runners.HealthStore().Update(w.t.Context(), func(h *failures.Health) bool {
 		for i := range h.Breakers {
-			h.Breakers[i].Circuit, h.Breakers[i].Until = respond.OpenCut, time.Time{}
+			h.Breakers[i].Circuit, h.Breakers[i].Until = failures.OpenCut, time.Time{}
 		}
 		return true
 	}); err != nil {
@@ -169,12 +169,12 @@ func TestProbe(t *testing.T) {
 		w.unfit("one", time.Now().Add(-time.Second))
 		r.began(w.state, one)
 		b := w.health().Of(one)
-		if b.Circuit != respond.HalfOpen || !b.ProbeAt.Equal(r.Now(w.state)) {
+		if b.Circuit != failures.HalfOpen || !b.ProbeAt.Equal(r.Now(w.state)) {
 			t.Errorf("%+v", b)
 		}
 		// Broken off it proves nothing.
 		tripped, alerts := r.end(w.state, one, &loop.RoleEnded{Outcome: loop.OutcomeInterrupted})
-		if b := w.health().Of(one); tripped != nil || alerts != nil || b.Circuit != respond.HalfOpen || !b.ProbeAt.IsZero() || b.Runs != 0 || len(w.watched().Samples) != 0 {
+		if b := w.health().Of(one); tripped != nil || alerts != nil || b.Circuit != failures.HalfOpen || !b.ProbeAt.IsZero() || b.Runs != 0 || len(w.watched().Samples) != 0 {
 			t.Errorf("%+v", b)
 		}
 		before := w.read(w.host.Paths.Health())
@@ -188,7 +188,7 @@ func TestProbe(t *testing.T) {
 		}
 		r.began(w.state, one)
 		r.end(w.state, one, &loop.RoleEnded{Outcome: loop.OutcomeOK})
-		if b := w.health().Of(one); b.Circuit != respond.Closed || b.Successes != 1 || before == w.read(w.host.Paths.Health()) {
+		if b := w.health().Of(one); b.Circuit != failures.Closed || b.Successes != 1 || before == w.read(w.host.Paths.Health()) {
 			t.Errorf("%+v", b)
 		}
 		w.broken(w.host.Paths.Health())
@@ -238,7 +238,7 @@ func TestBelieved(t *testing.T) {
 func TestLastRead(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-		var last lastRead[respond.Health]
+		var last lastRead[failures.Health]
 		store := w.roles.Runners.HealthStore()
 		trip := func() int {
 			t.Helper()
@@ -250,7 +250,7 @@ func TestLastRead(t *testing.T) {
 		}
 		put := func(n int) {
 			t.Helper()
-			if _, err := store.Update(t.Context(), func(h *respond.Health) bool { h.Limits.Trip = n; return true }); err != nil {
+			if _, err := store.Update(t.Context(), func(h *failures.Health) bool { h.Limits.Trip = n; return true }); err != nil {
 				t.Fatal(err)
 			}
 		}

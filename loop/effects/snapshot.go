@@ -11,8 +11,8 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 )
 
 // snapshotEvery is the least time between two snapshots of the environment: what
@@ -37,18 +37,18 @@ func (n *Snapshots) Keep(s loop.State) {
 	snap := n.Current(s)
 	ctx, stop := context.WithTimeout(context.Background(), storeTime)
 	defer stop()
-	if _, err := n.Store().Update(ctx, func(s *respond.Snapshot) bool { *s = snap; return true }); err != nil {
+	if _, err := n.Store().Update(ctx, func(s *failures.Snapshot) bool { *s = snap; return true }); err != nil {
 		n.Log.Warn("the environment of this success could not be kept", zap.Error(err))
 	}
 }
 
 // Store is where it is kept.
-func (n *Snapshots) Store() preflight.Store[respond.Snapshot] {
-	return preflight.Store[respond.Snapshot]{Disk: n.Disk, Path: filepath.Join(n.Paths.Private, "environment.json")}
+func (n *Snapshots) Store() preflight.Store[failures.Snapshot] {
+	return preflight.Store[failures.Snapshot]{Disk: n.Disk, Path: filepath.Join(n.Paths.Private, "environment.json")}
 }
 
 // Current is the environment as it is now.
-func (n *Snapshots) Current(s loop.State) respond.Snapshot {
+func (n *Snapshots) Current(s loop.State) failures.Snapshot {
 	return preflight.Collect(n.Repo.Top, tools(n.programs(), n.Env()), nil, n.Now(s))
 }
 

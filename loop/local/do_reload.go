@@ -13,13 +13,13 @@ import (
 	"github.com/superloop/superloop/loop/config/watch"
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // protect finds out whether agents can be kept from the configuration, from the
 // private state and from what superloop writes for people, and has them run so.
 func (d *driver) protect(ctx context.Context) {
-	own := cage.Protection{ReadOnly: []string{d.paths.Super}, Writable: []string{d.paths.Loop}, Hidden: []string{d.paths.State}}
+	own := sandbox.Protection{ReadOnly: []string{d.paths.Super}, Writable: []string{d.paths.Loop}, Hidden: []string{d.paths.State}}
 	if d.repo.Top != d.paths.Repo {
 		own.Writable = append(own.Writable, d.repo.Top) // its own work tree lies in .superloop
 	}
@@ -27,14 +27,14 @@ func (d *driver) protect(ctx context.Context) {
 		own.ReadOnly = append(own.ReadOnly, d.paths.File(name))
 	}
 	defer func() { d.host.Runner = d.agents }()
-	d.agents, d.protection = d.spawner, cage.ProtectionReport{Level: cage.ProtectNone, Notes: []string{"switched off by --unprotected"}}
+	d.agents, d.protection = d.spawner, sandbox.ProtectionReport{Level: sandbox.ProtectNone, Notes: []string{"switched off by --unprotected"}}
 	if d.o.Unprotected {
 		return
 	}
-	if err := cage.Undumpable(); err != nil {
+	if err := sandbox.Undumpable(); err != nil {
 		d.log.Warn("agents may look into the supervisor's memory", zap.Error(err))
 	}
-	d.agents, d.protection = cage.Protect(ctx, d.spawner, own, "")
+	d.agents, d.protection = sandbox.Protect(ctx, d.spawner, own, "")
 }
 
 // startConfig takes what is trusted of the configuration, and begins to watch
@@ -46,7 +46,7 @@ func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 	}
 	r, out, err := watch.New(d.o.Config, watch.Options{Repo: d.paths.Repo, Running: []string{d.o.LoopID}, LookPath: look,
 		Store:  trust.Store{Disk: d.o.Disk, Path: d.paths.Trust()},
-		Loosen: d.protection.Level != cage.ProtectNone, Level: d.protection.Level, Trust: d.o.TrustConfig, By: d.o.By, Now: d.o.Now})
+		Loosen: d.protection.Level != sandbox.ProtectNone, Level: d.protection.Level, Trust: d.o.TrustConfig, By: d.o.By, Now: d.o.Now})
 	if err != nil {
 		return out, d.host.Full(err)
 	}

@@ -6,12 +6,12 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
-	"github.com/superloop/superloop/loop/effects/failures"
+	effectfailures "github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/learn"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
@@ -23,10 +23,10 @@ type performers struct {
 	outbox     *effects.Outbox
 	runners    *effects.Runners
 	tree       *effects.Tree
-	rules      *failures.Rules
+	rules      *effectfailures.Rules
 	approvals  *effects.Approvals
 	recoveries *effects.Recoveries
-	failures   *failures.Performer
+	failures   *effectfailures.Performer
 	roles      *effects.Roles
 	tests      *effects.Tests
 	gates      *effects.Gates
@@ -42,15 +42,15 @@ func (d *driver) equip() {
 	p.outbox = &effects.Outbox{Host: h, Journal: d, Channels: d.o.Channels}
 	p.runners = &effects.Runners{Host: h, Cooldowns: cooldown.New(d.o.Disk, d.paths.Cooldowns())}
 	p.tree = &effects.Tree{Host: h}
-	p.rules = failures.NewRules(d.life, h.Repo.Top, cage.Secrets(h.Env()))
+	p.rules = effectfailures.NewRules(d.life, h.Repo.Top, sandbox.Secrets(h.Env()))
 	p.snapshots = &effects.Snapshots{Host: h}
 	p.executor = &execute.Executor{Repo: h.Repo.Top, StateDir: d.paths.State, Baseline: d.paths.Guard(), Disk: d.o.Disk,
 		Undo: undo.Store{Disk: d.o.Disk, Dir: d.paths.Undo(), Repo: h.Repo.Top}, Learned: learn.Store{Disk: d.o.Disk, Path: d.paths.Learned()},
 		Sandbox: execute.Spawned{Spawner: d.spawner}, Environ: h.Env(), Marker: effects.Mark(d.state.RunID), Policies: p.policies.InForce,
 		AcceptLoose: d.o.AcceptLoose, Now: d.o.Now, Warn: func(what string, err error) { d.log.Warn(what, zap.Error(err)) }}
 	turns := &effects.Turns{Host: h, Runners: p.runners}
-	p.failures = &failures.Performer{Host: h, Journal: d, Rules: p.rules, Remedies: remedies{p}, Roles: roleFacts{h, p}, Agents: turns,
-		Cooldowns: p.runners.Cooldowns, Processes: failures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
+	p.failures = &effectfailures.Performer{Host: h, Journal: d, Rules: p.rules, Remedies: remedies{p}, Roles: roleFacts{h, p}, Agents: turns,
+		Cooldowns: p.runners.Cooldowns, Processes: effectfailures.ProcessTable{Dir: "/proc", Sweep: proc.Sweep}}
 	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,
 		Whole: p.failures.EnvironmentWhole, Views: d.flushViews}
 	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: p.policies, Executor: p.executor, Approvals: p.approvals}
@@ -101,7 +101,7 @@ type roleFacts struct {
 }
 
 // Candidates are all who may do a role.
-func (r roleFacts) Candidates(s loop.State, role string) []respond.Candidate {
+func (r roleFacts) Candidates(s loop.State, role string) []failures.Candidate {
 	return r.p.runners.Candidates(s, role)
 }
 
@@ -111,7 +111,7 @@ func (r roleFacts) LogFile(s loop.State, role string, attempt int) string {
 }
 
 // Environment is that of the last success, and that of now.
-func (r roleFacts) Environment(s loop.State) (was, now respond.Snapshot) {
+func (r roleFacts) Environment(s loop.State) (was, now failures.Snapshot) {
 	was, err := r.p.snapshots.Store().Load()
 	if err != nil {
 		r.host.Log.Warn("the environment of the last success cannot be read", zap.Error(err))

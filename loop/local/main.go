@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // startsHelpers: this program's main calls Main.
@@ -28,7 +28,7 @@ func Main() {
 	switch os.Args[1] {
 	case proc.SpawnerArg:
 		os.Exit(proc.SpawnerMain())
-	case cage.ShimArg:
-		os.Exit(cage.ShimMain())
+	case sandbox.ShimArg:
+		os.Exit(sandbox.ShimMain())
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/journal"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -99,18 +99,18 @@ func TestAKickClearsWhatSpeaksAgainstTheRunner(t *testing.T) {
 	t.Parallel()
 	for _, run := range []struct {
 		id      string
-		circuit respond.Circuit
-	}{{"of this run", respond.Closed}, {"", respond.OpenCut}} {
+		circuit failures.Circuit
+	}{{"of this run", failures.Closed}, {"", failures.OpenCut}} {
 		w := newWorld(t, failsOnce, `"retry": {"attempts": 3, "backoff_seconds": 3000}`)
-		store := preflight.Store[respond.Health]{Disk: durable.OS(), Path: w.paths.Health()}
-		who := respond.Agent{Runner: "sh"}
+		store := preflight.Store[failures.Health]{Disk: durable.OS(), Path: w.paths.Health()}
+		who := failures.Agent{Runner: "sh"}
 		w.when("role_retry_wait", func(_ journal.Event, s loop.State) {
 			h, err := store.Load()
 			if err == nil && len(h.Breakers) > 0 {
 				who = h.Breakers[0].Agent
 			}
-			_, err = store.Update(t.Context(), func(h *respond.Health) bool {
-				h.Breakers = []respond.Breaker{{Agent: who, Circuit: respond.OpenCut, Until: w.clock().Add(1e15), Why: "broken"}}
+			_, err = store.Update(t.Context(), func(h *failures.Health) bool {
+				h.Breakers = []failures.Breaker{{Agent: who, Circuit: failures.OpenCut, Until: w.clock().Add(1e15), Why: "broken"}}
 				return true
 			})
 			if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/worktree"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/roles/agent"
 )
 
@@ -129,7 +129,7 @@ type driver struct {
 	restarted bool // the loop was taken up with an open question
 
 	reload     *watch.Reloader
-	protection cage.ProtectionReport
+	protection sandbox.ProtectionReport
 	// next is newer than o.Config, in force from the next iteration on.
 	next      atomic.Pointer[config.Config]
 	newConfig <-chan struct{}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Fold adds up a journal, event by event. Its memory grows with the runs, the
@@ -29,7 +29,7 @@ type section struct {
 	from, to                         time.Time
 	total                            figures
 	recoveries                       recoveries
-	failures                         respond.Fold
+	failures                         failures.Fold
 	roles, models, runners, numbered groups
 }
 
@@ -93,9 +93,9 @@ func (f *Fold) Add(ev journal.Event) error {
 	return nil
 }
 
-// RecordOf is an event as respond.Fold takes it.
-func RecordOf(ev journal.Event) respond.Record {
-	return respond.Record{Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, At: ev.Timestamp, Fields: ev.Fields}
+// RecordOf is an event as failures.Fold takes it.
+func RecordOf(ev journal.Event) failures.Record {
+	return failures.Record{Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, At: ev.Timestamp, Fields: ev.Fields}
 }
 
 // attempt is one that has begun.

@@ -10,7 +10,7 @@ package stats
 import (
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Report is what a journal tells, over all runs of the loop and for each of them.
@@ -38,7 +38,7 @@ type Section struct {
 	Recovery    Recovery `json:"recovery"`
 	// Failures is what failed and what followed; its own times are those of the
 	// events that it counts.
-	Failures respond.Figures `json:"failures"`
+	Failures failures.Figures `json:"failures"`
 	// Open is the attempt at the journal's end that has begun and not ended. It
 	// is in no figure.
 	Open *Open `json:"open,omitempty"`

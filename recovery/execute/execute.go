@@ -13,8 +13,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -51,7 +51,7 @@ type Order struct {
 type Intent struct {
 	Judgement Judgement
 	Timeout   time.Duration
-	Network   cage.Network
+	Network   sandbox.Network
 	Undo      Kept
 }
 
@@ -74,7 +74,7 @@ type Outcome struct {
 	// OutputErr says that Order.Output did not get all of it.
 	OutputErr error
 	Undo      Kept
-	Sandbox   cage.Sandbox // what really held the command
+	Sandbox   sandbox.Sandbox // what really held the command
 	// LeftBehind counts processes that had to be ended after it; Appeared are
 	// protected places that it has made, at which a person should look.
 	LeftBehind int
@@ -93,7 +93,7 @@ func (x *Executor) Execute(ctx context.Context, o Order) (Outcome, error) {
 	if o.Intend == nil {
 		return Outcome{}, errors.New("executing a command: there is no place for its intent")
 	}
-	tmp, remove, err := cage.NewTmp(cmp.Or(x.Tmp, os.TempDir()))
+	tmp, remove, err := sandbox.NewTmp(cmp.Or(x.Tmp, os.TempDir()))
 	if err != nil {
 		return Outcome{}, fmt.Errorf("making a directory for temporary files: %w", err)
 	}
@@ -104,7 +104,7 @@ func (x *Executor) Execute(ctx context.Context, o Order) (Outcome, error) {
 	}()
 	kept := x.keep(ctx, o)
 	now, changed, err := x.lookAgain(ctx, o)
-	var spec cage.Spec
+	var spec sandbox.Spec
 	if err == nil && changed == "" {
 		spec = x.spec(o, now, tmp)
 		err = o.Intend(Intent{Judgement: now, Timeout: spec.Timeout, Network: spec.Network, Undo: kept})

@@ -14,7 +14,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -34,14 +34,14 @@ func TestTheOrderOfSteps(t *testing.T) {
 	e, a := ready(t, nil)
 	o := e.order(a)
 	e.wantSteps("")
-	e.run = func(_ context.Context, s cage.Spec) (cage.Result, error) {
+	e.run = func(_ context.Context, s sandbox.Spec) (sandbox.Result, error) {
 		if info, err := os.Stat(s.Writable[0]); err != nil || !info.IsDir() || filepath.Dir(s.Writable[0]) != e.Tmp {
 			t.Errorf("no directory for temporary files: %v", err)
 		}
 		if err := os.Remove(filepath.Join(e.Repo, "old")); err != nil {
 			t.Error(err)
 		}
-		return cage.Result{Ended: proc.Exited, Duration: time.Second, LeftBehind: 2, Appeared: []string{"x"}, Sandbox: cage.Sandbox{Level: cage.Mount}, OutputErr: fs.ErrClosed}, nil
+		return sandbox.Result{Ended: proc.Exited, Duration: time.Second, LeftBehind: 2, Appeared: []string{"x"}, Sandbox: sandbox.Sandbox{Level: sandbox.Mount}, OutputErr: fs.ErrClosed}, nil
 	}
 	out := e.execute(o)
 	e.wantSteps("keep intend run seal")
@@ -52,11 +52,11 @@ func TestTheOrderOfSteps(t *testing.T) {
 		t.Fatalf("%+v", sets)
 	}
 	if !out.OK() || out.Changed != "" || out.Undo.ID != sets[0].ID || out.Undo.Note() != "" || out.Duration != time.Second || out.LeftBehind != 2 ||
-		len(out.Appeared) != 1 || out.Sandbox.Level != cage.Mount || !errors.Is(out.OutputErr, fs.ErrClosed) || out.Now.Decision != action.Auto {
+		len(out.Appeared) != 1 || out.Sandbox.Level != sandbox.Mount || !errors.Is(out.OutputErr, fs.ErrClosed) || out.Now.Decision != action.Auto {
 		t.Errorf("%+v", out)
 	}
 	in := e.intent
-	if in.Timeout != time.Minute || in.Network != cage.FullNetwork || in.Undo.ID != out.Undo.ID || in.Judgement.Basis() != o.Basis || in.Judgement.PolicyDigest != e.policies[0].Digest {
+	if in.Timeout != time.Minute || in.Network != sandbox.FullNetwork || in.Undo.ID != out.Undo.ID || in.Judgement.Basis() != o.Basis || in.Judgement.PolicyDigest != e.policies[0].Digest {
 		t.Errorf("%+v", in)
 	}
 	if e.learned() != nil {
@@ -180,7 +180,7 @@ func TestAHumansApproval(t *testing.T) {
 		e, _ := ready(t, func(s *recovery.Settings) { s.OnUnknown, s.RequireHuman = recovery.UnknownDeny, []string{} })
 		var seen Judgement
 		e.confirm = func(now Judgement) (string, error) { seen = now; return "", nil }
-		if out := e.execute(e.human(unlisted)); !out.OK() || seen.Decision != action.Deny || seen.Place == (cage.Place{}) || seen.Policy != e.policies[0] {
+		if out := e.execute(e.human(unlisted)); !out.OK() || seen.Decision != action.Deny || seen.Place == (sandbox.Place{}) || seen.Policy != e.policies[0] {
 			t.Errorf("%+v, was shown %+v", out, seen)
 		}
 	})
@@ -268,8 +268,8 @@ func TestErrorsBeforeTheStart(t *testing.T) {
 	t.Run("temporary files stay", func(t *testing.T) {
 		t.Parallel()
 		e, a := ready(t, nil)
-		e.run = func(context.Context, cage.Spec) (cage.Result, error) {
-			return cage.Result{Ended: proc.Exited}, os.Rename(e.Tmp, e.Tmp+".away")
+		e.run = func(context.Context, sandbox.Spec) (sandbox.Result, error) {
+			return sandbox.Result{Ended: proc.Exited}, os.Rename(e.Tmp, e.Tmp+".away")
 		}
 		if out := e.execute(e.order(a)); !out.OK() {
 			t.Errorf("%+v", out)
@@ -286,12 +286,12 @@ func TestEndedInTheMiddle(t *testing.T) {
 	e.put("old", "changed before")
 	o := e.order(a)
 	ctx, stop := context.WithCancel(t.Context())
-	e.run = func(inner context.Context, _ cage.Spec) (cage.Result, error) {
+	e.run = func(inner context.Context, _ sandbox.Spec) (sandbox.Result, error) {
 		stop()
 		if inner.Err() == nil {
 			t.Error("the sandbox does not hear of it")
 		}
-		return cage.Result{Ended: proc.Killed, Code: -1, Signal: "SIGTERM"}, nil
+		return sandbox.Result{Ended: proc.Killed, Code: -1, Signal: "SIGTERM"}, nil
 	}
 	out, err := e.Execute(ctx, o)
 	if err != nil || out.End != Killed || out.Error != "ended because superloop had to leave" || out.OK() {
@@ -306,9 +306,9 @@ func TestEndedInTheMiddle(t *testing.T) {
 	e, a = ready(t, nil)
 	o = e.order(a)
 	ctx, stop = context.WithCancel(t.Context())
-	e.run = func(context.Context, cage.Spec) (cage.Result, error) {
+	e.run = func(context.Context, sandbox.Spec) (sandbox.Result, error) {
 		stop()
-		return cage.Result{Ended: proc.Exited, Code: 1}, nil
+		return sandbox.Result{Ended: proc.Exited, Code: 1}, nil
 	}
 	if _, err := e.Execute(ctx, o); err != nil || len(e.learned()) != 1 {
 		t.Errorf("%v %v", err, e.learned())

@@ -9,31 +9,31 @@ import (
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/cage"
-	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/inputs"
 	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
 // Sandbox runs commands confined; Spawned is the real one.
 type Sandbox interface {
 	// Measure finds out what would confine a command here.
-	Measure(ctx context.Context) (cage.Sandbox, error)
-	// Run is cage.Run: when ctx ends, so does the command.
-	Run(ctx context.Context, spec cage.Spec) (cage.Result, error)
+	Measure(ctx context.Context) (sandbox.Sandbox, error)
+	// Run is sandbox.Run: when ctx ends, so does the command.
+	Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error)
 }
 
 // Spawned runs commands through a Spawner.
-type Spawned struct{ Spawner cage.Spawner }
+type Spawned struct{ Spawner sandbox.Spawner }
 
-// Measure is cage.Measure.
-func (s Spawned) Measure(ctx context.Context) (cage.Sandbox, error) {
-	return cage.Measure(ctx, s.Spawner)
+// Measure is sandbox.Measure.
+func (s Spawned) Measure(ctx context.Context) (sandbox.Sandbox, error) {
+	return sandbox.Measure(ctx, s.Spawner)
 }
 
-// Run is cage.Run.
-func (s Spawned) Run(ctx context.Context, spec cage.Spec) (cage.Result, error) {
-	return cage.Run(ctx, s.Spawner, spec)
+// Run is sandbox.Run.
+func (s Spawned) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, error) {
+	return sandbox.Run(ctx, s.Spawner, spec)
 }
 
 // Executor judges and executes the actions of one work tree. It is for one
@@ -65,10 +65,10 @@ type Executor struct {
 	// Warn is told what went wrong beside the action and does not stop it.
 	Warn func(what string, err error)
 
-	base   *guard.Baseline
-	pinErr error         // why there is no base
-	box    *cage.Sandbox // what was measured
-	caches []string      // places of package managers; nil: not looked for yet
+	base   *inputs.Baseline
+	pinErr error            // why there is no base
+	box    *sandbox.Sandbox // what was measured
+	caches []string         // places of package managers; nil: not looked for yet
 }
 
 // Pin takes the baseline of what listed commands read: what changes later is seen
@@ -78,25 +78,25 @@ type Executor struct {
 // anew from the commit. After an error every judgement says that inputs cannot be
 // read, until a Pin succeeds.
 func (x *Executor) Pin(ctx context.Context, first bool) error {
-	req := guard.Request{Repo: x.Repo, File: x.Baseline, From: guard.Head, Time: x.Now()}
+	req := inputs.Request{Repo: x.Repo, File: x.Baseline, From: inputs.Head, Time: x.Now()}
 	for _, p := range x.Policies() {
 		for _, entry := range p.Settings.AutoApprove {
 			req.Queries = append(req.Queries, x.query(p, recovery.Analyse(entry), ""))
 		}
 	}
-	old, err := guard.Load(x.Baseline)
+	old, err := inputs.Load(x.Baseline)
 	switch {
 	case err == nil:
 		req.Previous = old
 	case !errors.Is(err, fs.ErrNotExist):
 		x.Warn("the baseline of what listed commands read is damaged; it is made anew", err)
 	case first:
-		req.From = guard.Now
+		req.From = inputs.Now
 	}
-	base, err := guard.Take(ctx, x.Disk, req)
-	if errors.Is(err, guard.ErrNoHead) {
-		req.From = guard.Now
-		base, err = guard.Take(ctx, x.Disk, req)
+	base, err := inputs.Take(ctx, x.Disk, req)
+	if errors.Is(err, inputs.ErrNoHead) {
+		req.From = inputs.Now
+		base, err = inputs.Take(ctx, x.Disk, req)
 	}
 	if err != nil {
 		x.base, x.pinErr = nil, err
@@ -107,9 +107,9 @@ func (x *Executor) Pin(ctx context.Context, first bool) error {
 }
 
 // baseline is the one that was pinned, by this process or one before it.
-func (x *Executor) baseline() (*guard.Baseline, error) {
+func (x *Executor) baseline() (*inputs.Baseline, error) {
 	if x.base == nil && x.pinErr == nil {
-		base, err := guard.Load(x.Baseline)
+		base, err := inputs.Load(x.Baseline)
 		if err != nil {
 			return nil, err
 		}
@@ -119,8 +119,8 @@ func (x *Executor) baseline() (*guard.Baseline, error) {
 }
 
 // query is the command for the guard.
-func (x *Executor) query(p *recovery.Policy, a *recovery.Analysis, dir string) guard.Query {
-	q := guard.Query{WorkingDir: dir, Mode: guard.Mode(p.Settings.Guard), Repo: x.Repo}
+func (x *Executor) query(p *recovery.Policy, a *recovery.Analysis, dir string) inputs.Query {
+	q := inputs.Query{WorkingDir: dir, Mode: inputs.Mode(p.Settings.Guard), Repo: x.Repo}
 	for _, part := range a.Parts {
 		q.Commands = append(q.Commands, part.Words)
 	}
@@ -128,7 +128,7 @@ func (x *Executor) query(p *recovery.Policy, a *recovery.Analysis, dir string) g
 }
 
 // measured is what confines commands here; it is found out once.
-func (x *Executor) measured(ctx context.Context) (cage.Sandbox, error) {
+func (x *Executor) measured(ctx context.Context) (sandbox.Sandbox, error) {
 	if x.box == nil {
 		box, err := x.Sandbox.Measure(ctx)
 		if err != nil {

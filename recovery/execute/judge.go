@@ -12,8 +12,8 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
-	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/inputs"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // Judgement is a verdict and what it stands on.
@@ -22,7 +22,7 @@ type Judgement struct {
 	// Policy gave the verdict: the strictest of those in force.
 	Policy *recovery.Policy
 	// Place is where the action would run, zero if its directory is none.
-	Place cage.Place
+	Place sandbox.Place
 	// Inputs is the digest of what the command reads; "" if that is not watched, or
 	// cannot be read.
 	Inputs string
@@ -36,7 +36,7 @@ type Judgement struct {
 type Basis struct {
 	// Place is the directory that was looked at. Zero is not compared: a journal
 	// keeps none.
-	Place        cage.Place
+	Place        sandbox.Place
 	PolicyDigest string
 	Inputs       string
 }
@@ -49,7 +49,7 @@ func (j Judgement) Basis() Basis {
 // Drift says what is no longer as it was, one phrase each; none: it may begin.
 func (b Basis) Drift(now Basis) []string {
 	var out []string
-	if b.Place != (cage.Place{}) && b.Place != now.Place {
+	if b.Place != (sandbox.Place{}) && b.Place != now.Place {
 		out = append(out, "the working directory is another one")
 	}
 	if b.PolicyDigest != now.PolicyDigest {
@@ -105,23 +105,23 @@ func stricter(a, b recovery.Verdict) bool {
 // place finds a working directory; its error is a *recovery.DirError when there
 // is none. Two resolvers look at it: the policy's says why it is none, the
 // sandbox's gives what the sandbox holds fast.
-func (x *Executor) place(dir string) (cage.Place, error) {
+func (x *Executor) place(dir string) (sandbox.Place, error) {
 	root, err := recovery.OpenRoot(x.Repo)
 	if err != nil {
-		return cage.Place{}, fmt.Errorf("opening the repository: %w", err)
+		return sandbox.Place{}, fmt.Errorf("opening the repository: %w", err)
 	}
 	defer func() { _ = root.Close() }() // it was only looked at
 	found, err := root.Resolve(dir)
 	if err != nil {
-		return cage.Place{}, err
+		return sandbox.Place{}, err
 	}
 	defer func() { _ = found.Close() }() // the same
-	at, err := cage.Resolve(x.Repo, dir)
+	at, err := sandbox.Resolve(x.Repo, dir)
 	if err != nil {
-		return cage.Place{}, &recovery.DirError{Dir: dir, Why: err.Error()}
+		return sandbox.Place{}, &recovery.DirError{Dir: dir, Why: err.Error()}
 	}
-	if at.DirID != (cage.FileID{Dev: found.Dev, Ino: found.Ino}) {
-		return cage.Place{}, &recovery.DirError{Dir: dir, Why: "it became another directory while it was looked at"}
+	if at.DirID != (sandbox.FileID{Dev: found.Dev, Ino: found.Ino}) {
+		return sandbox.Place{}, &recovery.DirError{Dir: dir, Why: "it became another directory while it was looked at"}
 	}
 	return at, nil
 }
@@ -135,7 +135,7 @@ func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery
 		if err != nil {
 			return Judgement{}, err
 		}
-		facts.Confined = box.Level.Meets(cage.Landlock)
+		facts.Confined = box.Level.Meets(sandbox.Landlock)
 		facts.LooseOK = facts.Confined || x.AcceptLoose
 	}
 	j := Judgement{Verdict: recovery.Decide(p, cmd, facts), Policy: p}
@@ -145,8 +145,8 @@ func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery
 			// What cannot be looked at cannot be vouched for.
 			facts.Changed = "what it reads cannot be looked at: " + text.Display(err.Error())
 		} else {
-			j.Inputs, j.Diff = report.Digest, guard.Diff(report.Changes)
-			facts.Changed = guard.Summary(report.Changes)
+			j.Inputs, j.Diff = report.Digest, inputs.Diff(report.Changes)
+			facts.Changed = inputs.Summary(report.Changes)
 		}
 		if facts.Changed == "" && j.Decision == action.Auto {
 			facts.Changed = x.program(j.Analysis, cmd)
@@ -160,17 +160,17 @@ func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery
 }
 
 // inputs compares what the command reads with the baseline.
-func (x *Executor) inputs(p *recovery.Policy, a *recovery.Analysis, cmd recovery.Command) (guard.Report, error) {
+func (x *Executor) inputs(p *recovery.Policy, a *recovery.Analysis, cmd recovery.Command) (inputs.Report, error) {
 	base, err := x.baseline()
 	if err != nil {
-		return guard.Report{}, err
+		return inputs.Report{}, err
 	}
-	tree, err := guard.Open(x.Repo)
+	tree, err := inputs.Open(x.Repo)
 	if err != nil {
-		return guard.Report{}, err
+		return inputs.Report{}, err
 	}
 	defer func() { _ = tree.Close() }() // it was only read
-	return guard.Check(base, tree, x.query(p, a, cmd.WorkingDir))
+	return inputs.Check(base, tree, x.query(p, a, cmd.WorkingDir))
 }
 
 // program says what is wrong with a program that the command names: it is found
@@ -191,8 +191,8 @@ func (x *Executor) program(a *recovery.Analysis, cmd recovery.Command) string {
 				continue // a cd before it leads there, or nothing does
 			}
 		}
-		_, err := guard.Resolve(part.Words[0], dir, path, x.Repo)
-		var bad *guard.ResolveError
+		_, err := inputs.Resolve(part.Words[0], dir, path, x.Repo)
+		var bad *inputs.ResolveError
 		if errors.As(err, &bad) && bad.File != "" {
 			return text.Display(bad.Error())
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 func TestTheStrictestPolicyCounts(t *testing.T) {
@@ -110,7 +110,7 @@ func TestDirectories(t *testing.T) {
 		return e.judge(action.Draft{Command: "touch a", WorkingDir: dir}.Action(), recovery.Budget{})
 	}
 	j := judge("sub")
-	want, err := cage.Resolve(e.Repo, "sub")
+	want, err := sandbox.Resolve(e.Repo, "sub")
 	if err != nil || j.Place != want || j.Decision != action.Auto {
 		t.Errorf("%+v %s, want %+v (%v)", j.Place, j.Decision, want, err)
 	}
@@ -120,7 +120,7 @@ func TestDirectories(t *testing.T) {
 		if j.Decision != action.Invalid || j.Rule != recovery.RuleWorkingDir || !strings.Contains(j.Reason, why) {
 			t.Errorf("%s: %s by %s: %s", dir, j.Decision, j.Rule, j.Reason)
 		}
-		if j.Place != (cage.Place{}) || j.Inputs != "" || j.Diff != "" {
+		if j.Place != (sandbox.Place{}) || j.Inputs != "" || j.Diff != "" {
 			t.Errorf("%s: %+v", dir, j)
 		}
 	}
@@ -147,19 +147,19 @@ func TestWhatConfinesCounts(t *testing.T) {
 		name    string
 		change  func(*recovery.Settings)
 		command string
-		level   cage.Level
+		level   sandbox.Level
 		loose   bool
 		want    action.Decision
 		rule    string
 		steps   string
 	}{
-		{"nobody asks", nil, "touch a", cage.None, false, action.Auto, recovery.RuleAutoApprove, ""},
-		{"required and there", requires, "touch a", cage.Landlock, false, action.Auto, recovery.RuleAutoApprove, "measure"},
-		{"required and not there", requires, "touch a", cage.None, false, action.Human, recovery.RuleSandbox, "measure"},
-		{"required, and loose is accepted", requires, "touch a", cage.None, true, action.Human, recovery.RuleSandbox, "measure"},
-		{"allow, confined", allows, "touch b", cage.Landlock, false, action.Auto, recovery.RuleUnknown, "measure"},
-		{"allow, loose", allows, "touch b", cage.None, false, action.Human, recovery.RuleLoose, "measure"},
-		{"allow, loose is accepted", allows, "touch b", cage.None, true, action.Auto, recovery.RuleUnknown, "measure"},
+		{"nobody asks", nil, "touch a", sandbox.None, false, action.Auto, recovery.RuleAutoApprove, ""},
+		{"required and there", requires, "touch a", sandbox.Landlock, false, action.Auto, recovery.RuleAutoApprove, "measure"},
+		{"required and not there", requires, "touch a", sandbox.None, false, action.Human, recovery.RuleSandbox, "measure"},
+		{"required, and loose is accepted", requires, "touch a", sandbox.None, true, action.Human, recovery.RuleSandbox, "measure"},
+		{"allow, confined", allows, "touch b", sandbox.Landlock, false, action.Auto, recovery.RuleUnknown, "measure"},
+		{"allow, loose", allows, "touch b", sandbox.None, false, action.Human, recovery.RuleLoose, "measure"},
+		{"allow, loose is accepted", allows, "touch b", sandbox.None, true, action.Auto, recovery.RuleUnknown, "measure"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -322,7 +322,7 @@ func TestNothingStaysOpen(t *testing.T) {
 
 func TestDrift(t *testing.T) {
 	t.Parallel()
-	at := cage.Place{Repo: "/r", Dir: "a", DirID: cage.FileID{Dev: 1, Ino: 2}}
+	at := sandbox.Place{Repo: "/r", Dir: "a", DirID: sandbox.FileID{Dev: 1, Ino: 2}}
 	was := Basis{Place: at, PolicyDigest: "p", Inputs: "i"}
 	other := was
 	other.Place.DirID.Ino = 3

@@ -11,8 +11,8 @@ import (
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -99,21 +99,21 @@ func TestSealAndPrune(t *testing.T) {
 func TestLearning(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		res    cage.Result
+		res    sandbox.Result
 		err    error
 		failed bool
 	}{
-		"well":        {cage.Result{Ended: proc.Exited}, nil, false},
-		"badly":       {cage.Result{Ended: proc.Exited, Code: 1}, nil, true},
-		"by a signal": {cage.Result{Ended: proc.Exited, Signal: "SIGSEGV", Code: -1}, nil, true},
-		"time":        {cage.Result{Ended: proc.TimedOut, Code: -1}, nil, false},
-		"killed":      {cage.Result{Ended: proc.Killed, Code: -1}, nil, false},
-		"not started": {cage.Result{Ended: proc.NotStarted, Code: -1}, errors.New("x"), false},
-		"lost":        {cage.Result{Ended: proc.Lost}, proc.ErrSpawnerLost, false},
+		"well":        {sandbox.Result{Ended: proc.Exited}, nil, false},
+		"badly":       {sandbox.Result{Ended: proc.Exited, Code: 1}, nil, true},
+		"by a signal": {sandbox.Result{Ended: proc.Exited, Signal: "SIGSEGV", Code: -1}, nil, true},
+		"time":        {sandbox.Result{Ended: proc.TimedOut, Code: -1}, nil, false},
+		"killed":      {sandbox.Result{Ended: proc.Killed, Code: -1}, nil, false},
+		"not started": {sandbox.Result{Ended: proc.NotStarted, Code: -1}, errors.New("x"), false},
+		"lost":        {sandbox.Result{Ended: proc.Lost}, proc.ErrSpawnerLost, false},
 	} {
 		for _, human := range []bool{false, true} {
 			e, a := ready(t, nil)
-			e.run = func(context.Context, cage.Spec) (cage.Result, error) { return c.res, c.err }
+			e.run = func(context.Context, sandbox.Spec) (sandbox.Result, error) { return c.res, c.err }
 			o := e.order(a)
 			if human {
 				o = e.human(a)

@@ -16,8 +16,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/learn"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case proc.SpawnerArg:
 			os.Exit(proc.SpawnerMain())
-		case cage.ShimArg:
-			os.Exit(cage.ShimMain())
+		case sandbox.ShimArg:
+			os.Exit(sandbox.ShimMain())
 		}
 	}
 	goleak.VerifyTestMain(m)
@@ -48,10 +48,10 @@ type testEnv struct {
 	steps []string
 	fail  map[string]error // by the step of the disk
 
-	box       cage.Sandbox
+	box       sandbox.Sandbox
 	boxErr    error
-	spec      cage.Spec // that the sandbox got
-	run       func(ctx context.Context, s cage.Spec) (cage.Result, error)
+	spec      sandbox.Spec // that the sandbox got
+	run       func(ctx context.Context, s sandbox.Spec) (sandbox.Result, error)
 	confirm   func(now Judgement) (string, error)
 	intent    Intent
 	intendErr error
@@ -66,7 +66,7 @@ func newEnv(t testing.TB, policies ...*recovery.Policy) *testEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &testEnv{t: t, now: start, policies: policies, fail: map[string]error{}, box: cage.Sandbox{Level: cage.LandlockMount}}
+	e := &testEnv{t: t, now: start, policies: policies, fail: map[string]error{}, box: sandbox.Sandbox{Level: sandbox.LandlockMount}}
 	repo, state, home := filepath.Join(top, "repo"), filepath.Join(top, "state"), filepath.Join(top, "home")
 	for _, dir := range []string{repo, state, home, filepath.Join(top, "tmp")} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -89,7 +89,9 @@ func newEnv(t testing.TB, policies ...*recovery.Policy) *testEnv {
 		Policies: func() []*recovery.Policy { return e.policies }, Now: func() time.Time { return e.now },
 		Warn: func(what string, err error) { e.warned = append(e.warned, what+": "+err.Error()) },
 	}
-	e.run = func(context.Context, cage.Spec) (cage.Result, error) { return cage.Result{Ended: proc.Exited}, nil }
+	e.run = func(context.Context, sandbox.Spec) (sandbox.Result, error) {
+		return sandbox.Result{Ended: proc.Exited}, nil
+	}
 	return e
 }
 
@@ -123,12 +125,12 @@ func (e *testEnv) wantWarned(want ...string) {
 }
 
 // Measure and Run make it the sandbox.
-func (e *testEnv) Measure(context.Context) (cage.Sandbox, error) {
+func (e *testEnv) Measure(context.Context) (sandbox.Sandbox, error) {
 	e.step("measure")
 	return e.box, e.boxErr
 }
 
-func (e *testEnv) Run(ctx context.Context, s cage.Spec) (cage.Result, error) {
+func (e *testEnv) Run(ctx context.Context, s sandbox.Spec) (sandbox.Result, error) {
 	e.step("run")
 	e.spec = s
 	return e.run(ctx, s)

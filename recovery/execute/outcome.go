@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // End says how an execution ended. The words are those of events.
@@ -31,7 +31,7 @@ const (
 )
 
 // outcomeOf is how a run ended that had so much time.
-func outcomeOf(res cage.Result, err error, timeout time.Duration) Outcome {
+func outcomeOf(res sandbox.Result, err error, timeout time.Duration) Outcome {
 	o := Outcome{End: End(res.Ended), Code: res.Code, Signal: res.Signal, Duration: res.Duration, Output: res.Output, OutputErr: res.OutputErr,
 		Sandbox: res.Sandbox, LeftBehind: res.LeftBehind, Appeared: res.Appeared}
 	o.Head, o.Tail = ends(res.Output)
@@ -40,14 +40,14 @@ func outcomeOf(res cage.Result, err error, timeout time.Duration) Outcome {
 		o.End, o.Code, o.Error = Lost, -1, "nobody knows how it ended: "+err.Error()
 	case err != nil:
 		o.End, o.Code, o.Error = NotStarted, -1, err.Error()
-		var refused *cage.RefusedError
+		var refused *sandbox.RefusedError
 		if errors.As(err, &refused) {
 			o.Sandbox.Level, o.Sandbox.Notes = refused.Sandbox.Level, refused.Sandbox.Notes
 		}
 	case o.End == TimedOut:
 		o.Error = fmt.Sprintf("timed out after %s", timeout)
 	case o.End == OutputLimit:
-		o.Error = fmt.Sprintf("stopped: it printed more than %d MiB", cage.DefaultOutputLimit>>20)
+		o.Error = fmt.Sprintf("stopped: it printed more than %d MiB", sandbox.DefaultOutputLimit>>20)
 	case o.End == Killed:
 		o.Error = "ended because superloop had to leave"
 	case res.Err != nil:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/guard"
+	"github.com/superloop/superloop/recovery/inputs"
 )
 
 // dirty is a repository whose work tree is not what is committed.
@@ -24,9 +24,9 @@ func dirty(t *testing.T) *testEnv {
 	return e
 }
 
-func (e *testEnv) wantFrom(from guard.Source, d action.Decision) {
+func (e *testEnv) wantFrom(from inputs.Source, d action.Decision) {
 	e.t.Helper()
-	base, err := guard.Load(e.Baseline)
+	base, err := inputs.Load(e.Baseline)
 	if err != nil || base.From != from || !base.Taken.Equal(e.now) {
 		e.t.Errorf("%+v (%v), want from %s", base, err, from)
 	}
@@ -46,20 +46,20 @@ func TestPin(t *testing.T) {
 		t.Parallel()
 		e := dirty(t)
 		e.pin(true) // the person has it so
-		e.wantFrom(guard.Now, action.Auto)
+		e.wantFrom(inputs.Now, action.Auto)
 		// The second time only what is committed counts.
 		e.now = start.Add(time.Hour)
 		e.pin(true)
-		e.wantFrom(guard.Head, action.Human)
+		e.wantFrom(inputs.Head, action.Human)
 		e.wantWarned()
 	})
 	t.Run("later", func(t *testing.T) {
 		t.Parallel()
 		e := dirty(t)
 		e.pin(false)
-		e.wantFrom(guard.Head, action.Human)
+		e.wantFrom(inputs.Head, action.Human)
 		e.put("fix.sh", "#!/bin/sh\ntrue\n")
-		e.wantFrom(guard.Head, action.Auto)
+		e.wantFrom(inputs.Head, action.Auto)
 		e.wantWarned()
 	})
 	t.Run("damaged", func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestPin(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.pin(true) // it was not the first time
-		e.wantFrom(guard.Head, action.Human)
+		e.wantFrom(inputs.Head, action.Human)
 		e.wantWarned("the baseline of what listed commands read is damaged; it is made anew: reading the baseline")
 	})
 	t.Run("no commit", func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestPin(t *testing.T) {
 		e := newEnv(t, policy(t, nil, "./fix.sh"))
 		e.put("fix.sh", "#!/bin/sh\n")
 		e.pin(false)
-		e.wantFrom(guard.Now, action.Auto)
+		e.wantFrom(inputs.Now, action.Auto)
 	})
 	t.Run("what is in no commit stays pinned", func(t *testing.T) {
 		t.Parallel()
@@ -87,9 +87,9 @@ func TestPin(t *testing.T) {
 		e.put("fix.sh", "#!/bin/sh\n")
 		e.pin(true)
 		e.pin(false)
-		e.wantFrom(guard.Head, action.Auto)
+		e.wantFrom(inputs.Head, action.Auto)
 		e.put("fix.sh", "#!/bin/sh\nevil\n")
-		e.wantFrom(guard.Head, action.Human)
+		e.wantFrom(inputs.Head, action.Human)
 	})
 	t.Run("stopped", func(t *testing.T) {
 		t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/undo"
 )
 
@@ -51,7 +51,7 @@ func TestInTheRealSandbox(t *testing.T) {
 	if out.End != Exited || out.Code != 3 || !strings.HasPrefix(out.Tail, "token <secret>\n0\n") || !strings.HasPrefix(log.String(), "token <secret>\n0\n") {
 		t.Fatalf("%+v, the log has %q", out, log.String())
 	}
-	if _, err := os.Lstat(filepath.Join(e.Repo, "../outside")); box.Level.Meets(cage.Landlock) && (err == nil || out.Sandbox.Level != box.Level) {
+	if _, err := os.Lstat(filepath.Join(e.Repo, "../outside")); box.Level.Meets(sandbox.Landlock) && (err == nil || out.Sandbox.Level != box.Level) {
 		t.Errorf("it wrote outside at level %s", out.Sandbox.Level)
 	}
 	if _, err := e.Undo.Restore(t.Context(), out.Undo.ID, undo.Options{}); err != nil {
@@ -76,7 +76,7 @@ func TestMeasured(t *testing.T) {
 		t.Skipf("nothing can be confined here: %v", err)
 	}
 	want := action.Human
-	if box.Level.Meets(cage.Landlock) {
+	if box.Level.Meets(sandbox.Landlock) {
 		want = action.Auto
 	}
 	if j := e.judge(command("touch a"), recovery.Budget{}); j.Decision != want {

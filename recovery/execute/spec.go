@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // grace is what a command has between TERM and KILL.
@@ -15,8 +15,8 @@ const grace = 5 * time.Second
 // bounds is what a command gets at most.
 type bounds struct {
 	timeout     time.Duration
-	network     cage.Network
-	required    cage.Level
+	network     sandbox.Network
+	required    sandbox.Level
 	passthrough []string // of the operator's environment
 	caches      []string // outside of the repository that it may write
 }
@@ -31,16 +31,16 @@ func boundsOf(policies []*recovery.Policy, command string) bounds {
 		if most <= 0 {
 			most = recovery.DefaultTimeout
 		}
-		network := cage.Network(s.NetworkOf(command))
+		network := sandbox.Network(s.NetworkOf(command))
 		if s.Sandbox.Required {
-			b.required = cage.Landlock
+			b.required = sandbox.Landlock
 		}
 		if i == 0 {
 			b.timeout, b.network, b.passthrough, b.caches = most, network, s.EnvPassthrough, s.Sandbox.Caches
 			continue
 		}
 		b.timeout = min(b.timeout, most)
-		if network == cage.NoNetwork {
+		if network == sandbox.NoNetwork {
 			b.network = network
 		}
 		b.passthrough, b.caches = both(b.passthrough, s.EnvPassthrough), both(b.caches, s.Sandbox.Caches)
@@ -54,7 +54,7 @@ func both(a, b []string) []string {
 }
 
 // spec is the order for the sandbox.
-func (x *Executor) spec(o Order, j Judgement, tmp string) cage.Spec {
+func (x *Executor) spec(o Order, j Judgement, tmp string) sandbox.Spec {
 	b := boundsOf(j.inForce, o.Action.Command)
 	timeout := o.Action.Timeout()
 	if timeout <= 0 {
@@ -67,7 +67,7 @@ func (x *Executor) spec(o Order, j Judgement, tmp string) cage.Spec {
 	env := x.environ(b.passthrough, tmp)
 	home := variable(x.Environ, "HOME")
 	if x.caches == nil {
-		x.caches = append([]string{}, cage.Caches(home, variable(env, "PATH"))...)
+		x.caches = append([]string{}, sandbox.Caches(home, variable(env, "PATH"))...)
 	}
 	writable := append([]string{tmp}, x.caches...)
 	for _, c := range b.caches {
@@ -76,13 +76,13 @@ func (x *Executor) spec(o Order, j Judgement, tmp string) cage.Spec {
 		}
 		writable = append(writable, c)
 	}
-	return cage.Spec{Command: o.Action.Command, Place: j.Place, Env: env, Writable: writable,
-		Protected: cage.Protected(x.Repo), Hidden: append(cage.Sockets(), x.StateDir),
+	return sandbox.Spec{Command: o.Action.Command, Place: j.Place, Env: env, Writable: writable,
+		Protected: sandbox.Protected(x.Repo), Hidden: append(sandbox.Sockets(), x.StateDir),
 		Network: b.network, Required: b.required, Timeout: timeout, Grace: grace, Hurry: o.Hurry,
-		Output: o.Output, Secrets: cage.Secrets(x.Environ), Marker: x.Marker}
+		Output: o.Output, Secrets: sandbox.Secrets(x.Environ), Marker: x.Marker}
 }
 
 // environ is what a command sees of the environment.
 func (x *Executor) environ(passthrough []string, tmp string) []string {
-	return cage.Environment(x.Environ, passthrough, x.Repo, tmp)
+	return sandbox.Environment(x.Environ, passthrough, x.Repo, tmp)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 func TestBounds(t *testing.T) {
@@ -25,15 +25,15 @@ func TestBounds(t *testing.T) {
 		s.EnvPassthrough, s.Sandbox.Caches = []string{"OTHER", "MORE"}, []string{"~/b", "~/c"}
 	}, "x", "offline")
 	none, _ := recovery.Compile(recovery.Settings{})
-	both := bounds{time.Minute, cage.NoNetwork, cage.Landlock, []string{"OTHER"}, []string{"~/b"}}
+	both := bounds{time.Minute, sandbox.NoNetwork, sandbox.Landlock, []string{"OTHER"}, []string{"~/b"}}
 	for name, c := range map[string]struct {
 		in      []*recovery.Policy
 		command string
 		want    bounds
 	}{
-		"loose":                {[]*recovery.Policy{loose}, "x", bounds{15 * time.Minute, cage.FullNetwork, "", []string{"EXTRA", "OTHER"}, []string{"/var/cache/a", "~/b"}}},
-		"of one entry":         {[]*recovery.Policy{loose}, "offline", bounds{15 * time.Minute, cage.NoNetwork, "", []string{"EXTRA", "OTHER"}, []string{"/var/cache/a", "~/b"}}},
-		"tight":                {[]*recovery.Policy{tight}, "x", bounds{time.Minute, cage.NoNetwork, cage.Landlock, []string{"OTHER", "MORE"}, []string{"~/b", "~/c"}}},
+		"loose":                {[]*recovery.Policy{loose}, "x", bounds{15 * time.Minute, sandbox.FullNetwork, "", []string{"EXTRA", "OTHER"}, []string{"/var/cache/a", "~/b"}}},
+		"of one entry":         {[]*recovery.Policy{loose}, "offline", bounds{15 * time.Minute, sandbox.NoNetwork, "", []string{"EXTRA", "OTHER"}, []string{"/var/cache/a", "~/b"}}},
+		"tight":                {[]*recovery.Policy{tight}, "x", bounds{time.Minute, sandbox.NoNetwork, sandbox.Landlock, []string{"OTHER", "MORE"}, []string{"~/b", "~/c"}}},
 		"both":                 {[]*recovery.Policy{loose, tight}, "x", both},
 		"the other way around": {[]*recovery.Policy{tight, loose}, "x", both},
 		"without a section":    {[]*recovery.Policy{none}, "x", bounds{2 * time.Minute, "", "", nil, nil}},
@@ -87,22 +87,22 @@ func TestWhatTheSandboxGets(t *testing.T) {
 	o := e.order(a)
 	out := e.execute(o)
 	s := e.spec
-	if s.Command != "rm -f old" || s.Place != out.Now.Place || s.Place == (cage.Place{}) || s.Marker != "MARK=1" || s.Grace != 5*time.Second ||
-		s.Network != cage.NoNetwork || e.intent.Network != cage.NoNetwork || s.Required != "" || s.Without != nil {
+	if s.Command != "rm -f old" || s.Place != out.Now.Place || s.Place == (sandbox.Place{}) || s.Marker != "MARK=1" || s.Grace != 5*time.Second ||
+		s.Network != sandbox.NoNetwork || e.intent.Network != sandbox.NoNetwork || s.Required != "" || s.Without != nil {
 		t.Errorf("%+v", s)
 	}
 	tmp := s.Writable[0]
-	if want := cage.Environment(e.Environ, []string{"EXTRA"}, e.Repo, tmp); !slices.Equal(s.Env, want) || !slices.Contains(s.Env, "EXTRA=1") || slices.Contains(s.Env, "OTHER=2") || !slices.Contains(s.Env, "TMPDIR="+tmp) {
+	if want := sandbox.Environment(e.Environ, []string{"EXTRA"}, e.Repo, tmp); !slices.Equal(s.Env, want) || !slices.Contains(s.Env, "EXTRA=1") || slices.Contains(s.Env, "OTHER=2") || !slices.Contains(s.Env, "TMPDIR="+tmp) {
 		t.Errorf("%q, want %q", s.Env, want)
 	}
-	caches := cage.Caches(home, variable(s.Env, "PATH"))
+	caches := sandbox.Caches(home, variable(s.Env, "PATH"))
 	if want := slices.Concat([]string{tmp}, caches, []string{"/var/cache/a", filepath.Join(home, "b"), "~/"}); !slices.Equal(s.Writable, want) || !slices.Contains(s.Writable, filepath.Join(home, ".npm")) {
 		t.Errorf("%q, want %q", s.Writable, want)
 	}
-	if want := cage.Protected(e.Repo); !slices.Equal(s.Protected, want) || !slices.Contains(s.Protected, filepath.Join(e.Repo, ".git/hooks")) {
+	if want := sandbox.Protected(e.Repo); !slices.Equal(s.Protected, want) || !slices.Contains(s.Protected, filepath.Join(e.Repo, ".git/hooks")) {
 		t.Errorf("%q, want %q", s.Protected, want)
 	}
-	if want := append(cage.Sockets(), e.StateDir); !slices.Equal(s.Hidden, want) {
+	if want := append(sandbox.Sockets(), e.StateDir); !slices.Equal(s.Hidden, want) {
 		t.Errorf("%q, want %q", s.Hidden, want)
 	}
 
@@ -119,7 +119,7 @@ func TestWhatTheSandboxGets(t *testing.T) {
 	// Required is what the policy says.
 	e, a = ready(t, requires)
 	e.execute(e.order(a))
-	if e.spec.Required != cage.Landlock || e.spec.Network != cage.FullNetwork {
+	if e.spec.Required != sandbox.Landlock || e.spec.Network != sandbox.FullNetwork {
 		t.Errorf("%+v", e.spec)
 	}
 	if strings.Contains(strings.Join(e.spec.Env, "\n"), "EXTRA") {
@@ -133,7 +133,7 @@ func TestATighterPolicyBoundsAtOnce(t *testing.T) {
 	e, a := ready(t, nil)
 	o := e.order(a)
 	e.policies = append(e.policies, policy(t, func(s *recovery.Settings) { s.Network, s.MaxTimeoutSeconds = recovery.NetworkNone, 5 }, "rm -f old"))
-	if out := e.execute(o); !out.OK() || e.spec.Network != cage.NoNetwork || e.spec.Timeout != 5*time.Second {
+	if out := e.execute(o); !out.OK() || e.spec.Network != sandbox.NoNetwork || e.spec.Timeout != 5*time.Second {
 		t.Errorf("%+v %+v", out, e.spec)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // TestBuiltin: both checks can be looked at, hold in an ordinary directory, and
@@ -15,8 +15,8 @@ import (
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	var ps respond.Preventions
-	for _, p := range respond.Builtin() {
+	var ps failures.Preventions
+	for _, p := range failures.Builtin() {
 		if err := p.Valid(); err != nil {
 			t.Error(err)
 		}
@@ -25,14 +25,14 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%+v was kept as %+v, %v", p, kept, err)
 		}
 	}
-	for _, f := range Check(context.Background(), respond.Builtin(), dir, Look{Now: time.Now()}) {
-		if f.State != respond.GroundOK {
+	for _, f := range Check(context.Background(), failures.Builtin(), dir, Look{Now: time.Now()}) {
+		if f.State != failures.GroundOK {
 			t.Errorf("%s is %s in %s: %s", f.Kind, f.State, dir, f.Why)
 		}
 	}
 	gone := filepath.Join(dir, "gone")
-	found := respond.Problems(Check(context.Background(), respond.Builtin(), gone, Look{Now: time.Now()}))
-	if len(found) != 1 || found[0].Kind != respond.CheckPermission {
+	found := failures.Problems(Check(context.Background(), failures.Builtin(), gone, Look{Now: time.Now()}))
+	if len(found) != 1 || found[0].Kind != failures.CheckPermission {
 		t.Errorf("of a directory that is not there: %+v", found)
 	}
 	if os.Geteuid() == 0 {
@@ -41,7 +41,7 @@ func TestBuiltin(t *testing.T) {
 	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	if found := respond.Problems(Check(context.Background(), respond.Builtin(), dir, Look{Now: time.Now()})); len(found) != 1 {
+	if found := failures.Problems(Check(context.Background(), failures.Builtin(), dir, Look{Now: time.Now()})); len(found) != 1 {
 		t.Errorf("of a directory that is read only: %+v", found)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -64,56 +64,56 @@ func TestChecks(t *testing.T) {
 	look := Look{Path: filepath.Join(dir, "bin"), Now: noon, Limits: map[string]time.Time{"anthropic": noon.Add(time.Hour), "openai": noon},
 		NoLogin: map[string]string{"codex": "401"}}
 	for _, c := range []struct {
-		kind respond.CheckKind
-		spec respond.CheckSpec
+		kind failures.CheckKind
+		spec failures.CheckSpec
 		want string
 	}{
-		{respond.CheckPath, respond.CheckSpec{Path: "a.txt", Want: "file"}, respond.GroundOK},
-		{respond.CheckPath, respond.CheckSpec{Path: "a.txt", Want: "dir"}, respond.GroundBroken},
-		{respond.CheckPath, respond.CheckSpec{Path: "d", Want: "file"}, respond.GroundBroken},
-		{respond.CheckPath, respond.CheckSpec{Path: "d"}, respond.GroundOK},
-		{respond.CheckPath, respond.CheckSpec{Path: "gone/b.txt"}, respond.GroundBroken},
-		{respond.CheckPath, respond.CheckSpec{Path: "a.txt/b"}, respond.GroundUnknown},
-		{respond.CheckPermission, respond.CheckSpec{Path: "bin/tool", Want: "execute"}, respond.GroundOK},
-		{respond.CheckPermission, respond.CheckSpec{Path: "a.txt", Want: "execute"}, respond.GroundBroken},
-		{respond.CheckPermission, respond.CheckSpec{Path: "gone", Want: "read"}, respond.GroundBroken},
-		{respond.CheckDisk, respond.CheckSpec{FreeMB: 1}, respond.GroundOK},
-		{respond.CheckDisk, respond.CheckSpec{Path: "not/yet", FreeMB: 1 << 40}, respond.GroundBroken},
-		{respond.CheckTool, respond.CheckSpec{Name: "tool"}, respond.GroundOK},
-		{respond.CheckTool, respond.CheckSpec{Name: "no-such-tool"}, respond.GroundBroken},
-		{respond.CheckPort, respond.CheckSpec{Port: port, Want: "open"}, respond.GroundOK},
-		{respond.CheckPort, respond.CheckSpec{Port: port, Want: "free"}, respond.GroundBroken},
-		{respond.CheckPort, respond.CheckSpec{Port: free, Want: "free"}, respond.GroundOK},
-		{respond.CheckPort, respond.CheckSpec{Port: free, Want: "open"}, respond.GroundBroken},
-		{respond.CheckService, respond.CheckSpec{Address: fmt.Sprint("127.0.0.1:", port)}, respond.GroundOK},
-		{respond.CheckService, respond.CheckSpec{Address: fmt.Sprint("127.0.0.1:", free)}, respond.GroundBroken},
-		{respond.CheckService, respond.CheckSpec{Address: sock}, respond.GroundOK},
-		{respond.CheckAuth, respond.CheckSpec{Name: "codex"}, respond.GroundBroken},
-		{respond.CheckAuth, respond.CheckSpec{Name: "claude"}, respond.GroundOK},
-		{respond.CheckLimit, respond.CheckSpec{Name: "anthropic"}, respond.GroundBroken},
-		{respond.CheckLimit, respond.CheckSpec{Name: "openai"}, respond.GroundOK},
-		{respond.CheckDeps, respond.CheckSpec{}, respond.GroundUnknown},
+		{failures.CheckPath, failures.CheckSpec{Path: "a.txt", Want: "file"}, failures.GroundOK},
+		{failures.CheckPath, failures.CheckSpec{Path: "a.txt", Want: "dir"}, failures.GroundBroken},
+		{failures.CheckPath, failures.CheckSpec{Path: "d", Want: "file"}, failures.GroundBroken},
+		{failures.CheckPath, failures.CheckSpec{Path: "d"}, failures.GroundOK},
+		{failures.CheckPath, failures.CheckSpec{Path: "gone/b.txt"}, failures.GroundBroken},
+		{failures.CheckPath, failures.CheckSpec{Path: "a.txt/b"}, failures.GroundUnknown},
+		{failures.CheckPermission, failures.CheckSpec{Path: "bin/tool", Want: "execute"}, failures.GroundOK},
+		{failures.CheckPermission, failures.CheckSpec{Path: "a.txt", Want: "execute"}, failures.GroundBroken},
+		{failures.CheckPermission, failures.CheckSpec{Path: "gone", Want: "read"}, failures.GroundBroken},
+		{failures.CheckDisk, failures.CheckSpec{FreeMB: 1}, failures.GroundOK},
+		{failures.CheckDisk, failures.CheckSpec{Path: "not/yet", FreeMB: 1 << 40}, failures.GroundBroken},
+		{failures.CheckTool, failures.CheckSpec{Name: "tool"}, failures.GroundOK},
+		{failures.CheckTool, failures.CheckSpec{Name: "no-such-tool"}, failures.GroundBroken},
+		{failures.CheckPort, failures.CheckSpec{Port: port, Want: "open"}, failures.GroundOK},
+		{failures.CheckPort, failures.CheckSpec{Port: port, Want: "free"}, failures.GroundBroken},
+		{failures.CheckPort, failures.CheckSpec{Port: free, Want: "free"}, failures.GroundOK},
+		{failures.CheckPort, failures.CheckSpec{Port: free, Want: "open"}, failures.GroundBroken},
+		{failures.CheckService, failures.CheckSpec{Address: fmt.Sprint("127.0.0.1:", port)}, failures.GroundOK},
+		{failures.CheckService, failures.CheckSpec{Address: fmt.Sprint("127.0.0.1:", free)}, failures.GroundBroken},
+		{failures.CheckService, failures.CheckSpec{Address: sock}, failures.GroundOK},
+		{failures.CheckAuth, failures.CheckSpec{Name: "codex"}, failures.GroundBroken},
+		{failures.CheckAuth, failures.CheckSpec{Name: "claude"}, failures.GroundOK},
+		{failures.CheckLimit, failures.CheckSpec{Name: "anthropic"}, failures.GroundBroken},
+		{failures.CheckLimit, failures.CheckSpec{Name: "openai"}, failures.GroundOK},
+		{failures.CheckDeps, failures.CheckSpec{}, failures.GroundUnknown},
 	} {
-		var ps respond.Preventions
-		p, fresh, err := ps.Add(respond.Prevention{Kind: c.kind, Spec: c.spec, Reason: "it broke", AddedBy: "rules"}, noon)
+		var ps failures.Preventions
+		p, fresh, err := ps.Add(failures.Prevention{Kind: c.kind, Spec: c.spec, Reason: "it broke", AddedBy: "rules"}, noon)
 		if err != nil || !fresh {
 			t.Fatalf("%s %+v: %v", c.kind, c.spec, err)
 		}
 		f := Check(t.Context(), ps.Checks, dir, look)
-		if len(f) != 1 || f[0].State != c.want || f[0].ID != p.ID || f[0].Category == "" || (c.want != respond.GroundOK) != (f[0].Why != "") {
+		if len(f) != 1 || f[0].State != c.want || f[0].ID != p.ID || f[0].Category == "" || (c.want != failures.GroundOK) != (f[0].Why != "") {
 			t.Errorf("%s %+v: %+v", c.kind, c.spec, f)
 		}
-		if n := len(respond.Problems(f)); (n == 1) != (c.want == respond.GroundBroken) {
+		if n := len(failures.Problems(f)); (n == 1) != (c.want == failures.GroundBroken) {
 			t.Errorf("%s %+v: %d problems", c.kind, c.spec, n)
 		}
 	}
 }
 
 // oneOfEach is a check of every kind.
-func oneOfEach(t testing.TB) (ps respond.Preventions) {
+func oneOfEach(t testing.TB) (ps failures.Preventions) {
 	t.Helper()
-	for _, k := range []respond.Prevention{{Kind: respond.CheckPath, Spec: respond.CheckSpec{Path: "x"}}, {Kind: respond.CheckDisk, Spec: respond.CheckSpec{FreeMB: 1}}, {Kind: respond.CheckTool, Spec: respond.CheckSpec{Name: "sh"}},
-		{Kind: respond.CheckPort, Spec: respond.CheckSpec{Port: 1, Want: "free"}}, {Kind: respond.CheckService, Spec: respond.CheckSpec{Address: "127.0.0.1:1"}}} {
+	for _, k := range []failures.Prevention{{Kind: failures.CheckPath, Spec: failures.CheckSpec{Path: "x"}}, {Kind: failures.CheckDisk, Spec: failures.CheckSpec{FreeMB: 1}}, {Kind: failures.CheckTool, Spec: failures.CheckSpec{Name: "sh"}},
+		{Kind: failures.CheckPort, Spec: failures.CheckSpec{Port: 1, Want: "free"}}, {Kind: failures.CheckService, Spec: failures.CheckSpec{Address: "127.0.0.1:1"}}} {
 		_, _, err := ps.Add(k, noon)
 		must(t, err)
 	}
@@ -127,7 +127,7 @@ func TestCheckEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, f := range Check(ctx, ps.Checks, t.TempDir(), Look{}) {
-		if f.State != respond.GroundUnknown {
+		if f.State != failures.GroundUnknown {
 			t.Errorf("%+v", f)
 		}
 	}

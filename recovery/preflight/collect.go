@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // watched are the files whose change may be a cause. It is a function so that
@@ -36,8 +36,8 @@ const (
 // Collect takes a snapshot of the environment of dir: the files that are usually to
 // blame, and more of the caller's choice (paths from dir). It reads, starts no
 // process, and reads at most 60 files of 16 MiB.
-func Collect(dir string, tools map[string]string, more []string, now time.Time) respond.Snapshot {
-	s := respond.Snapshot{At: now, Tools: maps.Clone(tools), Files: map[string]string{}, FreeMB: -1, FreeInodes: -1, UptimeMS: uptime()}
+func Collect(dir string, tools map[string]string, more []string, now time.Time) failures.Snapshot {
+	s := failures.Snapshot{At: now, Tools: maps.Clone(tools), Files: map[string]string{}, FreeMB: -1, FreeInodes: -1, UptimeMS: uptime()}
 	names := append(watched(), more...)
 	for _, name := range names[:min(len(names), maxWatched)] {
 		if !filepath.IsLocal(name) {
@@ -92,7 +92,7 @@ func uptime() int64 {
 const maxExists = 50
 
 // LookFor says which paths of quotes are there, seen from dir.
-func LookFor(dir string, quotes []respond.Quote) map[string]bool {
+func LookFor(dir string, quotes []failures.Quote) map[string]bool {
 	out := map[string]bool{}
 	for _, q := range quotes {
 		if q.File == "" || len(out) >= maxExists {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 func TestSnapshot(t *testing.T) {
@@ -15,7 +15,7 @@ func TestSnapshot(t *testing.T) {
 	if len(before.Files) != 4 || before.FreeMB < 0 {
 		t.Fatalf("%+v", before)
 	}
-	if ch := respond.Compare(before, before); len(ch) != 0 {
+	if ch := failures.Compare(before, before); len(ch) != 0 {
 		t.Errorf("%+v", ch)
 	}
 	put(t, dir, "package-lock.json", "2")
@@ -24,7 +24,7 @@ func TestSnapshot(t *testing.T) {
 	after := Collect(dir, map[string]string{"node": "24", "go": "1.26"}, []string{"own.conf"}, noon.Add(time.Hour))
 	after.FreeMB, after.UptimeMS, before.UptimeMS = 5, 10_000, 5_000
 	var got []string
-	for _, ch := range respond.Compare(before, after) {
+	for _, ch := range failures.Compare(before, after) {
 		got = append(got, ch.What+" "+ch.Name)
 		if ch.String() == "" || strings.Contains(ch.String(), "  ") {
 			t.Errorf("%q", ch.String())
@@ -34,10 +34,10 @@ func TestSnapshot(t *testing.T) {
 	if s := strings.Join(got, ","); s != want {
 		t.Errorf("%s\nwant %s", s, want)
 	}
-	if ch := respond.Compare(respond.Snapshot{}, after); len(ch) != 1 || ch[0].What != respond.ChangeDisk {
+	if ch := failures.Compare(failures.Snapshot{}, after); len(ch) != 1 || ch[0].What != failures.ChangeDisk {
 		t.Errorf("without an earlier one: %+v", ch)
 	}
-	if ex := LookFor(dir, []respond.Quote{{File: ".npmrc"}, {File: "nope"}, {}}); len(ex) != 2 || !ex[".npmrc"] || ex["nope"] {
+	if ex := LookFor(dir, []failures.Quote{{File: ".npmrc"}, {File: "nope"}, {}}); len(ex) != 2 || !ex[".npmrc"] || ex["nope"] {
 		t.Errorf("%v", ex)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // yarnInStep compares yarn.lock with what yarn has written down: .yarn-integrity
@@ -27,10 +27,10 @@ func yarnInStep(dir string) (state, why string) {
 		}
 	}
 	if len(want) == 0 {
-		return respond.GroundOK, ""
+		return failures.GroundOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return respond.GroundBroken, "node_modules is not there"
+		return failures.GroundBroken, "node_modules is not there"
 	}
 	var have struct {
 		Entries map[string]string `json:"lockfileEntries"`
@@ -38,10 +38,10 @@ func yarnInStep(dir string) (state, why string) {
 	}
 	data := readLock(dir, "node_modules", ".yarn-integrity")
 	if data == nil || json.Unmarshal(data, &have) != nil {
-		return respond.GroundUnknown, "yarn has not written down what it installed"
+		return failures.GroundUnknown, "yarn has not written down what it installed"
 	}
 	if slices.Contains(have.Flags, "production") {
-		return respond.GroundUnknown, "only what production needs is installed"
+		return failures.GroundUnknown, "only what production needs is installed"
 	}
 	var missing []string
 	for _, w := range want {
@@ -57,13 +57,13 @@ func yarnBerry(dir, lock string) (state, why string) {
 	if data == nil {
 		for _, pnp := range []string{".pnp.cjs", ".pnp.js"} {
 			if isFile(filepath.Join(dir, pnp)) {
-				return respond.GroundUnknown, "yarn keeps its packages in archives"
+				return failures.GroundUnknown, "yarn keeps its packages in archives"
 			}
 		}
 		if !isDir(filepath.Join(dir, "node_modules")) && strings.Contains(lock, "@npm:") {
-			return respond.GroundBroken, "neither node_modules nor .pnp.cjs is there"
+			return failures.GroundBroken, "neither node_modules nor .pnp.cjs is there"
 		}
-		return respond.GroundUnknown, "yarn has not written down what it installed"
+		return failures.GroundUnknown, "yarn has not written down what it installed"
 	}
 	have := map[string]bool{}
 	for line := range strings.Lines(string(data)) {

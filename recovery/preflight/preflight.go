@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/superloop/superloop/recovery/classify"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Look is what a look needs to know besides the repository.
@@ -35,13 +35,13 @@ const patience = 15 * time.Millisecond
 // Check makes every active one of checks in dir, in order. It only reads, starts no
 // process, and takes a few milliseconds a check; when ctx ends, what was not looked
 // at yet is unknown.
-func Check(ctx context.Context, checks []respond.Prevention, dir string, l Look) []respond.Finding {
-	var out []respond.Finding
+func Check(ctx context.Context, checks []failures.Prevention, dir string, l Look) []failures.Finding {
+	var out []failures.Finding
 	for _, p := range checks {
 		if !p.Active() {
 			continue
 		}
-		f := respond.Finding{ID: p.ID, Kind: p.Kind, State: respond.GroundUnknown, Category: p.Kind.Category()}
+		f := failures.Finding{ID: p.ID, Kind: p.Kind, State: failures.GroundUnknown, Category: p.Kind.Category()}
 		began := time.Now()
 		if ctx.Err() != nil {
 			f.Why = "there was no time to look"
@@ -54,11 +54,11 @@ func Check(ctx context.Context, checks []respond.Prevention, dir string, l Look)
 	return out
 }
 
-func (l Look) at(ctx context.Context, dir string, p respond.Prevention, f *respond.Finding) {
-	broken := func(format string, args ...any) { f.State, f.Why = respond.GroundBroken, fmt.Sprintf(format, args...) }
+func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *failures.Finding) {
+	broken := func(format string, args ...any) { f.State, f.Why = failures.GroundBroken, fmt.Sprintf(format, args...) }
 	path := within(dir, p.Spec.Path)
 	switch p.Kind {
-	case respond.CheckPath:
+	case failures.CheckPath:
 		info, err := os.Stat(path)
 		switch {
 		case os.IsNotExist(err):
@@ -70,22 +70,22 @@ func (l Look) at(ctx context.Context, dir string, p respond.Prevention, f *respo
 		case p.Spec.Want == "file" && !info.Mode().IsRegular():
 			broken("%s is no regular file", p.Spec.Path)
 		default:
-			f.State = respond.GroundOK
+			f.State = failures.GroundOK
 		}
-	case respond.CheckPermission:
+	case failures.CheckPermission:
 		mode := map[string]uint32{"read": unix.R_OK, "write": unix.W_OK, "execute": unix.X_OK}[p.Spec.Want]
 		switch err := unix.Access(path, mode); err {
 		case nil:
-			f.State = respond.GroundOK
+			f.State = failures.GroundOK
 		case unix.EACCES, unix.EPERM, unix.EROFS, unix.ENOENT:
 			broken("%s cannot be used (%s): %v", p.Spec.Path, p.Spec.Want, err)
 		default:
 			f.Why = err.Error()
 		}
-	case respond.CheckDeps:
+	case failures.CheckDeps:
 		s := inStep(path, p.Spec.Manager, l.Memo)
 		f.State, f.Why, f.Command = s.State, s.Why, s.Command
-	case respond.CheckDisk:
+	case failures.CheckDisk:
 		free, inodes, err := freeSpace(path)
 		switch {
 		case err != nil:
@@ -95,34 +95,34 @@ func (l Look) at(ctx context.Context, dir string, p respond.Prevention, f *respo
 		case inodes == 0:
 			broken("no inode is free where %s is", path)
 		default:
-			f.State = respond.GroundOK
+			f.State = failures.GroundOK
 		}
-	case respond.CheckPort:
+	case failures.CheckPort:
 		l.port(ctx, p, f)
-	case respond.CheckTool:
+	case failures.CheckTool:
 		got := classify.System{Path: l.Path}.Probe(ctx, classify.ProbeWhich, map[string]string{"tool": p.Spec.Name}, &classify.Input{Dir: dir})
 		switch got.Holds {
 		case classify.Yes:
-			f.State = respond.GroundOK
+			f.State = failures.GroundOK
 		case classify.No:
 			broken("%s is not on PATH", p.Spec.Name)
 		default:
 			f.Why = got.Detail
 		}
-	case respond.CheckService:
+	case failures.CheckService:
 		if answers(ctx, p.Spec.Address) {
-			f.State = respond.GroundOK
+			f.State = failures.GroundOK
 		} else {
 			broken("nothing answers at %s", p.Spec.Address)
 		}
-	case respond.CheckAuth:
+	case failures.CheckAuth:
 		if why, missing := l.NoLogin[p.Spec.Name]; missing {
 			broken("%s has no login: %s", p.Spec.Name, why)
 		} else {
-			f.State = respond.GroundOK
+			f.State = failures.GroundOK
 		}
-	case respond.CheckLimit:
-		f.State = respond.GroundOK
+	case failures.CheckLimit:
+		f.State = failures.GroundOK
 		if until := l.Limits[p.Spec.Name]; until.After(l.Now) {
 			broken("the limit of %s is not over before %s", p.Spec.Name, until.UTC().Format(time.RFC3339))
 			f.Until = until
@@ -131,15 +131,15 @@ func (l Look) at(ctx context.Context, dir string, p respond.Prevention, f *respo
 }
 
 // port looks without connecting where the system lets it.
-func (l Look) port(ctx context.Context, p respond.Prevention, f *respond.Finding) {
+func (l Look) port(ctx context.Context, p failures.Prevention, f *failures.Finding) {
 	port := strconv.Itoa(p.Spec.Port)
 	got := classify.System{}.Probe(ctx, classify.ProbeService, map[string]string{"port": port}, &classify.Input{})
 	open := got.Holds == classify.Yes
 	if got.Holds == classify.Unknown {
 		open = answers(ctx, net.JoinHostPort("localhost", port))
 	}
-	if f.State = respond.GroundOK; open != (p.Spec.Want == "open") {
-		f.State, f.Why = respond.GroundBroken, "something listens on port "+port
+	if f.State = failures.GroundOK; open != (p.Spec.Want == "open") {
+		f.State, f.Why = failures.GroundBroken, "something listens on port "+port
 		if !open {
 			f.Why = "nothing listens on port " + port
 		}

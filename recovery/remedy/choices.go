@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // maxChoices bounds the options of a level.
@@ -13,13 +13,13 @@ const maxChoices = 8
 // Choices are the options of a plan as a level has them, the best first. Of a
 // locked one that could run by itself but for what it lacks, the needs are levels
 // of their own; of any other, Command brings them along.
-func Choices(p Plan) []chain.Choice {
-	var out []chain.Choice
+func Choices(p Plan) []plan.Choice {
+	var out []plan.Choice
 	for _, o := range p.Options {
 		if len(out) == maxChoices {
 			break
 		}
-		c := chain.Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
+		c := plan.Choice{Key: o.Key, ID: o.ID, Label: o.Label, Strategy: string(o.Strategy), Availability: string(o.Availability),
 			Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk), Handler: o.From.ID, Instructions: o.Instructions, Dep: depOf(o)}
 		if o.Plain() {
 			c.Command = ""
@@ -51,17 +51,17 @@ func draft(o Option) action.Draft {
 }
 
 // needs are what a locked option lacks.
-func needs(o Option) []chain.Need {
-	var out []chain.Need
+func needs(o Option) []plan.Need {
+	var out []plan.Need
 	for _, p := range o.UnlockPreview {
 		if p.GoalKey == o.GoalKey {
 			continue // to have that is what the option itself is for
 		}
-		c := chain.Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
+		c := plan.Choice{Key: p.GoalKey + "/" + p.Method, ID: "install-" + p.Dep, Label: "Install " + p.Dep, Strategy: "install_dep",
 			Availability: string(p.Availability), Reason: p.Reason, Draft: draft(o), Executor: string(o.Executor), Risk: string(o.Risk),
 			Dep: p.Dep, ByItself: p.Availability != Impossible}
 		c.Command, c.Expected = p.Command, "" // what is expected is said of the option, not of what it needs
-		out = append(out, chain.Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []chain.Choice{c}})
+		out = append(out, plan.Need{Goal: p.GoalKey, Label: "install " + p.Dep, Options: []plan.Choice{c}})
 	}
 	return out
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // surelyKnown is the confidence from which nobody is asked besides, and a cure is
@@ -26,7 +26,7 @@ func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (l
 	if ctx.Err() != nil {
 		return nil, nil // what was found is found again
 	}
-	rc := respond.Analyse(c, f.Now(s))
+	rc := failures.Analyse(c, f.Now(s))
 	a := loop.Analysed{EffectID: e.ID}
 	if f.Settings().Loop.Respond.Diagnostician != nil && rc.Confidence < surelyKnown {
 		var err error
@@ -42,7 +42,7 @@ func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (l
 	for _, q := range rc.Evidence {
 		a.Evidence = append(a.Evidence, quoted(q))
 	}
-	if rc.Fix.Kind == respond.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= surelyKnown {
+	if rc.Fix.Kind == failures.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= surelyKnown {
 		cure := action.Draft{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: recovery.DefaultTimeout.Milliseconds(),
 			Expected: "the " + e.Role + " can do its work", Confidence: "high"}.Action()
 		a.Command = &cure
@@ -60,7 +60,7 @@ func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (l
 	return a, nil
 }
 
-func quoted(q respond.Quote) string {
+func quoted(q failures.Quote) string {
 	switch {
 	case q.File != "" && q.Line > 0:
 		return fmt.Sprintf("%s:%d: %s", q.File, q.Line, q.Text)
@@ -70,7 +70,7 @@ func quoted(q respond.Quote) string {
 	return q.Text
 }
 
-func (f *Performer) writeCause(rc respond.RootCause) (string, error) {
+func (f *Performer) writeCause(rc failures.RootCause) (string, error) {
 	data, err := json.MarshalIndent(rc, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("writing %s: %w", effects.RootCauseFile, err)
@@ -80,16 +80,16 @@ func (f *Performer) writeCause(rc respond.RootCause) (string, error) {
 
 // prevent adds the check that would have told of the cause before a role was
 // started.
-func (f *Performer) prevent(ctx context.Context, s loop.State, rc respond.RootCause) error {
+func (f *Performer) prevent(ctx context.Context, s loop.State, rc failures.RootCause) error {
 	check, ok := rc.Check()
 	if !ok {
 		if check, ok = rc.Suspicion(); !ok || !f.brokenNow(ctx, s, check) {
 			return nil
 		}
 	}
-	var added respond.Prevention
+	var added failures.Prevention
 	isNew := false
-	if err := f.updateChecks(ctx, func(ps *respond.Preventions) bool {
+	if err := f.updateChecks(ctx, func(ps *failures.Preventions) bool {
 		p, fresh, err := ps.Add(check, f.Now(s))
 		if err != nil {
 			f.Log.Warn("a check could not be added", zap.Error(err))
@@ -104,6 +104,6 @@ func (f *Performer) prevent(ctx context.Context, s loop.State, rc respond.RootCa
 	if !isNew {
 		return nil
 	}
-	return f.Journal.Record(respond.EventPrevention, respond.PreventionFields{ID: added.ID, Check: added.Kind, Category: rc.Category, Reason: added.Reason,
+	return f.Journal.Record(failures.EventPrevention, failures.PreventionFields{ID: added.ID, Check: added.Kind, Category: rc.Category, Reason: added.Reason,
 		By: added.AddedBy, Cause: rc.ID})
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/remedy"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -29,18 +29,18 @@ var (
 )
 
 // roleFailed has the implementer have failed of something, and said a text.
-func (w *failuresWorld) roleFailed(category string, blame respond.Blame, text string) {
+func (w *failuresWorld) roleFailed(category string, blame failures.Blame, text string) {
 	w.t.Helper()
 	w.s.Roles = map[string]loop.RoleResult{"implementer": {Attempt: 2, Runner: "claude", Outcome: loop.OutcomeExit, ExitCode: 1}}
 	w.write(w.LogFile(w.s, "implementer", 2), text)
-	entry := respond.Entry{Agent: respond.Agent{Runner: "claude"}, RunID: "run-1", Iteration: 3, Kind: respond.KindExit, Category: category, Blame: blame, Signature: "sig", Why: "it says no"}
+	entry := failures.Entry{Agent: failures.Agent{Runner: "claude"}, RunID: "run-1", Iteration: 3, Kind: failures.KindExit, Category: category, Blame: blame, Signature: "sig", Why: "it says no"}
 	old := entry
 	old.Iteration = 2
-	w.s.Response.History = respond.History{Tasks: []respond.TaskHistory{{Task: respond.Task{Loop: "one", Role: "implementer"}, Entries: []respond.Entry{old, entry, entry}}}}
+	w.s.Response.History = failures.History{Tasks: []failures.TaskHistory{{Task: failures.Task{Loop: "one", Role: "implementer"}, Entries: []failures.Entry{old, entry, entry}}}}
 }
 
 // cause reads root-cause.json.
-func (w *failuresWorld) cause() (rc respond.RootCause, text string) {
+func (w *failuresWorld) cause() (rc failures.RootCause, text string) {
 	w.t.Helper()
 	data, err := os.ReadFile(w.Paths.File("root-cause.json"))
 	if err == nil {
@@ -56,15 +56,15 @@ func TestAnalysesARole(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
 	w.tick = time.Second
-	w.candidates = []respond.Candidate{{Agent: respond.Agent{Runner: "claude"}, Fit: true}}
-	w.roleFailed("environment", respond.BlameGround, "mytool: the index is stale\n")
+	w.candidates = []failures.Candidate{{Agent: failures.Agent{Runner: "claude"}, Fit: true}}
+	w.roleFailed("environment", failures.BlameGround, "mytool: the index is stale\n")
 	w.set.Loop.Respond.Diagnostician = &config.Diagnostician{Runner: "doctor"} // rules are sure: nobody asks them
 	a := did[loop.Analysed](w, analyseRole)
 	rc, text := w.cause()
-	if rc.ID == "" || a.ID != rc.ID || rc.By != respond.ByRules || rc.Confidence != 0.75 || !strings.HasPrefix(text, "{\n  \"version\": 1") || !strings.HasSuffix(text, "}\n") {
+	if rc.ID == "" || a.ID != rc.ID || rc.By != failures.ByRules || rc.Confidence != 0.75 || !strings.HasPrefix(text, "{\n  \"version\": 1") || !strings.HasSuffix(text, "}\n") {
 		t.Errorf("%s", text)
 	}
-	if a.EffectID != "e1" || a.File != ".superloop/loops/one/root-cause.json" || a.Role != "implementer" || a.Type != respond.CauseInfrastructure || a.DurationMS < 1000 || a.Runner != "" {
+	if a.EffectID != "e1" || a.File != ".superloop/loops/one/root-cause.json" || a.Role != "implementer" || a.Type != failures.CauseInfrastructure || a.DurationMS < 1000 || a.Runner != "" {
 		t.Errorf("%+v", a)
 	}
 	if !reflect.DeepEqual(a.Candidates, w.candidates) || !reflect.DeepEqual(a.WhyChain, rc.WhyChain) || len(a.WhyChain) == 0 || a.Analysis != rc.Analysis() || a.Analysis.Summary == "" {
@@ -90,10 +90,10 @@ func TestAnalysesARole(t *testing.T) {
 func TestAnUnsureCauseHasNoCommand(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("command_not_found", respond.BlameTask, "mytool: the index is stale\n")
+	w.roleFailed("command_not_found", failures.BlameTask, "mytool: the index is stale\n")
 	a := did[loop.Analysed](w, analyseRole)
 	rc, _ := w.cause()
-	if rc.Fix.Kind != respond.FixEnvironment || rc.Fix.Command != "./refresh" || rc.Confidence != 0.6 || a.Command != nil {
+	if rc.Fix.Kind != failures.FixEnvironment || rc.Fix.Command != "./refresh" || rc.Confidence != 0.6 || a.Command != nil {
 		t.Errorf("%+v %+v", rc, a.Command)
 	}
 }
@@ -118,7 +118,7 @@ func TestAnalysesTheTests(t *testing.T) {
 	// Nothing is known of what they printed, or it cannot be looked at: no rule knows.
 	unknown := func(name string) {
 		t.Helper()
-		if a := did[loop.Analysed](w, analyseTests); a.Type != respond.CauseUnknown || a.Category != "unknown" || len(a.Evidence) != 0 || a.Evidence == nil || a.Command != nil {
+		if a := did[loop.Analysed](w, analyseTests); a.Type != failures.CauseUnknown || a.Category != "unknown" || len(a.Evidence) != 0 || a.Evidence == nil || a.Command != nil {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
@@ -139,21 +139,21 @@ func TestHistoryOfTheTests(t *testing.T) {
 	t.Parallel()
 	s := loop.State{RunID: "run-1", Iteration: 5, Roles: map[string]loop.RoleResult{"implementer": {Runner: "claude"}}}
 	s.Response.Same = loop.SameTests{Signature: "s1", Count: 2}
-	e := respond.Entry{Agent: respond.Agent{Runner: "claude"}, RunID: "run-1", Iteration: 4, Kind: respond.KindExit, Class: respond.Unknown, Category: "unknown",
-		Blame: respond.BlameTask, Signature: "s1", Counted: true, Why: "the tests fail"}
+	e := failures.Entry{Agent: failures.Agent{Runner: "claude"}, RunID: "run-1", Iteration: 4, Kind: failures.KindExit, Class: failures.Unknown, Category: "unknown",
+		Blame: failures.BlameTask, Signature: "s1", Counted: true, Why: "the tests fail"}
 	last := e
 	last.Iteration = 5
-	if got := testHistory(s, classify.Failure{}); !reflect.DeepEqual(got, []respond.Entry{e, last}) {
+	if got := testHistory(s, classify.Failure{}); !reflect.DeepEqual(got, []failures.Entry{e, last}) {
 		t.Errorf("%+v", got)
 	}
 	s.Response.Same.Count = 0
 	s.TestFailures = []loop.TestFailure{{Command: "a", ExitCode: 7}, {Command: "b"}}
-	last.Category, last.Handler, last.Class, last.Why = "x", "y", respond.Code, "a ends with exit code 7"
-	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Code: true}); !reflect.DeepEqual(got, []respond.Entry{last}) {
+	last.Category, last.Handler, last.Class, last.Why = "x", "y", failures.Code, "a ends with exit code 7"
+	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Code: true}); !reflect.DeepEqual(got, []failures.Entry{last}) {
 		t.Errorf("%+v", got)
 	}
-	last.Class, last.Blame = respond.Environment, respond.BlameGround
-	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Infra: true}); !reflect.DeepEqual(got, []respond.Entry{last}) {
+	last.Class, last.Blame = failures.Environment, failures.BlameGround
+	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Infra: true}); !reflect.DeepEqual(got, []failures.Entry{last}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -164,7 +164,7 @@ func TestHistoryOfARole(t *testing.T) {
 	if got := w.roleHistory(w.s, "implementer"); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
-	w.roleFailed("environment", respond.BlameGround, "")
+	w.roleFailed("environment", failures.BlameGround, "")
 	for _, c := range []struct {
 		run  string
 		iter int
@@ -184,7 +184,7 @@ func TestBoundsOfWhatIsShown(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
 	long := strings.Repeat("a", 40<<10) + strings.Repeat("b", 40<<10)
-	w.roleFailed("odd", respond.BlameTask, long)
+	w.roleFailed("odd", failures.BlameTask, long)
 	_, out, err := w.failedRole(t.Context(), w.s, "implementer")
 	if err != nil || strings.Count(out.Text, "a") > 9<<10 || strings.Count(out.Text, strings.Repeat("a", 8<<10)) != 1 || strings.Count(out.Text, "b") < 24<<10 || strings.Count(out.Text, "b") > 24<<10+100 {
 		t.Errorf("%d bytes: %v", len(out.Text), err)
@@ -227,7 +227,7 @@ func TestCureOf(t *testing.T) {
 
 func TestQuoted(t *testing.T) {
 	t.Parallel()
-	for want, q := range map[string]respond.Quote{
+	for want, q := range map[string]failures.Quote{
 		"f:3: t": {Source: "s", File: "f", Line: 3, Text: "t"},
 		"s: t":   {Source: "s", File: "f", Text: "t"},
 		"s: u":   {Source: "s", Line: 3, Text: "u"},
@@ -244,14 +244,14 @@ func TestQuoted(t *testing.T) {
 func TestAddsAPrevention(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("permission_denied", respond.BlameGround, "mytool: the index refresh is stale\n")
+	w.roleFailed("permission_denied", failures.BlameGround, "mytool: the index refresh is stale\n")
 	a := did[loop.Analysed](w, analyseRole)
 	ps := w.learned()
-	if len(ps.Checks) != 1 || ps.Checks[0].Kind != respond.CheckPermission || ps.Checks[0].Spec.Path != "refresh" || !ps.Checks[0].AddedAt.Equal(w.Now(w.s)) {
+	if len(ps.Checks) != 1 || ps.Checks[0].Kind != failures.CheckPermission || ps.Checks[0].Spec.Path != "refresh" || !ps.Checks[0].AddedAt.Equal(w.Now(w.s)) {
 		t.Fatalf("%+v", ps)
 	}
 	p := ps.Checks[0]
-	w.said(respond.EventPrevention)
+	w.said(failures.EventPrevention)
 	if want := map[string]any{"id": p.ID, "check": "permission", "category": "permission_denied", "reason": p.Reason, "by": "rules", "root_cause_id": a.ID}; !reflect.DeepEqual(w.lines[0].fields, want) {
 		t.Errorf("%v", w.lines[0].fields)
 	}
@@ -264,7 +264,7 @@ func TestAddsAPrevention(t *testing.T) {
 func TestAddsASuspicion(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("file_not_found", respond.BlameTask, "mytool: the index gone.idx is stale\n")
+	w.roleFailed("file_not_found", failures.BlameTask, "mytool: the index gone.idx is stale\n")
 	w.write(filepath.Join(w.Repo.Top, "gone.idx"), "")
 	if a := did[loop.Analysed](w, analyseRole); a.Instruction == "" || a.Confidence >= 0.7 {
 		t.Errorf("%+v", a)
@@ -277,7 +277,7 @@ func TestAddsASuspicion(t *testing.T) {
 		t.Fatal(err)
 	}
 	did[loop.Analysed](w, analyseRole)
-	w.said(respond.EventPrevention)
+	w.said(failures.EventPrevention)
 	if ps := w.learned(); len(ps.Checks) != 1 || ps.Checks[0].Spec.Path != "gone.idx" {
 		t.Errorf("%+v", ps)
 	}
@@ -286,7 +286,7 @@ func TestAddsASuspicion(t *testing.T) {
 func TestAPreventionThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("permission_denied", respond.BlameGround, "mytool: the index refresh is stale\n")
+	w.roleFailed("permission_denied", failures.BlameGround, "mytool: the index refresh is stale\n")
 	w.fault = func(op string) error {
 		if strings.HasPrefix(op, "respond") {
 			return errTest
@@ -305,7 +305,7 @@ func TestAPreventionThatIsNotKept(t *testing.T) {
 func TestARootCauseThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("permission_denied", respond.BlameGround, "mytool: the index refresh is stale\n")
+	w.roleFailed("permission_denied", failures.BlameGround, "mytool: the index refresh is stale\n")
 	w.fault = func(op string) error {
 		if strings.HasPrefix(op, "root-cause") {
 			return errTest
@@ -345,30 +345,30 @@ func TestFacts(t *testing.T) {
 		git("", "add", string(rune('a'+i)))
 		git(w.at.Add(at).Format(time.RFC3339), "commit", "-q", "-m", "adds "+string(rune('a'+i)))
 	}
-	if _, err := (preflight.Store[respond.Watch]{Path: w.Paths.Watched()}).Update(t.Context(), func(x *respond.Watch) bool {
-		x.Samples = []respond.Sample{{Loop: "one", Failed: true, Category: "c1"}, {Loop: "two", Category: "c2"},
-			{Loop: "three", Failed: true, Category: "c3", Agent: respond.Agent{Provider: "p"}, At: w.at}}
+	if _, err := (preflight.Store[failures.Watch]{Path: w.Paths.Watched()}).Update(t.Context(), func(x *failures.Watch) bool {
+		x.Samples = []failures.Sample{{Loop: "one", Failed: true, Category: "c1"}, {Loop: "two", Category: "c2"},
+			{Loop: "three", Failed: true, Category: "c3", Agent: failures.Agent{Provider: "p"}, At: w.at}}
 		return true
 	}); err != nil {
 		t.Fatal(err)
 	}
-	w.now = respond.Snapshot{At: w.at, Tools: map[string]string{"go": "2"}, FreeMB: -1, FreeInodes: -1}
+	w.now = failures.Snapshot{At: w.at, Tools: map[string]string{"go": "2"}, FreeMB: -1, FreeInodes: -1}
 	f := w.Facts(t.Context(), w.s)
 	if len(f.Commits) != 2 || f.Commits[0].Subject != "adds c" || f.Commits[1].Subject != "adds b" || !reflect.DeepEqual(f.Commits[0].Files, []string{"c"}) || len(f.Commits[0].SHA) != 40 || !f.Commits[0].At.Equal(w.at.Add(-10*time.Minute)) {
 		t.Errorf("since the loop began: %+v", f.Commits)
 	}
-	if want := []respond.Elsewhere{{Loop: "three", Category: "c3", Provider: "p", At: w.at}}; !reflect.DeepEqual(f.Others, want) {
+	if want := []failures.Elsewhere{{Loop: "three", Category: "c3", Provider: "p", At: w.at}}; !reflect.DeepEqual(f.Others, want) {
 		t.Errorf("%+v", f.Others)
 	}
 	if len(f.Changes) != 0 || len(f.Exists) != 0 {
 		t.Errorf("%+v", f)
 	}
-	w.was = respond.Snapshot{At: w.at.Add(-20 * time.Minute), Tools: map[string]string{"go": "1"}}
-	f = w.facts(t.Context(), w.s, []respond.Quote{{File: "a"}, {File: "gone"}}, map[string]string{"path": "b"})
+	w.was = failures.Snapshot{At: w.at.Add(-20 * time.Minute), Tools: map[string]string{"go": "1"}}
+	f = w.facts(t.Context(), w.s, []failures.Quote{{File: "a"}, {File: "gone"}}, map[string]string{"path": "b"})
 	if len(f.Commits) != 1 || f.Commits[0].Subject != "adds c" {
 		t.Errorf("since the last success: %+v", f.Commits)
 	}
-	if want := []respond.Change{{What: respond.ChangeTool, Name: "go", Before: "1", After: "2"}}; !reflect.DeepEqual(f.Changes, want) {
+	if want := []failures.Change{{What: failures.ChangeTool, Name: "go", Before: "1", After: "2"}}; !reflect.DeepEqual(f.Changes, want) {
 		t.Errorf("%+v", f.Changes)
 	}
 	if want := map[string]bool{"a": true, "gone": false, "b": true}; !reflect.DeepEqual(f.Exists, want) {
@@ -389,7 +389,7 @@ const answered = `{"type": "code", "root_cause": "somebody broke the index", "ev
 // unsure is a failing role of which no rule is sure, and a diagnostician.
 func unsure(t *testing.T) *failuresWorld {
 	w := newFailuresWorld(t)
-	w.roleFailed("odd", respond.BlameTask, "mytool: the index is stale\n")
+	w.roleFailed("odd", failures.BlameTask, "mytool: the index is stale\n")
 	w.set.Loop.Respond.Diagnostician = &config.Diagnostician{Runner: "doctor", Model: "m", Timeout: time.Minute}
 	cost := 0.5
 	w.answer = func(context.Context) (loop.RoleEnded, string, error) {
@@ -434,7 +434,7 @@ func TestADiagnosticianThatSaysNothing(t *testing.T) {
 	}
 	a := did[loop.Analysed](w, analyseRole)
 	rc, _ := w.cause()
-	if want := []string{"doctor: " + loop.Describe(loop.RoleEnded{Outcome: loop.OutcomeExit, ExitCode: 2, Runner: "doctor"})}; !reflect.DeepEqual(rc.Problems, want) || a.Runner != "doctor" || a.By != respond.ByRules {
+	if want := []string{"doctor: " + loop.Describe(loop.RoleEnded{Outcome: loop.OutcomeExit, ExitCode: 2, Runner: "doctor"})}; !reflect.DeepEqual(rc.Problems, want) || a.Runner != "doctor" || a.By != failures.ByRules {
 		t.Errorf("%+v %+v", rc, a)
 	}
 	w.answer = func(context.Context) (loop.RoleEnded, string, error) { return loop.RoleEnded{}, "", errTest }
@@ -465,7 +465,7 @@ func TestAsksNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := did[loop.Analysed](w, analyseRole)
-	if rc, _ := w.cause(); !reflect.DeepEqual(rc.Problems, []string{"doctor: not asked, its provider's limit is not over"}) || a.Runner != "" || a.By != respond.ByRules {
+	if rc, _ := w.cause(); !reflect.DeepEqual(rc.Problems, []string{"doctor: not asked, its provider's limit is not over"}) || a.Runner != "" || a.By != failures.ByRules {
 		t.Errorf("%+v %+v", rc, a)
 	}
 	w.set.Config = &config.Config{}
@@ -506,8 +506,8 @@ func TestTimeOfTheDiagnostician(t *testing.T) {
 
 func TestDiagnosticianPrompt(t *testing.T) {
 	t.Parallel()
-	c := respond.Case{Task: respond.Task{Loop: "one", Role: "tester"}, Evidence: []respond.Quote{{Text: "q"}}}
-	got, err := diagnosticianPrompt(c, []respond.Output{{Source: "log", Text: "a ``` b~\n\n"}, {Source: "second", Text: ""}}, respond.RootCause{Description: "rules think"})
+	c := failures.Case{Task: failures.Task{Loop: "one", Role: "tester"}, Evidence: []failures.Quote{{Text: "q"}}}
+	got, err := diagnosticianPrompt(c, []failures.Output{{Source: "log", Text: "a ``` b~\n\n"}, {Source: "second", Text: ""}}, failures.RootCause{Description: "rules think"})
 	if err != nil {
 		t.Fatal(err)
 	}

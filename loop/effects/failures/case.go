@@ -8,9 +8,9 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/recovery/remedy"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -23,10 +23,10 @@ const (
 // caseOf is everything that rules look at: the failures, what was printed, what
 // has changed since it worked, and what rules know as a cure. It also gives what
 // a diagnostician is shown of the outputs.
-func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (respond.Case, []respond.Output) {
-	c := respond.Case{RunID: s.RunID, Iteration: s.Iteration, Task: f.Task(e.Role)}
+func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (failures.Case, []failures.Output) {
+	c := failures.Case{RunID: s.RunID, Iteration: s.Iteration, Task: f.Task(e.Role)}
 	var failure classify.Failure
-	var shown respond.Output
+	var shown failures.Output
 	var err error
 	if e.Reason == loop.TestsTask {
 		failure, shown, err = f.failedTests(ctx, s)
@@ -39,7 +39,7 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (re
 		f.Log.Warn("what has failed could not be classified for its cause", zap.Error(err))
 	}
 	for _, ev := range failure.Evidence {
-		c.Evidence = append(c.Evidence, respond.Quote{Source: shown.Source, File: ev.File, Line: ev.FileLine, Text: ev.Text})
+		c.Evidence = append(c.Evidence, failures.Quote{Source: shown.Source, File: ev.File, Line: ev.FileLine, Text: ev.Text})
 	}
 	c.Captures = failure.Captures
 	if failure.Infra {
@@ -48,7 +48,7 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (re
 		c.Command = cureOf(plan)
 	}
 	c.Facts = f.facts(ctx, s, c.Evidence, c.Captures)
-	return c, []respond.Output{shown}
+	return c, []failures.Output{shown}
 }
 
 // task is what a role of this loop has to do.
@@ -65,11 +65,11 @@ func cureOf(p remedy.Plan) string {
 }
 
 // failedRole is what rules say of the log of the role's last run.
-func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (classify.Failure, respond.Output, error) {
+func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (classify.Failure, failures.Output, error) {
 	r := s.Roles[role]
 	log := f.Roles.LogFile(s, role, r.Attempt)
 	text, _, err := roles.ReadRegular(log, maxOutput/4, maxOutput*3/4)
-	out := respond.Output{Source: f.Paths.Rel(log), Text: text}
+	out := failures.Output{Source: f.Paths.Rel(log), Text: text}
 	if err != nil {
 		return classify.Failure{}, out, err
 	}
@@ -78,7 +78,7 @@ func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (
 }
 
 // roleHistory are the failures of this ladder.
-func (f *Performer) roleHistory(s loop.State, role string) []respond.Entry {
+func (f *Performer) roleHistory(s loop.State, role string) []failures.Entry {
 	all := s.Response.History.Of(f.Task(role))
 	for i, e := range all {
 		if e.RunID == s.RunID && e.Iteration == s.Iteration {
@@ -89,10 +89,10 @@ func (f *Performer) roleHistory(s loop.State, role string) []respond.Entry {
 }
 
 // failedTests is what rules say of the first command of the tests that failed.
-func (f *Performer) failedTests(ctx context.Context, s loop.State) (classify.Failure, respond.Output, error) {
+func (f *Performer) failedTests(ctx context.Context, s loop.State) (classify.Failure, failures.Output, error) {
 	file := f.Paths.File(testOutput)
 	text, _, err := roles.ReadRegular(file, maxOutput/2, maxOutput/2)
-	out := respond.Output{Source: f.Paths.Rel(file), Text: text}
+	out := failures.Output{Source: f.Paths.Rel(file), Text: text}
 	if err != nil || len(s.TestOutputs) == 0 {
 		return classify.Failure{}, out, err
 	}
@@ -106,24 +106,24 @@ func (f *Performer) failedTests(ctx context.Context, s loop.State) (classify.Fai
 }
 
 // testHistory are the runs of the tests that failed in the same way.
-func testHistory(s loop.State, failure classify.Failure) []respond.Entry {
+func testHistory(s loop.State, failure classify.Failure) []failures.Entry {
 	same := s.Response.Same
 	what := "the tests fail"
 	if len(s.TestFailures) > 0 {
 		what = fmt.Sprintf("%s ends with exit code %d", s.TestFailures[0].Command, s.TestFailures[0].ExitCode)
 	}
-	e := respond.Entry{Agent: respond.Agent{Runner: s.Roles[roles.Implementer].Runner}, RunID: s.RunID, Kind: respond.KindExit,
-		Class: respond.Unknown, Category: failure.Category, Handler: failure.Handler, Blame: respond.BlameTask, Signature: same.Signature, Counted: true, Why: what}
+	e := failures.Entry{Agent: failures.Agent{Runner: s.Roles[roles.Implementer].Runner}, RunID: s.RunID, Kind: failures.KindExit,
+		Class: failures.Unknown, Category: failure.Category, Handler: failure.Handler, Blame: failures.BlameTask, Signature: same.Signature, Counted: true, Why: what}
 	if e.Category == "" {
 		e.Category = classify.CategoryUnknown
 	}
 	switch {
 	case failure.Code:
-		e.Class = respond.Code
+		e.Class = failures.Code
 	case failure.Infra:
-		e.Class, e.Blame = respond.Environment, respond.BlameGround
+		e.Class, e.Blame = failures.Environment, failures.BlameGround
 	}
-	var out []respond.Entry
+	var out []failures.Entry
 	for n := max(same.Count, 1); n > 0; n-- {
 		e.Iteration = s.Iteration - n + 1
 		out = append(out, e)
@@ -133,14 +133,14 @@ func testHistory(s loop.State, failure classify.Failure) []respond.Entry {
 
 // Facts are what is known of the environment: what has changed since the last success,
 // and what fails in other loops.
-func (f *Performer) Facts(ctx context.Context, s loop.State) respond.Facts {
+func (f *Performer) Facts(ctx context.Context, s loop.State) failures.Facts {
 	return f.facts(ctx, s, nil, nil)
 }
 
-func (f *Performer) facts(ctx context.Context, s loop.State, evidence []respond.Quote, captures map[string]string) respond.Facts {
-	var facts respond.Facts
+func (f *Performer) facts(ctx context.Context, s loop.State, evidence []failures.Quote, captures map[string]string) failures.Facts {
+	var facts failures.Facts
 	was, now := f.Roles.Environment(s)
-	facts.Changes = respond.Compare(was, now)
+	facts.Changes = failures.Compare(was, now)
 	since := was.At
 	if since.IsZero() {
 		since = s.StartedAt
@@ -150,17 +150,17 @@ func (f *Performer) facts(ctx context.Context, s loop.State, evidence []respond.
 		f.Log.Warn("the last commits cannot be looked at", zap.Error(err))
 	}
 	for _, c := range commits {
-		facts.Commits = append(facts.Commits, respond.CommitFact{SHA: c.SHA, At: c.At, Subject: c.Subject, Files: c.Files})
+		facts.Commits = append(facts.Commits, failures.CommitFact{SHA: c.SHA, At: c.At, Subject: c.Subject, Files: c.Files})
 	}
-	if w, err := (preflight.Store[respond.Watch]{Disk: f.Disk, Path: f.Paths.Watched()}).Load(); err == nil {
+	if w, err := (preflight.Store[failures.Watch]{Disk: f.Disk, Path: f.Paths.Watched()}).Load(); err == nil {
 		for _, x := range w.Samples {
 			if x.Failed && x.Loop != f.LoopID {
-				facts.Others = append(facts.Others, respond.Elsewhere{Loop: x.Loop, Category: x.Category, Provider: x.Agent.Provider, At: x.At})
+				facts.Others = append(facts.Others, failures.Elsewhere{Loop: x.Loop, Category: x.Category, Provider: x.Agent.Provider, At: x.At})
 			}
 		}
 	}
 	if p := captures["path"]; p != "" {
-		evidence = append(evidence, respond.Quote{File: p})
+		evidence = append(evidence, failures.Quote{File: p})
 	}
 	facts.Exists = preflight.LookFor(f.Repo.Top, evidence)
 	return facts

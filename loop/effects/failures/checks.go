@@ -6,8 +6,8 @@ import (
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -15,13 +15,13 @@ import (
 // there, in their order and each once. Whether checks are made at all, is not asked
 // here (Respond.Preflight.Enabled); neither whether each can be looked at
 // (Prevention.Valid): what is not known as a kind is found unknown, not left out.
-func ConfiguredChecks(r config.Respond) []respond.Prevention {
-	var out []respond.Prevention
+func ConfiguredChecks(r config.Respond) []failures.Prevention {
+	var out []failures.Prevention
 	seen := map[string]bool{}
 	for _, c := range r.Preflight.Checks {
-		p := respond.NewCheck(respond.CheckKind(c.Kind),
-			respond.CheckSpec{Path: c.Path, Want: c.Want, Manager: c.Manager, FreeMB: c.FreeMB, Port: c.Port, Name: c.Name, Address: c.Address},
-			"the configuration asks for it", respond.AddedByConfig)
+		p := failures.NewCheck(failures.CheckKind(c.Kind),
+			failures.CheckSpec{Path: c.Path, Want: c.Want, Manager: c.Manager, FreeMB: c.FreeMB, Port: c.Port, Name: c.Name, Address: c.Address},
+			"the configuration asks for it", failures.AddedByConfig)
 		if !seen[p.ID] {
 			seen[p.ID] = true
 			out = append(out, p)
@@ -33,7 +33,7 @@ func ConfiguredChecks(r config.Respond) []respond.Prevention {
 // LookOf is what loops know, besides the environment, when they look at it: where programs are
 // found, which providers are limited, which runners have no login. A limit that
 // cannot be read counts as none: the runner will tell.
-func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cooldowns *cooldown.Store, environ []string, now time.Time) preflight.Look {
+func LookOf(cfg *config.Config, loops []config.Loop, health failures.Health, cooldowns *cooldown.Store, environ []string, now time.Time) preflight.Look {
 	look := preflight.Look{Path: variable(environ, "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: now}
 	for _, l := range loops {
 		for _, role := range l.Roles {
@@ -42,7 +42,7 @@ func LookOf(cfg *config.Config, loops []config.Loop, health respond.Health, cool
 				if known, limited, err := cooldowns.Get(account); err == nil && limited {
 					look.Limits[who.Provider] = known.Until
 				}
-				if b := health.Of(who); b.Circuit == respond.OpenCut && b.Until.IsZero() && b.Kind == respond.KindAuth {
+				if b := health.Of(who); b.Circuit == failures.OpenCut && b.Until.IsZero() && b.Kind == failures.KindAuth {
 					look.NoLogin[c.Runner] = b.Why
 				}
 			}

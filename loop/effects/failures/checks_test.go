@@ -5,7 +5,7 @@ import (
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/effects"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 func TestConfiguredChecks(t *testing.T) {
@@ -16,11 +16,11 @@ func TestConfiguredChecks(t *testing.T) {
 		{Kind: "port", Port: 5432, Want: "open"},
 		{Kind: "moon"},
 	}}})
-	if len(got) != 3 || got[0].Kind != respond.CheckPort || got[0].Spec != (respond.CheckSpec{Port: 5432, Want: "open"}) || got[1].Spec.FreeMB != 10 {
+	if len(got) != 3 || got[0].Kind != failures.CheckPort || got[0].Spec != (failures.CheckSpec{Port: 5432, Want: "open"}) || got[1].Spec.FreeMB != 10 {
 		t.Fatalf("%+v", got)
 	}
 	for i, wrong := range []bool{false, false, true} {
-		if (got[i].Valid() != nil) != wrong || got[i].ID == "" || got[i].AddedBy != respond.AddedByConfig || got[i].Reason != "the configuration asks for it" {
+		if (got[i].Valid() != nil) != wrong || got[i].ID == "" || got[i].AddedBy != failures.AddedByConfig || got[i].Reason != "the configuration asks for it" {
 			t.Errorf("%+v: %v", got[i], got[i].Valid())
 		}
 	}
@@ -39,7 +39,7 @@ func TestAgentOf(t *testing.T) {
 	if first == second || first.Provider != second.Provider || third.Provider == first.Provider {
 		t.Errorf("%+v %+v %+v", first, second, third)
 	}
-	if a != (respond.Agent{Runner: "a", Provider: first.Provider, Model: "m"}) || c != (respond.Agent{Runner: "c", Provider: third.Provider}) {
+	if a != (failures.Agent{Runner: "a", Provider: first.Provider, Model: "m"}) || c != (failures.Agent{Runner: "c", Provider: third.Provider}) {
 		t.Errorf("%+v %+v", a, c)
 	}
 }

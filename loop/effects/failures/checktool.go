@@ -14,8 +14,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
-	"github.com/superloop/superloop/recovery/cage"
 	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/sandbox"
 	"github.com/superloop/superloop/recovery/verify"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -121,6 +121,6 @@ func (t *toolCheck) run(ctx context.Context, argv []string) (verify.Run, error) 
 // inert is what a tool has said, without the operator's secrets and at a length
 // that an event may have.
 func (t *toolCheck) inert(text string) string {
-	text = cage.Secrets(t.Env()).String(text)
+	text = sandbox.Secrets(t.Env()).String(text)
 	return strings.ToValidUTF8(text[:min(len(text), maxLine)], "")
 }

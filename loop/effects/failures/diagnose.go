@@ -11,10 +11,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/recovery/remedy"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
@@ -69,13 +69,13 @@ func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (
 		return unknown(c, "it could not be looked at: "+err.Error()), nil
 	}
 	describeFailure(&c, failure)
-	plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: c.Command, Timeout: f.Settings().Loop.Tests.Timeout,
+	resolved := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: c.Command, Timeout: f.Settings().Loop.Tests.Timeout,
 		Score: f.Remedies.Score(failure.Signature)})
-	c.Goal, c.Hints = plan.Goal, plan.Hints[:min(len(plan.Hints), maxHints)]
-	c.Options = remedy.Choices(plan)
-	c.Gate, _ = remedy.Gate(&plan, f.Remedies.Policy())
+	c.Goal, c.Hints = resolved.Goal, resolved.Hints[:min(len(resolved.Hints), maxHints)]
+	c.Options = remedy.Choices(resolved)
+	c.Gate, _ = remedy.Gate(&resolved, f.Remedies.Policy())
 	if f.endLeftovers(s, failure) {
-		c.Gate, c.Options = remedy.GateRetry, append([]chain.Choice{runAgain()}, c.Options...)
+		c.Gate, c.Options = remedy.GateRetry, append([]plan.Choice{runAgain()}, c.Options...)
 	}
 	c.DurationUS = f.Clock().Sub(begun).Microseconds()
 	return c, nil
@@ -151,7 +151,7 @@ const failedRole = "role_process"
 // adapter's knowing why: a full disk, a missing library, no memory. log is the file of
 // what it printed. It gives the failure policy what they say, nil if that is nothing
 // new, and how many microseconds it has taken.
-func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*respond.Ground, int64) {
+func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*failures.Ground, int64) {
 	known := r.Outcome == loop.OutcomeOK || r.Outcome == loop.OutcomeInterrupted || r.Limit != nil || r.Class != "" && r.Class != string(class.Unknown) && r.Class != string(class.NoResult)
 	if known || !s.Plan.FirstAid && s.Plan.Respond == nil {
 		return nil, 0
@@ -171,7 +171,7 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 	if c.Category == "timeout" || c.Category == classify.CategoryUnknown {
 		return nil, c.DurationUS // that says how it ended, which the failure policy knows
 	}
-	return &respond.Ground{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
+	return &failures.Ground{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
 }
 
 // failureOfRole is what rules say of a role's log.

@@ -14,9 +14,9 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 var diagnoseTests = loop.Effect{ID: "e1", Kind: loop.Diagnose, Reason: loop.FailedTests}
@@ -167,7 +167,7 @@ func TestClassifiesARole(t *testing.T) {
 	if g == nil || g.Signature == "" || g.Persistence == "" || took != 1000 {
 		t.Fatalf("%+v %d", g, took)
 	}
-	want := respond.Ground{Category: "environment", Handler: "stale_index", Persistence: g.Persistence, Infra: true, Signature: g.Signature}
+	want := failures.Ground{Category: "environment", Handler: "stale_index", Persistence: g.Persistence, Infra: true, Signature: g.Signature}
 	if *g != want {
 		t.Errorf("%+v", g)
 	}
@@ -283,7 +283,7 @@ func TestEndsLeftovers(t *testing.T) {
 	if want := map[string]any{"pids": []any{12.0, 10.0, 11.0}, "port": "5000", "of_runs": []any{"low", "old-a", "old-b"}}; !reflect.DeepEqual(w.lines[0].fields, want) {
 		t.Errorf("%v", w.lines[0].fields)
 	}
-	again := chain.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
+	again := plan.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
 		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}, ByItself: true}
 	if c.Gate != "retry" || len(c.Options) < 2 || !reflect.DeepEqual(c.Options[0], again) {
 		t.Errorf("%s %+v", c.Gate, c.Options)

@@ -13,13 +13,13 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/effects"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // askDiagnostician has an agent look for the cause, that may read and not change
 // anything. Its answer counts as far as it quotes what it was shown; whatever it
 // prints, nothing of it runs but through the gate. What it costs goes into a.
-func (f *Performer) askDiagnostician(ctx context.Context, e loop.Effect, s loop.State, c respond.Case, shown []respond.Output, rc respond.RootCause, a *loop.Analysed) (respond.RootCause, error) {
+func (f *Performer) askDiagnostician(ctx context.Context, e loop.Effect, s loop.State, c failures.Case, shown []failures.Output, rc failures.RootCause, a *loop.Analysed) (failures.RootCause, error) {
 	now := f.Settings()
 	role := f.diagnosticianRole(now.Loop.Respond, e, s)
 	if _, ok := now.Config.Runners[role.Runner]; !ok {
@@ -46,7 +46,7 @@ func (f *Performer) askDiagnostician(ctx context.Context, e loop.Effect, s loop.
 		rc.Problems = append(rc.Problems, role.Runner+": "+loop.Describe(ended))
 		return rc, nil
 	}
-	return respond.Merge(rc, []byte(said), role.Runner, shown, c), nil
+	return failures.Merge(rc, []byte(said), role.Runner, shown, c), nil
 }
 
 // diagnosticianRole is the diagnostician as a role: its runner and its bounds.
@@ -63,13 +63,13 @@ func (f *Performer) diagnosticianRole(plan config.Respond, e loop.Effect, s loop
 }
 
 // diagnosticianPrompt is everything that is known, and the form of the answer.
-func diagnosticianPrompt(c respond.Case, outputs []respond.Output, rc respond.RootCause) (string, error) {
+func diagnosticianPrompt(c failures.Case, outputs []failures.Output, rc failures.RootCause) (string, error) {
 	facts, err := json.MarshalIndent(struct {
-		Failures []respond.Entry  `json:"failures"`
-		Evidence []respond.Quote  `json:"evidence"`
-		Changes  []respond.Change `json:"changed_since_the_last_success"`
-		Commits  any              `json:"commits_since_then"`
-		Rules    string           `json:"what_rules_think"`
+		Failures []failures.Entry  `json:"failures"`
+		Evidence []failures.Quote  `json:"evidence"`
+		Changes  []failures.Change `json:"changed_since_the_last_success"`
+		Commits  any               `json:"commits_since_then"`
+		Rules    string            `json:"what_rules_think"`
 	}{c.History, c.Evidence, c.Facts.Changes, c.Facts.Commits, rc.Description}, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("making the diagnostician's prompt: %w", err)

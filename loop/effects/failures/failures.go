@@ -7,8 +7,8 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -39,12 +39,12 @@ type Remedies interface {
 // RoleFacts is what the family of roles knows.
 type RoleFacts interface {
 	// Candidates are all who may do a role, and how fit each is now.
-	Candidates(s loop.State, role string) []respond.Candidate
+	Candidates(s loop.State, role string) []failures.Candidate
 	// LogFile is the absolute path of the log of an attempt in the state's iteration.
 	LogFile(s loop.State, role string, attempt int) string
 	// Environment is the environment of the last success, zero if there is none, and
 	// the one of now.
-	Environment(s loop.State) (was, now respond.Snapshot)
+	Environment(s loop.State) (was, now failures.Snapshot)
 }
 
 // AgentRunner runs an agent that is none of the loop's roles.

@@ -23,8 +23,8 @@ import (
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -107,10 +107,10 @@ type failuresWorld struct {
 	policy     *recovery.Policy
 	scored     []string
 	score      func(string) float64
-	candidates []respond.Candidate
+	candidates []failures.Candidate
 	asked      []effects.AgentQuestion
 	answer     func(context.Context) (loop.RoleEnded, string, error)
-	was, now   respond.Snapshot
+	was, now   failures.Snapshot
 	ran        []proc.Spec
 	run        func(context.Context, proc.Spec) (proc.Result, error)
 	swept      []string
@@ -147,7 +147,7 @@ func newFailuresWorld(t *testing.T) *failuresWorld {
 	w.Performer = &Performer{Host: host, Journal: w, Rules: &Rules{read: testBook}, Remedies: w, Roles: w, Agents: w,
 		Cooldowns: cooldown.New(durable.OS(), paths.Cooldowns()),
 		Processes: ProcessTable{Dir: filepath.Join(repo, "no-proc"), Sweep: func(m string) []int { w.swept = append(w.swept, m); return w.sweep[m] }}}
-	w.now = respond.Snapshot{FreeMB: -1, FreeInodes: -1}
+	w.now = failures.Snapshot{FreeMB: -1, FreeInodes: -1}
 	w.s = loop.State{LoopID: "one", RunID: "run-1", Iteration: 3, StartedAt: w.at.Add(-time.Hour), UpdatedAt: w.at.Add(-time.Minute),
 		Plan: loop.Plan{Roles: []string{"planner", "implementer"}, FirstAid: true, Respond: &loop.RespondPlan{Preflight: true}}}
 	return w
@@ -181,7 +181,7 @@ func (w *failuresWorld) Score(signature string) func(string) float64 {
 	return w.score
 }
 
-func (w *failuresWorld) Candidates(s loop.State, role string) []respond.Candidate {
+func (w *failuresWorld) Candidates(s loop.State, role string) []failures.Candidate {
 	if s.RunID != w.s.RunID || role != "implementer" {
 		w.t.Errorf("candidates of %s in %s", role, s.RunID)
 	}
@@ -192,7 +192,7 @@ func (w *failuresWorld) LogFile(s loop.State, role string, attempt int) string {
 	return filepath.Join(w.Paths.Logs(s.Iteration), role+string(rune('0'+attempt))+".log")
 }
 
-func (w *failuresWorld) Environment(loop.State) (was, now respond.Snapshot) { return w.was, w.now }
+func (w *failuresWorld) Environment(loop.State) (was, now failures.Snapshot) { return w.was, w.now }
 
 func (w *failuresWorld) Ask(ctx context.Context, s loop.State, q effects.AgentQuestion) (loop.RoleEnded, string, error) {
 	if s.RunID != w.s.RunID {
@@ -244,9 +244,9 @@ func did[F loop.Fact](w *failuresWorld, e loop.Effect) F {
 	return f
 }
 
-func (w *failuresWorld) learned() respond.Preventions {
+func (w *failuresWorld) learned() failures.Preventions {
 	w.t.Helper()
-	ps, err := preflight.Store[respond.Preventions]{Path: w.Paths.Preventions()}.Load()
+	ps, err := preflight.Store[failures.Preventions]{Path: w.Paths.Preventions()}.Load()
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/action"
-	"github.com/superloop/superloop/recovery/chain"
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/plan"
 )
 
 // endLeftovers ends what earlier runs of this repository's loops have left behind
@@ -62,8 +62,8 @@ func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 const categoryPort = "port_in_use"
 
 // runAgain is the plain retry after what stood in the way has been ended.
-func runAgain() chain.Choice {
-	return chain.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
+func runAgain() plan.Choice {
+	return plan.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
 		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}, ByItself: true}
 }
 

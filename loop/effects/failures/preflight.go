@@ -12,8 +12,8 @@ import (
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 )
 
 // checksTime bounds how long the file of the learned checks, which all loops share,
@@ -35,7 +35,7 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 		return nil
 	}
 	began := f.Clock()
-	broken := respond.Problems(f.look(ctx, s, true))
+	broken := failures.Problems(f.look(ctx, s, true))
 	if len(broken) == 0 {
 		return nil
 	}
@@ -64,12 +64,12 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 // EnvironmentWhole reports whether no check fails now. It counts nothing: a look while
 // a human is asked is none before a role.
 func (f *Performer) EnvironmentWhole(ctx context.Context, s loop.State) bool {
-	return len(respond.Problems(f.look(ctx, s, false))) == 0
+	return len(failures.Problems(f.look(ctx, s, false))) == 0
 }
 
 // placeOf is where the command of a finding runs: in the directory that was looked
 // at.
-func (f *Performer) placeOf(found respond.Finding) string {
+func (f *Performer) placeOf(found failures.Finding) string {
 	for _, p := range f.checks() {
 		if p.ID == found.ID && p.Spec.Path != "" && filepath.IsLocal(p.Spec.Path) {
 			return filepath.ToSlash(filepath.Clean(p.Spec.Path))
@@ -80,8 +80,8 @@ func (f *Performer) placeOf(found respond.Finding) string {
 
 // checks are all that are made: those that always are, those of the configuration,
 // and those that were learned.
-func (f *Performer) checks() []respond.Prevention {
-	out := append(respond.Builtin(), ConfiguredChecks(f.Settings().Loop.Respond)...)
+func (f *Performer) checks() []failures.Prevention {
+	out := append(failures.Builtin(), ConfiguredChecks(f.Settings().Loop.Respond)...)
 	learned, err := f.preventions().Load()
 	if err != nil {
 		f.Log.Warn("the checks that were learned cannot be read", zap.Error(err))
@@ -99,15 +99,15 @@ func (f *Performer) checks() []respond.Prevention {
 }
 
 // brokenNow reports whether a look at the environment agrees with a suspicion.
-func (f *Performer) brokenNow(ctx context.Context, s loop.State, p respond.Prevention) bool {
-	return len(respond.Problems(preflight.Check(ctx, []respond.Prevention{p}, f.Repo.Top, f.knowledge(s)))) > 0
+func (f *Performer) brokenNow(ctx context.Context, s loop.State, p failures.Prevention) bool {
+	return len(failures.Problems(preflight.Check(ctx, []failures.Prevention{p}, f.Repo.Top, f.knowledge(s)))) > 0
 }
 
 // look makes the checks; note counts them, and what a broken one has saved.
-func (f *Performer) look(ctx context.Context, s loop.State, note bool) []respond.Finding {
+func (f *Performer) look(ctx context.Context, s loop.State, note bool) []failures.Finding {
 	all := f.checks()
 	found := preflight.Check(ctx, all, f.Repo.Top, f.knowledge(s))
-	learned := len(all) > len(respond.Builtin())+len(ConfiguredChecks(f.Settings().Loop.Respond))
+	learned := len(all) > len(failures.Builtin())+len(ConfiguredChecks(f.Settings().Loop.Respond))
 	if note && learned {
 		f.noteFindings(ctx, s, found)
 	}
@@ -116,7 +116,7 @@ func (f *Performer) look(ctx context.Context, s loop.State, note bool) []respond
 
 // knowledge is what the checks need to know besides the environment.
 func (f *Performer) knowledge(s loop.State) preflight.Look {
-	health, err := preflight.Store[respond.Health]{Disk: f.Disk, Path: f.Paths.Health()}.Load()
+	health, err := preflight.Store[failures.Health]{Disk: f.Disk, Path: f.Paths.Health()}.Load()
 	if err != nil {
 		f.Log.Warn("what is known of the runners cannot be read", zap.Error(err))
 	}
@@ -127,11 +127,11 @@ func (f *Performer) knowledge(s loop.State) preflight.Look {
 }
 
 // noteFindings counts what the learned checks have found.
-func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []respond.Finding) {
-	var retired []respond.Prevention
-	if err := f.updateChecks(ctx, func(ps *respond.Preventions) bool {
+func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []failures.Finding) {
+	var retired []failures.Prevention
+	if err := f.updateChecks(ctx, func(ps *failures.Preventions) bool {
 		retired = ps.Note(found, f.Now(s))
-		for _, p := range respond.Problems(found) {
+		for _, p := range failures.Problems(found) {
 			ps.Saved(p.ID)
 		}
 		return true
@@ -150,7 +150,7 @@ func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleE
 	if ended.Outcome != loop.OutcomeOK || r.Ground == nil || r.Overruled != s.Iteration || r.Ground.Role != ended.Role {
 		return
 	}
-	if err := f.updateChecks(ctx, func(ps *respond.Preventions) bool {
+	if err := f.updateChecks(ctx, func(ps *failures.Preventions) bool {
 		for _, g := range r.Ground.Findings {
 			ps.Overrule(g.ID, f.Now(s))
 		}
@@ -160,13 +160,13 @@ func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleE
 	}
 }
 
-func (f *Performer) preventions() preflight.Store[respond.Preventions] {
-	return preflight.Store[respond.Preventions]{Disk: f.Disk, Path: f.Paths.Preventions()}
+func (f *Performer) preventions() preflight.Store[failures.Preventions] {
+	return preflight.Store[failures.Preventions]{Disk: f.Disk, Path: f.Paths.Preventions()}
 }
 
 // updateChecks changes the learned checks, even if ctx has ended: it takes two seconds
 // at most.
-func (f *Performer) updateChecks(ctx context.Context, change func(*respond.Preventions) bool) error {
+func (f *Performer) updateChecks(ctx context.Context, change func(*failures.Preventions) bool) error {
 	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), checksTime)
 	defer stop()
 	_, err := f.preventions().Update(bounded, change)

@@ -13,8 +13,8 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/effects"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -28,14 +28,14 @@ func (w *failuresWorld) needs(files ...string) {
 	}
 }
 
-func pathCheck(path string) respond.Prevention {
-	return respond.NewCheck(respond.CheckPath, respond.CheckSpec{Path: path}, "a test", "rules")
+func pathCheck(path string) failures.Prevention {
+	return failures.NewCheck(failures.CheckPath, failures.CheckSpec{Path: path}, "a test", "rules")
 }
 
 // learns has a check been learned.
-func (w *failuresWorld) learns(checks ...respond.Prevention) {
+func (w *failuresWorld) learns(checks ...failures.Prevention) {
 	w.t.Helper()
-	if _, err := (preflight.Store[respond.Preventions]{Path: w.Paths.Preventions()}).Update(w.t.Context(), func(ps *respond.Preventions) bool {
+	if _, err := (preflight.Store[failures.Preventions]{Path: w.Paths.Preventions()}).Update(w.t.Context(), func(ps *failures.Preventions) bool {
 		ps.Checks = append(ps.Checks, checks...)
 		return true
 	}); err != nil {
@@ -56,7 +56,7 @@ func TestChecksTheEnvironment(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	for i, file := range []string{"a.txt", "b.txt"} {
-		if g := f.Findings[i]; g.ID != pathCheck(file).ID || g.State != respond.GroundBroken {
+		if g := f.Findings[i]; g.ID != pathCheck(file).ID || g.State != failures.GroundBroken {
 			t.Errorf("%+v", g)
 		}
 	}
@@ -96,8 +96,8 @@ func TestWhenTheEnvironmentIsChecked(t *testing.T) {
 		"overruled before":       {firstRole, func(s *loop.State) { s.Response.Overruled = 2 }, true},
 		"kept from its work":     {again, func(s *loop.State) { s.Response.Ground = &loop.GroundState{Iteration: 3} }, true},
 		"kept from it before":    {again, func(s *loop.State) { s.Response.Ground = &loop.GroundState{Iteration: 2} }, false},
-		"an analysis":            {second, func(s *loop.State) { s.Response.Ladder = &respond.State{Analyses: 1} }, true},
-		"failed without a cause": {second, func(s *loop.State) { s.Response.Ladder = &respond.State{} }, false},
+		"an analysis":            {second, func(s *loop.State) { s.Response.Ladder = &failures.State{Analyses: 1} }, true},
+		"failed without a cause": {second, func(s *loop.State) { s.Response.Ladder = &failures.State{} }, false},
 	} {
 		w := newFailuresWorld(t)
 		w.needs("a.txt")
@@ -128,12 +128,12 @@ func TestProposesACure(t *testing.T) {
 	if f.Action != loop.GroundRecover || f.Category != "dependency" {
 		t.Errorf("%+v", f)
 	}
-	if got := w.placeOf(respond.Finding{ID: "unknown"}); got != "." {
+	if got := w.placeOf(failures.Finding{ID: "unknown"}); got != "." {
 		t.Errorf("%q", got)
 	}
-	abroad := respond.NewCheck(respond.CheckPath, respond.CheckSpec{Path: "../web"}, "", "")
+	abroad := failures.NewCheck(failures.CheckPath, failures.CheckSpec{Path: "../web"}, "", "")
 	w.needs("../web")
-	if got := w.placeOf(respond.Finding{ID: abroad.ID}); got != "." {
+	if got := w.placeOf(failures.Finding{ID: abroad.ID}); got != "." {
 		t.Errorf("%q", got)
 	}
 }
@@ -166,21 +166,21 @@ func TestWaitsForALimit(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	// A login that is missing, too, is a human's.
-	health := preflight.Store[respond.Health]{Path: w.Paths.Health()}
-	change := func(b respond.Breaker) {
-		if _, err := health.Update(t.Context(), func(h *respond.Health) bool { h.Breakers = []respond.Breaker{b}; return true }); err != nil {
+	health := preflight.Store[failures.Health]{Path: w.Paths.Health()}
+	change := func(b failures.Breaker) {
+		if _, err := health.Update(t.Context(), func(h *failures.Health) bool { h.Breakers = []failures.Breaker{b}; return true }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cut := respond.Breaker{Agent: who, Circuit: respond.OpenCut, Kind: respond.KindAuth, Why: "it has expired"}
+	cut := failures.Breaker{Agent: who, Circuit: failures.OpenCut, Kind: failures.KindAuth, Why: "it has expired"}
 	change(cut)
 	if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); f.Action != loop.GroundPerson || len(f.Findings) != 2 || !strings.Contains(f.Why, "it has expired") {
 		t.Errorf("%+v", f)
 	}
-	for name, b := range map[string]func(*respond.Breaker){
-		"closed":       func(b *respond.Breaker) { b.Circuit = respond.Closed },
-		"for a time":   func(b *respond.Breaker) { b.Until = w.at.Add(time.Hour) },
-		"another kind": func(b *respond.Breaker) { b.Kind = respond.KindExit },
+	for name, b := range map[string]func(*failures.Breaker){
+		"closed":       func(b *failures.Breaker) { b.Circuit = failures.Closed },
+		"for a time":   func(b *failures.Breaker) { b.Until = w.at.Add(time.Hour) },
+		"another kind": func(b *failures.Breaker) { b.Kind = failures.KindExit },
 	} {
 		x := cut
 		b(&x)
@@ -255,7 +255,7 @@ func TestNothingLearnedNothingCounted(t *testing.T) {
 func TestOverrules(t *testing.T) {
 	t.Parallel()
 	ok := loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeOK}
-	ground := &loop.GroundState{Role: "planner", Findings: []respond.Finding{{ID: pathCheck("a.txt").ID}}}
+	ground := &loop.GroundState{Role: "planner", Findings: []failures.Finding{{ID: pathCheck("a.txt").ID}}}
 	for name, c := range map[string]struct {
 		response loop.Response
 		ended    loop.RoleEnded
@@ -304,7 +304,7 @@ func TestChecksAreShared(t *testing.T) {
 		}
 		began := time.Now()
 		var held *durable.LockedError
-		if err := w.updateChecks(t.Context(), func(*respond.Preventions) bool { t.Error("changed"); return false }); !errors.As(err, &held) {
+		if err := w.updateChecks(t.Context(), func(*failures.Preventions) bool { t.Error("changed"); return false }); !errors.As(err, &held) {
 			t.Errorf("%v", err)
 		}
 		if waited := time.Since(began); waited != 2*time.Second {
@@ -313,7 +313,7 @@ func TestChecksAreShared(t *testing.T) {
 		if err := lock.Unlock(); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.updateChecks(t.Context(), func(*respond.Preventions) bool { return false }); err != nil {
+		if err := w.updateChecks(t.Context(), func(*failures.Preventions) bool { return false }); err != nil {
 			t.Error(err)
 		}
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 func TestMain(m *testing.M) {
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case proc.SpawnerArg:
 			os.Exit(proc.SpawnerMain())
-		case cage.ShimArg:
-			os.Exit(cage.ShimMain())
+		case sandbox.ShimArg:
+			os.Exit(sandbox.ShimMain())
 		}
 	}
 	flag.Parse()

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // The levels of enforcement.
@@ -23,9 +23,9 @@ const (
 type Enforcement struct {
 	Level string `json:"level"`
 	// Agents is what protects the configuration and the private state from them.
-	Agents cage.ProtectionReport `json:"agents"`
+	Agents sandbox.ProtectionReport `json:"agents"`
 	// Recoveries is what holds a recovery command.
-	Recoveries cage.Sandbox `json:"recoveries"`
+	Recoveries sandbox.Sandbox `json:"recoveries"`
 	// RequiredBy are the loops whose policy has sandbox.required; Met is whether
 	// what they require is there. A section that all loops share is called
 	// "recovery".
@@ -38,11 +38,11 @@ type Enforcement struct {
 }
 
 // required is the least that sandbox.required asks for.
-const required = cage.Landlock
+const required = sandbox.Landlock
 
 // protection is what a run keeps from agents, as far as it exists.
-func (p Patient) protection() cage.Protection {
-	own := cage.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
+func (p Patient) protection() sandbox.Protection {
+	own := sandbox.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
 	for _, l := range p.Loops {
 		if dir := filepath.Dir(l.Events); exists(dir) {
 			own.Writable = append(own.Writable, dir)
@@ -55,7 +55,7 @@ func (p Patient) protection() cage.Protection {
 		}
 	}
 	if !exists(own.ReadOnly[0]) {
-		return cage.Protection{ReadOnly: []string{p.Repo}} // to see what could be had
+		return sandbox.Protection{ReadOnly: []string{p.Repo}} // to see what could be had
 	}
 	return own
 }
@@ -73,8 +73,8 @@ func (p Patient) measure(ctx context.Context) (Enforcement, error) {
 	}
 	defer func() { _ = s.Close() }() // it runs nothing any more
 	e := Enforcement{RequiredBy: p.requiredBy(), root: os.Geteuid() == 0}
-	_, e.Agents = cage.Protect(ctx, s, p.protection(), "")
-	if e.Recoveries, err = cage.Measure(ctx, s); err != nil {
+	_, e.Agents = sandbox.Protect(ctx, s, p.protection(), "")
+	if e.Recoveries, err = sandbox.Measure(ctx, s); err != nil {
 		return Enforcement{}, err
 	}
 	e.conclude()
@@ -101,7 +101,7 @@ func (p Patient) requiredBy() []string {
 // conclude works out what follows from what was measured.
 func (e *Enforcement) conclude() {
 	e.Level = LevelAdvisory
-	if e.Agents.Level == cage.ProtectMount {
+	if e.Agents.Level == sandbox.ProtectMount {
 		e.Level = LevelMount
 	}
 	e.Met = e.Recoveries.Level.Meets(required)
@@ -177,11 +177,11 @@ func judgeAgents(e Enforcement) Result {
 // judgeRecoveries says what holds a recovery command.
 func judgeRecoveries(e Enforcement) Result {
 	box := e.Recoveries
-	means := map[cage.Level]string{
-		cage.None:          "nothing keeps a recovery command from writing what you may write",
-		cage.Landlock:      "a recovery command writes nothing outside of the repository and its caches, but it can write .superloop and read everything",
-		cage.Mount:         "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop",
-		cage.LandlockMount: "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop; it signals nobody outside",
+	means := map[sandbox.Level]string{
+		sandbox.None:          "nothing keeps a recovery command from writing what you may write",
+		sandbox.Landlock:      "a recovery command writes nothing outside of the repository and its caches, but it can write .superloop and read everything",
+		sandbox.Mount:         "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop",
+		sandbox.LandlockMount: "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop; it signals nobody outside",
 	}[box.Level]
 	r := Result{Status: OK, Detail: fmt.Sprintf("%s: %s (Landlock ABI %d, mount namespace %s, user namespace %s, the network can%s be switched off, processes held by %s)",
 		box.Level, means, box.LandlockABI, yes(box.MountNS), yes(box.UserNS), not(box.NetNS), box.Tree)}
@@ -193,7 +193,7 @@ func judgeRecoveries(e Enforcement) Result {
 	default:
 		r.Detail += "; sandbox.required (" + strings.Join(e.RequiredBy, ", ") + ") is not met: no recovery runs without a person"
 	}
-	if !e.Met || box.Level == cage.Landlock {
+	if !e.Met || box.Level == sandbox.Landlock {
 		r.Status, r.Fix = Warn, missing(box)
 	}
 	r.Detail += reasons(box.Notes)
@@ -201,7 +201,7 @@ func judgeRecoveries(e Enforcement) Result {
 }
 
 // missing is what would give a better sandbox.
-func missing(box cage.Sandbox) string {
+func missing(box sandbox.Sandbox) string {
 	var list []string
 	if !box.MountNS {
 		list = append(list, "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns; in a container: its seccomp profile)")

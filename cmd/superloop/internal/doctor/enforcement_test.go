@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 var update = flag.Bool("update", false, "write what doctor says of each level anew")
@@ -21,19 +21,19 @@ var update = flag.Bool("update", false, "write what doctor says of each level an
 // purpose: go test ./cmd/superloop/internal/doctor -run Enforcement -update
 func TestEnforcementOfEachLevel(t *testing.T) {
 	t.Parallel()
-	full := cage.Sandbox{Level: cage.LandlockMount, LandlockABI: 7, MountNS: true, NetNS: true, Tree: proc.PIDNamespace}
+	full := sandbox.Sandbox{Level: sandbox.LandlockMount, LandlockABI: 7, MountNS: true, NetNS: true, Tree: proc.PIDNamespace}
 	user := full
 	user.UserNS, user.Tree = true, proc.Subreaper
 	for name, e := range map[string]Enforcement{
-		"mount-user": {Agents: cage.ProtectionReport{Level: cage.ProtectMount, UserNS: true, Notes: []string{"agents run in a user namespace"}}, Recoveries: user,
+		"mount-user": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, UserNS: true, Notes: []string{"agents run in a user namespace"}}, Recoveries: user,
 			RequiredBy: []string{}},
-		"mount-root": {Agents: cage.ProtectionReport{Level: cage.ProtectMount, Notes: []string{"agents run as root"}}, Recoveries: full, RequiredBy: []string{"recovery"}, root: true},
-		"advisory-refused": {Agents: cage.ProtectionReport{Level: cage.ProtectNone, Notes: []string{"agents are not kept from the configuration: operation not permitted"}},
-			Recoveries: cage.Sandbox{Level: cage.Landlock, LandlockABI: 4, Tree: proc.Cgroup, Cgroup: true, Notes: []string{"no namespaces for mount, network, user: operation not permitted"}},
+		"mount-root": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectMount, Notes: []string{"agents run as root"}}, Recoveries: full, RequiredBy: []string{"recovery"}, root: true},
+		"advisory-refused": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone, Notes: []string{"agents are not kept from the configuration: operation not permitted"}},
+			Recoveries: sandbox.Sandbox{Level: sandbox.Landlock, LandlockABI: 4, Tree: proc.Cgroup, Cgroup: true, Notes: []string{"no namespaces for mount, network, user: operation not permitted"}},
 			RequiredBy: []string{"demo", "other"}},
-		"advisory-nothing": {Agents: cage.ProtectionReport{Level: cage.ProtectNone, Notes: []string{"this system has no mount namespaces"}},
-			Recoveries: cage.Sandbox{Level: cage.None, Tree: proc.ProcessGroup}, RequiredBy: []string{"recovery"}},
-		"advisory-optional": {Agents: cage.ProtectionReport{Level: cage.ProtectNone}, Recoveries: cage.Sandbox{Level: cage.None, Tree: proc.Subreaper}, RequiredBy: []string{}},
+		"advisory-nothing": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone, Notes: []string{"this system has no mount namespaces"}},
+			Recoveries: sandbox.Sandbox{Level: sandbox.None, Tree: proc.ProcessGroup}, RequiredBy: []string{"recovery"}},
+		"advisory-optional": {Agents: sandbox.ProtectionReport{Level: sandbox.ProtectNone}, Recoveries: sandbox.Sandbox{Level: sandbox.None, Tree: proc.Subreaper}, RequiredBy: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,11 +86,11 @@ func TestEnforcementIsMeasured(t *testing.T) {
 	if after := tree(t, filepath.Dir(w.repo)); after != before {
 		t.Errorf("it changed files:\n%s\nbefore:\n%s", after, before)
 	}
-	if !slices.Equal(e.RequiredBy, []string{"recovery"}) || e.Met != (e.Recoveries.Level != cage.None) || (e.Level == LevelMount) != (e.Agents.Level == cage.ProtectMount) {
+	if !slices.Equal(e.RequiredBy, []string{"recovery"}) || e.Met != (e.Recoveries.Level != sandbox.None) || (e.Level == LevelMount) != (e.Agents.Level == sandbox.ProtectMount) {
 		t.Errorf("%+v", e)
 	}
 	own := w.patient.protection()
-	if want := (cage.Protection{ReadOnly: []string{w.repo + "/.superloop"}, Writable: []string{w.repo + "/.superloop/loops/demo"}, Hidden: []string{w.state + "/superloop"}}); !slices.Equal(own.ReadOnly, want.ReadOnly) ||
+	if want := (sandbox.Protection{ReadOnly: []string{w.repo + "/.superloop"}, Writable: []string{w.repo + "/.superloop/loops/demo"}, Hidden: []string{w.state + "/superloop"}}); !slices.Equal(own.ReadOnly, want.ReadOnly) ||
 		!slices.Equal(own.Writable, want.Writable) || !slices.Equal(own.Hidden, want.Hidden) {
 		t.Errorf("%+v", own)
 	}

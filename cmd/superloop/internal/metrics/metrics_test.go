@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -286,18 +286,18 @@ func TestOddFields(t *testing.T) {
 	}
 }
 
-// TestAnything: there are as many as respond.Fold finds in the same journal, and
+// TestAnything: there are as many as failures.Fold finds in the same journal, and
 // nothing in a journal makes more series than the bounds allow, or a label that
 // Prometheus would not take.
 func TestAnything(t *testing.T) {
 	t.Parallel()
-	names := []string{"loop_start", "role_end", "role_failed", "role_timeout", respond.EventDetected, respond.EventTripped, respond.EventSystemic,
-		respond.EventAnalysed, "recovery_escalated", "recovery_executing", "recovery_failed", "failure_classified", "chain_closed"}
+	names := []string{"loop_start", "role_end", "role_failed", "role_timeout", failures.EventDetected, failures.EventTripped, failures.EventSystemic,
+		failures.EventAnalysed, "recovery_escalated", "recovery_executing", "recovery_failed", "failure_classified", "chain_closed"}
 	word := rapid.OneOf(rapid.SampledFrom([]string{"", "implementer", "tester", "ok", "exit", "interrupted", "escalate", "reassign", "a\x00b", strings.Repeat("x", 200)}), rapid.String())
 	rapid.Check(t, func(t *rapid.T) {
 		m := metrics()
 		tally := newTally(m)
-		var fold respond.Fold
+		var fold failures.Fold
 		for i := range rapid.IntRange(0, 60).Draw(t, "events") {
 			fields := map[string]any{}
 			for _, name := range []string{"role", "runner", "outcome", "rung", "kind", "category", "type", "severity", "source", "status", "id"} {
@@ -312,7 +312,7 @@ func TestAnything(t *testing.T) {
 			}
 			ev := journal.Event{Event: rapid.SampledFrom(names).Draw(t, "event"), LoopID: "one", Timestamp: began.Add(time.Duration(i) * time.Second), Fields: raw}
 			tally.add(ev)
-			fold.Add(respond.Record{Event: ev.Event, LoopID: ev.LoopID, At: ev.Timestamp, Fields: raw})
+			fold.Add(failures.Record{Event: ev.Event, LoopID: ev.LoopID, At: ev.Timestamp, Fields: raw})
 		}
 		want := fold.Figures().Recovery.Count
 		got := 0

@@ -2,7 +2,7 @@ package metrics
 
 import (
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // The metrics. Each is a family of every loop's tally.
@@ -104,11 +104,11 @@ type closed struct {
 func closedLists() closed {
 	return closed{
 		outcomes:   []string{"ok", "timeout", "inactive", "exit", "signal", "error", "not_started", "lost", "interrupted"},
-		kinds:      strs(respond.Kinds()...),
-		classes:    []string{respond.Transient, respond.Environment, respond.Permanent, respond.Code, respond.Usage, respond.Impossible, respond.Unknown},
-		rungs:      strs(respond.RungRetry, respond.RungWait, respond.RungReassign, respond.RungRootCause, respond.RungResume, respond.RungEscalate),
-		causes:     strs(respond.CauseCode, respond.CauseConfig, respond.CauseDependency, respond.CauseInfrastructure, respond.CauseUnknown),
-		severities: []string{respond.Warning, respond.Critical, respond.Investigate, respond.Emergency},
+		kinds:      strs(failures.Kinds()...),
+		classes:    []string{failures.Transient, failures.Environment, failures.Permanent, failures.Code, failures.Usage, failures.Impossible, failures.Unknown},
+		rungs:      strs(failures.RungRetry, failures.RungWait, failures.RungReassign, failures.RungRootCause, failures.RungResume, failures.RungEscalate),
+		causes:     strs(failures.CauseCode, failures.CauseConfig, failures.CauseDependency, failures.CauseInfrastructure, failures.CauseUnknown),
+		severities: []string{failures.Warning, failures.Critical, failures.Investigate, failures.Emergency},
 		sources:    []string{"auto", "human"},
 		results:    []string{"verified", "ineffective", "harmful", "unknown"},
 		ends:       []string{"done", "exhausted", "cancelled"},

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // tally adds one journal up, event by event. Its memory has bounds that do not
@@ -82,21 +82,21 @@ func (t *tally) add(ev journal.Event) {
 		t.count(iterations)
 	case "role_end", "role_failed", "role_timeout":
 		t.ended(ev, read(ev.Fields))
-	case respond.EventPreflight:
+	case failures.EventPreflight:
 		t.count(preflightStops)
-	case respond.EventPrevention:
+	case failures.EventPrevention:
 		t.count(preventions)
-	case respond.EventDetected:
+	case failures.EventDetected:
 		t.detected(ev, read(ev.Fields))
-	case respond.EventTripped:
+	case failures.EventTripped:
 		t.count(trips, t.runners.of(read(ev.Fields).runner))
-	case respond.EventAnalysed:
+	case failures.EventAnalysed:
 		f := read(ev.Fields)
 		t.count(analyses, among(f.typ, t.known.causes))
 		if f.runner != "" { // an agent has looked for the cause, not rules
 			t.spent(f, t.roles.of("diagnostician"), t.runners.of(f.runner))
 		}
-	case respond.EventSystemic:
+	case failures.EventSystemic:
 		t.count(alerts, among(read(ev.Fields).severity, t.known.severities))
 	case "failure_classified", "chain_closed", "recovery_executing", "recovery_executed", "recovery_failed", "recovery_verified",
 		"recovery_escalated", "recovery_resolved":
@@ -139,7 +139,7 @@ func (t *tally) detected(ev journal.Event, f fields) {
 	t.seconds(detection, f.detectMS, time.Millisecond)
 	t.seconds(response, f.respondUS, time.Microsecond)
 	switch _, failing := t.since[f.role]; {
-	case f.rung == string(respond.RungEscalate):
+	case f.rung == string(failures.RungEscalate):
 		delete(t.since, f.role) // a person's time is not superloop's
 	case !failing && len(t.since) < maxRoles:
 		t.since[f.role] = ev.Timestamp

@@ -1,0 +1,259 @@
+package failures
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// CauseType is what kind of thing has to change.
+type CauseType string
+
+// The types, those of root-cause.json.
+const (
+	CauseCode           CauseType = "code"
+	CauseConfig         CauseType = "config"
+	CauseDependency     CauseType = "dependency"
+	CauseInfrastructure CauseType = "infrastructure"
+	CauseUnknown        CauseType = "unknown"
+)
+
+// Kinds of a Fix: who carries it out.
+const (
+	FixEnvironment = "environment" // Command, if the one gate lets it run
+	FixCode        = "code"        // Instruction, for the implementer
+	FixConfig      = "config"      // Instruction, a proposal for a person
+	FixPerson      = "person"      // Instruction, nobody else can
+	FixWait        = "wait"        // time
+	FixNone        = "none"
+)
+
+// Fix is what would cure a cause.
+type Fix struct {
+	Kind        string `json:"kind"`
+	Command     string `json:"command,omitempty"`
+	Instruction string `json:"instruction,omitempty"`
+}
+
+// Prevented is what would keep a cause from coming back: a check, or a note for the
+// prompts (Kind "prompt_note").
+type Prevented struct {
+	Kind CheckKind  `json:"kind"`
+	Spec *CheckSpec `json:"spec,omitempty"`
+	Note string     `json:"note,omitempty"`
+}
+
+// PromptNote is the Kind of a Prevented that is no check.
+const PromptNote CheckKind = "prompt_note"
+
+// Quote is a line of an output that speaks for something.
+type Quote struct {
+	Source string `json:"source,omitempty"` // a log, a report, git, the environment
+	File   string `json:"file,omitempty"`   // that the line names
+	Line   int    `json:"line,omitempty"`   // in File
+	Text   string `json:"text"`
+}
+
+// RootCause is what an analysis came to; as JSON it is root-cause.json.
+type RootCause struct {
+	Version   int       `json:"version"`
+	ID        string    `json:"id"`
+	Timestamp time.Time `json:"timestamp"`
+	LoopID    string    `json:"loop_id"`
+	RunID     string    `json:"run_id,omitempty"`
+	Iteration int       `json:"iteration"`
+	TaskKey   string    `json:"task_key"`
+	Type      CauseType `json:"type"`
+	Category  string    `json:"category"`
+	// ErrorClass is the class of the last failure, Rule the rule that was sure.
+	ErrorClass  string     `json:"error_class"`
+	Rule        string     `json:"rule,omitempty"`
+	Description string     `json:"root_cause"`
+	Location    string     `json:"location,omitempty"` // file, or file:line
+	Evidence    []Quote    `json:"evidence"`
+	WhyChain    []string   `json:"why_chain"` // at most maxWhys, from the symptom to the cause
+	Fix         Fix        `json:"fix"`
+	Prevention  *Prevented `json:"prevention,omitempty"`
+	Confidence  float64    `json:"confidence"`
+	By          string     `json:"by"` // rules, or the runner's name
+	// Others are causes that less speaks for, the likeliest first.
+	Others []string `json:"other_causes,omitempty"`
+	// Problems are what was wrong with a diagnostician's answer.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// ByRules is RootCause.By of an analysis by rules.
+const ByRules = "rules"
+
+// Bounds of a RootCause.
+const (
+	maxWhys     = 5
+	maxEvidence = 12
+	sure        = 0.7 // confidence from which a cause is acted on
+)
+
+// MarshalJSON keeps the lists lists and the time in whole milliseconds of UTC.
+func (rc RootCause) MarshalJSON() ([]byte, error) {
+	type plain RootCause
+	p := plain(rc)
+	p.Timestamp = rc.Timestamp.UTC().Truncate(time.Millisecond)
+	if p.Evidence == nil {
+		p.Evidence = []Quote{}
+	}
+	if p.WhyChain == nil {
+		p.WhyChain = []string{}
+	}
+	return json.Marshal(p)
+}
+
+// Analysis is the cause for the ladder.
+func (rc RootCause) Analysis() Analysis {
+	if rc.Type == CauseUnknown {
+		return Analysis{}
+	}
+	a := Analysis{Summary: rc.Description}
+	if rc.Location != "" {
+		a.Summary += " (" + rc.Location + ")"
+	}
+	if rc.Fix.Kind == FixCode {
+		a.Instruction = rc.Fix.Instruction
+	}
+	if rc.Fix.Kind == FixPerson && rc.Confidence >= sure {
+		a.Person, a.Why = true, rc.Description+": "+rc.Fix.Instruction
+	}
+	return a
+}
+
+// Check is the prevention as a check to be added; ok is false when it is none, or
+// when the cause is not sure enough to hold work back for it.
+func (rc RootCause) Check() (p Prevention, ok bool) {
+	p, ok = rc.Suspicion()
+	return p, ok && rc.Confidence >= sure
+}
+
+// Suspicion is the same however sure the cause is: worth adding when a look finds it
+// broken at once.
+func (rc RootCause) Suspicion() (p Prevention, ok bool) {
+	if rc.Prevention == nil || rc.Prevention.Spec == nil {
+		return Prevention{}, false
+	}
+	p = Prevention{Kind: rc.Prevention.Kind, Spec: *rc.Prevention.Spec, Reason: clip(rc.Description), AddedBy: rc.By}
+	if p.valid() != nil {
+		return Prevention{}, false
+	}
+	p.ID = p.id()
+	return p, true
+}
+
+// Case is everything that rules look at.
+type Case struct {
+	RunID     string
+	Iteration int
+	Task      Task
+	History   []Entry // of the task, oldest first
+	// Evidence are lines that stand in the outputs; Captures what the rules of
+	// recovery/classify took out of the last one (pkg, tool, path, port, script).
+	Evidence []Quote
+	Captures map[string]string
+	Facts    Facts
+	// Command is a cure that rules know of for the last failure (remedy's recommended
+	// option), "" for none.
+	Command string
+}
+
+// clean is the case with every text of others made fit for a record.
+func (c Case) clean() Case {
+	quotes := make([]Quote, len(c.Evidence))
+	for i, q := range c.Evidence {
+		quotes[i] = Quote{Source: clip(q.Source), File: clip(q.File), Line: max(0, q.Line), Text: clip(q.Text)}
+	}
+	captures := map[string]string{}
+	for k, v := range c.Captures {
+		captures[k] = clip(v)
+	}
+	f := c.Facts
+	f.Changes, f.Commits, f.Others = slices.Clone(f.Changes), slices.Clone(f.Commits), slices.Clone(f.Others)
+	for i, ch := range f.Changes {
+		f.Changes[i] = Change{ch.What, clip(ch.Name), clip(ch.Before), clip(ch.After)}
+	}
+	for i, co := range f.Commits {
+		files := make([]string, len(co.Files))
+		for k, file := range co.Files {
+			files[k] = clip(file)
+		}
+		f.Commits[i] = CommitFact{SHA: clip(co.SHA), At: co.At, Subject: clip(co.Subject), Files: files}
+	}
+	for i, o := range f.Others {
+		f.Others[i].Loop = clip(o.Loop)
+	}
+	c.Evidence, c.Captures, c.Facts = quotes, captures, f
+	return c
+}
+
+// lastEntry is the failure that is looked at; zero without any.
+func (c Case) lastEntry() Entry {
+	if len(c.History) == 0 {
+		return Entry{}
+	}
+	return c.History[len(c.History)-1]
+}
+
+// agents are those who failed, each once, in order, and their providers.
+func (c Case) agents() (agents []Agent, providers []string) {
+	seen, from := map[Agent]bool{}, map[string]bool{}
+	for _, e := range c.History {
+		if !seen[e.Agent] {
+			seen[e.Agent] = true
+			agents = append(agents, e.Agent)
+		}
+		if p := e.Agent.provider(); !from[p] {
+			from[p] = true
+			providers = append(providers, p)
+		}
+	}
+	return agents, providers
+}
+
+// same is how many of the failures have the last one's signature.
+func (c Case) same() int {
+	n := 0
+	for _, e := range c.History {
+		if e.Signature == c.lastEntry().Signature {
+			n++
+		}
+	}
+	return n
+}
+
+// change is the first change of a kind since the last success.
+func (c Case) change(what string, names ...string) (Change, bool) {
+	for _, ch := range c.Facts.Changes {
+		if ch.What != what {
+			continue
+		}
+		if len(names) == 0 {
+			return ch, true
+		}
+		for _, n := range names {
+			if ch.Name == n {
+				return ch, true
+			}
+		}
+	}
+	return Change{}, false
+}
+
+// fromChange is a change as evidence.
+func fromChange(ch Change) Quote {
+	q := Quote{Source: "environment", Text: ch.String()}
+	if ch.What == ChangeLock || ch.What == ChangeConfig {
+		q.File = ch.Name
+	}
+	return q
+}
+
+// fromCommit is a commit as evidence.
+func fromCommit(co CommitFact, file string) Quote {
+	return Quote{Source: "git", File: file, Text: fmt.Sprintf("commit %.12s changed %s: %s", co.SHA, file, clip(co.Subject))}
+}

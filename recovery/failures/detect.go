@@ -1,0 +1,264 @@
+package failures
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Task is what can fail more than once: the work of a role on an item of the
+// plan, or on the loop's promise.
+type Task struct {
+	Loop string `json:"loop_id"`
+	Role string `json:"role"`
+	Item string `json:"item,omitempty"`
+}
+
+// Key is the task in one word, as events and root-cause.json have it.
+func (t Task) Key() string {
+	if t.Item == "" {
+		return t.Loop + "/" + t.Role
+	}
+	return t.Loop + "/" + t.Role + "/" + t.Item
+}
+
+// Agent is who does a task: a runner of the configuration with the model that was
+// asked for (not the one that answered, which may be another word each time).
+type Agent struct {
+	Runner   string `json:"runner"`
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
+}
+
+// String is the agent for people: "claude (anthropic, opus)".
+func (a Agent) String() string {
+	more := a.Provider
+	if a.Model != "" {
+		more = strings.TrimPrefix(more+", "+a.Model, ", ")
+	}
+	if more == "" || more == a.Runner {
+		return a.Runner
+	}
+	return a.Runner + " (" + more + ")"
+}
+
+// Ground is what the rules of recovery/classify say of what a role's process
+// printed, where they were asked.
+type Ground struct {
+	Category    string `json:"category"`
+	Handler     string `json:"handler,omitempty"`
+	Persistence string `json:"persistence,omitempty"`
+	Infra       bool   `json:"infra,omitempty"`
+	Code        bool   `json:"code,omitempty"`
+	Signature   string `json:"signature,omitempty"`
+	// Repaired: the environment was mended since. The failure does not count.
+	Repaired bool `json:"repaired,omitempty"`
+}
+
+// RoleOutcome are the facts of one attempt of a role, in the words of role_end,
+// role_failed and role_timeout.
+type RoleOutcome struct {
+	Task      Task
+	Agent     Agent
+	RunID     string
+	Iteration int
+	Attempt   int
+
+	// Outcome is ok, exit, signal, timeout, inactive, not_started, lost,
+	// interrupted or error.
+	Outcome  string
+	ExitCode int
+	Signal   string
+	OOM      bool // the kernel ended it for memory
+	// Class is that of roles/agent, "" where the stream tells of no failure. Until
+	// is when a limit ends, zero where nobody knows.
+	Class string
+	Until time.Time
+	// Error is the runner's own word. It is shown and makes a signature; nothing is
+	// decided by it.
+	Error      string
+	DurationMS int64
+
+	// Output is the state of the role's report: fresh, stale, missing, empty; "" is
+	// a role without one. Malformed says what is wrong with what it wrote.
+	// MustReport, MustDiffer, MustChange are what is asked of this role: a fresh
+	// report, one that is not the last one over again, a changed repository.
+	Output     string
+	Malformed  string
+	Digest     string
+	LastDigest string
+	Tree       string
+	TreeBefore string
+	MustReport bool
+	MustDiffer bool
+	MustChange bool
+
+	// Impossible says why the work cannot be done by anybody, as a gate or a check
+	// found out. What an agent claims does not belong here.
+	Impossible string
+	Ground     *Ground
+
+	At time.Time
+}
+
+// Event is one detected failure.
+type Event struct {
+	Task      Task   `json:"task"`
+	Agent     Agent  `json:"agent"`
+	RunID     string `json:"run_id,omitempty"`
+	Iteration int    `json:"iteration,omitempty"`
+	Attempt   int    `json:"attempt,omitempty"`
+
+	Kind     Kind   `json:"kind"`
+	Class    string `json:"class"`    // transient, environment, permanent, code, usage, impossible, unknown
+	Category string `json:"category"` // of the catalog's closed list
+	Handler  string `json:"handler,omitempty"`
+	Blame    Blame  `json:"blame"`
+	// Counted: it is one step up the ladder. Repaired: what it died of is mended.
+	Counted  bool   `json:"counted"`
+	Repaired bool   `json:"repaired,omitempty"`
+	Severity string `json:"severity"`
+	// Signature is the same for the same failure of the same kind, whoever had it.
+	Signature string    `json:"signature"`
+	Why       string    `json:"why"` // one clause for a person
+	Until     time.Time `json:"until,omitzero"`
+	At        time.Time `json:"at"`
+}
+
+// Waits reports whether time alone cures it, and who has the task plays no part.
+func (e Event) Waits() bool { return e.Blame == BlameProvider }
+
+// Signer names a failure so that the same one in another run has the same name, as
+// Signature of recovery/classify does. It is handed in because it needs the rules by
+// which output is normalised, and this package imports none of ours.
+type Signer func(category, handler string, parts ...string) string
+
+// Detect reports whether an attempt has failed, and how. An attempt that was
+// broken off by superloop itself has not. It decides by the outcome, the class
+// and the other facts; the text in Error changes only Signature and Why.
+func Detect(o RoleOutcome, sign Signer) (Event, bool) {
+	kind, detail := kindOf(o)
+	if kind == "" {
+		return Event{}, false
+	}
+	r := ruleOf(kind)
+	e := Event{Task: o.Task, Agent: o.Agent, RunID: o.RunID, Iteration: o.Iteration, Attempt: o.Attempt, Kind: kind,
+		Class: r.class, Category: r.category, Blame: r.blame, Counted: r.counted, Severity: Blocking, Until: o.Until, At: o.At}
+	if r.degraded {
+		e.Severity = Degraded
+	}
+	if e.Blame != BlameProvider {
+		e.Until = time.Time{}
+	}
+	part := ""
+	if g := o.Ground; g != nil && g.Category != "" && overridable(kind) {
+		e.Category, e.Handler, part = g.Category, g.Handler, g.Signature
+		switch {
+		case g.Code:
+			e.Class = Code
+		case g.Persistence != "":
+			e.Class = g.Persistence
+		}
+		if g.Infra {
+			e.Blame = BlameGround
+		}
+		e.Repaired = g.Repaired
+		e.Counted = e.Counted && !g.Repaired
+	}
+	e.Why = r.says
+	if detail != "" {
+		e.Why += ": " + detail
+	}
+	e.Why = clip(e.Why)
+	if part == "" {
+		part = o.Error
+	}
+	e.Signature = sign(e.Category, e.Handler, string(kind), o.Signal, part)
+	return e, true
+}
+
+// overridable: what a process printed says more than how it ended.
+func overridable(k Kind) bool {
+	switch k {
+	case KindExit, KindSignal, KindUnknown, KindNoResult, KindTimeout, KindInactive, KindMissing, KindEmpty:
+		return true
+	}
+	return false
+}
+
+// kindOf gives the kind of a failure and what is to be added for a person; "" is
+// no failure.
+func kindOf(o RoleOutcome) (Kind, string) {
+	if o.Outcome == "interrupted" {
+		return "", ""
+	}
+	if o.Impossible != "" {
+		return KindImpossible, o.Impossible
+	}
+	if o.Outcome == "ok" {
+		return reportKind(o)
+	}
+	if o.Outcome == "not_started" {
+		return KindNotStarted, o.Error
+	}
+	if k, ok := classKind(o.Class); ok {
+		return k, o.Error
+	}
+	switch o.Outcome {
+	case "timeout":
+		return KindTimeout, lasted(o)
+	case "inactive":
+		return KindInactive, lasted(o)
+	case "lost":
+		return KindLost, o.Error
+	}
+	switch {
+	case o.OOM:
+		return KindOOM, o.Error
+	case o.Outcome == "signal":
+		return KindSignal, strings.TrimSpace(o.Signal + " " + o.Error)
+	case o.Class == string(KindNoResult):
+		return KindNoResult, o.Error
+	case o.Outcome == "exit":
+		return KindExit, strings.TrimSpace(fmt.Sprintf("exit code %d %s", o.ExitCode, o.Error))
+	}
+	return KindUnknown, o.Error
+}
+
+// classKind is the kind that a class says by itself. That a stream has no end, or
+// that nobody knows, is no more than how the process ended.
+func classKind(class string) (Kind, bool) {
+	switch k := Kind(class); k {
+	case KindLimit, KindOverloaded, KindNetwork, KindAuth, KindBilling, KindModel, KindContext, KindConfig, KindTurns,
+		KindBudget, KindRefused, KindRequest, KindSession:
+		return k, true
+	}
+	return "", false
+}
+
+// reportKind is what may be wrong with a turn that ended well.
+func reportKind(o RoleOutcome) (Kind, string) {
+	if o.MustReport {
+		switch o.Output {
+		case "missing":
+			return KindMissing, ""
+		case "empty":
+			return KindEmpty, ""
+		case "stale":
+			return KindStale, ""
+		}
+	}
+	switch {
+	case o.Malformed != "":
+		return KindMalformed, o.Malformed
+	case o.MustChange && o.Tree != "" && o.Tree == o.TreeBefore:
+		return KindNoChange, ""
+	case o.MustDiffer && o.Digest != "" && o.Digest == o.LastDigest:
+		return KindSame, ""
+	}
+	return "", ""
+}
+
+func lasted(o RoleOutcome) string {
+	return (time.Duration(o.DurationMS) * time.Millisecond).Round(time.Second).String()
+}

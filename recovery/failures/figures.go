@@ -1,0 +1,309 @@
+package failures
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Record is an event of a journal.
+type Record struct {
+	Event     string
+	LoopID    string
+	RunID     string
+	Iteration int
+	At        time.Time
+	Fields    json.RawMessage
+}
+
+// Rate is how often something ended badly.
+type Rate struct {
+	Name     string  `json:"name"`
+	Runs     int     `json:"runs"`
+	Failures int     `json:"failures"`
+	Rate     float64 `json:"rate"`
+}
+
+// Spread are times in milliseconds.
+type Spread struct {
+	Count  int   `json:"count"`
+	Median int64 `json:"median_ms"`
+	P90    int64 `json:"p90_ms"`
+	Worst  int64 `json:"worst_ms"`
+}
+
+// Figures are what the journals say of failures and of what was done about them. A
+// rate of nothing is 0; its count tells.
+type Figures struct {
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
+
+	Total    Rate   `json:"total"`
+	ByHour   []Rate `json:"by_hour"` // named 2026-01-23T05, UTC, at most maxHours, the latest
+	ByRunner []Rate `json:"by_runner"`
+	ByRole   []Rate `json:"by_role"`
+
+	Failures int `json:"failures"` // detected
+	Counted  int `json:"counted"`
+	// Reassigned, Analysed and Escalated are how many failures were answered so, and
+	// the rates their shares of the failures.
+	Reassigned      int     `json:"reassigned"`
+	Analysed        int     `json:"analysed"`
+	Escalated       int     `json:"escalated"`
+	Waited          int     `json:"waited"`
+	ReassignRate    float64 `json:"reassignment_rate"`
+	AnalysisRate    float64 `json:"analysis_rate"`
+	EscalationRate  float64 `json:"escalation_rate"`
+	FirstReassigned Rate    `json:"first_reassignments"` // Failures: did not help
+	Fixes           Rate    `json:"fixes"`               // analyses that named one; Failures: the role failed again
+	Causes          []Rate  `json:"causes"`              // analyses by type: Runs
+
+	// Detection is from the end of a process to the event, Response what deciding
+	// took, Recovery from the first failure of a task to its success.
+	Detection Spread `json:"detection"`
+	Response  Spread `json:"response"`
+	Recovery  Spread `json:"recovery"`
+
+	Tripped     int    `json:"runners_tripped"`
+	Preventions int    `json:"preventions_added"`
+	Prevented   int    `json:"preflight_stops"` // times that broken ground was found before a role ran
+	Alerts      []Rate `json:"alerts"`          // by severity: Runs
+}
+
+// Bounds of a Fold's memory.
+const (
+	maxHours = 48
+	maxTimes = 10_000 // of each Spread; later ones replace the oldest
+	maxNames = 500
+)
+
+// Fold adds up journals, event by event; those of several loops may be mixed, if
+// each is in order. Its zero value has seen nothing.
+//
+// Of the loop's own events it reads role_end, role_failed and role_timeout (role,
+// runner, outcome; interrupted ones are no runs), and recovery_escalated (type).
+type Fold struct {
+	f      Figures
+	groups [5]map[string]*Rate
+	open   map[string]*mending
+	times  [3][]int64
+}
+
+const (
+	byHour = iota
+	byRunner
+	byRole
+	byCause
+	byAlert
+)
+
+const (
+	detection = iota
+	response
+	recovery
+)
+
+// mending is a task between its first failure and its success.
+type mending struct {
+	since         time.Time
+	reassigned    int
+	judgeReassign bool // the next end tells whether the first reassignment has helped
+	judgeFix      bool
+}
+
+// fields are all that is read of any event.
+type fields struct {
+	Role      string  `json:"role"`
+	Runner    string  `json:"runner"`
+	Outcome   string  `json:"outcome"`
+	Counted   bool    `json:"counted"`
+	Rung      Rung    `json:"rung"`
+	Type      string  `json:"type"`
+	Fix       string  `json:"fix"`
+	Severity  string  `json:"severity"`
+	DetectMS  float64 `json:"detect_ms"`
+	RespondUS float64 `json:"respond_us"`
+}
+
+// Add takes the next event. What cannot be read of one counts as nothing.
+func (f *Fold) Add(r Record) {
+	var x fields
+	switch r.Event {
+	case "role_end", "role_failed", "role_timeout", EventDetected, EventAnalysed, EventSystemic:
+		if len(r.Fields) == 0 || json.Unmarshal(r.Fields, &x) != nil {
+			return
+		}
+	case EventTripped:
+		f.f.Tripped++
+	case EventPrevention:
+		f.f.Preventions++
+	case EventPreflight:
+		f.f.Prevented++
+	case "loop_start":
+		for key := range f.open { // a new run owes nothing
+			if strings.HasPrefix(key, r.LoopID+"\x00") {
+				delete(f.open, key)
+			}
+		}
+	default:
+		return
+	}
+	if f.f.From.IsZero() || r.At.Before(f.f.From) {
+		f.f.From = r.At
+	}
+	if r.At.After(f.f.To) {
+		f.f.To = r.At
+	}
+	key := r.LoopID + "\x00" + x.Role
+	switch r.Event {
+	case "role_end", "role_failed", "role_timeout":
+		f.ended(r, x, key)
+	case EventDetected:
+		f.detected(r, x, key)
+	case EventAnalysed:
+		f.rate(byCause, x.Type).Runs++
+		if m := f.open[key]; m != nil && x.Fix != "" && x.Fix != FixNone {
+			m.judgeFix = true
+		}
+	case EventSystemic:
+		f.rate(byAlert, x.Severity).Runs++
+	}
+}
+
+func (f *Fold) ended(r Record, x fields, key string) {
+	if x.Outcome == "interrupted" {
+		return
+	}
+	failed := r.Event != "role_end"
+	for _, rate := range []*Rate{&f.f.Total, f.rate(byHour, r.At.UTC().Format("2006-01-02T15")), f.rate(byRunner, x.Runner), f.rate(byRole, x.Role)} {
+		rate.Runs++
+		if failed {
+			rate.Failures++
+		}
+	}
+	m := f.open[key]
+	if m == nil {
+		return
+	}
+	if m.judgeReassign {
+		f.f.FirstReassigned.add(failed)
+		m.judgeReassign = false
+	}
+	if m.judgeFix {
+		f.f.Fixes.add(failed)
+		m.judgeFix = false
+	}
+	if !failed {
+		f.time(recovery, r.At.Sub(m.since).Milliseconds())
+		delete(f.open, key)
+	}
+}
+
+func (f *Fold) detected(r Record, x fields, key string) {
+	f.f.Failures++
+	if x.Counted {
+		f.f.Counted++
+	}
+	f.time(detection, int64(x.DetectMS))
+	f.time(response, int64(x.RespondUS/1000))
+	m := f.open[key]
+	if m == nil {
+		if f.open == nil {
+			f.open = map[string]*mending{}
+		}
+		m = &mending{since: r.At}
+		f.open[key] = m
+	}
+	switch x.Rung {
+	case RungReassign:
+		f.f.Reassigned++
+		m.reassigned++
+		m.judgeReassign = m.reassigned == 1
+	case RungRootCause:
+		f.f.Analysed++
+	case RungWait:
+		f.f.Waited++
+	case RungEscalate:
+		f.f.Escalated++
+		delete(f.open, key)
+	}
+}
+
+func (r *Rate) add(failed bool) {
+	r.Runs++
+	if failed {
+		r.Failures++
+	}
+}
+
+func (f *Fold) rate(group int, name string) *Rate {
+	g := f.groups[group]
+	if g == nil {
+		g = map[string]*Rate{}
+		f.groups[group] = g
+	}
+	if _, known := g[name]; !known && len(g) >= maxNames {
+		if group == byHour {
+			delete(g, slices.Min(slices.Collect(maps.Keys(g))))
+		} else {
+			name = "others"
+		}
+	}
+	if g[name] == nil {
+		g[name] = &Rate{Name: name}
+	}
+	return g[name]
+}
+
+func (f *Fold) time(which int, n int64) {
+	if n < 0 {
+		return
+	}
+	t := &f.times[which]
+	if len(*t) >= maxTimes {
+		*t = slices.Delete(*t, 0, maxTimes/10)
+	}
+	*t = append(*t, n)
+}
+
+// Figures are those of what was added so far.
+func (f *Fold) Figures() Figures {
+	out := f.f
+	for _, g := range []struct {
+		to *[]Rate
+		of int
+	}{{&out.ByHour, byHour}, {&out.ByRunner, byRunner}, {&out.ByRole, byRole}, {&out.Causes, byCause}, {&out.Alerts, byAlert}} {
+		*g.to = []Rate{}
+		for _, name := range slices.Sorted(maps.Keys(f.groups[g.of])) {
+			*g.to = append(*g.to, f.groups[g.of][name].done())
+		}
+	}
+	out.ByHour = out.ByHour[max(0, len(out.ByHour)-maxHours):]
+	out.Total, out.FirstReassigned, out.Fixes = f.f.Total.done(), f.f.FirstReassigned.done(), f.f.Fixes.done()
+	share := func(n int) float64 {
+		if out.Failures == 0 {
+			return 0
+		}
+		return float64(n) / float64(out.Failures)
+	}
+	out.ReassignRate, out.AnalysisRate, out.EscalationRate = share(out.Reassigned), share(out.Analysed), share(out.Escalated)
+	out.Detection, out.Response, out.Recovery = spread(f.times[detection]), spread(f.times[response]), spread(f.times[recovery])
+	return out
+}
+
+func (r Rate) done() Rate {
+	if r.Runs > 0 {
+		r.Rate = float64(r.Failures) / float64(r.Runs)
+	}
+	return r
+}
+
+func spread(times []int64) Spread {
+	if len(times) == 0 {
+		return Spread{}
+	}
+	t := slices.Sorted(slices.Values(times))
+	return Spread{Count: len(t), Median: t[len(t)/2], P90: t[min(len(t)-1, len(t)*9/10)], Worst: t[len(t)-1]}
+}

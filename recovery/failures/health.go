@@ -1,0 +1,296 @@
+package failures
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Circuit is the state of a breaker.
+type Circuit string
+
+// The circuits.
+const (
+	Closed   Circuit = "closed"    // fit
+	OpenCut  Circuit = "open"      // not to be used before Until
+	HalfOpen Circuit = "half_open" // one run may show whether it is fit again
+)
+
+// BreakerLimits say when an agent is unfit. A zero field is its default.
+type BreakerLimits struct {
+	// Trip is how many failures in a row that speak against the agent, over at
+	// least two tasks, make it unfit: 3.
+	Trip int `json:"trip,omitempty"`
+	// FirstMS is how long it is unfit then, doubled each time a probe fails, at
+	// most MostMS: 1 minute and 30 minutes.
+	FirstMS int64 `json:"first_ms,omitempty"`
+	MostMS  int64 `json:"most_ms,omitempty"`
+	// ProbeMS is how long a probe may take before another one is allowed, so that
+	// one that was lost blocks nothing: 1 hour.
+	ProbeMS int64 `json:"probe_ms,omitempty"`
+}
+
+// WithDefaults is l with its zero fields set.
+func (l BreakerLimits) WithDefaults() BreakerLimits {
+	if l.Trip <= 0 {
+		l.Trip = 3
+	}
+	for _, f := range []struct {
+		v *int64
+		d time.Duration
+	}{{&l.FirstMS, time.Minute}, {&l.MostMS, 30 * time.Minute}, {&l.ProbeMS, time.Hour}} {
+		if *f.v <= 0 {
+			*f.v = f.d.Milliseconds()
+		}
+	}
+	return l
+}
+
+// Breaker is what is known of one agent.
+type Breaker struct {
+	Agent   Agent   `json:"agent"`
+	Circuit Circuit `json:"circuit"`
+	// InRow are the failures that speak against it since its last success, Tasks
+	// whose they were (two are enough to know).
+	InRow int      `json:"in_row,omitempty"`
+	Tasks []string `json:"tasks,omitempty"`
+	// Trips counts how often it became unfit since its last success. Until is when
+	// it may be probed; zero while it is open: when a person has mended it (Reset).
+	Trips    int       `json:"trips,omitempty"`
+	OpenedAt time.Time `json:"opened_at,omitzero"`
+	Until    time.Time `json:"until,omitzero"`
+	// ProbeAt is when the probe began that has no outcome yet.
+	ProbeAt time.Time `json:"probe_at,omitzero"`
+	Kind    Kind      `json:"kind,omitempty"` // it became unfit of
+	Why     string    `json:"why,omitempty"`
+
+	// Figures of all runs. Recent are the last outcomes, oldest first, "+" and "-",
+	// at most maxRecent. Unpriced counts the runs that did not tell their cost.
+	Runs        int       `json:"runs"`
+	Successes   int       `json:"successes"`
+	Recent      string    `json:"recent,omitempty"`
+	CostUSD     float64   `json:"cost_usd"`
+	Unpriced    int       `json:"unpriced,omitempty"`
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	LastFailure time.Time `json:"last_failure,omitzero"`
+}
+
+// Bounds of a Health.
+const (
+	maxRecent = 50
+	maxAgents = 100
+)
+
+// SuccessRate is that of the recent runs; ok is false without any.
+func (b Breaker) SuccessRate() (rate float64, ok bool) {
+	if b.Recent == "" {
+		return 0, false
+	}
+	return float64(strings.Count(b.Recent, "+")) / float64(len(b.Recent)), true
+}
+
+// CostPerSuccess is what one success has cost, failures included; ok is false
+// without a success, or where no run told its cost.
+func (b Breaker) CostPerSuccess() (usd float64, ok bool) {
+	if b.Successes == 0 || b.Unpriced >= b.Runs {
+		return 0, false
+	}
+	return b.CostUSD / float64(b.Successes), true
+}
+
+// Health is what is known of all agents, in the order in which they were first
+// seen. Its zero value knows of none: all are fit.
+type Health struct {
+	Limits   BreakerLimits `json:"limits,omitzero"`
+	Breakers []Breaker     `json:"breakers,omitempty"`
+}
+
+// Clone is a copy that shares nothing that changes.
+func (h Health) Clone() Health {
+	h.Breakers = slices.Clone(h.Breakers)
+	for i := range h.Breakers {
+		h.Breakers[i].Tasks = slices.Clone(h.Breakers[i].Tasks)
+	}
+	return h
+}
+
+// Of is what is known of an agent.
+func (h Health) Of(a Agent) Breaker {
+	if i := slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a }); i >= 0 {
+		return h.Breakers[i]
+	}
+	return Breaker{Agent: a, Circuit: Closed}
+}
+
+// at is the breaker of an agent, made if need be; the one that was used longest
+// ago is dropped when there are too many.
+func (h *Health) at(a Agent) *Breaker {
+	i := slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a })
+	if i >= 0 {
+		return &h.Breakers[i]
+	}
+	if len(h.Breakers) >= maxAgents {
+		old := slices.MinFunc(h.Breakers, func(x, y Breaker) int { return x.lastSeen().Compare(y.lastSeen()) })
+		h.Breakers = slices.DeleteFunc(h.Breakers, func(b Breaker) bool { return b.Agent == old.Agent })
+	}
+	h.Breakers = append(h.Breakers, Breaker{Agent: a, Circuit: Closed})
+	return &h.Breakers[len(h.Breakers)-1]
+}
+
+func (b Breaker) lastSeen() time.Time {
+	if b.LastFailure.After(b.LastSuccess) {
+		return b.LastFailure
+	}
+	return b.LastSuccess
+}
+
+// Look is an agent as a candidate: fit, on probation, or unfit until a time. limit
+// is when a limit that all loops share ends, zero for none. It changes nothing.
+func (h Health) Look(a Agent, tier int, limit, now time.Time) Candidate {
+	b, l := h.Of(a), h.Limits.WithDefaults()
+	c := Candidate{Agent: a, Tier: tier, LastSuccess: b.LastSuccess}
+	switch {
+	case limit.After(now):
+		c.Until, c.Why = limit, "its provider's limit is not over"
+		if b.Circuit != Closed && b.Until.After(limit) {
+			c.Until = b.Until
+		}
+		if b.Circuit == OpenCut && b.Until.IsZero() {
+			c.Until, c.Why = time.Time{}, b.Why
+		}
+	case b.Circuit == OpenCut && b.Until.IsZero():
+		c.Why = b.Why
+	case b.Circuit == OpenCut && b.Until.After(now):
+		c.Until, c.Why = b.Until, b.Why
+	case b.Circuit == Closed:
+		c.Fit = true
+	case !b.ProbeAt.IsZero() && now.Before(b.ProbeAt.Add(ms(l.ProbeMS))):
+		c.Until, c.Why = b.ProbeAt.Add(ms(l.ProbeMS)), "another task shows whether it is fit again"
+	default:
+		c.Probe = true
+	}
+	return c
+}
+
+// Started notes that an agent was given a task. Of one that was unfit it is the
+// probe.
+func (h *Health) Started(a Agent, now time.Time) {
+	b := h.at(a)
+	if b.Circuit == OpenCut && !b.Until.IsZero() && !b.Until.After(now) {
+		b.Circuit = HalfOpen
+	}
+	if b.Circuit == HalfOpen {
+		b.ProbeAt = now
+	}
+}
+
+// Result is how a run ended: a success, or a failure as Detect gives it.
+type Result struct {
+	Agent   Agent
+	Failure *Event   // nil: it succeeded
+	CostUSD *float64 // nil: nobody knows
+}
+
+// Ended notes how a run ended. It reports whether the agent became unfit by it, or
+// stays so because it was a probe. A success that is told after a later failure only
+// counts. A run that superloop broke off is Broken off.
+func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
+	b := h.at(r.Agent)
+	probe := b.Circuit == HalfOpen
+	late := r.Failure == nil && b.LastFailure.After(now)
+	if !late {
+		b.ProbeAt = time.Time{}
+	}
+	b.Runs++
+	if r.CostUSD != nil && *r.CostUSD >= 0 {
+		b.CostUSD += *r.CostUSD
+	} else {
+		b.Unpriced++
+	}
+	if r.Failure == nil {
+		b.Successes++
+		b.Recent = recent(b.Recent, "+")
+		if now.After(b.LastSuccess) {
+			b.LastSuccess = now
+		}
+		if late {
+			return false
+		}
+		b.Circuit, b.InRow, b.Tasks, b.Trips = Closed, 0, nil, 0
+		b.OpenedAt, b.Until, b.Kind, b.Why = time.Time{}, time.Time{}, "", ""
+		return false
+	}
+	e := *r.Failure
+	b.LastFailure = now
+	b.Recent = recent(b.Recent, "-")
+	switch e.Blame {
+	case BlameAccount, BlameSettings:
+		h.open(b, e, time.Time{}, now)
+		b.Until = time.Time{}
+		return true
+	case BlameProvider:
+		h.open(b, e, e.Until, now)
+		return true
+	case BlameRunner:
+	default:
+		return false // the task, the ground and chance do not speak against it
+	}
+	b.InRow++
+	if key := e.Task.Key(); len(b.Tasks) < 2 && !slices.Contains(b.Tasks, key) {
+		b.Tasks = append(b.Tasks, key)
+	}
+	if !probe && (b.InRow < h.Limits.WithDefaults().Trip || len(b.Tasks) < 2) {
+		return false
+	}
+	h.open(b, e, time.Time{}, now)
+	return true
+}
+
+// Broken notes that a run was broken off by superloop: it says nothing of the agent.
+func (h *Health) Broken(a Agent) {
+	if i := slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a }); i >= 0 {
+		h.Breakers[i].ProbeAt = time.Time{}
+	}
+}
+
+// Reset forgets what speaks against an agent: a person has mended it. The figures
+// stay.
+func (h *Health) Reset(a Agent) {
+	b := h.at(a)
+	b.Circuit, b.InRow, b.Tasks, b.Trips = Closed, 0, nil, 0
+	b.OpenedAt, b.Until, b.ProbeAt, b.Kind, b.Why = time.Time{}, time.Time{}, time.Time{}, "", ""
+}
+
+// open makes an agent unfit until a time that was told, or for the backoff.
+func (h *Health) open(b *Breaker, e Event, until, now time.Time) {
+	l := h.Limits.WithDefaults()
+	wait := l.FirstMS
+	for n := 0; n < b.Trips && wait < l.MostMS; n++ {
+		wait *= 2
+	}
+	b.Trips++
+	b.Circuit, b.OpenedAt, b.Kind, b.Why = OpenCut, now, e.Kind, clip(e.Why)
+	b.Until = now.Add(ms(min(wait, l.MostMS)))
+	if until.After(now) {
+		b.Until = until
+	}
+}
+
+// List is every agent, the one with the best recent success rate first.
+func (h Health) List() []Breaker {
+	out := slices.Clone(h.Breakers)
+	slices.SortStableFunc(out, func(a, b Breaker) int {
+		x, _ := a.SuccessRate()
+		y, _ := b.SuccessRate()
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a.Agent.Runner, b.Agent.Runner), cmp.Compare(a.Agent.Model, b.Agent.Model))
+	})
+	return out
+}
+
+func recent(s, outcome string) string {
+	s += outcome
+	return s[max(0, len(s)-maxRecent):]
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,154 @@
+package failures
+
+import (
+	"slices"
+	"time"
+
+	"github.com/superloop/superloop/internal/text"
+)
+
+// Bounds of a History.
+const (
+	MaxTasks   = 20 // the one that failed longest ago is dropped
+	MaxEntries = 12 // of one task; the oldest is dropped
+)
+
+// Outcomes of an Entry.
+const (
+	Open     = ""         // nobody knows yet
+	Repaired = "repaired" // its environment was mended; it does not count any more
+	Solved   = "solved"   // the response to it made the task succeed
+	Again    = "again"    // the task failed again after the response
+	GivenUp  = "given_up" // a person has it
+)
+
+// Entry is one failure of a task and what was done about it.
+type Entry struct {
+	At        time.Time `json:"at"`
+	Agent     Agent     `json:"agent"`
+	RunID     string    `json:"run_id,omitempty"`
+	Iteration int       `json:"iteration,omitempty"`
+	Kind      Kind      `json:"kind"`
+	Class     string    `json:"class"`
+	Category  string    `json:"category"`
+	Handler   string    `json:"handler,omitempty"`
+	Blame     Blame     `json:"blame"`
+	Signature string    `json:"signature"`
+	Counted   bool      `json:"counted"`
+	Why       string    `json:"why,omitempty"`
+	Response  Rung      `json:"response,omitempty"`
+	Outcome   string    `json:"outcome,omitempty"`
+}
+
+// TaskHistory are the failures of one task, oldest first.
+type TaskHistory struct {
+	Task    Task    `json:"task"`
+	Entries []Entry `json:"entries"`
+	// Dropped counts the entries that were too many.
+	Dropped int `json:"dropped,omitempty"`
+}
+
+// History is what failed lately, by task; the task that failed last is the last.
+type History struct {
+	Tasks []TaskHistory `json:"tasks,omitempty"`
+}
+
+// Clone is a copy that shares nothing that changes.
+func (h History) Clone() History {
+	out := History{Tasks: slices.Clone(h.Tasks)}
+	for i := range out.Tasks {
+		out.Tasks[i].Entries = slices.Clone(out.Tasks[i].Entries)
+	}
+	return out
+}
+
+// Of are a task's entries, oldest first. They are not to be changed.
+func (h History) Of(t Task) []Entry {
+	if i := h.index(t); i >= 0 {
+		return h.Tasks[i].Entries
+	}
+	return nil
+}
+
+func (h History) index(t Task) int {
+	return slices.IndexFunc(h.Tasks, func(x TaskHistory) bool { return x.Task == t })
+}
+
+// Add notes a failure and the response to it. The task's entry before it was not
+// solved then.
+func (h *History) Add(e Event, response Rung) {
+	th := TaskHistory{Task: e.Task}
+	if i := h.index(e.Task); i >= 0 {
+		th = h.Tasks[i]
+		h.Tasks = slices.Delete(h.Tasks, i, i+1)
+	}
+	if n := len(th.Entries); n > 0 && th.Entries[n-1].Outcome == Open {
+		th.Entries[n-1].Outcome = Again
+	}
+	entry := Entry{At: e.At, Agent: e.Agent, RunID: e.RunID, Iteration: e.Iteration, Kind: e.Kind, Class: e.Class, Category: e.Category,
+		Handler: e.Handler, Blame: e.Blame, Signature: e.Signature, Counted: e.Counted, Why: clip(e.Why), Response: response}
+	if e.Repaired {
+		entry.Outcome = Repaired
+	}
+	if response == RungEscalate {
+		entry.Outcome = GivenUp
+	}
+	th.Entries = append(th.Entries, entry)
+	if over := len(th.Entries) - MaxEntries; over > 0 {
+		th.Entries = slices.Delete(th.Entries, 0, over)
+		th.Dropped += over
+	}
+	h.Tasks = append(h.Tasks, th)
+	if over := len(h.Tasks) - MaxTasks; over > 0 {
+		h.Tasks = slices.Delete(h.Tasks, 0, over)
+	}
+}
+
+// Succeeded notes that a task was done: the last response to it has helped.
+func (h *History) Succeeded(t Task) {
+	if i := h.index(t); i >= 0 {
+		es := h.Tasks[i].Entries
+		if n := len(es); n > 0 && es[n-1].Outcome == Open {
+			es[n-1].Outcome = Solved
+		}
+	}
+}
+
+// Repair notes that the environment was mended of what a task failed of: its
+// entries of that signature do not count any more. It says how many that are.
+func (h *History) Repair(t Task, signature string) int {
+	i, n := h.index(t), 0
+	if i < 0 {
+		return 0
+	}
+	for k := range h.Tasks[i].Entries {
+		e := &h.Tasks[i].Entries[k]
+		if e.Signature == signature && e.Counted {
+			e.Counted, e.Outcome = false, Repaired
+			n++
+		}
+	}
+	return n
+}
+
+// Forget drops a task.
+func (h *History) Forget(t Task) {
+	h.Tasks = slices.DeleteFunc(h.Tasks, func(x TaskHistory) bool { return x.Task == t })
+}
+
+// Counted is how many of a task's failures count.
+func (h History) Counted(t Task) int {
+	n := 0
+	for _, e := range h.Of(t) {
+		if e.Counted {
+			n++
+		}
+	}
+	return n
+}
+
+// maxWhy bounds the sentences that are kept, in characters.
+const maxWhy = 300
+
+// clip makes a text of anybody fit for a record.
+func clip(s string) string { return text.Line(s, maxWhy) }

@@ -1,0 +1,149 @@
+package failures
+
+// Kind is one way in which a role fails.
+type Kind string
+
+// The kinds. Those that a class of roles/agent says have its word.
+const (
+	KindExit       Kind = "exit"
+	KindSignal     Kind = "signal"
+	KindOOM        Kind = "oom"
+	KindTimeout    Kind = "timeout"
+	KindInactive   Kind = "inactive"
+	KindNotStarted Kind = "not_started"
+	KindLost       Kind = "lost"
+	KindMissing    Kind = "missing_output"
+	KindEmpty      Kind = "empty_output"
+	KindStale      Kind = "stale_output"
+	KindMalformed  Kind = "malformed_output"
+	KindSame       Kind = "same_output"
+	KindNoChange   Kind = "no_change"
+	KindImpossible Kind = "impossible"
+	KindLimit      Kind = "rate_limited"
+	KindOverloaded Kind = "overloaded"
+	KindNetwork    Kind = "network"
+	KindAuth       Kind = "auth"
+	KindBilling    Kind = "billing"
+	KindModel      Kind = "bad_model"
+	KindContext    Kind = "context_overflow"
+	KindConfig     Kind = "config_error"
+	KindTurns      Kind = "max_turns"
+	KindBudget     Kind = "budget"
+	KindRefused    Kind = "refused"
+	KindRequest    Kind = "invalid_request"
+	KindSession    Kind = "no_session"
+	KindNoResult   Kind = "no_result"
+	KindUnknown    Kind = "unknown"
+)
+
+// What becomes of a failure if nothing is done: the classes of an Event. All but
+// the last two are the catalog's words for persistence.
+const (
+	Transient   = "transient"   // time may cure it
+	Environment = "environment" // the machine has to be mended
+	Permanent   = "permanent"   // it will be the same next time
+	Code        = "code"        // only a change of the code cures it
+	Usage       = "usage"       // it was asked in a wrong way
+	Impossible  = "impossible"  // nobody can do it
+	Unknown     = "unknown"
+)
+
+// Blame is who or what a failure speaks against.
+type Blame string
+
+// The blames.
+const (
+	BlameRunner   Blame = "runner"   // whoever did it; another one may do better
+	BlameProvider Blame = "provider" // the service behind it; time cures that
+	BlameAccount  Blame = "account"  // a login or credit; a person cures that
+	BlameSettings Blame = "settings" // superloop's configuration of the runner
+	BlameGround   Blame = "ground"   // the machine or the repository's environment
+	BlameTask     Blame = "task"     // what was asked for
+	BlameNobody   Blame = "nobody"   // chance, or superloop itself
+)
+
+// Severities.
+const (
+	Blocking = "blocking"
+	Degraded = "degraded" // something was done, not what was asked
+)
+
+// kindRule is what a kind means when nothing more is known.
+type kindRule struct {
+	class, category string
+	blame           Blame
+	counted         bool
+	degraded        bool
+	says            string
+}
+
+func ruleOf(k Kind) kindRule {
+	const no, yes = false, true
+	switch k {
+	case KindExit:
+		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "it ended with a failure"}
+	case KindSignal:
+		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "a signal ended it"}
+	case KindOOM:
+		return kindRule{Environment, "resources", BlameGround, yes, no, "the kernel ended it for memory"}
+	case KindTimeout:
+		return kindRule{Transient, "timeout", BlameRunner, yes, no, "its time was over"}
+	case KindInactive:
+		return kindRule{Transient, "timeout", BlameRunner, yes, no, "it said nothing for too long"}
+	case KindNotStarted:
+		return kindRule{Usage, "config", BlameSettings, no, no, "its program could not be started"}
+	case KindLost:
+		return kindRule{Transient, "unknown", BlameNobody, no, no, "the process that ran it was lost"}
+	case KindMissing:
+		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "its report is missing"}
+	case KindEmpty:
+		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "its report is empty"}
+	case KindStale:
+		return kindRule{Unknown, "unknown", BlameRunner, yes, yes, "its report is that of an earlier turn"}
+	case KindMalformed:
+		return kindRule{Usage, "unknown", BlameRunner, yes, yes, "what it wrote cannot be read"}
+	case KindSame:
+		return kindRule{Permanent, "unknown", BlameRunner, yes, yes, "its report is the same as the last time"}
+	case KindNoChange:
+		return kindRule{Permanent, "unknown", BlameRunner, yes, yes, "it changed nothing in the repository"}
+	case KindImpossible:
+		return kindRule{Impossible, "unknown", BlameTask, no, no, "the work cannot be done"}
+	case KindLimit:
+		return kindRule{Transient, "rate_limited", BlameProvider, no, no, "a limit of the provider was met"}
+	case KindOverloaded:
+		return kindRule{Transient, "network_error", BlameProvider, no, no, "the provider is overloaded or broken"}
+	case KindNetwork:
+		return kindRule{Transient, "network_error", BlameProvider, no, no, "the provider was not reached"}
+	case KindAuth:
+		return kindRule{Permanent, "auth", BlameAccount, no, no, "the provider does not take its login"}
+	case KindBilling:
+		return kindRule{Permanent, "auth", BlameAccount, no, no, "its account has no credit"}
+	case KindModel:
+		return kindRule{Usage, "config", BlameSettings, no, no, "its model does not exist, or may not be used"}
+	case KindConfig:
+		return kindRule{Usage, "config", BlameSettings, no, no, "it does not take its command line or its settings"}
+	case KindContext:
+		return kindRule{Usage, "resources", BlameNobody, no, no, "the conversation is longer than its model takes"}
+	case KindTurns:
+		return kindRule{Usage, "unknown", BlameRunner, yes, no, "its own bound of turns was reached"}
+	case KindBudget:
+		return kindRule{Permanent, "unknown", BlameTask, no, no, "its own bound of money was reached"}
+	case KindRefused:
+		return kindRule{Permanent, "unknown", BlameTask, yes, no, "the model refused the work"}
+	case KindRequest:
+		return kindRule{Permanent, "invalid_arguments", BlameRunner, yes, no, "the provider calls its request invalid"}
+	case KindSession:
+		return kindRule{Usage, "config", BlameNobody, no, no, "the conversation to go on with does not exist"}
+	case KindNoResult:
+		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "its output ended before its end"}
+	}
+	return kindRule{Unknown, "unknown", BlameRunner, yes, no, "it failed without saying of what"}
+}
+
+// Kinds lists every kind.
+func Kinds() []Kind {
+	return []Kind{KindExit, KindSignal, KindOOM, KindTimeout, KindInactive, KindNotStarted, KindLost, KindMissing, KindEmpty,
+		KindStale, KindMalformed, KindSame, KindNoChange, KindImpossible, KindLimit, KindOverloaded, KindNetwork, KindAuth,
+		KindBilling, KindModel, KindContext, KindConfig, KindTurns, KindBudget, KindRefused, KindRequest, KindSession,
+		KindNoResult, KindUnknown}
+}

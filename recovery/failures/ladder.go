@@ -1,0 +1,236 @@
+package failures
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// StateVersion is the shape of State as it is written.
+const StateVersion = 1
+
+// Rung is what a Decision does; each changes something before the task is tried
+// again.
+type Rung string
+
+// The rungs, from the cheapest up. Only the last one is an end.
+const (
+	RungNone      Rung = ""           // the input does not fit the state: nothing follows
+	RungRetry     Rung = "retry"      // the same agent: what it died of is gone (repaired, a new session)
+	RungWait      Rung = "wait"       // until an agent is fit again
+	RungReassign  Rung = "reassign"   // another agent
+	RungRootCause Rung = "root_cause" // look for the cause, then Analysed
+	RungResume    Rung = "resume"     // after a wait, an analysis or a person: the agent named goes on
+	RungEscalate  Rung = "escalate"   // a person; the ladder has ended
+)
+
+// Phase is where a ladder stands. An agent holds the task in Working alone.
+type Phase string
+
+// The phases; the last two are ends.
+const (
+	Working   Phase = "working"
+	Waiting   Phase = "waiting"
+	Analysing Phase = "analysing"
+	WithHuman Phase = "person"
+	Done      Phase = "done"
+)
+
+// Ended reports whether nothing happens any more by itself.
+func (p Phase) Ended() bool { return p == WithHuman || p == Done }
+
+// Reasons of a Decision, the vocabulary of its events.
+const (
+	ReasonFailed        = "failed"         // counted
+	ReasonRepaired      = "repaired"       // not counted, the environment was mended
+	ReasonChance        = "chance"         // not counted, nobody's fault
+	ReasonProvider      = "provider"       // the agent's provider is down or limited
+	ReasonAccount       = "account"        // a login or credit is missing
+	ReasonMisconfigured = "misconfigured"  // the runner's settings are wrong
+	ReasonNotTheRunner  = "not_the_runner" // another one would meet the same: one rung up
+	ReasonNobodyLeft    = "nobody_left"    // to reassign to: one rung up
+	ReasonImpossible    = "impossible"
+	ReasonSame          = "same_failure" // too often
+	ReasonTooOften      = "too_often"    // all rungs were tried
+	ReasonTooMany       = "too_many_runs"
+	ReasonTooLong       = "too_long"
+	ReasonBackAgain     = "back_again" // after a wait
+	ReasonAnalysed      = "analysed"
+	ReasonAnswered      = "answered"
+)
+
+// Types of escalations, as escalation.json has them.
+const (
+	TypeRole   = "role_failure"
+	TypeRunner = "runner_unavailable"
+)
+
+// Limits bound a ladder. A zero field is its default.
+type Limits struct {
+	// Reassign and Analyse are how many counted failures are answered by another
+	// agent, and then by an analysis: 1 and 1, so that the third is a person's.
+	Reassign int `json:"reassign,omitempty"`
+	Analyse  int `json:"analyse,omitempty"`
+	// Failures is how many counted ones make a person's question of it; 0 is one more
+	// than are answered otherwise. With more the analysis is made again.
+	Failures int `json:"failures,omitempty"`
+	// Same is how often one signature may come back, counted or not: the third (3)
+	// time is a person's.
+	Same int `json:"same_failure,omitempty"`
+	// Chance is how many failures in a row that are nobody's fault are not counted: 3.
+	Chance int `json:"chance,omitempty"`
+	// Runs bounds all failed runs of a task but those of a provider that is down: 6.
+	Runs int `json:"runs,omitempty"`
+	// WallMS bounds the time since the first failure, waits and people excluded:
+	// 6 hours. AnalysisMS bounds one analysis: 10 minutes. WaitMS bounds the waits
+	// for agents to be fit again, together: 24 hours.
+	WallMS     int64 `json:"wall_ms,omitempty"`
+	AnalysisMS int64 `json:"analysis_ms,omitempty"`
+	WaitMS     int64 `json:"wait_ms,omitempty"`
+	// FallOver: an agent whose settings are wrong is replaced by another one (a
+	// person is told), instead of stopping for a person.
+	FallOver bool `json:"fall_over,omitempty"`
+}
+
+// WithDefaults is l with its zero fields set.
+func (l Limits) WithDefaults() Limits {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	span := func(v *int64, d time.Duration) {
+		if *v <= 0 {
+			*v = d.Milliseconds()
+		}
+	}
+	set(&l.Reassign, 1)
+	set(&l.Analyse, 1)
+	set(&l.Failures, l.Reassign+l.Analyse+1)
+	set(&l.Same, 3)
+	set(&l.Chance, 3)
+	set(&l.Runs, 6)
+	span(&l.WallMS, 6*time.Hour)
+	span(&l.AnalysisMS, 10*time.Minute)
+	span(&l.WaitMS, 24*time.Hour)
+	return l
+}
+
+// State is the ladder of one task. It is a value: no function of this package
+// changes the one that it is given.
+type State struct {
+	Version int    `json:"version"`
+	Task    Task   `json:"task"`
+	Limits  Limits `json:"limits"`
+	Phase   Phase  `json:"phase"`
+	// Agent holds the task; zero in every phase but Working.
+	Agent Agent `json:"agent,omitzero"`
+	// Last is who failed last, LastTier its tier.
+	Last     Agent `json:"last,omitzero"`
+	LastTier int   `json:"last_tier,omitempty"`
+
+	Counted  int     `json:"counted,omitempty"`  // failures that count
+	Runs     int     `json:"runs,omitempty"`     // failed runs, but those of a provider that was down
+	Chance   int     `json:"chance,omitempty"`   // failures in a row that are nobody's fault
+	Outages  int     `json:"outages,omitempty"`  // failures of providers that work for others
+	Downs    int     `json:"downs,omitempty"`    // failures of providers since the last wait
+	Analyses int     `json:"analyses,omitempty"` // that were asked for
+	Failed   []Agent `json:"failed,omitempty"`   // agents that have failed this task
+	// Refused are providers whose model refused the work.
+	Refused    []string       `json:"refused,omitempty"`
+	Signatures map[string]int `json:"signatures,omitempty"`
+	// Tell is what the next prompt is told, oldest first, at most maxTell lines.
+	Tell []string `json:"tell,omitempty"`
+
+	FirstAt time.Time `json:"first_at,omitzero"` // the first failure
+	// IdleMS is the time since FirstAt in which nobody could have worked;
+	// WaitedMS the part of it that was waits for agents. Since is when the present
+	// phase began.
+	IdleMS   int64     `json:"idle_ms,omitempty"`
+	WaitedMS int64     `json:"waited_ms,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	// Until is when a wait or an analysis is over.
+	Until time.Time `json:"until,omitzero"`
+	// Alerted: a person knows that nobody is fit; told once in a ladder.
+	Alerted bool   `json:"alerted,omitempty"`
+	Reason  string `json:"reason,omitempty"` // of the last decision
+	Why     string `json:"why,omitempty"`
+}
+
+// maxTell bounds State.Tell.
+const maxTell = 8
+
+// New is the ladder of a task that an agent has begun.
+func New(t Task, a Agent, l Limits, now time.Time) State {
+	return State{Version: StateVersion, Task: t, Limits: l.WithDefaults(), Phase: Working, Agent: a, Since: now}
+}
+
+// Decision is what follows from an input.
+type Decision struct {
+	Rung Rung `json:"rung"`
+	// Agent has the task from now on; zero: nobody has.
+	Agent Agent `json:"agent,omitzero"`
+	// From is who had it. Release is always true when From was holding it: the
+	// runner is free before anything else happens.
+	From    Agent  `json:"from,omitzero"`
+	Release bool   `json:"release"`
+	Reason  string `json:"reason"`
+	Why     string `json:"why"` // one sentence for a person
+	// Tell is what the next prompt of this task has to say of what happened.
+	Tell []string `json:"tell,omitempty"`
+	// Until: of a wait, when to call WaitOver; of an analysis, when to give it up and
+	// call Analysed without one.
+	Until time.Time `json:"until,omitzero"`
+	// Alert: a person is told, and nothing waits for an answer. Type is that of
+	// the escalation, with an Alert or an end.
+	Alert bool   `json:"alert,omitempty"`
+	Type  string `json:"type,omitempty"`
+	// NewSession: the conversation so far must not be gone on with.
+	NewSession bool `json:"new_session,omitempty"`
+}
+
+func (s State) clone() State {
+	s.Failed, s.Refused, s.Tell = slices.Clone(s.Failed), slices.Clone(s.Refused), slices.Clone(s.Tell)
+	s.Signatures = maps.Clone(s.Signatures)
+	return s
+}
+
+// enter begins a phase, and closes the clock of the one before.
+func (s *State) enter(p Phase, now time.Time) {
+	if spent := now.Sub(s.Since).Milliseconds(); spent > 0 && !s.FirstAt.IsZero() {
+		switch s.Phase {
+		case Waiting:
+			s.IdleMS, s.WaitedMS = s.IdleMS+spent, s.WaitedMS+spent
+		case WithHuman:
+			s.IdleMS += spent
+		}
+	}
+	s.Phase, s.Since, s.Until = p, now, time.Time{}
+	if p != Working {
+		s.Agent = Agent{}
+	}
+}
+
+// worked is the time since the first failure in which something could be done.
+func (s State) worked(now time.Time) int64 {
+	if s.FirstAt.IsZero() {
+		return 0
+	}
+	return now.Sub(s.FirstAt).Milliseconds() - s.IdleMS
+}
+
+func (s *State) tell(line string) {
+	s.Tell = append(s.Tell, clip(line))
+	if over := len(s.Tell) - maxTell; over > 0 {
+		s.Tell = slices.Delete(s.Tell, 1, 1+over) // the first one is where it began
+	}
+}
+
+// told is what an agent reads of a failure.
+func told(s State, e Event) string {
+	if n := max(e.Attempt, s.Runs); n > 0 {
+		return fmt.Sprintf("attempt %d, by %s: %s", n, e.Agent, e.Why)
+	}
+	return fmt.Sprintf("%s: %s", e.Agent, e.Why)
+}

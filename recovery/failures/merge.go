@@ -1,0 +1,301 @@
+package failures
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Output is a text that an agent was shown, and that it may quote from.
+type Output struct {
+	Source string
+	Text   string
+}
+
+// maxAnswer bounds a diagnostician's answer, in bytes, and maxSaid its confidence:
+// nobody who cannot try it is surer.
+const (
+	maxAnswer = 64 << 10
+	maxSaid   = 0.9
+	leastText = 12 // of a quote that proves anything
+)
+
+// answer is what a diagnostician writes: the same words as root-cause.json.
+type answer struct {
+	Type       CauseType         `json:"type"`
+	RootCause  string            `json:"root_cause"`
+	Location   string            `json:"location"`
+	Evidence   []json.RawMessage `json:"evidence"`
+	WhyChain   []string          `json:"why_chain"`
+	Fix        json.RawMessage   `json:"fix"`
+	Prevention json.RawMessage   `json:"prevention"`
+	Confidence json.RawMessage   `json:"confidence"`
+}
+
+// Merge takes a diagnostician's answer (root-cause.json, or a text with one JSON
+// object in it) into an analysis by rules. Only evidence that really stands in the
+// outputs or the case's facts counts; an answer without any is not believed. The
+// surer of the two stays, the other one is remembered. Problems say what was wrong
+// with the answer. Nothing in it may run by itself: a command is a proposal for the
+// one gate.
+func Merge(rc RootCause, data []byte, by string, outputs []Output, c Case) RootCause {
+	a, err := parseAnswer(data)
+	if err != nil {
+		rc.Problems = append(rc.Problems, by+": "+err.Error())
+		return rc
+	}
+	said := rc
+	said.By, said.Rule, said.Type, said.Description, said.Problems = by, "", a.Type, clip(a.RootCause), nil
+	said.Evidence, said.Prevention, said.Location = nil, nil, ""
+	problem := func(format string, args ...any) {
+		said.Problems = append(said.Problems, by+": "+clip(fmt.Sprintf(format, args...)))
+	}
+	texts := quotable(outputs, c)
+	asked := 0
+	for _, raw := range a.Evidence[:min(len(a.Evidence), 3*maxEvidence)] {
+		q, err := quoteOf(raw)
+		if err != nil {
+			problem("evidence that is no quote: it is neither a text nor an object with one")
+			asked++
+			continue
+		}
+		asked++
+		if !stands(q, texts) {
+			problem("this is not in the output: %q", q.Text)
+			continue
+		}
+		said.Evidence = append(said.Evidence, q)
+	}
+	said.Evidence = bounded(said.Evidence)
+	if len(said.Evidence) == 0 {
+		problem("it gives no evidence that stands in the output: it is not believed")
+		rc.Problems = append(rc.Problems, said.Problems...)
+		return rc
+	}
+	said.Confidence = min(confidence(a.Confidence), maxSaid) * float64(len(said.Evidence)) / float64(max(asked, len(said.Evidence)))
+	said.WhyChain = nil
+	for _, w := range a.WhyChain[:min(len(a.WhyChain), maxWhys)] {
+		said.WhyChain = append(said.WhyChain, clip(w))
+	}
+	if loc := strings.TrimSpace(a.Location); loc != "" && loc != "unknown" {
+		if file, _, _ := strings.Cut(loc, ":"); mentioned(file, texts) {
+			said.Location = clip(loc)
+		} else {
+			problem("nothing names the location %q", loc)
+		}
+	}
+	said.Fix, err = fixOf(a.Fix, a.Type)
+	if err != nil {
+		problem("its fix: %v", err)
+	}
+	if said.Prevention, err = preventedOf(a.Prevention); err != nil {
+		problem("its prevention: %v", err)
+	}
+	if said.Confidence <= rc.Confidence {
+		rc.Problems = append(rc.Problems, said.Problems...)
+		rc.Others = append(rc.Others, fmt.Sprintf("%s (%.1f, by %s): %s", said.Type, said.Confidence, by, said.Description))
+		return rc
+	}
+	if rc.Type != CauseUnknown {
+		said.Others = append([]string{fmt.Sprintf("%s (%.1f, by %s): %s", rc.Type, rc.Confidence, rc.By, rc.Description)}, rc.Others...)
+	}
+	said.Problems = append(slices.Clone(rc.Problems), said.Problems...)
+	return said
+}
+
+func parseAnswer(data []byte) (answer, error) {
+	var a answer
+	if len(data) > maxAnswer {
+		return a, fmt.Errorf("the answer has %d bytes, it may have %d", len(data), maxAnswer)
+	}
+	from, to := bytes.IndexByte(data, '{'), bytes.LastIndexByte(data, '}')
+	if from < 0 || to < from {
+		return a, errors.New("the answer holds no JSON object")
+	}
+	if err := json.Unmarshal(data[from:to+1], &a); err != nil {
+		return a, fmt.Errorf("reading the answer: %w", err)
+	}
+	if !slices.Contains([]CauseType{CauseCode, CauseConfig, CauseDependency, CauseInfrastructure, CauseUnknown}, a.Type) {
+		return a, fmt.Errorf("type is %q; it may be code, config, dependency, infrastructure or unknown", a.Type)
+	}
+	if clip(a.RootCause) == "" {
+		return a, errors.New("root_cause is empty")
+	}
+	return a, nil
+}
+
+// quoteOf takes a quote as an object or as a string.
+func quoteOf(raw json.RawMessage) (Quote, error) {
+	var q struct {
+		Quote
+		Also string `json:"quote"`
+	}
+	if json.Unmarshal(raw, &q.Text) == nil {
+		return q.Quote, nil
+	}
+	if err := json.Unmarshal(raw, &q); err != nil {
+		return Quote{}, err
+	}
+	if q.Text == "" {
+		q.Text = q.Also
+	}
+	return Quote{Source: clip(q.Source), File: clip(q.File), Line: max(0, q.Line), Text: q.Text}, nil
+}
+
+// quotable are the texts that evidence may come from, spaces made one.
+func quotable(outputs []Output, c Case) []Output {
+	var out []Output
+	for _, o := range outputs {
+		out = append(out, Output{o.Source, squeeze(o.Text)})
+	}
+	for _, q := range c.Evidence {
+		out = append(out, Output{q.Source, squeeze(q.Text)})
+	}
+	for _, ch := range c.Facts.Changes {
+		out = append(out, Output{"environment", squeeze(ch.String())})
+	}
+	for _, co := range c.Facts.Commits {
+		out = append(out, Output{"git", squeeze(co.SHA + " " + co.Subject + " " + strings.Join(co.Files, " "))})
+	}
+	return out
+}
+
+// squeeze makes texts comparable: control codes are dropped, spaces made one.
+func squeeze(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			return -1
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// stands reports whether a quote is long enough to prove something, and is there.
+func stands(q Quote, texts []Output) bool {
+	text := squeeze(q.Text)
+	if len(text) < leastText || strings.IndexFunc(text, unicode.IsLetter) < 0 {
+		return false
+	}
+	return slices.ContainsFunc(texts, func(o Output) bool { return strings.Contains(o.Text, text) })
+}
+
+// mentioned reports whether one of the texts names a file, as a whole word.
+func mentioned(file string, texts []Output) bool {
+	file = strings.TrimPrefix(file, "./")
+	if len(file) < 2 || strings.ContainsAny(file, " \n\t") {
+		return false
+	}
+	word := func(r byte) bool {
+		return r == '_' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+	}
+	for _, o := range texts {
+		for from := 0; ; {
+			i := strings.Index(o.Text[from:], file)
+			if i < 0 {
+				break
+			}
+			i += from
+			end := i + len(file)
+			if (i == 0 || !word(o.Text[i-1])) && (end == len(o.Text) || !word(o.Text[end]) || o.Text[end] == '.' && (end+1 == len(o.Text) || !word(o.Text[end+1]))) {
+				return true
+			}
+			from = i + 1
+		}
+	}
+	return false
+}
+
+// confidence takes a number or a word, 0.3 where there is neither.
+func confidence(raw json.RawMessage) float64 {
+	var v float64
+	if json.Unmarshal(raw, &v) == nil && v >= 0 && v <= 1 {
+		return v
+	}
+	var word string
+	if json.Unmarshal(raw, &word) == nil {
+		switch strings.ToLower(word) {
+		case "high":
+			return 0.9
+		case "medium":
+			return 0.6
+		}
+	}
+	return 0.3
+}
+
+// maxCommand bounds a proposed command, in bytes.
+const maxCommand = 1000
+
+func fixOf(raw json.RawMessage, typ CauseType) (Fix, error) {
+	var f Fix
+	var text string
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return Fix{Kind: FixNone}, nil
+	case json.Unmarshal(raw, &text) == nil:
+		f.Instruction = text
+	default:
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return Fix{Kind: FixNone}, err
+		}
+	}
+	f.Instruction = clip(f.Instruction)
+	if len(f.Command) > maxCommand || strings.ContainsFunc(f.Command, unicode.IsControl) {
+		return Fix{Kind: FixNone}, errors.New("its command is too long, or not one printable line")
+	}
+	switch f.Kind {
+	case FixEnvironment, FixCode, FixConfig, FixPerson, FixWait, FixNone:
+	default:
+		switch {
+		case f.Command != "":
+			f.Kind = FixEnvironment
+		case typ == CauseCode:
+			f.Kind = FixCode
+		case typ == CauseConfig:
+			f.Kind = FixConfig
+		default:
+			f.Kind = FixPerson
+		}
+	}
+	if f.Kind != FixEnvironment {
+		f.Command = ""
+	} else if f.Command == "" {
+		f.Kind = FixPerson
+	}
+	return f, nil
+}
+
+// preventedOf takes a check that can be looked at inside the repository, or a note.
+func preventedOf(raw json.RawMessage) (*Prevented, error) {
+	var text string
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	if json.Unmarshal(raw, &text) == nil {
+		return &Prevented{Kind: PromptNote, Note: clip(text)}, nil
+	}
+	var p Prevented
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, err
+	}
+	p.Note = clip(p.Note)
+	if p.Spec == nil || p.Kind == PromptNote {
+		if p.Note == "" {
+			return nil, errors.New("it says nothing")
+		}
+		return &Prevented{Kind: PromptNote, Note: p.Note}, nil
+	}
+	if p.Spec.Path != "" && !filepath.IsLocal(p.Spec.Path) {
+		return nil, fmt.Errorf("path %q leaves the repository", p.Spec.Path)
+	}
+	if err := (Prevention{Kind: p.Kind, Spec: *p.Spec}).valid(); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}

@@ -1,0 +1,309 @@
+package failures
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// outagesTaken is how often a provider may be called down that works for other
+// tasks, before it counts as a failure of this one.
+const outagesTaken = 3
+
+// Next is what follows from a failure of the agent that holds the task.
+//
+//	it cannot be done, or two providers refuse it,
+//	or the runner's settings are wrong             -> a person
+//	the same failure for the third time            -> a person
+//	a provider is down or limited, a login missing -> another agent, or wait, or a person; not counted
+//	repaired, lost, a conversation that is gone    -> the same agent again; not counted
+//	1st counted failure                            -> another agent; as the 2nd when nobody is left,
+//	                                                  or when another one would meet the same: the
+//	                                                  ground is broken, or the code
+//	2nd                                            -> the cause is looked for
+//	3rd                                            -> a person
+//
+// An event that does not fit (the ladder has ended, or nobody holds the task)
+// changes nothing: RungNone.
+func Next(s State, e Event, list []Candidate, now time.Time) (State, Decision) {
+	if s.Phase != Working {
+		return s, Decision{Agent: s.Agent, Why: "nobody holds the task"}
+	}
+	m := move{s: s.clone(), e: e, list: list, now: now, from: s.Agent}
+	m.note()
+	m.answer()
+	return m.s, m.d
+}
+
+// move is one input in the making.
+type move struct {
+	s    State
+	e    Event
+	list []Candidate
+	now  time.Time
+	from Agent
+	d    Decision
+}
+
+// note takes the failure into the books; from here on nobody holds the task.
+func (m *move) note() {
+	s := &m.s
+	if s.FirstAt.IsZero() {
+		s.FirstAt = m.now
+	}
+	s.Last, s.LastTier = m.from, tierOf(m.list, m.from)
+	s.Agent = Agent{}
+	if m.e.Waits() {
+		if m.worksForOthers() {
+			s.Outages++
+		}
+		m.e.Counted = m.e.Counted || s.Outages > outagesTaken
+	}
+	if !m.e.Waits() || m.e.Counted {
+		s.Runs++
+		if s.Signatures == nil {
+			s.Signatures = map[string]int{}
+		}
+		s.Signatures[m.e.Signature]++
+	}
+	if m.e.Blame == BlameNobody || m.e.Repaired {
+		if s.Chance++; s.Chance > s.Limits.Chance && !m.e.Repaired {
+			m.e.Counted = true
+		}
+	} else {
+		s.Chance = 0
+	}
+	if m.e.Kind == KindRefused && !slices.Contains(s.Refused, m.from.provider()) {
+		s.Refused = append(s.Refused, m.from.provider())
+	}
+	if m.e.Counted {
+		s.Counted++
+		if !slices.Contains(s.Failed, m.from) {
+			s.Failed = append(s.Failed, m.from)
+		}
+	}
+	s.tell(told(*s, m.e))
+}
+
+// worksForOthers reports whether the agent has succeeded since this task failed
+// first: then its provider is not down.
+func (m *move) worksForOthers() bool {
+	return slices.ContainsFunc(m.list, func(c Candidate) bool {
+		return c.Agent == m.from && c.LastSuccess.After(m.s.FirstAt)
+	})
+}
+
+func (m *move) answer() {
+	s, e := &m.s, m.e
+	account := e.Blame == BlameAccount
+	settings := e.Blame == BlameSettings
+	switch {
+	case e.Class == Impossible:
+		m.person(TypeRole, ReasonImpossible, e.Why)
+	case len(s.Refused) > 1:
+		m.person(TypeRole, ReasonImpossible, fmt.Sprintf("%d providers refuse the work", len(s.Refused)))
+	case e.Kind == KindBudget:
+		m.person(TypeRole, ReasonTooMany, e.Why)
+	case settings && !s.Limits.FallOver:
+		m.person(TypeRunner, ReasonMisconfigured, fmt.Sprintf("%s: %s", m.from, e.Why))
+	case !e.Waits() && s.Signatures[e.Signature] >= s.Limits.Same:
+		m.person(TypeRole, ReasonSame, fmt.Sprintf("the same failure for the %s time: %s", ordinal(s.Signatures[e.Signature]), e.Why))
+	case s.Runs >= s.Limits.Runs:
+		m.person(TypeRole, ReasonTooMany, fmt.Sprintf("%d runs of this task have failed, last: %s", s.Runs, e.Why))
+	case s.worked(m.now) >= s.Limits.WallMS:
+		m.person(TypeRole, ReasonTooLong, fmt.Sprintf("the task has failed for %s", time.Duration(s.worked(m.now))*time.Millisecond))
+	case e.Counted:
+		m.climb()
+	case account || settings:
+		m.without(m.from)
+		m.place(RungReassign, reasonOf(account), e.Why)
+		m.d.Alert, m.d.Type = m.d.Rung != RungEscalate, TypeRunner
+	case e.Waits():
+		m.down()
+		m.place(RungReassign, ReasonProvider, e.Why)
+	default:
+		m.again()
+	}
+}
+
+func reasonOf(account bool) string {
+	if account {
+		return ReasonAccount
+	}
+	return ReasonMisconfigured
+}
+
+// climb answers a failure that counts.
+func (m *move) climb() {
+	s := &m.s
+	switch {
+	case s.Counted >= s.Limits.Failures:
+		m.person(TypeRole, ReasonTooOften, fmt.Sprintf("%s, last: %s", failures(s.Counted), m.e.Why))
+	case s.Counted > s.Limits.Reassign:
+		m.analyse(ReasonFailed, m.e.Why)
+	case m.e.Blame == BlameGround || m.e.Class == Code:
+		m.analyse(ReasonNotTheRunner, m.e.Why)
+	default:
+		if c, ok := Choose(m.list, s.Failed, s.LastTier); ok {
+			m.give(RungReassign, c.Agent, ReasonFailed, m.e.Why)
+			return
+		}
+		m.analyse(ReasonNobodyLeft, "there is nobody fit to reassign to: "+m.e.Why)
+	}
+}
+
+// again gives the task to the one who had it, if that is possible.
+func (m *move) again() {
+	reason := ReasonChance
+	if m.e.Repaired {
+		reason = ReasonRepaired
+	}
+	for _, c := range m.list {
+		if c.Agent == m.from && c.usable() {
+			m.give(RungRetry, m.from, reason, m.e.Why)
+			return
+		}
+	}
+	m.place(RungReassign, reason, m.e.Why)
+}
+
+// down marks the agent whose provider has just failed it, whatever the list says.
+// Who is fit by the list and down by experience, one after the other, is a list
+// that is wrong: after two rounds it is waited for a while.
+func (m *move) down() {
+	m.s.Downs++
+	m.list = slices.Clone(m.list)
+	for i := range m.list {
+		c := &m.list[i]
+		if c.Agent != m.from && m.s.Downs <= 2*len(m.list) {
+			continue
+		}
+		at := m.now.Add(restAfterDowns)
+		if c.Agent == m.from && m.e.Until.After(m.now) {
+			at = m.e.Until
+		}
+		if c.usable() || c.Agent == m.from && c.Until.Before(at) {
+			c.Until = at
+		}
+		c.Fit, c.Probe = false, false
+	}
+}
+
+// restAfterDowns is the wait where no other time is known.
+const restAfterDowns = 15 * time.Second
+
+// without takes an agent out of the list: whatever it says, it cannot do it.
+func (m *move) without(a Agent) {
+	m.list = slices.DeleteFunc(slices.Clone(m.list), func(c Candidate) bool { return c.Agent == a })
+}
+
+// place finds somebody who can take the task now. Who has failed it may have it
+// again only after an analysis, which has changed what they are told.
+func (m *move) place(rung Rung, reason, why string) {
+	s := &m.s
+	if c, ok := Choose(m.list, s.Failed, s.LastTier); ok {
+		m.give(rung, c.Agent, reason, why)
+		return
+	}
+	if c, ok := Choose(m.list, nil, s.LastTier); ok {
+		if s.Analyses > 0 || s.Counted == 0 {
+			m.give(rung, c.Agent, reason, why)
+		} else {
+			m.analyse(ReasonNobodyLeft, "nobody else is fit: "+why)
+		}
+		return
+	}
+	at := soonest(m.list, s.Failed)
+	if at.IsZero() {
+		at = soonest(m.list, nil)
+	}
+	switch {
+	case at.IsZero():
+		m.person(TypeRunner, ReasonNobodyLeft, "no runner is fit for the task: "+why)
+	case s.WaitedMS >= s.Limits.WaitMS:
+		m.person(TypeRunner, ReasonTooLong, fmt.Sprintf("no runner was fit for %s: %s", time.Duration(s.WaitedMS)*time.Millisecond, why))
+	default:
+		m.wait(at, reason, why)
+	}
+}
+
+// leastWait keeps a time that is just over from becoming a storm of looks.
+const leastWait = time.Second
+
+func (m *move) wait(at time.Time, reason, why string) {
+	s := &m.s
+	s.enter(Waiting, m.now)
+	s.Downs = 0
+	left := time.Duration(s.Limits.WaitMS-s.WaitedMS) * time.Millisecond
+	if latest := m.now.Add(left); at.After(latest) {
+		at = latest
+	}
+	if earliest := m.now.Add(leastWait); at.Before(earliest) {
+		at = earliest
+	}
+	s.Until = at
+	m.decide(RungWait, Agent{}, reason, why)
+	m.d.Until = at
+	// One runner alone that is limited is a matter of course; that all are down is not.
+	if !s.Alerted && len(m.list) > 1 {
+		s.Alerted, m.d.Alert, m.d.Type = true, true, TypeRunner
+	}
+}
+
+func (m *move) give(rung Rung, a Agent, reason, why string) {
+	m.s.enter(Working, m.now)
+	m.s.Agent = a
+	m.decide(rung, a, reason, why)
+	before := m.from
+	if before == (Agent{}) {
+		before = m.s.Last
+	}
+	m.d.NewSession = a != before || m.e.Kind == KindSession || m.e.Kind == KindContext
+}
+
+func (m *move) analyse(reason, why string) {
+	m.s.enter(Analysing, m.now)
+	m.s.Analyses++
+	m.s.Until = m.now.Add(time.Duration(m.s.Limits.AnalysisMS) * time.Millisecond)
+	m.decide(RungRootCause, Agent{}, reason, why)
+	m.d.Until = m.s.Until
+}
+
+func (m *move) person(typ, reason, why string) {
+	m.s.enter(WithHuman, m.now)
+	m.decide(RungEscalate, Agent{}, reason, why)
+	m.d.Type = typ
+}
+
+func (m *move) decide(rung Rung, a Agent, reason, why string) {
+	m.s.Reason, m.s.Why = reason, clip(why)
+	m.d = Decision{Rung: rung, Agent: a, From: m.from, Release: m.from != Agent{}, Reason: reason, Why: m.s.Why, Tell: m.s.Tell}
+}
+
+func ordinal(n int) string {
+	switch n {
+	case 1:
+		return "first"
+	case 2:
+		return "second"
+	case 3:
+		return "third"
+	}
+	return fmt.Sprintf("%dth", n)
+}
+
+// failures counts them in words.
+func failures(n int) string {
+	if n == 1 {
+		return "one failure"
+	}
+	return count(n) + " failures"
+}
+
+func count(n int) string {
+	words := [...]string{"no", "one", "two", "three", "four", "five", "six"}
+	if n >= 0 && n < len(words) {
+		return words[n]
+	}
+	return fmt.Sprint(n)
+}

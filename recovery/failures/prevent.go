@@ -1,0 +1,292 @@
+package failures
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CheckKind is what a check looks at.
+type CheckKind string
+
+// The kinds.
+const (
+	CheckPath       CheckKind = "path"            // Path is there (Want: file, dir, or anything)
+	CheckPermission CheckKind = "permission"      // Path may be Want: read, write, execute
+	CheckDeps       CheckKind = "dependency_sync" // what is installed in Path is what its lock file says (Manager: "" for all)
+	CheckDisk       CheckKind = "disk"            // FreeMB are free where Path is
+	CheckPort       CheckKind = "port"            // Port is Want: free, or open
+	CheckTool       CheckKind = "tool"            // Name is on PATH
+	CheckService    CheckKind = "service"         // Address answers: a port of this machine, or a socket's path
+	CheckAuth       CheckKind = "auth"            // Name, a runner, has a login
+	CheckLimit      CheckKind = "limit"           // Name, a provider, is not limited
+)
+
+// CheckKinds lists every kind.
+func CheckKinds() []CheckKind {
+	return []CheckKind{CheckPath, CheckPermission, CheckDeps, CheckDisk, CheckPort, CheckTool, CheckService, CheckAuth, CheckLimit}
+}
+
+// Managers lists the package managers whose lock files can be compared with what is
+// installed: what CheckSpec.Manager may be.
+func Managers() []string {
+	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
+}
+
+// CheckSpec is what exactly a check looks at; which fields count, its kind says.
+type CheckSpec struct {
+	Path    string `json:"path,omitempty"` // relative to the repository, or absolute
+	Want    string `json:"want,omitempty"`
+	Manager string `json:"manager,omitempty"`
+	FreeMB  int64  `json:"free_mb,omitempty"`
+	Port    int    `json:"port,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Address string `json:"address,omitempty"`
+}
+
+// Prevention is one check that is made before an iteration, so that ground that is
+// known to break is not run into again.
+type Prevention struct {
+	ID      string    `json:"id"` // of the kind and the spec
+	Kind    CheckKind `json:"kind"`
+	Spec    CheckSpec `json:"spec"`
+	Reason  string    `json:"reason"`
+	AddedBy string    `json:"added_by"` // rules, superloop, a runner, a person
+	AddedAt time.Time `json:"added_at"`
+	// Runs counts looks, Hits those that found it broken, Prevented the role runs
+	// that were not spent because of that, Overruled the hits after which the role
+	// went well all the same.
+	Runs      int       `json:"runs"`
+	Hits      int       `json:"hits"`
+	Prevented int       `json:"prevented"`
+	Overruled int       `json:"overruled,omitempty"`
+	LastHit   time.Time `json:"last_hit,omitzero"`
+	// Retired is when it was given up, "" why not.
+	Retired   time.Time `json:"retired,omitzero"`
+	RetiredOf string    `json:"retired_because,omitempty"`
+}
+
+// Active reports whether it is made.
+func (p Prevention) Active() bool { return p.Retired.IsZero() }
+
+// Preventions are all checks of a repository or loop.
+type Preventions struct {
+	Version int          `json:"version"`
+	Checks  []Prevention `json:"checks"`
+}
+
+// Bounds of Preventions, and when a check is given up.
+const (
+	maxChecks   = 100
+	idleRuns    = 500                 // looks without a single hit
+	idleAfter   = 60 * 24 * time.Hour // without a hit, and at least quietRuns looks since it was added
+	quietRuns   = 100
+	overruledAt = 2 // false alarms, when they are more than what was prevented
+)
+
+// Add takes a check in, or wakes the one that looks at the same. It reports
+// whether anything is new. A spec that cannot be looked at is an error that says
+// what is wrong.
+func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error) {
+	if err := p.valid(); err != nil {
+		return Prevention{}, false, fmt.Errorf("adding a check of kind %q: %w", p.Kind, err)
+	}
+	p.ID = p.id()
+	p.Reason = clip(p.Reason)
+	ps.Version = 1
+	if i := slices.IndexFunc(ps.Checks, func(q Prevention) bool { return q.ID == p.ID }); i >= 0 {
+		q := &ps.Checks[i]
+		if q.Active() {
+			return *q, false, nil
+		}
+		q.Retired, q.RetiredOf, q.Overruled, q.Reason, q.AddedBy, q.AddedAt, q.Runs = time.Time{}, "", 0, p.Reason, p.AddedBy, now, 0
+		return *q, true, nil
+	}
+	p.AddedAt, p.Runs, p.Hits, p.Prevented, p.Overruled = now, 0, 0, 0, 0
+	p.LastHit, p.Retired, p.RetiredOf = time.Time{}, time.Time{}, ""
+	ps.Checks = append(ps.Checks, p)
+	if len(ps.Checks) > maxChecks {
+		worst := slices.MinFunc(ps.Checks[:maxChecks], func(a, b Prevention) int {
+			return cmp.Or(last(a.Active(), b.Active()), cmp.Compare(a.Hits, b.Hits), a.AddedAt.Compare(b.AddedAt))
+		})
+		ps.Checks = slices.DeleteFunc(ps.Checks, func(q Prevention) bool { return q.ID == worst.ID })
+	}
+	return p, true, nil
+}
+
+// Note takes in what a look found, and retires what has proved useless. It gives
+// the checks that were retired.
+func (ps *Preventions) Note(found []Finding, now time.Time) (retired []Prevention) {
+	for _, f := range found {
+		i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == f.ID })
+		if i < 0 || !ps.Checks[i].Active() {
+			continue
+		}
+		p := &ps.Checks[i]
+		p.Runs++
+		if f.State == GroundBroken {
+			p.Hits++
+			p.LastHit = now
+		}
+		if why := p.useless(now); why != "" {
+			p.Retired, p.RetiredOf = now, why
+			retired = append(retired, *p)
+		}
+	}
+	return retired
+}
+
+// Saved notes that a check kept a role from running over broken ground.
+func (ps *Preventions) Saved(id string) {
+	if i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id }); i >= 0 {
+		ps.Checks[i].Prevented++
+	}
+}
+
+// Overrule notes that a role did its work although a check said that it could not.
+func (ps *Preventions) Overrule(id string, now time.Time) {
+	if i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id && p.Active() }); i >= 0 {
+		p := &ps.Checks[i]
+		p.Overruled++
+		if why := p.useless(now); why != "" {
+			p.Retired, p.RetiredOf = now, why
+		}
+	}
+}
+
+// Retire gives a check up because a person says so. It reports whether it was
+// active.
+func (ps *Preventions) Retire(id, why string, now time.Time) bool {
+	i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id && p.Active() })
+	if i >= 0 {
+		ps.Checks[i].Retired, ps.Checks[i].RetiredOf = now, clip(why)
+	}
+	return i >= 0
+}
+
+// useless says why a check is not worth its look, "" while it is.
+func (p Prevention) useless(now time.Time) string {
+	since := p.AddedAt
+	if p.LastHit.After(since) {
+		since = p.LastHit
+	}
+	switch {
+	case p.Overruled >= overruledAt && p.Overruled > p.Prevented:
+		return fmt.Sprintf("%d false alarms, %d runs saved", p.Overruled, p.Prevented)
+	case p.Hits == 0 && p.Runs >= idleRuns:
+		return fmt.Sprintf("%d looks, and never broken", p.Runs)
+	case p.Runs >= quietRuns && now.Sub(since) > idleAfter:
+		return fmt.Sprintf("not broken for %d days", int(now.Sub(since).Hours()/24))
+	}
+	return ""
+}
+
+func (p Prevention) id() string {
+	spec, _ := json.Marshal(p.Spec) // plain strings and numbers cannot fail
+	sum := sha256.Sum256(append([]byte(p.Kind+"\x00"), spec...))
+	return string(p.Kind) + "-" + hex.EncodeToString(sum[:4])
+}
+
+// valid says what is wrong with a check.
+func (p Prevention) valid() error {
+	s := p.Spec
+	for _, text := range []string{s.Path, s.Want, s.Manager, s.Name, s.Address} {
+		if len(text) > 4096 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return errors.New("a text in it is too long, or not printable")
+		}
+	}
+	one := func(what, got string, of ...string) error {
+		if !slices.Contains(of, got) {
+			return fmt.Errorf("%s is %q, it may be %q", what, got, of)
+		}
+		return nil
+	}
+	switch p.Kind {
+	case CheckPath:
+		if s.Path == "" {
+			return errors.New("it needs a path")
+		}
+		return one("want", s.Want, "", "file", "dir")
+	case CheckPermission:
+		if s.Path == "" {
+			return errors.New("it needs a path")
+		}
+		return one("want", s.Want, "read", "write", "execute")
+	case CheckDeps:
+		return one("manager", s.Manager, append([]string{""}, Managers()...)...)
+	case CheckDisk:
+		if s.FreeMB <= 0 {
+			return errors.New("free_mb is how much there must be, above 0")
+		}
+	case CheckPort:
+		if s.Port < 1 || s.Port > 65535 {
+			return fmt.Errorf("port %d, it may be 1 to 65535", s.Port)
+		}
+		return one("want", s.Want, "free", "open")
+	case CheckTool:
+		if s.Name == "" || strings.ContainsAny(s.Name, "/ ") {
+			return errors.New("name is that of a program, without a path")
+		}
+	case CheckService:
+		return localAddress(s.Address)
+	case CheckAuth, CheckLimit:
+		if s.Name == "" {
+			return errors.New("it needs the name of a runner or provider")
+		}
+	default:
+		return fmt.Errorf("there is no such kind; there are %q", CheckKinds())
+	}
+	return nil
+}
+
+// localAddress accepts what can be asked in an instant: this machine.
+func localAddress(addr string) error {
+	if filepath.IsAbs(addr) {
+		return nil
+	}
+	host, port, ok := splitHostPort(addr)
+	if !ok {
+		return fmt.Errorf("address %q is neither host:port nor the path of a socket", addr)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return fmt.Errorf("port %q, it may be 1 to 65535", port)
+	}
+	if !loopback(host) {
+		return fmt.Errorf("host %q is another machine; only this one is asked", host)
+	}
+	return nil
+}
+
+// splitHostPort does what net.SplitHostPort does. Package net is not imported because
+// it brings the resolver and its start-up into every program that only decides.
+func splitHostPort(addr string) (host, port string, ok bool) {
+	i := strings.LastIndexByte(addr, ':')
+	if i < 0 {
+		return "", "", false
+	}
+	host, port = addr[:i], addr[i+1:]
+	if inner, bracketed := strings.CutPrefix(host, "["); bracketed {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok {
+			return "", "", false
+		}
+	} else if strings.Contains(host, ":") {
+		return "", "", false
+	}
+	return host, port, !strings.ContainsAny(host+port, "[]")
+}
+
+// loopback reports whether a host is this machine. An address with a zone is not
+// taken, as net.ParseIP does not take one.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
+}

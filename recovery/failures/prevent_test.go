@@ -1,0 +1,145 @@
+package failures
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSpecs: what cannot be looked at is refused, with a reason.
+func TestSpecs(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Prevention{
+		{Kind: "moon"}, {Kind: CheckPath}, {Kind: CheckPath, Spec: CheckSpec{Path: "a", Want: "pipe"}}, {Kind: CheckPath, Spec: CheckSpec{Path: "a\nb"}},
+		{Kind: CheckPermission, Spec: CheckSpec{Path: "a"}}, {Kind: CheckDeps, Spec: CheckSpec{Manager: "apt"}}, {Kind: CheckDisk},
+		{Kind: CheckPort, Spec: CheckSpec{Port: 70000, Want: "free"}}, {Kind: CheckPort, Spec: CheckSpec{Port: 80}}, {Kind: CheckTool, Spec: CheckSpec{Name: "/bin/sh"}},
+		{Kind: CheckService, Spec: CheckSpec{Address: "example.com:80"}}, {Kind: CheckService, Spec: CheckSpec{Address: "10.0.0.1:80"}},
+		{Kind: CheckService, Spec: CheckSpec{Address: "localhost:http"}}, {Kind: CheckAuth}, {Kind: CheckLimit},
+	} {
+		var ps Preventions
+		if _, _, err := ps.Add(p, noon); err == nil || len(ps.Checks) != 0 {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+}
+
+// TestRetire: false alarms, checks that never hit and old ones are given up; what
+// saves runs stays; a retired one that is added again wakes up.
+func TestRetire(t *testing.T) {
+	t.Parallel()
+	var ps Preventions
+	add := func(name string) string {
+		p, _, err := ps.Add(Prevention{Kind: CheckTool, Spec: CheckSpec{Name: name}, Reason: "r", AddedBy: "rules"}, noon)
+		must(t, err)
+		return p.ID
+	}
+	of := func(id string) Prevention {
+		for _, p := range ps.Checks {
+			if p.ID == id {
+				return p
+			}
+		}
+		t.Fatalf("%s is gone", id)
+		return Prevention{}
+	}
+	hit := func(id, state string, n int, at time.Time) {
+		for range n {
+			ps.Note([]Finding{{ID: id, State: state}}, at)
+		}
+	}
+	idle, alarms, good, old := add("idle"), add("alarms"), add("good"), add("old")
+	hit(idle, GroundOK, idleRuns-1, noon)
+	if !of(idle).Active() {
+		t.Error("too early")
+	}
+	if gone := ps.Note([]Finding{{ID: idle, State: GroundUnknown}}, noon); len(gone) != 1 || gone[0].ID != idle || gone[0].RetiredOf == "" {
+		t.Errorf("%+v", gone)
+	}
+	hit(alarms, GroundBroken, 3, noon)
+	ps.Saved(alarms)
+	ps.Overrule(alarms, noon)
+	if !of(alarms).Active() {
+		t.Error("one false alarm is none")
+	}
+	ps.Overrule(alarms, noon)
+	if of(alarms).Active() {
+		t.Errorf("%+v", of(alarms))
+	}
+	hit(good, GroundBroken, 1, noon)
+	ps.Saved(good)
+	hit(good, GroundOK, 2*idleRuns, noon)
+	if p := of(good); !p.Active() || p.Hits != 1 || p.Prevented != 1 || p.Runs != 2*idleRuns+1 {
+		t.Errorf("%+v", p)
+	}
+	hit(old, GroundBroken, 1, noon)
+	hit(old, GroundOK, quietRuns, noon.Add(59*24*time.Hour))
+	if !of(old).Active() {
+		t.Error("it is not old yet")
+	}
+	hit(old, GroundOK, 1, noon.Add(61*24*time.Hour))
+	if of(old).Active() {
+		t.Error("it is old")
+	}
+	var active []string
+	for _, p := range ps.Checks {
+		if p.Active() {
+			active = append(active, p.ID)
+		}
+	}
+	if len(active) != 1 || active[0] != good {
+		t.Errorf("%q", active)
+	}
+	if _, fresh, err := ps.Add(Prevention{Kind: CheckTool, Spec: CheckSpec{Name: "good"}}, noon); fresh || err != nil || of(good).Runs == 0 {
+		t.Error("it is added twice")
+	}
+	if _, fresh, _ := ps.Add(Prevention{Kind: CheckTool, Spec: CheckSpec{Name: "old"}}, noon); !fresh || !of(old).Active() || len(ps.Checks) != 4 {
+		t.Error("it does not wake up")
+	}
+	if !ps.Retire(good, "a person says so", noon) || of(good).Active() || ps.Retire(good, "again", noon) {
+		t.Error("a person cannot retire it")
+	}
+	for n := range 3 * maxChecks {
+		add(fmt.Sprint("more", n))
+	}
+	if len(ps.Checks) != maxChecks {
+		t.Errorf("%d checks", len(ps.Checks))
+	}
+}
+
+// TestSplitHostPort: an address is split as package net splits it, and a host is
+// this machine where package net says so.
+func TestSplitHostPort(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"[", "]", ":", "::1", "127.0.0.1", "localhost", "80", "::ffff:127.0.0.1", "%lo", "::ffff:10.0.0.1", "10.0.0.1", "a", "01", "."}), 0, 6).Draw(rt, "parts")
+		addr := strings.Join(parts, "")
+		host, port, err := net.SplitHostPort(addr)
+		gotHost, gotPort, ok := splitHostPort(addr)
+		if ok != (err == nil) || ok && (gotHost != host || gotPort != port) {
+			rt.Fatalf("%q: %q %q %t, net says %q %q %v", addr, gotHost, gotPort, ok, host, port, err)
+		}
+		for _, h := range []string{addr, host} {
+			if ip := net.ParseIP(h); loopback(h) != (h == "localhost" || ip != nil && ip.IsLoopback()) {
+				rt.Fatalf("%q: loopback is %t, net says %v", h, loopback(h), ip)
+			}
+		}
+	})
+}
+
+func TestNewCheckOfNothing(t *testing.T) {
+	t.Parallel()
+	if p := NewCheck(CheckPort, CheckSpec{Port: 70000, Want: "free"}, "r", AddedByConfig); p.Valid() == nil {
+		t.Error("port 70000 is taken for one")
+	}
+}

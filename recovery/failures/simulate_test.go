@@ -1,0 +1,237 @@
+package failures
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/superloop/superloop/recovery/classify"
+)
+
+// driver plays a World against the ladder and the breakers, one task after the
+// other, as a loop would.
+type driver struct {
+	t      *testing.T
+	w      World
+	agents []Agent
+	h      Health
+	hist   History
+	now    time.Time
+	limits Limits
+	// aid is the share of broken environments that rules mend before the ladder is
+	// asked.
+	aid float64
+
+	tasks, done, persons, curable, lost  int // lost: persons with a cure
+	reassigned, first, firstOK           int
+	analysed, waits, alerts, runs, steps int
+	response                             []time.Duration
+	hopeless                             int             // first reassignments of work that cannot be done
+	failedBy                             map[Trouble]int // first reassignments that did not help
+}
+
+func (d *driver) list() []Candidate {
+	var out []Candidate
+	for i, a := range d.agents {
+		out = append(out, d.h.Look(a, len(d.agents)-i, time.Time{}, d.now))
+	}
+	return out
+}
+
+// play brings one task to its end.
+func (d *driver) play(n int) {
+	start, ok := Choose(d.list(), nil, 0)
+	a := start.Agent
+	if !ok {
+		a = d.agents[0] // it is found out by trying
+	}
+	j := d.w.Job(n, a, d.now)
+	s := New(j.Task, a, d.limits, d.now)
+	d.tasks++
+	if j.Curable {
+		d.curable++
+	}
+	reassigned := false // the attempt that runs is the first one after a reassignment
+	healthy := false
+	for attempt := 1; !s.Phase.Ended(); {
+		if d.steps++; d.steps > 200*(n+1)+2000 {
+			d.t.Fatalf("task %d (%s) does not end: %+v", n, j.Trouble, s)
+		}
+		var dec Decision
+		switch s.Phase {
+		case Working:
+			holder := s.Agent
+			d.h.Started(holder, d.now)
+			o, took := d.w.Run(j, holder, attempt, d.now)
+			attempt++
+			d.runs++
+			d.now = d.now.Add(took)
+			if o.Ground != nil && o.Ground.Infra && j.Curable && !j.Repaired && d.w.chance(n, "aid") < d.aid {
+				j.Repaired, o.Ground.Repaired = true, true
+			}
+			began := time.Now()
+			e, failed := Detect(o, classify.Signature)
+			if !failed {
+				d.h.Ended(Result{Agent: holder}, d.now)
+				if reassigned && healthy {
+					d.firstOK++
+					d.failedBy[j.Trouble]--
+				}
+				d.hist.Succeeded(j.Task)
+				s = Succeeded(s, d.now)
+				d.done++
+				continue
+			}
+			d.h.Ended(Result{Agent: holder, Failure: &e}, d.now)
+			list := d.list()
+			s, dec = Next(s, e, list, d.now)
+			d.hist.Add(e, dec.Rung)
+			d.response = append(d.response, time.Since(began))
+			first := !reassigned && dec.Rung == RungReassign && d.reassignedOf(j) == 1
+			reassigned = first
+			if first {
+				healthy = slices.ContainsFunc(list, func(c Candidate) bool { return c.Fit && c.provider() != holder.provider() })
+				switch {
+				case healthy && j.Curable:
+					d.first++
+					d.failedBy[j.Trouble]++
+				case healthy:
+					d.hopeless++
+				}
+			}
+			if dec.Rung == RungReassign {
+				d.reassigned++
+			}
+		case Waiting:
+			d.now = s.Until
+			s, dec = WaitOver(s, d.list(), d.now)
+		case Analysing:
+			d.analysed++
+			d.now = d.now.Add(30 * time.Second)
+			an := Analysis{}
+			if j.Trouble == Broken {
+				j.Repaired = j.Curable
+				an = Analysis{Summary: "a module is missing", Person: !j.Curable, Why: "nobody may install it"}
+			}
+			if j.Trouble == CodeFault {
+				j.Told, an = true, Analysis{Summary: "a nil map in store.go:41", Instruction: "make the map"}
+			}
+			s, dec = Analysed(s, an, d.list(), d.now)
+		}
+		if dec.Rung == RungWait {
+			d.waits++
+		}
+		if dec.Alert {
+			d.alerts++
+		}
+	}
+	if s.Phase == WithHuman {
+		d.persons++
+		if j.Curable {
+			d.lost++
+		}
+	}
+	if s.Agent != (Agent{}) {
+		d.t.Fatalf("%s still holds task %d", s.Agent, n)
+	}
+}
+
+func (d *driver) reassignedOf(j Job) int {
+	n := 0
+	for _, e := range d.hist.Of(j.Task) {
+		if e.Response == RungReassign {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *driver) run(tasks int) {
+	for n := range tasks {
+		d.play(n)
+	}
+}
+
+func newDriver(t *testing.T, m Mix, agents ...Agent) *driver {
+	return &driver{t: t, w: World{Seed: 7, Mix: m, Curable: 0.9}, agents: agents, now: noon, aid: 0.8, failedBy: map[Trouble]int{}}
+}
+
+// TestSimulation: 10,000 tasks with a mix of failures. Nearly all first
+// reassignments to a healthy provider succeed, few tasks that have a cure reach a
+// person, all of them end.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, Mix{Hiccup: 0.10, Outage: 0.08, Blackout: 0.01, Broken: 0.05, Hopeless: 0.03, Flaky: 0.08, CodeFault: 0.03}, alice, bob, carol)
+	d.run(10_000)
+	ok := float64(d.firstOK) / float64(max(1, d.first))
+	lost := float64(d.lost) / float64(d.curable)
+	slices.Sort(d.response)
+	t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d curable: %.2f %%); %d reassigned, %d first ones with a healthy provider and a cure, %.1f %% of them succeed (not: %v), %d without a cure; %d analyses, %d waits, %d alerts; response median %s, worst %s",
+		d.tasks, d.runs, d.done, d.persons, d.lost, d.curable, 100*lost, d.reassigned, d.first, 100*ok, d.failedBy, d.hopeless, d.analysed, d.waits, d.alerts,
+		d.response[len(d.response)/2], d.response[len(d.response)-1])
+	if d.done+d.persons != d.tasks || d.first < 500 {
+		t.Errorf("%d of %d ended, %d reassigned", d.done+d.persons, d.tasks, d.first)
+	}
+	if ok < 0.9 {
+		t.Errorf("%.3f of the first reassignments succeed", ok)
+	}
+	if lost >= 0.05 {
+		t.Errorf("%.3f of the tasks with a cure reach a person", lost)
+	}
+	// What has no cure reaches a person, and with few runs.
+	if d.persons < d.tasks-d.curable {
+		t.Errorf("%d with a person, %d have no cure", d.persons, d.tasks-d.curable)
+	}
+}
+
+// TestExtremes: no mix locks it up, and what cannot be done costs few runs.
+func TestExtremes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		mix    Mix
+		agents []Agent
+		tasks  int
+		most   float64 // runs a task
+		person bool    // all of them
+	}{
+		"all impossible":             {Mix{Hopeless: 1}, []Agent{alice, bob, carol}, 1000, 3, true},
+		"all impossible, one runner": {Mix{Hopeless: 1}, []Agent{alice}, 1000, 3, true},
+		"all runners down":           {Mix{Blackout: 1}, []Agent{alice, bob, carol}, 500, 40, false},
+		"one runner, down":           {Mix{Outage: 1}, []Agent{alice}, 500, 40, false},
+		"all broken":                 {Mix{Broken: 1}, []Agent{alice, bob}, 1000, 4, false},
+		"all flaky":                  {Mix{Flaky: 1}, []Agent{alice, bob, carol}, 1000, 4, false},
+		"all flaky, one runner":      {Mix{Flaky: 1}, []Agent{alice}, 1000, 6, false},
+		"all bugs":                   {Mix{CodeFault: 1}, []Agent{alice, bob}, 1000, 4, false},
+		"all hiccups":                {Mix{Hiccup: 1}, []Agent{alice, bob}, 1000, 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDriver(t, c.mix, c.agents...)
+			d.run(c.tasks)
+			t.Logf("%d tasks, %d runs, %d done, %d with a person (%d curable), %d waits, %d alerts", d.tasks, d.runs, d.done, d.persons, d.lost, d.waits, d.alerts)
+			if d.done+d.persons != c.tasks || c.person && d.persons != c.tasks {
+				t.Errorf("%d done, %d with a person", d.done, d.persons)
+			}
+			if got := float64(d.runs) / float64(c.tasks); got > c.most {
+				t.Errorf("%.2f runs a task", got)
+			}
+			if name == "all runners down" && (d.lost > 0 || d.waits == 0 || d.alerts > c.tasks) {
+				t.Errorf("%d reached a person, %d waits, %d alerts", d.lost, d.waits, d.alerts)
+			}
+		})
+	}
+}
+
+// TestWorldRepeats: the same seed plays the same.
+func TestWorldRepeats(t *testing.T) {
+	t.Parallel()
+	play := func() *driver {
+		d := newDriver(t, Mix{Hiccup: 0.2, Flaky: 0.3, Broken: 0.2}, alice, bob)
+		d.run(300)
+		return d
+	}
+	a, b := play(), play()
+	if a.runs != b.runs || !a.now.Equal(b.now) || a.persons != b.persons {
+		t.Errorf("%d runs until %v, then %d until %v", a.runs, a.now, b.runs, b.now)
+	}
+}

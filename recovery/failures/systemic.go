@@ -1,0 +1,220 @@
+package failures
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Sample is how one role run of any loop ended.
+type Sample struct {
+	At       time.Time `json:"at"`
+	Task     string    `json:"task"` // Task.Key
+	Loop     string    `json:"loop_id"`
+	Agent    Agent     `json:"agent"`
+	Failed   bool      `json:"failed,omitempty"`
+	Category string    `json:"category,omitempty"`
+}
+
+// Thresholds say when failures are more than one task's. A zero field is its default,
+// a negative one switches its trigger off.
+type Thresholds struct {
+	// WindowMS is the time that is looked at: 1 hour. MinRuns is how many runs there
+	// must be in it before a rate says anything: 5.
+	WindowMS int64 `json:"window_ms,omitempty"`
+	MinRuns  int   `json:"min_runs,omitempty"`
+	// WarnRate and CriticalRate are failure rates that are passed: 0.2 and 0.5.
+	WarnRate     float64 `json:"warn_rate,omitempty"`
+	CriticalRate float64 `json:"critical_rate,omitempty"`
+	// SameCategory is how many failures of one category there may be, over at least
+	// two tasks: 5.
+	SameCategory int `json:"same_category,omitempty"`
+	// SilentRuns is how many failed runs without a single success in the window make
+	// an emergency, when the first of them is that old: 3.
+	SilentRuns int `json:"silent_runs,omitempty"`
+}
+
+// WithDefaults is t with its zero fields set.
+func (t Thresholds) WithDefaults() Thresholds {
+	t.WindowMS = cmp.Or(t.WindowMS, time.Hour.Milliseconds())
+	t.MinRuns = cmp.Or(t.MinRuns, 5)
+	t.WarnRate = cmp.Or(t.WarnRate, 0.2)
+	t.CriticalRate = cmp.Or(t.CriticalRate, 0.5)
+	t.SameCategory = cmp.Or(t.SameCategory, 5)
+	t.SilentRuns = cmp.Or(t.SilentRuns, 3)
+	return t
+}
+
+// Triggers.
+const (
+	TriggerRate     = "failure_rate"
+	TriggerCategory = "same_category"
+	TriggerSilence  = "no_success"
+)
+
+// Severities of an Alert, those of the published design.
+const (
+	Warning     = "warning"
+	Critical    = "critical"
+	Investigate = "investigate"
+	Emergency   = "emergency"
+)
+
+// Alert is one trigger that has fired.
+type Alert struct {
+	Trigger  string    `json:"trigger"`
+	Severity string    `json:"severity"`
+	Category string    `json:"category,omitempty"`
+	Runs     int       `json:"runs"`
+	Failures int       `json:"failures"`
+	Rate     float64   `json:"rate"`
+	Tasks    []string  `json:"tasks,omitempty"` // at most maxNamed
+	Loops    []string  `json:"loops,omitempty"`
+	Since    time.Time `json:"since"`
+	At       time.Time `json:"at"`
+	// Analyse: the cause is to be looked for across tasks, not only told.
+	Analyse bool `json:"analyse,omitempty"`
+	// Cause is what was found then, "" for nothing.
+	Cause string `json:"cause,omitempty"`
+}
+
+// Bounds of a Watch.
+const (
+	maxSamples = 1000
+	maxNamed   = 8
+)
+
+// Watch looks at the ends of the role runs of all loops. Each trigger fires once in
+// a window.
+type Watch struct {
+	Thresholds Thresholds           `json:"thresholds,omitzero"`
+	Samples    []Sample             `json:"samples,omitempty"`
+	Fired      map[string]time.Time `json:"fired,omitempty"`
+	// LastSuccess and FirstSeen are of all time.
+	LastSuccess time.Time `json:"last_success,omitzero"`
+	FirstSeen   time.Time `json:"first_seen,omitzero"`
+}
+
+// Clone is a copy that shares nothing that changes.
+func (w Watch) Clone() Watch {
+	w.Samples, w.Fired = slices.Clone(w.Samples), maps.Clone(w.Fired)
+	return w
+}
+
+// Add takes an end in and gives the alerts that follow from it. Samples may come a
+// little out of order; what is older than the window plays no part.
+func (w *Watch) Add(s Sample, now time.Time) []Alert {
+	w.Note(s)
+	return w.Look(now)
+}
+
+// Note takes an end in and looks at nothing.
+func (w *Watch) Note(s Sample) {
+	if w.FirstSeen.IsZero() {
+		w.FirstSeen = s.At
+	}
+	if !s.Failed && s.At.After(w.LastSuccess) {
+		w.LastSuccess = s.At
+	}
+	w.Samples = append(w.Samples, s)
+	if over := len(w.Samples) - maxSamples; over > 0 {
+		w.Samples = slices.Delete(w.Samples, 0, over)
+	}
+}
+
+// Look gives the alerts of now: also silence tells something.
+func (w *Watch) Look(now time.Time) []Alert {
+	t := w.Thresholds.WithDefaults()
+	window := ms(t.WindowMS)
+	from := now.Add(-window)
+	w.Samples = slices.DeleteFunc(w.Samples, func(s Sample) bool { return !s.At.After(from) })
+	if over := len(w.Samples) - maxSamples; over > 0 {
+		w.Samples = slices.Delete(w.Samples, 0, over)
+	}
+	maps.DeleteFunc(w.Fired, func(_ string, at time.Time) bool { return !at.After(from) })
+	var out []Alert
+	for _, a := range w.alerts(t, from, now) {
+		key := a.Trigger + "/" + a.Severity + "/" + a.Category
+		if _, fired := w.Fired[key]; fired {
+			continue
+		}
+		if a.Severity == Warning {
+			if _, worse := w.Fired[TriggerRate+"/"+Critical+"/"]; worse {
+				continue
+			}
+		}
+		if w.Fired == nil {
+			w.Fired = map[string]time.Time{}
+		}
+		w.Fired[key] = now
+		out = append(out, a)
+	}
+	return out
+}
+
+func (w *Watch) alerts(t Thresholds, from, now time.Time) []Alert {
+	var out []Alert
+	all := group{}
+	byCategory := map[string]*group{}
+	for _, s := range w.Samples {
+		all.add(s)
+		if s.Failed && s.Category != "" {
+			if byCategory[s.Category] == nil {
+				byCategory[s.Category] = &group{}
+			}
+			byCategory[s.Category].add(s)
+		}
+	}
+	if rate := all.rate(); all.runs >= max(1, t.MinRuns) {
+		switch {
+		case t.CriticalRate > 0 && rate > t.CriticalRate:
+			out = append(out, all.alert(TriggerRate, Critical, from, now))
+		case t.WarnRate > 0 && rate > t.WarnRate:
+			out = append(out, all.alert(TriggerRate, Warning, from, now))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byCategory)) {
+		if g := byCategory[name]; t.SameCategory > 0 && g.failures > t.SameCategory && (len(g.tasks) > 1 || len(g.loops) > 1) {
+			a := g.alert(TriggerCategory, Investigate, from, now)
+			a.Category = name
+			out = append(out, a)
+		}
+	}
+	if t.SilentRuns > 0 && all.failures >= t.SilentRuns && all.failures == all.runs && !w.LastSuccess.After(from) && !w.FirstSeen.After(from) {
+		out = append(out, all.alert(TriggerSilence, Emergency, from, now))
+	}
+	return out
+}
+
+// group counts samples.
+type group struct {
+	runs, failures int
+	tasks, loops   []string
+}
+
+func (g *group) add(s Sample) {
+	g.runs++
+	if !s.Failed {
+		return
+	}
+	g.failures++
+	if !slices.Contains(g.tasks, s.Task) && len(g.tasks) < maxNamed {
+		g.tasks = append(g.tasks, s.Task)
+	}
+	if !slices.Contains(g.loops, s.Loop) && len(g.loops) < maxNamed {
+		g.loops = append(g.loops, s.Loop)
+	}
+}
+
+func (g *group) rate() float64 {
+	if g.runs == 0 {
+		return 0
+	}
+	return float64(g.failures) / float64(g.runs)
+}
+
+func (g *group) alert(trigger, severity string, from, now time.Time) Alert {
+	return Alert{Trigger: trigger, Severity: severity, Runs: g.runs, Failures: g.failures, Rate: g.rate(), Tasks: g.tasks, Loops: g.loops,
+		Since: from, At: now, Analyse: severity != Warning}
+}

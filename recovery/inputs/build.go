@@ -1,0 +1,250 @@
+package inputs
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/superloop/superloop/internal/manifest"
+)
+
+// makefiles follows makefiles: those that are named, what they include, the
+// directories in which they call make again, and the scripts of their recipes.
+func makefiles(c call, dirs []string) {
+	named := c.values("-f", "--file", "--makefile")
+	for _, d := range dirs {
+		files := []string{"GNUmakefile", "makefile", "Makefile", "BSDmakefile"}
+		for i := range files {
+			files[i] = path.Join(d, files[i])
+		}
+		for _, n := range named {
+			if p, ok := c.path(d, n); ok {
+				files = append(files, p)
+			}
+		}
+		at := c
+		at.dir = d
+		for _, f := range files {
+			at.makefile(f, 0)
+		}
+	}
+}
+
+func (c call) makefile(file string, depth int) {
+	mark := "makefile\x00" + c.dir + "\x00" + file
+	if depth > 2*maxDepth || c.was(mark, c.depth) {
+		return
+	}
+	text, ok := c.whole(file, c.name)
+	if !ok || text.text == nil || len(text.text) > maxScript {
+		return
+	}
+	for line := range strings.Lines(strings.ReplaceAll(string(text.text), "\\\n", " ")) {
+		if recipe, ok := strings.CutPrefix(line, "\t"); ok {
+			c.recipe(recipe)
+			continue
+		}
+		fields := strings.Fields(line)
+		if len(fields) > 1 && slices.Contains([]string{"include", "-include", "sinclude"}, fields[0]) {
+			for _, f := range fields[1:] {
+				if f[0] == '#' {
+					break
+				}
+				c.include(f, depth)
+			}
+		}
+		if _, recipe, ok := strings.Cut(line, ";"); ok && strings.Contains(line, ":") {
+			c.recipe(recipe)
+		}
+		if i := strings.Index(line, "$(shell "); i >= 0 {
+			c.recipe(line[i+len("$(shell "):])
+		}
+	}
+}
+
+// include follows an include of a makefile; one that only make can work out means
+// every makefile that could be meant.
+func (c call) include(word string, depth int) {
+	var files []string
+	if strings.Contains(word, "$") {
+		files = append(c.expand(".", "**/*.mk"), c.expand(".", "**/*.mak")...)
+	} else if p, ok := below(c.dir, word); ok {
+		files = []string{p}
+		if strings.ContainsAny(word, "*?[") {
+			files = c.expand(".", p)
+		}
+	}
+	for _, f := range files {
+		c.makefile(f, depth+1)
+	}
+}
+
+func (c call) recipe(line string) {
+	line = strings.TrimLeft(line, "@-+ \t")
+	for _, v := range []string{"$(MAKE)", "${MAKE}"} {
+		line = strings.ReplaceAll(line, v, "make")
+	}
+	for _, v := range []string{"$(CURDIR)", "${CURDIR}", "$(PWD)", "$$(pwd)", "$$PWD"} {
+		line = strings.ReplaceAll(line, v, ".")
+	}
+	c.shellText(strings.ReplaceAll(line, "$$", "$"))
+}
+
+// justfile reads the recipes of a justfile like those of a makefile.
+func justfile(c call, dirs []string) {
+	for _, d := range dirs {
+		for _, name := range []string{"justfile", "Justfile", ".justfile"} {
+			at := c
+			at.dir = d
+			for line := range strings.Lines(string(c.peek(path.Join(d, name)))) {
+				if recipe := strings.TrimLeft(line, " \t"); recipe != line {
+					at.recipe(recipe)
+				}
+				fields := strings.Fields(line)
+				if len(fields) > 1 && (fields[0] == "import" || fields[0] == "mod" || fields[0] == "import?") {
+					if p, ok := below(d, strings.Trim(fields[len(fields)-1], `"'`)); ok {
+						c.whole(p, c.name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// cargoToml takes out of Cargo.toml what names code that is run by the build, or
+// a place that code comes from.
+func cargoToml(_ *reader, text []byte) ([]part, bool) {
+	return tomlParts(text, func(s manifest.Setting) (string, bool) {
+		first, _, _ := strings.Cut(s.Path, ".")
+		switch first {
+		case "patch", "replace", "registries", "source", "build", "unstable", "cargo-features":
+			return s.Value, true
+		case "profile":
+			return "", false
+		}
+		switch s.Path {
+		case "package.build", "package.links", "package.workspace", "package", "lib.proc-macro", "lib.proc_macro", "workspace", "workspace.members", "workspace.exclude":
+			return s.Value, true
+		}
+		return s.Value, strings.Contains(s.Path, "dependencies") && elsewhere(s)
+	})
+}
+
+func cargoMembers(c call, dir string) []string {
+	all, _ := manifest.TOML(c.peek(path.Join(dir, "Cargo.toml")))
+	var list []string
+	for _, s := range all {
+		switch s.Path {
+		case "workspace.members", "workspace.default-members":
+			list = append(list, s.Strings...)
+		case "workspace":
+			list = append(list, "**")
+		}
+	}
+	return c.globs(dir, list, "Cargo.toml")
+}
+
+// cargoBuild adds the build script that a package names itself, and what "cargo
+// run --manifest-path" and the like would build is left to the sources.
+func cargoBuild(c call, dirs []string) {
+	for _, d := range dirs {
+		all, _ := manifest.TOML(c.peek(path.Join(d, "Cargo.toml")))
+		for _, s := range all {
+			if s.Path != "package.build" {
+				continue
+			}
+			for _, file := range s.Strings {
+				if p, ok := below(d, file); ok {
+					c.whole(p, c.name)
+				}
+			}
+		}
+	}
+}
+
+// goMod takes the directives out of go.mod and go.work that bring other code or
+// another toolchain; a plain requirement is none.
+func goMod(_ *reader, text []byte) ([]part, bool) {
+	kept := map[string][]string{}
+	for _, d := range manifest.GoMod(text) {
+		switch d.Verb {
+		case "replace", "toolchain", "use", "tool":
+			kept[d.Verb] = append(kept[d.Verb], strings.Join(d.Words, " "))
+		}
+	}
+	var out []part
+	for d, lines := range kept {
+		out = append(out, part{d, strings.Join(lines, "\n") + "\n"})
+	}
+	return out, true
+}
+
+func goMembers(c call, dir string) []string {
+	parts, _ := goMod(c.reader, c.peek(path.Join(dir, "go.work")))
+	var list []string
+	for _, p := range parts {
+		if p.name == "use" {
+			list = strings.Fields(p.text)
+		}
+	}
+	return c.globs(dir, list, "go.mod")
+}
+
+// goCommand adds what "go run" and "go generate" execute.
+func goCommand(c call, _ []string) {
+	words := c.words()
+	if len(words) == 0 {
+		return
+	}
+	switch words[0] {
+	case "run":
+		for _, w := range words[1:] {
+			p, ok := c.path(c.dir, w)
+			if !ok || w != "." && !strings.HasPrefix(w, ".") && !strings.HasSuffix(w, ".go") {
+				break
+			}
+			if c.is(p) != directory {
+				c.whole(p, c.name)
+				continue
+			}
+			for _, f := range c.expand(p, "*.go") {
+				c.whole(f, c.name)
+			}
+			break
+		}
+	case "generate":
+		for _, f := range c.expand(c.dir, "**/*.go") {
+			real, k, _ := c.resolve(f)
+			if k != regular {
+				continue
+			}
+			text, err := c.content(real)
+			switch {
+			case err != nil:
+				c.unreadable(f, c.name, err)
+			case text.text == nil:
+				c.whole(f, c.name)
+			default:
+				c.generate(f, string(text.text))
+			}
+		}
+	}
+}
+
+func (c call) generate(file, text string) {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if d, ok := strings.CutPrefix(line, "//go:generate"); ok && d != "" {
+			kept = append(kept, strings.TrimSpace(d))
+		}
+	}
+	if len(kept) == 0 {
+		return
+	}
+	c.text(file, "go:generate", c.name, strings.Join(kept, "\n")+"\n")
+	at := c
+	at.dir = path.Dir(file)
+	for _, command := range kept {
+		at.shellText(command)
+	}
+}

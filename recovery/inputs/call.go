@@ -1,0 +1,281 @@
+package inputs
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// call is one program with its arguments, in one directory.
+type call struct {
+	*reader
+	name  string // of the program, as the table knows it
+	args  []string
+	dir   string
+	depth int
+}
+
+// sequence reads commands one after another. A cd between them adds a
+// directory and takes none away: what stands in a subshell is not known here.
+func (r *reader) sequence(dirs []string, commands [][]string, depth int) {
+	for _, argv := range commands {
+		argv = unwrap(argv)
+		if len(argv) == 0 {
+			continue
+		}
+		if argv[0] == "cd" || argv[0] == "pushd" {
+			dirs = r.changeDir(dirs, argv[1:])
+			continue
+		}
+		for _, dir := range dirs {
+			r.command(dir, argv, depth)
+		}
+	}
+}
+
+func (r *reader) changeDir(dirs, args []string) []string {
+	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") })
+	if len(args) == 0 {
+		return dirs
+	}
+	out := slices.Clone(dirs)
+	for _, dir := range dirs {
+		to, ok := r.path(dir, args[0])
+		if !ok {
+			to = "." // not known, or outside: commands behind it may as well be meant for the top
+		}
+		if !slices.Contains(out, to) && len(out) < maxDirs {
+			out = append(out, to)
+		}
+	}
+	return out
+}
+
+// path is what a word means as a path of the repository.
+func (r *reader) path(dir, word string) (string, bool) {
+	if word == "" || strings.Contains(word, Unknown) || word[0] == '~' || strings.IndexByte(word, 0) >= 0 {
+		return "", false
+	}
+	if path.IsAbs(word) {
+		if r.query.Repo == "" {
+			return "", false
+		}
+		rest, ok := strings.CutPrefix(path.Clean(word), path.Clean(r.query.Repo))
+		if !ok || rest != "" && rest[0] != '/' {
+			return "", false
+		}
+		return below(".", strings.TrimPrefix(rest, "/"))
+	}
+	return below(dir, word)
+}
+
+// command reads one simple command.
+func (r *reader) command(dir string, argv []string, depth int) {
+	id := dir + "\x00" + strings.Join(argv, "\x00")
+	if depth > maxDepth || r.was(id, depth) {
+		return
+	}
+	if r.steps--; r.steps < 0 {
+		r.lose(".", "the command", fmt.Errorf("its scripts run more than %d commands", maxSteps))
+		return
+	}
+	c := call{reader: r, name: programName(argv[0]), args: argv[1:], dir: dir, depth: depth}
+	if strings.Contains(argv[0], "/") {
+		c.script(argv[0])
+	}
+	if interprets(c.name) {
+		c.interpreter()
+	}
+	p, ok := r.programs[c.name]
+	if !ok {
+		return
+	}
+	for _, d := range c.directories(p) {
+		at := c
+		at.dir = d
+		at.program(p)
+	}
+}
+
+// program applies a row of the table.
+func (c call) program(p program) {
+	dirs := []string{c.dir}
+	if p.up {
+		dirs = upwards(c.dir)
+	}
+	if p.members != nil {
+		seen := map[string]bool{}
+		for _, d := range dirs {
+			seen[d] = true
+		}
+		for _, d := range slices.Clone(dirs) {
+			for _, m := range c.membersOf(p, d) {
+				if !seen[m] {
+					seen[m] = true
+					dirs = append(dirs, m)
+				}
+			}
+		}
+	}
+	for _, s := range p.sources {
+		if s.when != nil && !s.when(c) {
+			continue
+		}
+		for _, d := range dirs {
+			for _, file := range c.expand(d, s.pattern) {
+				c.source(file, s)
+			}
+		}
+	}
+	if p.also != nil {
+		p.also(c, dirs)
+	}
+}
+
+// membersOf finds the members of a workspace once for each program.
+func (c call) membersOf(p program, dir string) []string {
+	k := key{c.name, dir}
+	list, ok := c.members[k]
+	if !ok {
+		list = p.members(c, dir)
+		c.members[k] = list
+	}
+	return list
+}
+
+// source adds a file as its row says.
+func (c call) source(file string, s source) {
+	if s.parts == nil {
+		c.whole(file, c.name)
+		return
+	}
+	text := c.open(file, c.name)
+	if text == nil {
+		return
+	}
+	parts, ok := c.apart(file, s, text)
+	if !ok {
+		c.whole(file, c.name)
+		return
+	}
+	for _, p := range parts {
+		c.text(file, p.name, c.name, p.text)
+	}
+}
+
+// directories are where a program is told to work, if it is told, besides where
+// it is called.
+func (c call) directories(p program) []string {
+	out := []string{c.dir}
+	for _, value := range c.values(p.chdir...) {
+		to, ok := c.path(c.dir, value)
+		if ok && c.is(to) == regular {
+			to = path.Dir(to) // --manifest-path, mvn -f
+		}
+		if ok && !slices.Contains(out, to) {
+			out = append(out, to)
+		}
+	}
+	return out
+}
+
+// values are the values of options: "-C dir", "-Cdir", "--dir dir", "--dir=dir".
+func (c call) values(options ...string) []string {
+	var out []string
+	for i, a := range c.args {
+		for _, o := range options {
+			switch {
+			case a == o:
+				if i+1 < len(c.args) {
+					out = append(out, c.args[i+1])
+				}
+			case strings.HasPrefix(a, o+"="):
+				out = append(out, a[len(o)+1:])
+			case len(o) == 2 && len(a) > 2 && strings.HasPrefix(a, o):
+				out = append(out, a[2:])
+			}
+		}
+	}
+	return out
+}
+
+// words are the arguments that are no options.
+func (c call) words() []string {
+	var out []string
+	for i, a := range c.args {
+		if a == "--" {
+			return append(out, c.args[i+1:]...)
+		}
+		if !strings.HasPrefix(a, "-") {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// has reports whether one of the options is there.
+func (c call) has(options ...string) bool {
+	return slices.ContainsFunc(c.args, func(a string) bool {
+		name, value, _ := strings.Cut(a, "=")
+		return slices.Contains(options, name) && value != "false"
+	})
+}
+
+// programName is what the table calls a program: without its directory and
+// without a version ("python3.12", "pip3").
+func programName(word string) string {
+	name := path.Base(word)
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".cmd"), ".exe")
+	for _, family := range []string{"python", "pip", "ruby", "php", "perl", "lua", "node", "gem"} {
+		if rest, ok := strings.CutPrefix(name, family); ok && strings.Trim(rest, "0123456789.-") == "" {
+			return family
+		}
+	}
+	switch name {
+	case "gmake", "bmake":
+		return "make"
+	case "nodejs":
+		return "node"
+	case "mvnw", "mvnd":
+		return "mvn"
+	case "gradlew":
+		return "gradle"
+	case "bundler":
+		return "bundle"
+	case "composer.phar":
+		return "composer"
+	case "pnpx", "bunx", "npx", "uvx":
+		return name
+	}
+	return name
+}
+
+// unwrap takes away what only runs the rest: assignments, env, time and their
+// kin.
+func unwrap(argv []string) []string {
+	for len(argv) > 0 {
+		name := argv[0]
+		switch {
+		case assignment(name):
+			argv = argv[1:]
+			continue
+		case slices.Contains([]string{"if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "time", "exec", "command",
+			"builtin", "eval", "nohup", "setsid", "exit", "return"}, name):
+			argv = argv[1:]
+		case slices.Contains([]string{"env", "sudo", "doas", "nice", "ionice", "stdbuf", "timeout", "cross-env", "dotenv", "xargs", "chronic", "retry"}, path.Base(name)):
+			argv = argv[1:]
+			for len(argv) > 0 && (strings.HasPrefix(argv[0], "-") || assignment(argv[0]) || argv[0] != "" && strings.Trim(argv[0], "0123456789.smhd") == "") {
+				argv = argv[1:]
+			}
+		default:
+			return argv
+		}
+	}
+	return nil
+}
+
+func assignment(word string) bool {
+	name, _, ok := strings.Cut(word, "=")
+	return ok && name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+") == ""
+}

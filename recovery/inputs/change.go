@@ -1,0 +1,116 @@
+package inputs
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Change kinds.
+const (
+	Appeared = "appeared" // it is not in the baseline
+	Vanished = "vanished" // it is no longer there
+	Changed  = "changed"
+	Lost     = "unwatchable" // it exceeds a bound, or cannot be read reliably
+)
+
+// Change is an input that is not what it was.
+type Change struct {
+	Path string `json:"path"`
+	Part string `json:"part,omitempty"` // see Input
+	For  string `json:"for"`            // the program that reads it
+	Kind string `json:"kind"`
+	// Before and After are the input's text, secrets masked, at most 64 KiB of
+	// each; "" where there is none, or only a digest. They hold what an agent
+	// wrote: show them by Diff.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	// Why says what keeps an unwatchable input from being compared.
+	Why string `json:"why,omitempty"`
+}
+
+// maxShown bounds Change.Before and Change.After.
+const maxShown = 64 << 10
+
+// Compare lists what differs between the inputs of a command before and now,
+// both as Inputs gives them, sorted by path and part.
+func Compare(before, now []Input) []Change {
+	var out []Change
+	for len(before) > 0 || len(now) > 0 {
+		switch {
+		case len(now) == 0 || len(before) > 0 && less(before[0], now[0]):
+			b := before[0]
+			before = before[1:]
+			if b.lost == "" { // what could not be watched then is judged by what is there now
+				out = append(out, change(Vanished, &b, nil))
+			}
+		case len(before) == 0 || less(now[0], before[0]):
+			n := now[0]
+			now = now[1:]
+			if n.lost != "" {
+				out = append(out, Change{Path: n.Path, Part: n.Part, For: n.For, Kind: Lost, Why: n.lost})
+				continue
+			}
+			out = append(out, change(Appeared, nil, &n))
+		default:
+			b, n := before[0], now[0]
+			before, now = before[1:], now[1:]
+			switch {
+			case n.lost != "" || b.lost != "":
+				out = append(out, Change{Path: n.Path, Part: n.Part, For: n.For, Kind: Lost, Why: n.lost + b.lost})
+			case !same(b, n):
+				out = append(out, change(Changed, &b, &n))
+			}
+		}
+	}
+	return out
+}
+
+func less(a, b Input) bool { return a.Path < b.Path || a.Path == b.Path && a.Part < b.Part }
+
+// same compares by the strongest digest that both sides have.
+func same(a, b Input) bool {
+	if a.Sum != "" && b.Sum != "" {
+		return a.Sum == b.Sum
+	}
+	return a.id != "" && a.id == b.id
+}
+
+func change(kind string, before, now *Input) Change {
+	in := now
+	if in == nil {
+		in = before
+	}
+	c := Change{Path: in.Path, Part: in.Part, For: in.For, Kind: kind}
+	var b, n string
+	if before != nil {
+		b = string(before.Text)
+	}
+	if now != nil {
+		n = string(now.Text)
+	}
+	c.Before, c.After = mask(c.Path, c.Part, b, n)
+	return c
+}
+
+// Name is what a change is about: "package.json scripts.postinstall".
+func (c Change) Name() string {
+	if c.Part == "" {
+		return c.Path
+	}
+	return c.Path + " " + c.Part
+}
+
+// Summary names the changes in one line for a person, at most a few of them,
+// escaped. It is "" if there are none.
+func Summary(changes []Change) string {
+	const most = 4
+	var out []string
+	for i, c := range changes {
+		if i == most {
+			out = append(out, fmt.Sprintf("and %d more", len(changes)-most))
+			break
+		}
+		out = append(out, shorten(visible(c.Name()), 120)+" "+c.Kind)
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,224 @@
+package inputs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Mode is how closely inputs are watched: recovery.guard of the config.
+type Mode string
+
+// The modes. Any other is taken as Scripts.
+const (
+	// Scripts watches what runs code or says where code comes from: scripts,
+	// plugins, registries, sources that are no registry.
+	Scripts Mode = "scripts"
+	// Strict watches every input whole: one changed byte is a change.
+	Strict Mode = "strict"
+	// Off watches nothing.
+	Off Mode = "off"
+)
+
+// Query is a command whose inputs are wanted.
+type Query struct {
+	// WorkingDir is where it runs, relative to the repository; "" is ".".
+	WorkingDir string
+	// Commands are the simple commands in it, in the order in which they are
+	// written, each as its words after quote removal. What only the shell will
+	// know is Unknown in a word.
+	Commands [][]string
+	Mode     Mode
+	// Repo, if it is given, is the repository's absolute path, so that words
+	// which are absolute paths below it are seen for what they are.
+	Repo string
+	// Hosts are registries that need no baseline ("registry.example.org"): the
+	// defaults of the programs, an operator's mirror. A lock file that names
+	// them for the first time is no change.
+	Hosts []string
+}
+
+// Unknown stands in a word for what is not written out.
+const Unknown = "..."
+
+// Input is something that a command reads.
+type Input struct {
+	Path string `json:"path"` // from the repository, with slashes
+	// Part is the part of the file, such as scripts.postinstall; "" is the whole.
+	Part string `json:"part,omitempty"`
+	// For is the program that reads it.
+	For string `json:"for"`
+	// Sum is the SHA-256, in hex, of Text.
+	Sum string `json:"sum"`
+	// Text is the part in a form that changes only with its meaning. It is nil
+	// where only the digest is known. It may hold secrets (.npmrc); a Change
+	// masks them.
+	Text []byte `json:"-"`
+
+	id   string // of the whole file, as git names it
+	lost string // why it cannot be watched
+}
+
+// Inputs finds what the command of q reads of t, sorted by path and part.
+// Nothing is executed. A file that cannot be watched (see the bounds in the
+// package's comment) is in the list all the same, and makes a Change whatever
+// the other list says. The error is about the query: a working directory
+// outside of the repository.
+func Inputs(t Tree, q Query) ([]Input, error) {
+	if q.Mode == Off {
+		return nil, nil
+	}
+	return inputs(t, q, newMemo())
+}
+
+func inputs(t Tree, q Query, m *memo) ([]Input, error) {
+	r, err := newReader(t, q, m)
+	if err != nil {
+		return nil, err
+	}
+	return r.all(), nil
+}
+
+func newReader(t Tree, q Query, m *memo) (*reader, error) {
+	dir, ok := below(".", strings.TrimPrefix(q.WorkingDir, strings.TrimSuffix(q.Repo, "/")+"/"))
+	if q.Repo != "" && path.Clean(q.WorkingDir) == path.Clean(q.Repo) {
+		dir, ok = ".", true
+	}
+	if !ok || strings.IndexByte(dir, 0) >= 0 {
+		return nil, fmt.Errorf("finding the inputs: the working directory %q is not in the repository", q.WorkingDir)
+	}
+	r := &reader{tree: t, query: q, memo: m, programs: table(), found: map[key]Input{}, files: map[string]*content{}, dirs: map[string]*listing{},
+		seen: map[string]int{}, members: map[key][]string{}, steps: maxSteps, entries: maxEntries, bytes: maxBytes}
+	r.sequence([]string{dir}, q.Commands, 0)
+	return r, nil
+}
+
+// Digest is the SHA-256, in hex, over inputs in their order: equal digests mean
+// equal inputs. It is what an approval is bound to, and what is computed again
+// right before the command is executed.
+func Digest(inputs []Input) string {
+	h := sha256.New()
+	for _, in := range inputs {
+		sum := in.Sum
+		if sum == "" {
+			sum = in.id
+		}
+		fmt.Fprintf(h, "%d:%s%d:%s%s%d:%s\n", len(in.Path), in.Path, len(in.Part), in.Part, sum, len(in.lost), in.lost)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Report is what Check found.
+type Report struct {
+	// Changes is empty if every input is as it is in the baseline.
+	Changes []Change
+	// Inputs are those of the work tree, Digest is theirs.
+	Inputs []Input
+	Digest string
+}
+
+// Check compares the inputs of a command with a baseline. It knows more than
+// Inputs of the baseline alone: of a file that the baseline has only a digest of,
+// the content is that of the work tree, if the digest is the same.
+func Check(base *Baseline, now *WorkTree, q Query) (Report, error) {
+	here := *now
+	here.format = base.objects()
+	if q.Mode == Off {
+		return Report{Digest: Digest(nil)}, nil
+	}
+	m := newMemo()
+	before, err := inputs(borrowed{base, &here}, q, m)
+	if err != nil {
+		return Report{}, err
+	}
+	after, err := inputs(&here, q, m)
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Changes: Compare(before, after), Inputs: after, Digest: Digest(after)}, nil
+}
+
+// borrowed is a baseline that takes the content which it did not keep from the
+// work tree, where that is still the same.
+type borrowed struct {
+	*Baseline
+	now *WorkTree
+}
+
+func (b borrowed) read(name string) (content, error) {
+	c, err := b.Baseline.read(name)
+	if err != nil || c.text != nil || c.id == "" {
+		return c, err
+	}
+	if n, err := b.now.read(name); err == nil {
+		if n.name(b.format); n.id == c.id && n.text != nil {
+			return n, nil
+		}
+	}
+	return c, nil
+}
+
+// memo keeps what was taken apart, so that a file which is the same in both trees
+// is read for its parts once.
+type memo struct {
+	parts map[key]parted // by path and pattern
+	json  map[string]object
+}
+
+type parted struct {
+	text  []byte
+	parts []part
+	ok    bool
+}
+
+type object struct {
+	value map[string]any
+	err   error
+}
+
+func newMemo() *memo { return &memo{parts: map[key]parted{}, json: map[string]object{}} }
+
+// apart takes a file apart as its row says.
+func (r *reader) apart(file string, s source, text []byte) ([]part, bool) {
+	k := key{file, s.pattern}
+	was, ok := r.memo.parts[k]
+	if !ok || !bytes.Equal(was.text, text) {
+		was = parted{text: text}
+		was.parts, was.ok = s.parts(r, text)
+		r.memo.parts[k] = was
+	}
+	return was.parts, was.ok
+}
+
+// object reads a JSON object that is not big once.
+func (r *reader) object(text []byte) (map[string]any, error) {
+	if len(text) > 64<<10 {
+		return jsonObject(text)
+	}
+	o, ok := r.memo.json[string(text)]
+	if !ok {
+		o.value, o.err = jsonObject(text)
+		r.memo.json[string(text)] = o
+	}
+	return o.value, o.err
+}
+
+type key struct{ path, part string }
+
+func (r *reader) all() []Input {
+	out := make([]Input, 0, len(r.found))
+	for _, in := range r.found {
+		out = append(out, in)
+	}
+	slices.SortFunc(out, func(a, b Input) int {
+		if c := strings.Compare(a.Path, b.Path); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Part, b.Part)
+	})
+	return out
+}

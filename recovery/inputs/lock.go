@@ -1,0 +1,155 @@
+package inputs
+
+import (
+	"bytes"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// lockKind says how a lock file is read for the places that it names.
+type lockKind struct {
+	// json: strings are read by their keys; else all of the text is searched.
+	json bool
+	// wanted are the keys under which a URL is a place to load from; of a key
+	// "a.b" the object must be the value of a. nil: every string.
+	wanted []string
+	// archives: a URL that ends like an archive is a file of a registry, of which
+	// only the host counts.
+	archives bool
+	// hosts: of every web address only the host counts.
+	hosts bool
+	// skip begins the lines that are prose.
+	skip []string
+}
+
+// sources gives the part "sources" of a lock file: the registries by their hosts,
+// and every place that is no registry as it is written. What it locks (names,
+// versions, hashes) does not count, so a plain new dependency changes nothing.
+func (k lockKind) sources(r *reader, text []byte) ([]part, bool) {
+	found := map[string]bool{}
+	if k.json {
+		if !scanJSON(text, func(parent, key, value string) {
+			if k.wanted == nil || slices.Contains(k.wanted, key) || slices.Contains(k.wanted, parent+"."+key) {
+				k.places(value, found)
+				if key == "resolved" && !strings.Contains(value, ":") {
+					found[value] = true // a directory
+				}
+			} else if i := strings.Index(value, "://"); i < 0 || !strings.HasSuffix(value[:i], "http") && !strings.HasSuffix(value[:i], "https") || strings.HasPrefix(value, "git+") {
+				k.places(value, found)
+			}
+		}) {
+			return nil, false
+		}
+	} else {
+		for line := range bytes.Lines(text) {
+			line = bytes.TrimSpace(line)
+			if slices.ContainsFunc(k.skip, func(s string) bool { return bytes.HasPrefix(line, []byte(s)) }) {
+				continue
+			}
+			if bytes.IndexByte(line, '\\') >= 0 { // an escape could hide an address
+				found[string(line)] = true
+			}
+			k.places(string(line), found)
+		}
+	}
+	for h := range found {
+		if slices.Contains(r.query.Hosts, strings.TrimPrefix(strings.TrimPrefix(h, "https://"), "http://")) {
+			delete(found, h)
+		}
+	}
+	if len(found) == 0 {
+		return nil, true
+	}
+	list := make([]string, 0, len(found))
+	for s := range found {
+		list = append(list, s)
+	}
+	slices.Sort(list)
+	return []part{{"sources", strings.Join(list, "\n") + "\n"}}, true
+}
+
+// places finds the places in a text.
+func (k lockKind) places(text string, found map[string]bool) {
+	if strings.IndexByte(text, ':') < 0 && strings.IndexByte(text, '%') < 0 {
+		return
+	}
+	for rest, at := text, 0; ; {
+		i := strings.Index(rest[at:], "://")
+		if i < 0 {
+			break
+		}
+		i += at
+		begin := i
+		for begin > 0 && (letter(rest[begin-1]) || strings.IndexByte("+.-0123456789", rest[begin-1]) >= 0) {
+			begin--
+		}
+		end := i + 3
+		for end < len(rest) && strings.IndexByte(" \t\r\n\"'<>,)]}\x00", rest[end]) < 0 {
+			end++
+		}
+		found[k.place(rest[begin:end])] = true
+		at = end
+	}
+	for _, scheme := range []string{"git@", "github:", "gitlab:", "bitbucket:", "gist:", "file:", "portal:", "patch:", "directory:"} {
+		for rest := text; ; {
+			i := strings.Index(rest, scheme)
+			if i < 0 {
+				break
+			}
+			end := i + len(scheme)
+			for end < len(rest) && strings.IndexByte(" \t\r\n\"',)]}", rest[end]) < 0 {
+				end++
+			}
+			// patch: of a builtin comes with the package manager.
+			if place := rest[i:end]; (i == 0 || !letter(rest[i-1])) && !strings.HasPrefix(place, "file://") && !strings.Contains(place, "builtin<") {
+				found[strings.TrimRight(place, ":")] = true
+			}
+			rest = rest[end:]
+		}
+	}
+	if _, archive, ok := strings.Cut(text, "__archiveUrl="); ok {
+		if plain, err := url.QueryUnescape(strings.TrimRight(archive, `":`)); err == nil {
+			archive = plain
+		}
+		found[k.place(archive)] = true
+	}
+}
+
+// place shortens an address in a registry to its host.
+func (k lockKind) place(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	if scheme != "http" && scheme != "https" {
+		return address
+	}
+	host, file, _ := strings.Cut(rest, "/")
+	file, _, _ = strings.Cut(file, "#")
+	if k.hosts || strings.Contains(file, "/-/") || strings.Contains(file, "/download/") || strings.HasPrefix(file, "download/") ||
+		k.archives && (strings.HasSuffix(file, ".whl") || strings.HasSuffix(file, ".gz") || strings.HasSuffix(file, ".zip") || strings.HasSuffix(file, ".metadata") || strings.HasSuffix(file, "/simple")) {
+		return scheme + "://" + host
+	}
+	return address
+}
+
+func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// lock is how the lock files of a family are read. It goes by the name of the
+// file, never by what is in it: that is the agent's.
+func lock(family string) func(*reader, []byte) ([]part, bool) {
+	var k lockKind
+	switch family {
+	case "npm":
+		k = lockKind{json: true, wanted: []string{"resolved", "version", "from"}}
+	case "bun", "pipenv":
+		k = lockKind{json: true}
+	case "bunb": // its strings run into each other
+		k = lockKind{hosts: true}
+	case "composer":
+		k = lockKind{json: true, wanted: []string{"dist.url", "source.url"}, hosts: true}
+	case "pnpm":
+		k = lockKind{skip: []string{"deprecated:"}}
+	case "python":
+		k = lockKind{archives: true, skip: []string{"description =", "summary ="}}
+	}
+	return k.sources
+}

@@ -1,0 +1,259 @@
+package inputs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Bounds of one query. What exceeds them is an input that counts as changed.
+const (
+	maxEntries = 50_000
+	maxBytes   = 64 << 20
+	maxInputs  = 4_000
+	maxMembers = 2_000
+	maxDirs    = 16 // directories that a command may run in, after cd
+	maxDepth   = 4  // scripts that run scripts
+	maxSteps   = 5_000
+)
+
+// reader collects the inputs of one query.
+type reader struct {
+	tree     Tree
+	query    Query
+	memo     *memo
+	programs map[string]program
+	found    map[key]Input
+	files    map[string]*content // by real path
+	dirs     map[string]*listing // by real path
+	seen     map[string]int      // commands that were read, and how deep
+	members  map[key][]string    // of a program in a directory
+	steps    int                 // commands that may still be read
+	entries  int                 // that may still be listed
+	bytes    int64               // that may still be read
+}
+
+type listing struct {
+	entries []entry
+	err     error
+}
+
+func (r *reader) strict() bool { return r.query.Mode == Strict }
+
+// was reports whether something was read before, no deeper than now: what stands
+// deeper is followed less far.
+func (r *reader) was(id string, depth int) bool {
+	if before, ok := r.seen[id]; ok && before <= depth {
+		return true
+	}
+	r.seen[id] = depth
+	return false
+}
+
+// add takes an input. The first program that reads it is the one that is named.
+func (r *reader) add(in Input) {
+	k := key{in.Path, in.Part}
+	if _, ok := r.found[k]; ok {
+		return
+	}
+	if len(r.found) >= maxInputs {
+		r.found[key{".", "inputs"}] = Input{Path: ".", Part: "inputs", For: in.For, lost: fmt.Sprintf("the command has more than %d inputs", maxInputs)}
+		return
+	}
+	if in.Sum == "" && in.Text != nil {
+		sum := sha256.Sum256(in.Text)
+		in.Sum = hex.EncodeToString(sum[:])
+	}
+	r.found[k] = in
+}
+
+// text adds a part of a file, or what stands for a file.
+func (r *reader) text(file, part, by, text string) {
+	if part != "" && r.strict() {
+		return // the whole of it is an input
+	}
+	r.add(Input{Path: file, Part: part, For: by, Text: []byte(text)})
+}
+
+// lose adds what cannot be watched.
+func (r *reader) lose(file, by string, why error) {
+	r.add(Input{Path: file, Part: "", For: by, lost: why.Error()})
+}
+
+// whole adds a file as it is, if it is there.
+func (r *reader) whole(file, by string) (*content, bool) {
+	real, k, to := r.resolve(file)
+	switch k {
+	case missing, directory:
+		return nil, false
+	case link:
+		r.text(file, "", by, "a link to "+to)
+		return nil, false
+	case odd:
+		r.text(file, "", by, "not a regular file")
+		return nil, false
+	}
+	c, err := r.content(real)
+	if err != nil {
+		r.unreadable(file, by, err)
+		return nil, false
+	}
+	c.name(r.tree.objects())
+	r.add(Input{Path: file, For: by, Text: c.text, Sum: c.sum, id: c.id})
+	return c, true
+}
+
+// unreadable: what nobody may read is no more readable for the command, so it is
+// an input like any other; the rest cannot be watched.
+func (r *reader) unreadable(file, by string, err error) {
+	if errors.Is(err, fs.ErrPermission) {
+		r.text(file, "", by, "may not be read")
+		return
+	}
+	r.lose(file, by, err)
+}
+
+// open reads a file of which only a part counts; nil: there is none, or it was
+// added whole since it cannot be taken apart.
+func (r *reader) open(file, by string) []byte {
+	real, k, _ := r.resolve(file)
+	if k == missing || k == directory {
+		return nil
+	}
+	if k == regular && !r.strict() {
+		if c, err := r.content(real); err == nil && c.text != nil {
+			return c.text
+		}
+	}
+	r.whole(file, by)
+	if c := r.files[real]; r.strict() && c != nil {
+		return c.text
+	}
+	return nil
+}
+
+// content reads a file at its real path, once.
+func (r *reader) content(real string) (*content, error) {
+	if c, ok := r.files[real]; ok {
+		return c, nil
+	}
+	if r.bytes <= 0 {
+		return nil, fmt.Errorf("the inputs have more than %d MiB", maxBytes>>20)
+	}
+	c, err := r.tree.read(real)
+	if err != nil {
+		return nil, err
+	}
+	r.bytes -= int64(len(c.text))
+	r.files[real] = &c
+	return &c, nil
+}
+
+// list lists a directory at its real path, once.
+func (r *reader) list(real string) *listing {
+	if l, ok := r.dirs[real]; ok {
+		return l
+	}
+	l := &listing{}
+	if r.entries <= 0 {
+		l.err = fmt.Errorf("the directories searched have more than %d entries", maxEntries)
+	} else if l.entries, l.err = r.tree.list(real); l.err == nil {
+		r.entries -= len(l.entries) + 1
+	}
+	r.dirs[real] = l
+	if l.err != nil && !errors.Is(l.err, fs.ErrNotExist) && !errors.Is(l.err, fs.ErrPermission) {
+		r.lose(real, "the search", l.err)
+	}
+	return l
+}
+
+// find looks a name up as the file system does.
+func (l *listing) find(name string) (entry, bool) {
+	i, ok := slices.BinarySearchFunc(l.entries, name, func(e entry, n string) int { return strings.Compare(e.name, n) })
+	if ok {
+		return l.entries[i], true
+	}
+	if runtime.GOOS == "darwin" {
+		for _, e := range l.entries {
+			if strings.EqualFold(e.name, name) {
+				return e, true
+			}
+		}
+	}
+	return entry{}, false
+}
+
+// resolve follows a path below the repository, links included, and says what is
+// there: its real path, or for a link that leads out, or nowhere to be followed,
+// what it says.
+func (r *reader) resolve(p string) (real string, k kind, to string) {
+	todo := strings.Split(path.Clean(p), "/")
+	real, k = ".", directory
+	for hops := 0; len(todo) > 0; {
+		name := todo[0]
+		todo = todo[1:]
+		switch {
+		case name == "." || name == "":
+			continue
+		case k != directory:
+			return real, missing, ""
+		case name == "..":
+			if real == "." {
+				return real, missing, ""
+			}
+			real = path.Dir(real)
+			continue
+		}
+		e, ok := r.list(real).find(name)
+		if !ok {
+			return real, missing, ""
+		}
+		if e.kind != link {
+			real, k = path.Join(real, e.name), e.kind
+			continue
+		}
+		to, err := r.tree.target(path.Join(real, e.name))
+		if err != nil {
+			return real, odd, ""
+		}
+		if hops++; hops > maxLinks || path.IsAbs(to) {
+			return real, link, to
+		}
+		if _, ok := below(real, to); !ok {
+			return real, link, to
+		}
+		todo = append(strings.Split(to, "/"), todo...)
+	}
+	return real, k, ""
+}
+
+// is says what kind of thing a path leads to.
+func (r *reader) is(p string) kind {
+	_, k, _ := r.resolve(p)
+	return k
+}
+
+// under gives the names in a directory.
+func (r *reader) under(dir string) []entry {
+	real, k, _ := r.resolve(dir)
+	if k != directory {
+		return nil
+	}
+	return r.list(real).entries
+}
+
+// upwards gives dir and the directories above it, up to the repository.
+func upwards(dir string) []string {
+	out := []string{dir}
+	for dir != "." {
+		dir = path.Dir(dir)
+		out = append(out, dir)
+	}
+	return out
+}

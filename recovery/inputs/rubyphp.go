@@ -1,0 +1,132 @@
+package inputs
+
+import (
+	"path"
+	"strings"
+)
+
+// bundler follows what a Gemfile or Rakefile loads by a path that is written out,
+// and reads what stands behind "bundle exec".
+func bundler(c call, dirs []string) {
+	for _, d := range dirs {
+		for _, name := range []string{"Gemfile", "gems.rb", "Rakefile", "rakefile", "Rakefile.rb"} {
+			c.loads(path.Join(d, name), 0)
+		}
+	}
+	if words := c.words(); len(words) > 1 && words[0] == "exec" {
+		c.rest(words[1:])
+	}
+}
+
+// loads adds the Ruby files that a Ruby file loads.
+func (c call) loads(file string, depth int) {
+	if depth > maxDepth {
+		return
+	}
+	for line := range strings.Lines(string(c.peek(file))) {
+		line = strings.TrimSpace(line)
+		for _, verb := range []string{"eval_gemfile", "require_relative", "load", "import"} {
+			rest, ok := strings.CutPrefix(line, verb)
+			if !ok || rest == "" || letter(rest[0]) {
+				continue
+			}
+			rest = strings.TrimLeft(rest, " (")
+			if rest == "" || rest[0] != '"' && rest[0] != '\'' {
+				continue
+			}
+			name, _, _ := strings.Cut(rest[1:], rest[:1])
+			p, ok := below(path.Dir(file), name)
+			if !ok {
+				continue
+			}
+			for _, f := range []string{p, p + ".rb"} {
+				if _, ok := c.whole(f, c.name); ok {
+					c.loads(f, depth+1)
+					break
+				}
+			}
+		}
+	}
+}
+
+// gem reads the Gemfile or gemspec that a gem command is given.
+func gem(c call, _ []string) {
+	for _, f := range append(c.values("-g", "--file"), c.words()...) {
+		if p, ok := c.path(c.dir, f); ok && (strings.HasSuffix(f, ".gemspec") || strings.HasSuffix(f, ".gem") || strings.HasSuffix(f, "Gemfile")) {
+			c.whole(p, c.name)
+		}
+	}
+	if c.has("-g", "--file") {
+		c.whole(path.Join(c.dir, "Gemfile"), c.name)
+	}
+}
+
+// composerJSON takes out of composer.json where packages come from and which
+// plugins may run; for the scripts see composerScripts.
+func composerJSON(r *reader, text []byte) ([]part, bool) {
+	v, err := r.object(text)
+	if err != nil {
+		return nil, false
+	}
+	var out []part
+	for _, k := range []string{"repositories", "config", "extra", "minimum-stability"} {
+		if v, ok := v[k]; ok {
+			out = append(out, part{k, jsonText(v)})
+		}
+	}
+	return out, true
+}
+
+// composerScripts adds the scripts of composer.json that composer runs by itself
+// (those before and after its events), and those that the call names.
+func composerScripts(c call, dirs []string) {
+	named := map[string]bool{}
+	for _, w := range c.words() {
+		named[w] = true
+	}
+	for _, d := range dirs {
+		file := path.Join(d, "composer.json")
+		v, err := c.object(c.peek(file))
+		if err != nil {
+			continue // the whole file is an input, if it is there
+		}
+		scripts, _ := v["scripts"].(map[string]any)
+		at := c
+		at.dir = d
+		for name := range scripts {
+			if named[name] || strings.HasPrefix(name, "pre-") || strings.HasPrefix(name, "post-") || name == "command" || name == "init" {
+				at.composerScript(file, scripts, name, 0)
+			}
+		}
+	}
+}
+
+func (c call) composerScript(file string, scripts map[string]any, name string, depth int) {
+	v, ok := scripts[name]
+	if !ok || depth > maxDepth {
+		return
+	}
+	c.text(file, "scripts."+name, c.name, jsonText(v))
+	var lines []string
+	switch v := v.(type) {
+	case string:
+		lines = []string{v}
+	case []any:
+		lines = jsonStrings(v)
+	}
+	for _, line := range lines {
+		other, ok := strings.CutPrefix(line, "@")
+		if !ok {
+			c.shellText(line)
+			continue
+		}
+		word, rest, _ := strings.Cut(other, " ")
+		switch word {
+		case "php", "composer":
+			c.shellText(word + " " + rest)
+		case "putenv", "no_additional_args", "additional_args":
+		default:
+			c.composerScript(file, scripts, word, depth+1)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package inputs
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	maxScript   = 1 << 20 // bytes of a shell text that is read for commands
+	maxCommands = 500     // simple commands of one text
+)
+
+// script adds a file that a command executes, and reads it if it is for a shell.
+// It is looked for where the command runs.
+func (c call) script(word string) {
+	p, ok := c.path(c.dir, word)
+	if !ok {
+		return
+	}
+	c.scriptAt(p, false)
+}
+
+// scriptAt is script with the path known; shell says that a shell reads it,
+// whatever is in it.
+func (c call) scriptAt(p string, shell bool) {
+	// What is installed changes with every installation. It is an input only if
+	// the listed command names it itself.
+	if c.depth > 0 && slices.Contains(strings.Split(p, "/"), "node_modules") {
+		return
+	}
+	text, ok := c.whole(p, c.name)
+	if !ok || text.text == nil || len(text.text) > maxScript || !shell && !forShell(p, text.text) {
+		return
+	}
+	// Shell scripts often begin by going to where they stand, or above.
+	dirs := []string{c.dir}
+	for _, d := range []string{path.Dir(p), path.Dir(path.Dir(p)), "."} {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	c.sequence(dirs, split(string(text.text)), c.depth+1)
+}
+
+// shellText reads commands that stand in another file.
+func (c call) shellText(text string) {
+	if len(text) <= maxScript {
+		c.sequence([]string{c.dir}, split(text), c.depth+1)
+	}
+}
+
+func forShell(p string, text []byte) bool {
+	switch path.Ext(p) {
+	case ".sh", ".bash", ".zsh", ".ksh":
+		return true
+	}
+	first, _, _ := strings.Cut(string(text[:min(len(text), 200)]), "\n")
+	first = strings.TrimSpace(first)
+	return strings.HasPrefix(first, "#!") && (strings.HasSuffix(first, "sh") || strings.Contains(first, "sh "))
+}
+
+// split finds the simple commands of a shell text, roughly: quotes, operators,
+// comments and redirections are understood, expansions are Unknown, and what is
+// in a substitution or a function is a command like the others. It is made to
+// find file names, not to decide anything.
+func split(text string) [][]string {
+	var (
+		out  [][]string
+		argv []string
+		word strings.Builder
+		in   bool // a word has begun
+		skip bool // the next word is a redirection's
+	)
+	endWord := func() {
+		if in && !skip {
+			argv = append(argv, word.String())
+		}
+		if in {
+			skip = false
+		}
+		word.Reset()
+		in = false
+	}
+	end := func() {
+		endWord()
+		skip = false
+		if len(argv) > 0 && len(out) < maxCommands {
+			out = append(out, argv)
+		}
+		argv = nil
+	}
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\\' && i+1 < len(text):
+			i++
+			if text[i] != '\n' {
+				word.WriteByte(text[i])
+				in = true
+			}
+		case c == '\'' && !quoted:
+			n := strings.IndexByte(text[i+1:], '\'')
+			if n < 0 {
+				n = len(text) - i - 1
+			}
+			word.WriteString(text[i+1 : i+1+n])
+			in = true
+			i += n + 1
+		case c == '"':
+			quoted = !quoted
+			in = true
+		case c == '`' && !quoted: // what is in it is a command of its own
+			end()
+		case c == '$' || c == '`':
+			in = true
+			word.WriteString(Unknown)
+			i += expansion(text[i:]) - 1
+			if text[i] == '(' && !quoted {
+				end()
+			}
+		case quoted:
+			word.WriteByte(c)
+		case c == ' ' || c == '\t' || c == '\r':
+			endWord()
+		case c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')':
+			end()
+		case c == '<' || c == '>':
+			if strings.Trim(word.String(), "0123456789") == "" { // 2>file
+				word.Reset()
+				in = false
+			}
+			endWord()
+			for i+1 < len(text) && strings.IndexByte("<>&|-", text[i+1]) >= 0 {
+				i++
+			}
+			skip = true
+		case c == '#' && !in:
+			for i+1 < len(text) && text[i+1] != '\n' {
+				i++
+			}
+		default:
+			word.WriteByte(c)
+			in = true
+		}
+	}
+	end()
+	return out
+}
+
+// expansion is the length of what begins with $ or a backtick; of a substitution
+// only its opening, since what is in it is read as commands.
+func expansion(s string) int {
+	if s[0] == '`' || len(s) == 1 {
+		return 1
+	}
+	switch c := s[1]; {
+	case c == '(':
+		return 2
+	case c == '{':
+		if n := strings.IndexByte(s, '}'); n > 0 {
+			return n + 1
+		}
+		return 2
+	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+		n := 1
+		for n < len(s) && (s[n] == '_' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z' || s[n] >= '0' && s[n] <= '9') {
+			n++
+		}
+		return n
+	}
+	return 2
+}

@@ -1,0 +1,208 @@
+package inputs
+
+import (
+	"cmp"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+const (
+	maxText    = 16 << 20  // bytes of a file whose content is looked at
+	maxDigest  = 256 << 20 // bytes of a file of which there is a digest
+	maxLinks   = 16        // symbolic links on one path
+	maxListing = 20_000    // entries of one directory
+)
+
+// kind is what a path is.
+type kind uint8
+
+const (
+	missing kind = iota
+	regular
+	directory
+	link
+	odd // a device, a pipe, a socket
+)
+
+// entry is a name in a directory.
+type entry struct {
+	name string
+	kind kind
+}
+
+// content is a file. text is nil if the file has more than maxText bytes, or if
+// a baseline knows only its digest; sum is then the only thing besides id that
+// tells it apart, or "" if even that is not known.
+type content struct {
+	text []byte
+	size int64
+	sum  string // SHA-256, hex; "" if only id is known
+	id   string // as git would name it, in the tree's object format
+	exec bool
+}
+
+// Tree is where inputs are read: the work tree as it is (Open), or a Baseline.
+// Paths are relative to the repository, with slashes, without links.
+type Tree interface {
+	list(dir string) ([]entry, error) // sorted by name
+	read(file string) (content, error)
+	target(link string) (string, error)
+	objects() string // the object format of ids
+}
+
+// errTooBig and errTooMany are what cannot be watched.
+var (
+	errTooBig  = fmt.Errorf("it has more than %d MiB", maxDigest>>20)
+	errTooMany = fmt.Errorf("the directory has more than %d entries", maxListing)
+	errMoved   = errors.New("it changed while it was read")
+	errOdd     = errors.New("it is not a regular file")
+)
+
+// WorkTree is the repository as it is on the disk. Every path is resolved below
+// its descriptor, so no link, and no directory that is exchanged meanwhile,
+// leads out of it.
+type WorkTree struct {
+	root   *os.Root
+	format string
+}
+
+// Open opens the repository at repo.
+func Open(repo string) (*WorkTree, error) {
+	abs, err := filepath.Abs(repo)
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	return &WorkTree{root: root, format: formatSHA1}, nil
+}
+
+// Close gives the descriptor up.
+func (w *WorkTree) Close() error { return w.root.Close() }
+
+func (w *WorkTree) objects() string { return w.format }
+
+func (w *WorkTree) list(dir string) ([]entry, error) {
+	f, err := w.root.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	found, err := f.ReadDir(maxListing + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(found) > maxListing {
+		return nil, errTooMany
+	}
+	out := make([]entry, 0, len(found))
+	for _, e := range found {
+		out = append(out, entry{e.Name(), kindOf(e.Type())})
+	}
+	slices.SortFunc(out, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+	return out, nil
+}
+
+func kindOf(m fs.FileMode) kind {
+	switch {
+	case m.IsRegular():
+		return regular
+	case m.IsDir():
+		return directory
+	case m&fs.ModeSymlink != 0:
+		return link
+	}
+	return odd
+}
+
+func (w *WorkTree) target(name string) (string, error) { return w.root.Readlink(name) }
+
+func (w *WorkTree) read(name string) (content, error) {
+	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return content{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return content{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return content{}, errOdd
+	}
+	c := content{size: info.Size(), exec: info.Mode()&0o111 != 0}
+	if c.size > maxDigest {
+		return c, errTooBig
+	}
+	if c.size > maxText {
+		return c, c.digest(f, w.format)
+	}
+	// One byte more than it should have shows that it grew.
+	text := make([]byte, c.size+1)
+	n, err := io.ReadFull(f, text)
+	switch {
+	case err == nil || int64(n) < c.size:
+		return c, errMoved
+	case !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF):
+		return c, err
+	}
+	c.text = text[:n:n]
+	return c, nil
+}
+
+// Object formats of git.
+const (
+	formatSHA1   = "sha1"
+	formatSHA256 = "sha256"
+)
+
+func newID(format string, size int64) hash.Hash {
+	h := sha1.New()
+	if format == formatSHA256 {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", size)
+	return h
+}
+
+// name fills in the digests of a file that was read whole.
+func (c *content) name(format string) {
+	if c.sum != "" || c.text == nil {
+		return
+	}
+	sum := sha256.Sum256(c.text)
+	id := newID(format, int64(len(c.text)))
+	id.Write(c.text)
+	c.sum, c.id = hex.EncodeToString(sum[:]), hex.EncodeToString(id.Sum(nil))
+}
+
+// digest reads a big file through.
+func (c *content) digest(f io.Reader, format string) error {
+	sum, id := sha256.New(), newID(format, c.size)
+	n, err := io.Copy(io.MultiWriter(sum, id), io.LimitReader(f, c.size+1))
+	if err == nil && n != c.size {
+		err = errMoved
+	}
+	c.sum, c.id = hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(id.Sum(nil))
+	return err
+}
+
+// below joins a path to a directory of the repository; ok is false if it leads
+// out.
+func below(dir, p string) (string, bool) {
+	p = path.Join(dir, p)
+	return p, p != ".." && !(len(p) > 2 && p[:3] == "../") && p[0] != '/'
+}

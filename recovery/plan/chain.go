@@ -1,0 +1,272 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/superloop/superloop/recovery/action"
+)
+
+// MaxDepth is how many levels there may be.
+const MaxDepth = 3
+
+// Bounds of a chain that sets none itself.
+const (
+	DefaultAttempts = 6
+	DefaultTime     = 10 * time.Minute
+)
+
+// Bounds of what is kept.
+const (
+	maxLeft = 6
+	maxText = 4096 // bytes of an error's text, its end
+)
+
+// Availabilities, see remedy.Availability.
+const (
+	locked     = "locked"
+	impossible = "impossible"
+)
+
+// Status is where a chain, or one of its levels, stands.
+type Status string
+
+// The statuses.
+const (
+	Open      Status = "open"      // something may still be tried
+	Done      Status = "done"      // the goal is reached
+	Exhausted Status = "exhausted" // nothing is left that may be tried without a person
+	Cancelled Status = "cancelled" // a person has ended it
+)
+
+// Chain is the cure of one failed command.
+type Chain struct {
+	ID   string `json:"chain_id"`
+	Goal Goal   `json:"original_goal"`
+	// Levels are the present ones, the outermost first.
+	Levels []Level `json:"levels"`
+	// Left are the latest levels that were left without success, the newest last:
+	// a person may still choose there.
+	Left []Level `json:"left,omitempty"`
+	// Reached are the goals of levels that were left successfully: who needs one
+	// of them again has it.
+	Reached []string `json:"reached,omitempty"`
+	// Tried are the keys of options that were begun, or left out, on any level.
+	Tried []string `json:"tried,omitempty"`
+	// Worked are the keys of options whose command succeeded, whether that helped
+	// or not.
+	Worked []string `json:"worked,omitempty"`
+	Status Status   `json:"status"`
+	Why    string   `json:"why,omitempty"` // of an end
+	// Attempts counts the commands that were begun, verifying aside; Limit bounds
+	// them, Until the time at which one may become due.
+	Attempts int       `json:"attempts"`
+	Limit    int       `json:"max_attempts"`
+	Until    time.Time `json:"until,omitzero"`
+	// Running is what was begun and has no outcome yet.
+	Running *Move `json:"running,omitempty"`
+	// Verifying: a cure has succeeded, and whether it helped is not known yet.
+	Verifying bool `json:"verifying,omitempty"`
+	// Errors are those of all levels, in order.
+	Errors []Error `json:"errors,omitempty"`
+	// Crumbs are the levels that there were, in order.
+	Crumbs    []Crumb   `json:"breadcrumbs,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// Goal is the command that is to succeed.
+type Goal struct {
+	Command string `json:"command"`
+	Dir     string `json:"working_dir,omitempty"`
+	Key     string `json:"key"`
+	Source  string `json:"source,omitempty"` // what ran it: test_command, command
+}
+
+// Failure is what a level is about.
+type Failure struct {
+	Category  string `json:"category"`
+	Handler   string `json:"handler,omitempty"`
+	Signature string `json:"signature,omitempty"`
+	Why       string `json:"why,omitempty"`
+}
+
+// Level is one goal that is not reached, and what might reach it.
+type Level struct {
+	Depth int    `json:"depth"` // 1 is the outermost
+	Goal  string `json:"goal"`
+	// For is the key of the option above that the level is there for. Cure: that
+	// option has failed, and of what it failed is to be cured; else it needs Goal.
+	For     string   `json:"for,omitempty"`
+	Cure    bool     `json:"cure,omitempty"`
+	Label   string   `json:"label"`
+	Failure Failure  `json:"failure"`
+	Options []Choice `json:"options"`
+	// Chosen is the key of the option that is dealt with, "" when the next one is
+	// to be chosen.
+	Chosen string `json:"chosen,omitempty"`
+	// Needs are what the chosen option still needs, the next one first.
+	Needs []Need `json:"needs,omitempty"`
+	// Again: the chosen option failed, what it failed of was cured on the level
+	// below, so it is due once more.
+	Again bool `json:"again,omitempty"`
+	// Picked: it is a person who has chosen it.
+	Picked bool `json:"picked,omitempty"`
+	// Due is when the chosen option's command may begin; zero before Advance has
+	// said so. What was due in time is not withdrawn when it is begun late.
+	Due time.Time `json:"due,omitzero"`
+}
+
+// Choice is one option of a level.
+type Choice struct {
+	Key          string `json:"key"`
+	ID           string `json:"id"`
+	Label        string `json:"label"`
+	Strategy     string `json:"strategy"`
+	Availability string `json:"availability"`     // ready, locked, impossible
+	Reason       string `json:"reason,omitempty"` // why locked or impossible
+	action.Draft
+	Executor     string  `json:"executor"`
+	Risk         string  `json:"risk,omitempty"`
+	WaitsMS      []int64 `json:"waits_ms,omitempty"` // before each try of the goal's own command; then there is no Command
+	Needs        []Need  `json:"needs,omitempty"`    // of a locked one
+	Handler      string  `json:"handler,omitempty"`
+	Dep          string  `json:"dep,omitempty"` // the recipe that it installs or renews
+	Instructions string  `json:"instructions,omitempty"`
+	// ByItself: the engine may carry it out without a person, if the policy lets
+	// the command run. Withheld says why not.
+	ByItself bool   `json:"by_itself"`
+	Withheld string `json:"withheld,omitempty"`
+}
+
+// Need is what must be there before a locked option can run, and the ways to get
+// it here.
+type Need struct {
+	Goal    string   `json:"goal"` // tool/pipx
+	Label   string   `json:"label"`
+	Options []Choice `json:"options"`
+}
+
+// Crumb is one level of the way, for people.
+type Crumb struct {
+	Depth  int    `json:"depth"`
+	Goal   string `json:"goal"`
+	Label  string `json:"label"`
+	Status string `json:"status"` // executing, done, failed, skipped
+}
+
+// Error is what went wrong on a level.
+type Error struct {
+	Depth   int    `json:"depth"`
+	Option  string `json:"option"`
+	Key     string `json:"key,omitempty"` // of the option
+	Command string `json:"command,omitempty"`
+	Text    string `json:"text"`
+}
+
+// New opens a chain for a failed command with what might cure it. limit and patience
+// are bounds, 0 for the defaults.
+func New(id string, goal Goal, f Failure, options []Choice, limit int, patience time.Duration, now time.Time) Chain {
+	if limit <= 0 {
+		limit = DefaultAttempts
+	}
+	if patience <= 0 {
+		patience = DefaultTime
+	}
+	return Chain{ID: id, Goal: goal, Status: Open, Limit: limit, Until: now.Add(patience), CreatedAt: now, UpdatedAt: now,
+		Levels: []Level{{Depth: 1, Goal: goal.Key, Label: goal.Command, Failure: f, Options: options}},
+		Crumbs: []Crumb{{Depth: 1, Goal: goal.Key, Label: goal.Command, Status: "executing"}}}
+}
+
+// Clone is a copy that shares nothing that changes.
+func (c Chain) Clone() Chain {
+	c.Levels, c.Left = cloneLevels(c.Levels), cloneLevels(c.Left)
+	c.Reached, c.Tried, c.Worked = slices.Clone(c.Reached), slices.Clone(c.Tried), slices.Clone(c.Worked)
+	c.Errors, c.Crumbs = slices.Clone(c.Errors), slices.Clone(c.Crumbs)
+	if c.Running != nil {
+		m := *c.Running
+		c.Running = &m
+	}
+	return c
+}
+
+func cloneLevels(in []Level) []Level {
+	out := slices.Clone(in)
+	for i := range out {
+		out[i].Needs = slices.Clone(out[i].Needs)
+	}
+	return out
+}
+
+// Depth is that of the level that is dealt with.
+func (c Chain) Depth() int { return len(c.Levels) }
+
+// level is the deepest one.
+func (c *Chain) level() *Level { return &c.Levels[len(c.Levels)-1] }
+
+// Option finds an option of a level by its key or, if that is no key, by its id.
+func (l Level) Option(name string) (Choice, bool) {
+	for _, by := range []func(Choice) string{func(c Choice) string { return c.Key }, func(c Choice) string { return c.ID }} {
+		for _, o := range l.Options {
+			if by(o) == name {
+				return o, true
+			}
+		}
+	}
+	return Choice{}, false
+}
+
+// runnable reports whether there is something to run in an option of the level.
+// Waiting is for what has failed; what was never there does not come of it.
+func (l Level) runnable(o Choice) bool {
+	return o.Command != "" || len(o.WaitsMS) > 0 && (l.Depth == 1 || l.Cure)
+}
+
+// take has the level deal with an option, or with none.
+func (c *Chain) take(l *Level, o Choice) {
+	l.Chosen, l.Needs, l.Again, l.Picked, l.Due = o.Key, nil, false, false, time.Time{}
+	if o.Availability == locked {
+		l.Needs = slices.DeleteFunc(slices.Clone(o.Needs), func(n Need) bool { return slices.Contains(c.Reached, n.Goal) })
+	}
+}
+
+func (c *Chain) end(s Status, why string) {
+	c.Status, c.Why, c.Running, c.Verifying = s, why, nil, false
+	for i := range c.Levels {
+		c.crumb(c.Levels[i], map[Status]string{Done: "done"}[s])
+	}
+}
+
+// leave keeps a level that is left without success.
+func (c *Chain) leave(l Level, status string) {
+	c.crumb(l, status)
+	c.take(&l, Choice{})
+	c.Left = slices.DeleteFunc(c.Left, func(old Level) bool { return old.Depth == l.Depth && old.Goal == l.Goal && old.For == l.For })
+	c.Left = append(c.Left, l)
+	if n := len(c.Left) - maxLeft; n > 0 {
+		c.Left = slices.Delete(c.Left, 0, n)
+	}
+}
+
+// leaveBelow leaves the levels that are deeper than depth.
+func (c *Chain) leaveBelow(depth int) {
+	for len(c.Levels) > depth {
+		l := *c.level()
+		c.Levels = c.Levels[:len(c.Levels)-1]
+		c.leave(l, "skipped")
+	}
+}
+
+// crumb marks the last crumb of a level.
+func (c *Chain) crumb(l Level, status string) {
+	if status == "" {
+		status = "failed"
+	}
+	for i := len(c.Crumbs) - 1; i >= 0; i-- {
+		if c.Crumbs[i].Goal == l.Goal && c.Crumbs[i].Depth == l.Depth {
+			c.Crumbs[i].Status = status
+			return
+		}
+	}
+	c.Crumbs = append(c.Crumbs, Crumb{Depth: l.Depth, Goal: l.Goal, Label: l.Label, Status: status})
+}

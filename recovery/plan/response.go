@@ -1,0 +1,239 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// FormatVersion is that of chain.schema.json.
+const FormatVersion = 1
+
+// response is a chain for programs and other people's screens, see
+// chain.schema.json.
+type response struct {
+	Version int    `json:"version"`
+	OK      bool   `json:"ok"`
+	ID      string `json:"chain_id"`
+	Status  Status `json:"status"`
+	Why     string `json:"why,omitempty"`
+	Goal    Goal   `json:"original_goal"`
+	// Of the deepest level.
+	Failure shownFailure  `json:"failure"`
+	Options []shownOption `json:"options"`
+	// Stack has the deepest level first.
+	Stack    []shownLevel      `json:"escalation_stack"`
+	Left     []shownLevel      `json:"left,omitempty"`
+	Running  *Move             `json:"running,omitempty"`
+	Place    shownPlace        `json:"chain"`
+	Crumbs   []Crumb           `json:"breadcrumbs"`
+	Visited  map[string]string `json:"visited"`
+	Tried    []string          `json:"tried"`
+	Errors   []Error           `json:"errors"`
+	Fallback []shownAction     `json:"fallback_actions"`
+	MaxDepth int               `json:"max_depth"`
+	Budget   shownBudget       `json:"budget"`
+	Created  time.Time         `json:"created_at"`
+	Updated  time.Time         `json:"updated_at"`
+	// State is the chain itself, in files.
+	State *Chain `json:"state,omitempty"`
+}
+
+type shownFailure struct {
+	ID        string `json:"failure_id"`
+	Category  string `json:"category"`
+	Label     string `json:"label"`
+	Signature string `json:"signature,omitempty"`
+}
+
+type shownLevel struct {
+	Depth   int           `json:"depth"`
+	Failure string        `json:"failure_id"`
+	Goal    string        `json:"goal"`
+	Label   string        `json:"label"`
+	For     string        `json:"for,omitempty"`
+	Chosen  *string       `json:"chosen_option"`
+	Plan    *shownPlan    `json:"plan"`
+	Status  string        `json:"status"`
+	Options []shownOption `json:"options"`
+}
+
+// shownPlan is what a level does; one that waits for a deeper one has none.
+type shownPlan struct {
+	Command    string `json:"command"`
+	WorkingDir string `json:"working_dir,omitempty"`
+	TimeoutMS  int64  `json:"timeout_ms,omitempty"`
+}
+
+// shownOption does not embed a Draft: the published form has no timeout_ms.
+type shownOption struct {
+	ID           string   `json:"id"`
+	Key          string   `json:"key"`
+	Label        string   `json:"label"`
+	Recommended  bool     `json:"recommended"`
+	Strategy     string   `json:"strategy"`
+	Availability string   `json:"availability"`
+	LockReason   string   `json:"lock_reason,omitempty"`
+	UnlockDeps   []string `json:"unlock_deps,omitempty"`
+	UnlockSteps  int      `json:"unlock_step_count,omitempty"`
+	Impossible   string   `json:"impossible_reason,omitempty"`
+	Risk         string   `json:"risk,omitempty"`
+	Confidence   string   `json:"confidence,omitempty"`
+	Executor     string   `json:"executor"`
+	Command      string   `json:"command,omitempty"`
+	WorkingDir   string   `json:"working_dir,omitempty"`
+	WaitsMS      []int64  `json:"waits_ms,omitempty"`
+	Expected     string   `json:"expected_outcome,omitempty"`
+	Instructions string   `json:"instructions,omitempty"`
+	ByItself     bool     `json:"by_itself"`
+	Withheld     string   `json:"withheld,omitempty"`
+	Tried        string   `json:"tried,omitempty"` // succeeded, failed
+}
+
+type shownPlace struct {
+	ID       string  `json:"chain_id"`
+	Goal     string  `json:"original_goal"`
+	Depth    int     `json:"depth"` // 0: the first failure
+	MaxDepth int     `json:"max_depth"`
+	Crumbs   []Crumb `json:"breadcrumbs"` // without the goal itself
+}
+
+type shownAction struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+}
+
+type shownBudget struct {
+	Attempts int       `json:"attempts"`
+	Max      int       `json:"max_attempts"`
+	Until    time.Time `json:"until,omitzero"`
+}
+
+// Response is the chain as one JSON object that holds all there is to show, in
+// ASCII: what failed, the options of each level, the stack with the deepest level
+// at index 0, the way there, all errors, and what can always be done. It is valid
+// against chain.schema.json.
+func Response(c Chain) ([]byte, error) { return marshal(c, nil) }
+
+// Record is Response with the chain itself in it: what a file holds.
+func Record(c Chain) ([]byte, error) { return marshal(c, &c) }
+
+func marshal(c Chain, state *Chain) ([]byte, error) {
+	if len(c.Levels) == 0 {
+		return nil, fmt.Errorf("writing down chain %q: it has no levels", c.ID)
+	}
+	deepest := *c.level()
+	r := response{Version: FormatVersion, OK: c.Status == Done, ID: c.ID, Status: c.Status, Why: c.Why, Goal: c.Goal,
+		Failure: shownFailure{ID: deepest.Failure.Handler, Category: deepest.Failure.Category, Label: deepest.Failure.Why, Signature: deepest.Failure.Signature},
+		Options: c.shown(deepest), Running: c.Running, Crumbs: append([]Crumb{}, c.Crumbs...), Visited: map[string]string{},
+		Tried: append([]string{}, c.Tried...), Errors: append([]Error{}, c.Errors...),
+		Fallback: []shownAction{{"retry", "Try this level again"}, {"skip", "Leave this option out"}, {"cancel", "Give up"}},
+		MaxDepth: MaxDepth, Budget: shownBudget{c.Attempts, c.Limit, c.Until}, Created: c.CreatedAt, Updated: c.UpdatedAt, State: state}
+	r.Place = shownPlace{ID: c.ID, Goal: c.Goal.Command, Depth: len(c.Levels) - 1, MaxDepth: MaxDepth, Crumbs: []Crumb{}}
+	for _, k := range c.Crumbs {
+		r.Visited[k.Goal] = k.Status
+		if k.Depth > 1 {
+			r.Place.Crumbs = append(r.Place.Crumbs, k)
+		}
+	}
+	for i := len(c.Levels) - 1; i >= 0; i-- {
+		r.Stack = append(r.Stack, c.shownLevel(c.Levels[i], c.levelStatus(i)))
+	}
+	for _, l := range c.Left {
+		r.Left = append(r.Left, c.shownLevel(l, "failed"))
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("writing down chain %s: %w", c.ID, err)
+	}
+	return ascii(data), nil
+}
+
+// levelStatus is where the i-th level stands, in the words of the schema.
+func (c *Chain) levelStatus(i int) string {
+	switch {
+	case c.Status == Done:
+		return "done"
+	case c.Status != Open:
+		return "failed"
+	case i == len(c.Levels)-1 && (c.Running != nil || c.Verifying || c.Levels[i].Chosen != ""):
+		return "executing"
+	}
+	return "pending"
+}
+
+func (c *Chain) shownLevel(l Level, status string) shownLevel {
+	s := shownLevel{Depth: l.Depth, Failure: l.Failure.Handler, Goal: l.Goal, Label: l.Label, For: l.For, Status: status, Options: c.shown(l)}
+	if o, ok := l.Option(l.Chosen); ok && l.Chosen != "" {
+		s.Chosen = &o.ID
+		if status != "pending" && o.Command != "" {
+			s.Plan = &shownPlan{o.Command, o.WorkingDir, o.TimeoutMS}
+		}
+	}
+	return s
+}
+
+func (c *Chain) shown(l Level) []shownOption {
+	out := []shownOption{}
+	for i, o := range l.Options {
+		s := shownOption{ID: o.ID, Key: o.Key, Label: o.Label, Recommended: i == 0 && o.Availability != impossible, Strategy: o.Strategy,
+			Availability: o.Availability, Risk: o.Risk, Confidence: o.Confidence, Executor: o.Executor, Command: o.Command, WorkingDir: o.WorkingDir,
+			WaitsMS: o.WaitsMS, Expected: o.Expected, Instructions: o.Instructions, ByItself: o.ByItself, Withheld: o.Withheld, Tried: c.result(o)}
+		switch o.Availability {
+		case locked:
+			s.LockReason, s.UnlockSteps = o.Reason, len(o.Needs)
+			for _, n := range o.Needs {
+				s.UnlockDeps = append(s.UnlockDeps, n.Goal)
+			}
+		case impossible:
+			s.Impossible = o.Reason
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// result is what came of an option, "" if it was not tried.
+func (c *Chain) result(o Choice) string {
+	switch {
+	case slices.Contains(c.Worked, o.Key):
+		return "succeeded"
+	case slices.Contains(c.Tried, o.Key):
+		return "failed"
+	}
+	return ""
+}
+
+// ascii writes JSON so that no terminal takes a part of it for anything but text,
+// and without NUL, which no strict reader takes. Its values are the same.
+func ascii(data []byte) []byte {
+	var b strings.Builder
+	b.Grow(len(data) + len(data)/16)
+	for i := 0; i < len(data); {
+		switch r, size := utf8.DecodeRune(data[i:]); {
+		case r == '\\':
+			size = 2
+			if strings.HasPrefix(string(data[i:min(i+6, len(data))]), `\u0000`) {
+				b.WriteString(`\ufffd`)
+				i += 6
+				continue
+			}
+			b.Write(data[i : i+size])
+			i += size
+		case r > '~':
+			if r > 0xffff {
+				fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
+			} else {
+				fmt.Fprintf(&b, `\u%04x`, r)
+			}
+			i += size
+		default:
+			b.WriteByte(data[i])
+			i += size
+		}
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,123 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount makes the bind mounts of a job, for which the supervisor has a mount
+// namespace of its own.
+func (a *agentJob) mount() error {
+	if a == nil || len(a.Binds) == 0 {
+		return nil
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	for _, b := range a.Binds {
+		if err := unix.Mount(b[0], b[1], "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	if a.User == os.Getuid() {
+		return nil
+	}
+	for _, become := range []func(int) error{syscall.Setgid, syscall.Setuid} {
+		if err := become(a.User); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tricksterArg makes the test binary a program that tries what no shell can.
+const tricksterArg = "trickster"
+
+func trickster(args []string) int {
+	err := fmt.Errorf("no such trick: %q", args)
+	switch {
+	case len(args) == 3 && args[0] == "exchange":
+		err = unix.Renameat2(unix.AT_FDCWD, args[1], unix.AT_FDCWD, args[2], unix.RENAME_EXCHANGE)
+	case len(args) == 3 && args[0] == "handle":
+		err = byHandle(args[1], args[2])
+	case len(args) == 3 && args[0] == "trace":
+		var pid int
+		if pid, err = strconv.Atoi(args[1]); err == nil {
+			err = unix.PtraceSeize(pid)
+		}
+	case len(args) == 3 && args[0] == "clear":
+		err = unix.MountSetattr(unix.AT_FDCWD, args[1], unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+	case len(args) == 3 && args[0] == "move":
+		var tree int
+		if tree, err = unix.OpenTree(unix.AT_FDCWD, args[1], 0); err == nil {
+			err = unix.MoveMount(tree, "", unix.AT_FDCWD, args[2], unix.MOVE_MOUNT_F_EMPTY_PATH)
+		}
+	case len(args) == 3 && args[0] == "aliases":
+		var table mountTable
+		if table, err = mounts(); err == nil {
+			whole, _ := table.aliases(args[1])
+			for _, at := range whole {
+				if !same(at, args[1]) {
+					err = fmt.Errorf("%s seems to be %s too", at, args[1])
+				}
+			}
+		}
+	case len(args) == 3 && args[0] == "uncover":
+		// A copy of the mount above, without those on it, would show what is below.
+		var tree int
+		if tree, err = unix.OpenTree(unix.AT_FDCWD, args[1], unix.OPEN_TREE_CLONE); err == nil {
+			var fd int
+			if fd, err = unix.Openat(tree, args[2], unix.O_WRONLY|unix.O_CREAT, 0o644); err == nil {
+				_, err = unix.Write(fd, []byte("uncovered"))
+			}
+		}
+	}
+	fmt.Println("trick", args, "gave", err)
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// byHandle writes to a file by its handle, on the mount of at.
+func byHandle(at, path string) error {
+	handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, 0)
+	if err != nil {
+		return err
+	}
+	mount, err := unix.Open(at, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.OpenByHandleAt(mount, handle, unix.O_WRONLY)
+	if err == unix.EISDIR || err == unix.EPERM {
+		// Newer kernels let more programs open directories.
+		if fd, err = unix.OpenByHandleAt(mount, handle, unix.O_RDONLY|unix.O_DIRECTORY); err == nil {
+			fd, err = unix.Openat(fd, "byhandle", unix.O_WRONLY|unix.O_CREAT, 0o644)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte("by handle"))
+	_ = os.NewFile(uintptr(fd), "handle").Close()
+	return err
+}
+
+func owner(t testing.TB, path string) uint32 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Uid
+}
+
+func ownMounts() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+}

@@ -1,0 +1,39 @@
+//go:build unix && !linux
+
+package sandbox
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/superloop/superloop/internal/proc"
+)
+
+func (s *Spec) ways() (ways []proc.Namespaces, notes []string) {
+	if s.Network == NoNetwork {
+		return nil, []string{"this system has no namespaces"}
+	}
+	return []proc.Namespaces{{}}, nil
+}
+
+func keepOpen(last int) {
+	for fd := last + 1; fd < 256; fd++ {
+		unix.CloseOnExec(fd)
+	}
+}
+
+func (o *order) confine(rep *report) (kind string, err error) {
+	rep.note("this system has neither Landlock nor mount namespaces: the command may write what its user may")
+	if !o.Probe {
+		fds, err := o.enter()
+		if err != nil {
+			return badPlace, err
+		}
+		fds.close()
+	}
+	if !rep.Level.Meets(o.Required) {
+		return tooWeak, fmt.Errorf("the sandbox level %q is required, and only %q can be had", o.Required, rep.Level)
+	}
+	return "", nil
+}

@@ -1,0 +1,218 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// furnish makes the mounts that the command sees, in the namespace that this
+// process was started in. Devices are dead, but for a few; what is protected is
+// read-only, and what is hidden is empty. confine makes everything else
+// read-only but for what is writable, each as a mount of its own.
+func furnish(o *order, confine bool) error {
+	// Nothing goes out, and nothing that is mounted later comes in.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("separating the mounts: %w", err)
+	}
+	roots := outermost(o.Writable)
+	v := view{roots: roots, anchored: map[string]bool{}}
+	keep := slices.Clone(devices[:])
+	attr := uint64(unix.MOUNT_ATTR_NODEV)
+	if confine {
+		keep, attr = append(keep, roots...), attr|unix.MOUNT_ATTR_RDONLY
+	}
+	trees := make([]int, len(keep))
+	for i, path := range keep {
+		var err error
+		if trees[i], err = clone(path); err != nil && exists(path) {
+			return err
+		}
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+		return fmt.Errorf("changing the mounts: %w (needs Linux 5.12)", err)
+	}
+	for i, path := range keep {
+		if trees[i] < 0 {
+			continue
+		}
+		if i >= len(devices) {
+			if err := change(trees[i], unix.MOUNT_ATTR_NODEV); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		if err := attach(trees[i], path); err != nil {
+			return err
+		}
+	}
+	if err := privateShm(); err != nil {
+		return err
+	}
+	if o.Probe {
+		return v.protect("/proc")
+	}
+	for _, path := range o.Protected {
+		if err := v.protect(filepath.Clean(string(path))); err != nil {
+			return fmt.Errorf("protecting %s: %w", path, err)
+		}
+	}
+	for _, path := range o.Hidden {
+		if err := hide(string(path)); err != nil {
+			return fmt.Errorf("hiding %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+const shm = "/dev/shm"
+
+// privateShm gives the command shared memory of its own, without which many
+// programs do not start their workers. It is gone with the command.
+func privateShm() error {
+	at, err := filepath.EvalSymlinks(shm)
+	if err != nil {
+		return nil // this system has none
+	}
+	if err := unix.Mount("none", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=256m,mode=1777"); err != nil {
+		return fmt.Errorf("mounting %s: %w", at, err)
+	}
+	return nil
+}
+
+// outermost are the existing places without those that lie in another one, by
+// their real paths, shortest first.
+func outermost(places []bytesOf) []string {
+	var all []string
+	for _, p := range places {
+		if p, err := filepath.EvalSymlinks(string(p)); err == nil {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(a) - len(b) })
+	var out []string
+	for _, p := range all {
+		if !slices.ContainsFunc(out, func(o string) bool { return under(p, o) }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// clone is a detached copy of the mounts from path on, -1 with an error. The last
+// step of path is not followed if it is a link.
+func clone(path string) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.O_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return -1, fmt.Errorf("copying the mount of %s: %w", path, err)
+	}
+	return fd, nil
+}
+
+// change sets attributes of a detached copy, and of all below it.
+func change(tree int, attr uint64) error {
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+		return fmt.Errorf("changing a mount: %w", err)
+	}
+	return nil
+}
+
+// attach puts a detached copy at path, and closes its descriptor.
+func attach(tree int, path string) error {
+	defer unix.Close(tree)
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mounting %s: %w", path, err)
+	}
+	return nil
+}
+
+// bind mounts path onto itself, with attributes.
+func bind(path string, attr uint64) error {
+	tree, err := clone(path)
+	if err != nil {
+		return err
+	}
+	if attr != 0 {
+		if err := change(tree, attr); err != nil {
+			unix.Close(tree)
+			return err
+		}
+	}
+	return attach(tree, path)
+}
+
+// view is what has been done so far.
+type view struct {
+	roots    []string // what is writable
+	anchored map[string]bool
+}
+
+// protect makes path read-only. A mount cannot be renamed or removed, but the
+// directories above it can, so each of them becomes a mount as well, up to what
+// is writable.
+func (v *view) protect(path string) error {
+	at, err := filepath.EvalSymlinks(path)
+	if err != nil && !exists(path) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, root := range v.roots {
+		if under(path, root) && at != path {
+			return errors.New("a symbolic link on its path could be replaced")
+		}
+		if !under(at, root) {
+			continue
+		}
+		var above []string
+		for dir := filepath.Dir(at); dir != root && under(dir, root) && !v.anchored[dir]; dir = filepath.Dir(dir) {
+			above = append(above, dir)
+		}
+		for _, dir := range slices.Backward(above) {
+			if err := bind(dir, 0); err != nil {
+				return err
+			}
+			v.anchored[dir] = true
+		}
+	}
+	if err := bind(at, unix.MOUNT_ATTR_RDONLY); err != nil {
+		return err
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(at, &st); err != nil || st.Flags&unix.ST_RDONLY == 0 {
+		return fmt.Errorf("it is said to be read-only, and is not (%v)", err)
+	}
+	return nil
+}
+
+// hide puts nothing in the place of a directory, and /dev/null in that of
+// anything else.
+func hide(path string) error {
+	path, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, os.ErrPermission) || err != nil && !exists(path) {
+		return nil // where we may not go the command may not either
+	}
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		err = unix.Mount("none", path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,nr_inodes=2,mode=0555")
+		if err != nil {
+			return fmt.Errorf("mounting nothing there: %w", err)
+		}
+		return nil
+	}
+	tree, err := clone(os.DevNull)
+	if err != nil {
+		return err
+	}
+	return attach(tree, path)
+}

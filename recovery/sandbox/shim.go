@@ -1,0 +1,122 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const umask = 0o077
+
+// ShimMain is the whole life of the shim: main calls it first thing when
+// os.Args[1] is ShimArg, and exits with what it returns, if it returns: when all
+// goes well this process is bash then, or the one that starts agents (see Protect). On the wire it
+// says what it did.
+func ShimMain() int {
+	// What is restricted is this thread, and bash gets what this thread has.
+	runtime.LockOSThread()
+	if !isPipe(orderFD) || !isPipe(reportFD) {
+		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", ShimArg)
+		return 2
+	}
+	keepOpen(2)
+	rep := report{Level: None}
+	o, err := readOrder()
+	if err == nil && o.Agent != nil {
+		return o.Agent.become()
+	}
+	if err != nil {
+		rep.fail(broken, err)
+	} else if kind, err := o.prepare(&rep); err != nil {
+		rep.fail(kind, err)
+	}
+	if err := say(reportFD, rep); err != nil || rep.Failure != "" {
+		return 1
+	}
+	if o.Probe {
+		return 0
+	}
+	shell := string(o.Shell)
+	err = syscall.Exec(shell, []string{"bash", "--noprofile", "--norc", "-o", "pipefail", "-c", "--", string(o.Command)}, convert[string](o.Env))
+	rep.fail(broken, fmt.Errorf("executing %s: %w", shell, err))
+	_ = say(reportFD, rep) // if nobody listens nobody will miss it
+	return 1
+}
+
+func isPipe(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// readOrder reads the order, a line of JSON. An order without its end is refused: who
+// sent it has died.
+func readOrder() (*order, error) {
+	text, err := bufio.NewReader(io.LimitReader(os.NewFile(orderFD, "order"), maxOrder+2)).ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("reading the order: %w", err)
+	}
+	if len(text) > maxOrder+1 {
+		return nil, fmt.Errorf("an order of more than %d bytes", maxOrder)
+	}
+	var o order
+	if err := json.Unmarshal(text, &o); err != nil {
+		return nil, fmt.Errorf("reading the order: %w", err)
+	}
+	return &o, nil
+}
+
+// say writes a report to fd.
+func say(fd int, rep report) error {
+	text, err := json.Marshal(rep)
+	if err != nil {
+		return fmt.Errorf("reporting: %w", err)
+	}
+	for len(text) > 0 {
+		n, err := unix.Write(fd, text)
+		if err != nil && err != unix.EINTR {
+			return fmt.Errorf("reporting: %w", err)
+		}
+		text = text[max(n, 0):]
+	}
+	return nil
+}
+
+// prepare takes away what the command must not have. Each step can only be done
+// before the next one: the working directory is looked for in the mounts that
+// the command will see, and everything is opened before it is forbidden.
+func (o *order) prepare(rep *report) (kind string, err error) {
+	unix.Umask(umask)
+	if err := limit(); err != nil {
+		return broken, err
+	}
+	return o.confine(rep)
+}
+
+// enter goes to the working directory, if it still is the one that was decided
+// on. The descriptors are to be closed.
+func (o *order) enter() (opened, error) {
+	p, fds, err := open(string(o.Repo), string(o.Dir))
+	if err != nil {
+		return fds, err
+	}
+	switch {
+	case p.RepoID != o.RepoID:
+		err = fmt.Errorf("the repository %s was replaced by another directory since this was decided", o.Repo)
+	case p.DirID != o.DirID:
+		err = fmt.Errorf("the working directory %q was replaced by another one since this was decided", o.Dir)
+	default:
+		if err = unix.Fchdir(fds.dir); err != nil {
+			err = fmt.Errorf("entering the working directory %q: %w", o.Dir, err)
+		}
+	}
+	if err != nil {
+		fds.close()
+	}
+	return fds, err
+}
