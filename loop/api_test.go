@@ -291,7 +291,7 @@ func TestSecondReload(t *testing.T) {
 func TestInterruptedRetryWait(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]Fact{"killed": nil, "Ctrl-C": Stopped{Status: Paused, Reason: ReasonInterrupted}} {
-		b := aidBench(t)
+		b := remediationBench(t)
 		b.do(retryDiagnosis(b))
 		b.wantAt(name+": the wait", Recovering, Wait, stepRecovery)
 		if end != nil {
@@ -308,8 +308,8 @@ func TestInterruptedRetryWait(t *testing.T) {
 // also after a restart.
 func TestLastRunIsState(t *testing.T) {
 	t.Parallel()
-	b := aidBench(t)
-	b.do(b.diagnosis("s", cure(1), cure(2)))
+	b := remediationBench(t)
+	b.do(b.diagnosis("s", remediate(1), remediate(2)))
 	b.verdict("auto")
 	id := b.s.Pending.ID
 	b.do(Executing{ID: id, N: 1, Source: SourceAuto})

@@ -56,7 +56,7 @@ func (p *play) give(f Fact) {
 }
 
 // cured reports whether a command has ended well in this run.
-func (p *play) cured(command string) bool {
+func (p *play) remedied(command string) bool {
 	return slices.ContainsFunc(p.lines, func(l Line) bool {
 		return l.Event == "recovery_executed" && strings.Contains(string(l.Fields), command)
 	})
@@ -178,7 +178,7 @@ func (p *play) perform(e Effect) {
 
 // role runs a role: how it ends depends on how many of its failures count.
 func (p *play) role(e Effect) {
-	if p.s.Plan.Respond != nil && p.s.Response.Overruled != p.s.Iteration && !p.cured("preflight") && p.dice(12, "environment", e.Role) == 0 {
+	if p.s.Plan.Respond != nil && p.s.Response.Overruled != p.s.Iteration && !p.remedied("preflight") && p.dice(12, "environment", e.Role) == 0 {
 		a := action.Draft{Command: "preflight " + e.Role, WorkingDir: "."}.Action()
 		p.give(EnvironmentBroken{Of: To(e), Role: e.Role, Command: &a, Why: "no disk", Category: "disk_full",
 			PreflightFields: failures.PreflightFields{Findings: []failures.Finding{{ID: "d", Why: "no disk"}}}})
@@ -187,8 +187,8 @@ func (p *play) role(e Effect) {
 	p.give(RoleStarted{Of: To(e), Role: e.Role, Attempt: e.Attempt})
 	f := RoleEnded{Of: To(e), Role: e.Role, Runner: "claude", Attempt: e.Attempt, Outcome: OutcomeOK, Output: "fresh"}
 	failed := p.s.Failures
-	if p.s.Response.Ladder != nil {
-		failed = p.s.Response.Ladder.Runs
+	if p.s.Response.Policy != nil {
+		failed = p.s.Response.Policy.Runs
 	}
 	limited := slices.ContainsFunc(p.lines, func(l Line) bool {
 		return l.Event == "rate_limit_wait" && l.Iteration == p.s.Iteration && strings.Contains(string(l.Fields), e.Role)
@@ -213,7 +213,7 @@ func (p *play) role(e Effect) {
 // tests pass when the command has run that cures them, or in the second iteration.
 func (p *play) tests(e Effect) {
 	f := TestsEnded{Of: To(e), Rerun: e.Reason == ReasonRecovery, Status: "ok", Tree: fmt.Sprint("t", p.s.Iteration)}
-	if p.s.Iteration == 1 && p.dice(2, "tests") == 0 && !p.cured("cure") {
+	if p.s.Iteration == 1 && p.dice(2, "tests") == 0 && !p.remedied("cure") {
 		f.Status, f.ExitCode = "failed", 1
 		f.Failures = []TestFailure{{Command: "make", ExitCode: 1, Signature: "s"}}
 		f.Outputs = []OutputSpan{{Command: "make", ExitCode: 1, To: 10}}
@@ -290,8 +290,8 @@ func (p *play) diagnosis(e Effect) Fact {
 func (p *play) plan() Plan {
 	pl := basicPlan()
 	pl.MaxIterations = 3
-	pl.Recovery, pl.FirstAid = p.dice(4, "recovery") > 0, p.dice(3, "first aid") > 0
-	pl.FirstAid = pl.FirstAid && pl.Recovery
+	pl.Recovery, pl.Remediation = p.dice(4, "recovery") > 0, p.dice(3, "first aid") > 0
+	pl.Remediation = pl.Remediation && pl.Recovery
 	pl.Checklists, pl.Approval = p.dice(2, "lists") == 0, p.dice(2, "approval") == 0
 	if p.dice(2, "validation") == 0 {
 		pl.Validation, pl.RequireValidation = "every", true

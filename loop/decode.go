@@ -76,7 +76,7 @@ func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 		}
 		return in, err
 	}
-	if f, err := decodeAid(event, fields); f != nil || err != nil {
+	if f, err := decodeRemediation(event, fields); f != nil || err != nil {
 		return f, err
 	}
 	if f, err := decodeRespond(event, fields); f != nil || err != nil {

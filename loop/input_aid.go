@@ -87,7 +87,7 @@ func (c ToolChecked) Event() string {
 	return "tool_verified"
 }
 
-func decodeAid(event string, fields json.RawMessage) (Fact, error) {
+func decodeRemediation(event string, fields json.RawMessage) (Fact, error) {
 	switch event {
 	case "tool_verified", "verify_self_repaired", "verify_self_repair_failed":
 		return decode[ToolChecked](event, fields)

@@ -35,9 +35,9 @@ type EnvironmentBroken struct {
 
 // What is done about a check that fails.
 const (
-	GroundRecover = "recover"
-	GroundPause   = "pause" // until the time that a finding tells
-	GroundPerson  = "person"
+	EnvironmentRecover  = "recover"
+	EnvironmentPause    = "pause" // until the time that a finding tells
+	EnvironmentOperator = "person"
 )
 
 // Analysed is what the search for a cause has come to.

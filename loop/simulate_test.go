@@ -25,7 +25,7 @@ type sim struct {
 	plan   Plan
 	fold   failures.Fold
 
-	tasks, done, persons, curable, lost, runs, waits, cures int
+	tasks, done, persons, remediable, lost, runs, waits, remediates int
 	// first are the first reassignments of tasks that have a cure, when another
 	// provider was healthy.
 	first, firstOK    int
@@ -35,7 +35,7 @@ type sim struct {
 func newSim(t *testing.T, m failures.Mix, agents ...failures.Agent) *sim {
 	p := respondPlan()
 	p.Roles, p.Tests, p.MaxIterations, p.BackoffMS = []string{"implementer"}, "disabled", 1, 5000
-	return &sim{t: t, w: failures.World{Seed: 7, Mix: m, Curable: 0.9}, agents: agents, now: t0, plan: p}
+	return &sim{t: t, w: failures.World{Seed: 7, Mix: m, Remediable: 0.9}, agents: agents, now: t0, plan: p}
 }
 
 func (s *sim) list() []failures.Candidate {
@@ -86,8 +86,8 @@ func (s *sim) play(n int) {
 	st := s.do(State{}, n, Started{Plan: s.plan, Rules: CurrentRules})
 	j := s.w.Job(n, s.choose(*st.Pending), s.now)
 	s.tasks++
-	if j.Curable {
-		s.curable++
+	if j.Remediable {
+		s.remediable++
 	}
 	reassigned, healthy, given := false, false, 0
 	for steps := 0; ; steps++ {
@@ -130,7 +130,7 @@ func (s *sim) play(n int) {
 				f.Failure = &FailureFact{Event: ev, Candidates: s.list()}
 			}
 			s.detected = append(s.detected, time.Since(begun))
-			if reassigned && healthy && j.Curable {
+			if reassigned && healthy && j.Remediable {
 				s.first++
 				if !failed {
 					s.firstOK++
@@ -157,15 +157,15 @@ func (s *sim) play(n int) {
 		case ExecuteRecovery:
 			st = s.do(st, n, Executing{ID: p.ID, Source: SourceAuto, Command: st.Recovery.Attempt.Command})
 			s.now = s.now.Add(20 * time.Second)
-			s.cures++
+			s.remediates++
 			j.Repaired = true
 			st = s.do(st, n, Executed{ID: p.ID, Command: st.Recovery.Attempt.Command, Ended: "exited"})
 		case AskHuman:
 			s.persons++
-			if j.Curable {
+			if j.Remediable {
 				s.lost++
 			}
-			if l := st.Response.Ladder; l != nil && l.Agent != (failures.Agent{}) {
+			if l := st.Response.Policy; l != nil && l.Agent != (failures.Agent{}) {
 				s.t.Fatalf("%s still holds task %d", l.Agent, n)
 			}
 			return
@@ -188,7 +188,7 @@ func (s *sim) analyse(j *failures.Job, st State) Fact {
 	c := failures.Case{RunID: "r", Iteration: 1, Task: task, History: st.Response.History.Of(task)}
 	switch j.Trouble {
 	case failures.Broken:
-		if j.Curable {
+		if j.Remediable {
 			c.Command = "npm ci"
 		}
 		c.Captures = map[string]string{"pkg": "left-pad"}
@@ -209,12 +209,12 @@ func (s *sim) analyse(j *failures.Job, st State) Fact {
 
 func (s *sim) report() (ok, lost float64, f failures.Figures) {
 	f = s.fold.Figures()
-	ok, lost = float64(s.firstOK)/float64(max(1, s.first)), float64(s.lost)/float64(max(1, s.curable))
+	ok, lost = float64(s.firstOK)/float64(max(1, s.first)), float64(s.lost)/float64(max(1, s.remediable))
 	slices.Sort(s.detected)
 	slices.Sort(s.stepped)
 	s.t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d that have a cure: %.2f %%); %d first reassignments to a healthy provider, %.1f %% of them succeed; "+
 		"%d cures through the gate, %d waits; detecting takes %s by median, %s at worst, deciding %s and %s; the journal says: %d failures, %d reassigned, %d analysed, %d escalated, fixes %d of %d, recovery median %s",
-		s.tasks, s.runs, s.done, s.persons, s.lost, s.curable, 100*lost, s.first, 100*ok, s.cures, s.waits,
+		s.tasks, s.runs, s.done, s.persons, s.lost, s.remediable, 100*lost, s.first, 100*ok, s.remediates, s.waits,
 		s.detected[len(s.detected)/2], s.detected[len(s.detected)-1], s.stepped[len(s.stepped)/2], s.stepped[len(s.stepped)-1],
 		f.Failures, f.Reassigned, f.Analysed, f.Escalated, f.Fixes.Runs-f.Fixes.Failures, f.Fixes.Runs, ms(f.Recovery.Median))
 	return ok, lost, f

@@ -72,7 +72,7 @@ const (
 	ReasonOnPromise     = "promise_or_checklist" // tests, mode on_promise
 	ReasonRecovery      = "recovery"             // tests, after a recovery that was executed
 	ReasonCooldown      = "cooldown"             // a recovery that waits for its time
-	ReasonFirstAid      = "first_aid"            // a cure that rules know of
+	ReasonRemediation   = "first_aid"            // a cure that rules know of
 )
 
 // Types of escalations.
@@ -117,10 +117,10 @@ type Plan struct {
 	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
 	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	MaxTokens  int64   `json:"max_tokens,omitempty"`
-	// Recovery: proposals are taken and judged. FirstAid: what fails is looked at
+	// Recovery: proposals are taken and judged. Remediation: what fails is looked at
 	// by rules first.
-	Recovery bool `json:"recovery,omitempty"`
-	FirstAid bool `json:"first_aid,omitempty"`
+	Recovery    bool `json:"recovery,omitempty"`
+	Remediation bool `json:"first_aid,omitempty"`
 	// Respond is nil when a role that fails is only run again.
 	Respond *RespondPlan `json:"respond,omitempty"`
 }
@@ -303,8 +303,8 @@ type State struct {
 	Recoveries Recoveries `json:"recoveries,omitzero"`
 	// Diagnosis is what rules say of the tests' last failure, nil when they pass;
 	// Aid counts what they have done.
-	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
-	Aid       Aid        `json:"first_aid,omitzero"`
+	Diagnosis   *Diagnosis  `json:"diagnosis,omitempty"`
+	Remediation Remediation `json:"first_aid,omitzero"`
 	// Response is what is known of failing roles, and what is done about them.
 	Response Response `json:"response,omitzero"`
 	// Seen is a proposal that lies there while its role still runs.

@@ -35,8 +35,8 @@ func diagnosisOf(f Classified, iteration int) *Diagnosis {
 }
 
 // Aid counts what was cured by rules alone.
-type Aid struct {
+type Remediation struct {
 	Diagnosed int `json:"diagnosed,omitempty"` // failures that were classified
 	Chains    int `json:"chains,omitempty"`    // that were opened
-	Cured     int `json:"cured,omitempty"`     // and led to passing tests
+	Remedied  int `json:"cured,omitempty"`     // and led to passing tests
 }

@@ -37,7 +37,7 @@ const (
 	PhaseExecuting  Phase = "executing"  // ExecuteRecovery
 	PhaseChecking   Phase = "checking"   // CheckTool
 	PhaseTesting    Phase = "testing"    // RunTests
-	PhaseAsking     Phase = "asking"     // AskHuman
+	PhaseAwaiting   Phase = "asking"     // AskHuman
 )
 
 // RecoveryState is what the loop does about one failure of the environment.

@@ -17,9 +17,9 @@ type RespondPlan struct {
 // Response is what a run knows of the failures of its roles, and what it is doing
 // about the present one.
 type Response struct {
-	// Ladder is that of the role that the loop stands at, nil while it has not
+	// Policy is that of the role that the loop stands at, nil while it has not
 	// failed in this iteration.
-	Ladder *failures.State `json:"ladder,omitempty"`
+	Policy *failures.State `json:"ladder,omitempty"`
 	// History is what failed lately.
 	History failures.History `json:"history,omitzero"`
 	// Cause is the last one that was found for what still fails.
@@ -29,11 +29,11 @@ type Response struct {
 	// Same counts the iterations in a row whose tests have failed in the same way,
 	// although something was changed, and nothing was proposed against it.
 	Same SameTests `json:"same_tests,omitzero"`
-	// Ground is why the iteration cannot begin, as a look has found; nil while
+	// Environment is why the iteration cannot begin, as a look has found; nil while
 	// nothing is known to be wrong. Overruled is the iteration in which a person
 	// has said to go on all the same.
-	Ground    *GroundState `json:"ground,omitempty"`
-	Overruled int          `json:"overruled,omitempty"`
+	Environment *EnvironmentState `json:"ground,omitempty"`
+	Overruled   int               `json:"overruled,omitempty"`
 }
 
 // Cause is a root cause as the loop remembers it, for prompts and people.
@@ -68,8 +68,8 @@ type SameTests struct {
 	Tree      string `json:"tree,omitempty"`      // that it was last counted for
 }
 
-// GroundState is broken ground that a role was kept from.
-type GroundState struct {
+// EnvironmentState is broken ground that a role was kept from.
+type EnvironmentState struct {
 	Iteration int                `json:"iteration"`
 	Role      string             `json:"role"`
 	Findings  []failures.Finding `json:"findings"`
@@ -78,14 +78,14 @@ type GroundState struct {
 }
 
 func (r Response) clone() Response {
-	if r.Ladder != nil {
-		l := *r.Ladder
-		r.Ladder = &l
+	if r.Policy != nil {
+		l := *r.Policy
+		r.Policy = &l
 	}
 	r.History = r.History.Clone()
-	if r.Ground != nil {
-		g := *r.Ground
-		r.Ground = &g
+	if r.Environment != nil {
+		g := *r.Environment
+		r.Environment = &g
 	}
 	return r
 }

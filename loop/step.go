@@ -273,7 +273,7 @@ func (t *turn) resume(f Resumed) {
 	case t.s.At == "":
 		t.beginIteration(t.s.Iteration + 1)
 	case isRole(t.s.At) && was.Ended():
-		t.s.Failures, t.s.Response.Ladder = 0, nil
+		t.s.Failures, t.s.Response.Policy = 0, nil
 		t.issueRole(ReasonRetry)
 	case p != nil && t.s.Begun && p.Kind.Once():
 		t.lost("")

@@ -21,7 +21,7 @@ func (t *turn) askRecovery(kind, class string) {
 	if kind == EscalationFailed && len(r.Errors) > 0 {
 		t.s.Detail = fmt.Sprintf("recovery %d: %s", r.N, why) // it names the command
 	}
-	t.recover(PhaseAsking, Effect{Kind: AskHuman, Role: r.Role, Reason: class}, "ask")
+	t.recover(PhaseAwaiting, Effect{Kind: AskHuman, Role: r.Role, Reason: class}, "ask")
 	t.s.Human = &HumanState{ID: t.s.Pending.ID, About: AboutRecovery, Type: kind, Class: class, Role: r.Role, Text: why, Since: t.now}
 }
 

@@ -102,7 +102,7 @@ func (t *turn) enter(step string) {
 	}
 	t.s.At = step
 	if isRole(step) {
-		t.s.Attempt, t.s.Failures, t.s.Response.Ladder = 0, 0, nil
+		t.s.Attempt, t.s.Failures, t.s.Response.Policy = 0, 0, nil
 		if r, ok := t.s.Roles[strings.TrimPrefix(step, rolePrefix)]; ok {
 			t.s.Attempt = r.Attempt // re-entered: attempt numbers are never used twice
 		}

@@ -64,7 +64,7 @@ func (t *turn) limitOver(f WaitOver) {
 	}
 	t.note("rate_limit_over", limitOverFields{l.Provider, l.Account, l.Role, t.now.Sub(l.Since).Milliseconds(), reason, f.By})
 	t.goOn()
-	if r := t.s.Response.Ladder; r != nil && r.Phase == failures.Waiting {
+	if r := t.s.Response.Policy; r != nil && r.Phase == failures.Waiting {
 		t.runnerBack(f.Candidates)
 	} else {
 		t.issueRole(ReasonLimitOver)

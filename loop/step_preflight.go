@@ -9,12 +9,12 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// ClassGround is that of an escalation about an environment check that fails, and
+// ClassEnvironment is that of an escalation about an environment check that fails, and
 // of a wait for it.
-const ClassGround = "preflight"
+const ClassEnvironment = "preflight"
 
-// EscalationGround is the type of a question about what no rule can cure.
-const EscalationGround = "remediation_exhausted"
+// EscalationEnvironment is the type of a question about what no rule can cure.
+const EscalationEnvironment = "remediation_exhausted"
 
 // environmentBroken keeps the role from running: a command that may cure it goes
 // through the gate, a time that is known is waited for, and else a human is asked.
@@ -25,21 +25,21 @@ func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	}
 	r := &t.s.Response
 	var tried []string
-	if r.Ground != nil && r.Ground.Iteration == t.s.Iteration {
-		tried = slices.Clone(r.Ground.Tried)
+	if r.Environment != nil && r.Environment.Iteration == t.s.Iteration {
+		tried = slices.Clone(r.Environment.Tried)
 	}
-	r.Ground = &GroundState{Iteration: t.s.Iteration, Role: f.Role, Findings: f.Findings, Tried: tried}
+	r.Environment = &EnvironmentState{Iteration: t.s.Iteration, Role: f.Role, Findings: f.Findings, Tried: tried}
 	if a := f.Command; a != nil && t.mayTry(*a) && !slices.Contains(tried, a.Digest) {
-		r.Ground.Tried = append(tried, a.Digest)
-		t.cure(OriginPreflight, *a, f.Category, f.Why, whys(f.Findings))
+		r.Environment.Tried = append(tried, a.Digest)
+		t.runRemedy(OriginPreflight, *a, f.Category, f.Why, whys(f.Findings))
 		return true
 	}
 	if at := OverAt(f.Findings); at.After(t.now) {
-		t.waitForLimit(f.Role, "", ClassGround, SourceRole, "", LimitFact{Text: f.Why, Until: at})
+		t.waitForLimit(f.Role, "", ClassEnvironment, SourceRole, "", LimitFact{Text: f.Why, Until: at})
 		return true
 	}
 	t.s.Detail = "the iteration cannot begin: " + f.Why
-	t.ask(HumanState{ID: t.roleID("preflight"), About: AboutPreflight, Type: EscalationGround, Class: ClassGround, Role: f.Role, Text: f.Why,
+	t.ask(HumanState{ID: t.roleID("preflight"), About: AboutPreflight, Type: EscalationEnvironment, Class: ClassEnvironment, Role: f.Role, Text: f.Why,
 		Fix: "superloop doctor --checks"})
 	return true
 }

@@ -150,7 +150,7 @@ func (t *turn) proposed(f Proposed) bool {
 	switch {
 	case auto && r.Origin == OriginSuggestion:
 		r.Reason = r.Withheld
-		t.askRecovery(EscalationApproval, ReasonFirstAid)
+		t.askRecovery(EscalationApproval, ReasonRemediation)
 	case auto:
 		t.runWhenDue(f)
 	case f.Verdict == string(action.Deny):
@@ -287,7 +287,7 @@ func (t *turn) succeededRun() {
 		t.planSucceeded()
 		return
 	case OriginRootCause:
-		t.causeCured()
+		t.causeRemedied()
 	}
 	t.testRecovery()
 }

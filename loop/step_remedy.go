@@ -47,7 +47,7 @@ type chainFields struct {
 
 // remediate makes the detour after tests that failed, if the loop is to have one.
 func (t *turn) remediate(after string) bool {
-	if !t.s.Plan.FirstAid || t.s.Gates.Tests != "failed" {
+	if !t.s.Plan.Remediation || t.s.Gates.Tests != "failed" {
 		return false
 	}
 	t.detour(RecoveryState{Origin: OriginRemediation, After: after, Source: SourceSuperloop})
@@ -65,7 +65,7 @@ func (t *turn) diagnosed(f Classified) bool {
 	if r == nil || !t.pending(Diagnose) {
 		return false
 	}
-	t.s.Aid.Diagnosed++
+	t.s.Remediation.Diagnosed++
 	failure := plan.Failure{Category: f.Category, Handler: f.Handler, Signature: f.Signature, Why: f.Why}
 	switch {
 	case f.Source == FailedRecovery && r.Plan != nil:
@@ -81,8 +81,8 @@ func (t *turn) diagnosed(f Classified) bool {
 			}
 			return true
 		}
-		t.s.Aid.Chains++
-		id := fmt.Sprintf("%s-%03d", t.s.RunID, t.s.Aid.Chains)
+		t.s.Remediation.Chains++
+		id := fmt.Sprintf("%s-%03d", t.s.RunID, t.s.Remediation.Chains)
 		c := plan.New(id, plan.Goal{Command: f.Command, Dir: ".", Key: f.Goal, Source: f.Source}, failure, f.Options, 0, 0, t.now)
 		r.Plan, r.Category, r.RootCause, r.Evidence = &c, f.Category, f.Why, f.Evidence
 		t.note("chain_opened", chainFields{ChainID: id, Depth: 1, Goal: f.Goal, Label: f.Command, Status: "executing", Why: f.Why})
@@ -113,7 +113,7 @@ func (t *turn) suggest(f Classified) bool {
 		if r.Withheld = o.Withheld; r.Withheld == "" {
 			r.Withheld = "rules have thought of it, and it is not listed"
 		}
-		t.judgeAgain(ReasonFirstAid)
+		t.judgeAgain(ReasonRemediation)
 		return true
 	}
 	return false
@@ -145,7 +145,7 @@ func (t *turn) walk() {
 			t.waitForMove(m.WaitMS)
 			return
 		}
-		t.judgeAgain(ReasonFirstAid)
+		t.judgeAgain(ReasonRemediation)
 	case plan.Retry:
 		t.waitForMove(m.WaitMS)
 	case plan.Verify:
@@ -157,9 +157,9 @@ func (t *turn) walk() {
 
 // waitForMove lets the time pass that the plan's next move wants.
 func (t *turn) waitForMove(after int64) {
-	t.s.Status, t.s.Reason = Recovering, ReasonFirstAid
+	t.s.Status, t.s.Reason = Recovering, ReasonRemediation
 	until := t.now.Add(time.Duration(after) * time.Millisecond)
-	t.recover(PhaseRetryWait, Effect{Kind: Wait, Until: until, Reason: ReasonFirstAid}, "wait")
+	t.recover(PhaseRetryWait, Effect{Kind: Wait, Until: until, Reason: ReasonRemediation}, "wait")
 }
 
 // moveDue goes on when that time has come.
@@ -170,7 +170,7 @@ func (t *turn) moveDue() {
 		t.testRecovery()
 		return
 	}
-	t.judgeAgain(ReasonFirstAid)
+	t.judgeAgain(ReasonRemediation)
 }
 
 // planJudged takes the policy's verdict on a command of the plan.
@@ -214,7 +214,7 @@ func (t *turn) planTested(f TestsEnded, v Verification) {
 	switch {
 	case f.Status == "ok":
 		r.Plan.Verified(true, plan.Failure{}, nil, t.now)
-		t.s.Aid.Cured++
+		t.s.Remediation.Remedied++
 		t.s.Diagnosis = nil
 		t.closePlan()
 	case v.Result == Harmful:

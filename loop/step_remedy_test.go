@@ -11,10 +11,10 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// aidBench stands where tests have failed and rules are to look.
-func aidBench(t testing.TB) *bench {
+// remediationBench stands where tests have failed and rules are to look.
+func remediationBench(t testing.TB) *bench {
 	p := basicPlan()
-	p.Recovery, p.FirstAid = true, true
+	p.Recovery, p.Remediation = true, true
 	b := agentBench(t, p)
 	for b.s.Pending.Kind != RunTests {
 		b.good(false)
@@ -29,7 +29,7 @@ func (b *bench) failTests() {
 		Outputs: []OutputSpan{{Command: "make test", ExitCode: 2, To: 10}}, Verification: &Verification{Result: Ineffective, Why: "the same failure"}})
 }
 
-func cure(n int) plan.Choice {
+func remediate(n int) plan.Choice {
 	return plan.Choice{Key: fmt.Sprintf("h/o%d", n), ID: fmt.Sprintf("o%d", n), Label: fmt.Sprintf("option %d", n), Strategy: "env_fix", Availability: "ready",
 		Draft: action.Draft{Command: fmt.Sprintf("cure %d", n), WorkingDir: ".", TimeoutMS: 1000, Confidence: "high"}, Executor: "wrapper", ByItself: true}
 }
@@ -48,17 +48,17 @@ func (b *bench) verdict(v string) {
 	b.do(Proposed{N: b.s.Recovery.N, Source: SourceSuperloop, Action: b.s.Recovery.Attempt, Verdict: v, Rule: "r", Reason: "because"})
 }
 
-func TestFirstAidCures(t *testing.T) {
+func TestRemediationRemedies(t *testing.T) {
 	t.Parallel()
-	b := aidBench(t)
-	b.do(b.diagnosis("s", cure(1), cure(2)))
+	b := remediationBench(t)
+	b.do(b.diagnosis("s", remediate(1), remediate(2)))
 	b.verdict("auto")
 	b.wantAt("approved", Recovering, ExecuteRecovery, stepRecovery)
 	b.execute(0)
 	b.wantAt("executed", Recovering, RunTests, stepRecovery)
 	b.do(TestsEnded{Rerun: true, Status: "ok", Tree: "t2", Verification: &Verification{Result: Verified, Why: "the tests pass"}})
 	b.wantAt("cured", Running, RunRole, "role:tester")
-	if b.s.Iteration != 1 || b.s.Aid != (Aid{Diagnosed: 1, Chains: 1, Cured: 1}) || b.s.Diagnosis != nil || b.s.Recovery != nil || b.s.Recoveries.Used != 1 {
+	if b.s.Iteration != 1 || b.s.Remediation != (Remediation{Diagnosed: 1, Chains: 1, Remedied: 1}) || b.s.Diagnosis != nil || b.s.Recovery != nil || b.s.Recoveries.Used != 1 {
 		t.Fatalf("%+v", b.s)
 	}
 	for _, want := range []string{"chain_opened", "recovery_approved", "recovery_verified", "chain_closed"} {
@@ -68,7 +68,7 @@ func TestFirstAidCures(t *testing.T) {
 	}
 }
 
-func TestFirstAidLeavesAlone(t *testing.T) {
+func TestRemediationLeavesAlone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Classified){
 		"the code":     func(f *Classified) { f.Code, f.Infra = true, false },
@@ -78,16 +78,16 @@ func TestFirstAidLeavesAlone(t *testing.T) {
 		"nothing runs": func(f *Classified) { f.Options[0].ByItself = false },
 		"impossible":   func(f *Classified) { f.Options[0].Availability = "impossible" },
 	} {
-		b := aidBench(t)
-		f := b.diagnosis("s", cure(1))
+		b := remediationBench(t)
+		f := b.diagnosis("s", remediate(1))
 		change(&f)
 		b.do(f)
 		if b.s.Status != Running || b.s.At != "role:tester" || b.s.Recovery != nil || b.s.Recoveries.Used != 0 || b.s.Diagnosis == nil || b.s.Diagnosis.Why == "" {
 			t.Errorf("%s: %s at %s, %+v", name, b.s.Status, b.s.At, b.s.Diagnosis)
 		}
 	}
-	b := aidBench(t)
-	b.do(b.diagnosis("s", cure(1)))
+	b := remediationBench(t)
+	b.do(b.diagnosis("s", remediate(1)))
 	b.verdict("human")
 	b.wantAt("the gate says no", Running, RunRole, "role:tester")
 	if len(b.s.Diagnosis.Options) != 1 || b.s.Recoveries.Used != 0 {
@@ -95,17 +95,17 @@ func TestFirstAidLeavesAlone(t *testing.T) {
 	}
 }
 
-func TestFirstAidGoesDeeper(t *testing.T) {
+func TestRemediationGoesDeeper(t *testing.T) {
 	t.Parallel()
-	b := aidBench(t)
-	b.do(b.diagnosis("s", cure(1)))
+	b := remediationBench(t)
+	b.do(b.diagnosis("s", remediate(1)))
 	b.verdict("auto")
 	b.execute(1)
 	b.wantAt("the cure failed", Recovering, Diagnose, stepRecovery)
 	if b.s.Pending.Reason != FailedRecovery || b.s.Pending.Command != "cure 1" {
 		t.Fatalf("%+v", b.s.Pending)
 	}
-	b.do(b.diagnosis("deeper", cure(2)))
+	b.do(b.diagnosis("deeper", remediate(2)))
 	if b.s.Recovery.Attempt.Command != "cure 2" || b.s.Recovery.Plan.Depth() != 2 {
 		t.Fatalf("%+v", b.s.Recovery)
 	}
@@ -126,14 +126,14 @@ func TestFirstAidGoesDeeper(t *testing.T) {
 
 // What was begun when the supervisor died is asked about. Whoever lets it run again
 // lets the plan go on with it; every other answer ends the plan.
-func TestFirstAidInterrupted(t *testing.T) {
+func TestRemediationInterrupted(t *testing.T) {
 	t.Parallel()
 	for method, want := range map[string]struct {
 		kind EffectKind
 		at   string
 	}{MethodReject: {RunRole, "role:tester"}, MethodManual: {RunTests, stepRecovery}, MethodApprove: {ExecuteRecovery, stepRecovery}} {
-		b := aidBench(t)
-		b.do(b.diagnosis("s", cure(1), cure(2)))
+		b := remediationBench(t)
+		b.do(b.diagnosis("s", remediate(1), remediate(2)))
 		b.verdict("auto")
 		b.do(Executing{N: b.s.Recovery.N, ID: b.s.Pending.ID, Source: SourceAuto})
 		b.do(Resumed{Plan: b.s.Plan, Rules: CurrentRules})
@@ -151,10 +151,10 @@ func TestFirstAidInterrupted(t *testing.T) {
 
 // Whatever comes of each step, first aid ends, within its bounds, and the loop is
 // behind the tests then.
-func TestFirstAidEnds(t *testing.T) {
+func TestRemediationEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		b := aidBench(t)
+		b := remediationBench(t)
 		begun := map[string]int{}
 		for range 200 {
 			if b.s.At != stepRecovery {
@@ -164,7 +164,7 @@ func TestFirstAidEnds(t *testing.T) {
 			case Diagnose:
 				var options []plan.Choice
 				for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(1, 6), 0, 4, rapid.ID[int]).Draw(rt, "options") {
-					o := cure(n)
+					o := remediate(n)
 					o.ByItself = rapid.Float64Range(0, 1).Draw(rt, "by itself") > .1
 					if rapid.Float64Range(0, 1).Draw(rt, "waits") > .8 {
 						o.Command, o.WaitsMS = "", []int64{10, 20}
@@ -206,11 +206,11 @@ func TestFirstAidEnds(t *testing.T) {
 
 // A cure that is sure and not listed is a question before any role is started;
 // what a person has refused is not asked again.
-func TestSureCureIsAsked(t *testing.T) {
+func TestSureRemedyIsAsked(t *testing.T) {
 	t.Parallel()
-	b := aidBench(t)
+	b := remediationBench(t)
 	ask := func() {
-		f := b.diagnosis("s", cure(1))
+		f := b.diagnosis("s", remediate(1))
 		f.Gate, f.Confidence = "propose", sure
 		b.do(f)
 	}
@@ -239,8 +239,8 @@ func TestSureCureIsAsked(t *testing.T) {
 		"risky":  func(f *Classified) { f.Options[0].Risk = "high" },
 		"a hint": func(f *Classified) { f.Options[0].Executor = "role" },
 	} {
-		b := aidBench(t)
-		f := b.diagnosis("s", cure(1))
+		b := remediationBench(t)
+		f := b.diagnosis("s", remediate(1))
 		f.Gate, f.Confidence = "propose", sure
 		change(&f)
 		b.do(f)

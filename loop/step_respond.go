@@ -32,8 +32,8 @@ func (t *turn) failed(f RoleEnded) {
 	x := *f.Failure
 	r := &t.s.Response
 	l := failures.New(x.Task, x.Agent, t.s.Plan.Respond.Limits, t.now)
-	if r.Ladder != nil && r.Ladder.Phase == failures.Working {
-		l = *r.Ladder
+	if r.Policy != nil && r.Policy.Phase == failures.Working {
+		l = *r.Policy
 		l.Agent = x.Agent // the configuration may have changed under it
 	}
 	next, d := failures.Next(l, x.Event, x.Candidates, t.now)
@@ -43,10 +43,10 @@ func (t *turn) failed(f RoleEnded) {
 	if x.Tripped != nil {
 		t.note(failures.EventTripped, *x.Tripped)
 	}
-	r.Ladder = &next
-	r.History.Add(x.Event, d.Rung)
+	r.Policy = &next
+	r.History.Add(x.Event, d.Step)
 	t.s.Failures = next.Counted
-	if d.Rung != failures.RungEscalate && t.outOfTime() {
+	if d.Step != failures.StepEscalate && t.outOfTime() {
 		return
 	}
 	t.follow(d, &f)
@@ -55,31 +55,31 @@ func (t *turn) failed(f RoleEnded) {
 // succeeded ends the ladder of a role that has done its work.
 func (t *turn) succeeded(role string) {
 	r := &t.s.Response
-	if l := r.Ladder; l != nil && l.Task.Role == role {
+	if l := r.Policy; l != nil && l.Task.Role == role {
 		r.History.Succeeded(l.Task)
-		r.Ladder = nil
+		r.Policy = nil
 		if r.Cause != nil && r.Cause.Role == role {
 			r.Cause = nil
 		}
 	}
-	r.Ground = nil
+	r.Environment = nil
 }
 
 // follow does what the ladder has decided. f is the failure that it is about, nil
 // after a wait, an analysis or a person.
 func (t *turn) follow(d failures.Decision, f *RoleEnded) {
-	l := t.s.Response.Ladder
+	l := t.s.Response.Policy
 	role := l.Task.Role
 	if d.NewSession {
 		delete(t.s.Sessions, role)
 	}
-	switch d.Rung {
-	case failures.RungRetry, failures.RungReassign, failures.RungResume:
+	switch d.Step {
+	case failures.StepRetry, failures.StepReassign, failures.StepResume:
 		t.hand(d, f)
-	case failures.RungWait:
+	case failures.StepWait:
 		t.waitForRunner(d, f)
-	case failures.RungRootCause:
-		t.s.Reason = string(failures.RungRootCause)
+	case failures.StepRootCause:
+		t.s.Reason = string(failures.StepRootCause)
 		t.s.Detail = d.Why
 		t.issue(Effect{ID: t.roleID("cause"), Kind: Analyse, Role: role, Attempt: t.s.Attempt, Reason: d.Reason, Until: d.Until,
 			LimitMS: t.left(), MaxCostUSD: t.moneyLeft()})
@@ -105,13 +105,13 @@ func (t *turn) roleID(what string) string {
 // hand gives the role to whom the ladder names. Who has just failed it rests
 // first, as the configuration's retry says.
 func (t *turn) hand(d failures.Decision, f *RoleEnded) {
-	l := t.s.Response.Ladder
+	l := t.s.Response.Policy
 	t.s.Reason, t.s.Detail = "", ""
 	reason := ReasonRetry
 	switch {
 	case d.Agent != l.Last:
 		t.note(failures.EventReassigned, failures.ReassignedFields{TaskKey: l.Task.Key(), Role: l.Task.Role, From: l.Last.String(), To: d.Agent.String(),
-			Rung: d.Rung, Reason: d.Reason, Error: lastLine(l.Tell)})
+			Step: d.Step, Reason: d.Reason, Error: lastLine(l.Tell)})
 		reason = ReasonReassigned
 	case f != nil && class.Class(f.Class) == class.Session:
 		t.issueRole(ReasonNewSession)
@@ -131,7 +131,7 @@ func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 // rest lets the runner that has failed wait before it is tried again; it reports
 // whether it does.
 func (t *turn) rest(f *RoleEnded) bool {
-	l := t.s.Response.Ladder
+	l := t.s.Response.Policy
 	wait := min(t.s.Plan.BackoffMS<<min(max(l.Runs, 1)-1, 20), MaxBackoffMS)
 	if wait <= 0 {
 		return false
@@ -159,7 +159,7 @@ const ReasonNobodyFit = "nobody_fit"
 
 // waitForRunner waits until somebody can take the role.
 func (t *turn) waitForRunner(d failures.Decision, f *RoleEnded) {
-	l := t.s.Response.Ladder
+	l := t.s.Response.Policy
 	failure, runner, limit := ReasonNobodyFit, l.Last.Runner, LimitFact{Provider: l.Last.Provider, Text: d.Why}
 	if f != nil && f.Limit != nil {
 		failure, limit = f.Class, *f.Limit
@@ -175,8 +175,8 @@ func (t *turn) waitForRunner(d failures.Decision, f *RoleEnded) {
 
 // runnerBack goes on after such a wait.
 func (t *turn) runnerBack(list []failures.Candidate) {
-	next, d := failures.WaitOver(*t.s.Response.Ladder, t.orLast(list), t.now)
-	t.s.Response.Ladder = &next
+	next, d := failures.WaitOver(*t.s.Response.Policy, t.orLast(list), t.now)
+	t.s.Response.Policy = &next
 	t.follow(d, nil)
 }
 
@@ -186,13 +186,13 @@ func (t *turn) orLast(list []failures.Candidate) []failures.Candidate {
 	if len(list) > 0 {
 		return list
 	}
-	l := t.s.Response.Ladder
+	l := t.s.Response.Policy
 	return []failures.Candidate{{Agent: l.Last, Tier: l.LastTier, Fit: true}}
 }
 
 // askAboutRole stops the loop until a person has answered.
 func (t *turn) askAboutRole(d failures.Decision, f *RoleEnded) {
-	l := t.s.Response.Ladder
+	l := t.s.Response.Policy
 	h := HumanState{ID: t.roleID("human"), About: AboutRole, Type: d.Type, Class: d.Reason, Role: l.Task.Role, Runner: l.Last.Runner, Text: d.Why}
 	if f != nil && d.Type == EscalationRunner {
 		h.Fix = f.Fix
@@ -223,7 +223,7 @@ func (t *turn) ask(h HumanState) {
 func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	r := &t.s.Response
 	switch {
-	case f.Method == MethodReject && h.Type == EscalationRunner && r.Ladder == nil:
+	case f.Method == MethodReject && h.Type == EscalationRunner && r.Policy == nil:
 		t.end(Failed, ReasonRefused, fmt.Sprintf("%s does not want the runner tried again", f.By))
 	case f.Method == MethodReject:
 		t.end(Failed, ReasonRefused, fmt.Sprintf("%s does not want it tried again: %s", f.By, h.Text))
@@ -235,11 +235,11 @@ func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	case h.About == AboutTests:
 		r.Same, t.s.HumanNote = SameTests{}, f.Note
 		t.enter(t.s.Plan.next(t.s.At))
-	case r.Ladder == nil || r.Ladder.Phase != failures.WithHuman:
+	case r.Policy == nil || r.Policy.Phase != failures.WithHuman:
 		t.issueRole(ReasonAnswered)
 	default:
-		next, d := failures.Answered(*r.Ladder, f.Note, t.orLast(f.Candidates), t.now)
-		r.Ladder = &next
+		next, d := failures.Answered(*r.Policy, f.Note, t.orLast(f.Candidates), t.now)
+		r.Policy = &next
 		t.s.Failures = 0
 		t.follow(d, nil)
 	}
@@ -264,7 +264,7 @@ func (t *turn) analysed(f Analysed) bool {
 	}
 	r.Found = &Found{Analysis: f.Analysis, Candidates: f.Candidates}
 	if a := f.Command; a != nil && t.mayTry(*a) {
-		t.cure(OriginRootCause, *a, f.Category, f.RootCause, f.Evidence)
+		t.runRemedy(OriginRootCause, *a, f.Category, f.RootCause, f.Evidence)
 		return true
 	}
 	t.goOnKnowing()
@@ -282,26 +282,26 @@ func (t *turn) mayTry(a action.Action) bool {
 }
 
 // cure makes a detour to the gate with a command of superloop's own.
-func (t *turn) cure(from Origin, a action.Action, category, why string, evidence []string) {
+func (t *turn) runRemedy(from Origin, a action.Action, category, why string, evidence []string) {
 	t.detour(RecoveryState{Origin: from, N: t.s.Recoveries.Proposed + 1, After: t.s.At,
 		Source: SourceSuperloop, Category: category, Severity: "blocking", RootCause: why, Evidence: evidence, Attempt: a})
 	t.judgeAgain(string(from))
 }
 
-// causeCured takes the failures back that the command for their cause has just
+// causeRemedied takes the failures back that the command for their cause has just
 // cured: they no longer count against the role.
-func (t *turn) causeCured() {
+func (t *turn) causeRemedied() {
 	r := &t.s.Response
-	if r.Ladder == nil {
+	if r.Policy == nil {
 		return
 	}
-	all := r.History.Of(r.Ladder.Task)
+	all := r.History.Of(r.Policy.Task)
 	if len(all) == 0 {
 		return
 	}
 	sig := all[len(all)-1].Signature
-	next := failures.Mended(*r.Ladder, sig, r.History.Repair(r.Ladder.Task, sig))
-	r.Ladder = &next
+	next := failures.Mended(*r.Policy, sig, r.History.Repair(r.Policy.Task, sig))
+	r.Policy = &next
 	t.s.Failures = next.Counted
 }
 
@@ -310,11 +310,11 @@ func (t *turn) goOnKnowing() {
 	r := &t.s.Response
 	found := r.Found
 	r.Found = nil
-	if found == nil || r.Ladder == nil {
+	if found == nil || r.Policy == nil {
 		t.issueRole(ReasonRetry)
 		return
 	}
-	next, d := failures.Analysed(*r.Ladder, found.Analysis, t.orLast(found.Candidates), t.now)
-	r.Ladder = &next
+	next, d := failures.Analysed(*r.Policy, found.Analysis, t.orLast(found.Candidates), t.now)
+	r.Policy = &next
 	t.follow(d, nil)
 }

@@ -63,7 +63,7 @@ func (b *bench) roleFails(who failures.Agent, list []failures.Candidate, more fu
 func (b *bench) want(what string, ok bool) {
 	b.t.Helper()
 	if !ok {
-		b.t.Fatalf("%s: %s/%s at %s, pending %+v, ladder %+v", what, b.s.Status, b.s.Reason, b.s.At, b.s.Pending, b.s.Response.Ladder)
+		b.t.Fatalf("%s: %s/%s at %s, pending %+v, ladder %+v", what, b.s.Status, b.s.Reason, b.s.At, b.s.Pending, b.s.Response.Policy)
 	}
 }
 
@@ -82,7 +82,7 @@ func (b *bench) analysed(f Analysed, list []failures.Candidate) {
 	b.do(f)
 }
 
-func TestLadder(t *testing.T) {
+func TestFailurePolicy(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, respondPlan())
 	both := fitOnes(claude, codex)
@@ -97,15 +97,15 @@ func TestLadder(t *testing.T) {
 	if b.s.Pending.Kind == Wait {
 		b.over(nil)
 	}
-	b.roleFails(failures.Agent{Runner: b.s.Pending.Runner, Provider: b.s.Response.Ladder.Agent.Provider, Model: b.s.Pending.Model}, both,
+	b.roleFails(failures.Agent{Runner: b.s.Pending.Runner, Provider: b.s.Response.Policy.Agent.Provider, Model: b.s.Pending.Model}, both,
 		func(o *failures.RoleOutcome) { o.Error = "a third way" })
 	b.want("the third: a person", b.s.Status == AwaitingHuman && b.s.Human.Type == failures.TypeRole && b.s.Pending.Kind == AskHuman)
-	b.want("nobody holds it", b.s.Response.Ladder.Agent == failures.Agent{})
+	b.want("nobody holds it", b.s.Response.Policy.Agent == failures.Agent{})
 	b.do(Escalated{ID: "q1"})
 	b.do(Resolved{ID: "q1", By: "p", Method: MethodManual, Note: "look into store.go", Candidates: both})
-	b.want("it goes on", b.s.Pending.Kind == RunRole && b.s.Status == Running && slices.ContainsFunc(b.s.Response.Ladder.Tell, func(s string) bool { return s == "a person says: look into store.go" }))
+	b.want("it goes on", b.s.Pending.Kind == RunRole && b.s.Status == Running && slices.ContainsFunc(b.s.Response.Policy.Tell, func(s string) bool { return s == "a person says: look into store.go" }))
 	b.do(RoleEnded{Role: "planner", Attempt: b.s.Pending.Attempt, Outcome: OutcomeOK, Output: "fresh"})
-	b.want("success ends the ladder", b.s.Response.Ladder == nil && b.s.Response.Cause == nil && b.s.Pending.Role == "implementer")
+	b.want("success ends the ladder", b.s.Response.Policy == nil && b.s.Response.Cause == nil && b.s.Pending.Role == "implementer")
 	if got := b.s.Response.History.Of(failures.Task{Loop: "l", Role: "planner"}); len(got) != 3 {
 		t.Fatalf("%+v", got)
 	}
@@ -116,7 +116,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-func TestLadderProviderDown(t *testing.T) {
+func TestProviderDown(t *testing.T) {
 	t.Parallel()
 	b := agentBench(t, respondPlan())
 	until := b.now.Add(10 * time.Minute)
@@ -130,15 +130,15 @@ func TestLadderProviderDown(t *testing.T) {
 		o.Outcome, o.Class, o.Until = OutcomeError, string(class.Overloaded), until.Add(time.Minute)
 	})
 	b.want("both down: it waits for the first", b.s.Status == RateLimited && b.s.Pending.Kind == Wait && b.s.Pending.Until.Equal(until))
-	b.want("a person is told once", b.s.Response.Ladder.Alerted)
+	b.want("a person is told once", b.s.Response.Policy.Alerted)
 	active := b.s.ActiveMS
 	b.over(fitOnes(claude, codex))
 	b.want("it goes on", b.s.Status == Running && b.s.Limit == nil && b.s.Pending.Kind == RunRole && b.s.Pending.Reason == ReasonReassigned && b.s.ActiveMS-active < 2000)
 	b.do(RoleEnded{Role: "planner", Attempt: b.s.Pending.Attempt, Outcome: OutcomeOK, Output: "fresh"})
-	b.want("nothing was counted", b.s.Response.Ladder == nil && b.s.Pending.Role == "implementer")
+	b.want("nothing was counted", b.s.Response.Policy == nil && b.s.Pending.Role == "implementer")
 }
 
-func TestCauseIsCuredThroughTheGate(t *testing.T) {
+func TestCauseIsRemediedThroughTheGate(t *testing.T) {
 	t.Parallel()
 	cmd := action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
 	for verdict, want := range map[string]EffectKind{"auto": ExecuteRecovery, "human": AskHuman, "deny": RunRole} {
@@ -165,22 +165,22 @@ func TestCauseIsCuredThroughTheGate(t *testing.T) {
 	}
 }
 
-func TestBrokenGround(t *testing.T) {
+func TestBrokenEnvironment(t *testing.T) {
 	t.Parallel()
 	f := EnvironmentBroken{Role: "planner", Category: "dependency", Why: "not in step",
-		PreflightFields: failures.PreflightFields{Findings: []failures.Finding{{ID: "dependency_sync-1", State: failures.GroundBroken, Why: "not in step"}}}}
+		PreflightFields: failures.PreflightFields{Findings: []failures.Finding{{ID: "dependency_sync-1", State: failures.CheckBroken, Why: "not in step"}}}}
 	b := agentBench(t, respondPlan())
-	cured := f
-	cured.Command = &action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
-	b.do(cured)
+	remedied := f
+	remedied.Command = &action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
+	b.do(remedied)
 	b.want("the cure goes to the gate", b.s.Pending.Kind == JudgeAttempt && b.s.Recovery.Origin == OriginPreflight)
-	b.do(Proposed{N: 1, Action: *cured.Command, Verdict: "auto", Rule: "x"})
+	b.do(Proposed{N: 1, Action: *remedied.Command, Verdict: "auto", Rule: "x"})
 	id := b.s.Pending.ID
 	b.do(Executing{ID: id, Source: SourceAuto, Command: "npm ci"})
 	b.do(Executed{ID: id, Command: "npm ci", Ended: "exited"})
 	b.want("the role is looked at again", b.s.Pending.Kind == RunRole && b.s.At == "role:planner" && !b.s.Begun)
-	b.do(cured)
-	b.want("the same cure is not tried twice", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassGround && b.s.Human.Type == EscalationGround)
+	b.do(remedied)
+	b.want("the same cure is not tried twice", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassEnvironment && b.s.Human.Type == EscalationEnvironment)
 	b.do(Escalated{ID: "q"})
 	b.do(Resolved{ID: "q", By: "p", Method: MethodManual})
 	b.want("mended: it is looked at", b.s.Pending.Kind == RunRole && b.s.Response.Overruled == 0)
@@ -233,7 +233,7 @@ func TestSameTestsAgain(t *testing.T) {
 // Whatever fails, whoever is fit, whatever people answer: something is pending or
 // the loop has ended, a role that fails is bounded, a crash anywhere leads to the
 // same place, and the state survives being written down.
-func TestLadderWalks(t *testing.T) {
+func TestFailurePolicyWalks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		p := respondPlan()

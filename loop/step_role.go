@@ -20,7 +20,7 @@ func (t *turn) issueRole(reason string) {
 		ID:   fmt.Sprintf("%s/%d/%s/%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt),
 		Kind: RunRole, Role: role, Attempt: t.s.Attempt, Reason: reason, LimitMS: t.left(), MaxCostUSD: t.moneyLeft(),
 	}
-	if l := t.s.Response.Ladder; l != nil && l.Phase == failures.Working {
+	if l := t.s.Response.Policy; l != nil && l.Phase == failures.Working {
 		e.Runner, e.Model = l.Agent.Runner, l.Agent.Model
 	}
 	t.issue(e)

@@ -31,9 +31,9 @@ type View struct {
 	Seen      *Sighting      `json:"seen,omitempty"`
 	// Recoveries are the run's so far.
 	Recoveries Recoveries `json:"recoveries,omitzero"`
-	// Diagnosis is what rules say of failing tests, FirstAid what they have done.
-	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
-	FirstAid  Aid        `json:"first_aid,omitzero"`
+	// Diagnosis is what rules say of failing tests, Remediation what they have done.
+	Diagnosis   *Diagnosis  `json:"diagnosis,omitempty"`
+	Remediation Remediation `json:"first_aid,omitzero"`
 	// Response is what is done about a failing role.
 	Response  *ResponseView `json:"response,omitempty"`
 	Spent     Spent         `json:"spent"`
@@ -51,16 +51,16 @@ type View struct {
 
 // ResponseView is Response without its history.
 type ResponseView struct {
-	Ladder *failures.State `json:"ladder,omitempty"`
-	Cause  *Cause          `json:"cause,omitempty"`
-	Ground *GroundState    `json:"ground,omitempty"`
+	Policy      *failures.State   `json:"ladder,omitempty"`
+	Cause       *Cause            `json:"cause,omitempty"`
+	Environment *EnvironmentState `json:"ground,omitempty"`
 }
 
 func responseView(r Response) *ResponseView {
-	if r.Ladder == nil && r.Cause == nil && r.Ground == nil {
+	if r.Policy == nil && r.Cause == nil && r.Environment == nil {
 		return nil
 	}
-	return &ResponseView{r.Ladder, r.Cause, r.Ground}
+	return &ResponseView{r.Policy, r.Cause, r.Environment}
 }
 
 // RepoView is .superloop/state.json: the repository's loops at a glance, in the
@@ -82,7 +82,7 @@ func ViewOf(s State, seq int64, pid int) View {
 		Version: StateVersion, LoopID: s.LoopID, RunID: s.RunID, Status: s.Status, Reason: s.Reason,
 		Detail: s.Detail, Iteration: s.Iteration, Max: s.Plan.MaxIterations, At: s.At,
 		Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck, Approval: s.Approval, Limit: s.Limit, Human: s.Human,
-		Recovery: s.Recovery, Seen: s.Seen, Recoveries: s.Recoveries, Diagnosis: s.Diagnosis, FirstAid: s.Aid, Response: responseView(s.Response), Spent: s.Spent, Seq: seq, PID: pid,
+		Recovery: s.Recovery, Seen: s.Seen, Recoveries: s.Recoveries, Diagnosis: s.Diagnosis, Remediation: s.Remediation, Response: responseView(s.Response), Spent: s.Spent, Seq: seq, PID: pid,
 		Rules: s.Rules, StartedAt: s.StartedAt, UpdatedAt: s.UpdatedAt, EndedAt: s.EndedAt,
 		ActiveMS: s.ActiveMS, ActiveSince: s.ActiveSince, Pending: s.Pending,
 	}

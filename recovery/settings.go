@@ -36,9 +36,9 @@ const DefaultTimeout = 120 * time.Second
 type Settings struct {
 	// Enabled is false when there is no section at all.
 	Enabled bool `json:"enabled"`
-	// FirstAid has rules look at failing tests before an agent does, and run what
+	// Remediation has rules look at failing tests before an agent does, and run what
 	// they know and the policy lets run.
-	FirstAid bool `json:"first_aid"`
+	Remediation bool `json:"first_aid"`
 	// AutoApprove are the commands that run without a person, byte for byte.
 	AutoApprove []string `json:"auto_approve"`
 	// RequireHuman are the patterns that always need a person.
@@ -94,7 +94,7 @@ type PolicyTest struct {
 // Defaults are the settings of a section that is there but empty.
 func Defaults() Settings {
 	return Settings{
-		Enabled: true, FirstAid: true, AutoApprove: []string{}, RequireHuman: []string{"*"}, OnUnknown: UnknownEscalate,
+		Enabled: true, Remediation: true, AutoApprove: []string{}, RequireHuman: []string{"*"}, OnUnknown: UnknownEscalate,
 		MaxAuto: 3, CooldownSeconds: 60, OnCooldown: CooldownEscalate, MaxTimeoutSeconds: 900,
 		Guard: GuardScripts, Network: NetworkFull, EnvPassthrough: []string{}, Entries: map[string]EntrySettings{},
 		Sandbox: Sandbox{Caches: []string{}}, Tests: []PolicyTest{},
@@ -133,7 +133,7 @@ func (s Settings) digest() (string, error) {
 	}
 	// A key that came later and is at its default is left out, so that a digest
 	// outlives the release that brought the key.
-	if m, ok := plain.(map[string]any); ok && s.FirstAid {
+	if m, ok := plain.(map[string]any); ok && s.Remediation {
 		delete(m, "first_aid")
 	}
 	var canonical bytes.Buffer

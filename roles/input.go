@@ -83,11 +83,11 @@ type Diagnosis struct {
 	// the commands that may cure it, the best first; only the tester is told of
 	// those.
 	Evidence, Hints []string
-	Options         []Cure
+	Options         []Remedy
 }
 
 // Cure is a command that may cure a failure.
-type Cure struct {
+type Remedy struct {
 	Command, Label string
 	// Note is why superloop did not run it by itself.
 	Note string

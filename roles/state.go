@@ -30,7 +30,7 @@ const (
 	maxNotes      = 4
 	noteBytes     = 1200
 	maxLeft       = 8
-	maxCures      = 6
+	maxRemedies   = 6
 	diagnosed     = 3072
 )
 
@@ -207,7 +207,7 @@ func diagnosisSection(in Input) string {
 	if len(d.Evidence) > 0 {
 		p.f("\nThe telling lines of %s:\n\n%s", line(d.Command, reasonBytes), fenceLines(first(d.Evidence, maxProblems), max(0, len(d.Evidence)-maxProblems), diagnosed))
 	}
-	for _, h := range first(d.Hints, maxCures) {
+	for _, h := range first(d.Hints, maxRemedies) {
 		p.f("\n- %s", line(h, reasonBytes))
 	}
 	if len(d.Hints) > 0 {
@@ -217,7 +217,7 @@ func diagnosisSection(in Input) string {
 		return p.String()
 	}
 	p.f("\nThese commands may cure it; superloop did not run them by itself. If one of them is right, propose exactly it.\n\n")
-	for _, o := range first(d.Options, maxCures) {
+	for _, o := range first(d.Options, maxRemedies) {
 		if len(o.Command) > recoveryBytes {
 			continue // cut it would be another command
 		}

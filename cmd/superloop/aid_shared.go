@@ -79,9 +79,9 @@ func systems() []string {
 	return names
 }
 
-// loadAid reads what rules know. preset is a system that is only thought of, ""
+// loadRemediation reads what rules know. preset is a system that is only thought of, ""
 // for this machine.
-func (a *app) loadAid(ctx context.Context, repo, preset string) (*aid, error) {
+func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, error) {
 	// Nearly all that is allocated meanwhile stays: collecting it again and again is a
 	// quarter of the time, for a megabyte.
 	if a.env("GOGC") == "" {
@@ -136,9 +136,9 @@ func (e elsewhere) Probe(ctx context.Context, name string, captures map[string]s
 	return e.Prober.Probe(ctx, name, captures, in)
 }
 
-// aidPolicy is the policy by which cures are judged: that of the repository's
+// remediationPolicy is the policy by which cures are judged: that of the repository's
 // configuration if there is one, as far as it is trusted, else the default.
-func (a *app) aidPolicy(c *cli.Context, k *aid) error {
+func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	path := filepath.Join(k.repo, ".superloop", "config.json")
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if c.IsSet("loop") {

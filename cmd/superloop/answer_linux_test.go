@@ -44,7 +44,7 @@ func terminal(t testing.TB) (person, program *os.File) {
 
 // onTerminal starts the program with a terminal, waits until it asks, does what
 // happens meanwhile, and types. What it showed comes back with its exit code.
-func (n *night) onTerminal(typed string, meanwhile func(shown string), args ...string) (int, string) {
+func (n *testEnv) onTerminal(typed string, meanwhile func(shown string), args ...string) (int, string) {
 	n.t.Helper()
 	person, program := terminal(n.t)
 	cmd := exec.Command(n.path("bin/superloop"), args...)
@@ -86,7 +86,7 @@ func (n *night) onTerminal(typed string, meanwhile func(shown string), args ...s
 // TestApproveOnATerminal: what was shown is what runs, or nothing does.
 func TestApproveOnATerminal(t *testing.T) {
 	t.Parallel()
-	n := askingNight(t)
+	n := askingEnv(t)
 	n.ask()
 
 	code, shown := n.onTerminal("\n", nil, "approve-recovery")
@@ -139,7 +139,7 @@ func TestApproveOnATerminal(t *testing.T) {
 }
 
 // lie replaces the command in all that an agent can write.
-func (n *night) lie() {
+func (n *testEnv) lie() {
 	n.t.Helper()
 	const from, to = "echo ran >> ran.txt", "touch pwned"
 	files, err := filepath.Glob(n.path("repo/.superloop/loops/l/proposals/*.json"))

@@ -47,11 +47,11 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 		return err
 	}
 	if c.Bool("json") {
-		return render.JSON(a.stdout, map[string]any{"loop_id": rec.Question.Loop, "question": rec.Question.ID, "reason": rec.Question.Reason, "options": cures(rec)})
+		return render.JSON(a.stdout, map[string]any{"loop_id": rec.Question.Loop, "question": rec.Question.ID, "reason": rec.Question.Reason, "options": remedies(rec)})
 	}
 	return a.write(func(w io.Writer) {
 		fmt.Fprintf(w, "%s waits for a person: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
-		for _, o := range cures(rec) {
+		for _, o := range remedies(rec) {
 			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), text.Display(o.Command))
 		}
 		fmt.Fprintf(w, "next: superloop chain choose --loop %s OPTION\n", text.Paste(rec.Question.Loop))
@@ -59,7 +59,7 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 }
 
 // cures are the options of a question that have a command.
-func cures(rec escalation.Record) []escalation.Option {
+func remedies(rec escalation.Record) []escalation.Option {
 	out := []escalation.Option{}
 	for _, o := range rec.Question.Options {
 		if o.Command != "" {
@@ -80,7 +80,7 @@ func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 		return err
 	}
 	loopID := rec.Question.Loop
-	options := cures(rec)
+	options := remedies(rec)
 	i := slices.IndexFunc(options, func(o escalation.Option) bool { return o.ID == option })
 	if i < 0 {
 		var ids []string

@@ -104,11 +104,11 @@ func (a *app) classifyOne(c *cli.Context, text string, isTold bool) error {
 	if err != nil {
 		return err
 	}
-	k, err := a.loadAid(c.Context, repo, c.String("system"))
+	k, err := a.loadRemediation(c.Context, repo, c.String("system"))
 	if err != nil {
 		return err
 	}
-	if err := a.aidPolicy(c, k); err != nil {
+	if err := a.remediationPolicy(c, k); err != nil {
 		return err
 	}
 	a.tellProblems(k)

@@ -36,7 +36,7 @@ func (a *app) classifyBatch(c *cli.Context) error {
 	} else if system == "" {
 		system = batchSystem
 	}
-	k, err := a.loadAid(c.Context, repo, system)
+	k, err := a.loadRemediation(c.Context, repo, system)
 	if err != nil {
 		return err
 	}

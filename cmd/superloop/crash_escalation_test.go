@@ -16,9 +16,9 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// askingNight is a brokenNight whose command only a person may approve.
-func askingNight(t *testing.T) *night {
-	n := brokenNight(t)
+// askingEnv is a brokenEnv whose command only a person may approve.
+func askingEnv(t *testing.T) *testEnv {
+	n := brokenEnv(t)
 	data, err := os.ReadFile(n.path("repo/.superloop/config.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func askingNight(t *testing.T) *night {
 }
 
 // question is the record of what the loop asks.
-func (n *night) question() escalation.Record {
+func (n *testEnv) question() escalation.Record {
 	n.t.Helper()
 	paths, err := layout.NewPaths(n.path("repo"), "l", n.path("state"))
 	if err != nil {
@@ -42,7 +42,7 @@ func (n *night) question() escalation.Record {
 }
 
 // ask runs the loop to its question.
-func (n *night) ask(env ...string) {
+func (n *testEnv) ask(env ...string) {
 	n.t.Helper()
 	if code, out := n.superloop(env, "run", "--exit-on-escalation"); code != exitHuman {
 		n.t.Fatalf("run gave %d\n%s", code, out)
@@ -50,7 +50,7 @@ func (n *night) ask(env ...string) {
 }
 
 // asked waits for the question that the journal tells of already.
-func (n *night) asked() escalation.Record {
+func (n *testEnv) asked() escalation.Record {
 	n.t.Helper()
 	if code, out := n.superloop(nil, "approve-recovery", "--digest", "00000000"); code != exitNothing { // it waits for the record
 		n.t.Fatalf("approving another question gave %d\n%s", code, out)
@@ -59,7 +59,7 @@ func (n *night) asked() escalation.Record {
 }
 
 // follow waits for an event of the loop.
-func (n *night) follow(event string) {
+func (n *testEnv) follow(event string) {
 	n.t.Helper()
 	err := journal.Follow(n.t.Context(), n.path("repo/.superloop/loops/l/events.jsonl"), 0, func(ev journal.Event) error {
 		if ev.Event == event {
@@ -80,7 +80,7 @@ func TestFiftyAnswers(t *testing.T) {
 	for name, verbs := range map[string][]string{
 		"approvals": {"approve-recovery"}, "all three": {"approve-recovery", "reject-recovery", "resolve-recovery"}} {
 		t.Run(name, func(t *testing.T) {
-			n := askingNight(t)
+			n := askingEnv(t)
 			run := exec.Command(n.path("bin/superloop"), "run")
 			run.Dir, run.Env = n.path("repo"), n.env
 			n.mkdir("repo/.superloop/loops/l")
@@ -132,7 +132,7 @@ func TestFiftyAnswers(t *testing.T) {
 }
 
 // decided wants that the loop did what that one person said, and nothing else.
-func (n *night) decided(run *exec.Cmd, verb, by string) {
+func (n *testEnv) decided(run *exec.Cmd, verb, by string) {
 	n.t.Helper()
 	want := 0
 	if verb == "approve" {
@@ -166,7 +166,7 @@ func (n *night) decided(run *exec.Cmd, verb, by string) {
 // finishAsked runs until the loop is complete and approves whenever it asks. The
 // command runs at most once for each approval, and what was begun and has no
 // outcome is asked about before it runs again.
-func (n *night) finishAsked(what string, approvals int) {
+func (n *testEnv) finishAsked(what string, approvals int) {
 	n.t.Helper()
 	answered := ""
 	for range 5 {
@@ -202,7 +202,7 @@ func (n *night) finishAsked(what string, approvals int) {
 	n.t.Fatalf("%s: never completed", what)
 }
 
-func (n *night) checkAsked(what string, approvals int) {
+func (n *testEnv) checkAsked(what string, approvals int) {
 	n.t.Helper()
 	rep, err := journal.Verify(n.path("repo/.superloop/loops/l/events.jsonl"))
 	if err != nil || rep.FirstBad != nil {
@@ -231,7 +231,7 @@ func (n *night) checkAsked(what string, approvals int) {
 // each physical step of the question's record.
 func TestKillInAnApprovedRecovery(t *testing.T) {
 	t.Parallel()
-	steps := func(n *night, code int) []string {
+	steps := func(n *testEnv, code int) []string {
 		list := n.path("steps")
 		if got, out := n.superloop([]string{"SUPERLOOP_TEST_STEPS=" + list}, "run", "--exit-on-escalation"); got != code {
 			t.Fatalf("undisturbed run gave %d, want %d\n%s", got, code, out)
@@ -245,20 +245,20 @@ func TestKillInAnApprovedRecovery(t *testing.T) {
 		}
 		return strings.Fields(string(data))
 	}
-	approve := func(n *night) {
+	approve := func(n *testEnv) {
 		t.Helper()
 		if code, out := n.superloop(nil, "approve-recovery", "--by", "eve"); code != exitOK {
 			t.Fatalf("approve-recovery gave %d\n%s", code, out)
 		}
 	}
-	n := askingNight(t)
+	n := askingEnv(t)
 	asking := steps(n, exitHuman)
 	approve(n)
 	approved := steps(n, exitOK)
 	n.checkAsked("undisturbed", 1)
 
 	for k := range faults(asking) {
-		n := askingNight(t)
+		n := askingEnv(t)
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + k + "=kill"}, "run", "--exit-on-escalation")
 		if n.ran() != 0 {
 			t.Fatalf("asking, killed at %s: the command ran", k)
@@ -266,7 +266,7 @@ func TestKillInAnApprovedRecovery(t *testing.T) {
 		n.finishAsked("asking, killed at "+k, 0)
 	}
 	for k := range faults(approved) {
-		n := askingNight(t)
+		n := askingEnv(t)
 		n.ask()
 		approve(n)
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + k + "=kill"}, "run", "--exit-on-escalation")

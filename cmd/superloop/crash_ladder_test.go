@@ -10,12 +10,12 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// failingNight is a loop of one iteration that goes up every rung of the ladder: the
+// failingEnv is a loop of one iteration that goes up every rung of the ladder: the
 // planner dies of a lock that a listed command removes; the implementer fails with
 // one runner, then with the other, its cause is looked for, and at last a person
 // has it.
-func failingNight(t *testing.T) *night {
-	n := newNight(t, false)
+func failingEnv(t *testing.T) *testEnv {
+	n := newTestEnv(t, false)
 	n.write("agent.sh", `cat > /dev/null
 case $SUPERLOOP_ROLE in
 planner)
@@ -49,7 +49,7 @@ esac
 
 // finishFailing runs until the loop is complete; when it asks a person mends what is
 // wrong and says so.
-func (n *night) finishFailing(what string) {
+func (n *testEnv) finishFailing(what string) {
 	n.t.Helper()
 	for range 6 {
 		code, out := n.superloop(nil, "run", "--exit-on-escalation")
@@ -73,7 +73,7 @@ func (n *night) finishFailing(what string) {
 }
 
 // lastType is the type of the last question.
-func (n *night) lastType() string {
+func (n *testEnv) lastType() string {
 	n.t.Helper()
 	last := ""
 	for _, ev := range n.events() {
@@ -90,7 +90,7 @@ func (n *night) lastType() string {
 
 // failingIsWhole: every attempt has one outcome, no rung was left out or gone twice,
 // and the journal is whole.
-func (n *night) failingIsWhole(what, out string) {
+func (n *testEnv) failingIsWhole(what, out string) {
 	n.t.Helper()
 	rep, err := journal.Verify(n.path("repo/.superloop/loops/l/events.jsonl"))
 	if err != nil || rep.FirstBad != nil {
@@ -123,9 +123,9 @@ func (n *night) failingIsWhole(what, out string) {
 	}
 }
 
-// TestKillOnTheLadder kills the supervisor right before each event of a run that
+// TestKillInTheFailurePolicy kills the supervisor right before each event of a run that
 // goes up every rung of the ladder: it always goes on to the same end.
-func TestKillOnTheLadder(t *testing.T) {
+func TestKillInTheFailurePolicy(t *testing.T) {
 	t.Parallel()
-	killBeforeEvents(t, stride(23, 1), 20, failingNight, (*night).finishFailing)
+	killBeforeEvents(t, stride(23, 1), 20, failingEnv, (*testEnv).finishFailing)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// pausedNight is a loop of one iteration in which the planner meets a limit and
+// pausedEnv is a loop of one iteration in which the planner meets a limit and
 // the reviewer a refused login, each once.
-func pausedNight(t *testing.T) *night {
-	n := newNight(t, false)
+func pausedEnv(t *testing.T) *testEnv {
+	n := newTestEnv(t, false)
 	n.write("bin/claude", `#!/bin/sh
 cat > /dev/null
 say() { echo '{"type":"result","subtype":"success","is_error":'$1',"api_error_status":'$2',"result":"'$3'","session_id":"s","total_cost_usd":0.1,"usage":{"input_tokens":1,"output_tokens":1}}'; }
@@ -38,7 +38,7 @@ say false null '<promise>DONE</promise>'
 }
 
 // finishPaused runs until the loop is complete, kicking it when it asks.
-func (n *night) finishPaused(what string) {
+func (n *testEnv) finishPaused(what string) {
 	n.t.Helper()
 	for range 4 {
 		code, out := n.superloop(nil, "run", "--exit-on-escalation")
@@ -79,5 +79,5 @@ func (n *night) finishPaused(what string) {
 // waits for a limit and then asks a person: it always goes on to the same end.
 func TestKillInAPause(t *testing.T) {
 	t.Parallel()
-	killBeforeEvents(t, stride(15, 1), 10, pausedNight, (*night).finishPaused)
+	killBeforeEvents(t, stride(15, 1), 10, pausedEnv, (*testEnv).finishPaused)
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-// brokenNight is a loop whose tests fail until a command has run that nobody has
+// brokenEnv is a loop whose tests fail until a command has run that nobody has
 // to approve, and that leaves a line in ran.txt each time it runs.
-func brokenNight(t *testing.T) *night {
-	n := newNight(t, false)
+func brokenEnv(t *testing.T) *testEnv {
+	n := newTestEnv(t, false)
 	n.write("proposal.json", `{"version": 1, "timestamp": "2026-01-23T05:36:33Z", "category": "dependency", "severity": "blocking",
   "diagnosis": {"error_pattern": "x", "root_cause": "it is broken", "evidence": ["test-output.txt:1: x"]},
   "recovery": {"command": "echo ran >> ran.txt && touch fixed", "expected_outcome": "it works", "confidence": "high"}}`)
@@ -36,7 +36,7 @@ esac
 }
 
 // ran is how often the command ran.
-func (n *night) ran() int {
+func (n *testEnv) ran() int {
 	data, err := os.ReadFile(n.path("repo/ran.txt"))
 	if err != nil && !os.IsNotExist(err) {
 		n.t.Fatal(err)
@@ -46,7 +46,7 @@ func (n *night) ran() int {
 
 // executions are the ids of the commands that were about to be started, and how
 // many outcomes each has.
-func (n *night) executions() (ids []string, outcomes map[string]int) {
+func (n *testEnv) executions() (ids []string, outcomes map[string]int) {
 	n.t.Helper()
 	outcomes = map[string]int{}
 	if _, err := os.Stat(n.path("repo/.superloop/loops/l/events.jsonl")); os.IsNotExist(err) {
@@ -69,7 +69,7 @@ func (n *night) executions() (ids []string, outcomes map[string]int) {
 
 // finishBroken runs until the loop is complete and answers when it asks. What was
 // begun and has no outcome must be a question, and must not run again.
-func (n *night) finishBroken(what string) {
+func (n *testEnv) finishBroken(what string) {
 	n.t.Helper()
 	answered := ""
 	for range 5 {
@@ -105,7 +105,7 @@ func (n *night) finishBroken(what string) {
 
 // asksOfInterrupted wants that the loop waits because of a command that nobody
 // knows the end of, or that could not be started.
-func (n *night) asksOfInterrupted(what, out string) {
+func (n *testEnv) asksOfInterrupted(what, out string) {
 	n.t.Helper()
 	all := n.events()
 	i := slices.IndexFunc(all, func(ev journal.Event) bool { return ev.Event == "recovery_escalated" })
@@ -116,7 +116,7 @@ func (n *night) asksOfInterrupted(what, out string) {
 
 // checkBroken asserts that the command ran at most once each time that it was
 // recorded that it would, and at least once.
-func (n *night) checkBroken(what string) {
+func (n *testEnv) checkBroken(what string) {
 	n.t.Helper()
 	rep, err := journal.Verify(n.path("repo/.superloop/loops/l/events.jsonl"))
 	if err != nil || rep.FirstBad != nil {
@@ -148,10 +148,10 @@ func (n *night) checkBroken(what string) {
 	}
 }
 
-// aidNight is a brokenNight in which no role proposes anything: rules know the
+// remediationEnv is a brokenEnv in which no role proposes anything: rules know the
 // cure, and the cure of the cure.
-func aidNight(t *testing.T) *night {
-	n := brokenNight(t)
+func remediationEnv(t *testing.T) *testEnv {
+	n := brokenEnv(t)
 	n.write("agent.sh", `cat > /dev/null
 [ "$SUPERLOOP_ROLE" != reviewer ] || [ ! -f fixed ] || echo '<promise>DONE</promise>'
 `)
@@ -176,8 +176,8 @@ handlers:
 }
 
 // brokenSteps are the names of every physical step of an undisturbed recovery.
-func brokenSteps(t *testing.T, night func(*testing.T) *night) []string {
-	n := night(t)
+func brokenSteps(t *testing.T, testEnv func(*testing.T) *testEnv) []string {
+	n := testEnv(t)
 	list := n.path("steps")
 	if code, out := n.superloop([]string{"SUPERLOOP_TEST_STEPS=" + list}, "run", "--exit-on-escalation"); code != exitOK {
 		t.Fatalf("the undisturbed run gave %d\n%s", code, out)
@@ -198,18 +198,18 @@ func brokenSteps(t *testing.T, night func(*testing.T) *night) []string {
 // a sample of them unless the slow tests are asked for.
 func TestKillInARecovery(t *testing.T) {
 	t.Parallel()
-	killThroughout(t, brokenNight)
+	killThroughout(t, brokenEnv)
 }
 
-// TestKillInFirstAid does the same while rules cure: three commands on two
+// TestKillInRemediation does the same while rules cure: three commands on two
 // levels.
-func TestKillInFirstAid(t *testing.T) {
+func TestKillInRemediation(t *testing.T) {
 	t.Parallel()
-	killThroughout(t, aidNight)
+	killThroughout(t, remediationEnv)
 }
 
-func killThroughout(t *testing.T, night func(*testing.T) *night) {
-	all := brokenSteps(t, night)
+func killThroughout(t *testing.T, testEnv func(*testing.T) *testEnv) {
+	all := brokenSteps(t, testEnv)
 	appends := 0
 	for _, s := range all {
 		if s == "events:append" {
@@ -220,7 +220,7 @@ func killThroughout(t *testing.T, night func(*testing.T) *night) {
 		t.Fatalf("only %d writes of events", appends)
 	}
 	kill := func(fault, what string) {
-		n := night(t)
+		n := testEnv(t)
 		// Writes in the background move by a few steps from night to night, so the
 		// last ones may not come.
 		n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + fault + "=kill"}, "run", "--exit-on-escalation")
@@ -238,7 +238,7 @@ func killThroughout(t *testing.T, night func(*testing.T) *night) {
 // run asks instead of running it again.
 func TestKillWhileACommandRuns(t *testing.T) {
 	t.Parallel()
-	n := brokenNight(t)
+	n := brokenEnv(t)
 	const quick, slow = "echo ran >> ran.txt && touch fixed", "echo ran >> ran.txt; sleep 1000; touch fixed"
 	for _, file := range []string{"repo/.superloop/config.json", "proposal.json"} {
 		data, err := os.ReadFile(n.path(file))
@@ -291,7 +291,7 @@ func TestKillWhileACommandRuns(t *testing.T) {
 func TestFullDiskInARecovery(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, step := range brokenSteps(t, brokenNight) {
+	for _, step := range brokenSteps(t, brokenEnv) {
 		if seen[step] {
 			continue
 		}
@@ -301,7 +301,7 @@ func TestFullDiskInARecovery(t *testing.T) {
 			if n := stride(16, 1); what != "enospc" && !(own && slow()) || !own && !slow() || len(seen)%n != 0 {
 				continue
 			}
-			n := brokenNight(t)
+			n := brokenEnv(t)
 			name := step + "=" + what
 			code, out := n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + step + "@+=" + what}, "run", "--exit-on-escalation")
 			if code != exitOK && code != exitHuman && !strings.Contains(out, "no space left") && !strings.Contains(out, "input/output error") {

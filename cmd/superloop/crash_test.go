@@ -19,7 +19,7 @@ import (
 
 // night is a repository with a loop of three iterations, and the program as a
 // real process.
-type night struct {
+type testEnv struct {
 	t    testing.TB
 	root string // repo/, state/, bin/superloop
 	env  []string
@@ -38,10 +38,10 @@ const threeIterations = `{
   "default": [{"report": "{role} {iteration}"}, {"last_message": "{role} says nothing"}]
 }`
 
-func newNight(t testing.TB, approval bool) *night {
+func newTestEnv(t testing.TB, approval bool) *testEnv {
 	t.Helper()
 	root := t.TempDir()
-	n := &night{t: t, root: root}
+	n := &testEnv{t: t, root: root}
 	n.env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(root, "state"), "HOME="+root,
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.invalid")
@@ -72,23 +72,23 @@ func newNight(t testing.TB, approval bool) *night {
 	return n
 }
 
-func (n *night) path(rel string) string { return filepath.Join(n.root, rel) }
+func (n *testEnv) path(rel string) string { return filepath.Join(n.root, rel) }
 
-func (n *night) mkdir(rel string) {
+func (n *testEnv) mkdir(rel string) {
 	n.t.Helper()
 	if err := os.MkdirAll(n.path(rel), 0o755); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
-func (n *night) write(rel, text string) {
+func (n *testEnv) write(rel, text string) {
 	n.t.Helper()
 	if err := os.WriteFile(n.path(rel), []byte(text), 0o644); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
-func (n *night) git(args ...string) string {
+func (n *testEnv) git(args ...string) string {
 	n.t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Env = n.path("repo"), n.env
@@ -100,7 +100,7 @@ func (n *night) git(args ...string) string {
 }
 
 // superloop runs the program; env is added to its environment.
-func (n *night) superloop(env []string, args ...string) (code int, output string) {
+func (n *testEnv) superloop(env []string, args ...string) (code int, output string) {
 	n.t.Helper()
 	cmd := exec.Command(n.path("bin/superloop"), args...)
 	cmd.Dir, cmd.Env = n.path("repo"), append(append([]string{}, n.env...), env...)
@@ -114,7 +114,7 @@ func (n *night) superloop(env []string, args ...string) (code int, output string
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-func (n *night) events() []journal.Event {
+func (n *testEnv) events() []journal.Event {
 	n.t.Helper()
 	var all []journal.Event
 	err := journal.Read(n.path("repo/.superloop/loops/l/events.jsonl"), 0, func(ev journal.Event) error {
@@ -128,7 +128,7 @@ func (n *night) events() []journal.Event {
 }
 
 // check asserts that the night ended as an undisturbed one does.
-func (n *night) check(what string) {
+func (n *testEnv) check(what string) {
 	n.t.Helper()
 	rep, err := journal.Verify(n.path("repo/.superloop/loops/l/events.jsonl"))
 	if err != nil || rep.FirstBad != nil {
@@ -205,7 +205,7 @@ func (n *night) check(what string) {
 }
 
 // finish runs until the loop is complete, giving the approval when it is asked.
-func (n *night) finish(what string, approval bool) {
+func (n *testEnv) finish(what string, approval bool) {
 	n.t.Helper()
 	for range 4 {
 		code, out := n.superloop(nil, "run", "--unprotected", "--exit-on-escalation")
@@ -226,7 +226,7 @@ func (n *night) finish(what string, approval bool) {
 
 // steps are the names of every physical step of an undisturbed night.
 func steps(t *testing.T, approval bool) []string {
-	n := newNight(t, approval)
+	n := newTestEnv(t, approval)
 	list := n.path("steps")
 	code, out := n.superloop([]string{"SUPERLOOP_TEST_STEPS=" + list}, "run", "--unprotected", "--exit-on-escalation")
 	if approval && code == exitHuman || !approval && code == exitOK {
@@ -244,7 +244,7 @@ func steps(t *testing.T, approval bool) []string {
 // killBeforeEvents kills a supervisor right before each step-th write of events of a
 // run that may leave with a question, and has it finished; there are at least so many
 // writes.
-func killBeforeEvents(t *testing.T, step, least int, make func(*testing.T) *night, finish func(*night, string)) {
+func killBeforeEvents(t *testing.T, step, least int, make func(*testing.T) *testEnv, finish func(*testEnv, string)) {
 	t.Helper()
 	finish(make(t), "undisturbed")
 	for k := 1; ; k += step {
@@ -297,7 +297,7 @@ func TestKillAtEveryRecordedStep(t *testing.T) {
 				if !slow() && (approval && k < appends-8 || !approval && k%4 != 1) {
 					continue // with approval the same as without
 				}
-				n := newNight(t, approval)
+				n := newTestEnv(t, approval)
 				what := fmt.Sprintf("killed before write %d of events", k)
 				if code, out := n.superloop([]string{fmt.Sprintf("SUPERLOOP_TEST_FAULT=events:append@%d=kill", k)},
 					"run", "--unprotected", "--exit-on-escalation"); code != -1 {
@@ -315,7 +315,7 @@ func TestKillAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	all := steps(t, false)
 	for k := 1; k <= len(all); k += stride(400, 11) {
-		n := newNight(t, false)
+		n := newTestEnv(t, false)
 		what := fmt.Sprintf("killed at step %d, %s", k, all[k-1])
 		// Writes in the background move by a few steps from night to night, so the
 		// last ones may not come.
@@ -340,7 +340,7 @@ func TestFullAndBrokenDisk(t *testing.T) {
 			if n := stride(41, 2); (len(seen)+i)%n != 0 && !(truth && (slow() || i == 0 && len(seen)%2 == 0)) {
 				continue
 			}
-			n := newNight(t, false)
+			n := newTestEnv(t, false)
 			name := step + "=" + what
 			code, out := n.superloop([]string{"SUPERLOOP_TEST_FAULT=" + step + "@+=" + what}, "run", "--unprotected")
 			if code != exitOK && !strings.Contains(out, "no space left") && !strings.Contains(out, "input/output error") {
@@ -361,7 +361,7 @@ func TestFullAndBrokenDisk(t *testing.T) {
 // the next run says that it starts again.
 func TestSupervisorKilledWhileARoleRuns(t *testing.T) {
 	t.Parallel()
-	n := newNight(t, false)
+	n := newTestEnv(t, false)
 	n.write("scenario.json", strings.Replace(threeIterations, `"default": [`, `"default": [{"say": "working"}, `, 1))
 	hang := strings.Replace(threeIterations, `"turns": [`, `"turns": [{"role": "tester", "attempt": 1, "steps": [{"spawn": ["sleep", "1000"], "detach": true}, {"sleep_ms": 600000}]},`, 1)
 	n.write("scenario.json", hang)

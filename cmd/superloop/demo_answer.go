@@ -71,7 +71,7 @@ func (d *demoDesk) answer(id string) error {
 	if err != nil {
 		return err
 	}
-	if rec.Question.Command == nil || string(rec.Question.Command.Text) != demo.Cure {
+	if rec.Question.Command == nil || string(rec.Question.Command.Text) != demo.Remedy {
 		return errors.New("this is not the question that the demo is about; a person has to answer it")
 	}
 	d.talk(fmt.Sprintf("\n%s\n--auto-answer: no person answers this. The demo approves it under the name %q, as a person would with\n  %s\n\n",
@@ -127,5 +127,5 @@ The loop waits for you, and costs nothing while it does. Type one of these in a 
 
 Ctrl-C leaves and keeps the question; %[1]s run --repo %[3]s goes on.
 
-`, self, flags, dir, demo.Cure)
+`, self, flags, dir, demo.Remedy)
 }

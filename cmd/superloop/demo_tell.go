@@ -75,12 +75,12 @@ What to type next:
   superloop stats --repo %s
   superloop undo --repo %s --list
 %s  superloop init        in your own repository, with your own agents
-`, demo.Failure, p.cured(), dir, demo.LoopID, p.question(), text.Paste(dir), text.Paste(dir), demo.Cure, text.Paste(dir), text.Paste(dir), p.next())
+`, demo.Failure, p.remedied(), dir, demo.LoopID, p.question(), text.Paste(dir), text.Paste(dir), demo.Remedy, text.Paste(dir), text.Paste(dir), p.next())
 	return nil
 }
 
 // cured is the step in which the failure went away.
-func (p *played) cured() string {
+func (p *played) remedied() string {
 	held := "confined by " + render.Clean(p.level)
 	if p.level == "" || p.level == string(sandbox.None) {
 		held = "with nothing that confines it on this machine (see superloop doctor)"

@@ -57,7 +57,7 @@ func (a *app) checks(c *cli.Context) error {
 	} else {
 		err = printChecks(a.stdout, report)
 	}
-	if err == nil && slices.ContainsFunc(report.Checks, func(r checkRow) bool { return r.State == failures.GroundBroken }) {
+	if err == nil && slices.ContainsFunc(report.Checks, func(r checkRow) bool { return r.State == failures.CheckBroken }) {
 		return silent(exitFailed)
 	}
 	return err
@@ -88,15 +88,15 @@ type checkRow struct {
 }
 
 // ground is a directory in which loops work, and what their configuration asks for.
-type ground struct {
+type environment struct {
 	dir    string
 	checks []failures.Prevention
 }
 
 // grounds are where the loops work: the top of the work tree, and the own work trees
 // of loops that have one already.
-func (a *app) grounds(ctx context.Context, paths layout.Paths, loops []config.Loop) []ground {
-	var out []ground
+func (a *app) environments(ctx context.Context, paths layout.Paths, loops []config.Loop) []environment {
+	var out []environment
 	top := doctor.WorkDir(ctx, paths.Repo)
 	for _, l := range loops {
 		dir := top
@@ -104,18 +104,18 @@ func (a *app) grounds(ctx context.Context, paths layout.Paths, loops []config.Lo
 		if info, err := os.Stat(own); l.Git.Worktree && err == nil && info.IsDir() {
 			dir = own
 		}
-		i := slices.IndexFunc(out, func(g ground) bool { return g.dir == dir })
+		i := slices.IndexFunc(out, func(g environment) bool { return g.dir == dir })
 		if i < 0 {
 			i = len(out)
-			out = append(out, ground{dir: dir, checks: failures.Builtin()})
+			out = append(out, environment{dir: dir, checks: failures.Builtin()})
 		}
 		out[i].checks = append(out[i].checks, effectfailures.ConfiguredChecks(l.Respond)...)
 	}
 	return out
 }
 
-// groundLook is what a loop knows, when it looks, besides the ground.
-func (a *app) groundLook(paths layout.Paths, cfg *config.Config, loops []config.Loop) (preflight.Look, error) {
+// environmentLook is what a loop knows, when it looks, besides the ground.
+func (a *app) environmentLook(paths layout.Paths, cfg *config.Config, loops []config.Loop) (preflight.Look, error) {
 	health, err := preflight.Store[failures.Health]{Disk: a.disk, Path: paths.Health()}.Load()
 	if err != nil {
 		return preflight.Look{}, err
@@ -131,18 +131,18 @@ func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Con
 	if err != nil {
 		return nil, nil, err
 	}
-	look, err := a.groundLook(paths, cfg, loops)
+	look, err := a.environmentLook(paths, cfg, loops)
 	if err != nil {
 		return nil, nil, err
 	}
 	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), failures.Prevention.Active)
-	return lookAt(ctx, a.grounds(ctx, paths, loops), learned, look), retired, nil
+	return lookAt(ctx, a.environments(ctx, paths, loops), learned, look), retired, nil
 }
 
 // lookAt makes every check of every ground, each once.
-func lookAt(ctx context.Context, grounds []ground, learned failures.Preventions, look preflight.Look) []checkRow {
+func lookAt(ctx context.Context, environments []environment, learned failures.Preventions, look preflight.Look) []checkRow {
 	rows := []checkRow{}
-	for _, g := range grounds {
+	for _, g := range environments {
 		var all failures.Preventions
 		for _, p := range append(g.checks, learned.Checks...) {
 			at := slices.IndexFunc(all.Checks, func(q failures.Prevention) bool { return q.ID == p.ID })
@@ -157,7 +157,7 @@ func lookAt(ctx context.Context, grounds []ground, learned failures.Preventions,
 		for i, f := range preflight.Check(ctx, all.Checks, g.dir, look) {
 			p := all.Checks[i]
 			if err := p.Valid(); err != nil {
-				f.State, f.Why = failures.GroundUnknown, err.Error()
+				f.State, f.Why = failures.CheckUnknown, err.Error()
 			}
 			rows = append(rows, checkRow{p, g.dir, f.State, f.Why, f.Command, f.Until, f.TookUS})
 		}
@@ -185,7 +185,7 @@ func printChecks(w io.Writer, r checksReport) error {
 	}
 	broken := 0
 	for _, c := range r.Checks {
-		if c.State != failures.GroundBroken {
+		if c.State != failures.CheckBroken {
 			continue
 		}
 		if broken++; c.Command != "" {

@@ -16,8 +16,8 @@ import (
 
 // aided is a night whose tests fail of the environment, and whose only role says
 // that it is done. recovery is the section of the config, tests the command.
-func aided(t *testing.T, recovery, tests string) *night {
-	n := newNight(t, false)
+func remediated(t *testing.T, recovery, tests string) *testEnv {
+	n := newTestEnv(t, false)
 	n.write("agent.sh", `cat > /dev/null
 [ "$SUPERLOOP_ROLE" != reviewer ] || echo '<promise>DONE</promise>'
 `)
@@ -29,9 +29,9 @@ func aided(t *testing.T, recovery, tests string) *night {
 	return n
 }
 
-// wantCured wants that the loop is complete after one iteration, and that between
+// wantRemedied wants that the loop is complete after one iteration, and that between
 // the tests' failure and their passing no role ran.
-func (n *night) wantCured(handler string) {
+func (n *testEnv) wantRemedied(handler string) {
 	n.t.Helper()
 	code, out := n.superloop(nil, "run", "--exit-on-escalation")
 	if code != exitOK {
@@ -57,24 +57,24 @@ func (n *night) wantCured(handler string) {
 	}
 }
 
-// TestFirstAidStaleLock: a git that was killed has left its lock.
-func TestFirstAidStaleLock(t *testing.T) {
+// TestRemediationStaleLock: a git that was killed has left its lock.
+func TestRemediationStaleLock(t *testing.T) {
 	t.Parallel()
 	if _, err := proc.LookPath("git", os.Environ()); err != nil {
 		t.Skip("git is not installed")
 	}
-	n := aided(t, `{"auto_approve": ["rm -f .git/index.lock"]}`, "git add -A")
+	n := remediated(t, `{"auto_approve": ["rm -f .git/index.lock"]}`, "git add -A")
 	n.write("repo/.git/index.lock", "")
 	long := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(n.path("repo/.git/index.lock"), long, long); err != nil {
 		t.Fatal(err)
 	}
-	n.wantCured("git_index_lock")
+	n.wantRemedied("git_index_lock")
 }
 
-// TestFirstAidLeftover: what an earlier run, which was killed, has left behind has
+// TestRemediationLeftover: what an earlier run, which was killed, has left behind has
 // the port that the tests need. It is ours, so it is ended, and nobody is asked.
-func TestFirstAidLeftover(t *testing.T) {
+func TestRemediationLeftover(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("whose a process is can only be seen on Linux")
@@ -89,7 +89,7 @@ func TestFirstAidLeftover(t *testing.T) {
 	}
 	port := free.Addr().(*net.TCPAddr).Port
 	free.Close()
-	n := aided(t, `{"auto_approve": ["touch never"]}`, fmt.Sprintf("python3 serve.py %d", port))
+	n := remediated(t, `{"auto_approve": ["touch never"]}`, fmt.Sprintf("python3 serve.py %d", port))
 	n.write("repo/serve.py", `import http.server, sys, threading
 server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.BaseHTTPRequestHandler)
 if len(sys.argv) > 2:
@@ -111,7 +111,7 @@ print("the tests pass")
 	}
 	gone := make(chan struct{})
 	go func() { _ = left.Wait(); close(gone) }() // how it ended does not matter
-	n.wantCured("port_in_use")
+	n.wantRemedied("port_in_use")
 	select {
 	case <-gone:
 	case <-time.After(patience):
@@ -120,9 +120,9 @@ print("the tests pass")
 	}
 }
 
-// TestRealFirstAid are the real tools: what they say is recognised, and what cures
+// TestRealRemediation are the real tools: what they say is recognised, and what cures
 // it is what the rules say, with no role in between.
-func TestRealFirstAid(t *testing.T) {
+func TestRealRemediation(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SUPERLOOP_TEST_CLIS") == "" {
 		t.Skip("it installs packages; set SUPERLOOP_TEST_CLIS to run it, as .ci/run does")
@@ -135,9 +135,9 @@ func TestRealFirstAid(t *testing.T) {
 			}
 		}
 	}
-	project := func(t *testing.T) *night {
+	project := func(t *testing.T) *testEnv {
 		needs(t, "npm", "node")
-		n := aided(t, publishedPolicy, "node test.js")
+		n := remediated(t, publishedPolicy, "node test.js")
 		n.loginAsNpm()
 		n.write("repo/package.json", `{"name": "shop", "version": "1.0.0", "private": true}`+"\n")
 		n.npm("repo", "esbuild@"+wantedESBuild, "is-number@7.0.0")
@@ -156,19 +156,19 @@ if (!out.includes("total = 1") || !require("is-number")(5)) throw new Error(out)
 		platform := map[string]string{"amd64": "x64", "arm64": "arm64"}[runtime.GOARCH]
 		binary := "node_modules/@esbuild/" + runtime.GOOS + "-" + platform + "/bin/esbuild"
 		n.copyFile("other/"+binary, "repo/"+binary)
-		n.wantCured("")
+		n.wantRemedied("")
 	})
 	t.Run("corrupted node_modules", func(t *testing.T) {
 		n := project(t)
 		n.write("repo/node_modules/is-number/package.json", `{"name": "is-num`)
-		n.wantCured("")
+		n.wantRemedied("")
 	})
 	t.Run("nothing installed", func(t *testing.T) {
 		n := project(t)
 		if err := os.RemoveAll(n.path("repo/node_modules")); err != nil {
 			t.Fatal(err)
 		}
-		n.wantCured("")
+		n.wantRemedied("")
 	})
 	t.Run("a Python that refuses pip", func(t *testing.T) {
 		const python = "/usr/bin/python3"
@@ -177,7 +177,7 @@ if (!out.includes("total = 1") || !require("is-number")(5)) throw new Error(out)
 			t.Skip("there is no Python here that belongs to the system, with pip and venv")
 		}
 		needs(t)
-		n := aided(t, `{"auto_approve": ["python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"]}`, "sh test.sh")
+		n := remediated(t, `{"auto_approve": ["python3 -m venv .venv && .venv/bin/pip install -r requirements.txt"]}`, "sh test.sh")
 		n.write("repo/.gitignore", ".venv\n")
 		n.write("repo/requirements.txt", "./dep-1.0-py3-none-any.whl\n")
 		n.write("repo/test.sh", `[ -d .venv ] && . .venv/bin/activate || alias python3=`+python+`
@@ -195,7 +195,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as z:
 		}
 		n.git("add", "-A")
 		n.git("commit", "-q", "-m", "a project")
-		n.wantCured("pep668")
+		n.wantRemedied("pep668")
 	})
 	// Installing a package of the system is a person's decision, whatever is listed.
 	// They are asked before any role is started, and what they approve runs in the
@@ -211,7 +211,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as z:
 		if tool == "" || os.Getuid() != 0 || exec.Command("apt-get", "install", "--print-uris", "-y", tool).Run() != nil {
 			t.Skip("apt-get cannot install anything here that is missing")
 		}
-		n := aided(t, `{"sandbox": {"caches": ["/usr", "/var", "/etc"]}}`, "command -v "+tool+" || "+tool+" --version")
+		n := remediated(t, `{"sandbox": {"caches": ["/usr", "/var", "/etc"]}}`, "command -v "+tool+" || "+tool+" --version")
 		code, out := n.superloop(nil, "run", "--exit-on-escalation")
 		if code != exitHuman {
 			t.Fatalf("run gave %d\n%s", code, out)

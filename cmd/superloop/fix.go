@@ -156,10 +156,10 @@ func (a *app) fixStore(p layout.Paths) walk.Store {
 // ready reads what rules know and starts the process that starts commands.
 func (w *walker) ready(c *cli.Context) error {
 	var err error
-	if w.k, err = w.a.loadAid(c.Context, w.repo, ""); err != nil {
+	if w.k, err = w.a.loadRemediation(c.Context, w.repo, ""); err != nil {
 		return err
 	}
-	if err := w.a.aidPolicy(c, w.k); err != nil {
+	if err := w.a.remediationPolicy(c, w.k); err != nil {
 		return err
 	}
 	w.a.tellProblems(w.k)

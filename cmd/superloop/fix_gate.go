@@ -45,7 +45,7 @@ func (w *walker) policies(c *cli.Context) func() []*recovery.Policy {
 	began, said := w.k.policy, ""
 	return func() []*recovery.Policy {
 		now := &aid{repo: w.repo}
-		if err := w.a.aidPolicy(c, now); err != nil {
+		if err := w.a.remediationPolicy(c, now); err != nil {
 			now.policy = defaultPolicy()
 			if said != err.Error() {
 				said = err.Error()
@@ -134,7 +134,7 @@ func (w *walker) chosen(m plan.Move) bool {
 		return true
 	}
 	for i := len(w.ch.Levels) - 1; i > 0; i-- {
-		if l, up := w.ch.Levels[i], w.ch.Levels[i-1]; !l.Cure && up.Picked && l.For == up.Chosen {
+		if l, up := w.ch.Levels[i], w.ch.Levels[i-1]; !l.Remedy && up.Picked && l.For == up.Chosen {
 			return true
 		}
 	}

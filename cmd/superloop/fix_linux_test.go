@@ -22,11 +22,11 @@ handlers:
       - {tool: mytool 1, command: ./check, exit_code: 1, stderr: "mytool: no index"}
 `
 
-// fixNight is a repository where superloop fix -- ./check asks whether ./refresh may
+// fixEnv is a repository where superloop fix -- ./check asks whether ./refresh may
 // run.
-func fixNight(t *testing.T) *night {
+func fixEnv(t *testing.T) *testEnv {
 	t.Helper()
-	n := newNight(t, false)
+	n := newTestEnv(t, false)
 	data, err := os.ReadFile(n.path("repo/.superloop/config.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -52,21 +52,21 @@ func TestFixLooksAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		typed     string
-		meanwhile func(n *night)
+		meanwhile func(n *testEnv)
 		code      int
 		asked     int
 		shows     string
 		made      string
 	}{
-		"nothing changed": {"y\n", func(*night) {}, exitOK, 1, "superloop: level 1 runs: ./refresh", "fresh"},
-		"what it reads, and no": {"y\nn\n", func(n *night) { n.write("repo/refresh", "#!/bin/sh\ntouch evil\n") }, 3, 2,
+		"nothing changed": {"y\n", func(*testEnv) {}, exitOK, 1, "superloop: level 1 runs: ./refresh", "fresh"},
+		"what it reads, and no": {"y\nn\n", func(n *testEnv) { n.write("repo/refresh", "#!/bin/sh\ntouch evil\n") }, 3, 2,
 			"superloop: not begun, since something has changed: what the command reads has changed", ""},
-		"what it reads, and yes": {"y\ny\n", func(n *night) { n.write("repo/refresh", "#!/bin/sh\ntouch fresh\n# now\n") }, exitOK, 2, "refresh: changed (read by refresh)", "fresh"},
-		"the policy denies it":   {"y\n", func(n *night) { n.deny() }, 3, 1, "superloop: not run: ./refresh (no list names it, and on_unknown is deny)", ""},
+		"what it reads, and yes": {"y\ny\n", func(n *testEnv) { n.write("repo/refresh", "#!/bin/sh\ntouch fresh\n# now\n") }, exitOK, 2, "refresh: changed (read by refresh)", "fresh"},
+		"the policy denies it":   {"y\n", func(n *testEnv) { n.deny() }, 3, 1, "superloop: not run: ./refresh (no list names it, and on_unknown is deny)", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := fixNight(t)
+			n := fixEnv(t)
 			code, shown := n.onTerminal(c.typed, func(string) { c.meanwhile(n) }, "fix", "--", "./check")
 			shown = strings.ReplaceAll(shown, "\r\n", "\n")
 			if code != c.code || strings.Count(shown, "let this run? [y/N] ") != c.asked || !strings.Contains(shown, c.shows) {
@@ -82,7 +82,7 @@ func TestFixLooksAgain(t *testing.T) {
 }
 
 // deny has the configuration deny what is not listed.
-func (n *night) deny() {
+func (n *testEnv) deny() {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path("repo/.superloop/config.json"))
 	if err != nil {

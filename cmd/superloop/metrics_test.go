@@ -43,7 +43,7 @@ type served struct {
 }
 
 // serve starts a run with metrics at a free port, and waits until it says where.
-func (n *night) serve(t *testing.T) *served {
+func (n *testEnv) serve(t *testing.T) *served {
 	t.Helper()
 	cmd := exec.Command(n.path("bin/superloop"), "run", "--loop", "l", "--metrics", "127.0.0.1:0")
 	cmd.Dir, cmd.Env = n.path("repo"), n.env
@@ -113,7 +113,7 @@ func (s *served) scrape() map[string]float64 {
 }
 
 // reviewing waits until the loop's journal has so many starts of the reviewer.
-func (n *night) reviewing(starts int) {
+func (n *testEnv) reviewing(starts int) {
 	n.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
@@ -135,7 +135,7 @@ func (n *night) reviewing(starts int) {
 // begins, and the server ends with the run.
 func TestMetricsOfARun(t *testing.T) {
 	t.Parallel()
-	n := newNight(t, false)
+	n := newTestEnv(t, false)
 	n.write("agent.sh", gatedAgent)
 	n.write("repo/.superloop/config.json", fmt.Sprintf(`{
   "runners": {"gated": {"command": ["sh", %q, %q]}},

@@ -142,7 +142,7 @@ func TestWebhookAlone(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	n := newNight(t, false)
+	n := newTestEnv(t, false)
 	agent, err := os.ReadFile("testdata/agent.sh")
 	if err != nil {
 		t.Fatal(err)

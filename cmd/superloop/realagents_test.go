@@ -32,7 +32,7 @@ func realCLIs(t *testing.T, names ...string) string {
 
 // furnish makes a repository whose loop is worked by the real claude and the real
 // codex, whose models are played by s.
-func (n *night) furnish(s *mockapi.Server, loopJSON string, subscription bool) {
+func (n *testEnv) furnish(s *mockapi.Server, loopJSON string, subscription bool) {
 	t := n.t
 	t.Helper()
 	exe, err := os.Executable()
@@ -78,7 +78,7 @@ func (n *night) furnish(s *mockapi.Server, loopJSON string, subscription bool) {
 }
 
 // play starts the models.
-func (n *night) play(script mockapi.Script) *mockapi.Server {
+func (n *testEnv) play(script mockapi.Script) *mockapi.Server {
 	n.t.Helper()
 	s, err := mockapi.Start(script)
 	if err != nil {
@@ -90,7 +90,7 @@ func (n *night) play(script mockapi.Script) *mockapi.Server {
 
 // team is a model that plays all four roles: it writes what the role is to leave
 // by the CLI's own tools, and answers when the tool has done it.
-func (n *night) team(promiseIn int) mockapi.Script {
+func (n *testEnv) team(promiseIn int) mockapi.Script {
 	dir := n.path("repo/.superloop/loops/l")
 	reviews := 0
 	return func(c mockapi.Call) mockapi.Reply {
@@ -130,7 +130,7 @@ func (n *night) team(promiseIn int) mockapi.Script {
 }
 
 // roleEnds are the ends of the loop's roles.
-func (n *night) roleEnds() []loop.RoleEnded {
+func (n *testEnv) roleEnds() []loop.RoleEnded {
 	n.t.Helper()
 	var all []loop.RoleEnded
 	for _, ev := range n.events() {
@@ -145,7 +145,7 @@ func (n *night) roleEnds() []loop.RoleEnded {
 	return all
 }
 
-func (n *night) count(event string) int {
+func (n *testEnv) count(event string) int {
 	k := 0
 	for _, ev := range n.events() {
 		if ev.Event == event {
@@ -164,7 +164,7 @@ func TestRealAgents(t *testing.T) {
 	for name, sessions := range map[string]string{"fresh": "fresh", "resumed": "resume"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := &night{t: t, root: t.TempDir()}
+			n := &testEnv{t: t, root: t.TempDir()}
 			s := n.play(n.team(2))
 			role := func(runner, model string) string {
 				return fmt.Sprintf(`{"runner": %q, "model": %q, "session": %q, "timeout": "3m"}`, runner, model, sessions)
@@ -191,7 +191,7 @@ func TestRealAgents(t *testing.T) {
 }
 
 // checkMoney compares what superloop counted with what the models told.
-func (n *night) checkMoney(s *mockapi.Server) {
+func (n *testEnv) checkMoney(s *mockapi.Server) {
 	n.t.Helper()
 	told := map[mockapi.API]mockapi.Usage{}
 	for _, api := range []mockapi.API{mockapi.Anthropic, mockapi.OpenAI} {
@@ -239,7 +239,7 @@ func (n *night) checkMoney(s *mockapi.Server) {
 }
 
 // noSecrets looks for the key in everything that superloop wrote.
-func (n *night) noSecrets() {
+func (n *testEnv) noSecrets() {
 	n.t.Helper()
 	err := filepath.WalkDir(n.path("repo/.superloop"), func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -257,7 +257,7 @@ func (n *night) noSecrets() {
 }
 
 // logs are what the agents printed, for a test that failed.
-func (n *night) logs() string {
+func (n *testEnv) logs() string {
 	var all strings.Builder
 	files, _ := filepath.Glob(n.path("repo/.superloop/loops/l/logs/*/*.log")) // the pattern is good
 	for _, f := range files {
@@ -275,7 +275,7 @@ const twoRoles = `{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iterati
 func TestRealLimit(t *testing.T) {
 	realCLIs(t, "claude")
 	t.Parallel()
-	n := &night{t: t, root: t.TempDir()}
+	n := &testEnv{t: t, root: t.TempDir()}
 	team := n.team(1)
 	var until time.Time
 	s := n.play(func(c mockapi.Call) mockapi.Reply {
@@ -309,7 +309,7 @@ func TestRealRefusal(t *testing.T) {
 	for _, cli := range []string{"claude", "codex"} {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			n := &night{t: t, root: t.TempDir()}
+			n := &testEnv{t: t, root: t.TempDir()}
 			s := n.play(mockapi.Always(mockapi.Reply{Status: 401}))
 			n.furnish(s, strings.ReplaceAll(twoRoles, `"claude"`, fmt.Sprintf("%q", cli)), false)
 			code, out := n.superloop(nil, "run", "--loop", "l", "--exit-on-escalation")
@@ -330,7 +330,7 @@ func TestRealSignals(t *testing.T) {
 	for _, cli := range []string{"claude", "codex"} {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			n := &night{t: t, root: t.TempDir()}
+			n := &testEnv{t: t, root: t.TempDir()}
 			team, sleeps := n.team(1), true
 			began := n.path("began")
 			s := n.play(func(c mockapi.Call) mockapi.Reply {
@@ -361,7 +361,7 @@ func TestRealSignals(t *testing.T) {
 }
 
 // begin starts the program and does not wait for its end.
-func (n *night) begin(args ...string) *exec.Cmd {
+func (n *testEnv) begin(args ...string) *exec.Cmd {
 	n.t.Helper()
 	cmd := exec.Command(n.path("bin/superloop"), args...)
 	cmd.Dir, cmd.Env = n.path("repo"), n.env

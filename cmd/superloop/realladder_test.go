@@ -14,12 +14,12 @@ const twoCLIs = `{"id": "l", "spec_file": ".superloop/specs/l.md", "max_iteratio
 	"roles": {"implementer": {"runners": [{"runner": "claude", "model": "claude-sonnet-4-5"}, {"runner": "codex", "model": "gpt-5.2-codex"}]},
 		"reviewer": {"runners": [{"runner": "claude", "model": "claude-sonnet-4-5"}, {"runner": "codex", "model": "gpt-5.2-codex"}]}}}`
 
-// TestRealLadder: the provider of the real claude is out of quota for an hour; the
+// TestRealFailurePolicy: the provider of the real claude is out of quota for an hour; the
 // real codex finishes both roles, and claude is asked once.
-func TestRealLadder(t *testing.T) {
+func TestRealFailurePolicy(t *testing.T) {
 	realCLIs(t, "claude", "codex")
 	t.Parallel()
-	n := &night{t: t, root: t.TempDir()}
+	n := &testEnv{t: t, root: t.TempDir()}
 	team := n.team(1)
 	s := n.play(func(c mockapi.Call) mockapi.Reply {
 		if c.API == mockapi.Anthropic {
@@ -41,7 +41,7 @@ func TestRealLadder(t *testing.T) {
 	}
 	for _, ev := range n.events() {
 		var f failures.DetectedFields
-		if ev.Event == failures.EventDetected && (json.Unmarshal(ev.Fields, &f) != nil || f.Kind != failures.KindLimit || f.Counted || f.Rung != failures.RungReassign || f.DetectMS > 1000) {
+		if ev.Event == failures.EventDetected && (json.Unmarshal(ev.Fields, &f) != nil || f.Kind != failures.KindLimit || f.Counted || f.Step != failures.StepReassign || f.DetectMS > 1000) {
 			t.Errorf("%s", ev.Fields)
 		}
 	}

@@ -60,7 +60,7 @@ func TestRealRecovery(t *testing.T) {
 			t.Skipf("%s is not installed; the real recovery needs it", tool)
 		}
 	}
-	n := newNight(t, false)
+	n := newTestEnv(t, false)
 	n.loginAsNpm()
 	n.mkdir("tools")
 	n.mkdir("other")
@@ -142,7 +142,7 @@ esac
 
 // loginAsNpm gives the night the registry that npm is set to here, in the one way
 // that a recovery sees too: the home's .npmrc.
-func (n *night) loginAsNpm() {
+func (n *testEnv) loginAsNpm() {
 	n.t.Helper()
 	cmd := exec.Command("npm", "config", "get", "registry")
 	cmd.Dir = n.root
@@ -159,7 +159,7 @@ func (n *night) loginAsNpm() {
 }
 
 // npm installs packages, or skips the test where there is no network.
-func (n *night) npm(dir string, packages ...string) {
+func (n *testEnv) npm(dir string, packages ...string) {
 	n.t.Helper()
 	args := append([]string{"install", "--no-audit", "--no-fund", "--loglevel=error", "--save-exact", "--prefix", n.path(dir)}, packages...)
 	cmd := exec.Command("npm", args...)
@@ -175,7 +175,7 @@ func (n *night) npm(dir string, packages ...string) {
 	}
 }
 
-func (n *night) node(script string) (string, bool) {
+func (n *testEnv) node(script string) (string, bool) {
 	n.t.Helper()
 	cmd := exec.Command("node", script)
 	cmd.Dir, cmd.Env = n.path("repo"), n.env
@@ -184,7 +184,7 @@ func (n *night) node(script string) (string, bool) {
 }
 
 // copyFile replaces a file: what links to it elsewhere stays what it is.
-func (n *night) copyFile(from, to string) {
+func (n *testEnv) copyFile(from, to string) {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path(from))
 	if err == nil {
@@ -198,7 +198,7 @@ func (n *night) copyFile(from, to string) {
 	}
 }
 
-func (n *night) log(name string) string {
+func (n *testEnv) log(name string) string {
 	data, _ := os.ReadFile(n.path("repo/.superloop/loops/l/logs/iter-1/" + name)) // it may not have come to that
 	return string(data)
 }

@@ -95,7 +95,7 @@ func (a *app) run(c *cli.Context) error {
 		l, _ := cfg.Loop(id)
 		todo = []config.Loop{l}
 	}
-	if err := a.groundIsFine(cfg, repo); err != nil {
+	if err := a.environmentIsFine(cfg, repo); err != nil {
 		return err
 	}
 	_, lacking := a.channels(cfg)
@@ -169,9 +169,9 @@ func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
 	return list
 }
 
-// groundIsFine checks what the file system says of a configuration before
+// environmentIsFine checks what the file system says of a configuration before
 // anything is written.
-func (a *app) groundIsFine(cfg *config.Config, repo string) error {
+func (a *app) environmentIsFine(cfg *config.Config, repo string) error {
 	if problems := cfg.Check(repo, lookPath(a.env)); len(problems) > 0 {
 		return &config.Error{Path: cfg.Path, Problems: problems}
 	}

@@ -29,7 +29,7 @@ const twoRunners = `{
   ]
 }`
 
-func sharedPlaces(t *testing.T, n *night) layout.Paths {
+func sharedPlaces(t *testing.T, n *testEnv) layout.Paths {
 	t.Helper()
 	paths, err := layout.NewPaths(n.path("repo"), "l", n.path("state"))
 	if err == nil {
@@ -41,7 +41,7 @@ func sharedPlaces(t *testing.T, n *night) layout.Paths {
 	return paths
 }
 
-func (n *night) runnerRows(args ...string) []runnerRow {
+func (n *testEnv) runnerRows(args ...string) []runnerRow {
 	n.t.Helper()
 	code, out := n.superloop(nil, append([]string{"runners", "--json"}, args...)...)
 	var rows struct{ Runners []runnerRow }
@@ -53,7 +53,7 @@ func (n *night) runnerRows(args ...string) []runnerRow {
 
 func TestRunners(t *testing.T) {
 	t.Parallel()
-	n := newNight(t, false)
+	n := newTestEnv(t, false)
 	n.write("repo/.superloop/config.json", twoRunners)
 	paths := sharedPlaces(t, n)
 

@@ -127,10 +127,10 @@ func (w *slackWorld) payload(user, action, value string, n int) string {
 	return string(text)
 }
 
-// clickNight is a loop that asks a person whether "touch ok" may run, and the
+// clickEnv is a loop that asks a person whether "touch ok" may run, and the
 // supervisor that runs it.
-type clickNight struct {
-	*night
+type clickEnv struct {
+	*testEnv
 	world  *slackWorld
 	cmd    *exec.Cmd
 	out    *bytes.Buffer
@@ -141,9 +141,9 @@ type clickNight struct {
 // startClicks runs the loop; slack is that section of the configuration, variable
 // what it names, NAME=VALUE, and proposes what the tester does, if it is not to
 // propose "touch ok".
-func startClicks(t *testing.T, slack, variable string, proposes ...string) *clickNight {
+func startClicks(t *testing.T, slack, variable string, proposes ...string) *clickEnv {
 	t.Helper()
-	n := &clickNight{night: newNight(t, false), world: newSlackWorld(t), out: &bytes.Buffer{}, ended: make(chan error, 1)}
+	n := &clickEnv{testEnv: newTestEnv(t, false), world: newSlackWorld(t), out: &bytes.Buffer{}, ended: make(chan error, 1)}
 	agent, err := os.ReadFile("testdata/agent.sh")
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func startClicks(t *testing.T, slack, variable string, proposes ...string) *clic
 	return n
 }
 
-func (n *clickNight) configure(slack string) {
+func (n *clickEnv) configure(slack string) {
 	n.write("new.json", fmt.Sprintf(`{
   "runners": {"sh": {"command": ["sh", %q]}}, "recovery": {},
   "escalation": {"channels": {"team": {"type": "slack", "url_env": "TEAM_HOOK"}}, "slack": %s},
@@ -188,7 +188,7 @@ func (n *clickNight) configure(slack string) {
 }
 
 // noSecret looks through all that was printed and written for people.
-func (n *clickNight) noSecret() {
+func (n *clickEnv) noSecret() {
 	n.t.Helper()
 	leak := func(where, text string) {
 		for _, part := range []string{hookSecret, "xapp-"} {
@@ -219,7 +219,7 @@ func (n *clickNight) noSecret() {
 }
 
 // exit waits for the supervisor to end.
-func (n *clickNight) exit(want int) {
+func (n *clickEnv) exit(want int) {
 	n.t.Helper()
 	_ = receive(n.t, n.ended, "end of the run") // how it ended is in the exit code
 	if got := n.cmd.ProcessState.ExitCode(); got != want {
@@ -228,7 +228,7 @@ func (n *clickNight) exit(want int) {
 }
 
 // says wants a text in the next answer to a click.
-func (n *clickNight) says(want string) {
+func (n *clickEnv) says(want string) {
 	n.t.Helper()
 	if got := receive(n.t, n.world.answers, "answer to the click"); !strings.Contains(got, want) {
 		n.t.Fatalf("the answer to the click is %s; want %q in it", got, want)

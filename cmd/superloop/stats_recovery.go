@@ -115,8 +115,8 @@ func recoveryLines(r stats.Recovery) []string {
 			out = append(out, executionLine(e.who, e.Executions))
 		}
 	}
-	if a := r.FirstAid; a.Classified > 0 {
-		out = append(out, firstAidLine(a))
+	if a := r.Remediation; a.Classified > 0 {
+		out = append(out, remediationLine(a))
 	}
 	if e := r.Escalations; e.Opened > 0 {
 		out = append(out, escalationLine(e))
@@ -144,15 +144,15 @@ func executionLine(who string, e stats.Executions) string {
 	return text
 }
 
-func firstAidLine(a stats.FirstAid) string {
+func remediationLine(a stats.Remediation) string {
 	text := fmt.Sprintf("first aid: %s classified (%d environment, %d code, %d not known)", count(a.Classified, "failure"), a.Infra, a.Code, a.Unknown)
 	if a.Chains > 0 {
-		text += fmt.Sprintf("; %d of %d cured with %s", a.Cured, a.Chains, count(a.Commands, "command"))
+		text += fmt.Sprintf("; %d of %d cured with %s", a.Remedied, a.Chains, count(a.Commands, "command"))
 		if a.Took.Count > 0 {
 			text += " in " + spreadText(a.Took)
 		}
 	}
-	if a.Cured > 0 {
+	if a.Remedied > 0 {
 		text += fmt.Sprintf("; saved %s", count(a.SavedIterations, "iteration"))
 		if a.SavedTokens != nil {
 			text += fmt.Sprintf(", about %d tokens", *a.SavedTokens)

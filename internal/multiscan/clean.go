@@ -18,7 +18,7 @@ type cleaner struct {
 type escape uint8
 
 const (
-	ground escape = iota
+	environment escape = iota
 	afterEsc
 	intermediate // ESC and bytes 0x20-0x2f: a final byte follows
 	csi
@@ -74,10 +74,10 @@ func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
 			i++
 		}
 		if i < len(p) && p[i]-0x40 < 0x3f {
-			c.state, p = ground, p[i+1:]
+			c.state, p = environment, p[i+1:]
 		}
 	}
-	for c.state != ground && len(p) > 0 {
+	for c.state != environment && len(p) > 0 {
 		if c.swallow(p[0]) {
 			p = p[1:]
 		}
@@ -156,6 +156,6 @@ func (c *cleaner) swallow(b byte) bool {
 		}
 		final = true
 	}
-	c.state = ground
+	c.state = environment
 	return final
 }

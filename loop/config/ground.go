@@ -51,7 +51,7 @@ func groundManagers() []string {
 
 // ground checks each check as respond.Preventions.Add would, so that one that
 // cannot be made is refused when the file is read and not when a role waits.
-func (b *builder) ground(at string, checks []fileGroundCheck) {
+func (b *builder) environment(at string, checks []fileEnvironmentCheck) {
 	for i, c := range checks {
 		ptr := at + pointer("checks", i)
 		b.groundCheck(ptr, c)
@@ -65,7 +65,7 @@ func (b *builder) ground(at string, checks []fileGroundCheck) {
 	}
 }
 
-func (b *builder) groundCheck(at string, c fileGroundCheck) {
+func (b *builder) groundCheck(at string, c fileEnvironmentCheck) {
 	printable := true
 	for _, t := range []struct{ key, text string }{{"path", c.Path}, {"want", c.Want}, {"manager", c.Manager}, {"name", c.Name}, {"address", c.Address}} {
 		if len(t.text) > 4096 || strings.ContainsFunc(t.text, func(r rune) bool { return r < ' ' || r == 0x7f }) {

@@ -50,7 +50,7 @@ type Respond struct {
 	Systemic     Systemic
 	// Diagnostician looks for a cause when no rule is sure of one; nil: nobody.
 	Diagnostician *Diagnostician
-	Preflight     Ground
+	Preflight     Environment
 }
 
 // Breaker says when a runner is unfit: after Failures in a row (default 3) of at
@@ -81,16 +81,16 @@ type Diagnostician struct {
 	Timeout time.Duration // default Respond.AnalysisTime; never 0
 }
 
-// Ground are the checks before each iteration, besides those that superloop has
+// Environment are the checks before each iteration, besides those that superloop has
 // learned.
-type Ground struct {
+type Environment struct {
 	Enabled bool // default true
-	Checks  []GroundCheck
+	Checks  []EnvironmentCheck
 }
 
-// GroundCheck is one; which fields count, its kind says (respond.CheckKind). What
+// EnvironmentCheck is one; which fields count, its kind says (respond.CheckKind). What
 // Load gives is what respond.Preventions.Add takes.
-type GroundCheck struct {
+type EnvironmentCheck struct {
 	Kind    string
 	Path    string
 	Want    string

@@ -29,7 +29,7 @@ func usualRespond() Respond {
 	return Respond{Enabled: true, SameFailure: 3, SameTests: 3, MaxRuns: 6, MaxTime: 6 * time.Hour, AnalysisTime: 10 * time.Minute, MaxWait: 192 * time.Hour,
 		Breaker:   Breaker{3, time.Minute, 30 * time.Minute},
 		Systemic:  Systemic{Window: time.Hour, MinRuns: 5, WarnRate: 0.2, CriticalRate: 0.5, SameCategory: 5, SilentRuns: 3},
-		Preflight: Ground{Enabled: true}}
+		Preflight: Environment{Enabled: true}}
 }
 
 // heldRespond is what every loop of an accepted configuration promises.
@@ -117,12 +117,12 @@ func TestRespond(t *testing.T) {
 		"nobody":    {`{"diagnostician": "b"}`, `{"diagnostician": false}`, func(*Respond) {}},
 		"somebody":  {`{"diagnostician": false}`, `{"diagnostician": "b"}`, func(r *Respond) { r.Diagnostician = &Diagnostician{"b", "", 10 * time.Minute} }},
 		"no look":   {`{"preflight": false}`, "", func(r *Respond) { r.Preflight.Enabled = false }},
-		"look":      {`{"preflight": {"enabled": false, "checks": [{"kind": "tool", "name": "git"}]}}`, `{"preflight": true}`, func(r *Respond) { r.Preflight.Checks = []GroundCheck{{Kind: "tool", Name: "git"}} }},
+		"look":      {`{"preflight": {"enabled": false, "checks": [{"kind": "tool", "name": "git"}]}}`, `{"preflight": true}`, func(r *Respond) { r.Preflight.Checks = []EnvironmentCheck{{Kind: "tool", Name: "git"}} }},
 		"no checks": {`{"preflight": {"checks": [{"kind": "tool", "name": "git"}]}}`, `{"preflight": {"checks": []}}`, func(*Respond) {}},
 		"checks": {"", `{"preflight": {"checks": [{"kind": "path", "path": "p"}, {"kind": "permission", "path": "/p", "want": "execute"}, {"kind": "dependency_sync", "manager": "go"},
 			{"kind": "disk", "free_mb": 5}, {"kind": "port", "port": 65535, "want": "open"}, {"kind": "service", "address": "[::1]:80"}, {"kind": "service", "address": "/run/x.sock"},
 			{"kind": "auth", "name": "a"}, {"kind": "limit", "name": "anthropic"}, {"kind": "service", "address": "localhost:1"}]}}`, func(r *Respond) {
-			r.Preflight.Checks = []GroundCheck{{Kind: "path", Path: "p"}, {Kind: "permission", Path: "/p", Want: "execute"}, {Kind: "dependency_sync", Manager: "go"},
+			r.Preflight.Checks = []EnvironmentCheck{{Kind: "path", Path: "p"}, {Kind: "permission", Path: "/p", Want: "execute"}, {Kind: "dependency_sync", Manager: "go"},
 				{Kind: "disk", FreeMB: 5}, {Kind: "port", Port: 65535, Want: "open"}, {Kind: "service", Address: "[::1]:80"}, {Kind: "service", Address: "/run/x.sock"},
 				{Kind: "auth", Name: "a"}, {Kind: "limit", Name: "anthropic"}, {Kind: "service", Address: "localhost:1"}}
 		}},

@@ -17,7 +17,7 @@ type fileRespond struct {
 	Breaker       fileBreaker        `json:"breaker"`
 	Systemic      fileSystemic       `json:"systemic"`
 	Diagnostician *fileDiagnostician `json:"diagnostician"`
-	Preflight     fileGround         `json:"preflight"`
+	Preflight     fileEnvironment    `json:"preflight"`
 }
 
 type fileBreaker struct {
@@ -63,28 +63,28 @@ func (d *fileDiagnostician) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// fileGround is true, false, or an object.
-type fileGround struct {
+// fileEnvironment is true, false, or an object.
+type fileEnvironment struct {
 	Enabled *bool
-	Checks  []fileGroundCheck
+	Checks  []fileEnvironmentCheck
 }
 
-func (g *fileGround) UnmarshalJSON(b []byte) error {
+func (g *fileEnvironment) UnmarshalJSON(b []byte) error {
 	var on bool
 	if json.Unmarshal(b, &on) == nil {
 		g.Enabled = &on
 		return nil
 	}
 	var o struct {
-		Enabled *bool             `json:"enabled"`
-		Checks  []fileGroundCheck `json:"checks"`
+		Enabled *bool                  `json:"enabled"`
+		Checks  []fileEnvironmentCheck `json:"checks"`
 	}
 	_ = json.Unmarshal(b, &o) // the schema has named what does not fit
-	*g = fileGround(o)
+	*g = fileEnvironment(o)
 	return nil
 }
 
-type fileGroundCheck struct {
+type fileEnvironmentCheck struct {
 	Kind    string `json:"kind"`
 	Path    string `json:"path"`
 	Want    string `json:"want"`

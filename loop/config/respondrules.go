@@ -71,13 +71,13 @@ func (in fileRespond) filled() Respond {
 			WarnRate: or(in.Systemic.WarnRate, defaultWarnRate), CriticalRate: or(in.Systemic.CriticalRate, defaultCriticalRate),
 			SameCategory: or(in.Systemic.SameCategory, defaultCategory), SilentRuns: or(in.Systemic.SilentRuns, defaultSilent),
 		},
-		Preflight: Ground{Enabled: or(in.Preflight.Enabled, true)},
+		Preflight: Environment{Enabled: or(in.Preflight.Enabled, true)},
 	}
 	if d := in.Diagnostician; d != nil && d.Switch == nil {
 		r.Diagnostician = &Diagnostician{Runner: d.Runner, Model: or(d.Model, ""), Timeout: d.Timeout.or(r.AnalysisTime)}
 	}
 	for _, c := range in.Preflight.Checks {
-		r.Preflight.Checks = append(r.Preflight.Checks, GroundCheck(c))
+		r.Preflight.Checks = append(r.Preflight.Checks, EnvironmentCheck(c))
 	}
 	return r
 }
@@ -115,7 +115,7 @@ func (b *builder) respondSection(at string, in fileRespond, top *fileDiagnostici
 		b.wrong(at+"/same_tests", Problem{Code: schemas.CodeOutOfRange, Found: "1", Allowed: "0, or 2 or more",
 			Message: "found 1; allowed: 0, which never asks, or 2 or more: one failure is not the same again"})
 	}
-	b.ground(at+"/preflight", in.Preflight.Checks)
+	b.environment(at+"/preflight", in.Preflight.Checks)
 }
 
 func (b *builder) diagnostician(at string, in fileDiagnostician, top *fileDiagnostician) {

@@ -26,7 +26,7 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 		return // the question, or the end, says it
 	}
 	unfit := f.Failure.Blame == failures.BlameAccount || f.Failure.Blame == failures.BlameSettings
-	l, was := after.Response.Ladder, before.Response.Ladder
+	l, was := after.Response.Policy, before.Response.Policy
 	nobody := l != nil && l.Alerted && (was == nil || !was.Alerted)
 	if !unfit && !nobody {
 		return

@@ -15,7 +15,7 @@ import (
 // recFailed is a role that has failed, and the states around it.
 func recFailed() (before, after loop.State, f loop.RoleEnded) {
 	after = loop.State{RunID: "run-1", Iteration: 3, Plan: loop.Plan{Respond: &loop.RespondPlan{}}, Pending: &loop.Effect{ID: "e-2"}}
-	after.Response.Ladder = &failures.State{}
+	after.Response.Policy = &failures.State{}
 	before = after
 	f = loop.RoleEnded{Role: "tester", Runner: "claude", Fix: "claude /login"}
 	f.Failure = &loop.FailureFact{Event: failures.Event{Agent: failures.Agent{Runner: "claude"}, Kind: "exit", Category: "auth", Why: "not logged in", Blame: failures.BlameAccount}}
@@ -42,7 +42,7 @@ func recAlerts(t *testing.T, before, after loop.State, facts ...loop.Fact) []not
 func TestRunnerNeedsAHuman(t *testing.T) {
 	t.Parallel()
 	until := recStart.Add(time.Hour)
-	alerted := func(s *loop.State) { s.Response.Ladder = &failures.State{Alerted: true, Until: until} }
+	alerted := func(s *loop.State) { s.Response.Policy = &failures.State{Alerted: true, Until: until} }
 	const unfit, nobody = "a runner needs a person", "no runner is fit"
 	for name, c := range map[string]struct {
 		change func(before, after *loop.State, f *loop.RoleEnded)
@@ -59,13 +59,13 @@ func TestRunnerNeedsAHuman(t *testing.T) {
 			alerted(after)
 			f.Failure.Blame = failures.BlameProvider
 		}, nobody},
-		"nobody, at once": {func(before, after *loop.State, _ *loop.RoleEnded) { alerted(after); before.Response.Ladder = nil }, nobody},
+		"nobody, at once": {func(before, after *loop.State, _ *loop.RoleEnded) { alerted(after); before.Response.Policy = nil }, nobody},
 		"nobody, as before": {func(before, after *loop.State, f *loop.RoleEnded) {
 			alerted(after)
 			alerted(before)
 			f.Failure.Blame = failures.BlameProvider
 		}, ""},
-		"an account, no steps": {func(_, after *loop.State, _ *loop.RoleEnded) { after.Response.Ladder = nil }, unfit},
+		"an account, no steps": {func(_, after *loop.State, _ *loop.RoleEnded) { after.Response.Policy = nil }, unfit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

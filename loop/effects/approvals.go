@@ -242,7 +242,7 @@ func (a *Approvals) resolved(s loop.State, f loop.Resolved) loop.Fact {
 	if h.Type == loop.EscalationRunner {
 		a.Runners.Believed(s, h.Role)
 	}
-	if s.Response.Ladder != nil {
+	if s.Response.Policy != nil {
 		f.Candidates = a.Runners.Candidates(s, h.Role)
 	}
 	return f

@@ -17,7 +17,7 @@ func recRole(kind string) loop.State {
 	s := loop.State{LoopID: "l", RunID: "run-1", Iteration: 3, Pending: &loop.Effect{ID: "e-1", Kind: loop.AskHuman, Role: "tester"}}
 	s.Human = &loop.HumanState{About: loop.AboutRole, ID: "e-1", Type: kind, Class: "login", Role: "tester", Runner: "claude", Text: "not logged in", Fix: "claude /login"}
 	s.Plan.Respond = &loop.RespondPlan{}
-	s.Response.Ladder = &failures.State{Runs: 2, Tell: []string{"it said no"}}
+	s.Response.Policy = &failures.State{Runs: 2, Tell: []string{"it said no"}}
 	return s
 }
 
@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 	plain, tests := recRole(loop.EscalationRunner), recRole(failures.TypeRole)
 	plain.Plan.Respond, tests.Human.About = nil, loop.AboutTests
 	alone := recRole(loop.EscalationRunner)
-	alone.Response.Ladder = nil
+	alone.Response.Policy = nil
 	preflight := recRole(failures.TypeRole)
 	preflight.Human.About = loop.AboutPreflight
 	for name, c := range map[string]struct {

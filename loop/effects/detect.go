@@ -49,10 +49,10 @@ func (r *Roles) treeNow(ctx context.Context, s loop.State) string {
 type run struct {
 	role       config.Role
 	who        failures.Agent
-	tree       string           // treeBefore
-	ended      time.Time        // the process was gone
-	known      *failures.Ground // what rules say of its output
-	classifyUS int64            // how long they took
+	tree       string                // treeBefore
+	ended      time.Time             // the process was gone
+	known      *failures.Classified // what rules say of its output
+	classifyUS int64                 // how long they took
 }
 
 // detect finds out whether a run has failed, and how, and puts that into its fact.
@@ -66,7 +66,7 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 	}
 	o := failures.RoleOutcome{Task: r.Task(f.Role), Agent: x.who, RunID: s.RunID, Iteration: s.Iteration, Attempt: f.Attempt,
 		Outcome: f.Outcome, ExitCode: f.ExitCode, Signal: f.Signal, Class: f.Class, Error: f.Error, DurationMS: f.DurationMS,
-		Output: f.Output, MustReport: asked(config.InsistReport) && f.OutputFile != "", Ground: x.known, At: r.Now(s)}
+		Output: f.Output, MustReport: asked(config.InsistReport) && f.OutputFile != "", Classified: x.known, At: r.Now(s)}
 	if f.Limit != nil {
 		o.Until = f.Limit.Until
 	}
@@ -96,7 +96,7 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 	f.Failure.Tripped, f.Failure.Candidates = tripped, r.Runners.Candidates(s, f.Role)
 	begun := r.Clock()
 	l := failures.New(o.Task, x.who, s.Plan.Respond.Limits, o.At)
-	if have := s.Response.Ladder; have != nil && have.Phase == failures.Working {
+	if have := s.Response.Policy; have != nil && have.Phase == failures.Working {
 		l = *have
 	}
 	_, _ = failures.Next(l, ev, f.Failure.Candidates, o.At) // the machine does it again, in a world without a clock
@@ -113,7 +113,7 @@ func (r *Roles) whyEverywhere(ctx context.Context, s loop.State, f *loop.RoleEnd
 	}
 	e := f.Failure.Event
 	h := s.Response.History.Clone()
-	h.Add(e, failures.RungNone)
+	h.Add(e, failures.StepNone)
 	rc := failures.Analyse(failures.Case{RunID: s.RunID, Iteration: s.Iteration, Task: e.Task, History: h.Of(e.Task), Facts: r.Failures.Facts(ctx, s)}, e.At)
 	if rc.Type == failures.CauseUnknown {
 		return

@@ -19,7 +19,7 @@ func TestDetectsAFailure(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { pass(time.Second); return exited(3, ""), nil }
-		w.ground = &failures.Ground{Category: "disk_full", Infra: true, Signature: "sig"}
+		w.classified = &failures.Classified{Category: "disk_full", Infra: true, Signature: "sig"}
 		at := w.host.Now(w.state).Add(time.Second)
 		f := w.perform(w.effect("implementer"))
 		if f.Failure == nil {
@@ -28,7 +28,7 @@ func TestDetectsAFailure(t *testing.T) {
 		one := failures.Agent{Runner: "one", Provider: "generic"}
 		e := f.Failure.Event
 		if e.Task != w.host.Task("implementer") || e.Agent != one || e.RunID != "run" || e.Iteration != 1 || e.Attempt != 1 || e.Kind != failures.KindExit ||
-			e.Category != "disk_full" || e.Blame != failures.BlameGround || !e.At.Equal(at) || e.Signature == "" {
+			e.Category != "disk_full" || e.Blame != failures.BlameEnvironment || !e.At.Equal(at) || e.Signature == "" {
 			t.Errorf("%+v", e)
 		}
 		if f.Failure.ClassifyUS != 7 || f.Failure.Tripped != nil || f.Failure.DetectMS != 0 || f.Failure.RespondUS != 0 || f.Outcome != loop.OutcomeExit || f.Alerts != nil {
@@ -53,7 +53,7 @@ func TestDetectTimes(t *testing.T) {
 		w.host.Clock = func() time.Time { now = now.Add(time.Millisecond); return now }
 		f := loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeExit}
 		ended := w.host.Clock()
-		w.state.Response.Ladder = &failures.State{Phase: failures.Working, Task: w.host.Task("planner")}
+		w.state.Response.Policy = &failures.State{Phase: failures.Working, Task: w.host.Task("planner")}
 		w.roles.detect(t.Context(), w.state, &f, run{role: RoleOf(w.set.Loop, "planner"), ended: ended})
 		if f.Failure == nil || f.Failure.RespondUS != 1000 || f.Failure.DetectMS != now.Sub(ended).Milliseconds() || f.Failure.DetectMS < 3 {
 			t.Errorf("%+v", f.Failure)
@@ -181,7 +181,7 @@ func TestAlertsHaveACause(t *testing.T) {
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
 		w.set.Loop.Respond.Systemic = config.Systemic{Window: time.Hour, MinRuns: 1, CriticalRate: 0.5}
 		w.agent = func(context.Context, proc.Spec) (proc.Result, error) { return exited(3, ""), nil }
-		w.ground = &failures.Ground{Category: "disk_full", Infra: true, Signature: "sig"}
+		w.classified = &failures.Classified{Category: "disk_full", Infra: true, Signature: "sig"}
 		for n := range 3 {
 			w.facts.Others = append(w.facts.Others, failures.Elsewhere{Loop: "other", Category: "disk_full", Provider: "generic", At: time.Now().Add(-time.Duration(n) * time.Minute)})
 		}

@@ -89,7 +89,7 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 	}
 	if policy, problems := c.Policy(l.ID); policy != nil && len(problems) == 0 {
 		p.Recovery = policy.Settings.Enabled
-		p.FirstAid = p.Recovery && policy.Settings.FirstAid
+		p.Remediation = p.Recovery && policy.Settings.Remediation
 	}
 	return p
 }

@@ -113,15 +113,15 @@ func TestPlanOfHoldsWhatTheMachineNeeds(t *testing.T) {
 	if r := p.Respond; r == nil || r.Limits.Runs != 3 || r.Limits.Failures != 3 || r.Limits.WallMS != 60000 || !r.Limits.FallOver {
 		t.Errorf("respond %+v", r)
 	}
-	if p.Recovery || p.FirstAid {
+	if p.Recovery || p.Remediation {
 		t.Errorf("recovery without a policy: %+v", p)
 	}
 	cfg.Recovery = []byte(`{"auto_approve": ["make deps"], "first_aid": true}`)
-	if p := PlanOf(cfg, l); !p.Recovery || !p.FirstAid {
-		t.Errorf("recovery %v, first aid %v", p.Recovery, p.FirstAid)
+	if p := PlanOf(cfg, l); !p.Recovery || !p.Remediation {
+		t.Errorf("recovery %v, first aid %v", p.Recovery, p.Remediation)
 	}
 	cfg.Recovery = []byte(`{"auto_approve": ["make deps"], "first_aid": false}`)
-	if p := PlanOf(cfg, l); !p.Recovery || p.FirstAid {
-		t.Errorf("recovery %v, first aid %v", p.Recovery, p.FirstAid)
+	if p := PlanOf(cfg, l); !p.Recovery || p.Remediation {
+		t.Errorf("recovery %v, first aid %v", p.Recovery, p.Remediation)
 	}
 }

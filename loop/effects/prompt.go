@@ -102,7 +102,7 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 func toldByPolicy(s loop.State, role string) []roles.Note {
 	var out []roles.Note
 	r := s.Response
-	if l := r.Ladder; l != nil && l.Task.Role == role && len(l.Tell) > 0 {
+	if l := r.Policy; l != nil && l.Task.Role == role && len(l.Tell) > 0 {
 		out = append(out, roles.Note{About: "What became of the attempts before this one", Text: strings.Join(l.Tell, "\n")})
 	}
 	if c := r.Cause; c != nil && (c.Role == role || c.Role == loop.TestsTask) && c.Type != string(failures.CauseUnknown) {
@@ -148,7 +148,7 @@ func diagnosisOf(s loop.State) *roles.Diagnosis {
 	}
 	out := &roles.Diagnosis{Command: g.Command, Category: g.Category, Why: g.Why, Code: g.Code, Infra: g.Infra, Evidence: g.Evidence, Hints: g.Hints}
 	for _, o := range g.Options {
-		out.Options = append(out.Options, roles.Cure{Command: o.Command, Label: o.Label, Note: o.Withheld})
+		out.Options = append(out.Options, roles.Remedy{Command: o.Command, Label: o.Label, Note: o.Withheld})
 	}
 	return out
 }

@@ -46,7 +46,7 @@ func TestPromptTellsTheState(t *testing.T) {
 		s.Diagnosis = &loop.Diagnosis{Command: "make", Category: "disk", Why: "full", Infra: true, Evidence: []string{"no space"}, Hints: []string{"df"}}
 		s.Recoveries.Problems = []string{"no command"}
 		s.Recoveries.Recent = []loop.RecoveryNote{{Iteration: 2, Command: "npm i", Outcome: "denied", Note: "policy"}}
-		s.Response = loop.Response{Ladder: &failures.State{Task: w.host.Task("implementer"), Tell: []string{"first", "second"}},
+		s.Response = loop.Response{Policy: &failures.State{Task: w.host.Task("implementer"), Tell: []string{"first", "second"}},
 			Cause: &loop.Cause{Role: loop.TestsTask, Type: "code", Summary: "nil map", Location: "a.go:3", Fix: string(failures.FixCode), Instruction: "make it", By: "rules", Confidence: 0.75,
 				Evidence: []string{"1", "2", "3", "4", "5", "6", "7"}}}
 		got := p.input(t.Context(), e, s)
@@ -105,16 +105,16 @@ func TestToldByPolicy(t *testing.T) {
 	cause := loop.Cause{Role: "planner", Type: "code", Summary: "sum", Fix: "config", Instruction: "do it", By: "rules"}
 	told := func(change func(r *loop.Response)) []roles.Note {
 		c := cause
-		r := loop.Response{Cause: &c, Ladder: &failures.State{Task: task, Tell: []string{"x"}}}
+		r := loop.Response{Cause: &c, Policy: &failures.State{Task: task, Tell: []string{"x"}}}
 		change(&r)
 		return toldByPolicy(loop.State{Response: r}, "planner")
 	}
 	both := []roles.Note{{About: "What became of the attempts before this one", Text: "x"},
 		{About: "The cause of that (code, by rules, confidence 0.0; all of it is in root-cause.json)", Text: "sum"}}
 	same(t, told(func(*loop.Response) {}), both)
-	same(t, told(func(r *loop.Response) { r.Ladder = nil }), both[1:])
-	same(t, told(func(r *loop.Response) { r.Ladder.Task.Role = "tester" }), both[1:])
-	same(t, told(func(r *loop.Response) { r.Ladder.Tell = nil }), both[1:])
+	same(t, told(func(r *loop.Response) { r.Policy = nil }), both[1:])
+	same(t, told(func(r *loop.Response) { r.Policy.Task.Role = "tester" }), both[1:])
+	same(t, told(func(r *loop.Response) { r.Policy.Tell = nil }), both[1:])
 	same(t, told(func(r *loop.Response) { r.Cause = nil }), both[:1])
 	same(t, told(func(r *loop.Response) { r.Cause.Role = "tester" }), both[:1])
 	same(t, told(func(r *loop.Response) { r.Cause.Type = string(failures.CauseUnknown) }), both[:1])

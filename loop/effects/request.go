@@ -77,11 +77,11 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 		for _, f := range s.TestFailures {
 			q.Errors = append(q.Errors, fmt.Sprintf("%s: exit code %d", f.Command, f.ExitCode))
 		}
-	case resp.Ladder != nil:
+	case resp.Policy != nil:
 		if h.Type == failures.TypeRole {
-			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, times(max(resp.Ladder.Runs, 1)), s.Iteration, h.Text)
+			q.Reason = fmt.Sprintf("The %s has failed %s in iteration %d: %s.", h.Role, times(max(resp.Policy.Runs, 1)), s.Iteration, h.Text)
 		}
-		q.Errors = append(q.Errors, resp.Ladder.Tell...)
+		q.Errors = append(q.Errors, resp.Policy.Tell...)
 	}
 	if c := resp.Cause; c != nil && c.Role == h.Role && c.Type != string(failures.CauseUnknown) {
 		fmt.Fprintf(&b, "Cause (%s, by %s, confidence %.1f): %s", c.Type, c.By, c.Confidence, c.Summary)
@@ -97,7 +97,7 @@ func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 		}
 		fmt.Fprintf(&b, "All of it: %s\n", a.Paths.Rel(a.Paths.File(RootCauseFile)))
 	}
-	if resp.Ladder != nil && h.Role != loop.TestsTask && h.Type == failures.TypeRole {
+	if resp.Policy != nil && h.Role != loop.TestsTask && h.Type == failures.TypeRole {
 		log := a.RoleFiles(s.Iteration, h.Role, s.Roles[h.Role].Attempt).Log
 		if tail, _, err := roles.ReadRegular(log, 0, maxTail); err == nil && strings.TrimSpace(tail) != "" {
 			fmt.Fprintf(&b, "The end of what it printed (%s):\n%s\n", a.Paths.Rel(log), strings.TrimSpace(tail))

@@ -93,8 +93,8 @@ func TestQuestionAboutARole(t *testing.T) {
 	}{
 		"a role":          {with(failures.TypeRole, same), " it ends\n\n", "The tester has failed twice in iteration 3: not logged in.", tail + seeLog, []string{"it said no"}, "claude /login"},
 		"a silent role":   {with(failures.TypeRole, same), " \n", "The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
-		"its first run":   {with(failures.TypeRole, func(s *loop.State) { s.Response.Ladder.Runs = 0 }), "", "The tester has failed once in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
-		"its third run":   {with(failures.TypeRole, func(s *loop.State) { s.Response.Ladder.Runs = 3 }), "", "The tester has failed 3 times in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
+		"its first run":   {with(failures.TypeRole, func(s *loop.State) { s.Response.Policy.Runs = 0 }), "", "The tester has failed once in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
+		"its third run":   {with(failures.TypeRole, func(s *loop.State) { s.Response.Policy.Runs = 3 }), "", "The tester has failed 3 times in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
 		"a cause":         {with(failures.TypeRole, func(s *loop.State) { s.Response.Cause = cause }), "", "The tester has failed twice in iteration 3: not logged in.", aCause + seeLog, []string{"it said no"}, "claude /login"},
 		"another's cause": {with(failures.TypeRole, func(s *loop.State) { c := *cause; c.Role = "planner"; s.Response.Cause = &c }), "", "The tester has failed twice in iteration 3: not logged in.", seeLog, []string{"it said no"}, "claude /login"},
 		"no cause": {with(failures.TypeRole, func(s *loop.State) { c := *cause; c.Type = string(failures.CauseUnknown); s.Response.Cause = &c }), "",
@@ -104,14 +104,14 @@ func TestQuestionAboutARole(t *testing.T) {
 		}), "", "The tester has failed twice in iteration 3: not logged in.", "Cause (code, by rules, confidence 1.0): typo\nAll of it: .superloop/loops/l/root-cause.json\n" + seeLog, []string{"it said no"}, "claude /login"},
 		"a runner":              {with(loop.EscalationRunner, same), "it ends", "The tester cannot run: runner claude, login.", seeLog, []string{"not logged in", "it said no"}, "claude /login"},
 		"a runner says nothing": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Text = "" }), "", "The tester cannot run: runner claude, login.", seeLog, []string{"it said no"}, "claude /login"},
-		"nobody responds":       {with(failures.TypeRole, func(s *loop.State) { s.Response.Ladder = nil }), "it ends", "not logged in", seeLog, nil, "claude /login"},
+		"nobody responds":       {with(failures.TypeRole, func(s *loop.State) { s.Response.Policy = nil }), "it ends", "not logged in", seeLog, nil, "claude /login"},
 		"the tests' own task": {with(failures.TypeRole, func(s *loop.State) { s.Human.Role = loop.TestsTask }), "it ends", "The " + loop.TestsTask + " has failed twice in iteration 3: not logged in.", "",
 			[]string{"it said no"}, "claude /login"},
-		"no role": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Role, s.Response.Ladder = "", nil }), "", "The  cannot run: runner claude, login.", "", []string{"not logged in"}, "claude /login"},
-		"the environment": {with(failures.TypeRole, func(s *loop.State) { s.Human.About, s.Response.Ladder = loop.AboutPreflight, nil }), "", "The iteration cannot begin: not logged in.",
+		"no role": {with(loop.EscalationRunner, func(s *loop.State) { s.Human.Role, s.Response.Policy = "", nil }), "", "The  cannot run: runner claude, login.", "", []string{"not logged in"}, "claude /login"},
+		"the environment": {with(failures.TypeRole, func(s *loop.State) { s.Human.About, s.Response.Policy = loop.AboutPreflight, nil }), "", "The iteration cannot begin: not logged in.",
 			"superloop doctor --checks shows what is looked at. Resolve it when it is mended; approve goes on all the same.\n" + seeLog, nil, "claude /login"},
 		"the same tests": {with(failures.TypeRole, func(s *loop.State) {
-			s.Human.About, s.Human.Role, s.Response.Ladder = loop.AboutTests, "", nil
+			s.Human.About, s.Human.Role, s.Response.Policy = loop.AboutTests, "", nil
 			s.TestFailures = []loop.TestFailure{{Command: "make test", ExitCode: 2}}
 		}), "", "It comes back: not logged in.", "", []string{"make test: exit code 2"}, ""},
 	} {

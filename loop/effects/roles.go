@@ -45,7 +45,7 @@ type RoleFailures interface {
 	// ClassifyRole records what rules say of the log of a role whose process failed and
 	// whose adapter does not know why. It gives that, or nil, and how many microseconds
 	// it has taken.
-	ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, f loop.RoleEnded, log string) (*failures.Ground, int64)
+	ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, f loop.RoleEnded, log string) (*failures.Classified, int64)
 	// Overrule notes that a role has done its work although a check said that it could
 	// not.
 	Overrule(ctx context.Context, s loop.State, f loop.RoleEnded)

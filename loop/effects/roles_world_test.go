@@ -41,7 +41,7 @@ type roleWorld struct {
 	sweepErr, factErr, treeErr error
 	environment                loop.Fact
 	lies                       bool
-	ground                     *failures.Ground
+	classified                *failures.Classified
 	facts                      failures.Facts
 	trees                      []string // signatures, one for each look
 	changed                    []string
@@ -135,12 +135,12 @@ func (w *roleWorld) CheckEnvironment(context.Context, loop.Effect, loop.State) l
 	return w.environment
 }
 
-func (w *roleWorld) ClassifyRole(_ context.Context, _ loop.Effect, s loop.State, _ loop.RoleEnded, _ string) (*failures.Ground, int64) {
+func (w *roleWorld) ClassifyRole(_ context.Context, _ loop.Effect, s loop.State, _ loop.RoleEnded, _ string) (*failures.Classified, int64) {
 	w.called("classify")
 	if !s.Begun {
 		w.t.Error("the state that follows role_start is not used")
 	}
-	return w.ground, 7
+	return w.classified, 7
 }
 
 func (w *roleWorld) Overrule(context.Context, loop.State, loop.RoleEnded) { w.called("overrule") }

@@ -153,7 +153,7 @@ func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error
 
 // waited adds who can take the role now, where one waits for somebody.
 func (d *driver) waited(e loop.Effect, f loop.WaitOver) loop.Fact {
-	if l := d.state.Response.Ladder; l != nil && l.Phase == failures.Waiting && e.Role != "" {
+	if l := d.state.Response.Policy; l != nil && l.Phase == failures.Waiting && e.Role != "" {
 		f.Candidates = d.runners.Candidates(d.state, e.Role)
 	}
 	return f

@@ -7,8 +7,8 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// FirstAid is what rules found out and cured before a role was started for it.
-type FirstAid struct {
+// Remediation is what rules found out and cured before a role was started for it.
+type Remediation struct {
 	// Classified counts the failures that rules have looked at: Infra and Code as
 	// they judged, and Unknown of which they know nothing.
 	Classified int `json:"classified"`
@@ -18,7 +18,7 @@ type FirstAid struct {
 	// Chains are the failures that something was tried for, Cured those of them
 	// after which the tests passed, Commands what was run for all.
 	Chains   int `json:"chains"`
-	Cured    int `json:"cured"`
+	Remedied int `json:"cured"`
 	Commands int `json:"commands"`
 	// Took is the time from the first classification to the passing tests.
 	Took Spread `json:"took"`
@@ -27,7 +27,7 @@ type FirstAid struct {
 	// the run's own average iterations; nil where no runner tells its tokens.
 	SavedIterations int      `json:"saved_iterations"`
 	SavedTokens     *int64   `json:"saved_tokens_estimated"`
-	CuredRate       *float64 `json:"cured_rate"`
+	RemediedRate    *float64 `json:"cured_rate"`
 	// VerifyRepaired counts installed tools that work and whose check had to be
 	// repaired to show it, VerifyFailed those that nothing shows to work.
 	// VerifySavedMS is what an agent would have needed at least to find out the
@@ -37,16 +37,16 @@ type FirstAid struct {
 	VerifySavedMS  int64 `json:"verify_saved_ms"`
 }
 
-// firstAid is a FirstAid while it grows.
-type firstAid struct {
-	classified, infra, code, unknown, chains, cured, commands int
-	repaired, failed                                          int
-	savedMS                                                   int64
-	took                                                      []int64
-	opened                                                    map[string]time.Time
+// remediation is a Remediation while it grows.
+type remediation struct {
+	classified, infra, code, unknown, chains, remedied, commands int
+	repaired, failed                                             int
+	savedMS                                                      int64
+	took                                                         []int64
+	opened                                                       map[string]time.Time
 }
 
-type aidFields struct {
+type remediationFields struct {
 	ChainID  string `json:"chain_id"`
 	Infra    bool   `json:"infra"`
 	Code     bool   `json:"code"`
@@ -55,8 +55,8 @@ type aidFields struct {
 	SavedMS  int64  `json:"time_saved_ms"`
 }
 
-func (a *firstAid) add(ev journal.Event) {
-	var f aidFields
+func (a *remediation) add(ev journal.Event) {
+	var f remediationFields
 	_ = json.Unmarshal(ev.Fields, &f) // what is of another type than ours is not told
 	switch ev.Event {
 	case "failure_classified":
@@ -85,7 +85,7 @@ func (a *firstAid) add(ev journal.Event) {
 		since, ok := a.opened[f.ChainID]
 		delete(a.opened, f.ChainID)
 		if f.Status == "done" {
-			a.cured++
+			a.remedied++
 			if ok {
 				a.took = append(a.took, ev.Timestamp.Sub(since).Milliseconds())
 			}
@@ -93,24 +93,24 @@ func (a *firstAid) add(ev journal.Event) {
 	}
 }
 
-func (a *firstAid) merge(o *firstAid) {
+func (a *remediation) merge(o *remediation) {
 	a.classified, a.infra, a.code, a.unknown = a.classified+o.classified, a.infra+o.infra, a.code+o.code, a.unknown+o.unknown
-	a.chains, a.cured, a.commands = a.chains+o.chains, a.cured+o.cured, a.commands+o.commands
+	a.chains, a.remedied, a.commands = a.chains+o.chains, a.remedied+o.remedied, a.commands+o.commands
 	a.repaired, a.failed, a.savedMS = a.repaired+o.repaired, a.failed+o.failed, plus(a.savedMS, o.savedMS)
 	a.took = append(a.took, o.took...)
 }
 
-func (a *firstAid) report() FirstAid {
-	return FirstAid{Classified: a.classified, Infra: a.infra, Code: a.code, Unknown: a.unknown, Chains: a.chains, Cured: a.cured, Commands: a.commands,
-		Took: spread(a.took), SavedIterations: a.cured, CuredRate: per(float64(a.cured), float64(a.chains)),
+func (a *remediation) report() Remediation {
+	return Remediation{Classified: a.classified, Infra: a.infra, Code: a.code, Unknown: a.unknown, Chains: a.chains, Remedied: a.remedied, Commands: a.commands,
+		Took: spread(a.took), SavedIterations: a.remedied, RemediedRate: per(float64(a.remedied), float64(a.chains)),
 		VerifyRepaired: a.repaired, VerifyFailed: a.failed, VerifySavedMS: a.savedMS}
 }
 
 // saved fills in what the run's own iterations took on average.
-func (a *FirstAid) saved(total figures, iterations int) {
-	if a.Cured == 0 || total.total.told == 0 || iterations == 0 {
+func (a *Remediation) saved(total figures, iterations int) {
+	if a.Remedied == 0 || total.total.told == 0 || iterations == 0 {
 		return
 	}
-	tokens := total.total.n / int64(iterations) * int64(a.Cured)
+	tokens := total.total.n / int64(iterations) * int64(a.Remedied)
 	a.SavedTokens = &tokens
 }

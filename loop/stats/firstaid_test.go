@@ -25,11 +25,11 @@ func TestVerifiedTools(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	one := Merge(fold).FirstAid
+	one := Merge(fold).Remediation
 	if one.VerifyRepaired != 3 || one.VerifyFailed != 1 || one.VerifySavedMS != 4000 {
 		t.Errorf("%+v", one)
 	}
-	two := Merge(fold, fold).FirstAid
+	two := Merge(fold, fold).Remediation
 	if two.VerifyRepaired != 6 || two.VerifyFailed != 2 || two.VerifySavedMS != 8000 {
 		t.Errorf("%+v", two)
 	}

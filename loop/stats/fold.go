@@ -162,7 +162,7 @@ func (f *Fold) Report() Report {
 
 func (s *section) report() Section {
 	recovery := s.recoveries.report()
-	recovery.FirstAid.saved(s.total, s.recoveries.asked.iterations)
+	recovery.Remediation.saved(s.total, s.recoveries.asked.iterations)
 	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: recovery, Failures: s.failures.Figures(),
 		ByRole: s.roles.report(), ByModel: s.models.report(), ByRunner: s.runners.report(), ByIteration: s.numbered.report()}
 	slices.SortStableFunc(out.ByIteration, func(a, b Group) int {

@@ -13,7 +13,7 @@ type recoveries struct {
 	sources, categories tally[Proposals]
 	runs                [2]executions // by a rule, by a person
 	asked               questions
-	aid                 firstAid
+	aid                 remediation
 }
 
 // tally keeps a figure for each name, in the order in which they came.
@@ -89,7 +89,7 @@ type question struct {
 func (r *recoveries) report() Recovery {
 	out := Recovery{Proposals: r.total, BySource: proposalGroups(r.sources), ByCategory: proposalGroups(r.categories),
 		Auto: r.runs[0].report(), Approved: r.runs[1].report()}
-	out.FirstAid = r.aid.report()
+	out.Remediation = r.aid.report()
 	q := r.asked
 	out.Escalations = Escalations{Opened: q.opened, Resolved: q.resolved, Dropped: q.dropped, Open: q.opened - q.resolved - q.dropped,
 		ByType: counts(q.types), ByMethod: counts(q.methods), Iterations: q.iterations, ActiveMS: q.active.Milliseconds(), Resolution: spread(q.took),

@@ -14,7 +14,7 @@ type Recovery struct {
 	Auto        Executions  `json:"auto"`
 	Approved    Executions  `json:"approved"`
 	Escalations Escalations `json:"escalations"`
-	FirstAid    FirstAid    `json:"first_aid"`
+	Remediation Remediation `json:"first_aid"`
 }
 
 // Proposals counts proposals by their last verdicts: Proposed is the sum of the

@@ -31,7 +31,7 @@ type realCase struct {
 	Stderr       string   `json:"stderr"`
 	WantCode     bool     `json:"want_code"`
 	WantCategory []string `json:"want_category"`
-	WantCure     []string `json:"want_cure"`
+	WantRemedy   []string `json:"want_cure"`
 	Note         string   `json:"note"`
 }
 
@@ -154,7 +154,7 @@ func judgeReal(r realCase, f classify.Failure, plan *remedy.Plan, gate string, o
 	}
 	check(f.Code == r.WantCode, &s.side, "code is %t, should be %t", f.Code, r.WantCode)
 	check(slices.Contains(r.WantCategory, f.Category), &s.category, "category is %s, should be %s", f.Category, strings.Join(r.WantCategory, " or "))
-	check(sensible(r, plan, gate, option), &s.cure, "no cure like %s among %s", strings.Join(r.WantCure, " or "), offered(plan))
+	check(sensible(r, plan, gate, option), &s.cure, "no cure like %s among %s", strings.Join(r.WantRemedy, " or "), offered(plan))
 	// The same command once more changes nothing, so a plain retry of what nobody
 	// knows is a wrong side, not a danger.
 	if r.WantCode && (gate == remedy.GateAuto || gate == remedy.GateRetry && f.Infra) {
@@ -170,10 +170,10 @@ const firstOptions = 3
 // sensible reports whether what would be done, or one of the first options that
 // are possible, is what cures it.
 func sensible(r realCase, plan *remedy.Plan, gate string, option *remedy.Option) bool {
-	if slices.Contains(r.WantCure, "none") {
+	if slices.Contains(r.WantRemedy, "none") {
 		return gate == remedy.GateNone
 	}
-	for _, want := range r.WantCure {
+	for _, want := range r.WantRemedy {
 		switch {
 		case want == "human" && (gate == remedy.GateHuman || option != nil && option.Executor == catalog.ByHuman),
 			want == "retry" && gate == remedy.GateRetry:

@@ -42,9 +42,9 @@ func (a Agent) String() string {
 	return a.Runner + " (" + more + ")"
 }
 
-// Ground is what the rules of recovery/classify say of what a role's process
+// Classified is what the rules of recovery/classify say of what a role's process
 // printed, where they were asked.
-type Ground struct {
+type Classified struct {
 	Category    string `json:"category"`
 	Handler     string `json:"handler,omitempty"`
 	Persistence string `json:"persistence,omitempty"`
@@ -96,7 +96,7 @@ type RoleOutcome struct {
 	// Impossible says why the work cannot be done by anybody, as a gate or a check
 	// found out. What an agent claims does not belong here.
 	Impossible string
-	Ground     *Ground
+	Classified *Classified
 
 	At time.Time
 }
@@ -151,7 +151,7 @@ func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 		e.Until = time.Time{}
 	}
 	part := ""
-	if g := o.Ground; g != nil && g.Category != "" && overridable(kind) {
+	if g := o.Classified; g != nil && g.Category != "" && overridable(kind) {
 		e.Category, e.Handler, part = g.Category, g.Handler, g.Signature
 		switch {
 		case g.Code:
@@ -160,7 +160,7 @@ func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 			e.Class = g.Persistence
 		}
 		if g.Infra {
-			e.Blame = BlameGround
+			e.Blame = BlameEnvironment
 		}
 		e.Repaired = g.Repaired
 		e.Counted = e.Counted && !g.Repaired

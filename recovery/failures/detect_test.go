@@ -45,7 +45,7 @@ func TestDetect(t *testing.T) {
 		"nobody looked":                 {in: RoleOutcome{Outcome: "ok", MustChange: true, MustDiffer: true, MustReport: true}},
 		"exit":                          {RoleOutcome{Outcome: "exit", ExitCode: 3}, KindExit, Unknown, "unknown", BlameRunner, true, Blocking},
 		"signal":                        {RoleOutcome{Outcome: "signal", Signal: "SIGSEGV"}, KindSignal, Unknown, "unknown", BlameRunner, true, Blocking},
-		"memory":                        {RoleOutcome{Outcome: "signal", Signal: "SIGKILL", OOM: true}, KindOOM, Environment, "resources", BlameGround, true, Blocking},
+		"memory":                        {RoleOutcome{Outcome: "signal", Signal: "SIGKILL", OOM: true}, KindOOM, Environment, "resources", BlameEnvironment, true, Blocking},
 		"timeout":                       {RoleOutcome{Outcome: "timeout"}, KindTimeout, Transient, "timeout", BlameRunner, true, Blocking},
 		"timeout while it retried":      {RoleOutcome{Outcome: "timeout", Class: "overloaded"}, KindOverloaded, Transient, "network_error", BlameProvider, false, Blocking},
 		"timeout without an end":        {RoleOutcome{Outcome: "timeout", Class: "no_result"}, KindTimeout, Transient, "timeout", BlameRunner, true, Blocking},
@@ -75,13 +75,13 @@ func TestDetect(t *testing.T) {
 		"unknown":                       {RoleOutcome{Outcome: "error", Class: "unknown"}, KindUnknown, Unknown, "unknown", BlameRunner, true, Blocking},
 		"a class of the future":         {RoleOutcome{Outcome: "exit", Class: "tired"}, KindExit, Unknown, "unknown", BlameRunner, true, Blocking},
 		"an outcome of the future":      {RoleOutcome{Outcome: "evaporated"}, KindUnknown, Unknown, "unknown", BlameRunner, true, Blocking},
-		"ground": {RoleOutcome{Outcome: "exit", Ground: &Ground{Category: "disk_full", Persistence: Environment, Infra: true}},
-			KindExit, Environment, "disk_full", BlameGround, true, Blocking},
-		"ground, mended": {RoleOutcome{Outcome: "exit", Ground: &Ground{Category: "dependency", Persistence: Environment, Infra: true, Repaired: true}},
-			KindExit, Environment, "dependency", BlameGround, false, Blocking},
-		"code": {RoleOutcome{Outcome: "exit", Ground: &Ground{Category: "code_bug", Persistence: Permanent, Code: true}},
+		"ground": {RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "disk_full", Persistence: Environment, Infra: true}},
+			KindExit, Environment, "disk_full", BlameEnvironment, true, Blocking},
+		"ground, mended": {RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "dependency", Persistence: Environment, Infra: true, Repaired: true}},
+			KindExit, Environment, "dependency", BlameEnvironment, false, Blocking},
+		"code": {RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "code_bug", Persistence: Permanent, Code: true}},
 			KindExit, Code, "code_bug", BlameRunner, true, Blocking},
-		"the class is surer than the ground": {RoleOutcome{Outcome: "exit", Class: "rate_limited", Ground: &Ground{Category: "disk_full", Infra: true}},
+		"the class is surer than the ground": {RoleOutcome{Outcome: "exit", Class: "rate_limited", Classified: &Classified{Category: "disk_full", Infra: true}},
 			KindLimit, Transient, "rate_limited", BlameProvider, false, Blocking},
 		"words decide nothing": {RoleOutcome{Outcome: "exit", Error: "429 rate limit: not logged in, disk full, impossible"},
 			KindExit, Unknown, "unknown", BlameRunner, true, Blocking},
@@ -204,7 +204,7 @@ func anyOutcome(rt *rapid.T) RoleOutcome {
 		o.Impossible = "there is no such thing"
 	}
 	if rapid.Bool().Draw(rt, "ground") {
-		o.Ground = &Ground{Category: rapid.SampledFrom([]string{"dependency", "disk_full", "code_bug"}).Draw(rt, "category"), Persistence: Environment,
+		o.Classified = &Classified{Category: rapid.SampledFrom([]string{"dependency", "disk_full", "code_bug"}).Draw(rt, "category"), Persistence: Environment,
 			Infra: rapid.Bool().Draw(rt, "infra"), Repaired: rapid.Bool().Draw(rt, "repaired"), Signature: rapid.SampledFrom([]string{"x-1", "y-2"}).Draw(rt, "sig")}
 	}
 	return o

@@ -31,7 +31,7 @@ type DetectedFields struct {
 	Severity  string `json:"severity"`
 	Signature string `json:"signature"`
 	Error     string `json:"error,omitempty"`
-	Rung      Rung   `json:"rung"`
+	Step      Step   `json:"rung"`
 	Reason    string `json:"reason"`
 	Failures  int    `json:"failures"` // counted so far, this one included
 	// DetectMS is from the end of the process to the event, ClassifyUS what
@@ -46,7 +46,7 @@ type DetectedFields struct {
 func Fields(e Event, s State, d Decision) DetectedFields {
 	return DetectedFields{TaskKey: e.Task.Key(), Role: e.Task.Role, Runner: e.Agent.Runner, Provider: e.Agent.Provider, Model: e.Agent.Model,
 		Attempt: e.Attempt, Kind: e.Kind, Class: e.Class, Category: e.Category, Handler: e.Handler, Blame: e.Blame, Counted: e.Counted,
-		Severity: e.Severity, Signature: e.Signature, Error: e.Why, Rung: d.Rung, Reason: d.Reason, Failures: s.Counted}
+		Severity: e.Severity, Signature: e.Signature, Error: e.Why, Step: d.Step, Reason: d.Reason, Failures: s.Counted}
 }
 
 // ReassignedFields tell who has a task now. Rung is reassign, or resume after a wait
@@ -56,7 +56,7 @@ type ReassignedFields struct {
 	Role    string `json:"role"`
 	From    string `json:"from"`
 	To      string `json:"to"`
-	Rung    Rung   `json:"rung"`
+	Step    Step   `json:"rung"`
 	Reason  string `json:"reason"`
 	Error   string `json:"error,omitempty"`
 }

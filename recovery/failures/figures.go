@@ -119,7 +119,7 @@ type fields struct {
 	Runner    string  `json:"runner"`
 	Outcome   string  `json:"outcome"`
 	Counted   bool    `json:"counted"`
-	Rung      Rung    `json:"rung"`
+	Step      Step    `json:"rung"`
 	Type      string  `json:"type"`
 	Fix       string  `json:"fix"`
 	Severity  string  `json:"severity"`
@@ -216,16 +216,16 @@ func (f *Fold) detected(r Record, x fields, key string) {
 		m = &mending{since: r.At}
 		f.open[key] = m
 	}
-	switch x.Rung {
-	case RungReassign:
+	switch x.Step {
+	case StepReassign:
 		f.f.Reassigned++
 		m.reassigned++
 		m.judgeReassign = m.reassigned == 1
-	case RungRootCause:
+	case StepRootCause:
 		f.f.Analysed++
-	case RungWait:
+	case StepWait:
 		f.f.Waited++
-	case RungEscalate:
+	case StepEscalate:
 		f.f.Escalated++
 		delete(f.open, key)
 	}

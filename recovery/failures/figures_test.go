@@ -28,19 +28,19 @@ func TestFigures(t *testing.T) {
 	t.Parallel()
 	var f Fold
 	at := func(s int) time.Time { return noon.Add(time.Duration(s) * time.Second) }
-	detected := func(s int, loop string, rung Rung, counted bool) Record {
-		return record(at(s), loop, EventDetected, DetectedFields{Role: "implementer", Rung: rung, Counted: counted, DetectMS: int64(s), RespondUS: 2000})
+	detected := func(s int, loop string, step Step, counted bool) Record {
+		return record(at(s), loop, EventDetected, DetectedFields{Role: "implementer", Step: step, Counted: counted, DetectMS: int64(s), RespondUS: 2000})
 	}
 	for _, r := range []Record{
-		role(at(10), "a", "role_failed", "claude"), detected(10, "a", RungReassign, true), record(at(10), "a", EventReassigned, ReassignedFields{}),
-		role(at(11), "b", "role_failed", "claude"), detected(11, "b", RungReassign, true), record(at(11), "b", EventTripped, TrippedFields{}),
+		role(at(10), "a", "role_failed", "claude"), detected(10, "a", StepReassign, true), record(at(10), "a", EventReassigned, ReassignedFields{}),
+		role(at(11), "b", "role_failed", "claude"), detected(11, "b", StepReassign, true), record(at(11), "b", EventTripped, TrippedFields{}),
 		role(at(40), "a", "role_end", "codex"),
-		role(at(50), "b", "role_failed", "codex"), detected(50, "b", RungRootCause, true),
+		role(at(50), "b", "role_failed", "codex"), detected(50, "b", StepRootCause, true),
 		record(at(60), "b", EventAnalysed, AnalysedFields{Role: "implementer", Type: CauseDependency, Fix: FixEnvironment}),
 		record(at(61), "b", EventPrevention, PreventionFields{}), record(at(62), "b", EventPreflight, PreflightFields{}),
 		role(at(90), "b", "role_end", "claude"),
 		record(at(91), "b", "role_failed", map[string]any{"role": "implementer", "outcome": "interrupted"}),
-		role(at(4000), "b", "role_failed", "claude"), detected(4000, "b", RungWait, false), detected(4001, "b", RungEscalate, true),
+		role(at(4000), "b", "role_failed", "claude"), detected(4000, "b", StepWait, false), detected(4001, "b", StepEscalate, true),
 		record(at(4002), "b", EventSystemic, Alert{Severity: Critical}),
 		{Event: "role_end", Fields: json.RawMessage(`[1]`)}, {Event: EventDetected}, {Event: "something_else", Fields: json.RawMessage(`{}`)},
 	} {
@@ -78,7 +78,7 @@ func TestFoldAnything(t *testing.T) {
 			at = at.Add(time.Duration(rapid.IntRange(-100, 90_000).Draw(rt, "s")) * time.Second)
 			f.Add(record(at, rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "loop"), rapid.SampledFrom([]string{"role_end", "role_failed", "role_timeout", "loop_start", EventDetected, EventAnalysed, EventSystemic, EventTripped, "x"}).Draw(rt, "event"),
 				map[string]any{"role": rapid.SampledFrom([]any{"r", 7}).Draw(rt, "role"), "runner": rapid.String().Draw(rt, "runner"), "outcome": rapid.SampledFrom([]string{"ok", "exit", "interrupted"}).Draw(rt, "o"),
-					"rung": rapid.SampledFrom([]Rung{RungReassign, RungRootCause, RungEscalate, "?"}).Draw(rt, "rung"), "fix": "code", "detect_ms": rapid.Float64().Draw(rt, "ms"), "severity": "x"}))
+					"rung": rapid.SampledFrom([]Step{StepReassign, StepRootCause, StepEscalate, "?"}).Draw(rt, "rung"), "fix": "code", "detect_ms": rapid.Float64().Draw(rt, "ms"), "severity": "x"}))
 		}
 		got := f.Figures()
 		for _, r := range append(append(append(got.ByHour, got.ByRunner...), got.ByRole...), got.Total, got.FirstReassigned, got.Fixes) {

@@ -4,9 +4,9 @@ import "time"
 
 // What a look found.
 const (
-	GroundOK      = "ok"
-	GroundBroken  = "broken"
-	GroundUnknown = "unknown" // it cannot be told here; counts as ok
+	CheckOK      = "ok"
+	CheckBroken  = "broken"
+	CheckUnknown = "unknown" // it cannot be told here; counts as ok
 )
 
 // Finding is what one look found.
@@ -28,7 +28,7 @@ type Finding struct {
 func Problems(found []Finding) []Finding {
 	var out []Finding
 	for _, f := range found {
-		if f.State == GroundBroken {
+		if f.State == CheckBroken {
 			out = append(out, f)
 		}
 	}

@@ -77,7 +77,7 @@ func TestTripped(t *testing.T) {
 		"overloaded":    {RoleOutcome{Outcome: "error", Class: "overloaded"}, true, noon.Add(time.Minute)},
 		"login":         {RoleOutcome{Outcome: "error", Class: "auth"}, true, time.Time{}},
 		"settings":      {RoleOutcome{Outcome: "error", Class: "config_error"}, true, time.Time{}},
-		"the ground":    {RoleOutcome{Outcome: "exit", Ground: &Ground{Category: "disk_full", Infra: true}}, false, time.Time{}},
+		"the ground":    {RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "disk_full", Infra: true}}, false, time.Time{}},
 		"the task":      {RoleOutcome{Outcome: "error", Class: "refused"}, false, time.Time{}},
 		"chance":        {RoleOutcome{Outcome: "lost"}, false, time.Time{}},
 	} {

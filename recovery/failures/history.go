@@ -36,7 +36,7 @@ type Entry struct {
 	Signature string    `json:"signature"`
 	Counted   bool      `json:"counted"`
 	Why       string    `json:"why,omitempty"`
-	Response  Rung      `json:"response,omitempty"`
+	Response  Step      `json:"response,omitempty"`
 	Outcome   string    `json:"outcome,omitempty"`
 }
 
@@ -76,7 +76,7 @@ func (h History) index(t Task) int {
 
 // Add notes a failure and the response to it. The task's entry before it was not
 // solved then.
-func (h *History) Add(e Event, response Rung) {
+func (h *History) Add(e Event, response Step) {
 	th := TaskHistory{Task: e.Task}
 	if i := h.index(e.Task); i >= 0 {
 		th = h.Tasks[i]
@@ -90,7 +90,7 @@ func (h *History) Add(e Event, response Rung) {
 	if e.Repaired {
 		entry.Outcome = Repaired
 	}
-	if response == RungEscalate {
+	if response == StepEscalate {
 		entry.Outcome = GivenUp
 	}
 	th.Entries = append(th.Entries, entry)

@@ -22,9 +22,9 @@ func failed(t Task, sig string, at time.Time) Event {
 func TestHistoryOutcomes(t *testing.T) {
 	t.Parallel()
 	var h History
-	h.Add(failed(work, "a", noon), RungReassign)
-	h.Add(failed(work, "b", noon.Add(time.Minute)), RungRootCause)
-	h.Add(failed(work, "b", noon.Add(2*time.Minute)), RungReassign)
+	h.Add(failed(work, "a", noon), StepReassign)
+	h.Add(failed(work, "b", noon.Add(time.Minute)), StepRootCause)
+	h.Add(failed(work, "b", noon.Add(2*time.Minute)), StepReassign)
 	if n := h.Counted(work); n != 3 {
 		t.Errorf("%d count", n)
 	}
@@ -34,7 +34,7 @@ func TestHistoryOutcomes(t *testing.T) {
 	if n := h.Repair(work, "b"); n != 0 {
 		t.Errorf("%d are repaired twice", n)
 	}
-	h.Add(failed(work, "c", noon.Add(3*time.Minute)), RungReassign)
+	h.Add(failed(work, "c", noon.Add(3*time.Minute)), StepReassign)
 	h.Succeeded(work)
 	var got []string
 	for _, e := range h.Of(work) {
@@ -45,8 +45,8 @@ func TestHistoryOutcomes(t *testing.T) {
 	}
 	mended := failed(work, "d", noon)
 	mended.Counted, mended.Repaired = false, true
-	h.Add(mended, RungRetry)
-	h.Add(failed(work, "e", noon), RungEscalate)
+	h.Add(mended, StepRetry)
+	h.Add(failed(work, "e", noon), StepEscalate)
 	es := h.Of(work)
 	if es[4].Outcome != Repaired || es[5].Outcome != GivenUp {
 		t.Errorf("%+v", es[4:])
@@ -70,7 +70,7 @@ func TestHistoryBounds(t *testing.T) {
 			e.Why = strings.Repeat("\u00e4", rapid.IntRange(0, 400).Draw(rt, "why"))
 			before := h.Clone()
 			n := len(before.Of(task))
-			h.Add(e, RungReassign)
+			h.Add(e, StepReassign)
 			if es := before.Of(task); len(es) != n || n > 0 && es[n-1].Outcome != Open {
 				rt.Fatal("a clone has changed")
 			}

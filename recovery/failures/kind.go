@@ -53,13 +53,13 @@ type Blame string
 
 // The blames.
 const (
-	BlameRunner   Blame = "runner"   // whoever did it; another one may do better
-	BlameProvider Blame = "provider" // the service behind it; time cures that
-	BlameAccount  Blame = "account"  // a login or credit; a person cures that
-	BlameSettings Blame = "settings" // superloop's configuration of the runner
-	BlameGround   Blame = "ground"   // the machine or the repository's environment
-	BlameTask     Blame = "task"     // what was asked for
-	BlameNobody   Blame = "nobody"   // chance, or superloop itself
+	BlameRunner      Blame = "runner"   // whoever did it; another one may do better
+	BlameProvider    Blame = "provider" // the service behind it; time cures that
+	BlameAccount     Blame = "account"  // a login or credit; a person cures that
+	BlameSettings    Blame = "settings" // superloop's configuration of the runner
+	BlameEnvironment Blame = "ground"   // the machine or the repository's environment
+	BlameTask        Blame = "task"     // what was asked for
+	BlameNobody      Blame = "nobody"   // chance, or superloop itself
 )
 
 // Severities.
@@ -85,7 +85,7 @@ func ruleOf(k Kind) kindRule {
 	case KindSignal:
 		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "a signal ended it"}
 	case KindOOM:
-		return kindRule{Environment, "resources", BlameGround, yes, no, "the kernel ended it for memory"}
+		return kindRule{Environment, "resources", BlameEnvironment, yes, no, "the kernel ended it for memory"}
 	case KindTimeout:
 		return kindRule{Transient, "timeout", BlameRunner, yes, no, "its time was over"}
 	case KindInactive:

@@ -12,17 +12,17 @@ const StateVersion = 1
 
 // Rung is what a Decision does; each changes something before the task is tried
 // again.
-type Rung string
+type Step string
 
 // The rungs, from the cheapest up. Only the last one is an end.
 const (
-	RungNone      Rung = ""           // the input does not fit the state: nothing follows
-	RungRetry     Rung = "retry"      // the same agent: what it died of is gone (repaired, a new session)
-	RungWait      Rung = "wait"       // until an agent is fit again
-	RungReassign  Rung = "reassign"   // another agent
-	RungRootCause Rung = "root_cause" // look for the cause, then Analysed
-	RungResume    Rung = "resume"     // after a wait, an analysis or a person: the agent named goes on
-	RungEscalate  Rung = "escalate"   // a person; the ladder has ended
+	StepNone      Step = ""           // the input does not fit the state: nothing follows
+	StepRetry     Step = "retry"      // the same agent: what it died of is gone (repaired, a new session)
+	StepWait      Step = "wait"       // until an agent is fit again
+	StepReassign  Step = "reassign"   // another agent
+	StepRootCause Step = "root_cause" // look for the cause, then Analysed
+	StepResume    Step = "resume"     // after a wait, an analysis or a person: the agent named goes on
+	StepEscalate  Step = "escalate"   // a person; the ladder has ended
 )
 
 // Phase is where a ladder stands. An agent holds the task in Working alone.
@@ -168,7 +168,7 @@ func New(t Task, a Agent, l Limits, now time.Time) State {
 
 // Decision is what follows from an input.
 type Decision struct {
-	Rung Rung `json:"rung"`
+	Step Step `json:"rung"`
 	// Agent has the task from now on; zero: nobody has.
 	Agent Agent `json:"agent,omitzero"`
 	// From is who had it. Release is always true when From was holding it: the

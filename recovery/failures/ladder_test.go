@@ -37,36 +37,36 @@ func crash(t testing.TB, a Agent, says string) Event {
 	return event(t, RoleOutcome{Outcome: "exit", ExitCode: 1, Error: says}, a)
 }
 
-// TestThreeRungs: another agent, the cause, a person.
-func TestThreeRungs(t *testing.T) {
+// TestThreeSteps: another agent, the cause, a person.
+func TestThreeSteps(t *testing.T) {
 	t.Parallel()
 	opus := Agent{Runner: "claude", Provider: "anthropic", Model: "opus"}
 	list := fit(alice, opus, bob, carol)
 	s := New(work, alice, Limits{}, noon)
 	s, d := Next(s, crash(t, alice, "red"), list, noon.Add(time.Minute))
-	if d.Rung != RungReassign || d.Agent != bob || d.From != alice || !d.Release || !d.NewSession || d.Reason != ReasonFailed || s.Agent != bob {
+	if d.Step != StepReassign || d.Agent != bob || d.From != alice || !d.Release || !d.NewSession || d.Reason != ReasonFailed || s.Agent != bob {
 		t.Fatalf("first: %+v", d)
 	}
 	if len(d.Tell) != 1 || !strings.Contains(d.Tell[0], "claude (anthropic, sonnet)") || !strings.Contains(d.Tell[0], "red") {
 		t.Errorf("it tells %q", d.Tell)
 	}
 	s, d = Next(s, crash(t, bob, "green"), list, noon.Add(2*time.Minute))
-	if d.Rung != RungRootCause || d.Agent != (Agent{}) || d.From != bob || !d.Release || s.Phase != Analysing || !d.Until.Equal(noon.Add(12*time.Minute)) {
+	if d.Step != StepRootCause || d.Agent != (Agent{}) || d.From != bob || !d.Release || s.Phase != Analysing || !d.Until.Equal(noon.Add(12*time.Minute)) {
 		t.Fatalf("second: %+v", d)
 	}
 	s, d = Analysed(s, Analysis{Summary: "the store is locked", Instruction: "close it"}, list, noon.Add(3*time.Minute))
-	if d.Rung != RungResume || d.Agent != carol || len(d.Tell) != 4 || d.Tell[2] != "cause found: the store is locked" {
+	if d.Step != StepResume || d.Agent != carol || len(d.Tell) != 4 || d.Tell[2] != "cause found: the store is locked" {
 		t.Fatalf("after the analysis: %+v", d)
 	}
 	s, d = Next(s, crash(t, carol, "blue"), list, noon.Add(4*time.Minute))
-	if d.Rung != RungEscalate || d.Type != TypeRole || d.Reason != ReasonTooOften || !d.Release || s.Phase != WithHuman || s.Agent != (Agent{}) {
+	if d.Step != StepEscalate || d.Type != TypeRole || d.Reason != ReasonTooOften || !d.Release || s.Phase != WithHuman || s.Agent != (Agent{}) {
 		t.Fatalf("third: %+v", d)
 	}
-	if again, d := Next(s, crash(t, carol, "late"), list, noon.Add(5*time.Minute)); d.Rung != RungNone || !reflect.DeepEqual(again, s) {
+	if again, d := Next(s, crash(t, carol, "late"), list, noon.Add(5*time.Minute)); d.Step != StepNone || !reflect.DeepEqual(again, s) {
 		t.Errorf("an end goes on: %+v", d)
 	}
 	s, d = Answered(s, "use the other store", list, noon.Add(time.Hour))
-	if d.Rung != RungResume || s.Phase != Working || s.Counted != 0 || !strings.Contains(d.Tell[len(d.Tell)-1], "use the other store") {
+	if d.Step != StepResume || s.Phase != Working || s.Counted != 0 || !strings.Contains(d.Tell[len(d.Tell)-1], "use the other store") {
 		t.Errorf("after the answer: %+v", d)
 	}
 }
@@ -81,41 +81,41 @@ func TestAnswers(t *testing.T) {
 		o      RoleOutcome
 		list   []Candidate
 		limits Limits
-		rung   Rung
+		step   Step
 		agent  Agent
 		reason string
 		typ    string
 		until  time.Time
 		alert  bool
 	}{
-		"nobody left":          {o: RoleOutcome{Outcome: "exit"}, list: fit(alice), rung: RungRootCause, reason: ReasonNobodyLeft, until: noon.Add(10 * time.Minute)},
-		"the others are unfit": {o: RoleOutcome{Outcome: "exit"}, list: []Candidate{both[0], down(both[1], later)}, rung: RungRootCause, reason: ReasonNobodyLeft, until: noon.Add(10 * time.Minute)},
-		"provider down":        {o: RoleOutcome{Outcome: "error", Class: "overloaded"}, list: both, rung: RungReassign, agent: bob, reason: ReasonProvider},
-		"one runner, limited": {o: RoleOutcome{Outcome: "error", Class: "rate_limited", Until: later}, list: fit(alice), rung: RungWait, reason: ReasonProvider,
+		"nobody left":          {o: RoleOutcome{Outcome: "exit"}, list: fit(alice), step: StepRootCause, reason: ReasonNobodyLeft, until: noon.Add(10 * time.Minute)},
+		"the others are unfit": {o: RoleOutcome{Outcome: "exit"}, list: []Candidate{both[0], down(both[1], later)}, step: StepRootCause, reason: ReasonNobodyLeft, until: noon.Add(10 * time.Minute)},
+		"provider down":        {o: RoleOutcome{Outcome: "error", Class: "overloaded"}, list: both, step: StepReassign, agent: bob, reason: ReasonProvider},
+		"one runner, limited": {o: RoleOutcome{Outcome: "error", Class: "rate_limited", Until: later}, list: fit(alice), step: StepWait, reason: ReasonProvider,
 			until: later},
-		"all down": {o: RoleOutcome{Outcome: "error", Class: "overloaded"}, list: []Candidate{down(both[0], later), down(both[1], noon.Add(time.Minute))}, rung: RungWait,
+		"all down": {o: RoleOutcome{Outcome: "error", Class: "overloaded"}, list: []Candidate{down(both[0], later), down(both[1], noon.Add(time.Minute))}, step: StepWait,
 			reason: ReasonProvider, typ: TypeRunner, until: noon.Add(time.Minute), alert: true},
-		"impossible":    {o: RoleOutcome{Outcome: "exit", Impossible: "no such item"}, list: both, rung: RungEscalate, reason: ReasonImpossible, typ: TypeRole},
-		"misconfigured": {o: RoleOutcome{Outcome: "exit", Class: "bad_model"}, list: both, rung: RungEscalate, reason: ReasonMisconfigured, typ: TypeRunner},
-		"misconfigured, fall over": {o: RoleOutcome{Outcome: "exit", Class: "bad_model"}, list: both, limits: Limits{FallOver: true}, rung: RungReassign, agent: bob,
+		"impossible":    {o: RoleOutcome{Outcome: "exit", Impossible: "no such item"}, list: both, step: StepEscalate, reason: ReasonImpossible, typ: TypeRole},
+		"misconfigured": {o: RoleOutcome{Outcome: "exit", Class: "bad_model"}, list: both, step: StepEscalate, reason: ReasonMisconfigured, typ: TypeRunner},
+		"misconfigured, fall over": {o: RoleOutcome{Outcome: "exit", Class: "bad_model"}, list: both, limits: Limits{FallOver: true}, step: StepReassign, agent: bob,
 			reason: ReasonMisconfigured, typ: TypeRunner, alert: true},
-		"misconfigured, alone":  {o: RoleOutcome{Outcome: "exit", Class: "bad_model"}, list: fit(alice), limits: Limits{FallOver: true}, rung: RungEscalate, reason: ReasonNobodyLeft, typ: TypeRunner},
-		"login, another runner": {o: RoleOutcome{Outcome: "exit", Class: "auth"}, list: both, rung: RungReassign, agent: bob, reason: ReasonAccount, typ: TypeRunner, alert: true},
-		"login, alone":          {o: RoleOutcome{Outcome: "exit", Class: "auth"}, list: fit(alice), rung: RungEscalate, reason: ReasonNobodyLeft, typ: TypeRunner},
-		"budget":                {o: RoleOutcome{Outcome: "exit", Class: "budget"}, list: both, rung: RungEscalate, reason: ReasonTooMany, typ: TypeRole},
-		"lost":                  {o: RoleOutcome{Outcome: "lost"}, list: both, rung: RungRetry, agent: alice, reason: ReasonChance},
-		"session":               {o: RoleOutcome{Outcome: "exit", Class: "no_session"}, list: both, rung: RungRetry, agent: alice, reason: ReasonChance},
-		"mended": {o: RoleOutcome{Outcome: "exit", Ground: &Ground{Category: "dependency", Infra: true, Repaired: true}}, list: both, rung: RungRetry, agent: alice,
+		"misconfigured, alone":  {o: RoleOutcome{Outcome: "exit", Class: "bad_model"}, list: fit(alice), limits: Limits{FallOver: true}, step: StepEscalate, reason: ReasonNobodyLeft, typ: TypeRunner},
+		"login, another runner": {o: RoleOutcome{Outcome: "exit", Class: "auth"}, list: both, step: StepReassign, agent: bob, reason: ReasonAccount, typ: TypeRunner, alert: true},
+		"login, alone":          {o: RoleOutcome{Outcome: "exit", Class: "auth"}, list: fit(alice), step: StepEscalate, reason: ReasonNobodyLeft, typ: TypeRunner},
+		"budget":                {o: RoleOutcome{Outcome: "exit", Class: "budget"}, list: both, step: StepEscalate, reason: ReasonTooMany, typ: TypeRole},
+		"lost":                  {o: RoleOutcome{Outcome: "lost"}, list: both, step: StepRetry, agent: alice, reason: ReasonChance},
+		"session":               {o: RoleOutcome{Outcome: "exit", Class: "no_session"}, list: both, step: StepRetry, agent: alice, reason: ReasonChance},
+		"mended": {o: RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "dependency", Infra: true, Repaired: true}}, list: both, step: StepRetry, agent: alice,
 			reason: ReasonRepaired},
-		"one run at most": {o: RoleOutcome{Outcome: "exit"}, list: both, limits: Limits{Runs: 1}, rung: RungEscalate, reason: ReasonTooMany, typ: TypeRole},
-		"ground, not mended": {o: RoleOutcome{Outcome: "exit", Ground: &Ground{Category: "disk_full", Infra: true}}, list: both, rung: RungRootCause, reason: ReasonNotTheRunner,
+		"one run at most": {o: RoleOutcome{Outcome: "exit"}, list: both, limits: Limits{Runs: 1}, step: StepEscalate, reason: ReasonTooMany, typ: TypeRole},
+		"ground, not mended": {o: RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "disk_full", Infra: true}}, list: both, step: StepRootCause, reason: ReasonNotTheRunner,
 			until: noon.Add(10 * time.Minute)},
-		"refused once": {o: RoleOutcome{Outcome: "error", Class: "refused"}, list: both, rung: RungReassign, agent: bob, reason: ReasonFailed},
+		"refused once": {o: RoleOutcome{Outcome: "error", Class: "refused"}, list: both, step: StepReassign, agent: bob, reason: ReasonFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, d := Next(New(work, alice, c.limits, noon), event(t, c.o, alice), c.list, noon)
-			if d.Rung != c.rung || d.Agent != c.agent || d.Reason != c.reason || d.Type != c.typ || !d.Until.Equal(c.until) || d.Alert != c.alert || !d.Release {
+			if d.Step != c.step || d.Agent != c.agent || d.Reason != c.reason || d.Type != c.typ || !d.Until.Equal(c.until) || d.Alert != c.alert || !d.Release {
 				t.Errorf("got %+v", d)
 			}
 			if s.Agent != d.Agent || (s.Phase == Working) != (d.Agent != Agent{}) {
@@ -131,7 +131,7 @@ func TestRefusedTwice(t *testing.T) {
 	refuse := RoleOutcome{Outcome: "error", Class: "refused"}
 	s, d := Next(New(work, alice, Limits{}, noon), event(t, refuse, alice), fit(alice, bob, carol), noon)
 	s, d = Next(s, event(t, refuse, d.Agent), fit(alice, bob, carol), noon.Add(time.Minute))
-	if d.Rung != RungEscalate || d.Reason != ReasonImpossible || len(s.Refused) != 2 {
+	if d.Step != StepEscalate || d.Reason != ReasonImpossible || len(s.Refused) != 2 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -139,14 +139,14 @@ func TestRefusedTwice(t *testing.T) {
 // TestSameFailure: the third time is a person's, though none of them counts.
 func TestSameFailure(t *testing.T) {
 	t.Parallel()
-	mended := RoleOutcome{Outcome: "exit", Ground: &Ground{Category: "dependency", Infra: true, Repaired: true, Signature: "dependency-1"}}
+	mended := RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "dependency", Infra: true, Repaired: true, Signature: "dependency-1"}}
 	s, d := New(work, alice, Limits{}, noon), Decision{}
 	for range 2 {
-		if s, d = Next(s, event(t, mended, alice), fit(alice, bob), noon); d.Rung != RungRetry || s.Counted != 0 {
+		if s, d = Next(s, event(t, mended, alice), fit(alice, bob), noon); d.Step != StepRetry || s.Counted != 0 {
 			t.Fatalf("%+v", d)
 		}
 	}
-	if _, d = Next(s, event(t, mended, alice), fit(alice, bob), noon); d.Rung != RungEscalate || d.Reason != ReasonSame {
+	if _, d = Next(s, event(t, mended, alice), fit(alice, bob), noon); d.Step != StepEscalate || d.Reason != ReasonSame {
 		t.Errorf("%+v", d)
 	}
 }
@@ -158,23 +158,23 @@ func TestOutage(t *testing.T) {
 	at := noon
 	list := []Candidate{{Agent: alice, Until: at.Add(time.Minute)}, {Agent: bob, Fit: true}}
 	s, d := Next(New(work, alice, Limits{}, noon), event(t, down, alice), list, at)
-	if d.Rung != RungReassign || d.Agent != bob {
+	if d.Step != StepReassign || d.Agent != bob {
 		t.Fatalf("%+v", d)
 	}
 	list[1] = Candidate{Agent: bob, Until: at.Add(2 * time.Minute)}
 	s, d = Next(s, event(t, down, bob), list, at)
-	if d.Rung != RungWait || !d.Alert || !d.Until.Equal(at.Add(time.Minute)) || !d.Release {
+	if d.Step != StepWait || !d.Alert || !d.Until.Equal(at.Add(time.Minute)) || !d.Release {
 		t.Fatalf("%+v", d)
 	}
 	for n := range 5 {
 		at = d.Until
 		list = []Candidate{{Agent: alice, Until: at.Add(10 * time.Minute)}, {Agent: bob, Until: at.Add(5 * time.Minute)}}
-		if s, d = WaitOver(s, list, at); d.Rung != RungWait || d.Alert || !d.Until.Equal(at.Add(5*time.Minute)) {
+		if s, d = WaitOver(s, list, at); d.Step != StepWait || d.Alert || !d.Until.Equal(at.Add(5*time.Minute)) {
 			t.Fatalf("wait %d: %+v", n, d)
 		}
 	}
 	s, d = WaitOver(s, []Candidate{{Agent: alice, Probe: true}, {Agent: bob, Until: at.Add(time.Hour)}}, d.Until)
-	if d.Rung != RungResume || d.Agent != alice || s.Counted != 0 || !d.NewSession {
+	if d.Step != StepResume || d.Agent != alice || s.Counted != 0 || !d.NewSession {
 		t.Fatalf("%+v", d)
 	}
 	if s = Succeeded(s, at); s.Phase != Done || s.Agent != (Agent{}) {
@@ -190,12 +190,12 @@ func TestWaitsAreBounded(t *testing.T) {
 	unfit := func() []Candidate { return []Candidate{{Agent: alice, Until: at.Add(7 * time.Hour)}} }
 	s, d := Next(New(work, alice, Limits{}, noon), event(t, RoleOutcome{Outcome: "error", Class: "network"}, alice), unfit(), at)
 	waits := 0
-	for d.Rung == RungWait {
+	for d.Step == StepWait {
 		waits++
 		at = d.Until
 		s, d = WaitOver(s, unfit(), at)
 	}
-	if waits != 4 || at.Sub(noon) != 24*time.Hour || d.Rung != RungEscalate || d.Type != TypeRunner || d.Reason != ReasonTooLong || s.worked(at) != 0 {
+	if waits != 4 || at.Sub(noon) != 24*time.Hour || d.Step != StepEscalate || d.Type != TypeRunner || d.Reason != ReasonTooLong || s.worked(at) != 0 {
 		t.Errorf("%d waits until %v: %+v, worked %d ms", waits, at, d, s.worked(at))
 	}
 }
@@ -244,7 +244,7 @@ func TestWrongList(t *testing.T) {
 		s, d = Next(s, event(t, RoleOutcome{Outcome: "error", Class: "overloaded"}, s.Agent), fit(alice, bob), noon)
 		runs++
 	}
-	if runs != 5 || d.Rung != RungWait || !d.Until.Equal(noon.Add(restAfterDowns)) {
+	if runs != 5 || d.Step != StepWait || !d.Until.Equal(noon.Add(restAfterDowns)) {
 		t.Errorf("after %d runs: %+v", runs, d)
 	}
 }
@@ -292,11 +292,11 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestLadder plays random failures, lists and times. Whatever comes, it ends or
+// TestFailurePolicy plays random failures, lists and times. Whatever comes, it ends or
 // knows when to go on; nobody holds a task that is not being worked on; who failed
 // it is not given it before the cause was looked for; the bounds hold; what is
 // given is not changed, and survives JSON.
-func TestLadder(t *testing.T) {
+func TestFailurePolicy(t *testing.T) {
 	t.Parallel()
 	agents := []Agent{alice, bob, carol, {Runner: "claude", Provider: "anthropic", Model: "opus"}}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -341,13 +341,13 @@ func TestLadder(t *testing.T) {
 			if (next.Phase == Waiting || next.Phase == Analysing) && !next.Until.After(now) {
 				rt.Fatalf("%s until %v, it is %v", next.Phase, next.Until, now)
 			}
-			if d.Rung == RungReassign && slices.Contains(next.Failed, d.Agent) && next.Analyses == 0 {
+			if d.Step == StepReassign && slices.Contains(next.Failed, d.Agent) && next.Analyses == 0 {
 				rt.Fatalf("%s has failed it before: %+v", d.Agent, next)
 			}
 			if d.Agent != (Agent{}) && !slices.ContainsFunc(list, func(c Candidate) bool { return c.Agent == d.Agent && c.usable() }) {
 				rt.Fatalf("%s is not fit: %+v", d.Agent, list)
 			}
-			if next.Phase == WithHuman && (d.Type == "" || d.Reason == "" || d.Rung != RungEscalate) {
+			if next.Phase == WithHuman && (d.Type == "" || d.Reason == "" || d.Step != StepEscalate) {
 				rt.Fatalf("a person is not told why: %+v", d)
 			}
 			if len(next.Tell) > maxTell || next.Runs > next.Limits.Runs || next.Counted > next.Limits.Reassign+next.Limits.Analyse+1 {

@@ -24,7 +24,7 @@ const outagesTaken = 3
 //	3rd                                            -> a person
 //
 // An event that does not fit (the ladder has ended, or nobody holds the task)
-// changes nothing: RungNone.
+// changes nothing: StepNone.
 func Next(s State, e Event, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != Working {
 		return s, Decision{Agent: s.Agent, Why: "nobody holds the task"}
@@ -116,11 +116,11 @@ func (m *move) answer() {
 		m.climb()
 	case account || settings:
 		m.without(m.from)
-		m.place(RungReassign, reasonOf(account), e.Why)
-		m.d.Alert, m.d.Type = m.d.Rung != RungEscalate, TypeRunner
+		m.place(StepReassign, reasonOf(account), e.Why)
+		m.d.Alert, m.d.Type = m.d.Step != StepEscalate, TypeRunner
 	case e.Waits():
 		m.down()
-		m.place(RungReassign, ReasonProvider, e.Why)
+		m.place(StepReassign, ReasonProvider, e.Why)
 	default:
 		m.again()
 	}
@@ -141,11 +141,11 @@ func (m *move) climb() {
 		m.person(TypeRole, ReasonTooOften, fmt.Sprintf("%s, last: %s", failures(s.Counted), m.e.Why))
 	case s.Counted > s.Limits.Reassign:
 		m.analyse(ReasonFailed, m.e.Why)
-	case m.e.Blame == BlameGround || m.e.Class == Code:
+	case m.e.Blame == BlameEnvironment || m.e.Class == Code:
 		m.analyse(ReasonNotTheRunner, m.e.Why)
 	default:
 		if c, ok := Choose(m.list, s.Failed, s.LastTier); ok {
-			m.give(RungReassign, c.Agent, ReasonFailed, m.e.Why)
+			m.give(StepReassign, c.Agent, ReasonFailed, m.e.Why)
 			return
 		}
 		m.analyse(ReasonNobodyLeft, "there is nobody fit to reassign to: "+m.e.Why)
@@ -160,11 +160,11 @@ func (m *move) again() {
 	}
 	for _, c := range m.list {
 		if c.Agent == m.from && c.usable() {
-			m.give(RungRetry, m.from, reason, m.e.Why)
+			m.give(StepRetry, m.from, reason, m.e.Why)
 			return
 		}
 	}
-	m.place(RungReassign, reason, m.e.Why)
+	m.place(StepReassign, reason, m.e.Why)
 }
 
 // down marks the agent whose provider has just failed it, whatever the list says.
@@ -199,15 +199,15 @@ func (m *move) without(a Agent) {
 
 // place finds somebody who can take the task now. Who has failed it may have it
 // again only after an analysis, which has changed what they are told.
-func (m *move) place(rung Rung, reason, why string) {
+func (m *move) place(step Step, reason, why string) {
 	s := &m.s
 	if c, ok := Choose(m.list, s.Failed, s.LastTier); ok {
-		m.give(rung, c.Agent, reason, why)
+		m.give(step, c.Agent, reason, why)
 		return
 	}
 	if c, ok := Choose(m.list, nil, s.LastTier); ok {
 		if s.Analyses > 0 || s.Counted == 0 {
-			m.give(rung, c.Agent, reason, why)
+			m.give(step, c.Agent, reason, why)
 		} else {
 			m.analyse(ReasonNobodyLeft, "nobody else is fit: "+why)
 		}
@@ -242,7 +242,7 @@ func (m *move) wait(at time.Time, reason, why string) {
 		at = earliest
 	}
 	s.Until = at
-	m.decide(RungWait, Agent{}, reason, why)
+	m.decide(StepWait, Agent{}, reason, why)
 	m.d.Until = at
 	// One runner alone that is limited is a matter of course; that all are down is not.
 	if !s.Alerted && len(m.list) > 1 {
@@ -250,10 +250,10 @@ func (m *move) wait(at time.Time, reason, why string) {
 	}
 }
 
-func (m *move) give(rung Rung, a Agent, reason, why string) {
+func (m *move) give(step Step, a Agent, reason, why string) {
 	m.s.enter(Working, m.now)
 	m.s.Agent = a
-	m.decide(rung, a, reason, why)
+	m.decide(step, a, reason, why)
 	before := m.from
 	if before == (Agent{}) {
 		before = m.s.Last
@@ -265,19 +265,19 @@ func (m *move) analyse(reason, why string) {
 	m.s.enter(Analysing, m.now)
 	m.s.Analyses++
 	m.s.Until = m.now.Add(time.Duration(m.s.Limits.AnalysisMS) * time.Millisecond)
-	m.decide(RungRootCause, Agent{}, reason, why)
+	m.decide(StepRootCause, Agent{}, reason, why)
 	m.d.Until = m.s.Until
 }
 
 func (m *move) person(typ, reason, why string) {
 	m.s.enter(WithHuman, m.now)
-	m.decide(RungEscalate, Agent{}, reason, why)
+	m.decide(StepEscalate, Agent{}, reason, why)
 	m.d.Type = typ
 }
 
-func (m *move) decide(rung Rung, a Agent, reason, why string) {
+func (m *move) decide(step Step, a Agent, reason, why string) {
 	m.s.Reason, m.s.Why = reason, clip(why)
-	m.d = Decision{Rung: rung, Agent: a, From: m.from, Release: m.from != Agent{}, Reason: reason, Why: m.s.Why, Tell: m.s.Tell}
+	m.d = Decision{Step: step, Agent: a, From: m.from, Release: m.from != Agent{}, Reason: reason, Why: m.s.Why, Tell: m.s.Tell}
 }
 
 func ordinal(n int) string {

@@ -133,7 +133,7 @@ func (ps *Preventions) Note(found []Finding, now time.Time) (retired []Preventio
 		}
 		p := &ps.Checks[i]
 		p.Runs++
-		if f.State == GroundBroken {
+		if f.State == CheckBroken {
 			p.Hits++
 			p.LastHit = now
 		}

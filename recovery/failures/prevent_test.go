@@ -59,14 +59,14 @@ func TestRetire(t *testing.T) {
 		}
 	}
 	idle, alarms, good, old := add("idle"), add("alarms"), add("good"), add("old")
-	hit(idle, GroundOK, idleRuns-1, noon)
+	hit(idle, CheckOK, idleRuns-1, noon)
 	if !of(idle).Active() {
 		t.Error("too early")
 	}
-	if gone := ps.Note([]Finding{{ID: idle, State: GroundUnknown}}, noon); len(gone) != 1 || gone[0].ID != idle || gone[0].RetiredOf == "" {
+	if gone := ps.Note([]Finding{{ID: idle, State: CheckUnknown}}, noon); len(gone) != 1 || gone[0].ID != idle || gone[0].RetiredOf == "" {
 		t.Errorf("%+v", gone)
 	}
-	hit(alarms, GroundBroken, 3, noon)
+	hit(alarms, CheckBroken, 3, noon)
 	ps.Saved(alarms)
 	ps.Overrule(alarms, noon)
 	if !of(alarms).Active() {
@@ -76,18 +76,18 @@ func TestRetire(t *testing.T) {
 	if of(alarms).Active() {
 		t.Errorf("%+v", of(alarms))
 	}
-	hit(good, GroundBroken, 1, noon)
+	hit(good, CheckBroken, 1, noon)
 	ps.Saved(good)
-	hit(good, GroundOK, 2*idleRuns, noon)
+	hit(good, CheckOK, 2*idleRuns, noon)
 	if p := of(good); !p.Active() || p.Hits != 1 || p.Prevented != 1 || p.Runs != 2*idleRuns+1 {
 		t.Errorf("%+v", p)
 	}
-	hit(old, GroundBroken, 1, noon)
-	hit(old, GroundOK, quietRuns, noon.Add(59*24*time.Hour))
+	hit(old, CheckBroken, 1, noon)
+	hit(old, CheckOK, quietRuns, noon.Add(59*24*time.Hour))
 	if !of(old).Active() {
 		t.Error("it is not old yet")
 	}
-	hit(old, GroundOK, 1, noon.Add(61*24*time.Hour))
+	hit(old, CheckOK, 1, noon.Add(61*24*time.Hour))
 	if of(old).Active() {
 		t.Error("it is old")
 	}

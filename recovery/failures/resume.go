@@ -26,7 +26,7 @@ func WaitOver(s State, list []Candidate, now time.Time) (State, Decision) {
 	if spent := now.Sub(m.s.Since).Milliseconds(); spent > 0 { // place looks at what was waited so far
 		m.s.IdleMS, m.s.WaitedMS, m.s.Since = m.s.IdleMS+spent, m.s.WaitedMS+spent, now
 	}
-	m.place(RungResume, ReasonBackAgain, s.Why)
+	m.place(StepResume, ReasonBackAgain, s.Why)
 	return m.s, m.d
 }
 
@@ -60,8 +60,8 @@ func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Deci
 	case m.s.worked(now) >= m.s.Limits.WallMS:
 		m.person(TypeRole, ReasonTooLong, fmt.Sprintf("the task has failed for %s", time.Duration(m.s.worked(now))*time.Millisecond))
 	default:
-		m.place(RungResume, ReasonAnalysed, s.Why)
-		m.d.NewSession = m.d.Rung == RungResume // the conversation that failed twice is no help
+		m.place(StepResume, ReasonAnalysed, s.Why)
+		m.d.NewSession = m.d.Step == StepResume // the conversation that failed twice is no help
 	}
 	return m.s, m.d
 }
@@ -79,7 +79,7 @@ func Answered(s State, note string, list []Candidate, now time.Time) (State, Dec
 		fresh.tell("a person says: " + note)
 	}
 	m := move{s: fresh, list: list, now: now}
-	m.place(RungResume, ReasonAnswered, s.Why)
+	m.place(StepResume, ReasonAnswered, s.Why)
 	return m.s, m.d
 }
 

@@ -101,7 +101,7 @@ func rules() []rule {
 	return []rule{
 		{"disk", diskRule}, {"settings", settingsRule}, {"account", accountRule}, {"clock", clockRule}, {"outage", outageRule},
 		{"missing_tool", toolRule}, {"permission", permissionRule}, {"port", portRule}, {"dependency", dependencyRule},
-		{"removed_file", fileRule}, {"known_cure", cureRule}, {"recent_commit", commitRule}, {"changed_tool", changedToolRule}, {"changed_config", changedConfigRule},
+		{"removed_file", fileRule}, {"known_cure", remedyRule}, {"recent_commit", commitRule}, {"changed_tool", changedToolRule}, {"changed_config", changedConfigRule},
 		{"refused", refusedRule}, {"everywhere", everywhereRule}, {"code", codeRule}, {"one_runner", runnerRule},
 	}
 }
@@ -242,9 +242,9 @@ func dependencyRule(c Case, e Entry) (finding, bool) {
 	return withPerson(f, "install the project's dependencies"), true
 }
 
-// cureRule: whatever it is, rules know what mends it here.
-func cureRule(c Case, e Entry) (finding, bool) {
-	if e.Blame != BlameGround || c.Command == "" {
+// remedyRule: whatever it is, rules know what mends it here.
+func remedyRule(c Case, e Entry) (finding, bool) {
+	if e.Blame != BlameEnvironment || c.Command == "" {
 		return finding{}, false
 	}
 	f := finding{typ: CauseInfrastructure, sure: 0.75, says: "the environment is broken: " + strings.ReplaceAll(e.Category, "_", " "),

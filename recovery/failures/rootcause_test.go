@@ -17,16 +17,16 @@ func entry(o RoleOutcome, a Agent) Entry {
 	o.Task, o.Agent, o.At = work, a, noon
 	e, _ := Detect(o, classify.Signature)
 	var h History
-	h.Add(e, RungReassign)
+	h.Add(e, StepReassign)
 	return h.Of(work)[0]
 }
 
-func ground(category string) RoleOutcome {
-	return RoleOutcome{Outcome: "exit", ExitCode: 1, Ground: &Ground{Category: category, Persistence: Environment, Infra: true, Signature: category + "-1"}}
+func environment(category string) RoleOutcome {
+	return RoleOutcome{Outcome: "exit", ExitCode: 1, Classified: &Classified{Category: category, Persistence: Environment, Infra: true, Signature: category + "-1"}}
 }
 
 func bug(sig string) RoleOutcome {
-	return RoleOutcome{Outcome: "exit", ExitCode: 1, Ground: &Ground{Category: "code_bug", Persistence: Code, Code: true, Signature: sig}}
+	return RoleOutcome{Outcome: "exit", ExitCode: 1, Classified: &Classified{Category: "code_bug", Persistence: Code, Code: true, Signature: sig}}
 }
 
 var storeLine = Quote{Source: "implementer.log", File: "internal/store/store.go", Line: 41, Text: "panic: assignment to entry in nil map at internal/store/store.go:41"}
@@ -45,34 +45,34 @@ func TestRules(t *testing.T) {
 		sure     float64 // at least
 	}{
 		"nothing known": {in: Case{History: []Entry{entry(RoleOutcome{Outcome: "exit"}, alice)}}, typ: CauseUnknown, fix: FixNone},
-		"disk": {Case{History: []Entry{entry(ground("disk_full"), alice)}, Facts: Facts{Changes: []Change{{ChangeDisk, "free space", "9000 MB", "3 MB"}}}},
+		"disk": {Case{History: []Entry{entry(environment("disk_full"), alice)}, Facts: Facts{Changes: []Change{{ChangeDisk, "free space", "9000 MB", "3 MB"}}}},
 			"disk", CauseInfrastructure, "", FixPerson, CheckDisk, 0.9},
-		"disk, by its words": {Case{History: []Entry{entry(ground("disk_full"), alice)}}, "disk", CauseInfrastructure, "", FixPerson, CheckDisk, sure},
+		"disk, by its words": {Case{History: []Entry{entry(environment("disk_full"), alice)}}, "disk", CauseInfrastructure, "", FixPerson, CheckDisk, sure},
 		"settings":           {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "config_error"}, alice)}}, "settings", CauseConfig, ".superloop/config.json", FixPerson, "", 0.9},
 		"login":              {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "auth"}, alice)}}, "account", CauseInfrastructure, "", FixPerson, CheckAuth, 0.9},
 		"outage":             {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "overloaded"}, alice)}}, "outage", CauseInfrastructure, "", FixWait, CheckLimit, sure},
 		"network": {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Class: "network"}, alice), entry(RoleOutcome{Outcome: "exit", Class: "network"}, bob)}},
 			"outage", CauseInfrastructure, "", FixWait, "", sure},
-		"clock": {Case{History: []Entry{entry(ground("network_error"), alice)}, Facts: Facts{Changes: []Change{{ChangeClock, "", "in step", "moved by 26h0m0s"}}}},
+		"clock": {Case{History: []Entry{entry(environment("network_error"), alice)}, Facts: Facts{Changes: []Change{{ChangeClock, "", "in step", "moved by 26h0m0s"}}}},
 			"clock", CauseInfrastructure, "", FixPerson, "", sure},
-		"lock file changed": {Case{History: []Entry{entry(ground("dependency"), alice)}, Captures: map[string]string{"pkg": "left-pad"}, Command: "npm ci",
+		"lock file changed": {Case{History: []Entry{entry(environment("dependency"), alice)}, Captures: map[string]string{"pkg": "left-pad"}, Command: "npm ci",
 			Facts: Facts{Changes: []Change{{ChangeLock, "package-lock.json", "aa", "bb"}}}}, "dependency", CauseDependency, "package-lock.json", FixEnvironment, CheckDeps, 0.9},
-		"dependency, no cure known": {Case{History: []Entry{entry(ground("dependency"), alice)}}, "dependency", CauseDependency, "", FixPerson, CheckDeps, 0.6},
-		"tool":                      {Case{History: []Entry{entry(ground("command_not_found"), alice)}, Captures: map[string]string{"tool": "jq"}, Command: "apt-get install jq"}, "missing_tool", CauseDependency, "", FixEnvironment, CheckTool, sure},
-		"permission":                {Case{History: []Entry{entry(ground("permission_denied"), alice)}, Captures: map[string]string{"path": "dist"}}, "permission", CauseInfrastructure, "dist", FixPerson, CheckPermission, sure},
-		"port":                      {Case{History: []Entry{entry(ground("port_in_use"), alice)}, Captures: map[string]string{"port": "3000"}, Command: "kill 7"}, "port", CauseInfrastructure, "", FixEnvironment, CheckPort, sure},
-		"file moved": {Case{History: []Entry{entry(ground("file_not_found"), alice)}, Captures: map[string]string{"path": "./internal/store/store.go"}, Facts: Facts{Commits: []CommitFact{commit}}},
+		"dependency, no cure known": {Case{History: []Entry{entry(environment("dependency"), alice)}}, "dependency", CauseDependency, "", FixPerson, CheckDeps, 0.6},
+		"tool":                      {Case{History: []Entry{entry(environment("command_not_found"), alice)}, Captures: map[string]string{"tool": "jq"}, Command: "apt-get install jq"}, "missing_tool", CauseDependency, "", FixEnvironment, CheckTool, sure},
+		"permission":                {Case{History: []Entry{entry(environment("permission_denied"), alice)}, Captures: map[string]string{"path": "dist"}}, "permission", CauseInfrastructure, "dist", FixPerson, CheckPermission, sure},
+		"port":                      {Case{History: []Entry{entry(environment("port_in_use"), alice)}, Captures: map[string]string{"port": "3000"}, Command: "kill 7"}, "port", CauseInfrastructure, "", FixEnvironment, CheckPort, sure},
+		"file moved": {Case{History: []Entry{entry(environment("file_not_found"), alice)}, Captures: map[string]string{"path": "./internal/store/store.go"}, Facts: Facts{Commits: []CommitFact{commit}}},
 			"removed_file", CauseCode, "internal/store/store.go", FixCode, "", 0.8},
-		"file never was": {Case{History: []Entry{entry(ground("file_not_found"), alice)}, Captures: map[string]string{"path": "conf/x.yml"}}, "removed_file", CauseConfig, "conf/x.yml", FixCode, CheckPath, 0.5},
+		"file never was": {Case{History: []Entry{entry(environment("file_not_found"), alice)}, Captures: map[string]string{"path": "conf/x.yml"}}, "removed_file", CauseConfig, "conf/x.yml", FixCode, CheckPath, 0.5},
 		"recent commit": {Case{History: []Entry{entry(bug("s-1"), alice), entry(bug("s-1"), bob)}, Evidence: []Quote{storeLine}, Facts: Facts{Commits: []CommitFact{commit}}},
 			"recent_commit", CauseCode, "internal/store/store.go:41", FixCode, "", 0.9},
 		"the same bug twice": {Case{History: []Entry{entry(bug("s-1"), alice), entry(bug("s-1"), bob)}, Evidence: []Quote{storeLine}},
 			"code", CauseCode, "internal/store/store.go:41", FixCode, "", sure},
 		"new tool": {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit"}, alice)}, Evidence: []Quote{{Text: "Node.js v24 does not support this"}},
 			Facts: Facts{Changes: []Change{{ChangeTool, "node", "20.1", "24.0"}}}}, "changed_tool", CauseDependency, "", FixConfig, "", sure},
-		"new config": {Case{History: []Entry{entry(ground("config"), alice)}, Facts: Facts{Changes: []Change{{ChangeConfig, ".npmrc", "", "aa"}}}}, "changed_config", CauseConfig, ".npmrc", FixConfig, "", sure},
+		"new config": {Case{History: []Entry{entry(environment("config"), alice)}, Facts: Facts{Changes: []Change{{ChangeConfig, ".npmrc", "", "aa"}}}}, "changed_config", CauseConfig, ".npmrc", FixConfig, "", sure},
 		"refused":    {Case{History: []Entry{entry(RoleOutcome{Outcome: "error", Class: "refused"}, alice), entry(RoleOutcome{Outcome: "error", Class: "refused"}, bob)}}, "refused", CauseConfig, "", FixPerson, "", 0.8},
-		"everywhere": {Case{History: []Entry{entry(ground("environment"), alice)}, Facts: Facts{Others: []Elsewhere{{Loop: "a", Category: "environment", Signature: "environment-1"}, {Loop: "b", Category: "environment"}}}},
+		"everywhere": {Case{History: []Entry{entry(environment("environment"), alice)}, Facts: Facts{Others: []Elsewhere{{Loop: "a", Category: "environment", Signature: "environment-1"}, {Loop: "b", Category: "environment"}}}},
 			"everywhere", CauseInfrastructure, "", FixPerson, "", 0.5},
 		"one runner": {Case{History: []Entry{entry(RoleOutcome{Outcome: "exit", Error: "x"}, alice), entry(RoleOutcome{Outcome: "timeout"}, alice)}}, "one_runner", CauseInfrastructure, "", FixConfig, "", 0.3},
 	} {
@@ -130,7 +130,7 @@ func TestAnalyseAnything(t *testing.T) {
 		for range rapid.IntRange(0, 5).Draw(rt, "entries") {
 			if e, ok := Detect(anyOutcome(rt), classify.Signature); ok {
 				var h History
-				h.Add(e, RungReassign)
+				h.Add(e, StepReassign)
 				c.History = append(c.History, h.Of(work)...)
 				if len(c.History) > 0 && rapid.Bool().Draw(rt, "other") {
 					c.History[len(c.History)-1].Category = rapid.SampledFrom([]string{"port_in_use", "file_not_found", "permission_denied", "command_not_found", "config"}).Draw(rt, "cat")

@@ -22,12 +22,12 @@ type driver struct {
 	// asked.
 	aid float64
 
-	tasks, done, persons, curable, lost  int // lost: persons with a cure
-	reassigned, first, firstOK           int
-	analysed, waits, alerts, runs, steps int
-	response                             []time.Duration
-	hopeless                             int             // first reassignments of work that cannot be done
-	failedBy                             map[Trouble]int // first reassignments that did not help
+	tasks, done, persons, remediable, lost int // lost: persons with a cure
+	reassigned, first, firstOK             int
+	analysed, waits, alerts, runs, steps   int
+	response                               []time.Duration
+	hopeless                               int             // first reassignments of work that cannot be done
+	failedBy                               map[Trouble]int // first reassignments that did not help
 }
 
 func (d *driver) list() []Candidate {
@@ -48,8 +48,8 @@ func (d *driver) play(n int) {
 	j := d.w.Job(n, a, d.now)
 	s := New(j.Task, a, d.limits, d.now)
 	d.tasks++
-	if j.Curable {
-		d.curable++
+	if j.Remediable {
+		d.remediable++
 	}
 	reassigned := false // the attempt that runs is the first one after a reassignment
 	healthy := false
@@ -66,8 +66,8 @@ func (d *driver) play(n int) {
 			attempt++
 			d.runs++
 			d.now = d.now.Add(took)
-			if o.Ground != nil && o.Ground.Infra && j.Curable && !j.Repaired && d.w.chance(n, "aid") < d.aid {
-				j.Repaired, o.Ground.Repaired = true, true
+			if o.Classified != nil && o.Classified.Infra && j.Remediable && !j.Repaired && d.w.chance(n, "aid") < d.aid {
+				j.Repaired, o.Classified.Repaired = true, true
 			}
 			began := time.Now()
 			e, failed := Detect(o, classify.Signature)
@@ -85,21 +85,21 @@ func (d *driver) play(n int) {
 			d.h.Ended(Result{Agent: holder, Failure: &e}, d.now)
 			list := d.list()
 			s, dec = Next(s, e, list, d.now)
-			d.hist.Add(e, dec.Rung)
+			d.hist.Add(e, dec.Step)
 			d.response = append(d.response, time.Since(began))
-			first := !reassigned && dec.Rung == RungReassign && d.reassignedOf(j) == 1
+			first := !reassigned && dec.Step == StepReassign && d.reassignedOf(j) == 1
 			reassigned = first
 			if first {
 				healthy = slices.ContainsFunc(list, func(c Candidate) bool { return c.Fit && c.provider() != holder.provider() })
 				switch {
-				case healthy && j.Curable:
+				case healthy && j.Remediable:
 					d.first++
 					d.failedBy[j.Trouble]++
 				case healthy:
 					d.hopeless++
 				}
 			}
-			if dec.Rung == RungReassign {
+			if dec.Step == StepReassign {
 				d.reassigned++
 			}
 		case Waiting:
@@ -110,15 +110,15 @@ func (d *driver) play(n int) {
 			d.now = d.now.Add(30 * time.Second)
 			an := Analysis{}
 			if j.Trouble == Broken {
-				j.Repaired = j.Curable
-				an = Analysis{Summary: "a module is missing", Person: !j.Curable, Why: "nobody may install it"}
+				j.Repaired = j.Remediable
+				an = Analysis{Summary: "a module is missing", Person: !j.Remediable, Why: "nobody may install it"}
 			}
 			if j.Trouble == CodeFault {
 				j.Told, an = true, Analysis{Summary: "a nil map in store.go:41", Instruction: "make the map"}
 			}
 			s, dec = Analysed(s, an, d.list(), d.now)
 		}
-		if dec.Rung == RungWait {
+		if dec.Step == StepWait {
 			d.waits++
 		}
 		if dec.Alert {
@@ -127,7 +127,7 @@ func (d *driver) play(n int) {
 	}
 	if s.Phase == WithHuman {
 		d.persons++
-		if j.Curable {
+		if j.Remediable {
 			d.lost++
 		}
 	}
@@ -139,7 +139,7 @@ func (d *driver) play(n int) {
 func (d *driver) reassignedOf(j Job) int {
 	n := 0
 	for _, e := range d.hist.Of(j.Task) {
-		if e.Response == RungReassign {
+		if e.Response == StepReassign {
 			n++
 		}
 	}
@@ -153,7 +153,7 @@ func (d *driver) run(tasks int) {
 }
 
 func newDriver(t *testing.T, m Mix, agents ...Agent) *driver {
-	return &driver{t: t, w: World{Seed: 7, Mix: m, Curable: 0.9}, agents: agents, now: noon, aid: 0.8, failedBy: map[Trouble]int{}}
+	return &driver{t: t, w: World{Seed: 7, Mix: m, Remediable: 0.9}, agents: agents, now: noon, aid: 0.8, failedBy: map[Trouble]int{}}
 }
 
 // TestSimulation: 10,000 tasks with a mix of failures. Nearly all first
@@ -164,10 +164,10 @@ func TestSimulation(t *testing.T) {
 	d := newDriver(t, Mix{Hiccup: 0.10, Outage: 0.08, Blackout: 0.01, Broken: 0.05, Hopeless: 0.03, Flaky: 0.08, CodeFault: 0.03}, alice, bob, carol)
 	d.run(10_000)
 	ok := float64(d.firstOK) / float64(max(1, d.first))
-	lost := float64(d.lost) / float64(d.curable)
+	lost := float64(d.lost) / float64(d.remediable)
 	slices.Sort(d.response)
 	t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d curable: %.2f %%); %d reassigned, %d first ones with a healthy provider and a cure, %.1f %% of them succeed (not: %v), %d without a cure; %d analyses, %d waits, %d alerts; response median %s, worst %s",
-		d.tasks, d.runs, d.done, d.persons, d.lost, d.curable, 100*lost, d.reassigned, d.first, 100*ok, d.failedBy, d.hopeless, d.analysed, d.waits, d.alerts,
+		d.tasks, d.runs, d.done, d.persons, d.lost, d.remediable, 100*lost, d.reassigned, d.first, 100*ok, d.failedBy, d.hopeless, d.analysed, d.waits, d.alerts,
 		d.response[len(d.response)/2], d.response[len(d.response)-1])
 	if d.done+d.persons != d.tasks || d.first < 500 {
 		t.Errorf("%d of %d ended, %d reassigned", d.done+d.persons, d.tasks, d.first)
@@ -179,8 +179,8 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("%.3f of the tasks with a cure reach a person", lost)
 	}
 	// What has no cure reaches a person, and with few runs.
-	if d.persons < d.tasks-d.curable {
-		t.Errorf("%d with a person, %d have no cure", d.persons, d.tasks-d.curable)
+	if d.persons < d.tasks-d.remediable {
+		t.Errorf("%d with a person, %d have no cure", d.persons, d.tasks-d.remediable)
 	}
 }
 

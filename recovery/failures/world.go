@@ -36,9 +36,9 @@ func troubles() []Trouble {
 type World struct {
 	Seed uint64
 	Mix  Mix
-	// Curable is the share of broken environments that a rule or an analysis can
+	// Remediable is the share of broken environments that a rule or an analysis can
 	// mend; the others need a person.
-	Curable float64
+	Remediable float64
 }
 
 // Job is one task of a World.
@@ -46,8 +46,8 @@ type Job struct {
 	N       int
 	Task    Task
 	Trouble Trouble
-	// Curable: without a person.
-	Curable bool
+	// Remediable: without a person.
+	Remediable bool
 	// Until is when its outage is over.
 	Until time.Time
 	// Home is the provider, or the agent's runner, that the trouble is with.
@@ -60,7 +60,7 @@ type Job struct {
 // Job is the nth task, begun by an agent.
 func (w World) Job(n int, a Agent, now time.Time) Job {
 	j := Job{N: n, Task: Task{Loop: fmt.Sprintf("sim-%d", n%4), Role: "implementer", Item: fmt.Sprintf("%06d", n)},
-		Trouble: Sound, Curable: true, Home: a}
+		Trouble: Sound, Remediable: true, Home: a}
 	at := w.chance(n, "trouble")
 	for _, t := range troubles() {
 		if at < w.Mix[t] {
@@ -73,9 +73,9 @@ func (w World) Job(n int, a Agent, now time.Time) Job {
 	case Outage, Blackout:
 		j.Until = now.Add(5*time.Minute + time.Duration(w.chance(n, "outage")*float64(85*time.Minute)))
 	case Broken:
-		j.Curable = w.chance(n, "curable") < w.Curable
+		j.Remediable = w.chance(n, "curable") < w.Remediable
 	case Hopeless:
-		j.Curable = false
+		j.Remediable = false
 	}
 	return j
 }
@@ -117,7 +117,7 @@ func (w World) Run(j Job, a Agent, attempt int, now time.Time) (RoleOutcome, tim
 		if !j.Repaired {
 			o.Outcome, o.ExitCode, took = "exit", 1, 20*time.Second
 			o.Error = "Cannot find module 'left-pad'"
-			o.Ground = &Ground{Category: "dependency", Handler: "node_module_missing", Persistence: Environment, Infra: true, Signature: "dependency/node_module_missing-0000000000"}
+			o.Classified = &Classified{Category: "dependency", Handler: "node_module_missing", Persistence: Environment, Infra: true, Signature: "dependency/node_module_missing-0000000000"}
 		}
 	case Hopeless:
 		took = w.refuse(&o, j)
@@ -129,7 +129,7 @@ func (w World) Run(j Job, a Agent, attempt int, now time.Time) (RoleOutcome, tim
 		if !j.Told && (attempt < 3 || die < 0.8) {
 			o.Outcome, o.ExitCode = "exit", 1
 			o.Error = "panic: nil map in store.go:41"
-			o.Ground = &Ground{Category: "code_bug", Persistence: Code, Code: true, Signature: "code_bug-1111111111"}
+			o.Classified = &Classified{Category: "code_bug", Persistence: Code, Code: true, Signature: "code_bug-1111111111"}
 		}
 	}
 	o.DurationMS = took.Milliseconds()

@@ -149,7 +149,7 @@ func (c *Chain) tries(key string) int {
 // choose takes the first option that may be tried without a person; where a person
 // has picked what the level is for, those that need one as well.
 func (c *Chain) choose(l *Level) bool {
-	picked := l.Picked && !l.Cure
+	picked := l.Picked && !l.Remedy
 	for _, o := range l.Options {
 		if c.fresh(*l, o) && (o.ByItself || picked) {
 			c.take(l, o)
@@ -181,7 +181,7 @@ func (c *Chain) giveUp(l *Level) []Turn {
 	c.Levels = c.Levels[:len(c.Levels)-1]
 	c.leave(left, "failed")
 	text := "what it needs is not to be had: " + left.Label
-	if left.Cure {
+	if left.Remedy {
 		text = "what it failed of could not be cured"
 	}
 	c.fail(c.level(), text)

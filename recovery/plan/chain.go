@@ -98,7 +98,7 @@ type Level struct {
 	// For is the key of the option above that the level is there for. Cure: that
 	// option has failed, and of what it failed is to be cured; else it needs Goal.
 	For     string   `json:"for,omitempty"`
-	Cure    bool     `json:"cure,omitempty"`
+	Remedy  bool     `json:"cure,omitempty"`
 	Label   string   `json:"label"`
 	Failure Failure  `json:"failure"`
 	Options []Choice `json:"options"`
@@ -219,7 +219,7 @@ func (l Level) Option(name string) (Choice, bool) {
 // runnable reports whether there is something to run in an option of the level.
 // Waiting is for what has failed; what was never there does not come of it.
 func (l Level) runnable(o Choice) bool {
-	return o.Command != "" || len(o.WaitsMS) > 0 && (l.Depth == 1 || l.Cure)
+	return o.Command != "" || len(o.WaitsMS) > 0 && (l.Depth == 1 || l.Remedy)
 }
 
 // take has the level deal with an option, or with none.

@@ -47,11 +47,11 @@ type walk struct {
 	c   Chain
 	now time.Time
 	// cures are the options for what a command fails of, by the signature.
-	cures map[string][]Choice
+	remedies map[string][]Choice
 }
 
 func newWalk(t *testing.T, options ...Choice) *walk {
-	return &walk{t: t, now: start, cures: map[string][]Choice{"first": options},
+	return &walk{t: t, now: start, remedies: map[string][]Choice{"first": options},
 		c: New("c-1", Goal{Command: "make test", Dir: ".", Key: "cmd/goal", Source: "command"}, failure("first"), options, 20, 0, start)}
 }
 
@@ -121,9 +121,9 @@ func (w *walk) give(m Move, outcome string) {
 	case m.Kind == Run && what == "ok":
 		w.c.Succeeded(w.now)
 	case m.Kind == Run:
-		w.c.Failed("exit code 1", f, w.cures[signature], w.now)
+		w.c.Failed("exit code 1", f, w.remedies[signature], w.now)
 	default:
-		w.c.Verified(what == "ok", f, w.cures[signature], w.now)
+		w.c.Verified(what == "ok", f, w.remedies[signature], w.now)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestPaths(t *testing.T) {
 		},
 		"another failure is a step forward": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("b"))
-			w.cures["second"] = []Choice{option("a"), option("c")}
+			w.remedies["second"] = []Choice{option("a"), option("c")}
 			w.do("run run-a -> ok", "verify -> fail:second", "run run-c -> ok", "verify -> ok", "stop done").
 				errorsLike("1 a: the command fails of something else now: why second")
 		},
@@ -191,25 +191,25 @@ func TestPaths(t *testing.T) {
 		},
 		"a failed cure is cured, then due once more": func(t *testing.T) {
 			w := newWalk(t, option("a"))
-			w.cures["deep"] = []Choice{option("b")}
+			w.remedies["deep"] = []Choice{option("b")}
 			w.do("run run-a -> fail:deep", "run run-b -> ok", "run run-a -> ok", "verify -> ok", "stop done").
 				errorsLike("1 a: exit code 1").crumbs("make test done > run-a done")
 		},
 		"once more, not twice": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("z"))
-			w.cures["deep"], w.cures["other"] = []Choice{option("b")}, []Choice{option("c")}
+			w.remedies["deep"], w.remedies["other"] = []Choice{option("b")}, []Choice{option("c")}
 			w.do("run run-a -> fail:deep", "run run-b -> ok", "run run-a -> fail:other", "run run-z -> fail:none", "stop exhausted").
 				errorsLike("1 a: exit", "1 a: exit", "1 z: exit")
 		},
 		"what it failed of cannot be cured": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("z"))
-			w.cures["deep"] = []Choice{option("b")}
+			w.remedies["deep"] = []Choice{option("b")}
 			w.do("run run-a -> fail:deep", "run run-b -> fail:none", "run run-z -> ok", "verify -> ok", "stop done").
 				errorsLike("1 a: exit", "2 b: exit", "1 a: what it failed of could not be cured").crumbs("make test done > run-a failed")
 		},
 		"three levels, not four": func(t *testing.T) {
 			w := newWalk(t, option("a"))
-			w.cures["2"], w.cures["3"], w.cures["4"] = []Choice{option("b")}, []Choice{option("c")}, []Choice{option("d")}
+			w.remedies["2"], w.remedies["3"], w.remedies["4"] = []Choice{option("b")}, []Choice{option("c")}, []Choice{option("d")}
 			w.do("run run-a -> fail:2", "run run-b -> fail:3", "run run-c -> fail:4", "stop exhausted").
 				errorsLike("1 a: exit", "2 b: exit", "3 c: exit code 1 (what may cure that is not tried: that would be level 4: 3 is the most)",
 					"2 b: what it failed of", "1 a: what it failed of")
@@ -259,23 +259,23 @@ func TestPaths(t *testing.T) {
 		},
 		"waiting brings another failure": func(t *testing.T) {
 			w := newWalk(t, waiting("w", 5000, 6000))
-			w.cures["second"] = []Choice{option("b")}
+			w.remedies["second"] = []Choice{option("b")}
 			w.do("retry make test after 5s -> fail:second", "run run-b -> ok", "verify -> ok", "stop done")
 		},
 		"a cure failed for a moment": func(t *testing.T) {
 			w := newWalk(t, option("a"))
-			w.cures["net"] = []Choice{waiting("w", 1000, 2000)}
+			w.remedies["net"] = []Choice{waiting("w", 1000, 2000)}
 			w.do("run run-a -> fail:net", "run run-a after 1s -> fail:net", "run run-a after 2s -> ok", "verify -> ok", "stop done").
 				errorsLike("1 a: exit", "2 w: exit").crumbs("make test done > run-a done")
 		},
 		"a cure failed for too long": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("b"))
-			w.cures["net"] = []Choice{waiting("w", 1000)}
+			w.remedies["net"] = []Choice{waiting("w", 1000)}
 			w.do("run run-a -> fail:net", "run run-a after 1s -> fail:net", "run run-b -> ok", "verify -> ok", "stop done")
 		},
 		"after a wait it fails of something else": func(t *testing.T) {
 			w := newWalk(t, option("a"))
-			w.cures["net"], w.cures["cache"] = []Choice{waiting("w", 1000, 2000)}, []Choice{option("clean")}
+			w.remedies["net"], w.remedies["cache"] = []Choice{waiting("w", 1000, 2000)}, []Choice{option("clean")}
 			w.do("run run-a -> fail:net", "run run-a after 1s -> fail:cache", "run run-clean -> ok", "run run-a -> ok", "verify -> ok", "stop done")
 		},
 		"waiting does not bring what was never there": func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestPaths(t *testing.T) {
 		},
 		"lost, and once more by a person's word": func(t *testing.T) {
 			w := newWalk(t, option("a"), waiting("w", 1000))
-			w.cures["deep"] = []Choice{option("b")}
+			w.remedies["deep"] = []Choice{option("b")}
 			again := func() {
 				t.Helper()
 				if err := w.c.Again(w.now); err != nil {

@@ -16,11 +16,11 @@ func deep(t *testing.T) *walk {
 	})
 	ci := option("clean_install").with(func(c *Choice) { c.Label, c.Command, c.WorkingDir = "Install from the lock file", "npm ci", "web" })
 	w := newWalk(t, option("env"), ci, needing("pipx", need("pipx", option("apt"))), human("sudo"), gone)
-	w.cures["cache"] = []Choice{needing("verify", need("cacache", option("get"))).with(func(c *Choice) { c.Command = "npm cache verify" }), waiting("wait", 5000, 30000)}
+	w.remedies["cache"] = []Choice{needing("verify", need("cacache", option("get"))).with(func(c *Choice) { c.Command = "npm cache verify" }), waiting("wait", 5000, 30000)}
 	w.do("run run-env -> ok", "verify -> fail:first")
 	m := w.move()
 	w.c.Begin(m, w.now)
-	w.c.Failed("line 1\nline 2\nline 3\nline 4\n\x1b[2Jnpm error \u202eevil\x00\nnpm error code EINTEGRITY\n", failure("cache"), w.cures["cache"], w.now)
+	w.c.Failed("line 1\nline 2\nline 3\nline 4\n\x1b[2Jnpm error \u202eevil\x00\nnpm error code EINTEGRITY\n", failure("cache"), w.remedies["cache"], w.now)
 	return w.do("run run-get -> begin")
 }
 
@@ -100,7 +100,7 @@ func TestDescribe(t *testing.T) {
 func TestWhatCanBeTypedIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t, option("a"), human("same"), option("same").with(func(c *Choice) { c.Key = "other/same" }))
-	w.cures["2"] = []Choice{human("same").with(func(c *Choice) { c.Key = "deep/same" }), human("a").with(func(c *Choice) { c.Key = "deep/a" })}
+	w.remedies["2"] = []Choice{human("same").with(func(c *Choice) { c.Key = "deep/same" }), human("a").with(func(c *Choice) { c.Key = "deep/a" })}
 	w.do("run run-a -> fail:2", "run run-same -> fail:none", "stop exhausted")
 	typed := 0
 	for _, line := range w.c.next() {

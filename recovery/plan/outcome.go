@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// cureOf begins the goal of a level that is to cure what an option failed of.
-const cureOf = "option/"
+// remedyOf begins the goal of a level that is to cure what an option failed of.
+const remedyOf = "option/"
 
 // Begin notes down that a move is being carried out; it is to be on the disk
 // before the command is started.
@@ -68,8 +68,8 @@ func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) 
 		c.waited(l, o, m.Command, text, f, options)
 		return nil
 	}
-	goal := cureOf + o.Key
-	below := Level{Goal: goal, Label: o.Command, For: o.Key, Cure: true, Depth: l.Depth + 1, Failure: f, Options: options}
+	goal := remedyOf + o.Key
+	below := Level{Goal: goal, Label: o.Command, For: o.Key, Remedy: true, Depth: l.Depth + 1, Failure: f, Options: options}
 	fresh := slices.ContainsFunc(options, func(n Choice) bool { return c.fresh(below, n) })
 	if !fresh || slices.Contains(c.Reached, goal) {
 		c.fail(l, text)

@@ -31,7 +31,7 @@ func (c *Chain) Again(now time.Time) error {
 	verifying := c.Verifying
 	c.Running = nil
 	if l := c.level(); m.Kind != Verify {
-		if i := lastIndex(c.Tried, m.Option); slices.Contains(c.Reached, cureOf+m.Option) {
+		if i := lastIndex(c.Tried, m.Option); slices.Contains(c.Reached, remedyOf+m.Option) {
 			l.Again = true
 		} else if i >= 0 {
 			c.Tried = slices.Delete(c.Tried, i, i+1)
@@ -164,8 +164,8 @@ func (c *Chain) restore(l Level) (path []Level, ok bool) {
 		return nil, false
 	}
 	c.take(up, o)
-	up.Picked, up.Again = true, l.Cure
-	if l.Cure {
+	up.Picked, up.Again = true, l.Remedy
+	if l.Remedy {
 		up.Needs = nil
 	}
 	return append(path, l), true
@@ -185,7 +185,7 @@ func (c *Chain) forget(o Choice) {
 	gone := func(k string) bool { return slices.Contains(keys, k) }
 	c.Tried, c.Worked = slices.DeleteFunc(c.Tried, gone), slices.DeleteFunc(c.Worked, gone)
 	c.Reached = slices.DeleteFunc(c.Reached, func(goal string) bool {
-		return slices.ContainsFunc(keys, func(k string) bool { return goal == cureOf+k })
+		return slices.ContainsFunc(keys, func(k string) bool { return goal == remedyOf+k })
 	})
 }
 

@@ -58,7 +58,7 @@ func TestPick(t *testing.T) {
 		},
 		"above the deepest": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("b"))
-			w.cures["deep"] = []Choice{option("c")}
+			w.remedies["deep"] = []Choice{option("c")}
 			w.do("run run-a -> fail:deep", "run run-c").pick(1, "b", "").do("run run-b -> ok", "verify -> ok", "stop done").
 				crumbs("make test done > run-a skipped")
 		},
@@ -73,7 +73,7 @@ func TestPick(t *testing.T) {
 		},
 		"on a level that was left": func(t *testing.T) {
 			w := newWalk(t, option("a"))
-			w.cures["2"], w.cures["3"] = []Choice{human("b")}, []Choice{human("c")}
+			w.remedies["2"], w.remedies["3"] = []Choice{human("b")}, []Choice{human("c")}
 			w.do("run run-a -> fail:2", "stop exhausted").pick(0, "b", "").do("run run-b -> fail:3", "stop exhausted")
 			if len(w.c.Levels) != 1 || len(w.c.Left) != 2 {
 				t.Fatalf("%d levels, %d left", len(w.c.Levels), len(w.c.Left))
@@ -90,7 +90,7 @@ func TestPick(t *testing.T) {
 		},
 		"on a level that was left, of an option that is gone": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("b"))
-			w.cures["2"], w.cures["second"] = []Choice{human("c")}, []Choice{human("d")}
+			w.remedies["2"], w.remedies["second"] = []Choice{human("c")}, []Choice{human("d")}
 			w.do("run run-a -> fail:2", "run run-b -> ok", "verify -> fail:second", "stop exhausted").
 				pick(0, "c", `no level has an option "c"`).pick(0, "d", "").do("run run-d -> ok", "verify -> ok")
 		},
@@ -115,14 +115,14 @@ func TestRetry(t *testing.T) {
 	for name, run := range map[string]func(*testing.T){
 		"all but what succeeded": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("b"), option("c"))
-			w.cures["deep"] = []Choice{option("d")}
+			w.remedies["deep"] = []Choice{option("d")}
 			w.do("run run-a -> ok", "verify -> fail:first", "run run-b -> fail:deep", "run run-d -> fail:none", "run run-c -> skip", "stop exhausted").
 				retry(1, "").do("run run-b -> fail:deep", "run run-d -> ok", "run run-b -> fail:none", "run run-c -> ok", "verify -> ok", "stop done")
 		},
 		"a deeper level": func(t *testing.T) {
 			w := newWalk(t, option("a"))
 			w.c.Limit = 3
-			w.cures["2"], w.cures["3"] = []Choice{option("b"), option("c")}, []Choice{option("d")}
+			w.remedies["2"], w.remedies["3"] = []Choice{option("b"), option("c")}, []Choice{option("d")}
 			w.do("run run-a -> fail:2", "run run-b -> fail:3", "run run-d -> fail:none", "stop exhausted")
 			if len(w.c.Levels) != 2 {
 				t.Fatal(w.c.Levels)
@@ -132,7 +132,7 @@ func TestRetry(t *testing.T) {
 		},
 		"in the middle, levels below are left": func(t *testing.T) {
 			w := newWalk(t, option("z"), option("a"))
-			w.cures["2"] = []Choice{option("b")}
+			w.remedies["2"] = []Choice{option("b")}
 			w.do("run run-z -> fail:none", "run run-a -> fail:2", "run run-b").retry(1, "").do("run run-z -> ok", "verify -> ok", "stop done").
 				crumbs("make test done > run-a skipped")
 		},

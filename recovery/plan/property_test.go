@@ -71,10 +71,10 @@ func times(o Choice) int {
 func TestChainsEnd(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		cures := graph(rt)
+		remedies := graph(rt)
 		limit := rapid.IntRange(1, 12).Draw(rt, "limit")
 		now := start
-		c := New("c", Goal{Command: "make", Key: "cmd/goal"}, failure("first"), cures["first"], limit, 0, now)
+		c := New("c", Goal{Command: "make", Key: "cmd/goal"}, failure("first"), remedies["first"], limit, 0, now)
 		begun, failed, errors := map[string]int{}, 0, 0
 		for step := 0; ; step++ {
 			if step > 200 {
@@ -126,10 +126,10 @@ func TestChainsEnd(t *testing.T) {
 			case m.Kind == Run && outcome == "ok":
 				c.Succeeded(now)
 			case m.Kind == Run:
-				c.Failed("exit", f, cures[f.Signature], now)
+				c.Failed("exit", f, remedies[f.Signature], now)
 				failed++
 			default:
-				c.Verified(outcome == "ok", f, cures[f.Signature], now)
+				c.Verified(outcome == "ok", f, remedies[f.Signature], now)
 				if outcome != "ok" {
 					failed++
 				}
@@ -191,9 +191,9 @@ func invariants(rt *rapid.T, c Chain) {
 func TestPersonsMeddle(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		cures := graph(rt)
+		remedies := graph(rt)
 		now := start
-		c := New("c", Goal{Command: "make", Key: "cmd/goal"}, failure("first"), cures["first"], 0, 0, now)
+		c := New("c", Goal{Command: "make", Key: "cmd/goal"}, failure("first"), remedies["first"], 0, 0, now)
 		words := rapid.IntRange(1, 8).Draw(rt, "words")
 		for step := 0; ; step++ {
 			if step > 400 {
@@ -250,9 +250,9 @@ func TestPersonsMeddle(t *testing.T) {
 			case m.Kind == Run && ok:
 				c.Succeeded(now)
 			case m.Kind == Run:
-				c.Failed("exit", f, cures[f.Signature], now)
+				c.Failed("exit", f, remedies[f.Signature], now)
 			default:
-				c.Verified(ok, f, cures[f.Signature], now)
+				c.Verified(ok, f, remedies[f.Signature], now)
 			}
 		}
 	})

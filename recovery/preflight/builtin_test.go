@@ -26,7 +26,7 @@ func TestBuiltin(t *testing.T) {
 		}
 	}
 	for _, f := range Check(context.Background(), failures.Builtin(), dir, Look{Now: time.Now()}) {
-		if f.State != failures.GroundOK {
+		if f.State != failures.CheckOK {
 			t.Errorf("%s is %s in %s: %s", f.Kind, f.State, dir, f.Why)
 		}
 	}

@@ -68,31 +68,31 @@ func TestChecks(t *testing.T) {
 		spec failures.CheckSpec
 		want string
 	}{
-		{failures.CheckPath, failures.CheckSpec{Path: "a.txt", Want: "file"}, failures.GroundOK},
-		{failures.CheckPath, failures.CheckSpec{Path: "a.txt", Want: "dir"}, failures.GroundBroken},
-		{failures.CheckPath, failures.CheckSpec{Path: "d", Want: "file"}, failures.GroundBroken},
-		{failures.CheckPath, failures.CheckSpec{Path: "d"}, failures.GroundOK},
-		{failures.CheckPath, failures.CheckSpec{Path: "gone/b.txt"}, failures.GroundBroken},
-		{failures.CheckPath, failures.CheckSpec{Path: "a.txt/b"}, failures.GroundUnknown},
-		{failures.CheckPermission, failures.CheckSpec{Path: "bin/tool", Want: "execute"}, failures.GroundOK},
-		{failures.CheckPermission, failures.CheckSpec{Path: "a.txt", Want: "execute"}, failures.GroundBroken},
-		{failures.CheckPermission, failures.CheckSpec{Path: "gone", Want: "read"}, failures.GroundBroken},
-		{failures.CheckDisk, failures.CheckSpec{FreeMB: 1}, failures.GroundOK},
-		{failures.CheckDisk, failures.CheckSpec{Path: "not/yet", FreeMB: 1 << 40}, failures.GroundBroken},
-		{failures.CheckTool, failures.CheckSpec{Name: "tool"}, failures.GroundOK},
-		{failures.CheckTool, failures.CheckSpec{Name: "no-such-tool"}, failures.GroundBroken},
-		{failures.CheckPort, failures.CheckSpec{Port: port, Want: "open"}, failures.GroundOK},
-		{failures.CheckPort, failures.CheckSpec{Port: port, Want: "free"}, failures.GroundBroken},
-		{failures.CheckPort, failures.CheckSpec{Port: free, Want: "free"}, failures.GroundOK},
-		{failures.CheckPort, failures.CheckSpec{Port: free, Want: "open"}, failures.GroundBroken},
-		{failures.CheckService, failures.CheckSpec{Address: fmt.Sprint("127.0.0.1:", port)}, failures.GroundOK},
-		{failures.CheckService, failures.CheckSpec{Address: fmt.Sprint("127.0.0.1:", free)}, failures.GroundBroken},
-		{failures.CheckService, failures.CheckSpec{Address: sock}, failures.GroundOK},
-		{failures.CheckAuth, failures.CheckSpec{Name: "codex"}, failures.GroundBroken},
-		{failures.CheckAuth, failures.CheckSpec{Name: "claude"}, failures.GroundOK},
-		{failures.CheckLimit, failures.CheckSpec{Name: "anthropic"}, failures.GroundBroken},
-		{failures.CheckLimit, failures.CheckSpec{Name: "openai"}, failures.GroundOK},
-		{failures.CheckDeps, failures.CheckSpec{}, failures.GroundUnknown},
+		{failures.CheckPath, failures.CheckSpec{Path: "a.txt", Want: "file"}, failures.CheckOK},
+		{failures.CheckPath, failures.CheckSpec{Path: "a.txt", Want: "dir"}, failures.CheckBroken},
+		{failures.CheckPath, failures.CheckSpec{Path: "d", Want: "file"}, failures.CheckBroken},
+		{failures.CheckPath, failures.CheckSpec{Path: "d"}, failures.CheckOK},
+		{failures.CheckPath, failures.CheckSpec{Path: "gone/b.txt"}, failures.CheckBroken},
+		{failures.CheckPath, failures.CheckSpec{Path: "a.txt/b"}, failures.CheckUnknown},
+		{failures.CheckPermission, failures.CheckSpec{Path: "bin/tool", Want: "execute"}, failures.CheckOK},
+		{failures.CheckPermission, failures.CheckSpec{Path: "a.txt", Want: "execute"}, failures.CheckBroken},
+		{failures.CheckPermission, failures.CheckSpec{Path: "gone", Want: "read"}, failures.CheckBroken},
+		{failures.CheckDisk, failures.CheckSpec{FreeMB: 1}, failures.CheckOK},
+		{failures.CheckDisk, failures.CheckSpec{Path: "not/yet", FreeMB: 1 << 40}, failures.CheckBroken},
+		{failures.CheckTool, failures.CheckSpec{Name: "tool"}, failures.CheckOK},
+		{failures.CheckTool, failures.CheckSpec{Name: "no-such-tool"}, failures.CheckBroken},
+		{failures.CheckPort, failures.CheckSpec{Port: port, Want: "open"}, failures.CheckOK},
+		{failures.CheckPort, failures.CheckSpec{Port: port, Want: "free"}, failures.CheckBroken},
+		{failures.CheckPort, failures.CheckSpec{Port: free, Want: "free"}, failures.CheckOK},
+		{failures.CheckPort, failures.CheckSpec{Port: free, Want: "open"}, failures.CheckBroken},
+		{failures.CheckService, failures.CheckSpec{Address: fmt.Sprint("127.0.0.1:", port)}, failures.CheckOK},
+		{failures.CheckService, failures.CheckSpec{Address: fmt.Sprint("127.0.0.1:", free)}, failures.CheckBroken},
+		{failures.CheckService, failures.CheckSpec{Address: sock}, failures.CheckOK},
+		{failures.CheckAuth, failures.CheckSpec{Name: "codex"}, failures.CheckBroken},
+		{failures.CheckAuth, failures.CheckSpec{Name: "claude"}, failures.CheckOK},
+		{failures.CheckLimit, failures.CheckSpec{Name: "anthropic"}, failures.CheckBroken},
+		{failures.CheckLimit, failures.CheckSpec{Name: "openai"}, failures.CheckOK},
+		{failures.CheckDeps, failures.CheckSpec{}, failures.CheckUnknown},
 	} {
 		var ps failures.Preventions
 		p, fresh, err := ps.Add(failures.Prevention{Kind: c.kind, Spec: c.spec, Reason: "it broke", AddedBy: "rules"}, noon)
@@ -100,10 +100,10 @@ func TestChecks(t *testing.T) {
 			t.Fatalf("%s %+v: %v", c.kind, c.spec, err)
 		}
 		f := Check(t.Context(), ps.Checks, dir, look)
-		if len(f) != 1 || f[0].State != c.want || f[0].ID != p.ID || f[0].Category == "" || (c.want != failures.GroundOK) != (f[0].Why != "") {
+		if len(f) != 1 || f[0].State != c.want || f[0].ID != p.ID || f[0].Category == "" || (c.want != failures.CheckOK) != (f[0].Why != "") {
 			t.Errorf("%s %+v: %+v", c.kind, c.spec, f)
 		}
-		if n := len(failures.Problems(f)); (n == 1) != (c.want == failures.GroundBroken) {
+		if n := len(failures.Problems(f)); (n == 1) != (c.want == failures.CheckBroken) {
 			t.Errorf("%s %+v: %d problems", c.kind, c.spec, n)
 		}
 	}
@@ -127,7 +127,7 @@ func TestCheckEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, f := range Check(ctx, ps.Checks, t.TempDir(), Look{}) {
-		if f.State != failures.GroundUnknown {
+		if f.State != failures.CheckUnknown {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -72,13 +72,13 @@ func inStep(dir, manager string, memo *Memo) Step {
 	if manager != "" {
 		return oneInStep(dir, manager, memo)
 	}
-	best := Step{State: failures.GroundUnknown, Why: "no lock file that is known"}
+	best := Step{State: failures.CheckUnknown, Why: "no lock file that is known"}
 	for _, m := range failures.Managers() {
 		s := oneInStep(dir, m, memo)
-		if s.State == failures.GroundBroken {
+		if s.State == failures.CheckBroken {
 			return s
 		}
-		if s.State == failures.GroundOK {
+		if s.State == failures.CheckOK {
 			best = s
 		}
 	}
@@ -87,7 +87,7 @@ func inStep(dir, manager string, memo *Memo) Step {
 
 func oneInStep(dir, manager string, memo *Memo) Step {
 	at := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
-	s := Step{Manager: manager, State: failures.GroundUnknown}
+	s := Step{Manager: manager, State: failures.CheckUnknown}
 	var lock, installed string
 	var compare func(dir string) (state, why string)
 	switch manager {
@@ -121,14 +121,14 @@ func oneInStep(dir, manager string, memo *Memo) Step {
 	stamp := stampOf(at(lock), at(installed), filepath.Dir(at(installed)), at(nodeDir(manager)))
 	key := manager + "\x00" + dir
 	if memo.knows(key, stamp) {
-		s.State, s.Command = failures.GroundOK, ""
+		s.State, s.Command = failures.CheckOK, ""
 		return s
 	}
 	s.State, s.Why = compare(dir)
-	if s.State != failures.GroundBroken {
+	if s.State != failures.CheckBroken {
 		s.Command = ""
 	}
-	if s.State == failures.GroundOK && trusted(manager) {
+	if s.State == failures.CheckOK && trusted(manager) {
 		memo.keep(key, stamp)
 	}
 	return s

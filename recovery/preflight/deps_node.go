@@ -35,7 +35,7 @@ func npmInStep(dir string) (state, why string) {
 		Packages map[string]npmPackage `json:"packages"`
 	}
 	if json.Unmarshal(readLock(dir, "package-lock.json"), &want) != nil || len(want.Packages) == 0 {
-		return failures.GroundUnknown, "package-lock.json has no packages that can be read"
+		return failures.CheckUnknown, "package-lock.json has no packages that can be read"
 	}
 	needed := 0
 	for path, p := range want.Packages {
@@ -44,14 +44,14 @@ func npmInStep(dir string) (state, why string) {
 		}
 	}
 	if needed == 0 {
-		return failures.GroundOK, ""
+		return failures.CheckOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return failures.GroundBroken, "node_modules is not there"
+		return failures.CheckBroken, "node_modules is not there"
 	}
 	data := readLock(dir, "node_modules", ".package-lock.json")
 	if data == nil || json.Unmarshal(data, &have) != nil {
-		return failures.GroundUnknown, "npm has not written down what it installed"
+		return failures.CheckUnknown, "npm has not written down what it installed"
 	}
 	var missing, other, dev []string
 	devs, opened := 0, 0
@@ -105,11 +105,11 @@ func verdict(missing, other []string) (state, why string) {
 	slices.Sort(other)
 	switch {
 	case len(missing) > 0:
-		return failures.GroundBroken, missingOf("not installed", missing)
+		return failures.CheckBroken, missingOf("not installed", missing)
 	case len(other) > 0:
-		return failures.GroundBroken, missingOf("installed in another version than the lock file says", other)
+		return failures.CheckBroken, missingOf("installed in another version than the lock file says", other)
 	}
-	return failures.GroundOK, ""
+	return failures.CheckOK, ""
 }
 
 // pnpmInStep compares the packages of pnpm-lock.yaml with those of the copy that
@@ -117,17 +117,17 @@ func verdict(missing, other []string) (state, why string) {
 func pnpmInStep(dir string) (state, why string) {
 	want, ok := pnpmPackages(readLock(dir, "pnpm-lock.yaml"))
 	if !ok {
-		return failures.GroundUnknown, "pnpm-lock.yaml cannot be read"
+		return failures.CheckUnknown, "pnpm-lock.yaml cannot be read"
 	}
 	if len(want) == 0 {
-		return failures.GroundOK, ""
+		return failures.CheckOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return failures.GroundBroken, "node_modules is not there"
+		return failures.CheckBroken, "node_modules is not there"
 	}
 	data := readLock(dir, "node_modules", ".pnpm", "lock.yaml")
 	if data == nil {
-		return failures.GroundUnknown, "pnpm has not written down what it installed"
+		return failures.CheckUnknown, "pnpm has not written down what it installed"
 	}
 	have, _ := pnpmPackages(data)
 	var missing, dev []string
@@ -194,13 +194,13 @@ func pnpmPackages(data []byte) (map[string]string, bool) {
 func bunInStep(dir string) (state, why string) {
 	m, ok := manifest.PackageJSON(readLock(dir, "package.json"))
 	if !ok {
-		return failures.GroundUnknown, "package.json cannot be read"
+		return failures.CheckUnknown, "package.json cannot be read"
 	}
 	if len(m.Dependencies)+len(m.DevDependencies) == 0 {
-		return failures.GroundOK, ""
+		return failures.CheckOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return failures.GroundBroken, "node_modules is not there"
+		return failures.CheckBroken, "node_modules is not there"
 	}
 	locked := bunVersions(string(readLock(dir, "bun.lock")))
 	var missing, other, dev []string

@@ -34,7 +34,7 @@ func pipInStep(dir string) (state, why string) {
 		want[manifest.PythonName(name)] = version
 	}
 	if len(want) == 0 {
-		return failures.GroundUnknown, "requirements.txt names nothing that can be judged"
+		return failures.CheckUnknown, "requirements.txt names nothing that can be judged"
 	}
 	var sites []string
 	for _, venv := range []string{".venv", "venv"} {
@@ -43,15 +43,15 @@ func pipInStep(dir string) (state, why string) {
 	}
 	if len(sites) == 0 {
 		if isDir(filepath.Join(dir, ".venv")) || isDir(filepath.Join(dir, "venv")) {
-			return failures.GroundBroken, "the virtual environment has no site-packages"
+			return failures.CheckBroken, "the virtual environment has no site-packages"
 		}
-		return failures.GroundUnknown, "there is no virtual environment in the project"
+		return failures.CheckUnknown, "there is no virtual environment in the project"
 	}
 	have := map[string]string{}
 	for _, site := range sites {
 		entries, err := os.ReadDir(site)
 		if err != nil {
-			return failures.GroundUnknown, err.Error()
+			return failures.CheckUnknown, err.Error()
 		}
 		for _, e := range entries {
 			base, ok := strings.CutSuffix(e.Name(), ".dist-info")
@@ -78,7 +78,7 @@ func pipInStep(dir string) (state, why string) {
 func goInStep(dir string) (state, why string) {
 	want := goRequires(readLock(dir, "go.mod"))
 	if len(want) == 0 {
-		return failures.GroundOK, ""
+		return failures.CheckOK, ""
 	}
 	vendor := readLock(dir, "vendor", "modules.txt")
 	sum := readLock(dir, "go.sum")
@@ -107,11 +107,11 @@ func goInStep(dir string) (state, why string) {
 	slices.Sort(behind)
 	switch {
 	case len(missing) > 0:
-		return failures.GroundBroken, missingOf("not in go.sum in the version of go.mod", missing)
+		return failures.CheckBroken, missingOf("not in go.sum in the version of go.mod", missing)
 	case len(behind) > 0:
-		return failures.GroundBroken, missingOf("not in vendor/modules.txt in the version of go.mod", behind)
+		return failures.CheckBroken, missingOf("not in vendor/modules.txt in the version of go.mod", behind)
 	}
-	return failures.GroundOK, ""
+	return failures.CheckOK, ""
 }
 
 // goRequires gives the versions of the modules that a go.mod requires, but for
@@ -138,7 +138,7 @@ func cargoInStep(dir string) (state, why string) {
 	toml := readLock(dir, "Cargo.toml")
 	want, ok := manifest.Cargo(toml)
 	if toml == nil || !ok || len(have) == 0 {
-		return failures.GroundUnknown, "Cargo.toml or Cargo.lock cannot be read"
+		return failures.CheckUnknown, "Cargo.toml or Cargo.lock cannot be read"
 	}
 	missing := map[string]bool{}
 	for _, c := range want {
@@ -147,9 +147,9 @@ func cargoInStep(dir string) (state, why string) {
 		}
 	}
 	if len(missing) > 0 {
-		return failures.GroundBroken, missingOf("not in Cargo.lock", slices.Sorted(maps.Keys(missing)))
+		return failures.CheckBroken, missingOf("not in Cargo.lock", slices.Sorted(maps.Keys(missing)))
 	}
-	return failures.GroundOK, ""
+	return failures.CheckOK, ""
 }
 
 // bundlerInStep looks for every gem of the Gemfile in Gemfile.lock, and for every
@@ -183,11 +183,11 @@ func bundlerInStep(dir string) (state, why string) {
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return failures.GroundBroken, missingOf("not in Gemfile.lock", missing)
+		return failures.CheckBroken, missingOf("not in Gemfile.lock", missing)
 	}
 	homes, _ := filepath.Glob(filepath.Join(dir, "vendor", "bundle", "ruby", "*", "gems")) // the pattern is a constant
 	if len(homes) == 0 {
-		return failures.GroundUnknown, "the gems are not kept in the project"
+		return failures.CheckUnknown, "the gems are not kept in the project"
 	}
 	for name, dirs := range specs {
 		if !slices.ContainsFunc(dirs, func(d string) bool { return isDir(filepath.Join(homes[0], d)) }) {

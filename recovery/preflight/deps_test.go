@@ -138,53 +138,53 @@ func TestInStep(t *testing.T) {
 		state   string
 		why     string
 	}{
-		"npm":                     {"npm", npm(npmHidden, all...), failures.GroundOK, ""},
-		"npm, without dev":        {"npm", npm(npmProd, all[:1]...), failures.GroundOK, ""},
-		"npm, nothing":            {"npm", npm(""), failures.GroundBroken, "node_modules is not there"},
-		"npm, not written down":   {"npm", npm("", "a"), failures.GroundUnknown, "npm has not"},
-		"npm, other version":      {"npm", npm(strings.Replace(npmHidden, "2.0.0", "1.9.0", 1), all...), failures.GroundBroken, "b installed in another version"},
-		"npm, one missing":        {"npm", npm(strings.Replace(npmHidden, `"node_modules/a":{"version":"1.0.0"},`, "", 1), all...), failures.GroundBroken, "a not installed"},
-		"npm, one dev missing":    {"npm", npm(strings.Replace(npmHidden, `,"node_modules/dev2":{"version":"1.0.0","dev":true}`, "", 1), all...), failures.GroundBroken, "dev2 not installed"},
-		"npm, taken away":         {"npm", npm(npmHidden, "a", "dev", "dev2"), failures.GroundBroken, "b not installed"},
-		"npm, only written down":  {"npm", with(npm(npmHidden, all...), "node_modules/a/package.json", `{"version":"0.9.0"}`), failures.GroundBroken, "a installed in another version"},
-		"npm, broken lock":        {"npm", map[string]string{"package-lock.json": "<<<<<<< HEAD"}, failures.GroundUnknown, "can be read"},
-		"npm, no lock":            {"npm", map[string]string{"package.json": "{}"}, failures.GroundUnknown, "there is no package-lock.json"},
-		"pnpm":                    {"pnpm", map[string]string{"pnpm-lock.yaml": pnpmLock, "node_modules/.pnpm/lock.yaml": pnpmLock}, failures.GroundOK, ""},
-		"pnpm, without optional":  {"pnpm", map[string]string{"pnpm-lock.yaml": pnpmLock, "node_modules/.pnpm/lock.yaml": strings.ReplaceAll(pnpmLock, "opt@", "no@")}, failures.GroundOK, ""},
-		"pnpm, one missing":       {"pnpm", map[string]string{"pnpm-lock.yaml": pnpmLock, "node_modules/.pnpm/lock.yaml": strings.ReplaceAll(pnpmLock, "left@1.0.0", "left@0.9.0")}, failures.GroundBroken, "left@1.0.0 not installed"},
-		"pnpm, nothing":           {"pnpm", map[string]string{"pnpm-lock.yaml": pnpmLock}, failures.GroundBroken, "node_modules"},
-		"yarn 1":                  {"yarn", map[string]string{"yarn.lock": yarn1, "node_modules/.yarn-integrity": `{"lockfileEntries":{"@s/a@^1.0.0":"u","b@^2.0.0":"u","b@^2.1.0":"u"}}`}, failures.GroundOK, ""},
-		"yarn 1, one missing":     {"yarn", map[string]string{"yarn.lock": yarn1, "node_modules/.yarn-integrity": `{"lockfileEntries":{"@s/a@^1.0.0":"u","b@^2.0.0":"u"}}`}, failures.GroundBroken, "b@^2.1.0"},
-		"yarn 1, production":      {"yarn", map[string]string{"yarn.lock": yarn1, "node_modules/.yarn-integrity": `{"flags":["production"]}`}, failures.GroundUnknown, "production"},
-		"yarn 4":                  {"yarn", map[string]string{"yarn.lock": yarn4, "node_modules/.yarn-state.yml": "__metadata:\n  version: 1\n\n\"a@virtual:123#npm:1.0.0\":\n  locations:\n    - \"node_modules/a\"\n"}, failures.GroundOK, ""},
-		"yarn 4, one missing":     {"yarn", map[string]string{"yarn.lock": yarn4, "node_modules/.yarn-state.yml": "__metadata:\n  version: 1\n\n\"a@npm:0.9.0\":\n"}, failures.GroundBroken, "a 1.0.0 not installed"},
-		"yarn 4, nothing":         {"yarn", map[string]string{"yarn.lock": yarn4}, failures.GroundBroken, "neither"},
-		"yarn 4, archives":        {"yarn", map[string]string{"yarn.lock": yarn4, ".pnp.cjs": ""}, failures.GroundUnknown, "archives"},
-		"bun":                     {"bun", map[string]string{"bun.lock": `"packages": {` + "\n" + `"a": ["a@1.0.0", "", {}],`, "package.json": `{"dependencies":{"a":"^1"}}`, "node_modules/a/package.json": `{"version":"1.0.0"}`}, failures.GroundOK, ""},
-		"bun, other version":      {"bun", map[string]string{"bun.lock": `  "a": ["a@1.0.1", "", {}],`, "package.json": `{"dependencies":{"a":"^1"}}`, "node_modules/a/package.json": `{"version":"1.0.0"}`}, failures.GroundBroken, "another version"},
-		"bun, missing":            {"bun", map[string]string{"bun.lockb": "x", "package.json": `{"dependencies":{"a":"^1"}}`, "node_modules/": ""}, failures.GroundBroken, "a not installed"},
-		"pip":                     {"pip", map[string]string{"requirements.txt": "My_Pkg[extra]==1.0 # x\nother>=2\nwin; sys_platform=='win32'\n-r more.txt\n", ".venv/lib/python3.12/site-packages/my_pkg-1.0.dist-info/": "", ".venv/lib/python3.12/site-packages/other-2.3.dist-info/": ""}, failures.GroundOK, ""},
-		"pip, other version":      {"pip", map[string]string{"requirements.txt": "a==1.1\n", ".venv/lib/python3.12/site-packages/a-1.0.dist-info/": ""}, failures.GroundBroken, "another version"},
-		"pip, missing":            {"pip", map[string]string{"requirements.txt": "a\n", "venv/lib/python3.9/site-packages/": ""}, failures.GroundBroken, "a not installed"},
-		"pip, no venv":            {"pip", map[string]string{"requirements.txt": "a\n"}, failures.GroundUnknown, "no virtual environment"},
-		"go":                      {"go", map[string]string{"go.mod": goMod, "go.sum": goSum}, failures.GroundOK, ""},
-		"go, no sum":              {"go", map[string]string{"go.mod": goMod}, failures.GroundBroken, "a.b/c, g.h/i not in go.sum"},
-		"go, other version":       {"go", map[string]string{"go.mod": strings.Replace(goMod, "v1.2.3", "v1.2.4", 1), "go.sum": goSum}, failures.GroundBroken, "a.b/c not in go.sum"},
-		"go, vendor behind":       {"go", map[string]string{"go.mod": goMod, "go.sum": goSum, "vendor/modules.txt": "# a.b/c v1.2.3\n## explicit\n"}, failures.GroundBroken, "g.h/i not in vendor"},
-		"cargo":                   {"cargo", map[string]string{"Cargo.toml": toml, "Cargo.lock": "[[package]]\nname = \"serde\"\n[[package]]\nname = \"real-name\"\n[[package]]\nname = \"rand\"\n[[package]]\nname = \"under-score\"\n"}, failures.GroundOK, ""},
-		"cargo, missing":          {"cargo", map[string]string{"Cargo.toml": toml, "Cargo.lock": "[[package]]\nname = \"serde\"\n[[package]]\nname = \"real-name\"\n"}, failures.GroundBroken, "rand, under_score not in Cargo.lock"},
-		"bundler":                 {"bundler", map[string]string{"Gemfile": "gem 'nokogiri', '~> 1.15'\ngem \"own\", path: \".\"\n", "Gemfile.lock": gemsLock, "vendor/bundle/ruby/3.2.0/gems/nokogiri-1.15.4-x86_64-linux/": "", "vendor/bundle/ruby/3.2.0/gems/racc-1.7.1/": ""}, failures.GroundOK, ""},
-		"bundler, not locked":     {"bundler", map[string]string{"Gemfile": "gem 'rake'\n", "Gemfile.lock": gemsLock}, failures.GroundBroken, "rake not in Gemfile.lock"},
-		"bundler, not installed":  {"bundler", map[string]string{"Gemfile": "gem 'nokogiri'\n", "Gemfile.lock": gemsLock, "vendor/bundle/ruby/3.2.0/gems/nokogiri-1.15.4-x86_64-linux/": ""}, failures.GroundBroken, "racc not installed"},
-		"bundler, somewhere else": {"bundler", map[string]string{"Gemfile": "gem 'nokogiri'\n", "Gemfile.lock": gemsLock}, failures.GroundUnknown, "not kept"},
-		"all, one broken":         {"", map[string]string{"go.mod": goMod, "go.sum": goSum, "package-lock.json": npmLock}, failures.GroundBroken, "node_modules is not there"},
-		"all, fine":               {"", map[string]string{"go.mod": goMod, "go.sum": goSum}, failures.GroundOK, ""},
-		"none":                    {"", map[string]string{"README": ""}, failures.GroundUnknown, "no lock file"},
+		"npm":                     {"npm", npm(npmHidden, all...), failures.CheckOK, ""},
+		"npm, without dev":        {"npm", npm(npmProd, all[:1]...), failures.CheckOK, ""},
+		"npm, nothing":            {"npm", npm(""), failures.CheckBroken, "node_modules is not there"},
+		"npm, not written down":   {"npm", npm("", "a"), failures.CheckUnknown, "npm has not"},
+		"npm, other version":      {"npm", npm(strings.Replace(npmHidden, "2.0.0", "1.9.0", 1), all...), failures.CheckBroken, "b installed in another version"},
+		"npm, one missing":        {"npm", npm(strings.Replace(npmHidden, `"node_modules/a":{"version":"1.0.0"},`, "", 1), all...), failures.CheckBroken, "a not installed"},
+		"npm, one dev missing":    {"npm", npm(strings.Replace(npmHidden, `,"node_modules/dev2":{"version":"1.0.0","dev":true}`, "", 1), all...), failures.CheckBroken, "dev2 not installed"},
+		"npm, taken away":         {"npm", npm(npmHidden, "a", "dev", "dev2"), failures.CheckBroken, "b not installed"},
+		"npm, only written down":  {"npm", with(npm(npmHidden, all...), "node_modules/a/package.json", `{"version":"0.9.0"}`), failures.CheckBroken, "a installed in another version"},
+		"npm, broken lock":        {"npm", map[string]string{"package-lock.json": "<<<<<<< HEAD"}, failures.CheckUnknown, "can be read"},
+		"npm, no lock":            {"npm", map[string]string{"package.json": "{}"}, failures.CheckUnknown, "there is no package-lock.json"},
+		"pnpm":                    {"pnpm", map[string]string{"pnpm-lock.yaml": pnpmLock, "node_modules/.pnpm/lock.yaml": pnpmLock}, failures.CheckOK, ""},
+		"pnpm, without optional":  {"pnpm", map[string]string{"pnpm-lock.yaml": pnpmLock, "node_modules/.pnpm/lock.yaml": strings.ReplaceAll(pnpmLock, "opt@", "no@")}, failures.CheckOK, ""},
+		"pnpm, one missing":       {"pnpm", map[string]string{"pnpm-lock.yaml": pnpmLock, "node_modules/.pnpm/lock.yaml": strings.ReplaceAll(pnpmLock, "left@1.0.0", "left@0.9.0")}, failures.CheckBroken, "left@1.0.0 not installed"},
+		"pnpm, nothing":           {"pnpm", map[string]string{"pnpm-lock.yaml": pnpmLock}, failures.CheckBroken, "node_modules"},
+		"yarn 1":                  {"yarn", map[string]string{"yarn.lock": yarn1, "node_modules/.yarn-integrity": `{"lockfileEntries":{"@s/a@^1.0.0":"u","b@^2.0.0":"u","b@^2.1.0":"u"}}`}, failures.CheckOK, ""},
+		"yarn 1, one missing":     {"yarn", map[string]string{"yarn.lock": yarn1, "node_modules/.yarn-integrity": `{"lockfileEntries":{"@s/a@^1.0.0":"u","b@^2.0.0":"u"}}`}, failures.CheckBroken, "b@^2.1.0"},
+		"yarn 1, production":      {"yarn", map[string]string{"yarn.lock": yarn1, "node_modules/.yarn-integrity": `{"flags":["production"]}`}, failures.CheckUnknown, "production"},
+		"yarn 4":                  {"yarn", map[string]string{"yarn.lock": yarn4, "node_modules/.yarn-state.yml": "__metadata:\n  version: 1\n\n\"a@virtual:123#npm:1.0.0\":\n  locations:\n    - \"node_modules/a\"\n"}, failures.CheckOK, ""},
+		"yarn 4, one missing":     {"yarn", map[string]string{"yarn.lock": yarn4, "node_modules/.yarn-state.yml": "__metadata:\n  version: 1\n\n\"a@npm:0.9.0\":\n"}, failures.CheckBroken, "a 1.0.0 not installed"},
+		"yarn 4, nothing":         {"yarn", map[string]string{"yarn.lock": yarn4}, failures.CheckBroken, "neither"},
+		"yarn 4, archives":        {"yarn", map[string]string{"yarn.lock": yarn4, ".pnp.cjs": ""}, failures.CheckUnknown, "archives"},
+		"bun":                     {"bun", map[string]string{"bun.lock": `"packages": {` + "\n" + `"a": ["a@1.0.0", "", {}],`, "package.json": `{"dependencies":{"a":"^1"}}`, "node_modules/a/package.json": `{"version":"1.0.0"}`}, failures.CheckOK, ""},
+		"bun, other version":      {"bun", map[string]string{"bun.lock": `  "a": ["a@1.0.1", "", {}],`, "package.json": `{"dependencies":{"a":"^1"}}`, "node_modules/a/package.json": `{"version":"1.0.0"}`}, failures.CheckBroken, "another version"},
+		"bun, missing":            {"bun", map[string]string{"bun.lockb": "x", "package.json": `{"dependencies":{"a":"^1"}}`, "node_modules/": ""}, failures.CheckBroken, "a not installed"},
+		"pip":                     {"pip", map[string]string{"requirements.txt": "My_Pkg[extra]==1.0 # x\nother>=2\nwin; sys_platform=='win32'\n-r more.txt\n", ".venv/lib/python3.12/site-packages/my_pkg-1.0.dist-info/": "", ".venv/lib/python3.12/site-packages/other-2.3.dist-info/": ""}, failures.CheckOK, ""},
+		"pip, other version":      {"pip", map[string]string{"requirements.txt": "a==1.1\n", ".venv/lib/python3.12/site-packages/a-1.0.dist-info/": ""}, failures.CheckBroken, "another version"},
+		"pip, missing":            {"pip", map[string]string{"requirements.txt": "a\n", "venv/lib/python3.9/site-packages/": ""}, failures.CheckBroken, "a not installed"},
+		"pip, no venv":            {"pip", map[string]string{"requirements.txt": "a\n"}, failures.CheckUnknown, "no virtual environment"},
+		"go":                      {"go", map[string]string{"go.mod": goMod, "go.sum": goSum}, failures.CheckOK, ""},
+		"go, no sum":              {"go", map[string]string{"go.mod": goMod}, failures.CheckBroken, "a.b/c, g.h/i not in go.sum"},
+		"go, other version":       {"go", map[string]string{"go.mod": strings.Replace(goMod, "v1.2.3", "v1.2.4", 1), "go.sum": goSum}, failures.CheckBroken, "a.b/c not in go.sum"},
+		"go, vendor behind":       {"go", map[string]string{"go.mod": goMod, "go.sum": goSum, "vendor/modules.txt": "# a.b/c v1.2.3\n## explicit\n"}, failures.CheckBroken, "g.h/i not in vendor"},
+		"cargo":                   {"cargo", map[string]string{"Cargo.toml": toml, "Cargo.lock": "[[package]]\nname = \"serde\"\n[[package]]\nname = \"real-name\"\n[[package]]\nname = \"rand\"\n[[package]]\nname = \"under-score\"\n"}, failures.CheckOK, ""},
+		"cargo, missing":          {"cargo", map[string]string{"Cargo.toml": toml, "Cargo.lock": "[[package]]\nname = \"serde\"\n[[package]]\nname = \"real-name\"\n"}, failures.CheckBroken, "rand, under_score not in Cargo.lock"},
+		"bundler":                 {"bundler", map[string]string{"Gemfile": "gem 'nokogiri', '~> 1.15'\ngem \"own\", path: \".\"\n", "Gemfile.lock": gemsLock, "vendor/bundle/ruby/3.2.0/gems/nokogiri-1.15.4-x86_64-linux/": "", "vendor/bundle/ruby/3.2.0/gems/racc-1.7.1/": ""}, failures.CheckOK, ""},
+		"bundler, not locked":     {"bundler", map[string]string{"Gemfile": "gem 'rake'\n", "Gemfile.lock": gemsLock}, failures.CheckBroken, "rake not in Gemfile.lock"},
+		"bundler, not installed":  {"bundler", map[string]string{"Gemfile": "gem 'nokogiri'\n", "Gemfile.lock": gemsLock, "vendor/bundle/ruby/3.2.0/gems/nokogiri-1.15.4-x86_64-linux/": ""}, failures.CheckBroken, "racc not installed"},
+		"bundler, somewhere else": {"bundler", map[string]string{"Gemfile": "gem 'nokogiri'\n", "Gemfile.lock": gemsLock}, failures.CheckUnknown, "not kept"},
+		"all, one broken":         {"", map[string]string{"go.mod": goMod, "go.sum": goSum, "package-lock.json": npmLock}, failures.CheckBroken, "node_modules is not there"},
+		"all, fine":               {"", map[string]string{"go.mod": goMod, "go.sum": goSum}, failures.CheckOK, ""},
+		"none":                    {"", map[string]string{"README": ""}, failures.CheckUnknown, "no lock file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := InStep(tree(t, c.files), c.manager)
-			if s.State != c.state || !strings.Contains(s.Why, c.why) || (s.State == failures.GroundBroken) != (s.Command != "") {
+			if s.State != c.state || !strings.Contains(s.Why, c.why) || (s.State == failures.CheckBroken) != (s.Command != "") {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -196,19 +196,19 @@ func TestMemo(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"package-lock.json": npmLock, "node_modules/.package-lock.json": npmHidden, "node_modules/a/node_modules/b/": "", "node_modules/dev/": "", "node_modules/dev2/": ""})
 	var m Memo
-	if s := inStep(dir, "npm", &m); s.State != failures.GroundOK || len(m.seen) != 1 {
+	if s := inStep(dir, "npm", &m); s.State != failures.CheckOK || len(m.seen) != 1 {
 		t.Fatalf("%+v, %v", s, m.seen)
 	}
 	must(t, os.Remove(filepath.Join(dir, "node_modules/dev2")))
-	if s := inStep(dir, "npm", &m); s.State != failures.GroundBroken {
+	if s := inStep(dir, "npm", &m); s.State != failures.CheckBroken {
 		t.Errorf("a package was taken away: %+v", s)
 	}
 	put(t, dir, "node_modules/dev2/", "")
-	if s := inStep(dir, "npm", &m); s.State != failures.GroundOK {
+	if s := inStep(dir, "npm", &m); s.State != failures.CheckOK {
 		t.Errorf("%+v", s)
 	}
 	put(t, dir, "package-lock.json", strings.Replace(npmLock, "2.0.0", "2.0.1", 1)+" ")
-	if s := inStep(dir, "npm", &m); s.State != failures.GroundBroken {
+	if s := inStep(dir, "npm", &m); s.State != failures.CheckBroken {
 		t.Errorf("the lock file has changed: %+v", s)
 	}
 }
@@ -229,7 +229,7 @@ func BenchmarkInStep(b *testing.B) {
 	for name, memo := range map[string]*Memo{"first": nil, "again": {}} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if s := inStep(dir, "npm", memo); s.State != failures.GroundOK {
+				if s := inStep(dir, "npm", memo); s.State != failures.CheckOK {
 					b.Fatalf("%+v", s)
 				}
 			}

@@ -27,10 +27,10 @@ func yarnInStep(dir string) (state, why string) {
 		}
 	}
 	if len(want) == 0 {
-		return failures.GroundOK, ""
+		return failures.CheckOK, ""
 	}
 	if !isDir(filepath.Join(dir, "node_modules")) {
-		return failures.GroundBroken, "node_modules is not there"
+		return failures.CheckBroken, "node_modules is not there"
 	}
 	var have struct {
 		Entries map[string]string `json:"lockfileEntries"`
@@ -38,10 +38,10 @@ func yarnInStep(dir string) (state, why string) {
 	}
 	data := readLock(dir, "node_modules", ".yarn-integrity")
 	if data == nil || json.Unmarshal(data, &have) != nil {
-		return failures.GroundUnknown, "yarn has not written down what it installed"
+		return failures.CheckUnknown, "yarn has not written down what it installed"
 	}
 	if slices.Contains(have.Flags, "production") {
-		return failures.GroundUnknown, "only what production needs is installed"
+		return failures.CheckUnknown, "only what production needs is installed"
 	}
 	var missing []string
 	for _, w := range want {
@@ -57,13 +57,13 @@ func yarnBerry(dir, lock string) (state, why string) {
 	if data == nil {
 		for _, pnp := range []string{".pnp.cjs", ".pnp.js"} {
 			if isFile(filepath.Join(dir, pnp)) {
-				return failures.GroundUnknown, "yarn keeps its packages in archives"
+				return failures.CheckUnknown, "yarn keeps its packages in archives"
 			}
 		}
 		if !isDir(filepath.Join(dir, "node_modules")) && strings.Contains(lock, "@npm:") {
-			return failures.GroundBroken, "neither node_modules nor .pnp.cjs is there"
+			return failures.CheckBroken, "neither node_modules nor .pnp.cjs is there"
 		}
-		return failures.GroundUnknown, "yarn has not written down what it installed"
+		return failures.CheckUnknown, "yarn has not written down what it installed"
 	}
 	have := map[string]bool{}
 	for line := range strings.Lines(string(data)) {

@@ -41,7 +41,7 @@ func Check(ctx context.Context, checks []failures.Prevention, dir string, l Look
 		if !p.Active() {
 			continue
 		}
-		f := failures.Finding{ID: p.ID, Kind: p.Kind, State: failures.GroundUnknown, Category: p.Kind.Category()}
+		f := failures.Finding{ID: p.ID, Kind: p.Kind, State: failures.CheckUnknown, Category: p.Kind.Category()}
 		began := time.Now()
 		if ctx.Err() != nil {
 			f.Why = "there was no time to look"
@@ -55,7 +55,7 @@ func Check(ctx context.Context, checks []failures.Prevention, dir string, l Look
 }
 
 func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *failures.Finding) {
-	broken := func(format string, args ...any) { f.State, f.Why = failures.GroundBroken, fmt.Sprintf(format, args...) }
+	broken := func(format string, args ...any) { f.State, f.Why = failures.CheckBroken, fmt.Sprintf(format, args...) }
 	path := within(dir, p.Spec.Path)
 	switch p.Kind {
 	case failures.CheckPath:
@@ -70,13 +70,13 @@ func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *fail
 		case p.Spec.Want == "file" && !info.Mode().IsRegular():
 			broken("%s is no regular file", p.Spec.Path)
 		default:
-			f.State = failures.GroundOK
+			f.State = failures.CheckOK
 		}
 	case failures.CheckPermission:
 		mode := map[string]uint32{"read": unix.R_OK, "write": unix.W_OK, "execute": unix.X_OK}[p.Spec.Want]
 		switch err := unix.Access(path, mode); err {
 		case nil:
-			f.State = failures.GroundOK
+			f.State = failures.CheckOK
 		case unix.EACCES, unix.EPERM, unix.EROFS, unix.ENOENT:
 			broken("%s cannot be used (%s): %v", p.Spec.Path, p.Spec.Want, err)
 		default:
@@ -95,7 +95,7 @@ func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *fail
 		case inodes == 0:
 			broken("no inode is free where %s is", path)
 		default:
-			f.State = failures.GroundOK
+			f.State = failures.CheckOK
 		}
 	case failures.CheckPort:
 		l.port(ctx, p, f)
@@ -103,7 +103,7 @@ func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *fail
 		got := classify.System{Path: l.Path}.Probe(ctx, classify.ProbeWhich, map[string]string{"tool": p.Spec.Name}, &classify.Input{Dir: dir})
 		switch got.Holds {
 		case classify.Yes:
-			f.State = failures.GroundOK
+			f.State = failures.CheckOK
 		case classify.No:
 			broken("%s is not on PATH", p.Spec.Name)
 		default:
@@ -111,7 +111,7 @@ func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *fail
 		}
 	case failures.CheckService:
 		if answers(ctx, p.Spec.Address) {
-			f.State = failures.GroundOK
+			f.State = failures.CheckOK
 		} else {
 			broken("nothing answers at %s", p.Spec.Address)
 		}
@@ -119,10 +119,10 @@ func (l Look) at(ctx context.Context, dir string, p failures.Prevention, f *fail
 		if why, missing := l.NoLogin[p.Spec.Name]; missing {
 			broken("%s has no login: %s", p.Spec.Name, why)
 		} else {
-			f.State = failures.GroundOK
+			f.State = failures.CheckOK
 		}
 	case failures.CheckLimit:
-		f.State = failures.GroundOK
+		f.State = failures.CheckOK
 		if until := l.Limits[p.Spec.Name]; until.After(l.Now) {
 			broken("the limit of %s is not over before %s", p.Spec.Name, until.UTC().Format(time.RFC3339))
 			f.Until = until
@@ -138,8 +138,8 @@ func (l Look) port(ctx context.Context, p failures.Prevention, f *failures.Findi
 	if got.Holds == classify.Unknown {
 		open = answers(ctx, net.JoinHostPort("localhost", port))
 	}
-	if f.State = failures.GroundOK; open != (p.Spec.Want == "open") {
-		f.State, f.Why = failures.GroundBroken, "something listens on port "+port
+	if f.State = failures.CheckOK; open != (p.Spec.Want == "open") {
+		f.State, f.Why = failures.CheckBroken, "something listens on port "+port
 		if !open {
 			f.Why = "nothing listens on port " + port
 		}

@@ -23,7 +23,7 @@ type line struct {
 	Stderr       string   `json:"stderr"`
 	WantCode     bool     `json:"want_code"`
 	WantCategory []string `json:"want_category"`
-	WantCure     []string `json:"want_cure"`
+	WantRemedy   []string `json:"want_cure"`
 	Note         string   `json:"note"`
 }
 
@@ -40,7 +40,7 @@ type testCase struct {
 }
 
 func (c testCase) label(l *line) {
-	l.WantCode, l.WantCategory, l.WantCure, l.Note = c.code, c.category, c.cure, c.note
+	l.WantCode, l.WantCategory, l.WantRemedy, l.Note = c.code, c.category, c.cure, c.note
 }
 
 // defaultTimeout bounds a case that is not about time.

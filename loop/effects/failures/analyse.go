@@ -43,9 +43,9 @@ func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (l
 		a.Evidence = append(a.Evidence, quoted(q))
 	}
 	if rc.Fix.Kind == failures.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= surelyKnown {
-		cure := action.Draft{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: recovery.DefaultTimeout.Milliseconds(),
+		remediate := action.Draft{Command: rc.Fix.Command, WorkingDir: ".", TimeoutMS: recovery.DefaultTimeout.Milliseconds(),
 			Expected: "the " + e.Role + " can do its work", Confidence: "high"}.Action()
-		a.Command = &cure
+		a.Command = &remediate
 	}
 	if e.Reason != loop.TestsTask {
 		a.Candidates = f.Roles.Candidates(s, e.Role)

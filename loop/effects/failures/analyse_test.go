@@ -57,7 +57,7 @@ func TestAnalysesARole(t *testing.T) {
 	w := newFailuresWorld(t)
 	w.tick = time.Second
 	w.candidates = []failures.Candidate{{Agent: failures.Agent{Runner: "claude"}, Fit: true}}
-	w.roleFailed("environment", failures.BlameGround, "mytool: the index is stale\n")
+	w.roleFailed("environment", failures.BlameEnvironment, "mytool: the index is stale\n")
 	w.set.Loop.Respond.Diagnostician = &config.Diagnostician{Runner: "doctor"} // rules are sure: nobody asks them
 	a := did[loop.Analysed](w, analyseRole)
 	rc, text := w.cause()
@@ -152,7 +152,7 @@ func TestHistoryOfTheTests(t *testing.T) {
 	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Code: true}); !reflect.DeepEqual(got, []failures.Entry{last}) {
 		t.Errorf("%+v", got)
 	}
-	last.Class, last.Blame = failures.Environment, failures.BlameGround
+	last.Class, last.Blame = failures.Environment, failures.BlameEnvironment
 	if got := testHistory(s, classify.Failure{Category: "x", Handler: "y", Infra: true}); !reflect.DeepEqual(got, []failures.Entry{last}) {
 		t.Errorf("%+v", got)
 	}
@@ -164,7 +164,7 @@ func TestHistoryOfARole(t *testing.T) {
 	if got := w.roleHistory(w.s, "implementer"); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
-	w.roleFailed("environment", failures.BlameGround, "")
+	w.roleFailed("environment", failures.BlameEnvironment, "")
 	for _, c := range []struct {
 		run  string
 		iter int
@@ -202,7 +202,7 @@ func TestBoundsOfWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestCureOf(t *testing.T) {
+func TestRemedyOf(t *testing.T) {
 	t.Parallel()
 	good := remedy.Option{Command: "./good", Availability: remedy.Ready, Executor: "wrapper"}
 	for name, change := range map[string]func(*remedy.Option){
@@ -216,10 +216,10 @@ func TestCureOf(t *testing.T) {
 		change(&bad)
 		last := good
 		last.Command = "./last"
-		if got := cureOf(remedy.Plan{Options: []remedy.Option{bad, good, last}}); got != "./good" {
+		if got := remedyOf(remedy.Plan{Options: []remedy.Option{bad, good, last}}); got != "./good" {
 			t.Errorf("%s: %q", name, got)
 		}
-		if got := cureOf(remedy.Plan{Options: []remedy.Option{bad}}); got != "" {
+		if got := remedyOf(remedy.Plan{Options: []remedy.Option{bad}}); got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -244,7 +244,7 @@ func TestQuoted(t *testing.T) {
 func TestAddsAPrevention(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("permission_denied", failures.BlameGround, "mytool: the index refresh is stale\n")
+	w.roleFailed("permission_denied", failures.BlameEnvironment, "mytool: the index refresh is stale\n")
 	a := did[loop.Analysed](w, analyseRole)
 	ps := w.learned()
 	if len(ps.Checks) != 1 || ps.Checks[0].Kind != failures.CheckPermission || ps.Checks[0].Spec.Path != "refresh" || !ps.Checks[0].AddedAt.Equal(w.Now(w.s)) {
@@ -286,7 +286,7 @@ func TestAddsASuspicion(t *testing.T) {
 func TestAPreventionThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("permission_denied", failures.BlameGround, "mytool: the index refresh is stale\n")
+	w.roleFailed("permission_denied", failures.BlameEnvironment, "mytool: the index refresh is stale\n")
 	w.fault = func(op string) error {
 		if strings.HasPrefix(op, "respond") {
 			return errTest
@@ -305,7 +305,7 @@ func TestAPreventionThatIsNotKept(t *testing.T) {
 func TestARootCauseThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
-	w.roleFailed("permission_denied", failures.BlameGround, "mytool: the index refresh is stale\n")
+	w.roleFailed("permission_denied", failures.BlameEnvironment, "mytool: the index refresh is stale\n")
 	w.fault = func(op string) error {
 		if strings.HasPrefix(op, "root-cause") {
 			return errTest

@@ -45,7 +45,7 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (fa
 	if failure.Infra {
 		b := f.Rules.read() // they have classified it
 		plan := remedy.Resolve(b.cat, failure, b.profile, remedy.Situation{Dir: f.Repo.Top, FailedCommand: failure.Command, Score: f.Remedies.Score(failure.Signature)})
-		c.Command = cureOf(plan)
+		c.Command = remedyOf(plan)
 	}
 	c.Facts = f.facts(ctx, s, c.Evidence, c.Captures)
 	return c, []failures.Output{shown}
@@ -53,9 +53,9 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (fa
 
 // task is what a role of this loop has to do.
 
-// cureOf is the command of the first option that superloop itself can carry out
+// remedyOf is the command of the first option that superloop itself can carry out
 // now.
-func cureOf(p remedy.Plan) string {
+func remedyOf(p remedy.Plan) string {
 	for _, o := range p.Options {
 		if o.Command != "" && o.Availability == remedy.Ready && string(o.Executor) == "wrapper" && !o.Plain() {
 			return o.Command
@@ -121,7 +121,7 @@ func testHistory(s loop.State, failure classify.Failure) []failures.Entry {
 	case failure.Code:
 		e.Class = failures.Code
 	case failure.Infra:
-		e.Class, e.Blame = failures.Environment, failures.BlameGround
+		e.Class, e.Blame = failures.Environment, failures.BlameEnvironment
 	}
 	var out []failures.Entry
 	for n := max(same.Count, 1); n > 0; n-- {

@@ -10,7 +10,7 @@ import (
 
 func TestConfiguredChecks(t *testing.T) {
 	t.Parallel()
-	got := ConfiguredChecks(config.Respond{Preflight: config.Ground{Checks: []config.GroundCheck{
+	got := ConfiguredChecks(config.Respond{Preflight: config.Environment{Checks: []config.EnvironmentCheck{
 		{Kind: "port", Port: 5432, Want: "open"},
 		{Kind: "disk", Path: "/tmp", FreeMB: 10},
 		{Kind: "port", Port: 5432, Want: "open"},

@@ -151,9 +151,9 @@ const failedRole = "role_process"
 // adapter's knowing why: a full disk, a missing library, no memory. log is the file of
 // what it printed. It gives the failure policy what they say, nil if that is nothing
 // new, and how many microseconds it has taken.
-func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*failures.Ground, int64) {
+func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*failures.Classified, int64) {
 	known := r.Outcome == loop.OutcomeOK || r.Outcome == loop.OutcomeInterrupted || r.Limit != nil || r.Class != "" && r.Class != string(class.Unknown) && r.Class != string(class.NoResult)
-	if known || !s.Plan.FirstAid && s.Plan.Respond == nil {
+	if known || !s.Plan.Remediation && s.Plan.Respond == nil {
 		return nil, 0
 	}
 	begun := f.Clock()
@@ -171,7 +171,7 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 	if c.Category == "timeout" || c.Category == classify.CategoryUnknown {
 		return nil, c.DurationUS // that says how it ended, which the failure policy knows
 	}
-	return &failures.Ground{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
+	return &failures.Classified{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
 }
 
 // failureOfRole is what rules say of a role's log.

@@ -167,7 +167,7 @@ func TestClassifiesARole(t *testing.T) {
 	if g == nil || g.Signature == "" || g.Persistence == "" || took != 1000 {
 		t.Fatalf("%+v %d", g, took)
 	}
-	want := failures.Ground{Category: "environment", Handler: "stale_index", Persistence: g.Persistence, Infra: true, Signature: g.Signature}
+	want := failures.Classified{Category: "environment", Handler: "stale_index", Persistence: g.Persistence, Infra: true, Signature: g.Signature}
 	if *g != want {
 		t.Errorf("%+v", g)
 	}
@@ -227,12 +227,12 @@ func TestClassifiesNoRoleThatIsKnown(t *testing.T) {
 	nothing("a class", t.Context(), w.s, loop.RoleEnded{Outcome: loop.OutcomeExit, Class: "auth"})
 	nothing("broken off", gone(), w.s, failed)
 	off := w.s
-	off.Plan.FirstAid, off.Plan.Respond = false, nil
+	off.Plan.Remediation, off.Plan.Respond = false, nil
 	nothing("switched off", t.Context(), off, failed)
 	w.Rules = &Rules{read: func() *book { return &book{err: errTest} }}
 	nothing("no rules", t.Context(), w.s, failed)
 	w.Rules = &Rules{read: testBook}
-	for _, half := range []loop.Plan{{FirstAid: true}, {Respond: &loop.RespondPlan{}}} {
+	for _, half := range []loop.Plan{{Remediation: true}, {Respond: &loop.RespondPlan{}}} {
 		s := w.s
 		s.Plan = half
 		if g, _ := w.ClassifyRole(t.Context(), loop.Effect{}, s, failed, log); g == nil {

@@ -149,7 +149,7 @@ func newFailuresWorld(t *testing.T) *failuresWorld {
 		Processes: ProcessTable{Dir: filepath.Join(repo, "no-proc"), Sweep: func(m string) []int { w.swept = append(w.swept, m); return w.sweep[m] }}}
 	w.now = failures.Snapshot{FreeMB: -1, FreeInodes: -1}
 	w.s = loop.State{LoopID: "one", RunID: "run-1", Iteration: 3, StartedAt: w.at.Add(-time.Hour), UpdatedAt: w.at.Add(-time.Minute),
-		Plan: loop.Plan{Roles: []string{"planner", "implementer"}, FirstAid: true, Respond: &loop.RespondPlan{Preflight: true}}}
+		Plan: loop.Plan{Roles: []string{"planner", "implementer"}, Remediation: true, Respond: &loop.RespondPlan{Preflight: true}}}
 	return w
 }
 

@@ -29,8 +29,8 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 		return nil
 	}
 	first := len(p.Roles) > 0 && e.Role == p.Roles[0] && e.Attempt == 1
-	kept := r.Ground != nil && r.Ground.Iteration == s.Iteration
-	known := r.Ladder != nil && r.Ladder.Analyses > 0 // the cause may be in the environment
+	kept := r.Environment != nil && r.Environment.Iteration == s.Iteration
+	known := r.Policy != nil && r.Policy.Analyses > 0 // the cause may be in the environment
 	if !first && !kept && !known {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 		return nil
 	}
 	c := loop.EnvironmentBroken{Of: loop.To(e), Role: e.Role, Category: broken[0].Category}
-	c.Findings, c.Action = broken, loop.GroundPerson
+	c.Findings, c.Action = broken, loop.EnvironmentOperator
 	var whys []string
 	for _, b := range broken {
 		whys = append(whys, b.Why)
@@ -51,11 +51,11 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 			continue
 		}
 		a := action.Draft{Command: b.Command, WorkingDir: f.placeOf(b), TimeoutMS: recovery.DefaultTimeout.Milliseconds(), Confidence: "high", Expected: "not so any more: " + b.Why}.Action()
-		c.Command, c.Category, c.Action = &a, b.Category, loop.GroundRecover
+		c.Command, c.Category, c.Action = &a, b.Category, loop.EnvironmentRecover
 		break
 	}
 	if c.Command == nil && loop.OverAt(broken).After(f.Now(s)) {
-		c.Action = loop.GroundPause
+		c.Action = loop.EnvironmentPause
 	}
 	c.TookUS = f.Clock().Sub(began).Microseconds()
 	return c
@@ -147,11 +147,11 @@ func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []fail
 // not.
 func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleEnded) {
 	r := s.Response
-	if ended.Outcome != loop.OutcomeOK || r.Ground == nil || r.Overruled != s.Iteration || r.Ground.Role != ended.Role {
+	if ended.Outcome != loop.OutcomeOK || r.Environment == nil || r.Overruled != s.Iteration || r.Environment.Role != ended.Role {
 		return
 	}
 	if err := f.updateChecks(ctx, func(ps *failures.Preventions) bool {
-		for _, g := range r.Ground.Findings {
+		for _, g := range r.Environment.Findings {
 			ps.Overrule(g.ID, f.Now(s))
 		}
 		return true

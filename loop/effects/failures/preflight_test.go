@@ -24,7 +24,7 @@ var firstRole = loop.Effect{ID: "e1", Kind: loop.RunRole, Role: "planner", Attem
 func (w *failuresWorld) needs(files ...string) {
 	w.set.Loop.Respond.Preflight.Checks = nil
 	for _, f := range files {
-		w.set.Loop.Respond.Preflight.Checks = append(w.set.Loop.Respond.Preflight.Checks, config.GroundCheck{Kind: "path", Path: f})
+		w.set.Loop.Respond.Preflight.Checks = append(w.set.Loop.Respond.Preflight.Checks, config.EnvironmentCheck{Kind: "path", Path: f})
 	}
 }
 
@@ -56,13 +56,13 @@ func TestChecksTheEnvironment(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	for i, file := range []string{"a.txt", "b.txt"} {
-		if g := f.Findings[i]; g.ID != pathCheck(file).ID || g.State != failures.GroundBroken {
+		if g := f.Findings[i]; g.ID != pathCheck(file).ID || g.State != failures.CheckBroken {
 			t.Errorf("%+v", g)
 		}
 	}
 	f.Findings, f.TookUS = nil, 0
 	want := loop.EnvironmentBroken{Of: loop.To(firstRole), Role: "planner", Category: "file_not_found", Why: "a.txt is not there; b.txt is not there"}
-	want.Action = loop.GroundPerson
+	want.Action = loop.EnvironmentOperator
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("%+v", f)
 	}
@@ -94,10 +94,10 @@ func TestWhenTheEnvironmentIsChecked(t *testing.T) {
 		"switched off":           {firstRole, func(s *loop.State) { s.Plan.Respond = &loop.RespondPlan{} }, false},
 		"overruled":              {firstRole, func(s *loop.State) { s.Response.Overruled = 3 }, false},
 		"overruled before":       {firstRole, func(s *loop.State) { s.Response.Overruled = 2 }, true},
-		"kept from its work":     {again, func(s *loop.State) { s.Response.Ground = &loop.GroundState{Iteration: 3} }, true},
-		"kept from it before":    {again, func(s *loop.State) { s.Response.Ground = &loop.GroundState{Iteration: 2} }, false},
-		"an analysis":            {second, func(s *loop.State) { s.Response.Ladder = &failures.State{Analyses: 1} }, true},
-		"failed without a cause": {second, func(s *loop.State) { s.Response.Ladder = &failures.State{} }, false},
+		"kept from its work":     {again, func(s *loop.State) { s.Response.Environment = &loop.EnvironmentState{Iteration: 3} }, true},
+		"kept from it before":    {again, func(s *loop.State) { s.Response.Environment = &loop.EnvironmentState{Iteration: 2} }, false},
+		"an analysis":            {second, func(s *loop.State) { s.Response.Policy = &failures.State{Analyses: 1} }, true},
+		"failed without a cause": {second, func(s *loop.State) { s.Response.Policy = &failures.State{} }, false},
 	} {
 		w := newFailuresWorld(t)
 		w.needs("a.txt")
@@ -109,14 +109,14 @@ func TestWhenTheEnvironmentIsChecked(t *testing.T) {
 }
 
 // The first finding with a command is the proposal; it runs where it was looked at.
-func TestProposesACure(t *testing.T) {
+func TestProposesARemedy(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)
 	w.needs("a.txt")
 	w.write(filepath.Join(w.Repo.Top, "web", "package-lock.json"), `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/x": {"version": "1.0.0"}}}`)
 	w.write(filepath.Join(w.Repo.Top, "api", "package-lock.json"), `{"lockfileVersion": 3, "packages": {"": {}, "node_modules/x": {"version": "1.0.0"}}}`)
 	for _, dir := range []string{"web/", "api"} {
-		w.set.Loop.Respond.Preflight.Checks = append(w.set.Loop.Respond.Preflight.Checks, config.GroundCheck{Kind: "dependency_sync", Path: dir, Manager: "npm"})
+		w.set.Loop.Respond.Preflight.Checks = append(w.set.Loop.Respond.Preflight.Checks, config.EnvironmentCheck{Kind: "dependency_sync", Path: dir, Manager: "npm"})
 	}
 	f, ok := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken)
 	if !ok || f.Command == nil || len(f.Findings) != 3 {
@@ -125,7 +125,7 @@ func TestProposesACure(t *testing.T) {
 	if a := f.Command; a.Command != "npm ci" || a.WorkingDir != "web" || a.TimeoutMS != 120000 || a.Confidence != "high" || a.Expected != "not so any more: "+f.Findings[1].Why {
 		t.Errorf("%+v", a)
 	}
-	if f.Action != loop.GroundRecover || f.Category != "dependency" {
+	if f.Action != loop.EnvironmentRecover || f.Category != "dependency" {
 		t.Errorf("%+v", f)
 	}
 	if got := w.placeOf(failures.Finding{ID: "unknown"}); got != "." {
@@ -147,7 +147,7 @@ func TestWaitsForALimit(t *testing.T) {
 		t.Fatalf("%+v %+v", who, account)
 	}
 	w.set.Loop.Roles = []config.Role{{Name: "planner", Runners: []config.Choice{choice}}}
-	w.set.Loop.Respond.Preflight.Checks = []config.GroundCheck{{Kind: "limit", Name: who.Provider}, {Kind: "auth", Name: "doctor"}}
+	w.set.Loop.Respond.Preflight.Checks = []config.EnvironmentCheck{{Kind: "limit", Name: who.Provider}, {Kind: "auth", Name: "doctor"}}
 	if f := w.CheckEnvironment(t.Context(), firstRole, w.s); f != nil {
 		t.Fatalf("%+v", f)
 	}
@@ -156,7 +156,7 @@ func TestWaitsForALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, _ := w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken)
-	if f.Action != loop.GroundPause || len(f.Findings) != 1 || !f.Findings[0].Until.Equal(until) {
+	if f.Action != loop.EnvironmentPause || len(f.Findings) != 1 || !f.Findings[0].Until.Equal(until) {
 		t.Errorf("%+v", f)
 	}
 	// The end has come meanwhile, by the clock of the loop.
@@ -174,7 +174,7 @@ func TestWaitsForALimit(t *testing.T) {
 	}
 	cut := failures.Breaker{Agent: who, Circuit: failures.OpenCut, Kind: failures.KindAuth, Why: "it has expired"}
 	change(cut)
-	if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); f.Action != loop.GroundPerson || len(f.Findings) != 2 || !strings.Contains(f.Why, "it has expired") {
+	if f, _ = w.CheckEnvironment(t.Context(), firstRole, w.s).(loop.EnvironmentBroken); f.Action != loop.EnvironmentOperator || len(f.Findings) != 2 || !strings.Contains(f.Why, "it has expired") {
 		t.Errorf("%+v", f)
 	}
 	for name, b := range map[string]func(*failures.Breaker){
@@ -255,17 +255,17 @@ func TestNothingLearnedNothingCounted(t *testing.T) {
 func TestOverrules(t *testing.T) {
 	t.Parallel()
 	ok := loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeOK}
-	ground := &loop.GroundState{Role: "planner", Findings: []failures.Finding{{ID: pathCheck("a.txt").ID}}}
+	environment := &loop.EnvironmentState{Role: "planner", Findings: []failures.Finding{{ID: pathCheck("a.txt").ID}}}
 	for name, c := range map[string]struct {
 		response loop.Response
 		ended    loop.RoleEnded
 		want     int
 	}{
-		"overruled":       {loop.Response{Ground: ground, Overruled: 3}, ok, 1},
-		"another time":    {loop.Response{Ground: ground, Overruled: 2}, ok, 0},
+		"overruled":       {loop.Response{Environment: environment, Overruled: 3}, ok, 1},
+		"another time":    {loop.Response{Environment: environment, Overruled: 2}, ok, 0},
 		"nothing broken":  {loop.Response{Overruled: 3}, ok, 0},
-		"it was right":    {loop.Response{Ground: ground, Overruled: 3}, loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeExit}, 0},
-		"another's check": {loop.Response{Ground: ground, Overruled: 3}, loop.RoleEnded{Role: "tester", Outcome: loop.OutcomeOK}, 0},
+		"it was right":    {loop.Response{Environment: environment, Overruled: 3}, loop.RoleEnded{Role: "planner", Outcome: loop.OutcomeExit}, 0},
+		"another's check": {loop.Response{Environment: environment, Overruled: 3}, loop.RoleEnded{Role: "tester", Outcome: loop.OutcomeOK}, 0},
 	} {
 		w := newFailuresWorld(t)
 		w.learns(pathCheck("a.txt"), pathCheck("b.txt"))
@@ -279,7 +279,7 @@ func TestOverrules(t *testing.T) {
 	p := pathCheck("a.txt")
 	p.Overruled = 1
 	w.learns(p)
-	w.s.Response = loop.Response{Ground: ground, Overruled: 3}
+	w.s.Response = loop.Response{Environment: environment, Overruled: 3}
 	w.fault = func(string) error { return errTest }
 	w.Overrule(t.Context(), w.s, ok)
 	if p := w.learned().Checks[0]; p.Overruled != 1 {

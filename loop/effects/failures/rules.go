@@ -61,7 +61,7 @@ func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rule
 // Expect has the rule book read beside something that takes longer than a second and
 // may fail. The function that it returns ends the expectation.
 func (r *Rules) Expect(s loop.State) (over func()) {
-	if !s.Plan.FirstAid {
+	if !s.Plan.Remediation {
 		return func() {}
 	}
 	timer := time.AfterFunc(expectDelay, func() { r.read() })

@@ -103,7 +103,7 @@ func TestExpectsAFailure(t *testing.T) {
 		over := w.Expect(s)
 		pass(2 * time.Second)
 		over()
-		s.Plan.FirstAid = true
+		s.Plan.Remediation = true
 		over = w.Expect(s)
 		pass(time.Second - 1)
 		over()

@@ -33,10 +33,10 @@ die before
 func script(name, rest string) string { return fmt.Sprintf(begun, name) + rest }
 
 func realChain() plan.Chain {
-	return plan.New("real", plan.Goal{Command: script("G", goalText), Dir: ".", Key: "cmd/goal"}, failure("no a"), realCures("no a"), 0, 0, time.Now())
+	return plan.New("real", plan.Goal{Command: script("G", goalText), Dir: ".", Key: "cmd/goal"}, failure("no a"), realRemedies("no a"), 0, 0, time.Now())
 }
 
-func realCures(signature string) []plan.Choice {
+func realRemedies(signature string) []plan.Choice {
 	real := func(name, rest string) plan.Choice {
 		c := option(name)
 		c.Command = script(name, rest+"\ndie after")
@@ -77,7 +77,7 @@ func (d realDoer) sh(ctx context.Context, command string) (Outcome, error) {
 		return Outcome{OK: err == nil}, err
 	}
 	s := strings.TrimSpace(failed.Stderr)
-	return Outcome{Text: fmt.Sprintf("exit code %d: %s", failed.Code, s), Failure: failure(s), Options: realCures(s)}, nil
+	return Outcome{Text: fmt.Sprintf("exit code %d: %s", failed.Code, s), Failure: failure(s), Options: realRemedies(s)}, nil
 }
 
 // saving are the steps of the disk before and after which a save counts.

@@ -17,14 +17,14 @@ import (
 // scripted carries out by a script: "<command or verify>: <outcome>" in order,
 // outcomes as in walk.do, and "error".
 type scripted struct {
-	t      *testing.T
-	s      Store
-	cures  map[string][]plan.Choice
-	judge  func(plan.Move) (action.Decision, string)
-	script []string
-	waited []time.Duration
-	now    time.Time
-	stop   func() // called while the last one runs
+	t        *testing.T
+	s        Store
+	remedies map[string][]plan.Choice
+	judge    func(plan.Move) (action.Decision, string)
+	script   []string
+	waited   []time.Duration
+	now      time.Time
+	stop     func() // called while the last one runs
 }
 
 func (d *scripted) Judge(m plan.Move) (action.Decision, string) {
@@ -62,7 +62,7 @@ func (d *scripted) next(what string) (Outcome, error) {
 	if kind == "error" {
 		return Outcome{}, errors.New("the machine is going down")
 	}
-	return Outcome{OK: kind == "ok", Text: "exit code 1", Failure: failure(signature), Options: d.cures[signature]}, nil
+	return Outcome{OK: kind == "ok", Text: "exit code 1", Failure: failure(signature), Options: d.remedies[signature]}, nil
 }
 
 func (d *scripted) walk(c *plan.Chain) error {
@@ -70,13 +70,13 @@ func (d *scripted) walk(c *plan.Chain) error {
 }
 
 func newScripted(t *testing.T, script ...string) *scripted {
-	return &scripted{t: t, s: Store{Dir: t.TempDir()}, script: script, now: start, cures: map[string][]plan.Choice{}}
+	return &scripted{t: t, s: Store{Dir: t.TempDir()}, script: script, now: start, remedies: map[string][]plan.Choice{}}
 }
 
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	d := newScripted(t, "run-a: fail:deep", "run-b: ok", "run-a: ok", "verify: fail:net", "verify: fail:net", "verify: ok")
-	d.cures["deep"], d.cures["net"] = []plan.Choice{option("b")}, []plan.Choice{waiting("w", 5000)}
+	d.remedies["deep"], d.remedies["net"] = []plan.Choice{option("b")}, []plan.Choice{waiting("w", 5000)}
 	c := newChain(option("a"))
 	if err := d.walk(&c); err != nil || c.Status != plan.Exhausted || len(d.script) != 1 {
 		t.Fatalf("%v: %s", err, plan.Describe(c, 0))

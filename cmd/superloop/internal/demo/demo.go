@@ -25,13 +25,13 @@ const (
 	// LoopID is the demo's only loop.
 	LoopID = "greeting"
 	// Cure is what the tester proposes, and what mends the repository.
-	Cure = "rm -rf deps && sh scripts/install.sh"
+	Remedy = "rm -rf deps && sh scripts/install.sh"
 	// Failure is what the check prints.
 	Failure = `Cannot start service: Host version "0.21.5" does not match binary version "0.27.2"`
 )
 
 // The policy lists the cure, or only a part of it: that is another command.
-var lists = map[bool][]string{false: {Cure}, true: {"sh scripts/install.sh"}}
+var lists = map[bool][]string{false: {Remedy}, true: {"sh scripts/install.sh"}}
 
 // Options say which demo is made.
 type Options struct {

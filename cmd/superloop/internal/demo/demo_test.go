@@ -42,9 +42,9 @@ func run(t *testing.T, dir string, argv ...string) (string, int) {
 	return string(out), 0
 }
 
-// TestTheFailureAndItsCure: the check fails for the reason that the tester
+// TestTheFailureAndItsRemedy: the check fails for the reason that the tester
 // gives, nothing but the cure helps, and with it the check judges the code.
-func TestTheFailureAndItsCure(t *testing.T) {
+func TestTheFailureAndItsRemedy(t *testing.T) {
 	t.Parallel()
 	dir := made(t, false)
 	if err := os.WriteFile(filepath.Join(dir, "greet.in"), []byte("Hello, {1}!\n"), 0o644); err != nil {
@@ -61,7 +61,7 @@ func TestTheFailureAndItsCure(t *testing.T) {
 		t.Fatalf("install.sh alone exits with %d and prints %s", code, out)
 	}
 	broken("after install.sh alone")
-	if out, code := run(t, dir, "bash", "-c", Cure); code != 0 || !strings.Contains(out, "engine 0.21.5 installed") {
+	if out, code := run(t, dir, "bash", "-c", Remedy); code != 0 || !strings.Contains(out, "engine 0.21.5 installed") {
 		t.Fatalf("the cure exits with %d and prints %s", code, out)
 	}
 	if out, code := run(t, dir, "bash", "-c", "sh check.sh"); code != 0 {
@@ -125,7 +125,7 @@ func TestTheProposal(t *testing.T) {
 		if len(problems) > 0 {
 			t.Fatalf("the proposal: %v", problems)
 		}
-		if p.Recovery.Command != Cure || len(p.Notes) > 0 {
+		if p.Recovery.Command != Remedy || len(p.Notes) > 0 {
 			t.Errorf("it proposes %q, with the notes %q", p.Recovery.Command, p.Notes)
 		}
 		if !regexp.MustCompile(p.Diagnosis.ErrorPattern).MatchString(Failure) {

@@ -44,8 +44,8 @@ type Check struct {
 	Run  func(ctx context.Context) Result
 }
 
-// Patient is what is looked at.
-type Patient struct {
+// Target is what is looked at.
+type Target struct {
 	Repo       string // absolute
 	ConfigPath string
 	// Config is nil when it could not be loaded; ConfigErr says why.
@@ -76,7 +76,7 @@ type Place struct {
 // Checks are all checks of the patient, in the order in which a person would
 // mend what they find: what others build on comes first. They are carried out
 // one after the other.
-func Checks(p Patient) []Check {
+func Checks(p Target) []Check {
 	list := []Check{
 		{"git", p.git},
 		{"repository", p.repository},

@@ -41,11 +41,11 @@ const configText = `{
 
 // ward is a patient in whom everything is well, and hands to hurt it with.
 type ward struct {
-	t       testing.TB
-	repo    string
-	state   string // XDG_STATE_HOME
-	bin     string // first on the PATH
-	patient Patient
+	t      testing.TB
+	repo   string
+	state  string // XDG_STATE_HOME
+	bin    string // first on the PATH
+	target Target
 }
 
 func (w *ward) write(path, text string, perm fs.FileMode) {
@@ -87,8 +87,8 @@ func (w *ward) git(args ...string) {
 }
 
 func (w *ward) configure(text string) {
-	w.write(w.patient.ConfigPath, text, 0o644)
-	w.patient.Config, w.patient.ConfigErr = config.Load(w.patient.ConfigPath)
+	w.write(w.target.ConfigPath, text, 0o644)
+	w.target.Config, w.target.ConfigErr = config.Load(w.target.ConfigPath)
 }
 
 // gemini makes the runner of the loop one of a CLI that is known, with these
@@ -104,7 +104,7 @@ esac
 	w.configure(strings.Replace(configText, `["agent"], "prompt_mode": "stdin"`, `["gemini"]`+settings, 1))
 }
 
-func (w *ward) loop() *Place { return &w.patient.Loops[0] }
+func (w *ward) loop() *Place { return &w.target.Loops[0] }
 
 // ran writes a journal of n events with its head, and the state of the last.
 func (w *ward) ran(n int) {
@@ -149,7 +149,7 @@ func newWard(t testing.TB) *ward {
 	w := &ward{t: t, repo: filepath.Join(dir, "repo"), state: filepath.Join(dir, "state"), bin: filepath.Join(dir, "bin")}
 	super := filepath.Join(w.repo, ".superloop")
 	private := filepath.Join(w.state, "superloop", "0123456789abcdef", "loops", "demo")
-	w.patient = Patient{
+	w.target = Target{
 		Repo: w.repo, ConfigPath: filepath.Join(super, "config.json"), Now: time.Now,
 		Path: w.bin + string(filepath.ListSeparator) + os.Getenv("PATH"),
 		Loops: []Place{{ID: "demo", Private: private, Head: filepath.Join(private, "head"),
@@ -197,7 +197,7 @@ func TestWellPatientIsWellAndLeftAlone(t *testing.T) {
 		}
 		before := tree(t, filepath.Dir(w.repo))
 		var out bytes.Buffer
-		checks := Checks(w.patient)
+		checks := Checks(w.target)
 		seen := map[string]Result{}
 		text := Writer(&out)
 		healthy, err := Examine(context.Background(), checks, func(r Result) { seen[r.Name] = r; text(r) })
@@ -238,9 +238,9 @@ func TestFindings(t *testing.T) {
 		detail string
 		fix    string
 	}{
-		{"no git", func(w *ward) { w.patient.Path = w.bin }, "git", Fail, "not found", "install git"},
+		{"no git", func(w *ward) { w.target.Path = w.bin }, "git", Fail, "not found", "install git"},
 		{"old git", func(w *ward) { w.write(filepath.Join(w.bin, "git"), "#!/bin/sh\necho git version 2.29.9\n", 0o755) }, "git", Fail, "too old", "2.30"},
-		{"no bash", func(w *ward) { w.patient.Path = w.bin }, "bash", Fail, "not found", "install bash"},
+		{"no bash", func(w *ward) { w.target.Path = w.bin }, "bash", Fail, "not found", "install bash"},
 		{"no repository", func(w *ward) { w.remove(filepath.Join(w.repo, ".git")) }, "repository", Fail, "not in a git work tree", "init"},
 		{"no commit", func(w *ward) { w.remove(filepath.Join(w.repo, ".git")); w.git("init", "-q") }, "repository", Warn, "no commit yet", "commit"},
 		{"no commit for a worktree", func(w *ward) {
@@ -260,16 +260,16 @@ func TestFindings(t *testing.T) {
 		{"rebase", func(w *ward) { w.write(filepath.Join(w.repo, ".git", "rebase-merge", "done"), "", 0o644) }, "work-tree", Warn, "/.git/rebase-merge", "git rebase --abort"},
 		{"dirty", func(w *ward) { w.write(filepath.Join(w.repo, "b.txt"), "b\n", 0o644) }, "work-tree", OK, "1 path changed or untracked and not committed, such as b.txt", ""},
 		{"no config", func(w *ward) {
-			w.remove(w.patient.ConfigPath)
-			w.patient.Config, w.patient.ConfigErr = config.Load(w.patient.ConfigPath)
+			w.remove(w.target.ConfigPath)
+			w.target.Config, w.target.ConfigErr = config.Load(w.target.ConfigPath)
 		}, "config", Fail, "there is no ", "superloop init"},
 		{"bad config", func(w *ward) {
 			w.configure(strings.Replace(configText, `"max_iterations": 3`, `"max_iterations": "x"`, 1))
 		}, "config", Fail, "max_iterations", "superloop validate"},
 		{"config with warnings", func(w *ward) { w.configure(strings.Replace(configText, `"max_iterations": 3,`, "", 1)) }, "config", Warn, "1 warning: ", "superloop validate"},
-		{"config of the group", func(w *ward) { w.chmod(w.patient.ConfigPath, 0o664) }, "config-permissions", Warn, "its group may change", "chmod go-w "},
-		{"config of all", func(w *ward) { w.chmod(w.patient.ConfigPath, 0o646) }, "config-permissions", Warn, "everybody may change", "chmod go-w "},
-		{"directory of all", func(w *ward) { w.chmod(filepath.Dir(w.patient.ConfigPath), 0o777) }, "config-permissions", Warn, ".superloop (mode 0777)", "chmod go-w "},
+		{"config of the group", func(w *ward) { w.chmod(w.target.ConfigPath, 0o664) }, "config-permissions", Warn, "its group may change", "chmod go-w "},
+		{"config of all", func(w *ward) { w.chmod(w.target.ConfigPath, 0o646) }, "config-permissions", Warn, "everybody may change", "chmod go-w "},
+		{"directory of all", func(w *ward) { w.chmod(filepath.Dir(w.target.ConfigPath), 0o777) }, "config-permissions", Warn, ".superloop (mode 0777)", "chmod go-w "},
 		{"no spec", func(w *ward) { w.remove(filepath.Join(w.repo, ".superloop/specs/demo.md")) }, "specs", Fail, "there is no .superloop/specs/demo.md", "superloop validate"},
 		{"no agent is not the specs' matter", func(w *ward) { w.remove(filepath.Join(w.bin, "agent")) }, "specs", OK, "demo.md", ""},
 		{"no agent", func(w *ward) { w.remove(filepath.Join(w.bin, "agent")) }, "runner:agent", Fail, "not found", "install it"},
@@ -306,7 +306,7 @@ func TestFindings(t *testing.T) {
 		}, "private-state", Fail, "inside the repository", "XDG_STATE_HOME"},
 		{"state open", func(w *ward) { w.ran(1); w.chmod(w.loop().Private, 0o750) }, "private-state", Warn, "mode 0750, not 0700", "chmod 700 "},
 		{"state is a file", func(w *ward) { w.write(w.state, "", 0o600) }, "private-state", Fail, "is not a directory", "mv "},
-		{"state has no place", func(w *ward) { w.patient.PlacesErr = errors.New("no home") }, "private-state", Fail, "no home", "XDG_STATE_HOME"},
+		{"state has no place", func(w *ward) { w.target.PlacesErr = errors.New("no home") }, "private-state", Fail, "no home", "XDG_STATE_HOME"},
 		{"held", func(w *ward) {
 			w.ran(1)
 			lock, err := durable.OS().Lock(w.loop().Locks[0], []byte("me"))
@@ -349,7 +349,7 @@ func TestFindings(t *testing.T) {
 			w := newWard(t)
 			c.hurt(w)
 			var got *Result
-			for _, check := range Checks(w.patient) {
+			for _, check := range Checks(w.target) {
 				if check.Name != c.check {
 					continue
 				}

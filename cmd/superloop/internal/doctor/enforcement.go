@@ -41,7 +41,7 @@ type Enforcement struct {
 const required = sandbox.Landlock
 
 // protection is what a run keeps from agents, as far as it exists.
-func (p Patient) protection() sandbox.Protection {
+func (p Target) protection() sandbox.Protection {
 	own := sandbox.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
 	for _, l := range p.Loops {
 		if dir := filepath.Dir(l.Events); exists(dir) {
@@ -66,7 +66,7 @@ func exists(path string) bool {
 }
 
 // measure finds out what holds. It starts what a run starts.
-func (p Patient) measure(ctx context.Context) (Enforcement, error) {
+func (p Target) measure(ctx context.Context) (Enforcement, error) {
 	s, err := proc.Start(proc.Options{})
 	if err != nil {
 		return Enforcement{}, err
@@ -82,7 +82,7 @@ func (p Patient) measure(ctx context.Context) (Enforcement, error) {
 }
 
 // requiredBy are the policies that ask for a sandbox.
-func (p Patient) requiredBy() []string {
+func (p Target) requiredBy() []string {
 	list := []string{}
 	if p.Config == nil {
 		return list
@@ -129,7 +129,7 @@ func (e *Enforcement) conclude() {
 }
 
 // enforcement are the checks of it, which share one measurement.
-func (p Patient) enforcement() []Check {
+func (p Target) enforcement() []Check {
 	var once sync.Once
 	var e Enforcement
 	var err error

@@ -79,7 +79,7 @@ func TestEnforcementIsMeasured(t *testing.T) {
 	w.ran(1)
 	w.configure(strings.Replace(configText, `"loops"`, `"recovery": {"sandbox": {"required": true}}, "loops"`, 1))
 	before := tree(t, filepath.Dir(w.repo))
-	e, err := w.patient.measure(context.Background())
+	e, err := w.target.measure(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestEnforcementIsMeasured(t *testing.T) {
 	if !slices.Equal(e.RequiredBy, []string{"recovery"}) || e.Met != (e.Recoveries.Level != sandbox.None) || (e.Level == LevelMount) != (e.Agents.Level == sandbox.ProtectMount) {
 		t.Errorf("%+v", e)
 	}
-	own := w.patient.protection()
+	own := w.target.protection()
 	if want := (sandbox.Protection{ReadOnly: []string{w.repo + "/.superloop"}, Writable: []string{w.repo + "/.superloop/loops/demo"}, Hidden: []string{w.state + "/superloop"}}); !slices.Equal(own.ReadOnly, want.ReadOnly) ||
 		!slices.Equal(own.Writable, want.Writable) || !slices.Equal(own.Hidden, want.Hidden) {
 		t.Errorf("%+v", own)
@@ -101,7 +101,7 @@ func TestEnforcementIsMeasured(t *testing.T) {
 	if err := os.Symlink("real", w.repo+"/.superloop"); err != nil {
 		t.Fatal(err)
 	}
-	if e, err = w.patient.measure(context.Background()); err != nil || e.Level != LevelAdvisory || !strings.Contains(strings.Join(e.Agents.Notes, " "), "symbolic link") {
+	if e, err = w.target.measure(context.Background()); err != nil || e.Level != LevelAdvisory || !strings.Contains(strings.Join(e.Agents.Notes, " "), "symbolic link") {
 		t.Errorf("%+v %v", e, err)
 	}
 }
@@ -112,7 +112,7 @@ func BenchmarkMeasure(b *testing.B) {
 	w.ran(1)
 	w.configure(configText)
 	for b.Loop() {
-		if _, err := w.patient.measure(b.Context()); err != nil {
+		if _, err := w.target.measure(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -122,11 +122,11 @@ func TestEnforcementRequiredByALoop(t *testing.T) {
 	t.Parallel()
 	w := newWard(t)
 	w.configure(strings.Replace(configText, `"id": "demo",`, `"id": "demo", "recovery": {"sandbox": {"required": true}},`, 1))
-	if got := w.patient.requiredBy(); w.patient.Config == nil || !slices.Equal(got, []string{"demo"}) {
-		t.Errorf("%q (%v)", got, w.patient.ConfigErr)
+	if got := w.target.requiredBy(); w.target.Config == nil || !slices.Equal(got, []string{"demo"}) {
+		t.Errorf("%q (%v)", got, w.target.ConfigErr)
 	}
-	w.patient.Config = nil
-	if got := w.patient.requiredBy(); got == nil || len(got) != 0 {
+	w.target.Config = nil
+	if got := w.target.requiredBy(); got == nil || len(got) != 0 {
 		t.Errorf("%q", got)
 	}
 }

@@ -19,19 +19,19 @@ import (
 const toolTimeout = 10 * time.Second
 
 // lookPath finds a program as a loop would.
-func (p Patient) lookPath(file string) (string, error) {
+func (p Target) lookPath(file string) (string, error) {
 	return proc.LookPath(file, []string{"PATH=" + p.Path})
 }
 
 // tool runs a program with the patient's PATH, in a directory that is nobody's.
-func (p Patient) tool(ctx context.Context, argv ...string) ([]byte, error) {
+func (p Target) tool(ctx context.Context, argv ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
 	return proc.Tool{Dir: "/", Env: append(os.Environ(), "PATH="+p.Path), Limit: 1 << 20}.Run(ctx, argv...)
 }
 
 // git looks for git, 2.30 or newer.
-func (p Patient) git(ctx context.Context) Result {
+func (p Target) git(ctx context.Context) Result {
 	const fix = "install git 2.30 or newer"
 	path, err := p.lookPath("git")
 	if err != nil {
@@ -58,7 +58,7 @@ func judgeGit(said, path, fix string) Result {
 }
 
 // open opens the work tree; the Result is to be given when it is nil.
-func (p Patient) open(ctx context.Context) (*worktree.Repo, Result) {
+func (p Target) open(ctx context.Context) (*worktree.Repo, Result) {
 	repo, err := worktree.Open(ctx, p.Repo)
 	switch {
 	case errors.Is(err, worktree.ErrNotRepo):
@@ -70,7 +70,7 @@ func (p Patient) open(ctx context.Context) (*worktree.Repo, Result) {
 }
 
 // repository looks for a work tree with a commit.
-func (p Patient) repository(ctx context.Context) Result {
+func (p Target) repository(ctx context.Context) Result {
 	repo, bad := p.open(ctx)
 	if repo == nil {
 		return bad
@@ -104,7 +104,7 @@ func (p Patient) repository(ctx context.Context) Result {
 
 // workTree looks for what keeps git from committing, and tells how much is
 // uncommitted.
-func (p Patient) workTree(ctx context.Context) Result {
+func (p Target) workTree(ctx context.Context) Result {
 	repo, bad := p.open(ctx)
 	if repo == nil {
 		bad.Fix = "mend the repository first, see above"

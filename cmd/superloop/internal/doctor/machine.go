@@ -93,7 +93,7 @@ const (
 )
 
 // disk looks for room where superloop and the agents write.
-func (p Patient) disk(context.Context) Result {
+func (p Target) disk(context.Context) Result {
 	places := []string{p.Repo}
 	if len(p.Loops) > 0 {
 		places = append(places, standing(p.Loops[0].Private))
@@ -139,7 +139,7 @@ const (
 // clock looks for files from the future: then the clock is wrong, or was, and
 // what is told by times (what an agent changed, how long a loop was active) may
 // be wrong too.
-func (p Patient) clock(ctx context.Context) Result {
+func (p Target) clock(ctx context.Context) Result {
 	limit := p.Now().Add(skewAllowed)
 	seen, ahead := 0, 0
 	var first string

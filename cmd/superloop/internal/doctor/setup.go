@@ -16,7 +16,7 @@ import (
 )
 
 // config looks whether the configuration is valid, and what it warns of.
-func (p Patient) config(context.Context) Result {
+func (p Target) config(context.Context) Result {
 	if p.Config == nil {
 		var bad *config.Error
 		if !errors.As(p.ConfigErr, &bad) || len(bad.Problems) == 0 {
@@ -35,7 +35,7 @@ func (p Patient) config(context.Context) Result {
 }
 
 // permissions looks whether others may change what superloop is told to do.
-func (p Patient) permissions(context.Context) Result {
+func (p Target) permissions(context.Context) Result {
 	for _, path := range []string{filepath.Dir(p.ConfigPath), p.ConfigPath} {
 		info, err := os.Stat(path)
 		switch {
@@ -65,7 +65,7 @@ func (p Patient) permissions(context.Context) Result {
 }
 
 // specs looks for the files that the loops and roles read.
-func (p Patient) specs(context.Context) Result {
+func (p Target) specs(context.Context) Result {
 	if p.Config == nil {
 		return Result{Status: Fail, Detail: "not known without a valid configuration", Fix: "superloop validate"}
 	}
@@ -86,7 +86,7 @@ func (p Patient) specs(context.Context) Result {
 }
 
 // bash looks for the shell that runs the tests.
-func (p Patient) bash(ctx context.Context) Result {
+func (p Target) bash(ctx context.Context) Result {
 	const fix = "install bash; test and validation commands run under bash -c"
 	path, err := p.lookPath("bash")
 	if err != nil {

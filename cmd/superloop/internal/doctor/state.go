@@ -47,7 +47,7 @@ func inside(path, dir string) bool {
 
 // privateState looks whether superloop can keep what an agent has no business
 // with, and whether others may read it.
-func (p Patient) privateState(context.Context) Result {
+func (p Target) privateState(context.Context) Result {
 	switch {
 	case p.PlacesErr != nil:
 		return Result{Status: Fail, Detail: p.PlacesErr.Error(), Fix: "set XDG_STATE_HOME to an absolute path outside the repository"}

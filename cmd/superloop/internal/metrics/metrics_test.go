@@ -97,7 +97,7 @@ func flat(t rapid.TB, answer []byte) map[string]float64 {
 }
 
 // night has an event of each kind that is counted.
-func night() []string {
+func testEnv() []string {
 	return []string{
 		`loop_start {"plan":{"roles":["implementer"],"attempts":3},"rules":1}`,
 		`iteration_start {"started_at":"2026-11-21T12:00:00Z"}`,
@@ -121,7 +121,7 @@ func night() []string {
 	}
 }
 
-func nightSays() map[string]float64 {
+func envSays() map[string]float64 {
 	return map[string]float64{
 		`role_runs_total{loop="one",outcome="exit",role="implementer",runner="claude"}`: 1,
 		`role_runs_total{loop="one",outcome="ok",role="implementer",runner="claude"}`:   1,
@@ -176,7 +176,7 @@ func TestNight(t *testing.T) {
 		t.Fatalf("of loops that never ran: %v", got)
 	}
 	var last map[string]float64
-	for _, line := range night() {
+	for _, line := range testEnv() {
 		b.write(t, line)
 		now := scrape(t, c)
 		for name, v := range last {
@@ -186,7 +186,7 @@ func TestNight(t *testing.T) {
 		}
 		last = now
 	}
-	for name, want := range nightSays() {
+	for name, want := range envSays() {
 		if got, ok := last[name]; !ok || math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
@@ -267,7 +267,7 @@ func TestOddFields(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
 	c := NewCollector([]Source{{"one", b.path}})
-	b.write(t, night()[:3]...)
+	b.write(t, testEnv()[:3]...)
 	if got := scrape(t, c); got[`loop_status{loop="one",status="running"}`] != 1 {
 		t.Errorf("it is %v", got)
 	}

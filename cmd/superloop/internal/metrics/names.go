@@ -98,7 +98,7 @@ func metrics() [families]metric {
 
 // closed are the values of the labels whose values are known beforehand.
 type closed struct {
-	outcomes, kinds, classes, rungs, causes, severities, sources, results, ends, methods, statuses []string
+	outcomes, kinds, classes, steps, causes, severities, sources, results, ends, methods, statuses []string
 }
 
 func closedLists() closed {
@@ -106,7 +106,7 @@ func closedLists() closed {
 		outcomes:   []string{"ok", "timeout", "inactive", "exit", "signal", "error", "not_started", "lost", "interrupted"},
 		kinds:      strs(failures.Kinds()...),
 		classes:    []string{failures.Transient, failures.Environment, failures.Permanent, failures.Code, failures.Usage, failures.Impossible, failures.Unknown},
-		rungs:      strs(failures.RungRetry, failures.RungWait, failures.RungReassign, failures.RungRootCause, failures.RungResume, failures.RungEscalate),
+		steps:      strs(failures.StepRetry, failures.StepWait, failures.StepReassign, failures.StepRootCause, failures.StepResume, failures.StepEscalate),
 		causes:     strs(failures.CauseCode, failures.CauseConfig, failures.CauseDependency, failures.CauseInfrastructure, failures.CauseUnknown),
 		severities: []string{failures.Warning, failures.Critical, failures.Investigate, failures.Emergency},
 		sources:    []string{"auto", "human"},

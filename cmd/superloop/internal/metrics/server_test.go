@@ -34,7 +34,7 @@ func TestAddress(t *testing.T) {
 func TestServer(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
-	b.write(t, night()...)
+	b.write(t, testEnv()...)
 	s, err := Serve("127.0.0.1:0", NewCollector([]Source{{"one", b.path}}))
 	if err != nil {
 		t.Fatal(err)

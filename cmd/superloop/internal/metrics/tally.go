@@ -31,7 +31,7 @@ func newTally(m [families]metric) *tally {
 // fields are all that is read of any event. Each is read by itself, so that one of
 // another type than ours leaves the others told.
 type fields struct {
-	role, runner, outcome, kind, class, category, rung, typ, severity string
+	role, runner, outcome, kind, class, category, step, typ, severity string
 	source, result, status, method, id                                string
 	counted, infra, code                                              bool
 	durationMS, detectMS, respondUS, costUSD                          *float64
@@ -43,7 +43,7 @@ func read(raw json.RawMessage) fields {
 	_ = json.Unmarshal(raw, &all) // no object has no fields
 	var f fields
 	for name, to := range map[string]any{"role": &f.role, "runner": &f.runner, "outcome": &f.outcome, "kind": &f.kind, "class": &f.class,
-		"category": &f.category, "rung": &f.rung, "type": &f.typ, "severity": &f.severity, "source": &f.source, "result": &f.result,
+		"category": &f.category, "rung": &f.step, "type": &f.typ, "severity": &f.severity, "source": &f.source, "result": &f.result,
 		"status": &f.status, "method": &f.method, "id": &f.id, "counted": &f.counted, "infra": &f.infra, "code": &f.code, "usage": &f.usage} {
 		if v, ok := all[name]; ok {
 			_ = json.Unmarshal(v, to) // not told then
@@ -135,11 +135,11 @@ func (t *tally) spent(f fields, role, runner string) {
 func (t *tally) detected(ev journal.Event, f fields) {
 	t.count(roleFailures, t.roles.of(f.role), t.runners.of(f.runner), among(f.kind, t.known.kinds), among(f.class, t.known.classes),
 		t.categories.of(f.category), strconv.FormatBool(f.counted))
-	t.count(responses, among(f.rung, t.known.rungs))
+	t.count(responses, among(f.step, t.known.steps))
 	t.seconds(detection, f.detectMS, time.Millisecond)
 	t.seconds(response, f.respondUS, time.Microsecond)
 	switch _, failing := t.since[f.role]; {
-	case f.rung == string(failures.RungEscalate):
+	case f.step == string(failures.StepEscalate):
 		delete(t.since, f.role) // a person's time is not superloop's
 	case !failing && len(t.since) < maxRoles:
 		t.since[f.role] = ev.Timestamp

@@ -127,7 +127,7 @@ func describe(ev journal.Event, f fields) string {
 		"recovery_executed", "recovery_failed", "recovery_verified":
 		return describeRecovery(ev)
 	case "failure_classified", "leftovers_ended", "chain_opened", "chain_pushed", "chain_popped", "chain_closed", "tool_verified", "verify_self_repaired", "verify_self_repair_failed":
-		return describeAid(ev)
+		return describeRemediation(ev)
 	case "failure_detected", "runner_reassigned", "runner_tripped", "root_cause_analysed", "prevention_added", "preflight_failed", "systemic_alert":
 		return describeRespond(ev)
 	case "config_loaded", "config_warning", "config_reloaded", "config_rejected", "config_change_held":

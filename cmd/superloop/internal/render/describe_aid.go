@@ -10,8 +10,8 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// aidFields are the fields of first aid's events.
-type aidFields struct {
+// remediationFields are the fields of first aid's events.
+type remediationFields struct {
 	Source     string   `json:"source"`
 	Role       string   `json:"role"`
 	Command    string   `json:"command"`
@@ -37,10 +37,10 @@ type aidFields struct {
 	PIDs       []int    `json:"pids"`
 }
 
-// describeAid says what rules found out about a failure, and what they did. What
+// describeRemediation says what rules found out about a failure, and what they did. What
 // tools have printed is inert in it.
-func describeAid(ev journal.Event) string {
-	var f aidFields
+func describeRemediation(ev journal.Event) string {
+	var f remediationFields
 	// A field of another type than ours leaves the rest readable.
 	_ = json.Unmarshal(ev.Fields, &f)
 	label := Cut(text.Display(f.Label), maxCommand)
@@ -77,7 +77,7 @@ func describeAid(ev journal.Event) string {
 	return fmt.Sprintf("first aid did not help after %s: %s", tried, text.Display(f.Why))
 }
 
-func (f aidFields) classified() string {
+func (f remediationFields) classified() string {
 	what := "the environment"
 	switch {
 	case f.Code:
@@ -96,7 +96,7 @@ func (f aidFields) classified() string {
 }
 
 // verified says what became of the check of an installed tool.
-func (f aidFields) verified(works bool) string {
+func (f remediationFields) verified(works bool) string {
 	tool, original := Cut(text.Display(f.Tool), maxCommand), Cut(text.Display(f.Original), maxCommand)
 	switch {
 	case works && f.Repaired == f.Original:

@@ -19,7 +19,7 @@ type respondFields struct {
 	Kind       string    `json:"kind"`
 	Category   string    `json:"category"`
 	Error      string    `json:"error"`
-	Rung       string    `json:"rung"`
+	Step       string    `json:"rung"`
 	Reason     string    `json:"reason"`
 	Failures   int       `json:"failures"`
 	Counted    bool      `json:"counted"`
@@ -56,7 +56,7 @@ func describeRespond(ev journal.Event) string {
 		if f.Counted {
 			s = fmt.Sprintf("failure %d of the %s (%s)", f.Failures, f.Role, strings.ReplaceAll(f.Kind, "_", " "))
 		}
-		return s + ": " + inert(f.Error) + "; " + f.rung()
+		return s + ": " + inert(f.Error) + "; " + f.step()
 	case "runner_reassigned":
 		return fmt.Sprintf("the %s goes from %s to %s", f.Role, inert(f.From), inert(f.To))
 	case "runner_tripped":
@@ -88,8 +88,8 @@ func describeRespond(ev journal.Event) string {
 }
 
 // rung is what the ladder answers.
-func (f respondFields) rung() string {
-	switch f.Rung {
+func (f respondFields) step() string {
+	switch f.Step {
 	case "retry":
 		return "again, by the same runner"
 	case "wait":
