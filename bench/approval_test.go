@@ -24,7 +24,7 @@ type approvals struct {
 // the first thing that the approved command does. The supervisor is alive and
 // waits; in between are the start of a process, the answer on the disk (file and
 // directory), the supervisor's wake-up, the look at all that the approval stands
-// on, what is kept for undo, the flushes to disk, and the cage. The floors are a
+// on, what is kept for undo, the flushes to disk, and the sandbox. The floors are a
 // superloop that only tells its version, and a bash.
 func BenchmarkApproval(b *testing.B) {
 	exe := build(b, "github.com/superloop/superloop/cmd/superloop", "superloop")

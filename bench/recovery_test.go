@@ -93,7 +93,7 @@ func recoveryConfig(cooldown int, argv ...string) []byte {
 // BenchmarkRecovery is the time from the rename of recovery.json, by an agent
 // that ends right after it, to the first thing that the approved command does:
 // in between are the end of the role, the verdict, what is kept for undo, three
-// flushes to disk, and the cage. The floor is a bash that is started for it.
+// flushes to disk, and the sandbox. The floor is a bash that is started for it.
 func BenchmarkRecovery(b *testing.B) {
 	exe := build(b, "github.com/superloop/superloop/cmd/superloop", "superloop")
 	src := b.TempDir()

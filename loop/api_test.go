@@ -313,10 +313,10 @@ func TestLastRunIsState(t *testing.T) {
 	b.verdict("auto")
 	id := b.s.Pending.ID
 	b.do(Executing{ID: id, N: 1, Source: SourceAuto})
-	b.do(Executed{ID: id, N: 1, Command: "cure 1", ExitCode: 3, Ended: "exited", DurationMS: 7, LogFile: "logs/recovery-1.log"})
+	b.do(Executed{ID: id, N: 1, Command: "remedy 1", ExitCode: 3, Ended: "exited", DurationMS: 7, LogFile: "logs/recovery-1.log"})
 	b.do(Resumed{Plan: b.s.Plan, Rules: CurrentRules})
 	b.wantAt("resumed", Recovering, Diagnose, stepRecovery)
-	if r := b.s.Recovery.LastRun; r == nil || *r != (Run{ID: id, Command: "cure 1", ExitCode: 3, Ended: "exited", DurationMS: 7, LogFile: "logs/recovery-1.log"}) {
+	if r := b.s.Recovery.LastRun; r == nil || *r != (Run{ID: id, Command: "remedy 1", ExitCode: 3, Ended: "exited", DurationMS: 7, LogFile: "logs/recovery-1.log"}) {
 		t.Errorf("%+v", r)
 	}
 }

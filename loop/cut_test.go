@@ -55,7 +55,7 @@ func (p *play) give(f Fact) {
 	p.lines = append(p.lines, lines...)
 }
 
-// cured reports whether a command has ended well in this run.
+// fixed reports whether a command has ended well in this run.
 func (p *play) remedied(command string) bool {
 	return slices.ContainsFunc(p.lines, func(l Line) bool {
 		return l.Event == "recovery_executed" && strings.Contains(string(l.Fields), command)
@@ -210,7 +210,7 @@ func (p *play) role(e Effect) {
 	p.give(f)
 }
 
-// tests pass when the command has run that cures them, or in the second iteration.
+// tests pass when the command has run that fixes them, or in the second iteration.
 func (p *play) tests(e Effect) {
 	f := TestsEnded{Of: To(e), Rerun: e.Reason == ReasonRecovery, Status: "ok", Tree: fmt.Sprint("t", p.s.Iteration)}
 	if p.s.Iteration == 1 && p.dice(2, "tests") == 0 && !p.remedied("cure") {
@@ -249,9 +249,9 @@ func (p *play) proposal(e Effect) Fact {
 		return ProposalStale{Of: To(e), Role: e.Role, Rule: RuleStale}
 	}
 	f := Proposed{Of: To(e), N: p.s.Recoveries.Proposed + 1, Source: e.Role, Role: e.Role, Digest: fmt.Sprint("d", p.s.Iteration),
-		Action: action.Draft{Command: "cure && agent <in >out", WorkingDir: "."}.Action(), Rule: "r"}
+		Action: action.Draft{Command: "remedy && agent <in >out", WorkingDir: "."}.Action(), Rule: "r"}
 	if p.dice(2, "fallback") == 0 {
-		a := action.Draft{Command: "cure plainly", WorkingDir: "."}.Action()
+		a := action.Draft{Command: "remedy plainly", WorkingDir: "."}.Action()
 		f.Else = &a
 	}
 	p.judge(&f)
@@ -275,13 +275,13 @@ func (p *play) diagnosis(e Effect) Fact {
 		f.Code, f.Infra, f.Gate = true, false, "none"
 		return f
 	case 1:
-		f.Options = []plan.Choice{{Key: "again", ID: "again", Strategy: "retry", Availability: "ready", Executor: "wrapper", ByItself: true, WaitsMS: []int64{100, 2000}}, pick("a", "cure a")}
+		f.Options = []plan.Choice{{Key: "again", ID: "again", Strategy: "retry", Availability: "ready", Executor: "wrapper", ByItself: true, WaitsMS: []int64{100, 2000}}, pick("a", "remedy a")}
 	case 2:
-		f.Gate, f.Confidence, f.Options = "propose", 0.95, []plan.Choice{pick("a", "cure a")}
+		f.Gate, f.Confidence, f.Options = "propose", 0.95, []plan.Choice{pick("a", "remedy a")}
 	default:
 		tool := pick("tool", "install left-pad")
 		tool.Dep = "left-pad"
-		f.Options = []plan.Choice{tool, pick("a", "cure a"), pick("b", "cure b")}
+		f.Options = []plan.Choice{tool, pick("a", "remedy a"), pick("b", "remedy b")}
 	}
 	return f
 }
@@ -290,7 +290,7 @@ func (p *play) diagnosis(e Effect) Fact {
 func (p *play) plan() Plan {
 	pl := basicPlan()
 	pl.MaxIterations = 3
-	pl.Recovery, pl.Remediation = p.dice(4, "recovery") > 0, p.dice(3, "first aid") > 0
+	pl.Recovery, pl.Remediation = p.dice(4, "recovery") > 0, p.dice(3, "automatic remediation") > 0
 	pl.Remediation = pl.Remediation && pl.Recovery
 	pl.Checklists, pl.Approval = p.dice(2, "lists") == 0, p.dice(2, "approval") == 0
 	if p.dice(2, "validation") == 0 {

@@ -64,7 +64,7 @@ const (
 	// CheckTool: find out whether the tool works that the last command has installed
 	// (Tool names its recipe). Outcome tool_verified. Harmless.
 	CheckTool EffectKind = "check_tool"
-	// Diagnose: classify what has just failed by rules, and work out what may cure
+	// Diagnose: classify what has just failed by rules, and work out what may fix
 	// it here. Outcome failure_classified. Harmless.
 	Diagnose EffectKind = "diagnose"
 	// Analyse: look for the cause of what the role (or the tests, reason "tests") has

@@ -60,7 +60,7 @@ type RoleEnded struct {
 	Category      string          `json:"category,omitempty"`
 	// Class is class.Class: what kind of failure the CLI's stream tells of.
 	Class      string     `json:"class,omitempty"`
-	Limit      *LimitFact `json:"limit,omitempty"` // with a class that time cures
+	Limit      *LimitFact `json:"limit,omitempty"` // with a class that time fixes
 	Fix        string     `json:"fix,omitempty"`   // what a person types, with a class that needs one
 	Error      string     `json:"error,omitempty"`
 	Denied     int64      `json:"denied,omitempty"` // tool calls that the CLI's permissions refused
@@ -72,7 +72,7 @@ type RoleEnded struct {
 	Output     string     `json:"output_status,omitempty"`
 	LeftBehind int        `json:"left_behind,omitempty"` // processes that outlived it and were ended
 	Proposal   bool       `json:"proposal,omitempty"`    // recovery.json lay there at its end
-	// Failure is how it failed, for the ladder; nil when it did not, or when nobody
+	// Failure is how it failed, for the failure policy; nil when it did not, or when nobody
 	// is to respond.
 	Failure *FailureFact `json:"failure,omitempty"`
 	// Alerts say that failures are more than this role's.

@@ -29,13 +29,13 @@ func TestGoldenJournals(t *testing.T) {
 		"rules1-human.jsonl": {AwaitingHuman, "require_human", 2},
 		// A command with &&, < and >.
 		"rules1-shell.jsonl": {Completed, ReasonPromiseKept, 1},
-		// Remediation plans: a command that fails, the cure of its failure, a retry.
+		// Remediation plans: a command that fails, the remedy of its failure, a retry.
 		"rules1-remediation.jsonl": {LimitReached, ReasonMaxIterations, 1},
 		// A role that fails of the same bug again, up to a human.
 		"rules1-role.jsonl": {Completed, ReasonPromiseKept, 1},
 		// Two runners that are limited, and the one that is back first.
 		"rules1-runners.jsonl": {Completed, ReasonPromiseKept, 1},
-		// An environment check that fails, and its cure.
+		// An environment check that fails, and its remedy.
 		"rules1-preflight.jsonl": {Completed, ReasonPromiseKept, 1},
 	} {
 		t.Run(file, func(t *testing.T) {

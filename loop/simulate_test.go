@@ -26,7 +26,7 @@ type sim struct {
 	fold   failures.Fold
 
 	tasks, done, persons, remediable, lost, runs, waits, remediates int
-	// first are the first reassignments of tasks that have a cure, when another
+	// first are the first reassignments of tasks that have a remedy, when another
 	// provider was healthy.
 	first, firstOK    int
 	detected, stepped []time.Duration
@@ -68,7 +68,7 @@ func (s *sim) do(st State, n int, f Fact) State {
 	return next
 }
 
-// choose is what the driver does for a role whose ladder names nobody.
+// choose is what the driver does for a role whose failure policy names nobody.
 func (s *sim) choose(e Effect) failures.Agent {
 	for _, a := range s.agents {
 		if a.Runner == e.Runner && a.Model == e.Model {
@@ -212,8 +212,8 @@ func (s *sim) report() (ok, lost float64, f failures.Figures) {
 	ok, lost = float64(s.firstOK)/float64(max(1, s.first)), float64(s.lost)/float64(max(1, s.remediable))
 	slices.Sort(s.detected)
 	slices.Sort(s.stepped)
-	s.t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d that have a cure: %.2f %%); %d first reassignments to a healthy provider, %.1f %% of them succeed; "+
-		"%d cures through the gate, %d waits; detecting takes %s by median, %s at worst, deciding %s and %s; the journal says: %d failures, %d reassigned, %d analysed, %d escalated, fixes %d of %d, recovery median %s",
+	s.t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d that have a remedy: %.2f %%); %d first reassignments to a healthy provider, %.1f %% of them succeed; "+
+		"%d remedies through the gate, %d waits; detecting takes %s by median, %s at worst, deciding %s and %s; the journal says: %d failures, %d reassigned, %d analysed, %d escalated, fixes %d of %d, recovery median %s",
 		s.tasks, s.runs, s.done, s.persons, s.lost, s.remediable, 100*lost, s.first, 100*ok, s.remediates, s.waits,
 		s.detected[len(s.detected)/2], s.detected[len(s.detected)-1], s.stepped[len(s.stepped)/2], s.stepped[len(s.stepped)-1],
 		f.Failures, f.Reassigned, f.Analysed, f.Escalated, f.Fixes.Runs-f.Fixes.Failures, f.Fixes.Runs, ms(f.Recovery.Median))
@@ -222,7 +222,7 @@ func (s *sim) report() (ok, lost float64, f failures.Figures) {
 
 // TestSimulation: 10,000 tasks with a mix of failures through the real machine, with
 // the criteria of the failure response: nearly all first reassignments succeed where
-// another provider is healthy, few tasks that have a cure reach a person, all end.
+// another provider is healthy, few tasks that have a remedy reach a person, all end.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	s := newSim(t, failures.Mix{failures.Hiccup: 0.10, failures.Outage: 0.08, failures.Blackout: 0.01, failures.Broken: 0.05, failures.Hopeless: 0.03,
@@ -238,7 +238,7 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("%.3f of the first reassignments succeed", ok)
 	}
 	if lost >= 0.05 {
-		t.Errorf("%.3f of the tasks with a cure reach a person", lost)
+		t.Errorf("%.3f of the tasks with a remedy reach a person", lost)
 	}
 	if f.Total.Runs != s.runs || f.Failures == 0 || f.Escalated != s.persons {
 		t.Errorf("the journal says %d runs and %d persons, there were %d and %d", f.Total.Runs, f.Escalated, s.runs, s.persons)

@@ -72,7 +72,7 @@ const (
 	ReasonOnPromise     = "promise_or_checklist" // tests, mode on_promise
 	ReasonRecovery      = "recovery"             // tests, after a recovery that was executed
 	ReasonCooldown      = "cooldown"             // a recovery that waits for its time
-	ReasonRemediation   = "first_aid"            // a cure that rules know of
+	ReasonRemediation   = "first_aid"            // a remedy that rules know of
 )
 
 // Types of escalations.
@@ -81,7 +81,7 @@ const (
 	// login, an account.
 	EscalationRunner = "runner_unavailable"
 	// EscalationApproval is about a command that the policy does not let run by
-	// itself, EscalationFailed about one that ran and did not cure anything.
+	// itself, EscalationFailed about one that ran and did not fix anything.
 	EscalationApproval = "recovery_approval_required"
 	EscalationFailed   = "recovery_failed"
 	// EscalationCompletion is about the end of the loop: all gates pass.

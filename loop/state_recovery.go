@@ -17,7 +17,7 @@ type Origin string
 // role runs again.
 const (
 	OriginProposal    Origin = "proposal"    // a role left recovery.json
-	OriginRemediation Origin = "remediation" // rules know what may cure the tests, and try it
+	OriginRemediation Origin = "remediation" // rules know what may fix the tests, and try it
 	OriginSuggestion  Origin = "suggestion"  // rules are sure of a command that only a human may approve
 	OriginRootCause   Origin = "root_cause"  // the cause of a failing role has a command
 	OriginPreflight   Origin = "preflight"   // an environment check has one

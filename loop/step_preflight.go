@@ -13,10 +13,10 @@ import (
 // of a wait for it.
 const ClassEnvironment = "preflight"
 
-// EscalationEnvironment is the type of a question about what no rule can cure.
+// EscalationEnvironment is the type of a question about what no rule can fix.
 const EscalationEnvironment = "remediation_exhausted"
 
-// environmentBroken keeps the role from running: a command that may cure it goes
+// environmentBroken keeps the role from running: a command that may fix it goes
 // through the gate, a time that is known is waited for, and else a human is asked.
 // Nothing was spent.
 func (t *turn) environmentBroken(f EnvironmentBroken) bool {

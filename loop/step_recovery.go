@@ -8,7 +8,7 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// What becomes of a command that may cure the environment: see the diagram in
+// What becomes of a command that may fix the environment: see the diagram in
 // step.go. The verdict is the policy's and comes with the fact; what follows from
 // it is decided here, by the recovery's origin and phase.
 

@@ -9,8 +9,8 @@ import (
 )
 
 // Automatic remediation: when the tests have failed, rules look at what failed
-// before anybody spends a token on it, and what they know a listed cure for is
-// cured through the same gate as an agent's proposal:
+// before anybody spends a token on it, and what they know a listed remedy for is
+// fixed through the same gate as an agent's proposal:
 //
 //	tests failed --> diagnose --- the code, or nothing known ---> go on
 //	                    |  ^

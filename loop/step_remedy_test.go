@@ -31,7 +31,7 @@ func (b *bench) failTests() {
 
 func remediate(n int) plan.Choice {
 	return plan.Choice{Key: fmt.Sprintf("h/o%d", n), ID: fmt.Sprintf("o%d", n), Label: fmt.Sprintf("option %d", n), Strategy: "env_fix", Availability: "ready",
-		Draft: action.Draft{Command: fmt.Sprintf("cure %d", n), WorkingDir: ".", TimeoutMS: 1000, Confidence: "high"}, Executor: "wrapper", ByItself: true}
+		Draft: action.Draft{Command: fmt.Sprintf("remedy %d", n), WorkingDir: ".", TimeoutMS: 1000, Confidence: "high"}, Executor: "wrapper", ByItself: true}
 }
 
 // diagnosis is what rules say, for the pending effect.
@@ -101,17 +101,17 @@ func TestRemediationGoesDeeper(t *testing.T) {
 	b.do(b.diagnosis("s", remediate(1)))
 	b.verdict("auto")
 	b.execute(1)
-	b.wantAt("the cure failed", Recovering, Diagnose, stepRecovery)
-	if b.s.Pending.Reason != FailedRecovery || b.s.Pending.Command != "cure 1" {
+	b.wantAt("the remedy failed", Recovering, Diagnose, stepRecovery)
+	if b.s.Pending.Reason != FailedRecovery || b.s.Pending.Command != "remedy 1" {
 		t.Fatalf("%+v", b.s.Pending)
 	}
 	b.do(b.diagnosis("deeper", remediate(2)))
-	if b.s.Recovery.Attempt.Command != "cure 2" || b.s.Recovery.Plan.Depth() != 2 {
+	if b.s.Recovery.Attempt.Command != "remedy 2" || b.s.Recovery.Plan.Depth() != 2 {
 		t.Fatalf("%+v", b.s.Recovery)
 	}
 	b.verdict("auto")
 	b.execute(0)
-	if b.s.Pending.Kind != JudgeAttempt || b.s.Recovery.Attempt.Command != "cure 1" {
+	if b.s.Pending.Kind != JudgeAttempt || b.s.Recovery.Attempt.Command != "remedy 1" {
 		t.Fatalf("not back at the first level: %+v", b.s.Recovery)
 	}
 	b.verdict("auto")
@@ -149,7 +149,7 @@ func TestRemediationInterrupted(t *testing.T) {
 	}
 }
 
-// Whatever comes of each step, first aid ends, within its bounds, and the loop is
+// Whatever comes of each step, automatic remediation ends, within its bounds, and the loop is
 // behind the tests then.
 func TestRemediationEnds(t *testing.T) {
 	t.Parallel()
@@ -188,7 +188,7 @@ func TestRemediationEnds(t *testing.T) {
 				}
 				b.failTests()
 			default:
-				rt.Fatalf("%s in first aid", e.Kind)
+				rt.Fatalf("%s in automatic remediation", e.Kind)
 			}
 		}
 		if b.s.At != "role:tester" || b.s.Status != Running || b.s.Recovery != nil {
@@ -204,7 +204,7 @@ func TestRemediationEnds(t *testing.T) {
 	})
 }
 
-// A cure that is sure and not listed is a question before any role is started;
+// A remedy that is sure and not listed is a question before any role is started;
 // what a person has refused is not asked again.
 func TestSureRemedyIsAsked(t *testing.T) {
 	t.Parallel()

@@ -31,15 +31,15 @@ func (a *app) chainCommand() *cli.Command {
 		&cli.StringFlag{Name: "note", Usage: "why; the next planner reads it (`TEXT`; with --loop)"},
 	}
 	walk := []cli.Flag{
-		&cli.BoolFlag{Name: "yes", Usage: "do not ask about cures that are not listed"},
+		&cli.BoolFlag{Name: "yes", Usage: "do not ask about remedies that are not listed"},
 		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Minute, Usage: "end the chain's own command after this `TIME`, each time"},
 		&cli.IntFlag{Name: "depth", Usage: "on this level `N` (default: the deepest)"},
 	}
 	return &cli.Command{
 		Name:  "chain",
-		Usage: "look at the cures of a failed command, choose one, go on after a crash",
+		Usage: "look at the remedies of a failed command, choose one, go on after a crash",
 		Description: `A chain is what superloop fix, or a loop, does about one failed command: levels, since
-a cure can itself need a cure. ID may be left out: the newest one. With --loop it is
+a remedy can itself need a remedy. ID may be left out: the newest one. With --loop it is
 that of a loop; a loop that waits for a person takes one of its question's options by
 choose, as by approve-recovery --edit.`,
 		ArgsUsage: "list|show|choose|retry|cancel|undo",
@@ -57,7 +57,7 @@ choose, as by approve-recovery --edit.`,
 				Flags:       flags(append(walk, jsonFlag("print what came of it as JSON; asks nothing"))...), Action: a.chainRetry},
 			{Name: "cancel", ArgsUsage: "[ID]", Usage: "end a chain", Description: "EXIT STATUS: 0 ended, 4 there is nothing to end; with --loop as reject-recovery.",
 				Flags: flags(append(answer, jsonFlag("print the chain as JSON"))...), Action: a.chainCancel},
-			{Name: "undo", ArgsUsage: "[ID]", Usage: "put back what the cures of a chain deleted or overwrote",
+			{Name: "undo", ArgsUsage: "[ID]", Usage: "put back what the remedies of a chain deleted or overwrote",
 				Description: "EXIT STATUS: 0 everything that was kept is there again, 1 something is not, 4 nothing was\nkept.",
 				Flags: []cli.Flag{repoFlag(), &cli.BoolFlag{Name: "force", Usage: "move what has changed since beside, and put back what was kept"},
 					jsonFlag("print the reports as JSON")}, Action: a.chainUndo},

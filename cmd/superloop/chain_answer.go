@@ -58,7 +58,7 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 	})
 }
 
-// cures are the options of a question that have a command.
+// fixes are the options of a question that have a command.
 func remedies(rec escalation.Record) []escalation.Option {
 	out := []escalation.Option{}
 	for _, o := range rec.Question.Options {
@@ -170,7 +170,7 @@ func (a *app) chainCancel(c *cli.Context) error {
 	return nil
 }
 
-// chainUndo puts back what the cures of a chain overwrote, the last one first.
+// chainUndo puts back what the fixes of a chain overwrote, the last one first.
 func (a *app) chainUndo(c *cli.Context) error {
 	args, err := atMost(c, 1)
 	if err != nil {
@@ -211,7 +211,7 @@ func (a *app) chainUndo(c *cli.Context) error {
 			if c.Context.Err() != nil {
 				return interrupted(c.Context)
 			}
-			return failf(exitFailed, "superloop chain undo "+l.ID, "undoing cure %d of chain %s: %w", set.Label.Recovery, l.ID, err)
+			return failf(exitFailed, "superloop chain undo "+l.ID, "undoing remedy %d of chain %s: %w", set.Label.Recovery, l.ID, err)
 		}
 		reports, whole = append(reports, r), whole && r.Complete()
 		if !c.Bool("json") {

@@ -19,7 +19,7 @@ import (
 func (a *app) classifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "classify",
-		Usage:     "say why a command fails and what cures it; no cure is ever run",
+		Usage:     "say why a command fails and what fixes it; no remedy is ever run",
 		ArgsUsage: "-- COMMAND...",
 		Description: `Without --exit, --signal, --timed-out, --stdout and --stderr it runs COMMAND in --dir,
 with nothing on its standard input, and lets its output through to stderr. With one
@@ -46,7 +46,7 @@ to classify; 6 --dir or a file to be read is not there.`,
 			&cli.StringFlag{Name: "stdout", Usage: "the `FILE` with what it printed (- is standard input); alone: both streams"},
 			&cli.StringFlag{Name: "stderr", Usage: "the `FILE` with what it printed as errors (- is standard input)"},
 			&cli.StringFlag{Name: "dir", Value: ".", Usage: "where it runs, or ran (`DIR`)"},
-			&cli.StringFlag{Name: "system", Usage: "work the cures out for this `PRESET` instead of this machine (see --list)"},
+			&cli.StringFlag{Name: "system", Usage: "work the remedies out for this `PRESET` instead of this machine (see --list)"},
 			&cli.DurationFlag{Name: "timeout", Value: 10 * time.Minute, Usage: "end COMMAND after this `TIME`"},
 			&cli.BoolFlag{Name: "batch", Usage: "classify the lines of stdin"},
 			&cli.BoolFlag{Name: "lint", Usage: "judge the rules"},

@@ -18,7 +18,7 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// batchSystem is what a batch works cures out for that names no system: an answer
+// batchSystem is what a batch works fixes out for that names no system: an answer
 // must not depend on the machine that gives it.
 const batchSystem = "debian12"
 

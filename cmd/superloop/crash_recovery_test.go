@@ -149,7 +149,7 @@ func (n *testEnv) checkBroken(what string) {
 }
 
 // remediationEnv is a brokenEnv in which no role proposes anything: rules know the
-// cure, and the cure of the cure.
+// remedy, and the remedy of the remedy.
 func remediationEnv(t *testing.T) *testEnv {
 	n := brokenEnv(t)
 	n.write("agent.sh", `cat > /dev/null
@@ -162,7 +162,7 @@ func remediationEnv(t *testing.T) *testEnv {
 	n.write(".config/superloop/recovery/own.yaml", `layer: infra
 handlers:
   - {id: own_broken, label: Broken, description: It is broken., category: environment, match: {any: ['^mytool: it is broken']},
-     options: [{id: cure, label: Cure it, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[sh, cure]]}]}
+     options: [{id: remedy, label: Remedy it, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[sh, remedy]]}]}
   - {id: own_locked, label: Locked, description: It is locked., category: environment, match: {any: ['^mytool: it is locked']},
      options: [{id: unlock, label: Unlock it, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[rm, -f, locked]]}]}
 `)
@@ -201,7 +201,7 @@ func TestKillInARecovery(t *testing.T) {
 	killThroughout(t, brokenEnv)
 }
 
-// TestKillInRemediation does the same while rules cure: three commands on two
+// TestKillInRemediation does the same while rules remediate: three commands on two
 // levels.
 func TestKillInRemediation(t *testing.T) {
 	t.Parallel()

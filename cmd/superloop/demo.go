@@ -19,10 +19,10 @@ import (
 func (a *app) demoCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "see a loop run: a scratch repository, a scripted agent, a real failure and its cure",
+		Usage: "see a loop run: a scratch repository, a scripted agent, a real failure and its remedy",
 		Description: `Needs git and bash, no account and no network. The agent is this program again,
 as a child process that plays a scenario file; the build that cannot start, the
-command that cures it, the sandbox around it, the check and git are real.
+command that fixes it, the sandbox around it, the check and git are real.
 
 With --escalate the policy does not list that command: superloop asks you, prints
 what to type in a second terminal, and waits. With --auto-answer the demo shows
@@ -31,7 +31,7 @@ you the question and then approves it by itself.
 EXIT STATUS: that of run; 5 a person is asked (with --exit-on-escalation).`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Usage: "make the repository in `DIR`, which must not exist (default: a new folder for temporary files)"},
-			&cli.BoolFlag{Name: "escalate", Usage: "leave the cure out of the policy, so that a person is asked"},
+			&cli.BoolFlag{Name: "escalate", Usage: "leave the remedy out of the policy, so that a person is asked"},
 			&cli.BoolFlag{Name: "auto-answer", Usage: "with --escalate: show the question, and approve it as \"demo\" instead of waiting for you"},
 			&cli.BoolFlag{Name: "exit-on-escalation", Usage: "with --escalate: leave with exit code 5 instead of waiting"},
 			jsonFlag("print the events as JSON lines on stdout"),

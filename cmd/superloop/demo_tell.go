@@ -57,7 +57,7 @@ func (a *app) tellDemo(dir string, s loop.State, auto bool) error {
   1. Somebody had taken an update back, and nobody had installed again. The implementer's code was right.
   2. superloop ran the check itself. It was red: %s
      An agent that may not touch deps/ would have met that again in every iteration.
-  3. The tester found the cause. It changed nothing: it wrote down which command would cure it, in recovery.json.
+  3. The tester found the cause. It changed nothing: it wrote down which command would fix it, in recovery.json.
 %s  5. The check was green, the reviewer gave the promise, the evidence was there: completed, and committed. Red, the
      promise would have counted for nothing.
 
@@ -79,7 +79,7 @@ What to type next:
 	return nil
 }
 
-// cured is the step in which the failure went away.
+// fixed is the step in which the failure went away.
 func (p *played) remedied() string {
 	held := "confined by " + render.Clean(p.level)
 	if p.level == "" || p.level == string(sandbox.None) {

@@ -82,18 +82,18 @@ type checkRow struct {
 	Dir     string    `json:"dir"`
 	State   string    `json:"state"`
 	Why     string    `json:"why,omitempty"`
-	Command string    `json:"command,omitempty"` // would cure it
+	Command string    `json:"command,omitempty"` // would fix it
 	Until   time.Time `json:"until,omitzero"`
 	TookUS  int64     `json:"took_us"`
 }
 
-// ground is a directory in which loops work, and what their configuration asks for.
+// environment is a directory in which loops work, and what their configuration asks for.
 type environment struct {
 	dir    string
 	checks []failures.Prevention
 }
 
-// grounds are where the loops work: the top of the work tree, and the own work trees
+// environments are where the loops work: the top of the work tree, and the own work trees
 // of loops that have one already.
 func (a *app) environments(ctx context.Context, paths layout.Paths, loops []config.Loop) []environment {
 	var out []environment
@@ -114,7 +114,7 @@ func (a *app) environments(ctx context.Context, paths layout.Paths, loops []conf
 	return out
 }
 
-// environmentLook is what a loop knows, when it looks, besides the ground.
+// environmentLook is what a loop knows, when it looks, besides the environment.
 func (a *app) environmentLook(paths layout.Paths, cfg *config.Config, loops []config.Loop) (preflight.Look, error) {
 	health, err := preflight.Store[failures.Health]{Disk: a.disk, Path: paths.Health()}.Load()
 	if err != nil {
@@ -139,7 +139,7 @@ func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Con
 	return lookAt(ctx, a.environments(ctx, paths, loops), learned, look), retired, nil
 }
 
-// lookAt makes every check of every ground, each once.
+// lookAt makes every check of every environment, each once.
 func lookAt(ctx context.Context, environments []environment, learned failures.Preventions, look preflight.Look) []checkRow {
 	rows := []checkRow{}
 	for _, g := range environments {
@@ -189,7 +189,7 @@ func printChecks(w io.Writer, r checksReport) error {
 			continue
 		}
 		if broken++; c.Command != "" {
-			fmt.Fprintf(w, "%s: would be cured by: %s\n", c.ID, render.Clean(c.Command))
+			fmt.Fprintf(w, "%s: would be fixed by: %s\n", c.ID, render.Clean(c.Command))
 		}
 	}
 	fmt.Fprintf(w, "%s, %d broken", count(len(r.Checks), "check"), broken)

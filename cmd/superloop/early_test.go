@@ -13,7 +13,7 @@ import (
 
 // TestShimIsEarly watches what recovery/sandbox/early.go relies on: its package is
 // initialised before those that take their time. If this fails nothing is wrong
-// but the speed: see what cage has come to import.
+// but the speed: see what sandbox has come to import.
 func TestShimIsEarly(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -30,14 +30,14 @@ import (
 func (a *app) fixCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "fix",
-		Usage:     "run a command, and cure what it fails of, without an agent",
+		Usage:     "run a command, and fix what it fails of, without an agent",
 		ArgsUsage: "-- COMMAND...",
 		Description: `It runs COMMAND with nothing on its standard input; its output goes to stderr. If the
-code is at fault it says so. If the environment is, it does what a loop does: a cure
-that the repository's policy lists runs by itself, in the cage, with what it
+code is at fault it says so. If the environment is, it does what a loop does: a remedy
+that the repository's policy lists runs by itself, in the sandbox, with what it
 overwrites kept for superloop chain undo; then COMMAND runs again. About any other
 it asks on the terminal; without a terminal it leaves it out and lists it in the end.
-A cure that fails is looked at itself, three levels deep at most. Each step is on the
+A remedy that fails is looked at itself, three levels deep at most. Each step is on the
 disk before it begins: superloop chain goes on after a crash.
 
 --yes runs what a person would have been asked about; never what the policy denies or
@@ -45,14 +45,14 @@ superloop does not run by itself whatever is listed (sudo, other people's proces
 what is outside of the repository).
 
 EXIT STATUS: 0 COMMAND passes; 2 usage; 3 the config is invalid; 5 it fails, and a
-person may let more cures run, or an agent called this; 7 a loop or another fix is at
+person may let more remedies run, or an agent called this; 7 a loop or another fix is at
 work here; 130, 143 interrupted; else it fails, with COMMAND's own exit code (a signal
 is 128 and its number, its time limit 124).`,
 		Flags: []cli.Flag{
 			repoFlag(),
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask about cures that are not listed, run them"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "run COMMAND and say what would be done; run no cure"},
-			&cli.IntFlag{Name: "max-attempts", Value: plan.DefaultAttempts, Usage: "run `N` cures at most"},
+			&cli.BoolFlag{Name: "yes", Usage: "do not ask about remedies that are not listed, run them"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "run COMMAND and say what would be done; run no remedy"},
+			&cli.IntFlag{Name: "max-attempts", Value: plan.DefaultAttempts, Usage: "run `N` remedies at most"},
 			&cli.DurationFlag{Name: "timeout", Value: 30 * time.Minute, Usage: "end COMMAND after this `TIME`, each time"},
 			jsonFlag("print what came of it as JSON; asks nothing"),
 		},
@@ -62,7 +62,7 @@ is 128 and its number, its time limit 124).`,
 
 // fixed is what fix --json prints.
 type fixed struct {
-	Status         string                 `json:"status"` // passes, code, unknown, cured, failed, waiting, dry_run
+	Status         string                 `json:"status"` // passes, code, unknown, fixed, failed, waiting, dry_run
 	Command        string                 `json:"command"`
 	ExitCode       int                    `json:"exit_code"` // of the command, the last time
 	Classification *render.Classification `json:"classification,omitempty"`
@@ -71,7 +71,7 @@ type fixed struct {
 	Chain          json.RawMessage        `json:"chain,omitempty"`
 }
 
-// waiting is a cure that a person may let run.
+// waiting is a remedy that a person may let run.
 type waiting struct {
 	Option  string `json:"option"`
 	Command string `json:"command"`
@@ -190,13 +190,13 @@ func (a *app) nobodyAtWork(repo string) error {
 			continue
 		}
 		if view, err := local.ReadView(paths); err != nil || atWork(view.Status) {
-			return failf(exitHeld, "superloop status --watch --loop "+id, "a supervisor (%s) is at work in loop %s; cures would change files under its hands", holder, id)
+			return failf(exitHeld, "superloop status --watch --loop "+id, "a supervisor (%s) is at work in loop %s; remedies would change files under its hands", holder, id)
 		}
 	}
 	return nil
 }
 
-// begin runs the command, and walks a chain of cures if rules know some.
+// begin runs the command, and walks a chain of fixes if rules know some.
 func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) error {
 	r, err := w.a.runPlainly(ctx, w.spawner, text, w.dir, w.timeout)
 	if err != nil {
@@ -236,7 +236,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 	ch := plan.New(walk.NewID(now), plan.Goal{Command: text, Dir: w.rel, Key: resolved.Goal, Source: rules.SourceCommand},
 		failureOf(found), options, limit, 0, now)
 	w.ch = &ch
-	w.say("%s fails: %s; first aid begins (chain %s)", render.Cut(render.Clean(text), 80), render.Clean(found.Why), ch.ID)
+	w.say("%s fails: %s; automatic remediation begins (chain %s)", render.Cut(render.Clean(text), 80), render.Clean(found.Why), ch.ID)
 	err = w.walk(ctx)
 	return w.reportChain(out, err)
 }

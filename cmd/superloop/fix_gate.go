@@ -26,7 +26,7 @@ import (
 // right before its start.
 const maxLooks = 5
 
-// executor is what judges and runs cures, as in a loop.
+// executor is what judges and runs fixes, as in a loop.
 func (w *walker) executor(c *cli.Context) *execute.Executor {
 	return &execute.Executor{
 		Repo: w.repo, StateDir: w.paths.State, Baseline: filepath.Join(w.private, "guard.json"),
@@ -74,7 +74,7 @@ func (w doer) Judge(m plan.Move) (action.Decision, string) {
 	return w.gate(m, j)
 }
 
-// gate gives auto to a cure that may run: by its judgement, or because a person
+// gate gives auto to a remedy that may run: by its judgement, or because a person
 // says so now, or has chosen it.
 func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
 	ok, why, err := w.allowed(w.ctx, m, j)
@@ -88,7 +88,7 @@ func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
 	return w.refused(m, j.Decision, why)
 }
 
-// refused says that a cure does not run. Whatever is not a person's to decide is
+// refused says that a remedy does not run. Whatever is not a person's to decide is
 // denied.
 func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Decision, string) {
 	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
@@ -98,7 +98,7 @@ func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Dec
 	return action.Deny, why
 }
 
-// allowed says whether a cure may run.
+// allowed says whether a remedy may run.
 func (w *walker) allowed(ctx context.Context, m plan.Move, j execute.Judgement) (ok bool, why string, err error) {
 	why = j.Reason
 	switch {
@@ -128,7 +128,7 @@ func (w *walker) allowed(ctx context.Context, m plan.Move, j execute.Judgement) 
 	return false, why, nil
 }
 
-// chosen reports whether a person has chosen the cure, or the one that needs it.
+// chosen reports whether a person has chosen the remedy, or the one that needs it.
 func (w *walker) chosen(m plan.Move) bool {
 	if m.Picked {
 		return true
@@ -141,7 +141,7 @@ func (w *walker) chosen(m plan.Move) bool {
 	return false
 }
 
-// Run carries a cure out, as it was judged. If something has changed since, it goes
+// Run carries a remedy out, as it was judged. If something has changed since, it goes
 // through the gate again: on a terminal the person is asked once more.
 func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	for range maxLooks {
@@ -163,7 +163,7 @@ func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	return walk.Outcome{Text: "not run: what it stands on changes all the time"}, nil
 }
 
-// order is the order for a cure that went through the gate. Its intent is on the
+// order is the order for a remedy that went through the gate. Its intent is on the
 // disk already: the chain was saved with the move in it.
 func (w *walker) order(m plan.Move) execute.Order {
 	o := execute.Order{Action: m.Action(), Budget: w.budget(), Basis: w.approved.Basis(), Hurry: w.a.hurry, Output: w.a.stderr,
@@ -197,7 +197,7 @@ func (w *walker) order(m plan.Move) execute.Order {
 	return o
 }
 
-// came is what came of a cure that was begun.
+// came is what came of a remedy that was begun.
 func (w *walker) came(ctx context.Context, m plan.Move, out execute.Outcome) (walk.Outcome, error) {
 	if len(out.Appeared) > 0 {
 		w.say("look at what it made where superloop or git would act on it: %s", text.Display(strings.Join(out.Appeared, ", ")))
@@ -221,7 +221,7 @@ func (w *walker) came(ctx context.Context, m plan.Move, out execute.Outcome) (wa
 	return walk.Outcome{Text: how(out), Failure: f, Options: options}, err
 }
 
-// how says how a cure failed.
+// how says how a remedy failed.
 func how(out execute.Outcome) string {
 	s := fmt.Sprintf("exit code %d", max(out.Code, 0))
 	switch {
@@ -244,9 +244,9 @@ func how(out execute.Outcome) string {
 	return s
 }
 
-// learn notes down whether the cure of the first level has helped, if the command
+// learn notes down whether the remedy of the first level has helped, if the command
 // has just run again for that. Of another failure than before nobody knows whether
-// the cure has helped, so nothing is learned of it.
+// the remedy has helped, so nothing is learned of it.
 func (w *walker) learn(ctx context.Context, ok bool, now plan.Failure) {
 	l := w.ch.Levels[0]
 	o, chosen := l.Option(l.Chosen)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fixHandler knows one failure, whose cure is ./refresh.
+// fixHandler knows one failure, whose remedy is ./refresh.
 const fixHandler = `layer: infra
 handlers:
   - id: stale_index

@@ -21,7 +21,7 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// walker walks one chain: it judges each cure, carries it out, and sees whether it
+// walker walks one chain: it judges each remedy, carries it out, and sees whether it
 // helped.
 type walker struct {
 	a       *app
@@ -43,12 +43,12 @@ type walker struct {
 
 	ch       *plan.Chain
 	last     ran // the command, the last time
-	used     int // cures that ran by themselves
+	used     int // fixes that ran by themselves
 	waiting  []waiting
 	asks     bool     // there is one among them that --yes would run
 	kept     []string // sets of undo
 	pinned   bool
-	approved execute.Judgement // by which the cure that comes next may run
+	approved execute.Judgement // by which the remedy that comes next may run
 	people   map[string]bool   // by its key: a person has let the option run, not the policy
 }
 
@@ -60,7 +60,7 @@ func (w *walker) at(dir string) error {
 	}
 	rel, err := filepath.Rel(w.repo, dir)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
-		return failf(exitUsage, "cd "+text.Paste(w.repo), "this folder is not in %s, the repository: cures run in there", w.repo)
+		return failf(exitUsage, "cd "+text.Paste(w.repo), "this folder is not in %s, the repository: remedies run in there", w.repo)
 	}
 	w.dir, w.rel = dir, filepath.ToSlash(rel)
 	return nil

@@ -50,7 +50,7 @@ func (a *app) policySuggest(c *cli.Context) error {
 		if c.Bool("json") {
 			return render.JSON(a.stdout, map[string]any{"reset": true})
 		}
-		fmt.Fprintln(a.stdout, "forgotten: which cures helped in this repository")
+		fmt.Fprintln(a.stdout, "forgotten: which remedies helped in this repository")
 		return nil
 	}
 	m, err := store.Load()

@@ -27,7 +27,7 @@ runs is the least that it can be: ">= $1.20 (3 runs unknown)". Money is what the
 runners told, or computed from a table of prices where they tell tokens only.
 
 Where something was proposed or a person was asked it also tells what became of
-the proposals, how many of the commands that ran have cured what they were for,
+the proposals, how many of the commands that ran have fixed what they were for,
 how often people were asked, and how long it took them. Where roles failed it tells
 what followed, what helped, and how long that took.
 

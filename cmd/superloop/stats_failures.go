@@ -11,7 +11,7 @@ import (
 )
 
 // printFailures tells what failed and what followed; nothing where no failure was
-// answered, no ground found broken and nobody alarmed.
+// answered, no environment found broken and nobody alarmed.
 func printFailures(w io.Writer, f failures.Figures) error {
 	if f.Failures == 0 && f.Prevented == 0 && f.Tripped == 0 && len(f.Alerts) == 0 {
 		return nil

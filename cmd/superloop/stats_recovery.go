@@ -145,9 +145,9 @@ func executionLine(who string, e stats.Executions) string {
 }
 
 func remediationLine(a stats.Remediation) string {
-	text := fmt.Sprintf("first aid: %s classified (%d environment, %d code, %d not known)", count(a.Classified, "failure"), a.Infra, a.Code, a.Unknown)
+	text := fmt.Sprintf("automatic remediation: %s classified (%d environment, %d code, %d not known)", count(a.Classified, "failure"), a.Infra, a.Code, a.Unknown)
 	if a.Chains > 0 {
-		text += fmt.Sprintf("; %d of %d cured with %s", a.Remedied, a.Chains, count(a.Commands, "command"))
+		text += fmt.Sprintf("; %d of %d fixed with %s", a.Remedied, a.Chains, count(a.Commands, "command"))
 		if a.Took.Count > 0 {
 			text += " in " + spreadText(a.Took)
 		}

@@ -96,7 +96,7 @@ func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (f
 		return fact, next, err
 	}
 	if mended == nil && rec.State == escalation.Pending && s.Human.About == loop.AboutPreflight && a.Whole(ctx, s) {
-		mended = &Mended{By: "superloop", Note: "a look finds the ground whole again"}
+		mended = &Mended{By: "superloop", Note: "a look finds the environment whole again"}
 	}
 	switch {
 	case mended != nil && rec.State == escalation.Pending:

@@ -118,10 +118,10 @@ func TestPlanOfHoldsWhatTheMachineNeeds(t *testing.T) {
 	}
 	cfg.Recovery = []byte(`{"auto_approve": ["make deps"], "first_aid": true}`)
 	if p := PlanOf(cfg, l); !p.Recovery || !p.Remediation {
-		t.Errorf("recovery %v, first aid %v", p.Recovery, p.Remediation)
+		t.Errorf("recovery %v, automatic remediation %v", p.Recovery, p.Remediation)
 	}
 	cfg.Recovery = []byte(`{"auto_approve": ["make deps"], "first_aid": false}`)
 	if p := PlanOf(cfg, l); !p.Recovery || p.Remediation {
-		t.Errorf("recovery %v, first aid %v", p.Recovery, p.Remediation)
+		t.Errorf("recovery %v, automatic remediation %v", p.Recovery, p.Remediation)
 	}
 }

@@ -29,7 +29,7 @@ const (
 	FixNone        = "none"
 )
 
-// Fix is what would cure a cause.
+// Fix is what would fix a cause.
 type Fix struct {
 	Kind        string `json:"kind"`
 	Command     string `json:"command,omitempty"`
@@ -107,7 +107,7 @@ func (rc RootCause) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// Analysis is the cause for the ladder.
+// Analysis is the cause for the failure policy.
 func (rc RootCause) Analysis() Analysis {
 	if rc.Type == CauseUnknown {
 		return Analysis{}
@@ -157,7 +157,7 @@ type Case struct {
 	Evidence []Quote
 	Captures map[string]string
 	Facts    Facts
-	// Command is a cure that rules know of for the last failure (remedy's recommended
+	// Command is a remedy that rules know of for the last failure (remedy's recommended
 	// option), "" for none.
 	Command string
 }

@@ -114,7 +114,7 @@ type Event struct {
 	Category string `json:"category"` // of the catalog's closed list
 	Handler  string `json:"handler,omitempty"`
 	Blame    Blame  `json:"blame"`
-	// Counted: it is one step up the ladder. Repaired: what it died of is mended.
+	// Counted: it is one step of the failure policy. Repaired: what it died of is mended.
 	Counted  bool   `json:"counted"`
 	Repaired bool   `json:"repaired,omitempty"`
 	Severity string `json:"severity"`
@@ -125,7 +125,7 @@ type Event struct {
 	At        time.Time `json:"at"`
 }
 
-// Waits reports whether time alone cures it, and who has the task plays no part.
+// Waits reports whether time alone fixes it, and who has the task plays no part.
 func (e Event) Waits() bool { return e.Blame == BlameProvider }
 
 // Signer names a failure so that the same one in another run has the same name, as

@@ -132,7 +132,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestUntil: only what time cures has an end.
+// TestUntil: only what time fixes has an end.
 func TestUntil(t *testing.T) {
 	t.Parallel()
 	later := noon.Add(time.Hour)

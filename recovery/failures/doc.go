@@ -11,10 +11,10 @@
 //
 // A failure is classified first, by facts and by the class that an adapter gave
 // it, never by what somebody wrote. Only what can be the fault of whoever did the
-// task climbs the ladder; a provider that is down is waited for, work that cannot
+// task goes through the failure policy; a provider that is down is waited for, work that cannot
 // be done is not tried again.
 //
-// The ladder, the history, the breakers, the triggers, the checks and the snapshots
+// The failure policy, the history, the breakers, the triggers, the checks and the snapshots
 // are plain values that are written down as JSON. This package has no clock, does no
 // I/O and imports nothing of ours: time and facts come in. Package preflight looks at
 // the system, and keeps values in files.

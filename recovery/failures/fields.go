@@ -49,7 +49,7 @@ func Fields(e Event, s State, d Decision) DetectedFields {
 		Severity: e.Severity, Signature: e.Signature, Error: e.Why, Step: d.Step, Reason: d.Reason, Failures: s.Counted}
 }
 
-// ReassignedFields tell who has a task now. Rung is reassign, or resume after a wait
+// ReassignedFields tell who has a task now. Step is reassign, or resume after a wait
 // or an analysis.
 type ReassignedFields struct {
 	TaskKey string `json:"task_key"`
@@ -113,7 +113,7 @@ type PreventionFields struct {
 	Cause    string    `json:"root_cause_id,omitempty"`
 }
 
-// PreflightFields tell that ground was found broken before a role ran.
+// PreflightFields tell that the environment was found broken before a role ran.
 type PreflightFields struct {
 	Findings []Finding `json:"findings"`
 	Action   string    `json:"action"` // recover, pause, person

@@ -68,7 +68,7 @@ type Figures struct {
 
 	Tripped     int    `json:"runners_tripped"`
 	Preventions int    `json:"preventions_added"`
-	Prevented   int    `json:"preflight_stops"` // times that broken ground was found before a role ran
+	Prevented   int    `json:"preflight_stops"` // times that a broken environment was found before a role ran
 	Alerts      []Rate `json:"alerts"`          // by severity: Runs
 }
 

@@ -14,9 +14,9 @@ type Finding struct {
 	ID       string    `json:"id"`
 	Kind     CheckKind `json:"kind"`
 	State    string    `json:"state"`
-	Category string    `json:"category"` // of the catalog, for what would cure it
+	Category string    `json:"category"` // of the catalog, for what would fix it
 	Why      string    `json:"why,omitempty"`
-	// Command cures it, where a rule knows one: a proposal, to be judged by the gate
+	// Command fixes it, where a rule knows one: a proposal, to be judged by the gate
 	// as any other.
 	Command string `json:"command,omitempty"`
 	// Until is when it is over by itself, zero where nobody knows.

@@ -234,7 +234,7 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 		return true
 	case BlameRunner:
 	default:
-		return false // the task, the ground and chance do not speak against it
+		return false // the task, the environment and chance do not speak against it
 	}
 	b.InRow++
 	if key := e.Task.Key(); len(b.Tasks) < 2 && !slices.Contains(b.Tasks, key) {

@@ -39,10 +39,10 @@ const (
 // What becomes of a failure if nothing is done: the classes of an Event. All but
 // the last two are the catalog's words for persistence.
 const (
-	Transient   = "transient"   // time may cure it
+	Transient   = "transient"   // time may fix it
 	Environment = "environment" // the machine has to be mended
 	Permanent   = "permanent"   // it will be the same next time
-	Code        = "code"        // only a change of the code cures it
+	Code        = "code"        // only a change of the code fixes it
 	Usage       = "usage"       // it was asked in a wrong way
 	Impossible  = "impossible"  // nobody can do it
 	Unknown     = "unknown"
@@ -54,8 +54,8 @@ type Blame string
 // The blames.
 const (
 	BlameRunner      Blame = "runner"   // whoever did it; another one may do better
-	BlameProvider    Blame = "provider" // the service behind it; time cures that
-	BlameAccount     Blame = "account"  // a login or credit; a person cures that
+	BlameProvider    Blame = "provider" // the service behind it; time fixes that
+	BlameAccount     Blame = "account"  // a login or credit; a person fixes that
 	BlameSettings    Blame = "settings" // superloop's configuration of the runner
 	BlameEnvironment Blame = "ground"   // the machine or the repository's environment
 	BlameTask        Blame = "task"     // what was asked for

@@ -19,11 +19,11 @@ const outagesTaken = 3
 //	repaired, lost, a conversation that is gone    -> the same agent again; not counted
 //	1st counted failure                            -> another agent; as the 2nd when nobody is left,
 //	                                                  or when another one would meet the same: the
-//	                                                  ground is broken, or the code
+//	                                                  environment is broken, or the code
 //	2nd                                            -> the cause is looked for
 //	3rd                                            -> a person
 //
-// An event that does not fit (the ladder has ended, or nobody holds the task)
+// An event that does not fit (the failure policy has ended, or nobody holds the task)
 // changes nothing: StepNone.
 func Next(s State, e Event, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != Working {

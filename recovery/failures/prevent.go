@@ -53,7 +53,7 @@ type CheckSpec struct {
 	Address string `json:"address,omitempty"`
 }
 
-// Prevention is one check that is made before an iteration, so that ground that is
+// Prevention is one check that is made before an iteration, so that environment that is
 // known to break is not run into again.
 type Prevention struct {
 	ID      string    `json:"id"` // of the kind and the spec
@@ -145,7 +145,7 @@ func (ps *Preventions) Note(found []Finding, now time.Time) (retired []Preventio
 	return retired
 }
 
-// Saved notes that a check kept a role from running over broken ground.
+// Saved notes that a check kept a role from running over a broken environment.
 func (ps *Preventions) Saved(id string) {
 	if i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id }); i >= 0 {
 		ps.Checks[i].Prevented++

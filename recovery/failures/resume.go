@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Succeeded ends the ladder: the task is done.
+// Succeeded ends the failure policy: the task is done.
 func Succeeded(s State, now time.Time) State {
 	if s.Phase != Working {
 		return s
@@ -30,12 +30,12 @@ func WaitOver(s State, list []Candidate, now time.Time) (State, Decision) {
 	return m.s, m.d
 }
 
-// Analysis is what an analysis came to, for the ladder.
+// Analysis is what an analysis came to, for the failure policy.
 type Analysis struct {
 	Summary string `json:"summary"`
 	// Instruction is what the next agent is told to do about it.
 	Instruction string `json:"instruction,omitempty"`
-	// Person: only a person can cure it, and that is sure. Why says what.
+	// Person: only a person can fix it, and that is sure. Why says what.
 	Person bool   `json:"person,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
@@ -66,7 +66,7 @@ func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Deci
 	return m.s, m.d
 }
 
-// Answered goes on after a person's answer: the ladder begins anew, with what was
+// Answered goes on after a person's answer: the failure policy begins anew, with what was
 // told so far and the person's note.
 func Answered(s State, note string, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != WithHuman {

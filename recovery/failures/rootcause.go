@@ -195,7 +195,7 @@ func toolRule(c Case, e Entry) (finding, bool) {
 func withPerson(f finding, what string) finding {
 	if f.fix.Kind == FixEnvironment && f.fix.Command == "" {
 		f.fix = Fix{Kind: FixPerson, Instruction: what}
-		f.sure = min(f.sure, sure-0.05) // nobody knows a cure: the next agent may find one
+		f.sure = min(f.sure, sure-0.05) // nobody knows a remedy: the next agent may find one
 	}
 	return f
 }

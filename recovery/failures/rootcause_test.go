@@ -57,7 +57,7 @@ func TestRules(t *testing.T) {
 			"clock", CauseInfrastructure, "", FixPerson, "", sure},
 		"lock file changed": {Case{History: []Entry{entry(environment("dependency"), alice)}, Captures: map[string]string{"pkg": "left-pad"}, Command: "npm ci",
 			Facts: Facts{Changes: []Change{{ChangeLock, "package-lock.json", "aa", "bb"}}}}, "dependency", CauseDependency, "package-lock.json", FixEnvironment, CheckDeps, 0.9},
-		"dependency, no cure known": {Case{History: []Entry{entry(environment("dependency"), alice)}}, "dependency", CauseDependency, "", FixPerson, CheckDeps, 0.6},
+		"dependency, no remedy known": {Case{History: []Entry{entry(environment("dependency"), alice)}}, "dependency", CauseDependency, "", FixPerson, CheckDeps, 0.6},
 		"tool":                      {Case{History: []Entry{entry(environment("command_not_found"), alice)}, Captures: map[string]string{"tool": "jq"}, Command: "apt-get install jq"}, "missing_tool", CauseDependency, "", FixEnvironment, CheckTool, sure},
 		"permission":                {Case{History: []Entry{entry(environment("permission_denied"), alice)}, Captures: map[string]string{"path": "dist"}}, "permission", CauseInfrastructure, "dist", FixPerson, CheckPermission, sure},
 		"port":                      {Case{History: []Entry{entry(environment("port_in_use"), alice)}, Captures: map[string]string{"port": "3000"}, Command: "kill 7"}, "port", CauseInfrastructure, "", FixEnvironment, CheckPort, sure},
@@ -161,7 +161,7 @@ func TestAnalyseAnything(t *testing.T) {
 	})
 }
 
-// TestAnalysis: what the ladder is told; a prevention only where the cause is sure.
+// TestAnalysis: what the failure policy is told; a prevention only where the cause is sure.
 func TestAnalysis(t *testing.T) {
 	t.Parallel()
 	if a := (RootCause{Type: CauseUnknown, Description: "x", Confidence: 0.9, Fix: Fix{Kind: FixPerson}}).Analysis(); a != (Analysis{}) {

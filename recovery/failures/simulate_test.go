@@ -8,7 +8,7 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 )
 
-// driver plays a World against the ladder and the breakers, one task after the
+// driver plays a World against the failure policy and the breakers, one task after the
 // other, as a loop would.
 type driver struct {
 	t      *testing.T
@@ -18,11 +18,11 @@ type driver struct {
 	hist   History
 	now    time.Time
 	limits Limits
-	// aid is the share of broken environments that rules mend before the ladder is
+	// aid is the share of broken environments that rules mend before the failure policy is
 	// asked.
 	aid float64
 
-	tasks, done, persons, remediable, lost int // lost: persons with a cure
+	tasks, done, persons, remediable, lost int // lost: persons with a remedy
 	reassigned, first, firstOK             int
 	analysed, waits, alerts, runs, steps   int
 	response                               []time.Duration
@@ -157,7 +157,7 @@ func newDriver(t *testing.T, m Mix, agents ...Agent) *driver {
 }
 
 // TestSimulation: 10,000 tasks with a mix of failures. Nearly all first
-// reassignments to a healthy provider succeed, few tasks that have a cure reach a
+// reassignments to a healthy provider succeed, few tasks that have a remedy reach a
 // person, all of them end.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestSimulation(t *testing.T) {
 	ok := float64(d.firstOK) / float64(max(1, d.first))
 	lost := float64(d.lost) / float64(d.remediable)
 	slices.Sort(d.response)
-	t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d curable: %.2f %%); %d reassigned, %d first ones with a healthy provider and a cure, %.1f %% of them succeed (not: %v), %d without a cure; %d analyses, %d waits, %d alerts; response median %s, worst %s",
+	t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d curable: %.2f %%); %d reassigned, %d first ones with a healthy provider and a remedy, %.1f %% of them succeed (not: %v), %d without a remedy; %d analyses, %d waits, %d alerts; response median %s, worst %s",
 		d.tasks, d.runs, d.done, d.persons, d.lost, d.remediable, 100*lost, d.reassigned, d.first, 100*ok, d.failedBy, d.hopeless, d.analysed, d.waits, d.alerts,
 		d.response[len(d.response)/2], d.response[len(d.response)-1])
 	if d.done+d.persons != d.tasks || d.first < 500 {
@@ -176,11 +176,11 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("%.3f of the first reassignments succeed", ok)
 	}
 	if lost >= 0.05 {
-		t.Errorf("%.3f of the tasks with a cure reach a person", lost)
+		t.Errorf("%.3f of the tasks with a remedy reach a person", lost)
 	}
-	// What has no cure reaches a person, and with few runs.
+	// What has no remedy reaches a person, and with few runs.
 	if d.persons < d.tasks-d.remediable {
-		t.Errorf("%d with a person, %d have no cure", d.persons, d.tasks-d.remediable)
+		t.Errorf("%d with a person, %d have no remedy", d.persons, d.tasks-d.remediable)
 	}
 }
 

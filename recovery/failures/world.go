@@ -32,7 +32,7 @@ func troubles() []Trouble {
 
 // World plays tasks that fail, for simulations: given a seed, the same task, agent
 // and attempt always end in the same way. It has no state but what the caller has
-// repaired, so that it can be driven by the ladder alone or by the whole machine.
+// repaired, so that it can be driven by the failure policy alone or by the whole machine.
 type World struct {
 	Seed uint64
 	Mix  Mix

@@ -41,5 +41,5 @@
 // reads more files than can be named beforehand: only the named script is an
 // input, not what it imports. Installed code (node_modules, what npx finds
 // there) is not watched either, unless the command itself names the file. What
-// bounds the damage is the cage that the command runs in, not this package.
+// bounds the damage is the sandbox that the command runs in, not this package.
 package inputs

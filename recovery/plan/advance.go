@@ -16,7 +16,7 @@ type Kind string
 const (
 	Run    Kind = "run"    // run Command, through the gate
 	Retry  Kind = "retry"  // wait, then run the goal's command again
-	Verify Kind = "verify" // run the goal's command again: did the cure help?
+	Verify Kind = "verify" // run the goal's command again: did the remedy help?
 	Stop   Kind = "stop"   // the chain has ended; see Status and Why
 	Held   Kind = "held"   // something was begun and its outcome is not known: a person decides
 )
@@ -166,7 +166,7 @@ func (c *Chain) fresh(l Level, o Choice) bool {
 }
 
 // unfinished reports whether an option is what one of the first n levels deals
-// with: it cannot be its own cure.
+// with: it cannot be its own remedy.
 func (c *Chain) unfinished(key string, n int) bool {
 	return slices.ContainsFunc(c.Levels[:n], func(l Level) bool { return l.Chosen == key })
 }
@@ -182,7 +182,7 @@ func (c *Chain) giveUp(l *Level) []Turn {
 	c.leave(left, "failed")
 	text := "what it needs is not to be had: " + left.Label
 	if left.Remedy {
-		text = "what it failed of could not be cured"
+		text = "what it failed of could not be fixed"
 	}
 	c.fail(c.level(), text)
 	return []Turn{{Depth: left.Depth, Goal: left.Goal, Label: left.Label, Status: "failed"}}

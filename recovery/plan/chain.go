@@ -39,7 +39,7 @@ const (
 	Cancelled Status = "cancelled" // a person has ended it
 )
 
-// Chain is the cure of one failed command.
+// Chain is the remedy of one failed command.
 type Chain struct {
 	ID   string `json:"chain_id"`
 	Goal Goal   `json:"original_goal"`
@@ -65,7 +65,7 @@ type Chain struct {
 	Until    time.Time `json:"until,omitzero"`
 	// Running is what was begun and has no outcome yet.
 	Running *Move `json:"running,omitempty"`
-	// Verifying: a cure has succeeded, and whether it helped is not known yet.
+	// Verifying: a remedy has succeeded, and whether it helped is not known yet.
 	Verifying bool `json:"verifying,omitempty"`
 	// Errors are those of all levels, in order.
 	Errors []Error `json:"errors,omitempty"`
@@ -95,8 +95,8 @@ type Failure struct {
 type Level struct {
 	Depth int    `json:"depth"` // 1 is the outermost
 	Goal  string `json:"goal"`
-	// For is the key of the option above that the level is there for. Cure: that
-	// option has failed, and of what it failed is to be cured; else it needs Goal.
+	// For is the key of the option above that the level is there for. Remedy: that
+	// option has failed, and of what it failed is to be fixed; else it needs Goal.
 	For     string   `json:"for,omitempty"`
 	Remedy  bool     `json:"cure,omitempty"`
 	Label   string   `json:"label"`
@@ -107,7 +107,7 @@ type Level struct {
 	Chosen string `json:"chosen,omitempty"`
 	// Needs are what the chosen option still needs, the next one first.
 	Needs []Need `json:"needs,omitempty"`
-	// Again: the chosen option failed, what it failed of was cured on the level
+	// Again: the chosen option failed, what it failed of was fixed on the level
 	// below, so it is due once more.
 	Again bool `json:"again,omitempty"`
 	// Picked: it is a person who has chosen it.
@@ -164,7 +164,7 @@ type Error struct {
 	Text    string `json:"text"`
 }
 
-// New opens a chain for a failed command with what might cure it. limit and patience
+// New opens a chain for a failed command with what might fix it. limit and patience
 // are bounds, 0 for the defaults.
 func New(id string, goal Goal, f Failure, options []Choice, limit int, patience time.Duration, now time.Time) Chain {
 	if limit <= 0 {

@@ -46,7 +46,7 @@ type walk struct {
 	t   *testing.T
 	c   Chain
 	now time.Time
-	// cures are the options for what a command fails of, by the signature.
+	// fixes are the options for what a command fails of, by the signature.
 	remedies map[string][]Choice
 }
 
@@ -173,7 +173,7 @@ func decode(t testing.TB, s string) Chain {
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){
-		"the first cure helps": func(t *testing.T) {
+		"the first remedy helps": func(t *testing.T) {
 			newWalk(t, option("a"), option("b")).do("run run-a -> ok", "verify -> ok", "stop done").errorsLike().crumbs("make test done")
 		},
 		"it does not help": func(t *testing.T) {
@@ -186,10 +186,10 @@ func TestPaths(t *testing.T) {
 			w.do("run run-a -> ok", "verify -> fail:second", "run run-c -> ok", "verify -> ok", "stop done").
 				errorsLike("1 a: the command fails of something else now: why second")
 		},
-		"another failure without a cure": func(t *testing.T) {
+		"another failure without a remedy": func(t *testing.T) {
 			newWalk(t, option("a"), option("b")).do("run run-a -> ok", "verify -> fail:code", "stop exhausted")
 		},
-		"a failed cure is cured, then due once more": func(t *testing.T) {
+		"a failed remedy is fixed, then due once more": func(t *testing.T) {
 			w := newWalk(t, option("a"))
 			w.remedies["deep"] = []Choice{option("b")}
 			w.do("run run-a -> fail:deep", "run run-b -> ok", "run run-a -> ok", "verify -> ok", "stop done").
@@ -201,17 +201,17 @@ func TestPaths(t *testing.T) {
 			w.do("run run-a -> fail:deep", "run run-b -> ok", "run run-a -> fail:other", "run run-z -> fail:none", "stop exhausted").
 				errorsLike("1 a: exit", "1 a: exit", "1 z: exit")
 		},
-		"what it failed of cannot be cured": func(t *testing.T) {
+		"what it failed of cannot be fixed": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("z"))
 			w.remedies["deep"] = []Choice{option("b")}
 			w.do("run run-a -> fail:deep", "run run-b -> fail:none", "run run-z -> ok", "verify -> ok", "stop done").
-				errorsLike("1 a: exit", "2 b: exit", "1 a: what it failed of could not be cured").crumbs("make test done > run-a failed")
+				errorsLike("1 a: exit", "2 b: exit", "1 a: what it failed of could not be fixed").crumbs("make test done > run-a failed")
 		},
 		"three levels, not four": func(t *testing.T) {
 			w := newWalk(t, option("a"))
 			w.remedies["2"], w.remedies["3"], w.remedies["4"] = []Choice{option("b")}, []Choice{option("c")}, []Choice{option("d")}
 			w.do("run run-a -> fail:2", "run run-b -> fail:3", "run run-c -> fail:4", "stop exhausted").
-				errorsLike("1 a: exit", "2 b: exit", "3 c: exit code 1 (what may cure that is not tried: that would be level 4: 3 is the most)",
+				errorsLike("1 a: exit", "2 b: exit", "3 c: exit code 1 (what may fix that is not tried: that would be level 4: 3 is the most)",
 					"2 b: what it failed of", "1 a: what it failed of")
 		},
 		"needs first, each of them": func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestPaths(t *testing.T) {
 			newWalk(t, needing("a", need("1", needing("b", need("2", needing("c", need("1", option("d")))))))).
 				do("stop exhausted").errorsLike("3 c: it needs install 1, and that is what level 2 is already about (install 1): a circle", "2 b", "1 a")
 		},
-		"its own cure is a circle": func(t *testing.T) {
+		"its own remedy is a circle": func(t *testing.T) {
 			newWalk(t, needing("a", need("1", option("a"), option("b")))).do("run run-b -> ok", "run run-a -> ok", "verify -> ok", "stop done")
 		},
 		"what a sibling got is there (S6)": func(t *testing.T) {
@@ -262,13 +262,13 @@ func TestPaths(t *testing.T) {
 			w.remedies["second"] = []Choice{option("b")}
 			w.do("retry make test after 5s -> fail:second", "run run-b -> ok", "verify -> ok", "stop done")
 		},
-		"a cure failed for a moment": func(t *testing.T) {
+		"a remedy failed for a moment": func(t *testing.T) {
 			w := newWalk(t, option("a"))
 			w.remedies["net"] = []Choice{waiting("w", 1000, 2000)}
 			w.do("run run-a -> fail:net", "run run-a after 1s -> fail:net", "run run-a after 2s -> ok", "verify -> ok", "stop done").
 				errorsLike("1 a: exit", "2 w: exit").crumbs("make test done > run-a done")
 		},
-		"a cure failed for too long": func(t *testing.T) {
+		"a remedy failed for too long": func(t *testing.T) {
 			w := newWalk(t, option("a"), option("b"))
 			w.remedies["net"] = []Choice{waiting("w", 1000)}
 			w.do("run run-a -> fail:net", "run run-a after 1s -> fail:net", "run run-b -> ok", "verify -> ok", "stop done")

@@ -73,9 +73,9 @@ func (c *Chain) standing() string {
 	case c.Running != nil:
 		return "this was begun, and how it ended is not known: " + text.Display(c.Running.Command)
 	case c.Verifying:
-		return "a cure has succeeded; whether it helped is not known yet"
+		return "a remedy has succeeded; whether it helped is not known yet"
 	}
-	return fmt.Sprintf("it is being cured: level %d of at most %d, %d of %d commands", len(c.Levels), MaxDepth, c.Attempts, c.Limit)
+	return fmt.Sprintf("it is being fixed: level %d of at most %d, %d of %d commands", len(c.Levels), MaxDepth, c.Attempts, c.Limit)
 }
 
 // way is the path from the goal to what is dealt with.
@@ -103,7 +103,7 @@ func (c *Chain) describeLevel(p *page, l Level, note string) {
 	}
 	p.line("  ", fmt.Sprintf("Level %d%s, %s: %s", l.Depth, note, text.Display(l.Label), text.Display(why)))
 	if len(l.Options) == 0 {
-		p.line("    ", "  nothing is known that may cure it")
+		p.line("    ", "  nothing is known that may fix it")
 	}
 	for _, o := range l.Options {
 		mark := " "

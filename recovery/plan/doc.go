@@ -1,5 +1,5 @@
-// Package plan is the state of curing one failed command: a stack of levels,
-// since a cure can itself need a cure.
+// Package plan is the state of fixing one failed command: a stack of levels,
+// since a remedy can itself need a remedy.
 //
 //	goal: npm test fails (level 1: missing dependency)
 //	   chosen: npm ci, which fails too (level 2: the cache is damaged)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// remedyOf begins the goal of a level that is to cure what an option failed of.
+// remedyOf begins the goal of a level that is to fix what an option failed of.
 const remedyOf = "option/"
 
 // Begin notes down that a move is being carried out; it is to be on the disk
@@ -54,7 +54,7 @@ func (c *Chain) Succeeded(now time.Time) []Turn {
 }
 
 // Failed: the command that was begun has failed, of f, for which there are
-// options. What it failed of is cured first where that may be; else the next
+// options. What it failed of is fixed first where that may be; else the next
 // option of its level is due.
 func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) []Turn {
 	m := c.Running
@@ -76,7 +76,7 @@ func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) 
 		return nil
 	}
 	if why := c.refuses(goal); why != "" {
-		c.fail(l, text+" (what may cure that is not tried: "+why+")")
+		c.fail(l, text+" (what may fix that is not tried: "+why+")")
 		return nil
 	}
 	c.blame(l.Depth, o, o.Command, text)
@@ -112,7 +112,7 @@ func (c *Chain) Skipped(why string, now time.Time) {
 }
 
 // Verified: the goal's command ran again. If it failed, f is what of and options
-// what might cure that: the same failure has the next option, another one is a
+// what might fix that: the same failure has the next option, another one is a
 // step forward, with options of its own.
 func (c *Chain) Verified(ok bool, f Failure, options []Choice, now time.Time) {
 	if c.Status != Open {

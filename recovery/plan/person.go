@@ -8,7 +8,7 @@ import (
 )
 
 // Lost: a person has looked at what was begun and has no outcome, and it is not
-// to be waited for any more. A cure counts as failed; whether the goal's command
+// to be waited for any more. A remedy counts as failed; whether the goal's command
 // passes is to be seen again. See Again.
 func (c *Chain) Lost(text string, now time.Time) {
 	m := c.Running
@@ -55,7 +55,7 @@ func lastIndex(all []string, s string) int {
 // Pick has a person choose an option by key or id, on the level of that depth:
 // one that is dealt with, or one that was left and is still known. Depth 0 is
 // wherever there is one of that name, the deepest level first. With it is chosen
-// what it needs, and what it is a cure of. Deeper levels are left. It opens a
+// what it needs, and what it is a remedy for. Deeper levels are left. It opens a
 // chain that was exhausted, with room for DefaultAttempts more commands and
 // DefaultTime.
 func (c *Chain) Pick(depth int, name string, now time.Time) error {

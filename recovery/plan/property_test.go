@@ -11,7 +11,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// graph draws options that need and cure each other, with circles. Its keys mean
+// graph draws options that need and remedy each other, with circles. Its keys mean
 // the same option wherever they turn up.
 func graph(rt *rapid.T) map[string][]Choice {
 	const n = 9
@@ -52,13 +52,13 @@ func graph(rt *rapid.T) map[string][]Choice {
 	}
 	out := map[string][]Choice{}
 	for _, s := range []string{"first", "second", "third"} {
-		out[s] = pick("cures "+s, all, 6)
+		out[s] = pick("remedies "+s, all, 6)
 	}
 	return out
 }
 
 // times is how often an option may be begun: waiting ones as often as they say,
-// others once, and once more when what they failed of was cured.
+// others once, and once more when what they failed of was fixed.
 func times(o Choice) int {
 	if len(o.WaitsMS) > 0 {
 		return len(o.WaitsMS)
@@ -176,7 +176,7 @@ func invariants(rt *rapid.T, c Chain) {
 	for i, l := range c.Levels {
 		for _, up := range c.Levels[:i] {
 			if l.Chosen != "" && l.Chosen == up.Chosen {
-				rt.Fatalf("%s is its own cure", l.Chosen)
+				rt.Fatalf("%s is its own remedy", l.Chosen)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestChecks: each kind, on good and on broken ground.
+// TestChecks: each kind, on good and on a broken environment.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"a.txt": "x", "d/": "", "bin/tool": ""})

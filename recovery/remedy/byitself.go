@@ -20,7 +20,7 @@ func personal(category string) bool {
 // ByItself reports whether the engine may carry an option out without a person,
 // as far as the option itself is concerned; what it allows, the policy must allow
 // too. What it refuses stays refused whatever the policy lists: the policy grants
-// a text, not superloop's guess that the text is the cure.
+// a text, not superloop's guess that the text is the remedy.
 //
 // What the tester proposes is judged by the policy alone, but for failures of
 // the code and for a confidence that is low.
@@ -28,7 +28,7 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 	tester := o.proposal != nil
 	switch {
 	case f.Code:
-		return false, "only a change of the code can cure the failure"
+		return false, "only a change of the code can fix the failure"
 	case o.Executor != catalog.ByWrapper:
 		return false, "it is not superloop that can do it"
 	case o.Availability == Locked:

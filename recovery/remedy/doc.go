@@ -1,4 +1,4 @@
-// Package remedy works out what cures a failure on the system at hand. Resolve
+// Package remedy works out what fixes a failure on the system at hand. Resolve
 // takes a classified failure, the catalog and a Profile of the system, collects
 // the options of every handler that matched, of the category's chain and of the
 // tester's proposal, and gives each its availability, its steps and its command

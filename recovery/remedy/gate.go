@@ -23,7 +23,7 @@ const (
 // can only make it stricter. A nil policy lists nothing.
 //
 // A plain retry needs no listing, since it runs what the loop runs anyway, and it
-// comes before all that changes something; the cheapest cure first. A chain's
+// comes before all that changes something; the cheapest remedy first. A chain's
 // general approach does not run while what a handler recommends was not tried: it
 // knows the failure better.
 func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {

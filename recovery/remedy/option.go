@@ -69,7 +69,7 @@ type From struct {
 	Origin catalog.Origin `json:"origin,omitzero"`
 }
 
-// Option is one way to cure the failure, worked out for this system. It does not
+// Option is one way to fix the failure, worked out for this system. It does not
 // embed an action.Draft: options are ranked by a confidence that is a number.
 type Option struct {
 	// Key is handler/option/goal: the same way, for the same goal, has the same
@@ -117,7 +117,7 @@ type Option struct {
 	// are not in it.
 	Tries []time.Duration `json:"tries,omitempty"`
 	// Substitutes: the last step is the failed command itself, or another way to
-	// the same goal. If it succeeds the failure is cured; else the failed command
+	// the same goal. If it succeeds the failure is fixed; else the failed command
 	// must be run again to know.
 	Substitutes  bool     `json:"substitutes,omitempty"`
 	Expect       string   `json:"expect,omitempty"`

@@ -33,7 +33,7 @@ const (
 	NetworkUnknown = "unknown"
 )
 
-// Profile is a system as far as cures depend on it. Detect makes that of this
+// Profile is a system as far as remedies depend on it. Detect makes that of this
 // machine, Presets gives others.
 type Profile struct {
 	Name        string `json:"name,omitempty"` // of a preset

@@ -129,7 +129,7 @@ func within(root, dir string) bool {
 }
 
 // ecosystemOf groups method families that share a project's files, so that in a
-// repository of several languages npm's failure is not cured by go.
+// repository of several languages npm's failure is not fixed by go.
 func ecosystemOf(method string) string {
 	switch method {
 	case "npm", "pnpm", "yarn", "bun", "node", "npx", "corepack":

@@ -47,9 +47,9 @@ func Resolve(cat *catalog.Catalog, f classify.Failure, p Profile, s Situation) P
 		plan.category = *c
 	}
 	if f.Code {
-		plan.Notes = append(plan.Notes, "only a change of the code can cure this")
+		plan.Notes = append(plan.Notes, "only a change of the code can fix this")
 		if s.ProposalOfTester != nil {
-			plan.Notes = append(plan.Notes, "the tester's proposal is left out: no command of the environment cures a failure of the code")
+			plan.Notes = append(plan.Notes, "the tester's proposal is left out: no command of the environment fixes a failure of the code")
 		}
 	} else {
 		plan.Options = r.fromHandlers()

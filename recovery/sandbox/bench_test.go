@@ -10,7 +10,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// What the cage costs: Bash is the floor, Spawner the same under internal/proc,
+// What the sandbox costs: Bash is the floor, Spawner the same under internal/proc,
 // Run what a recovery gets. ns/op is until it has ended, first-us until its first
 // instruction has been heard of, cpu-us what its processes used. The ratios
 // count, of runs that are made together:

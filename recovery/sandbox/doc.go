@@ -7,7 +7,7 @@
 //	  |                            itself, reports on 4
 //	  +-- caps, redacts and keeps the output; Result says what really held
 //
-// The tree of processes is internal/proc's: one kill ladder for everything that
+// The tree of processes is internal/proc's: one kill sequence for everything that
 // superloop starts. The shim runs between fork and bash, in the process that
 // bash will be. It only takes away. The order comes through a pipe and never
 // stands on a command line or in an environment, where other users could read

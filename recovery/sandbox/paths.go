@@ -106,7 +106,7 @@ func Caches(home, path string) []string {
 }
 
 // Protected are the places in a repository through which a command could approve
-// the next one, or be executed later outside of the cage: superloop's own
+// the next one, or be executed later outside of the sandbox: superloop's own
 // directory, and what git executes. In a work tree these lie in the repository
 // that it belongs to.
 func Protected(repo string) []string {

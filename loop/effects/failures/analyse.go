@@ -14,7 +14,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// surelyKnown is the confidence from which nobody is asked besides, and a cure is
+// surelyKnown is the confidence from which nobody is asked besides, and a remedy is
 // tried.
 const surelyKnown = 0.7
 

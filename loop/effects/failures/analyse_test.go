@@ -86,7 +86,7 @@ func TestAnalysesARole(t *testing.T) {
 	w.said()
 }
 
-// A failure of the environment for which rules know a cure that is not sure.
+// A failure of the environment for which rules know a remedy that is not sure.
 func TestAnUnsureCauseHasNoCommand(t *testing.T) {
 	t.Parallel()
 	w := newFailuresWorld(t)

@@ -21,7 +21,7 @@ const (
 )
 
 // caseOf is everything that rules look at: the failures, what was printed, what
-// has changed since it worked, and what rules know as a cure. It also gives what
+// has changed since it worked, and what rules know as a remedy. It also gives what
 // a diagnostician is shown of the outputs.
 func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (failures.Case, []failures.Output) {
 	c := failures.Case{RunID: s.RunID, Iteration: s.Iteration, Task: f.Task(e.Role)}
@@ -77,7 +77,7 @@ func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (
 	return failure, out, err
 }
 
-// roleHistory are the failures of this ladder.
+// roleHistory are the failures of this failure policy.
 func (f *Performer) roleHistory(s loop.State, role string) []failures.Entry {
 	all := s.Response.History.Of(f.Task(role))
 	for i, e := range all {

@@ -27,7 +27,7 @@ const (
 // testOutput is the file of what the tests printed, in the loop's directory.
 const testOutput = "test-output.txt"
 
-// diagnose has rules look at what has failed, and works out what may cure it.
+// diagnose has rules look at what has failed, and works out what may fix it.
 func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	begun := f.Clock()
 	c := loop.Classified{ID: e.ID, Source: e.Reason, Command: e.Command}

@@ -117,7 +117,7 @@ func TestDiagnosesARecovery(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if o := c.Options[0]; o.Command != "./refresh" || o.WorkingDir != "sub" {
-		t.Errorf("its cure is %q in %q", o.Command, o.WorkingDir)
+		t.Errorf("its remedy is %q in %q", o.Command, o.WorkingDir)
 	}
 	w.s.Recovery.LastRun = &loop.Run{Command: "./refresh", Ended: "timeout", Signal: "SIGTERM", DurationMS: 5000}
 	if c = did[loop.Classified](w, e); !c.TimedOut || c.Signal != "SIGTERM" || c.Category != "timeout" || len(c.Evidence) != 0 {

@@ -27,7 +27,7 @@ type Performer struct {
 	memo preflight.Memo // files that were found in step with each other
 }
 
-// Remedies is what the family of recovery knows of commands that may cure something.
+// Remedies is what the family of recovery knows of commands that may fix something.
 type Remedies interface {
 	// Policy is the policy with which the iteration began.
 	Policy() *recovery.Policy

@@ -17,7 +17,7 @@ import (
 type Outcome struct {
 	OK   bool
 	Text string // what went wrong: the exit, and the end of the output
-	// Failure and Options are what it failed of, and what may cure that.
+	// Failure and Options are what it failed of, and what may fix that.
 	Failure plan.Failure
 	Options []plan.Choice
 }

@@ -62,10 +62,10 @@ func TestTheFailureAndItsRemedy(t *testing.T) {
 	}
 	broken("after install.sh alone")
 	if out, code := run(t, dir, "bash", "-c", Remedy); code != 0 || !strings.Contains(out, "engine 0.21.5 installed") {
-		t.Fatalf("the cure exits with %d and prints %s", code, out)
+		t.Fatalf("the remedy exits with %d and prints %s", code, out)
 	}
 	if out, code := run(t, dir, "bash", "-c", "sh check.sh"); code != 0 {
-		t.Fatalf("after the cure check.sh exits with %d and prints %s", code, out)
+		t.Fatalf("after the remedy check.sh exits with %d and prints %s", code, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "greet.in"), []byte("Hallo, {1}!\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ type Classification struct {
 	Label       string  `json:"category_label"`
 	Persistence string  `json:"persistence"`
 	Infra       bool    `json:"infra"` // the environment is to blame
-	Code        bool    `json:"code"`  // only a change of the code can cure it
+	Code        bool    `json:"code"`  // only a change of the code can fix it
 	Weak        bool    `json:"weak"`  // the code may be to blame as well
 	Handler     string  `json:"handler"`
 	About       string  `json:"handler_label,omitempty"`
@@ -74,7 +74,7 @@ type PolicyFrom struct {
 	Held    int    `json:"held,omitempty"` // changes that no person has trusted yet, and that do not count
 }
 
-// OptionView is one way to cure a failure, and what the policy says of it. It does
+// OptionView is one way to fix a failure, and what the policy says of it. It does
 // not embed an action.Draft: its confidence is a number, and an empty command shows.
 type OptionView struct {
 	ID           string           `json:"id"`

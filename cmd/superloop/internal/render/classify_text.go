@@ -178,7 +178,7 @@ func (c Classification) gate() string {
 		return "human: a person is asked; no command is known that may be proposed"
 	}
 	if c.Code {
-		return "none: no command cures the code; a loop goes on to its agents"
+		return "none: no command fixes the code; a loop goes on to its agents"
 	}
 	return "none: a loop goes on, and tells its agents what is known"
 }

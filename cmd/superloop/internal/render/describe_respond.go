@@ -80,14 +80,14 @@ func describeRespond(ev journal.Event) string {
 	case "preflight_failed":
 		s := fmt.Sprintf("the %s is not started, nothing is spent: %s", f.Role, inert(f.Why))
 		if f.Action == "recover" {
-			s += "; cure: " + inert(f.Command.Command)
+			s += "; remedy: " + inert(f.Command.Command)
 		}
 		return s
 	}
 	return f.alert(ev.Fields)
 }
 
-// rung is what the ladder answers.
+// step is what the failure policy answers.
 func (f respondFields) step() string {
 	switch f.Step {
 	case "retry":

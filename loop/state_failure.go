@@ -10,7 +10,7 @@ type RespondPlan struct {
 	// SameTests is how many iterations in a row may fail the tests in the same way
 	// before a person is asked; 0 never asks.
 	SameTests int `json:"same_tests,omitempty"`
-	// Preflight: the ground is looked at before the first role of an iteration.
+	// Preflight: the environment is looked at before the first role of an iteration.
 	Preflight bool `json:"preflight,omitempty"`
 }
 
@@ -24,7 +24,7 @@ type Response struct {
 	History failures.History `json:"history,omitzero"`
 	// Cause is the last one that was found for what still fails.
 	Cause *Cause `json:"cause,omitempty"`
-	// Found is what an analysis came to, while its cure is tried.
+	// Found is what an analysis came to, while its remedy is tried.
 	Found *Found `json:"found,omitempty"`
 	// Same counts the iterations in a row whose tests have failed in the same way,
 	// although something was changed, and nothing was proposed against it.
@@ -54,7 +54,7 @@ type Cause struct {
 	Evidence   []string `json:"evidence,omitempty"`
 }
 
-// Found is what the ladder is told when the cure of a cause was tried.
+// Found is what the failure policy is told when the remedy of a cause was tried.
 type Found struct {
 	Analysis   failures.Analysis    `json:"analysis"`
 	Candidates []failures.Candidate `json:"candidates,omitempty"`
@@ -68,7 +68,7 @@ type SameTests struct {
 	Tree      string `json:"tree,omitempty"`      // that it was last counted for
 }
 
-// EnvironmentState is broken ground that a role was kept from.
+// EnvironmentState is a broken environment that a role was kept from.
 type EnvironmentState struct {
 	Iteration int                `json:"iteration"`
 	Role      string             `json:"role"`

@@ -10,7 +10,7 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// failingEnv is a loop of one iteration that goes up every rung of the ladder: the
+// failingEnv is a loop of one iteration that goes up every step of the failure policy: the
 // planner dies of a lock that a listed command removes; the implementer fails with
 // one runner, then with the other, its cause is looked for, and at last a person
 // has it.
@@ -88,7 +88,7 @@ func (n *testEnv) lastType() string {
 	return last
 }
 
-// failingIsWhole: every attempt has one outcome, no rung was left out or gone twice,
+// failingIsWhole: every attempt has one outcome, no step was left out or gone twice,
 // and the journal is whole.
 func (n *testEnv) failingIsWhole(what, out string) {
 	n.t.Helper()
@@ -124,7 +124,7 @@ func (n *testEnv) failingIsWhole(what, out string) {
 }
 
 // TestKillInTheFailurePolicy kills the supervisor right before each event of a run that
-// goes up every rung of the ladder: it always goes on to the same end.
+// goes up every step of the failure policy: it always goes on to the same end.
 func TestKillInTheFailurePolicy(t *testing.T) {
 	t.Parallel()
 	killBeforeEvents(t, stride(23, 1), 20, failingEnv, (*testEnv).finishFailing)

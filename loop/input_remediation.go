@@ -30,7 +30,7 @@ type Classified struct {
 	Evidence   []string `json:"evidence"`
 	DurationUS int64    `json:"duration_us"`
 
-	// Goal is the failed command's key, Options what may cure it, the best first,
+	// Goal is the failed command's key, Options what may fix it, the best first,
 	// and Hints what an agent can do about it.
 	Goal    string        `json:"goal,omitempty"`
 	Options []plan.Choice `json:"options,omitempty"`

@@ -120,7 +120,7 @@ print("the tests pass")
 	}
 }
 
-// TestRealRemediation are the real tools: what they say is recognised, and what cures
+// TestRealRemediation are the real tools: what they say is recognised, and what fixes
 // it is what the rules say, with no role in between.
 func TestRealRemediation(t *testing.T) {
 	t.Parallel()
@@ -199,7 +199,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as z:
 	})
 	// Installing a package of the system is a person's decision, whatever is listed.
 	// They are asked before any role is started, and what they approve runs in the
-	// cage, which lets it write where the owner says.
+	// sandbox, which lets it write where the owner says.
 	t.Run("a tool of the system is missing", func(t *testing.T) {
 		needs(t, "apt-get")
 		tool := ""

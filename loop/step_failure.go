@@ -9,18 +9,18 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// What follows when a role has failed is the ladder's to say (recovery/failures);
-// here its rungs become effects. The role's step is not left meanwhile:
+// What follows when a role has failed is the failure policy's to say (recovery/failures);
+// here its steps become effects. The role's step is not left meanwhile:
 //
 //	role failed --> retry, reassign, resume ---> the role runs again, perhaps by another
-//	            --> wait ---------------------> rate_limited, then the ladder is asked again
+//	            --> wait ---------------------> rate_limited, then the failure policy is asked again
 //	            --> root cause ---> analyse ---> its command, through the gate ---> resume
 //	            --> escalate -----------------> awaiting_human
 
 // ReasonReassigned is that of a role's start by another runner.
 const ReasonReassigned = "reassigned"
 
-// responds reports whether failures of roles climb the ladder.
+// responds reports whether failures of roles go through the failure policy.
 func (t *turn) responds() bool { return t.s.Plan.Respond != nil }
 
 // failed answers a failure of the role that the loop stands at.
@@ -52,7 +52,7 @@ func (t *turn) failed(f RoleEnded) {
 	t.follow(d, &f)
 }
 
-// succeeded ends the ladder of a role that has done its work.
+// succeeded ends the failure policy of a role that has done its work.
 func (t *turn) succeeded(role string) {
 	r := &t.s.Response
 	if l := r.Policy; l != nil && l.Task.Role == role {
@@ -65,7 +65,7 @@ func (t *turn) succeeded(role string) {
 	r.Environment = nil
 }
 
-// follow does what the ladder has decided. f is the failure that it is about, nil
+// follow does what the failure policy has decided. f is the failure that it is about, nil
 // after a wait, an analysis or a person.
 func (t *turn) follow(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
@@ -102,7 +102,7 @@ func (t *turn) roleID(what string) string {
 	return fmt.Sprintf("%s/%d/%s/%d/%s", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt, what)
 }
 
-// hand gives the role to whom the ladder names. Who has just failed it rests
+// hand gives the role to whom the failure policy names. Who has just failed it rests
 // first, as the configuration's retry says.
 func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
@@ -281,7 +281,7 @@ func (t *turn) mayTry(a action.Action) bool {
 	return t.s.Plan.Recovery && all.Rejected[a.Digest] == 0 && !slices.Contains(all.Ran, a.Digest)
 }
 
-// cure makes a detour to the gate with a command of superloop's own.
+// runRemedy makes a detour to the gate with a command of superloop's own.
 func (t *turn) runRemedy(from Origin, a action.Action, category, why string, evidence []string) {
 	t.detour(RecoveryState{Origin: from, N: t.s.Recoveries.Proposed + 1, After: t.s.At,
 		Source: SourceSuperloop, Category: category, Severity: "blocking", RootCause: why, Evidence: evidence, Attempt: a})
@@ -289,7 +289,7 @@ func (t *turn) runRemedy(from Origin, a action.Action, category, why string, evi
 }
 
 // causeRemedied takes the failures back that the command for their cause has just
-// cured: they no longer count against the role.
+// fixed: they no longer count against the role.
 func (t *turn) causeRemedied() {
 	r := &t.s.Response
 	if r.Policy == nil {
@@ -305,7 +305,7 @@ func (t *turn) causeRemedied() {
 	t.s.Failures = next.Counted
 }
 
-// goOnKnowing goes on when the cause is known, and perhaps cured.
+// goOnKnowing goes on when the cause is known, and perhaps fixed.
 func (t *turn) goOnKnowing() {
 	r := &t.s.Response
 	found := r.Found

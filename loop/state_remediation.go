@@ -34,7 +34,7 @@ func diagnosisOf(f Classified, iteration int) *Diagnosis {
 	return d
 }
 
-// Aid counts what was cured by rules alone.
+// Aid counts what was fixed by rules alone.
 type Remediation struct {
 	Diagnosed int `json:"diagnosed,omitempty"` // failures that were classified
 	Chains    int `json:"chains,omitempty"`    // that were opened

@@ -10,11 +10,11 @@ import (
 // StateVersion is the shape of State as it is written.
 const StateVersion = 1
 
-// Rung is what a Decision does; each changes something before the task is tried
+// Step is what a Decision does; each changes something before the task is tried
 // again.
 type Step string
 
-// The rungs, from the cheapest up. Only the last one is an end.
+// The steps, from the cheapest up. Only the last one is an end.
 const (
 	StepNone      Step = ""           // the input does not fit the state: nothing follows
 	StepRetry     Step = "retry"      // the same agent: what it died of is gone (repaired, a new session)
@@ -22,10 +22,10 @@ const (
 	StepReassign  Step = "reassign"   // another agent
 	StepRootCause Step = "root_cause" // look for the cause, then Analysed
 	StepResume    Step = "resume"     // after a wait, an analysis or a person: the agent named goes on
-	StepEscalate  Step = "escalate"   // a person; the ladder has ended
+	StepEscalate  Step = "escalate"   // a person; the failure policy has ended
 )
 
-// Phase is where a ladder stands. An agent holds the task in Working alone.
+// Phase is where a failure policy stands. An agent holds the task in Working alone.
 type Phase string
 
 // The phases; the last two are ends.
@@ -48,11 +48,11 @@ const (
 	ReasonProvider      = "provider"       // the agent's provider is down or limited
 	ReasonAccount       = "account"        // a login or credit is missing
 	ReasonMisconfigured = "misconfigured"  // the runner's settings are wrong
-	ReasonNotTheRunner  = "not_the_runner" // another one would meet the same: one rung up
-	ReasonNobodyLeft    = "nobody_left"    // to reassign to: one rung up
+	ReasonNotTheRunner  = "not_the_runner" // another one would meet the same: the next step
+	ReasonNobodyLeft    = "nobody_left"    // to reassign to: the next step
 	ReasonImpossible    = "impossible"
 	ReasonSame          = "same_failure" // too often
-	ReasonTooOften      = "too_often"    // all rungs were tried
+	ReasonTooOften      = "too_often"    // all steps were tried
 	ReasonTooMany       = "too_many_runs"
 	ReasonTooLong       = "too_long"
 	ReasonBackAgain     = "back_again" // after a wait
@@ -66,7 +66,7 @@ const (
 	TypeRunner = "runner_unavailable"
 )
 
-// Limits bound a ladder. A zero field is its default.
+// Limits bound a failure policy. A zero field is its default.
 type Limits struct {
 	// Reassign and Analyse are how many counted failures are answered by another
 	// agent, and then by an analysis: 1 and 1, so that the third is a person's.
@@ -117,7 +117,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// State is the ladder of one task. It is a value: no function of this package
+// State is the failure policy of one task. It is a value: no function of this package
 // changes the one that it is given.
 type State struct {
 	Version int    `json:"version"`
@@ -152,7 +152,7 @@ type State struct {
 	Since    time.Time `json:"since,omitzero"`
 	// Until is when a wait or an analysis is over.
 	Until time.Time `json:"until,omitzero"`
-	// Alerted: a person knows that nobody is fit; told once in a ladder.
+	// Alerted: a person knows that nobody is fit; told once in a failure policy.
 	Alerted bool   `json:"alerted,omitempty"`
 	Reason  string `json:"reason,omitempty"` // of the last decision
 	Why     string `json:"why,omitempty"`
@@ -161,7 +161,7 @@ type State struct {
 // maxTell bounds State.Tell.
 const maxTell = 8
 
-// New is the ladder of a task that an agent has begun.
+// New is the failure policy of a task that an agent has begun.
 func New(t Task, a Agent, l Limits, now time.Time) State {
 	return State{Version: StateVersion, Task: t, Limits: l.WithDefaults(), Phase: Working, Agent: a, Since: now}
 }

@@ -25,7 +25,7 @@ type FailureFact struct {
 type EnvironmentBroken struct {
 	failures.PreflightFields
 	Role string `json:"role"`
-	// Command cures the first finding, where a rule knows one: a proposal for the
+	// Command fixes the first finding, where a rule knows one: a proposal for the
 	// gate. Category is that finding's.
 	Command  *action.Action `json:"command,omitempty"`
 	Category string         `json:"category"`
@@ -50,7 +50,7 @@ type Analysed struct {
 	Evidence    []string `json:"evidence"`
 	WhyChain    []string `json:"why_chain,omitempty"`
 	File        string   `json:"file,omitempty"` // root-cause.json
-	// Command is the environment's cure, a proposal for the gate.
+	// Command is the environment's remedy, a proposal for the gate.
 	Command    *action.Action       `json:"command,omitempty"`
 	Candidates []failures.Candidate `json:"candidates,omitempty"`
 	// Runner, Usage and CostUSD are of the Diagnostician, if it was asked.

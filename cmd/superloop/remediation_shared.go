@@ -136,7 +136,7 @@ func (e elsewhere) Probe(ctx context.Context, name string, captures map[string]s
 	return e.Prober.Probe(ctx, name, captures, in)
 }
 
-// remediationPolicy is the policy by which cures are judged: that of the repository's
+// remediationPolicy is the policy by which fixes are judged: that of the repository's
 // configuration if there is one, as far as it is trusted, else the default.
 func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	path := filepath.Join(k.repo, ".superloop", "config.json")
@@ -253,7 +253,7 @@ func (r ran) code() int {
 	return r.res.Code
 }
 
-// explain has rules look at a failure: what it is, and what cures it here.
+// explain has rules look at a failure: what it is, and what fixes it here.
 func (k *aid) explain(ctx context.Context, in rules.Input) (render.Classification, remedy.Plan, error) {
 	in.Probes = k.probes
 	f, err := k.classifier.Classify(ctx, in)

@@ -173,14 +173,14 @@ func TestBrokenEnvironment(t *testing.T) {
 	remedied := f
 	remedied.Command = &action.Action{Command: "npm ci", WorkingDir: ".", TimeoutMS: 1000, Digest: "d1"}
 	b.do(remedied)
-	b.want("the cure goes to the gate", b.s.Pending.Kind == JudgeAttempt && b.s.Recovery.Origin == OriginPreflight)
+	b.want("the remedy goes to the gate", b.s.Pending.Kind == JudgeAttempt && b.s.Recovery.Origin == OriginPreflight)
 	b.do(Proposed{N: 1, Action: *remedied.Command, Verdict: "auto", Rule: "x"})
 	id := b.s.Pending.ID
 	b.do(Executing{ID: id, Source: SourceAuto, Command: "npm ci"})
 	b.do(Executed{ID: id, Command: "npm ci", Ended: "exited"})
 	b.want("the role is looked at again", b.s.Pending.Kind == RunRole && b.s.At == "role:planner" && !b.s.Begun)
 	b.do(remedied)
-	b.want("the same cure is not tried twice", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassEnvironment && b.s.Human.Type == EscalationEnvironment)
+	b.want("the same remedy is not tried twice", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassEnvironment && b.s.Human.Type == EscalationEnvironment)
 	b.do(Escalated{ID: "q"})
 	b.do(Resolved{ID: "q", By: "p", Method: MethodManual})
 	b.want("mended: it is looked at", b.s.Pending.Kind == RunRole && b.s.Response.Overruled == 0)

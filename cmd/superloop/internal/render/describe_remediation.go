@@ -10,7 +10,7 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// remediationFields are the fields of first aid's events.
+// remediationFields are the fields of automatic remediation's events.
 type remediationFields struct {
 	Source     string   `json:"source"`
 	Role       string   `json:"role"`
@@ -57,7 +57,7 @@ func describeRemediation(ev journal.Event) string {
 	case "verify_self_repaired", "verify_self_repair_failed":
 		return f.verified(ev.Event == "verify_self_repaired")
 	case "chain_opened":
-		return fmt.Sprintf("first aid for %s begins", label)
+		return fmt.Sprintf("automatic remediation for %s begins", label)
 	case "chain_pushed":
 		return fmt.Sprintf("level %d: first %s", f.Depth, label)
 	case "chain_popped":
@@ -70,11 +70,11 @@ func describeRemediation(ev journal.Event) string {
 	}
 	switch f.Status {
 	case "done":
-		return fmt.Sprintf("first aid helped after %s: %s passes", tried, label)
+		return fmt.Sprintf("automatic remediation helped after %s: %s passes", tried, label)
 	case "cancelled":
-		return fmt.Sprintf("first aid ends after %s: %s", tried, text.Display(f.Why))
+		return fmt.Sprintf("automatic remediation ends after %s: %s", tried, text.Display(f.Why))
 	}
-	return fmt.Sprintf("first aid did not help after %s: %s", tried, text.Display(f.Why))
+	return fmt.Sprintf("automatic remediation did not help after %s: %s", tried, text.Display(f.Why))
 }
 
 func (f remediationFields) classified() string {
