@@ -162,7 +162,7 @@ func remediationEnv(t *testing.T) *testEnv {
 	n.write(".config/superloop/recovery/own.yaml", `layer: infra
 handlers:
   - {id: own_broken, label: Broken, description: It is broken., category: environment, match: {any: ['^mytool: it is broken']},
-     options: [{id: remedy, label: Remedy it, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[sh, remedy]]}]}
+     options: [{id: fix, label: Fix it, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[sh, cure]]}]}
   - {id: own_locked, label: Locked, description: It is locked., category: environment, match: {any: ['^mytool: it is locked']},
      options: [{id: unlock, label: Unlock it, strategy: env_fix, recommended: true, confidence: 0.9, commands: [[rm, -f, locked]]}]}
 `)
