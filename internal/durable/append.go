@@ -12,10 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Appender adds to the end of one file. It may be used by several goroutines:
-// an Append may run while a Sync is waiting for the disk. There must be one
-// Appender for a file at a time, in all processes; a lock beside the file sees
-// to that.
+// Appender adds to the end of one file. It may be used by several goroutines: an Append may run while a Sync is waiting
+// for the disk. There must be one Appender for a file at a time, in all processes; a lock beside the file sees to that.
 type Appender struct {
 	d    Disk
 	op   string
@@ -31,13 +29,10 @@ type Appender struct {
 	stEr error
 
 	syncMu sync.Mutex
-	syncOf func(fd uintptr)
-	syncEr error
 }
 
-// OpenAppend opens path for appending and creates it if need be; a created file
-// (and one that is still empty: its creator may have been killed before the
-// flush) has its directory flushed, so that later a Sync of the file is enough.
+// OpenAppend opens path for appending and creates it if need be. A created file (and one that is still empty: its
+// creator may have been killed before the flush) has its directory flushed, so that later a Sync of the file is enough.
 //
 // Steps: open, and for a new or empty file dirsync.
 func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
@@ -50,77 +45,59 @@ func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 	if err == nil {
 		a.size, err = f.Seek(0, io.SeekEnd)
 	}
+	err = fail(op, "open", path, err)
+	if err == nil && a.size == 0 {
+		err = d.syncDir(op, path)
+	}
 	if err != nil {
 		f.Close()
-		return nil, fail(op, "open", path, err)
+		return nil, err
 	}
-	if a.size == 0 {
-		if err := d.syncDir(op, path); err != nil {
-			f.Close()
-			return nil, err
-		}
-	}
-	a.stOf = func(fd uintptr) { a.stEr = fstat(int(fd), &a.st) }
-	a.syncOf = func(fd uintptr) { a.syncEr = datasync(int(fd)) }
+	a.stOf = func(fd uintptr) { a.stEr = retry(func() error { return unix.Fstat(int(fd), &a.st) }) }
 	return a, nil
 }
 
-// Append adds p with one write(2). On success p survives a kill. On failure
-// nothing of p counts: what was written of it is cut off again, and a later
-// Append works if there is room by then. If the cut fails too, the Appender is
-// poisoned: this and every later call returns that error.
+// Append adds p with one write(2). On success p survives a kill. On failure nothing of p counts: what was written of it
+// is cut off again, and a later Append works if there is room by then. If the cut fails too, the Appender is poisoned:
+// this and every later call returns that error.
 //
-// Before it writes it looks whether the file is still the one it wrote, and is
-// poisoned with a *ChangedError if it is not.
+// Before it writes it looks whether the file is still the one it wrote, and is poisoned with a *ChangedError if it is not.
 //
 // Steps: append, and truncate after a partial write.
 func (a *Appender) Append(p []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.err != nil {
+	if a.err != nil || len(p) == 0 {
 		return a.err
 	}
-	if len(p) == 0 {
-		return nil
+	if a.err = a.unchanged(); a.err != nil {
+		return a.err
 	}
-	if err := a.unchanged(); err != nil {
-		a.err = err
-		return err
-	}
-	n, err := a.d.write(a.file, a.op, "append", p)
+	n, err := a.d.write(a.file.Write, a.op, "append", a.path, p)
 	if err == nil {
 		a.size += int64(n)
 		return nil
 	}
-	if n == 0 {
-		return err
-	}
-	if cut := a.truncate(); cut != nil {
-		a.err = fmt.Errorf("%w; and the half-written end could not be cut off: %w", err, cut)
-		return a.err
+	if n > 0 {
+		cut := a.d.do(a.op, "truncate", a.path, func() error { return a.file.Truncate(a.size) })
+		if cut != nil {
+			a.err = fmt.Errorf("%w; and the half-written end could not be cut off: %w", err, cut)
+			return a.err
+		}
 	}
 	return err
 }
 
-func (a *Appender) truncate() error {
-	if err := a.d.check(a.op, "truncate", a.path); err != nil {
-		return err
-	}
-	if err := a.file.Truncate(a.size); err != nil {
-		return fail(a.op, "truncate", a.path, err)
-	}
-	return nil
-}
-
-// unchanged costs one fstat, a fifth of a write. An agent that runs `git clean`
-// or edits the file is thus found at the next event, not at the next start.
+// unchanged costs one fstat, a fifth of a write. An agent that runs `git clean` or edits the file is thus found at the
+// next event, not at the next start.
 func (a *Appender) unchanged() error {
-	if err := a.raw.Control(a.stOf); err != nil {
-		return fail(a.op, "append", a.path, err)
+	err := a.raw.Control(a.stOf)
+	if err == nil {
+		err = a.stEr
 	}
 	switch {
-	case a.stEr != nil:
-		return fail(a.op, "append", a.path, a.stEr)
+	case err != nil:
+		return fail(a.op, "append", a.path, err)
 	case a.st.Nlink == 0:
 		return &ChangedError{Path: a.path, Why: "it was deleted or replaced"}
 	case a.st.Size != a.size:
@@ -129,11 +106,9 @@ func (a *Appender) unchanged() error {
 	return nil
 }
 
-// Sync makes everything that was appended before the call survive a power cut
-// (fdatasync). A failure poisons the Appender for good: after a failed flush the
-// system may have dropped the dirty pages and would call a second flush a
-// success, so the file's state is unknown until it is read again by a new
-// process or a new Appender.
+// Sync makes everything that was appended before the call survive a power cut. A failure poisons the Appender for good:
+// after a failed flush the system may have dropped the dirty pages and would call a second flush a success, so the
+// file's state is unknown until it is read again by a new process or a new Appender.
 //
 // Steps: sync.
 func (a *Appender) Sync() error {
@@ -142,16 +117,7 @@ func (a *Appender) Sync() error {
 	if err := a.poison(nil); err != nil {
 		return err
 	}
-	err := a.d.check(a.op, "sync", a.path)
-	if err == nil {
-		if err = a.raw.Control(a.syncOf); err == nil {
-			err = a.syncEr
-		}
-		if err != nil {
-			err = fail(a.op, "sync", a.path, err)
-		}
-	}
-	if err != nil {
+	if err := a.d.do(a.op, "sync", a.path, a.file.Sync); err != nil {
 		return a.poison(err)
 	}
 	return nil
@@ -167,16 +133,14 @@ func (a *Appender) poison(err error) error {
 	return a.err
 }
 
-// Size is the length of the file: what it had at the start and every Append
-// that was successful since.
+// Size is the length of the file in bytes: what it had at the start and every Append that was successful since.
 func (a *Appender) Size() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.size
 }
 
-// Close closes the file; it does not flush. Later calls return fs.ErrClosed, or
-// the error that poisoned the Appender before.
+// Close closes the file; it does not flush. Later calls return fs.ErrClosed, or the error that poisoned the Appender before.
 func (a *Appender) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -186,5 +150,5 @@ func (a *Appender) Close() error {
 	if a.err == nil {
 		a.err = fail(a.op, "append", a.path, fs.ErrClosed)
 	}
-	return a.d.closeFile(a.file, a.op)
+	return a.d.closeFile(a.file, a.op, a.path)
 }

@@ -225,7 +225,7 @@ func TestARealFullDisk(t *testing.T) {
 		t.Skip("no /dev/full here")
 	}
 	defer f.Close()
-	_, err = OS().write(f, "op", "write", []byte("x"))
+	_, err = OS().write(f.Write, "op", "write", f.Name(), []byte("x"))
 	if !IsFull(err) || !strings.Contains(err.Error(), "op:write: /dev/full: no space left on device (make room; see: df -h /dev)") {
 		t.Errorf("err is %v", err)
 	}

@@ -1,6 +1,28 @@
+// Package durable is the only code of superloop that writes to disk. Each function says what is true after it returns,
+// and what is true after the process, or the power, dies at any point inside it.
+//
+// Two words are used strictly:
+//
+//   - "survives a kill": the bytes are in the system's page cache; SIGKILL cannot take them back, a power cut can.
+//   - "survives a power cut": the bytes, and the directory entry that leads to them, were flushed (fsync) and the flush
+//     was successful.
+//
+// A Disk is a value and is passed to whoever writes; nothing is global. Every physical step is announced to the Disk's
+// Fault, if it has one, under the name "<operation>:<step>": the operation is the caller's ("events", "state"), the step
+// is one of
+//
+//	create open read write append truncate sync dirsync rename remove
+//	mkdir chmod close aside aside-write aside-sync lock
+//
+// A test can therefore fail, cut short or never finish exactly one step of one operation, and run over all of them by
+// recording the names of a clean run.
+//
+// No file is ever opened through a symbolic link in its last component, and nothing but a regular file is opened at all:
+// an agent that plants a link or a FIFO where superloop writes gets an error, not a write elsewhere or a hang.
 package durable
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,104 +41,67 @@ type Disk struct {
 func OS() Disk { return Disk{} }
 
 // WithFault is the same disk, with f asked before every physical step.
-func (d Disk) WithFault(f Fault) Disk {
-	d.fault = f
-	return d
-}
+func (d Disk) WithFault(f Fault) Disk { return Disk{f} }
 
-// Fault is asked before the step of that name is carried out, and may be called
-// by several goroutines. If it returns an error the step is not carried out and
-// fails with that error; a *ShortWrite lets a write do a part of its work
-// first. A Fault that does not return (it kills the process) is a crash at
-// exactly that point.
+// Fault is asked before the step of that name is carried out, and may be called by several goroutines. If it returns an
+// error the step is not carried out and fails with that error; a *ShortWrite lets a write do a part of its work first.
+// A Fault that does not return (it kills the process) is a crash at exactly that point.
 type Fault func(op string) error
 
-// ShortWrite makes a write put N bytes on the disk and then fail with Err. For
-// a step that is not a write it is the same as Err.
+// ShortWrite makes a write put N bytes on the disk and then fail with Err (nil is ENOSPC). For a step that is not a
+// write it is the same as Err.
 type ShortWrite struct {
 	N   int
 	Err error
 }
 
 func (s *ShortWrite) Error() string {
-	return fmt.Sprintf("short write of %d bytes: %v", s.N, s.cause())
+	return fmt.Sprintf("short write of %d bytes: %v", s.N, s.Unwrap())
 }
 
-func (s *ShortWrite) Unwrap() error { return s.cause() }
+func (s *ShortWrite) Unwrap() error { return cmp.Or[error](s.Err, syscall.ENOSPC) }
 
-func (s *ShortWrite) cause() error {
-	if s.Err == nil {
-		return syscall.ENOSPC
-	}
-	return s.Err
-}
-
-// check asks the fault about a step that is not a write.
-func (d Disk) check(op, step, path string) error {
+func (d Disk) ask(op, step string) error {
 	if d.fault == nil {
 		return nil
 	}
-	if err := d.fault(op + ":" + step); err != nil {
-		return fail(op, step, path, err)
-	}
-	return nil
+	return d.fault(op + ":" + step)
 }
 
-// write writes p at f's position as one step and says how many bytes got there.
-func (d Disk) write(f *os.File, op, step string, p []byte) (int, error) {
-	return d.writeBy(f.Write, f, op, step, p)
+// do carries out one step that is not a write, unless the fault forbids it.
+func (d Disk) do(op, step, path string, act func() error) error {
+	err := d.ask(op, step)
+	if err == nil {
+		err = act()
+	}
+	return fail(op, step, path, err)
 }
 
-// writeAt is write at a place of its own.
-func (d Disk) writeAt(f *os.File, op, step string, p []byte, off int64) (int, error) {
-	return d.writeBy(func(p []byte) (int, error) { return f.WriteAt(p, off) }, f, op, step, p)
+// write carries out one step that writes p, and says how many bytes got there.
+func (d Disk) write(put func([]byte) (int, error), op, step, path string, p []byte) (n int, err error) {
+	if err = d.ask(op, step); err == nil {
+		n, err = put(p)
+	} else if short, ok := errors.AsType[*ShortWrite](err); ok {
+		n, _ = put(p[:min(max(short.N, 0), len(p))])
+		err = short.Unwrap()
+	}
+	return n, fail(op, step, path, err)
 }
 
-func (d Disk) writeBy(write func([]byte) (int, error), f *os.File, op, step string, p []byte) (int, error) {
-	if d.fault != nil {
-		if err := d.fault(op + ":" + step); err != nil {
-			n := 0
-			var short *ShortWrite
-			if errors.As(err, &short) {
-				n, _ = write(p[:min(max(short.N, 0), len(p))])
-				err = short.cause()
-			}
-			return n, fail(op, step, f.Name(), err)
-		}
-	}
-	n, err := write(p)
-	if err != nil {
-		return n, fail(op, step, f.Name(), err)
-	}
-	return n, nil
+func (d Disk) open(op, step, path string, flag int, perm fs.FileMode) (f *os.File, err error) {
+	err = d.do(op, step, path, func() (err error) {
+		f, err = openRegular(path, flag, perm)
+		return err
+	})
+	return f, err
 }
 
-// open opens a regular file. O_NOFOLLOW refuses a link as the last component;
-// O_NONBLOCK keeps a FIFO from stopping the process and means nothing to a
-// regular file.
-func (d Disk) open(op, step, path string, flag int, perm fs.FileMode) (*os.File, error) {
-	if err := d.check(op, step, path); err != nil {
-		return nil, err
-	}
-	f, err := openRegular(path, flag, perm)
-	if err != nil {
-		return nil, fail(op, step, path, err)
-	}
-	return f, nil
-}
+// Open opens a regular file for reading, under the same rules as for writing: no link as its last component, and nothing
+// that could make the reader wait.
+func Open(path string) (*os.File, error) { return OS().open("file", "open", path, os.O_RDONLY, 0) }
 
-// Open opens a regular file for reading, under the same rules as for writing: no
-// link as its last component, and nothing that could make the reader wait.
-func Open(path string) (*os.File, error) {
-	f, err := openRegular(path, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, fail("file", "open", path, err)
-	}
-	return f, nil
-}
-
-// Read reads a regular file whole, under the rules of Open. One with more than
-// limit bytes is an error. What is read of an empty file is not nil.
+// Read reads a regular file whole, under the rules of Open. One with more than limit bytes is an error. What is read of
+// an empty file is not nil.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -133,6 +118,8 @@ func Read(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// openRegular opens a regular file. O_NOFOLLOW refuses a link as the last component; O_NONBLOCK keeps a FIFO from
+// stopping the process and means nothing to a regular file.
 func openRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if errors.Is(err, syscall.ELOOP) {
@@ -152,45 +139,58 @@ func openRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// sync flushes f's content and its size.
-func (d Disk) sync(f *os.File, op, step string) error {
-	if err := d.check(op, step, f.Name()); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return fail(op, step, f.Name(), err)
-	}
-	return nil
-}
-
 // syncDir flushes the directory that path is an entry of.
 func (d Disk) syncDir(op, path string) error {
 	dir := filepath.Dir(path)
-	if err := d.check(op, "dirsync", dir); err != nil {
+	return d.do(op, "dirsync", dir, func() error {
+		f, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		err = f.Sync()
+		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+			return nil // some file systems (FUSE, 9p) have no flush for directories; there is nothing to do on them
+		}
 		return err
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return fail(op, "dirsync", dir, err)
-	}
-	defer f.Close()
-	// Some file systems (FUSE, 9p) have no flush for directories and say so
-	// with EINVAL; there is nothing to do on them.
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
-		return fail(op, "dirsync", dir, err)
-	}
-	return nil
+	})
 }
 
-// closeFile closes f as a step: on some file systems (NFS, quota) it is the
-// close that says that a write was lost.
-func (d Disk) closeFile(f *os.File, op string) error {
-	if err := d.check(op, "close", f.Name()); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return fail(op, "close", f.Name(), err)
-	}
-	return nil
+// closeFile closes f as a step: on some file systems (NFS, quota) it is the close that says that a write was lost.
+func (d Disk) closeFile(f *os.File, op, path string) error {
+	defer f.Close() // if the fault forbids the step
+	return d.do(op, "close", path, f.Close)
 }
+
+// File is a file that is written from the beginning to the end, such as a log. It is for one goroutine at a time.
+type File struct {
+	d    Disk
+	op   string
+	file *os.File
+}
+
+// Create makes path, or empties it. What is written survives a kill; a power cut only after Sync, and the directory
+// entry only if the caller flushes that.
+//
+// Steps: create.
+func (d Disk) Create(op, path string, perm fs.FileMode) (*File, error) {
+	f, err := d.open(op, "create", path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if err != nil {
+		return nil, err
+	}
+	return &File{d: d, op: op, file: f}, nil
+}
+
+// Name is the path that the file was created with.
+func (f *File) Name() string { return f.file.Name() }
+
+// Write implements io.Writer. Steps: write.
+func (f *File) Write(p []byte) (int, error) {
+	return f.d.write(f.file.Write, f.op, "write", f.Name(), p)
+}
+
+// Sync makes what was written survive a power cut. Steps: sync.
+func (f *File) Sync() error { return f.d.do(f.op, "sync", f.Name(), f.file.Sync) }
+
+// Close closes the file; it does not flush. Steps: close.
+func (f *File) Close() error { return f.d.closeFile(f.file, f.op, f.Name()) }

@@ -6,8 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 var (
@@ -15,8 +16,7 @@ var (
 	errNotRegular = errors.New("it is not a regular file; remove it")
 )
 
-// Error is what every function of this package returns: the step that failed
-// and the file it failed on.
+// Error is what every function of this package returns: the step that failed and the file it failed on.
 type Error struct {
 	Op   string // "events:append"
 	Path string
@@ -26,15 +26,18 @@ type Error struct {
 func (e *Error) Error() string {
 	s := e.Op + ": " + e.Path + ": " + e.Err.Error()
 	if IsFull(e.Err) {
-		s += " (make room; see: df -h " + shellWord(filepath.Dir(e.Path)) + ")"
+		s += " (make room; see: df -h " + text.Word(filepath.Dir(e.Path)) + ")"
 	}
 	return s
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// fail names the step and the path once, whatever names the cause carries.
+// fail names the step and the path once, whatever names the cause carries; nil stays nil.
 func fail(op, step, path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	var pe *fs.PathError
 	var le *os.LinkError
 	var se *os.SyscallError
@@ -49,15 +52,13 @@ func fail(op, step, path string, err error) error {
 	return &Error{Op: op + ":" + step, Path: path, Err: err}
 }
 
-// IsFull reports whether err says that there is no room: the disk is full, or
-// the user's quota is.
+// IsFull reports whether err says that there is no room: the disk is full, or the user's quota is.
 func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// ChangedError says that an append-only file is no longer the one that was
-// written: another writer made it longer or shorter, or it was deleted.
-// Nothing was written to it when this was found, and nothing will be.
+// ChangedError says that an append-only file is no longer the one that was written: another writer made it longer or
+// shorter, or it was deleted. Nothing was written to it when this was found, and nothing will be.
 type ChangedError struct {
 	Path string
 	Why  string
@@ -65,17 +66,4 @@ type ChangedError struct {
 
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("%s was changed by something else than superloop: %s", e.Path, e.Why)
-}
-
-// shellWord quotes s if a shell would not take it as one word.
-func shellWord(s string) string {
-	for _, r := range s {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		case r == '/', r == '.', r == '-', r == '_', r == '+', r == ':', r == '@', r == ',':
-		default:
-			return strconv.Quote(s)
-		}
-	}
-	return s
 }

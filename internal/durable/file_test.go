@@ -36,7 +36,7 @@ func TestNothingButRegularFiles(t *testing.T) {
 		"create": func(d Disk, p string) error { _, err := d.Create("op", p, 0o600); return err },
 		"slots":  func(d Disk, p string) error { _, err := d.OpenSlots("op", p, 0o600); return err },
 		"lock":   func(d Disk, p string) error { _, err := d.Lock(p, nil); return err },
-		"repair": func(d Disk, p string) error { _, err := d.RepairTail("op", p); return err },
+		"repair": func(d Disk, p string) error { _, err := d.CutTail("op", p, 4); return err },
 		"holder": func(_ Disk, p string) error { _, _, err := Holder(p); return err },
 		"read":   func(_ Disk, p string) error { _, err := Read(p, 100); return err },
 	}
@@ -99,7 +99,7 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-func TestRepairTailProperty(t *testing.T) {
+func TestCutTailProperty(t *testing.T) {
 	base := t.TempDir()
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -114,19 +114,13 @@ func TestRepairTailProperty(t *testing.T) {
 		if err := os.WriteFile(path, append(bytes.Clone(keep), tail...), 0o600); err != nil {
 			rt.Fatal(err)
 		}
-		rep, err := OS().RepairTail("op", path)
+		rep, err := OS().CutTail("op", path, int64(len(keep)))
 		if err != nil {
 			rt.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
 		if err != nil || !bytes.Equal(got, keep) {
 			rt.Fatalf("file is %q, want %q (%v)", got, keep, err)
-		}
-		if len(tail) == 0 {
-			if rep != (Repair{}) {
-				rt.Fatalf("repaired what was whole: %+v", rep)
-			}
-			return
 		}
 		aside, err := os.ReadFile(rep.Broken)
 		if err != nil || !bytes.Equal(aside, tail) || rep.Cut != int64(len(tail)) {
@@ -139,13 +133,13 @@ func TestRepairKeepsEarlierCopies(t *testing.T) {
 	dir := t.TempDir()
 	for i, torn := range []string{"a", "b", "b", strings.Repeat("c", 300<<10)} {
 		put("f", oldText+torn)(t, dir)
-		rep, err := OS().RepairTail("op", filepath.Join(dir, "f"))
+		rep, err := OS().CutTail("op", filepath.Join(dir, "f"), int64(len(oldText)))
 		want := []string{"f.broken-12", "f.broken-12.2", "f.broken-12.2", "f.broken-12.3"}[i]
 		if err != nil || filepath.Base(rep.Broken) != want || content(t, dir, want) != torn {
 			t.Errorf("%d: %+v, %v, want the tail in %s", i, rep, err, want)
 		}
 	}
-	if rep, err := OS().RepairTail("op", filepath.Join(dir, "none")); err != nil || rep != (Repair{}) {
+	if rep, err := OS().CutTail("op", filepath.Join(dir, "none"), 0); !errors.Is(err, fs.ErrNotExist) || rep != (Repair{}) {
 		t.Errorf("a missing file: %+v, %v", rep, err)
 	}
 }

@@ -16,10 +16,9 @@ import (
 // maxHolder bounds what is read of a lock file: it is text for a message.
 const maxHolder = 4096
 
-// Lock is an exclusive flock(2) on a file of its own. It ends with Unlock, or
-// with the process, however that ends: there are no stale locks, and nothing
-// that a crash leaves behind has to be judged. The file stays where it is and is
-// never renamed. Not for NFS.
+// Lock is an exclusive flock(2) on a file of its own. It ends with Unlock, or with the process, however that ends: there
+// are no stale locks, and nothing that a crash leaves behind has to be judged. The file stays where it is and is never
+// renamed. Not for NFS.
 type Lock struct {
 	file *os.File
 }
@@ -27,8 +26,7 @@ type Lock struct {
 // LockedError says that somebody else, possibly in this process, holds a lock.
 type LockedError struct {
 	Path string
-	// Holder is what the holder wrote about itself, up to 4 KiB. It is text
-	// from a file: show it, decide nothing by it.
+	// Holder is what the holder wrote about itself, up to 4 KiB. It is text from a file: show it, decide nothing by it.
 	Holder []byte
 }
 
@@ -40,55 +38,45 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by %s; wait for it or stop it, the lock ends with it", e.Path, who)
 }
 
-// Lock takes the lock at path without waiting, and writes holder into the file
-// for the messages of others. If it is held the error is a *LockedError.
+// Lock takes the lock at path without waiting, and writes holder into the file for the messages of others. If it is held
+// the error is a *LockedError.
 //
-// Steps, under the operation "lock": open, lock, write. A failed write is no
-// error: on a full disk the lock is held all the same.
+// Steps, under the operation "lock": open, lock, write. A failed write is no error: on a full disk the lock is held all
+// the same.
 func (d Disk) Lock(path string, holder []byte) (*Lock, error) {
 	for {
 		f, err := d.open("lock", "open", path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		if err := d.check("lock", "lock", path); err != nil {
-			f.Close()
+		l := &Lock{file: f}
+		err = d.do("lock", "lock", path, func() error { return exclusive(int(f.Fd())) })
+		switch {
+		case errors.Is(err, unix.EWOULDBLOCK):
+			err = &LockedError{Path: path, Holder: readHolder(f)}
+		case err == nil && l.Check() == nil:
+			if f.Truncate(0) == nil {
+				_, _ = d.write(f.Write, "lock", "write", path, holder[:min(len(holder), maxHolder)])
+			}
+			return l, nil
+		}
+		f.Close()
+		if err != nil {
 			return nil, err
 		}
-		err = exclusive(int(f.Fd()))
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			text := readHolder(f)
-			f.Close()
-			return nil, &LockedError{Path: path, Holder: text}
-		}
-		if err != nil {
-			f.Close()
-			return nil, fail("lock", "lock", path, err)
-		}
-		l := &Lock{file: f}
-		if l.Check() != nil {
-			// The file was removed between our open and our lock: what we hold
-			// is a lock that nobody else can see.
-			f.Close()
-			continue
-		}
-		if f.Truncate(0) == nil {
-			_, _ = d.write(f, "lock", "write", holder[:min(len(holder), maxHolder)])
-		}
-		return l, nil
+		// The file was removed between our open and our lock: nobody else could see that lock.
 	}
 }
 
-// exclusive locks fd. A failure may be due to a probe (see Holder), which holds
-// a shared lock for a moment: then a shared lock is to be had here too, and the
-// exclusive one soon.
+// exclusive locks fd. A failure may be due to a probe (see Holder), which holds a shared lock for a moment: then a
+// shared lock is to be had here too, and the exclusive one soon.
 func exclusive(fd int) error {
 	for {
-		err := flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		err := flock(fd, unix.LOCK_EX)
 		if err != unix.EWOULDBLOCK {
 			return err
 		}
-		if err := flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		if err := flock(fd, unix.LOCK_SH); err != nil {
 			return err
 		}
 		if err := flock(fd, unix.LOCK_UN); err != nil {
@@ -98,8 +86,22 @@ func exclusive(fd int) error {
 	}
 }
 
-// Check reports whether the lock still keeps others out: it does not if its file
-// was deleted or replaced, since the next process then locks another file.
+// flock does not wait for others.
+func flock(fd, how int) error {
+	return retry(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
+}
+
+// retry calls again when a signal interrupts the call.
+func retry(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Check reports whether the lock still keeps others out: it does not if its file was deleted or replaced, since the next
+// process then locks another file.
 func (l *Lock) Check() error {
 	mine, err := l.file.Stat()
 	if err == nil {
@@ -111,44 +113,31 @@ func (l *Lock) Check() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &ChangedError{Path: l.file.Name(), Why: "the lock file was deleted or replaced, so it no longer keeps others out"}
 	}
-	if err != nil {
-		return fail("lock", "check", l.file.Name(), err)
-	}
-	return nil
+	return fail("lock", "check", l.file.Name(), err)
 }
 
 // Unlock gives the lock up and empties the file.
 func (l *Lock) Unlock() error {
 	_ = l.file.Truncate(0) // text for messages only
-	// Closing alone does not free it while a child that is just being forked has
-	// the descriptor too.
+	// Closing alone does not free it while a child that is just being forked has the descriptor too.
 	_ = flock(int(l.file.Fd()), unix.LOCK_UN)
-	if err := l.file.Close(); err != nil {
-		return fail("lock", "close", l.file.Name(), err)
-	}
-	return nil
+	return fail("lock", "close", l.file.Name(), l.file.Close())
 }
 
-// Holder looks whether the lock at path is held, without taking it and without
-// getting in the way of who does: a Lock that meets a Holder just goes on. The
-// text is what the holder wrote, or nil if the lock is free.
+// Holder looks whether the lock at path is held, without taking it and without getting in the way of who does: a Lock
+// that meets a Holder just goes on. The text is what the holder wrote, or nil if the lock is free.
 func Holder(path string) (holder []byte, locked bool, err error) {
 	f, err := openRegular(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
-	if err != nil {
-		return nil, false, fail("lock", "probe", path, err)
+	if err == nil {
+		defer f.Close()
+		if err = flock(int(f.Fd()), unix.LOCK_SH); errors.Is(err, unix.EWOULDBLOCK) {
+			return readHolder(f), true, nil
+		}
 	}
-	defer f.Close()
-	switch err := flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
-	case err == nil:
-		return nil, false, nil
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return readHolder(f), true, nil
-	default:
-		return nil, false, fail("lock", "probe", path, err)
-	}
+	return nil, false, fail("lock", "probe", path, err)
 }
 
 func readHolder(f *os.File) []byte {

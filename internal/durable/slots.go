@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,18 +11,16 @@ import (
 	"os"
 )
 
-// Slots is a small record that is replaced in place, cheaply and often: one
-// pwrite(2), no rename, no flush. The file has two slots, 4 KiB apart, that are
-// written in turn; each carries a generation and a CRC-32C, and the record is
-// the valid slot of the highest generation. A write that is torn, by a kill or
-// by a power cut, damages the older slot only, so there is always the record of
-// before. 4 KiB, because that is the largest unit in which a disk tears.
+// Slots is a small record that is replaced in place, cheaply and often: one pwrite(2), no rename, no flush. The file has
+// two slots, 4 KiB apart, that are written in turn; each carries a generation and a CRC-32C, and the record is the valid
+// slot of the highest generation. A write that is torn, by a kill or by a power cut, damages the older slot only, so
+// there is always the record of before. 4 KiB, because that is the largest unit in which a disk tears.
 //
-// A Store survives a kill. A power cut may leave any record stored before it,
-// never a mix of two: whoever reads it takes it as "at least this".
+// A Store survives a kill. A power cut may leave any record stored before it, never a mix of two: whoever reads it takes
+// it as "at least this".
 //
-// A slot is, little-endian: 4 bytes "slot", 4 bytes CRC-32C of all that
-// follows, 8 bytes generation, 2 bytes length, the record.
+// A slot is, little-endian: 4 bytes "slot", 4 bytes CRC-32C of all that follows, 8 bytes generation, 2 bytes length, the
+// record.
 type Slots struct {
 	d    Disk
 	op   string
@@ -35,7 +34,7 @@ const (
 	slotStride = 4096
 	slotHead   = 18
 	slotMagic  = "slot"
-	// MaxRecord is the length of the longest record that Slots takes.
+	// MaxRecord is the length in bytes of the longest record that Slots takes.
 	MaxRecord = slotStride - slotHead
 )
 
@@ -48,12 +47,10 @@ func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
 		return nil, err
 	}
 	s := &Slots{d: d, op: op, file: f, buf: make([]byte, slotStride)}
-	if err = d.check(op, "read", path); err == nil {
+	err = d.do(op, "read", path, func() (err error) {
 		s.gen, s.last, err = newest(f)
-		if err != nil {
-			err = fail(op, "read", path, err)
-		}
-	}
+		return err
+	})
 	if err == nil && s.gen == 0 {
 		err = d.syncDir(op, path)
 	}
@@ -64,30 +61,24 @@ func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
 	return s, nil
 }
 
-// ReadSlots gives the record of path without opening it for writing; ok is false
-// if there is none.
+// ReadSlots gives the record of path without opening it for writing; ok is false if there is none.
 func ReadSlots(path string) (record []byte, ok bool, err error) {
 	f, err := openRegular(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
-	if err != nil {
-		return nil, false, fail("slots", "read", path, err)
+	var gen uint64
+	if err == nil {
+		defer f.Close()
+		gen, record, err = newest(f)
 	}
-	defer f.Close()
-	gen, record, err := newest(f)
-	if err != nil {
-		return nil, false, fail("slots", "read", path, err)
-	}
-	return record, gen > 0, nil
+	return record, gen > 0, fail("slots", "read", path, err)
 }
 
-// Record is the last record that was stored; ok is false if there is none, or
-// none that is whole.
+// Record is the last record that was stored; ok is false if there is none, or none that is whole.
 func (s *Slots) Record() (record []byte, ok bool) { return s.last, s.gen > 0 }
 
-// Store replaces the record. After an error the record of before is intact on
-// the disk, and Store may be called again.
+// Store replaces the record. After an error the record of before is intact on the disk, and Store may be called again.
 //
 // Steps: write.
 func (s *Slots) Store(record []byte) error {
@@ -101,16 +92,16 @@ func (s *Slots) Store(record []byte) error {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(record)))
 	b = append(b, record...)
 	binary.LittleEndian.PutUint32(b[4:], slotSum(b[8:]))
-	if _, err := s.d.writeAt(s.file, s.op, "write", b, int64(gen%2)*slotStride); err != nil {
+	put := func(p []byte) (int, error) { return s.file.WriteAt(p, int64(gen%2)*slotStride) }
+	if _, err := s.d.write(put, s.op, "write", s.file.Name(), b); err != nil {
 		return err
 	}
-	s.gen = gen
-	s.last = append(s.last[:0], record...)
+	s.gen, s.last = gen, append(s.last[:0], record...)
 	return nil
 }
 
 // Close closes the file. Steps: close.
-func (s *Slots) Close() error { return s.d.closeFile(s.file, s.op) }
+func (s *Slots) Close() error { return s.d.closeFile(s.file, s.op, s.file.Name()) }
 
 // newest finds the valid slot of the highest generation; 0: there is none.
 func newest(f *os.File) (gen uint64, record []byte, err error) {
@@ -120,25 +111,23 @@ func newest(f *os.File) (gen uint64, record []byte, err error) {
 		if err != nil && err != io.EOF {
 			return 0, nil, err
 		}
-		g, r, ok := decodeSlot(b[:n])
-		if ok && g > gen {
-			gen, record = g, append([]byte(nil), r...)
+		if g, r := decodeSlot(b[:n]); g > gen {
+			gen, record = g, bytes.Clone(r)
 		}
 	}
 	return gen, record, nil
 }
 
-func decodeSlot(b []byte) (gen uint64, record []byte, ok bool) {
+// decodeSlot gives generation 0 for a slot that is not valid.
+func decodeSlot(b []byte) (gen uint64, record []byte) {
 	if len(b) < slotHead || string(b[:4]) != slotMagic {
-		return 0, nil, false
+		return 0, nil
 	}
 	end := slotHead + int(binary.LittleEndian.Uint16(b[16:]))
 	if end > len(b) || binary.LittleEndian.Uint32(b[4:]) != slotSum(b[8:end]) {
-		return 0, nil, false
+		return 0, nil
 	}
-	return binary.LittleEndian.Uint64(b[8:]), b[slotHead:end], true
+	return binary.LittleEndian.Uint64(b[8:]), b[slotHead:end]
 }
 
-func slotSum(b []byte) uint32 {
-	return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
-}
+func slotSum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
