@@ -1,5 +1,4 @@
-// Package dirwatch tells any number of listeners what happens in directories,
-// through one watch of the system.
+// Package dirwatch tells any number of listeners what happens in directories, through one watch of the system.
 package dirwatch
 
 import (
@@ -12,24 +11,22 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Bounds of how often a directory is looked at besides the events of the file
-// system, which some file systems do not send.
+// Bounds of how often a directory is looked at besides the events of the file system, which some file systems do not send.
 const (
 	recheck   = time.Second
 	rechecked = 100 // directories in that time; of more each has its turn later
 	turns     = 10  // in that time, so that not all loops wake up at once
 )
 
-// Watches tells any number of loops what happens in directories, through one watch
-// of the system: of those a user has few (128 on most machines), and each costs
-// 64 KiB and more, while a directory in it costs next to nothing. Its methods may
+// Watches tells any number of loops what happens in directories, through one watch of the system: of those a user has few
+// (128 on most machines), and each costs 64 KiB and more, while a directory in it costs next to nothing. Its methods may
 // be called by several goroutines.
 type Watches struct {
 	Mu   sync.Mutex
 	fs   *fsnotify.Watcher // nil if the system has none left: then only the turns are
 	dirs map[string]*watched
 	All  []*watcher
-	turn int // the next one of all to be told to look
+	turn int // the next one of All to be told to look
 }
 
 // watched is a directory.
@@ -56,16 +53,13 @@ func (w *watcher) poke() {
 // NewWatches begins to watch, until ctx ends.
 func NewWatches(ctx context.Context) *Watches {
 	w := &Watches{dirs: map[string]*watched{}}
-	if fs, err := fsnotify.NewWatcher(); err == nil {
-		w.fs = fs
-	}
+	w.fs, _ = fsnotify.NewWatcher() // nil with an error
 	go w.run(ctx)
 	return w
 }
 
-// Dir sends on the returned channel whenever something may have happened to a file
-// of dir that concerns, and now and then besides, until ctx ends (which is noticed
-// at the next turn).
+// Dir sends on the returned channel whenever something may have happened to a file of dir that concerns, and now and then
+// besides, until ctx ends (which is noticed at the next turn).
 func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string) bool) <-chan struct{} {
 	one := &watcher{ctx: ctx, dir: filepath.Clean(dir), look: make(chan struct{}, 1), concerns: concerns}
 	w.Mu.Lock()
@@ -87,7 +81,7 @@ func (w *Watches) arm(dir string, d *watched) {
 	}
 }
 
-// drop takes the one out whose place in all that is.
+// drop takes the one out whose place in All is i.
 func (w *Watches) drop(i int) {
 	one, last := w.All[i], len(w.All)-1
 	w.All[i], w.All[last] = w.All[last], nil
@@ -120,14 +114,18 @@ func (w *Watches) run(ctx context.Context) {
 		case ev, ok := <-events:
 			if !ok {
 				events = nil
-			} else {
-				w.tell(ev)
+				continue
 			}
-		case _, ok := <-errs:
+			w.tell(ev)
+		case _, ok := <-errs: // too many events at once: what happened meanwhile is not known
 			if !ok {
 				errs = nil
 			}
-			w.overflow()
+			w.Mu.Lock()
+			for _, one := range w.All {
+				one.poke()
+			}
+			w.Mu.Unlock()
 		}
 	}
 }
@@ -142,13 +140,11 @@ func (w *Watches) tell(ev fsnotify.Event) {
 	if d := w.dirs[ev.Name]; d != nil && (ev.Has(fsnotify.Remove) || ev.Has(fsnotify.Rename)) {
 		d.armed = false // the directory itself; what takes its place is armed at its turn
 	}
-	d := w.dirs[filepath.Dir(ev.Name)]
-	if d == nil {
-		return
-	}
-	for _, one := range d.by {
-		if one.concerns(ev.Name) {
-			one.poke()
+	if d := w.dirs[filepath.Dir(ev.Name)]; d != nil {
+		for _, one := range d.by {
+			if one.concerns(ev.Name) {
+				one.poke()
+			}
 		}
 	}
 }
@@ -157,14 +153,11 @@ func (w *Watches) tell(ev fsnotify.Event) {
 func (w *Watches) next() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	n := (min(len(w.All), rechecked) + turns - 1) / turns
-	for range n {
-		if w.turn >= len(w.All) {
-			w.turn = 0
-		}
+	for range (min(len(w.All), rechecked) + turns - 1) / turns {
 		if len(w.All) == 0 {
 			return
 		}
+		w.turn %= len(w.All)
 		one := w.All[w.turn]
 		if one.ctx.Err() != nil {
 			w.drop(w.turn)
@@ -172,15 +165,6 @@ func (w *Watches) next() {
 		}
 		w.turn++
 		w.arm(one.dir, w.dirs[one.dir])
-		one.poke()
-	}
-}
-
-// overflow tells all: what happened meanwhile is not known.
-func (w *Watches) overflow() {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	for _, one := range w.All {
 		one.poke()
 	}
 }

@@ -1,10 +1,9 @@
 // Package redact keeps secrets out of what is printed, logged and written.
 //
-// There are three cases, and one tool for each. A secret that the program holds
-// is a Secret, which prints as Mark however it is printed. A URL may be one
-// without anybody having said so (a webhook's path is its password): URL, Text
-// and Error leave only the scheme and the host. And output of other programs
-// may repeat a secret that is known: a Replacer takes it out of the stream.
+// There are three cases, and one tool for each. A secret that the program holds is a Secret, which prints as Mark however
+// it is printed. A URL may be one without anybody having said so (a webhook's path is its password): URL and Text leave
+// only the scheme and the host. And output of other programs may repeat a secret that is known: a Replacer takes it out
+// of the stream.
 package redact
 
 import (
@@ -15,13 +14,11 @@ import (
 // Mark is what stands in the place of a secret.
 const Mark = "<secret>"
 
-// Secret is a string that is not printed: fmt in every verb, JSON, text and log
-// encoders all get Mark, or nothing when it is empty. It can be read from JSON
-// like a string. Only Reveal gives its value.
+// Secret is a string that is not printed: fmt in every verb, JSON, text and log encoders all get Mark, or nothing when it
+// is empty. It can be read from JSON like a string. Only Reveal gives its value.
 //
-// Two ways around it are the language's: encoding/json writes a string key of a
-// map as it is, so a Secret is never a key; and fmt does not ask a value about
-// %p, which go vet refuses for a string.
+// Two ways around it are the language's: encoding/json writes a string key of a map as it is, so a Secret is never a key;
+// and fmt does not ask a value about %p, which go vet refuses for a string.
 type Secret string
 
 // Reveal is the value.
@@ -47,8 +44,7 @@ func (s Secret) Format(f fmt.State, verb rune) {
 	case verb == 'q':
 		text = fmt.Sprintf("%q", text)
 	}
-	// What a fmt.State cannot take is reported by whoever owns the writer.
-	_, _ = io.WriteString(f, text)
+	_, _ = io.WriteString(f, text) // whoever owns the writer reports what it cannot take
 }
 
 // MarshalJSON writes String.

@@ -2,9 +2,8 @@ package redact
 
 import "strings"
 
-// URL keeps the scheme and the host of a URL, and its port. User info, path,
-// query and fragment are dropped. What is not a URL with a host becomes Mark,
-// because then nobody can say which part of it is harmless; "" stays "".
+// URL keeps the scheme and the host of a URL, and its port. User info, path, query and fragment are dropped. What is not a
+// URL with a host becomes Mark, because then nobody can say which part of it is harmless; "" stays "".
 func URL(raw string) string {
 	if raw == "" {
 		return ""
@@ -20,58 +19,30 @@ func URL(raw string) string {
 func Text(s string) string {
 	var b strings.Builder
 	for {
-		i := strings.Index(s, "://")
-		if i < 0 {
-			b.WriteString(s)
+		before, rest, ok := strings.Cut(s, "://")
+		b.WriteString(before)
+		if !ok {
 			return b.String()
 		}
-		rest := s[i+3:]
-		end := strings.IndexFunc(rest, func(r rune) bool {
-			return r <= ' ' || strings.ContainsRune("\"'`<>", r)
-		})
+		b.WriteString("://")
+		end := strings.IndexFunc(rest, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`<>", r) })
 		if end < 0 {
 			end = len(rest)
 		}
-		b.WriteString(s[:i+3])
-		if schemeStart(s, i) < i {
-			b.WriteString(host(rest[:end]))
-		} else {
-			b.WriteString(rest[:end])
+		url := rest[:end]
+		if schemeStart(s, len(before)) < len(before) {
+			url = host(url)
 		}
+		b.WriteString(url)
 		s = rest[end:]
 	}
 }
 
-// Error gives an error that prints as Text of err and unwraps to err, so that
-// errors.Is and errors.As still work; nil stays nil. net/http puts the whole
-// URL into every error: none of its errors may be printed without this.
-func Error(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &scrubbed{err}
-}
-
-type scrubbed struct{ err error }
-
-func (e *scrubbed) Error() string { return Text(e.err.Error()) }
-func (e *scrubbed) Unwrap() error { return e.err }
-
-// schemeStart finds where the scheme that ends before i begins; i if there is
-// none.
+// schemeStart finds where the scheme that ends before i begins; i if there is none.
 func schemeStart(s string, i int) int {
-	at := i
-	for at > 0 {
-		c := s[at-1] | 0x20
-		if !(c >= 'a' && c <= 'z' || s[at-1] >= '0' && s[at-1] <= '9' || strings.IndexByte("+.-", s[at-1]) >= 0) {
-			break
-		}
-		at--
-	}
-	for at < i && !(s[at]|0x20 >= 'a' && s[at]|0x20 <= 'z') {
-		at++
-	}
-	return at
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	behind := strings.TrimRight(s[:i], letters+"0123456789+.-")
+	return i - len(strings.TrimLeft(s[len(behind):i], "0123456789+.-"))
 }
 
 // host cuts a URL without its scheme down to host and port.

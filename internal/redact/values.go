@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,21 +10,18 @@ import (
 	"strings"
 )
 
-// MinLength is the length in bytes of the shortest secret that a Replacer
-// replaces: shorter ones stand in too many innocent words.
+// MinLength is the length in bytes of the shortest secret that a Replacer replaces: shorter ones are parts of ordinary words.
 const MinLength = 8
 
-// Replacer puts Mark in the place of known secrets. It is immutable and may be
-// used by many goroutines; a nil Replacer changes nothing.
+// Replacer puts Mark in the place of known secrets. It is immutable and may be used by many goroutines; a nil Replacer
+// changes nothing.
 type Replacer struct {
-	values  []string // longest first
-	longest int
-	starts  [256]bool // first bytes of the values
+	values []string  // longest first
+	starts [256]bool // first bytes of the values
 }
 
-// Values makes a Replacer for the given secrets and the forms in which programs
-// print them: trimmed, escaped for JSON, escaped for a URL. Secrets shorter
-// than MinLength are left out. It is nil when none remains.
+// Values makes a Replacer for the given secrets and the forms in which programs print them: trimmed, escaped for JSON,
+// escaped for a URL. Secrets shorter than MinLength are left out. It is nil when none remains.
 func Values(secrets []string) *Replacer {
 	var all []string
 	for _, s := range secrets {
@@ -35,23 +33,17 @@ func Values(secrets []string) *Replacer {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	all = slices.Compact(all)
-	r := &Replacer{values: all, longest: len(all[0])}
+	r := &Replacer{values: all}
 	for _, v := range all {
 		r.starts[v[0]] = true
 	}
 	return r
 }
 
-// escaped writes s for a URL: letters, digits and the bytes of plain as they are.
-// net/url does the same; it is not used because the shim that every recovery
-// begins with has this package in it, and would start later for it.
+// escaped writes s for a URL: letters, digits and the bytes of plain as they are. net/url does the same; it is not used
+// because the shim that every recovery begins with has this package in it, and would start later for it.
 func escaped(s, plain, blank string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -68,10 +60,7 @@ func escaped(s, plain, blank string) string {
 }
 
 func jsonEscape(s string) string {
-	b, err := json.Marshal(s)
-	if err != nil || len(b) < 2 {
-		return s
-	}
+	b, _ := json.Marshal(s) // a string can always be encoded
 	return string(b[1 : len(b)-1])
 }
 
@@ -88,42 +77,37 @@ func (r *Replacer) Bytes(b []byte) []byte {
 	if r == nil {
 		return bytes.Clone(b)
 	}
-	var m mask
-	return r.run(&m, nil, b, len(b))
+	var left int
+	return r.run(&left, nil, b, len(b))
 }
 
-// Writer replaces the secrets in what is written to it, also those that are cut
-// over several writes, and passes the rest to w. It holds back at most as many
-// bytes as the longest secret has; Close writes them and does not close w.
+// Writer replaces the secrets in what is written to it, also those that are cut over several writes, and passes the rest
+// to w. It holds back at most as many bytes as the longest secret has; Close writes them and does not close w.
 func (r *Replacer) Writer(w io.Writer) io.WriteCloser { return &writer{r: r, w: w} }
 
-// mask is where a pass stands: how many bytes from here still belong to a
-// secret.
-type mask struct{ left int }
-
-// run appends buf[:n] to out with the secrets replaced. A secret that begins
-// before n may end behind it.
-func (r *Replacer) run(m *mask, out, buf []byte, n int) []byte {
+// run appends buf[:n] to out with the secrets replaced. A secret that begins before n may end behind it: left is how
+// many bytes from here still belong to one.
+func (r *Replacer) run(left *int, out, buf []byte, n int) []byte {
 	for i := range n {
 		if r.starts[buf[i]] {
 			for _, v := range r.values {
-				if len(v) <= m.left {
+				if len(v) <= *left {
 					break // the others are shorter still
 				}
 				if bytes.HasPrefix(buf[i:], []byte(v)) {
-					if m.left == 0 {
+					if *left == 0 {
 						out = append(out, Mark...)
 					}
-					m.left = len(v)
+					*left = len(v)
 					break
 				}
 			}
 		}
-		if m.left > 0 {
-			m.left--
-			continue
+		if *left > 0 {
+			*left--
+		} else {
+			out = append(out, buf[i])
 		}
-		out = append(out, buf[i])
 	}
 	return out
 }
@@ -131,7 +115,7 @@ func (r *Replacer) run(m *mask, out, buf []byte, n int) []byte {
 type writer struct {
 	r    *Replacer
 	w    io.Writer
-	m    mask
+	left int // see run
 	held []byte
 	out  []byte
 }
@@ -141,7 +125,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		return w.w.Write(p)
 	}
 	w.held = append(w.held, p...)
-	if err := w.pass(len(w.held) - (w.r.longest - 1)); err != nil {
+	if err := w.pass(len(w.held) - (len(w.r.values[0]) - 1)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -159,7 +143,7 @@ func (w *writer) pass(n int) error {
 	if n <= 0 {
 		return nil
 	}
-	w.out = w.r.run(&w.m, w.out[:0], w.held, n)
+	w.out = w.r.run(&w.left, w.out[:0], w.held, n)
 	w.held = append(w.held[:0], w.held[n:]...)
 	if len(w.out) == 0 {
 		return nil
