@@ -38,16 +38,12 @@ func fail(op, step, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var pe *fs.PathError
-	var le *os.LinkError
-	var se *os.SyscallError
-	switch {
-	case errors.As(err, &pe):
-		err = pe.Err
-	case errors.As(err, &le):
-		err = le.Err
-	case errors.As(err, &se):
-		err = se.Err
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = e.Err
 	}
 	return &Error{Op: op + ":" + step, Path: path, Err: err}
 }

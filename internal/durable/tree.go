@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,13 +15,11 @@ import (
 // Steps: mkdir and dirsync, for each directory that is made.
 func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
 	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
+	if err == nil && info.IsDir() {
 		return nil
-	case err == nil:
-		return fail(op, "mkdir", path, syscall.ENOTDIR)
-	case !errors.Is(err, fs.ErrNotExist):
-		return fail(op, "mkdir", path, err)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fail(op, "mkdir", path, cmp.Or[error](err, syscall.ENOTDIR))
 	}
 	if parent := filepath.Dir(path); parent != path {
 		if err := d.MkdirAll(op, parent, perm); err != nil {

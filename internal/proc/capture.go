@@ -15,10 +15,11 @@ type Capture struct {
 
 // Text joins Head and Tail, with a line between them that says how much is missing, if any is.
 func (c Capture) Text() string {
-	if !c.Truncated {
-		return string(c.Head) + string(c.Tail)
+	gap := ""
+	if c.Truncated {
+		gap = gapMark(c.Head, c.Bytes-int64(len(c.Head)+len(c.Tail)))
 	}
-	return string(c.Head) + gapMark(c.Head, c.Bytes-int64(len(c.Head)+len(c.Tail))) + string(c.Tail)
+	return string(c.Head) + gap + string(c.Tail)
 }
 
 // gapMark is the line that stands for n missing bytes after before.
@@ -32,64 +33,42 @@ func gapMark(before []byte, n int64) string {
 
 // HeadTail collects a Capture in constant memory. It is for one goroutine at a time.
 type HeadTail struct {
-	limit int
-	head  []byte
-	tail  ring
-	total int64
+	head []byte
+	tail lastBytes
 }
 
 // NewHeadTail keeps at most limit bytes of the beginning, and as many of the end.
-func NewHeadTail(limit int) *HeadTail { return &HeadTail{limit: limit, tail: ring{limit: limit}} }
+func NewHeadTail(limit int) *HeadTail { return &HeadTail{tail: lastBytes{limit: limit}} }
 
 // Write never fails.
 func (h *HeadTail) Write(p []byte) (int, error) {
-	n := len(p)
-	h.total += int64(n)
-	if room := h.limit - len(h.head); room > 0 {
-		n := min(room, len(p))
-		h.head = append(h.head, p[:n]...)
-		p = p[n:]
-	}
-	h.tail.write(p)
-	return n, nil
+	room := min(h.tail.limit-len(h.head), len(p))
+	h.head = append(h.head, p[:room]...)
+	h.tail.write(p[room:])
+	return len(p), nil
 }
 
 // Capture returns what was kept. No Write may follow.
 func (h *HeadTail) Capture() Capture {
-	c := Capture{Head: h.head, Tail: h.tail.bytes(), Bytes: h.total}
+	c := Capture{Head: h.head, Tail: bytes.Clone(h.tail.bytes()), Bytes: int64(len(h.head)) + h.tail.total}
 	c.Truncated = int64(len(c.Head)+len(c.Tail)) < c.Bytes
 	return c
 }
 
-// ring keeps the last limit bytes. It grows up to that only when there is something to keep.
-type ring struct {
+// lastBytes keeps the last limit bytes, in memory for at most twice as many.
+type lastBytes struct {
 	limit int
 	buf   []byte
-	next  int // the oldest byte, once buf is full
 	total int64
 }
 
-func (r *ring) write(p []byte) {
-	r.total += int64(len(p))
-	if len(p) >= r.limit {
-		r.buf, r.next = append(r.buf[:0], p[len(p)-r.limit:]...), 0
-		return
+func (l *lastBytes) write(p []byte) {
+	l.total += int64(len(p))
+	p = p[max(0, len(p)-l.limit):]
+	if len(l.buf)+len(p) > 2*l.limit {
+		l.buf = append(l.buf[:0], l.bytes()...)
 	}
-	if n := min(r.limit-len(r.buf), len(p)); n > 0 {
-		r.buf = append(r.buf, p[:n]...)
-		p = p[n:]
-	}
-	for len(p) > 0 {
-		n := copy(r.buf[r.next:], p)
-		p = p[n:]
-		r.next = (r.next + n) % r.limit
-	}
+	l.buf = append(l.buf, p...)
 }
 
-// bytes returns what is kept, oldest first, in a slice of its own. nil if there is nothing.
-func (r *ring) bytes() []byte {
-	if len(r.buf) == 0 {
-		return nil
-	}
-	return bytes.Join([][]byte{r.buf[r.next:], r.buf[:r.next]}, nil)
-}
+func (l *lastBytes) bytes() []byte { return l.buf[max(0, len(l.buf)-l.limit):] }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupPrefix begins the name of every cgroup of ours: superloop-<PID namespace>-<spawner process>-<n>. The
-// name tells the next Start whether the owner still lives.
+// cgroupPrefix begins the name of every cgroup of ours: superloop-<PID namespace>-<spawner process>-<n>. The name tells the
+// next Start whether the owner still lives.
 const cgroupPrefix = "superloop-"
 
 const emptyLimit = time.Second // from cgroup.kill, or the last process reaped, to "populated 0"
 
-// cgroup is Cgroup: a fresh one for each tree. One that was killed is never used again: the kernel kills at birth
-// what is cloned into it later.
+// cgroup is Cgroup: a fresh one for each tree. One that was killed is never used again: the kernel kills at birth what is
+// cloned into it later.
 type cgroup struct {
 	subreaper
 	parent string
@@ -51,13 +52,7 @@ func newCgroup() (containment, error) {
 		return nil, fmt.Errorf("cgroup.kill in %s: %w (needs Linux 5.14)", c.dir, err)
 	}
 	// The clone into the cgroup comes before the exec, so "not found" says that the clone was allowed.
-	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("trying a cgroup: %w", err)
-	}
-	defer unix.Close(null)
-	files := []uintptr{uintptr(null), uintptr(null), uintptr(null)}
-	_, err = syscall.ForkExec(filepath.Join(c.dir, "no-such-program"), []string{"trial"}, &syscall.ProcAttr{Sys: &attr, Files: files})
+	_, err = syscall.ForkExec(filepath.Join(c.dir, "no-such-program"), []string{"trial"}, &syscall.ProcAttr{Sys: &attr})
 	if !errors.Is(err, syscall.ENOENT) {
 		return nil, fmt.Errorf("starting a process in %s: %w", c.dir, err)
 	}
@@ -71,15 +66,11 @@ func ownCgroup() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding our cgroup: %w", err)
 	}
-	path, ok := "", false
-	for line := range strings.Lines(string(list)) {
-		if p, found := strings.CutPrefix(line, "0::"); found {
-			path, ok = strings.TrimSuffix(p, "\n"), true
-		}
-	}
+	_, path, ok := strings.Cut("\n"+string(list), "\n0::")
 	if !ok {
 		return "", errors.New("this system has no cgroup v2")
 	}
+	path, _, _ = strings.Cut(path, "\n")
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return "", fmt.Errorf("finding the cgroup v2 mount: %w", err)
@@ -115,15 +106,6 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// pidNamespace is the inode number of the PID namespace that this process is in.
-func pidNamespace() (uint64, error) {
-	var st unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
-		return 0, err
-	}
-	return st.Ino, nil
-}
-
 func (c *cgroup) name() string { return filepath.Join(c.parent, c.owner) }
 
 func (c *cgroup) open(n int, attr *syscall.SysProcAttr) error {
@@ -147,8 +129,8 @@ func (c *cgroup) open(n int, attr *syscall.SysProcAttr) error {
 	return nil
 }
 
-// kill ends the cgroup. If something is still there when the caller comes back, it is sought outside of
-// the cgroup as well: a root command may have moved itself.
+// kill ends the cgroup. If something is still there when the caller comes back, it is sought outside of the cgroup as well:
+// a root command may have moved itself.
 func (c *cgroup) kill(main int) {
 	err := killCgroup(c.dir)
 	if c.killed || err != nil {
@@ -164,17 +146,10 @@ func (c *cgroup) close() error {
 	return removeCgroup(dir)
 }
 
-func killCgroup(dir string) error {
-	fd, err := unix.Open(filepath.Join(dir, "cgroup.kill"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return writeAll(fd, []byte("1"))
-}
+func killCgroup(dir string) error { return put(filepath.Join(dir, "cgroup.kill"), "1") }
 
-// removeCgroup removes a cgroup and those made below it. What still lives there (something from outside of
-// the tree that joined it) is killed, and waited for at most emptyLimit.
+// removeCgroup removes a cgroup and those made below it. What still lives there (something from outside of the tree that
+// joined it) is killed, and waited for at most emptyLimit.
 func removeCgroup(dir string) error {
 	err := unix.Rmdir(dir)
 	if err == nil || err == unix.ENOENT {
@@ -189,8 +164,8 @@ func removeCgroup(dir string) error {
 		}
 		return nil
 	})
-	for i := len(all) - 1; i >= 0; i-- { // a walk names a directory before what is in it
-		err = unix.Rmdir(all[i])
+	for _, below := range slices.Backward(all) { // a walk names a directory before what is in it
+		err = unix.Rmdir(below)
 	}
 	if err != nil && err != unix.ENOENT {
 		return fmt.Errorf("removing the cgroup %s: %w", dir, err)
@@ -216,13 +191,10 @@ func awaitEmpty(dir string) {
 	}
 }
 
-// endAbandoned ends the cgroups of spawner processes that are dead: supervisor and spawner process
-// were killed at the same moment, so nobody could. Only names from our own PID namespace are judged.
+// endAbandoned ends the cgroups of spawner processes that are dead: supervisor and spawner process were killed at the same
+// moment, so nobody could. Only names from our own PID namespace are judged.
 func (c *cgroup) endAbandoned(ns uint64) {
-	list, err := os.ReadDir(c.parent)
-	if err != nil {
-		return
-	}
+	list, _ := os.ReadDir(c.parent)
 	prefix := fmt.Sprintf("%s%d-", cgroupPrefix, ns)
 	for _, e := range list {
 		rest, ok := strings.CutPrefix(e.Name(), prefix)

@@ -31,13 +31,8 @@ func (group) open(int, *syscall.SysProcAttr) error { return nil }
 func (group) name() string                         { return "" }
 func (group) close() error                         { return nil }
 func (group) gone(main int) bool                   { return unix.Kill(-main, 0) != nil || onlyZombies(main) }
-
-func (group) signal(main int, s syscall.Signal) {
-	_ = unix.Kill(-main, s)
-	_ = unix.Kill(-main, unix.SIGCONT)
-}
-
-func (group) kill(main int) { _ = unix.Kill(-main, unix.SIGKILL) }
+func (group) signal(main int, s syscall.Signal)    { signalAll([]int{-main}, s) }
+func (group) kill(main int)                        { _ = unix.Kill(-main, unix.SIGKILL) }
 
 // count cannot look into the group; it says that there is something.
 func (g group) count(main int) int {
@@ -45,4 +40,13 @@ func (g group) count(main int) int {
 		return 0
 	}
 	return 1
+}
+
+// signalAll signals processes, or groups with a negative number. A stopped process takes the signal only when it goes on.
+func signalAll(list []int, s syscall.Signal) {
+	for _, signal := range []syscall.Signal{s, unix.SIGCONT} {
+		for _, pid := range list {
+			_ = unix.Kill(pid, signal)
+		}
+	}
 }

@@ -13,58 +13,40 @@ func contain(l Level) (containment, error) {
 	switch l {
 	case PIDNamespace:
 		return newNamespace()
-	case Cgroup:
-		if err := becomeSubreaper(); err != nil {
-			return nil, err
-		}
-		return newCgroup()
-	case Subreaper:
-		return subreaper{}, becomeSubreaper()
 	case ProcessGroup:
 		return group{}, nil
+	case Cgroup, Subreaper:
+	default:
+		return nil, fmt.Errorf("unknown level %q", l)
 	}
-	return nil, fmt.Errorf("unknown level %q", l)
-}
-
-func becomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("becoming the parent of orphans: %w", err)
+		return nil, fmt.Errorf("becoming the parent of orphans: %w", err)
 	}
-	return nil
+	if l == Cgroup {
+		return newCgroup()
+	}
+	return subreaper{}, nil
 }
 
 // subreaper is Subreaper: every orphan becomes our child, so the tree is all that descends from us.
-type subreaper struct{}
+type subreaper struct{ group }
 
-func (subreaper) open(int, *syscall.SysProcAttr) error { return nil }
-func (subreaper) name() string                         { return "" }
-func (subreaper) close() error                         { return nil }
-func (subreaper) gone(int) bool                        { return true }
-func (subreaper) count(int) int                        { return len(descendants(os.Getpid())) }
+func (subreaper) gone(int) bool                  { return true }
+func (subreaper) count(int) int                  { return len(descendants(os.Getpid())) }
+func (subreaper) signal(_ int, s syscall.Signal) { signalAll(descendants(os.Getpid()), s) }
 
-func (subreaper) signal(_ int, s syscall.Signal) {
-	list := descendants(os.Getpid())
-	for _, pid := range list {
-		_ = unix.Kill(pid, s)
-	}
-	for _, pid := range list { // a stopped process takes the signal only when it goes on
-		_ = unix.Kill(pid, unix.SIGCONT)
-	}
-}
-
-// kill walks until a walk finds nothing new, or killPasses times: what was forked between reading the list and
-// killing is found by the next walk, and a chain of forks is caught as soon as one walk is quicker than
-// one link. The caller comes back until wait4 says that none is left.
+// kill walks until a walk finds nothing new, or killPasses times: what was forked between reading the list and killing is
+// found by the next walk, and a chain of forks is caught as soon as one walk is quicker than one link. The caller comes
+// back until wait4 says that none is left.
 func (subreaper) kill(int) {
 	seen := map[int]bool{}
 	for range killPasses {
-		found := false
+		before := len(seen)
 		for _, pid := range descendants(os.Getpid()) {
 			_ = unix.Kill(pid, unix.SIGKILL)
-			found = found || !seen[pid]
 			seen[pid] = true
 		}
-		if !found {
+		if len(seen) == before {
 			return
 		}
 	}
@@ -95,9 +77,5 @@ func newNamespace() (containment, error) {
 	return namespace{}, nil
 }
 
-func (namespace) signal(_ int, s syscall.Signal) {
-	_ = unix.Kill(-1, s)
-	_ = unix.Kill(-1, unix.SIGCONT)
-}
-
-func (namespace) kill(int) { _ = unix.Kill(-1, unix.SIGKILL) }
+func (namespace) signal(_ int, s syscall.Signal) { signalAll([]int{-1}, s) }
+func (namespace) kill(int)                       { _ = unix.Kill(-1, unix.SIGKILL) }

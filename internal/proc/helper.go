@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// SpawnerArg is the hidden first argument that makes our binary the spawner process. main (and TestMain of
-	// every package whose tests run commands) looks for it before anything else and calls SpawnerMain.
+	// SpawnerArg is the hidden first argument that makes our binary the spawner process. main (and TestMain of every
+	// package whose tests run commands) looks for it before anything else and calls SpawnerMain.
 	SpawnerArg = "__spawn"
 
 	// spawnerEnv stands in the spawner process's own environment, and in nothing that it starts.
@@ -24,12 +24,13 @@ const (
 	readyLimit = 30 * time.Second // start of the spawner process; takes 20 ms on an idle machine
 	reapLimit  = 12 * time.Second // from its last sign of life to its exit status; more than killLimit
 	sendLimit  = 10 * time.Second
-	idleLimit  = 2 * time.Second // from closing the life line to the end of one that runs nothing
+	idleLimit  = 2 * time.Second // from closing the control socket to the end of one that runs nothing
 )
 
 // helper is the supervisor's handle of one spawner process.
 type helper struct {
 	proc       *os.Process
+	level      Level
 	ctl        *os.File
 	complaints *os.File      // the other end of its stdout and stderr
 	events     chan event    // closed when it is gone; lost is set before
@@ -39,34 +40,52 @@ type helper struct {
 	once       sync.Once
 }
 
-// startHelper starts a spawner process, by way of another program if there is a Launcher, and waits until it is set up for the
-// level.
+// controlPair returns the two ends of the control socket: ours non-blocking, for the runtime's poller, theirs blocking.
+func controlPair() (ours, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(p[0])
+		unix.CloseOnExec(p[1])
+		err = unix.SetNonblock(p[0], true)
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the control socket: %w", err)
+	}
+	return os.NewFile(uintptr(p[0]), "control"), os.NewFile(uintptr(p[1]), "control"), nil
+}
+
+// outputPipe returns a pipe: the end to read is non-blocking, for the runtime's poller, the end to write becomes a plain
+// blocking one, as a command expects it, when its Fd is asked for.
+func outputPipe() (r, w *os.File, err error) {
+	if r, w, err = os.Pipe(); err != nil {
+		return nil, nil, fmt.Errorf("making an output pipe: %w", err)
+	}
+	widen(w)
+	return r, w, nil
+}
+
+// startHelper starts a spawner process, by way of another program if there is a Launcher, and waits until it is set up
+// for the level.
 func startHelper(exe string, l Level, by Launcher) (*helper, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, fmt.Errorf("starting the spawner process: %w", err)
+	}
+	defer null.Close()
 	ours, theirs, err := controlPair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	complaints, w, err := outputPipe()
-	if err != nil {
+	h := &helper{level: l, ctl: ours, events: make(chan event, 8), quit: make(chan struct{})}
+	var mouth *os.File
+	if h.complaints, mouth, err = outputPipe(); err != nil {
 		ours.Close()
 		return nil, err
 	}
-	// Non-blocking: a spawner process that has much to say must not hang on a supervisor that only
-	// listens when it is gone.
-	_ = unix.SetNonblock(w, true)
-	mouth := os.NewFile(uintptr(w), "complaints")
 	defer mouth.Close()
-	fail := func(err error) (*helper, error) {
-		ours.Close()
-		complaints.Close()
-		return nil, err
-	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return fail(fmt.Errorf("starting the spawner process: %w", err))
-	}
-	defer null.Close()
 
 	// The first name is kept: a test binary may serve several commands by it.
 	argv, done := []string{os.Args[0], SpawnerArg, string(l)}, func(err error) error { return err }
@@ -76,17 +95,17 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 		Files: []*os.File{null, mouth, mouth, theirs},
 		Sys:   spawnerAttr(l),
 	}
-	var p *os.Process
 	if by != nil {
-		p, done, err = launchHelper(l, by, argv, attr)
+		h.proc, done, err = launchHelper(l, by, argv, attr)
 	} else {
-		p, err = os.StartProcess(exe, argv, attr)
+		h.proc, err = os.StartProcess(exe, argv, attr)
 	}
 	theirs.Close() // else its death would not end the socket
 	if err != nil {
-		return fail(fmt.Errorf("starting the spawner process: %w", err))
+		ours.Close()
+		h.complaints.Close()
+		return nil, fmt.Errorf("starting the spawner process: %w", err)
 	}
-	h := &helper{proc: p, ctl: ours, complaints: complaints, events: make(chan event, 8), quit: make(chan struct{})}
 	go h.listen()
 	text, err := h.ready()
 	if err = done(err); err == nil && text != "" {
@@ -101,8 +120,6 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 
 // ready waits until the spawner process is set up. The text is why it cannot be, at this level.
 func (h *helper) ready() (text string, err error) {
-	limit := time.NewTimer(readyLimit)
-	defer limit.Stop()
 	select {
 	case ev, ok := <-h.events:
 		switch {
@@ -113,7 +130,7 @@ func (h *helper) ready() (text string, err error) {
 		}
 		h.cgroups = ev.Cgroups
 		return ev.Text, nil
-	case <-limit.C:
+	case <-time.After(readyLimit):
 		_ = h.proc.Kill()
 		return "", fmt.Errorf("it did not answer within %v: %w", readyLimit, os.ErrDeadlineExceeded)
 	}
@@ -122,18 +139,18 @@ func (h *helper) ready() (text string, err error) {
 // listen passes events on until the spawner process is gone, then finds out how it went.
 func (h *helper) listen() {
 	r := bufio.NewReader(h.ctl)
+	wanted := true
 	var err error
-	for {
+	for wanted {
 		var ev event
-		if ev, err = readEvent(r); err != nil {
+		if err = readFrame(r, &ev); err != nil {
 			break
 		}
 		select {
 		case h.events <- ev:
-			continue
 		case <-h.quit:
+			wanted = false
 		}
-		break
 	}
 	h.ctl.Close()
 	h.lost = h.obituary(err)
@@ -142,25 +159,19 @@ func (h *helper) listen() {
 
 // obituary waits for the end of the spawner process and says how it came: the status, and what it said last.
 func (h *helper) obituary(cause error) error {
-	type status struct {
-		state *os.ProcessState
-		err   error
-	}
-	ended := make(chan status, 1)
+	ended := make(chan string, 1)
 	go func() {
 		st, err := h.proc.Wait()
-		ended <- status{st, err}
+		if err != nil {
+			ended <- err.Error()
+		} else {
+			ended <- st.String()
+		}
 	}()
 	var how string
-	limit := time.NewTimer(reapLimit)
-	defer limit.Stop()
 	select {
-	case st := <-ended:
-		how = fmt.Sprint(st.state)
-		if st.err != nil {
-			how = st.err.Error()
-		}
-	case <-limit.C:
+	case how = <-ended:
+	case <-time.After(reapLimit):
 		// In a PID namespace its exit waits for processes that cannot be killed.
 		_ = h.proc.Kill()
 		how = fmt.Sprintf("not ended after %v (%v)", reapLimit, cause)
@@ -176,15 +187,19 @@ func (h *helper) obituary(cause error) error {
 }
 
 // send asks for something. An error means that the spawner process is as good as lost.
-func (h *helper) send(req request, fds ...int) error {
+func (h *helper) send(req request, files ...*os.File) error {
 	msg, err := frame(req)
 	if err != nil {
 		return err
 	}
-	return sendFrame(h.ctl, msg, fds, sendLimit)
+	var fds []int
+	for _, f := range files {
+		fds = append(fds, int(f.Fd()))
+	}
+	return sendFrame(h.ctl, msg, fds)
 }
 
-// leave closes the life line and stops listening to events.
+// leave closes the control socket and stops listening to events.
 func (h *helper) leave() {
 	h.once.Do(func() {
 		close(h.quit)
@@ -195,15 +210,14 @@ func (h *helper) leave() {
 // close lets the spawner process end its tree and leave, and returns when it is gone. After limit it is killed.
 func (h *helper) close(limit time.Duration) {
 	h.leave()
-	t := time.NewTimer(limit)
-	defer t.Stop()
+	late := time.After(limit)
 	for {
 		select {
 		case _, ok := <-h.events:
 			if !ok {
 				return
 			}
-		case <-t.C:
+		case <-late:
 			_ = h.proc.Kill()
 		}
 	}
@@ -213,18 +227,4 @@ func (h *helper) close(limit time.Duration) {
 func (h *helper) abandon() {
 	_ = h.proc.Kill()
 	h.leave()
-}
-
-// executable returns the path of the binary to start as spawner process.
-func executable(exe string) (string, error) {
-	if exe == "" {
-		exe = defaultExe
-	}
-	if exe == "" {
-		var err error
-		if exe, err = os.Executable(); err != nil {
-			return "", fmt.Errorf("finding our own binary: %w", err)
-		}
-	}
-	return filepath.Abs(exe)
 }

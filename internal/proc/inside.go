@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A spawner process can be started by way of another program, which prepares the world that the process and all
-// its commands live in (mounts, capabilities), and then becomes it by executing it. So the preparation is paid for once
-// and not for each command.
+// A spawner process can be started by way of another program, which prepares the world that the process and all its
+// commands live in (mounts, capabilities), and then becomes it by executing it. So the preparation is paid for once and
+// not for each command.
 
 // insideEnv is what spawnerEnv is for such a process.
 const insideEnv = "inside"
@@ -18,8 +18,8 @@ const insideEnv = "inside"
 // Descriptors that the program passes on to what it executes, besides stdin, stdout and stderr.
 const (
 	ControlFD = controlFD
-	// WatchFD is polled before each command. When it is ready, something has changed since the preparation: the
-	// command is not started, and the next spawner process is prepared anew. It is for /proc/self/mountinfo.
+	// WatchFD is polled before each command. When it is ready, something has changed since the preparation: the command is
+	// not started, and the next spawner process is prepared anew. It is for /proc/self/mountinfo.
 	WatchFD = controlFD + 1
 )
 
@@ -48,12 +48,12 @@ type launchError struct{ error }
 func (e launchError) Unwrap() error { return e.error }
 
 // Inside starts a second Spawner, at the Level of s or the best one below it, whose spawner processes are started by way of
-// l. Commands of both may run at the same time. The spawner process is undumpable, since its commands may have
-// all the capabilities that it has; therefore Spec.Namespaces.User is for root alone. Standard input is opened once more, as the
+// l. Commands of both may run at the same time. The spawner process is undumpable, since its commands may have all the
+// capabilities that it has; therefore Spec.Namespaces.User is for root alone. Standard input is opened once more, as the
 // process sees it. Close of s closes it as well.
 func (s *Spawner) Inside(l Launcher) (*Spawner, error) {
 	in := &Spawner{exe: s.exe, want: s.Level(), launch: l, killLimit: s.killLimit, answerLimit: s.answerLimit}
-	if _, _, err := in.ensure(); err != nil {
+	if _, err := in.ensure(); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *Spawner) Renew() error {
 	if h != nil {
 		h.close(idleLimit)
 	}
-	_, _, err := s.ensure()
+	_, err := s.ensure()
 	return err
 }
 
@@ -94,18 +94,18 @@ func launchHelper(l Level, by Launcher, argv []string, attr *os.ProcAttr) (p *os
 	}
 	control := attr.Files[controlFD]
 	attr.Env, attr.Files = launch.Env, append(append(attr.Files[:controlFD:controlFD], launch.Files...), control)
-	if err := launch.Namespaces.unmapped(attr.Sys); err != nil {
-		return nil, nil, done(err)
+	if err = launch.Namespaces.apply(attr.Sys, true); err == nil {
+		p, err = os.StartProcess(launch.Argv[0], launch.Argv, attr)
 	}
-	if p, err = os.StartProcess(launch.Argv[0], launch.Argv, attr); err != nil {
+	if err != nil {
 		return nil, nil, done(err)
 	}
 	return p, done, nil
 }
 
 // reopen opens standard input by its path, as this process sees it: by the descriptor that came, an agent could open the
-// file once more, around the mounts that protect it. What is hidden now is left as it came, to be read. The
-// descriptor is to be closed; -1 is none.
+// file once more, around the mounts that protect it. What is hidden now is left as it came, to be read. The descriptor is
+// to be closed; -1 is none.
 func reopen(path string, came int) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,20 +29,54 @@ func Undumpable() error {
 	return nil
 }
 
-// unmapped is apply, but an ordinary user's process maps itself, with MapUser: the files in /proc by which a parent
-// does that are closed to one that is undumpable.
-func (n Namespaces) unmapped(attr *syscall.SysProcAttr) error {
-	if err := n.apply(attr); err != nil {
+// apply asks for the namespaces in attr. If unmapped, an ordinary user's process maps itself, with MapUser: the files in
+// /proc by which a parent does that are closed to one that is undumpable.
+func (n Namespaces) apply(attr *syscall.SysProcAttr, unmapped bool) (err error) {
+	if n.Mount {
+		attr.Cloneflags |= unix.CLONE_NEWNS
+	}
+	if n.Network {
+		attr.Cloneflags |= unix.CLONE_NEWNET
+	}
+	if !n.User {
+		return nil
+	}
+	attr.Cloneflags |= unix.CLONE_NEWUSER
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // else it would lose all of them with its exec
+		if !unmapped {
+			attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+			attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
+		}
+		return nil
+	}
+	attr.GidMappingsEnableSetgroups = true
+	if attr.UidMappings, err = ownIDs("/proc/self/uid_map"); err != nil {
 		return err
 	}
-	if os.Geteuid() != 0 {
-		attr.UidMappings, attr.GidMappings = nil, nil
-	}
-	return nil
+	attr.GidMappings, err = ownIDs("/proc/self/gid_map")
+	return err
 }
 
-// MapUser maps the user and the group that started this process in a user namespace of its own to the same numbers. Root's are
-// mapped already.
+// ownIDs maps to themselves all ids that a file like /proc/self/uid_map lists.
+func ownIDs(table string) ([]syscall.SysProcIDMap, error) {
+	text, err := os.ReadFile(table)
+	if err != nil {
+		return nil, fmt.Errorf("mapping users: %w", err)
+	}
+	var all []syscall.SysProcIDMap
+	for line := range strings.Lines(string(text)) {
+		var inside, outside, size int
+		if _, err := fmt.Sscan(line, &inside, &outside, &size); err != nil {
+			return nil, fmt.Errorf("mapping users: %s: %q: %w", table, line, err)
+		}
+		all = append(all, syscall.SysProcIDMap{ContainerID: inside, HostID: inside, Size: size})
+	}
+	return all, nil
+}
+
+// MapUser maps the user and the group that started this process in a user namespace of its own to the same numbers. Root's
+// are mapped already.
 func MapUser(uid, gid int) error {
 	if uid == 0 {
 		return nil
@@ -51,14 +86,19 @@ func MapUser(uid, gid int) error {
 		{"/proc/self/uid_map", fmt.Sprintf("%d %d 1\n", uid, uid)},
 		{"/proc/self/gid_map", fmt.Sprintf("%d %d 1\n", gid, gid)},
 	} {
-		fd, err := unix.Open(f.path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			_, err = unix.Write(fd, []byte(f.text))
-			unix.Close(fd)
-		}
-		if err != nil {
+		if err := put(f.path, f.text); err != nil {
 			return fmt.Errorf("mapping the user: %s: %w", f.path, err)
 		}
 	}
 	return nil
+}
+
+// put writes a file of the kernel's.
+func put(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return writeAll(fd, []byte(text))
 }

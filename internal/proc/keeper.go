@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -21,8 +20,8 @@ const (
 	killLimit   = 10 * time.Second
 	killEvery   = 5 * time.Millisecond
 
-	// A program that is still open for writing is tried again after pauses that double: 1.3 s
-	// in all, since on a machine under load whoever has it open may not run for long.
+	// A program that is still open for writing is tried again after pauses that double: 1.3 s in all, since on a machine
+	// under load whoever has it open may not run for long.
 	busyPause     = 20 * time.Millisecond
 	busyPauseMost = 640 * time.Millisecond
 )
@@ -35,9 +34,9 @@ type keeper struct {
 	now    atomic.Pointer[tree] // the one that runs
 }
 
-// SpawnerMain is the whole life of the spawner process: main calls it first thing when os.Args[1] is SpawnerArg, and
-// exits with what it returns. It returns when the supervisor has gone (0, with its tree ended), or when it
-// was not started by a supervisor (2).
+// SpawnerMain is the whole life of the spawner process: main calls it first thing when os.Args[1] is SpawnerArg, and exits
+// with what it returns. It returns when the supervisor has gone (0, with its tree ended), or when it was not started by a
+// supervisor (2).
 func SpawnerMain() int {
 	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !isSocket(controlFD) {
 		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", SpawnerArg)
@@ -45,22 +44,21 @@ func SpawnerMain() int {
 	}
 	inheritNothing()
 	resetSignals()
-	inside := os.Getenv(spawnerEnv) == insideEnv
-	if inside {
-		if err := Undumpable(); err != nil {
-			_ = report(event{Kind: evReady, Text: err.Error()})
-			return 1
-		}
+	k := &keeper{inside: os.Getenv(spawnerEnv) == insideEnv}
+	var err error
+	if k.inside {
+		err = Undumpable()
 	}
-	hold, err := contain(Level(os.Args[2]))
+	if err == nil {
+		k.hold, err = contain(Level(os.Args[2]))
+	}
 	if err != nil {
 		_ = report(event{Kind: evReady, Text: err.Error()})
 		return 1
 	}
-	if report(event{Kind: evReady, Cgroups: hold.name()}) != nil {
+	if report(event{Kind: evReady, Cgroups: k.hold.name()}) != nil {
 		return 1
 	}
-	k := &keeper{inside: inside, hold: hold}
 	return k.serve()
 }
 
@@ -69,27 +67,24 @@ func isSocket(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
-// inheritNothing marks every descriptor above stderr close-on-exec: ours, and those that whoever started the
-// supervisor forgot to close.
+// inheritNothing marks every descriptor above stderr close-on-exec: ours, and those that whoever started the supervisor
+// forgot to close.
 func inheritNothing() {
 	unix.CloseOnExec(controlFD)
-	for _, dir := range []string{"/proc/self/fd", "/dev/fd"} {
-		list, err := os.ReadDir(dir)
-		if err != nil {
-			continue
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		list, _ = os.ReadDir("/dev/fd")
+	}
+	for _, e := range list {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
 		}
-		for _, e := range list {
-			if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
-				unix.CloseOnExec(fd)
-			}
-		}
-		return
 	}
 }
 
-// resetSignals makes every command start with default dispositions. An ignored signal is inherited through
-// exec (a supervisor in the background of a shell has SIGINT ignored), but Go resets those it handles. It also
-// keeps stray signals from ending this process.
+// resetSignals makes every command start with default dispositions. An ignored signal is inherited through exec (a
+// supervisor in the background of a shell has SIGINT ignored), but Go resets those it handles. It also keeps stray signals
+// from ending this process.
 func resetSignals() {
 	never := make(chan os.Signal, 1)
 	signal.Notify(never, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,
@@ -107,24 +102,28 @@ func report(ev event) error {
 // serve obeys until the supervisor is gone, and ends the tree then.
 func (k *keeper) serve() int {
 	for {
-		req, fds, err := readRequest(controlFD)
+		var req request
+		var ctl control
+		err := readFrame(&ctl, &req)
 		t := k.now.Load()
 		switch {
+		case err != nil && t != nil:
+			t.kill()
+			<-t.gone
 		case err != nil:
-			closeAll(fds)
-			if t != nil {
-				t.kill()
-				<-t.gone
-			}
-			return 0
 		case req.Op == opRun && t == nil:
-			k.run(req, fds)
+			k.run(req, ctl.fds)
 		case req.Op == opTerm && t != nil:
 			t.term()
 		case req.Op == opKill && t != nil:
 			t.kill()
 		}
-		closeAll(fds)
+		for _, fd := range ctl.fds {
+			unix.Close(fd)
+		}
+		if err != nil {
+			return 0
+		}
 	}
 }
 
@@ -135,28 +134,29 @@ func (k *keeper) run(req request, fds []int) {
 		return
 	}
 	k.trees++
-	pid, failed := k.start(req, fds)
-	if failed != nil {
-		_ = report(*failed)
+	pid, err := k.start(req, fds)
+	if err != nil {
+		no, _ := err.(syscall.Errno) // else the text says it all
+		_ = report(event{Kind: evNotStarted, Text: err.Error(), Errno: int(no)})
 		return
 	}
 	t := &tree{
 		hold:   k.hold,
 		main:   pid,
 		limit:  time.Duration(req.KillLimitMS) * time.Millisecond,
+		over:   func() { k.now.Store(nil) },
 		gone:   make(chan struct{}),
 		childs: true,
 	}
-	t.over = func() { k.now.Store(nil) }
 	k.now.Store(t)
 	_ = report(event{Kind: evStarted, PID: pid})
 	go t.reap()
 }
 
-// start forks the command. The event is what to report if that failed.
-func (k *keeper) start(req request, fds []int) (pid int, failed *event) {
+// start forks the command.
+func (k *keeper) start(req request, fds []int) (pid int, err error) {
 	if len(fds) < 3 {
-		return 0, &event{Kind: evNotStarted, Text: fmt.Sprintf("%d descriptors, less than 3", len(fds))}
+		return 0, fmt.Errorf("%d descriptors, less than 3", len(fds))
 	}
 	attr := syscall.ProcAttr{Dir: string(req.Dir), Env: unpack(req.Env), Sys: &syscall.SysProcAttr{Setsid: true}}
 	for _, fd := range fds {
@@ -165,35 +165,30 @@ func (k *keeper) start(req request, fds []int) (pid int, failed *event) {
 	if k.inside && len(req.Stdin) > 0 {
 		fd, err := reopen(string(req.Stdin), fds[0])
 		if err != nil {
-			return 0, &event{Kind: evNotStarted, Text: err.Error()}
+			return 0, err
 		}
 		if fd >= 0 {
 			defer unix.Close(fd)
 			attr.Files[0] = uintptr(fd)
 		}
 	}
-	if err := req.Namespaces.apply(attr.Sys); err != nil {
-		return 0, &event{Kind: evNotStarted, Text: err.Error()}
+	if err := req.Namespaces.apply(attr.Sys, false); err != nil {
+		return 0, err
 	}
 	if err := k.hold.open(k.trees, attr.Sys); err != nil {
-		return 0, &event{Kind: evNotStarted, Text: err.Error()}
+		return 0, err
 	}
-	argv := unpack(req.Argv)
-	pid, err := syscall.ForkExec(string(req.Path), argv, &attr)
-	// A script that was written a moment ago may still be open in a child that the supervisor is just
-	// about to exec; nothing tells when that is over.
-	for pause := busyPause; err == syscall.ETXTBSY && pause <= busyPauseMost; pause *= 2 {
+	// A script that was written a moment ago may still be open in a child that the supervisor is just about to exec;
+	// nothing tells when that is over.
+	for pause := busyPause; ; pause *= 2 {
+		pid, err = syscall.ForkExec(string(req.Path), unpack(req.Argv), &attr)
+		if err != syscall.ETXTBSY || pause > busyPauseMost {
+			break
+		}
 		<-time.After(pause)
-		pid, err = syscall.ForkExec(string(req.Path), argv, &attr)
 	}
-	if err == nil {
-		return pid, nil
+	if err != nil {
+		_ = k.hold.close()
 	}
-	_ = k.hold.close()
-	ev := &event{Kind: evNotStarted, Text: err.Error()}
-	var no syscall.Errno
-	if errors.As(err, &no) {
-		ev.Errno = int(no)
-	}
-	return 0, ev
+	return pid, err
 }

@@ -1,9 +1,10 @@
 package proc
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,58 +15,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxArguments bounds arguments and environment in bytes. Linux refuses to exec with more than 6 MiB of them.
+const maxArguments = 32 << 20
+
 // prepare fills in the defaults of a Spec, checks what the kernel would only answer with a bare error number, and opens stdin.
-func prepare(spec *Spec) (request, *descriptors, error) {
-	var none request
+func prepare(spec *Spec, stdin **os.File) (request, error) {
 	if spec.Grace <= 0 {
 		spec.Grace = defaultGrace
 	}
 	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
-		return none, nil, errors.New("no command was given")
+		return request{}, errors.New("no command was given")
 	}
-	for i, arg := range spec.Argv {
-		if hasNUL(arg) {
-			return none, nil, fmt.Errorf("starting %q: argument %d contains a NUL byte", spec.Argv[0], i)
-		}
+	name := spec.Argv[0]
+	if i := slices.IndexFunc(spec.Argv, hasNUL); i >= 0 {
+		return request{}, fmt.Errorf("starting %q: argument %d contains a NUL byte", name, i)
 	}
-	for _, e := range spec.Env {
-		if hasNUL(e) {
-			name, _, _ := strings.Cut(e, "=")
-			return none, nil, fmt.Errorf("starting %s: the environment variable %q contains a NUL byte", spec.Argv[0], name)
-		}
+	fail := func(format string, args ...any) (request, error) {
+		return request{}, fmt.Errorf("starting %s: %w", name, fmt.Errorf(format, args...))
+	}
+	if i := slices.IndexFunc(spec.Env, hasNUL); i >= 0 {
+		variable, _, _ := strings.Cut(spec.Env[i], "=")
+		return fail("the environment variable %q contains a NUL byte", variable)
 	}
 	if len(spec.Files) > MaxFiles {
-		return none, nil, fmt.Errorf("starting %s: %d files to inherit, %d is the most", spec.Argv[0], len(spec.Files), MaxFiles)
+		return fail("%d files to inherit, %d is the most", len(spec.Files), MaxFiles)
 	}
 	if spec.Marker != "" && !slices.Contains(spec.Env, spec.Marker) {
-		return none, nil, fmt.Errorf("starting %s: the marker %q is not in its environment", spec.Argv[0], spec.Marker)
+		return fail("the marker %q is not in its environment", spec.Marker)
 	}
 	dir, err := workingDir(spec.Dir)
 	if err != nil {
-		return none, nil, fmt.Errorf("starting %s: %w", spec.Argv[0], err)
+		return fail("%w", err)
 	}
-	name := spec.Argv[0]
+	file := name
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
-		name = filepath.Join(dir, name)
+		file = filepath.Join(dir, name)
 	}
-	path, err := LookPath(name, spec.Env)
+	path, err := LookPath(file, spec.Env)
 	if err != nil {
-		return none, nil, err
-	}
-	stdin, err := openStdin(spec.Stdin)
-	if err != nil {
-		return none, nil, fmt.Errorf("starting %s: %w", spec.Argv[0], err)
+		return request{}, err
 	}
 	req := request{Op: opRun, Path: []byte(path), Dir: []byte(dir), Argv: pack(spec.Argv), Env: pack(spec.Env), Namespaces: spec.Namespaces}
-	if spec.Stdin != "" {
-		path, err := filepath.Abs(spec.Stdin)
-		if err != nil {
-			unix.Close(stdin)
-			return none, nil, fmt.Errorf("starting %s: standard input: %w", spec.Argv[0], err)
-		}
+	if len(req.Argv)+len(req.Env) > maxArguments {
+		return request{}, explainStart(spec, path, syscall.E2BIG)
+	}
+	if *stdin, err = openStdin(spec.Stdin); err == nil && spec.Stdin != "" {
+		path, err = filepath.Abs(spec.Stdin)
 		req.Stdin = []byte(path)
 	}
-	return req, &descriptors{stdin, -1, -1}, nil
+	if err != nil {
+		return fail("standard input: %w", err)
+	}
+	return req, nil
 }
 
 // workingDir returns dir as an absolute path. The spawner process lives in another directory.
@@ -93,35 +94,33 @@ func workingDir(dir string) (string, error) {
 }
 
 // openStdin opens a file for the command. A FIFO is refused: opening or reading it could wait for ever.
-func openStdin(path string) (int, error) {
+func openStdin(path string) (*os.File, error) {
 	if path == "" {
 		path = os.DevNull
 	}
 	if hasNUL(path) {
-		return -1, fmt.Errorf("standard input: the path %q contains a NUL byte", path)
+		return nil, fmt.Errorf("the path %q contains a NUL byte", path)
 	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return -1, fmt.Errorf("standard input: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+		return nil, err
 	}
-	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil {
-		if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFCHR {
-			err = fmt.Errorf("%s is not a regular file", path)
-		}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() && st.Mode()&fs.ModeCharDevice == 0 {
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err == nil {
-		err = unix.SetNonblock(fd, false)
+		err = unix.SetNonblock(int(f.Fd()), false)
 	}
 	if err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("standard input: %w", err)
+		f.Close()
+		return nil, err
 	}
-	return fd, nil
+	return f, nil
 }
 
-// explainStart says in words what the errno of fork or exec means. path is what was to be executed, "" if it
-// is to be found again.
+// explainStart says in words what the errno of fork or exec means. path is what was to be executed, "" if it is to be
+// found again.
 func explainStart(spec *Spec, path string, no syscall.Errno) error {
 	if path == "" {
 		path = spec.Argv[0]
@@ -132,27 +131,30 @@ func explainStart(spec *Spec, path string, no syscall.Errno) error {
 			path = filepath.Join(dir, path)
 		}
 	}
+	var why, advice string
 	switch no {
 	case syscall.E2BIG:
 		total, longest := 0, 0
 		for _, a := range slices.Concat(spec.Argv, spec.Env) {
 			total, longest = total+len(a)+1, max(longest, len(a))
 		}
-		return fmt.Errorf("starting %s: arguments and environment are too long for this system (%d bytes, the longest one %d; Linux takes 131071 in one): %w; pass the prompt on standard input or as a file (prompt_mode \"stdin\" or \"file\")",
-			spec.Argv[0], total, longest, no)
+		why = fmt.Sprintf("arguments and environment are too long for this system (%d bytes, the longest one %d; Linux takes 131071 in one)", total, longest)
+		advice = `; pass the prompt on standard input or as a file (prompt_mode "stdin" or "file")`
 	case syscall.ENOEXEC:
-		return fmt.Errorf("starting %s: %s is not a program for this system, and has no #! line: %w", spec.Argv[0], path, no)
+		why = path + " is not a program for this system, and has no #! line"
 	case syscall.ENOENT:
+		why = path + ", or the loader that it needs, does not exist"
 		if line := shebang(path); line != "" {
-			return fmt.Errorf("starting %s: the interpreter in the first line of %s (%s) does not exist: %w", spec.Argv[0], path, line, no)
+			why = fmt.Sprintf("the interpreter in the first line of %s (%s) does not exist", path, line)
 		}
-		return fmt.Errorf("starting %s: %s, or the loader that it needs, does not exist: %w", spec.Argv[0], path, no)
 	case syscall.EACCES:
-		return fmt.Errorf("starting %s: %s may not be executed (file mode, or a file system mounted noexec): %w", spec.Argv[0], path, no)
+		why = path + " may not be executed (file mode, or a file system mounted noexec)"
 	case syscall.EAGAIN:
-		return fmt.Errorf("starting %s: no more processes may be made (ulimit -u, or a pids limit of the container): %w", spec.Argv[0], no)
+		why = "no more processes may be made (ulimit -u, or a pids limit of the container)"
+	default:
+		return fmt.Errorf("starting %s (%s): %w", spec.Argv[0], path, no)
 	}
-	return fmt.Errorf("starting %s (%s): %w", spec.Argv[0], path, no)
+	return fmt.Errorf("starting %s: %s: %w%s", spec.Argv[0], why, no, advice)
 }
 
 // shebang returns the first line of a script, "" if the file is none.
@@ -162,11 +164,69 @@ func shebang(path string) string {
 		return ""
 	}
 	defer f.Close()
-	buf := make([]byte, 128)
-	n, _ := f.Read(buf)
-	line, _, _ := bytes.Cut(buf[:n], []byte("\n"))
-	if !bytes.HasPrefix(line, []byte("#!")) {
+	line, _ := bufio.NewReader(io.LimitReader(f, 128)).ReadString('\n')
+	if !strings.HasPrefix(line, "#!") {
 		return ""
 	}
-	return string(bytes.TrimRight(line, "\r"))
+	return strings.TrimRight(line, "\r\n")
+}
+
+// NotFoundError says that a program is not there, or is there but may not be executed. errors.Is tells the two apart:
+// fs.ErrNotExist, fs.ErrPermission.
+type NotFoundError struct {
+	Name     string
+	Searched string // the PATH, "" if Name is a path or there was no PATH
+	Found    string // what is there but not executable, if that is the trouble
+}
+
+func (e *NotFoundError) Error() string {
+	switch {
+	case e.Found != "":
+		return fmt.Sprintf("program %q: %s is not executable (chmod +x, or is it a directory?)", e.Name, e.Found)
+	case strings.Contains(e.Name, "/"):
+		return fmt.Sprintf("program %s does not exist", e.Name)
+	case e.Searched == "":
+		return fmt.Sprintf("program %q not found: PATH is not set in its environment", e.Name)
+	}
+	return fmt.Sprintf("program %q not found; searched PATH=%s", e.Name, e.Searched)
+}
+
+// Unwrap makes errors.Is work.
+func (e *NotFoundError) Unwrap() error {
+	if e.Found != "" {
+		return fs.ErrPermission
+	}
+	return fs.ErrNotExist
+}
+
+// LookPath finds a program the way exec would with the given environment. A name with a slash is taken as it is. Entries
+// of PATH that are empty or relative are not searched: what they mean depends on the directory, and a repository must not
+// be able to slip in a program. The error is a *NotFoundError.
+func LookPath(file string, env []string) (string, error) {
+	missing := &NotFoundError{Name: file}
+	candidates := []string{file}
+	if !strings.Contains(file, "/") {
+		candidates = nil
+		for _, e := range env {
+			if v, ok := strings.CutPrefix(e, "PATH="); ok {
+				missing.Searched = v
+			}
+		}
+		for _, dir := range filepath.SplitList(missing.Searched) {
+			if filepath.IsAbs(dir) && file != "" {
+				candidates = append(candidates, filepath.Join(dir, file))
+			}
+		}
+	}
+	for _, path := range candidates {
+		st, err := os.Stat(path)
+		switch {
+		case err != nil:
+		case !st.IsDir() && st.Mode()&0o111 != 0 && unix.Access(path, unix.X_OK) == nil:
+			return path, nil
+		case missing.Found == "":
+			missing.Found = path
+		}
+	}
+	return "", missing
 }

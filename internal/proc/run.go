@@ -1,9 +1,11 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -12,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerLimit is how much longer than its own bounds the spawner process may take to say something; then it
-// is given up. It is generous: the machine may be in trouble.
+// answerLimit is how much longer than its own bounds the spawner process may take to say something; then it is given up.
+// It is generous: the machine may be in trouble.
 const answerLimit = 15 * time.Second
 
-// Run starts a command and returns when its whole tree is gone. When kill is done, or a bound of the Spec is
-// reached, the tree gets SIGTERM, the grace, and SIGKILL; cancelling is not an error. The error is about the
-// Spawner: ErrBusy, ErrClosed, ErrSpawnerLost, or that no spawner process could be started; then the Result is not to be
-// taken for the command's own.
+// Run starts a command and returns when its whole tree is gone. When kill is done, or a bound of the Spec is reached, the
+// tree gets SIGTERM, the grace, and SIGKILL; cancelling is not an error. The error is about the Spawner: ErrBusy,
+// ErrClosed, ErrSpawnerLost, or that no spawner process could be started; then the Result is not to be taken for the
+// command's own.
 func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 	res := Result{Code: -1, Ended: NotStarted}
 	if !s.running.TryLock() {
@@ -31,49 +33,22 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 		res.Ended, res.Err = Killed, fmt.Errorf("stopped before it was started: %w", context.Cause(kill))
 		return res, nil
 	}
-	h, level, err := s.ensure()
-	if err != nil {
+	if _, err := s.ensure(); err != nil {
 		res.Err = err
 		return res, err
 	}
-	req, files, err := prepare(&spec)
-	if err != nil {
-		res.Err = err
-		return res, nil
-	}
-	defer files.close()
-	r := &run{s: s, h: h, spec: &spec, res: &res, level: level, started: time.Now()}
-	if err := r.openStreams(s, files); err != nil {
-		res.Err = err
-		return res, nil
-	}
-	req.KillLimitMS = s.killLimit.Milliseconds()
-	fds := append([]int{files.stdin, files.stdout, files.stderr}, descriptorsOf(spec.Files)...)
-	err = h.send(req, fds...)
-	if err != nil && !errors.Is(err, unix.E2BIG) {
-		// It died since the last Run. What was not sent was not started, so a second try is safe.
-		s.retire(h)
-		if r.h, r.level, err = s.ensure(); err == nil {
-			err = r.h.send(req, fds...)
-		}
-	}
+	r := &run{s: s, spec: &spec, res: &res, started: time.Now()}
+	req, err := prepare(&spec, &r.files[0])
 	if err == nil {
-		err = r.await(kill, &req, fds)
+		err = r.openStreams()
 	}
-	runtime.KeepAlive(spec.Files)
-	files.close() // else the pipes would never end
 	if err != nil {
-		r.finishOutput()
-		if errors.Is(err, unix.E2BIG) {
-			res.Err = explainStart(&spec, string(req.Path), syscall.E2BIG)
-			return res, nil
-		}
-		if r.h != nil {
-			s.retire(r.h) // half a request may lie in its socket
-		}
+		r.closeFiles()
 		res.Err = err
-		return res, err
+		return res, nil
 	}
+	err = r.start(kill, req)
+	r.closeFiles() // else the pipes would never end
 	if r.lost != nil {
 		r.cleanUp() // before the output, which ends with the last process that holds it
 	}
@@ -81,10 +56,13 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 	if r.lost != nil || r.stuck {
 		s.retire(r.h)
 	}
-	if r.lost != nil {
-		return res, fmt.Errorf("%w: %w", ErrSpawnerLost, r.lost)
+	switch {
+	case r.lost != nil:
+		err = fmt.Errorf("%w: %w", ErrSpawnerLost, r.lost)
+	case err != nil:
+		res.Err = err
 	}
-	return res, nil
+	return res, err
 }
 
 // run is one command under way, seen from the supervisor. One goroutine (the caller of Run) owns it, except for streams.
@@ -93,12 +71,12 @@ type run struct {
 	h       *helper
 	spec    *Spec
 	res     *Result
-	level   Level
 	started time.Time
 
-	out, err *stream
-	log      *logSink
-	last     atomic.Int64 // see stream.last
+	files   [3]*os.File // stdin, stdout and stderr of the command
+	streams [2]*stream  // the other ends of the latter two
+	log     *logSink
+	last    atomic.Int64 // see stream.last
 
 	pid    int
 	ending Reason // why the tree is being ended, "" while it may run
@@ -108,90 +86,82 @@ type run struct {
 	lost   error
 }
 
-func (r *run) openStreams(s *Spawner, files *descriptors) error {
-	keep := r.spec.HeadTail
-	if keep == 0 {
-		keep = defaultHeadTail
+func (r *run) closeFiles() {
+	for _, f := range r.files {
+		f.Close() // which may be nil
 	}
+}
+
+func (r *run) openStreams() (err error) {
 	if r.spec.Log != nil {
 		r.log = newLogSink(r.spec.Log, r.spec.LogLimit)
 	}
-	open := func(i int, tap func([]byte), w *int) (*stream, error) {
-		f, end, err := outputPipe()
-		if err != nil {
-			return nil, err
+	keep := max(cmp.Or(r.spec.HeadTail, defaultHeadTail), 0)
+	for i, tap := range []func([]byte){r.spec.Stdout, r.spec.Stderr} {
+		st := &stream{buf: make([]byte, bufferSize), tap: tap, keep: NewHeadTail(keep), log: r.log, last: &r.last,
+			from: r.started, done: make(chan struct{})}
+		if st.f, r.files[i+1], err = outputPipe(); err != nil {
+			if i > 0 {
+				r.streams[0].f.Close()
+			}
+			return err
 		}
-		*w = end
-		st := &stream{
-			f: f, buf: s.buffer(i), tap: tap, keep: NewHeadTail(max(keep, 0)), log: r.log,
-			last: &r.last, from: r.started, done: make(chan struct{}),
-		}
+		r.streams[i] = st
+	}
+	for _, st := range r.streams {
 		go st.drain()
-		return st, nil
 	}
-	var err error
-	if r.out, err = open(0, r.spec.Stdout, &files.stdout); err != nil {
-		return err
-	}
-	if r.err, err = open(1, r.spec.Stderr, &files.stderr); err != nil {
-		files.close() // lets the first stream end
-		<-r.out.done
-	}
-	return err
+	return nil
 }
 
-// await is watch, once more with another spawner process if the first one is no longer what it was prepared to be.
-func (r *run) await(kill context.Context, req *request, fds []int) error {
-	sweep := politeLimit + r.s.killLimit + r.s.answerLimit
-	r.watch(kill, r.s.answerLimit, sweep)
-	if !r.stale {
-		return nil
-	}
-	r.s.retire(r.h)
-	if r.ending != "" {
-		r.res.Ended, r.res.Err = r.ending, errors.New("stopped before it was started")
-		return nil
-	}
-	req.Fresh = true
-	var err error
-	if r.h, r.level, err = r.s.ensure(); err == nil {
-		err = r.h.send(*req, fds...)
-	}
-	if err == nil {
-		r.stale = false
-		r.watch(kill, r.s.answerLimit, sweep)
-	}
-	return err
-}
-
-// watch waits for the end of the tree and brings it about when that is due. The spawner process must say within start
-// that it started the command, and within sweep that it ended it.
-func (r *run) watch(kill context.Context, start, sweep time.Duration) {
-	bound := time.NewTimer(start)
-	timeout := timer(r.spec.Timeout)
-	idle := timer(r.spec.Inactivity)
-	grace := timer(0)
-	defer bound.Stop()
-	defer timeout.Stop()
-	defer idle.Stop()
-	defer grace.Stop()
-
-	stop := kill.Done()
-	var hurry <-chan struct{} // only once the grace has begun
-	end := func(why Reason) {
-		if r.ending != "" || r.exited {
-			return
+// start has the command started, and watches it to its end. A spawner process that died since the last Run, or is no
+// longer what it was prepared to be, has not started anything, so it is safe to ask another one.
+func (r *run) start(kill context.Context, req request) (err error) {
+	files := append(r.files[:], r.spec.Files...)
+	defer runtime.KeepAlive(files)
+	req.KillLimitMS = r.s.killLimit.Milliseconds()
+	for again := false; ; again = true {
+		if r.h, err = r.s.ensure(); err != nil {
+			return err
 		}
-		r.ending, hurry = why, r.spec.Hurry
-		grace.Reset(r.spec.Grace)
-		r.ask(opTerm)
+		if err = r.h.send(req, files...); err == nil {
+			r.watch(kill)
+			if !r.stale {
+				return nil
+			}
+		}
+		r.s.retire(r.h) // half a request may lie in its socket
+		switch {
+		case err != nil && again:
+			return err
+		case err == nil && r.ending != "":
+			r.res.Ended, r.res.Err = r.ending, errors.New("stopped before it was started")
+			return nil
+		}
+		req.Fresh, r.stale = req.Fresh || r.stale, false
+	}
+}
+
+// watch waits for the end of the tree and brings it about when that is due. The spawner process must say in time that it
+// started the command, and that it ended it.
+func (r *run) watch(kill context.Context) {
+	sweep := politeLimit + r.s.killLimit + r.s.answerLimit
+	bound, timeout, idle := time.After(r.s.answerLimit), after(r.spec.Timeout), after(r.spec.Inactivity)
+	stop := kill.Done()
+	// Both only once the grace has begun.
+	var grace <-chan time.Time
+	var hurry <-chan struct{}
+	end := func(why Reason) {
+		if r.ending == "" && !r.exited {
+			r.ending, hurry, grace = why, r.spec.Hurry, time.After(r.spec.Grace)
+			r.ask(opTerm)
+		}
 	}
 	hard := false
 	killNow := func() {
-		hard, hurry = true, nil
-		grace.Stop()
+		hard, hurry, grace = true, nil, nil
 		r.ask(opKill)
-		bound.Reset(sweep)
+		bound = time.After(sweep)
 	}
 	for {
 		select {
@@ -205,51 +175,52 @@ func (r *run) watch(kill context.Context, start, sweep time.Duration) {
 			case evStarted:
 				r.pid, r.res.Ended = ev.PID, Exited
 				if !hard {
-					bound.Stop()
+					bound = nil
 				}
 			case evNotStarted:
-				r.notStarted(ev)
+				r.res.Duration = time.Since(r.started)
+				r.res.Err = fmt.Errorf("starting %s: %s", r.spec.Argv[0], ev.Text)
+				if ev.Errno != 0 {
+					r.res.Err = explainStart(r.spec, "", syscall.Errno(ev.Errno))
+				}
 				return
 			case evStale:
 				r.stale = true
 				return
 			case evExited:
 				r.mainEnded()
-				bound.Reset(r.spec.Grace + sweep)
+				bound = time.After(r.spec.Grace + sweep)
 			case evSwept:
 				r.mainEnded()
 				r.swept(ev)
 				return
 			}
-		case <-timeout.C:
+		case <-timeout:
 			end(TimedOut)
-		case <-idle.C:
-			if rest := time.Duration(r.last.Load()) + r.spec.Inactivity - time.Since(r.started); rest > 0 {
-				idle.Reset(rest)
-			} else {
+		case <-idle:
+			rest := time.Duration(r.last.Load()) + r.spec.Inactivity - time.Since(r.started)
+			if idle = after(rest); idle == nil {
 				end(Inactive)
 			}
 		case <-stop:
 			stop = nil
 			end(Killed)
-		case <-grace.C:
+		case <-grace:
 			killNow()
 		case <-hurry:
 			killNow()
-		case <-bound.C:
+		case <-bound:
 			r.h.abandon() // events ends, so the loop does
 		}
 	}
 }
 
-// timer is stopped when d is 0.
-func timer(d time.Duration) *time.Timer {
-	if d > 0 {
-		return time.NewTimer(d)
+// after is never when d is not positive.
+func after(d time.Duration) <-chan time.Time {
+	if d <= 0 {
+		return nil
 	}
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
+	return time.After(d)
 }
 
 func (r *run) ask(op string) {
@@ -260,28 +231,16 @@ func (r *run) ask(op string) {
 
 func (r *run) mainEnded() {
 	if !r.exited {
-		r.exited = true
-		r.res.Duration = time.Since(r.started)
-	}
-}
-
-func (r *run) notStarted(ev event) {
-	r.res.Ended, r.res.Duration = NotStarted, time.Since(r.started)
-	if ev.Errno != 0 {
-		r.res.Err = explainStart(r.spec, "", syscall.Errno(ev.Errno))
-	} else {
-		r.res.Err = fmt.Errorf("starting %s: %s", r.spec.Argv[0], ev.Text)
+		r.exited, r.res.Duration = true, time.Since(r.started)
 	}
 }
 
 func (r *run) swept(ev event) {
-	r.res.Code, r.res.Signal = ev.Code, ""
-	if ev.Signal != 0 {
-		r.res.Signal = signalName(syscall.Signal(ev.Signal))
+	r.res.Code = ev.Code
+	if s := syscall.Signal(ev.Signal); s != 0 {
+		r.res.Signal = cmp.Or(unix.SignalName(s), fmt.Sprintf("signal %d", int(s)))
 	}
-	if r.ending != "" {
-		r.res.Ended = r.ending
-	}
+	r.res.Ended = cmp.Or(r.ending, r.res.Ended)
 	r.res.UserTime = time.Duration(ev.UserUS) * time.Microsecond
 	r.res.SystemTime = time.Duration(ev.SystemUS) * time.Microsecond
 	r.res.MaxRSS, r.res.LeftBehind = ev.MaxRSS, ev.Left
@@ -294,20 +253,15 @@ func (r *run) swept(ev event) {
 	}
 }
 
-func signalName(s syscall.Signal) string {
-	if name := unix.SignalName(s); name != "" {
-		return name
-	}
-	return fmt.Sprintf("signal %d", int(s))
-}
-
-// finishOutput takes what is left in the pipes and closes the books.
+// finishOutput takes what is left in the pipes.
 func (r *run) finishOutput() {
-	r.out.end()
-	r.err.end()
-	<-r.out.done
-	<-r.err.done
-	r.res.Stdout, r.res.Stderr = r.out.keep.Capture(), r.err.keep.Capture()
+	for _, st := range r.streams {
+		st.end()
+	}
+	for i, c := range []*Capture{&r.res.Stdout, &r.res.Stderr} {
+		<-r.streams[i].done
+		*c = r.streams[i].keep.Capture()
+	}
 	if r.log != nil {
 		r.res.LogDropped, r.res.LogErr = r.log.finish()
 	}
@@ -318,7 +272,7 @@ func (r *run) finishOutput() {
 
 // cleanUp ends what can still be found of a tree whose spawner process is gone. In a PID namespace the kernel has done that.
 func (r *run) cleanUp() {
-	if r.level == PIDNamespace {
+	if r.h.level == PIDNamespace {
 		return
 	}
 	if r.pid > 0 { // else it died between fork and report, or before

@@ -4,14 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
 var (
-	// ErrSpawnerLost: the spawner process died while it ran a command. How the command ended is not known; what
-	// could be found of its tree was ended. The next Run starts a new spawner process.
+	// ErrSpawnerLost: the spawner process died while it ran a command. How the command ended is not known; what could be
+	// found of its tree was ended. The next Run starts a new spawner process.
 	ErrSpawnerLost = errors.New("the spawner process was lost")
 	// ErrBusy: a Spawner runs one tree at a time, and one is running.
 	ErrBusy = errors.New("this spawner already runs a command")
@@ -21,22 +23,19 @@ var (
 
 // Options say how to start a Spawner. The zero value is the usual one.
 type Options struct {
-	// Exe is the binary whose main calls SpawnerMain; "" is the running one.
-	Exe string
-	// Level is the highest level to try; "" is the best there is. If a level cannot be had, the next lower
-	// one is taken, and Notes says why.
+	// Level is the highest level to try; "" is the best there is. If a level cannot be had, the next lower one is taken,
+	// and Notes says why.
 	Level Level
 }
 
-// Spawner runs commands, one tree at a time; for two at the same time start two. All methods may be called
-// from any goroutine.
+// Spawner runs commands, one tree at a time; for two at the same time start two. All methods may be called from any
+// goroutine.
 type Spawner struct {
-	exe                    string
+	exe                    string // the binary whose main calls SpawnerMain
 	want                   Level
 	launch                 Launcher      // nil: the binary itself is started
 	killLimit, answerLimit time.Duration // the constants of these names; shorter in tests
 	running                sync.Mutex    // held by Run
-	bufs                   [2][]byte     // guarded by running
 
 	mu     sync.Mutex // guards what follows
 	h      *helper    // nil: to be started by the next Run
@@ -46,18 +45,20 @@ type Spawner struct {
 	inside []*Spawner // see Inside
 }
 
-// Start starts the spawner process and measures which Level holds here. It takes about as long as the start of
-// the binary.
+// Start starts the spawner process and measures which Level holds here. It takes about as long as the start of the binary.
 func Start(o Options) (*Spawner, error) {
 	if os.Getenv(spawnerEnv) != "" {
 		return nil, fmt.Errorf("starting the spawner process: this is the spawner process; main must call proc.SpawnerMain when the first argument is %s", SpawnerArg)
 	}
-	exe, err := executable(o.Exe)
-	if err != nil {
-		return nil, err
+	exe := "/proc/self/exe" // the very file that runs, even if it was replaced by an upgrade since
+	if runtime.GOOS != "linux" {
+		var err error
+		if exe, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("finding our own binary: %w", err)
+		}
 	}
 	s := &Spawner{exe: exe, want: o.Level, killLimit: killLimit, answerLimit: answerLimit}
-	if _, _, err := s.ensure(); err != nil {
+	if _, err := s.ensure(); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -73,31 +74,31 @@ func Probe(o Options) (Level, []string, error) {
 }
 
 // ensure returns the spawner process, started if there is none.
-func (s *Spawner) ensure() (*helper, Level, error) {
+func (s *Spawner) ensure() (*helper, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, "", ErrClosed
+		return nil, ErrClosed
 	}
 	if s.h != nil {
-		return s.h, s.level, nil
+		return s.h, nil
 	}
 	var notes []string
 	for _, l := range s.want.from() {
 		h, err := startHelper(s.exe, l, s.launch)
 		if err == nil {
 			s.h, s.level, s.notes = h, l, notes
-			return h, l, nil
+			return h, nil
 		}
-		if no := (launchError{}); errors.As(err, &no) {
-			return nil, "", no.error
+		if no, ok := errors.AsType[launchError](err); ok {
+			return nil, no.error
 		}
 		notes = append(notes, fmt.Sprintf("%s: %v", l, err))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break // no level would answer sooner
 		}
 	}
-	return nil, "", fmt.Errorf("starting the spawner process: %s", strings.Join(notes, "; "))
+	return nil, fmt.Errorf("starting the spawner process: %s", strings.Join(notes, "; "))
 }
 
 // retire makes the next Run start a new spawner process.
@@ -110,8 +111,8 @@ func (s *Spawner) retire(h *helper) {
 	}
 }
 
-// Close ends the spawner process, and what it runs: a Run under way returns ErrSpawnerLost. It returns when that is
-// done, at the latest after 12 s. Calling it again does nothing.
+// Close ends the spawner process, and what it runs: a Run under way returns ErrSpawnerLost. It returns when that is done,
+// at the latest after 12 s. Calling it again does nothing.
 func (s *Spawner) Close() error {
 	s.mu.Lock()
 	h, inside := s.h, s.inside
@@ -143,13 +144,5 @@ func (s *Spawner) Level() Level {
 func (s *Spawner) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.notes...)
-}
-
-// buffer returns the read buffer of stream i, the same one in each Run.
-func (s *Spawner) buffer(i int) []byte {
-	if s.bufs[i] == nil {
-		s.bufs[i] = make([]byte, bufferSize)
-	}
-	return s.bufs[i]
+	return slices.Clone(s.notes)
 }

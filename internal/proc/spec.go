@@ -3,6 +3,8 @@ package proc
 import (
 	"io"
 	"os"
+	"runtime"
+	"slices"
 	"time"
 )
 
@@ -33,33 +35,31 @@ type Spec struct {
 	// Hurry, when closed, ends the grace that has begun or will begin: SIGKILL at once.
 	Hurry <-chan struct{}
 
-	// Log gets both streams as they come, cut at line ends where possible. It is called by one goroutine at a
-	// time. An error ends the logging, not the run. A Write that blocks holds up the command as well.
+	// Log gets both streams as they come, cut at line ends where possible. It is called by one goroutine at a time. An
+	// error ends the logging, not the run. A Write that blocks holds up the command as well.
 	Log io.Writer
-	// LogLimit caps what Log gets: the first LogLimit/2 bytes at once, and at the end a line that says how
-	// many are missing and the last bytes, at most 1 MiB and LogLimit/2. 0 is 64 MiB.
+	// LogLimit caps what Log gets: the first LogLimit/2 bytes at once, and at the end a line that says how many are
+	// missing and the last bytes, at most 1 MiB and LogLimit/2. 0 is 64 MiB.
 	LogLimit int64
-	// Stdout and Stderr see every byte as it comes, each from its own goroutine. The slice is only good
-	// during the call.
+	// Stdout and Stderr see every byte as it comes, each from its own goroutine. The slice is only good during the call.
 	Stdout, Stderr func(p []byte)
-	// HeadTail is how many bytes of each stream Result keeps, of the beginning and of the end each;
-	// 0 is 32 KiB, negative is none.
+	// HeadTail is how many bytes of each stream Result keeps, of the beginning and of the end each; 0 is 32 KiB, negative
+	// is none.
 	HeadTail int
 
-	// Marker is an entry of Env (KEY=value) that nothing but this tree has in its environment. If the spawner process
-	// is lost at a level below PIDNamespace, Sweep(Marker) ends what it can no longer end. "" is no such help.
+	// Marker is an entry of Env (KEY=value) that nothing but this tree has in its environment. If the spawner process is
+	// lost at a level below PIDNamespace, Sweep(Marker) ends what it can no longer end. "" is no such help.
 	Marker string
 }
 
 // MaxFiles bounds Spec.Files.
 const MaxFiles = 8
 
-// Namespaces are those that a command gets for itself (Linux), besides what holds its tree together. What cannot be
-// had makes the command NotStarted, with the errno of the clone in Result.Err.
+// Namespaces are those that a command gets for itself (Linux), besides what holds its tree together. What cannot be had
+// makes the command NotStarted, with the errno of the clone in Result.Err.
 type Namespaces struct {
-	// User maps ours to the same numbers: for root as many as root here has, else the own user and group alone.
-	// In it the others may be had without CAP_SYS_ADMIN, and the command has that capability there: it is to use
-	// it and to give it up.
+	// User maps ours to the same numbers: for root as many as root here has, else the own user and group alone. In it the
+	// others may be had without CAP_SYS_ADMIN, and the command has that capability there: it is to use it and to give it up.
 	User bool `json:"user,omitempty"`
 	// Mount is a copy of ours; Network has a loopback device, which is down, and nothing else.
 	Mount   bool `json:"mount,omitempty"`
@@ -80,8 +80,8 @@ const (
 
 // Result is how a run ended. It is filled as far as things went, also next to an error.
 type Result struct {
-	// Code is the exit code, -1 if a signal ended the main process or it never ran. Signal is the name of that
-	// signal ("SIGKILL"), else "". A command that exits with 129 was not hung up.
+	// Code is the exit code, -1 if a signal ended the main process or it never ran. Signal is the name of that signal
+	// ("SIGKILL"), else "". A command that exits with 129 was not hung up.
 	Code   int
 	Signal string
 	Ended  Reason
@@ -89,12 +89,12 @@ type Result struct {
 	Err error
 
 	Duration time.Duration
-	// UserTime and SystemTime are of the whole tree. MaxRSS is that of the largest process in it, in bytes;
-	// it counts from the fork, so it is never below that of the spawner process (about 10 MiB).
+	// UserTime and SystemTime are of the whole tree. MaxRSS is that of the largest process in it, in bytes; it counts from
+	// the fork, so it is never below that of the spawner process (about 10 MiB).
 	UserTime, SystemTime time.Duration
 	MaxRSS               int64
-	// LeftBehind counts the processes that were still there when the main one had ended by itself, or when the
-	// grace was over; they were killed. At ProcessGroup it is 0 or 1.
+	// LeftBehind counts the processes that were still there when the main one had ended by itself, or when the grace was
+	// over; they were killed. At ProcessGroup it is 0 or 1.
 	LeftBehind int
 
 	Stdout, Stderr Capture
@@ -102,4 +102,41 @@ type Result struct {
 	LogErr         error // the first error of Log
 	// LastOutput is the time of the last byte on either stream; zero if there was none.
 	LastOutput time.Time
+}
+
+// Level names what keeps a tree of processes together, from the surest down. Each level includes the walk over the
+// descendants of the one below it, except that PIDNamespace needs none.
+type Level string
+
+const (
+	// PIDNamespace (Linux, needs CAP_SYS_ADMIN): the spawner process is PID 1 of a PID namespace with its own /proc. One
+	// kill(-1) ends all at once, no fork chain escapes, and the kernel does it by itself when the spawner process dies,
+	// whatever killed it. Mounts made inside stay inside.
+	PIDNamespace Level = "pid_namespace"
+	// Cgroup (Linux, needs a cgroup v2 that we may write): each tree gets a fresh cgroup, ended by cgroup.kill. Atomic as
+	// well, but nothing acts by itself when supervisor and spawner process are killed at the same moment; the next Start
+	// on that machine then ends the cgroup that was left.
+	Cgroup Level = "cgroup"
+	// Subreaper (Linux, always there): orphans are adopted by the spawner process; descendants are found in /proc and
+	// killed again and again until none is left.
+	Subreaper Level = "subreaper"
+	// ProcessGroup (any Unix): only the process group of the command is killed. A process that made its own session escapes.
+	ProcessGroup Level = "process_group"
+)
+
+// Levels are all levels, the surest first.
+func Levels() []Level { return []Level{PIDNamespace, Cgroup, Subreaper, ProcessGroup} }
+
+// available are the levels that there may be on this system, the surest first.
+func available() []Level {
+	if runtime.GOOS == "linux" {
+		return Levels()
+	}
+	return []Level{ProcessGroup}
+}
+
+// from returns the levels to try on this system, best first, none above l. An unknown or empty l means all.
+func (l Level) from() []Level {
+	all := available()
+	return all[max(0, slices.Index(all, l)):]
 }

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sweep kills every process whose environment contains the entry marker (KEY=value, the whole of it), and returns
-// their numbers in order. It is for what a crash left where only the Subreaper level holds. It goes over the process
-// table until a pass finds nothing, and waits until what it killed is gone; it returns after sweepBound at the
-// latest. Never killed: this process and its ancestors, and what belongs to other users (root sees all). A marker
-// without a key and a value finds nothing.
+// Sweep kills every process whose environment contains the entry marker (KEY=value, the whole of it), and returns their
+// numbers in order. It is for what a crash left where only the Subreaper level holds. It goes over the process table until
+// a pass finds nothing, and waits until what it killed is gone; it returns after sweepBound at the latest. Never killed:
+// this process and its ancestors, and what belongs to other users (root sees all). A marker without a key and a value finds
+// nothing.
 func Sweep(marker string) []int {
 	key, value, ok := strings.Cut(marker, "=")
 	if !ok || key == "" || value == "" || hasNUL(marker) {
@@ -27,7 +27,7 @@ func Sweep(marker string) []int {
 	killed := map[int]bool{}
 	tick := time.NewTicker(sweepPause)
 	defer tick.Stop()
-	for until := time.Now().Add(sweepBound); time.Now().Before(until); <-tick.C {
+	for begun := time.Now(); time.Since(begun) < sweepBound; <-tick.C {
 		again := false
 		for _, pid := range pids() {
 			if spare[pid] {
@@ -40,7 +40,7 @@ func Sweep(marker string) []int {
 				}
 				again = true
 			case undecided:
-				again = again || time.Until(until) > sweepBound-undecidedMax
+				again = again || time.Since(begun) < undecidedMax
 			}
 		}
 		if !again {
@@ -97,7 +97,7 @@ func look(pid int, marker string) sight {
 	case err != nil:
 		return other
 	case len(env) > 0:
-		if bytes.Contains(env, []byte(marker)) && slices.Contains(unpack(env), marker) {
+		if bytes.Contains(slices.Concat([]byte{0}, env, []byte{0}), []byte("\x00"+marker+"\x00")) {
 			return marked
 		}
 		return other
@@ -105,7 +105,7 @@ func look(pid int, marker string) sight {
 	if cmd, err := os.ReadFile(dir + "/cmdline"); err != nil || len(cmd) > 0 {
 		return other
 	}
-	if s, ok := readStat(pid, make([]byte, 1024)); !ok || s.dead() || s.kernel {
+	if s, ok := readStat(pid); !ok || s.dead() || s.kernel {
 		return other
 	}
 	return undecided
@@ -113,22 +113,18 @@ func look(pid int, marker string) sight {
 
 // ancestors is this process and all above it.
 func ancestors() map[int]bool {
-	buf := make([]byte, 1024)
 	all := map[int]bool{}
 	for pid := os.Getpid(); pid > 0 && !all[pid]; {
 		all[pid] = true
-		s, ok := readStat(pid, buf)
-		if !ok {
-			break
-		}
+		s, _ := readStat(pid)
 		pid = s.ppid
 	}
 	return all
 }
 
-// endOrphans kills what is left of a tree whose spawner process is dead: its cgroups, which begin with a name, else
-// the session of its first process (0 if that is not known) and what descends from that. A process that made
-// a session of its own and lost its parent is not found.
+// endOrphans kills what is left of a tree whose spawner process is dead: its cgroups, which begin with a name, else the
+// session of its first process (0 if that is not known) and what descends from that. A process that made a session of its
+// own and lost its parent is not found.
 func endOrphans(session int, cgroups string) {
 	if cgroups != "" {
 		parent, prefix := filepath.Split(cgroups)

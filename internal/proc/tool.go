@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,9 @@ const (
 // ErrTooMuchOutput: a Tool wrote more than its limit.
 var ErrTooMuchOutput = errors.New("too much output")
 
-// Tool runs a short, trusted program, like git, without a Spawner. The program gets LC_ALL=C (so that messages can be
-// read by a program), and GIT_TERMINAL_PROMPT=0 and GIT_OPTIONAL_LOCKS=0 (so that git neither asks nor disturbs
-// a git that an agent runs at the same time).
+// Tool runs a short, trusted program, like git, without a Spawner. The program gets LC_ALL=C (so that messages can be read
+// by a program), and GIT_TERMINAL_PROMPT=0 and GIT_OPTIONAL_LOCKS=0 (so that git neither asks nor disturbs a git that an
+// agent runs at the same time).
 type Tool struct {
 	Dir   string   // "" is that of this process
 	Env   []string // nil is that of this process
@@ -66,17 +67,12 @@ func (t Tool) Run(ctx context.Context, argv ...string) ([]byte, error) {
 	if err != nil {
 		return nil, &ToolError{Argv: argv, Code: -1, Err: err}
 	}
-	limit := t.Limit
-	if limit <= 0 {
-		limit = defaultToolLimit
-	}
+	limit := cmp.Or(t.Limit, defaultToolLimit)
 	out := &limited{room: limit}
 	said := NewHeadTail(toolStderr)
 	cmd := exec.CommandContext(ctx, path)
-	cmd.Args = argv
-	cmd.Dir, cmd.Env = t.Dir, env
-	cmd.Stdin = bytes.NewReader(t.Stdin)
-	cmd.Stdout, cmd.Stderr = out, said
+	cmd.Args, cmd.Dir, cmd.Env = argv, t.Dir, env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(t.Stdin), out, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = toolGrace

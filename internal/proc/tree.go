@@ -15,8 +15,8 @@ import (
 //	running --term--> asked (TERM; the supervisor keeps the time) --all end--> gone
 //	any     --kill, or the supervisor is gone--> killing (KILL every killEvery, at most limit) --> gone
 //
-// Whoever learns something acts at once, under the lock: the reader of requests, the reaper, a timer. Handing
-// the news to one goroutine that owns the tree would cost a thread switch on the way from exit to report.
+// Whoever learns something acts at once, under the lock: the reader of requests, the reaper, a timer. Handing the news to
+// one goroutine that owns the tree would cost a thread switch on the way from exit to report.
 type tree struct {
 	hold   containment
 	main   int
@@ -37,8 +37,8 @@ type tree struct {
 	reported bool
 }
 
-// reap collects every child of this process until there is none, which is the proof that the tree is gone. It
-// says at once, after the main process has ended, whether others live.
+// reap collects every child of this process until there is none, which is the proof that the tree is gone. It says at
+// once, after the main process has ended, whether others live.
 func (t *tree) reap() {
 	options := waitAll
 	for {
@@ -49,7 +49,6 @@ func (t *tree) reap() {
 			continue
 		}
 		t.mu.Lock()
-		options = waitAll
 		switch {
 		case err != nil:
 			t.childs = false
@@ -63,6 +62,7 @@ func (t *tree) reap() {
 		default:
 			t.count(pid, status, &usage)
 		}
+		options = waitAll
 		if t.ended && !t.others { // a chain of forks gives one dead process after the other
 			options |= unix.WNOHANG
 		}
@@ -77,7 +77,11 @@ func (t *tree) reap() {
 func (t *tree) count(pid int, status unix.WaitStatus, usage *unix.Rusage) {
 	t.result.UserUS += usage.Utime.Nano() / 1000
 	t.result.SystemUS += usage.Stime.Nano() / 1000
-	t.result.MaxRSS = max(t.result.MaxRSS, rssBytes(usage))
+	rss := int64(usage.Maxrss)
+	if runtime.GOOS != "darwin" { // which counts bytes, the others kilobytes
+		rss *= 1024
+	}
+	t.result.MaxRSS = max(t.result.MaxRSS, rss)
 	if pid != t.main {
 		if t.killing && status.Signal() == unix.SIGKILL {
 			t.killed++
@@ -138,22 +142,10 @@ func (t *tree) kill() {
 
 // watch comes back every killEvery until the tree is gone.
 func (t *tree) watch() {
-	if t.watched {
-		return
+	if !t.watched {
+		t.watched = true
+		time.AfterFunc(killEvery, t.again)
 	}
-	t.watched = true
-	go func() {
-		tick := time.NewTicker(killEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-t.gone:
-				return
-			case <-tick.C:
-				t.again()
-			}
-		}
-	}()
 }
 
 func (t *tree) again() {
@@ -166,6 +158,7 @@ func (t *tree) again() {
 		t.hold.kill(t.main)
 	}
 	t.check()
+	time.AfterFunc(killEvery, t.again)
 }
 
 // check reports the tree when it is gone, or when limit is over and the rest cannot be killed.
@@ -191,12 +184,4 @@ func (t *tree) check() {
 		_ = unix.Shutdown(controlFD, unix.SHUT_RD)
 	}
 	close(t.gone)
-}
-
-// rssBytes is the largest resident size in bytes: Darwin counts bytes, the others kilobytes.
-func rssBytes(u *unix.Rusage) int64 {
-	if runtime.GOOS == "darwin" {
-		return int64(u.Maxrss)
-	}
-	return int64(u.Maxrss) * 1024
 }

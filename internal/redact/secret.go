@@ -32,23 +32,17 @@ func (s Secret) String() string {
 	return Mark
 }
 
-// GoString keeps %#v from showing the value.
-func (s Secret) GoString() string { return fmt.Sprintf("redact.Secret(%q)", s.String()) }
-
 // Format prints String for every verb, %x and %d of a careless line included.
 func (s Secret) Format(f fmt.State, verb rune) {
 	text := s.String()
 	switch {
 	case verb == 'v' && f.Flag('#'):
-		text = s.GoString()
+		text = fmt.Sprintf("redact.Secret(%q)", text)
 	case verb == 'q':
 		text = fmt.Sprintf("%q", text)
 	}
 	_, _ = io.WriteString(f, text) // whoever owns the writer reports what it cannot take
 }
 
-// MarshalJSON writes String.
-func (s Secret) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", s.String()), nil }
-
-// MarshalText writes String.
+// MarshalText writes String, also in JSON.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

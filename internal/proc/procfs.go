@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// stat is what we use of /proc/PID/stat.
+// stat is what we use of /proc/PID/stat. On a system without it no process is seen.
 type stat struct {
 	pid, ppid, group, session int
 	state                     byte   // Z and X are dead
@@ -18,39 +18,38 @@ const kernelThread = 0x00200000 // PF_KTHREAD
 
 func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 'x' }
 
-// readStat reads /proc/PID/stat into buf. False: there is no such process (any more).
-func readStat(pid int, buf []byte) (stat, bool) {
+// readStat reads /proc/PID/stat. False: there is no such process (any more).
+func readStat(pid int) (stat, bool) {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return stat{}, false
 	}
-	n, _ := f.Read(buf)
+	var buf [1024]byte
+	n, _ := f.Read(buf[:])
 	f.Close()
 	return parseStat(buf[:n])
 }
 
 // parseStat reads one line of proc_pid_stat(5). The name in parentheses may hold anything, also parentheses.
 func parseStat(line []byte) (stat, bool) {
-	var s stat
 	open, shut := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 1 || shut < open {
-		return s, false
+		return stat{}, false
 	}
 	rest := bytes.Fields(line[shut+1:])
 	if len(rest) < 20 || len(rest[0]) != 1 {
-		return s, false
+		return stat{}, false
 	}
-	var errs [6]error
-	var flags uint64
-	s.pid, errs[0] = strconv.Atoi(string(bytes.TrimSpace(line[:open])))
-	s.state = rest[0][0]
-	s.ppid, errs[1] = strconv.Atoi(string(rest[1]))
-	s.group, errs[2] = strconv.Atoi(string(rest[2]))
-	s.session, errs[3] = strconv.Atoi(string(rest[3]))
-	s.start, errs[4] = strconv.ParseUint(string(rest[19]), 10, 64)
-	flags, errs[5] = strconv.ParseUint(string(rest[6]), 10, 64)
-	s.kernel = flags&kernelThread != 0
-	return s, errs == [6]error{}
+	ok := true
+	num := func(p []byte) int {
+		n, err := strconv.Atoi(string(bytes.TrimSpace(p)))
+		ok = ok && err == nil
+		return n
+	}
+	start, err := strconv.ParseUint(string(rest[19]), 10, 64)
+	s := stat{pid: num(line[:open]), state: rest[0][0], ppid: num(rest[1]), group: num(rest[2]), session: num(rest[3]),
+		start: start, kernel: num(rest[6])&kernelThread != 0}
+	return s, ok && err == nil
 }
 
 // pids lists the processes in /proc, in no particular order.
@@ -63,9 +62,6 @@ func pids() []int {
 	names, _ := dir.Readdirnames(-1)
 	list := make([]int, 0, len(names))
 	for _, name := range names {
-		if name[0] < '1' || name[0] > '9' {
-			continue
-		}
 		if pid, err := strconv.Atoi(name); err == nil {
 			list = append(list, pid)
 		}
@@ -75,45 +71,44 @@ func pids() []int {
 
 // processes reads the whole process table.
 func processes() []stat {
-	buf := make([]byte, 1024)
-	list := pids()
-	out := make([]stat, 0, len(list))
-	for _, pid := range list {
-		if s, ok := readStat(pid, buf); ok {
+	var out []stat
+	for _, pid := range pids() {
+		if s, ok := readStat(pid); ok {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// onlyZombies says that nothing in a process group lives: what is still listed waits for init to read its status.
+// onlyZombies says that nothing in a process group lives: what is still listed waits for init to read its status. Where
+// that cannot be told it is false; zombies of a killed group go as soon as init has read their status.
 func onlyZombies(group int) bool {
+	seen := false
 	for _, s := range processes() {
 		if s.group == group && !s.dead() {
 			return false
 		}
+		seen = seen || s.group == group
 	}
-	return true
+	return seen
 }
 
-// descendants returns the live processes below root, root itself not included. A pid is to be used
-// at once: the table is a picture of the last milliseconds.
+// descendants returns the live processes below root, root itself not included. A pid is to be used at once: the table is a
+// picture of the last milliseconds.
 func descendants(root int) []int {
 	children := map[int][]stat{}
 	for _, s := range processes() {
 		children[s.ppid] = append(children[s.ppid], s)
 	}
 	var out []int
-	for next := []int{root}; len(next) > 0; {
-		parent := next[0]
-		next = next[1:]
-		for _, c := range children[parent] {
+	for next := []int{root}; len(next) > 0; next = next[1:] {
+		for _, c := range children[next[0]] {
 			next = append(next, c.pid)
 			if !c.dead() {
 				out = append(out, c.pid)
 			}
 		}
-		delete(children, parent)
+		delete(children, next[0])
 	}
 	return out
 }
