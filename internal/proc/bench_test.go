@@ -62,7 +62,7 @@ func BenchmarkOsExec(b *testing.B) {
 }
 
 func BenchmarkRunNoop(b *testing.B) {
-	for _, l := range ladder() {
+	for _, l := range available() {
 		b.Run(string(l), func(b *testing.B) {
 			s := spawnerAt(b, l)
 			spec := Spec{Argv: []string{noop}}

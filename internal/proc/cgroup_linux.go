@@ -19,7 +19,8 @@ import (
 // next Start whether the owner still lives.
 const cgroupPrefix = "superloop-"
 
-const emptyLimit = time.Second // from cgroup.kill, or the last process reaped, to "populated 0"
+// emptyLimit is from cgroup.kill, or the last process reaped, to a cgroup that can be removed.
+const emptyLimit, emptyPause = time.Second, time.Millisecond
 
 // cgroup is Cgroup: a fresh one for each tree. One that was killed is never used again: the kernel kills at birth what is
 // cloned into it later.
@@ -151,43 +152,25 @@ func killCgroup(dir string) error { return put(filepath.Join(dir, "cgroup.kill")
 // removeCgroup removes a cgroup and those made below it. What still lives there (something from outside of the tree that
 // joined it) is killed, and waited for at most emptyLimit.
 func removeCgroup(dir string) error {
-	err := unix.Rmdir(dir)
-	if err == nil || err == unix.ENOENT {
-		return nil
-	}
-	_ = killCgroup(dir)
-	awaitEmpty(dir)
-	var all []string
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
-			all = append(all, path)
+	for until := time.Now().Add(emptyLimit); ; <-time.After(emptyPause) {
+		err := unix.Rmdir(dir)
+		if err == nil || err == unix.ENOENT {
+			return nil
 		}
-		return nil
-	})
-	for _, below := range slices.Backward(all) { // a walk names a directory before what is in it
-		err = unix.Rmdir(below)
-	}
-	if err != nil && err != unix.ENOENT {
-		return fmt.Errorf("removing the cgroup %s: %w", dir, err)
-	}
-	return nil
-}
-
-// awaitEmpty returns when cgroup.events says "populated 0", at the latest after emptyLimit.
-func awaitEmpty(dir string) {
-	fd, err := unix.Open(filepath.Join(dir, "cgroup.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	buf := make([]byte, 256)
-	for until := time.Now().Add(emptyLimit); ; {
-		n, err := unix.Pread(fd, buf, 0)
-		rest := time.Until(until)
-		if err != nil || strings.Contains(string(buf[:max(n, 0)]), "populated 0") || rest <= 0 {
-			return
+		if time.Now().After(until) {
+			return fmt.Errorf("removing the cgroup %s: %w", dir, err)
 		}
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}, int(rest/time.Millisecond)+1)
+		_ = killCgroup(dir)
+		var all []string
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				all = append(all, path)
+			}
+			return nil
+		})
+		for _, below := range slices.Backward(all) { // a walk names a directory before what is in it
+			_ = unix.Rmdir(below)
+		}
 	}
 }
 

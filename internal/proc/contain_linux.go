@@ -8,6 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const (
+	waitAll  = unix.WALL // children made by clone with another exit signal as well
+	pipeSize = 1 << 20   // wanted capacity of an output pipe, in bytes
+)
+
+// spawnerAttr returns how the spawner process is started for a level.
+func spawnerAttr(l Level) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: true}
+	if l == PIDNamespace {
+		a.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
+	}
+	return a
+}
+
+// widen makes a pipe large, so that a burst of output rarely makes the command wait; where the system grants less, the
+// default size serves as well.
+func widen(pipe *os.File) { _, _ = unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
+
 // contain sets this process up for a level, or says why it cannot be had.
 func contain(l Level) (containment, error) {
 	switch l {

@@ -140,14 +140,8 @@ func (k *keeper) run(req request, fds []int) {
 		_ = report(event{Kind: evNotStarted, Text: err.Error(), Errno: int(no)})
 		return
 	}
-	t := &tree{
-		hold:   k.hold,
-		main:   pid,
-		limit:  time.Duration(req.KillLimitMS) * time.Millisecond,
-		over:   func() { k.now.Store(nil) },
-		gone:   make(chan struct{}),
-		childs: true,
-	}
+	t := &tree{hold: k.hold, main: pid, limit: time.Duration(req.KillLimitMS) * time.Millisecond,
+		over: func() { k.now.Store(nil) }, gone: make(chan struct{}), childs: true}
 	k.now.Store(t)
 	_ = report(event{Kind: evStarted, PID: pid})
 	go t.reap()

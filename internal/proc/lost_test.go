@@ -148,7 +148,7 @@ func TestSpawnerProcessHangsWhileItRunsACommand(t *testing.T) {
 
 func TestSupervisorIsKilled(t *testing.T) {
 	t.Parallel()
-	for _, l := range ladder() {
+	for _, l := range available() {
 		if l == ProcessGroup {
 			continue
 		}
@@ -197,7 +197,7 @@ func startSupervisor(t *testing.T, l Level, text string) (mark string, spawner i
 // Both die at one moment. A PID namespace needs nobody; a cgroup is ended by the next Start; for the rest there is Sweep.
 func TestSupervisorAndSpawnerProcessAreKilled(t *testing.T) {
 	t.Parallel()
-	for _, l := range ladder() {
+	for _, l := range available() {
 		if l == ProcessGroup {
 			continue
 		}

@@ -58,7 +58,7 @@ func supervise(args []string) int {
 
 // eachLevel runs f once for each level that can be had here.
 func eachLevel(t *testing.T, f func(t *testing.T, s *Spawner)) {
-	for _, l := range ladder() {
+	for _, l := range available() {
 		if l == ProcessGroup {
 			continue // cannot promise what is tested
 		}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // stat is what we use of /proc/PID/stat. On a system without it no process is seen.
@@ -52,17 +55,12 @@ func parseStat(line []byte) (stat, bool) {
 	return s, ok && err == nil
 }
 
-// pids lists the processes in /proc, in no particular order.
+// pids lists the processes in /proc.
 func pids() []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	list := make([]int, 0, len(names))
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
+	entries, _ := os.ReadDir("/proc")
+	var list []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			list = append(list, pid)
 		}
 	}
@@ -111,4 +109,34 @@ func descendants(root int) []int {
 		delete(children, next[0])
 	}
 	return out
+}
+
+// Identity names one process for as long as anyone may ask which one it was: a pid alone is used again.
+type Identity struct {
+	PID       int    `json:"pid"`
+	StartTime uint64 `json:"start_time,omitempty"` // clock ticks from boot to its start; 0 if the system does not tell
+	BootID    string `json:"boot_id,omitempty"`    // of the boot it runs in; "" if the system does not tell
+	Host      string `json:"host,omitempty"`
+	// Namespace is the PID namespace in which PID means something; 0 if the system has none.
+	Namespace uint64 `json:"pid_namespace,omitempty"`
+}
+
+// Self is the identity of this process.
+func Self() Identity {
+	id := Identity{PID: os.Getpid()}
+	id.Host, _ = os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	id.BootID = strings.TrimSpace(string(boot))
+	if s, ok := readStat(id.PID); ok {
+		id.StartTime = s.start
+	}
+	id.Namespace, _ = pidNamespace()
+	return id
+}
+
+// pidNamespace is the inode number of the PID namespace that this process is in.
+func pidNamespace() (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Stat("/proc/self/ns/pid", &st)
+	return st.Ino, err
 }

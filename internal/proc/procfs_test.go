@@ -35,7 +35,7 @@ func TestParseStatProperty(t *testing.T) {
 
 func TestOwnStat(t *testing.T) {
 	t.Parallel()
-	s, ok := readStat(os.Getpid(), make([]byte, 1024))
+	s, ok := readStat(os.Getpid())
 	if !ok || s.pid != os.Getpid() || s.ppid != os.Getppid() || s.dead() || s.start == 0 {
 		t.Errorf("%+v %v", s, ok)
 	}

@@ -117,7 +117,7 @@ func TestLogSinkErrorProperty(t *testing.T) {
 
 func TestLevelFrom(t *testing.T) {
 	t.Parallel()
-	for l, want := range map[Level]string{"": fmt.Sprint(ladder()), ladder()[0]: fmt.Sprint(ladder()), "unknown": fmt.Sprint(ladder()), ProcessGroup: "[process_group]"} {
+	for l, want := range map[Level]string{"": fmt.Sprint(available()), available()[0]: fmt.Sprint(available()), "unknown": fmt.Sprint(available()), ProcessGroup: "[process_group]"} {
 		if got := fmt.Sprint(l.from()); got != want {
 			t.Errorf("%q: %s", l, got)
 		}

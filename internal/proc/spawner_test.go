@@ -73,7 +73,7 @@ func TestProbeAndNotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := ladder()
+	all := available()
 	above := 0
 	for all[above] != best {
 		above++
@@ -116,8 +116,8 @@ func TestSpawnerArgByHand(t *testing.T) {
 func TestExeThatIsNoSpawner(t *testing.T) {
 	t.Parallel()
 	for _, exe := range []string{"/bin/true", "/no/such/binary"} {
-		s, err := Start(Options{Exe: exe})
-		if err == nil {
+		s := &Spawner{exe: exe}
+		if _, err := s.ensure(); err == nil {
 			s.Close()
 			t.Errorf("%s: no error", exe)
 		}

@@ -15,8 +15,8 @@ import (
 
 // Sweep kills every process whose environment contains the entry marker (KEY=value, the whole of it), and returns their
 // numbers in order. It is for what a crash left where only the Subreaper level holds. It goes over the process table until
-// a pass finds nothing, and waits until what it killed is gone; it returns after sweepBound at the latest. Never killed:
-// this process and its ancestors, and what belongs to other users (root sees all). A marker without a key and a value finds
+// a pass finds nothing, so what it killed is gone then; it returns after sweepBound at the latest. Never killed: this
+// process and its ancestors, and what belongs to other users (root sees all). A marker without a key and a value finds
 // nothing.
 func Sweep(marker string) []int {
 	key, value, ok := strings.Cut(marker, "=")
@@ -52,13 +52,12 @@ func Sweep(marker string) []int {
 
 const (
 	sweepBound   = 5 * time.Second
-	sweepPause   = time.Millisecond // between two passes
-	sweepWait    = 2 * time.Second  // for one killed process to be gone
-	undecidedMax = time.Second      // for processes in the middle of an exec to show their environment
+	sweepPause   = 2 * time.Millisecond // between two passes
+	undecidedMax = time.Second          // for processes in the middle of an exec to show their environment
 )
 
-// endMarked kills the process if it still has the marker, and waits for its end. The pidfd is opened before the look, so
-// that it is the same process that is looked at and killed.
+// endMarked kills the process if it still has the marker. The pidfd is opened before the look, so that it is the same
+// process that is looked at and killed.
 func endMarked(pid int, marker string) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == unix.ENOSYS { // before Linux 5.3
@@ -68,16 +67,7 @@ func endMarked(pid int, marker string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	if look(pid, marker) != marked || unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
-		return false
-	}
-	for until := time.Now().Add(sweepWait); ; {
-		rest := time.Until(until)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(rest, 0)/time.Millisecond))
-		if n > 0 || rest <= 0 || err != nil && err != unix.EINTR {
-			return true
-		}
-	}
+	return look(pid, marker) == marked && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
 }
 
 // sight is what the environment of a process tells.
