@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,14 +18,10 @@ type Appender struct {
 	op   string
 	path string
 	file *os.File
-	raw  syscall.RawConn
 
 	mu   sync.Mutex
 	size int64
 	err  error // the first error after which the file's state is unknown
-	st   unix.Stat_t
-	stOf func(fd uintptr) // fills st; kept, so that an append allocates nothing
-	stEr error
 
 	syncMu sync.Mutex
 }
@@ -41,19 +36,14 @@ func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 		return nil, err
 	}
 	a := &Appender{d: d, op: op, path: path, file: f}
-	a.raw, err = f.SyscallConn()
-	if err == nil {
-		a.size, err = f.Seek(0, io.SeekEnd)
-	}
-	err = fail(op, "open", path, err)
-	if err == nil && a.size == 0 {
+	a.size, err = f.Seek(0, io.SeekEnd)
+	if err = fail(op, "open", path, err); err == nil && a.size == 0 {
 		err = d.syncDir(op, path)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	a.stOf = func(fd uintptr) { a.stEr = retry(func() error { return unix.Fstat(int(fd), &a.st) }) }
 	return a, nil
 }
 
@@ -91,17 +81,15 @@ func (a *Appender) Append(p []byte) error {
 // unchanged costs one fstat, a fifth of a write. An agent that runs `git clean` or edits the file is thus found at the
 // next event, not at the next start.
 func (a *Appender) unchanged() error {
-	err := a.raw.Control(a.stOf)
-	if err == nil {
-		err = a.stEr
-	}
+	var st unix.Stat_t // os.File.Stat allocates
+	err := retry(func() error { return unix.Fstat(int(a.file.Fd()), &st) })
 	switch {
 	case err != nil:
 		return fail(a.op, "append", a.path, err)
-	case a.st.Nlink == 0:
+	case st.Nlink == 0:
 		return &ChangedError{Path: a.path, Why: "it was deleted or replaced"}
-	case a.st.Size != a.size:
-		return &ChangedError{Path: a.path, Why: fmt.Sprintf("it has %d bytes where %d were written", a.st.Size, a.size)}
+	case st.Size != a.size:
+		return &ChangedError{Path: a.path, Why: fmt.Sprintf("it has %d bytes where %d were written", st.Size, a.size)}
 	}
 	return nil
 }

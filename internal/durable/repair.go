@@ -60,42 +60,31 @@ func (d Disk) CopyAside(op, path string, offset int64) (string, error) {
 		return "", err
 	}
 	defer src.Close()
-	base := path + ".broken-" + strconv.FormatInt(offset, 10)
-	name := base
-	for i := 2; i <= maxAsides+1; i++ {
+	name := path + ".broken-" + strconv.FormatInt(offset, 10)
+	for i, base := 2, name; i <= maxAsides+1; i++ {
 		dst, err := d.open(op, "aside", name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		switch {
-		case errors.Is(err, fs.ErrExist):
-			// If it is the same, its copier may have been killed before the flush.
-			if dst, err = d.open(op, "aside", name, os.O_RDONLY, 0); err != nil {
-				return "", err
-			}
-			same, err := sameBytes(tail(src, offset), dst)
-			if err != nil || !same {
-				dst.Close()
-			}
-			if err != nil {
-				return "", fail(op, "aside", name, err)
-			}
-			if !same {
-				name = base + "." + strconv.Itoa(i)
-				continue
-			}
-		case err != nil:
-			return "", err
-		default:
-			if err := d.copyTail(op, dst, src, offset); err != nil {
-				_ = dst.Close()
+		same := true
+		if err == nil {
+			if err = d.copyTail(op, dst, src, offset); err != nil {
 				_ = os.Remove(name)
-				return "", err
+			}
+		} else if errors.Is(err, fs.ErrExist) {
+			if dst, err = d.open(op, "aside", name, os.O_RDONLY, 0); err == nil {
+				same, err = sameBytes(tail(src, offset), dst)
+				err = fail(op, "aside", name, err)
 			}
 		}
-		err = d.do(op, "aside-sync", name, dst.Sync)
+		if err == nil && same { // who made it may have been killed before the flush
+			err = d.do(op, "aside-sync", name, dst.Sync)
+		}
 		dst.Close()
 		if err != nil {
 			return "", err
 		}
-		return name, d.syncDir(op, name)
+		if same {
+			return name, d.syncDir(op, name)
+		}
+		name = base + "." + strconv.Itoa(i)
 	}
 	return "", fail(op, "aside", path, errors.New("there are too many broken copies beside it; look at them and remove them"))
 }

@@ -8,10 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	waitAll  = unix.WALL // children made by clone with another exit signal as well
-	pipeSize = 1 << 20   // wanted capacity of an output pipe, in bytes
-)
+const waitAll = unix.WALL // children made by clone with another exit signal as well
 
 // spawnerAttr returns how the spawner process is started for a level.
 func spawnerAttr(l Level) *syscall.SysProcAttr {
@@ -21,10 +18,6 @@ func spawnerAttr(l Level) *syscall.SysProcAttr {
 	}
 	return a
 }
-
-// widen makes a pipe large, so that a burst of output rarely makes the command wait; where the system grants less, the
-// default size serves as well.
-func widen(pipe *os.File) { _, _ = unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, pipeSize) }
 
 // contain sets this process up for a level, or says why it cannot be had.
 func contain(l Level) (containment, error) {
@@ -79,7 +72,7 @@ func newNamespace() (containment, error) {
 	if os.Getpid() != 1 {
 		return nil, fmt.Errorf("making a PID namespace: this is process %d in it, not 1", os.Getpid())
 	}
-	if self, err := os.Readlink("/proc/self"); err == nil && self == "1" {
+	if self, _ := os.Readlink("/proc/self"); self == "1" {
 		return namespace{}, nil // Enter has done it
 	}
 	// Slave: mounts of the host still arrive here, ours do not go out.
@@ -89,7 +82,8 @@ func newNamespace() (containment, error) {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return nil, fmt.Errorf("mounting /proc of the PID namespace: %w", err)
 	}
-	if self, err := os.Readlink("/proc/self"); err != nil || self != "1" {
+	self, err := os.Readlink("/proc/self")
+	if self != "1" {
 		return nil, fmt.Errorf("mounting /proc of the PID namespace: /proc/self is %q (%v), not 1", self, err)
 	}
 	return namespace{}, nil

@@ -51,19 +51,9 @@ func controlPair() (ours, theirs *os.File, err error) {
 	}
 	syscall.ForkLock.RUnlock()
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the control socket: %w", err)
+		return nil, nil, err
 	}
 	return os.NewFile(uintptr(p[0]), "control"), os.NewFile(uintptr(p[1]), "control"), nil
-}
-
-// outputPipe returns a pipe: the end to read is non-blocking, for the runtime's poller, the end to write becomes a plain
-// blocking one, as a command expects it, when its Fd is asked for.
-func outputPipe() (r, w *os.File, err error) {
-	if r, w, err = os.Pipe(); err != nil {
-		return nil, nil, fmt.Errorf("making an output pipe: %w", err)
-	}
-	widen(w)
-	return r, w, nil
 }
 
 // startHelper starts a spawner process, by way of another program if there is a Launcher, and waits until it is set up
@@ -76,14 +66,14 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 	defer null.Close()
 	ours, theirs, err := controlPair()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("making the control socket: %w", err)
 	}
 	defer theirs.Close()
 	h := &helper{level: l, ctl: ours, events: make(chan event, 8), quit: make(chan struct{})}
 	var mouth *os.File
-	if h.complaints, mouth, err = outputPipe(); err != nil {
+	if h.complaints, mouth, err = os.Pipe(); err != nil {
 		ours.Close()
-		return nil, err
+		return nil, fmt.Errorf("starting the spawner process: %w", err)
 	}
 	defer mouth.Close()
 
@@ -188,15 +178,11 @@ func (h *helper) obituary(cause error) error {
 
 // send asks for something. An error means that the spawner process is as good as lost.
 func (h *helper) send(req request, files ...*os.File) error {
-	msg, err := frame(req)
-	if err != nil {
-		return err
-	}
 	var fds []int
 	for _, f := range files {
 		fds = append(fds, int(f.Fd()))
 	}
-	return sendFrame(h.ctl, msg, fds)
+	return sendFrame(h.ctl, frame(req), fds)
 }
 
 // leave closes the control socket and stops listening to events.

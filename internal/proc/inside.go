@@ -17,10 +17,10 @@ const insideEnv = "inside"
 
 // Descriptors that the program passes on to what it executes, besides stdin, stdout and stderr.
 const (
-	ControlFD = controlFD
+	ControlFD = 3
 	// WatchFD is polled before each command. When it is ready, something has changed since the preparation: the command is
 	// not started, and the next spawner process is prepared anew. It is for /proc/self/mountinfo.
-	WatchFD = controlFD + 1
+	WatchFD = ControlFD + 1
 )
 
 // Become is what the program is to execute at the end. It calls Enter(Level) first of all.
@@ -92,8 +92,8 @@ func launchHelper(l Level, by Launcher, argv []string, attr *os.ProcAttr) (p *os
 		}
 		return nil
 	}
-	control := attr.Files[controlFD]
-	attr.Env, attr.Files = launch.Env, append(append(attr.Files[:controlFD:controlFD], launch.Files...), control)
+	control := attr.Files[ControlFD]
+	attr.Env, attr.Files = launch.Env, append(append(attr.Files[:ControlFD:ControlFD], launch.Files...), control)
 	if err = launch.Namespaces.apply(attr.Sys, true); err == nil {
 		p, err = os.StartProcess(launch.Argv[0], launch.Argv, attr)
 	}

@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	controlFD = 3
-
 	// politeLimit is what processes that outlive their main process get between SIGTERM and SIGKILL.
 	politeLimit = 300 * time.Millisecond
 	killLimit   = 10 * time.Second
@@ -38,7 +36,7 @@ type keeper struct {
 // with what it returns. It returns when the supervisor has gone (0, with its tree ended), or when it was not started by a
 // supervisor (2).
 func SpawnerMain() int {
-	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !isSocket(controlFD) {
+	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !isSocket(ControlFD) {
 		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", SpawnerArg)
 		return 2
 	}
@@ -70,7 +68,7 @@ func isSocket(fd int) bool {
 // inheritNothing marks every descriptor above stderr close-on-exec: ours, and those that whoever started the supervisor
 // forgot to close.
 func inheritNothing() {
-	unix.CloseOnExec(controlFD)
+	unix.CloseOnExec(ControlFD)
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		list, _ = os.ReadDir("/dev/fd")
@@ -91,13 +89,7 @@ func resetSignals() {
 		unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 }
 
-func report(ev event) error {
-	msg, err := frame(ev)
-	if err != nil {
-		return err
-	}
-	return writeAll(controlFD, msg)
-}
+func report(ev event) error { return writeAll(ControlFD, frame(ev)) }
 
 // serve obeys until the supervisor is gone, and ends the tree then.
 func (k *keeper) serve() int {

@@ -5,18 +5,12 @@ package proc
 import (
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 )
 
-const (
-	waitAll  = 0
-	pipeSize = 64 << 10 // what a pipe can hold, in bytes
-)
+const waitAll = 0
 
 func spawnerAttr(Level) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-func widen(*os.File) {}
 
 // Undumpable does nothing here.
 func Undumpable() error { return nil }

@@ -119,18 +119,8 @@ func openStdin(path string) (*os.File, error) {
 	return f, nil
 }
 
-// explainStart says in words what the errno of fork or exec means. path is what was to be executed, "" if it is to be
-// found again.
+// explainStart says in words what the errno of fork or exec means. path is what was to be executed.
 func explainStart(spec *Spec, path string, no syscall.Errno) error {
-	if path == "" {
-		path = spec.Argv[0]
-		if found, err := LookPath(path, spec.Env); err == nil {
-			path = found
-		}
-		if dir, err := workingDir(spec.Dir); err == nil && !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-	}
 	var why, advice string
 	switch no {
 	case syscall.E2BIG:

@@ -78,6 +78,7 @@ type run struct {
 	log     *logSink
 	last    atomic.Int64 // see stream.last
 
+	path   string // of the program
 	pid    int
 	ending Reason // why the tree is being ended, "" while it may run
 	exited bool   // the main process has ended
@@ -100,11 +101,12 @@ func (r *run) openStreams() (err error) {
 	for i, tap := range []func([]byte){r.spec.Stdout, r.spec.Stderr} {
 		st := &stream{buf: make([]byte, bufferSize), tap: tap, keep: NewHeadTail(keep), log: r.log, last: &r.last,
 			from: r.started, done: make(chan struct{})}
-		if st.f, r.files[i+1], err = outputPipe(); err != nil {
+		// The end to read is for the runtime's poller. The other one becomes a plain blocking one with its Fd.
+		if st.f, r.files[i+1], err = os.Pipe(); err != nil {
 			if i > 0 {
 				r.streams[0].f.Close()
 			}
-			return err
+			return fmt.Errorf("making an output pipe: %w", err)
 		}
 		r.streams[i] = st
 	}
@@ -119,7 +121,7 @@ func (r *run) openStreams() (err error) {
 func (r *run) start(kill context.Context, req request) (err error) {
 	files := append(r.files[:], r.spec.Files...)
 	defer runtime.KeepAlive(files)
-	req.KillLimitMS = r.s.killLimit.Milliseconds()
+	r.path, req.KillLimitMS = string(req.Path), r.s.killLimit.Milliseconds()
 	for again := false; ; again = true {
 		if r.h, err = r.s.ensure(); err != nil {
 			return err
@@ -181,7 +183,7 @@ func (r *run) watch(kill context.Context) {
 				r.res.Duration = time.Since(r.started)
 				r.res.Err = fmt.Errorf("starting %s: %s", r.spec.Argv[0], ev.Text)
 				if ev.Errno != 0 {
-					r.res.Err = explainStart(r.spec, "", syscall.Errno(ev.Errno))
+					r.res.Err = explainStart(r.spec, r.path, syscall.Errno(ev.Errno))
 				}
 				return
 			case evStale:

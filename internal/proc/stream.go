@@ -15,6 +15,7 @@ const (
 	lineMax    = 16 << 10               // a longer line reaches the log in pieces
 	lineWait   = 250 * time.Millisecond // so long the log waits for the rest of a line
 	drainLimit = time.Second            // from the end of the tree to giving up on a pipe that somebody else holds
+	drainBytes = 1 << 20                // taken from such a pipe after that: as much as it can hold
 )
 
 // stream reads one output pipe of a command until nobody can write to it any more. One goroutine (drain) owns it; end may
@@ -82,15 +83,15 @@ func (s *stream) take(n int) {
 	s.held = copy(s.buf, all[whole:])
 }
 
-// rest takes what lies in the pipe, and no more than a pipe can hold, without waiting. It is for a pipe that somebody
-// outside of the tree keeps open, or a reader that was too slow for the deadline.
+// rest takes what lies in the pipe without waiting. It is for a pipe that somebody outside of the tree keeps open, or a
+// reader that was too slow for the deadline.
 func (s *stream) rest() {
 	rc, err := s.f.SyscallConn()
 	if err != nil {
 		return
 	}
 	_ = rc.Control(func(fd uintptr) {
-		for total := 0; total < pipeSize; {
+		for total := 0; total < drainBytes; {
 			n, err := unix.Read(int(fd), s.buf[s.held:])
 			if err == unix.EINTR {
 				continue

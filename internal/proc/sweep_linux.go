@@ -33,15 +33,11 @@ func Sweep(marker string) []int {
 			if spare[pid] {
 				continue
 			}
-			switch look(pid, marker) {
-			case marked:
-				if endMarked(pid, marker) {
-					killed[pid] = true
-				}
-				again = true
-			case undecided:
-				again = again || time.Since(begun) < undecidedMax
+			marked, undecided := look(pid, marker)
+			if marked && endMarked(pid, marker) {
+				killed[pid] = true
 			}
+			again = again || marked || undecided && time.Since(begun) < undecidedMax
 		}
 		if !again {
 			break
@@ -67,38 +63,24 @@ func endMarked(pid int, marker string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	return look(pid, marker) == marked && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
+	marked, _ := look(pid, marker)
+	return marked && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil
 }
 
-// sight is what the environment of a process tells.
-type sight int
-
-const (
-	other     sight = iota
-	marked          // it has the marker
-	undecided       // it is in the middle of an exec: for a moment there is neither environment nor command line
-)
-
-// look reads the environment that a process was started with. Zombies and kernel threads are other.
-func look(pid int, marker string) sight {
+// look reads the environment that a process was started with, and says whether the marker is in it. In the middle of an
+// exec there is for a moment neither environment nor command line: then that is undecided. Zombies and kernel threads
+// have neither for good.
+func look(pid int, marker string) (marked, undecided bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	env, err := os.ReadFile(dir + "/environ")
-	switch {
-	case err != nil:
-		return other
-	case len(env) > 0:
-		if bytes.Contains(slices.Concat([]byte{0}, env, []byte{0}), []byte("\x00"+marker+"\x00")) {
-			return marked
-		}
-		return other
+	if err != nil || len(env) > 0 {
+		return bytes.Contains(slices.Concat([]byte{0}, env, []byte{0}), []byte("\x00"+marker+"\x00")), false
 	}
 	if cmd, err := os.ReadFile(dir + "/cmdline"); err != nil || len(cmd) > 0 {
-		return other
+		return false, false
 	}
-	if s, ok := readStat(pid); !ok || s.dead() || s.kernel {
-		return other
-	}
-	return undecided
+	s, ok := readStat(pid)
+	return false, ok && !s.dead() && !s.kernel
 }
 
 // ancestors is this process and all above it.

@@ -181,7 +181,7 @@ func (t *tree) check() {
 	_ = report(t.result)
 	if stuck > 0 {
 		// Such children make this process useless for another tree: let it read end of file, and leave.
-		_ = unix.Shutdown(controlFD, unix.SHUT_RD)
+		_ = unix.Shutdown(ControlFD, unix.SHUT_RD)
 	}
 	close(t.gone)
 }

@@ -1,12 +1,14 @@
 package proc
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -87,13 +89,10 @@ func unpack(p []byte) []string {
 
 func hasNUL(s string) bool { return strings.Contains(s, "\x00") }
 
-// frame encodes v, ready to be sent.
-func frame(v any) ([]byte, error) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a message: %w", err)
-	}
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...), nil
+// frame encodes a request or an event, ready to be sent.
+func frame(v any) []byte {
+	body, _ := json.Marshal(v) // neither holds what JSON has no form for
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
 // readFrame reads one frame into v.
@@ -114,38 +113,38 @@ func readFrame(r io.Reader, v any) error {
 }
 
 // sendFrame writes one frame with descriptors to a non-blocking socket, waiting at most sendLimit.
-func sendFrame(f *os.File, msg []byte, fds []int) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("sending to the spawner process: %w", err)
-		}
-	}()
-	if err := f.SetWriteDeadline(time.Now().Add(sendLimit)); err != nil {
-		return err
+func sendFrame(f *os.File, msg []byte, fds []int) error {
+	err := f.SetWriteDeadline(time.Now().Add(sendLimit))
+	var rc syscall.RawConn
+	if err == nil {
+		rc, err = f.SyscallConn()
 	}
-	if len(fds) > 0 {
-		rc, err := f.SyscallConn()
-		if err != nil {
-			return err
+	if err == nil {
+		var rights []byte
+		if len(fds) > 0 {
+			rights = unix.UnixRights(fds...)
 		}
-		var n int
 		var failed error
 		err = rc.Write(func(fd uintptr) bool {
-			n, failed = unix.SendmsgN(int(fd), msg, unix.UnixRights(fds...), nil, 0)
-			return failed != unix.EAGAIN && failed != unix.EINTR
+			for failed = nil; len(msg) > 0; {
+				n, err := unix.SendmsgN(int(fd), msg, rights, nil, 0)
+				switch err {
+				case nil:
+					msg, rights = msg[n:], nil
+				case unix.EINTR:
+				default:
+					failed = err
+					return err != unix.EAGAIN // else it is called again when there is room
+				}
+			}
+			return true
 		})
-		if err == nil {
-			err = failed
-		}
-		if err != nil {
-			return err
-		}
-		if msg = msg[n:]; len(msg) == 0 { // a write of nothing could fail, and the request would be sent twice
-			return nil
-		}
+		err = cmp.Or(err, failed)
 	}
-	_, err = f.Write(msg)
-	return err
+	if err != nil {
+		return fmt.Errorf("sending to the spawner process: %w", err)
+	}
+	return nil
 }
 
 // control reads the control socket in the spawner process. It keeps the descriptors that come; they are close-on-exec, and
@@ -154,7 +153,7 @@ type control struct{ fds []int }
 
 func (c *control) Read(p []byte) (int, error) {
 	oob := make([]byte, unix.CmsgSpace((3+MaxFiles)*4))
-	n, oobn, _, _, err := unix.Recvmsg(controlFD, p, oob, 0)
+	n, oobn, _, _, err := unix.Recvmsg(ControlFD, p, oob, 0)
 	switch {
 	case err == unix.EINTR:
 		return 0, nil
