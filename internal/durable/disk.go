@@ -30,6 +30,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Disk writes files. The zero value, and OS(), is the real disk.
@@ -169,10 +171,7 @@ type File struct {
 	file *os.File
 }
 
-// Create makes path, or empties it. What is written survives a kill; a power cut only after Sync, and the directory
-// entry only if the caller flushes that.
-//
-// Steps: create.
+// Create makes path, or empties it. What is written survives a kill, and not a power cut. Steps: create.
 func (d Disk) Create(op, path string, perm fs.FileMode) (*File, error) {
 	f, err := d.open(op, "create", path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
@@ -181,16 +180,63 @@ func (d Disk) Create(op, path string, perm fs.FileMode) (*File, error) {
 	return &File{d: d, op: op, file: f}, nil
 }
 
-// Name is the path that the file was created with.
-func (f *File) Name() string { return f.file.Name() }
-
 // Write implements io.Writer. Steps: write.
 func (f *File) Write(p []byte) (int, error) {
-	return f.d.write(f.file.Write, f.op, "write", f.Name(), p)
+	return f.d.write(f.file.Write, f.op, "write", f.file.Name(), p)
 }
 
-// Sync makes what was written survive a power cut. Steps: sync.
-func (f *File) Sync() error { return f.d.do(f.op, "sync", f.Name(), f.file.Sync) }
-
 // Close closes the file; it does not flush. Steps: close.
-func (f *File) Close() error { return f.d.closeFile(f.file, f.op, f.Name()) }
+func (f *File) Close() error { return f.d.closeFile(f.file, f.op, f.file.Name()) }
+
+var (
+	errLink       = errors.New("it is a symbolic link, and superloop does not write through links; remove it")
+	errNotRegular = errors.New("it is not a regular file; remove it")
+)
+
+// Error is what every function of this package returns: the step that failed and the file it failed on.
+type Error struct {
+	Op   string // "events:append"
+	Path string
+	Err  error
+}
+
+func (e *Error) Error() string {
+	s := e.Op + ": " + e.Path + ": " + e.Err.Error()
+	if IsFull(e.Err) {
+		s += " (make room; see: df -h " + text.Word(filepath.Dir(e.Path)) + ")"
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// fail names the step and the path once, whatever names the cause carries; nil stays nil.
+func fail(op, step, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.SyscallError](err); ok {
+		err = e.Err
+	}
+	return &Error{Op: op + ":" + step, Path: path, Err: err}
+}
+
+// IsFull reports whether err says that there is no room: the disk is full, or the user's quota is.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// ChangedError says that an append-only file is no longer the one that was written: another writer made it longer or
+// shorter, or it was deleted. Nothing was written to it when this was found, and nothing will be.
+type ChangedError struct {
+	Path string
+	Why  string
+}
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("%s was changed by something else than superloop: %s", e.Path, e.Why)
+}

@@ -91,31 +91,25 @@ func cgroupDir(mountinfo, path string) (string, bool) {
 	if !ok || len(fields) < 6 || !strings.HasPrefix(right, "cgroup2 ") {
 		return "", false
 	}
-	root, mount := unescape(fields[3]), unescape(fields[4])
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	root, mount := unescape.Replace(fields[3]), unescape.Replace(fields[4])
 	if strings.HasPrefix(root, "/..") { // it shows what is above our cgroup namespace, which we have no names for
 		return "", false
 	}
 	rel, err := filepath.Rel(root, path)
-	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+	if err != nil || !filepath.IsLocal(rel) {
 		return "", false
 	}
 	return filepath.Join(mount, rel), true
-}
-
-// unescape undoes the octal escapes of mountinfo.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
 func (c *cgroup) name() string { return filepath.Join(c.parent, c.owner) }
 
 func (c *cgroup) open(n int, attr *syscall.SysProcAttr) error {
 	dir := filepath.Join(c.parent, c.owner+strconv.Itoa(n))
-	err := os.Mkdir(dir, 0o755)
-	if errors.Is(err, fs.ErrExist) { // left by a process that had our number long ago
-		if err = removeCgroup(dir); err == nil {
-			err = os.Mkdir(dir, 0o755)
-		}
+	err := removeCgroup(dir) // left by a process that had our number long ago
+	if err == nil {
+		err = os.Mkdir(dir, 0o755)
 	}
 	if err != nil {
 		return fmt.Errorf("making a cgroup: %w", err)

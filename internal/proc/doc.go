@@ -10,9 +10,8 @@
 //	    |                                                                             | fork, wait4(-1)
 //	    +---- reads the pipes of stdout and stderr <---- command and its tree <-------+
 //
-// The supervisor is not a subreaper and never calls wait4(-1), so os/exec stays safe to use there. The spawner process
-// never uses os/exec, so it may reap whatever it finds. As everything in the tree descends from it, "wait4 says ECHILD" is
-// the proof that nothing is left; no list of processes is needed for that.
+// The supervisor never calls wait4(-1), so os/exec stays safe to use there. The spawner process never uses os/exec, so it
+// may reap whatever it finds. As everything in the tree descends from it, "wait4 says ECHILD" proves that nothing is left.
 //
 // A second Spawner can live in mounts that another program has prepared: see Inside.
 //
@@ -25,7 +24,6 @@
 //
 // # What holds a tree together
 //
-// See Level. User namespaces would give an ordinary user a PID namespace as well. They are not used: inside one, sudo, su,
-// ping, rootless podman, fuse mounts and file ownership no longer work as the user knows them, and an agent would report
-// that as a broken machine.
+// See Level. A user namespace would give an ordinary user a PID namespace as well. It is not used: inside one, sudo, su,
+// ping, rootless podman, fuse mounts and file ownership no longer work as the user knows them.
 package proc

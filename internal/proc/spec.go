@@ -15,12 +15,9 @@ const (
 
 // Spec is one command to run.
 type Spec struct {
-	// Argv is the command. Argv[0] is a path (relative to Dir), or a name that is looked up on Env's PATH.
-	Argv []string
-	// Dir is the working directory; "" is that of the supervisor.
-	Dir string
-	// Env is the whole environment, exactly: nothing is added and nothing inherited.
-	Env []string
+	Argv []string // Argv[0] is a path (relative to Dir), or a name that is looked up on Env's PATH
+	Dir  string   // the working directory; "" is that of the supervisor
+	Env  []string // the whole environment, exactly: nothing is added and nothing inherited
 	// Stdin is a regular file or device that is opened as standard input; "" is /dev/null.
 	Stdin string
 	// Files are inherited as descriptors 3, 4 and so on, at most MaxFiles. They stay open here, and are the caller's to close.
@@ -35,16 +32,15 @@ type Spec struct {
 	// Hurry, when closed, ends the grace that has begun or will begin: SIGKILL at once.
 	Hurry <-chan struct{}
 
-	// Log gets both streams as they come, cut at line ends where possible. It is called by one goroutine at a time. An
-	// error ends the logging, not the run. A Write that blocks holds up the command as well.
-	Log io.Writer
-	// LogLimit caps what Log gets: the first LogLimit/2 bytes at once, and at the end a line that says how many are
-	// missing and the last bytes, at most 1 MiB and LogLimit/2. 0 is 64 MiB.
+	// Log gets both streams as they come, cut at line ends where possible, from one goroutine at a time. An error ends the
+	// logging, not the run. A Write that blocks holds up the command as well. LogLimit caps it: the first LogLimit/2 bytes
+	// at once, and at the end a line that says how many are missing and the last bytes, at most 1 MiB and LogLimit/2. 0 is
+	// 64 MiB.
+	Log      io.Writer
 	LogLimit int64
 	// Stdout and Stderr see every byte as it comes, each from its own goroutine. The slice is only good during the call.
 	Stdout, Stderr func(p []byte)
-	// HeadTail is how many bytes of each stream Result keeps, of the beginning and of the end each; 0 is 32 KiB, negative
-	// is none.
+	// HeadTail is how many bytes of each stream Result keeps, of the beginning and the end each; 0 is 32 KiB, below is none.
 	HeadTail int
 
 	// Marker is an entry of Env (KEY=value) that nothing but this tree has in its environment. If the spawner process is
@@ -80,13 +76,10 @@ const (
 
 // Result is how a run ended. It is filled as far as things went, also next to an error.
 type Result struct {
-	// Code is the exit code, -1 if a signal ended the main process or it never ran. Signal is the name of that signal
-	// ("SIGKILL"), else "". A command that exits with 129 was not hung up.
-	Code   int
-	Signal string
+	Code   int    // the exit code, -1 if a signal ended the main process or it never ran
+	Signal string // the name of that signal ("SIGKILL"), else ""
 	Ended  Reason
-	// Err says why the command was not started, or what could not be killed, in words for the user.
-	Err error
+	Err    error // why the command was not started, or what could not be killed, in words for the user
 
 	Duration time.Duration
 	// UserTime and SystemTime are of the whole tree. MaxRSS is that of the largest process in it, in bytes; it counts from
@@ -98,10 +91,9 @@ type Result struct {
 	LeftBehind int
 
 	Stdout, Stderr Capture
-	LogDropped     int64 // bytes that Log did not get
-	LogErr         error // the first error of Log
-	// LastOutput is the time of the last byte on either stream; zero if there was none.
-	LastOutput time.Time
+	LogDropped     int64     // bytes that Log did not get
+	LogErr         error     // the first error of Log
+	LastOutput     time.Time // of the last byte on either stream; zero if there was none
 }
 
 // Level names what keeps a tree of processes together, from the surest down. Each level includes the walk over the
@@ -110,15 +102,12 @@ type Level string
 
 const (
 	// PIDNamespace (Linux, needs CAP_SYS_ADMIN): the spawner process is PID 1 of a PID namespace with its own /proc. One
-	// kill(-1) ends all at once, no fork chain escapes, and the kernel does it by itself when the spawner process dies,
-	// whatever killed it. Mounts made inside stay inside.
+	// kill(-1) ends all at once, and the kernel does it when the spawner process dies. Mounts made inside stay inside.
 	PIDNamespace Level = "pid_namespace"
-	// Cgroup (Linux, needs a cgroup v2 that we may write): each tree gets a fresh cgroup, ended by cgroup.kill. Atomic as
-	// well, but nothing acts by itself when supervisor and spawner process are killed at the same moment; the next Start
-	// on that machine then ends the cgroup that was left.
+	// Cgroup (Linux, needs a cgroup v2 that we may write): each tree gets a fresh cgroup, ended by cgroup.kill. That kills
+	// all at once too, but if supervisor and spawner process are killed at the same moment, only the next Start does it.
 	Cgroup Level = "cgroup"
-	// Subreaper (Linux, always there): orphans are adopted by the spawner process; descendants are found in /proc and
-	// killed again and again until none is left.
+	// Subreaper (Linux): the spawner process adopts orphans, and kills what descends from it until /proc shows nothing.
 	Subreaper Level = "subreaper"
 	// ProcessGroup (any Unix): only the process group of the command is killed. A process that made its own session escapes.
 	ProcessGroup Level = "process_group"

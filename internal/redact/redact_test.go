@@ -134,7 +134,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	none := Values([]string{"", "a", "1234567"})
-	if none != nil || none.String("1234567") != "1234567" || string(none.Bytes([]byte("x"))) != "x" {
+	if none != nil || none.String("1234567") != "1234567" {
 		t.Error("short secrets are replaced")
 	}
 	var b bytes.Buffer

@@ -66,19 +66,11 @@ func jsonEscape(s string) string {
 
 // String replaces the secrets in s. Where two overlap both go.
 func (r *Replacer) String(s string) string {
-	if r == nil || s == "" {
+	if r == nil {
 		return s
 	}
-	return string(r.Bytes([]byte(s)))
-}
-
-// Bytes replaces the secrets in b and gives a new slice; b stays as it is.
-func (r *Replacer) Bytes(b []byte) []byte {
-	if r == nil {
-		return bytes.Clone(b)
-	}
 	var left int
-	return r.run(&left, nil, b, len(b))
+	return string(r.run(&left, nil, []byte(s), len(s)))
 }
 
 // Writer replaces the secrets in what is written to it, also those that are cut over several writes, and passes the rest
