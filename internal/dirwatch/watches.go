@@ -35,7 +35,7 @@ type watched struct {
 	by    []*watcher
 }
 
-// watcher is somebody who wants to know.
+// watcher is who wants to know.
 type watcher struct {
 	ctx      context.Context // until it ends
 	dir      string

@@ -12,10 +12,8 @@ import (
 
 // Repair says what was cut off the end of a file, and where it is kept.
 type Repair struct {
-	// Cut is the number of bytes; 0: there was nothing to repair.
-	Cut int64
-	// Broken is the file that holds them now; "" if nothing was cut.
-	Broken string
+	Cut    int64  // the number of bytes; 0: there was nothing to repair
+	Broken string // the file that holds them now; "" if nothing was cut
 }
 
 // maxAsides bounds the search for a free name beside a file that keeps tearing at the same place.

@@ -27,7 +27,6 @@ type Slots struct {
 	file *os.File
 	gen  uint64
 	last []byte
-	buf  []byte
 }
 
 const (
@@ -46,7 +45,7 @@ func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Slots{d: d, op: op, file: f, buf: make([]byte, slotStride)}
+	s := &Slots{d: d, op: op, file: f}
 	err = d.do(op, "read", path, func() (err error) {
 		s.gen, s.last, err = newest(f)
 		return err
@@ -86,8 +85,7 @@ func (s *Slots) Store(record []byte) error {
 		return fail(s.op, "write", s.file.Name(), fmt.Errorf("record of %d bytes, the longest is %d", len(record), MaxRecord))
 	}
 	gen := s.gen + 1
-	b := append(s.buf[:0], slotMagic...)
-	b = binary.LittleEndian.AppendUint32(b, 0)
+	b := append(make([]byte, 0, slotHead+len(record)), slotMagic+"\x00\x00\x00\x00"...)
 	b = binary.LittleEndian.AppendUint64(b, gen)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(record)))
 	b = append(b, record...)

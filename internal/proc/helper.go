@@ -37,7 +37,7 @@ type helper struct {
 	quit       chan struct{} // closed when nobody reads events any more
 	lost       error
 	cgroups    string // see containment.name
-	once       sync.Once
+	leave      func() // closes the control socket and stops listening to events, once
 }
 
 // controlPair returns the two ends of the control socket: ours non-blocking, for the runtime's poller, theirs blocking.
@@ -96,6 +96,10 @@ func startHelper(exe string, l Level, by Launcher) (*helper, error) {
 		h.complaints.Close()
 		return nil, fmt.Errorf("starting the spawner process: %w", err)
 	}
+	h.leave = sync.OnceFunc(func() {
+		close(h.quit)
+		h.ctl.Close()
+	})
 	go h.listen()
 	text, err := h.ready()
 	if err = done(err); err == nil && text != "" {
@@ -185,27 +189,12 @@ func (h *helper) send(req request, files ...*os.File) error {
 	return sendFrame(h.ctl, frame(req), fds)
 }
 
-// leave closes the control socket and stops listening to events.
-func (h *helper) leave() {
-	h.once.Do(func() {
-		close(h.quit)
-		h.ctl.Close()
-	})
-}
-
 // close lets the spawner process end its tree and leave, and returns when it is gone. After limit it is killed.
 func (h *helper) close(limit time.Duration) {
 	h.leave()
-	late := time.After(limit)
-	for {
-		select {
-		case _, ok := <-h.events:
-			if !ok {
-				return
-			}
-		case <-late:
-			_ = h.proc.Kill()
-		}
+	late := time.AfterFunc(limit, func() { _ = h.proc.Kill() })
+	defer late.Stop()
+	for range h.events {
 	}
 }
 

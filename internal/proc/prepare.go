@@ -79,15 +79,15 @@ func workingDir(dir string) (string, error) {
 		return "", fmt.Errorf("working directory: %w", err)
 	}
 	st, err := os.Stat(abs)
+	if err == nil {
+		err = unix.Access(abs, unix.X_OK)
+	}
 	switch {
+	case st != nil && !st.IsDir():
+		return "", fmt.Errorf("the working directory %s is not a directory", abs)
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("the working directory %s does not exist", abs)
 	case err != nil:
-		return "", fmt.Errorf("working directory: %w", err)
-	case !st.IsDir():
-		return "", fmt.Errorf("the working directory %s is not a directory", abs)
-	}
-	if err := unix.Access(abs, unix.X_OK); err != nil {
 		return "", fmt.Errorf("the working directory %s may not be entered: %w", abs, err)
 	}
 	return abs, nil
@@ -97,9 +97,6 @@ func workingDir(dir string) (string, error) {
 func openStdin(path string) (*os.File, error) {
 	if path == "" {
 		path = os.DevNull
-	}
-	if hasNUL(path) {
-		return nil, fmt.Errorf("the path %q contains a NUL byte", path)
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {

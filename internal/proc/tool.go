@@ -104,12 +104,11 @@ type limited struct {
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	n := min(int64(len(p)), l.room)
-	l.room -= n
+	n := int(min(int64(len(p)), l.room))
+	l.room -= int64(n)
 	l.buf.Write(p[:n])
-	if n < int64(len(p)) {
-		l.over = true
-		return int(n), ErrTooMuchOutput
+	if l.over = n < len(p); l.over {
+		return n, ErrTooMuchOutput
 	}
-	return len(p), nil
+	return n, nil
 }
