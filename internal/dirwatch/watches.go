@@ -11,12 +11,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Bounds of how often a directory is looked at besides the events of the file system, which some file systems do not send.
-const (
-	recheck   = time.Second
-	rechecked = 100 // directories in that time; of more each has its turn later
-	turns     = 10  // in that time, so that not all loops wake up at once
-)
+// Some file systems send no events: rechecked directories are looked at in each recheck besides, in turns, so that not all
+// loops wake up at once. Of more directories each has its turn later.
+const recheck, rechecked, turns = time.Second, 100, 10
 
 // Watches tells any number of loops what happens in directories, through one watch of the system: of those a user has few
 // (128 on most machines), and each costs 64 KiB and more, while a directory in it costs next to nothing. Its methods may

@@ -28,7 +28,6 @@ type Appender struct {
 
 // OpenAppend opens path for appending and creates it if need be. A created file (and one that is still empty: its
 // creator may have been killed before the flush) has its directory flushed, so that later a Sync of the file is enough.
-//
 // Steps: open, and for a new or empty file dirsync.
 func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 	f, err := d.open(op, "open", path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, perm)
@@ -52,7 +51,6 @@ func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 // this and every later call returns that error.
 //
 // Before it writes it looks whether the file is still the one it wrote, and is poisoned with a *ChangedError if it is not.
-//
 // Steps: append, and truncate after a partial write.
 func (a *Appender) Append(p []byte) error {
 	a.mu.Lock()
@@ -97,7 +95,6 @@ func (a *Appender) unchanged() error {
 // Sync makes everything that was appended before the call survive a power cut. A failure poisons the Appender for good:
 // after a failed flush the system may have dropped the dirty pages and would call a second flush a success, so the
 // file's state is unknown until it is read again by a new process or a new Appender.
-//
 // Steps: sync.
 func (a *Appender) Sync() error {
 	a.syncMu.Lock()

@@ -19,7 +19,6 @@ const tempMark = ".tmp-"
 // which of the two a power cut leaves.
 //
 // The file has mode perm exactly (umask does not apply); while it is being written it is readable by its owner only.
-//
 // Steps: create, write, chmod, sync, close, rename, dirsync.
 func (d Disk) WriteFile(op, path string, data []byte, perm fs.FileMode) error {
 	if err := d.replace(op, path, data, perm, true); err != nil {
@@ -30,7 +29,6 @@ func (d Disk) WriteFile(op, path string, data []byte, perm fs.FileMode) error {
 
 // WriteProjection is WriteFile without the flushes, for a file that can be made again from another: a reader sees old or
 // new, and the new content survives a kill; a power cut may leave the old, the new or an empty file.
-//
 // Steps: create, write, chmod, close, rename.
 func (d Disk) WriteProjection(op, path string, data []byte, perm fs.FileMode) error {
 	return d.replace(op, path, data, perm, false)
@@ -68,7 +66,6 @@ func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool
 
 // RemoveTemps removes what replacements that were killed have left in dir, and says how many files that were. Only the
 // one process that writes into dir may call it, at its start: it cannot tell a dead writer's file from a live one's.
-//
 // Steps: remove, once for each file.
 func (d Disk) RemoveTemps(op, dir string) (int, error) {
 	entries, err := os.ReadDir(dir)
@@ -95,7 +92,6 @@ func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 
 // MkdirAll makes path and every parent that is missing, with mode perm less the umask, and flushes the parent of each
 // directory that it made: what is later flushed inside survives a power cut. An existing directory is left as it is.
-//
 // Steps: mkdir and dirsync, for each directory that is made.
 func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
 	info, err := os.Stat(path)
@@ -126,7 +122,6 @@ func (d Disk) Mkdir(op, path string, perm fs.FileMode) error {
 
 // Rename moves a file or directory within one file system and flushes both directories. After an error of step "rename"
 // nothing has moved; after one of "dirsync" it has, and a power cut may undo it.
-//
 // Steps: rename, dirsync; a second dirsync if the directories differ.
 func (d Disk) Rename(op, from, to string) error {
 	if err := d.Move(op, from, to); err != nil {
@@ -146,7 +141,6 @@ func (d Disk) Move(op, from, to string) error {
 
 // Remove removes a file or an empty directory, and flushes its directory. A path that is not there gives an error that
 // is fs.ErrNotExist.
-//
 // Steps: remove, dirsync.
 func (d Disk) Remove(op, path string) error {
 	if err := d.Unlink(op, path); err != nil {

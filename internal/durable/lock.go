@@ -40,7 +40,6 @@ func (e *LockedError) Error() string {
 
 // Lock takes the lock at path without waiting, and writes holder into the file for the messages of others. If it is held
 // the error is a *LockedError.
-//
 // Steps, under the operation "lock": open, lock, write. A failed write is no error: on a full disk the lock is held all
 // the same.
 func (d Disk) Lock(path string, holder []byte) (*Lock, error) {

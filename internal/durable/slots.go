@@ -38,7 +38,6 @@ const (
 )
 
 // OpenSlots opens path, and creates it if need be, with its directory flushed.
-//
 // Steps: open, read, and for a new or empty file dirsync.
 func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
 	f, err := d.open(op, "open", path, os.O_RDWR|os.O_CREATE, perm)
@@ -78,7 +77,6 @@ func ReadSlots(path string) (record []byte, ok bool, err error) {
 func (s *Slots) Record() (record []byte, ok bool) { return s.last, s.gen > 0 }
 
 // Store replaces the record. After an error the record of before is intact on the disk, and Store may be called again.
-//
 // Steps: write.
 func (s *Slots) Store(record []byte) error {
 	if len(record) > MaxRecord {

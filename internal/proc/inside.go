@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A spawner process can be started by way of another program, which prepares the world that the process and all its
-// commands live in (mounts, capabilities), and then becomes it by executing it. So the preparation is paid for once and
-// not for each command.
+// A spawner process can be started by way of another program, which prepares the mounts and capabilities that all its
+// commands get, and then executes it. So that is done once and not for each command.
 
 // insideEnv is what spawnerEnv is for such a process.
 const insideEnv = "inside"
@@ -18,8 +17,8 @@ const insideEnv = "inside"
 // Descriptors that the program passes on to what it executes, besides stdin, stdout and stderr.
 const (
 	ControlFD = 3
-	// WatchFD is polled before each command. When it is ready, something has changed since the preparation: the command is
-	// not started, and the next spawner process is prepared anew. It is for /proc/self/mountinfo.
+	// WatchFD (/proc/self/mountinfo) is polled before each command. When it is ready, something has changed since the
+	// preparation: the command is not started, and the next spawner process is prepared anew.
 	WatchFD = ControlFD + 1
 )
 

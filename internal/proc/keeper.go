@@ -18,8 +18,7 @@ const (
 	killLimit   = 10 * time.Second
 	killEvery   = 5 * time.Millisecond
 
-	// A program that is still open for writing is tried again after pauses that double: 1.3 s in all, since on a machine
-	// under load whoever has it open may not run for long.
+	// The pauses before a program that is still open for writing is tried again: doubled, 1.3 s in all.
 	busyPause     = 20 * time.Millisecond
 	busyPauseMost = 640 * time.Millisecond
 )
@@ -32,9 +31,8 @@ type keeper struct {
 	now    atomic.Pointer[tree] // the one that runs
 }
 
-// SpawnerMain is the whole life of the spawner process: main calls it first thing when os.Args[1] is SpawnerArg, and exits
-// with what it returns. It returns when the supervisor has gone (0, with its tree ended), or when it was not started by a
-// supervisor (2).
+// SpawnerMain is the spawner process: main calls it first thing when os.Args[1] is SpawnerArg, and exits with what it
+// returns: 0 when the supervisor has gone, with its tree ended; 1 when it could not be set up; 2 when no supervisor started it.
 func SpawnerMain() int {
 	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !isSocket(ControlFD) {
 		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", SpawnerArg)
@@ -65,8 +63,7 @@ func isSocket(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
-// inheritNothing marks every descriptor above stderr close-on-exec: ours, and those that whoever started the supervisor
-// forgot to close.
+// inheritNothing marks every descriptor above stderr close-on-exec, also those that the supervisor inherited itself.
 func inheritNothing() {
 	unix.CloseOnExec(ControlFD)
 	list, err := os.ReadDir("/proc/self/fd")
@@ -97,24 +94,23 @@ func (k *keeper) serve() int {
 		var req request
 		var ctl control
 		err := readFrame(&ctl, &req)
-		t := k.now.Load()
-		switch {
-		case err != nil && t != nil:
+		switch t := k.now.Load(); {
+		case t == nil && err != nil:
+			return 0
+		case t == nil && req.Op == opRun:
+			k.run(req, ctl.fds)
+		case t == nil:
+		case err != nil:
 			t.kill()
 			<-t.gone
-		case err != nil:
-		case req.Op == opRun && t == nil:
-			k.run(req, ctl.fds)
-		case req.Op == opTerm && t != nil:
+			return 0
+		case req.Op == opTerm:
 			t.term()
-		case req.Op == opKill && t != nil:
+		case req.Op == opKill:
 			t.kill()
 		}
 		for _, fd := range ctl.fds {
 			unix.Close(fd)
-		}
-		if err != nil {
-			return 0
 		}
 	}
 }

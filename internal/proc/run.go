@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answerLimit is how much longer than its own bounds the spawner process may take to say something; then it is given up.
-// It is generous: the machine may be in trouble.
+// answerLimit is how much longer than its own bounds the spawner process may take to answer; then it is given up.
 const answerLimit = 15 * time.Second
 
 // Run starts a command and returns when its whole tree is gone. When kill is done, or a bound of the Spec is reached, the
@@ -193,7 +192,6 @@ func (r *run) watch(kill context.Context) {
 				r.mainEnded()
 				bound = time.After(r.spec.Grace + sweep)
 			case evSwept:
-				r.mainEnded()
 				r.swept(ev)
 				return
 			}
@@ -238,6 +236,7 @@ func (r *run) mainEnded() {
 }
 
 func (r *run) swept(ev event) {
+	r.mainEnded()
 	r.res.Code = ev.Code
 	if s := syscall.Signal(ev.Signal); s != 0 {
 		r.res.Signal = cmp.Or(unix.SignalName(s), fmt.Sprintf("signal %d", int(s)))
@@ -245,7 +244,7 @@ func (r *run) swept(ev event) {
 	r.res.Ended = cmp.Or(r.ending, r.res.Ended)
 	r.res.UserTime = time.Duration(ev.UserUS) * time.Microsecond
 	r.res.SystemTime = time.Duration(ev.SystemUS) * time.Microsecond
-	r.res.MaxRSS, r.res.LeftBehind = ev.MaxRSS, ev.Left
+	r.res.LeftBehind = ev.Left
 	switch {
 	case ev.Stuck > 0:
 		r.stuck = true

@@ -33,8 +33,8 @@ func TestExitStatus(t *testing.T) {
 			if res.Code != c.code || res.Signal != c.signal || res.Ended != Exited || res.LeftBehind != 0 || res.Err != nil {
 				t.Errorf("%s: %+v", c.script, res)
 			}
-			if res.Duration <= 0 || res.MaxRSS < 1<<20 {
-				t.Errorf("%s: duration %v, resident %d", c.script, res.Duration, res.MaxRSS)
+			if res.Duration <= 0 {
+				t.Errorf("%s: duration %v", c.script, res.Duration)
 			}
 		}
 	})

@@ -23,9 +23,7 @@ var (
 
 // Options say how to start a Spawner. The zero value is the usual one.
 type Options struct {
-	// Level is the highest level to try; "" is the best there is. If a level cannot be had, the next lower one is taken,
-	// and Notes says why.
-	Level Level
+	Level Level // the highest to try; "" is the best there is. If it cannot be had the next lower one is taken: see Notes
 }
 
 // Spawner runs commands, one tree at a time; for two at the same time start two. All methods may be called from any

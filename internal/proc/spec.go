@@ -81,11 +81,8 @@ type Result struct {
 	Ended  Reason
 	Err    error // why the command was not started, or what could not be killed, in words for the user
 
-	Duration time.Duration
-	// UserTime and SystemTime are of the whole tree. MaxRSS is that of the largest process in it, in bytes; it counts from
-	// the fork, so it is never below that of the spawner process (about 10 MiB).
-	UserTime, SystemTime time.Duration
-	MaxRSS               int64
+	Duration             time.Duration
+	UserTime, SystemTime time.Duration // of the whole tree
 	// LeftBehind counts the processes that were still there when the main one had ended by itself, or when the grace was
 	// over; they were killed. At ProcessGroup it is 0 or 1.
 	LeftBehind int

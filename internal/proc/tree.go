@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"runtime"
 	"sync"
 	"time"
 
@@ -15,8 +14,8 @@ import (
 //	running --term--> asked (TERM; the supervisor keeps the time) --all end--> gone
 //	any     --kill, or the supervisor is gone--> killing (KILL every killEvery, at most limit) --> gone
 //
-// Whoever learns something acts at once, under the lock: the reader of requests, the reaper, a timer. Handing the news to
-// one goroutine that owns the tree would cost a thread switch on the way from exit to report.
+// The reader of requests, the reaper and timers act at once, under the lock: one goroutine that owns the tree would cost a
+// thread switch on the way from exit to report.
 type tree struct {
 	hold   containment
 	main   int
@@ -77,11 +76,6 @@ func (t *tree) reap() {
 func (t *tree) count(pid int, status unix.WaitStatus, usage *unix.Rusage) {
 	t.result.UserUS += usage.Utime.Nano() / 1000
 	t.result.SystemUS += usage.Stime.Nano() / 1000
-	rss := int64(usage.Maxrss)
-	if runtime.GOOS != "darwin" { // which counts bytes, the others kilobytes
-		rss *= 1024
-	}
-	t.result.MaxRSS = max(t.result.MaxRSS, rss)
 	if pid != t.main {
 		if t.killing && status.Signal() == unix.SIGKILL {
 			t.killed++

@@ -67,7 +67,6 @@ type event struct {
 	Signal   int    `json:"signal,omitempty"`
 	UserUS   int64  `json:"user_us,omitempty"`   // microseconds, the whole tree
 	SystemUS int64  `json:"system_us,omitempty"` // microseconds, the whole tree
-	MaxRSS   int64  `json:"max_rss,omitempty"`   // bytes, the largest single process
 	Left     int    `json:"left,omitempty"`
 	Stuck    int    `json:"stuck,omitempty"`
 }

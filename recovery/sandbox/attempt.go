@@ -93,7 +93,7 @@ func attempt(ctx context.Context, s Spawner, spec *Spec, o *order, ns proc.Names
 	})
 	res := Result{
 		Code: got.Code, Signal: got.Signal, Ended: got.Ended, Err: got.Err, Duration: got.Duration,
-		UserTime: got.UserTime, SystemTime: got.SystemTime, MaxRSS: got.MaxRSS, LeftBehind: got.LeftBehind,
+		UserTime: got.UserTime, SystemTime: got.SystemTime, LeftBehind: got.LeftBehind,
 	}
 	if res.Ended == proc.Killed {
 		switch context.Cause(ctx) {

@@ -98,7 +98,6 @@ type Result struct {
 	// Duration counts from the beginning of the command. See proc.Result for the
 	// others.
 	Duration, UserTime, SystemTime time.Duration
-	MaxRSS                         int64
 	// LeftBehind counts the processes that had to be ended after it.
 	LeftBehind int
 
