@@ -1,8 +1,10 @@
 package jsonstream
 
 import (
+	"cmp"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -15,16 +17,7 @@ const (
 	Other              // valid JSON that is no object
 )
 
-func (k Kind) String() string {
-	switch k {
-	case Object:
-		return "object"
-	case Other:
-		return "other"
-	default:
-		return "broken"
-	}
-}
+func (k Kind) String() string { return [...]string{"broken", "object", "other"}[k] }
 
 // Line is one line of the stream. It and all its slices are valid only until
 // the function that got it returns; strings may be kept.
@@ -57,13 +50,18 @@ type Value struct {
 	// Cut is how many bytes are missing in Raw: from the middle of a string's
 	// text (never a part of a rune), or all of any other value.
 	Cut int64
+
+	begin int64 // position in the line
 }
 
 // Last gives the last value of the want.
-func (l *Line) Last(want int) (Value, bool) {
-	for i := len(l.Values) - 1; i >= 0; i-- {
-		if l.Values[i].Want == want {
-			return l.Values[i], true
+func (l *Line) Last(want int) (Value, bool) { return l.last(want, 0) }
+
+// last gives the last value of the want if it has the type; 0 is any.
+func (l *Line) last(want int, kind byte) (Value, bool) {
+	for _, v := range slices.Backward(l.Values) {
+		if v.Want == want {
+			return v, kind == 0 || v.Type == kind
 		}
 	}
 	return Value{}, false
@@ -83,26 +81,25 @@ func (l *Line) All(want int) iter.Seq[Value] {
 // String gives the text of the want's last value; "" if there is none or it is
 // no string.
 func (l *Line) String(want int) string {
-	v, ok := l.Last(want)
-	if !ok || v.Type != 's' {
-		return ""
+	if v, ok := l.last(want, 's'); ok {
+		return l.names.text(v.Raw)
 	}
-	return l.names.text(v.Raw)
+	return ""
 }
 
 // Int gives the want's last value if it is a number that an int64 holds. A
 // number written with a fraction or an exponent counts if it is a whole one of
 // at most 2^53.
 func (l *Line) Int(want int) (int64, bool) {
-	v, ok := l.Last(want)
-	if !ok || v.Type != 'n' || v.Cut > 0 {
+	v, ok := l.last(want, 'n')
+	if !ok {
 		return 0, false
 	}
 	if n, err := strconv.ParseInt(string(v.Raw), 10, 64); err == nil {
 		return n, true
 	}
-	f, err := strconv.ParseFloat(string(v.Raw), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+	f, ok := l.Float(want)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
 		return 0, false
 	}
 	return int64(f), true
@@ -110,21 +107,76 @@ func (l *Line) Int(want int) (int64, bool) {
 
 // Float gives the want's last value if it is a number that a float64 holds.
 func (l *Line) Float(want int) (float64, bool) {
-	v, ok := l.Last(want)
-	if !ok || v.Type != 'n' || v.Cut > 0 {
+	v, ok := l.last(want, 'n')
+	if !ok {
 		return 0, false
 	}
-	f, err := strconv.ParseFloat(string(v.Raw), 64)
+	f, err := strconv.ParseFloat(string(v.Raw), 64) // one that was too long is "", an error
 	return f, err == nil
 }
 
 // Bool gives the want's last value if it is true or false.
 func (l *Line) Bool(want int) (v, ok bool) {
-	last, ok := l.Last(want)
-	if !ok || last.Type != 'b' {
-		return false, false
+	last, ok := l.last(want, 'b')
+	return ok && string(last.Raw) == "true", ok
+}
+
+const (
+	maxValues = 1024    // of a want, in a line
+	maxKept   = 4 << 20 // bytes of values, in a line
+)
+
+// count is about the values of a want in a line.
+type count struct {
+	n    int
+	last int // when there are too many: 1 + the index of the last one
+}
+
+// store keeps a complete value: a copy of head and tail, and what each "*" of
+// the want's path matched. When there are too many, a value takes the place of
+// the one that was stored so before.
+func (r *Reader) store(v Value, head, tail []byte) {
+	l, n := &r.line, &r.counts[v.Want]
+	n.n++
+	raw, keys := &r.bytes, &r.keys
+	at := len(l.Values)
+	if n.n >= maxValues || len(r.bytes)+len(head)+len(tail) > maxKept {
+		var old Value
+		if n.last > 0 {
+			at = n.last - 1
+			old = l.Values[at]
+			l.Dropped++
+		}
+		n.last = at + 1
+		v.Raw, v.Keys = old.Raw[:0], old.Keys[:0]
+		raw, keys = &v.Raw, &v.Keys
 	}
-	return string(last.Raw) == "true", true
+	begin, first := len(*raw), len(*keys)
+	*raw = append(append(*raw, head...), tail...)
+	for _, depth := range r.shape.wants[v.Want].stars {
+		*keys = append(*keys, r.key(depth))
+	}
+	v.Raw = slices.Clip((*raw)[begin:])
+	if len(*keys) > first {
+		v.Keys = slices.Clip((*keys)[first:])
+	}
+	if at == len(l.Values) {
+		l.Values = append(l.Values, v)
+	} else {
+		l.Values[at] = v
+	}
+}
+
+// key is what a "*" matches in the open container at the depth.
+func (r *Reader) key(depth int) string {
+	if r.stack[depth] == '[' {
+		return strconv.Itoa(r.levels[depth].index)
+	}
+	return r.names.text(r.levels[depth].key)
+}
+
+func sortValues(list []Value) {
+	slices.SortFunc(list, func(a, b Value) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.Want, b.Want)) })
 }
 
 const (

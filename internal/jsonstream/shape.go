@@ -47,19 +47,14 @@ type want struct {
 
 // node is a place in a line: a set of wants that the path so far agrees with.
 type node struct {
-	ends  []int // the wants that the path satisfies
-	max   int   // the largest Max of ends
-	short int   // bytes of a short string, which none of ends needs to cut
-	inner bool  // some wants go on below
-	any   int   // the node of array elements, and of keys that slots does not hold
-	slots []slot
+	ends []int // the wants that the path satisfies
+	max  int   // the largest Max of ends
+	any  int   // the node of array elements, and of keys that keys does not hold
+	keys map[string]int
 }
 
-// slot is an entry of a node's hash table; an empty key marks a free one.
-type slot struct {
-	key  string
-	node int
-}
+// inner reports whether something may be wanted below the node.
+func (n *node) inner() bool { return n.any != 0 || len(n.keys) > 0 }
 
 // MustShape is Compile for wants that are known to be good; it panics if they
 // are not.
@@ -140,44 +135,22 @@ func (s *Shape) build(wants []int, depth int) int {
 	}
 	at := len(s.nodes)
 	s.nodes = append(s.nodes, node{})
-	n := node{short: maxShort}
-	var keys []string
+	n := node{keys: map[string]int{}}
+	on := map[string][]int{"*": nil} // the wants that go on, by the next key
 	for _, w := range wants {
-		switch c := s.wants[w]; {
-		case len(c.keys) == depth:
+		c := s.wants[w]
+		if len(c.keys) == depth {
 			n.ends = append(n.ends, w)
 			n.max = max(n.max, c.max)
-			n.short = min(n.short, c.max)
-		default:
-			n.inner = true
-			keys = append(keys, c.keys[depth])
+			continue
 		}
+		on[c.keys[depth]] = append(on[c.keys[depth]], w)
 	}
-	// follow gives the wants that go on with key.
-	follow := func(key string) (on []int) {
-		for _, w := range wants {
-			if k := s.wants[w].keys; len(k) > depth && (k[depth] == key || k[depth] == "*") {
-				on = append(on, w)
-			}
+	n.any = s.build(on["*"], depth+1)
+	for key, some := range on {
+		if key != "*" {
+			n.keys[key] = s.build(slices.Sorted(slices.Values(append(some, on["*"]...))), depth+1)
 		}
-		return on
-	}
-	n.any = s.build(follow("*"), depth+1)
-	slices.Sort(keys)
-	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == "*" })
-	if len(keys) > 0 {
-		size := 2
-		for size < 2*len(keys) {
-			size *= 2
-		}
-		n.slots = make([]slot, size)
-	}
-	for _, key := range keys {
-		h := hash(key) & uint(len(n.slots)-1)
-		for n.slots[h].key != "" {
-			h = (h + 1) & uint(len(n.slots)-1)
-		}
-		n.slots[h] = slot{key, s.build(follow(key), depth+1)}
 	}
 	s.nodes[at] = n
 	return at
@@ -185,21 +158,8 @@ func (s *Shape) build(wants []int, depth int) int {
 
 // child gives the node below n at the key.
 func (n *node) child(key []byte) int {
-	if len(key) == 0 || len(n.slots) == 0 {
-		return n.any
+	if at, ok := n.keys[string(key)]; ok {
+		return at
 	}
-	for h := hash(key); ; h++ {
-		e := &n.slots[h&uint(len(n.slots)-1)]
-		if e.key == string(key) {
-			return e.node
-		}
-		if e.key == "" {
-			return n.any
-		}
-	}
-}
-
-// hash is of a key that is not empty.
-func hash[T string | []byte](key T) uint {
-	return uint(len(key)) + uint(key[0])*5 + uint(key[len(key)-1])*3 + uint(key[len(key)/2])*7
+	return n.any
 }

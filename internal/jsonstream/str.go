@@ -1,160 +1,67 @@
 package jsonstream
 
 import (
-	"encoding/binary"
-	"math/bits"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
+	maxKeyKept = 2 * maxKeyLen // bytes of a key
+	slack      = 4096          // bytes over max from which on the middle of a text is thrown away
 )
 
-// special finds the bytes of w that do not mean themselves in a string: quote,
-// backslash and control bytes. The lowest bit that is set is right; a higher
-// one may be spoilt by a borrow.
-func special(w uint64) uint64 {
-	// A byte below 0x80 gets its high bit if it is below 0x21 once 0x02 is
-	// flipped (the control bytes and the quote), or if it is the backslash.
-	return (((w ^ 0x02*ones) - 0x21*ones) | ((w ^ '\\'*ones) - ones)) &^ w & highs
+// str is a string or key that is being read. If it is wanted, its decoded text
+// is gathered: it is made valid UTF-8, and its beginning and its end are kept.
+type str struct {
+	wanted, key bool
+	begin       int64 // position of a value in the line
+	esc         int   // bytes that were read of an escape, the backslash among them
+	hex         rune  // the hex digits of \u so far
+
+	buf  []byte // the first max/2 bytes, then gone ones are missing, then comes the rest
+	max  int
+	gone int64
+	high rune              // a high surrogate that waits for the low one, or 0
+	part [utf8.UTFMax]byte // a rune that a cut of the stream divided
+	got  int               // bytes of part
+	one  [utf8.UTFMax]byte // the rune that is being added
 }
 
-// simple is what a backslash and a byte mean; 0 for nothing.
-var simple = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-
-// plain counts the bytes at the begin of p that mean themselves in a string.
-func plain(p []byte) int {
-	i := 0
-	for ; i+8 <= len(p); i += 8 {
-		if m := special(binary.LittleEndian.Uint64(p[i:])); m != 0 {
-			return i + bits.TrailingZeros64(m)/8
-		}
-	}
-	for ; i < len(p); i++ {
-		if c := p[i]; c < ' ' || c == '"' || c == '\\' {
-			break
-		}
-	}
-	return i
+func (r *Reader) beginString(wanted, key bool, limit int) {
+	s := &r.str
+	r.state, s.wanted, s.key, s.esc = stString, wanted, key, 0
+	s.buf, s.max, s.gone, s.high, s.got = s.buf[:0], limit, 0, 0, 0
 }
 
-// skip counts the bytes of text that p begins with: up to a quote, a control
-// byte, or an escape that is bad or unfinished.
-func skip(p []byte) int {
-	i := 0
-	for i+8 <= len(p) {
-		m := special(binary.LittleEndian.Uint64(p[i:]))
-		if m == 0 {
-			i += 8
-			continue
-		}
-		i += bits.TrailingZeros64(m) / 8
-		if i+1 < len(p) && p[i] == '\\' && simple[p[i+1]] != 0 {
-			i += 2 // by far the most frequent
-			continue
-		}
-		n := skipEscape(p[i:])
-		if n == 0 {
-			return i
-		}
-		i += n
-	}
-	for i < len(p) {
-		c := p[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		n := skipEscape(p[i:])
-		if n == 0 {
-			break
-		}
-		i += n
-	}
-	return i
-}
-
-// skipEscape gives the length of the escape that p begins with; 0 if there is
-// none, or a bad or unfinished one.
-func skipEscape(p []byte) int {
-	if len(p) < 2 || p[0] != '\\' {
-		return 0
-	}
-	if simple[p[1]] != 0 {
-		return 2
-	}
-	if codeUnit(p) < 0 {
-		return 0
-	}
-	return 6
-}
-
-// skipString reads on in a string or key that nobody wants.
-func (r *Reader) skipString(p []byte, i int) int {
-	for i < len(p) {
-		if r.esc != 0 {
-			if i, _, _ = r.escape(p, i); r.state == stBroken {
-				return i
-			}
-			continue
-		}
-		i += skip(p[i:])
-		if i == len(p) {
-			return i
-		}
-		switch p[i] {
-		case '"':
-			if r.state == stSkipKey {
-				r.state, r.next = stColon, 0
-			} else {
-				r.endValue()
-			}
-			return i + 1
-		case '\\':
-			r.esc = escBegin
-			i++
-		default:
-			r.state = stBroken
-			return i
-		}
-	}
-	return i
-}
-
-// readString reads on in a string or key that is wanted.
+// readString reads on in a string or key from p[i] and says where it stopped.
 func (r *Reader) readString(p []byte, i int) int {
-	t := &r.value
-	if r.state == stLookKey {
-		t = &r.key
-	}
-	for i < len(p) {
-		if r.esc != 0 {
-			var u rune
-			var ok bool
-			if i, u, ok = r.escape(p, i); ok {
-				t.unit(u)
-			} else if r.state == stBroken {
+	s := &r.str
+	for ; i < len(p); i++ {
+		if s.esc > 0 {
+			if !s.escape(p[i]) {
+				r.state = stBroken
 				return i
 			}
 			continue
 		}
-		if n := t.decode(p[i:]); n > 0 {
-			i += n
-			continue
+		n := i
+		for n < len(p) && p[n] >= ' ' && p[n] != '"' && p[n] != '\\' {
+			n++
+		}
+		if s.wanted && n > i {
+			s.write(p[i:n])
+		}
+		if i = n; i == len(p) {
+			return i
 		}
 		switch p[i] {
-		case '"':
-			t.flush()
-			if r.state == stLookKey {
-				head, tail, _ := t.kept(maxKeyKept)
-				r.lookUp(append(head, tail...), true)
-			} else {
-				r.finishText(nil)
-			}
-			return i + 1
 		case '\\':
-			r.esc = escBegin
-			i++
+			s.esc = 1
+		case '"':
+			r.endString(p, i+1)
+			return i + 1
 		default:
 			r.state = stBroken
 			return i
@@ -163,54 +70,144 @@ func (r *Reader) readString(p []byte, i int) int {
 	return i
 }
 
-// What was read of an escape: the backslash, or \u and 0 to 3 digits.
-const (
-	escBegin = 1
-	escHex   = 2
-	escLast  = 5
-)
-
-// escape reads on behind a backslash. ok says that the escape is complete and
-// means the code unit u. A bad escape makes the line broken.
-func (r *Reader) escape(p []byte, i int) (next int, u rune, ok bool) {
-	if r.esc == escBegin {
-		c := p[i]
-		if c == 'u' {
-			r.esc, r.hex = escHex, 0
-			return i + 1, 0, false
+// endString takes a key or string that is complete and ends before p[i].
+func (r *Reader) endString(p []byte, i int) {
+	s := &r.str
+	s.flush()
+	switch {
+	case !s.key:
+		r.endValue(p, i)
+		if !s.wanted {
+			return
 		}
-		if simple[c] == 0 {
-			r.state = stBroken
-			return i, 0, false
+		for _, w := range r.shape.nodes[r.next].ends {
+			head, tail, cut := s.kept(r.shape.wants[w].max)
+			r.store(Value{Want: w, Type: 's', Cut: cut, begin: s.begin}, head, tail)
 		}
-		r.esc = 0
-		return i + 1, rune(simple[c]), true
+	case s.wanted:
+		head, tail, _ := s.kept(maxKeyKept)
+		l := r.level()
+		l.key = append(append(l.key[:0], head...), tail...)
+		r.next = r.shape.nodes[l.node].child(l.key)
+		r.state = stColon
+	default:
+		r.state = stColon
 	}
-	for ; i < len(p); i++ {
-		d := digit(p[i])
-		if d < 0 {
-			r.state = stBroken
-			return i, 0, false
-		}
-		r.hex = r.hex<<4 | d
-		if r.esc == escLast {
-			r.esc = 0
-			return i + 1, r.hex, true
-		}
-		r.esc++
-	}
-	return i, 0, false
 }
 
-// digit is the value of a hex digit; -1 if c is none.
-func digit(c byte) rune {
-	switch {
-	case '0' <= c && c <= '9':
-		return rune(c - '0')
-	case 'a' <= c && c <= 'f':
-		return rune(c - 'a' + 10)
-	case 'A' <= c && c <= 'F':
-		return rune(c - 'A' + 10)
+// escape takes a byte behind a backslash; false if it is a bad one.
+func (s *str) escape(c byte) bool {
+	var u rune
+	if s.esc == 1 {
+		if c == 'u' {
+			s.esc, s.hex = 2, 0
+			return true
+		}
+		at := strings.IndexByte(`"\/bfnrt`, c)
+		if at < 0 {
+			return false
+		}
+		u = rune("\"\\/\b\f\n\r\t"[at])
+	} else {
+		digit := strings.IndexByte("0123456789abcdefABCDEF", c)
+		if digit < 0 {
+			return false
+		}
+		if digit > 15 {
+			digit -= 6
+		}
+		s.hex = s.hex<<4 | rune(digit)
+		if s.esc++; s.esc < len(`\uXXXX`) {
+			return true
+		}
+		u = s.hex
 	}
-	return -1
+	s.esc = 0
+	if s.wanted {
+		s.unit(u)
+	}
+	return true
+}
+
+// write adds what means itself.
+func (s *str) write(b []byte) {
+	if s.high != 0 {
+		s.flush()
+	}
+	if s.got == 0 && utf8.Valid(b) {
+		s.add(b)
+		return
+	}
+	for _, c := range b {
+		s.part[s.got] = c
+		s.got++
+		for s.got > 0 && utf8.FullRune(s.part[:s.got]) {
+			u, size := utf8.DecodeRune(s.part[:s.got])
+			s.addRune(u)
+			s.got = copy(s.part[:], s.part[size:s.got])
+		}
+	}
+}
+
+// unit adds a UTF-16 code unit of a \u escape, or the byte of another escape.
+func (s *str) unit(u rune) {
+	if pair := utf16.DecodeRune(s.high, u); pair != utf8.RuneError {
+		s.high = 0
+		s.addRune(pair)
+		return
+	}
+	s.flush()
+	if 0xd800 <= u && u < 0xdc00 {
+		s.high = u
+		return
+	}
+	s.addRune(u)
+}
+
+// flush ends what waits for more: a surrogate, or the bytes of a rune.
+func (s *str) flush() {
+	if s.high != 0 {
+		s.addRune(utf8.RuneError)
+	}
+	for range s.got {
+		s.addRune(utf8.RuneError)
+	}
+	s.high, s.got = 0, 0
+}
+
+func (s *str) addRune(u rune) { s.add(utf8.AppendRune(s.one[:0], u)) }
+
+// add adds valid UTF-8. When the text is longer than max, only half of max
+// matters of its end.
+func (s *str) add(b []byte) {
+	s.buf = append(s.buf, b...)
+	if len(s.buf) > s.max+slack {
+		half := s.max / 2
+		n := len(s.buf) - 2*half
+		s.gone += int64(n)
+		s.buf = slices.Delete(s.buf, half, half+n)
+	}
+}
+
+// kept gives the whole text if it has at most limit bytes, else its first and
+// its last limit/2 bytes without parts of runes, and how many bytes between
+// them are missing. limit is at most max. The text must have been flushed.
+func (s *str) kept(limit int) (head, tail []byte, cut int64) {
+	total := s.gone + int64(len(s.buf))
+	if total <= int64(limit) {
+		return s.buf, nil, 0
+	}
+	head, tail = s.buf[:limit/2], s.buf[len(s.buf)-limit/2:]
+	for n := 1; n < utf8.UTFMax && n <= len(head); n++ {
+		if last := head[len(head)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				head = head[:len(head)-n]
+			}
+			break
+		}
+	}
+	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
+		tail = tail[1:]
+	}
+	return head, tail, total - int64(len(head)+len(tail))
 }
