@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/roles/agent/price"
 )
 
 // keep is a provider that agent CLIs are used with.
@@ -57,8 +61,8 @@ var (
 		"cache_image_read_mtok", "input_video_mtok", "cache_write_5m_mtok"}
 )
 
-func convert(src source) (file, error) {
-	f := file{Source: "@pydantic/genai-prices", URL: "https://github.com/pydantic/genai-prices",
+func convert(src source) (price.File, error) {
+	f := price.File{Source: "@pydantic/genai-prices", URL: "https://github.com/pydantic/genai-prices",
 		License: "MIT, Copyright (c) Pydantic Services Inc. 2025 to present", Version: src.Version, Unit: "US dollars per million tokens"}
 	byID := map[string]sourceProvider{}
 	for _, p := range src.Providers {
@@ -67,26 +71,22 @@ func convert(src source) (file, error) {
 	for _, k := range kept {
 		p, ok := byID[k.id]
 		if !ok {
-			return file{}, fmt.Errorf("the source has no provider %q any more", k.id)
+			return f, fmt.Errorf("the source has no provider %q any more", k.id)
 		}
-		out := provider{ID: p.ID}
+		out := &price.Provider{ID: p.ID}
 		var err error
 		if out.Named, err = translateOpt(p.ProviderMatch); err != nil {
-			return file{}, err
+			return f, err
 		}
 		if len(k.names) > 0 {
 			if out.Named == nil {
-				out.Named = &match{}
+				out.Named = &price.Rules{}
 			}
 			out.Named.Equals = append(out.Named.Equals, k.names...)
 		}
-		maker := p
-		if k.makes != "" && k.makes != sells {
-			maker = byID[k.makes]
-		}
 		if k.makes != sells {
-			if out.Makes, err = translateOpt(maker.ModelMatch); err != nil {
-				return file{}, err
+			if out.Makes, err = translateOpt(byID[cmp.Or(k.makes, k.id)].ModelMatch); err != nil {
+				return f, err
 			}
 		}
 		for _, id := range p.Fallback {
@@ -94,62 +94,65 @@ func convert(src source) (file, error) {
 				out.Fallback = append(out.Fallback, id)
 			}
 		}
-		if out.Models, err = models(p); err != nil {
-			return file{}, fmt.Errorf("provider %s: %w", p.ID, err)
+		for _, m := range p.Models {
+			line, err := model(p.ID, m)
+			if err != nil {
+				return f, fmt.Errorf("provider %s: model %s: %w", p.ID, m.ID, err)
+			}
+			if line != nil {
+				out.Models = append(out.Models, line)
+			}
 		}
 		f.Providers = append(f.Providers, out)
 	}
 	return f, nil
 }
 
-// models keeps the order of the source, where the first that matches counts. A
-// model without a price for text stays as a name without rates, so that its
-// name is not taken for another model's; of openrouter, whose names are whole
-// and each its own, it is left out.
-func models(p sourceProvider) ([]model, error) {
-	var out []model
-	for _, m := range p.Models {
-		if vendor, _, _ := strings.Cut(m.ID, "/"); p.ID == "openrouter" && !slices.Contains(vendors, vendor) {
-			continue
+// model of a provider. One without a price for text stays as a name without
+// rates, so that its name is not taken for another model's; of openrouter, whose
+// names are whole and each its own, it is left out: nil.
+func model(provider string, m sourceModel) (*price.Model, error) {
+	router := provider == "openrouter"
+	if vendor, _, _ := strings.Cut(m.ID, "/"); router && !slices.Contains(vendors, vendor) {
+		return nil, nil
+	}
+	is, err := translate(m.Match)
+	if err != nil {
+		return nil, err
+	}
+	out := &price.Model{ID: m.ID}
+	if !reflect.DeepEqual(is, price.Rules{Equals: []string{m.ID}}) {
+		out.Is = &is
+	}
+	if !notText.MatchString(m.ID) {
+		if out.Rates, err = rates(m); err != nil {
+			return nil, err
 		}
-		is, err := translate(m.Match)
-		if err != nil {
-			return nil, fmt.Errorf("model %s: %w", m.ID, err)
-		}
-		line := model{ID: m.ID, Is: &is}
-		if slices.Equal(is.Equals, []string{m.ID}) && is.only() {
-			line.Is = nil
-		}
-		if !notText.MatchString(m.ID) {
-			if line.Rates, err = rates(m); err != nil {
-				return nil, fmt.Errorf("model %s: %w", m.ID, err)
-			}
-		}
-		if len(line.Rates) > 0 || p.ID != "openrouter" {
-			out = append(out, line)
-		}
+	}
+	if router && len(out.Rates) == 0 {
+		return nil, nil
 	}
 	return out, nil
 }
 
 // rates gives none when the model is not paid by tokens of text alone.
-func rates(m sourceModel) ([]rate, error) {
+func rates(m sourceModel) ([]price.Tariff, error) {
 	list, err := m.prices()
 	if err != nil {
 		return nil, err
 	}
-	var out []rate
+	var out []price.Tariff
 	for _, p := range list {
 		for key := range p.Prices {
 			if !slices.Contains(textKeys, key) && !slices.Contains(otherKeys, key) {
 				return nil, nil
 			}
 		}
-		var r rate
-		if err := r.fill(p); err != nil {
+		r, err := rate(p)
+		if err != nil {
 			return nil, err
 		}
-		if r.Input == "" || r.Output == "" {
+		if r.In == nil || r.Out == nil {
 			return nil, nil
 		}
 		out = append(out, r)
@@ -157,7 +160,7 @@ func rates(m sourceModel) ([]rate, error) {
 	return out, nil
 }
 
-func (r *rate) fill(p sourcePrices) error {
+func rate(p sourcePrices) (r price.Tariff, err error) {
 	if c := p.Constraint; c != nil {
 		switch c.Type {
 		case "start_date":
@@ -166,71 +169,54 @@ func (r *rate) fill(p sourcePrices) error {
 			for _, at := range []string{c.StartTime, c.EndTime} {
 				hour, utc := strings.CutSuffix(at, "Z")
 				if !utc || len(hour) != len("15:04:05") {
-					return fmt.Errorf("the time %q is not one of UTC in whole seconds", at)
+					return r, fmt.Errorf("the time %q is not one of UTC in whole seconds", at)
 				}
 				r.Hours = append(r.Hours, hour)
 			}
 		default:
-			return fmt.Errorf("unknown constraint %q", c.Type)
+			return r, fmt.Errorf("unknown constraint %q", c.Type)
 		}
 	}
-	long := prices{}
+	var long price.Prices
 	tiered := false
-	for _, key := range textKeys {
-		price, ok := p.Prices[key]
+	for i, key := range textKeys {
+		of, ok := p.Prices[key]
 		if !ok {
 			continue
 		}
-		base, err := decimal(price.base)
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+		above := of.base
+		if len(of.tiers) > 1 {
+			return r, fmt.Errorf("%s has %d tiers, one is what package price knows", key, len(of.tiers))
 		}
-		above := base
-		switch len(price.tiers) {
-		case 0:
-		case 1:
-			if tiered && r.Above != price.tiers[0].Start {
-				return fmt.Errorf("%s has a tier at %d, another price one at %d", key, price.tiers[0].Start, r.Above)
+		for _, tier := range of.tiers {
+			if tiered && r.Above != tier.Start {
+				return r, fmt.Errorf("%s has a tier at %d, another price one at %d", key, tier.Start, r.Above)
 			}
-			tiered, r.Above = true, price.tiers[0].Start
-			if above, err = decimal(price.tiers[0].Price); err != nil {
-				return fmt.Errorf("%s: %w", key, err)
-			}
-		default:
-			return fmt.Errorf("%s has %d tiers, one is what package price knows", key, len(price.tiers))
+			tiered, r.Above, above = true, tier.Start, tier.Price
 		}
-		r.prices.put(key, base)
-		long.put(key, above)
+		for to, v := range map[*price.Prices]json.Number{&r.Prices: of.base, &long: above} {
+			if *textPrices(to)[i], err = decimal(v); err != nil {
+				return r, fmt.Errorf("%s: %w", key, err)
+			}
+		}
 	}
 	if tiered {
 		r.Long = &long
 	}
-	return nil
+	return r, nil
 }
 
-func (p *prices) put(key string, v json.Number) {
-	switch key {
-	case "input_mtok":
-		p.Input = v
-	case "output_mtok":
-		p.Output = v
-	case "cache_read_mtok":
-		p.Read = v
-	case "cache_write_mtok":
-		p.Write = v
-	case "cache_write_1h_mtok":
-		p.WriteAnHour = v
-	}
+// textPrices are in the order of textKeys.
+func textPrices(p *price.Prices) []**price.Price {
+	return []**price.Price{&p.In, &p.Out, &p.Read, &p.Write, &p.WriteHour}
 }
 
-// decimal is v without an exponent and with at most 12 decimals, which is what
-// package price computes with.
-func decimal(v json.Number) (json.Number, error) {
+// decimal rounds v to what package price computes with.
+func decimal(v json.Number) (*price.Price, error) {
 	r, ok := new(big.Rat).SetString(v.String())
-	if !ok || r.Sign() < 0 {
-		return "", fmt.Errorf("%q is no price", v)
+	if !ok {
+		return nil, fmt.Errorf("%q is no price", v)
 	}
-	s := r.FloatString(12)
-	s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
-	return json.Number(s), nil
+	out := new(price.Price)
+	return out, out.UnmarshalJSON([]byte(r.FloatString(12)))
 }

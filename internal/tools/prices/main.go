@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/roles/agent/price"
 )
 
 func main() {
@@ -37,13 +39,54 @@ func run(in io.Reader, date, out string) error {
 		return err
 	}
 	f.Date = date
-	data, err := f.encode()
+	data, err := encode(f)
 	if err != nil {
 		return err
 	}
 	if err := durable.OS().WriteFile("prices", out, data, 0o644); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "%s: %d bytes, %d models\n", out, len(data), f.count())
+	fmt.Fprintf(os.Stderr, "%s: %d bytes\n", out, len(data))
 	return nil
+}
+
+// encode writes one model a line, so that a new version can be read as a diff.
+func encode(f price.File) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	var failed error
+	// write writes v as one line. Of an object that is left open, what follows is
+	// the elements of its last member.
+	write := func(v any, open string) {
+		if err := enc.Encode(v); err != nil {
+			failed = err
+		}
+		if open != "" {
+			out.Truncate(out.Len() - len("}\n"))
+			out.WriteString(open)
+		}
+	}
+	separate := func(more bool) {
+		if more {
+			out.Truncate(out.Len() - 1)
+			out.WriteString(",\n")
+		}
+	}
+	providers := f.Providers
+	f.Providers = nil
+	write(f, ",\n\"providers\":[\n")
+	for i, p := range providers {
+		separate(i > 0)
+		head := *p
+		head.Models = nil
+		write(head, ",\"models\":[\n")
+		for i, m := range p.Models {
+			separate(i > 0)
+			write(m, "")
+		}
+		out.WriteString("]}\n")
+	}
+	out.WriteString("]}\n")
+	return out.Bytes(), failed
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/superloop/superloop/roles/agent/price"
 )
 
-func translateOpt(m *sourceMatch) (*match, error) {
+func translateOpt(m *sourceMatch) (*price.Rules, error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -16,90 +19,58 @@ func translateOpt(m *sourceMatch) (*match, error) {
 }
 
 // translate turns the source's tree into rules any one of which is enough.
-func translate(m sourceMatch) (match, error) {
+func translate(m sourceMatch) (out price.Rules, err error) {
+	list := func(one *string) []string {
+		if one == nil {
+			return nil
+		}
+		return []string{*one}
+	}
+	out = price.Rules{Equals: list(m.Equals), Starts: list(m.Starts), Ends: list(m.Ends), Contains: list(m.Contains)}
 	switch {
-	case m.Equals != nil:
-		return match{Equals: []string{*m.Equals}}, nil
-	case m.Starts != nil:
-		return match{Starts: []string{*m.Starts}}, nil
-	case m.Ends != nil:
-		return match{Ends: []string{*m.Ends}}, nil
-	case m.Contains != nil:
-		return match{Contains: []string{*m.Contains}}, nil
 	case m.Regex != nil:
 		return translateRegex(*m.Regex)
-	case m.And != nil:
-		var all []match
-		for _, sub := range m.And {
-			one, err := translate(sub)
-			if err != nil {
-				return match{}, err
-			}
-			all = append(all, one)
-		}
-		return match{All: all}, nil
-	case m.Or != nil:
-		var joined match
-		for _, sub := range m.Or {
-			one, err := translate(sub)
-			if err != nil {
-				return match{}, err
-			}
-			if joined, err = joined.or(one); err != nil {
-				return match{}, err
-			}
-		}
-		return joined, nil
+	case m.And == nil && m.Or == nil && out.Equals == nil && out.Starts == nil && out.Ends == nil && out.Contains == nil:
+		return out, errors.New("a match rule of an unknown kind")
 	}
-	return match{}, errors.New("a match rule of an unknown kind")
-}
-
-// or joins two sets of rules.
-func (m match) or(o match) (match, error) {
-	m.Equals = append(m.Equals, o.Equals...)
-	m.Starts = append(m.Starts, o.Starts...)
-	m.Ends = append(m.Ends, o.Ends...)
-	m.Contains = append(m.Contains, o.Contains...)
-	m.Regex = append(m.Regex, o.Regex...)
-	switch {
-	case o.All != nil && m.All != nil, o.Not != nil && m.Not != nil:
-		return match{}, errors.New("an or of two ands: package price knows one")
-	case o.All != nil:
-		m.All = o.All
-	case o.Not != nil:
-		m.Not = o.Not
+	for _, sub := range append(m.And, m.Or...) {
+		one, err := translate(sub)
+		if err != nil {
+			return out, err
+		}
+		if m.And != nil {
+			out.All = append(out.All, one)
+			continue
+		}
+		if one.All != nil && out.All != nil || one.Not != nil && out.Not != nil {
+			return out, errors.New("an or of two ands: package price knows one")
+		}
+		out = price.Rules{Equals: append(out.Equals, one.Equals...), Starts: append(out.Starts, one.Starts...),
+			Ends: append(out.Ends, one.Ends...), Contains: append(out.Contains, one.Contains...), Regex: append(out.Regex, one.Regex...),
+			All: append(out.All, one.All...), Not: cmp.Or(out.Not, one.Not)}
 	}
-	return m, nil
-}
-
-// only reports whether there is no rule but Equals.
-func (m match) only() bool {
-	return m.Starts == nil && m.Ends == nil && m.Contains == nil && m.Regex == nil && m.All == nil && m.Not == nil
+	return out, nil
 }
 
 // translateRegex takes the one thing that Go has not, ^(?!X)REST, apart: not ^X,
 // and ^REST.
-func translateRegex(s string) (match, error) {
+func translateRegex(s string) (price.Rules, error) {
 	inner, rest, ok := lookahead(s)
 	if !ok {
-		if _, err := regexp.Compile(s); err != nil {
-			return match{}, fmt.Errorf("the pattern %s: %w", s, err)
+		re, err := regexp.Compile(s)
+		if err != nil {
+			return price.Rules{}, fmt.Errorf("the pattern %s: %w", s, err)
 		}
-		return match{Regex: []string{s}}, nil
+		return price.Rules{Regex: []*regexp.Regexp{re}}, nil
 	}
 	no, err := translateRegex("^(?:" + inner + ")")
-	if err != nil {
-		return match{}, err
-	}
-	all := []match{{Not: &no}}
-	if rest != "" {
-		yes, err := translateRegex("^" + rest)
-		if err != nil {
-			return match{}, err
-		}
+	all := []price.Rules{{Not: &no}}
+	if rest != "" && err == nil {
+		var yes price.Rules
+		yes, err = translateRegex("^" + rest)
 		all = append(all, yes)
 	}
-	return match{All: all}, nil
+	return price.Rules{All: all}, err
 }
 
 func lookahead(s string) (inner, rest string, ok bool) {

@@ -4,190 +4,170 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// file is prices.json, which the generator writes.
-type file struct {
-	Source    string         `json:"source"`
-	URL       string         `json:"url"`
-	License   string         `json:"license"`
-	Version   string         `json:"version"`
-	Date      string         `json:"date"`
-	Unit      string         `json:"unit"`
-	Providers []fileProvider `json:"providers"`
+// File is prices.json, which the generator writes.
+type File struct {
+	Source    string      `json:"source"`
+	URL       string      `json:"url"`
+	License   string      `json:"license"`
+	Version   string      `json:"version"`
+	Date      string      `json:"date"`
+	Unit      string      `json:"unit"`
+	Providers []*Provider `json:"providers,omitempty"`
 }
 
-type fileProvider struct {
-	ID       string      `json:"id"`
-	Named    *fileRules  `json:"named"`
-	Makes    *fileRules  `json:"makes"`
-	Fallback []string    `json:"fallback"`
-	Models   []fileModel `json:"models"`
+// Provider is one who sells models.
+type Provider struct {
+	ID string `json:"id"`
+	// Named are other words for it, and Makes the models that it makes itself.
+	Named *Rules `json:"named,omitempty"`
+	Makes *Rules `json:"makes,omitempty"`
+	// Fallback are those whose models it sells at their price, when it has none
+	// of its own.
+	Fallback []string `json:"fallback,omitempty"`
+	Models   []*Model `json:"models,omitempty"` // the first that matches counts
 }
 
-type fileModel struct {
-	ID    string     `json:"id"`
-	Is    *fileRules `json:"is"` // nil: the name is ID
-	Rates []fileRate `json:"rates"`
+// Model is one that a provider sells.
+type Model struct {
+	ID    string   `json:"id"`
+	Is    *Rules   `json:"is,omitempty"`    // in the file absent when the name is ID
+	Rates []Tariff `json:"rates,omitempty"` // the last that holds counts, else the first; none: not known
 }
 
-type fileRules struct {
-	Equals   []string    `json:"equals"`
-	Starts   []string    `json:"starts"`
-	Ends     []string    `json:"ends"`
-	Contains []string    `json:"contains"`
-	Regex    []string    `json:"regex"`
-	All      []fileRules `json:"all"`
-	Not      *fileRules  `json:"not"`
+// Rules match a name in lower case when any of them does; nil matches none.
+type Rules struct {
+	Equals   []string         `json:"equals,omitempty"`
+	Starts   []string         `json:"starts,omitempty"`
+	Ends     []string         `json:"ends,omitempty"`
+	Contains []string         `json:"contains,omitempty"`
+	Regex    []*regexp.Regexp `json:"regex,omitempty"`
+	All      []Rules          `json:"all,omitempty"`
+	Not      *Rules           `json:"not,omitempty"`
 }
 
-type fileRate struct {
-	From  string   `json:"from"`  // a day
-	Hours []string `json:"hours"` // two times of the day, UTC
-	filePrices
-	Above int64       `json:"above"`
-	Long  *filePrices `json:"long"`
+// Tariff is what holds at a time.
+type Tariff struct {
+	From string `json:"from,omitempty"` // a day, of UTC; "": from ever
+	// Hours are two times of the day (UTC) between which it holds; over midnight
+	// when the first is the later one. None: always.
+	Hours []string `json:"hours,omitempty"`
+	Prices
+	// Long, unless nil, holds for a request of more than Above tokens of input.
+	Above int64   `json:"above,omitempty"`
+	Long  *Prices `json:"long,omitempty"`
 }
 
-// filePrices are in dollars per million tokens.
-type filePrices struct {
-	Input     json.Number `json:"in"`
-	Read      json.Number `json:"read"`
-	Write     json.Number `json:"write"`
-	WriteHour json.Number `json:"write_1h"`
-	Output    json.Number `json:"out"`
+// Prices are by the kind of tokens; nil: there is none.
+type Prices struct {
+	In        *Price `json:"in,omitempty"`
+	Read      *Price `json:"read,omitempty"`
+	Write     *Price `json:"write,omitempty"`
+	WriteHour *Price `json:"write_1h,omitempty"`
+	Out       *Price `json:"out,omitempty"`
+}
+
+// Price is in picodollars (1e-12) per million tokens. In JSON it is in dollars, as
+// plain decimals; what is below a picodollar is cut off.
+type Price int64
+
+const (
+	maxPrice = 1e6 // dollars per million tokens: every price is within an int64 of picodollars
+	decimals = 12  // of a price in dollars
+)
+
+// UnmarshalJSON refuses what is no price from 0 to 1,000,000 dollars.
+func (p *Price) UnmarshalJSON(b []byte) error {
+	whole, part, _ := strings.Cut(string(b), ".")
+	dollars, err := strconv.ParseUint(whole, 10, 64)
+	if err != nil || dollars > maxPrice || strings.Trim(part, "0123456789") != "" {
+		return fmt.Errorf("%s is no price", b)
+	}
+	rest, err := strconv.ParseUint((part + strings.Repeat("0", decimals))[:decimals], 10, 64)
+	if *p = Price(dollars*1e12 + rest); err != nil || *p > maxPrice*1e12 {
+		return fmt.Errorf("%s is no price", b)
+	}
+	return nil
+}
+
+// MarshalJSON writes dollars.
+func (p Price) MarshalJSON() ([]byte, error) {
+	s := big.NewRat(int64(p), 1e12).FloatString(decimals)
+	return []byte(strings.TrimSuffix(strings.TrimRight(s, "0"), ".")), nil
 }
 
 // parse reads a table; anything in it that is not understood is an error.
 func parse(data []byte) (*Table, error) {
-	var f file
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&f); err != nil {
+	var f File
+	if err := strict(data, &f); err != nil {
 		return nil, err
 	}
 	if _, err := time.Parse(time.DateOnly, f.Date); err != nil {
 		return nil, err
 	}
-	t := &Table{source: f.Source, version: f.Version, date: f.Date}
-	for _, fp := range f.Providers {
-		p := &provider{id: fp.ID, fallback: fp.Fallback}
-		var err error
-		if p.named, err = fp.Named.rules(); err != nil {
-			return nil, fmt.Errorf("provider %s: %w", fp.ID, err)
-		}
-		if p.makes, err = fp.Makes.rules(); err != nil {
-			return nil, fmt.Errorf("provider %s: %w", fp.ID, err)
-		}
-		for _, fm := range fp.Models {
-			m, err := fm.model()
-			if err != nil {
-				return nil, fmt.Errorf("model %s of %s: %w", fm.ID, fp.ID, err)
-			}
-			p.models = append(p.models, m)
-		}
-		t.providers = append(t.providers, p)
-	}
-	return t, nil
+	return &Table{date: f.Date, providers: f.Providers}, nil
 }
 
-func (f fileModel) model() (*model, error) {
-	if f.Is == nil {
-		f.Is = &fileRules{Equals: []string{f.ID}}
+func strict(data []byte, v any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	return dec.Decode(v)
+}
+
+// UnmarshalJSON names the provider in an error.
+func (p *Provider) UnmarshalJSON(data []byte) error {
+	type plain Provider
+	if err := strict(data, (*plain)(p)); err != nil {
+		return fmt.Errorf("provider %s: %w", p.ID, err)
 	}
-	is, err := f.Is.rules()
+	return nil
+}
+
+// UnmarshalJSON names the model in an error.
+func (m *Model) UnmarshalJSON(data []byte) error {
+	type plain Model
+	err := strict(data, (*plain)(m))
+	for _, r := range m.Rates {
+		if r.From != "" && err == nil {
+			_, err = time.Parse(time.DateOnly, r.From)
+		}
+		if n := len(r.Hours); n != 0 && n != 2 {
+			err = fmt.Errorf("hours %q are not a beginning and an end", r.Hours)
+		}
+		for _, hour := range r.Hours {
+			if err == nil {
+				_, err = time.Parse(time.TimeOnly, hour)
+			}
+		}
+	}
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("model %s: %w", m.ID, err)
 	}
-	m := &model{id: f.ID, is: *is}
-	for _, fr := range f.Rates {
-		r, err := fr.rate()
-		if err != nil {
-			return nil, err
-		}
-		m.rates = append(m.rates, r)
+	if m.Is == nil {
+		m.Is = &Rules{Equals: []string{m.ID}}
 	}
-	return m, nil
+	return nil
 }
 
-func (f *fileRules) rules() (*rules, error) {
-	if f == nil {
-		return nil, nil
+func (r *Rules) match(name string) bool {
+	some := func(list []string, has func(string, string) bool) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return has(name, strings.ToLower(s)) })
 	}
-	r := &rules{equals: lower(f.Equals), starts: lower(f.Starts), ends: lower(f.Ends), contains: lower(f.Contains)}
-	for _, s := range f.Regex {
-		re, err := regexp.Compile(s)
-		if err != nil {
-			return nil, err
-		}
-		r.regex = append(r.regex, re)
+	switch {
+	case r == nil:
+		return false
+	case some(r.Equals, func(a, b string) bool { return a == b }), some(r.Starts, strings.HasPrefix),
+		some(r.Ends, strings.HasSuffix), some(r.Contains, strings.Contains),
+		slices.ContainsFunc(r.Regex, func(re *regexp.Regexp) bool { return re.MatchString(name) }),
+		len(r.All) > 0 && !slices.ContainsFunc(r.All, func(sub Rules) bool { return !sub.match(name) }):
+		return true
 	}
-	for _, sub := range f.All {
-		one, err := sub.rules()
-		if err != nil {
-			return nil, err
-		}
-		r.all = append(r.all, *one)
-	}
-	var err error
-	r.not, err = f.Not.rules()
-	return r, err
-}
-
-func lower(list []string) []string {
-	for i, s := range list {
-		list[i] = strings.ToLower(s)
-	}
-	return list
-}
-
-func (f fileRate) rate() (r rate, err error) {
-	if r.prices, err = f.prices(); err != nil {
-		return rate{}, err
-	}
-	if f.From != "" {
-		if r.from, err = time.Parse(time.DateOnly, f.From); err != nil {
-			return rate{}, err
-		}
-	}
-	if len(f.Hours) > 0 {
-		if len(f.Hours) != 2 {
-			return rate{}, fmt.Errorf("hours %q are not a beginning and an end", f.Hours)
-		}
-		for i, to := range []*time.Duration{&r.begin, &r.end} {
-			at, err := time.Parse(time.TimeOnly, f.Hours[i])
-			if err != nil {
-				return rate{}, err
-			}
-			*to = at.Sub(time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC))
-		}
-	}
-	if f.Long != nil {
-		long, err := f.Long.prices()
-		if err != nil {
-			return rate{}, err
-		}
-		r.above, r.long = f.Above, &long
-	}
-	return r, nil
-}
-
-func (f filePrices) prices() (p prices, err error) {
-	for _, x := range []struct {
-		from json.Number
-		to   **int64
-	}{{f.Input, &p.in}, {f.Output, &p.out}, {f.Read, &p.read}, {f.Write, &p.write}, {f.WriteHour, &p.writeHour}} {
-		if x.from == "" {
-			continue
-		}
-		v, ok := pico(x.from.String())
-		if !ok {
-			return prices{}, fmt.Errorf("%s is no price", x.from)
-		}
-		*x.to = &v
-	}
-	return p, nil
+	return r.Not != nil && !r.Not.match(name)
 }

@@ -1,9 +1,9 @@
 package price
 
 import (
+	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestDashDate(t *testing.T) {
@@ -21,7 +21,7 @@ func TestDashDate(t *testing.T) {
 
 func TestHours(t *testing.T) {
 	t.Parallel()
-	r := rate{begin: 22 * time.Hour, end: 90 * time.Minute}
+	r := Tariff{Hours: []string{"22:00:00", "01:30:00"}}
 	for s, want := range map[string]bool{
 		"2026-01-01T21:59:59.999Z": false, "2026-01-01T22:00:00Z": true, "2026-01-02T00:00:00Z": true,
 		"2026-01-02T01:29:59Z": true, "2026-01-02T01:30:00Z": false, "2026-01-02T03:00:00+02:00": true,
@@ -34,15 +34,11 @@ func TestHours(t *testing.T) {
 
 func TestRules(t *testing.T) {
 	t.Parallel()
-	none := (*rules)(nil)
-	if none.match("x") || (&rules{}).match("") {
+	none := (*Rules)(nil)
+	if none.match("x") || (&Rules{}).match("") {
 		t.Error("no rule matches nothing")
 	}
-	f := fileRules{All: []fileRules{{Starts: []string{"Gemini-"}}, {Not: &fileRules{Regex: []string{"-tts(?:$|-)"}}}}, Ends: []string{"-X"}}
-	r, err := f.rules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := Rules{All: []Rules{{Starts: []string{"Gemini-"}}, {Not: &Rules{Regex: []*regexp.Regexp{regexp.MustCompile("-tts(?:$|-)")}}}}, Ends: []string{"-X"}}
 	for name, want := range map[string]bool{"gemini-2": true, "gemini-2-tts": false, "gemini-2-tts-1": false, "gemini-2-ttss": true, "a-x": true, "a": false} {
 		if r.match(name) != want {
 			t.Errorf("%s matches: %v", name, !want)
@@ -52,13 +48,15 @@ func TestRules(t *testing.T) {
 
 func TestPico(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]int64{"0": 0, "3": 3e12, "0.08": 8e10, "0.003625": 3625e6, "1000000": 1e18, "0.0000000000004": 0} {
-		if got, ok := pico(in); !ok || got != want {
-			t.Errorf("%s: %d (%v)", in, got, ok)
+	for in, want := range map[string]Price{"0": 0, "3": 3e12, "0.08": 8e10, "0.003625": 3625e6, "1000000": 1e18, "0.0000000000004": 0} {
+		var got Price
+		if err := got.UnmarshalJSON([]byte(in)); err != nil || got != want {
+			t.Errorf("%s: %d (%v)", in, got, err)
 		}
 	}
 	for _, in := range []string{"", "-1", "x", "1000000.1", "9999999", "NaN", "1e-7", "1e40", ".5", "3.x", "12345678"} {
-		if got, ok := pico(in); ok {
+		var got Price
+		if err := got.UnmarshalJSON([]byte(in)); err == nil {
 			t.Errorf("%s is %d", in, got)
 		}
 	}
@@ -70,7 +68,7 @@ func TestParseRefuses(t *testing.T) {
 		"no json":      {`{`, "EOF"},
 		"unknown":      {`{"date":"2026-01-01","prices":1}`, "unknown field"},
 		"no date":      {`{"date":"soon"}`, "parsing time"},
-		"price":        {`{"date":"2026-01-01","providers":[{"id":"p","models":[{"id":"m","rates":[{"in":-1}]}]}]}`, "model m of p: -1 is no price"},
+		"price":        {`{"date":"2026-01-01","providers":[{"id":"p","models":[{"id":"m","rates":[{"in":-1}]}]}]}`, "provider p: model m: -1 is no price"},
 		"long":         {`{"date":"2026-01-01","providers":[{"id":"p","models":[{"id":"m","rates":[{"above":1,"long":{"in":-1}}]}]}]}`, "is no price"},
 		"day":          {`{"date":"2026-01-01","providers":[{"id":"p","models":[{"id":"m","rates":[{"from":"x"}]}]}]}`, "parsing time"},
 		"one hour":     {`{"date":"2026-01-01","providers":[{"id":"p","models":[{"id":"m","rates":[{"hours":["01:00:00"]}]}]}]}`, "beginning and an end"},
@@ -91,21 +89,21 @@ func TestEmbeddedHolds(t *testing.T) {
 	t.Parallel()
 	long, dated, hours := 0, 0, 0
 	for _, p := range table(t).providers {
-		for _, m := range p.models {
-			for _, r := range m.rates {
-				if !r.from.IsZero() {
+		for _, m := range p.Models {
+			for _, r := range m.Rates {
+				if r.From != "" {
 					dated++
 				}
-				if r.begin != r.end {
+				if r.Hours != nil {
 					hours++
 				}
-				if r.long == nil {
+				if r.Long == nil {
 					continue
 				}
 				long++
-				for _, k := range [][2]*int64{{r.in, r.long.in}, {r.out, r.long.out}, {r.read, r.long.read}, {r.write, r.long.write}, {r.writeHour, r.long.writeHour}} {
+				for _, k := range [][2]*Price{{r.In, r.Long.In}, {r.Out, r.Long.Out}, {r.Read, r.Long.Read}, {r.Write, r.Long.Write}, {r.WriteHour, r.Long.WriteHour}} {
 					if (k[0] == nil) != (k[1] == nil) || k[0] != nil && *k[1] < *k[0] {
-						t.Errorf("%s of %s: a long request is cheaper", m.id, p.id)
+						t.Errorf("%s of %s: a long request is cheaper", m.ID, p.ID)
 					}
 				}
 			}

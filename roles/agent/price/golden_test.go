@@ -108,12 +108,12 @@ func ratedModels(tab *Table) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range tab.providers {
 		for _, of := range tab.providers {
-			if of != p && !slices.Contains(p.fallback, of.id) {
+			if of != p && !slices.Contains(p.Fallback, of.ID) {
 				continue
 			}
-			for _, m := range of.models {
-				if len(m.rates) > 0 {
-					out[p.id+" "+m.id] = true
+			for _, m := range of.Models {
+				if len(m.Rates) > 0 {
+					out[p.ID+" "+m.ID] = true
 				}
 			}
 		}

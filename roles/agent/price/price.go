@@ -36,31 +36,17 @@ var embedded []byte
 // Table holds prices. It is never changed, so any number of goroutines may use
 // it.
 type Table struct {
-	source, version, date string
-	providers             []*provider
-	own                   map[string]rate // the owner's, by lower-case name
+	date      string
+	providers []*Provider
+	own       map[string]Prices // the owner's, by lower-case name
 }
 
 // Rate is what a model costs by its owner's word, in US dollars per million
-// tokens. CacheRead and CacheWrite are nil when the owner gave none: then Input
-// is taken for these tokens too.
+// tokens, from 0 to 1,000,000. CacheRead and CacheWrite are nil when the owner
+// gave none: then Input is taken for these tokens too.
 type Rate struct {
 	Input, Output         float64
 	CacheRead, CacheWrite *float64
-}
-
-// Check says what is wrong with a rate: a price has to be a number from 0 to
-// 1,000,000.
-func (r Rate) Check() error {
-	for _, p := range []struct {
-		name  string
-		price *float64
-	}{{"input", &r.Input}, {"output", &r.Output}, {"cache_read", r.CacheRead}, {"cache_write", r.CacheWrite}} {
-		if p.price != nil && !(*p.price >= 0 && *p.price <= maxPrice) {
-			return fmt.Errorf("the price %s is %v: write US dollars per million tokens, from 0 to %d", p.name, *p.price, int64(maxPrice))
-		}
-	}
-	return nil
 }
 
 // Embedded is the built-in table. It is read when it is first asked for, once.
@@ -78,44 +64,32 @@ var parsedOnce = sync.OnceValues(func() (*Table, error) {
 // A price that was changed after it is not in the table.
 func (t *Table) Date() string { return t.date }
 
-// Source names what the table was made of, with its version.
-func (t *Table) Source() string { return t.source + " " + t.version }
-
 // With is the table with the owner's prices, which win over its own. A key is
 // the exact name of a model, in whatever case of letters, for every provider; or
-// "provider/model", which wins over the bare name. A rate that Check refuses
-// makes its model's cost unknown.
+// "provider/model", which wins over the bare name. A rate with a price that is
+// none makes its model's cost unknown.
 func (t *Table) With(overrides map[string]Rate) *Table {
-	if len(overrides) == 0 {
-		return t
-	}
 	out := *t
-	out.own = maps.Clone(t.own)
-	if out.own == nil {
-		out.own = map[string]rate{}
-	}
+	out.own = map[string]Prices{}
+	maps.Copy(out.own, t.own)
 	for name, r := range overrides {
-		out.own[clean(name)] = r.rate()
+		out.own[clean(name)] = r.prices()
 	}
 	return &out
 }
 
 // Cost is what u costs at a provider, for a model in the provider's own name for
-// it. A provider is a word as agent.Account has it; "" searches all: makers of
-// models before those who sell models of others, and a name of which there are
-// several prices has none. A date at the name's end, a "provider/" before it and
-// Claude Code's "[1m]" behind it are understood. at chooses between prices that
-// changed on a day, or that depend on the hour; before the first known change
-// the oldest price holds.
+// it, if all of it was one request. A provider is a word as agent.Account has it;
+// "" searches all: makers of models before those who sell models of others, and a
+// name of which there are several prices has none. A date at the name's end, a
+// "provider/" before it and Claude Code's "[1m]" behind it are understood. at
+// chooses between prices that changed on a day, or that depend on the hour; before
+// the first known change the oldest price holds.
 //
 // Input and Output have to be known; CacheRead and CacheWrite too, unless the
 // model has no such price or it is that of input: who does not tell them apart
-// counts them there. If u has tokens of a kind without a price, ok is false. Cache writes are taken at the price of those that last five minutes.
-//
-// Some models cost more for a request of more than so many input tokens, and a
-// Usage does not tell how many requests it counts. Cost takes it for one, so for
-// a run of many requests it is the most that can be, and equals the least unless
-// the run had so many input tokens in sum: see Range.
+// counts them there. If u has tokens of a kind without a price, ok is false. Cache
+// writes are taken at the price of those that last five minutes.
 //
 // The sum is exact, in decimals, and rounded once: to the nearest float64.
 func (t *Table) Cost(provider, model string, u agent.Usage, at time.Time) (usd float64, ok bool) {
@@ -123,11 +97,9 @@ func (t *Table) Cost(provider, model string, u agent.Usage, at time.Time) (usd f
 }
 
 // Range bounds the cost of a usage that counts any number of requests: low is
-// what it costs if none of them was a long one and no cache write was for an
-// hour, high if all of them were. ok is as Cost has it.
-//
-// A CLI whose context window is no larger than what a long request begins at
-// (the default of most) costs low, but for cache writes.
+// what it costs if none of them was a long one, which some models have a higher
+// price for, and no cache write was for an hour; high if all of them were. ok is
+// as Cost has it.
 func (t *Table) Range(provider, model string, u agent.Usage, at time.Time) (low, high float64, ok bool) {
 	low, ok = t.cost(provider, model, u, at, cheapest)
 	if ok {
@@ -136,37 +108,22 @@ func (t *Table) Range(provider, model string, u agent.Usage, at time.Time) (low,
 	return low, high, ok
 }
 
-// Knows reports whether the table can tell what plain input and output of the
-// model cost on its date: if not, its cost will be unknown.
-func (t *Table) Knows(provider, model string) bool {
-	at, err := time.Parse(time.DateOnly, t.date)
-	tokens, none := int64(1e6), int64(0)
-	_, ok := t.Cost(provider, model, agent.Usage{Input: &tokens, Output: &tokens, CacheRead: &none, CacheWrite: &none}, at)
-	return ok && err == nil
-}
-
 func (t *Table) cost(provider, model string, u agent.Usage, at time.Time, how reading) (float64, bool) {
-	n, ok := count(u)
-	if !ok {
-		return 0, false
-	}
 	name := clean(model)
-	for _, key := range []string{clean(provider) + "/" + name, name} {
-		if r, ok := t.own[key]; ok {
-			sum, ok := r.sum(n, how)
-			if !ok {
-				return 0, false
-			}
-			return usd(sum), true
+	var may []Tariff
+	for _, key := range []string{name, clean(provider) + "/" + name} {
+		if p, ok := t.own[key]; ok {
+			may = []Tariff{{Prices: p}}
+		}
+	}
+	if may == nil {
+		for _, m := range t.find(clean(provider), name) {
+			may = append(may, m.at(at))
 		}
 	}
 	var sum *big.Int
-	for _, m := range t.find(clean(provider), name) {
-		r, ok := m.at(at)
-		if !ok {
-			return 0, false
-		}
-		one, ok := r.sum(n, how)
+	for _, r := range may {
+		one, ok := r.sum(u, how)
 		if !ok || sum != nil && sum.Cmp(one) != 0 {
 			return 0, false
 		}
@@ -175,7 +132,8 @@ func (t *Table) cost(provider, model string, u agent.Usage, at time.Time, how re
 	if sum == nil {
 		return 0, false
 	}
-	return usd(sum), true
+	usd, _ := new(big.Rat).SetFrac(sum, big.NewInt(1e18)).Float64()
+	return usd, true
 }
 
 // clean is a name as the rules compare it: in lower case, and without the mark by
