@@ -8,6 +8,7 @@
 package cooldown
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,20 +38,21 @@ const (
 
 // Cooldown says that an account is not to be used until a time.
 type Cooldown struct {
-	Account agent.Account
+	Account agent.Account `json:"-"`
 	// Class is why: one of those that class.Class.Waits.
-	Class class.Class
+	Class class.Class `json:"class"`
 	// Kind is the provider's word for the window ("five_hour"), Text what it or
 	// the CLI said; both may be "". Of Text at most 2,000 bytes are kept.
-	Kind, Text string
-	// Until is the end; SetAt is when it was learned (zero: now).
-	Until, SetAt time.Time
-	// Told: Until is the provider's word, not a guess made by Backoff.
-	Told bool
+	Kind string `json:"kind,omitempty"`
+	Text string `json:"text,omitempty"`
+	// Until is the end. Told: it is the provider's word, not a guess of Backoff.
+	Until time.Time `json:"until"`
+	Told  bool      `json:"told,omitempty"`
+	SetAt time.Time `json:"set_at"` // when it was learned; zero: now
 	// Strikes counts the refusals since the last success, this one included.
-	Strikes int
+	Strikes int `json:"strikes,omitempty"`
 	// By is who learned it, for people: the loop and its repository.
-	By string
+	By string `json:"by,omitempty"`
 }
 
 // Store is the memory in one directory. Any number of stores, goroutines and
@@ -77,36 +79,23 @@ func New(disk durable.Disk, dir string) *Store {
 // An error is for the log: it says which file is wrong and what to type. It is
 // never a reason not to run, and ok is false with it.
 func (s *Store) Get(a agent.Account) (c Cooldown, ok bool, err error) {
-	c, err = s.load(a)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Cooldown{}, false, nil
-	}
+	c, err = s.read(s.path(a))
 	if err == nil {
-		err = s.believe(s.path(a), c)
-	}
-	if err != nil {
-		return Cooldown{}, false, err
+		err = s.believe(c)
 	}
 	now := s.now()
-	if !c.Until.After(now.Add(-forget)) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return Cooldown{}, false, nil
+	case err != nil || !c.Until.After(now.Add(-forget)):
+		return Cooldown{}, false, err
 	}
 	return c, c.Until.After(now), nil
 }
 
-// load reads what is remembered, whether it runs or not.
-func (s *Store) load(a agent.Account) (Cooldown, error) {
-	path := s.path(a)
-	c, err := read(path)
-	if err == nil && c.Account != a {
-		return Cooldown{}, foreign(path, fmt.Errorf("it is about account %q of %q", c.Account.ID, c.Account.Provider))
-	}
-	return c, err
-}
-
-func (s *Store) believe(path string, c Cooldown) error {
+func (s *Store) believe(c Cooldown) error {
 	if ahead := c.Until.Sub(s.now()); ahead > Longest {
-		return foreign(path, fmt.Errorf("it ends in %d days; a clock was wrong when it was written, or is now", int(ahead.Hours()/24)))
+		return unusable(s.path(c.Account), fmt.Errorf("it ends in %d days; a clock was wrong when it was written, or is now", int(ahead.Hours()/24)))
 	}
 	return nil
 }
@@ -136,8 +125,11 @@ func (s *Store) Set(c Cooldown) error {
 	return s.locked(func() error {
 		old, _, err := s.Get(c.Account)
 		if err == nil && old.Account == c.Account { // what cannot be read is replaced
-			c = merge(old, c, now)
-			if c == old {
+			strikes := max(old.Strikes, c.Strikes)
+			if old.Until.After(now) && c.Until.Before(old.Until) && !mayShorten(old, c, now) {
+				c = old
+			}
+			if c.Strikes = strikes; c == old {
 				return nil
 			}
 		}
@@ -145,22 +137,9 @@ func (s *Store) Set(c Cooldown) error {
 	})
 }
 
-// merge is what to remember when old was remembered and c is learned.
-func merge(old, c Cooldown, now time.Time) Cooldown {
-	strikes := max(old.Strikes, c.Strikes)
-	if old.Until.After(now) && c.Until.Before(old.Until) && !mayShorten(old, c, now) {
-		c = old
-	}
-	c.Strikes = strikes
-	return c
-}
-
 func mayShorten(old, c Cooldown, now time.Time) bool {
 	newer := c.SetAt.After(old.SetAt) || old.SetAt.After(now) // a time to come is a wrong clock's
-	if !c.Told || c.Class != old.Class || !newer {
-		return false
-	}
-	return c.Kind == old.Kind || !old.Told && old.Kind == ""
+	return c.Told && c.Class == old.Class && newer && (c.Kind == old.Kind || !old.Told && old.Kind == "")
 }
 
 // Clear forgets an account: a person says that it is not limited. Nothing to
@@ -175,7 +154,7 @@ func (s *Store) Clear(a agent.Account) error {
 // younger than the run.
 func (s *Store) Succeeded(a agent.Account) error {
 	return s.change(a, func(c Cooldown, err error) bool {
-		return err == nil && (!c.Told || !c.Until.After(s.now()) || s.believe("", c) != nil)
+		return err == nil && (!c.Told || !c.Until.After(s.now()) || s.believe(c) != nil)
 	})
 }
 
@@ -186,7 +165,7 @@ func (s *Store) change(a agent.Account, remove func(Cooldown, error) bool) error
 		return nil // the usual case costs no lock
 	}
 	return s.locked(func() error {
-		c, err := s.load(a)
+		c, err := s.read(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -222,15 +201,12 @@ func (s *Store) List() ([]Cooldown, error) {
 		if strings.HasPrefix(e.Name(), ".") || filepath.Ext(path) != ext {
 			continue
 		}
-		c, err := read(path)
+		c, err := s.read(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // somebody has just forgotten it
 		}
-		if err == nil && s.path(c.Account) != path {
-			err = foreign(path, errors.New("its name is not that of its account"))
-		}
 		if err == nil {
-			err = s.believe(path, c)
+			err = s.believe(c)
 		}
 		switch {
 		case err != nil:
@@ -240,10 +216,7 @@ func (s *Store) List() ([]Cooldown, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b Cooldown) int {
-		if n := a.Until.Compare(b.Until); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Account.Provider+"\x00"+a.Account.ID, b.Account.Provider+"\x00"+b.Account.ID)
+		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Account.Provider, b.Account.Provider), cmp.Compare(a.Account.ID, b.Account.ID))
 	})
 	return all, errors.Join(bad...)
 }

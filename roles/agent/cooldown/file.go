@@ -14,7 +14,6 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent"
-	"github.com/superloop/superloop/roles/agent/class"
 )
 
 const (
@@ -28,17 +27,10 @@ const (
 
 // file is a cooldown on the disk.
 type file struct {
-	Version  int         `json:"version"`
-	Provider string      `json:"provider"`
-	Account  string      `json:"account"`
-	Class    class.Class `json:"class"`
-	Kind     string      `json:"kind,omitempty"`
-	Text     string      `json:"text,omitempty"`
-	Until    time.Time   `json:"until"`
-	Told     bool        `json:"told,omitempty"`
-	SetAt    time.Time   `json:"set_at"`
-	Strikes  int         `json:"strikes,omitempty"`
-	By       string      `json:"by,omitempty"`
+	Version  int    `json:"version"`
+	Provider string `json:"provider"`
+	ID       string `json:"account"`
+	Cooldown
 }
 
 // path is an account's file. The provider's word is in its name for people, as
@@ -56,55 +48,47 @@ func (s *Store) path(a agent.Account) string {
 
 // read reads a file. A link, a pipe, a directory and whatever else is no
 // cooldown give an error that says what to do.
-func read(path string) (Cooldown, error) {
+func (s *Store) read(path string) (Cooldown, error) {
 	f, err := durable.Open(path)
 	if err != nil {
-		return Cooldown{}, foreign(path, err)
+		return Cooldown{}, unusable(path, err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return Cooldown{}, foreign(path, err)
-	}
-	if len(data) > maxFile {
-		return Cooldown{}, foreign(path, fmt.Errorf("it has more than %d bytes", maxFile))
-	}
 	var v file
-	if err := json.Unmarshal(data, &v); err != nil {
-		return Cooldown{}, foreign(path, err)
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil {
+		err = json.Unmarshal(data, &v)
 	}
-	if v.Version != version || v.Provider == "" || v.Until.IsZero() || v.SetAt.IsZero() {
-		return Cooldown{}, foreign(path, errors.New("it is not a limit of an account as this version of superloop writes it"))
+	v.Account, v.Strikes = agent.Account{Provider: v.Provider, ID: v.ID}, max(v.Strikes, 0)
+	switch {
+	case len(data) > maxFile:
+		err = fmt.Errorf("it has more than %d bytes", maxFile)
+	case err != nil:
+	case v.Version != version || v.Provider == "" || v.Until.IsZero() || v.SetAt.IsZero():
+		err = errors.New("it is not a limit of an account as this version of superloop writes it")
+	case s.path(v.Account) != path:
+		err = fmt.Errorf("it is about account %q of %q, which has another file", v.ID, v.Provider)
 	}
-	return Cooldown{Account: agent.Account{Provider: v.Provider, ID: v.Account}, Class: v.Class, Kind: v.Kind, Text: v.Text,
-		Until: v.Until, Told: v.Told, SetAt: v.SetAt, Strikes: max(v.Strikes, 0), By: v.By}, nil
+	if err != nil {
+		return Cooldown{}, unusable(path, err)
+	}
+	return v.Cooldown, nil
 }
 
-// foreign says that a file tells nothing and what a person can do about it.
-func foreign(path string, why error) error {
-	return fmt.Errorf("reading the limit in %s: %w; it is taken for none, to be rid of it type: rm %s", path, why, shellWord(path))
-}
-
-// shellWord quotes s if a shell would not take it as one word.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+", r)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+// unusable says that a file tells nothing and what a human can do about it.
+func unusable(path string, why error) error {
+	return fmt.Errorf("reading the limit in %s: %w; it is taken for none, to be rid of it type: rm %s", path, why, text.Word(path))
 }
 
 // write replaces an account's file. The caller holds the lock.
 func (s *Store) write(c Cooldown) error {
-	data, err := json.Marshal(file{Version: version, Provider: c.Account.Provider, Account: c.Account.ID, Class: c.Class,
-		Kind: cut(c.Kind, maxWord), Text: cut(c.Text, maxText), Until: c.Until.UTC(), Told: c.Told, SetAt: c.SetAt.UTC(),
-		Strikes: max(c.Strikes, 0), By: cut(c.By, maxWord)})
-	if err != nil {
-		return fmt.Errorf("remembering a limit: %w", err)
+	c.Kind, c.Text, c.By = cut(c.Kind, maxWord), cut(c.Text, maxText), cut(c.By, maxWord)
+	c.Until, c.SetAt, c.Strikes = c.Until.UTC(), c.SetAt.UTC(), max(c.Strikes, 0)
+	data, err := json.Marshal(file{Version: version, Provider: c.Account.Provider, ID: c.Account.ID, Cooldown: c})
+	if err == nil {
+		err = s.disk.WriteFile("cooldown", s.path(c.Account), append(data, '\n'), 0o600)
 	}
-	if err := s.disk.WriteFile("cooldown", s.path(c.Account), append(data, '\n'), 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("remembering a limit: %w", err)
 	}
 	return nil
@@ -140,8 +124,7 @@ func (s *Store) lock() (*durable.Lock, error) {
 	defer again.Stop()
 	for {
 		lock, err := s.disk.Lock(path, nil)
-		var held *durable.LockedError
-		if !errors.As(err, &held) {
+		if _, held := errors.AsType[*durable.LockedError](err); !held {
 			return lock, err
 		}
 		select {
