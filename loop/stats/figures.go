@@ -3,7 +3,9 @@ package stats
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
+	"reflect"
 
 	"github.com/superloop/superloop/loop/journal"
 )
@@ -21,8 +23,7 @@ type ended struct {
 	Usage      json.RawMessage `json:"usage"`
 }
 
-func decode(ev journal.Event) (ended, error) {
-	var e ended
+func decode(ev journal.Event) (e ended, err error) {
 	if len(ev.Fields) > 0 {
 		if err := json.Unmarshal(ev.Fields, &e); err != nil {
 			return ended{}, fmt.Errorf("reading event %d (%s): %w", ev.Seq, ev.Event, err)
@@ -31,39 +32,27 @@ func decode(ev journal.Event) (ended, error) {
 	return e, nil
 }
 
-// The kinds of tokens; those before reasoning are disjoint.
-const (
-	input = iota
-	cacheRead
-	cacheWrite
-	output
-	reasoning
-	kinds
-)
-
-// taken is what one attempt took.
-type taken struct {
-	failed, interrupted bool
-	ms                  int64
-	used                bool // there was a process: what follows is told or unknown
-	tokens              [kinds]told
-	total, nano         told
-	computed            bool // the cost, by a table
+// figures are Figures, but for the cost, which is summed in nanodollars.
+type figures struct {
+	Figures
+	nano Sum[int64]
 }
 
-// told is a number, if there is one.
-type told struct {
-	n  int64
-	ok bool
-}
-
-func (e ended) taken() taken {
-	t := taken{failed: e.Outcome != "ok" && e.Outcome != "interrupted", interrupted: e.Outcome == "interrupted",
-		ms: number(e.DurationMS).n, used: e.Outcome != "not_started", nano: nanodollars(e.CostUSD)}
-	src := string(e.CostSource)
-	t.computed = t.nano.ok && src != "" && src != `""` && src != "null" && src != `"runner"`
-	if len(e.Usage) == 0 {
-		return t
+// figures are those of one attempt.
+func (e ended) figures() figures {
+	f := figures{Figures: Figures{Runs: 1}}
+	if ms := number(e.DurationMS); ms != nil {
+		f.DurationMS = *ms
+	}
+	switch e.Outcome {
+	case "ok":
+	case "interrupted":
+		f.Interrupted = 1
+	default:
+		f.Failures = 1
+	}
+	if e.Outcome == "not_started" {
+		return f // nothing was taken, and that is known
 	}
 	var u struct {
 		Input      json.RawMessage `json:"input_tokens"`
@@ -73,57 +62,90 @@ func (e ended) taken() taken {
 		Reasoning  json.RawMessage `json:"reasoning_output_tokens"`
 	}
 	_ = json.Unmarshal(e.Usage, &u) // what is no object tells nothing
-	for kind, raw := range [kinds]json.RawMessage{input: u.Input, cacheRead: u.CacheRead, cacheWrite: u.CacheWrite, output: u.Output, reasoning: u.Reasoning} {
-		n := number(raw)
-		t.tokens[kind] = n
-		if n.ok && kind != reasoning {
-			t.total.n = plus(t.total.n, n.n)
+	t := &f.Tokens
+	input, output := number(u.Input), number(u.Output)
+	var total *int64
+	if input != nil || output != nil {
+		total = new(int64)
+		for _, n := range []*int64{input, output, number(u.CacheRead), number(u.CacheWrite)} {
+			if n != nil {
+				*total = plus(*total, *n)
+			}
 		}
 	}
-	t.total.ok = t.tokens[input].ok || t.tokens[output].ok
-	return t
+	for i, n := range []*int64{input, number(u.CacheRead), number(u.CacheWrite), output, number(u.Reasoning), total} {
+		*t.list()[i] = one(n)
+	}
+	f.nano = one(nanodollars(e.CostUSD))
+	if src := string(e.CostSource); f.nano.Known != nil && src != "" && src != `""` && src != "null" && src != `"runner"` {
+		f.CostComputed = 1
+	}
+	return f
 }
 
-// number is a count: an integer from 0.
-func number(raw json.RawMessage) told {
-	var n *int64
-	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil || n == nil || *n < 0 {
-		return told{}
+// list is in the order of the fields.
+func (t *Tokens) list() []*Sum[int64] {
+	return []*Sum[int64]{&t.Input, &t.CacheRead, &t.CacheWrite, &t.Output, &t.Reasoning, &t.Total}
+}
+
+// one is the sum of one number; nil is not told.
+func one(n *int64) Sum[int64] {
+	if n == nil {
+		return Sum[int64]{Unknown: 1}
 	}
-	return told{*n, true}
+	return Sum[int64]{Known: n}
+}
+
+// number is a count: an integer from 0; nil for anything else.
+func number(raw json.RawMessage) *int64 {
+	var n *int64
+	if json.Unmarshal(raw, &n) != nil || n == nil || *n < 0 {
+		return nil
+	}
+	return n
 }
 
 // maxCost is what no single run can cost, in dollars.
 const maxCost = 1e6
 
-func nanodollars(raw json.RawMessage) told {
+func nanodollars(raw json.RawMessage) *int64 {
 	var v *float64
-	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil || v == nil || !(*v >= 0 && *v <= maxCost) {
-		return told{}
+	if json.Unmarshal(raw, &v) != nil || v == nil || !(*v >= 0 && *v <= maxCost) {
+		return nil
 	}
-	return told{int64(math.Round(*v * 1e9)), true}
+	n := int64(math.Round(*v * 1e9))
+	return &n
 }
 
-// figures are Figures while they grow.
-type figures struct {
-	runs, failures, interrupted, computed int
-	ms                                    int64
-	tokens                                [kinds]sum
-	total, nano                           sum
-}
-
-type sum struct {
-	n             int64
-	told, unknown int
-}
-
-func (s *sum) add(v told) {
-	if !v.ok {
-		s.unknown++
+// add never changes the number that Known points to: reports have it, too.
+func (s *Sum[T]) add(o Sum[T]) {
+	s.Unknown += o.Unknown
+	if o.Known == nil {
 		return
 	}
-	s.told++
-	s.n = plus(s.n, v.n)
+	n := *o.Known
+	if s.Known != nil {
+		n = T(plus(int64(*s.Known), int64(n)))
+	}
+	s.Known = &n
+}
+
+func (f *figures) add(o figures) {
+	addNumbers(&f.Figures, o.Figures)
+	for i, to := range f.Tokens.list() {
+		to.add(*o.Tokens.list()[i])
+	}
+	f.nano.add(o.nano)
+}
+
+func (f *figures) report() Figures {
+	out := f.Figures
+	out.Cost.Unknown = f.nano.Unknown
+	if f.nano.Known != nil {
+		usd := float64(*f.nano.Known) / 1e9
+		out.Cost.Known = &usd
+	}
+	return out
 }
 
 // plus does not wrap.
@@ -134,43 +156,41 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-func (f *figures) add(t *taken) {
-	f.runs++
-	if t.failed {
-		f.failures++
-	}
-	if t.interrupted {
-		f.interrupted++
-	}
-	f.ms = plus(f.ms, t.ms)
-	if !t.used {
-		return // nothing was taken, and that is known
-	}
-	for kind := range t.tokens {
-		f.tokens[kind].add(t.tokens[kind])
-	}
-	f.total.add(t.total)
-	f.nano.add(t.nano)
-	if t.computed {
-		f.computed++
+// addNumbers adds each integer of the struct b to that of the struct at a, which
+// is of the same type.
+func addNumbers(a, b any) {
+	to, from := reflect.ValueOf(a).Elem(), reflect.ValueOf(b)
+	for i := range to.NumField() {
+		if f := to.Field(i); f.CanInt() {
+			f.SetInt(plus(f.Int(), from.Field(i).Int()))
+		}
 	}
 }
 
-func (f *figures) report() Figures {
-	out := Figures{Runs: f.runs, Failures: f.failures, Interrupted: f.interrupted, DurationMS: f.ms, CostComputed: f.computed,
-		Tokens: Tokens{Input: f.tokens[input].report(), CacheRead: f.tokens[cacheRead].report(), CacheWrite: f.tokens[cacheWrite].report(),
-			Output: f.tokens[output].report(), Reasoning: f.tokens[reasoning].report(), Total: f.total.report()},
-		Cost: Sum[float64]{Unknown: f.nano.unknown}}
-	if f.nano.told > 0 {
-		usd := float64(f.nano.n) / 1e9
-		out.Cost.Known = &usd
-	}
-	return out
+// tally keeps a figure for each name, in the order in which they came.
+type tally[T any] struct {
+	names []string
+	of    map[string]*T
 }
 
-func (s sum) report() Sum[int64] {
-	if s.told == 0 {
-		return Sum[int64]{Unknown: s.unknown}
+func (t *tally[T]) at(name string) *T {
+	if v, ok := t.of[name]; ok {
+		return v
 	}
-	return Sum[int64]{Known: &s.n, Unknown: s.unknown}
+	if t.of == nil {
+		t.of = map[string]*T{}
+	}
+	t.of[name] = new(T)
+	t.names = append(t.names, name)
+	return t.of[name]
+}
+
+func (t *tally[T]) all() iter.Seq2[string, *T] {
+	return func(yield func(string, *T) bool) {
+		for _, name := range t.names {
+			if !yield(name, t.of[name]) {
+				return
+			}
+		}
+	}
 }

@@ -8,66 +8,57 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // Fold adds up a journal, event by event. Its memory grows with the runs, the
 // iterations and the names in the journal, not with its events.
 type Fold struct {
-	loopID string
-	all    section
-	runs   []*section
-	index  map[string]*section
-	last   *section
-	open   *attempt
+	loopID   string
+	runs     tally[section]
+	last     *section // of the last event
+	open     *attempt
+	failures respond.Fold // of all runs
 
-	mending mending
+	// What is remembered of recoveries between events.
+	run       string
+	proposals map[int64]*proposal // of the run
+	judged    *proposal           // the last one
+	questions map[string]*question
+	clock     clock
 }
 
+// section is a run.
 type section struct {
-	id                               string
-	from, to                         time.Time
-	total                            figures
-	recoveries                       recoveries
-	failures                         failures.Fold
-	roles, models, runners, numbered groups
+	id         string
+	from, to   time.Time
+	total      figures
+	by         [4]tally[figures] // role, model, runner, iteration
+	recoveries recoveries
+	failures   respond.Fold
 }
 
-// groups keep the order in which they came.
-type groups struct {
-	list  []*group
-	index map[string]*group
-}
-
-type group struct {
-	name string
-	figures
-}
-
-func (g *groups) of(name string) *figures {
-	if at, ok := g.index[name]; ok {
-		return &at.figures
-	}
-	if g.index == nil {
-		g.index = map[string]*group{}
-	}
-	at := &group{name: name}
-	g.list = append(g.list, at)
-	g.index[name] = at
-	return &at.figures
+// attempt is one that has begun.
+type attempt struct {
+	ended
+	s         *section
+	iteration int
+	at        time.Time
 }
 
 // New is a fold that has seen nothing.
-func New() *Fold { return &Fold{index: map[string]*section{}} }
+func New() *Fold { return &Fold{questions: map[string]*question{}} }
 
 // Add takes the journal's next event; events have to come in order. It fails on
 // an outcome of a role whose names are no strings, and adds nothing then. A count
 // or a cost that is no number from 0 to a million dollars is unknown.
 func (f *Fold) Add(ev journal.Event) error {
-	if ev.LoopID != "" {
-		f.loopID = ev.LoopID
+	f.loopID = cmp.Or(ev.LoopID, f.loopID)
+	s := f.runs.at(ev.RunID)
+	if s.from.IsZero() {
+		s.id, s.from = ev.RunID, ev.Timestamp
 	}
-	s := f.section(ev)
+	s.to, f.last = ev.Timestamp, s
 	switch ev.Event {
 	case "loop_start", "loop_resume":
 		f.lose()
@@ -84,97 +75,83 @@ func (f *Fold) Add(ev journal.Event) error {
 			return err
 		}
 		f.open = nil
-		f.count(s, ev.Iteration, e)
+		s.count(ev.Iteration, e)
 	}
 	f.addRecovery(s, ev)
-	for _, s := range []*section{s, &f.all} {
-		s.failures.Add(RecordOf(ev))
-	}
+	s.failures.Add(RecordOf(ev))
+	f.failures.Add(RecordOf(ev))
 	return nil
 }
 
-// RecordOf is an event as failures.Fold takes it.
-func RecordOf(ev journal.Event) failures.Record {
-	return failures.Record{Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, At: ev.Timestamp, Fields: ev.Fields}
-}
-
-// attempt is one that has begun.
-type attempt struct {
-	ended
-	s         *section
-	iteration int
-	at        time.Time
+// RecordOf is an event as respond.Fold takes it.
+func RecordOf(ev journal.Event) respond.Record {
+	return respond.Record{Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, At: ev.Timestamp, Fields: ev.Fields}
 }
 
 // lose counts an attempt whose end nobody saw: the loop goes on without one.
 func (f *Fold) lose() {
-	if f.open == nil {
-		return
+	if a := f.open; a != nil {
+		f.open = nil
+		a.s.count(a.iteration, ended{Role: a.Role, Runner: a.Runner, Model: a.Model, Outcome: "lost"})
 	}
-	a := f.open
-	f.open = nil
-	f.count(a.s, a.iteration, ended{Role: a.Role, Runner: a.Runner, Model: a.Model, Outcome: "lost"})
 }
 
-func (f *Fold) section(ev journal.Event) *section {
-	s := f.last
-	if s == nil || s.id != ev.RunID {
-		if s = f.index[ev.RunID]; s == nil {
-			s = &section{id: ev.RunID}
-			f.index[ev.RunID] = s
-			f.runs = append(f.runs, s)
-		}
-		f.last = s
-	}
-	for _, s := range []*section{s, &f.all} {
-		if s.from.IsZero() {
-			s.from = ev.Timestamp
-		}
-		s.to = ev.Timestamp
-	}
-	return s
-}
-
-func (f *Fold) count(s *section, iteration int, e ended) {
-	t := e.taken()
-	for _, fig := range [...]*figures{
-		&s.total, s.roles.of(e.Role), s.models.of(e.Model), s.runners.of(e.Runner), s.numbered.of(strconv.Itoa(iteration)),
-		&f.all.total, f.all.roles.of(e.Role), f.all.models.of(e.Model), f.all.runners.of(e.Runner),
-	} {
-		fig.add(&t)
+func (s *section) count(iteration int, e ended) {
+	one := e.figures()
+	s.total.add(one)
+	for i, name := range []string{e.Role, e.Model, e.Runner, strconv.Itoa(iteration)} {
+		s.by[i].at(name).add(one)
 	}
 }
 
 // Report gives what was added so far; more may be added afterwards, which changes
 // no report that was given.
 func (f *Fold) Report() Report {
-	r := Report{LoopID: f.loopID, All: f.all.report(), Runs: []Section{}}
-	for _, s := range f.runs {
-		r.Runs = append(r.Runs, s.report())
+	var all section
+	r := Report{LoopID: f.loopID, Runs: []Section{}}
+	for _, s := range f.runs.all() {
+		if all.from.IsZero() {
+			all.from = s.from
+		}
+		all.total.add(s.total)
+		for i := range 3 { // the iterations of two runs have nothing in common
+			for name, of := range s.by[i].all() {
+				all.by[i].at(name).add(*of)
+			}
+		}
+		all.recoveries.merge(&s.recoveries)
+		one := s.report()
+		one.Failures = s.failures.Figures()
+		if a := f.open; a != nil && a.s == s {
+			one.Open = &Open{Role: a.Role, Runner: a.Runner, Iteration: a.iteration, Since: a.at}
+			r.All.Open = one.Open
+		}
+		r.Runs = append(r.Runs, one)
 	}
-	if a := f.open; a != nil {
-		open := &Open{Role: a.Role, Runner: a.Runner, Iteration: a.iteration, Since: a.at}
-		r.All.Open = open
-		r.Runs[slices.Index(f.runs, a.s)].Open = open
+	if f.last != nil {
+		all.to = f.last.to
 	}
+	open := r.All.Open
+	r.All = all.report()
+	r.All.Open, r.All.Failures = open, f.failures.Figures()
 	return r
 }
 
 func (s *section) report() Section {
 	recovery := s.recoveries.report()
-	recovery.Remediation.saved(s.total, s.recoveries.asked.iterations)
-	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: recovery, Failures: s.failures.Figures(),
-		ByRole: s.roles.report(), ByModel: s.models.report(), ByRunner: s.runners.report(), ByIteration: s.numbered.report()}
+	recovery.FirstAid.saved(s.total.Tokens.Total, s.recoveries.asked.Iterations)
+	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: recovery,
+		ByRole: s.groups(0), ByModel: s.groups(1), ByRunner: s.groups(2), ByIteration: s.groups(3)}
 	slices.SortStableFunc(out.ByIteration, func(a, b Group) int {
 		return cmp.Or(len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name)) // numbers
 	})
 	return out
 }
 
-func (g *groups) report() []Group {
-	out := make([]Group, len(g.list))
-	for i, p := range g.list {
-		out[i] = Group{Name: p.name, Figures: p.figures.report()}
+func (s *section) groups(by int) []Group {
+	out := []Group{}
+	for name, of := range s.by[by].all() {
+		out = append(out, Group{Name: name, Figures: of.report()})
 	}
 	return out
 }

@@ -3,62 +3,38 @@ package stats
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/superloop/superloop/loop/journal"
 )
 
-// recoveries is a Recovery while it grows.
+// recoveries are the Recovery of a run while it grows.
 type recoveries struct {
 	total               Proposals
 	sources, categories tally[Proposals]
-	runs                [2]executions // by a rule, by a person
+	runs                [2]executions // by a rule, by a human
 	asked               questions
-	aid                 remediation
+	aid                 firstAid
 }
-
-// tally keeps a figure for each name, in the order in which they came.
-type tally[T any] struct {
-	names []string
-	of    map[string]*T
-}
-
-func (t *tally[T]) at(name string) *T {
-	if v, ok := t.of[name]; ok {
-		return v
-	}
-	if t.of == nil {
-		t.of = map[string]*T{}
-	}
-	v := new(T)
-	t.of[name] = v
-	t.names = append(t.names, name)
-	return v
-}
-
-// The outcomes of a command. Each that began has exactly one.
-const (
-	open = iota
-	unknown
-	failed
-	verified
-	ineffective
-	harmful
-	outcomes
-)
 
 type executions struct {
-	begun, ok           int
-	by                  [outcomes]int
-	ms                  int64
+	Executions
 	toStart, toVerified []int64
 }
 
 type questions struct {
-	opened, resolved, dropped int
-	types, methods            tally[int]
-	iterations                int
-	active                    time.Duration
-	took                      []int64
+	Escalations
+	types, methods tally[int]
+	active         time.Duration
+	took           []int64
+}
+
+type firstAid struct {
+	FirstAid
+	took   []int64
+	opened map[string]time.Time
 }
 
 // proposal is one that was judged, and what is known of it since.
@@ -68,16 +44,16 @@ type proposal struct {
 	digest, verdict  string
 	fallback         bool
 	at               time.Time
-	byPerson         bool
+	byHuman          bool
 	run              *execution // the last one
 }
 
 // execution is one run of a proposal's command.
 type execution struct {
 	id            string
-	who           int // 0: a rule let it run, 1: a person
+	of            *executions
 	ended, judged bool
-	outcome       int
+	outcome       string
 }
 
 // question is one that nobody has answered yet.
@@ -86,145 +62,274 @@ type question struct {
 	at time.Time
 }
 
-func (r *recoveries) report() Recovery {
-	out := Recovery{Proposals: r.total, BySource: proposalGroups(r.sources), ByCategory: proposalGroups(r.categories),
-		Auto: r.runs[0].report(), Approved: r.runs[1].report()}
-	out.Remediation = r.aid.report()
-	q := r.asked
-	out.Escalations = Escalations{Opened: q.opened, Resolved: q.resolved, Dropped: q.dropped, Open: q.opened - q.resolved - q.dropped,
-		ByType: counts(q.types), ByMethod: counts(q.methods), Iterations: q.iterations, ActiveMS: q.active.Milliseconds(), Resolution: spread(q.took),
-		PerIteration: per(float64(q.opened), float64(q.iterations)), PerActiveHour: per(float64(q.opened), q.active.Hours())}
-	return out
+// fields are those of every event about recoveries.
+type fields struct {
+	N            int64           `json:"n"`
+	ID           string          `json:"id"`
+	Role         string          `json:"role"`
+	Source       string          `json:"source"`
+	Category     string          `json:"category"`
+	Digest       string          `json:"digest"`
+	Verdict      string          `json:"verdict"`
+	Rule         string          `json:"rule"`
+	Result       string          `json:"result"`
+	Fallback     bool            `json:"fallback"`
+	ExitCode     int64           `json:"exit_code"`
+	Ended        string          `json:"ended"`
+	DurationMS   json.RawMessage `json:"duration_ms"`
+	EscalationID string          `json:"escalation_id"`
+	Type         string          `json:"type"`
+	Method       string          `json:"method"`
+	Status       string          `json:"status"`
+	ChainID      string          `json:"chain_id"`
+	Infra        bool            `json:"infra"`
+	Code         bool            `json:"code"`
+	Attempts     int             `json:"attempts"`
+	SavedMS      int64           `json:"time_saved_ms"`
 }
 
-func (e *executions) report() Executions {
-	out := Executions{Executed: e.begun, Succeeded: e.ok, DurationMS: e.ms, Verified: e.by[verified], Ineffective: e.by[ineffective], Harmful: e.by[harmful],
-		Unknown: e.by[unknown], Failed: e.by[failed], Open: e.by[open], ToStart: spread(e.toStart), ToVerified: spread(e.toVerified)}
-	out.SuccessRate = per(float64(out.Verified), float64(out.Verified+out.Ineffective+out.Harmful+out.Failed))
-	return out
+func fieldsOf(ev journal.Event) (d fields) {
+	_ = json.Unmarshal(ev.Fields, &d) // a field of another type than ours is not told, the others are
+	return d
 }
 
-func per(n, by float64) *float64 {
-	if by <= 0 {
-		return nil
+// addRecovery takes an event into what is known of recoveries and questions.
+func (f *Fold) addRecovery(s *section, ev journal.Event) {
+	s.recoveries.asked.active += f.clock.tick(ev)
+	if f.run != ev.RunID || f.proposals == nil {
+		f.run, f.proposals, f.judged = ev.RunID, map[int64]*proposal{}, nil
 	}
-	rate := n / by
-	return &rate
-}
-
-func proposalGroups(t tally[Proposals]) []ProposalGroup {
-	out := make([]ProposalGroup, len(t.names))
-	for i, name := range t.names {
-		out[i] = ProposalGroup{Name: name, Proposals: *t.of[name]}
-	}
-	slices.SortStableFunc(out, func(a, b ProposalGroup) int { return cmp.Compare(b.Proposed, a.Proposed) })
-	return out
-}
-
-func counts(t tally[int]) []Count {
-	out := make([]Count, len(t.names))
-	for i, name := range t.names {
-		out[i] = Count{Name: name, Count: *t.of[name]}
-	}
-	slices.SortStableFunc(out, func(a, b Count) int { return cmp.Compare(b.Count, a.Count) })
-	return out
-}
-
-// spread of no particular order; it leaves ms as it is.
-func spread(ms []int64) Spread {
-	if len(ms) == 0 {
-		return Spread{}
-	}
-	sorted := slices.Sorted(slices.Values(ms))
-	rank := func(percent int) *int64 {
-		v := sorted[(len(sorted)*percent+99)/100-1]
-		return &v
-	}
-	return Spread{Count: len(ms), MedianMS: rank(50), P90MS: rank(90), MaxMS: rank(100)}
-}
-
-// recoveryFields are those of every event about recoveries.
-type recoveryFields struct {
-	N            int64
-	ID           string
-	Role         string
-	Source       string
-	Category     string
-	Digest       string
-	Verdict      string
-	Rule         string
-	Result       string
-	Fallback     bool
-	ExitCode     *int64
-	Ended        string
-	DurationMS   json.RawMessage
-	EscalationID string
-	Type         string
-	Method       string
-	Status       string
-}
-
-// readRecovery reads each field by itself, so that one of another type leaves
-// the others told.
-func readRecovery(raw json.RawMessage) recoveryFields {
-	var all map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &all) // no object has no fields
-	var f recoveryFields
-	for name, to := range map[string]any{"n": &f.N, "id": &f.ID, "role": &f.Role, "ended": &f.Ended, "source": &f.Source, "category": &f.Category, "digest": &f.Digest, "verdict": &f.Verdict,
-		"rule": &f.Rule, "result": &f.Result, "fallback": &f.Fallback, "exit_code": &f.ExitCode, "escalation_id": &f.EscalationID,
-		"type": &f.Type, "method": &f.Method, "status": &f.Status} {
-		_ = json.Unmarshal(all[name], to) // not told then
-	}
-	f.DurationMS = all["duration_ms"]
-	return f
-}
-
-// Merge is what the journals of several loops tell together of recoveries and
-// questions. The folds stay as they are.
-func Merge(folds ...*Fold) Recovery {
-	var all recoveries
-	for _, f := range folds {
-		all.merge(&f.all.recoveries)
-	}
-	return all.report()
-}
-
-func (r *recoveries) merge(o *recoveries) {
-	r.total.plus(o.total)
-	for _, name := range o.sources.names {
-		r.sources.at(name).plus(*o.sources.of[name])
-	}
-	for _, name := range o.categories.names {
-		r.categories.at(name).plus(*o.categories.of[name])
-	}
-	for i := range r.runs {
-		a, b := &r.runs[i], &o.runs[i]
-		a.begun, a.ok, a.ms = a.begun+b.begun, a.ok+b.ok, plus(a.ms, b.ms)
-		for outcome, n := range b.by {
-			a.by[outcome] += n
+	switch ev.Event {
+	case "failure_classified", "chain_opened", "chain_closed", "verify_self_repaired", "verify_self_repair_failed":
+		s.recoveries.aid.add(ev, fieldsOf(ev))
+	case "iteration_start":
+		s.recoveries.asked.Iterations++
+	case "loop_start", "loop_complete":
+		f.drop()
+	case "loop_stop":
+		if fieldsOf(ev).Status != "paused" {
+			f.drop()
 		}
-		a.toStart, a.toVerified = append(a.toStart, b.toStart...), append(a.toVerified, b.toVerified...)
-	}
-	r.aid.merge(&o.aid)
-	a, b := &r.asked, &o.asked
-	a.opened, a.resolved, a.dropped = a.opened+b.opened, a.resolved+b.resolved, a.dropped+b.dropped
-	a.iterations, a.active, a.took = a.iterations+b.iterations, a.active+b.active, append(a.took, b.took...)
-	for _, name := range b.types.names {
-		*a.types.at(name) += *b.types.of[name]
-	}
-	for _, name := range b.methods.names {
-		*a.methods.at(name) += *b.methods.of[name]
+	case "recovery_escalated":
+		f.ask(s, ev, fieldsOf(ev))
+	case "recovery_resolved":
+		f.resolve(ev.Timestamp, fieldsOf(ev))
+	case "recovery_proposed", "recovery_invalid", "recovery_denied":
+		f.propose(s, ev, fieldsOf(ev))
+	case "recovery_approved", "recovery_executing", "recovery_executed", "recovery_failed", "recovery_verified":
+		d := fieldsOf(ev)
+		p := f.proposals[d.N]
+		if p == nil { // the journal lacks its recovery_proposed: it is what the event says
+			p = &proposal{s: s, category: d.Category, at: ev.Timestamp}
+			f.proposals[d.N] = p
+		}
+		switch ev.Event {
+		case "recovery_approved":
+			p.byHuman = d.Source == "human"
+		case "recovery_executing":
+			p.begin(ev.Timestamp, d)
+		case "recovery_verified":
+			p.verify(ev.Timestamp, d)
+		default:
+			p.end(ev, d)
+		}
 	}
 }
 
-func (p *Proposals) plus(o Proposals) {
-	p.Proposed += o.Proposed
-	p.ToRun += o.ToRun
-	p.ToHuman += o.ToHuman
-	p.Denied += o.Denied
-	p.Invalid += o.Invalid
-	p.Stale += o.Stale
-	p.Fallbacks += o.Fallbacks
-	p.Executed += o.Executed
-	p.Verified += o.Verified
+// parts are the figures of a proposal's run, in its three places.
+func (p *proposal) parts() [3]*Proposals {
+	r := &p.s.recoveries
+	return [3]*Proposals{&r.total, r.sources.at(p.source), r.categories.at(p.category)}
+}
+
+// propose counts a proposal. Its command may be judged again, when something has
+// changed, and only the last verdict counts; its fallback counts by itself. A
+// recovery_invalid or recovery_denied that follows a verdict of its own kind only
+// explains it.
+func (f *Fold) propose(s *section, ev journal.Event, d fields) {
+	p := &proposal{s: s, source: cmp.Or(d.Source, d.Role), category: d.Category, digest: d.Digest, verdict: d.Verdict, fallback: d.Fallback,
+		at: ev.Timestamp, byHuman: d.Verdict == "human"}
+	switch {
+	case ev.Event == "recovery_proposed":
+		if old := f.proposals[d.N]; old != nil && old.fallback == d.Fallback && old.verdict != "" {
+			for _, g := range old.parts() {
+				*g.of(old.verdict)--
+				*g.of(d.Verdict)++
+			}
+			old.verdict, old.byHuman = d.Verdict, p.byHuman
+			return
+		}
+		f.proposals[d.N], f.judged = p, p
+	case ev.Event == "recovery_invalid":
+		if f.judged != nil && f.judged.verdict == "invalid" && f.judged.digest == d.Digest {
+			return
+		}
+		p.verdict = "invalid"
+	case d.Rule == "stale":
+		p.verdict = "stale"
+	default:
+		return
+	}
+	for _, g := range p.parts() {
+		g.Proposed++
+		*g.of(p.verdict)++
+		if p.fallback {
+			g.Fallbacks++
+		}
+	}
+}
+
+// of is the count of a verdict. One that this build does not know went to a human:
+// nothing else does what is not understood.
+func (p *Proposals) of(verdict string) *int {
+	switch verdict {
+	case "auto":
+		return &p.ToRun
+	case "deny":
+		return &p.Denied
+	case "invalid":
+		return &p.Invalid
+	case "stale":
+		return &p.Stale
+	}
+	return &p.ToHuman
+}
+
+// of is the count of an outcome; nil if it is none. Each command that began has
+// exactly one.
+func (e *Executions) of(outcome string) *int {
+	return map[string]*int{"open": &e.Open, "unknown": &e.Unknown, "failed": &e.Failed, "verified": &e.Verified, "ineffective": &e.Ineffective,
+		"harmful": &e.Harmful}[outcome]
+}
+
+// begin counts a command that begins; a second record of the same beginning does
+// not.
+func (p *proposal) begin(at time.Time, d fields) {
+	if p.run != nil && p.run.id == d.ID {
+		return
+	}
+	p.run = &execution{id: d.ID, outcome: "open", of: &p.s.recoveries.runs[0]}
+	if d.Source == "human" || d.Source != "auto" && p.byHuman {
+		p.run.of = &p.s.recoveries.runs[1]
+	}
+	for _, g := range p.parts() {
+		g.Executed++
+	}
+	x := p.run.of
+	x.Executed++
+	x.Open++
+	x.toStart = append(x.toStart, at.Sub(p.at).Milliseconds())
+}
+
+func (p *proposal) end(ev journal.Event, d fields) {
+	p.begin(ev.Timestamp, d) // one that could not be started may have no beginning
+	if p.run.ended {
+		return
+	}
+	p.run.ended = true
+	if ms := number(d.DurationMS); ms != nil {
+		p.run.of.DurationMS = plus(p.run.of.DurationMS, *ms)
+	}
+	ok := ev.Event == "recovery_executed" && d.ExitCode == 0
+	if ok {
+		p.run.of.Succeeded++
+	}
+	if ok || d.Ended == "killed" {
+		p.turn("unknown")
+	} else {
+		p.turn("failed")
+	}
+}
+
+// verify takes what the tests said, if it is about a command: what a human has
+// mended by hand has no id.
+func (p *proposal) verify(at time.Time, d fields) {
+	if !slices.Contains([]string{"verified", "ineffective", "harmful"}, d.Result) || p.run == nil || p.run.id != d.ID {
+		return
+	}
+	p.turn(d.Result)
+	if !p.run.judged {
+		p.run.judged = true
+		p.run.of.toVerified = append(p.run.of.toVerified, at.Sub(p.at).Milliseconds())
+	}
+}
+
+// turn gives a command that began another outcome.
+func (p *proposal) turn(to string) {
+	from := p.run.outcome
+	p.run.outcome = to
+	*p.run.of.of(from)--
+	*p.run.of.of(to)++
+	for _, g := range p.parts() {
+		if from == "verified" {
+			g.Verified--
+		}
+		if to == "verified" {
+			g.Verified++
+		}
+	}
+}
+
+func (f *Fold) ask(s *section, ev journal.Event, d fields) {
+	id := cmp.Or(d.EscalationID, fmt.Sprint(ev.Seq))
+	if f.questions[id] != nil {
+		return // put again by a supervisor that took the loop up
+	}
+	f.questions[id] = &question{s: s, at: ev.Timestamp}
+	s.recoveries.asked.Opened++
+	*s.recoveries.asked.types.at(d.Type)++
+}
+
+func (f *Fold) resolve(at time.Time, d fields) {
+	if q := f.questions[d.EscalationID]; q != nil {
+		delete(f.questions, d.EscalationID)
+		asked := &q.s.recoveries.asked
+		asked.Resolved++
+		*asked.methods.at(d.Method)++
+		asked.took = append(asked.took, at.Sub(q.at).Milliseconds())
+	}
+}
+
+// drop gives up what was asked: nobody waits for the answer any more.
+func (f *Fold) drop() {
+	for _, q := range f.questions {
+		q.s.recoveries.asked.Dropped++
+	}
+	clear(f.questions)
+}
+
+func (a *firstAid) add(ev journal.Event, d fields) {
+	switch ev.Event {
+	case "failure_classified":
+		a.Classified++
+		switch {
+		case d.Code:
+			a.Code++
+		case d.Infra:
+			a.Infra++
+		default:
+			a.Unknown++
+		}
+	case "chain_opened":
+		a.Chains++
+		if a.opened == nil {
+			a.opened = map[string]time.Time{}
+		}
+		a.opened[d.ChainID] = ev.Timestamp
+	case "verify_self_repaired":
+		a.VerifyRepaired++
+		a.VerifySavedMS = plus(a.VerifySavedMS, max(0, d.SavedMS))
+	case "verify_self_repair_failed":
+		a.VerifyFailed++
+	case "chain_closed":
+		a.Commands += max(0, d.Attempts)
+		since, ok := a.opened[d.ChainID]
+		delete(a.opened, d.ChainID)
+		if d.Status == "done" {
+			a.Cured++
+			if ok {
+				a.took = append(a.took, ev.Timestamp.Sub(since).Milliseconds())
+			}
+		}
+	}
 }

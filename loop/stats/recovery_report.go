@@ -1,0 +1,147 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/superloop/superloop/loop/journal"
+)
+
+// clock tells the time in which a loop is active.
+type clock struct {
+	last           time.Time
+	ended, waiting bool
+}
+
+// tick gives the active time between the event before and this one.
+func (c *clock) tick(ev journal.Event) time.Duration {
+	gap := time.Duration(0)
+	if !c.last.IsZero() && !c.ended && !c.waiting {
+		gap = max(0, ev.Timestamp.Sub(c.last))
+	}
+	c.last = ev.Timestamp
+	switch ev.Event {
+	case "loop_start":
+		gap = 0 // whatever was before it: nobody was there
+		c.ended, c.waiting = false, false
+	case "loop_resume":
+		gap, c.ended = 0, false
+	case "loop_stop", "loop_complete":
+		c.ended = true
+	case "recovery_escalated":
+		// A change of the config is asked about while the loop goes on.
+		c.waiting = fieldsOf(ev).Type != "policy_change"
+	case "rate_limit_wait", "approval_requested":
+		c.waiting = true
+	case "rate_limit_over", "approval_decided", "recovery_resolved", "role_start", "iteration_start", "tests_start", "tests_rerun_start",
+		"validation_start", "recovery_executing":
+		c.waiting = false
+	}
+	return gap
+}
+
+// Merge is what the journals of several loops tell together of recoveries and
+// questions. The folds stay as they are.
+func Merge(folds ...*Fold) Recovery {
+	var all recoveries
+	for _, f := range folds {
+		for _, s := range f.runs.all() {
+			all.merge(&s.recoveries)
+		}
+	}
+	return all.report()
+}
+
+func (r *recoveries) merge(o *recoveries) {
+	r.total.plus(o.total)
+	for name, of := range o.sources.all() {
+		r.sources.at(name).plus(*of)
+	}
+	for name, of := range o.categories.all() {
+		r.categories.at(name).plus(*of)
+	}
+	for i := range r.runs {
+		a, b := &r.runs[i], &o.runs[i]
+		addNumbers(&a.Executions, b.Executions)
+		a.toStart, a.toVerified = append(a.toStart, b.toStart...), append(a.toVerified, b.toVerified...)
+	}
+	addNumbers(&r.aid.FirstAid, o.aid.FirstAid)
+	r.aid.took = append(r.aid.took, o.aid.took...)
+	a, b := &r.asked, &o.asked
+	addNumbers(&a.Escalations, b.Escalations)
+	a.active, a.took = a.active+b.active, append(a.took, b.took...)
+	for name, n := range b.types.all() {
+		*a.types.at(name) += *n
+	}
+	for name, n := range b.methods.all() {
+		*a.methods.at(name) += *n
+	}
+}
+
+func (p *Proposals) plus(o Proposals) { addNumbers(p, o) }
+
+func (r *recoveries) report() Recovery {
+	asked, aid := r.asked.Escalations, r.aid.FirstAid
+	asked.Open = asked.Opened - asked.Resolved - asked.Dropped
+	asked.ByType, asked.ByMethod = counts(r.asked.types), counts(r.asked.methods)
+	asked.ActiveMS, asked.Resolution = r.asked.active.Milliseconds(), spread(r.asked.took)
+	asked.PerIteration, asked.PerActiveHour = per(asked.Opened, float64(asked.Iterations)), per(asked.Opened, r.asked.active.Hours())
+	aid.Took, aid.SavedIterations, aid.CuredRate = spread(r.aid.took), aid.Cured, per(aid.Cured, float64(aid.Chains))
+	return Recovery{Proposals: r.total, BySource: proposalGroups(r.sources), ByCategory: proposalGroups(r.categories),
+		Auto: r.runs[0].report(), Approved: r.runs[1].report(), Escalations: asked, FirstAid: aid}
+}
+
+func (e *executions) report() Executions {
+	out := e.Executions
+	out.ToStart, out.ToVerified = spread(e.toStart), spread(e.toVerified)
+	out.SuccessRate = per(out.Verified, float64(out.Verified+out.Ineffective+out.Harmful+out.Failed))
+	return out
+}
+
+// saved fills in what the run's own iterations took on average.
+func (a *FirstAid) saved(total Sum[int64], iterations int) {
+	if a.Cured > 0 && total.Known != nil && iterations > 0 {
+		tokens := *total.Known / int64(iterations) * int64(a.Cured)
+		a.SavedTokens = &tokens
+	}
+}
+
+func per(n int, by float64) *float64 {
+	if by <= 0 {
+		return nil
+	}
+	rate := float64(n) / by
+	return &rate
+}
+
+func proposalGroups(t tally[Proposals]) []ProposalGroup {
+	out := []ProposalGroup{}
+	for name, of := range t.all() {
+		out = append(out, ProposalGroup{Name: name, Proposals: *of})
+	}
+	slices.SortStableFunc(out, func(a, b ProposalGroup) int { return cmp.Compare(b.Proposed, a.Proposed) })
+	return out
+}
+
+func counts(t tally[int]) []Count {
+	out := []Count{}
+	for name, n := range t.all() {
+		out = append(out, Count{Name: name, Count: *n})
+	}
+	slices.SortStableFunc(out, func(a, b Count) int { return cmp.Compare(b.Count, a.Count) })
+	return out
+}
+
+// spread of no particular order; it leaves ms as it is.
+func spread(ms []int64) Spread {
+	if len(ms) == 0 {
+		return Spread{}
+	}
+	sorted := slices.Sorted(slices.Values(ms))
+	rank := func(percent int) *int64 {
+		v := sorted[(len(sorted)*percent+99)/100-1]
+		return &v
+	}
+	return Spread{Count: len(ms), MedianMS: rank(50), P90MS: rank(90), MaxMS: rank(100)}
+}
