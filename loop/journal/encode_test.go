@@ -153,14 +153,14 @@ func TestRoundTrip(t *testing.T) {
 		if !h.hashMatches() {
 			rt.Fatalf("hash of %s", line)
 		}
-		got := new(decoder).event(&h)
+		got := h.decode()
 		want := ev
 		want.settle(place{seq: ev.Seq, hash: lineHash(line)}, ev.Prev)
 		want.Fields, got.Fields = sameObject(rt, want.Fields), sameObject(rt, got.Fields)
 		if !reflect.DeepEqual(got, want) {
 			rt.Fatalf("read %+v, wrote %+v", got, want)
 		}
-		again, err := AppendLine(nil, new(decoder).event(&h))
+		again, err := AppendLine(nil, h.decode())
 		if err != nil || !bytes.Equal(again, line) {
 			rt.Fatalf("written again it is\n%s, was\n%s (%v)", again, line, err)
 		}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -66,29 +67,19 @@ func AppendLine(dst []byte, ev Event) ([]byte, error) {
 	case ev.Prev != "" && !isHash(ev.Prev):
 		return dst, fmt.Errorf("event %s: prev is %.80q, no hash", ev.Event, ev.Prev)
 	}
-	b := append(dst, seqKey...)
-	b = strconv.AppendInt(b, ev.Seq, 10)
-	b = append(b, timeKey...)
-	b = at.AppendFormat(b, timeLayout)
-	b = append(b, eventKey...)
-	b = appendText(b, ev.Event)
-	b = append(b, loopKey...)
-	b = appendText(b, ev.LoopID)
-	b = append(b, runKey...)
-	b = appendText(b, ev.RunID)
-	b = append(b, iterKey...)
-	b = strconv.AppendInt(b, int64(ev.Iteration), 10)
+	b := strconv.AppendInt(append(dst, seqKey...), ev.Seq, 10)
+	b = at.AppendFormat(append(b, timeKey...), timeLayout)
+	b = appendText(append(b, eventKey...), ev.Event)
+	b = appendText(append(b, loopKey...), ev.LoopID)
+	b = appendText(append(b, runKey...), ev.RunID)
+	b = strconv.AppendInt(append(b, iterKey...), int64(ev.Iteration), 10)
 	b, err := appendFields(b, ev.Fields)
 	if err != nil {
 		return dst, fmt.Errorf("event %s: %w", ev.Event, err)
 	}
-	b = append(b, prevKey...)
-	b = append(b, ev.Prev...)
-	b = append(b, '"')
+	b = append(append(append(b, prevKey...), ev.Prev...), '"')
 	sum := sha256.Sum256(b[len(dst):])
-	b = append(b, hashKey[1:]...)
-	b = hex.AppendEncode(b, sum[:])
-	b = append(b, lineEnd...)
+	b = append(hex.AppendEncode(append(b, hashKey[1:]...), sum[:]), lineEnd...)
 	if n := len(b) - len(dst); n > MaxLine {
 		return dst, fmt.Errorf("event %s: its line has %d bytes, the longest is %d", ev.Event, n, MaxLine)
 	}
@@ -101,52 +92,111 @@ func lineHash(b []byte) string {
 	return string(b[end-hashLen : end])
 }
 
-// isHash has no branches in its loop: the digits are random, so a processor would
-// guess wrong at every other one, and reading a journal would take twice the time.
 func isHash[T string | []byte](s T) bool {
-	if len(s) != hashLen {
-		return false
-	}
-	ok := uint32(1)
 	for i := range len(s) {
-		digit, letter := uint32(s[i]-'0'), uint32(s[i]-'a')
-		ok &= (digit-10)>>31 | (letter-6)>>31 // the top bit is set if it is below
+		if s[i]-'0' > 9 && s[i]-'a' > 5 {
+			return false
+		}
 	}
-	return ok == 1
+	return len(s) == hashLen
 }
 
-// appendText appends the inside of a JSON string.
+// appendText appends the inside of a JSON string; what is not UTF-8 is U+FFFD.
 func appendText(dst []byte, s string) []byte {
-	const digits = "0123456789abcdef"
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				dst = append(append(dst, s[from:i]...), "\uFFFD"...)
-				from = i + 1
-			}
-			i += n
-			continue
+	for _, c := range s {
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', byte(c))
+		case c == '\n':
+			dst = append(dst, `\n`...)
+		case c == '\r':
+			dst = append(dst, `\r`...)
+		case c == '\t':
+			dst = append(dst, `\t`...)
+		case c < 0x20:
+			dst = fmt.Appendf(dst, `\u%04x`, c)
+		default:
+			dst = utf8.AppendRune(dst, c)
 		}
-		if c < 0x20 || c == '"' || c == '\\' {
-			dst = append(dst, s[from:i]...)
-			switch c {
-			case '"', '\\':
-				dst = append(dst, '\\', c)
-			case '\n':
-				dst = append(dst, `\n`...)
-			case '\r':
-				dst = append(dst, `\r`...)
-			case '\t':
-				dst = append(dst, `\t`...)
-			default:
-				dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-			}
-			from = i + 1
-		}
-		i++
 	}
-	return append(dst, s[from:]...)
+	return dst
+}
+
+// appendFields appends the members of the object raw, each after a comma, without
+// white space and as valid UTF-8.
+func appendFields(dst []byte, raw json.RawMessage) ([]byte, error) {
+	if len(raw) == 0 {
+		return dst, nil
+	}
+	if !json.Valid(raw) {
+		return dst, errors.New("its fields are not valid JSON")
+	}
+	if raw = bytes.TrimSpace(raw); raw[0] != '{' {
+		return dst, errors.New("its fields are not a JSON object")
+	}
+	start := len(dst)
+	depth, key := 0, false // key: the next string is a name of the outermost object
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '"':
+			begin := i
+			for i++; raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+			text := raw[begin : i+1]
+			if key {
+				if err := checkName(text); err != nil {
+					return dst[:start], err
+				}
+				key = false
+			}
+			if utf8.Valid(text) {
+				dst = append(dst, text...)
+			} else {
+				dst = append(dst, string([]rune(string(text)))...)
+			}
+			continue
+		case '{', '[':
+			if depth++; depth == 1 {
+				c, key = ',', true
+			}
+		case '}', ']':
+			if depth--; depth == 0 {
+				continue
+			}
+		case ',':
+			key = depth == 1
+		}
+		dst = append(dst, c)
+	}
+	if len(dst) == start+1 { // an empty object
+		dst = dst[:start]
+	}
+	return dst, nil
+}
+
+var envelope = []string{"seq", "timestamp", "event", "loop_id", "run_id", "iteration", "prev", "hash"}
+
+// checkName refuses the envelope's names: jq and every decoder would take the own
+// field for the envelope's, Go's in any case of letters.
+func checkName(quoted []byte) error {
+	name := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(name, '\\') >= 0 {
+		var s string
+		if err := json.Unmarshal(quoted, &s); err != nil {
+			return fmt.Errorf("its field %s: %w", quoted, err)
+		}
+		name = []byte(s)
+	}
+	for _, of := range envelope {
+		if bytes.EqualFold(name, []byte(of)) {
+			return fmt.Errorf("its field %s has a name of the envelope", quoted)
+		}
+	}
+	return nil
 }

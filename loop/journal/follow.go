@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,79 +27,65 @@ func Follow(ctx context.Context, path string, from int64, fn func(Event) error) 
 }
 
 func follow(ctx context.Context, path string, from int64, fn func(Event) error, every time.Duration, notify bool) error {
-	f := follower{reader: reader{path: path, from: from}}
-	defer f.close()
-	w := &watcher{dir: filepath.Dir(path), name: filepath.Clean(path), off: !notify}
+	r := reader{path: path, from: from}
+	defer r.close()
+	var w watcher
 	defer w.close()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		// The watch comes first: what is written while drain reads wakes us again.
-		w.ensure()
-		err := f.drain(func(ev Event) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := fn(ev); err != nil {
-				return err
-			}
-			f.from = ev.Seq + 1
-			return nil
-		})
+		if notify {
+			w.ensure(filepath.Dir(path))
+		}
+		err := r.reopen()
+		if err == nil && r.file != nil {
+			err = r.drain(func(ev Event) error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := fn(ev); err != nil {
+					return err
+				}
+				r.from = ev.Seq + 1
+				return nil
+			})
+		}
 		if err == ErrStop {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := w.wait(ctx, tick.C); err != nil {
+		if err := w.wait(ctx, tick.C, filepath.Clean(path)); err != nil {
 			return err
 		}
 	}
 }
 
-// follower is a reader of a file that may appear, grow, or be replaced.
-type follower struct{ reader }
-
-func (f *follower) drain(fn func(Event) error) error {
-	if f.file != nil && !f.current() {
-		f.close()
-	}
-	if f.file == nil {
-		if err := f.open(); err != nil || f.file == nil {
-			return err
+// reopen opens the file if it is there and not open, or is another one than is
+// open, or is shorter than what was read of it.
+func (r *reader) reopen() error {
+	if r.file != nil {
+		mine, err := r.file.Stat()
+		now, err2 := os.Stat(r.path)
+		if err == nil && mine.Size() >= r.last.end && (err2 == nil && os.SameFile(mine, now) || errors.Is(err2, fs.ErrPermission)) {
+			return nil
 		}
+		r.close()
 	}
-	return f.reader.drain(fn)
-}
-
-// current reports whether the open file is still the one at path, and at least
-// as long as what was read of it.
-func (f *follower) current() bool {
-	mine, err := f.file.Stat()
-	if err != nil || mine.Size() < f.at {
-		return false
+	if err := r.open(); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	now, err := os.Stat(f.path)
-	if err != nil {
-		return errors.Is(err, os.ErrPermission)
-	}
-	return os.SameFile(mine, now)
+	return nil
 }
 
 // watcher wakes when something happens to one name in a directory.
-type watcher struct {
-	dir, name string
-	off       bool // look at intervals only
-	fs        *fsnotify.Watcher
-}
+type watcher struct{ fs *fsnotify.Watcher }
 
 // ensure watches the directory if it can. If it cannot (there is no directory, or
 // the user's inotify limit is reached) the intervals are what remains.
-func (w *watcher) ensure() {
-	if w.off {
-		return
-	}
+func (w *watcher) ensure(dir string) {
 	if w.fs == nil {
 		fs, err := fsnotify.NewWatcher()
 		if err != nil {
@@ -107,7 +94,7 @@ func (w *watcher) ensure() {
 		w.fs = fs
 	}
 	if len(w.fs.WatchList()) == 0 { // none yet, or the directory was removed
-		_ = w.fs.Add(w.dir)
+		_ = w.fs.Add(dir)
 	}
 }
 
@@ -117,8 +104,8 @@ func (w *watcher) close() {
 	}
 }
 
-// wait returns nil when it is worth looking again.
-func (w *watcher) wait(ctx context.Context, tick <-chan time.Time) error {
+// wait returns nil when it is worth looking at the file again.
+func (w *watcher) wait(ctx context.Context, tick <-chan time.Time, path string) error {
 	var events chan fsnotify.Event
 	var errs chan error
 	if w.fs != nil {
@@ -131,7 +118,8 @@ func (w *watcher) wait(ctx context.Context, tick <-chan time.Time) error {
 		case <-tick:
 			return nil
 		case ev := <-events:
-			if ev.Op != fsnotify.Chmod && (filepath.Clean(ev.Name) == w.name || filepath.Clean(ev.Name) == w.dir) {
+			name := filepath.Clean(ev.Name)
+			if ev.Op != fsnotify.Chmod && (name == path || name == filepath.Dir(path)) {
 				return nil
 			}
 		case err := <-errs:

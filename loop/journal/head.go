@@ -1,51 +1,41 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// place is a line and where it is in the file.
-type place struct {
-	seq        int64
-	begin, end int64 // its first byte, and behind its newline
-	hash       string
+const headVersion = 1
+
+// headRecord is a place as the head's file has it.
+type headRecord struct {
+	Version         uint8
+	Seq, Begin, End int64
+	Hash            [hashLen / 2]byte
 }
 
-const (
-	headVersion = 1
-	headLen     = 1 + 3*8 + hashLen/2
-)
-
 func (p place) encode(dst []byte) []byte {
-	dst = append(dst, headVersion)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(p.seq))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(p.begin))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(p.end))
-	dst, _ = hex.AppendDecode(dst, []byte(p.hash)) // our own digits
+	rec := headRecord{Version: headVersion, Seq: p.seq, Begin: p.begin, End: p.end}
+	_, _ = hex.Decode(rec.Hash[:], []byte(p.hash))         // our own digits
+	dst, _ = binary.Append(dst, binary.LittleEndian, &rec) // it has a fixed size
 	return dst
 }
 
-func decodePlace(rec []byte, head string) (place, error) {
-	if len(rec) != headLen || rec[0] != headVersion {
+func decodePlace(data []byte, head string) (place, error) {
+	var rec headRecord
+	if n, err := binary.Decode(data, binary.LittleEndian, &rec); err != nil || n != len(data) || rec.Version != headVersion {
 		return place{}, fmt.Errorf("%s is not a journal head that this superloop can read", head)
 	}
-	p := place{
-		seq:   int64(binary.LittleEndian.Uint64(rec[1:])),
-		begin: int64(binary.LittleEndian.Uint64(rec[9:])),
-		end:   int64(binary.LittleEndian.Uint64(rec[17:])),
-		hash:  hex.EncodeToString(rec[25:]),
+	if rec.Seq < 1 || rec.Begin < 0 || rec.End-rec.Begin < 1 || rec.End-rec.Begin > MaxLine+1 {
+		return place{}, fmt.Errorf("%s is not a journal head: event %d at bytes %d to %d", head, rec.Seq, rec.Begin, rec.End)
 	}
-	if p.seq < 1 || p.begin < 0 || p.end-p.begin < 1 || p.end-p.begin > MaxLine+1 {
-		return place{}, fmt.Errorf("%s is not a journal head: event %d at bytes %d to %d", head, p.seq, p.begin, p.end)
-	}
-	return p, nil
+	return place{seq: rec.Seq, begin: rec.Begin, end: rec.End, hash: hex.EncodeToString(rec.Hash[:])}, nil
 }
 
 // CheckHead compares a journal with its head, and changes neither: nil if the
@@ -60,45 +50,38 @@ func CheckHead(path, head string) error {
 	if err != nil {
 		return err
 	}
-	f, err := durable.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return p.tampered(path, head, "is gone: there is no such file")
-	}
-	if err != nil {
-		return fmt.Errorf("checking a journal against its head: %w", err)
-	}
-	defer f.Close()
-	return p.find(f, path, head)
+	return p.find(path, head)
 }
 
 // find looks for the line at its place.
-func (p place) find(f *os.File, path, head string) error {
+func (p place) find(path, head string) error {
+	tampered := func(why string) error {
+		return &TamperedError{Path: path, Head: head, Seq: p.seq, Offset: p.begin, Why: why}
+	}
+	failed := func(err error) error { return fmt.Errorf("checking a journal against its head: %w", err) }
+	f, err := durable.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return tampered("is gone: there is no such file")
+	}
+	if err != nil {
+		return failed(err)
+	}
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("checking a journal against its head: %w", err)
+		return failed(err)
 	}
 	if info.Size() < p.end {
-		return p.tampered(path, head, fmt.Sprintf("is gone: the file has %d bytes, it had %d", info.Size(), p.end))
+		return tampered(fmt.Sprintf("is gone: the file has %d bytes, it had %d", info.Size(), p.end))
 	}
-	piece := make([]byte, p.end-p.begin)
-	if _, err := f.ReadAt(piece, p.begin); err != nil {
-		return fmt.Errorf("checking a journal against its head: %w", err)
+	line := make([]byte, p.end-p.begin)
+	if _, err := f.ReadAt(line, p.begin); err != nil {
+		return failed(err)
 	}
 	var h header
-	line := piece[:len(piece)-1]
-	if piece[len(line)] != '\n' || h.parse(line) != "" || h.seq != p.seq || string(h.hash) != p.hash || !h.hashMatches() {
-		return p.tampered(path, head, "is not there any more: something else is in its place")
+	line, whole := bytes.CutSuffix(line, []byte("\n"))
+	if !whole || h.parse(line) != "" || h.seq != p.seq || string(h.hash) != p.hash || !h.hashMatches() {
+		return tampered("is not there any more: something else is in its place")
 	}
 	return nil
-}
-
-func (p place) tampered(path, head, why string) error {
-	return &TamperedError{Path: path, Head: head, Seq: p.seq, Offset: p.begin, Why: why}
-}
-
-// chain is the chain behind the line.
-func (p place) chain() chain {
-	c := chain{seq: p.seq}
-	copy(c.hash[:], p.hash)
-	return c
 }

@@ -1,12 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/durable"
 )
@@ -35,11 +36,10 @@ type Journal struct {
 	path     string
 	repaired durable.Repair
 
-	mu    sync.Mutex // guards what follows, and the order of the lines
-	app   *durable.Appender
-	last  place // the last line that was appended
-	buf   []byte
-	group []place // the lines in buf
+	mu   sync.Mutex // guards what follows, and the order of the lines
+	app  *durable.Appender
+	last place // the last line that was appended
+	buf  []byte
 
 	flush   sync.Mutex // held during a flush; taken without mu
 	synced  int64      // the last event that is on the disk
@@ -81,18 +81,14 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 			return nil, err
 		}
 	}
-	perm := o.Perm
-	if perm == 0 {
-		perm = 0o600
-	}
-	if j.app, err = d.OpenAppend("events", path, perm); err != nil {
+	if j.app, err = d.OpenAppend("events", path, cmp.Or(o.Perm, 0o600)); err != nil {
 		return nil, err
 	}
 	if got := j.app.Size(); got != s.end {
 		return nil, fmt.Errorf("opening a journal: %w", &durable.ChangedError{Path: path,
 			Why: fmt.Sprintf("it has %d bytes where %d were just read; is another supervisor writing to it?", got, s.end)})
 	}
-	j.last = place{seq: s.seq, begin: s.begin, end: s.end, hash: s.last()}
+	j.last = s.place
 	if j.last.seq > 0 {
 		if err := j.commit(j.last.seq); err != nil {
 			return nil, err
@@ -104,49 +100,40 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 // openHead gives the place that the head names; its seq is 0 if there is none. A
 // head without a whole record is one that a power cut took before it was
 // flushed: the lines are then all checked.
-func (j *Journal) openHead(head string) (place, error) {
+func (j *Journal) openHead(head string) (p place, err error) {
 	if head == "" {
-		return place{}, nil
+		return p, nil
 	}
-	var err error
 	if j.head, err = j.disk.OpenSlots("head", head, 0o600); err != nil {
-		return place{}, err
+		return p, err
 	}
-	rec, ok := j.head.Record()
-	if !ok {
-		return place{}, nil
+	if rec, ok := j.head.Record(); ok {
+		return decodePlace(rec, head)
 	}
-	return decodePlace(rec, head)
+	return p, nil
 }
 
 // inspect reads the journal without changing it.
 func (j *Journal) inspect(anchor place, o Options) (scan, error) {
+	if anchor.seq > 0 {
+		if err := anchor.find(j.path, o.Head); err != nil {
+			return scan{}, err
+		}
+	}
 	f, err := durable.Open(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if anchor.seq > 0 {
-			return scan{}, anchor.tampered(j.path, o.Head, "is gone: there is no such file")
-		}
 		return scan{}, nil
 	}
 	if err != nil {
 		return scan{}, fmt.Errorf("opening a journal: %w", err)
 	}
 	defer f.Close()
-	from := place{}
-	if anchor.seq > 0 {
-		if err := anchor.find(f, j.path, o.Head); err != nil {
-			return scan{}, err
-		}
-		if !o.VerifyAll {
-			from = anchor
-		}
+	if o.VerifyAll {
+		anchor = place{}
 	}
-	s, err := check(f, j.path, from.end, from.chain())
+	s, err := check(f, j.path, anchor)
 	if err != nil {
 		return scan{}, fmt.Errorf("opening a journal: %w", err)
-	}
-	if s.events == 0 {
-		s.begin = from.begin
 	}
 	return s, nil
 }
@@ -188,25 +175,22 @@ func (j *Journal) write(evs []Event) error {
 	if len(evs) == 0 {
 		return nil
 	}
-	j.buf, j.group = j.buf[:0], j.group[:0]
-	last := j.last
-	for _, ev := range evs {
+	last, next := j.last, slices.Clone(evs)
+	j.buf = j.buf[:0]
+	for i := range next {
+		ev := &next[i]
 		ev.Seq, ev.Prev = last.seq+1, last.hash
 		var err error
-		if j.buf, err = AppendLine(j.buf, ev); err != nil {
+		if j.buf, err = AppendLine(j.buf, *ev); err != nil {
 			return fmt.Errorf("appending to %s: %w", j.path, err)
 		}
 		last = place{seq: ev.Seq, begin: last.end, end: j.last.end + int64(len(j.buf)), hash: lineHash(j.buf)}
-		j.group = append(j.group, last)
+		ev.settle(last, ev.Prev)
 	}
 	if err := j.app.Append(j.buf); err != nil {
 		return err
 	}
-	prev := j.last.hash
-	for i, at := range j.group {
-		evs[i].settle(at, prev)
-		prev = at.hash
-	}
+	copy(evs, next)
 	j.last = last
 	if cap(j.buf) > maxKept {
 		j.buf = nil
@@ -218,15 +202,9 @@ func (j *Journal) write(evs []Event) error {
 func (ev *Event) settle(at place, prev string) {
 	ev.Seq, ev.Prev, ev.Hash = at.seq, prev, at.hash
 	ev.Timestamp = ev.Timestamp.UTC().Truncate(time.Millisecond)
-	ev.Event, ev.LoopID, ev.RunID = valid(ev.Event), valid(ev.LoopID), valid(ev.RunID)
-}
-
-// valid is s as the encoder writes it.
-func valid(s string) string {
-	if utf8.ValidString(s) {
-		return s
+	for _, s := range []*string{&ev.Event, &ev.LoopID, &ev.RunID} {
+		*s = string([]rune(*s)) // as the encoder writes it
 	}
-	return string([]rune(s))
 }
 
 // commit makes event seq, and all before it, survive a power cut. Whoever comes

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
-	"strings"
+	"strconv"
 	"time"
 )
 
@@ -14,7 +14,7 @@ import (
 // Texts are as they stand between the quotes, escapes and all.
 type header struct {
 	seq              int64
-	date             [7]int // year, month, day, hour, minute, second, millisecond
+	at               time.Time
 	event, loop, run []byte
 	iteration        int
 	own              []byte // the own members, without the comma before them
@@ -29,7 +29,7 @@ func (h *header) parse(line []byte) string {
 	p.expect(seqKey)
 	seq := p.integer(math.MaxInt64)
 	p.expect(timeKey)
-	p.date(&h.date)
+	h.at = p.time()
 	p.expect(eventKey)
 	h.event = p.text()
 	p.expect(loopKey)
@@ -57,24 +57,24 @@ func (h *header) trailer(line, rest []byte) string {
 	}
 	h.hash = rest[n+len(hashKey) : len(rest)-len(lineEnd)]
 	h.hashed = line[:len(line)-trailerLen+1]
-	rest = rest[:n]
 	// A hash does not end with a quote, so the two endings cannot be confused.
-	switch at := len(rest) - hashLen; {
-	case string(rest[len(rest)-len(prevKey):]) == prevKey:
-		h.prev, rest = nil, rest[:len(rest)-len(prevKey)]
-	case at >= len(prevKey) && string(rest[at-len(prevKey):at]) == prevKey:
-		h.prev, rest = rest[at:], rest[:at-len(prevKey)]
-	default:
-		return why
+	own, first := bytes.CutSuffix(rest[:n], []byte(prevKey))
+	if h.prev = nil; !first {
+		n = max(0, n-hashLen)
+		h.prev = rest[n : len(rest)-trailerLen]
+		var ok bool
+		if own, ok = bytes.CutSuffix(rest[:n], []byte(prevKey)); !ok {
+			return why
+		}
 	}
 	h.own = nil
-	if len(rest) > 0 {
-		if len(rest) < len(`,"":0`) || rest[0] != ',' || rest[1] != '"' {
+	if len(own) > 0 {
+		if len(own) < len(`,"":0`) || own[0] != ',' || own[1] != '"' {
 			return "its own fields are not a JSON object"
 		}
-		h.own = rest[1:]
+		h.own = own[1:]
 	}
-	if !isHash(h.hash) || len(h.prev) > 0 && !isHash(h.prev) {
+	if !isHash(h.hash) || !first && !isHash(h.prev) {
 		return "it has no hash where one must be"
 	}
 	return ""
@@ -88,42 +88,49 @@ func (h *header) hashMatches() bool {
 	return bytes.Equal(text[:], h.hash)
 }
 
+// decode makes an Event of it.
+func (h *header) decode() Event {
+	ev := Event{Seq: h.seq, Timestamp: h.at, Event: unquote(h.event), LoopID: unquote(h.loop), RunID: unquote(h.run),
+		Iteration: h.iteration, Prev: string(h.prev), Hash: string(h.hash)}
+	if h.own != nil {
+		ev.Fields = append(append(append(make([]byte, 0, len(h.own)+2), '{'), h.own...), '}')
+	}
+	return ev
+}
+
+// unquote is the inside of a JSON string decoded; as it is if it cannot be.
+func unquote(raw []byte) string {
+	var s string
+	if bytes.IndexByte(raw, '\\') < 0 || json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &s) != nil {
+		return string(raw)
+	}
+	return s
+}
+
 // cursor reads from the front of a line. Once something is not as expected, bad
-// stays true and nothing more is read.
+// stays true.
 type cursor struct {
 	rest []byte
 	bad  bool
 }
 
 func (p *cursor) expect(s string) {
-	if p.bad || len(p.rest) < len(s) || string(p.rest[:len(s)]) != s {
-		p.bad = true
-		return
-	}
-	p.rest = p.rest[len(s):]
+	rest, ok := bytes.CutPrefix(p.rest, []byte(s))
+	p.rest, p.bad = rest, p.bad || !ok
 }
 
+// integer reads one without sign and leading zeros, of at most that.
 func (p *cursor) integer(most int64) int64 {
-	var v int64
-	i := 0
-	for ; i < len(p.rest) && p.rest[i]-'0' <= 9; i++ {
-		d := int64(p.rest[i] - '0')
-		if v > (most-d)/10 {
-			p.bad = true
-			return 0
-		}
-		v = v*10 + d
-	}
-	if i == 0 || i > 1 && p.rest[0] == '0' {
-		p.bad = true
-	}
-	p.rest = p.rest[i:]
+	n := len(p.rest) - len(bytes.TrimLeft(p.rest, "0123456789"))
+	v, err := strconv.ParseInt(string(p.rest[:n]), 10, 64)
+	p.bad = p.bad || err != nil || v > most || n > 1 && p.rest[0] == '0'
+	p.rest = p.rest[n:]
 	return v
 }
 
 // text reads up to, not including, the closing quote.
 func (p *cursor) text() []byte {
-	for i := 0; i < len(p.rest) && !p.bad; i++ {
+	for i := 0; i < len(p.rest); i++ {
 		switch c := p.rest[i]; {
 		case c == '"':
 			s := p.rest[:i]
@@ -139,98 +146,10 @@ func (p *cursor) text() []byte {
 	return nil
 }
 
-func (p *cursor) date(d *[7]int) {
-	if p.bad || len(p.rest) < len(timeLayout) {
-		p.bad = true
-		return
-	}
-	s := p.rest[:len(timeLayout)]
-	p.rest = p.rest[len(timeLayout):]
-	field, v := 0, 0
-	for i, want := range []byte("0000-00-00T00:00:00.000Z") {
-		c := s[i]
-		switch {
-		case want == '0' && c-'0' <= 9:
-			v = v*10 + int(c-'0')
-		case want != '0' && c == want:
-			d[field], v = v, 0
-			field++
-		default:
-			p.bad = true
-			return
-		}
-	}
-	if d[1] < 1 || d[1] > 12 || d[2] < 1 || d[2] > daysIn(d[0], d[1]) || d[3] > 23 || d[4] > 59 || d[5] > 59 {
-		p.bad = true
-	}
-}
-
-func daysIn(year, month int) int {
-	switch month {
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	case 4, 6, 9, 11:
-		return 30
-	}
-	return 31
-}
-
-// maxNames bounds the names that a decoder remembers: a foreign file may have a
-// new one in each line.
-const maxNames = 256
-
-// decoder makes Events of headers. Texts that come again and again (the loop, the
-// run, the event's name, the hash that is the next line's prev) are made once.
-type decoder struct {
-	names map[string]string
-	hash  string
-}
-
-func (d *decoder) event(h *header) Event {
-	ev := Event{
-		Seq: h.seq,
-		Timestamp: time.Date(h.date[0], time.Month(h.date[1]), h.date[2], h.date[3], h.date[4], h.date[5],
-			h.date[6]*int(time.Millisecond), time.UTC),
-		Event:     d.name(h.event),
-		LoopID:    d.name(h.loop),
-		RunID:     d.name(h.run),
-		Iteration: h.iteration,
-		Prev:      d.hash,
-	}
-	if ev.Prev != string(h.prev) {
-		ev.Prev = string(h.prev)
-	}
-	ev.Hash = string(h.hash)
-	d.hash = ev.Hash
-	if h.own != nil {
-		own := make([]byte, 0, len(h.own)+2)
-		own = append(own, '{')
-		own = append(own, h.own...)
-		ev.Fields = append(own, '}')
-	}
-	return ev
-}
-
-func (d *decoder) name(raw []byte) string {
-	if s, ok := d.names[string(raw)]; ok {
-		return s
-	}
-	s := string(raw)
-	if strings.IndexByte(s, '\\') >= 0 {
-		quoted := append(append([]byte{'"'}, raw...), '"')
-		var plain string
-		if json.Unmarshal(quoted, &plain) == nil {
-			s = plain
-		}
-	}
-	if d.names == nil {
-		d.names = make(map[string]string)
-	}
-	if len(d.names) < maxNames {
-		d.names[string(raw)] = s
-	}
-	return s
+func (p *cursor) time() time.Time {
+	s := p.rest[:min(len(p.rest), len(timeLayout))]
+	p.rest = p.rest[len(s):]
+	at, err := time.Parse(timeLayout, string(s))
+	p.bad = p.bad || err != nil || bytes.IndexByte(s, ',') >= 0 // time.Parse takes it for the point
+	return at
 }

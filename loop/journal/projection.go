@@ -21,13 +21,12 @@ type Projection struct {
 	perm     fs.FileMode
 	interval time.Duration
 
-	mu      sync.Mutex
-	next    func() ([]byte, error) // makes the newest version, if it is not in the file
-	pending bool                   // next is to be written
-	timer   *time.Timer            // armed, or its goroutine has not yet taken next
-	wrote   time.Time              // when the last write began
-	err     error
-	closed  bool
+	mu     sync.Mutex
+	next   func() ([]byte, error) // makes the newest version; nil if it is in the file
+	timer  *time.Timer            // armed, or its goroutine has not yet taken next
+	wrote  time.Time              // when the last write began
+	err    error
+	closed bool
 
 	armed   sync.WaitGroup // a timer, until it is stopped or its goroutine is done
 	writing sync.Mutex     // held while a version is written; taken without mu
@@ -48,7 +47,7 @@ func (p *Projection) Put(make func() ([]byte, error)) {
 	if p.closed {
 		return
 	}
-	p.next, p.pending = make, true
+	p.next = make
 	if p.timer == nil {
 		p.armed.Add(1)
 		p.timer = time.AfterFunc(max(0, p.interval-time.Since(p.wrote)), func() {
@@ -67,13 +66,12 @@ func (p *Projection) write(byTimer bool) error {
 	if byTimer {
 		p.timer = nil
 	}
-	next, pending := p.next, p.pending
-	if !pending {
+	next := p.next
+	if next == nil {
 		defer p.mu.Unlock()
 		return p.err
 	}
-	p.pending = false
-	p.wrote = time.Now()
+	p.next, p.wrote = nil, time.Now()
 	p.mu.Unlock()
 
 	data, err := next()
@@ -83,11 +81,8 @@ func (p *Projection) write(byTimer bool) error {
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.err = err
-	if err != nil && !p.pending {
-		p.pending = true // for Flush, or the next Put
-	} else if err == nil && !p.pending {
-		p.next = nil
+	if p.err = err; err != nil && p.next == nil {
+		p.next = next // for Flush, or the next Put
 	}
 	return err
 }
@@ -119,12 +114,12 @@ func (p *Projection) Err() error {
 // Close flushes, and ends the background writing. A second Close does nothing.
 func (p *Projection) Close() error {
 	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil
-	}
+	closed := p.closed
 	p.closed = true
 	p.mu.Unlock()
+	if closed {
+		return nil
+	}
 	p.disarm()
 	p.armed.Wait()
 	return p.write(false)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"math"
 	"os"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -29,13 +29,25 @@ func Read(path string, from int64, fn func(Event) error) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	if r.file == nil {
-		return fmt.Errorf("reading a journal: %s: %w", path, fs.ErrNotExist)
-	}
 	if err := r.drain(fn); err != ErrStop {
 		return err
 	}
 	return nil
+}
+
+// Tail gives the last n events of path, oldest first; it reads the file's end
+// only. Half a last line is left out. What Read says of its checks holds here.
+func Tail(path string, n int) (events []Event, err error) {
+	r := reader{path: path, from: math.MaxInt64}
+	defer r.close()
+	if err := r.open(); err != nil || n <= 0 {
+		return nil, err
+	}
+	if err := r.drain(func(Event) error { return nil }); err != nil {
+		return nil, err
+	}
+	err = Read(path, max(1, r.last.seq-int64(n)+1), func(ev Event) error { events = append(events, ev); return nil })
+	return events[max(0, len(events)-n):], err
 }
 
 // reader reads a journal up to its end, and on when it has become longer.
@@ -43,24 +55,17 @@ type reader struct {
 	path string
 	from int64 // the first event that is wanted
 	file *os.File
-	at   int64 // offset of the next line
-	in   *lines
-	chain
-	decoder
+	last place // the last line that was read
 }
 
-// open opens the file, if it is there, and finds the first line that is wanted.
+// open opens the file and finds the first line that is wanted.
 func (r *reader) open() error {
 	f, err := durable.Open(r.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return fmt.Errorf("reading a journal: %w", err)
 	}
-	r.file = f
-	r.at = seek(f, r.from)
-	r.chain = chain{any: r.at > 0}
+	at := seek(f, r.from)
+	r.file, r.last = f, place{end: at, any: at > 0}
 	return nil
 }
 
@@ -73,34 +78,22 @@ func (r *reader) close() {
 
 // drain reads from where it stopped to the end.
 func (r *reader) drain(fn func(Event) error) error {
-	if r.in == nil {
-		r.in = newLines(nil, 0)
-	}
-	r.in.reset(io.NewSectionReader(r.file, r.at, 1<<62), r.at)
-	var h header
+	l := newLines(r.path, r.file, r.last)
 	for {
-		line, begin, err := r.in.read()
-		if err == io.EOF || err == errTorn {
+		err := l.next(false)
+		bad, is := errors.AsType[*CorruptError](err)
+		switch {
+		case err == io.EOF || is && bad.Torn:
 			return nil
-		}
-		if err != nil && err != errTooLong {
+		case is:
+			return bad
+		case err != nil:
 			return fmt.Errorf("reading a journal: %w", err)
 		}
-		h.seq = 0
-		var why string
-		if err == errTooLong {
-			why = err.Error()
-		} else if why = h.parse(line); why == "" {
-			why = r.follow(&h)
-		}
-		if why != "" {
-			return &CorruptError{Path: r.path, Line: r.line(), Offset: begin, Seq: h.seq, Why: why}
-		}
-		r.at = r.in.next
-		if h.seq < r.from {
+		if r.last = l.last; r.last.seq < r.from {
 			continue
 		}
-		if err := fn(r.event(&h)); err != nil {
+		if err := fn(l.h.decode()); err != nil {
 			return err
 		}
 	}
@@ -118,11 +111,9 @@ func seek(f *os.File, seq int64) int64 {
 	low, high := int64(0), info.Size() // low: a line's beginning, its event is before seq
 	for high-low > scanBuffer {
 		mid := low + (high-low)/2
-		begin, n, ok := firstAt(f, mid, high)
-		switch {
-		case !ok || n >= seq:
+		if begin, n, ok := firstAt(f, mid, high); !ok || n >= seq {
 			high = mid
-		default:
+		} else {
 			low = begin
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"reflect"
@@ -191,34 +190,5 @@ func TestReadFindsWhatDoesNotFollow(t *testing.T) {
 				t.Errorf("%d events, %v", n, err)
 			}
 		})
-	}
-}
-
-// TestADecoderRemembersOnlySoMuch: a file with ever new names must not make its
-// reader grow.
-func TestADecoderRemembersOnlySoMuch(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.jsonl")
-	j := mustOpen(t, durable.OS(), path, Options{})
-	var evs []Event
-	for i := range 2 * maxNames {
-		ev := event(i)
-		ev.Event = fmt.Sprint("name ", i)
-		evs = append(evs, ev)
-	}
-	want, err := j.Append(false, evs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := reader{path: path}
-	if err := r.open(); err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	var got []Event
-	if err := r.drain(func(ev Event) error { got = append(got, ev); return nil }); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%d events, %v", len(got), err)
-	}
-	if len(r.names) > maxNames {
-		t.Errorf("it remembers %d names", len(r.names))
 	}
 }

@@ -3,159 +3,165 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
+
+	"github.com/superloop/superloop/internal/durable"
 )
 
-// scanBuffer is large enough that read(2) costs next to nothing, and small enough
-// to stay in the processor's cache while its lines are hashed.
+// scanBuffer is how much is read at once: large enough that read(2) costs next to
+// nothing.
 const scanBuffer = 64 << 10
 
-var (
-	errTorn    = errors.New("the file ends in the middle of the line")
-	errTooLong = errors.New("it is longer than 16 MiB")
-)
-
-// lines reads a file line by line, in constant memory.
-type lines struct {
-	r    *bufio.Reader
-	long []byte // a line that does not fit r's buffer
-	next int64  // offset of the next line
-}
-
-func newLines(r io.Reader, at int64) *lines {
-	return &lines{r: bufio.NewReaderSize(r, scanBuffer), next: at}
-}
-
-func (l *lines) reset(r io.Reader, at int64) {
-	l.r.Reset(r)
-	l.next = at
-}
-
-// read gives the next line without its newline, valid until the next call, and
-// the offset of its first byte. At the end the error is io.EOF; for bytes without
-// a newline it is errTorn (with these bytes), for too many of them errTooLong.
-func (l *lines) read() (line []byte, at int64, err error) {
-	at = l.next
-	line, err = l.r.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
-		l.long = l.long[:0]
-		for err == bufio.ErrBufferFull && len(l.long)+len(line) <= MaxLine {
-			l.long = append(l.long, line...)
-			line, err = l.r.ReadSlice('\n')
-		}
-		if err == bufio.ErrBufferFull {
-			return l.long, at, errTooLong
-		}
-		l.long = append(l.long, line...)
-		line = l.long
-	}
-	l.next = at + int64(len(line))
-	switch {
-	case err == io.EOF && len(line) == 0:
-		return nil, at, io.EOF
-	case len(line) > MaxLine+1:
-		return line, at, errTooLong
-	case err == io.EOF:
-		return line, at, errTorn
-	case err != nil:
-		return nil, at, err
-	}
-	return line[:len(line)-1], at, nil
-}
-
-// chain is a place in a journal: behind the line seq, whose hash is hash.
-type chain struct {
-	seq  int64
-	hash [hashLen]byte // nothing yet if seq is 0
-	// any: the next line may be any; the place is not known because the reading
-	// did not begin at the file's start.
+// place is a line, where it is in the file, and so the place behind it, where the
+// next line is to follow. The zero value is the file's beginning.
+type place struct {
+	seq        int64
+	begin, end int64  // its first byte, and behind its newline
+	hash       string // "" before the first line
+	// any: only end is known, because the reading did not begin at the file's
+	// start: the next line may be any.
 	any bool
-}
-
-// follow moves behind the line h, or says why it does not come next.
-func (c *chain) follow(h *header) string {
-	switch {
-	case c.any:
-		c.any = false
-	case h.seq != c.seq+1:
-		return "its sequence number does not follow the one before"
-	case c.seq == 0 && len(h.prev) > 0, c.seq > 0 && !bytes.Equal(h.prev, c.hash[:]):
-		return "its prev is not the hash of the line before"
-	}
-	c.seq = h.seq
-	copy(c.hash[:], h.hash)
-	return ""
 }
 
 // line is the number of the next line, 0 if it is not known: lines are numbered
 // as events are.
-func (c *chain) line() int64 {
-	if c.any {
+func (p *place) line() int64 {
+	if p.any {
 		return 0
 	}
-	return c.seq + 1
+	return p.seq + 1
 }
 
-// last is the hash as a text, "" before the first line.
-func (c *chain) last() string {
-	if c.seq == 0 {
-		return ""
+// lines reads a journal event by event, in constant memory.
+type lines struct {
+	path string
+	in   *bufio.Scanner
+	last place // the last good line
+	h    header
+}
+
+// newLines reads on behind a line.
+func newLines(path string, f io.ReaderAt, behind place) *lines {
+	in := bufio.NewScanner(io.NewSectionReader(f, behind.end, 1<<62))
+	in.Buffer(make([]byte, scanBuffer), MaxLine+1)
+	in.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		n := bytes.IndexByte(data, '\n') + 1
+		if n == 0 && atEOF {
+			n = len(data)
+		}
+		if n == 0 {
+			return 0, nil, nil
+		}
+		return n, data[:n], nil
+	})
+	return &lines{path: path, in: in, last: behind}
+}
+
+// next reads a line into h and last. At the end the error is io.EOF. A line that is
+// not good gives a *CorruptError; Torn says there that the line is the file's end
+// without a newline. With hashes the line's hash is computed, and a last line with
+// NUL bytes is torn, too.
+func (l *lines) next(hashes bool) error {
+	begin := l.last.end
+	if !l.in.Scan() && l.in.Err() != bufio.ErrTooLong {
+		return cmp.Or(l.in.Err(), io.EOF)
 	}
-	return string(c.hash[:])
+	size := int64(len(l.in.Bytes()))
+	line, whole := bytes.CutSuffix(l.in.Bytes(), []byte("\n"))
+	l.h.seq = 0
+	bad := &CorruptError{Path: l.path, Line: l.last.line(), Offset: begin}
+	switch {
+	case l.in.Err() != nil:
+		bad.Why = "it is longer than 16 MiB"
+	case !whole:
+		bad.Why, bad.Torn = "the file ends in the middle of the line", true
+	default:
+		if bad.Why = l.h.parse(line); bad.Why == "" && hashes && !l.h.hashMatches() {
+			bad.Why = "its hash is not the hash of its bytes"
+		}
+		if bad.Why == "" {
+			bad.Why = l.follows()
+		}
+		if bad.Why != "" && hashes && bytes.IndexByte(line, 0) >= 0 {
+			bad.Why = "a part of it never reached the disk: it has NUL bytes"
+			bad.Torn = !l.in.Scan() && l.in.Err() == nil // nothing is behind it
+		}
+	}
+	if bad.Why != "" {
+		bad.Seq = l.h.seq
+		return bad
+	}
+	l.last = place{seq: l.h.seq, begin: begin, end: begin + size, hash: string(l.h.hash)}
+	return nil
+}
+
+// follows says why the line in h does not come next, or "".
+func (l *lines) follows() string {
+	switch {
+	case l.last.any:
+	case l.h.seq != l.last.seq+1:
+		return "its sequence number does not follow the one before"
+	case string(l.h.prev) != l.last.hash:
+		return "its prev is not the hash of the line before"
+	}
+	return ""
 }
 
 // scan is the result of checking a journal from a place in it to its end.
 type scan struct {
-	chain
+	place  // the last good line
 	events int64
-	begin  int64 // of the last good line
-	end    int64 // behind the last good line's newline
 	bad    *CorruptError
 }
 
-// check reads path from the offset at, where the chain is c, to the end or to the
-// first line that is not good. The error is one of reading; what is wrong with
-// the content is in scan.bad.
-func check(f io.ReaderAt, path string, at int64, c chain) (scan, error) {
-	s := scan{chain: c, begin: at, end: at}
-	l := newLines(io.NewSectionReader(f, at, 1<<62), at)
-	var h header
-	for {
-		line, begin, err := l.read()
-		if err == io.EOF {
-			return s, nil
+// check reads a journal behind a line to the end or to the first line that is not
+// good. The error is one of reading; what is wrong with the content is in scan.bad.
+func check(f io.ReaderAt, path string, behind place) (s scan, err error) {
+	l := newLines(path, f, behind)
+	for err == nil {
+		if err = l.next(true); err == nil {
+			s.events++
 		}
-		h.seq = 0
-		var why string
-		switch {
-		case err == errTorn || err == errTooLong:
-			why = err.Error()
-		case err != nil:
-			return s, err
-		default:
-			if why = h.parse(line); why == "" && !h.hashMatches() {
-				why = "its hash is not the hash of its bytes"
-			}
-			if why == "" {
-				why = s.follow(&h)
-			}
-		}
-		if why != "" {
-			s.bad = &CorruptError{Path: path, Line: s.line(), Offset: begin, Seq: h.seq, Why: why, Torn: err == errTorn}
-			if err == nil && bytes.IndexByte(line, 0) >= 0 {
-				s.bad.Torn = l.ends()
-				s.bad.Why = "a part of it never reached the disk: it has NUL bytes"
-			}
-			return s, nil
-		}
-		s.events++
-		s.begin, s.end = begin, l.next
 	}
+	s.place = l.last
+	if bad, ok := errors.AsType[*CorruptError](err); ok {
+		s.bad, err = bad, nil
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	return s, err
 }
 
-// ends reports whether nothing follows.
-func (l *lines) ends() bool {
-	_, err := l.r.Peek(1)
-	return err == io.EOF
+// Report is what Verify found.
+type Report struct {
+	// Events is the number of good lines before the first bad one.
+	Events int64
+	// FirstBad is nil if every line is good.
+	FirstBad *CorruptError
+	// LastSeq and LastHash are those of the last good line.
+	LastSeq  int64
+	LastHash string
+}
+
+// Verify checks every line of a journal: its form, its number, its hash, and that
+// it follows the line before. It only reads, and needs no lock; the torn end of
+// a journal that is just being written is reported with FirstBad.Torn. The error
+// is one of reading the file.
+//
+// Verify cannot see that lines are missing at the end: CheckHead can.
+func Verify(path string) (Report, error) {
+	f, err := durable.Open(path)
+	if err != nil {
+		return Report{}, fmt.Errorf("verifying a journal: %w", err)
+	}
+	defer f.Close()
+	s, err := check(f, path, place{})
+	if err != nil {
+		return Report{}, fmt.Errorf("verifying a journal: %w", err)
+	}
+	return Report{Events: s.events, FirstBad: s.bad, LastSeq: s.seq, LastHash: s.hash}, nil
 }
