@@ -43,18 +43,6 @@ func Read(kind Kind, data []byte) (*Document, []Problem) {
 	return d, place(data, notes)
 }
 
-// Decode reads data and gives its value as encoding/json would with UseNumber:
-// map[string]any, []any, string, bool, nil and json.Number, integers always in
-// plain form (300, never 300.0 or 3e2). The value is nil when there is a
-// problem.
-func Decode(kind Kind, data []byte) (any, []Problem) {
-	d, problems := Read(kind, data)
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return d.Value(), nil
-}
-
 // Validate gives the problems of data as a file of the given kind; none means
 // that it is valid.
 func Validate(kind Kind, data []byte) []Problem {
@@ -63,28 +51,18 @@ func Validate(kind Kind, data []byte) []Problem {
 }
 
 // Into reads data strictly and, when it is valid, decodes it into dst as
-// json.Unmarshal does. dst is untouched when there is a problem that the schema
-// can see.
+// json.Unmarshal does, integers in any spelling. dst is untouched when there is a
+// problem that the schema can see.
 func Into(kind Kind, data []byte, dst any) []Problem {
 	d, problems := Read(kind, data)
 	if len(problems) > 0 {
 		return problems
 	}
-	return d.Into(dst)
-}
-
-// Value is the document as plain values (see Decode).
-func (d *Document) Value() any { return d.root.value() }
-
-// Into decodes the document into dst as json.Unmarshal does. A problem means
-// that the schema allows what dst cannot hold.
-func (d *Document) Into(dst any) []Problem {
-	var b bytes.Buffer
-	d.root.write(&b, d.src, nil)
-	err := json.Unmarshal(b.Bytes(), dst)
+	err := json.Unmarshal(d.Raw("", nil), dst)
 	if err == nil {
 		return nil
 	}
+	// The schema allows what dst cannot hold.
 	p := Problem{Line: 1, Column: 1, Code: CodeWrongType, Message: err.Error()}
 	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		p.Pointer = "/" + strings.ReplaceAll(te.Field, ".", "/")
@@ -120,14 +98,22 @@ func (d *Document) Raw(ptr string, drop func(key string) bool) json.RawMessage {
 	return b.Bytes()
 }
 
+// split gives the reference tokens of a JSON pointer.
+func split(ptr string) []string {
+	if ptr == "" {
+		return nil
+	}
+	tokens := strings.Split(strings.TrimPrefix(ptr, "/"), "/")
+	for i, t := range tokens {
+		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+	}
+	return tokens
+}
+
 // find gives the node at a JSON pointer, of duplicate keys the last.
 func (d *Document) find(ptr string) *node {
 	n := &d.root
-	if ptr == "" {
-		return n
-	}
-	for t := range strings.SplitSeq(strings.TrimPrefix(ptr, "/"), "/") {
-		t = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+	for _, t := range split(ptr) {
 		if n = n.child(t); n == nil {
 			return nil
 		}
@@ -136,25 +122,23 @@ func (d *Document) find(ptr string) *node {
 }
 
 func (n *node) child(token string) *node {
-	switch n.kind {
-	case '{':
-		if n.index != nil {
-			if i, ok := n.index[token]; ok {
-				return &n.kids[i]
-			}
-			return nil
+	i, ok := -1, false
+	switch {
+	case n.index != nil:
+		i, ok = n.index[token]
+	case n.kind == '{':
+		for i = len(n.kids) - 1; i >= 0 && n.kids[i].key != token; i-- {
 		}
-		for i := len(n.kids) - 1; i >= 0; i-- {
-			if n.kids[i].key == token {
-				return &n.kids[i]
-			}
-		}
-	case '[':
-		if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(n.kids) {
-			return &n.kids[i]
-		}
+		ok = i >= 0
+	case n.kind == '[':
+		var err error
+		i, err = strconv.Atoi(token)
+		ok = err == nil && i >= 0 && i < len(n.kids)
 	}
-	return nil
+	if !ok {
+		return nil
+	}
+	return &n.kids[i]
 }
 
 func (n *node) value() any {
@@ -183,33 +167,24 @@ func (n *node) value() any {
 
 func (n *node) write(b *bytes.Buffer, src []byte, drop func(string) bool) {
 	switch n.kind {
-	case '{':
-		b.WriteByte('{')
-		first := true
+	case '{', '[':
+		b.WriteByte(n.kind)
+		start := b.Len()
 		for i := range n.kids {
 			k := &n.kids[i]
-			if drop != nil && drop(k.key) {
+			if n.kind == '{' && drop != nil && drop(k.key) {
 				continue
 			}
-			if !first {
+			if b.Len() > start {
 				b.WriteByte(',')
 			}
-			first = false
-			name, _ := json.Marshal(k.key) // a string is always marshalled
-			b.Write(name)
-			b.WriteByte(':')
+			if n.kind == '{' {
+				name, _ := json.Marshal(k.key) // a string is always marshalled
+				b.Write(append(name, ':'))
+			}
 			k.write(b, src, drop)
 		}
-		b.WriteByte('}')
-	case '[':
-		b.WriteByte('[')
-		for i := range n.kids {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			n.kids[i].write(b, src, drop)
-		}
-		b.WriteByte(']')
+		b.WriteByte(n.kind + 2) // the bracket that closes it
 	case '"':
 		b.Write(src[n.off:n.end])
 	default:
@@ -219,23 +194,19 @@ func (n *node) write(b *bytes.Buffer, src []byte, drop func(string) bool) {
 
 // describe writes the value shortly for a person.
 func (n *node) describe(secret bool) string {
-	switch n.kind {
-	case '{':
+	switch {
+	case n.kind == '{':
 		return "an object"
-	case '[':
+	case n.kind == '[':
 		return "an array"
-	case '"':
-		if secret {
-			return "a string"
-		}
+	case n.kind == '"' && secret:
+		return "a string"
+	case n.kind == '"':
 		return quote(n.text)
-	case '0':
-		if secret {
-			return "a number"
-		}
-		return clip(n.text)
+	case n.kind == '0' && secret:
+		return "a number"
 	}
-	return n.text
+	return clip(n.text)
 }
 
 // place turns offsets into lines and columns and sorts.

@@ -15,7 +15,7 @@ import (
 // check applies the schema and gives what it says, in no order.
 func (d *Document) check() []found {
 	out := d.cases()
-	err := standard().compiled[d.kind]().Validate(d.Value())
+	err := standard().compiled[d.kind]().Validate(d.root.value())
 	if err == nil {
 		return out
 	}
@@ -70,15 +70,11 @@ func leaves(ve *jsonschema.ValidationError, into []*jsonschema.ValidationError) 
 // tokens splits a location as the library writes it: a JSON pointer whose
 // tokens are escaped for a URL besides.
 func tokens(location string) []string {
-	if location == "" {
-		return nil
-	}
-	parts := strings.Split(strings.TrimPrefix(location, "/"), "/")
+	parts := split(location)
 	for i, t := range parts {
 		if u, err := url.PathUnescape(t); err == nil {
-			t = u
+			parts[i] = u
 		}
-		parts[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
 	}
 	return parts
 }
@@ -117,15 +113,25 @@ func (d *Document) explain(in instance) []found {
 	in.secret = d.Secret(pointer(in.path))
 	schema, name, rest := keyword(in.err)
 	if strings.Contains(in.err.KeywordLocation, "/propertyNames/") {
-		return []found{in.keyName(schema)}
+		key, allowed := quote(in.path[len(in.path)-1]), phrase(schema, "another name")
+		return []found{{in.node.keyOff, Problem{Pointer: pointer(in.path), Code: CodeBadFormat, Found: key, Allowed: allowed,
+			Message: fmt.Sprintf("the name %s is not allowed; allowed: %s", key, allowed)}}}
 	}
 	switch name {
 	case "additionalProperties":
 		return in.unknown(schema)
 	case "required":
-		return in.missing(schema)
+		var out []found
+		for _, key := range in.absent(schema["required"]) {
+			out = append(out, found{in.node.off, Problem{Pointer: in.member(key), Code: CodeMissingKey, Found: "nothing",
+				Allowed: quote(key), Message: fmt.Sprintf("the key %s is missing", quote(key))}})
+		}
+		return out
 	case "dependentRequired":
-		return []found{in.dependent(schema, rest)}
+		deps, _ := schema["dependentRequired"].(map[string]any)
+		key, needs := rest[0], orList(quoteAll(in.absent(deps[rest[0]])))
+		return []found{{in.node.child(key).keyOff, Problem{Pointer: in.member(key), Code: CodeCombination, Found: quote(key), Allowed: needs,
+			Message: fmt.Sprintf("%s stands only beside %s", quote(key), needs)}}}
 	}
 	p := in.about(schema, name)
 	if p.Message == "" {
@@ -133,6 +139,20 @@ func (d *Document) explain(in instance) []found {
 	}
 	p.Pointer = pointer(in.path)
 	return []found{{in.node.off, p}}
+}
+
+// member is the pointer of a member of the value.
+func (in instance) member(key string) string { return pointer(append(slices.Clip(in.path), key)) }
+
+// absent gives those names of a list in a schema that the value does not have.
+func (in instance) absent(list any) (names []string) {
+	all, _ := list.([]any)
+	for _, v := range all {
+		if name, _ := v.(string); in.node.child(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (in instance) unknown(schema map[string]any) []found {
@@ -147,11 +167,8 @@ func (in instance) unknown(schema map[string]any) []found {
 		if len(out) > maxProblems {
 			break
 		}
-		p := Problem{
-			Pointer: pointer(append(slices.Clip(in.path), kid.key)), Code: CodeUnknownKey,
-			Found: quote(kid.key), Allowed: orList(quoteAll(acted)), Near: Nearest(kid.key, known),
-			Message: fmt.Sprintf("unknown key %s", quote(kid.key)),
-		}
+		p := Problem{Pointer: in.member(kid.key), Code: CodeUnknownKey, Found: quote(kid.key), Allowed: orList(quoteAll(acted)),
+			Near: Nearest(kid.key, known), Message: fmt.Sprintf("unknown key %s", quote(kid.key))}
 		switch {
 		case p.Near != "":
 			p.Message += fmt.Sprintf("; did you mean %q?", p.Near)
@@ -163,49 +180,4 @@ func (in instance) unknown(schema map[string]any) []found {
 		out = append(out, found{kid.keyOff, p})
 	}
 	return out
-}
-
-func (in instance) missing(schema map[string]any) []found {
-	var out []found
-	required, _ := schema["required"].([]any)
-	for _, r := range required {
-		name, _ := r.(string)
-		if in.node.child(name) != nil {
-			continue
-		}
-		p := Problem{
-			Pointer: pointer(append(slices.Clip(in.path), name)), Code: CodeMissingKey,
-			Found: "nothing", Allowed: quote(name), Message: fmt.Sprintf("the key %s is missing", quote(name)),
-		}
-		out = append(out, found{in.node.off, p})
-	}
-	return out
-}
-
-func (in instance) dependent(schema map[string]any, rest []string) found {
-	key := rest[0]
-	var needs string
-	deps, _ := schema["dependentRequired"].(map[string]any)
-	list, _ := deps[key].([]any)
-	var names []string
-	for _, n := range list {
-		if s, _ := n.(string); in.node.child(s) == nil {
-			names = append(names, s)
-		}
-	}
-	needs = orList(quoteAll(names))
-	n := in.node.child(key)
-	return found{n.keyOff, Problem{
-		Pointer: pointer(append(slices.Clip(in.path), key)), Code: CodeCombination, Found: quote(key), Allowed: needs,
-		Message: fmt.Sprintf("%s stands only beside %s", quote(key), needs),
-	}}
-}
-
-func (in instance) keyName(schema map[string]any) found {
-	key := in.path[len(in.path)-1]
-	allowed := phrase(schema, "another name")
-	return found{in.node.keyOff, Problem{
-		Pointer: pointer(in.path), Code: CodeBadFormat, Found: quote(key), Allowed: allowed,
-		Message: fmt.Sprintf("the name %s is not allowed; allowed: %s", quote(key), allowed),
-	}}
 }

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 // message means that the keyword has no words of its own here.
 func (in instance) about(schema map[string]any, name string) Problem {
 	p := Problem{Found: in.node.describe(in.secret)}
+	bound := fmt.Sprint(schema[name])
 	switch name {
 	case "type":
 		p.Code = CodeWrongType
@@ -22,30 +24,28 @@ func (in instance) about(schema map[string]any, name string) Problem {
 	case "format", "pattern":
 		in.form(schema, name, &p)
 	case "minLength":
-		if bound(schema, name) == "1" {
-			p.Code, p.Allowed, p.Message = CodeOutOfRange, "text", "must not be empty"
-			break
+		if in.outOfRange(&p, fmt.Sprintf("at least %s characters", bound)); bound == "1" {
+			p.Allowed, p.Message = "text", "must not be empty"
 		}
-		in.outOfRange(&p, fmt.Sprintf("at least %s characters", bound(schema, name)))
 	case "maxLength":
-		in.outOfRange(&p, fmt.Sprintf("at most %s characters", bound(schema, name)))
+		in.outOfRange(&p, fmt.Sprintf("at most %s characters", bound))
 	case "minimum":
-		in.outOfRange(&p, phrase(schema, bound(schema, name)+" or more"))
+		in.outOfRange(&p, phrase(schema, bound+" or more"))
 	case "maximum":
-		in.outOfRange(&p, phrase(schema, bound(schema, name)+" or less"))
+		in.outOfRange(&p, phrase(schema, bound+" or less"))
 	case "exclusiveMinimum":
-		in.outOfRange(&p, phrase(schema, "more than "+bound(schema, name)))
+		in.outOfRange(&p, phrase(schema, "more than "+bound))
 	case "minItems":
 		if len(in.node.kids) == 0 {
 			p.Found = "an empty array"
 		}
-		in.outOfRange(&p, "at least "+count(bound(schema, name), "item"))
+		in.outOfRange(&p, "at least "+count(bound, "item"))
 	case "maxItems":
 		p.Found = count(fmt.Sprint(len(in.node.kids)), "item")
-		in.outOfRange(&p, "at most "+count(bound(schema, name), "item"))
+		in.outOfRange(&p, "at most "+count(bound, "item"))
 	case "minProperties", "maxProperties":
 		p.Code, p.Found = CodeCombination, in.names()
-		p.Allowed = phrase(schema, bound(schema, name)+" keys")
+		p.Allowed = phrase(schema, bound+" keys")
 		p.Message = fmt.Sprintf("found %s; allowed: %s", p.Found, p.Allowed)
 	case "uniqueItems":
 		in.repeated(&p)
@@ -82,27 +82,15 @@ func (in instance) listed(schema map[string]any, name string, p *Problem) {
 func (in instance) form(schema map[string]any, name string, p *Problem) {
 	p.Code = CodeBadFormat
 	format, _ := schema["format"].(string)
-	switch {
-	case name == "pattern":
-		pat, _ := schema["pattern"].(string)
-		p.Allowed = phrase(schema, "text that matches "+pat)
-	case format == "date-time":
-		p.Allowed = phrase(schema, "a time as in RFC 3339, such as 2026-01-23T05:36:33Z")
-	case format == "go-duration":
-		p.Allowed = phrase(schema, `seconds as a number, or text such as "90s", "30m", "8h", at most a year`)
-	case format == "web-url":
-		p.Allowed = phrase(schema, "a URL that starts with https:// or http://")
-	case format == "regex":
-		p.Allowed = phrase(schema, "a regular expression in RE2 syntax (no lookahead, no backreference)")
-		if _, err := regexp.Compile(in.node.text); err != nil {
-			p.Message = fmt.Sprintf("the regular expression does not compile: %s; allowed: %s",
-				strings.TrimPrefix(err.Error(), "error parsing regexp: "), p.Allowed)
-			return
-		}
-	default:
-		p.Allowed = phrase(schema, format)
+	p.Allowed = phrase(schema, cmp.Or(formats[format].allowed, format))
+	if name == "pattern" {
+		p.Allowed = phrase(schema, fmt.Sprintf("text that matches %s", schema["pattern"]))
 	}
 	p.Message = fmt.Sprintf("found %s; allowed: %s", p.Found, p.Allowed)
+	if _, err := regexp.Compile(in.node.text); err != nil && name == "format" && format == "regex" {
+		p.Message = fmt.Sprintf("the regular expression does not compile: %s; allowed: %s",
+			strings.TrimPrefix(err.Error(), "error parsing regexp: "), p.Allowed)
+	}
 }
 
 func (in instance) outOfRange(p *Problem, allowed string) {
@@ -143,8 +131,6 @@ func phrase(schema map[string]any, otherwise string) string {
 	}
 	return otherwise
 }
-
-func bound(schema map[string]any, name string) string { return fmt.Sprint(schema[name]) }
 
 func count(n, noun string) string {
 	if n == "1" {

@@ -35,46 +35,47 @@ const (
 // MaxDepth is how deep arrays and objects may be nested in any kind.
 const MaxDepth = 100
 
+// limits of a file of a kind: bytes, and values. What an agent or a human writes is
+// small; what superloop writes itself may grow with a long run. Without a cap on the
+// values (0: 4,000,000) a mebibyte of wrong ones would cost seconds to describe.
+var limits = []struct {
+	kind          Kind
+	bytes, values int
+}{
+	{Config, mib, 50_000}, {RepoState, mib, 0}, {Recovery, 64 * kib, 50_000}, {Escalation, mib, 0}, {Event, mib, 0},
+	{State, 256 * kib, 0}, {Usage, 256 * kib, 0}, {RunSummary, 64 * mib, 0}, {Approval, 256 * kib, 0}, {TestStatus, 64 * kib, 0},
+	{Evidence, 16 * mib, 0}, {RootCause, mib, 0}, {Chain, 4 * mib, 0}, {ChecklistStatus, 64 * kib, 0}, {ValidationStatus, 64 * kib, 0},
+	{PrerequisitesStatus, 64 * kib, 0}, {PrerequisitesResults, 4 * mib, 0}, {Scenario, 4 * mib, 200_000},
+}
+
 // Kinds lists every kind.
 func Kinds() []Kind {
-	return []Kind{Config, RepoState, Recovery, Escalation, Event, State, Usage, RunSummary, Approval,
-		TestStatus, Evidence, RootCause, Chain, ChecklistStatus, ValidationStatus, PrerequisitesStatus,
-		PrerequisitesResults, Scenario}
+	out := make([]Kind, len(limits))
+	for i, l := range limits {
+		out[i] = l.kind
+	}
+	return out
 }
 
 // Known reports whether k is one of Kinds.
 func (k Kind) Known() bool { return slices.Contains(Kinds(), k) }
 
-// Limit is the size cap of a file (or line) of kind k in bytes. What an agent
-// or a person writes is small; what superloop writes itself may grow with a
-// long run.
+// Limit is the size cap of a file (or line) of kind k in bytes.
 func (k Kind) Limit() int {
-	switch k {
-	case Recovery, TestStatus, ChecklistStatus, ValidationStatus, PrerequisitesStatus:
-		return 64 * kib
-	case State, Usage, Approval:
-		return 256 * kib
-	case Config, Event, Escalation, RootCause, RepoState:
-		return mib
-	case Chain, PrerequisitesResults, Scenario:
-		return 4 * mib
-	case Evidence:
-		return 16 * mib
-	case RunSummary:
-		return 64 * mib
+	for _, l := range limits {
+		if l.kind == k {
+			return l.bytes
+		}
 	}
 	return mib
 }
 
-// values is the cap on the number of values in a file of kind k. What a person
-// or an agent writes has few; without the cap a mebibyte of wrong ones would
-// cost seconds to describe.
+// values is the cap on the number of values in a file of kind k.
 func (k Kind) values() int {
-	switch k {
-	case Config, Recovery:
-		return 50_000
-	case Scenario:
-		return 200_000
+	for _, l := range limits {
+		if l.kind == k && l.values > 0 {
+			return l.values
+		}
 	}
 	return 4_000_000
 }

@@ -3,6 +3,7 @@ package schemas
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -77,18 +78,13 @@ func (s *scanner) encoding() bool {
 		s.note(i, CodeEncoding, "the file holds a NUL byte", "a NUL byte", "text")
 		return false
 	}
-	if utf8.Valid(s.src) {
-		return true
-	}
-	for i := 0; i < len(s.src); {
-		r, n := utf8.DecodeRune(s.src[i:])
-		if r == utf8.RuneError && n <= 1 {
+	for i, c := range string(s.src) {
+		if c == utf8.RuneError && !bytes.HasPrefix(s.src[i:], []byte("\uFFFD")) {
 			s.note(i, CodeEncoding, "the file is not UTF-8", fmt.Sprintf("byte 0x%02x", s.src[i]), "UTF-8")
 			return false
 		}
-		i += n
 	}
-	return false
+	return true
 }
 
 func (s *scanner) note(off int, code, message, what, allowed string) {
@@ -106,13 +102,8 @@ func (s *scanner) syntax(off int, message, what, allowed string) (node, bool) {
 }
 
 func (s *scanner) space() {
-	for s.pos < len(s.src) {
-		switch s.src[s.pos] {
-		case ' ', '\t', '\n', '\r':
-			s.pos++
-		default:
-			return
-		}
+	for s.pos < len(s.src) && strings.IndexByte(" \t\n\r", s.src[s.pos]) >= 0 {
+		s.pos++
 	}
 }
 
@@ -139,10 +130,8 @@ func (s *scanner) value(depth int) (node, bool) {
 	}
 	off := s.pos
 	switch c := s.src[s.pos]; {
-	case c == '{':
-		return s.object(depth)
-	case c == '[':
-		return s.array(depth)
+	case c == '{' || c == '[':
+		return s.container(depth)
 	case c == '"':
 		text, ok := s.str()
 		return node{kind: '"', off: off, end: s.pos, text: text}, ok
@@ -152,19 +141,14 @@ func (s *scanner) value(depth int) (node, bool) {
 		return s.syntax(off, "strings stand in double quotes", `'\''`, `"`)
 	case c == '/':
 		return s.comment("a value")
-	}
-	for _, word := range []string{"true", "false", "null"} {
-		if bytes.HasPrefix(s.src[s.pos:], []byte(word)) && !wordAt(s.src, s.pos+len(word)) {
-			s.pos += len(word)
+	case wordAt(s.src, off):
+		for wordAt(s.src, s.pos) {
+			s.pos++
+		}
+		word := clip(string(s.src[off:s.pos]))
+		if slices.Contains([]string{"true", "false", "null"}, word) {
 			return node{kind: word[0], off: off, end: s.pos, text: word}, true
 		}
-	}
-	if wordAt(s.src, off) {
-		end := off
-		for wordAt(s.src, end) {
-			end++
-		}
-		word := clip(string(s.src[off:end]))
 		return s.syntax(off, fmt.Sprintf("%s is not a JSON value; strings stand in double quotes", word), word,
 			`a string, a number, true, false, null, "{" or "["`)
 	}
@@ -179,37 +163,41 @@ func wordAt(src []byte, i int) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-func (s *scanner) object(depth int) (node, bool) {
-	n := node{kind: '{', off: s.pos}
-	s.pos++
+func (s *scanner) at(c byte) bool { return s.pos < len(s.src) && s.src[s.pos] == c }
+
+// container reads an object or an array.
+func (s *scanner) container(depth int) (node, bool) {
+	n := node{kind: s.src[s.pos], off: s.pos}
+	object, end, what := n.kind == '{', n.kind+2, "value" // end is the bracket that closes it
+	if object {
+		what = "key"
+	}
 	seen := map[string]int{}
+	s.pos++
 	for first := true; ; first = false {
 		s.space()
-		if s.pos < len(s.src) && s.src[s.pos] == '}' {
-			if !first {
-				return s.syntax(s.pos, `there is a comma before "}"`, `'}'`, "another key, or no comma")
-			}
+		if s.at(end) && first {
 			break
 		}
-		if s.pos >= len(s.src) || s.src[s.pos] != '"' {
-			return s.keyError()
+		if s.at(end) {
+			return s.syntax(s.pos, fmt.Sprintf("there is a comma before %q", string(end)), s.here(), "another "+what+", or no comma")
 		}
-		keyOff := s.pos
-		key, ok := s.str()
-		if !ok {
-			return node{}, false
+		key, keyOff, token := "", 0, strconv.Itoa(len(n.kids))
+		if object {
+			keyOff = s.pos
+			var ok bool
+			if key, ok = s.key(); !ok {
+				return node{}, false
+			}
+			token = key
 		}
-		s.space()
-		if s.pos >= len(s.src) || s.src[s.pos] != ':' {
-			return s.syntax(s.pos, fmt.Sprintf("expected \":\" after the key %s, found %s", quote(key), s.here()), s.here(), `":"`)
-		}
-		s.pos++
-		s.space()
-		s.path = append(s.path, key)
-		if at, dup := seen[key]; dup {
-			s.duplicate(key, at, keyOff)
-		} else {
-			seen[key] = keyOff
+		s.path = append(s.path, token)
+		if object {
+			if before, dup := seen[key]; dup {
+				s.duplicate(key, before, keyOff)
+			} else {
+				seen[key] = keyOff
+			}
 		}
 		kid, ok := s.value(depth + 1)
 		if !ok {
@@ -217,7 +205,7 @@ func (s *scanner) object(depth int) (node, bool) {
 		}
 		s.path = s.path[:len(s.path)-1]
 		kid.key, kid.keyOff = key, keyOff
-		if key == "" {
+		if object && key == "" {
 			// No format has one, and the library leaves it out of the places that
 			// it names.
 			s.note(keyOff, CodeBadFormat, "a key is empty", `""`, "a name")
@@ -225,24 +213,51 @@ func (s *scanner) object(depth int) (node, bool) {
 			n.kids = append(n.kids, kid)
 		}
 		s.space()
-		if s.pos < len(s.src) && s.src[s.pos] == ',' {
-			s.pos++
-			continue
-		}
-		if s.pos < len(s.src) && s.src[s.pos] == '}' {
+		if s.at(end) {
 			break
 		}
-		return s.syntax(s.pos, fmt.Sprintf("expected \",\" or \"}\", found %s", s.here()), s.here(), `"," or "}"`)
+		if !s.at(',') {
+			return s.syntax(s.pos, fmt.Sprintf("expected \",\" or %q, found %s", string(end), s.here()), s.here(), fmt.Sprintf(`"," or %q`, string(end)))
+		}
+		s.pos++
 	}
 	s.pos++
 	n.end = s.pos
-	if len(n.kids) > large {
+	if object && len(n.kids) > large {
 		n.index = make(map[string]int, len(n.kids))
 		for i := range n.kids {
 			n.index[n.kids[i].key] = i
 		}
 	}
 	return n, true
+}
+
+// key reads a key and its colon, and tells the usual mistakes in its place apart.
+func (s *scanner) key() (string, bool) {
+	switch {
+	case s.at('"'):
+		key, ok := s.str()
+		if !ok {
+			return "", false
+		}
+		s.space()
+		if !s.at(':') {
+			_, ok = s.syntax(s.pos, fmt.Sprintf("expected \":\" after the key %s, found %s", quote(key), s.here()), s.here(), `":"`)
+			return "", ok
+		}
+		s.pos++
+		s.space()
+		return key, true
+	case s.pos >= len(s.src):
+		s.syntax(s.pos, "the file ends in the middle of an object", "the end of the file", `a key or "}"`)
+	case s.at('/'):
+		s.comment("a key")
+	case s.at('\'') || wordAt(s.src, s.pos):
+		s.syntax(s.pos, "keys stand in double quotes", s.here(), `"`)
+	default:
+		s.syntax(s.pos, fmt.Sprintf("expected a key in double quotes, found %s", s.here()), s.here(), "a key")
+	}
+	return "", false
 }
 
 func (s *scanner) duplicate(key string, first, second int) {
@@ -261,65 +276,15 @@ func (s *scanner) comment(allowed string) (node, bool) {
 	return s.syntax(s.pos, message, s.here(), allowed)
 }
 
-// keyError tells the usual mistakes in the place of a key apart.
-func (s *scanner) keyError() (node, bool) {
-	switch {
-	case s.pos >= len(s.src):
-		return s.syntax(s.pos, "the file ends in the middle of an object", "the end of the file", `a key or "}"`)
-	case s.src[s.pos] == '/':
-		return s.comment("a key")
-	case s.src[s.pos] == '\'' || wordAt(s.src, s.pos):
-		return s.syntax(s.pos, "keys stand in double quotes", s.here(), `"`)
-	}
-	return s.syntax(s.pos, fmt.Sprintf("expected a key in double quotes, found %s", s.here()), s.here(), "a key")
-}
-
-func (s *scanner) array(depth int) (node, bool) {
-	n := node{kind: '[', off: s.pos}
-	s.pos++
-	for first := true; ; first = false {
-		s.space()
-		if s.pos < len(s.src) && s.src[s.pos] == ']' {
-			if !first {
-				return s.syntax(s.pos, `there is a comma before "]"`, `']'`, "another value, or no comma")
-			}
-			break
-		}
-		s.path = append(s.path, strconv.Itoa(len(n.kids)))
-		kid, ok := s.value(depth + 1)
-		if !ok {
-			return node{}, false
-		}
-		s.path = s.path[:len(s.path)-1]
-		n.kids = append(n.kids, kid)
-		s.space()
-		if s.pos < len(s.src) && s.src[s.pos] == ',' {
-			s.pos++
-			continue
-		}
-		if s.pos < len(s.src) && s.src[s.pos] == ']' {
-			break
-		}
-		return s.syntax(s.pos, fmt.Sprintf("expected \",\" or \"]\", found %s", s.here()), s.here(), `"," or "]"`)
-	}
-	s.pos++
-	n.end = s.pos
-	return n, true
-}
-
 // pointer joins reference tokens into a JSON pointer.
 func pointer(path []string) string {
 	var b strings.Builder
 	for _, t := range path {
-		b.WriteByte('/')
-		b.WriteString(escapeToken(t))
+		b.WriteString("/" + escapeToken(t))
 	}
 	return b.String()
 }
 
 func escapeToken(t string) string {
-	if !strings.ContainsAny(t, "~/") {
-		return t
-	}
 	return strings.ReplaceAll(strings.ReplaceAll(t, "~", "~0"), "/", "~1")
 }

@@ -54,10 +54,12 @@ func compile(k Kind) *jsonschema.Schema {
 	c.Draft = jsonschema.Draft2020
 	c.AssertFormat = true
 	c.ExtractAnnotations = true
-	c.Formats["date-time"] = isTimestamp
-	c.Formats["regex"] = isRegexp
-	c.Formats["go-duration"] = isDuration
-	c.Formats["web-url"] = isWebURL
+	for name, f := range formats {
+		c.Formats[name] = func(v any) bool {
+			s, ok := v.(string)
+			return !ok || f.is(s) // what is no string is the type's to judge
+		}
+	}
 	// Nothing is ever fetched: a reference either names an embedded schema or is
 	// a mistake.
 	c.LoadURL = func(id string) (io.ReadCloser, error) {
@@ -84,43 +86,28 @@ func parse(k Kind) map[string]any {
 	return m
 }
 
-// The formats. Each passes what is not a string: that is the type's to judge.
-
-func isTimestamp(v any) bool {
-	s, ok := v.(string)
-	if !ok {
-		return true
-	}
-	_, err := time.Parse(time.RFC3339, s)
-	return err == nil
-}
-
-func isRegexp(v any) bool {
-	s, ok := v.(string)
-	if !ok {
-		return true
-	}
-	_, err := regexp.Compile(s)
-	return err == nil
-}
-
-// maxDuration bounds every duration: a year is no bound that anybody waits for.
+// maxDuration bounds every duration: nobody waits for more than a year.
 const maxDuration = 366 * 24 * time.Hour
 
-func isDuration(v any) bool {
-	s, ok := v.(string)
-	if !ok {
-		return true
-	}
-	d, err := time.ParseDuration(s)
-	return err == nil && d >= 0 && d <= maxDuration
-}
-
-func isWebURL(v any) bool {
-	s, ok := v.(string)
-	if !ok {
-		return true
-	}
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Opaque == ""
+// formats are the words of a schema for texts, and what they allow.
+var formats = map[string]struct {
+	allowed string
+	is      func(string) bool
+}{
+	"date-time": {"a time as in RFC 3339, such as 2026-01-23T05:36:33Z", func(s string) bool {
+		_, err := time.Parse(time.RFC3339, s)
+		return err == nil
+	}},
+	"regex": {"a regular expression in RE2 syntax (no lookahead, no backreference)", func(s string) bool {
+		_, err := regexp.Compile(s)
+		return err == nil
+	}},
+	"go-duration": {`seconds as a number, or text such as "90s", "30m", "8h", at most a year`, func(s string) bool {
+		d, err := time.ParseDuration(s)
+		return err == nil && d >= 0 && d <= maxDuration
+	}},
+	"web-url": {"a URL that starts with https:// or http://", func(s string) bool {
+		u, err := url.Parse(s)
+		return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Opaque == ""
+	}},
 }

@@ -115,8 +115,7 @@ func (d *Document) Ignored() []Problem {
 func (d *Document) Secret(ptr string) bool {
 	vs := views(standard().compiled[d.kind](), nil)
 	n := &d.root
-	for t := range strings.SplitSeq(strings.TrimPrefix(ptr, "/"), "/") {
-		t = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+	for _, t := range split(ptr) {
 		vs = below(vs, n.kind, t)
 		if slices.ContainsFunc(vs, func(s *jsonschema.Schema) bool { return s.WriteOnly }) {
 			return true
