@@ -13,7 +13,7 @@
 //
 //	deprecated   a known key that superloop does not act on (Document.Ignored)
 //	writeOnly    a secret: its value is never printed (Document.Secret)
-//	x-allowed    the phrase for people where a pattern or a count would be shown
+//	x-allowed    the phrase for humans where a pattern or a count would be shown
 //	$comment     beside deprecated: what to do instead
 //
 // Nothing is compiled before it is needed, and each schema only once in the

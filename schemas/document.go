@@ -192,7 +192,7 @@ func (n *node) write(b *bytes.Buffer, src []byte, drop func(string) bool) {
 	}
 }
 
-// describe writes the value shortly for a person.
+// describe writes the value shortly for a human.
 func (n *node) describe(secret bool) string {
 	switch {
 	case n.kind == '{':

@@ -124,7 +124,7 @@ func (in instance) names() string {
 	return clip(strings.Join(ks, ", "))
 }
 
-// phrase is what a schema says for people (x-allowed), else the default.
+// phrase is what a schema says for humans (x-allowed), else the default.
 func phrase(schema map[string]any, otherwise string) string {
 	if s, ok := schema["x-allowed"].(string); ok {
 		return s
@@ -133,13 +133,13 @@ func phrase(schema map[string]any, otherwise string) string {
 }
 
 func count(n, noun string) string {
-	if n == "1" {
-		return n + " " + noun
+	if n != "1" {
+		noun += "s"
 	}
-	return n + " " + noun + "s"
+	return n + " " + noun
 }
 
-// types writes the value of a type keyword for people.
+// types writes the value of a type keyword for humans.
 func types(v any) string {
 	words := map[string]string{"object": "an object", "array": "an array", "string": "a string", "number": "a number",
 		"integer": "an integer", "boolean": "true or false", "null": "null"}

@@ -2,7 +2,7 @@ package schemas
 
 import "strings"
 
-// Nearest gives the name of the list that a person most likely meant by got,
+// Nearest gives the name of the list that a human most likely meant by got,
 // or "" when none is near. Case and the separators '-', '_', '.' and space
 // count for nothing, so maxIterations is near max_iterations; otherwise at most
 // one character in three may differ. Of equally near names the first wins.
@@ -37,25 +37,22 @@ func fold(s string) string {
 // distance counts insertions, deletions, replacements and swaps of neighbours
 // (optimal string alignment) between two strings, in bytes.
 func distance(a, b string) int {
-	prev2 := make([]int, len(b)+1)
-	prev := make([]int, len(b)+1)
-	cur := make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		cur[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		for j := range d[i] {
+			switch {
+			case i == 0 || j == 0:
+				d[i][j] = i + j
+			case a[i-1] == b[j-1]:
+				d[i][j] = d[i-1][j-1]
+			default:
+				d[i][j] = 1 + min(d[i-1][j], d[i][j-1], d[i-1][j-1])
 			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				cur[j] = min(cur[j], prev2[j-2]+1)
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
 			}
 		}
-		prev2, prev, cur = prev, cur, prev2
 	}
-	return prev[len(b)]
+	return d[len(a)][len(b)]
 }

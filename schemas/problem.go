@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Codes of problems, for programs; people read Message.
+// Codes of problems, for programs; humans read Message.
 const (
 	CodeTooLarge     = "too_large"     // over the size cap of the kind
 	CodeEmpty        = "empty"         // no bytes, or only white space
@@ -55,16 +55,14 @@ type Problem struct {
 
 // String is "line:column: pointer: message".
 func (p Problem) String() string {
-	var b strings.Builder
-	if p.Line > 0 {
-		fmt.Fprintf(&b, "%d:%d: ", p.Line, p.Column)
-	}
+	s := p.Message
 	if p.Pointer != "" {
-		b.WriteString(p.Pointer)
-		b.WriteString(": ")
+		s = p.Pointer + ": " + s
 	}
-	b.WriteString(p.Message)
-	return b.String()
+	if p.Line > 0 {
+		s = fmt.Sprintf("%d:%d: %s", p.Line, p.Column, s)
+	}
+	return s
 }
 
 // Sort puts problems into the order of the file and drops repeated ones.
@@ -83,7 +81,7 @@ func Sort(ps []Problem) []Problem {
 	return ps
 }
 
-// orList writes a list for people: `"a", "b" or "c"`.
+// orList writes a list for humans: `"a", "b" or "c"`.
 func orList(items []string) string {
 	switch len(items) {
 	case 0:

@@ -20,17 +20,9 @@
 //	hash       string: 64 lower-case hexadecimal digits
 //
 // Integers have no sign and no leading zero. An own member does not have the
-// name of one of the eight others, in whatever case. So a line begins with
-//
-//	{"seq":
-//
-// and ends with one of
-//
-//	,"prev":"","hash":"<64 digits>"}
-//	,"prev":"<64 digits>","hash":"<64 digits>"}
-//
-// and a reader finds prev and hash by counting from the end, and everything
-// before the own members by reading from the start, without parsing those.
+// name of one of the eight others, in whatever case. So a reader finds prev and
+// hash by counting from the end, and everything before the own members by
+// reading from the start, without parsing those.
 //
 // hash is the SHA-256 of the line's bytes from the first "{" up to, and without,
 // the last `,"hash":` of the line. As prev is among these bytes, each hash

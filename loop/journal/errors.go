@@ -15,12 +15,10 @@ type CorruptError struct {
 	Path string
 	// Line counts from 1; 0 if it is not known because the reader came from the
 	// end of the file.
-	Line int64
-	// Offset is that of the line's first byte.
-	Offset int64
-	// Seq is what the line says of itself, 0 if it does not say.
-	Seq int64
-	Why string
+	Line   int64
+	Offset int64 // of the line's first byte
+	Seq    int64 // what the line says of itself, 0 if it does not say
+	Why    string
 	// Torn: all before the line is good, and the line is the file's torn end. In
 	// a journal that is being written it may just not be complete yet; Open
 	// repairs it.
@@ -42,11 +40,10 @@ func (e *CorruptError) Error() string {
 // outside the repository, names: lines were cut off its end, or the file was
 // written anew. The file is never changed because of it.
 type TamperedError struct {
-	Path string
-	Head string // the file that names the line
-	Seq  int64  // of that line
-	// Offset is where the line has to begin.
-	Offset int64
+	Path   string
+	Head   string // the file that names the line
+	Seq    int64  // of that line
+	Offset int64  // where the line has to begin
 	Why    string
 }
 

@@ -20,11 +20,11 @@ type headRecord struct {
 	Hash            [hashLen / 2]byte
 }
 
-func (p place) encode(dst []byte) []byte {
+func (p place) encode() []byte {
 	rec := headRecord{Version: headVersion, Seq: p.seq, Begin: p.begin, End: p.end}
-	_, _ = hex.Decode(rec.Hash[:], []byte(p.hash))         // our own digits
-	dst, _ = binary.Append(dst, binary.LittleEndian, &rec) // it has a fixed size
-	return dst
+	_, _ = hex.Decode(rec.Hash[:], []byte(p.hash))           // our own digits
+	data, _ := binary.Append(nil, binary.LittleEndian, &rec) // it has a fixed size
+	return data
 }
 
 func decodePlace(data []byte, head string) (place, error) {

@@ -12,9 +12,6 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// maxKept bounds the buffer that a Journal keeps between appends.
-const maxKept = 1 << 20
-
 // Options of Open. The zero value is a journal without a head, readable by its
 // owner only.
 type Options struct {
@@ -39,13 +36,11 @@ type Journal struct {
 	mu   sync.Mutex // guards what follows, and the order of the lines
 	app  *durable.Appender
 	last place // the last line that was appended
-	buf  []byte
 
 	flush   sync.Mutex // held during a flush; taken without mu
 	synced  int64      // the last event that is on the disk
 	head    *durable.Slots
 	headErr error
-	rec     []byte
 }
 
 // Open opens the journal at path and creates it if it is not there; its
@@ -176,25 +171,22 @@ func (j *Journal) write(evs []Event) error {
 		return nil
 	}
 	last, next := j.last, slices.Clone(evs)
-	j.buf = j.buf[:0]
+	var buf []byte
 	for i := range next {
 		ev := &next[i]
 		ev.Seq, ev.Prev = last.seq+1, last.hash
 		var err error
-		if j.buf, err = AppendLine(j.buf, *ev); err != nil {
+		if buf, err = AppendLine(buf, *ev); err != nil {
 			return fmt.Errorf("appending to %s: %w", j.path, err)
 		}
-		last = place{seq: ev.Seq, begin: last.end, end: j.last.end + int64(len(j.buf)), hash: lineHash(j.buf)}
+		last = place{seq: ev.Seq, begin: last.end, end: j.last.end + int64(len(buf)), hash: lineHash(buf)}
 		ev.settle(last, ev.Prev)
 	}
-	if err := j.app.Append(j.buf); err != nil {
+	if err := j.app.Append(buf); err != nil {
 		return err
 	}
 	copy(evs, next)
 	j.last = last
-	if cap(j.buf) > maxKept {
-		j.buf = nil
-	}
 	return nil
 }
 
@@ -229,8 +221,7 @@ func (j *Journal) commit(seq int64) error {
 	if j.head != nil {
 		// The event is safe, so a head that stays behind is no reason to say that
 		// it is not: HeadErr tells.
-		j.rec = last.encode(j.rec[:0])
-		j.headErr = j.head.Store(j.rec)
+		j.headErr = j.head.Store(last.encode())
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package stats adds up what happened to a loop, from its journal: what the runs of
 // its roles took (how many, how long, how many tokens of which kind, how much money),
 // what became of the proposals to repair something, how often and for how long
-// people were asked, and what followed when a role failed.
+// humans were asked, and what followed when a role failed.
 //
 // What a runner did not tell is unknown. It is counted as that beside each sum
 // and never taken for 0, so a sum with unknown runs is the least that it can be.
@@ -15,19 +15,16 @@ import (
 
 // Report is what a journal tells, over all runs of the loop and for each of them.
 type Report struct {
-	LoopID string `json:"loop_id"`
-	// All has no iterations: those of two runs have nothing in common.
-	All Section `json:"all"`
-	// Runs are in the order in which they began.
-	Runs []Section `json:"runs"`
+	LoopID string    `json:"loop_id"`
+	All    Section   `json:"all"`  // has no iterations: those of two runs have nothing in common
+	Runs   []Section `json:"runs"` // in the order in which they began
 }
 
 // Section is one run of the loop, or all.
 type Section struct {
-	RunID string `json:"run_id,omitempty"`
-	// From and To are the times of the first and the last event.
-	From  time.Time `json:"from,omitzero"`
-	To    time.Time `json:"to,omitzero"`
+	RunID string    `json:"run_id,omitempty"`
+	From  time.Time `json:"from,omitzero"` // the time of the first event
+	To    time.Time `json:"to,omitzero"`   // and of the last one
 	Total Figures   `json:"total"`
 	// Roles, models and runners are in the order in which they first ran,
 	// iterations in that of their numbers.
@@ -47,8 +44,7 @@ type Section struct {
 // Group is the part of a section that has a role, a model, a runner or an
 // iteration in common.
 type Group struct {
-	// Name is "" for a model that was not told; an iteration's is its number.
-	Name string `json:"name"`
+	Name string `json:"name"` // "" for a model that was not told; an iteration's is its number
 	Figures
 }
 
@@ -65,14 +61,12 @@ type Figures struct {
 	// Runs counts the attempts; Failures those of them that did not end well, with
 	// those whose end nobody saw because the supervisor was killed; Interrupted
 	// those that the supervisor itself ended to leave, which are no failures.
-	Runs        int `json:"runs"`
-	Failures    int `json:"failures"`
-	Interrupted int `json:"interrupted"`
-	// DurationMS is wall time; an attempt whose end nobody saw adds none.
-	DurationMS int64  `json:"duration_ms"`
-	Tokens     Tokens `json:"tokens"`
-	// Cost is in US dollars, summed in whole nanodollars.
-	Cost Sum[float64] `json:"cost_usd"`
+	Runs        int          `json:"runs"`
+	Failures    int          `json:"failures"`
+	Interrupted int          `json:"interrupted"`
+	DurationMS  int64        `json:"duration_ms"` // wall time; an attempt whose end nobody saw adds none
+	Tokens      Tokens       `json:"tokens"`
+	Cost        Sum[float64] `json:"cost_usd"` // US dollars, summed in whole nanodollars
 	// CostComputed counts the runs whose cost was computed from a table of
 	// prices; the runner told the others'.
 	CostComputed int `json:"cost_computed_runs"`
@@ -91,14 +85,12 @@ type Tokens struct {
 
 // Sum is what was told.
 type Sum[T int64 | float64] struct {
-	// Known is nil when no run told.
-	Known *T `json:"known"`
-	// Unknown counts the runs that did not tell.
-	Unknown int `json:"unknown_runs"`
+	Known   *T  `json:"known"`        // nil when no run told
+	Unknown int `json:"unknown_runs"` // the runs that did not tell
 }
 
 // Recovery is what became of the proposals to repair the environment, and of the
-// questions to people. A field that an event does not have, or has as another
+// questions to humans. A field that an event does not have, or has as another
 // type than ours, is not told.
 type Recovery struct {
 	Proposals
@@ -107,7 +99,7 @@ type Recovery struct {
 	BySource   []ProposalGroup `json:"by_source"`
 	ByCategory []ProposalGroup `json:"by_category"`
 	// Auto are the commands that ran because a rule let them, Approved those that
-	// a person did.
+	// a human did.
 	Auto        Executions  `json:"auto"`
 	Approved    Executions  `json:"approved"`
 	Escalations Escalations `json:"escalations"`
@@ -129,7 +121,7 @@ type Proposals struct {
 	// were judged because that did not help.
 	Fallbacks int `json:"fallbacks"`
 	// Executed counts the runs of their commands that began, Verified those after
-	// which the tests said that the trouble is gone. A person may have a command
+	// which the tests said that the trouble is gone. A human may have a command
 	// run again.
 	Executed int `json:"executed"`
 	Verified int `json:"verified"`
@@ -170,7 +162,7 @@ type Executions struct {
 	ToVerified Spread `json:"proposal_to_verification"`
 }
 
-// Escalations are questions to people.
+// Escalations are questions to humans.
 type Escalations struct {
 	// Opened is the sum of Resolved, Open and Dropped. Dropped: the run ended, or
 	// another began, before anybody answered.
@@ -181,7 +173,7 @@ type Escalations struct {
 	ByType   []Count `json:"by_type"`
 	ByMethod []Count `json:"by_method"`
 	// Iterations are those that began. ActiveMS is the time between events in which
-	// the loop neither waited for a person or a limit nor was without a supervisor.
+	// the loop neither waited for a human or a limit nor was without a supervisor.
 	Iterations int   `json:"iterations"`
 	ActiveMS   int64 `json:"active_ms"`
 	// PerIteration and PerActiveHour are Opened by these; nil by nothing.

@@ -4,12 +4,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -52,41 +53,28 @@ func run(in io.Reader, date, out string) error {
 
 // encode writes one model a line, so that a new version can be read as a diff.
 func encode(f price.File) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
 	var failed error
-	// write writes v as one line. Of an object that is left open, what follows is
-	// the elements of its last member.
-	write := func(v any, open string) {
-		if err := enc.Encode(v); err != nil {
-			failed = err
-		}
-		if open != "" {
-			out.Truncate(out.Len() - len("}\n"))
-			out.WriteString(open)
-		}
+	line := func(v any) string {
+		var out strings.Builder
+		enc := json.NewEncoder(&out)
+		enc.SetEscapeHTML(false)
+		failed = errors.Join(failed, enc.Encode(v))
+		return strings.TrimSpace(out.String())
 	}
-	separate := func(more bool) {
-		if more {
-			out.Truncate(out.Len() - 1)
-			out.WriteString(",\n")
-		}
+	// whole is an object with a last member, which is a list.
+	whole := func(v any, name string, list []string) string {
+		return fmt.Sprintf("%s,%s:[\n%s\n]}", strings.TrimSuffix(line(v), "}"), name, strings.Join(list, ",\n"))
 	}
-	providers := f.Providers
-	f.Providers = nil
-	write(f, ",\n\"providers\":[\n")
-	for i, p := range providers {
-		separate(i > 0)
+	var providers []string
+	for _, p := range f.Providers {
+		var models []string
+		for _, m := range p.Models {
+			models = append(models, line(m))
+		}
 		head := *p
 		head.Models = nil
-		write(head, ",\"models\":[\n")
-		for i, m := range p.Models {
-			separate(i > 0)
-			write(m, "")
-		}
-		out.WriteString("]}\n")
+		providers = append(providers, whole(head, `"models"`, models))
 	}
-	out.WriteString("]}\n")
-	return out.Bytes(), failed
+	f.Providers = nil
+	return []byte(whole(f, "\n\"providers\"", providers) + "\n"), failed
 }

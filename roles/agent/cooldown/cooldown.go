@@ -51,7 +51,7 @@ type Cooldown struct {
 	SetAt time.Time `json:"set_at"` // when it was learned; zero: now
 	// Strikes counts the refusals since the last success, this one included.
 	Strikes int `json:"strikes,omitempty"`
-	// By is who learned it, for people: the loop and its repository.
+	// By is who learned it, for humans: the loop and its repository.
 	By string `json:"by,omitempty"`
 }
 
@@ -142,7 +142,7 @@ func mayShorten(old, c Cooldown, now time.Time) bool {
 	return c.Told && c.Class == old.Class && newer && (c.Kind == old.Kind || !old.Told && old.Kind == "")
 }
 
-// Clear forgets an account: a person says that it is not limited. Nothing to
+// Clear forgets an account: the operator says that it is not limited. Nothing to
 // forget is no error.
 func (s *Store) Clear(a agent.Account) error {
 	return s.change(a, func(Cooldown, error) bool { return true })

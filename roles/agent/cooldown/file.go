@@ -33,7 +33,7 @@ type file struct {
 	Cooldown
 }
 
-// path is an account's file. The provider's word is in its name for people, as
+// path is an account's file. The provider's word is in its name for humans, as
 // far as it is fit for one; the digest tells accounts apart.
 func (s *Store) path(a agent.Account) string {
 	word := strings.Map(func(r rune) rune {
