@@ -4,15 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 // escapes are those of JSON, at a text's begin; two surrogates that are a pair are
 // one.
-var escapes = regexp.MustCompile(`^\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})`)
+var escapes = pattern.Lazy(`^\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})`)
 
 // str reads a string at the position. A lone surrogate and an escaped NUL are
 // noted: one reader would see U+FFFD or an end where another sees text.
@@ -44,7 +45,7 @@ func (s *scanner) str() (text string, ok bool) {
 // escape moves to the last byte of the escape at the position.
 func (s *scanner) escape() bool {
 	rest := s.src[s.pos:]
-	e := escapes.Find(rest[:min(len(rest), len(`\uXXXX\uXXXX`))])
+	e := escapes().Find(rest[:min(len(rest), len(`\uXXXX\uXXXX`))])
 	switch {
 	case e == nil && len(rest) == 1:
 		s.syntax(s.pos, "the file ends in the middle of an escape", "the end of the file", "an escape")
@@ -68,11 +69,11 @@ const maxExponent = 400
 
 // numbers takes what begins as a number: its integer, what follows the point, and
 // what follows the e and its sign.
-var numbers = regexp.MustCompile(`^-?([0-9]*)(?:\.([0-9]*))?(?:[eE][+-]?([0-9]*))?`)
+var numbers = pattern.Lazy(`^-?([0-9]*)(?:\.([0-9]*))?(?:[eE][+-]?([0-9]*))?`)
 
 func (s *scanner) number() (node, bool) {
 	off := s.pos
-	at := numbers.FindSubmatchIndex(s.src[off:])
+	at := numbers().FindSubmatchIndex(s.src[off:])
 	for i, message := range []string{"there is no digit after the minus sign", "there is no digit after the decimal point", "there is no digit in the exponent"} {
 		if begin, end := at[2*i+2], at[2*i+3]; begin >= 0 && begin == end {
 			s.pos = off + end
