@@ -49,10 +49,10 @@ func (r *Roles) treeNow(ctx context.Context, s loop.State) string {
 type run struct {
 	role       config.Role
 	who        failures.Agent
-	tree       string                // treeBefore
-	ended      time.Time             // the process was gone
+	tree       string               // treeBefore
+	ended      time.Time            // the process was gone
 	known      *failures.Classified // what rules say of its output
-	classifyUS int64                 // how long they took
+	classifyUS int64                // how long they took
 }
 
 // detect finds out whether a run has failed, and how, and puts that into its fact.

@@ -41,7 +41,7 @@ type roleWorld struct {
 	sweepErr, factErr, treeErr error
 	environment                loop.Fact
 	lies                       bool
-	classified                *failures.Classified
+	classified                 *failures.Classified
 	facts                      failures.Facts
 	trees                      []string // signatures, one for each look
 	changed                    []string

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery/respond"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Fold adds up a journal, event by event. Its memory grows with the runs, the
@@ -18,7 +18,7 @@ type Fold struct {
 	runs     tally[section]
 	last     *section // of the last event
 	open     *attempt
-	failures respond.Fold // of all runs
+	failures failures.Fold // of all runs
 
 	// What is remembered of recoveries between events.
 	run       string
@@ -35,7 +35,7 @@ type section struct {
 	total      figures
 	by         [4]tally[figures] // role, model, runner, iteration
 	recoveries recoveries
-	failures   respond.Fold
+	failures   failures.Fold
 }
 
 // attempt is one that has begun.
@@ -83,9 +83,9 @@ func (f *Fold) Add(ev journal.Event) error {
 	return nil
 }
 
-// RecordOf is an event as respond.Fold takes it.
-func RecordOf(ev journal.Event) respond.Record {
-	return respond.Record{Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, At: ev.Timestamp, Fields: ev.Fields}
+// RecordOf is an event as failures.Fold takes it.
+func RecordOf(ev journal.Event) failures.Record {
+	return failures.Record{Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, At: ev.Timestamp, Fields: ev.Fields}
 }
 
 // lose counts an attempt whose end nobody saw: the loop goes on without one.
@@ -139,7 +139,7 @@ func (f *Fold) Report() Report {
 
 func (s *section) report() Section {
 	recovery := s.recoveries.report()
-	recovery.FirstAid.saved(s.total.Tokens.Total, s.recoveries.asked.Iterations)
+	recovery.Remediation.saved(s.total.Tokens.Total, s.recoveries.asked.Iterations)
 	out := Section{RunID: s.id, From: s.from, To: s.to, Total: s.total.report(), Recovery: recovery,
 		ByRole: s.groups(0), ByModel: s.groups(1), ByRunner: s.groups(2), ByIteration: s.groups(3)}
 	slices.SortStableFunc(out.ByIteration, func(a, b Group) int {

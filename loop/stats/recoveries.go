@@ -16,7 +16,7 @@ type recoveries struct {
 	sources, categories tally[Proposals]
 	runs                [2]executions // by a rule, by a human
 	asked               questions
-	aid                 firstAid
+	aid                 remediation
 }
 
 type executions struct {
@@ -31,8 +31,8 @@ type questions struct {
 	took           []int64
 }
 
-type firstAid struct {
-	FirstAid
+type remediation struct {
+	Remediation
 	took   []int64
 	opened map[string]time.Time
 }
@@ -298,7 +298,7 @@ func (f *Fold) drop() {
 	clear(f.questions)
 }
 
-func (a *firstAid) add(ev journal.Event, d fields) {
+func (a *remediation) add(ev journal.Event, d fields) {
 	switch ev.Event {
 	case "failure_classified":
 		a.Classified++
@@ -326,7 +326,7 @@ func (a *firstAid) add(ev journal.Event, d fields) {
 		since, ok := a.opened[d.ChainID]
 		delete(a.opened, d.ChainID)
 		if d.Status == "done" {
-			a.Cured++
+			a.Remedied++
 			if ok {
 				a.took = append(a.took, ev.Timestamp.Sub(since).Milliseconds())
 			}

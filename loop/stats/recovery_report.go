@@ -66,7 +66,7 @@ func (r *recoveries) merge(o *recoveries) {
 		addNumbers(&a.Executions, b.Executions)
 		a.toStart, a.toVerified = append(a.toStart, b.toStart...), append(a.toVerified, b.toVerified...)
 	}
-	addNumbers(&r.aid.FirstAid, o.aid.FirstAid)
+	addNumbers(&r.aid.Remediation, o.aid.Remediation)
 	r.aid.took = append(r.aid.took, o.aid.took...)
 	a, b := &r.asked, &o.asked
 	addNumbers(&a.Escalations, b.Escalations)
@@ -82,14 +82,14 @@ func (r *recoveries) merge(o *recoveries) {
 func (p *Proposals) plus(o Proposals) { addNumbers(p, o) }
 
 func (r *recoveries) report() Recovery {
-	asked, aid := r.asked.Escalations, r.aid.FirstAid
+	asked, aid := r.asked.Escalations, r.aid.Remediation
 	asked.Open = asked.Opened - asked.Resolved - asked.Dropped
 	asked.ByType, asked.ByMethod = counts(r.asked.types), counts(r.asked.methods)
 	asked.ActiveMS, asked.Resolution = r.asked.active.Milliseconds(), spread(r.asked.took)
 	asked.PerIteration, asked.PerActiveHour = per(asked.Opened, float64(asked.Iterations)), per(asked.Opened, r.asked.active.Hours())
-	aid.Took, aid.SavedIterations, aid.CuredRate = spread(r.aid.took), aid.Cured, per(aid.Cured, float64(aid.Chains))
+	aid.Took, aid.SavedIterations, aid.RemediedRate = spread(r.aid.took), aid.Remedied, per(aid.Remedied, float64(aid.Chains))
 	return Recovery{Proposals: r.total, BySource: proposalGroups(r.sources), ByCategory: proposalGroups(r.categories),
-		Auto: r.runs[0].report(), Approved: r.runs[1].report(), Escalations: asked, FirstAid: aid}
+		Auto: r.runs[0].report(), Approved: r.runs[1].report(), Escalations: asked, Remediation: aid}
 }
 
 func (e *executions) report() Executions {
@@ -100,9 +100,9 @@ func (e *executions) report() Executions {
 }
 
 // saved fills in what the run's own iterations took on average.
-func (a *FirstAid) saved(total Sum[int64], iterations int) {
-	if a.Cured > 0 && total.Known != nil && iterations > 0 {
-		tokens := *total.Known / int64(iterations) * int64(a.Cured)
+func (a *Remediation) saved(total Sum[int64], iterations int) {
+	if a.Remedied > 0 && total.Known != nil && iterations > 0 {
+		tokens := *total.Known / int64(iterations) * int64(a.Remedied)
 		a.SavedTokens = &tokens
 	}
 }

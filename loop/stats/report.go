@@ -103,7 +103,7 @@ type Recovery struct {
 	Auto        Executions  `json:"auto"`
 	Approved    Executions  `json:"approved"`
 	Escalations Escalations `json:"escalations"`
-	FirstAid    FirstAid    `json:"first_aid"`
+	Remediation Remediation `json:"first_aid"`
 }
 
 // Proposals counts proposals by their last verdicts: Proposed is the sum of the
@@ -198,8 +198,8 @@ type Spread struct {
 	MaxMS    *int64 `json:"max_ms"`
 }
 
-// FirstAid is what rules found out and remedied before a role was started for it.
-type FirstAid struct {
+// Remediation is what rules found out and remedied before a role was started for it.
+type Remediation struct {
 	// Classified counts the failures that rules have looked at: Infra and Code as
 	// they judged, and Unknown of which they know nothing.
 	Classified int `json:"classified"`
@@ -209,7 +209,7 @@ type FirstAid struct {
 	// Chains are the failures that something was tried for, Cured those of them
 	// after which the tests passed, Commands what was run for all.
 	Chains   int `json:"chains"`
-	Cured    int `json:"cured"`
+	Remedied int `json:"cured"`
 	Commands int `json:"commands"`
 	// Took is the time from the first classification to the passing tests.
 	Took Spread `json:"took"`
@@ -218,7 +218,7 @@ type FirstAid struct {
 	// the run's own average iterations; nil where no runner tells its tokens.
 	SavedIterations int      `json:"saved_iterations"`
 	SavedTokens     *int64   `json:"saved_tokens_estimated"`
-	CuredRate       *float64 `json:"cured_rate"`
+	RemediedRate    *float64 `json:"cured_rate"`
 	// VerifyRepaired counts installed tools that work and whose check had to be
 	// repaired to show it, VerifyFailed those that nothing shows to work.
 	// VerifySavedMS is what an agent would have needed at least to find out the
