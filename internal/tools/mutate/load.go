@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,10 +13,12 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
+	"sync"
 )
 
 // source is one file that mutants are made of.
@@ -23,35 +26,29 @@ type source struct {
 	path string // absolute
 	text []byte
 	tree *ast.File
-	own  bool // written by people: it may be mutated
 }
 
 // target is one package whose tests are judged.
 type target struct {
 	path, dir string
-	goVersion string
 	fset      *token.FileSet
 	files     []*source
 	info      *types.Info
-	pkg       *types.Package
 	imports   types.Importer
 }
 
 // listed is what go list says of a package.
 type listed struct {
-	ImportPath, Dir, Export   string
-	GoFiles, CgoFiles         []string
-	TestGoFiles, XTestGoFiles []string
-	DepOnly                   bool
-	ImportMap                 map[string]string
-	Module                    *struct{ GoVersion string }
-	Error                     *struct{ Err string }
+	ImportPath, Dir, Export            string
+	GoFiles, TestGoFiles, XTestGoFiles []string
+	DepOnly                            bool
+	Error                              *struct{ Err string }
 }
 
 // load reads and checks the packages that the patterns name, from dir. What they
 // import comes as export data, which go list compiles where it is missing.
-func load(ctx context.Context, dir string, patterns []string) ([]*target, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,DepOnly,ImportMap,Module,Error", "--"}, patterns...)...)
+func load(ctx context.Context, dir string, patterns []string) (targets []*target, err error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,DepOnly,Error", "--"}, patterns...)...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -59,52 +56,36 @@ func load(ctx context.Context, dir string, patterns []string) ([]*target, error)
 	if err != nil {
 		return nil, fmt.Errorf("listing packages: %w\n%s", err, stderr.Bytes())
 	}
-	exports, renamed := map[string]string{}, map[string]string{}
-	var wanted []listed
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+	exports := map[string]string{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; { // a package comes after what it imports
 		var p listed
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
+			return targets, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("listing packages: %w", err)
 		}
 		exports[p.ImportPath] = p.Export
-		for from, to := range p.ImportMap {
-			renamed[from] = to
+		if p.DepOnly {
+			continue
 		}
-		if !p.DepOnly {
-			wanted = append(wanted, p)
-		}
-	}
-	var targets []*target
-	for _, p := range wanted {
-		switch {
-		case p.Error != nil:
-			return nil, fmt.Errorf("loading %s: %s", p.ImportPath, p.Error.Err)
-		case len(p.CgoFiles) > 0:
-			return nil, fmt.Errorf("loading %s: it uses cgo, which mutate does not read", p.ImportPath)
-		case len(p.TestGoFiles)+len(p.XTestGoFiles) == 0:
-			return nil, fmt.Errorf("loading %s: it has no tests, so it notices nothing", p.ImportPath)
-		}
-		t, err := parsed(p, exports, renamed)
+		t, err := parsed(p, exports)
 		if err != nil {
 			return nil, fmt.Errorf("loading %s: %w", p.ImportPath, err)
 		}
 		targets = append(targets, t)
 	}
-	return targets, nil
 }
 
 // parsed parses and type-checks one package.
-func parsed(p listed, exports, renamed map[string]string) (*target, error) {
-	t := &target{path: p.ImportPath, dir: p.Dir, fset: token.NewFileSet()}
-	if p.Module != nil && p.Module.GoVersion != "" {
-		t.goVersion = "go" + p.Module.GoVersion
+func parsed(p listed, exports map[string]string) (*target, error) {
+	switch {
+	case p.Error != nil:
+		return nil, errors.New(p.Error.Err)
+	case len(p.TestGoFiles)+len(p.XTestGoFiles) == 0:
+		return nil, errors.New("it has no tests, so it notices nothing")
 	}
+	t := &target{path: p.ImportPath, dir: p.Dir, fset: token.NewFileSet()}
 	t.imports = importer.ForCompiler(t.fset, "gc", func(path string) (io.ReadCloser, error) {
-		if to := renamed[path]; to != "" {
-			path = to
-		}
 		if exports[path] == "" {
 			return nil, fmt.Errorf("no export data of %s", path)
 		}
@@ -120,38 +101,83 @@ func parsed(p listed, exports, renamed map[string]string) (*target, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.files = append(t.files, &source{path: file, text: text, tree: tree, own: !ast.IsGenerated(tree) && !strings.HasSuffix(name, "_test.go")})
+		t.files = append(t.files, &source{path: file, text: text, tree: tree})
 	}
-	var err error
 	t.info = &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-	t.pkg, err = t.typeCheck(nil, nil, t.info)
+	_, err := t.typeCheck(nil, nil, t.info)
 	return t, err
 }
 
 // typeCheck checks the package, with other text in the place of one file if
 // there is any. What it accepts compiles, but for rare limits of the compiler.
 func (t *target) typeCheck(of *source, text []byte, info *types.Info) (*types.Package, error) {
-	var trees []*ast.File
-	for _, f := range t.files {
-		tree := f.tree
+	trees := make([]*ast.File, len(t.files))
+	for i, f := range t.files {
+		trees[i] = f.tree
 		if f == of {
 			var err error
-			if tree, err = parser.ParseFile(t.fset, f.path, text, parser.SkipObjectResolution); err != nil {
+			if trees[i], err = parser.ParseFile(t.fset, f.path, text, parser.SkipObjectResolution); err != nil {
 				return nil, err
 			}
 		}
-		trees = append(trees, tree)
 	}
-	conf := types.Config{Importer: t.imports, GoVersion: t.goVersion}
-	return conf.Check(t.path, t.fset, trees, info)
+	return (&types.Config{Importer: t.imports}).Check(t.path, t.fset, trees, info)
 }
 
-// candidates are all mutants of the file, in the order of their places.
-func (t *target) candidates(f *source) []*mutant {
-	if !f.own {
-		return nil
+// draw hands out mutants at random, to each file as many as its share of all
+// candidates. It may be used from several goroutines.
+type draw struct {
+	mu    sync.Mutex
+	files []*share // that have candidates left
+	drawn int
+}
+
+// share is what one file has to give; size is its part of all candidates.
+type share struct {
+	left  []*mutant
+	size  float64
+	drawn int
+}
+
+// newDraw shuffles the candidates of each file. The seed and the sources decide all.
+func newDraw(targets []*target, seed uint64) *draw {
+	d, total := &draw{}, 0.0
+	random := rand.New(rand.NewPCG(seed, 0))
+	for _, t := range targets {
+		for _, f := range t.files {
+			if left := t.candidates(f); len(left) > 0 {
+				random.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+				d.files = append(d.files, &share{left: left, size: float64(len(left))})
+				total += float64(len(left))
+			}
+		}
 	}
-	m := &mutator{fset: t.fset, src: f, target: t}
-	m.file()
-	return m.found
+	for _, s := range d.files {
+		s.size /= total
+	}
+	// A file too small for a whole mutant has its chance all the same.
+	random.Shuffle(len(d.files), func(i, j int) { d.files[i], d.files[j] = d.files[j], d.files[i] })
+	return d
+}
+
+// next gives a mutant that the type checker accepts, of the file that lacks the
+// most to its share; nil when there is none left.
+func (d *draw) next() *mutant {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.files) > 0 {
+		lack := func(s *share) float64 { return s.size*float64(d.drawn+1) - float64(s.drawn) }
+		s := slices.MaxFunc(d.files, func(a, b *share) int { return cmp.Compare(lack(a), lack(b)) })
+		for len(s.left) > 0 {
+			m := s.left[0]
+			s.left = s.left[1:]
+			if _, err := m.target.typeCheck(m.src, m.text(), nil); err == nil {
+				s.drawn++
+				d.drawn++
+				return m
+			}
+		}
+		d.files = slices.DeleteFunc(d.files, func(s *share) bool { return len(s.left) == 0 })
+	}
+	return nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // box gives a sandbox, or skips the test where there is none.
-func box(t *testing.T) *sandbox {
+func box(t *testing.T) sandbox {
 	t.Helper()
 	s, err := newSandbox(t.Context())
 	if err != nil {
@@ -105,7 +105,7 @@ func TestNothingGetsOut(t *testing.T) {
 		"an orphan":         {"(while :; do :; done) & exit 0", true, ""},
 	} {
 		tmp := t.TempDir()
-		ok, output, err := s.run(t.Context(), order{Dir: dir, Tmp: tmp, Binary: "/bin/sh", Args: []string{"-c", c.script}})
+		ok, output, err := s(t.Context(), dir, tmp, "/bin/sh", "-c", c.script)
 		if err != nil || ok != c.ok || !strings.Contains(string(output), c.want) {
 			t.Errorf("%s: %v, %v, %q", name, ok, err, output)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 )
 
@@ -22,16 +22,21 @@ const (
 	refused // by the compiler: no mutant at all
 )
 
+// sandbox runs argv in the directory dir, isolated, and reports whether its exit status
+// is 0. os.TempDir is tmp there, which must exist, and is empty before and after.
+type sandbox func(ctx context.Context, dir, tmp string, argv ...string) (ok bool, output []byte, err error)
+
 // runner runs mutants, several at a time.
 type runner struct {
 	options
-	sandbox *sandbox
+	sandbox sandbox
 	work    string // its directory
 
-	mu   sync.Mutex // of all below
-	out  io.Writer
-	sum  summary
-	runs int
+	mu      sync.Mutex // of all below
+	out     io.Writer
+	sum     summary
+	begun   int // mutants, without those that were refused
+	refused int // mutants in a row that the compiler refused although the type checker took them
 }
 
 type summary struct{ total, killed, timeouts int } // killed counts timeouts, too
@@ -42,20 +47,20 @@ func (s summary) percent() float64 { return 100 * float64(s.killed) / float64(ma
 func (r *runner) all(ctx context.Context, d *draw) (summary, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	slots := make(chan struct{}, r.n)
-	for range r.n {
-		slots <- struct{}{}
-	}
-	close(slots)
 	var wg sync.WaitGroup
 	for range r.parallel {
 		wg.Go(func() {
-			for range slots {
-				more, err := r.one(ctx, d)
-				if err != nil {
-					stop(err)
+			for r.begin() {
+				m := d.next()
+				if m == nil {
+					return
 				}
-				if err != nil || !more {
+				v, output, err := r.judge(ctx, m.target, m)
+				if err == nil {
+					err = r.report(m, v, output)
+				}
+				if err != nil {
+					stop(fmt.Errorf("running a mutant of %s:%d: %w", m.src.path, m.line, err))
 					return
 				}
 			}
@@ -71,35 +76,28 @@ func (r *runner) all(ctx context.Context, d *draw) (summary, error) {
 	return r.sum, nil
 }
 
-// mostRefused is how many mutants in a row the compiler may refuse although the
-// type checker took them. More means that something else is wrong.
-const mostRefused = 10
-
-// one draws a mutant, judges and reports it; more is false when none is left.
-func (r *runner) one(ctx context.Context, d *draw) (more bool, err error) {
-	var said []byte
-	for range mostRefused {
-		m := d.next()
-		if m == nil {
-			return false, nil
-		}
-		v, output, err := r.judge(ctx, m.target, m)
-		if err != nil {
-			return false, fmt.Errorf("running a mutant of %s:%d: %w", m.src.path, m.line, err)
-		}
-		if v == refused {
-			said = output
-			continue
-		}
-		r.report(m, v)
-		return true, nil
-	}
-	return false, fmt.Errorf("compiling mutants: %d in a row did not compile, although the type checker took them; the last one:\n%s", mostRefused, said)
-}
-
-func (r *runner) report(m *mutant, v verdict) {
+// begin reports whether one more mutant is to be run, and counts it.
+func (r *runner) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.begun++
+	return r.begun <= r.n
+}
+
+// mostRefused bounds runner.refused. More means that something else is wrong.
+const mostRefused = 10
+
+func (r *runner) report(m *mutant, v verdict, output []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v == refused {
+		r.begun--
+		if r.refused++; r.refused < mostRefused {
+			return nil
+		}
+		return fmt.Errorf("%d mutants in a row did not compile, although the type checker took them; this one:\n%s", mostRefused, output)
+	}
+	r.refused = 0
 	r.sum.total++
 	switch v {
 	case timedOut:
@@ -109,35 +107,28 @@ func (r *runner) report(m *mutant, v verdict) {
 		r.sum.killed++
 	case survived:
 		before, after := m.lines()
-		fmt.Fprintf(r.out, "%s:%d: %s\n\t- %s\n\t+ %s\n", relative(m.src.path), m.line, m.what, before, after)
+		here, _ := os.Getwd()
+		path, err := filepath.Rel(here, m.src.path)
+		if err != nil || !filepath.IsLocal(path) {
+			path = m.src.path
+		}
+		fmt.Fprintf(r.out, "%s:%d: %s\n\t- %s\n\t+ %s\n", path, m.line, m.what, before, after)
 	}
-}
-
-// relative is the path as it is typed from here, if it is below.
-func relative(path string) string {
-	here, err := os.Getwd()
-	if err != nil {
-		return path
-	}
-	if rel, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(rel) {
-		return rel
-	}
-	return path
+	return nil
 }
 
 // baseline runs the tests without any fault. They must pass, else every mutant
 // would seem to be noticed.
 func (r *runner) baseline(ctx context.Context, t *target) error {
 	v, output, err := r.judge(ctx, t, nil)
-	if err != nil {
+	switch {
+	case err != nil:
 		return fmt.Errorf("running the tests of %s: %w", t.path, err)
-	}
-	switch v {
-	case killed:
+	case v == killed:
 		return fmt.Errorf("running the tests of %s: they fail without any fault (isolated: all but os.TempDir() is read-only):\n%s", t.path, output)
-	case timedOut:
+	case v == timedOut:
 		return fmt.Errorf("running the tests of %s: they take longer than %v without any fault; give more with -timeout", t.path, r.timeout)
-	case refused:
+	case v == refused:
 		return fmt.Errorf("compiling the tests of %s: %s", t.path, output)
 	}
 	return nil
@@ -146,19 +137,20 @@ func (r *runner) baseline(ctx context.Context, t *target) error {
 // judge compiles the tests of t with the fault m, or without any if m is nil, and
 // runs them isolated.
 func (r *runner) judge(ctx context.Context, t *target, m *mutant) (verdict, []byte, error) {
-	r.mu.Lock()
-	r.runs++
-	dir := filepath.Join(r.work, strconv.Itoa(r.runs))
-	r.mu.Unlock()
+	dir, err := os.MkdirTemp(r.work, "")
+	if err != nil {
+		return 0, nil, err
+	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	tmp, binary := filepath.Join(dir, "t"), filepath.Join(dir, "tests")
-	if err := os.MkdirAll(tmp, 0o755); err != nil {
+	tmp, binary, overlay := filepath.Join(dir, "t"), filepath.Join(dir, "tests"), filepath.Join(dir, "overlay.json")
+	if err := os.Mkdir(tmp, 0o755); err != nil {
 		return 0, nil, err
 	}
 	args := []string{"test", "-c", "-vet=off", "-o", binary}
 	if m != nil {
-		overlay, err := writeOverlay(dir, m)
-		if err != nil {
+		file := filepath.Join(dir, filepath.Base(m.src.path))
+		replace, err := json.Marshal(map[string]map[string]string{"Replace": {m.src.path: file}})
+		if err := cmp.Or(err, os.WriteFile(file, m.text(), 0o644), os.WriteFile(overlay, replace, 0o644)); err != nil {
 			return 0, nil, err
 		}
 		args = append(args, "-overlay", overlay)
@@ -166,42 +158,18 @@ func (r *runner) judge(ctx context.Context, t *target, m *mutant) (verdict, []by
 	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
 	cmd.Dir = t.dir
 	if output, err := cmd.CombinedOutput(); err != nil {
-		if ctx.Err() != nil {
-			return 0, nil, context.Cause(ctx)
-		}
-		return refused, output, nil
-	}
-	tests := []string{"-test.failfast", "-test.count=1", "-test.paniconexit0"}
-	if r.run != "" {
-		tests = append(tests, "-test.run="+r.run)
+		return refused, output, context.Cause(ctx)
 	}
 	limited, stop := context.WithTimeout(ctx, r.timeout)
 	defer stop()
-	ok, output, err := r.sandbox.run(limited, order{Dir: t.dir, Tmp: tmp, Binary: binary, Args: tests})
+	ok, output, err := r.sandbox(limited, t.dir, tmp, binary, "-test.failfast", "-test.count=1", "-test.paniconexit0", "-test.run="+r.run)
 	switch {
 	case ctx.Err() != nil:
 		return 0, nil, context.Cause(ctx)
 	case limited.Err() != nil:
 		return timedOut, output, nil
-	case err != nil:
-		return 0, nil, err
 	case ok:
-		return survived, output, nil
+		return survived, output, err
 	}
-	return killed, output, nil
-}
-
-// writeOverlay writes the file with the fault, and what tells the go command to
-// take it instead of the one in the package.
-func writeOverlay(dir string, m *mutant) (string, error) {
-	file := filepath.Join(dir, filepath.Base(m.src.path))
-	if err := os.WriteFile(file, m.text(), 0o644); err != nil {
-		return "", err
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {m.src.path: file}})
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(dir, "overlay.json")
-	return name, os.WriteFile(name, overlay, 0o644)
+	return killed, output, err
 }
