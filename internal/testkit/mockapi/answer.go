@@ -1,8 +1,11 @@
 package mockapi
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -10,20 +13,11 @@ import (
 // answer is a Reply with everything decided that it left open.
 type answer struct {
 	Reply
+	dialect
+	call  Call
 	calls []toolCall
 	id    string
-	// told is the usage, in the kinds that the API can tell.
-	told Usage
-	// began is when the answer was decided, and wants is its call.
-	began time.Time
-	call  Call
-}
-
-// frame is one event of a stream, ready to be sent.
-type frame struct {
-	data []byte
-	// partial is what the stream has told when it ends here.
-	partial Usage
+	told  Usage // in the kinds that the API can tell
 }
 
 // dialect is one API's wire format.
@@ -32,21 +26,22 @@ type dialect interface {
 	parse(c *Call) error
 	// stream are the events of an answer, the usage in the last one. When
 	// InStream is set, the last one is the error instead.
-	stream(a answer) []frame
+	stream(a answer) [][]byte
 	// whole is the body of an answer that is not streamed.
-	whole(a answer) any
-	// failure is the body of an error; kind and message are never "".
-	failure(status int, kind, message string, a answer) any
-	// usual are the type and the message of a status.
-	usual(status int) (kind, message string)
+	whole(a answer) object
+	// failure is the body of an error.
+	failure(status int, kind, message string, a answer) object
+	// usual are the type and the message of an error by its status. 500 stands for all
+	// from there on that have none of their own, 400 for all others.
+	usual() map[int][2]string
 }
 
-// decide completes a reply. An error is the script's.
-func decide(c Call, r Reply, m meter) (answer, error) {
-	a := answer{Reply: r, id: fmt.Sprintf("%08d", c.N), call: c, began: time.Now()}
-	if a.Model == "" {
-		a.Model = c.Model
-	}
+type object = map[string]any
+
+// complete decides what a reply has left open. An error is the script's.
+func complete(c Call, d dialect, r Reply, m meter) (answer, error) {
+	a := answer{Reply: r, dialect: d, call: c, id: fmt.Sprintf("%08d", c.N)}
+	a.Model = cmp.Or(a.Model, c.Model)
 	for i, t := range r.Tools {
 		call, err := choose(t, c.offered)
 		if err != nil {
@@ -56,16 +51,14 @@ func decide(c Call, r Reply, m meter) (answer, error) {
 		a.calls = append(a.calls, call)
 	}
 	if r.InStream && !c.Stream {
-		return a, fmt.Errorf("the script's error is to be told in the stream, and the request does not stream")
+		return a, errors.New("the script's error is to be told in the stream, and the request does not stream")
 	}
-	if a.fails() {
-		return a, nil
+	if !a.fails() {
+		if a.told = r.Usage; a.told == (Usage{}) {
+			a.told = m.measure(c, a)
+		}
+		a.told = a.told.as(c.API)
 	}
-	a.told = r.Usage
-	if a.told == (Usage{}) {
-		a.told = m.measure(c, a)
-	}
-	a.told = a.told.as(c.API)
 	return a, nil
 }
 
@@ -73,19 +66,24 @@ func decide(c Call, r Reply, m meter) (answer, error) {
 func (a answer) fails() bool { return !a.InStream && a.Status != 0 && a.Status != http.StatusOK }
 
 // errorBody is the body of an error answer.
-func (a answer) errorBody(d dialect) any {
-	status := a.Status
-	if a.InStream && status == 0 {
-		status = http.StatusInternalServerError
+func (a answer) errorBody() object {
+	status := cmp.Or(a.Status, http.StatusInternalServerError)
+	words := a.usual()
+	w, ok := words[status]
+	if !ok && status >= 500 {
+		w = words[http.StatusInternalServerError]
+	} else if !ok {
+		w = words[http.StatusBadRequest]
 	}
-	kind, message := d.usual(status)
-	if a.ErrorType != "" {
-		kind = a.ErrorType
+	return a.failure(status, cmp.Or(a.ErrorType, w[0]), cmp.Or(a.ErrorMessage, w[1]), a)
+}
+
+// stop is why the model stopped, in the API's own words: by calls of tools, or at its end.
+func (a answer) stop(calls, end string) string {
+	if len(a.calls) > 0 {
+		end = calls
 	}
-	if a.ErrorMessage != "" {
-		message = a.ErrorMessage
-	}
-	return d.failure(status, kind, message, a)
+	return cmp.Or(a.StopReason, end)
 }
 
 // wholeSeconds is d rounded up.
@@ -110,3 +108,121 @@ func pieces(text string, limit int) []string {
 	}
 	return list
 }
+
+// sse is a server-sent event with a name.
+func sse(name string, fields object) []byte {
+	fields["type"] = name
+	return []byte("event: " + name + "\ndata: " + inJSON(fields) + "\n\n")
+}
+
+// parts are the body as it is sent: the events of a stream, else the whole, or its
+// bytes where it is to be cut.
+func (a answer) parts(streams bool) [][]byte {
+	var body []byte
+	switch {
+	case streams:
+		return a.stream(a)
+	case a.fails() && a.ErrorBody != "":
+		body = []byte(a.ErrorBody)
+	case a.fails():
+		body = []byte(inJSON(a.errorBody()))
+	default:
+		body = []byte(inJSON(a.whole(a)))
+	}
+	if a.CutAfter > 0 || a.Hang == HangMidStream {
+		return slices.Collect(slices.Chunk(body, 1))
+	}
+	return [][]byte{body}
+}
+
+// play sends the answer, or as much of it as is to be sent.
+func (s *Server) play(w http.ResponseWriter, r *http.Request, a answer, record *Record) {
+	ends := func(status int, o Outcome, told Usage) {
+		s.note(func() { record.Status, record.Outcome, record.Usage = status, o, told })
+	}
+	if a.Delay > 0 && !s.wait(r, time.After(a.Delay)) {
+		ends(0, Left, Usage{})
+		abort()
+	}
+	if a.Hang == HangBeforeHeaders {
+		ends(0, Hung, Usage{})
+		s.wait(r, nil)
+		abort()
+	}
+	status, streams := http.StatusOK, a.call.Stream && !a.fails()
+	if a.fails() {
+		status = a.Status
+	}
+	a.headers(w.Header(), streams)
+	parts := a.parts(streams)
+	stop := len(parts)
+	if a.CutAfter > 0 {
+		stop = min(a.CutAfter, len(parts)-1)
+	} else if a.Hang == HangMidStream {
+		stop = len(parts) / 2
+	}
+	whole := stop == len(parts)
+	switch {
+	case whole && (a.fails() || a.InStream):
+		ends(status, Failed, Usage{})
+	case whole:
+		ends(status, Told, a.told)
+	case a.Hang != "":
+		ends(status, Hung, Usage{})
+	default:
+		ends(status, Cut, Usage{})
+	}
+	c := http.NewResponseController(w)
+	w.WriteHeader(status)
+	for _, part := range parts[:stop] {
+		_, err := w.Write(part)
+		if err == nil && streams {
+			err = c.Flush()
+		}
+		if err != nil {
+			if whole {
+				ends(status, Left, Usage{})
+			}
+			return
+		}
+	}
+	if whole {
+		return
+	}
+	_ = c.Flush() // a client that has gone does not wait
+	if a.Hang != "" {
+		s.wait(r, nil)
+	}
+	abort()
+}
+
+func (a answer) headers(h http.Header, events bool) {
+	h.Set("Content-Type", "application/json")
+	if events {
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+	}
+	h.Set("Request-Id", "req_"+a.id)
+	h.Set("X-Request-Id", "req_"+a.id)
+	if a.RetryAfter > 0 && a.call.API != Gemini {
+		h.Set("Retry-After", wholeSeconds(a.RetryAfter))
+	}
+	for name, values := range a.Header {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
+}
+
+// wait waits for t; false when the client leaves before, or the server is closed.
+func (s *Server) wait(r *http.Request, t <-chan time.Time) bool {
+	select {
+	case <-t:
+		return true
+	case <-r.Context().Done():
+	case <-s.closing:
+	}
+	return false
+}
+
+// abort closes the connection in the middle of an answer; a handler that merely
+// returned would end the answer as if it was whole.
+func abort() { panic(http.ErrAbortHandler) }

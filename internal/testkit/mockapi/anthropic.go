@@ -1,9 +1,10 @@
 package mockapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"maps"
 	"strings"
 )
 
@@ -32,11 +33,10 @@ type anthropicRequest struct {
 	} `json:"output_config"`
 }
 
-type anthropicBlock struct {
+type block struct {
 	Type    string          `json:"type"`
 	Text    string          `json:"text"`
 	Content json.RawMessage `json:"content"` // of a tool result: text, or blocks
-	IsError bool            `json:"is_error"`
 }
 
 func (anthropic) parse(c *Call) error {
@@ -48,14 +48,11 @@ func (anthropic) parse(c *Call) error {
 		return fmt.Errorf("model and messages are required")
 	}
 	c.Model, c.Stream, c.Schema = r.Model, r.Stream, r.Output.Format.Schema
-	c.Session = c.Header.Get("X-Claude-Code-Session-Id")
-	if c.Session == "" {
-		var user struct {
-			Session string `json:"session_id"`
-		}
-		_ = json.Unmarshal([]byte(r.Metadata.UserID), &user) // other clients put anything there
-		c.Session = user.Session
+	var user struct {
+		Session string `json:"session_id"`
 	}
+	_ = json.Unmarshal([]byte(r.Metadata.UserID), &user) // other clients put anything there
+	c.Session = cmp.Or(c.Header.Get("X-Claude-Code-Session-Id"), user.Session)
 	for _, t := range r.Tools {
 		o := offer{name: t.Name, kind: takesJSON, schema: lenientSchema(t.InputSchema)}
 		if t.Type != "" && t.Type != "custom" {
@@ -66,16 +63,16 @@ func (anthropic) parse(c *Call) error {
 	for _, m := range r.Messages {
 		switch m.Role {
 		case "assistant":
-			c.HasToolResult, c.ToolFailed = false, false
+			c.HasToolResult = false
 		case "user":
-			c.user(anthropicBlocks(m.Content))
+			c.user(blocksOf(m.Content))
 		}
 	}
 	return nil
 }
 
 // user reads one message of the user; the last one counts.
-func (c *Call) user(blocks []anthropicBlock) {
+func (c *Call) user(blocks []block) {
 	for _, b := range blocks {
 		switch b.Type {
 		case "text":
@@ -84,28 +81,31 @@ func (c *Call) user(blocks []anthropicBlock) {
 				c.Prompt = b.Text
 			}
 		case "tool_result":
-			c.HasToolResult, c.ToolFailed = true, b.IsError
-			var texts []string
-			for _, part := range anthropicBlocks(b.Content) {
-				texts = append(texts, part.Text)
-			}
-			c.LastToolOutput = strings.Join(texts, "\n")
+			c.HasToolResult = true
+			c.LastToolOutput = joined(blocksOf(b.Content))
 		}
 	}
 }
 
-// anthropicBlocks reads content, which is a text or a list of blocks.
-func anthropicBlocks(raw json.RawMessage) []anthropicBlock {
+// blocksOf reads content, which is a text or a list of blocks.
+func blocksOf(raw json.RawMessage) []block {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		return []anthropicBlock{{Type: "text", Text: text}}
+		return []block{{Type: "text", Text: text}}
 	}
-	var blocks []anthropicBlock
+	var blocks []block
 	_ = json.Unmarshal(raw, &blocks) // anything else says nothing
 	return blocks
 }
 
-type object = map[string]any
+// joined are the texts of the blocks, a line each.
+func joined(blocks []block) string {
+	var texts []string
+	for _, b := range blocks {
+		texts = append(texts, b.Text)
+	}
+	return strings.Join(texts, "\n")
+}
 
 func anthropicUsage(u Usage, output int64) object {
 	return object{"input_tokens": u.Input, "cache_creation_input_tokens": u.CacheWrite, "cache_read_input_tokens": u.CacheRead,
@@ -128,46 +128,31 @@ func (anthropic) content(a answer) []object {
 	return blocks
 }
 
-func (a answer) stop(calls, end string) string {
-	switch {
-	case a.StopReason != "":
-		return a.StopReason
-	case len(a.calls) > 0:
-		return calls
-	}
-	return end
-}
-
 func (d anthropic) message(a answer) object {
 	return object{"id": "msg_" + a.id, "type": "message", "role": "assistant", "model": a.Model, "content": []object{},
 		"stop_reason": nil, "stop_sequence": nil, "usage": anthropicUsage(a.told, min(1, a.told.Output))}
 }
 
-func (d anthropic) whole(a answer) any {
+func (d anthropic) whole(a answer) object {
 	m := d.message(a)
 	m["content"], m["stop_reason"] = d.content(a), a.stop("tool_use", "end_turn")
 	m["usage"] = anthropicUsage(a.told, a.told.Output)
 	return m
 }
 
-func (d anthropic) stream(a answer) []frame {
-	var list []frame
-	begun := a.told
-	begun.Output = min(1, begun.Output)
-	add := func(kind string, fields object) {
-		fields["type"] = kind
-		list = append(list, frame{data: []byte("event: " + kind + "\ndata: " + inJSON(fields) + "\n\n"), partial: begun})
-	}
+func (d anthropic) stream(a answer) [][]byte {
+	var list [][]byte
+	add := func(kind string, fields object) { list = append(list, sse(kind, fields)) }
 	add("message_start", object{"message": d.message(a)})
 	add("ping", object{})
 	for i, block := range d.content(a) {
 		if a.InStream && a.Text+a.Thinking == "" {
 			break
 		}
-		d.block(i, block, add)
+		d.streamed(i, block, add)
 	}
 	if a.InStream {
-		add("error", d.errorFields(a.errorBody(d).(object)))
+		add("error", object{"error": a.errorBody()["error"]})
 		return list
 	}
 	u := anthropicUsage(a.told, a.told.Output)
@@ -178,27 +163,27 @@ func (d anthropic) stream(a answer) []frame {
 	return list
 }
 
-// block streams one content block: its start, its pieces, its stop.
-func (anthropic) block(i int, block object, add func(string, object)) {
-	start := object{"type": block["type"]}
+// streamed streams one content block: its start, its pieces, its stop.
+func (anthropic) streamed(i int, block object, add func(string, object)) {
+	start := maps.Clone(block)
 	var deltas []object
+	pieced := func(kind, field, text string, limit int) {
+		for _, p := range pieces(text, limit) {
+			deltas = append(deltas, object{"type": kind, field: p})
+		}
+	}
 	switch block["type"] {
 	case "thinking":
 		start["thinking"], start["signature"] = "", ""
-		for _, p := range pieces(block["thinking"].(string), 8) {
-			deltas = append(deltas, object{"type": "thinking_delta", "thinking": p})
-		}
+		pieced("thinking_delta", "thinking", block["thinking"].(string), 8)
 		deltas = append(deltas, object{"type": "signature_delta", "signature": block["signature"]})
 	case "text":
 		start["text"] = ""
-		for _, p := range pieces(block["text"].(string), 16) {
-			deltas = append(deltas, object{"type": "text_delta", "text": p})
-		}
+		pieced("text_delta", "text", block["text"].(string), 16)
 	case "tool_use":
-		start["id"], start["name"], start["input"] = block["id"], block["name"], object{}
-		for _, p := range append([]string{""}, pieces(string(block["input"].(json.RawMessage)), 8)...) {
-			deltas = append(deltas, object{"type": "input_json_delta", "partial_json": p})
-		}
+		start["input"] = object{}
+		deltas = []object{{"type": "input_json_delta", "partial_json": ""}}
+		pieced("input_json_delta", "partial_json", string(block["input"].(json.RawMessage)), 8)
 	}
 	add("content_block_start", object{"index": i, "content_block": start})
 	for _, delta := range deltas {
@@ -207,35 +192,21 @@ func (anthropic) block(i int, block object, add func(string, object)) {
 	add("content_block_stop", object{"index": i})
 }
 
-func (anthropic) errorFields(body object) object { return object{"error": body["error"]} }
-
-func (anthropic) failure(_ int, kind, message string, a answer) any {
+func (anthropic) failure(_ int, kind, message string, a answer) object {
 	e := object{"type": kind, "message": message}
-	for k, v := range a.ErrorFields {
-		e[k] = v
-	}
+	maps.Copy(e, a.ErrorFields)
 	return object{"type": "error", "error": e, "request_id": "req_" + a.id}
 }
 
-func (anthropic) usual(status int) (kind, message string) {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error", "invalid x-api-key"
-	case http.StatusForbidden:
-		return "permission_error", "Your API key does not have permission to use the specified resource."
-	case http.StatusNotFound:
-		return "not_found_error", "The requested resource was not found."
-	case http.StatusRequestEntityTooLarge:
-		return "request_too_large", "Request exceeds the maximum size"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error", "This request would exceed your organization's rate limit."
-	case 529:
-		return "overloaded_error", "Overloaded"
-	case http.StatusBadRequest:
-		return "invalid_request_error", "The request is invalid."
+func (anthropic) usual() map[int][2]string {
+	return map[int][2]string{
+		400: {"invalid_request_error", "The request is invalid."},
+		401: {"authentication_error", "invalid x-api-key"},
+		403: {"permission_error", "Your API key does not have permission to use the specified resource."},
+		404: {"not_found_error", "The requested resource was not found."},
+		413: {"request_too_large", "Request exceeds the maximum size"},
+		429: {"rate_limit_error", "This request would exceed your organization's rate limit."},
+		500: {"api_error", "Internal server error"},
+		529: {"overloaded_error", "Overloaded"},
 	}
-	if status >= 500 {
-		return "api_error", "Internal server error"
-	}
-	return "invalid_request_error", http.StatusText(status)
 }

@@ -67,11 +67,11 @@ func TestAnthropicStream(t *testing.T) {
 	same(t, "usage at the start", []any{at(t, begin, "message", "usage", "input_tokens"), at(t, begin, "message", "usage", "output_tokens")}, []int{11, 1})
 	same(t, "usage at the end", end["usage"], object{"input_tokens": 11, "cache_read_input_tokens": 22, "cache_creation_input_tokens": 33, "output_tokens": 44})
 	same(t, "stop", at(t, end, "delta", "stop_reason"), "tool_use")
-	same(t, "call", []any{call.N, call.Turn, call.Model, call.Prompt, call.LastToolOutput, call.HasToolResult, call.ToolFailed, call.Tools, call.Side, call.Session, call.Authorization, call.Stream},
-		[]any{1, 1, "claude-x", "do it", "no such\nfile", true, true, []string{"Write", "Bash", "web_search"}, false, "s-1", true, true})
+	same(t, "call", []any{call.N, call.Turn, call.Model, call.Prompt, call.LastToolOutput, call.HasToolResult, call.Tools, call.Side, call.Session, call.Stream},
+		[]any{1, 1, "claude-x", "do it", "no such\nfile", true, []string{"Write", "Bash", "web_search"}, false, "s-1", true})
 	u.Reasoning = 0 // this API does not tell it
 	same(t, "record", one(t, s), Record{N: 1, API: Anthropic, Path: "/v1/messages", Model: "claude-x", Session: "s-1", Tools: call.Tools,
-		Called: []string{"Write", "Bash"}, Status: 200, Outcome: Told, Usage: u})
+		Status: 200, Outcome: Told, Usage: u})
 }
 
 func TestAnthropicWhole(t *testing.T) {
@@ -91,7 +91,7 @@ func TestAnthropicErrors(t *testing.T) {
 		m := decode(t, res)
 		same(t, "body", []any{m["type"], at(t, m, "error", "type"), at(t, m, "error", "message") != ""}, []any{"error", kind, true})
 		r := one(t, s)
-		same(t, "record", []any{r.Status, r.Outcome, r.Usage, r.Partial}, []any{status, Failed, Usage{}, Usage{}})
+		same(t, "record", []any{r.Status, r.Outcome, r.Usage}, []any{status, Failed, Usage{}})
 	}
 }
 
@@ -105,7 +105,7 @@ func TestAnthropicErrorInTheStream(t *testing.T) {
 	same(t, "last event", []any{last.name, last.data["type"], at(t, last.data, "error", "type"), at(t, last.data, "error", "message")},
 		[]string{"error", "error", "overloaded_error", "Overloaded"})
 	r := one(t, s)
-	same(t, "record", []any{r.Status, r.Outcome, r.Usage, r.Partial}, []any{200, Failed, Usage{}, Usage{Input: 7, Output: 1}})
+	same(t, "record", []any{r.Status, r.Outcome, r.Usage}, []any{200, Failed, Usage{}})
 }
 
 func TestAnthropicWindow(t *testing.T) {

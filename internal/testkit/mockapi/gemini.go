@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"strings"
 )
 
 // gemini is Google's generateContent.
@@ -129,7 +127,7 @@ func (gemini) parts(a answer) []object {
 	return list
 }
 
-func (d gemini) whole(a answer) any {
+func (d gemini) whole(a answer) object {
 	parts := []object{}
 	if a.Thinking != "" {
 		parts = append(parts, object{"text": a.Thinking, "thought": true})
@@ -137,29 +135,26 @@ func (d gemini) whole(a answer) any {
 	if a.Text != "" || len(a.calls) == 0 {
 		parts = append(parts, object{"text": a.Text})
 	}
-	b := a
-	b.Thinking, b.Text = "", ""
-	return d.chunk(a, append(parts, d.parts(b)...), true)
+	calls := a
+	calls.Thinking, calls.Text = "", ""
+	return d.chunk(a, append(parts, d.parts(calls)...), true)
 }
 
-func (d gemini) stream(a answer) []frame {
-	var list []frame
-	begun := Usage{Input: a.told.Input, CacheRead: a.told.CacheRead}
-	add := func(chunk any) {
-		list = append(list, frame{data: []byte("data: " + inJSON(chunk) + "\r\n\r\n"), partial: begun})
-	}
+func (d gemini) stream(a answer) [][]byte {
+	var list [][]byte
+	add := func(chunk object) { list = append(list, []byte("data: "+inJSON(chunk)+"\r\n\r\n")) }
 	for _, part := range d.parts(a) {
 		add(d.chunk(a, []object{part}, false))
 	}
 	if a.InStream {
-		add(a.errorBody(d))
+		add(a.errorBody())
 		return list
 	}
 	add(d.chunk(a, []object{{"text": ""}}, true))
 	return list
 }
 
-func (gemini) failure(status int, kind, message string, a answer) any {
+func (gemini) failure(status int, kind, message string, a answer) object {
 	e := object{"code": status, "message": message, "status": kind}
 	if a.RetryAfter > 0 {
 		e["details"] = []object{{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": wholeSeconds(a.RetryAfter) + "s"}}
@@ -168,25 +163,15 @@ func (gemini) failure(status int, kind, message string, a answer) any {
 	return object{"error": e}
 }
 
-func (gemini) usual(status int) (kind, message string) {
-	switch status {
-	case http.StatusBadRequest:
-		return "INVALID_ARGUMENT", "Request contains an invalid argument."
-	case http.StatusUnauthorized:
-		return "UNAUTHENTICATED", "Request had invalid authentication credentials."
-	case http.StatusForbidden:
-		return "PERMISSION_DENIED", "The caller does not have permission."
-	case http.StatusNotFound:
-		return "NOT_FOUND", "The model is not found for this API version."
-	case http.StatusTooManyRequests:
-		return "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."
-	case http.StatusServiceUnavailable:
-		return "UNAVAILABLE", "The model is overloaded. Please try again later."
-	case http.StatusGatewayTimeout:
-		return "DEADLINE_EXCEEDED", "The request timed out."
+func (gemini) usual() map[int][2]string {
+	return map[int][2]string{
+		400: {"INVALID_ARGUMENT", "Request contains an invalid argument."},
+		401: {"UNAUTHENTICATED", "Request had invalid authentication credentials."},
+		403: {"PERMISSION_DENIED", "The caller does not have permission."},
+		404: {"NOT_FOUND", "The model is not found for this API version."},
+		429: {"RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."},
+		500: {"INTERNAL", "An internal error has occurred."},
+		503: {"UNAVAILABLE", "The model is overloaded. Please try again later."},
+		504: {"DEADLINE_EXCEEDED", "The request timed out."},
 	}
-	if status >= 500 {
-		return "INTERNAL", "An internal error has occurred."
-	}
-	return "FAILED_PRECONDITION", strings.ToLower(http.StatusText(status))
 }

@@ -2,7 +2,6 @@ package mockapi
 
 import (
 	"encoding/json"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -54,18 +53,14 @@ func TestGeminiStream(t *testing.T) {
 	same(t, "told", one(t, s).Usage, Usage{Input: 105, CacheRead: 30, Output: 50, Reasoning: 20})
 }
 
-func TestGeminiWholeAndArray(t *testing.T) {
+func TestGeminiWholeAndInPieces(t *testing.T) {
 	s := start(t, Always(Reply{Text: strings.Repeat("word ", 30)}))
 	m := decode(t, ask(t, s.URL()+geminiPath+"generateContent", geminiBody))
 	same(t, "text", at(t, m, "candidates", 0, "content", "parts", 0, "text"), strings.Repeat("word ", 30))
 	same(t, "finish", at(t, m, "candidates", 0, "finishReason"), "STOP")
-	raw, err := io.ReadAll(ask(t, s.URL()+geminiPath+"streamGenerateContent", geminiBody).Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var chunks []map[string]any
-	if err := json.Unmarshal(raw, &chunks); err != nil || len(chunks) < 3 {
-		t.Fatalf("%d chunks, %v: %s", len(chunks), err, raw)
+	events, err := readEvents(t, ask(t, s.URL()+geminiPath+"streamGenerateContent", geminiBody).Body)
+	if err != nil || len(events) < 3 {
+		t.Fatalf("%d chunks, %v", len(events), err)
 	}
 	for _, r := range s.Calls() {
 		if r.Outcome != Told || r.Usage.Output != tokens(150) {

@@ -1,14 +1,126 @@
 package mockapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
+	"strings"
+	"time"
 )
 
 // openai is the Responses API.
 type openai struct{}
+
+type openaiRequest struct {
+	Model     string          `json:"model"`
+	Stream    bool            `json:"stream"`
+	Input     json.RawMessage `json:"input"` // text, or items
+	Tools     []openaiTool    `json:"tools"`
+	CacheKey  string          `json:"prompt_cache_key"`
+	SessionID string          `json:"session_id"`
+	Text      struct {
+		Format struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"format"`
+	} `json:"text"`
+}
+
+type openaiTool struct {
+	Type        string          `json:"type"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  json.RawMessage `json:"parameters"`
+	Tools       []openaiTool    `json:"tools"` // of a namespace
+}
+
+type openaiItem struct {
+	Type    string          `json:"type"`
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"` // text, or parts
+	Output  json.RawMessage `json:"output"`  // of a tool: text, or parts
+	Tools   []openaiTool    `json:"tools"`   // of type additional_tools
+}
+
+func (openai) parse(c *Call) error {
+	var r openaiRequest
+	if err := json.Unmarshal(c.Body, &r); err != nil {
+		return fmt.Errorf("the body is not a request of the Responses API: %w", err)
+	}
+	if r.Model == "" || len(r.Input) == 0 {
+		return fmt.Errorf("model and input are required")
+	}
+	c.Model, c.Stream, c.Schema = r.Model, r.Stream, r.Text.Format.Schema
+	c.Session = cmp.Or(c.Header.Get("Session-Id"), c.Header.Get("Session_id"), r.CacheKey, r.SessionID)
+	c.offered = openaiOffers(r.Tools, "")
+	var text string
+	if json.Unmarshal(r.Input, &text) == nil {
+		c.Prompt = text
+		return nil
+	}
+	var items []openaiItem
+	if err := json.Unmarshal(r.Input, &items); err != nil {
+		return fmt.Errorf("input is neither a text nor a list of items: %w", err)
+	}
+	for _, it := range items {
+		c.item(it)
+	}
+	return nil
+}
+
+// item reads one item of the input; the last ones count.
+func (c *Call) item(it openaiItem) {
+	switch {
+	case it.Type == "additional_tools":
+		// codex 0.169 offers the tools of its newer models here.
+		c.offered = append(c.offered, openaiOffers(it.Tools, "")...)
+	case strings.HasSuffix(it.Type, "_call_output"):
+		c.HasToolResult = true
+		c.LastToolOutput = openaiText(it.Output)
+	case it.Role == "user":
+		// What the CLI itself adds comes before the user's words.
+		c.Prompt, c.HasToolResult = openaiText(it.Content), false
+	case it.Role == "assistant", strings.HasSuffix(it.Type, "_call"):
+		c.HasToolResult = false
+	}
+}
+
+// openaiText reads what is a text, a list of parts, or an object that holds one
+// of these.
+func openaiText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var parts []block
+	if json.Unmarshal(raw, &parts) == nil {
+		return joined(parts)
+	}
+	var wrapped struct {
+		Content json.RawMessage `json:"content"`
+	}
+	if json.Unmarshal(raw, &wrapped) == nil && len(wrapped.Content) > 0 {
+		return openaiText(wrapped.Content)
+	}
+	return ""
+}
+
+func openaiOffers(tools []openaiTool, namespace string) []offer {
+	var list []offer
+	for _, t := range tools {
+		if t.Type == "namespace" {
+			list = append(list, openaiOffers(t.Tools, t.Name)...)
+			continue
+		}
+		kind := cmp.Or(map[string]offerKind{"function": takesJSON, "custom": takesText, "local_shell": localShell}[t.Type], provider)
+		o := offer{name: cmp.Or(t.Name, t.Type), kind: kind, namespace: namespace, schema: lenientSchema(t.Parameters)}
+		list = append(list, o)
+		if o.kind == takesText {
+			list = append(list, nestedOffers(o, t.Description)...)
+		}
+	}
+	return list
+}
 
 // item is one finished output item, and the events that stream its inside.
 type item struct {
@@ -21,16 +133,14 @@ func (openai) usage(u Usage) object {
 		"output_tokens": u.Output, "output_tokens_details": object{"reasoning_tokens": u.Reasoning}, "total_tokens": u.prompt() + u.Output}
 }
 
-func (d openai) response(a answer, status string) object {
-	return object{"id": "resp_" + a.id, "object": "response", "created_at": a.began.Unix(), "status": status, "model": a.Model,
+func (openai) response(a answer, status string) object {
+	return object{"id": "resp_" + a.id, "object": "response", "created_at": time.Now().Unix(), "status": status, "model": a.Model,
 		"error": nil, "incomplete_details": nil, "output": []object{}, "parallel_tool_calls": true, "usage": nil}
 }
 
-// status is how a response ends, in its own words.
-func (openai) status(a answer) string { return a.stop("completed", "completed") }
-
+// completed is the response at its end.
 func (d openai) completed(a answer, output []object) object {
-	r := d.response(a, d.status(a))
+	r := d.response(a, a.stop("completed", "completed"))
 	if r["status"] == "incomplete" {
 		r["incomplete_details"] = object{"reason": "max_output_tokens"}
 	}
@@ -38,7 +148,7 @@ func (d openai) completed(a answer, output []object) object {
 	return r
 }
 
-func (d openai) whole(a answer) any {
+func (d openai) whole(a answer) object {
 	output := []object{}
 	for _, it := range d.items(a) {
 		output = append(output, it.fields)
@@ -46,11 +156,11 @@ func (d openai) whole(a answer) any {
 	return d.completed(a, output)
 }
 
-func (d openai) stream(a answer) []frame {
-	var list []frame
+func (d openai) stream(a answer) [][]byte {
+	var list [][]byte
 	add := func(kind string, fields object) {
-		fields["type"], fields["sequence_number"] = kind, len(list)
-		list = append(list, frame{data: []byte("event: " + kind + "\ndata: " + inJSON(fields) + "\n\n")})
+		fields["sequence_number"] = len(list)
+		list = append(list, sse(kind, fields))
 	}
 	add("response.created", object{"response": d.response(a, "in_progress")})
 	add("response.in_progress", object{"response": d.response(a, "in_progress")})
@@ -61,14 +171,10 @@ func (d openai) stream(a answer) []frame {
 		}
 		open := maps.Clone(it.fields)
 		open["status"] = "in_progress"
-		for _, k := range []string{"content", "summary"} {
+		unfilled := object{"content": []object{}, "summary": []object{}, "arguments": "", "input": ""}
+		for k, empty := range unfilled {
 			if _, ok := open[k]; ok {
-				open[k] = []object{}
-			}
-		}
-		for _, k := range []string{"arguments", "input"} {
-			if _, ok := open[k]; ok {
-				open[k] = ""
+				open[k] = empty
 			}
 		}
 		add("response.output_item.added", object{"output_index": i, "item": open})
@@ -81,11 +187,11 @@ func (d openai) stream(a answer) []frame {
 	}
 	if a.InStream {
 		r := d.response(a, "failed")
-		r["error"] = a.errorBody(d).(object)["error"]
+		r["error"] = a.errorBody()["error"]
 		add("response.failed", object{"response": r})
 		return list
 	}
-	add("response."+d.status(a), object{"response": d.completed(a, output)})
+	add("response."+a.stop("completed", "completed"), object{"response": d.completed(a, output)})
 	return list
 }
 
@@ -94,28 +200,29 @@ func (d openai) items(a answer) []item {
 	var list []item
 	if a.Thinking != "" {
 		part := object{"type": "summary_text", "text": a.Thinking}
-		inside := []object{{"type": "response.reasoning_summary_part.added", "summary_index": 0, "part": object{"type": "summary_text", "text": ""}}}
-		for _, p := range pieces(a.Thinking, 8) {
-			inside = append(inside, object{"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": p})
-		}
-		inside = append(inside, object{"type": "response.reasoning_summary_text.done", "summary_index": 0, "text": a.Thinking},
-			object{"type": "response.reasoning_summary_part.done", "summary_index": 0, "part": part})
-		list = append(list, item{object{"type": "reasoning", "id": "rs_" + a.id, "summary": []object{part}, "encrypted_content": "bW9jaw=="}, inside})
+		list = append(list, item{object{"type": "reasoning", "id": "rs_" + a.id, "summary": []object{part}, "encrypted_content": "bW9jaw=="},
+			inside("response.reasoning_summary_part", "response.reasoning_summary_text", "summary_index", part, 8)})
 	}
 	if a.Text != "" || len(a.calls) == 0 {
 		part := object{"type": "output_text", "text": a.Text, "annotations": []object{}}
-		inside := []object{{"type": "response.content_part.added", "content_index": 0, "part": object{"type": "output_text", "text": "", "annotations": []object{}}}}
-		for _, p := range pieces(a.Text, 16) {
-			inside = append(inside, object{"type": "response.output_text.delta", "content_index": 0, "delta": p})
-		}
-		inside = append(inside, object{"type": "response.output_text.done", "content_index": 0, "text": a.Text},
-			object{"type": "response.content_part.done", "content_index": 0, "part": part})
-		list = append(list, item{object{"type": "message", "id": "msg_" + a.id, "status": "completed", "role": "assistant", "content": []object{part}}, inside})
+		list = append(list, item{object{"type": "message", "id": "msg_" + a.id, "status": "completed", "role": "assistant", "content": []object{part}},
+			inside("response.content_part", "response.output_text", "content_index", part, 16)})
 	}
 	for _, c := range a.calls {
 		list = append(list, d.call(c))
 	}
 	return list
+}
+
+// inside are the events that stream the one part of an item, its text in pieces.
+func inside(ofPart, ofText, index string, part object, limit int) []object {
+	empty, text := maps.Clone(part), part["text"].(string)
+	empty["text"] = ""
+	list := []object{{"type": ofPart + ".added", index: 0, "part": empty}}
+	for _, p := range pieces(text, limit) {
+		list = append(list, object{"type": ofText + ".delta", index: 0, "delta": p})
+	}
+	return append(list, object{"type": ofText + ".done", index: 0, "text": text}, object{"type": ofPart + ".done", index: 0, "part": part})
 }
 
 // call is the item of one tool call.
@@ -146,7 +253,7 @@ func (openai) call(c toolCall) item {
 	return item{fields, inside}
 }
 
-func (openai) failure(_ int, kind, message string, a answer) any {
+func (openai) failure(_ int, kind, message string, a answer) object {
 	e := object{"message": message, "type": kind, "param": nil, "code": kind}
 	if kind == "invalid_api_key" || kind == "model_not_found" {
 		e["type"] = "invalid_request_error"
@@ -155,21 +262,14 @@ func (openai) failure(_ int, kind, message string, a answer) any {
 	return object{"error": e}
 }
 
-func (openai) usual(status int) (kind, message string) {
-	switch status {
-	case http.StatusUnauthorized:
-		return "invalid_api_key", "Incorrect API key provided."
-	case http.StatusForbidden:
-		return "permission_denied", "You do not have access to this resource."
-	case http.StatusNotFound:
-		return "model_not_found", "The requested model does not exist or you do not have access to it."
-	case http.StatusTooManyRequests:
-		return "rate_limit_exceeded", "Rate limit reached for requests."
-	case http.StatusServiceUnavailable:
-		return "server_is_overloaded", "Our servers are currently overloaded. Please try again later."
+func (openai) usual() map[int][2]string {
+	return map[int][2]string{
+		400: {"invalid_request_error", "The request is invalid."},
+		401: {"invalid_api_key", "Incorrect API key provided."},
+		403: {"permission_denied", "You do not have access to this resource."},
+		404: {"model_not_found", "The requested model does not exist or you do not have access to it."},
+		429: {"rate_limit_exceeded", "Rate limit reached for requests."},
+		500: {"server_error", "The server had an error while processing your request."},
+		503: {"server_is_overloaded", "Our servers are currently overloaded. Please try again later."},
 	}
-	if status >= 500 {
-		return "server_error", "The server had an error while processing your request."
-	}
-	return "invalid_request_error", fmt.Sprintf("The request is invalid (%d).", status)
 }

@@ -3,6 +3,7 @@ package mockapi
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -15,7 +16,8 @@ type Reply struct {
 	// Thinking, Text and Tools are sent in this order.
 	Thinking, Text string
 	Tools          []Tool
-	// Usage is what the answer tells; zero derives it (see the package).
+	// Usage is what the answer tells; zero derives it from the request and the reply.
+	// What the API has no field for is counted in what it has a field for.
 	Usage Usage
 	// Model is the name that the reply gives itself; "" is that of the request.
 	Model string
@@ -56,7 +58,6 @@ type Hang string
 // Where an answer can hang.
 const (
 	HangBeforeHeaders Hang = "before-headers"
-	HangAfterHeaders  Hang = "after-headers"
 	// HangMidStream is half-way through the events, unless CutAfter says where.
 	HangMidStream Hang = "mid-stream"
 )
@@ -76,17 +77,6 @@ type Tool struct {
 // File is a file that a Tool writes. Path is absolute: some CLIs take no other.
 type File struct{ Path, Content string }
 
-// SmallTalk is a short text that says nothing: if the request wants JSON of a
-// schema, the smallest value that satisfies it.
-func (c Call) SmallTalk() string {
-	if len(c.Schema) == 0 {
-		return "Small talk"
-	}
-	var p property
-	_ = json.Unmarshal(c.Schema, &p) // a schema that is none wants nothing
-	return inJSON(p.any())
-}
-
 // Sequence answers the first request with the first reply and so on, and all
 // after the last one with the last. Side requests do not count; they get
 // SmallTalk.
@@ -102,3 +92,54 @@ func Sequence(replies ...Reply) Script {
 // Always answers every request, on the side too, with the same reply: an error,
 // most often.
 func Always(r Reply) Script { return func(Call) Reply { return r } }
+
+// Window is a subscription's limit as Anthropic's headers tell it.
+type Window struct {
+	Status      string // allowed, allowed_warning or rejected
+	Claim       string // five_hour or seven_day
+	ResetsAt    time.Time
+	Utilization float64 // between 0 and 1
+}
+
+// Header are the headers anthropic-ratelimit-unified-*, for Reply.Header of an
+// answer that is well or of a refusal.
+func (w Window) Header() http.Header {
+	const prefix = "Anthropic-Ratelimit-Unified-"
+	reset, used := strconv.FormatInt(w.ResetsAt.Unix(), 10), strconv.FormatFloat(w.Utilization, 'f', -1, 64)
+	short := map[string]string{"five_hour": "5h-", "seven_day": "7d-"}[w.Claim]
+	h := http.Header{}
+	for name, value := range map[string]string{
+		"Status": w.Status, "Reset": reset, "Representative-Claim": w.Claim, "Fallback": "unavailable",
+		"Overage-Status": "rejected", "Overage-Disabled-Reason": "org_level_disabled",
+		short + "Status": w.Status, short + "Reset": reset, short + "Utilization": used,
+	} {
+		h.Set(prefix+name, value)
+	}
+	if w.Status == "allowed_warning" {
+		h.Set(prefix+"Status", "allowed")
+		h.Set(prefix+short+"Surpassed-Threshold", used)
+	}
+	return h
+}
+
+// Limit is the refusal of an account whose window is used up until resetsAt,
+// in the API's own form: claude believes the headers only with a subscription's
+// token, codex reads the fields of the error, and Gemini tells of a wait in
+// seconds from now.
+func Limit(api API, resetsAt time.Time) Reply {
+	left := time.Until(resetsAt)
+	r := Reply{Status: http.StatusTooManyRequests, RetryAfter: left}
+	switch api {
+	case Anthropic:
+		r.Header = Window{Status: "rejected", Claim: "five_hour", ResetsAt: resetsAt, Utilization: 1}.Header()
+	case OpenAI:
+		r.RetryAfter = 0
+		r.ErrorType, r.ErrorMessage = "usage_limit_reached", "The usage limit has been reached"
+		r.ErrorFields = map[string]any{"plan_type": "plus", "resets_at": resetsAt.Unix(), "resets_in_seconds": int64(left.Seconds())}
+		r.Header = http.Header{"X-Codex-Primary-Used-Percent": {"100"}, "X-Codex-Primary-Window-Minutes": {"300"},
+			"X-Codex-Primary-Reset-At": {strconv.FormatInt(resetsAt.Unix(), 10)}}
+	case Gemini:
+		r.ErrorMessage = "You exceeded your current quota, please check your plan and billing details."
+	}
+	return r
+}

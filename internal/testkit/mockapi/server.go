@@ -1,3 +1,24 @@
+// Package mockapi is a loopback server that plays the model APIs which agent
+// CLIs talk to, faithfully enough that the real CLIs run against it: Anthropic
+// Messages, OpenAI Responses and Google Gemini, all on one port of 127.0.0.1.
+//
+//	POST /v1/messages                                   Anthropic, streaming or not
+//	POST /v1/messages/count_tokens
+//	POST /v1/responses                                  OpenAI, streaming or not
+//	POST /v1beta/models/MODEL:generateContent           Gemini
+//	POST /v1beta/models/MODEL:streamGenerateContent     server-sent events
+//	POST /v1beta/models/MODEL:countTokens
+//	GET  /v1/models, GET or HEAD of /                   what CLIs ask before they begin
+//
+// Gemini answers under /v1 and /v1alpha too. Everything else is 404. A key is
+// never looked at.
+//
+// A Script says what the model does: it sees a Call and gives a Reply in words
+// that all APIs share. A Tool that writes a file or runs a command becomes a
+// call of a tool that this very request offers, under the names and in the form
+// that the CLI offers it; if none fits, the reply is an error 500, and the
+// Record says why. Calls is the ground truth: every model request that was
+// answered, with exactly the usage that the CLI was told.
 package mockapi
 
 import (
@@ -8,11 +29,12 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
-// maxBody bounds a request's body, as it is sent and as it is unpacked.
+// maxBody bounds a request's body in bytes, as it is sent and as it is unpacked.
 const maxBody = 64 << 20
 
 // Server answers model requests on a port of 127.0.0.1 that the system chose.
@@ -40,11 +62,7 @@ func Start(script Script) (*Server, error) {
 	}
 	s := &Server{script: script, listener: l, closing: make(chan struct{}), meter: meter{}}
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: time.Minute}
-	s.served.Add(1)
-	go func() {
-		defer s.served.Done()
-		_ = s.http.Serve(l) // ends with the listener
-	}()
+	s.served.Go(func() { _ = s.http.Serve(l) }) // ends with the listener
 	return s, nil
 }
 
@@ -53,12 +71,11 @@ func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
 // Close ends the server and all answers under way, those that hang too. It
 // returns when nothing of it runs any more. Calling it again does nothing.
-func (s *Server) Close() error {
+func (s *Server) Close() (err error) {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
 	s.mu.Unlock()
-	var err error
 	if first {
 		close(s.closing)
 		err = s.http.Close()
@@ -98,31 +115,101 @@ func (s *Server) Probes() []Record {
 	return slices.Clone(s.probes)
 }
 
+// asks is what a path asks for.
+type asks int
+
+const (
+	asksUnknown asks = iota
+	asksModel
+	asksCount // of tokens
+	asksModels
+	asksHello
+)
+
+// route reads the path, which has the model and the form of Gemini's answer in it.
+// Repeated slashes do not matter: base URLs are given with and without one at the end.
+func (c *Call) route(method string) (asks, dialect) {
+	parts := strings.FieldsFunc(c.Path, func(r rune) bool { return r == '/' })
+	clean := strings.Join(parts, "/")
+	get := method == http.MethodGet || method == http.MethodHead
+	switch {
+	case get && clean == "":
+		return asksHello, nil
+	case get && len(parts) == 2 && parts[1] == "models":
+		return asksModels, nil
+	case method != http.MethodPost:
+		return asksUnknown, nil
+	case clean == "v1/messages":
+		c.API = Anthropic
+		return asksModel, anthropic{}
+	case clean == "v1/messages/count_tokens":
+		c.API = Anthropic
+		return asksCount, nil
+	case clean == "v1/responses":
+		c.API = OpenAI
+		return asksModel, openai{}
+	case len(parts) != 3 || parts[1] != "models" || !strings.HasPrefix(parts[0], "v1"):
+		return asksUnknown, nil
+	}
+	model, verb, _ := strings.Cut(parts[2], ":")
+	c.API, c.Model, c.Stream = Gemini, model, verb == "streamGenerateContent"
+	switch verb {
+	case "streamGenerateContent", "generateContent":
+		return asksModel, gemini{}
+	case "countTokens":
+		return asksCount, nil
+	}
+	return asksUnknown, nil
+}
+
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		return
 	}
 	defer s.served.Done()
 	body, err := readBody(w, r)
-	to := routeOf(r.Method, r.URL.Path)
-	c := Call{API: to.api, Model: to.model, Path: r.URL.Path, Header: r.Header, Body: body, Authorization: authorized(r)}
-	c.Stream = to.stream
-	array := to.stream && r.URL.Query().Get("alt") != "sse"
-	if to.kind != kindModel {
-		s.probe(w, to, c, err)
+	c := Call{Path: r.URL.Path, Header: r.Header, Body: body}
+	what, d := c.route(r.Method)
+	if what != asksModel {
+		s.probe(w, what, c, err)
 		return
 	}
-	d := dialectOf(to.api)
 	if err == nil {
 		err = d.parse(&c)
 	}
-	a, record := s.decide(c, err)
-	p := player{s: s, w: w, r: r, d: d, a: a, record: record}
-	p.play(array)
+	a, record := s.decide(c, d, err)
+	s.play(w, r, a, record)
 }
 
-// decide asks the script, in order, and puts the answer on record.
-func (s *Server) decide(c Call, broken error) (answer, *Record) {
+// probe answers what is no model request.
+func (s *Server) probe(w http.ResponseWriter, what asks, c Call, err error) {
+	rec := Record{API: c.API, Path: c.Path, Status: http.StatusOK, Outcome: Told}
+	n := tokens(len(c.Body))
+	// Each API has its own word for the list and for the count, and none minds the others'.
+	body := map[asks]object{
+		asksModels: {"object": "list", "data": []object{}, "models": []object{}, "has_more": false},
+		asksCount:  {"totalTokens": n, "input_tokens": n},
+	}[what]
+	if err != nil {
+		rec.Status, rec.Error = http.StatusBadRequest, err.Error()
+	} else if what == asksUnknown {
+		rec.Status, rec.Error = http.StatusNotFound, "no such path: "+c.Path
+	}
+	if rec.Error != "" {
+		rec.Outcome = Failed
+		body = object{"error": object{"message": rec.Error, "code": rec.Status, "status": "NOT_FOUND"}}
+	}
+	s.note(func() { s.probes = append(s.probes, rec) })
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(rec.Status)
+	if body != nil {
+		_, _ = io.WriteString(w, inJSON(body)) // a client that has gone does not want it
+	}
+}
+
+// decide asks the script, in order, and puts the answer on record. broken is why the
+// request was not understood.
+func (s *Server) decide(c Call, d dialect, broken error) (answer, *Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.N = len(s.calls) + 1
@@ -131,17 +218,17 @@ func (s *Server) decide(c Call, broken error) (answer, *Record) {
 		s.turns++
 	}
 	c.Turn = s.turns
-	var a answer
-	err := broken
-	if broken != nil {
-		a, _ = decide(c, Reply{Status: http.StatusBadRequest, ErrorMessage: broken.Error()}, s.meter)
-	} else if a, err = decide(c, s.script(c), s.meter); err != nil {
-		a, _ = decide(c, Reply{Status: http.StatusInternalServerError, ErrorMessage: err.Error()}, s.meter)
+	a, err, status := answer{}, broken, http.StatusBadRequest
+	if err == nil {
+		status = http.StatusInternalServerError
+		a, err = complete(c, d, s.script(c), s.meter)
 	}
-	r := &Record{N: c.N, API: c.API, Path: c.Path, Model: a.Model, Session: c.Session, Side: c.Side, Tools: c.Tools, Called: called(a.calls)}
+	r := &Record{N: c.N, API: c.API, Path: c.Path, Session: c.Session, Side: c.Side, Tools: c.Tools}
 	if err != nil {
 		r.Error = err.Error()
+		a, _ = complete(c, d, Reply{Status: status, ErrorMessage: r.Error}, s.meter)
 	}
+	r.Model = a.Model
 	s.calls = append(s.calls, r)
 	return a, r
 }
@@ -172,18 +259,4 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		err = errors.New("the request is too long")
 	}
 	return body, err
-}
-
-func authorized(r *http.Request) bool {
-	return r.Header.Get("Authorization") != "" || r.Header.Get("X-Api-Key") != "" || r.Header.Get("X-Goog-Api-Key") != "" || r.URL.Query().Get("key") != ""
-}
-
-func dialectOf(api API) dialect {
-	switch api {
-	case Anthropic:
-		return anthropic{}
-	case OpenAI:
-		return openai{}
-	}
-	return gemini{}
 }

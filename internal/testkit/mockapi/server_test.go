@@ -34,12 +34,10 @@ func TestHang(t *testing.T) {
 		headers bool
 		events  int
 		status  int
-		partial Usage
 	}{
-		{Reply{Hang: HangBeforeHeaders}, false, 0, 0, Usage{}},
-		{Reply{Hang: HangAfterHeaders}, true, 0, 200, Usage{}},
-		{Reply{Hang: HangMidStream, CutAfter: 3, Text: "some words here", Usage: Usage{Input: 5, Output: 6}}, true, 3, 200, Usage{Input: 5, Output: 1}},
-		{Reply{Hang: HangMidStream, Text: "word", Usage: Usage{Input: 5, Output: 6}}, true, 3, 200, Usage{Input: 5, Output: 1}},
+		{Reply{Hang: HangBeforeHeaders}, false, 0, 0},
+		{Reply{Hang: HangMidStream, CutAfter: 3, Text: "some words here", Usage: Usage{Input: 5, Output: 6}}, true, 3, 200},
+		{Reply{Hang: HangMidStream, Text: "word", Usage: Usage{Input: 5, Output: 6}}, true, 3, 200},
 	} {
 		t.Run(fmt.Sprint(c.reply.Hang, c.reply.CutAfter), func(t *testing.T) {
 			arrived := make(chan struct{}, 1)
@@ -78,7 +76,7 @@ func TestHang(t *testing.T) {
 				t.Errorf("%d events too many", len(events))
 			}
 			r := one(t, s)
-			same(t, "record", []any{r.Status, r.Outcome, r.Usage, r.Partial}, []any{c.status, Hung, Usage{}, c.partial})
+			same(t, "record", []any{r.Status, r.Outcome, r.Usage}, []any{c.status, Hung, Usage{}})
 		})
 	}
 }
@@ -104,7 +102,7 @@ func TestCut(t *testing.T) {
 		t.Errorf("%d events and then %v", len(events), err)
 	}
 	r := one(t, s)
-	same(t, "record", []any{r.Status, r.Outcome, r.Usage, r.Partial}, []any{200, Cut, Usage{}, Usage{Input: 8, Output: 1}})
+	same(t, "record", []any{r.Status, r.Outcome, r.Usage}, []any{200, Cut, Usage{}})
 	// Without a stream, bytes are cut; and never all of them are sent.
 	for after, want := range map[int]int{7: 7, 1 << 20: -1} {
 		s := start(t, Always(Reply{Text: "x", CutAfter: after}))
@@ -231,8 +229,8 @@ func TestProbes(t *testing.T) {
 		{"HEAD", "/", "", 200, ""},
 		{"GET", "/", "", 200, ""},
 		{"GET", "/v1/models?limit=3", "", 200, `"data":[]`},
-		{"POST", "/v1/messages/count_tokens", strings.Repeat("x", 41), 200, `{"input_tokens":11}`},
-		{"POST", geminiPath + "countTokens", "12345678", 200, `{"totalTokens":2}`},
+		{"POST", "/v1/messages/count_tokens", strings.Repeat("x", 41), 200, `"input_tokens":11`},
+		{"POST", geminiPath + "countTokens", "12345678", 200, `"totalTokens":2`},
 		{"POST", "/v2/anything", "", 404, "no such path"},
 		{"DELETE", "/v1/messages", "", 404, "no such path"},
 		{"POST", geminiPath + "predict", "", 404, "no such path"},
@@ -276,23 +274,9 @@ func TestPackedRequest(t *testing.T) {
 	}
 }
 
-func TestErrorBodyAndAuthorization(t *testing.T) {
-	var keys []bool
-	s := start(t, func(c Call) Reply {
-		keys = append(keys, c.Authorization)
-		return Reply{Status: 502, ErrorBody: "<html>Bad gateway</html>", Header: http.Header{"content-type": {"text/html"}}}
-	})
+func TestErrorBody(t *testing.T) {
+	s := start(t, Always(Reply{Status: 502, ErrorBody: "<html>Bad gateway</html>", Header: http.Header{"content-type": {"text/html"}}}))
 	res := ask(t, s.URL()+"/v1/messages", anthropicAsk("true"))
 	raw, _ := io.ReadAll(res.Body)
 	same(t, "body", []string{string(raw), res.Header.Get("Content-Type")}, []string{"<html>Bad gateway</html>", "text/html"})
-	for _, h := range []string{"X-Api-Key", "X-Goog-Api-Key", ""} {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/v1/messages", strings.NewReader(anthropicAsk("true")))
-		if h != "" {
-			req.Header.Set(h, "k")
-		}
-		if res, err := http.DefaultClient.Do(req); err == nil {
-			_ = res.Body.Close()
-		}
-	}
-	same(t, "keys", keys, []bool{true, true, true, false})
 }

@@ -1,14 +1,117 @@
 package mockapi
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
-	"slices"
+	"regexp"
 	"strings"
 
 	"github.com/superloop/superloop/internal/text"
 )
+
+// offer is a tool that a request offers.
+type offer struct {
+	name string // by which it is called
+	kind offerKind
+	// namespace is OpenAI's grouping of tools; "" is none.
+	namespace string
+	// parent is the tool that takes a program in which a nested one is called.
+	parent *offer
+	schema schema
+}
+
+type offerKind string
+
+const (
+	takesJSON  offerKind = "json"
+	takesText  offerKind = "text"
+	localShell offerKind = "local_shell" // OpenAI's built-in shell
+	nested     offerKind = "nested"      // called from a parent's program
+	provider   offerKind = "provider"    // the provider runs it itself (web search)
+)
+
+// title is the name in Call.Tools.
+func (o offer) title() string {
+	if o.parent != nil {
+		return o.parent.name + "." + o.name
+	}
+	return o.name
+}
+
+func titles(offers []offer) []string {
+	list := make([]string, len(offers))
+	for i, o := range offers {
+		list[i] = o.title()
+	}
+	return list
+}
+
+// schema is what is needed of a tool's JSON Schema.
+type schema struct {
+	Properties map[string]property `json:"properties"`
+	Required   []string            `json:"required"`
+}
+
+type property struct {
+	Type json.RawMessage   `json:"type"` // a name, in Gemini's own form in capitals, or a list of them
+	Enum []json.RawMessage `json:"enum"`
+	schema
+}
+
+func (p property) is(kind string) bool {
+	return strings.Contains(strings.ToLower(string(p.Type)), `"`+kind+`"`)
+}
+
+// any is a value that the schema takes.
+func (p property) any() any {
+	switch {
+	case len(p.Enum) > 0:
+		return p.Enum[0]
+	case p.is("boolean"):
+		return false
+	case p.is("number"), p.is("integer"):
+		return 1
+	case p.is("array"):
+		return []any{}
+	case p.is("object"):
+		m := object{}
+		for _, r := range p.Required {
+			m[r] = p.Properties[r].any()
+		}
+		return m
+	}
+	return "as the task asks"
+}
+
+// lenientSchema reads a schema; one that is none has no properties.
+func lenientSchema(raw json.RawMessage) (s schema) {
+	_ = json.Unmarshal(raw, &s) // nothing is known of such a tool, and so it is not chosen
+	return s
+}
+
+// first is the first of names that is a property.
+func (s schema) first(names ...string) string {
+	for _, n := range names {
+		if _, ok := s.Properties[n]; ok {
+			return n
+		}
+	}
+	return ""
+}
+
+// nestedOffers are the tools that a program given to parent can call, as in codex's
+// code mode: the description of its tool declares them.
+func nestedOffers(parent offer, description string) []offer {
+	var list []offer
+	declared := regexp.MustCompile(`declare const tools: \{ ([A-Za-z_][A-Za-z0-9_]*)\(\w+: `)
+	for _, m := range declared.FindAllStringSubmatch(description, -1) {
+		list = append(list, offer{name: m[1], kind: nested, parent: &parent})
+	}
+	return list
+}
 
 // toolCall is a call of an offered tool. input is a JSON object, or for a tool
 // that takes text, that text.
@@ -19,75 +122,59 @@ type toolCall struct {
 
 // choose makes a Tool a call of something that is offered.
 func choose(t Tool, offers []offer) (toolCall, error) {
+	c, ok, want := toolCall{}, false, ""
 	switch {
 	case t.Name != "":
-		return named(t, offers)
+		want = fmt.Sprintf("%q", t.Name)
+		for _, o := range byName(offers, t.Name) {
+			if o.kind == takesText {
+				if err := json.Unmarshal(t.Input, &c.input); err != nil {
+					return c, fmt.Errorf("the tool %s takes text, so its input must be a JSON string: %w", t.Name, err)
+				}
+				c.offer = o
+				return c, nil
+			}
+			if o.kind != nested {
+				return toolCall{offer: o, input: string(t.Input)}, nil
+			}
+		}
 	case t.Write != nil:
-		return write(*t.Write, offers)
+		want = "that writes a file"
+		c, ok = write(*t.Write, offers)
 	case t.Shell != "":
-		if c, ok := shell(t.Shell, offers); ok {
-			return c, nil
-		}
-		return toolCall{}, fmt.Errorf("no tool that runs a command is offered, only %s", listed(offers))
+		want = "that runs a command"
+		c, ok = shell(t.Shell, offers)
+	default:
+		return c, errors.New("the script's tool says neither what to write nor what to run nor a name")
 	}
-	return toolCall{}, fmt.Errorf("the script's tool says neither what to write nor what to run nor a name")
-}
-
-func listed(offers []offer) string {
-	if len(offers) == 0 {
-		return "none at all"
+	if !ok {
+		return c, fmt.Errorf("no tool %s is offered, only %s", want, cmp.Or(strings.Join(titles(offers), ", "), "none at all"))
 	}
-	return strings.Join(titles(offers), ", ")
-}
-
-func named(t Tool, offers []offer) (toolCall, error) {
-	for _, o := range offers {
-		if o.name != t.Name || o.kind == nested || o.kind == provider {
-			continue
-		}
-		if o.kind != takesText {
-			return toolCall{offer: o, input: string(t.Input)}, nil
-		}
-		var text string
-		if err := json.Unmarshal(t.Input, &text); err != nil {
-			return toolCall{}, fmt.Errorf("the tool %s takes text, so its input must be a JSON string: %w", t.Name, err)
-		}
-		return toolCall{offer: o, input: text}, nil
-	}
-	return toolCall{}, fmt.Errorf("no tool %q is offered, only %s", t.Name, listed(offers))
-}
-
-// Names under which CLIs offer what is wanted, the best first.
-func writers() []string { return []string{"Write", "write", "write_file", "create_file"} }
-func shells() []string {
-	return []string{"Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "local_shell"}
+	return c, nil
 }
 
 // write prefers a tool that takes a path and a content, then a patch, then a
-// command.
-func write(f File, offers []offer) (toolCall, error) {
-	for _, o := range byName(offers, writers()...) {
+// command. The names are those of CLIs, the best first.
+func write(f File, offers []offer) (toolCall, bool) {
+	for _, o := range byName(offers, "Write", "write", "write_file", "create_file") {
 		p, c := o.schema.first("file_path", "filePath", "absolute_path", "path"), o.schema.first("content", "contents", "text")
 		if p != "" && c != "" {
-			return o.call(map[string]any{p: f.Path, c: f.Content}), nil
+			return o.call(object{p: f.Path, c: f.Content}), true
 		}
 	}
 	if patch, ok := addFile(f); ok {
 		for _, o := range byName(offers, "apply_patch") {
 			switch arg := o.schema.first("input", "patch"); {
 			case o.kind == takesText:
-				return toolCall{offer: o, input: patch}, nil
+				return toolCall{offer: o, input: patch}, true
 			case o.kind == nested:
-				return o.program("text(await tools." + o.name + "(" + inJSON(patch) + "));"), nil
+				return o.program("text(await tools." + o.name + "(" + inJSON(patch) + "));"), true
 			case arg != "":
-				return o.call(map[string]any{arg: patch}), nil
+				return o.call(object{arg: patch}), true
 			}
 		}
 	}
-	if c, ok := shell("mkdir -p "+text.Word(path.Dir(f.Path))+" && printf %s "+text.Word(f.Content)+" > "+text.Word(f.Path), offers); ok {
-		return c, nil
-	}
-	return toolCall{}, fmt.Errorf("no tool that writes a file is offered, only %s", listed(offers))
+	return shell("mkdir -p "+text.Word(path.Dir(f.Path))+" && printf %s "+text.Word(f.Content)+" > "+text.Word(f.Path), offers)
 }
 
 // addFile is the patch that makes the file; there is none for a text whose last
@@ -101,17 +188,17 @@ func addFile(f File) (string, bool) {
 }
 
 func shell(line string, offers []offer) (toolCall, bool) {
-	for _, o := range byName(offers, shells()...) {
+	for _, o := range byName(offers, "Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "local_shell") {
 		words := []string{"bash", "-lc", line}
 		switch arg := o.schema.first("command", "cmd", "script"); {
 		case o.kind == localShell:
-			return o.call(map[string]any{"type": "exec", "command": words, "env": map[string]string{}}), true
+			return o.call(object{"type": "exec", "command": words, "env": map[string]string{}}), true
 		case o.kind == nested:
 			return o.program("const r = await tools." + o.name + "({cmd: " + inJSON(line) + "});\ntext(r.output);"), true
 		case arg != "" && o.schema.Properties[arg].is("array"):
-			return o.call(map[string]any{arg: words}), true
+			return o.call(object{arg: words}), true
 		case arg != "":
-			return o.call(map[string]any{arg: line}), true
+			return o.call(object{arg: line}), true
 		}
 	}
 	return toolCall{}, false
@@ -131,7 +218,7 @@ func byName(offers []offer, names ...string) []offer {
 }
 
 // call fills what the schema requires besides args.
-func (o offer) call(args map[string]any) toolCall {
+func (o offer) call(args object) toolCall {
 	for _, r := range o.schema.Required {
 		if _, ok := args[r]; !ok {
 			args[r] = o.schema.Properties[r].any()
@@ -149,13 +236,4 @@ func inJSON(v any) string {
 		panic(err) // strings, and maps and lists of them, always marshal
 	}
 	return string(raw)
-}
-
-// called are the names for the Record.
-func called(calls []toolCall) []string {
-	var list []string
-	for _, c := range calls {
-		list = append(list, c.name)
-	}
-	return slices.Clip(list)
 }

@@ -22,7 +22,7 @@ func good(name string) Seen {
 	s := Seen{Wall: 2 * time.Second, Bound: time.Minute, ResetsAt: reset, Session: "5e55", Calls: []mockapi.Record{
 		{N: 1, Outcome: mockapi.Told, Side: true, Usage: mockapi.Usage{Input: 1000, Output: 1}},
 		{N: 2, Outcome: mockapi.Told, Usage: mockapi.Usage{Input: 10, CacheRead: 20, CacheWrite: 30, Output: 40, Reasoning: 4}},
-		{N: 3, Outcome: mockapi.Failed, Partial: mockapi.Usage{Input: 500}},
+		{N: 3, Outcome: mockapi.Failed, Usage: mockapi.Usage{Input: 500}},
 	}}
 	s.Result.Structured = true
 	s.Result.Proc.Ended = proc.Exited
