@@ -1,8 +1,10 @@
 package selftest
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -39,28 +41,26 @@ type scenario struct {
 	subscription bool
 	// silence is the bound of silence; 0 is that of the CLI's start.
 	silence time.Duration
-	// brief: the run is ended soon, since the CLI would try for minutes.
-	brief func(t Traits) bool
+	// brief: the run is ended soon where the CLI would try for minutes.
+	brief bool
 	// kill: the run is killed once its command has begun.
 	kill bool
 	// judge is pure.
 	judge func(s Seen, t Traits) []Check
 }
 
-// work is the time beyond its start that a run may take.
-const work = 45 * time.Second
-
-// briefly is the same for a run that is ended before its CLI gives up.
-const briefly = 25 * time.Second
-
-// leastSilence is the bound of silence for a CLI that starts at once.
-const leastSilence = 12 * time.Second
-
-// grace is what the processes get between TERM and KILL, as in a loop.
-const grace = 15 * time.Second
+const (
+	work    = 45 * time.Second // what a run may take beyond its start
+	briefly = 25 * time.Second // the same for a run that is ended before its CLI gives up
+	grace   = 15 * time.Second // what the processes get between TERM and KILL, as in a loop
+)
 
 // scenarios are the cases, the most important first.
 func scenarios() []scenario {
+	// always is a model that gives one reply to everything.
+	always := func(r mockapi.Reply) func(place, Traits) mockapi.Script {
+		return func(place, Traits) mockapi.Script { return mockapi.Always(r) }
+	}
 	return []scenario{
 		{
 			name: "success",
@@ -71,62 +71,35 @@ func scenarios() []scenario {
 				return append(succeeded(s, done), used(s, t), paid(s, t), remembered(s))
 			},
 		},
+		{name: "tools", script: useTools, judge: judgeTools},
 		{
-			name:   "tools",
-			script: useTools,
-			judge: func(s Seen, t Traits) []Check {
-				return append(succeeded(s, done), expect("file", written, s.Written, Failed),
-					expect("command", "its output came back", cameBack(s.ToolOutput), Failed), used(s, t), paid(s, t), remembered(s))
-			},
-		},
-		{
-			name: "refused key (401)",
-			script: func(place, Traits) mockapi.Script {
-				return mockapi.Always(mockapi.Reply{Status: 401})
-			},
+			name: "refused key (401)", script: always(mockapi.Reply{Status: 401}),
 			judge: func(s Seen, _ Traits) []Check { return refused(s, class.Auth) },
 		},
 		{
-			name:         "limit (429)",
-			subscription: true,
-			silence:      25 * time.Second,
-			script: func(p place, t Traits) mockapi.Script {
-				return mockapi.Always(mockapi.Limit(t.API, p.resetsAt))
-			},
-			judge: judgeLimit,
+			name: "limit (429)", subscription: true, silence: 25 * time.Second, judge: judgeLimit,
+			script: func(p place, t Traits) mockapi.Script { return mockapi.Always(mockapi.Limit(t.API, p.resetsAt)) },
 		},
 		{
-			name: "overload (529 or 503)",
-			script: func(_ place, t Traits) mockapi.Script {
-				return mockapi.Always(mockapi.Reply{Status: t.Overload})
-			},
-			brief: func(t Traits) bool { return t.RetriesLong },
-			judge: judgeOverload,
+			name: "overload (529 or 503)", brief: true, judge: judgeOverload,
+			script: func(_ place, t Traits) mockapi.Script { return mockapi.Always(mockapi.Reply{Status: t.Overload}) },
 		},
 		{
-			name:    "hang",
-			silence: leastSilence,
-			script: func(place, Traits) mockapi.Script {
-				return mockapi.Always(mockapi.Reply{Hang: mockapi.HangBeforeHeaders})
-			},
+			name: "hang", silence: 12 * time.Second, script: always(mockapi.Reply{Hang: mockapi.HangBeforeHeaders}),
 			judge: func(s Seen, _ Traits) []Check {
-				return append(ended(s, proc.Inactive, "ended by superloop, as silent"), asked(s), nothingUsed(s))
+				asked := map[bool]string{true: "the model was asked", false: "the model was never asked"}
+				return append(ended(s, proc.Inactive, "ended by superloop, as silent"),
+					expect("request", asked[true], asked[len(s.Calls) > 0], Differs), nothingUsed(s))
 			},
 		},
 		{
-			name:   "kill",
-			kill:   true,
-			script: sleep,
+			name: "kill", kill: true, script: sleep,
 			judge: func(s Seen, _ Traits) []Check {
-				begun := holds("command", s.ToolRan, Failed, "had begun", map[bool]string{true: "had begun", false: "never began"}[s.ToolRan])
-				return append(ended(s, proc.Killed, "killed"), begun)
+				begun := map[bool]string{true: "had begun", false: "never began"}
+				return append(ended(s, proc.Killed, "killed"), expect("command", begun[true], begun[s.ToolRan], Failed))
 			},
 		},
-		{
-			name:   "secrets",
-			script: tellSecrets,
-			judge:  judgeSecrets,
-		},
+		{name: "secrets", script: tellSecrets, judge: judgeSecrets},
 	}
 }
 
@@ -163,12 +136,27 @@ func tellSecrets(place, Traits) mockapi.Script {
 		mockapi.Reply{Text: fmt.Sprintf(toldKey, mockapi.Key)})
 }
 
+func judgeTools(s Seen, t Traits) []Check {
+	cameBack, rest, ok := "its output came back", s.ToolOutput, true
+	for line := range strings.Lines(written) { // CLIs put words of their own around what a tool has said
+		var found bool
+		_, rest, found = strings.Cut(rest, strings.TrimSpace(line))
+		ok = ok && found
+	}
+	got := cameBack
+	if !ok {
+		got = "came back: " + cmp.Or(s.ToolOutput, "none")
+	}
+	return append(succeeded(s, done), expect("file", written, s.Written, Failed),
+		expect("command", cameBack, got, Failed), used(s, t), paid(s, t), remembered(s))
+}
+
 func judgeLimit(s Seen, t Traits) []Check {
 	if t.SleepsOnLimit && s.Result.Proc.Ended == proc.Inactive {
 		// It is known to be like that: the bound of silence has to do.
 		failure := s.Result.Class
 		return append(ended(s, proc.Inactive, "ended by superloop, as silent"), nothingUsed(s),
-			holds("class", failure == class.None || failure == class.Limit, Failed, "none, since it tells nothing, or rate_limited", named(failure)),
+			holds("class", failure == class.None || failure == class.Limit, Failed, "none, since it tells nothing, or rate_limited", cmp.Or(string(failure), "none")),
 			resets(s, t))
 	}
 	return append(refused(s, class.Limit), resets(s, t))
@@ -176,34 +164,54 @@ func judgeLimit(s Seen, t Traits) []Check {
 
 func judgeOverload(s Seen, t Traits) []Check {
 	list := refused(s, class.Overloaded)
-	if t.RetriesLong && s.Result.Proc.Ended == proc.TimedOut {
-		for i := range list {
-			if list[i].What == "end" {
-				list[i] = holds("end", true, Failed, "may go on trying until it is ended", s.ending())
-			}
+	for i := range list {
+		if list[i].What == "end" && t.RetriesLong && s.Result.Proc.Ended == proc.TimedOut {
+			list[i] = holds("end", true, Failed, "may go on trying until it is ended", s.ending())
 		}
 	}
 	return list
 }
 
 func judgeSecrets(s Seen, _ Traits) []Check {
-	bare := "none"
-	switch {
-	case s.Blind:
-		bare = "not looked for: there is no process table here"
-	case len(s.Bare) > 0:
-		bare = "seen with " + joined(s.Bare)
-	}
 	return []Check{
 		holds("outcome", s.Err == nil && s.Result.OK(), Failed, "counts as done", s.ending()),
 		expect("final message", fmt.Sprintf(toldKey, redact.Mark), s.Result.FinalMessage, Failed),
-		holds("key among arguments", len(s.Bare) == 0, Failed, "none", bare),
+		holds("key among arguments", len(s.Bare) == 0, Failed, "none", s.processes("seen with ", s.Bare)),
 	}
 }
 
-func cameBack(output string) string {
-	if containsLines(output, written) {
-		return "its output came back"
+// Traits are what is known to differ from CLI to CLI (docs/agents.md).
+type Traits struct {
+	// API is the one that it speaks to the mock.
+	API mockapi.API
+	// TellsCost: the stream has the cost of the run.
+	TellsCost bool
+	// TellsReset: the stream says when a limit ends.
+	TellsReset bool
+	// SleepsOnLimit: told to wait for hours, it waits in silence. Nothing but the
+	// bound of silence ends that.
+	SleepsOnLimit bool
+	// RetriesLong: it tries for minutes when its provider is busy, and says so
+	// as it goes.
+	RetriesLong bool
+	// CountsSide: the usage has the requests on the side in it.
+	CountsSide bool
+	// Overload is the status with which its provider says that it is busy.
+	Overload int
+	// Start is how long it may take on a busy machine to ask its model for the
+	// first time; it prints nothing before.
+	Start time.Duration
+}
+
+// TraitsOf are the traits of a CLI that mockapi.Environment knows.
+func TraitsOf(cli string) Traits {
+	switch cli {
+	case "claude":
+		return Traits{API: mockapi.Anthropic, TellsCost: true, TellsReset: true, Overload: 529, Start: 20 * time.Second}
+	case "codex":
+		return Traits{API: mockapi.OpenAI, TellsReset: true, Overload: 503, Start: 20 * time.Second}
+	case "gemini":
+		return Traits{API: mockapi.Gemini, CountsSide: true, RetriesLong: true, Overload: 503, Start: 60 * time.Second}
 	}
-	return "came back: " + orNone(output)
+	return Traits{API: mockapi.Anthropic, TellsCost: true, SleepsOnLimit: true, Overload: 529, Start: 90 * time.Second}
 }

@@ -1,13 +1,25 @@
+// Package selftest drives an installed agent CLI through superloop's own
+// adapter and process handling against a mock of its model API, and judges
+// whether success, tool use, refusals, limits, overload, a hanging provider and
+// a kill are told apart as docs/agents.md promises. It spends no token and
+// opens no connection but to this machine.
+//
+// A case is driven (drive.go), what was seen of it is a Seen, and judging a
+// Seen is pure (judge.go). The result is a Card per CLI.
 package selftest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/project"
@@ -49,13 +61,16 @@ func Run(ctx context.Context, o Options) (card Card, err error) {
 	if err := o.Disk.MkdirAll("selftest", o.Dir, 0o700); err != nil {
 		return card, err
 	}
-	defer func() {
-		if rerr := remove(ctx, o.Dir); rerr != nil && err == nil {
-			err = rerr
+	defer func() { // also when ctx has ended
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer stop()
+		if _, rerr := (proc.Tool{}).Run(ctx, "rm", "-rf", "--", o.Dir); rerr != nil && err == nil {
+			err = fmt.Errorf("removing the scratch folder: %w", rerr)
 		}
 	}()
-	d := &driver{Options: o, traits: TraitsOf(o.CLI)}
-	d.cli = runnerOf(o)
+	r := project.RunnerOf(o.CLI) // as init would write it
+	r.Command[0] = o.Program
+	d := &driver{Options: o, traits: TraitsOf(o.CLI), cli: agent.CLI{Command: r.Command, Args: r.Args, PromptMode: r.PromptMode, Adapter: o.CLI}}
 	d.adapter = agent.For(d.cli)
 	card.Adapter = d.adapter.Name()
 	if err := d.examine(ctx, &card); err != nil {
@@ -80,23 +95,6 @@ func Run(ctx context.Context, o Options) (card Card, err error) {
 	}
 	card.conclude()
 	return card, nil
-}
-
-// remove removes the scratch folder, also when ctx has ended.
-func remove(ctx context.Context, dir string) error {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer stop()
-	if _, err := (proc.Tool{}).Run(ctx, "rm", "-rf", "--", dir); err != nil {
-		return fmt.Errorf("removing the scratch folder: %w", err)
-	}
-	return nil
-}
-
-// runnerOf is the runner that init would write for the CLI.
-func runnerOf(o Options) agent.CLI {
-	r := project.RunnerOf(o.CLI)
-	r.Command[0] = o.Program
-	return agent.CLI{Command: r.Command, Args: r.Args, PromptMode: r.PromptMode, Adapter: o.CLI}
 }
 
 // judge is pure.
@@ -124,9 +122,10 @@ type driver struct {
 	usual time.Duration
 }
 
-// home makes an environment for the CLI whose home is in dir.
-func (d *driver) home(dir, url string, subscription bool) ([]string, error) {
-	home := filepath.Join(dir, "home")
+// home makes an environment for the CLI whose home is in dir, with a prompt and a work
+// folder beside it.
+func (d *driver) home(dir, url, prompt string, subscription bool) ([]string, error) {
+	home, tmp := filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
 	env, files, err := mockapi.Environment(d.CLI, url, home)
 	if err != nil {
 		return nil, err
@@ -134,48 +133,37 @@ func (d *driver) home(dir, url string, subscription bool) ([]string, error) {
 	if subscription && d.CLI == "claude" {
 		env = mockapi.Subscription(env)
 	}
-	for _, sub := range []string{home, filepath.Join(dir, "tmp")} {
+	for _, sub := range []string{home, tmp, filepath.Join(dir, "work"), filepath.Join(dir, "loop")} {
 		if err := d.Disk.MkdirAll("selftest", sub, 0o700); err != nil {
 			return nil, err
 		}
 	}
+	files["../prompt.md"] = prompt
 	for name, text := range files {
-		path := filepath.Join(home, name)
-		if err := d.Disk.MkdirAll("selftest", filepath.Dir(path), 0o700); err != nil {
-			return nil, err
-		}
-		if err := d.Disk.WriteFile("selftest", path, []byte(text), 0o600); err != nil {
+		if err := d.write(filepath.Join(home, name), text); err != nil {
 			return nil, err
 		}
 	}
-	return append(env, "PATH="+d.Path, "TMPDIR="+filepath.Join(dir, "tmp"), "LANG=C.UTF-8", "TERM=dumb"), nil
+	return append(env, "PATH="+d.Path, "TMPDIR="+tmp, "LANG=C.UTF-8", "TERM=dumb"), nil
 }
 
-// repository makes an empty git repository, as a loop would have one.
-func (d *driver) repository(ctx context.Context, dir string) error {
-	if err := d.Disk.MkdirAll("selftest", dir, 0o700); err != nil {
+// write writes a file, in a folder that is made where it is not there.
+func (d *driver) write(path, text string) error {
+	if err := d.Disk.MkdirAll("selftest", filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	env := append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")
-	if _, err := (proc.Tool{Dir: dir, Env: env}).Run(ctx, "git", "init", "-q", "--template="); err != nil {
-		return fmt.Errorf("making a repository for the test: %w", err)
-	}
-	return nil
+	return d.Disk.WriteFile("selftest", path, []byte(text), 0o600)
 }
 
 // examine asks the program for its version and its flags.
 func (d *driver) examine(ctx context.Context, card *Card) error {
 	dir := filepath.Join(d.Dir, "0")
-	env, err := d.home(dir, "http://127.0.0.1:9", false)
+	env, err := d.home(dir, "http://127.0.0.1:9", "Nothing.\n", false)
 	if err != nil {
 		return err
 	}
-	prompt := filepath.Join(dir, "prompt.md")
-	if err := d.Disk.WriteFile("selftest", prompt, []byte("Nothing.\n"), 0o600); err != nil {
-		return err
-	}
 	var e preflight.Examiner
-	rep := e.Examine(ctx, preflight.Request{Runner: d.CLI, CLI: d.cli, Environ: env, Root: os.Geteuid() == 0, WorkDir: dir, Prompt: prompt,
+	rep := e.Examine(ctx, preflight.Request{Runner: d.CLI, CLI: d.cli, Environ: env, Root: os.Geteuid() == 0, WorkDir: dir, Prompt: filepath.Join(dir, "prompt.md"),
 		Turns: []preflight.Turn{{Role: "implementer", Permissions: agent.PermitWorkspace}}})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -189,44 +177,142 @@ func (d *driver) examine(ctx context.Context, card *Card) error {
 	return nil
 }
 
-// silence is the bound of silence of a case: long enough that the start of the
-// CLI on a busy machine is not taken for a hang.
-func (d *driver) silence(sc scenario) time.Duration {
-	if sc.silence == 0 {
-		return 0
-	}
-	least := max(sc.silence, d.traits.Start/2)
-	if d.Silence > 0 {
-		least = d.Silence
-	}
-	return max(least, min(3*d.usual, d.traits.Start))
-}
+// Scratch is a path for Options.Dir in the folder for temporary files.
+func Scratch() string { return filepath.Join(os.TempDir(), "sl-selftest-"+agent.NewSessionID()[:8]) }
 
-// timeout bounds a case.
-func (d *driver) timeout(sc scenario) time.Duration {
-	if sc.brief != nil && sc.brief(d.traits) {
-		return min(3*d.usual, d.traits.Start) + briefly
-	}
-	return d.traits.Start + work
-}
+// prompt is what the CLI is asked; the mock answers as the case has it.
+const prompt = "This is a test of your command line. Do what you think is right.\n"
 
-// request is the turn, as a loop would ask for it.
-func (d *driver) request(dir string, p place, runID string) agent.Request {
+// drive runs one case. An error is the test's own.
+func (d *driver) drive(ctx context.Context, n int, sc scenario) (seen Seen, err error) {
+	dir := filepath.Join(d.Dir, strconv.Itoa(n))
+	p := place{work: filepath.Join(dir, "work"), nap: fmt.Sprintf("300.%09d", rand.IntN(1e9)), resetsAt: time.Now().Add(2 * time.Hour)}
+	seen.ResetsAt = p.resetsAt
+	script := sc.script(p, d.traits)
+	server, err := mockapi.Start(func(c mockapi.Call) mockapi.Reply {
+		if c.HasToolResult {
+			seen.ToolOutput = c.LastToolOutput
+		}
+		return script(c)
+	})
+	if err != nil {
+		return seen, err
+	}
+	defer func() { _ = server.Close() }() // twice is harmless
+	env, err := d.home(dir, server.URL(), prompt, sc.subscription)
+	if err != nil {
+		return seen, err
+	}
+	git := proc.Tool{Dir: p.work, Env: append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null")}
+	if _, err := git.Run(ctx, "git", "init", "-q", "--template="); err != nil {
+		return seen, fmt.Errorf("making a repository for the test: %w", err)
+	}
 	req := agent.Request{CLI: d.cli, PromptPath: filepath.Join(dir, "prompt.md"), LastMessageFile: filepath.Join(dir, "last-message.md"),
 		WorkDir: p.work, Repo: p.work, LoopDir: filepath.Join(dir, "loop"),
-		Loop: "selftest", RunID: runID, Role: "implementer", Iteration: 1, Attempt: 1, Permissions: agent.PermitWorkspace}
+		Loop: "selftest", RunID: "selftest-" + strings.ReplaceAll(agent.NewSessionID(), "-", "")[:12], Role: "implementer",
+		Iteration: 1, Attempt: 1, Permissions: agent.PermitWorkspace}
 	if d.adapter.Profile().ChoosesSession {
 		req.SessionID = agent.NewSessionID()
 	}
-	return req
+	seen.Session = req.SessionID
+	d.run(ctx, sc, p, req, env, &seen)
+	_ = server.Close() // no request is under way any more, so nothing changes what was seen
+	seen.Calls = server.Calls()
+	written, _ := os.ReadFile(p.file()) // none is an empty one
+	seen.Written = string(written)
+	return seen, nil
 }
 
-// newWord is a random word for what must be told from everything else.
-func newWord() string { return strings.ReplaceAll(agent.NewSessionID(), "-", "")[:12] }
+// run runs the agent under a watch, and looks what is left of it.
+func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Request, env []string, seen *Seen) {
+	var log bytes.Buffer
+	var said []string // by one goroutine, and Run waits for it
+	o := agent.Options{Environ: env, Timeout: d.traits.Start + work, Grace: grace, Hurry: d.Hurry, Log: &log, LogLimit: 8 << 20,
+		Redact: agent.Secrets(env, nil), WriteFile: d.write, Progress: func(line string) { said = append(said, line) }}
+	begins := min(3*d.usual, d.traits.Start)
+	if sc.brief && d.traits.RetriesLong {
+		o.Timeout = begins + briefly
+	}
+	seen.Bound = o.Timeout + grace + 10*time.Second
+	if sc.silence > 0 { // so long that the start of the CLI on a busy machine is not taken for a hang
+		o.Inactivity = max(begins, cmp.Or(d.Silence, max(sc.silence, d.traits.Start/2)))
+		seen.Bound = d.traits.Start + o.Inactivity + grace + 10*time.Second
+	}
+	marker := agent.MarkVariable + "=" + req.RunID
+	kill, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { watch(stop, sc, p, marker, cancel, seen) })
+	began := time.Now()
+	seen.Result, seen.Err = agent.Run(kill, d.Runner, req, o)
+	seen.Wall = time.Since(began)
+	close(stop)
+	watching.Wait()
+	table := processes()
+	seen.Blind = len(table) == 0
+	for _, pr := range table {
+		if pr.pid != strconv.Itoa(os.Getpid()) && (pr.marked(marker) || bytes.Contains(pr.args, []byte(p.nap))) {
+			seen.Left = append(seen.Left, pr.name+" ("+pr.pid+")")
+		}
+	}
+	if len(seen.Left) > 0 {
+		proc.Sweep(marker)
+	}
+	for where, text := range map[string]string{"log": log.String(), "final message": seen.Result.FinalMessage, "error": seen.Result.ErrorText,
+		"progress": strings.Join(append(said, seen.Result.LastLine), "\n"), "error of the run": fmt.Sprint(seen.Err)} {
+		if strings.Contains(text, mockapi.Key) {
+			seen.Leaks = append(seen.Leaks, where)
+		}
+	}
+	slices.Sort(seen.Leaks)
+}
 
-// Scratch is a path for Options.Dir in the folder for temporary files.
-func Scratch() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:])
-	return filepath.Join(os.TempDir(), "sl-selftest-"+hex.EncodeToString(b[:]))
+// watch looks at the run from outside until stop: is the key among anybody's
+// arguments, has the command begun that is to be killed.
+func watch(stop <-chan struct{}, sc scenario, p place, marker string, kill func(), seen *Seen) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		for _, pr := range processes() {
+			if bytes.Contains(pr.args, []byte(mockapi.Key)) && pr.marked(marker) && !slices.Contains(seen.Bare, pr.name) {
+				seen.Bare = append(seen.Bare, pr.name)
+			}
+		}
+		if _, err := os.Stat(p.started()); err == nil && sc.kill && !seen.ToolRan {
+			seen.ToolRan = true
+			kill()
+		}
+	}
+}
+
+// process is one that runs now.
+type process struct {
+	pid, name string // name is the last element of its program
+	args      []byte // NUL between them
+}
+
+// processes are those of this user, or all for root; none where the system has no /proc.
+func processes() (list []process) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		args, err := os.ReadFile(file)
+		if err != nil || len(args) == 0 {
+			continue // it has gone, or is a zombie or a part of the kernel
+		}
+		program, _, _ := bytes.Cut(args, []byte{0})
+		list = append(list, process{pid: filepath.Base(filepath.Dir(file)), name: filepath.Base(string(program)), args: args})
+	}
+	return list
+}
+
+// marked: the process has the entry (KEY=value) in its environment.
+func (p process) marked(entry string) bool {
+	environ, _ := os.ReadFile(filepath.Join("/proc", p.pid, "environ")) // nothing when it has gone
+	return slices.Contains(strings.Split(string(environ), "\x00"), entry)
 }

@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,13 +12,60 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
+// Seen is all that a case has shown.
+type Seen struct {
+	Result agent.Result
+	// Err says why the run could not be made.
+	Err error
+	// Wall is the time of the run, Bound what it may take at most with all that
+	// ends it.
+	Wall, Bound time.Duration
+
+	// Calls are the mock's records, the truth about usage.
+	Calls []mockapi.Record
+	// Session is the id that the run was given; "" if the CLI chooses one.
+	Session string
+	// Written is the file that the model asked for; "" if there is none.
+	// ToolOutput is what came back of a command.
+	Written, ToolOutput string
+	// ToolRan: the command that was to be killed had begun.
+	ToolRan bool
+
+	// Blind: this system has no process table to look at. Otherwise Left are
+	// processes of the run that were still there after it, and Bare those that
+	// had the key among their arguments.
+	Blind      bool
+	Left, Bare []string
+	// Leaks are the places where the key could be read although superloop takes
+	// it out: log, message, error, progress.
+	Leaks []string
+	// ResetsAt is when the limit ends, as the mock told it.
+	ResetsAt time.Time
+}
+
+// ending is how the process ended, in a few words.
+func (s Seen) ending() string {
+	p := s.Result.Proc
+	by := map[proc.Reason]string{proc.NotStarted: fmt.Sprintf("not started: %v", p.Err), proc.Inactive: "ended by superloop, as silent",
+		proc.TimedOut: "ended by superloop, out of time", proc.Killed: "killed", proc.Lost: "lost with the spawner process"}[p.Ended]
+	switch {
+	case s.Err != nil:
+		return s.Err.Error()
+	case p.Ended == proc.NotStarted:
+	case s.Result.Cut == agent.CutHopeless:
+		return "ended by superloop, as hopeless"
+	case s.Result.Cut == agent.CutFinished:
+		return "ended by superloop, after its last event"
+	}
+	if by == "" && p.Signal != "" {
+		by = "ended by " + p.Signal
+	}
+	return cmp.Or(by, fmt.Sprintf("exit code %d", p.Code))
+}
+
 // expect compares text, and a difference has that status.
 func expect(what, want, got string, otherwise Status) Check {
-	c := Check{What: what, Status: OK, Expected: want, Seen: got}
-	if want != got {
-		c.Status = otherwise
-	}
-	return c
+	return holds(what, want == got, otherwise, want, got)
 }
 
 // holds is a check of a fact.
@@ -44,8 +92,14 @@ func succeeded(s Seen, message string) []Check {
 		expect("final message", message, r.FinalMessage, Failed),
 		holds("stream", r.Structured, Differs, "read as events", map[bool]string{true: "read as events", false: "read as plain text"}[r.Structured]),
 	}
-	if text := s.problems(); text != "" {
-		list = append(list, holds("requests", false, Failed, "answered as planned", text))
+	var problems []string // requests that the mock could not answer as it was to
+	for _, r := range s.Calls {
+		if r.Error != "" {
+			problems = append(problems, fmt.Sprintf("request %d: %s", r.N, r.Error))
+		}
+	}
+	if len(problems) > 0 {
+		list = append(list, holds("requests", false, Failed, "answered as planned", strings.Join(problems, "; ")))
 	}
 	return list
 }
@@ -53,30 +107,20 @@ func succeeded(s Seen, message string) []Check {
 // refused: the run counts as failed, of that class.
 func refused(s Seen, want class.Class) []Check {
 	r := s.Result
-	row := Check{What: "class", Status: Failed, Expected: string(want), Seen: named(r.Class)}
-	switch {
-	case r.Class == want:
-		row.Status = OK
-	case want.Waits() && r.Class.Waits(), want.NeedsPerson() && r.Class.NeedsPerson():
-		row.Status = Differs // the loop does nearly the same
+	otherwise := Failed
+	if want.Waits() && r.Class.Waits() || want.NeedsPerson() && r.Class.NeedsPerson() {
+		otherwise = Differs // the loop does nearly the same
 	}
+	got := cmp.Or(string(r.Class), "none")
 	if r.ErrorText != "" {
-		row.Seen += ": " + r.ErrorText
+		got += ": " + r.ErrorText
 	}
-	ended := r.Proc.Ended == proc.Exited || r.Cut != ""
 	return []Check{
 		holds("outcome", s.Err == nil && !r.OK(), Failed, "counts as failed", s.ending()),
-		row,
-		holds("end", ended, Differs, "ends by itself, or is hopeless by its own words", s.ending()),
+		holds("class", r.Class == want, otherwise, string(want), got),
+		holds("end", r.Proc.Ended == proc.Exited || r.Cut != "", Differs, "ends by itself, or is hopeless by its own words", s.ending()),
 		nothingUsed(s),
 	}
-}
-
-func named(c class.Class) string {
-	if c == class.None {
-		return "none"
-	}
-	return string(c)
 }
 
 // nothingUsed: no tokens are counted where none were told.
@@ -91,10 +135,19 @@ func nothingUsed(s Seen) Check {
 
 // used compares the usage with what the mock told, to the token.
 func used(s Seen, t Traits) Check {
-	main, side := s.told()
-	want, other := main, plus(main, side)
+	var main, side []mockapi.Record
+	for _, r := range s.Calls {
+		if r.Side {
+			side = append(side, r)
+		} else {
+			main = append(main, r)
+		}
+	}
+	want, _ := mockapi.Total(main)
+	onSide, _ := mockapi.Total(side)
+	other, without := want.Plus(onSide), " (with the requests on the side)"
 	if t.CountsSide {
-		want, other = other, want
+		want, other, without = other, want, " (without the requests on the side)"
 	}
 	c := Check{What: "usage", Status: Failed, Expected: toldText(want), Seen: usageText(s.Result.Usage)}
 	switch {
@@ -102,16 +155,11 @@ func used(s Seen, t Traits) Check {
 		c.Status = OK
 	case equal(s.Result.Usage, other):
 		c.Status = Differs
-		c.Seen += map[bool]string{true: " (without the requests on the side)", false: " (with the requests on the side)"}[t.CountsSide]
+		c.Seen += without
 	case s.Result.Usage == agent.Usage{}:
 		c.Status = Differs
 	}
 	return c
-}
-
-func plus(a, b mockapi.Usage) mockapi.Usage {
-	return mockapi.Usage{Input: a.Input + b.Input, CacheRead: a.CacheRead + b.CacheRead, CacheWrite: a.CacheWrite + b.CacheWrite,
-		Output: a.Output + b.Output, Reasoning: a.Reasoning + b.Reasoning}
 }
 
 // equal: each kind is told and right; one of which there is nothing, and the
@@ -153,34 +201,20 @@ func usageText(u agent.Usage) string {
 
 // paid: the cost is told where the CLI is known to tell it.
 func paid(s Seen, t Traits) Check {
-	got := "not told"
-	if s.Result.CostUSD != nil {
-		got = "told"
+	told, cost := map[bool]string{true: "told", false: "not told"}, s.Result.CostUSD
+	if cost == nil {
+		return expect("cost", told[t.TellsCost], told[false], Differs)
 	}
-	c := expect("cost", map[bool]string{true: "told", false: "not told"}[t.TellsCost], got, Differs)
-	if cost := s.Result.CostUSD; cost != nil {
-		c.Seen = fmt.Sprintf("%.6f USD", *cost)
-		if *cost <= 0 && t.TellsCost {
-			c.Status = Differs
-		}
-	}
-	return c
+	return holds("cost", t.TellsCost && *cost > 0, Differs, told[t.TellsCost], fmt.Sprintf("%.6f USD", *cost))
 }
 
 // remembered: the session can be resumed.
 func remembered(s Seen) Check {
-	got := s.Result.SessionID
+	got := cmp.Or(s.Result.SessionID, "none")
 	if s.Session != "" {
-		return expect("session", s.Session, orNone(got), Failed)
+		return expect("session", s.Session, got, Failed)
 	}
-	return holds("session", got != "", Differs, "told", orNone(got))
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
+	return holds("session", s.Result.SessionID != "", Differs, "told", got)
 }
 
 // resetDrift is how far a reset time may be off: some CLIs tell the minute.
@@ -188,22 +222,14 @@ const resetDrift = 2 * time.Minute
 
 // resets: the time at which the limit ends is known and right.
 func resets(s Seen, t Traits) Check {
-	limit := s.Result.Limit
-	c := Check{What: "reset", Status: OK, Expected: s.ResetsAt.UTC().Format(time.RFC3339), Seen: "not told"}
+	want, limit := s.ResetsAt.UTC().Format(time.RFC3339), s.Result.Limit
 	if !t.TellsReset {
-		c.Expected = "not told, or " + c.Expected
+		want = "not told, or " + want
 	}
 	if limit == nil || limit.ResetsAt.IsZero() {
-		if t.TellsReset {
-			c.Status = Differs
-		}
-		return c
+		return holds("reset", !t.TellsReset, Differs, want, "not told")
 	}
-	c.Seen = limit.ResetsAt.UTC().Format(time.RFC3339)
-	if off := limit.ResetsAt.Sub(s.ResetsAt).Abs(); off > resetDrift {
-		c.Status = Failed
-	}
-	return c
+	return holds("reset", limit.ResetsAt.Sub(s.ResetsAt).Abs() <= resetDrift, Failed, want, limit.ResetsAt.UTC().Format(time.RFC3339))
 }
 
 // ended: superloop ended the run, and that is what it says.
@@ -225,16 +251,20 @@ func tidy(s Seen) []Check {
 	if len(s.Leaks) > 0 {
 		leaks = "in the " + strings.Join(s.Leaks, ", ")
 	}
-	left := "none"
-	switch {
-	case s.Blind:
-		left = "not looked for: there is no process table here"
-	case len(s.Left) > 0:
-		left = strings.Join(s.Left, ", ")
-	}
 	return []Check{
 		expect("key in output", "nowhere", leaks, Failed),
-		holds("processes", len(s.Left) == 0, Failed, "none left", left),
+		holds("processes", len(s.Left) == 0, Failed, "none left", s.processes("", s.Left)),
 		holds("time", s.Wall <= s.Bound, Failed, "at most "+s.Bound.Round(time.Second).String(), s.Wall.Round(100*time.Millisecond).String()),
 	}
+}
+
+// processes names those that were found.
+func (s Seen) processes(how string, list []string) string {
+	switch {
+	case s.Blind:
+		return "not looked for: there is no process table here"
+	case len(list) == 0:
+		return "none"
+	}
+	return how + strings.Join(list, ", ")
 }
