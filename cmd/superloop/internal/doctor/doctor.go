@@ -1,14 +1,18 @@
 // Package doctor looks whether a loop can run in a repository: at git, the
 // configuration, the agents, the state that superloop keeps, and the machine.
 //
-// It looks and never mends: nothing is written. What a person can do about a
-// finding stands beside it, as the command to type where there is one.
+// It writes nothing and repairs nothing. What an operator can do about a finding
+// stands beside it, as the command to type where there is one.
 package doctor
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"strings"
 	"time"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
@@ -18,7 +22,7 @@ type Status string
 
 const (
 	OK   Status = "ok"
-	Warn Status = "warn" // a loop runs, but a person should know
+	Warn Status = "warn" // a loop runs, but the operator should know
 	Fail Status = "fail" // a loop does not run, or not as promised
 )
 
@@ -31,9 +35,21 @@ type Result struct {
 	Fix string `json:"fix"`
 	// Enforcement is set by the check of that name.
 	Enforcement *Enforcement `json:"enforcement,omitempty"`
-	// Check is how a runner's program has shown whether it works, of which nothing
-	// is known.
+	// Check is how a runner's program has shown whether it works, if superloop does
+	// not know the program.
 	Check *preflight.Check `json:"check,omitempty"`
+}
+
+func ok(format string, args ...any) Result {
+	return Result{Status: OK, Detail: fmt.Sprintf(format, args...)}
+}
+
+func warn(fix, format string, args ...any) Result {
+	return Result{Status: Warn, Fix: fix, Detail: fmt.Sprintf(format, args...)}
+}
+
+func fail(fix, format string, args ...any) Result {
+	return Result{Status: Fail, Fix: fix, Detail: fmt.Sprintf(format, args...)}
 }
 
 // Check is one thing to look at. A program that Run starts is ended after
@@ -44,8 +60,8 @@ type Check struct {
 	Run  func(ctx context.Context) Result
 }
 
-// Target is what is looked at.
-type Target struct {
+// Patient is what is looked at.
+type Patient struct {
 	Repo       string // absolute
 	ConfigPath string
 	// Config is nil when it could not be loaded; ConfigErr says why.
@@ -73,29 +89,21 @@ type Place struct {
 	Holder func(raw []byte) string
 }
 
-// Checks are all checks of the patient, in the order in which a person would
-// mend what they find: what others build on comes first. They are carried out
+// Checks are all checks of the target, in the order in which an operator would
+// repair what they find: what others build on comes first. They are carried out
 // one after the other.
-func Checks(p Target) []Check {
-	list := []Check{
-		{"git", p.git},
-		{"repository", p.repository},
-		{"work-tree", p.workTree},
-		{"config", p.config},
-		{"config-permissions", p.permissions},
-		{"specs", p.specs},
-		{"bash", p.bash},
-	}
+func Checks(p Patient) []Check {
+	list := []Check{{"git", p.git}, {"repository", p.repository}, {"work-tree", p.workTree}, {"config", p.config},
+		{"config-permissions", p.permissions}, {"specs", p.specs}, {"bash", p.bash}}
 	examiner := &preflight.Examiner{Verify: Prove}
-	for _, r := range p.runners() {
-		list = append(list, Check{"runner:" + r.Name, func(ctx context.Context) Result { return p.runner(ctx, examiner, r) }})
+	if p.Config != nil {
+		for _, r := range Runners(p.Config) {
+			list = append(list, Check{"runner:" + r.Name, func(ctx context.Context) Result { return p.runner(ctx, examiner, r) }})
+		}
 	}
 	list = append(list, Check{"private-state", p.privateState})
 	for _, l := range p.Loops {
-		list = append(list,
-			Check{"supervisor:" + l.ID, func(context.Context) Result { return l.supervisor() }},
-			Check{"journal:" + l.ID, func(context.Context) Result { return l.journal() }},
-			Check{"state:" + l.ID, func(context.Context) Result { return l.state() }})
+		list = append(list, Check{"supervisor:" + l.ID, l.supervisor}, Check{"journal:" + l.ID, l.journal}, Check{"state:" + l.ID, l.state})
 	}
 	list = append(list, Check{"containment", containment})
 	if limitsKnown(inotifyLimits) {
@@ -119,4 +127,39 @@ func Examine(ctx context.Context, checks []Check, each func(Result)) (healthy bo
 		each(r)
 	}
 	return healthy, nil
+}
+
+// Writer prints results for an operator as they come, one line each, and the fix
+// on a line of its own below.
+func Writer(w io.Writer) func(Result) {
+	return func(r Result) {
+		fmt.Fprintf(w, "%-4s %-20s %s\n", r.Status, r.Name, render.Clean(r.Detail))
+		if r.Fix != "" {
+			fmt.Fprintf(w, "     fix: %s\n", render.Clean(r.Fix))
+		}
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// firstOf shows the first problem, and how many there are besides it.
+func firstOf(problems []config.Problem) string {
+	text := problems[0].String()
+	if n := len(problems) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// notes are the notes behind a sentence.
+func notes(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, "; ") + ")"
 }

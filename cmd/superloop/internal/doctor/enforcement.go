@@ -2,14 +2,13 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/recovery/sandbox"
+	"github.com/superloop/superloop/recovery/cage"
 )
 
 // The levels of enforcement.
@@ -23,9 +22,9 @@ const (
 type Enforcement struct {
 	Level string `json:"level"`
 	// Agents is what protects the configuration and the private state from them.
-	Agents sandbox.ProtectionReport `json:"agents"`
+	Agents cage.ProtectionReport `json:"agents"`
 	// Recoveries is what holds a recovery command.
-	Recoveries sandbox.Sandbox `json:"recoveries"`
+	Recoveries cage.Sandbox `json:"recoveries"`
 	// RequiredBy are the loops whose policy has sandbox.required; Met is whether
 	// what they require is there. A section that all loops share is called
 	// "recovery".
@@ -37,12 +36,9 @@ type Enforcement struct {
 	root bool
 }
 
-// required is the least that sandbox.required asks for.
-const required = sandbox.Landlock
-
 // protection is what a run keeps from agents, as far as it exists.
-func (p Target) protection() sandbox.Protection {
-	own := sandbox.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
+func (p Patient) protection() cage.Protection {
+	own := cage.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
 	for _, l := range p.Loops {
 		if dir := filepath.Dir(l.Events); exists(dir) {
 			own.Writable = append(own.Writable, dir)
@@ -55,26 +51,21 @@ func (p Target) protection() sandbox.Protection {
 		}
 	}
 	if !exists(own.ReadOnly[0]) {
-		return sandbox.Protection{ReadOnly: []string{p.Repo}} // to see what could be had
+		return cage.Protection{ReadOnly: []string{p.Repo}} // to see what could be had
 	}
 	return own
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // measure finds out what holds. It starts what a run starts.
-func (p Target) measure(ctx context.Context) (Enforcement, error) {
+func (p Patient) measure(ctx context.Context) (Enforcement, error) {
 	s, err := proc.Start(proc.Options{})
 	if err != nil {
 		return Enforcement{}, err
 	}
 	defer func() { _ = s.Close() }() // it runs nothing any more
 	e := Enforcement{RequiredBy: p.requiredBy(), root: os.Geteuid() == 0}
-	_, e.Agents = sandbox.Protect(ctx, s, p.protection(), "")
-	if e.Recoveries, err = sandbox.Measure(ctx, s); err != nil {
+	_, e.Agents = cage.Protect(ctx, s, p.protection(), "")
+	if e.Recoveries, err = cage.Measure(ctx, s); err != nil {
 		return Enforcement{}, err
 	}
 	e.conclude()
@@ -82,16 +73,20 @@ func (p Target) measure(ctx context.Context) (Enforcement, error) {
 }
 
 // requiredBy are the policies that ask for a sandbox.
-func (p Target) requiredBy() []string {
+func (p Patient) requiredBy() []string {
 	list := []string{}
 	if p.Config == nil {
 		return list
 	}
-	if policy, _ := p.Config.Policy(""); policy != nil && policy.Settings.Enabled && policy.Settings.Sandbox.Required {
+	asks := func(loop string) bool {
+		policy, _ := p.Config.Policy(loop)
+		return policy != nil && policy.Settings.Enabled && policy.Settings.Sandbox.Required
+	}
+	if asks("") {
 		return append(list, "recovery")
 	}
 	for _, l := range p.Config.Loops {
-		if policy, _ := p.Config.Policy(l.ID); policy != nil && policy.Settings.Enabled && policy.Settings.Sandbox.Required {
+		if asks(l.ID) {
 			list = append(list, l.ID)
 		}
 	}
@@ -101,10 +96,10 @@ func (p Target) requiredBy() []string {
 // conclude works out what follows from what was measured.
 func (e *Enforcement) conclude() {
 	e.Level = LevelAdvisory
-	if e.Agents.Level == sandbox.ProtectMount {
+	if e.Agents.Level == cage.ProtectMount {
 		e.Level = LevelMount
 	}
-	e.Met = e.Recoveries.Level.Meets(required)
+	e.Met = e.Recoveries.Level.Meets(cage.Landlock) // the least that sandbox.required asks for
 	if e.Level == LevelAdvisory {
 		e.NotRefused = []string{
 			"editing .superloop/config.json and the specs (what loosens the policy is held, all else counts at the next iteration)",
@@ -129,7 +124,7 @@ func (e *Enforcement) conclude() {
 }
 
 // enforcement are the checks of it, which share one measurement.
-func (p Target) enforcement() []Check {
+func (p Patient) enforcement() []Check {
 	var once sync.Once
 	var e Enforcement
 	var err error
@@ -137,103 +132,71 @@ func (p Target) enforcement() []Check {
 		return func(ctx context.Context) Result {
 			once.Do(func() { e, err = p.measure(ctx) })
 			if err != nil {
-				return Result{Status: Fail, Detail: fmt.Sprintf("finding out what is enforced: %v", err),
-					Fix: "superloop starts its own binary again to run agents; see whether it may be executed and how many processes you may have (ulimit -u)"}
+				return fail(ownBinary, "finding out what is enforced: %v", err)
 			}
 			return judge(e)
 		}
 	}
-	return []Check{
-		{"enforcement", about(judgeAgents)},
-		{"enforcement:recovery", about(judgeRecoveries)},
-		{"enforcement:limits", about(judgeLimits)},
-	}
+	return []Check{{"enforcement", about(judgeAgents)}, {"enforcement:recovery", about(judgeRecoveries)}, {"enforcement:limits", about(judgeLimits)}}
 }
 
 // judgeAgents says what agents are kept from.
 func judgeAgents(e Enforcement) Result {
-	r := Result{Enforcement: &e}
+	r := warn("for a wall, let superloop make namespaces (see the reason), or run it in a container or as a user of its own",
+		"L0, advisory: agents run with your own rights and can change .superloop/config.json and the private state; "+
+			"a change that loosens the policy is held until a person types: superloop config trust")
 	if e.Level == LevelMount {
 		how := "a mount namespace"
 		if e.Agents.UserNS {
 			how = "a user and a mount namespace"
 		}
-		r.Status = OK
-		r.Detail = "L1: agents run in " + how + " of their own, in which .superloop is read-only but for the directory of their loop, and the private state cannot be seen; " +
-			"a policy that you loosen counts at the next iteration"
+		r = ok("L1: agents run in %s of their own, in which .superloop is read-only but for the directory of their loop, and the private state cannot be seen; "+
+			"a policy that you loosen counts at the next iteration", how)
 		if e.root {
 			r.Status, r.Fix = Warn, "run superloop as an ordinary user"
 		}
-	} else {
-		r.Status = Warn
-		r.Detail = "L0, advisory: agents run with your own rights and can change .superloop/config.json and the private state; " +
-			"a change that loosens the policy is held until a person types: superloop config trust"
-		r.Fix = "for a wall, let superloop make namespaces (see the reason), or run it in a container or as a user of its own"
 	}
-	r.Detail += reasons(e.Agents.Notes)
+	r.Detail += notes(e.Agents.Notes)
+	r.Enforcement = &e
 	return r
 }
 
 // judgeRecoveries says what holds a recovery command.
 func judgeRecoveries(e Enforcement) Result {
 	box := e.Recoveries
-	means := map[sandbox.Level]string{
-		sandbox.None:          "nothing keeps a recovery command from writing what you may write",
-		sandbox.Landlock:      "a recovery command writes nothing outside of the repository and its caches, but it can write .superloop and read everything",
-		sandbox.Mount:         "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop",
-		sandbox.LandlockMount: "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop; it signals nobody outside",
+	means := map[cage.Level]string{
+		cage.None:          "nothing keeps a recovery command from writing what you may write",
+		cage.Landlock:      "a recovery command writes nothing outside of the repository and its caches, but it can write .superloop and read everything",
+		cage.Mount:         "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop",
+		cage.LandlockMount: "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop; it signals nobody outside",
 	}[box.Level]
-	r := Result{Status: OK, Detail: fmt.Sprintf("%s: %s (Landlock ABI %d, mount namespace %s, user namespace %s, the network can%s be switched off, processes held by %s)",
-		box.Level, means, box.LandlockABI, yes(box.MountNS), yes(box.UserNS), not(box.NetNS), box.Tree)}
+	yes, not := map[bool]string{true: "yes", false: "no"}, map[bool]string{false: "not"}
+	r := ok("%s: %s (Landlock ABI %d, mount namespace %s, user namespace %s, the network can%s be switched off, processes held by %s)",
+		box.Level, means, box.LandlockABI, yes[box.MountNS], yes[box.UserNS], not[box.NetNS], box.Tree)
+	by := "; sandbox.required (" + strings.Join(e.RequiredBy, ", ") + ") is "
 	switch {
 	case len(e.RequiredBy) == 0:
-		r.Detail += "; sandbox.required is not set, and could " + strings.TrimLeft(not(e.Met)+" ", " ") + "be met"
+		r.Detail += "; sandbox.required is not set, and could " + strings.TrimLeft(not[e.Met]+" ", " ") + "be met"
 	case e.Met:
-		r.Detail += "; sandbox.required (" + strings.Join(e.RequiredBy, ", ") + ") is met"
+		r.Detail += by + "met"
 	default:
-		r.Detail += "; sandbox.required (" + strings.Join(e.RequiredBy, ", ") + ") is not met: no recovery runs without a person"
+		r.Detail += by + "not met: no recovery runs without a person"
 	}
-	if !e.Met || box.Level == sandbox.Landlock {
-		r.Status, r.Fix = Warn, missing(box)
+	if !e.Met || box.Level == cage.Landlock {
+		var missing []string // what would give a better sandbox
+		if !box.MountNS {
+			missing = append(missing, "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns; in a container: its seccomp profile)")
+		}
+		if box.LandlockABI == 0 {
+			missing = append(missing, "boot Linux 5.13 or newer with landlock among the security modules (lsm=)")
+		}
+		r.Status, r.Fix = Warn, strings.Join(missing, "; or ")
 	}
-	r.Detail += reasons(box.Notes)
+	r.Detail += notes(box.Notes)
 	return r
 }
 
-// missing is what would give a better sandbox.
-func missing(box sandbox.Sandbox) string {
-	var list []string
-	if !box.MountNS {
-		list = append(list, "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns; in a container: its seccomp profile)")
-	}
-	if box.LandlockABI == 0 {
-		list = append(list, "boot Linux 5.13 or newer with landlock among the security modules (lsm=)")
-	}
-	return strings.Join(list, "; or ")
-}
-
-// judgeLimits says what is not enforced. It is no finding but the truth.
+// judgeLimits says what is not enforced. It is never a warning.
 func judgeLimits(e Enforcement) Result {
-	return Result{Status: OK, Detail: "nothing refuses an agent at " + e.Level + ": " + strings.Join(e.NotRefused, "; ")}
-}
-
-func reasons(notes []string) string {
-	if len(notes) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(notes, "; ") + ")"
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
-func not(b bool) string {
-	if b {
-		return ""
-	}
-	return "not"
+	return ok("nothing refuses an agent at %s: %s", e.Level, strings.Join(e.NotRefused, "; "))
 }

@@ -16,34 +16,29 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
+// ownBinary is what to look at when no agent could be started.
+const ownBinary = "superloop starts its own binary again to run agents; see whether it may be executed and how many processes you may have (ulimit -u)"
+
 // containment measures what keeps an agent's processes together, by starting
 // what a run starts.
 func containment(context.Context) Result {
-	level, notes, err := proc.Probe(proc.Options{})
+	level, why, err := proc.Probe(proc.Options{})
 	if err != nil {
-		return Result{Status: Fail, Detail: err.Error(), Fix: "superloop starts its own binary again to run agents; see whether it may be executed and how many processes you may have (ulimit -u)"}
+		return fail(ownBinary, "%v", err)
 	}
-	return judgeContainment(level, notes)
+	return judgeContainment(level, why)
 }
 
-func judgeContainment(level proc.Level, notes []string) Result {
-	status, means, fix := OK, "", ""
-	switch level {
-	case proc.PIDNamespace:
-		means = "no process of an agent outlives its role, and the kernel ends all of them when superloop dies"
-	case proc.Cgroup:
-		means = "no process of an agent outlives its role; if superloop and its spawner are killed at once, the next start ends what is left"
-	case proc.Subreaper:
-		means = "the processes of an agent are found and ended one by one; if superloop and its spawner are killed at once, the next run ends what carries its mark"
-	default:
-		status, means = Warn, "only the agent's process group is ended; a process that made a session of its own stays"
-		fix = "run superloop on Linux where this matters"
+func judgeContainment(level proc.Level, why []string) Result {
+	means := map[proc.Level]string{
+		proc.PIDNamespace: "no process of an agent outlives its role, and the kernel ends all of them when superloop dies",
+		proc.Cgroup:       "no process of an agent outlives its role; if superloop and its spawner are killed at once, the next start ends what is left",
+		proc.Subreaper:    "the processes of an agent are found and ended one by one; if superloop and its spawner are killed at once, the next run ends what carries its mark",
+	}[level]
+	if means == "" {
+		return warn("run superloop on Linux where this matters", "%s: only the agent's process group is ended; a process that made a session of its own stays%s", level, notes(why))
 	}
-	detail := fmt.Sprintf("%s: %s", level, means)
-	if len(notes) > 0 {
-		detail += " (" + strings.Join(notes, "; ") + ")"
-	}
-	return Result{Status: status, Detail: detail, Fix: fix}
+	return ok("%s: %s%s", level, means, notes(why))
 }
 
 const (
@@ -68,22 +63,21 @@ func inotify(dir string) Result {
 	}{{"max_user_instances", fewInstances}, {"max_user_watches", fewWatches}} {
 		data, err := os.ReadFile(filepath.Join(dir, l.name))
 		if err != nil {
-			return Result{Status: Warn, Detail: err.Error(), Fix: "sysctl fs.inotify"}
+			return warn("sysctl fs.inotify", "%v", err)
 		}
 		n, err := strconv.Atoi(strings.TrimSpace(string(data)))
 		if err != nil {
-			return Result{Status: Warn, Detail: fmt.Sprintf("reading %s: %v", l.name, err), Fix: "sysctl fs.inotify"}
+			return warn("sysctl fs.inotify", "reading %s: %v", l.name, err)
 		}
 		found = append(found, fmt.Sprintf("%s %d", l.name, n))
 		if n < l.min && low == "" {
 			low = fmt.Sprintf("sudo sysctl fs.inotify.%s=%d", l.name, 8*l.min)
 		}
 	}
-	detail := strings.Join(found, ", ")
 	if low != "" {
-		return Result{Status: Warn, Detail: detail + ": editors and other watchers may leave none for superloop (\"too many open files\", \"no space left on device\")", Fix: low}
+		return warn(low, "%s: editors and other watchers may leave none for superloop (\"too many open files\", \"no space left on device\")", strings.Join(found, ", "))
 	}
-	return Result{Status: OK, Detail: detail}
+	return ok("%s", strings.Join(found, ", "))
 }
 
 const (
@@ -103,7 +97,7 @@ func (p Target) disk(context.Context) Result {
 	for _, place := range places {
 		var st unix.Statfs_t
 		if err := unix.Statfs(place, &st); err != nil {
-			return Result{Status: Warn, Detail: fmt.Sprintf("asking for the free space of %s: %v", place, err), Fix: "df -h " + text.Paste(place)}
+			return warn("df -h "+text.Paste(place), "asking for the free space of %s: %v", place, err)
 		}
 		status, line := judgeRoom(place, uint64(st.Bavail)*uint64(st.Bsize), uint64(st.Files), uint64(st.Ffree))
 		lines = append(lines, line)
@@ -168,12 +162,12 @@ func (p Target) clock(ctx context.Context) Result {
 		}
 		return nil
 	})
-	if err != nil {
-		return Result{Status: Warn, Detail: err.Error(), Fix: "date"}
+	switch {
+	case err != nil:
+		return warn("date", "%v", err)
+	case ahead > 0:
+		return warn("compare the clock with: date -u; if it is right, touch "+text.Paste(first),
+			"%s from the future, %s by %s", count(ahead, "file"), first, most.Round(time.Second))
 	}
-	if ahead > 0 {
-		return Result{Status: Warn, Detail: fmt.Sprintf("%s from the future, %s by %s", count(ahead, "file"), first, most.Round(time.Second)),
-			Fix: "compare the clock with: date -u; if it is right, touch " + text.Paste(first)}
-	}
-	return Result{Status: OK, Detail: fmt.Sprintf("none of %s is from the future", count(seen, "file"))}
+	return ok("none of %s is from the future", count(seen, "file"))
 }

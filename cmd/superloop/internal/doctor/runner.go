@@ -3,34 +3,28 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/worktree"
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/verify"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
-// runners are those of the configuration, by name.
-func (p Target) runners() []config.Runner {
-	if p.Config == nil {
-		return nil
-	}
-	return Runners(p.Config)
-}
-
 // Runners are the runners of a configuration, by name.
 func Runners(c *config.Config) []config.Runner {
-	var list []config.Runner
-	for _, r := range c.Runners {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b config.Runner) int { return cmp.Compare(a.Name, b.Name) })
-	return list
+	return slices.SortedFunc(maps.Values(c.Runners), func(a, b config.Runner) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // Examination is what has to be known to examine a runner: each turn that a
@@ -66,7 +60,7 @@ func WorkDir(ctx context.Context, repo string) string {
 }
 
 // runner looks whether a runner will work.
-func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runner) Result {
+func (p Patient) runner(ctx context.Context, e *preflight.Examiner, r config.Runner) Result {
 	rep := e.Examine(ctx, Examination(p.Config, r, WorkDir(ctx, p.Repo), append(os.Environ(), "PATH="+p.Path)))
 	all := "superloop doctor --runner " + text.Paste(r.Name) + " shows all"
 	res := Result{Status: OK, Detail: rep.Path, Check: rep.Check}
@@ -83,26 +77,81 @@ func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runn
 		res.Detail += "; " + rep.Unchecked
 	}
 	if rep.Verdict != preflight.Fine {
-		res.Status = Fail
-		if rep.Verdict == preflight.Warn {
-			res.Status = Warn
-		}
+		res.Status = map[preflight.Severity]Status{preflight.Warn: Warn, preflight.Error: Fail}[rep.Verdict]
 		found := rep.Of(rep.Verdict)
-		first := found[0]
-		res.Detail, res.Fix = first.Message, first.Fix
-		if first.Pointer != "" {
-			res.Detail += " (" + first.Pointer + ")"
+		res.Detail, res.Fix = found[0].Message, found[0].Fix
+		if at := found[0].Pointer; at != "" {
+			res.Detail += " (" + at + ")"
 		}
 		if n := len(found) - 1; n > 0 {
 			res.Detail += fmt.Sprintf(" (and %d more)", n)
 			res.Fix = strings.TrimPrefix(res.Fix+"; "+all, "; ")
 		}
-		if res.Fix == "" {
-			res.Fix = all
-		}
+		res.Fix = cmp.Or(res.Fix, all)
 	}
 	if len(rep.Roles) == 0 {
 		res.Detail += "; no loop uses it"
 	}
 	return res
+}
+
+// Bounds of what a program is asked.
+const (
+	proveGrace  = time.Second
+	proveOutput = 64 << 10 // bytes of each stream, of its beginning and of its end
+)
+
+// Prove finds out whether a program of which nothing is known works: by asking
+// it for its version, and where that says nothing by what recovery/verify finds.
+// It starts at most six commands, each a process tree of its own that has
+// nothing to read and ends within q.Bound.
+func Prove(ctx context.Context, q preflight.Question) (preflight.Check, error) {
+	original := text.Paste(q.Path) + " --version"
+	c := preflight.Check{Original: original, ExitCode: -1}
+	spawner, err := proc.Start(proc.Options{})
+	if err != nil {
+		return c, err
+	}
+	name := filepath.Base(q.Path)
+	r := &prover{q: q, spawner: spawner}
+	out, err := verify.Repair(ctx, verify.Tool{ID: name, CLI: name, Verify: catalog.Verify{Command: original, Origin: catalog.VerifyGenerated}}, r)
+	if err := errors.Join(err, spawner.Close()); err != nil {
+		return c, err
+	}
+	last := r.runs[len(r.runs)-1]
+	c.Works, c.Broken, c.Why, c.ExitCode, c.Said = out.Works, out.Analysis.Broken, out.Why, r.runs[0].Exit.Code, r.runs[0].Stdout+r.runs[0].Stderr
+	switch {
+	case out.Works && out.Repair != nil:
+		c.Repaired, c.Method, c.ExitCode = out.Repair.Repaired, out.Repair.Method, out.Repair.ExitCode
+		c.TimeSavedMS = out.Repair.TimeSaved.Milliseconds()
+	case out.Works:
+	case verify.AnalyzeVerifyFailure(last.Stdout, last.Stderr, last.Exit, name).Broken: // a fallback may be what shows it
+		c.Broken, c.ExitCode = true, last.Exit.Code
+	}
+	if last.Exit.TimedOut && !c.Works {
+		c.TimedOut, c.Broken, c.ExitCode = true, false, -1
+	}
+	return c, nil
+}
+
+// prover runs the commands of one check.
+type prover struct {
+	q       preflight.Question
+	spawner *proc.Spawner
+	runs    []verify.Run
+}
+
+// Run runs one command.
+func (p *prover) Run(ctx context.Context, argv []string) (verify.Run, error) {
+	env := append(p.q.Env[:len(p.q.Env):len(p.q.Env)], "LC_ALL=C")
+	res, err := p.spawner.Run(ctx, proc.Spec{Argv: argv, Dir: p.q.Dir, Env: env, Timeout: p.q.Bound, Grace: proveGrace, HeadTail: proveOutput})
+	switch {
+	case err != nil:
+		return verify.Run{}, err
+	case ctx.Err() != nil:
+		return verify.Run{}, fmt.Errorf("asking %s: %w", argv[0], context.Cause(ctx))
+	}
+	run := verify.RunOf(res)
+	p.runs = append(p.runs, run)
+	return run, nil
 }
