@@ -1,6 +1,7 @@
 package project
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,73 +42,47 @@ type Choice struct {
 	Runners []string
 }
 
+// configText is a configuration, in the order that a human reads best. Its holes are
+// JSON: the runners, the id, the spec's file, the tests, and the runner of each role.
+const configText = `{"runners": %s, "loops": [{
+	"id": %s,
+	"spec_file": %s,
+	"max_iterations": 20,
+	"max_wall_time": "8h",
+	"completion_promise": "SUPERLOOP_COMPLETE",
+	"checklists": [],
+	"tests": %s,
+	"evidence": {"artifacts": [], "enabled": false, "require_on_completion": true},
+	"approval": {"enabled": false, "require_on_completion": true},
+	"reviewer_packet": {"enabled": true},
+	"timeouts": {"default": 1800, "enabled": true, "implementer": 3600, "inactivity": 900},
+	"stuck": {"action": "report_and_stop", "enabled": true, "ignore": [], "threshold": 5},
+	"git": {"commit_strategy": "never"},
+	"roles": {"planner": {"runner": %[5]s}, "implementer": {"runner": %[5]s}, "tester": {"runner": %[5]s}, "reviewer": {"runner": %[6]s}}
+}]}`
+
 // Config writes a configuration that validates.
 func Config(c Choice) ([]byte, error) {
-	type m = map[string]any
-	runners := m{}
-	for _, r := range c.Runners {
-		runners[r] = RunnerOf(r)
-	}
 	if len(c.Runners) == 0 {
 		return nil, errors.New("a configuration needs at least one runner")
 	}
-	reviewer := c.Runners[0]
-	if len(c.Runners) > 1 {
-		reviewer = c.Runners[1]
+	runners := map[string]Runner{}
+	for _, r := range c.Runners {
+		runners[r] = RunnerOf(r)
 	}
-	tests := m{"mode": "disabled", "commands": []string{}}
+	tests := map[string]any{"mode": "disabled", "commands": []string{}}
 	if c.Test != "" {
-		tests = m{"mode": "every", "commands": []string{c.Test}}
+		tests = map[string]any{"mode": "every", "commands": []string{c.Test}}
 	}
-	role := func(runner string) m { return m{"runner": runner} }
-	loop := ordered{
-		{"id", c.LoopID},
-		{"spec_file", fmt.Sprintf(".superloop/specs/%s.md", c.LoopID)},
-		{"max_iterations", 20},
-		{"max_wall_time", "8h"},
-		{"completion_promise", "SUPERLOOP_COMPLETE"},
-		{"checklists", []string{}},
-		{"tests", tests},
-		{"evidence", m{"enabled": false, "require_on_completion": true, "artifacts": []string{}}},
-		{"approval", m{"enabled": false, "require_on_completion": true}},
-		{"reviewer_packet", m{"enabled": true}},
-		{"timeouts", m{"enabled": true, "default": 1800, "implementer": 3600, "inactivity": 900}},
-		{"stuck", m{"enabled": true, "threshold": 5, "action": "report_and_stop", "ignore": []string{}}},
-		{"git", m{"commit_strategy": "never"}},
-		{"roles", ordered{
-			{"planner", role(c.Runners[0])}, {"implementer", role(c.Runners[0])},
-			{"tester", role(c.Runners[0])}, {"reviewer", role(reviewer)},
-		}},
-	}
-	out, err := json.MarshalIndent(ordered{{"runners", runners}, {"loops", []any{loop}}}, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	return append(out, '\n'), nil
-}
-
-// ordered is an object whose keys stay in the order that a person reads best.
-type ordered []struct {
-	Key   string
-	Value any
-}
-
-// MarshalJSON implements json.Marshaler.
-func (o ordered) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
-	for i, kv := range o {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		key, err := json.Marshal(kv.Key)
+	var holes []any
+	for _, v := range []any{runners, c.LoopID, ".superloop/specs/" + c.LoopID + ".md", tests, c.Runners[0], c.Runners[min(1, len(c.Runners)-1)]} {
+		text, err := json.Marshal(v)
 		if err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(kv.Value)
-		if err != nil {
-			return nil, err
-		}
-		out = append(append(append(out, key...), ':'), value...)
+		holes = append(holes, text)
 	}
-	return append(out, '}'), nil
+	var out bytes.Buffer
+	err := json.Indent(&out, fmt.Appendf(nil, configText+"\n", holes...), "", "  ")
+	return out.Bytes(), err
 }

@@ -3,9 +3,11 @@
 package project
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -34,16 +36,41 @@ func Look(repo string, lookPath func(string) (string, error)) Facts {
 			f.Agents = append(f.Agents, name)
 		}
 	}
-	for _, find := range []func(string) (manager, test, from string){javascript, rust, golang, python, jvm, ruby, others, makefile} {
-		manager, test, from := find(repo)
-		if f.Manager == "" {
-			f.Manager = manager
+	for _, t := range tools {
+		manager, test, from := t.manager, t.test, ""
+		if t.find != nil {
+			manager, test, from = t.find(repo)
+		} else if from = has(repo, strings.Fields(t.files)...); from == "" || t.beside != "" && has(repo, t.beside) == "" {
+			continue
 		}
+		f.Manager = cmp.Or(f.Manager, manager)
 		if f.Test == "" && test != "" {
 			f.Test, f.From = test, from
 		}
 	}
 	return f
+}
+
+// tools are the managers and test commands by the files that they leave in a repository,
+// the more telling first. What one file does not tell is found by a function.
+var tools = []struct {
+	files, beside, manager, test string // one of files, and beside unless it is ""
+	find                         func(repo string) (manager, test, from string)
+}{
+	{find: javascript},
+	{files: "Cargo.toml", manager: "cargo", test: "cargo test"},
+	{files: "go.mod", manager: "go", test: "go test ./..."},
+	{find: python},
+	{files: "gradlew", manager: "gradle", test: "./gradlew test"},
+	{files: "build.gradle build.gradle.kts", manager: "gradle", test: "gradle test"},
+	{files: "mvnw", manager: "maven", test: "./mvnw -q test"},
+	{files: "pom.xml", manager: "maven", test: "mvn -q test"},
+	{files: "Gemfile", beside: "spec", manager: "bundler", test: "bundle exec rspec"},
+	{files: "Gemfile", manager: "bundler", test: "bundle exec rake test"},
+	{files: "mix.exs", manager: "mix", test: "mix test"},
+	{files: "phpunit.xml phpunit.xml.dist vendor/bin/phpunit", manager: "composer", test: "vendor/bin/phpunit"},
+	{files: "composer.json", manager: "composer"},
+	{find: makefile},
 }
 
 func has(repo string, names ...string) string {
@@ -60,10 +87,7 @@ const maxRead = 4 << 20
 
 // read gives a file of the repository, nil where there is none to read.
 func read(repo, name string) []byte {
-	data, err := durable.Read(filepath.Join(repo, name), maxRead)
-	if err != nil {
-		return nil
-	}
+	data, _ := durable.Read(filepath.Join(repo, name), maxRead)
 	return data
 }
 
@@ -99,20 +123,6 @@ func javascript(repo string) (string, string, string) {
 	return manager, manager + " run test", "package.json"
 }
 
-func rust(repo string) (string, string, string) {
-	if has(repo, "Cargo.toml") == "" {
-		return "", "", ""
-	}
-	return "cargo", "cargo test", "Cargo.toml"
-}
-
-func golang(repo string) (string, string, string) {
-	if has(repo, "go.mod") == "" {
-		return "", "", ""
-	}
-	return "go", "go test ./...", "go.mod"
-}
-
 // python: pytest where something says that pytest is used, else unittest where
 // there are tests.
 func python(repo string) (string, string, string) {
@@ -129,53 +139,15 @@ func python(repo string) (string, string, string) {
 	case has(repo, "Pipfile") != "":
 		manager, prefix = "pipenv", "pipenv run "
 	}
-	if has(repo, "pytest.ini", "conftest.py", "tests/conftest.py") != "" ||
-		contains(repo, "pyproject.toml", "pytest") || contains(repo, "setup.cfg", "pytest") ||
-		contains(repo, "requirements.txt", "pytest") || contains(repo, "requirements-dev.txt", "pytest") || contains(repo, "tox.ini", "pytest") {
+	named := slices.ContainsFunc([]string{"pyproject.toml", "setup.cfg", "requirements.txt", "requirements-dev.txt", "tox.ini"},
+		func(file string) bool { return contains(repo, file, "pytest") })
+	if named || has(repo, "pytest.ini", "conftest.py", "tests/conftest.py") != "" {
 		return manager, prefix + "pytest", project
 	}
 	if has(repo, "tests", "test") != "" {
 		return manager, prefix + "python3 -m unittest discover", project
 	}
 	return manager, "", ""
-}
-
-func jvm(repo string) (string, string, string) {
-	gradle := has(repo, "build.gradle", "build.gradle.kts")
-	switch {
-	case has(repo, "gradlew") != "":
-		return "gradle", "./gradlew test", "gradlew"
-	case gradle != "":
-		return "gradle", "gradle test", gradle
-	case has(repo, "mvnw") != "":
-		return "maven", "./mvnw -q test", "mvnw"
-	case has(repo, "pom.xml") != "":
-		return "maven", "mvn -q test", "pom.xml"
-	}
-	return "", "", ""
-}
-
-func ruby(repo string) (string, string, string) {
-	if has(repo, "Gemfile") == "" {
-		return "", "", ""
-	}
-	if has(repo, "spec") != "" {
-		return "bundler", "bundle exec rspec", "Gemfile"
-	}
-	return "bundler", "bundle exec rake test", "Gemfile"
-}
-
-func others(repo string) (string, string, string) {
-	phpunit := has(repo, "phpunit.xml", "phpunit.xml.dist", "vendor/bin/phpunit")
-	switch {
-	case has(repo, "mix.exs") != "":
-		return "mix", "mix test", "mix.exs"
-	case phpunit != "":
-		return "composer", "vendor/bin/phpunit", phpunit
-	case has(repo, "composer.json") != "":
-		return "composer", "", ""
-	}
-	return "", "", ""
 }
 
 func makefile(repo string) (string, string, string) {

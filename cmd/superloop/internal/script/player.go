@@ -12,55 +12,53 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles"
 )
 
-// Exit codes of Main besides those that a scenario gives.
-const (
-	exitDone  = 0
-	exitWrong = 2
-)
+// exitWrong is the exit code for a scenario or a step that is wrong.
+const exitWrong = 2
 
 // Main plays the scenario file that args names and returns the exit code. env
 // looks a variable up, as os.Getenv does; files are below the process's
 // working directory. It is for a process of its own: SIGINT, SIGTERM and SIGHUP end
 // that process as they end any program, whatever it had arranged before.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	if len(args) != 1 {
-		fmt.Fprintln(stderr, "script: exactly one scenario file is expected")
-		return exitWrong
-	}
-	sc, err := readScenario(args[0])
+	code, err := playFile(args, stdin, stdout, stderr, env)
 	if err != nil {
 		fmt.Fprintf(stderr, "script: %v\n", err)
 		return exitWrong
 	}
+	return code
+}
+
+func playFile(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) (code int, err error) {
+	if len(args) != 1 {
+		return 0, errors.New("exactly one scenario file is expected")
+	}
+	sc, err := readScenario(args[0])
+	if err != nil {
+		return 0, err
+	}
 	if err := drain(stdin); err != nil {
-		fmt.Fprintf(stderr, "script: reading the prompt: %v\n", err)
-		return exitWrong
+		return 0, fmt.Errorf("reading the prompt: %w", err)
 	}
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	p := newPlayer(stdout, stderr, env)
 	steps, where := sc.choose(p)
 	if steps == nil {
-		err = p.unforeseen(args[0])
-		if err != nil {
-			fmt.Fprintf(stderr, "script: %v\n", err)
-			return exitWrong
-		}
-		return exitDone
+		return 0, p.unforeseen(args[0])
 	}
 	for i, s := range steps {
-		code, end, err := p.play(s)
-		if err != nil {
-			fmt.Fprintf(stderr, "script: scenario %s: %s, step %d (%s): %v\n", args[0], where, i+1, s.actions()[0], err)
-			return exitWrong
+		if s.Exit != nil {
+			return *s.Exit, nil
 		}
-		if end {
-			return code
+		if err := p.play(s); err != nil {
+			_, has := s.actions()
+			return 0, fmt.Errorf("scenario %s: %s, step %d (%s): %w", args[0], where, i+1, has[0], err)
 		}
 	}
-	return exitDone
+	return 0, nil
 }
 
 // drain reads the prompt to its end, as an agent does; not from a terminal,
@@ -83,7 +81,7 @@ func drain(stdin io.Reader) error {
 func (sc scenario) choose(p *player) (steps []step, where string) {
 	equal := func(want *int, have string) bool { return want == nil || strconv.Itoa(*want) == have }
 	for i, t := range sc.turns {
-		if (t.role == nil || *t.role == p.role) && equal(t.iteration, p.iteration) && equal(t.attempt, p.attempt) {
+		if (t.Role == nil || *t.Role == p.role) && equal(t.Iteration, p.iteration) && equal(t.Attempt, p.attempt) {
 			return t.steps, fmt.Sprintf("turn %d", i+1)
 		}
 	}
@@ -118,39 +116,37 @@ func (p *player) unforeseen(path string) error {
 	return p.report(text + "\n")
 }
 
-// play carries out one step; end is true when the process is to end with code.
-func (p *player) play(s step) (code int, end bool, err error) {
+// play carries out one step other than exit.
+func (p *player) play(s step) error {
 	switch {
-	case s.Exit != nil:
-		return *s.Exit, true, nil
 	case s.Say != nil:
-		err = p.say(p.stdout, p.fill.Replace(*s.Say))
+		return p.say(p.stdout, p.fill.Replace(*s.Say))
 	case s.Stderr != nil:
-		err = p.say(p.stderr, p.fill.Replace(*s.Stderr))
+		return p.say(p.stderr, p.fill.Replace(*s.Stderr))
 	case s.Write != nil:
-		err = p.write(*s.Write, os.O_TRUNC)
+		return p.write(*s.Write, os.O_TRUNC)
 	case s.Append != nil:
-		err = p.write(*s.Append, os.O_APPEND)
+		return p.write(*s.Append, os.O_APPEND)
 	case s.Delete != nil:
-		err = p.delete(*s.Delete.Path)
+		return p.delete(*s.Delete.Path)
 	case s.Report != nil:
-		err = p.report(p.fill.Replace(*s.Report))
+		return p.report(p.fill.Replace(*s.Report))
 	case s.LastMessage != nil:
-		err = p.lastMessage(p.fill.Replace(*s.LastMessage))
+		return p.lastMessage(p.fill.Replace(*s.LastMessage))
 	case s.Run != nil:
-		err = p.run(*s.Run)
+		return p.run(*s.Run)
 	case s.Spawn != nil:
-		err = p.spawn(*s.Spawn, s.Detach != nil && *s.Detach)
+		return p.spawn(*s.Spawn, s.Detach != nil && *s.Detach)
 	case s.SleepMS != nil:
 		<-time.After(time.Duration(*s.SleepMS) * time.Millisecond)
 	case s.FloodBytes != nil:
-		err = p.flood(*s.FloodBytes)
-	case s.IgnoreTerm != nil && *s.IgnoreTerm:
+		return p.flood(*s.FloodBytes)
+	case *s.IgnoreTerm:
 		signal.Ignore(syscall.SIGTERM)
-	case s.IgnoreTerm != nil:
+	default:
 		signal.Reset(syscall.SIGTERM)
 	}
-	return 0, false, err
+	return nil
 }
 
 func (p *player) say(w io.Writer, text string) error {
@@ -162,13 +158,9 @@ func (p *player) say(w io.Writer, text string) error {
 }
 
 func (p *player) flood(n int64) error {
-	line := []byte(strings.Repeat("flood ", 13) + ".\n")
-	block := make([]byte, 0, 64<<10)
-	for len(block)+len(line) <= cap(block) {
-		block = append(block, line...)
-	}
+	block := strings.Repeat(strings.Repeat("flood ", 13)+".\n", 800)
 	for n > 0 {
-		wrote, err := p.stdout.Write(block[:min(n, int64(len(block)))])
+		wrote, err := io.WriteString(p.stdout, block[:min(n, int64(len(block)))])
 		if err != nil {
 			return err
 		}
@@ -203,10 +195,8 @@ func (p *player) write(f fileText, mode int) error {
 		return err
 	}
 	defer root.Close()
-	if dir := filepath.Dir(path); dir != "." {
-		if err := root.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
+	if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
 	}
 	file, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|mode, 0o644)
 	if err != nil {
@@ -243,4 +233,68 @@ func (p *player) lastMessage(text string) error {
 		return errors.New("a last message needs SUPERLOOP_LAST_MESSAGE_FILE: play the scenario as a runner of superloop")
 	}
 	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// run starts a command and waits for it. A command that fails is told on
+// standard error and the play goes on, as an agent does when a tool fails.
+func (p *player) run(argv []string) error {
+	child, err := p.start(argv, false)
+	if err != nil {
+		return err
+	}
+	state, err := child.Wait()
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", argv[0], err)
+	}
+	switch ws, _ := state.Sys().(syscall.WaitStatus); {
+	case ws.Signaled():
+		return p.say(p.stderr, fmt.Sprintf("script: %s was ended by signal %d", argv[0], ws.Signal()))
+	case !state.Success():
+		return p.say(p.stderr, fmt.Sprintf("script: %s ended with exit code %d", argv[0], state.ExitCode()))
+	}
+	return nil
+}
+
+// spawn starts a command and leaves it running, as a careless agent does:
+// `command &`, or `setsid command &` when detached. It can hold standard
+// output and error open after the agent is gone.
+func (p *player) spawn(argv []string, detach bool) error {
+	child, err := p.start(argv, detach)
+	if err != nil {
+		return err
+	}
+	return child.Release()
+}
+
+// start gives a child this process's own standard output and error (/dev/null
+// where Main was not given files), its environment and directory.
+//
+// os.StartProcess instead of internal/proc: that one's promise is to leave
+// nothing behind, and an agent's tools write straight to the agent's output
+// and may stay behind.
+func (p *player) start(argv []string, ownSession bool) (*os.Process, error) {
+	path, err := proc.LookPath(argv[0], []string{"PATH=" + p.env("PATH")})
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	child, err := os.StartProcess(path, argv, &os.ProcAttr{
+		Files: []*os.File{null, inherited(p.stdout, null), inherited(p.stderr, null)},
+		Sys:   &syscall.SysProcAttr{Setsid: ownSession},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", argv[0], err)
+	}
+	return child, nil
+}
+
+func inherited(w io.Writer, otherwise *os.File) *os.File {
+	if f, ok := w.(*os.File); ok {
+		return f
+	}
+	return otherwise
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 )
 
@@ -26,9 +27,12 @@ type scenario struct {
 
 // turn matches by what is not nil.
 type turn struct {
-	role               *string
-	iteration, attempt *int
-	steps              []step
+	Description string            `json:"description"`
+	Role        *string           `json:"role"`
+	Iteration   *int              `json:"iteration"`
+	Attempt     *int              `json:"attempt"`
+	Steps       []json.RawMessage `json:"steps"`
+	steps       []step
 }
 
 // step has exactly one action; Detach goes with Spawn.
@@ -42,15 +46,15 @@ type step struct {
 	LastMessage *string   `json:"last_message"`
 	Run         *[]string `json:"run"`
 	Spawn       *[]string `json:"spawn"`
-	Detach      *bool     `json:"detach"`
 	SleepMS     *int64    `json:"sleep_ms"`
 	FloodBytes  *int64    `json:"flood_bytes"`
 	IgnoreTerm  *bool     `json:"ignore_term"`
 	Exit        *int      `json:"exit"`
+	Detach      *bool     `json:"detach"`
 }
 
 type fileText struct {
-	Path    *string `json:"path"`
+	filePath
 	Content *string `json:"content"`
 }
 
@@ -58,28 +62,27 @@ type filePath struct {
 	Path *string `json:"path"`
 }
 
-func readScenario(path string) (scenario, error) {
+func readScenario(path string) (sc scenario, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return scenario{}, fmt.Errorf("reading the scenario: %w", err)
+		return sc, fmt.Errorf("reading the scenario: %w", err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxScenario+1))
 	if err != nil {
-		return scenario{}, fmt.Errorf("reading the scenario: %w", err)
+		return sc, fmt.Errorf("reading the scenario: %w", err)
 	}
 	if len(b) > maxScenario {
-		return scenario{}, fmt.Errorf("scenario %s is larger than %d bytes", path, maxScenario)
+		return sc, fmt.Errorf("scenario %s is larger than %d bytes", path, maxScenario)
 	}
-	sc, err := parse(b)
-	if err != nil {
-		return scenario{}, fmt.Errorf("scenario %s: %w", path, err)
+	if sc, err = parse(b); err != nil {
+		return sc, fmt.Errorf("scenario %s: %w", path, err)
 	}
 	return sc, nil
 }
 
 // parse checks the whole scenario before any of it is played.
-func parse(b []byte) (scenario, error) {
+func parse(b []byte) (sc scenario, err error) {
 	var file struct {
 		Schema      string            `json:"$schema"`
 		Description string            `json:"description"`
@@ -88,54 +91,42 @@ func parse(b []byte) (scenario, error) {
 		Default     []json.RawMessage `json:"default"`
 	}
 	if err := decode(b, &file); err != nil {
-		return scenario{}, err
+		return sc, err
 	}
 	if file.Version == nil || *file.Version != 1 {
-		return scenario{}, errors.New(`"version" must be 1`)
+		return sc, errors.New(`"version" must be 1`)
 	}
-	var sc scenario
 	for i, raw := range file.Turns {
-		t, err := parseTurn(raw, i)
+		name, at := fmt.Sprintf("turn %d", i+1), fmt.Sprintf("/turns/%d", i)
+		t, err := parseTurn(raw)
 		if err != nil {
-			return scenario{}, err
+			return sc, fmt.Errorf("%s (%s): %w", name, at, err)
+		}
+		if t.steps, err = parseSteps(t.Steps, name, at+"/steps"); err != nil {
+			return sc, err
 		}
 		sc.turns = append(sc.turns, t)
 	}
 	if file.Default != nil {
-		steps, err := parseSteps(file.Default, "default", "/default")
-		if err != nil {
-			return scenario{}, err
-		}
-		sc.fallback = steps
+		sc.fallback, err = parseSteps(file.Default, "default", "/default")
 	}
-	return sc, nil
+	return sc, err
 }
 
-func parseTurn(raw json.RawMessage, i int) (turn, error) {
-	var t struct {
-		Description string            `json:"description"`
-		Role        *string           `json:"role"`
-		Iteration   *int              `json:"iteration"`
-		Attempt     *int              `json:"attempt"`
-		Steps       []json.RawMessage `json:"steps"`
+// parseTurn reads a turn but for its steps.
+func parseTurn(raw json.RawMessage) (t turn, err error) {
+	if err = decode(raw, &t); err != nil {
+		return t, err
 	}
-	name, at := fmt.Sprintf("turn %d", i+1), fmt.Sprintf("/turns/%d", i)
-	if err := decode(raw, &t); err != nil {
-		return turn{}, fmt.Errorf("%s (%s): %w", name, at, err)
+	switch {
+	case t.Steps == nil:
+		return t, errors.New(`"steps" is missing`)
+	case t.Iteration != nil && *t.Iteration < 1:
+		return t, errors.New(`"iteration" counts from 1`)
+	case t.Attempt != nil && *t.Attempt < 1:
+		return t, errors.New(`"attempt" counts from 1`)
 	}
-	if t.Steps == nil {
-		return turn{}, fmt.Errorf(`%s (%s): "steps" is missing`, name, at)
-	}
-	for _, m := range []struct {
-		name  string
-		value *int
-	}{{"iteration", t.Iteration}, {"attempt", t.Attempt}} {
-		if m.value != nil && *m.value < 1 {
-			return turn{}, fmt.Errorf(`%s (%s): "%s" counts from 1`, name, at, m.name)
-		}
-	}
-	steps, err := parseSteps(t.Steps, name, at+"/steps")
-	return turn{role: t.Role, iteration: t.Iteration, attempt: t.Attempt, steps: steps}, err
+	return t, nil
 }
 
 func parseSteps(list []json.RawMessage, name, at string) ([]step, error) {
@@ -152,33 +143,26 @@ func parseSteps(list []json.RawMessage, name, at string) ([]step, error) {
 	return steps, nil
 }
 
-// actions names the actions that a step has.
-func (s step) actions() []string {
-	var list []string
-	for _, a := range []struct {
-		name string
-		has  bool
-	}{
-		{"say", s.Say != nil}, {"stderr", s.Stderr != nil}, {"write", s.Write != nil}, {"append", s.Append != nil},
-		{"delete", s.Delete != nil}, {"report", s.Report != nil}, {"last_message", s.LastMessage != nil},
-		{"run", s.Run != nil}, {"spawn", s.Spawn != nil}, {"sleep_ms", s.SleepMS != nil},
-		{"flood_bytes", s.FloodBytes != nil}, {"ignore_term", s.IgnoreTerm != nil}, {"exit", s.Exit != nil},
-	} {
-		if a.has {
-			list = append(list, a.name)
+// actions names the actions that there are, and those that the step has.
+func (s step) actions() (known, has []string) {
+	for field, value := range reflect.ValueOf(s).Fields() {
+		if name := field.Tag.Get("json"); name != "detach" {
+			known = append(known, name)
+			if !value.IsNil() {
+				has = append(has, name)
+			}
 		}
 	}
-	return list
+	return known, has
 }
 
 func (s step) check() error {
-	if a := s.actions(); len(a) != 1 {
-		if len(a) == 0 {
-			return errors.New(`no action: one of say, stderr, write, append, delete, report, last_message, run, spawn, sleep_ms, flood_bytes, ignore_term, exit`)
-		}
-		return fmt.Errorf("one action a step, not %s: make steps of them", strings.Join(a, " and "))
-	}
+	known, has := s.actions()
 	switch {
+	case len(has) == 0:
+		return errors.New("no action: one of " + strings.Join(known, ", "))
+	case len(has) > 1:
+		return fmt.Errorf("one action a step, not %s: make steps of them", strings.Join(has, " and "))
 	case s.Detach != nil && s.Spawn == nil:
 		return errors.New(`"detach" goes with "spawn" only`)
 	case s.Run != nil:
