@@ -15,7 +15,6 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/local"
-	"github.com/superloop/superloop/recovery/failures"
 )
 
 func (a *app) doctorCommand() *cli.Command {
@@ -87,10 +86,10 @@ func part(c *cli.Context, flag string) string {
 	return typed(c)
 }
 
-// patient gathers what the checks look at, as far as the repository lets it: an
+// patient gathers the target of the checks, as far as the repository lets it: an
 // invalid configuration still has loops whose journals can be looked at.
-func (a *app) target(repo string) doctor.Target {
-	p := doctor.Target{Repo: repo, ConfigPath: filepath.Join(repo, ".superloop", "config.json"), Path: a.env("PATH"), Now: time.Now}
+func (a *app) patient(repo string) doctor.Patient {
+	p := doctor.Patient{Repo: repo, ConfigPath: filepath.Join(repo, ".superloop", "config.json"), Path: a.env("PATH"), Now: time.Now}
 	p.Config, p.ConfigErr = a.config(repo)
 	ids, err := a.loopIDs(repo)
 	if err != nil {
@@ -121,22 +120,21 @@ func holderText(raw []byte) string {
 // doctor carries out the part that the flags choose.
 func (a *app) doctor(c *cli.Context) error {
 	help := typed(c) + " --help"
-	if c.Bool("checks") || c.IsSet("add") || c.IsSet("retire") {
+	switch {
+	case c.Bool("checks") || c.IsSet("add") || c.IsSet("retire"):
 		if c.IsSet("runner") || c.IsSet("cli") || c.Bool("live") {
 			return failf(exitUsage, help, "--checks, --add and --retire go with none of --runner, --live and --cli; look at one after the other")
 		}
 		return a.checks(c)
-	}
-	if c.IsSet("loop") {
+	case c.IsSet("loop"):
 		return failf(exitUsage, help, "--loop belongs to --checks")
 	}
 	if err := checkChange(c); err != nil { // there is no --add, so what belongs to it is refused
 		return err
 	}
-	if c.IsSet("cli") && (c.IsSet("runner") || !c.Bool("live")) {
-		return failf(exitUsage, help, "--cli belongs to --live without --runner")
-	}
 	switch {
+	case c.IsSet("cli") && (c.IsSet("runner") || !c.Bool("live")):
+		return failf(exitUsage, help, "--cli belongs to --live without --runner")
 	case c.IsSet("runner"):
 		return a.smokeRunners(c)
 	case c.Bool("live"):
@@ -151,7 +149,7 @@ func (a *app) everything(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p := a.target(repo)
+	p := a.patient(repo)
 	checks := doctor.Checks(p)
 	if p.Config != nil {
 		checks = append(checks, doctor.Check{Name: "environment", Run: func(ctx context.Context) doctor.Result { return a.environment(ctx, p) }})
@@ -178,7 +176,7 @@ func (a *app) everything(c *cli.Context) error {
 }
 
 // environment makes the checks that precede an iteration, and tells what is broken.
-func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
+func (a *app) environment(ctx context.Context, p doctor.Patient) doctor.Result {
 	const all = "superloop doctor --checks"
 	loops := slices.DeleteFunc(slices.Clone(p.Config.Loops), func(l config.Loop) bool { return !l.Respond.Preflight.Enabled })
 	if len(loops) == 0 {
@@ -192,12 +190,12 @@ func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
 	if err != nil {
 		return doctor.Result{Status: doctor.Fail, Detail: err.Error(), Fix: all}
 	}
-	broken := slices.DeleteFunc(slices.Clone(rows), func(r checkRow) bool { return r.State != failures.CheckBroken })
+	broken := slices.DeleteFunc(slices.Clone(rows), notBroken)
 	if len(broken) == 0 {
 		return doctor.Result{Status: doctor.OK, Detail: "none of " + count(len(rows), "check") + " before an iteration fails"}
 	}
 	res := doctor.Result{Status: doctor.Warn, Detail: broken[0].Why, Fix: cmp.Or(broken[0].Command, all+" tells more")}
-	if slices.ContainsFunc(broken, func(r checkRow) bool { return r.Until.IsZero() }) { // time does not mend it
+	if slices.ContainsFunc(broken, func(r checkRow) bool { return r.Until.IsZero() }) { // time does not repair it
 		res.Status = doctor.Fail
 	}
 	if n := len(broken) - 1; n > 0 {

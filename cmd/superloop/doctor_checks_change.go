@@ -11,9 +11,9 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
-	effectfailures "github.com/superloop/superloop/loop/effects/failures"
-	"github.com/superloop/superloop/recovery/failures"
+	"github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/recovery/preflight"
+	"github.com/superloop/superloop/recovery/respond"
 )
 
 // changeFlags are the flags that change which checks there are.
@@ -34,22 +34,12 @@ func changeFlags() []cli.Flag {
 }
 
 // specFlags are the flags of --add that say what a check of a kind looks at.
-func specFlags(kind failures.CheckKind) []string {
-	switch kind {
-	case failures.CheckPath, failures.CheckPermission:
-		return []string{"path", "want"}
-	case failures.CheckDeps:
-		return []string{"path", "manager"}
-	case failures.CheckDisk:
-		return []string{"path", "free-mb"}
-	case failures.CheckPort:
-		return []string{"port", "want"}
-	case failures.CheckTool, failures.CheckAuth, failures.CheckLimit:
-		return []string{"name"}
-	case failures.CheckService:
-		return []string{"address"}
-	}
-	return nil
+func specFlags(kind respond.CheckKind) []string {
+	return map[respond.CheckKind][]string{
+		respond.CheckPath: {"path", "want"}, respond.CheckPermission: {"path", "want"}, respond.CheckDeps: {"path", "manager"},
+		respond.CheckDisk: {"path", "free-mb"}, respond.CheckPort: {"port", "want"}, respond.CheckService: {"address"},
+		respond.CheckTool: {"name"}, respond.CheckAuth: {"name"}, respond.CheckLimit: {"name"},
+	}[kind]
 }
 
 // checkChange refuses flags of changeFlags that do not belong together.
@@ -61,9 +51,13 @@ func checkChange(c *cli.Context) error {
 	if c.IsSet("why") && !c.IsSet("retire") {
 		return failf(exitUsage, help, "--why belongs to --retire")
 	}
-	kind := failures.CheckKind(c.String("add"))
-	if c.IsSet("add") && !slices.Contains(failures.CheckKinds(), kind) {
-		return failf(exitUsage, help, "--add %q: there is no such kind; use one of %s", kind, kindList())
+	kind := respond.CheckKind(c.String("add"))
+	if c.IsSet("add") && !slices.Contains(respond.CheckKinds(), kind) {
+		var kinds []string
+		for _, k := range respond.CheckKinds() {
+			kinds = append(kinds, string(k))
+		}
+		return failf(exitUsage, help, "--add %q: there is no such kind; use one of %s", kind, strings.Join(kinds, ", "))
 	}
 	for _, name := range []string{"path", "want", "manager", "free-mb", "port", "name", "address", "reason"} {
 		if !c.IsSet(name) {
@@ -82,20 +76,12 @@ func checkChange(c *cli.Context) error {
 	return nil
 }
 
-func kindList() string {
-	var out []string
-	for _, k := range failures.CheckKinds() {
-		out = append(out, string(k))
-	}
-	return strings.Join(out, ", ")
-}
-
 // addCheck takes a person's check in.
-func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Preventions]) error {
+func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions]) error {
 	if err := a.person(); err != nil {
 		return err
 	}
-	p := failures.NewCheck(failures.CheckKind(c.String("add")), failures.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
+	p := respond.NewCheck(respond.CheckKind(c.String("add")), respond.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
 		FreeMB: c.Int64("free-mb"), Port: c.Int("port"), Name: c.String("name"), Address: c.String("address")},
 		cmp.Or(c.String("reason"), "a person asked for it"), a.who(c))
 	if err := p.Valid(); err != nil {
@@ -103,18 +89,16 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Prevention
 	}
 	fresh := false
 	var wrong error
-	if err := shared(c.Context, a, store, func(ps *failures.Preventions) bool {
+	err := shared(c.Context, a, store, func(ps *respond.Preventions) bool {
 		p, fresh, wrong = ps.Add(p, time.Now())
 		return fresh
-	}); err != nil {
+	})
+	if err = cmp.Or(err, wrong); err != nil {
 		return err
-	}
-	if wrong != nil {
-		return wrong
 	}
 	if c.Bool("json") {
 		return render.JSON(a.stdout, struct {
-			failures.Prevention
+			respond.Prevention
 			Added bool `json:"added"`
 		}{p, fresh})
 	}
@@ -127,7 +111,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Prevention
 }
 
 // retireCheck gives a check up that was learned or added.
-func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Preventions], loops []config.Loop) error {
+func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventions], loops []config.Loop) error {
 	if err := a.person(); err != nil {
 		return err
 	}
@@ -136,11 +120,11 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Prevent
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(learned.Checks, func(p failures.Prevention) bool { return p.ID == id }) {
+	if !slices.ContainsFunc(learned.Checks, func(p respond.Prevention) bool { return p.ID == id }) {
 		return notRetired(c, id, loops)
 	}
 	done := false
-	if err := shared(c.Context, a, store, func(ps *failures.Preventions) bool {
+	if err := shared(c.Context, a, store, func(ps *respond.Preventions) bool {
 		done = ps.Retire(id, why+" ("+a.who(c)+")", time.Now())
 		learned = *ps
 		return done
@@ -151,7 +135,7 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Prevent
 		return failf(exitNothing, part(c, "--checks")+" --json", "%s was retired before", id)
 	}
 	if c.Bool("json") {
-		i := slices.IndexFunc(learned.Checks, func(p failures.Prevention) bool { return p.ID == id })
+		i := slices.IndexFunc(learned.Checks, func(p respond.Prevention) bool { return p.ID == id })
 		return render.JSON(a.stdout, learned.Checks[i])
 	}
 	fmt.Fprintf(a.stdout, "%s is not looked at any more\n", id)
@@ -160,12 +144,12 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Prevent
 
 // notRetired says why a check that is not among the learned ones is not retired.
 func notRetired(c *cli.Context, id string, loops []config.Loop) error {
-	is := func(p failures.Prevention) bool { return p.ID == id }
-	if slices.ContainsFunc(failures.Builtin(), is) {
+	is := func(p respond.Prevention) bool { return p.ID == id }
+	if slices.ContainsFunc(respond.Builtin(), is) {
 		return failf(exitNothing, "", "%s is always looked at; it cannot be retired", id)
 	}
 	for _, l := range loops {
-		if slices.ContainsFunc(effectfailures.ConfiguredChecks(l.Respond), is) {
+		if slices.ContainsFunc(failures.ConfiguredChecks(l.Respond), is) {
 			return failf(exitNothing, "superloop config show", "%s stands in the configuration of loop %s; take it away there", id, l.ID)
 		}
 	}
@@ -173,18 +157,13 @@ func notRetired(c *cli.Context, id string, loops []config.Loop) error {
 }
 
 // what a check looks at, in words.
-func what(s failures.CheckSpec) string {
-	var out []string
+func what(s respond.CheckSpec) string {
+	out := []string{"", s.Path, s.Name, s.Address, s.Manager, s.Want, ""}
 	if s.Port > 0 {
-		out = append(out, fmt.Sprint(s.Port))
-	}
-	for _, text := range []string{s.Path, s.Name, s.Address, s.Manager, s.Want} {
-		if text != "" {
-			out = append(out, text)
-		}
+		out[0] = fmt.Sprint(s.Port)
 	}
 	if s.FreeMB > 0 {
-		out = append(out, fmt.Sprintf("%d MB free", s.FreeMB))
+		out[len(out)-1] = fmt.Sprintf("%d MB free", s.FreeMB)
 	}
-	return strings.Join(out, " ")
+	return strings.Join(slices.DeleteFunc(out, func(s string) bool { return s == "" }), " ")
 }
