@@ -1,18 +1,25 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/demo"
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/cmd/superloop/internal/script"
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
 )
 
@@ -51,9 +58,7 @@ func (a *app) demo(c *cli.Context) error {
 	}
 	dir := c.String("dir")
 	if dir == "" {
-		var b [4]byte
-		_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
-		dir = filepath.Join(os.TempDir(), "superloop-demo-"+hex.EncodeToString(b[:]))
+		dir = filepath.Join(os.TempDir(), fmt.Sprintf("superloop-demo-%08x", rand.Uint32()))
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -66,9 +71,11 @@ func (a *app) demo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "A scratch repository: %s\n", dir)
-	fmt.Fprintf(a.stderr, "Its spec asks for a greeting; a scripted agent plays planner, implementer, tester and reviewer.\n")
-	fmt.Fprintf(a.stderr, "Its build is broken by what is installed. No agent is allowed to mend that.\n\n")
+	fmt.Fprintf(a.stderr, `A scratch repository: %s
+Its spec asks for a greeting; a scripted agent plays planner, implementer, tester and reviewer.
+Its build is broken by what is installed. No agent is allowed to mend that.
+
+`, dir)
 	if err := demo.Make(c.Context, a.disk, demo.Options{Dir: dir, Exe: exe, Escalate: c.Bool("escalate")}); err != nil {
 		return err
 	}
@@ -86,18 +93,17 @@ func (a *app) demo(c *cli.Context) error {
 			talk = func(text string) { fmt.Fprint(a.stderr, text) }
 		}
 		desk := &demoDesk{app: a, ctx: c.Context, Progress: progress, talk: talk, dir: dir, exe: exe, auto: c.Bool("auto-answer")}
-		defer desk.wait()
+		defer desk.running.Wait()
 		o.Observer = desk
 	}
 	s, err := local.Run(c.Context, o)
 	progress.Close()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if s.Status != loop.Completed {
+	case s.Status != loop.Completed:
 		return a.verdict(c.Context, s, cfg, dir, c.Bool("json"))
-	}
-	if c.Bool("json") {
+	case c.Bool("json"):
 		return nil
 	}
 	return a.tellDemo(dir, s, c.Bool("auto-answer"))
@@ -115,4 +121,112 @@ func (a *app) agentCommand() *cli.Command {
 			return nil
 		},
 	}
+}
+
+// demoAnswerer is the name under which --auto-answer answers: no person's.
+const demoAnswerer = "demo"
+
+// demoDesk gets the demo's question answered: it says what the operator can type, or
+// answers by itself.
+type demoDesk struct {
+	render.Progress
+	app      *app
+	ctx      context.Context // of the demo: what answers ends with it
+	talk     func(text string)
+	dir, exe string
+	auto     bool
+	running  sync.WaitGroup
+}
+
+// Event implements local.Observer.
+func (d *demoDesk) Event(ev journal.Event, s loop.State) {
+	d.Progress.Event(ev, s)
+	switch {
+	case ev.Event != "recovery_escalated":
+	case !d.auto:
+		d.talk(d.typed())
+	default:
+		d.running.Go(func() {
+			if err := d.answer(ev.Fields); err != nil && d.ctx.Err() == nil {
+				d.talk("\nThe demo could not answer: " + render.Clean(err.Error()) + "\n" + d.typed())
+			}
+		})
+	}
+}
+
+// answer shows the question that the event is about and approves it: in the same way,
+// and by the same record, as a person's process would.
+func (d *demoDesk) answer(event json.RawMessage) error {
+	var asked struct {
+		ID string `json:"escalation_id"`
+	}
+	if err := json.Unmarshal(event, &asked); err != nil {
+		return err
+	}
+	paths, err := d.app.paths(d.dir, demo.LoopID)
+	if err != nil {
+		return err
+	}
+	store := escalation.Store{Disk: d.app.disk, Dir: paths.Questions(), Loop: demo.LoopID}
+	rec, err := opened(d.ctx, store, asked.ID)
+	if err != nil {
+		return err
+	}
+	if rec.Question.Command == nil || string(rec.Question.Command.Text) != demo.Cure {
+		return errors.New("this is not the question that the demo is about; a person has to answer it")
+	}
+	d.talk(fmt.Sprintf("\n%s\n--auto-answer: no person answers this. The demo approves it under the name %q, as a person would with\n  %s\n\n",
+		escalation.Describe(rec, 0), demoAnswerer, rec.Actions().Approve))
+	uid := os.Getuid()
+	_, err = store.Answer(d.ctx, escalation.AnswerRequest{Method: escalation.Approve, ID: asked.ID, Digest: rec.Digest, Note: "demo --auto-answer",
+		By: escalation.By{Channel: escalation.CLI, UID: &uid, User: demoAnswerer, Method: "process"}})
+	return err
+}
+
+// opened waits until the question with this id is there: the loop notes its id
+// down before it asks.
+func opened(ctx context.Context, store escalation.Store, id string) (escalation.Record, error) {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		rec, err := store.Load()
+		if err == nil && rec.Question.ID == id {
+			return rec, nil
+		}
+		if err != nil && !errors.Is(err, escalation.ErrNothingPending) {
+			return rec, err
+		}
+		select {
+		case <-ctx.Done():
+			return rec, ctx.Err()
+		case <-look.C:
+		}
+	}
+}
+
+// typed is how the demo's question is answered from another terminal. The
+// program may have no place on PATH, and does while it waits.
+func (d *demoDesk) typed() string {
+	self := "superloop"
+	if _, err := lookPath(d.app.env)(self); err != nil {
+		self = text.Paste(d.exe)
+	}
+	dir := text.Paste(d.dir)
+	flags := fmt.Sprintf("--repo %s --loop %s", dir, demo.LoopID)
+	return fmt.Sprintf(`
+The loop waits for you, and costs nothing while it does. Type one of these in a second terminal:
+
+  %[1]s approve-recovery %[2]s
+      shows what would run and why you are asked, asks once more, and lets it run, once
+
+  %[1]s reject-recovery %[2]s --note 'not now'
+      goes on without it; nothing else mends this repository, so the loop will get stuck
+
+  cd %[3]s && %[4]s
+  %[1]s resolve-recovery %[2]s --note 'installed again'
+      you mend it yourself, and say so
+
+Ctrl-C leaves and keeps the question; %[1]s run --repo %[3]s goes on.
+
+`, self, flags, dir, demo.Cure)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
-	"github.com/superloop/superloop/recovery/sandbox"
+	"github.com/superloop/superloop/recovery/cage"
 )
 
 // played is what the journal tells of a demo.
@@ -50,14 +50,21 @@ func (a *app) tellDemo(dir string, s loop.State, auto bool) error {
 	if err := journal.Read(loopFile(dir, demo.LoopID, "events.jsonl"), 0, p.add); err != nil {
 		return err
 	}
-	w := a.stdout
-	fmt.Fprintf(w, "\nThe loop completed in %s: %s, the check was red %d time(s), %s, %s of work.\n",
-		count(s.Iteration, "iteration"), count(p.roles, "role run"), p.red, recoveries(p.recoveries), render.Duration(msec(s.ActiveMS)))
-	fmt.Fprintf(w, `What happened:
+	recoveries, question, inbox := fmt.Sprintf("%d recoveries", p.recoveries), "", ""
+	if p.recoveries == 1 {
+		recoveries = "1 recovery"
+	}
+	if p.answered != nil { // only then there was a question
+		question = "    escalation.json    the question, and its answer\n"
+		inbox = "  superloop inbox       whatever waits for you on this machine\n"
+	}
+	fmt.Fprintf(a.stdout, `
+The loop completed in %s: %s, the check was red %d time(s), %s, %s of work.
+What happened:
   1. Somebody had taken an update back, and nobody had installed again. The implementer's code was right.
   2. superloop ran the check itself. It was red: %s
      An agent that may not touch deps/ would have met that again in every iteration.
-  3. The tester found the cause. It changed nothing: it wrote down which command would fix it, in recovery.json.
+  3. The tester found the cause. It changed nothing: it wrote down which command would cure it, in recovery.json.
 %s  5. The check was green, the reviewer gave the promise, the evidence was there: completed, and committed. Red, the
      promise would have counted for nothing.
 
@@ -75,14 +82,15 @@ What to type next:
   superloop stats --repo %s
   superloop undo --repo %s --list
 %s  superloop init        in your own repository, with your own agents
-`, demo.Failure, p.remedied(), dir, demo.LoopID, p.question(), text.Paste(dir), text.Paste(dir), demo.Remedy, text.Paste(dir), text.Paste(dir), p.next())
+`, count(s.Iteration, "iteration"), count(p.roles, "role run"), p.red, recoveries, render.Duration(msec(s.ActiveMS)),
+		demo.Failure, p.cured(), dir, demo.LoopID, question, text.Paste(dir), text.Paste(dir), demo.Cure, text.Paste(dir), text.Paste(dir), inbox)
 	return nil
 }
 
-// fixed is the step in which the failure went away.
-func (p *played) remedied() string {
+// cured is the step in which the failure went away.
+func (p *played) cured() string {
 	held := "confined by " + render.Clean(p.level)
-	if p.level == "" || p.level == string(sandbox.None) {
+	if p.level == "" || p.level == string(cage.None) {
 		held = "with nothing that confines it on this machine (see superloop doctor)"
 	}
 	if p.answered == nil {
@@ -102,27 +110,4 @@ func (p *played) remedied() string {
 		by += " approved it"
 	}
 	return fmt.Sprintf("%s\n     %s. superloop kept what it would delete, ran it once,\n     %s, and ran the check again at once.\n", asked, by, held)
-}
-
-// question is the file that only a demo with a question has.
-func (p *played) question() string {
-	if p.answered == nil {
-		return ""
-	}
-	return "    escalation.json    the question, and its answer\n"
-}
-
-// next is what else there is to type where a person is asked.
-func (p *played) next() string {
-	if p.answered == nil {
-		return ""
-	}
-	return "  superloop inbox       whatever waits for you on this machine\n"
-}
-
-func recoveries(n int) string {
-	if n == 1 {
-		return "1 recovery"
-	}
-	return fmt.Sprintf("%d recoveries", n)
 }

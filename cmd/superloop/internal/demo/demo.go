@@ -4,7 +4,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"encoding/json"
@@ -25,13 +24,10 @@ const (
 	// LoopID is the demo's only loop.
 	LoopID = "greeting"
 	// Cure is what the tester proposes, and what mends the repository.
-	Remedy = "rm -rf deps && sh scripts/install.sh"
+	Cure = "rm -rf deps && sh scripts/install.sh"
 	// Failure is what the check prints.
 	Failure = `Cannot start service: Host version "0.21.5" does not match binary version "0.27.2"`
 )
-
-// The policy lists the cure, or only a part of it: that is another command.
-var lists = map[bool][]string{false: {Remedy}, true: {"sh scripts/install.sh"}}
 
 // Options say which demo is made.
 type Options struct {
@@ -47,7 +43,12 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 	if err := write(d, o); err != nil {
 		return err
 	}
-	run := proc.Tool{Dir: o.Dir}
+	run := func(args ...string) error {
+		if _, err := (proc.Tool{Dir: o.Dir}).Run(ctx, args...); err != nil {
+			return fmt.Errorf("making the demo's repository: %w", err)
+		}
+		return nil
+	}
 	for _, args := range [][]string{
 		{"git", "init", "-q"},
 		// A name of its own keeps the demo's commits apart from a person's, and
@@ -59,25 +60,32 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 		{"git", "commit", "-q", "-m", "A build without a program, and engine 0.27.2"},
 		{"sh", "scripts/install.sh"},
 	} {
-		if _, err := run.Run(ctx, args...); err != nil {
-			return fmt.Errorf("making the demo's repository: %w", err)
+		if err := run(args...); err != nil {
+			return err
 		}
 	}
 	manifest, err := files.ReadFile("files/repo/deps.txt")
+	if err == nil {
+		err = d.WriteFile("demo", filepath.Join(o.Dir, "deps.txt"), manifest, 0o644)
+	}
 	if err != nil {
 		return err
 	}
-	if err := d.WriteFile("demo", filepath.Join(o.Dir, "deps.txt"), manifest, 0o644); err != nil {
-		return err
-	}
-	if _, err := run.Run(ctx, "git", "commit", "-q", "-a", "-m", "Take the update back: the host needs engine 0.21.5"); err != nil {
-		return fmt.Errorf("making the demo's repository: %w", err)
-	}
-	return nil
+	return run("git", "commit", "-q", "-a", "-m", "Take the update back: the host needs engine 0.21.5")
 }
 
 // write writes the files as they are before the update is taken back.
 func write(d durable.Disk, o Options) error {
+	// The policy lists the cure, or only a part of it: that is another command.
+	listed := Cure
+	if o.Escalate {
+		listed = "sh scripts/install.sh"
+	}
+	fill := map[string]*strings.Replacer{
+		"config.json": strings.NewReplacer("@EXE@", inJSON(o.Exe), "@LISTED@", `"`+inJSON(listed)+`"`,
+			"@SCENARIO@", inJSON(filepath.Join(o.Dir, ".superloop", "scenario.json"))),
+		"deps.txt": strings.NewReplacer("0.21.5", "0.27.2"),
+	}
 	return fs.WalkDir(files, "files", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
@@ -86,20 +94,10 @@ func write(d durable.Disk, o Options) error {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(o.Dir, filepath.FromSlash(place(name)))
-		switch path.Base(name) {
-		case "config.json":
-			listed := make([]string, len(lists[o.Escalate]))
-			for i, command := range lists[o.Escalate] {
-				listed[i] = `"` + inJSON(command) + `"`
-			}
-			for mark, value := range map[string]string{"@EXE@": inJSON(o.Exe), "@LISTED@": strings.Join(listed, ", "),
-				"@SCENARIO@": inJSON(filepath.Join(o.Dir, ".superloop", "scenario.json"))} {
-				data = bytes.ReplaceAll(data, []byte(mark), []byte(value))
-			}
-		case "deps.txt":
-			data = bytes.ReplaceAll(data, []byte("0.21.5"), []byte("0.27.2"))
+		if r := fill[path.Base(name)]; r != nil {
+			data = []byte(r.Replace(string(data)))
 		}
+		to := filepath.Join(o.Dir, filepath.FromSlash(place(name)))
 		if err := d.MkdirAll("demo", filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
@@ -110,15 +108,8 @@ func write(d durable.Disk, o Options) error {
 // place is where a file of the demo lies in the repository. A name that begins
 // with a dot is not embedded.
 func place(name string) string {
-	name = strings.TrimPrefix(name, "files/")
-	if rest, ok := strings.CutPrefix(name, "superloop/"); ok {
-		return ".superloop/" + rest
-	}
-	name = strings.TrimPrefix(name, "repo/")
-	if name == "gitignore" {
-		return ".gitignore"
-	}
-	return name
+	name = strings.Replace(strings.TrimPrefix(name, "files/"), "superloop/", ".superloop/", 1)
+	return strings.Replace(strings.TrimPrefix(name, "repo/"), "gitignore", ".gitignore", 1)
 }
 
 // inJSON is s as it stands between the quotes of a JSON string.
