@@ -19,31 +19,24 @@ const (
 type Call struct {
 	// N counts the model requests of this server from 1, Turn those that are not
 	// on the side; of a side request Turn is that of the last one that was not.
-	N, Turn int
-	API     API
-	Model   string
-	// Prompt is the last text that the user said, LastToolOutput the text of the
-	// last tool result in the request.
-	Prompt, LastToolOutput string
-	// HasToolResult: the request brings the result of a tool that the preceding reply called.
-	HasToolResult bool
+	N, Turn                int
+	API                    API
+	Model                  string
+	Prompt, LastToolOutput string // the last text of the user and of a tool's result in the request
+	HasToolResult          bool   // the request brings the result of a tool that the preceding reply called
 	// Tools are the names of the tools that are offered. Nested ones come after
 	// their parent, as "parent.name".
 	Tools []string
 	// Side: no tools are offered. That is how CLIs ask for a title, a topic or a
 	// route beside their main conversation; a CLI whose tools were all taken away
 	// looks the same.
-	Side bool
-	// Schema is the JSON Schema that the answer's text is to satisfy; nil is none.
-	Schema json.RawMessage
-	// Session is the CLI's word for the conversation; "" if it sends none.
-	Session string
-	// Stream: the answer was asked for as server-sent events.
-	Stream bool
-	Path   string
-	// Header and Body are the request itself; they hold the key.
-	Header http.Header
-	Body   []byte
+	Side    bool
+	Schema  json.RawMessage // that the answer's text is to satisfy; nil is none
+	Session string          // the CLI's word for the conversation; "" if it sends none
+	Stream  bool            // the answer was asked for as server-sent events
+	Path    string
+	Header  http.Header // holds the key, as Body may
+	Body    []byte
 
 	offered []offer
 }
@@ -74,20 +67,17 @@ const (
 // Record is one answered request. A request is on record before the last byte
 // of its answer is sent, so whoever has read an answer finds it in Calls.
 type Record struct {
-	N     int
-	API   API
-	Path  string
-	Model string // that the reply told
-	// Session, Side, Tools: see Call.
-	Session string
+	N       int
+	API     API
+	Path    string
+	Model   string // that the reply told
+	Session string // this, Side and Tools: see Call
 	Side    bool
 	Tools   []string
 	Status  int // of HTTP; 0 if no headers were sent
 	Outcome Outcome
-	Usage   Usage // what the answer told when it was Told, else zero
-	// Error says why a reply could not be given as the Script wanted it, or why a
-	// request was not understood.
-	Error string
+	Usage   Usage  // what the answer told when it was Told, else zero
+	Error   string // why the reply is not the Script's, or the request was not understood
 }
 
 // Usage counts tokens in four disjoint kinds, as agent.Usage does: Input is

@@ -13,32 +13,26 @@ type Script func(Call) Reply
 
 // Reply is one answer of the model. The zero value is an answer without text.
 type Reply struct {
-	// Thinking, Text and Tools are sent in this order.
-	Thinking, Text string
+	Thinking, Text string // these and Tools are sent in this order
 	Tools          []Tool
 	// Usage is what the answer tells; zero derives it from the request and the reply.
 	// What the API has no field for is counted in what it has a field for.
-	Usage Usage
-	// Model is the name that the reply gives itself; "" is that of the request.
-	Model string
-	// StopReason is in the API's own words; "" is the usual one.
-	StopReason string
+	Usage      Usage
+	Model      string // the name that the reply gives itself; "" is that of the request
+	StopReason string // in the API's own words; "" is the usual one
 
-	// Delay passes before the headers are sent.
-	Delay time.Duration
-	// Header is added to the response.
-	Header http.Header
+	Delay  time.Duration // before the headers are sent
+	Header http.Header   // is added to the response
 
 	// Status other than 0 and 200 is an error. RetryAfter is told in whole
 	// seconds, rounded up: as the header retry-after, or by Gemini as RetryInfo.
 	Status     int
 	RetryAfter time.Duration
 	// ErrorType and ErrorMessage are in the API's own words; "" is the usual one
-	// of the status. ErrorFields are added to the error object.
+	// of the status.
 	ErrorType, ErrorMessage string
-	ErrorFields             map[string]any
-	// ErrorBody, unless "", is the whole body of the error.
-	ErrorBody string
+	ErrorFields             map[string]any // are added to the error object
+	ErrorBody               string         // unless "", the whole body of the error
 	// InStream sends the error as the last event of a stream that began well
 	// (with Thinking and Text, if any). It needs a request that streams.
 	InStream bool
@@ -58,16 +52,13 @@ type Hang string
 // Where an answer can hang.
 const (
 	HangBeforeHeaders Hang = "before-headers"
-	// HangMidStream is half-way through the events, unless CutAfter says where.
-	HangMidStream Hang = "mid-stream"
+	HangMidStream     Hang = "mid-stream" // half-way through the events, unless CutAfter says where
 )
 
 // Tool is one call of a tool; exactly one of Write, Shell and Name is set.
 type Tool struct {
-	// Write puts a file into place, by the CLI's own tool for it or by a command.
-	Write *File
-	// Shell is a command line.
-	Shell string
+	Write *File  // puts a file into place, by the CLI's own tool for it or by a command
+	Shell string // is a command line
 	// Name and Input call an offered tool as it is: Input is its JSON object, or
 	// for a tool that takes text a JSON string.
 	Name  string

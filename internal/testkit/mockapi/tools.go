@@ -14,13 +14,10 @@ import (
 
 // offer is a tool that a request offers.
 type offer struct {
-	name string // by which it is called
-	kind offerKind
-	// namespace is OpenAI's grouping of tools; "" is none.
-	namespace string
-	// parent is the tool that takes a program in which a nested one is called.
-	parent *offer
-	schema schema
+	name, namespace string // by which it is called; namespace is OpenAI's, "" is none
+	kind            offerKind
+	parent          *offer // takes a program in which a nested one is called
+	schema          schema
 }
 
 type offerKind string
@@ -33,18 +30,14 @@ const (
 	provider   offerKind = "provider"    // the provider runs it itself (web search)
 )
 
-// title is the name in Call.Tools.
-func (o offer) title() string {
-	if o.parent != nil {
-		return o.parent.name + "." + o.name
-	}
-	return o.name
-}
-
+// titles are the names in Call.Tools.
 func titles(offers []offer) []string {
 	list := make([]string, len(offers))
 	for i, o := range offers {
-		list[i] = o.title()
+		list[i] = o.name
+		if o.parent != nil {
+			list[i] = o.parent.name + "." + o.name
+		}
 	}
 	return list
 }
