@@ -22,8 +22,8 @@ type answer struct {
 
 // dialect is one API's wire format.
 type dialect interface {
-	// parse fills what the body tells. An error is the client's.
-	parse(c *Call) error
+	// parse fills what the body tells but for model and stream. An error is the client's.
+	parse(c *Call, body node) error
 	// stream are the events of an answer, the usage in the last one. When
 	// InStream is set, the last one is the error instead.
 	stream(a answer) [][]byte

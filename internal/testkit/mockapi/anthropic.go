@@ -3,7 +3,7 @@ package mockapi
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"strings"
 )
@@ -11,100 +11,50 @@ import (
 // anthropic is the Messages API.
 type anthropic struct{}
 
-type anthropicRequest struct {
-	Model    string `json:"model"`
-	Stream   bool   `json:"stream"`
-	Messages []struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"` // text, or blocks
-	} `json:"messages"`
-	Tools []struct {
-		Type        string          `json:"type"`
-		Name        string          `json:"name"`
-		InputSchema json.RawMessage `json:"input_schema"`
-	} `json:"tools"`
-	Metadata struct {
-		UserID string `json:"user_id"`
-	} `json:"metadata"`
-	Output struct {
-		Format struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"format"`
-	} `json:"output_config"`
-}
-
-type block struct {
-	Type    string          `json:"type"`
-	Text    string          `json:"text"`
-	Content json.RawMessage `json:"content"` // of a tool result: text, or blocks
-}
-
-func (anthropic) parse(c *Call) error {
-	var r anthropicRequest
-	if err := json.Unmarshal(c.Body, &r); err != nil {
-		return fmt.Errorf("the body is not a request of the Messages API: %w", err)
+func (anthropic) parse(c *Call, r node) error {
+	messages := r.at("messages").list()
+	if c.Model == "" || len(messages) == 0 {
+		return errors.New("model and messages are required")
 	}
-	if r.Model == "" || len(r.Messages) == 0 {
-		return fmt.Errorf("model and messages are required")
-	}
-	c.Model, c.Stream, c.Schema = r.Model, r.Stream, r.Output.Format.Schema
-	var user struct {
-		Session string `json:"session_id"`
-	}
-	_ = json.Unmarshal([]byte(r.Metadata.UserID), &user) // other clients put anything there
-	c.Session = cmp.Or(c.Header.Get("X-Claude-Code-Session-Id"), user.Session)
-	for _, t := range r.Tools {
-		o := offer{name: t.Name, kind: takesJSON, schema: lenientSchema(t.InputSchema)}
-		if t.Type != "" && t.Type != "custom" {
+	c.schema = r.at("output_config", "format", "schema")
+	var user node
+	_ = json.Unmarshal([]byte(r.at("metadata", "user_id").str()), &user.v) // other clients put anything there
+	c.Session = cmp.Or(c.Header.Get("X-Claude-Code-Session-Id"), user.at("session_id").str())
+	for _, t := range r.at("tools").list() {
+		o := offer{name: t.at("name").str(), kind: takesJSON, schema: t.at("input_schema")}
+		if kind := t.at("type").str(); kind != "" && kind != "custom" {
 			o.kind = provider
 		}
 		c.offered = append(c.offered, o)
 	}
-	for _, m := range r.Messages {
-		switch m.Role {
+	for _, m := range messages {
+		switch m.at("role").str() {
 		case "assistant":
 			c.HasToolResult = false
 		case "user":
-			c.user(blocksOf(m.Content))
+			c.user(m.at("content"))
 		}
 	}
 	return nil
 }
 
 // user reads one message of the user; the last one counts.
-func (c *Call) user(blocks []block) {
+func (c *Call) user(content node) {
+	blocks := content.list()
+	if text := content.str(); text != "" {
+		blocks = []node{{object{"type": "text", "text": text}}}
+	}
 	for _, b := range blocks {
-		switch b.Type {
+		switch text := b.at("text").str(); b.at("type").str() {
 		case "text":
 			// What the CLI itself adds to the user's words.
-			if !strings.HasPrefix(strings.TrimSpace(b.Text), "<system-reminder>") {
-				c.Prompt = b.Text
+			if !strings.HasPrefix(strings.TrimSpace(text), "<system-reminder>") {
+				c.Prompt = text
 			}
 		case "tool_result":
-			c.HasToolResult = true
-			c.LastToolOutput = joined(blocksOf(b.Content))
+			c.HasToolResult, c.LastToolOutput = true, b.at("content").text()
 		}
 	}
-}
-
-// blocksOf reads content, which is a text or a list of blocks.
-func blocksOf(raw json.RawMessage) []block {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return []block{{Type: "text", Text: text}}
-	}
-	var blocks []block
-	_ = json.Unmarshal(raw, &blocks) // anything else says nothing
-	return blocks
-}
-
-// joined are the texts of the blocks, a line each.
-func joined(blocks []block) string {
-	var texts []string
-	for _, b := range blocks {
-		texts = append(texts, b.Text)
-	}
-	return strings.Join(texts, "\n")
 }
 
 func anthropicUsage(u Usage, output int64) object {

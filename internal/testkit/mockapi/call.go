@@ -1,8 +1,8 @@
 package mockapi
 
 import (
-	"encoding/json"
 	"net/http"
+	"strings"
 )
 
 // API is a family of wire formats.
@@ -31,25 +31,100 @@ type Call struct {
 	// route beside their main conversation; a CLI whose tools were all taken away
 	// looks the same.
 	Side    bool
-	Schema  json.RawMessage // that the answer's text is to satisfy; nil is none
-	Session string          // the CLI's word for the conversation; "" if it sends none
-	Stream  bool            // the answer was asked for as server-sent events
+	Session string // the CLI's word for the conversation; "" if it sends none
+	Stream  bool   // the answer was asked for as server-sent events
 	Path    string
 	Header  http.Header // holds the key, as Body may
 	Body    []byte
 
+	schema  node // of JSON, that the answer's text is to satisfy
 	offered []offer
 }
 
 // SmallTalk is a short text that says nothing: if the request wants JSON of a
 // schema, the smallest value that satisfies it.
 func (c Call) SmallTalk() string {
-	if len(c.Schema) == 0 {
+	if c.schema.v == nil {
 		return "Small talk"
 	}
-	var p property
-	_ = json.Unmarshal(c.Schema, &p) // a schema that is none wants nothing
-	return inJSON(p.any())
+	return inJSON(c.schema.example())
+}
+
+// node is a decoded JSON value. One that is absent holds nil, and has nothing in it.
+type node struct{ v any }
+
+func (n node) at(path ...string) node {
+	for _, p := range path {
+		m, _ := n.v.(object)
+		n = node{m[p]}
+	}
+	return n
+}
+
+// first is the first of names that the object has.
+func (n node) first(names ...string) string {
+	for _, name := range names {
+		if n.at(name).v != nil {
+			return name
+		}
+	}
+	return ""
+}
+
+func (n node) str() string {
+	s, _ := n.v.(string)
+	return s
+}
+
+func (n node) list() (list []node) {
+	values, _ := n.v.([]any)
+	for _, v := range values {
+		list = append(list, node{v})
+	}
+	return list
+}
+
+// text is what a content says: a text, a list of blocks with texts, or an object that
+// holds one of these.
+func (n node) text() string {
+	var texts []string
+	switch v := n.v.(type) {
+	case string:
+		return v
+	case object:
+		return n.at("content").text()
+	}
+	for _, b := range n.list() {
+		texts = append(texts, b.at("text").str())
+	}
+	return strings.Join(texts, "\n")
+}
+
+// is reports whether the type of a JSON Schema is kind, or may be. Gemini writes it in
+// capitals.
+func (n node) is(kind string) bool {
+	return strings.Contains(strings.ToLower(inJSON(n.at("type").v)), `"`+kind+`"`)
+}
+
+// example is a value that the JSON Schema takes.
+func (n node) example() any {
+	switch enum := n.at("enum").list(); {
+	case len(enum) > 0:
+		return enum[0].v
+	case n.is("boolean"):
+		return false
+	case n.is("number"), n.is("integer"):
+		return 1
+	case n.is("array"):
+		return []any{}
+	case n.is("object"):
+		m := object{}
+		for _, r := range n.at("required").list() {
+			m[r.str()] = n.at("properties", r.str()).example()
+		}
+		return m
+	}
+	return "as the task asks"
 }
 
 // Outcome is how far an answer went.

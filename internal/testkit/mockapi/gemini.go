@@ -1,87 +1,45 @@
 package mockapi
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 )
 
 // gemini is Google's generateContent.
 type gemini struct{}
 
-type geminiRequest struct {
-	Contents []geminiContent `json:"contents"`
-	Tools    []struct {
-		Declarations []struct {
-			Name       string          `json:"name"`
-			Parameters json.RawMessage `json:"parameters"`
-			JSONSchema json.RawMessage `json:"parametersJsonSchema"`
-		} `json:"functionDeclarations"`
-	} `json:"tools"`
-	Config struct {
-		Schema     json.RawMessage `json:"responseSchema"`
-		JSONSchema json.RawMessage `json:"responseJsonSchema"`
-	} `json:"generationConfig"`
-}
-
-type geminiContent struct {
-	Role  string `json:"role"`
-	Parts []struct {
-		Text             string `json:"text"`
-		FunctionResponse *struct {
-			Response map[string]json.RawMessage `json:"response"`
-		} `json:"functionResponse"`
-	} `json:"parts"`
-}
-
-func (gemini) parse(c *Call) error {
-	var r geminiRequest
-	if err := json.Unmarshal(c.Body, &r); err != nil {
-		return fmt.Errorf("the body is not a request of generateContent: %w", err)
+func (gemini) parse(c *Call, r node) error {
+	contents := r.at("contents").list()
+	if c.Model == "" || len(contents) == 0 {
+		return errors.New("a model in the path and contents are required")
 	}
-	if c.Model == "" || len(r.Contents) == 0 {
-		return fmt.Errorf("a model in the path and contents are required")
-	}
-	c.Schema = r.Config.Schema
-	if len(r.Config.JSONSchema) > 0 {
-		c.Schema = r.Config.JSONSchema
-	}
-	for _, t := range r.Tools {
-		for _, f := range t.Declarations {
-			raw := f.Parameters
-			if len(f.JSONSchema) > 0 {
-				raw = f.JSONSchema
-			}
-			c.offered = append(c.offered, offer{name: f.Name, kind: takesJSON, schema: lenientSchema(raw)})
+	config := r.at("generationConfig")
+	c.schema = config.at(config.first("responseJsonSchema", "responseSchema"))
+	for _, t := range r.at("tools").list() {
+		for _, f := range t.at("functionDeclarations").list() {
+			c.offered = append(c.offered, offer{name: f.at("name").str(), kind: takesJSON, schema: f.at(f.first("parametersJsonSchema", "parameters"))})
 		}
 	}
-	for _, content := range r.Contents {
-		if content.Role == "model" {
+	for _, content := range contents {
+		if content.at("role").str() == "model" {
 			c.HasToolResult = false
 			continue
 		}
-		for _, p := range content.Parts {
-			switch {
-			case p.FunctionResponse != nil:
-				c.HasToolResult = true
-				c.LastToolOutput = geminiOutput(p.FunctionResponse.Response)
-			case p.Text != "":
-				c.Prompt = p.Text
+		for _, p := range content.at("parts").list() {
+			if response := p.at("functionResponse", "response"); p.at("functionResponse").v != nil {
+				// A tool says its output or its error, else all of it counts.
+				c.HasToolResult, c.LastToolOutput = true, inJSON(response.v)
+				if said, ok := response.at(response.first("output", "error", "result", "content")).v.(string); ok {
+					c.LastToolOutput = said
+				}
+			} else {
+				c.Prompt = cmp.Or(p.at("text").str(), c.Prompt)
 			}
 		}
 	}
 	return nil
-}
-
-// geminiOutput is what a tool said: its output or its error, else all of it.
-func geminiOutput(response map[string]json.RawMessage) string {
-	for _, key := range []string{"output", "error", "result", "content"} {
-		var text string
-		if raw, ok := response[key]; ok && json.Unmarshal(raw, &text) == nil {
-			return text
-		}
-	}
-	return inJSON(response)
 }
 
 func (gemini) usage(u Usage, done bool) object {

@@ -3,7 +3,7 @@ package mockapi
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"strings"
 	"time"
@@ -12,111 +12,55 @@ import (
 // openai is the Responses API.
 type openai struct{}
 
-type openaiRequest struct {
-	Model     string          `json:"model"`
-	Stream    bool            `json:"stream"`
-	Input     json.RawMessage `json:"input"` // text, or items
-	Tools     []openaiTool    `json:"tools"`
-	CacheKey  string          `json:"prompt_cache_key"`
-	SessionID string          `json:"session_id"`
-	Text      struct {
-		Format struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"format"`
-	} `json:"text"`
-}
-
-type openaiTool struct {
-	Type        string          `json:"type"`
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-	Tools       []openaiTool    `json:"tools"` // of a namespace
-}
-
-type openaiItem struct {
-	Type    string          `json:"type"`
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"` // text, or parts
-	Output  json.RawMessage `json:"output"`  // of a tool: text, or parts
-	Tools   []openaiTool    `json:"tools"`   // of type additional_tools
-}
-
-func (openai) parse(c *Call) error {
-	var r openaiRequest
-	if err := json.Unmarshal(c.Body, &r); err != nil {
-		return fmt.Errorf("the body is not a request of the Responses API: %w", err)
+func (openai) parse(c *Call, r node) error {
+	input := r.at("input")
+	if c.Model == "" || input.v == nil {
+		return errors.New("model and input are required")
 	}
-	if r.Model == "" || len(r.Input) == 0 {
-		return fmt.Errorf("model and input are required")
-	}
-	c.Model, c.Stream, c.Schema = r.Model, r.Stream, r.Text.Format.Schema
-	c.Session = cmp.Or(c.Header.Get("Session-Id"), c.Header.Get("Session_id"), r.CacheKey, r.SessionID)
-	c.offered = openaiOffers(r.Tools, "")
-	var text string
-	if json.Unmarshal(r.Input, &text) == nil {
-		c.Prompt = text
-		return nil
-	}
-	var items []openaiItem
-	if err := json.Unmarshal(r.Input, &items); err != nil {
-		return fmt.Errorf("input is neither a text nor a list of items: %w", err)
-	}
-	for _, it := range items {
-		c.item(it)
+	c.schema = r.at("text", "format", "schema")
+	c.Session = cmp.Or(c.Header.Get("Session-Id"), c.Header.Get("Session_id"), r.at("prompt_cache_key").str(), r.at("session_id").str())
+	c.offered = openaiOffers(r.at("tools"), "")
+	switch input.v.(type) {
+	case string:
+		c.Prompt = input.str()
+	case []any:
+		for _, it := range input.list() {
+			c.item(it)
+		}
+	default:
+		return errors.New("input is neither a text nor a list of items")
 	}
 	return nil
 }
 
 // item reads one item of the input; the last ones count.
-func (c *Call) item(it openaiItem) {
-	switch {
-	case it.Type == "additional_tools":
+func (c *Call) item(it node) {
+	switch kind, role := it.at("type").str(), it.at("role").str(); {
+	case kind == "additional_tools":
 		// codex 0.169 offers the tools of its newer models here.
-		c.offered = append(c.offered, openaiOffers(it.Tools, "")...)
-	case strings.HasSuffix(it.Type, "_call_output"):
-		c.HasToolResult = true
-		c.LastToolOutput = openaiText(it.Output)
-	case it.Role == "user":
+		c.offered = append(c.offered, openaiOffers(it.at("tools"), "")...)
+	case strings.HasSuffix(kind, "_call_output"):
+		c.HasToolResult, c.LastToolOutput = true, it.at("output").text()
+	case role == "user":
 		// What the CLI itself adds comes before the user's words.
-		c.Prompt, c.HasToolResult = openaiText(it.Content), false
-	case it.Role == "assistant", strings.HasSuffix(it.Type, "_call"):
+		c.Prompt, c.HasToolResult = it.at("content").text(), false
+	case role == "assistant", strings.HasSuffix(kind, "_call"):
 		c.HasToolResult = false
 	}
 }
 
-// openaiText reads what is a text, a list of parts, or an object that holds one
-// of these.
-func openaiText(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	var parts []block
-	if json.Unmarshal(raw, &parts) == nil {
-		return joined(parts)
-	}
-	var wrapped struct {
-		Content json.RawMessage `json:"content"`
-	}
-	if json.Unmarshal(raw, &wrapped) == nil && len(wrapped.Content) > 0 {
-		return openaiText(wrapped.Content)
-	}
-	return ""
-}
-
-func openaiOffers(tools []openaiTool, namespace string) []offer {
-	var list []offer
-	for _, t := range tools {
-		if t.Type == "namespace" {
-			list = append(list, openaiOffers(t.Tools, t.Name)...)
+func openaiOffers(tools node, namespace string) (list []offer) {
+	for _, t := range tools.list() {
+		kind, name := t.at("type").str(), t.at("name").str()
+		if kind == "namespace" {
+			list = append(list, openaiOffers(t.at("tools"), name)...)
 			continue
 		}
-		kind := cmp.Or(map[string]offerKind{"function": takesJSON, "custom": takesText, "local_shell": localShell}[t.Type], provider)
-		o := offer{name: cmp.Or(t.Name, t.Type), kind: kind, namespace: namespace, schema: lenientSchema(t.Parameters)}
+		o := offer{name: cmp.Or(name, kind), namespace: namespace, schema: t.at("parameters"),
+			kind: cmp.Or(map[string]offerKind{"function": takesJSON, "custom": takesText, "local_shell": localShell}[kind], provider)}
 		list = append(list, o)
 		if o.kind == takesText {
-			list = append(list, nestedOffers(o, t.Description)...)
+			list = append(list, nestedOffers(o, t.at("description").str())...)
 		}
 	}
 	return list

@@ -23,6 +23,7 @@ package mockapi
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -174,8 +175,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.probe(w, what, c, err)
 		return
 	}
+	var request node
 	if err == nil {
-		err = d.parse(&c)
+		err = json.Unmarshal(body, &request.v)
+	}
+	if _, ok := request.v.(object); err == nil && !ok {
+		err = errors.New("the body is not a JSON object")
+	}
+	if err == nil {
+		if c.API != Gemini { // which has both in the path
+			c.Model = request.at("model").str()
+			c.Stream, _ = request.at("stream").v.(bool)
+		}
+		err = d.parse(&c, request)
 	}
 	a, record := s.decide(c, d, err)
 	s.play(w, r, a, record)

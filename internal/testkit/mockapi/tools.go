@@ -17,7 +17,7 @@ type offer struct {
 	name, namespace string // by which it is called; namespace is OpenAI's, "" is none
 	kind            offerKind
 	parent          *offer // takes a program in which a nested one is called
-	schema          schema
+	schema          node   // of JSON; one that is none is nothing to choose the tool by
 }
 
 type offerKind string
@@ -40,59 +40,6 @@ func titles(offers []offer) []string {
 		}
 	}
 	return list
-}
-
-// schema is what is needed of a tool's JSON Schema.
-type schema struct {
-	Properties map[string]property `json:"properties"`
-	Required   []string            `json:"required"`
-}
-
-type property struct {
-	Type json.RawMessage   `json:"type"` // a name, in Gemini's own form in capitals, or a list of them
-	Enum []json.RawMessage `json:"enum"`
-	schema
-}
-
-func (p property) is(kind string) bool {
-	return strings.Contains(strings.ToLower(string(p.Type)), `"`+kind+`"`)
-}
-
-// any is a value that the schema takes.
-func (p property) any() any {
-	switch {
-	case len(p.Enum) > 0:
-		return p.Enum[0]
-	case p.is("boolean"):
-		return false
-	case p.is("number"), p.is("integer"):
-		return 1
-	case p.is("array"):
-		return []any{}
-	case p.is("object"):
-		m := object{}
-		for _, r := range p.Required {
-			m[r] = p.Properties[r].any()
-		}
-		return m
-	}
-	return "as the task asks"
-}
-
-// lenientSchema reads a schema; one that is none has no properties.
-func lenientSchema(raw json.RawMessage) (s schema) {
-	_ = json.Unmarshal(raw, &s) // nothing is known of such a tool, and so it is not chosen
-	return s
-}
-
-// first is the first of names that is a property.
-func (s schema) first(names ...string) string {
-	for _, n := range names {
-		if _, ok := s.Properties[n]; ok {
-			return n
-		}
-	}
-	return ""
 }
 
 // nestedOffers are the tools that a program given to parent can call, as in codex's
@@ -150,14 +97,14 @@ func choose(t Tool, offers []offer) (toolCall, error) {
 // command. The names are those of CLIs, the best first.
 func write(f File, offers []offer) (toolCall, bool) {
 	for _, o := range byName(offers, "Write", "write", "write_file", "create_file") {
-		p, c := o.schema.first("file_path", "filePath", "absolute_path", "path"), o.schema.first("content", "contents", "text")
+		p, c := o.schema.at("properties").first("file_path", "filePath", "absolute_path", "path"), o.schema.at("properties").first("content", "contents", "text")
 		if p != "" && c != "" {
 			return o.call(object{p: f.Path, c: f.Content}), true
 		}
 	}
 	if patch, ok := addFile(f); ok {
 		for _, o := range byName(offers, "apply_patch") {
-			switch arg := o.schema.first("input", "patch"); {
+			switch arg := o.schema.at("properties").first("input", "patch"); {
 			case o.kind == takesText:
 				return toolCall{offer: o, input: patch}, true
 			case o.kind == nested:
@@ -183,12 +130,12 @@ func addFile(f File) (string, bool) {
 func shell(line string, offers []offer) (toolCall, bool) {
 	for _, o := range byName(offers, "Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell", "local_shell") {
 		words := []string{"bash", "-lc", line}
-		switch arg := o.schema.first("command", "cmd", "script"); {
+		switch arg := o.schema.at("properties").first("command", "cmd", "script"); {
 		case o.kind == localShell:
 			return o.call(object{"type": "exec", "command": words, "env": map[string]string{}}), true
 		case o.kind == nested:
 			return o.program("const r = await tools." + o.name + "({cmd: " + inJSON(line) + "});\ntext(r.output);"), true
-		case arg != "" && o.schema.Properties[arg].is("array"):
+		case arg != "" && o.schema.at("properties", arg).is("array"):
 			return o.call(object{arg: words}), true
 		case arg != "":
 			return o.call(object{arg: line}), true
@@ -212,9 +159,9 @@ func byName(offers []offer, names ...string) []offer {
 
 // call fills what the schema requires besides args.
 func (o offer) call(args object) toolCall {
-	for _, r := range o.schema.Required {
-		if _, ok := args[r]; !ok {
-			args[r] = o.schema.Properties[r].any()
+	for _, r := range o.schema.at("required").list() {
+		if _, ok := args[r.str()]; !ok {
+			args[r.str()] = o.schema.at("properties", r.str()).example()
 		}
 	}
 	return toolCall{offer: o, input: inJSON(args)}

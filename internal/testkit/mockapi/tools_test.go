@@ -9,7 +9,11 @@ import (
 )
 
 func jsonTool(name, schema string) offer {
-	return offer{name: name, kind: takesJSON, schema: lenientSchema(json.RawMessage(schema))}
+	o := offer{name: name, kind: takesJSON}
+	if err := json.Unmarshal([]byte(schema), &o.schema.v); err != nil {
+		panic(err)
+	}
+	return o
 }
 
 const command = `{"properties":{"command":{"type":"string"}}}`
