@@ -36,8 +36,12 @@ type runner struct {
 	out     io.Writer
 	sum     summary
 	begun   int // mutants, without those that were refused
-	refused int // mutants in a row that the compiler refused although the type checker took them
+	refused int // in a row
 }
+
+// mostRefused is how many mutants in a row the compiler may refuse although the type
+// checker took them. More means that something else is wrong.
+const mostRefused = 10
 
 type summary struct{ total, killed, timeouts int } // killed counts timeouts, too
 
@@ -55,20 +59,21 @@ func (r *runner) all(ctx context.Context, d *draw) (summary, error) {
 				if m == nil {
 					return
 				}
-				v, output, err := r.judge(ctx, m.target, m)
-				if err == nil {
-					err = r.report(m, v, output)
-				}
+				v, _, err := r.judge(ctx, m.target, m)
 				if err != nil {
 					stop(fmt.Errorf("running a mutant of %s:%d: %w", m.src.path, m.line, err))
 					return
 				}
+				r.report(m, v)
 			}
 		})
 	}
 	wg.Wait()
 	if err := context.Cause(ctx); err != nil {
 		return r.sum, err
+	}
+	if r.refused > mostRefused {
+		return r.sum, fmt.Errorf("compiling mutants: %d in a row did not compile, although the type checker took them", r.refused)
 	}
 	if r.sum.total == 0 {
 		return r.sum, errors.New("drawing mutants: there is nothing to mutate in these packages")
@@ -81,25 +86,17 @@ func (r *runner) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun++
-	return r.begun <= r.n
+	return r.begun <= r.n && r.refused <= mostRefused
 }
 
-// mostRefused bounds runner.refused. More means that something else is wrong.
-const mostRefused = 10
-
-func (r *runner) report(m *mutant, v verdict, output []byte) error {
+func (r *runner) report(m *mutant, v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if v == refused {
-		r.begun--
-		if r.refused++; r.refused < mostRefused {
-			return nil
-		}
-		return fmt.Errorf("%d mutants in a row did not compile, although the type checker took them; this one:\n%s", mostRefused, output)
-	}
-	r.refused = 0
-	r.sum.total++
 	switch v {
+	case refused: // for one of the compiler's rare limits; another one is run instead
+		r.begun--
+		r.refused++
+		return
 	case timedOut:
 		r.sum.killed++
 		r.sum.timeouts++
@@ -114,7 +111,8 @@ func (r *runner) report(m *mutant, v verdict, output []byte) error {
 		}
 		fmt.Fprintf(r.out, "%s:%d: %s\n\t- %s\n\t+ %s\n", path, m.line, m.what, before, after)
 	}
-	return nil
+	r.sum.total++
+	r.refused = 0
 }
 
 // baseline runs the tests without any fault. They must pass, else every mutant

@@ -3,6 +3,7 @@ package selftest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,9 +126,8 @@ func refused(s Seen, want class.Class) []Check {
 
 // nothingUsed: no tokens are counted where none were told.
 func nothingUsed(s Seen) Check {
-	n, known := s.Result.Usage.Total()
 	got := "none"
-	if known && n > 0 {
+	if n, known := s.Result.Usage.Total(); known && n > 0 {
 		got = usageText(s.Result.Usage)
 	}
 	return expect("usage", "none", got, Failed)
@@ -135,68 +135,61 @@ func nothingUsed(s Seen) Check {
 
 // used compares the usage with what the mock told, to the token.
 func used(s Seen, t Traits) Check {
-	var main, side []mockapi.Record
-	for _, r := range s.Calls {
-		if r.Side {
-			side = append(side, r)
-		} else {
-			main = append(main, r)
-		}
-	}
-	want, _ := mockapi.Total(main)
-	onSide, _ := mockapi.Total(side)
-	other, without := want.Plus(onSide), " (with the requests on the side)"
+	main := slices.DeleteFunc(slices.Clone(s.Calls), func(r mockapi.Record) bool { return r.Side })
+	alone, _ := mockapi.Total(main)
+	all, _ := mockapi.Total(s.Calls)
+	want, other, but := alone, all, " (with the requests on the side)"
 	if t.CountsSide {
-		want, other, without = other, want, " (without the requests on the side)"
+		want, other, but = all, alone, " (without the requests on the side)"
 	}
-	c := Check{What: "usage", Status: Failed, Expected: toldText(want), Seen: usageText(s.Result.Usage)}
+	got := s.Result.Usage
+	c := Check{What: "usage", Status: Failed, Expected: usageText(counted(want)), Seen: usageText(got)}
 	switch {
-	case equal(s.Result.Usage, want):
+	case equal(got, counted(want)):
 		c.Status = OK
-	case equal(s.Result.Usage, other):
-		c.Status = Differs
-		c.Seen += without
-	case s.Result.Usage == agent.Usage{}:
+	case equal(got, counted(other)):
+		c.Status, c.Seen = Differs, c.Seen+but
+	case got == agent.Usage{}:
 		c.Status = Differs
 	}
 	return c
 }
 
+// kinds are the counts of a usage and their names.
+func kinds(u agent.Usage) ([5]*int64, [5]string) {
+	return [5]*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning}, [5]string{"input", "cache read", "cache write", "output", "reasoning"}
+}
+
 // equal: each kind is told and right; one of which there is nothing, and the
 // reasoning, need not be told.
-func equal(got agent.Usage, want mockapi.Usage) bool {
+func equal(got, want agent.Usage) bool {
 	if got.Input == nil || got.Output == nil {
 		return false
 	}
-	for _, k := range []struct {
-		got  *int64
-		want int64
-	}{{got.Input, want.Input}, {got.CacheRead, want.CacheRead}, {got.CacheWrite, want.CacheWrite}, {got.Output, want.Output}} {
-		if k.got == nil && k.want != 0 || k.got != nil && *k.got != k.want {
+	g, name := kinds(got)
+	w, _ := kinds(want)
+	for i := range g {
+		if g[i] == nil && *w[i] != 0 && name[i] != "reasoning" || g[i] != nil && *g[i] != *w[i] {
 			return false
 		}
 	}
-	return got.Reasoning == nil || *got.Reasoning == want.Reasoning
+	return true
 }
 
-func toldText(u mockapi.Usage) string {
-	return usageText(agent.Usage{Input: &u.Input, CacheRead: &u.CacheRead, CacheWrite: &u.CacheWrite, Output: &u.Output, Reasoning: &u.Reasoning})
+// counted is a usage of the mock as a CLI would tell all of it.
+func counted(u mockapi.Usage) agent.Usage {
+	return agent.Usage{Input: &u.Input, CacheRead: &u.CacheRead, CacheWrite: &u.CacheWrite, Output: &u.Output, Reasoning: &u.Reasoning}
 }
 
 func usageText(u agent.Usage) string {
 	var list []string
-	for _, k := range []struct {
-		name string
-		n    *int64
-	}{{"input", u.Input}, {"cache read", u.CacheRead}, {"cache write", u.CacheWrite}, {"output", u.Output}, {"reasoning", u.Reasoning}} {
-		if k.n != nil {
-			list = append(list, fmt.Sprintf("%s %d", k.name, *k.n))
+	counts, name := kinds(u)
+	for i, n := range counts {
+		if n != nil {
+			list = append(list, fmt.Sprintf("%s %d", name[i], *n))
 		}
 	}
-	if len(list) == 0 {
-		return "not told"
-	}
-	return strings.Join(list, ", ")
+	return cmp.Or(strings.Join(list, ", "), "not told")
 }
 
 // paid: the cost is told where the CLI is known to tell it.
@@ -238,11 +231,6 @@ func ended(s Seen, how proc.Reason, want string) []Check {
 		holds("outcome", s.Err == nil && !s.Result.OK(), Failed, "does not count as done", s.ending()),
 		holds("end", s.Result.Proc.Ended == how, Failed, want, s.ending()),
 	}
-}
-
-// asked: the CLI was not ended before it asked its model.
-func asked(s Seen) Check {
-	return holds("request", len(s.Calls) > 0, Differs, "the model was asked", map[bool]string{true: "the model was asked", false: "the model was never asked"}[len(s.Calls) > 0])
 }
 
 // tidy: the run kept its bound, nothing of it is left, and the key is nowhere.
