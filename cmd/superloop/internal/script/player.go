@@ -1,3 +1,16 @@
+// Package script is the built-in scripted agent: it plays a scenario file as a
+// real child process in the place of an agent CLI. `superloop demo` and the
+// tests use it, and anyone who wants to see what a loop does before paying for
+// a model. docs/scenarios.md describes the files, schemas/scenario.schema.json
+// is their schema.
+//
+// It stands in for a foreign process, so it does what such processes do: this
+// package is the one named exception from the rule that only internal/durable
+// opens files for writing, and it may ignore signals and leave processes
+// behind. Nothing of superloop may import it but the hidden verb that runs it.
+//
+// Exit codes: what "exit" says; 0 at the end of the steps; 2 when the scenario
+// or a step of it is wrong, with the turn and step on standard error.
 package script
 
 import (
