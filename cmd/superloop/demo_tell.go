@@ -87,7 +87,7 @@ What to type next:
 	return nil
 }
 
-// cured is the step in which the failure went away.
+// cured is the text of the step in which the failure went away.
 func (p *played) cured() string {
 	held := "confined by " + render.Clean(p.level)
 	if p.level == "" || p.level == string(cage.None) {

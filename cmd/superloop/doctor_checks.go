@@ -85,7 +85,7 @@ type checkRow struct {
 	Dir     string    `json:"dir"`
 	State   string    `json:"state"`
 	Why     string    `json:"why,omitempty"`
-	Command string    `json:"command,omitempty"` // would cure it
+	Command string    `json:"command,omitempty"` // would remedy it
 	Until   time.Time `json:"until,omitzero"`
 	TookUS  int64     `json:"took_us"`
 }

@@ -145,13 +145,13 @@ type Record struct {
 	N       int
 	API     API
 	Path    string
-	Model   string // that the reply told
+	Model   string // that the reply named
 	Session string // this, Side and Tools: see Call
 	Side    bool
 	Tools   []string
 	Status  int // of HTTP; 0 if no headers were sent
 	Outcome Outcome
-	Usage   Usage  // what the answer told when it was Told, else zero
+	Usage   Usage  // what the answer reported when it was Told, else zero
 	Error   string // why the reply is not the Script's, or the request was not understood
 }
 

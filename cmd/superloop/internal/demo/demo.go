@@ -23,7 +23,7 @@ var files embed.FS
 const (
 	// LoopID is the demo's only loop.
 	LoopID = "greeting"
-	// Cure is what the tester proposes, and what mends the repository.
+	// Cure is the remedy that the tester proposes, and that repairs the repository.
 	Cure = "rm -rf deps && sh scripts/install.sh"
 	// Failure is what the check prints.
 	Failure = `Cannot start service: Host version "0.21.5" does not match binary version "0.27.2"`
@@ -33,7 +33,7 @@ const (
 type Options struct {
 	Dir string // must not exist yet
 	Exe string // the scripted agent's program
-	// Escalate leaves the cure out of the policy, so that a person is asked.
+	// Escalate leaves the remedy out of the policy, so that the operator is asked.
 	Escalate bool
 }
 
@@ -76,7 +76,7 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 
 // write writes the files as they are before the update is taken back.
 func write(d durable.Disk, o Options) error {
-	// The policy lists the cure, or only a part of it: that is another command.
+	// The policy lists the remedy, or only a part of it: that is another command.
 	listed := Cure
 	if o.Escalate {
 		listed = "sh scripts/install.sh"

@@ -60,21 +60,16 @@ type Check struct {
 	Run  func(ctx context.Context) Result
 }
 
-// Patient is what is looked at.
+// Patient is the target of the checks.
 type Patient struct {
 	Repo       string // absolute
 	ConfigPath string
-	// Config is nil when it could not be loaded; ConfigErr says why.
-	Config    *config.Config
-	ConfigErr error
-	// Loops are the places of the loops that are known, also of an invalid
-	// configuration.
-	Loops []Place
-	// PlacesErr is why the places of the loops could not be worked out.
-	PlacesErr error
-	// Path is the PATH on which programs are looked for.
-	Path string
-	Now  func() time.Time
+	Config     *config.Config // nil when it could not be loaded
+	ConfigErr  error          // says why
+	Loops      []Place        // of the loops that are known, also of an invalid configuration
+	PlacesErr  error          // why the places of the loops could not be worked out
+	Path       string         // the PATH on which programs are looked for
+	Now        func() time.Time
 }
 
 // Place is where one loop keeps what it knows.
@@ -85,8 +80,7 @@ type Place struct {
 	Head    string // the journal's anchor, inside Private
 	State   string // state.json
 	Locks   []string
-	// Holder says who wrote the text of a lock file.
-	Holder func(raw []byte) string
+	Holder  func(raw []byte) string // says who wrote the text of a lock file
 }
 
 // Checks are all checks of the target, in the order in which an operator would

@@ -34,19 +34,13 @@ func (p place) started() string { return filepath.Join(p.work, "started") }
 
 // scenario is one case before it is driven.
 type scenario struct {
-	name string
-	// script is what the model does.
-	script func(p place, t Traits) mockapi.Script
-	// subscription: claude is logged in with a subscription's token.
-	subscription bool
-	// silence is the bound of silence; 0 is that of the CLI's start.
-	silence time.Duration
-	// brief: the run is ended soon where the CLI would try for minutes.
-	brief bool
-	// kill: the run is killed once its command has begun.
-	kill bool
-	// judge is pure.
-	judge func(s Seen, t Traits) []Check
+	name         string
+	script       func(p place, t Traits) mockapi.Script // what the model does
+	subscription bool                                   // claude is logged in with a subscription's token
+	silence      time.Duration                          // the bound of silence; 0 is that of the CLI's start
+	brief        bool                                   // the run is ended soon where the CLI would try for minutes
+	kill         bool                                   // the run is killed once its command has begun
+	judge        func(s Seen, t Traits) []Check         // is pure
 }
 
 const (
@@ -182,22 +176,13 @@ func judgeSecrets(s Seen, _ Traits) []Check {
 
 // Traits are what is known to differ from CLI to CLI (docs/agents.md).
 type Traits struct {
-	// API is the one that it speaks to the mock.
-	API mockapi.API
-	// TellsCost: the stream has the cost of the run.
-	TellsCost bool
-	// TellsReset: the stream says when a limit ends.
-	TellsReset bool
-	// SleepsOnLimit: told to wait for hours, it waits in silence. Nothing but the
-	// bound of silence ends that.
-	SleepsOnLimit bool
-	// RetriesLong: it tries for minutes when its provider is busy, and says so
-	// as it goes.
-	RetriesLong bool
-	// CountsSide: the usage has the requests on the side in it.
-	CountsSide bool
-	// Overload is the status with which its provider says that it is busy.
-	Overload int
+	API           mockapi.API // that it speaks to the mock
+	TellsCost     bool        // the stream has the cost of the run
+	TellsReset    bool        // the stream says when a limit ends
+	SleepsOnLimit bool        // it waits for hours in silence; only the bound of silence ends that
+	RetriesLong   bool        // it tries for minutes when its provider is busy, and says so as it goes
+	CountsSide    bool        // the usage has the requests on the side in it
+	Overload      int         // the status with which its provider says that it is busy
 	// Start is how long it may take on a busy machine to ask its model for the
 	// first time; it prints nothing before.
 	Start time.Duration

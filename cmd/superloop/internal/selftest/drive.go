@@ -1,7 +1,7 @@
 // Package selftest drives an installed agent CLI through superloop's own
 // adapter and process handling against a mock of its model API, and judges
 // whether success, tool use, refusals, limits, overload, a hanging provider and
-// a kill are told apart as docs/agents.md promises. It spends no token and
+// a kill are distinguished as docs/agents.md promises. It spends no token and
 // opens no connection but to this machine.
 //
 // A case is driven (drive.go), what was seen of it is a Seen, and judging a
@@ -32,23 +32,19 @@ import (
 
 // Options say which CLI to drive, and with what.
 type Options struct {
-	// CLI is one of mockapi.CLIs, Program where it is; absolute.
-	CLI, Program string
-	// Path is the PATH that it gets.
-	Path string
+	CLI, Program string // CLI is one of mockapi.CLIs, Program where it is; absolute
+	Path         string // the PATH that it gets
 	// Dir is where it works and lives, made by Run and removed at its end. It is
 	// absolute and must not exist; a short one suits those CLIs that put sockets
 	// there.
 	Dir    string
 	Disk   durable.Disk
 	Runner agent.Runner
-	// Hurry is as in proc.Spec.
-	Hurry <-chan struct{}
+	Hurry  <-chan struct{} // as in proc.Spec
 	// Silence is the least bound of silence with which a hanging run is ended; 0
 	// is 12 s to 45 s, by the CLI. Less suits one that starts at once.
 	Silence time.Duration
-	// Each is told of every case as soon as it is judged; it may be nil.
-	Each func(Case)
+	Each    func(Case) // is called with every case as soon as it is judged; it may be nil
 }
 
 // Run drives one CLI through all cases, one after the other, in two to five

@@ -15,22 +15,17 @@ import (
 
 // Seen is all that a case has shown.
 type Seen struct {
-	Result agent.Result
-	// Err says why the run could not be made.
-	Err error
-	// Wall is the time of the run, Bound what it may take at most with all that
-	// ends it.
-	Wall, Bound time.Duration
+	Result      agent.Result
+	Err         error         // why the run could not be made
+	Wall, Bound time.Duration // of the run, and what it may take at most with all that ends it
 
-	// Calls are the mock's records, the truth about usage.
-	Calls []mockapi.Record
-	// Session is the id that the run was given; "" if the CLI chooses one.
-	Session string
+	Calls    []mockapi.Record // what the mock sent, the truth about usage
+	ResetsAt time.Time        // when the limit ends, as the mock said
+	Session  string           // the id that the run was given; "" if the CLI chooses one
 	// Written is the file that the model asked for; "" if there is none.
 	// ToolOutput is what came back of a command.
 	Written, ToolOutput string
-	// ToolRan: the command that was to be killed had begun.
-	ToolRan bool
+	ToolRan             bool // the command that was to be killed had begun
 
 	// Blind: this system has no process table to look at. Otherwise Left are
 	// processes of the run that were still there after it, and Bare those that
@@ -40,8 +35,6 @@ type Seen struct {
 	// Leaks are the places where the key could be read although superloop takes
 	// it out: log, message, error, progress.
 	Leaks []string
-	// ResetsAt is when the limit ends, as the mock told it.
-	ResetsAt time.Time
 }
 
 // ending is how the process ended, in a few words.
@@ -124,7 +117,7 @@ func refused(s Seen, want class.Class) []Check {
 	}
 }
 
-// nothingUsed: no tokens are counted where none were told.
+// nothingUsed: no tokens are counted where the mock reported none.
 func nothingUsed(s Seen) Check {
 	got := "none"
 	if n, known := s.Result.Usage.Total(); known && n > 0 {
@@ -133,7 +126,7 @@ func nothingUsed(s Seen) Check {
 	return expect("usage", "none", got, Failed)
 }
 
-// used compares the usage with what the mock told, to the token.
+// used compares the usage with what the mock reported, to the token.
 func used(s Seen, t Traits) Check {
 	main := slices.DeleteFunc(slices.Clone(s.Calls), func(r mockapi.Record) bool { return r.Side })
 	alone, _ := mockapi.Total(main)
@@ -160,8 +153,8 @@ func kinds(u agent.Usage) ([5]*int64, [5]string) {
 	return [5]*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning}, [5]string{"input", "cache read", "cache write", "output", "reasoning"}
 }
 
-// equal: each kind is told and right; one of which there is nothing, and the
-// reasoning, need not be told.
+// equal: each kind is reported and right; one of which there is nothing, and the
+// reasoning, need not be reported.
 func equal(got, want agent.Usage) bool {
 	if got.Input == nil || got.Output == nil {
 		return false
@@ -192,7 +185,7 @@ func usageText(u agent.Usage) string {
 	return cmp.Or(strings.Join(list, ", "), "not told")
 }
 
-// paid: the cost is told where the CLI is known to tell it.
+// paid: the cost is reported by a CLI that is known to report it.
 func paid(s Seen, t Traits) Check {
 	told, cost := map[bool]string{true: "told", false: "not told"}, s.Result.CostUSD
 	if cost == nil {
