@@ -22,7 +22,7 @@ import (
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/loop/local"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 func (a *app) demoCommand() *cli.Command {
@@ -174,7 +174,7 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if rec.Question.Command == nil || string(rec.Question.Command.Text) != demo.Cure {
+	if rec.Question.Command == nil || string(rec.Question.Command.Text) != demo.Remedy {
 		return errors.New("this is not the question that the demo is about; a person has to answer it")
 	}
 	d.talk(fmt.Sprintf("\n%s\n--auto-answer: no person answers this. The demo approves it under the name %q, as a person would with\n  %s\n\n",
@@ -230,7 +230,7 @@ The loop waits for you, and costs nothing while it does. Type one of these in a 
 
 Ctrl-C leaves and keeps the question; %[1]s run --repo %[3]s goes on.
 
-`, self, flags, dir, demo.Cure)
+`, self, flags, dir, demo.Remedy)
 }
 
 // played is what the journal tells of a demo.
@@ -285,7 +285,7 @@ What happened:
   1. Somebody had taken an update back, and nobody had installed again. The implementer's code was right.
   2. superloop ran the check itself. It was red: %s
      An agent that may not touch deps/ would have met that again in every iteration.
-  3. The tester found the cause. It changed nothing: it wrote down which command would cure it, in recovery.json.
+  3. The tester found the cause. It changed nothing: it wrote down which command would fix it, in recovery.json.
 %s  5. The check was green, the reviewer gave the promise, the evidence was there: completed, and committed. Red, the
      promise would have counted for nothing.
 
@@ -304,14 +304,14 @@ What to type next:
   superloop undo --repo %s --list
 %s  superloop init        in your own repository, with your own agents
 `, count(s.Iteration, "iteration"), count(p.roles, "role run"), p.red, recoveries, render.Duration(msec(s.ActiveMS)),
-		demo.Failure, p.cured(), dir, demo.LoopID, question, text.Paste(dir), text.Paste(dir), demo.Cure, text.Paste(dir), text.Paste(dir), inbox)
+		demo.Failure, p.remedied(), dir, demo.LoopID, question, text.Paste(dir), text.Paste(dir), demo.Remedy, text.Paste(dir), text.Paste(dir), inbox)
 	return nil
 }
 
-// cured is the text of the step in which the failure went away.
-func (p *played) cured() string {
+// fixed is the text of the step in which the failure went away.
+func (p *played) remedied() string {
 	held := "confined by " + render.Clean(p.level)
-	if p.level == "" || p.level == string(cage.None) {
+	if p.level == "" || p.level == string(sandbox.None) {
 		held = "with nothing that confines it on this machine (see superloop doctor)"
 	}
 	if p.answered == nil {

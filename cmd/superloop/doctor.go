@@ -88,8 +88,8 @@ func part(c *cli.Context, flag string) string {
 
 // patient gathers the target of the checks, as far as the repository lets it: an
 // invalid configuration still has loops whose journals can be looked at.
-func (a *app) patient(repo string) doctor.Patient {
-	p := doctor.Patient{Repo: repo, ConfigPath: filepath.Join(repo, ".superloop", "config.json"), Path: a.env("PATH"), Now: time.Now}
+func (a *app) target(repo string) doctor.Target {
+	p := doctor.Target{Repo: repo, ConfigPath: filepath.Join(repo, ".superloop", "config.json"), Path: a.env("PATH"), Now: time.Now}
 	p.Config, p.ConfigErr = a.config(repo)
 	ids, err := a.loopIDs(repo)
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *app) everything(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	p := a.patient(repo)
+	p := a.target(repo)
 	checks := doctor.Checks(p)
 	if p.Config != nil {
 		checks = append(checks, doctor.Check{Name: "environment", Run: func(ctx context.Context) doctor.Result { return a.environment(ctx, p) }})
@@ -176,7 +176,7 @@ func (a *app) everything(c *cli.Context) error {
 }
 
 // environment makes the checks that precede an iteration, and tells what is broken.
-func (a *app) environment(ctx context.Context, p doctor.Patient) doctor.Result {
+func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
 	const all = "superloop doctor --checks"
 	loops := slices.DeleteFunc(slices.Clone(p.Config.Loops), func(l config.Loop) bool { return !l.Respond.Preflight.Enabled })
 	if len(loops) == 0 {

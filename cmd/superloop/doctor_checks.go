@@ -17,10 +17,10 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/loop/config"
-	"github.com/superloop/superloop/loop/effects/failures"
+	effectfailures "github.com/superloop/superloop/loop/effects/failures"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -58,7 +58,7 @@ func (a *app) checks(c *cli.Context) error {
 	} else {
 		err = printChecks(a.stdout, report)
 	}
-	if err == nil && slices.ContainsFunc(report.Checks, func(r checkRow) bool { return r.State == respond.GroundBroken }) {
+	if err == nil && slices.ContainsFunc(report.Checks, func(r checkRow) bool { return r.State == failures.CheckBroken }) {
 		return silent(exitFailed)
 	}
 	return err
@@ -66,22 +66,22 @@ func (a *app) checks(c *cli.Context) error {
 
 // checksReport is what --checks --json prints.
 type checksReport struct {
-	Checks  []checkRow           `json:"checks"`
-	Retired []respond.Prevention `json:"retired"`
+	Checks  []checkRow            `json:"checks"`
+	Retired []failures.Prevention `json:"retired"`
 	// Off are the loops that make no checks before their iterations.
 	Off []string `json:"switched_off_for"`
 }
 
 // learnedChecks is the file of the checks that were learned or added.
-func learnedChecks(a *app, paths layout.Paths) preflight.Store[respond.Preventions] {
-	return preflight.Store[respond.Preventions]{Disk: a.disk, Path: paths.Preventions()}
+func learnedChecks(a *app, paths layout.Paths) preflight.Store[failures.Preventions] {
+	return preflight.Store[failures.Preventions]{Disk: a.disk, Path: paths.Preventions()}
 }
 
-func notBroken(r checkRow) bool { return r.State != respond.GroundBroken }
+func notBroken(r checkRow) bool { return r.State != failures.CheckBroken }
 
 // checkRow is a check, and what was found in a directory.
 type checkRow struct {
-	respond.Prevention
+	failures.Prevention
 	Dir     string    `json:"dir"`
 	State   string    `json:"state"`
 	Why     string    `json:"why,omitempty"`
@@ -93,7 +93,7 @@ type checkRow struct {
 // checkedDir is a directory in which loops work, and what their configuration asks for.
 type checkedDir struct {
 	dir    string
-	checks []respond.Prevention
+	checks []failures.Prevention
 }
 
 // checkedDirs are where the loops work: the top of the work tree, and the own work trees
@@ -108,36 +108,36 @@ func (a *app) checkedDirs(ctx context.Context, paths layout.Paths, loops []confi
 		i := slices.IndexFunc(out, func(d checkedDir) bool { return d.dir == dir })
 		if i < 0 {
 			i = len(out)
-			out = append(out, checkedDir{dir: dir, checks: respond.Builtin()})
+			out = append(out, checkedDir{dir: dir, checks: failures.Builtin()})
 		}
-		out[i].checks = append(out[i].checks, failures.ConfiguredChecks(l.Respond)...)
+		out[i].checks = append(out[i].checks, effectfailures.ConfiguredChecks(l.Respond)...)
 	}
 	return out
 }
 
 // checkRows makes every check of the loops; retired are those that were given up.
-func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Config, loops []config.Loop) (rows []checkRow, retired []respond.Prevention, err error) {
+func (a *app) checkRows(ctx context.Context, paths layout.Paths, cfg *config.Config, loops []config.Loop) (rows []checkRow, retired []failures.Prevention, err error) {
 	learned, err := learnedChecks(a, paths).Load()
 	if err != nil {
 		return nil, nil, err
 	}
-	health, err := preflight.Store[respond.Health]{Disk: a.disk, Path: paths.Health()}.Load()
+	health, err := preflight.Store[failures.Health]{Disk: a.disk, Path: paths.Health()}.Load()
 	if err != nil {
 		return nil, nil, err
 	}
-	look := failures.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
+	look := effectfailures.LookOf(cfg, loops, health, cooldown.New(a.disk, paths.Cooldowns()), without(cfg.SecretNames()), time.Now())
 	look.Path, look.Memo = a.env("PATH"), &preflight.Memo{}
-	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), respond.Prevention.Active)
+	retired = slices.DeleteFunc(slices.Clone(orEmpty(learned.Checks)), failures.Prevention.Active)
 	return lookAt(ctx, a.checkedDirs(ctx, paths, loops), learned, look), retired, nil
 }
 
 // lookAt makes every check of every directory, each once.
-func lookAt(ctx context.Context, dirs []checkedDir, learned respond.Preventions, look preflight.Look) []checkRow {
+func lookAt(ctx context.Context, dirs []checkedDir, learned failures.Preventions, look preflight.Look) []checkRow {
 	rows := []checkRow{}
 	for _, d := range dirs {
-		var all respond.Preventions
+		var all failures.Preventions
 		for _, p := range append(d.checks, learned.Checks...) {
-			at := slices.IndexFunc(all.Checks, func(q respond.Prevention) bool { return q.ID == p.ID })
+			at := slices.IndexFunc(all.Checks, func(q failures.Prevention) bool { return q.ID == p.ID })
 			switch {
 			case at < 0 && p.Active():
 				all.Checks = append(all.Checks, p)
@@ -149,7 +149,7 @@ func lookAt(ctx context.Context, dirs []checkedDir, learned respond.Preventions,
 		for i, f := range preflight.Check(ctx, all.Checks, d.dir, look) {
 			p := all.Checks[i]
 			if err := p.Valid(); err != nil {
-				f.State, f.Why = respond.GroundUnknown, err.Error()
+				f.State, f.Why = failures.CheckUnknown, err.Error()
 			}
 			rows = append(rows, checkRow{p, d.dir, f.State, f.Why, f.Command, f.Until, f.TookUS})
 		}
@@ -178,7 +178,7 @@ func printChecks(w io.Writer, r checksReport) error {
 	broken := slices.DeleteFunc(slices.Clone(r.Checks), notBroken)
 	for _, c := range broken {
 		if c.Command != "" {
-			fmt.Fprintf(w, "%s: would be cured by: %s\n", c.ID, render.Clean(c.Command))
+			fmt.Fprintf(w, "%s: would be fixed by: %s\n", c.ID, render.Clean(c.Command))
 		}
 	}
 	fmt.Fprintf(w, "%s, %d broken", count(len(r.Checks), "check"), len(broken))
@@ -210,11 +210,11 @@ func changeFlags() []cli.Flag {
 }
 
 // specFlags are the flags of --add that say what a check of a kind looks at.
-func specFlags(kind respond.CheckKind) []string {
-	return map[respond.CheckKind][]string{
-		respond.CheckPath: {"path", "want"}, respond.CheckPermission: {"path", "want"}, respond.CheckDeps: {"path", "manager"},
-		respond.CheckDisk: {"path", "free-mb"}, respond.CheckPort: {"port", "want"}, respond.CheckService: {"address"},
-		respond.CheckTool: {"name"}, respond.CheckAuth: {"name"}, respond.CheckLimit: {"name"},
+func specFlags(kind failures.CheckKind) []string {
+	return map[failures.CheckKind][]string{
+		failures.CheckPath: {"path", "want"}, failures.CheckPermission: {"path", "want"}, failures.CheckDeps: {"path", "manager"},
+		failures.CheckDisk: {"path", "free-mb"}, failures.CheckPort: {"port", "want"}, failures.CheckService: {"address"},
+		failures.CheckTool: {"name"}, failures.CheckAuth: {"name"}, failures.CheckLimit: {"name"},
 	}[kind]
 }
 
@@ -227,10 +227,10 @@ func checkChange(c *cli.Context) error {
 	if c.IsSet("why") && !c.IsSet("retire") {
 		return failf(exitUsage, help, "--why belongs to --retire")
 	}
-	kind := respond.CheckKind(c.String("add"))
-	if c.IsSet("add") && !slices.Contains(respond.CheckKinds(), kind) {
+	kind := failures.CheckKind(c.String("add"))
+	if c.IsSet("add") && !slices.Contains(failures.CheckKinds(), kind) {
 		var kinds []string
-		for _, k := range respond.CheckKinds() {
+		for _, k := range failures.CheckKinds() {
 			kinds = append(kinds, string(k))
 		}
 		return failf(exitUsage, help, "--add %q: there is no such kind; use one of %s", kind, strings.Join(kinds, ", "))
@@ -253,11 +253,11 @@ func checkChange(c *cli.Context) error {
 }
 
 // addCheck takes a person's check in.
-func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions]) error {
+func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Preventions]) error {
 	if err := a.person(); err != nil {
 		return err
 	}
-	p := respond.NewCheck(respond.CheckKind(c.String("add")), respond.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
+	p := failures.NewCheck(failures.CheckKind(c.String("add")), failures.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
 		FreeMB: c.Int64("free-mb"), Port: c.Int("port"), Name: c.String("name"), Address: c.String("address")},
 		cmp.Or(c.String("reason"), "a person asked for it"), a.who(c))
 	if err := p.Valid(); err != nil {
@@ -265,7 +265,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions
 	}
 	fresh := false
 	var wrong error
-	err := shared(c.Context, a, store, func(ps *respond.Preventions) bool {
+	err := shared(c.Context, a, store, func(ps *failures.Preventions) bool {
 		p, fresh, wrong = ps.Add(p, time.Now())
 		return fresh
 	})
@@ -274,7 +274,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions
 	}
 	if c.Bool("json") {
 		return render.JSON(a.stdout, struct {
-			respond.Prevention
+			failures.Prevention
 			Added bool `json:"added"`
 		}{p, fresh})
 	}
@@ -287,7 +287,7 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[respond.Preventions
 }
 
 // retireCheck gives a check up that was learned or added.
-func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventions], loops []config.Loop) error {
+func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Preventions], loops []config.Loop) error {
 	if err := a.person(); err != nil {
 		return err
 	}
@@ -296,11 +296,11 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(learned.Checks, func(p respond.Prevention) bool { return p.ID == id }) {
+	if !slices.ContainsFunc(learned.Checks, func(p failures.Prevention) bool { return p.ID == id }) {
 		return notRetired(c, id, loops)
 	}
 	done := false
-	if err := shared(c.Context, a, store, func(ps *respond.Preventions) bool {
+	if err := shared(c.Context, a, store, func(ps *failures.Preventions) bool {
 		done = ps.Retire(id, why+" ("+a.who(c)+")", time.Now())
 		learned = *ps
 		return done
@@ -311,7 +311,7 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 		return failf(exitNothing, part(c, "--checks")+" --json", "%s was retired before", id)
 	}
 	if c.Bool("json") {
-		i := slices.IndexFunc(learned.Checks, func(p respond.Prevention) bool { return p.ID == id })
+		i := slices.IndexFunc(learned.Checks, func(p failures.Prevention) bool { return p.ID == id })
 		return render.JSON(a.stdout, learned.Checks[i])
 	}
 	fmt.Fprintf(a.stdout, "%s is not looked at any more\n", id)
@@ -320,12 +320,12 @@ func (a *app) retireCheck(c *cli.Context, store preflight.Store[respond.Preventi
 
 // notRetired says why a check that is not among the learned ones is not retired.
 func notRetired(c *cli.Context, id string, loops []config.Loop) error {
-	is := func(p respond.Prevention) bool { return p.ID == id }
-	if slices.ContainsFunc(respond.Builtin(), is) {
+	is := func(p failures.Prevention) bool { return p.ID == id }
+	if slices.ContainsFunc(failures.Builtin(), is) {
 		return failf(exitNothing, "", "%s is always looked at; it cannot be retired", id)
 	}
 	for _, l := range loops {
-		if slices.ContainsFunc(failures.ConfiguredChecks(l.Respond), is) {
+		if slices.ContainsFunc(effectfailures.ConfiguredChecks(l.Respond), is) {
 			return failf(exitNothing, "superloop config show", "%s stands in the configuration of loop %s; take it away there", id, l.ID)
 		}
 	}
@@ -333,7 +333,7 @@ func notRetired(c *cli.Context, id string, loops []config.Loop) error {
 }
 
 // what a check looks at, in words.
-func what(s respond.CheckSpec) string {
+func what(s failures.CheckSpec) string {
 	out := []string{"", s.Path, s.Name, s.Address, s.Manager, s.Want, ""}
 	if s.Port > 0 {
 		out[0] = fmt.Sprint(s.Port)

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/recovery/respond"
 	"github.com/superloop/superloop/roles/agent"
 	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-func (n *night) checksReport(code int, args ...string) checksReport {
+func (n *testEnv) checksReport(code int, args ...string) checksReport {
 	n.t.Helper()
 	got, out := n.superloop(nil, append([]string{"preflight", "--json"}, args...)...)
 	var r checksReport
@@ -29,7 +29,7 @@ func (n *night) checksReport(code int, args ...string) checksReport {
 
 func TestPreflight(t *testing.T) {
 	t.Parallel()
-	n := newNight(t, false)
+	n := newTestEnv(t, false)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestPreflight(t *testing.T) {
 	}
 	r = n.checksReport(exitFailed)
 	last := r.Checks[len(r.Checks)-1]
-	if last.Kind != respond.CheckPath || last.State != respond.GroundBroken || last.Reason != "the build needs it" || last.AddedBy == "" || last.Runs != 0 {
+	if last.Kind != failures.CheckPath || last.State != failures.CheckBroken || last.Reason != "the build needs it" || last.AddedBy == "" || last.Runs != 0 {
 		t.Fatalf("%+v", last)
 	}
 	code, out := n.superloop(nil, "preflight", "--loop", "l")
@@ -120,19 +120,19 @@ func TestPreflight(t *testing.T) {
 func TestLookAt(t *testing.T) {
 	t.Parallel()
 	here, there := t.TempDir(), t.TempDir()
-	configured := respond.NewCheck(respond.CheckPath, respond.CheckSpec{Path: "x"}, "r", respond.AddedByConfig)
+	configured := failures.NewCheck(failures.CheckPath, failures.CheckSpec{Path: "x"}, "r", failures.AddedByConfig)
 	learned := configured
 	learned.AddedBy, learned.Hits, learned.Prevented = "rules", 7, 3
-	retired := respond.NewCheck(respond.CheckPath, respond.CheckSpec{Path: "y"}, "r", "rules")
+	retired := failures.NewCheck(failures.CheckPath, failures.CheckSpec{Path: "y"}, "r", "rules")
 	retired.Retired = time.Now()
-	odd := respond.NewCheck("moon", respond.CheckSpec{}, "r", respond.AddedByConfig)
+	odd := failures.NewCheck("moon", failures.CheckSpec{}, "r", failures.AddedByConfig)
 	if err := os.WriteFile(there+"/x", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rows := lookAt(t.Context(), []checkedDir{{here, []respond.Prevention{configured, configured, odd}}, {there, nil}},
-		respond.Preventions{Checks: []respond.Prevention{learned, retired}}, preflight.Look{Now: time.Now()})
-	if len(rows) != 3 || rows[0].State != respond.GroundBroken || rows[0].Hits != 7 || rows[0].AddedBy != respond.AddedByConfig || rows[0].Dir != here ||
-		rows[1].State != respond.GroundUnknown || !strings.Contains(rows[1].Why, "no such kind") || rows[2].State != respond.GroundOK || rows[2].Dir != there {
+	rows := lookAt(t.Context(), []checkedDir{{here, []failures.Prevention{configured, configured, odd}}, {there, nil}},
+		failures.Preventions{Checks: []failures.Prevention{learned, retired}}, preflight.Look{Now: time.Now()})
+	if len(rows) != 3 || rows[0].State != failures.CheckBroken || rows[0].Hits != 7 || rows[0].AddedBy != failures.AddedByConfig || rows[0].Dir != here ||
+		rows[1].State != failures.CheckUnknown || !strings.Contains(rows[1].Why, "no such kind") || rows[2].State != failures.CheckOK || rows[2].Dir != there {
 		t.Errorf("%+v", rows)
 	}
 	var b strings.Builder

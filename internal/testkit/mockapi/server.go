@@ -17,7 +17,7 @@
 // that all APIs share. A Tool that writes a file or runs a command becomes a
 // call of a tool that this very request offers, under the names and in the form
 // that the CLI offers it; if none fits, the reply is an error 500, and the
-// Record says why. Calls is the ground truth: every model request that was
+// Record says why. Calls is the environment truth: every model request that was
 // answered, with exactly the usage that the CLI was told.
 package mockapi
 

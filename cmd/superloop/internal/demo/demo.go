@@ -23,8 +23,8 @@ var files embed.FS
 const (
 	// LoopID is the demo's only loop.
 	LoopID = "greeting"
-	// Cure is the remedy that the tester proposes, and that repairs the repository.
-	Cure = "rm -rf deps && sh scripts/install.sh"
+	// Remedy is the remedy that the tester proposes, and that repairs the repository.
+	Remedy = "rm -rf deps && sh scripts/install.sh"
 	// Failure is what the check prints.
 	Failure = `Cannot start service: Host version "0.21.5" does not match binary version "0.27.2"`
 )
@@ -77,7 +77,7 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 // write writes the files as they are before the update is taken back.
 func write(d durable.Disk, o Options) error {
 	// The policy lists the remedy, or only a part of it: that is another command.
-	listed := Cure
+	listed := Remedy
 	if o.Escalate {
 		listed = "sh scripts/install.sh"
 	}

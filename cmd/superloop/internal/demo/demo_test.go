@@ -43,7 +43,7 @@ func run(t *testing.T, dir string, argv ...string) (string, int) {
 }
 
 // TestTheFailureAndItsRemedy: the check fails for the reason that the tester
-// gives, nothing but the cure helps, and with it the check judges the code.
+// gives, nothing but the remedy helps, and with it the check judges the code.
 func TestTheFailureAndItsRemedy(t *testing.T) {
 	t.Parallel()
 	dir := made(t, false)
@@ -73,7 +73,7 @@ func TestTheFailureAndItsRemedy(t *testing.T) {
 	if out, code := run(t, dir, "bash", "-c", "sh check.sh"); code != 1 || !strings.Contains(out, "+Hallo, World!") {
 		t.Fatalf("with a mistake in the code check.sh exits with %d and prints %s", code, out)
 	}
-	// What the cure reads is committed, and nothing else lies about.
+	// What the remedy reads is committed, and nothing else lies about.
 	if out, _ := run(t, dir, "git", "status", "--porcelain"); out != "?? .superloop/\n?? greet.in\n" {
 		t.Errorf("git status: %s", out)
 	}
@@ -114,7 +114,7 @@ func written(t *testing.T, path string) string {
 }
 
 // TestTheProposal: what the scripted tester writes is a valid proposal of the
-// cure for this failure, and the policy of each demo says of it what the demo
+// remedy for this failure, and the policy of each demo says of it what the demo
 // tells.
 func TestTheProposal(t *testing.T) {
 	t.Parallel()

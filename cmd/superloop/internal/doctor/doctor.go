@@ -60,8 +60,8 @@ type Check struct {
 	Run  func(ctx context.Context) Result
 }
 
-// Patient is the target of the checks.
-type Patient struct {
+// Target is the target of the checks.
+type Target struct {
 	Repo       string // absolute
 	ConfigPath string
 	Config     *config.Config // nil when it could not be loaded
@@ -86,7 +86,7 @@ type Place struct {
 // Checks are all checks of the target, in the order in which an operator would
 // repair what they find: what others build on comes first. They are carried out
 // one after the other.
-func Checks(p Patient) []Check {
+func Checks(p Target) []Check {
 	list := []Check{{"git", p.git}, {"repository", p.repository}, {"work-tree", p.workTree}, {"config", p.config},
 		{"config-permissions", p.permissions}, {"specs", p.specs}, {"bash", p.bash}}
 	examiner := &preflight.Examiner{Verify: Prove}

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/superloop/superloop/internal/proc"
-	"github.com/superloop/superloop/recovery/cage"
+	"github.com/superloop/superloop/recovery/sandbox"
 )
 
 // The levels of enforcement.
@@ -22,9 +22,9 @@ const (
 type Enforcement struct {
 	Level string `json:"level"`
 	// Agents is what protects the configuration and the private state from them.
-	Agents cage.ProtectionReport `json:"agents"`
+	Agents sandbox.ProtectionReport `json:"agents"`
 	// Recoveries is what holds a recovery command.
-	Recoveries cage.Sandbox `json:"recoveries"`
+	Recoveries sandbox.Sandbox `json:"recoveries"`
 	// RequiredBy are the loops whose policy has sandbox.required; Met is whether
 	// what they require is there. A section that all loops share is called
 	// "recovery".
@@ -37,8 +37,8 @@ type Enforcement struct {
 }
 
 // protection is what a run keeps from agents, as far as it exists.
-func (p Patient) protection() cage.Protection {
-	own := cage.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
+func (p Target) protection() sandbox.Protection {
+	own := sandbox.Protection{ReadOnly: []string{filepath.Dir(p.ConfigPath)}}
 	for _, l := range p.Loops {
 		if dir := filepath.Dir(l.Events); exists(dir) {
 			own.Writable = append(own.Writable, dir)
@@ -51,21 +51,21 @@ func (p Patient) protection() cage.Protection {
 		}
 	}
 	if !exists(own.ReadOnly[0]) {
-		return cage.Protection{ReadOnly: []string{p.Repo}} // to see what could be had
+		return sandbox.Protection{ReadOnly: []string{p.Repo}} // to see what could be had
 	}
 	return own
 }
 
 // measure finds out what holds. It starts what a run starts.
-func (p Patient) measure(ctx context.Context) (Enforcement, error) {
+func (p Target) measure(ctx context.Context) (Enforcement, error) {
 	s, err := proc.Start(proc.Options{})
 	if err != nil {
 		return Enforcement{}, err
 	}
 	defer func() { _ = s.Close() }() // it runs nothing any more
 	e := Enforcement{RequiredBy: p.requiredBy(), root: os.Geteuid() == 0}
-	_, e.Agents = cage.Protect(ctx, s, p.protection(), "")
-	if e.Recoveries, err = cage.Measure(ctx, s); err != nil {
+	_, e.Agents = sandbox.Protect(ctx, s, p.protection(), "")
+	if e.Recoveries, err = sandbox.Measure(ctx, s); err != nil {
 		return Enforcement{}, err
 	}
 	e.conclude()
@@ -73,7 +73,7 @@ func (p Patient) measure(ctx context.Context) (Enforcement, error) {
 }
 
 // requiredBy are the policies that ask for a sandbox.
-func (p Patient) requiredBy() []string {
+func (p Target) requiredBy() []string {
 	list := []string{}
 	if p.Config == nil {
 		return list
@@ -96,10 +96,10 @@ func (p Patient) requiredBy() []string {
 // conclude works out what follows from what was measured.
 func (e *Enforcement) conclude() {
 	e.Level = LevelAdvisory
-	if e.Agents.Level == cage.ProtectMount {
+	if e.Agents.Level == sandbox.ProtectMount {
 		e.Level = LevelMount
 	}
-	e.Met = e.Recoveries.Level.Meets(cage.Landlock) // the least that sandbox.required asks for
+	e.Met = e.Recoveries.Level.Meets(sandbox.Landlock) // the least that sandbox.required asks for
 	if e.Level == LevelAdvisory {
 		e.NotRefused = []string{
 			"editing .superloop/config.json and the specs (what loosens the policy is held, all else counts at the next iteration)",
@@ -124,7 +124,7 @@ func (e *Enforcement) conclude() {
 }
 
 // enforcement are the checks of it, which share one measurement.
-func (p Patient) enforcement() []Check {
+func (p Target) enforcement() []Check {
 	var once sync.Once
 	var e Enforcement
 	var err error
@@ -164,11 +164,11 @@ func judgeAgents(e Enforcement) Result {
 // judgeRecoveries says what holds a recovery command.
 func judgeRecoveries(e Enforcement) Result {
 	box := e.Recoveries
-	means := map[cage.Level]string{
-		cage.None:          "nothing keeps a recovery command from writing what you may write",
-		cage.Landlock:      "a recovery command writes nothing outside of the repository and its caches, but it can write .superloop and read everything",
-		cage.Mount:         "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop",
-		cage.LandlockMount: "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop; it signals nobody outside",
+	means := map[sandbox.Level]string{
+		sandbox.None:          "nothing keeps a recovery command from writing what you may write",
+		sandbox.Landlock:      "a recovery command writes nothing outside of the repository and its caches, but it can write .superloop and read everything",
+		sandbox.Mount:         "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop",
+		sandbox.LandlockMount: "a recovery command writes nothing outside of the repository and its caches, and nothing in .superloop; it signals nobody outside",
 	}[box.Level]
 	yes, not := map[bool]string{true: "yes", false: "no"}, map[bool]string{false: "not"}
 	r := ok("%s: %s (Landlock ABI %d, mount namespace %s, user namespace %s, the network can%s be switched off, processes held by %s)",
@@ -182,7 +182,7 @@ func judgeRecoveries(e Enforcement) Result {
 	default:
 		r.Detail += by + "not met: no recovery runs without a person"
 	}
-	if !e.Met || box.Level == cage.Landlock {
+	if !e.Met || box.Level == sandbox.Landlock {
 		var missing []string // what would give a better sandbox
 		if !box.MountNS {
 			missing = append(missing, "allow user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns; in a container: its seccomp profile)")

@@ -25,12 +25,12 @@ import (
 const toolTimeout = 10 * time.Second
 
 // lookPath finds a program as a loop would.
-func (p Patient) lookPath(file string) (string, error) {
+func (p Target) lookPath(file string) (string, error) {
 	return proc.LookPath(file, []string{"PATH=" + p.Path})
 }
 
 // version finds a program and asks it for its version, of which it gives the first line.
-func (p Patient) version(ctx context.Context, program, arg string) (said, path string, err error) {
+func (p Target) version(ctx context.Context, program, arg string) (said, path string, err error) {
 	if path, err = p.lookPath(program); err != nil {
 		return "", "", err
 	}
@@ -42,7 +42,7 @@ func (p Patient) version(ctx context.Context, program, arg string) (said, path s
 }
 
 // git looks for git, 2.30 or newer.
-func (p Patient) git(ctx context.Context) Result {
+func (p Target) git(ctx context.Context) Result {
 	const fix = "install git 2.30 or newer"
 	said, path, err := p.version(ctx, "git", "version")
 	if err != nil {
@@ -65,7 +65,7 @@ func judgeGit(said, path, fix string) Result {
 }
 
 // bash looks for the shell that runs the tests.
-func (p Patient) bash(ctx context.Context) Result {
+func (p Target) bash(ctx context.Context) Result {
 	said, path, err := p.version(ctx, "bash", "--version")
 	if err != nil {
 		return fail("install bash; test and validation commands run under bash -c", "%v", err)
@@ -74,7 +74,7 @@ func (p Patient) bash(ctx context.Context) Result {
 }
 
 // open opens the work tree; the Result is to be given when it is nil.
-func (p Patient) open(ctx context.Context) (*worktree.Repo, Result) {
+func (p Target) open(ctx context.Context) (*worktree.Repo, Result) {
 	repo, err := worktree.Open(ctx, p.Repo)
 	switch {
 	case errors.Is(err, worktree.ErrNotRepo):
@@ -86,7 +86,7 @@ func (p Patient) open(ctx context.Context) (*worktree.Repo, Result) {
 }
 
 // repository looks for a work tree with a commit.
-func (p Patient) repository(ctx context.Context) Result {
+func (p Target) repository(ctx context.Context) Result {
 	repo, bad := p.open(ctx)
 	if repo == nil {
 		return bad
@@ -116,7 +116,7 @@ func (p Patient) repository(ctx context.Context) Result {
 
 // workTree looks for what keeps git from committing, and tells how much is
 // uncommitted.
-func (p Patient) workTree(ctx context.Context) Result {
+func (p Target) workTree(ctx context.Context) Result {
 	repo, bad := p.open(ctx)
 	if repo == nil {
 		bad.Fix = "mend the repository first, see above"
@@ -147,7 +147,7 @@ func (p Patient) workTree(ctx context.Context) Result {
 }
 
 // config looks whether the configuration is valid, and what it warns of.
-func (p Patient) config(context.Context) Result {
+func (p Target) config(context.Context) Result {
 	if p.Config == nil {
 		var bad *config.Error
 		switch {
@@ -166,7 +166,7 @@ func (p Patient) config(context.Context) Result {
 }
 
 // permissions looks whether others may change what superloop is told to do.
-func (p Patient) permissions(context.Context) Result {
+func (p Target) permissions(context.Context) Result {
 	for _, path := range []string{filepath.Dir(p.ConfigPath), p.ConfigPath} {
 		info, err := os.Stat(path)
 		switch {
@@ -193,7 +193,7 @@ func (p Patient) permissions(context.Context) Result {
 }
 
 // specs looks for the files that the loops and roles read.
-func (p Patient) specs(context.Context) Result {
+func (p Target) specs(context.Context) Result {
 	if p.Config == nil {
 		return fail("superloop validate", "not known without a valid configuration")
 	}

@@ -60,7 +60,7 @@ func WorkDir(ctx context.Context, repo string) string {
 }
 
 // runner looks whether a runner will work.
-func (p Patient) runner(ctx context.Context, e *preflight.Examiner, r config.Runner) Result {
+func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runner) Result {
 	rep := e.Examine(ctx, Examination(p.Config, r, WorkDir(ctx, p.Repo), append(os.Environ(), "PATH="+p.Path)))
 	all := "superloop doctor --runner " + text.Paste(r.Name) + " shows all"
 	res := Result{Status: OK, Detail: rep.Path, Check: rep.Check}
