@@ -116,7 +116,11 @@ func TestInsideIsPreparedAnew(t *testing.T) {
 	eachLevel(t, func(t *testing.T, s *Spawner) {
 		in := insideOf(t, s)
 		count := filepath.Join(t.TempDir(), "count")
-		for i, change := range []func(){func() {}, func() { in.alive.Close() }, func() {}, func() {
+		for i, change := range []func(){func() {}, func() {
+			syscall.ForkLock.Lock() // a child of another test would hold it until its exec
+			defer syscall.ForkLock.Unlock()
+			in.alive.Close()
+		}, func() {}, func() {
 			if err := in.Renew(); err != nil {
 				t.Error(err)
 			}
