@@ -4,30 +4,32 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
 
 // Bounds of what a record holds, in bytes and entries. A question must be asked
-// whatever an agent wrote, so foreign text that is longer is cut, in its middle,
-// and says so; the command itself never is.
+// whatever an agent wrote. So longer foreign text is cut in its middle, and says so.
+// The command itself is never cut.
 const (
-	maxList    = 20       // errors, evidence, touched paths, hits
+	maxList    = 20       // errors, evidence, hits
 	maxLine    = 1 << 10  // one of them
-	maxOptions = 8        // ways on
+	maxOptions = 8        // options
 	maxText    = 4 << 10  // a reason, a note, an option's command
-	maxName    = 256      // a person, a rule, a role
-	maxDiff    = 32 << 10 // guard's diff, details
+	maxName    = 256      // an operator, a rule, a role
+	maxDiff    = 32 << 10 // the difference of the inputs, details
 	maxPath    = 4096
 	maxRecord  = 4 << 20 // what is read of a record's file; all of the above, escaped, is less
 )
 
 // Complete fills in what the asker left open and brings foreign text within its
-// bounds. Open does so with every question: an asker that notes the digest down
-// before that completes the question itself, since doing it twice changes nothing.
+// bounds. Open completes every question. An asker that needs the digest earlier
+// completes the question itself: doing it twice changes nothing.
 func (q Question) Complete(now time.Time) Question {
 	if q.ID == "" {
 		q.ID = NewID()
@@ -40,36 +42,38 @@ func (q Question) Complete(now time.Time) Question {
 		q.Expires = q.Created.Add(DefaultPatience)
 	}
 	q.Expires = stamp(q.Expires)
-	q.Reason, q.Rule, q.Chain, q.Manual = cut(q.Reason, maxText), cut(q.Rule, maxName), cut(q.Chain, maxName), plain(q.Manual)
+	q.Reason, q.Rule, q.Manual = cut(q.Reason, maxText), cut(q.Rule, maxName), plain(q.Manual)
 	q.Errors, q.Details = cutAll(q.Errors), cut(q.Details, maxDiff)
-	options := q.Options
-	q.Options = nil
-	for _, o := range options[:min(len(options), maxOptions)] {
-		q.Options = append(q.Options, Option{cut(o.ID, maxName), cut(o.Label, maxLine), cut(o.Command, maxText)})
+	q.Options = each(q.Options, maxOptions, func(o Option) Option {
+		return Option{cut(o.ID, maxName), cut(o.Label, maxLine), cut(o.Command, maxText)}
+	})
+	if q.Command == nil {
+		return q
 	}
-	if q.Command != nil {
-		c := *q.Command
-		c.Text = append([]byte(nil), c.Text...)
-		c.SHA256 = sum(c.Text)
-		for _, s := range []*string{&c.Network, &c.EnvProfile, &c.Source, &c.Role, &c.Category, &c.Severity, &c.Confidence} {
-			*s = cut(*s, maxName)
-		}
-		for _, s := range []*string{&c.ErrorPattern, &c.RootCause, &c.ExpectedOutcome} {
-			*s = cut(*s, maxText)
-		}
-		c.Evidence, c.Touches = cutAll(c.Evidence), cutAll(c.Touches)
-		c.GuardDiff = cut(c.GuardDiff, maxDiff)
-		hits := c.Hits
-		c.Hits = nil
-		for _, h := range hits[:min(len(hits), maxList)] {
-			c.Hits = append(c.Hits, Hit{cut(h.Pattern, maxLine), cut(h.Part, maxLine)})
-		}
-		if c.Near != nil {
-			c.Near = &Near{c.Near.Entry, plain(c.Near.Text)}
-		}
-		q.Command = &c
+	c := *q.Command
+	c.Text = slices.Clone(c.Text)
+	c.SHA256 = sum(c.Text)
+	for _, s := range []*string{&c.Network, &c.Source, &c.Role, &c.Category, &c.Severity, &c.Confidence} {
+		*s = cut(*s, maxName)
 	}
+	for _, s := range []*string{&c.ErrorPattern, &c.RootCause, &c.ExpectedOutcome} {
+		*s = cut(*s, maxText)
+	}
+	c.Evidence, c.GuardDiff = cutAll(c.Evidence), cut(c.GuardDiff, maxDiff)
+	c.Hits = each(c.Hits, maxList, func(h Hit) Hit { return Hit{cut(h.Pattern, maxLine), cut(h.Part, maxLine)} })
+	if c.Near != nil {
+		c.Near = &Near{c.Near.Entry, plain(c.Near.Text)}
+	}
+	q.Command = &c
 	return q
+}
+
+// each is a new list of the first most entries, each through f; nil for none.
+func each[T any](list []T, most int, f func(T) T) (out []T) {
+	for _, x := range list[:min(len(list), most)] {
+		out = append(out, f(x))
+	}
+	return out
 }
 
 // check says what makes a question one that cannot be asked.
@@ -79,13 +83,13 @@ func (q Question) check() error {
 		return fmt.Errorf("its id is %q, not 32 hexadecimal digits", q.ID)
 	case !loopID(q.Loop):
 		return fmt.Errorf("its loop is %q, which is no loop's id", q.Loop)
-	case q.Run == "" || len(q.Run) > maxName || !utf8.ValidString(q.Run) || strings.IndexByte(q.Run, 0) >= 0:
+	case !storable(q.Run, maxName):
 		return errors.New("it does not name its run")
 	case q.Iteration < 0:
 		return fmt.Errorf("its iteration is %d", q.Iteration)
-	case !q.Type.Known():
+	case titles[q.Type] == "":
 		return fmt.Errorf("its type is %q, which is none", q.Type)
-	case !filepath.IsAbs(q.Repo) || !utf8.ValidString(q.Repo) || len(q.Repo) > maxPath || strings.IndexByte(q.Repo, 0) >= 0:
+	case !filepath.IsAbs(q.Repo) || !storable(q.Repo, maxPath):
 		return fmt.Errorf("its repository is %q, not an absolute path in UTF-8", q.Repo)
 	case strings.TrimSpace(q.Reason) == "":
 		return errors.New("it gives no reason")
@@ -97,20 +101,17 @@ func (q Question) check() error {
 		return fmt.Errorf("its manual command has %d bytes, at most %d are taken", len(q.Manual), recovery.MaxEntry)
 	case q.Type == RecoveryApproval && q.Command == nil:
 		return errors.New("it asks for the approval of a command and has none")
-	case q.Command != nil:
-		return q.Command.check()
+	case q.Command == nil:
+		return nil
 	}
-	return nil
-}
-
-func (c *Command) check() error {
+	c := q.Command
 	if err := runnable(c.Text); err != nil {
 		return err
 	}
 	switch {
 	case c.SHA256 != sum(c.Text):
 		return errors.New("the digest of its command is another one's")
-	case c.WorkingDir == "" || len(c.WorkingDir) > maxPath || !utf8.ValidString(c.WorkingDir) || strings.IndexByte(c.WorkingDir, 0) >= 0:
+	case !storable(c.WorkingDir, maxPath):
 		return fmt.Errorf("its working directory is %q", c.WorkingDir)
 	case c.TimeoutMS <= 0:
 		return errors.New("its command has no timeout")
@@ -121,8 +122,8 @@ func (c *Command) check() error {
 }
 
 // runnable says why bytes cannot be a command at all, whoever wants them.
-func runnable(text []byte) error {
-	switch s := string(text); {
+func runnable(command []byte) error {
+	switch s := string(command); {
 	case len(s) > recovery.MaxEntry:
 		return fmt.Errorf("the command has %d bytes; at most %d can be approved", len(s), recovery.MaxEntry)
 	case strings.TrimSpace(s) == "":
@@ -136,32 +137,20 @@ func runnable(text []byte) error {
 }
 
 func cutAll(list []string) []string {
-	var out []string
-	for i, s := range list {
-		if i == maxList-1 && len(list) > maxList {
-			return append(out, fmt.Sprintf("... and %d more", len(list)-i))
-		}
-		out = append(out, cut(s, maxLine))
+	if more := len(list) - maxList + 1; more > 1 {
+		list = append(slices.Clone(list[:maxList-1]), fmt.Sprintf("... and %d more", more))
 	}
-	return out
+	return each(list, maxList, func(s string) string { return cut(s, maxLine) })
 }
 
-// cut is text of at most most bytes: its beginning, how much is missing, its end.
+// cut is s in at most most bytes: its beginning, how much is missing, its end.
 func cut(s string, most int) string {
-	s = plain(s)
-	if len(s) <= most {
+	if s = plain(s); len(s) <= most {
 		return s
 	}
-	const note = 40 // room for the note
-	head := (most - note) * 2 / 3
-	tail := most - note - head
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	for tail > 0 && !utf8.RuneStart(s[len(s)-tail]) {
-		tail--
-	}
-	return fmt.Sprintf("%s ... (%d bytes are left out) ... %s", s[:head], len(s)-head-tail, s[len(s)-tail:])
+	room := most - 40 // the rest is for the note
+	head, tail := text.Head(s, room*2/3), text.Tail(s, room-room*2/3)
+	return fmt.Sprintf("%s ... (%d bytes are left out) ... %s", head, len(s)-len(head)-len(tail), tail)
 }
 
 // plain is s as every reader of JSON can hold it: UTF-8, without NUL.
@@ -169,12 +158,13 @@ func plain(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
 }
 
+// storable reports whether s is not empty, plain, and has at most most bytes.
+func storable(s string, most int) bool { return s != "" && len(s) <= most && plain(s) == s }
+
 // stamp is a time as it stands in a record.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-func isHex(s string, n int) bool {
-	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
-}
+func isHex(s string, n int) bool { return len(s) == n && strings.Trim(s, "0123456789abcdef") == "" }
 
 // loopID reports whether s is the id of a loop, as the config's schema has it.
 func loopID(s string) bool {

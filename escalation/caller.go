@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,11 +21,10 @@ import (
 const MarkVariable = "SUPERLOOP_MARK"
 
 // AgentError says that a process descends from an agent, a test or a recovery that
-// superloop runs, so that what it says is no person's answer.
+// superloop runs, so that what it says is no operator's answer.
 type AgentError struct {
-	PID int // of the process that shows it; 0: this one, by its own environment
-	// Run is the run that it belongs to, "" if only its spawner is seen.
-	Run string
+	PID int    // of the process that shows it; 0: this one, by its own environment
+	Run string // that it belongs to; "" if only its spawner is seen
 }
 
 func (e *AgentError) Error() string {
@@ -41,22 +41,19 @@ func (e *AgentError) Error() string {
 	return "a person has to answer this, and this process was started by an agent that superloop runs: " + where + "; answer from a terminal of your own"
 }
 
-// maxAncestors bounds the walk; no real tree of processes is as deep.
-const maxAncestors = 4096
-
 // CheckCaller refuses, with an *AgentError, a process that descends from something
 // that superloop runs. environ is its own environment (os.Environ), procfs is
 // where the process file system is mounted ("/proc").
 //
 // It looks at its own environment and at those that its ancestors were started
-// with, since an agent can take the variable away from what it starts but not from
-// itself; and at whether an ancestor is a spawner of ours, which is where an
-// orphan of an agent ends. blind says what could not be looked at, "" if
-// nothing: other systems have no /proc, and then it is the own environment alone;
-// a process of another user shows nothing.
+// with: an agent can take the variable away from what it starts, but not from
+// itself. It also looks whether an ancestor is a spawner of superloop, which becomes
+// the parent of an agent's orphans. blind says what could not be looked at, "" if
+// nothing: without /proc it is the own environment alone, and a process of another
+// user shows nothing.
 //
 // It keeps an agent from answering by mistake, or because a text told it to. A
-// program of the same user that sets out to deceive it can: it is no wall.
+// program of the same user that sets out to deceive it can.
 func CheckCaller(procfs string, environ []string) (blind string, err error) {
 	for _, e := range environ {
 		if run, ok := strings.CutPrefix(e, MarkVariable+"="); ok {
@@ -68,7 +65,7 @@ func CheckCaller(procfs string, environ []string) (blind string, err error) {
 	if err != nil || bad != nil {
 		return "the processes above this one cannot be seen on this system; only its own environment was looked at", nil
 	}
-	for range maxWalks {
+	for range 3 { // when a process ends meanwhile, the one below it has another parent
 		if blind, err = walk(procfs, pid); err == nil || !errors.Is(err, errGone) {
 			return blind, err
 		}
@@ -76,31 +73,25 @@ func CheckCaller(procfs string, environ []string) (blind string, err error) {
 	return "processes above this one end faster than they can be looked at", nil
 }
 
-// maxWalks is how often the walk begins anew when a process ends meanwhile: the
-// one below it has another parent then.
-const maxWalks = 3
-
 var errGone = errors.New("a process above this one has ended")
 
+// walk looks at the process and everything above it.
 func walk(procfs string, pid int) (blind string, err error) {
-	hidden := 0
-	seen := map[int]bool{}
-	for pid > 0 && !seen[pid] && len(seen) < maxAncestors {
+	hidden, seen := 0, map[int]bool{}
+	for pid > 0 && !seen[pid] {
 		seen[pid] = true
-		p, err := ancestor(procfs, pid)
+		parent, dark, err := ancestor(procfs, pid)
 		switch {
 		case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)) && len(seen) > 1:
 			return "", errGone
+		case errors.As(err, new(*AgentError)):
+			return "", err
 		case err != nil:
 			return fmt.Sprintf("the process %d, and those above it, cannot be looked at: %v", pid, err), nil
-		case p.run != "":
-			return "", &AgentError{PID: pid, Run: p.run}
-		case p.spawner:
-			return "", &AgentError{PID: pid}
-		case p.dark:
+		case dark:
 			hidden++
 		}
-		pid = p.parent
+		pid = parent
 	}
 	if hidden > 0 {
 		blind = fmt.Sprintf("%d of the %d processes from this one up do not show their environment", hidden, len(seen))
@@ -108,42 +99,33 @@ func walk(procfs string, pid int) (blind string, err error) {
 	return blind, nil
 }
 
-// sight is what a process tells about itself.
-type sight struct {
-	parent  int
-	run     string // of its mark
-	spawner bool
-	dark    bool // its environment may not be read
-}
-
-func ancestor(procfs string, pid int) (sight, error) {
+// ancestor gives a process's parent, and whether its environment may not be read.
+// The error is an *AgentError if the process is marked, or a spawner of superloop.
+func ancestor(procfs string, pid int) (parent int, dark bool, err error) {
 	dir := filepath.Join(procfs, strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
-		return sight{}, err
+		return 0, false, err
 	}
-	var s sight
 	// PID (NAME) STATE PPID; the name may hold anything, also parentheses.
-	rest := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(rest) < 2 {
-		return sight{}, fmt.Errorf("%s is not as proc_pid_stat(5) says", filepath.Join(dir, "stat"))
+	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 1 {
+		parent, err = strconv.Atoi(string(fields[1]))
+	} else {
+		err = errors.New("it is not as proc_pid_stat(5) says")
 	}
-	if s.parent, err = strconv.Atoi(string(rest[1])); err != nil {
-		return sight{}, fmt.Errorf("%s: %w", filepath.Join(dir, "stat"), err)
+	if err != nil {
+		return 0, false, fmt.Errorf("%s: %w", filepath.Join(dir, "stat"), err)
 	}
-	if cmd, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil {
-		words := bytes.Split(cmd, []byte{0})
-		s.spawner = len(words) > 1 && string(words[1]) == proc.SpawnerArg
-	}
-	env, err := os.ReadFile(filepath.Join(dir, "environ"))
-	s.dark = err != nil
+	env, unread := os.ReadFile(filepath.Join(dir, "environ"))
 	for e := range bytes.SplitSeq(env, []byte{0}) {
 		if run, ok := bytes.CutPrefix(e, []byte(MarkVariable+"=")); ok {
-			s.run = string(run)
-			if s.run == "" {
-				s.run = "?"
-			}
+			return 0, false, &AgentError{PID: pid, Run: cmp.Or(string(run), "?")}
 		}
 	}
-	return s, nil
+	if cmd, err := os.ReadFile(filepath.Join(dir, "cmdline")); err == nil {
+		if words := bytes.Split(cmd, []byte{0}); len(words) > 1 && string(words[1]) == proc.SpawnerArg {
+			return 0, false, &AgentError{PID: pid}
+		}
+	}
+	return parent, unread != nil, nil
 }

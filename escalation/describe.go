@@ -2,7 +2,6 @@ package escalation
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -10,13 +9,24 @@ import (
 	"github.com/superloop/superloop/recovery"
 )
 
-// Bounds of what a person is shown beside the command, which is shown whole.
+// Bounds of what an operator is shown beside the command, which is shown whole.
 const (
-	maxParts = 40 // simple commands, hidden characters, remarks
+	maxParts = 40 // entries of a list
 	maxLines = 12 // of one error
 )
 
-// Describe is what a person sees before the answer, for a terminal of that many
+// titles are what each type of question asks.
+var titles = map[Type]string{
+	RecoveryApproval:     "May this command run?",
+	RecoveryFailed:       "A recovery has failed. How shall the loop go on?",
+	RoleFailure:          "A role fails again and again. How shall the loop go on?",
+	PolicyChange:         "The configuration would allow more than was trusted. Shall it take effect?",
+	RunnerUnavailable:    "An agent cannot run. Is it mended?",
+	RemediationExhausted: "Every known way on was tried. How shall the loop go on?",
+	CompletionApproval:   "The reviewer has promised completion and all gates pass. Is the loop done?",
+}
+
+// Describe is what an operator sees before the answer, for a terminal of that many
 // columns (0: 80). It is printable ASCII and newlines, whatever the question holds:
 // every other character stands by its number. The command is never shortened.
 func Describe(r Record, width int) string {
@@ -31,21 +41,26 @@ func Describe(r Record, width int) string {
 	p.field("why", why)
 	p.field("asked", q.Created.Format(time.RFC3339)+", expires "+q.Expires.Format(time.RFC3339))
 	p.field("state", string(r.State))
-	if q.Chain != "" {
-		p.field("chain", text.Display(q.Chain))
-	}
 	if q.Command != nil {
 		p.command(q, q.Command)
 	}
 	if q.Details != "" {
-		p.blank()
-		p.head("What it is about:")
+		p.section("What it is about:")
 		p.lines(q.Details)
 	}
-	p.errors(q.Errors)
-	p.options(q.Options)
+	list(p, "What went wrong:", q.Errors, func(_ int, e string) { p.failure(e) })
+	list(p, "Ways on:", q.Options, func(_ int, o Option) {
+		line := text.Display(o.ID)
+		if o.Label != "" {
+			line += ": " + text.Display(o.Label)
+		}
+		p.item(line)
+		if o.Command != "" {
+			p.quoted(text.Display(o.Command))
+		}
+	})
 	p.answer(r)
-	p.blank()
+	p.b.WriteByte('\n')
 	p.field("id", q.ID)
 	p.field("digest", r.Digest)
 	if r.State == Pending {
@@ -55,76 +70,53 @@ func Describe(r Record, width int) string {
 }
 
 func title(q Question) string {
-	wait := ""
 	if !q.Blocking() {
-		wait = " (the loop goes on meanwhile)"
+		return titles[q.Type] + " (the loop goes on meanwhile)"
 	}
-	switch q.Type {
-	case RecoveryApproval:
-		return "May this command run?" + wait
-	case RecoveryFailed:
-		return "A recovery has failed. How shall the loop go on?" + wait
-	case RoleFailure:
-		return "A role fails again and again. How shall the loop go on?" + wait
-	case PolicyChange:
-		return "The configuration would allow more than was trusted. Shall it take effect?" + wait
-	case RunnerUnavailable:
-		return "An agent cannot run. Is it mended?" + wait
-	case CompletionApproval:
-		return "The reviewer has promised completion and all gates pass. Is the loop done?" + wait
-	}
-	return "Every known way on was tried. How shall the loop go on?" + wait
+	return titles[q.Type]
 }
 
 func (p *page) command(q Question, c *Command) {
 	s := string(c.Text)
-	p.blank()
 	by := text.Display(c.Source)
 	if c.Role != "" && c.Role != c.Source {
 		by += " (" + text.Display(c.Role) + ")"
 	}
-	p.head("The command, %d bytes, proposed by %s:", len(c.Text), by)
+	p.section("The command, %d bytes, proposed by %s:", len(c.Text), by)
 	p.shown(s)
-	dir := c.WorkingDir
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(q.Repo, dir)
-	}
-	p.field("directory", text.Display(dir)+fmt.Sprintf(" (device %d, inode %d)", c.Dev, c.Ino))
+	p.field("directory", fmt.Sprintf("%s (device %d, inode %d)", text.Display(absolute(q.Repo, c.WorkingDir)), c.Dev, c.Ino))
 	p.field("timeout", c.Timeout().String())
-	p.field("network", text.Display(c.Network))
-	p.field("category", words(c.Category, c.Severity, confidence(c.Confidence)))
-	p.field("cause", text.Display(c.RootCause))
-	p.field("expected", text.Display(c.ExpectedOutcome))
-	p.field("failure", text.Display(c.ErrorPattern))
-	for _, e := range c.Evidence {
-		p.field("evidence", text.Display(e))
-	}
-	p.analysis(s)
-	if len(c.Hits) > 0 {
-		p.blank()
-		p.head("Patterns of require_human that fit it:")
-		for _, h := range c.Hits {
-			part := "all of it"
-			if h.Part != "" {
-				part = text.Display(h.Part)
-			}
-			p.item(`"` + text.Display(h.Pattern) + `" fits ` + part)
+	p.foreign("network", c.Network)
+	var kind []string
+	for _, word := range []string{c.Category, c.Severity} {
+		if word != "" {
+			kind = append(kind, text.Display(word))
 		}
 	}
+	if c.Confidence != "" {
+		kind = append(kind, text.Display(c.Confidence)+" confidence")
+	}
+	p.field("category", strings.Join(kind, ", "))
+	p.foreign("cause", c.RootCause)
+	p.foreign("expected", c.ExpectedOutcome)
+	p.foreign("failure", c.ErrorPattern)
+	for _, e := range c.Evidence {
+		p.foreign("evidence", e)
+	}
+	p.analysis(s)
+	list(p, "Patterns of require_human that fit it:", c.Hits, func(_ int, h Hit) {
+		part := "all of it"
+		if h.Part != "" {
+			part = text.Display(h.Part)
+		}
+		p.item(`"` + text.Display(h.Pattern) + `" fits ` + part)
+	})
 	if c.Near != nil {
 		p.near(c.Near, s)
 	}
 	if c.GuardDiff != "" {
-		p.blank()
-		p.head("What it reads is not what was trusted:")
+		p.section("What it reads is not what was trusted:")
 		p.lines(c.GuardDiff)
-	}
-	if len(c.Touches) > 0 {
-		p.blank()
-		p.head("What it will change, as far as is known:")
-		for _, t := range c.Touches {
-			p.item(text.Display(t))
-		}
 	}
 }
 
@@ -145,40 +137,19 @@ func (p *page) shown(s string) {
 // analysis is what superloop understands of a command.
 func (p *page) analysis(s string) {
 	a := recovery.Analyse(s)
-	if len(a.Hidden) > 0 {
-		p.blank()
-		p.head("Characters in it that people do not see, or take for others:")
-		for i, h := range a.Hidden {
-			if p.enough(i, len(a.Hidden)) {
-				break
-			}
-			p.item(fmt.Sprintf("%s at byte %d", h.Name, h.Offset))
+	list(p, "Characters in it that people do not see, or take for others:", a.Hidden, func(_ int, h recovery.Hidden) {
+		p.item(fmt.Sprintf("%s at byte %d", h.Name, h.Offset))
+	})
+	list(p, "What it runs:", a.Parts, func(i int, part recovery.Part) {
+		p.put(fmt.Sprintf("  %2d. ", i+1), text.Display(part.Text))
+	})
+	list(p, "What nobody can see from its text:", a.Opaque, func(_ int, o recovery.Remark) {
+		line := text.Shown(o.Why)
+		if o.Part != "" {
+			line += ": " + text.Display(o.Part)
 		}
-	}
-	if len(a.Parts) > 0 {
-		p.blank()
-		p.head("What it runs:")
-		for i, part := range a.Parts {
-			if p.enough(i, len(a.Parts)) {
-				break
-			}
-			p.put(fmt.Sprintf("  %2d. ", i+1), text.Display(part.Text))
-		}
-	}
-	if len(a.Opaque) > 0 {
-		p.blank()
-		p.head("What nobody can see from its text:")
-		for i, o := range a.Opaque {
-			if p.enough(i, len(a.Opaque)) {
-				break
-			}
-			line := visible(o.Why)
-			if o.Part != "" {
-				line += ": " + text.Display(o.Part)
-			}
-			p.item(line)
-		}
-	}
+		p.item(line)
+	})
 	if a.Privileged != "" {
 		p.field("rights", "it runs with other rights: "+text.Display(a.Privileged))
 	}
@@ -187,24 +158,15 @@ func (p *page) analysis(s string) {
 	}
 }
 
-func (p *page) enough(i, of int) bool {
-	if i < maxParts {
-		return false
-	}
-	p.item(fmt.Sprintf("... and %d more", of-i))
-	return true
-}
-
 // near sets the listed entry and the command one below the other, with a caret
 // where they differ first. Both are shown from a little before that place.
 func (p *page) near(n *Near, command string) {
-	listed, proposed := text.Display(n.Text), text.Display(command)
-	p.blank()
 	if n.Text == command {
-		p.head("It is entry %d of auto_approve.", n.Entry+1)
+		p.section("It is entry %d of auto_approve.", n.Entry+1)
 		return
 	}
-	p.head("The nearest entry of auto_approve is entry %d, and not it:", n.Entry+1)
+	p.section("The nearest entry of auto_approve is entry %d, and not it:", n.Entry+1)
+	listed, proposed := text.Display(n.Text), text.Display(command)
 	at := 0
 	for at < len(listed) && at < len(proposed) && listed[at] == proposed[at] {
 		at++
@@ -216,71 +178,33 @@ func (p *page) near(n *Near, command string) {
 		from = min(at-room/2, len(listed), len(proposed))
 	}
 	window := func(s string) string {
-		lead := ""
 		s = s[from:]
 		if from > 0 {
-			lead = "..."
-			s = s[min(3, len(s)):]
+			s = text.Dots + s[min(3, len(s)):]
 		}
-		if len(lead)+len(s) > room {
-			s = s[:room-len(lead)-3] + "..."
-		}
-		return lead + s
+		return text.Cut(s, room)
 	}
 	p.field("listed", window(listed))
 	p.field("proposed", window(proposed))
 	p.put("", strings.Repeat(" ", label+at-from)+"^")
 }
 
-// lines is foreign text of several lines.
-func (p *page) lines(text string) {
-	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		p.quoted(visible(line))
+// failure is one error, in lines.
+func (p *page) failure(e string) {
+	lines := strings.Split(strings.TrimRight(e, "\n"), "\n")
+	for _, line := range lines[:min(len(lines), maxLines)] {
+		p.quoted(text.Display(line))
 	}
-}
-
-func (p *page) errors(list []string) {
-	if len(list) == 0 {
-		return
-	}
-	p.blank()
-	p.head("What went wrong:")
-	for _, e := range list {
-		lines := strings.Split(strings.TrimRight(e, "\n"), "\n")
-		for i, line := range lines {
-			if i == maxLines {
-				p.item(fmt.Sprintf("... and %d more lines", len(lines)-i))
-				break
-			}
-			p.quoted(text.Display(line))
-		}
-	}
-}
-
-func (p *page) options(list []Option) {
-	if len(list) == 0 {
-		return
-	}
-	p.blank()
-	p.head("Ways on:")
-	for _, o := range list {
-		line := text.Display(o.ID)
-		if o.Label != "" {
-			line += ": " + text.Display(o.Label)
-		}
-		p.item(line)
-		if o.Command != "" {
-			p.quoted(text.Display(o.Command))
-		}
+	if more := len(lines) - maxLines; more > 0 {
+		p.item(fmt.Sprintf("... and %d more lines", more))
 	}
 }
 
 // answer is what became of the question, if anything has.
 func (p *page) answer(r Record) {
 	if a := r.Answer; a != nil {
-		p.blank()
-		p.head("The answer: %s, by %s, at %s", a.Method, a.By, a.At.Format(time.RFC3339))
-		p.field("note", text.Display(a.Note))
+		p.section("The answer: %s, by %s, at %s", a.Method, a.By, a.At.Format(time.RFC3339))
+		p.foreign("note", a.Note)
 		if a.Edit != nil {
 			p.head("Their own command, which runs instead:")
 			p.shown(string(a.Edit.Text))
@@ -293,16 +217,15 @@ func (p *page) answer(r Record) {
 			how += fmt.Sprintf(", exit code %d", *o.ExitCode)
 		}
 		p.field("outcome", how)
-		p.field("note", text.Display(o.Note))
+		p.foreign("note", o.Note)
 	}
-	p.field("because", text.Display(r.Why))
+	p.foreign("because", r.Why)
 }
 
 func (p *page) answers(a Actions) {
-	p.blank()
-	p.head("To answer, one of:")
+	p.section("To answer, one of:")
 	for _, line := range []string{a.Approve, a.Reject, a.Resolve} {
-		p.line(line)
+		p.pasted(line)
 	}
 	switch {
 	case a.Manual == "":
@@ -312,24 +235,6 @@ func (p *page) answers(a Actions) {
 		p.head("By hand (then resolve): the line is too long for here; it is actions.manual of escalation.json")
 	default:
 		p.head("By hand (then resolve):")
-		p.line(a.Manual)
+		p.pasted(a.Manual)
 	}
-}
-
-func confidence(c string) string {
-	if c == "" {
-		return ""
-	}
-	return c + " confidence"
-}
-
-// words joins what is there, shown.
-func words(list ...string) string {
-	var out []string
-	for _, s := range list {
-		if s != "" {
-			out = append(out, text.Display(s))
-		}
-	}
-	return strings.Join(out, ", ")
 }

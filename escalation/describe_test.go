@@ -23,9 +23,9 @@ func hostile() Question {
 	for range 30 {
 		q.Errors = append(q.Errors, strings.Repeat(evil, 40))
 	}
-	q.Reason, q.Rule, q.Chain = evil, evil, evil
+	q.Reason, q.Rule = evil, evil
 	q.Command.RootCause, q.Command.ErrorPattern, q.Command.ExpectedOutcome, q.Command.Evidence = evil, evil, evil, q.Errors
-	q.Command.Category, q.Command.Source, q.Command.Role, q.Command.Touches = evil, evil, evil, q.Errors
+	q.Command.Category, q.Command.Source, q.Command.Role = evil, evil, evil
 	q.Command.GuardDiff = "package.json scripts.postinstall: appeared (read by npm)\n+++ now\n+" + evil + "\n\x1b[1A  digest     forged\n"
 	q.Details = evil
 	q.Options = []Option{{ID: evil, Label: evil, Command: evil}}
@@ -64,7 +64,6 @@ func TestDescribeGolden(t *testing.T) {
 	t.Parallel()
 	usual := judged(t, sample(idA))
 	usual.Command.GuardDiff = "package.json scripts.postinstall: appeared (read by npm)\n--- nothing (trusted)\n+++ package.json scripts.postinstall (now)\n+node ./evil.js\n"
-	usual.Command.Touches = []string{"node_modules (1,204 files)", "bun.lockb"}
 	usual.Errors = []string{"bun install failed before:\nerror: ConnectionRefused downloading package manifest esbuild"}
 	long := "npm install " + strings.Repeat("./packages/a-package-with-a-long-name ", 210) + "&& echo done"
 	login := sample(idA)
@@ -175,7 +174,7 @@ func TestDescribeProperties(t *testing.T) {
 		q := asking(idA, command)
 		foreign := drawText(rt, "text")
 		q.Reason, q.Errors, q.Details = "r"+foreign, []string{foreign}, foreign
-		q.Command.GuardDiff, q.Command.RootCause, q.Command.Source, q.Command.Touches = foreign, foreign, "s"+foreign, []string{foreign}
+		q.Command.GuardDiff, q.Command.RootCause, q.Command.Source = foreign, foreign, "s"+foreign
 		q.Command.Near = &Near{0, drawText(rt, "near")}
 		q.Options = []Option{{ID: foreign, Command: foreign}}
 		q = q.Complete(created)

@@ -1,4 +1,4 @@
-// Package escalation is one question to a person, and its one answer.
+// Package escalation is one question to an operator, and its one answer.
 //
 // A loop that may not go on by itself opens a question (Store.Open). It is a
 // record in a private directory of the loop, where an agent has no business;
@@ -19,8 +19,8 @@
 //
 // Every change reads the record, compares and replaces it under a lock that all
 // processes respect, and is on the disk (file and directory flushed) before it
-// counts. Killed at any step, the record is the one of before or the one of
-// after. So of any number of answers one wins, and an approval is begun once.
+// counts. After a kill at any step the record is the old one or the new
+// one. So of any number of answers one wins, and an approval is begun once.
 //
 // A question has a digest over everything that an answer is bound to: the exact
 // bytes of the command, where and for how long it runs, the policy and the inputs
@@ -29,5 +29,5 @@
 // supersedes the older one; at most one is pending in a loop.
 //
 // An approved command is what Record.Run gives: the proposed bytes, or those that
-// the person put in their place.
+// the operator put in their place.
 package escalation

@@ -15,8 +15,7 @@ var ErrNothingPending = errors.New("nothing waits for a decision")
 type DecidedError struct {
 	ID    string
 	First Answer
-	// State is where the question is by now.
-	State State
+	State State // of the question by now
 }
 
 func (e *DecidedError) Error() string {
@@ -40,11 +39,10 @@ func (e *MismatchError) Error() string {
 	if why == "" {
 		why = "no question of this loop has it"
 	}
-	msg := fmt.Sprintf("the %s %s is not that of the question that waits: %s", e.What, text.Display(e.Given[:min(16, len(e.Given))]), why)
 	if e.ID != "" {
-		msg += fmt.Sprintf("; now waits %.8s (digest %.16s): look at it before you answer", e.ID, e.Digest)
+		why += fmt.Sprintf("; now waits %.8s (digest %.16s): look at it before you answer", e.ID, e.Digest)
 	}
-	return msg
+	return fmt.Sprintf("the %s %s is not that of the question that waits: %s", e.What, text.Display(text.Head(e.Given, 16)), why)
 }
 
 // ExpiredError says that the time of the question is over. What was approved and
@@ -58,23 +56,23 @@ func (e *ExpiredError) Error() string {
 	return fmt.Sprintf("the question %.8s has expired at %s; the next run of the loop asks again", e.ID, e.Expires.Format(time.RFC3339))
 }
 
-// StateError says that a question is not where a step needs it.
+// StateError says that a question is not in the state that a step needs.
 type StateError struct {
-	Step  string // "begin", "finish"
-	ID    string // that was asked for
-	State State  // of that question; "" if it is not the loop's present one
-	// Present is the id of the loop's present question.
-	Present string
+	Step    string // "begin", "finish"
+	ID      string // that was asked for
+	State   State  // of that question; "" if it is not the loop's present one
+	Present string // the id of the loop's present question, "" if there never was one
 }
 
 func (e *StateError) Error() string {
-	if e.State == "" && e.Present == "" {
-		return fmt.Sprintf("cannot %s the question %.8s: no question was ever asked of the loop", e.Step, e.ID)
+	why := fmt.Sprintf("it is %s", e.State)
+	switch {
+	case e.State == "" && e.Present == "":
+		why = "no question was ever asked of the loop"
+	case e.State == "":
+		why = fmt.Sprintf("the loop's present one is %.8s", e.Present)
 	}
-	if e.State == "" {
-		return fmt.Sprintf("cannot %s the question %.8s: the loop's present one is %.8s", e.Step, e.ID, e.Present)
-	}
-	return fmt.Sprintf("cannot %s the question %.8s: it is %s", e.Step, e.ID, e.State)
+	return fmt.Sprintf("cannot %s the question %.8s: %s", e.Step, e.ID, why)
 }
 
 // DamagedError says that there is a record that cannot be believed. It is never

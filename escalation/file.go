@@ -16,7 +16,7 @@ import (
 const version = 1
 
 // file is a record on the disk: its version, and a digest over all of it, so that
-// what a bad disk or a person's editor did is not taken for an answer.
+// what a bad disk or an editor did is not taken for an answer.
 type file struct {
 	Version int             `json:"version"`
 	Sum     string          `json:"sum"`
@@ -26,41 +26,34 @@ type file struct {
 // encode writes a record, always in the same way.
 func encode(r Record) ([]byte, error) {
 	inner, err := marshal(r)
+	if err == nil {
+		inner, err = marshal(file{version, sum(inner), inner})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("writing the question down: %w", err)
 	}
-	data, err := marshal(file{version, sum(inner), inner})
-	if err != nil {
-		return nil, fmt.Errorf("writing the question down: %w", err)
-	}
-	return append(data, '\n'), nil
+	return append(inner, '\n'), nil
 }
 
-// decode reads a record strictly: superloop alone writes it, in one way, so what
+// decode reads a record strictly: superloop alone writes it, in one way. So what
 // is not byte for byte what encode gives is damage, or somebody else's.
-func decode(data []byte) (Record, error) {
+func decode(data []byte) (r Record, err error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
-		return Record{}, fmt.Errorf("it is not whole: %w", err)
+		return r, fmt.Errorf("it is not whole: %w", err)
 	}
 	if f.Version != version {
-		return Record{}, fmt.Errorf("it is of version %d, this superloop knows version %d", f.Version, version)
+		return r, fmt.Errorf("it is of version %d, this superloop knows version %d", f.Version, version)
 	}
-	if got := sum(f.Record); got != f.Sum {
-		return Record{}, fmt.Errorf("its content has the digest %.16s and not %.16s", got, f.Sum)
-	}
-	var r Record
-	dec := json.NewDecoder(bytes.NewReader(f.Record))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil {
+	if err := json.Unmarshal(f.Record, &r); err != nil {
 		return Record{}, err
 	}
 	again, err := encode(r)
+	if err == nil && !bytes.Equal(again, data) {
+		err = errors.New("it is not as superloop writes it")
+	}
 	if err != nil {
 		return Record{}, err
-	}
-	if !bytes.Equal(again, data) {
-		return Record{}, errors.New("it is not as superloop writes it")
 	}
 	return r, r.check()
 }
@@ -77,11 +70,11 @@ func read(path string) (Record, error) {
 		return Record{}, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err == nil && len(data) > maxRecord {
+		err = fmt.Errorf("it has more than %d MiB", maxRecord>>20)
+	}
 	if err != nil {
 		return Record{}, err
-	}
-	if len(data) > maxRecord {
-		return Record{}, fmt.Errorf("it has more than %d MiB", maxRecord>>20)
 	}
 	return decode(data)
 }
@@ -89,6 +82,10 @@ func read(path string) (Record, error) {
 // own wants a file that only this user can have written.
 func own(f *os.File, path string) error {
 	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	dir, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
@@ -102,10 +99,6 @@ func own(f *os.File, path string) error {
 		if st.Nlink > 1 {
 			return fmt.Errorf("it has %d names (hard links)", st.Nlink)
 		}
-	}
-	dir, err := os.Stat(filepath.Dir(path))
-	if err != nil {
-		return err
 	}
 	if mode := dir.Mode().Perm(); mode&0o022 != 0 {
 		return fmt.Errorf("others can write its directory %s (mode %#o)", filepath.Dir(path), mode)

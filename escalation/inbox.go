@@ -8,29 +8,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
-
-	"github.com/superloop/superloop/internal/durable"
 )
 
 // Item is a question that waits somewhere on this machine.
 type Item struct {
-	Record Record
-	// Dir is the Store's directory.
-	Dir string
-	// Waiting is for how long it has.
-	Waiting time.Duration
-	// Lapsed: its time is over, and no supervisor has been there to notice. An
-	// answer to it comes too late.
+	Record  Record
+	Dir     string        // the Store's directory
+	Waiting time.Duration // since it was asked
+	// Lapsed: its time is over, and no supervisor has noticed. An answer to it comes
+	// too late.
 	Lapsed bool
 }
 
-// Store is the store of the item's loop.
-func (i Item) Store(d durable.Disk) Store {
-	return Store{Disk: d, Dir: i.Dir, Loop: i.Record.Question.Loop}
-}
-
-// Inbox reads what waits for a person in all loops of this user: what blocks a
+// Inbox reads what waits for an operator in all loops of this user: what blocks a
 // loop first, then by how long it waits; what has lapsed last. stateRoot is
 // $XDG_STATE_HOME/superloop, in which the records lie at
 // <repo-id>/loops/<loop>/escalation/record.json.
@@ -46,14 +38,9 @@ func Inbox(stateRoot string, now time.Time) ([]Item, error) {
 		for _, loop := range loops {
 			dir := filepath.Join(stateRoot, repo, "loops", loop, Folder)
 			r, err := Store{Dir: dir, Loop: loop}.Load()
-			if errors.Is(err, ErrNothingPending) {
-				continue
-			}
-			if err != nil {
+			if err != nil && !errors.Is(err, ErrNothingPending) {
 				errs = errors.Join(errs, err)
-				continue
-			}
-			if r.State == Pending {
+			} else if r.State == Pending {
 				out = append(out, Item{Record: r, Dir: dir, Waiting: max(0, now.Sub(r.Question.Created)), Lapsed: r.Lapsed(now)})
 			}
 		}
@@ -75,19 +62,12 @@ func order(i Item) int {
 	return 0
 }
 
-// folders are the directories in dir, sorted; no links.
-func folders(dir string) ([]string, error) {
+// folders are the directories in dir, sorted; no links. A file has none.
+func folders(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
-		return nil, nil
-	}
-	if err != nil {
-		if info, e := os.Stat(dir); e == nil && !info.IsDir() {
-			return nil, nil // a file among the repositories' folders
-		}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return nil, fmt.Errorf("looking for questions: %w", err)
 	}
-	var names []string
 	for _, e := range entries {
 		if e.IsDir() {
 			names = append(names, e.Name())

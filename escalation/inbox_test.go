@@ -60,7 +60,7 @@ func TestInbox(t *testing.T) {
 			line += " lapsed"
 		}
 		got = append(got, line)
-		if r, err := i.Store(durable.OS()).Load(); err != nil || r.Digest != i.Record.Digest {
+		if r, err := (Store{Disk: durable.OS(), Dir: i.Dir, Loop: i.Record.Question.Loop}).Load(); err != nil || r.Digest != i.Record.Digest {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}

@@ -1,7 +1,10 @@
 package escalation
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,10 +17,7 @@ func ask(q Question) (Record, error) {
 		return Record{}, fmt.Errorf("opening a question: %w", err)
 	}
 	digest, err := q.Digest()
-	if err != nil {
-		return Record{}, err
-	}
-	return Record{Question: q, Digest: digest, State: Pending}, nil
+	return Record{Question: q, Digest: digest, State: Pending}, err
 }
 
 // superseded ends a question that nothing has come of, for a newer one (by) or
@@ -39,12 +39,9 @@ func (r Record) expired(now time.Time) Record {
 	return r
 }
 
-// answered gives the record after an answer. Of an expired one the caller has
-// made sure before.
+// answered gives the record after an answer that check takes. The caller has made
+// sure that the question has not lapsed.
 func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
-	if err := a.check(); err != nil {
-		return r, err
-	}
 	if !a.names(r) {
 		return r, a.mismatch(r)
 	}
@@ -58,10 +55,9 @@ func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
 		if c == nil {
 			return r, fmt.Errorf("answering: this question (%s) has no command that could be corrected", r.Question.Type)
 		}
-		answer.Edit = &Edit{Text: append([]byte(nil), a.Edit.Text...), SHA256: sum(a.Edit.Text),
-			Digest: c.Action().With(string(a.Edit.Text)).Digest}
+		answer.Edit = &Edit{Text: slices.Clone(a.Edit.Text), SHA256: sum(a.Edit.Text), Digest: c.Action().With(string(a.Edit.Text)).Digest}
 	}
-	r.State, r.Answer = a.Method.state(), answer
+	r.State, r.Answer = leads[a.Method], answer
 	if !r.State.Open() {
 		r.Ended = answer.At
 	}
@@ -83,12 +79,11 @@ func (r Record) refuses() error {
 
 func (a AnswerRequest) mismatch(waits Record) *MismatchError {
 	e := &MismatchError{What: "digest", Given: a.Digest}
-	if a.ID != "" {
+	switch {
+	case a.ID != "" && (a.Digest == "" || !strings.HasPrefix(waits.Question.ID, a.ID)):
 		e.What, e.Given = "id", a.ID
-		if a.Digest != "" && len(waits.Question.ID) >= len(a.ID) && waits.Question.ID[:len(a.ID)] == a.ID {
-			e.What, e.Given = "digest", a.Digest
-			e.Why = "what is asked is not what was shown"
-		}
+	case a.ID != "":
+		e.Why = "what is asked is not what was shown"
 	}
 	if waits.State == Pending {
 		e.ID, e.Digest = waits.Question.ID, waits.Digest
@@ -105,16 +100,12 @@ func (r Record) begun(id string, now time.Time) (Record, error) {
 	return r, nil
 }
 
-// finished notes how it went.
+// finished records how the execution went.
 func (r Record) finished(id string, o Outcome, now time.Time) (Record, error) {
 	if err := r.must("finish", id, Executing); err != nil {
 		return r, err
 	}
 	o.Note = cut(o.Note, maxText)
-	if o.ExitCode != nil {
-		code := *o.ExitCode
-		o.ExitCode = &code
-	}
 	r.State, r.Outcome, r.Ended = Failed, &o, stamp(now)
 	if o.OK {
 		r.State = Done
@@ -122,7 +113,7 @@ func (r Record) finished(id string, o Outcome, now time.Time) (Record, error) {
 	return r, nil
 }
 
-// interrupted notes that nobody knows how it went.
+// interrupted records that nobody knows how the execution went.
 func (r Record) interrupted(id string, now time.Time) (Record, error) {
 	if err := r.must("interrupt", id, Executing); err != nil {
 		return r, err
@@ -150,44 +141,27 @@ func (r Record) check() error {
 	if err != nil {
 		return err
 	}
-	if digest != r.Digest {
-		return fmt.Errorf("its question has the digest %.16s and not %.16s", digest, r.Digest)
+	must, known := states[r.State]
+	a, o := r.Answer, r.Outcome
+	if a != nil && (r.State == Expired || r.State == Superseded) {
+		must.answer = Approve
 	}
-	a := r.Answer
-	if a != nil && (a.Method.state() == "" || a.By.Channel == "" || a.At.IsZero()) {
-		return fmt.Errorf("its answer does not say who gave it, how and when")
-	}
-	if a != nil && a.Edit != nil && (r.Question.Command == nil || a.Method != Approve || sum(a.Edit.Text) != a.Edit.SHA256 || runnable(a.Edit.Text) != nil) {
-		return fmt.Errorf("its answer holds a command that is none")
-	}
-	want := Method("") // that the state needs
-	switch r.State {
-	case Approved, Executing, Done, Failed, Interrupted:
-		want = Approve
-	case Rejected:
-		want = Reject
-	case Resolved:
-		want = Resolve
-	case Pending:
-		if a != nil {
-			return fmt.Errorf("it is pending and has an answer")
-		}
-	case Expired, Superseded:
-		if a != nil {
-			want = Approve
-		}
-	default:
-		return fmt.Errorf("its state is %q, which is none", r.State)
-	}
-	ran := r.State == Executing || r.State == Done || r.State == Failed || r.State == Interrupted
 	switch {
-	case want != "" && (a == nil || a.Method != want):
-		return fmt.Errorf("it is %s without the answer that leads there", r.State)
-	case ran == r.Begun.IsZero():
+	case digest != r.Digest:
+		return fmt.Errorf("its question has the digest %.16s and not %.16s", digest, r.Digest)
+	case !known:
+		return fmt.Errorf("its state is %q, which is none", r.State)
+	case (a != nil) != (must.answer != "") || a != nil && a.Method != must.answer:
+		return fmt.Errorf("it is %s, which does not fit its answer", r.State)
+	case a != nil && (a.By.Channel == "" || a.At.IsZero()):
+		return errors.New("its answer does not say who gave it and when")
+	case a != nil && a.Edit != nil && (r.Question.Command == nil || a.Method != Approve || sum(a.Edit.Text) != a.Edit.SHA256 || runnable(a.Edit.Text) != nil):
+		return errors.New("its answer holds a command that is none")
+	case must.begun == r.Begun.IsZero():
 		return fmt.Errorf("it is %s, which does not fit when it began", r.State)
-	case r.State.Open() != r.Ended.IsZero():
+	case must.ended == r.Ended.IsZero():
 		return fmt.Errorf("it is %s, which does not fit when it ended", r.State)
-	case (r.State == Done || r.State == Failed) != (r.Outcome != nil) || r.Outcome != nil && r.Outcome.OK != (r.State == Done):
+	case (r.State == Done || r.State == Failed) != (o != nil) || o != nil && o.OK != (r.State == Done):
 		return fmt.Errorf("it is %s, which does not fit its outcome", r.State)
 	}
 	return nil

@@ -15,25 +15,16 @@ import (
 // Type is what is asked.
 type Type string
 
-// The types.
+// The types; titles has their questions.
 const (
-	RecoveryApproval     Type = "recovery_approval_required" // may this command run?
-	RecoveryFailed       Type = "recovery_failed"            // it ran, and did not help
-	RoleFailure          Type = "role_failure"               // a role fails again and again
-	PolicyChange         Type = "policy_change"              // the config would allow more than was trusted
-	RunnerUnavailable    Type = "runner_unavailable"         // an agent cannot run: login, money, not installed
-	RemediationExhausted Type = "remediation_exhausted"      // every way on was tried
-	CompletionApproval   Type = "completion_approval"        // all gates pass: is the loop done?
+	RecoveryApproval     Type = "recovery_approval_required"
+	RecoveryFailed       Type = "recovery_failed"
+	RoleFailure          Type = "role_failure"
+	PolicyChange         Type = "policy_change"
+	RunnerUnavailable    Type = "runner_unavailable" // login, money, not installed
+	RemediationExhausted Type = "remediation_exhausted"
+	CompletionApproval   Type = "completion_approval"
 )
-
-// Known reports whether t is one of the types.
-func (t Type) Known() bool {
-	switch t {
-	case RecoveryApproval, RecoveryFailed, RoleFailure, PolicyChange, RunnerUnavailable, RemediationExhausted, CompletionApproval:
-		return true
-	}
-	return false
-}
 
 // DefaultPatience is how long a question waits for an answer unless its asker
 // says otherwise.
@@ -41,34 +32,29 @@ const DefaultPatience = 24 * time.Hour
 
 // Question is what an answer is bound to. It never changes once it is asked.
 type Question struct {
-	// ID is 128 random bits in hex. The asker may mint it (NewID) and note it down
+	// ID is 128 random bits in hex. The asker may make it (NewID) and record it
 	// before it opens the question: opening it again is then harmless. "": Open
-	// mints it.
+	// makes it.
 	ID        string `json:"id"`
 	Loop      string `json:"loop"`
 	Run       string `json:"run"`
 	Iteration int    `json:"iteration"`
 	Type      Type   `json:"type"`
-	// Repo is the repository's root, absolute.
-	Repo string `json:"repo"`
-	// Reason says in one sentence why a person is needed; Rule is the rule that
+	Repo      string `json:"repo"` // the repository's root, absolute
+	// Reason says in one sentence why an operator is needed; Rule is the rule that
 	// says so, for programs.
 	Reason string `json:"reason"`
 	Rule   string `json:"rule,omitempty"`
-	// Errors are what went wrong before, the oldest first. They may hold foreign
-	// text.
-	Errors []string `json:"errors,omitempty"`
-	// Details is what a person should see besides, in lines: the changes that are
-	// held back, where a login is to be had.
-	Details string `json:"details,omitempty"`
+	// Errors are what went wrong before, the oldest first; Details is what an
+	// operator should see besides, in lines. Both may hold foreign text.
+	Errors  []string `json:"errors,omitempty"`
+	Details string   `json:"details,omitempty"`
 	// Command is what would run; nil for a question without one.
 	Command *Command `json:"command,omitempty"`
-	// Options are the ways on that are known, the proposed one first.
+	// Options are the known ways to go on, the proposed one first.
 	Options []Option `json:"options,omitempty"`
-	// Chain names the remediation chain that it belongs to.
-	Chain string `json:"chain,omitempty"`
-	// Manual is a complete command line that mends it by hand, for a question
-	// without a command ("claude /login"). With one it is made of that.
+	// Manual is a complete command line that repairs it by hand ("claude /login"),
+	// for a question without a command.
 	Manual string `json:"manual,omitempty"`
 	// Created and Expires are UTC, in milliseconds. Zero: Open fills in its own
 	// time, and DefaultPatience after Created.
@@ -81,16 +67,15 @@ type Binding struct {
 	// Dev and Ino are those of the working directory (recovery.Dir).
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
-	// PolicyDigest is that of the policy that judged; InputsDigest that of the files
-	// that the command reads (guard.Digest), "" if they are not watched.
+	// PolicyDigest is that of the policy that judged; InputsDigest that of the
+	// pinned inputs (guard.Digest), "" if they are not watched.
 	PolicyDigest string `json:"policy_digest"`
 	InputsDigest string `json:"inputs_digest,omitempty"`
 }
 
 // Drift says what is no longer as it was when the question was asked, one phrase
 // each; none: what was approved may begin.
-func (b Binding) Drift(now Binding) []string {
-	var out []string
+func (b Binding) Drift(now Binding) (out []string) {
 	if b.Dev != now.Dev || b.Ino != now.Ino {
 		out = append(out, "the working directory is another one")
 	}
@@ -103,9 +88,9 @@ func (b Binding) Drift(now Binding) []string {
 	return out
 }
 
-// Command is a command that waits for a person, with what is known of it. It does
+// Command is a command that waits for an operator, with what is known of it. It does
 // not embed an action.Action, whose text is a string: JSON would replace bytes that
-// are no UTF-8, and the person would approve another command.
+// are not UTF-8, and the operator would approve another command.
 type Command struct {
 	// Text is what bash would get, byte for byte; SHA256, in hex, is its digest,
 	// which Open fills in.
@@ -114,11 +99,8 @@ type Command struct {
 	// WorkingDir is relative to the repository, as it was written.
 	WorkingDir string `json:"working_dir"`
 	Binding
-	TimeoutMS int64 `json:"timeout_ms"`
-	// Network and EnvProfile say what it would run with: "full" or "none"; the name
-	// of the environment.
-	Network    string `json:"network,omitempty"`
-	EnvProfile string `json:"env_profile,omitempty"`
+	TimeoutMS int64  `json:"timeout_ms"`
+	Network   string `json:"network,omitempty"` // "full" or "none"
 	// Source is who proposes it: tester, superloop or human. Role is the role that
 	// wrote it down.
 	Source string `json:"source"`
@@ -131,15 +113,12 @@ type Command struct {
 	Evidence        []string `json:"evidence,omitempty"`
 	ExpectedOutcome string   `json:"expected_outcome,omitempty"`
 	Confidence      string   `json:"confidence,omitempty"`
-	// Hits are the patterns of require_human that fit it, Near is the entry of
-	// auto_approve that is most like it (see Judge).
+	// Judge sets Hits, the patterns of require_human that fit the command, and Near,
+	// the entry of auto_approve that is most like it.
 	Hits []Hit `json:"hits,omitempty"`
 	Near *Near `json:"near,omitempty"`
-	// GuardDiff shows what it reads and what of that is not as it was trusted
-	// (guard.Diff).
+	// GuardDiff shows what of its pinned inputs is not as it was trusted (guard.Diff).
 	GuardDiff string `json:"guard_diff,omitempty"`
-	// Touches are paths that it will change, as far as that was worked out.
-	Touches []string `json:"touches,omitempty"`
 }
 
 // NewCommand is the question's form of an action.
@@ -155,32 +134,41 @@ func (c *Command) Action() action.Action {
 // Timeout is how long it may run.
 func (c *Command) Timeout() time.Duration { return time.Duration(c.TimeoutMS) * time.Millisecond }
 
-// Option is one way on.
+// Option is one way to go on.
 type Option struct {
 	ID      string `json:"id"`
 	Label   string `json:"label,omitempty"`
 	Command string `json:"command,omitempty"`
 }
 
-// NewID mints the id of a question: 128 random bits in hex.
+// NewID makes the id of a question: 128 random bits in hex.
 func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
 	return hex.EncodeToString(b[:])
 }
 
-// Digest is the SHA-256, in hex, of the question as canonical JSON (keys sorted,
-// no white space). Since the question holds its random id, nobody can make
+// Digest is the SHA-256, in hex, of the question as JSON with sorted keys and
+// no white space. Since the question holds its random id, nobody can make
 // another one whose digest begins in the same way.
 func (q Question) Digest() (string, error) {
-	data, err := canonical(q)
+	data, err := marshal(q)
+	var sorted any // json writes the keys of a map in order
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err == nil {
+		err = dec.Decode(&sorted)
+	}
+	if err == nil {
+		data, err = marshal(sorted)
+	}
 	if err != nil {
 		return "", fmt.Errorf("working out the digest of a question: %w", err)
 	}
 	return sum(data), nil
 }
 
-// Blocking reports whether the loop stands still until there is an answer, or
+// Blocking reports whether the loop stands still until there is an answer. Else it
 // works on with something missing.
 func (q Question) Blocking() bool {
 	return q.Type != PolicyChange && (q.Command == nil || q.Command.Severity != "degraded")
@@ -191,28 +179,11 @@ func sum(data []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// canonical writes v as JSON with the keys of every object sorted, so that the
-// order of Go's fields means nothing.
-func canonical(v any) ([]byte, error) {
-	plain, err := marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	var any any
-	dec := json.NewDecoder(bytes.NewReader(plain))
-	dec.UseNumber()
-	if err := dec.Decode(&any); err != nil {
-		return nil, err
-	}
-	return marshal(any)
-}
-
+// marshal writes v as JSON in one line, with < > & as they are.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

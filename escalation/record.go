@@ -26,10 +26,30 @@ const (
 	Superseded  State = "superseded"
 )
 
+// facts are what a record in a state must say: by which answer it came there ("" is
+// none), whether the command has begun, and whether the record has ended.
+type facts struct {
+	answer       Method
+	begun, ended bool
+}
+
+var states = map[State]facts{
+	Pending:     {},
+	Approved:    {answer: Approve},
+	Executing:   {answer: Approve, begun: true},
+	Done:        {Approve, true, true},
+	Failed:      {Approve, true, true},
+	Interrupted: {Approve, true, true},
+	Rejected:    {answer: Reject, ended: true},
+	Resolved:    {answer: Resolve, ended: true},
+	Expired:     {ended: true}, // these two also after an approval
+	Superseded:  {ended: true},
+}
+
 // Open reports whether something may still happen to a question in this state.
 func (s State) Open() bool { return s == Pending || s == Approved || s == Executing }
 
-// Method is how a person answers.
+// Method is how an operator answers.
 type Method string
 
 // The methods. Approve lets it be done; for a question without a command it says
@@ -41,18 +61,8 @@ const (
 	Resolve Method = "resolve"
 )
 
-// state is where a question goes by the answer, "" for an unknown method.
-func (m Method) state() State {
-	switch m {
-	case Approve:
-		return Approved
-	case Reject:
-		return Rejected
-	case Resolve:
-		return Resolved
-	}
-	return ""
-}
+// leads is where a question goes by each answer.
+var leads = map[Method]State{Approve: Approved, Reject: Rejected, Resolve: Resolved}
 
 // Channel is the way by which an answer came.
 type Channel string
@@ -61,19 +71,17 @@ type Channel string
 const (
 	CLI   Channel = "cli"
 	Slack Channel = "slack"
-	HTTP  Channel = "http"
 )
 
-// By is the person who answers, as far as the channel knows. A rule is never
+// By is the operator who answers, as far as the channel knows. A rule is never
 // recorded as one.
 type By struct {
 	Channel Channel `json:"channel"`
 	// UID is the user of the system, nil where the channel does not know it.
 	UID *int `json:"uid,omitempty"`
-	// User is the channel's name for the person: a login, a Slack user id.
+	// User is the channel's name for the operator: a login, a Slack user id.
 	User string `json:"user,omitempty"`
-	// Method is how the channel knows: "process", "so_peercred", "bearer",
-	// "socket_mode", "signature".
+	// Method is how the channel knows: "process", "socket_mode", "signature".
 	Method string `json:"method,omitempty"`
 }
 
@@ -89,46 +97,40 @@ func (b By) String() string {
 	return text.Display(s)
 }
 
-// Answer is what a person said, and the only answer there is.
+// Answer is what an operator said, and the only answer there is.
 type Answer struct {
 	Method Method    `json:"method"`
 	By     By        `json:"by"`
 	At     time.Time `json:"at"`
 	Note   string    `json:"note,omitempty"`
-	// Bound is what of the question the person named: "id", "digest", "both", or
+	// Bound is what of the question the operator named: "id", "digest", "both", or
 	// "" for whatever was pending at that moment.
 	Bound string `json:"bound,omitempty"`
-	// Edit is the command that the person put in the place of the proposed one.
-	Edit *Edit `json:"edit,omitempty"`
+	Edit  *Edit  `json:"edit,omitempty"`
 }
 
-// Edit is a person's own command. It runs where the proposed one would have.
+// Edit is the operator's own command. It runs where the proposed one would have.
 type Edit struct {
 	Text   []byte `json:"command_b64"`
 	SHA256 string `json:"sha256"`
-	// Digest is that of the attempt: command and directory
-	// (action.Digest).
-	Digest string `json:"digest"`
+	Digest string `json:"digest"` // of command and directory (action.Digest)
 }
 
 // Outcome is how an approved question ended.
 type Outcome struct {
 	OK bool `json:"ok"`
 	// ExitCode is nil where nothing was run, or a signal ended it.
-	ExitCode *int `json:"exit_code,omitempty"`
-	// Note is one sentence for a person.
-	Note string `json:"note,omitempty"`
+	ExitCode *int   `json:"exit_code,omitempty"`
+	Note     string `json:"note,omitempty"` // one sentence
 }
 
 // Record is a question and what became of it. It is a value; a Store's methods
 // give the new one.
 type Record struct {
 	Question Question `json:"question"`
-	// Digest is the Question's.
-	Digest string `json:"digest"`
-	State  State  `json:"state"`
-	// Answer is nil until there is one.
-	Answer *Answer `json:"answer,omitempty"`
+	Digest   string   `json:"digest"` // the Question's
+	State    State    `json:"state"`
+	Answer   *Answer  `json:"answer,omitempty"` // nil until there is one
 	// Begun is when what was approved began, Ended when the record came to its
 	// end; zero before.
 	Begun   time.Time `json:"begun,omitzero"`
@@ -151,15 +153,15 @@ type Run struct {
 	SHA256     string
 	WorkingDir string
 	Timeout    time.Duration
-	// Source is the question's, or "human" for a person's own command; Attempt is
+	// Source is the question's, or "human" for an operator's own command; Attempt is
 	// action.Digest.
 	Source, Attempt string
-	// Binding must still hold (Binding.Drift) before it begins. A person's own
+	// Binding must still hold (Binding.Drift) before it begins. An operator's own
 	// command has no InputsDigest: nobody has judged what it reads.
 	Binding
 }
 
-// Run gives the approved command: the person's if there is one. ok is false if
+// Run gives the approved command: the operator's own if there is one. ok is false if
 // nothing is approved, or there is no command.
 func (r Record) Run() (run Run, ok bool) {
 	c := r.Question.Command
@@ -187,32 +189,30 @@ type AnswerRequest struct {
 	Edit *EditedCommand
 }
 
-// EditedCommand is what a person wants to run instead.
+// EditedCommand is what an operator wants to run instead.
 type EditedCommand struct{ Text []byte }
 
 // check says what makes it no answer, whatever the question.
 func (a AnswerRequest) check() error {
-	if a.Method.state() == "" {
+	if leads[a.Method] == "" {
 		return fmt.Errorf("answering: %q is no answer; it is approve, reject or resolve", a.Method)
 	}
-	switch a.By.Channel {
-	case CLI, Slack, HTTP:
-	default:
-		return fmt.Errorf("answering: the channel is %q; it is cli, slack or http", a.By.Channel)
+	if a.By.Channel != CLI && a.By.Channel != Slack {
+		return fmt.Errorf("answering: the channel is %q; it is cli or slack", a.By.Channel)
 	}
-	for _, given := range []struct{ name, value string }{{"id", a.ID}, {"digest", a.Digest}} {
-		if v := given.value; v != "" && (len(v) < 8 || len(v) > 64 || !isHex(v, len(v))) {
-			return fmt.Errorf("answering: the %s is %s; give 8 or more of its hexadecimal digits, as escalation.json has them",
-				given.name, strconv.Quote(cut(v, 64)))
+	for _, given := range [][2]string{{"id", a.ID}, {"digest", a.Digest}} {
+		if v := given[1]; v != "" && (len(v) < 8 || len(v) > 64 || !isHex(v, len(v))) {
+			return fmt.Errorf("answering: the %s is %q; give 8 or more of its hexadecimal digits, as escalation.json has them", given[0], cut(v, 64))
 		}
 	}
-	if a.Edit != nil {
-		if a.Method != Approve {
-			return fmt.Errorf("answering: a corrected command goes with approve, not with %s", a.Method)
-		}
-		if err := runnable(a.Edit.Text); err != nil {
-			return fmt.Errorf("answering: %w", err)
-		}
+	if a.Edit == nil {
+		return nil
+	}
+	if a.Method != Approve {
+		return fmt.Errorf("answering: a corrected command goes with approve, not with %s", a.Method)
+	}
+	if err := runnable(a.Edit.Text); err != nil {
+		return fmt.Errorf("answering: %w", err)
 	}
 	return nil
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// File is the record's name in a Store's directory. It is replaced by a rename, so
-// whoever watches the directory learns of every change; the lock and temporary
-// files beside it have names that begin with a dot.
-const File = "record.json"
+const (
+	// File is the record's name in a Store's directory. It is replaced by a rename, so
+	// whoever watches the directory learns of every change; the lock and temporary
+	// files beside it have names that begin with a dot.
+	File = "record.json"
+	// Folder is the name of a Store's directory below a loop's private directory.
+	Folder = "escalation"
 
-// Folder is the name, below a loop's private directory, of the one that holds its
-// questions. Inbox looks for it.
-const Folder = "escalation"
-
-const lockPause = 2 * time.Millisecond // between two tries to get a lock that is held for moments
+	lockPause = 2 * time.Millisecond // between two tries to get a lock that is held for moments
+)
 
 // Store keeps the questions of one loop: the present one, and in the directory
 // "archive" the last ones before it. Its methods may be called by any number of
@@ -28,12 +28,9 @@ const lockPause = 2 * time.Millisecond // between two tries to get a lock that i
 // operations "escalation" and "escalation-archive".
 type Store struct {
 	Disk durable.Disk
-	// Dir is private (mode 0700, outside the repository); it is made if need be.
-	Dir string
-	// Loop is the loop's id: a record of another one is not believed.
-	Loop string
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
+	Dir  string           // private (mode 0700, outside the repository); it is made if need be
+	Loop string           // the loop's id: a record of another one is not believed
+	Now  func() time.Time // the clock; nil is time.Now
 }
 
 // Load reads the present record, whatever its state, without waiting for anybody.
@@ -47,11 +44,15 @@ func (s Store) Load() (Record, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Record{}, fmt.Errorf("%w: no question was ever asked of the loop %s", ErrNothingPending, s.Loop)
+		return Record{}, s.never()
 	case err != nil:
 		return Record{}, &DamagedError{path, err}
 	}
 	return r, nil
+}
+
+func (s Store) never() error {
+	return fmt.Errorf("%w: no question was ever asked of the loop %s", ErrNothingPending, s.Loop)
 }
 
 // Open asks a question. What is pending, or approved and not begun, is superseded
@@ -114,7 +115,7 @@ func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
 	}
 	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
 		if last.Question.ID == "" {
-			return last, fmt.Errorf("%w: no question was ever asked of the loop %s", ErrNothingPending, s.Loop)
+			return last, s.never()
 		}
 		if !a.names(last) {
 			return last, s.elsewhere(a, last)
@@ -179,48 +180,37 @@ func (s Store) Expire(ctx context.Context, now time.Time) (r Record, lapsed bool
 // that differs is written also next to an error, which is then returned: an
 // answer that comes too late leaves the question expired.
 func (s Store) change(ctx context.Context, next func(last Record, now time.Time) (Record, error)) (Record, error) {
+	fail := func(err error) (Record, error) { return Record{}, fmt.Errorf("keeping the question: %w", err) }
 	lock, err := s.lock(ctx)
 	if errors.Is(err, fs.ErrNotExist) { // no directory: nothing was ever asked, and nothing is made for it
 		return next(Record{}, s.now())
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("keeping the question: %w", err)
+		return fail(err)
 	}
 	defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
 	if _, err := s.Disk.RemoveTemps("escalation", s.Dir); err != nil {
-		return Record{}, fmt.Errorf("keeping the question: %w", err)
+		return fail(err)
 	}
 	last, err := s.Load()
-	if errors.Is(err, ErrNothingPending) {
-		last, err = Record{}, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNothingPending) {
 		return Record{}, err
 	}
-	was, now := last, s.now()
-	r, wish := next(last, now)
-	if r.Question.ID == was.Question.ID && r.State == was.State {
+	r, wish := next(last, s.now())
+	if r.Question.ID == last.Question.ID && r.State == last.State {
 		return r, wish
 	}
-	if err := s.write(r); err != nil {
-		return Record{}, err
-	}
-	return r, wish
-}
-
-// write replaces the present record; what is written is what will be believed.
-func (s Store) write(r Record) error {
 	data, err := encode(r)
 	if err == nil {
-		_, err = decode(data)
+		_, err = decode(data) // only what will be believed is written
 	}
 	if err == nil {
 		err = s.Disk.WriteFile("escalation", filepath.Join(s.Dir, File), data, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the question: %w", err)
+		return fail(err)
 	}
-	return nil
+	return r, wish
 }
 
 func (s Store) now() time.Time {

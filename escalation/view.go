@@ -27,7 +27,7 @@ type view struct {
 	Rule      string    `json:"rule,omitempty"`
 	Errors    []string  `json:"errors"`
 	Details   string    `json:"details,omitempty"`
-	Chain     *string   `json:"chain"`
+	Chain     any       `json:"chain"` // always null; the schema wants it
 	ExpiresAt time.Time `json:"expires_at"`
 	Blocking  bool      `json:"blocking"`
 	Actions   Actions   `json:"actions"`
@@ -85,16 +85,16 @@ func View(r Record) ([]byte, error) {
 		},
 	} {
 		drop()
-		plain, err := marshal(v)
+		var b bytes.Buffer
+		data, err := marshal(v)
+		if err == nil {
+			err = json.Indent(&b, ascii(data), "", "  ")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("writing escalation.json: %w", err)
 		}
-		var data []byte
-		if data, err = indent(ascii(plain)); err != nil {
-			return nil, fmt.Errorf("writing escalation.json: %w", err)
-		}
-		if len(data) <= schemas.Escalation.Limit() {
-			return data, nil
+		if b.WriteByte('\n'); b.Len() <= schemas.Escalation.Limit() {
+			return b.Bytes(), nil
 		}
 	}
 	return nil, fmt.Errorf("writing escalation.json: the question %.8s has no form that is small enough", r.Question.ID)
@@ -105,9 +105,6 @@ func viewOf(r Record) view {
 	v := view{Timestamp: q.Created, ID: q.ID, Digest: r.Digest, LoopID: q.Loop, RunID: q.Run, Iteration: q.Iteration, Type: q.Type,
 		Status: r.State, Options: append([]Option{}, q.Options...), Reason: q.Reason, Rule: q.Rule, Errors: append([]string{}, q.Errors...), Details: q.Details,
 		ExpiresAt: q.Expires, Blocking: q.Blocking(), Actions: r.Actions(), BegunAt: r.Begun, EndedAt: r.Ended, Why: r.Why, SupersededBy: r.SupersededBy}
-	if q.Chain != "" {
-		v.Chain = &q.Chain
-	}
 	if c := q.Command; c != nil {
 		p := &proposal{Version: 1, Timestamp: q.Created, Category: c.Category, Severity: c.Severity}
 		p.Diagnosis.ErrorPattern, p.Diagnosis.RootCause, p.Diagnosis.Evidence = c.ErrorPattern, c.RootCause, append([]string{}, c.Evidence...)
@@ -128,15 +125,6 @@ func viewOf(r Record) view {
 		}
 	}
 	return v
-}
-
-func indent(data []byte) ([]byte, error) {
-	var b bytes.Buffer
-	if err := json.Indent(&b, data, "", "  "); err != nil {
-		return nil, err
-	}
-	b.WriteByte('\n')
-	return b.Bytes(), nil
 }
 
 // ascii writes every character of JSON text that is not printable ASCII as its

@@ -61,7 +61,7 @@ func TestViewIsValid(t *testing.T) {
 	code := 1
 	big := asking(idA, strings.Repeat("\x01", 64<<10))
 	plain := sample(idA)
-	plain.Command, plain.Type, plain.Options, plain.Chain = nil, RoleFailure, nil, "chain-1"
+	plain.Command, plain.Type, plain.Options = nil, RoleFailure, nil
 	for i, q := range []Question{plain, sample(idA), hostile(), big} {
 		r := record(t, q)
 		viewed(t, r)

@@ -12,14 +12,20 @@ import (
 // character that is not printable ASCII is shown by its number, a newline as
 // <newline>, a tab as <tab>, more than three blanks or newlines in a row by their
 // count. No two commands look the same.
-func Display(s string) string {
+func Display(s string) string { return display(s, true) }
+
+// Shown writes a line of text that is only looked at: as Display, but blanks and what
+// looks like a mark stay as they are.
+func Shown(line string) string { return display(line, false) }
+
+func display(s string, exact bool) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		c, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case c == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, "<0x%02X>", s[i])
-		case c == ' ' || c == '\n':
+		case exact && (c == ' ' || c == '\n'):
 			n := len(s[i:]) - len(strings.TrimLeft(s[i:], string(c)))
 			size = n
 			switch {
@@ -34,7 +40,7 @@ func Display(s string) string {
 			}
 		case c == '\t':
 			b.WriteString("<tab>")
-		case c == '<' && looksLikeMark(s[i+1:]), c < ' ' || c > '~':
+		case exact && c == '<' && looksLikeMark(s[i+1:]), c < ' ' || c > '~':
 			b.WriteString(CharName(c))
 		default:
 			b.WriteByte(byte(c))

@@ -109,3 +109,12 @@ func Head(s string, most int) string {
 	}
 	return s[:max(most, 0)]
 }
+
+// Tail is the end of s, at most most bytes, and no character cut in two.
+func Tail(s string, most int) string {
+	start := max(len(s)-most, 0)
+	for start < len(s) && !utf8.RuneStart(s[start]) {
+		start++
+	}
+	return s[start:]
+}

@@ -142,7 +142,7 @@ func TestWithdrawnAsItIsAnswered(t *testing.T) {
 	r.opens(recQuestion("npm ci"))
 	r.at, r.then = "lock:open", func() { // behind the look, before the lock
 		other := escalation.Store{Disk: durable.OS(), Dir: filepath.Join(r.Paths.Private, escalation.Folder), Loop: "l", Now: r.Clock}
-		_, err := other.Answer(t.Context(), escalation.AnswerRequest{Method: escalation.Reject, By: escalation.By{Channel: escalation.HTTP}})
+		_, err := other.Answer(t.Context(), escalation.AnswerRequest{Method: escalation.Reject, By: escalation.By{Channel: escalation.Slack}})
 		r.noErr(err)
 	}
 	r.noErr(r.approvals.Withdraw("x"))
