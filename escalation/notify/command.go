@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,9 @@ const (
 
 // Command tells people by running a program: mail, ntfy, a desktop
 // notification. No shell is involved. In its arguments {title} and {text} stand
-// for the message; on standard input it gets Body, or Text if that was asked
-// for; in its environment SUPERLOOP_NOTIFY_EVENT, _ID, _LOOP and so on.
+// for the message; on standard input it gets Body; in its environment
+// SUPERLOOP_NOTIFY_EVENT, _ID, _LOOP and so on. It runs in /: a repository is no
+// place to look for its files.
 type Command struct {
 	name  string
 	argv  []string
@@ -37,38 +39,31 @@ type Command struct {
 
 // CommandOptions change what a Command does; the zero value is the usual one.
 type CommandOptions struct {
-	Timeout   time.Duration // of one run; 0 is 30 s
-	Dir       string        // where it runs; "" is "/": a repository is no place to look for its files
-	Env       []string      // what it inherits; nil is the environment of this process
-	PlainText bool          // Text on standard input instead of JSON
+	Timeout time.Duration // of one run; 0 is 30 s
+	Env     []string      // what it inherits; nil is the environment of this process
 }
 
 // NewCommand splits line as a shell splits words. What only a shell could do is
 // an error: operators, substitutions, a relative path.
 func NewCommand(name, line string, o CommandOptions) (*Command, error) {
-	fail := func(format string, args ...any) (*Command, error) {
-		return nil, fmt.Errorf("channel %q: %s", name, fmt.Sprintf(format, args...))
-	}
+	fail := func(why string) (*Command, error) { return nil, fmt.Errorf("channel %q: the command %s", name, why) }
 	parser := shellwords.NewParser()
 	parser.ParseEnv, parser.ParseBacktick = false, false
 	argv, err := parser.Parse(line)
 	switch {
 	case err != nil:
-		return fail("the command cannot be split into words: is a quote or a parenthesis open?")
+		return fail("cannot be split into words: is a quote or a parenthesis open?")
 	case parser.Position >= 0:
-		return fail("the command has a shell operator at character %d, and no shell runs it; quote it, or name a script", parser.Position+1)
+		return fail(fmt.Sprintf("has a shell operator at character %d, and no shell runs it; quote it, or name a script", parser.Position+1))
 	case len(argv) == 0 || argv[0] == "":
-		return fail("the command is empty")
+		return fail("is empty")
 	case strings.ContainsRune(line, '\x00'):
-		return fail("the command holds a NUL byte")
+		return fail("holds a NUL byte")
 	case strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]):
-		return fail("the command must be a name on the PATH or an absolute path, not a path that depends on the directory")
+		return fail("must be a name on the PATH or an absolute path, not a path that depends on the directory")
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = commandTimeout
-	}
-	if o.Dir == "" {
-		o.Dir = "/"
 	}
 	return &Command{name: name, argv: argv, o: o, scrub: redact.Values(argv[1:])}, nil
 }
@@ -84,12 +79,9 @@ func (c *Command) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return &PermanentError{Reason: "writing the message as JSON failed"}
 	}
-	if c.o.PlainText {
-		stdin = []byte(Text(m))
-	}
 	run, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	tool := proc.Tool{Dir: c.o.Dir, Env: c.env(m), Stdin: stdin, Limit: commandOutput}
+	tool := proc.Tool{Dir: "/", Env: c.env(m), Stdin: stdin, Limit: commandOutput}
 	if _, err = tool.Run(run, c.arguments(m)...); err == nil {
 		return nil
 	}
@@ -129,9 +121,9 @@ func (c *Command) classify(ctx context.Context, err error) error {
 	program := filepath.Base(c.argv[0])
 	if missing, ok := errors.AsType[*proc.NotFoundError](err); ok {
 		if missing.Found != "" {
-			return &PermanentError{Reason: fmt.Sprintf("%s is there, but it may not be executed", program)}
+			return &PermanentError{Reason: program + " is there, but it may not be executed"}
 		}
-		return &PermanentError{Reason: fmt.Sprintf("the program %s was not found", program)}
+		return &PermanentError{Reason: "the program " + program + " was not found"}
 	}
 	failed, ok := errors.AsType[*proc.ToolError](err)
 	switch {
@@ -152,8 +144,7 @@ func (c *Command) classify(ctx context.Context, err error) error {
 	if said := OneLine(c.scrub.String(redact.Text(failed.Stderr)), 120); said != "" {
 		reason += ": " + said
 	}
-	switch failed.Code {
-	case 64, 77, 78, 126, 127:
+	if slices.Contains([]int{64, 77, 78, 126, 127}, failed.Code) {
 		return &PermanentError{Reason: reason}
 	}
 	return &TemporaryError{Reason: reason}

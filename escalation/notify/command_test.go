@@ -37,28 +37,22 @@ func TestCommandGetsTheMessage(t *testing.T) {
 	m := opened("e1")
 	m.Command = "echo $(touch /tmp/x); `id` {text}\n\u202e'"
 	m.Loop = "--web"
-	for _, plain := range []bool{false, true} {
-		c := command(t, path+` 'one word' {title} --body={title} $HOME '*' {loop}`, CommandOptions{Env: []string{"OUT=" + out, "PATH=" + os.Getenv("PATH")}, PlainText: plain})
-		if err := c.Send(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		title := "superloop: loop --web needs a person"
-		stdin := Text(m)
-		if !plain {
-			body, err := Body(m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			stdin = string(body)
-		}
-		want := "one word|" + title + "|--body=" + title + "|$HOME|*|{loop}|\n/\nescalation_opened --web 6\necho $(touch /tmp/x); `id` {text} <U+202E>'\n" + stdin
-		if string(data) != want {
-			t.Errorf("got\n%s\nwant\n%s", data, want)
-		}
+	c := command(t, path+` 'one word' {title} --body={title} $HOME '*' {loop}`, CommandOptions{Env: []string{"OUT=" + out, "PATH=" + os.Getenv("PATH")}})
+	if err := c.Send(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := "superloop: loop --web needs a person"
+	body, err := Body(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "one word|" + title + "|--body=" + title + "|$HOME|*|{loop}|\n/\nescalation_opened --web 6\necho $(touch /tmp/x); `id` {text} <U+202E>'\n" + string(body)
+	if string(data) != want {
+		t.Errorf("got\n%s\nwant\n%s", data, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -20,12 +21,7 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-const (
-	// defaultTimeout bounds a whole exchange, the reading of the body included.
-	defaultTimeout = 5 * time.Second
-	// maxReply is how much of an answer is read.
-	maxReply = 4 << 10
-)
+const maxReply = 4 << 10 // bytes of an answer that are read
 
 // Endpoint is an HTTP address that messages are posted to. Its URL is a secret
 // and is in none of its errors. It follows no redirect, keeps no connection
@@ -39,7 +35,7 @@ type Endpoint struct {
 
 // EndpointOptions change what an Endpoint does; the zero value is the usual one.
 type EndpointOptions struct {
-	Timeout time.Duration  // of one post; 0 is 5 s
+	Timeout time.Duration  // of one post, the reading of the answer included; 0 is 5 s
 	RootCAs *x509.CertPool // nil is the system's
 }
 
@@ -56,7 +52,7 @@ func NewEndpoint(raw redact.Secret, o EndpointOptions) (*Endpoint, error) {
 	}
 	u.Fragment = ""
 	if o.Timeout <= 0 {
-		o.Timeout = defaultTimeout
+		o.Timeout = 5 * time.Second
 	}
 	dialer := &net.Dialer{Timeout: o.Timeout}
 	if plain {
@@ -122,9 +118,7 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (R
 	if err != nil {
 		return Reply{}, &TemporaryError{Reason: e.reason(err)}
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("User-Agent", "superloop")
 	resp, err := e.client.Do(req)

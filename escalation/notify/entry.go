@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,19 +75,12 @@ func save(disk durable.Disk, op, dir string, s stored) error {
 }
 
 func read(path string) (stored, error) {
-	f, err := durable.Open(path)
-	if err != nil {
-		return stored{}, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEntry+1))
+	data, err := durable.Read(path, maxEntry)
 	if err != nil {
 		return stored{}, err
 	}
 	var s stored
 	switch err := json.Unmarshal(data, &s); {
-	case len(data) > maxEntry:
-		return stored{}, fmt.Errorf("it has more than %d bytes", maxEntry)
 	case err != nil:
 		return stored{}, fmt.Errorf("it is no message of an outbox: %w", err)
 	case s.Version != entryVersion:
@@ -105,25 +97,19 @@ func read(path string) (stored, error) {
 // back as items of State Unreadable.
 func readAll(dir string) (all []stored, broken []Item, err error) {
 	names, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil, fmt.Errorf("reading the outbox: %w", err)
 	}
 	for _, name := range names {
 		if !strings.HasSuffix(name.Name(), entrySuffix) {
 			continue
 		}
-		s, err := read(filepath.Join(dir, name.Name()))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // removed by its owner since
-		}
-		if err != nil {
+		switch s, err := read(filepath.Join(dir, name.Name())); {
+		case err == nil:
+			all = append(all, s)
+		case !errors.Is(err, os.ErrNotExist): // else its owner has removed it since
 			broken = append(broken, Item{ID: name.Name(), State: Unreadable, Reason: OneLine(err.Error(), maxReason)})
-			continue
 		}
-		all = append(all, s)
 	}
 	slices.SortStableFunc(all, func(a, b stored) int { return cmp.Compare(a.Seq, b.Seq) })
 	return all, broken, nil

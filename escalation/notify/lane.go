@@ -3,20 +3,16 @@ package notify
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
-)
-
-const (
-	reasonExpired = "the question expired before this could be delivered"
-	reasonGone    = "no channel of this name is configured any more"
 )
 
 // lane delivers for one channel, one message at a time, so that a channel that
 // hangs holds up no other. It runs while something is pending. What a failure
 // says about one message it says about the endpoint, too, so the whole lane
-// backs off; and because the next message is the one that has waited longest
-// for its turn, a message that always fails does not hold up the rest.
+// backs off. The next message is the one that has waited longest for its turn, so
+// a message that always fails does not hold up the rest.
 type lane struct {
 	name      string
 	running   bool
@@ -32,7 +28,8 @@ func (l *lane) poke() {
 	}
 }
 
-// kick sees to it that a lane looks at its messages. The caller holds mu.
+// kick makes a lane look at its messages. The caller holds mu, as those of all
+// methods below but run and try.
 func (b *Outbox) kick(channel string) {
 	l := b.lane[channel]
 	if l == nil {
@@ -50,9 +47,7 @@ func (b *Outbox) kick(channel string) {
 func (b *Outbox) run(l *lane) {
 	for {
 		b.mu.Lock()
-		now := time.Now()
-		notifier := b.channels[l.name]
-		e := b.next(l.name)
+		now, notifier, e := time.Now(), b.channels[l.name], b.next(l.name)
 		if e == nil || notifier == nil || b.stop.Err() != nil || b.draining && (e.NextTry.After(now) || l.failures > 0) {
 			l.running = false
 			b.mu.Unlock()
@@ -76,7 +71,7 @@ func (b *Outbox) run(l *lane) {
 }
 
 // next is the message whose turn is next: of each escalation only the oldest
-// counts, so that "resolved" never comes before "opened". The caller holds mu.
+// counts, so that "resolved" never comes before "opened".
 func (b *Outbox) next(channel string) *entry {
 	var best *entry
 	waits := map[string]bool{}
@@ -92,147 +87,130 @@ func (b *Outbox) next(channel string) *entry {
 	return best
 }
 
-// try sends e once and records what came of it.
+// try sends e once and records what came of it. Of what has ended, only the record
+// is tried again, never the sending.
 func (b *Outbox) try(l *lane, n Notifier, e *entry) {
-	if e.unrecorded {
-		b.again(l, e)
-		return
-	}
 	b.mu.Lock()
 	now := time.Now()
-	expires := e.Message.Expires
-	expired := e.Kind.asks() && !expires.IsZero() && now.After(expires)
-	if !expired {
-		// If we die while sending, the next process waits as after a failure, and counts this try.
-		e.Attempts++
-		e.LastTry, e.NextTry = now, now.Add(b.plan.delay(e.Attempts, 0))
-	}
-	b.mu.Unlock()
-	if expired {
-		b.finish(e, Failed, reasonExpired)
-		b.tell(e, EventFailed, reasonExpired, true)
+	if e.unrecorded {
+		b.recordAgain(l, e)
+		b.mu.Unlock()
 		return
 	}
+	if e.Kind.asks() && !e.Message.Expires.IsZero() && now.After(e.Message.Expires) {
+		b.end(e, Failed, reasonExpired)
+		ev := e.event(EventFailed, reasonExpired, true)
+		b.mu.Unlock()
+		b.o.OnEvent(ev)
+		return
+	}
+	// If this process dies while sending, the next one waits as after a failure, and counts this try.
+	e.Attempts++
+	e.LastTry, e.NextTry = now, now.Add(b.o.delay(e.Attempts, 0))
 	// A full disk is a reason more to send: the file that promises the delivery is there already.
-	_ = b.write("notify-try", e)
+	_ = b.save("notify-try", e)
+	m := *e.Message
+	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(b.stop, b.o.SendTimeout)
-	err := send(ctx, n, *e.Message)
+	err := send(ctx, n, m)
 	cancel()
-	b.outcome(l, e, err)
+	b.mu.Lock()
+	ev := b.outcome(l, e, err)
+	b.mu.Unlock()
+	if ev.Name != "" {
+		b.o.OnEvent(ev)
+	}
 }
 
-func (b *Outbox) outcome(l *lane, e *entry, err error) {
+// outcome records how a try ended. The Event has no name if the try does not count.
+func (b *Outbox) outcome(l *lane, e *entry, err error) Event {
 	now := time.Now()
-	if err == nil {
+	t, temporary := errors.AsType[*TemporaryError](err)
+	switch {
+	case err == nil:
 		l.failures, l.notBefore = 0, now.Add(b.o.Pace)
-		b.finish(e, Delivered, "")
-		b.tell(e, EventSent, "", false)
-		return
-	}
-	if b.stop.Err() != nil {
-		// We left while it was under way: that says nothing about the channel.
-		b.mu.Lock()
+		b.end(e, Delivered, "")
+		return e.event(EventSent, "", false)
+	case b.stop.Err() != nil:
+		// Close ended it on its way: that says nothing about the channel.
 		e.Attempts--
 		e.NextTry, e.busy = e.Enqueued, false // due at once, and in its old place
-		withdrawn := e.withdrawn
-		b.mu.Unlock()
-		if withdrawn {
-			b.finish(e, Withdrawn, "")
-			return
+		if e.withdrawn {
+			b.end(e, Withdrawn, "")
+		} else {
+			_ = b.save("notify-try", e) // else the next process waits a little longer than it has to
 		}
-		_ = b.write("notify-try", e) // else the next process waits a little longer than it has to
-		return
-	}
-	t, temporary := errors.AsType[*TemporaryError](err)
-	if temporary {
+		return Event{}
+	case temporary:
 		l.failures++
-		l.notBefore = now.Add(b.plan.delay(l.failures, t.RetryAfter))
-	} else {
+		l.notBefore = now.Add(b.o.delay(l.failures, t.RetryAfter))
+	default:
 		l.notBefore = now.Add(b.o.Pace)
 	}
-	b.mu.Lock()
-	withdrawn := e.withdrawn
-	final := !temporary || withdrawn || b.plan.over(e.Attempts, now.Sub(e.Enqueued))
-	if !final {
-		e.Reason, e.busy = err.Error(), false
-		e.NextTry = now.Add(b.plan.delay(e.Attempts, t.RetryAfter))
-	}
-	b.mu.Unlock()
+	final := true
 	switch {
-	case !final:
-		_ = b.write("notify-try", e) // what is on the disk says the same but for the reason
-	case withdrawn && temporary:
-		b.finish(e, Withdrawn, err.Error())
+	case e.withdrawn && temporary:
+		b.end(e, Withdrawn, err.Error())
+	case !temporary || e.Attempts >= b.o.MaxAttempts || now.Sub(e.Enqueued) >= b.o.MaxAge:
+		b.end(e, Failed, err.Error())
 	default:
-		b.finish(e, Failed, err.Error())
+		final = false
+		e.Reason, e.busy = err.Error(), false
+		e.NextTry = now.Add(b.o.delay(e.Attempts, t.RetryAfter))
+		_ = b.save("notify-try", e) // what is on the disk says the same but for the reason
 	}
-	b.tell(e, EventFailed, err.Error(), final)
+	return e.event(EventFailed, err.Error(), final)
 }
 
-// finish ends the life of e, in memory and on the disk.
-func (b *Outbox) finish(e *entry, s State, reason string) {
-	b.mu.Lock()
-	b.settle(e, s, reason)
-	b.mu.Unlock()
-	b.record("notify-done", e)
-}
-
-// settle takes e out of its lane. The caller holds mu.
-func (b *Outbox) settle(e *entry, s State, reason string) {
+// end takes e out of its lane and records its final state. If the disk does not
+// take that, e goes back into its lane.
+func (b *Outbox) end(e *entry, s State, reason string) {
 	e.State, e.Reason, e.NextTry, e.busy, e.withdrawn = s, reason, time.Time{}, false, false
 	if s != Failed {
 		e.Message = nil
 	}
-	b.order[e.Channel] = slices.DeleteFunc(b.order[e.Channel], func(x *entry) bool { return x == e })
-}
-
-// record writes a final state. If the disk does not take it, e goes back into
-// its lane, where only the record is tried again, never the sending.
-func (b *Outbox) record(op string, e *entry) {
-	if b.write(op, e) == nil {
+	b.leave(e)
+	if b.save("notify-done", e) == nil {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if e.State == Pending {
-		return // a Retry took it up in the meantime
-	}
-	e.unrecorded = true
-	e.NextTry = time.Now().Add(b.plan.first)
+	e.unrecorded, e.NextTry = true, time.Now().Add(b.o.FirstBackoff)
 	b.order[e.Channel] = append(b.order[e.Channel], e)
 	b.kick(e.Channel)
 }
 
-func (b *Outbox) again(l *lane, e *entry) {
-	err := b.write("notify-done", e)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *Outbox) recordAgain(l *lane, e *entry) {
 	e.busy = false
-	if err != nil {
+	if b.save("notify-done", e) != nil {
 		l.failures++
-		e.NextTry = time.Now().Add(b.plan.delay(l.failures, 0))
+		e.NextTry = time.Now().Add(b.o.delay(l.failures, 0))
 		return
 	}
-	l.failures = 0
-	e.unrecorded, e.NextTry = false, time.Time{}
+	l.failures, e.unrecorded, e.NextTry = 0, false, time.Time{}
+	b.leave(e)
+}
+
+func (b *Outbox) leave(e *entry) {
 	b.order[e.Channel] = slices.DeleteFunc(b.order[e.Channel], func(x *entry) bool { return x == e })
 }
 
-// write brings the file of e to what e is now. Its lane and a Withdraw may do
-// so at the same time, and the older state must not be written last.
-func (b *Outbox) write(op string, e *entry) error {
-	e.writing.Lock()
-	defer e.writing.Unlock()
-	b.mu.Lock()
-	s := e.stored
-	b.mu.Unlock()
-	return save(b.o.Disk, op, b.o.Dir, s)
+func (b *Outbox) save(op string, e *entry) error { return save(b.o.Disk, op, b.o.Dir, e.stored) }
+
+func (e *entry) event(name, reason string, final bool) Event {
+	return Event{Name: name, Notifier: e.Channel, Attempt: e.Attempts, Reason: reason, Final: final,
+		ID: e.ID, Escalation: e.Escalation, Kind: e.Kind, Loop: e.Loop}
 }
 
-func (b *Outbox) tell(e *entry, name, reason string, final bool) {
-	b.mu.Lock()
-	ev := Event{Name: name, Notifier: e.Channel, Attempt: e.Attempts, Reason: reason, Final: final,
-		ID: e.ID, Escalation: e.Escalation, Kind: e.Kind, Loop: e.Loop}
-	b.mu.Unlock()
-	b.o.OnEvent(ev)
+// delay is the time to wait after the given number of failures (1 and up): it
+// doubles from FirstBackoff to MaxBackoff, and between half of that and all of it is
+// chosen by chance, so that many loops do not come back at the same moment. It
+// is never shorter than what the other side asked for, up to longestAsked.
+func (o *Options) delay(failures int, asked time.Duration) time.Duration {
+	d := o.MaxBackoff
+	if n := max(failures-1, 0); n < 40 && o.FirstBackoff<<n>>n == o.FirstBackoff {
+		d = min(d, o.FirstBackoff<<n)
+	}
+	if d > 1 {
+		d = d/2 + rand.N(d/2+1)
+	}
+	return max(d, min(asked, longestAsked))
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Kind is what a message is about.
@@ -53,7 +53,6 @@ type Message struct {
 	RootCause  string    `json:"root_cause,omitempty"`
 	Digest     string    `json:"digest,omitempty"`
 	Actions    Actions   `json:"actions,omitzero"`
-	Link       string    `json:"link,omitempty"` // an http(s) address of ours, such as the dashboard's page
 	By         string    `json:"by,omitempty"`
 	Note       string    `json:"note,omitempty"`
 	Created    time.Time `json:"created,omitzero"`
@@ -82,18 +81,18 @@ func (m Message) check() error {
 // texts are all fields that hold words.
 func (m *Message) texts() []*string {
 	return []*string{&m.Escalation, &m.Loop, &m.Repo, &m.Type, &m.Status, &m.Reason, &m.Command, &m.WorkingDir,
-		&m.Category, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.Link, &m.By, &m.Note}
+		&m.Category, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.By, &m.Note}
 }
 
 // prepared takes known secrets out of m and bounds its fields, so that it can
 // be kept and sent by anyone.
 func (m Message) prepared(secrets *redact.Replacer) Message {
-	for _, text := range m.texts() {
+	for _, field := range m.texts() {
 		bound := maxField
-		if text == &m.Command {
+		if field == &m.Command {
 			bound = maxCommand
 		}
-		*text = cut(secrets.String(strings.ToValidUTF8(*text, "\ufffd")), bound)
+		*field = cut(secrets.String(strings.ToValidUTF8(*field, "\ufffd")), bound)
 	}
 	return m
 }
@@ -103,10 +102,6 @@ func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	missing := len(s) - limit
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-		missing++
-	}
-	return fmt.Sprintf("%s [%d more bytes are left out]", s[:limit], missing)
+	head := text.Head(s, limit)
+	return fmt.Sprintf("%s [%d more bytes are left out]", head, len(s)-len(head))
 }

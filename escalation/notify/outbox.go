@@ -23,8 +23,8 @@ type Options struct {
 	Dir      string
 	Disk     durable.Disk
 	Channels []Notifier
-	// OnEvent is told the outcome of each try, from the goroutine that delivers, after the outcome was recorded. The
-	// channel waits for it; it must not call Close.
+	// OnEvent is called with the outcome of each try, after it was recorded, mostly by the goroutine that delivers.
+	// The channel waits for it; it must not call Close.
 	OnEvent func(Event)
 	// Redact takes known secrets out of every message before it is kept.
 	Redact *redact.Replacer
@@ -44,7 +44,7 @@ type Options struct {
 
 // Event is the outcome of one try, for the journal.
 type Event struct {
-	Name       string // "notification_sent" or "notification_failed"
+	Name       string // EventSent or EventFailed
 	Notifier   string
 	Attempt    int
 	Reason     string // of a failure; without URL or secret
@@ -63,23 +63,27 @@ const (
 // ErrClosed: the Outbox takes no more messages.
 var ErrClosed = errors.New("the outbox is closed")
 
-// stopGrace is what a Notifier gets to come back after its context has ended.
-const stopGrace = 5 * time.Second
+const (
+	// stopGrace is what a Notifier gets to come back after its context has ended.
+	stopGrace = 5 * time.Second
+	// longestAsked bounds what a Retry-After may ask for: an endpoint may slow the channel down, but not silence it.
+	longestAsked = time.Hour
+
+	reasonExpired = "the question expired before this could be delivered"
+	reasonGone    = "no channel of this name is configured any more"
+)
 
 // Outbox keeps messages until they are delivered. All methods may be called
 // from any goroutine, and none waits for a channel except Close. While nothing
 // is pending it costs no goroutine and no timer.
 type Outbox struct {
 	o     Options
-	plan  schedule
 	lock  *durable.Lock
 	stop  context.Context // ends what is being sent
 	halt  context.CancelFunc
 	lanes sync.WaitGroup
 
-	enqueue sync.Mutex // one writer of new files at a time
-
-	mu       sync.Mutex
+	mu       sync.Mutex        // also held while a file is written, never while a message is sent
 	seq      uint64            // of the last Enqueue
 	entries  map[string]*entry // by file name
 	broken   []Item
@@ -89,14 +93,12 @@ type Outbox struct {
 	draining bool
 }
 
-// entry is one message on one channel. mu guards it; its lane alone changes it
-// once it is in order.
+// entry is one message on one channel.
 type entry struct {
 	stored
-	unrecorded bool // delivered, but the disk does not know yet
+	unrecorded bool // it has come to its end, but the disk does not know yet
 	withdrawn  bool // while it is being sent
-	busy       bool
-	writing    sync.Mutex // held while its file is written; taken before mu
+	busy       bool // it is being sent
 }
 
 // Open takes over the outbox in o.Dir and goes on delivering what is pending
@@ -104,33 +106,25 @@ type entry struct {
 // *durable.LockedError if another has.
 func Open(o Options) (*Outbox, error) {
 	o.defaults()
-	b := &Outbox{
-		o:       o,
-		plan:    schedule{o.FirstBackoff, o.MaxBackoff, o.MaxAttempts, o.MaxAge},
-		entries: map[string]*entry{}, order: map[string][]*entry{}, lane: map[string]*lane{},
+	b := &Outbox{o: o, entries: map[string]*entry{}, order: map[string][]*entry{}, lane: map[string]*lane{}}
+	err := o.Disk.MkdirAll("notify-open", o.Dir, 0o700)
+	if err == nil {
+		b.lock, err = o.Disk.Lock(filepath.Join(o.Dir, "lock"), nil)
 	}
-	if err := o.Disk.MkdirAll("notify-open", o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("opening the outbox: %w", err)
-	}
-	lock, err := o.Disk.Lock(filepath.Join(o.Dir, "lock"), nil)
 	if err != nil {
 		return nil, fmt.Errorf("opening the outbox: %w", err)
 	}
-	b.lock = lock
-	// What a killed writer left is only clutter; a disk that cannot remove it may still be able to send.
-	_, _ = o.Disk.RemoveTemps("notify-open", o.Dir)
+	_, _ = o.Disk.RemoveTemps("notify-open", o.Dir) // a disk that cannot remove them may still be able to send
 	all, broken, err := readAll(o.Dir)
 	if err != nil {
-		return nil, errors.Join(err, lock.Unlock())
+		return nil, errors.Join(err, b.lock.Unlock())
 	}
-	now := time.Now()
 	b.broken = broken
+	now := time.Now()
 	for _, s := range all {
 		name := entryName(s.Channel, s.ID)
-		if s.State != Pending && now.Sub(latest(s.Enqueued, s.LastTry)) > o.Retention {
-			if o.Disk.Remove("notify-prune", filepath.Join(o.Dir, name)) == nil {
-				continue
-			}
+		if s.State != Pending && now.Sub(latest(s.Enqueued, s.LastTry)) > o.Retention && o.Disk.Remove("notify-prune", filepath.Join(o.Dir, name)) == nil {
+			continue
 		}
 		e := &entry{stored: s}
 		b.seq = max(b.seq, s.Seq)
@@ -149,22 +143,39 @@ func Open(o Options) (*Outbox, error) {
 }
 
 func (o *Options) defaults() {
-	set := func(d *time.Duration, value time.Duration) {
-		if *d <= 0 {
-			*d = value
-		}
-	}
-	set(&o.MaxAge, 24*time.Hour)
-	set(&o.FirstBackoff, time.Second)
-	set(&o.MaxBackoff, 15*time.Minute)
-	set(&o.Pace, time.Second)
-	set(&o.SendTimeout, time.Minute)
-	set(&o.Retention, 30*24*time.Hour)
-	if o.MaxAttempts <= 0 {
-		o.MaxAttempts = 100
-	}
+	o.MaxAge, o.MaxAttempts = cmp.Or(o.MaxAge, 24*time.Hour), cmp.Or(o.MaxAttempts, 100)
+	o.FirstBackoff, o.MaxBackoff = cmp.Or(o.FirstBackoff, time.Second), cmp.Or(o.MaxBackoff, 15*time.Minute)
+	o.Pace, o.SendTimeout = cmp.Or(o.Pace, time.Second), cmp.Or(o.SendTimeout, time.Minute)
+	o.Retention = cmp.Or(o.Retention, 30*24*time.Hour)
 	if o.OnEvent == nil {
 		o.OnEvent = func(Event) {}
+	}
+}
+
+// Configure replaces the channels. What is pending for a channel that is no
+// longer there waits for it to come back, and is given up when it is MaxAge old.
+func (b *Outbox) Configure(channels []Notifier) {
+	var lost []Event
+	b.mu.Lock()
+	b.channels = map[string]Notifier{}
+	for _, n := range channels {
+		b.channels[n.Name()] = n
+	}
+	for name, waiting := range b.order {
+		if b.channels[name] != nil {
+			b.kick(name)
+			continue
+		}
+		for _, e := range slices.Clone(waiting) {
+			if !e.busy && !e.unrecorded && time.Since(e.Enqueued) >= b.o.MaxAge {
+				b.end(e, Failed, reasonGone)
+				lost = append(lost, e.event(EventFailed, reasonGone, true))
+			}
+		}
+	}
+	b.mu.Unlock()
+	for _, ev := range lost {
+		b.o.OnEvent(ev)
 	}
 }
 
@@ -178,11 +189,9 @@ func (b *Outbox) Enqueue(m Message, channels ...string) error {
 		return fmt.Errorf("enqueueing a notification: %w", err)
 	}
 	m = m.prepared(b.o.Redact)
-	b.enqueue.Lock()
-	defer b.enqueue.Unlock()
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	known := slices.Sorted(maps.Keys(b.channels))
-	b.mu.Unlock()
 	if len(channels) == 0 {
 		channels = known
 	}
@@ -199,37 +208,75 @@ func (b *Outbox) Enqueue(m Message, channels ...string) error {
 
 func (b *Outbox) keep(m Message, channel string) error {
 	name, now := entryName(channel, m.ID), time.Now()
-	b.mu.Lock()
-	have, closed := b.entries[name] != nil, b.draining
-	b.seq++
-	seq := b.seq
-	b.mu.Unlock()
-	if closed {
+	if b.draining {
 		return ErrClosed
 	}
-	if have {
+	if b.entries[name] != nil {
 		return nil
 	}
-	e := &entry{stored: stored{Seq: seq, Item: Item{ID: m.ID, Escalation: m.Escalation, Kind: m.Kind, Loop: m.Loop,
+	b.seq++
+	e := &entry{stored: stored{Seq: b.seq, Item: Item{ID: m.ID, Escalation: m.Escalation, Kind: m.Kind, Loop: m.Loop,
 		Channel: channel, State: Pending, Enqueued: now, NextTry: now}, Message: &m}}
-	if err := save(b.o.Disk, "notify-enqueue", b.o.Dir, e.stored); err != nil {
+	if err := b.save("notify-enqueue", e); err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.entries[name] = e
 	b.order[channel] = append(b.order[channel], e)
 	b.kick(channel)
 	return nil
 }
 
+// Withdraw takes back every message about an escalation that is still pending
+// and asks for an answer, because there is one. What is being sent at that
+// moment may still arrive.
+func (b *Outbox) Withdraw(escalation string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, waiting := range b.order {
+		for _, e := range slices.Clone(waiting) {
+			switch {
+			case e.Escalation != escalation || !e.Kind.asks() || e.State != Pending:
+			case e.busy:
+				e.withdrawn = true
+			default:
+				b.end(e, Withdrawn, "")
+				b.kick(e.Channel) // a lane that waited for this one has nothing to wait for
+			}
+		}
+	}
+}
+
+// Retry takes up again what was given up on a channel and is not older than
+// MaxAge, with all its tries before it: for when somebody has repaired the channel.
+// It returns how many messages that are. What the disk does not take stays given up.
+func (b *Outbox) Retry(channel string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for _, e := range b.entries {
+		if e.Channel != channel || e.State != Failed || b.draining || e.unrecorded || e.Message == nil || now.Sub(e.Enqueued) >= b.o.MaxAge {
+			continue
+		}
+		failed := e.stored
+		e.State, e.Attempts, e.NextTry = Pending, 0, now
+		if b.save("notify-retry", e) != nil {
+			e.stored = failed
+			continue
+		}
+		b.order[channel] = append(b.order[channel], e)
+		n++
+	}
+	slices.SortStableFunc(b.order[channel], func(x, y *entry) int { return cmp.Compare(x.Seq, y.Seq) })
+	b.kick(channel)
+	return n
+}
+
 // List shows all messages that are remembered, the oldest first.
 func (b *Outbox) List() []Item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := slices.SortedFunc(maps.Values(b.entries), func(x, y *entry) int { return cmp.Compare(x.Seq, y.Seq) })
-	items := make([]Item, 0, len(all))
-	for _, e := range all {
+	var items []Item
+	for _, e := range slices.SortedFunc(maps.Values(b.entries), func(x, y *entry) int { return cmp.Compare(x.Seq, y.Seq) }) {
 		items = append(items, e.Item)
 	}
 	return append(items, b.broken...)
@@ -241,7 +288,6 @@ func (b *Outbox) List() []Item {
 // returns at the latest 5 s after ctx has ended; the error then names what did
 // not stop.
 func (b *Outbox) Close(ctx context.Context) error {
-	b.enqueue.Lock() // an Enqueue under way comes to its end first
 	b.mu.Lock()
 	first := !b.draining
 	b.draining = true
@@ -249,7 +295,6 @@ func (b *Outbox) Close(ctx context.Context) error {
 		l.poke()
 	}
 	b.mu.Unlock()
-	b.enqueue.Unlock()
 	done := make(chan struct{})
 	go func() { b.lanes.Wait(); close(done) }()
 	select {
@@ -266,28 +311,18 @@ func (b *Outbox) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	for _, e := range b.unrecorded() {
-		// The last chance; if it fails, the message is sent a second time after the next Open.
-		_ = b.write("notify-done", e)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.entries {
+		if e.unrecorded {
+			// The last chance; if it fails, the message is sent a second time after the next Open.
+			_ = b.save("notify-done", e)
+		}
 	}
 	if err := b.lock.Unlock(); err != nil {
 		return fmt.Errorf("closing the outbox: %w", err)
 	}
 	return nil
-}
-
-// unrecorded are the messages that were delivered without the disk knowing.
-func (b *Outbox) unrecorded() (all []*entry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, list := range b.order {
-		for _, e := range list {
-			if e.unrecorded {
-				all = append(all, e)
-			}
-		}
-	}
-	return all
 }
 
 func latest(a, b time.Time) time.Time {

@@ -91,7 +91,7 @@ func TestBodyIsInert(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := opened("e1")
-		m.Command, m.RootCause, m.Loop, m.Note, m.Link = hostile.Draw(t, "command"), hostile.Draw(t, "cause"), hostile.Draw(t, "loop"), hostile.Draw(t, "note"), hostile.Draw(t, "link")
+		m.Command, m.RootCause, m.Loop, m.Note = hostile.Draw(t, "command"), hostile.Draw(t, "cause"), hostile.Draw(t, "loop"), hostile.Draw(t, "note")
 		body, err := Body(m)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +101,6 @@ func TestBodyIsInert(t *testing.T) {
 			Event   string `json:"event"`
 			Command string `json:"command"`
 			Exact   string `json:"command_base64"`
-			Link    string `json:"link"`
 		}
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Fatal(err)
@@ -112,8 +111,8 @@ func TestBodyIsInert(t *testing.T) {
 		if shown, _ := Visible(m.Command); got.Command != shown || got.Event != "escalation_opened" {
 			t.Fatalf("command %q, want %q", got.Command, shown)
 		}
-		if strings.ContainsAny(got.Text, "<>") || got.Link != "" && !SafeLink(got.Link) {
-			t.Fatalf("text %q, link %q", got.Text, got.Link)
+		if strings.ContainsAny(got.Text, "<>") {
+			t.Fatalf("text %q", got.Text)
 		}
 		for _, line := range strings.Split(Text(m), "\n")[1:] {
 			if line == "" || strings.HasPrefix(line, "    ") {
@@ -145,7 +144,7 @@ func TestTextOfEachKind(t *testing.T) {
 		}
 	}
 	m := opened("e1")
-	m.Command, m.Link, m.Expires = "bun\u200b install", "http://127.0.0.1:8080/loops/web", m.Created.Add(time.Hour)
+	m.Command, m.Expires = "bun\u200b install", m.Created.Add(time.Hour)
 	want := `superloop: loop web needs a person
 Type: recovery_approval_required
 Reason: matches require_human "*"
@@ -157,7 +156,6 @@ Note: the command has 1 hidden or repeated character, written here as <...>
 Approve: superloop approve-recovery --loop web
 Reject: superloop reject-recovery --loop web
 Solved by hand: superloop resolve-recovery --loop web
-See: http://127.0.0.1:8080/loops/web
 Repository: /srv/shop
 Iteration: 6
 Escalation: e1
@@ -169,23 +167,12 @@ Expires: 2026-05-01T13:00:00Z
 	}
 }
 
-func TestSafeLink(t *testing.T) {
-	for link, want := range map[string]bool{
-		"https://example.org/a?b=c": true, "http://127.0.0.1:1/x": true,
-		"": false, "javascript:alert(1)": false, "https://x|Approve>": false, "https://x y": false, "https://\u202ex": false, "https://x\n": false,
-	} {
-		if SafeLink(link) != want {
-			t.Errorf("SafeLink(%q) is not %v", link, want)
-		}
-	}
-}
-
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := schedule{
-			first:   time.Duration(rapid.Int64Range(1, int64(time.Minute)).Draw(t, "first")),
-			longest: time.Duration(rapid.Int64Range(int64(time.Minute), int64(24*time.Hour)).Draw(t, "longest")),
+		s := Options{
+			FirstBackoff: time.Duration(rapid.Int64Range(1, int64(time.Minute)).Draw(t, "first")),
+			MaxBackoff:   time.Duration(rapid.Int64Range(int64(time.Minute), int64(24*time.Hour)).Draw(t, "longest")),
 		}
 		failures := rapid.IntRange(0, 1<<20).Draw(t, "failures")
 		asked := time.Duration(rapid.Int64().Draw(t, "asked"))
@@ -193,11 +180,11 @@ func TestSchedule(t *testing.T) {
 		if d < min(asked, longestAsked) {
 			t.Fatalf("%v is less than the %v that were asked for", d, asked)
 		}
-		if d > max(s.longest, min(asked, longestAsked)) {
+		if d > max(s.MaxBackoff, min(asked, longestAsked)) {
 			t.Fatalf("%v is too long", d)
 		}
 		if free := s.delay(failures, 0); failures >= 1 && failures < 10 {
-			if full := min(s.first<<(failures-1), s.longest); free > full || free < full/2 {
+			if full := min(s.FirstBackoff<<(failures-1), s.MaxBackoff); free > full || free < full/2 {
 				t.Fatalf("failure %d: %v, want about %v", failures, free, full)
 			}
 		}

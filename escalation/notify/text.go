@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -18,27 +19,27 @@ func Title(m Message) string {
 	if m.Loop != "" {
 		loop = "loop " + OneLine(m.Loop, titleName)
 	}
+	said := OneLine(string(m.Kind), titleName)
 	switch m.Kind {
 	case Opened:
-		return fmt.Sprintf("superloop: %s needs a person", loop)
+		return "superloop: " + loop + " needs a person"
 	case Reminder:
-		return fmt.Sprintf("superloop: %s still waits for a person", loop)
+		return "superloop: " + loop + " still waits for a person"
 	case Aged:
-		return fmt.Sprintf("superloop: %s has waited long and nobody answered", loop)
-	case Resolved:
-		title := fmt.Sprintf("superloop: %s: %s", loop, OneLine(orElse(m.Status, "resolved"), titleName))
-		if m.By != "" {
-			title += " by " + OneLine(m.By, titleName)
-		}
-		return title
+		return "superloop: " + loop + " has waited long and nobody answered"
 	case ConfigChangeHeld:
-		return fmt.Sprintf("superloop: a change of the configuration is held (%s)", OneLine(orElse(m.Repo, loop), titleName))
-	case Alert:
-		return fmt.Sprintf("superloop: %s: %s", loop, OneLine(orElse(m.Status, "alert"), titleName))
+		return "superloop: a change of the configuration is held (" + OneLine(cmp.Or(m.Repo, loop), titleName) + ")"
 	case Test:
 		return "superloop: this is a test message, nothing is waiting"
+	case Alert:
+		said = OneLine(cmp.Or(m.Status, "alert"), titleName)
+	case Resolved:
+		said = OneLine(cmp.Or(m.Status, "resolved"), titleName)
+		if m.By != "" {
+			said += " by " + OneLine(m.By, titleName)
+		}
 	}
-	return fmt.Sprintf("superloop: %s: %s", loop, OneLine(string(m.Kind), titleName))
+	return "superloop: " + loop + ": " + said
 }
 
 // Text says the same at length, for a reader of plain text. All of it went
@@ -57,7 +58,7 @@ func Text(m Message) string {
 	line("Root cause", m.RootCause)
 	if m.Command != "" {
 		command, marks := Visible(m.Command)
-		fmt.Fprintf(&b, "Command, in %s:\n    %s\n", OneLine(orElse(m.WorkingDir, "."), lineField), strings.ReplaceAll(command, "\n", "\n    "))
+		fmt.Fprintf(&b, "Command, in %s:\n    %s\n", OneLine(cmp.Or(m.WorkingDir, "."), lineField), strings.ReplaceAll(command, "\n", "\n    "))
 		if marks > 0 {
 			fmt.Fprintf(&b, "Note: %s\n", MarksNote(marks))
 		}
@@ -66,9 +67,6 @@ func Text(m Message) string {
 	line("Reject", m.Actions.Reject)
 	line("Solved by hand", m.Actions.Manual)
 	line("Note", m.Note)
-	if SafeLink(m.Link) {
-		fmt.Fprintf(&b, "See: %s\n", m.Link)
-	}
 	line("Repository", m.Repo)
 	if m.Iteration > 0 {
 		fmt.Fprintf(&b, "Iteration: %d\n", m.Iteration)
@@ -87,25 +85,4 @@ func MarksNote(marks int) string {
 		return "the command has 1 hidden or repeated character, written here as <...>"
 	}
 	return fmt.Sprintf("the command has %d hidden or repeated characters, written here as <...>", marks)
-}
-
-// SafeLink reports whether link is an http(s) address that can stand in a text
-// without being taken for anything else.
-func SafeLink(link string) bool {
-	if !strings.HasPrefix(link, "https://") && !strings.HasPrefix(link, "http://") || len(link) > 1000 {
-		return false
-	}
-	for i := 0; i < len(link); i++ {
-		if c := link[i]; c <= ' ' || c > '~' || strings.IndexByte("<>|\"'`\\", c) >= 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -32,14 +34,14 @@ var unseen = &unicode.RangeTable{
 // become <U+202E>, a byte that is no UTF-8 becomes <0xFF>, and more than three
 // blanks or newlines in a row become <5000 blanks>. What remains has no
 // character that moves, hides or turns others round. marks counts the
-// replacements; 0 means that text is s. Newlines stay.
-func Visible(s string) (text string, marks int) {
+// replacements; 0 means that shown is s. Newlines stay.
+func Visible(s string) (shown string, marks int) {
 	var b strings.Builder
 	accents := 0
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		if r == ' ' || r == '\n' {
-			n := run(s[i:], byte(r))
+			n := len(s[i:]) - len(strings.TrimLeft(s[i:], string(r)))
 			i += n
 			accents = 0
 			if n <= longestRun {
@@ -74,14 +76,6 @@ func Visible(s string) (text string, marks int) {
 	return b.String(), marks
 }
 
-func run(s string, c byte) int {
-	n := 0
-	for n < len(s) && s[n] == c {
-		n++
-	}
-	return n
-}
-
 // OneLine is Visible on one line, of at most limit characters: newlines become
 // blanks, and what does not fit becomes "...".
 func OneLine(s string, limit int) string {
@@ -90,13 +84,12 @@ func OneLine(s string, limit int) string {
 	if longer {
 		s = strings.ToValidUTF8(s[:8*limit], "")
 	}
-	text, _ := Visible(s)
-	text = strings.ReplaceAll(text, "\n", " ")
-	if !longer && utf8.RuneCountInString(text) <= limit {
-		return text
+	line, _ := Visible(s)
+	line = strings.ReplaceAll(line, "\n", " ")
+	if longer {
+		line += text.Dots
 	}
-	runes := []rune(text)
-	return string(runes[:min(len(runes), max(0, limit-3))]) + "..."
+	return text.Cut(line, limit)
 }
 
 // Escape writes & < > as entities, for Slack and for whatever reads Slack's

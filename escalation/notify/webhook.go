@@ -2,11 +2,16 @@ package notify
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/internal/redact"
@@ -54,7 +59,10 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return &PermanentError{Reason: "writing the message as JSON failed"}
 	}
-	id, now := webhookID(m), time.Now()
+	// The id is the same for every try of a message, so that the receiver can tell a
+	// repetition. It has no dot, which separates the parts that are signed.
+	sum := sha256.Sum256([]byte(m.ID))
+	id, now := "msg_"+hex.EncodeToString(sum[:16]), time.Now()
 	header := http.Header{}
 	header.Set("webhook-id", id)
 	header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
@@ -75,15 +83,37 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 // programs that compare it.
 func Body(m Message) ([]byte, error) {
 	shown := m
-	for _, text := range shown.texts() {
-		*text, _ = Visible(*text)
-	}
-	if !SafeLink(m.Link) {
-		shown.Link = ""
+	for _, field := range shown.texts() {
+		*field, _ = Visible(*field)
 	}
 	return json.Marshal(struct {
 		Text string `json:"text"`
 		Message
 		CommandBase64 string `json:"command_base64,omitempty"`
 	}{Escape(Text(m)), shown, base64.StdEncoding.EncodeToString([]byte(m.Command))})
+}
+
+// signingKey reads a secret in the form of Standard Webhooks ("whsec_" and
+// base64), or takes any other string of at least 16 bytes as the key itself.
+func signingKey(secret redact.Secret) ([]byte, error) {
+	key := []byte(secret.Reveal())
+	if encoded, ok := strings.CutPrefix(secret.Reveal(), "whsec_"); ok {
+		var err error
+		if key, err = base64.StdEncoding.DecodeString(encoded); err != nil {
+			return nil, errors.New("the webhook secret begins with whsec_, and the rest is not base64")
+		}
+	}
+	if len(key) < 16 {
+		return nil, errors.New("the webhook secret is too short: it needs at least 16 bytes")
+	}
+	return key, nil
+}
+
+// sign is the webhook-signature of Standard Webhooks 1.0: HMAC-SHA256 over
+// "id.timestamp.body", in base64, with its version before it.
+func sign(key []byte, id string, at time.Time, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
+	mac.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }

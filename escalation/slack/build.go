@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -26,12 +27,9 @@ const (
 	buttonsBlock = "superloop_answer"
 )
 
-// Style says what a message is to have.
-type Style struct {
-	// Buttons adds Approve, Reject and Details. They need an app whose clicks arrive somewhere; without one a user who
-	// clicks sees a warning, so a webhook alone is better without.
-	Buttons bool
-}
+// Style says what a message is to have. Buttons are Approve, Reject and Details. They need an app whose clicks arrive
+// somewhere; without one a user who clicks sees a warning, so a webhook alone is better without.
+type Style struct{ Buttons bool }
 
 // value is what a button carries.
 type value struct {
@@ -50,9 +48,6 @@ func Build(m notify.Message, s Style) *slack.WebhookMessage {
 	b.section("To approve, paste this into a terminal:", m.Actions.Approve)
 	b.section("To reject:", m.Actions.Reject)
 	b.section("If you solved it yourself:", m.Actions.Manual)
-	if notify.SafeLink(m.Link) {
-		b.text("<" + notify.Escape(m.Link) + "|Open in the browser>")
-	}
 	if s.Buttons {
 		b.buttons(m, whole)
 	}
@@ -97,9 +92,20 @@ func (b *builder) section(label, foreign string) {
 }
 
 func (b *builder) status(m notify.Message) {
+	with := func(label, foreign string) string {
+		if foreign == "" {
+			return label
+		}
+		return label + " (" + span(foreign, footerField) + ")"
+	}
+	why := with("*Why a person is asked*", m.Type)
 	switch m.Kind {
 	case notify.Test:
 		b.text("This channel works. Messages about loops that need a person will arrive here.")
+	case notify.ConfigChangeHeld:
+		why = "*What is held, and why*"
+	case notify.Alert:
+		why = "*What is wrong* (nothing waits for an answer)"
 	case notify.Resolved:
 		decided := "*Decision*: " + span(m.Status, footerField)
 		if m.By != "" {
@@ -109,21 +115,7 @@ func (b *builder) status(m notify.Message) {
 		b.section("*Note*", m.Note)
 		return
 	}
-	failed := "*What failed*"
-	if m.Category != "" {
-		failed += " (" + span(m.Category, footerField) + ")"
-	}
-	b.section(failed, m.RootCause)
-	why := "*Why a person is asked*"
-	if m.Type != "" {
-		why += " (" + span(m.Type, footerField) + ")"
-	}
-	switch m.Kind {
-	case notify.ConfigChangeHeld:
-		why = "*What is held, and why*"
-	case notify.Alert:
-		why = "*What is wrong* (nothing waits for an answer)"
-	}
+	b.section(with("*What failed*", m.Category), m.RootCause)
 	b.section(why, m.Reason)
 	b.section("*Note*", m.Note)
 }
@@ -134,21 +126,17 @@ func (b *builder) command(m notify.Message) bool {
 		return true
 	}
 	pieces, marks := fence(m.Command)
-	label := "*Command*, to run in " + span(orDot(m.WorkingDir), footerField)
+	label := "*Command*, to run in " + span(cmp.Or(m.WorkingDir, "."), footerField)
 	if m.Kind == notify.Resolved {
 		label = "*Command*"
 	}
+	pieces[0] = label + "\n" + pieces[0]
 	whole := len(pieces) <= maxPieces
-	for i, piece := range pieces {
-		if !whole && i == maxPieces-1 {
-			b.text(leftOut(pieces[i : len(pieces)-1]))
-		}
-		if !whole && i >= maxPieces-1 && i < len(pieces)-1 {
-			continue
-		}
-		if i == 0 {
-			piece = label + "\n" + piece
-		}
+	if !whole { // the beginning, and the end
+		last := len(pieces) - 1
+		pieces = append(pieces[:maxPieces-1:maxPieces-1], leftOut(pieces[maxPieces-1:last]), pieces[last])
+	}
+	for _, piece := range pieces {
 		b.text(piece)
 	}
 	if marks > 0 {
@@ -205,11 +193,4 @@ func (b *builder) footer(m notify.Message) {
 
 func text(s string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.PlainTextType, s, false, false)
-}
-
-func orDot(dir string) string {
-	if dir == "" {
-		return "."
-	}
-	return dir
 }

@@ -62,36 +62,28 @@ type Resolver func(ctx context.Context, c Click) Outcome
 
 // words is the answer to the user.
 func (o Outcome) words(a Action) string {
+	const unchanged = " Your click changed nothing"
 	by := ""
 	if o.By != "" {
 		by = " by " + span(o.By, footerField)
 	}
-	var said string
-	switch o.Status {
-	case Accepted:
-		switch a {
-		case Approve:
-			said = "Approved. superloop runs the command once."
-		case Reject:
-			said = "Rejected. The command does not run."
-		default:
-			said = "Details:"
-		}
-	case AlreadyDecided:
-		said = "This was decided already" + by + ". Your click changed nothing."
-	case Outdated:
-		said = "This message is about a command that is no longer asked about; a newer question has taken its place. Your click changed nothing."
-	case Expired:
-		said = "This question has expired. Your click changed nothing."
-	case Unknown:
-		said = "This superloop does not know the question: it belongs to another one, or is long over. Your click changed nothing."
-	case Refused:
-		said = "superloop did not take this answer."
-	case Foreign:
-		said = "You are not among the people who may answer superloop here. Your click changed nothing; ask the owner of the repository to add your Slack user id."
-	case Malformed:
-		said = "superloop could not read this button. Your click changed nothing; use the lines for the terminal."
-	default:
+	said, known := map[Status]string{
+		AlreadyDecided: "This was decided already" + by + "." + unchanged + ".",
+		Outdated:       "This message is about a command that is no longer asked about; a newer question has taken its place." + unchanged + ".",
+		Expired:        "This question has expired." + unchanged + ".",
+		Unknown:        "This superloop does not know the question: it belongs to another one, or is long over." + unchanged + ".",
+		Refused:        "superloop did not take this answer.",
+		Foreign:        "You are not among the people who may answer superloop here." + unchanged + "; ask the owner of the repository to add your Slack user id.",
+		Malformed:      "superloop could not read this button." + unchanged + "; use the lines for the terminal.",
+	}[o.Status]
+	switch {
+	case o.Status == Accepted && a == Approve:
+		said = "Approved. superloop runs the command once."
+	case o.Status == Accepted && a == Reject:
+		said = "Rejected. The command does not run."
+	case o.Status == Accepted:
+		said = "Details:"
+	case !known:
 		said = "superloop could not record your answer. Please try again, or use the lines for the terminal."
 	}
 	if o.Text != "" {

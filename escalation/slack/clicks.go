@@ -1,7 +1,7 @@
 package slack
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,16 +125,18 @@ func (c *Clicks) take(cb slack.InteractionCallback) {
 }
 
 func (c *Clicks) handle(cb slack.InteractionCallback, a Action, raw string) {
-	team := cb.Team.ID
-	if team == "" {
-		team = cb.User.TeamID
-	}
-	click := Click{Action: a, UserID: cb.User.ID, UserName: notify.OneLine(cb.User.Name, footerField), Team: team}
+	click := Click{Action: a, UserID: cb.User.ID, UserName: notify.OneLine(cb.User.Name, footerField), Team: cmp.Or(cb.Team.ID, cb.User.TeamID)}
 	outcome := c.judge(&click, raw)
 	c.o.OnClick(click, outcome, c.answer(cb, click, outcome))
 }
 
-func (c *Clicks) judge(click *Click, raw string) Outcome {
+// judge gives what comes of a click. A panic of the resolver does not end the supervisor.
+func (c *Clicks) judge(click *Click, raw string) (o Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			o = Outcome{Status: Failed, Text: "internal error"}
+		}
+	}()
 	// Who comes first: to others even the form of a good button is none of their business.
 	if !slices.Contains(c.o.Users, click.UserID) || len(c.o.Teams) > 0 && !slices.Contains(c.o.Teams, click.Team) {
 		return Outcome{Status: Foreign}
@@ -146,35 +148,17 @@ func (c *Clicks) judge(click *Click, raw string) Outcome {
 	click.ID, click.Digest = v.ID, v.Digest
 	ctx, cancel := context.WithTimeout(c.stop, resolveTimeout)
 	defer cancel()
-	return resolve(ctx, c.o.Resolve, *click)
-}
-
-// resolve keeps a panic of the resolver from ending the supervisor.
-func resolve(ctx context.Context, r Resolver, c Click) (o Outcome) {
-	defer func() {
-		if p := recover(); p != nil {
-			o = Outcome{Status: Failed, Text: "internal error"}
-		}
-	}()
-	return r(ctx, c)
+	return c.o.Resolve(ctx, *click)
 }
 
 func readValue(raw string) (v value, err error) {
-	if len(raw) > maxValue {
-		return v, errors.New("too long")
-	}
-	d := json.NewDecoder(bytes.NewReader([]byte(raw)))
+	d := json.NewDecoder(strings.NewReader(raw))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&v); err != nil {
-		return v, err
+	err = d.Decode(&v)
+	if _, more := d.Token(); err == nil && (more != io.EOF || len(raw) > maxValue || v.ID == "" || v.Digest == "") {
+		err = errors.New("it is no value of a button of superloop")
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return v, errors.New("more than one value")
-	}
-	if v.ID == "" || v.Digest == "" {
-		return v, errors.New("id or digest is missing")
-	}
-	return v, nil
+	return v, err
 }
 
 // answer tells the user, through the response URL of the click. It can be used
@@ -184,17 +168,12 @@ func (c *Clicks) answer(cb slack.InteractionCallback, click Click, o Outcome) er
 	if err != nil {
 		return err
 	}
-	replaced := false
 	if o.Message != nil && o.Status != Foreign && o.Status != Malformed {
 		msg := Build(*o.Message, Style{})
 		msg.ReplaceOriginal = true
-		if err := c.post(endpoint, msg); err != nil {
-			return err
+		if err := c.post(endpoint, msg); err != nil || o.Status == Accepted && click.Action != Details {
+			return err // if it is nil, everybody sees the answer in the message now
 		}
-		replaced = true
-	}
-	if replaced && o.Status == Accepted && click.Action != Details {
-		return nil // everybody sees it in the message now
 	}
 	msg := message("", nil)
 	msg.Text, msg.ResponseType = o.words(click.Action), slack.ResponseTypeEphemeral
@@ -227,35 +206,22 @@ func (c *Clicks) post(endpoint *notify.Endpoint, msg *slack.WebhookMessage) erro
 		if err == nil || !again || try == answerTries || c.stop.Err() != nil {
 			return err
 		}
-		wait := time.NewTimer(max(time.Duration(try)*answerBackoff, min(temporary.RetryAfter, resolveTimeout)))
-		select {
-		case <-wait.C:
-		case <-c.stop.Done():
-		}
-		wait.Stop()
+		pause(c.stop, max(time.Duration(try)*answerBackoff, min(temporary.RetryAfter, resolveTimeout)))
 	}
 }
 
 // seen remembers the last keys, up to its limit.
 type seen struct {
 	limit int
-	keys  map[string]bool
-	order []string
+	keys  []string
 }
 
 // add reports whether key is new.
 func (s *seen) add(key string) bool {
-	if s.keys[key] {
+	if slices.Contains(s.keys, key) {
 		return false
 	}
-	if s.keys == nil {
-		s.keys = map[string]bool{}
-	}
-	if len(s.order) == s.limit {
-		delete(s.keys, s.order[0])
-		s.order = s.order[1:]
-	}
-	s.keys[key] = true
-	s.order = append(s.order, key)
+	s.keys = append(s.keys, key)
+	s.keys = s.keys[max(0, len(s.keys)-s.limit):]
 	return true
 }

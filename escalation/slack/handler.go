@@ -54,15 +54,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		refuse(http.StatusRequestEntityTooLarge)
+		return
+	}
 	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			refuse(http.StatusRequestEntityTooLarge)
-			return
-		}
 		refuse(http.StatusBadRequest)
 		return
 	}
-	if h.verify(r.Header, body) != nil {
+	verifier, err := slack.NewSecretsVerifier(r.Header, h.secret.Reveal())
+	if err == nil {
+		_, err = verifier.Write(body)
+	}
+	if err != nil || verifier.Ensure() != nil {
 		refuse(http.StatusUnauthorized)
 		return
 	}
@@ -81,15 +85,4 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(http.StatusOK)
 	h.clicks.take(cb)
-}
-
-func (h *handler) verify(header http.Header, body []byte) error {
-	verifier, err := slack.NewSecretsVerifier(header, h.secret.Reveal())
-	if err != nil {
-		return err
-	}
-	if _, err := verifier.Write(body); err != nil {
-		return err
-	}
-	return verifier.Ensure()
 }

@@ -48,6 +48,6 @@ func opened() notify.Message {
 		WorkingDir: ".", Category: "dependency", RootCause: "node_modules is missing", Digest: digest,
 		Actions: notify.Actions{Approve: "superloop approve-recovery --loop web", Reject: "superloop reject-recovery --loop web",
 			Manual: "superloop resolve-recovery --loop web --note 'done'"},
-		Link: "http://127.0.0.1:8080/loops/web?a=1&b=2", Created: created, Expires: created.Add(24 * time.Hour),
+		Created: created, Expires: created.Add(24 * time.Hour),
 	}
 }

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -37,7 +38,7 @@ type SocketOptions struct {
 	// other's clicks.
 	AppToken redact.Secret
 	Clicks   *Clicks
-	// OnState is told when the connection is there and when it is not, and why; without URL or token.
+	// OnState is called when the connection is there and when it is not, and why; without URL or token.
 	OnState func(connected bool, reason string)
 	// APIURL replaces https://slack.com/api/.
 	APIURL string
@@ -85,24 +86,24 @@ func (s *Socket) Run(ctx context.Context) error {
 			failures = 0
 		}
 		d := min(firstRestart<<min(failures, 20), lastRestart)
-		wait := time.NewTimer(d/2 + rand.N(d/2+1))
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-		}
-		wait.Stop()
+		pause(ctx, d/2+rand.N(d/2+1))
 	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
 }
 
 // listen runs one client of slack-go, which reconnects when Slack or the
 // network ends the connection, and returns when it gives up.
 func (s *Socket) listen(ctx context.Context, gate *pacer) error {
 	silent := log.New(io.Discard, "", 0) // its log lines hold what users wrote
-	options := []slack.Option{slack.OptionAppLevelToken(s.o.AppToken.Reveal()), slack.OptionHTTPClient(gate), slack.OptionLog(silent)}
-	if s.o.APIURL != "" {
-		options = append(options, slack.OptionAPIURL(s.o.APIURL))
-	}
-	client := socketmode.New(slack.New("", options...), socketmode.OptionReadLimit(maxFrame), socketmode.OptionLog(silent))
+	api := slack.New("", slack.OptionAppLevelToken(s.o.AppToken.Reveal()), slack.OptionHTTPClient(gate), slack.OptionLog(silent),
+		slack.OptionAPIURL(cmp.Or(s.o.APIURL, slack.APIURL)))
+	client := socketmode.New(api, socketmode.OptionReadLimit(maxFrame), socketmode.OptionLog(silent))
 	ended := make(chan error, 1)
 	go func() { ended <- client.RunContext(ctx) }()
 	for {
@@ -154,12 +155,9 @@ func (s *Socket) scrub(err error) string {
 
 // refusal is not nil if Slack will not take the token the next time either.
 func refusal(err error) error {
-	if err == nil {
-		return nil
-	}
-	word := err.Error() // slack-go has no other form for it
-	if slices.Contains([]string{"invalid_auth", "account_inactive", "not_authed", "token_revoked"}, word) {
-		return &notify.PermanentError{Reason: "Slack does not take the app token: " + word}
+	// slack-go has no other form for it
+	if err != nil && slices.Contains([]string{"invalid_auth", "account_inactive", "not_authed", "token_revoked"}, err.Error()) {
+		return &notify.PermanentError{Reason: "Slack does not take the app token: " + err.Error()}
 	}
 	return nil
 }
@@ -181,14 +179,8 @@ func (p *pacer) Do(req *http.Request) (*http.Response, error) {
 	p.mu.Lock()
 	wait := p.pause(time.Now())
 	p.mu.Unlock()
-	if wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-req.Context().Done():
-			return nil, req.Context().Err()
-		}
+	if pause(req.Context(), wait); req.Context().Err() != nil {
+		return nil, req.Context().Err()
 	}
 	p.mu.Lock()
 	p.last = time.Now()

@@ -40,23 +40,18 @@ func NewWebhook(name string, url redact.Secret, o WebhookOptions) (*Webhook, err
 	return &Webhook{name: name, endpoint: endpoint, style: o.Style}, nil
 }
 
-// IsWebhookURL reports whether url is an incoming webhook of Slack, by its host.
-func IsWebhookURL(raw redact.Secret) bool {
-	u, err := url.Parse(strings.TrimSpace(raw.Reveal()))
-	return err == nil && slackHost(u.Hostname())
-}
-
+// slackHost reports whether incoming webhooks of Slack have this host.
 func slackHost(host string) bool {
 	return strings.EqualFold(host, "hooks.slack.com") || strings.EqualFold(host, "hooks.slack-gov.com")
 }
 
 // ForURL gives the notifier that a URL alone asks for: Slack's for Slack's own
 // hosts, the generic webhook for any other.
-func ForURL(name string, url redact.Secret, s Style, o notify.WebhookOptions) (notify.Notifier, error) {
-	if IsWebhookURL(url) {
-		return NewWebhook(name, url, WebhookOptions{s, o.EndpointOptions})
+func ForURL(name string, raw redact.Secret, s Style, o notify.WebhookOptions) (notify.Notifier, error) {
+	if u, err := url.Parse(strings.TrimSpace(raw.Reveal())); err == nil && slackHost(u.Hostname()) {
+		return NewWebhook(name, raw, WebhookOptions{s, o.EndpointOptions})
 	}
-	return notify.NewWebhook(name, url, o)
+	return notify.NewWebhook(name, raw, o)
 }
 
 // Name implements notify.Notifier.
