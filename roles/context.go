@@ -2,8 +2,7 @@ package roles
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,31 +30,32 @@ type Places struct {
 	Branch, Worktree string
 }
 
-// contextNames are the files of the loop's directory in the order and with the
-// labels of the bash original, so that its role files go on to work.
-var contextNames = [...]struct{ label, name string }{
-	{"Plan", "plan.md"},
-	{"Iteration notes", "iteration_notes.md"},
-	{"Implementer report", "implementer.md"},
-	{"Reviewer report", "review.md"},
-	{"Test report", "test-report.md"},
-	{"Test output", "test-output.txt"},
-	{"Test status", "test-status.json"},
-	{"Validation status", "validation-status.json"},
-	{"Validation results", "validation-results.json"},
-	{"Checklist status", "checklist-status.json"},
-	{"Checklist remaining", "checklist-remaining.md"},
-	{"Evidence", "evidence.json"},
-}
-
-// contextLater follow the git entries.
-var contextLater = [...]struct{ label, name, only string }{
-	{"Lint feedback", "lint-feedback.txt", ""},
-	{"Reviewer packet", "reviewer-packet.md", Reviewer},
-	{"Files changed by planner", "changed-files-planner.txt", ""},
-	{"Files changed by implementer", "changed-files-implementer.txt", ""},
-	{"All files changed this iteration", "changed-files-all.txt", ""},
-}
+// contextNames are the labels and files of the loop's directory in the order of the
+// bash original, so that its role files go on to work. contextLater follow the git
+// entries.
+var (
+	contextNames = [][2]string{
+		{"Plan", "plan.md"},
+		{"Iteration notes", "iteration_notes.md"},
+		{"Implementer report", "implementer.md"},
+		{"Reviewer report", "review.md"},
+		{"Test report", "test-report.md"},
+		{"Test output", "test-output.txt"},
+		{"Test status", "test-status.json"},
+		{"Validation status", "validation-status.json"},
+		{"Validation results", "validation-results.json"},
+		{"Checklist status", "checklist-status.json"},
+		{"Checklist remaining", "checklist-remaining.md"},
+		{"Evidence", "evidence.json"},
+	}
+	contextLater = [][2]string{
+		{"Lint feedback", "lint-feedback.txt"},
+		{"Reviewer packet", "reviewer-packet.md"},
+		{"Files changed by planner", "changed-files-planner.txt"},
+		{"Files changed by implementer", "changed-files-implementer.txt"},
+		{"All files changed this iteration", "changed-files-all.txt"},
+	}
+)
 
 // Gather looks up which context files exist, and the state of the phase files.
 // A file that cannot be looked at counts as absent; the prompt only points to
@@ -70,17 +70,19 @@ func Gather(pl Places) ([]ContextFile, []Phase) {
 	if info, err := os.Stat(spec); err == nil && pl.SpecFile != "" && info.Mode().IsRegular() {
 		list = append(list, ContextFile{"Spec", pl.SpecFile})
 	}
-	add := func(label, name string) {
-		path := filepath.Join(pl.LoopDir, name)
-		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-			list = append(list, ContextFile{label, path})
+	add := func(entries [][2]string) {
+		for _, e := range entries {
+			path := filepath.Join(pl.LoopDir, e[1])
+			if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 && (e[0] != "Reviewer packet" || pl.Role == Reviewer) {
+				list = append(list, ContextFile{e[0], path})
+			}
 		}
 	}
-	for _, c := range contextNames {
-		add(c.label, c.name)
-	}
+	add(contextNames)
 	tasks := filepath.Join(pl.LoopDir, "tasks")
-	if info, err := os.Lstat(tasks); err == nil && info.IsDir() {
+	info, err := os.Lstat(tasks)
+	hasTasks := err == nil && info.IsDir()
+	if hasTasks {
 		list = append(list, ContextFile{"Tasks directory", tasks})
 	}
 	if pl.Branch != "" {
@@ -89,24 +91,16 @@ func Gather(pl Places) ([]ContextFile, []Phase) {
 	if pl.Worktree != "" {
 		list = append(list, ContextFile{"Git worktree", pl.Worktree})
 	}
-	for _, c := range contextLater {
-		if c.only == "" || c.only == pl.Role {
-			add(c.label, c.name)
-		}
+	add(contextLater)
+	if !hasTasks {
+		return list, nil
 	}
 	return list, phases(tasks)
 }
 
 // phases reads tasks/PHASE_*.MD in the order of their numbers.
 func phases(tasks string) []Phase {
-	info, err := os.Lstat(tasks)
-	if err != nil || !info.IsDir() {
-		return nil
-	}
-	entries, err := os.ReadDir(tasks)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && len(entries) == 0 {
-		return nil
-	}
+	entries, _ := os.ReadDir(tasks)
 	var list []Phase
 	for _, e := range entries {
 		name := strings.ToUpper(e.Name())
@@ -114,12 +108,10 @@ func phases(tasks string) []Phase {
 			continue
 		}
 		path := filepath.Join(tasks, e.Name())
-		text, _, err := ReadRegular(path, phaseRead, 0)
-		if err != nil {
-			continue
+		if text, _, err := ReadRegular(path, phaseRead, 0); err == nil {
+			open, total := countTasks(text)
+			list = append(list, Phase{File: path, Remaining: open, Total: total})
 		}
-		open, total := countTasks(text)
-		list = append(list, Phase{File: path, Remaining: open, Total: total})
 	}
 	slices.SortFunc(list, func(a, b Phase) int {
 		x, y := filepath.Base(a.File), filepath.Base(b.File)
@@ -130,14 +122,10 @@ func phases(tasks string) []Phase {
 
 // phaseNumber is the number in PHASE_<n>...; a name without one sorts last.
 func phaseNumber(name string) int {
-	digits := name[len("PHASE_"):]
-	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
-	if end > 0 {
-		digits = digits[:end]
-	}
-	n, err := strconv.Atoi(digits)
+	name = name[len("PHASE_"):]
+	n, err := strconv.Atoi(name[:len(name)-len(strings.TrimLeft(name, "0123456789"))])
 	if err != nil {
-		return int(^uint(0) >> 1)
+		return math.MaxInt
 	}
 	return n
 }
@@ -152,17 +140,13 @@ func countTasks(text string) (open, total int) {
 			mark = l[:3]
 		}
 		switch {
-		case fenced != "":
-			if mark == fenced {
-				fenced = ""
-			}
-			continue
-		case mark != "":
+		case fenced == "":
 			fenced = mark
-			continue
+		case fenced == mark:
+			fenced = ""
 		}
 		item := strings.TrimLeft(l, "-*+0123456789.) ")
-		if item == l || len(item) < 3 || item[0] != '[' || item[2] != ']' {
+		if fenced != "" || item == l || len(item) < 3 || item[0] != '[' || item[2] != ']' {
 			continue
 		}
 		switch item[1] {
@@ -184,11 +168,11 @@ func contextSection(files []ContextFile) string {
 	p.f("Context files (read as needed):\n")
 	for i, c := range files {
 		entry := "- " + line(c.Label, maxWord) + ": " + shortPath(c.Value) + "\n"
-		if p.b.Len()+len(entry) > contextBytes {
+		if p.Len()+len(entry) > contextBytes {
 			p.f("- and %d more\n", len(files)-i)
 			break
 		}
-		p.f("%s", entry)
+		p.WriteString(entry)
 	}
 	return p.String()
 }
@@ -207,16 +191,16 @@ func phaseSection(list []Phase) string {
 			state = "no tasks in it"
 		case ph.Remaining > 0 && active == "":
 			active = shortPath(ph.File)
-			state = "ACTIVE - " + count(ph.Remaining, "task", "tasks") + " remaining"
+			state = "ACTIVE - " + count(ph.Remaining, "task") + " remaining"
 		case ph.Remaining > 0:
-			state = count(ph.Remaining, "task", "tasks") + " remaining"
+			state = count(ph.Remaining, "task") + " remaining"
 		}
 		entry := "- " + shortPath(ph.File) + " (" + state + ")\n"
-		if i == maxPhases || p.b.Len()+len(entry) > phaseBytes {
+		if i == maxPhases || p.Len()+len(entry) > phaseBytes {
 			p.f("- and %d more\n", len(list)-i)
 			break
 		}
-		p.f("%s", entry)
+		p.WriteString(entry)
 	}
 	if active != "" {
 		p.f("Active phase file: %s\n", active)

@@ -6,9 +6,8 @@ import "time"
 // not in it, so equal Inputs give equal prompts. Texts may be foreign and of
 // any length; Render cleans, fences and cuts them.
 type Input struct {
-	// Role is one of the role constants; Template is what Load gave for it.
-	Role     string
-	Template Template
+	Role     string   // one of the role constants
+	Template Template // what Load gave for it
 
 	Loop string
 	// Iteration counts from 1; MaxIterations 0 is no bound.
@@ -17,10 +16,8 @@ type Input struct {
 	// one, says how the one before ended.
 	Attempt     int
 	LastAttempt *Attempt
-	// LoopDir is the absolute directory in which the role leaves its report.
-	LoopDir string
-	// Promise is the loop's completion promise; "" when the loop has none.
-	Promise string
+	LoopDir     string // absolute; there the role leaves its report
+	Promise     string // the loop's completion promise; "" is none
 
 	// Gates are the last verdicts, and GatesOf the iteration they are of.
 	Gates   []Gate
@@ -29,12 +26,11 @@ type Input struct {
 	Stuck   Stuck
 	// Left are the reports of earlier turns that were not as they should be.
 	Left []Left
-	// NoRecovery: superloop does not look at proposals in this loop. Listed are
-	// the commands that it runs without asking a person; only the tester is told.
-	NoRecovery bool
-	Listed     []string
-	// RecoveryProblems say what was wrong with the last recovery.json; only
-	// the tester is told.
+	// Only the tester is told of the next three. NoRecovery: superloop does not look
+	// at proposals in this loop. Listed are the commands that it runs without asking an
+	// operator. RecoveryProblems say what was wrong with the last recovery.json.
+	NoRecovery       bool
+	Listed           []string
 	RecoveryProblems []string
 	// Recoveries are what became of earlier proposals, oldest first.
 	Recoveries []Recovery
@@ -42,11 +38,9 @@ type Input struct {
 	Diagnosis *Diagnosis
 	// Changed are the files changed in this iteration, by role.
 	Changed []Changed
-	// Before is what superloop tells of failed attempts at the same work, and of their
-	// cause.
-	Before []Note
-	// Notes are what people wrote to the loop, oldest first.
-	Notes []Note
+	// Before is what superloop says of failed attempts at the same work, and of their
+	// cause. Notes are what people wrote to the loop, oldest first.
+	Before, Notes []Note
 
 	// Context and Phases are what Gather found.
 	Context []ContextFile
@@ -55,18 +49,15 @@ type Input struct {
 
 // Gate is one gate's last verdict.
 type Gate struct {
-	// Name and Value are words of superloop: "tests", "failed".
-	Name, Value string
-	// Reasons say why a gate is not passed, one line each.
-	Reasons []string
+	Name, Value string   // words of superloop: "tests", "failed"
+	Reasons     []string // why it is not passed, one line each
 }
 
 // Tests is the last run of the configured tests.
 type Tests struct {
 	// Status is ok, failed or skipped; Reason is a phrase, "" if none.
 	Status, Reason string
-	// Iteration in which they ran.
-	Iteration int
+	Iteration      int // in which they ran
 	// Output of what failed; "" when nothing did. File is where the whole
 	// output lies, absolute; "" if nowhere.
 	Output, File string
@@ -76,29 +67,25 @@ type Tests struct {
 type Diagnosis struct {
 	Command string
 	// Category is a word, Why a sentence; Code says that only a change of the code
-	// can cure it, Infra that the environment is to blame.
+	// can repair it, Infra that the environment is to blame.
 	Category, Why string
 	Code, Infra   bool
 	// Evidence are lines of the output, Hints sentences to an agent, and Options
-	// the commands that may cure it, the best first; only the tester is told of
+	// the commands that may remedy it, the best first; only the tester is told of
 	// those.
 	Evidence, Hints []string
-	Options         []Remedy
+	Options         []Cure
 }
 
-// Cure is a command that may cure a failure.
-type Remedy struct {
-	Command, Label string
-	// Note is why superloop did not run it by itself.
-	Note string
-}
+// Cure is a command that may remedy a failure. Note is why superloop did not run it by
+// itself.
+type Cure struct{ Command, Label, Note string }
 
 // Stuck is the streak of iterations that changed nothing that matters.
 type Stuck struct {
 	// Streak 0 is none; Threshold 0 is no bound.
 	Streak, Threshold int
-	// Reason is a phrase such as "no code changes".
-	Reason string
+	Reason            string // a phrase such as "no code changes"
 }
 
 // Left is a report that was not as it should be.
@@ -110,15 +97,11 @@ type Left struct {
 
 // Attempt is how an earlier attempt of the same role ended.
 type Attempt struct {
-	// Ended is a phrase: "timeout", "no output", "exited", "killed".
-	Ended string
-	// Code is the exit code, Signal the signal's name if one ended it.
-	Code   int
-	Signal string
-	// After is how long it ran.
-	After time.Duration
-	// Tail is the end of what it printed.
-	Tail string
+	Ended  string        // a phrase: "timeout", "no output", "exited", "killed"
+	Code   int           // the exit code
+	Signal string        // its name, if one ended the attempt
+	After  time.Duration // how long it ran
+	Tail   string        // the end of what it printed
 }
 
 // Recovery is a proposal and what became of it.
@@ -126,8 +109,7 @@ type Recovery struct {
 	Iteration int
 	// Outcome is a phrase: "executed, exit 0", "rejected by ada".
 	Command, Outcome string
-	// Note is what a person or the policy said to it.
-	Note string
+	Note             string // what an operator or the policy said to it
 }
 
 // Changed are the files that one role changed.
@@ -136,12 +118,8 @@ type Changed struct {
 	Files []string
 }
 
-// Note is what a person wrote to the loop.
-type Note struct {
-	// About is a phrase: "rejected the completion".
-	By, About string
-	Text      string
-}
+// Note is what a person wrote to the loop. About is a phrase: "rejected the completion".
+type Note struct{ By, About, Text string }
 
 // ContextFile is one line of the list of context files.
 type ContextFile struct {
@@ -153,8 +131,6 @@ type ContextFile struct {
 
 // Phase is one phase file of the plan.
 type Phase struct {
-	// File is absolute.
-	File string
-	// Remaining open tasks, of Total.
-	Remaining, Total int
+	File             string // absolute
+	Remaining, Total int    // open tasks; all tasks
 }

@@ -2,8 +2,8 @@ package roles
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Where a role's last message came from.
@@ -17,7 +17,7 @@ const (
 // last-message file if the agent wrote one, else what its adapter read from
 // the stream, else its standard output. A text of white space alone was not
 // written. from is one of the From constants, also when all three are blank.
-func ChooseLastMessage(file, stream, stdout string) (text, from string) {
+func ChooseLastMessage(file, stream, stdout string) (message, from string) {
 	switch {
 	case strings.TrimSpace(file) != "":
 		return file, FromFile
@@ -45,41 +45,13 @@ const (
 func ParseCommit(lastMessage string) (subject, body string, ok bool) {
 	const open, end = "<commit>", "</commit>"
 	stop := strings.LastIndex(lastMessage, end)
-	if stop < 0 {
-		return "", "", false
-	}
-	start := strings.LastIndex(lastMessage[:stop], open)
+	start := strings.LastIndex(lastMessage[:max(stop, 0)], open)
 	if start < 0 {
 		return "", "", false
 	}
-	text := strings.TrimSpace(gitText(lastMessage[start+len(open) : stop]))
-	subject, body, _ = strings.Cut(text, "\n")
-	subject = bound(strings.Join(strings.Fields(subject), " "), maxSubject)
-	body = bound(strings.TrimSpace(body), maxBody)
-	return subject, body, subject != ""
-}
-
-// gitText drops what has no place in a commit message: git itself refuses NUL,
-// and escape sequences would act on the terminal of whoever reads the log.
-func gitText(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\r\n", "\n")
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-			return -1
-		}
-		return r
-	}, text)
-}
-
-func bound(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return strings.TrimSpace(text[:limit])
+	message := text.Plain(strings.ToValidUTF8(lastMessage[start+len(open):stop], ""))
+	subject, body, _ = strings.Cut(strings.TrimSpace(message), "\n")
+	subject = text.Head(strings.Join(strings.Fields(subject), " "), maxSubject)
+	body = text.Head(strings.TrimSpace(body), maxBody)
+	return strings.TrimSpace(subject), strings.TrimSpace(body), subject != ""
 }

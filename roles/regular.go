@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,42 +15,31 @@ import (
 // pipe, a socket or a device.
 var ErrNotRegular = errors.New("not a regular file")
 
+var kinds = map[fs.FileMode]string{fs.ModeSymlink: "a symbolic link", fs.ModeDir: "a directory", fs.ModeNamedPipe: "a pipe", fs.ModeSocket: "a socket"}
+
 // OpenRegular opens for reading a file that an agent may have made. The last
 // element of path is not followed if it is a symbolic link (an agent could
 // point it at a secret), and a pipe without a writer does not block. The error
 // wraps fs.ErrNotExist or ErrNotRegular where that is the cause.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
+	refuse := func(info fs.FileInfo) error {
+		return fmt.Errorf("opening %s: %w (%s)", path, ErrNotRegular, cmp.Or(kinds[info.Mode().Type()], "a device"))
+	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if info, lerr := os.Lstat(path); lerr == nil && !info.Mode().IsRegular() {
-			return nil, nil, fmt.Errorf("opening %s: %w (%s)", path, ErrNotRegular, kind(info.Mode()))
+			err = refuse(info)
 		}
 		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("opening %s: %w (%s)", path, ErrNotRegular, kind(info.Mode()))
+		err = refuse(info)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
 	return f, info, nil
-}
-
-func kind(m fs.FileMode) string {
-	switch {
-	case m&fs.ModeSymlink != 0:
-		return "a symbolic link"
-	case m.IsDir():
-		return "a directory"
-	case m&fs.ModeNamedPipe != 0:
-		return "a pipe"
-	case m&fs.ModeSocket != 0:
-		return "a socket"
-	case m&fs.ModeDevice != 0:
-		return "a device"
-	}
-	return "of mode " + m.Type().String()
 }
 
 // ReadRegular reads what OpenRegular may open: all of it up to head+tail
@@ -63,20 +53,20 @@ func ReadRegular(path string, head, tail int) (text string, size int64, err erro
 	}
 	defer f.Close()
 	size = info.Size()
-	if size <= int64(head+tail) {
-		b, err := io.ReadAll(io.LimitReader(f, size))
-		if err != nil {
-			return "", size, fmt.Errorf("reading %s: %w", path, err)
-		}
-		return string(b), size, nil
+	whole := size <= int64(head+tail)
+	if whole {
+		head, tail = int(size), 0
 	}
 	first, err := io.ReadAll(io.NewSectionReader(f, 0, int64(head)))
-	if err != nil {
-		return "", size, fmt.Errorf("reading %s: %w", path, err)
+	var last []byte
+	if err == nil && tail > 0 {
+		last, err = io.ReadAll(io.NewSectionReader(f, size-int64(tail), int64(tail)))
 	}
-	last, err := io.ReadAll(io.NewSectionReader(f, size-int64(tail), int64(tail)))
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", size, fmt.Errorf("reading %s: %w", path, err)
+	case whole:
+		return string(first), size, nil
 	}
 	return JoinCut(string(first), string(last), size-int64(head+tail)), size, nil
 }
@@ -85,12 +75,8 @@ func ReadRegular(path string, head, tail int) (text string, size int64, err erro
 // text. The marker is never empty, so that no tag can be formed by the two
 // ends meeting.
 func JoinCut(head, tail string, omitted int64) string {
-	var b strings.Builder
-	b.WriteString(head)
 	if head != "" && !strings.HasSuffix(head, "\n") {
-		b.WriteByte('\n')
+		head += "\n"
 	}
-	fmt.Fprintf(&b, "[... %d bytes left out ...]\n", omitted)
-	b.WriteString(tail)
-	return b.String()
+	return fmt.Sprintf("%s[... %d bytes left out ...]\n%s", head, omitted, tail)
 }

@@ -35,14 +35,7 @@ func Render(in Input) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the embedded rules: %w", err)
 	}
-	p := &page{}
-	p.put(in.Template.Text)
-	p.put(string(rules))
-	p.put(stateSection(in))
-	p.put(contextSection(in.Context))
-	p.put(phaseSection(in.Phases))
-	p.put(leaveSection(in))
-	text := p.String()
+	text := joined(in.Template.Text, string(rules), stateSection(in), contextSection(in.Context), phaseSection(in.Phases), leaveSection(in))
 	if len(text) > MaxPrompt {
 		return "", fmt.Errorf("rendering the prompt of %s: %d bytes are over the bound of %d", in.Role, len(text), MaxPrompt)
 	}
@@ -91,8 +84,7 @@ func leaveSection(in Input) string {
 		p.f("- A recovery proposal, only if the environment is at fault: %s\n", pathName(filepath.Join(in.LoopDir, RecoveryFile)))
 	}
 	p.f("- A short last message, after the files are written: your final answer, as plain text.\n\n")
-	p.f("%s", promiseText(in))
-	return p.String()
+	return p.String() + promiseText(in)
 }
 
 func promiseText(in Input) string {
@@ -110,22 +102,25 @@ func promiseText(in Input) string {
 		"The gates are checked all the same; a promise that they contradict ends nothing.\n"
 }
 
-// page collects the sections, one empty line between them.
-type page struct{ b strings.Builder }
+// page is a section that is being written.
+type page struct{ strings.Builder }
 
-func (p *page) f(format string, args ...any) { fmt.Fprintf(&p.b, format, args...) }
+func (p *page) f(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
-func (p *page) put(section string) {
-	if section == "" {
-		return
+// joined are the sections that are not empty, with one empty line between them.
+func joined(sections ...string) string {
+	p := &page{}
+	for _, s := range sections {
+		if s == "" {
+			continue
+		}
+		if p.Len() > 0 {
+			p.f("\n")
+		}
+		p.WriteString(s)
+		if !strings.HasSuffix(s, "\n") {
+			p.f("\n")
+		}
 	}
-	if p.b.Len() > 0 {
-		p.b.WriteString("\n")
-	}
-	p.b.WriteString(section)
-	if !strings.HasSuffix(section, "\n") {
-		p.b.WriteString("\n")
-	}
+	return p.String()
 }
-
-func (p *page) String() string { return p.b.String() }

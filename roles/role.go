@@ -16,25 +16,16 @@ const (
 // RecoveryFile is the tester's proposal, inside the loop's directory.
 const RecoveryFile = "recovery.json"
 
+var deliverables = map[string]string{Planner: "plan.md", Implementer: "implementer.md", Tester: "test-report.md", Reviewer: "review.md"}
+
 // All returns the roles in the order in which they run.
-func All() []string {
-	return []string{Planner, Implementer, Tester, Reviewer}
-}
+func All() []string { return []string{Planner, Implementer, Tester, Reviewer} }
 
 // Deliverable is the name, inside the loop's directory, of the report that the
 // role must write; ok is false for a name that is not a role.
 func Deliverable(role string) (file string, ok bool) {
-	switch role {
-	case Planner:
-		return "plan.md", true
-	case Implementer:
-		return "implementer.md", true
-	case Tester:
-		return "test-report.md", true
-	case Reviewer:
-		return "review.md", true
-	}
-	return "", false
+	file, ok = deliverables[role]
+	return file, ok
 }
 
 func unknownRole(role string) error {

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,27 +31,14 @@ const (
 	maxNotes      = 4
 	noteBytes     = 1200
 	maxLeft       = 8
-	maxRemedies   = 6
+	maxRemedies      = 6
 	diagnosed     = 3072
 )
 
 func stateSection(in Input) string {
-	p := &page{}
-	p.put("## State of the loop\n")
-	p.put(whereSection(in))
-	p.put(attemptSection(in))
-	p.put(beforeSection(in.Before))
-	p.put(notesSection(in.Notes))
-	p.put(stuckSection(in))
-	p.put(gatesSection(in))
-	p.put(testsSection(in.Tests))
-	p.put(diagnosisSection(in))
-	p.put(listedSection(in))
-	p.put(problemsSection(in))
-	p.put(recoveriesSection(in.Recoveries))
-	p.put(leftSection(in.Left))
-	p.put(changedSection(in.Changed))
-	return p.String()
+	return joined("## State of the loop\n", whereSection(in), attemptSection(in), beforeSection(in.Before), notesSection(in.Notes),
+		stuckSection(in), gatesSection(in), testsSection(in.Tests), diagnosisSection(in), listedSection(in), problemsSection(in),
+		recoveriesSection(in.Recoveries), leftSection(in.Left), changedSection(in.Changed))
 }
 
 func whereSection(in Input) string {
@@ -71,10 +59,9 @@ func attemptSection(in Input) string {
 	}
 	p := &page{}
 	p.f("### Why you run again\n\nThe last attempt of this role in this iteration did not end well: %s", line(a.Ended, maxWord))
-	switch {
-	case a.Signal != "":
+	if a.Signal != "" {
 		p.f(", ended by %s", line(a.Signal, maxWord))
-	case a.Code >= 0:
+	} else if a.Code >= 0 {
 		p.f(", exit code %d", a.Code)
 	}
 	if a.After > 0 {
@@ -83,9 +70,9 @@ func attemptSection(in Input) string {
 	p.f(". Look at what it has already done in the files before you do anything twice.")
 	if strings.TrimSpace(a.Tail) == "" {
 		p.f(" It printed nothing.\n")
-		return p.String()
+	} else {
+		p.f(" The end of what it printed:\n\n%s", fence(a.Tail, 0, attemptTail))
 	}
-	p.f(" The end of what it printed:\n\n%s", fence(a.Tail, 0, attemptTail))
 	return p.String()
 }
 
@@ -98,7 +85,7 @@ func notesSection(notes []Note) string {
 	shown := last(notes, maxNotes)
 	older(p, len(notes)-len(shown))
 	for _, n := range shown {
-		p.f("\nFrom %s (%s):\n\n%s", orElse(line(n.By, maxWord), "somebody"), orElse(line(n.About, maxWord), "a note"), fence(n.Text, noteBytes, 0))
+		p.f("\nFrom %s (%s):\n\n%s", cmp.Or(line(n.By, maxWord), "somebody"), cmp.Or(line(n.About, maxWord), "a note"), fence(n.Text, noteBytes, 0))
 	}
 	return p.String()
 }
@@ -111,7 +98,7 @@ func beforeSection(notes []Note) string {
 	p := &page{}
 	p.f("### What has failed before\n\nDo not repeat it: change something about the way. What follows was noted by superloop; the words in it are those of programs.\n")
 	for _, n := range last(notes, maxNotes) {
-		p.f("\n%s:\n\n%s", orElse(line(n.About, 2*maxWord), "It failed"), fence(n.Text, noteBytes, 0))
+		p.f("\n%s:\n\n%s", cmp.Or(line(n.About, 2*maxWord), "It failed"), fence(n.Text, noteBytes, 0))
 	}
 	return p.String()
 }
@@ -122,11 +109,7 @@ func stuckSection(in Input) string {
 		return ""
 	}
 	p := &page{}
-	p.f("### No progress\n\nNothing that matters has changed for %s", count(s.Streak, "iteration", "iterations"))
-	if s.Reason != "" {
-		p.f(" (%s)", line(s.Reason, maxWord))
-	}
-	p.f(".")
+	p.f("### No progress\n\nNothing that matters has changed for %s%s.", count(s.Streak, "iteration"), aside(s.Reason, maxWord))
 	if s.Threshold > 0 {
 		p.f(" At %d the loop is stopped as stuck.", s.Threshold)
 	}
@@ -162,7 +145,7 @@ func gatesSection(in Input) string {
 		p.f("- and %d more\n", more)
 	}
 	if len(reasons) > 0 {
-		p.f("\nWhat stands in the way:\n\n%s", fenceLines(first(reasons, maxReasons), max(0, len(reasons)-maxReasons), reasonsBytes))
+		p.f("\nWhat stands in the way:\n\n%s", fenceLines(reasons, 0, maxReasons, reasonsBytes))
 	}
 	return p.String()
 }
@@ -172,11 +155,7 @@ func testsSection(t *Tests) string {
 		return ""
 	}
 	p := &page{}
-	p.f("### Tests\n\nRun by superloop in iteration %d: %s", t.Iteration, line(t.Status, maxWord))
-	if t.Reason != "" {
-		p.f(" (%s)", line(t.Reason, maxWord))
-	}
-	p.f(".")
+	p.f("### Tests\n\nRun by superloop in iteration %d: %s%s.", t.Iteration, line(t.Status, maxWord), aside(t.Reason, maxWord))
 	if t.File != "" {
 		p.f(" Whole output: %s", shortPath(t.File))
 	}
@@ -205,7 +184,7 @@ func diagnosisSection(in Input) string {
 		p.f("%s (%s)\n", line(d.Why, reasonBytes), line(d.Category, maxWord))
 	}
 	if len(d.Evidence) > 0 {
-		p.f("\nThe telling lines of %s:\n\n%s", line(d.Command, reasonBytes), fenceLines(first(d.Evidence, maxProblems), max(0, len(d.Evidence)-maxProblems), diagnosed))
+		p.f("\nThe telling lines of %s:\n\n%s", line(d.Command, reasonBytes), fenceLines(d.Evidence, 0, maxProblems, diagnosed))
 	}
 	for _, h := range first(d.Hints, maxRemedies) {
 		p.f("\n- %s", line(h, reasonBytes))
@@ -216,22 +195,19 @@ func diagnosisSection(in Input) string {
 	if in.Role != Tester || len(d.Options) == 0 || in.NoRecovery {
 		return p.String()
 	}
-	p.f("\nThese commands may cure it; superloop did not run them by itself. If one of them is right, propose exactly it.\n\n")
+	p.f("\nThese commands may remedy it; superloop did not run them by itself. If one of them is right, propose exactly it.\n\n")
 	for _, o := range first(d.Options, maxRemedies) {
 		if len(o.Command) > recoveryBytes {
 			continue // cut it would be another command
 		}
-		p.f("%s", line(o.Label, reasonBytes))
-		if o.Note != "" {
-			p.f(" (%s)", line(o.Note, reasonBytes))
-		}
-		p.f(":\n\n%s\n", fence(o.Command, recoveryBytes, 0))
+		p.f("%s%s:\n\n%s\n", line(o.Label, reasonBytes), aside(o.Note, reasonBytes), fence(o.Command, recoveryBytes, 0))
 	}
 	return p.String()
 }
 
-// listedSection names the commands that need no person. Who proposes one of
-// them, if it cures, saves a night; a listing is no reason to propose it.
+// listedSection names the commands that run without an operator's answer. To propose
+// one of them, where it remedies the fault, saves waiting. A listing is no reason to
+// propose it.
 func listedSection(in Input) string {
 	if in.Role != Tester || in.NoRecovery || len(in.Listed) == 0 {
 		return ""
@@ -242,12 +218,11 @@ func listedSection(in Input) string {
 			fit = append(fit, c)
 		}
 	}
-	fit = first(fit, maxListed)
 	if len(fit) == 0 {
 		return ""
 	}
-	return "### Commands that run without a person\n\nIf one of these cures the fault, propose exactly it, byte for byte. " +
-		"If none does, propose what does; a person will be asked.\n\n" + fenceLines(fit, len(in.Listed)-len(fit), listedAll)
+	return "### Commands that run without a person\n\nIf one of these remedies the fault, propose exactly it, byte for byte. " +
+		"If none does, propose what does; a person will be asked.\n\n" + fenceLines(fit, len(in.Listed)-len(fit), maxListed, listedAll)
 }
 
 func problemsSection(in Input) string {
@@ -256,7 +231,7 @@ func problemsSection(in Input) string {
 	}
 	return "### Your last recovery proposal was not valid\n\nsuperloop could not use the last " + RecoveryFile +
 		". If the fault is still there, write a valid one; if not, write none. What was wrong:\n\n" +
-		fenceLines(first(in.RecoveryProblems, maxProblems), max(0, len(in.RecoveryProblems)-maxProblems), problemsBytes)
+		fenceLines(in.RecoveryProblems, 0, maxProblems, problemsBytes)
 }
 
 func recoveriesSection(rs []Recovery) string {
@@ -280,22 +255,18 @@ func recoveriesSection(rs []Recovery) string {
 func leftSection(left []Left) string {
 	p := &page{}
 	for _, l := range last(left, maxLeft) {
-		file := line(l.Outcome.File, maxWord)
-		if l.Outcome.Status == Fresh || file == "" {
-			continue
-		}
-		p.f("- The %s ", line(l.Role, maxWord))
-		switch l.Outcome.Status {
-		case Stale:
-			p.f("did not write %s in iteration %d; the file there is older.", file, l.Iteration)
-		case Empty:
-			p.f("left an empty %s in iteration %d.", file, l.Iteration)
+		role, file := line(l.Role, maxWord), line(l.Outcome.File, maxWord)
+		switch {
+		case l.Outcome.Status == Fresh || file == "":
+		case l.Outcome.Status == Stale:
+			p.f("- The %s did not write %s in iteration %d; the file there is older.\n", role, file, l.Iteration)
+		case l.Outcome.Status == Empty:
+			p.f("- The %s left an empty %s in iteration %d.\n", role, file, l.Iteration)
 		default:
-			p.f("left no %s in iteration %d.", file, l.Iteration)
+			p.f("- The %s left no %s in iteration %d.\n", role, file, l.Iteration)
 		}
-		p.f("\n")
 	}
-	if p.b.Len() == 0 {
+	if p.Len() == 0 {
 		return ""
 	}
 	return "### Reports that are missing or old\n\n" + p.String()
@@ -311,55 +282,54 @@ func changedSection(changed []Changed) string {
 		for _, f := range c.Files[:min(maxChanged, len(c.Files))] {
 			names = append(names, shortPath(f))
 		}
-		p.f("\nBy the %s, %s:\n\n%s", c.Role, count(len(c.Files), "file", "files"),
-			fenceLines(names, len(c.Files)-len(names), changedBytes))
+		p.f("\nBy the %s, %s:\n\n%s", c.Role, count(len(c.Files), "file"), fenceLines(names, len(c.Files)-len(names), maxChanged, changedBytes))
 	}
-	if p.b.Len() == 0 {
+	if p.Len() == 0 {
 		return ""
 	}
 	return "### Files changed in this iteration\n" + p.String()
 }
 
-// fenceLines fences a list, each entry on one line, as far as it fits into so
-// many bytes, and says how many it left out, with those that the caller had
-// left out before.
-func fenceLines(lines []string, before, bytes int) string {
-	var b strings.Builder
+// fenceLines fences a list, each entry on one line: the first most entries as far as
+// they fit into so many bytes. It says how many are left out, with those that the
+// caller has left out.
+func fenceLines(lines []string, left, most, bytes int) string {
+	p := &page{}
 	shown := 0
-	for _, l := range lines {
-		l = line(l, max(reasonBytes, problemBytes)+maxWord)
-		if b.Len()+len(l)+1 > bytes {
+	for ; shown < min(most, len(lines)); shown++ {
+		l := line(lines[shown], max(reasonBytes, problemBytes)+maxWord) + "\n"
+		if p.Len()+len(l) > bytes {
 			break
 		}
-		b.WriteString(l + "\n")
-		shown++
+		p.WriteString(l)
 	}
-	if more := before + len(lines) - shown; more > 0 {
-		fmt.Fprintf(&b, "[... %d more left out ...]\n", more)
+	if more := left + len(lines) - shown; more > 0 {
+		p.f("[... %d more left out ...]\n", more)
 	}
-	return fence(b.String(), b.Len(), 0)
+	return fence(p.String(), p.Len(), 0)
 }
 
 func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
 func last[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
 
+// aside is a phrase in parentheses, "" for none.
+func aside(s string, limit int) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + line(s, limit) + ")"
+}
+
 func older(p *page, n int) {
 	if n > 0 {
-		p.f("\n(%s left out)\n", count(n, "older one", "older ones"))
+		p.f("\n(%s left out)\n", count(n, "older one"))
 	}
 }
 
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
 	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
+	return fmt.Sprintf("%d %s", n, what)
 }

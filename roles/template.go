@@ -21,11 +21,8 @@ const MaxTemplate = 48 << 10
 
 // Template is a role's own part of the prompt, used verbatim.
 type Template struct {
-	// Text is not empty and is valid UTF-8.
-	Text string
-	// Source is the absolute or relative path of the owner's file, or
-	// "embedded".
-	Source string
+	Text   string // not empty, valid UTF-8
+	Source string // the path of the owner's file, or "embedded"
 }
 
 // Load returns the role's part of the prompt: <dir>/<role>.md if there is such
@@ -35,18 +32,18 @@ type Template struct {
 // empty, over MaxTemplate, not UTF-8 text) is an error and never silently
 // replaced: its owner believes that it is in force. A symbolic link is
 // followed, since the file is the owner's and may be shared between
-// repositories.
+// repositories; one to nowhere is such an error too.
 func Load(dir, role string) (Template, error) {
-	if _, ok := Deliverable(role); !ok {
-		return Template{}, unknownRole(role)
+	builtin, err := Embedded(role)
+	if err != nil {
+		return Template{}, err
 	}
 	path := filepath.Join(dir, role+".md")
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return Template{Text: builtin, Source: "embedded"}, nil
+	}
 	text, err := readTemplate(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && !isDangling(path):
-		text, err := Embedded(role)
-		return Template{Text: text, Source: "embedded"}, err
-	case err != nil:
+	if err != nil {
 		return Template{}, fmt.Errorf("role file %s %w; repair it, or delete it to use the built-in prompt", path, err)
 	}
 	return Template{Text: text, Source: path}, nil
@@ -65,19 +62,16 @@ func Embedded(role string) (string, error) {
 }
 
 func readTemplate(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("cannot be read: %w", err)
-	}
-	if !info.Mode().IsRegular() {
+	info, err := os.Stat(path) // opening a pipe would wait for its writer
+	if err == nil && !info.Mode().IsRegular() {
 		return "", errors.New("is not a regular file")
 	}
+	var b []byte
 	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("cannot be read: %w", err)
+	if err == nil {
+		defer f.Close()
+		b, err = io.ReadAll(io.LimitReader(f, MaxTemplate+1))
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, MaxTemplate+1))
 	if err != nil {
 		return "", fmt.Errorf("cannot be read: %w", err)
 	}
@@ -96,11 +90,4 @@ func checkTemplate(text string) error {
 		return errors.New("is empty")
 	}
 	return nil
-}
-
-// isDangling tells a symbolic link to nowhere from no file at all: the first
-// is a mistake of the owner's that must not fall back in silence.
-func isDangling(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

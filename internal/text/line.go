@@ -118,3 +118,21 @@ func Tail(s string, most int) string {
 	}
 	return s[start:]
 }
+
+// Plain is foreign text of any number of lines: Unix line ends, no control or invisible
+// characters but newline and tab, a ? for each byte that is not UTF-8.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r == '\r':
+			return '\n'
+		case r == utf8.RuneError:
+			return '?'
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(s, "\r\n", "\n"))
+}
