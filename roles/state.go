@@ -31,7 +31,7 @@ const (
 	maxNotes      = 4
 	noteBytes     = 1200
 	maxLeft       = 8
-	maxRemedies      = 6
+	maxRemedies   = 6
 	diagnosed     = 3072
 )
 

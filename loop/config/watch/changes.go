@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -12,12 +13,11 @@ import (
 type inForce struct {
 	config  *config.Config
 	section trust.Section
-	// whole: it is all that its file says; nothing is held.
-	whole bool
+	whole   bool // it is all that its file says; nothing is held
 }
 
 // changes are those of what is in force. While something is held the file says
-// more than is in force, so what is pinned is compared as it is in force, and
+// more than is in force. So what is pinned is compared as it is in force, and
 // only the rest as it is written.
 func changes(was, is inForce) []config.Change {
 	written := config.Diff(was.config, is.config)
@@ -27,7 +27,8 @@ func changes(was, is inForce) []config.Change {
 	out := slices.DeleteFunc(written, func(c config.Change) bool { return pinned(c.Path, was.section, is.section) })
 	d := trust.Compare(was.section, is.section)
 	for _, c := range slices.Concat(d.Tightening, d.Loosening) {
-		if !who(c.Path) {
+		// agents gives these two as a whole.
+		if !strings.HasPrefix(c.Path, "/loops/") || !strings.HasSuffix(c.Path, "/runners") && !strings.HasSuffix(c.Path, "/respond/diagnostician") {
 			out = append(out, config.Change{Path: c.Path, From: c.From, To: c.To})
 		}
 	}
@@ -39,30 +40,21 @@ func changes(was, is inForce) []config.Change {
 // pinned reports whether a path of a file is a matter of trust, or belongs to a
 // loop that is not in force.
 func pinned(path string, was, is trust.Section) bool {
-	p := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	at := func(i int) string {
-		if i < len(p) {
-			return p[i]
-		}
-		return ""
-	}
-	oneOf := func(s string, list ...string) bool { return slices.Contains(list, s) }
+	p := append(strings.Split(strings.TrimPrefix(path, "/"), "/"), "", "", "", "") // so that p[4] is there
+	ofRole := func(key string) bool { return slices.Contains([]string{"runner", "runners", "permissions"}, key) }
 	switch p[0] {
 	case "runners", "runner", "webhooks":
 		return true
 	case "recovery":
-		return at(1) != "tests"
+		return p[1] != "tests"
 	case "escalation":
-		return oneOf(at(1), "channels", "slack")
+		return p[1] == "channels" || p[1] == "slack"
 	case "role_defaults":
-		return pinnedOfRole(p[min(2, len(p)):])
+		return ofRole(p[2])
 	case "respond":
-		return at(1) == "diagnostician"
-	case "loops":
-		if len(p) == 1 {
-			return false // their order
-		}
-	default:
+		return p[1] == "diagnostician"
+	}
+	if p[0] != "loops" || p[1] == "" { // "/loops" is their order
 		return false
 	}
 	id := strings.NewReplacer("~1", "/", "~0", "~").Replace(p[1])
@@ -71,27 +63,76 @@ func pinned(path string, was, is trust.Section) bool {
 	if !before && !after {
 		return true
 	}
-	switch at(2) {
+	switch p[2] {
 	case "roles":
-		return len(p) < 5 || pinnedOfRole(p[4:])
+		return p[4] == "" || ofRole(p[4])
 	case "respond":
-		return at(3) == "diagnostician"
+		return p[3] == "diagnostician"
 	case "tests":
-		return oneOf(at(3), "", "mode", "commands")
+		return slices.Contains([]string{"", "mode", "commands"}, p[3])
 	case "validation":
-		return oneOf(at(3), "", "enabled", "mode", "require_on_completion", "commands")
+		return slices.Contains([]string{"", "enabled", "mode", "require_on_completion", "commands"}, p[3])
 	case "approval":
 		return true
 	case "recovery":
-		return at(3) != "tests"
+		return p[3] != "tests"
 	case "git":
-		return at(3) == "pre_commit_commands"
+		return p[3] == "pre_commit_commands"
 	}
 	return false
 }
 
-// pinnedOfRole reports whether a key of a role's settings is a matter of trust,
-// or told by agents.
-func pinnedOfRole(key []string) bool {
-	return len(key) > 0 && slices.Contains([]string{"runner", "runners", "permissions"}, key[0])
+// agents are the changes of who may play each role, and of who looks for causes,
+// as they are in force. Who that is, is pinned, while models and the order are
+// not; so neither the two files nor the two Sections say it all. A role that has
+// one runner before and after is left to them.
+func agents(was, is *config.Config) (out []config.Change) {
+	differ := func(path string, from, to any) {
+		if !reflect.DeepEqual(from, to) {
+			out = append(out, config.Change{Path: path, From: from, To: to})
+		}
+	}
+	for _, l := range is.Loops {
+		before, ok := was.Loop(l.ID)
+		if !ok {
+			continue
+		}
+		at := "/loops/" + l.ID // an id has nothing to escape
+		differ(at+"/respond/diagnostician", diagnostician(before), diagnostician(l))
+		for _, r := range l.Roles {
+			for _, old := range before.Roles {
+				if old.Name == r.Name && len(old.Runners)+len(r.Runners) > 2 {
+					differ(at+"/roles/"+r.Name+"/runners", choices(old), choices(r))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func choices(r config.Role) any {
+	out := []any{}
+	for _, c := range r.Runners {
+		item := map[string]any{"runner": c.Runner}
+		if c.Model != "" {
+			item["model"] = c.Model
+		}
+		if c.Tier != 0 {
+			item["tier"] = c.Tier
+		}
+		out = append(out, item)
+	}
+	return out
+}
+
+func diagnostician(l config.Loop) any {
+	d := l.Respond.Diagnostician
+	if d == nil {
+		return nil
+	}
+	out := map[string]any{"runner": d.Runner, "timeout": d.Timeout.String()}
+	if d.Model != "" {
+		out["model"] = d.Model
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/schemas"
@@ -16,6 +17,7 @@ func frozen(live, next *config.Config, data []byte, running []string) []config.P
 	wrong := func(pointer, format string, args ...any) {
 		problems = append(problems, config.Problem{Pointer: pointer, Code: CodeRunning, Message: fmt.Sprintf(format, args...)})
 	}
+	where := map[bool]string{true: "a work tree of its own", false: "the repository itself"}
 	for _, id := range running {
 		was, ok := live.Loop(id)
 		if !ok {
@@ -32,7 +34,6 @@ func frozen(live, next *config.Config, data []byte, running []string) []config.P
 				id, was.SpecFile, is.SpecFile, id)
 		}
 		if is.Git.Worktree != was.Git.Worktree {
-			where := map[bool]string{true: "a work tree of its own", false: "the repository itself"}
 			wrong(at+"/git/worktree", "the loop %q runs in %s, so it cannot move to %s before it ends; to end it type: superloop cancel --loop %s",
 				id, where[was.Git.Worktree], where[is.Git.Worktree], id)
 		}
@@ -42,23 +43,18 @@ func frozen(live, next *config.Config, data []byte, running []string) []config.P
 	}
 	if doc, _ := schemas.Read(schemas.Config, data); doc != nil {
 		for i := range problems {
-			problems[i].Line, problems[i].Column, _ = place(doc, problems[i].Pointer)
+			problems[i].Line, problems[i].Column = place(doc, problems[i].Pointer)
 		}
 	}
 	return schemas.Sort(problems)
 }
 
 // place is where a value stands, or the nearest one around it.
-func place(doc *schemas.Document, pointer string) (line, column int, ok bool) {
-	for {
-		if line, column, ok = doc.Position(pointer); ok || pointer == "" {
-			return line, column, ok
-		}
-		for i := len(pointer) - 1; i >= 0; i-- {
-			if pointer[i] == '/' {
-				pointer = pointer[:i]
-				break
-			}
-		}
+func place(doc *schemas.Document, pointer string) (line, column int) {
+	line, column, ok := doc.Position(pointer)
+	for !ok && pointer != "" {
+		pointer = pointer[:strings.LastIndexByte(pointer, '/')]
+		line, column, ok = doc.Position(pointer)
 	}
+	return line, column
 }

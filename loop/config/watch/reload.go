@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,19 +12,15 @@ import (
 )
 
 const (
-	// settled is how long a file that is not whole must stay as it is before it
-	// is Rejected, and longest how long one that keeps changing may take.
-	settled = 500 * time.Millisecond
-	longest = 5 * time.Second
+	settled = 500 * time.Millisecond // how long a file that is not whole must stay as it is before it is Rejected
+	longest = 5 * time.Second        // how long one that keeps changing may take
 )
 
 // Options are what a Reloader needs besides the configuration. Repo, LookPath,
 // Store and Now are required.
 type Options struct {
-	// Repo is the repository's root.
-	Repo string
-	// Running are the ids of the loops that run on the configuration.
-	Running  []string
+	Repo     string   // the repository's root
+	Running  []string // the ids of the loops that run on the configuration
 	LookPath config.LookPath
 	Store    trust.Store
 	// Loosen: whoever changes the file is no agent of superloop's, since those
@@ -34,11 +28,10 @@ type Options struct {
 	// and pinned.
 	Loosen bool
 	Level  string
-	// Trust: the person By, who starts the loop, trusts the file as it is now.
+	// Trust: the operator By, who starts the loop, trusts the file as it is now.
 	Trust bool
 	By    string
-	// Now is the time for pins.
-	Now func() time.Time
+	Now   func() time.Time // the time for pins
 }
 
 // Reloader holds the configuration that is in force. Config may be called by any
@@ -94,12 +87,11 @@ func New(cfg *config.Config, o Options) (*Reloader, Outcome, error) {
 	}
 	r.accepted = r.key(cfg.Digest)
 	out.Changes = nil // nothing was in force before
-	switch {
-	case out.Kind == Held:
-	case len(out.Diff.Loosening) > 0:
-		out.Kind = Reloaded
-	default:
+	if out.Kind != Held {
 		out.Kind = Unchanged
+		if len(out.Diff.Loosening) > 0 {
+			out.Kind = Reloaded
+		}
 	}
 	return r, out, nil
 }
@@ -129,29 +121,25 @@ func (r *Reloader) Check(now time.Time) Outcome {
 func (r *Reloader) outcome(k Kind) Outcome { return Outcome{Kind: k, Config: r.live.Load()} }
 
 func (r *Reloader) check(now time.Time) Outcome {
+	unchanged := r.outcome(Unchanged)
 	data, st, err := read(r.path)
 	sum := fingerprint(data, err)
-	if err != nil || !whole(data) {
-		if wait := r.wait(sum, now); wait > 0 {
-			out := r.outcome(Unchanged)
-			out.Again = wait
-			return out
-		}
-	} else {
+	if err == nil && whole(data) {
 		r.broken = ""
-	}
-	if err == nil && r.key(sum) == r.accepted {
-		r.file, r.quick, r.rejected = st, true, ""
-		return r.outcome(Unchanged)
+	} else if unchanged.Again = r.wait(sum, now); unchanged.Again > 0 {
+		return unchanged
 	}
 	if err != nil {
 		_, bad := config.Load(r.path) // its words for what is wrong
 		if bad == nil {
-			out := r.outcome(Unchanged) // it came back a moment ago
-			out.Again = pause
-			return out
+			unchanged.Again = pause // it came back a moment ago
+			return unchanged
 		}
 		return r.reject(sum, problemsOf(bad))
+	}
+	if r.key(sum) == r.accepted {
+		r.file, r.quick, r.rejected = st, true, ""
+		return unchanged
 	}
 	next, err := config.LoadBytes(r.path, data)
 	problems := problemsOf(err)
@@ -166,7 +154,7 @@ func (r *Reloader) check(now time.Time) Outcome {
 	}
 	section, err := trust.Of(next)
 	if err != nil {
-		return r.reject(sum, []config.Problem{{Code: CodeTrust, Message: err.Error()}})
+		return r.reject(sum, untrusted(err.Error()))
 	}
 	out := r.judge(next, section)
 	if out.Kind == Rejected {
@@ -180,15 +168,7 @@ func (r *Reloader) check(now time.Time) Outcome {
 // key names a file and the pin that it was compared with.
 func (r *Reloader) key(sum string) string { return sum + " " + r.pin.Digest }
 
-// fingerprint is the SHA-256 of a file's bytes, as config.Config.Digest, or why
-// there are none.
-func fingerprint(data []byte, err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	digest := sha256.Sum256(data)
-	return hex.EncodeToString(digest[:])
-}
+func untrusted(why string) []config.Problem { return []config.Problem{{Code: CodeTrust, Message: why}} }
 
 // problemsOf are the problems that an error of the configuration's reader holds.
 func problemsOf(err error) []config.Problem {
@@ -250,7 +230,7 @@ func (r *Reloader) judge(next *config.Config, section trust.Section) Outcome {
 		pin, err = r.o.Store.Save(loosened)
 	}
 	if err != nil {
-		return Outcome{Kind: Rejected, Problems: []config.Problem{{Code: CodeTrust, Message: err.Error()}}}
+		return Outcome{Kind: Rejected, Problems: untrusted(err.Error())}
 	}
 	out := Outcome{Kind: Unchanged, Config: is.config, Changes: changes(r.force, is), Digest: section.Digest()}
 	r.live.Store(is.config)
@@ -261,11 +241,10 @@ func (r *Reloader) judge(next *config.Config, section trust.Section) Outcome {
 	switch {
 	case held && out.Digest != r.held:
 		out.Kind, out.Diff, r.held = Held, diff, out.Digest
+	case !held && len(diff.Loosening) > 0:
+		out.Diff, r.held = diff, ""
 	case !held:
 		r.held = ""
-		if len(diff.Loosening) > 0 {
-			out.Diff = diff
-		}
 	}
 	return out
 }
@@ -280,14 +259,14 @@ func (r *Reloader) runnable(c *config.Config) error {
 	return nil
 }
 
-// readPin takes a pin that a person made meanwhile. A pin that was removed is
+// readPin takes a pin that an operator made meanwhile. A pin that was removed is
 // written again, and one that cannot be believed changes nothing; both are said
 // once.
 func (r *Reloader) readPin() []config.Problem {
-	if r.pinned.proves(stampOf(r.o.Store.Path)) {
+	st := stampOf(r.o.Store.Path)
+	if r.pinned.proves(st) {
 		return nil
 	}
-	st := stampOf(r.o.Store.Path)
 	pin, err := r.o.Store.Load()
 	var said string
 	switch {
@@ -307,5 +286,5 @@ func (r *Reloader) readPin() []config.Problem {
 	if r.warned = said; said == "" {
 		return nil
 	}
-	return []config.Problem{{Code: CodeTrust, Message: said}}
+	return untrusted(said)
 }

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,24 +39,20 @@ func stampOf(path string) stamp {
 }
 
 func stampFrom(st *unix.Stat_t) stamp {
-	s := stamp{dev: uint64(st.Dev), ino: st.Ino, size: uint64(st.Size), mtime: st.Mtim, ctime: st.Ctim}
-	s.fresh = time.Since(time.Unix(st.Ctim.Unix())) < racy
-	return s
+	return stamp{dev: uint64(st.Dev), ino: st.Ino, size: uint64(st.Size), mtime: st.Mtim, ctime: st.Ctim,
+		fresh: time.Since(time.Unix(st.Ctim.Unix())) < racy}
 }
 
 // proves reports whether a later look with the stamp now proves that the content
 // is still the one that was read when s was taken.
 func (s stamp) proves(now stamp) bool {
-	if s.fresh || s.ino == 0 {
-		return false
-	}
 	now.fresh = false
-	return s == now
+	return !s.fresh && s.ino != 0 && s == now
 }
 
 // read gives the file's bytes, and the stamp that it had before they were read.
 // A pipe or a device is an error and does not make the reader wait. At most one
-// byte more than a configuration may have is read.
+// byte more than a configuration may have is read. The stamp is zero next to an error.
 func read(path string) ([]byte, stamp, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -69,12 +67,23 @@ func read(path string) ([]byte, stamp, error) {
 		return nil, stamp{}, errors.New("it is not a regular file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(schemas.Config.Limit())+1))
-	return data, stampFrom(&st), err
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	return data, stampFrom(&st), nil
 }
 
 // whole reports whether the bytes can be all that somebody meant to write: no
 // beginning of a configuration is valid JSON. What is too large is for the
 // reader to refuse.
-func whole(data []byte) bool {
-	return len(data) > schemas.Config.Limit() || json.Valid(data)
+func whole(data []byte) bool { return len(data) > schemas.Config.Limit() || json.Valid(data) }
+
+// fingerprint is the SHA-256 of a file's bytes, as config.Config.Digest, or why
+// there are none.
+func fingerprint(data []byte, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:])
 }

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,18 +12,12 @@ import (
 )
 
 const (
-	// pause is how long a file that is not whole must stay as it is before it is
-	// told of.
-	pause = 250 * time.Millisecond
-	// again is how often it is told of then, a pause apart: the Reloader wants to
-	// have seen it for a while.
-	again = 4
+	pause = 250 * time.Millisecond // how long a file that is not whole must stay as it is before it is told of
+	again = 4                      // how often it is told of then, a pause apart: the Reloader wants to have seen it for a while
 	// relook is how often the file is looked at without an event: NFS and some
-	// mounts of containers send none. A look that finds nothing costs
-	// microseconds.
-	relook = 2 * time.Second
-	// maxHops bounds a chain of symbolic links, as the system does.
-	maxHops = 40
+	// mounts of containers send none. A look that finds nothing costs microseconds.
+	relook  = 2 * time.Second
+	maxHops = 40 // of a chain of symbolic links, as the system bounds it
 )
 
 // Watch sends on the returned channel when there may be a new configuration at
@@ -77,22 +70,21 @@ func newWatcher(path string) *watcher {
 // meanwhile: fsnotify holds its lock while it waits for an error to be taken,
 // so whoever takes its errors must not call it.
 func (w *watcher) drain() {
-	events, errs := w.fs.Events, w.fs.Errors
-	for events != nil || errs != nil {
+	for {
 		select {
-		case ev, ok := <-events:
+		case ev, ok := <-w.fs.Events:
 			switch {
 			case !ok:
-				events = nil
+				return // it was closed
 			case ev.Op == fsnotify.Chmod:
 			case filepath.Base(ev.Name) == filepath.Base(w.path):
 				poke(w.near)
 			default:
 				poke(w.beside)
 			}
-		case _, ok := <-errs:
+		case _, ok := <-w.fs.Errors:
 			if !ok {
-				errs = nil
+				return
 			}
 			poke(w.near) // an overflow: events are lost
 		}
@@ -146,7 +138,8 @@ func (w *watcher) look(must bool) {
 	if !must && w.last.proves(stampOf(w.path)) {
 		return
 	}
-	key, ok, st := w.content()
+	data, st, err := read(w.path)
+	key, ok := fingerprint(data, err), err == nil && whole(data)
 	if st.ino != w.last.ino || st.dev != w.last.dev {
 		w.follow() // replaced, perhaps by a link to elsewhere
 	}
@@ -176,22 +169,12 @@ func (w *watcher) settle() {
 	}
 }
 
-// content gives a name for what is there, and whether it is whole.
-func (w *watcher) content() (key string, ok bool, st stamp) {
-	data, st, err := read(w.path)
-	if err != nil {
-		return err.Error(), false, stamp{}
-	}
-	sum := sha256.Sum256(data)
-	return string(sum[:]), whole(data), st
-}
-
 // follow watches the directories that lead to the file, as they are now.
 func (w *watcher) follow() {
 	if w.fs == nil {
 		return
 	}
-	want := chain(w.path)
+	want := leading(w.path)
 	for dir := range w.dirs {
 		if !slices.Contains(want, dir) {
 			_ = w.fs.Remove(dir) // it may have gone, and its watch with it
@@ -215,8 +198,8 @@ func (w *watcher) follow() {
 	}
 }
 
-// chain are the directories that hold the file and the links that lead to it.
-func chain(path string) []string {
+// leading are the directories that hold the file and the links that lead to it.
+func leading(path string) []string {
 	var dirs []string
 	for range maxHops {
 		if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
