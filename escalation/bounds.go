@@ -13,9 +13,8 @@ import (
 	"github.com/superloop/superloop/recovery"
 )
 
-// Bounds of what a record holds, in bytes and entries. A question must be asked
-// whatever an agent wrote. So longer foreign text is cut in its middle, and says so.
-// The command itself is never cut.
+// Bounds of what a record holds, in bytes and entries. A question must be asked whatever an agent wrote. So longer
+// foreign text is cut in its middle, and says so. The command itself is never cut.
 const (
 	maxList    = 20       // errors, evidence, hits
 	maxLine    = 1 << 10  // one of them
@@ -27,9 +26,8 @@ const (
 	maxRecord  = 4 << 20 // what is read of a record's file; all of the above, escaped, is less
 )
 
-// Complete fills in what the asker left open and brings foreign text within its
-// bounds. Open completes every question. An asker that needs the digest earlier
-// completes the question itself: doing it twice changes nothing.
+// Complete fills in what the asker left open and brings foreign text within its bounds. Open completes every
+// question. An asker that needs the digest earlier completes the question itself: doing it twice changes nothing.
 func (q Question) Complete(now time.Time) Question {
 	if q.ID == "" {
 		q.ID = NewID()

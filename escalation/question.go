@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 )
 
@@ -26,38 +28,34 @@ const (
 	CompletionApproval   Type = "completion_approval"
 )
 
-// DefaultPatience is how long a question waits for an answer unless its asker
-// says otherwise.
+// DefaultPatience is how long a question waits for an answer unless its asker says otherwise.
 const DefaultPatience = 24 * time.Hour
 
 // Question is what an answer is bound to. It never changes once it is asked.
 type Question struct {
-	// ID is 128 random bits in hex. The asker may make it (NewID) and record it
-	// before it opens the question: opening it again is then harmless. "": Open
-	// makes it.
+	// ID is 128 random bits in hex. The asker may make it (NewID) and record it before it opens the question: opening
+	// it again is then harmless. "": Open makes it.
 	ID        string `json:"id"`
 	Loop      string `json:"loop"`
 	Run       string `json:"run"`
 	Iteration int    `json:"iteration"`
 	Type      Type   `json:"type"`
 	Repo      string `json:"repo"` // the repository's root, absolute
-	// Reason says in one sentence why an operator is needed; Rule is the rule that
-	// says so, for programs.
+	// Reason says in one sentence why an operator is needed; Rule is the rule that says so, for programs.
 	Reason string `json:"reason"`
 	Rule   string `json:"rule,omitempty"`
-	// Errors are what went wrong before, the oldest first; Details is what an
-	// operator should see besides, in lines. Both may hold foreign text.
+	// Errors are what went wrong before, the oldest first; Details is what an operator should see besides, in lines.
+	// Both may hold foreign text.
 	Errors  []string `json:"errors,omitempty"`
 	Details string   `json:"details,omitempty"`
 	// Command is what would run; nil for a question without one.
 	Command *Command `json:"command,omitempty"`
 	// Options are the known ways to go on, the proposed one first.
 	Options []Option `json:"options,omitempty"`
-	// Manual is a complete command line that repairs it by hand ("claude /login"),
-	// for a question without a command.
+	// Manual is a complete command line that repairs it by hand ("claude /login"), for a question without a command.
 	Manual string `json:"manual,omitempty"`
-	// Created and Expires are UTC, in milliseconds. Zero: Open fills in its own
-	// time, and DefaultPatience after Created.
+	// Created and Expires are UTC, in milliseconds. Zero: Open fills in its own time, and DefaultPatience after
+	// Created.
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 }
@@ -67,14 +65,14 @@ type Binding struct {
 	// Dev and Ino are those of the working directory (recovery.Dir).
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
-	// PolicyDigest is that of the policy that judged; InputsDigest that of the
-	// pinned inputs (guard.Digest), "" if they are not watched.
+	// PolicyDigest is that of the policy that judged; InputsDigest that of the pinned inputs (guard.Digest), "" if
+	// they are not watched.
 	PolicyDigest string `json:"policy_digest"`
 	InputsDigest string `json:"inputs_digest,omitempty"`
 }
 
-// Drift says what is no longer as it was when the question was asked, one phrase
-// each; none: what was approved may begin.
+// Drift says what is no longer as it was when the question was asked, one phrase each; none: what was approved may
+// begin.
 func (b Binding) Drift(now Binding) (out []string) {
 	if b.Dev != now.Dev || b.Ino != now.Ino {
 		out = append(out, "the working directory is another one")
@@ -88,12 +86,11 @@ func (b Binding) Drift(now Binding) (out []string) {
 	return out
 }
 
-// Command is a command that waits for an operator, with what is known of it. It does
-// not embed an action.Action, whose text is a string: JSON would replace bytes that
-// are not UTF-8, and the operator would approve another command.
+// Command is a command that waits for an operator, with what is known of it. It does not embed an action.Action,
+// whose text is a string: JSON would replace bytes that are not UTF-8, and the operator would approve another
+// command.
 type Command struct {
-	// Text is what bash would get, byte for byte; SHA256, in hex, is its digest,
-	// which Open fills in.
+	// Text is what bash would get, byte for byte; SHA256, in hex, is its digest, which Open fills in.
 	Text   []byte `json:"command_b64"`
 	SHA256 string `json:"sha256"`
 	// WorkingDir is relative to the repository, as it was written.
@@ -101,8 +98,7 @@ type Command struct {
 	Binding
 	TimeoutMS int64  `json:"timeout_ms"`
 	Network   string `json:"network,omitempty"` // "full" or "none"
-	// Source is who proposes it: tester, superloop or human. Role is the role that
-	// wrote it down.
+	// Source is who proposes it: tester, superloop or human. Role is the role that wrote it down.
 	Source string `json:"source"`
 	Role   string `json:"role,omitempty"`
 	// Category to Confidence are those of the proposal (recovery.json).
@@ -113,8 +109,8 @@ type Command struct {
 	Evidence        []string `json:"evidence,omitempty"`
 	ExpectedOutcome string   `json:"expected_outcome,omitempty"`
 	Confidence      string   `json:"confidence,omitempty"`
-	// Judge sets Hits, the patterns of require_human that fit the command, and Near,
-	// the entry of auto_approve that is most like it.
+	// Judge sets Hits, the patterns of require_human that fit the command, and Near, the entry of auto_approve that
+	// is most like it.
 	Hits []Hit `json:"hits,omitempty"`
 	Near *Near `json:"near,omitempty"`
 	// GuardDiff shows what of its pinned inputs is not as it was trusted (guard.Diff).
@@ -148,9 +144,8 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Digest is the SHA-256, in hex, of the question as JSON with sorted keys and
-// no white space. Since the question holds its random id, nobody can make
-// another one whose digest begins in the same way.
+// Digest is the SHA-256, in hex, of the question as JSON with sorted keys and no white space. Since the question
+// holds its random id, nobody can make another one whose digest begins in the same way.
 func (q Question) Digest() (string, error) {
 	data, err := marshal(q)
 	var sorted any // json writes the keys of a map in order
@@ -168,8 +163,7 @@ func (q Question) Digest() (string, error) {
 	return sum(data), nil
 }
 
-// Blocking reports whether the loop stands still until there is an answer. Else it
-// works on with something missing.
+// Blocking reports whether the loop stands still until there is an answer. Else it works on with something missing.
 func (q Question) Blocking() bool {
 	return q.Type != PolicyChange && (q.Command == nil || q.Command.Severity != "degraded")
 }
@@ -186,4 +180,55 @@ func marshal(v any) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(v)
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// Hit is a pattern of require_human that fits a command.
+type Hit struct {
+	Pattern string `json:"pattern"`
+	Part    string `json:"part,omitempty"` // of the command; "" is all of it
+}
+
+// Near is the entry of auto_approve that is most like a command.
+type Near struct {
+	Entry int    `json:"entry"` // its place
+	Text  string `json:"text"`
+}
+
+// Judge records what a policy says of the command, for the operator who decides: the patterns that fit it and the
+// nearest entry, and the policy's digest. It decides nothing.
+func (c *Command) Judge(p *recovery.Policy) {
+	c.Hits, c.Near, c.PolicyDigest = nil, nil, ""
+	if p == nil {
+		return
+	}
+	command := string(c.Text)
+	c.PolicyDigest = p.Digest
+	if near, ok := p.Nearest(command); ok {
+		c.Near = &Near{Entry: near.Entry, Text: near.Text}
+	}
+	var whole []Hit // a pattern that names a part tells more than "*", so these come last
+	for i, pattern := range p.Settings.RequireHuman {
+		if slices.Contains(p.Settings.RequireHuman[:i], pattern) || len(c.Hits)+len(whole) == maxList {
+			continue
+		}
+		switch part, fits := fits(pattern, command); {
+		case fits && (part == command || part == ""):
+			whole = append(whole, Hit{Pattern: pattern})
+		case fits:
+			c.Hits = append(c.Hits, Hit{pattern, part})
+		}
+	}
+	c.Hits = append(c.Hits, whole...)
+}
+
+// fits asks recovery whether a pattern fits, by a policy that has only that.
+func fits(pattern, command string) (part string, ok bool) {
+	s := recovery.Defaults()
+	s.AutoApprove, s.RequireHuman, s.OnUnknown = nil, []string{pattern}, recovery.UnknownDeny
+	p, problems := recovery.Compile(s)
+	if len(problems) > 0 {
+		return "", false
+	}
+	v := recovery.Decide(p, recovery.Command{Text: command}, recovery.Facts{})
+	return v.Part, v.Rule == recovery.RuleHuman
 }

@@ -26,8 +26,8 @@ const (
 	Superseded  State = "superseded"
 )
 
-// facts are what a record in a state must say: by which answer it came there ("" is
-// none), whether the command has begun, and whether the record has ended.
+// facts are what a record in a state must say: by which answer it came there ("" is none), whether the command has
+// begun, and whether the record has ended.
 type facts struct {
 	answer       Method
 	begun, ended bool
@@ -52,9 +52,8 @@ func (s State) Open() bool { return s == Pending || s == Approved || s == Execut
 // Method is how an operator answers.
 type Method string
 
-// The methods. Approve lets it be done; for a question without a command it says
-// "go on as proposed" (take the changed policy, try the runner again). Reject:
-// do not, and go on. Resolve: it is done, by hand.
+// The methods. Approve lets it be done; for a question without a command it says "go on as proposed" (take the
+// changed policy, try the runner again). Reject: do not, and go on. Resolve: it is done, by hand.
 const (
 	Approve Method = "approve"
 	Reject  Method = "reject"
@@ -73,8 +72,7 @@ const (
 	Slack Channel = "slack"
 )
 
-// By is the operator who answers, as far as the channel knows. A rule is never
-// recorded as one.
+// By is the operator who answers, as far as the channel knows. A rule is never recorded as one.
 type By struct {
 	Channel Channel `json:"channel"`
 	// UID is the user of the system, nil where the channel does not know it.
@@ -103,8 +101,8 @@ type Answer struct {
 	By     By        `json:"by"`
 	At     time.Time `json:"at"`
 	Note   string    `json:"note,omitempty"`
-	// Bound is what of the question the operator named: "id", "digest", "both", or
-	// "" for whatever was pending at that moment.
+	// Bound is what of the question the operator named: "id", "digest", "both", or "" for whatever was pending at
+	// that moment.
 	Bound string `json:"bound,omitempty"`
 	Edit  *Edit  `json:"edit,omitempty"`
 }
@@ -124,20 +122,18 @@ type Outcome struct {
 	Note     string `json:"note,omitempty"` // one sentence
 }
 
-// Record is a question and what became of it. It is a value; a Store's methods
-// give the new one.
+// Record is a question and what became of it. It is a value; a Store's methods give the new one.
 type Record struct {
 	Question Question `json:"question"`
 	Digest   string   `json:"digest"` // the Question's
 	State    State    `json:"state"`
 	Answer   *Answer  `json:"answer,omitempty"` // nil until there is one
-	// Begun is when what was approved began, Ended when the record came to its
-	// end; zero before.
+	// Begun is when what was approved began, Ended when the record came to its end; zero before.
 	Begun   time.Time `json:"begun,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Outcome *Outcome  `json:"outcome,omitempty"`
-	// SupersededBy is the id of the question that took its place; Why says in a
-	// sentence why it ended without an answer.
+	// SupersededBy is the id of the question that took its place; Why says in a sentence why it ended without an
+	// answer.
 	SupersededBy string `json:"superseded_by,omitempty"`
 	Why          string `json:"why,omitempty"`
 }
@@ -153,16 +149,15 @@ type Run struct {
 	SHA256     string
 	WorkingDir string
 	Timeout    time.Duration
-	// Source is the question's, or "human" for an operator's own command; Attempt is
-	// action.Digest.
+	// Source is the question's, or "human" for an operator's own command; Attempt is action.Digest.
 	Source, Attempt string
-	// Binding must still hold (Binding.Drift) before it begins. An operator's own
-	// command has no InputsDigest: nobody has judged what it reads.
+	// Binding must still hold (Binding.Drift) before it begins. An operator's own command has no InputsDigest: nobody
+	// has judged what it reads.
 	Binding
 }
 
-// Run gives the approved command: the operator's own if there is one. ok is false if
-// nothing is approved, or there is no command.
+// Run gives the approved command: the operator's own if there is one. ok is false if nothing is approved, or there is
+// no command.
 func (r Record) Run() (run Run, ok bool) {
 	c := r.Question.Command
 	if c == nil || (r.State != Approved && r.State != Executing) {
@@ -182,8 +177,8 @@ type AnswerRequest struct {
 	Method Method
 	By     By
 	Note   string
-	// ID and Digest bind the answer to one question; at least 8 of their first
-	// digits each. Without both it answers what is pending when the lock is had.
+	// ID and Digest bind the answer to one question; at least 8 of their first digits each. Without both it answers
+	// what is pending when the lock is had.
 	ID, Digest string
 	// Edit, with Approve, is run in the place of the proposed command.
 	Edit *EditedCommand

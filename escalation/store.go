@@ -1,20 +1,23 @@
 package escalation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
 )
 
 const (
-	// File is the record's name in a Store's directory. It is replaced by a rename, so
-	// whoever watches the directory learns of every change; the lock and temporary
-	// files beside it have names that begin with a dot.
+	// File is the record's name in a Store's directory. It is replaced by a rename, so whoever watches the directory
+	// learns of every change; the lock and temporary files beside it have names that begin with a dot.
 	File = "record.json"
 	// Folder is the name of a Store's directory below a loop's private directory.
 	Folder = "escalation"
@@ -22,9 +25,8 @@ const (
 	lockPause = 2 * time.Millisecond // between two tries to get a lock that is held for moments
 )
 
-// Store keeps the questions of one loop: the present one, and in the directory
-// "archive" the last ones before it. Its methods may be called by any number of
-// goroutines and processes at the same time. The steps on the disk have the
+// Store keeps the questions of one loop: the present one, and in the directory "archive" the last ones before it. Its
+// methods may be called by any number of goroutines and processes at the same time. The steps on the disk have the
 // operations "escalation" and "escalation-archive".
 type Store struct {
 	Disk durable.Disk
@@ -33,9 +35,8 @@ type Store struct {
 	Now  func() time.Time // the clock; nil is time.Now
 }
 
-// Load reads the present record, whatever its state, without waiting for anybody.
-// The error is ErrNothingPending if there never was a question, and a
-// *DamagedError if what is there cannot be believed.
+// Load reads the present record, whatever its state, without waiting for anybody. The error is ErrNothingPending if
+// there never was a question, and a *DamagedError if what is there cannot be believed.
 func (s Store) Load() (Record, error) {
 	path := filepath.Join(s.Dir, File)
 	r, err := read(path)
@@ -55,11 +56,10 @@ func (s Store) never() error {
 	return fmt.Errorf("%w: no question was ever asked of the loop %s", ErrNothingPending, s.Loop)
 }
 
-// Open asks a question. What is pending, or approved and not begun, is superseded
-// by it; what is executing is a *StateError: Finish or Interrupt it first. A
-// question whose id is that of the present record is not asked again: Open gives
-// that record, whatever became of it, so that an asker that was killed after it
-// can repeat it; the same id with another content is an error.
+// Open asks a question. What is pending, or approved and not begun, is superseded by it; what is executing is a
+// *StateError: Finish or Interrupt it first. A question whose id is that of the present record is not asked again:
+// Open gives that record, whatever became of it, so that an asker that was killed after it can repeat it; the same id
+// with another content is an error.
 func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 	if q.Loop != s.Loop {
 		return Record{}, fmt.Errorf("opening a question: it is of the loop %q, not of %q", q.Loop, s.Loop)
@@ -101,14 +101,12 @@ func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 	})
 }
 
-// Answer gives the one answer. Its errors: ErrNothingPending, *DecidedError (who
-// was first), *MismatchError (the id or the digest is another question's),
-// *ExpiredError, *DamagedError; what is wrong with the request itself; and that
-// of the disk. After one of the last kind the answer may or may not count: giving
-// it again tells.
+// Answer gives the one answer. Its errors: ErrNothingPending, *DecidedError (who was first), *MismatchError (the id
+// or the digest is another question's), *ExpiredError, *DamagedError; what is wrong with the request itself; and that
+// of the disk. After one of the last kind the answer may or may not count: giving it again tells.
 //
-// When it returns nil the answer survives a power cut, and the supervisor, if one
-// is alive and watches Dir, has been woken.
+// When it returns nil the answer survives a power cut, and the supervisor, if one is alive and watches Dir, has been
+// woken.
 func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
 	if err := a.check(); err != nil {
 		return Record{}, err
@@ -127,9 +125,8 @@ func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
 	})
 }
 
-// Begin takes an approved question to its execution. It succeeds once, in one
-// process; every other call is a *StateError. After its expiry it is an
-// *ExpiredError.
+// Begin takes an approved question to its execution. It succeeds once, in one process; every other call is a
+// *StateError. After its expiry it is an *ExpiredError.
 func (s Store) Begin(ctx context.Context, id string) (Record, error) {
 	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
 		if last.Question.ID == id && last.Lapsed(now) {
@@ -144,16 +141,14 @@ func (s Store) Finish(ctx context.Context, id string, o Outcome) (Record, error)
 	return s.change(ctx, func(last Record, now time.Time) (Record, error) { return last.finished(id, o, now) })
 }
 
-// Interrupt notes that the supervisor that was executing it is gone. It is for
-// the next supervisor, which holds the loop's lock and so knows. The question is
-// never run again; ask a new one.
+// Interrupt notes that the supervisor that was executing it is gone. It is for the next supervisor, which holds the
+// loop's lock and so knows. The question is never run again; ask a new one.
 func (s Store) Interrupt(ctx context.Context, id string) (Record, error) {
 	return s.change(ctx, func(last Record, now time.Time) (Record, error) { return last.interrupted(id, now) })
 }
 
-// Withdraw ends a question that is no longer asked (the loop was cancelled, the
-// runner works again): superseded, by nothing. Answered meanwhile by anything but
-// an approval that has not begun, it is a *StateError.
+// Withdraw ends a question that is no longer asked (the loop was cancelled, the runner works again): superseded, by
+// nothing. Answered meanwhile by anything but an approval that has not begun, it is a *StateError.
 func (s Store) Withdraw(ctx context.Context, id, why string) (Record, error) {
 	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
 		if last.Question.ID != id {
@@ -163,8 +158,8 @@ func (s Store) Withdraw(ctx context.Context, id, why string) (Record, error) {
 	})
 }
 
-// Expire ends the question if its time is over by now and nothing has begun;
-// lapsed says whether it did. Without a question it does nothing.
+// Expire ends the question if its time is over by now and nothing has begun; lapsed says whether it did. Without a
+// question it does nothing.
 func (s Store) Expire(ctx context.Context, now time.Time) (r Record, lapsed bool, err error) {
 	r, err = s.change(ctx, func(last Record, _ time.Time) (Record, error) {
 		if last.Question.ID != "" && last.Lapsed(now) {
@@ -176,9 +171,8 @@ func (s Store) Expire(ctx context.Context, now time.Time) (r Record, lapsed bool
 	return r, lapsed && err == nil, err
 }
 
-// change reads, asks what is to come of it, and writes, under the lock. A record
-// that differs is written also next to an error, which is then returned: an
-// answer that comes too late leaves the question expired.
+// change reads, asks what is to come of it, and writes, under the lock. A record that differs is written also next to
+// an error, which is then returned: an answer that comes too late leaves the question expired.
 func (s Store) change(ctx context.Context, next func(last Record, now time.Time) (Record, error)) (Record, error) {
 	fail := func(err error) (Record, error) { return Record{}, fmt.Errorf("keeping the question: %w", err) }
 	lock, err := s.lock(ctx)
@@ -234,4 +228,66 @@ func (s Store) lock(ctx context.Context) (*durable.Lock, error) {
 		case <-time.After(lockPause):
 		}
 	}
+}
+
+// Item is a question that waits somewhere on this machine.
+type Item struct {
+	Record  Record
+	Dir     string        // the Store's directory
+	Waiting time.Duration // since it was asked
+	// Lapsed: its time is over, and no supervisor has noticed. An answer to it comes too late.
+	Lapsed bool
+}
+
+// Inbox reads what waits for an operator in all loops of this user: what blocks a loop first, then by how long it
+// waits; what has lapsed last. stateRoot is $XDG_STATE_HOME/superloop, in which the records lie at
+// <repo-id>/loops/<loop>/escalation/record.json.
+//
+// What cannot be read hides nothing else: it is in the error, which joins one for each, most of them *DamagedError. A
+// stateRoot that is not there holds nothing.
+func Inbox(stateRoot string, now time.Time) ([]Item, error) {
+	repos, errs := folders(stateRoot)
+	var out []Item
+	for _, repo := range repos {
+		loops, err := folders(filepath.Join(stateRoot, repo, "loops"))
+		errs = errors.Join(errs, err)
+		for _, loop := range loops {
+			dir := filepath.Join(stateRoot, repo, "loops", loop, Folder)
+			r, err := Store{Dir: dir, Loop: loop}.Load()
+			if err != nil && !errors.Is(err, ErrNothingPending) {
+				errs = errors.Join(errs, err)
+			} else if r.State == Pending {
+				out = append(out, Item{Record: r, Dir: dir, Waiting: max(0, now.Sub(r.Question.Created)), Lapsed: r.Lapsed(now)})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Item) int {
+		return cmp.Or(order(a)-order(b), a.Record.Question.Created.Compare(b.Record.Question.Created),
+			cmp.Compare(a.Record.Question.Loop, b.Record.Question.Loop))
+	})
+	return out, errs
+}
+
+func order(i Item) int {
+	switch {
+	case i.Lapsed:
+		return 2
+	case !i.Record.Question.Blocking():
+		return 1
+	}
+	return 0
+}
+
+// folders are the directories in dir, sorted; no links. A file has none.
+func folders(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("looking for questions: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
 }

@@ -30,9 +30,8 @@ type Places struct {
 	Branch, Worktree string
 }
 
-// contextNames are the labels and files of the loop's directory in the order of the
-// bash original, so that its role files go on to work. contextLater follow the git
-// entries.
+// contextNames are the labels and files of the loop's directory in the order of the bash original, so that its role
+// files go on to work. contextLater follow the git entries.
 var (
 	contextNames = [][2]string{
 		{"Plan", "plan.md"},
@@ -57,9 +56,8 @@ var (
 	}
 )
 
-// Gather looks up which context files exist, and the state of the phase files.
-// A file that cannot be looked at counts as absent; the prompt only points to
-// files, and the agent will see for itself.
+// Gather looks up which context files exist, and the state of the phase files. A file that cannot be looked at counts
+// as absent; the prompt only points to files, and the agent will see for itself.
 func Gather(pl Places) ([]ContextFile, []Phase) {
 	var list []ContextFile
 	spec := pl.SpecFile

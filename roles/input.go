@@ -2,9 +2,8 @@ package roles
 
 import "time"
 
-// Input is everything that a prompt is made of. Render adds nothing that is
-// not in it, so equal Inputs give equal prompts. Texts may be foreign and of
-// any length; Render cleans, fences and cuts them.
+// Input is everything that a prompt is made of. Render adds nothing that is not in it, so equal Inputs give equal
+// prompts. Texts may be foreign and of any length; Render cleans, fences and cuts them.
 type Input struct {
 	Role     string   // one of the role constants
 	Template Template // what Load gave for it
@@ -12,8 +11,7 @@ type Input struct {
 	Loop string
 	// Iteration counts from 1; MaxIterations 0 is no bound.
 	Iteration, MaxIterations int
-	// Attempt counts from 1 within the iteration; LastAttempt, for a later
-	// one, says how the one before ended.
+	// Attempt counts from 1 within the iteration; LastAttempt, for a later one, says how the one before ended.
 	Attempt     int
 	LastAttempt *Attempt
 	LoopDir     string // absolute; there the role leaves its report
@@ -26,9 +24,9 @@ type Input struct {
 	Stuck   Stuck
 	// Left are the reports of earlier turns that were not as they should be.
 	Left []Left
-	// Only the tester is told of the next three. NoRecovery: superloop does not look
-	// at proposals in this loop. Listed are the commands that it runs without asking an
-	// operator. RecoveryProblems say what was wrong with the last recovery.json.
+	// Only the tester is told of the next three. NoRecovery: superloop does not look at proposals in this loop.
+	// Listed are the commands that it runs without asking an operator. RecoveryProblems say what was wrong with the
+	// last recovery.json.
 	NoRecovery       bool
 	Listed           []string
 	RecoveryProblems []string
@@ -38,8 +36,8 @@ type Input struct {
 	Diagnosis *Diagnosis
 	// Changed are the files changed in this iteration, by role.
 	Changed []Changed
-	// Before is what superloop says of failed attempts at the same work, and of their
-	// cause. Notes are what people wrote to the loop, oldest first.
+	// Before is what superloop says of failed attempts at the same work, and of their cause. Notes are what people
+	// wrote to the loop, oldest first.
 	Before, Notes []Note
 
 	// Context and Phases are what Gather found.
@@ -58,27 +56,24 @@ type Tests struct {
 	// Status is ok, failed or skipped; Reason is a phrase, "" if none.
 	Status, Reason string
 	Iteration      int // in which they ran
-	// Output of what failed; "" when nothing did. File is where the whole
-	// output lies, absolute; "" if nowhere.
+	// Output of what failed; "" when nothing did. File is where the whole output lies, absolute; "" if nowhere.
 	Output, File string
 }
 
 // Diagnosis is what rules say of a failure.
 type Diagnosis struct {
 	Command string
-	// Category is a word, Why a sentence; Code says that only a change of the code
-	// can repair it, Infra that the environment is to blame.
+	// Category is a word, Why a sentence; Code says that only a change of the code can repair it, Infra that the
+	// environment is to blame.
 	Category, Why string
 	Code, Infra   bool
-	// Evidence are lines of the output, Hints sentences to an agent, and Options
-	// the commands that may remedy it, the best first; only the tester is told of
-	// those.
+	// Evidence are lines of the output, Hints sentences to an agent, and Options the commands that may remedy it, the
+	// best first; only the tester is told of those.
 	Evidence, Hints []string
 	Options         []Cure
 }
 
-// Cure is a command that may remedy a failure. Note is why superloop did not run it by
-// itself.
+// Cure is a command that may remedy a failure. Note is why superloop did not run it by itself.
 type Cure struct{ Command, Label, Note string }
 
 // Stuck is the streak of iterations that changed nothing that matters.
@@ -124,8 +119,8 @@ type Note struct{ By, About, Text string }
 // ContextFile is one line of the list of context files.
 type ContextFile struct {
 	Label string
-	// Value is a path (relative to the directory in which the agent runs, or
-	// absolute) or, for the git entries, a name.
+	// Value is a path (relative to the directory in which the agent runs, or absolute) or, for the git entries, a
+	// name.
 	Value string
 }
 

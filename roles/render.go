@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// MaxPrompt bounds every prompt, in bytes. It is below the 128 KiB that Linux
-// allows for one argument, so a prompt can always be given in any way.
+// MaxPrompt bounds every prompt, in bytes. It is below the 128 KiB that Linux allows for one argument, so a prompt
+// can always be given in any way.
 const MaxPrompt = 124 << 10
 
 // Bounds of single values, in bytes.
@@ -18,15 +18,13 @@ const (
 	maxPromise = 1024
 )
 
-// Render makes the prompt: the role's part, the rules that hold for every
-// role, the state of the loop, the context files, the phase files, and what
-// the role must leave behind. It is pure and deterministic, and the result is
-// valid UTF-8 of at most MaxPrompt bytes.
+// Render makes the prompt: the role's part, the rules that hold for every role, the state of the loop, the context
+// files, the phase files, and what the role must leave behind. It is pure and deterministic, and the result is valid
+// UTF-8 of at most MaxPrompt bytes.
 //
-// No prompt holds a completion promise in the form in which it would count:
-// an agent that merely repeats its prompt must not end the loop. So the
-// promise is described, not shown, and tags in quoted text are broken (clean).
-// Only the owner's own role file is used verbatim.
+// No prompt holds a completion promise in the form in which it would count: an agent that merely repeats its prompt
+// must not end the loop. So the promise is described, not shown, and tags in quoted text are broken (clean). Only the
+// owner's own role file is used verbatim.
 func Render(in Input) (string, error) {
 	if err := in.check(); err != nil {
 		return "", fmt.Errorf("rendering the prompt of %s for loop %s: %w", line(in.Role, maxWord), line(in.Loop, maxWord), err)

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Bounds of the state section. Each list keeps its newest entries and says how
-// many older ones it left out.
+// Bounds of the state section. Each list keeps its newest entries and says how many older ones it left out.
 const (
 	maxGates      = 16
 	maxReasons    = 20
@@ -166,8 +165,8 @@ func testsSection(t *Tests) string {
 	return p.String()
 }
 
-// diagnosisSection is what rules found out before anybody spent a token on it. It
-// saves a role the search; it is no order, and may be wrong.
+// diagnosisSection is what rules found out before anybody spent a token on it. It saves a role the search; it is no
+// order, and may be wrong.
 func diagnosisSection(in Input) string {
 	d := in.Diagnosis
 	if d == nil || d.Why == "" {
@@ -205,9 +204,8 @@ func diagnosisSection(in Input) string {
 	return p.String()
 }
 
-// listedSection names the commands that run without an operator's answer. To propose
-// one of them, where it remedies the fault, saves waiting. A listing is no reason to
-// propose it.
+// listedSection names the commands that run without an operator's answer. To propose one of them, where it remedies
+// the fault, saves waiting. A listing is no reason to propose it.
 func listedSection(in Input) string {
 	if in.Role != Tester || in.NoRecovery || len(in.Listed) == 0 {
 		return ""
@@ -290,9 +288,8 @@ func changedSection(changed []Changed) string {
 	return "### Files changed in this iteration\n" + p.String()
 }
 
-// fenceLines fences a list, each entry on one line: the first most entries as far as
-// they fit into so many bytes. It says how many are left out, with those that the
-// caller has left out.
+// fenceLines fences a list, each entry on one line: the first most entries as far as they fit into so many bytes. It
+// says how many are left out, with those that the caller has left out.
 func fenceLines(lines []string, left, most, bytes int) string {
 	p := &page{}
 	shown := 0

@@ -25,11 +25,9 @@ const (
 	argText        = 2000    // characters of {text}
 )
 
-// Command tells people by running a program: mail, ntfy, a desktop
-// notification. No shell is involved. In its arguments {title} and {text} stand
-// for the message; on standard input it gets Body; in its environment
-// SUPERLOOP_NOTIFY_EVENT, _ID, _LOOP and so on. It runs in /: a repository is no
-// place to look for its files.
+// Command tells people by running a program: mail, ntfy, a desktop notification. No shell is involved. In its
+// arguments {title} and {text} stand for the message; on standard input it gets Body; in its environment
+// SUPERLOOP_NOTIFY_EVENT, _ID, _LOOP and so on. It runs in /: a repository is no place to look for its files.
 type Command struct {
 	name  string
 	argv  []string
@@ -43,8 +41,8 @@ type CommandOptions struct {
 	Env     []string      // what it inherits; nil is the environment of this process
 }
 
-// NewCommand splits line as a shell splits words. What only a shell could do is
-// an error: operators, substitutions, a relative path.
+// NewCommand splits line as a shell splits words. What only a shell could do is an error: operators, substitutions, a
+// relative path.
 func NewCommand(name, line string, o CommandOptions) (*Command, error) {
 	fail := func(why string) (*Command, error) { return nil, fmt.Errorf("channel %q: the command %s", name, why) }
 	parser := shellwords.NewParser()
@@ -71,9 +69,8 @@ func NewCommand(name, line string, o CommandOptions) (*Command, error) {
 // Name implements Notifier.
 func (c *Command) Name() string { return c.name }
 
-// Send implements Notifier: exit code 0 is a success. A program that is not
-// there, and the codes 64, 77, 78, 126 and 127, by which programs say that they
-// are used or configured wrongly, are permanent; everything else is tried again.
+// Send implements Notifier: exit code 0 is a success. A program that is not there, and the codes 64, 77, 78, 126 and
+// 127, by which programs say that they are used or configured wrongly, are permanent; everything else is tried again.
 func (c *Command) Send(ctx context.Context, m Message) error {
 	stdin, err := Body(m)
 	if err != nil {
@@ -115,8 +112,8 @@ func (c *Command) env(m Message) []string {
 	return env
 }
 
-// classify turns the failure of a run into one of our errors. The command line
-// may hold a token, so it is not in the reason.
+// classify turns the failure of a run into one of our errors. The command line may hold a token, so it is not in the
+// reason.
 func (c *Command) classify(ctx context.Context, err error) error {
 	program := filepath.Base(c.argv[0])
 	if missing, ok := errors.AsType[*proc.NotFoundError](err); ok {

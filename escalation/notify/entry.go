@@ -28,8 +28,7 @@ const (
 	Unreadable State = "unreadable"
 )
 
-// Item is one message on one channel, for status pages. It has no text of the
-// message.
+// Item is one message on one channel, for status pages. It has no text of the message.
 type Item struct {
 	ID         string    `json:"id"`
 	Escalation string    `json:"escalation_id,omitempty"`
@@ -58,8 +57,7 @@ type stored struct {
 	Message *Message `json:"message,omitempty"` // while pending or failed
 }
 
-// entryName is the file of one message on one channel. Both may hold anything,
-// so neither is a part of it.
+// entryName is the file of one message on one channel. Both may hold anything, so neither is a part of it.
 func entryName(channel, id string) string {
 	sum := sha256.Sum256([]byte(channel + "\x00" + id))
 	return hex.EncodeToString(sum[:16]) + entrySuffix
@@ -93,8 +91,7 @@ func read(path string) (stored, error) {
 	return s, nil
 }
 
-// readAll reads an outbox, the oldest first. Files that cannot be read come
-// back as items of State Unreadable.
+// readAll reads an outbox, the oldest first. Files that cannot be read come back as items of State Unreadable.
 func readAll(dir string) (all []stored, broken []Item, err error) {
 	names, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -115,9 +112,8 @@ func readAll(dir string) (all []stored, broken []Item, err error) {
 	return all, broken, nil
 }
 
-// List shows the outbox in dir, the oldest message first and unreadable files
-// last. It may be called while another process delivers from it; a directory
-// that is not there is an empty outbox.
+// List shows the outbox in dir, the oldest message first and unreadable files last. It may be called while another
+// process delivers from it; a directory that is not there is an empty outbox.
 func List(dir string) ([]Item, error) {
 	all, broken, err := readAll(dir)
 	if err != nil {

@@ -3,16 +3,18 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/superloop/superloop/internal/redact"
 )
 
-// lane delivers for one channel, one message at a time, so that a channel that
-// hangs holds up no other. It runs while something is pending. What a failure
-// says about one message it says about the endpoint, too, so the whole lane
-// backs off. The next message is the one that has waited longest for its turn, so
-// a message that always fails does not hold up the rest.
+// lane delivers for one channel, one message at a time, so that a channel that hangs holds up no other. It runs while
+// something is pending. What a failure says about one message it says about the endpoint, too, so the whole lane
+// backs off. The next message is the one that has waited longest for its turn, so a message that always fails does
+// not hold up the rest.
 type lane struct {
 	name      string
 	running   bool
@@ -28,8 +30,7 @@ func (l *lane) poke() {
 	}
 }
 
-// kick makes a lane look at its messages. The caller holds mu, as those of all
-// methods below but run and try.
+// kick makes a lane look at its messages. The caller holds mu, as those of all methods below but run and try.
 func (b *Outbox) kick(channel string) {
 	l := b.lane[channel]
 	if l == nil {
@@ -70,8 +71,8 @@ func (b *Outbox) run(l *lane) {
 	}
 }
 
-// next is the message whose turn is next: of each escalation only the oldest
-// counts, so that "resolved" never comes before "opened".
+// next is the message whose turn is next: of each escalation only the oldest counts, so that "resolved" never comes
+// before "opened".
 func (b *Outbox) next(channel string) *entry {
 	var best *entry
 	waits := map[string]bool{}
@@ -87,8 +88,7 @@ func (b *Outbox) next(channel string) *entry {
 	return best
 }
 
-// try sends e once and records what came of it. Of what has ended, only the record
-// is tried again, never the sending.
+// try sends e once and records what came of it. Of what has ended, only the record is tried again, never the sending.
 func (b *Outbox) try(l *lane, n Notifier, e *entry) {
 	b.mu.Lock()
 	now := time.Now()
@@ -162,8 +162,7 @@ func (b *Outbox) outcome(l *lane, e *entry, err error) Event {
 	return e.event(EventFailed, err.Error(), final)
 }
 
-// end takes e out of its lane and records its final state. If the disk does not
-// take that, e goes back into its lane.
+// end takes e out of its lane and records its final state. If the disk does not take that, e goes back into its lane.
 func (b *Outbox) end(e *entry, s State, reason string) {
 	e.State, e.Reason, e.NextTry, e.busy, e.withdrawn = s, reason, time.Time{}, false, false
 	if s != Failed {
@@ -200,10 +199,9 @@ func (e *entry) event(name, reason string, final bool) Event {
 		ID: e.ID, Escalation: e.Escalation, Kind: e.Kind, Loop: e.Loop}
 }
 
-// delay is the time to wait after the given number of failures (1 and up): it
-// doubles from FirstBackoff to MaxBackoff, and between half of that and all of it is
-// chosen by chance, so that many loops do not come back at the same moment. It
-// is never shorter than what the other side asked for, up to longestAsked.
+// delay is the time to wait after the given number of failures (1 and up): it doubles from FirstBackoff to
+// MaxBackoff, and between half of that and all of it is chosen by chance, so that many loops do not come back at the
+// same moment. It is never shorter than what the other side asked for, up to longestAsked.
 func (o *Options) delay(failures int, asked time.Duration) time.Duration {
 	d := o.MaxBackoff
 	if n := max(failures-1, 0); n < 40 && o.FirstBackoff<<n>>n == o.FirstBackoff {
@@ -213,4 +211,51 @@ func (o *Options) delay(failures int, asked time.Duration) time.Duration {
 		d = d/2 + rand.N(d/2+1)
 	}
 	return max(d, min(asked, longestAsked))
+}
+
+// Notifier is one way to reach people. Send returns nil when the other side has taken the message, a *TemporaryError
+// if the same message may work later, and a *PermanentError if it will not; any other error counts as temporary. Send
+// ends when ctx does, and may be called again with a message that did arrive: it is given the same ID.
+type Notifier interface {
+	// Name is the channel's name in the configuration; it is no secret.
+	Name() string
+	Send(ctx context.Context, m Message) error
+}
+
+// TemporaryError says that a message was not taken now. It holds no cause: those of net/http print the URL, and a URL
+// is a secret here.
+type TemporaryError struct {
+	Reason string
+	// RetryAfter is how long the other side wants to be left alone; 0 if it did not say.
+	RetryAfter time.Duration
+}
+
+func (e *TemporaryError) Error() string { return e.Reason }
+
+// PermanentError says that a message will not be taken. Reason is for the person who has to put it right.
+type PermanentError struct{ Reason string }
+
+func (e *PermanentError) Error() string { return e.Reason }
+
+const maxReason = 300 // characters
+
+// send calls n, and turns whatever comes back into one of the two errors. A panic of a notifier ends its message, not
+// the supervisor.
+func send(ctx context.Context, n Notifier, m Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PermanentError{OneLine(redact.Text(fmt.Sprintf("the notifier panicked: %v", p)), maxReason)}
+		}
+	}()
+	err = n.Send(ctx, m)
+	if err == nil {
+		return nil
+	}
+	if p, ok := errors.AsType[*PermanentError](err); ok {
+		return &PermanentError{OneLine(redact.Text(p.Reason), maxReason)}
+	}
+	if t, ok := errors.AsType[*TemporaryError](err); ok {
+		return &TemporaryError{OneLine(redact.Text(t.Reason), maxReason), t.RetryAfter}
+	}
+	return &TemporaryError{Reason: OneLine(redact.Text(err.Error()), maxReason)}
 }

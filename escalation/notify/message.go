@@ -1,9 +1,12 @@
 package notify
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/internal/text"
@@ -32,11 +35,9 @@ type Actions struct {
 	Manual  string `json:"manual,omitempty"`
 }
 
-// Message is what a person is told. Every string of it may come from an agent.
-// ID alone must be ours: it names the message (the escalation's id and the
-// kind, and a number where a kind repeats), and two messages with the same ID
-// are one message. Its command is for reading: secrets are taken out of it and it is
-// cut, so it is no action.Action.
+// Message is what a person is told. Every string of it may come from an agent. ID alone must be ours: it names the
+// message (the escalation's id and the kind, and a number where a kind repeats), and two messages with the same ID
+// are one message. Its command is for reading: secrets are taken out of it and it is cut, so it is no action.Action.
 type Message struct {
 	ID         string    `json:"id"`
 	Escalation string    `json:"escalation_id,omitempty"` // what a button answers; messages of one escalation stay in order
@@ -84,8 +85,7 @@ func (m *Message) texts() []*string {
 		&m.Category, &m.RootCause, &m.Digest, &m.Actions.Approve, &m.Actions.Reject, &m.Actions.Manual, &m.By, &m.Note}
 }
 
-// prepared takes known secrets out of m and bounds its fields, so that it can
-// be kept and sent by anyone.
+// prepared takes known secrets out of m and bounds its fields, so that it can be kept and sent by anyone.
 func (m Message) prepared(secrets *redact.Replacer) Message {
 	for _, field := range m.texts() {
 		bound := maxField
@@ -104,4 +104,170 @@ func cut(s string, limit int) string {
 	}
 	head := text.Head(s, limit)
 	return fmt.Sprintf("%s [%d more bytes are left out]", head, len(s)-len(head))
+}
+
+const (
+	titleName = 80  // characters of a name in a title
+	lineField = 600 // characters of a field in Text
+)
+
+// Title says in one line, and in superloop's words, what m is about. It begins with "superloop". Names in it went
+// through OneLine; it is not escaped.
+func Title(m Message) string {
+	loop := "a loop"
+	if m.Loop != "" {
+		loop = "loop " + OneLine(m.Loop, titleName)
+	}
+	said := OneLine(string(m.Kind), titleName)
+	switch m.Kind {
+	case Opened:
+		return "superloop: " + loop + " needs a person"
+	case Reminder:
+		return "superloop: " + loop + " still waits for a person"
+	case Aged:
+		return "superloop: " + loop + " has waited long and nobody answered"
+	case ConfigChangeHeld:
+		return "superloop: a change of the configuration is held (" + OneLine(cmp.Or(m.Repo, loop), titleName) + ")"
+	case Test:
+		return "superloop: this is a test message, nothing is waiting"
+	case Alert:
+		said = OneLine(cmp.Or(m.Status, "alert"), titleName)
+	case Resolved:
+		said = OneLine(cmp.Or(m.Status, "resolved"), titleName)
+		if m.By != "" {
+			said += " by " + OneLine(m.By, titleName)
+		}
+	}
+	return "superloop: " + loop + ": " + said
+}
+
+// Text says the same at length, for a reader of plain text. All of it went through Visible; it is not escaped.
+func Text(m Message) string {
+	var b strings.Builder
+	line := func(label, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s: %s\n", label, OneLine(value, lineField))
+		}
+	}
+	b.WriteString(Title(m) + "\n")
+	line("Type", m.Type)
+	line("Reason", m.Reason)
+	line("Category", m.Category)
+	line("Root cause", m.RootCause)
+	if m.Command != "" {
+		command, marks := Visible(m.Command)
+		fmt.Fprintf(&b, "Command, in %s:\n    %s\n", OneLine(cmp.Or(m.WorkingDir, "."), lineField), strings.ReplaceAll(command, "\n", "\n    "))
+		if marks > 0 {
+			fmt.Fprintf(&b, "Note: %s\n", MarksNote(marks))
+		}
+	}
+	line("Approve", m.Actions.Approve)
+	line("Reject", m.Actions.Reject)
+	line("Solved by hand", m.Actions.Manual)
+	line("Note", m.Note)
+	line("Repository", m.Repo)
+	if m.Iteration > 0 {
+		fmt.Fprintf(&b, "Iteration: %d\n", m.Iteration)
+	}
+	line("Escalation", m.Escalation)
+	line("Digest", m.Digest)
+	if !m.Expires.IsZero() && m.Kind.asks() {
+		fmt.Fprintf(&b, "Expires: %s\n", m.Expires.UTC().Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+// MarksNote explains to a reader what Visible did.
+func MarksNote(marks int) string {
+	if marks == 1 {
+		return "the command has 1 hidden or repeated character, written here as <...>"
+	}
+	return fmt.Sprintf("the command has %d hidden or repeated characters, written here as <...>", marks)
+}
+
+const (
+	longestRun  = 3 // blanks or newlines in a row that are shown as they are
+	mostAccents = 4 // combining marks in a row
+)
+
+// unseen are characters that Unicode calls graphic and that show nothing.
+var unseen = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x034f, Hi: 0x034f, Stride: 1}, // grapheme joiner
+		{Lo: 0x115f, Hi: 0x1160, Stride: 1}, // Hangul fillers
+		{Lo: 0x17b4, Hi: 0x17b5, Stride: 1}, // Khmer inherent vowels
+		{Lo: 0x180b, Hi: 0x180f, Stride: 1}, // Mongolian selectors
+		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // Braille blank
+		{Lo: 0x3164, Hi: 0x3164, Stride: 1}, // Hangul filler
+		{Lo: 0xfe00, Hi: 0xfe0f, Stride: 1}, // variation selectors
+		{Lo: 0xffa0, Hi: 0xffa0, Stride: 1}, // half-width Hangul filler
+	},
+	R32: []unicode.Range32{{Lo: 0xe0100, Hi: 0xe01ef, Stride: 1}}, // variation selectors
+}
+
+// Visible writes s so that a reader sees all of it: control characters, bidi controls, blanks that are not the blank,
+// and characters that show nothing become <U+202E>, a byte that is no UTF-8 becomes <0xFF>, and more than three
+// blanks or newlines in a row become <5000 blanks>. What remains has no character that moves, hides or turns others
+// round. marks counts the replacements; 0 means that shown is s. Newlines stay.
+func Visible(s string) (shown string, marks int) {
+	var b strings.Builder
+	accents := 0
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == ' ' || r == '\n' {
+			n := len(s[i:]) - len(strings.TrimLeft(s[i:], string(r)))
+			i += n
+			accents = 0
+			if n <= longestRun {
+				b.WriteString(s[i-n : i])
+				continue
+			}
+			marks++
+			if r == ' ' {
+				fmt.Fprintf(&b, "<%d blanks>", n)
+			} else {
+				fmt.Fprintf(&b, "<%d newlines>\n", n)
+			}
+			continue
+		}
+		i += size
+		if unicode.Is(unicode.M, r) {
+			accents++
+		} else {
+			accents = 0
+		}
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, "<0x%02X>", s[i-1])
+			marks++
+		case !unicode.IsGraphic(r), unicode.Is(unicode.Zs, r), unicode.Is(unseen, r), accents > mostAccents:
+			fmt.Fprintf(&b, "<U+%04X>", r)
+			marks++
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String(), marks
+}
+
+// OneLine is Visible on one line, of at most limit characters: newlines become blanks, and what does not fit becomes
+// "...".
+func OneLine(s string, limit int) string {
+	s = strings.TrimSpace(s)
+	longer := len(s) > 8*limit // then it is not worth looking at the rest
+	if longer {
+		s = strings.ToValidUTF8(s[:8*limit], "")
+	}
+	line, _ := Visible(s)
+	line = strings.ReplaceAll(line, "\n", " ")
+	if longer {
+		line += text.Dots
+	}
+	return text.Cut(line, limit)
+}
+
+// Escape writes & < > as entities, for Slack and for whatever reads Slack's messages: links, and calls to everybody,
+// need a bare "<".
+func Escape(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// Options say what an Outbox is to do. Only Dir is needed; a zero value of the
-// others is the usual one.
+// Options say what an Outbox is to do. Only Dir is needed; a zero value of the others is the usual one.
 type Options struct {
 	// Dir is a private directory for this outbox alone; it is made (0700) if need be.
 	Dir      string
@@ -73,9 +72,8 @@ const (
 	reasonGone    = "no channel of this name is configured any more"
 )
 
-// Outbox keeps messages until they are delivered. All methods may be called
-// from any goroutine, and none waits for a channel except Close. While nothing
-// is pending it costs no goroutine and no timer.
+// Outbox keeps messages until they are delivered. All methods may be called from any goroutine, and none waits for a
+// channel except Close. While nothing is pending it costs no goroutine and no timer.
 type Outbox struct {
 	o     Options
 	lock  *durable.Lock
@@ -101,9 +99,8 @@ type entry struct {
 	busy       bool // it is being sent
 }
 
-// Open takes over the outbox in o.Dir and goes on delivering what is pending
-// there. One process at a time may have it: the error is a
-// *durable.LockedError if another has.
+// Open takes over the outbox in o.Dir and goes on delivering what is pending there. One process at a time may have
+// it: the error is a *durable.LockedError if another has.
 func Open(o Options) (*Outbox, error) {
 	o.defaults()
 	b := &Outbox{o: o, entries: map[string]*entry{}, order: map[string][]*entry{}, lane: map[string]*lane{}}
@@ -152,8 +149,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// Configure replaces the channels. What is pending for a channel that is no
-// longer there waits for it to come back, and is given up when it is MaxAge old.
+// Configure replaces the channels. What is pending for a channel that is no longer there waits for it to come back,
+// and is given up when it is MaxAge old.
 func (b *Outbox) Configure(channels []Notifier) {
 	var lost []Event
 	b.mu.Lock()
@@ -179,11 +176,9 @@ func (b *Outbox) Configure(channels []Notifier) {
 	}
 }
 
-// Enqueue keeps m for the named channels, or for all that are configured if
-// none is named, and returns when it is on the disk: from then on it will be
-// delivered, also after a crash. A message that a channel has already, whatever
-// became of it, is not taken again. After an error some channels may have it;
-// Enqueue may be called again.
+// Enqueue keeps m for the named channels, or for all that are configured if none is named, and returns when it is on
+// the disk: from then on it will be delivered, also after a crash. A message that a channel has already, whatever
+// became of it, is not taken again. After an error some channels may have it; Enqueue may be called again.
 func (b *Outbox) Enqueue(m Message, channels ...string) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("enqueueing a notification: %w", err)
@@ -226,9 +221,8 @@ func (b *Outbox) keep(m Message, channel string) error {
 	return nil
 }
 
-// Withdraw takes back every message about an escalation that is still pending
-// and asks for an answer, because there is one. What is being sent at that
-// moment may still arrive.
+// Withdraw takes back every message about an escalation that is still pending and asks for an answer, because there
+// is one. What is being sent at that moment may still arrive.
 func (b *Outbox) Withdraw(escalation string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,9 +240,9 @@ func (b *Outbox) Withdraw(escalation string) {
 	}
 }
 
-// Retry takes up again what was given up on a channel and is not older than
-// MaxAge, with all its tries before it: for when somebody has repaired the channel.
-// It returns how many messages that are. What the disk does not take stays given up.
+// Retry takes up again what was given up on a channel and is not older than MaxAge, with all its tries before it: for
+// when somebody has repaired the channel. It returns how many messages that are. What the disk does not take stays
+// given up.
 func (b *Outbox) Retry(channel string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -282,11 +276,9 @@ func (b *Outbox) List() []Item {
 	return append(items, b.broken...)
 }
 
-// Close takes no more messages, delivers what is due at once, and returns when
-// that is done; when ctx ends it stops what is being sent. What is not
-// delivered by then is in the files and is delivered after the next Open. It
-// returns at the latest 5 s after ctx has ended; the error then names what did
-// not stop.
+// Close takes no more messages, delivers what is due at once, and returns when that is done; when ctx ends it stops
+// what is being sent. What is not delivered by then is in the files and is delivered after the next Open. It returns
+// at the latest 5 s after ctx has ended; the error then names what did not stop.
 func (b *Outbox) Close(ctx context.Context) error {
 	b.mu.Lock()
 	first := !b.draining

@@ -1,27 +1,35 @@
 package notify
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// Webhook posts messages as JSON to any endpoint. The body is the Message,
-// field by field (see Body), and besides it "text", which is what endpoints
-// that understand Slack's messages show (Mattermost, Rocket.Chat, and others).
-// The request carries the headers of Standard Webhooks: webhook-id,
-// webhook-timestamp, and webhook-signature if there is a secret.
+// Webhook posts messages as JSON to any endpoint. The body is the Message, field by field (see Body), and besides it
+// "text", which is what endpoints that understand Slack's messages show (Mattermost, Rocket.Chat, and others). The
+// request carries the headers of Standard Webhooks: webhook-id, webhook-timestamp, and webhook-signature if there is
+// a secret.
 type Webhook struct {
 	name     string
 	endpoint *Endpoint
@@ -59,8 +67,8 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return &PermanentError{Reason: "writing the message as JSON failed"}
 	}
-	// The id is the same for every try of a message, so that the receiver can tell a
-	// repetition. It has no dot, which separates the parts that are signed.
+	// The id is the same for every try of a message, so that the receiver can tell a repetition. It has no dot, which
+	// separates the parts that are signed.
 	sum := sha256.Sum256([]byte(m.ID))
 	id, now := "msg_"+hex.EncodeToString(sum[:16]), time.Now()
 	header := http.Header{}
@@ -76,11 +84,9 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 	return reply.Err()
 }
 
-// Body is m as the JSON that a Webhook posts and a Command reads. Every string
-// went through Visible, so that nothing in it hides or turns round. "text" is
-// Text, with & < > as entities, so that it holds no link and calls nobody where
-// Slack's rules apply. "command_base64" has the exact bytes of the command, for
-// programs that compare it.
+// Body is m as the JSON that a Webhook posts and a Command reads. Every string went through Visible, so that nothing
+// in it hides or turns round. "text" is Text, with & < > as entities, so that it holds no link and calls nobody where
+// Slack's rules apply. "command_base64" has the exact bytes of the command, for programs that compare it.
 func Body(m Message) ([]byte, error) {
 	shown := m
 	for _, field := range shown.texts() {
@@ -93,8 +99,8 @@ func Body(m Message) ([]byte, error) {
 	}{Escape(Text(m)), shown, base64.StdEncoding.EncodeToString([]byte(m.Command))})
 }
 
-// signingKey reads a secret in the form of Standard Webhooks ("whsec_" and
-// base64), or takes any other string of at least 16 bytes as the key itself.
+// signingKey reads a secret in the form of Standard Webhooks ("whsec_" and base64), or takes any other string of at
+// least 16 bytes as the key itself.
 func signingKey(secret redact.Secret) ([]byte, error) {
 	key := []byte(secret.Reveal())
 	if encoded, ok := strings.CutPrefix(secret.Reveal(), "whsec_"); ok {
@@ -109,11 +115,172 @@ func signingKey(secret redact.Secret) ([]byte, error) {
 	return key, nil
 }
 
-// sign is the webhook-signature of Standard Webhooks 1.0: HMAC-SHA256 over
-// "id.timestamp.body", in base64, with its version before it.
+// sign is the webhook-signature of Standard Webhooks 1.0: HMAC-SHA256 over "id.timestamp.body", in base64, with its
+// version before it.
 func sign(key []byte, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
 	mac.Write(body)
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+const maxReply = 4 << 10 // bytes of an answer that are read
+
+// Endpoint is an HTTP address that messages are posted to. Its URL is a secret and is in none of its errors. It
+// follows no redirect, keeps no connection open and never waits longer than its timeout.
+type Endpoint struct {
+	url     *url.URL
+	client  *http.Client
+	timeout time.Duration
+	scrub   *redact.Replacer
+}
+
+// EndpointOptions change what an Endpoint does; the zero value is the usual one.
+type EndpointOptions struct {
+	Timeout time.Duration  // of one post, the reading of the answer included; 0 is 5 s
+	RootCAs *x509.CertPool // nil is the system's
+}
+
+// NewEndpoint checks the URL: https, or http to a loopback address, since a message over plain http could be read and
+// its answer forged.
+func NewEndpoint(raw redact.Secret, o EndpointOptions) (*Endpoint, error) {
+	u, err := url.Parse(strings.TrimSpace(raw.Reveal()))
+	if err != nil || u.Host == "" || u.Hostname() == "" {
+		return nil, errors.New("the webhook URL is not a URL with a host; write it as https://host/path")
+	}
+	plain := u.Scheme == "http"
+	if u.Scheme != "https" && !(plain && loopback(u.Hostname())) {
+		return nil, fmt.Errorf("the webhook URL %s is not allowed: use https (http only to 127.0.0.1, ::1 or localhost)", redact.URL(u.String()))
+	}
+	u.Fragment = ""
+	if o.Timeout <= 0 {
+		o.Timeout = 5 * time.Second
+	}
+	dialer := &net.Dialer{Timeout: o.Timeout}
+	if plain {
+		dialer.Control = onlyLoopback
+	}
+	password, _ := u.User.Password()
+	secrets := []string{raw.Reveal(), u.String(), u.RequestURI(), u.Path, u.RawQuery, u.User.Username(), password}
+	for _, values := range u.Query() {
+		secrets = append(secrets, values...)
+	}
+	secrets = append(secrets, strings.Split(u.Path, "/")...)
+	return &Endpoint{
+		url: u, timeout: o.Timeout, scrub: redact.Values(secrets),
+		client: &http.Client{
+			Timeout:       o.Timeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				Proxy:                  http.ProxyFromEnvironment,
+				DialContext:            dialer.DialContext,
+				TLSClientConfig:        &tls.Config{RootCAs: o.RootCAs, MinVersion: tls.VersionTLS12},
+				DisableKeepAlives:      true,
+				MaxResponseHeaderBytes: 64 << 10,
+			},
+		},
+	}, nil
+}
+
+// Host is the host of the URL, without its port: the one part of it that is no secret.
+func (e *Endpoint) Host() string { return e.url.Hostname() }
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// onlyLoopback looks at the address that "localhost" came out as.
+func onlyLoopback(_, address string, _ syscall.RawConn) error {
+	if host, _, err := net.SplitHostPort(address); err != nil || !loopback(host) {
+		return errors.New("the name is not a loopback address")
+	}
+	return nil
+}
+
+// Reply is what the other side said.
+type Reply struct {
+	Status int
+	// Body is the beginning of the answer, at most 4 KiB. Whole is false if it broke off before its end.
+	Body       string
+	Whole      bool
+	RetryAfter time.Duration // 0 if it did not say
+
+	scrub *redact.Replacer
+}
+
+// Post sends body as JSON. It returns a Reply for whatever status came back; the error is a *TemporaryError: there
+// was no answer.
+func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (Reply, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.String(), bytes.NewReader(body))
+	if err != nil {
+		return Reply{}, &TemporaryError{Reason: e.reason(err)}
+	}
+	maps.Copy(req.Header, header)
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	req.Header.Set("User-Agent", "superloop")
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return Reply{}, &TemporaryError{Reason: e.reason(err)}
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	return Reply{
+		Status: resp.StatusCode, Body: string(text), Whole: err == nil,
+		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()), scrub: e.scrub,
+	}, nil
+}
+
+// Err says what the status means for a webhook: nil for 2xx; temporary for 408, 425, 429 and 5xx; permanent for the
+// rest, redirects among them. The reason holds the status and the beginning of the body.
+func (r Reply) Err() error {
+	reason := fmt.Sprintf("answer %d %s", r.Status, http.StatusText(r.Status))
+	if said := r.Said(); said != "" {
+		reason += ": " + said
+	}
+	switch {
+	case r.Status >= 200 && r.Status <= 299:
+		return nil
+	case r.Status == http.StatusRequestTimeout, r.Status == http.StatusTooEarly, r.Status == http.StatusTooManyRequests, r.Status >= 500:
+		return &TemporaryError{Reason: reason, RetryAfter: r.RetryAfter}
+	case r.Status >= 300 && r.Status <= 399:
+		return &PermanentError{Reason: reason + " (redirects are not followed: configure the final URL)"}
+	}
+	return &PermanentError{Reason: reason}
+}
+
+// Said is the beginning of the body in one line, without the URL or a part of it.
+func (r Reply) Said() string { return OneLine(r.scrub.String(redact.Text(r.Body)), 120) }
+
+// reason says in words what went wrong, without the URL.
+func (e *Endpoint) reason(err error) string {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	var dns *net.DNSError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "stopped before there was an answer"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Sprintf("no answer within %v", e.timeout)
+	case errors.As(err, &dns):
+		return fmt.Sprintf("the host %s was not found", e.Host())
+	}
+	return OneLine("no answer: "+e.scrub.String(redact.Text(err.Error())), maxReason)
+}
+
+// retryAfter reads seconds or a date; 0 is no or no sensible value.
+func retryAfter(value string, now time.Time) time.Duration {
+	value = strings.TrimSpace(value)
+	if n, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
 }

@@ -44,8 +44,8 @@ type SocketOptions struct {
 	APIURL string
 }
 
-// Socket receives clicks through Slack's Socket Mode: it opens a connection to
-// Slack, so that no port has to be open here.
+// Socket receives clicks through Slack's Socket Mode: it opens a connection to Slack, so that no port has to be open
+// here.
 type Socket struct{ o SocketOptions }
 
 // NewSocket checks the options; it does not connect.
@@ -62,9 +62,9 @@ func NewSocket(o SocketOptions) (*Socket, error) {
 	return &Socket{o}, nil
 }
 
-// Run listens until ctx ends, and then returns nil. It comes back by itself
-// when the connection breaks, with a growing pause when that happens again and
-// again. An error is a *notify.PermanentError: Slack does not take the token.
+// Run listens until ctx ends, and then returns nil. It comes back by itself when the connection breaks, with a
+// growing pause when that happens again and again. An error is a *notify.PermanentError: Slack does not take the
+// token.
 func (s *Socket) Run(ctx context.Context) error {
 	gate := &pacer{client: &http.Client{
 		Timeout:       apiTimeout,
@@ -97,8 +97,8 @@ func pause(ctx context.Context, d time.Duration) {
 	<-ctx.Done()
 }
 
-// listen runs one client of slack-go, which reconnects when Slack or the
-// network ends the connection, and returns when it gives up.
+// listen runs one client of slack-go, which reconnects when Slack or the network ends the connection, and returns
+// when it gives up.
 func (s *Socket) listen(ctx context.Context, gate *pacer) error {
 	silent := log.New(io.Discard, "", 0) // its log lines hold what users wrote
 	api := slack.New("", slack.OptionAppLevelToken(s.o.AppToken.Reveal()), slack.OptionHTTPClient(gate), slack.OptionLog(silent),
@@ -135,7 +135,8 @@ func (s *Socket) event(ctx context.Context, client *socketmode.Client, ev socket
 	if ev.Request == nil || ev.Request.EnvelopeID == "" {
 		return
 	}
-	// First the acknowledgement, then the work. If it does not reach Slack the click comes again, and is known by then.
+	// First the acknowledgement, then the work. If it does not reach Slack the click comes again, and is known by
+	// then.
 	ack, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
 	_ = client.AckCtx(ack, ev.Request.EnvelopeID, nil)
@@ -144,8 +145,7 @@ func (s *Socket) event(ctx context.Context, client *socketmode.Client, ev socket
 	}
 }
 
-// scrub makes a reason of an error of slack-go: the address of the websocket
-// holds a ticket.
+// scrub makes a reason of an error of slack-go: the address of the websocket holds a ticket.
 func (s *Socket) scrub(err error) string {
 	if err == nil {
 		return "the connection ended"
@@ -162,10 +162,9 @@ func refusal(err error) error {
 	return nil
 }
 
-// pacer is the HTTP client of slack-go. That reconnects at once when a
-// connection ends, so it would spin against a server that takes connections and
-// drops them: the pauses between its requests for a new connection grow until
-// one holds.
+// pacer is the HTTP client of slack-go. That reconnects at once when a connection ends, so it would spin against a
+// server that takes connections and drops them: the pauses between its requests for a new connection grow until one
+// holds.
 type pacer struct {
 	client *http.Client
 
@@ -188,9 +187,8 @@ func (p *pacer) Do(req *http.Request) (*http.Response, error) {
 	return p.client.Do(req)
 }
 
-// pause is how long the next request has to wait; what passed since the last
-// one counts. The first after a connection that broke waits for nothing. The
-// caller holds mu.
+// pause is how long the next request has to wait; what passed since the last one counts. The first after a connection
+// that broke waits for nothing. The caller holds mu.
 func (p *pacer) pause(now time.Time) time.Duration {
 	if p.last.IsZero() || now.Sub(p.last) > steady+p.length() {
 		p.streak = 0

@@ -15,9 +15,8 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// Webhook is the notify.Notifier for a Slack incoming webhook. slack-go has the
-// types; the posting is ours, because a success is only what Slack calls "ok"
-// in the body.
+// Webhook is the notify.Notifier for a Slack incoming webhook. slack-go has the types; the posting is ours, because a
+// success is only what Slack calls "ok" in the body.
 type Webhook struct {
 	name     string
 	endpoint *notify.Endpoint
@@ -30,8 +29,8 @@ type WebhookOptions struct {
 	notify.EndpointOptions
 }
 
-// NewWebhook checks the URL. Any endpoint that answers as Slack does will do;
-// see notify.NewWebhook for those that do not.
+// NewWebhook checks the URL. Any endpoint that answers as Slack does will do; see notify.NewWebhook for those that do
+// not.
 func NewWebhook(name string, url redact.Secret, o WebhookOptions) (*Webhook, error) {
 	endpoint, err := notify.NewEndpoint(url, o.EndpointOptions)
 	if err != nil {
@@ -45,8 +44,8 @@ func slackHost(host string) bool {
 	return strings.EqualFold(host, "hooks.slack.com") || strings.EqualFold(host, "hooks.slack-gov.com")
 }
 
-// ForURL gives the notifier that a URL alone asks for: Slack's for Slack's own
-// hosts, the generic webhook for any other.
+// ForURL gives the notifier that a URL alone asks for: Slack's for Slack's own hosts, the generic webhook for any
+// other.
 func ForURL(name string, raw redact.Secret, s Style, o notify.WebhookOptions) (notify.Notifier, error) {
 	if u, err := url.Parse(strings.TrimSpace(raw.Reveal())); err == nil && slackHost(u.Hostname()) {
 		return NewWebhook(name, raw, WebhookOptions{s, o.EndpointOptions})
@@ -60,8 +59,8 @@ func (w *Webhook) Name() string { return w.name }
 // malformed are Slack's words for a message whose form it does not take.
 var malformed = []string{"invalid_blocks", "invalid_blocks_format", "invalid_payload", "no_text", "msg_too_long", "msg_blocks_too_long"}
 
-// Send implements notify.Notifier. If Slack refuses the blocks the message goes
-// out once more without them: that a person is told matters more than how.
+// Send implements notify.Notifier. If Slack refuses the blocks the message goes out once more without them: that a
+// person is told matters more than how.
 func (w *Webhook) Send(ctx context.Context, m notify.Message) error {
 	word, err := w.post(ctx, Build(m, w.style))
 	if err == nil || !slices.Contains(malformed, word) {
@@ -86,9 +85,8 @@ func (w *Webhook) post(ctx context.Context, msg *slack.WebhookMessage) (word str
 
 var errorWord = pattern.Lazy(`^[a-z][a-z0-9_]{2,60}$`)
 
-// verdict reads an answer of Slack. Errors come with a 4xx and a word in the
-// body; a 200 is a success only with the body "ok". A 200 with another word is
-// a refusal; with anything else it comes from something in between, which may
+// verdict reads an answer of Slack. Errors come with a 4xx and a word in the body; a 200 is a success only with the
+// body "ok". A 200 with another word is a refusal; with anything else it comes from something in between, which may
 // let the next try through.
 func verdict(r notify.Reply) error {
 	if err := r.Err(); err != nil {

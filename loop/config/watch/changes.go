@@ -1,12 +1,14 @@
 package watch
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/config/trust"
+	"github.com/superloop/superloop/schemas"
 )
 
 // inForce is a configuration and its trusted part.
@@ -16,9 +18,8 @@ type inForce struct {
 	whole   bool // it is all that its file says; nothing is held
 }
 
-// changes are those of what is in force. While something is held the file says
-// more than is in force. So what is pinned is compared as it is in force, and
-// only the rest as it is written.
+// changes are those of what is in force. While something is held the file says more than is in force. So what is
+// pinned is compared as it is in force, and only the rest as it is written.
 func changes(was, is inForce) []config.Change {
 	written := config.Diff(was.config, is.config)
 	if was.whole && is.whole {
@@ -37,8 +38,7 @@ func changes(was, is inForce) []config.Change {
 	return out
 }
 
-// pinned reports whether a path of a file is a matter of trust, or belongs to a
-// loop that is not in force.
+// pinned reports whether a path of a file is a matter of trust, or belongs to a loop that is not in force.
 func pinned(path string, was, is trust.Section) bool {
 	p := append(strings.Split(strings.TrimPrefix(path, "/"), "/"), "", "", "", "") // so that p[4] is there
 	ofRole := func(key string) bool { return slices.Contains([]string{"runner", "runners", "permissions"}, key) }
@@ -82,10 +82,9 @@ func pinned(path string, was, is trust.Section) bool {
 	return false
 }
 
-// agents are the changes of who may play each role, and of who looks for causes,
-// as they are in force. Who that is, is pinned, while models and the order are
-// not; so neither the two files nor the two Sections say it all. A role that has
-// one runner before and after is left to them.
+// agents are the changes of who may play each role, and of who looks for causes, as they are in force. Who that is,
+// is pinned, while models and the order are not; so neither the two files nor the two Sections say it all. A role
+// that has one runner before and after is left to them.
 func agents(was, is *config.Config) (out []config.Change) {
 	differ := func(path string, from, to any) {
 		if !reflect.DeepEqual(from, to) {
@@ -135,4 +134,53 @@ func diagnostician(l config.Loop) any {
 		out["model"] = d.Model
 	}
 	return out
+}
+
+// frozen gives what a file changes although loops run on it: that they are there at all, and the files and
+// directories that they stand on. data are the bytes that next was read from.
+func frozen(live, next *config.Config, data []byte, running []string) []config.Problem {
+	var problems []config.Problem
+	wrong := func(pointer, format string, args ...any) {
+		problems = append(problems, config.Problem{Pointer: pointer, Code: CodeRunning, Message: fmt.Sprintf(format, args...)})
+	}
+	where := map[bool]string{true: "a work tree of its own", false: "the repository itself"}
+	for _, id := range running {
+		was, ok := live.Loop(id)
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(next.Loops, func(l config.Loop) bool { return l.ID == id })
+		if i < 0 {
+			wrong("/loops", "the loop %q runs, so it cannot go or get another id; to end it type: superloop cancel --loop %s", id, id)
+			continue
+		}
+		is, at := next.Loops[i], fmt.Sprintf("/loops/%d", i)
+		if is.SpecFile != was.SpecFile {
+			wrong(at+"/spec_file", "the loop %q runs on %s, so its spec cannot become %s before it ends; to end it type: superloop cancel --loop %s",
+				id, was.SpecFile, is.SpecFile, id)
+		}
+		if is.Git.Worktree != was.Git.Worktree {
+			wrong(at+"/git/worktree", "the loop %q runs in %s, so it cannot move to %s before it ends; to end it type: superloop cancel --loop %s",
+				id, where[was.Git.Worktree], where[is.Git.Worktree], id)
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	if doc, _ := schemas.Read(schemas.Config, data); doc != nil {
+		for i := range problems {
+			problems[i].Line, problems[i].Column = place(doc, problems[i].Pointer)
+		}
+	}
+	return schemas.Sort(problems)
+}
+
+// place is where a value stands, or the nearest one around it.
+func place(doc *schemas.Document, pointer string) (line, column int) {
+	line, column, ok := doc.Position(pointer)
+	for !ok && pointer != "" {
+		pointer = pointer[:strings.LastIndexByte(pointer, '/')]
+		line, column, ok = doc.Position(pointer)
+	}
+	return line, column
 }

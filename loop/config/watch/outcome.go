@@ -17,8 +17,7 @@ const (
 	Unchanged Kind = "unchanged" // what is in force is as before, and there is nothing new to say of the file
 	Reloaded  Kind = "reloaded"  // another configuration is in force
 	Rejected  Kind = "rejected"  // the file is wrong; what was in force is in force
-	// Held: the file loosens something that nobody has trusted. That is not in
-	// force; everything else of the file is.
+	// Held: the file loosens something that nobody has trusted. That is not in force; everything else of the file is.
 	Held Kind = "held"
 )
 
@@ -35,17 +34,16 @@ type Outcome struct {
 	Config *config.Config
 	// Changes are those of what is in force, by Reloaded and Held, sorted by path.
 	Changes []config.Change
-	// Diff is the difference between the pin and the file, by Held, and by
-	// Reloaded when a loosening was taken because the agents cannot have made it.
+	// Diff is the difference between the pin and the file, by Held, and by Reloaded when a loosening was taken
+	// because the agents cannot have made it.
 	Diff trust.Diff
-	// Digest is that of the file's trusted part: what `superloop config trust
-	// --digest` wants. "" when the file was Rejected.
+	// Digest is that of the file's trusted part: what `superloop config trust --digest` wants. "" when the file was
+	// Rejected.
 	Digest string
-	// Problems are why the file was Rejected, in the order of the file. Warnings are
-	// about the pin, with any Kind.
+	// Problems are why the file was Rejected, in the order of the file. Warnings are about the pin, with any Kind.
 	Problems, Warnings []config.Problem
-	// Again, unless 0: the file is not whole, as if it were being written; look
-	// again after that time. Watch sends by then.
+	// Again, unless 0: the file is not whole, as if it were being written; look again after that time. Watch sends by
+	// then.
 	Again time.Duration
 }
 
@@ -55,8 +53,8 @@ const (
 	maxShortValue = 2 << 10 // bytes of one value
 )
 
-// Short is o in a size that a journal can live with: the beginning of each list, and
-// the sizes of long values. `superloop config diff` shows the whole difference.
+// Short is o in a size that a journal can live with: the beginning of each list, and the sizes of long values.
+// `superloop config diff` shows the whole difference.
 func (o Outcome) Short() Outcome {
 	o.Problems, o.Warnings = Few(o.Problems), Few(o.Warnings)
 	o.Changes = short(o.Changes, func(c *config.Change) { c.From, c.To = shortValue(c.From), shortValue(c.To) })

@@ -16,16 +16,14 @@ const (
 	longest = 5 * time.Second        // how long one that keeps changing may take
 )
 
-// Options are what a Reloader needs besides the configuration. Repo, LookPath,
-// Store and Now are required.
+// Options are what a Reloader needs besides the configuration. Repo, LookPath, Store and Now are required.
 type Options struct {
 	Repo     string   // the repository's root
 	Running  []string // the ids of the loops that run on the configuration
 	LookPath config.LookPath
 	Store    trust.Store
-	// Loosen: whoever changes the file is no agent of superloop's, since those
-	// cannot write it; Level says what keeps them from it. A loosening is taken
-	// and pinned.
+	// Loosen: whoever changes the file is no agent of superloop's, since those cannot write it; Level says what keeps
+	// them from it. A loosening is taken and pinned.
 	Loosen bool
 	Level  string
 	// Trust: the operator By, who starts the loop, trusts the file as it is now.
@@ -34,8 +32,8 @@ type Options struct {
 	Now   func() time.Time // the time for pins
 }
 
-// Reloader holds the configuration that is in force. Config may be called by any
-// goroutine at any time, Check by several.
+// Reloader holds the configuration that is in force. Config may be called by any goroutine at any time, Check by
+// several.
 type Reloader struct {
 	o    Options
 	path string
@@ -44,25 +42,21 @@ type Reloader struct {
 	mu    sync.Mutex
 	force inForce
 	pin   trust.Pin
-	// accepted is the file and the pin that force was made of, file and pinned
-	// their stamps; quick: nothing is open, so the same stamps mean Unchanged.
+	// accepted is the file and the pin that force was made of, file and pinned their stamps; quick: nothing is open,
+	// so the same stamps mean Unchanged.
 	accepted     string
 	file, pinned stamp
 	quick        bool
-	// broken is a file that is not whole: since when it is so, and since when it
-	// is this one.
+	// broken is a file that is not whole: since when it is so, and since when it is this one.
 	broken      string
 	since, this time.Time
-	// What was said last: of a file that was Rejected, of what is Held, and of the
-	// pin.
+	// What was said last: of a file that was Rejected, of what is Held, and of the pin.
 	rejected, held, warned string
 }
 
-// New makes the Reloader of a configuration that was read from its file and
-// checked. The first run of a repository pins it; later ones compare it with the
-// pin. The Outcome says how that came out: Unchanged, Held, or Reloaded when a
-// loosening was taken. A pin that cannot be believed is a *trust.DamagedError
-// unless o.Trust is set.
+// New makes the Reloader of a configuration that was read from its file and checked. The first run of a repository
+// pins it; later ones compare it with the pin. The Outcome says how that came out: Unchanged, Held, or Reloaded when
+// a loosening was taken. A pin that cannot be believed is a *trust.DamagedError unless o.Trust is set.
 func New(cfg *config.Config, o Options) (*Reloader, Outcome, error) {
 	section, err := trust.Of(cfg)
 	if err != nil {
@@ -103,8 +97,8 @@ func (r *Reloader) newPin(s trust.Section, how trust.How) trust.Pin {
 // Config is the configuration that is in force.
 func (r *Reloader) Config() *config.Config { return r.live.Load() }
 
-// Check looks at the file and takes what is new in it. now only ever moves on.
-// It costs microseconds when neither the file nor the pin has changed.
+// Check looks at the file and takes what is new in it. now only ever moves on. It costs microseconds when neither the
+// file nor the pin has changed.
 func (r *Reloader) Check(now time.Time) Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,8 +175,7 @@ func problemsOf(err error) []config.Problem {
 	return nil
 }
 
-// wait is how long a file that is not whole is left alone yet; 0: it has had its
-// time.
+// wait is how long a file that is not whole is left alone yet; 0: it has had its time.
 func (r *Reloader) wait(sum string, now time.Time) time.Duration {
 	if r.broken == "" {
 		r.since = now
@@ -209,8 +202,8 @@ func (r *Reloader) reject(sum string, problems []config.Problem) Outcome {
 	return out
 }
 
-// judge compares a valid configuration with the pin and puts in force what may
-// be. All that can fail comes before the swap.
+// judge compares a valid configuration with the pin and puts in force what may be. All that can fail comes before the
+// swap.
 func (r *Reloader) judge(next *config.Config, section trust.Section) Outcome {
 	diff := trust.Compare(r.pin.Section, section)
 	held := len(diff.Loosening) > 0 && !r.o.Loosen
@@ -259,9 +252,8 @@ func (r *Reloader) runnable(c *config.Config) error {
 	return nil
 }
 
-// readPin takes a pin that an operator made meanwhile. A pin that was removed is
-// written again, and one that cannot be believed changes nothing; both are said
-// once.
+// readPin takes a pin that an operator made meanwhile. A pin that was removed is written again, and one that cannot
+// be believed changes nothing; both are said once.
 func (r *Reloader) readPin() []config.Problem {
 	st := stampOf(r.o.Store.Path)
 	if r.pinned.proves(st) {
