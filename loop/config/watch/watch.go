@@ -47,9 +47,8 @@ type watcher struct {
 	out           chan struct{} // capacity 1: only "look" matters
 	fs            *fsnotify.Watcher
 	dirs          map[string]stamp
-	// near: something happened to a file of that name; beside: to another one in the same place. Capacity 1.
-	near, beside chan struct{}
-	drained      sync.WaitGroup
+	news          chan struct{} // something happened in one of dirs. Capacity 1
+	drained       sync.WaitGroup
 
 	last   stamp  // of the content that was looked at
 	told   string // the whole content that was last told of
@@ -62,8 +61,7 @@ func newWatcher(path string) *watcher {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	w := &watcher{path: path, pause: pause, relook: relook, out: make(chan struct{}, 1), dirs: map[string]stamp{},
-		near: make(chan struct{}, 1), beside: make(chan struct{}, 1)}
+	w := &watcher{path: path, pause: pause, relook: relook, out: make(chan struct{}, 1), dirs: map[string]stamp{}, news: make(chan struct{}, 1)}
 	if fs, err := fsnotify.NewWatcher(); err == nil {
 		w.fs = fs
 		w.drained.Go(w.drain)
@@ -76,22 +74,17 @@ func newWatcher(path string) *watcher {
 // waits for an error to be taken, so whoever takes its errors must not call it.
 func (w *watcher) drain() {
 	for {
+		ok, quiet := false, false
 		select {
-		case ev, ok := <-w.fs.Events:
-			switch {
-			case !ok:
-				return // it was closed
-			case ev.Op == fsnotify.Chmod:
-			case filepath.Base(ev.Name) == filepath.Base(w.path):
-				poke(w.near)
-			default:
-				poke(w.beside)
-			}
-		case _, ok := <-w.fs.Errors:
-			if !ok {
-				return
-			}
-			poke(w.near) // an overflow: events are lost
+		case ev, open := <-w.fs.Events:
+			ok, quiet = open, ev.Op == fsnotify.Chmod
+		case _, ok = <-w.fs.Errors: // an overflow: events are lost
+		}
+		if !ok {
+			return // it was closed
+		}
+		if !quiet {
+			poke(w.news)
 		}
 	}
 }
@@ -117,7 +110,7 @@ func (w *watcher) run(ctx context.Context) {
 	tick := time.NewTicker(w.relook)
 	defer tick.Stop()
 	defer w.close()
-	w.look(true)
+	w.look()
 	if w.broken != "" {
 		poke(w.out)
 	}
@@ -127,20 +120,18 @@ func (w *watcher) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			w.follow()
-			w.look(false)
+			w.look()
 		case <-w.timer.C:
 			w.settle()
-		case <-w.near:
-			w.look(true)
-		case <-w.beside:
-			w.look(false)
+		case <-w.news:
+			w.look()
 		}
 	}
 }
 
 // look reads the file, unless its stamp proves that there is nothing new.
-func (w *watcher) look(must bool) {
-	if !must && w.last.proves(stampOf(w.path)) {
+func (w *watcher) look() {
+	if w.last.proves(stampOf(w.path)) {
 		return
 	}
 	data, st, err := read(w.path)
@@ -164,7 +155,7 @@ func (w *watcher) look(must bool) {
 // settle looks whether what was not whole has stayed so.
 func (w *watcher) settle() {
 	before := w.broken
-	w.look(true)
+	w.look()
 	if w.broken == "" || w.broken != before {
 		return
 	}
@@ -188,18 +179,16 @@ func (w *watcher) follow() {
 	}
 	for _, dir := range want {
 		st := stampOf(dir)
-		old, known := w.dirs[dir]
-		if known && old.ino == st.ino && old.dev == st.dev && slices.Contains(w.fs.WatchList(), dir) {
-			continue
-		}
-		if known {
+		if old, known := w.dirs[dir]; known {
+			if old.ino == st.ino && old.dev == st.dev && slices.Contains(w.fs.WatchList(), dir) {
+				continue
+			}
 			_ = w.fs.Remove(dir)
+			delete(w.dirs, dir)
 		}
-		if err := w.fs.Add(dir); err != nil {
-			delete(w.dirs, dir) // tried again at the next tick
-			continue
+		if w.fs.Add(dir) == nil { // else it is tried again at the next tick
+			w.dirs[dir] = st
 		}
-		w.dirs[dir] = st
 	}
 }
 

@@ -185,19 +185,19 @@ func TestPauses(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w.ok(ways["rename over"](w.path, numbered(5)))
-			q := &watcher{path: w.path, pause: pause, relook: time.Hour, out: make(chan struct{}, 1), dirs: map[string]stamp{}, near: make(chan struct{}, 1), beside: make(chan struct{}, 1)}
+			q := &watcher{path: w.path, pause: pause, relook: time.Hour, out: make(chan struct{}, 1), dirs: map[string]stamp{}, news: make(chan struct{}, 1)}
 			ctx, stop := context.WithCancel(t.Context())
 			var ended sync.WaitGroup
 			ended.Go(func() { q.run(ctx) })
 			<-q.out // the first, for what happened before
 			w.ok(ways["rename over"](w.path, numbered(6)))
 			began := time.Now()
-			poke(q.near)
+			poke(q.news)
 			if <-q.out; time.Since(began) != 0 {
 				t.Errorf("%s: a whole file waits for %s", name, time.Since(began))
 			}
 			w.ok(harm())
-			poke(q.near)
+			poke(q.news)
 			for i := range again {
 				if <-q.out; time.Since(began) != time.Duration(i+1)*pause {
 					t.Errorf("%s: told of the %dth time after %s", name, i+1, time.Since(began))
@@ -233,7 +233,7 @@ func TestNoise(t *testing.T) {
 			return false
 		}
 	}
-	q.look(true)
+	q.look()
 	if !told() {
 		t.Error("the first content is not told of")
 	}
@@ -244,19 +244,18 @@ func TestNoise(t *testing.T) {
 		func() error { return ways["rename over"](w.path, text(base())) },
 	} {
 		w.ok(quiet())
-		q.look(false)
-		q.look(true)
+		q.look()
 		if told() {
 			t.Error("the same content is told of twice")
 		}
 	}
 	w.ok(os.Truncate(w.path, 20))
-	q.look(true)
+	q.look()
 	if told() || q.broken == "" {
 		t.Error("half a file is told of at once")
 	}
 	w.ok(os.WriteFile(w.path, text(base()), 0o644))
-	q.look(true)
+	q.look()
 	if !told() || q.broken != "" {
 		t.Error("the file is whole again, and it is not told of")
 	}
