@@ -190,19 +190,10 @@ const (
 	mostAccents = 4 // combining marks in a row
 )
 
-// unseen are characters that Unicode calls graphic and that show nothing.
-var unseen = &unicode.RangeTable{
-	R16: []unicode.Range16{
-		{Lo: 0x034f, Hi: 0x034f, Stride: 1}, // grapheme joiner
-		{Lo: 0x115f, Hi: 0x1160, Stride: 1}, // Hangul fillers
-		{Lo: 0x17b4, Hi: 0x17b5, Stride: 1}, // Khmer inherent vowels
-		{Lo: 0x180b, Hi: 0x180f, Stride: 1}, // Mongolian selectors
-		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // Braille blank
-		{Lo: 0x3164, Hi: 0x3164, Stride: 1}, // Hangul filler
-		{Lo: 0xfe00, Hi: 0xfe0f, Stride: 1}, // variation selectors
-		{Lo: 0xffa0, Hi: 0xffa0, Stride: 1}, // half-width Hangul filler
-	},
-	R32: []unicode.Range32{{Lo: 0xe0100, Hi: 0xe01ef, Stride: 1}}, // variation selectors
+// unseen reports whether r is a character that Unicode calls graphic and that shows nothing.
+func unseen(r rune) bool {
+	const brailleBlank = 0x2800
+	return r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // Visible writes s so that a reader sees all of it: control characters, bidi controls, blanks that are not the blank,
@@ -240,7 +231,7 @@ func Visible(s string) (shown string, marks int) {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, "<0x%02X>", s[i-1])
 			marks++
-		case !unicode.IsGraphic(r), unicode.Is(unicode.Zs, r), unicode.Is(unseen, r), accents > mostAccents:
+		case !unicode.IsGraphic(r), unicode.Is(unicode.Zs, r), unseen(r), accents > mostAccents:
 			fmt.Fprintf(&b, "<U+%04X>", r)
 			marks++
 		default:

@@ -65,7 +65,7 @@ func TestVisibleHoldsItsPromise(t *testing.T) {
 			t.Fatalf("%q is not visible yet: %q", text, again)
 		}
 		for _, r := range text {
-			if r != '\n' && !unicode.IsGraphic(r) || unicode.Is(unseen, r) || unicode.Is(unicode.Cf, r) {
+			if r != '\n' && !unicode.IsGraphic(r) || unseen(r) || unicode.Is(unicode.Cf, r) {
 				t.Fatalf("%U in %q", r, text)
 			}
 		}

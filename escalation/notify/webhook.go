@@ -45,15 +45,13 @@ type WebhookOptions struct {
 
 // NewWebhook checks the URL and the secret.
 func NewWebhook(name string, url redact.Secret, o WebhookOptions) (*Webhook, error) {
-	endpoint, err := NewEndpoint(url, o.EndpointOptions)
+	w := &Webhook{name: name}
+	var err error
+	if w.endpoint, err = NewEndpoint(url, o.EndpointOptions); err == nil && o.Secret != "" {
+		w.key, err = signingKey(o.Secret)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("channel %q: %w", name, err)
-	}
-	w := &Webhook{name: name, endpoint: endpoint}
-	if o.Secret != "" {
-		if w.key, err = signingKey(o.Secret); err != nil {
-			return nil, fmt.Errorf("channel %q: %w", name, err)
-		}
 	}
 	return w, nil
 }
@@ -161,11 +159,10 @@ func NewEndpoint(raw redact.Secret, o EndpointOptions) (*Endpoint, error) {
 		dialer.Control = onlyLoopback
 	}
 	password, _ := u.User.Password()
-	secrets := []string{raw.Reveal(), u.String(), u.RequestURI(), u.Path, u.RawQuery, u.User.Username(), password}
+	secrets := append(strings.Split(u.Path, "/"), raw.Reveal(), u.String(), u.RequestURI(), u.Path, u.RawQuery, u.User.Username(), password)
 	for _, values := range u.Query() {
 		secrets = append(secrets, values...)
 	}
-	secrets = append(secrets, strings.Split(u.Path, "/")...)
 	return &Endpoint{
 		url: u, timeout: o.Timeout, scrub: redact.Values(secrets),
 		client: &http.Client{
@@ -203,13 +200,11 @@ func onlyLoopback(_, address string, _ syscall.RawConn) error {
 
 // Reply is what the other side said.
 type Reply struct {
-	Status int
-	// Body is the beginning of the answer, at most 4 KiB. Whole is false if it broke off before its end.
-	Body       string
-	Whole      bool
+	Status     int
+	Body       string        // the beginning of the answer, at most 4 KiB
+	Whole      bool          // false if it broke off before its end
 	RetryAfter time.Duration // 0 if it did not say
-
-	scrub *redact.Replacer
+	scrub      *redact.Replacer
 }
 
 // Post sends body as JSON. It returns a Reply for whatever status came back; the error is a *TemporaryError: there
@@ -228,10 +223,7 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (R
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
-	return Reply{
-		Status: resp.StatusCode, Body: string(text), Whole: err == nil,
-		RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()), scrub: e.scrub,
-	}, nil
+	return Reply{resp.StatusCode, string(text), err == nil, retryAfter(resp.Header.Get("Retry-After"), time.Now()), e.scrub}, nil
 }
 
 // Err says what the status means for a webhook: nil for 2xx; temporary for 408, 425, 429 and 5xx; permanent for the

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/slack-go/slack"
 
@@ -43,7 +42,8 @@ type value struct {
 // shown with its beginning and its end, and then has no Approve button: nobody is to approve what they cannot see.
 func Build(m notify.Message, s Style) *slack.WebhookMessage {
 	b := &builder{}
-	b.add(slack.NewHeaderBlock(slack.NewTextBlockObject(slack.PlainTextType, plain(notify.Title(m), headerRoom), false, false)))
+	title := plain(notify.Title(m), headerRoom)
+	b.add(slack.NewHeaderBlock(text(title)))
 	b.status(m)
 	whole := b.command(m)
 	b.section("To approve, paste this into a terminal:", m.Actions.Approve)
@@ -53,22 +53,16 @@ func Build(m notify.Message, s Style) *slack.WebhookMessage {
 		b.buttons(m, whole)
 	}
 	b.footer(m)
-	return message(plain(notify.Title(m), headerRoom), b.blocks)
+	return message(title, b.blocks)
 }
 
+// message has a text that was made inert, and blocks, if there are any.
 func message(text string, blocks []slack.Block) *slack.WebhookMessage {
 	no := false
-	msg := &slack.WebhookMessage{Text: notify.Escape(text), Parse: "none", UnfurlLinks: &no, UnfurlMedia: &no}
+	msg := &slack.WebhookMessage{Text: text, Parse: "none", UnfurlLinks: &no, UnfurlMedia: &no}
 	if len(blocks) > 0 {
 		msg.Blocks = &slack.Blocks{BlockSet: blocks}
 	}
-	return msg
-}
-
-// buildPlain is the message without blocks, for a Slack that refuses ours.
-func buildPlain(m notify.Message) *slack.WebhookMessage {
-	msg := message("", nil)
-	msg.Text = fenced(notify.Text(m))
 	return msg
 }
 
@@ -197,44 +191,27 @@ func text(s string) *slack.TextBlockObject {
 }
 
 const (
-	// sectionRoom is what of Slack's 3000 characters a section leaves for foreign text; the rest is for our own
-	// words.
-	sectionRoom = 2400
-	// headerRoom is Slack's limit for a header.
-	headerRoom = 150
-
-	tick = "```"
+	sectionRoom = 2400 // what of Slack's 3000 characters a section leaves for foreign text
+	headerRoom  = 150  // Slack's limit for a header
+	tick        = "```"
 )
 
-// plain makes s safe for a plain_text object, on one line of at most limit
-// characters (at least 3). Slack may or may not read entities there, so it
-// holds nothing that would need one.
+// plain makes s safe for a plain_text object, on one line of at most limit characters (at least 3). Slack may or may
+// not read entities there, so it holds nothing that would need one.
 func plain(s string, limit int) string {
 	s = strings.NewReplacer("<", "(", ">", ")", "&", "+").Replace(notify.OneLine(s, limit))
-	used, kept := 0, 0 // kept: bytes that leave room for the dots
-	for i, r := range s {
-		if used += width(r); used > limit {
-			return s[:kept] + "..."
-		}
-		if used <= limit-3 {
-			kept = i + utf8.RuneLen(r)
-		}
+	if units := utf16.Encode([]rune(s)); len(units) > limit {
+		return strings.TrimSuffix(string(utf16.Decode(units[:limit-3])), "\ufffd") + "..." // half a pair is cut off, too
 	}
 	return s
 }
 
-// width is how many of Slack's characters r is; they are taken to be
-// JavaScript's.
+// width is how many of Slack's characters r is; they are taken to be JavaScript's.
 func width(r rune) int { return max(1, utf16.RuneLen(r)) }
 
-// span is s as inline code, on one line, of at most limit characters before it
-// is escaped.
+// span is s as inline code, on one line, of at most limit characters before it is escaped.
 func span(s string, limit int) string {
-	s = strings.ReplaceAll(notify.OneLine(s, limit), "`", "'")
-	if s == "" {
-		s = "-"
-	}
-	return "`" + notify.Escape(s) + "`"
+	return "`" + notify.Escape(cmp.Or(strings.ReplaceAll(notify.OneLine(s, limit), "`", "'"), "-")) + "`"
 }
 
 // fenced is s as one code block that fits into a section; what does not fit is left out, and said so.
@@ -250,16 +227,12 @@ func fenced(s string) string {
 // notify.Visible.
 func fence(s string) (pieces []string, marks int) {
 	s, marks = notify.Visible(s)
-	// Three backticks would end the block.
-	marks += strings.Count(s, tick)
+	marks += strings.Count(s, tick) // three backticks would end the block
 	s = strings.ReplaceAll(s, tick, "``<U+0060>")
 	for {
 		n := fitting(s)
-		if n < len(s) {
-			// A line is better not cut in two, if that costs little.
-			if i := strings.LastIndexByte(s[:n], '\n'); i > n/2 {
-				n = i + 1
-			}
+		if i := strings.LastIndexByte(s[:n], '\n'); n < len(s) && i > n/2 {
+			n = i + 1 // a line is better not cut in two, if that costs little
 		}
 		pieces = append(pieces, tick+"\n"+notify.Escape(strings.TrimSuffix(s[:n], "\n"))+"\n"+tick)
 		if s = s[n:]; s == "" {

@@ -29,19 +29,14 @@ const (
 
 // ClicksOptions say who may answer and what an answer does.
 type ClicksOptions struct {
-	// Users are the Slack user ids ("U012AB3CD") that may answer. At least one: nobody is no default, and everybody
-	// is none either.
-	Users []string
-	// Teams are the workspace ids ("T012AB3CD") that clicks may come from; none is any that the app is installed in.
-	Teams   []string
+	Users   []string // the Slack user ids ("U012AB3CD") that may answer: at least one, and there is no word for everybody
+	Teams   []string // the workspace ids ("T012AB3CD") that clicks may come from; none is any that the app is installed in
 	Resolve Resolver
 	// OnClick is told of each click that was for superloop, after it was answered: for the audit. err says why the
 	// user could not be told; it holds no URL.
-	OnClick func(c Click, o Outcome, err error)
-	// AnswerHosts are hosts besides Slack's own that answers may be sent to.
-	AnswerHosts []string
-	// Answer changes how answers are posted.
-	Answer notify.EndpointOptions
+	OnClick     func(c Click, o Outcome, err error)
+	AnswerHosts []string               // hosts besides Slack's own that answers may be sent to
+	Answer      notify.EndpointOptions // how answers are posted
 }
 
 // Clicks judges clicks, has them carried out, and answers them. A Socket and a handler may share it.
@@ -173,8 +168,8 @@ func (c *Clicks) answer(cb slack.InteractionCallback, click Click, o Outcome) er
 			return err // if it is nil, everybody sees the answer in the message now
 		}
 	}
-	msg := message("", nil)
-	msg.Text, msg.ResponseType = o.words(click.Action), slack.ResponseTypeEphemeral
+	msg := message(o.words(click.Action), nil)
+	msg.ResponseType = slack.ResponseTypeEphemeral
 	return c.post(endpoint, msg)
 }
 
@@ -248,18 +243,14 @@ type Click struct {
 type Status string
 
 const (
-	// Accepted: this click decided it, or these are the details.
-	Accepted       Status = "accepted"
+	Accepted       Status = "accepted"        // this click decided it, or these are the details
 	AlreadyDecided Status = "already_decided" // by Outcome.By
 	Outdated       Status = "outdated"        // another command is pending now
 	Expired        Status = "expired"
 	Unknown        Status = "unknown" // no escalation of ours
 	Refused        Status = "refused" // Outcome.Text says why
-	// Failed: the answer could not be recorded; Outcome.Text says why.
-	Failed Status = "failed"
-
-	// Foreign, a user who may not answer, and Malformed, a click that is not from a button of ours, never come from a
-	// Resolver.
+	Failed         Status = "failed"  // the answer could not be recorded; Outcome.Text says why
+	// These never come from a Resolver: a user who may not answer, and a click that is not from a button of superloop.
 	Foreign   Status = "foreign"
 	Malformed Status = "malformed"
 )

@@ -66,7 +66,7 @@ func (w *Webhook) Send(ctx context.Context, m notify.Message) error {
 	if err == nil || !slices.Contains(malformed, word) {
 		return err
 	}
-	_, err = w.post(ctx, buildPlain(m))
+	_, err = w.post(ctx, message(fenced(notify.Text(m)), nil))
 	return err
 }
 
