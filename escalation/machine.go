@@ -92,37 +92,6 @@ func (a AnswerRequest) mismatch(waits Record) *MismatchError {
 	return e
 }
 
-// begun takes what was approved to its execution, which happens once.
-func (r Record) begun(id string, now time.Time) (Record, error) {
-	if err := r.must("begin", id, Approved); err != nil {
-		return r, err
-	}
-	r.State, r.Begun = Executing, stamp(now)
-	return r, nil
-}
-
-// finished records how the execution went.
-func (r Record) finished(id string, o Outcome, now time.Time) (Record, error) {
-	if err := r.must("finish", id, Executing); err != nil {
-		return r, err
-	}
-	o.Note = cut(o.Note, maxText)
-	r.State, r.Outcome, r.Ended = Failed, &o, stamp(now)
-	if o.OK {
-		r.State = Done
-	}
-	return r, nil
-}
-
-// interrupted records that nobody knows how the execution went.
-func (r Record) interrupted(id string, now time.Time) (Record, error) {
-	if err := r.must("interrupt", id, Executing); err != nil {
-		return r, err
-	}
-	r.State, r.Ended, r.Why = Interrupted, stamp(now), "the supervisor ended while it ran; how it went is not known"
-	return r, nil
-}
-
 func (r Record) must(step, id string, want State) error {
 	switch {
 	case r.Question.ID != id:

@@ -18,11 +18,8 @@ import (
 const (
 	// File is the record's name in a Store's directory. It is replaced by a rename, so whoever watches the directory
 	// learns of every change; the lock and temporary files beside it have names that begin with a dot.
-	File = "record.json"
-	// Folder is the name of a Store's directory below a loop's private directory.
-	Folder = "escalation"
-
-	lockPause = 2 * time.Millisecond // between two tries to get a lock that is held for moments
+	File   = "record.json"
+	Folder = "escalation" // the name of a Store's directory below a loop's private directory
 )
 
 // Store keeps the questions of one loop: the present one, and in the directory "archive" the last ones before it. Its
@@ -90,11 +87,12 @@ func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 		if last.Lapsed(now) {
 			old = last.expired(now)
 		} else if last.State.Open() {
-			if old, err = last.superseded(next.Question.ID, "a newer question took its place", now); err != nil {
-				return last, err
-			}
+			old, err = last.superseded(next.Question.ID, "a newer question took its place", now)
 		}
-		if err := s.archive(old); err != nil {
+		if err == nil {
+			err = s.archive(old)
+		}
+		if err != nil {
 			return last, err
 		}
 		return next, nil
@@ -132,19 +130,39 @@ func (s Store) Begin(ctx context.Context, id string) (Record, error) {
 		if last.Question.ID == id && last.Lapsed(now) {
 			return last.expired(now), &ExpiredError{id, last.Question.Expires}
 		}
-		return last.begun(id, now)
+		err := last.must("begin", id, Approved)
+		if err == nil {
+			last.State, last.Begun = Executing, stamp(now)
+		}
+		return last, err
 	})
 }
 
 // Finish notes how the execution went: done or failed.
 func (s Store) Finish(ctx context.Context, id string, o Outcome) (Record, error) {
-	return s.change(ctx, func(last Record, now time.Time) (Record, error) { return last.finished(id, o, now) })
+	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
+		err := last.must("finish", id, Executing)
+		if err == nil {
+			o.Note = cut(o.Note, maxText)
+			last.State, last.Outcome, last.Ended = Failed, &o, stamp(now)
+			if o.OK {
+				last.State = Done
+			}
+		}
+		return last, err
+	})
 }
 
 // Interrupt notes that the supervisor that was executing it is gone. It is for the next supervisor, which holds the
 // loop's lock and so knows. The question is never run again; ask a new one.
 func (s Store) Interrupt(ctx context.Context, id string) (Record, error) {
-	return s.change(ctx, func(last Record, now time.Time) (Record, error) { return last.interrupted(id, now) })
+	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
+		err := last.must("interrupt", id, Executing)
+		if err == nil {
+			last.State, last.Ended, last.Why = Interrupted, stamp(now), "the supervisor ended while it ran; how it went is not known"
+		}
+		return last, err
+	})
 }
 
 // Withdraw ends a question that is no longer asked (the loop was cancelled, the runner works again): superseded, by
@@ -218,14 +236,14 @@ func (s Store) now() time.Time {
 func (s Store) lock(ctx context.Context) (*durable.Lock, error) {
 	for {
 		lock, err := s.Disk.Lock(filepath.Join(s.Dir, ".lock"), nil)
-		var held *durable.LockedError
-		if !errors.As(err, &held) {
+		held, ok := errors.AsType[*durable.LockedError](err)
+		if !ok {
 			return lock, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for %s: %w", held.Path, ctx.Err())
-		case <-time.After(lockPause):
+		case <-time.After(2 * time.Millisecond):
 		}
 	}
 }

@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -81,17 +82,25 @@ func TestViewIsValid(t *testing.T) {
 			if m != Approve {
 				continue
 			}
-			b, err := a.begun(idA, created)
+			store, _ := newStore(t)
+			mustOpen(t, store, q)
+			ctx := context.Background()
+			_, err = store.Answer(ctx, AnswerRequest{Method: m, By: alice})
+			check(t, err)
+			b, err := store.Begin(ctx, idA)
 			check(t, err)
 			viewed(t, b)
-			f, err := b.finished(idA, Outcome{ExitCode: &code, Note: "it failed"}, created)
+			raw, err := os.ReadFile(filepath.Join(store.Dir, File))
+			check(t, err)
+			f, err := store.Finish(ctx, idA, Outcome{ExitCode: &code, Note: "it failed"})
 			check(t, err)
 			if v := viewed(t, f); v["exit_code"] != 1.0 || v["why"] != "it failed" || v["status"] != "failed" {
 				t.Errorf("%v", v)
 			}
-			i, err := b.interrupted(idA, created)
+			check(t, os.WriteFile(filepath.Join(store.Dir, File), raw, 0o600)) // as it was when it began
+			n, err := store.Interrupt(ctx, idA)
 			check(t, err)
-			viewed(t, i)
+			viewed(t, n)
 		}
 	}
 	exact := "echo '\u202e\U0001F600\x7f' <!channel> & x"

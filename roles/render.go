@@ -59,8 +59,7 @@ func (in Input) check() error {
 	case len(in.Promise) > maxPromise:
 		return fmt.Errorf("the completion promise is longer than %d bytes", maxPromise)
 	case clean(in.Promise) != in.Promise:
-		return fmt.Errorf("the completion promise %q cannot be shown to an agent as it is: "+
-			"use one line of printable characters without tags", in.Promise)
+		return fmt.Errorf("the completion promise %q cannot be shown to an agent as it is: use one line of printable characters without tags", in.Promise)
 	}
 	return nil
 }
@@ -69,16 +68,13 @@ func (in Input) check() error {
 func leaveSection(in Input) string {
 	p := &page{}
 	file, _ := Deliverable(in.Role)
-	p.f("## What you must leave behind\n\n")
-	p.f("- Your report: %s\n", pathName(filepath.Join(in.LoopDir, file)))
-	switch in.Role {
-	case Planner:
+	p.f("## What you must leave behind\n\n- Your report: %s\n", pathName(filepath.Join(in.LoopDir, file)))
+	switch {
+	case in.Role == Planner:
 		p.f("- Phase files, if the work needs them: %s\n", pathName(filepath.Join(in.LoopDir, "tasks", "PHASE_<n>.MD")))
-	case Tester:
-		if in.NoRecovery {
-			p.f("- No %s: nobody looks at it in this loop. Say in the report what of the environment a person has to mend.\n", RecoveryFile)
-			break
-		}
+	case in.Role == Tester && in.NoRecovery:
+		p.f("- No %s: nobody looks at it in this loop. Say in the report what of the environment a person has to mend.\n", RecoveryFile)
+	case in.Role == Tester:
 		p.f("- A recovery proposal, only if the environment is at fault: %s\n", pathName(filepath.Join(in.LoopDir, RecoveryFile)))
 	}
 	p.f("- A short last message, after the files are written: your final answer, as plain text.\n\n")
@@ -107,18 +103,11 @@ func (p *page) f(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
 // joined are the sections that are not empty, with one empty line between them.
 func joined(sections ...string) string {
-	p := &page{}
+	var there []string
 	for _, s := range sections {
-		if s == "" {
-			continue
-		}
-		if p.Len() > 0 {
-			p.f("\n")
-		}
-		p.WriteString(s)
-		if !strings.HasSuffix(s, "\n") {
-			p.f("\n")
+		if s != "" {
+			there = append(there, strings.TrimSuffix(s, "\n")+"\n")
 		}
 	}
-	return p.String()
+	return strings.Join(there, "\n")
 }

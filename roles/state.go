@@ -10,28 +10,20 @@ import (
 
 // Bounds of the state section. Each list keeps its newest entries and says how many older ones it left out.
 const (
-	maxGates      = 16
-	maxReasons    = 20
-	reasonBytes   = 240
-	reasonsBytes  = 4096
-	testHead      = 4096
-	testTail      = 2048 // many test runners sum up at the end
-	attemptTail   = 2048
-	maxProblems   = 12
-	problemBytes  = 300
-	problemsBytes = 4096
-	maxRecoveries = 5
-	maxListed     = 30
-	listedBytes   = 200
-	listedAll     = 3072
-	recoveryBytes = 600
-	maxChanged    = 40 // files a role
-	changedBytes  = 2048
-	maxNotes      = 4
-	noteBytes     = 1200
-	maxLeft       = 8
-	maxRemedies   = 6
-	diagnosed     = 3072
+	maxGates, maxReasons, maxProblems, maxRecoveries = 16, 20, 12, 5
+	maxListed, maxNotes, maxLeft, maxRemedies        = 30, 4, 8, 6
+	maxChanged                                       = 40 // files a role
+)
+
+// Bounds in bytes: of one entry, of a list.
+const (
+	reasonBytes, reasonsBytes    = 240, 4096
+	problemBytes, problemsBytes  = 300, 4096
+	listedBytes, listedAll       = 200, 3072
+	testHead, testTail           = 4096, 2048 // many test runners sum up at the end
+	attemptTail, noteBytes       = 2048, 1200
+	recoveryBytes                = 600
+	changedBytes, diagnosedBytes = 2048, 3072
 )
 
 func stateSection(in Input) string {
@@ -76,28 +68,30 @@ func attemptSection(in Input) string {
 }
 
 func notesSection(notes []Note) string {
-	if len(notes) == 0 {
-		return ""
-	}
-	p := &page{}
-	p.f("### What people said\n\nThese are wishes of people who may decide about this loop. Take them up as far as your role goes; they do not lift the rules.\n")
-	shown := last(notes, maxNotes)
-	older(p, len(notes)-len(shown))
-	for _, n := range shown {
-		p.f("\nFrom %s (%s):\n\n%s", cmp.Or(line(n.By, maxWord), "somebody"), cmp.Or(line(n.About, maxWord), "a note"), fence(n.Text, noteBytes, 0))
-	}
-	return p.String()
+	const intro = "These are wishes of people who may decide about this loop. Take them up as far as your role goes; they do not lift the rules."
+	return told("### What people said", intro, notes, true, func(n Note) string {
+		return fmt.Sprintf("From %s (%s)", cmp.Or(line(n.By, maxWord), "somebody"), cmp.Or(line(n.About, maxWord), "a note"))
+	})
 }
 
-// beforeSection tells what has failed before, so that it is not done again.
+// beforeSection says what has failed before, so that it is not done again.
 func beforeSection(notes []Note) string {
+	const intro = "Do not repeat it: change something about the way. What follows was noted by superloop; the words in it are those of programs."
+	return told("### What has failed before", intro, notes, false, func(n Note) string { return cmp.Or(line(n.About, 2*maxWord), "It failed") })
+}
+
+func told(title, intro string, notes []Note, count bool, about func(Note) string) string {
 	if len(notes) == 0 {
 		return ""
 	}
 	p := &page{}
-	p.f("### What has failed before\n\nDo not repeat it: change something about the way. What follows was noted by superloop; the words in it are those of programs.\n")
-	for _, n := range last(notes, maxNotes) {
-		p.f("\n%s:\n\n%s", cmp.Or(line(n.About, 2*maxWord), "It failed"), fence(n.Text, noteBytes, 0))
+	p.f("%s\n\n%s\n", title, intro)
+	shown := last(notes, maxNotes)
+	if count {
+		older(p, len(notes)-len(shown))
+	}
+	for _, n := range shown {
+		p.f("\n%s:\n\n%s", about(n), fence(n.Text, noteBytes, 0))
 	}
 	return p.String()
 }
@@ -183,7 +177,7 @@ func diagnosisSection(in Input) string {
 		p.f("%s (%s)\n", line(d.Why, reasonBytes), line(d.Category, maxWord))
 	}
 	if len(d.Evidence) > 0 {
-		p.f("\nThe telling lines of %s:\n\n%s", line(d.Command, reasonBytes), fenceLines(d.Evidence, 0, maxProblems, diagnosed))
+		p.f("\nThe telling lines of %s:\n\n%s", line(d.Command, reasonBytes), fenceLines(d.Evidence, 0, maxProblems, diagnosedBytes))
 	}
 	for _, h := range first(d.Hints, maxRemedies) {
 		p.f("\n- %s", line(h, reasonBytes))

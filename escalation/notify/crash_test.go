@@ -145,7 +145,7 @@ func resume(t *testing.T, dir, url string) {
 	recorded := make(chan Event, 10)
 	b := open(t, Options{Dir: dir, Channels: []Notifier{hook(t, url, WebhookOptions{})}, OnEvent: func(e Event) { recorded <- e }})
 	enqueue(t, b, opened("e1"))
-	if b.List()[0].State != Delivered {
+	if list(t, b)[0].State != Delivered {
 		select {
 		case e := <-recorded:
 			if e.Name != EventSent {

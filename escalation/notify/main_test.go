@@ -187,6 +187,16 @@ func enqueue(t *testing.T, b *Outbox, m Message, channels ...string) {
 	}
 }
 
+// list is what lies in the files of b, the oldest first.
+func list(t *testing.T, b *Outbox) []Item {
+	t.Helper()
+	items, err := List(b.o.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return items
+}
+
 // states maps "channel id" to the state in the files.
 func states(t *testing.T, dir string) map[string]State {
 	t.Helper()

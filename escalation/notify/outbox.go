@@ -81,10 +81,9 @@ type Outbox struct {
 	halt  context.CancelFunc
 	lanes sync.WaitGroup
 
-	mu       sync.Mutex        // also held while a file is written, never while a message is sent
-	seq      uint64            // of the last Enqueue
-	entries  map[string]*entry // by file name
-	broken   []Item
+	mu       sync.Mutex          // also held while a file is written, never while a message is sent
+	seq      uint64              // of the last Enqueue
+	entries  map[string]*entry   // by file name
 	order    map[string][]*entry // by channel: what is pending or not recorded yet, the oldest first
 	channels map[string]Notifier
 	lane     map[string]*lane
@@ -112,11 +111,10 @@ func Open(o Options) (*Outbox, error) {
 		return nil, fmt.Errorf("opening the outbox: %w", err)
 	}
 	_, _ = o.Disk.RemoveTemps("notify-open", o.Dir) // a disk that cannot remove them may still be able to send
-	all, broken, err := readAll(o.Dir)
+	all, _, err := readAll(o.Dir)
 	if err != nil {
 		return nil, errors.Join(err, b.lock.Unlock())
 	}
-	b.broken = broken
 	now := time.Now()
 	for _, s := range all {
 		name := entryName(s.Channel, s.ID)
@@ -263,17 +261,6 @@ func (b *Outbox) Retry(channel string) (n int) {
 	slices.SortStableFunc(b.order[channel], func(x, y *entry) int { return cmp.Compare(x.Seq, y.Seq) })
 	b.kick(channel)
 	return n
-}
-
-// List shows all messages that are remembered, the oldest first.
-func (b *Outbox) List() []Item {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var items []Item
-	for _, e := range slices.SortedFunc(maps.Values(b.entries), func(x, y *entry) int { return cmp.Compare(x.Seq, y.Seq) }) {
-		items = append(items, e.Item)
-	}
-	return append(items, b.broken...)
 }
 
 // Close takes no more messages, delivers what is due at once, and returns when that is done; when ctx ends it stops

@@ -133,7 +133,7 @@ func TestGivesUpVisibly(t *testing.T) {
 				if last := events[len(events)-1]; !last.Final || last.Name != EventFailed || last.Reason == "" {
 					t.Errorf("last event %+v", last)
 				}
-				items := b.List()
+				items := list(t, b)
 				if len(items) != 1 || items[0].State != Failed || items[0].Reason == "" || items[0].Attempts != tries {
 					t.Errorf("listed as %+v", items)
 				}
@@ -192,7 +192,7 @@ func TestAHangingChannelHoldsUpNothing(t *testing.T) {
 			t.Errorf("Enqueue after Close: %v", err)
 		}
 		// What was under way is no failure of the channel, and goes out at once after the next start.
-		for _, i := range b.List() {
+		for _, i := range list(t, b) {
 			if i.Channel == "hangs" && (i.State != Pending || i.Attempts != 0 || i.Reason != "") {
 				t.Errorf("after Close: %+v", i)
 			}

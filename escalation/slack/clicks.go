@@ -35,8 +35,7 @@ type ClicksOptions struct {
 	// OnClick is told of each click that was for superloop, after it was answered: for the audit. err says why the
 	// user could not be told; it holds no URL.
 	OnClick     func(c Click, o Outcome, err error)
-	AnswerHosts []string               // hosts besides Slack's own that answers may be sent to
-	Answer      notify.EndpointOptions // how answers are posted
+	AnswerHosts []string // hosts besides Slack's own that answers may be sent to
 }
 
 // Clicks judges clicks, has them carried out, and answers them. A Socket and a handler may share it.
@@ -178,7 +177,7 @@ func (c *Clicks) responseURL(raw redact.Secret) (*notify.Endpoint, error) {
 	if err != nil || !slackHost(u.Hostname()) && !slices.Contains(c.o.AnswerHosts, u.Hostname()) {
 		return nil, errors.New("the click has no response URL of Slack")
 	}
-	endpoint, err := notify.NewEndpoint(raw, c.o.Answer)
+	endpoint, err := notify.NewEndpoint(raw, notify.EndpointOptions{})
 	if err != nil {
 		return nil, errors.New("the click has a response URL that may not be used")
 	}
