@@ -137,10 +137,10 @@ func countTasks(text string) (open, total int) {
 		if strings.HasPrefix(l, "```") || strings.HasPrefix(l, "~~~") {
 			mark = l[:3]
 		}
-		switch {
-		case fenced == "":
+		switch fenced {
+		case "":
 			fenced = mark
-		case fenced == mark:
+		case mark:
 			fenced = ""
 		}
 		item := strings.TrimLeft(l, "-*+0123456789.) ")

@@ -100,7 +100,7 @@ func (c *Command) env(m Message) []string {
 	if env == nil {
 		env = os.Environ()
 	}
-	env = env[:len(env):len(env)]
+	env = slices.Clone(env)
 	for _, field := range [][2]string{
 		{"EVENT", string(m.Kind)}, {"ID", m.ID}, {"ESCALATION", m.Escalation}, {"LOOP", m.Loop}, {"REPO", m.Repo},
 		{"ITERATION", strconv.Itoa(m.Iteration)}, {"TYPE", m.Type}, {"STATUS", m.Status}, {"REASON", m.Reason},
@@ -116,15 +116,14 @@ func (c *Command) env(m Message) []string {
 // reason.
 func (c *Command) classify(ctx context.Context, err error) error {
 	program := filepath.Base(c.argv[0])
-	if missing, ok := errors.AsType[*proc.NotFoundError](err); ok {
-		if missing.Found != "" {
-			return &PermanentError{Reason: program + " is there, but it may not be executed"}
-		}
-		return &PermanentError{Reason: "the program " + program + " was not found"}
-	}
-	failed, ok := errors.AsType[*proc.ToolError](err)
+	missing, gone := errors.AsType[*proc.NotFoundError](err)
+	failed, ran := errors.AsType[*proc.ToolError](err)
 	switch {
-	case !ok:
+	case gone && missing.Found != "":
+		return &PermanentError{Reason: program + " is there, but it may not be executed"}
+	case gone:
+		return &PermanentError{Reason: "the program " + program + " was not found"}
+	case !ran:
 		return &TemporaryError{Reason: program + " could not be run"}
 	case ctx.Err() != nil:
 		return &TemporaryError{Reason: program + " was stopped"}
@@ -132,10 +131,9 @@ func (c *Command) classify(ctx context.Context, err error) error {
 		return &TemporaryError{Reason: fmt.Sprintf("%s did not end within %v", program, c.o.Timeout)}
 	}
 	reason := fmt.Sprintf("%s ended with exit code %d", program, failed.Code)
-	switch {
-	case errors.Is(err, proc.ErrTooMuchOutput):
+	if errors.Is(err, proc.ErrTooMuchOutput) {
 		reason = program + " wrote too much"
-	case failed.Code < 0:
+	} else if failed.Code < 0 {
 		reason = program + " could not be started, or was killed"
 	}
 	if said := OneLine(c.scrub.String(redact.Text(failed.Stderr)), 120); said != "" {

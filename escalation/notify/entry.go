@@ -119,7 +119,7 @@ func List(dir string) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	items := make([]Item, 0, len(all)+len(broken))
+	var items []Item
 	for _, s := range all {
 		items = append(items, s.Item)
 	}

@@ -10,6 +10,13 @@ import (
 	"github.com/superloop/superloop/escalation/notify"
 )
 
+// outboxItems are the messages in the outbox's files, the oldest first.
+func (r *recHost) outboxItems() []notify.Item {
+	items, err := notify.List(r.Paths.Outbox())
+	r.noErr(err)
+	return items
+}
+
 // A channel that was put right by a reload gets what was given up.
 func TestReloadTriesAgain(t *testing.T) {
 	t.Parallel()
@@ -18,7 +25,7 @@ func TestReloadTriesAgain(t *testing.T) {
 		r.outbox.Configure()
 		r.opens(recQuestion("npm ci"))
 		synctest.Wait()
-		if items := r.outbox.box.List(); items[0].State != notify.Failed {
+		if items := r.outboxItems(); items[0].State != notify.Failed {
 			t.Errorf("%+v", items)
 		}
 		good := &recNotifier{name: "first"}
@@ -27,7 +34,7 @@ func TestReloadTriesAgain(t *testing.T) {
 		time.Sleep(time.Second) // the pace of a channel, in the time of the bubble
 		synctest.Wait()
 		if len(good.messages()) != 1 {
-			t.Errorf("%+v", r.outbox.box.List())
+			t.Errorf("%+v", r.outboxItems())
 		}
 	})
 }

@@ -75,7 +75,7 @@ func recChannels(first, second notify.Notifier) func(*config.Config) Channels {
 // the question's id as Q.
 func (r *recHost) told(rec escalation.Record, seen *int) string {
 	r.t.Helper()
-	all := r.outbox.box.List()
+	all := r.outboxItems()
 	var out []string
 	for _, i := range all[*seen:] {
 		out = append(out, i.Channel+" "+strings.ReplaceAll(i.ID, rec.Question.ID, "Q"))
@@ -267,7 +267,7 @@ func TestEndedTakesBack(t *testing.T) {
 		r.opens(recQuestion("npm ci"))
 		synctest.Wait()
 		r.outbox.Ended(r.record())
-		if items := r.outbox.box.List(); len(items) != 2 || items[0].State != notify.Withdrawn {
+		if items := r.outboxItems(); len(items) != 2 || items[0].State != notify.Withdrawn {
 			t.Errorf("%+v", items)
 		}
 	})
