@@ -189,21 +189,19 @@ type EditedCommand struct{ Text []byte }
 
 // check says what makes it no answer, whatever the question.
 func (a AnswerRequest) check() error {
-	if leads[a.Method] == "" {
-		return fmt.Errorf("answering: %q is no answer; it is approve, reject or resolve", a.Method)
-	}
-	if a.By.Channel != CLI && a.By.Channel != Slack {
-		return fmt.Errorf("answering: the channel is %q; it is cli or slack", a.By.Channel)
-	}
 	for _, given := range [][2]string{{"id", a.ID}, {"digest", a.Digest}} {
 		if v := given[1]; v != "" && (len(v) < 8 || len(v) > 64 || !isHex(v, len(v))) {
 			return fmt.Errorf("answering: the %s is %q; give 8 or more of its hexadecimal digits, as escalation.json has them", given[0], cut(v, 64))
 		}
 	}
-	if a.Edit == nil {
+	switch {
+	case leads[a.Method] == "":
+		return fmt.Errorf("answering: %q is no answer; it is approve, reject or resolve", a.Method)
+	case a.By.Channel != CLI && a.By.Channel != Slack:
+		return fmt.Errorf("answering: the channel is %q; it is cli or slack", a.By.Channel)
+	case a.Edit == nil:
 		return nil
-	}
-	if a.Method != Approve {
+	case a.Method != Approve:
 		return fmt.Errorf("answering: a corrected command goes with approve, not with %s", a.Method)
 	}
 	if err := runnable(a.Edit.Text); err != nil {

@@ -171,22 +171,16 @@ func (w *watcher) follow() {
 		return
 	}
 	want := leading(w.path)
-	for dir := range w.dirs {
-		if !slices.Contains(want, dir) {
+	for dir, old := range w.dirs {
+		now := stampOf(dir)
+		if !slices.Contains(want, dir) || old.ino != now.ino || old.dev != now.dev || !slices.Contains(w.fs.WatchList(), dir) {
 			_ = w.fs.Remove(dir) // it may have gone, and its watch with it
 			delete(w.dirs, dir)
 		}
 	}
 	for _, dir := range want {
 		st := stampOf(dir)
-		if old, known := w.dirs[dir]; known {
-			if old.ino == st.ino && old.dev == st.dev && slices.Contains(w.fs.WatchList(), dir) {
-				continue
-			}
-			_ = w.fs.Remove(dir)
-			delete(w.dirs, dir)
-		}
-		if w.fs.Add(dir) == nil { // else it is tried again at the next tick
+		if _, known := w.dirs[dir]; !known && w.fs.Add(dir) == nil { // else it is tried again at the next tick
 			w.dirs[dir] = st
 		}
 	}
