@@ -123,14 +123,15 @@ func (p *page) command(q Question, c *Command) {
 // shown writes a command whole, and says what an eye would miss at its ends.
 func (p *page) shown(s string) {
 	p.quoted(text.Display(s))
-	first, last := strings.HasPrefix(s, " "), strings.HasSuffix(s, " ")
-	switch {
-	case first && last:
-		p.field("note", "it begins and ends with a blank")
-	case first:
-		p.field("note", "it begins with a blank")
-	case last:
-		p.field("note", "it ends with a blank")
+	var ends []string
+	if strings.HasPrefix(s, " ") {
+		ends = append(ends, "begins")
+	}
+	if strings.HasSuffix(s, " ") {
+		ends = append(ends, "ends")
+	}
+	if ends != nil {
+		p.field("note", "it "+strings.Join(ends, " and ")+" with a blank")
 	}
 }
 
@@ -151,10 +152,10 @@ func (p *page) analysis(s string) {
 		p.item(line)
 	})
 	if a.Privileged != "" {
-		p.field("rights", "it runs with other rights: "+text.Display(a.Privileged))
+		p.foreign("rights", "it runs with other rights: "+a.Privileged)
 	}
 	if a.State != "" {
-		p.field("files", "it touches superloop's own files: "+text.Display(a.State))
+		p.foreign("files", "it touches superloop's own files: "+a.State)
 	}
 }
 

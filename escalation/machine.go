@@ -158,8 +158,7 @@ type MismatchError struct {
 	What, Given string
 	// ID and Digest are those of the question that waits, "" if none does.
 	ID, Digest string
-	// Why says what became of the question that was meant, "" if it is not known.
-	Why string
+	Why        string // says what became of the question that was meant, "" if it is not known
 }
 
 func (e *MismatchError) Error() string {

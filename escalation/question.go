@@ -48,10 +48,8 @@ type Question struct {
 	// Both may hold foreign text.
 	Errors  []string `json:"errors,omitempty"`
 	Details string   `json:"details,omitempty"`
-	// Command is what would run; nil for a question without one.
-	Command *Command `json:"command,omitempty"`
-	// Options are the known ways to go on, the proposed one first.
-	Options []Option `json:"options,omitempty"`
+	Command *Command `json:"command,omitempty"` // what would run; nil for a question without one
+	Options []Option `json:"options,omitempty"` // the known ways to go on, the proposed one first
 	// Manual is a complete command line that repairs it by hand ("claude /login"), for a question without a command.
 	Manual string `json:"manual,omitempty"`
 	// Created and Expires are UTC, in milliseconds. Zero: Open fills in its own time, and DefaultPatience after
@@ -91,10 +89,9 @@ func (b Binding) Drift(now Binding) (out []string) {
 // command.
 type Command struct {
 	// Text is what bash would get, byte for byte; SHA256, in hex, is its digest, which Open fills in.
-	Text   []byte `json:"command_b64"`
-	SHA256 string `json:"sha256"`
-	// WorkingDir is relative to the repository, as it was written.
-	WorkingDir string `json:"working_dir"`
+	Text       []byte `json:"command_b64"`
+	SHA256     string `json:"sha256"`
+	WorkingDir string `json:"working_dir"` // relative to the repository, as it was written
 	Binding
 	TimeoutMS int64  `json:"timeout_ms"`
 	Network   string `json:"network,omitempty"` // "full" or "none"

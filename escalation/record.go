@@ -75,12 +75,9 @@ const (
 // By is the operator who answers, as far as the channel knows. A rule is never recorded as one.
 type By struct {
 	Channel Channel `json:"channel"`
-	// UID is the user of the system, nil where the channel does not know it.
-	UID *int `json:"uid,omitempty"`
-	// User is the channel's name for the operator: a login, a Slack user id.
-	User string `json:"user,omitempty"`
-	// Method is how the channel knows: "process", "socket_mode", "signature".
-	Method string `json:"method,omitempty"`
+	UID     *int    `json:"uid,omitempty"`    // the user of the system, nil where the channel does not know it
+	User    string  `json:"user,omitempty"`   // the channel's name for the operator: a login, a Slack user id
+	Method  string  `json:"method,omitempty"` // how the channel knows: "process", "socket_mode", "signature"
 }
 
 // String is "cli:alice (uid 1000)", in printable ASCII.
@@ -116,10 +113,9 @@ type Edit struct {
 
 // Outcome is how an approved question ended.
 type Outcome struct {
-	OK bool `json:"ok"`
-	// ExitCode is nil where nothing was run, or a signal ended it.
-	ExitCode *int   `json:"exit_code,omitempty"`
-	Note     string `json:"note,omitempty"` // one sentence
+	OK       bool   `json:"ok"`
+	ExitCode *int   `json:"exit_code,omitempty"` // nil where nothing was run, or a signal ended it
+	Note     string `json:"note,omitempty"`      // one sentence
 }
 
 // Record is a question and what became of it. It is a value; a Store's methods give the new one.
@@ -180,8 +176,7 @@ type AnswerRequest struct {
 	// ID and Digest bind the answer to one question; at least 8 of their first digits each. Without both it answers
 	// what is pending when the lock is had.
 	ID, Digest string
-	// Edit, with Approve, is run in the place of the proposed command.
-	Edit *EditedCommand
+	Edit       *EditedCommand // Edit, with Approve, is run in the place of the proposed command
 }
 
 // EditedCommand is what an operator wants to run instead.

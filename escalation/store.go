@@ -253,8 +253,7 @@ type Item struct {
 	Record  Record
 	Dir     string        // the Store's directory
 	Waiting time.Duration // since it was asked
-	// Lapsed: its time is over, and no supervisor has noticed. An answer to it comes too late.
-	Lapsed bool
+	Lapsed  bool          // its time is over, and no supervisor has noticed. An answer to it comes too late.
 }
 
 // Inbox reads what waits for an operator in all loops of this user: what blocks a loop first, then by how long it

@@ -20,10 +20,8 @@ const (
 
 // Places says where Gather looks.
 type Places struct {
-	// WorkDir is where the agent runs: the repository or the loop's worktree.
-	WorkDir string
-	// SpecFile is relative to WorkDir; absolute if it is elsewhere.
-	SpecFile string
+	WorkDir  string // where the agent runs: the repository or the loop's worktree
+	SpecFile string // relative to WorkDir; absolute if it is elsewhere
 	LoopDir  string
 	Role     string
 	// Branch and Worktree are shown when not empty.

@@ -25,7 +25,7 @@ const (
 	Empty   Status = "empty"   // there, but nothing except white space in it
 )
 
-// maxHashed is how large a report may be, in bytes, to be hashed. Freshness of a larger one is told by size, time and
+// maxHashed is how large a report may be, in bytes, to be hashed. Freshness of a larger one shows by size, time and
 // inode alone.
 const maxHashed = 16 << 20
 

@@ -119,34 +119,28 @@ type Input struct {
 	Role     string   // one of the role constants
 	Template Template // what Load gave for it
 
-	Loop string
-	// Iteration counts from 1; MaxIterations 0 is no bound.
-	Iteration, MaxIterations int
+	Loop                     string
+	Iteration, MaxIterations int // Iteration counts from 1; MaxIterations 0 is no bound
 	// Attempt counts from 1 within the iteration; LastAttempt, for a later one, says how the one before ended.
 	Attempt     int
 	LastAttempt *Attempt
 	LoopDir     string // absolute; there the role leaves its report
 	Promise     string // the loop's completion promise; "" is none
 
-	// Gates are the last verdicts, and GatesOf the iteration they are of.
-	Gates   []Gate
-	GatesOf int
+	Gates   []Gate // the last verdicts
+	GatesOf int    // the iteration that they are of
 	Tests   *Tests
 	Stuck   Stuck
-	// Left are the reports of earlier turns that were not as they should be.
-	Left []Left
+	Left    []Left // the reports of earlier turns that were not as they should be
 	// Only the tester is told of the next three. NoRecovery: superloop does not look at proposals in this loop.
 	// Listed are the commands that it runs without asking an operator. RecoveryProblems say what was wrong with the
 	// last recovery.json.
 	NoRecovery       bool
 	Listed           []string
 	RecoveryProblems []string
-	// Recoveries are what became of earlier proposals, oldest first.
-	Recoveries []Recovery
-	// Diagnosis is what superloop's rules say of the tests' last failure.
-	Diagnosis *Diagnosis
-	// Changed are the files changed in this iteration, by role.
-	Changed []Changed
+	Recoveries       []Recovery // what became of earlier proposals, oldest first
+	Diagnosis        *Diagnosis // what superloop's rules say of the tests' last failure
+	Changed          []Changed  // the files changed in this iteration, by role
 	// Before is what superloop says of failed attempts at the same work, and of their cause. Notes are what people
 	// wrote to the loop, oldest first.
 	Before, Notes []Note
@@ -189,8 +183,7 @@ type Cure struct{ Command, Label, Note string }
 
 // Stuck is the streak of iterations that changed nothing that matters.
 type Stuck struct {
-	// Streak 0 is none; Threshold 0 is no bound.
-	Streak, Threshold int
+	Streak, Threshold int    // Streak 0 is none; Threshold 0 is no bound
 	Reason            string // a phrase such as "no code changes"
 }
 

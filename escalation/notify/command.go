@@ -25,7 +25,7 @@ const (
 	argText        = 2000    // characters of {text}
 )
 
-// Command tells people by running a program: mail, ntfy, a desktop notification. No shell is involved. In its
+// Command sends a message by running a program: mail, ntfy, a desktop notification. No shell is involved. In its
 // arguments {title} and {text} stand for the message; on standard input it gets Body; in its environment
 // SUPERLOOP_NOTIFY_EVENT, _ID, _LOOP and so on. It runs in /: a repository is no place to look for its files.
 type Command struct {

@@ -1,4 +1,4 @@
-// Package notify tells people, through channels that they chose, that a loop waits for them, and what became of it.
+// Package notify sends messages, through channels that people chose, that a loop waits for them, and what became of it.
 //
 //	Enqueue --> one file for each message and channel --> a lane for each channel --> Notifier.Send
 //	  (returns when the files are on the disk)             (retries, backs off, records)

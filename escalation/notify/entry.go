@@ -20,12 +20,11 @@ import (
 type State string
 
 const (
-	Pending   State = "pending"
-	Delivered State = "delivered" // the other side said so, and it is recorded
-	Failed    State = "failed"    // given up: see Item.Reason
-	Withdrawn State = "withdrawn" // not wanted any more before it could be delivered
-	// Unreadable is a file of the outbox that is not ours, or no longer; it is left alone.
-	Unreadable State = "unreadable"
+	Pending    State = "pending"
+	Delivered  State = "delivered"  // the other side said so, and it is recorded
+	Failed     State = "failed"     // given up: see Item.Reason
+	Withdrawn  State = "withdrawn"  // not wanted any more before it could be delivered
+	Unreadable State = "unreadable" // a file of the outbox that is not ours, or no longer; it is left alone
 )
 
 // Item is one message on one channel, for status pages. It has no text of the message.

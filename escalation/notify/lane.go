@@ -30,8 +30,8 @@ func (l *lane) poke() {
 	}
 }
 
-// kick makes a lane look at its messages. The caller holds mu, as those of all methods below but run and try.
-func (b *Outbox) kick(channel string) {
+// serve makes a lane look at its messages. The caller holds mu, as those of all methods below but run and try.
+func (b *Outbox) serve(channel string) {
 	l := b.lane[channel]
 	if l == nil {
 		l = &lane{name: channel, wake: make(chan struct{}, 1)}
@@ -174,7 +174,7 @@ func (b *Outbox) end(e *entry, s State, reason string) {
 	}
 	e.unrecorded, e.NextTry = true, time.Now().Add(b.o.FirstBackoff)
 	b.order[e.Channel] = append(b.order[e.Channel], e)
-	b.kick(e.Channel)
+	b.serve(e.Channel)
 }
 
 func (b *Outbox) recordAgain(l *lane, e *entry) {
@@ -225,14 +225,13 @@ type Notifier interface {
 // TemporaryError says that a message was not taken now. It holds no cause: those of net/http print the URL, and a URL
 // is a secret here.
 type TemporaryError struct {
-	Reason string
-	// RetryAfter is how long the other side wants to be left alone; 0 if it did not say.
-	RetryAfter time.Duration
+	Reason     string
+	RetryAfter time.Duration // how long the other side wants to be left alone; 0 if it did not say
 }
 
 func (e *TemporaryError) Error() string { return e.Reason }
 
-// PermanentError says that a message will not be taken. Reason is for the person who has to put it right.
+// PermanentError says that a message will not be taken. Reason is for the operator who has to repair the channel.
 type PermanentError struct{ Reason string }
 
 func (e *PermanentError) Error() string { return e.Reason }

@@ -28,14 +28,14 @@ const (
 // asks reports whether the message is worthless once its question has expired.
 func (k Kind) asks() bool { return k == Opened || k == Reminder || k == Aged }
 
-// Actions are complete command lines that a person can paste; "" is none.
+// Actions are complete command lines that an operator can paste; "" is none.
 type Actions struct {
 	Approve string `json:"approve,omitempty"`
 	Reject  string `json:"reject,omitempty"`
 	Manual  string `json:"manual,omitempty"`
 }
 
-// Message is what a person is told. Every string of it may come from an agent. ID alone must be ours: it names the
+// Message is what people get. Every string of it may come from an agent. ID alone must be superloop's: it names the
 // message (the escalation's id and the kind, and a number where a kind repeats), and two messages with the same ID
 // are one message. Its command is for reading: secrets are taken out of it and it is cut, so it is no action.Action.
 type Message struct {

@@ -18,27 +18,22 @@ import (
 
 // Options say what an Outbox is to do. Only Dir is needed; a zero value of the others is the usual one.
 type Options struct {
-	// Dir is a private directory for this outbox alone; it is made (0700) if need be.
-	Dir      string
+	Dir      string // a private directory for this outbox alone; it is made (0700) if need be
 	Disk     durable.Disk
 	Channels []Notifier
 	// OnEvent is called with the outcome of each try, after it was recorded, mostly by the goroutine that delivers.
 	// The channel waits for it; it must not call Close.
 	OnEvent func(Event)
-	// Redact takes known secrets out of every message before it is kept.
-	Redact *redact.Replacer
+	Redact  *redact.Replacer // takes known secrets out of every message before it is kept
 
 	// A message is given up after MaxAttempts tries (100) or when it is MaxAge old (24 h), whichever comes first.
 	MaxAttempts int
 	MaxAge      time.Duration
 	// The wait after a failure doubles from FirstBackoff (1 s) to MaxBackoff (15 min).
 	FirstBackoff, MaxBackoff time.Duration
-	// Pace is the least time between two messages on one channel (1 s, which is what Slack takes).
-	Pace time.Duration
-	// SendTimeout bounds one try (60 s), whatever bound the notifier has of its own.
-	SendTimeout time.Duration
-	// Retention is how long finished messages are remembered, so that they are not sent again (30 days).
-	Retention time.Duration
+	Pace                     time.Duration // the least time between two messages on one channel (1 s, which is what Slack takes)
+	SendTimeout              time.Duration // bounds one try (60 s), whatever bound the notifier has of its own
+	Retention                time.Duration // how long finished messages are remembered, so that they are not sent again (30 days)
 }
 
 // Event is the outcome of one try, for the journal.
@@ -63,8 +58,7 @@ const (
 var ErrClosed = errors.New("the outbox is closed")
 
 const (
-	// stopGrace is what a Notifier gets to come back after its context has ended.
-	stopGrace = 5 * time.Second
+	stopGrace = 5 * time.Second // what a Notifier gets to come back after its context has ended
 	// longestAsked bounds what a Retry-After may ask for: an endpoint may slow the channel down, but not silence it.
 	longestAsked = time.Hour
 
@@ -158,7 +152,7 @@ func (b *Outbox) Configure(channels []Notifier) {
 	}
 	for name, waiting := range b.order {
 		if b.channels[name] != nil {
-			b.kick(name)
+			b.serve(name)
 			continue
 		}
 		for _, e := range slices.Clone(waiting) {
@@ -215,7 +209,7 @@ func (b *Outbox) keep(m Message, channel string) error {
 	}
 	b.entries[name] = e
 	b.order[channel] = append(b.order[channel], e)
-	b.kick(channel)
+	b.serve(channel)
 	return nil
 }
 
@@ -232,7 +226,7 @@ func (b *Outbox) Withdraw(escalation string) {
 				e.withdrawn = true
 			default:
 				b.end(e, Withdrawn, "")
-				b.kick(e.Channel) // a lane that waited for this one has nothing to wait for
+				b.serve(e.Channel) // a lane that waited for this one has nothing to wait for
 			}
 		}
 	}
@@ -259,7 +253,7 @@ func (b *Outbox) Retry(channel string) (n int) {
 		n++
 	}
 	slices.SortStableFunc(b.order[channel], func(x, y *entry) int { return cmp.Compare(x.Seq, y.Seq) })
-	b.kick(channel)
+	b.serve(channel)
 	return n
 }
 

@@ -28,8 +28,7 @@ const (
 	maxFrame     = 1 << 20
 	firstRestart = time.Second
 	lastRestart  = 5 * time.Minute
-	// steady is how long a connection must hold to count as one that works.
-	steady       = 10 * time.Second
+	steady       = 10 * time.Second // how long a connection must hold to count as one that works
 	firstPause   = 250 * time.Millisecond
 	longestPause = time.Minute
 )
@@ -42,8 +41,7 @@ type SocketOptions struct {
 	Clicks   *Clicks
 	// OnState is called when the connection is there and when it is not, and why; without URL or token.
 	OnState func(connected bool, reason string)
-	// APIURL replaces https://slack.com/api/.
-	APIURL string
+	APIURL  string // replaces https://slack.com/api/.
 }
 
 // Socket receives clicks through Slack's Socket Mode: it opens a connection to Slack, so that no port has to be open
@@ -238,42 +236,45 @@ func NewHandler(signingSecret redact.Secret, c *Clicks) (http.Handler, error) {
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	refuse := func(status int) { http.Error(w, http.StatusText(status), status) }
-	if r.Method != http.MethodPost {
+	cb, status := h.read(w, r)
+	if status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
-		refuse(http.StatusMethodNotAllowed)
+	}
+	if status != http.StatusOK {
+		http.Error(w, http.StatusText(status), status)
 		return
+	}
+	w.WriteHeader(status)
+	h.clicks.take(cb)
+}
+
+func (h *handler) read(w http.ResponseWriter, r *http.Request) (cb slack.InteractionCallback, status int) {
+	if r.Method != http.MethodPost {
+		return cb, http.StatusMethodNotAllowed
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		refuse(http.StatusRequestEntityTooLarge)
-		return
+		return cb, http.StatusRequestEntityTooLarge
 	}
 	if err != nil {
-		refuse(http.StatusBadRequest)
-		return
+		return cb, http.StatusBadRequest
 	}
 	verifier, err := slack.NewSecretsVerifier(r.Header, h.secret.Reveal())
 	if err == nil {
 		_, err = verifier.Write(body)
 	}
 	if err != nil || verifier.Ensure() != nil {
-		refuse(http.StatusUnauthorized)
-		return
+		return cb, http.StatusUnauthorized
 	}
 	h.mu.Lock()
 	fresh := h.used.add(strings.ToLower(r.Header.Get("X-Slack-Signature"))) // hex, in either case
 	h.mu.Unlock()
 	if !fresh {
-		refuse(http.StatusConflict)
-		return
+		return cb, http.StatusConflict
 	}
 	form, err := url.ParseQuery(string(body))
-	var cb slack.InteractionCallback
 	if err != nil || json.Unmarshal([]byte(form.Get("payload")), &cb) != nil {
-		refuse(http.StatusBadRequest)
-		return
+		return cb, http.StatusBadRequest
 	}
-	w.WriteHeader(http.StatusOK)
-	h.clicks.take(cb)
+	return cb, http.StatusOK
 }

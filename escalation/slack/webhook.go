@@ -60,7 +60,7 @@ func (w *Webhook) Name() string { return w.name }
 var malformed = []string{"invalid_blocks", "invalid_blocks_format", "invalid_payload", "no_text", "msg_too_long", "msg_blocks_too_long"}
 
 // Send implements notify.Notifier. If Slack refuses the blocks the message goes out once more without them: that a
-// person is told matters more than how.
+// message arrives matters more than how.
 func (w *Webhook) Send(ctx context.Context, m notify.Message) error {
 	word, err := w.post(ctx, Build(m, w.style))
 	if err == nil || !slices.Contains(malformed, word) {

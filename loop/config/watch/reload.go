@@ -27,10 +27,9 @@ type Options struct {
 	// them from it. A loosening is taken and pinned.
 	Loosen bool
 	Level  string
-	// Trust: the operator By, who starts the loop, trusts the file as it is now.
-	Trust bool
-	By    string
-	Now   func() time.Time // the time for pins
+	Trust  bool // the operator By, who starts the loop, trusts the file as it is now
+	By     string
+	Now    func() time.Time // the time for pins
 }
 
 // Reloader holds the configuration that is in force. Config may be called by any goroutine at any time, Check by
@@ -48,9 +47,8 @@ type Reloader struct {
 	accepted     string
 	file, pinned stamp
 	quick        bool
-	// broken is a file that is not whole: since when it is so, and since when it is this one.
-	broken      string
-	since, this time.Time
+	broken       string // a file that is not whole: since when it is so, and since when it is this one
+	since, this  time.Time
 	// What was said last: of a file that was Rejected, of what is Held, and of the pin.
 	rejected, held, warned string
 }
@@ -302,11 +300,9 @@ const (
 
 // Outcome is what a look at the file came to. Nothing in it shows a secret.
 type Outcome struct {
-	Kind Kind
-	// Config is what is in force from now on; never nil.
-	Config *config.Config
-	// Changes are those of what is in force, by Reloaded and Held, sorted by path.
-	Changes []config.Change
+	Kind    Kind
+	Config  *config.Config  // what is in force from now on; never nil
+	Changes []config.Change // those of what is in force, by Reloaded and Held, sorted by path
 	// Diff is the difference between the pin and the file, by Held, and by Reloaded when a loosening was taken
 	// because the agents cannot have made it.
 	Diff trust.Diff

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	pause = 250 * time.Millisecond // how long a file that is not whole must stay as it is before it is told of
-	again = 4                      // how often it is told of then, a pause apart: the Reloader wants to have seen it for a while
+	pause = 250 * time.Millisecond // how long a file that is not whole must stay as it is before Watch sends
+	again = 4                      // how often Watch sends then, a pause apart: the Reloader wants to have seen it for a while
 	// relook is how often the file is looked at without an event: NFS and some mounts of containers send none. A look
 	// that finds nothing costs microseconds.
 	relook  = 2 * time.Second
@@ -51,9 +51,9 @@ type watcher struct {
 	drained       sync.WaitGroup
 
 	last   stamp  // of the content that was looked at
-	told   string // the whole content that was last told of
+	sent   string // the whole content of the last send
 	broken string // what is there and is not whole
-	tries  int    // how often broken was told of
+	tries  int    // how often broken was sent
 	timer  *time.Timer
 }
 
@@ -144,9 +144,9 @@ func (w *watcher) look() {
 	case !ok && key != w.broken:
 		w.broken, w.tries = key, 0
 		w.timer.Reset(w.pause)
-	case !ok: // the timer runs, or it was told of often enough
-	case key != w.told || w.broken != "":
-		w.told, w.broken = key, ""
+	case !ok: // the timer runs, or it was sent often enough
+	case key != w.sent || w.broken != "":
+		w.sent, w.broken = key, ""
 		w.timer.Stop()
 		poke(w.out)
 	}
@@ -213,8 +213,7 @@ const racy = 100 * time.Millisecond
 type stamp struct {
 	dev, ino, size uint64
 	mtime, ctime   unix.Timespec
-	// fresh: the last change was so near to the look that a later one may have the same times.
-	fresh bool
+	fresh          bool // the last change was so near to the look that a later one may have the same times
 }
 
 // stampOf looks at the file that path leads to.
