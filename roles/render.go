@@ -175,11 +175,11 @@ type Diagnosis struct {
 	// Evidence are lines of the output, Hints sentences to an agent, and Options the commands that may remedy it, the
 	// best first; only the tester is told of those.
 	Evidence, Hints []string
-	Options         []Cure
+	Options         []Remedy
 }
 
-// Cure is a command that may remedy a failure. Note is why superloop did not run it by itself.
-type Cure struct{ Command, Label, Note string }
+// Remedy is a command that may remedy a failure. Note is why superloop did not run it by itself.
+type Remedy struct{ Command, Label, Note string }
 
 // Stuck is the streak of iterations that changed nothing that matters.
 type Stuck struct {
