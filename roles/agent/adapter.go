@@ -93,30 +93,6 @@ type Learned struct {
 	Lines, Unread, Denied int64
 }
 
-// Usage counts tokens of one run; nil is unknown. The four kinds are disjoint
-// whatever the CLI's own way of counting: Input is neither read from nor
-// written to a cache, Output includes all reasoning, of which Reasoning is a
-// part.
-type Usage struct {
-	Input, Output, CacheRead, CacheWrite, Reasoning *int64
-}
-
-// Total is the sum of the four disjoint kinds; ok is false when none is known.
-func (u Usage) Total() (n int64, ok bool) {
-	for _, p := range []*int64{u.Input, u.Output, u.CacheRead, u.CacheWrite} {
-		if p != nil {
-			n, ok = n+*p, true
-		}
-	}
-	return n, ok
-}
-
-// Totals are counters that a CLI keeps over a whole session.
-type Totals struct {
-	Usage   Usage    `json:"usage"`
-	CostUSD *float64 `json:"cost_usd,omitempty"`
-}
-
 // Limit is a refusal that time will lift.
 type Limit struct {
 	// Kind is the provider's word for the window ("five_hour"); "" if not told.

@@ -27,6 +27,12 @@ var (
 	claudeSessions = append([]string{"--session-id"}, claudeResumes...)
 )
 
+// What thinking is to newer models and to older ones, by thinkingLevels.
+var (
+	claudeEfforts  = [...]string{"low", "low", "low", "medium", "high", "max"}
+	claudeThinking = [...]string{"0", "1024", "4096", "10000", "20000", "32000"}
+)
+
 func (c claude) Command(req Request, environ []string) (Command, error) {
 	words := req.words()
 	var flags []string
@@ -42,45 +48,22 @@ func (c claude) Command(req Request, environ []string) (Command, error) {
 		}
 	}
 	flags = append(flags, modelFlag(req)...)
-	flags = append(flags, c.permissions(req, words)...)
-	switch {
-	case hasFlag(words, claudeSessions...):
-	case req.Resume != nil:
-		if err := checkSession(req.Resume.ID); err != nil {
-			return Command{}, err
-		}
-		flags = append(flags, "--resume="+req.Resume.ID)
-	case req.SessionID != "":
-		if err := checkSession(req.SessionID); err != nil {
-			return Command{}, err
-		}
-		flags = append(flags, "--session-id="+req.SessionID)
+	if !hasFlag(words, claudePermits...) {
+		flags = append(flags, permitted(req, permits{
+			PermitRead:      {"--tools=Read,Grep,Glob"},
+			PermitWorkspace: {"--permission-mode=acceptEdits", "--allowedTools=Bash,Edit,Write,NotebookEdit"},
+			PermitAll:       {"--dangerously-skip-permissions"},
+		})...)
 	}
+	session, err := sessionFlag(req, "--resume=", "--session-id=", claudeSessions...)
+	if err != nil {
+		return Command{}, err
+	}
+	flags = append(flags, session...)
 	if req.MaxCostUSD > 0 && !hasFlag(words, "--max-budget-usd") {
 		flags = append(flags, "--max-budget-usd="+strconv.FormatFloat(req.MaxCostUSD, 'f', -1, 64))
 	}
 	return assemble(req, environ, flags, c.environment(req, environ, words, os.Geteuid() == 0))
-}
-
-// permissions keep the loop's own directory writable where the agent runs in a
-// worktree that does not hold it: there it leaves what its role has to write.
-func (claude) permissions(req Request, words []string) []string {
-	if hasFlag(words, claudePermits...) {
-		return nil
-	}
-	switch req.Permissions {
-	case PermitRead:
-		return []string{"--tools=Read,Grep,Glob"}
-	case PermitWorkspace:
-		flags := []string{"--permission-mode=acceptEdits", "--allowedTools=Bash,Edit,Write,NotebookEdit"}
-		if !inside(req.LoopDir, req.WorkDir) {
-			flags = append(flags, "--add-dir="+req.LoopDir)
-		}
-		return flags
-	case PermitAll:
-		return []string{"--dangerously-skip-permissions"}
-	}
-	return nil
 }
 
 // environment: superloop owns the retries, so the CLI has few of its own, and
@@ -88,8 +71,7 @@ func (claude) permissions(req Request, words []string) []string {
 // environment wins, but for the thinking, which is the role's.
 //
 // Thinking goes by the environment, not by --effort: releases that do not know
-// a variable pass it over, where a flag would end them. Newer models go by the
-// effort, older ones by the tokens.
+// a variable pass it over, where a flag would end them.
 func (claude) environment(req Request, environ, words []string, root bool) map[string]string {
 	env := defaults(environ, map[string]string{
 		"DISABLE_AUTOUPDATER":     "1",
@@ -99,18 +81,13 @@ func (claude) environment(req Request, environ, words []string, root bool) map[s
 		"API_TIMEOUT_MS": "300000",
 	})
 	if level := thinkingLevel(req.Thinking); level >= 0 {
-		env["MAX_THINKING_TOKENS"] = [...]string{"0", "1024", "4096", "10000", "20000", "32000"}[level]
+		env["MAX_THINKING_TOKENS"] = claudeThinking[level]
 		if !hasFlag(words, "--effort") { // the variable would win over it
-			env["CLAUDE_CODE_EFFORT_LEVEL"] = [...]string{"low", "low", "low", "medium", "high", "max"}[level]
+			env["CLAUDE_CODE_EFFORT_LEVEL"] = claudeEfforts[level]
 		}
 	}
 	if req.Permissions == PermitAll && root {
 		env["IS_SANDBOX"] = "1" // without it the CLI refuses to skip permissions as root
 	}
 	return env
-}
-
-// resumes reports whether the session may have had runs before this one.
-func (claude) resumes(req Request) bool {
-	return req.Resume != nil || hasFlag(req.words(), claudeResumes...)
 }

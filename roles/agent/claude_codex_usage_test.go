@@ -162,8 +162,8 @@ func TestClaudeHoldsLittle(t *testing.T) {
 	if len(s.tasks) > maxTasks || len(s.counts.messages.ids) > maxIDs || len(s.counts.since) > maxModels {
 		t.Errorf("%d tasks, %d messages, %d models", len(s.tasks), len(s.counts.messages.ids), len(s.counts.since))
 	}
-	if s.counts.started.input != 5000 {
-		t.Errorf("%d", s.counts.started.input)
+	if n := deref(s.counts.started.Input); n != 5000 {
+		t.Errorf("%d", n)
 	}
 }
 

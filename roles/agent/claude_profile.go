@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"net/url"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,10 +13,15 @@ func (claude) Profile() Profile {
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
 			"ANTHROPIC_FOUNDRY_API_KEY", "AWS_BEARER_TOKEN_BEDROCK",
 		},
-		Login:          "claude auth login",
-		Version:        []string{"--version"},
-		Help:           func([]string) []string { return []string{"--help"} },
-		Hidden:         claudeHidden(),
+		Login:   "claude auth login",
+		Version: []string{"--version"},
+		Help:    plainHelp,
+		// 2.1.197 and 2.1.329 take these and do not list them.
+		Hidden: strings.Fields(`--max-turns --permission-prompt-tool --system-prompt-file --append-system-prompt-file --max-thinking-tokens
+			--thinking --thinking-display --resume-session-at --rewind-files --task-budget --plan-mode-instructions --managed-settings
+			--prefill --channels --advisor --workload --plugin-dir-no-mcp --agent-id --agent-name --agent-type --agent-color --team-name
+			--teammate-mode --parent-session-id --sdk-url --cloud --teleport --fast-mode --append-subagent-system-prompt
+			--append-subagent-system-prompt-file`),
 		Replaced:       map[string]string{"--mcp-debug": "--debug"},
 		LoggedIn:       claudeLoggedIn,
 		ChoosesSession: true,
@@ -25,33 +29,8 @@ func (claude) Profile() Profile {
 	}
 }
 
-// claudeHidden are flags that 2.1.197 and 2.1.329 take and do not list.
-func claudeHidden() []string {
-	return []string{
-		"--max-turns", "--permission-prompt-tool", "--system-prompt-file", "--append-system-prompt-file", "--max-thinking-tokens",
-		"--thinking", "--thinking-display", "--resume-session-at", "--rewind-files", "--task-budget", "--plan-mode-instructions",
-		"--managed-settings", "--prefill", "--channels", "--advisor", "--workload", "--plugin-dir-no-mcp", "--agent-id", "--agent-name",
-		"--agent-type", "--agent-color", "--team-name", "--teammate-mode", "--parent-session-id", "--sdk-url", "--cloud", "--teleport",
-		"--fast-mode", "--append-subagent-system-prompt", "--append-subagent-system-prompt-file",
-	}
-}
-
-// claudeHome is where the CLI keeps its settings, logins and sessions, and
-// claudeState the file of its state, which is beside that directory unless the
-// owner has chosen one.
-func claudeHome(env []string) string {
-	if dir := valueIn(env, "CLAUDE_CONFIG_DIR"); dir != "" {
-		return dir
-	}
-	return filepath.Join(valueIn(env, "HOME"), ".claude")
-}
-
-func claudeState(env []string) string {
-	if dir := valueIn(env, "CLAUDE_CONFIG_DIR"); dir != "" {
-		return filepath.Join(dir, ".claude.json")
-	}
-	return filepath.Join(valueIn(env, "HOME"), ".claude.json")
-}
+// claudeHome is where the CLI keeps its settings, logins and sessions.
+func claudeHome(env []string) string { return homeIn(env, "CLAUDE_CONFIG_DIR", ".claude") }
 
 // claudeClouds are the providers besides Anthropic itself, by the variable that
 // switches to them, with what names the account there.
@@ -73,21 +52,21 @@ func switchedOn(env []string, name string) bool {
 	return false
 }
 
-// claudeLogin is what the CLI keeps of a login.
-type claudeLogin struct {
-	OAuth struct {
-		Access  string `json:"accessToken"`
-		Refresh string `json:"refreshToken"`
-		Expires int64  `json:"expiresAt"` // ms
-	} `json:"claudeAiOauth"`
-}
-
+// claudeKept is the CLI's state, and the file that it is in: beside the
+// directory of the settings unless the owner has chosen that.
 type claudeKept struct {
+	path    string
 	Key     string `json:"primaryApiKey"`
 	Account struct {
 		UUID         string `json:"accountUuid"`
 		Organization string `json:"organizationUuid"`
 	} `json:"oauthAccount"`
+}
+
+func claudeState(env []string) claudeKept {
+	kept := claudeKept{path: filepath.Join(homeIn(env, "CLAUDE_CONFIG_DIR", ""), ".claude.json")}
+	_ = readJSON(kept.path, &kept) // none is an account by its directory
+	return kept
 }
 
 // claudeHelper is the command that gives a key, and the file that names it.
@@ -110,28 +89,32 @@ func claudeLoggedIn(env []string) Login {
 			return Login{LoginUnknown, c.on + " is set: the credentials of that cloud are not looked at"}
 		}
 	}
-	for _, name := range []string{"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"} {
-		if valueIn(env, name) != "" {
-			return Login{LoginYes, name}
-		}
+	if name, _ := firstIn(env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"); name != "" {
+		return Login{LoginYes, name}
 	}
 	if _, path := claudeHelper(env); path != "" {
 		return Login{LoginYes, "apiKeyHelper in " + path}
 	}
-	if valueIn(env, "CLAUDE_CODE_OAUTH_TOKEN") != "" {
-		return Login{LoginYes, "CLAUDE_CODE_OAUTH_TOKEN"}
+	if name, _ := firstIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); name != "" {
+		return Login{LoginYes, name}
 	}
 	kept := filepath.Join(claudeHome(env), ".credentials.json")
-	var login claudeLogin
+	var login struct {
+		OAuth struct {
+			Access  string `json:"accessToken"`
+			Refresh string `json:"refreshToken"`
+			Expires int64  `json:"expiresAt"` // ms
+		} `json:"claudeAiOauth"`
+	}
 	if readJSON(kept, &login) && login.OAuth.Access+login.OAuth.Refresh != "" {
-		if o := login.OAuth; o.Refresh == "" && o.Expires > 0 && time.UnixMilli(o.Expires).Before(time.Now()) {
-			return Login{LoginNo, "the login in " + kept + " is over since " + time.UnixMilli(o.Expires).UTC().Format(time.DateTime) + " UTC"}
+		over := time.UnixMilli(login.OAuth.Expires)
+		if login.OAuth.Refresh == "" && login.OAuth.Expires > 0 && over.Before(time.Now()) {
+			return Login{LoginNo, "the login in " + kept + " is over since " + over.UTC().Format(time.DateTime) + " UTC"}
 		}
 		return Login{LoginYes, kept}
 	}
-	var state claudeKept
-	if readJSON(claudeState(env), &state) && state.Key != "" {
-		return Login{LoginYes, claudeState(env)}
+	if state := claudeState(env); state.Key != "" {
+		return Login{LoginYes, state.path}
 	}
 	if runtime.GOOS == "darwin" {
 		return Login{LoginUnknown, "a login may be in the keychain"}
@@ -140,55 +123,38 @@ func claudeLoggedIn(env []string) Login {
 }
 
 func claudeAccount(_ Request, env []string) Account {
-	values := func(names []string) (list []string) {
-		for _, name := range names {
-			list = append(list, valueIn(env, name))
-		}
-		return list
-	}
 	for _, c := range claudeClouds {
 		if switchedOn(env, c.on) {
-			return Account{c.provider, AccountID(values(c.names)...)}
+			var values []string
+			for _, name := range c.names {
+				values = append(values, valueIn(env, name))
+			}
+			return Account{c.provider, AccountID(values...)}
 		}
 	}
 	base := valueIn(env, "ANTHROPIC_BASE_URL")
-	account := Account{Provider: claudeProvider(base)}
-	for _, name := range []string{"ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"} {
-		if key := valueIn(env, name); key != "" {
-			account.ID = AccountID(base, key)
-			return account
-		}
+	provider := "gateway" // whoever else speaks Anthropic's language at that address
+	if base == "" || hostIn(base, ".anthropic.com") {
+		provider = "anthropic"
 	}
-	if helper, _ := claudeHelper(env); helper != "" {
-		account.ID = AccountID(base, "helper", helper)
-		return account
-	}
-	if token := valueIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); token != "" {
-		account.ID = AccountID(base, token)
-		return account
-	}
-	// The tokens of a login change; the account does not.
-	var state claudeKept
-	_ = readJSON(claudeState(env), &state) // none is an account by its directory
+	_, key := firstIn(env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
+	helper, _ := claudeHelper(env)
+	token := valueIn(env, "CLAUDE_CODE_OAUTH_TOKEN")
+	state := claudeState(env)
+	var names []string
 	switch {
-	case state.Account.UUID != "":
-		account.ID = AccountID(base, state.Account.UUID, state.Account.Organization)
+	case key != "":
+		names = []string{key}
+	case helper != "":
+		names = []string{"helper", helper}
+	case token != "":
+		names = []string{token}
+	case state.Account.UUID != "": // the tokens of a login change, the account does not
+		names = []string{state.Account.UUID, state.Account.Organization}
 	case state.Key != "":
-		account.ID = AccountID(base, state.Key)
+		names = []string{state.Key}
 	default:
-		account.ID = AccountID(base, claudeHome(env))
+		names = []string{claudeHome(env)}
 	}
-	return account
-}
-
-// claudeProvider is Anthropic, or whoever else speaks its language at that
-// address.
-func claudeProvider(base string) string {
-	if base == "" {
-		return "anthropic"
-	}
-	if u, err := url.Parse(base); err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".anthropic.com") {
-		return "anthropic"
-	}
-	return "gateway"
+	return Account{provider, AccountID(append([]string{base}, names...)...)}
 }

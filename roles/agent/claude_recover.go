@@ -1,29 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-const (
-	claudeKeptType = iota
-	claudeKeptTime
-	claudeKeptID
-	claudeKeptModel
-	claudeKeptUsage
-)
-
-var claudeTranscript = jsonstream.Lazy(
-	jsonstream.Want{Path: "type", Max: 64},
-	jsonstream.Want{Path: "timestamp", Max: 64},
-	jsonstream.Want{Path: "message.id", Max: 256},
-	jsonstream.Want{Path: "message.model", Max: 256},
-	jsonstream.Want{Path: "message.usage.*", Max: 64},
-)
+var claudeTranscript = paths{64: "type timestamp message.usage.*", 256: "message.id message.model"}.lazy()
 
 // Recover finds the usage of a run that ended without a result in the session's
 // file, where each answer has its final usage, and in those of its sub-agents.
@@ -45,14 +31,14 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	if dir == "" {
 		return
 	}
-	k := claudeFiled{}
-	began := false
-	readTranscript(root, filepath.Join(dir, s.session+".jsonl"), claudeTranscript(), func(line *jsonstream.Line) bool {
-		if !began && line.String(claudeKeptID) == s.counts.first {
-			began, k.since = true, line.String(claudeKeptTime)
+	k := claudeFiled{models: map[string]modelCount{}, last: map[string]Usage{}}
+	began, since := false, ""
+	readTranscript(root, filepath.Join(dir, s.session+".jsonl"), claudeTranscript(), func(e event) bool {
+		if !began && e.str("message.id") == s.counts.first {
+			began, since = true, e.str("timestamp")
 		}
 		if began {
-			k.add(line)
+			k.add(e)
 		}
 		return true
 	})
@@ -60,23 +46,20 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 		return
 	}
 	agents := filepath.Join(dir, s.session, "subagents")
-	for _, e := range listDir(root, agents) {
-		if filepath.Ext(e.Name()) == ".jsonl" {
-			readTranscript(root, filepath.Join(agents, e.Name()), claudeTranscript(), func(line *jsonstream.Line) bool {
-				if line.String(claudeKeptTime) >= k.since {
-					k.add(line)
+	for _, file := range listDir(root, agents) {
+		if filepath.Ext(file.Name()) == ".jsonl" {
+			readTranscript(root, filepath.Join(agents, file.Name()), claudeTranscript(), func(e event) bool {
+				if e.str("timestamp") >= since {
+					k.add(e)
 				}
 				return true
 			})
 		}
 	}
-	sum := total(k.models)
 	told := s.counts.started // the answer that was under way may not be kept
-	sum.input, sum.read, sum.written = max(sum.input, told.input), max(sum.read, told.read), max(sum.written, told.written)
-	l.Usage = sum.usage()
-	if name := mostOutput(k.models); name != "" {
-		l.Model = name
-	}
+	told.Output = nil
+	l.Usage = total(k.models).combined(told, larger).filled()
+	l.Model = cmp.Or(mostOutput(k.models), l.Model)
 }
 
 var notPlain = pattern.Lazy(`[^a-zA-Z0-9]`)
@@ -102,29 +85,17 @@ func claudeProject(root *os.Root, workdir, session string) string {
 // claudeFiled is what a session's files tell. A message comes with each of its
 // blocks; the last time its usage is complete.
 type claudeFiled struct {
-	since  string
-	models map[string]*modelCount
+	models map[string]modelCount
 	ids    recent
-	last   map[string]modelCount // of the ids
+	last   map[string]Usage // of the ids
 }
 
-func (k *claudeFiled) add(l *jsonstream.Line) {
-	id, model := l.String(claudeKeptID), l.String(claudeKeptModel)
-	if l.String(claudeKeptType) != "assistant" || id == "" || model == claudeSynthetic {
+func (k *claudeFiled) add(e event) {
+	id, model := e.str("message.id"), e.str("message.model")
+	m, known := k.models[model]
+	if e.str("type") != "assistant" || id == "" || model == claudeSynthetic || !known && len(k.models) == maxModels {
 		return
 	}
-	if k.models == nil {
-		k.models, k.last = map[string]*modelCount{}, map[string]modelCount{}
-	}
-	m := k.models[model]
-	if m == nil {
-		if len(k.models) == maxModels {
-			return
-		}
-		m = &modelCount{name: model}
-		k.models[model] = m
-	}
-	now := readTurn(l, claudeKeptUsage)
 	if k.ids.add(id) {
 		for old := range k.last {
 			if len(k.last) >= maxIDs && !slices.Contains(k.ids.ids, old) {
@@ -132,13 +103,10 @@ func (k *claudeFiled) add(l *jsonstream.Line) {
 			}
 		}
 	}
-	had := k.last[id]
-	m.input += max(0, now.input-had.input)
-	m.output += max(0, now.output-had.output)
-	m.read += max(0, now.read-had.read)
-	m.written += max(0, now.written-had.written)
-	k.last[id] = modelCount{
-		input: max(now.input, had.input), output: max(now.output, had.output),
-		read: max(now.read, had.read), written: max(now.written, had.written),
-	}
+	now, had := e.counters("message.usage.*", claudeNames), k.last[id]
+	grown := now.combined(had, func(n, h int64) int64 { return max(0, n-h) })
+	k.models[model] = m.plus(modelCount{name: model, Usage: grown})
+	k.last[id] = now.combined(had, larger)
 }
+
+func larger(a, b int64) int64 { return max(a, b) }

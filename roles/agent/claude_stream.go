@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -20,6 +21,18 @@ const (
 	longWait = time.Minute // a pause that superloop rather makes itself
 )
 
+var claudeLines = paths{
+	1: "model_usage_since_last_result",
+	64: `type subtype error api_error message.usage.* is_error api_error_status terminal_reason stop_reason total_cost_usd usage.*
+		usage.output_tokens_details.thinking_tokens permission_denials.*.tool_use_id queued_turn_count apiKeySource status patch.status
+		attempt max_retries retry_delay_ms error_status`,
+	128:          "message.content.*.name task_id tasks.*.task_id rate_limit_info.*",
+	256:          "session_id parent_tool_use_id message.id message.model modelUsage.*.* model_usage_since_last_result.*.*",
+	512:          "message.content.*.input.*",
+	maxErrorText: "errors.*",
+	finalText:    "message.content.*.text result structured_output",
+}.lazy()
+
 // claudeStream reads the stream of Claude Code.
 //
 // An error has subtype "success" all the same, so a result counts as good only
@@ -31,18 +44,17 @@ type claudeStream struct {
 	resumed bool
 	before  *Totals
 
-	session, keySource string
-	said               []byte // the agent's last text
-	worked             bool   // a model has answered
-	counts             claudeCounts
+	keySource string
+	said      []byte // the agent's last text
+	worked    bool   // a model has answered
+	counts    claudeCounts
 
 	word   string      // the error of the message that the CLI wrote last, unless a model answered since
 	detail string      // and its kind, in releases that tell it
 	retry  claudeRetry // after which it waits
 	limit  *Limit      // that stopped it
 	tasks  map[string]bool
-	denied int64 // events
-	listed int64 // in results
+	listed int64 // denials in results
 	result claudeResult
 }
 
@@ -65,61 +77,61 @@ type claudeResult struct {
 }
 
 func (c claude) Stream(req Request) Stream {
-	s := &claudeStream{resumed: c.resumes(req), tasks: map[string]bool{}}
+	s := &claudeStream{resumed: req.Resume != nil || hasFlag(req.words(), claudeResumes...), tasks: map[string]bool{}}
 	if req.Resume != nil {
 		s.before = req.Resume.Totals
 	}
-	s.open(claudeShape(), s.read)
+	s.read(claudeLines(), s.event)
 	return s
 }
 
-func (s *claudeStream) read(l *jsonstream.Line) bool {
-	known := false
-	switch l.String(claudeType) {
+func (s *claudeStream) event(e event) (known bool) {
+	session := e.str("session_id")
+	switch e.str("type") {
 	case "system":
-		known = s.system(l)
+		known = s.system(e)
 	case "assistant":
-		known = s.assistant(l)
+		s.assistant(e)
+		known = true
 	case "result":
-		known = s.end(l)
+		known = s.end(e)
 	case "rate_limit_event":
-		known = s.limited(l)
+		known = s.limited(e)
 	case "user", "stream_event":
-		known = l.String(claudeSession) != ""
+		known = session != ""
 	}
-	if id := l.String(claudeSession); known && id != "" {
-		s.session = id
+	if known {
+		s.session = cmp.Or(session, s.session)
 	}
 	return known
 }
 
-func (s *claudeStream) system(l *jsonstream.Line) bool {
-	switch l.String(claudeSubtype) {
+func (s *claudeStream) system(e event) bool {
+	switch e.str("subtype") {
 	case "":
 		return false
 	case "init":
 		s.result = claudeResult{} // another turn begins
-		s.keySource = l.String(claudeKeySource)
+		s.keySource = e.str("apiKeySource")
 	case "api_retry":
-		s.again(l)
+		s.again(e)
 	case "permission_denied":
 		s.denied++
 	case "task_started":
-		if id := l.String(claudeTask); id != "" && len(s.tasks) < maxTasks {
+		if id := e.str("task_id"); id != "" && len(s.tasks) < maxTasks {
 			s.tasks[id] = true
 		}
 	case "task_updated":
-		s.task(l, l.String(claudePatched))
+		s.task(e.str("task_id"), e.str("patch.status"))
 	case "task_notification":
-		s.task(l, l.String(claudeTaskStatus))
+		s.task(e.str("task_id"), e.str("status"))
 	}
 	return true
 }
 
 // task forgets a task that has ended, however. The end of one that ran in the
 // background begins another turn, unless the CLI itself ended it on leaving.
-func (s *claudeStream) task(l *jsonstream.Line, status string) {
-	id := l.String(claudeTask)
+func (s *claudeStream) task(id, status string) {
 	switch status {
 	case "", "pending", "running", "in_progress", "paused":
 		return
@@ -129,80 +141,64 @@ func (s *claudeStream) task(l *jsonstream.Line, status string) {
 	delete(s.tasks, id)
 }
 
-func (s *claudeStream) again(l *jsonstream.Line) {
-	word := l.String(claudeErrorWord)
-	status, _ := l.Int(claudeRetryStatus)
-	attempt, _ := l.Int(claudeAttempt)
-	most, _ := l.Int(claudeAttempts)
-	ms, _ := l.Float(claudeDelay)
+func (s *claudeStream) again(e event) {
+	word, status := e.str("error"), e.int("error_status")
+	ms, _ := e.float("retry_delay_ms")
 	delay := time.Duration(min(max(ms, 0), 1e10)) * time.Millisecond
-	s.retry = claudeRetry{class: claudeRetryClass(word, status), attempt: attempt, delay: delay}
 	cause := word
 	if status != 0 {
 		cause = fmt.Sprintf("%s (%d)", word, status)
 	}
-	s.retry.text = strings.TrimSpace("API error: " + cause)
-	s.say(fmt.Sprintf("%s, retry %d of %d in %s", s.retry.text, attempt, most, delay.Round(time.Second)))
+	s.retry = claudeRetry{claudeRetryClass(word, status), e.int("attempt"), delay, strings.TrimSpace("API error: " + cause)}
+	s.say(fmt.Sprintf("%s, retry %d of %d in %s", s.retry.text, s.retry.attempt, e.int("max_retries"), delay.Round(time.Second)))
 }
 
-func (s *claudeStream) assistant(l *jsonstream.Line) bool {
-	model := l.String(claudeAnswerer)
-	own := true // not a sub-agent's
-	if v, ok := l.Last(claudeParent); ok && v.Type == 's' {
-		own = false
-	}
-	word := l.String(claudeErrorWord)
-	if model == claudeSynthetic || word != "" {
-		if own {
-			s.word, s.detail = word, l.String(claudeDetail)
-		}
-	} else {
+func (s *claudeStream) assistant(e event) {
+	model, word := e.str("message.model"), e.str("error")
+	_, sub := e.text("parent_tool_use_id") // a sub-agent's
+	written := model == claudeSynthetic || word != ""
+	if !written {
 		s.worked, s.retry, s.limit = true, claudeRetry{}, nil
-		s.counts.message(l, model)
-		if own {
-			s.word, s.detail = "", ""
+		s.counts.message(e, model)
+	}
+	if !sub {
+		s.result, s.word, s.detail = claudeResult{}, word, ""
+		if written {
+			s.detail = e.str("api_error")
 		}
 	}
-	if own {
-		s.result = claudeResult{}
-	}
-	for _, v := range l.Values {
+	texts, tools := e.want("message.content.*.text"), e.want("message.content.*.name")
+	for _, v := range e.Values {
 		switch {
-		case v.Want == claudeText && v.Type == 's' && len(v.Raw) > 0:
-			if own && word == "" && model != claudeSynthetic {
-				s.said = append(s.said[:0], whole(v, 2*finalHalf)...)
+		case v.Type != 's':
+		case v.Want == texts && len(v.Raw) > 0:
+			if !sub && !written {
+				s.said = append(s.said[:0], whole(v, finalText)...)
 			}
-			s.say(string(v.Raw[max(0, len(v.Raw)-maxLine):]))
-		case v.Want == claudeTool && v.Type == 's':
-			s.say(claudeDoes(string(v.Raw), l, v.Keys[0]))
+			s.say(string(v.Raw))
+		case v.Want == tools:
+			s.does(string(v.Raw), claudeInput(e, v.Keys[0]))
 		}
 	}
-	return true
 }
 
-// claudeDoes is a call of a tool in one line.
-func claudeDoes(tool string, l *jsonstream.Line, block string) string {
-	best, what := 0, ""
-	for v := range l.All(claudeInput) {
-		if v.Keys[0] != block || v.Type != 's' {
-			continue
-		}
+// claudeInput is what a call of a tool is about.
+func claudeInput(e event, block string) (what string) {
+	best := 0
+	for v := range e.all("message.content.*.input.*") {
 		rank := map[string]int{"command": 9, "file_path": 8, "path": 7, "pattern": 6, "url": 5, "query": 4, "description": 3, "skill": 2, "prompt": 1}[v.Keys[1]]
-		if rank > best {
+		if v.Keys[0] == block && v.Type == 's' && rank > best {
 			best, what = rank, string(v.Raw)
 		}
 	}
-	if best == 0 {
-		return tool
-	}
-	return tool + ": " + strings.ReplaceAll(what, "\n", " ")
+	return what
 }
 
 // limited takes a word on the provider's windows. Only a rejection that no paid
 // overage lifts is a limit; a warning is none.
-func (s *claudeStream) limited(l *jsonstream.Line) bool {
+func (s *claudeStream) limited(e event) bool {
 	info := map[string]jsonstream.Value{}
-	for v := range l.All(claudeLimitInfo) {
+	for v := range e.all("rate_limit_info.*") {
 		info[v.Keys[0]] = v
 	}
 	if string(info["status"].Raw) != "rejected" || string(info["isUsingOverage"].Raw) == "true" {
@@ -218,40 +214,34 @@ func (s *claudeStream) limited(l *jsonstream.Line) bool {
 	return true
 }
 
-func (s *claudeStream) end(l *jsonstream.Line) bool {
-	failed, told := l.Bool(claudeIsError)
+func (s *claudeStream) end(e event) bool {
+	failed, told := e.bool("is_error")
 	r := claudeResult{
-		ended: true, failed: failed || !told, subtype: l.String(claudeSubtype), reason: l.String(claudeReason), stop: l.String(claudeStop),
+		ended: true, failed: failed || !told, subtype: e.str("subtype"), reason: e.str("terminal_reason"), stop: e.str("stop_reason"),
+		status: e.int("api_error_status"), queued: e.int("queued_turn_count"), text: e.message("result"),
 	}
 	if !told && r.subtype == "" {
 		return false // some other program's
 	}
-	if v, ok := l.Last(claudeSubtype); ok && v.Type != 's' && v.Type != '0' {
+	if v, ok := e.last("subtype"); ok && v.Type != 's' && v.Type != '0' {
 		r.failed = true // a word of another type is none that says success
 	}
-	r.status, _ = l.Int(claudeStatus)
-	r.queued, _ = l.Int(claudeQueued)
-	if v, ok := l.Last(claudeResultText); ok && v.Type == 's' {
-		r.text = string(whole(v, 2*finalHalf))
-	}
-	if v, ok := l.Last(claudeStructured); ok && v.Type != '0' && v.Cut == 0 {
+	if v, ok := e.last("structured_output"); ok && v.Type != '0' && v.Cut == 0 {
 		r.structured = string(v.Raw)
 	}
 	var problems []string
-	for v := range l.All(claudeErrors) {
+	for v := range e.all("errors.*") {
 		problems = append(problems, string(v.Raw))
 	}
 	r.problems = strings.Join(problems, "\n")
-	if detail := l.String(claudeDetail); detail != "" {
-		s.detail = detail
-	}
-	for range l.All(claudeDenials) {
+	s.detail = cmp.Or(e.str("api_error"), s.detail)
+	for range e.all("permission_denials.*.tool_use_id") {
 		s.listed++
 	}
-	s.counts.result(l)
+	s.counts.result(e)
 	s.result = r
 	if failed {
-		s.say(r.errorText())
+		s.say(cmp.Or(r.text, r.problems))
 	} else {
 		s.say(r.text)
 	}
@@ -277,21 +267,15 @@ func (s *claudeStream) Settled() Settled {
 func (s *claudeStream) Finish(end proc.Result) Learned {
 	learned := s.close()
 	if !learned.Structured {
-		learned.Class, learned.ErrorText = claudeStart(s.stderr(), end)
+		learned.Class, learned.ErrorText = startFailure("claude.start", s.stderr(), end)
 		return learned
 	}
-	learned.SessionID, learned.StopReason = s.session, s.result.stop
-	learned.Denied = max(s.denied, s.listed)
-	learned.Usage, learned.CostUSD, learned.Totals, learned.Model = s.counts.learned(s.resumed, s.before)
+	learned.StopReason, learned.Denied = s.result.stop, max(s.denied, s.listed)
+	s.counts.learn(&learned, s.resumed, s.before)
 	s.judge(&learned, end)
-	switch {
-	case learned.Done && s.result.text == "":
-		learned.FinalMessage = s.result.structured
-	case learned.Done:
-		learned.FinalMessage = s.result.text
+	if learned.Done {
+		learned.FinalMessage = cmp.Or(s.result.text, s.result.structured)
 	}
-	if learned.FinalMessage == "" {
-		learned.FinalMessage = string(s.said)
-	}
+	learned.FinalMessage = cmp.Or(learned.FinalMessage, string(s.said))
 	return learned
 }

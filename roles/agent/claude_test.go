@@ -134,14 +134,14 @@ func TestClaudeReset(t *testing.T) {
 		"API Error: Request rejected (429)":              "",
 	} {
 		got := ""
-		if at := claudeReset(text, now); !at.IsZero() {
+		if at := resetIn(text, now, time.Local); !at.IsZero() {
 			got = at.UTC().Format(time.RFC3339)
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
-	if at := claudeReset("resets 11pm (UTC)", time.Time{}); !at.IsZero() {
+	if at := resetIn("resets 11pm (UTC)", time.Time{}, time.Local); !at.IsZero() {
 		t.Errorf("a time of day without a day: %v", at)
 	}
 }

@@ -1,12 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/superloop/superloop/internal/jsonstream"
 )
 
 const (
@@ -14,275 +12,190 @@ const (
 	maxIDs    = 64 // messages that may be under way at a time
 )
 
+var (
+	claudeNames      = counterNames{"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
+	claudeModelNames = counterNames{"inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "thinkingTokens"}
+)
+
 // claudeCounts is what the stream tells of tokens and money.
 //
-// What is exact are the counters per model: they have all requests, also those
-// of sub-agents, on the side, and of the last turn before a budget ends the
-// run, which result.usage leaves out. Newer releases count them by session and
-// tell those of the run in model_usage_since_last_result; 2.1.197 counts them
-// by run.
+// Only the counters per model are exact: they have all requests, also those of
+// sub-agents, on the side, and of the last turn before a budget ends the run,
+// which result.usage leaves out. Newer releases count them by session and tell
+// those of the run in model_usage_since_last_result; 2.1.197 counts by run.
 type claudeCounts struct {
-	turns    modelCount             // result.usage of all results
-	models   map[string]*modelCount // modelUsage of the last result
-	since    map[string]*modelCount // model_usage_since_last_result of all results
-	cost     *float64               // total_cost_usd of the last result
+	turns    Usage                 // result.usage of all results
+	models   map[string]modelCount // modelUsage of the last result
+	since    map[string]modelCount // model_usage_since_last_result of all results
+	cost     *float64              // total_cost_usd of the last result
 	results  int
 	hasSince bool
 
 	// What the messages told before a result came: the input is known when an
 	// answer begins, the output is not.
-	started  modelCount
+	started  Usage
 	messages recent
 	first    string // id of the first message
 	answerer string
 }
 
-// modelCount counts what one model did, or several.
+// modelCount is what one model used, or several.
 type modelCount struct {
-	name                                string
-	input, output, read, written, think int64
-	thinks                              bool
-	cost                                float64
-	unpriced                            bool
+	name string
+	Usage
+	cost     float64
+	unpriced bool
 }
 
 func (a modelCount) plus(b modelCount) modelCount {
-	return modelCount{
-		input: a.input + b.input, output: a.output + b.output, read: a.read + b.read, written: a.written + b.written,
-		think: a.think + b.think, thinks: a.thinks || b.thinks, cost: a.cost + b.cost, unpriced: a.unpriced || b.unpriced,
-	}
+	return modelCount{name: b.name, Usage: a.Usage.plus(b.Usage), cost: a.cost + b.cost, unpriced: a.unpriced || b.unpriced}
 }
 
-func (a modelCount) kinds() [4]int64 { return [4]int64{a.input, a.output, a.read, a.written} }
+func total(models map[string]modelCount) (sum modelCount) {
+	for _, m := range models {
+		sum = sum.plus(m)
+	}
+	return sum
+}
 
-func (a modelCount) usage() Usage {
-	u := Usage{Input: &a.input, Output: &a.output, CacheRead: &a.read, CacheWrite: &a.written}
-	if a.thinks {
-		think := min(a.think, a.output)
-		u.Reasoning = &think
+// filled makes the four kinds known: what this CLI leaves out is 0.
+func (u Usage) filled() Usage {
+	var zero int64
+	u = u.plus(Usage{Input: &zero, Output: &zero, CacheRead: &zero, CacheWrite: &zero})
+	if u.Reasoning != nil {
+		*u.Reasoning = max(0, min(*u.Reasoning, *u.Output))
 	}
 	return u
 }
 
-// message notes the usage that the beginning of an answer tells. It comes again
-// with every block of the answer.
-func (c *claudeCounts) message(l *jsonstream.Line, model string) {
-	if model != "" {
-		c.answerer = model
-	}
-	id := l.String(claudeID)
-	if id == "" || !c.messages.add(id) {
-		return
-	}
-	if c.first == "" {
-		c.first = id
-	}
-	c.started = c.started.plus(readTurn(l, claudeMessageUsage))
+// covers reports whether the four kinds are at least those of v.
+func (u Usage) covers(v Usage) bool {
+	u = u.filled()
+	u.Reasoning = nil
+	_, ok := u.minus(v)
+	return ok
 }
 
-func (c *claudeCounts) result(l *jsonstream.Line) {
-	turn := readTurn(l, claudeTurnUsage)
-	if n, ok := l.Int(claudeThought); ok && n >= 0 {
-		turn.think, turn.thinks = n, true
+// message notes the usage that the beginning of an answer tells. It comes again
+// with every block of the answer.
+func (c *claudeCounts) message(e event, model string) {
+	c.answerer = cmp.Or(model, c.answerer)
+	if id := e.str("message.id"); id != "" && c.messages.add(id) {
+		c.first = cmp.Or(c.first, id)
+		c.started = c.started.plus(e.counters("message.usage.*", claudeNames))
 	}
+}
+
+func (c *claudeCounts) result(e event) {
+	turn := e.counters("usage.*", claudeNames)
+	turn.Reasoning = e.count("usage.output_tokens_details.thinking_tokens")
 	c.turns = c.turns.plus(turn)
-	c.models = map[string]*modelCount{}
-	readModels(l, claudeModels, c.models)
 	if c.since == nil {
-		c.since = map[string]*modelCount{}
+		c.since = map[string]modelCount{}
 	}
-	readModels(l, claudeSince, c.since)
-	if v, ok := l.Last(claudeHasSince); ok && v.Type == 'o' {
+	c.models = map[string]modelCount{}
+	addModels(e, "modelUsage.*.*", c.models)
+	addModels(e, "model_usage_since_last_result.*.*", c.since)
+	if v, ok := e.last("model_usage_since_last_result"); ok && v.Type == 'o' {
 		c.hasSince = true
 	}
 	c.cost = nil
-	if cost, ok := l.Float(claudeCost); ok && cost >= 0 && !math.IsInf(cost, 0) {
+	if cost, ok := e.float("total_cost_usd"); ok && cost >= 0 && !math.IsInf(cost, 0) {
 		c.cost = &cost
 	}
 	c.results++
 }
 
-// learned gives this run's figures and the session's.
-func (c *claudeCounts) learned(resumed bool, before *Totals) (u Usage, cost *float64, totals *Totals, model string) {
-	model = strings.TrimSuffix(c.answerer, "[1m]")
+// learn gives this run's figures and the session's. resumed: the session may
+// have had runs before this one, with the counters of before, unless nil.
+func (c *claudeCounts) learn(l *Learned, resumed bool, before *Totals) {
+	l.Model, l.Totals = strings.TrimSuffix(c.answerer, "[1m]"), before
 	if c.results == 0 {
 		if c.first != "" {
-			u = c.started.usage()
-			u.Output = nil
+			l.Usage = c.started.filled()
+			l.Usage.Output = nil
 		}
-		return u, nil, before, model
+		return
 	}
-	all, run := total(c.models), c.turns
+	all, since := total(c.models), total(c.since)
+	run := c.turns
 	switch {
 	case c.hasSince:
-		run = total(c.since)
-		cost = &run.cost
-		if run.unpriced {
-			cost = nil
+		run = since.Usage
+		if !since.unpriced {
+			l.CostUSD = &since.cost
 		}
 	case len(c.models) == 0:
 		if !resumed {
-			cost = c.cost
+			l.CostUSD = c.cost
 		}
-	case !resumed, all.kinds() == c.turns.kinds():
-		run, cost = all, c.cost
+	case !resumed, all.covers(run) && run.covers(all.Usage):
+		run, l.CostUSD = all.Usage, c.cost
 	case before == nil: // the counters may be of the session
-	case holds(all, before, c.turns):
-		run = all.less(before.Usage)
+	case all.covers(before.Usage.plus(run)): // they are
+		run, _ = all.minus(before.Usage)
 		if c.cost != nil && before.CostUSD != nil {
 			left := max(0, *c.cost-*before.CostUSD)
-			cost = &left
+			l.CostUSD = &left
 		}
 	default:
-		run, cost = all, c.cost
+		run, l.CostUSD = all.Usage, c.cost
 	}
 	if all.unpriced && !c.hasSince {
-		cost = nil
+		l.CostUSD = nil
 	}
+	l.Usage, l.Totals = run.filled(), nil
+	best := c.since
 	if len(c.models) > 0 {
-		totals = &Totals{Usage: all.usage(), CostUSD: c.cost}
-	}
-	if name := mostOutput(c.models); name != "" && !c.hasSince {
-		model = name
-	} else if name := mostOutput(c.since); name != "" {
-		model = name
-	}
-	return run.usage(), cost, totals, model
-}
-
-// holds reports whether the counters are those of the session: they then have
-// at least what it had before and what the turns of this run told.
-func holds(all modelCount, before *Totals, turns modelCount) bool {
-	had := [4]int64{deref(before.Usage.Input), deref(before.Usage.Output), deref(before.Usage.CacheRead), deref(before.Usage.CacheWrite)}
-	now, told := all.kinds(), turns.kinds()
-	for i := range now {
-		if now[i] < had[i]+told[i] {
-			return false
+		l.Totals = &Totals{Usage: all.filled(), CostUSD: c.cost}
+		if !c.hasSince {
+			best = c.models
 		}
 	}
-	return true
+	l.Model = cmp.Or(mostOutput(best), l.Model)
 }
 
-func (a modelCount) less(u Usage) modelCount {
-	a.input, a.output = a.input-deref(u.Input), a.output-deref(u.Output)
-	a.read, a.written = a.read-deref(u.CacheRead), a.written-deref(u.CacheWrite)
-	a.think = max(0, a.think-deref(u.Reasoning))
-	return a
-}
-
-func deref(p *int64) int64 {
-	if p == nil {
-		return 0
-	}
-	return *p
-}
-
-func total(models map[string]*modelCount) (sum modelCount) {
+func mostOutput(models map[string]modelCount) string {
+	name, most := "", int64(-1)
 	for _, m := range models {
-		sum = sum.plus(*m)
-	}
-	return sum
-}
-
-func mostOutput(models map[string]*modelCount) string {
-	best := modelCount{output: -1}
-	for _, m := range models {
-		if m.output > best.output || m.output == best.output && m.name < best.name {
-			best = *m
+		if n := deref(m.Output); n > most || n == most && m.name < name {
+			name, most = m.name, n
 		}
 	}
-	return strings.TrimSuffix(best.name, "[1m]")
+	return strings.TrimSuffix(name, "[1m]")
 }
 
-func readTurn(l *jsonstream.Line, want int) (c modelCount) {
-	for v := range l.All(want) {
-		n, ok := number(v)
-		if !ok {
+// addModels adds the counters per model, of at most maxModels.
+func addModels(e event, path string, to map[string]modelCount) {
+	now := map[string]modelCount{}
+	for v := range e.all(path) {
+		key, field := v.Keys[0], v.Keys[1]
+		m, known := now[key]
+		if !known {
+			m.name = key
+		}
+		switch {
+		case !known && len(now) == maxModels:
 			continue
-		}
-		switch v.Keys[0] {
-		case "input_tokens":
-			c.input = n
-		case "output_tokens":
-			c.output = n
-		case "cache_read_input_tokens":
-			c.read = n
-		case "cache_creation_input_tokens":
-			c.written = n
-		}
-	}
-	return c
-}
-
-// readModels adds the counters per model.
-func readModels(l *jsonstream.Line, want int, into map[string]*modelCount) {
-	now := map[string]*modelCount{}
-	of := func(model string) *modelCount {
-		if now[model] == nil {
-			now[model] = &modelCount{name: model}
-		}
-		return now[model]
-	}
-	for v := range l.All(want) {
-		if len(now) == maxModels && now[v.Keys[0]] == nil {
-			continue
-		}
-		n, _ := number(v)
-		switch v.Keys[1] {
-		case "inputTokens":
-			of(v.Keys[0]).input = n
-		case "outputTokens":
-			of(v.Keys[0]).output = n
-		case "cacheReadInputTokens":
-			of(v.Keys[0]).read = n
-		case "cacheCreationInputTokens":
-			of(v.Keys[0]).written = n
-		case "thinkingTokens":
-			m := of(v.Keys[0])
-			m.think, m.thinks = n, true
-		case "canonicalModel":
-			if v.Type == 's' && len(v.Raw) > 0 {
-				of(v.Keys[0]).name = string(v.Raw)
-			}
-		case "costBasis":
-			if string(v.Raw) == "unknown" {
-				of(v.Keys[0]).unpriced = true
-			}
-		case "costUSD":
-			m := of(v.Keys[0])
+		case field == "canonicalModel" && v.Type == 's' && len(v.Raw) > 0:
+			m.name = string(v.Raw)
+		case field == "costBasis" && string(v.Raw) == "unknown":
+			m.unpriced = true
+		case field == "costUSD":
 			cost, ok := fraction(v)
-			if m.cost = cost; !ok || cost < 0 {
-				m.unpriced = true
-			}
+			m.cost, m.unpriced = cost, m.unpriced || !ok || cost < 0
+		case slices.Contains(claudeModelNames[:], field):
+			m.take(v, claudeModelNames)
+		default:
+			continue
 		}
+		now[key] = m
 	}
 	for key, m := range now {
-		sum := *m
-		if old := into[key]; old != nil {
-			sum = old.plus(*m)
-			sum.name = m.name
-		}
-		if into[key] != nil || len(into) < maxModels {
-			into[key] = &sum
+		if old, known := to[key]; known || len(to) < maxModels {
+			to[key] = old.plus(m)
 		}
 	}
-}
-
-// number is a count that can be meant.
-func number(v jsonstream.Value) (int64, bool) {
-	f, ok := fraction(v)
-	if !ok || f < 0 || f > 1<<53 || f != math.Trunc(f) {
-		return 0, false
-	}
-	return int64(f), true
-}
-
-func fraction(v jsonstream.Value) (float64, bool) {
-	if v.Type != 'n' || v.Cut > 0 {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(string(v.Raw), 64)
-	return f, err == nil
 }
 
 // recent holds the last maxIDs different ids.
@@ -293,9 +206,7 @@ func (r *recent) add(id string) bool {
 	if slices.Contains(r.ids, id) {
 		return false
 	}
-	if len(r.ids) == maxIDs {
-		r.ids = slices.Delete(r.ids, 0, 1)
-	}
 	r.ids = append(r.ids, id)
+	r.ids = r.ids[max(0, len(r.ids)-maxIDs):]
 	return true
 }

@@ -15,16 +15,14 @@ func (codex) Matches(program string) bool { return program == "codex" }
 // codexOther are the subcommands besides exec: a command that uses one is taken
 // as it is. Those that stand after exec too are codexTurns.
 var (
-	codexOther = []string{
-		"agents", "review", "login", "logout", "mcp", "mcp-server", "plugin", "app-server", "remote-control", "completion", "update",
-		"doctor", "sandbox", "debug", "apply", "a", "resume", "queue", "archive", "delete", "unarchive", "fork", "cloud", "exec-server",
-		"features", "help", "proto",
-	}
+	codexOther = strings.Fields(`agents review login logout mcp mcp-server plugin app-server remote-control completion update doctor sandbox
+		debug apply a resume queue archive delete unarchive fork cloud exec-server features help proto`)
 	codexTurns = []string{"resume", "fork", "review", "help"}
 	// codexPermits are the owner's own flags on permissions, codexPermitKeys the
 	// settings; any of them, and Request.Permissions adds none.
 	codexPermits    = []string{"--sandbox", "-s", "--full-auto", "--dangerously-bypass-approvals-and-sandbox", "--yolo", "--approve-for-me"}
 	codexPermitKeys = []string{"sandbox_mode", "sandbox_permissions", "permission_profile", "default_permissions", "permissions"}
+	codexEfforts    = [...]string{"none", "minimal", "low", "medium", "high", "xhigh"} // by thinkingLevels
 )
 
 // codexLine is the owner's command line, parted: our flags go behind before,
@@ -43,31 +41,30 @@ func (codex) line(req Request) codexLine {
 	}
 	at := slices.IndexFunc(words[1:], func(w string) bool { return w == "exec" || w == "e" }) + 1
 	if at == 0 {
-		at = len(req.CLI.Command) - 1
-		if slices.ContainsFunc(words[1:], func(w string) bool { return slices.Contains(codexOther, w) }) {
+		if containsAny(words[1:], codexOther) {
 			return codexLine{before: words, own: true, foreign: true}
 		}
-		words = slices.Insert(words, at+1, "exec")
-		at++
+		at = len(req.CLI.Command)
+		words = slices.Insert(words, at, "exec")
 	}
-	line := codexLine{before: words[:at+1]}
-	line.own = slices.ContainsFunc(words[at+1:], func(w string) bool { return slices.Contains(codexTurns, w) })
+	line := codexLine{before: words[:at+1], own: containsAny(words[at+1:], codexTurns)}
 	for _, w := range words[at+1:] {
 		if !line.own && (w == "-" || !strings.HasPrefix(w, "-") && (holdsPrompt(w) || strings.Contains(w, "{prompt_file}"))) {
 			line.prompt = append(line.prompt, w)
-			continue
+		} else {
+			line.args = append(line.args, w)
 		}
-		line.args = append(line.args, w)
 	}
 	return line
 }
 
+func containsAny(words, of []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(of, w) })
+}
+
 func (c codex) Command(req Request, environ []string) (Command, error) {
-	if len(req.CLI.Command) == 0 {
-		return assemble(req, environ, nil, nil)
-	}
 	line := c.line(req)
-	if line.foreign {
+	if len(req.CLI.Command) == 0 || line.foreign {
 		return assemble(req, environ, nil, nil)
 	}
 	words := req.words()
@@ -76,11 +73,14 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 		flags = append(flags, "--json")
 	}
 	if level := thinkingLevel(req.Thinking); level >= 0 && !codexSets(words, "model_reasoning_effort") {
-		effort := [...]string{"none", "minimal", "low", "medium", "high", "xhigh"}[level]
-		flags = append(flags, "-c", `model_reasoning_effort="`+effort+`"`)
+		flags = append(flags, "-c", `model_reasoning_effort="`+codexEfforts[level]+`"`)
 	}
 	flags = append(flags, modelFlag(req)...)
-	flags = append(flags, c.permissions(req, words)...)
+	if !hasFlag(words, codexPermits...) && !codexSets(words, codexPermitKeys...) {
+		flags = append(flags, permitted(req, permits{
+			PermitRead: {"--sandbox=read-only"}, PermitWorkspace: {"--sandbox=workspace-write"}, PermitAll: {"--sandbox=danger-full-access"},
+		})...)
+	}
 	args := line.args
 	switch {
 	case line.own:
@@ -93,33 +93,12 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 		// What exec takes, resume mostly does not; before it all is taken.
 		args = append(slices.DeleteFunc(args, func(w string) bool { return w == "--" }), "resume", req.Resume.ID)
 		args = append(args, line.prompt...)
-		if len(line.prompt) == 0 && (req.CLI.PromptMode == "" || req.CLI.PromptMode == PromptStdin) {
+		if len(line.prompt) == 0 && req.CLI.stdin() {
 			args = append(args, "-")
 		}
 	}
 	req.CLI.Command, req.CLI.Args, req.CLI.FastArgs = line.before, args, nil
 	return assemble(req, environ, flags, nil)
-}
-
-// permissions keep the loop's own directory writable where the agent runs in a
-// worktree that does not hold it: there it leaves what its role has to write.
-func (codex) permissions(req Request, words []string) []string {
-	if hasFlag(words, codexPermits...) || codexSets(words, codexPermitKeys...) {
-		return nil
-	}
-	switch req.Permissions {
-	case PermitRead:
-		return []string{"--sandbox=read-only"}
-	case PermitWorkspace:
-		flags := []string{"--sandbox=workspace-write"}
-		if !inside(req.LoopDir, req.WorkDir) {
-			flags = append(flags, "--add-dir="+req.LoopDir)
-		}
-		return flags
-	case PermitAll:
-		return []string{"--sandbox=danger-full-access"}
-	}
-	return nil
 }
 
 // codexSets reports whether the owner sets one of the keys by -c key=value.
@@ -139,6 +118,3 @@ func codexSets(words []string, keys ...string) bool {
 	}
 	return false
 }
-
-// resumes reports whether the thread may have had runs before this one.
-func (c codex) resumes(req Request) bool { return req.Resume != nil || c.line(req).own }

@@ -1,10 +1,9 @@
 package agent
 
 import (
-	"net/url"
+	"cmp"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/superloop/superloop/internal/manifest"
 )
@@ -44,114 +43,78 @@ func codexHelp(args []string) []string {
 }
 
 // codexHome is where the CLI keeps its settings, logins and sessions.
-func codexHome(env []string) string {
-	if dir := valueIn(env, "CODEX_HOME"); dir != "" {
-		return dir
-	}
-	return filepath.Join(valueIn(env, "HOME"), ".codex")
-}
+func codexHome(env []string) string { return homeIn(env, "CODEX_HOME", ".codex") }
 
-// codexProvider is whose models the CLI uses, by its settings.
-type codexProvider struct {
-	name    string
-	url     string
-	keyName string // the variable with the key; "" for the CLI's own login
-	login   bool   // the CLI's own login is used
-}
-
-func codexProviderOf(env []string) codexProvider {
-	settings := readTOML(filepath.Join(codexHome(env), "config.toml"))
-	p := codexProvider{name: settings["model_provider"], login: true}
-	if p.name == "" {
-		p.name = "openai"
-	}
-	if p.name == "openai" {
-		p.url = settings["openai_base_url"]
-		return p
-	}
-	table := "model_providers." + p.name + "."
-	p.url, p.keyName = settings[table+"base_url"], settings[table+"env_key"]
-	p.login = settings[table+"requires_openai_auth"] == "true"
-	return p
-}
-
-// codexLogin is what the CLI keeps of a login.
-type codexLogin struct {
-	Key    string `json:"OPENAI_API_KEY"`
-	Tokens struct {
+// codexKept is what the CLI keeps: whose models it uses, and its own login.
+type codexKept struct {
+	provider string
+	url      string
+	keyName  string // the variable with the key; "" for the CLI's own login
+	own      bool   // the CLI's own login is used
+	store    string // where logins are kept, "" or "file" for the file path
+	path     string
+	Key      string `json:"OPENAI_API_KEY"`
+	Tokens   struct {
 		Access  string `json:"access_token"`
 		Refresh string `json:"refresh_token"`
 		Account string `json:"account_id"`
 	} `json:"tokens"`
 }
 
+func codexKeeps(env []string) codexKept {
+	settings := map[string]string{}                                                      // by table and key with dots between
+	list, _ := manifest.TOML(readSettings(filepath.Join(codexHome(env), "config.toml"))) // of a broken one the CLI reads nothing either
+	for _, s := range list {
+		settings[s.Path] = s.Plain()
+	}
+	k := codexKept{
+		provider: cmp.Or(settings["model_provider"], "openai"), own: true, url: settings["openai_base_url"],
+		store: settings["cli_auth_credentials_store"], path: filepath.Join(codexHome(env), "auth.json"),
+	}
+	if k.provider != "openai" {
+		table := "model_providers." + k.provider + "."
+		k.url, k.keyName, k.own = settings[table+"base_url"], settings[table+"env_key"], settings[table+"requires_openai_auth"] == "true"
+	}
+	if !readJSON(k.path, &k) {
+		k.Key, k.Tokens.Access, k.Tokens.Refresh, k.Tokens.Account = "", "", "", ""
+	}
+	return k
+}
+
 func codexLoggedIn(env []string) Login {
-	p := codexProviderOf(env)
+	k := codexKeeps(env)
+	other, _ := firstIn(env, "OPENAI_API_KEY", "CODEX_ACCESS_TOKEN")
 	switch {
-	case p.keyName != "" && valueIn(env, p.keyName) != "":
-		return Login{LoginYes, p.keyName}
-	case p.keyName != "":
-		return Login{LoginNo, "the provider " + p.name + " takes its key from " + p.keyName + ", which is not set"}
-	case !p.login:
-		return Login{LoginUnknown, "the provider " + p.name + " names no key"}
+	case k.keyName != "" && valueIn(env, k.keyName) != "":
+		return Login{LoginYes, k.keyName}
+	case k.keyName != "":
+		return Login{LoginNo, "the provider " + k.provider + " takes its key from " + k.keyName + ", which is not set"}
+	case !k.own:
+		return Login{LoginUnknown, "the provider " + k.provider + " names no key"}
 	case valueIn(env, "CODEX_API_KEY") != "":
 		return Login{LoginYes, "CODEX_API_KEY"}
-	}
-	kept := filepath.Join(codexHome(env), "auth.json")
-	var login codexLogin
-	if readJSON(kept, &login) && (login.Key != "" || login.Tokens.Access+login.Tokens.Refresh != "") {
-		return Login{LoginYes, kept}
-	}
-	for _, name := range []string{"OPENAI_API_KEY", "CODEX_ACCESS_TOKEN"} {
-		if valueIn(env, name) != "" {
-			return Login{LoginUnknown, name + " is set, which not every release takes for itself; CODEX_API_KEY or a login is"}
-		}
-	}
-	if settings := readTOML(filepath.Join(codexHome(env), "config.toml")); settings["cli_auth_credentials_store"] != "" && settings["cli_auth_credentials_store"] != "file" {
+	case k.Key != "" || k.Tokens.Access+k.Tokens.Refresh != "":
+		return Login{LoginYes, k.path}
+	case other != "":
+		return Login{LoginUnknown, other + " is set, which not every release takes for itself; CODEX_API_KEY or a login is"}
+	case k.store != "" && k.store != "file":
 		return Login{LoginUnknown, "a login may be in the system's keychain"}
 	}
-	return Login{LoginNo, "CODEX_API_KEY is not set, and there is no login in " + kept}
+	return Login{LoginNo, "CODEX_API_KEY is not set, and there is no login in " + k.path}
 }
 
 func codexAccount(_ Request, env []string) Account {
-	p := codexProviderOf(env)
-	account := Account{Provider: "gateway"}
-	if p.url == "" && p.name == "openai" || openaiHost(p.url) {
-		account.Provider = "openai"
+	k := codexKeeps(env)
+	provider := "gateway"
+	if k.url == "" && k.provider == "openai" || hostIn(k.url, ".openai.com") {
+		provider = "openai"
 	}
-	if p.keyName != "" {
-		account.ID = AccountID(p.url, valueIn(env, p.keyName))
-		return account
+	if k.keyName != "" {
+		return Account{provider, AccountID(k.url, valueIn(env, k.keyName))}
 	}
-	if key := valueIn(env, "CODEX_API_KEY"); key != "" {
-		account.ID = AccountID(p.url, key)
-		return account
+	// The tokens of a login change, the account does not.
+	if id := cmp.Or(valueIn(env, "CODEX_API_KEY"), k.Tokens.Account, k.Key); id != "" {
+		return Account{provider, AccountID(k.url, id)}
 	}
-	var login codexLogin
-	_ = readJSON(filepath.Join(codexHome(env), "auth.json"), &login) // none is an account by its directory
-	switch {
-	case login.Tokens.Account != "": // the tokens change, the account does not
-		account.ID = AccountID(p.url, login.Tokens.Account)
-	case login.Key != "":
-		account.ID = AccountID(p.url, login.Key)
-	default:
-		account.ID = AccountID(p.url, codexHome(env), p.name)
-	}
-	return account
-}
-
-func openaiHost(base string) bool {
-	u, err := url.Parse(base)
-	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".openai.com")
-}
-
-// readTOML gives the settings of a TOML file by table and key with dots between,
-// strings decoded, anything else as it is written.
-func readTOML(path string) map[string]string {
-	all := map[string]string{}
-	settings, _ := manifest.TOML(readSettings(path)) // of a broken one the CLI reads nothing either
-	for _, s := range settings {
-		all[s.Path] = s.Plain()
-	}
-	return all
+	return Account{provider, AccountID(k.url, codexHome(env), k.provider)}
 }

@@ -1,39 +1,20 @@
 package agent
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-const (
-	rolloutType = iota
-	rolloutKind
-	rolloutSession
-	rolloutTurn
-	rolloutModel
-	rolloutUsage
-	rolloutThread
-	rolloutTotal
-	rolloutLimits
-)
-
-var codexRollout = jsonstream.Lazy(
-	jsonstream.Want{Path: "type", Max: 64},
-	jsonstream.Want{Path: "payload.type", Max: 64},
-	jsonstream.Want{Path: "payload.session_id", Max: 256},
-	jsonstream.Want{Path: "payload.root_turn_id", Max: 256},
-	jsonstream.Want{Path: "payload.model", Max: 256},
-	jsonstream.Want{Path: "payload.usage.*", Max: 64},
-	jsonstream.Want{Path: "payload.thread_token_usage.*", Max: 64},
-	jsonstream.Want{Path: "payload.info.total_token_usage.*", Max: 64},
-	jsonstream.Want{Path: "payload.rate_limits.*.*", Max: 64},
-)
+var codexRollout = paths{
+	64:  "type payload.type payload.usage.* payload.thread_token_usage.* payload.info.total_token_usage.* payload.rate_limits.*.*",
+	256: "payload.session_id payload.root_turn_id payload.model",
+}.lazy()
 
 const (
 	maxDays     = 4096 // directories of days that are looked at for a session
@@ -44,7 +25,7 @@ const (
 // usage of a turn that did not end well, that of the sub-agents, which no event
 // has, the model, and when a limit ends.
 func (s *codexStream) Recover(env []string, _ string, l *Learned) {
-	if !s.began || checkSession(s.thread) != nil {
+	if !s.began || checkSession(s.session) != nil {
 		return
 	}
 	root, err := os.OpenRoot(filepath.Join(codexHome(env), "sessions"))
@@ -53,73 +34,47 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	}
 	defer root.Close()
 	days := codexDays(root)
-	path := ""
-	for _, day := range days {
-		for _, e := range listDir(root, day) {
-			if strings.HasSuffix(e.Name(), "-"+s.thread+".jsonl") {
-				path = filepath.Join(day, e.Name())
-			}
-		}
-		if path != "" {
-			break
-		}
-	}
+	path := codexSession(root, days, s.session)
 	if path == "" {
 		return
 	}
 	r := rollout{}
 	readTranscript(root, path, codexRollout(), r.main)
-	if l.Model == "" {
-		l.Model = r.model
-	}
+	l.Model = cmp.Or(l.Model, r.model)
 	if l.Limit != nil && l.Class == class.Limit && l.Limit.ResetsAt.IsZero() {
 		l.Limit.ResetsAt = r.resets
 	}
-	now := r.thread.disjoint()
+	now := disjoint(r.thread)
 	if _, known := now.Total(); !known || !s.completed && s.stale(now) {
 		return
 	}
 	l.Totals = &Totals{Usage: now}
-	if !s.completed || s.agents || !s.known(l) {
-		s.count(root, days, path, &r, l)
+	if _, told := l.Usage.Total(); s.completed && !s.agents && told {
+		return
 	}
-}
-
-func (s *codexStream) known(l *Learned) bool {
-	_, ok := l.Usage.Total()
-	return ok
+	// Newer releases keep the usage of each turn, others that of the thread.
+	switch {
+	case r.records == 0:
+		if used := s.since(now); used != (Usage{}) {
+			l.Usage = used
+		}
+	case s.agents:
+		s.others(root, days, path, &r)
+		fallthrough
+	default:
+		l.Usage = disjoint(r.turn)
+	}
 }
 
 // stale reports whether the thread's counters are still those of the run
 // before: then this one did not come so far as to use anything.
 func (s *codexStream) stale(now Usage) bool {
-	if !s.continued() || s.session.Totals == nil {
+	if !s.continued() || s.resume.Totals == nil {
 		return false
 	}
-	since, ok := now.minus(s.session.Totals.Usage)
+	since, ok := now.minus(s.resume.Totals.Usage)
 	n, _ := since.Total()
 	return ok && n == 0
-}
-
-// count gives the usage of this run: of its turn where releases keep that, with
-// its sub-agents, else of the thread since the run before.
-func (s *codexStream) count(root *os.Root, days []string, path string, r *rollout, l *Learned) {
-	if r.records > 0 {
-		if s.agents {
-			s.others(root, days, path, r)
-		}
-		l.Usage = r.turn.disjoint()
-		return
-	}
-	now := r.thread.disjoint()
-	switch {
-	case !s.resumed, s.session != nil && !s.continued():
-		l.Usage = now
-	case s.session != nil && s.session.Totals != nil:
-		if since, ok := now.minus(s.session.Totals.Usage); ok {
-			l.Usage = since
-		}
-	}
 }
 
 // others adds the sub-agents of the turn. They write files of their own, at the
@@ -144,13 +99,13 @@ func (s *codexStream) others(root *os.Root, days []string, path string, r *rollo
 			if looked++; looked > maxRollouts {
 				return
 			}
-			readTranscript(root, other, codexRollout(), func(line *jsonstream.Line) bool {
-				switch line.String(rolloutType) {
+			readTranscript(root, other, codexRollout(), func(e event) bool {
+				switch e.str("type") {
 				case "session_meta":
-					return line.String(rolloutSession) == s.thread
+					return e.str("payload.session_id") == s.session
 				case "token_usage_record":
-					if line.String(rolloutTurn) == r.turnID {
-						r.turn = r.turn.plus(readCodexCount(line, rolloutUsage, 0))
+					if e.str("payload.root_turn_id") == r.turnID {
+						r.turn = r.turn.plus(e.counters("payload.usage.*", codexNames))
 					}
 				}
 				return true
@@ -160,7 +115,7 @@ func (s *codexStream) others(root *os.Root, days []string, path string, r *rollo
 }
 
 // codexDays are the directories sessions/YEAR/MONTH/DAY, the last day first.
-func codexDays(root *os.Root) (days []string) {
+func codexDays(root *os.Root) []string {
 	level := []string{"."}
 	for range 3 {
 		var next []string
@@ -178,70 +133,69 @@ func codexDays(root *os.Root) (days []string) {
 	return level
 }
 
+// codexSession is the path of a session's file; "" if there is none.
+func codexSession(root *os.Root, days []string, session string) string {
+	for _, day := range days {
+		for _, e := range listDir(root, day) {
+			if strings.HasSuffix(e.Name(), "-"+session+".jsonl") {
+				return filepath.Join(day, e.Name())
+			}
+		}
+	}
+	return ""
+}
+
 // rollout is what a session's file tells of its last turn.
 type rollout struct {
 	model   string
 	turnID  string
-	turn    codexCount // of the last turn
-	records int        // how many it is the sum of
-	thread  codexCount
+	turn    Usage // of the last turn
+	records int   // how many it is the sum of
+	thread  Usage
 	resets  time.Time // when the last of the windows that are used up opens
 }
 
-func (r *rollout) main(l *jsonstream.Line) bool {
-	switch l.String(rolloutType) {
+func (r *rollout) main(e event) bool {
+	kind := e.str("type")
+	if kind == "event_msg" {
+		kind = e.str("payload.type")
+	}
+	switch kind {
 	case "turn_context":
-		if model := l.String(rolloutModel); model != "" {
-			r.model = model
-		}
+		r.model = cmp.Or(e.str("payload.model"), r.model)
 	case "token_usage_record":
-		if id := l.String(rolloutTurn); id != r.turnID {
-			r.turnID, r.turn, r.records = id, codexCount{}, 0
+		if id := e.str("payload.root_turn_id"); id != r.turnID {
+			r.turnID, r.turn, r.records = id, Usage{}, 0
 		}
 		r.records++
-		r.turn = r.turn.plus(readCodexCount(l, rolloutUsage, 0))
-		r.thread = readCodexCount(l, rolloutThread, 0)
-	case "event_msg":
-		switch l.String(rolloutKind) {
-		case "task_started":
-			r.turnID, r.turn, r.records = l.String(rolloutTurn), codexCount{}, 0
-		case "token_count":
-			if c := readCodexCount(l, rolloutTotal, 0); c.input != nil {
-				r.thread = c
-			}
-			r.windows(l)
+		r.turn = r.turn.plus(e.counters("payload.usage.*", codexNames))
+		r.thread = e.counters("payload.thread_token_usage.*", codexNames)
+	case "task_started":
+		r.turnID, r.turn, r.records = e.str("payload.root_turn_id"), Usage{}, 0
+	case "token_count":
+		if u := e.counters("payload.info.total_token_usage.*", codexNames); u.Input != nil {
+			r.thread = u
 		}
+		r.windows(e)
 	}
 	return true
 }
 
-func (r *rollout) windows(l *jsonstream.Line) {
-	used, resets := map[string]int64{}, map[string]int64{}
-	for v := range l.All(rolloutLimits) {
+func (r *rollout) windows(e event) {
+	full, resets := map[string]bool{}, map[string]int64{}
+	for v := range e.all("payload.rate_limits.*.*") {
 		switch v.Keys[1] {
 		case "used_percent":
-			if f, ok := fraction(v); ok {
-				used[v.Keys[0]] = int64(f)
-			}
+			percent, ok := fraction(v)
+			full[v.Keys[0]] = ok && percent >= 100
 		case "resets_at":
 			resets[v.Keys[0]], _ = number(v)
 		}
 	}
 	r.resets = time.Time{}
-	for name, percent := range used {
-		if at := time.Unix(resets[name], 0); percent >= 100 && resets[name] > 0 && at.After(r.resets) {
-			r.resets = at
+	for name, at := range resets {
+		if opens := time.Unix(at, 0); full[name] && at > 0 && opens.After(r.resets) {
+			r.resets = opens
 		}
 	}
-}
-
-func (c codexCount) plus(d codexCount) codexCount {
-	add := func(a, b *int64) *int64 {
-		if a == nil && b == nil {
-			return nil
-		}
-		sum := deref(a) + deref(b)
-		return &sum
-	}
-	return codexCount{add(c.input, d.input), add(c.cached, d.cached), add(c.written, d.written), add(c.output, d.output), add(c.reasoning, d.reasoning)}
 }

@@ -5,42 +5,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// What is read of a line; the order is that of codexShape.
-const (
-	codexType = iota
-	codexThread
-	codexMessage
-	codexFailure
-	codexItem
-	codexText
-	codexShell
-	codexStatus
-	codexChanged
-	codexTool
-	codexQuery
-	codexUsage
-)
+var codexLines = paths{
+	64:               "type item.type item.status usage.*",
+	128:              "item.tool",
+	256:              "thread_id item.changes.*.path item.query",
+	512:              "item.command",
+	2 * maxErrorText: "message error.message",
+	finalText:        "item.text",
+}.lazy()
 
-var codexShape = jsonstream.Lazy(
-	jsonstream.Want{Path: "type", Max: 64},
-	jsonstream.Want{Path: "thread_id", Max: 256},
-	jsonstream.Want{Path: "message", Max: 2 * maxErrorText},
-	jsonstream.Want{Path: "error.message", Max: 2 * maxErrorText},
-	jsonstream.Want{Path: "item.type", Max: 64},
-	jsonstream.Want{Path: "item.text", Max: 2 * finalHalf},
-	jsonstream.Want{Path: "item.command", Max: 512},
-	jsonstream.Want{Path: "item.status", Max: 64},
-	jsonstream.Want{Path: "item.changes.*.path", Max: 256},
-	jsonstream.Want{Path: "item.tool", Max: 128},
-	jsonstream.Want{Path: "item.query", Max: 256},
-	jsonstream.Want{Path: "usage.*", Max: 64},
-)
+// codexNames: the input counts both kinds of cache, the output the reasoning.
+var codexNames = counterNames{"input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens", "reasoning_output_tokens"}
 
 // codexStream reads the stream of `codex exec --json`.
 //
@@ -51,142 +31,92 @@ var codexShape = jsonstream.Lazy(
 type codexStream struct {
 	jsonLines
 	resumed bool
-	session *Session
+	resume  *Session
 	zone    *time.Location
 
-	thread    string
 	said      []byte // the agent's last message
 	began     bool   // a turn has
 	worked    bool   // the model has answered
 	completed bool
 	failed    bool
 	failure   string // what turn.failed says
-	last      string // what the last event of type error says, unless the model answered since
-	attempt   int64  // of a request that is repeated, from last
-	usage     codexCount
-	denied    int64
-	agents    bool // it has sub-agents, whose usage no event tells
+	error     string // what the last event of type error says, unless the model answered since
+	attempt   int64  // of a request that is repeated, from error
+	usage     Usage  // of the thread
+	agents    bool   // it has sub-agents, whose usage no event tells
 	took      time.Duration
 }
 
-// codexCount are counters as this CLI has them: input includes both kinds of
-// cache, output the reasoning. nil: not told.
-type codexCount struct{ input, cached, written, output, reasoning *int64 }
-
 func (c codex) Stream(req Request) Stream {
-	s := &codexStream{resumed: c.resumes(req), session: req.Resume, zone: zoneOf(req)}
-	s.open(codexShape(), s.read)
+	s := &codexStream{resumed: req.Resume != nil || c.line(req).own, resume: req.Resume, zone: zoneOf(req)}
+	s.read(codexLines(), s.event)
 	return s
 }
 
-func (s *codexStream) read(l *jsonstream.Line) bool {
-	kind := l.String(codexType)
+func (s *codexStream) event(e event) bool {
+	kind := e.str("type")
 	switch kind {
 	case "thread.started":
-		s.thread = l.String(codexThread)
-		return s.thread != ""
+		s.session = e.str("thread_id")
+		return s.session != ""
 	case "turn.started":
 		s.began, s.completed, s.failed = true, false, false
 	case "turn.completed":
 		s.completed, s.failed = true, false
-		s.usage = readCodexCount(l, codexUsage, 0)
+		s.usage = disjoint(e.counters("usage.*", codexNames))
 	case "turn.failed":
 		s.completed, s.failed = false, true
-		s.failure = l.String(codexFailure)
+		s.failure = e.str("error.message")
 		s.say(s.failure)
 	case "item.started", "item.updated", "item.completed":
-		s.item(l, kind)
+		s.item(e, kind)
 	case "error":
-		s.last = l.String(codexMessage)
-		s.attempt = codexAttempt(s.last)
-		s.say(s.last)
+		s.error = e.str("message")
+		s.attempt = codexAttempt(s.error)
+		s.say(s.error)
 	default:
 		return strings.HasPrefix(kind, "item.") || strings.HasPrefix(kind, "turn.") || strings.HasPrefix(kind, "thread.")
 	}
 	return true
 }
 
-func (s *codexStream) item(l *jsonstream.Line, kind string) {
-	item := l.String(codexItem)
+func (s *codexStream) item(e event, kind string) {
+	item := e.str("item.type")
 	if item == "" || item == "error" {
 		return
 	}
-	s.worked, s.last, s.attempt = true, "", 0
-	status := l.String(codexStatus)
-	if kind == "item.completed" && status == "declined" {
+	s.worked, s.error, s.attempt = true, "", 0
+	if kind == "item.completed" && e.str("item.status") == "declined" {
 		s.denied++
 	}
 	switch item {
 	case "agent_message", "reasoning":
-		v, ok := l.Last(codexText)
-		if !ok || v.Type != 's' || len(v.Raw) == 0 {
-			return
+		v, ok := e.text("item.text")
+		if ok && len(v.Raw) > 0 && item == "agent_message" {
+			s.said = append(s.said[:0], whole(v, finalText)...)
 		}
-		if item == "agent_message" {
-			s.said = append(s.said[:0], whole(v, 2*finalHalf)...)
+		if ok {
+			s.say(string(v.Raw))
 		}
-		s.say(string(v.Raw[max(0, len(v.Raw)-maxLine):]))
 	case "command_execution":
-		s.say("$ " + strings.ReplaceAll(l.String(codexShell), "\n", " "))
+		s.say("$ " + strings.ReplaceAll(e.str("item.command"), "\n", " "))
 	case "file_change":
-		s.say("change: " + l.String(codexChanged))
+		s.say("change: " + e.str("item.changes.*.path"))
 	case "mcp_tool_call", "collab_tool_call":
 		s.agents = s.agents || item == "collab_tool_call"
-		s.say("tool: " + l.String(codexTool))
+		s.say("tool: " + e.str("item.tool"))
 	case "web_search":
-		s.say("search: " + l.String(codexQuery))
+		s.say("search: " + e.str("item.query"))
 	}
 }
 
-// readCodexCount reads counters whose name is the key at index key.
-func readCodexCount(l *jsonstream.Line, want, key int) (c codexCount) {
-	for v := range l.All(want) {
-		n, ok := number(v)
-		if !ok {
-			continue
-		}
-		switch v.Keys[key] {
-		case "input_tokens":
-			c.input = &n
-		case "cached_input_tokens":
-			c.cached = &n
-		case "cache_write_input_tokens":
-			c.written = &n
-		case "output_tokens":
-			c.output = &n
-		case "reasoning_output_tokens":
-			c.reasoning = &n
-		}
-	}
-	return c
-}
-
-// usage makes the kinds disjoint.
-func (c codexCount) disjoint() Usage {
-	u := Usage{Output: c.output, CacheRead: c.cached, CacheWrite: c.written, Reasoning: c.reasoning}
-	if c.input != nil {
-		input := max(0, *c.input-deref(c.cached)-deref(c.written))
+// disjoint takes the cached tokens out of the input.
+func disjoint(u Usage) Usage {
+	if u.Input != nil {
+		input := max(0, *u.Input-deref(u.CacheRead)-deref(u.CacheWrite))
 		u.Input = &input
 	}
 	return u
-}
-
-// minus is what was used since before; ok is false when the counters went back,
-// as they do in a thread that began anew.
-func (u Usage) minus(before Usage) (Usage, bool) {
-	ok := true
-	less := func(now, had *int64) *int64 {
-		if now == nil {
-			return nil
-		}
-		left := *now - deref(had)
-		ok = ok && left >= 0
-		return &left
-	}
-	return Usage{
-		Input: less(u.Input, before.Input), Output: less(u.Output, before.Output), CacheRead: less(u.CacheRead, before.CacheRead),
-		CacheWrite: less(u.CacheWrite, before.CacheWrite), Reasoning: less(u.Reasoning, before.Reasoning),
-	}, ok
 }
 
 var codexAgain = pattern.Lazy(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
@@ -198,21 +128,17 @@ func codexAttempt(text string) int64 {
 	if m == nil {
 		return 0
 	}
-	n, err := strconv.ParseInt(m[1], 10, 64)
-	if err != nil || n < 1 {
-		return 1
-	}
-	return n
+	n, _ := strconv.ParseInt(m[1], 10, 64)
+	return max(1, n)
 }
 
 // Settled: of a refused login the first repetition may find a renewed one.
 func (s *codexStream) Settled() Settled {
+	hopeless := s.attempt > 1 && codexClass(s.error).NeedsPerson()
 	switch {
-	case s.completed || s.failed:
-		return Finished
-	case s.attempt > 1 && codexClass(s.last).NeedsPerson() && !s.worked:
+	case hopeless && !s.worked && !s.completed && !s.failed:
 		return Hopeless
-	case s.attempt > 1 && codexClass(s.last).NeedsPerson():
+	case hopeless, s.completed, s.failed:
 		return Finished
 	}
 	return Going
@@ -225,17 +151,20 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 		learned.Class, learned.ErrorText = codexStart(s.stderr(), end)
 		return learned
 	}
-	learned.SessionID, learned.Denied, learned.FinalMessage = s.thread, s.denied, string(s.said)
-	s.tell(&learned)
-	said := s.last
-	switch {
-	case s.completed:
-		learned.Done = true
-		return learned
-	case s.failed && s.failure != "":
+	learned.FinalMessage = string(s.said)
+	if _, told := s.usage.Total(); told {
+		learned.Totals = &Totals{Usage: s.usage}
+		learned.Usage = s.since(s.usage)
+	} else if s.continued() {
+		learned.Totals = s.resume.Totals
+	}
+	said := s.error
+	if s.failed && s.failure != "" {
 		said = s.failure
 	}
 	switch {
+	case s.completed:
+		learned.Done = true
 	case said != "":
 		learned.Class, learned.ErrorText = codexClass(said), errorText(said)
 	case s.failed:
@@ -246,34 +175,29 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 		}
 	}
 	if learned.Class == class.Limit {
-		learned.Limit = &Limit{Text: learned.ErrorText, ResetsAt: codexReset(said, end.LastOutput, s.zone)}
+		learned.Limit = &Limit{Text: learned.ErrorText, ResetsAt: resetIn(said, end.LastOutput, s.zone)}
 	}
 	return learned
 }
 
-// tell gives the usage of this run, of the thread's.
-func (s *codexStream) tell(learned *Learned) {
-	now := s.usage.disjoint()
-	if _, ok := now.Total(); !ok {
-		if s.continued() {
-			learned.Totals = s.session.Totals
-		}
-		return
-	}
-	learned.Totals = &Totals{Usage: now}
+// since is what this run used when the thread's counters stand at now; unknown
+// where those before it are. Counters that went back are of a thread that began
+// anew.
+func (s *codexStream) since(now Usage) Usage {
 	switch {
-	case !s.resumed, s.session != nil && !s.continued():
-		learned.Usage = now
-	case s.session != nil && s.session.Totals != nil:
-		learned.Usage = now
-		if since, ok := now.minus(s.session.Totals.Usage); ok {
-			learned.Usage = since
-		}
+	case !s.resumed, s.resume != nil && !s.continued():
+		return now
+	case s.resume == nil || s.resume.Totals == nil:
+		return Usage{}
 	}
+	if used, ok := now.minus(s.resume.Totals.Usage); ok {
+		return used
+	}
+	return now
 }
 
 // continued reports whether this is the session that was to be resumed: for an
 // id that is no UUID the CLI begins a new thread without a word.
 func (s *codexStream) continued() bool {
-	return s.session != nil && (s.thread == "" || s.thread == s.session.ID)
+	return s.resume != nil && (s.session == "" || s.session == s.resume.ID)
 }

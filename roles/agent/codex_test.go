@@ -112,17 +112,17 @@ func TestCodexReset(t *testing.T) {
 		"": "",
 	} {
 		got := ""
-		if at := codexReset(text, now, time.UTC); !at.IsZero() {
+		if at := resetIn(text, now, time.UTC); !at.IsZero() {
 			got = at.UTC().Format(time.RFC3339)
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
-	if got := codexReset("try again at 3:33 PM", now, berlin).UTC().Format(time.RFC3339); got != "2026-11-21T14:34:00Z" {
+	if got := resetIn("try again at 3:33 PM", now, berlin).UTC().Format(time.RFC3339); got != "2026-11-21T14:34:00Z" {
 		t.Errorf("in Berlin: %s", got)
 	}
-	if at := codexReset("try again at 3:33 PM", time.Time{}, time.UTC); !at.IsZero() {
+	if at := resetIn("try again at 3:33 PM", time.Time{}, time.UTC); !at.IsZero() {
 		t.Errorf("a time of day without a day: %v", at)
 	}
 	req := Request{CLI: CLI{Env: map[string]string{"TZ": "Europe/Berlin"}}}

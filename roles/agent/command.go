@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/roles"
 )
 
@@ -42,23 +45,27 @@ func assemble(req Request, environ, flags []string, env map[string]string) (Comm
 		return Command{}, err
 	}
 	args := req.args()
-	c := Command{Dir: req.WorkDir}
-	asArg := req.CLI.PromptMode == PromptArg
 	placed := slices.ContainsFunc(slices.Concat(req.CLI.Command, args), holdsPrompt)
 	prompt := ""
-	if asArg || placed || slices.ContainsFunc(sortedValues(req.CLI.Env), holdsPrompt) {
+	if req.CLI.PromptMode == PromptArg || placed || slices.ContainsFunc(slices.Collect(maps.Values(req.CLI.Env)), holdsPrompt) {
 		var err error
 		if prompt, err = readPrompt(req.PromptPath); err != nil {
 			return Command{}, err
 		}
 	}
 	fill := placeholders(req, prompt)
-	c.Argv = append(replaceAll(fill, req.CLI.Command), flags...)
-	c.Argv = append(c.Argv, replaceAll(fill, args)...)
-	if asArg && !placed {
+	c := Command{Dir: req.WorkDir}
+	for _, w := range req.CLI.Command {
+		c.Argv = append(c.Argv, fill.Replace(w))
+	}
+	c.Argv = append(c.Argv, flags...)
+	for _, w := range args {
+		c.Argv = append(c.Argv, fill.Replace(w))
+	}
+	if req.CLI.PromptMode == PromptArg && !placed {
 		c.Argv = append(c.Argv, prompt)
 	}
-	if req.CLI.PromptMode == "" || req.CLI.PromptMode == PromptStdin {
+	if req.CLI.stdin() {
 		c.Stdin = req.PromptPath
 	}
 	own := map[string]string{}
@@ -76,16 +83,9 @@ func assemble(req Request, environ, flags []string, env map[string]string) (Comm
 // {prompt}, {loop_dir} and {thinking}.
 func placeholders(req Request, prompt string) *strings.Replacer {
 	return strings.NewReplacer(
-		"{repo}", req.WorkDir,
-		"{prompt_file}", req.PromptPath,
-		"{prompt}", prompt,
-		"{last_message_file}", req.LastMessageFile,
-		"{model}", req.Model,
-		"{thinking}", req.Thinking,
-		"{loop}", req.Loop,
-		"{loop_dir}", req.LoopDir,
-		"{iteration}", strconv.Itoa(req.Iteration),
-		"{role}", req.Role,
+		"{repo}", req.WorkDir, "{prompt_file}", req.PromptPath, "{prompt}", prompt, "{last_message_file}", req.LastMessageFile,
+		"{model}", req.Model, "{thinking}", req.Thinking, "{loop}", req.Loop, "{loop_dir}", req.LoopDir,
+		"{iteration}", strconv.Itoa(req.Iteration), "{role}", req.Role,
 	)
 }
 
@@ -93,10 +93,38 @@ func placeholders(req Request, prompt string) *strings.Replacer {
 // command already.
 func modelFlag(req Request) []string {
 	words := req.words()
-	if req.Model == "" || hasFlag(words, "--model", "-m") || slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "{model}") }) {
+	placed := slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "{model}") })
+	if req.Model == "" || placed || hasFlag(words, "--model", "-m") {
 		return nil
 	}
 	return []string{"--model=" + req.Model}
+}
+
+// permits are the flags for each of the Permissions.
+type permits map[string][]string
+
+// permitted are the flags for what a role may do. They keep the loop's own
+// directory writable where the agent runs in a worktree that does not hold it:
+// there it leaves what its role has to write.
+func permitted(req Request, flags permits) []string {
+	list := flags[req.Permissions]
+	if req.Permissions == PermitWorkspace && !inside(req.LoopDir, req.WorkDir) {
+		list = append(list, "--add-dir="+req.LoopDir)
+	}
+	return list
+}
+
+// sessionFlag names the session to go on with, or with fresh unless "" the id
+// of a new one; none if the owner has said so with one of the flags own.
+func sessionFlag(req Request, resume, fresh string, own ...string) ([]string, error) {
+	id := req.SessionID
+	if req.Resume != nil {
+		fresh, id = resume, req.Resume.ID
+	}
+	if hasFlag(req.words(), own...) || fresh == "" || id == "" && req.Resume == nil {
+		return nil, nil
+	}
+	return []string{fresh + id}, checkSession(id)
 }
 
 // words are what the owner wrote after the program.
@@ -148,13 +176,12 @@ func defaults(environ []string, env map[string]string) map[string]string {
 	return env
 }
 
+var plainID = pattern.Lazy(`^[0-9A-Za-z_.][-0-9A-Za-z_.]{0,199}$`)
+
 // checkSession refuses an id that could be read as a flag or a placeholder: it
 // came from a CLI's output.
 func checkSession(id string) error {
-	plain := func(r rune) bool {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-_.", r)
-	}
-	if id == "" || len(id) > 200 || id[0] == '-' || strings.ContainsFunc(id, func(r rune) bool { return !plain(r) }) {
+	if !plainID().MatchString(id) {
 		return fmt.Errorf("the session id %q cannot be one: only letters, digits, dashes, dots and underscores are taken", id)
 	}
 	return nil
@@ -167,24 +194,7 @@ func inside(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-func replaceAll(fill *strings.Replacer, list []string) []string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = fill.Replace(s)
-	}
-	return out
-}
-
 func holdsPrompt(s string) bool { return strings.Contains(s, "{prompt}") }
-
-func sortedValues(m map[string]string) []string {
-	var list []string
-	for _, v := range m {
-		list = append(list, v)
-	}
-	slices.Sort(list)
-	return list
-}
 
 func readPrompt(path string) (string, error) {
 	text, size, err := roles.ReadRegular(path, maxArg, 0)
@@ -204,24 +214,28 @@ func tooLong(what string, size int64) error {
 // check finds what exec would refuse with a message that says nothing.
 func (c Command) check() error {
 	for i, a := range c.Argv {
-		switch {
-		case strings.ContainsRune(a, 0):
-			return fmt.Errorf("argument %d of the command holds a NUL byte, which no program can be given", i)
-		case len(a) > maxArg:
-			return tooLong(fmt.Sprintf("argument %d of the command", i), int64(len(a)))
+		if err := checkArg(fmt.Sprintf("argument %d of the command", i), a); err != nil {
+			return err
 		}
 	}
 	if c.Argv[0] == "" {
-		return fmt.Errorf("the program's name is empty once its placeholders are replaced")
+		return errors.New("the program's name is empty once its placeholders are replaced")
 	}
 	for _, e := range c.Env {
 		name, _, _ := strings.Cut(e, "=")
-		switch {
-		case strings.ContainsRune(e, 0):
-			return fmt.Errorf("the value of %s in the environment holds a NUL byte, which no program can be given", name)
-		case len(e) > maxArg:
-			return tooLong(name+" in the environment", int64(len(e)))
+		if err := checkArg("the value of "+name+" in the environment", e); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func checkArg(what, arg string) error {
+	switch {
+	case strings.ContainsRune(arg, 0):
+		return fmt.Errorf("%s holds a NUL byte, which no program can be given", what)
+	case len(arg) > maxArg:
+		return tooLong(what, int64(len(arg)))
 	}
 	return nil
 }

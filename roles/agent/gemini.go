@@ -14,6 +14,31 @@ func (gemini) Name() string                { return "gemini" }
 func (gemini) Matches(program string) bool { return program == "gemini" || program == "gemini-cli" }
 func (gemini) Stream(req Request) Stream   { return newGeminiStream(req) }
 
+// geminiModes are the owner's own words on permissions; any of them, and
+// Request.Permissions adds nothing.
+var geminiModes = []string{"--approval-mode", "-y", "--yolo"}
+
+// geminiMode is the approval mode for what a role may do.
+//
+// Headless, default offers no tool that writes or runs a command. (The mode that
+// is called read-only, plan, asks the model to leave it when its plan is made,
+// and nobody has to agree: then everything is allowed. From default a model gets
+// there too, and the settings of a repository can allow tools: geminiReadOnly
+// forbids both, and geminiStream ends a run that does it all the same.)
+//
+// The CLI's only sandbox is a container that the owner has to set up, so the
+// workspace has no narrower mode than yolo.
+var geminiMode = map[string]string{PermitRead: "default", PermitWorkspace: "yolo", PermitAll: "yolo"}
+
+// geminiReadOnly is a policy that holds whatever the model wants and whatever
+// the repository's own settings allow: no tool that writes, runs a command,
+// leaves the mode or sends something away.
+const geminiReadOnly = `[[rule]]
+toolName = ["enter_plan_mode", "exit_plan_mode", "write_file", "replace", "run_shell_command", "save_memory", "activate_skill", "web_fetch"]
+decision = "deny"
+priority = 999
+`
+
 // Command adds what the owner has not said themselves: the event stream, the
 // model, the approval mode, the session, and the loop's directory where it lies
 // outside of the working directory, since the CLI's file tools go nowhere else.
@@ -28,70 +53,35 @@ func (gemini) Command(req Request, environ []string) (Command, error) {
 		flags = append(flags, "--output-format=stream-json")
 	}
 	flags = append(flags, modelFlag(req)...)
-	if mode := geminiMode(req.Permissions); mode != "" && !hasFlag(words, geminiModes...) {
+	mode := geminiMode[req.Permissions]
+	if hasFlag(words, geminiModes...) {
+		mode = ""
+	}
+	if mode != "" {
 		flags = append(flags, "--approval-mode="+mode)
 	}
-	if !hasFlag(words, "-r", "--resume", "--session-id", "--session-file") {
-		switch {
-		case req.Resume != nil:
-			if err := checkSession(req.Resume.ID); err != nil {
-				return Command{}, err
-			}
-			flags = append(flags, "--resume="+req.Resume.ID)
-		case req.SessionID != "":
-			flags = append(flags, "--session-id="+req.SessionID)
-		}
+	session, err := sessionFlag(req, "--resume=", "--session-id=", "-r", "--resume", "--session-id", "--session-file")
+	if err != nil {
+		return Command{}, err
 	}
+	flags = append(flags, session...)
 	for _, dir := range outside(req) {
 		// The flag takes a list; a directory with a comma cannot be said.
 		if !strings.Contains(dir, ",") {
 			flags = append(flags, "--include-directories="+dir)
 		}
 	}
-	policy, restricted := req.PromptPath+".policy.toml", req.Permissions == PermitRead && !hasFlag(words, geminiModes...)
-	if restricted {
+	var files map[string]string
+	if mode == geminiMode[PermitRead] {
+		policy := req.PromptPath + ".policy.toml"
 		flags = append(flags, "--policy="+policy)
+		files = map[string]string{policy: geminiReadOnly}
 	}
 	c, err := assemble(req, environ, flags, defaults(passed(req, environ), map[string]string{
 		"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true",
 	}))
-	if restricted {
-		c.Files = map[string]string{policy: geminiReadOnly}
-	}
+	c.Files = files
 	return c, err
-}
-
-// geminiModes are the owner's own words on permissions; any of them, and
-// Request.Permissions adds nothing.
-var geminiModes = []string{"--approval-mode", "-y", "--yolo"}
-
-// geminiReadOnly is a policy that holds whatever the model wants and whatever
-// the repository's own settings allow: no tool that writes, runs a command,
-// leaves the mode or sends something away.
-const geminiReadOnly = `[[rule]]
-toolName = ["enter_plan_mode", "exit_plan_mode", "write_file", "replace", "run_shell_command", "save_memory", "activate_skill", "web_fetch"]
-decision = "deny"
-priority = 999
-`
-
-// geminiMode is the approval mode for what a role may do.
-//
-// Headless, default offers no tool that writes or runs a command. (The mode that
-// is called read-only, plan, asks the model to leave it when its plan is made,
-// and nobody has to agree: then everything is allowed. From default a model gets
-// there too, and the settings of a repository can allow tools: geminiReadOnly
-// forbids both, and geminiStream ends a run that does it all the same.)
-//
-// The CLI's only sandbox is a container that the owner has to set up, so the
-// workspace has no narrower mode than yolo.
-func geminiMode(permissions string) string {
-	switch permissions {
-	case PermitRead:
-		return "default"
-	case PermitWorkspace, PermitAll:
-		return "yolo"
-	}
-	return ""
 }
 
 // passed is what of the supervisor's environment the agent gets.

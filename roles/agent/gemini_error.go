@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -9,53 +10,20 @@ import (
 
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// geminiFailures are the events that say by themselves why a turn went wrong;
-// the result after them tells no error, or even success.
-var geminiFailures = map[string]class.Class{
-	"Model stream ended without a finish reason.":                                                                                     class.Network,
-	"Model stream ended with malformed function call.":                                                                                class.Unknown,
-	"Model stream ended with unexpected tool call.":                                                                                   class.Unknown,
-	"Invalid stream: The model returned an empty response or malformed tool call.":                                                    class.Overloaded,
-	"The model returned an empty response with no text or thoughts. This may be a transient API issue; please try again.":             class.Overloaded,
-	"The model returned reasoning thoughts but no final response text. If your context window is near capacity, try using /compress.": class.Unknown,
-	"Model response was truncated because it exceeded the token limit. Try using /compress to free up context space.":                 class.Context,
-	"The model response was blocked due to safety settings.":                                                                          class.Refused,
-	"The model response was blocked due to recitation/copyright filters.":                                                             class.Refused,
-	"The model response was blocked due to other policy settings.":                                                                    class.Refused,
-	"Maximum session turns exceeded":                                                                                                  class.Turns,
-	"Loop detected, stopping execution":                                                                                               class.Unknown,
-}
+// geminiRefusal is the kind and the message of a tool's error when the CLI's
+// permissions refused it. A mode that forbids a tool does not offer it at all,
+// so that a call of it fails as one of a tool that does not exist.
+var geminiRefusal = pattern.Lazy(`^(?:policy_violation|path_not_in_workspace|sandbox_expansion_required)\n` +
+	`|^unhandled_exception\n(?s:.*)requires user confirmation, which is not supported in non-interactive mode\.$` +
+	`|^tool_not_registered\nTool "(?:run_shell_command|write_file|replace|web_fetch|save_memory|list_background_processes|read_background_output)" not found` +
+	`|^invalid_tool_params\n(?:Access denied: plan path|Path not in workspace)`)
 
-// geminiTypes are the CLI's own errors, by the name that a result gives them.
-var geminiTypes = map[string]class.Class{
-	"FatalAuthenticationError": class.Auth, "UnauthorizedError": class.Auth, "ForbiddenError": class.Auth, "AccountSuspendedError": class.Auth,
-	"FatalInputError": class.Config, "FatalSandboxError": class.Config, "FatalConfigError": class.Config, "FatalUntrustedWorkspaceError": class.Config,
-	"FatalTurnLimitedError": class.Turns, "ModelNotFoundError": class.Model, "BadRequestError": class.Request,
-	// Their texts quote tools and hooks, so nothing is read from them.
-	"FatalToolExecutionError": class.Unknown, "no_space_left": class.Unknown, "FatalCancellationError": class.Unknown,
-}
-
-// geminiTools are those that an approval mode takes away.
-var geminiTools = []string{"run_shell_command", "write_file", "replace", "web_fetch", "save_memory", "list_background_processes", "read_background_output"}
-
-// geminiDenied reports whether a tool was refused by the CLI's permissions. A
-// mode that forbids a tool does not offer it at all, so that a call of it fails
-// as one of a tool that does not exist.
 func geminiDenied(kind, message string) bool {
-	switch kind {
-	case "policy_violation", "path_not_in_workspace", "sandbox_expansion_required":
-		return true
-	case "unhandled_exception":
-		return strings.HasSuffix(message, "requires user confirmation, which is not supported in non-interactive mode.")
-	case "tool_not_registered":
-		return slices.ContainsFunc(geminiTools, func(name string) bool { return strings.HasPrefix(message, `Tool "`+name+`" not found`) })
-	case "invalid_tool_params":
-		return strings.HasPrefix(message, "Access denied: plan path") || strings.HasPrefix(message, "Path not in workspace")
-	}
-	return false
+	return geminiRefusal().MatchString(kind + "\n" + message)
 }
 
 // geminiFound is what an error says.
@@ -70,35 +38,21 @@ type geminiFound struct {
 // the provider use there, by what standard error reports of the same request,
 // and last by the exit code.
 func geminiError(kind, text, stderr string, end proc.Result) geminiFound {
-	if failure, ok := geminiTypes[kind]; ok {
-		return geminiFound{class: failure}
-	}
-	if failure, ok := geminiFailures[text]; ok {
-		return geminiFound{class: failure}
+	if own := cmp.Or(classOf("gemini.error", kind), classOf("gemini.event", text)); own != class.None {
+		return geminiFound{class: own}
 	}
 	report := geminiReport(stderr)
-	found := geminiFound{wait: geminiWait(text)}
-	if found.wait == 0 {
-		found.wait = report.wait
-	}
+	found := geminiFound{wait: cmp.Or(geminiWait(text), report.wait)}
 	if e, ok := parseGoogleError(text); ok {
 		found.class, found.kind = e.class(), e.window()
-		if wait := e.wait(); wait > 0 {
-			found.wait = wait
-		}
+		found.wait = cmp.Or(e.wait(), found.wait)
 	}
-	for _, next := range []func() class.Class{
-		func() class.Class { return providerWords(text) },
-		func() class.Class { return report.class },
-		func() class.Class { return geminiExit(end) },
-	} {
+	for _, next := range []class.Class{classOf("provider.text", text), report.class, geminiExit(end)} {
 		if found.class == class.None || found.class == class.Unknown {
-			found.class = next()
+			found.class = next
 		}
 	}
-	if found.class == class.None {
-		found.class = class.Unknown
-	}
+	found.class = cmp.Or(found.class, class.Unknown)
 	if found.class == class.Limit && found.kind == "" && strings.Contains(text, "daily quota") {
 		found.kind = "daily"
 	}
@@ -125,38 +79,24 @@ type googleError struct {
 func parseGoogleError(text string) (found googleError, ok bool) {
 	for range 3 {
 		_, rest, has := strings.Cut(text, "{")
-		if !has {
-			break
-		}
 		var body struct {
 			Error googleError `json:"error"`
 		}
-		if json.NewDecoder(strings.NewReader("{"+rest)).Decode(&body) != nil || body.Error.Code == 0 && body.Error.Message == "" {
+		if !has || json.NewDecoder(strings.NewReader("{"+rest)).Decode(&body) != nil || body.Error.Code == 0 && body.Error.Message == "" {
 			break
 		}
-		inner, deeper := body.Error, ok
-		if deeper && inner.Code == 0 {
-			inner.Code = found.Code
-		}
-		found, ok = inner, true
-		text = found.Message
+		body.Error.Code = cmp.Or(body.Error.Code, found.Code)
+		found, ok, text = body.Error, true, body.Error.Message
 	}
 	return found, ok
 }
 
 func (e googleError) class() class.Class {
-	if failure := providerWords(e.Message); failure != class.None {
-		return failure
-	}
+	found := classOf("provider.text", e.Message)
 	for _, d := range e.Details {
-		switch d.Reason {
-		case "API_KEY_INVALID", "API_KEY_SERVICE_BLOCKED", "CONSUMER_INVALID", "SERVICE_DISABLED":
-			return class.Auth
-		case "INSUFFICIENT_G1_CREDITS_BALANCE", "BILLING_DISABLED":
-			return class.Billing
-		}
+		found = cmp.Or(found, classOf("google.reason", d.Reason))
 	}
-	return statusClass(e.Code)
+	return cmp.Or(found, statusClass(e.Code))
 }
 
 // window is the provider's word for the quota.
@@ -185,50 +125,18 @@ func (e googleError) wait() time.Duration {
 	return geminiWait(e.Message)
 }
 
-var (
-	googleNoQuota = pattern.Lazy(`\blimit:\s*0(?:[^\d.]|\.(?:\D|$)|$)`)
-	googleDelay   = pattern.Lazy(`(?i)(?:suggested retry after|please retry in|quota will reset after)\s+((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)`)
-)
+var googleDelay = pattern.Lazy(`(?i)(?:suggested retry after|please retry in|quota will reset after)\s+((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)`)
 
-// providerWords goes by what a provider (Google most of all), or a CLI for it,
-// says in an error. It is never asked about a text of the agent.
-func providerWords(text string) class.Class {
-	low := strings.ToLower(text)
-	has := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(low, w) })
+func geminiWait(text string) (wait time.Duration) {
+	if m := googleDelay().FindStringSubmatch(text); m != nil {
+		wait, _ = time.ParseDuration(m[1])
 	}
-	switch {
-	case has("quota") && googleNoQuota().MatchString(low), has("insufficient credits", "insufficient_g1_credits", "billing account", "prepayment credits", "credit balance is too low"):
-		return class.Billing // a quota of nothing is one that only payment lifts
-	case has("api key not valid", "api key expired", "api_key_invalid", "unauthenticated", "permission_denied"):
-		return class.Auth
-	case has("suggested retry after", "please retry in", "exhausted your daily quota", "exhausted your capacity", "quota exceeded",
-		"exceeded your current quota", "resource has been exhausted", "resource_exhausted", "to increase your limits, request a quota increase"):
-		return class.Limit
-	case has("exceeds the maximum number of tokens", "input token count"):
-		return class.Context
-	case has("is not found for api version", "model not found", "requested entity was not found"):
-		return class.Model
-	case has("overloaded", "internal error encountered", "currently unavailable"):
-		return class.Overloaded
-	case has("[api error: terminated]", "fetch failed", "econnre", "etimedout", "enotfound", "eai_again", "socket hang up", "other side closed", "premature close"):
-		return class.Network
-	}
-	return class.None
-}
-
-func geminiWait(text string) time.Duration {
-	m := googleDelay().FindStringSubmatch(text)
-	if m == nil {
-		return 0
-	}
-	wait, _ := time.ParseDuration(m[1])
 	return wait
 }
 
 var (
 	geminiReportField = pattern.Lazy(`(?m)^  (status|code|retryDelayMs): (\d{1,12}),?$`)
-	geminiReportName  = pattern.Lazy(`^Error when talking to Gemini API .*?\.json (\w+): `)
+	geminiReportName  = pattern.Lazy(`^Error when talking to Gemini API .*?\.json _*(\w+): `)
 )
 
 // geminiReport reads what standard error says of the request that failed last:
@@ -244,15 +152,57 @@ func geminiReport(stderr string) (found geminiFound) {
 		n, _ := strconv.ParseInt(m[2], 10, 64)
 		if m[1] == "retryDelayMs" {
 			found.wait = time.Duration(n) * time.Millisecond
-		} else if failure := statusClass(int(n)); failure != class.Unknown {
-			found.class = failure
+		} else if status := statusClass(int(n)); status != class.Unknown {
+			found.class = status
 		}
 	}
 	if m := geminiReportName().FindStringSubmatch(report); found.class == class.None && m != nil {
-		found.class = map[string]class.Class{
-			"TerminalQuotaError": class.Limit, "RetryableQuotaError": class.Limit, "ModelNotFoundError": class.Model,
-			"ValidationRequiredError": class.Auth,
-		}[strings.TrimLeft(m[1], "_")]
+		found.class = classOf("gemini.report", m[1])
 	}
 	return found
 }
+
+// geminiExits are the CLI's own codes for what is wrong before the first request.
+var geminiExits = map[int]class.Class{41: class.Auth, 42: class.Config, 44: class.Config, 52: class.Config, 53: class.Turns, 55: class.Config}
+
+// geminiExit classifies by the exit code alone. An error of the API the CLI
+// passes to exit as the HTTP status, of which the system keeps the low 8 bits.
+func geminiExit(end proc.Result) class.Class {
+	if end.Ended != proc.Exited || end.Signal != "" {
+		return class.None
+	}
+	for _, status := range []int{400, 401, 402, 403, 404, 413, 429, 500, 502, 503, 504} {
+		if end.Code == status%256 {
+			return statusClass(status)
+		}
+	}
+	return geminiExits[end.Code]
+}
+
+// geminiStart explains a run of which no event came: what is wrong with a
+// command line, a login or a setting is only on standard error.
+func geminiStart(end proc.Result, stderr string) (class.Class, string) {
+	if !failed(end) {
+		return class.None, ""
+	}
+	// The help follows a bad flag; the noise comes with every start.
+	stderr, _, usage := strings.Cut(text.Uncoloured(stderr), "Usage: gemini [options]")
+	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), geminiNoise().MatchString)
+	said := strings.TrimSpace(strings.Join(lines, "\n"))
+	found := geminiExit(end)
+	switch {
+	case end.Code == 42 && strings.HasPrefix(said, "Error resuming session:"):
+		found = class.Session
+	case end.Code == 1 && usage:
+		found = class.Config
+	}
+	if found == class.None {
+		return class.None, ""
+	}
+	return found, errorText(said)
+}
+
+var (
+	geminiNoise   = pattern.Lazy(`^(?:Warning: |YOLO mode is enabled|Ripgrep is not available|\[STARTUP\])`)
+	geminiAttempt = pattern.Lazy(`^Attempt \d+ failed(?: with status (\d{3})|: )`)
+)

@@ -1,32 +1,26 @@
 package agent
 
 import (
-	"encoding/json"
-	"os"
+	"cmp"
 	"path/filepath"
-	"strings"
 )
 
 func (gemini) Profile() Profile {
 	return Profile{
-		Keys:           []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_ACCESS_TOKEN"},
-		Login:          "gemini",
-		Version:        []string{"--version"},
-		Help:           func([]string) []string { return []string{"--help"} },
-		Replaced:       geminiReplaced(),
+		Keys:    []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_ACCESS_TOKEN"},
+		Login:   "gemini",
+		Version: []string{"--version"},
+		Help:    plainHelp,
+		Replaced: map[string]string{
+			"-a": "@path in the prompt", "--all-files": "@path in the prompt",
+			"-c": "general.checkpointing in settings.json", "--checkpointing": "general.checkpointing in settings.json",
+			"--experimental-acp": "--acp",
+			"--telemetry":        "GEMINI_TELEMETRY_ENABLED in the environment",
+			"--telemetry-target": "GEMINI_TELEMETRY_TARGET in the environment",
+		},
 		LoggedIn:       geminiLoggedIn,
 		ChoosesSession: true,
 		Account:        geminiAccount,
-	}
-}
-
-func geminiReplaced() map[string]string {
-	return map[string]string{
-		"-a": "@path in the prompt", "--all-files": "@path in the prompt",
-		"-c": "general.checkpointing in settings.json", "--checkpointing": "general.checkpointing in settings.json",
-		"--experimental-acp": "--acp",
-		"--telemetry":        "GEMINI_TELEMETRY_ENABLED in the environment",
-		"--telemetry-target": "GEMINI_TELEMETRY_TARGET in the environment",
 	}
 }
 
@@ -50,11 +44,8 @@ func geminiMethod(env []string) (method, where string) {
 		Old string `json:"selectedAuthType"`
 	}
 	if readJSON(path, &settings) {
-		if m := settings.Security.Auth.SelectedType; m != "" {
+		if m := cmp.Or(settings.Security.Auth.SelectedType, settings.Old); m != "" {
 			return m, path
-		}
-		if settings.Old != "" {
-			return settings.Old, path
 		}
 	}
 	switch {
@@ -141,44 +132,5 @@ func geminiAccount(_ Request, env []string) Account {
 
 // geminiHome is where the CLI keeps its settings and logins.
 func geminiHome(env []string) string {
-	home := valueIn(env, "GEMINI_CLI_HOME")
-	if home == "" {
-		home = valueIn(env, "HOME")
-	}
-	return filepath.Join(home, ".gemini")
-}
-
-// valueIn is the value of a variable; the last of several counts.
-func valueIn(env []string, name string) (value string) {
-	for _, e := range env {
-		if v, ok := strings.CutPrefix(e, name+"="); ok {
-			value = v
-		}
-	}
-	return value
-}
-
-// maxSettings bounds the files of a CLI that are read; .claude.json grows to
-// some megabytes.
-const maxSettings = 16 << 20
-
-// readSettings gives a file's content, nil where it cannot be read. Many people
-// link such files from elsewhere, so links are followed.
-func readSettings(path string) []byte {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
-		return nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	return text
-}
-
-// readJSON reports whether the file is there and was understood.
-func readJSON(path string, into any) bool { return json.Unmarshal(readSettings(path), into) == nil }
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+	return filepath.Join(cmp.Or(valueIn(env, "GEMINI_CLI_HOME"), valueIn(env, "HOME")), ".gemini")
 }

@@ -12,19 +12,12 @@ import (
 // statusClass is what an HTTP status says by itself; class.Unknown for one that
 // is no failure known of a model API.
 func statusClass(status int) class.Class {
+	known := map[int]class.Class{
+		401: class.Auth, 402: class.Billing, 403: class.Auth, 404: class.Model, 408: class.Network, 413: class.Context, 429: class.Limit,
+	}
 	switch {
-	case status == 401, status == 403:
-		return class.Auth
-	case status == 402:
-		return class.Billing
-	case status == 404:
-		return class.Model
-	case status == 408:
-		return class.Network
-	case status == 413:
-		return class.Context
-	case status == 429:
-		return class.Limit
+	case known[status] != class.None:
+		return known[status]
 	case status >= 500 && status < 600:
 		return class.Overloaded
 	case status >= 400 && status < 500:
@@ -44,6 +37,14 @@ func waited(at time.Time, wait time.Duration) time.Time {
 		return time.Time{}
 	}
 	return at.Add(wait)
+}
+
+// limited notes until when the provider asks to wait, for a failure that time
+// lifts; reset is zero when it does not say.
+func (l *Learned) limited(kind string, reset time.Time) {
+	if l.Class == class.Limit || l.Class == class.Overloaded && !reset.IsZero() {
+		l.Limit = &Limit{Kind: kind, Text: l.ErrorText, ResetsAt: reset}
+	}
 }
 
 // resetOf reads the headers in which model APIs say when a limit ends. at is

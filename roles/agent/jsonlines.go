@@ -1,11 +1,12 @@
 package agent
 
 import (
-	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/jsonstream"
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles"
 )
@@ -13,31 +14,43 @@ import (
 const (
 	maxErrorText = 2000    // bytes of Learned.ErrorText
 	stderrHalf   = 8 << 10 // bytes of the beginning, and of the end, of standard error that are kept
+
+	// finalHalf leaves room for the mark, so that a cut text is within MaxMessage.
+	finalHalf = messageHalf - 64
+	finalText = 2 * finalHalf // bytes of a message that are kept
 )
 
 // jsonLines is what the readers of all structured streams have in common: one
-// JSON object a line on standard output, and people's text on standard error.
-// A reader embeds it, calls open, and adds Settled and Finish.
+// JSON object a line on standard output, and text on standard error. A reader
+// embeds it, calls read, and adds Settled and Finish.
 //
 // A CLI that prints something else (the owner chose another output format, or
 // the program is a wrapper) is shown like plain text, and nothing is learned.
 type jsonLines struct {
 	reader *jsonstream.Reader
 	event  func(*jsonstream.Line) bool
+	// note, unless nil, gets each line of standard error.
+	note func(line []byte)
 
-	known         bool // an event of this CLI's stream has come
-	lines, unread int64
-	last          string
-	errLines      lineTail
-	errText       headTail
+	known          bool // an event of this CLI's stream has come
+	lines, unread  int64
+	last           string
+	errLines       lineTail
+	errText        headTail
+	noted          eachLine
+	session, model string
+	denied         int64
 }
 
-// open makes it ready. event gets every line that is a whole JSON object and
-// reports whether this is an event of this CLI's stream; the line holds only
-// during the call, and event says what is to be shown of it. A line that broke
-// off is counted and otherwise ignored: what it was going to say is not known.
+// read makes it ready. on gets every line that is a whole JSON object and says
+// whether this is an event of this CLI's stream. A line that broke off is
+// counted and otherwise ignored.
+func (j *jsonLines) read(layout *layout, on func(event) (known bool)) {
+	j.open(layout.shape, func(l *jsonstream.Line) bool { return on(event{l, layout.wants}) })
+}
+
 func (j *jsonLines) open(shape *jsonstream.Shape, event func(*jsonstream.Line) (known bool)) {
-	j.event = event
+	j.event, j.errText.half = event, stderrHalf
 	j.reader = shape.NewReader(j.line)
 }
 
@@ -50,19 +63,20 @@ func (j *jsonLines) Stderr(p []byte) {
 	if line := j.errLines.feed(p); line != "" && !j.known {
 		j.last = line
 	}
+	if j.note != nil {
+		j.noted.write(p, j.note)
+	}
 }
 
 func (j *jsonLines) LastLine() string { return j.last }
 
 func (j *jsonLines) line(l *jsonstream.Line) {
 	j.lines++
-	switch l.Kind {
-	case jsonstream.Object:
-		if j.event(l) {
-			j.known = true
-			return
-		}
-	case jsonstream.Broken:
+	if l.Kind == jsonstream.Object && j.event(l) {
+		j.known = true
+		return
+	}
+	if l.Kind == jsonstream.Broken {
 		j.unread++
 	}
 	if !j.known {
@@ -74,36 +88,48 @@ func (j *jsonLines) line(l *jsonstream.Line) {
 // white space alone changes nothing.
 func (j *jsonLines) say(text string) {
 	text = strings.TrimSpace(text)
-	if len(text) > maxLine {
-		text = text[len(text)-maxLine:]
+	j.show([]byte(text[max(0, len(text)-maxLine):]))
+}
+
+// does says that the agent uses a tool, and on what.
+func (j *jsonLines) does(tool, what string) {
+	if what = strings.TrimSpace(what); what != "" {
+		tool += ": " + strings.ReplaceAll(what, "\n", " ")
 	}
-	j.show([]byte(text))
+	j.say(tool)
 }
 
 func (j *jsonLines) show(raw []byte) {
 	var tail lineTail
-	done := tail.feed(raw)
-	if rest := tail.rest(); rest != "" {
-		j.last = rest
-	} else if done != "" {
-		j.last = done
+	if line := tail.feed(slices.Concat(raw, []byte("\n"))); line != "" {
+		j.last = line
 	}
 }
 
 // close reads what had no line break yet and gives what holds for every
-// structured stream: Structured, Lines and Unread. Call it once, at the
-// beginning of Finish.
+// structured stream. Call it once, at the beginning of Finish.
 func (j *jsonLines) close() Learned {
 	j.reader.Close()
 	if rest := j.errLines.rest(); rest != "" && !j.known {
 		j.last = rest
 	}
-	return Learned{Structured: j.known, Lines: j.lines, Unread: j.unread}
+	if j.note != nil {
+		j.noted.end(j.note)
+	}
+	return Learned{Structured: j.known, Lines: j.lines, Unread: j.unread, SessionID: j.session, Model: j.model, Denied: j.denied}
 }
 
 // stderr is what standard error said, at most its first and its last 8 KiB,
 // with a line break where something is left out.
-func (j *jsonLines) stderr() string { return j.errText.text() }
+func (j *jsonLines) stderr() string {
+	return j.errText.text(func(head, tail string, _ int64) string { return head + "\n" + tail })
+}
+
+// failed reports whether the program itself left with a failure, so that
+// standard error may say why.
+func failed(end proc.Result) bool {
+	return end.Ended == proc.Exited && (end.Signal != "" || end.Code != 0)
+}
 
 // errorText makes a CLI's own words fit for Learned.ErrorText: valid UTF-8 on
 // one line without control characters, at most maxErrorText bytes. Of a longer
@@ -113,7 +139,7 @@ func errorText(said string) string {
 }
 
 // whole is the text of a string, with a mark where jsonstream left out some of
-// it, give or take three bytes; want is the most that the shape keeps.
+// it, give or take three bytes; want is the most that the layout keeps.
 func whole(v jsonstream.Value, want int) []byte {
 	half := min(want/2, len(v.Raw))
 	if v.Cut == 0 {
@@ -125,40 +151,10 @@ func whole(v jsonstream.Value, want int) []byte {
 	return []byte(roles.JoinCut(string(v.Raw[:half]), string(v.Raw[half:]), v.Cut))
 }
 
-// Recoverer is a Stream that finds in the files of its CLI what the output did
-// not tell, such as the usage of a run that was killed. Recover is called after
-// Finish, in any case, with the agent's environment and directory, and only adds
-// to what was learned. It reads a bounded part of regular files below the CLI's
-// own directory and writes nothing; what it does not find stays unknown.
-type Recoverer interface {
-	Recover(env []string, workdir string, l *Learned)
-}
-
-// headTail keeps the beginning and the end of a text, stderrHalf bytes each.
-// The zero value is ready.
-type headTail struct {
-	head, tail []byte
-	cut        bool
-}
-
-func (h *headTail) write(p []byte) {
-	n := min(len(p), stderrHalf-len(h.head))
-	h.head = append(h.head, p[:n]...)
-	p = p[n:]
-	if over := len(p) - stderrHalf; over > 0 {
-		h.cut, h.tail, p = true, h.tail[:0], p[over:]
+// message is the last string at a path of which finalText bytes are kept.
+func (e event) message(path string) string {
+	if v, ok := e.text(path); ok {
+		return string(whole(v, finalText))
 	}
-	h.tail = append(h.tail, p...)
-	if over := len(h.tail) - stderrHalf; over > 0 {
-		h.cut = true
-		h.tail = append(h.tail[:0], h.tail[over:]...)
-	}
-}
-
-func (h *headTail) text() string {
-	gap := ""
-	if h.cut {
-		gap = "\n"
-	}
-	return string(bytes.Join([][]byte{h.head, h.tail}, []byte(gap)))
+	return ""
 }

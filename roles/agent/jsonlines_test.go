@@ -65,7 +65,7 @@ func TestJSONLines(t *testing.T) {
 func TestHeadTail(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		var h headTail
+		h := headTail{half: stderrHalf}
 		var all strings.Builder
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 3*stderrHalf), 0, 6).Draw(rt, "pieces") {
 			piece := strings.Repeat(rapid.SampledFrom([]string{"a", "b", "\n"}).Draw(rt, "byte"), n)
@@ -79,7 +79,7 @@ func TestHeadTail(t *testing.T) {
 		if len(want) > 2*stderrHalf {
 			want = want[:stderrHalf] + "\n" + want[len(want)-stderrHalf:]
 		}
-		if got := h.text(); got != want {
+		if got := h.text(func(head, tail string, _ int64) string { return head + "\n" + tail }); got != want {
 			rt.Fatalf("%d bytes, want %d", len(got), len(want))
 		}
 	})

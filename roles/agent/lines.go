@@ -55,3 +55,61 @@ func head(p []byte, n int) []byte { return p[:min(len(p), max(0, n))] }
 
 // sanitise makes raw output fit for one line of any screen.
 func sanitise(raw []byte) string { return text.Line(string(raw), maxShown) }
+
+// eachLine calls f with every line of a text that comes cut anywhere, each at
+// most maxLine bytes long. The zero value is ready.
+type eachLine struct{ part []byte }
+
+func (e *eachLine) write(p []byte, f func(line []byte)) {
+	for line := range bytes.Lines(p) {
+		whole, ended := bytes.CutSuffix(line, []byte("\n"))
+		e.part = append(e.part, head(whole, maxLine-len(e.part))...)
+		if ended {
+			e.end(f)
+		}
+	}
+}
+
+// end hands on the last line, which may have no line break.
+func (e *eachLine) end(f func(line []byte)) {
+	if len(e.part) > 0 {
+		f(e.part)
+		e.part = e.part[:0]
+	}
+}
+
+// headTail keeps the beginning and the end of a text, half bytes each.
+type headTail struct {
+	half       int
+	head, tail []byte
+	cut        int64 // bytes between head and tail that are gone
+}
+
+func (h *headTail) write(p []byte) {
+	n := min(len(p), h.half-len(h.head))
+	h.head = append(h.head, p[:n]...)
+	h.tail = append(h.tail, p[n:]...)
+	if over := len(h.tail) - h.half; over > 0 {
+		h.cut += int64(over)
+		h.tail = append(h.tail[:0], h.tail[over:]...)
+	}
+}
+
+func (h *headTail) reset() { h.head, h.tail, h.cut = h.head[:0], h.tail[:0], 0 }
+
+// text is all of it; where something is left out, join puts the parts together.
+func (h *headTail) text(join func(head, tail string, cut int64) string) string {
+	if h.cut == 0 {
+		return string(h.head) + string(h.tail)
+	}
+	return join(string(h.head), string(h.tail), h.cut)
+}
+
+// end is enough of the end to show its last line.
+func (h *headTail) end() string {
+	p := h.tail
+	if len(p) == 0 {
+		p = h.head
+	}
+	return string(p[max(0, len(p)-maxLine):])
+}

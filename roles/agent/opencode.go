@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -14,7 +16,18 @@ type opencode struct{}
 
 func (opencode) Name() string                { return "opencode" }
 func (opencode) Matches(program string) bool { return program == "opencode" }
-func (opencode) Stream(req Request) Stream   { return newOpencodeStream() }
+func (opencode) Stream(Request) Stream       { return newOpencodeStream() }
+
+var (
+	opencodeSessions = []string{"-s", "--session", "-c", "--continue"}
+	// opencodeValued are the flags to which the next word belongs.
+	opencodeValued = strings.Fields(`--log-level --command -s --session -m --model --agent --format -f --file --title
+		--attach -p --password -u --username --dir --port --variant --prompt`)
+	// opencodeVariants are the words for thinking, by thinkingLevels. One that a
+	// model does not know leaves it at its own default, so that the most must not
+	// be a word of a few models.
+	opencodeVariants = [...]string{"none", "minimal", "low", "medium", "high", "high"}
+)
 
 // Command adds what the owner has not said themselves: the word run, the event
 // stream right after it, the model, the variant that fits the thinking, and the
@@ -34,24 +47,23 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 		flags = append(flags, "--format=json")
 	}
 	flags = append(flags, modelFlag(req)...)
-	if variant := o.variant(req); variant != "" && !hasFlag(words, "--variant") {
+	if level := thinkingLevel(req.Thinking); level >= 0 && !hasFlag(words, "--variant") {
+		variant := opencodeVariants[level]
+		if req.Thinking == "max" && (strings.Contains(req.Model, "claude") || strings.Contains(req.Model, "gemini-2")) {
+			variant = "max"
+		}
 		flags = append(flags, "--variant="+variant)
 	}
-	if !hasFlag(words, "-s", "--session", "-c", "--continue") {
-		switch {
-		case req.Resume != nil:
-			if err := checkSession(req.Resume.ID); err != nil {
-				return Command{}, err
-			}
-			flags = append(flags, "--session="+req.Resume.ID)
-		case !hasFlag(words, "--title"):
-			flags = append(flags, fmt.Sprintf("--title=superloop %s %s %d", req.Loop, req.Role, req.Iteration))
-		}
+	session, err := sessionFlag(req, "--session=", "", opencodeSessions...)
+	if err != nil {
+		return Command{}, err
 	}
-	if req.Permissions == PermitWorkspace || req.Permissions == PermitAll {
-		if !hasFlag(words, "--auto", "--yolo", "--dangerously-skip-permissions") {
-			flags = append(flags, "--auto")
-		}
+	flags = append(flags, session...)
+	if req.Resume == nil && !hasFlag(words, opencodeSessions...) && !hasFlag(words, "--title") {
+		flags = append(flags, fmt.Sprintf("--title=superloop %s %s %d", req.Loop, req.Role, req.Iteration))
+	}
+	if (req.Permissions == PermitWorkspace || req.Permissions == PermitAll) && !hasFlag(words, "--auto", "--yolo", "--dangerously-skip-permissions") {
+		flags = append(flags, "--auto")
 	}
 	env := defaults(passed(req, environ), map[string]string{
 		"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
@@ -77,15 +89,15 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 func withRun(req Request) Request {
 	words := slices.Concat(req.CLI.Command, req.args())
 	at := len(req.CLI.Command)
+	command := append(slices.Clone(req.CLI.Command), "run")
 	program := 0
 	for i, word := range req.CLI.Command {
 		if strings.HasPrefix(filepath.Base(word), "opencode") {
 			program = i
 		}
 	}
-	command := append(slices.Clone(req.CLI.Command), "run")
 	for i := program + 1; i < len(words); i++ {
-		if words[i] == "run" && !opencodeTakesValue(words[i-1]) {
+		if words[i] == "run" && !slices.Contains(opencodeValued, words[i-1]) {
 			at = i + 1
 			command = slices.Clone(words[:at])
 			break
@@ -96,33 +108,82 @@ func withRun(req Request) Request {
 	return req
 }
 
-// opencodeTakesValue reports whether the word after this flag belongs to it.
-func opencodeTakesValue(flag string) bool {
-	return slices.Contains([]string{
-		"--log-level", "--command", "-s", "--session", "-m", "--model", "--agent", "--format", "-f", "--file", "--title",
-		"--attach", "-p", "--password", "-u", "--username", "--dir", "--port", "--variant", "--prompt",
-	}, flag)
+// rule is what opencode's settings say of a permission: allow, deny or ask, or
+// by pattern, of which the last that matches counts. Marshalled, patterns are
+// sorted, and "*" is before all that says more.
+type rule = map[string]string
+
+// opencodePermissions gives the variables that hold a role to what it may do.
+//
+// Unlike other CLIs opencode allows everything by itself, and its order of
+// precedence is not what one would expect: what a repository's own opencode.json
+// grants to an agent by name beats OPENCODE_PERMISSION. An agent that may write
+// that file could so free the next one, so for read-only the agent is named as
+// well, in the settings that are read last, and may not hand work to others.
+//
+// A role with the workspace asks (and --auto answers) for nothing outside of it
+// but the directories where it has to leave its files.
+func opencodePermissions(req Request, environ []string) (map[string]string, error) {
+	outer := rule{"*": "deny"}
+	for _, dir := range outside(req) {
+		outer[strings.TrimSuffix(dir, "/")+"/*"] = "allow"
+	}
+	_, own := req.CLI.Env["OPENCODE_PERMISSION"]
+	switch {
+	case req.Permissions == PermitWorkspace:
+		return map[string]string{"OPENCODE_PERMISSION": marshalled(map[string]any{"external_directory": outer})}, nil
+	case req.Permissions != PermitRead || own:
+		return nil, nil
+	}
+	allowed := map[string]any{
+		"*": "deny", "edit": "deny", "bash": "deny", "task": "deny", "external_directory": outer,
+		"read":    rule{"*": "allow", "*.env": "deny", "*.env.*": "deny", "*.env.example": "allow"},
+		"invalid": "allow", // answers a call of a tool that is not there
+	}
+	for name := range strings.FieldsSeq("glob grep list lsp skill todowrite todoread webfetch websearch codesearch") {
+		allowed[name] = "allow"
+	}
+	content, err := opencodeContent(req, environ, allowed)
+	return map[string]string{"OPENCODE_PERMISSION": marshalled(allowed), opencodeContentVariable: content}, err
 }
 
-// variant is the word for a thinking level. Which words a model knows differs
-// from model to model; one that it does not know leaves it at its own default,
-// so that the most must not be a word of a few models.
-func (opencode) variant(req Request) string {
-	level := thinkingLevel(req.Thinking)
-	if level < 0 {
-		return ""
+// opencodeContentVariable holds settings that are read after all files.
+const opencodeContentVariable = "OPENCODE_CONFIG_CONTENT"
+
+// opencodeContent adds the permissions of the agent that will run to the
+// settings that the environment has already.
+func opencodeContent(req Request, environ []string, allowed map[string]any) (string, error) {
+	settings := map[string]any{}
+	text := cmp.Or(req.CLI.Env[opencodeContentVariable], valueIn(passed(req, environ), opencodeContentVariable))
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &settings); err != nil {
+			return "", fmt.Errorf("adding the permissions of the %s to %s, which must be JSON without comments: %w", req.Role, opencodeContentVariable, err)
+		}
 	}
-	word := [...]string{"none", "minimal", "low", "medium", "high", "high"}[level]
-	if req.Thinking == "max" && (strings.Contains(req.Model, "claude") || strings.Contains(req.Model, "gemini-2")) {
-		return "max"
+	name, _ := flagValue(req.words(), "--agent")
+	if name == "" {
+		name = "build"
+		settings["default_agent"] = name
 	}
-	return word
+	object(object(settings, "agent"), name)["permission"] = allowed
+	return marshalled(settings), nil
 }
 
-// opencodeData is where the CLI keeps its logins.
-func opencodeData(env []string) string {
-	if dir := valueIn(env, "XDG_DATA_HOME"); dir != "" {
-		return filepath.Join(dir, "opencode")
+// object is the object at a key; anything else there is replaced by one.
+func object(in map[string]any, key string) map[string]any {
+	o, ok := in[key].(map[string]any)
+	if !ok {
+		o = map[string]any{}
+		in[key] = o
 	}
-	return filepath.Join(valueIn(env, "HOME"), ".local", "share", "opencode")
+	return o
+}
+
+// marshalled: keys are sorted, and what came from JSON always goes back.
+func marshalled(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	_ "embed"
 	"encoding/json"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,15 @@ func (opencode) Profile() Profile {
 		Account:  opencodeAccount,
 	}
 }
+
+// opencodeKeys are the variables in which opencode 1.18's catalogue of providers
+// looks for a credential, but for those that other programs need too, such as
+// GITHUB_TOKEN and the keys of clouds: these are nobody's secret from another
+// agent. (OPENCODE_AUTH_CONTENT is its file of logins, as a variable.)
+func opencodeKeys() []string { return strings.Fields(opencodeKeysText) }
+
+//go:embed opencode_keys.txt
+var opencodeKeysText string
 
 // opencodeProviders are the variables of the providers that people have keys
 // of most; a provider that is not here is told by its name.
@@ -52,10 +62,8 @@ func opencodeLoggedIn(env []string) Login {
 	if logins, where := opencodeLogins(env); len(logins) > 0 {
 		return Login{LoginYes, where}
 	}
-	for _, name := range opencodeKeys() {
-		if valueIn(env, name) != "" {
-			return Login{LoginYes, name}
-		}
+	if name, _ := firstIn(env, opencodeKeys()...); name != "" {
+		return Login{LoginYes, name}
 	}
 	return Login{LoginUnknown, "neither " + filepath.Join(opencodeData(env), "auth.json") + " nor the environment has a login; the settings of a provider may"}
 }
@@ -74,8 +82,14 @@ func opencodeAccount(req Request, env []string) Account {
 	provider = strings.ToLower(provider)
 	if logins, where := opencodeLogins(env); logins[provider] != nil {
 		var login struct{ Type, Key, AccountID string }
-		if json.Unmarshal(logins[provider], &login) == nil && login.Key+login.AccountID != "" {
-			return Account{Provider: provider, ID: opencodeAccountID(login.Key, login.AccountID)}
+		// A key is named as the CLI of the provider itself would at the provider's
+		// own endpoint, since both draw on one quota.
+		switch {
+		case json.Unmarshal(logins[provider], &login) != nil:
+		case login.Key != "":
+			return Account{Provider: provider, ID: AccountID("", login.Key)}
+		case login.AccountID != "":
+			return Account{Provider: provider, ID: AccountID("account", login.AccountID)}
 		}
 		// A login's tokens change from day to day; the file stays.
 		return Account{Provider: provider, ID: AccountID(provider, where)}
@@ -84,19 +98,16 @@ func opencodeAccount(req Request, env []string) Account {
 	if names == nil {
 		names = []string{strings.ToUpper(strings.ReplaceAll(provider, "-", "_")) + "_API_KEY"}
 	}
-	for _, name := range names {
-		if key := valueIn(env, name); key != "" {
-			return Account{Provider: provider, ID: opencodeAccountID(key, "")}
-		}
+	if _, key := firstIn(env, names...); key != "" {
+		return Account{Provider: provider, ID: AccountID("", key)}
 	}
 	return Account{Provider: provider, ID: AccountID(provider, opencodeData(env))}
 }
 
-// opencodeAccountID names a key as the CLI of the provider itself would at the
-// provider's own endpoint, since both draw on one quota.
-func opencodeAccountID(key, account string) string {
-	if key == "" {
-		return AccountID("account", account)
+// opencodeData is where the CLI keeps its logins.
+func opencodeData(env []string) string {
+	if dir := valueIn(env, "XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "opencode")
 	}
-	return AccountID("", key)
+	return filepath.Join(valueIn(env, "HOME"), ".local", "share", "opencode")
 }

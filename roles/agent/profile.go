@@ -3,6 +3,10 @@ package agent
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -37,10 +41,10 @@ type Profile struct {
 // Login says whether a CLI has a credential.
 type Login struct {
 	// State is LoginYes, LoginNo or LoginUnknown.
-	State string
+	State string `json:"state"`
 	// How says where the credential comes from, or why it is not known; it
 	// names variables and files and never holds a secret.
-	How string
+	How string `json:"how"`
 }
 
 // States of a Login.
@@ -76,4 +80,64 @@ func AccountOf(req Request, environ []string) Account {
 		return of(req, environment(environ, nil, req.CLI.Env, req))
 	}
 	return Account{Provider: a.Name(), ID: AccountID(strings.Join(req.CLI.Command, "\x00"))}
+}
+
+// plainHelp is Profile.Help of a CLI with one help.
+func plainHelp([]string) []string { return []string{"--help"} }
+
+// valueIn is the value of a variable; the last of several counts.
+func valueIn(env []string, name string) (value string) {
+	for _, e := range env {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// firstIn is the first of the variables that is set and not empty.
+func firstIn(env []string, names ...string) (name, value string) {
+	for _, name := range names {
+		if value := valueIn(env, name); value != "" {
+			return name, value
+		}
+	}
+	return "", ""
+}
+
+// homeIn is the directory that a variable names, else that below HOME.
+func homeIn(env []string, variable, below string) string {
+	if dir := valueIn(env, variable); dir != "" {
+		return dir
+	}
+	return filepath.Join(valueIn(env, "HOME"), below)
+}
+
+// hostIn reports whether the host of a URL is that domain or below it. The
+// domain begins with a dot.
+func hostIn(base, domain string) bool {
+	u, err := url.Parse(base)
+	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), domain)
+}
+
+// maxSettings bounds the files of a CLI that are read; .claude.json grows to
+// some megabytes.
+const maxSettings = 16 << 20
+
+// readSettings gives a file's content, nil where it cannot be read. Many people
+// link such files from elsewhere, so links are followed.
+func readSettings(path string) []byte {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
+		return nil
+	}
+	text, _ := os.ReadFile(path)
+	return text
+}
+
+// readJSON reports whether the file is there and was understood.
+func readJSON(path string, into any) bool { return json.Unmarshal(readSettings(path), into) == nil }
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

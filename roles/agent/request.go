@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -91,6 +92,9 @@ const (
 	PermitAll = "full"
 )
 
+// stdin reports whether the prompt is on standard input.
+func (c CLI) stdin() bool { return c.PromptMode == "" || c.PromptMode == PromptStdin }
+
 func (r Request) args() []string {
 	if r.Fast && r.CLI.FastArgs != nil {
 		return r.CLI.FastArgs
@@ -102,9 +106,7 @@ func (r Request) check() error {
 	if len(r.CLI.Command) == 0 || r.CLI.Command[0] == "" {
 		return errors.New("the runner has no command")
 	}
-	switch r.CLI.PromptMode {
-	case "", PromptStdin, PromptFile, PromptArg:
-	default:
+	if !r.CLI.stdin() && r.CLI.PromptMode != PromptFile && r.CLI.PromptMode != PromptArg {
 		return fmt.Errorf("unknown prompt_mode %q: use stdin, file or arg", r.CLI.PromptMode)
 	}
 	for _, p := range []struct{ name, path string }{
@@ -126,9 +128,7 @@ func (r Request) check() error {
 	if r.Thinking != "" && thinkingLevel(r.Thinking) < 0 {
 		return fmt.Errorf("unknown thinking %q: use one of %s", r.Thinking, strings.Join(thinkingLevels[:], ", "))
 	}
-	switch r.Permissions {
-	case "", PermitRead, PermitWorkspace, PermitAll:
-	default:
+	if !slices.Contains([]string{"", PermitRead, PermitWorkspace, PermitAll}, r.Permissions) {
 		return fmt.Errorf("unknown permissions %q: use %s, %s or %s", r.Permissions, PermitRead, PermitWorkspace, PermitAll)
 	}
 	return nil
@@ -137,11 +137,4 @@ func (r Request) check() error {
 // thinkingLevels from least to most.
 var thinkingLevels = [...]string{"none", "minimal", "low", "standard", "high", "max"}
 
-func thinkingLevel(word string) int {
-	for i, w := range thinkingLevels {
-		if w == word {
-			return i
-		}
-	}
-	return -1
-}
+func thinkingLevel(word string) int { return slices.Index(thinkingLevels[:], word) }

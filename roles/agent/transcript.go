@@ -12,9 +12,18 @@ const (
 	maxListed     = 4096      // entries of a directory that are looked at
 )
 
+// Recoverer is a Stream that finds in the files of its CLI what the output did
+// not tell, such as the usage of a run that was killed. Recover is called after
+// Finish, in any case, with the agent's environment and directory, and only adds
+// to what was learned. It reads a bounded part of regular files below the CLI's
+// own directory and writes nothing; what it does not find stays unknown.
+type Recoverer interface {
+	Recover(env []string, workdir string, l *Learned)
+}
+
 // readTranscript reads the JSON lines of a regular file below root until each
 // says that it has enough. It does nothing if there is no such file.
-func readTranscript(root *os.Root, path string, shape *jsonstream.Shape, each func(*jsonstream.Line) (more bool)) {
+func readTranscript(root *os.Root, path string, layout *layout, each func(event) (more bool)) {
 	info, err := root.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return
@@ -30,19 +39,16 @@ func readTranscript(root *os.Root, path string, shape *jsonstream.Shape, each fu
 		}
 	}
 	more := true
-	r := shape.NewReader(func(l *jsonstream.Line) {
+	r := layout.shape.NewReader(func(l *jsonstream.Line) {
 		if more && l.Kind == jsonstream.Object {
-			more = each(l)
+			more = each(event{l, layout.wants})
 		}
 	})
-	chunk := make([]byte, 256<<10)
-	for left := int64(maxTranscript); more && left > 0; {
-		n, err := f.Read(chunk[:min(left, int64(len(chunk)))])
+	from, chunk := io.LimitReader(f, maxTranscript), make([]byte, 256<<10)
+	for err == nil && more {
+		var n int
+		n, err = from.Read(chunk)
 		r.Write(chunk[:n])
-		left -= int64(n)
-		if err != nil {
-			break
-		}
 	}
 	r.Close()
 }

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/superloop/superloop/internal/jsonstream"
+)
+
+// paths are the values that a reader wants of each JSON line: dotted paths as
+// in jsonstream.Want, separated by spaces, by the bytes that are kept of each.
+type paths map[int]string
+
+// layout is paths, compiled.
+type layout struct {
+	shape *jsonstream.Shape
+	wants map[string]int
+}
+
+// lazy compiles the paths at the first use.
+func (p paths) lazy() func() *layout {
+	return sync.OnceValue(func() *layout {
+		l := &layout{wants: map[string]int{}}
+		var wants []jsonstream.Want
+		for _, most := range slices.Sorted(maps.Keys(p)) {
+			for _, path := range strings.Fields(p[most]) {
+				l.wants[path] = len(wants)
+				wants = append(wants, jsonstream.Want{Path: path, Max: most})
+			}
+		}
+		l.shape = jsonstream.MustShape(wants...)
+		return l
+	})
+}
+
+// event is a line whose values are named by their paths. A path that is not in
+// the layout has no value (TestEventPaths finds such a one).
+type event struct {
+	*jsonstream.Line
+	wants map[string]int
+}
+
+func (e event) want(path string) int {
+	if i, ok := e.wants[path]; ok {
+		return i
+	}
+	return -1
+}
+
+func (e event) last(path string) (jsonstream.Value, bool) { return e.Last(e.want(path)) }
+
+// str is the last string at the path; "" if there is none.
+func (e event) str(path string) string { return e.String(e.want(path)) }
+
+// text is the last value at the path, if it is a string.
+func (e event) text(path string) (jsonstream.Value, bool) {
+	v, ok := e.last(path)
+	return v, ok && v.Type == 's'
+}
+
+// int is the last number at the path; 0 if it is no whole one.
+func (e event) int(path string) int64 {
+	n, _ := e.Int(e.want(path))
+	return n
+}
+
+// count is the last number at the path; nil if it is no whole one from 0 up.
+func (e event) count(path string) *int64 {
+	if v, ok := e.last(path); ok {
+		if n, ok := number(v); ok {
+			return &n
+		}
+	}
+	return nil
+}
+
+func (e event) float(path string) (float64, bool) { return e.Float(e.want(path)) }
+
+func (e event) bool(path string) (value, ok bool) { return e.Bool(e.want(path)) }
+
+// all gives the values at the path in order.
+func (e event) all(path string) iter.Seq[jsonstream.Value] { return e.All(e.want(path)) }
+
+// counters reads the counters at a path that ends with "*", by their last key.
+func (e event) counters(path string, names counterNames) (u Usage) {
+	for v := range e.all(path) {
+		u.take(v, names)
+	}
+	return u
+}
+
+// number is the value as a whole number from 0 to 2^53.
+func number(v jsonstream.Value) (int64, bool) {
+	f, ok := fraction(v)
+	if !ok || f < 0 || f > 1<<53 || f != math.Trunc(f) {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+func fraction(v jsonstream.Value) (float64, bool) {
+	if v.Type != 'n' || v.Cut > 0 {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(v.Raw), 64)
+	return f, err == nil
+}
