@@ -16,8 +16,7 @@ type Adapter interface {
 	// Matches tells the CLI by its program: the last element of Command[0].
 	// A wrapper (npx, env, a shell) is not looked through.
 	Matches(program string) bool
-	// Command makes the complete command from a checked Request. environ is
-	// the supervisor's environment.
+	// Command makes the complete command. environ is the supervisor's environment.
 	Command(req Request, environ []string) (Command, error)
 	// Stream reads the output of one run of that command.
 	Stream(req Request) Stream
@@ -32,10 +31,7 @@ type Stream interface {
 	// reference to p. They must not block: the process waits for them.
 	Stdout(p []byte)
 	Stderr(p []byte)
-	// LastLine is what the agent said last, fit for one line of a screen (see
-	// Result.LastLine); "" while it has said nothing.
-	LastLine() string
-	// Settled says whether there is anything left to wait for.
+	LastLine() string // see Result.LastLine; "" while the agent has said nothing
 	Settled() Settled
 	// Finish gives what was learned, with the way the process ended.
 	Finish(end proc.Result) Learned
@@ -49,8 +45,8 @@ const (
 	Going Settled = iota
 	// Finished: the stream's last event has come; the process has only to leave.
 	Finished
-	// Hopeless: what the CLI goes on trying cannot succeed before a person, or a
-	// time that it told, lifts the cause; ending it at once loses nothing.
+	// Hopeless: what the CLI goes on trying cannot succeed before an operator, or
+	// a time that it told, lifts the cause; ending it at once loses nothing.
 	Hopeless
 )
 
@@ -62,25 +58,21 @@ type Learned struct {
 	Structured bool
 	// Done: the event that ends the stream has come and is no error. It is the
 	// CLI's word that its turn is over, not that the work is done.
-	Done bool
-	// FinalMessage is the agent's final answer; "" when the stream has none.
-	FinalMessage string
+	Done         bool
+	FinalMessage string // the agent's final answer; "" when the stream has none
 	SessionID    string
 	// Model is the one that answered, in the provider's name for it; "" when
 	// the stream does not tell. Of several it is that of the most output.
 	Model string
-	// Usage of this run alone, over all models and retries that the stream
-	// tells of.
-	Usage Usage
-	// CostUSD of this run alone, not of the session; nil is unknown, which is
-	// not 0.
+	// Usage and CostUSD are of this run alone, over all models and retries that
+	// the stream tells of; nil is unknown, which is not 0.
+	Usage   Usage
 	CostUSD *float64
 	// Totals are the session's counters after this run, for CLIs that count by
 	// session; the next run that resumes the session passes them back in
 	// Request.Resume. nil when the CLI counts by run.
-	Totals *Totals
-	// StopReason is the CLI's own word for why it stopped.
-	StopReason string
+	Totals     *Totals
+	StopReason string // the CLI's own word for why it stopped
 	// Class says what went wrong, and ErrorText what the CLI itself says of it,
 	// in at most 2,000 bytes.
 	Class     class.Class
@@ -95,11 +87,9 @@ type Learned struct {
 
 // Limit is a refusal that time will lift.
 type Limit struct {
-	// Kind is the provider's word for the window ("five_hour"); "" if not told.
-	Kind string
-	Text string
-	// ResetsAt is zero when the CLI does not tell.
-	ResetsAt time.Time
+	Kind     string // the provider's word for the window ("five_hour"); "" if not told
+	Text     string
+	ResetsAt time.Time // zero when the CLI does not tell
 }
 
 // Adapters returns all adapters, the most particular first. The last one
@@ -121,4 +111,42 @@ func For(cli CLI) Adapter {
 		}
 	}
 	return generic{}
+}
+
+// generic runs any command as it is configured. It injects nothing, not even
+// --model: a script that does not know the flag would fail on it. A command
+// that wants the model says {model}.
+type generic struct{}
+
+func (generic) Name() string          { return "generic" }
+func (generic) Matches(string) bool   { return true }
+func (generic) Profile() Profile      { return Profile{} }
+func (generic) Stream(Request) Stream { return &plainStream{} }
+
+func (generic) Command(req Request, environ []string) (Command, error) {
+	return assemble(req, environ, nil, nil)
+}
+
+// plainStream reads output of which only the lines are known. Standard error
+// counts as well: many CLIs tell their progress there.
+type plainStream struct {
+	out, err lineTail
+	last     string
+}
+
+func (s *plainStream) Stdout(p []byte)  { s.note(s.out.feed(p)) }
+func (s *plainStream) Stderr(p []byte)  { s.note(s.err.feed(p)) }
+func (s *plainStream) Settled() Settled { return Going }
+func (s *plainStream) LastLine() string { return s.last }
+
+func (s *plainStream) note(line string) {
+	if line != "" {
+		s.last = line
+	}
+}
+
+func (s *plainStream) Finish(proc.Result) Learned {
+	s.note(s.err.rest())
+	s.note(s.out.rest())
+	return Learned{}
 }

@@ -46,12 +46,16 @@ func environment(base []string, adapter, runner map[string]string, req Request) 
 		"SUPERLOOP_LOOP_DIR":          req.LoopDir,
 		"SUPERLOOP_LAST_MESSAGE_FILE": req.LastMessageFile,
 	})
-	list := make([]string, 0, len(all))
+	var list []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, name+"="+all[name])
 	}
 	return list
 }
+
+// Environment is what an agent's process gets, for a command that superloop
+// itself runs in the agent's place, such as the tests.
+func Environment(base []string, req Request) []string { return environment(base, nil, nil, req) }
 
 // basic are the variables that any program needs, or that say where it is to
 // find the owner's files and logins; those that begin with LC_ and XDG_ too.
@@ -127,13 +131,8 @@ func Secrets(environ []string, own map[string]string) *redact.Replacer {
 // speaksOfSecret goes by the last words of a variable's name, as everybody
 // writes them.
 func speaksOfSecret(name string) bool {
-	name = strings.ToUpper(name)
-	for _, end := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
+	ends := []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"}
+	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(strings.ToUpper(name), end) })
 }
 
 func validName(name string) bool {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -17,16 +18,11 @@ const (
 
 // CLI is how an agent command is started, as the configuration has it.
 type CLI struct {
-	// Command is the program and its leading arguments; never empty.
-	Command []string
-	// Args follow; FastArgs replace them for a fast request, unless nil.
-	Args, FastArgs []string
-	// PromptMode is one of the Prompt constants.
-	PromptMode string
-	// Env is added to the agent's environment.
-	Env map[string]string
-	// Adapter is the name of the adapter to use; "" finds it by the program.
-	Adapter string
+	Command        []string          // the program and its leading arguments; never empty
+	Args, FastArgs []string          // Args follow; FastArgs replace them for a fast request, unless nil
+	PromptMode     string            // one of the Prompt constants
+	Env            map[string]string // is added to the agent's environment
+	Adapter        string            // the name of the adapter to use; "" finds it by the program
 	// PassEnv, unless nil, are the only variables of the supervisor's
 	// environment that the agent gets, besides those that every program needs
 	// and the adapter's keys.
@@ -38,13 +34,11 @@ type Request struct {
 	CLI  CLI
 	Fast bool
 
-	// PromptPath is the rendered prompt, on disk before Run.
-	PromptPath string
+	PromptPath string // the rendered prompt, on disk before Run
 	// LastMessageFile is where the agent may leave its last message. Run reads
-	// whatever is there afterwards, so the driver removes an old one before
-	// every attempt, as part of what it records; Run changes no file.
+	// whatever is there afterwards and changes no file, so the driver removes an
+	// old one before every attempt.
 	LastMessageFile string
-
 	// WorkDir is where the agent runs and what it is to change: the repository
 	// or the loop's worktree. It is {repo}, since commands use that as in
 	// `-C {repo}`, and an agent must not leave its worktree by it.
@@ -54,21 +48,18 @@ type Request struct {
 	Repo    string
 	LoopDir string
 
-	Loop, RunID, Role string
-	// Iteration and Attempt count from 1.
-	Iteration, Attempt int
+	Loop, RunID, Role  string
+	Iteration, Attempt int // from 1
 	// Model is "" for the CLI's own default. Thinking is none, minimal, low,
 	// standard, high or max; "" for the CLI's own default.
 	Model, Thinking string
-
 	// Permissions is what the agent may do without asking: one of the
 	// Permissions constants; "" leaves it to the command and the CLI.
 	Permissions string
 	// SessionID is a UUID for a new session, for CLIs that take one: it is in
 	// the journal before the process starts. Ignored when Resume is set.
 	SessionID string
-	// Resume goes on with a session instead of a new one; nil is a new one.
-	Resume *Session
+	Resume    *Session // to go on with instead of a new one
 	// MaxCostUSD is what the run may cost at most, for CLIs with a flag for it;
 	// 0 is no bound.
 	MaxCostUSD float64
@@ -76,20 +67,15 @@ type Request struct {
 
 // Session is one to go on with.
 type Session struct {
-	ID string
-	// Totals are Learned.Totals of the last run in it; nil when that had none.
-	Totals *Totals
+	ID     string
+	Totals *Totals // Learned.Totals of the last run in it; nil when that had none
 }
 
 // Permissions that a runner or a role can be given.
 const (
-	// PermitRead: look at files, change nothing, run nothing that changes.
-	PermitRead = "read-only"
-	// PermitWorkspace: edit files and run commands in the working directory,
-	// with the CLI's own sandbox where it has one.
-	PermitWorkspace = "workspace"
-	// PermitAll: no check and no sandbox of the CLI.
-	PermitAll = "full"
+	PermitRead      = "read-only" // look at files, change nothing, run nothing that changes
+	PermitWorkspace = "workspace" // edit and run in the working directory, in the CLI's own sandbox where it has one
+	PermitAll       = "full"      // no check and no sandbox of the CLI
 )
 
 // stdin reports whether the prompt is on standard input.
@@ -138,3 +124,12 @@ func (r Request) check() error {
 var thinkingLevels = [...]string{"none", "minimal", "low", "standard", "high", "max"}
 
 func thinkingLevel(word string) int { return slices.Index(thinkingLevels[:], word) }
+
+// NewSessionID is a random UUID (version 4), the form that the CLIs take for the
+// id of a session.
+func NewSessionID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

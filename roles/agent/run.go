@@ -19,9 +19,8 @@ import (
 )
 
 // messageHalf is how much of the beginning, and of the end, of a last message
-// is kept, in bytes. The end is what matters: there an agent says its promise,
-// and a promise within the last 512 KiB is always found. The beginning is kept
-// for the people who read it. What is left out between is marked.
+// is kept, in bytes. At the end an agent says its promise; the beginning is kept
+// for readers. What is left out between is marked.
 const messageHalf = 512 << 10
 
 // MaxMessage bounds Result.FinalMessage, in bytes, without the marker.
@@ -34,9 +33,7 @@ type Runner interface {
 
 // Options are the bounds and the watchers of one run. The zero value has none.
 type Options struct {
-	// Environ is the environment that the agent inherits, as os.Environ gives
-	// it.
-	Environ []string
+	Environ []string // what the agent inherits, as os.Environ gives it
 	// Timeout, Inactivity, Grace, Hurry, Log and LogLimit are as in proc.Spec.
 	Timeout, Inactivity, Grace time.Duration
 	Hurry                      <-chan struct{}
@@ -61,16 +58,14 @@ type Result struct {
 	// last message by the contract, whatever it came from: at most MaxMessage
 	// bytes and valid UTF-8, untrusted otherwise.
 	Learned
-	// From is one of roles.FromFile, FromStream, FromStdout.
-	From string
+	From string // one of roles.FromFile, FromStream, FromStdout
 	// MessageProblem says why a last-message file that is there was not read
 	// (a link, a directory, a pipe); "" when all is well.
 	MessageProblem string
 	// LastLine is what the agent said last, on one line of at most 200
 	// characters without control characters.
 	LastLine string
-	// Adapter is the name of the adapter that was used.
-	Adapter string
+	Adapter  string // the name of the adapter that was used
 	// Cut says why Run itself ended the process before its time: CutFinished or
 	// CutHopeless; "" when it did not. Proc.Ended is proc.Killed then, and the
 	// stream has the say.
@@ -80,10 +75,8 @@ type Result struct {
 
 // Why Run ended a process.
 const (
-	// CutFinished: its stream had ended and it did not leave within leaveTime.
-	CutFinished = "finished"
-	// CutHopeless: it went on trying what cannot succeed now.
-	CutHopeless = "hopeless"
+	CutFinished = "finished" // its stream had ended and it did not leave within leaveTime
+	CutHopeless = "hopeless" // it went on trying what cannot succeed now
 )
 
 // leaveTime is what a CLI gets to leave after the event that ends its stream:
@@ -119,15 +112,20 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 		return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
 	}
 	for _, path := range slices.Sorted(maps.Keys(command.Files)) {
-		if o.WriteFile == nil {
-			return res, fmt.Errorf("preparing the agent of the %s: %s has to be written first, and nobody does", req.Role, path)
+		err := errors.New(path + " has to be written first, and nobody does")
+		if o.WriteFile != nil {
+			err = o.WriteFile(path, command.Files[path])
 		}
-		if err := o.WriteFile(path, command.Files[path]); err != nil {
+		if err != nil {
 			return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
 		}
 	}
 	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, settled: make(chan Settled, 1)}
-	log, closeLog := redacted(o.Log, o.Redact)
+	log, closeLog := o.Log, func() error { return nil }
+	if log != nil && o.Redact != nil {
+		w := o.Redact.Writer(log)
+		log, closeLog = w, w.Close
+	}
 	end, cut, err := underWatch(kill, watch.settled, func(kill context.Context) (proc.Result, error) {
 		return r.Run(kill, proc.Spec{
 			Argv: command.Argv, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin,
@@ -146,8 +144,12 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 		r.Recover(command.Env, command.Dir, &res.Learned)
 	}
 	res.ErrorText = o.Redact.String(res.ErrorText)
-	file, problem := lastMessageFile(req.LastMessageFile)
-	res.MessageProblem = problem
+	// Never what the path merely leads to: an agent could point it at a secret,
+	// which would then be quoted to the next one.
+	file, _, ferr := roles.ReadRegular(req.LastMessageFile, messageHalf, messageHalf)
+	if ferr != nil && !errors.Is(ferr, fs.ErrNotExist) {
+		res.MessageProblem = fmt.Sprintf("the last-message file was not read: %v", ferr)
+	}
 	said := end.Stdout.Text()
 	if res.Structured {
 		said = "" // events are not what the agent said
@@ -160,20 +162,6 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	return res, nil
 }
 
-// lastMessageFile reads what the agent left there, and never anything that the
-// path merely leads to: an agent could point it at a secret, which would then
-// be quoted to the next one.
-func lastMessageFile(path string) (text, problem string) {
-	text, _, err := roles.ReadRegular(path, messageHalf, messageHalf)
-	switch {
-	case err == nil:
-		return text, ""
-	case errors.Is(err, fs.ErrNotExist):
-		return "", ""
-	}
-	return "", fmt.Sprintf("the last-message file was not read: %v", err)
-}
-
 func bounded(text string) string {
 	if len(text) <= MaxMessage {
 		return text
@@ -181,55 +169,45 @@ func bounded(text string) string {
 	return roles.JoinCut(text[:messageHalf], text[len(text)-messageHalf:], int64(len(text)-MaxMessage))
 }
 
-// redacted is log with the secrets taken out, and what has to be called when
-// all is written.
-func redacted(log io.Writer, r *redact.Replacer) (io.Writer, func() error) {
-	if log == nil || r == nil {
-		return log, func() error { return nil }
-	}
-	w := r.Writer(log)
-	return w, w.Close
-}
-
 // underWatch runs f and ends it when its stream settles: at once when it is
 // hopeless, after leaveTime when it has finished and does not begin again.
 func underWatch(kill context.Context, settled <-chan Settled, f func(context.Context) (proc.Result, error)) (res proc.Result, cut string, err error) {
 	inner, end := context.WithCancel(kill)
+	defer end()
 	done := make(chan struct{})
-	why := make(chan string, 1) // the one cut, if there is one
+	why := make(chan string, 1)
 	go func() {
-		defer close(why)
-		var leave <-chan time.Time
-		for {
-			select {
-			case s := <-settled:
-				switch s {
-				case Hopeless:
-					why <- CutHopeless
-					end()
-					return
-				case Finished:
-					leave = time.After(leaveTime)
-				default:
-					leave = nil // it works again: a background task has come to its end, say
-				}
-			case <-leave:
-				why <- CutFinished
-				end()
-				return
-			case <-done:
-				return
-			}
-		}
+		why <- settle(settled, done)
+		end()
 	}()
 	res, err = f(inner)
 	close(done)
 	cut = <-why
-	end()
 	if res.Ended != proc.Killed || kill.Err() != nil {
 		cut = "" // it ended by itself, or somebody else ended it
 	}
 	return res, cut, err
+}
+
+// settle waits until a run is to be cut, and says why; "" when it is done before.
+func settle(settled <-chan Settled, done <-chan struct{}) string {
+	var leave <-chan time.Time
+	for {
+		select {
+		case s := <-settled:
+			leave = nil // it may work again: a background task has come to its end, say
+			switch s {
+			case Hopeless:
+				return CutHopeless
+			case Finished:
+				leave = time.After(leaveTime)
+			}
+		case <-leave:
+			return CutFinished
+		case <-done:
+			return ""
+		}
+	}
 }
 
 // watcher hands output to the stream and what it makes of it to the progress.
@@ -243,31 +221,18 @@ type watcher struct {
 	last   Settled
 }
 
-// noted passes on what the stream made of its new output.
-func (w *watcher) noted() {
+func (w *watcher) stdout(p []byte) { w.fed(func() { w.stream.Stdout(p) }) }
+func (w *watcher) stderr(p []byte) { w.fed(func() { w.stream.Stderr(p) }) }
+
+func (w *watcher) fed(feed func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	feed()
 	w.progress.say(w.redact.String(w.stream.LastLine()))
 	if s := w.stream.Settled(); s != w.last {
 		w.last = s
-		select {
-		case <-w.settled:
-		default:
-		}
-		w.settled <- s // there is room: nobody else sends
+		replace(w.settled, s)
 	}
-}
-
-func (w *watcher) stdout(p []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stream.Stdout(p)
-	w.noted()
-}
-
-func (w *watcher) stderr(p []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stream.Stderr(p)
-	w.noted()
 }
 
 func (w *watcher) end(end proc.Result) (Learned, string) {

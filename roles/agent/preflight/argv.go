@@ -8,21 +8,15 @@ import (
 
 // word is one word of a command line, after the program.
 type word struct {
-	text string
-	// flag is its name when it is a flag, without a value; "" otherwise.
-	flag  string
+	text  string
+	flag  string // its name when it is a flag, without a value; "" otherwise
 	known bool
-	// value is what the flag was given, in the same word or the next; "" when
-	// nothing.
-	value string
+	value string // what the flag was given, in the same word or the next
 	// hungry: the flag wants a value, and the line ends.
 	hungry bool
-	// taker is the index of the flag whose value this word is or may be, -1 when
-	// it is nobody's.
-	taker int
-	// level counts the subcommands before it.
-	level int
-	sub   bool // it is a subcommand itself
+	taker  int  // index of the flag whose value this word is or may be, else -1
+	level  int  // how many subcommands stand before it
+	sub    bool // it is a subcommand itself
 }
 
 // levels says for each word how many of the subcommands stand before it, as
@@ -33,9 +27,9 @@ func levels(args, subs []string) []word {
 	words := make([]word, len(args))
 	level := 0
 	for i, a := range args {
-		words[i] = word{text: a, taker: -1, level: level}
-		if level < len(subs) && a == subs[level] {
-			words[i].sub = true
+		sub := level < len(subs) && a == subs[level]
+		words[i] = word{text: a, taker: -1, level: level, sub: sub}
+		if sub {
 			level++
 		}
 	}
@@ -54,7 +48,7 @@ func isFlag(text string) bool { return len(text) > 1 && text[0] == '-' && text !
 // the others are. helps are by level; where there is none, every flag may take
 // the next word.
 func read(words []word, helps map[int]help) {
-	for i := 0; i < len(words); i++ {
+	for i := range words {
 		w := &words[i]
 		if w.text == "--" {
 			return
@@ -69,19 +63,22 @@ func read(words []word, helps map[int]help) {
 		if !checked {
 			t = takesUnknown
 		}
-		if given {
+		if given || t == takesNone {
 			continue
 		}
-		switch next := i + 1; {
-		case t == takesNone:
+		next := i + 1
+		take := func() {
+			words[next].taker, w.value = i, words[next].text
+		}
+		switch {
 		case next == len(words):
 			w.hungry = t == takesOne || t == takesMany
 		case t == takesOne && (h.style == styleCommander || !isFlag(words[next].text)),
 			(t == takesMaybe || t == takesUnknown) && !isFlag(words[next].text) && !words[next].sub:
-			words[next].taker, w.value = i, words[next].text
+			take()
 		case t == takesMany:
 			for ; next < len(words) && !isFlag(words[next].text) && words[next].text != "--"; next++ {
-				words[next].taker, w.value = i, words[next].text
+				take()
 			}
 		}
 	}
@@ -95,25 +92,23 @@ func (h help) split(text string) (name, value string, given bool, t takes, ok bo
 	if t, ok = h.known(name); ok {
 		return name, value, given, t, true
 	}
+	unknown := func() (string, string, bool, takes, bool) { return name, value, given, takesUnknown, false }
 	if strings.HasPrefix(text, "--") || len(text) < 3 {
-		return name, value, given, takesUnknown, false
+		return unknown()
 	}
 	first, known := h.known(text[:2])
-	switch {
-	case known && first != takesNone:
+	if known && first != takesNone {
 		return text[:2], text[2:], true, first, true
-	case known && h.style != styleUnknown:
-		t = takesNone
-		for _, c := range text[2:] {
-			last, ok := h.known("-" + string(c))
-			if !ok {
-				return name, value, given, takesUnknown, false
-			}
-			t = last
-		}
-		return text, "", false, t, true
 	}
-	return name, value, given, takesUnknown, false
+	if !known || h.style == styleUnknown {
+		return unknown()
+	}
+	for _, c := range text[2:] {
+		if t, ok = h.known("-" + string(c)); !ok {
+			return unknown()
+		}
+	}
+	return text, "", false, t, true
 }
 
 // has reports whether one of the flags is in the command line.
@@ -122,24 +117,18 @@ func has(words []word, flags ...string) bool {
 }
 
 // valueOf is the value of the last of the flags.
-func valueOf(words []word, flags ...string) (value, flag string) {
+func valueOf(words []word, flags ...string) (value string) {
 	for _, w := range words {
 		if w.flag != "" && slices.Contains(flags, w.flag) {
-			value, flag = w.value, w.flag
+			value = w.value
 		}
 	}
-	return value, flag
+	return value
 }
 
 // free are the words that are neither flags, nor values, nor subcommands.
 func free(words []word) []word {
-	var list []word
-	for _, w := range words {
-		if w.flag == "" && w.taker < 0 && !w.sub && w.text != "--" {
-			list = append(list, w)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(words), func(w word) bool { return w.flag != "" || w.taker >= 0 || w.sub || w.text == "--" })
 }
 
 // pointer is the place of a word of the configuration: the first that says the
@@ -150,8 +139,8 @@ func (l line) pointer(text string) string {
 		args, key = l.cli.FastArgs, "fast_args"
 	}
 	says := func(s string) bool {
-		return s == text || isFlag(text) && strings.HasPrefix(s, text+"=") ||
-			isFlag(text) && !strings.HasPrefix(text, "--") && len(text) == 2 && strings.HasPrefix(s, text)
+		short := len(text) == 2 && text != "--"
+		return s == text || isFlag(text) && (strings.HasPrefix(s, text+"=") || short && strings.HasPrefix(s, text))
 	}
 	if i := slices.IndexFunc(args, says); i >= 0 {
 		return fmt.Sprintf("%s.%s[%d]", l.at, key, i)

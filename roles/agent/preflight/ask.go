@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,11 +26,7 @@ type answer struct {
 // standard error to the output: opencode prints its help there. The same
 // question to the same program is asked once.
 func (e *Examiner) ask(ctx context.Context, path string, l line, bound time.Duration, merged bool, args ...string) answer {
-	search := ""
-	if i := slices.IndexFunc(l.Env, func(v string) bool { return strings.HasPrefix(v, "PATH=") }); i >= 0 {
-		search = l.Env[i]
-	}
-	key := strings.Join(append([]string{search, l.Dir, path}, args...), "\x00")
+	key := strings.Join(append([]string{l.env("PATH"), l.Dir, path}, args...), "\x00")
 	if a, ok := e.answers[key]; ok {
 		return a
 	}

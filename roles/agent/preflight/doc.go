@@ -1,4 +1,4 @@
-// Package preflight finds out before the night whether a runner will work: is
+// Package preflight finds out before a long run whether a runner will work: is
 // its program there and can this machine start it, which version is it, does
 // that version know every flag of the command lines that the roles will get,
 // is there a login, and is there one of the traps that let a run end at once,

@@ -36,26 +36,21 @@ func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 		a = agent.For(r.CLI)
 	}
 	rep := newReport(r, a)
-	profile := a.Profile()
 	seen := map[string]*subject{}
 	for _, l := range r.lines(a, rep) {
 		s := seen[l.Argv[0]]
 		if s == nil {
-			s = e.meet(ctx, l, a, profile, rep)
+			s = e.meet(ctx, l, a, rep)
 			seen[l.Argv[0]] = s
 			if len(seen) == 1 {
 				rep.Program, rep.Path, rep.File, rep.Version, rep.Unchecked = l.Argv[0], s.path, s.File, s.version, s.unchecked
 				rep.Check = s.check
-				if s.found {
-					login(l, s, profile, rep)
-				}
+				s.login(l, rep)
 			}
 		}
-		if !s.found {
-			continue
+		if s.found {
+			e.traps(ctx, l, e.flags(ctx, l, s, rep), s, r, rep)
 		}
-		words := e.flags(ctx, l, s, rep)
-		e.traps(ctx, l, words, s, r, rep)
 	}
 	rep.redact(agent.Secrets(r.Environ, r.CLI.Env))
 	rep.judge(r.Spare)
@@ -90,7 +85,8 @@ func (s *subject) name() string {
 var number = pattern.Lazy(`[0-9]+(\.[0-9]+)+[-.0-9A-Za-z]*`)
 
 // meet finds the program of a command line and asks it for its version.
-func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, profile agent.Profile, rep *Report) *subject {
+func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Report) *subject {
+	profile := a.Profile()
 	s := &subject{adapter: a, profile: profile, severity: Error}
 	if s.program, s.found = find(l, rep); !s.found {
 		s.unchecked = "the program cannot be started"
@@ -103,7 +99,7 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, profile ag
 	}
 	switch {
 	case profile.Version == nil && profile.Help == nil:
-		e.unknown(ctx, l, s, a, rep)
+		e.unknown(ctx, l, s, rep)
 		return s
 	case !a.Matches(base) && (s.Target == "" || !a.Matches(filepath.Base(s.Target))):
 		s.unchecked = fmt.Sprintf("%s is not %s itself, and would answer for itself", base, a.Name())
@@ -121,41 +117,44 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, profile ag
 	bound := e.patience(a)
 	said := e.ask(ctx, s.path, l, bound, false, profile.Version...)
 	byHand := "try it by hand: " + strings.Join(append([]string{s.path}, profile.Version...), " ")
-	switch {
-	case errors.Is(said.err, context.DeadlineExceeded):
-		s.unchecked = "it did not even tell its version"
-		rep.add(Warn, l.at+".command", byHand, fmt.Sprintf("%s does not tell its version: %s", s.path, said.why(bound)))
-	case said.err != nil:
-		s.unchecked = "it did not even tell its version"
-		message := fmt.Sprintf("%s does not work: %s", s.path, said.why(bound))
-		if why := e.cause(ctx, l, s, a); why != "" {
-			message = fmt.Sprintf("%s is broken: %s", s.path, why)
-		}
-		rep.add(s.severity, l.at+".command", byHand, message)
-	default:
+	if said.err == nil {
 		s.version = firstLine(said.out)
+		return s
 	}
+	s.unchecked = "it did not even tell its version"
+	if errors.Is(said.err, context.DeadlineExceeded) {
+		rep.add(Warn, l.at+".command", byHand, fmt.Sprintf("%s does not tell its version: %s", s.path, said.why(bound)))
+		return s
+	}
+	message := fmt.Sprintf("%s does not work: %s", s.path, said.why(bound))
+	if e.Verify != nil {
+		if c, err := e.verify(ctx, s.path, l, bound); err == nil && c.Broken && !c.TimedOut {
+			message = fmt.Sprintf("%s is broken: %s", s.path, c.Why)
+		}
+	}
+	rep.add(s.severity, l.at+".command", byHand, message)
 	return s
 }
 
 // login looks for a credential, in the environment that the agent will get.
-func login(l line, s *subject, profile agent.Profile, rep *Report) {
-	if profile.LoggedIn == nil {
+func (s *subject) login(l line, rep *Report) {
+	switch {
+	case !s.found:
+		return
+	case s.profile.LoggedIn == nil:
 		rep.Login.How = "nothing is known of how it logs in"
 		return
 	}
-	found := profile.LoggedIn(l.Env)
-	rep.Login = Login{State: found.State, How: found.How}
-	if found.State != agent.LoginNo {
+	rep.Login = s.profile.LoggedIn(l.Env)
+	if rep.Login.State != agent.LoginNo {
 		return
 	}
-	how := ""
-	if found.How != "" {
-		how = ": " + found.How
+	message, fix := s.adapter.Name()+" has no login", "give it a credential"
+	if rep.Login.How != "" {
+		message += ": " + rep.Login.How
 	}
-	fix := "give it a credential"
-	if profile.Login != "" {
-		fix = "log in: " + profile.Login
+	if s.profile.Login != "" {
+		fix = "log in: " + s.profile.Login
 	}
-	rep.add(s.severity, "", fix, s.adapter.Name()+" has no login"+how)
+	rep.add(s.severity, "", fix, message)
 }

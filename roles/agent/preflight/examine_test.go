@@ -163,7 +163,7 @@ error: codex 1.2.3 does not know --sandbox after "exec resume"; take it out, or 
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if rep.Verdict != Error || rep.Version != "codex-cli 1.2.3" || rep.Path != s.dir+"/bin/codex" || rep.File != (File{Kind: "script", Interpreter: "/bin/sh"}) ||
-		rep.Adapter != "codex" || rep.Program != "codex" || rep.Login != (Login{"yes", "a test"}) || rep.Unchecked != "" || len(rep.Roles) != 3 {
+		rep.Adapter != "codex" || rep.Program != "codex" || rep.Login != (agent.Login{State: "yes", How: "a test"}) || rep.Unchecked != "" || len(rep.Roles) != 3 {
 		t.Errorf("%+v", rep)
 	}
 	flags := fmt.Sprint(rep.Flags)

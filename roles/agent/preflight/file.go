@@ -27,6 +27,15 @@ type program struct {
 	head []byte
 }
 
+// broken reports why the program cannot be started; it returns false.
+func (l line) broken(rep *Report, fix, format string, args ...any) bool {
+	rep.add(Error, l.at+".command", fix, fmt.Sprintf(format, args...))
+	return false
+}
+
+// machO are the first bytes of programs for macOS.
+var machO = []string{"\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"}
+
 // find finds the program of a command line as exec will, and looks what kind
 // of file it is. What keeps it from being started is a finding; ok is false
 // then.
@@ -36,52 +45,42 @@ func find(l line, rep *Report) (p program, ok bool) {
 		name = filepath.Join(l.Dir, name)
 	}
 	path, err := proc.LookPath(name, l.Env)
-	if err != nil {
-		fix := "install it, or correct the command"
-		if errors.Is(err, fs.ErrPermission) {
-			fix = "make it executable, or correct the command"
-		}
-		rep.add(Error, l.at+".command", fix, err.Error())
-		return p, false
+	if errors.Is(err, fs.ErrPermission) {
+		return p, l.broken(rep, "make it executable, or correct the command", "%v", err)
+	} else if err != nil {
+		return p, l.broken(rep, "install it, or correct the command", "%v", err)
 	}
 	p = program{path: path}
-	fail := func(fix, format string, args ...any) (program, bool) {
-		rep.add(Error, l.at+".command", fix, fmt.Sprintf(format, args...))
-		return p, false
-	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return fail("correct the command", "%s: %v", path, err)
+		return p, l.broken(rep, "correct the command", "%s: %v", path, err)
 	}
 	if real != path {
 		p.Target = real
 	}
+	p.Kind = "unknown"
 	if p.head, err = readHead(real); err != nil {
-		// A program may be executable and not readable: then nothing is known of it.
-		p.Kind = "unknown"
-		return p, true
+		return p, true // it may be executable and not readable: then nothing is known of it
 	}
 	switch {
 	case len(p.head) == 0:
 		p.Kind = "empty"
-		return fail("install it anew", "%s is an empty file", real)
+		return p, l.broken(rep, "install it anew", "%s is an empty file", real)
 	case bytes.HasPrefix(p.head, []byte("#!")):
 		p.Kind = "script"
 		return p, p.script(l, rep)
 	case bytes.HasPrefix(p.head, []byte(elf.ELFMAG)):
 		p.Kind = "elf"
 		return p, p.elf(real, l, rep)
-	case slices.ContainsFunc([]string{"\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"},
-		func(magic string) bool { return strings.HasPrefix(string(p.head), magic) }):
+	case slices.Contains(machO, string(p.head[:min(4, len(p.head))])):
 		p.Kind = "mach-o"
 		if runtime.GOOS == "linux" {
-			return fail("install the one for linux", "%s is a program for macOS", real)
+			return p, l.broken(rep, "install the one for linux", "%s is a program for macOS", real)
 		}
 	case !bytes.ContainsRune(p.head, 0):
 		p.Kind = "text"
-		return fail("write #!/bin/sh, or what it is written for, into its first line", "%s is text without a #! line, which the system cannot start", real)
+		return p, l.broken(rep, "write #!/bin/sh, or what it is written for, into its first line", "%s is text without a #! line, which the system cannot start", real)
 	default:
-		p.Kind = "unknown"
 		rep.add(Warn, l.at+".command", "try it by hand: "+path+" --version", real+" is no program of a kind that is known here")
 	}
 	return p, true
@@ -104,32 +103,28 @@ func (p *program) script(l line, rep *Report) bool {
 	first, _, _ := bytes.Cut(p.head[2:], []byte("\n"))
 	words := strings.Fields(string(first))
 	if len(words) == 0 {
-		rep.add(Error, l.at+".command", "name its interpreter there", p.path+" has an empty #! line")
-		return false
+		return l.broken(rep, "name its interpreter there", "%s has an empty #! line", p.path)
 	}
 	p.Interpreter = words[0]
 	_, err := proc.LookPath(p.Interpreter, l.Env)
 	if err == nil && filepath.Base(p.Interpreter) == "env" {
-		for _, w := range words[1:] {
-			if !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") {
-				p.Interpreter = w
-				_, err = proc.LookPath(w, l.Env)
-				break
-			}
+		real := func(w string) bool { return !strings.HasPrefix(w, "-") && !strings.Contains(w, "=") }
+		if i := slices.IndexFunc(words[1:], real); i >= 0 {
+			p.Interpreter = words[1+i]
+			_, err = proc.LookPath(p.Interpreter, l.Env)
 		}
 	}
-	if bytes.HasSuffix(first, []byte("\r")) {
-		rep.add(Error, l.at+".command", "give it Unix line ends: sed -i 's/\\r$//' "+p.path,
-			p.path+" has Windows line ends, so its interpreter is not found")
-		return false
-	}
-	if err != nil {
-		rep.add(Error, l.at+".command", "install "+filepath.Base(p.Interpreter)+", or correct the PATH of the runner",
-			fmt.Sprintf("%s is a script for %s: %v", p.path, p.Interpreter, err))
-		return false
+	switch {
+	case bytes.HasSuffix(first, []byte("\r")):
+		return l.broken(rep, "give it Unix line ends: sed -i 's/\\r$//' "+p.path, "%s has Windows line ends, so its interpreter is not found", p.path)
+	case err != nil:
+		return l.broken(rep, "install "+filepath.Base(p.Interpreter)+", or correct the PATH of the runner", "%s is a script for %s: %v", p.path, p.Interpreter, err)
 	}
 	return true
 }
+
+// machines are those of GOARCH.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "386": elf.EM_386, "arm": elf.EM_ARM, "riscv64": elf.EM_RISCV}
 
 // elf looks for the loader that the file names, and whether it is for this kind
 // of machine.
@@ -141,33 +136,26 @@ func (p *program) elf(real string, l line, rep *Report) bool {
 	defer file.Close()
 	f, err := elf.NewFile(file)
 	if err != nil {
-		rep.add(Error, l.at+".command", "install it anew", fmt.Sprintf("%s is a broken program: %v", real, err))
-		return false
+		return l.broken(rep, "install it anew", "%s is a broken program: %v", real, err)
 	}
-	if machine, known := machines()[runtime.GOARCH]; known && f.Machine != machine {
+	if machine, known := machines[runtime.GOARCH]; known && f.Machine != machine {
 		// An emulator may be set up for it, so this is no proof.
 		rep.add(Warn, l.at+".command", "install the one for "+runtime.GOARCH, fmt.Sprintf("%s is for another machine (%s)", real, f.Machine))
 	}
-	for _, part := range f.Progs {
-		if part.Type != elf.PT_INTERP {
-			continue
-		}
-		name, err := io.ReadAll(io.LimitReader(part.Open(), 4096))
-		if err != nil {
-			break
-		}
-		p.Interpreter = strings.TrimRight(string(name), "\x00")
-		if _, err := os.Stat(p.Interpreter); err != nil {
-			rep.add(Error, l.at+".command", "install the build for this system (musl or glibc), or that loader",
-				fmt.Sprintf("%s needs the loader %s, which is not there", real, p.Interpreter))
-			return false
-		}
+	i := slices.IndexFunc(f.Progs, func(part *elf.Prog) bool { return part.Type == elf.PT_INTERP })
+	if i < 0 {
+		return true
+	}
+	loader, err := io.ReadAll(io.LimitReader(f.Progs[i].Open(), 4096))
+	if err != nil {
+		return true
+	}
+	p.Interpreter = strings.TrimRight(string(loader), "\x00")
+	if _, err := os.Stat(p.Interpreter); err != nil {
+		return l.broken(rep, "install the build for this system (musl or glibc), or that loader",
+			"%s needs the loader %s, which is not there", real, p.Interpreter)
 	}
 	return true
-}
-
-func machines() map[string]elf.Machine {
-	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "386": elf.EM_386, "arm": elf.EM_ARM, "riscv64": elf.EM_RISCV}
 }
 
 // wrapped reports whether the program is a script by hand around something

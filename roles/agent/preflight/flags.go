@@ -75,14 +75,13 @@ func note(l line, words []word, helps map[int]help, rep *Report) {
 		if w.flag == "" {
 			continue
 		}
-		f := Flag{Flag: w.flag, State: FlagNotChecked, Pointer: l.pointer(w.flag)}
-		if _, checked := helps[w.level]; checked {
-			f.State = FlagUnknown
-			if w.known {
-				f.State = FlagKnown
-			}
+		state := FlagUnknown
+		if _, checked := helps[w.level]; !checked {
+			state = FlagNotChecked
+		} else if w.known {
+			state = FlagKnown
 		}
-		rep.flag(f)
+		rep.flag(Flag{w.flag, state, l.pointer(w.flag)})
 	}
 }
 
@@ -135,13 +134,18 @@ func (s *subject) swallowed(l line, words []word, i int, h help, rep *Report) {
 	flag := words[words[i].taker].flag
 	t, _ := h.known(flag)
 	_, prompts := h.flags["--prompt"]
+	what := ""
 	switch {
 	case t == takesUnknown, prompts && slices.Contains([]string{"-p", "--prompt", "-i", "--prompt-interactive"}, flag):
+		return
 	case l.prompt != "" && words[i].text == l.prompt:
-		rep.add(s.severity, l.pointer(flag), "write "+oneWord(flag)+", in one word", flag+" takes the words after it as its values, and so the prompt")
+		what = "the prompt"
 	case t == takesMany && words[i].text == "-":
-		rep.add(s.severity, l.pointer(flag), "write "+oneWord(flag)+", in one word", flag+` takes the words after it as its values, and so the "-" that stands for standard input`)
+		what = `the "-" that stands for standard input`
+	default:
+		return
 	}
+	rep.add(s.severity, l.pointer(flag), "write "+oneWord(flag)+", in one word", flag+" takes the words after it as its values, and so "+what)
 }
 
 // oneWord is a flag with its value as no CLI can misread it.

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,19 +50,17 @@ func parseHelp(said string) help {
 	lines := strings.Split(text.Uncoloured(strings.ReplaceAll(said, "\r", "")), "\n")
 	base, short, long := -1, false, false
 	for _, l := range lines {
-		if n, ok := dashed(l); ok && (base < 0 || n < base) {
-			base = n
+		n, ok := dashed(l)
+		if ok && (base < 0 || n < base) {
+			base, short, long = n, false, false
 		}
-	}
-	h := help{flags: map[string]takes{}}
-	for _, l := range lines {
-		if n, ok := dashed(l); ok && n == base {
+		if ok && n == base {
 			isLong := strings.HasPrefix(l[n:], "--")
 			long, short = long || isLong, short || !isLong
 		}
 	}
 	aligned := short && !long
-	h.style = styleOf(said)
+	h := help{flags: map[string]takes{}, style: styleOf(said)}
 	for i := 0; i < len(lines); i++ {
 		n, ok := dashed(lines[i])
 		if !ok || n != base && (!aligned || n != base+4) {
@@ -78,24 +77,17 @@ func parseHelp(said string) help {
 }
 
 var (
-	gap     = pattern.Lazy(`\t| {2,}`)
-	aliases = pattern.Lazy(`\[(?:short )?alias(?:es)?: ([^\]]*)\]`)
-	kinds   = pattern.Lazy(`\[(boolean|string|number|array|count)\]`)
+	gap       = pattern.Lazy(`\t| {2,}`)
+	flagStart = pattern.Lazy(`^--?(?:[a-zA-Z0-9?#]|\[no-\])`)
+	aliases   = pattern.Lazy(`\[(?:short )?alias(?:es)?: ([^\]]*)\]`)
+	capital   = pattern.Lazy(`[A-Z]`)
+	kinds     = pattern.Lazy(`\[(boolean|string|number|array|count)\]`)
 )
 
 // dashed gives the indentation of a line that begins with a flag.
 func dashed(l string) (indent int, ok bool) {
 	t := strings.TrimLeft(l, " \t")
-	name := strings.TrimPrefix(strings.TrimPrefix(t, "-"), "-")
-	if len(name) == len(t) || name == "" || !flagStart(name) {
-		return 0, false
-	}
-	return len(l) - len(t), true
-}
-
-func flagStart(name string) bool {
-	c := name[0]
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '?' || c == '#' || strings.HasPrefix(name, "[no-]")
+	return len(l) - len(t), flagStart().MatchString(t)
 }
 
 // continues reports whether a line goes on with the description of the flag
@@ -143,7 +135,7 @@ func (h *help) define(definition, description string) {
 		}
 	}
 	for _, m := range aliases().FindAllStringSubmatch(description, -1) {
-		for _, name := range strings.FieldsFunc(m[1], func(r rune) bool { return r == ' ' || r == ',' }) {
+		for name := range strings.FieldsFuncSeq(m[1], func(r rune) bool { return r == ' ' || r == ',' }) {
 			if strings.HasPrefix(name, "-") {
 				names = append(names, name)
 			}
@@ -211,26 +203,13 @@ func (h help) known(name string) (takes, bool) {
 
 // kebab writes camelCase with dashes.
 func kebab(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if r >= 'A' && r <= 'Z' {
-			b.WriteByte('-')
-			r += 'a' - 'A'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
+	return strings.ToLower(capital().ReplaceAllString(name, "-$0"))
 }
 
 // nearest is the known flag that is most like name; "" when none is.
 func (h help) nearest(name string) string {
 	best, least := "", max(2, len(name)/4)+1
-	var names []string
-	for n := range h.flags {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(h.flags)) {
 		if d := distance(name, n); len(n) > 2 && d < least {
 			best, least = n, d
 		}

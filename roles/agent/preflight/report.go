@@ -19,7 +19,7 @@ const (
 	Fine Severity = "ok"
 )
 
-// Finding is one thing that a person should know.
+// Finding is one thing that the operator should know.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
@@ -79,12 +79,6 @@ type CommandLine struct {
 	Argv []string `json:"argv"`
 }
 
-// Login is agent.Login, for output.
-type Login struct {
-	State string `json:"state"`
-	How   string `json:"how"`
-}
-
 // Report is what was found of one runner. Its lists are never nil.
 type Report struct {
 	Runner string `json:"runner"`
@@ -106,9 +100,9 @@ type Report struct {
 	Check *Check `json:"check,omitempty"`
 	Flags []Flag `json:"flags"`
 	// Unchecked says why flags were not checked; "" when they were.
-	Unchecked string    `json:"unchecked,omitempty"`
-	Login     Login     `json:"login"`
-	Findings  []Finding `json:"findings"`
+	Unchecked string      `json:"unchecked,omitempty"`
+	Login     agent.Login `json:"login"`
+	Findings  []Finding   `json:"findings"`
 	// Verdict is the gravest severity of the findings but for notes: error,
 	// warn or ok.
 	Verdict Severity `json:"verdict"`
@@ -116,13 +110,7 @@ type Report struct {
 
 // Of gives the findings of one severity.
 func (r *Report) Of(s Severity) []Finding {
-	var list []Finding
-	for _, f := range r.Findings {
-		if f.Severity == s {
-			list = append(list, f)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Severity != s })
 }
 
 // add appends a finding, once: several roles share most of their command line.
@@ -136,38 +124,35 @@ func (r *Report) add(s Severity, pointer, fix, message string) {
 // flag notes one flag, once. The same flag at the same place may be known to
 // one command and not to another of the same CLI: then it counts as unknown.
 func (r *Report) flag(f Flag) {
-	for i, have := range r.Flags {
-		if have.Flag == f.Flag && have.Pointer == f.Pointer {
-			if f.State == FlagUnknown {
-				r.Flags[i].State = FlagUnknown
-			}
-			return
-		}
+	i := slices.IndexFunc(r.Flags, func(have Flag) bool { return have.Flag == f.Flag && have.Pointer == f.Pointer })
+	if i < 0 {
+		r.Flags = append(r.Flags, f)
+	} else if f.State == FlagUnknown {
+		r.Flags[i].State = FlagUnknown
 	}
-	r.Flags = append(r.Flags, f)
 }
 
 // redact takes the owner's secrets out of all that others have said.
 func (r *Report) redact(secrets *redact.Replacer) {
-	for _, text := range []*string{&r.Version, &r.Unchecked, &r.Login.How} {
-		*text = secrets.String(*text)
-	}
+	all := []*string{&r.Version, &r.Unchecked, &r.Login.How}
 	if r.Check != nil { // the Examiner goes on with its own
 		c := *r.Check
-		c.Original, c.Repaired, c.Why = secrets.String(c.Original), secrets.String(c.Repaired), secrets.String(c.Why)
 		r.Check = &c
+		all = append(all, &c.Original, &c.Repaired, &c.Why)
 	}
 	for i := range r.Findings {
-		f := &r.Findings[i]
-		f.Message, f.Fix = secrets.String(f.Message), secrets.String(f.Fix)
+		all = append(all, &r.Findings[i].Message, &r.Findings[i].Fix)
 	}
 	for _, c := range r.Commands {
-		for i, word := range c.Argv {
-			c.Argv[i] = secrets.String(word)
+		for i := range c.Argv {
+			all = append(all, &c.Argv[i])
 		}
 	}
 	for i := range r.Flags {
-		r.Flags[i].Flag = secrets.String(r.Flags[i].Flag)
+		all = append(all, &r.Flags[i].Flag)
+	}
+	for _, text := range all {
+		*text = secrets.String(*text)
 	}
 }
 
@@ -189,7 +174,7 @@ func (r *Report) judge(spare bool) {
 
 func newReport(r Request, a agent.Adapter) *Report {
 	rep := &Report{Runner: r.Runner, Roles: []string{}, Adapter: a.Name(), Commands: []CommandLine{}, Flags: []Flag{}, Findings: []Finding{},
-		Login: Login{State: agent.LoginUnknown}}
+		Login: agent.Login{State: agent.LoginUnknown}}
 	for _, t := range r.Turns {
 		if !slices.Contains(rep.Roles, t.Role) {
 			rep.Roles = append(rep.Roles, t.Role)

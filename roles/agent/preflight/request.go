@@ -51,13 +51,11 @@ const sessionID = "00000000-0000-4000-8000-000000000000"
 // line is one command line that a role will get.
 type line struct {
 	agent.Command
-	fast bool
-	// prompt is the word that is the prompt itself; "" when none is.
-	prompt string
-	// promptFile is where the prompt would be.
-	promptFile string
+	fast       bool
+	prompt     string // the word that is the prompt itself; "" when none is
+	promptFile string // where the prompt would be
 	cli        agent.CLI
-	at         string
+	at         string // the runner's place in the configuration
 }
 
 // lines are the different command lines of all turns: with args and fast_args,
@@ -65,21 +63,21 @@ type line struct {
 // The report's Commands are the same ones.
 func (r Request) lines(a agent.Adapter, rep *Report) []line {
 	var list []line
+	at := "runners." + r.Runner
 	for _, req := range r.requests(a.Profile().ChoosesSession) {
 		command, err := a.Command(req, r.Environ)
 		if err != nil {
-			rep.add(Error, r.at(), "superloop validate", fmt.Sprintf("no command line can be made for the %s: %v", req.Role, err))
+			rep.add(Error, at, "superloop validate", fmt.Sprintf("no command line can be made for the %s: %v", req.Role, err))
 			continue
 		}
 		command.Dir = r.WorkDir // a tree of its own is not there yet
-		l := line{Command: command, fast: req.Fast, promptFile: req.PromptPath, cli: r.CLI, at: r.at()}
+		l := line{Command: command, fast: req.Fast, promptFile: req.PromptPath, cli: r.CLI, at: at}
 		if r.CLI.PromptMode == agent.PromptArg {
 			// Command has read the same file a moment ago.
 			l.prompt, _, _ = roles.ReadRegular(req.PromptPath, maxPrompt, 0)
 		}
 		argv := l.shown(req)
-		same := func(c CommandLine) bool { return c.Fast == req.Fast && slices.Equal(c.Argv, argv) }
-		i := slices.IndexFunc(rep.Commands, same)
+		i := slices.IndexFunc(rep.Commands, func(c CommandLine) bool { return c.Fast == req.Fast && slices.Equal(c.Argv, argv) })
 		if i < 0 {
 			i = len(list)
 			list = append(list, l)
@@ -112,48 +110,41 @@ func (l line) shown(req agent.Request) []string {
 // maxPrompt is more than the system takes as one argument.
 const maxPrompt = 128 << 10
 
-func (r Request) at() string { return "runners." + r.Runner }
-
 // requests are the turns as the loops will ask for them.
 func (r Request) requests(choosesSession bool) []agent.Request {
 	turns := r.Turns
 	if len(turns) == 0 {
 		turns = []Turn{{Role: "implementer"}}
 	}
+	ways := []bool{false} // without and with fast_args
+	if r.CLI.FastArgs != nil {
+		ways = append(ways, true)
+	}
 	var list []agent.Request
 	for _, t := range turns {
-		for _, fast := range []bool{false, true} {
-			if fast && r.CLI.FastArgs == nil {
-				continue
-			}
-			req := r.request(t)
-			req.Fast = fast
-			fresh := req
+		loop := cmp.Or(t.Loop, "preflight")
+		dir := filepath.Join(r.WorkDir, ".superloop", "loops", loop)
+		req := agent.Request{
+			CLI:        r.CLI,
+			PromptPath: cmp.Or(r.Prompt, filepath.Join(dir, "prompt.md")), LastMessageFile: filepath.Join(dir, "last-message.md"),
+			WorkDir: r.WorkDir, Repo: r.WorkDir, LoopDir: dir,
+			Loop: loop, RunID: "preflight", Role: t.Role, Iteration: 1, Attempt: 1,
+			Model: t.Model, Thinking: t.Thinking, Permissions: t.Permissions, MaxCostUSD: t.MaxCostUSD,
+		}
+		if t.Worktree {
+			req.WorkDir = filepath.Join(r.WorkDir, ".superloop", "worktrees", loop)
+		}
+		for _, req.Fast = range ways {
+			fresh, resumed := req, req
 			if choosesSession {
 				fresh.SessionID = sessionID
 			}
 			list = append(list, fresh)
 			if t.Resume {
-				req.Resume = &agent.Session{ID: sessionID}
-				list = append(list, req)
+				resumed.Resume = &agent.Session{ID: sessionID}
+				list = append(list, resumed)
 			}
 		}
 	}
 	return list
-}
-
-func (r Request) request(t Turn) agent.Request {
-	loop := cmp.Or(t.Loop, "preflight")
-	dir := filepath.Join(r.WorkDir, ".superloop", "loops", loop)
-	req := agent.Request{
-		CLI:        r.CLI,
-		PromptPath: cmp.Or(r.Prompt, filepath.Join(dir, "prompt.md")), LastMessageFile: filepath.Join(dir, "last-message.md"),
-		WorkDir: r.WorkDir, Repo: r.WorkDir, LoopDir: dir,
-		Loop: loop, RunID: "preflight", Role: t.Role, Iteration: 1, Attempt: 1,
-		Model: t.Model, Thinking: t.Thinking, Permissions: t.Permissions, MaxCostUSD: t.MaxCostUSD,
-	}
-	if t.Worktree {
-		req.WorkDir = filepath.Join(r.WorkDir, ".superloop", "worktrees", loop)
-	}
-	return req
 }

@@ -16,7 +16,7 @@ import (
 // traps looks for what makes a run fail at once, or do nothing, although every
 // flag is right. Each of them was seen with the real CLI.
 func (e *Examiner) traps(ctx context.Context, l line, words []word, s *subject, r Request, rep *Report) {
-	t := trap{line: l, subject: s, words: words, rep: rep}
+	t := trap{l, s, words, rep}
 	t.reached()
 	switch s.adapter.Name() {
 	case "claude":
@@ -43,15 +43,13 @@ func (t trap) add(s Severity, flag, fix, message string) {
 	t.rep.add(s, t.pointer(flag), fix, message)
 }
 
-// env is the value of a variable in the agent's environment.
+// env is the value of a variable in the agent's environment, which has each once.
 func (l line) env(name string) string {
-	value := ""
-	for _, v := range l.Env {
-		if rest, ok := strings.CutPrefix(v, name+"="); ok {
-			value = rest
-		}
+	i := slices.IndexFunc(l.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	if i < 0 {
+		return ""
 	}
-	return value
+	return l.Env[i][len(name)+1:]
 }
 
 // reached looks whether the prompt reaches the CLI as a prompt.
@@ -73,19 +71,17 @@ func (t trap) reached() {
 
 // subcommand looks for the word without which the CLI opens its screen.
 func (t trap) subcommand(names ...string) {
-	for _, w := range t.words {
-		if slices.Contains(names, w.text) {
-			return
-		}
+	if slices.ContainsFunc(t.words, func(w word) bool { return slices.Contains(names, w.text) }) {
+		return
 	}
 	t.rep.add(t.severity, t.at+".command", `write "command": ["`+t.Argv[0]+`", "`+names[0]+`"]`,
 		t.adapter.Name()+" without "+names[0]+" wants a terminal to open its screen in")
 }
 
 func (t trap) claude(root bool) {
-	mode, flag := valueOf(t.words, "--permission-mode")
-	if mode != "bypassPermissions" {
-		flag = ""
+	flag := ""
+	if valueOf(t.words, "--permission-mode") == "bypassPermissions" {
+		flag = "--permission-mode"
 	}
 	if has(t.words, "--dangerously-skip-permissions") {
 		flag = "--dangerously-skip-permissions"
@@ -101,7 +97,7 @@ func (t trap) claude(root bool) {
 }
 
 func (t trap) codex(dir string) {
-	t.subcommand(codexVerbs()...)
+	t.subcommand(codexVerbs...)
 	bypass := has(t.words, "--dangerously-bypass-approvals-and-sandbox", "--yolo")
 	if !has(t.words, "--skip-git-repo-check") && !bypass && !inGit(dir) {
 		t.rep.add(t.severity, t.at+".args", `git init, or add "--skip-git-repo-check" to the args`, "codex refuses to work outside a git repository, and "+dir+" is in none")
@@ -111,7 +107,7 @@ func (t trap) codex(dir string) {
 		for i, w := range free(t.words) {
 			session := i == 0 && slices.ContainsFunc(t.words, func(w word) bool { return w.sub && w.text == "resume" })
 			switch {
-			case w.text == t.prompt && t.prompt != "", session && w.text != "-", slices.Contains(codexVerbs(), w.text):
+			case w.text == t.prompt && t.prompt != "", session && w.text != "-", slices.Contains(codexVerbs, w.text):
 			case w.text == "-" && !stdin:
 				t.add(t.severity, "-", `write "prompt_mode": "stdin", or take "-" out`,
 					`"-" makes codex read its prompt from standard input, which is empty with prompt_mode `+t.cli.PromptMode)
@@ -129,7 +125,7 @@ func (t trap) codex(dir string) {
 }
 
 // codexVerbs are the subcommands that need no terminal.
-func codexVerbs() []string { return []string{"exec", "e", "review"} }
+var codexVerbs = []string{"exec", "e", "review"}
 
 // setting is what -c gives a key of codex's configuration; "" when nothing.
 func (t trap) setting(key string) string {
@@ -149,10 +145,7 @@ func (t trap) setting(key string) string {
 // switch that off. Where the system does not allow one (no user namespaces, no
 // Landlock) each command of the agent fails, and codex ends with 0.
 func (e *Examiner) sandbox(ctx context.Context, t trap) {
-	mode, _ := valueOf(t.words, "-s", "--sandbox")
-	if mode == "" {
-		mode = t.setting("sandbox_mode")
-	}
+	mode := cmp.Or(valueOf(t.words, "-s", "--sandbox"), t.setting("sandbox_mode"))
 	if t.unchecked != "" || mode == "danger-full-access" || has(t.words, "--dangerously-bypass-approvals-and-sandbox", "--yolo") {
 		return
 	}
@@ -185,27 +178,20 @@ func (t trap) permitted(flags []string, advice string, files []string, words ...
 
 // configDir is where a CLI keeps its settings.
 func (l line) configDir(variable, below string) string {
-	if dir := l.env(variable); dir != "" {
-		return dir
-	}
-	return filepath.Join(l.env("HOME"), below)
+	return cmp.Or(l.env(variable), filepath.Join(l.env("HOME"), below))
 }
 
 // inGit reports whether dir is in a git work tree. An empty .git is none, for
 // codex either.
 func inGit(dir string) bool {
-	for {
-		dot := filepath.Join(dir, ".git")
-		if info, err := os.Stat(dot); err == nil {
-			if _, err := os.Stat(filepath.Join(dot, "HEAD")); err == nil || info.Mode().IsRegular() {
-				return true
-			}
-		}
-		if dir == filepath.Dir(dir) {
-			return false
-		}
-		dir = filepath.Dir(dir)
+	dot := filepath.Join(dir, ".git")
+	if info, err := os.Stat(dot); err == nil && info.Mode().IsRegular() {
+		return true
 	}
+	if _, err := os.Stat(filepath.Join(dot, "HEAD")); err == nil {
+		return true
+	}
+	return dir != filepath.Dir(dir) && inGit(filepath.Dir(dir))
 }
 
 func quoted(s string) string { return `"` + text.Line(s, 40) + `"` }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/superloop/superloop/internal/pattern"
-	"github.com/superloop/superloop/roles/agent"
 )
 
 // Question is a program of which nothing is known, to be asked whether it works.
@@ -73,9 +71,9 @@ func (e *Examiner) verify(ctx context.Context, path string, l line, bound time.D
 
 // unknown deals with a program of which nothing is known: whether it works is
 // all that can be asked.
-func (e *Examiner) unknown(ctx context.Context, l line, s *subject, a agent.Adapter, rep *Report) {
-	base := filepath.Base(s.path)
-	s.unchecked = fmt.Sprintf("nothing is known of %s (adapter %s), so it is not asked", base, a.Name())
+func (e *Examiner) unknown(ctx context.Context, l line, s *subject, rep *Report) {
+	base, name := filepath.Base(s.path), s.adapter.Name()
+	s.unchecked = fmt.Sprintf("nothing is known of %s (adapter %s), so it is not asked", base, name)
 	switch {
 	case e.Verify == nil:
 		return
@@ -83,9 +81,8 @@ func (e *Examiner) unknown(ctx context.Context, l line, s *subject, a agent.Adap
 		s.unchecked += "; the script has no answer to --version or --help in it, and might begin to work"
 		return
 	}
-	s.unchecked = fmt.Sprintf("nothing is known of the flags of %s (adapter %s)", base, a.Name())
-	bound := e.patience(a)
-	at := l.at + ".command"
+	s.unchecked = fmt.Sprintf("nothing is known of the flags of %s (adapter %s)", base, name)
+	bound, at := e.patience(s.adapter), l.at+".command"
 	c, err := e.verify(ctx, s.path, l, bound)
 	if err != nil {
 		rep.add(Warn, at, "try it by hand: "+s.path+" --version", fmt.Sprintf("%s could not be asked whether it works: %v", s.path, err))
@@ -94,13 +91,11 @@ func (e *Examiner) unknown(ctx context.Context, l line, s *subject, a agent.Adap
 	s.check = &c
 	byHand := "try it by hand: " + c.Original
 	switch {
-	case c.Works:
-		if c.Method == "" {
-			s.version = firstLine(c.Said)
-		}
-		if c.Method == "" && s.version == "" {
+	case c.Works && c.Method == "":
+		if s.version = firstLine(c.Said); s.version == "" {
 			rep.add(Note, at, "", c.Original+" prints nothing, which shows little")
 		}
+	case c.Works:
 	case c.TimedOut:
 		rep.add(Warn, at, byHand, fmt.Sprintf("%s does not tell its version: no answer within %s", s.path, bound))
 	case c.Broken:
@@ -110,25 +105,13 @@ func (e *Examiner) unknown(ctx context.Context, l line, s *subject, a agent.Adap
 	}
 }
 
-// cause says what is broken in a program that has just failed, "" if nothing
-// tells.
-func (e *Examiner) cause(ctx context.Context, l line, s *subject, a agent.Adapter) string {
-	if e.Verify == nil {
-		return ""
-	}
-	c, err := e.verify(ctx, s.path, l, e.patience(a))
-	if err != nil || !c.Broken || c.TimedOut {
-		return ""
-	}
-	return c.Why
-}
-
 var (
 	// parsers are what reads arguments, and answers the other words of a script that
 	// knows questions, or hands all that it gets on to a program.
 	parsers = pattern.Lazy(`(?i)\bgetopts?\b|\b(?:argparse|optparse|docopt|click|typer|optionparser)\b|\bimport \w*main\b|activate_bin_path|load_entry_point`)
 	answers = pattern.Lazy(`(?i)\$@|\$\{@|--version|--help|\busage:`)
 	// allPrompt: after -- whatever it gets is text for somebody.
+	comments  = pattern.Lazy(`(?m)^\s*#.*$`)
 	allPrompt = pattern.Lazy(`\s--\s+"?\$[{]?@`)
 )
 
@@ -137,12 +120,9 @@ var (
 // that knows such questions.
 func (p program) heeds() bool {
 	wrapped, deaf := p.wrapped()
-	switch {
-	case !wrapped || len(p.head) >= headSize:
+	if !wrapped || len(p.head) >= headSize {
 		return true
 	}
-	lines := strings.Split(string(p.head), "\n")
-	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "#") })
-	code := strings.Join(lines, "\n")
+	code := comments().ReplaceAllString(string(p.head), "")
 	return parsers().MatchString(code) || !deaf && answers().MatchString(code) && !allPrompt().MatchString(code)
 }
