@@ -13,18 +13,12 @@ func (claude) Name() string { return "claude" }
 
 func (claude) Matches(program string) bool { return program == "claude" || program == "claude-code" }
 
-// claudePermits are the owner's own words on permissions; any of them, and
-// Request.Permissions adds none.
-var claudePermits = []string{
-	"--permission-mode", "--dangerously-skip-permissions", "--allow-dangerously-skip-permissions", "--permission-prompt-tool",
-	"--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools", "--tools", "--restricted",
-}
-
-// claudeSessions are the owner's own words on which session to use; with
+// The owner's own words: on permissions, and on which session to use; with
 // claudeResumes it may be one that has counters of earlier runs.
-var (
-	claudeResumes  = []string{"--resume", "-r", "--continue", "-c", "--from-pr", "--teleport"}
-	claudeSessions = append([]string{"--session-id"}, claudeResumes...)
+const (
+	claudePermits = "--permission-mode --dangerously-skip-permissions --allow-dangerously-skip-permissions --permission-prompt-tool " +
+		"--allowedTools --allowed-tools --disallowedTools --disallowed-tools --tools --restricted"
+	claudeResumes = "--resume -r --continue -c --from-pr --teleport"
 )
 
 // What thinking is to newer models and to older ones, by thinkingLevels.
@@ -34,36 +28,23 @@ var (
 )
 
 func (c claude) Command(req Request, environ []string) (Command, error) {
-	words := req.words()
-	var flags []string
-	if !hasFlag(words, "--print", "-p") {
-		flags = append(flags, "--print")
+	b := flagsFor(req)
+	b.add("--print -p", "--print")
+	if format, ok := flagValue(b.words, "--output-format"); !ok || format == "stream-json" {
+		b.add("--output-format", "--output-format=stream-json")
+		b.add("--verbose", "--verbose") // the stream is refused without it
 	}
-	if format, ok := flagValue(words, "--output-format"); !ok || format == "stream-json" {
-		if !ok {
-			flags = append(flags, "--output-format=stream-json")
-		}
-		if !hasFlag(words, "--verbose") { // the stream is refused without it
-			flags = append(flags, "--verbose")
-		}
+	b.model()
+	b.permit(claudePermits, map[string][]string{
+		PermitRead:      {"--tools=Read,Grep,Glob"},
+		PermitWorkspace: {"--permission-mode=acceptEdits", "--allowedTools=Bash,Edit,Write,NotebookEdit"},
+		PermitAll:       {"--dangerously-skip-permissions"},
+	})
+	b.session("--session-id "+claudeResumes, "--resume=", "--session-id=")
+	if req.MaxCostUSD > 0 {
+		b.add("--max-budget-usd", "--max-budget-usd="+strconv.FormatFloat(req.MaxCostUSD, 'f', -1, 64))
 	}
-	flags = append(flags, modelFlag(req)...)
-	if !hasFlag(words, claudePermits...) {
-		flags = append(flags, permitted(req, permits{
-			PermitRead:      {"--tools=Read,Grep,Glob"},
-			PermitWorkspace: {"--permission-mode=acceptEdits", "--allowedTools=Bash,Edit,Write,NotebookEdit"},
-			PermitAll:       {"--dangerously-skip-permissions"},
-		})...)
-	}
-	session, err := sessionFlag(req, "--resume=", "--session-id=", claudeSessions...)
-	if err != nil {
-		return Command{}, err
-	}
-	flags = append(flags, session...)
-	if req.MaxCostUSD > 0 && !hasFlag(words, "--max-budget-usd") {
-		flags = append(flags, "--max-budget-usd="+strconv.FormatFloat(req.MaxCostUSD, 'f', -1, 64))
-	}
-	return assemble(req, environ, flags, c.environment(req, environ, words, os.Geteuid() == 0))
+	return b.command(environ, c.environment(req, environ, b.words, os.Geteuid() == 0))
 }
 
 // environment: superloop owns the retries, so the CLI has few of its own, and

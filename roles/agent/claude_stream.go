@@ -77,7 +77,7 @@ type claudeResult struct {
 }
 
 func (c claude) Stream(req Request) Stream {
-	s := &claudeStream{resumed: req.Resume != nil || hasFlag(req.words(), claudeResumes...), tasks: map[string]bool{}}
+	s := &claudeStream{resumed: req.Resume != nil || hasFlag(req.words(), strings.Fields(claudeResumes)...), tasks: map[string]bool{}}
 	if req.Resume != nil {
 		s.before = req.Resume.Totals
 	}
@@ -253,13 +253,17 @@ func (s *claudeStream) Settled() Settled {
 		s.retry.class == class.Limit && s.retry.delay >= longWait ||
 		// A login may be renewed after the first refusal, a key not.
 		s.retry.class.NeedsPerson() && (s.keySource != "none" || s.retry.attempt > 1)
+	return settledAs(s.result.ended && s.result.queued == 0 && !s.result.woken && len(s.tasks) == 0, hopeless, s.worked)
+}
+
+// settledAs is how far a run is. One that is hopeless after it has worked is
+// Finished: what it has used so far is worth a moment.
+func settledAs(finished, hopeless, worked bool) Settled {
 	switch {
-	case s.result.ended && s.result.queued == 0 && !s.result.woken && len(s.tasks) == 0:
+	case finished, hopeless && worked:
 		return Finished
-	case hopeless && !s.worked:
-		return Hopeless
 	case hopeless:
-		return Finished // what it has used so far is worth a moment
+		return Hopeless
 	}
 	return Going
 }

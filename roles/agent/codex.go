@@ -20,7 +20,7 @@ var (
 	codexTurns = []string{"resume", "fork", "review", "help"}
 	// codexPermits are the owner's own flags on permissions, codexPermitKeys the
 	// settings; any of them, and Request.Permissions adds none.
-	codexPermits    = []string{"--sandbox", "-s", "--full-auto", "--dangerously-bypass-approvals-and-sandbox", "--yolo", "--approve-for-me"}
+	codexPermits    = "--sandbox -s --full-auto --dangerously-bypass-approvals-and-sandbox --yolo --approve-for-me"
 	codexPermitKeys = []string{"sandbox_mode", "sandbox_permissions", "permission_profile", "default_permissions", "permissions"}
 	codexEfforts    = [...]string{"none", "minimal", "low", "medium", "high", "xhigh"} // by thinkingLevels
 )
@@ -67,19 +67,16 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 	if len(req.CLI.Command) == 0 || line.foreign {
 		return assemble(req, environ, nil, nil)
 	}
-	words := req.words()
-	var flags []string
-	if !hasFlag(words, "--json", "--experimental-json") {
-		flags = append(flags, "--json")
+	b := flagsFor(req)
+	b.add("--json --experimental-json", "--json")
+	if level := thinkingLevel(req.Thinking); level >= 0 && !codexSets(b.words, "model_reasoning_effort") {
+		b.flags = append(b.flags, "-c", `model_reasoning_effort="`+codexEfforts[level]+`"`)
 	}
-	if level := thinkingLevel(req.Thinking); level >= 0 && !codexSets(words, "model_reasoning_effort") {
-		flags = append(flags, "-c", `model_reasoning_effort="`+codexEfforts[level]+`"`)
-	}
-	flags = append(flags, modelFlag(req)...)
-	if !hasFlag(words, codexPermits...) && !codexSets(words, codexPermitKeys...) {
-		flags = append(flags, permitted(req, permits{
+	b.model()
+	if !codexSets(b.words, codexPermitKeys...) {
+		b.permit(codexPermits, map[string][]string{
 			PermitRead: {"--sandbox=read-only"}, PermitWorkspace: {"--sandbox=workspace-write"}, PermitAll: {"--sandbox=danger-full-access"},
-		})...)
+		})
 	}
 	args := line.args
 	switch {
@@ -87,9 +84,7 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 	case req.Resume == nil:
 		args = append(args, line.prompt...)
 	default:
-		if err := checkSession(req.Resume.ID); err != nil {
-			return Command{}, err
-		}
+		b.err = checkSession(req.Resume.ID)
 		// What exec takes, resume mostly does not; before it all is taken.
 		args = append(slices.DeleteFunc(args, func(w string) bool { return w == "--" }), "resume", req.Resume.ID)
 		args = append(args, line.prompt...)
@@ -97,8 +92,8 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 			args = append(args, "-")
 		}
 	}
-	req.CLI.Command, req.CLI.Args, req.CLI.FastArgs = line.before, args, nil
-	return assemble(req, environ, flags, nil)
+	b.CLI.Command, b.CLI.Args, b.CLI.FastArgs = line.before, args, nil
+	return b.command(environ, nil)
 }
 
 // codexSets reports whether the owner sets one of the keys by -c key=value.

@@ -134,14 +134,7 @@ func codexAttempt(text string) int64 {
 
 // Settled: of a refused login the first repetition may find a renewed one.
 func (s *codexStream) Settled() Settled {
-	hopeless := s.attempt > 1 && codexClass(s.error).NeedsPerson()
-	switch {
-	case hopeless && !s.worked && !s.completed && !s.failed:
-		return Hopeless
-	case hopeless, s.completed, s.failed:
-		return Finished
-	}
-	return Going
+	return settledAs(s.completed || s.failed, s.attempt > 1 && codexClass(s.error).NeedsPerson(), s.worked)
 }
 
 func (s *codexStream) Finish(end proc.Result) Learned {

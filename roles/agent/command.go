@@ -19,13 +19,10 @@ const maxArg = 128<<10 - 1
 
 // Command is a process ready to be started.
 type Command struct {
-	Argv []string
-	// Dir is absolute.
-	Dir string
-	// Env is complete, sorted, without duplicates.
-	Env []string
-	// Stdin is the absolute path of the file on standard input; "" is none.
-	Stdin string
+	Argv  []string
+	Dir   string   // absolute
+	Env   []string // complete, sorted, without duplicates
+	Stdin string   // the absolute path of the file on standard input; "" is none
 	// Files are what has to be on disk before the start, by absolute path: a
 	// CLI's settings that it takes from a file only.
 	Files map[string]string
@@ -54,13 +51,11 @@ func assemble(req Request, environ, flags []string, env map[string]string) (Comm
 		}
 	}
 	fill := placeholders(req, prompt)
-	c := Command{Dir: req.WorkDir}
-	for _, w := range req.CLI.Command {
-		c.Argv = append(c.Argv, fill.Replace(w))
-	}
-	c.Argv = append(c.Argv, flags...)
-	for _, w := range args {
-		c.Argv = append(c.Argv, fill.Replace(w))
+	c := Command{Dir: req.WorkDir, Argv: slices.Concat(req.CLI.Command, flags, args)}
+	for i, w := range c.Argv {
+		if n := len(req.CLI.Command); i < n || i >= n+len(flags) {
+			c.Argv[i] = fill.Replace(w)
+		}
 	}
 	if req.CLI.PromptMode == PromptArg && !placed {
 		c.Argv = append(c.Argv, prompt)
@@ -89,42 +84,60 @@ func placeholders(req Request, prompt string) *strings.Replacer {
 	)
 }
 
-// modelFlag is --model=NAME, unless the owner has placed the model in the
-// command already.
-func modelFlag(req Request) []string {
-	words := req.words()
-	placed := slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "{model}") })
-	if req.Model == "" || placed || hasFlag(words, "--model", "-m") {
-		return nil
-	}
-	return []string{"--model=" + req.Model}
+// builder collects the flags that superloop adds to a command. The owner's own
+// words win: no flag is added beside one that says the same.
+type builder struct {
+	Request
+	words, flags []string
+	err          error
 }
 
-// permits are the flags for each of the Permissions.
-type permits map[string][]string
+func flagsFor(req Request) *builder { return &builder{Request: req, words: req.words()} }
 
-// permitted are the flags for what a role may do. They keep the loop's own
+// add adds flags unless the owner has written one of own, which are names with
+// spaces between.
+func (b *builder) add(own string, flags ...string) {
+	if !hasFlag(b.words, strings.Fields(own)...) {
+		b.flags = append(b.flags, flags...)
+	}
+}
+
+// model names the model, unless the owner has placed it in the command already.
+func (b *builder) model() {
+	placed := slices.ContainsFunc(b.words, func(w string) bool { return strings.Contains(w, "{model}") })
+	if b.Model != "" && !placed {
+		b.add("--model -m", "--model="+b.Model)
+	}
+}
+
+// permit adds the flags for what the role may do. They keep the loop's own
 // directory writable where the agent runs in a worktree that does not hold it:
 // there it leaves what its role has to write.
-func permitted(req Request, flags permits) []string {
-	list := flags[req.Permissions]
-	if req.Permissions == PermitWorkspace && !inside(req.LoopDir, req.WorkDir) {
-		list = append(list, "--add-dir="+req.LoopDir)
+func (b *builder) permit(own string, flags map[string][]string) {
+	list := flags[b.Permissions]
+	if b.Permissions == PermitWorkspace && !inside(b.LoopDir, b.WorkDir) {
+		list = append(list, "--add-dir="+b.LoopDir)
 	}
-	return list
+	b.add(own, list...)
 }
 
-// sessionFlag names the session to go on with, or with fresh unless "" the id
-// of a new one; none if the owner has said so with one of the flags own.
-func sessionFlag(req Request, resume, fresh string, own ...string) ([]string, error) {
-	id := req.SessionID
-	if req.Resume != nil {
-		fresh, id = resume, req.Resume.ID
+// session names the session to go on with, or with fresh unless "" the id of a
+// new one.
+func (b *builder) session(own, resume, fresh string) {
+	id := b.SessionID
+	if b.Resume != nil {
+		fresh, id = resume, b.Resume.ID
 	}
-	if hasFlag(req.words(), own...) || fresh == "" || id == "" && req.Resume == nil {
-		return nil, nil
+	if !hasFlag(b.words, strings.Fields(own)...) && fresh != "" && (id != "" || b.Resume != nil) {
+		b.flags, b.err = append(b.flags, fresh+id), checkSession(id)
 	}
-	return []string{fresh + id}, checkSession(id)
+}
+
+func (b *builder) command(environ []string, env map[string]string) (Command, error) {
+	if b.err != nil {
+		return Command{}, b.err
+	}
+	return assemble(b.Request, environ, b.flags, env)
 }
 
 // words are what the owner wrote after the program.

@@ -16,7 +16,7 @@ func (gemini) Stream(req Request) Stream   { return newGeminiStream(req) }
 
 // geminiModes are the owner's own words on permissions; any of them, and
 // Request.Permissions adds nothing.
-var geminiModes = []string{"--approval-mode", "-y", "--yolo"}
+const geminiModes = "--approval-mode -y --yolo"
 
 // geminiMode is the approval mode for what a role may do.
 //
@@ -47,37 +47,26 @@ priority = 999
 // switches it off. An untrusted directory would be refused (exit 55), so the
 // owner's repository is trusted, as all that it runs here is.
 func (gemini) Command(req Request, environ []string) (Command, error) {
-	words := req.words()
-	var flags []string
-	if !hasFlag(words, "-o", "--output-format") {
-		flags = append(flags, "--output-format=stream-json")
-	}
-	flags = append(flags, modelFlag(req)...)
+	b := flagsFor(req)
+	b.add("-o --output-format", "--output-format=stream-json")
+	b.model()
 	mode := geminiMode[req.Permissions]
-	if hasFlag(words, geminiModes...) {
-		mode = ""
-	}
 	if mode != "" {
-		flags = append(flags, "--approval-mode="+mode)
+		b.add(geminiModes, "--approval-mode="+mode)
 	}
-	session, err := sessionFlag(req, "--resume=", "--session-id=", "-r", "--resume", "--session-id", "--session-file")
-	if err != nil {
-		return Command{}, err
-	}
-	flags = append(flags, session...)
+	b.session("-r --resume --session-id --session-file", "--resume=", "--session-id=")
 	for _, dir := range outside(req) {
 		// The flag takes a list; a directory with a comma cannot be said.
 		if !strings.Contains(dir, ",") {
-			flags = append(flags, "--include-directories="+dir)
+			b.flags = append(b.flags, "--include-directories="+dir)
 		}
 	}
 	var files map[string]string
-	if mode == geminiMode[PermitRead] {
-		policy := req.PromptPath + ".policy.toml"
-		flags = append(flags, "--policy="+policy)
+	if policy := req.PromptPath + ".policy.toml"; req.Permissions == PermitRead && !hasFlag(b.words, strings.Fields(geminiModes)...) {
+		b.flags = append(b.flags, "--policy="+policy)
 		files = map[string]string{policy: geminiReadOnly}
 	}
-	c, err := assemble(req, environ, flags, defaults(passed(req, environ), map[string]string{
+	c, err := b.command(environ, defaults(passed(req, environ), map[string]string{
 		"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true",
 	}))
 	c.Files = files

@@ -83,13 +83,7 @@ func (s *geminiStream) failedAttempt(line []byte) {
 // write. (Tools that were called together with the one that freed it were still
 // checked as before.)
 func (s *geminiStream) Settled() Settled {
-	switch {
-	case s.escaped != "":
-		return Hopeless
-	case s.ended:
-		return Finished
-	}
-	return Going
+	return settledAs(s.ended && s.escaped == "", s.escaped != "", false)
 }
 
 // geminiMarks are the fields by which an event is known to be of this CLI.
@@ -222,11 +216,7 @@ func (s *geminiStream) Finish(end proc.Result) Learned {
 		text := cmp.Or(s.errorText, s.failure)
 		found := geminiError(s.errorType, text, s.stderr(), end)
 		learned.Class, learned.ErrorText = found.class, errorText(text)
-		at := s.at
-		if at.IsZero() {
-			at = end.LastOutput
-		}
-		learned.limited(found.kind, waited(at, found.wait))
+		learned.limited(found.kind, waited(cmp.Or(s.at, end.LastOutput), found.wait))
 	}
 	return learned
 }

@@ -18,8 +18,9 @@ func (opencode) Name() string                { return "opencode" }
 func (opencode) Matches(program string) bool { return program == "opencode" }
 func (opencode) Stream(Request) Stream       { return newOpencodeStream() }
 
+const opencodeSessions = "-s --session -c --continue"
+
 var (
-	opencodeSessions = []string{"-s", "--session", "-c", "--continue"}
 	// opencodeValued are the flags to which the next word belongs.
 	opencodeValued = strings.Fields(`--log-level --command -s --session -m --model --agent --format -f --file --title
 		--attach -p --password -u --username --dir --port --variant --prompt`)
@@ -41,29 +42,22 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 		return Command{}, err
 	}
 	req = withRun(req)
-	words := req.words()
-	var flags []string
-	if !hasFlag(words, "--format") {
-		flags = append(flags, "--format=json")
-	}
-	flags = append(flags, modelFlag(req)...)
-	if level := thinkingLevel(req.Thinking); level >= 0 && !hasFlag(words, "--variant") {
+	b := flagsFor(req)
+	b.add("--format", "--format=json")
+	b.model()
+	if level := thinkingLevel(req.Thinking); level >= 0 {
 		variant := opencodeVariants[level]
 		if req.Thinking == "max" && (strings.Contains(req.Model, "claude") || strings.Contains(req.Model, "gemini-2")) {
 			variant = "max"
 		}
-		flags = append(flags, "--variant="+variant)
+		b.add("--variant", "--variant="+variant)
 	}
-	session, err := sessionFlag(req, "--session=", "", opencodeSessions...)
-	if err != nil {
-		return Command{}, err
+	b.session(opencodeSessions, "--session=", "")
+	if req.Resume == nil {
+		b.add(opencodeSessions+" --title", fmt.Sprintf("--title=superloop %s %s %d", req.Loop, req.Role, req.Iteration))
 	}
-	flags = append(flags, session...)
-	if req.Resume == nil && !hasFlag(words, opencodeSessions...) && !hasFlag(words, "--title") {
-		flags = append(flags, fmt.Sprintf("--title=superloop %s %s %d", req.Loop, req.Role, req.Iteration))
-	}
-	if (req.Permissions == PermitWorkspace || req.Permissions == PermitAll) && !hasFlag(words, "--auto", "--yolo", "--dangerously-skip-permissions") {
-		flags = append(flags, "--auto")
+	if req.Permissions == PermitWorkspace || req.Permissions == PermitAll {
+		b.add("--auto --yolo --dangerously-skip-permissions", "--auto")
 	}
 	env := defaults(passed(req, environ), map[string]string{
 		"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
@@ -76,10 +70,10 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 	maps.Copy(env, permissions)
 	if content, ok := permissions[opencodeContentVariable]; ok && req.CLI.Env[opencodeContentVariable] != "" {
 		// The runner's own would win; it is part of this one.
-		req.CLI.Env = maps.Clone(req.CLI.Env)
-		req.CLI.Env[opencodeContentVariable] = content
+		b.CLI.Env = maps.Clone(req.CLI.Env)
+		b.CLI.Env[opencodeContentVariable] = content
 	}
-	return assemble(req, environ, flags, env)
+	return b.command(environ, env)
 }
 
 // withRun gives the request in the form in which flags can follow the word run:

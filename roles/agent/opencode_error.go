@@ -35,11 +35,7 @@ func (f *opencodeFailure) learn(learned *Learned, log opencodeLog, end proc.Resu
 		text, learned.Class = cause, opencodeCause(cause)
 	}
 	learned.ErrorText = errorText(text)
-	at := f.at
-	if at.IsZero() {
-		at = end.LastOutput
-	}
-	learned.limited(f.provider().limit(), resetOf(f.headers, at))
+	learned.limited(f.provider().limit(), resetOf(f.headers, cmp.Or(f.at, end.LastOutput)))
 }
 
 func (f *opencodeFailure) class() class.Class {

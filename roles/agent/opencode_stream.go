@@ -57,13 +57,7 @@ func newOpencodeStream() *opencodeStream {
 // for ever. No step is known to be the last one before the process has left:
 // the summary of a conversation that is cut down ends just like an answer.
 func (s *opencodeStream) Settled() Settled {
-	switch {
-	case s.overflows > 1:
-		return Hopeless
-	case s.failure != nil && s.failure.name != opencodeOverflow:
-		return Finished
-	}
-	return Going
+	return settledAs(s.overflows < 2 && s.failure != nil && s.failure.name != opencodeOverflow, s.overflows > 1, false)
 }
 
 func (s *opencodeStream) event(e event) bool {
