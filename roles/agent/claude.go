@@ -2,7 +2,11 @@ package agent
 
 import (
 	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
+	"strings"
+	"time"
 )
 
 // claude is Claude Code. It runs headless with its stream of JSON lines on
@@ -71,4 +75,156 @@ func (claude) environment(req Request, environ, words []string, root bool) map[s
 		env["IS_SANDBOX"] = "1" // without it the CLI refuses to skip permissions as root
 	}
 	return env
+}
+
+func (claude) Profile() Profile {
+	return Profile{
+		Keys: []string{
+			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
+			"ANTHROPIC_FOUNDRY_API_KEY", "AWS_BEARER_TOKEN_BEDROCK",
+		},
+		Login:   "claude auth login",
+		Version: []string{"--version"},
+		Help:    plainHelp,
+		// 2.1.197 and 2.1.329 take these and do not list them.
+		Hidden: strings.Fields(`--max-turns --permission-prompt-tool --system-prompt-file --append-system-prompt-file --max-thinking-tokens
+			--thinking --thinking-display --resume-session-at --rewind-files --task-budget --plan-mode-instructions --managed-settings
+			--prefill --channels --advisor --workload --plugin-dir-no-mcp --agent-id --agent-name --agent-type --agent-color --team-name
+			--teammate-mode --parent-session-id --sdk-url --cloud --teleport --fast-mode --append-subagent-system-prompt
+			--append-subagent-system-prompt-file`),
+		Replaced:       map[string]string{"--mcp-debug": "--debug"},
+		LoggedIn:       claudeLoggedIn,
+		ChoosesSession: true,
+		Account:        claudeAccount,
+	}
+}
+
+// claudeHome is where the CLI keeps its settings, logins and sessions.
+func claudeHome(env []string) string { return homeIn(env, "CLAUDE_CONFIG_DIR", ".claude") }
+
+// claudeClouds are the providers besides Anthropic itself, by the variable that
+// switches to them, with what names the account there.
+var claudeClouds = []struct {
+	on, provider string
+	names        []string
+}{
+	{"CLAUDE_CODE_USE_BEDROCK", "bedrock", []string{"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_REGION", "ANTHROPIC_BEDROCK_BASE_URL"}},
+	{"CLAUDE_CODE_USE_VERTEX", "vertex", []string{"ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION", "GOOGLE_APPLICATION_CREDENTIALS", "ANTHROPIC_VERTEX_BASE_URL"}},
+	{"CLAUDE_CODE_USE_FOUNDRY", "foundry", []string{"ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"}},
+}
+
+// switchedOn reads a variable as the CLI does.
+func switchedOn(env []string, name string) bool {
+	switch strings.ToLower(strings.TrimSpace(valueIn(env, name))) {
+	case "1", "true", "yes", "on":
+		return true
+	}
+	return false
+}
+
+// claudeKept is the CLI's state, and the file that it is in: beside the
+// directory of the settings unless the owner has chosen that.
+type claudeKept struct {
+	path    string
+	Key     string `json:"primaryApiKey"`
+	Account struct {
+		UUID         string `json:"accountUuid"`
+		Organization string `json:"organizationUuid"`
+	} `json:"oauthAccount"`
+}
+
+func claudeState(env []string) claudeKept {
+	kept := claudeKept{path: filepath.Join(homeIn(env, "CLAUDE_CONFIG_DIR", ""), ".claude.json")}
+	_ = readJSON(kept.path, &kept) // none is an account by its directory
+	return kept
+}
+
+// claudeHelper is the command that gives a key, and the file that names it.
+func claudeHelper(env []string) (command, path string) {
+	for _, name := range []string{"settings.json", "settings.local.json"} {
+		path := filepath.Join(claudeHome(env), name)
+		var s struct {
+			Helper string `json:"apiKeyHelper"`
+		}
+		if readJSON(path, &s) && s.Helper != "" {
+			return s.Helper, path
+		}
+	}
+	return "", ""
+}
+
+func claudeLoggedIn(env []string) Login {
+	for _, c := range claudeClouds {
+		if switchedOn(env, c.on) {
+			return Login{LoginUnknown, c.on + " is set: the credentials of that cloud are not looked at"}
+		}
+	}
+	if name, _ := firstIn(env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"); name != "" {
+		return Login{LoginYes, name}
+	}
+	if _, path := claudeHelper(env); path != "" {
+		return Login{LoginYes, "apiKeyHelper in " + path}
+	}
+	if name, _ := firstIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); name != "" {
+		return Login{LoginYes, name}
+	}
+	kept := filepath.Join(claudeHome(env), ".credentials.json")
+	var login struct {
+		OAuth struct {
+			Access  string `json:"accessToken"`
+			Refresh string `json:"refreshToken"`
+			Expires int64  `json:"expiresAt"` // ms
+		} `json:"claudeAiOauth"`
+	}
+	if readJSON(kept, &login) && login.OAuth.Access+login.OAuth.Refresh != "" {
+		over := time.UnixMilli(login.OAuth.Expires)
+		if login.OAuth.Refresh == "" && login.OAuth.Expires > 0 && over.Before(time.Now()) {
+			return Login{LoginNo, "the login in " + kept + " is over since " + over.UTC().Format(time.DateTime) + " UTC"}
+		}
+		return Login{LoginYes, kept}
+	}
+	if state := claudeState(env); state.Key != "" {
+		return Login{LoginYes, state.path}
+	}
+	if runtime.GOOS == "darwin" {
+		return Login{LoginUnknown, "a login may be in the keychain"}
+	}
+	return Login{LoginNo, "neither the environment nor " + claudeHome(env) + " has a key or a login"}
+}
+
+func claudeAccount(_ Request, env []string) Account {
+	for _, c := range claudeClouds {
+		if switchedOn(env, c.on) {
+			var values []string
+			for _, name := range c.names {
+				values = append(values, valueIn(env, name))
+			}
+			return Account{c.provider, AccountID(values...)}
+		}
+	}
+	base := valueIn(env, "ANTHROPIC_BASE_URL")
+	provider := "gateway" // whoever else speaks Anthropic's language at that address
+	if base == "" || hostIn(base, ".anthropic.com") {
+		provider = "anthropic"
+	}
+	_, key := firstIn(env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
+	helper, _ := claudeHelper(env)
+	token := valueIn(env, "CLAUDE_CODE_OAUTH_TOKEN")
+	state := claudeState(env)
+	var names []string
+	switch {
+	case key != "":
+		names = []string{key}
+	case helper != "":
+		names = []string{"helper", helper}
+	case token != "":
+		names = []string{token}
+	case state.Account.UUID != "": // the tokens of a login change, the account does not
+		names = []string{state.Account.UUID, state.Account.Organization}
+	case state.Key != "":
+		names = []string{state.Key}
+	default:
+		names = []string{claudeHome(env)}
+	}
+	return Account{provider, AccountID(append([]string{base}, names...)...)}
 }

@@ -2,9 +2,12 @@ package agent
 
 import (
 	_ "embed"
+	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/roles/agent/class"
@@ -59,4 +62,100 @@ func findClass(table, text string) (class.Class, int) {
 func classOf(table, text string) class.Class {
 	found, _ := findClass(table, text)
 	return found
+}
+
+// statusClass is what an HTTP status says by itself; class.Unknown for one that
+// is no failure known of a model API.
+func statusClass(status int) class.Class {
+	known := map[int]class.Class{
+		401: class.Auth, 402: class.Billing, 403: class.Auth, 404: class.Model, 408: class.Network, 413: class.Context, 429: class.Limit,
+	}
+	switch {
+	case known[status] != class.None:
+		return known[status]
+	case status >= 500 && status < 600:
+		return class.Overloaded
+	case status >= 400 && status < 500:
+		return class.Request
+	}
+	return class.Unknown
+}
+
+// maxWait bounds what is believed of a time to wait: no window of a provider is
+// longer than a month.
+const maxWait = 32 * 24 * time.Hour
+
+// waited adds what a provider asks to wait to the time at which it said so; zero
+// when either is not known, or the wait cannot be meant.
+func waited(at time.Time, wait time.Duration) time.Time {
+	if at.IsZero() || wait <= 0 || wait > maxWait {
+		return time.Time{}
+	}
+	return at.Add(wait)
+}
+
+// limited notes until when the provider asks to wait, for a failure that time
+// lifts; reset is zero when it does not say.
+func (l *Learned) limited(kind string, reset time.Time) {
+	if l.Class == class.Limit || l.Class == class.Overloaded && !reset.IsZero() {
+		l.Limit = &Limit{Kind: kind, Text: l.ErrorText, ResetsAt: reset}
+	}
+}
+
+// resetOf reads the headers in which model APIs say when a limit ends. at is
+// the time of the response; names are compared without regard to case.
+func resetOf(headers map[string]string, at time.Time) time.Time {
+	get := func(name string) string {
+		for k, v := range headers {
+			if strings.EqualFold(k, name) {
+				return strings.TrimSpace(v)
+			}
+		}
+		return ""
+	}
+	if ms, err := strconv.ParseFloat(get("retry-after-ms"), 64); err == nil {
+		return waited(at, time.Duration(ms*float64(time.Millisecond)))
+	}
+	for _, name := range []string{"retry-after", "anthropic-ratelimit-unified-reset", "x-ratelimit-reset"} {
+		if t := moment(get(name), at); !t.IsZero() {
+			return t
+		}
+	}
+	// Of the windows that have one each, the last to open again.
+	var last time.Time
+	for _, name := range []string{
+		"anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset",
+		"x-ratelimit-reset-requests", "x-ratelimit-reset-tokens",
+	} {
+		left := get(strings.Replace(name, "reset", "remaining", 1))
+		if t := moment(get(name), at); t.After(last) && (left == "0" || left == "") {
+			last = t
+		}
+	}
+	return last
+}
+
+// moment reads a time as headers have it: seconds from now, a Unix time in
+// seconds or milliseconds, a duration (6m0s) or a date.
+func moment(text string, at time.Time) time.Time {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		switch {
+		case !(n > 0 && n < 1e14):
+			return time.Time{}
+		case n >= 1e11:
+			return waited(at, time.UnixMilli(int64(n)).Sub(at))
+		case n >= 1e9:
+			return waited(at, time.Unix(int64(n), 0).Sub(at))
+		}
+		return waited(at, time.Duration(n*float64(time.Second)))
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		return waited(at, d)
+	}
+	for _, layout := range []string{time.RFC3339, http.TimeFormat} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return waited(at, t.Sub(at))
+		}
+	}
+	return time.Time{}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,4 +94,134 @@ func outside(req Request) []string {
 		}
 	}
 	return dirs
+}
+
+func (gemini) Profile() Profile {
+	return Profile{
+		Keys:    []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_ACCESS_TOKEN"},
+		Login:   "gemini",
+		Version: []string{"--version"},
+		Help:    plainHelp,
+		Replaced: map[string]string{
+			"-a": "@path in the prompt", "--all-files": "@path in the prompt",
+			"-c": "general.checkpointing in settings.json", "--checkpointing": "general.checkpointing in settings.json",
+			"--experimental-acp": "--acp",
+			"--telemetry":        "GEMINI_TELEMETRY_ENABLED in the environment",
+			"--telemetry-target": "GEMINI_TELEMETRY_TARGET in the environment",
+		},
+		LoggedIn:       geminiLoggedIn,
+		ChoosesSession: true,
+		Account:        geminiAccount,
+	}
+}
+
+// Ways to log in, as security.auth.selectedType names them.
+const (
+	geminiOAuth  = "oauth-personal"
+	geminiKey    = "gemini-api-key"
+	geminiVertex = "vertex-ai"
+)
+
+// geminiMethod is the way to log in that the CLI will take, and where that is
+// said; "" when nothing says it. The settings win over the environment.
+func geminiMethod(env []string) (method, where string) {
+	path := filepath.Join(geminiHome(env), "settings.json")
+	var settings struct {
+		Security struct {
+			Auth struct {
+				SelectedType string `json:"selectedType"`
+			} `json:"auth"`
+		} `json:"security"`
+		Old string `json:"selectedAuthType"`
+	}
+	if readJSON(path, &settings) {
+		if m := cmp.Or(settings.Security.Auth.SelectedType, settings.Old); m != "" {
+			return m, path
+		}
+	}
+	switch {
+	case valueIn(env, "GOOGLE_GENAI_USE_GCA") == "true":
+		return geminiOAuth, "GOOGLE_GENAI_USE_GCA"
+	case valueIn(env, "GOOGLE_GENAI_USE_VERTEXAI") == "true":
+		return geminiVertex, "GOOGLE_GENAI_USE_VERTEXAI"
+	case valueIn(env, "GOOGLE_GEMINI_BASE_URL") != "":
+		return "gateway", "GOOGLE_GEMINI_BASE_URL"
+	case valueIn(env, "GEMINI_API_KEY") != "":
+		return geminiKey, "GEMINI_API_KEY"
+	}
+	return "", ""
+}
+
+func geminiLoggedIn(env []string) Login {
+	home := geminiHome(env)
+	kept := filepath.Join(home, "gemini-credentials.json")
+	method, where := geminiMethod(env)
+	switch method {
+	case geminiKey:
+		if valueIn(env, "GEMINI_API_KEY") != "" {
+			return Login{LoginYes, "GEMINI_API_KEY"}
+		}
+		if isFile(kept) {
+			return Login{LoginUnknown, "a key may be in " + kept + " or in the system's keychain"}
+		}
+		return Login{LoginUnknown, "GEMINI_API_KEY is not set; a key may be in the system's keychain"}
+	case geminiOAuth:
+		for _, path := range []string{filepath.Join(home, "oauth_creds.json"), kept} {
+			if isFile(path) {
+				return Login{LoginYes, path}
+			}
+		}
+		return Login{LoginNo, where + " says " + method + ", and there is no " + filepath.Join(home, "oauth_creds.json")}
+	case geminiVertex:
+		place := valueIn(env, "GOOGLE_CLOUD_PROJECT") != "" && valueIn(env, "GOOGLE_CLOUD_LOCATION") != ""
+		switch {
+		case valueIn(env, "GOOGLE_API_KEY") != "":
+			return Login{LoginYes, "GOOGLE_API_KEY"}
+		case !place:
+			return Login{LoginNo, "Vertex AI needs GOOGLE_API_KEY, or GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"}
+		case isFile(valueIn(env, "GOOGLE_APPLICATION_CREDENTIALS")):
+			return Login{LoginYes, "GOOGLE_APPLICATION_CREDENTIALS"}
+		}
+		return Login{LoginUnknown, "the machine's own Google Cloud credentials are not looked at"}
+	case "gateway":
+		// Headless, the CLI refuses this with "Invalid auth method selected".
+		return Login{LoginNo, "GOOGLE_GEMINI_BASE_URL is set, so security.auth.selectedType must be in " + filepath.Join(home, "settings.json")}
+	case "":
+		for _, path := range []string{filepath.Join(home, ".env"), filepath.Join(filepath.Dir(home), ".env")} {
+			if isFile(path) {
+				return Login{LoginUnknown, "a key may be in " + path}
+			}
+		}
+		return Login{LoginNo, "neither " + filepath.Join(home, "settings.json") + " nor the environment says how to log in"}
+	}
+	return Login{LoginUnknown, where + " says " + method}
+}
+
+func geminiAccount(_ Request, env []string) Account {
+	method, _ := geminiMethod(env)
+	id := AccountID(method, geminiHome(env))
+	switch method {
+	case geminiKey, "gateway":
+		if key := valueIn(env, "GEMINI_API_KEY"); key != "" {
+			id = AccountID(valueIn(env, "GOOGLE_GEMINI_BASE_URL"), key)
+		}
+	case geminiVertex:
+		project := valueIn(env, "GOOGLE_CLOUD_PROJECT")
+		if key := valueIn(env, "GOOGLE_API_KEY"); key != "" || project != "" {
+			id = AccountID(method, key, project)
+		}
+	case geminiOAuth:
+		var accounts struct {
+			Active string `json:"active"`
+		}
+		if readJSON(filepath.Join(geminiHome(env), "google_accounts.json"), &accounts) && accounts.Active != "" {
+			id = AccountID(method, accounts.Active)
+		}
+	}
+	return Account{Provider: "google", ID: id}
+}
+
+// geminiHome is where the CLI keeps its settings and logins.
+func geminiHome(env []string) string {
+	return filepath.Join(cmp.Or(valueIn(env, "GEMINI_CLI_HOME"), valueIn(env, "HOME")), ".gemini")
 }
