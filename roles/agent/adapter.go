@@ -8,13 +8,12 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// Adapter is what superloop knows about one CLI. It holds no state; each run
-// has its own Stream.
+// Adapter is what superloop knows about one CLI. It holds no state; each run has its own Stream.
 type Adapter interface {
 	// Name is one lower-case word, for events and messages.
 	Name() string
-	// Matches tells the CLI by its program: the last element of Command[0].
-	// A wrapper (npx, env, a shell) is not looked through.
+	// Matches tells the CLI by its program: the last element of Command[0]. A wrapper (npx, env, a shell) is not
+	// looked through.
 	Matches(program string) bool
 	// Command makes the complete command. environ is the supervisor's environment.
 	Command(req Request, environ []string) (Command, error)
@@ -24,11 +23,10 @@ type Adapter interface {
 	Profile() Profile
 }
 
-// Stream reads what one process prints. Its methods are never called at the
-// same time, and Finish once, last.
+// Stream reads what one process prints. Its methods are never called at the same time, and Finish once, last.
 type Stream interface {
-	// Stdout and Stderr take the bytes as they come, cut anywhere, and keep no
-	// reference to p. They must not block: the process waits for them.
+	// Stdout and Stderr take the bytes as they come, cut anywhere, and keep no reference to p. They must not block:
+	// the process waits for them.
 	Stdout(p []byte)
 	Stderr(p []byte)
 	LastLine() string // see Result.LastLine; "" while the agent has said nothing
@@ -45,43 +43,39 @@ const (
 	Going Settled = iota
 	// Finished: the stream's last event has come; the process has only to leave.
 	Finished
-	// Hopeless: what the CLI goes on trying cannot succeed before an operator, or
-	// a time that it told, lifts the cause; ending it at once loses nothing.
+	// Hopeless: what the CLI goes on trying cannot succeed before an operator, or a time that it told, lifts the
+	// cause; ending it at once loses nothing.
 	Hopeless
 )
 
-// Learned is what a CLI's own output tells. The zero value is "nothing": the
-// generic adapter never knows more.
+// Learned is what a CLI's own output tells. The zero value is "nothing": the generic adapter never knows more.
 type Learned struct {
-	// Structured: standard output was the CLI's structured stream, so Done and
-	// Class can be believed. Without it only the exit code speaks.
+	// Structured: standard output was the CLI's structured stream, so Done and Class can be believed. Without it
+	// only the exit code speaks.
 	Structured bool
-	// Done: the event that ends the stream has come and is no error. It is the
-	// CLI's word that its turn is over, not that the work is done.
+	// Done: the event that ends the stream has come and is no error. It is the CLI's word that its turn is over,
+	// not that the work is done.
 	Done         bool
 	FinalMessage string // the agent's final answer; "" when the stream has none
 	SessionID    string
-	// Model is the one that answered, in the provider's name for it; "" when
-	// the stream does not tell. Of several it is that of the most output.
+	// Model is the one that answered, in the provider's name for it; "" when the stream does not tell. Of several
+	// it is that of the most output.
 	Model string
-	// Usage and CostUSD are of this run alone, over all models and retries that
-	// the stream tells of; nil is unknown, which is not 0.
+	// Usage and CostUSD are of this run alone, over all models and retries that the stream tells of; nil is
+	// unknown, which is not 0.
 	Usage   Usage
 	CostUSD *float64
-	// Totals are the session's counters after this run, for CLIs that count by
-	// session; the next run that resumes the session passes them back in
-	// Request.Resume. nil when the CLI counts by run.
+	// Totals are the session's counters after this run, for CLIs that count by session; the next run that resumes
+	// the session passes them back in Request.Resume. nil when the CLI counts by run.
 	Totals     *Totals
 	StopReason string // the CLI's own word for why it stopped
-	// Class says what went wrong, and ErrorText what the CLI itself says of it,
-	// in at most 2,000 bytes.
+	// Class says what went wrong, and ErrorText what the CLI itself says of it, in at most 2,000 bytes.
 	Class     class.Class
 	ErrorText string
-	// Limit says more of a Class of class.Limit (or class.Overloaded) when the
-	// provider told more.
+	// Limit says more of a Class of class.Limit (or class.Overloaded) when the provider told more.
 	Limit *Limit
-	// Lines counts the lines of standard output, Unread those of them that were
-	// no JSON, and Denied the tool calls that the CLI's permissions refused.
+	// Lines counts the lines of standard output, Unread those of them that were no JSON, and Denied the tool calls
+	// that the CLI's permissions refused.
 	Lines, Unread, Denied int64
 }
 
@@ -92,14 +86,12 @@ type Limit struct {
 	ResetsAt time.Time // zero when the CLI does not tell
 }
 
-// Adapters returns all adapters, the most particular first. The last one
-// matches every program.
+// Adapters returns all adapters, the most particular first. The last one matches every program.
 func Adapters() []Adapter {
 	return []Adapter{claude{}, codex{}, gemini{}, opencode{}, generic{}}
 }
 
-// For returns the adapter of a CLI: the one that it names, else the first of
-// Adapters that knows its program.
+// For returns the adapter of a CLI: the one that it names, else the first of Adapters that knows its program.
 func For(cli CLI) Adapter {
 	program := ""
 	if len(cli.Command) > 0 {
@@ -113,9 +105,8 @@ func For(cli CLI) Adapter {
 	return generic{}
 }
 
-// generic runs any command as it is configured. It injects nothing, not even
-// --model: a script that does not know the flag would fail on it. A command
-// that wants the model says {model}.
+// generic runs any command as it is configured. It adds no flag, not even --model: a script that does not know it
+// would fail. A command that wants the model says {model}.
 type generic struct{}
 
 func (generic) Name() string          { return "generic" }
@@ -127,8 +118,8 @@ func (generic) Command(req Request, environ []string) (Command, error) {
 	return assemble(req, environ, nil, nil)
 }
 
-// plainStream reads output of which only the lines are known. Standard error
-// counts as well: many CLIs tell their progress there.
+// plainStream reads output of which only the lines are known. Standard error counts as well: many CLIs tell their
+// progress there.
 type plainStream struct {
 	out, err lineTail
 	last     string

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// claude is Claude Code. It runs headless with its stream of JSON lines on
-// standard output, unless the owner has chosen another output.
+// claude is Claude Code. It runs headless with its stream of JSON lines on standard output, unless the owner has
+// chosen another output.
 type claude struct{}
 
 func (claude) Name() string { return "claude" }
 
 func (claude) Matches(program string) bool { return program == "claude" || program == "claude-code" }
 
-// The owner's own words: on permissions, and on which session to use; with
-// claudeResumes it may be one that has counters of earlier runs.
+// The owner's own words: on permissions, and on which session to use; with claudeResumes it may be one that has
+// counters of earlier runs.
 const (
 	claudePermits = "--permission-mode --dangerously-skip-permissions --allow-dangerously-skip-permissions --permission-prompt-tool " +
 		"--allowedTools --allowed-tools --disallowedTools --disallowed-tools --tools --restricted"
@@ -51,18 +51,16 @@ func (c claude) Command(req Request, environ []string) (Command, error) {
 	return b.command(environ, c.environment(req, environ, b.words, os.Geteuid() == 0))
 }
 
-// environment: superloop owns the retries, so the CLI has few of its own, and
-// the bounds on its requests are what a slow answer needs. The owner's
-// environment wins, but for the thinking, which is the role's.
-//
-// Thinking goes by the environment, not by --effort: releases that do not know
-// a variable pass it over, where a flag would end them.
+// environment gives the variables that superloop adds. Superloop owns the retries, so the CLI has few of its own,
+// and the bounds on its requests are what a slow answer needs. The owner's environment wins, but for the thinking,
+// which is the role's: that goes by the environment, not by --effort, because releases ignore a variable that they
+// do not know, and a flag would end them.
 func (claude) environment(req Request, environ, words []string, root bool) map[string]string {
 	env := defaults(environ, map[string]string{
 		"DISABLE_AUTOUPDATER":     "1",
 		"CLAUDE_CODE_MAX_RETRIES": "2",
-		// To the first byte of an answer. One that stops half-way is given up
-		// after five minutes without being told to.
+		// To the first byte of an answer. One that stops half-way is given up after five minutes without being told
+		// to.
 		"API_TIMEOUT_MS": "300000",
 	})
 	if level := thinkingLevel(req.Thinking); level >= 0 {
@@ -102,8 +100,8 @@ func (claude) Profile() Profile {
 // claudeHome is where the CLI keeps its settings, logins and sessions.
 func claudeHome(env []string) string { return homeIn(env, "CLAUDE_CONFIG_DIR", ".claude") }
 
-// claudeClouds are the providers besides Anthropic itself, by the variable that
-// switches to them, with what names the account there.
+// claudeClouds are the providers besides Anthropic itself, by the variable that switches to them, with what names
+// the account there.
 var claudeClouds = []struct {
 	on, provider string
 	names        []string
@@ -122,8 +120,8 @@ func switchedOn(env []string, name string) bool {
 	return false
 }
 
-// claudeKept is the CLI's state, and the file that it is in: beside the
-// directory of the settings unless the owner has chosen that.
+// claudeKept is the CLI's state, and the file that it is in: beside the directory of the settings unless the owner
+// has chosen that.
 type claudeKept struct {
 	path    string
 	Key     string `json:"primaryApiKey"`

@@ -9,8 +9,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// claudeRetryClass is what a request failed of that the CLI repeats; without a
-// status there was no answer.
+// claudeRetryClass is what a request failed of that the CLI repeats; without a status there was no answer.
 func claudeRetryClass(word string, status int64) class.Class {
 	switch known := classOf("claude.error", word); {
 	case known != class.None:
@@ -55,9 +54,8 @@ func (s *claudeStream) judge(learned *Learned, end proc.Result) {
 	learned.Limit.Text = learned.ErrorText
 }
 
-// failure classifies a turn that ended badly, by the most particular word that
-// the CLI gives. Of its texts only those that it writes in the agent's place
-// are looked at, and only where it has no word.
+// failure classifies a turn that ended badly, by the most particular word that the CLI gives. Only where it has no
+// word is a text looked at, and only one that the CLI wrote in the agent's place.
 func (s *claudeStream) failure(r claudeResult) class.Class {
 	word, reason := classOf("claude.error", s.word), classOf("claude.terminal_reason", r.reason)
 	if reason == class.Unknown {
@@ -90,9 +88,8 @@ func (s *claudeStream) failure(r claudeResult) class.Class {
 	return cmp.Or(written, s.retry.class, class.Unknown)
 }
 
-// startFailure explains a run of which no event came by the CLI's table of
-// standard error. An output that is not the stream explains nothing if the
-// program ended well. The text begins with the line that was found.
+// startFailure explains a failed run without events by a table for standard error. The text begins with the line
+// that was found.
 func startFailure(table, stderr string, end proc.Result) (class.Class, string) {
 	if !failed(end) {
 		return class.None, ""

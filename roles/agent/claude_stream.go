@@ -12,8 +12,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// claudeSynthetic is the model of messages that the CLI writes itself, such as
-// an error in the agent's place.
+// claudeSynthetic is the model of messages that the CLI writes itself, such as an error in the agent's place.
 const claudeSynthetic = "<synthetic>"
 
 const (
@@ -33,12 +32,9 @@ var claudeLines = paths{
 	finalText:    "message.content.*.text result structured_output",
 }.lazy()
 
-// claudeStream reads the stream of Claude Code.
-//
-// An error has subtype "success" all the same, so a result counts as good only
-// if all of is_error, api_error_status, terminal_reason and subtype say so. One
-// run can have several results: a background task that ends begins another
-// turn, and the last result is what counts.
+// claudeStream reads the stream of Claude Code. An error has subtype "success" all the same, so a result is good
+// only if all of is_error, api_error_status, terminal_reason and subtype say so. One run can have several results:
+// a background task that ends begins another turn, and the last result counts.
 type claudeStream struct {
 	jsonLines
 	resumed bool
@@ -129,8 +125,8 @@ func (s *claudeStream) system(e event) bool {
 	return true
 }
 
-// task forgets a task that has ended, however. The end of one that ran in the
-// background begins another turn, unless the CLI itself ended it on leaving.
+// task forgets a task that has ended, however. The end of one that ran in the background begins another turn,
+// unless the CLI itself ended it on leaving.
 func (s *claudeStream) task(id, status string) {
 	switch status {
 	case "", "pending", "running", "in_progress", "paused":
@@ -194,8 +190,8 @@ func claudeInput(e event, block string) (what string) {
 	return what
 }
 
-// limited takes a word on the provider's windows. Only a rejection that no paid
-// overage lifts is a limit; a warning is none.
+// limited takes a word on the provider's windows. Only a rejection that no paid overage lifts is a limit; a warning
+// is none.
 func (s *claudeStream) limited(e event) bool {
 	info := map[string]jsonstream.Value{}
 	for v := range e.all("rate_limit_info.*") {
@@ -256,8 +252,8 @@ func (s *claudeStream) Settled() Settled {
 	return settledAs(s.result.ended && s.result.queued == 0 && !s.result.woken && len(s.tasks) == 0, hopeless, s.worked)
 }
 
-// settledAs is how far a run is. One that is hopeless after it has worked is
-// Finished: what it has used so far is worth a moment.
+// settledAs is how far a run is. One that is hopeless after it has worked is Finished: what it has used so far is
+// worth a moment.
 func settledAs(finished, hopeless, worked bool) Settled {
 	switch {
 	case finished, hopeless && worked:

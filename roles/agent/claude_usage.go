@@ -21,12 +21,10 @@ var (
 	claudeModelNames = counterNames{"inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "thinkingTokens"}
 )
 
-// claudeCounts is what the stream tells of tokens and money.
-//
-// Only the counters per model are exact: they have all requests, also those of
-// sub-agents, on the side, and of the last turn before a budget ends the run,
-// which result.usage leaves out. Newer releases count them by session and tell
-// those of the run in model_usage_since_last_result; 2.1.197 counts by run.
+// claudeCounts is what the stream tells of tokens and money. Only the counters per model are exact: they have all
+// requests, also those of sub-agents, on the side, and of the last turn before a budget ends the run, which
+// result.usage leaves out. Newer releases count them by session and tell those of the run in
+// model_usage_since_last_result; 2.1.197 counts by run.
 type claudeCounts struct {
 	turns    Usage                 // result.usage of all results
 	models   map[string]modelCount // modelUsage of the last result
@@ -35,8 +33,7 @@ type claudeCounts struct {
 	results  int
 	hasSince bool
 
-	// What the messages told before a result came: the input is known when an
-	// answer begins, the output is not.
+	// What the messages told before a result came: the input is known when an answer begins, the output is not.
 	started  Usage
 	messages recent
 	first    string // id of the first message
@@ -80,8 +77,7 @@ func (u Usage) covers(v Usage) bool {
 	return ok
 }
 
-// message notes the usage that the beginning of an answer tells. It comes again
-// with every block of the answer.
+// message notes the usage that the beginning of an answer tells. It comes again with every block of the answer.
 func (c *claudeCounts) message(e event, model string) {
 	c.answerer = cmp.Or(model, c.answerer)
 	if id := e.str("message.id"); id != "" && c.messages.add(id) {
@@ -110,8 +106,8 @@ func (c *claudeCounts) result(e event) {
 	c.results++
 }
 
-// learn gives this run's figures and the session's. resumed: the session may
-// have had runs before this one, with the counters of before, unless nil.
+// learn gives this run's figures and the session's. resumed: the session may have had runs before this one, with
+// the counters of before, unless nil.
 func (c *claudeCounts) learn(l *Learned, resumed bool, before *Totals) {
 	l.Model, l.Totals = strings.TrimSuffix(c.answerer, "[1m]"), before
 	if c.results == 0 {
@@ -217,13 +213,10 @@ func (r *recent) add(id string) bool {
 
 var claudeTranscript = paths{64: "type timestamp message.usage.*", 256: "message.id message.model"}.lazy()
 
-// Recover finds the usage of a run that ended without a result in the session's
-// file, where each answer has its final usage, and in those of its sub-agents.
-// Requests on the side are in none of them, so the figures are the least that
-// was used; the cost stays unknown.
-//
-// The file of a session has all its runs, one after the other: this one begins
-// with the first message that its stream showed.
+// Recover finds the usage of a run without a result in the session's file, where each answer has its final usage,
+// and in those of its sub-agents. Requests on the side are in none of them, so the figures are the least that was
+// used; the cost stays unknown. The file has all runs of the session, one after the other: this one begins with the
+// first message that its stream showed.
 func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	if s.counts.results > 0 || s.counts.first == "" || checkSession(s.session) != nil {
 		return
@@ -270,8 +263,8 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 
 var notPlain = pattern.Lazy(`[^a-zA-Z0-9]`)
 
-// claudeProject is the directory of the session's file: it is named after the
-// directory that the CLI ran in, long names with a digest.
+// claudeProject is the directory of the session's file: it is named after the directory that the CLI ran in, long
+// names with a digest.
 func claudeProject(root *os.Root, workdir, session string) string {
 	has := func(dir string) bool {
 		info, err := root.Lstat(filepath.Join(dir, session+".jsonl"))
@@ -288,8 +281,8 @@ func claudeProject(root *os.Root, workdir, session string) string {
 	return ""
 }
 
-// claudeFiled is what a session's files tell. A message comes with each of its
-// blocks; the last time its usage is complete.
+// claudeFiled is what a session's files tell. A message comes with each of its blocks; the last time its usage is
+// complete.
 type claudeFiled struct {
 	models map[string]modelCount
 	ids    recent

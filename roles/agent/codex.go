@@ -9,28 +9,27 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// codex is the Codex CLI. It runs headless, as `codex exec`, with its stream of
-// JSON lines on standard output.
+// codex is the Codex CLI. It runs headless, as `codex exec`, with its stream of JSON lines on standard output.
 type codex struct{}
 
 func (codex) Name() string                { return "codex" }
 func (codex) Matches(program string) bool { return program == "codex" }
 
-// codexOther are the subcommands besides exec: a command that uses one is taken
-// as it is. Those that stand after exec too are codexTurns.
+// codexOther are the subcommands besides exec: a command that uses one is taken as it is. Those that stand after
+// exec too are codexTurns.
 var (
 	codexOther = strings.Fields(`agents review login logout mcp mcp-server plugin app-server remote-control completion update doctor sandbox
 		debug apply a resume queue archive delete unarchive fork cloud exec-server features help proto`)
 	codexTurns = []string{"resume", "fork", "review", "help"}
-	// codexPermits are the owner's own flags on permissions, codexPermitKeys the
-	// settings; any of them, and Request.Permissions adds none.
+	// codexPermits are the owner's own flags on permissions, codexPermitKeys the settings; any of them, and
+	// Request.Permissions adds none.
 	codexPermits    = "--sandbox -s --full-auto --dangerously-bypass-approvals-and-sandbox --yolo --approve-for-me"
 	codexPermitKeys = []string{"sandbox_mode", "sandbox_permissions", "permission_profile", "default_permissions", "permissions"}
 	codexEfforts    = [...]string{"none", "minimal", "low", "medium", "high", "xhigh"} // by thinkingLevels
 )
 
-// codexLine is the owner's command line, parted: our flags go behind before,
-// where they are exec's, and a session to resume goes behind args.
+// codexLine is the owner's command line, parted: our flags go behind before, where they are exec's, and a session
+// to resume goes behind args.
 type codexLine struct {
 	before, args []string
 	prompt       []string // the words that are the prompt, or stand for it

@@ -21,9 +21,8 @@ const (
 	maxRollouts = 1024 // files that are looked at for sub-agents
 )
 
-// Recover finds in the files of the session what the stream did not tell: the
-// usage of a turn that did not end well, that of the sub-agents, which no event
-// has, the model, and when a limit ends.
+// Recover finds in the files of the session what the stream did not tell: the usage of a turn that did not end
+// well, that of the sub-agents, which no event has, the model, and when a limit ends.
 func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	if !s.began || checkSession(s.session) != nil {
 		return
@@ -66,8 +65,8 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	}
 }
 
-// stale reports whether the thread's counters are still those of the run
-// before: then this one did not come so far as to use anything.
+// stale reports whether the thread's counters are still those of the run before: then this one did not come so far
+// as to use anything.
 func (s *codexStream) stale(now Usage) bool {
 	if !s.continued() || s.resume.Totals == nil {
 		return false
@@ -77,8 +76,7 @@ func (s *codexStream) stale(now Usage) bool {
 	return ok && n == 0
 }
 
-// others adds the sub-agents of the turn. They write files of their own, at the
-// same time as the main one.
+// others adds the sub-agents of the turn. They write files of their own, at the same time as the main one.
 func (s *codexStream) others(root *os.Root, days []string, path string, r *rollout) {
 	info, err := root.Lstat(path)
 	if err != nil {

@@ -24,12 +24,10 @@ var codexLines = paths{
 // codexNames: the input counts both kinds of cache, the output the reasoning.
 var codexNames = counterNames{"input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens", "reasoning_output_tokens"}
 
-// codexStream reads the stream of `codex exec --json`.
-//
-// An item of type error is a warning. An event of type error ends the run only
-// if turn.failed follows, or the process ends: the CLI tells there what it is
-// going to try again. The usage is that of the whole thread so far, without its
-// sub-agents, and comes only with a turn that ends well; Recover has the rest.
+// codexStream reads the stream of `codex exec --json`. An item of type error is a warning. An event of type error
+// ends the run only if turn.failed follows, or the process ends: the CLI tells there what it is going to try again.
+// The usage is that of the whole thread so far, without its sub-agents, and comes only with a turn that ends well;
+// Recover has the rest.
 type codexStream struct {
 	jsonLines
 	resumed bool
@@ -123,8 +121,7 @@ func disjoint(u Usage) Usage {
 
 var codexAgain = pattern.Lazy(`^Reconnecting\.\.\. (?:(\d+)/\d+)?`)
 
-// codexAttempt is how often the request of such an error was repeated; 0 if it
-// will not be.
+// codexAttempt is how often the request of such an error was repeated; 0 if it will not be.
 func codexAttempt(text string) int64 {
 	m := codexAgain().FindStringSubmatch(text)
 	if m == nil {
@@ -175,9 +172,8 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 	return learned
 }
 
-// since is what this run used when the thread's counters stand at now; unknown
-// where those before it are. Counters that went back are of a thread that began
-// anew.
+// since is what this run used when the thread's counters stand at now; unknown where those before it are. Counters
+// that went back are of a thread that began anew.
 func (s *codexStream) since(now Usage) Usage {
 	switch {
 	case !s.resumed, s.resume != nil && !s.continued():
@@ -191,8 +187,8 @@ func (s *codexStream) since(now Usage) Usage {
 	return now
 }
 
-// continued reports whether this is the session that was to be resumed: for an
-// id that is no UUID the CLI begins a new thread without a word.
+// continued reports whether this is the session that was to be resumed: for an id that is no UUID the CLI begins a
+// new thread without a word.
 func (s *codexStream) continued() bool {
 	return s.resume != nil && (s.session == "" || s.session == s.resume.ID)
 }

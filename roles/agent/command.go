@@ -13,8 +13,8 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// maxArg is the longest single argument or environment entry that Linux takes:
-// 128 KiB with the NUL byte at its end.
+// maxArg is the longest single argument or environment entry that Linux takes: 128 KiB with the NUL byte at its
+// end.
 const maxArg = 128<<10 - 1
 
 // Command is a process ready to be started.
@@ -23,8 +23,8 @@ type Command struct {
 	Dir   string   // absolute
 	Env   []string // complete, sorted, without duplicates
 	Stdin string   // the absolute path of the file on standard input; "" is none
-	// Files are what has to be on disk before the start, by absolute path: a
-	// CLI's settings that it takes from a file only.
+	// Files are what has to be on disk before the start, by absolute path: a CLI's settings that it takes from a
+	// file only.
 	Files map[string]string
 }
 
@@ -32,11 +32,9 @@ type Command struct {
 //
 //	Command + flags + Args (or FastArgs) [+ the prompt]
 //
-// Placeholders are replaced in Command, Args and the values of Env, as plain
-// strings and in one pass: what a placeholder brings in is never looked at
-// again, so a prompt that mentions {model} stays as it is. Unknown ones stay
-// too. flags and env come from the adapter and are used as they are; the
-// owner's own Env wins over env.
+// Placeholders are replaced in Command, Args and the values of Env, as plain strings and in one pass: what a
+// placeholder brings in is never looked at again, so a prompt that mentions {model} stays as it is. Unknown ones
+// stay too. flags and env come from the adapter and are used as they are; the owner's own Env wins over env.
 func assemble(req Request, environ, flags []string, env map[string]string) (Command, error) {
 	if err := req.check(); err != nil {
 		return Command{}, err
@@ -74,8 +72,7 @@ func assemble(req Request, environ, flags []string, env map[string]string) (Comm
 	return c, c.check()
 }
 
-// placeholders replaces, in one pass, the names that the contract has, and
-// {prompt}, {loop_dir} and {thinking}.
+// placeholders replaces, in one pass, the names that the contract has, and {prompt}, {loop_dir} and {thinking}.
 func placeholders(req Request, prompt string) *strings.Replacer {
 	return strings.NewReplacer(
 		"{repo}", req.WorkDir, "{prompt_file}", req.PromptPath, "{prompt}", prompt, "{last_message_file}", req.LastMessageFile,
@@ -84,8 +81,8 @@ func placeholders(req Request, prompt string) *strings.Replacer {
 	)
 }
 
-// builder collects the flags that superloop adds to a command. The owner's own
-// words win: no flag is added beside one that says the same.
+// builder collects the flags that superloop adds to a command. The owner's own words win: no flag is added beside
+// one that says the same.
 type builder struct {
 	Request
 	words, flags []string
@@ -94,8 +91,7 @@ type builder struct {
 
 func flagsFor(req Request) *builder { return &builder{Request: req, words: req.words()} }
 
-// add adds flags unless the owner has written one of own, which are names with
-// spaces between.
+// add adds flags unless the owner has written one of own, which are names with spaces between.
 func (b *builder) add(own string, flags ...string) {
 	if !hasFlag(b.words, strings.Fields(own)...) {
 		b.flags = append(b.flags, flags...)
@@ -110,9 +106,8 @@ func (b *builder) model() {
 	}
 }
 
-// permit adds the flags for what the role may do. They keep the loop's own
-// directory writable where the agent runs in a worktree that does not hold it:
-// there it leaves what its role has to write.
+// permit adds the flags for what the role may do. The loop's directory stays writable where the agent runs in a
+// worktree that does not hold it.
 func (b *builder) permit(own string, flags map[string][]string) {
 	list := flags[b.Permissions]
 	if b.Permissions == PermitWorkspace && !inside(b.LoopDir, b.WorkDir) {
@@ -121,8 +116,7 @@ func (b *builder) permit(own string, flags map[string][]string) {
 	b.add(own, list...)
 }
 
-// session names the session to go on with, or with fresh unless "" the id of a
-// new one.
+// session names the session to go on with, or with fresh unless "" the id of a new one.
 func (b *builder) session(own, resume, fresh string) {
 	id := b.SessionID
 	if b.Resume != nil {
@@ -148,15 +142,14 @@ func (r Request) words() []string {
 	return slices.Concat(r.CLI.Command[1:], r.args())
 }
 
-// hasFlag reports whether the owner's words hold one of the flags, as "--name",
-// "--name=value", "-n" or "-nvalue". Nothing after "--" is a flag.
+// hasFlag reports whether the owner's words hold one of the flags, as "--name", "--name=value", "-n" or "-nvalue".
+// Nothing after "--" is a flag.
 func hasFlag(words []string, names ...string) bool {
 	_, ok := flagValue(words, names...)
 	return ok
 }
 
-// flagValue is what the last of the flags is given: what follows "=" or the
-// letter, else the next word.
+// flagValue is what the last of the flags is given: what follows "=" or the letter, else the next word.
 func flagValue(words []string, names ...string) (value string, ok bool) {
 	for i, w := range words {
 		if w == "--" {
@@ -191,8 +184,7 @@ func defaults(environ []string, env map[string]string) map[string]string {
 
 var plainID = pattern.Lazy(`^[0-9A-Za-z_.][-0-9A-Za-z_.]{0,199}$`)
 
-// checkSession refuses an id that could be read as a flag or a placeholder: it
-// came from a CLI's output.
+// checkSession refuses an id that could be read as a flag or a placeholder: it came from a CLI's output.
 func checkSession(id string) error {
 	if !plainID().MatchString(id) {
 		return fmt.Errorf("the session id %q cannot be one: only letters, digits, dashes, dots and underscores are taken", id)
@@ -200,8 +192,7 @@ func checkSession(id string) error {
 	return nil
 }
 
-// inside reports whether the directory path is dir or below it. Both are
-// absolute.
+// inside reports whether the directory path is dir or below it. Both are absolute.
 func inside(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)

@@ -14,14 +14,13 @@ import (
 // ownPrefix marks the variables between superloop and what it starts.
 const ownPrefix = "SUPERLOOP_"
 
-// MarkVariable carries the run id in the environment of every process of a
-// run, so that the processes of a dead supervisor can be told from others.
+// MarkVariable carries the run id in the environment of every process of a run, so that the processes of a dead
+// supervisor can be told from others.
 const MarkVariable = "SUPERLOOP_MARK"
 
-// environment is what the agent gets, sorted by name, each name once. From the
-// weakest to the strongest: what the filter lets through of the supervisor's
-// own environment (an agent needs its owner's logins), the adapter's additions,
-// the runner's Env, and what the contract promises.
+// environment is what the agent gets, sorted by name, each name once. From the weakest to the strongest: what the
+// filter lets through of the supervisor's environment, the adapter's additions, the runner's Env, and what the
+// contract promises.
 func environment(base []string, adapter, runner map[string]string, req Request) []string {
 	all := map[string]string{}
 	pass := filter(req.CLI)
@@ -53,27 +52,24 @@ func environment(base []string, adapter, runner map[string]string, req Request) 
 	return list
 }
 
-// Environment is what an agent's process gets, for a command that superloop
-// itself runs in the agent's place, such as the tests.
+// Environment is what an agent's process gets, for a command that superloop itself runs in the agent's place, such
+// as the tests.
 func Environment(base []string, req Request) []string { return environment(base, nil, nil, req) }
 
-// basic are the variables that any program needs, or that say where it is to
-// find the owner's files and logins; those that begin with LC_ and XDG_ too.
+// basic are the variables that any program needs, or that say where it is to find the owner's files and logins;
+// those that begin with LC_ and XDG_ too.
 const basic = " PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM NO_COLOR TMPDIR TEMP TMP HOSTNAME " +
 	"HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy " +
 	"SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CI "
 
-// sharedLogin names the file with the login of a whole cloud, which an agent's
-// tools need whatever model it talks to. It is a path and no key.
+// sharedLogin names the file with the login of a whole cloud, which an agent's tools need whatever model it talks
+// to. It is a path and no key.
 const sharedLogin = "GOOGLE_APPLICATION_CREDENTIALS"
 
-// filter says which variables of the supervisor's environment a CLI gets.
-//
-// Everything named SUPERLOOP_* stays behind: it steers this supervisor or its
-// tests, or belongs to an outer superloop in whose agent this one runs, and
-// would tell the agent of another loop. So do the keys of other CLIs: an agent
-// has no business with them, and what it never had it cannot print. An owner
-// who wants one passed on names it in pass_env or in the runner's env.
+// filter says which variables of the supervisor's environment a CLI gets. Not those named SUPERLOOP_*: they steer
+// this supervisor or its tests, or belong to an outer superloop in whose agent this one runs. Not the keys of other
+// CLIs: what an agent never had it cannot print. An owner who wants one passed on names it in pass_env or in the
+// runner's env.
 func filter(cli CLI) func(name string) bool {
 	own := For(cli)
 	keys := own.Profile().Keys
@@ -105,9 +101,8 @@ var allKeys = sync.OnceValue(func() map[string]bool {
 	return keys
 })
 
-// Secrets takes the values of all credentials in environ, and in the runner's
-// own Env, out of what it is given: the keys that the adapters know, and every
-// variable whose name says that it is a secret.
+// Secrets takes the values of all credentials in environ, and in the runner's own Env, out of what it is given: the
+// keys that the adapters know, and every variable whose name says that it is a secret.
 func Secrets(environ []string, own map[string]string) *redact.Replacer {
 	keys := allKeys()
 	var secrets []string
@@ -128,8 +123,7 @@ func Secrets(environ []string, own map[string]string) *redact.Replacer {
 	return redact.Values(secrets)
 }
 
-// speaksOfSecret goes by the last words of a variable's name, as everybody
-// writes them.
+// speaksOfSecret goes by the last words of a variable's name, as everybody writes them.
 func speaksOfSecret(name string) bool {
 	ends := []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"}
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(strings.ToUpper(name), end) })

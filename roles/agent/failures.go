@@ -48,8 +48,8 @@ var failures = sync.OnceValue(func() map[string][]failure {
 	return tables
 })
 
-// findClass gives the class of a text by a table of failures.txt, and where in
-// the text the words for it begin; class.None if the table has nothing on it.
+// findClass gives the class of a text by a table of failures.txt, and where in the text the words for it begin;
+// class.None if the table has nothing on it.
 func findClass(table, text string) (class.Class, int) {
 	for _, f := range failures()[table] {
 		if at := f.text().FindStringIndex(text); at != nil {
@@ -64,8 +64,7 @@ func classOf(table, text string) class.Class {
 	return found
 }
 
-// statusClass is what an HTTP status says by itself; class.Unknown for one that
-// is no failure known of a model API.
+// statusClass is what an HTTP status says by itself; class.Unknown for one that is no failure known of a model API.
 func statusClass(status int) class.Class {
 	known := map[int]class.Class{
 		401: class.Auth, 402: class.Billing, 403: class.Auth, 404: class.Model, 408: class.Network, 413: class.Context, 429: class.Limit,
@@ -81,12 +80,11 @@ func statusClass(status int) class.Class {
 	return class.Unknown
 }
 
-// maxWait bounds what is believed of a time to wait: no window of a provider is
-// longer than a month.
+// maxWait bounds what is believed of a time to wait: no window of a provider is longer than a month.
 const maxWait = 32 * 24 * time.Hour
 
-// waited adds what a provider asks to wait to the time at which it said so; zero
-// when either is not known, or the wait cannot be meant.
+// waited adds what a provider asks to wait to the time at which it said so; zero when either is not known, or the
+// wait cannot be meant.
 func waited(at time.Time, wait time.Duration) time.Time {
 	if at.IsZero() || wait <= 0 || wait > maxWait {
 		return time.Time{}
@@ -94,16 +92,16 @@ func waited(at time.Time, wait time.Duration) time.Time {
 	return at.Add(wait)
 }
 
-// limited notes until when the provider asks to wait, for a failure that time
-// lifts; reset is zero when it does not say.
+// limited notes until when the provider asks to wait, for a failure that time lifts; reset is zero when it does not
+// say.
 func (l *Learned) limited(kind string, reset time.Time) {
 	if l.Class == class.Limit || l.Class == class.Overloaded && !reset.IsZero() {
 		l.Limit = &Limit{Kind: kind, Text: l.ErrorText, ResetsAt: reset}
 	}
 }
 
-// resetOf reads the headers in which model APIs say when a limit ends. at is
-// the time of the response; names are compared without regard to case.
+// resetOf reads the headers in which model APIs say when a limit ends. at is the time of the response; names are
+// compared without regard to case.
 func resetOf(headers map[string]string, at time.Time) time.Time {
 	get := func(name string) string {
 		for k, v := range headers {
@@ -135,8 +133,8 @@ func resetOf(headers map[string]string, at time.Time) time.Time {
 	return last
 }
 
-// moment reads a time as headers have it: seconds from now, a Unix time in
-// seconds or milliseconds, a duration (6m0s) or a date.
+// moment reads a time as headers have it: seconds from now, a Unix time in seconds or milliseconds, a duration
+// (6m0s) or a date.
 func moment(text string, at time.Time) time.Time {
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		switch {

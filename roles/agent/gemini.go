@@ -7,46 +7,35 @@ import (
 	"strings"
 )
 
-// gemini is Google's CLI of that name, headless: its prompt on standard input,
-// its events on standard output.
+// gemini is Google's CLI of that name, headless: its prompt on standard input, its events on standard output.
 type gemini struct{}
 
 func (gemini) Name() string                { return "gemini" }
 func (gemini) Matches(program string) bool { return program == "gemini" || program == "gemini-cli" }
 func (gemini) Stream(req Request) Stream   { return newGeminiStream(req) }
 
-// geminiModes are the owner's own words on permissions; any of them, and
-// Request.Permissions adds nothing.
+// geminiModes are the owner's own words on permissions; any of them, and Request.Permissions adds nothing.
 const geminiModes = "--approval-mode -y --yolo"
 
-// geminiMode is the approval mode for what a role may do.
-//
-// Headless, default offers no tool that writes or runs a command. (The mode that
-// is called read-only, plan, asks the model to leave it when its plan is made,
-// and nobody has to agree: then everything is allowed. From default a model gets
-// there too, and the settings of a repository can allow tools: geminiReadOnly
-// forbids both, and geminiStream ends a run that does it all the same.)
-//
-// The CLI's only sandbox is a container that the owner has to set up, so the
-// workspace has no narrower mode than yolo.
+// geminiMode is the approval mode for what a role may do. Headless, default offers no tool that writes or runs a
+// command. (In plan, the mode that is called read-only, the CLI asks the model to leave it when its plan is made,
+// and then everything is allowed. A model gets there from default too, and the settings of a repository can allow
+// tools: geminiReadOnly forbids both, and geminiStream ends a run that does it all the same.) The only sandbox is a
+// container that the owner has to set up, so the workspace has no narrower mode than yolo.
 var geminiMode = map[string]string{PermitRead: "default", PermitWorkspace: "yolo", PermitAll: "yolo"}
 
-// geminiReadOnly is a policy that holds whatever the model wants and whatever
-// the repository's own settings allow: no tool that writes, runs a command,
-// leaves the mode or sends something away.
+// geminiReadOnly is a policy that holds whatever the model wants and the repository's own settings allow: no tool
+// that writes, runs a command, leaves the mode or sends something away.
 const geminiReadOnly = `[[rule]]
 toolName = ["enter_plan_mode", "exit_plan_mode", "write_file", "replace", "run_shell_command", "save_memory", "activate_skill", "web_fetch"]
 decision = "deny"
 priority = 999
 `
 
-// Command adds what the owner has not said themselves: the event stream, the
-// model, the approval mode, the session, and the loop's directory where it lies
-// outside of the working directory, since the CLI's file tools go nowhere else.
-//
-// Its launcher starts a second process and ignores SIGTERM; the environment
-// switches it off. An untrusted directory would be refused (exit 55), so the
-// owner's repository is trusted, as all that it runs here is.
+// Command also names the loop's directory where it lies outside of the working directory, since the CLI's file
+// tools go nowhere else. The environment switches off the launcher, which starts a second process and ignores
+// SIGTERM, and the refusal of an untrusted directory (exit 55): the owner's repository is trusted, as all that it
+// runs here is.
 func (gemini) Command(req Request, environ []string) (Command, error) {
 	b := flagsFor(req)
 	b.add("-o --output-format", "--output-format=stream-json")
@@ -83,9 +72,8 @@ func passed(req Request, environ []string) []string {
 	})
 }
 
-// outside gives the directories in which a role leaves its files as far as they
-// are not below the working directory, each once: a loop that works in a tree
-// of its own has them elsewhere.
+// outside gives the directories in which a role leaves its files, as far as they are not below the working
+// directory, each once.
 func outside(req Request) []string {
 	var dirs []string
 	for _, dir := range []string{req.LoopDir, filepath.Dir(req.LastMessageFile)} {
@@ -122,8 +110,8 @@ const (
 	geminiVertex = "vertex-ai"
 )
 
-// geminiMethod is the way to log in that the CLI will take, and where that is
-// said; "" when nothing says it. The settings win over the environment.
+// geminiMethod is the way to log in that the CLI will take, and where that is said; "" when nothing says it. The
+// settings win over the environment.
 func geminiMethod(env []string) (method, where string) {
 	path := filepath.Join(geminiHome(env), "settings.json")
 	var settings struct {

@@ -14,9 +14,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// geminiRefusal is the kind and the message of a tool's error when the CLI's
-// permissions refused it. A mode that forbids a tool does not offer it at all,
-// so that a call of it fails as one of a tool that does not exist.
+// geminiRefusal is the kind and the message of a tool's error when the CLI's permissions refused it. A call of a
+// tool that a mode forbids fails as one of a tool that does not exist.
 var geminiRefusal = pattern.Lazy(`^(?:policy_violation|path_not_in_workspace|sandbox_expansion_required)\n` +
 	`|^unhandled_exception\n(?s:.*)requires user confirmation, which is not supported in non-interactive mode\.$` +
 	`|^tool_not_registered\nTool "(?:run_shell_command|write_file|replace|web_fetch|save_memory|list_background_processes|read_background_output)" not found` +
@@ -33,10 +32,9 @@ type geminiFound struct {
 	wait  time.Duration
 }
 
-// geminiError classifies what a result calls an error: by the CLI's own type of
-// it, then by the provider's error in the text, by words that only the CLI and
-// the provider use there, by what standard error reports of the same request,
-// and last by the exit code.
+// geminiError classifies the error of a result: by the CLI's own type of it, the provider's error in the text,
+// words that only the CLI and the provider use there, what standard error reports of the same request, and the exit
+// code.
 func geminiError(kind, text, stderr string, end proc.Result) geminiFound {
 	if own := cmp.Or(classOf("gemini.error", kind), classOf("gemini.event", text)); own != class.None {
 		return geminiFound{class: own}
@@ -74,8 +72,8 @@ type googleError struct {
 	} `json:"details"`
 }
 
-// parseGoogleError finds the error object in a text such as
-// `[API Error: {"error":{...}}]`; its message may hold another one.
+// parseGoogleError finds the error object in a text such as `[API Error: {"error":{...}}]`; its message may hold
+// another one.
 func parseGoogleError(text string) (found googleError, ok bool) {
 	for range 3 {
 		_, rest, has := strings.Cut(text, "{")
@@ -139,8 +137,8 @@ var (
 	geminiReportName  = pattern.Lazy(`^Error when talking to Gemini API .*?\.json _*(\w+): `)
 )
 
-// geminiReport reads what standard error says of the request that failed last:
-// the error as the runtime prints it, its fields one a line.
+// geminiReport reads what standard error says of the request that failed last: the error as the runtime prints it,
+// its fields one a line.
 func geminiReport(stderr string) (found geminiFound) {
 	const begin = "Error when talking to Gemini API "
 	at := strings.LastIndex(stderr, begin)
@@ -165,8 +163,8 @@ func geminiReport(stderr string) (found geminiFound) {
 // geminiExits are the CLI's own codes for what is wrong before the first request.
 var geminiExits = map[int]class.Class{41: class.Auth, 42: class.Config, 44: class.Config, 52: class.Config, 53: class.Turns, 55: class.Config}
 
-// geminiExit classifies by the exit code alone. An error of the API the CLI
-// passes to exit as the HTTP status, of which the system keeps the low 8 bits.
+// geminiExit classifies by the exit code alone. An error of the API the CLI passes to exit as the HTTP status, of
+// which the system keeps the low 8 bits.
 func geminiExit(end proc.Result) class.Class {
 	if end.Ended != proc.Exited || end.Signal != "" {
 		return class.None
@@ -179,8 +177,8 @@ func geminiExit(end proc.Result) class.Class {
 	return geminiExits[end.Code]
 }
 
-// geminiStart explains a run of which no event came: what is wrong with a
-// command line, a login or a setting is only on standard error.
+// geminiStart explains a run of which no event came: what is wrong with a command line, a login or a setting is
+// only on standard error.
 func geminiStart(end proc.Result, stderr string) (class.Class, string) {
 	if !failed(end) {
 		return class.None, ""

@@ -32,17 +32,15 @@ type geminiStream struct {
 	jsonLines
 	said  headTail // by the assistant since the last tool
 	spoke bool     // the model has answered at all
-	// reading is the directory in which the role may only read, and breaches are
-	// its calls under way of tools that it must not have, by their ids; escaped
-	// says which of them went through.
+	// reading is the directory in which the role may only read, and breaches are its calls under way of tools that
+	// it must not have, by their ids; escaped says which of them went through.
 	reading  string
 	breaches map[string]string
 	escaped  string
-	// failure is the last event that says why the turn went wrong although no
-	// request failed.
+	// failure is the last event that says why the turn went wrong although no request failed.
 	failure string
-	// retrying is the class of the failed attempt after which the CLI is waiting,
-	// and attempt its words; if it is ended meanwhile, that is why it had no result.
+	// retrying is the class of the failed attempt after which the CLI is waiting, and attempt its words; if it is
+	// ended meanwhile, that is why it had no result.
 	retrying class.Class
 	attempt  string
 
@@ -64,8 +62,7 @@ func newGeminiStream(req Request) *geminiStream {
 	return s
 }
 
-// failedAttempt takes a line of standard error. Without a status the failed
-// attempt was one over a quota.
+// failedAttempt takes a line of standard error. Without a status the failed attempt was one over a quota.
 func (s *geminiStream) failedAttempt(line []byte) {
 	m := geminiAttempt().FindSubmatch(line)
 	if m == nil {
@@ -78,10 +75,8 @@ func (s *geminiStream) failedAttempt(line []byte) {
 	s.say(s.attempt)
 }
 
-// Settled: what gemini cannot do it gives up by itself within minutes; but a run
-// that got free has to be ended before its model answers again, since then it can
-// write. (Tools that were called together with the one that freed it were still
-// checked as before.)
+// Settled: what gemini cannot do it gives up by itself within minutes; but a run that got free has to be ended
+// before its model answers again, since then it can write.
 func (s *geminiStream) Settled() Settled {
 	return settledAs(s.ended && s.escaped == "", s.escaped != "", false)
 }
@@ -157,9 +152,8 @@ func (s *geminiStream) result(e event) {
 // maxBreaches bounds the calls that are remembered; so many are never under way.
 const maxBreaches = 64
 
-// geminiBreach says what a call does, if it goes through, that a role which may
-// only read in that directory must not do; "" is nothing. A relative path names
-// a plan, which is kept elsewhere.
+// geminiBreach says what a call does, if it goes through, that a role which may only read in that directory must
+// not do; "" is nothing. A relative path names a plan, which is kept elsewhere.
 func geminiBreach(tool, path, reading string) string {
 	switch {
 	case reading == "":
@@ -171,12 +165,9 @@ func geminiBreach(tool, path, reading string) string {
 	return ""
 }
 
-// geminiUsage makes the kinds disjoint: input_tokens counts the cached ones too,
-// and the thoughts are only in the total. (So are tokens of tools that run at
-// Google, which cost as input; they are few and counted as thoughts here.)
-//
-// A result that counts nothing although the model has spoken tells nothing: the
-// CLI counts a request when its answer is complete.
+// geminiUsage makes the kinds disjoint: input_tokens counts the cached ones too, and the thoughts are only in the
+// total. (So are the few tokens of tools that run at Google.) A result that counts nothing although the model has
+// spoken tells nothing: the CLI counts a request when its answer is complete.
 func geminiUsage(e event, spoke bool) Usage {
 	total, input := e.count("stats.total_tokens"), e.count("stats.input_tokens")
 	if total == nil || *total == 0 && spoke {

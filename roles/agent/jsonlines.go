@@ -22,12 +22,10 @@ const (
 	finalText = 2 * finalHalf // bytes of a message that are kept
 )
 
-// jsonLines is what the readers of all structured streams have in common: one
-// JSON object a line on standard output, and text on standard error. A reader
-// embeds it, calls read, and adds Settled and Finish.
-//
-// A CLI that prints something else (the owner chose another output format, or
-// the program is a wrapper) is shown like plain text, and nothing is learned.
+// jsonLines is what the readers of all structured streams have in common: one JSON object a line on standard
+// output, and text on standard error. A reader embeds it, calls read, and adds Settled and Finish. A CLI that
+// prints something else (the owner chose another output format, or the program is a wrapper) is shown like plain
+// text, and nothing is learned.
 type jsonLines struct {
 	reader *jsonstream.Reader
 	event  func(*jsonstream.Line) bool
@@ -44,9 +42,8 @@ type jsonLines struct {
 	denied         int64
 }
 
-// read makes it ready. on gets every line that is a whole JSON object and says
-// whether this is an event of this CLI's stream. A line that broke off is
-// counted and otherwise ignored.
+// read makes it ready. on gets every line that is a whole JSON object and says whether this is an event of this
+// CLI's stream. A line that broke off is counted and otherwise ignored.
 func (j *jsonLines) read(layout *layout, on func(event) (known bool)) {
 	j.open(layout.shape, func(l *jsonstream.Line) bool { return on(event{l, layout.wants}) })
 }
@@ -58,8 +55,7 @@ func (j *jsonLines) open(shape *jsonstream.Shape, event func(*jsonstream.Line) (
 
 func (j *jsonLines) Stdout(p []byte) { j.reader.Write(p) }
 
-// Stderr is shown only while the stream has not begun: later the events tell
-// more.
+// Stderr is shown only while the stream has not begun: later the events tell more.
 func (j *jsonLines) Stderr(p []byte) {
 	j.errText.write(p)
 	if line := j.errLines.feed(p); line != "" && !j.known {
@@ -86,8 +82,7 @@ func (j *jsonLines) line(l *jsonstream.Line) {
 	}
 }
 
-// say sets LastLine to the last line of text that says something; a text of
-// white space alone changes nothing.
+// say sets LastLine to the last line of text that says something; a text of white space alone changes nothing.
 func (j *jsonLines) say(text string) {
 	text = strings.TrimSpace(text)
 	j.show([]byte(text[max(0, len(text)-maxLine):]))
@@ -108,8 +103,8 @@ func (j *jsonLines) show(raw []byte) {
 	}
 }
 
-// close reads what had no line break yet and gives what holds for every
-// structured stream. Call it once, at the beginning of Finish.
+// close reads what had no line break yet and gives what holds for every structured stream. Call it once, at the
+// beginning of Finish.
 func (j *jsonLines) close() Learned {
 	j.reader.Close()
 	if rest := j.errLines.rest(); rest != "" && !j.known {
@@ -121,27 +116,25 @@ func (j *jsonLines) close() Learned {
 	return Learned{Structured: j.known, Lines: j.lines, Unread: j.unread, SessionID: j.session, Model: j.model, Denied: j.denied}
 }
 
-// stderr is what standard error said, at most its first and its last 8 KiB,
-// with a line break where something is left out.
+// stderr is what standard error said, at most its first and its last 8 KiB, with a line break where something is
+// left out.
 func (j *jsonLines) stderr() string {
 	return j.errText.text(func(head, tail string, _ int64) string { return head + "\n" + tail })
 }
 
-// failed reports whether the program itself left with a failure, so that
-// standard error may say why.
+// failed reports whether the program itself left with a failure, so that standard error may say why.
 func failed(end proc.Result) bool {
 	return end.Ended == proc.Exited && (end.Signal != "" || end.Code != 0)
 }
 
-// errorText makes a CLI's own words fit for Learned.ErrorText: valid UTF-8 on
-// one line without control characters, at most maxErrorText bytes. Of a longer
-// text the beginning is kept.
+// errorText makes a CLI's own words fit for Learned.ErrorText: valid UTF-8 on one line without control characters,
+// at most maxErrorText bytes. Of a longer text the beginning is kept.
 func errorText(said string) string {
 	return text.Head(text.Line(text.Head(said, 2*maxErrorText), 2*maxErrorText), maxErrorText)
 }
 
-// whole is the text of a string, with a mark where jsonstream left out some of
-// it, give or take three bytes; want is the most that the layout keeps.
+// whole is the text of a string, with a mark where jsonstream left out some of it, give or take three bytes; want
+// is the most that the layout keeps.
 func whole(v jsonstream.Value, want int) []byte {
 	half := min(want/2, len(v.Raw))
 	if v.Cut == 0 {
@@ -166,17 +159,16 @@ const (
 	maxListed     = 4096      // entries of a directory that are looked at
 )
 
-// Recoverer is a Stream that finds in the files of its CLI what the output did
-// not tell, such as the usage of a run that was killed. Recover is called after
-// Finish, in any case, with the agent's environment and directory, and only adds
-// to what was learned. It reads a bounded part of regular files below the CLI's
-// own directory and writes nothing; what it does not find stays unknown.
+// Recoverer is a Stream that finds in the files of its CLI what the output did not tell, such as the usage of a run
+// that was killed. Recover is called after Finish, in any case, with the agent's environment and directory, and
+// only adds to what was learned. It reads a bounded part of regular files below the CLI's own directory and writes
+// nothing.
 type Recoverer interface {
 	Recover(env []string, workdir string, l *Learned)
 }
 
-// readTranscript reads the JSON lines of a regular file below root until each
-// says that it has enough. It does nothing if there is no such file.
+// readTranscript reads the JSON lines of a regular file below root until each says that it has enough. It does
+// nothing if there is no such file.
 func readTranscript(root *os.Root, path string, layout *layout, each func(event) (more bool)) {
 	info, err := root.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

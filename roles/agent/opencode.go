@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// opencode is the CLI of that name, headless: `opencode run`, its prompt on
-// standard input, its events on standard output.
+// opencode is the CLI of that name, headless: `opencode run`, its prompt on standard input, its events on standard
+// output.
 type opencode struct{}
 
 func (opencode) Name() string                { return "opencode" }
@@ -25,18 +25,13 @@ var (
 	// opencodeValued are the flags to which the next word belongs.
 	opencodeValued = strings.Fields(`--log-level --command -s --session -m --model --agent --format -f --file --title
 		--attach -p --password -u --username --dir --port --variant --prompt`)
-	// opencodeVariants are the words for thinking, by thinkingLevels. One that a
-	// model does not know leaves it at its own default, so that the most must not
-	// be a word of a few models.
+	// opencodeVariants are the words for thinking, by thinkingLevels. A model ignores a word that it does not know,
+	// so the most is not a word of a few models.
 	opencodeVariants = [...]string{"none", "minimal", "low", "medium", "high", "high"}
 )
 
-// Command adds what the owner has not said themselves: the word run, the event
-// stream right after it, the model, the variant that fits the thinking, and the
-// session. A new session gets a title, since without one the CLI asks a model
-// for it in every run.
-//
-// While it waits for a provider the CLI is silent for up to hours; its log on
+// Command puts the event stream right after the word run. A new session gets a title, since without one the CLI
+// asks a model for it in every run. While it waits for a provider the CLI is silent for up to hours; its log on
 // standard error tells of failed attempts, and why a model was not found.
 func (o opencode) Command(req Request, environ []string) (Command, error) {
 	if err := req.check(); err != nil {
@@ -77,10 +72,9 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 	return b.command(environ, env)
 }
 
-// withRun gives the request in the form in which flags can follow the word run:
-// Command ends with it. Before that word the CLI knows few flags, and without it
-// it opens a window. A wrapper that says run itself can only be configured with
-// the generic adapter.
+// withRun gives the request in the form in which flags can follow the word run: Command ends with it. Before that
+// word the CLI knows few flags, and without it it opens a window. A wrapper that says run itself needs the generic
+// adapter.
 func withRun(req Request) Request {
 	words := slices.Concat(req.CLI.Command, req.args())
 	at := len(req.CLI.Command)
@@ -103,21 +97,15 @@ func withRun(req Request) Request {
 	return req
 }
 
-// rule is what opencode's settings say of a permission: allow, deny or ask, or
-// by pattern, of which the last that matches counts. Marshalled, patterns are
-// sorted, and "*" is before all that says more.
+// rule is what opencode's settings say of a permission: allow, deny or ask by pattern, of which the last that
+// matches counts. Marshalled, patterns are sorted, and "*" is first.
 type rule = map[string]string
 
-// opencodePermissions gives the variables that hold a role to what it may do.
-//
-// Unlike other CLIs opencode allows everything by itself, and its order of
-// precedence is not what one would expect: what a repository's own opencode.json
-// grants to an agent by name beats OPENCODE_PERMISSION. An agent that may write
-// that file could so free the next one, so for read-only the agent is named as
-// well, in the settings that are read last, and may not hand work to others.
-//
-// A role with the workspace asks (and --auto answers) for nothing outside of it
-// but the directories where it has to leave its files.
+// opencodePermissions gives the variables that hold a role to what it may do. Unlike other CLIs opencode allows
+// everything by itself, and what a repository's own opencode.json grants to an agent by name beats
+// OPENCODE_PERMISSION. An agent that may write that file could so free the next one: for read-only the agent is
+// named as well, in the settings that are read last, and may not hand work to others. A role with the workspace
+// asks (and --auto answers) for nothing outside of it but the directories where it has to leave its files.
 func opencodePermissions(req Request, environ []string) (map[string]string, error) {
 	outer := rule{"*": "deny"}
 	for _, dir := range outside(req) {
@@ -145,8 +133,7 @@ func opencodePermissions(req Request, environ []string) (map[string]string, erro
 // opencodeContentVariable holds settings that are read after all files.
 const opencodeContentVariable = "OPENCODE_CONFIG_CONTENT"
 
-// opencodeContent adds the permissions of the agent that will run to the
-// settings that the environment has already.
+// opencodeContent adds the permissions of the agent that will run to the settings that the environment has already.
 func opencodeContent(req Request, environ []string, allowed map[string]any) (string, error) {
 	settings := map[string]any{}
 	text := cmp.Or(req.CLI.Env[opencodeContentVariable], valueIn(passed(req, environ), opencodeContentVariable))
@@ -200,17 +187,16 @@ func (opencode) Profile() Profile {
 	}
 }
 
-// opencodeKeys are the variables in which opencode 1.18's catalogue of providers
-// looks for a credential, but for those that other programs need too, such as
-// GITHUB_TOKEN and the keys of clouds: these are nobody's secret from another
-// agent. (OPENCODE_AUTH_CONTENT is its file of logins, as a variable.)
+// opencodeKeys are the variables in which opencode 1.18's catalogue of providers looks for a credential, but for
+// those that other programs need too, such as GITHUB_TOKEN and the keys of clouds. (OPENCODE_AUTH_CONTENT is its
+// file of logins, as a variable.)
 func opencodeKeys() []string { return strings.Fields(opencodeKeysText) }
 
 //go:embed opencode_keys.txt
 var opencodeKeysText string
 
-// opencodeProviders are the variables of the providers that people have keys
-// of most; a provider that is not here is told by its name.
+// opencodeProviders are the variables of the providers that people have keys of most; a provider that is not here
+// is told by its name.
 func opencodeProviders() map[string][]string {
 	return map[string][]string{
 		"anthropic": {"ANTHROPIC_API_KEY"}, "openai": {"OPENAI_API_KEY"}, "opencode": {"OPENCODE_API_KEY"},
@@ -232,8 +218,8 @@ func opencodeLogins(env []string) (logins map[string]json.RawMessage, where stri
 	return logins, where
 }
 
-// opencodeLoggedIn looks for any login: which provider a run will use is in its
-// model. Settings may hold keys too, so that there is never a plain no.
+// opencodeLoggedIn looks for any login: which provider a run will use is in its model. Settings may hold keys too,
+// so that there is never a plain no.
 func opencodeLoggedIn(env []string) Login {
 	if logins, where := opencodeLogins(env); len(logins) > 0 {
 		return Login{LoginYes, where}
@@ -244,8 +230,8 @@ func opencodeLoggedIn(env []string) Login {
 	return Login{LoginUnknown, "neither " + filepath.Join(opencodeData(env), "auth.json") + " nor the environment has a login; the settings of a provider may"}
 }
 
-// opencodeAccount goes by the provider in the model's name and its login, of
-// which the CLI prefers its own file to the environment.
+// opencodeAccount goes by the provider in the model's name and its login, of which the CLI prefers its own file to
+// the environment.
 func opencodeAccount(req Request, env []string) Account {
 	model := req.Model
 	if own, ok := flagValue(req.words(), "-m", "--model"); ok {
@@ -258,8 +244,8 @@ func opencodeAccount(req Request, env []string) Account {
 	provider = strings.ToLower(provider)
 	if logins, where := opencodeLogins(env); logins[provider] != nil {
 		var login struct{ Type, Key, AccountID string }
-		// A key is named as the CLI of the provider itself would at the provider's
-		// own endpoint, since both draw on one quota.
+		// A key is named as the CLI of the provider itself would at the provider's own endpoint, since both draw on
+		// one quota.
 		switch {
 		case json.Unmarshal(logins[provider], &login) != nil:
 		case login.Key != "":

@@ -15,8 +15,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// What is kept of opencode's events, all of which have type, timestamp and
-// sessionID:
+// What is kept of opencode's events, all of which have type, timestamp and sessionID:
 //
 //	step_start, text{part{text,synthetic}}, tool_use{part{tool,state{status,title,input,error}}}
 //	step_finish{part{id,reason,cost,tokens{input,output,reasoning,cache{read,write}}}}
@@ -42,8 +41,8 @@ type opencodeStream struct {
 	usage    Usage
 	cost     float64
 	unpriced bool
-	// failure is the error after which no step has ended. overflows counts the
-	// steps in a row that the conversation was too long for.
+	// failure is the error after which no step has ended. overflows counts the steps in a row that the conversation
+	// was too long for.
 	failure   *opencodeFailure
 	overflows int
 	log       opencodeLog
@@ -56,9 +55,8 @@ func newOpencodeStream() *opencodeStream {
 	return s
 }
 
-// Settled: an error is the last event, except that a conversation that became
-// too long is cut down and tried again; if that does not help the CLI tries it
-// for ever. No step is known to be the last one before the process has left:
+// Settled: an error is the last event, except that a conversation that became too long is cut down and tried again;
+// if that does not help the CLI tries it for ever. No step is known to be the last one before the process has left:
 // the summary of a conversation that is cut down ends just like an answer.
 func (s *opencodeStream) Settled() Settled {
 	return settledAs(s.overflows < 2 && s.failure != nil && s.failure.name != opencodeOverflow, s.overflows > 1, false)
@@ -75,8 +73,7 @@ func (s *opencodeStream) event(e event) bool {
 		s.said.reset()
 	case "text":
 		if synthetic, _ := e.bool("part.synthetic"); synthetic {
-			// The CLI's own word to the agent, after it has summed up the
-			// conversation: the run goes on.
+			// The CLI's own word to the agent, after it has summed up the conversation: the run goes on.
 			s.reason = ""
 			s.said.reset()
 		} else if v, ok := e.text("part.text"); ok {
@@ -110,8 +107,8 @@ func (s *opencodeStream) event(e event) bool {
 	return true
 }
 
-// opencodeRefusal is a tool's error of the CLI's permissions: a person (for whom
-// nobody answered) or a rule said no, or the tool was not even offered.
+// opencodeRefusal is a tool's error of the CLI's permissions: a person (for whom nobody answered) or a rule said
+// no, or the tool was not even offered.
 var opencodeRefusal = pattern.Lazy(`^The user rejected permission|^The user has specified a rule which prevents you` +
 	`|Model tried to call unavailable tool '(?:bash|edit|write|patch|multiedit|apply_patch|webfetch|task|invalid)'`)
 
@@ -180,8 +177,7 @@ func (s *opencodeStream) Finish(end proc.Result) Learned {
 	return learned
 }
 
-// opencodeOverflow is the error of a conversation that is too long; the CLI
-// shortens it and goes on.
+// opencodeOverflow is the error of a conversation that is too long; the CLI shortens it and goes on.
 const opencodeOverflow = "ContextOverflowError"
 
 // opencodeFailure is an error event.
@@ -211,8 +207,8 @@ func (f *opencodeFailure) class() class.Class {
 	return cmp.Or(classOf("opencode.error", f.name), class.Unknown)
 }
 
-// apiClass: the status says most, but providers use 400 for a bad key, 429 for
-// an empty account, and put an error into a stream that has the status 200.
+// apiClass: the status says most, but providers use 400 for a bad key, 429 for an empty account, and put an error
+// into a stream that has the status 200.
 func (f *opencodeFailure) apiClass() class.Class {
 	found := f.provider().class()
 	switch {
@@ -231,8 +227,7 @@ func (f *opencodeFailure) apiClass() class.Class {
 	return statusClass(f.status)
 }
 
-// providerError is the error object of most providers, whichever of its fields
-// they use.
+// providerError is the error object of most providers, whichever of its fields they use.
 type providerError struct {
 	Type     string          `json:"type"`
 	Code     json.RawMessage `json:"code"`
@@ -275,8 +270,8 @@ func (e providerError) limit() string {
 
 // opencodeLog is what the CLI's log on standard error told.
 type opencodeLog struct {
-	// causes are the errors behind "check server logs for details", by the
-	// reference that the event has, and last is the latest of them.
+	// causes are the errors behind "check server logs for details", by the reference that the event has, and last
+	// is the latest of them.
 	causes map[string]string
 	last   string
 	// tried is the request that failed last, while no later one has succeeded.
@@ -316,8 +311,8 @@ func (s *opencodeStream) logged(line []byte) {
 
 var opencodeMeant = pattern.Lazy(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
 
-// opencodeCause classifies an error of the CLI's own. A model that it calls not
-// found and proposes in the same breath is one of a provider without a key.
+// opencodeCause classifies an error of the CLI's own. A model that it calls not found and proposes in the same
+// breath is one of a provider without a key.
 func opencodeCause(text string) class.Class {
 	if m := opencodeMeant().FindStringSubmatch(text); m != nil && slices.Contains(strings.Split(m[2], ", "), m[1]) {
 		return class.Auth
@@ -326,8 +321,8 @@ func opencodeCause(text string) class.Class {
 	return (&opencodeFailure{name: name}).class()
 }
 
-// opencodeStart explains a run of which no event came: what is wrong with a
-// command line or a setting is only on standard error.
+// opencodeStart explains a run of which no event came: what is wrong with a command line or a setting is only on
+// standard error.
 func opencodeStart(end proc.Result, stderr string, log opencodeLog) (class.Class, string) {
 	said := strings.TrimSpace(text.Uncoloured(stderr))
 	_, line, found := strings.Cut("\n"+said, "\nError: ")

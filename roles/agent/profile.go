@@ -10,27 +10,25 @@ import (
 	"strings"
 )
 
-// Profile is what is known of a CLI besides its command line and its stream.
-// The zero value is a CLI of which nothing is known.
+// Profile is what is known of a CLI besides its command line and its stream. The zero value is a CLI of which
+// nothing is known.
 type Profile struct {
-	// Keys are the variables that hold a credential of this CLI. Those of other
-	// CLIs are withheld from it (environ.go).
+	// Keys are the variables that hold a credential of this CLI. Those of other CLIs are withheld from it
+	// (environ.go).
 	Keys []string
 	// Login is the command that a person types to log in.
 	Login string
-	// Version are the arguments that make the program print its version, on its
-	// first line, without a network; nil when there are none.
+	// Version are the arguments that make the program print its version, on its first line, without a network; nil
+	// when there are none.
 	Version []string
-	// Help gives the arguments that make the program print the help that lists
-	// the flags of args, which are a command's words after the program. nil: it
-	// has none.
+	// Help gives the arguments that make the program print the help that lists the flags of args, which are a
+	// command's words after the program. nil: it has none.
 	Help func(args []string) []string
 	// Hidden are flags that work although the help does not list them.
 	Hidden []string
 	// Replaced says for a flag that releases have dropped what to write instead.
 	Replaced map[string]string
-	// LoggedIn looks at the environment and at files, never at the network.
-	// nil: it cannot be told.
+	// LoggedIn looks at the environment and at files, never at the network. nil: it cannot be told.
 	LoggedIn func(env []string) Login
 	// ChoosesSession: a new session gets the id of Request.SessionID.
 	ChoosesSession bool
@@ -42,8 +40,8 @@ type Profile struct {
 type Login struct {
 	// State is LoginYes, LoginNo or LoginUnknown.
 	State string `json:"state"`
-	// How says where the credential comes from, or why it is not known; it
-	// names variables and files and never holds a secret.
+	// How says where the credential comes from, or why it is not known; it names variables and files and never
+	// holds a secret.
 	How string `json:"how"`
 }
 
@@ -54,26 +52,23 @@ const (
 	LoginUnknown = "unknown"
 )
 
-// Account is whose quota a run draws on: what one loop learns of it holds for
-// all loops on the machine.
+// Account is whose quota a run draws on: what one loop learns of it holds for all loops on the machine.
 type Account struct {
 	// Provider is one lower-case word: anthropic, openai, google.
 	Provider string `json:"provider"`
-	// ID tells accounts of the provider apart; it is a digest or a plain word
-	// and never a credential (see AccountID).
+	// ID tells accounts of the provider apart; it is a digest or a plain word and never a credential (see
+	// AccountID).
 	ID string `json:"account"`
 }
 
-// AccountID names an account by its credential without telling it: the same
-// credential at the same endpoint gives the same word, on every loop of the
-// machine. parts are the endpoint and the credential, "" where there is none.
+// AccountID names an account by its credential without telling it: the same endpoint and credential give the same
+// word everywhere on the machine. parts are the two, "" where there is none.
 func AccountID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:6])
 }
 
-// AccountOf says whose quota a turn would draw on, given the supervisor's
-// environment.
+// AccountOf says whose quota a turn would draw on, given the supervisor's environment.
 func AccountOf(req Request, environ []string) Account {
 	a := For(req.CLI)
 	if of := a.Profile().Account; of != nil {
@@ -113,19 +108,17 @@ func homeIn(env []string, variable, below string) string {
 	return filepath.Join(valueIn(env, "HOME"), below)
 }
 
-// hostIn reports whether the host of a URL is that domain or below it. The
-// domain begins with a dot.
+// hostIn reports whether the host of a URL is that domain or below it. The domain begins with a dot.
 func hostIn(base, domain string) bool {
 	u, err := url.Parse(base)
 	return err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), domain)
 }
 
-// maxSettings bounds the files of a CLI that are read; .claude.json grows to
-// some megabytes.
+// maxSettings bounds the files of a CLI that are read; .claude.json grows to some megabytes.
 const maxSettings = 16 << 20
 
-// readSettings gives a file's content, nil where it cannot be read. Many people
-// link such files from elsewhere, so links are followed.
+// readSettings gives a file's content, nil where it cannot be read. Many people link such files from elsewhere, so
+// links are followed.
 func readSettings(path string) []byte {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
 		return nil

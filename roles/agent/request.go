@@ -23,9 +23,8 @@ type CLI struct {
 	PromptMode     string            // one of the Prompt constants
 	Env            map[string]string // is added to the agent's environment
 	Adapter        string            // the name of the adapter to use; "" finds it by the program
-	// PassEnv, unless nil, are the only variables of the supervisor's
-	// environment that the agent gets, besides those that every program needs
-	// and the adapter's keys.
+	// PassEnv, unless nil, are the only variables of the supervisor's environment that the agent gets, besides
+	// those that every program needs and the adapter's keys.
 	PassEnv []string
 }
 
@@ -35,33 +34,30 @@ type Request struct {
 	Fast bool
 
 	PromptPath string // the rendered prompt, on disk before Run
-	// LastMessageFile is where the agent may leave its last message. Run reads
-	// whatever is there afterwards and changes no file, so the driver removes an
-	// old one before every attempt.
+	// LastMessageFile is where the agent may leave its last message. Run reads whatever is there afterwards and
+	// changes no file, so the driver removes an old one before every attempt.
 	LastMessageFile string
-	// WorkDir is where the agent runs and what it is to change: the repository
-	// or the loop's worktree. It is {repo}, since commands use that as in
-	// `-C {repo}`, and an agent must not leave its worktree by it.
+	// WorkDir is where the agent runs and what it is to change: the repository or the loop's worktree. It is
+	// {repo}, since commands use that as in `-C {repo}`, and an agent must not leave its worktree by it.
 	WorkDir string
-	// Repo is the supervised repository, the one with .superloop/config.json;
-	// the agent knows it as SUPERLOOP_REPO, for `superloop --repo`.
+	// Repo is the supervised repository, the one with .superloop/config.json; the agent knows it as SUPERLOOP_REPO,
+	// for `superloop --repo`.
 	Repo    string
 	LoopDir string
 
 	Loop, RunID, Role  string
 	Iteration, Attempt int // from 1
-	// Model is "" for the CLI's own default. Thinking is none, minimal, low,
-	// standard, high or max; "" for the CLI's own default.
+	// Model is "" for the CLI's own default. Thinking is none, minimal, low, standard, high or max; "" for the
+	// CLI's own default.
 	Model, Thinking string
-	// Permissions is what the agent may do without asking: one of the
-	// Permissions constants; "" leaves it to the command and the CLI.
+	// Permissions is what the agent may do without asking: one of the Permissions constants; "" leaves it to the
+	// command and the CLI.
 	Permissions string
-	// SessionID is a UUID for a new session, for CLIs that take one: it is in
-	// the journal before the process starts. Ignored when Resume is set.
+	// SessionID is a UUID for a new session, for CLIs that take one: it is in the journal before the process
+	// starts. Ignored when Resume is set.
 	SessionID string
 	Resume    *Session // to go on with instead of a new one
-	// MaxCostUSD is what the run may cost at most, for CLIs with a flag for it;
-	// 0 is no bound.
+	// MaxCostUSD is what the run may cost at most, for CLIs with a flag for it; 0 is no bound.
 	MaxCostUSD float64
 }
 
@@ -125,8 +121,7 @@ var thinkingLevels = [...]string{"none", "minimal", "low", "standard", "high", "
 
 func thinkingLevel(word string) int { return slices.Index(thinkingLevels[:], word) }
 
-// NewSessionID is a random UUID (version 4), the form that the CLIs take for the
-// id of a session.
+// NewSessionID is a random UUID (version 4), the form that the CLIs take for the id of a session.
 func NewSessionID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails

@@ -21,12 +21,10 @@ var (
 		`(\d{1,2})(?::(\d{2}))?(?: ?([ap])m)?(?: \(([A-Za-z0-9_/+-]{1,64})\))?`)
 )
 
-// resetIn reads when a CLI says that a limit ends, in the words of its message:
-// "resets 3:30pm (Europe/Berlin)", "resets Oct 6, 9am (UTC)", "limit
-// reached|1759741200", "try again at May 18th, 2033 3:33 AM", "try again at 3:33
-// PM", "try again in 1 day 2 hours". now is when it said so, zone that of its
-// clock. Zero if it does not say. Minutes are not rounded by the CLIs but cut,
-// so the time is the end of the minute.
+// resetIn reads when a CLI says that a limit ends: "resets 3:30pm (Europe/Berlin)", "resets Oct 6, 9am (UTC)",
+// "limit reached|1759741200", "try again at May 18th, 2033 3:33 AM", "try again in 1 day 2 hours". now is when it
+// said so, zone that of its clock. Zero if it does not say. The CLIs cut minutes and do not round them, so the time
+// is the end of the minute.
 func resetIn(text string, now time.Time, zone *time.Location) time.Time {
 	if m := resetEpoch().FindStringSubmatch(text); m != nil {
 		n, _ := strconv.ParseInt(m[1], 10, 64)
@@ -64,9 +62,8 @@ func resetIn(text string, now time.Time, zone *time.Location) time.Time {
 	return at
 }
 
-// clockTime is the end of the minute that the words name, in the zone of now:
-// on that day, else today. Without a year it is the next such day. Zero if there
-// is no such time.
+// clockTime is the end of the minute that the words name, in the zone of now: on that day, else today. Without a
+// year it is the next such day. Zero if there is no such time.
 func clockTime(now time.Time, month, day, year, hour, minute, half string) time.Time {
 	h, _ := strconv.Atoi(hour)
 	minutes, _ := strconv.Atoi(minute)
@@ -102,8 +99,7 @@ func clockTime(now time.Time, month, day, year, hour, minute, half string) time.
 	return at
 }
 
-// span is a duration in words: "5 minutes", "1 day 2 hours", "1.3s"; 0 for one of
-// ten years or more.
+// span is a duration in words: "5 minutes", "1 day 2 hours", "1.3s"; 0 for one of ten years or more.
 func span(words string) time.Duration {
 	var sum float64
 	for _, m := range amount().FindAllStringSubmatch(words, -1) {
@@ -120,8 +116,7 @@ func span(words string) time.Duration {
 	return time.Duration(sum)
 }
 
-// zoneOf is the zone of the agent's clock: that of the supervisor, unless the
-// runner's own environment has another.
+// zoneOf is the zone of the agent's clock: that of the supervisor, unless the runner's own environment has another.
 func zoneOf(req Request) *time.Location {
 	if name := strings.TrimPrefix(req.CLI.Env["TZ"], ":"); name != "" {
 		if zone, err := time.LoadLocation(name); err == nil {

@@ -18,9 +18,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// messageHalf is how much of the beginning, and of the end, of a last message
-// is kept, in bytes. At the end an agent says its promise; the beginning is kept
-// for readers. What is left out between is marked.
+// messageHalf is how much of the beginning, and of the end, of a last message is kept, in bytes. At the end an
+// agent says its promise. What is left out between is marked.
 const messageHalf = 512 << 10
 
 // MaxMessage bounds Result.FinalMessage, in bytes, without the marker.
@@ -40,35 +39,29 @@ type Options struct {
 	// Log takes the agent's output; it is the only thing that Run writes to.
 	Log      io.Writer
 	LogLimit int64
-	// WriteFile puts a file of the command (Command.Files) on disk; needed only
-	// by commands that have some.
+	// WriteFile puts a file of the command (Command.Files) on disk; needed only by commands that have some.
 	WriteFile func(path, text string) error
-	// Redact takes secrets out of what is logged, shown and returned; nil takes
-	// out nothing.
+	// Redact takes secrets out of what is logged, shown and returned; nil takes out nothing.
 	Redact *redact.Replacer
-	// Progress is called with what the agent said last (see Result.LastLine)
-	// when that changed, at most ten times a second and once at the end, never
-	// twice at a time. Run waits for it.
+	// Progress is called with what the agent said last (see Result.LastLine) when that changed, at most ten times a
+	// second and once at the end, never twice at a time. Run waits for it.
 	Progress func(line string)
 }
 
 // Result is what one run left.
 type Result struct {
-	// Learned is what the CLI's output told. Its FinalMessage is the role's
-	// last message by the contract, whatever it came from: at most MaxMessage
-	// bytes and valid UTF-8, untrusted otherwise.
+	// Learned is what the CLI's output told. Its FinalMessage is the role's last message by the contract, whatever
+	// it came from: at most MaxMessage bytes and valid UTF-8, untrusted otherwise.
 	Learned
 	From string // one of roles.FromFile, FromStream, FromStdout
-	// MessageProblem says why a last-message file that is there was not read
-	// (a link, a directory, a pipe); "" when all is well.
+	// MessageProblem says why a last-message file that is there was not read (a link, a directory, a pipe); "" when
+	// all is well.
 	MessageProblem string
-	// LastLine is what the agent said last, on one line of at most 200
-	// characters without control characters.
+	// LastLine is what the agent said last, on one line of at most 200 characters without control characters.
 	LastLine string
 	Adapter  string // the name of the adapter that was used
-	// Cut says why Run itself ended the process before its time: CutFinished or
-	// CutHopeless; "" when it did not. Proc.Ended is proc.Killed then, and the
-	// stream has the say.
+	// Cut says why Run itself ended the process before its time: CutFinished or CutHopeless; "" when it did not.
+	// Proc.Ended is proc.Killed then, and the stream has the say.
 	Cut  string
 	Proc proc.Result
 }
@@ -79,12 +72,12 @@ const (
 	CutHopeless = "hopeless" // it went on trying what cannot succeed now
 )
 
-// leaveTime is what a CLI gets to leave after the event that ends its stream:
-// some save their session then, some linger for ever with a tool's child.
+// leaveTime is what a CLI gets to leave after the event that ends its stream: some save their session then, some
+// linger for ever with a tool's child.
 const leaveTime = 20 * time.Second
 
-// OK reports whether the run did what a run is for: the CLI says that its turn
-// is over, where it has a way to say so, and ended well.
+// OK reports whether the run did what a run is for: the CLI says that its turn is over, where it has a way to say
+// so, and ended well.
 func (r Result) OK() bool {
 	if r.Structured && (!r.Done || r.Class != class.None) {
 		return false
@@ -95,12 +88,9 @@ func (r Result) OK() bool {
 	return r.Proc.Ended == proc.Exited && r.Proc.Signal == "" && r.Proc.Code == 0
 }
 
-// Run runs the agent to its end and reads what it left.
-//
-// An error means that the run says nothing about the agent: the command could
-// not be made, or the Runner failed. An agent that cannot be started, fails, is
-// killed or runs out of time is no error; Result.Proc tells. The Result holds
-// what was seen in either case.
+// Run runs the agent to its end and reads what it left. An error means that the run says nothing about the agent:
+// the command could not be made, or the Runner failed. An agent that cannot be started, fails, is killed or runs
+// out of time is no error; Result.Proc tells. The Result holds what was seen in either case.
 func Run(kill context.Context, r Runner, req Request, o Options) (Result, error) {
 	if len(req.CLI.Command) == 0 {
 		return Result{}, fmt.Errorf("preparing the agent of the %s: %w", req.Role, req.check())
@@ -144,8 +134,8 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 		r.Recover(command.Env, command.Dir, &res.Learned)
 	}
 	res.ErrorText = o.Redact.String(res.ErrorText)
-	// Never what the path merely leads to: an agent could point it at a secret,
-	// which would then be quoted to the next one.
+	// Never what the path merely leads to: an agent could point it at a secret, which would then be quoted to the
+	// next one.
 	file, _, ferr := roles.ReadRegular(req.LastMessageFile, messageHalf, messageHalf)
 	if ferr != nil && !errors.Is(ferr, fs.ErrNotExist) {
 		res.MessageProblem = fmt.Sprintf("the last-message file was not read: %v", ferr)
@@ -169,8 +159,8 @@ func bounded(text string) string {
 	return roles.JoinCut(text[:messageHalf], text[len(text)-messageHalf:], int64(len(text)-MaxMessage))
 }
 
-// underWatch runs f and ends it when its stream settles: at once when it is
-// hopeless, after leaveTime when it has finished and does not begin again.
+// underWatch runs f and ends it when its stream settles: at once when it is hopeless, after leaveTime when it has
+// finished and does not begin again.
 func underWatch(kill context.Context, settled <-chan Settled, f func(context.Context) (proc.Result, error)) (res proc.Result, cut string, err error) {
 	inner, end := context.WithCancel(kill)
 	defer end()

@@ -14,13 +14,11 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Examiner examines runners. It remembers what programs have answered, so that
-// several runners of one CLI cost what one does. The zero value is ready; it is
-// used by one goroutine at a time.
+// Examiner examines runners. It asks a program the same question once, for all runners of it. The zero value is
+// ready; it is used by one goroutine at a time.
 type Examiner struct {
-	// Verify finds out whether a program works of which nothing is known, and what
-	// is broken in any program that fails. Its error is for what kept it from
-	// finding out. With nil such a program is not started.
+	// Verify finds out whether a program of which nothing is known works, and what is broken in any program that
+	// fails. Its error says what kept it from finding out. With nil such a program is not started.
 	Verify func(context.Context, Question) (Check, error)
 
 	answers map[string]answer
@@ -28,10 +26,9 @@ type Examiner struct {
 	bound   time.Duration // of each question; 0 is that of patience
 }
 
-// Examine examines one runner. It takes as long as the program takes to print
-// its version and its help, some tenths of a second to half a minute, and each
-// of them at most 20 s (60 s for opencode). When ctx ends it returns soon, and
-// what it returns is worth nothing.
+// Examine examines one runner. It takes as long as the program takes to print its version and its help: some tenths
+// of a second to half a minute, at most 20 s for each (60 s for opencode). When ctx ends it returns soon, and what
+// it returns is worth nothing.
 func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 	a := r.Adapter
 	if a == nil {
@@ -68,9 +65,8 @@ type subject struct {
 	version string
 	// unchecked says why its help is not to be asked for; "" when it is.
 	unchecked string
-	// severity is that of what speaks against the command line: a wrapper may
-	// answer for itself and pass everything on all the same, to another machine
-	// or as another user.
+	// severity is that of what speaks against the command line: a wrapper may answer for itself and pass everything
+	// on all the same.
 	severity Severity
 	helps    []help // those that it has printed
 	check    *Check // of a program of which nothing is known
@@ -170,10 +166,9 @@ type answer struct {
 	err error
 }
 
-// ask starts the program of a command line with these arguments only, in the
-// line's environment and directory, with an empty standard input. merged adds
-// standard error to the output: opencode prints its help there. The same
-// question to the same program is asked once.
+// ask starts the program of a command line with these arguments only, in the line's environment and directory, with
+// an empty standard input. merged adds standard error to the output: opencode prints its help there. The same
+// question is asked once.
 func (e *Examiner) ask(ctx context.Context, path string, l line, bound time.Duration, merged bool, args ...string) answer {
 	key := strings.Join(append([]string{l.env("PATH"), l.Dir, path}, args...), "\x00")
 	if a, ok := e.answers[key]; ok {
@@ -234,8 +229,8 @@ func (a answer) why(bound time.Duration) string {
 	return a.err.Error()
 }
 
-// patience bounds one question: opencode takes 13 s to start on a quiet
-// machine, and several times that on a busy one.
+// patience bounds one question: opencode takes 13 s to start on a quiet machine, and several times that on a busy
+// one.
 func (e *Examiner) patience(a agent.Adapter) time.Duration {
 	switch {
 	case e.bound > 0:

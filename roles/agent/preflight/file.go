@@ -16,8 +16,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// headSize is how much of a program is looked at: a script that is longer is
-// not one that somebody wrote by hand around a CLI.
+// headSize is how much of a program is looked at: a script that is longer is not one that somebody wrote by hand
+// around a CLI.
 const headSize = 64 << 10
 
 // program is the file behind a command's first word.
@@ -36,9 +36,8 @@ func (l line) broken(rep *Report, fix, format string, args ...any) bool {
 // machO are the first bytes of programs for macOS.
 var machO = []string{"\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"}
 
-// find finds the program of a command line as exec will, and looks what kind
-// of file it is. What keeps it from being started is a finding; ok is false
-// then.
+// find finds the program of a command line as exec will, and looks what kind of file it is. What keeps it from
+// being started is a finding; ok is false then.
 func find(l line, rep *Report) (p program, ok bool) {
 	name := l.Argv[0]
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
@@ -126,8 +125,7 @@ func (p *program) script(l line, rep *Report) bool {
 // machines are those of GOARCH.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "386": elf.EM_386, "arm": elf.EM_ARM, "riscv64": elf.EM_RISCV}
 
-// elf looks for the loader that the file names, and whether it is for this kind
-// of machine.
+// elf looks for the loader that the file names, and whether it is for this kind of machine.
 func (p *program) elf(real string, l line, rep *Report) bool {
 	file, err := os.Open(real)
 	if err != nil {
@@ -158,8 +156,8 @@ func (p *program) elf(real string, l line, rep *Report) bool {
 	return true
 }
 
-// wrapped reports whether the program is a script by hand around something
-// else, and deaf whether that takes no notice of its arguments.
+// wrapped reports whether the program is a script by hand around something else, and deaf whether that takes no
+// notice of its arguments.
 func (p program) wrapped() (wrapped, deaf bool) {
 	if p.Kind != "script" || slices.Contains([]string{"node", "bun", "deno"}, filepath.Base(p.Interpreter)) {
 		return false, false

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// flags checks every flag of a command line against the help of the program.
-// It returns the words as the program will read them.
+// flags checks every flag of a command line against the help of the program. It returns the words as the program
+// will read them.
 func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) []word {
 	args := l.Argv[1:]
 	if s.unchecked != "" {
@@ -46,8 +46,7 @@ func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) [
 	return words
 }
 
-// help asks the program for the help of a subcommand; why says what is wrong
-// with that.
+// help asks the program for the help of a subcommand; why says what is wrong with that.
 func (e *Examiner) help(ctx context.Context, l line, s *subject, subs, asks []string) (h help, why string) {
 	args := slices.Concat(subs, asks)
 	command := strings.Join(append([]string{filepath.Base(s.path)}, args...), " ")
@@ -128,8 +127,8 @@ func (s *subject) elsewhere(flag string) bool {
 	})
 }
 
-// swallowed looks whether a flag takes what is meant as the prompt: the prompt
-// itself, or the dash that stands for standard input.
+// swallowed looks whether a flag takes what is meant as the prompt: the prompt itself, or the dash that stands for
+// standard input.
 func (s *subject) swallowed(l line, words []word, i int, h help, rep *Report) {
 	flag := words[words[i].taker].flag
 	t, _ := h.known(flag)
@@ -169,10 +168,9 @@ type word struct {
 	sub    bool // it is a subcommand itself
 }
 
-// levels says for each word how many of the subcommands stand before it, as
-// flags belong to the command that they follow. When not all of subs are there,
-// in order, the whole line is taken for the last of them: the program then
-// knows a subcommand by another name.
+// levels says for each word how many of the subcommands stand before it, as flags belong to the command that they
+// follow. When not all of subs are there, in order, the program knows one by another name: the whole line is then
+// taken for the last of them.
 func levels(args, subs []string) []word {
 	words := make([]word, len(args))
 	level := 0
@@ -194,9 +192,8 @@ func levels(args, subs []string) []word {
 // isFlag reports whether a word is written as a flag is. A lone dash is none.
 func isFlag(text string) bool { return len(text) > 1 && text[0] == '-' && text != "--" }
 
-// read goes over the words up to "--" and says which are flags and whose values
-// the others are. helps are by level; where there is none, every flag may take
-// the next word.
+// read goes over the words up to "--" and says which are flags and whose values the others are. helps are by level;
+// where there is none, every flag may take the next word.
 func read(words []word, helps map[int]help) {
 	for i := range words {
 		w := &words[i]
@@ -234,9 +231,8 @@ func read(words []word, helps map[int]help) {
 	}
 }
 
-// split parts a word into a flag and the value in the same word, and says what
-// the help knows of it. "-mfast" is -m with a value when -m takes one, and -abc
-// is -a, -b and -c when they are all known.
+// split parts a word into a flag and the value in the same word, and says what the help knows of it. "-mfast" is -m
+// with a value when -m takes one, and -abc is -a, -b and -c when they are all known.
 func (h help) split(text string) (name, value string, given bool, t takes, ok bool) {
 	name, value, given = strings.Cut(text, "=")
 	if t, ok = h.known(name); ok {
@@ -281,8 +277,8 @@ func free(words []word) []word {
 	return slices.DeleteFunc(slices.Clone(words), func(w word) bool { return w.flag != "" || w.taker >= 0 || w.sub || w.text == "--" })
 }
 
-// pointer is the place of a word of the configuration: the first that says the
-// same. "" when the adapter has added it.
+// pointer is the place of a word of the configuration: the first that says the same. "" when the adapter has added
+// it.
 func (l line) pointer(text string) string {
 	args, key := l.cli.Args, "args"
 	if l.fast {

@@ -25,8 +25,7 @@ type help struct {
 	flags map[string]takes
 	// command prints it; after are the subcommands whose flags it lists.
 	command, after string
-	// style is the library that wrote it, as far as that decides how a command
-	// line is read.
+	// style is the library that wrote it, as far as that decides how a command line is read.
 	style style
 }
 
@@ -39,13 +38,10 @@ const (
 	styleYargs
 )
 
-// parseHelp reads the flags off a help, as clap, commander, yargs, argparse,
-// pflag and Go's flag write it. Flags are only taken from lines that define
-// one, never from prose: a description may well mention a flag that is gone.
-//
-// Such a line begins with a dash, at the least indentation at which any line
-// does, or where there are short flags four columns further, as "-x, " is
-// four characters. Descriptions that happen to begin with a dash stand deeper.
+// parseHelp reads the flags off a help, as clap, commander, yargs, argparse, pflag and Go's flag write it. Flags
+// are only taken from lines that define one, never from prose: a description may well mention a flag that is gone.
+// Such a line begins with a dash, at the least indentation at which any line does, or where there are short flags
+// four columns further, as "-x, " is four characters. Descriptions that happen to begin with a dash stand deeper.
 func parseHelp(said string) help {
 	lines := strings.Split(text.Uncoloured(strings.ReplaceAll(said, "\r", "")), "\n")
 	base, short, long := -1, false, false
@@ -90,8 +86,8 @@ func dashed(l string) (indent int, ok bool) {
 	return len(l) - len(t), flagStart().MatchString(t)
 }
 
-// continues reports whether a line goes on with the description of the flag
-// before it: it is indented and defines none itself.
+// continues reports whether a line goes on with the description of the flag before it: it is indented and defines
+// none itself.
 func continues(l string, base int, aligned bool) bool {
 	if n, ok := dashed(l); ok && (n == base || aligned && n == base+4) {
 		return false
@@ -108,8 +104,7 @@ func cutGap(s string) (definition, description string) {
 	return s, ""
 }
 
-// define takes the names and the value off one definition, such as
-// "-o, --output-format <FORMAT>".
+// define takes the names and the value off one definition, such as "-o, --output-format <FORMAT>".
 func (h *help) define(definition, description string) {
 	var names []string
 	value := ""

@@ -25,8 +25,7 @@ type Finding struct {
 	Message  string   `json:"message"`
 	// Fix is what to do; "" when there is nothing to do.
 	Fix string `json:"fix,omitempty"`
-	// Pointer is the place in the configuration ("runners.codex.args[1]"); ""
-	// when no line of it is the cause.
+	// Pointer is the place in the configuration ("runners.codex.args[1]"); "" when no line of it is the cause.
 	Pointer string `json:"pointer,omitempty"`
 }
 
@@ -59,18 +58,18 @@ type Flag struct {
 
 // File is what kind of file a program is.
 type File struct {
-	// Kind is one of elf, mach-o, script, text, empty, unknown; "" when the
-	// program was not found or could not be read.
+	// Kind is one of elf, mach-o, script, text, empty, unknown; "" when the program was not found or could not be
+	// read.
 	Kind string `json:"kind"`
-	// Interpreter is what the system starts to run it: a script's, or the
-	// loader that an ELF file names. "" when there is none.
+	// Interpreter is what the system starts to run it: a script's, or the loader that an ELF file names. "" when
+	// there is none.
 	Interpreter string `json:"interpreter,omitempty"`
 	// Target is where the path leads when it is a link.
 	Target string `json:"target,omitempty"`
 }
 
-// CommandLine is what some of the roles will get, with {prompt}, {prompt_file},
-// {last_message_file} and {session} for what differs from run to run.
+// CommandLine is what some of the roles will get, with {prompt}, {prompt_file}, {last_message_file} and {session}
+// for what differs from run to run.
 type CommandLine struct {
 	// For are the roles; "implementer (resumed)" is that of a session that goes on.
 	For []string `json:"for"`
@@ -85,26 +84,24 @@ type Report struct {
 	// Roles are those that it runs, each once; none when no loop uses it.
 	Roles   []string `json:"roles"`
 	Adapter string   `json:"adapter"`
-	// Program is the command's first word with its placeholders replaced, Path
-	// where it was found; "" when it was not.
+	// Program is the command's first word with its placeholders replaced, Path where it was found; "" when it was
+	// not.
 	Program string `json:"program"`
 	Path    string `json:"path"`
 	File    File   `json:"file"`
 	// Commands are the different command lines of the roles.
 	Commands []CommandLine `json:"commands"`
-	// Version is the line that the program prints; "" when it was not asked or
-	// did not tell.
+	// Version is the line that the program prints; "" when it was not asked or did not tell.
 	Version string `json:"version"`
-	// Check is how a program of which nothing is known has shown whether it works;
-	// nil of any other, and of one that was not asked.
+	// Check is how a program of which nothing is known has shown whether it works; nil of any other, and of one
+	// that was not asked.
 	Check *Check `json:"check,omitempty"`
 	Flags []Flag `json:"flags"`
 	// Unchecked says why flags were not checked; "" when they were.
 	Unchecked string      `json:"unchecked,omitempty"`
 	Login     agent.Login `json:"login"`
 	Findings  []Finding   `json:"findings"`
-	// Verdict is the gravest severity of the findings but for notes: error,
-	// warn or ok.
+	// Verdict is the gravest severity of the findings but for notes: error, warn or ok.
 	Verdict Severity `json:"verdict"`
 }
 
@@ -121,8 +118,8 @@ func (r *Report) add(s Severity, pointer, fix, message string) {
 	}
 }
 
-// flag notes one flag, once. The same flag at the same place may be known to
-// one command and not to another of the same CLI: then it counts as unknown.
+// flag notes one flag, once. The same flag at the same place may be known to one command and not to another of the
+// same CLI: then it counts as unknown.
 func (r *Report) flag(f Flag) {
 	i := slices.IndexFunc(r.Flags, func(have Flag) bool { return have.Flag == f.Flag && have.Pointer == f.Pointer })
 	if i < 0 {
@@ -156,8 +153,8 @@ func (r *Report) redact(secrets *redact.Replacer) {
 	}
 }
 
-// judge orders the findings, the gravest first, and gives the verdict. Nothing
-// about a runner that no loop uses is worse than a warning.
+// judge orders the findings, the gravest first, and gives the verdict. Nothing about a runner that no loop uses is
+// worse than a warning.
 func (r *Report) judge(spare bool) {
 	rank := func(s Severity) int { return slices.Index([]Severity{Error, Warn, Note}, s) }
 	for i := range r.Findings {

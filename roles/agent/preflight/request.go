@@ -16,8 +16,8 @@ type Request struct {
 	// Runner is its name in the configuration.
 	Runner string
 	CLI    agent.CLI
-	// Turns are what the roles of the loops ask of it. With none of them it is
-	// examined for a role without settings.
+	// Turns are what the roles of the loops ask of it. With none of them it is examined for a role without
+	// settings.
 	Turns []Turn
 	// Spare: no loop uses it, so nothing about it is worse than a warning.
 	Spare bool
@@ -27,8 +27,8 @@ type Request struct {
 	Root bool
 	// WorkDir is where the agents work; absolute.
 	WorkDir string
-	// Prompt is a regular file that stands for a rendered prompt. It is read
-	// only for a runner that gets its prompt as an argument. Absolute.
+	// Prompt is a regular file that stands for a rendered prompt. It is read only for a runner that gets its prompt
+	// as an argument. Absolute.
 	Prompt string
 	// Adapter is the one to use; nil is that of agent.For.
 	Adapter agent.Adapter
@@ -39,8 +39,7 @@ type Turn struct {
 	Loop, Role, Model, Thinking, Permissions string
 	// Resume: it also goes on with earlier sessions.
 	Resume bool
-	// Worktree: it works in a tree of its own, outside of which the loop's files
-	// are.
+	// Worktree: it works in a tree of its own, outside of which the loop's files are.
 	Worktree   bool
 	MaxCostUSD float64
 }
@@ -58,9 +57,8 @@ type line struct {
 	at         string // the runner's place in the configuration
 }
 
-// lines are the different command lines of all turns: with args and fast_args,
-// of a new session and of one that goes on. What cannot be made is a finding.
-// The report's Commands are the same ones.
+// lines are the different command lines of all turns: with args and fast_args, of a new session and of one that
+// goes on. What cannot be made is a finding. The report's Commands are the same ones.
 func (r Request) lines(a agent.Adapter, rep *Report) []line {
 	var list []line
 	at := "runners." + r.Runner
@@ -94,8 +92,7 @@ func (r Request) lines(a agent.Adapter, rep *Report) []line {
 	return list
 }
 
-// shown is the command line with a name in place of what differs from run to
-// run.
+// shown is the command line with a name in place of what differs from run to run.
 func (l line) shown(req agent.Request) []string {
 	names := strings.NewReplacer(req.PromptPath, "{prompt_file}", req.LastMessageFile, "{last_message_file}", sessionID, "{session}")
 	argv := make([]string, len(l.Argv))

@@ -13,8 +13,8 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// traps looks for what makes a run fail at once, or do nothing, although every
-// flag is right. Each of them was seen with the real CLI.
+// traps looks for what makes a run fail at once, or do nothing, although every flag is right. Each of them was seen
+// with the real CLI.
 func (e *Examiner) traps(ctx context.Context, l line, words []word, s *subject, r Request, rep *Report) {
 	t := trap{l, s, words, rep}
 	t.reached()
@@ -141,9 +141,8 @@ func (t trap) setting(key string) string {
 	return found
 }
 
-// sandbox lets codex run "true" in its sandbox, when the command line does not
-// switch that off. Where the system does not allow one (no user namespaces, no
-// Landlock) each command of the agent fails, and codex ends with 0.
+// sandbox lets codex run "true" in its sandbox, when the command line does not switch that off. Where the system
+// does not allow one (no user namespaces, no Landlock) each command of the agent fails, and codex ends with 0.
 func (e *Examiner) sandbox(ctx context.Context, t trap) {
 	mode := cmp.Or(valueOf(t.words, "-s", "--sandbox"), t.setting("sandbox_mode"))
 	if t.unchecked != "" || mode == "danger-full-access" || has(t.words, "--dangerously-bypass-approvals-and-sandbox", "--yolo") {
@@ -159,9 +158,8 @@ func (e *Examiner) sandbox(ctx context.Context, t trap) {
 		"codex cannot run a command in its sandbox here: "+said.why(bound))
 }
 
-// permitted looks whether the command line, or a settings file, lets the CLI do
-// anything. Nobody is there to be asked, so it would refuse each edit and end
-// well all the same.
+// permitted looks whether the command line, or a settings file, lets the CLI do anything. Nobody is there to be
+// asked, so it would refuse each edit and still exit with 0.
 func (t trap) permitted(flags []string, advice string, files []string, words ...string) {
 	if has(t.words, flags...) {
 		return
@@ -181,8 +179,7 @@ func (l line) configDir(variable, below string) string {
 	return cmp.Or(l.env(variable), filepath.Join(l.env("HOME"), below))
 }
 
-// inGit reports whether dir is in a git work tree. An empty .git is none, for
-// codex either.
+// inGit reports whether dir is in a git work tree. An empty .git is none, for codex either.
 func inGit(dir string) bool {
 	dot := filepath.Join(dir, ".git")
 	if info, err := os.Stat(dot); err == nil && info.Mode().IsRegular() {

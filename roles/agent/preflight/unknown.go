@@ -15,26 +15,24 @@ type Question struct {
 	Path string   // of the program, absolute
 	Dir  string   // where it is to be started
 	Env  []string // its whole environment
-	// Bound is the time that each command may take. None of them has anything on
-	// its standard input.
+	// Bound is the time that each command may take. None of them has anything on its standard input.
 	Bound time.Duration
 }
 
-// Check is how a program of which nothing is known has shown whether it works.
-// Neither Works nor Broken: nothing has shown anything.
+// Check is how a program of which nothing is known has shown whether it works. Neither Works nor Broken: nothing
+// has shown anything.
 type Check struct {
 	Works  bool `json:"works"`
 	Broken bool `json:"broken"`
 	// TimedOut: it was ended at its bound, which proves nothing on a busy machine.
 	TimedOut bool `json:"timed_out,omitempty"`
-	// Original is what it was asked first, Repaired what proved that it works where
-	// that was another expectation or another command. Method is output_detection,
-	// fallback_help or fallback_h; both are "" when Original did.
+	// Original is what it was asked first, Repaired what proved that it works where that was another expectation or
+	// another command. Method is output_detection, fallback_help or fallback_h; both are "" when Original did.
 	Original string `json:"original"`
 	Repaired string `json:"repaired"`
 	Method   string `json:"method"`
-	// ExitCode is that of the command which decided; -1 when it was ended by a
-	// signal or at its bound, or was not started.
+	// ExitCode is that of the command which decided; -1 when it was ended by a signal or at its bound, or was not
+	// started.
 	ExitCode int `json:"exit_code"`
 	// TimeSavedMS is what it would have taken at least to have an agent find out.
 	TimeSavedMS int64  `json:"time_saved_ms,omitempty"`
@@ -69,8 +67,7 @@ func (e *Examiner) verify(ctx context.Context, path string, l line, bound time.D
 	return c, nil
 }
 
-// unknown deals with a program of which nothing is known: whether it works is
-// all that can be asked.
+// unknown deals with a program of which nothing is known: whether it works is all that can be asked.
 func (e *Examiner) unknown(ctx context.Context, l line, s *subject, rep *Report) {
 	base, name := filepath.Base(s.path), s.adapter.Name()
 	s.unchecked = fmt.Sprintf("nothing is known of %s (adapter %s), so it is not asked", base, name)
@@ -106,8 +103,8 @@ func (e *Examiner) unknown(ctx context.Context, l line, s *subject, rep *Report)
 }
 
 var (
-	// parsers are what reads arguments, and answers the other words of a script that
-	// knows questions, or hands all that it gets on to a program.
+	// parsers are what reads arguments, and answers the other words of a script that knows questions, or hands all
+	// that it gets on to a program.
 	parsers = pattern.Lazy(`(?i)\bgetopts?\b|\b(?:argparse|optparse|docopt|click|typer|optionparser)\b|\bimport \w*main\b|activate_bin_path|load_entry_point`)
 	answers = pattern.Lazy(`(?i)\$@|\$\{@|--version|--help|\busage:`)
 	// allPrompt: after -- whatever it gets is text for somebody.
@@ -115,9 +112,8 @@ var (
 	allPrompt = pattern.Lazy(`\s--\s+"?\$[{]?@`)
 )
 
-// heeds reports whether a program can be asked for its version without beginning
-// to work: it is no script that somebody wrote around something else, or one
-// that knows such questions.
+// heeds reports whether a program can be asked for its version without beginning to work: it is no script around
+// something else, or one that knows such questions.
 func (p program) heeds() bool {
 	wrapped, deaf := p.wrapped()
 	if !wrapped || len(p.head) >= headSize {
