@@ -13,36 +13,24 @@ import (
 // Profile is what is known of a CLI besides its command line and its stream. The zero value is a CLI of which
 // nothing is known.
 type Profile struct {
-	// Keys are the variables that hold a credential of this CLI. Those of other CLIs are withheld from it
-	// (environ.go).
-	Keys []string
-	// Login is the command that a person types to log in.
-	Login string
+	Keys  []string // the variables that hold a credential of this CLI; those of other CLIs are withheld from it
+	Login string   // the command that the operator types to log in
 	// Version are the arguments that make the program print its version, on its first line, without a network; nil
-	// when there are none.
-	Version []string
-	// Help gives the arguments that make the program print the help that lists the flags of args, which are a
-	// command's words after the program. nil: it has none.
-	Help func(args []string) []string
-	// Hidden are flags that work although the help does not list them.
-	Hidden []string
-	// Replaced says for a flag that releases have dropped what to write instead.
-	Replaced map[string]string
-	// LoggedIn looks at the environment and at files, never at the network. nil: it cannot be told.
-	LoggedIn func(env []string) Login
-	// ChoosesSession: a new session gets the id of Request.SessionID.
-	ChoosesSession bool
-	// Account says whose quota a run draws on. nil: that of the CLI itself.
-	Account func(req Request, env []string) Account
+	// when there are none. Help gives those that make it print the help that lists the flags of args, which are a
+	// command's words after the program; nil when there is none.
+	Version        []string
+	Help           func(args []string) []string
+	Hidden         []string                                // flags that work although the help does not list them
+	Replaced       map[string]string                       // for a flag that releases have dropped, what to write instead
+	LoggedIn       func(env []string) Login                // looks at the environment and at files only; nil: it cannot be told
+	ChoosesSession bool                                    // a new session gets the id of Request.SessionID
+	Account        func(req Request, env []string) Account // whose quota a run draws on; nil: that of the CLI itself
 }
 
 // Login says whether a CLI has a credential.
 type Login struct {
-	// State is LoginYes, LoginNo or LoginUnknown.
-	State string `json:"state"`
-	// How says where the credential comes from, or why it is not known; it names variables and files and never
-	// holds a secret.
-	How string `json:"how"`
+	State string `json:"state"` // LoginYes, LoginNo or LoginUnknown
+	How   string `json:"how"`   // where the credential comes from, or why that is not known; never a secret
 }
 
 // States of a Login.
@@ -54,11 +42,8 @@ const (
 
 // Account is whose quota a run draws on: what one loop learns of it holds for all loops on the machine.
 type Account struct {
-	// Provider is one lower-case word: anthropic, openai, google.
-	Provider string `json:"provider"`
-	// ID tells accounts of the provider apart; it is a digest or a plain word and never a credential (see
-	// AccountID).
-	ID string `json:"account"`
+	Provider string `json:"provider"` // one lower-case word: anthropic, openai, google
+	ID       string `json:"account"`  // tells accounts of the provider apart; never a credential (see AccountID)
 }
 
 // AccountID names an account by its credential without telling it: the same endpoint and credential give the same

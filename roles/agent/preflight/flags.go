@@ -12,36 +12,33 @@ import (
 // will read them.
 func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) []word {
 	args := l.Argv[1:]
-	if s.unchecked != "" {
-		words := levels(args, nil)
-		read(words, nil)
-		note(l, words, nil, rep)
-		return words
+	var subs, asks []string // the subcommands before the words that ask for help
+	if s.unchecked == "" {
+		asks = s.profile.Help(args)
+		for len(asks) > 0 && !strings.HasPrefix(asks[0], "-") {
+			subs, asks = append(subs, asks[0]), asks[1:]
+		}
 	}
-	asks := s.profile.Help(args)
-	subs := asks[:slices.IndexFunc(append(slices.Clone(asks), "-"), func(w string) bool { return strings.HasPrefix(w, "-") })]
 	words := levels(args, subs)
 	helps := map[int]help{}
 	for i, w := range words {
-		if w.text == "--" {
+		if s.unchecked != "" || w.text == "--" {
 			break
 		}
 		if _, have := helps[w.level]; have || !isFlag(w.text) && i < len(words)-1 {
 			continue
 		}
-		h, why := e.help(ctx, l, s, subs[:w.level], asks[len(subs):])
-		if why != "" {
-			if rep.Unchecked == "" {
-				rep.Unchecked = why
-				rep.add(Note, "", "", "flags are not checked: "+why)
-			}
-			continue
+		h, why := e.help(ctx, l, s, subs[:w.level], asks)
+		switch {
+		case why == "":
+			helps[w.level] = h
+			s.helps = append(s.helps, h)
+		case rep.Unchecked == "":
+			rep.Unchecked = why
+			rep.add(Note, "", "", "flags are not checked: "+why)
 		}
-		helps[w.level] = h
-		s.helps = append(s.helps, h)
 	}
 	read(words, helps)
-	note(l, words, helps, rep)
 	s.judge(l, words, helps, rep)
 	return words
 }
@@ -68,53 +65,40 @@ func (e *Examiner) help(ctx context.Context, l line, s *subject, subs, asks []st
 	return h, ""
 }
 
-// note puts the flags into the report.
-func note(l line, words []word, helps map[int]help, rep *Report) {
-	for _, w := range words {
-		if w.flag == "" {
-			continue
-		}
-		state := FlagUnknown
-		if _, checked := helps[w.level]; !checked {
-			state = FlagNotChecked
-		} else if w.known {
-			state = FlagKnown
-		}
-		rep.flag(Flag{w.flag, state, l.pointer(w.flag)})
-	}
-}
-
-// judge says what is wrong with the flags.
+// judge puts the flags into the report, and says what is wrong with them.
 func (s *subject) judge(l line, words []word, helps map[int]help, rep *Report) {
 	for i, w := range words {
 		h, checked := helps[w.level]
-		if !checked {
-			continue
-		}
-		switch at := l.pointer(w.flag); {
+		at := l.pointer(w.flag)
+		switch {
+		case w.flag == "" && checked && w.taker >= 0:
+			s.swallowed(l, words, i, h, rep)
 		case w.flag == "":
-			if w.taker >= 0 {
-				s.swallowed(l, words, i, h, rep)
+		case !checked:
+			rep.flag(Flag{w.flag, FlagNotChecked, at})
+		case w.known:
+			rep.flag(Flag{w.flag, FlagKnown, at})
+			if w.hungry {
+				rep.add(s.severity, at, "write "+oneWord(w.flag)+", or take it out", w.flag+" wants a value, and is the last word of the command")
 			}
-		case !w.known:
+		default:
+			rep.flag(Flag{w.flag, FlagUnknown, at})
 			message := fmt.Sprintf("%s does not know %s", s.name(), w.flag)
 			if s.elsewhere(w.flag) {
 				message += fmt.Sprintf(" after %q", h.after)
 			}
-			near := h.nearest(w.flag)
-			switch {
-			case at == "":
-				rep.add(s.severity, at, fmt.Sprintf(`update %s, or set "adapter": "generic" in %s and write all flags there`, s.adapter.Name(), l.at),
-					message+", which superloop adds to the command")
-			case s.profile.Replaced[w.flag] != "":
-				rep.add(s.severity, at, "write "+s.profile.Replaced[w.flag]+" instead", message)
-			case near != "":
-				rep.add(s.severity, at, "did you mean "+near+"?", message)
-			default:
-				rep.add(s.severity, at, "take it out, or see what it knows: "+h.command, message)
+			fix := "take it out, or see what it knows: " + h.command
+			if near := h.nearest(w.flag); near != "" {
+				fix = "did you mean " + near + "?"
 			}
-		case w.hungry:
-			rep.add(s.severity, at, "write "+oneWord(w.flag)+", or take it out", fmt.Sprintf("%s wants a value, and is the last word of the command", w.flag))
+			if instead := s.profile.Replaced[w.flag]; instead != "" {
+				fix = "write " + instead + " instead"
+			}
+			if at == "" {
+				message += ", which superloop adds to the command"
+				fix = fmt.Sprintf(`update %s, or set "adapter": "generic" in %s and write all flags there`, s.adapter.Name(), l.at)
+			}
+			rep.add(s.severity, at, fix, message)
 		}
 	}
 }
@@ -213,22 +197,25 @@ func read(words []word, helps map[int]help) {
 		if given || t == takesNone {
 			continue
 		}
-		next := i + 1
-		take := func() {
+		w.hungry = i+1 == len(words) && (t == takesOne || t == takesMany)
+		for next := i + 1; next < len(words) && h.takes(t, words[next]); next++ {
 			words[next].taker, w.value = i, words[next].text
-		}
-		switch {
-		case next == len(words):
-			w.hungry = t == takesOne || t == takesMany
-		case t == takesOne && (h.style == styleCommander || !isFlag(words[next].text)),
-			(t == takesMaybe || t == takesUnknown) && !isFlag(words[next].text) && !words[next].sub:
-			take()
-		case t == takesMany:
-			for ; next < len(words) && !isFlag(words[next].text) && words[next].text != "--"; next++ {
-				take()
+			if t != takesMany {
+				break
 			}
 		}
 	}
+}
+
+// takes reports whether a flag takes the next word as its value.
+func (h help) takes(t takes, next word) bool {
+	switch {
+	case t == takesOne && h.style == styleCommander:
+		return true
+	case t == takesMany:
+		return !isFlag(next.text) && next.text != "--"
+	}
+	return !isFlag(next.text) && (t == takesOne || !next.sub)
 }
 
 // split parts a word into a flag and the value in the same word, and says what the help knows of it. "-mfast" is -m

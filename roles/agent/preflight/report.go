@@ -15,18 +15,15 @@ const (
 	Error Severity = "error" // the runner does not work, or not as configured
 	Warn  Severity = "warn"  // it works, but hardly as its owner means it
 	Note  Severity = "note"  // worth knowing
-	// Fine is the verdict when there is no error and no warning.
-	Fine Severity = "ok"
+	Fine  Severity = "ok"    // the verdict when there is no error and no warning
 )
 
 // Finding is one thing that the operator should know.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
-	// Fix is what to do; "" when there is nothing to do.
-	Fix string `json:"fix,omitempty"`
-	// Pointer is the place in the configuration ("runners.codex.args[1]"); "" when no line of it is the cause.
-	Pointer string `json:"pointer,omitempty"`
+	Fix      string   `json:"fix,omitempty"`     // what to do; "" when there is nothing to do
+	Pointer  string   `json:"pointer,omitempty"` // where in the configuration ("runners.codex.args[1]"); "" for nowhere
 }
 
 // String is the finding on one line: message; fix (pointer).
@@ -50,59 +47,42 @@ const (
 
 // Flag is one flag of the command lines, without its value.
 type Flag struct {
-	Flag  string `json:"flag"`
-	State string `json:"state"`
-	// Pointer is as in Finding; "" for a flag that superloop's adapter adds.
-	Pointer string `json:"pointer,omitempty"`
+	Flag    string `json:"flag"`
+	State   string `json:"state"`
+	Pointer string `json:"pointer,omitempty"` // as in Finding; "" for a flag that superloop's adapter adds
 }
 
 // File is what kind of file a program is.
 type File struct {
-	// Kind is one of elf, mach-o, script, text, empty, unknown; "" when the program was not found or could not be
-	// read.
-	Kind string `json:"kind"`
-	// Interpreter is what the system starts to run it: a script's, or the loader that an ELF file names. "" when
-	// there is none.
-	Interpreter string `json:"interpreter,omitempty"`
-	// Target is where the path leads when it is a link.
-	Target string `json:"target,omitempty"`
+	Kind        string `json:"kind"`                  // elf, mach-o, script, text, empty or unknown; "" when it was not found
+	Interpreter string `json:"interpreter,omitempty"` // of a script, or the loader that an ELF file names
+	Target      string `json:"target,omitempty"`      // where the path leads when it is a link
 }
 
 // CommandLine is what some of the roles will get, with {prompt}, {prompt_file}, {last_message_file} and {session}
 // for what differs from run to run.
 type CommandLine struct {
-	// For are the roles; "implementer (resumed)" is that of a session that goes on.
-	For []string `json:"for"`
-	// Fast: it is that of run --fast.
-	Fast bool     `json:"fast,omitempty"`
+	For  []string `json:"for"`            // the roles; "implementer (resumed)" is that of a session that goes on
+	Fast bool     `json:"fast,omitempty"` // it is that of run --fast
 	Argv []string `json:"argv"`
 }
 
 // Report is what was found of one runner. Its lists are never nil.
 type Report struct {
-	Runner string `json:"runner"`
-	// Roles are those that it runs, each once; none when no loop uses it.
-	Roles   []string `json:"roles"`
-	Adapter string   `json:"adapter"`
-	// Program is the command's first word with its placeholders replaced, Path where it was found; "" when it was
-	// not.
-	Program string `json:"program"`
-	Path    string `json:"path"`
-	File    File   `json:"file"`
-	// Commands are the different command lines of the roles.
-	Commands []CommandLine `json:"commands"`
-	// Version is the line that the program prints; "" when it was not asked or did not tell.
-	Version string `json:"version"`
-	// Check is how a program of which nothing is known has shown whether it works; nil of any other, and of one
-	// that was not asked.
-	Check *Check `json:"check,omitempty"`
-	Flags []Flag `json:"flags"`
-	// Unchecked says why flags were not checked; "" when they were.
-	Unchecked string      `json:"unchecked,omitempty"`
-	Login     agent.Login `json:"login"`
-	Findings  []Finding   `json:"findings"`
-	// Verdict is the gravest severity of the findings but for notes: error, warn or ok.
-	Verdict Severity `json:"verdict"`
+	Runner    string        `json:"runner"`
+	Roles     []string      `json:"roles"` // that it runs, each once; none when no loop uses it
+	Adapter   string        `json:"adapter"`
+	Program   string        `json:"program"` // the command's first word with its placeholders replaced
+	Path      string        `json:"path"`    // where it was found; "" when it was not
+	File      File          `json:"file"`
+	Commands  []CommandLine `json:"commands"`        // the different command lines of the roles
+	Version   string        `json:"version"`         // the line that the program prints; "" when it did not tell
+	Check     *Check        `json:"check,omitempty"` // of a program of which nothing is known, if it was asked
+	Flags     []Flag        `json:"flags"`
+	Unchecked string        `json:"unchecked,omitempty"` // why flags were not checked; "" when they were
+	Login     agent.Login   `json:"login"`
+	Findings  []Finding     `json:"findings"`
+	Verdict   Severity      `json:"verdict"` // the gravest severity of the findings but for notes: error, warn or ok
 }
 
 // Of gives the findings of one severity.
@@ -156,13 +136,12 @@ func (r *Report) redact(secrets *redact.Replacer) {
 // judge orders the findings, the gravest first, and gives the verdict. Nothing about a runner that no loop uses is
 // worse than a warning.
 func (r *Report) judge(spare bool) {
-	rank := func(s Severity) int { return slices.Index([]Severity{Error, Warn, Note}, s) }
 	for i := range r.Findings {
 		if spare && r.Findings[i].Severity == Error {
 			r.Findings[i].Severity = Warn
 		}
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return rank(a.Severity) - rank(b.Severity) })
+	r.Findings = append([]Finding{}, slices.Concat(r.Of(Error), r.Of(Warn), r.Of(Note))...)
 	r.Verdict = Fine
 	if len(r.Findings) > 0 && r.Findings[0].Severity != Note {
 		r.Verdict = r.Findings[0].Severity

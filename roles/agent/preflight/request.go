@@ -13,35 +13,25 @@ import (
 
 // Request is one runner to examine.
 type Request struct {
-	// Runner is its name in the configuration.
-	Runner string
-	CLI    agent.CLI
-	// Turns are what the roles of the loops ask of it. With none of them it is examined for a role without
-	// settings.
-	Turns []Turn
-	// Spare: no loop uses it, so nothing about it is worse than a warning.
-	Spare bool
-	// Environ is the supervisor's environment, as os.Environ gives it.
-	Environ []string
-	// Root: the agents run as root.
-	Root bool
-	// WorkDir is where the agents work; absolute.
-	WorkDir string
-	// Prompt is a regular file that stands for a rendered prompt. It is read only for a runner that gets its prompt
-	// as an argument. Absolute.
+	Runner  string // its name in the configuration
+	CLI     agent.CLI
+	Turns   []Turn        // what the roles of the loops ask of it; with none it is examined for a role without settings
+	Spare   bool          // no loop uses it, so nothing about it is worse than a warning
+	Environ []string      // of the supervisor, as os.Environ gives it
+	Root    bool          // the agents run as root
+	WorkDir string        // where the agents work; absolute
+	Adapter agent.Adapter // nil is that of agent.For
+	// Prompt is the absolute path of a regular file that stands for a rendered prompt. It is read only for a runner
+	// that gets its prompt as an argument.
 	Prompt string
-	// Adapter is the one to use; nil is that of agent.For.
-	Adapter agent.Adapter
 }
 
 // Turn is how one role of one loop uses the runner.
 type Turn struct {
 	Loop, Role, Model, Thinking, Permissions string
-	// Resume: it also goes on with earlier sessions.
-	Resume bool
-	// Worktree: it works in a tree of its own, outside of which the loop's files are.
-	Worktree   bool
-	MaxCostUSD float64
+	Resume                                   bool // it also goes on with earlier sessions
+	Worktree                                 bool // it works in a tree of its own, outside of which the loop's files are
+	MaxCostUSD                               float64
 }
 
 // sessionID stands for that of a session, in the command lines examined.

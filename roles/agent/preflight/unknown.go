@@ -12,33 +12,28 @@ import (
 
 // Question is a program of which nothing is known, to be asked whether it works.
 type Question struct {
-	Path string   // of the program, absolute
-	Dir  string   // where it is to be started
-	Env  []string // its whole environment
-	// Bound is the time that each command may take. None of them has anything on its standard input.
-	Bound time.Duration
+	Path  string        // of the program, absolute
+	Dir   string        // where it is to be started
+	Env   []string      // its whole environment
+	Bound time.Duration // that each command may take; none of them has anything on its standard input
 }
 
 // Check is how a program of which nothing is known has shown whether it works. Neither Works nor Broken: nothing
 // has shown anything.
 type Check struct {
-	Works  bool `json:"works"`
-	Broken bool `json:"broken"`
-	// TimedOut: it was ended at its bound, which proves nothing on a busy machine.
-	TimedOut bool `json:"timed_out,omitempty"`
+	Works    bool `json:"works"`
+	Broken   bool `json:"broken"`
+	TimedOut bool `json:"timed_out,omitempty"` // it was ended at its bound, which proves nothing on a busy machine
 	// Original is what it was asked first, Repaired what proved that it works where that was another expectation or
 	// another command. Method is output_detection, fallback_help or fallback_h; both are "" when Original did.
 	Original string `json:"original"`
 	Repaired string `json:"repaired"`
 	Method   string `json:"method"`
-	// ExitCode is that of the command which decided; -1 when it was ended by a signal or at its bound, or was not
-	// started.
-	ExitCode int `json:"exit_code"`
-	// TimeSavedMS is what it would have taken at least to have an agent find out.
-	TimeSavedMS int64  `json:"time_saved_ms,omitempty"`
-	Why         string `json:"why"` // a sentence, with the line that decided
-	// Said is what it printed when it was asked for its version.
-	Said string `json:"-"`
+	// ExitCode is that of the command which decided; -1 when it did not end by itself, or was not started.
+	ExitCode    int    `json:"exit_code"`
+	TimeSavedMS int64  `json:"time_saved_ms,omitempty"` // what it would have taken at least to have an agent find out
+	Why         string `json:"why"`                     // a sentence, with the line that decided
+	Said        string `json:"-"`                       // what it printed when it was asked for its version
 }
 
 // Decided is the command that showed what is known.
