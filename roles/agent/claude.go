@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -120,23 +121,6 @@ func switchedOn(env []string, name string) bool {
 	return false
 }
 
-// claudeKept is the CLI's state, and the file that it is in: beside the directory of the settings unless the owner
-// has chosen that.
-type claudeKept struct {
-	path    string
-	Key     string `json:"primaryApiKey"`
-	Account struct {
-		UUID         string `json:"accountUuid"`
-		Organization string `json:"organizationUuid"`
-	} `json:"oauthAccount"`
-}
-
-func claudeState(env []string) claudeKept {
-	kept := claudeKept{path: filepath.Join(homeIn(env, "CLAUDE_CONFIG_DIR", ""), ".claude.json")}
-	_ = readJSON(kept.path, &kept) // none is an account by its directory
-	return kept
-}
-
 // claudeHelper is the command that gives a key, and the file that names it.
 func claudeHelper(env []string) (command, path string) {
 	for _, name := range []string{"settings.json", "settings.local.json"} {
@@ -152,19 +136,58 @@ func claudeHelper(env []string) (command, path string) {
 }
 
 func claudeLoggedIn(env []string) Login {
+	login, _ := claudeCredential(env)
+	return login
+}
+
+func claudeAccount(_ Request, env []string) Account {
+	_, account := claudeCredential(env)
+	return account
+}
+
+// claudeCredential looks for credentials in the order of the CLI, and says whose account they are of.
+func claudeCredential(env []string) (Login, Account) {
 	for _, c := range claudeClouds {
 		if switchedOn(env, c.on) {
-			return Login{LoginUnknown, c.on + " is set: the credentials of that cloud are not looked at"}
+			var values []string
+			for _, name := range c.names {
+				values = append(values, valueIn(env, name))
+			}
+			how := c.on + " is set: the credentials of that cloud are not looked at"
+			return Login{LoginUnknown, how}, Account{c.provider, AccountID(values...)}
 		}
 	}
-	if name, _ := firstIn(env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"); name != "" {
-		return Login{LoginYes, name}
+	base := valueIn(env, "ANTHROPIC_BASE_URL")
+	provider := "gateway" // whoever else speaks Anthropic's language at that address
+	if base == "" || hostIn(base, ".anthropic.com") {
+		provider = "anthropic"
 	}
-	if _, path := claudeHelper(env); path != "" {
-		return Login{LoginYes, "apiKeyHelper in " + path}
+	account := func(names ...string) Account {
+		return Account{provider, AccountID(append([]string{base}, names...)...)}
 	}
-	if name, _ := firstIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); name != "" {
-		return Login{LoginYes, name}
+	if name, key := firstIn(env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"); name != "" {
+		return Login{LoginYes, name}, account(key)
+	}
+	if helper, path := claudeHelper(env); helper != "" {
+		return Login{LoginYes, "apiKeyHelper in " + path}, account("helper", helper)
+	}
+	if name, token := firstIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); name != "" {
+		return Login{LoginYes, name}, account(token)
+	}
+	// The state is beside the directory of the settings unless the owner has chosen that. The tokens of a login
+	// change, the account does not; without a state it is told by its directory.
+	path := filepath.Join(homeIn(env, "CLAUDE_CONFIG_DIR", ""), ".claude.json")
+	var state struct {
+		Key     string `json:"primaryApiKey"`
+		Account struct {
+			UUID         string `json:"accountUuid"`
+			Organization string `json:"organizationUuid"`
+		} `json:"oauthAccount"`
+	}
+	_ = readJSON(path, &state)
+	id := account(cmp.Or(state.Key, claudeHome(env)))
+	if state.Account.UUID != "" {
+		id = account(state.Account.UUID, state.Account.Organization)
 	}
 	kept := filepath.Join(claudeHome(env), ".credentials.json")
 	var login struct {
@@ -177,52 +200,15 @@ func claudeLoggedIn(env []string) Login {
 	if readJSON(kept, &login) && login.OAuth.Access+login.OAuth.Refresh != "" {
 		over := time.UnixMilli(login.OAuth.Expires)
 		if login.OAuth.Refresh == "" && login.OAuth.Expires > 0 && over.Before(time.Now()) {
-			return Login{LoginNo, "the login in " + kept + " is over since " + over.UTC().Format(time.DateTime) + " UTC"}
+			return Login{LoginNo, "the login in " + kept + " is over since " + over.UTC().Format(time.DateTime) + " UTC"}, id
 		}
-		return Login{LoginYes, kept}
+		return Login{LoginYes, kept}, id
 	}
-	if state := claudeState(env); state.Key != "" {
-		return Login{LoginYes, state.path}
+	if state.Key != "" {
+		return Login{LoginYes, path}, id
 	}
 	if runtime.GOOS == "darwin" {
-		return Login{LoginUnknown, "a login may be in the keychain"}
+		return Login{LoginUnknown, "a login may be in the keychain"}, id
 	}
-	return Login{LoginNo, "neither the environment nor " + claudeHome(env) + " has a key or a login"}
-}
-
-func claudeAccount(_ Request, env []string) Account {
-	for _, c := range claudeClouds {
-		if switchedOn(env, c.on) {
-			var values []string
-			for _, name := range c.names {
-				values = append(values, valueIn(env, name))
-			}
-			return Account{c.provider, AccountID(values...)}
-		}
-	}
-	base := valueIn(env, "ANTHROPIC_BASE_URL")
-	provider := "gateway" // whoever else speaks Anthropic's language at that address
-	if base == "" || hostIn(base, ".anthropic.com") {
-		provider = "anthropic"
-	}
-	_, key := firstIn(env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
-	helper, _ := claudeHelper(env)
-	token := valueIn(env, "CLAUDE_CODE_OAUTH_TOKEN")
-	state := claudeState(env)
-	var names []string
-	switch {
-	case key != "":
-		names = []string{key}
-	case helper != "":
-		names = []string{"helper", helper}
-	case token != "":
-		names = []string{token}
-	case state.Account.UUID != "": // the tokens of a login change, the account does not
-		names = []string{state.Account.UUID, state.Account.Organization}
-	case state.Key != "":
-		names = []string{state.Key}
-	default:
-		names = []string{claudeHome(env)}
-	}
-	return Account{provider, AccountID(append([]string{base}, names...)...)}
+	return Login{LoginNo, "neither the environment nor " + claudeHome(env) + " has a key or a login"}, id
 }

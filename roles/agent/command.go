@@ -43,9 +43,13 @@ func assemble(req Request, environ, flags []string, env map[string]string) (Comm
 	placed := slices.ContainsFunc(slices.Concat(req.CLI.Command, args), holdsPrompt)
 	prompt := ""
 	if req.CLI.PromptMode == PromptArg || placed || slices.ContainsFunc(slices.Collect(maps.Values(req.CLI.Env)), holdsPrompt) {
+		var size int64
 		var err error
-		if prompt, err = readPrompt(req.PromptPath); err != nil {
-			return Command{}, err
+		if prompt, size, err = roles.ReadRegular(req.PromptPath, maxArg, 0); err != nil {
+			return Command{}, fmt.Errorf("reading the prompt: %w", err)
+		}
+		if size > maxArg {
+			return Command{}, tooLong("the prompt as an argument", size)
 		}
 	}
 	fill := placeholders(req, prompt)
@@ -157,17 +161,13 @@ func flagValue(words []string, names ...string) (value string, ok bool) {
 		}
 		for _, name := range names {
 			rest, found := strings.CutPrefix(w, name)
-			switch {
-			case !found, rest != "" && rest[0] != '=' && strings.HasPrefix(name, "--"):
+			if !found || rest != "" && rest[0] != '=' && strings.HasPrefix(name, "--") {
 				continue
-			case rest != "":
-				value = strings.TrimPrefix(rest, "=")
-			case i+1 < len(words):
-				value = words[i+1]
-			default:
-				value = ""
 			}
-			ok = true
+			value, ok = strings.TrimPrefix(rest, "="), true
+			if rest == "" && i+1 < len(words) {
+				value = words[i+1]
+			}
 		}
 	}
 	return value, ok
@@ -199,17 +199,6 @@ func inside(path, dir string) bool {
 }
 
 func holdsPrompt(s string) bool { return strings.Contains(s, "{prompt}") }
-
-func readPrompt(path string) (string, error) {
-	text, size, err := roles.ReadRegular(path, maxArg, 0)
-	if err != nil {
-		return "", fmt.Errorf("reading the prompt: %w", err)
-	}
-	if size > maxArg {
-		return "", tooLong("the prompt as an argument", size)
-	}
-	return text, nil
-}
 
 func tooLong(what string, size int64) error {
 	return fmt.Errorf(`%s would be %d bytes long, and the system takes at most %d: set the runner's prompt_mode to "stdin" or "file"`, what, size, maxArg)

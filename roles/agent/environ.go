@@ -11,9 +11,6 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// ownPrefix marks the variables between superloop and what it starts.
-const ownPrefix = "SUPERLOOP_"
-
 // MarkVariable carries the run id in the environment of every process of a run, so that the processes of a dead
 // supervisor can be told from others.
 const MarkVariable = "SUPERLOOP_MARK"
@@ -33,17 +30,10 @@ func environment(base []string, adapter, runner map[string]string, req Request) 
 	maps.Copy(all, adapter)
 	maps.Copy(all, runner)
 	maps.Copy(all, map[string]string{
-		"PWD":                         req.WorkDir,
-		MarkVariable:                  req.RunID,
-		"SUPERLOOP_LOOP":              req.Loop,
-		"SUPERLOOP_RUN_ID":            req.RunID,
-		"SUPERLOOP_ITERATION":         strconv.Itoa(req.Iteration),
-		"SUPERLOOP_ROLE":              req.Role,
-		"SUPERLOOP_ATTEMPT":           strconv.Itoa(req.Attempt),
-		"SUPERLOOP_MODEL":             req.Model,
-		"SUPERLOOP_REPO":              req.Repo,
-		"SUPERLOOP_LOOP_DIR":          req.LoopDir,
-		"SUPERLOOP_LAST_MESSAGE_FILE": req.LastMessageFile,
+		"PWD": req.WorkDir, MarkVariable: req.RunID, "SUPERLOOP_RUN_ID": req.RunID, "SUPERLOOP_LOOP": req.Loop,
+		"SUPERLOOP_ITERATION": strconv.Itoa(req.Iteration), "SUPERLOOP_ATTEMPT": strconv.Itoa(req.Attempt),
+		"SUPERLOOP_ROLE": req.Role, "SUPERLOOP_MODEL": req.Model, "SUPERLOOP_REPO": req.Repo,
+		"SUPERLOOP_LOOP_DIR": req.LoopDir, "SUPERLOOP_LAST_MESSAGE_FILE": req.LastMessageFile,
 	})
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -77,16 +67,15 @@ func filter(cli CLI) func(name string) bool {
 		switch {
 		case slices.Contains(cli.PassEnv, name):
 			return true
-		case strings.HasPrefix(name, ownPrefix):
+		case strings.HasPrefix(name, "SUPERLOOP_"):
 			return false
 		case slices.Contains(keys, name):
 			return true
-		case allKeys()[name] && own.Name() != generic{}.Name() && name != sharedLogin:
+		case allKeys()[name] && own != (generic{}) && name != sharedLogin:
 			return false
-		case cli.PassEnv == nil:
-			return true
 		}
-		return strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") || strings.Contains(basic, " "+name+" ")
+		basic := strings.HasPrefix(name, "LC_") || strings.HasPrefix(name, "XDG_") || strings.Contains(basic, " "+name+" ")
+		return cli.PassEnv == nil || basic
 	}
 }
 
@@ -104,21 +93,17 @@ var allKeys = sync.OnceValue(func() map[string]bool {
 // Secrets takes the values of all credentials in environ, and in the runner's own Env, out of what it is given: the
 // keys that the adapters know, and every variable whose name says that it is a secret.
 func Secrets(environ []string, own map[string]string) *redact.Replacer {
-	keys := allKeys()
+	environ = slices.Clip(environ)
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		environ = append(environ, name+"="+own[name])
+	}
 	var secrets []string
-	take := func(name, value string) {
+	for _, e := range environ {
+		name, value, _ := strings.Cut(e, "=")
 		// A key may be the path of a file with the credential, which is no secret.
-		if (keys[name] || speaksOfSecret(name)) && !strings.HasPrefix(value, string(os.PathSeparator)) {
+		if (allKeys()[name] || speaksOfSecret(name)) && !strings.HasPrefix(value, string(os.PathSeparator)) {
 			secrets = append(secrets, value)
 		}
-	}
-	for _, e := range environ {
-		if name, value, ok := strings.Cut(e, "="); ok {
-			take(name, value)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		take(name, own[name])
 	}
 	return redact.Values(secrets)
 }

@@ -65,20 +65,7 @@ func classOf(table, text string) class.Class {
 }
 
 // statusClass is what an HTTP status says by itself; class.Unknown for one that is no failure known of a model API.
-func statusClass(status int) class.Class {
-	known := map[int]class.Class{
-		401: class.Auth, 402: class.Billing, 403: class.Auth, 404: class.Model, 408: class.Network, 413: class.Context, 429: class.Limit,
-	}
-	switch {
-	case known[status] != class.None:
-		return known[status]
-	case status >= 500 && status < 600:
-		return class.Overloaded
-	case status >= 400 && status < 500:
-		return class.Request
-	}
-	return class.Unknown
-}
+func statusClass(status int) class.Class { return classOf("http.status", strconv.Itoa(status)) }
 
 // maxWait bounds what is believed of a time to wait: no window of a provider is longer than a month.
 const maxWait = 32 * 24 * time.Hour
@@ -121,10 +108,8 @@ func resetOf(headers map[string]string, at time.Time) time.Time {
 	}
 	// Of the windows that have one each, the last to open again.
 	var last time.Time
-	for _, name := range []string{
-		"anthropic-ratelimit-requests-reset", "anthropic-ratelimit-tokens-reset",
-		"x-ratelimit-reset-requests", "x-ratelimit-reset-tokens",
-	} {
+	for name := range strings.FieldsSeq(`anthropic-ratelimit-requests-reset anthropic-ratelimit-tokens-reset
+		x-ratelimit-reset-requests x-ratelimit-reset-tokens`) {
 		left := get(strings.Replace(name, "reset", "remaining", 1))
 		if t := moment(get(name), at); t.After(last) && (left == "0" || left == "") {
 			last = t
@@ -136,24 +121,23 @@ func resetOf(headers map[string]string, at time.Time) time.Time {
 // moment reads a time as headers have it: seconds from now, a Unix time in seconds or milliseconds, a duration
 // (6m0s) or a date.
 func moment(text string, at time.Time) time.Time {
-	if n, err := strconv.ParseFloat(text, 64); err == nil {
-		switch {
-		case !(n > 0 && n < 1e14):
-			return time.Time{}
-		case n >= 1e11:
-			return waited(at, time.UnixMilli(int64(n)).Sub(at))
-		case n >= 1e9:
-			return waited(at, time.Unix(int64(n), 0).Sub(at))
-		}
-		return waited(at, time.Duration(n*float64(time.Second)))
-	}
-	if d, err := time.ParseDuration(text); err == nil {
-		return waited(at, d)
+	var wait time.Duration
+	n, nerr := strconv.ParseFloat(text, 64)
+	d, derr := time.ParseDuration(text)
+	switch {
+	case nerr == nil && n >= 1e11 && n < 1e14:
+		wait = time.UnixMilli(int64(n)).Sub(at)
+	case nerr == nil && n >= 1e9 && n < 1e14:
+		wait = time.Unix(int64(n), 0).Sub(at)
+	case nerr == nil && n > 0 && n < 1e14:
+		wait = time.Duration(n * float64(time.Second))
+	case derr == nil:
+		wait = d
 	}
 	for _, layout := range []string{time.RFC3339, http.TimeFormat} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return waited(at, t.Sub(at))
+			wait = t.Sub(at)
 		}
 	}
-	return time.Time{}
+	return waited(at, wait)
 }

@@ -40,11 +40,8 @@ func geminiError(kind, text, stderr string, end proc.Result) geminiFound {
 		return geminiFound{class: own}
 	}
 	report := geminiReport(stderr)
-	found := geminiFound{wait: cmp.Or(geminiWait(text), report.wait)}
-	if e, ok := parseGoogleError(text); ok {
-		found.class, found.kind = e.class(), e.window()
-		found.wait = cmp.Or(e.wait(), found.wait)
-	}
+	found := parseGoogleError(text)
+	found.wait = cmp.Or(found.wait, geminiWait(text), report.wait)
 	for _, next := range []class.Class{classOf("provider.text", text), report.class, geminiExit(end)} {
 		if found.class == class.None || found.class == class.Unknown {
 			found.class = next
@@ -73,8 +70,9 @@ type googleError struct {
 }
 
 // parseGoogleError finds the error object in a text such as `[API Error: {"error":{...}}]`; its message may hold
-// another one.
-func parseGoogleError(text string) (found googleError, ok bool) {
+// another one. The kind is the provider's word for the quota.
+func parseGoogleError(text string) (found geminiFound) {
+	e, ok := googleError{}, false
 	for range 3 {
 		_, rest, has := strings.Cut(text, "{")
 		var body struct {
@@ -83,44 +81,27 @@ func parseGoogleError(text string) (found googleError, ok bool) {
 		if !has || json.NewDecoder(strings.NewReader("{"+rest)).Decode(&body) != nil || body.Error.Code == 0 && body.Error.Message == "" {
 			break
 		}
-		body.Error.Code = cmp.Or(body.Error.Code, found.Code)
-		found, ok, text = body.Error, true, body.Error.Message
+		body.Error.Code = cmp.Or(body.Error.Code, e.Code)
+		e, ok, text = body.Error, true, body.Error.Message
 	}
-	return found, ok
-}
-
-func (e googleError) class() class.Class {
-	found := classOf("provider.text", e.Message)
-	for _, d := range e.Details {
-		found = cmp.Or(found, classOf("google.reason", d.Reason))
+	if !ok {
+		return found
 	}
-	return cmp.Or(found, statusClass(e.Code))
-}
-
-// window is the provider's word for the quota.
-func (e googleError) window() string {
+	found.class = classOf("provider.text", e.Message)
 	for _, d := range e.Details {
+		found.class = cmp.Or(found.class, classOf("google.reason", d.Reason))
 		for _, v := range d.Violations {
-			if v.QuotaID != "" {
-				return v.QuotaID
-			}
+			found.kind = cmp.Or(found.kind, v.QuotaID)
 		}
-		if limit := d.Metadata["quota_limit"]; limit != "" {
-			return limit
-		}
-	}
-	return ""
-}
-
-func (e googleError) wait() time.Duration {
-	for _, d := range e.Details {
-		for _, text := range []string{d.RetryDelay, d.Metadata["quotaResetDelay"]} {
-			if wait, err := time.ParseDuration(text); err == nil && wait > 0 {
-				return wait
-			}
+		found.kind = cmp.Or(found.kind, d.Metadata["quota_limit"])
+		for _, delay := range []string{d.RetryDelay, d.Metadata["quotaResetDelay"]} {
+			wait, _ := time.ParseDuration(delay)
+			found.wait = cmp.Or(found.wait, max(0, wait))
 		}
 	}
-	return geminiWait(e.Message)
+	found.class = cmp.Or(found.class, statusClass(e.Code))
+	found.wait = cmp.Or(found.wait, geminiWait(e.Message))
+	return found
 }
 
 var googleDelay = pattern.Lazy(`(?i)(?:suggested retry after|please retry in|quota will reset after)\s+((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)`)
@@ -160,21 +141,12 @@ func geminiReport(stderr string) (found geminiFound) {
 	return found
 }
 
-// geminiExits are the CLI's own codes for what is wrong before the first request.
-var geminiExits = map[int]class.Class{41: class.Auth, 42: class.Config, 44: class.Config, 52: class.Config, 53: class.Turns, 55: class.Config}
-
-// geminiExit classifies by the exit code alone. An error of the API the CLI passes to exit as the HTTP status, of
-// which the system keeps the low 8 bits.
+// geminiExit classifies by the exit code alone.
 func geminiExit(end proc.Result) class.Class {
 	if end.Ended != proc.Exited || end.Signal != "" {
 		return class.None
 	}
-	for _, status := range []int{400, 401, 402, 403, 404, 413, 429, 500, 502, 503, 504} {
-		if end.Code == status%256 {
-			return statusClass(status)
-		}
-	}
-	return geminiExits[end.Code]
+	return classOf("gemini.exit", strconv.Itoa(end.Code))
 }
 
 // geminiStart explains a run of which no event came: what is wrong with a command line, a login or a setting is

@@ -36,9 +36,8 @@ type Options struct {
 	// Timeout, Inactivity, Grace, Hurry, Log and LogLimit are as in proc.Spec.
 	Timeout, Inactivity, Grace time.Duration
 	Hurry                      <-chan struct{}
-	// Log takes the agent's output; it is the only thing that Run writes to.
-	Log      io.Writer
-	LogLimit int64
+	Log                        io.Writer // takes the agent's output; it is the only thing that Run writes to
+	LogLimit                   int64
 	// WriteFile puts a file of the command (Command.Files) on disk; needed only by commands that have some.
 	WriteFile func(path, text string) error
 	// Redact takes secrets out of what is logged, shown and returned; nil takes out nothing.
@@ -92,23 +91,20 @@ func (r Result) OK() bool {
 // the command could not be made, or the Runner failed. An agent that cannot be started, fails, is killed or runs
 // out of time is no error; Result.Proc tells. The Result holds what was seen in either case.
 func Run(kill context.Context, r Runner, req Request, o Options) (Result, error) {
-	if len(req.CLI.Command) == 0 {
-		return Result{}, fmt.Errorf("preparing the agent of the %s: %w", req.Role, req.check())
-	}
 	adapter := For(req.CLI)
 	res := Result{Adapter: adapter.Name(), From: roles.FromStdout}
 	command, err := adapter.Command(req, o.Environ)
-	if err != nil {
-		return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
-	}
 	for _, path := range slices.Sorted(maps.Keys(command.Files)) {
-		err := errors.New(path + " has to be written first, and nobody does")
-		if o.WriteFile != nil {
+		switch {
+		case err != nil:
+		case o.WriteFile == nil:
+			err = errors.New(path + " has to be written first, and nobody does")
+		default:
 			err = o.WriteFile(path, command.Files[path])
 		}
-		if err != nil {
-			return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
-		}
+	}
+	if err != nil {
+		return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
 	}
 	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, settled: make(chan Settled, 1)}
 	log, closeLog := o.Log, func() error { return nil }

@@ -62,12 +62,11 @@ func parseHelp(said string) help {
 		if !ok || n != base && (!aligned || n != base+4) {
 			continue
 		}
-		definition, rest := cutGap(lines[i][n:])
-		description := []string{rest}
+		parts := gap().Split(lines[i][n:], 2) // what is defined, and its description
 		for ; i+1 < len(lines) && continues(lines[i+1], base, aligned); i++ {
-			description = append(description, strings.TrimSpace(lines[i+1]))
+			parts = append(parts, strings.TrimSpace(lines[i+1]))
 		}
-		h.define(definition, strings.Join(description, "\n"))
+		h.define(parts[0], strings.Join(parts[1:], "\n"))
 	}
 	return h
 }
@@ -94,14 +93,6 @@ func continues(l string, base int, aligned bool) bool {
 	}
 	t := strings.TrimLeft(l, " \t")
 	return t == "" || len(l)-len(t) > base
-}
-
-// cutGap parts what is defined from its description.
-func cutGap(s string) (definition, description string) {
-	if at := gap().FindStringIndex(s); at != nil {
-		return s[:at[0]], s[at[1]:]
-	}
-	return s, ""
 }
 
 // define takes the names and the value off one definition, such as "-o, --output-format <FORMAT>".
@@ -148,15 +139,11 @@ func (h *help) valueOf(value, description string) takes {
 		kind = m[1]
 	}
 	switch {
-	case strings.Contains(value, "..."):
+	case strings.Contains(value, "..."), value == "" && kind == "array":
 		return takesMany
 	case strings.HasPrefix(value, "["):
 		return takesMaybe
-	case value != "":
-		return takesOne
-	case kind == "array":
-		return takesMany
-	case kind == "string" || kind == "number":
+	case value != "", kind == "string" || kind == "number":
 		return takesOne
 	case h.style == styleYargs && kind == "":
 		return takesUnknown
@@ -183,7 +170,7 @@ func (h help) known(name string) (takes, bool) {
 	}
 	if h.style == styleYargs && strings.HasPrefix(name, "--") {
 		// yargs reads --approvalMode as --approval-mode, and --no-x as x=false.
-		dashes := kebab(name)
+		dashes := strings.ToLower(capital().ReplaceAllString(name, "-$0"))
 		if t, ok := h.flags[dashes]; ok {
 			return t, true
 		}
@@ -194,11 +181,6 @@ func (h help) known(name string) (takes, bool) {
 		}
 	}
 	return takesNone, false
-}
-
-// kebab writes camelCase with dashes.
-func kebab(name string) string {
-	return strings.ToLower(capital().ReplaceAllString(name, "-$0"))
 }
 
 // nearest is the known flag that is most like name; "" when none is.
