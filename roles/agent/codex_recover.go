@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,8 +33,13 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 		return
 	}
 	defer root.Close()
-	days := codexDays(root)
-	path := codexSession(root, days, s.session)
+	path := ""
+	for file := range codexFiles(root) {
+		if strings.HasSuffix(file, "-"+s.session+".jsonl") {
+			path = file
+			break
+		}
+	}
 	if path == "" {
 		return
 	}
@@ -58,7 +64,7 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 			l.Usage = used
 		}
 	case s.agents:
-		s.others(root, days, path, &r)
+		s.others(root, path, &r)
 		fallthrough
 	default:
 		l.Usage = disjoint(r.turn)
@@ -77,47 +83,42 @@ func (s *codexStream) stale(now Usage) bool {
 }
 
 // others adds the sub-agents of the turn. They write files of their own, at the same time as the main one.
-func (s *codexStream) others(root *os.Root, days []string, path string, r *rollout) {
+func (s *codexStream) others(root *os.Root, path string, r *rollout) {
 	info, err := root.Lstat(path)
 	if err != nil {
 		return
 	}
 	since := info.ModTime().Add(-s.took - time.Minute)
 	looked := 0
-	for _, day := range days {
-		if day < filepath.Dir(path) {
+	for other, e := range codexFiles(root) {
+		if filepath.Dir(other) < filepath.Dir(path) || looked == maxRollouts {
 			return
 		}
-		for _, e := range listDir(root, day) {
-			other := filepath.Join(day, e.Name())
-			file, err := e.Info()
-			if other == path || err != nil || file.ModTime().Before(since) || filepath.Ext(other) != ".jsonl" {
-				continue
-			}
-			if looked++; looked > maxRollouts {
-				return
-			}
-			readTranscript(root, other, codexRollout(), func(e event) bool {
-				switch e.str("type") {
-				case "session_meta":
-					return e.str("payload.session_id") == s.session
-				case "token_usage_record":
-					if e.str("payload.root_turn_id") == r.turnID {
-						r.turn = r.turn.plus(e.counters("payload.usage.*", codexNames))
-					}
-				}
-				return true
-			})
+		file, err := e.Info()
+		if other == path || err != nil || file.ModTime().Before(since) || filepath.Ext(other) != ".jsonl" {
+			continue
 		}
+		looked++
+		readTranscript(root, other, codexRollout(), func(e event) bool {
+			switch e.str("type") {
+			case "session_meta":
+				return e.str("payload.session_id") == s.session
+			case "token_usage_record":
+				if e.str("payload.root_turn_id") == r.turnID {
+					r.turn = r.turn.plus(e.counters("payload.usage.*", codexNames))
+				}
+			}
+			return true
+		})
 	}
 }
 
-// codexDays are the directories sessions/YEAR/MONTH/DAY, the last day first.
-func codexDays(root *os.Root) []string {
-	level := []string{"."}
+// codexFiles are the files sessions/YEAR/MONTH/DAY/*, the last day first.
+func codexFiles(root *os.Root) iter.Seq2[string, os.DirEntry] {
+	days := []string{"."}
 	for range 3 {
 		var next []string
-		for _, dir := range level {
+		for _, dir := range days {
 			for _, e := range listDir(root, dir) {
 				if e.IsDir() {
 					next = append(next, filepath.Join(dir, e.Name()))
@@ -126,21 +127,17 @@ func codexDays(root *os.Root) []string {
 		}
 		slices.Sort(next)
 		slices.Reverse(next)
-		level = next[:min(len(next), maxDays)]
+		days = next[:min(len(next), maxDays)]
 	}
-	return level
-}
-
-// codexSession is the path of a session's file; "" if there is none.
-func codexSession(root *os.Root, days []string, session string) string {
-	for _, day := range days {
-		for _, e := range listDir(root, day) {
-			if strings.HasSuffix(e.Name(), "-"+session+".jsonl") {
-				return filepath.Join(day, e.Name())
+	return func(yield func(string, os.DirEntry) bool) {
+		for _, day := range days {
+			for _, e := range listDir(root, day) {
+				if !yield(filepath.Join(day, e.Name()), e) {
+					return
+				}
 			}
 		}
 	}
-	return ""
 }
 
 // rollout is what a session's file tells of its last turn.

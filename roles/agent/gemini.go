@@ -146,28 +146,26 @@ func geminiLoggedIn(env []string) Login {
 	method, where := geminiMethod(env)
 	switch method {
 	case geminiKey:
-		if valueIn(env, "GEMINI_API_KEY") != "" {
+		switch {
+		case valueIn(env, "GEMINI_API_KEY") != "":
 			return Login{LoginYes, "GEMINI_API_KEY"}
-		}
-		if isFile(kept) {
+		case firstFile(kept) != "":
 			return Login{LoginUnknown, "a key may be in " + kept + " or in the system's keychain"}
 		}
 		return Login{LoginUnknown, "GEMINI_API_KEY is not set; a key may be in the system's keychain"}
 	case geminiOAuth:
-		for _, path := range []string{filepath.Join(home, "oauth_creds.json"), kept} {
-			if isFile(path) {
-				return Login{LoginYes, path}
-			}
+		creds := filepath.Join(home, "oauth_creds.json")
+		if path := firstFile(creds, kept); path != "" {
+			return Login{LoginYes, path}
 		}
-		return Login{LoginNo, where + " says " + method + ", and there is no " + filepath.Join(home, "oauth_creds.json")}
+		return Login{LoginNo, where + " says " + method + ", and there is no " + creds}
 	case geminiVertex:
-		place := valueIn(env, "GOOGLE_CLOUD_PROJECT") != "" && valueIn(env, "GOOGLE_CLOUD_LOCATION") != ""
 		switch {
 		case valueIn(env, "GOOGLE_API_KEY") != "":
 			return Login{LoginYes, "GOOGLE_API_KEY"}
-		case !place:
+		case valueIn(env, "GOOGLE_CLOUD_PROJECT") == "" || valueIn(env, "GOOGLE_CLOUD_LOCATION") == "":
 			return Login{LoginNo, "Vertex AI needs GOOGLE_API_KEY, or GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"}
-		case isFile(valueIn(env, "GOOGLE_APPLICATION_CREDENTIALS")):
+		case firstFile(valueIn(env, "GOOGLE_APPLICATION_CREDENTIALS")) != "":
 			return Login{LoginYes, "GOOGLE_APPLICATION_CREDENTIALS"}
 		}
 		return Login{LoginUnknown, "the machine's own Google Cloud credentials are not looked at"}
@@ -175,10 +173,8 @@ func geminiLoggedIn(env []string) Login {
 		// Headless, the CLI refuses this with "Invalid auth method selected".
 		return Login{LoginNo, "GOOGLE_GEMINI_BASE_URL is set, so security.auth.selectedType must be in " + filepath.Join(home, "settings.json")}
 	case "":
-		for _, path := range []string{filepath.Join(home, ".env"), filepath.Join(filepath.Dir(home), ".env")} {
-			if isFile(path) {
-				return Login{LoginUnknown, "a key may be in " + path}
-			}
+		if path := firstFile(filepath.Join(home, ".env"), filepath.Join(filepath.Dir(home), ".env")); path != "" {
+			return Login{LoginUnknown, "a key may be in " + path}
 		}
 		return Login{LoginNo, "neither " + filepath.Join(home, "settings.json") + " nor the environment says how to log in"}
 	}

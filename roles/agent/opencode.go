@@ -195,15 +195,10 @@ func opencodeKeys() []string { return strings.Fields(opencodeKeysText) }
 //go:embed opencode_keys.txt
 var opencodeKeysText string
 
-// opencodeProviders are the variables of the providers that people have keys of most; a provider that is not here
-// is told by its name.
-func opencodeProviders() map[string][]string {
-	return map[string][]string{
-		"anthropic": {"ANTHROPIC_API_KEY"}, "openai": {"OPENAI_API_KEY"}, "opencode": {"OPENCODE_API_KEY"},
-		"google": {"GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}, "openrouter": {"OPENROUTER_API_KEY"},
-		"mistral": {"MISTRAL_API_KEY"}, "deepseek": {"DEEPSEEK_API_KEY"}, "groq": {"GROQ_API_KEY"}, "xai": {"XAI_API_KEY"},
-		"zai": {"ZHIPU_API_KEY"}, "moonshotai": {"MOONSHOT_API_KEY"}, "amazon-bedrock": {"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"},
-	}
+// opencodeProviders are the variables of the providers whose key is not in NAME_API_KEY.
+var opencodeProviders = map[string][]string{
+	"google": {"GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"}, "zai": {"ZHIPU_API_KEY"},
+	"moonshotai": {"MOONSHOT_API_KEY"}, "amazon-bedrock": {"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"},
 }
 
 // opencodeLogins is the CLI's file of logins, by provider, and where it is.
@@ -256,7 +251,7 @@ func opencodeAccount(req Request, env []string) Account {
 		// A login's tokens change from day to day; the file stays.
 		return Account{Provider: provider, ID: AccountID(provider, where)}
 	}
-	names := opencodeProviders()[provider]
+	names := opencodeProviders[provider]
 	if names == nil {
 		names = []string{strings.ToUpper(strings.ReplaceAll(provider, "-", "_")) + "_API_KEY"}
 	}
@@ -268,8 +263,5 @@ func opencodeAccount(req Request, env []string) Account {
 
 // opencodeData is where the CLI keeps its logins.
 func opencodeData(env []string) string {
-	if dir := valueIn(env, "XDG_DATA_HOME"); dir != "" {
-		return filepath.Join(dir, "opencode")
-	}
-	return filepath.Join(valueIn(env, "HOME"), ".local", "share", "opencode")
+	return filepath.Join(homeIn(env, "XDG_DATA_HOME", filepath.Join(".local", "share")), "opencode")
 }

@@ -115,7 +115,12 @@ func readSettings(path string) []byte {
 // readJSON reports whether the file is there and was understood.
 func readJSON(path string, into any) bool { return json.Unmarshal(readSettings(path), into) == nil }
 
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+// firstFile is the first of the paths that leads to a regular file; "" if none does.
+func firstFile(paths ...string) string {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
 }

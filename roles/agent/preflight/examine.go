@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,12 +184,18 @@ func (e *Examiner) ask(ctx context.Context, path string, l line, bound time.Dura
 	out, err := proc.Tool{Dir: l.Dir, Env: l.Env, Limit: maxSaid}.Run(bounded, argv...)
 	a := answer{string(out), err}
 	if ctx.Err() == nil {
-		if e.answers == nil {
-			e.answers = map[string]answer{}
-		}
-		e.answers[key] = a
+		e.answers = keep(e.answers, key, a)
 	}
 	return a
+}
+
+// keep adds to a map that may be nil.
+func keep[V any](m map[string]V, key string, v V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = v
+	return m
 }
 
 // code is the exit code; -1 when the program did not run to its end.
@@ -206,12 +213,9 @@ func (a answer) code() int {
 // why says in a few words how it failed.
 func (a answer) why(bound time.Duration) string {
 	var failed *proc.ToolError
-	said := ""
+	said := lastLine(a.out)
 	if errors.As(a.err, &failed) {
-		said = lastLine(failed.Stderr)
-	}
-	if said == "" {
-		said = lastLine(a.out)
+		said = cmp.Or(lastLine(failed.Stderr), said)
 	}
 	if said != "" {
 		said = ": " + said
@@ -232,13 +236,10 @@ func (a answer) why(bound time.Duration) string {
 // patience bounds one question: opencode takes 13 s to start on a quiet machine, and several times that on a busy
 // one.
 func (e *Examiner) patience(a agent.Adapter) time.Duration {
-	switch {
-	case e.bound > 0:
-		return e.bound
-	case a.Name() == "opencode":
-		return 60 * time.Second
+	if a.Name() == "opencode" {
+		return cmp.Or(e.bound, 60*time.Second)
 	}
-	return 20 * time.Second
+	return cmp.Or(e.bound, 20*time.Second)
 }
 
 func firstLine(text string) string {

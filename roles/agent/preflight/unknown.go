@@ -55,10 +55,7 @@ func (e *Examiner) verify(ctx context.Context, path string, l line, bound time.D
 		return c, err
 	}
 	c.Why = plain(c.Why)
-	if e.checks == nil {
-		e.checks = map[string]Check{}
-	}
-	e.checks[key] = c
+	e.checks = keep(e.checks, key, c)
 	return c, nil
 }
 
