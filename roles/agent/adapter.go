@@ -12,8 +12,7 @@ import (
 type Adapter interface {
 	// Name is one lower-case word, for events and messages.
 	Name() string
-	// Matches tells the CLI by its program: the last element of Command[0]. A wrapper (npx, env, a shell) is not
-	// looked through.
+	// Matches tells the CLI by the base name of its program. A wrapper (npx, env, a shell) is not looked through.
 	Matches(program string) bool
 	// Command makes the complete command. environ is the supervisor's environment.
 	Command(req Request, environ []string) (Command, error)
@@ -25,8 +24,7 @@ type Adapter interface {
 
 // Stream reads what one process prints. Its methods are never called at the same time, and Finish once, last.
 type Stream interface {
-	// Stdout and Stderr take the bytes as they come, cut anywhere, and keep no reference to p. They must not block:
-	// the process waits for them.
+	// Stdout and Stderr take the bytes as they come, cut anywhere. They keep none and must not block.
 	Stdout(p []byte)
 	Stderr(p []byte)
 	LastLine() string // see Result.LastLine; "" while the agent has said nothing
@@ -35,7 +33,6 @@ type Stream interface {
 	Finish(end proc.Result) Learned
 }
 
-// Settled is how far a run is, as its stream tells.
 type Settled int
 
 const (
@@ -43,26 +40,21 @@ const (
 	Going Settled = iota
 	// Finished: the stream's last event has come; the process has only to leave.
 	Finished
-	// Hopeless: what the CLI goes on trying cannot succeed before an operator, or a time that it told, lifts the
-	// cause; ending it at once loses nothing.
+	// Hopeless: what the CLI goes on trying cannot succeed before an operator or time lifts the cause.
 	Hopeless
 )
 
 // Learned is what a CLI's own output tells. The zero value is "nothing": the generic adapter never knows more.
 type Learned struct {
-	// Structured: standard output was the CLI's structured stream, so Done and Class can be believed. Without it
-	// only the exit code speaks.
+	// Structured: Done and Class can be believed. Without it only the exit code speaks.
 	Structured bool
-	// Done: the event that ends the stream has come and is no error. It is the CLI's word that its turn is over,
-	// not that the work is done.
+	// Done: the last event has come and is no error. That is the CLI's word, not a proof.
 	Done         bool
 	FinalMessage string // the agent's final answer; "" when the stream has none
 	SessionID    string
-	// Model is the one that answered, in the provider's name for it; "" when the stream does not tell. Of several
-	// it is that of the most output.
+	// Model is the one that answered, of several that of the most output; "" when the stream does not tell.
 	Model string
-	// Usage and CostUSD are of this run alone, over all models and retries that the stream tells of; nil is
-	// unknown, which is not 0.
+	// Usage and CostUSD are of this run alone, with all models and retries; nil is unknown, which is not 0.
 	Usage   Usage
 	CostUSD *float64
 	// Totals are the session's counters after this run, for CLIs that count by session; the next run that resumes
@@ -74,8 +66,7 @@ type Learned struct {
 	ErrorText string
 	// Limit says more of a Class of class.Limit (or class.Overloaded) when the provider told more.
 	Limit *Limit
-	// Lines counts the lines of standard output, Unread those of them that were no JSON, and Denied the tool calls
-	// that the CLI's permissions refused.
+	// Lines of standard output, those of them that were no JSON, and tool calls that the CLI's permissions refused.
 	Lines, Unread, Denied int64
 }
 
@@ -105,8 +96,7 @@ func For(cli CLI) Adapter {
 	return generic{}
 }
 
-// generic runs any command as it is configured. It adds no flag, not even --model: a script that does not know it
-// would fail. A command that wants the model says {model}.
+// generic adds no flag, not even --model: a script that does not know it would fail. {model} stands for it.
 type generic struct{}
 
 func (generic) Name() string          { return "generic" }
@@ -118,8 +108,7 @@ func (generic) Command(req Request, environ []string) (Command, error) {
 	return assemble(req, environ, nil, nil)
 }
 
-// plainStream reads output of which only the lines are known. Standard error counts as well: many CLIs tell their
-// progress there.
+// plainStream reads output of which only the lines are known, of standard error too.
 type plainStream struct {
 	out, err lineTail
 	last     string

@@ -10,16 +10,14 @@ import (
 	"time"
 )
 
-// claude is Claude Code. It runs headless with its stream of JSON lines on standard output, unless the owner has
-// chosen another output.
+// claude is Claude Code, with its stream of JSON lines unless the owner has chosen another output.
 type claude struct{}
 
 func (claude) Name() string { return "claude" }
 
 func (claude) Matches(program string) bool { return program == "claude" || program == "claude-code" }
 
-// The owner's own words: on permissions, and on which session to use; with claudeResumes it may be one that has
-// counters of earlier runs.
+// The owner's own words on permissions, and for sessions that may have counters of earlier runs.
 const (
 	claudePermits = "--permission-mode --dangerously-skip-permissions --allow-dangerously-skip-permissions --permission-prompt-tool " +
 		"--allowedTools --allowed-tools --disallowedTools --disallowed-tools --tools --restricted"
@@ -60,8 +58,7 @@ func (claude) environment(req Request, environ, words []string, root bool) map[s
 	env := defaults(environ, map[string]string{
 		"DISABLE_AUTOUPDATER":     "1",
 		"CLAUDE_CODE_MAX_RETRIES": "2",
-		// To the first byte of an answer. One that stops half-way is given up after five minutes without being told
-		// to.
+		// To the first byte of an answer. One that stops half-way the CLI gives up after 5 minutes.
 		"API_TIMEOUT_MS": "300000",
 	})
 	if level := thinkingLevel(req.Thinking); level >= 0 {
@@ -98,11 +95,9 @@ func (claude) Profile() Profile {
 	}
 }
 
-// claudeHome is where the CLI keeps its settings, logins and sessions.
 func claudeHome(env []string) string { return homeIn(env, "CLAUDE_CONFIG_DIR", ".claude") }
 
-// claudeClouds are the providers besides Anthropic itself, by the variable that switches to them, with what names
-// the account there.
+// claudeClouds are the other providers, by the variable that switches to them, with what names the account there.
 var claudeClouds = []struct {
 	on, provider string
 	names        []string
@@ -112,7 +107,6 @@ var claudeClouds = []struct {
 	{"CLAUDE_CODE_USE_FOUNDRY", "foundry", []string{"ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"}},
 }
 
-// switchedOn reads a variable as the CLI does.
 func switchedOn(env []string, name string) bool {
 	switch strings.ToLower(strings.TrimSpace(valueIn(env, name))) {
 	case "1", "true", "yes", "on":

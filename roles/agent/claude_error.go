@@ -27,7 +27,6 @@ func (r claudeResult) good() bool {
 	return r.ended && !r.failed && classOf("claude.terminal_reason", r.reason) == class.None && r.status == 0 && (r.subtype == "success" || r.subtype == "")
 }
 
-// judge says whether the run is Done, and if not what went wrong.
 func (s *claudeStream) judge(learned *Learned, end proc.Result) {
 	r := s.result
 	switch {
@@ -88,8 +87,7 @@ func (s *claudeStream) failure(r claudeResult) class.Class {
 	return cmp.Or(written, s.retry.class, class.Unknown)
 }
 
-// startFailure explains a failed run without events by a table for standard error. The text begins with the line
-// that was found.
+// startFailure explains a failed run without events by a table; the text begins with the line that was found.
 func startFailure(table, stderr string, end proc.Result) (class.Class, string) {
 	if !failed(end) {
 		return class.None, ""

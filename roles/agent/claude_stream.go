@@ -54,7 +54,6 @@ type claudeStream struct {
 	result claudeResult
 }
 
-// claudeRetry is a failed request that the CLI will repeat.
 type claudeRetry struct {
 	class   class.Class
 	attempt int64
@@ -62,7 +61,6 @@ type claudeRetry struct {
 	text    string
 }
 
-// claudeResult is the event that ends a turn.
 type claudeResult struct {
 	ended, failed              bool
 	subtype, reason, stop      string
@@ -125,8 +123,8 @@ func (s *claudeStream) system(e event) bool {
 	return true
 }
 
-// task forgets a task that has ended, however. The end of one that ran in the background begins another turn,
-// unless the CLI itself ended it on leaving.
+// task forgets a task that has ended. The end of one in the background begins another turn, if the CLI did not end
+// it.
 func (s *claudeStream) task(id, status string) {
 	switch status {
 	case "", "pending", "running", "in_progress", "paused":
@@ -190,8 +188,7 @@ func claudeInput(e event, block string) (what string) {
 	return what
 }
 
-// limited takes a word on the provider's windows. Only a rejection that no paid overage lifts is a limit; a warning
-// is none.
+// limited: only a rejection that no paid overage lifts is a limit; a warning is none.
 func (s *claudeStream) limited(e event) bool {
 	info := map[string]jsonstream.Value{}
 	for v := range e.all("rate_limit_info.*") {
@@ -252,8 +249,7 @@ func (s *claudeStream) Settled() Settled {
 	return settledAs(s.result.ended && s.result.queued == 0 && !s.result.woken && len(s.tasks) == 0, hopeless, s.worked)
 }
 
-// settledAs is how far a run is. One that is hopeless after it has worked is Finished: what it has used so far is
-// worth a moment.
+// settledAs: a run that is hopeless after it has worked is Finished, since what it has used is worth a moment.
 func settledAs(finished, hopeless, worked bool) Settled {
 	switch {
 	case finished, hopeless && worked:

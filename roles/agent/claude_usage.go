@@ -106,8 +106,8 @@ func (c *claudeCounts) result(e event) {
 	c.results++
 }
 
-// learn gives this run's figures and the session's. resumed: the session may have had runs before this one, with
-// the counters of before, unless nil.
+// learn gives this run's figures and the session's. resumed: the session may have had runs, with before as
+// counters.
 func (c *claudeCounts) learn(l *Learned, resumed bool, before *Totals) {
 	l.Model, l.Totals = strings.TrimSuffix(c.answerer, "[1m]"), before
 	if c.results == 0 {
@@ -165,7 +165,6 @@ func mostOutput(models map[string]modelCount) string {
 	return strings.TrimSuffix(name, "[1m]")
 }
 
-// addModels adds the counters per model, of at most maxModels.
 func addModels(e event, path string, to map[string]modelCount) {
 	now := map[string]modelCount{}
 	for v := range e.all(path) {
@@ -263,8 +262,7 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 
 var notPlain = pattern.Lazy(`[^a-zA-Z0-9]`)
 
-// claudeProject is the directory of the session's file: it is named after the directory that the CLI ran in, long
-// names with a digest.
+// claudeProject is the directory of the session's file, named after that of the run; long names have a digest.
 func claudeProject(root *os.Root, workdir, session string) string {
 	has := func(dir string) bool {
 		info, err := root.Lstat(filepath.Join(dir, session+".jsonl"))
@@ -281,8 +279,7 @@ func claudeProject(root *os.Root, workdir, session string) string {
 	return ""
 }
 
-// claudeFiled is what a session's files tell. A message comes with each of its blocks; the last time its usage is
-// complete.
+// claudeFiled is what a session's files tell. The last block of a message has its complete usage.
 type claudeFiled struct {
 	models map[string]modelCount
 	ids    recent

@@ -15,21 +15,19 @@ type codex struct{}
 func (codex) Name() string                { return "codex" }
 func (codex) Matches(program string) bool { return program == "codex" }
 
-// codexOther are the subcommands besides exec: a command that uses one is taken as it is. Those that stand after
-// exec too are codexTurns.
+// codexOther are the subcommands besides exec; codexTurns stand after exec too. A command with one is taken as it
+// is.
 var (
 	codexOther = strings.Fields(`agents review login logout mcp mcp-server plugin app-server remote-control completion update doctor sandbox
 		debug apply a resume queue archive delete unarchive fork cloud exec-server features help proto`)
 	codexTurns = []string{"resume", "fork", "review", "help"}
-	// codexPermits are the owner's own flags on permissions, codexPermitKeys the settings; any of them, and
-	// Request.Permissions adds none.
+	// The owner's own flags and settings on permissions; any of them, and Request.Permissions adds none.
 	codexPermits    = "--sandbox -s --full-auto --dangerously-bypass-approvals-and-sandbox --yolo --approve-for-me"
 	codexPermitKeys = []string{"sandbox_mode", "sandbox_permissions", "permission_profile", "default_permissions", "permissions"}
 	codexEfforts    = [...]string{"none", "minimal", "low", "medium", "high", "xhigh"} // by thinkingLevels
 )
 
-// codexLine is the owner's command line, parted: our flags go behind before, where they are exec's, and a session
-// to resume goes behind args.
+// codexLine is the owner's command line, parted: our flags go behind before, a session to resume behind args.
 type codexLine struct {
 	before, args []string
 	prompt       []string // the words that are the prompt, or stand for it
@@ -151,7 +149,6 @@ func codexHelp(args []string) []string {
 	return []string{"exec", "--help"}
 }
 
-// codexHome is where the CLI keeps its settings, logins and sessions.
 func codexHome(env []string) string { return homeIn(env, "CODEX_HOME", ".codex") }
 
 // codexKept is what the CLI keeps: whose models it uses, and its own login.

@@ -71,8 +71,7 @@ func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	}
 }
 
-// stale reports whether the thread's counters are still those of the run before: then this one did not come so far
-// as to use anything.
+// stale reports whether the thread's counters are still those of the run before: this one has used nothing then.
 func (s *codexStream) stale(now Usage) bool {
 	if !s.continued() || s.resume.Totals == nil {
 		return false
@@ -140,7 +139,6 @@ func codexFiles(root *os.Root) iter.Seq2[string, os.DirEntry] {
 	}
 }
 
-// rollout is what a session's file tells of its last turn.
 type rollout struct {
 	model   string
 	turnID  string

@@ -172,8 +172,7 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 	return learned
 }
 
-// since is what this run used when the thread's counters stand at now; unknown where those before it are. Counters
-// that went back are of a thread that began anew.
+// since is what this run used when the thread's counters stand at now. Counters that went back are of a new thread.
 func (s *codexStream) since(now Usage) Usage {
 	switch {
 	case !s.resumed, s.resume != nil && !s.continued():
@@ -187,8 +186,7 @@ func (s *codexStream) since(now Usage) Usage {
 	return now
 }
 
-// continued reports whether this is the session that was to be resumed: for an id that is no UUID the CLI begins a
-// new thread without a word.
+// continued reports whether this is the session to resume: for an id that is no UUID the CLI begins a new thread.
 func (s *codexStream) continued() bool {
 	return s.resume != nil && (s.session == "" || s.session == s.resume.ID)
 }

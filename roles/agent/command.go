@@ -13,8 +13,7 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// maxArg is the longest single argument or environment entry that Linux takes: 128 KiB with the NUL byte at its
-// end.
+// maxArg is the longest argument or environment entry that Linux takes: 128 KiB with the NUL byte at its end.
 const maxArg = 128<<10 - 1
 
 // Command is a process ready to be started.
@@ -23,8 +22,7 @@ type Command struct {
 	Dir   string   // absolute
 	Env   []string // complete, sorted, without duplicates
 	Stdin string   // the absolute path of the file on standard input; "" is none
-	// Files are what has to be on disk before the start, by absolute path: a CLI's settings that it takes from a
-	// file only.
+	// Files have to be on disk before the start, by absolute path: settings that a CLI takes from a file only.
 	Files map[string]string
 }
 
@@ -85,8 +83,7 @@ func placeholders(req Request, prompt string) *strings.Replacer {
 	)
 }
 
-// builder collects the flags that superloop adds to a command. The owner's own words win: no flag is added beside
-// one that says the same.
+// builder collects the flags that superloop adds to a command, but none that the owner has written.
 type builder struct {
 	Request
 	words, flags []string
@@ -110,8 +107,8 @@ func (b *builder) model() {
 	}
 }
 
-// permit adds the flags for what the role may do. The loop's directory stays writable where the agent runs in a
-// worktree that does not hold it.
+// permit adds the flags for what the role may do. A worktree does not hold the loop's directory, which is written
+// too.
 func (b *builder) permit(own string, flags map[string][]string) {
 	list := flags[b.Permissions]
 	if b.Permissions == PermitWorkspace && !inside(b.LoopDir, b.WorkDir) {
@@ -138,7 +135,6 @@ func (b *builder) command(environ []string, env map[string]string) (Command, err
 	return assemble(b.Request, environ, b.flags, env)
 }
 
-// words are what the owner wrote after the program.
 func (r Request) words() []string {
 	if len(r.CLI.Command) == 0 {
 		return nil
@@ -146,8 +142,7 @@ func (r Request) words() []string {
 	return slices.Concat(r.CLI.Command[1:], r.args())
 }
 
-// hasFlag reports whether the owner's words hold one of the flags, as "--name", "--name=value", "-n" or "-nvalue".
-// Nothing after "--" is a flag.
+// hasFlag finds "--name", "--name=value", "-n" or "-nvalue". Nothing after "--" is a flag.
 func hasFlag(words []string, names ...string) bool {
 	_, ok := flagValue(words, names...)
 	return ok

@@ -11,8 +11,7 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// MarkVariable carries the run id in the environment of every process of a run, so that the processes of a dead
-// supervisor can be told from others.
+// MarkVariable carries the run id, by which the processes of a dead supervisor are told from others.
 const MarkVariable = "SUPERLOOP_MARK"
 
 // environment is what the agent gets, sorted by name, each name once. From the weakest to the strongest: what the
@@ -42,18 +41,15 @@ func environment(base []string, adapter, runner map[string]string, req Request) 
 	return list
 }
 
-// Environment is what an agent's process gets, for a command that superloop itself runs in the agent's place, such
-// as the tests.
+// Environment is that of a command which superloop itself runs in the agent's place, such as the tests.
 func Environment(base []string, req Request) []string { return environment(base, nil, nil, req) }
 
-// basic are the variables that any program needs, or that say where it is to find the owner's files and logins;
-// those that begin with LC_ and XDG_ too.
+// basic are the variables that any program needs; those that begin with LC_ and XDG_ too.
 const basic = " PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM NO_COLOR TMPDIR TEMP TMP HOSTNAME " +
 	"HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy " +
 	"SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE CI "
 
-// sharedLogin names the file with the login of a whole cloud, which an agent's tools need whatever model it talks
-// to. It is a path and no key.
+// sharedLogin names the file with the login of a whole cloud, which tools need. It is a path and no key.
 const sharedLogin = "GOOGLE_APPLICATION_CREDENTIALS"
 
 // filter says which variables of the supervisor's environment a CLI gets. Not those named SUPERLOOP_*: they steer

@@ -12,11 +12,9 @@ import (
 	"github.com/superloop/superloop/internal/jsonstream"
 )
 
-// paths are the values that a reader wants of each JSON line: dotted paths as in jsonstream.Want, separated by
-// spaces, by the bytes that are kept of each.
+// paths are the values that a reader wants of each line, as in jsonstream.Want, by the bytes that are kept of each.
 type paths map[int]string
 
-// layout is paths, compiled.
 type layout struct {
 	shape *jsonstream.Shape
 	wants map[string]int
@@ -38,8 +36,7 @@ func (p paths) lazy() func() *layout {
 	})
 }
 
-// event is a line whose values are named by their paths. A path that is not in the layout has no value
-// (TestEventPaths finds such a one).
+// event is a line whose values are named by their paths. A path that is not in the layout has no value.
 type event struct {
 	*jsonstream.Line
 	wants map[string]int
@@ -138,8 +135,7 @@ func (u *Usage) kinds() []**int64 {
 	return []**int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Reasoning}
 }
 
-// counterNames are a CLI's names of input, output, cache read, cache write and reasoning tokens; "" where it has
-// none.
+// counterNames are a CLI's names of the fields of Usage, in their order; "" where it has none.
 type counterNames [5]string
 
 // take sets the counter that the last key of v names, if v is a number.
@@ -150,8 +146,7 @@ func (u *Usage) take(v jsonstream.Value, names counterNames) {
 	}
 }
 
-// combined applies f to each kind; a kind that neither knows stays unknown, one that only one of them knows is 0 in
-// the other.
+// combined applies f to each kind that one of them knows; unknown is 0 then.
 func (u Usage) combined(v Usage, f func(a, b int64) int64) (out Usage) {
 	a, b := u.kinds(), v.kinds()
 	for i, to := range out.kinds() {
@@ -167,8 +162,7 @@ func (u Usage) plus(v Usage) Usage {
 	return u.combined(v, func(a, b int64) int64 { return a + b })
 }
 
-// minus is what was used since before; ok is false when a counter went back, as the counters of a session do that
-// began anew.
+// minus is what was used since before; ok is false when a counter went back.
 func (u Usage) minus(before Usage) (since Usage, ok bool) {
 	now, had := u.kinds(), before.kinds()
 	ok = true

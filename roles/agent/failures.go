@@ -22,7 +22,6 @@ type failure struct {
 	text  func() *regexp.Regexp
 }
 
-// failures are the tables of failures.txt.
 var failures = sync.OnceValue(func() map[string][]failure {
 	tables := map[string][]failure{}
 	name, flags := "", ""
@@ -48,8 +47,7 @@ var failures = sync.OnceValue(func() map[string][]failure {
 	return tables
 })
 
-// findClass gives the class of a text by a table of failures.txt, and where in the text the words for it begin;
-// class.None if the table has nothing on it.
+// findClass gives the class of a text by a table of failures.txt, and where the words for it begin.
 func findClass(table, text string) (class.Class, int) {
 	for _, f := range failures()[table] {
 		if at := f.text().FindStringIndex(text); at != nil {
@@ -70,8 +68,7 @@ func statusClass(status int) class.Class { return classOf("http.status", strconv
 // maxWait bounds what is believed of a time to wait: no window of a provider is longer than a month.
 const maxWait = 32 * 24 * time.Hour
 
-// waited adds what a provider asks to wait to the time at which it said so; zero when either is not known, or the
-// wait cannot be meant.
+// waited adds a wait to the time at which it was asked for; zero when either is not known, or cannot be meant.
 func waited(at time.Time, wait time.Duration) time.Time {
 	if at.IsZero() || wait <= 0 || wait > maxWait {
 		return time.Time{}
@@ -79,16 +76,14 @@ func waited(at time.Time, wait time.Duration) time.Time {
 	return at.Add(wait)
 }
 
-// limited notes until when the provider asks to wait, for a failure that time lifts; reset is zero when it does not
-// say.
+// limited notes until when the provider asks to wait; reset is zero when it does not say.
 func (l *Learned) limited(kind string, reset time.Time) {
 	if l.Class == class.Limit || l.Class == class.Overloaded && !reset.IsZero() {
 		l.Limit = &Limit{Kind: kind, Text: l.ErrorText, ResetsAt: reset}
 	}
 }
 
-// resetOf reads the headers in which model APIs say when a limit ends. at is the time of the response; names are
-// compared without regard to case.
+// resetOf reads the headers in which model APIs say when a limit ends. at is the time of the response.
 func resetOf(headers map[string]string, at time.Time) time.Time {
 	get := func(name string) string {
 		for k, v := range headers {
@@ -118,8 +113,7 @@ func resetOf(headers map[string]string, at time.Time) time.Time {
 	return last
 }
 
-// moment reads a time as headers have it: seconds from now, a Unix time in seconds or milliseconds, a duration
-// (6m0s) or a date.
+// moment reads a time as headers have it: seconds from now, a Unix time in s or ms, a duration (6m0s) or a date.
 func moment(text string, at time.Time) time.Time {
 	var wait time.Duration
 	n, nerr := strconv.ParseFloat(text, 64)

@@ -72,8 +72,7 @@ func passed(req Request, environ []string) []string {
 	})
 }
 
-// outside gives the directories in which a role leaves its files, as far as they are not below the working
-// directory, each once.
+// outside gives the directories of a role's files that are not below the working directory, each once.
 func outside(req Request) []string {
 	var dirs []string
 	for _, dir := range []string{req.LoopDir, filepath.Dir(req.LastMessageFile)} {
@@ -110,8 +109,7 @@ const (
 	geminiVertex = "vertex-ai"
 )
 
-// geminiMethod is the way to log in that the CLI will take, and where that is said; "" when nothing says it. The
-// settings win over the environment.
+// geminiMethod is the way to log in that the CLI will take, and where that is said. The settings win.
 func geminiMethod(env []string) (method, where string) {
 	path := filepath.Join(geminiHome(env), "settings.json")
 	var settings struct {
@@ -205,7 +203,6 @@ func geminiAccount(_ Request, env []string) Account {
 	return Account{Provider: "google", ID: id}
 }
 
-// geminiHome is where the CLI keeps its settings and logins.
 func geminiHome(env []string) string {
 	return filepath.Join(cmp.Or(valueIn(env, "GEMINI_CLI_HOME"), valueIn(env, "HOME")), ".gemini")
 }

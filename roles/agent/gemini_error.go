@@ -118,8 +118,7 @@ var (
 	geminiReportName  = pattern.Lazy(`^Error when talking to Gemini API .*?\.json _*(\w+): `)
 )
 
-// geminiReport reads what standard error says of the request that failed last: the error as the runtime prints it,
-// its fields one a line.
+// geminiReport reads the report on standard error of the request that failed last, its fields one a line.
 func geminiReport(stderr string) (found geminiFound) {
 	const begin = "Error when talking to Gemini API "
 	at := strings.LastIndex(stderr, begin)
@@ -149,8 +148,7 @@ func geminiExit(end proc.Result) class.Class {
 	return classOf("gemini.exit", strconv.Itoa(end.Code))
 }
 
-// geminiStart explains a run of which no event came: what is wrong with a command line, a login or a setting is
-// only on standard error.
+// geminiStart explains a run without events by standard error.
 func geminiStart(end proc.Result, stderr string) (class.Class, string) {
 	if !failed(end) {
 		return class.None, ""

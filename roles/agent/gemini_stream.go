@@ -27,7 +27,6 @@ var geminiLines = paths{
 	finalText: "content",
 }.lazy()
 
-// geminiStream reads one run of gemini.
 type geminiStream struct {
 	jsonLines
 	said  headTail // by the assistant since the last tool
@@ -39,8 +38,7 @@ type geminiStream struct {
 	escaped  string
 	// failure is the last event that says why the turn went wrong although no request failed.
 	failure string
-	// retrying is the class of the failed attempt after which the CLI is waiting, and attempt its words; if it is
-	// ended meanwhile, that is why it had no result.
+	// retrying and attempt are the class and the words of the failed attempt after which the CLI is waiting.
 	retrying class.Class
 	attempt  string
 

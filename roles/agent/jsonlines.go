@@ -103,8 +103,7 @@ func (j *jsonLines) show(raw []byte) {
 	}
 }
 
-// close reads what had no line break yet and gives what holds for every structured stream. Call it once, at the
-// beginning of Finish.
+// close reads what had no line break yet. Call it once, at the beginning of Finish.
 func (j *jsonLines) close() Learned {
 	j.reader.Close()
 	if rest := j.errLines.rest(); rest != "" && !j.known {
@@ -116,8 +115,7 @@ func (j *jsonLines) close() Learned {
 	return Learned{Structured: j.known, Lines: j.lines, Unread: j.unread, SessionID: j.session, Model: j.model, Denied: j.denied}
 }
 
-// stderr is what standard error said, at most its first and its last 8 KiB, with a line break where something is
-// left out.
+// stderr is what standard error said; only its first and its last 8 KiB, on lines of their own, if it was more.
 func (j *jsonLines) stderr() string {
 	return j.errText.text(func(head, tail string, _ int64) string { return head + "\n" + tail })
 }
@@ -133,8 +131,7 @@ func errorText(said string) string {
 	return text.Head(text.Line(text.Head(said, 2*maxErrorText), 2*maxErrorText), maxErrorText)
 }
 
-// whole is the text of a string, with a mark where jsonstream left out some of it, give or take three bytes; want
-// is the most that the layout keeps.
+// whole is a string with a mark where jsonstream left out some of it; want is the most that the layout keeps.
 func whole(v jsonstream.Value, want int) []byte {
 	half := min(want/2, len(v.Raw))
 	if v.Cut == 0 {
@@ -167,8 +164,7 @@ type Recoverer interface {
 	Recover(env []string, workdir string, l *Learned)
 }
 
-// readTranscript reads the JSON lines of a regular file below root until each says that it has enough. It does
-// nothing if there is no such file.
+// readTranscript reads the JSON lines of a file below root, if it is a regular one, until each has enough.
 func readTranscript(root *os.Root, path string, layout *layout, each func(event) (more bool)) {
 	info, err := root.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

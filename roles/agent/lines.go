@@ -12,8 +12,7 @@ const (
 	lineBreaks = "\n\r"  // a carriage return ends a line: progress bars redraw with it
 )
 
-// lineTail finds the last complete line that says something. The zero value is ready. It holds at most maxLine
-// bytes, however long a line gets.
+// lineTail finds the last complete line that says something. It holds at most maxLine bytes.
 type lineTail struct{ part []byte }
 
 // feed takes more output and returns the last line completed by it that is not blank once it is sanitised; "" if
@@ -55,8 +54,7 @@ func head(p []byte, n int) []byte { return p[:min(len(p), max(0, n))] }
 // sanitise makes raw output fit for one line of any screen.
 func sanitise(raw []byte) string { return text.Line(string(raw), maxShown) }
 
-// eachLine calls f with every line of a text that comes cut anywhere, each at most maxLine bytes long. The zero
-// value is ready.
+// eachLine calls f with every line of a text that comes cut anywhere, each at most maxLine bytes long.
 type eachLine struct{ part []byte }
 
 func (e *eachLine) write(p []byte, f func(line []byte)) {

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// opencode is the CLI of that name, headless: `opencode run`, its prompt on standard input, its events on standard
-// output.
+// opencode is the CLI of that name, as `opencode run`: its prompt on standard input, its events on standard output.
 type opencode struct{}
 
 func (opencode) Name() string                { return "opencode" }
@@ -25,8 +24,8 @@ var (
 	// opencodeValued are the flags to which the next word belongs.
 	opencodeValued = strings.Fields(`--log-level --command -s --session -m --model --agent --format -f --file --title
 		--attach -p --password -u --username --dir --port --variant --prompt`)
-	// opencodeVariants are the words for thinking, by thinkingLevels. A model ignores a word that it does not know,
-	// so the most is not a word of a few models.
+	// opencodeVariants are by thinkingLevels. A model ignores a word that it does not know, so "max" is not the
+	// last.
 	opencodeVariants = [...]string{"none", "minimal", "low", "medium", "high", "high"}
 )
 
@@ -213,8 +212,7 @@ func opencodeLogins(env []string) (logins map[string]json.RawMessage, where stri
 	return logins, where
 }
 
-// opencodeLoggedIn looks for any login: which provider a run will use is in its model. Settings may hold keys too,
-// so that there is never a plain no.
+// opencodeLoggedIn looks for any login. Settings may hold keys too, so there is never a plain no.
 func opencodeLoggedIn(env []string) Login {
 	if logins, where := opencodeLogins(env); len(logins) > 0 {
 		return Login{LoginYes, where}
@@ -225,8 +223,7 @@ func opencodeLoggedIn(env []string) Login {
 	return Login{LoginUnknown, "neither " + filepath.Join(opencodeData(env), "auth.json") + " nor the environment has a login; the settings of a provider may"}
 }
 
-// opencodeAccount goes by the provider in the model's name and its login, of which the CLI prefers its own file to
-// the environment.
+// opencodeAccount goes by the provider in the model's name. The CLI prefers its file of logins to the environment.
 func opencodeAccount(req Request, env []string) Account {
 	model := req.Model
 	if own, ok := flagValue(req.words(), "-m", "--model"); ok {
@@ -239,8 +236,7 @@ func opencodeAccount(req Request, env []string) Account {
 	provider = strings.ToLower(provider)
 	if logins, where := opencodeLogins(env); logins[provider] != nil {
 		var login struct{ Type, Key, AccountID string }
-		// A key is named as the CLI of the provider itself would at the provider's own endpoint, since both draw on
-		// one quota.
+		// A key is named as the provider's own CLI would, since both draw on one quota.
 		switch {
 		case json.Unmarshal(logins[provider], &login) != nil:
 		case login.Key != "":
@@ -261,7 +257,6 @@ func opencodeAccount(req Request, env []string) Account {
 	return Account{Provider: provider, ID: AccountID(provider, opencodeData(env))}
 }
 
-// opencodeData is where the CLI keeps its logins.
 func opencodeData(env []string) string {
 	return filepath.Join(homeIn(env, "XDG_DATA_HOME", filepath.Join(".local", "share")), "opencode")
 }

@@ -30,7 +30,6 @@ var opencodeLines = paths{
 	finalText: "part.text",
 }.lazy()
 
-// opencodeStream reads one run of opencode.
 type opencodeStream struct {
 	jsonLines
 	said    headTail // in the step that is under way or ended last
@@ -41,8 +40,7 @@ type opencodeStream struct {
 	usage    Usage
 	cost     float64
 	unpriced bool
-	// failure is the error after which no step has ended. overflows counts the steps in a row that the conversation
-	// was too long for.
+	// The error after which no step has ended, and the steps in a row that the conversation was too long for.
 	failure   *opencodeFailure
 	overflows int
 	log       opencodeLog
@@ -107,8 +105,7 @@ func (s *opencodeStream) event(e event) bool {
 	return true
 }
 
-// opencodeRefusal is a tool's error of the CLI's permissions: a person (for whom nobody answered) or a rule said
-// no, or the tool was not even offered.
+// opencodeRefusal is a tool's error when nobody answered, a rule said no, or the tool was not even offered.
 var opencodeRefusal = pattern.Lazy(`^The user rejected permission|^The user has specified a rule which prevents you` +
 	`|Model tried to call unavailable tool '(?:bash|edit|write|patch|multiedit|apply_patch|webfetch|task|invalid)'`)
 
@@ -180,7 +177,6 @@ func (s *opencodeStream) Finish(end proc.Result) Learned {
 // opencodeOverflow is the error of a conversation that is too long; the CLI shortens it and goes on.
 const opencodeOverflow = "ContextOverflowError"
 
-// opencodeFailure is an error event.
 type opencodeFailure struct {
 	name, text, body, ref string
 	status                int
@@ -207,8 +203,8 @@ func (f *opencodeFailure) class() class.Class {
 	return cmp.Or(classOf("opencode.error", f.name), class.Unknown)
 }
 
-// apiClass: the status says most, but providers use 400 for a bad key, 429 for an empty account, and put an error
-// into a stream that has the status 200.
+// apiClass: providers use 400 for a bad key, 429 for an empty account, and put an error into a stream of status
+// 200.
 func (f *opencodeFailure) apiClass() class.Class {
 	found := f.provider().class()
 	switch {
@@ -270,8 +266,8 @@ func (e providerError) limit() string {
 
 // opencodeLog is what the CLI's log on standard error told.
 type opencodeLog struct {
-	// causes are the errors behind "check server logs for details", by the reference that the event has, and last
-	// is the latest of them.
+	// The errors behind "check server logs for details", by the reference that the event has, and the latest of
+	// them.
 	causes map[string]string
 	last   string
 	// tried is the request that failed last, while no later one has succeeded.
@@ -311,8 +307,7 @@ func (s *opencodeStream) logged(line []byte) {
 
 var opencodeMeant = pattern.Lazy(`Model not found: [^/\s]+/(\S+)\. Did you mean: ([^?]*)\?`)
 
-// opencodeCause classifies an error of the CLI's own. A model that it calls not found and proposes in the same
-// breath is one of a provider without a key.
+// opencodeCause classifies an error of the CLI's own. A missing model that it proposes itself lacks a key.
 func opencodeCause(text string) class.Class {
 	if m := opencodeMeant().FindStringSubmatch(text); m != nil && slices.Contains(strings.Split(m[2], ", "), m[1]) {
 		return class.Auth
@@ -321,8 +316,7 @@ func opencodeCause(text string) class.Class {
 	return (&opencodeFailure{name: name}).class()
 }
 
-// opencodeStart explains a run of which no event came: what is wrong with a command line or a setting is only on
-// standard error.
+// opencodeStart explains a run without events by standard error.
 func opencodeStart(end proc.Result, stderr string, log opencodeLog) (class.Class, string) {
 	said := strings.TrimSpace(text.Uncoloured(stderr))
 	_, line, found := strings.Cut("\n"+said, "\nError: ")

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// Profile is what is known of a CLI besides its command line and its stream. The zero value is a CLI of which
-// nothing is known.
+// Profile is what is known of a CLI besides its command line and its stream.
 type Profile struct {
 	Keys  []string // the variables that hold a credential of this CLI; those of other CLIs are withheld from it
 	Login string   // the command that the operator types to log in
@@ -102,8 +101,7 @@ func hostIn(base, domain string) bool {
 // maxSettings bounds the files of a CLI that are read; .claude.json grows to some megabytes.
 const maxSettings = 16 << 20
 
-// readSettings gives a file's content, nil where it cannot be read. Many people link such files from elsewhere, so
-// links are followed.
+// readSettings gives a file's content, nil where it cannot be read. Links are followed: many people link settings.
 func readSettings(path string) []byte {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Size() > maxSettings {
 		return nil

@@ -53,8 +53,7 @@ func (p *progress) end() {
 	}
 }
 
-// replace puts v into a channel with room for one, in place of what nobody has taken. Only one goroutine may send
-// at a time.
+// replace puts v into a channel with room for one, in place of what nobody took. Only one goroutine may send.
 func replace[T any](to chan T, v T) {
 	select {
 	case <-to:

@@ -40,21 +40,17 @@ type Request struct {
 	// WorkDir is where the agent runs and what it is to change: the repository or the loop's worktree. It is
 	// {repo}, since commands use that as in `-C {repo}`, and an agent must not leave its worktree by it.
 	WorkDir string
-	// Repo is the supervised repository, the one with .superloop/config.json; the agent knows it as SUPERLOOP_REPO,
-	// for `superloop --repo`.
+	// Repo is the supervised repository; the agent knows it as SUPERLOOP_REPO.
 	Repo    string
 	LoopDir string
 
 	Loop, RunID, Role  string
 	Iteration, Attempt int // from 1
-	// Model is "" for the CLI's own default. Thinking is none, minimal, low, standard, high or max; "" for the
-	// CLI's own default.
+	// "" is the CLI's own default; Thinking is none, minimal, low, standard, high or max.
 	Model, Thinking string
-	// Permissions is what the agent may do without asking: one of the Permissions constants; "" leaves it to the
-	// command and the CLI.
+	// Permissions is one of the constants below; "" leaves it to the command and the CLI.
 	Permissions string
-	// SessionID is a UUID for a new session, for CLIs that take one: it is in the journal before the process
-	// starts. Ignored when Resume is set.
+	// SessionID is a UUID for a new session, for CLIs that take one. Ignored when Resume is set.
 	SessionID string
 	Resume    *Session // to go on with instead of a new one
 	// MaxCostUSD is what the run may cost at most, for CLIs with a flag for it; 0 is no bound.

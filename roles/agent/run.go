@@ -53,8 +53,7 @@ type Result struct {
 	// it came from: at most MaxMessage bytes and valid UTF-8, untrusted otherwise.
 	Learned
 	From string // one of roles.FromFile, FromStream, FromStdout
-	// MessageProblem says why a last-message file that is there was not read (a link, a directory, a pipe); "" when
-	// all is well.
+	// MessageProblem says why a last-message file that is there was not read (a link, a directory, a pipe).
 	MessageProblem string
 	// LastLine is what the agent said last, on one line of at most 200 characters without control characters.
 	LastLine string
@@ -71,12 +70,10 @@ const (
 	CutHopeless = "hopeless" // it went on trying what cannot succeed now
 )
 
-// leaveTime is what a CLI gets to leave after the event that ends its stream: some save their session then, some
-// linger for ever with a tool's child.
+// leaveTime is what a CLI gets to leave after its last event: some save their session then, some never leave.
 const leaveTime = 20 * time.Second
 
-// OK reports whether the run did what a run is for: the CLI says that its turn is over, where it has a way to say
-// so, and ended well.
+// OK reports whether the CLI says that its turn is over, where it has a way to say so, and ended well.
 func (r Result) OK() bool {
 	if r.Structured && (!r.Done || r.Class != class.None) {
 		return false
@@ -130,8 +127,7 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 		r.Recover(command.Env, command.Dir, &res.Learned)
 	}
 	res.ErrorText = o.Redact.String(res.ErrorText)
-	// Never what the path merely leads to: an agent could point it at a secret, which would then be quoted to the
-	// next one.
+	// Never through a link: an agent could point it at a secret, which would then be quoted to the next one.
 	file, _, ferr := roles.ReadRegular(req.LastMessageFile, messageHalf, messageHalf)
 	if ferr != nil && !errors.Is(ferr, fs.ErrNotExist) {
 		res.MessageProblem = fmt.Sprintf("the last-message file was not read: %v", ferr)
@@ -155,8 +151,7 @@ func bounded(text string) string {
 	return roles.JoinCut(text[:messageHalf], text[len(text)-messageHalf:], int64(len(text)-MaxMessage))
 }
 
-// underWatch runs f and ends it when its stream settles: at once when it is hopeless, after leaveTime when it has
-// finished and does not begin again.
+// underWatch runs f and ends it: at once when its stream is hopeless, after leaveTime when it stays finished.
 func underWatch(kill context.Context, settled <-chan Settled, f func(context.Context) (proc.Result, error)) (res proc.Result, cut string, err error) {
 	inner, end := context.WithCancel(kill)
 	defer end()
@@ -196,7 +191,6 @@ func settle(settled <-chan Settled, done <-chan struct{}) string {
 	}
 }
 
-// watcher hands output to the stream and what it makes of it to the progress.
 type watcher struct {
 	progress *progress
 	redact   *redact.Replacer

@@ -35,6 +35,9 @@ func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 	if a == nil {
 		a = agent.For(r.CLI)
 	}
+	if e.answers == nil {
+		e.answers, e.checks = map[string]answer{}, map[string]Check{}
+	}
 	rep := newReport(r, a)
 	seen := map[string]*subject{}
 	for _, l := range r.lines(a, rep) {
@@ -57,7 +60,6 @@ func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 	return *rep
 }
 
-// subject is a program that was met.
 type subject struct {
 	program
 	adapter agent.Adapter
@@ -66,8 +68,7 @@ type subject struct {
 	version string
 	// unchecked says why its help is not to be asked for; "" when it is.
 	unchecked string
-	// severity is that of what speaks against the command line: a wrapper may answer for itself and pass everything
-	// on all the same.
+	// severity is that of an unknown flag: a wrapper may pass everything on all the same.
 	severity Severity
 	helps    []help // those that it has printed
 	check    *Check // of a program of which nothing is known
@@ -161,7 +162,6 @@ func (s *subject) login(l line, rep *Report) {
 // maxSaid bounds what a program may print, in bytes.
 const maxSaid = 1 << 20
 
-// answer is what a program printed.
 type answer struct {
 	out string
 	err error
@@ -184,18 +184,9 @@ func (e *Examiner) ask(ctx context.Context, path string, l line, bound time.Dura
 	out, err := proc.Tool{Dir: l.Dir, Env: l.Env, Limit: maxSaid}.Run(bounded, argv...)
 	a := answer{string(out), err}
 	if ctx.Err() == nil {
-		e.answers = keep(e.answers, key, a)
+		e.answers[key] = a
 	}
 	return a
-}
-
-// keep adds to a map that may be nil.
-func keep[V any](m map[string]V, key string, v V) map[string]V {
-	if m == nil {
-		m = map[string]V{}
-	}
-	m[key] = v
-	return m
 }
 
 // code is the exit code; -1 when the program did not run to its end.
@@ -233,8 +224,7 @@ func (a answer) why(bound time.Duration) string {
 	return a.err.Error()
 }
 
-// patience bounds one question: opencode takes 13 s to start on a quiet machine, and several times that on a busy
-// one.
+// patience bounds one question: opencode takes 13 s to start on a quiet machine.
 func (e *Examiner) patience(a agent.Adapter) time.Duration {
 	if a.Name() == "opencode" {
 		return cmp.Or(e.bound, 60*time.Second)
@@ -252,5 +242,4 @@ func lastLine(text string) string {
 	return plain(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
-// plain makes a foreign line fit to be shown.
 func plain(line string) string { return text.Line(line, 200) }

@@ -16,8 +16,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// headSize is how much of a program is looked at: a script that is longer is not one that somebody wrote by hand
-// around a CLI.
+// headSize is how much of a program is looked at: no script around a CLI is longer.
 const headSize = 64 << 10
 
 // program is the file behind a command's first word.
@@ -36,8 +35,7 @@ func (l line) broken(rep *Report, fix, format string, args ...any) bool {
 // machO are the first bytes of programs for macOS.
 var machO = []string{"\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"}
 
-// find finds the program of a command line as exec will, and looks what kind of file it is. What keeps it from
-// being started is a finding; ok is false then.
+// find finds the program as exec will, and looks what kind of file it is. What keeps it from starting is a finding.
 func find(l line, rep *Report) (p program, ok bool) {
 	name := l.Argv[0]
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
@@ -156,8 +154,7 @@ func (p *program) elf(real string, l line, rep *Report) bool {
 	return true
 }
 
-// wrapped reports whether the program is a script by hand around something else, and deaf whether that takes no
-// notice of its arguments.
+// wrapped: the program is a script by hand around something else; deaf: it takes no notice of its arguments.
 func (p program) wrapped() (wrapped, deaf bool) {
 	if p.Kind != "script" || slices.Contains([]string{"node", "bun", "deno"}, filepath.Base(p.Interpreter)) {
 		return false, false

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// flags checks every flag of a command line against the help of the program. It returns the words as the program
-// will read them.
+// flags checks every flag against the help of the program, and returns the words as the program will read them.
 func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) []word {
 	args := l.Argv[1:]
 	var subs, asks []string // the subcommands before the words that ask for help
@@ -111,8 +110,7 @@ func (s *subject) elsewhere(flag string) bool {
 	})
 }
 
-// swallowed looks whether a flag takes what is meant as the prompt: the prompt itself, or the dash that stands for
-// standard input.
+// swallowed looks whether a flag takes the prompt, or the dash that stands for standard input, as its value.
 func (s *subject) swallowed(l line, words []word, i int, h help, rep *Report) {
 	flag := words[words[i].taker].flag
 	t, _ := h.known(flag)
@@ -244,12 +242,10 @@ func (h help) split(text string) (name, value string, given bool, t takes, ok bo
 	return text, "", false, t, true
 }
 
-// has reports whether one of the flags is in the command line.
 func has(words []word, flags ...string) bool {
 	return slices.ContainsFunc(words, func(w word) bool { return w.flag != "" && slices.Contains(flags, w.flag) })
 }
 
-// valueOf is the value of the last of the flags.
 func valueOf(words []word, flags ...string) (value string) {
 	for _, w := range words {
 		if w.flag != "" && slices.Contains(flags, w.flag) {
@@ -264,8 +260,7 @@ func free(words []word) []word {
 	return slices.DeleteFunc(slices.Clone(words), func(w word) bool { return w.flag != "" || w.taker >= 0 || w.sub || w.text == "--" })
 }
 
-// pointer is the place of a word of the configuration: the first that says the same. "" when the adapter has added
-// it.
+// pointer is the place in the configuration of the first word that says the same; "" if the adapter added it.
 func (l line) pointer(text string) string {
 	args, key := l.cli.Args, "args"
 	if l.fast {

@@ -9,7 +9,6 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// takes is whether a flag takes a value.
 type takes int
 
 const (
@@ -85,8 +84,7 @@ func dashed(l string) (indent int, ok bool) {
 	return len(l) - len(t), flagStart().MatchString(t)
 }
 
-// continues reports whether a line goes on with the description of the flag before it: it is indented and defines
-// none itself.
+// continues reports whether a line goes on with a description: it is indented and defines no flag.
 func continues(l string, base int, aligned bool) bool {
 	if n, ok := dashed(l); ok && (n == base || aligned && n == base+4) {
 		return false

@@ -59,8 +59,7 @@ type File struct {
 	Target      string `json:"target,omitempty"`      // where the path leads when it is a link
 }
 
-// CommandLine is what some of the roles will get, with {prompt}, {prompt_file}, {last_message_file} and {session}
-// for what differs from run to run.
+// CommandLine is what some of the roles will get; what differs from run to run is as {prompt_file}.
 type CommandLine struct {
 	For  []string `json:"for"`            // the roles; "implementer (resumed)" is that of a session that goes on
 	Fast bool     `json:"fast,omitempty"` // it is that of run --fast
@@ -98,8 +97,7 @@ func (r *Report) add(s Severity, pointer, fix, message string) {
 	}
 }
 
-// flag notes one flag, once. The same flag at the same place may be known to one command and not to another of the
-// same CLI: then it counts as unknown.
+// flag notes one flag, once. One that is unknown to one of the commands counts as unknown.
 func (r *Report) flag(f Flag) {
 	i := slices.IndexFunc(r.Flags, func(have Flag) bool { return have.Flag == f.Flag && have.Pointer == f.Pointer })
 	if i < 0 {
@@ -133,8 +131,7 @@ func (r *Report) redact(secrets *redact.Replacer) {
 	}
 }
 
-// judge orders the findings, the gravest first, and gives the verdict. Nothing about a runner that no loop uses is
-// worse than a warning.
+// judge orders the findings and gives the verdict. Of a spare runner nothing is worse than a warning.
 func (r *Report) judge(spare bool) {
 	for i := range r.Findings {
 		if spare && r.Findings[i].Severity == Error {

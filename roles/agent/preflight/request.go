@@ -21,8 +21,7 @@ type Request struct {
 	Root    bool          // the agents run as root
 	WorkDir string        // where the agents work; absolute
 	Adapter agent.Adapter // nil is that of agent.For
-	// Prompt is the absolute path of a regular file that stands for a rendered prompt. It is read only for a runner
-	// that gets its prompt as an argument.
+	// Prompt is the absolute path of a file that stands for a prompt; it is read only for prompt_mode arg.
 	Prompt string
 }
 
@@ -94,7 +93,6 @@ func (l line) shown(req agent.Request) []string {
 	return argv
 }
 
-// maxPrompt is more than the system takes as one argument.
 const maxPrompt = 128 << 10
 
 // requests are the turns as the loops will ask for them.

@@ -13,8 +13,7 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// traps looks for what makes a run fail at once, or do nothing, although every flag is right. Each of them was seen
-// with the real CLI.
+// traps looks for what makes a run fail at once, or do nothing, although every flag is right; all were seen.
 func (e *Examiner) traps(ctx context.Context, l line, words []word, s *subject, r Request, rep *Report) {
 	t := trap{l, s, words, rep}
 	t.reached()
@@ -174,7 +173,6 @@ func (t trap) permitted(flags []string, advice string, files []string, words ...
 		t.adapter.Name()+" may change nothing: nobody is there to be asked, so it refuses its own edits and ends well all the same")
 }
 
-// configDir is where a CLI keeps its settings.
 func (l line) configDir(variable, below string) string {
 	return cmp.Or(l.env(variable), filepath.Join(l.env("HOME"), below))
 }

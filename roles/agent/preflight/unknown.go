@@ -18,8 +18,7 @@ type Question struct {
 	Bound time.Duration // that each command may take; none of them has anything on its standard input
 }
 
-// Check is how a program of which nothing is known has shown whether it works. Neither Works nor Broken: nothing
-// has shown anything.
+// Check is how a program has shown whether it works; nothing is shown if neither Works nor Broken.
 type Check struct {
 	Works    bool `json:"works"`
 	Broken   bool `json:"broken"`
@@ -55,7 +54,7 @@ func (e *Examiner) verify(ctx context.Context, path string, l line, bound time.D
 		return c, err
 	}
 	c.Why = plain(c.Why)
-	e.checks = keep(e.checks, key, c)
+	e.checks[key] = c
 	return c, nil
 }
 
@@ -95,8 +94,7 @@ func (e *Examiner) unknown(ctx context.Context, l line, s *subject, rep *Report)
 }
 
 var (
-	// parsers are what reads arguments, and answers the other words of a script that knows questions, or hands all
-	// that it gets on to a program.
+	// parsers read arguments; answers are words of a script that knows questions, or hands all on to a program.
 	parsers = pattern.Lazy(`(?i)\bgetopts?\b|\b(?:argparse|optparse|docopt|click|typer|optionparser)\b|\bimport \w*main\b|activate_bin_path|load_entry_point`)
 	answers = pattern.Lazy(`(?i)\$@|\$\{@|--version|--help|\busage:`)
 	// allPrompt: after -- whatever it gets is text for somebody.
