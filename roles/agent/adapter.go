@@ -10,50 +10,40 @@ import (
 
 // Adapter is what superloop knows about one CLI. It holds no state; each run has its own Stream.
 type Adapter interface {
-	// Name is one lower-case word, for events and messages.
-	Name() string
+	Name() string // one lower-case word, for events and messages
 	// Matches tells the CLI by the base name of its program. A wrapper (npx, env, a shell) is not looked through.
 	Matches(program string) bool
-	// Command makes the complete command. environ is the supervisor's environment.
-	Command(req Request, environ []string) (Command, error)
-	// Stream reads the output of one run of that command.
-	Stream(req Request) Stream
-	// Profile is what else is known of the CLI.
+	Command(req Request, environ []string) (Command, error) // environ is the supervisor's environment
+	Stream(req Request) Stream                              // for the output of one run of that command
 	Profile() Profile
 }
 
 // Stream reads what one process prints. Its methods are never called at the same time, and Finish once, last.
 type Stream interface {
-	// Stdout and Stderr take the bytes as they come, cut anywhere. They keep none and must not block.
+	// Stdout and Stderr take the bytes as they come, cut anywhere. They keep no reference to p and must not block.
 	Stdout(p []byte)
 	Stderr(p []byte)
 	LastLine() string // see Result.LastLine; "" while the agent has said nothing
 	Settled() Settled
-	// Finish gives what was learned, with the way the process ended.
-	Finish(end proc.Result) Learned
+	Finish(end proc.Result) Learned // end is how the process ended
 }
 
+// Settled is how far a run is, as its stream tells.
 type Settled int
 
 const (
-	// Going: the CLI works, or nobody can tell.
-	Going Settled = iota
-	// Finished: the stream's last event has come; the process has only to leave.
-	Finished
-	// Hopeless: what the CLI goes on trying cannot succeed before an operator or time lifts the cause.
-	Hopeless
+	Going    Settled = iota // the CLI works, or nobody can tell
+	Finished                // the stream's last event has come; the process has only to leave
+	Hopeless                // what the CLI goes on trying cannot succeed before an operator or time lifts the cause
 )
 
 // Learned is what a CLI's own output tells. The zero value is "nothing": the generic adapter never knows more.
 type Learned struct {
-	// Structured: Done and Class can be believed. Without it only the exit code speaks.
-	Structured bool
-	// Done: the last event has come and is no error. That is the CLI's word, not a proof.
-	Done         bool
+	Structured   bool   // Done and Class can be believed; without it only the exit code speaks
+	Done         bool   // the last event has come and is no error: the CLI's word, not a proof
 	FinalMessage string // the agent's final answer; "" when the stream has none
 	SessionID    string
-	// Model is the one that answered, of several that of the most output; "" when the stream does not tell.
-	Model string
+	Model        string // the one that answered, of several that of the most output; "" when the stream does not tell
 	// Usage and CostUSD are of this run alone, with all models and retries; nil is unknown, which is not 0.
 	Usage   Usage
 	CostUSD *float64
@@ -61,11 +51,9 @@ type Learned struct {
 	// the session passes them back in Request.Resume. nil when the CLI counts by run.
 	Totals     *Totals
 	StopReason string // the CLI's own word for why it stopped
-	// Class says what went wrong, and ErrorText what the CLI itself says of it, in at most 2,000 bytes.
-	Class     class.Class
-	ErrorText string
-	// Limit says more of a Class of class.Limit (or class.Overloaded) when the provider told more.
-	Limit *Limit
+	Class      class.Class
+	ErrorText  string // what the CLI itself says of the failure, in at most 2,000 bytes
+	Limit      *Limit // more of a Class of class.Limit (or class.Overloaded) when the provider told more
 	// Lines of standard output, those of them that were no JSON, and tool calls that the CLI's permissions refused.
 	Lines, Unread, Denied int64
 }

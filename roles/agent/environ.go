@@ -110,6 +110,4 @@ func speaksOfSecret(name string) bool {
 	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(strings.ToUpper(name), end) })
 }
 
-func validName(name string) bool {
-	return name != "" && !strings.ContainsAny(name, "=\x00")
-}
+func validName(name string) bool { return name != "" && !strings.ContainsAny(name, "=\x00") }

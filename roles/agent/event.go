@@ -158,9 +158,7 @@ func (u Usage) combined(v Usage, f func(a, b int64) int64) (out Usage) {
 	return out
 }
 
-func (u Usage) plus(v Usage) Usage {
-	return u.combined(v, func(a, b int64) int64 { return a + b })
-}
+func (u Usage) plus(v Usage) Usage { return u.combined(v, func(a, b int64) int64 { return a + b }) }
 
 // minus is what was used since before; ok is false when a counter went back.
 func (u Usage) minus(before Usage) (since Usage, ok bool) {

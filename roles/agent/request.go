@@ -48,13 +48,10 @@ type Request struct {
 	Iteration, Attempt int // from 1
 	// "" is the CLI's own default; Thinking is none, minimal, low, standard, high or max.
 	Model, Thinking string
-	// Permissions is one of the constants below; "" leaves it to the command and the CLI.
-	Permissions string
-	// SessionID is a UUID for a new session, for CLIs that take one. Ignored when Resume is set.
-	SessionID string
-	Resume    *Session // to go on with instead of a new one
-	// MaxCostUSD is what the run may cost at most, for CLIs with a flag for it; 0 is no bound.
-	MaxCostUSD float64
+	Permissions     string   // one of the constants below; "" leaves it to the command and the CLI
+	SessionID       string   // a UUID for a new session, for CLIs that take one; ignored when Resume is set
+	Resume          *Session // to go on with instead of a new one
+	MaxCostUSD      float64  // what the run may cost at most, for CLIs with a flag for it; 0 is no bound
 }
 
 // Session is one to go on with.

@@ -38,10 +38,8 @@ type Options struct {
 	Hurry                      <-chan struct{}
 	Log                        io.Writer // takes the agent's output; it is the only thing that Run writes to
 	LogLimit                   int64
-	// WriteFile puts a file of the command (Command.Files) on disk; needed only by commands that have some.
-	WriteFile func(path, text string) error
-	// Redact takes secrets out of what is logged, shown and returned; nil takes out nothing.
-	Redact *redact.Replacer
+	WriteFile                  func(path, text string) error // puts a file of Command.Files on disk, if there are some
+	Redact                     *redact.Replacer              // of what is logged, shown and returned; nil takes out nothing
 	// Progress is called with what the agent said last (see Result.LastLine) when that changed, at most ten times a
 	// second and once at the end, never twice at a time. Run waits for it.
 	Progress func(line string)
@@ -52,12 +50,10 @@ type Result struct {
 	// Learned is what the CLI's output told. Its FinalMessage is the role's last message by the contract, whatever
 	// it came from: at most MaxMessage bytes and valid UTF-8, untrusted otherwise.
 	Learned
-	From string // one of roles.FromFile, FromStream, FromStdout
-	// MessageProblem says why a last-message file that is there was not read (a link, a directory, a pipe).
-	MessageProblem string
-	// LastLine is what the agent said last, on one line of at most 200 characters without control characters.
-	LastLine string
-	Adapter  string // the name of the adapter that was used
+	From           string // one of roles.FromFile, FromStream, FromStdout
+	MessageProblem string // why a last-message file that is there was not read (a link, a directory, a pipe)
+	LastLine       string // what the agent said last: at most 200 characters, none of them a control character
+	Adapter        string // the name of the adapter that was used
 	// Cut says why Run itself ended the process before its time: CutFinished or CutHopeless; "" when it did not.
 	// Proc.Ended is proc.Killed then, and the stream has the say.
 	Cut  string

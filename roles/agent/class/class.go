@@ -1,5 +1,5 @@
-// Package class names the kinds of failure of an agent CLI, in words that all CLIs share. It imports nothing, so
-// that what only decides about a failure (the loop's machine) is not linked with what runs agents.
+// Package class names the kinds of failure of an agent CLI, in words that all CLIs share. It imports nothing, so that
+// what only decides about a failure (the loop's machine) is not linked with what runs agents.
 package class
 
 // Class is what kind of failure a run was, in words that all CLIs share. It decides what happens next, so an

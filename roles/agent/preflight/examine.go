@@ -136,7 +136,6 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Repor
 	return s
 }
 
-// login looks for a credential, in the environment that the agent will get.
 func (s *subject) login(l line, rep *Report) {
 	switch {
 	case !s.found:

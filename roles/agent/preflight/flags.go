@@ -83,7 +83,11 @@ func (s *subject) judge(l line, words []word, helps map[int]help, rep *Report) {
 		default:
 			rep.flag(Flag{w.flag, FlagUnknown, at})
 			message := fmt.Sprintf("%s does not know %s", s.name(), w.flag)
-			if s.elsewhere(w.flag) {
+			elsewhere := func(h help) bool {
+				_, ok := h.known(w.flag)
+				return ok
+			}
+			if slices.ContainsFunc(s.helps, elsewhere) {
 				message += fmt.Sprintf(" after %q", h.after)
 			}
 			fix := "take it out, or see what it knows: " + h.command
@@ -100,14 +104,6 @@ func (s *subject) judge(l line, words []word, helps map[int]help, rep *Report) {
 			rep.add(s.severity, at, fix, message)
 		}
 	}
-}
-
-// elsewhere reports whether the program knows the flag after another subcommand.
-func (s *subject) elsewhere(flag string) bool {
-	return slices.ContainsFunc(s.helps, func(h help) bool {
-		_, ok := h.known(flag)
-		return ok
-	})
 }
 
 // swallowed looks whether a flag takes the prompt, or the dash that stands for standard input, as its value.

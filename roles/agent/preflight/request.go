@@ -61,7 +61,7 @@ func (r Request) lines(a agent.Adapter, rep *Report) []line {
 		l := line{Command: command, fast: req.Fast, promptFile: req.PromptPath, cli: r.CLI, at: at}
 		if r.CLI.PromptMode == agent.PromptArg {
 			// Command has read the same file a moment ago.
-			l.prompt, _, _ = roles.ReadRegular(req.PromptPath, maxPrompt, 0)
+			l.prompt, _, _ = roles.ReadRegular(req.PromptPath, maxSaid, 0)
 		}
 		argv := l.shown(req)
 		i := slices.IndexFunc(rep.Commands, func(c CommandLine) bool { return c.Fast == req.Fast && slices.Equal(c.Argv, argv) })
@@ -92,8 +92,6 @@ func (l line) shown(req agent.Request) []string {
 	}
 	return argv
 }
-
-const maxPrompt = 128 << 10
 
 // requests are the turns as the loops will ask for them.
 func (r Request) requests(choosesSession bool) []agent.Request {

@@ -112,7 +112,7 @@ func (t trap) codex(dir string) {
 					`"-" makes codex read its prompt from standard input, which is empty with prompt_mode `+t.cli.PromptMode)
 			case w.text != "-" && stdin && w.level > 0:
 				t.add(Warn, w.text, `write "-" in its place, or nothing`,
-					"codex takes "+quoted(w.text)+" for its prompt, and what superloop asks only for an appendix to it")
+					`codex takes "`+text.Line(w.text, 40)+`" for its prompt, and what superloop asks only for an appendix to it`)
 			}
 		}
 	}
@@ -188,5 +188,3 @@ func inGit(dir string) bool {
 	}
 	return dir != filepath.Dir(dir) && inGit(filepath.Dir(dir))
 }
-
-func quoted(s string) string { return `"` + text.Line(s, 40) + `"` }

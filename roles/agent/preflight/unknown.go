@@ -43,7 +43,6 @@ func (c Check) Decided() string {
 	return c.Original
 }
 
-// verify asks each program once.
 func (e *Examiner) verify(ctx context.Context, path string, l line, bound time.Duration) (Check, error) {
 	key := strings.Join([]string{l.env("PATH"), l.Dir, path}, "\x00")
 	if c, ok := e.checks[key]; ok {
