@@ -32,7 +32,7 @@ type codexLine struct {
 	before, args []string
 	prompt       []string // the words that are the prompt, or stand for it
 	own          bool     // another subcommand, or a session of the owner's choice
-	foreign      bool     // no exec at all
+	noExec       bool     // it is no exec at all
 }
 
 func (codex) line(req Request) codexLine {
@@ -43,7 +43,7 @@ func (codex) line(req Request) codexLine {
 	at := slices.IndexFunc(words[1:], func(w string) bool { return w == "exec" || w == "e" }) + 1
 	if at == 0 {
 		if containsAny(words[1:], codexOther) {
-			return codexLine{before: words, own: true, foreign: true}
+			return codexLine{before: words, own: true, noExec: true}
 		}
 		at = len(req.CLI.Command)
 		words = slices.Insert(words, at, "exec")
@@ -65,7 +65,7 @@ func containsAny(words, of []string) bool {
 
 func (c codex) Command(req Request, environ []string) (Command, error) {
 	line := c.line(req)
-	if len(req.CLI.Command) == 0 || line.foreign {
+	if len(req.CLI.Command) == 0 || line.noExec {
 		return assemble(req, environ, nil, nil)
 	}
 	b := flagsFor(req)
