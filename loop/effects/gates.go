@@ -183,13 +183,7 @@ func (g *Gates) collectEvidence(ctx context.Context, e loop.Effect, s loop.State
 	at := g.Now(s)
 	data, err := gate.Manifest(ctx, g.Paths.Repo, gate.ManifestSpec{
 		LoopID: g.LoopID, Iteration: s.Iteration, SpecFile: l.SpecFile,
-		TestsMode: l.Tests.Mode, TestCommands: l.Tests.Commands,
-		TestStatusFile: g.Paths.File("test-status.json"), TestOutputFile: g.Paths.File("test-output.txt"),
-		ChecklistPatterns: l.Checklists, ChecklistStatusFile: g.Paths.File("checklist-status.json"),
-		ChecklistRemainingFile: g.Paths.File("checklist-remaining.md"),
-		ValidationStatusFile:   g.Paths.File("validation-status.json"), ValidationResultsFile: g.Paths.File("validation-results.json"),
-		PrerequisitesStatusFile:  g.Paths.File("prerequisites-status.json"),
-		PrerequisitesResultsFile: g.Paths.File("prerequisites-results.json"),
+		TestsMode: l.Tests.Mode, TestCommands: l.Tests.Commands, ChecklistPatterns: l.Checklists, File: g.Paths.File,
 	}, res, at)
 	if err != nil {
 		return nil, err
@@ -217,7 +211,7 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	}
 	prev.Streak = s.Stuck.Count      // the journal's count, which nobody edits
 	prev.Iteration = s.Iteration - 1 // a look that was not recorded has not counted
-	st, verdict := gate.Stuck(prev, gate.StuckInput{RunID: s.RunID, Iteration: s.Iteration,
+	st := gate.Stuck(prev, gate.StuckInput{RunID: s.RunID, Iteration: s.Iteration,
 		Changed: worktree.Paths(counted), Signature: sig, Threshold: s.Plan.StuckThreshold, At: g.Now(s)})
 	if err := g.Tree.keep(s); err != nil {
 		return nil, err
@@ -225,9 +219,9 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	if err := g.Write("stuck.json", st.JSON()); err != nil {
 		return nil, err
 	}
-	f := loop.StuckChecked{Of: loop.To(e), Changed: len(counted), Ignored: len(ignored), Tree: sig, Streak: verdict.Streak,
-		Threshold: verdict.Threshold, Triggered: verdict.Triggered, Reason: verdict.Reason}
-	if !verdict.Triggered {
+	f := loop.StuckChecked{Of: loop.To(e), Changed: len(counted), Ignored: len(ignored), Tree: sig, Streak: st.Streak,
+		Threshold: st.Threshold, Triggered: st.Triggered(), Reason: st.Reason}
+	if !f.Triggered {
 		return f, nil
 	}
 	f.Action = "report_and_stop"

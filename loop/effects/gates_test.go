@@ -190,12 +190,8 @@ func TestEvidence(t *testing.T) {
 	e := loop.Effect{ID: "e1", Kind: loop.CollectEvidence}
 	manifest := func(found gate.EvidenceResult) string {
 		t.Helper()
-		file := w.host.Paths.File
 		data, err := gate.Manifest(t.Context(), w.host.Paths.Repo, gate.ManifestSpec{LoopID: "l", Iteration: 3, SpecFile: "spec.md", TestsMode: "every",
-			TestCommands: []string{"a"}, TestStatusFile: file("test-status.json"), TestOutputFile: file("test-output.txt"), ChecklistPatterns: []string{"c.md"},
-			ChecklistStatusFile: file("checklist-status.json"), ChecklistRemainingFile: file("checklist-remaining.md"),
-			ValidationStatusFile: file("validation-status.json"), ValidationResultsFile: file("validation-results.json"),
-			PrerequisitesStatusFile: file("prerequisites-status.json"), PrerequisitesResultsFile: file("prerequisites-results.json")}, found, gateDay)
+			TestCommands: []string{"a"}, ChecklistPatterns: []string{"c.md"}, File: w.host.Paths.File}, found, gateDay)
 		gateMust(t, err)
 		return string(data)
 	}

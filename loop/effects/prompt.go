@@ -204,11 +204,7 @@ func NamedGates(g loop.Gates) [][2]string {
 }
 
 func (p *Prompts) writePacket(s loop.State) error {
-	packet := gate.Packet{LoopID: p.LoopID, Iteration: s.Iteration, GatesOf: s.Iteration - 1,
-		GateSummaryFile: p.Paths.File("gate-summary.txt"), TestStatusFile: p.Paths.File("test-status.json"),
-		TestReportFile: p.Paths.File("test-report.md"), ChecklistStatusFile: p.Paths.File("checklist-status.json"),
-		ChecklistRemainingFile: p.Paths.File("checklist-remaining.md"), EvidenceFile: p.Paths.File("evidence.json"),
-		ValidationStatusFile: p.Paths.File("validation-status.json"), ValidationResultsFile: p.Paths.File("validation-results.json")}
+	packet := gate.Packet{LoopID: p.LoopID, Iteration: s.Iteration, GatesOf: s.Iteration - 1, File: p.Paths.File}
 	data, err := gate.ReviewerPacket(p.Paths.Repo, packet, p.Now(s))
 	if err != nil {
 		return err

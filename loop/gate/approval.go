@@ -11,8 +11,8 @@ import (
 // ErrNotPending is a decision about an approval that was decided already.
 var ErrNotPending = errors.New("the approval is not pending")
 
-// Approval is approval.json: a candidate for completion that waits for a
-// person, and later what the person said. It is a view; what was decided is in
+// Approval is approval.json: a candidate for completion that waits for a human,
+// and later what the human said. It is a view; what was decided is in
 // events.jsonl.
 type Approval struct {
 	Status             string            `json:"status"` // pending, approved, rejected
@@ -41,7 +41,7 @@ type ApprovalCandidate struct {
 	Gates   GateValues    `json:"gates"`
 }
 
-// ApprovalFiles are where a person reads before deciding.
+// ApprovalFiles are the files to read before deciding.
 type ApprovalFiles struct {
 	GateSummary    string `json:"gate_summary"`
 	Evidence       string `json:"evidence"`
@@ -61,17 +61,13 @@ type ApprovalDecision struct {
 
 // ApprovalRequest is what an approval is asked with.
 type ApprovalRequest struct {
-	LoopID      string
-	RunID       string
-	Iteration   int
-	RequestedAt time.Time
-	StartedAt   time.Time // of the iteration
-	EndedAt     time.Time
-	Promise     PromiseResult
-	Gates       Verdicts
-	Files       ApprovalFiles
-	Tree        string
-	Head        string
+	LoopID, RunID                   string
+	Iteration                       int
+	RequestedAt, StartedAt, EndedAt time.Time // the last two are the iteration's
+	Promise                         PromiseResult
+	Gates                           Verdicts
+	Files                           ApprovalFiles
+	Tree, Head                      string
 }
 
 // Approval is the pending approval.
@@ -88,8 +84,8 @@ func (r ApprovalRequest) Approval() Approval {
 // JSON is approval.json.
 func (a Approval) JSON() []byte { return pretty(a) }
 
-// ParseApproval reads approval.json; the original's is one too. A status that
-// is not there is pending, an unknown one an error.
+// ParseApproval reads approval.json, the original's too. A missing status is
+// pending, an unknown one is an error.
 func ParseApproval(data []byte) (Approval, error) {
 	var a Approval
 	if err := json.Unmarshal(data, &a); err != nil {
@@ -105,14 +101,12 @@ func ParseApproval(data []byte) (Approval, error) {
 	return a, nil
 }
 
-// Decision is a person's answer. File is the path of approval.json as the
+// Decision is a human's answer. File is the path of approval.json as the
 // decision log is to name it.
 type Decision struct {
-	Approved bool
-	By       string
-	Note     string
-	At       time.Time
-	File     string
+	Approved       bool
+	By, Note, File string
+	At             time.Time
 }
 
 func (d Decision) status() string {
@@ -139,16 +133,14 @@ func (a Approval) Decide(d Decision) (Approval, error) {
 
 // LogLine is the decision as a line of decisions.jsonl, newline included.
 func (a Approval) LogLine(d Decision) []byte {
-	return compact(struct {
-		Timestamp string `json:"timestamp"`
-		LoopID    string `json:"loop_id"`
-		RunID     string `json:"run_id"`
-		Iteration int    `json:"iteration"`
-		Decision  string `json:"decision"`
-		By        string `json:"by"`
-		Note      string `json:"note,omitempty"`
-		File      string `json:"approval_file,omitempty"`
-	}{stamp(d.At), a.LoopID, a.RunID, a.Iteration, d.status(), d.By, d.Note, d.File})
+	m := members{{"timestamp", stamp(d.At)}, {"loop_id", a.LoopID}, {"run_id", a.RunID}, {"iteration", a.Iteration},
+		{"decision", d.status()}, {"by", d.By}}
+	for _, e := range []member{{"note", d.Note}, {"approval_file", d.File}} {
+		if e.value != "" {
+			m = append(m, e)
+		}
+	}
+	return compact(m)
 }
 
 // LogMarkdown is the decision as a paragraph of decisions.md. A note of several
@@ -163,6 +155,5 @@ func (a Approval) LogMarkdown(d Decision) []byte {
 	if d.File != "" {
 		fmt.Fprintf(&b, "- Approval file: %s\n", pathText(d.File))
 	}
-	b.WriteByte('\n')
-	return b.Bytes()
+	return append(b.Bytes(), '\n')
 }

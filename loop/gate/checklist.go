@@ -3,16 +3,16 @@ package gate
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/superloop/superloop/internal/pattern"
 )
 
 const (
-	// maxMarkdown bounds a checklist file, in bytes; a larger one is not read
-	// and counts as one open item.
-	maxMarkdown = 8 << 20
-	// maxListed bounds how many open items a report lists; all are counted.
-	maxListed = 2000
-	maxItem   = 300 // characters of one item in a report
+	maxMarkdown = 8 << 20 // bytes of a checklist; a larger one is not read and counts as one open item
+	maxListed   = 2000    // open items that a report lists; all are counted
+	maxItem     = 300     // characters of one item in a report
 )
 
 // Item is an unchecked item of a checklist. Line counts from 1.
@@ -41,12 +41,7 @@ type ChecklistResult struct {
 }
 
 // Status is "ok" or "remaining".
-func (r ChecklistResult) Status() string {
-	if r.OK {
-		return StatusOK
-	}
-	return StatusRemaining
-}
+func (r ChecklistResult) Status() string { return okOr(r.OK, StatusRemaining) }
 
 // Checklists reads every file that the patterns name (see expand for their
 // syntax) and counts the unchecked items. A pattern that matches nothing, a
@@ -54,73 +49,46 @@ func (r ChecklistResult) Status() string {
 // one each: what could not be looked at is not done. A file that two patterns
 // name counts once. The error is for a repository that cannot be opened.
 func Checklists(root string, patterns []string) (ChecklistResult, error) {
-	var res ChecklistResult
+	res := ChecklistResult{OK: true}
 	if len(patterns) == 0 {
-		res.OK = true
 		return res, nil
 	}
 	t, err := openTree(root)
 	if err != nil {
-		return res, err
+		return ChecklistResult{}, err
 	}
 	defer t.close()
-	seen := map[string]bool{}
-	for _, pattern := range patterns {
-		if pattern == "" {
-			continue
+	t.each(patterns, func(file string, err error) bool {
+		var data []byte
+		if err == nil {
+			data, err = t.read(file, maxMarkdown)
 		}
-		files, err := t.expand(pattern)
 		if err != nil {
-			res.miss(pattern, faultOf(err))
-			continue
+			f := faultOf(err)
+			res.Missing = append(res.Missing, Unread{file, f.reason, f.detail()})
+			res.Remaining++
+			return true
 		}
-		if len(files) == 0 {
-			res.miss(pattern, &fault{reason: ReasonNotFound})
+		res.Files++
+		open := uncheckedItems(string(data))
+		res.Remaining += len(open)
+		for _, it := range open[:min(len(open), maxListed-len(res.Items))] {
+			it.File = file
+			res.Items = append(res.Items, it)
 		}
-		for _, file := range files {
-			if seen[file] {
-				continue
-			}
-			seen[file] = true
-			data, err := t.read(file, maxMarkdown)
-			if err != nil {
-				res.miss(file, faultOf(err))
-				continue
-			}
-			res.Files++
-			open := uncheckedItems(data)
-			res.Remaining += len(open)
-			for _, it := range open {
-				if len(res.Items) == maxListed {
-					break
-				}
-				it.File = file
-				res.Items = append(res.Items, it)
-			}
-		}
-	}
+		return true
+	})
 	res.OK = res.Remaining == 0
 	return res, nil
 }
 
-func (r *ChecklistResult) miss(p string, f *fault) {
-	u := Unread{Path: p, Reason: f.reason}
-	if f.err != nil {
-		u.Detail = f.err.Error()
-	}
-	r.Missing = append(r.Missing, u)
-	r.Remaining++
-}
-
 // StatusJSON is checklist-status.json.
 func (r ChecklistResult) StatusJSON(at time.Time) []byte {
-	return pretty(struct {
-		OK          bool     `json:"ok"`
-		Remaining   int      `json:"remaining"`
-		GeneratedAt string   `json:"generated_at"`
-		Files       int      `json:"files"`
-		Missing     []Unread `json:"missing,omitempty"`
-	}{r.OK, r.Remaining, stamp(at), r.Files, r.Missing})
+	m := members{{"ok", r.OK}, {"remaining", r.Remaining}, {"generated_at", stamp(at)}, {"files", r.Files}}
+	if len(r.Missing) > 0 {
+		m = append(m, member{"missing", r.Missing})
+	}
+	return pretty(m)
 }
 
 // RemainingMarkdown is checklist-remaining.md: one line "file:line:text" for
@@ -137,20 +105,77 @@ func (r ChecklistResult) RemainingMarkdown() []byte {
 }
 
 // MissingMarkdown is checklist-missing.md: one line for each pattern that
-// matched nothing and each file that could not be read, the reason behind it
-// when it is another one.
+// matched nothing and each file that could not be read. The line gives the
+// reason when it is not that there is no such file.
 func (r ChecklistResult) MissingMarkdown() []byte {
 	var b bytes.Buffer
 	for _, m := range r.Missing {
-		b.WriteString(pathText(m.Path))
-		if m.Reason != ReasonNotFound {
-			b.WriteString(" (" + m.Reason)
-			if m.Detail != "" {
-				b.WriteString(": " + oneLine(m.Detail, maxItem))
-			}
-			b.WriteByte(')')
+		why := m.Reason
+		if m.Detail != "" {
+			why += ": " + oneLine(m.Detail, maxItem)
+		}
+		if b.WriteString(pathText(m.Path)); why != ReasonNotFound {
+			b.WriteString(" (" + why + ")")
 		}
 		b.WriteByte('\n')
 	}
 	return b.Bytes()
+}
+
+// What a line of markdown may begin with: marks of quotes, headings and list
+// items, each before a blank but the quote's. A fence; the opening one of
+// backticks has no other backtick in its line. A box that is open, and no link.
+var (
+	markers   = pattern.Lazy(`^[ \t\x{a0}]*(?:(?:>|(?:[-*+]|#+|[0-9]{1,9}[.)])(?:[ \t]|$))[ \t\x{a0}]*)*`)
+	openFence = pattern.Lazy("^(?:(`{3,})[^`]*|(~{3,}).*)$")
+	openBox   = pattern.Lazy(`^\[(?:[ \t\x{a0}]*\](?:[ \t]|$)|[ \t\x{a0}]+\][^(\[:])`)
+)
+
+// uncheckedItems finds the open boxes of a markdown text: "[ ]" (or "[]" before
+// a blank) at the start of a list item, of a quoted or plain line, of a heading
+// or of a table cell. A box in the middle of a sentence is prose about boxes.
+//
+// What stands between ``` or ~~~ fences is an example and does not count. A
+// fence that is never closed hides nothing: else one stray line would make all
+// that follows it done.
+func uncheckedItems(text string) []Item {
+	var open, fenced []Item
+	var fence string // the opening fence while inside of one
+	n := 0
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		n++
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+		content := line[markers().FindStringIndex(line)[1]:]
+		if fence == "" {
+			if m := openFence().FindStringSubmatch(content); m != nil {
+				fence, fenced = m[1]+m[2], nil
+				continue
+			}
+		} else if rest := strings.TrimLeft(content, fence[:1]); len(content)-len(rest) >= len(fence) && strings.TrimSpace(rest) == "" {
+			fence, fenced = "", nil
+			continue
+		}
+		if !hasOpenBox(content) {
+			continue
+		}
+		it := Item{Line: n, Text: oneLine(strings.ReplaceAll(line, "\t", "  "), maxItem)}
+		if fence == "" {
+			open = append(open, it)
+		} else {
+			fenced = append(fenced, it)
+		}
+	}
+	return append(open, fenced...)
+}
+
+func hasOpenBox(content string) bool {
+	if openBox().MatchString(content) {
+		return true
+	}
+	for _, cell := range strings.Split(content, "|")[1:] {
+		if openBox().MatchString(strings.TrimLeft(cell, " \t")) {
+			return true
+		}
+	}
+	return false
 }

@@ -45,7 +45,7 @@ func TestUncheckedItems(t *testing.T) {
 		"---\n***\n- \n1.\n#\n>\n|":                   "",
 	} {
 		var got []string
-		for _, it := range uncheckedItems([]byte(text)) {
+		for _, it := range uncheckedItems(text) {
 			got = append(got, fmt.Sprint(it.Line))
 		}
 		if strings.Join(got, " ") != want {
@@ -78,7 +78,7 @@ func TestUncheckedItemsCounts(t *testing.T) {
 				b.WriteString(mark + box + " do it\n")
 			}
 		}
-		if got := len(uncheckedItems([]byte(b.String()))); got != want {
+		if got := len(uncheckedItems(b.String())); got != want {
 			t.Fatalf("%d items, want %d in\n%s", got, want, b.String())
 		}
 	})

@@ -38,3 +38,11 @@ const (
 	StatusApproved  = "approved"
 	StatusRejected  = "rejected"
 )
+
+// okOr is the status of a gate that is passed, or another one.
+func okOr(ok bool, otherwise string) string {
+	if ok {
+		return StatusOK
+	}
+	return otherwise
+}

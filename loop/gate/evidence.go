@@ -2,8 +2,17 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
 )
+
+// maxTreeFiles bounds a directory that is hashed as one artifact.
+const maxTreeFiles = 100_000
 
 // Artifact is one piece of evidence as evidence.json lists it. SHA256, MTime
 // (seconds since the epoch) and Size (bytes) are nil when it does not exist. A
@@ -31,12 +40,7 @@ type EvidenceResult struct {
 }
 
 // Status is "ok" or "failed".
-func (r EvidenceResult) Status() string {
-	if r.OK {
-		return StatusOK
-	}
-	return StatusFailed
-}
+func (r EvidenceResult) Status() string { return okOr(r.OK, StatusFailed) }
 
 // Evidence records the existence, SHA-256, size and time of each artifact. An
 // artifact is a path or a pattern (see expand); a pattern without a match, a
@@ -44,68 +48,38 @@ func (r EvidenceResult) Status() string {
 // read are missing, and one missing artifact fails the gate. The error is for a
 // repository that cannot be opened, and for ctx.
 func Evidence(ctx context.Context, root string, artifacts []string) (EvidenceResult, error) {
-	res := EvidenceResult{OK: true, Artifacts: []Artifact{}}
 	t, err := openTree(root)
 	if err != nil {
 		return EvidenceResult{}, err
 	}
 	defer t.close()
-	seen := map[string]bool{}
-	for _, pattern := range artifacts {
-		if pattern == "" {
-			continue
-		}
-		paths, err := t.expand(pattern)
-		if err == nil && len(paths) == 0 {
-			err = &fault{reason: ReasonNotFound}
+	res := EvidenceResult{OK: true, Artifacts: []Artifact{}}
+	t.each(artifacts, func(p string, err error) bool {
+		var a Artifact
+		if err == nil {
+			a, err = t.artifact(ctx, p)
 		}
 		if err != nil {
-			res.add(absent(pattern, err))
-			continue
+			f := faultOf(err)
+			a = Artifact{Path: p, Gate: "evidence", Reason: f.reason, Detail: f.detail()}
+			why := pathText(p) + ": " + a.Reason
+			if a.Detail != "" {
+				why += " (" + oneLine(a.Detail, maxItem) + ")"
+			}
+			res.OK, res.Missing = false, append(res.Missing, why)
 		}
-		for _, p := range paths {
-			if seen[p] {
-				continue
-			}
-			seen[p] = true
-			a, err := t.artifact(ctx, p)
-			if ctx.Err() != nil {
-				return EvidenceResult{}, fmt.Errorf("hashing %s: %w", p, ctx.Err())
-			}
-			if err != nil {
-				a = absent(p, err)
-			}
-			res.add(a)
-		}
+		res.Artifacts = append(res.Artifacts, a)
+		return ctx.Err() == nil
+	})
+	if err := ctx.Err(); err != nil {
+		return EvidenceResult{}, fmt.Errorf("hashing the evidence: %w", err)
 	}
 	return res, nil
 }
 
-func (r *EvidenceResult) add(a Artifact) {
-	r.Artifacts = append(r.Artifacts, a)
-	if a.Exists {
-		return
-	}
-	r.OK = false
-	why := pathText(a.Path) + ": " + a.Reason
-	if a.Detail != "" {
-		why += " (" + oneLine(a.Detail, maxItem) + ")"
-	}
-	r.Missing = append(r.Missing, why)
-}
-
-func absent(p string, err error) Artifact {
-	f := faultOf(err)
-	a := Artifact{Path: p, Gate: "evidence", Reason: f.reason}
-	if f.err != nil {
-		a.Detail = f.err.Error()
-	}
-	return a
-}
-
 // artifact hashes what is at p.
 func (t *tree) artifact(ctx context.Context, p string) (Artifact, error) {
-	a := Artifact{Path: p, Gate: "evidence", Kind: "file"}
+	a := Artifact{Path: p, Gate: "evidence", Kind: "file", Exists: true}
 	info, err := t.root.Stat(p)
 	if err != nil {
 		return a, err
@@ -118,10 +92,92 @@ func (t *tree) artifact(ctx context.Context, p string) (Artifact, error) {
 	} else {
 		h, err = t.hashFile(ctx, p)
 	}
-	if err != nil {
-		return a, err
-	}
-	a.Exists = true
 	a.SHA256, a.MTime, a.Size = &h.sum, &h.mtime, &h.size
-	return a, nil
+	return a, err
+}
+
+type hashed struct {
+	sum   string // SHA-256, hex
+	mtime int64  // seconds since the epoch
+	size  int64
+	files int
+}
+
+// hashFile streams a regular file through SHA-256.
+func (t *tree) hashFile(ctx context.Context, p string) (hashed, error) {
+	f, info, err := t.open(p)
+	if err != nil {
+		return hashed{}, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, untilDone{ctx, f})
+	if err != nil {
+		return hashed{}, faultOf(err)
+	}
+	return hashed{hex.EncodeToString(sum.Sum(nil)), info.ModTime().Unix(), n, 1}, nil
+}
+
+// hashTree is the SHA-256 over one line for each file below dir, in the order
+// of their paths: "sha256 size path" with the path quoted, "link" and the quoted
+// target in place of the sum and size for a symbolic link. Directories named
+// .git and .superloop are left out: they change without the work changing.
+func (t *tree) hashTree(ctx context.Context, dir string) (hashed, error) {
+	var files []string
+	links := map[string]bool{}
+	err := fs.WalkDir(t.root.FS(), dir, func(p string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && p != dir && (e.Name() == ".git" || e.Name() == ".superloop"):
+			return fs.SkipDir
+		case e.IsDir():
+			return ctx.Err()
+		case len(files) == maxTreeFiles:
+			return &fault{ReasonTooLarge, fmt.Errorf("more than %d files", maxTreeFiles)}
+		}
+		files, links[p] = append(files, p), e.Type()&fs.ModeSymlink != 0
+		return nil
+	})
+	if err != nil {
+		return hashed{}, err
+	}
+	if len(files) == 0 {
+		return hashed{}, &fault{reason: ReasonEmptyDir}
+	}
+	slices.Sort(files)
+	sum := sha256.New()
+	out := hashed{files: len(files)}
+	for _, p := range files {
+		name := strings.TrimPrefix(p, dir+"/")
+		if links[p] {
+			target, err := t.root.Readlink(p)
+			if err != nil {
+				return hashed{}, err
+			}
+			fmt.Fprintf(sum, "link %q %q\n", target, name)
+			continue
+		}
+		h, err := t.hashFile(ctx, p)
+		if err != nil {
+			return hashed{}, err
+		}
+		fmt.Fprintf(sum, "%s %d %q\n", h.sum, h.size, name)
+		out.size, out.mtime = out.size+h.size, max(out.mtime, h.mtime)
+	}
+	out.sum = hex.EncodeToString(sum.Sum(nil))
+	return out, nil
+}
+
+// untilDone ends a copy when the context ends.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilDone) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(b)
 }

@@ -132,10 +132,12 @@ func TestManifest(t *testing.T) {
 	must(t, err)
 	data, err := Manifest(t.Context(), root, ManifestSpec{
 		LoopID: "t", Iteration: 3, SpecFile: "spec.md", TestsMode: "every", TestCommands: []string{"make"},
-		TestStatusFile: filepath.Join(root, "l/test-status.json"), TestOutputFile: "l/test-output.txt",
-		ChecklistStatusFile: "l/checklist-status.json", ChecklistRemainingFile: "l/checklist-remaining.md",
-		ValidationStatusFile: "l/validation-status.json", ValidationResultsFile: "l/validation-results.json",
-		PrerequisitesStatusFile: "l/gone.json",
+		File: func(name string) string {
+			if name == "test-status.json" {
+				return filepath.Join(root, "l", name)
+			}
+			return "l/" + name
+		},
 	}, found, noon)
 	must(t, err)
 	m := decode(t, data)
@@ -153,7 +155,7 @@ func TestManifest(t *testing.T) {
 	if v := m["validation"].(map[string]any); v["status"] == nil || v["results_sha256"] != sha(`{"preflight":null}`) {
 		t.Errorf("validation: %v", v)
 	}
-	if p := m["prerequisites"].(map[string]any); p["status"] != nil || p["status_sha256"] != nil || p["status_file"] != "l/gone.json" {
+	if p := m["prerequisites"].(map[string]any); p["status"] != nil || p["status_sha256"] != nil || p["status_file"] != "l/prerequisites-status.json" {
 		t.Errorf("prerequisites: %v", p)
 	}
 	keys(t, m["rlms"].(map[string]any), "index_file index index_sha256 index_mtime latest")
@@ -169,7 +171,7 @@ func TestManifest(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Manifest(ctx, root, ManifestSpec{SpecFile: "spec.md"}, found, noon); !errors.Is(err, context.Canceled) {
+	if _, err := Manifest(ctx, root, ManifestSpec{SpecFile: "spec.md", File: func(name string) string { return name }}, found, noon); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -9,62 +9,73 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // stamp is how a file of the contract writes a time.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// pretty renders v as the contract's files do: indented, "<" and "&" as they
-// are, a newline at the end. v holds only plain values and valid raw JSON, so
-// a failure is a programming error.
-func pretty(v any) []byte {
+// pretty renders v as the contract's files do: indented by two spaces.
+func pretty(v any) []byte { return render(v, "  ") }
+
+// compact renders v as one line of a .jsonl file, newline included.
+func compact(v any) []byte { return render(v, "") }
+
+// render writes "<" and "&" as they are, and a newline at the end. v holds only
+// plain values and valid raw JSON, so a failure is a programming error.
+func render(v any, indent string) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
 		panic(fmt.Sprintf("gate: rendering %T: %v", v, err))
 	}
 	return buf.Bytes()
 }
 
-// compact renders v as one line of a .jsonl file, newline included.
-func compact(v any) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("gate: rendering %T: %v", v, err))
+// members are a JSON object with its keys in their order.
+type members []member
+
+type member struct {
+	key   string
+	value any
+}
+
+func (m members) MarshalJSON() ([]byte, error) {
+	out := []byte("{")
+	for i, e := range m {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = fmt.Appendf(out, "%q:", e.key)
+		value := compact(e.value)
+		out = append(out, value[:len(value)-1]...)
 	}
-	return buf.Bytes()
+	return append(out, '}'), nil
 }
 
 // orEmpty keeps an empty list "[]" in JSON.
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
+func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
 
 // oneLine makes text from outside safe to stand in one line of a report:
 // control characters become spaces, bad UTF-8 is replaced, and what is beyond
-// limit runes is cut and marked.
+// limit characters is cut and marked.
 func oneLine(s string, limit int) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range s {
-		if n == limit {
-			b.WriteString("...")
-			break
-		}
-		n++
-		if unicode.IsControl(r) {
-			r = ' '
-		}
-		b.WriteRune(r)
+	if len(s) > utf8.UTFMax*limit {
+		s = s[:utf8.UTFMax*limit+1]
 	}
-	return strings.TrimRight(b.String(), " ")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > limit {
+		s = string(runes[:limit]) + text.Dots
+	}
+	return strings.TrimRight(s, " ")
 }
 
 // pathText is a path as a line of a report holds it: as it is, or quoted when

@@ -1,11 +1,38 @@
 package gate
 
 import (
-	"errors"
 	"path"
 	"slices"
 	"strings"
 )
+
+// each calls f for every path that the patterns name (see expand), each path
+// once, until f says no. An error is told with its pattern; that a pattern
+// matches nothing is one. Empty patterns are passed over.
+func (t *tree) each(patterns []string, f func(path string, err error) bool) {
+	seen := map[string]bool{"": true}
+	for _, pattern := range patterns {
+		if pattern == "" {
+			continue
+		}
+		paths, err := t.expand(pattern)
+		if err == nil && len(paths) == 0 {
+			err = &fault{reason: ReasonNotFound}
+		}
+		if err != nil && !f(pattern, err) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		for _, p := range paths {
+			if !seen[p] && !f(p, nil) {
+				return
+			}
+			seen[p] = true
+		}
+	}
+}
 
 // expand lists what a pattern names, sorted, each path once, relative to the
 // repository. The pattern is the shell's with globstar: "*", "?" and "[...]"
@@ -23,26 +50,20 @@ func (t *tree) expand(pattern string) ([]string, error) {
 	if _, err := t.root.Lstat(rel); err == nil {
 		return []string{rel}, nil
 	}
-	var segs []string
-	for _, seg := range strings.Split(rel, "/") {
-		if seg == "**" && len(segs) > 0 && segs[len(segs)-1] == "**" {
-			continue
-		}
-		seg = strings.ReplaceAll(seg, "[!", "[^")
+	segs := strings.Split(strings.ReplaceAll(rel, "[!", "[^"), "/")
+	for _, seg := range segs {
 		if _, err := path.Match(seg, ""); err != nil {
-			return nil, &fault{reason: ReasonBadPattern, err: err}
+			return nil, &fault{ReasonBadPattern, err}
 		}
-		segs = append(segs, seg)
 	}
-	if segs[len(segs)-1] == "**" {
-		segs = append(segs, "*")
-		e := expansion{tree: t, filesOnly: true, seen: map[visit]bool{}}
-		err = e.walk(".", segs)
-		return e.sorted(), err
-	}
+	segs = slices.CompactFunc(segs, func(a, b string) bool { return a == "**" && b == "**" })
 	e := expansion{tree: t, seen: map[visit]bool{}}
+	if segs[len(segs)-1] == "**" {
+		segs, e.filesOnly = append(segs, "*"), true
+	}
 	err = e.walk(".", segs)
-	return e.sorted(), err
+	slices.Sort(e.found)
+	return slices.Compact(e.found), err
 }
 
 // visit is a directory with the number of names left to match there; no pair is
@@ -75,33 +96,26 @@ func (e *expansion) walk(dir string, segs []string) error {
 	}
 	list, err := e.entries(dir)
 	if err != nil {
-		return notFoundIsNothing(err)
+		return unlessNotFound(err)
 	}
 	for _, entry := range list {
 		name := entry.Name()
+		hidden := strings.HasPrefix(name, ".")
 		if seg == "**" {
-			if entry.IsDir() && !strings.HasPrefix(name, ".") {
+			if entry.IsDir() && !hidden {
 				if err := e.walk(path.Join(dir, name), segs); err != nil {
 					return err
 				}
 			}
 			continue
 		}
-		if strings.HasPrefix(name, ".") && !strings.HasPrefix(seg, ".") {
-			continue
-		}
-		if ok, _ := path.Match(seg, name); !ok {
-			continue
-		}
-		if len(rest) == 0 && e.filesOnly && entry.IsDir() {
+		ok, _ := path.Match(seg, name)
+		if !ok || hidden && !strings.HasPrefix(seg, ".") || len(rest) == 0 && e.filesOnly && entry.IsDir() {
 			continue
 		}
 		err := e.step(path.Join(dir, name), rest)
-		if f := (*fault)(nil); errors.As(err, &f) && f.reason == ReasonOutside && len(rest) > 0 {
-			continue // a link to a directory elsewhere, which the pattern did not name
-		}
-		if err != nil {
-			return err
+		if err != nil && (len(rest) == 0 || faultOf(err).reason != ReasonOutside) {
+			return err // but for a link to a directory elsewhere, which the pattern did not name
 		}
 	}
 	return nil
@@ -113,20 +127,14 @@ func (e *expansion) step(p string, rest []string) error {
 		return e.walk(p, rest)
 	}
 	if _, err := e.root.Lstat(p); err != nil {
-		return notFoundIsNothing(faultOf(err))
+		return unlessNotFound(err)
 	}
 	e.found = append(e.found, p)
 	return nil
 }
 
-func (e *expansion) sorted() []string {
-	slices.Sort(e.found)
-	return slices.Compact(e.found)
-}
-
-func notFoundIsNothing(err error) error {
-	var f *fault
-	if errors.As(err, &f) && f.reason == ReasonNotFound {
+func unlessNotFound(err error) error {
+	if faultOf(err).reason == ReasonNotFound {
 		return nil
 	}
 	return err

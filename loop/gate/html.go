@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -38,11 +39,13 @@ var (
 	roots      = pattern.Lazy(`(?i)<(?:html|body)[\s/>]`)
 )
 
+var errTooMany = errors.New("the page has too many elements")
+
 // readPage reads a page. No text is malformed; the error is for a page beyond the
 // bounds: 200,000 elements, 512 in one another, 20 times <html> or <body>.
 func readPage(src string) (*page, error) {
 	if strings.Count(src, "<") > 2*maxElements || len(roots().FindAllStringIndex(src, maxRoots+1)) > maxRoots {
-		return nil, errors.New("the page has too many elements")
+		return nil, errTooMany
 	}
 	doc, err := html.Parse(strings.NewReader(formatting().ReplaceAllString(src, "${1}"+mark+"${2}")))
 	if err != nil {
@@ -50,9 +53,8 @@ func readPage(src string) (*page, error) {
 	}
 	p := page{source: withoutComments(src)}
 	var text strings.Builder
-	p.take(doc, &text)
-	if len(p.elements) > maxElements {
-		return nil, errors.New("the page has too many elements")
+	if p.take(doc, &text); len(p.elements) > maxElements {
+		return nil, errTooMany
 	}
 	p.text = strings.Join(strings.Fields(text.String()), " ")
 	return &p, nil
@@ -64,7 +66,7 @@ func (p *page) take(n *html.Node, text *strings.Builder) {
 	plain := func(s string) string { return strings.ReplaceAll(s, mark, "") }
 	switch n.Type {
 	case html.TextNode:
-		if !isHidden(n.Parent.Data) {
+		if !slices.Contains(hidden, n.Parent.Data) {
 			text.WriteString(plain(n.Data))
 		}
 	case html.ElementNode:
@@ -77,7 +79,7 @@ func (p *page) take(n *html.Node, text *strings.Builder) {
 			a.Key, a.Val = strings.ToLower(a.Key), plain(a.Val)
 		}
 		p.elements = append(p.elements, n)
-		if !isInline(n.Data) { // the words around a block do not run together
+		if !slices.Contains(inline, n.Data) { // the words around a block do not run together
 			text.WriteByte(' ')
 			defer text.WriteByte(' ')
 		}
@@ -114,22 +116,10 @@ func attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// isHidden: elements whose content is text that nobody sees. noscript is one of
-// them wherever scripts run.
-func isHidden(name string) bool {
-	switch name {
-	case "script", "style", "xmp", "iframe", "noembed", "noframes", "noscript":
-		return true
-	}
-	return false
-}
-
-// isInline: elements that do not part the words on their two sides.
-func isInline(name string) bool {
-	switch name {
-	case "a", "abbr", "b", "bdi", "bdo", "cite", "code", "del", "em", "font", "i", "ins", "kbd",
-		"mark", "q", "s", "small", "span", "strong", "sub", "sup", "u", "var", "wbr":
-		return true
-	}
-	return false
-}
+// Elements whose content is text that nobody sees (noscript is one of them
+// wherever scripts run), and elements that do not part the words on their two
+// sides.
+var (
+	hidden = strings.Fields("script style xmp iframe noembed noframes noscript")
+	inline = strings.Fields("a abbr b bdi bdo cite code del em font i ins kbd mark q s small span strong sub sup u var wbr")
+)

@@ -16,34 +16,24 @@ import (
 // references do not exist here, so that a pattern cannot take exponential time;
 // they are errors.
 func compileRegex(pattern, flags string) (*regexp.Regexp, error) {
+	expr := fromJS(pattern)
 	var keep string
-	sticky := false
 	for i, f := range flags {
-		if strings.ContainsRune(flags[:i], f) {
+		switch {
+		case strings.ContainsRune(flags[:i], f):
 			return nil, fmt.Errorf("flag %q is given twice", f)
-		}
-		switch f {
-		case 'i', 'm', 's':
+		case strings.ContainsRune("ims", f):
 			keep += string(f)
-		case 'g', 'u':
-		case 'y':
-			sticky = true
-		default:
+		case f == 'y':
+			expr = `\A(?:` + expr + `)`
+		case f != 'g' && f != 'u':
 			return nil, fmt.Errorf("unknown flag %q; known are g, i, m, s, u, y", f)
 		}
-	}
-	expr := fromJS(pattern)
-	if sticky {
-		expr = `\A(?:` + expr + `)`
 	}
 	if keep != "" {
 		expr = "(?" + keep + ")" + expr
 	}
-	re, err := regexp.Compile(expr)
-	if err != nil {
-		return nil, err
-	}
-	return re, nil
+	return regexp.Compile(expr)
 }
 
 // jsSpace is what \s stands for in JavaScript, as the inside of a class.
@@ -54,37 +44,26 @@ const jsSpace = `\t\n\v\f\r\p{Z}\x{FEFF}`
 func fromJS(p string) string {
 	var b strings.Builder
 	class := false
-	for i := 0; i < len(p); i++ {
-		c := p[i]
-		rest := p[i:]
+	for p != "" {
+		out, n := p[:1], 1
 		switch {
-		case c == '\\' && i+1 < len(p):
-			out, n := escapeFromJS(rest, class)
-			b.WriteString(out)
-			i += n - 1
+		case p[0] == '\\' && len(p) > 1:
+			out, n = escapeFromJS(p, class)
+		case class && p[0] == '[': // a literal bracket there, the start of [:name:] here
+			out = `\[`
 		case class:
-			class = c != ']'
-			if c == '[' { // a literal bracket there, the start of [:name:] here
-				b.WriteString(`\[`)
-				continue
-			}
-			b.WriteByte(c)
-		case strings.HasPrefix(rest, "[^]"):
-			b.WriteString(`[\s\S]`)
-			i += 2
-		case strings.HasPrefix(rest, "[]"):
-			b.WriteString(`[^\s\S]`)
-			i++
-		case c == '[':
+			class = p[0] != ']'
+		case strings.HasPrefix(p, "[^]"):
+			out, n = `[\s\S]`, 3
+		case strings.HasPrefix(p, "[]"):
+			out, n = `[^\s\S]`, 2
+		case strings.HasPrefix(p, "[^"):
+			out, n, class = "[^", 2, true
+		case p[0] == '[':
 			class = true
-			b.WriteByte(c)
-			if strings.HasPrefix(rest, "[^") {
-				b.WriteByte('^')
-				i++
-			}
-		default:
-			b.WriteByte(c)
 		}
+		b.WriteString(out)
+		p = p[n:]
 	}
 	return b.String()
 }
@@ -92,35 +71,25 @@ func fromJS(p string) string {
 // escapeFromJS translates the escape that s begins with and returns how many
 // bytes of s it took.
 func escapeFromJS(s string, class bool) (string, int) {
-	switch s[1] {
-	case 'u':
-		if len(s) >= 6 && isHex(s[2:6]) {
-			return `\x{` + s[2:6] + `}`, 6
-		}
+	switch c := s[1]; {
+	case c == 'u' && len(s) >= 6 && isHex(s[2:6]):
+		return `\x{` + s[2:6] + `}`, 6
+	case c == 'u':
 		if end := strings.IndexByte(s, '}'); strings.HasPrefix(s, `\u{`) && end > 3 && isHex(s[3:end]) {
 			return `\x{` + s[3:end] + `}`, end + 1
 		}
-	case 's':
-		if class {
-			return jsSpace, 2
-		}
+	case c == 's' && class:
+		return jsSpace, 2
+	case c == 's':
 		return `[` + jsSpace + `]`, 2
-	case 'S':
-		if !class {
-			return `[^` + jsSpace + `]`, 2
-		}
-	case 'b':
-		if class {
-			return `\x08`, 2
-		}
-	case '0':
+	case c == 'S' && !class:
+		return `[^` + jsSpace + `]`, 2
+	case c == 'b' && class:
+		return `\x08`, 2
+	case c == '0':
 		return `\x00`, 2
-	case '-', '/':
-		return `\` + s[1:2], 2
 	}
 	return s[:2], 2
 }
 
-func isHex(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == ""
-}
+func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == "" }

@@ -3,15 +3,14 @@ package gate
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"time"
 )
 
 // maxPacketSection bounds, in bytes, what the packet repeats of one file.
 const maxPacketSection = 64 << 10
 
-// Packet is what reviewer-packet.md is made of. Files are relative to the
-// repository, or absolute inside of it; one that is empty has no section of its
-// own to show and is named missing.
+// Packet is what reviewer-packet.md is made of.
 type Packet struct {
 	LoopID    string
 	Iteration int
@@ -19,15 +18,9 @@ type Packet struct {
 	// from: they are judged after the reviewer, so it is the one before, 0 for
 	// none. The packet says so, and no reviewer has to guess.
 	GatesOf int
-
-	GateSummaryFile        string
-	TestStatusFile         string
-	TestReportFile         string
-	ChecklistStatusFile    string
-	ChecklistRemainingFile string
-	EvidenceFile           string
-	ValidationStatusFile   string
-	ValidationResultsFile  string
+	// File gives the path of a file of the loop: relative to the repository, or
+	// absolute inside of it.
+	File func(name string) string
 }
 
 // ReviewerPacket is reviewer-packet.md: the files a reviewer judges by, in one.
@@ -48,58 +41,51 @@ func ReviewerPacket(root string, p Packet, at time.Time) ([]byte, error) {
 		fmt.Fprintf(&b, "Gates: gate summary, checklists, evidence and validation are those of iteration %d.\n", p.GatesOf)
 	}
 	for _, s := range []struct{ title, file, missing string }{
-		{"Gate Summary", p.GateSummaryFile, "Missing gate summary."},
-		{"Test Status", p.TestStatusFile, "Missing test status."},
-		{"Test Report", p.TestReportFile, "Missing test report."},
-		{"Checklist Status", p.ChecklistStatusFile, "Missing checklist status."},
-		{"Checklist Remaining", p.ChecklistRemainingFile, "Missing checklist remaining list."},
-		{"Evidence", p.EvidenceFile, "Missing evidence manifest."},
-		{"Validation", p.ValidationStatusFile, "Missing validation status."},
+		{"Gate Summary", "gate-summary.txt", "gate summary"},
+		{"Test Status", "test-status.json", "test status"},
+		{"Test Report", "test-report.md", "test report"},
+		{"Checklist Status", "checklist-status.json", "checklist status"},
+		{"Checklist Remaining", "checklist-remaining.md", "checklist remaining list"},
+		{"Evidence", "evidence.json", "evidence manifest"},
+		{"Validation", "validation-status.json", "validation status"},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n", s.title)
-		if !t.section(&b, s.file) {
-			b.WriteString(s.missing + "\n")
+		if text, ok := t.section(p.File(s.file)); ok {
+			b.Write(text)
+		} else {
+			fmt.Fprintf(&b, "Missing %s.\n", s.missing)
 		}
 	}
-	var results bytes.Buffer
-	if t.section(&results, p.ValidationResultsFile) {
-		b.WriteByte('\n')
-		b.Write(results.Bytes())
+	if results, ok := t.section(p.File("validation-results.json")); ok {
+		fmt.Fprintf(&b, "\n%s", results)
 	}
 	return b.Bytes(), nil
 }
 
-// section repeats a file and reports whether it could.
-func (t *tree) section(b *bytes.Buffer, file string) bool {
+// section is a file as the packet repeats it; ok is false when it cannot be
+// read.
+func (t *tree) section(file string) (text []byte, ok bool) {
 	rel, err := t.rel(file)
 	if err != nil {
-		return false
+		return nil, false
 	}
 	f, info, err := t.open(rel)
 	if err != nil {
-		return false
+		return nil, false
 	}
 	defer f.Close()
-	size := info.Size()
-	head := make([]byte, min(size, maxPacketSection))
-	n, err := f.ReadAt(head, 0)
-	if n < len(head) && err != nil {
-		head = head[:n]
+	part := func(from, n int64) []byte { // what cannot be read is left out
+		data, _ := io.ReadAll(io.NewSectionReader(f, from, n))
+		return bytes.ToValidUTF8(data, []byte("\ufffd"))
 	}
-	var tail []byte
-	if size > maxPacketSection {
-		head = head[:maxPacketSection/2]
-		tail = make([]byte, maxPacketSection/2)
-		n, _ := f.ReadAt(tail, size-int64(len(tail)))
-		tail = tail[:n]
+	const half = maxPacketSection / 2
+	if size := info.Size(); size <= maxPacketSection {
+		text = part(0, size)
+	} else {
+		text = fmt.Appendf(part(0, half), "\n... %d bytes left out ...\n%s", size-maxPacketSection, part(size-half, half))
 	}
-	b.Write(bytes.ToValidUTF8(head, []byte("\ufffd")))
-	if tail != nil {
-		fmt.Fprintf(b, "\n... %d bytes left out ...\n", size-maxPacketSection)
-		b.Write(bytes.ToValidUTF8(tail, []byte("\ufffd")))
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		text = append(text, '\n')
 	}
-	if b.Len() > 0 && b.Bytes()[b.Len()-1] != '\n' {
-		b.WriteByte('\n')
-	}
-	return true
+	return text, true
 }

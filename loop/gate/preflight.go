@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"net/url"
 	"path"
 	"strings"
@@ -10,8 +11,8 @@ const maxPage = 8 << 20 // bytes of an HTML page
 
 // PreflightSpec are the static checks of a built web page. Entry is the page,
 // relative to the repository or, when that is not under WebRoot, to WebRoot;
-// WebRoot is the directory that is served, and the page's own when empty. MinScriptBytes below 1 counts as 1,
-// MaxScriptKB 0 is no bound.
+// WebRoot is the directory that is served, and the page's own when empty.
+// MinScriptBytes below 1 counts as 1, MaxScriptKB 0 is no bound.
 type PreflightSpec struct {
 	Entry             string
 	WebRoot           string
@@ -63,30 +64,44 @@ func Preflight(root string, spec PreflightSpec) (PreflightResult, error) {
 	}
 	defer t.close()
 	t.preflight(spec, &res)
-	res.OK = len(res.Errors) == 0
-	if res.OK {
+	if res.OK = len(res.Errors) == 0; res.OK {
 		res.Checks = append(res.Checks, "preflight_ok")
 	}
 	return res, nil
 }
 
-func (r *PreflightResult) fail(code, detail string) {
-	r.Errors = append(r.Errors, code+":"+detail)
-}
+func (r *PreflightResult) fail(code, detail string) { r.Errors = append(r.Errors, code+":"+detail) }
 
 func (t *tree) preflight(spec PreflightSpec, res *PreflightResult) {
-	entry, webRoot, data, ok := t.entryPage(spec, res)
-	if !ok {
+	res.Entry.Path = spec.Entry
+	entry, err := t.rel(spec.Entry)
+	if err != nil {
+		res.fail("entry_not_found", spec.Entry+" ("+faultOf(err).reason+")")
+		return
+	}
+	webRoot := path.Dir(entry)
+	if spec.WebRoot != "" {
+		if webRoot, err = t.rel(spec.WebRoot); err != nil {
+			res.fail("web_root_not_found", spec.WebRoot+" ("+faultOf(err).reason+")")
+			return
+		}
+		// A bundler's source page often has the name of the built one.
+		if webRoot != "." && !strings.HasPrefix(entry, webRoot+"/") {
+			entry = path.Join(webRoot, entry)
+		}
+	}
+	data, err := t.read(entry, maxPage)
+	if err != nil {
+		res.fail("entry_not_found", entry+" ("+faultOf(err).Error()+")")
 		return
 	}
 	res.Entry = PreflightEntry{Path: entry, Exists: true, Bytes: int64(len(data))}
 	res.Checks = append(res.Checks, "entry_exists")
-	src := string(data)
-	if strings.TrimSpace(src) == "" {
+	if len(bytes.TrimSpace(data)) == 0 {
 		res.fail("entry_empty", entry)
 		return
 	}
-	p, err := readPage(src)
+	p, err := readPage(string(data))
 	if err != nil {
 		res.fail("entry_unreadable", err.Error())
 		return
@@ -104,7 +119,7 @@ func (t *tree) preflight(spec PreflightSpec, res *PreflightResult) {
 	}
 	for _, text := range spec.RequiredText {
 		squeezed := strings.Join(strings.Fields(text), " ")
-		if squeezed == "" || (!strings.Contains(p.source, text) && !strings.Contains(p.text, squeezed)) {
+		if squeezed == "" || !strings.Contains(p.source, text) && !strings.Contains(p.text, squeezed) {
 			res.fail("missing_text", text)
 			continue
 		}
@@ -113,41 +128,11 @@ func (t *tree) preflight(spec PreflightSpec, res *PreflightResult) {
 	t.scripts(p, entry, webRoot, spec, res)
 }
 
-// entryPage finds and reads the page.
-func (t *tree) entryPage(spec PreflightSpec, res *PreflightResult) (entry, webRoot string, data []byte, ok bool) {
-	res.Entry.Path = spec.Entry
-	entry, err := t.rel(spec.Entry)
-	if err != nil {
-		res.fail("entry_not_found", spec.Entry+" ("+faultOf(err).reason+")")
-		return "", "", nil, false
-	}
-	webRoot = path.Dir(entry)
-	if spec.WebRoot != "" {
-		if webRoot, err = t.rel(spec.WebRoot); err != nil {
-			res.fail("web_root_not_found", spec.WebRoot+" ("+faultOf(err).reason+")")
-			return "", "", nil, false
-		}
-		// A bundler's source page often has the name of the built one.
-		if !under(entry, webRoot) {
-			entry = path.Join(webRoot, entry)
-		}
-	}
-	data, err = t.read(entry, maxPage)
-	if err != nil {
-		res.fail("entry_not_found", entry+" ("+faultOf(err).Error()+")")
-		return "", "", nil, false
-	}
-	return entry, webRoot, data, true
-}
-
-func under(p, dir string) bool { return dir == "." || strings.HasPrefix(p, dir+"/") }
-
 func (t *tree) scripts(p *page, entry, webRoot string, spec PreflightSpec, res *PreflightResult) {
 	// The page as it would be served: then the rules for URLs say which file
 	// "../x.js?v=1" is, and that it cannot leave the web root.
-	served := strings.TrimPrefix(entry, webRoot+"/")
-	doc := &url.URL{Scheme: "http", Host: "preflight.invalid", Path: "/" + served}
-	base, found := doc, false
+	doc := &url.URL{Scheme: "http", Host: "preflight.invalid", Path: "/" + strings.TrimPrefix(entry, webRoot+"/")}
+	base := doc
 	for _, e := range p.elements {
 		if href, ok := attr(e, "href"); e.Data == "base" && ok && base == doc {
 			if u, err := doc.Parse(href); err == nil {
@@ -156,45 +141,42 @@ func (t *tree) scripts(p *page, entry, webRoot string, spec PreflightSpec, res *
 		}
 	}
 	for _, e := range p.elements {
-		src, ok := attr(e, "src")
-		src = strings.Trim(src, " \t\r\n\f")
-		if e.Data != "script" || !ok || src == "" {
+		src, _ := attr(e, "src")
+		if src = strings.Trim(src, " \t\r\n\f"); e.Data != "script" || src == "" {
 			continue
 		}
-		found = true
+		script := PreflightScript{Src: src}
 		u, err := base.Parse(src)
-		if err != nil {
+		switch {
+		case err != nil:
 			res.fail("script_missing", src)
-			res.Scripts = append(res.Scripts, PreflightScript{Src: src})
-			continue
+		case u.Host != doc.Host || u.Scheme != doc.Scheme:
+			script.External, script.OK = true, true
+		default:
+			script.Path = path.Join(webRoot, u.Path)
+			t.script(&script, spec, res)
 		}
-		if u.Host != doc.Host || u.Scheme != doc.Scheme {
-			res.Scripts = append(res.Scripts, PreflightScript{Src: src, External: true, OK: true})
-			continue
-		}
-		res.Scripts = append(res.Scripts, t.script(src, path.Join(webRoot, u.Path), spec, res))
+		res.Scripts = append(res.Scripts, script)
 	}
-	if spec.RequireScripts && !found {
+	if spec.RequireScripts && len(res.Scripts) == 0 {
 		res.fail("no_script_tags", entry)
 	}
 }
 
 // script judges one local script.
-func (t *tree) script(src, file string, spec PreflightSpec, res *PreflightResult) PreflightScript {
-	out := PreflightScript{Src: src, Path: file}
-	info, err := t.root.Stat(file)
+func (t *tree) script(s *PreflightScript, spec PreflightSpec, res *PreflightResult) {
+	info, err := t.root.Stat(s.Path)
 	if err != nil || !info.Mode().IsRegular() {
-		res.fail("script_missing", src)
-		return out
+		res.fail("script_missing", s.Src)
+		return
 	}
-	out.Exists, out.Bytes = true, info.Size()
+	s.Exists, s.Bytes = true, info.Size()
 	switch {
-	case out.Bytes < int64(max(1, spec.MinScriptBytes)):
-		res.fail("script_too_small", src)
-	case spec.MaxScriptKB > 0 && out.Bytes > int64(spec.MaxScriptKB)*1024:
-		res.fail("script_too_large", src)
+	case s.Bytes < int64(max(1, spec.MinScriptBytes)):
+		res.fail("script_too_small", s.Src)
+	case spec.MaxScriptKB > 0 && s.Bytes > int64(spec.MaxScriptKB)*1024:
+		res.fail("script_too_large", s.Src)
 	default:
-		out.OK = true
+		s.OK = true
 	}
-	return out
 }

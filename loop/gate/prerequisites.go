@@ -1,23 +1,30 @@
 package gate
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
+)
+
+const (
+	maxPrerequisite = 16 << 20 // bytes of a file that a check reads
+	maxFirst        = 10       // open items that a failure shows
 )
 
 // Types of a prerequisite.
 const (
-	CheckMarkdownComplete  = "markdown_checklist_complete"
-	CheckRegexPresent      = "file_regex_present"
-	CheckRegexAbsent       = "file_regex_absent"
-	CheckContainsAll       = "file_contains_all"
-	CheckNotContainsAny    = "file_not_contains_any"
-	CheckFileExists        = "file_exists"
-	CheckFileNonempty      = "file_nonempty"
-	reasonInvalidRegex     = "invalid_regex"
-	reasonUnsupportedCheck = "unsupported_check_type"
+	CheckMarkdownComplete = "markdown_checklist_complete"
+	CheckRegexPresent     = "file_regex_present"
+	CheckRegexAbsent      = "file_regex_absent"
+	CheckContainsAll      = "file_contains_all"
+	CheckNotContainsAny   = "file_not_contains_any"
+	CheckFileExists       = "file_exists"
+	CheckFileNonempty     = "file_nonempty"
 )
 
 // PrerequisiteCheck is one fact about a file that must hold. Pattern is a
@@ -53,23 +60,12 @@ type PrerequisitesResult struct {
 }
 
 // Status is "ok" or "failed".
-func (r PrerequisitesResult) Status() string {
-	if r.OK {
-		return StatusOK
-	}
-	return StatusFailed
-}
+func (r PrerequisitesResult) Status() string { return okOr(r.OK, StatusFailed) }
 
 // ResultsJSON is prerequisites-results.json.
 func (r PrerequisitesResult) ResultsJSON(at time.Time) []byte {
-	return pretty(struct {
-		OK          bool                  `json:"ok"`
-		GeneratedAt string                `json:"generated_at"`
-		Total       int                   `json:"total"`
-		Passed      int                   `json:"passed"`
-		Verified    []string              `json:"verified"`
-		Failed      []PrerequisiteFailure `json:"failed"`
-	}{r.OK, stamp(at), r.Total, len(r.Verified), orEmpty(r.Verified), orEmpty(r.Failed)})
+	return pretty(members{{"ok", r.OK}, {"generated_at", stamp(at)}, {"total", r.Total}, {"passed", len(r.Verified)},
+		{"verified", orEmpty(r.Verified)}, {"failed", orEmpty(r.Failed)}})
 }
 
 // Prerequisites runs every check against the repository. vars gives the values
@@ -85,7 +81,11 @@ func Prerequisites(root string, checks []PrerequisiteCheck, vars map[string]stri
 		return res, err
 	}
 	defer t.close()
-	fill := placeholders(vars)
+	var pairs []string
+	for name, value := range vars {
+		pairs = append(pairs, "{"+name+"}", value)
+	}
+	fill := strings.NewReplacer(pairs...)
 	for i, c := range checks {
 		c.Path = fill.Replace(c.Path)
 		if c.ID == "" {
@@ -94,38 +94,17 @@ func Prerequisites(root string, checks []PrerequisiteCheck, vars map[string]stri
 				c.ID = fmt.Sprintf("%s:%d", orUnknown(c.Type), i)
 			}
 		}
-		reason, details := t.check(c)
-		if reason == "" {
+		if reason, details := t.check(c); reason == "" {
 			res.Verified = append(res.Verified, c.ID)
-			continue
+		} else {
+			res.Failed = append(res.Failed, PrerequisiteFailure{c.ID, orUnknown(c.Type), c.Path, reason, details})
 		}
-		res.Failed = append(res.Failed, PrerequisiteFailure{
-			ID: c.ID, Type: orUnknown(c.Type), Path: c.Path, Reason: reason, Details: details,
-		})
 	}
 	res.OK = len(res.Failed) == 0
 	return res, nil
 }
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
-func placeholders(vars map[string]string) *strings.Replacer {
-	names := make([]string, 0, len(vars))
-	for name := range vars {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	var pairs []string
-	for _, name := range names {
-		pairs = append(pairs, "{"+name+"}", vars[name])
-	}
-	return strings.NewReplacer(pairs...)
-}
+func orUnknown(s string) string { return cmp.Or(s, "unknown") }
 
 // StatusJSON is validation-status.json or prerequisites-status.json: the
 // verdict, and the name of the file with the details, "" for none.
@@ -134,10 +113,106 @@ func StatusJSON(status, resultsFile string, at time.Time) []byte {
 	if resultsFile != "" {
 		results = &resultsFile
 	}
-	return pretty(struct {
-		OK          bool    `json:"ok"`
-		Status      string  `json:"status"`
-		GeneratedAt string  `json:"generated_at"`
-		ResultsFile *string `json:"results_file"`
-	}{status == StatusOK || status == StatusSkipped, status, stamp(at), results})
+	ok := status == StatusOK || status == StatusSkipped
+	return pretty(members{{"ok", ok}, {"status", status}, {"generated_at", stamp(at)}, {"results_file", results}})
+}
+
+// check runs one prerequisite; the reason is "" when it holds.
+func (t *tree) check(c PrerequisiteCheck) (reason string, details map[string]any) {
+	judge := map[string]func(string, PrerequisiteCheck) (string, map[string]any){
+		CheckMarkdownComplete: checkBoxes, CheckRegexPresent: checkRegex, CheckRegexAbsent: checkRegex,
+		CheckContainsAll: checkNeedles, CheckNotContainsAny: checkNeedles, CheckFileExists: checkLength, CheckFileNonempty: checkLength,
+	}[c.Type]
+	if judge == nil {
+		return "unsupported_check_type:" + orUnknown(c.Type), nil
+	}
+	rel, err := t.rel(c.Path)
+	if err == nil && c.Type == CheckFileExists {
+		if _, err = t.root.Stat(rel); err == nil {
+			return "", nil
+		}
+	}
+	var content []byte
+	if err == nil {
+		content, err = t.read(rel, maxPrerequisite)
+	}
+	if err == nil {
+		return judge(string(content), c)
+	}
+	f := faultOf(err)
+	details = map[string]any{"path": c.Path}
+	if f.err != nil {
+		details["error"] = f.err.Error()
+	}
+	return f.reason, details
+}
+
+func checkLength(content string, c PrerequisiteCheck) (string, map[string]any) {
+	size, least := utf8.RuneCountInString(strings.TrimSpace(content)), max(1, c.MinChars)
+	if size < least {
+		return "file_too_short", map[string]any{"size": size, "min_chars": least}
+	}
+	return "", nil
+}
+
+func checkBoxes(content string, _ PrerequisiteCheck) (string, map[string]any) {
+	open := uncheckedItems(content)
+	if len(open) == 0 {
+		return "", nil
+	}
+	type item struct {
+		Line int    `json:"line"`
+		Text string `json:"text"`
+	}
+	var first []item
+	for _, it := range open[:min(len(open), maxFirst)] {
+		first = append(first, item{it.Line, strings.TrimSpace(it.Text)})
+	}
+	return "unchecked_items_remaining", map[string]any{"count": len(open), "first": first}
+}
+
+func checkRegex(content string, c PrerequisiteCheck) (string, map[string]any) {
+	if c.Pattern == "" {
+		return "missing_pattern", nil
+	}
+	re, err := compileRegex(c.Pattern, c.Flags)
+	if err != nil {
+		return "invalid_regex:" + err.Error(), map[string]any{"pattern": c.Pattern, "flags": c.Flags}
+	}
+	if !strings.Contains(c.Pattern, `\r`) {
+		content = strings.ReplaceAll(content, "\r\n", "\n")
+	}
+	at := re.FindStringIndex(content)
+	switch present := c.Type == CheckRegexPresent; {
+	case present && at == nil:
+		return "pattern_not_found", map[string]any{"pattern": c.Pattern}
+	case !present && at != nil:
+		line := 1 + strings.Count(content[:at[0]], "\n")
+		match := strings.ToValidUTF8(text.Head(content[at[0]:at[1]], maxItem), "\ufffd")
+		return "pattern_present", map[string]any{"pattern": c.Pattern, "line": line, "match": match}
+	}
+	return "", nil
+}
+
+// checkNeedles wants every needle in the text, or none of them when they are
+// forbidden. No needle, or an empty one, would verify nothing and fails too.
+func checkNeedles(content string, c PrerequisiteCheck) (string, map[string]any) {
+	forbidden := c.Type == CheckNotContainsAny
+	var bad []string
+	for _, n := range c.Needles {
+		if strings.Contains(content, n) == forbidden {
+			bad = append(bad, n)
+		}
+	}
+	switch {
+	case slices.Contains(c.Needles, ""):
+		return "empty_needle", nil
+	case len(c.Needles) == 0:
+		return "missing_needles", nil
+	case len(bad) == 0:
+		return "", nil
+	case forbidden:
+		return "forbidden_content_present", map[string]any{"present": bad}
+	}
+	return "missing_required_content", map[string]any{"missing": bad}
 }

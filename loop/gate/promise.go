@@ -3,8 +3,6 @@ package gate
 import (
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/text"
 )
@@ -28,63 +26,40 @@ func (p PromiseResult) Status() string { return strconv.FormatBool(p.Matched) }
 // this iteration; only the message that is given is searched.
 //
 // The first tag decides, wherever it stands: in prose, in a quotation, in a
-// fenced block. Looking past it for a better one would let a reviewer that
-// quotes the tag to refuse it ("I cannot write <promise>DONE</promise>") and
-// one that means it look alike in more ways than they already do; one plain
-// rule can be explained in the role's prompt. TEXT ends at the first closing
-// tag; an opening tag without any closing tag after it says nothing. White
-// space around TEXT does not count, and a run of white space inside is one
-// space, on both sides of the comparison. An empty expectation never matches.
+// fenced block. If a later tag could win, a reviewer that quotes the tag to
+// refuse it ("I cannot write <promise>DONE</promise>") and one that means it
+// would look alike in more ways. One plain rule can be explained in the role's
+// prompt. TEXT ends at the first closing tag; an opening tag without any closing
+// tag after it says nothing. White space around TEXT does not count, and a run
+// of white space inside is one space, on both sides of the comparison. An empty
+// expectation never matches.
 //
-// The time is linear in the message and the memory bounded, whatever is in it.
+// The time is linear in the message, whatever is in it.
 func Promise(lastMessage, expected string) PromiseResult {
 	res := PromiseResult{Expected: expected}
-	_, after, ok := strings.Cut(lastMessage, "<promise>")
-	if !ok {
-		return res
-	}
-	inside, _, ok := strings.Cut(after, "</promise>")
-	if !ok {
+	_, after, _ := strings.Cut(lastMessage, "<promise>")
+	inside, _, closed := strings.Cut(after, "</promise>")
+	if !closed {
 		return res
 	}
 	want := strings.Join(strings.Fields(expected), " ")
-	said, whole := squeeze(inside, max(maxPromiseText, len(want)))
+	var b strings.Builder
+	for word := range strings.FieldsSeq(inside) {
+		if b.Len() > max(maxPromiseText, len(want)) {
+			break // it is longer than what is wanted, and than what is reported
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+	}
+	said := b.String()
 	if said == "" {
 		return res
 	}
-	res.Matched = whole && want != "" && said == want
-	if !res.Matched {
+	if res.Matched = want != "" && said == want; !res.Matched {
 		said = text.Head(said, maxPromiseText)
 	}
 	res.Text = &said
 	return res
-}
-
-// squeeze trims s, makes each run of white space one space and stops after
-// limit bytes; whole says that nothing was left out.
-func squeeze(s string, limit int) (out string, whole bool) {
-	var b strings.Builder
-	space := false
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if unicode.IsSpace(r) {
-			space = b.Len() > 0
-			i += n
-			continue
-		}
-		need := n
-		if space {
-			need++
-		}
-		if b.Len()+need > limit {
-			return b.String(), false
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		b.WriteString(s[i : i+n])
-		i += n
-	}
-	return b.String(), true
 }

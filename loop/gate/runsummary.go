@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -17,18 +18,16 @@ const maxEntries = 50
 
 // RunEntry is one iteration in run-summary.json.
 type RunEntry struct {
-	RunID        string
-	Iteration    int
-	StartedAt    time.Time
-	EndedAt      time.Time
-	Promise      PromiseResult
-	Gates        Verdicts
-	TestsMode    string
-	Streak       int
-	Threshold    int
-	CompletionOK bool
-	Missing      []string // what Completion gives
-	Artifacts    map[string]FileFact
+	RunID              string
+	Iteration          int
+	StartedAt, EndedAt time.Time
+	Promise            PromiseResult
+	Gates              Verdicts
+	TestsMode          string
+	Streak, Threshold  int // of the stuck gate
+	CompletionOK       bool
+	Missing            []string // what the loop's completion lacks, "tests=failed"
+	Artifacts          map[string]FileFact
 }
 
 // FileFact is one file of the loop at the end of an iteration. Gate names the
@@ -65,7 +64,11 @@ func FileFacts(ctx context.Context, root string, files map[string]string) (map[s
 		if err != nil {
 			return nil, fmt.Errorf("hashing %s: %w", file, err)
 		}
-		fact := FileFact{Path: r.rel, Gate: gateOfFile(name)}
+		fact := FileFact{Path: r.rel}
+		switch name {
+		case "approval", "decisions", "decisions_md":
+			fact.Gate = "approval" // the gate that is decided by them
+		}
 		if r.sum != nil {
 			fact.Exists, fact.SHA256, fact.MTime = true, *r.sum, *r.mtime
 		}
@@ -106,15 +109,6 @@ func (t *tree) journal(file string) FileFact {
 	return out
 }
 
-// gateOfFile marks the files that the approval gate is decided by.
-func gateOfFile(name string) string {
-	switch name {
-	case "approval", "decisions", "decisions_md":
-		return "approval"
-	}
-	return ""
-}
-
 type runSummary struct {
 	Version   int               `json:"version"`
 	LoopID    string            `json:"loop_id"`
@@ -140,62 +134,33 @@ func gatesJSON(v Verdicts) GateValues {
 }
 
 func (e RunEntry) json() json.RawMessage {
-	type streak struct {
-		Streak    int `json:"streak"`
-		Threshold int `json:"threshold"`
-	}
-	artifacts := e.Artifacts
-	if artifacts == nil {
-		artifacts = map[string]FileFact{}
-	}
-	return compact(struct {
-		RunID        string              `json:"run_id"`
-		Iteration    int                 `json:"iteration"`
-		StartedAt    string              `json:"started_at"`
-		EndedAt      string              `json:"ended_at"`
-		Promise      PromiseResult       `json:"promise"`
-		Gates        GateValues          `json:"gates"`
-		TestsMode    string              `json:"tests_mode"`
-		Stuck        streak              `json:"stuck"`
-		CompletionOK bool                `json:"completion_ok"`
-		Missing      []string            `json:"missing"`
-		Artifacts    map[string]FileFact `json:"artifacts"`
-	}{e.RunID, e.Iteration, stamp(e.StartedAt), stamp(e.EndedAt), e.Promise, gatesJSON(e.Gates), e.TestsMode,
-		streak{e.Streak, e.Threshold}, e.CompletionOK, orEmpty(e.Missing), artifacts})
+	artifacts := map[string]FileFact{}
+	maps.Copy(artifacts, e.Artifacts)
+	return compact(members{{"run_id", e.RunID}, {"iteration", e.Iteration}, {"started_at", stamp(e.StartedAt)}, {"ended_at", stamp(e.EndedAt)},
+		{"promise", e.Promise}, {"gates", gatesJSON(e.Gates)}, {"tests_mode", e.TestsMode},
+		{"stuck", members{{"streak", e.Streak}, {"threshold", e.Threshold}}}, {"completion_ok", e.CompletionOK},
+		{"missing", orEmpty(e.Missing)}, {"artifacts", artifacts}})
 }
 
 // render writes one entry a line: the file is written anew in every iteration,
-// and indenting what is old each time cost more than all gates together.
+// and indenting what is old each time cost more than all gates together. What is
+// old stands as it was written.
 func (s runSummary) render() []byte {
-	var buf bytes.Buffer
 	head := s
 	head.Entries = []json.RawMessage{}
-	text := bytes.TrimSuffix(compact(head), []byte("[]}\n"))
-	size := len(text)
-	for _, e := range s.Entries {
-		size += len(",\n") + len(e)
-	}
-	buf.Grow(size + len("[\n]}\n"))
-	buf.Write(text)
-	buf.WriteByte('[')
+	out := append(bytes.TrimSuffix(compact(head), []byte("]}\n")), '\n')
 	for i, e := range s.Entries {
 		if i > 0 {
-			buf.WriteByte(',')
+			out = append(out, ",\n"...)
 		}
-		buf.WriteByte('\n')
-		if bytes.IndexByte(e, '\n') < 0 {
-			buf.Write(e)
-		} else if err := json.Compact(&buf, e); err != nil { // the original's, indented
-			panic(fmt.Sprintf("gate: an entry that was just decoded: %v", err))
-		}
+		out = append(out, bytes.TrimSpace(e)...)
 	}
-	buf.WriteString("\n]}\n")
-	return buf.Bytes()
+	return append(out, "\n]}\n"...)
 }
 
 // AddRunEntry puts an entry at the end of run-summary.json; prev is the file as
-// it is, empty for none. Earlier entries stay byte for byte but for their
-// indentation, those of the original too. An entry for the run and iteration
+// it is, empty for none. Earlier entries stay byte for byte, those of the
+// original too. An entry for the run and iteration
 // that stand last replaces them, so that doing it twice changes nothing. Beyond
 // 50 the oldest entries are dropped and counted. A prev that cannot be read is
 // an error: the caller decides whether to begin anew with none.

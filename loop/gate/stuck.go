@@ -1,9 +1,10 @@
 package gate
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -51,45 +52,112 @@ type StuckInput struct {
 	At        time.Time
 }
 
-// StuckVerdict is the gate's answer. The loop stops when it is triggered.
-type StuckVerdict struct {
-	Streak    int
-	Threshold int
-	Triggered bool
-	Reason    string
-}
-
 // Status is "streak/threshold", or "n/a" without a threshold.
-func (v StuckVerdict) Status() string { return StuckStatus(v.Streak, v.Threshold) }
+func (s StuckState) Status() string { return StuckStatus(s.Streak, s.Threshold) }
+
+// Triggered reports whether the loop stops.
+func (s StuckState) Triggered() bool { return s.Threshold > 0 && s.Streak >= s.Threshold }
 
 // StuckStatus is the stuck value of a gate summary.
 func StuckStatus(streak, threshold int) string {
 	if threshold < 1 {
 		return "n/a"
 	}
-	return strconv.Itoa(streak) + "/" + strconv.Itoa(threshold)
+	return fmt.Sprintf("%d/%d", streak, threshold)
 }
 
 // Stuck counts an iteration. Asked again about the iteration that prev already
 // counts, as after a crash, it does not count it twice.
-func Stuck(prev StuckState, in StuckInput) (StuckState, StuckVerdict) {
+func Stuck(prev StuckState, in StuckInput) StuckState {
 	next := StuckState{
 		CodeSignature: in.Signature, Threshold: max(0, in.Threshold),
 		UpdatedAt: in.At.UTC().Truncate(time.Second), RunID: in.RunID, Iteration: in.Iteration,
 	}
-	if len(in.Changed) == 0 {
-		again := prev.Iteration == in.Iteration && prev.RunID == in.RunID && prev.Streak > 0
-		next.Reason = ReasonNoChange
-		next.Streak, next.SinceIteration = prev.Streak+1, prev.SinceIteration
-		if again {
-			next.Streak = prev.Streak
-		}
-		if next.SinceIteration == 0 {
-			next.SinceIteration = in.Iteration
-		}
+	if len(in.Changed) > 0 {
+		return next
 	}
-	return next, StuckVerdict{
-		Streak: next.Streak, Threshold: next.Threshold, Reason: next.Reason,
-		Triggered: next.Threshold > 0 && next.Streak >= next.Threshold,
+	next.Reason, next.SinceIteration = ReasonNoChange, cmp.Or(prev.SinceIteration, in.Iteration)
+	if next.Streak = prev.Streak; next.Streak == 0 || prev.Iteration != in.Iteration || prev.RunID != in.RunID {
+		next.Streak++
+	}
+	return next
+}
+
+// maxReported bounds each list of a report.
+const maxReported = 50
+
+// StuckReport is what stuck-report.md tells.
+type StuckReport struct {
+	LoopID   string
+	State    StuckState
+	Ignored  []string // paths that did change, on the ignore list
+	Patterns []string // the ignore list
+	Missing  []string // what completion lacks, "tests=failed"
+	LastWord string   // the reviewer's reason for not completing, if known
+	At       time.Time
+}
+
+// Markdown is stuck-report.md: what did not change and since when, what did
+// change but does not count, and what a person can do.
+func (r StuckReport) Markdown() []byte {
+	var b bytes.Buffer
+	s := r.State
+	fmt.Fprintf(&b, "# Stuck Report\n\nLoop: %s\n", r.LoopID)
+	if s.RunID != "" {
+		fmt.Fprintf(&b, "Run: %s\n", s.RunID)
+	}
+	fmt.Fprintf(&b, "Generated at: %s\n\n", stamp(r.At))
+	fmt.Fprintf(&b, "No progress in %s (threshold %d).\n\n", plural(s.Streak, "iteration"), s.Threshold)
+
+	b.WriteString("## What did not change\n\n")
+	fmt.Fprintf(&b, "No file outside the ignore list was added, changed or deleted, and no commit changed content, "+
+		"from iteration %d to iteration %d.\n", s.SinceIteration, s.Iteration)
+	if s.SinceIteration > 1 {
+		fmt.Fprintf(&b, "The last change was made in iteration %d.\n", s.SinceIteration-1)
+	} else {
+		b.WriteString("Nothing was changed since the loop began.\n")
+	}
+	fmt.Fprintf(&b, "Signature of the tree: %s\n\n", s.CodeSignature)
+
+	b.WriteString("## What did change, but is ignored\n\n")
+	if len(r.Ignored) == 0 {
+		b.WriteString("Nothing.\n")
+	}
+	list(&b, r.Ignored)
+	b.WriteString("\nIgnore list (`stuck.ignore`):\n\n")
+	if len(r.Patterns) == 0 {
+		b.WriteString("- (empty)\n")
+	}
+	list(&b, r.Patterns)
+
+	b.WriteString("\n## What completion still lacks\n\n")
+	if len(r.Missing) == 0 {
+		b.WriteString("Not known.\n")
+	}
+	list(&b, r.Missing)
+	if r.LastWord != "" {
+		fmt.Fprintf(&b, "\nThe reviewer's last word: %s\n", oneLine(r.LastWord, 2*maxItem))
+	}
+
+	fmt.Fprintf(&b, `
+## What you can do
+
+- Read review.md and test-report.md of this loop: they say what the roles could not get past.
+- Make the specification or plan.md more exact, or take the obstacle away by hand.
+- If the work is in ignored paths, shorten `+"`stuck.ignore`"+`; if iterations without changes are to be
+  expected, raise `+"`stuck.threshold`"+` in .superloop/config.json.
+- Then go on: `+"`superloop run --loop %s`"+`. The count begins anew; no file has to be edited for that.
+`, r.LoopID)
+	return b.Bytes()
+}
+
+// list writes one bullet for each entry, the first maxReported of them.
+func list(b *bytes.Buffer, entries []string) {
+	for i, e := range entries {
+		if i == maxReported {
+			fmt.Fprintf(b, "- ... and %d more\n", len(entries)-i)
+			return
+		}
+		fmt.Fprintf(b, "- %s\n", oneLine(pathText(e), maxItem))
 	}
 }

@@ -2,28 +2,29 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 )
 
-// words are the verdicts with what an unasked gate is called.
-func (v Verdicts) words() Verdicts {
-	v.Promise = orUnknown(v.Promise)
-	v.Tests = orUnknown(v.Tests)
-	v.Checklist = orUnknown(v.Checklist)
-	v.Validation = orSkipped(v.Validation)
-	v.Prerequisites = orSkipped(v.Prerequisites)
-	v.Evidence = orSkipped(v.Evidence)
-	v.Approval = orSkipped(v.Approval)
-	return v
+// Verdicts are the answers of one iteration's gates, in the words of
+// gate-summary.txt. An empty one was not asked for.
+type Verdicts struct {
+	Promise       string `json:"promise,omitempty"`       // true, false
+	Tests         string `json:"tests,omitempty"`         // ok, failed, skipped
+	Checklist     string `json:"checklist,omitempty"`     // ok, remaining
+	Validation    string `json:"validation,omitempty"`    // ok, failed, skipped
+	Prerequisites string `json:"prerequisites,omitempty"` // ok, failed, skipped
+	Evidence      string `json:"evidence,omitempty"`      // ok, failed, skipped
+	Approval      string `json:"approval,omitempty"`      // skipped, pending, approved, rejected
 }
 
-func orSkipped(s string) string {
-	if s == "" {
-		return StatusSkipped
-	}
-	return s
+// words are the verdicts with what an unasked gate is called.
+func (v Verdicts) words() Verdicts {
+	skipped := func(s string) string { return cmp.Or(s, StatusSkipped) }
+	return Verdicts{orUnknown(v.Promise), orUnknown(v.Tests), orUnknown(v.Checklist),
+		skipped(v.Validation), skipped(v.Prerequisites), skipped(v.Evidence), skipped(v.Approval)}
 }
 
 // Summary is the line of gate-summary.txt, newline included. The lifecycle gate
@@ -42,7 +43,7 @@ type Notes struct {
 	Verdicts
 	TestsMode string
 	Stuck     string   // what StuckStatus gives
-	Missing   []string // what Completion gives
+	Missing   []string // what the loop's completion lacks, "tests=failed"
 	At        time.Time
 }
 
@@ -60,28 +61,19 @@ func (n Notes) Markdown() []byte {
 	}
 	for _, m := range n.Missing {
 		name, _, _ := strings.Cut(m, "=")
-		fmt.Fprintf(&b, "- %s: %s\n", m, nextStep(name))
+		fmt.Fprintf(&b, "- %s: %s\n", m, cmp.Or(nextSteps[name], "see gate-summary.txt."))
 	}
 	return b.Bytes()
 }
 
-// nextStep says where to look for what a gate lacks.
-func nextStep(gate string) string {
-	switch gate {
-	case "promise":
-		return "read the reviewer's findings in review.md."
-	case "tests":
-		return "read test-output.txt and test-status.json and fix the first failing command."
-	case "validation":
-		return "read validation-results.json and fix what it lists as failed."
-	case "prerequisites":
-		return "read prerequisites-results.json and make each failed check hold."
-	case "checklist":
-		return "do the items of checklist-remaining.md; files that are missing are in checklist-missing.md."
-	case "evidence":
-		return "create the artifacts that evidence.json lists as missing."
-	}
-	return "see gate-summary.txt."
+// nextSteps say where to look for what a gate lacks.
+var nextSteps = map[string]string{
+	"promise":       "read the reviewer's findings in review.md.",
+	"tests":         "read test-output.txt and test-status.json and fix the first failing command.",
+	"validation":    "read validation-results.json and fix what it lists as failed.",
+	"prerequisites": "read prerequisites-results.json and make each failed check hold.",
+	"checklist":     "do the items of checklist-remaining.md; files that are missing are in checklist-missing.md.",
+	"evidence":      "create the artifacts that evidence.json lists as missing.",
 }
 
 // TimelineHeader is how timeline.md begins.

@@ -13,49 +13,6 @@ import (
 
 var allGood = Verdicts{Promise: "true", Tests: "ok", Checklist: "ok", Validation: "skipped", Prerequisites: "skipped", Evidence: "ok"}
 
-func TestCompletion(t *testing.T) {
-	t.Parallel()
-	all := Inputs{NeedTests: true, NeedValidation: true, NeedPrerequisites: true, NeedEvidence: true}
-	for _, tt := range []struct {
-		name    string
-		in      Inputs
-		missing string
-	}{
-		{"all pass", Inputs{Verdicts: Verdicts{"true", "ok", "ok", "ok", "ok", "ok", "pending"}, NeedTests: true, NeedValidation: true,
-			NeedPrerequisites: true, NeedEvidence: true}, ""},
-		{"nothing but promise and checklist", Inputs{Verdicts: Verdicts{Promise: "true", Checklist: "ok", Tests: "skipped"}}, ""},
-		{"nothing looked at", all, "promise=unknown tests=unknown validation=unknown prerequisites=unknown checklist=unknown evidence=unknown"},
-		{"failing tests count even if not asked for", Inputs{Verdicts: Verdicts{Promise: "true", Checklist: "ok", Tests: "failed"}}, "tests=failed"},
-		{"skipped is not passed", Inputs{Verdicts: allGood, NeedTests: true, NeedValidation: true, NeedEvidence: true}, "validation=skipped"},
-		{"not required", Inputs{Verdicts: Verdicts{"true", "ok", "ok", "failed", "failed", "failed", ""}, NeedTests: true}, ""},
-	} {
-		ok, missing := Completion(tt.in)
-		if got := strings.Join(missing, " "); got != tt.missing || ok != (tt.missing == "") {
-			t.Errorf("%s: got %t %q", tt.name, ok, got)
-		}
-	}
-}
-
-// Complete is exactly: every gate that is asked for says its one good word.
-func TestCompletionProperty(t *testing.T) {
-	t.Parallel()
-	word := rapid.SampledFrom([]string{"", "ok", "failed", "skipped", "true", "false", "remaining"})
-	rapid.Check(t, func(t *rapid.T) {
-		in := Inputs{
-			Verdicts: Verdicts{word.Draw(t, "promise"), word.Draw(t, "tests"), word.Draw(t, "checklist"), word.Draw(t, "validation"),
-				word.Draw(t, "prerequisites"), word.Draw(t, "evidence"), word.Draw(t, "approval")},
-			NeedTests: rapid.Bool().Draw(t, "t"), NeedValidation: rapid.Bool().Draw(t, "v"),
-			NeedPrerequisites: rapid.Bool().Draw(t, "p"), NeedEvidence: rapid.Bool().Draw(t, "e"),
-		}
-		want := in.Promise == "true" && in.Checklist == "ok" && in.Tests != "failed" && (!in.NeedTests || in.Tests == "ok") &&
-			(!in.NeedValidation || in.Validation == "ok") && (!in.NeedPrerequisites || in.Prerequisites == "ok") &&
-			(!in.NeedEvidence || in.Evidence == "ok")
-		if got, missing := Completion(in); got != want || got != (len(missing) == 0) {
-			t.Fatalf("%+v: got %t %v", in, got, missing)
-		}
-	})
-}
-
 func TestSummaryLines(t *testing.T) {
 	t.Parallel()
 	equal(t, "gate-summary.txt", Summary(allGood, StuckStatus(0, 3)),
@@ -107,9 +64,15 @@ func TestReviewerPacket(t *testing.T) {
 		"gate-summary.txt": "promise=false", "test-status.json": "{\"ok\":true}\n", "evidence.json": "", "validation-results.json": "{\"preflight\":null}\n",
 		"test-report.md": "head" + strings.Repeat("x", maxPacketSection) + "tail", "validation-status.json": "{}\n", "out": "-> /etc/hostname",
 	})
-	packet, err := ReviewerPacket(root, Packet{LoopID: "t", Iteration: 3, GatesOf: 2, GateSummaryFile: "gate-summary.txt", TestStatusFile: root + "/test-status.json",
-		TestReportFile: "test-report.md", ChecklistStatusFile: "out", EvidenceFile: "evidence.json",
-		ValidationStatusFile: "validation-status.json", ValidationResultsFile: "validation-results.json"}, noon)
+	packet, err := ReviewerPacket(root, Packet{LoopID: "t", Iteration: 3, GatesOf: 2, File: func(name string) string {
+		switch name {
+		case "test-status.json":
+			return root + "/" + name
+		case "checklist-status.json":
+			return "out"
+		}
+		return name
+	}}, noon)
 	must(t, err)
 	got := string(packet)
 	long := strings.Repeat("x", maxPacketSection/2-4)
@@ -144,7 +107,7 @@ Missing checklist remaining list.
 
 {"preflight":null}
 `)
-	packet, err = ReviewerPacket(root, Packet{LoopID: "t", Iteration: 1}, noon)
+	packet, err = ReviewerPacket(root, Packet{LoopID: "t", Iteration: 1, File: func(string) string { return "" }}, noon)
 	must(t, err)
 	if !strings.Contains(string(packet), "Gates: not judged yet") || strings.Count(string(packet), "Missing ") != 7 {
 		t.Errorf("first iteration:\n%s", packet)

@@ -1,9 +1,10 @@
 package gate
 
 import (
-	"bytes"
-	"fmt"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // CommandResult is how one command of the tests or of the validation ended, as
@@ -42,33 +43,15 @@ func (c CommandResult) Code() int {
 	return 0
 }
 
-// signalNumber gives the numbers that all systems share; 0 for another name.
+// signalNumber is the number of a signal on this system; 0 for an unknown name.
 func signalNumber(name string) int {
-	switch name {
-	case "SIGHUP", "HUP", "hangup":
-		return 1
-	case "SIGINT", "INT", "interrupt":
-		return 2
-	case "SIGQUIT", "QUIT", "quit":
-		return 3
-	case "SIGILL", "ILL":
-		return 4
-	case "SIGTRAP", "TRAP":
-		return 5
-	case "SIGABRT", "ABRT", "aborted":
-		return 6
-	case "SIGFPE", "FPE":
-		return 8
-	case "SIGKILL", "KILL", "killed":
-		return 9
-	case "SIGSEGV", "SEGV", "segmentation fault":
-		return 11
-	case "SIGPIPE", "PIPE", "broken pipe":
-		return 13
-	case "SIGALRM", "ALRM":
-		return 14
-	case "SIGTERM", "TERM", "terminated":
-		return 15
+	if n := unix.SignalNum(name); n != 0 {
+		return int(n)
+	}
+	for n := syscall.Signal(1); n < 32; n++ {
+		if n.String() == name { // as Go prints it
+			return int(n)
+		}
 	}
 	return 0
 }
@@ -87,8 +70,7 @@ type commandJSON struct {
 func commandList(results []CommandResult) []commandJSON {
 	out := make([]commandJSON, 0, len(results))
 	for _, c := range results {
-		out = append(out, commandJSON{c.Command, !c.Failed(), c.Code(), c.Signal, c.TimedOut, c.Error,
-			c.Duration.Milliseconds()})
+		out = append(out, commandJSON{c.Command, !c.Failed(), c.Code(), c.Signal, c.TimedOut, c.Error, c.Duration.Milliseconds()})
 	}
 	return out
 }
@@ -118,53 +100,20 @@ func TestStatus(results []CommandResult) TestsResult {
 
 // Status is "ok", "failed" or "skipped".
 func (t TestsResult) Status() string {
-	switch {
-	case t.Skipped:
+	if t.Skipped {
 		return StatusSkipped
-	case t.OK:
-		return StatusOK
 	}
-	return StatusFailed
+	return okOr(t.OK, StatusFailed)
 }
 
 // StatusJSON is test-status.json.
 func (t TestsResult) StatusJSON(at time.Time) []byte {
 	if t.Skipped {
-		return pretty(struct {
-			OK          bool   `json:"ok"`
-			Skipped     bool   `json:"skipped"`
-			GeneratedAt string `json:"generated_at"`
-		}{true, true, stamp(at)})
+		return pretty(members{{"ok", true}, {"skipped", true}, {"generated_at", stamp(at)}})
 	}
-	return pretty(struct {
-		OK          bool          `json:"ok"`
-		ExitCode    int           `json:"exit_code"`
-		GeneratedAt string        `json:"generated_at"`
-		Failed      string        `json:"failed_command,omitempty"`
-		Commands    []commandJSON `json:"commands"`
-	}{t.OK, t.ExitCode, stamp(at), t.Failed, commandList(t.Commands)})
-}
-
-// OutputText is test-output.txt: per command "$ command", its output,
-// "exit_code: N" and an empty line. How much output there is was decided where
-// it was captured.
-func (t TestsResult) OutputText() []byte {
-	var b bytes.Buffer
-	for _, c := range t.Commands {
-		fmt.Fprintf(&b, "$ %s\n", c.Command)
-		b.Write(c.Output)
-		if n := len(c.Output); n > 0 && c.Output[n-1] != '\n' {
-			b.WriteByte('\n')
-		}
-		switch {
-		case c.TimedOut:
-			fmt.Fprintf(&b, "ended: timed out after %s\n", c.Duration.Round(time.Millisecond))
-		case c.Error != "":
-			fmt.Fprintf(&b, "ended: not started: %s\n", oneLine(c.Error, maxItem))
-		case c.Signal != "":
-			fmt.Fprintf(&b, "ended: by %s\n", c.Signal)
-		}
-		fmt.Fprintf(&b, "exit_code: %d\n\n", c.Code())
+	m := members{{"ok", t.OK}, {"exit_code", t.ExitCode}, {"generated_at", stamp(at)}}
+	if t.Failed != "" {
+		m = append(m, member{"failed_command", t.Failed})
 	}
-	return b.Bytes()
+	return pretty(append(m, member{"commands", commandList(t.Commands)}))
 }

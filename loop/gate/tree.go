@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ const (
 	ReasonTooLarge   = "too_large"
 	ReasonBadPattern = "bad_pattern"
 	ReasonNoPath     = "missing_path"
+	ReasonEmptyDir   = "empty_directory" // an artifact that is a directory without any file
 )
 
 // fault is a reason with the error behind it.
@@ -37,6 +39,14 @@ func (f *fault) Error() string {
 }
 
 func (f *fault) Unwrap() error { return f.err }
+
+// detail is the text of the error behind the reason, "" for none.
+func (f *fault) detail() string {
+	if f.err == nil {
+		return ""
+	}
+	return f.err.Error()
+}
 
 // faultOf names an error of the file system.
 func faultOf(err error) *fault {
@@ -86,29 +96,26 @@ func (t *tree) rel(p string) (string, error) {
 	}
 	if filepath.IsAbs(p) {
 		for _, root := range t.abs {
-			if r, err := filepath.Rel(root, p); err == nil && inside(filepath.ToSlash(r)) {
-				return filepath.ToSlash(r), nil
+			if r, err := filepath.Rel(root, p); err == nil && filepath.IsLocal(r) {
+				return r, nil
 			}
 		}
 		return "", &fault{reason: ReasonOutside}
 	}
-	p = path.Clean(filepath.ToSlash(p))
-	if !inside(p) {
+	if p = path.Clean(p); !filepath.IsLocal(p) {
 		return "", &fault{reason: ReasonOutside}
 	}
 	return p, nil
 }
 
-func inside(rel string) bool { return rel != ".." && !strings.HasPrefix(rel, "../") }
-
 // open opens a regular file. It never blocks on a pipe or wakes a device.
 func (t *tree) open(rel string) (*os.File, fs.FileInfo, error) {
 	info, err := t.root.Stat(rel)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fault{reason: ReasonNotAFile}
+	}
 	if err != nil {
 		return nil, nil, faultOf(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, &fault{reason: ReasonNotAFile}
 	}
 	f, err := t.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -145,20 +152,13 @@ func (t *tree) read(rel string, limit int64) ([]byte, error) {
 // entries lists a directory, in no particular order.
 func (t *tree) entries(rel string) ([]fs.DirEntry, error) {
 	info, err := t.root.Stat(rel)
-	if err != nil {
-		return nil, faultOf(err)
-	}
-	if !info.IsDir() {
-		return nil, &fault{reason: ReasonNotFound}
+	if err != nil || !info.IsDir() {
+		return nil, cmp.Or[error](err, &fault{reason: ReasonNotFound})
 	}
 	d, err := t.root.Open(rel)
 	if err != nil {
-		return nil, faultOf(err)
+		return nil, err
 	}
 	defer d.Close()
-	list, err := d.ReadDir(-1)
-	if err != nil {
-		return nil, faultOf(err)
-	}
-	return list, nil
+	return d.ReadDir(-1)
 }

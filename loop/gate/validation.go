@@ -35,30 +35,16 @@ func Validation(pre *PreflightResult, commands []CommandResult) ValidationResult
 
 // Status is "ok", "failed" or "skipped".
 func (v ValidationResult) Status() string {
-	switch {
-	case v.Preflight == nil && len(v.Commands) == 0:
+	if v.Preflight == nil && len(v.Commands) == 0 {
 		return StatusSkipped
-	case v.OK:
-		return StatusOK
 	}
-	return StatusFailed
+	return okOr(v.OK, StatusFailed)
 }
 
 // ResultsJSON is validation-results.json. The original's browser steps are not
 // part of superloop; their keys stay, as null.
 func (v ValidationResult) ResultsJSON(loopID string, iteration int, at time.Time) []byte {
-	return pretty(struct {
-		GeneratedAt string           `json:"generated_at"`
-		LoopID      string           `json:"loop_id"`
-		Iteration   int              `json:"iteration"`
-		OK          bool             `json:"ok"`
-		Status      string           `json:"status"`
-		Preflight   *PreflightResult `json:"preflight"`
-		SmokeTests  *struct{}        `json:"smoke_tests"`
-		Checklist   *struct{}        `json:"automated_checklist"`
-		Browser     *struct{}        `json:"agent_browser"`
-		Commands    []commandJSON    `json:"commands"`
-		Failed      []string         `json:"failed"`
-	}{stamp(at), loopID, iteration, v.OK, v.Status(), v.Preflight, nil, nil, nil,
-		commandList(v.Commands), orEmpty(v.Failed)})
+	return pretty(members{{"generated_at", stamp(at)}, {"loop_id", loopID}, {"iteration", iteration}, {"ok", v.OK}, {"status", v.Status()},
+		{"preflight", v.Preflight}, {"smoke_tests", nil}, {"automated_checklist", nil}, {"agent_browser", nil},
+		{"commands", commandList(v.Commands)}, {"failed", orEmpty(v.Failed)}})
 }
