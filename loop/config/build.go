@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -11,16 +12,8 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Defaults of the contract.
-const (
-	defaultTestTimeout       = 30 * time.Minute
-	defaultValidationTimeout = 10 * time.Minute
-	defaultStuckThreshold    = 5
-	defaultSubjectLength     = 72
-	defaultAttempts          = 3
-	defaultBackoff           = 5 * time.Second
-	legacyRunner             = "default"
-)
+// legacyRunner is the name of the runner that the top-level "runner" describes.
+const legacyRunner = "default"
 
 // defaultIgnore are the globs of stuck.ignore when none is given.
 func defaultIgnore() []string {
@@ -35,6 +28,7 @@ type builder struct {
 	repo   string // absolute
 	schema []Problem
 
+	file     file
 	runners  map[string]Runner
 	problems []Problem
 	warnings []Problem
@@ -68,41 +62,72 @@ func placed(doc *schemas.Document, ptr string, p Problem) Problem {
 	}
 }
 
+var escape = strings.NewReplacer("~", "~0", "/", "~1")
+
 // pointer joins tokens into a JSON pointer.
 func pointer(tokens ...any) string {
 	var s strings.Builder
 	for _, t := range tokens {
-		s.WriteByte('/')
-		s.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(fmt.Sprint(t)))
+		s.WriteString("/" + escape.Replace(fmt.Sprint(t)))
 	}
 	return s.String()
 }
 
-func (b *builder) config(f file) *Config {
-	c := &Config{Runners: b.runnersOf(f), Prices: prices(f.Prices)}
-	b.defaultRoles(f)
-	b.defaultRespond(f)
+// file is config.json as far as it is decoded at once. What a loop takes from
+// the top is any: it is laid under what the loop says.
+type file struct {
+	Runner       *fileRunner           `json:"runner"`
+	Runners      map[string]fileRunner `json:"runners"`
+	RoleDefaults map[string]fileRole   `json:"role_defaults"`
+	Loops        []any                 `json:"loops"`
+	Prices       map[string]Rate       `json:"prices"`
+	Webhooks     struct {
+		OnEscalation string `json:"on_escalation"`
+	} `json:"webhooks"`
+	Escalation any `json:"escalation"`
+	Respond    any `json:"respond"`
+}
+
+// fileLoop is a loop with what is written in another form than a Loop has it.
+type fileLoop struct {
+	Loop
+	Validation struct {
+		Validation
+		Preflight *struct {
+			Preflight
+			Enabled *bool `json:"enabled"`
+		} `json:"preflight"`
+	} `json:"validation"`
+	ReviewerPacket struct {
+		Enabled bool `json:"enabled"`
+	} `json:"reviewer_packet"`
+	Git struct {
+		Git
+		CommitMessage struct {
+			MaxSubjectLength int `json:"max_subject_length"`
+		} `json:"commit_message"`
+	} `json:"git"`
+	Timeouts timeouts `json:"timeouts"`
+	Roles    any      `json:"roles"`
+	Respond  any      `json:"respond"`
+}
+
+func (b *builder) config() *Config {
+	b.into(b.tree(), &b.file)
+	f := &b.file
+	c := &Config{Runners: b.runnersOf(), Prices: f.Prices}
+	b.defaultRoles()
+	b.defaultRespond()
 	for i, l := range f.Loops {
-		c.Loops = append(c.Loops, b.loop(f, l, pointer("loops", i)))
+		c.Loops = append(c.Loops, b.loop(l, pointer("loops", i)))
 	}
 	if len(f.Loops) == 0 && !b.named("/loops") {
 		b.warn("/loops", CodeNoEffect, "there is no loop: nothing can run")
 	}
-	b.ids(f)
+	b.ids(c.Loops)
 	b.webhook(f.Webhooks.OnEscalation)
-	c.Escalation = b.escalation(f)
+	c.Escalation = b.escalation()
 	return c
-}
-
-func prices(in map[string]fileRate) map[string]Rate {
-	if in == nil {
-		return nil
-	}
-	out := map[string]Rate{}
-	for model, r := range in {
-		out[model] = Rate(r)
-	}
-	return out
 }
 
 // named reports whether the schema has a problem at a pointer, or with the file
@@ -111,36 +136,38 @@ func (b *builder) named(ptr string) bool {
 	return slices.ContainsFunc(b.schema, func(p Problem) bool { return p.Pointer == ptr || p.Pointer == "" })
 }
 
-func (b *builder) loop(f file, l fileLoop, at string) Loop {
-	out := Loop{
-		ID: l.ID, SpecFile: b.inside(at+"/spec_file", l.SpecFile), MaxIterations: l.MaxIterations,
-		MaxWallTime: l.MaxWallTime.d, MaxCostUSD: l.MaxCostUSD, MaxTokens: l.MaxTokens, CompletionPromise: strings.TrimSpace(l.CompletionPromise),
-		Checklists: b.globs(at+"/checklists", l.Checklists),
-		Evidence: Evidence{Enabled: l.Evidence.Enabled, RequireOnCompletion: l.Evidence.RequireOnCompletion,
-			Artifacts: b.globs(at+"/evidence/artifacts", l.Evidence.Artifacts)},
-		Approval:       Approval{Enabled: l.Approval.Enabled, RequireOnCompletion: l.Approval.RequireOnCompletion},
-		ReviewerPacket: l.ReviewerPacket.Enabled,
-		Retry:          Retry{Attempts: l.Retry.Attempts, Backoff: min(l.Retry.Backoff.or(defaultBackoff), 5*time.Minute)},
-		Recovery:       b.doc.Raw(at+"/recovery", isComment),
+// loop fills in what a loop does not say and checks the rest.
+func (b *builder) loop(in any, at string) Loop {
+	var l fileLoop
+	l.Tests.Timeout, l.Validation.Timeout = 30*time.Minute, 10*time.Minute
+	l.Stuck = Stuck{Threshold: 5, Action: "report_and_stop"}
+	l.Loop.Retry = Retry{Attempts: 3, Backoff: 5 * time.Second}
+	l.Git.CommitStrategy, l.Git.CommitMessage.MaxSubjectLength = "never", 72
+	b.into(in, &l)
+	out := &l.Loop
+	out.Recovery, out.ReviewerPacket = b.doc.Raw(at+"/recovery", isComment), l.ReviewerPacket.Enabled
+	out.SpecFile = b.inside(at+"/spec_file", out.SpecFile)
+	out.CompletionPromise = strings.TrimSpace(out.CompletionPromise)
+	b.globs(at+"/checklists", out.Checklists)
+	b.globs(at+"/evidence/artifacts", out.Evidence.Artifacts)
+	out.Retry.Backoff = min(out.Retry.Backoff, 5*time.Minute)
+	b.tests(&out.Tests, at+"/tests")
+	out.Validation = b.validation(&l, at+"/validation")
+	b.prerequisites(&out.Prerequisites, at+"/prerequisites")
+	b.stuck(&out.Stuck, at+"/stuck")
+	out.Git = l.Git.Git
+	out.Git.MaxSubjectLength = l.Git.CommitMessage.MaxSubjectLength
+	if out.Git.CommitStrategy == "on_test_pass" && len(out.Tests.Commands) == 0 {
+		b.warn(at+"/git/commit_strategy", CodeNoEffect, "on_test_pass never commits in a loop without tests")
 	}
-	if out.Retry.Attempts == 0 {
-		out.Retry.Attempts = defaultAttempts
-	}
-	out.Tests = b.tests(l, at+"/tests")
-	out.Validation = b.validation(l, at+"/validation")
-	out.Prerequisites = b.prerequisites(l, at+"/prerequisites")
-	out.Stuck = b.stuck(l, at+"/stuck")
-	out.Git = b.git(l, at+"/git")
-	out.Roles = b.roles(f, l, at)
-	out.Respond = b.respond(f, l, at, out.Roles)
-	b.ends(l, at)
-	return out
+	out.Roles = b.roles(&l, at)
+	out.Respond = b.respond(&l, at)
+	b.ends(out, at)
+	return *out
 }
 
-func (b *builder) tests(l fileLoop, at string) Tests {
-	t := Tests{Mode: l.Tests.Mode, Timeout: l.Tests.Timeout.or(defaultTestTimeout)}
-	t.Commands = b.commands(at+"/commands", l.Tests.Commands)
-	b.longSeconds(at+"/timeout", l.Tests.Timeout)
+func (b *builder) tests(t *Tests, at string) {
+	t.Commands = b.commands(at+"/commands", t.Commands)
 	switch {
 	case t.Mode == "" && len(t.Commands) > 0:
 		t.Mode = TestsEvery
@@ -150,7 +177,6 @@ func (b *builder) tests(l fileLoop, at string) Tests {
 		b.wrong(at+"/commands", Problem{Code: schemas.CodeCombination, Found: "no command", Allowed: "at least one command",
 			Message: fmt.Sprintf("tests.mode is %q, but there is no command; add one, or set the mode to %q", t.Mode, TestsDisabled)})
 	}
-	return t
 }
 
 // commands leaves blank ones out: under a shell they would pass and say nothing.
@@ -166,33 +192,24 @@ func (b *builder) commands(at string, list []string) []string {
 	return out
 }
 
-func (b *builder) validation(l fileLoop, at string) Validation {
-	in := l.Validation
-	v := Validation{
-		Enabled: in.Enabled && in.Mode != "disabled", Mode: TestsEvery, RequireOnCompletion: in.RequireOnCompletion,
-		Commands: b.commands(at+"/commands", in.Commands), Timeout: in.Timeout.or(defaultValidationTimeout),
+func (b *builder) validation(l *fileLoop, at string) Validation {
+	v, off := l.Validation.Validation, l.Validation.Mode == TestsDisabled
+	if v.Enabled = v.Enabled && !off; v.Mode != TestsOnPromise {
+		v.Mode = TestsEvery
 	}
-	if in.Mode == TestsOnPromise {
-		v.Mode = TestsOnPromise
-	}
-	b.longSeconds(at+"/timeout", in.Timeout)
-	if p := in.Preflight; p != nil && (p.Enabled == nil || *p.Enabled) {
-		v.Preflight = &Preflight{
-			Entry: p.Entry, WebRoot: p.WebRoot, RequiredSelectors: p.RequiredSelectors, RequiredText: p.RequiredText,
-			MinScriptBytes: p.MinScriptBytes, MaxScriptKB: p.MaxScriptKB, RequireScripts: p.RequireScripts,
-		}
-		if v.Preflight.WebRoot == "" {
-			v.Preflight.WebRoot = "."
-		}
+	v.Commands = b.commands(at+"/commands", v.Commands)
+	if p := l.Validation.Preflight; p != nil && (p.Enabled == nil || *p.Enabled) {
+		v.Preflight = &p.Preflight
+		p.WebRoot = cmp.Or(p.WebRoot, ".")
 		if p.Entry == "" {
-			b.wrong(at+"/preflight/entry", Problem{Code: schemas.CodeMissingKey, Found: "nothing", Allowed: `"entry"`,
-				Message: `preflight needs the HTML file to look at: the key "entry" is missing`})
+			b.wrong(at+"/preflight/entry", missingKey("entry", "preflight needs the HTML file to look at"))
 		}
 	}
-	if v.Enabled && len(v.Commands) == 0 && v.Preflight == nil {
+	some := len(v.Commands) > 0 || v.Preflight != nil
+	switch {
+	case v.Enabled && !some:
 		b.warn(at, CodeNoEffect, "validation is enabled but has neither commands nor preflight: the gate is skipped")
-	}
-	if !v.Enabled && (len(v.Commands) > 0 || v.Preflight != nil) && in.Mode != "disabled" && !b.present(at+"/enabled") {
+	case !v.Enabled && some && !off && !b.present(at+"/enabled"):
 		b.warn(at, CodeNoEffect, "validation is not enabled, so nothing of it runs; set enabled to true")
 	}
 	return v
@@ -204,12 +221,8 @@ func (b *builder) present(ptr string) bool {
 	return ok
 }
 
-func (b *builder) stuck(l fileLoop, at string) Stuck {
-	s := Stuck{Enabled: l.Stuck.Enabled, Threshold: defaultStuckThreshold, Action: "report_and_stop",
-		Ignore: b.globs(at+"/ignore", l.Stuck.Ignore)}
-	if l.Stuck.Threshold != nil {
-		s.Threshold = *l.Stuck.Threshold
-	}
+func (b *builder) stuck(s *Stuck, at string) {
+	b.globs(at+"/ignore", s.Ignore)
 	if s.Enabled && s.Threshold == 0 {
 		b.warn(at+"/threshold", CodeNoEffect, "a threshold of 0 turns the stuck check off")
 		s.Enabled = false
@@ -217,26 +230,6 @@ func (b *builder) stuck(l fileLoop, at string) Stuck {
 	if len(s.Ignore) == 0 {
 		s.Ignore = defaultIgnore()
 	}
-	return s
-}
-
-func (b *builder) git(l fileLoop, at string) Git {
-	g := Git{CommitStrategy: l.Git.CommitStrategy, MaxSubjectLength: l.Git.CommitMessage.MaxSubjectLength, Worktree: l.Git.Worktree}
-	if w := l.Git.PreCommitCommands; !w.isText {
-		g.PreCommitCommands = w.list
-	} else if strings.TrimSpace(w.text) != "" {
-		g.PreCommitCommands = []string{w.text}
-	}
-	if g.CommitStrategy == "" {
-		g.CommitStrategy = "never"
-	}
-	if g.MaxSubjectLength == 0 {
-		g.MaxSubjectLength = defaultSubjectLength
-	}
-	if g.CommitStrategy == "on_test_pass" && len(l.Tests.Commands) == 0 {
-		b.warn(at+"/commit_strategy", CodeNoEffect, "on_test_pass never commits in a loop without tests")
-	}
-	return g
 }
 
 // inside cleans a path of the repository and makes it relative to it.
@@ -245,10 +238,8 @@ func (b *builder) inside(ptr, path string) string {
 		return "" // the schema wants one
 	}
 	rel := filepath.Clean(path)
-	if filepath.IsAbs(rel) {
-		if r, err := filepath.Rel(b.repo, rel); err == nil {
-			rel = r
-		}
+	if r, err := filepath.Rel(b.repo, rel); err == nil && filepath.IsAbs(rel) {
+		rel = r
 	}
 	if !filepath.IsLocal(rel) || rel == "." {
 		b.wrong(ptr, Problem{Code: CodeOutside, Found: quoted(path), Allowed: "a file inside the repository",
@@ -260,10 +251,9 @@ func (b *builder) inside(ptr, path string) string {
 
 // ids are the names of directories: the second of two that are the same is
 // wrong.
-func (b *builder) ids(f file) {
-	exact := map[string]int{}
-	folded := map[string]int{}
-	for i, l := range f.Loops {
+func (b *builder) ids(loops []Loop) {
+	exact, folded := map[string]int{}, map[string]int{}
+	for i, l := range loops {
 		ptr := pointer("loops", i, "id")
 		fold := strings.ToLower(l.ID)
 		if j, dup := exact[l.ID]; dup && l.ID != "" {

@@ -27,7 +27,7 @@ type Change struct {
 // are compared whole. A nil Config is an empty file.
 func Diff(a, b *Config) []Change {
 	d := &differ{}
-	d.compare("", side{docOf(a), "", valueOf(a)}, side{docOf(b), "", valueOf(b)})
+	d.compare("", side{docOf(a), "", value(docOf(a))}, side{docOf(b), "", value(docOf(b))})
 	slices.SortFunc(d.changes, func(x, y Change) int { return cmp.Compare(x.Path, y.Path) })
 	return d.changes
 }
@@ -39,11 +39,12 @@ func docOf(c *Config) *schemas.Document {
 	return c.doc
 }
 
-func valueOf(c *Config) any {
-	if c == nil || c.doc == nil {
+// value is a document as plain values without comments, nil when there is none.
+func value(doc *schemas.Document) any {
+	if doc == nil {
 		return nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(c.doc.Raw("", isComment)))
+	dec := json.NewDecoder(bytes.NewReader(doc.Raw("", isComment)))
 	dec.UseNumber()
 	var v any
 	if dec.Decode(&v) != nil {
@@ -76,7 +77,14 @@ func (d *differ) compare(path string, a, b side) {
 	am, aMap := a.v.(map[string]any)
 	bm, bMap := b.v.(map[string]any)
 	if (aMap || a.v == nil) && (bMap || b.v == nil) && len(am)+len(bm) > 0 {
-		for _, k := range union(am, bm) {
+		keys := map[string]bool{}
+		for k := range am {
+			keys[k] = true
+		}
+		for k := range bm {
+			keys[k] = true
+		}
+		for k := range keys {
 			d.compare(path+pointer(k), a.member(k), b.member(k))
 		}
 		return
@@ -85,8 +93,8 @@ func (d *differ) compare(path string, a, b side) {
 		d.loops(a, b)
 		return
 	}
-	if objects(a.v) || objects(b.v) {
-		for i := range max(length(a.v), length(b.v)) {
+	if objects(a.list()) || objects(b.list()) {
+		for i := range max(len(a.list()), len(b.list())) {
 			d.compare(path+pointer(i), a.element(i), b.element(i))
 		}
 		return
@@ -101,20 +109,19 @@ func (d *differ) loops(a, b side) {
 	both := func(in, other []string) []string {
 		return slices.DeleteFunc(slices.Clone(in), func(id string) bool { return !slices.Contains(other, id) })
 	}
-	if x, y := both(aIDs, bIDs), both(bIDs, aIDs); !slices.Equal(x, y) {
+	if !slices.Equal(both(aIDs, bIDs), both(bIDs, aIDs)) {
 		d.changes = append(d.changes, Change{"/loops", aIDs, bIDs})
 	}
-	all := slices.Concat(aIDs, bIDs)
-	slices.Sort(all)
-	for _, id := range slices.Compact(all) {
-		d.compare("/loops"+pointer(id), a.element(slices.Index(aIDs, id)), b.element(slices.Index(bIDs, id)))
+	for i, id := range slices.Concat(aIDs, bIDs) {
+		if i < len(aIDs) || !slices.Contains(aIDs, id) {
+			d.compare("/loops"+pointer(id), a.element(slices.Index(aIDs, id)), b.element(slices.Index(bIDs, id)))
+		}
 	}
 }
 
 func (s side) ids() []string {
-	list, _ := s.v.([]any)
-	out := make([]string, 0, len(list))
-	for _, l := range list {
+	out := []string{}
+	for _, l := range s.list() {
 		m, _ := l.(map[string]any)
 		out = append(out, fmt.Sprint(m["id"]))
 	}
@@ -127,34 +134,18 @@ func (s side) member(key string) side {
 }
 
 func (s side) element(i int) side {
-	list, _ := s.v.([]any)
-	if i < 0 || i >= len(list) {
+	if i < 0 || i >= len(s.list()) {
 		return side{s.doc, s.ptr, nil}
 	}
-	return side{s.doc, s.ptr + pointer(i), list[i]}
+	return side{s.doc, s.ptr + pointer(i), s.list()[i]}
 }
 
-// objects reports whether v is a list that holds objects.
-func objects(v any) bool {
-	list, _ := v.([]any)
+func (s side) list() []any {
+	list, _ := s.v.([]any)
+	return list
+}
+
+// objects reports whether a list holds objects.
+func objects(list []any) bool {
 	return slices.ContainsFunc(list, func(e any) bool { _, ok := e.(map[string]any); return ok })
-}
-
-func length(v any) int {
-	list, _ := v.([]any)
-	return len(list)
-}
-
-func union(a, b map[string]any) []string {
-	var keys []string
-	for k := range a {
-		keys = append(keys, k)
-	}
-	for k := range b {
-		if _, ok := a[k]; !ok {
-			keys = append(keys, k)
-		}
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -76,4 +78,35 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 		Problems []Problem `json:"problems"`
 		Hint     string    `json:"hint"`
 	}{e.Path, e.Problems, e.Hint()})
+}
+
+// missingKey is the problem of a key that is not there, and why it is needed.
+func missingKey(key, why string) Problem {
+	return Problem{Code: schemas.CodeMissingKey, Found: "nothing", Allowed: quoted(key), Message: fmt.Sprintf("%s: the key %s is missing", why, quoted(key))}
+}
+
+// emptyKey is that of a key that is not there, or is empty.
+func emptyKey(key, why string) Problem {
+	p := missingKey(key, why)
+	p.Message += " or empty"
+	return p
+}
+
+func didYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", near)
+}
+
+// quoted writes a value for a message, shortened.
+func quoted(s string) string { return strconv.Quote(text.Cut(s, 63)) }
+
+// listed quotes names for a sentence.
+func listed(names []string) string {
+	q := make([]string, len(names))
+	for i, name := range names {
+		q[i] = quoted(name)
+	}
+	return strings.Join(q, ", ")
 }

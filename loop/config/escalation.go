@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,10 +22,12 @@ type Escalation struct {
 	// reminded, EscalateAfter until the second line is told; 0 is never. After
 	// ExpiresAfter the question lapses: silence is never consent. Defaults: 30 min,
 	// 2 h, 24 h.
-	RemindAfter, EscalateAfter, ExpiresAfter time.Duration
+	RemindAfter   time.Duration `json:"remind_after"`
+	EscalateAfter time.Duration `json:"escalate_after"`
+	ExpiresAfter  time.Duration `json:"expires_after"`
 	// Channels by name, sorted; Config.Channels has that of webhooks too.
-	Channels []Channel
-	Slack    Slack
+	Channels []Channel `json:"-"`
+	Slack    Slack     `json:"slack"`
 }
 
 // Types of channels.
@@ -52,50 +53,47 @@ const OnEscalation = "on_escalation"
 
 // Channel is one way to reach people.
 type Channel struct {
-	Name string
-	Type string
+	Name string `json:"-"`
+	Type string `json:"type"`
 	// URL of the types slack and webhook, or URLEnv, the variable that holds it:
 	// one of the two is set.
-	URL    redact.Secret
-	URLEnv string
+	URL    redact.Secret `json:"url"`
+	URLEnv string        `json:"url_env"`
 	// SecretEnv is the variable with the secret that signs a webhook; "" signs
 	// nothing.
-	SecretEnv string
+	SecretEnv string `json:"secret_env"`
 	// Command is the line of the type command. It may hold a token, so it is a
 	// secret.
-	Command redact.Secret
+	Command redact.Secret `json:"command"`
 	// Timeout bounds one try: 5 s, or 30 s for a command, by default.
-	Timeout time.Duration
+	Timeout time.Duration `json:"timeout"`
 	// Tell in the order of the constants, each at most once; never empty.
-	Tell []string
+	Tell []string `json:"tell"`
 	// Second: it is told only when nobody has answered for EscalateAfter.
-	Second bool
+	Second bool `json:"second"`
 }
 
 // Slack is who may answer by a click, and how clicks arrive.
 type Slack struct {
 	// AppTokenEnv is the variable with the app-level token of Socket Mode; "": no
 	// Socket Mode.
-	AppTokenEnv string
+	AppTokenEnv string `json:"app_token_env,omitempty"`
+	// SigningSecretEnv is the variable with the secret that clicks which arrive at
+	// Listen are signed with.
+	SigningSecretEnv string `json:"signing_secret_env,omitempty"`
 	// Listen is the loopback address, host:port, at which signed clicks arrive; ""
-	// is none. SigningSecretEnv is the variable with the secret that they are signed
-	// with.
-	SigningSecretEnv, Listen string
+	// is none.
+	Listen string `json:"listen,omitempty"`
 	// Users may answer, by their ids. Teams are the workspaces that clicks may come
 	// from; none is any. Both are sorted.
-	Users, Teams []string
+	Users []string `json:"users,omitempty"`
+	Teams []string `json:"teams,omitempty"`
 }
 
 // Buttons reports whether clicks can arrive and somebody may click.
 func (s Slack) Buttons() bool { return len(s.Users) > 0 && (s.AppTokenEnv != "" || s.Listen != "") }
 
-const (
-	defaultRemindAfter   = 30 * time.Minute
-	defaultEscalateAfter = 2 * time.Hour
-	defaultExpiresAfter  = 24 * time.Hour
-	defaultPost          = 5 * time.Second
-	defaultCommand       = 30 * time.Second
-)
+const postTimeout, commandTimeout = 5 * time.Second, 30 * time.Second
 
 // everything that a channel can be told.
 func everything() []string {
@@ -111,7 +109,7 @@ func (c *Config) Channels() []Channel {
 	if c.Webhooks == nil || json.Unmarshal(c.Webhooks, &hooks) != nil || hooks.OnEscalation == "" {
 		return slices.Clone(c.Escalation.Channels)
 	}
-	first := Channel{Name: OnEscalation, Type: ChannelByURL, URL: hooks.OnEscalation, Timeout: defaultPost, Tell: everything()}
+	first := Channel{Name: OnEscalation, Type: ChannelByURL, URL: hooks.OnEscalation, Timeout: postTimeout, Tell: everything()}
 	return append([]Channel{first}, c.Escalation.Channels...)
 }
 
@@ -127,65 +125,37 @@ func (c *Config) SecretNames() []string {
 	return slices.DeleteFunc(slices.Compact(names), func(s string) bool { return s == "" })
 }
 
-type fileEscalation struct {
-	RemindAfter   seconds                `json:"remind_after"`
-	EscalateAfter seconds                `json:"escalate_after"`
-	ExpiresAfter  seconds                `json:"expires_after"`
-	Channels      map[string]fileChannel `json:"channels"`
-	Slack         struct {
-		AppTokenEnv      string   `json:"app_token_env"`
-		SigningSecretEnv string   `json:"signing_secret_env"`
-		Users            []string `json:"users"`
-		Teams            []string `json:"teams"`
-		Listen           string   `json:"listen"`
-	} `json:"slack"`
-}
-
-type fileChannel struct {
-	Type      string        `json:"type"`
-	URL       redact.Secret `json:"url"`
-	URLEnv    string        `json:"url_env"`
-	SecretEnv string        `json:"secret_env"`
-	Command   redact.Secret `json:"command"`
-	Timeout   seconds       `json:"timeout"`
-	Tell      []string      `json:"tell"`
-	Second    bool          `json:"second"`
-}
-
-func (b *builder) escalation(f file) Escalation {
-	in := f.Escalation
-	e := Escalation{RemindAfter: in.RemindAfter.or(defaultRemindAfter), EscalateAfter: in.EscalateAfter.or(defaultEscalateAfter),
-		ExpiresAfter: in.ExpiresAfter.or(defaultExpiresAfter)}
+func (b *builder) escalation() Escalation {
+	in := struct {
+		Escalation
+		Channels map[string]Channel `json:"channels"`
+	}{Escalation: Escalation{RemindAfter: 30 * time.Minute, EscalateAfter: 2 * time.Hour, ExpiresAfter: 24 * time.Hour}}
+	b.into(b.file.Escalation, &in)
+	e := in.Escalation
 	for _, name := range slices.Sorted(maps.Keys(in.Channels)) {
-		if !isComment(name) {
-			e.Channels = append(e.Channels, b.channel(name, in.Channels[name]))
-		}
+		e.Channels = append(e.Channels, b.channel(name, in.Channels[name]))
 	}
-	e.Slack = b.slack(f)
-	b.times(in, e, f.Webhooks.OnEscalation != "")
+	b.slack(&e.Slack)
+	b.times(e, b.file.Webhooks.OnEscalation != "")
 	return e
 }
 
 // times refuses a question that never ends, and warns of news that nobody gets.
-func (b *builder) times(in fileEscalation, e Escalation, webhook bool) {
+func (b *builder) times(e Escalation, webhook bool) {
 	const at = "/escalation"
-	if in.ExpiresAfter.set && e.ExpiresAfter <= 0 {
+	if e.ExpiresAfter <= 0 {
 		b.wrong(at+"/expires_after", Problem{Code: schemas.CodeOutOfRange, Found: "0", Allowed: "more than 0",
 			Message: "a question cannot stay open for ever: what it is about changes; give expires_after a time, such as \"24h\""})
 	}
 	for _, t := range []struct {
 		key  string
-		in   seconds
 		d    time.Duration
 		what string
-	}{{"remind_after", in.RemindAfter, e.RemindAfter, "nobody is ever reminded"},
-		{"escalate_after", in.EscalateAfter, e.EscalateAfter, "the second line is never told"}} {
-		b.longSeconds(at+"/"+t.key, t.in)
-		if t.in.set && t.d > 0 && t.d >= e.ExpiresAfter {
-			b.warn(at+"/"+t.key, CodeNoEffect, fmt.Sprintf("%s is not before expires_after (%s), so %s", t.key, e.ExpiresAfter, t.what))
+	}{{"remind_after", e.RemindAfter, "nobody is ever reminded"}, {"escalate_after", e.EscalateAfter, "the second line is never told"}} {
+		if ptr := at + "/" + t.key; b.present(ptr) && t.d > 0 && t.d >= e.ExpiresAfter {
+			b.warn(ptr, CodeNoEffect, fmt.Sprintf("%s is not before expires_after (%s), so %s", t.key, e.ExpiresAfter, t.what))
 		}
 	}
-	b.longSeconds(at+"/expires_after", in.ExpiresAfter)
 	second := slices.IndexFunc(e.Channels, func(c Channel) bool { return c.Second })
 	first := webhook || slices.ContainsFunc(e.Channels, func(c Channel) bool { return !c.Second })
 	if second < 0 {
@@ -200,24 +170,26 @@ func (b *builder) times(in fileEscalation, e Escalation, webhook bool) {
 	}
 }
 
-func (b *builder) channel(name string, in fileChannel) Channel {
+func (b *builder) channel(name string, c Channel) Channel {
 	at := "/escalation" + pointer("channels", name)
-	c := Channel{Name: name, Type: in.Type, URL: in.URL, URLEnv: in.URLEnv, SecretEnv: in.SecretEnv, Command: in.Command, Second: in.Second, Tell: everything()}
-	if in.Tell != nil {
-		c.Tell = slices.DeleteFunc(everything(), func(s string) bool { return !slices.Contains(in.Tell, s) })
+	c.Name = name
+	if tell := c.Tell; tell == nil {
+		c.Tell = everything()
+	} else {
+		c.Tell = slices.DeleteFunc(everything(), func(s string) bool { return !slices.Contains(tell, s) })
 	}
 	if name == OnEscalation {
 		b.wrong(at, Problem{Code: CodeDuplicate, Found: quoted(name), Allowed: "another name",
 			Message: "on_escalation is the name of the channel that webhooks.on_escalation makes; give this one another"})
 	}
-	usual := defaultPost
-	if c.Type == ChannelCommand {
-		usual = defaultCommand
-	}
-	if c.Timeout = in.Timeout.or(usual); c.Timeout <= 0 {
+	switch {
+	case b.present(at+"/timeout") && c.Timeout <= 0:
 		b.wrong(at+"/timeout", Problem{Code: schemas.CodeOutOfRange, Found: "0", Allowed: "more than 0", Message: "a try needs a bound: give timeout a time, such as \"5s\""})
+	case c.Timeout <= 0 && c.Type == ChannelCommand:
+		c.Timeout = commandTimeout
+	case c.Timeout <= 0:
+		c.Timeout = postTimeout
 	}
-	b.longSeconds(at+"/timeout", in.Timeout)
 	foreign := func(key, why string) {
 		if b.present(at + "/" + key) {
 			b.wrong(at+"/"+key, Problem{Code: schemas.CodeCombination, Found: quoted(key), Allowed: "no " + key,
@@ -245,7 +217,7 @@ func (b *builder) notifyCommand(at string, c Channel) {
 		b.wrong(at+"/command", missingKey("command", "a channel of type command needs the command that it runs"))
 		return
 	}
-	if _, err := notify.NewCommand(c.Name, c.Command.Reveal(), notify.CommandOptions{}); err != nil && !b.named(at+"/command") {
+	if _, err := notify.NewCommand(c.Name, c.Command.Reveal(), notify.CommandOptions{}); err != nil {
 		b.wrong(at+"/command", Problem{Code: CodeUnsplit, Found: "a command", Allowed: "words, of which the first is a program on the PATH or an absolute path", Message: err.Error()})
 	}
 }
@@ -258,63 +230,47 @@ func (b *builder) notifyURL(at string, c Channel) {
 			Message: "url and url_env are both given; take one away"})
 	case !given && !named:
 		b.wrong(at+"/url", missingKey("url", fmt.Sprintf("a channel of type %s needs its url, or url_env, the name of the variable that holds it", c.Type)))
-	case given && !b.named(at+"/url"):
+	case given:
 		if _, err := notify.NewEndpoint(c.URL, notify.EndpointOptions{}); err != nil {
 			b.wrong(at+"/url", Problem{Code: schemas.CodeBadFormat, Found: "a URL", Allowed: "https, or http to a loopback address", Message: err.Error()})
 		}
 	}
 }
 
-func missingKey(key, why string) Problem {
-	return Problem{Code: schemas.CodeMissingKey, Found: "nothing", Allowed: quoted(key), Message: fmt.Sprintf("%s: the key %s is missing", why, quoted(key))}
-}
-
-func (b *builder) slack(f file) Slack {
+func (b *builder) slack(s *Slack) {
 	const at = "/escalation/slack"
-	in := f.Escalation.Slack
-	s := Slack{AppTokenEnv: in.AppTokenEnv, SigningSecretEnv: in.SigningSecretEnv, Listen: in.Listen, Users: set(in.Users), Teams: set(in.Teams)}
+	for _, names := range []*[]string{&s.Users, &s.Teams} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
 	if !b.present(at) {
-		return s
+		return
 	}
 	ways := s.AppTokenEnv != "" || s.Listen != ""
 	switch {
 	case !ways && !b.named(at+"/app_token_env") && !b.named(at+"/listen"):
 		b.warn(at, CodeNoEffect, "neither app_token_env nor listen is given, so no click can arrive and messages have no buttons")
-	case ways && len(s.Users) == 0 && !b.named(at+"/users"):
+	case ways && len(s.Users) == 0:
 		b.wrong(at+"/users", missingKey("users", "somebody must be allowed to answer, by the Slack user id"))
 	}
 	if s.Listen == "" {
 		if s.SigningSecretEnv != "" {
 			b.warn(at+"/signing_secret_env", CodeNoEffect, "it is for clicks that arrive at listen, which is not given")
 		}
-		return s
+		return
 	}
-	if s.SigningSecretEnv == "" && !b.named(at+"/signing_secret_env") {
+	if s.SigningSecretEnv == "" {
 		b.wrong(at+"/signing_secret_env", missingKey("signing_secret_env", "clicks that arrive at listen are told from forged ones by their signature"))
 	}
 	if !loopbackAddress(s.Listen) {
 		b.wrong(at+"/listen", Problem{Code: schemas.CodeBadFormat, Found: quoted(s.Listen), Allowed: "a loopback address and a port, such as 127.0.0.1:8765",
 			Message: fmt.Sprintf("listen is %s; allowed: a loopback address and a port, such as 127.0.0.1:8765 (put a proxy with TLS before it)", quoted(s.Listen))})
 	}
-	return s
-}
-
-// set sorts names and leaves out repeated ones.
-func set(in []string) []string {
-	out := slices.Clone(in)
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // loopbackAddress reports whether s is host:port of this machine alone.
 func loopbackAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return false
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+	_, noPort := strconv.ParseUint(port, 10, 16)
+	return err == nil && noPort == nil && (strings.EqualFold(host, "localhost") || loopback(host))
 }

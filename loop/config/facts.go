@@ -92,33 +92,32 @@ const missing = "is not there"
 
 // readable says why a file of the repository cannot be used, "" when it can.
 func (k *checker) readable(file string) string {
-	full := filepath.Join(k.root, file)
-	real, err := filepath.EvalSymlinks(full)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	real, err := filepath.EvalSymlinks(filepath.Join(k.root, file))
+	if errors.Is(err, fs.ErrNotExist) {
 		return missing
-	case err != nil:
-		return "cannot be read: " + plain(err)
 	}
-	if rel, err := filepath.Rel(k.root, real); err != nil || !filepath.IsLocal(rel) {
-		return "is a link that leads out of the repository"
+	var info fs.FileInfo
+	var f *os.File
+	if err == nil {
+		if rel, err := filepath.Rel(k.root, real); err != nil || !filepath.IsLocal(rel) {
+			return "is a link that leads out of the repository"
+		}
+		info, err = os.Stat(real)
 	}
-	info, err := os.Stat(real)
 	switch {
 	case err != nil:
-		return "cannot be read: " + plain(err)
 	case info.IsDir():
 		return "is a directory"
 	case !info.Mode().IsRegular():
 		return "is not a regular file"
 	case info.Size() == 0:
 		return "is empty"
+	default:
+		if f, err = os.Open(real); err == nil {
+			err = f.Close()
+		}
 	}
-	f, err := os.Open(real)
 	if err != nil {
-		return "cannot be read: " + plain(err)
-	}
-	if err := f.Close(); err != nil {
 		return "cannot be read: " + plain(err)
 	}
 	return ""

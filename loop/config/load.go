@@ -7,6 +7,7 @@
 package config
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,9 +15,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/superloop/superloop/schemas"
 )
@@ -31,13 +34,6 @@ func Load(path string) (*Config, error) {
 	return LoadBytes(path, data)
 }
 
-// LoadBytes checks data as the content of the file at path, which need not
-// exist. Its error is an *Error. data is not copied: the caller leaves it as it
-// is.
-func LoadBytes(path string, data []byte) (*Config, error) {
-	return load(path, data, true)
-}
-
 // LoadUntested is Load without the tests of the policy: for those who want to see
 // them fail.
 func LoadUntested(path string) (*Config, error) {
@@ -48,6 +44,11 @@ func LoadUntested(path string) (*Config, error) {
 	return load(path, data, false)
 }
 
+// LoadBytes checks data as the content of the file at path, which need not
+// exist. Its error is an *Error. data is not copied: the caller leaves it as it
+// is.
+func LoadBytes(path string, data []byte) (*Config, error) { return load(path, data, true) }
+
 func load(path string, data []byte, tested bool) (*Config, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -57,15 +58,9 @@ func load(path string, data []byte, tested bool) (*Config, error) {
 	if doc == nil {
 		return nil, &Error{Path: path, Problems: problems}
 	}
-	var f file
-	// What does not fit is a problem that the schema has named already; the rest
-	// is still checked, so that one mistake does not hide another.
-	if err := json.Unmarshal(doc.Raw("", isComment), &f); err != nil && len(problems) == 0 {
-		return nil, &Error{Path: path, Problems: []Problem{{Line: 1, Column: 1, Code: schemas.CodeWrongType, Message: err.Error()}}}
-	}
 	sum := sha256.Sum256(data)
 	b := &builder{doc: doc, repo: repoOf(abs), schema: problems}
-	c := b.config(f)
+	c := b.config()
 	c.Path, c.Digest, c.doc = abs, hex.EncodeToString(sum[:]), doc
 	c.Recovery, c.Webhooks = doc.Raw("/recovery", isComment), doc.Raw("/webhooks", isComment)
 	if len(problems) == 0 {
@@ -103,15 +98,16 @@ func read(path string) ([]byte, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fail(CodeNoFile, "there is no such file; write one with `superloop init`", err)
-	case err != nil:
-		return nil, fail(CodeUnreadable, "it cannot be read: "+plain(err), err)
-	case info.IsDir():
+	case err == nil && info.IsDir():
 		return nil, fail(CodeUnreadable, "it is a directory, not a file", nil)
-	case !info.Mode().IsRegular():
+	case err == nil && !info.Mode().IsRegular():
 		// A pipe would wait for a writer for ever.
 		return nil, fail(CodeUnreadable, "it is not a regular file", nil)
 	}
-	f, err := os.Open(path)
+	var f *os.File
+	if err == nil {
+		f, err = os.Open(path)
+	}
 	if err != nil {
 		return nil, fail(CodeUnreadable, "it cannot be read: "+plain(err), err)
 	}
@@ -134,7 +130,99 @@ func read(path string) ([]byte, error) {
 // plain is an error without the path that is said already.
 func plain(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err.Error()
+		err = pe.Err
 	}
 	return err.Error()
+}
+
+// durations are the keys whose values are times: a number of seconds, or text
+// such as "8h". Of those that are true more than a day is most likely a mistake.
+var durations = map[string]bool{"timeout": true, "inactivity": true, "default": true, "planner": true, "implementer": true, "tester": true, "reviewer": true,
+	"remind_after": true, "escalate_after": true, "expires_after": true, "max_time": true, "analysis_time": true, "max_wait": true,
+	"first": true, "most": true, "window": true, "max_wall_time": false, "backoff_seconds": false}
+
+// tree is the file as plain values without comments, each value spelled in one
+// way (see canonical).
+func (b *builder) tree() any { return b.canonical("", "", value(b.doc)) }
+
+// canonical writes a value at a pointer, under a key, as the types of this package
+// have it: a time in nanoseconds, a runner that only its name stands for as an
+// object, a switch of a section as its key enabled, one command as a list. What
+// does not fit stays as it is; the schema has named it.
+func (b *builder) canonical(ptr, key string, v any) any {
+	days, isTime := durations[key]
+	switch t := v.(type) {
+	case map[string]any:
+		for k, e := range t {
+			if key != "env" && key != "recovery" {
+				t[k] = b.canonical(ptr+pointer(k), k, e)
+			}
+		}
+	case []any:
+		for i, e := range t {
+			if name, is := e.(string); is && key == "runners" {
+				e = map[string]any{"runner": name}
+			}
+			t[i] = b.canonical(ptr+pointer(i), "", e)
+		}
+	case bool:
+		if key == "preflight" {
+			return map[string]any{"enabled": t}
+		}
+	case json.Number:
+		if seconds, err := t.Float64(); isTime && err == nil {
+			const year = 366 * 24 * 3600 // the schema has refused what is longer
+			d := time.Duration(min(max(seconds, 0), year) * float64(time.Second))
+			if days && d > 24*time.Hour {
+				b.warn(ptr, CodeSuspicious, fmt.Sprintf("%.0f is more than a day: the unit is seconds; write it as %q if it is meant", d.Seconds(), d.Round(time.Second).String()))
+			}
+			return d
+		}
+	case string:
+		switch {
+		case isTime:
+			d, _ := time.ParseDuration(t)
+			return max(d, 0)
+		case key == "diagnostician":
+			return map[string]any{"runner": t}
+		case key == "pre_commit_commands" && strings.TrimSpace(t) == "":
+			return nil
+		case key == "pre_commit_commands":
+			return []any{t}
+		}
+	}
+	return v
+}
+
+// merge lays one section over another: objects key by key, anything else
+// replaced.
+func merge(under, over any) any {
+	a, isA := under.(map[string]any)
+	b, isB := over.(map[string]any)
+	if !isA || !isB {
+		if over == nil {
+			return under
+		}
+		return over
+	}
+	out := maps.Clone(a)
+	for k, v := range b {
+		out[k] = merge(a[k], v)
+	}
+	return out
+}
+
+// into decodes a value of the tree into dst, which may hold defaults. What does
+// not fit is a problem that the schema has named already; the rest is still
+// checked, so that one mistake does not hide another.
+func (b *builder) into(v, dst any) {
+	data, err := json.Marshal(v)
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(data))
+		dec.UseNumber()
+		err = dec.Decode(dst)
+	}
+	if err != nil && len(b.schema) == 0 {
+		b.problems = append(b.problems, Problem{Line: 1, Column: 1, Code: schemas.CodeWrongType, Message: err.Error()})
+	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,21 +10,40 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
+// roleOrder is the order in which roles run when nobody gives another one.
+func roleOrder() []string { return []string{"planner", "implementer", "tester", "reviewer"} }
+
+// fileRole is a role as it is written.
+type fileRole struct {
+	Role
+	Session string `json:"session"`
+}
+
+// timeouts are the bounds of a loop's roles; 0 is no bound.
+type timeouts struct {
+	Enabled     *bool         `json:"enabled"`
+	Default     time.Duration `json:"default"`
+	Planner     time.Duration `json:"planner"`
+	Implementer time.Duration `json:"implementer"`
+	Tester      time.Duration `json:"tester"`
+	Reviewer    time.Duration `json:"reviewer"`
+	Inactivity  time.Duration `json:"inactivity"`
+}
+
+func (t timeouts) on() bool { return t.Enabled != nil && *t.Enabled }
+
+// of is the bound of one role.
+func (t timeouts) of(role string) time.Duration {
+	return map[string]time.Duration{"planner": t.Planner, "implementer": t.Implementer, "tester": t.Tester, "reviewer": t.Reviewer}[role]
+}
+
 // defaultRoles checks role_defaults by itself, so that a wrong name in it is
 // said once and not for every loop.
-func (b *builder) defaultRoles(f file) {
+func (b *builder) defaultRoles() {
 	for _, role := range roleOrder() {
-		d, ok := f.RoleDefaults[role]
-		if !ok {
-			continue
+		if d, ok := b.file.RoleDefaults[role]; ok {
+			b.choices(pointer("role_defaults", role), d)
 		}
-		at := pointer("role_defaults", role)
-		if d.Runner != "" {
-			b.reference(at+"/runner", d.Runner)
-		}
-		b.choices(at, d)
-		b.longSeconds(at+"/timeout", d.Timeout)
-		b.longSeconds(at+"/inactivity", d.Inactivity)
 	}
 }
 
@@ -34,11 +54,7 @@ func (b *builder) reference(ptr, name string) bool {
 	}
 	names := b.runnerNames()
 	p := Problem{Code: CodeReference, Found: quoted(name), Allowed: listed(names), Near: schemas.Nearest(name, names)}
-	p.Message = fmt.Sprintf("there is no runner %s; known: %s", quoted(name), p.Allowed)
-	if p.Near != "" {
-		p.Message += fmt.Sprintf("; did you mean %q?", p.Near)
-	}
-	if len(names) == 0 {
+	if p.Message = fmt.Sprintf("there is no runner %s; known: %s", quoted(name), p.Allowed) + didYouMean(p.Near); len(names) == 0 {
 		p.Message = fmt.Sprintf("there is no runner %s, nor any other", quoted(name))
 	}
 	b.wrong(ptr, p)
@@ -47,123 +63,143 @@ func (b *builder) reference(ptr, name string) bool {
 
 // roles puts the roles of a loop together: its own settings, then the defaults,
 // then the only runner.
-func (b *builder) roles(f file, l fileLoop, at string) []Role {
-	names := l.Roles.names
+func (b *builder) roles(l *fileLoop, at string) []Role {
+	var names []string
+	settings := map[string]fileRole{}
+	if _, isObject := l.Roles.(map[string]any); isObject {
+		b.into(l.Roles, &settings)
+		names = slices.DeleteFunc(roleOrder(), func(name string) bool { _, ok := settings[name]; return !ok })
+	} else {
+		b.into(l.Roles, &names)
+	}
 	if len(names) == 0 && !b.named(at+"/roles") {
 		names = roleOrder()
 	}
 	var out []Role
-	var homeless []string
+	var without []string
 	for _, name := range names {
-		own, def := l.Roles.settings[name], f.RoleDefaults[name]
-		r := Role{Name: name, Thinking: first(own.Thinking, def.Thinking), Resume: first(own.Session, def.Session) == "resume",
-			Permissions: first(own.Permissions, def.Permissions)}
-		if own.Runner != "" {
-			b.reference(at+pointer("roles", name, "runner"), own.Runner)
-		}
-		b.choices(at+pointer("roles", name), own)
-		r.Runners = b.whoMay(at+pointer("roles", name), name, own, def)
+		own, def, ownAt := settings[name], b.file.RoleDefaults[name], at+pointer("roles", name)
+		r := Role{Name: name, Thinking: cmp.Or(own.Thinking, def.Thinking), Resume: cmp.Or(own.Session, def.Session) == "resume",
+			Permissions: cmp.Or(own.Permissions, def.Permissions)}
+		b.choices(ownAt, own)
+		r.Runners = slices.Clone(b.whoMay(ownAt, name, own, def))
 		if len(r.Runners) == 0 {
-			choice := Choice{Runner: b.onlyRunner(f), Model: first(own.Model, def.Model)}
+			choice := Choice{Runner: b.onlyRunner(), Model: cmp.Or(own.Model, def.Model)}
 			if choice.Runner == "" && len(b.runners) > 1 {
-				homeless = append(homeless, name)
+				without = append(without, name)
 			}
 			r.Runners = []Choice{choice}
 		}
 		for i, c := range r.Runners {
-			r.Runners[i].Permissions = first(r.Permissions, b.runners[c.Runner].Permissions)
+			r.Runners[i].Permissions = cmp.Or(r.Permissions, b.runners[c.Runner].Permissions)
 		}
 		r.Runner, r.Model, r.Permissions = r.Runners[0].Runner, r.Runners[0].Model, r.Runners[0].Permissions
-		r.Timeout = b.timeout(l, own.Timeout, def.Timeout, name)
-		r.Inactivity = b.inactivity(l, own.Inactivity, def.Inactivity)
-		ownAt := at + pointer("roles", name)
-		b.longSeconds(ownAt+"/timeout", own.Timeout)
-		b.longSeconds(ownAt+"/inactivity", own.Inactivity)
+		r.Timeout, r.Inactivity = def.Timeout, def.Inactivity
+		if l.Timeouts.on() {
+			r.Timeout = cmp.Or(l.Timeouts.of(name), l.Timeouts.Default, r.Timeout)
+			r.Inactivity = cmp.Or(l.Timeouts.Inactivity, r.Inactivity)
+		}
+		if b.present(ownAt + "/timeout") {
+			r.Timeout = own.Timeout
+		}
+		if b.present(ownAt + "/inactivity") {
+			r.Inactivity = own.Inactivity
+		}
 		out = append(out, r)
 	}
-	if len(homeless) > 0 {
+	if len(without) > 0 {
 		runners := b.runnerNames()
-		b.wrong(at+"/roles", Problem{Code: CodeReference, Found: "no runner for " + strings.Join(homeless, ", "), Allowed: listed(runners),
+		b.wrong(at+"/roles", Problem{Code: CodeReference, Found: "no runner for " + strings.Join(without, ", "), Allowed: listed(runners),
 			Message: fmt.Sprintf(`no runner is chosen for %s, and there are several (%s); set role_defaults.%s.runner, or roles.%s.runner in the loop`,
-				strings.Join(homeless, ", "), strings.Join(runners, ", "), homeless[0], homeless[0])})
+				strings.Join(without, ", "), strings.Join(runners, ", "), without[0], without[0])})
 	}
-	b.timeouts(l, at+"/timeouts")
+	b.timeouts(l.Timeouts, at+"/timeouts")
 	return out
 }
 
-func (l fileLoop) bounded() bool { return l.Timeouts.Enabled != nil && *l.Timeouts.Enabled }
-
-// roleBounds are the role bounds of the timeouts section by role.
-func (l fileLoop) roleBounds() map[string]seconds {
-	t := l.Timeouts
-	return map[string]seconds{"planner": t.Planner, "implementer": t.Implementer, "tester": t.Tester, "reviewer": t.Reviewer}
-}
-
-func (b *builder) timeout(l fileLoop, own, def seconds, role string) time.Duration {
-	if own.set {
-		return own.d
-	}
-	if l.bounded() {
-		if d := l.roleBounds()[role].d; d > 0 {
-			return d
-		}
-		if l.Timeouts.Default.d > 0 {
-			return l.Timeouts.Default.d
-		}
-	}
-	return def.d
-}
-
-func (b *builder) inactivity(l fileLoop, own, def seconds) time.Duration {
-	if own.set {
-		return own.d
-	}
-	if l.bounded() && l.Timeouts.Inactivity.d > 0 {
-		return l.Timeouts.Inactivity.d
-	}
-	return def.d
-}
-
 // timeouts warns of bounds that cannot do what they seem to.
-func (b *builder) timeouts(l fileLoop, at string) {
-	bounds := l.roleBounds()
-	bounds["default"], bounds["inactivity"] = l.Timeouts.Default, l.Timeouts.Inactivity
-	given := false
-	for _, key := range append(roleOrder(), "default", "inactivity") {
-		b.longSeconds(at+"/"+key, bounds[key])
-		given = given || bounds[key].d > 0
-	}
-	if given && l.Timeouts.Enabled == nil {
+func (b *builder) timeouts(t timeouts, at string) {
+	longest := max(t.Default, t.Planner, t.Implementer, t.Tester, t.Reviewer)
+	if max(longest, t.Inactivity) > 0 && t.Enabled == nil {
 		b.warn(at, CodeNoEffect, "timeouts are not enabled, so no bound holds; set enabled to true")
 	}
-	longest := l.Timeouts.Default.d
-	for _, s := range l.roleBounds() {
-		longest = max(longest, s.d)
-	}
-	if l.bounded() && longest > 0 && l.Timeouts.Inactivity.d >= longest {
+	if t.on() && longest > 0 && t.Inactivity >= longest {
 		b.warn(at+"/inactivity", CodeSuspicious, "inactivity is not shorter than any role's bound, so it never ends a role")
 	}
 }
 
-// longSeconds warns of a number that was most likely meant in milliseconds.
-func (b *builder) longSeconds(ptr string, s seconds) {
-	if s.number && s.d > 24*time.Hour {
-		b.warn(ptr, CodeSuspicious, fmt.Sprintf("%.0f is more than a day: the unit is seconds; write it as %q if it is meant", s.d.Seconds(), s.d.Round(time.Second).String()))
+// choices checks who does a role by its settings at a pointer: that there are
+// such runners, each with its model once, and that it is said in one way.
+func (b *builder) choices(at string, in fileRole) {
+	if in.Runner != "" {
+		b.reference(at+"/runner", in.Runner)
+	}
+	if len(in.Runners) == 0 {
+		return
+	}
+	for key, value := range map[string]string{"runner": in.Runner, "model": in.Model} {
+		if value == "" && !b.present(at+"/"+key) {
+			continue
+		}
+		b.wrong(at+"/"+key, Problem{Code: schemas.CodeCombination, Found: quoted(key), Allowed: "runners, without runner and model",
+			Message: fmt.Sprintf(`%s stands beside runners, which says the same; take it away, and write who comes first as the first of runners, such as {"runner": %s, "model": "..."}`,
+				quoted(key), quoted(cmp.Or(in.Runner, in.Runners[0].Runner)))})
+	}
+	seen := map[Choice]int{}
+	for i, c := range in.Runners {
+		ptr := at + pointer("runners", i)
+		if c.Runner == "" || !b.reference(b.nameAt(ptr), c.Runner) {
+			continue // without a name the schema has named it
+		}
+		c.Tier = 0
+		if j, dup := seen[c]; dup {
+			what := quoted(c.Runner) + " with its own model"
+			if c.Model != "" {
+				what = fmt.Sprintf("%s with the model %s", quoted(c.Runner), quoted(c.Model))
+			}
+			b.wrong(ptr, Problem{Code: CodeDuplicate, Found: what, Allowed: "each runner and model once",
+				Message: fmt.Sprintf("%s is runners[%d] already; take one of the two away, or give it another model", what, j)})
+			continue
+		}
+		seen[c] = i
 	}
 }
 
-func first(a, b string) string {
-	if a != "" {
-		return a
+// nameAt is where a runner is named at a pointer: by a string, or by the key
+// runner of an object.
+func (b *builder) nameAt(ptr string) string {
+	if b.present(ptr + "/runner") {
+		return ptr + "/runner"
 	}
-	return b
+	return ptr
 }
 
-// listed quotes names for a sentence.
-func listed(names []string) string {
-	q := slices.Clone(names)
-	for i := range q {
-		q[i] = quoted(q[i])
+// whoMay are those who may do a role as its own settings, at a pointer, and the
+// defaults say; none when they name no runner. Own settings win: an own runner
+// over a default list too.
+func (b *builder) whoMay(at, role string, own, def fileRole) []Choice {
+	switch {
+	case len(own.Runners) > 0:
+		return own.Runners
+	case own.Runner == "" && len(def.Runners) > 0:
+		if own.Model != "" {
+			b.wrong(at+"/model", Problem{Code: schemas.CodeCombination, Found: quoted("model"), Allowed: "runners, or runner and model",
+				Message: fmt.Sprintf(`role_defaults.%s has several runners, and each says its own model; write runners here too, or runner beside model`, role)})
+		}
+		return def.Runners
+	case own.Runner != "" || def.Runner != "":
+		return []Choice{{Runner: cmp.Or(own.Runner, def.Runner), Model: cmp.Or(own.Model, def.Model)}}
 	}
-	return strings.Join(q, ", ")
+	return nil
+}
+
+// onlyRunner is who does a role when nobody is named; "" when there are several.
+func (b *builder) onlyRunner() string {
+	switch {
+	case b.file.Runner != nil:
+		return legacyRunner
+	case len(b.runners) == 1:
+		return b.runnerNames()[0]
+	}
+	return ""
 }

@@ -9,10 +9,9 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -30,28 +29,17 @@ func (b *builder) placeholders(ptr, s string, known []string) {
 	if t := strings.TrimSpace(s); strings.Contains(t, `{"`) || (strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[")) && json.Valid([]byte(t)) {
 		return
 	}
-	for rest := s; ; {
-		open := strings.IndexByte(rest, '{')
-		if open < 0 {
-			return
+	for _, m := range word().FindAllStringSubmatch(s, -1) {
+		if m[1] == "" && !slices.Contains(known, m[2]) {
+			b.placeholder(ptr, m[2], known)
 		}
-		end := strings.IndexByte(rest[open:], '}')
-		if end < 0 {
-			return
-		}
-		name, before := rest[open+1:open+end], rest[:open]
-		rest = rest[open+1:]
-		if !isName(name) || strings.HasSuffix(before, "$") {
-			continue
-		}
-		b.placeholder(ptr, name, known)
 	}
 }
 
+// word is what looks like a placeholder, and the $ of a shell's variable before it.
+var word = pattern.Lazy(`(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
 func (b *builder) placeholder(ptr, name string, known []string) {
-	if slices.Contains(known, name) {
-		return
-	}
 	if b.doc.Secret(ptr) {
 		b.warn(ptr, CodePlaceholder, "the value holds a {word} that is not a placeholder and stays as it is")
 		return
@@ -65,18 +53,8 @@ func (b *builder) placeholder(ptr, name string, known []string) {
 		Allowed: "{" + strings.Join(known, "}, {") + "}", Near: near, Message: message}))
 }
 
-// isName reports whether s is a word of letters, digits and '_'.
-func isName(s string) bool {
-	for i, r := range s {
-		if !(r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || i > 0 && r >= '0' && r <= '9') {
-			return false
-		}
-	}
-	return s != ""
-}
-
 // globs checks the syntax of globs; ** is a segment of its own.
-func (b *builder) globs(at string, list []string) []string {
+func (b *builder) globs(at string, list []string) {
 	for i, g := range list {
 		for seg := range strings.SplitSeq(g, "/") {
 			if _, err := path.Match(seg, ""); err != nil {
@@ -86,17 +64,14 @@ func (b *builder) globs(at string, list []string) []string {
 			}
 		}
 	}
-	return list
 }
 
-func (b *builder) prerequisites(l fileLoop, at string) Prerequisites {
-	p := Prerequisites{Enabled: l.Prerequisites.Enabled, RequireOnCompletion: l.Prerequisites.RequireOnCompletion}
+func (b *builder) prerequisites(p *Prerequisites, at string) {
 	ids := map[string]int{}
-	for i, in := range l.Prerequisites.Checks {
-		ptr := at + pointer("checks", i)
-		c := Check{ID: in.ID, Type: in.Type, Path: in.Path, Pattern: in.Pattern, Flags: in.Flags, Needles: in.Needles, MinChars: 1}
-		if in.MinChars != nil {
-			c.MinChars = *in.MinChars
+	for i := range p.Checks {
+		c, ptr := &p.Checks[i], at+pointer("checks", i)
+		if !b.present(ptr + "/min_chars") {
+			c.MinChars = 1
 		}
 		if c.ID == "" {
 			c.ID = c.Type + ":" + c.Path
@@ -105,20 +80,20 @@ func (b *builder) prerequisites(l fileLoop, at string) Prerequisites {
 		}
 		ids[c.ID] = i
 		b.placeholders(ptr+"/path", c.Path, checkNames())
-		b.check(ptr, c)
-		p.Checks = append(p.Checks, c)
+		b.check(ptr, *c)
 	}
-	if p.Enabled && len(p.Checks) == 0 && !b.named(at+"/checks") {
+	if len(p.Checks) > 0 {
+		return
+	}
+	if p.Checks = nil; p.Enabled && !b.named(at+"/checks") {
 		b.warn(at, CodeNoEffect, "prerequisites are enabled but there is no check")
 	}
-	return p
 }
 
 // check wants of each type what it looks for.
 func (b *builder) check(at string, c Check) {
 	needs := func(key, what string) {
-		b.wrong(at+"/"+key, Problem{Code: schemas.CodeMissingKey, Found: "nothing", Allowed: quoted(key),
-			Message: fmt.Sprintf("a check of type %s needs %s: the key %s is missing or empty", c.Type, what, quoted(key))})
+		b.wrong(at+"/"+key, emptyKey(key, fmt.Sprintf("a check of type %s needs %s", c.Type, what)))
 	}
 	switch c.Type {
 	case "file_regex_present", "file_regex_absent":
@@ -143,12 +118,12 @@ func (b *builder) check(at string, c Check) {
 
 // expression is the pattern with those of its flags that mean something here.
 func (c Check) expression() string {
-	flags := ""
-	for _, f := range "ims" {
-		if strings.ContainsRune(c.Flags, f) {
-			flags += string(f)
+	flags := strings.Map(func(f rune) rune {
+		if strings.ContainsRune("ims", f) {
+			return f
 		}
-	}
+		return -1
+	}, c.Flags)
 	if flags == "" {
 		return c.Pattern
 	}
@@ -156,12 +131,11 @@ func (c Check) expression() string {
 }
 
 // ends warns of a loop that nothing ends, or that cannot end well.
-func (b *builder) ends(l fileLoop, at string) {
-	if l.MaxIterations == 0 && l.MaxWallTime.d == 0 && !b.named(at+"/max_iterations") && !b.named(at+"/max_wall_time") {
+func (b *builder) ends(l *Loop, at string) {
+	if l.MaxIterations == 0 && l.MaxWallTime == 0 && !b.named(at+"/max_iterations") && !b.named(at+"/max_wall_time") {
 		b.warn(at, CodeNoBound, "nothing bounds this loop; set max_iterations or max_wall_time")
 	}
-	promise := strings.TrimSpace(l.CompletionPromise)
-	switch {
+	switch promise := l.CompletionPromise; {
 	case promise == "" && !b.named(at+"/completion_promise"):
 		b.warn(at, CodeNoEffect, "there is no completion_promise, so the loop can never complete")
 	case strings.Contains(promise, "</promise>"):
@@ -177,15 +151,14 @@ func (b *builder) ends(l fileLoop, at string) {
 // therefore do not.
 func (b *builder) webhook(raw string) {
 	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "http" {
-		return
-	}
-	host := u.Hostname()
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" || loopback(u.Hostname()) {
 		return
 	}
 	b.warn("/webhooks/on_escalation", CodePlainHTTP, "the webhook is not https, so its secret and what it tells would travel in the open: nothing is sent to it")
 }
 
-// quoted writes a value for a message, shortened.
-func quoted(s string) string { return strconv.Quote(text.Cut(s, 63)) }
+// loopback reports whether a host is an IP address of this machine alone.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

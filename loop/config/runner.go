@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +12,16 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
+// fileRunner is a runner whose command is a list, or one string that has yet to
+// be split.
+type fileRunner struct {
+	Runner
+	Command any `json:"command"`
+}
+
 // runnersOf makes the registry of runners, the legacy one included.
-func (b *builder) runnersOf(f file) map[string]Runner {
+func (b *builder) runnersOf() map[string]Runner {
+	f := &b.file
 	b.runners = map[string]Runner{}
 	for _, name := range slices.Sorted(maps.Keys(f.Runners)) {
 		b.runners[name] = b.runner(name, f.Runners[name], pointer("runners", name))
@@ -33,16 +42,19 @@ func (b *builder) runnersOf(f file) map[string]Runner {
 }
 
 func (b *builder) runner(name string, r fileRunner, at string) Runner {
-	out := Runner{Name: name, Command: b.words(at+"/command", r.Command), Args: r.Args, FastArgs: r.FastArgs,
-		PromptMode: r.PromptMode, Env: r.Env, Adapter: r.Adapter, Permissions: r.Permissions, PassEnv: r.PassEnv}
-	if out.PromptMode == "" {
-		out.PromptMode = "stdin"
+	out := r.Runner
+	out.Name, out.PromptMode = name, cmp.Or(r.PromptMode, "stdin")
+	text, isText := r.Command.(string)
+	if isText {
+		out.Command = b.words(at+"/command", text)
+	} else {
+		b.into(r.Command, &out.Command)
 	}
 	texts := map[string][]string{"/args": r.Args, "/fast_args": r.FastArgs, "/command": out.Command}
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		for i, s := range texts[key] {
 			ptr := at + key
-			if key != "/command" || !r.Command.isText {
+			if key != "/command" || !isText {
 				ptr += pointer(i)
 			}
 			b.placeholders(ptr, s, argumentNames())
@@ -64,26 +76,23 @@ func (b *builder) runner(name string, r fileRunner, at string) Runner {
 
 // words splits a command string as a shell splits words. Operators of a shell
 // are refused: no shell runs a runner, so they would silently do nothing.
-func (b *builder) words(ptr string, w words) []string {
-	if !w.isText {
-		return w.list
-	}
+func (b *builder) words(ptr, text string) []string {
 	refuse := func(what string) []string {
-		b.wrong(ptr, Problem{Code: CodeUnsplit, Found: quoted(w.text), Allowed: "words, or a list of words",
-			Message: fmt.Sprintf(`the command %s %s; no shell runs it, so give its words as a list, or ["bash", "-c", "..."]`, quoted(w.text), what)})
+		b.wrong(ptr, Problem{Code: CodeUnsplit, Found: quoted(text), Allowed: "words, or a list of words",
+			Message: fmt.Sprintf(`the command %s %s; no shell runs it, so give its words as a list, or ["bash", "-c", "..."]`, quoted(text), what)})
 		return nil
 	}
 	// NewParser copies two package variables that would make it run commands and
 	// expand variables; they are not ours to trust.
 	p := shellwords.NewParser()
 	p.ParseBacktick, p.ParseEnv = false, false
-	list, err := p.Parse(w.text)
+	list, err := p.Parse(text)
 	switch {
 	case err != nil:
 		return refuse("does not end its quotes or brackets")
 	case p.Position >= 0:
 		return refuse(fmt.Sprintf("has a shell operator at character %d", p.Position+1))
-	case len(list) == 0 && w.text != "":
+	case len(list) == 0 && text != "":
 		return refuse("is blank")
 	}
 	for _, word := range list {
