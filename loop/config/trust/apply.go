@@ -20,8 +20,9 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 	out := *c
 	out.Runners = make(map[string]config.Runner, len(s.Runners))
 	for name, r := range s.Runners {
-		out.Runners[name] = config.Runner{Name: name, Command: list(r.Command), Args: list(r.Args), FastArgs: slices.Clone(r.FastArgs),
-			PromptMode: r.PromptMode, Env: table(r.Env), Adapter: r.Adapter, Permissions: r.Permissions, PassEnv: slices.Clone(r.PassEnv)}
+		r = copied(r)
+		r.Name = name
+		out.Runners[name] = r
 	}
 	out.Loops = nil
 	for _, l := range c.Loops {
@@ -40,7 +41,7 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 		l.Tests.Mode, l.Tests.Commands = in.Tests.Mode, list(in.Tests.Commands)
 		v := in.Validation
 		l.Validation.Enabled, l.Validation.Mode, l.Validation.RequireOnCompletion, l.Validation.Commands = v.Enabled, v.Mode, v.RequireOnCompletion, list(v.Commands)
-		l.Approval = config.Approval{Enabled: in.Approval.Enabled, RequireOnCompletion: in.Approval.RequireOnCompletion}
+		l.Approval = in.Approval
 		l.Git.PreCommitCommands = list(in.PreCommit)
 		l.Recovery = nil
 		if in.Recovery != nil {
@@ -51,11 +52,10 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 	if len(out.Loops) != len(s.Loops) {
 		return nil, fmt.Errorf("the trusted section has %d loops, of which %s has %d", len(s.Loops), c.Path, len(out.Loops))
 	}
-	out.Recovery, out.Webhooks = s.Recovery.over(Policy{}), nil
-	if len(s.Recovery) == 0 {
-		out.Recovery = nil
+	if out.Recovery = nil; len(s.Recovery) > 0 {
+		out.Recovery = s.Recovery.over(Policy{})
 	}
-	if len(s.Webhooks) > 0 {
+	if out.Webhooks = nil; len(s.Webhooks) > 0 {
 		out.Webhooks = canonical(s.Webhooks)
 	}
 	out.Escalation = s.Escalation.over(c.Escalation)
@@ -77,9 +77,7 @@ func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 			role = l.Roles[i]
 		} else if rest := r.Rest; rest != nil {
 			role.Model, role.Thinking, role.Timeout, role.Inactivity, role.Resume = rest.Model, rest.Thinking, rest.Timeout, rest.Inactivity, rest.Resume
-			for _, c := range rest.Choices {
-				role.Runners = append(role.Runners, config.Choice{Runner: c.Runner, Model: c.Model, Tier: c.Tier})
-			}
+			role.Runners = rest.Choices
 		}
 		role.Runners = s.choices(r, role)
 		first := role.Runners[0]
@@ -95,25 +93,18 @@ func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 // choices are those of a role's runners that the Section has, in the order of the
 // file but that the pinned first one is the first.
 func (s Section) choices(r Role, role config.Role) []config.Choice {
-	var out []config.Choice
-	for _, c := range role.Runners {
-		if slices.Contains(r.runners(), c.Runner) {
-			out = append(out, c)
+	allowed := r.runners()
+	out := slices.DeleteFunc(slices.Clone(role.Runners), func(c config.Choice) bool { return !slices.Contains(allowed, c.Runner) })
+	for _, runner := range allowed {
+		if !slices.ContainsFunc(out, func(c config.Choice) bool { return c.Runner == runner }) {
+			out = append(out, config.Choice{Runner: runner})
+			if runner == r.Runner {
+				out[len(out)-1].Model = role.Model // models are as the file says
+			}
 		}
-	}
-	for _, runner := range r.runners() {
-		if slices.ContainsFunc(out, func(c config.Choice) bool { return c.Runner == runner }) {
-			continue
-		}
-		c := config.Choice{Runner: runner}
-		if runner == r.Runner {
-			c.Model = role.Model // models are as the file says
-		}
-		out = append(out, c)
 	}
 	first := slices.IndexFunc(out, func(c config.Choice) bool { return c.Runner == r.Runner })
-	c := out[first]
-	out = slices.Insert(slices.Delete(out, first, first+1), 0, c)
+	out = slices.Concat(out[first:first+1], out[:first], out[first+1:])
 	for i, c := range out {
 		out[i].Permissions = s.Rights(r, c.Runner)
 	}
@@ -151,14 +142,14 @@ func (p Policy) over(under Policy) json.RawMessage {
 		}
 	}
 	entries := map[string]any{}
-	for name, e := range entriesOf(flat) {
+	own, others := entriesOf(flat), entriesOf(below)
+	for _, name := range sortedKeys(own, others) {
+		e := maps.Clone(own[name])
+		if _, overridden := others[name]; overridden {
+			e = map[string]any{keyNetwork: networkOf(flat, e)}
+			maps.Copy(e, own[name])
+		}
 		entries[name] = e
-	}
-	for name := range entriesOf(below) {
-		e, _ := entries[name].(map[string]any)
-		own := map[string]any{keyNetwork: networkOf(flat, e)}
-		maps.Copy(own, e)
-		entries[name] = own
 	}
 	if len(entries) > 0 {
 		flat[keyEntries] = entries

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -59,9 +60,9 @@ func join(pinned, now Section) (Section, Diff) {
 		at := "/loops" + pointer(id)
 		switch {
 		case !had:
-			j.looser(at, nil, n.shown(), "a loop that nobody trusted would run")
+			j.looser(at, nil, shown(n.bare()), "a loop that nobody trusted would run")
 		case !has:
-			j.tighter(at, p.shown(), nil, "the loop is gone")
+			j.tighter(at, shown(p.bare()), nil, "the loop is gone")
 		default:
 			l := j.loop(at, p, n)
 			if p.Recovery != nil || n.Recovery != nil {
@@ -72,14 +73,11 @@ func join(pinned, now Section) (Section, Diff) {
 	}
 	j.runnersOfOne()
 	for _, k := range sortedKeys(pinned.Webhooks, now.Webhooks) {
-		v, had := pinned.Webhooks[k]
-		if had {
-			in.Webhooks[k] = v
-		}
-		if !same(v, now.Webhooks[k]) {
-			j.looser("/webhooks"+pointer(k), masked(v), masked(now.Webhooks[k]), "news would go elsewhere, or nowhere")
+		if p, n := pinned.Webhooks[k], now.Webhooks[k]; !same(p, n) {
+			j.looser("/webhooks"+pointer(k), masked(p), masked(n), "news would go elsewhere, or nowhere")
 		}
 	}
+	maps.Copy(in.Webhooks, pinned.Webhooks)
 	in.Escalation = j.escalation("/escalation", pinned.Escalation, now.Escalation)
 	for _, list := range [][]Change{j.d.Tightening, j.d.Loosening} {
 		slices.SortStableFunc(list, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
@@ -116,36 +114,58 @@ func (j *joiner) value(path string, o order, pinned, now any, less, more string)
 	if same(pinned, now) {
 		return pinned
 	}
-	if o != nil {
-		if in, tighter, looser, ok := o.meet(pinned, now); ok {
-			for _, s := range tighter {
-				j.tighter(path, s.from, s.to, less)
-			}
-			for _, s := range looser {
-				j.looser(path, s.from, s.to, more)
-			}
-			return in
+	if o == nil {
+		o = ladder()
+	}
+	in, tighter, looser, ok := o(pinned, now)
+	if !ok {
+		in, tighter, looser, _ = whole(pinned, now, false)
+	}
+	for _, s := range tighter {
+		j.tighter(path, s.from, s.to, less)
+	}
+	for _, s := range looser {
+		j.looser(path, s.from, s.to, more)
+	}
+	return in
+}
+
+// rule is how one key is compared: by its order, and what a change of it does.
+type rule struct {
+	order      order
+	less, more string
+}
+
+// joined compares two objects key by key, but for some keys, which stay pinned.
+func joined[T any](j *joiner, at string, pinned, now T, rules func(key string) rule, but ...string) T {
+	p, _ := shown(pinned).(map[string]any)
+	n, _ := shown(now).(map[string]any)
+	for _, key := range sortedKeys(p, n) {
+		if !slices.Contains(but, key) {
+			r := rules(key)
+			p[key] = j.value(at+pointer(key), r.order, p[key], n[key], r.less, r.more)
 		}
 	}
-	j.looser(path, pinned, now, more)
-	return pinned
+	var in T
+	if err := json.Unmarshal(canonical(p), &in); err != nil {
+		panic("trust: reading a section back: " + err.Error())
+	}
+	return in
 }
 
 // policy compares two policies key by key.
 func (j *joiner) policy(at string, pinned, now Policy) Policy {
 	p, n := pinned.flat(), now.flat()
-	in := map[string]any{}
-	known := map[string]bool{}
+	in, known := map[string]any{}, map[string]bool{}
 	for _, k := range keys() {
 		known[k.name] = true
-		a, b := k.def, k.def
-		if v, ok := p[k.name]; ok {
-			a = v
+		value := func(flat map[string]any) any {
+			if v, ok := flat[k.name]; ok {
+				return v
+			}
+			return k.def
 		}
-		if v, ok := n[k.name]; ok {
-			b = v
-		}
-		in[k.name] = j.value(at+"/"+k.name, k.order, a, b, k.less, k.more)
+		in[k.name] = j.value(at+"/"+k.name, k.order, value(p), value(n), k.less, k.more)
 	}
 	pe, ne := entriesOf(p), entriesOf(n)
 	if (pe != nil || p[keyEntries] == nil) && (ne != nil || n[keyEntries] == nil) {
@@ -155,16 +175,19 @@ func (j *joiner) policy(at string, pinned, now Policy) Policy {
 		}
 	}
 	for _, name := range sortedKeys(p, n) {
-		if known[name] {
-			continue
+		if !known[name] {
+			j.unknown(in, at+"/"+name, name, p, n)
 		}
-		v, had := p[name]
-		if had {
-			in[name] = v
-		}
-		j.value(at+"/"+name, nil, v, n[name], "", "superloop cannot tell what this key does")
 	}
 	return nest(in).normal()
+}
+
+// unknown keeps a key of p that is not understood as it is; any change is held.
+func (j *joiner) unknown(in map[string]any, path, key string, p, n map[string]any) {
+	if v, had := p[key]; had {
+		in[key] = v
+	}
+	j.value(path, nil, p[key], n[key], "", "superloop cannot tell what this key does")
 }
 
 // side is one of two policies with its entries.
@@ -181,22 +204,16 @@ func (j *joiner) entries(at string, in map[string]any, p, n side) map[string]any
 		a, b := p.entries[name], n.entries[name]
 		path := at + "/" + keyEntries + pointer(name)
 		e := map[string]any{}
-		e[keyNetwork] = j.value(path+"/"+keyNetwork, ladder{"none", "full"}, networkOf(p.flat, a), networkOf(n.flat, b),
+		e[keyNetwork] = j.value(path+"/"+keyNetwork, ladder("none", "full"), networkOf(p.flat, a), networkOf(n.flat, b),
 			"the command has no network", "the command would have the network")
 		for _, k := range sortedKeys(a, b) {
-			if k == keyNetwork {
-				continue
+			if k != keyNetwork {
+				j.unknown(e, path+pointer(k), k, a, b)
 			}
-			v, had := a[k]
-			if had {
-				e[k] = v
-			}
-			j.value(path+pointer(k), nil, v, b[k], "", "superloop cannot tell what this key does")
 		}
-		if e[keyNetwork] == in[keyNetwork] && len(e) == 1 {
-			continue
+		if e[keyNetwork] != in[keyNetwork] || len(e) > 1 {
+			out[name] = e
 		}
-		out[name] = e
 	}
 	return out
 }
@@ -204,25 +221,4 @@ func (j *joiner) entries(at string, in map[string]any, p, n side) map[string]any
 // pointer is one token of a JSON pointer.
 func pointer(token string) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
-}
-
-// shown is a loop as a change shows it.
-func (l Loop) shown() any { return shown(l.bare()) }
-
-// shown is a runner as a change shows it, the values of its variables masked.
-func (r Runner) shown() any {
-	r.Env = maps.Clone(r.Env)
-	for name := range r.Env {
-		r.Env[name] = redact.Mark
-	}
-	return shown(r)
-}
-
-// shown is a value as plain JSON values.
-func shown(v any) any {
-	plain, err := decode(canonical(v))
-	if err != nil {
-		panic("trust: reading a section back: " + err.Error())
-	}
-	return plain
 }

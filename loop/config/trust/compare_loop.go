@@ -1,8 +1,9 @@
 package trust
 
 import (
-	"maps"
 	"slices"
+
+	"github.com/superloop/superloop/internal/redact"
 )
 
 // What a change of these keys does.
@@ -23,67 +24,37 @@ const (
 
 // loop compares two loops but for their recovery.
 func (j *joiner) loop(at string, p, n Loop) Loop {
-	in := Loop{Roles: j.roles(at+"/roles", p.Roles, n.Roles)}
-	in.Tests = p.Tests
-	if j.commands(at+"/tests/commands", p.Tests.Commands, n.Tests.Commands) {
-		in.Tests.Mode = j.text(at+"/tests/mode", ladder{"every", "on_promise", "disabled"}, p.Tests.Mode, n.Tests.Mode)
-	} else {
-		j.text(at+"/tests/mode", nil, p.Tests.Mode, n.Tests.Mode)
+	in := Loop{
+		Roles:      j.roles(at+"/roles", p.Roles, n.Roles),
+		Tests:      joined(j, at+"/tests", p.Tests, n.Tests, gateRules(slices.Equal(p.Tests.Commands, n.Tests.Commands))),
+		Validation: joined(j, at+"/validation", p.Validation, n.Validation, gateRules(slices.Equal(p.Validation.Commands, n.Validation.Commands))),
+		Approval:   joined(j, at+"/approval", p.Approval, n.Approval, gateRules(true)),
+		PreCommit:  p.PreCommit,
 	}
-	in.Validation = j.validation(at+"/validation", p.Validation, n.Validation)
-	in.Approval = Approval{
-		Enabled:             j.required(at+"/approval/enabled", true, p.Approval.Enabled, n.Approval.Enabled),
-		RequireOnCompletion: j.required(at+"/approval/require_on_completion", true, p.Approval.RequireOnCompletion, n.Approval.RequireOnCompletion),
-	}
-	in.PreCommit = p.PreCommit
-	j.commands(at+"/git/pre_commit_commands", p.PreCommit, n.PreCommit)
+	j.value(at+"/git/pre_commit_commands", nil, anys(p.PreCommit), anys(n.PreCommit), "", otherCommand)
 	in.Diagnostician = j.diagnostician(at+"/respond/diagnostician", p.Diagnostician, n.Diagnostician)
 	return in
 }
 
-// validation: how strict the gate is may only be taken from the file together
-// with the commands that it means.
-func (j *joiner) validation(at string, p, n Validation) Validation {
-	comparable := j.commands(at+"/commands", p.Commands, n.Commands)
-	var mode order
-	if comparable {
-		mode = ladder{"every", "on_promise"}
+// gateRules: how strict a gate is may only be taken from the file together with
+// the commands that it means.
+func gateRules(sameCommands bool) func(key string) rule {
+	return func(key string) rule {
+		switch {
+		case key == "commands":
+			return rule{more: otherCommand}
+		case !sameCommands:
+			return rule{nil, stricterGate, looserGate}
+		case key == "mode":
+			return rule{ladder("every", "on_promise", "disabled"), stricterGate, looserGate}
+		}
+		return rule{ladder(true, false), stricterGate, looserGate}
 	}
-	return Validation{
-		Enabled:             j.required(at+"/enabled", comparable, p.Enabled, n.Enabled),
-		Mode:                j.text(at+"/mode", mode, p.Mode, n.Mode),
-		RequireOnCompletion: j.required(at+"/require_on_completion", comparable, p.RequireOnCompletion, n.RequireOnCompletion),
-		Commands:            p.Commands,
-	}
-}
-
-// commands reports whether two lists are the same.
-func (j *joiner) commands(path string, p, n []string) bool {
-	if slices.Equal(p, n) {
-		return true
-	}
-	j.looser(path, anys(p), anys(n), otherCommand)
-	return false
-}
-
-func (j *joiner) text(path string, o order, p, n string) string {
-	s, _ := j.value(path, o, p, n, stricterGate, looserGate).(string)
-	return s
-}
-
-// required compares a switch that is stricter when it is on.
-func (j *joiner) required(path string, comparable, p, n bool) bool {
-	var o order
-	if comparable {
-		o = ladder{true, false}
-	}
-	b, _ := j.value(path, o, p, n, stricterGate, looserGate).(bool)
-	return b
 }
 
 // runnersOfBoth compares the runners that are in both Sections.
 func (j *joiner) runnersOfBoth() {
-	for _, name := range slices.Sorted(maps.Keys(j.p.Runners)) {
+	for _, name := range sortedKeys(j.p.Runners, j.p.Runners) {
 		if n, has := j.n.Runners[name]; has {
 			j.in.Runners[name] = j.runner("/runners"+pointer(name), j.p.Runners[name], n)
 		}
@@ -99,13 +70,13 @@ func (j *joiner) runnersOfOne() {
 		at := "/runners" + pointer(name)
 		switch {
 		case !had:
-			j.looser(at, nil, n.shown(), "a runner that nobody trusted could be used")
+			j.looser(at, nil, shownRunner(n), "a runner that nobody trusted could be used")
 		case has:
 		case j.in.runs(name):
 			j.in.Runners[name] = p
-			j.looser(at, p.shown(), nil, "a role that is in force may use it, or the diagnostician")
+			j.looser(at, shownRunner(p), nil, "a role that is in force may use it, or the diagnostician")
 		default:
-			j.tighter(at, p.shown(), nil, "the runner is gone")
+			j.tighter(at, shownRunner(p), nil, "the runner is gone")
 		}
 	}
 }
@@ -121,34 +92,24 @@ func (s Section) runs(runner string) bool {
 }
 
 func (j *joiner) runner(at string, p, n Runner) Runner {
-	in := p
-	for _, k := range []struct {
-		name string
-		p, n any
-	}{
-		{"command", p.Command, n.Command}, {"args", p.Args, n.Args}, {"fast_args", p.FastArgs, n.FastArgs},
-		{"prompt_mode", p.PromptMode, n.PromptMode}, {"adapter", p.Adapter, n.Adapter},
-	} {
-		if !same(k.p, k.n) {
-			j.looser(at+"/"+k.name, plain(k.p), plain(k.n), otherProgram)
+	in := joined(j, at, p, n, func(key string) rule {
+		if key == "permissions" {
+			return rule{rights, lessRights, moreRights}
 		}
-	}
+		return rule{more: otherProgram}
+	}, "env", "pass_env")
 	for _, name := range sortedKeys(p.Env, n.Env) {
-		a, had := p.Env[name]
-		b, has := n.Env[name]
-		if had == has && a == b {
-			continue
+		value := func(env map[string]string) any {
+			v, is := env[name]
+			if !is {
+				return nil
+			}
+			return v
 		}
-		var from, to any
-		if had {
-			from = masked(a)
+		if a, b := value(p.Env), value(n.Env); a != b {
+			j.looser(at+"/env"+pointer(name), masked(a), masked(b), otherProgram)
 		}
-		if has {
-			to = masked(b)
-		}
-		j.looser(at+"/env"+pointer(name), from, to, otherProgram)
 	}
-	in.Permissions = j.rights(at+"/permissions", p.Permissions, n.Permissions)
 	in.PassEnv = j.passEnv(at+"/pass_env", p.PassEnv, n.PassEnv)
 	return in
 }
@@ -159,25 +120,25 @@ func (j *joiner) passEnv(path string, p, n []string) []string {
 	const less, more = "the agent no longer gets the variable", "the agent would get the variable"
 	switch {
 	case p != nil && n != nil:
-		in, _ := stringsOf(j.value(path, fewer{}, anys(p), anys(n), less, more))
+		in, _ := stringsOf(j.value(path, fewer, anys(p), anys(n), less, more))
 		return in
 	case n != nil && len(n) == 0:
-		j.tighter(path, nil, plain(n), "the agent gets no variable but the basic ones and its own keys")
+		j.tighter(path, nil, anys(n), "the agent gets no variable but the basic ones and its own keys")
 		return n
-	case (p == nil) != (n == nil):
-		j.looser(path, plain(p), plain(n), "the agent would get other variables")
+	case p == nil && n != nil:
+		j.looser(path, nil, anys(n), "the agent would get other variables")
+	case p != nil:
+		j.looser(path, anys(p), nil, "the agent would get other variables")
 	}
 	return p
 }
 
-// plain is a list as JSON values; an absent one is nil.
-func plain(v any) any {
-	list, ok := v.([]string)
-	if !ok {
-		return v
+// shownRunner is a runner as a change shows it, the values of its variables
+// masked.
+func shownRunner(r Runner) any {
+	r.Env = table(r.Env)
+	for name := range r.Env {
+		r.Env[name] = redact.Mark
 	}
-	if list == nil {
-		return nil
-	}
-	return anys(list)
+	return shown(r)
 }

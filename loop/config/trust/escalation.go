@@ -12,7 +12,7 @@ import (
 // Escalation is how people are reached and who may answer. What is empty is nil.
 type Escalation struct {
 	Channels map[string]Channel `json:"channels,omitempty"`
-	Slack    Slack              `json:"slack,omitzero"`
+	Slack    config.Slack       `json:"slack,omitzero"`
 }
 
 // Channel is one way to reach people. Whoever holds its URL or its command can
@@ -26,16 +26,6 @@ type Channel struct {
 	Timeout   time.Duration `json:"timeout_ns"`
 	Tell      []string      `json:"tell"`
 	Second    bool          `json:"second,omitempty"`
-}
-
-// Slack is who may answer by a click, and how clicks arrive. Users and Teams are
-// sorted sets.
-type Slack struct {
-	AppTokenEnv      string   `json:"app_token_env,omitempty"`
-	SigningSecretEnv string   `json:"signing_secret_env,omitempty"`
-	Listen           string   `json:"listen,omitempty"`
-	Users            []string `json:"users,omitempty"`
-	Teams            []string `json:"teams,omitempty"`
 }
 
 // What a change of these keys does.
@@ -56,8 +46,8 @@ func escalationOf(c config.Escalation) Escalation {
 		}
 		e.Channels[ch.Name] = Channel{ch.Type, ch.URL.Reveal(), ch.URLEnv, ch.SecretEnv, ch.Command.Reveal(), ch.Timeout, list(ch.Tell), ch.Second}
 	}
-	s := c.Slack
-	e.Slack = Slack{s.AppTokenEnv, s.SigningSecretEnv, s.Listen, orNone(s.Users), orNone(s.Teams)}
+	e.Slack = c.Slack
+	e.Slack.Users, e.Slack.Teams = orNone(c.Slack.Users), orNone(c.Slack.Teams)
 	return e
 }
 
@@ -77,25 +67,18 @@ func (e Escalation) over(c config.Escalation) config.Escalation {
 		c.Channels = append(c.Channels, config.Channel{Name: name, Type: ch.Type, URL: redact.Secret(ch.URL), URLEnv: ch.URLEnv,
 			SecretEnv: ch.SecretEnv, Command: redact.Secret(ch.Command), Timeout: ch.Timeout, Tell: list(ch.Tell), Second: ch.Second})
 	}
-	s := e.Slack
-	c.Slack = config.Slack{AppTokenEnv: s.AppTokenEnv, SigningSecretEnv: s.SigningSecretEnv, Listen: s.Listen,
-		Users: slices.Clone(s.Users), Teams: slices.Clone(s.Teams)}
+	c.Slack = e.Slack
+	c.Slack.Users, c.Slack.Teams = slices.Clone(e.Slack.Users), slices.Clone(e.Slack.Teams)
 	return c
 }
 
 // escalation compares how people are reached.
 func (j *joiner) escalation(at string, p, n Escalation) Escalation {
-	var in Escalation
+	in := Escalation{Channels: maps.Clone(p.Channels)}
 	for _, name := range sortedKeys(p.Channels, n.Channels) {
 		a, had := p.Channels[name]
 		b, has := n.Channels[name]
 		path := at + "/channels" + pointer(name)
-		if had {
-			if in.Channels == nil {
-				in.Channels = map[string]Channel{}
-			}
-			in.Channels[name] = a
-		}
 		switch {
 		case !had:
 			j.looser(path, nil, b.shown(), newChannel)
@@ -112,39 +95,23 @@ func (j *joiner) escalation(at string, p, n Escalation) Escalation {
 // channel says what differs between two channels of one name; the pinned one is
 // in force, whole.
 func (j *joiner) channel(at string, p, n Channel) {
-	hidden := func(key, a, b string) {
-		if a != b {
-			j.looser(at+"/"+key, masked(unlessEmpty(a)), masked(unlessEmpty(b)), otherChannel)
+	for key, v := range map[string][2]string{"url": {p.URL, n.URL}, "command": {p.Command, n.Command}} {
+		if v[0] != v[1] {
+			j.looser(at+"/"+key, masked(unlessEmpty(v[0])), masked(unlessEmpty(v[1])), otherChannel)
 		}
 	}
-	hidden("url", p.URL, n.URL)
-	hidden("command", p.Command, n.Command)
-	for _, k := range []struct {
-		key  string
-		a, b any
-	}{
-		{"type", p.Type, n.Type}, {"url_env", unlessEmpty(p.URLEnv), unlessEmpty(n.URLEnv)}, {"secret_env", unlessEmpty(p.SecretEnv), unlessEmpty(n.SecretEnv)},
-		{"timeout", p.Timeout.String(), n.Timeout.String()}, {"tell", anys(p.Tell), anys(n.Tell)}, {"second", p.Second, n.Second},
-	} {
-		j.value(at+"/"+k.key, nil, k.a, k.b, "", otherChannel)
-	}
+	j.value(at+"/timeout", nil, p.Timeout.String(), n.Timeout.String(), "", otherChannel)
+	j.value(at+"/second", nil, p.Second, n.Second, "", otherChannel)
+	joined(j, at, p, n, func(string) rule { return rule{more: otherChannel} }, "url", "command", "timeout_ns", "second")
 }
 
 // slack: a user that leaves may not answer at once; everything else stays as it
 // is pinned, an empty list of teams being all of them.
-func (j *joiner) slack(at string, p, n Slack) Slack {
-	in := p
-	users, _ := stringsOf(j.value(at+"/users", fewer{}, anys(p.Users), anys(n.Users), fewerAnswer, moreAnswer))
+func (j *joiner) slack(at string, p, n config.Slack) config.Slack {
+	in := joined(j, at, p, n, func(string) rule { return rule{more: otherWayClick} }, "users", "teams")
+	j.value(at+"/teams", nil, anys(p.Teams), anys(n.Teams), "", otherWayClick)
+	users, _ := stringsOf(j.value(at+"/users", fewer, anys(p.Users), anys(n.Users), fewerAnswer, moreAnswer))
 	in.Users = orNone(users)
-	for _, k := range []struct {
-		key  string
-		a, b any
-	}{
-		{"app_token_env", unlessEmpty(p.AppTokenEnv), unlessEmpty(n.AppTokenEnv)}, {"signing_secret_env", unlessEmpty(p.SigningSecretEnv), unlessEmpty(n.SigningSecretEnv)},
-		{"listen", unlessEmpty(p.Listen), unlessEmpty(n.Listen)}, {"teams", anys(p.Teams), anys(n.Teams)},
-	} {
-		j.value(at+"/"+k.key, nil, k.a, k.b, "", otherWayClick)
-	}
 	return in
 }
 

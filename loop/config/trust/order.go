@@ -1,121 +1,100 @@
 package trust
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
-	"strconv"
 )
 
-// order says which of two values of a key is tighter.
-type order interface {
-	// meet is the loosest value that is looser neither than the pinned one nor
-	// than the new one, and what leads from the pinned one to it (tighter) and
-	// from it to the new one (looser). ok is false when the two cannot be
-	// compared.
-	meet(pinned, now any) (in any, tighter, looser []step, ok bool)
-}
+// order says which of two values of a key is tighter. It gives the loosest value
+// that is looser neither than the pinned one nor than the new one, and what leads
+// from the pinned one to it (tighter) and from it to the new one (looser). ok is
+// false when the two cannot be compared.
+type order func(pinned, now any) (in any, tighter, looser []step, ok bool)
 
 // step is one change of a value: a whole value for another, or one element of a
 // set that comes or goes, the other side being nil.
 type step struct{ from, to any }
 
 // ladder lists the values of a key, the tightest first.
-type ladder []any
-
-func (l ladder) meet(pinned, now any) (any, []step, []step, bool) {
-	i, j := slices.Index(l, pinned), slices.Index(l, now)
-	if i < 0 || j < 0 {
-		return nil, nil, nil, false
+func ladder(values ...any) order {
+	return func(pinned, now any) (any, []step, []step, bool) {
+		i, j := slices.Index(values, pinned), slices.Index(values, now)
+		if i < 0 || j < 0 {
+			return nil, nil, nil, false
+		}
+		return whole(pinned, now, j < i)
 	}
-	in, tighter, looser := whole(pinned, now, j < i)
-	return in, tighter, looser, true
 }
 
 // whole is a change of a value that is taken or held as one.
-func whole(pinned, now any, tightens bool) (any, []step, []step) {
+func whole(pinned, now any, tightens bool) (any, []step, []step, bool) {
 	if tightens {
-		return now, []step{{pinned, now}}, nil
+		return now, []step{{pinned, now}}, nil, true
 	}
-	return pinned, nil, []step{{pinned, now}}
+	return pinned, nil, []step{{pinned, now}}, true
 }
 
-// lower: the lower whole number is tighter.
-type lower struct{}
+// lower: the lower whole number is tighter. higher: the higher one.
+func lower(pinned, now any) (any, []step, []step, bool)  { return number(pinned, now, -1) }
+func higher(pinned, now any) (any, []step, []step, bool) { return number(pinned, now, 1) }
 
-func (lower) meet(pinned, now any) (any, []step, []step, bool) {
-	p, n, ok := integers(pinned, now)
-	in, tighter, looser := whole(pinned, now, n < p)
-	return in, tighter, looser, ok
-}
-
-// higher: the higher whole number is tighter.
-type higher struct{}
-
-func (higher) meet(pinned, now any) (any, []step, []step, bool) {
-	p, n, ok := integers(pinned, now)
-	in, tighter, looser := whole(pinned, now, n > p)
-	return in, tighter, looser, ok
-}
-
-func integers(a, b any) (x, y int64, ok bool) {
-	x, okX := integer(a)
-	y, okY := integer(b)
-	return x, y, okX && okY
+func number(pinned, now any, tighter int) (any, []step, []step, bool) {
+	p, okP := integer(pinned)
+	n, okN := integer(now)
+	if !okP || !okN {
+		return nil, nil, nil, false
+	}
+	return whole(pinned, now, cmp.Compare(n, p) == tighter)
 }
 
 func integer(v any) (int64, bool) {
 	n, ok := v.(json.Number)
-	if !ok {
-		return 0, false
-	}
-	i, err := strconv.ParseInt(n.String(), 10, 64)
-	return i, err == nil
+	i, err := n.Int64()
+	return i, ok && err == nil
 }
 
 // fewer: a set that grants; what is in both is in force.
-type fewer struct{}
-
-func (fewer) meet(pinned, now any) (any, []step, []step, bool) {
+func fewer(pinned, now any) (any, []step, []step, bool) {
 	both, gone, came, ok := compareSets(pinned, now)
-	if !ok {
-		return nil, nil, nil, false
-	}
-	return anys(both), went(gone), arrived(came), true
+	return anys(both), went(gone), arrived(came), ok
 }
 
 // more: a set that forbids; what is in either is in force.
-type more struct{}
-
-func (more) meet(pinned, now any) (any, []step, []step, bool) {
+func more(pinned, now any) (any, []step, []step, bool) {
 	both, gone, came, ok := compareSets(pinned, now)
-	if !ok {
-		return nil, nil, nil, false
-	}
-	return anys(distinct(slices.Concat(both, gone, came))), arrived(came), went(gone), true
+	return anys(distinct(slices.Concat(both, gone, came))), arrived(came), went(gone), ok
 }
-
-// roots: a set that grants, but that grants everything when it is empty. Paths
-// are compared as text: one below another may be a link to anywhere.
-type roots struct{}
 
 // nowhere is a root that grants nothing, since every program can read it anyway.
 // Alone it stands for the empty set; beside others normal leaves it out.
 const nowhere = "/dev/null"
 
-func (roots) meet(pinned, now any) (any, []step, []step, bool) {
+// roots: a set that grants, but that grants everything when it is empty. Paths
+// are compared as text: one below another may be a link to anywhere.
+func roots(pinned, now any) (any, []step, []step, bool) {
 	both, gone, came, ok := compareSets(pinned, now)
-	if !ok {
-		return nil, nil, nil, false
-	}
 	switch {
+	case !ok:
+		return nil, nil, nil, false
 	case len(both)+len(gone) == 0: // everything was
-		return now, []step{{pinned, now}}, nil, true
+		return whole(pinned, now, true)
 	case len(both)+len(came) == 0: // everything would be
-		return pinned, nil, []step{{pinned, now}}, true
+		return whole(pinned, now, false)
 	case len(both) == 0:
 		both = []string{nowhere}
 	}
 	return anys(both), went(less(gone, nowhere)), arrived(less(came, nowhere)), true
+}
+
+// rights is the order of permissions: read-only is the tightest, full the
+// loosest, and between them workspace and "", which leaves it to the command,
+// cannot be compared.
+func rights(pinned, now any) (any, []step, []step, bool) {
+	if in, tighter, looser, ok := ladder("read-only", "workspace", "full")(pinned, now); ok {
+		return in, tighter, looser, ok
+	}
+	return ladder("read-only", "", "full")(pinned, now)
 }
 
 // less is the list without one value.
@@ -131,28 +110,11 @@ func compareSets(a, b any) (both, gone, came []string, ok bool) {
 	if !okX || !okY {
 		return nil, nil, nil, false
 	}
-	inX, inY := index(x), index(y)
-	for _, s := range x {
-		if inY[s] {
-			both = append(both, s)
-		} else {
-			gone = append(gone, s)
-		}
+	x, y = distinct(x), distinct(y)
+	in := func(list []string, want bool) func(string) bool {
+		return func(s string) bool { _, found := slices.BinarySearch(list, s); return found != want }
 	}
-	for _, s := range y {
-		if !inX[s] {
-			came = append(came, s)
-		}
-	}
-	return distinct(both), distinct(gone), distinct(came), true
-}
-
-func index(list []string) map[string]bool {
-	m := make(map[string]bool, len(list))
-	for _, s := range list {
-		m[s] = true
-	}
-	return m
+	return slices.DeleteFunc(slices.Clone(x), in(y, true)), slices.DeleteFunc(slices.Clone(x), in(y, false)), slices.DeleteFunc(y, in(x, false)), true
 }
 
 func went(list []string) []step {
@@ -164,23 +126,9 @@ func went(list []string) []step {
 }
 
 func arrived(list []string) []step {
-	out := make([]step, len(list))
+	out := went(list)
 	for i, s := range list {
 		out[i] = step{nil, s}
 	}
 	return out
-}
-
-// rights is the order of permissions: read-only is the tightest, full the
-// loosest, and between them workspace and "", which leaves it to the command,
-// cannot be compared.
-type rights struct{}
-
-func (rights) meet(pinned, now any) (any, []step, []step, bool) {
-	for _, l := range []ladder{{"read-only", "workspace", "full"}, {"read-only", "", "full"}} {
-		if in, tighter, looser, ok := l.meet(pinned, now); ok {
-			return in, tighter, looser, true
-		}
-	}
-	return nil, nil, nil, false
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Policy is a recovery section in normal form: what one section or two laid over
@@ -13,14 +14,11 @@ import (
 type Policy map[string]any
 
 // UnmarshalJSON keeps numbers as they are written.
-func (p *Policy) UnmarshalJSON(data []byte) error {
-	v, err := decode(data)
-	if err != nil {
-		return err
+func (p *Policy) UnmarshalJSON(data []byte) (err error) {
+	if *p = nil; string(data) != "null" {
+		*p, err = object(data)
 	}
-	m, _ := v.(map[string]any)
-	*p = m
-	return nil
+	return err
 }
 
 const (
@@ -29,6 +27,7 @@ const (
 	keyNetwork = "network"
 	keySandbox = "sandbox"
 	keyTests   = "tests"
+	keyRoots   = keySandbox + "/read_roots"
 )
 
 // key is one key of a policy that is understood.
@@ -47,24 +46,24 @@ type key struct {
 func keys() []key {
 	none := []any{}
 	return []key{
-		{keyEnabled, false, ladder{false, true}, "nothing runs without a person", "commands may run without a person"},
-		{"auto_approve", none, fewer{}, "the command no longer runs without a person", "the command would run without a person"},
-		{"require_human", []any{"*"}, more{}, "what it matches needs a person", "what it matches would no longer need a person"},
-		{"strict_require_human", false, ladder{true, false}, "patterns win over listed commands", "listed commands would win over patterns"},
-		{"on_unknown", "escalate", ladder{"deny", "escalate", "allow"}, "commands that no list names are treated more strictly", "commands that no list names would be treated more freely"},
-		{"max_auto_recoveries_per_run", json.Number("3"), lower{}, "fewer commands run without a person in one run", "more commands would run without a person in one run"},
-		{"cooldown_seconds", json.Number("60"), higher{}, "more time passes between two commands", "less time would pass between two commands"},
-		{"on_cooldown", "escalate", ladder{"escalate", "wait"}, "a person is asked during the cooldown", "a command would run after the cooldown without a person"},
-		{"max_timeout_seconds", json.Number("900"), lower{}, "commands may run for a shorter time", "commands could run for a longer time"},
-		{"first_aid", true, ladder{false, true}, "superloop would run no cure that it finds itself", "superloop could run cures that it finds itself"},
-		{"allow_privileged", false, ladder{false, true}, "no listed command may use sudo and its kin", "listed commands could use sudo and its kin"},
-		{"allow_other_devices", false, ladder{false, true}, "commands stay on the repository's file system", "commands could run on other file systems"},
-		{"guard", "scripts", ladder{"strict", "scripts", "off"}, "more changes of what a command reads need a person", "fewer changes of what a command reads would need a person"},
-		{keyNetwork, "full", ladder{"none", "full"}, "commands have no network", "commands would have the network"},
-		{"env_passthrough", none, fewer{}, "commands no longer get the variable", "commands would get the variable"},
-		{keySandbox + "/required", false, ladder{true, false}, "without a sandbox nothing runs by itself", "commands could run without a sandbox"},
-		{keySandbox + "/read_roots", none, roots{}, "commands can read less", "commands could read more"},
-		{keySandbox + "/caches", none, fewer{}, "commands can no longer write there", "commands could write there"},
+		{keyEnabled, false, ladder(false, true), "nothing runs without a person", "commands may run without a person"},
+		{"auto_approve", none, fewer, "the command no longer runs without a person", "the command would run without a person"},
+		{"require_human", []any{"*"}, more, "what it matches needs a person", "what it matches would no longer need a person"},
+		{"strict_require_human", false, ladder(true, false), "patterns win over listed commands", "listed commands would win over patterns"},
+		{"on_unknown", "escalate", ladder("deny", "escalate", "allow"), "commands that no list names are treated more strictly", "commands that no list names would be treated more freely"},
+		{"max_auto_recoveries_per_run", json.Number("3"), lower, "fewer commands run without a person in one run", "more commands would run without a person in one run"},
+		{"cooldown_seconds", json.Number("60"), higher, "more time passes between two commands", "less time would pass between two commands"},
+		{"on_cooldown", "escalate", ladder("escalate", "wait"), "a person is asked during the cooldown", "a command would run after the cooldown without a person"},
+		{"max_timeout_seconds", json.Number("900"), lower, "commands may run for a shorter time", "commands could run for a longer time"},
+		{"first_aid", true, ladder(false, true), "superloop would run no cure that it finds itself", "superloop could run cures that it finds itself"},
+		{"allow_privileged", false, ladder(false, true), "no listed command may use sudo and its kin", "listed commands could use sudo and its kin"},
+		{"allow_other_devices", false, ladder(false, true), "commands stay on the repository's file system", "commands could run on other file systems"},
+		{"guard", "scripts", ladder("strict", "scripts", "off"), "more changes of what a command reads need a person", "fewer changes of what a command reads would need a person"},
+		{keyNetwork, "full", ladder("none", "full"), "commands have no network", "commands would have the network"},
+		{"env_passthrough", none, fewer, "commands no longer get the variable", "commands would get the variable"},
+		{keySandbox + "/required", false, ladder(true, false), "without a sandbox nothing runs by itself", "commands could run without a sandbox"},
+		{keyRoots, none, roots, "commands can read less", "commands could read more"},
+		{keySandbox + "/caches", none, fewer, "commands can no longer write there", "commands could write there"},
 	}
 }
 
@@ -72,11 +71,8 @@ func keys() []key {
 // a section at all.
 func policyOf(raw map[string]any, present bool) Policy {
 	p := Policy{}
-	for k, v := range raw {
-		if k != keyTests {
-			p[k] = v
-		}
-	}
+	maps.Copy(p, raw)
+	delete(p, keyTests)
 	if _, said := p[keyEnabled]; !said && present {
 		p[keyEnabled] = true
 	}
@@ -93,7 +89,7 @@ func (p Policy) normal() Policy {
 		}
 		if set, is := stringsOf(v); is {
 			set = distinct(set)
-			if _, is := k.order.(roots); is && len(set) > 1 {
+			if k.name == keyRoots && len(set) > 1 {
 				set = less(set, nowhere)
 			}
 			v = anys(set)
@@ -104,19 +100,16 @@ func (p Policy) normal() Policy {
 		}
 	}
 	if entries := entriesOf(flat); entries != nil {
-		def := networkOf(flat, nil)
-		kept := map[string]any{}
+		kept, everywhere := map[string]any{}, networkOf(flat, nil)
 		for name, e := range entries {
-			e = maps.Clone(e)
-			if e[keyNetwork] == def {
+			if e = maps.Clone(e); e[keyNetwork] == everywhere {
 				delete(e, keyNetwork)
 			}
 			if len(e) > 0 {
 				kept[name] = e
 			}
 		}
-		flat[keyEntries] = kept
-		if len(kept) == 0 {
+		if flat[keyEntries] = kept; len(kept) == 0 {
 			delete(flat, keyEntries)
 		}
 	}
@@ -126,14 +119,12 @@ func (p Policy) normal() Policy {
 // flat lifts the keys of the sandbox to the top.
 func (p Policy) flat() map[string]any {
 	flat := map[string]any{}
-	for k, v := range p {
-		if sandbox, ok := v.(map[string]any); ok && k == keySandbox {
-			for sub, v := range sandbox {
-				flat[keySandbox+"/"+sub] = v
-			}
-			continue
+	maps.Copy(flat, p)
+	if sandbox, ok := p[keySandbox].(map[string]any); ok {
+		delete(flat, keySandbox)
+		for k, v := range sandbox {
+			flat[keySandbox+"/"+k] = v
 		}
-		flat[k] = v
 	}
 	return flat
 }
@@ -142,25 +133,19 @@ func (p Policy) flat() map[string]any {
 func nest(flat map[string]any) Policy {
 	p := Policy{}
 	for k, v := range flat {
-		if sub, ok := cutSandbox(k); ok {
-			box, _ := p[keySandbox].(map[string]any)
-			if box == nil {
-				box = map[string]any{}
-				p[keySandbox] = box
-			}
-			box[sub] = v
+		sub, ok := strings.CutPrefix(k, keySandbox+"/")
+		if !ok {
+			p[k] = v
 			continue
 		}
-		p[k] = v
+		box, _ := p[keySandbox].(map[string]any)
+		if box == nil {
+			box = map[string]any{}
+			p[keySandbox] = box
+		}
+		box[sub] = v
 	}
 	return p
-}
-
-func cutSandbox(k string) (string, bool) {
-	if len(k) > len(keySandbox) && k[:len(keySandbox)+1] == keySandbox+"/" {
-		return k[len(keySandbox)+1:], true
-	}
-	return k, false
 }
 
 // entriesOf gives the entries section of flat keys, nil unless it has the form
@@ -182,7 +167,7 @@ func entriesOf(flat map[string]any) map[string]map[string]any {
 }
 
 // networkOf is the network of an entry, or of every command when it is nil.
-func networkOf(flat map[string]any, entry map[string]any) any {
+func networkOf(flat, entry map[string]any) any {
 	for _, m := range []map[string]any{entry, flat} {
 		if v, ok := m[keyNetwork]; ok {
 			return v
@@ -202,12 +187,11 @@ func (p Policy) unless(other Policy) Policy {
 // Full is the policy with every default that is known written out, tests left
 // out.
 func (p Policy) Full() map[string]any {
-	flat := p.flat()
+	flat := map[string]any{}
 	for _, k := range keys() {
-		if _, ok := flat[k.name]; !ok {
-			flat[k.name] = k.def
-		}
+		flat[k.name] = k.def
 	}
+	maps.Copy(flat, p.flat())
 	return nest(flat)
 }
 
@@ -230,18 +214,12 @@ func merge(under, over map[string]any) map[string]any {
 // stringsOf reads a list of strings.
 func stringsOf(v any) ([]string, bool) {
 	in, ok := v.([]any)
-	if !ok {
-		return nil, false
-	}
 	out := make([]string, 0, len(in))
 	for _, e := range in {
-		s, ok := e.(string)
-		if !ok {
-			return nil, false
-		}
-		out = append(out, s)
+		s, is := e.(string)
+		out, ok = append(out, s), ok && is
 	}
-	return out, true
+	return out, ok
 }
 
 func anys(in []string) []any {

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/superloop/superloop/loop/config"
@@ -10,27 +11,29 @@ import (
 func roleOf(c *config.Config, r config.Role) Role {
 	out := Role{Name: r.Name, Runner: r.Runner,
 		Rest: &RoleRest{Model: r.Model, Thinking: r.Thinking, Timeout: r.Timeout, Inactivity: r.Inactivity, Resume: r.Resume}}
-	own := func(runner, rights string) string {
-		if rights == c.Runners[runner].Permissions {
-			return ""
-		}
-		return rights
-	}
-	out.Permissions = own(r.Runner, r.Permissions)
+	out.Permissions = unless(r.Permissions, c.Runners[r.Runner].Permissions)
 	if len(r.Runners) < 2 {
 		return out
 	}
+	others := map[string]string{}
 	for _, choice := range r.Runners {
-		out.Rest.Choices = append(out.Rest.Choices, RestChoice{choice.Runner, choice.Model, choice.Tier})
-		if choice.Runner == r.Runner {
-			continue
+		out.Rest.Choices = append(out.Rest.Choices, config.Choice{Runner: choice.Runner, Model: choice.Model, Tier: choice.Tier})
+		if choice.Runner != r.Runner {
+			others[choice.Runner] = unless(choice.Permissions, c.Runners[choice.Runner].Permissions)
 		}
-		if out.Others == nil {
-			out.Others = map[string]string{}
-		}
-		out.Others[choice.Runner] = own(choice.Runner, choice.Permissions)
+	}
+	if len(others) > 0 {
+		out.Others = others
 	}
 	return out
+}
+
+// unless is s, or "" when it is only the usual one.
+func unless(s, usual string) string {
+	if s == usual {
+		return ""
+	}
+	return s
 }
 
 // runners are all who may play the role: the first, and the others by name.
@@ -50,10 +53,7 @@ func (r Role) own(runner string) string {
 // Rights are the permissions that one of the runners of a role of the Section
 // has in it.
 func (s Section) Rights(r Role, runner string) string {
-	if own := r.own(runner); own != "" {
-		return own
-	}
-	return s.Runners[runner].Permissions
+	return cmp.Or(r.own(runner), s.Runners[runner].Permissions)
 }
 
 // roles compares who plays the roles. Which roles there are, and their order,
@@ -102,7 +102,7 @@ func (j *joiner) others(path string, p, n Role) map[string]string {
 	if !slices.Contains(had, n.Runner) {
 		has = less(has, n.Runner)
 	}
-	both, _ := stringsOf(j.value(path, fewer{}, anys(distinct(had)), anys(distinct(has)), lessRunners, moreRunners))
+	both, _ := stringsOf(j.value(path, fewer, anys(distinct(had)), anys(distinct(has)), lessRunners, moreRunners))
 	in := map[string]string{}
 	for _, runner := range both {
 		in[runner] = j.roleRights(path+pointer(runner)+"/permissions", p, n, runner)
@@ -120,21 +120,19 @@ func (j *joiner) roleRights(path string, p, n Role, runner string) string {
 	if now == runner && p.own(runner) == "" && n.own(runner) == "" {
 		return ""
 	}
-	return j.inForce(runner, j.rights(path, j.p.Rights(p, runner), j.n.Rights(n, now)))
+	in, _ := j.value(path, rights, j.p.Rights(p, runner), j.n.Rights(n, now), lessRights, moreRights).(string)
+	return j.inForce(runner, in)
 }
 
 // diagnostician compares who looks for causes. It plays no role, and its rights
 // are those of its runner.
 func (j *joiner) diagnostician(path, p, n string) string {
 	switch {
-	case p == n:
-	case n == "":
+	case p != "" && n == "":
 		j.tighter(path, p, nil, noCauses)
 		return ""
-	case p == "":
-		j.looser(path, nil, n, otherCauses)
-	default:
-		j.looser(path, p, n, otherCauses)
+	case p != n:
+		j.looser(path, unlessEmpty(p), n, otherCauses)
 	}
 	return p
 }
@@ -145,13 +143,5 @@ func (j *joiner) inForce(runner, rights string) string {
 	if !both {
 		r = j.p.Runners[runner] // it is gone from the file, and so as it was pinned
 	}
-	if rights == r.Permissions {
-		return ""
-	}
-	return rights
-}
-
-func (j *joiner) rights(path, p, n string) string {
-	s, _ := j.value(path, rights{}, p, n, lessRights, moreRights).(string)
-	return s
+	return unless(rights, r.Permissions)
 }

@@ -33,25 +33,16 @@ type Section struct {
 
 // Runner is how an agent CLI is started. FastArgs and PassEnv are nil when the
 // file does not have them, which is not the same as an empty list.
-type Runner struct {
-	Command     []string          `json:"command"`
-	Args        []string          `json:"args"`
-	FastArgs    []string          `json:"fast_args"`
-	PromptMode  string            `json:"prompt_mode"`
-	Env         map[string]string `json:"env"`
-	Adapter     string            `json:"adapter"`
-	Permissions string            `json:"permissions"`
-	PassEnv     []string          `json:"pass_env"`
-}
+type Runner = config.Runner
 
 // Loop is what of a loop is pinned.
 type Loop struct {
 	// Roles in the order in which they run.
-	Roles      []Role     `json:"roles"`
-	Tests      Tests      `json:"tests"`
-	Validation Validation `json:"validation"`
-	Approval   Approval   `json:"approval"`
-	PreCommit  []string   `json:"pre_commit_commands"`
+	Roles      []Role          `json:"roles"`
+	Tests      Tests           `json:"tests"`
+	Validation Validation      `json:"validation"`
+	Approval   config.Approval `json:"approval"`
+	PreCommit  []string        `json:"pre_commit_commands"`
 	// Recovery is the policy that results for the loop; nil when it is that of
 	// the Section.
 	Recovery Policy `json:"recovery"`
@@ -81,14 +72,7 @@ type RoleRest struct {
 	Inactivity time.Duration `json:"inactivity_ns,omitempty"`
 	Resume     bool          `json:"resume,omitempty"`
 	// Choices are all who may play it, in their order; nil when it is only one.
-	Choices []RestChoice `json:"choices,omitempty"`
-}
-
-// RestChoice is a runner that may play a role, and what of it is not pinned.
-type RestChoice struct {
-	Runner string `json:"runner"`
-	Model  string `json:"model,omitempty"`
-	Tier   int    `json:"tier,omitempty"`
+	Choices []config.Choice `json:"choices,omitempty"`
 }
 
 // Tests are the commands that judge the work, and when they run.
@@ -103,12 +87,6 @@ type Validation struct {
 	Mode                string   `json:"mode"`
 	RequireOnCompletion bool     `json:"require_on_completion"`
 	Commands            []string `json:"commands"`
-}
-
-// Approval is the person after all other gates.
-type Approval struct {
-	Enabled             bool `json:"enabled"`
-	RequireOnCompletion bool `json:"require_on_completion"`
 }
 
 // Of is the Section of a configuration. It fails only when that would be larger
@@ -130,13 +108,14 @@ func Of(c *config.Config) (Section, error) {
 	s := Section{Runners: map[string]Runner{}, Loops: map[string]Loop{}, Webhooks: map[string]any{},
 		Recovery: policyOf(top, c.Recovery != nil)}
 	for name, r := range c.Runners {
-		s.Runners[name] = Runner{Command: list(r.Command), Args: list(r.Args), FastArgs: slices.Clone(r.FastArgs), PromptMode: r.PromptMode,
-			Env: table(r.Env), Adapter: r.Adapter, Permissions: r.Permissions, PassEnv: distinct(r.PassEnv)}
+		r = copied(r)
+		r.PassEnv = distinct(r.PassEnv)
+		s.Runners[name] = r
 	}
 	for _, l := range c.Loops {
 		loop := Loop{Tests: Tests{l.Tests.Mode, list(l.Tests.Commands)},
 			Validation: Validation{l.Validation.Enabled, l.Validation.Mode, l.Validation.RequireOnCompletion, list(l.Validation.Commands)},
-			Approval:   Approval{l.Approval.Enabled, l.Approval.RequireOnCompletion}, PreCommit: list(l.Git.PreCommitCommands)}
+			Approval:   l.Approval, PreCommit: list(l.Git.PreCommitCommands)}
 		for _, r := range l.Roles {
 			loop.Roles = append(loop.Roles, roleOf(c, r))
 		}
@@ -172,12 +151,14 @@ func (s Section) Policy(loop string) Policy {
 // compared. It is the same for two files that mean the same, and Compare finds
 // nothing between two Sections exactly when their digests are equal.
 func (s Section) Digest() string {
-	bare := s
-	bare.Loops = make(map[string]Loop, len(s.Loops))
+	s.Loops = maps.Clone(s.Loops)
 	for id, l := range s.Loops {
-		bare.Loops[id] = l.bare()
+		s.Loops[id] = l.bare()
 	}
-	sum := sha256.Sum256(canonical(bare))
+	if s.Loops == nil {
+		s.Loops = map[string]Loop{}
+	}
+	sum := sha256.Sum256(canonical(s))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -190,24 +171,29 @@ func (l Loop) bare() Loop {
 	return l
 }
 
-// canonical writes v with the keys of every object sorted.
+// canonical writes v with the keys of every object sorted. A Section holds
+// nothing that cannot be written as JSON and read back.
 func canonical(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	// A Section holds nothing that cannot be written as JSON and read back.
-	if err := enc.Encode(v); err != nil {
-		panic("trust: writing a section: " + err.Error())
-	}
-	plain, err := decode(b.Bytes())
+	return bytes.TrimSuffix(encode(shown(v)), []byte("\n"))
+}
+
+// shown is a value as plain JSON values.
+func shown(v any) any {
+	plain, err := decode(encode(v))
 	if err != nil {
 		panic("trust: reading a section back: " + err.Error())
 	}
-	b.Reset()
-	if err := enc.Encode(plain); err != nil {
+	return plain
+}
+
+func encode(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
 		panic("trust: writing a section: " + err.Error())
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return b.Bytes()
 }
 
 func decode(data []byte) (any, error) {
@@ -236,6 +222,13 @@ func object(raw json.RawMessage) (map[string]any, error) {
 
 // list makes an absent list an empty one, where that means the same.
 func list(in []string) []string { return append([]string{}, in...) }
+
+// copied is a runner that shares no memory with r.
+func copied(r Runner) Runner {
+	r.Command, r.Args, r.Env = list(r.Command), list(r.Args), table(r.Env)
+	r.FastArgs, r.PassEnv = slices.Clone(r.FastArgs), slices.Clone(r.PassEnv)
+	return r
+}
 
 func table(in map[string]string) map[string]string {
 	out := map[string]string{}

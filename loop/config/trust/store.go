@@ -172,11 +172,7 @@ func parse(data []byte) (Pin, error) {
 // the exception of durable.Disk.WriteFile. Killed at any step it leaves the old
 // pin or the new one.
 func (s Store) Save(p Pin) (Pin, error) {
-	err := s.locked(func() error {
-		var err error
-		p, err = s.write(p)
-		return err
-	})
+	err := s.locked(func() error { return s.write(&p) })
 	return p, err
 }
 
@@ -184,38 +180,33 @@ func (s Store) Save(p Pin) (Pin, error) {
 // there, and whether that is the new one; a damaged pin is an error and stays.
 func (s Store) SaveFirst(p Pin) (pin Pin, first bool, err error) {
 	err = s.locked(func() error {
-		pin, err = s.Load()
-		if !errors.Is(err, ErrNoPin) {
+		if pin, err = s.Load(); !errors.Is(err, ErrNoPin) {
 			return err
 		}
-		first = true
-		pin, err = s.write(p)
-		return err
+		pin, first = p, true
+		return s.write(&pin)
 	})
 	return pin, first && err == nil, err
 }
 
 // write replaces the pin; the caller holds the lock.
-func (s Store) write(p Pin) (Pin, error) {
+func (s Store) write(p *Pin) error {
 	p.Digest, p.At = p.Section.Digest(), p.At.UTC()
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
-	err := enc.Encode(file{version, p})
+	err := enc.Encode(file{version, *p})
 	if err == nil { // what is written must be what will be believed
 		_, err = parse(b.Bytes())
 	}
 	if err != nil {
-		return p, fmt.Errorf("pinning the configuration: %w", err)
+		return err
 	}
 	if err := s.aside(); err != nil {
-		return p, fmt.Errorf("keeping the damaged pin: %w", err)
+		return fmt.Errorf("keeping the damaged pin: %w", err)
 	}
-	if err := s.Disk.WriteFile("trust", s.Path, b.Bytes(), 0o600); err != nil {
-		return p, fmt.Errorf("pinning the configuration: %w", err)
-	}
-	return p, nil
+	return s.Disk.WriteFile("trust", s.Path, b.Bytes(), 0o600)
 }
 
 // aside keeps a damaged pin as evidence, as far as it is a file that can be
@@ -238,33 +229,30 @@ func (s Store) aside() error {
 // that were killed have left there.
 func (s Store) locked(fn func() error) error {
 	dir := filepath.Dir(s.Path)
-	if err := s.Disk.MkdirAll("trust", dir, 0o700); err != nil {
-		return fmt.Errorf("pinning the configuration: %w", err)
+	err := s.Disk.MkdirAll("trust", dir, 0o700)
+	var lock *durable.Lock
+	if err == nil {
+		lock, err = s.lock(filepath.Join(dir, ".lock"))
 	}
-	lock, err := s.lock(filepath.Join(dir, ".lock"))
-	if err != nil {
-		return fmt.Errorf("pinning the configuration: %w", err)
+	if err == nil {
+		defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
+		_, err = s.Disk.RemoveTemps("trust", dir)
 	}
-	defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
-	if _, err := s.Disk.RemoveTemps("trust", dir); err != nil {
-		return fmt.Errorf("pinning the configuration: %w", err)
+	if err == nil {
+		err = fn()
 	}
-	return fn()
+	var damaged *DamagedError
+	if err == nil || errors.As(err, &damaged) {
+		return err
+	}
+	return fmt.Errorf("pinning the configuration: %w", err)
 }
 
-func (s Store) lock(path string) (*durable.Lock, error) {
-	give := time.NewTimer(patience)
-	defer give.Stop()
-	for {
-		lock, err := s.Disk.Lock(path, nil)
-		var held *durable.LockedError
-		if !errors.As(err, &held) {
+func (s Store) lock(path string) (lock *durable.Lock, err error) {
+	var held *durable.LockedError
+	for end := time.Now().Add(patience); ; <-time.After(retry) {
+		if lock, err = s.Disk.Lock(path, nil); !errors.As(err, &held) || time.Now().After(end) {
 			return lock, err
-		}
-		select {
-		case <-give.C:
-			return nil, err
-		case <-time.After(retry):
 		}
 	}
 }
