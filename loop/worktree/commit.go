@@ -1,16 +1,17 @@
 package worktree
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Why a commit was not made, in CommitResult.Skipped.
@@ -45,9 +46,6 @@ type CommitRequest struct {
 	Exclude []string
 	// MaxSubject is the length of the subject in characters; 72 when it is 0.
 	MaxSubject int
-	// AuthorName and AuthorEmail, when both are set, are author and committer.
-	AuthorName  string
-	AuthorEmail string
 }
 
 // CommitResult says what became of a request. SHA is the commit that holds the
@@ -58,9 +56,6 @@ type CommitResult struct {
 	Subject string
 	Skipped string   // "", SkippedNoChanges, SkippedAlreadyCommitted
 	Paths   []string // what was committed
-	// Left are repositories inside the work tree that are not submodules; git
-	// could only commit a pointer to nowhere for them.
-	Left []string
 }
 
 // Commit commits every changed, deleted or untracked file of the work tree but
@@ -82,58 +77,52 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 	if err != nil {
 		return CommitResult{}, err
 	}
-	paths, fresh, left, err := toCommit(changes, q.Exclude)
+	paths, fresh, err := toCommit(changes, q.Exclude)
 	if err != nil {
 		return CommitResult{}, err
 	}
-	res := CommitResult{Left: left, Paths: paths}
-	if len(paths) == 0 {
-		res.Skipped = SkippedNoChanges
-		return res, nil
+	message, subject := q.message()
+	made := false
+	if len(paths) > 0 {
+		made, err = r.commitPaths(ctx, message, paths, fresh)
 	}
-	text, subject := q.message()
-	made, err := r.commitPaths(ctx, q, text, paths, fresh)
 	if err != nil {
 		return CommitResult{}, err
 	}
 	if !made {
-		res.Skipped, res.Paths = SkippedNoChanges, nil
-		return res, nil
+		return CommitResult{Skipped: SkippedNoChanges}, nil
 	}
-	res.Subject = subject
-	res.SHA, err = r.Head(ctx)
-	return res, err
+	sha, err := r.Head(ctx)
+	return CommitResult{SHA: sha, Subject: subject, Paths: paths}, err
 }
 
 // toCommit picks the paths of a commit: all of them, and those that git has
-// never heard of.
-func toCommit(changes []change, exclude []string) (paths, fresh, left []string, err error) {
+// never heard of. A repository inside the work tree that is no submodule is left:
+// git could only commit a pointer to nowhere for it.
+func toCommit(changes []change, exclude []string) (paths, fresh []string, err error) {
 	not := make(map[string]bool, len(exclude))
 	for _, p := range exclude {
 		not[p] = true
 	}
 	for _, c := range changes {
 		switch {
-		case c.nested():
-			left = append(left, c.path)
-		case not[c.path]:
+		case c.nested(), not[c.path]:
 		case c.unmerged:
-			return nil, nil, nil, fmt.Errorf("%w: %s has a conflict; resolve it, then: git add %s", ErrBusy, c.path, shellWord(c.path))
+			return nil, nil, fmt.Errorf("%w: %s has a conflict; resolve it, then: git add %s", ErrBusy, c.path, text.Paste(c.path))
 		case c.staged == '.' && strings.HasPrefix(c.submodule, "S.") && c.mode == modeGitlink:
 			// Changed inside of the submodule only; there is no new commit to record.
 		default:
-			paths = append(paths, c.path)
-			if c.untracked() {
+			if paths = append(paths, c.path); c.untracked() {
 				fresh = append(fresh, c.path)
 			}
 		}
 	}
-	return paths, fresh, left, nil
+	return paths, fresh, nil
 }
 
 // commitPaths makes the commit; made is false when the paths turn out to be as
 // they are in HEAD.
-func (r *Repo) commitPaths(ctx context.Context, q CommitRequest, text string, paths, fresh []string) (made bool, err error) {
+func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []string) (made bool, err error) {
 	disk := durable.OS()
 	list := filepath.Join(r.GitDir, "superloop-commit-paths")
 	if err := disk.WriteProjection("commit-paths", list, pathspecs(paths), 0o600); err != nil {
@@ -142,25 +131,25 @@ func (r *Repo) commitPaths(ctx context.Context, q CommitRequest, text string, pa
 	defer func() { _ = disk.Remove("commit-paths", list) }()
 	// A partial commit takes only files that git knows.
 	if len(fresh) > 0 {
-		if _, err := r.write(ctx, nil, pathspecs(fresh), "add", "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
+		if _, err := r.write(ctx, pathspecs(fresh), "add", "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
 			r.forget(fresh)
 			return false, r.explain("staging the new files", err)
 		}
 	}
 	commit := []string{"commit", "--quiet", "--only", "--cleanup=whitespace", "--pathspec-from-file=" + list, "--pathspec-file-nul"}
-	_, err = r.write(ctx, q.identity(), []byte(text), append(commit, "--file=-")...)
+	_, err = r.write(ctx, []byte(message), append(commit, "--file=-")...)
 	if err == nil {
 		// What a hook formatted and added is in the commit, but a partial commit
 		// leaves the index with what was there before the hook. Should this fail,
 		// the commit is made all the same.
-		_, _ = r.write(ctx, nil, nil, "reset", "--quiet", "--pathspec-from-file="+list, "--pathspec-file-nul")
+		_, _ = r.write(ctx, nil, "reset", "--quiet", "--pathspec-from-file="+list, "--pathspec-file-nul")
 		return true, nil
 	}
 	r.forget(fresh)
 	if exitCode(err) == 1 && ctx.Err() == nil {
 		// Either a hook said no or there is nothing in it; only the first one
 		// would commit something if there were no hooks.
-		_, dry := r.write(ctx, q.identity(), []byte(text), append(commit, "--dry-run", "--file=-")...)
+		_, dry := r.write(ctx, []byte(message), append(commit, "--dry-run", "--file=-")...)
 		if exitCode(dry) == 1 && len(fresh) == 0 {
 			return false, nil
 		}
@@ -176,42 +165,33 @@ func (r *Repo) forget(fresh []string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()
-	_, _ = r.write(ctx, nil, pathspecs(fresh), "rm", "--quiet", "--cached", "--ignore-unmatch", "-f",
+	_, _ = r.write(ctx, pathspecs(fresh), "rm", "--quiet", "--cached", "--ignore-unmatch", "-f",
 		"--pathspec-from-file=-", "--pathspec-file-nul")
 }
 
 // pathspecs are the paths, each meaning itself from the top.
 func pathspecs(paths []string) []byte {
-	var b bytes.Buffer
+	var b []byte
 	for _, p := range paths {
-		b.WriteString(":(top,literal)" + p)
-		b.WriteByte(0)
+		b = append(b, ":(top,literal)"+p+"\x00"...)
 	}
-	return b.Bytes()
-}
-
-func (q CommitRequest) identity() []string {
-	name, email := field(q.AuthorName), field(q.AuthorEmail)
-	if name == "" || email == "" {
-		return nil
-	}
-	return []string{"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + email,
-		"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + email}
+	return b
 }
 
 // free reports what keeps the repository from being committed to.
 func (r *Repo) free() error {
+	const end = "end it with %s--continue or --abort; it is marked by "
 	for _, s := range []struct{ file, what, then string }{
 		{"index.lock", "another git holds the index", "wait for it; if none is running, remove "},
-		{"MERGE_HEAD", "a merge is in progress", "end it with git merge --continue or --abort; it is marked by "},
-		{"CHERRY_PICK_HEAD", "a cherry-pick is in progress", "end it with git cherry-pick --continue or --abort; it is marked by "},
-		{"REVERT_HEAD", "a revert is in progress", "end it with git revert --continue or --abort; it is marked by "},
-		{"rebase-merge", "a rebase is in progress", "end it with git rebase --continue or --abort; it is marked by "},
-		{"rebase-apply", "a rebase or git am is in progress", "end it with --continue or --abort; it is marked by "},
+		{"MERGE_HEAD", "a merge is in progress", fmt.Sprintf(end, "git merge ")},
+		{"CHERRY_PICK_HEAD", "a cherry-pick is in progress", fmt.Sprintf(end, "git cherry-pick ")},
+		{"REVERT_HEAD", "a revert is in progress", fmt.Sprintf(end, "git revert ")},
+		{"rebase-merge", "a rebase is in progress", fmt.Sprintf(end, "git rebase ")},
+		{"rebase-apply", "a rebase or git am is in progress", fmt.Sprintf(end, "")},
 	} {
 		file := filepath.Join(r.GitDir, s.file)
 		if _, err := os.Lstat(file); err == nil {
-			return fmt.Errorf("%w: %s; %s%s", ErrBusy, s.what, s.then, shellWord(file))
+			return fmt.Errorf("%w: %s; %s%s", ErrBusy, s.what, s.then, text.Paste(file))
 		}
 	}
 	return nil
@@ -223,18 +203,15 @@ func (r *Repo) explain(doing string, err error) error {
 	if !errors.As(err, &failed) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	said := failed.Stderr
-	for _, sign := range []string{"Please tell me who you are", "empty ident", "auto-detect email", "no email was given", "no name was given"} {
-		if strings.Contains(said, sign) {
-			return fmt.Errorf("%s: %w; tell it: git -C %s config user.name NAME and git -C %s config user.email ADDRESS",
-				doing, ErrIdentity, shellWord(r.Top), shellWord(r.Top))
-		}
+	says := func(sign string) bool { return strings.Contains(failed.Stderr, sign) }
+	switch top := text.Paste(r.Top); {
+	case slices.ContainsFunc([]string{"Please tell me who you are", "empty ident", "auto-detect email", "no email was given", "no name was given"}, says):
+		return fmt.Errorf("%s: %w; tell it: git -C %s config user.name NAME and git -C %s config user.email ADDRESS", doing, ErrIdentity, top, top)
+	case says("index.lock"):
+		return fmt.Errorf("%s: %w: another git holds the index; if none is running, remove %s", doing, ErrBusy, text.Paste(filepath.Join(r.GitDir, "index.lock")))
+	default:
+		return fmt.Errorf("%s in %s: %w; if a hook refused it, see what it says by: git -C %s commit", doing, r.Top, err, top)
 	}
-	if strings.Contains(said, "index.lock") {
-		return fmt.Errorf("%s: %w: another git holds the index; if none is running, remove %s", doing, ErrBusy,
-			shellWord(filepath.Join(r.GitDir, "index.lock")))
-	}
-	return fmt.Errorf("%s in %s: %w; if a hook refused it, see what it says by: git -C %s commit", doing, r.Top, err, shellWord(r.Top))
 }
 
 // committed looks for a commit that carries this request's trailers.

@@ -1,10 +1,10 @@
 package worktree
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"hash"
 )
 
 // Kind says how a path differs between two snapshots.
@@ -45,7 +45,7 @@ func Diff(a, b Snapshot) []Change {
 			out = append(out, Change{y[0].path, Added})
 			y = y[1:]
 		default:
-			if x[0].mode != y[0].mode || x[0].sum != y[0].sum {
+			if x[0] != y[0] {
 				out = append(out, Change{x[0].path, Modified})
 			}
 			x, y = x[1:], y[1:]
@@ -60,12 +60,9 @@ func Diff(a, b Snapshot) []Change {
 func Unchanged(a, b Snapshot, paths []string) []string {
 	var out []string
 	for _, p := range paths {
-		i, inA := a.find(p)
-		j, inB := b.find(p)
-		if inA != inB || inA && (a.entries[i].mode != b.entries[j].mode || a.entries[i].sum != b.entries[j].sum) {
-			continue
+		if a.at(p) == b.at(p) {
+			out = append(out, p)
 		}
-		out = append(out, p)
 	}
 	return out
 }
@@ -74,34 +71,14 @@ func Unchanged(a, b Snapshot, paths []string) []string {
 // have the same one exactly when Diff finds nothing.
 func (s Snapshot) Signature() string {
 	h := sha256.New()
-	w := buffered{h: h}
-	var mode [4]byte
+	w := bufio.NewWriterSize(h, 8<<10) // a hash costs a call for every few bytes
 	for i := range s.entries {
 		e := &s.entries[i]
-		binary.BigEndian.PutUint32(mode[:], e.mode)
-		w.write(mode[:])
-		w.write(e.sum[:])
-		w.buf = append(w.buf, e.path...)
-		w.buf = append(w.buf, 0)
+		w.Write(binary.BigEndian.AppendUint32(w.AvailableBuffer(), e.mode))
+		w.Write(e.sum[:])
+		w.WriteString(e.path)
+		w.WriteByte(0)
 	}
-	w.flush()
+	w.Flush()
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// buffered saves the hash a call for every few bytes.
-type buffered struct {
-	h   hash.Hash
-	buf []byte
-}
-
-func (w *buffered) write(p []byte) {
-	if len(w.buf) > 8<<10 {
-		w.flush()
-	}
-	w.buf = append(w.buf, p...)
-}
-
-func (w *buffered) flush() {
-	w.h.Write(w.buf)
-	w.buf = w.buf[:0]
 }

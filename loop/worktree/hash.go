@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"context"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,8 +10,8 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -26,25 +27,11 @@ func (r *Repo) newHash() hash.Hash {
 	return sha1.New()
 }
 
-// blob is the id that git gives to content.
-func (r *Repo) blob(content []byte) (sum [32]byte) {
-	h := r.newHash()
-	fmt.Fprintf(h, "blob %d\x00", len(content))
-	h.Write(content)
-	h.Sum(sum[:0])
-	return sum
-}
-
-// hashFile is the id that git gives to a file's content, read as a stream.
-func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
-	f, err := openRead(file)
-	if err != nil {
-		return sum, err
-	}
-	defer f.Close()
+// blob is the id that git gives to content of that size, read as a stream.
+func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
 	h := r.newHash()
 	fmt.Fprintf(h, "blob %d\x00", size)
-	n, err := io.Copy(h, io.LimitReader(f, size+1))
+	n, err := io.Copy(h, io.LimitReader(content, size+1))
 	if err == nil && n != size {
 		err = errGrew
 	}
@@ -55,10 +42,25 @@ func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
 	return sum, nil
 }
 
+// hashFile is the id that git gives to a file's content.
+func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
+	f, err := openRead(file)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	return r.blob(f, size)
+}
+
 // submodule is the commit that a submodule is at and, when it has changes of
 // its own, a digest of the commit and of its files.
-func (r *Repo) submodule(c change, dir string) (mode uint32, sum [32]byte) {
-	sum = headCommit(dir)
+func (r *Repo) submodule(ctx context.Context, c change, dir string) (mode uint32, sum [32]byte) {
+	// Without a repository of its own at dir, git must not find the one around it.
+	in := Repo{Top: dir, env: append(slices.Clone(r.env), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))}
+	head, err := in.Head(ctx)
+	if raw, bad := hex.DecodeString(head); err == nil && bad == nil {
+		copy(sum[:], raw)
+	}
 	if !strings.ContainsAny(c.submodule, "MU") && sum != [32]byte{} {
 		return modeGitlink, sum
 	}
@@ -95,64 +97,4 @@ func digestDir(dir string) (sum [32]byte) {
 	})
 	h.Sum(sum[:0])
 	return sum
-}
-
-// headCommit reads the commit that HEAD of the repository at dir is at, without
-// git; the zero id when there is none, or it is kept in a way not known here.
-func headCommit(dir string) (sum [32]byte) {
-	gitDir := filepath.Join(dir, ".git")
-	if info, err := os.Stat(gitDir); err != nil {
-		return sum
-	} else if !info.IsDir() {
-		to, ok := strings.CutPrefix(smallFile(gitDir), "gitdir: ")
-		if !ok {
-			return sum
-		}
-		if gitDir = to; !filepath.IsAbs(to) {
-			gitDir = filepath.Join(dir, to)
-		}
-	}
-	head := smallFile(filepath.Join(gitDir, "HEAD"))
-	ref, symbolic := strings.CutPrefix(head, "ref: ")
-	if !symbolic {
-		return objectID(head)
-	}
-	common := gitDir
-	if to := smallFile(filepath.Join(gitDir, "commondir")); to != "" {
-		if common = to; !filepath.IsAbs(to) {
-			common = filepath.Join(gitDir, to)
-		}
-	}
-	for _, d := range []string{gitDir, common} {
-		if sum = objectID(smallFile(filepath.Join(d, filepath.FromSlash(ref)))); sum != [32]byte{} {
-			return sum
-		}
-	}
-	for line := range strings.Lines(smallFile(filepath.Join(common, "packed-refs"))) {
-		if id, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok && name == ref {
-			return objectID(id)
-		}
-	}
-	return sum
-}
-
-func objectID(text string) (sum [32]byte) {
-	if raw, err := hex.DecodeString(text); err == nil && (len(raw) == 20 || len(raw) == 32) {
-		copy(sum[:], raw)
-	}
-	return sum
-}
-
-// smallFile reads a file of git's own, "" when it cannot.
-func smallFile(file string) string {
-	f, err := os.Open(file)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, 16<<20))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimRight(string(data), "\n")
 }

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // forgetTime bounds the undoing of a commit that failed.
@@ -26,37 +29,45 @@ type linked struct {
 // a crash left half made, or whose directory is gone, is made anew; no other work
 // tree is touched.
 func (r *Repo) AddWorktree(ctx context.Context, path, branch string) (*Repo, error) {
+	added, err := r.addWorktree(ctx, path, branch)
+	if err != nil {
+		return nil, fmt.Errorf("adding a work tree at %s: %w", path, err)
+	}
+	return added, nil
+}
+
+func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, fmt.Errorf("adding a work tree: %w", err)
+		return nil, err
 	}
 	head, err := r.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if head == "" {
-		return nil, fmt.Errorf("adding a work tree at %s: %w; make one first: git -C %s commit", path, ErrUnborn, shellWord(r.Top))
+		return nil, fmt.Errorf("%w; make one first: git -C %s commit", ErrUnborn, text.Paste(r.Top))
 	}
 	if _, err := r.read(ctx, "check-ref-format", "--branch", branch); err != nil {
-		return nil, fmt.Errorf("adding a work tree at %s: %q is not a name for a branch: %w", path, branch, err)
+		return nil, fmt.Errorf("%q is not a name for a branch: %w", branch, err)
 	}
-	known, found, err := r.linkedAt(ctx, path)
+	known, err := r.linkedAt(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	if found {
+	if known != nil {
 		_, missing := os.Stat(filepath.Join(path, ".git"))
 		switch {
 		case missing != nil && !errors.Is(missing, os.ErrNotExist):
-			return nil, fmt.Errorf("adding a work tree at %s: %w", path, missing)
+			return nil, missing
 		case missing == nil && known.locked != "initializing":
 			if known.branch != "refs/heads/"+branch {
-				return nil, fmt.Errorf("adding a work tree at %s: there is one already, on %s and not on %s; to remove it: git -C %s worktree remove %s",
-					path, orDetached(known.branch), branch, shellWord(r.Top), shellWord(path))
+				return nil, fmt.Errorf("there is one already, on %s and not on %s; to remove it: git -C %s worktree remove %s",
+					cmp.Or(strings.TrimPrefix(known.branch, "refs/heads/"), "no branch"), branch, text.Paste(r.Top), text.Paste(path))
 			}
 			return OpenEnv(ctx, path, r.env)
 		}
-		if err := r.RemoveWorktree(ctx, path, true); err != nil {
+		if err := r.remove(ctx, *known); err != nil {
 			return nil, err
 		}
 	}
@@ -64,59 +75,39 @@ func (r *Repo) AddWorktree(ctx context.Context, path, branch string) (*Repo, err
 	if _, err := r.read(ctx, "rev-parse", "--quiet", "--verify", "refs/heads/"+branch); exitCode(err) == 1 {
 		args = []string{"worktree", "add", "--quiet", "-b", branch, path, "HEAD"}
 	} else if err != nil {
-		return nil, fmt.Errorf("adding a work tree at %s: %w", path, err)
+		return nil, err
 	}
-	if _, err := r.write(ctx, nil, nil, args...); err != nil {
-		return nil, fmt.Errorf("adding a work tree at %s: %w", path, err)
+	if _, err := r.write(ctx, nil, args...); err != nil {
+		return nil, err
 	}
 	return OpenEnv(ctx, path, r.env)
 }
 
-// RemoveWorktree removes the linked work tree at path; its branch stays. With
-// changes or untracked files in it git refuses, unless force is set. One that is
-// not there is no error.
-func (r *Repo) RemoveWorktree(ctx context.Context, path string, force bool) error {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return fmt.Errorf("removing a work tree: %w", err)
-	}
-	known, found, err := r.linkedAt(ctx, path)
-	if err != nil || !found {
-		return err
-	}
-	args := []string{"worktree", "remove"}
-	if force {
+// remove removes a linked work tree with what is in it; its branch stays. One that
+// somebody has locked stays, and is an error.
+func (r *Repo) remove(ctx context.Context, l linked) error {
+	args := []string{"worktree", "remove", "--force"}
+	if l.locked == "initializing" {
 		args = append(args, "--force")
 	}
-	if force && known.locked == "initializing" {
-		args = append(args, "--force")
-	}
-	if _, err := r.write(ctx, nil, nil, append(args, known.path)...); err != nil {
-		return fmt.Errorf("removing the work tree at %s: %w", path, err)
-	}
-	return nil
+	_, err := r.write(ctx, nil, append(args, l.path)...)
+	return err
 }
 
-func orDetached(ref string) string {
-	if ref == "" {
-		return "no branch"
-	}
-	return strings.TrimPrefix(ref, "refs/heads/")
-}
-
-// linkedAt finds the linked work tree at path; never the main one.
-func (r *Repo) linkedAt(ctx context.Context, path string) (linked, bool, error) {
+// linkedAt finds the linked work tree at path, nil when there is none; never the
+// main one.
+func (r *Repo) linkedAt(ctx context.Context, path string) (*linked, error) {
 	out, err := r.read(ctx, "worktree", "list", "--porcelain")
 	if err != nil {
-		return linked{}, false, fmt.Errorf("listing the work trees: %w", err)
+		return nil, fmt.Errorf("listing the work trees: %w", err)
 	}
 	want := resolved(path)
 	for i, l := range parseLinked(string(out)) {
 		if i > 0 && resolved(l.path) == want {
-			return l, true, nil
+			return &l, nil
 		}
 	}
-	return linked{}, false, nil
+	return nil, nil
 }
 
 // parseLinked reads the paragraphs of git worktree list; the first is the main
@@ -125,21 +116,13 @@ func parseLinked(out string) []linked {
 	var list []linked
 	for line := range strings.Lines(out) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if key == "worktree" {
+		switch n := len(list) - 1; {
+		case key == "worktree":
 			list = append(list, linked{path: value})
-			continue
-		}
-		if len(list) == 0 {
-			continue
-		}
-		l := &list[len(list)-1]
-		switch key {
-		case "branch":
-			l.branch = value
-		case "locked":
-			if l.locked = value; value == "" {
-				l.locked = "yes"
-			}
+		case key == "branch" && n >= 0:
+			list[n].branch = value
+		case key == "locked" && n >= 0:
+			list[n].locked = cmp.Or(value, "yes")
 		}
 	}
 	return list

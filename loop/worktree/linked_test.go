@@ -67,11 +67,12 @@ func TestAddWorktree(t *testing.T) {
 		t.Error("a directory with files in it was taken")
 	}
 
-	if err := r.RemoveWorktree(ctx, at, false); err == nil {
-		t.Error("a work tree with changes was removed")
+	known, err := r.linkedAt(ctx, at)
+	must(t, err)
+	must(t, r.remove(ctx, *known))
+	if known, err = r.linkedAt(ctx, at); known != nil || err != nil {
+		t.Errorf("it is known: %v %v", known, err)
 	}
-	must(t, r.RemoveWorktree(ctx, at, true))
-	must(t, r.RemoveWorktree(ctx, at, true))
 	if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is there: %v", err)
 	}
@@ -121,7 +122,9 @@ func TestAddWorktreeAfterACrash(t *testing.T) {
 	b.git("worktree", "lock", "--reason", "mine", at)
 	_, err = r.AddWorktree(ctx, at, "x")
 	must(t, err)
-	if err := r.RemoveWorktree(ctx, at, true); err == nil {
+	known, err := r.linkedAt(ctx, at)
+	must(t, err)
+	if err := r.remove(ctx, *known); err == nil {
 		t.Error("a locked work tree was removed")
 	}
 }

@@ -1,9 +1,12 @@
 package worktree
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 const (
@@ -27,14 +30,11 @@ const (
 // from an agent: characters that do not print are taken out, the subject is one
 // line of at most MaxSubject characters, and whatever the body says, the last
 // paragraph is superloop's.
-func (q CommitRequest) message() (text, subject string) {
-	limit := q.MaxSubject
-	if limit <= 0 {
-		limit = defaultSubject
-	}
-	subject = cutRunes(strings.Join(strings.Fields(printable(q.Subject, false)), " "), limit)
+func (q CommitRequest) message() (message, subject string) {
+	limit := cmp.Or(max(q.MaxSubject, 0), defaultSubject)
+	subject = text.Cut(field(q.Subject), limit)
 	if subject == "" {
-		subject = cutRunes(fmt.Sprintf("superloop: %s, iteration %d", field(q.LoopID), q.Iteration), limit)
+		subject = text.Cut(fmt.Sprintf("superloop: %s, iteration %d", field(q.LoopID), q.Iteration), limit)
 	}
 	var b strings.Builder
 	b.WriteString(subject + "\n\n")
@@ -48,44 +48,30 @@ func (q CommitRequest) message() (text, subject string) {
 }
 
 func (q CommitRequest) trailers() [][2]string {
-	strategy := q.Strategy
-	if strategy == "" {
-		strategy = "per_iteration"
-	}
-	return [][2]string{
-		{trailerLoop, field(q.LoopID)},
-		{trailerRun, field(q.RunID)},
-		{trailerIteration, fmt.Sprint(q.Iteration)},
-		{trailerStrategy, field(strategy)},
-	}
+	return [][2]string{{trailerLoop, field(q.LoopID)}, {trailerRun, field(q.RunID)}, {trailerIteration, fmt.Sprint(q.Iteration)},
+		{trailerStrategy, field(cmp.Or(q.Strategy, "per_iteration"))}}
 }
 
 func (q CommitRequest) body() string {
-	text := q.Body
-	if len(text) > maxBody {
-		text = strings.ToValidUTF8(text[:maxBody], "") + "\n[cut]"
+	body := q.Body
+	if len(body) > maxBody {
+		body = text.Head(body, maxBody) + "\n[cut]"
 	}
-	text = strings.ReplaceAll(text, "\r\n", "\n")
 	var lines []string
-	blank := true
-	for line := range strings.Lines(printable(text, true)) {
+	for line := range strings.Lines(printable(strings.ReplaceAll(body, "\r\n", "\n"), true)) {
 		line = strings.TrimRightFunc(line, unicode.IsSpace)
-		if line == "" && blank {
-			continue
-		}
-		blank = line == ""
 		if strings.HasSuffix(line, scissors) {
 			line = " " + line
 		}
-		lines = append(lines, line)
+		if line != "" || len(lines) > 0 && lines[len(lines)-1] != "" {
+			lines = append(lines, line)
+		}
 	}
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
 // field is a value that stands in one line.
-func field(s string) string {
-	return strings.Join(strings.Fields(printable(s, false)), " ")
-}
+func field(s string) string { return strings.Join(strings.Fields(printable(s, false)), " ") }
 
 // printable takes control characters out of s, and those that turn the
 // direction of writing, which make a line look like another one. In text of
@@ -103,16 +89,4 @@ func printable(s string, lines bool) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\ufffd"))
-}
-
-// cutRunes cuts s to at most limit characters, three dots included.
-func cutRunes(s string, limit int) string {
-	runes := []rune(s)
-	if len(runes) <= limit {
-		return s
-	}
-	if limit <= 3 {
-		return string(runes[:limit])
-	}
-	return strings.TrimRight(string(runes[:limit-3]), " ") + "..."
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/text"
 )
 
 var (
@@ -57,7 +59,7 @@ func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
 	var failed *proc.ToolError
 	switch {
 	case errors.As(err, &failed) && strings.Contains(failed.Stderr, "not a git repository"):
-		return nil, fmt.Errorf("%w: %s; to make it one: git -C %s init", ErrNotRepo, abs, shellWord(abs))
+		return nil, fmt.Errorf("%w: %s; to make it one: git -C %s init", ErrNotRepo, abs, text.Paste(abs))
 	case err != nil:
 		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
 	}
@@ -67,37 +69,34 @@ func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
 		return nil, fmt.Errorf("opening the repository at %s: git rev-parse answered %q; git 2.30 or newer is needed", abs, out)
 	case facts[0] == "true":
 		return nil, fmt.Errorf("%w: %s is a bare repository; clone it, or add a work tree: git -C %s worktree add DIR",
-			ErrNotRepo, abs, shellWord(abs))
+			ErrNotRepo, abs, text.Paste(abs))
 	case facts[1] != "true":
 		return nil, fmt.Errorf("%w: %s is inside a git directory, not beside it", ErrNotRepo, abs)
 	}
 	r.sha256 = facts[2] == "sha256"
 	top, err := r.line(ctx, "rev-parse", "--show-toplevel")
+	if err == nil {
+		r.GitDir, err = r.line(ctx, "rev-parse", "--absolute-git-dir")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
 	}
-	if r.GitDir, err = r.line(ctx, "rev-parse", "--absolute-git-dir"); err != nil {
-		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
-	}
-	r.Top = filepath.FromSlash(top)
+	r.Top = top
 	return r, nil
 }
 
-// cleanEnv drops what ties git to another repository or index, and what makes
-// it ask on a terminal.
+// tied are the variables that tie git to another repository or index.
+var tied = strings.Fields(`GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR
+	GIT_PREFIX GIT_NAMESPACE GIT_CEILING_DIRECTORIES GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS
+	GIT_ICASE_PATHSPECS GIT_EDITOR GIT_QUARANTINE_PATH GIT_INTERNAL_SUPER_PREFIX`)
+
+// cleanEnv drops what ties git to another repository, and what makes it ask on a
+// terminal.
 func cleanEnv(env []string) []string {
-	out := make([]string, 0, len(env)+1)
-	for _, kv := range env {
+	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		switch name {
-		case "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-			"GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS",
-			"GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_EDITOR", "GIT_QUARANTINE_PATH",
-			"GIT_INTERNAL_SUPER_PREFIX":
-		default:
-			out = append(out, kv)
-		}
-	}
+		return slices.Contains(tied, name)
+	})
 	return append(out, "GIT_EDITOR=:")
 }
 
@@ -109,11 +108,10 @@ func (r *Repo) read(ctx context.Context, args ...string) ([]byte, error) {
 	return t.Run(ctx, append([]string{"git", "-c", "core.fsmonitor=false"}, args...)...)
 }
 
-// write runs git to change something, as the user would, with more environment
-// and with stdin. The housekeeping that git does on the side is left to the
+// write runs git to change something, as the user would, with stdin. The housekeeping that git does on the side is left to the
 // user's own calls: it would be ended half-way with this one.
-func (r *Repo) write(ctx context.Context, env []string, stdin []byte, args ...string) ([]byte, error) {
-	t := proc.Tool{Dir: r.Top, Env: append(r.env[:len(r.env):len(r.env)], env...), Stdin: stdin, Limit: maxOutput}
+func (r *Repo) write(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
+	t := proc.Tool{Dir: r.Top, Env: r.env, Stdin: stdin, Limit: maxOutput}
 	return t.Run(ctx, append([]string{"git", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)
 }
 
@@ -135,33 +133,23 @@ func exitCode(err error) int {
 
 // Head is the commit that HEAD is at, "" in a repository without a commit.
 func (r *Repo) Head(ctx context.Context) (string, error) {
-	out, err := r.line(ctx, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
-	if exitCode(err) == 1 {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading HEAD: %w", err)
-	}
-	return out, nil
+	return r.orNone(ctx, "HEAD", "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 }
 
 // Branch is the short name of the current branch, also of one without a commit;
 // "" when HEAD is detached.
 func (r *Repo) Branch(ctx context.Context) (string, error) {
-	// HEAD is a file with the branch's name in every repository but those that
-	// keep their refs elsewhere, which say so with a name that no branch has.
-	if head, err := os.ReadFile(filepath.Join(r.GitDir, "HEAD")); err == nil {
-		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
-		if ok && name != ".invalid" {
-			return name, nil
-		}
-	}
-	out, err := r.line(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
+	return r.orNone(ctx, "the branch", "symbolic-ref", "--quiet", "--short", "HEAD")
+}
+
+// orNone is the answer of a call that says by the exit code 1 that there is none.
+func (r *Repo) orNone(ctx context.Context, what string, args ...string) (string, error) {
+	out, err := r.line(ctx, args...)
 	if exitCode(err) == 1 {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading the branch: %w", err)
+		return "", fmt.Errorf("reading %s: %w", what, err)
 	}
 	return out, nil
 }
@@ -171,20 +159,9 @@ func (r *Repo) Branch(ctx context.Context) (string, error) {
 // directory with a slash at the end.
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	list, err := r.status(ctx)
-	if err != nil {
-		return nil, err
-	}
 	out := make([]string, 0, len(list))
 	for _, c := range list {
 		out = append(out, c.path)
 	}
-	return out, nil
-}
-
-// shellWord quotes s for a command line that a person pastes.
-func shellWord(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return out, err
 }

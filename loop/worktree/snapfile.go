@@ -37,30 +37,29 @@ func (s Snapshot) Save(disk durable.Disk, file string) error {
 
 // Load reads a snapshot that Save wrote. A file that is not there is
 // fs.ErrNotExist; a damaged one is an error too, and no snapshot.
-func Load(file string) (Snapshot, error) {
+func Load(file string) (s Snapshot, err error) {
 	f, err := openRead(file)
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("reading the snapshot of the tree: %w", err)
+		return s, fmt.Errorf("reading the snapshot of the tree: %w", err)
 	}
 	defer f.Close()
 	data, err := readRegular(f)
-	if err != nil {
-		return Snapshot{}, fmt.Errorf("reading the snapshot of the tree: %w", err)
+	if err == nil {
+		s, err = decodeSnapshot(data)
 	}
-	s, err := decodeSnapshot(data)
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("reading the snapshot of the tree from %s: %w", file, err)
+		return s, fmt.Errorf("reading the snapshot of the tree from %s: %w", file, err)
 	}
 	return s, nil
 }
 
 func readRegular(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxOutput) {
+		err = fs.ErrInvalid
+	}
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxOutput {
-		return nil, fs.ErrInvalid
 	}
 	data := make([]byte, info.Size())
 	_, err = io.ReadFull(f, data)
@@ -121,32 +120,30 @@ func (r *snapReader) number() uint64 {
 	return v
 }
 
-func (r *snapReader) bytes(n uint64) []byte {
+func (r *snapReader) bytes(n uint64) (p []byte) {
 	if n > uint64(len(r.b)) {
 		r.bad, r.b = true, nil
 		return nil
 	}
-	p := r.b[:n]
-	r.b = r.b[n:]
+	p, r.b = r.b[:n], r.b[n:]
 	return p
 }
 
-func (r *snapReader) path(last string) string {
-	shared := r.number()
-	rest := r.bytes(r.number())
-	if shared > uint64(len(last)) {
-		r.bad = true
-		return ""
+// path reads a path behind another one, and stores it there.
+func (r *snapReader) path(last *string) string {
+	shared, rest := r.number(), r.bytes(r.number())
+	if shared > uint64(len(*last)) {
+		r.bad, shared = true, 0
 	}
-	return last[:shared] + string(rest)
+	*last = (*last)[:shared] + string(rest)
+	return *last
 }
 
 // count reads a number of items that take at least size bytes each.
 func (r *snapReader) count(size uint64) int {
 	n := r.number()
 	if n > uint64(len(r.b))/size {
-		r.bad = true
-		return 0
+		r.bad, n = true, 0
 	}
 	return int(n)
 }
@@ -159,33 +156,28 @@ func decodeSnapshot(data []byte) (Snapshot, error) {
 	if sum := sha256.Sum256(data[:body]); !bytes.Equal(sum[:], data[body:]) {
 		return Snapshot{}, errDamaged
 	}
-	head, rest := data[:len(snapHead)], data[len(snapHead):body]
-	if string(head) != snapHead {
+	rest, known := bytes.CutPrefix(data[:body], []byte(snapHead))
+	if !known {
 		return Snapshot{}, errors.New("it was written by another version")
 	}
-	r := snapReader{b: rest}
 	var s Snapshot
+	r := snapReader{b: rest}
 	s.entries = make([]entry, r.count(23))
 	last := ""
 	for i := range s.entries {
 		e := &s.entries[i]
-		e.path = r.path(last)
-		last = e.path
-		mode := uint32(r.number())
-		e.mode = mode &^ wide
-		size := uint64(20)
+		e.path = r.path(&last)
+		mode, size := uint32(r.number()), uint64(20)
 		if mode&wide != 0 {
 			size = 32
 		}
+		e.mode = mode &^ wide
 		copy(e.sum[:], r.bytes(size))
 	}
 	s.dirty = make([]stamp, r.count(4))
 	last = ""
 	for i := range s.dirty {
-		st := &s.dirty[i]
-		st.path = r.path(last)
-		last = st.path
-		st.size, st.mtime = int64(r.number()), int64(r.number())
+		s.dirty[i] = stamp{r.path(&last), int64(r.number()), int64(r.number())}
 	}
 	if r.bad || len(r.b) > 0 {
 		return Snapshot{}, errDamaged

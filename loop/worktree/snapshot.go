@@ -72,17 +72,11 @@ func (r *Repo) Snapshot(ctx context.Context) (Snapshot, error) {
 // a file that git had no id for then, and that is the same now, keeps the one
 // that it has there, so that committing it makes no difference for certain.
 func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, error) {
-	var index []entry
-	listed := make(chan error)
-	go func() {
-		var err error
-		index, err = r.index(ctx)
-		listed <- err
-	}()
-	changes, err := r.status(ctx)
-	if failed := <-listed; err == nil {
-		err = failed
+	index, err := r.index(ctx)
+	if err != nil {
+		return Snapshot{}, err
 	}
+	changes, err := r.status(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -103,7 +97,7 @@ func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, erro
 		if err := ctx.Err(); err != nil {
 			return Snapshot{}, err
 		}
-		e, st, ok := r.look(c, untracked > maxUntracked)
+		e, st, ok := r.look(ctx, c, untracked > maxUntracked)
 		if !ok {
 			continue
 		}
@@ -135,53 +129,46 @@ func merge(index, over []entry, gone map[string]bool) []entry {
 }
 
 // look gives a changed path its entry; ok is false when nothing is there.
-func (r *Repo) look(c change, statOnly bool) (e entry, st stamp, ok bool) {
+func (r *Repo) look(ctx context.Context, c change, statOnly bool) (e entry, st stamp, ok bool) {
 	e.path = c.path
-	file := filepath.Join(r.Top, filepath.FromSlash(c.path))
+	file := filepath.Join(r.Top, c.path)
 	if c.nested() {
-		e.mode = byDigest
-		e.sum = digestDir(file)
+		e.mode, e.sum = byDigest, digestDir(file)
 		return e, st, true
 	}
 	info, err := os.Lstat(file)
 	if err != nil {
 		return e, st, false
 	}
-	if info.IsDir() {
-		if c.mode != modeGitlink {
-			return e, st, false
-		}
-		e.mode, e.sum = r.submodule(c, file)
-		return e, st, true
-	}
 	e.mode = c.mode
-	switch {
-	case info.Mode()&os.ModeSymlink != 0:
+	switch kind := info.Mode(); {
+	case kind.IsDir() && c.mode == modeGitlink:
+		e.mode, e.sum = r.submodule(ctx, c, file)
+		return e, st, true
+	case kind&os.ModeSymlink != 0:
 		e.mode = modeLink
-	case !info.Mode().IsRegular():
+	case !kind.IsRegular():
 		return e, st, false
 	case e.mode != modeFile && e.mode != modeExec:
 		e.mode = modeFile
-		if info.Mode()&0o100 != 0 {
+		if kind&0o100 != 0 {
 			e.mode = modeExec
 		}
 	}
 	st = stamp{c.path, info.Size(), info.ModTime().UnixNano()}
 	if e.mode == modeLink {
 		target, err := os.Readlink(file)
-		if err != nil {
-			return e, st, false
+		if err == nil {
+			e.sum, err = r.blob(strings.NewReader(target), int64(len(target)))
 		}
-		e.sum = r.blob([]byte(target))
-		return e, st, true
+		return e, st, err == nil
 	}
 	if info.Size() <= maxHashed && (!statOnly || !c.untracked()) {
-		if sum, err := r.hashFile(file, info.Size()); err == nil {
-			e.sum = sum
+		if e.sum, err = r.hashFile(file, info.Size()); err == nil {
 			return e, st, true
 		}
 	}
-	e.mode |= byStat
+	e.mode, e.sum = e.mode|byStat, [32]byte{}
 	binary.BigEndian.PutUint64(e.sum[0:], uint64(st.size))
 	binary.BigEndian.PutUint64(e.sum[8:], uint64(st.mtime))
 	return e, st, true
@@ -202,12 +189,9 @@ func (r *Repo) carry(snap *Snapshot, prev Snapshot) {
 			continue
 		}
 		was, e := prev.entries[i], &snap.entries[j]
-		if was.sum == e.sum && was.mode == e.mode {
-			continue
-		}
-		file := filepath.Join(r.Top, filepath.FromSlash(st.path))
+		file := filepath.Join(r.Top, st.path)
 		info, err := os.Lstat(file)
-		if err != nil || info.Size() != st.size {
+		if was == *e || err != nil || info.Size() != st.size {
 			continue
 		}
 		if was.mode&byStat != 0 {
@@ -217,8 +201,7 @@ func (r *Repo) carry(snap *Snapshot, prev Snapshot) {
 		} else if sum, err := r.hashFile(file, st.size); err != nil || sum != was.sum {
 			continue
 		}
-		e.mode |= was.mode & byStat
-		e.sum = was.sum
+		e.mode, e.sum = e.mode|was.mode&byStat, was.sum
 		snap.dirty = append(snap.dirty, st)
 	}
 	slices.SortFunc(snap.dirty, func(a, b stamp) int { return strings.Compare(a.path, b.path) })
@@ -226,6 +209,14 @@ func (r *Repo) carry(snap *Snapshot, prev Snapshot) {
 
 func (s Snapshot) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(s.entries, path, func(e entry, p string) int { return strings.Compare(e.path, p) })
+}
+
+// at is the entry of a path, the zero one when there is none.
+func (s Snapshot) at(path string) entry {
+	if i, ok := s.find(path); ok {
+		return s.entries[i]
+	}
+	return entry{}
 }
 
 // openRead opens a regular file without following a link, waiting for a pipe or

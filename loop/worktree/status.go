@@ -42,12 +42,11 @@ func own(path string) bool {
 // status lists what differs from HEAD or the index or is untracked, sorted by
 // path. It is one call of git.
 func (r *Repo) status(ctx context.Context) ([]change, error) {
-	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no",
-		"--no-renames", "--ignore-submodules=none")
-	if err != nil {
-		return nil, fmt.Errorf("reading the status of %s: %w", r.Top, err)
+	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames", "--ignore-submodules=none")
+	var list []change
+	if err == nil {
+		list, err = parseStatus(out)
 	}
-	list, err := parseStatus(out)
 	if err != nil {
 		return nil, fmt.Errorf("reading the status of %s: %w", r.Top, err)
 	}
@@ -96,10 +95,10 @@ func parseStatus(out []byte) ([]change, error) {
 // is left out. It is one call of git.
 func (r *Repo) index(ctx context.Context) ([]entry, error) {
 	out, err := r.read(ctx, "ls-files", "--stage", "-z")
-	if err != nil {
-		return nil, fmt.Errorf("listing the files of %s: %w", r.Top, err)
+	var list []entry
+	if err == nil {
+		list, err = parseIndex(out)
 	}
-	list, err := parseIndex(out)
 	if err != nil {
 		return nil, fmt.Errorf("listing the files of %s: %w", r.Top, err)
 	}
@@ -123,14 +122,15 @@ func parseIndex(out []byte) ([]entry, error) {
 		}
 		mode, err := strconv.ParseUint(string(meta[:6]), 8, 32)
 		object := meta[7 : len(meta)-2]
-		e := entry{mode: uint32(mode)}
-		if err != nil || hex.DecodedLen(len(object)) > len(e.sum) {
+		e := entry{path: string(path), mode: uint32(mode)}
+		if err == nil && hex.DecodedLen(len(object)) <= len(e.sum) {
+			_, err = hex.Decode(e.sum[:], object)
+		} else {
+			err = hex.ErrLength
+		}
+		if err != nil {
 			return nil, fmt.Errorf("git ls-files printed the record %q", rec)
 		}
-		if _, err := hex.Decode(e.sum[:], object); err != nil {
-			return nil, fmt.Errorf("git ls-files printed the record %q", rec)
-		}
-		e.path = string(path)
 		if own(e.path) {
 			continue
 		}
