@@ -52,14 +52,10 @@ func (b *builder) at(ptr string, p Problem) Problem { return placed(b.doc, ptr, 
 // around it when the value is not there.
 func placed(doc *schemas.Document, ptr string, p Problem) Problem {
 	p.Pointer = ptr
-	for {
-		line, col, ok := doc.Position(ptr)
-		if ok {
-			p.Line, p.Column = line, col
-			return p
-		}
-		ptr = ptr[:max(0, strings.LastIndexByte(ptr, '/'))]
+	for found := doc == nil; !found; ptr = ptr[:max(0, strings.LastIndexByte(ptr, '/'))] {
+		p.Line, p.Column, found = doc.Position(ptr)
 	}
+	return p
 }
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")

@@ -96,9 +96,7 @@ func (s Slack) Buttons() bool { return len(s.Users) > 0 && (s.AppTokenEnv != "" 
 const postTimeout, commandTimeout = 5 * time.Second, 30 * time.Second
 
 // everything that a channel can be told.
-func everything() []string {
-	return []string{TellEscalation, TellResolution, TellReminder, TellConfig}
-}
+func everything() []string { return []string{TellEscalation, TellResolution, TellReminder, TellConfig} }
 
 // Channels are all channels: that of webhooks first, then those of the
 // escalation section by name.

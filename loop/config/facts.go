@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/schemas"
@@ -20,7 +19,7 @@ type LookPath func(file string) (string, error)
 // outside, a runner that a loop may use and that is not installed. An artifact of
 // evidence need not exist before the work is done. Nothing is changed.
 func (c *Config) Check(root string, lookPath LookPath) []Problem {
-	k := &checker{c: c, root: root, look: lookPath}
+	k := &checker{c: c, root: root, look: lookPath, seen: map[string]bool{}}
 	if real, err := filepath.EvalSymlinks(root); err == nil {
 		k.root = real
 	}
@@ -44,17 +43,18 @@ type checker struct {
 	root     string
 	look     LookPath
 	problems []Problem
-	runners  []string // looked at
-	prompts  []string
+	seen     map[string]bool // "runner NAME" and "role NAME"
 }
 
 func (k *checker) wrong(ptr string, p Problem) {
-	if k.c.doc == nil {
-		p.Pointer = ptr
-		k.problems = append(k.problems, p)
-		return
-	}
 	k.problems = append(k.problems, placed(k.c.doc, ptr, p))
+}
+
+// first reports whether name was not looked at yet.
+func (k *checker) first(name string) bool {
+	was := k.seen[name]
+	k.seen[name] = true
+	return !was
 }
 
 func (k *checker) spec(ptr, file string) {
@@ -71,10 +71,9 @@ func (k *checker) spec(ptr, file string) {
 
 // prompt checks the role prompt that replaces the embedded one, if there is one.
 func (k *checker) prompt(ptr, role string) {
-	if slices.Contains(k.prompts, role) {
+	if !k.first("role " + role) {
 		return
 	}
-	k.prompts = append(k.prompts, role)
 	file := filepath.Join(".superloop", "roles", role+".md")
 	why := k.readable(file)
 	if why == missing {
@@ -126,34 +125,11 @@ func (k *checker) readable(file string) string {
 // runner checks once that the program of a runner can be started.
 func (k *checker) runner(name string) {
 	r, ok := k.c.Runners[name]
-	if !ok || slices.Contains(k.runners, name) || len(r.Command) == 0 {
+	if !ok || len(r.Command) == 0 || !k.first("runner "+name) {
 		return
 	}
-	k.runners = append(k.runners, name)
 	program := strings.ReplaceAll(r.Command[0], "{repo}", k.root)
-	why := ""
-	if !strings.ContainsRune(program, '/') {
-		if _, err := k.look(program); err != nil {
-			why = fmt.Sprintf("%s is not on the PATH; install it, or give its path", program)
-		}
-	} else {
-		full := program
-		if !filepath.IsAbs(full) {
-			full = filepath.Join(k.root, full) // an agent starts in the repository
-		}
-		info, err := os.Stat(full)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			why = fmt.Sprintf("there is no %s", full)
-		case err != nil:
-			why = fmt.Sprintf("%s cannot be started: %s", full, plain(err))
-		case !info.Mode().IsRegular():
-			why = fmt.Sprintf("%s is not a file", full)
-		case info.Mode().Perm()&0o111 == 0:
-			why = fmt.Sprintf("%s is not executable; chmod +x it", full)
-		}
-	}
-	if why != "" {
+	if why := k.cannotStart(program); why != "" {
 		ptr := pointer("runners", name, "command")
 		if name == legacyRunner && k.c.doc != nil {
 			if _, _, legacy := k.c.doc.Position("/runner/command"); legacy {
@@ -163,4 +139,29 @@ func (k *checker) runner(name string) {
 		k.wrong(ptr, Problem{Code: CodeNotFound, Found: quoted(r.Command[0]), Allowed: "a program that can be started",
 			Message: fmt.Sprintf("the runner %s cannot start: %s", quoted(name), why)})
 	}
+}
+
+func (k *checker) cannotStart(program string) string {
+	if !strings.ContainsRune(program, '/') {
+		if _, err := k.look(program); err != nil {
+			return program + " is not on the PATH; install it, or give its path"
+		}
+		return ""
+	}
+	full := program
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(k.root, full) // an agent starts in the repository
+	}
+	info, err := os.Stat(full)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no " + full
+	case err != nil:
+		return fmt.Sprintf("%s cannot be started: %s", full, plain(err))
+	case !info.Mode().IsRegular():
+		return full + " is not a file"
+	case info.Mode().Perm()&0o111 == 0:
+		return full + " is not executable; chmod +x it"
+	}
+	return ""
 }

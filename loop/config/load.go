@@ -26,22 +26,18 @@ import (
 
 // Load reads and checks the file at path. Its error is an *Error with every
 // problem; the file system is asked for nothing but that file (see Check).
-func Load(path string) (*Config, error) {
-	data, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	return LoadBytes(path, data)
-}
+func Load(path string) (*Config, error) { return open(path, true) }
 
 // LoadUntested is Load without the tests of the policy: for those who want to see
 // them fail.
-func LoadUntested(path string) (*Config, error) {
+func LoadUntested(path string) (*Config, error) { return open(path, false) }
+
+func open(path string, tested bool) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
 	}
-	return load(path, data, false)
+	return load(path, data, tested)
 }
 
 // LoadBytes checks data as the content of the file at path, which need not

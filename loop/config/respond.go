@@ -110,7 +110,7 @@ func (b *builder) respondSection(at string, section, top any) {
 		b.wrong(at+"/same_tests", Problem{Code: schemas.CodeOutOfRange, Found: "1", Allowed: "0, or 2 or more",
 			Message: "found 1; allowed: 0, which never asks, or 2 or more: one failure is not the same again"})
 	}
-	b.ground(at+"/preflight", r.Preflight.Checks)
+	b.environmentChecks(at+"/preflight", r.Preflight.Checks)
 }
 
 func (b *builder) diagnostician(at string, said, top any) {

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -49,7 +50,7 @@ func heldRespond(t interface{ Fatalf(string, ...any) }, c *Config, l Loop) {
 		}
 	}
 	for _, check := range r.Preflight.Checks {
-		if groundKeys(check.Kind) == nil {
+		if checkKinds()[check.Kind] == nil {
 			t.Fatalf("check: %+v", check)
 		}
 	}
@@ -209,7 +210,7 @@ func TestDiffOfRespond(t *testing.T) {
 
 // This package may not import recovery/failures, which makes the checks: the kinds
 // and managers here are those that stand there.
-func TestGroundIsThatOfRespond(t *testing.T) {
+func TestChecksAreThoseOfRespond(t *testing.T) {
 	t.Parallel()
 	kinds, managers := []string{}, failures.Managers()
 	read := func(file string, f func(n ast.Node)) {
@@ -239,16 +240,11 @@ func TestGroundIsThatOfRespond(t *testing.T) {
 			}
 		}
 	})
-	if len(kinds) < 9 || !slices.Equal(managers, groundManagers()) {
+	if len(kinds) < 9 || !slices.Equal(managers, lockManagers()) {
 		t.Errorf("kinds %q, managers %q", kinds, managers)
 	}
-	for _, kind := range kinds {
-		if groundKeys(kind) == nil {
-			t.Errorf("the kind %s is not known here", kind)
-		}
-	}
-	ours := []string{groundPath, groundPermission, groundDeps, groundDisk, groundPort, groundTool, groundService, groundAuth, groundLimit}
-	if !slices.Equal(ours, kinds) {
+	ours := slices.Sorted(maps.Keys(checkKinds()))
+	if slices.Sort(kinds); !slices.Equal(ours, kinds) {
 		t.Errorf("known here: %q, there: %q", ours, kinds)
 	}
 }

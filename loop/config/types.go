@@ -111,7 +111,7 @@ type Tests struct {
 	Mode     string   `json:"mode"`
 	Commands []string `json:"commands"`
 	// Timeout bounds each command; default 30 minutes, 0 is no bound.
-	Timeout time.Duration `json:"timeout"`
+	Timeout time.Duration `json:"timeout,omitzero"`
 }
 
 // Validation is the gate between tests and prerequisites.
@@ -120,8 +120,8 @@ type Validation struct {
 	Mode                string        `json:"mode"` // every | on_promise
 	RequireOnCompletion bool          `json:"require_on_completion"`
 	Commands            []string      `json:"commands"`
-	Timeout             time.Duration `json:"timeout"` // per command; default 10 minutes
-	Preflight           *Preflight    `json:"preflight"`
+	Timeout             time.Duration `json:"timeout,omitzero"` // per command; default 10 minutes
+	Preflight           *Preflight    `json:"preflight,omitempty"`
 }
 
 // Preflight are the static checks of a built web page.

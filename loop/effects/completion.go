@@ -32,11 +32,10 @@ func (a *Approvals) writeApproval(ctx context.Context, s loop.State) error {
 		return err
 	}
 	rel := func(name string) string { return a.Paths.Rel(a.Paths.File(name)) }
-	req := gate.ApprovalRequest{LoopID: a.LoopID, RunID: s.RunID, Iteration: s.Iteration, RequestedAt: s.Approval.Requested,
-		StartedAt: s.IterationAt, EndedAt: s.UpdatedAt, Promise: p, Gates: gate.Verdicts(s.Gates), Tree: s.Tree, Head: head,
+	asked := gate.Approval{LoopID: a.LoopID, RunID: s.RunID, Iteration: s.Iteration, Tree: s.Tree, Head: head,
 		Files: gate.ApprovalFiles{GateSummary: rel("gate-summary.txt"), Evidence: rel("evidence.json"), ReviewerReport: rel("review.md"),
 			TestReport: rel("test-report.md"), Plan: rel("plan.md"), IterationNotes: rel("iteration_notes.md")}}
-	return a.Write("approval.json", req.Approval().JSON())
+	return a.Write("approval.json", asked.Pending(p, gate.Verdicts(s.Gates), s.Approval.Requested, s.IterationAt, s.UpdatedAt).JSON())
 }
 
 // completionAnswered turns the answer into a fact: with whether the tree is still

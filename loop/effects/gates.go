@@ -211,8 +211,8 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	}
 	prev.Streak = s.Stuck.Count      // the journal's count, which nobody edits
 	prev.Iteration = s.Iteration - 1 // a look that was not recorded has not counted
-	st := gate.Stuck(prev, gate.StuckInput{RunID: s.RunID, Iteration: s.Iteration,
-		Changed: worktree.Paths(counted), Signature: sig, Threshold: s.Plan.StuckThreshold, At: g.Now(s)})
+	now := gate.StuckState{RunID: s.RunID, Iteration: s.Iteration, CodeSignature: sig, Threshold: s.Plan.StuckThreshold, UpdatedAt: g.Now(s)}
+	st := gate.Stuck(prev, now, worktree.Paths(counted))
 	if err := g.Tree.keep(s); err != nil {
 		return nil, err
 	}

@@ -59,26 +59,14 @@ type ApprovalDecision struct {
 	At     string  `json:"at"`
 }
 
-// ApprovalRequest is what an approval is asked with.
-type ApprovalRequest struct {
-	LoopID, RunID                   string
-	Iteration                       int
-	RequestedAt, StartedAt, EndedAt time.Time // the last two are the iteration's
-	Promise                         PromiseResult
-	Gates                           Verdicts
-	Files                           ApprovalFiles
-	Tree, Head                      string
-}
-
-// Approval is the pending approval.
-func (r ApprovalRequest) Approval() Approval {
-	gates := gatesJSON(r.Gates)
+// Pending is a as the approval that is asked for, with what the gates said of the
+// iteration that ran between two times.
+func (a Approval) Pending(p PromiseResult, v Verdicts, requested, started, ended time.Time) Approval {
+	gates := gatesJSON(v)
 	gates.Approval = "" // the gate that is being asked
-	return Approval{
-		Status: StatusPending, LoopID: r.LoopID, RunID: r.RunID, Iteration: r.Iteration,
-		RequestedAt: stamp(r.RequestedAt), IterationStartedAt: stamp(r.StartedAt), IterationEndedAt: stamp(r.EndedAt),
-		Candidate: ApprovalCandidate{r.Promise, gates}, Files: r.Files, Tree: r.Tree, Head: r.Head,
-	}
+	a.Status, a.Candidate = StatusPending, ApprovalCandidate{p, gates}
+	a.RequestedAt, a.IterationStartedAt, a.IterationEndedAt = stamp(requested), stamp(started), stamp(ended)
+	return a
 }
 
 // JSON is approval.json.

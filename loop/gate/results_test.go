@@ -123,28 +123,28 @@ func TestStuck(t *testing.T) {
 		{nil, 3, 3, true, ReasonNoChange, "3/2"},
 		{[]string{"b"}, 0, 0, false, "", "0/2"},
 	} {
-		in := StuckInput{RunID: "r", Iteration: i + 1, Changed: step.changed, Signature: "sig", Threshold: 2, At: noon}
-		s = Stuck(s, in)
+		in := StuckState{RunID: "r", Iteration: i + 1, CodeSignature: "sig", Threshold: 2, UpdatedAt: noon}
+		s = Stuck(s, in, step.changed)
 		if s.Streak != step.streak || s.SinceIteration != step.since || s.Triggered() != step.triggered || s.Reason != step.reason ||
 			s.Status() != step.verdict {
 			t.Errorf("iteration %d: got %+v", i+1, s)
 		}
-		again := Stuck(s, in) // a crash, and the same question once more
+		again := Stuck(s, in, step.changed) // a crash, and the same question once more
 		if again != s {
 			t.Errorf("iteration %d, asked again: got %+v", i+1, again)
 		}
 	}
-	v := Stuck(StuckState{Streak: 100}, StuckInput{Iteration: 1})
+	v := Stuck(StuckState{Streak: 100}, StuckState{Iteration: 1}, nil)
 	if v.Triggered() || v.Status() != "n/a" {
 		t.Errorf("no threshold: got %+v", v)
 	}
-	next := Stuck(StuckState{RunID: "old", Iteration: 1, Streak: 2, SinceIteration: 1}, StuckInput{RunID: "new", Iteration: 1})
+	next := Stuck(StuckState{RunID: "old", Iteration: 1, Streak: 2, SinceIteration: 1}, StuckState{RunID: "new", Iteration: 1}, nil)
 	equal(t, "same iteration of another run", next.Streak, 3)
 }
 
 func TestStuckFile(t *testing.T) {
 	t.Parallel()
-	s := Stuck(StuckState{}, StuckInput{RunID: "r1", Iteration: 4, Signature: "abc", Threshold: 3, At: noon})
+	s := Stuck(StuckState{}, StuckState{RunID: "r1", Iteration: 4, CodeSignature: "abc", Threshold: 3, UpdatedAt: noon}, nil)
 	data := s.JSON()
 	keys(t, decode(t, data), "code_signature test_signature streak threshold reason updated_at since_iteration run_id iteration")
 	equal(t, "updated_at", decode(t, data)["updated_at"].(string), "2026-11-21T12:00:00Z")

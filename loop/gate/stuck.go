@@ -42,16 +42,6 @@ func ParseStuck(data []byte) (StuckState, error) {
 	return s, nil
 }
 
-// StuckInput is one iteration as the stuck gate sees it.
-type StuckInput struct {
-	RunID     string
-	Iteration int
-	Changed   []string // paths that the iteration changed, outside the ignore list
-	Signature string   // of the tree after it; recorded, not compared
-	Threshold int      // iterations; below 1 the gate only counts
-	At        time.Time
-}
-
 // Status is "streak/threshold", or "n/a" without a threshold.
 func (s StuckState) Status() string { return StuckStatus(s.Streak, s.Threshold) }
 
@@ -66,21 +56,21 @@ func StuckStatus(streak, threshold int) string {
 	return fmt.Sprintf("%d/%d", streak, threshold)
 }
 
-// Stuck counts an iteration. Asked again about the iteration that prev already
-// counts, as after a crash, it does not count it twice.
-func Stuck(prev StuckState, in StuckInput) StuckState {
-	next := StuckState{
-		CodeSignature: in.Signature, Threshold: max(0, in.Threshold),
-		UpdatedAt: in.At.UTC().Truncate(time.Second), RunID: in.RunID, Iteration: in.Iteration,
+// Stuck counts an iteration. Of now it takes the run, the iteration, the signature
+// of the tree after it (which is recorded, not compared), the time and the threshold
+// in iterations (below 1 the gate only counts); changed are the paths that the
+// iteration changed, outside the ignore list. Asked again about the iteration that
+// prev already counts, as after a crash, it does not count it twice.
+func Stuck(prev, now StuckState, changed []string) StuckState {
+	now.Threshold, now.UpdatedAt = max(0, now.Threshold), now.UpdatedAt.UTC().Truncate(time.Second)
+	if len(changed) > 0 {
+		return now
 	}
-	if len(in.Changed) > 0 {
-		return next
+	now.Reason, now.SinceIteration = ReasonNoChange, cmp.Or(prev.SinceIteration, now.Iteration)
+	if now.Streak = prev.Streak; now.Streak == 0 || prev.Iteration != now.Iteration || prev.RunID != now.RunID {
+		now.Streak++
 	}
-	next.Reason, next.SinceIteration = ReasonNoChange, cmp.Or(prev.SinceIteration, in.Iteration)
-	if next.Streak = prev.Streak; next.Streak == 0 || prev.Iteration != in.Iteration || prev.RunID != in.RunID {
-		next.Streak++
-	}
-	return next
+	return now
 }
 
 // maxReported bounds each list of a report.

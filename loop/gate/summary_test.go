@@ -227,8 +227,8 @@ func TestFileFacts(t *testing.T) {
 
 func TestApproval(t *testing.T) {
 	t.Parallel()
-	a := ApprovalRequest{LoopID: "t", RunID: "r", Iteration: 2, RequestedAt: noon, StartedAt: noon.Add(-time.Hour), EndedAt: noon,
-		Promise: Promise("<promise>DONE</promise>", "DONE"), Gates: allGood, Files: ApprovalFiles{GateSummary: "l/gate-summary.txt"}, Tree: "abc"}.Approval()
+	a := Approval{LoopID: "t", RunID: "r", Iteration: 2, Files: ApprovalFiles{GateSummary: "l/gate-summary.txt"}, Tree: "abc"}.
+		Pending(Promise("<promise>DONE</promise>", "DONE"), allGood, noon, noon.Add(-time.Hour), noon)
 	m := decode(t, a.JSON())
 	keys(t, m, "status loop_id run_id iteration requested_at iteration_started_at iteration_ended_at candidate files tree")
 	keys(t, m["files"].(map[string]any), "gate_summary evidence reviewer_report test_report plan iteration_notes")

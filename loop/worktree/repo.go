@@ -39,9 +39,7 @@ type Repo struct {
 
 // Open finds the work tree that dir is in: of a repository, a submodule or a
 // linked work tree. A repository without a commit is fine, a bare one is not.
-func Open(ctx context.Context, dir string) (*Repo, error) {
-	return OpenEnv(ctx, dir, os.Environ())
-}
+func Open(ctx context.Context, dir string) (*Repo, error) { return OpenEnv(ctx, dir, os.Environ()) }
 
 // OpenEnv is Open with the environment that git is to be run with. Variables
 // that would make git look at another repository (GIT_DIR and the like, set

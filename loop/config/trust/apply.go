@@ -40,7 +40,8 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 		}
 		l.Tests.Mode, l.Tests.Commands = in.Tests.Mode, list(in.Tests.Commands)
 		v := in.Validation
-		l.Validation.Enabled, l.Validation.Mode, l.Validation.RequireOnCompletion, l.Validation.Commands = v.Enabled, v.Mode, v.RequireOnCompletion, list(v.Commands)
+		v.Timeout, v.Preflight, v.Commands = l.Validation.Timeout, l.Validation.Preflight, list(v.Commands)
+		l.Validation = v
 		l.Approval = in.Approval
 		l.Git.PreCommitCommands = list(in.PreCommit)
 		l.Recovery = nil

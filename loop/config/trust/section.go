@@ -38,11 +38,13 @@ type Runner = config.Runner
 // Loop is what of a loop is pinned.
 type Loop struct {
 	// Roles in the order in which they run.
-	Roles      []Role          `json:"roles"`
-	Tests      Tests           `json:"tests"`
-	Validation Validation      `json:"validation"`
-	Approval   config.Approval `json:"approval"`
-	PreCommit  []string        `json:"pre_commit_commands"`
+	Roles []Role `json:"roles"`
+	// Tests and Validation are without what is not pinned: the bounds of their
+	// commands and the static checks, which are left out of the JSON then.
+	Tests      config.Tests      `json:"tests"`
+	Validation config.Validation `json:"validation"`
+	Approval   config.Approval   `json:"approval"`
+	PreCommit  []string          `json:"pre_commit_commands"`
 	// Recovery is the policy that results for the loop; nil when it is that of
 	// the Section.
 	Recovery Policy `json:"recovery"`
@@ -75,20 +77,6 @@ type RoleRest struct {
 	Choices []config.Choice `json:"choices,omitempty"`
 }
 
-// Tests are the commands that judge the work, and when they run.
-type Tests struct {
-	Mode     string   `json:"mode"`
-	Commands []string `json:"commands"`
-}
-
-// Validation is the gate after the tests.
-type Validation struct {
-	Enabled             bool     `json:"enabled"`
-	Mode                string   `json:"mode"`
-	RequireOnCompletion bool     `json:"require_on_completion"`
-	Commands            []string `json:"commands"`
-}
-
 // Of is the Section of a configuration. It fails only when that would be larger
 // than 8 MiB.
 func Of(c *config.Config) (Section, error) {
@@ -113,9 +101,9 @@ func Of(c *config.Config) (Section, error) {
 		s.Runners[name] = r
 	}
 	for _, l := range c.Loops {
-		loop := Loop{Tests: Tests{l.Tests.Mode, list(l.Tests.Commands)},
-			Validation: Validation{l.Validation.Enabled, l.Validation.Mode, l.Validation.RequireOnCompletion, list(l.Validation.Commands)},
-			Approval:   l.Approval, PreCommit: list(l.Git.PreCommitCommands)}
+		loop := Loop{Tests: l.Tests, Validation: l.Validation, Approval: l.Approval, PreCommit: list(l.Git.PreCommitCommands)}
+		loop.Tests.Timeout, loop.Tests.Commands = 0, list(l.Tests.Commands)
+		loop.Validation.Timeout, loop.Validation.Preflight, loop.Validation.Commands = 0, nil, list(l.Validation.Commands)
 		for _, r := range l.Roles {
 			loop.Roles = append(loop.Roles, roleOf(c, r))
 		}
@@ -173,9 +161,7 @@ func (l Loop) bare() Loop {
 
 // canonical writes v with the keys of every object sorted. A Section holds
 // nothing that cannot be written as JSON and read back.
-func canonical(v any) []byte {
-	return bytes.TrimSuffix(encode(shown(v)), []byte("\n"))
-}
+func canonical(v any) []byte { return bytes.TrimSuffix(encode(shown(v)), []byte("\n")) }
 
 // shown is a value as plain JSON values.
 func shown(v any) any {
