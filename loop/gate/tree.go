@@ -35,7 +35,7 @@ func (f *fault) Error() string {
 	if f.err == nil {
 		return f.reason
 	}
-	return f.reason + ": " + f.err.Error()
+	return f.reason + ": " + f.detail()
 }
 
 func (f *fault) Unwrap() error { return f.err }
@@ -110,21 +110,20 @@ func (t *tree) rel(p string) (string, error) {
 
 // open opens a regular file. It never blocks on a pipe or wakes a device.
 func (t *tree) open(rel string) (*os.File, fs.FileInfo, error) {
-	info, err := t.root.Stat(rel)
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fault{reason: ReasonNotAFile}
+	regular := func(info fs.FileInfo, err error) (fs.FileInfo, error) {
+		if err == nil && !info.Mode().IsRegular() {
+			err = &fault{reason: ReasonNotAFile}
+		}
+		return info, err
 	}
-	if err != nil {
+	if _, err := regular(t.root.Stat(rel)); err != nil {
 		return nil, nil, faultOf(err)
 	}
 	f, err := t.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, faultOf(err)
 	}
-	info, err = f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fault{reason: ReasonNotAFile}
-	}
+	info, err := regular(f.Stat())
 	if err != nil {
 		_ = f.Close()
 		return nil, nil, faultOf(err)

@@ -35,8 +35,7 @@ func (c change) nested() bool { return c.untracked() && strings.HasSuffix(c.path
 
 // own reports whether a path is superloop's.
 func own(path string) bool {
-	return strings.HasPrefix(path, ".superloop/") || strings.Contains(path, "/.superloop/") ||
-		path == ".superloop" || strings.HasSuffix(path, "/.superloop")
+	return strings.Contains("/"+path+"/", "/.superloop/")
 }
 
 // status lists what differs from HEAD or the index or is untracked, sorted by
@@ -62,26 +61,22 @@ func parseStatus(out []byte) ([]change, error) {
 		if len(rec) == 0 || rec[0] == '#' || rec[0] == '!' {
 			continue
 		}
-		// How many fields stand before the path.
-		fields := map[byte]int{'1': 8, '2': 9, 'u': 10, '?': 1}[rec[0]]
-		parts := strings.SplitN(string(rec), " ", fields+1)
-		if fields == 0 || len(parts) != fields+1 {
-			return nil, fmt.Errorf("git status printed the record %q", rec)
-		}
-		c := change{path: parts[fields], staged: '?', worktree: '?'}
-		if rec[0] == '2' { // a rename, which was not asked for: the old name follows
+		// How many fields stand before the path, and which is the mode in the work tree.
+		fields := map[byte][2]int{'1': {8, 5}, '2': {9, 5}, 'u': {10, 6}, '?': {1, 0}}[rec[0]]
+		parts := strings.SplitN(string(rec), " ", fields[0]+1)
+		good := fields[0] > 0 && len(parts) == fields[0]+1
+		if good && rec[0] == '2' { // a rename, which was not asked for: the old name follows
 			_, out, _ = bytes.Cut(out, []byte{0})
 		}
-		if rec[0] != '?' {
-			mode := parts[5] // of the work tree
-			if rec[0] == 'u' {
-				c.unmerged, mode = true, parts[6]
+		c := change{path: parts[len(parts)-1], staged: '?', worktree: '?', unmerged: rec[0] == 'u'}
+		if good && rec[0] != '?' {
+			m, err := strconv.ParseUint(parts[fields[1]], 8, 32)
+			if good = err == nil && len(parts[1]) == 2; good {
+				c.staged, c.worktree, c.submodule, c.mode = parts[1][0], parts[1][1], parts[2], uint32(m)
 			}
-			m, err := strconv.ParseUint(mode, 8, 32)
-			if err != nil || len(parts[1]) != 2 {
-				return nil, fmt.Errorf("git status printed the record %q", rec)
-			}
-			c.staged, c.worktree, c.submodule, c.mode = parts[1][0], parts[1][1], parts[2], uint32(m)
+		}
+		if !good {
+			return nil, fmt.Errorf("git status printed the record %q", rec)
 		}
 		if !own(strings.TrimSuffix(c.path, "/")) {
 			list = append(list, c)
