@@ -188,7 +188,7 @@ func (b *builder) channel(name string, c Channel) Channel {
 	case c.Timeout <= 0:
 		c.Timeout = postTimeout
 	}
-	foreign := func(key, why string) {
+	excluded := func(key, why string) {
 		if b.present(at + "/" + key) {
 			b.wrong(at+"/"+key, Problem{Code: schemas.CodeCombination, Found: quoted(key), Allowed: "no " + key,
 				Message: fmt.Sprintf("a channel of type %s has no %s: %s", c.Type, key, why)})
@@ -197,13 +197,13 @@ func (b *builder) channel(name string, c Channel) Channel {
 	switch c.Type {
 	case ChannelCommand:
 		for _, key := range []string{"url", "url_env", "secret_env"} {
-			foreign(key, "it runs command")
+			excluded(key, "it runs command")
 		}
 		b.notifyCommand(at, c)
 	case ChannelSlack, ChannelWebhook:
-		foreign("command", "it posts to its URL")
+		excluded("command", "it posts to its URL")
 		if c.Type == ChannelSlack {
-			foreign("secret_env", "Slack checks no signature")
+			excluded("secret_env", "Slack checks no signature")
 		}
 		b.notifyURL(at, c)
 	}

@@ -26,7 +26,7 @@ type Config struct {
 	// Escalation is how people are reached, with its defaults; see Channels.
 	Escalation Escalation
 	// Warnings name every known key that this build does not act on, and
-	// whatever else a person should read before the night.
+	// whatever else the operator should read before a run.
 	Warnings []Problem
 
 	// doc is the file as it was read: it gives the places of what Check finds,

@@ -233,7 +233,7 @@ func openRead(file string) (*os.File, error) {
 	return os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 }
 
-// maxWalked bounds how many files of a foreign directory are looked at.
+// maxWalked bounds how many files of a repository inside the work tree are looked at.
 const maxWalked = 50_000
 
 var errGrew = errors.New("the file changed while it was read")

@@ -115,7 +115,7 @@ func (j *joiner) value(path string, o order, pinned, now any, less, more string)
 		return pinned
 	}
 	if o == nil {
-		o = ladder()
+		o = ranked()
 	}
 	in, tighter, looser, ok := o(pinned, now)
 	if !ok {
@@ -204,7 +204,7 @@ func (j *joiner) entries(at string, in map[string]any, p, n side) map[string]any
 		a, b := p.entries[name], n.entries[name]
 		path := at + "/" + keyEntries + pointer(name)
 		e := map[string]any{}
-		e[keyNetwork] = j.value(path+"/"+keyNetwork, ladder("none", "full"), networkOf(p.flat, a), networkOf(n.flat, b),
+		e[keyNetwork] = j.value(path+"/"+keyNetwork, ranked("none", "full"), networkOf(p.flat, a), networkOf(n.flat, b),
 			"the command has no network", "the command would have the network")
 		for _, k := range sortedKeys(a, b) {
 			if k != keyNetwork {
@@ -263,9 +263,9 @@ func gateRules(sameCommands bool) func(key string) rule {
 		case !sameCommands:
 			return rule{nil, stricterGate, looserGate}
 		case key == "mode":
-			return rule{ladder("every", "on_promise", "disabled"), stricterGate, looserGate}
+			return rule{ranked("every", "on_promise", "disabled"), stricterGate, looserGate}
 		}
-		return rule{ladder(true, false), stricterGate, looserGate}
+		return rule{ranked(true, false), stricterGate, looserGate}
 	}
 }
 

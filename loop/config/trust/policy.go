@@ -47,22 +47,22 @@ type key struct {
 func keys() []key {
 	none := []any{}
 	return []key{
-		{keyEnabled, false, ladder(false, true), "nothing runs without a person", "commands may run without a person"},
+		{keyEnabled, false, ranked(false, true), "nothing runs without a person", "commands may run without a person"},
 		{"auto_approve", none, fewer, "the command no longer runs without a person", "the command would run without a person"},
 		{"require_human", []any{"*"}, more, "what it matches needs a person", "what it matches would no longer need a person"},
-		{"strict_require_human", false, ladder(true, false), "patterns win over listed commands", "listed commands would win over patterns"},
-		{"on_unknown", "escalate", ladder("deny", "escalate", "allow"), "commands that no list names are treated more strictly", "commands that no list names would be treated more freely"},
+		{"strict_require_human", false, ranked(true, false), "patterns win over listed commands", "listed commands would win over patterns"},
+		{"on_unknown", "escalate", ranked("deny", "escalate", "allow"), "commands that no list names are treated more strictly", "commands that no list names would be treated more freely"},
 		{"max_auto_recoveries_per_run", json.Number("3"), lower, "fewer commands run without a person in one run", "more commands would run without a person in one run"},
 		{"cooldown_seconds", json.Number("60"), higher, "more time passes between two commands", "less time would pass between two commands"},
-		{"on_cooldown", "escalate", ladder("escalate", "wait"), "a person is asked during the cooldown", "a command would run after the cooldown without a person"},
+		{"on_cooldown", "escalate", ranked("escalate", "wait"), "a person is asked during the cooldown", "a command would run after the cooldown without a person"},
 		{"max_timeout_seconds", json.Number("900"), lower, "commands may run for a shorter time", "commands could run for a longer time"},
-		{"first_aid", true, ladder(false, true), "superloop would run no cure that it finds itself", "superloop could run cures that it finds itself"},
-		{"allow_privileged", false, ladder(false, true), "no listed command may use sudo and its kin", "listed commands could use sudo and its kin"},
-		{"allow_other_devices", false, ladder(false, true), "commands stay on the repository's file system", "commands could run on other file systems"},
-		{"guard", "scripts", ladder("strict", "scripts", "off"), "more changes of what a command reads need a person", "fewer changes of what a command reads would need a person"},
-		{keyNetwork, "full", ladder("none", "full"), "commands have no network", "commands would have the network"},
+		{"first_aid", true, ranked(false, true), "superloop would run no remedy that it finds itself", "superloop could run remedies that it finds itself"},
+		{"allow_privileged", false, ranked(false, true), "no listed command may use sudo and its kin", "listed commands could use sudo and its kin"},
+		{"allow_other_devices", false, ranked(false, true), "commands stay on the repository's file system", "commands could run on other file systems"},
+		{"guard", "scripts", ranked("strict", "scripts", "off"), "more changes of what a command reads need a person", "fewer changes of what a command reads would need a person"},
+		{keyNetwork, "full", ranked("none", "full"), "commands have no network", "commands would have the network"},
 		{"env_passthrough", none, fewer, "commands no longer get the variable", "commands would get the variable"},
-		{keySandbox + "/required", false, ladder(true, false), "without a sandbox nothing runs by itself", "commands could run without a sandbox"},
+		{keySandbox + "/required", false, ranked(true, false), "without a sandbox nothing runs by itself", "commands could run without a sandbox"},
 		{keyRoots, none, roots, "commands can read less", "commands could read more"},
 		{keySandbox + "/caches", none, fewer, "commands can no longer write there", "commands could write there"},
 	}
@@ -248,8 +248,8 @@ type order func(pinned, now any) (in any, tighter, looser []step, ok bool)
 // set that comes or goes, the other side being nil.
 type step struct{ from, to any }
 
-// ladder lists the values of a key, the tightest first.
-func ladder(values ...any) order {
+// ranked lists the values of a key, the tightest first.
+func ranked(values ...any) order {
 	return func(pinned, now any) (any, []step, []step, bool) {
 		i, j := slices.Index(values, pinned), slices.Index(values, now)
 		if i < 0 || j < 0 {
@@ -323,10 +323,10 @@ func roots(pinned, now any) (any, []step, []step, bool) {
 // loosest, and between them workspace and "", which leaves it to the command,
 // cannot be compared.
 func rights(pinned, now any) (any, []step, []step, bool) {
-	if in, tighter, looser, ok := ladder("read-only", "workspace", "full")(pinned, now); ok {
+	if in, tighter, looser, ok := ranked("read-only", "workspace", "full")(pinned, now); ok {
 		return in, tighter, looser, ok
 	}
-	return ladder("read-only", "", "full")(pinned, now)
+	return ranked("read-only", "", "full")(pinned, now)
 }
 
 // less is the list without one value.
