@@ -21,8 +21,7 @@ func defaultIgnore() []string {
 		"coverage/**", ".next/**", ".venv/**", ".tox/**", ".cache/**"}
 }
 
-// builder makes a Config of a file and collects what is wrong with it beyond
-// the schema.
+// builder makes a Config of a file and collects what is wrong with it beyond the schema.
 type builder struct {
 	doc    *schemas.Document
 	repo   string // absolute
@@ -34,8 +33,8 @@ type builder struct {
 	warnings []Problem
 }
 
-// wrong notes a problem at a pointer, unless the schema has one for the same
-// value: the second would only be its echo.
+// wrong notes a problem at a pointer, unless the schema has one for the same value: the second would only be its
+// echo.
 func (b *builder) wrong(ptr string, p Problem) {
 	if !b.named(ptr) {
 		b.problems = append(b.problems, b.at(ptr, p))
@@ -48,8 +47,7 @@ func (b *builder) warn(ptr, code, message string) {
 
 func (b *builder) at(ptr string, p Problem) Problem { return placed(b.doc, ptr, p) }
 
-// placed gives a problem its place: that of the value, or of the nearest one
-// around it when the value is not there.
+// placed gives a problem its place: that of the value, or of the nearest one around it when the value is not there.
 func placed(doc *schemas.Document, ptr string, p Problem) Problem {
 	p.Pointer = ptr
 	for found := doc == nil; !found; ptr = ptr[:max(0, strings.LastIndexByte(ptr, '/'))] {
@@ -69,8 +67,8 @@ func pointer(tokens ...any) string {
 	return s.String()
 }
 
-// file is config.json as far as it is decoded at once. What a loop takes from
-// the top is any: it is laid under what the loop says.
+// file is config.json as far as it is decoded at once. What a loop takes from the top is any: it is laid under what
+// the loop says.
 type file struct {
 	Runner       *fileRunner           `json:"runner"`
 	Runners      map[string]fileRunner `json:"runners"`
@@ -126,8 +124,7 @@ func (b *builder) config() *Config {
 	return c
 }
 
-// named reports whether the schema has a problem at a pointer, or with the file
-// as a whole.
+// named reports whether the schema has a problem at a pointer, or with the file as a whole.
 func (b *builder) named(ptr string) bool {
 	return slices.ContainsFunc(b.schema, func(p Problem) bool { return p.Pointer == ptr || p.Pointer == "" })
 }
@@ -245,8 +242,7 @@ func (b *builder) inside(ptr, path string) string {
 	return rel
 }
 
-// ids are the names of directories: the second of two that are the same is
-// wrong.
+// ids are the names of directories: the second of two that are the same is wrong.
 func (b *builder) ids(loops []Loop) {
 	exact, folded := map[string]int{}, map[string]int{}
 	for i, l := range loops {

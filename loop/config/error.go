@@ -31,8 +31,7 @@ const (
 	CodeUnsplit     = "not_splittable" // a command string with shell operators in it
 )
 
-// Error is why a configuration was refused: every problem, in the order of the
-// file.
+// Error is why a configuration was refused: every problem, in the order of the file.
 type Error struct {
 	// Path is the file as it was named by the caller.
 	Path     string
@@ -40,8 +39,8 @@ type Error struct {
 	cause    error
 }
 
-// Error is one line for one problem, "path:line:column: pointer: message", and
-// a line with the number of problems before several.
+// Error is one line for one problem, "path:line:column: pointer: message", and a line with the number of problems
+// before several.
 func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.Problems)+1)
 	if len(e.Problems) > 1 {

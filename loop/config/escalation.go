@@ -15,13 +15,12 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Escalation says how people are reached when a loop needs one. Without the
-// section the times are the defaults, and the only channel is that of webhooks.
+// Escalation says how people are reached when a loop needs one. Without the section the times are the defaults, and
+// the only channel is that of webhooks.
 type Escalation struct {
-	// RemindAfter is how long an open question waits until its channels are
-	// reminded, EscalateAfter until the second line is told; 0 is never. After
-	// ExpiresAfter the question lapses: silence is never consent. Defaults: 30 min,
-	// 2 h, 24 h.
+	// RemindAfter is how long an open question waits until its channels are reminded, EscalateAfter until the second
+	// line is told; 0 is never. After ExpiresAfter the question lapses: silence is never consent. Defaults: 30 min, 2
+	// h, 24 h.
 	RemindAfter   time.Duration `json:"remind_after"`
 	EscalateAfter time.Duration `json:"escalate_after"`
 	ExpiresAfter  time.Duration `json:"expires_after"`
@@ -35,8 +34,8 @@ const (
 	ChannelSlack   = "slack"
 	ChannelWebhook = "webhook"
 	ChannelCommand = "command"
-	// ChannelByURL is slack or webhook, as the host of the URL says. It is the type
-	// of the channel that webhooks.on_escalation makes and of no other.
+	// ChannelByURL is slack or webhook, as the host of the URL says. It is the type of the channel that
+	// webhooks.on_escalation makes and of no other.
 	ChannelByURL = "by_url"
 )
 
@@ -55,15 +54,12 @@ const OnEscalation = "on_escalation"
 type Channel struct {
 	Name string `json:"-"`
 	Type string `json:"type"`
-	// URL of the types slack and webhook, or URLEnv, the variable that holds it:
-	// one of the two is set.
+	// URL of the types slack and webhook, or URLEnv, the variable that holds it: one of the two is set.
 	URL    redact.Secret `json:"url"`
 	URLEnv string        `json:"url_env"`
-	// SecretEnv is the variable with the secret that signs a webhook; "" signs
-	// nothing.
+	// SecretEnv is the variable with the secret that signs a webhook; "" signs nothing.
 	SecretEnv string `json:"secret_env"`
-	// Command is the line of the type command. It may hold a token, so it is a
-	// secret.
+	// Command is the line of the type command. It may hold a token, so it is a secret.
 	Command redact.Secret `json:"command"`
 	// Timeout bounds one try: 5 s, or 30 s for a command, by default.
 	Timeout time.Duration `json:"timeout"`
@@ -75,17 +71,14 @@ type Channel struct {
 
 // Slack is who may answer by a click, and how clicks arrive.
 type Slack struct {
-	// AppTokenEnv is the variable with the app-level token of Socket Mode; "": no
-	// Socket Mode.
+	// AppTokenEnv is the variable with the app-level token of Socket Mode; "": no Socket Mode.
 	AppTokenEnv string `json:"app_token_env,omitempty"`
-	// SigningSecretEnv is the variable with the secret that clicks which arrive at
-	// Listen are signed with.
+	// SigningSecretEnv is the variable with the secret that clicks which arrive at Listen are signed with.
 	SigningSecretEnv string `json:"signing_secret_env,omitempty"`
-	// Listen is the loopback address, host:port, at which signed clicks arrive; ""
-	// is none.
+	// Listen is the loopback address, host:port, at which signed clicks arrive; "" is none.
 	Listen string `json:"listen,omitempty"`
-	// Users may answer, by their ids. Teams are the workspaces that clicks may come
-	// from; none is any. Both are sorted.
+	// Users may answer, by their ids. Teams are the workspaces that clicks may come from; none is any. Both are
+	// sorted.
 	Users []string `json:"users,omitempty"`
 	Teams []string `json:"teams,omitempty"`
 }
@@ -98,8 +91,7 @@ const postTimeout, commandTimeout = 5 * time.Second, 30 * time.Second
 // everything that a channel can be told.
 func everything() []string { return []string{TellEscalation, TellResolution, TellReminder, TellConfig} }
 
-// Channels are all channels: that of webhooks first, then those of the
-// escalation section by name.
+// Channels are all channels: that of webhooks first, then those of the escalation section by name.
 func (c *Config) Channels() []Channel {
 	var hooks struct {
 		OnEscalation redact.Secret `json:"on_escalation"`
@@ -111,9 +103,8 @@ func (c *Config) Channels() []Channel {
 	return append([]Channel{first}, c.Escalation.Channels...)
 }
 
-// SecretNames are the variables of superloop's environment that hold secrets of
-// the channels and of Slack, sorted: no agent and no command may have them, since
-// who knows a signing secret can answer in a person's name.
+// SecretNames are the variables of superloop's environment that hold secrets of the channels and of Slack, sorted: no
+// agent and no command may have them, since who knows a signing secret can answer in a person's name.
 func (c *Config) SecretNames() []string {
 	names := []string{c.Escalation.Slack.AppTokenEnv, c.Escalation.Slack.SigningSecretEnv}
 	for _, ch := range c.Escalation.Channels {

@@ -1,9 +1,9 @@
-// Package config reads .superloop/config.json: what a person wants superloop to
-// do. A configuration is loaded whole and checked whole, or it is refused with
-// every problem at once; nothing is ever taken from a file that is half right.
+// Package config reads .superloop/config.json: what a person wants superloop to do. A configuration is loaded whole
+// and checked whole, or it is refused with every problem at once; nothing is ever taken from a file that is half
+// right.
 //
-// A configuration written for the bash original of superloop loads. What of it
-// has no effect here is named in Config.Warnings.
+// A configuration written for the bash original of superloop loads. What of it has no effect here is named in
+// Config.Warnings.
 package config
 
 import (
@@ -25,12 +25,11 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Load reads and checks the file at path. Its error is an *Error with every
-// problem; the file system is asked for nothing but that file (see Check).
+// Load reads and checks the file at path. Its error is an *Error with every problem; the file system is asked for
+// nothing but that file (see Check).
 func Load(path string) (*Config, error) { return open(path, true) }
 
-// LoadUntested is Load without the tests of the policy: for those who want to see
-// them fail.
+// LoadUntested is Load without the tests of the policy: for those who want to see them fail.
 func LoadUntested(path string) (*Config, error) { return open(path, false) }
 
 func open(path string, tested bool) (*Config, error) {
@@ -41,9 +40,8 @@ func open(path string, tested bool) (*Config, error) {
 	return load(path, data, tested)
 }
 
-// LoadBytes checks data as the content of the file at path, which need not
-// exist. Its error is an *Error. data is not copied: the caller leaves it as it
-// is.
+// LoadBytes checks data as the content of the file at path, which need not exist. Its error is an *Error. data is not
+// copied: the caller leaves it as it is.
 func LoadBytes(path string, data []byte) (*Config, error) { return load(path, data, true) }
 
 func load(path string, data []byte, tested bool) (*Config, error) {
@@ -75,8 +73,8 @@ func isComment(key string) bool {
 	return strings.HasPrefix(key, "//") || strings.HasPrefix(key, "_comment") || strings.HasPrefix(key, "$schema")
 }
 
-// repoOf is the repository that a configuration belongs to: the directory that
-// holds .superloop, or that of the file when it stands elsewhere.
+// repoOf is the repository that a configuration belongs to: the directory that holds .superloop, or that of the file
+// when it stands elsewhere.
 func repoOf(path string) string {
 	dir := filepath.Dir(path)
 	if filepath.Base(dir) == ".superloop" {
@@ -85,8 +83,7 @@ func repoOf(path string) string {
 	return dir
 }
 
-// read gets the file's bytes. Every way in which there are none has its own
-// message.
+// read gets the file's bytes. Every way in which there are none has its own message.
 func read(path string) ([]byte, error) {
 	fail := func(code, message string, cause error) error {
 		return &Error{Path: path, Problems: []Problem{{Code: code, Message: message}}, cause: cause}
@@ -109,8 +106,7 @@ func read(path string) ([]byte, error) {
 		return nil, fail(CodeUnreadable, "it cannot be read: "+plain(err), err)
 	}
 	defer f.Close()
-	// One byte over the cap is enough for the reader to refuse it, whatever the
-	// size was a moment ago.
+	// One byte over the cap is enough for the reader to refuse it, whatever the size was a moment ago.
 	data, err := io.ReadAll(io.LimitReader(f, int64(schemas.Config.Limit())+1))
 	if err != nil {
 		return nil, fail(CodeUnreadable, "it cannot be read: "+plain(err), err)
@@ -132,20 +128,18 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// durations are the keys whose values are times: a number of seconds, or text
-// such as "8h". Of those that are true more than a day is most likely a mistake.
+// durations are the keys whose values are times: a number of seconds, or text such as "8h". Of those that are true
+// more than a day is most likely a mistake.
 var durations = map[string]bool{"timeout": true, "inactivity": true, "default": true, "planner": true, "implementer": true, "tester": true, "reviewer": true,
 	"remind_after": true, "escalate_after": true, "expires_after": true, "max_time": true, "analysis_time": true, "max_wait": true,
 	"first": true, "most": true, "window": true, "max_wall_time": false, "backoff_seconds": false}
 
-// tree is the file as plain values without comments, each value spelled in one
-// way (see canonical).
+// tree is the file as plain values without comments, each value spelled in one way (see canonical).
 func (b *builder) tree() any { return b.canonical("", "", value(b.doc)) }
 
-// canonical writes a value at a pointer, under a key, as the types of this package
-// have it: a time in nanoseconds, a runner that only its name stands for as an
-// object, a switch of a section as its key enabled, one command as a list. What
-// does not fit stays as it is; the schema has named it.
+// canonical writes a value at a pointer, under a key, as the types of this package have it: a time in nanoseconds, a
+// runner that only its name stands for as an object, a switch of a section as its key enabled, one command as a list.
+// What does not fit stays as it is; the schema has named it.
 func (b *builder) canonical(ptr, key string, v any) any {
 	days, isTime := durations[key]
 	switch t := v.(type) {
@@ -191,8 +185,7 @@ func (b *builder) canonical(ptr, key string, v any) any {
 	return v
 }
 
-// merge lays one section over another: objects key by key, anything else
-// replaced.
+// merge lays one section over another: objects key by key, anything else replaced.
 func merge(under, over any) any {
 	a, isA := under.(map[string]any)
 	b, isB := over.(map[string]any)
@@ -209,9 +202,8 @@ func merge(under, over any) any {
 	return out
 }
 
-// into decodes a value of the tree into dst, which may hold defaults. What does
-// not fit is a problem that the schema has named already; the rest is still
-// checked, so that one mistake does not hide another.
+// into decodes a value of the tree into dst, which may hold defaults. What does not fit is a problem that the schema
+// has named already; the rest is still checked, so that one mistake does not hide another.
 func (b *builder) into(v, dst any) {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -224,9 +216,8 @@ func (b *builder) into(v, dst any) {
 	}
 }
 
-// Policy is the recovery policy of a loop: its own section laid over the config's
-// own; of an id that no loop has, the config's own. It is nil when there is
-// neither, which is not the same as an empty section: then proposals are not
+// Policy is the recovery policy of a loop: its own section laid over the config's own; of an id that no loop has, the
+// config's own. It is nil when there is neither, which is not the same as an empty section: then proposals are not
 // looked at. Load has made it once, so it does not fail for a Config of Load's.
 func (c *Config) Policy(id string) (*recovery.Policy, []Problem) {
 	sections := []recovery.Section{{Raw: c.Recovery, Pointer: "/recovery"}}
@@ -242,9 +233,8 @@ func (c *Config) Policy(id string) (*recovery.Policy, []Problem) {
 	return recovery.ReadPolicy(sections...)
 }
 
-// policies makes every policy of c and runs its tests, so that a configuration
-// whose policy cannot be used, or does not do what its tests say, is refused.
-// What lint finds in it are warnings.
+// policies makes every policy of c and runs its tests, so that a configuration whose policy cannot be used, or does
+// not do what its tests say, is refused. What lint finds in it are warnings.
 func (b *builder) policies(c *Config, tested bool) {
 	said := map[string]bool{}
 	first := func(ptr, code string) bool {

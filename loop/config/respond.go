@@ -26,15 +26,15 @@ func usually() Respond {
 	}
 }
 
-// defaultRespond checks the top-level section by itself, so that what is wrong
-// in it is said once and not for every loop.
+// defaultRespond checks the top-level section by itself, so that what is wrong in it is said once and not for every
+// loop.
 func (b *builder) defaultRespond() {
 	b.respondSection(respondKey, b.file.Respond, nil)
 	b.respondTogether(respondKey, b.file.Respond, b.filled(b.file.Respond))
 }
 
-// respond is what holds for a loop: its own section over the top-level one. What
-// is wrong with it is told at the loop only where the loop has a say in it.
+// respond is what holds for a loop: its own section over the top-level one. What is wrong with it is told at the loop
+// only where the loop has a say in it.
 func (b *builder) respond(l *fileLoop, at string) Respond {
 	b.respondSection(at+respondKey, l.Respond, b.file.Respond)
 	r := b.filled(merge(b.file.Respond, ownModel(l.Respond, b.file.Respond)))
@@ -61,8 +61,8 @@ func diagnosticianOf(section any) (d map[string]any, runner string) {
 	return d, runner
 }
 
-// ownModel is a loop's section as it is to be laid over the top-level one: a model
-// goes with its runner, so that of another runner is not taken over.
+// ownModel is a loop's section as it is to be laid over the top-level one: a model goes with its runner, so that of
+// another runner is not taken over.
 func ownModel(own, top any) any {
 	d, runner := diagnosticianOf(own)
 	if _, other := diagnosticianOf(top); runner == "" || runner == other || d["model"] != nil {
@@ -91,8 +91,7 @@ func (b *builder) filled(section any) Respond {
 	return r
 }
 
-// respondSection checks what one section says; top is what it is laid over, nil
-// when there is nothing.
+// respondSection checks what one section says; top is what it is laid over, nil when there is nothing.
 func (b *builder) respondSection(at string, section, top any) {
 	m, _ := section.(map[string]any)
 	if said := m["diagnostician"]; said != nil {
@@ -133,8 +132,8 @@ func (b *builder) diagnostician(at string, said, top any) {
 	}
 }
 
-// respondTogether warns of what a section at a pointer brings about together with
-// the one that it is laid over: r is both.
+// respondTogether warns of what a section at a pointer brings about together with the one that it is laid over: r is
+// both.
 func (b *builder) respondTogether(at string, own any, r Respond) {
 	warn := func(first, second, message string) {
 		for _, key := range []string{first, second} {
@@ -156,16 +155,15 @@ func (b *builder) respondTogether(at string, own any, r Respond) {
 	}
 }
 
-// checkKey is a key that a kind of environment check looks at: what it holds, or
-// what it may be; an optional one may be absent.
+// checkKey is a key that a kind of environment check looks at: what it holds, or what it may be; an optional one may
+// be absent.
 type checkKey struct {
 	name, what string
 	optional   bool
 	of         []string
 }
 
-// checkKinds are the kinds of environment checks, as failures.CheckKind has them,
-// with their keys besides kind.
+// checkKinds are the kinds of environment checks, as failures.CheckKind has them, with their keys besides kind.
 func checkKinds() map[string][]checkKey {
 	path := checkKey{name: "path", what: "the path that it looks at"}
 	anywhere := checkKey{name: "path", optional: true}
@@ -187,8 +185,8 @@ func lockManagers() []string {
 	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
 }
 
-// environmentChecks checks each check as failures.Preventions.Add would, so that one
-// that cannot be made is refused when the file is read and not when a role waits.
+// environmentChecks checks each check as failures.Preventions.Add would, so that one that cannot be made is refused
+// when the file is read and not when a role waits.
 func (b *builder) environmentChecks(at string, checks []EnvironmentCheck) {
 	for i, c := range checks {
 		ptr := at + pointer("checks", i)
@@ -248,8 +246,7 @@ func (b *builder) environmentCheck(at string, c EnvironmentCheck) {
 	}
 }
 
-// notLocal says why a service's address cannot be asked in an instant: only one of
-// this machine can, which gives "".
+// notLocal says why a service's address cannot be asked in an instant: only one of this machine can, which gives "".
 func notLocal(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	n, noNumber := strconv.Atoi(port)

@@ -37,8 +37,7 @@ func (t timeouts) of(role string) time.Duration {
 	return map[string]time.Duration{"planner": t.Planner, "implementer": t.Implementer, "tester": t.Tester, "reviewer": t.Reviewer}[role]
 }
 
-// defaultRoles checks role_defaults by itself, so that a wrong name in it is
-// said once and not for every loop.
+// defaultRoles checks role_defaults by itself, so that a wrong name in it is said once and not for every loop.
 func (b *builder) defaultRoles() {
 	for _, role := range roleOrder() {
 		if d, ok := b.file.RoleDefaults[role]; ok {
@@ -61,8 +60,7 @@ func (b *builder) reference(ptr, name string) bool {
 	return false
 }
 
-// roles puts the roles of a loop together: its own settings, then the defaults,
-// then the only runner.
+// roles puts the roles of a loop together: its own settings, then the defaults, then the only runner.
 func (b *builder) roles(l *fileLoop, at string) []Role {
 	var names []string
 	settings := map[string]fileRole{}
@@ -128,8 +126,8 @@ func (b *builder) timeouts(t timeouts, at string) {
 	}
 }
 
-// choices checks who does a role by its settings at a pointer: that there are
-// such runners, each with its model once, and that it is said in one way.
+// choices checks who does a role by its settings at a pointer: that there are such runners, each with its model once,
+// and that it is said in one way.
 func (b *builder) choices(at string, in fileRole) {
 	if in.Runner != "" {
 		b.reference(at+"/runner", in.Runner)
@@ -165,8 +163,7 @@ func (b *builder) choices(at string, in fileRole) {
 	}
 }
 
-// nameAt is where a runner is named at a pointer: by a string, or by the key
-// runner of an object.
+// nameAt is where a runner is named at a pointer: by a string, or by the key runner of an object.
 func (b *builder) nameAt(ptr string) string {
 	if b.present(ptr + "/runner") {
 		return ptr + "/runner"
@@ -174,9 +171,8 @@ func (b *builder) nameAt(ptr string) string {
 	return ptr
 }
 
-// whoMay are those who may do a role as its own settings, at a pointer, and the
-// defaults say; none when they name no runner. Own settings win: an own runner
-// over a default list too.
+// whoMay are those who may do a role as its own settings, at a pointer, and the defaults say; none when they name no
+// runner. Own settings win: an own runner over a default list too.
 func (b *builder) whoMay(at, role string, own, def fileRole) []Choice {
 	switch {
 	case len(own.Runners) > 0:

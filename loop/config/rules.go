@@ -23,8 +23,8 @@ func argumentNames() []string {
 // checkNames are the placeholders of a prerequisite's path.
 func checkNames() []string { return []string{"repo", "loop", "loop_id", "iteration"} }
 
-// placeholders warns of {words} that nothing replaces. They stay as they are,
-// so JSON and shell variables in an argument are left alone.
+// placeholders warns of {words} that nothing replaces. They stay as they are, so JSON and shell variables in an
+// argument are left alone.
 func (b *builder) placeholders(ptr, s string, known []string) {
 	if t := strings.TrimSpace(s); strings.Contains(t, `{"`) || (strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[")) && json.Valid([]byte(t)) {
 		return
@@ -147,8 +147,7 @@ func (b *builder) ends(l *Loop, at string) {
 	}
 }
 
-// webhook warns of a secret that would travel in the open, and of news that
-// therefore do not.
+// webhook warns of a secret that would travel in the open, and of news that therefore do not.
 func (b *builder) webhook(raw string) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" || loopback(u.Hostname()) {

@@ -12,8 +12,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// fileRunner is a runner whose command is a list, or one string that has yet to
-// be split.
+// fileRunner is a runner whose command is a list, or one string that has yet to be split.
 type fileRunner struct {
 	Runner
 	Command any `json:"command"`
@@ -74,16 +73,16 @@ func (b *builder) runner(name string, r fileRunner, at string) Runner {
 	return out
 }
 
-// words splits a command string as a shell splits words. Operators of a shell
-// are refused: no shell runs a runner, so they would silently do nothing.
+// words splits a command string as a shell splits words. Operators of a shell are refused: no shell runs a runner, so
+// they would silently do nothing.
 func (b *builder) words(ptr, text string) []string {
 	refuse := func(what string) []string {
 		b.wrong(ptr, Problem{Code: CodeUnsplit, Found: quoted(text), Allowed: "words, or a list of words",
 			Message: fmt.Sprintf(`the command %s %s; no shell runs it, so give its words as a list, or ["bash", "-c", "..."]`, quoted(text), what)})
 		return nil
 	}
-	// NewParser copies two package variables that would make it run commands and
-	// expand variables; they are not ours to trust.
+	// NewParser copies two package variables that would make it run commands and expand variables; they are not ours
+	// to trust.
 	p := shellwords.NewParser()
 	p.ParseBacktick, p.ParseEnv = false, false
 	list, err := p.Parse(text)

@@ -7,8 +7,8 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Config is a checked configuration. Every default of the contract is filled
-// in, so no caller asks "was it set?"; Load is the only maker.
+// Config is a checked configuration. Every default of the contract is filled in, so no caller asks "was it set?";
+// Load is the only maker.
 type Config struct {
 	// Path is the file that it was read from, absolute.
 	Path string
@@ -19,18 +19,17 @@ type Config struct {
 	Loops   []Loop
 	// Prices of models by their exact names; they win over the built-in table.
 	Prices map[string]Rate
-	// Recovery and Webhooks are kept as they were written, nil when absent; see
-	// Policy for what the former amounts to.
+	// Recovery and Webhooks are kept as they were written, nil when absent; see Policy for what the former amounts
+	// to.
 	Recovery json.RawMessage
 	Webhooks json.RawMessage
 	// Escalation is how people are reached, with its defaults; see Channels.
 	Escalation Escalation
-	// Warnings name every known key that this build does not act on, and
-	// whatever else the operator should read before a run.
+	// Warnings name every known key that this build does not act on, and whatever else the operator should read
+	// before a run.
 	Warnings []Problem
 
-	// doc is the file as it was read: it gives the places of what Check finds,
-	// and what Diff compares.
+	// doc is the file as it was read: it gives the places of what Check finds, and what Diff compares.
 	doc *schemas.Document
 }
 
@@ -51,13 +50,13 @@ type Runner struct {
 	Adapter string `json:"adapter"`
 	// Permissions is read-only, workspace or full; "" leaves it to the command.
 	Permissions string `json:"permissions"`
-	// PassEnv, unless nil, are the only variables of superloop's environment
-	// that the agent gets besides the basic ones and its own keys.
+	// PassEnv, unless nil, are the only variables of superloop's environment that the agent gets besides the basic
+	// ones and its own keys.
 	PassEnv []string `json:"pass_env"`
 }
 
-// Rate is what a model costs, in US dollars per million tokens. CacheRead and
-// CacheWrite are nil when the owner gave none: then Input is taken.
+// Rate is what a model costs, in US dollars per million tokens. CacheRead and CacheWrite are nil when the owner gave
+// none: then Input is taken.
 type Rate struct {
 	Input      float64  `json:"input"`
 	Output     float64  `json:"output"`
@@ -72,8 +71,7 @@ type Loop struct {
 	SpecFile string `json:"spec_file"`
 	// MaxIterations bounds the loop; 0 is no bound.
 	MaxIterations int `json:"max_iterations"`
-	// MaxWallTime bounds the time that the loop is active (waiting for a human
-	// does not count); 0 is no bound.
+	// MaxWallTime bounds the time that the loop is active (waiting for a human does not count); 0 is no bound.
 	MaxWallTime time.Duration `json:"max_wall_time"`
 	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
 	MaxCostUSD float64 `json:"max_cost_usd"`
@@ -142,9 +140,8 @@ type Prerequisites struct {
 	Checks              []Check `json:"checks"`
 }
 
-// Check is one prerequisite. Type is one of markdown_checklist_complete,
-// file_regex_present, file_regex_absent, file_contains_all,
-// file_not_contains_any, file_exists, file_nonempty.
+// Check is one prerequisite. Type is one of markdown_checklist_complete, file_regex_present, file_regex_absent,
+// file_contains_all, file_not_contains_any, file_exists, file_nonempty.
 type Check struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
@@ -191,23 +188,20 @@ type Role struct {
 	Runner   string `json:"runner"`   // a key of Config.Runners
 	Model    string `json:"model"`    // "" is the runner's own default
 	Thinking string `json:"thinking"` // none minimal low standard high max, or ""
-	// Timeout bounds the role's wall time, Inactivity the time without a byte
-	// of output; 0 is no bound.
+	// Timeout bounds the role's wall time, Inactivity the time without a byte of output; 0 is no bound.
 	Timeout    time.Duration `json:"timeout"`
 	Inactivity time.Duration `json:"inactivity"`
-	// Resume goes on with the role's last session instead of a new one, where
-	// the CLI can.
+	// Resume goes on with the role's last session instead of a new one, where the CLI can.
 	Resume bool `json:"-"`
 	// Permissions is read-only, workspace or full; "" is the runner's.
 	Permissions string `json:"permissions"`
-	// Runners are all who may do the role, in the order in which they are asked;
-	// never empty, and the first is Runner with Model.
+	// Runners are all who may do the role, in the order in which they are asked; never empty, and the first is Runner
+	// with Model.
 	Runners []Choice `json:"runners"`
 }
 
-// Retry bounds a failing role: Attempts in one iteration in all (default 3),
-// Backoff before the second, doubled for each later one (default 5 s, at most
-// 5 minutes).
+// Retry bounds a failing role: Attempts in one iteration in all (default 3), Backoff before the second, doubled for
+// each later one (default 5 s, at most 5 minutes).
 type Retry struct {
 	Attempts int           `json:"attempts"`
 	Backoff  time.Duration `json:"backoff_seconds"`
@@ -219,9 +213,8 @@ type Choice struct {
 	Model  string `json:"model"`  // "" is the runner's own default
 	// Tier is how strong the model is, larger is stronger; 0 where nobody said.
 	Tier int `json:"tier"`
-	// Permissions are what it may do in the role without asking: what the role
-	// says, else its own runner's, never another runner's; "" leaves it to the
-	// command.
+	// Permissions are what it may do in the role without asking: what the role says, else its own runner's, never
+	// another runner's; "" leaves it to the command.
 	Permissions string `json:"-"`
 }
 
@@ -232,27 +225,23 @@ const (
 	InsistChange     = "change"     // of the repository, by the implementer
 )
 
-// Respond says what follows when a role fails, or the tests fail in the same way
-// again and again, and what is looked at before an iteration.
+// Respond says what follows when a role fails, or the tests fail in the same way again and again, and what is looked
+// at before an iteration.
 type Respond struct {
-	// Enabled is true unless it is switched off: then a role that fails is only
-	// run again, as Retry says.
+	// Enabled is true unless it is switched off: then a role that fails is only run again, as Retry says.
 	Enabled bool `json:"enabled"`
-	// FallOver gives the work of a runner whose settings are wrong to another one,
-	// instead of stopping for a human.
+	// FallOver gives the work of a runner whose settings are wrong to another one, instead of stopping for a human.
 	FallOver bool `json:"fall_over"`
-	// Insist is nil when absent: then a role that has several runners is held to
-	// its report. It is empty, and not nil, when nothing is insisted on.
+	// Insist is nil when absent: then a role that has several runners is held to its report. It is empty, and not
+	// nil, when nothing is insisted on.
 	Insist []string `json:"insist"`
-	// SameFailure is how often a role may fail in the same way, whoever does it,
-	// before a human is asked (default 3, at least 2); SameTests the same of
-	// iterations in a row whose tests fail (default 3; 0 never asks).
+	// SameFailure is how often a role may fail in the same way, whoever does it, before a human is asked (default 3,
+	// at least 2); SameTests the same of iterations in a row whose tests fail (default 3; 0 never asks).
 	SameFailure int `json:"same_failure"`
 	SameTests   int `json:"same_tests"`
-	// MaxRuns bounds the failed runs of a role in one iteration (default 6), MaxTime
-	// the time of that (default 6 hours), AnalysisTime one search for a cause
-	// (default 10 minutes), MaxWait the waits for providers, together (default 8
-	// days, so that a limit of a week is waited for). None of them is ever 0.
+	// MaxRuns bounds the failed runs of a role in one iteration (default 6), MaxTime the time of that (default 6
+	// hours), AnalysisTime one search for a cause (default 10 minutes), MaxWait the waits for providers, together
+	// (default 8 days, so that a limit of a week is waited for). None of them is ever 0.
 	MaxRuns      int           `json:"max_runs"`
 	MaxTime      time.Duration `json:"max_time"`
 	AnalysisTime time.Duration `json:"analysis_time"`
@@ -264,18 +253,16 @@ type Respond struct {
 	Preflight     Environment    `json:"preflight"`
 }
 
-// Breaker says when a runner is unfit: after Failures in a row (default 3) of at
-// least two tasks, for First (default 1 minute), doubled each time it fails
-// again, at most Most (default 30 minutes). None of them is ever 0.
+// Breaker says when a runner is unfit: after Failures in a row (default 3) of at least two tasks, for First (default
+// 1 minute), doubled each time it fails again, at most Most (default 30 minutes). None of them is ever 0.
 type Breaker struct {
 	Failures int           `json:"failures"`
 	First    time.Duration `json:"first"`
 	Most     time.Duration `json:"most"`
 }
 
-// Systemic says when failures are more than one task's. A rate, SameCategory or
-// SilentRuns that is 0 switches its trigger off, which failures.Thresholds writes
-// as -1; Window and MinRuns are never 0.
+// Systemic says when failures are more than one task's. A rate, SameCategory or SilentRuns that is 0 switches its
+// trigger off, which failures.Thresholds writes as -1; Window and MinRuns are never 0.
 type Systemic struct {
 	Window       time.Duration `json:"window"`        // default 1 hour
 	MinRuns      int           `json:"min_runs"`      // default 5
@@ -285,23 +272,22 @@ type Systemic struct {
 	SilentRuns   int           `json:"silent_runs"`   // default 3
 }
 
-// Diagnostician is an agent that is told to read and to change nothing; what
-// keeps it from writing are the permissions of its runner.
+// Diagnostician is an agent that is told to read and to change nothing; what keeps it from writing are the
+// permissions of its runner.
 type Diagnostician struct {
 	Runner  string        `json:"runner"`
 	Model   string        `json:"model"`
 	Timeout time.Duration `json:"timeout"` // default Respond.AnalysisTime; never 0
 }
 
-// Environment are the environment checks before each iteration, besides those that
-// superloop has learned.
+// Environment are the environment checks before each iteration, besides those that superloop has learned.
 type Environment struct {
 	Enabled bool               `json:"enabled"` // default true
 	Checks  []EnvironmentCheck `json:"checks"`
 }
 
-// EnvironmentCheck is one; which fields count, its kind says (failures.CheckKind). What
-// Load gives is what failures.Preventions.Add takes.
+// EnvironmentCheck is one; which fields count, its kind says (failures.CheckKind). What Load gives is what
+// failures.Preventions.Add takes.
 type EnvironmentCheck struct {
 	Kind    string `json:"kind"`
 	Path    string `json:"path"`

@@ -11,9 +11,8 @@ import (
 // ErrNotPending is a decision about an approval that was decided already.
 var ErrNotPending = errors.New("the approval is not pending")
 
-// Approval is approval.json: a candidate for completion that waits for a human,
-// and later what the human said. It is a view; what was decided is in
-// events.jsonl.
+// Approval is approval.json: a candidate for completion that waits for a human, and later what the human said. It is
+// a view; what was decided is in events.jsonl.
 type Approval struct {
 	Status             string            `json:"status"` // pending, approved, rejected
 	LoopID             string            `json:"loop_id"`
@@ -24,8 +23,8 @@ type Approval struct {
 	IterationEndedAt   string            `json:"iteration_ended_at"`
 	Candidate          ApprovalCandidate `json:"candidate"`
 	Files              ApprovalFiles     `json:"files"`
-	// Tree and Head are the work that is to be approved: an approval of another
-	// tree is checked again before it counts.
+	// Tree and Head are the work that is to be approved: an approval of another tree is checked again before it
+	// counts.
 	Tree string `json:"tree,omitempty"`
 	Head string `json:"head,omitempty"`
 
@@ -59,8 +58,8 @@ type ApprovalDecision struct {
 	At     string  `json:"at"`
 }
 
-// Pending is a as the approval that is asked for, with what the gates said of the
-// iteration that ran between two times.
+// Pending is a as the approval that is asked for, with what the gates said of the iteration that ran between two
+// times.
 func (a Approval) Pending(p PromiseResult, v Verdicts, requested, started, ended time.Time) Approval {
 	gates := gatesJSON(v)
 	gates.Approval = "" // the gate that is being asked
@@ -72,8 +71,7 @@ func (a Approval) Pending(p PromiseResult, v Verdicts, requested, started, ended
 // JSON is approval.json.
 func (a Approval) JSON() []byte { return pretty(a) }
 
-// ParseApproval reads approval.json, the original's too. A missing status is
-// pending, an unknown one is an error.
+// ParseApproval reads approval.json, the original's too. A missing status is pending, an unknown one is an error.
 func ParseApproval(data []byte) (Approval, error) {
 	var a Approval
 	if err := json.Unmarshal(data, &a); err != nil {
@@ -89,8 +87,7 @@ func ParseApproval(data []byte) (Approval, error) {
 	return a, nil
 }
 
-// Decision is a human's answer. File is the path of approval.json as the
-// decision log is to name it.
+// Decision is a human's answer. File is the path of approval.json as the decision log is to name it.
 type Decision struct {
 	Approved       bool
 	By, Note, File string
@@ -104,8 +101,8 @@ func (d Decision) status() string {
 	return StatusRejected
 }
 
-// Decide merges a decision into a pending approval. For one that is decided
-// already it returns ErrNotPending and leaves it as it is.
+// Decide merges a decision into a pending approval. For one that is decided already it returns ErrNotPending and
+// leaves it as it is.
 func (a Approval) Decide(d Decision) (Approval, error) {
 	if a.Status != StatusPending {
 		return a, fmt.Errorf("%w: it was %s by %s at %s", ErrNotPending, a.Status, orUnknown(a.DecidedBy), orUnknown(a.DecidedAt))
@@ -131,8 +128,7 @@ func (a Approval) LogLine(d Decision) []byte {
 	return compact(m)
 }
 
-// LogMarkdown is the decision as a paragraph of decisions.md. A note of several
-// lines stays one bullet.
+// LogMarkdown is the decision as a paragraph of decisions.md. A note of several lines stays one bullet.
 func (a Approval) LogMarkdown(d Decision) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "## %s %s\n\n- Loop: %s\n- Run: %s\n- Iteration: %d\n- Decision: %s\n- By: %s\n",

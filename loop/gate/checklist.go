@@ -22,16 +22,15 @@ type Item struct {
 	Text string `json:"text"`
 }
 
-// Unread is a checklist that could not be looked at: a pattern that matches
-// nothing, or a file that cannot be read.
+// Unread is a checklist that could not be looked at: a pattern that matches nothing, or a file that cannot be read.
 type Unread struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// ChecklistResult is what is left to do in the checklists. Items holds at most
-// the first 2,000; Remaining counts all, and each Unread as one.
+// ChecklistResult is what is left to do in the checklists. Items holds at most the first 2,000; Remaining counts all,
+// and each Unread as one.
 type ChecklistResult struct {
 	OK        bool
 	Remaining int
@@ -43,11 +42,10 @@ type ChecklistResult struct {
 // Status is "ok" or "remaining".
 func (r ChecklistResult) Status() string { return okOr(r.OK, StatusRemaining) }
 
-// Checklists reads every file that the patterns name (see expand for their
-// syntax) and counts the unchecked items. A pattern that matches nothing, a
-// directory, and a file that is outside the repository or cannot be read count
-// one each: what could not be looked at is not done. A file that two patterns
-// name counts once. The error is for a repository that cannot be opened.
+// Checklists reads every file that the patterns name (see expand for their syntax) and counts the unchecked items. A
+// pattern that matches nothing, a directory, and a file that is outside the repository or cannot be read count one
+// each: what could not be looked at is not done. A file that two patterns name counts once. The error is for a
+// repository that cannot be opened.
 func Checklists(root string, patterns []string) (ChecklistResult, error) {
 	res := ChecklistResult{OK: true}
 	if len(patterns) == 0 {
@@ -91,8 +89,8 @@ func (r ChecklistResult) StatusJSON(at time.Time) []byte {
 	return pretty(m)
 }
 
-// RemainingMarkdown is checklist-remaining.md: one line "file:line:text" for
-// each open item; empty when there is none.
+// RemainingMarkdown is checklist-remaining.md: one line "file:line:text" for each open item; empty when there is
+// none.
 func (r ChecklistResult) RemainingMarkdown() []byte {
 	var b bytes.Buffer
 	for _, it := range r.Items {
@@ -104,9 +102,8 @@ func (r ChecklistResult) RemainingMarkdown() []byte {
 	return b.Bytes()
 }
 
-// MissingMarkdown is checklist-missing.md: one line for each pattern that
-// matched nothing and each file that could not be read. The line gives the
-// reason when it is not that there is no such file.
+// MissingMarkdown is checklist-missing.md: one line for each pattern that matched nothing and each file that could
+// not be read. The line gives the reason when it is not that there is no such file.
 func (r ChecklistResult) MissingMarkdown() []byte {
 	var b bytes.Buffer
 	for _, m := range r.Missing {
@@ -122,22 +119,19 @@ func (r ChecklistResult) MissingMarkdown() []byte {
 	return b.Bytes()
 }
 
-// What a line of markdown may begin with: marks of quotes, headings and list
-// items, each before a blank but the quote's. A fence; the opening one of
-// backticks has no other backtick in its line. A box that is open, and no link.
+// What a line of markdown may begin with: marks of quotes, headings and list items, each before a blank but the
+// quote's. A fence; the opening one of backticks has no other backtick in its line. A box that is open, and no link.
 var (
 	markers   = pattern.Lazy(`^[ \t\x{a0}]*(?:(?:>|(?:[-*+]|#+|[0-9]{1,9}[.)])(?:[ \t]|$))[ \t\x{a0}]*)*`)
 	openFence = pattern.Lazy("^(?:(`{3,})[^`]*|(~{3,}).*)$")
 	openBox   = pattern.Lazy(`^\[(?:[ \t\x{a0}]*\](?:[ \t]|$)|[ \t\x{a0}]+\][^(\[:])`)
 )
 
-// uncheckedItems finds the open boxes of a markdown text: "[ ]" (or "[]" before
-// a blank) at the start of a list item, of a quoted or plain line, of a heading
-// or of a table cell. A box in the middle of a sentence is prose about boxes.
+// uncheckedItems finds the open boxes of a markdown text: "[ ]" (or "[]" before a blank) at the start of a list item,
+// of a quoted or plain line, of a heading or of a table cell. A box in the middle of a sentence is prose about boxes.
 //
-// What stands between ``` or ~~~ fences is an example and does not count. A
-// fence that is never closed hides nothing: else one stray line would make all
-// that follows it done.
+// What stands between ``` or ~~~ fences is an example and does not count. A fence that is never closed hides nothing:
+// else one stray line would make all that follows it done.
 func uncheckedItems(text string) []Item {
 	var open, fenced []Item
 	var fence string // the opening fence while inside of one

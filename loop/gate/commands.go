@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CommandResult is how one command of the tests or of the validation ended, as
-// the supervisor that ran it saw it.
+// CommandResult is how one command of the tests or of the validation ended, as the supervisor that ran it saw it.
 type CommandResult struct {
 	From, To int64 // where its output stands in the file that all are written to
 	Command  string
@@ -25,8 +24,8 @@ func (c CommandResult) Failed() bool {
 	return c.ExitCode != 0 || c.Signal != "" || c.TimedOut || c.Error != ""
 }
 
-// Code is the exit code as a shell would tell it: 0 only for success, 124 for a
-// time-out, 128+n for signal n, 127 for a command that could not be started.
+// Code is the exit code as a shell would tell it: 0 only for success, 124 for a time-out, 128+n for signal n, 127 for
+// a command that could not be started.
 func (c CommandResult) Code() int {
 	switch {
 	case c.ExitCode > 0:
@@ -75,8 +74,8 @@ func commandList(results []CommandResult) []commandJSON {
 	return out
 }
 
-// TestsResult is the verdict over the test commands. ExitCode is that of the
-// first command that failed, so it is 0 exactly when none did.
+// TestsResult is the verdict over the test commands. ExitCode is that of the first command that failed, so it is 0
+// exactly when none did.
 type TestsResult struct {
 	OK       bool
 	Skipped  bool // there was nothing to run
@@ -118,8 +117,7 @@ func (t TestsResult) StatusJSON(at time.Time) []byte {
 	return pretty(append(m, member{"commands", commandList(t.Commands)}))
 }
 
-// ValidationResult is what the validation gate found. Preflight is nil when no
-// page was to be checked.
+// ValidationResult is what the validation gate found. Preflight is nil when no page was to be checked.
 type ValidationResult struct {
 	OK        bool
 	Preflight *PreflightResult
@@ -127,9 +125,8 @@ type ValidationResult struct {
 	Failed    []string // what failed, one sentence each
 }
 
-// Validation judges the static checks of a page, nil for none, and the commands
-// that the supervisor ran. With neither there was nothing to validate, and the
-// gate is skipped: it is never passed by an empty configuration.
+// Validation judges the static checks of a page, nil for none, and the commands that the supervisor ran. With neither
+// there was nothing to validate, and the gate is skipped: it is never passed by an empty configuration.
 func Validation(pre *PreflightResult, commands []CommandResult) ValidationResult {
 	v := ValidationResult{Preflight: pre, Commands: commands}
 	if pre != nil {
@@ -157,8 +154,8 @@ func (v ValidationResult) Status() string {
 	return okOr(v.OK, StatusFailed)
 }
 
-// ResultsJSON is validation-results.json. The original's browser steps are not
-// part of superloop; their keys stay, as null.
+// ResultsJSON is validation-results.json. The original's browser steps are not part of superloop; their keys stay, as
+// null.
 func (v ValidationResult) ResultsJSON(loopID string, iteration int, at time.Time) []byte {
 	return pretty(members{{"generated_at", stamp(at)}, {"loop_id", loopID}, {"iteration", iteration}, {"ok", v.OK}, {"status", v.Status()},
 		{"preflight", v.Preflight}, {"smoke_tests", nil}, {"automated_checklist", nil}, {"agent_browser", nil},

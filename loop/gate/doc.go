@@ -1,15 +1,12 @@
-// Package gate judges one iteration of a loop: promise, tests, checklists,
-// evidence, prerequisites, validation, approval and stuck, each its own file.
+// Package gate judges one iteration of a loop: promise, tests, checklists, evidence, prerequisites, validation,
+// approval and stuck, each its own file.
 //
-// Gates are executed, never claimed by an agent: every verdict here comes from
-// bytes that were read or from commands that were run by the supervisor. Where
-// a gate cannot verify what it was asked to verify (a file that cannot be read,
-// a selector that it does not understand, a path outside the repository), it
-// fails and says so.
+// Gates are executed, never claimed by an agent: every verdict here comes from bytes that were read or from commands
+// that were run by the supervisor. Where a gate cannot verify what it was asked to verify (a file that cannot be
+// read, a selector that it does not understand, a path outside the repository), it fails and says so.
 //
-// Nothing here writes a file, runs a command or asks for the time. A gate reads
-// the repository through a directory handle that cannot be left by "..", an
-// absolute path or a symbolic link, and returns a value; methods of that value
+// Nothing here writes a file, runs a command or asks for the time. A gate reads the repository through a directory
+// handle that cannot be left by "..", an absolute path or a symbolic link, and returns a value; methods of that value
 // render the files of the contract, with the time given by the caller:
 //
 //	gate           file                         statuses
@@ -22,8 +19,8 @@
 //	stuck          stuck.json                   n/m
 //	approval       approval.json                skipped, pending, approved, rejected
 //
-// JSON files are indented by two spaces and end in a newline; their times are
-// RFC 3339, UTC, in seconds, as the bash original wrote them.
+// JSON files are indented by two spaces and end in a newline; their times are RFC 3339, UTC, in seconds, as the bash
+// original wrote them.
 package gate
 
 // The words that gates answer with.

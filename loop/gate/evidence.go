@@ -14,10 +14,9 @@ import (
 // maxTreeFiles bounds a directory that is hashed as one artifact.
 const maxTreeFiles = 100_000
 
-// Artifact is one piece of evidence as evidence.json lists it. SHA256, MTime
-// (seconds since the epoch) and Size (bytes) are nil when it does not exist. A
-// directory is hashed as a tree (see hashTree); its MTime is that of its newest
-// file, Size the sum, Files their number.
+// Artifact is one piece of evidence as evidence.json lists it. SHA256, MTime (seconds since the epoch) and Size
+// (bytes) are nil when it does not exist. A directory is hashed as a tree (see hashTree); its MTime is that of its
+// newest file, Size the sum, Files their number.
 type Artifact struct {
 	Path   string  `json:"path"`
 	Exists bool    `json:"exists"`
@@ -31,8 +30,8 @@ type Artifact struct {
 	Detail string  `json:"detail,omitempty"`
 }
 
-// EvidenceResult is what the evidence gate found. Missing names the artifacts
-// that are not there or could not be hashed, one sentence each.
+// EvidenceResult is what the evidence gate found. Missing names the artifacts that are not there or could not be
+// hashed, one sentence each.
 type EvidenceResult struct {
 	OK        bool
 	Artifacts []Artifact
@@ -42,11 +41,10 @@ type EvidenceResult struct {
 // Status is "ok" or "failed".
 func (r EvidenceResult) Status() string { return okOr(r.OK, StatusFailed) }
 
-// Evidence records the existence, SHA-256, size and time of each artifact. An
-// artifact is a path or a pattern (see expand); a pattern without a match, a
-// path outside the repository, an empty directory and a file that cannot be
-// read are missing, and one missing artifact fails the gate. The error is for a
-// repository that cannot be opened, and for ctx.
+// Evidence records the existence, SHA-256, size and time of each artifact. An artifact is a path or a pattern (see
+// expand); a pattern without a match, a path outside the repository, an empty directory and a file that cannot be
+// read are missing, and one missing artifact fails the gate. The error is for a repository that cannot be opened, and
+// for ctx.
 func Evidence(ctx context.Context, root string, artifacts []string) (EvidenceResult, error) {
 	t, err := openTree(root)
 	if err != nil {
@@ -118,9 +116,8 @@ func (t *tree) hashFile(ctx context.Context, p string) (hashed, error) {
 	return hashed{hex.EncodeToString(sum.Sum(nil)), info.ModTime().Unix(), n, 1}, nil
 }
 
-// hashTree is the SHA-256 over one line for each file below dir, in the order
-// of their paths: "sha256 size path" with the path quoted, "link" and the quoted
-// target in place of the sum and size for a symbolic link. Directories named
+// hashTree is the SHA-256 over one line for each file below dir, in the order of their paths: "sha256 size path" with
+// the path quoted, "link" and the quoted target in place of the sum and size for a symbolic link. Directories named
 // .git and .superloop are left out: they change without the work changing.
 func (t *tree) hashTree(ctx context.Context, dir string) (hashed, error) {
 	var files []string

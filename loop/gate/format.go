@@ -22,8 +22,8 @@ func pretty(v any) []byte { return render(v, "  ") }
 // compact renders v as one line of a .jsonl file, newline included.
 func compact(v any) []byte { return render(v, "") }
 
-// render writes "<" and "&" as they are, and a newline at the end. v holds only
-// plain values and valid raw JSON, so a failure is a programming error.
+// render writes "<" and "&" as they are, and a newline at the end. v holds only plain values and valid raw JSON, so a
+// failure is a programming error.
 func render(v any, indent string) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -59,9 +59,8 @@ func (m members) MarshalJSON() ([]byte, error) {
 // orEmpty keeps an empty list "[]" in JSON.
 func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
 
-// oneLine makes text from outside safe to stand in one line of a report:
-// control characters become spaces, bad UTF-8 is replaced, and what is beyond
-// limit characters is cut and marked.
+// oneLine makes text from outside safe to stand in one line of a report: control characters become spaces, bad UTF-8
+// is replaced, and what is beyond limit characters is cut and marked.
 func oneLine(s string, limit int) string {
 	if len(s) > utf8.UTFMax*limit {
 		s = s[:utf8.UTFMax*limit+1]
@@ -78,8 +77,7 @@ func oneLine(s string, limit int) string {
 	return strings.TrimRight(s, " ")
 }
 
-// pathText is a path as a line of a report holds it: as it is, or quoted when
-// it would break the line.
+// pathText is a path as a line of a report holds it: as it is, or quoted when it would break the line.
 func pathText(p string) string {
 	if !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl) {
 		return strconv.Quote(p)

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// each calls f for every path that the patterns name (see expand), each path
-// once, until f says no. An error is told with its pattern; that a pattern
-// matches nothing is one. Empty patterns are passed over.
+// each calls f for every path that the patterns name (see expand), each path once, until f says no. An error is told
+// with its pattern; that a pattern matches nothing is one. Empty patterns are passed over.
 func (t *tree) each(patterns []string, f func(path string, err error) bool) {
 	seen := map[string]bool{"": true}
 	for _, pattern := range patterns {
@@ -34,14 +33,11 @@ func (t *tree) each(patterns []string, f func(path string, err error) bool) {
 	}
 }
 
-// expand lists what a pattern names, sorted, each path once, relative to the
-// repository. The pattern is the shell's with globstar: "*", "?" and "[...]"
-// within one name, "**" as a whole name for any number of directories, and a
-// leading dot matched only by a dot. A last "**" is every file below. "**" does
-// not follow symbolic links; a pattern that is itself the name of something
-// that exists (app/[id]/page.tsx) is that name. Nothing matched is an empty
-// list; a directory that cannot be read is an error, because what it holds
-// would be passed over in silence.
+// expand lists what a pattern names, sorted, each path once, relative to the repository. The pattern is the shell's
+// with globstar: "*", "?" and "[...]" within one name, "**" as a whole name for any number of directories, and a
+// leading dot matched only by a dot. A last "**" is every file below. "**" does not follow symbolic links; a pattern
+// that is itself the name of something that exists (app/[id]/page.tsx) is that name. Nothing matched is an empty
+// list; a directory that cannot be read is an error, because what it holds would be passed over in silence.
 func (t *tree) expand(pattern string) ([]string, error) {
 	rel, err := t.rel(pattern)
 	if err != nil {
@@ -66,8 +62,8 @@ func (t *tree) expand(pattern string) ([]string, error) {
 	return slices.Compact(e.found), err
 }
 
-// visit is a directory with the number of names left to match there; no pair is
-// walked twice, so that several "**" cost no more than one each.
+// visit is a directory with the number of names left to match there; no pair is walked twice, so that several "**"
+// cost no more than one each.
 type visit struct {
 	dir  string
 	left int

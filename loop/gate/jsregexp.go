@@ -8,13 +8,11 @@ import (
 
 // compileRegex compiles a pattern and flags that were written for JavaScript.
 //
-// Flags: i, m and s mean the same here; g and u change nothing for a test of
-// presence; y anchors the match at the start of the text. Any other flag, and a
-// flag given twice, is an error, as it is there.
+// Flags: i, m and s mean the same here; g and u change nothing for a test of presence; y anchors the match at the
+// start of the text. Any other flag, and a flag given twice, is an error, as it is there.
 //
-// \uXXXX, \u{X}, [^], [] and the wider \s are translated. Look-around and back
-// references do not exist here, so that a pattern cannot take exponential time;
-// they are errors.
+// \uXXXX, \u{X}, [^], [] and the wider \s are translated. Look-around and back references do not exist here, so that
+// a pattern cannot take exponential time; they are errors.
 func compileRegex(pattern, flags string) (*regexp.Regexp, error) {
 	expr := fromJS(pattern)
 	var keep string
@@ -39,8 +37,7 @@ func compileRegex(pattern, flags string) (*regexp.Regexp, error) {
 // jsSpace is what \s stands for in JavaScript, as the inside of a class.
 const jsSpace = `\t\n\v\f\r\p{Z}\x{FEFF}`
 
-// fromJS rewrites what the two syntaxes spell differently; everything else is
-// passed on, right or wrong.
+// fromJS rewrites what the two syntaxes spell differently; everything else is passed on, right or wrong.
 func fromJS(p string) string {
 	var b strings.Builder
 	class := false
@@ -68,8 +65,7 @@ func fromJS(p string) string {
 	return b.String()
 }
 
-// escapeFromJS translates the escape that s begins with and returns how many
-// bytes of s it took.
+// escapeFromJS translates the escape that s begins with and returns how many bytes of s it took.
 func escapeFromJS(s string, class bool) (string, int) {
 	switch c := s[1]; {
 	case c == 'u' && len(s) >= 6 && isHex(s[2:6]):

@@ -17,18 +17,15 @@ const maxPacketSection = 64 << 10
 type Packet struct {
 	LoopID    string
 	Iteration int
-	// GatesOf is the iteration that the gate summary, checklist and evidence are
-	// from: they are judged after the reviewer, so it is the one before, 0 for
-	// none. The packet says so, and no reviewer has to guess.
+	// GatesOf is the iteration that the gate summary, checklist and evidence are from: they are judged after the
+	// reviewer, so it is the one before, 0 for none. The packet says so, and no reviewer has to guess.
 	GatesOf int
-	// File gives the path of a file of the loop: relative to the repository, or
-	// absolute inside of it.
+	// File gives the path of a file of the loop: relative to the repository, or absolute inside of it.
 	File func(name string) string
 }
 
-// ReviewerPacket is reviewer-packet.md: the files a reviewer judges by, in one.
-// A file that is not there is named missing; what is beyond 64 KiB is cut, its
-// middle first. The error is for a repository that cannot be opened.
+// ReviewerPacket is reviewer-packet.md: the files a reviewer judges by, in one. A file that is not there is named
+// missing; what is beyond 64 KiB is cut, its middle first. The error is for a repository that cannot be opened.
 func ReviewerPacket(root string, p Packet, at time.Time) ([]byte, error) {
 	t, err := openTree(root)
 	if err != nil {
@@ -65,8 +62,7 @@ func ReviewerPacket(root string, p Packet, at time.Time) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// section is a file as the packet repeats it; ok is false when it cannot be
-// read.
+// section is a file as the packet repeats it; ok is false when it cannot be read.
 func (t *tree) section(file string) (text []byte, ok bool) {
 	rel, err := t.rel(file)
 	if err != nil {
@@ -93,8 +89,7 @@ func (t *tree) section(file string) (text []byte, ok bool) {
 	return text, true
 }
 
-// maxEmbedded bounds, in bytes, a status file that is repeated inside
-// evidence.json.
+// maxEmbedded bounds, in bytes, a status file that is repeated inside evidence.json.
 const maxEmbedded = 1 << 20
 
 // ManifestSpec names what evidence.json tells beside the artifacts.
@@ -107,15 +102,14 @@ type ManifestSpec struct {
 	TestCommands      []string
 	ChecklistPatterns []string
 
-	// File gives the path of a file of the loop: relative to the repository, or
-	// absolute inside of it. A file that is not there is null in the manifest and
-	// fails nothing, since its own gate has judged it.
+	// File gives the path of a file of the loop: relative to the repository, or absolute inside of it. A file that is
+	// not there is null in the manifest and fails nothing, since its own gate has judged it.
 	File func(name string) string
 }
 
-// Manifest is evidence.json: the artifacts that Evidence found, and the hashes
-// of the files that the other gates left, as they are now. The keys of rlms are
-// there for those who read the original's files; superloop has no such step.
+// Manifest is evidence.json: the artifacts that Evidence found, and the hashes of the files that the other gates
+// left, as they are now. The keys of rlms are there for those who read the original's files; superloop has no such
+// step.
 func Manifest(ctx context.Context, root string, spec ManifestSpec, found EvidenceResult, at time.Time) ([]byte, error) {
 	t, err := openTree(root)
 	if err != nil {
@@ -169,8 +163,8 @@ type recordedFile struct {
 	content json.RawMessage
 }
 
-// recorded hashes a file that another gate left; one that is not there, or
-// cannot be read, is all null. The error is only for ctx.
+// recorded hashes a file that another gate left; one that is not there, or cannot be read, is all null. The error is
+// only for ctx.
 func (t *tree) recorded(ctx context.Context, file string, embed bool) (recordedFile, error) {
 	out := recordedFile{rel: file}
 	rel, err := t.rel(file)

@@ -15,21 +15,19 @@ import (
 // maxElements bounds a page, so that no selector takes long.
 const maxElements = 200_000
 
-// page is what the preflight checks need of an HTML text: its elements in their
-// order, the source without comments, and the text that can be seen. It is read
-// as a browser with scripting reads it: the elements that every document has are
-// there, written or not, and the content of a <template> is not.
+// page is what the preflight checks need of an HTML text: its elements in their order, the source without comments,
+// and the text that can be seen. It is read as a browser with scripting reads it: the elements that every document
+// has are there, written or not, and the content of a <template> is not.
 type page struct {
 	elements []*html.Node
 	source   string
 	text     string
 }
 
-// The parser has two algorithms that a hostile page makes quadratic. An element
-// for formatting that is left open is opened again in each block that follows, so
-// the parser takes such elements by names that it does not know; mark tells them
-// apart, and is no character that a text may have. Each <html> and <body> copies
-// the attributes of all before it, so that few of them are taken.
+// The parser has two algorithms that a hostile page makes quadratic. An element for formatting that is left open is
+// opened again in each block that follows, so the parser takes such elements by names that it does not know; mark
+// tells them apart, and is no character that a text may have. Each <html> and <body> copies the attributes of all
+// before it, so that few of them are taken.
 const (
 	mark     = "\uFFFE"
 	maxRoots = 20
@@ -42,8 +40,8 @@ var (
 
 var errTooMany = errors.New("the page has too many elements")
 
-// readPage reads a page. No text is malformed; the error is for a page beyond the
-// bounds: 200,000 elements, 512 in one another, 20 times <html> or <body>.
+// readPage reads a page. No text is malformed; the error is for a page beyond the bounds: 200,000 elements, 512 in
+// one another, 20 times <html> or <body>.
 func readPage(src string) (*page, error) {
 	if strings.Count(src, "<") > 2*maxElements || len(roots().FindAllStringIndex(src, maxRoots+1)) > maxRoots {
 		return nil, errTooMany
@@ -61,8 +59,8 @@ func readPage(src string) (*page, error) {
 	return &p, nil
 }
 
-// take adds a node and what is below it. Names become as selectors write them: in
-// small letters, which the parser does not leave to those of SVG.
+// take adds a node and what is below it. Names become as selectors write them: in small letters, which the parser
+// does not leave to those of SVG.
 func (p *page) take(n *html.Node, text *strings.Builder) {
 	plain := func(s string) string { return strings.ReplaceAll(s, mark, "") }
 	switch n.Type {
@@ -117,21 +115,19 @@ func attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// Elements whose content is text that nobody sees (noscript is one of them
-// wherever scripts run), and elements that do not part the words on their two
-// sides.
+// Elements whose content is text that nobody sees (noscript is one of them wherever scripts run), and elements that
+// do not part the words on their two sides.
 var (
 	hidden = strings.Fields("script style xmp iframe noembed noframes noscript")
 	inline = strings.Fields("a abbr b bdi bdo cite code del em font i ins kbd mark q s small span strong sub sup u var wbr")
 )
 
-// errSelector is every selector outside the subset: to pass it unverified would
-// be a lie, to guess at it too.
+// errSelector is every selector outside the subset: to pass it unverified would be a lie, to guess at it too.
 var errSelector = errors.New("selector not supported: use tag, #id, .class, [attr], [attr=value], " +
 	"their combinations and blanks between them; text or markup belongs in required_text")
 
-// The subset: compounds with blanks between them, without escapes. A compound is
-// what one element must have, all of it.
+// The subset: compounds with blanks between them, without escapes. A compound is what one element must have, all of
+// it.
 const (
 	nameForm     = `[A-Za-z_\x{80}-\x{10FFFF}-][\w\x{80}-\x{10FFFF}-]*`
 	bareForm     = "[^ \\t\"'\\[\\]=<>()\\\\`]+"
@@ -183,8 +179,8 @@ func (p *page) has(sel []cascadia.Sel) bool {
 		if !sel[len(sel)-1].Match(e) {
 			continue
 		}
-		// For blanks alone the nearest ancestor that matches is always as good as one
-		// further out. The library tries them all, in time exponential in len(sel).
+		// For blanks alone the nearest ancestor that matches is always as good as one further out. The library tries
+		// them all, in time exponential in len(sel).
 		want := len(sel) - 2
 		for at := e.Parent; at != nil && want >= 0; at = at.Parent {
 			if sel[want].Match(at) {

@@ -27,10 +27,9 @@ const (
 	CheckFileNonempty     = "file_nonempty"
 )
 
-// PrerequisiteCheck is one fact about a file that must hold. Pattern is a
-// regular expression as JavaScript writes it, Flags its flags (see
-// compileRegex); Needles are literal texts; MinChars counts characters without
-// the white space around the text, and is 1 when it is less.
+// PrerequisiteCheck is one fact about a file that must hold. Pattern is a regular expression as JavaScript writes it,
+// Flags its flags (see compileRegex); Needles are literal texts; MinChars counts characters without the white space
+// around the text, and is 1 when it is less.
 type PrerequisiteCheck struct {
 	ID       string
 	Type     string
@@ -41,8 +40,8 @@ type PrerequisiteCheck struct {
 	MinChars int
 }
 
-// PrerequisiteFailure is a check that does not hold, and why. Path is the
-// check's own, with its placeholders replaced.
+// PrerequisiteFailure is a check that does not hold, and why. Path is the check's own, with its placeholders
+// replaced.
 type PrerequisiteFailure struct {
 	ID      string         `json:"id"`
 	Type    string         `json:"type"`
@@ -68,12 +67,10 @@ func (r PrerequisitesResult) ResultsJSON(at time.Time) []byte {
 		{"verified", orEmpty(r.Verified)}, {"failed", orEmpty(r.Failed)}})
 }
 
-// Prerequisites runs every check against the repository. vars gives the values
-// of the placeholders {repo}, {loop_id}, {loop} and {iteration} in a path; one
-// that is not given stays as it is, and its file is not found. A path outside
-// the repository, an unknown type, a pattern that does not compile and a check
-// that names nothing to look for fail. The error is for a repository that
-// cannot be opened.
+// Prerequisites runs every check against the repository. vars gives the values of the placeholders {repo}, {loop_id},
+// {loop} and {iteration} in a path; one that is not given stays as it is, and its file is not found. A path outside
+// the repository, an unknown type, a pattern that does not compile and a check that names nothing to look for fail.
+// The error is for a repository that cannot be opened.
 func Prerequisites(root string, checks []PrerequisiteCheck, vars map[string]string) (PrerequisitesResult, error) {
 	res := PrerequisitesResult{Total: len(checks)}
 	t, err := openTree(root)
@@ -106,8 +103,8 @@ func Prerequisites(root string, checks []PrerequisiteCheck, vars map[string]stri
 
 func orUnknown(s string) string { return cmp.Or(s, "unknown") }
 
-// StatusJSON is validation-status.json or prerequisites-status.json: the
-// verdict, and the name of the file with the details, "" for none.
+// StatusJSON is validation-status.json or prerequisites-status.json: the verdict, and the name of the file with the
+// details, "" for none.
 func StatusJSON(status, resultsFile string, at time.Time) []byte {
 	var results *string
 	if resultsFile != "" {
@@ -194,8 +191,8 @@ func checkRegex(content string, c PrerequisiteCheck) (string, map[string]any) {
 	return "", nil
 }
 
-// checkNeedles wants every needle in the text, or none of them when they are
-// forbidden. No needle, or an empty one, would verify nothing and fails too.
+// checkNeedles wants every needle in the text, or none of them when they are forbidden. No needle, or an empty one,
+// would verify nothing and fails too.
 func checkNeedles(content string, c PrerequisiteCheck) (string, map[string]any) {
 	forbidden := c.Type == CheckNotContainsAny
 	var bad []string

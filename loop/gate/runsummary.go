@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// maxEntries bounds run-summary.json, which is written anew in every iteration; older
-// iterations are only counted, and stand in events.jsonl.
+// maxEntries bounds run-summary.json, which is written anew in every iteration; older iterations are only counted,
+// and stand in events.jsonl.
 const maxEntries = 50
 
 // RunEntry is one iteration in run-summary.json.
@@ -30,24 +30,22 @@ type RunEntry struct {
 	Artifacts          map[string]FileFact
 }
 
-// FileFact is one file of the loop at the end of an iteration. Gate names the
-// gate that it belongs to, "" for none.
+// FileFact is one file of the loop at the end of an iteration. Gate names the gate that it belongs to, "" for none.
 type FileFact struct {
 	Path   string `json:"path"`
 	Exists bool   `json:"exists"`
 	SHA256 string `json:"sha256,omitempty"`
 	MTime  int64  `json:"mtime,omitempty"`
-	// Size is in bytes, and told of a journal only: its SHA256 is the hash in its last
-	// line, which stands for that line and all before it. Hashing a file that grows
-	// with every iteration would make each one dearer than the one before.
+	// Size is in bytes, and told of a journal only: its SHA256 is the hash in its last line, which stands for that
+	// line and all before it. Hashing a file that grows with every iteration would make each one dearer than the one
+	// before.
 	Size int64  `json:"size,omitempty"`
 	Gate string `json:"gate,omitempty"`
 }
 
-// FileFacts looks at the files of a loop by the names that run-summary.json
-// gives them (plan, reviewer, test_status ...). Files are relative to the
-// repository, or absolute inside of it. The error is for a repository that
-// cannot be opened, and for ctx.
+// FileFacts looks at the files of a loop by the names that run-summary.json gives them (plan, reviewer, test_status
+// ...). Files are relative to the repository, or absolute inside of it. The error is for a repository that cannot be
+// opened, and for ctx.
 func FileFacts(ctx context.Context, root string, files map[string]string) (map[string]FileFact, error) {
 	t, err := openTree(root)
 	if err != nil {
@@ -77,8 +75,7 @@ func FileFacts(ctx context.Context, root string, files map[string]string) (map[s
 	return out, nil
 }
 
-// The last line of a journal ends in journalHash, 64 hexadecimal digits and
-// journalEnd; see loop/journal.
+// The last line of a journal ends in journalHash, 64 hexadecimal digits and journalEnd; see loop/journal.
 const (
 	journalHash = `,"hash":"`
 	journalEnd  = "\"}\n"
@@ -142,9 +139,8 @@ func (e RunEntry) json() json.RawMessage {
 		{"missing", orEmpty(e.Missing)}, {"artifacts", artifacts}})
 }
 
-// render writes one entry a line: the file is written anew in every iteration,
-// and indenting what is old each time cost more than all gates together. What is
-// old stands as it was written.
+// render writes one entry a line: the file is written anew in every iteration, and indenting what is old each time
+// cost more than all gates together. What is old stands as it was written.
 func (s runSummary) render() []byte {
 	head := s
 	head.Entries = []json.RawMessage{}
@@ -158,12 +154,10 @@ func (s runSummary) render() []byte {
 	return append(out, "\n]}\n"...)
 }
 
-// AddRunEntry puts an entry at the end of run-summary.json; prev is the file as
-// it is, empty for none. Earlier entries stay byte for byte, those of the
-// original too. An entry for the run and iteration
-// that stand last replaces them, so that doing it twice changes nothing. Beyond
-// 50 the oldest entries are dropped and counted. A prev that cannot be read is
-// an error: the caller decides whether to begin anew with none.
+// AddRunEntry puts an entry at the end of run-summary.json; prev is the file as it is, empty for none. Earlier
+// entries stay byte for byte, those of the original too. An entry for the run and iteration that stand last replaces
+// them, so that doing it twice changes nothing. Beyond 50 the oldest entries are dropped and counted. A prev that
+// cannot be read is an error: the caller decides whether to begin anew with none.
 func AddRunEntry(prev []byte, loopID string, e RunEntry, at time.Time) ([]byte, error) {
 	sum := runSummary{Version: 1, LoopID: loopID}
 	if len(prev) > 0 {

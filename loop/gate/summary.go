@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Verdicts are the answers of one iteration's gates, in the words of
-// gate-summary.txt. An empty one was not asked for.
+// Verdicts are the answers of one iteration's gates, in the words of gate-summary.txt. An empty one was not asked
+// for.
 type Verdicts struct {
 	Promise       string `json:"promise,omitempty"`       // true, false
 	Tests         string `json:"tests,omitempty"`         // ok, failed, skipped
@@ -27,9 +27,8 @@ func (v Verdicts) words() Verdicts {
 		skipped(v.Validation), skipped(v.Prerequisites), skipped(v.Evidence), skipped(v.Approval)}
 }
 
-// Summary is the line of gate-summary.txt, newline included. The lifecycle gate
-// of the original (an audit of branches) does not exist here; its key stays, for
-// those who parse the line. stuck is what StuckStatus gives.
+// Summary is the line of gate-summary.txt, newline included. The lifecycle gate of the original (an audit of
+// branches) does not exist here; its key stays, for those who parse the line. stuck is what StuckStatus gives.
 func Summary(v Verdicts, stuck string) string {
 	v = v.words()
 	return fmt.Sprintf("promise=%s tests=%s validation=%s prerequisites=%s checklist=%s evidence=%s lifecycle=%s stuck=%s approval=%s\n",
@@ -47,8 +46,7 @@ type Notes struct {
 	At        time.Time
 }
 
-// Markdown is iteration_notes.md. Its next steps follow from the gates that are
-// not passed.
+// Markdown is iteration_notes.md. Its next steps follow from the gates that are not passed.
 func (n Notes) Markdown() []byte {
 	v := n.Verdicts.words()
 	var b bytes.Buffer

@@ -62,9 +62,8 @@ func faultOf(err error) *fault {
 	return &fault{reason: ReasonUnreadable, err: err}
 }
 
-// tree reads a repository and nothing outside it: every access goes through a
-// directory handle that refuses "..", absolute paths and symbolic links that
-// lead out. Paths are relative to it, with slashes.
+// tree reads a repository and nothing outside it: every access goes through a directory handle that refuses "..",
+// absolute paths and symbolic links that lead out. Paths are relative to it, with slashes.
 type tree struct {
 	root *os.Root
 	abs  []string // the names of the root itself: as given, and resolved
@@ -88,8 +87,8 @@ func openTree(dir string) (*tree, error) {
 
 func (t *tree) close() { _ = t.root.Close() }
 
-// rel makes p relative to the repository. A path that names something outside
-// is a fault, before anything is looked at.
+// rel makes p relative to the repository. A path that names something outside is a fault, before anything is looked
+// at.
 func (t *tree) rel(p string) (string, error) {
 	if p == "" || strings.ContainsRune(p, 0) {
 		return "", &fault{reason: ReasonNoPath}

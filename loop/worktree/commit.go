@@ -23,19 +23,17 @@ const (
 )
 
 var (
-	// ErrBusy is a repository in the middle of something else: a merge, a rebase,
-	// a conflict, or another git that holds the index.
+	// ErrBusy is a repository in the middle of something else: a merge, a rebase, a conflict, or another git that
+	// holds the index.
 	ErrBusy = errors.New("the repository is busy")
 	// ErrIdentity is a git that does not know whose commit it is.
 	ErrIdentity = errors.New("git does not know the author")
 )
 
-// lookBack is how many commits are searched for one that was made before a
-// crash.
+// lookBack is how many commits are searched for one that was made before a crash.
 const lookBack = 20
 
-// CommitRequest is one iteration's work, to be committed. Subject and Body may
-// be an agent's text.
+// CommitRequest is one iteration's work, to be committed. Subject and Body may be an agent's text.
 type CommitRequest struct {
 	LoopID    string
 	RunID     string
@@ -43,16 +41,14 @@ type CommitRequest struct {
 	Strategy  string // per_iteration (when empty) or on_test_pass
 	Subject   string // empty: one that names the loop and iteration
 	Body      string
-	// Exclude are paths that are not this loop's: see Unchanged. They stay as
-	// they are, staged or not.
+	// Exclude are paths that are not this loop's: see Unchanged. They stay as they are, staged or not.
 	Exclude []string
 	// MaxSubject is the length of the subject in characters; 72 when it is 0.
 	MaxSubject int
 }
 
-// CommitResult says what became of a request. SHA is the commit that holds the
-// iteration's work, also when it was made earlier; empty when nothing was
-// changed.
+// CommitResult says what became of a request. SHA is the commit that holds the iteration's work, also when it was
+// made earlier; empty when nothing was changed.
 type CommitResult struct {
 	SHA     string
 	Subject string
@@ -60,14 +56,12 @@ type CommitResult struct {
 	Paths   []string // what was committed
 }
 
-// Commit commits every changed, deleted or untracked file of the work tree but
-// those under .superloop and those that are excluded. What a person had staged
-// of excluded paths stays staged. Hooks run; ctx bounds their time. When the
+// Commit commits every changed, deleted or untracked file of the work tree but those under .superloop and those that
+// are excluded. What a person had staged of excluded paths stays staged. Hooks run; ctx bounds their time. When the
 // commit fails the index is as it was before.
 //
-// Asked again for an iteration that one of the last 20 commits carries in its
-// trailers, it commits nothing and returns that commit: so it may be repeated
-// after a crash.
+// Asked again for an iteration that one of the last 20 commits carries in its trailers, it commits nothing and
+// returns that commit: so it may be repeated after a crash.
 func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error) {
 	if sha, subject, err := r.committed(ctx, q); err != nil || sha != "" {
 		return CommitResult{SHA: sha, Subject: subject, Skipped: SkippedAlreadyCommitted}, err
@@ -98,9 +92,8 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 	return CommitResult{SHA: sha, Subject: subject, Paths: paths}, err
 }
 
-// toCommit picks the paths of a commit: all of them, and those that git has
-// never heard of. A repository inside the work tree that is no submodule is left:
-// git could only commit a pointer to nowhere for it.
+// toCommit picks the paths of a commit: all of them, and those that git has never heard of. A repository inside the
+// work tree that is no submodule is left: git could only commit a pointer to nowhere for it.
 func toCommit(changes []change, exclude []string) (paths, fresh []string, err error) {
 	not := make(map[string]bool, len(exclude))
 	for _, p := range exclude {
@@ -122,8 +115,7 @@ func toCommit(changes []change, exclude []string) (paths, fresh []string, err er
 	return paths, fresh, nil
 }
 
-// commitPaths makes the commit; made is false when the paths turn out to be as
-// they are in HEAD.
+// commitPaths makes the commit; made is false when the paths turn out to be as they are in HEAD.
 func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []string) (made bool, err error) {
 	disk := durable.OS()
 	list := filepath.Join(r.GitDir, "superloop-commit-paths")
@@ -141,16 +133,15 @@ func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []s
 	commit := []string{"commit", "--quiet", "--only", "--cleanup=whitespace", "--pathspec-from-file=" + list, "--pathspec-file-nul"}
 	_, err = r.write(ctx, []byte(message), append(commit, "--file=-")...)
 	if err == nil {
-		// What a hook formatted and added is in the commit, but a partial commit
-		// leaves the index with what was there before the hook. Should this fail,
-		// the commit is made all the same.
+		// What a hook formatted and added is in the commit, but a partial commit leaves the index with what was there
+		// before the hook. Should this fail, the commit is made all the same.
 		_, _ = r.write(ctx, nil, "reset", "--quiet", "--pathspec-from-file="+list, "--pathspec-file-nul")
 		return true, nil
 	}
 	r.forget(fresh)
 	if exitCode(err) == 1 && ctx.Err() == nil {
-		// Either a hook said no or there is nothing in it; only the first one
-		// would commit something if there were no hooks.
+		// Either a hook said no or there is nothing in it; only the first one would commit something if there were no
+		// hooks.
 		_, dry := r.write(ctx, []byte(message), append(commit, "--dry-run", "--file=-")...)
 		if exitCode(dry) == 1 && len(fresh) == 0 {
 			return false, nil
@@ -159,8 +150,8 @@ func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []s
 	return false, r.explain("committing", err)
 }
 
-// forget takes files out of the index that were not in it before. It has its own
-// time, since a context that has ended may be why it is needed.
+// forget takes files out of the index that were not in it before. It has its own time, since a context that has ended
+// may be why it is needed.
 func (r *Repo) forget(fresh []string) {
 	if len(fresh) == 0 {
 		return
@@ -243,8 +234,8 @@ const (
 	defaultSubject = 72
 	maxBody        = 64 << 10 // bytes
 
-	// scissors, behind the comment character at the start of a line, ends the
-	// message for git; the trailers behind it would not be found.
+	// scissors, behind the comment character at the start of a line, ends the message for git; the trailers behind it
+	// would not be found.
 	scissors = " ------------------------ >8 ------------------------"
 )
 
@@ -256,9 +247,8 @@ const (
 	trailerStrategy  = "Superloop-Commit-Strategy"
 )
 
-// message is the commit's message and its subject. Subject and body may come
-// from an agent: characters that do not print are taken out, the subject is one
-// line of at most MaxSubject characters, and whatever the body says, the last
+// message is the commit's message and its subject. Subject and body may come from an agent: characters that do not
+// print are taken out, the subject is one line of at most MaxSubject characters, and whatever the body says, the last
 // paragraph is superloop's.
 func (q CommitRequest) message() (message, subject string) {
 	limit := cmp.Or(max(q.MaxSubject, 0), defaultSubject)
@@ -303,9 +293,8 @@ func (q CommitRequest) body() string {
 // field is a value that stands in one line.
 func field(s string) string { return strings.Join(strings.Fields(printable(s, false)), " ") }
 
-// printable takes control characters out of s, and those that turn the
-// direction of writing, which make a line look like another one. In text of
-// several lines newlines and tabs stay.
+// printable takes control characters out of s, and those that turn the direction of writing, which make a line look
+// like another one. In text of several lines newlines and tabs stay.
 func printable(s string, lines bool) string {
 	return strings.Map(func(r rune) rune {
 		switch {

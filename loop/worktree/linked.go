@@ -23,11 +23,9 @@ type linked struct {
 	locked string // the reason, "yes" for none; "" when it is not locked
 }
 
-// AddWorktree makes a linked work tree at path with branch checked out, which is
-// created at HEAD when it does not exist, and opens it. A work tree of this
-// repository that is there already, with that branch, is used as it is. One that
-// a crash left half made, or whose directory is gone, is made anew; no other work
-// tree is touched.
+// AddWorktree makes a linked work tree at path with branch checked out, which is created at HEAD when it does not
+// exist, and opens it. A work tree of this repository that is there already, with that branch, is used as it is. One
+// that a crash left half made, or whose directory is gone, is made anew; no other work tree is touched.
 func (r *Repo) AddWorktree(ctx context.Context, path, branch string) (*Repo, error) {
 	added, err := r.addWorktree(ctx, path, branch)
 	if err != nil {
@@ -83,8 +81,8 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 	return OpenEnv(ctx, path, r.env)
 }
 
-// remove removes a linked work tree with what is in it; its branch stays. One that
-// somebody has locked stays, and is an error.
+// remove removes a linked work tree with what is in it; its branch stays. One that somebody has locked stays, and is
+// an error.
 func (r *Repo) remove(ctx context.Context, l linked) error {
 	args := []string{"worktree", "remove", "--force"}
 	if l.locked == "initializing" {
@@ -94,8 +92,7 @@ func (r *Repo) remove(ctx context.Context, l linked) error {
 	return err
 }
 
-// linkedAt finds the linked work tree at path, nil when there is none; never the
-// main one.
+// linkedAt finds the linked work tree at path, nil when there is none; never the main one.
 func (r *Repo) linkedAt(ctx context.Context, path string) (*linked, error) {
 	out, err := r.read(ctx, "worktree", "list", "--porcelain")
 	if err != nil {
@@ -110,8 +107,7 @@ func (r *Repo) linkedAt(ctx context.Context, path string) (*linked, error) {
 	return nil, nil
 }
 
-// parseLinked reads the paragraphs of git worktree list; the first is the main
-// work tree.
+// parseLinked reads the paragraphs of git worktree list; the first is the main work tree.
 func parseLinked(out string) []linked {
 	var list []linked
 	for line := range strings.Lines(out) {

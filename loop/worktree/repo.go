@@ -1,16 +1,13 @@
 // Package worktree tells facts about a git work tree, and commits in it.
 //
-// It calls git (2.30 or newer) for what only git knows and reads files itself
-// for the rest. Everything under a directory named .superloop is left out of
-// every answer: superloop writes there while the loop runs.
+// It calls git (2.30 or newer) for what only git knows and reads files itself for the rest. Everything under a
+// directory named .superloop is left out of every answer: superloop writes there while the loop runs.
 //
-// A Snapshot says what is in the tree, whatever of it is committed, staged or
-// untracked: the same files give the same snapshot before and after a commit,
-// so that a loop can tell an agent that works from one that only commits.
+// A Snapshot says what is in the tree, whatever of it is committed, staged or untracked: the same files give the same
+// snapshot before and after a commit, so that a loop can tell an agent that works from one that only commits.
 //
-// Commit commits the work of one iteration and nothing else. It uses git's own
-// partial commit, so that what a person had staged or changed stays as it was,
-// hooks run as they always do, and the index and HEAD are never out of step,
+// Commit commits the work of one iteration and nothing else. It uses git's own partial commit, so that what a person
+// had staged or changed stays as it was, hooks run as they always do, and the index and HEAD are never out of step,
 // wherever the machine stops.
 package worktree
 
@@ -36,30 +33,27 @@ var (
 	ErrUnborn = errors.New("the repository has no commit yet")
 )
 
-// maxOutput bounds, in bytes, what one call of git may print: the list of about
-// two million files.
+// maxOutput bounds, in bytes, what one call of git may print: the list of about two million files.
 const maxOutput = 256 << 20
 
-// Repo is a git work tree. It holds no handles and may be used by several
-// goroutines, but two commits at once get in each other's way, as in git.
+// Repo is a git work tree. It holds no handles and may be used by several goroutines, but two commits at once get in
+// each other's way, as in git.
 type Repo struct {
 	// Top is the work tree's top directory, absolute.
 	Top string
-	// GitDir is its git directory, absolute; for a linked work tree or a
-	// submodule that is not Top/.git.
+	// GitDir is its git directory, absolute; for a linked work tree or a submodule that is not Top/.git.
 	GitDir string
 
 	env    []string
 	sha256 bool // the object format
 }
 
-// Open finds the work tree that dir is in: of a repository, a submodule or a
-// linked work tree. A repository without a commit is fine, a bare one is not.
+// Open finds the work tree that dir is in: of a repository, a submodule or a linked work tree. A repository without a
+// commit is fine, a bare one is not.
 func Open(ctx context.Context, dir string) (*Repo, error) { return OpenEnv(ctx, dir, os.Environ()) }
 
-// OpenEnv is Open with the environment that git is to be run with. Variables
-// that would make git look at another repository (GIT_DIR and the like, set
-// inside of hooks) are left out of it.
+// OpenEnv is Open with the environment that git is to be run with. Variables that would make git look at another
+// repository (GIT_DIR and the like, set inside of hooks) are left out of it.
 func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -104,8 +98,7 @@ var tied = strings.Fields(`GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIREC
 	GIT_PREFIX GIT_NAMESPACE GIT_CEILING_DIRECTORIES GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS
 	GIT_ICASE_PATHSPECS GIT_EDITOR GIT_QUARANTINE_PATH GIT_INTERNAL_SUPER_PREFIX`)
 
-// cleanEnv drops what ties git to another repository, and what makes it ask on a
-// terminal.
+// cleanEnv drops what ties git to another repository, and what makes it ask on a terminal.
 func cleanEnv(env []string) []string {
 	out := slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -114,23 +107,21 @@ func cleanEnv(env []string) []string {
 	return append(out, "GIT_EDITOR=:")
 }
 
-// read runs git for an answer, without the file system monitor, which is a
-// program that the repository's own configuration names. proc.Tool sees to the
-// language of messages and to it that no lock gets in an agent's way.
+// read runs git for an answer, without the file system monitor, which is a program that the repository's own
+// configuration names. proc.Tool sees to the language of messages and to it that no lock gets in an agent's way.
 func (r *Repo) read(ctx context.Context, args ...string) ([]byte, error) {
 	t := proc.Tool{Dir: r.Top, Env: r.env, Limit: maxOutput}
 	return t.Run(ctx, append([]string{"git", "-c", "core.fsmonitor=false"}, args...)...)
 }
 
-// write runs git to change something, as the user would, with stdin. The housekeeping that git does on the side is left to the
-// user's own calls: it would be ended half-way with this one.
+// write runs git to change something, as the user would, with stdin. The housekeeping that git does on the side is
+// left to the user's own calls: it would be ended half-way with this one.
 func (r *Repo) write(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
 	t := proc.Tool{Dir: r.Top, Env: r.env, Stdin: stdin, Limit: maxOutput}
 	return t.Run(ctx, append([]string{"git", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)
 }
 
-// line is the answer of a call that gives one path, which may hold anything but
-// a newline at its end.
+// line is the answer of a call that gives one path, which may hold anything but a newline at its end.
 func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
 	out, err := r.read(ctx, args...)
 	return strings.TrimSuffix(string(out), "\n"), err
@@ -150,8 +141,7 @@ func (r *Repo) Head(ctx context.Context) (string, error) {
 	return r.orNone(ctx, "HEAD", "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 }
 
-// Branch is the short name of the current branch, also of one without a commit;
-// "" when HEAD is detached.
+// Branch is the short name of the current branch, also of one without a commit; "" when HEAD is detached.
 func (r *Repo) Branch(ctx context.Context) (string, error) {
 	return r.orNone(ctx, "the branch", "symbolic-ref", "--quiet", "--short", "HEAD")
 }
@@ -168,9 +158,8 @@ func (r *Repo) orNone(ctx context.Context, what string, args ...string) (string,
 	return out, nil
 }
 
-// Dirty lists the paths that differ from HEAD or are untracked, sorted, relative
-// to Top; a repository inside the work tree that is not a submodule is its
-// directory with a slash at the end.
+// Dirty lists the paths that differ from HEAD or are untracked, sorted, relative to Top; a repository inside the work
+// tree that is not a submodule is its directory with a slash at the end.
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 	list, err := r.status(ctx)
 	out := make([]string, 0, len(list))
@@ -188,8 +177,7 @@ type Committed struct {
 	Files   []string // paths that it changed, relative to Top, as git names them
 }
 
-// Recent lists the commits of HEAD since a time, the newest first, at most n. A
-// repository without a commit has none.
+// Recent lists the commits of HEAD since a time, the newest first, at most n. A repository without a commit has none.
 func (r *Repo) Recent(ctx context.Context, since time.Time, n int) ([]Committed, error) {
 	if head, err := r.Head(ctx); err != nil || head == "" {
 		return nil, err

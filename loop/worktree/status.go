@@ -38,8 +38,7 @@ func own(path string) bool {
 	return strings.Contains("/"+path+"/", "/.superloop/")
 }
 
-// status lists what differs from HEAD or the index or is untracked, sorted by
-// path. It is one call of git.
+// status lists what differs from HEAD or the index or is untracked, sorted by path. It is one call of git.
 func (r *Repo) status(ctx context.Context) ([]change, error) {
 	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames", "--ignore-submodules=none")
 	var list []change
@@ -86,8 +85,7 @@ func parseStatus(out []byte) ([]change, error) {
 	return list, nil
 }
 
-// index lists the files of the index, sorted by path; a path with a conflict
-// is left out. It is one call of git.
+// index lists the files of the index, sorted by path; a path with a conflict is left out. It is one call of git.
 func (r *Repo) index(ctx context.Context) ([]entry, error) {
 	out, err := r.read(ctx, "ls-files", "--stage", "-z")
 	var list []entry
@@ -100,8 +98,7 @@ func (r *Repo) index(ctx context.Context) ([]entry, error) {
 	return list, nil
 }
 
-// parseIndex reads the output of git ls-files --stage -z: for each file
-// "mode object stage<TAB>path".
+// parseIndex reads the output of git ls-files --stage -z: for each file "mode object stage<TAB>path".
 func parseIndex(out []byte) ([]entry, error) {
 	list := make([]entry, 0, bytes.Count(out, []byte{0}))
 	sorted := true

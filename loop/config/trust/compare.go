@@ -9,9 +9,8 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// Change is one difference between two Sections. Path is a JSON pointer, but
-// that a loop stands in it under its id, as in config.Change. From and To are
-// whole values, or one element of a set that goes (To is nil) or comes (From is
+// Change is one difference between two Sections. Path is a JSON pointer, but that a loop stands in it under its id,
+// as in config.Change. From and To are whole values, or one element of a set that goes (To is nil) or comes (From is
 // nil); secrets are redact.Mark. Why says what the change does.
 type Change struct {
 	Path string `json:"path"`
@@ -29,16 +28,14 @@ type Diff struct {
 // Empty reports whether the two Sections are the same.
 func (d Diff) Empty() bool { return len(d.Tightening)+len(d.Loosening) == 0 }
 
-// Compare gives what leads from the pinned Section to the one of now. What is
-// not understood is a loosening.
+// Compare gives what leads from the pinned Section to the one of now. What is not understood is a loosening.
 func Compare(pinned, now Section) Diff {
 	_, d := join(pinned, now)
 	return d
 }
 
-// Effective is the Section that is in force while the pin and the file differ:
-// the file's when loosening is allowed, otherwise the pinned one with every
-// tightening of the file.
+// Effective is the Section that is in force while the pin and the file differ: the file's when loosening is allowed,
+// otherwise the pinned one with every tightening of the file.
 func Effective(pinned, now Section, allowLoosening bool) Section {
 	if allowLoosening {
 		return now
@@ -47,8 +44,7 @@ func Effective(pinned, now Section, allowLoosening bool) Section {
 	return in
 }
 
-// join goes through two Sections once and makes both answers, so that what is
-// said is what is done.
+// join goes through two Sections once and makes both answers, so that what is said is what is done.
 func join(pinned, now Section) (Section, Diff) {
 	in := Section{Loops: map[string]Loop{}, Webhooks: map[string]any{}, Runners: map[string]Runner{}}
 	j := &joiner{p: pinned, n: now, in: &in, d: Diff{Tightening: []Change{}, Loosening: []Change{}}}
@@ -108,8 +104,7 @@ func (j *joiner) looser(path string, from, to any, why string) {
 	j.d.Loosening = append(j.d.Loosening, Change{path, from, to, why})
 }
 
-// value compares one key by its order; nil, or values that the order does not
-// know, leave the pinned one.
+// value compares one key by its order; nil, or values that the order does not know, leave the pinned one.
 func (j *joiner) value(path string, o order, pinned, now any, less, more string) any {
 	if same(pinned, now) {
 		return pinned
@@ -196,8 +191,7 @@ type side struct {
 	entries map[string]map[string]any
 }
 
-// entries compares what is special about single commands; in is what is in
-// force of the other keys.
+// entries compares what is special about single commands; in is what is in force of the other keys.
 func (j *joiner) entries(at string, in map[string]any, p, n side) map[string]any {
 	out := map[string]any{}
 	for _, name := range sortedKeys(p.entries, n.entries) {
@@ -253,8 +247,7 @@ func (j *joiner) loop(at string, p, n Loop) Loop {
 	return in
 }
 
-// gateRules: how strict a gate is may only be taken from the file together with
-// the commands that it means.
+// gateRules: how strict a gate is may only be taken from the file together with the commands that it means.
 func gateRules(sameCommands bool) func(key string) rule {
 	return func(key string) rule {
 		switch {
@@ -278,8 +271,7 @@ func (j *joiner) runnersOfBoth() {
 	}
 }
 
-// runnersOfOne takes in the runners that came and went; the loops that are in
-// force are known by now.
+// runnersOfOne takes in the runners that came and went; the loops that are in force are known by now.
 func (j *joiner) runnersOfOne() {
 	for _, name := range sortedKeys(j.p.Runners, j.n.Runners) {
 		p, had := j.p.Runners[name]
@@ -331,8 +323,8 @@ func (j *joiner) runner(at string, p, n Runner) Runner {
 	return in
 }
 
-// passEnv: a list may name what an agent does not get without one, so the two
-// cannot be compared, but that the empty list is the tightest.
+// passEnv: a list may name what an agent does not get without one, so the two cannot be compared, but that the empty
+// list is the tightest.
 func (j *joiner) passEnv(path string, p, n []string) []string {
 	const less, more = "the agent no longer gets the variable", "the agent would get the variable"
 	switch {
@@ -350,8 +342,7 @@ func (j *joiner) passEnv(path string, p, n []string) []string {
 	return p
 }
 
-// shownRunner is a runner as a change shows it, the values of its variables
-// masked.
+// shownRunner is a runner as a change shows it, the values of its variables masked.
 func shownRunner(r Runner) any {
 	r.Env = table(r.Env)
 	for name := range r.Env {

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Policy is a recovery section in normal form: what one section or two laid over
-// each other amount to. A key that has its default is left out, sets are sorted
-// and hold each value once, tests are left out. nil and empty are different:
+// Policy is a recovery section in normal form: what one section or two laid over each other amount to. A key that has
+// its default is left out, sets are sorted and hold each value once, tests are left out. nil and empty are different:
 // nil is "the Section's own" where that is possible.
 type Policy map[string]any
 
@@ -42,8 +41,8 @@ type key struct {
 	less, more string
 }
 
-// keys are the keys of a policy that are understood. The defaults are those of
-// the schema, but for enabled: that of an absent section.
+// keys are the keys of a policy that are understood. The defaults are those of the schema, but for enabled: that of
+// an absent section.
 func keys() []key {
 	none := []any{}
 	return []key{
@@ -68,8 +67,7 @@ func keys() []key {
 	}
 }
 
-// policyOf is the normal form of a section's keys; present says whether there is
-// a section at all.
+// policyOf is the normal form of a section's keys; present says whether there is a section at all.
 func policyOf(raw map[string]any, present bool) Policy {
 	p := Policy{}
 	maps.Copy(p, raw)
@@ -149,8 +147,7 @@ func nest(flat map[string]any) Policy {
 	return p
 }
 
-// entriesOf gives the entries section of flat keys, nil unless it has the form
-// that is understood.
+// entriesOf gives the entries section of flat keys, nil unless it has the form that is understood.
 func entriesOf(flat map[string]any) map[string]map[string]any {
 	all, ok := flat[keyEntries].(map[string]any)
 	if !ok {
@@ -185,8 +182,7 @@ func (p Policy) unless(other Policy) Policy {
 	return other
 }
 
-// Full is the policy with every default that is known written out, tests left
-// out.
+// Full is the policy with every default that is known written out, tests left out.
 func (p Policy) Full() map[string]any {
 	flat := map[string]any{}
 	for _, k := range keys() {
@@ -196,8 +192,7 @@ func (p Policy) Full() map[string]any {
 	return nest(flat)
 }
 
-// merge lays over on under as a loop's section is laid over the config's:
-// objects key by key, anything else replaced.
+// merge lays over on under as a loop's section is laid over the config's: objects key by key, anything else replaced.
 func merge(under, over map[string]any) map[string]any {
 	out := maps.Clone(under)
 	for k, v := range over {
@@ -238,14 +233,13 @@ func sortedKeys[A, B any](a map[string]A, b map[string]B) []string {
 	return slices.Compact(names)
 }
 
-// order says which of two values of a key is tighter. It gives the loosest value
-// that is looser neither than the pinned one nor than the new one, and what leads
-// from the pinned one to it (tighter) and from it to the new one (looser). ok is
-// false when the two cannot be compared.
+// order says which of two values of a key is tighter. It gives the loosest value that is looser neither than the
+// pinned one nor than the new one, and what leads from the pinned one to it (tighter) and from it to the new one
+// (looser). ok is false when the two cannot be compared.
 type order func(pinned, now any) (in any, tighter, looser []step, ok bool)
 
-// step is one change of a value: a whole value for another, or one element of a
-// set that comes or goes, the other side being nil.
+// step is one change of a value: a whole value for another, or one element of a set that comes or goes, the other
+// side being nil.
 type step struct{ from, to any }
 
 // ranked lists the values of a key, the tightest first.
@@ -298,12 +292,12 @@ func more(pinned, now any) (any, []step, []step, bool) {
 	return anys(distinct(slices.Concat(both, gone, came))), arrived(came), went(gone), ok
 }
 
-// nowhere is a root that grants nothing, since every program can read it anyway.
-// Alone it stands for the empty set; beside others normal leaves it out.
+// nowhere is a root that grants nothing, since every program can read it anyway. Alone it stands for the empty set;
+// beside others normal leaves it out.
 const nowhere = "/dev/null"
 
-// roots: a set that grants, but that grants everything when it is empty. Paths
-// are compared as text: one below another may be a link to anywhere.
+// roots: a set that grants, but that grants everything when it is empty. Paths are compared as text: one below
+// another may be a link to anywhere.
 func roots(pinned, now any) (any, []step, []step, bool) {
 	both, gone, came, ok := compareSets(pinned, now)
 	switch {
@@ -319,9 +313,8 @@ func roots(pinned, now any) (any, []step, []step, bool) {
 	return anys(both), went(less(gone, nowhere)), arrived(less(came, nowhere)), true
 }
 
-// rights is the order of permissions: read-only is the tightest, full the
-// loosest, and between them workspace and "", which leaves it to the command,
-// cannot be compared.
+// rights is the order of permissions: read-only is the tightest, full the loosest, and between them workspace and "",
+// which leaves it to the command, cannot be compared.
 func rights(pinned, now any) (any, []step, []step, bool) {
 	if in, tighter, looser, ok := ranked("read-only", "workspace", "full")(pinned, now); ok {
 		return in, tighter, looser, ok
@@ -334,8 +327,7 @@ func less(list []string, value string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return s == value })
 }
 
-// compareSets gives what is in both, only in the first, only in the second,
-// sorted.
+// compareSets gives what is in both, only in the first, only in the second, sorted.
 func compareSets(a, b any) (both, gone, came []string, ok bool) {
 	x, okX := stringsOf(a)
 	y, okY := stringsOf(b)

@@ -41,8 +41,7 @@ func (r Role) runners() []string {
 	return append([]string{r.Runner}, less(sortedKeys(r.Others, r.Others), r.Runner)...)
 }
 
-// own are the rights that the role gives a runner of it, "" those that it has of
-// itself.
+// own are the rights that the role gives a runner of it, "" those that it has of itself.
 func (r Role) own(runner string) string {
 	if runner == r.Runner {
 		return r.Permissions
@@ -50,14 +49,13 @@ func (r Role) own(runner string) string {
 	return r.Others[runner]
 }
 
-// Rights are the permissions that one of the runners of a role of the Section
-// has in it.
+// Rights are the permissions that one of the runners of a role of the Section has in it.
 func (s Section) Rights(r Role, runner string) string {
 	return cmp.Or(r.own(runner), s.Runners[runner].Permissions)
 }
 
-// roles compares who plays the roles. Which roles there are, and their order,
-// is pinned: a loop without its reviewer takes the word of another role.
+// roles compares who plays the roles. Which roles there are, and their order, is pinned: a loop without its reviewer
+// takes the word of another role.
 func (j *joiner) roles(at string, p, n []Role) []Role {
 	if a, b := names(p), names(n); !slices.Equal(a, b) {
 		j.looser(at, anys(a), anys(b), otherRoles)
@@ -94,9 +92,8 @@ func names(roles []Role) []string {
 	return out
 }
 
-// others compares who else may play a role. The first of the pinned ones is in
-// force whatever the file says, and that the file has another first is said
-// already.
+// others compares who else may play a role. The first of the pinned ones is in force whatever the file says, and that
+// the file has another first is said already.
 func (j *joiner) others(path string, p, n Role) map[string]string {
 	had, has := less(p.runners(), p.Runner), less(n.runners(), p.Runner)
 	if !slices.Contains(had, n.Runner) {
@@ -110,8 +107,8 @@ func (j *joiner) others(path string, p, n Role) map[string]string {
 	return in
 }
 
-// roleRights compares the rights that a runner of the pinned role has in it;
-// those that it has of itself are compared, and said, there.
+// roleRights compares the rights that a runner of the pinned role has in it; those that it has of itself are
+// compared, and said, there.
 func (j *joiner) roleRights(path string, p, n Role, runner string) string {
 	now := n.Runner
 	if slices.Contains(n.runners(), runner) {
@@ -124,8 +121,7 @@ func (j *joiner) roleRights(path string, p, n Role, runner string) string {
 	return j.inForce(runner, in)
 }
 
-// diagnostician compares who looks for causes. It plays no role, and its rights
-// are those of its runner.
+// diagnostician compares who looks for causes. It plays no role, and its rights are those of its runner.
 func (j *joiner) diagnostician(path, p, n string) string {
 	switch {
 	case p != "" && n == "":

@@ -1,16 +1,14 @@
-// Package trust keeps an agent that can write .superloop/config.json from
-// allowing itself more than a person allowed. The part of a configuration that
-// decides what runs, with what rights and where news go is its Section; the
-// Section that a person trusted is pinned outside the repository (Store), and
-// what the file says now is compared with the pin key by key.
+// Package trust keeps an agent that can write .superloop/config.json from allowing itself more than a person allowed.
+// The part of a configuration that decides what runs, with what rights and where news go is its Section; the Section
+// that a person trusted is pinned outside the repository (Store), and what the file says now is compared with the pin
+// key by key.
 //
-// A change is a tightening or a loosening. A tightening is in force at once. A
-// loosening is held, the pinned value stays, until a person trusts it. Effective
-// is the Section that is in force while something is held: never looser than the
-// pin, and, wherever "looser" has a meaning, never looser than the file.
+// A change is a tightening or a loosening. A tightening is in force at once. A loosening is held, the pinned value
+// stays, until a person trusts it. Effective is the Section that is in force while something is held: never looser
+// than the pin, and, wherever "looser" has a meaning, never looser than the file.
 //
-// What is not understood is a loosening. These are understood; everything else
-// in a Section is pinned as it is, and any change of it is held:
+// What is not understood is a loosening. These are understood; everything else in a Section is pinned as it is, and
+// any change of it is held:
 //
 //	key                                    tighter is                 in force while it differs
 //	recovery.enabled                       false                      false if either is
@@ -44,28 +42,22 @@
 //	loops.*.respond.diagnostician          nobody                     nobody if the file says so, else the pinned one
 //	escalation.slack.users                 fewer users                the users of both
 //
-// Pinned as they are: a runner's command, args, fast_args, prompt_mode, adapter
-// and each variable of env; which roles a loop has, in which order, and the
-// runner of each, which is the first of its runners; the commands of tests and
-// validation and before a commit; each key of webhooks; the channels of
-// escalation, and every key of escalation.slack and of recovery that is not in
-// the table. A loop's recovery is compared as the policy that results for it, so
-// that taking an override away is judged by what it does.
+// Pinned as they are: a runner's command, args, fast_args, prompt_mode, adapter and each variable of env; which roles
+// a loop has, in which order, and the runner of each, which is the first of its runners; the commands of tests and
+// validation and before a commit; each key of webhooks; the channels of escalation, and every key of escalation.slack
+// and of recovery that is not in the table. A loop's recovery is compared as the policy that results for it, so that
+// taking an override away is judged by what it does.
 //
-// One thing an order cannot say: where on_unknown is allow, a command that leaves
-// auto_approve may still run as one that no list names, and then without the
-// guard and the network of its own that only listed commands have.
+// One thing an order cannot say: where on_unknown is allow, a command that leaves auto_approve may still run as one
+// that no list names, and then without the guard and the network of its own that only listed commands have.
 //
-// Not in the Section, and so in force as the file says: models and their tiers,
-// the order in which the further runners of a role are asked, time bounds,
-// budgets, prices, the times of escalation, checklists, prerequisites, evidence,
-// the stuck check, how commits are made, what follows a failure (respond, but who
-// is the diagnostician), and recovery.tests, which grant nothing. The checks of
-// respond.preflight run nothing, and ask no other machine.
+// Not in the Section, and so in force as the file says: models and their tiers, the order in which the further
+// runners of a role are asked, time bounds, budgets, prices, the times of escalation, checklists, prerequisites,
+// evidence, the stuck check, how commits are made, what follows a failure (respond, but who is the diagnostician),
+// and recovery.tests, which grant nothing. The checks of respond.preflight run nothing, and ask no other machine.
 //
-// Who runs as the same user as superloop, and is not confined, can write the pin
-// too. The pin keeps a confined agent from loosening anything, and makes what an
-// unconfined one does visible; it is no wall against the latter.
+// Who runs as the same user as superloop, and is not confined, can write the pin too. The pin keeps a confined agent
+// from loosening anything, and makes what an unconfined one does visible; it is no wall against the latter.
 package trust
 
 import (
@@ -82,42 +74,39 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-// maxSize bounds a Section as JSON, in bytes: each loop that overrides recovery
-// carries the whole policy that results for it, so that a small file could
-// otherwise make a huge one.
+// maxSize bounds a Section as JSON, in bytes: each loop that overrides recovery carries the whole policy that results
+// for it, so that a small file could otherwise make a huge one.
 const maxSize = 8 << 20
 
-// Section is what of a configuration is pinned. Of and the reader of pins are
-// its makers; it is not changed afterwards.
+// Section is what of a configuration is pinned. Of and the reader of pins are its makers; it is not changed
+// afterwards.
 type Section struct {
 	Runners  map[string]Runner `json:"runners"`
 	Loops    map[string]Loop   `json:"loops"`
 	Recovery Policy            `json:"recovery"`
 	Webhooks map[string]any    `json:"webhooks"`
-	// Escalation is left out when it says nothing, so that pins of before it keep
-	// their digests.
+	// Escalation is left out when it says nothing, so that pins of before it keep their digests.
 	Escalation Escalation `json:"escalation,omitzero"`
 }
 
-// Runner is how an agent CLI is started. FastArgs and PassEnv are nil when the
-// file does not have them, which is not the same as an empty list.
+// Runner is how an agent CLI is started. FastArgs and PassEnv are nil when the file does not have them, which is not
+// the same as an empty list.
 type Runner = config.Runner
 
 // Loop is what of a loop is pinned.
 type Loop struct {
 	// Roles in the order in which they run.
 	Roles []Role `json:"roles"`
-	// Tests and Validation are without what is not pinned: the bounds of their
-	// commands and the static checks, which are left out of the JSON then.
+	// Tests and Validation are without what is not pinned: the bounds of their commands and the static checks, which
+	// are left out of the JSON then.
 	Tests      config.Tests      `json:"tests"`
 	Validation config.Validation `json:"validation"`
 	Approval   config.Approval   `json:"approval"`
 	PreCommit  []string          `json:"pre_commit_commands"`
-	// Recovery is the policy that results for the loop; nil when it is that of
-	// the Section.
+	// Recovery is the policy that results for the loop; nil when it is that of the Section.
 	Recovery Policy `json:"recovery"`
-	// Diagnostician is the runner of it; "" is nobody. Like Role.Others it is left
-	// out when it says nothing, so that pins of before it keep their digests.
+	// Diagnostician is the runner of it; "" is nobody. Like Role.Others it is left out when it says nothing, so that
+	// pins of before it keep their digests.
 	Diagnostician string `json:"diagnostician,omitempty"`
 }
 
@@ -126,11 +115,11 @@ type Role struct {
 	Name        string `json:"name"`
 	Runner      string `json:"runner"`
 	Permissions string `json:"permissions"`
-	// Others are the further runners that may play it, each with its rights: "" are
-	// those of that runner. In which order they are asked is not pinned.
+	// Others are the further runners that may play it, each with its rights: "" are those of that runner. In which
+	// order they are asked is not pinned.
 	Others map[string]string `json:"others,omitempty"`
-	// Rest is neither compared nor part of the digest. It is kept so that a role
-	// that was taken out of the file, which is held, runs as it did.
+	// Rest is neither compared nor part of the digest. It is kept so that a role that was taken out of the file,
+	// which is held, runs as it did.
 	Rest *RoleRest `json:"rest,omitempty"`
 }
 
@@ -145,8 +134,7 @@ type RoleRest struct {
 	Choices []config.Choice `json:"choices,omitempty"`
 }
 
-// Of is the Section of a configuration. It fails only when that would be larger
-// than 8 MiB.
+// Of is the Section of a configuration. It fails only when that would be larger than 8 MiB.
 func Of(c *config.Config) (Section, error) {
 	size := len(c.Recovery)
 	for _, l := range c.Loops {
@@ -202,9 +190,8 @@ func (s Section) Policy(loop string) Policy {
 	return s.Recovery
 }
 
-// Digest is the SHA-256, in hex, of the Section as canonical JSON: keys sorted,
-// no white space, nothing escaped that need not be, without what is not
-// compared. It is the same for two files that mean the same, and Compare finds
+// Digest is the SHA-256, in hex, of the Section as canonical JSON: keys sorted, no white space, nothing escaped that
+// need not be, without what is not compared. It is the same for two files that mean the same, and Compare finds
 // nothing between two Sections exactly when their digests are equal.
 func (s Section) Digest() string {
 	s.Loops = maps.Clone(s.Loops)
@@ -227,8 +214,8 @@ func (l Loop) bare() Loop {
 	return l
 }
 
-// canonical writes v with the keys of every object sorted. A Section holds
-// nothing that cannot be written as JSON and read back.
+// canonical writes v with the keys of every object sorted. A Section holds nothing that cannot be written as JSON and
+// read back.
 func canonical(v any) []byte { return bytes.TrimSuffix(encode(shown(v)), []byte("\n")) }
 
 // shown is a value as plain JSON values.

@@ -18,11 +18,9 @@ import (
 
 const (
 	version = 1
-	// maxFile bounds what is read: a Section, its frame, and room for the white
-	// space of a person's editor.
+	// maxFile bounds what is read: a Section, its frame, and room for the white space of a person's editor.
 	maxFile = 4 * maxSize
-	// patience bounds the wait for another process that is writing, which takes
-	// milliseconds.
+	// patience bounds the wait for another process that is writing, which takes milliseconds.
 	patience = 5 * time.Second
 	retry    = 2 * time.Millisecond
 )
@@ -60,8 +58,8 @@ type file struct {
 // ErrNoPin: nothing was ever pinned, or the pin was removed.
 var ErrNoPin = errors.New("nothing of the configuration is pinned yet")
 
-// DamagedError says that there is a pin that cannot be believed. It is never
-// the same as ErrNoPin: nothing may be taken for trusted.
+// DamagedError says that there is a pin that cannot be believed. It is never the same as ErrNoPin: nothing may be
+// taken for trusted.
 type DamagedError struct {
 	Path string
 	Why  error
@@ -76,16 +74,14 @@ func (e *DamagedError) Unwrap() error { return e.Why }
 // Hint is the command to type.
 func (e *DamagedError) Hint() string { return "superloop config trust" }
 
-// Store is the pin of one repository: a file of mode 0600 in a directory of mode
-// 0700, outside the repository.
+// Store is the pin of one repository: a file of mode 0600 in a directory of mode 0700, outside the repository.
 type Store struct {
 	Disk durable.Disk
 	Path string
 }
 
-// Load reads the pin. Its errors are ErrNoPin and *DamagedError, which is also
-// what it says of a file that others may write, that another user owns, or whose
-// content does not have the digest that it names.
+// Load reads the pin. Its errors are ErrNoPin and *DamagedError, which is also what it says of a file that others may
+// write, that another user owns, or whose content does not have the digest that it names.
 func (s Store) Load() (Pin, error) {
 	p, err := s.load()
 	switch {
@@ -135,8 +131,7 @@ func private(f *os.File, path string) error {
 	return nil
 }
 
-// parse reads a pin strictly: it is superloop's own file, so whatever is odd
-// about it is damage.
+// parse reads a pin strictly: it is superloop's own file, so whatever is odd about it is damage.
 func parse(data []byte) (Pin, error) {
 	if len(data) > maxFile {
 		return Pin{}, fmt.Errorf("it has more than %d MiB", maxFile>>20)
@@ -166,18 +161,16 @@ func parse(data []byte) (Pin, error) {
 	return in.Pin, nil
 }
 
-// Save pins p.Section, whatever was pinned before, and fills in p.Digest. A
-// damaged pin is copied aside first ("<path>.broken-0"). When it returns the pin
-// survives a power cut; after an error the old pin is there as it was, but for
-// the exception of durable.Disk.WriteFile. Killed at any step it leaves the old
-// pin or the new one.
+// Save pins p.Section, whatever was pinned before, and fills in p.Digest. A damaged pin is copied aside first
+// ("<path>.broken-0"). When it returns the pin survives a power cut; after an error the old pin is there as it was,
+// but for the exception of durable.Disk.WriteFile. Killed at any step it leaves the old pin or the new one.
 func (s Store) Save(p Pin) (Pin, error) {
 	err := s.locked(func() error { return s.write(&p) })
 	return p, err
 }
 
-// SaveFirst pins p unless something is pinned already. It gives the pin that is
-// there, and whether that is the new one; a damaged pin is an error and stays.
+// SaveFirst pins p unless something is pinned already. It gives the pin that is there, and whether that is the new
+// one; a damaged pin is an error and stays.
 func (s Store) SaveFirst(p Pin) (pin Pin, first bool, err error) {
 	err = s.locked(func() error {
 		if pin, err = s.Load(); !errors.Is(err, ErrNoPin) {
@@ -209,8 +202,7 @@ func (s Store) write(p *Pin) error {
 	return s.Disk.WriteFile("trust", s.Path, b.Bytes(), 0o600)
 }
 
-// aside keeps a damaged pin as evidence, as far as it is a file that can be
-// read.
+// aside keeps a damaged pin as evidence, as far as it is a file that can be read.
 func (s Store) aside() error {
 	var damaged *DamagedError
 	if _, err := s.Load(); !errors.As(err, &damaged) {
@@ -225,8 +217,7 @@ func (s Store) aside() error {
 	return err
 }
 
-// locked runs fn as the only writer of the directory, and removes what writers
-// that were killed have left there.
+// locked runs fn as the only writer of the directory, and removes what writers that were killed have left there.
 func (s Store) locked(fn func() error) error {
 	dir := filepath.Dir(s.Path)
 	err := s.Disk.MkdirAll("trust", dir, 0o700)
