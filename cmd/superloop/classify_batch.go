@@ -116,7 +116,7 @@ func (a *app) classifyLint(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cat, loaded := catalog.Load(c.Context, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo, Examples: true})
+	cat, loaded := catalog.Load(c.Context, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
 	found := []lintProblem{}
 	add := func(p lintProblem) {
 		if !slices.Contains(found, p) {

@@ -10,168 +10,183 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builder is a catalog in the making. It is a value: a copy made by clone can
-// be thrown away when the file that was applied to it turns out to be broken.
+// builder is a catalog before its defaults are filled in. A file is applied to a clone, which is thrown away if the
+// file turns out to be broken.
 type builder struct {
-	categories []Category
-	chains     []Chain
-	handlers   []Handler // of files; those of recipes stand in the recipes until the end
-	recipes    []Recipe
-	projects   []ProjectRecipe
-	managers   []Manager
-	names      Names
+	Sum        uint64 // of the YAML files that a compiled form was made of
+	Categories []Category
+	Chains     []Chain
+	Handlers   []Handler // of files; those of recipes are in the recipes
+	Recipes    []Recipe
+	Projects   []ProjectRecipe
+	Managers   []Manager
+	Names      Names
 }
 
 func (b *builder) clone() *builder {
 	c := *b
-	c.categories = slices.Clone(b.categories)
-	c.chains = slices.Clone(b.chains)
-	c.handlers = slices.Clone(b.handlers)
-	c.recipes = slices.Clone(b.recipes)
-	c.projects = slices.Clone(b.projects)
-	c.managers = slices.Clone(b.managers)
-	c.names.Origins = maps.Clone(b.names.Origins)
+	c.Categories, c.Chains, c.Handlers = slices.Clone(b.Categories), slices.Clone(b.Chains), slices.Clone(b.Handlers)
+	c.Recipes, c.Projects, c.Managers = slices.Clone(b.Recipes), slices.Clone(b.Projects), slices.Clone(b.Managers)
+	for i := range c.Recipes {
+		c.Recipes[i].OnFailure = slices.Clone(c.Recipes[i].OnFailure)
+	}
+	c.Names.Origins = maps.Clone(b.Names.Origins)
 	return &c
 }
 
 // apply puts the entries of a document into the builder.
 func (b *builder) apply(doc *document) Problems {
-	d := newDecoder(doc.origin.File, doc.origin.Source != SourceEmbedded)
-	b.categories = applyList(d, doc, keyCategories, b.categories, target[Category]{
-		what: "category", key: "id", id: func(c *Category) *string { return &c.ID },
+	d := newDecoder(doc.origin)
+	applyList(d, doc, keyCategories, &b.Categories, target[Category]{what: "category", id: func(c *Category) *string { return &c.ID }})
+	applyList(d, doc, keyManagers, &b.Managers, target[Manager]{
+		what: "package manager", id: func(m *Manager) *string { return &m.ID }, origin: func(m *Manager) *Origin { return &m.Origin },
 	})
-	b.managers = applyList(d, doc, keyManagers, b.managers, target[Manager]{
-		what: "package manager", key: "id", id: func(m *Manager) *string { return &m.ID },
-		origin: func(m *Manager) *Origin { return &m.Origin },
+	applyList(d, doc, keyRecipes, &b.Recipes, target[Recipe]{
+		what: "recipe", id: func(r *Recipe) *string { return &r.ID }, origin: func(r *Recipe) *Origin { return &r.Origin },
+		after: func(n *yaml.Node, ptr string, r *Recipe) { finishRecipe(doc, n, ptr, r) },
 	})
-	b.recipes = applyList(d, doc, keyRecipes, b.recipes, target[Recipe]{
-		what: "recipe", key: "id", id: func(r *Recipe) *string { return &r.ID },
-		origin: func(r *Recipe) *Origin { return &r.Origin },
-		after:  func(n *yaml.Node, ptr string, r *Recipe, _ bool) { finishRecipe(doc, n, ptr, r) },
-	})
-	b.projects = applyList(d, doc, keyProjects, b.projects, target[ProjectRecipe]{
-		what: "project recipe", key: "id", id: func(p *ProjectRecipe) *string { return &p.ID },
+	applyList(d, doc, keyProjects, &b.Projects, target[ProjectRecipe]{
+		what: "project recipe", id: func(p *ProjectRecipe) *string { return &p.ID },
 		origin: func(p *ProjectRecipe) *Origin { return &p.Origin },
 	})
-	b.chains = applyList(d, doc, keyChains, b.chains, target[Chain]{
+	applyList(d, doc, keyChains, &b.Chains, target[Chain]{
 		what: "chain", key: "category", id: func(c *Chain) *string { return &c.Category },
 		origin: func(c *Chain) *Origin { return &c.Origin },
-		refuse: refuseChain,
-		after:  func(n *yaml.Node, ptr string, c *Chain, _ bool) { finishChain(doc, n, ptr, c) },
+		refuse: func(_ *Chain, e entry) string {
+			if e.disabled {
+				return "the chain of a category cannot be disabled: extend it and disable its approaches"
+			}
+			return ""
+		},
+		after: func(n *yaml.Node, ptr string, c *Chain) {
+			placeElements(doc, n, ptr, "approaches", c.Approaches, func(a *Approach) (string, *Origin) { return a.ID, &a.Origin })
+		},
 	})
-	b.applyHandlers(d, doc)
+	var ofRecipes []*Handler
+	for i := range b.Recipes {
+		ofRecipes = append(ofRecipes, pointers(b.Recipes[i].OnFailure)...)
+	}
+	applyList(d, doc, keyHandlers, &b.Handlers, target[Handler]{
+		what: "handler", id: func(h *Handler) *string { return &h.ID }, origin: func(h *Handler) *Origin { return &h.Origin },
+		others: ofRecipes,
+		fresh: func(old Handler) Handler {
+			h := Handler{Layer: old.Layer, Family: old.Family}
+			if ofRecipe := old.ID != "" && old.Layer == ""; doc.layer != "" && !ofRecipe {
+				h.Layer, h.Family = doc.layer, doc.family
+			}
+			return h
+		},
+		refuse: func(h *Handler, e entry) string { return refuseHandler(doc, h, e) },
+	})
+	for i := range b.Recipes {
+		b.Recipes[i].OnFailure = dropDisabled(b.Recipes[i].OnFailure, func(h *Handler) *string { return &h.ID })
+	}
 	b.applyNames(d, doc)
 	return d.problems
 }
 
-// target is what applyList must know of a type.
+// target is what applyList must know of a type. Only what and id are always there.
 type target[T any] struct {
-	what, key string
+	what, key string // key holds the id in a file, "id" if it is ""
 	id        func(*T) *string
 	origin    func(*T) *Origin
-	// refuse says why an entry that is there must not be changed so, or "".
-	refuse func(old *T, e entry, source string) string
-	after  func(n *yaml.Node, ptr string, v *T, isNew bool)
+	others    []*T                         // entries that can be changed and are not in the list
+	fresh     func(old T) T                // what a new entry, or one that replaces old, begins with
+	refuse    func(old *T, e entry) string // why an entry must not be changed, or added (old is nil), or ""
+	after     func(*yaml.Node, string, *T) // is called when an entry was read
 }
 
-func applyList[T any](d *decoder, doc *document, key string, list []T, t target[T]) []T {
+// applyList applies the entries under a key of a document to a list, which it may write to.
+func applyList[T any](d *decoder, doc *document, key string, list *[]T, t target[T]) {
 	n := doc.lists[key]
 	if n == nil {
-		return list
+		return
 	}
-	at := make(map[string]int, len(list))
-	known := make([]string, 0, len(list))
-	for i := range list {
-		at[*t.id(&list[i])] = i
-		known = append(known, *t.id(&list[i]))
+	have := map[string]*T{}
+	for _, v := range append(pointers(*list), t.others...) {
+		have[*t.id(v)] = v
 	}
-	gone := map[int]bool{}
-	seen := map[string]bool{}
-	for i, c := range n.Content {
-		if d.full() {
-			break
-		}
-		ptr := join(join("", key), strconv.Itoa(i))
-		e := d.entryBy(c, ptr, t.key)
-		if e.id == "" {
-			continue
-		}
-		if seen[e.id] {
-			d.fail(c, ptr, "the %s %q stands in this file twice", t.what, e.id)
-			continue
-		}
-		seen[e.id] = true
-		old, there := at[e.id]
-		if !there {
-			if e.extends || e.replace || e.disabled {
-				d.missing(c, ptr, t.what, e.id, known)
-				continue
-			}
-			var v T
-			list = append(list, v)
-			old = len(list) - 1
-			at[e.id] = old
-			decodeEntry(d, doc, c, ptr, e, &list[old], t, true)
-			continue
-		}
-		if !e.extends && !e.replace && !e.disabled {
+	var added []T
+	d.entries(n, join("", key), cmp.Or(t.key, "id"), t.what, sortedKeys(have), func(c *yaml.Node, ptr string, e entry) {
+		v := have[e.id]
+		if v != nil && !e.changes() {
 			where := ""
 			if t.origin != nil {
-				where = " (" + t.origin(&list[old]).File + ":" + strconv.Itoa(t.origin(&list[old]).Line) + ")"
+				where = " (" + t.origin(v).File + ":" + strconv.Itoa(t.origin(v).Line) + ")"
 			}
 			d.fail(c, ptr, "there is a %s %q already%s: write extends: %s to change it, or add replace: true", t.what, e.id, where, e.id)
-			continue
+			return
 		}
 		if t.refuse != nil {
-			if why := t.refuse(&list[old], e, doc.origin.Source); why != "" {
+			if why := t.refuse(v, e); why != "" {
 				d.fail(c, ptr, "%s", why)
-				continue
+				return
 			}
 		}
 		if e.disabled {
-			gone[old] = true
-			continue
+			*t.id(v) = ""
+			return
 		}
-		decodeEntry(d, doc, c, ptr, e, &list[old], t, e.replace)
-	}
-	if len(gone) == 0 {
-		return list
-	}
-	kept := make([]T, 0, len(list))
-	for i := range list {
-		if !gone[i] {
-			kept = append(kept, list[i])
+		var old, now T
+		if v != nil {
+			old, now = *v, *v
 		}
-	}
-	return kept
-}
-
-func decodeEntry[T any](d *decoder, doc *document, n *yaml.Node, ptr string, e entry, v *T, t target[T], fresh bool) {
-	if fresh {
-		var zero T
-		*v = zero
-	}
-	d.structure(n, reflect.ValueOf(v).Elem(), ptr, e.read)
-	*t.id(v) = e.id
-	if t.origin != nil {
-		*t.origin(v) = doc.place(n, ptr)
-	}
-	if t.after != nil {
-		t.after(n, ptr, v, fresh)
-	}
-}
-
-// finishRecipe gives the handlers that this file wrote their origin, and the
-// verify section its author.
-func finishRecipe(doc *document, n *yaml.Node, ptr string, r *Recipe) {
-	if list := child(n, "on_failure"); list != nil {
-		for i := range r.OnFailure {
-			if c, at := element(list, "@"+r.OnFailure[i].ID); c != nil {
-				r.OnFailure[i].Origin = doc.place(c, join(join(ptr, "on_failure"), strconv.Itoa(at)))
+		if v == nil || e.replace {
+			var zero T
+			if now = zero; t.fresh != nil {
+				now = t.fresh(old)
 			}
 		}
+		d.structure(c, reflect.ValueOf(&now).Elem(), ptr, e.read)
+		*t.id(&now) = e.id
+		if t.origin != nil {
+			*t.origin(&now) = doc.place(c, ptr)
+		}
+		if t.after != nil {
+			t.after(c, ptr, &now)
+		}
+		if v != nil {
+			*v = now
+		} else {
+			added = append(added, now)
+		}
+	})
+	*list = append(dropDisabled(*list, t.id), added...)
+}
+
+func pointers[T any](list []T) []*T {
+	out := make([]*T, len(list))
+	for i := range list {
+		out[i] = &list[i]
 	}
-	if v := child(n, "verify"); v != nil {
+	return out
+}
+
+// dropDisabled removes the entries that were disabled; they have no id any more.
+func dropDisabled[T any](list []T, id func(*T) *string) []T {
+	return slices.DeleteFunc(list, func(v T) bool { return *id(&v) == "" })
+}
+
+// refuseHandler says why an entry must not add or change a handler, or "". A file of the repository, which an agent may
+// have written, cannot take away what tells code from environment.
+func refuseHandler(doc *document, h *Handler, e entry) string {
+	switch {
+	case h == nil && doc.layer == "":
+		return "the new handler " + strconv.Quote(e.id) + " needs family: or layer: at the top of the file"
+	case h == nil || doc.origin.Source != SourceRepository || h.Origin.Source == SourceRepository:
+		return ""
+	case h.Guard != GuardNone:
+		return "a file of the repository cannot change a guard: put this into your own directory of configuration"
+	case h.Dominates:
+		return "a file of the repository cannot change a handler that dominates: put this into your own directory of configuration"
+	}
+	return ""
+}
+
+// finishRecipe gives the handlers that this file wrote their origin, and the verify section its author.
+func finishRecipe(doc *document, n *yaml.Node, ptr string, r *Recipe) {
+	placeElements(doc, n, ptr, "on_failure", r.OnFailure, func(h *Handler) (string, *Origin) { return h.ID, &h.Origin })
+	if child(n, "verify") != nil {
 		r.Verify.Origin = VerifyDefault
 		if doc.origin.Source != SourceEmbedded {
 			r.Verify.Origin = VerifyUser
@@ -179,21 +194,16 @@ func finishRecipe(doc *document, n *yaml.Node, ptr string, r *Recipe) {
 	}
 }
 
-func refuseChain(_ *Chain, e entry, _ string) string {
-	if e.disabled {
-		return "the chain of a category cannot be disabled: extend it and disable its approaches"
-	}
-	return ""
-}
-
-func finishChain(doc *document, n *yaml.Node, ptr string, c *Chain) {
-	list := child(n, "approaches")
-	if list == nil {
+// placeElements gives the elements of a list that an entry's mapping n writes under a key their origin.
+func placeElements[T any](doc *document, n *yaml.Node, ptr, key string, list []T, of func(*T) (id string, origin *Origin)) {
+	nodes := child(n, key)
+	if nodes == nil {
 		return
 	}
-	for i := range c.Approaches {
-		if a, at := element(list, "@"+c.Approaches[i].ID); a != nil {
-			c.Approaches[i].Origin = doc.place(a, join(join(ptr, "approaches"), strconv.Itoa(at)))
+	for i := range list {
+		id, origin := of(&list[i])
+		if c, at := element(nodes, "@"+id); c != nil {
+			*origin = doc.place(c, join(join(ptr, key), strconv.Itoa(at)))
 		}
 	}
 }
@@ -201,49 +211,30 @@ func finishChain(doc *document, n *yaml.Node, ptr string, c *Chain) {
 // applyNames adds to the tables of packages' names, family by family.
 func (b *builder) applyNames(d *decoder, doc *document) {
 	for _, t := range doc.names {
-		table := reflect.ValueOf(b.names.table(t.kind)).Elem()
-		d.value(t.node, table, t.ptr)
+		d.value(t.node, reflect.ValueOf(b.Names.table(t.kind)).Elem(), t.ptr)
 		if !d.verbs {
 			continue
 		}
-		if b.names.Origins == nil {
-			b.names.Origins = map[string]Origin{}
+		if b.Names.Origins == nil {
+			b.Names.Origins = map[string]Origin{}
 		}
 		for i := 0; i+1 < len(t.node.Content); i += 2 {
 			name := t.node.Content[i]
-			b.names.Origins[t.kind+"/"+name.Value] = doc.place(name, join(t.ptr, name.Value))
+			b.Names.Origins[t.kind+"/"+name.Value] = doc.place(name, join(t.ptr, name.Value))
 		}
 	}
 }
 
-func (n *Names) table(kind string) *map[string]map[string][]string {
-	switch kind {
-	case NameGroup:
-		return &n.Groups
-	case NameLib:
-		return &n.Libs
-	case NameHeader:
-		return &n.Headers
-	case NamePkgConfig:
-		return &n.PkgConfigs
-	case NameCMake:
-		return &n.CMakes
-	}
-	return &n.Sonames
-}
-
-// finish makes the catalog: defaults filled in, handlers in their order. The
-// builder, which others may build on, stays as it is.
+// finish makes the catalog: defaults filled in, handlers in their order. It does not change the builder.
 func (b *builder) finish() *Catalog {
 	b = b.clone()
 	c := &Catalog{
-		Categories: b.categories, Recipes: b.recipes, Projects: b.projects, Managers: b.managers, Names: b.names,
-		Chains: make(map[string]Chain, len(b.chains)),
+		Categories: b.Categories, Recipes: b.Recipes, Projects: b.Projects, Managers: b.Managers, Names: b.Names,
+		Chains: make(map[string]Chain, len(b.Chains)),
 	}
 	for i := range c.Recipes {
 		r := &c.Recipes[i]
 		r.fillDefaults()
-		r.OnFailure = slices.Clone(r.OnFailure)
 		for j := range r.OnFailure {
 			h := &r.OnFailure[j]
 			h.Layer, h.Family = LayerRecipe, r.ID
@@ -251,7 +242,7 @@ func (b *builder) finish() *Catalog {
 		}
 		c.Handlers = append(c.Handlers, r.OnFailure...)
 	}
-	for _, h := range b.handlers {
+	for _, h := range b.Handlers {
 		h.fillDefaults()
 		c.Handlers = append(c.Handlers, h)
 	}
@@ -259,25 +250,20 @@ func (b *builder) finish() *Catalog {
 		return cmp.Or(cmp.Compare(b.Layer.Rank(), a.Layer.Rank()), cmp.Compare(b.Priority, a.Priority))
 	})
 	slices.SortStableFunc(c.Projects, func(a, b ProjectRecipe) int { return cmp.Compare(b.Priority, a.Priority) })
-	c.index = newIndex(c)
 	for i := range c.Handlers {
-		if cat, ok := c.Category(c.Handlers[i].Category); ok {
-			c.Handlers[i].Category = cat.ID
-		}
+		c.Handlers[i].Category = c.categoryID(c.Handlers[i].Category)
 	}
-	for _, ch := range b.chains {
-		if cat, ok := c.Category(ch.Category); ok {
-			ch.Category = cat.ID
-		}
+	for _, ch := range b.Chains {
+		ch.Category = c.categoryID(ch.Category)
 		ch.Approaches = slices.Clone(ch.Approaches)
 		slices.SortStableFunc(ch.Approaches, func(a, b Approach) int { return cmp.Compare(a.Priority, b.Priority) })
 		for j := range ch.Approaches {
-			if o := ch.Approaches[j].Option; o != nil {
-				filled := *o
-				filled.ID, filled.Label = cmp.Or(o.ID, ch.Approaches[j].ID), cmp.Or(o.Label, ch.Approaches[j].Label)
-				filled.Confidence = cmp.Or(o.Confidence, ch.Approaches[j].Confidence)
+			if a := &ch.Approaches[j]; a.Option != nil {
+				filled := *a.Option
+				filled.ID, filled.Label = cmp.Or(filled.ID, a.ID), cmp.Or(filled.Label, a.Label)
+				filled.Confidence = cmp.Or(filled.Confidence, a.Confidence)
 				filled.fillDefaults()
-				ch.Approaches[j].Option = &filled
+				a.Option = &filled
 			}
 		}
 		c.Chains[ch.Category] = ch

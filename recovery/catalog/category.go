@@ -37,8 +37,7 @@ type Approach struct {
 	Origin        Origin     `yaml:"-" json:"origin"` // of this approach, which need not be the chain's
 }
 
-// Catalog is all of it, loaded and checked. It does not change afterwards, and
-// is shared: whoever has one must not write to it.
+// Catalog is all of it, loaded and checked. It does not change afterwards, and is shared: nobody may write to it.
 type Catalog struct {
 	Categories []Category
 	Chains     map[string]Chain // by category
@@ -47,6 +46,4 @@ type Catalog struct {
 	Projects   []ProjectRecipe
 	Managers   []Manager
 	Names      Names
-
-	index *index // nil in a catalog that was put together by hand
 }

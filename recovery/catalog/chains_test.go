@@ -16,7 +16,7 @@ func TestChainsAreTheDesign(t *testing.T) {
 		category, list, _ := strings.Cut(part, ":")
 		want[category] = strings.TrimSpace(list)
 	}
-	c := embedded(t)
+	c := loaded(t)
 	for _, cat := range c.Categories {
 		var got []string
 		for _, a := range c.Chains[cat.ID].Approaches {

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -10,74 +9,48 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/text"
-	"github.com/superloop/superloop/schemas"
 	"go.yaml.in/yaml/v3"
 )
 
-// decoder turns the nodes of one file into Go values, strictly: a key that is
-// not known, a key twice, a value of the wrong type is a problem with its place.
+// decoder turns the nodes of one file into Go values, strictly: a key that is not known, a key twice, a value of the
+// wrong type is a problem with its place.
 //
-// It decodes onto what is there already, which is how a patch works: keys that
-// are given change, the others stay; maps grow, lists of entries with an id are
-// merged by it, other lists are replaced. What is there is never written to: it
-// may belong to the embedded catalog.
+// It decodes onto what is there already, so an entry can change another one: keys that are given change, the others
+// stay; maps grow, lists of entries with an id are merged by it, other lists are replaced. It never writes to what is
+// there, which may belong to the embedded catalog.
 type decoder struct {
 	file     string
-	verbs    bool // an overlay: replace and disabled may stand in nested entries
+	verbs    bool // an overlay: extends, replace and disabled may stand in entries
 	problems Problems
-	types    map[reflect.Type]fields
 }
 
-type fields struct {
-	names []string // in the order of the type
-	index map[string]int
-	id    int // of the field "id", or -1
-}
+func newDecoder(o Origin) *decoder { return &decoder{file: o.File, verbs: o.Source != SourceEmbedded} }
 
-// The verbs of an overlay's entries.
-const (
-	verbExtends  = "extends"
-	verbReplace  = "replace"
-	verbDisabled = "disabled"
-)
-
-func newDecoder(file string, verbs bool) *decoder {
-	return &decoder{file: file, verbs: verbs, types: map[reflect.Type]fields{}}
-}
-
-// maxProblems bounds what is said about one file; one with more is not the file
-// that its writer thinks it is.
+// maxProblems bounds what is said about one file; one with more is not the file that its writer thinks it is.
 const maxProblems = 30
 
 func (d *decoder) full() bool { return len(d.problems) >= maxProblems }
 
 func (d *decoder) fail(n *yaml.Node, ptr, format string, args ...any) {
-	if d.full() {
-		return
-	}
-	d.problems = append(d.problems, Problem{
-		File: d.file, Line: n.Line, Column: n.Column, Pointer: ptr, Message: fmt.Sprintf(format, args...),
-	})
+	d.failNear(n, ptr, "", format, args...)
 }
 
-func (d *decoder) fields(t reflect.Type) fields {
-	if f, ok := d.types[t]; ok {
-		return f
+// failNear is fail for a name that is not known, but may be meant for near.
+func (d *decoder) failNear(n *yaml.Node, ptr, near, format string, args ...any) {
+	if !d.full() {
+		d.problems = append(d.problems, Problem{File: d.file, Line: n.Line, Column: n.Column, Pointer: ptr, Message: fmt.Sprintf(format, args...), Near: near})
 	}
-	f := fields{index: map[string]int{}, id: -1}
+}
+
+// keysOf gives the keys of a type, in the order of its fields, and the number of the field of each.
+func keysOf(t reflect.Type) (names []string, index map[string]int) {
+	index = map[string]int{}
 	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		f.names = append(f.names, name)
-		f.index[name] = i
-		if name == "id" {
-			f.id = i
+		if name := t.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+			names, index[name] = append(names, name), i
 		}
 	}
-	d.types[t] = f
-	return f
+	return names, index
 }
 
 // value decodes n onto v, which can be set.
@@ -101,26 +74,25 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, ptr string) {
 	}
 }
 
-// structure decodes the keys of a mapping, but those of skip, which its caller
-// has read.
+// structure decodes the keys of a mapping, except those of skip, which its caller has read.
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, ptr string, skip []string) {
-	f := d.fields(v.Type())
+	names, index := keysOf(v.Type())
 	d.keys(n, ptr, func(key, val *yaml.Node) {
 		if slices.Contains(skip, key.Value) {
 			return
 		}
-		if i, ok := f.index[key.Value]; ok {
+		if i, ok := index[key.Value]; ok {
 			d.value(val, v.Field(i), join(ptr, key.Value))
 			return
 		}
-		d.unknown(key, join(ptr, key.Value), v.Type().Name(), append(slices.Clone(f.names), skip...))
+		d.unknown(key, join(ptr, key.Value), v.Type().Name(), slices.Concat(names, skip))
 	})
 }
 
 func (d *decoder) table(n *yaml.Node, v reflect.Value, ptr string) {
 	out := reflect.MakeMap(v.Type())
-	for _, k := range v.MapKeys() {
-		out.SetMapIndex(k, v.MapIndex(k))
+	for k, old := range v.Seq2() {
+		out.SetMapIndex(k, old)
 	}
 	d.keys(n, ptr, func(key, val *yaml.Node) {
 		name := reflect.ValueOf(key.Value)
@@ -139,13 +111,14 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, ptr string) {
 		d.fail(n, ptr, "must be a list, not %s", kindName(n))
 		return
 	}
-	elem := v.Type().Elem()
-	byID := elem.Kind() == reflect.Struct && d.fields(elem).id >= 0
-	switch {
-	case byID && len(n.Content)+v.Len() > 0:
-		d.mergeByID(n, v, ptr)
-		return
-	case len(n.Content) == 0:
+	if elem := v.Type().Elem(); elem.Kind() == reflect.Struct {
+		_, index := keysOf(elem)
+		if id, byID := index["id"]; byID && len(n.Content)+v.Len() > 0 {
+			d.mergeByID(n, v, ptr, id)
+			return
+		}
+	}
+	if len(n.Content) == 0 {
 		v.SetZero() // as the compiled form has it
 		return
 	}
@@ -156,13 +129,54 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, ptr string) {
 	v.Set(out)
 }
 
-func (d *decoder) missing(n *yaml.Node, ptr, what, id string, known []string) {
-	if d.full() {
-		return
+// mergeByID decodes a list of entries onto another one; id is the number of the field that holds the id.
+func (d *decoder) mergeByID(n *yaml.Node, v reflect.Value, ptr string, id int) {
+	out := reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()+len(n.Content)), v)
+	known := make([]string, v.Len())
+	for i := range known {
+		known[i] = v.Index(i).Field(id).String()
 	}
-	near := schemas.Nearest(id, known)
-	d.fail(n, ptr, "there is no %s %q to change%s", what, id, meant(near))
-	d.problems[len(d.problems)-1].Near = near
+	gone := map[string]bool{}
+	d.entries(n, ptr, "id", "entry", known, func(c *yaml.Node, ptr string, e entry) {
+		at := slices.Index(known, e.id)
+		if gone[e.id] = e.disabled; e.disabled {
+			return
+		}
+		fresh := reflect.New(v.Type().Elem()).Elem()
+		if at >= 0 && !e.replace {
+			fresh.Set(out.Index(at))
+		}
+		d.structure(c, fresh, ptr, e.read)
+		fresh.Field(id).SetString(e.id)
+		if at >= 0 {
+			out.Index(at).Set(fresh)
+		} else {
+			out = reflect.Append(out, fresh)
+		}
+	})
+	left := reflect.MakeSlice(v.Type(), 0, out.Len())
+	for i := range out.Len() {
+		if e := out.Index(i); !gone[e.Field(id).String()] {
+			left = reflect.Append(left, e)
+		}
+	}
+	v.Set(left)
+	if opts, ok := left.Interface().([]Option); ok {
+		recommendLast(n, opts)
+	}
+}
+
+// recommendLast lets the option that an overlay recommends take the place of the one that was recommended before.
+func recommendLast(n *yaml.Node, opts []Option) {
+	chosen := map[string]bool{}
+	for _, c := range n.Content {
+		if strings.EqualFold(scalarOf(c, "recommended"), "true") {
+			chosen[scalarOf(c, "id")+scalarOf(c, verbExtends)] = true
+		}
+	}
+	for i := range opts {
+		opts[i].Recommended = opts[i].Recommended && (len(chosen) == 0 || chosen[opts[i].ID])
+	}
 }
 
 func meant(near string) string {
@@ -194,56 +208,38 @@ func (d *decoder) keys(n *yaml.Node, ptr string, each func(key, val *yaml.Node))
 	}
 }
 
-// scalar takes any plain text for a string as it is written, so that 1.20 stays
-// "1.20" and an argument may be a number.
+// scalar takes any plain text for a string as it is written, so that 1.20 stays "1.20" and an argument may be a number.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, ptr string) {
+	wanted := map[reflect.Kind]string{reflect.String: "a text", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number"}[v.Kind()]
 	if n.Kind != yaml.ScalarNode {
-		d.fail(n, ptr, "must be %s, not %s", wanted(v.Kind()), kindName(n))
+		d.fail(n, ptr, "must be %s, not %s", wanted, kindName(n))
 		return
 	}
 	if isNull(n) {
-		d.fail(n, ptr, "is empty: leave the key out, or give %s", wanted(v.Kind()))
+		d.fail(n, ptr, "is empty: leave the key out, or give %s", wanted)
 		return
 	}
-	tag := n.ShortTag()
+	ok, tag := true, n.ShortTag()
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(n.Value)
 	case reflect.Bool:
-		if tag != "!!bool" {
-			d.fail(n, ptr, "must be true or false, not %q", clip(n.Value))
-			return
-		}
+		ok = tag == "!!bool"
 		v.SetBool(strings.EqualFold(n.Value, "true"))
 	case reflect.Int:
 		i, err := strconv.ParseInt(strings.ReplaceAll(n.Value, "_", ""), 0, 32)
-		if tag != "!!int" || err != nil {
-			d.fail(n, ptr, "must be a whole number, not %q", clip(n.Value))
-			return
-		}
+		ok = tag == "!!int" && err == nil
 		v.SetInt(i)
 	case reflect.Float64:
 		x, err := strconv.ParseFloat(n.Value, 64)
-		if tag != "!!float" && tag != "!!int" || err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			d.fail(n, ptr, "must be a number, not %q", clip(n.Value))
-			return
-		}
+		ok = (tag == "!!float" || tag == "!!int") && err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
 		v.SetFloat(x)
 	default:
 		panic("catalog: no decoding for " + v.Type().String()) // a mistake in the types of this package
 	}
-}
-
-func wanted(k reflect.Kind) string {
-	switch k {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int:
-		return "a whole number"
-	case reflect.Float64:
-		return "a number"
+	if !ok {
+		d.fail(n, ptr, "must be %s, not %q", wanted, clip(n.Value))
 	}
-	return "a text"
 }
 
 func kindName(n *yaml.Node) string {
@@ -283,5 +279,3 @@ func scalarOf(n *yaml.Node, key string) string {
 	}
 	return ""
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,6 +1,9 @@
 package catalog
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // The origins of a verify section.
 const (
@@ -16,55 +19,26 @@ const (
 )
 
 func (r *Recipe) fillDefaults() {
-	if r.CLI == "" {
-		r.CLI = r.ID
+	r.CLI, r.Label, r.Risk = cmp.Or(r.CLI, r.ID), cmp.Or(r.Label, r.ID), cmp.Or(r.Risk, RiskLow)
+	mode := ModeVersion
+	if r.Verify.Pattern != "" {
+		mode = ModeOutput
 	}
-	if r.Label == "" {
-		r.Label = r.ID
-	}
-	if r.Risk == "" {
-		r.Risk = RiskLow
-	}
-	if r.Verify.Command == "" {
-		r.Verify.Command = r.CLI + " --version"
-	}
-	if r.Verify.Origin == "" {
-		r.Verify.Origin = VerifyGenerated
-	}
-	if r.Verify.Mode == "" {
-		r.Verify.Mode = ModeVersion
-		if r.Verify.Pattern != "" {
-			r.Verify.Mode = ModeOutput
-		}
-	}
+	v := &r.Verify
+	v.Command, v.Origin, v.Mode = cmp.Or(v.Command, r.CLI+" --version"), cmp.Or(v.Origin, VerifyGenerated), cmp.Or(v.Mode, mode)
 }
 
 func (h *Handler) fillDefaults() {
-	if h.Label == "" {
-		h.Label = h.ID
-	}
-	h.Options = slices.Clone(h.Options)
+	h.Label, h.Options = cmp.Or(h.Label, h.ID), slices.Clone(h.Options)
 	for i := range h.Options {
 		h.Options[i].fillDefaults()
 	}
 }
 
 func (o *Option) fillDefaults() {
-	if o.Executor == "" {
-		o.Executor = ByWrapper
-		if o.Strategy == Manual {
-			o.Executor = ByHuman
-		}
+	executor := ByWrapper
+	if o.Strategy == Manual {
+		executor = ByHuman
 	}
-	if o.Risk == "" {
-		o.Risk = RiskLow
-	}
-}
-
-// WithVerify is a copy of the recipe with another verify section. The recipe
-// itself, which belongs to a catalog, stays as it is.
-func (r *Recipe) WithVerify(v Verify) *Recipe {
-	c := *r
-	c.Verify = v
-	return &c
+	o.Executor, o.Risk = cmp.Or(o.Executor, executor), cmp.Or(o.Risk, RiskLow)
 }

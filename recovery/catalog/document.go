@@ -4,26 +4,26 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// document is one file: its entries as they were written, and where they are
-// to go. It is applied to a builder after it was read.
+// document is one file: its entries as they were written, and where they are to go. It is applied to a builder after it
+// was read.
 type document struct {
 	origin Origin // of the file, without a line
 	root   *yaml.Node
 	family string
-	layer  Layer
+	layer  Layer // of new handlers; LayerMethod if there is a family
 
 	lists map[string]*yaml.Node // by top-level key
 	names []nameTable
 }
 
 type nameTable struct {
-	kind string
-	ptr  string
-	node *yaml.Node
+	kind, ptr string
+	node      *yaml.Node
 }
 
 // The keys that may stand at the top of a file.
@@ -54,16 +54,15 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 	if len(ps) > 0 {
 		return nil, ps
 	}
-	overlay := origin.Source != SourceEmbedded
 	doc := &document{origin: origin, root: root, lists: map[string]*yaml.Node{}}
-	d := newDecoder(origin.File, overlay)
+	d := newDecoder(origin)
 	known := slices.Concat([]string{keyFamily, keyLayer}, listKeys(), []string{keyPackages, keyNames}, nameKinds())
 	d.keys(root, "", func(key, val *yaml.Node) {
 		ptr := join("", key.Value)
 		switch {
-		case overlay && key.Value == keyCategories:
+		case d.verbs && key.Value == keyCategories:
 			d.fail(key, ptr, "the list of categories is closed: a file cannot change it; use one of the known categories")
-		case overlay && key.Value == keyManagers:
+		case d.verbs && key.Value == keyManagers:
 			d.fail(key, ptr, "the package managers are part of superloop: a file cannot change them; name packages in recipes")
 		case key.Value == keyFamily:
 			d.value(val, reflect.ValueOf(&doc.family).Elem(), ptr)
@@ -92,8 +91,11 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 			d.unknown(key, ptr, "File", known)
 		}
 	})
-	if doc.family != "" && doc.layer != "" {
-		d.fail(root, "", "has both family: and layer: choose one")
+	if doc.family != "" {
+		if doc.layer != "" {
+			d.fail(root, "", "has both family: and layer: choose one")
+		}
+		doc.layer = LayerMethod
 	}
 	return doc, d.problems
 }
@@ -105,20 +107,15 @@ func (doc *document) place(n *yaml.Node, ptr string) Origin {
 	return o
 }
 
-// locate gives the line and column of a place in the document. A token "@id"
-// stands for the element of a list with that id. Where the place itself was not
-// written in this file, its nearest parent that was is given.
+// locate gives the line and column of a place in the document. A token "@id" stands for the element of a list with that
+// id. Where the place itself was not written in this file, its nearest parent that was is given.
 func (doc *document) locate(tokens []string) (ptr string, line, col int) {
 	n := doc.root
 	for _, token := range tokens {
-		next := (*yaml.Node)(nil)
+		next, i := child(n, token), 0
 		if n.Kind == yaml.SequenceNode {
-			var i int
-			if next, i = element(n, token); next != nil {
-				token = strconv.Itoa(i)
-			}
-		} else {
-			next = child(n, token)
+			next, i = element(n, token)
+			token = strconv.Itoa(i)
 		}
 		if next == nil {
 			break
@@ -128,25 +125,15 @@ func (doc *document) locate(tokens []string) (ptr string, line, col int) {
 	return ptr, n.Line, n.Column
 }
 
+// element is the element of a list that a token means, as locate takes it, and its number; nil if there is none.
 func element(list *yaml.Node, token string) (*yaml.Node, int) {
-	if id, byID := cutAt(token); byID {
-		for i, c := range list.Content {
-			if scalarOf(c, "id") == id || scalarOf(c, verbExtends) == id {
-				return c, i
-			}
-		}
-		return nil, 0
-	}
 	i, err := strconv.Atoi(token)
+	if id, byID := strings.CutPrefix(token, "@"); byID {
+		err = nil
+		i = slices.IndexFunc(list.Content, func(c *yaml.Node) bool { return scalarOf(c, "id") == id || scalarOf(c, verbExtends) == id })
+	}
 	if err != nil || i < 0 || i >= len(list.Content) {
 		return nil, 0
 	}
 	return list.Content[i], i
-}
-
-func cutAt(token string) (string, bool) {
-	if len(token) > 0 && token[0] == '@' {
-		return token[1:], true
-	}
-	return token, false
 }

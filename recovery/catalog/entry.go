@@ -1,43 +1,73 @@
 package catalog
 
 import (
-	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/superloop/superloop/schemas"
 	"go.yaml.in/yaml/v3"
 )
 
-// entry is what a mapping says about itself before its fields are read: which
-// one it is, and what is to become of the one that is there already.
+// The verbs of an overlay's entries.
+const (
+	verbExtends  = "extends"
+	verbReplace  = "replace"
+	verbDisabled = "disabled"
+)
+
+// entry is what a mapping says about itself before its fields are read: its id, and what it does to the entry of that
+// id that is there already.
 type entry struct {
-	id       string
-	extends  bool
-	replace  bool
-	disabled bool
-	read     []string // the keys that are read with this, besides the fields
+	id                         string
+	extends, replace, disabled bool
+	read                       []string // the keys that are read with this, besides the fields
 }
 
-// entry reads the id and the verbs of n. Its id is "" if they are wrong, which
-// is then a problem.
-func (d *decoder) entry(n *yaml.Node, ptr string) entry { return d.entryBy(n, ptr, "id") }
+// changes reports whether the entry needs another one that it changes.
+func (e entry) changes() bool { return e.extends || e.replace || e.disabled }
 
-func (d *decoder) entryBy(n *yaml.Node, ptr, key string) entry {
+// entries calls each for the entries of a list that can be applied: their id is new in this list, and if they change an
+// entry it is one of the known ones. The others are problems.
+func (d *decoder) entries(list *yaml.Node, ptr, key, what string, known []string, each func(n *yaml.Node, ptr string, e entry)) {
+	seen := map[string]bool{}
+	for i, n := range list.Content {
+		if d.full() {
+			return
+		}
+		here := join(ptr, strconv.Itoa(i))
+		e := d.entry(n, here, key)
+		switch {
+		case e.id == "":
+			continue
+		case seen[e.id]:
+			d.fail(n, here, "the %s %q stands in this file twice", what, e.id)
+		case e.changes() && !slices.Contains(known, e.id):
+			near := schemas.Nearest(e.id, known)
+			d.failNear(n, here, near, "there is no %s %q to change%s", what, e.id, meant(near))
+		default:
+			each(n, here, e)
+		}
+		seen[e.id] = true
+	}
+}
+
+// entry reads the id, which key holds, and the verbs of n. Its id is "" if they are wrong, which is then a problem.
+func (d *decoder) entry(n *yaml.Node, ptr, key string) entry {
 	if n.Kind != yaml.MappingNode {
 		d.fail(n, ptr, "must be a mapping (key: value), not %s", kindName(n))
 		return entry{}
 	}
+	e := entry{id: scalarOf(n, key)}
 	if !d.verbs {
-		id := scalarOf(n, key)
-		if id == "" {
+		if e.id == "" {
 			d.fail(n, ptr, "has no %s", key)
 		}
-		return entry{id: id}
+		return e
 	}
-	e := entry{id: scalarOf(n, key), read: []string{verbExtends, verbReplace, verbDisabled}}
 	before := len(d.problems)
-	e.replace = d.flag(n, ptr, verbReplace)
-	e.disabled = d.flag(n, ptr, verbDisabled)
+	e.read = []string{verbExtends, verbReplace, verbDisabled}
+	e.replace, e.disabled = d.flag(n, ptr, verbReplace), d.flag(n, ptr, verbDisabled)
 	if base := scalarOf(n, verbExtends); base != "" {
 		if e.id != "" && e.id != base {
 			d.fail(n, ptr, "has the %s %q and extends %q: an entry keeps its %s; leave %s out, or write a new entry without extends",
@@ -61,81 +91,53 @@ func (d *decoder) entryBy(n *yaml.Node, ptr, key string) entry {
 
 func (d *decoder) flag(n *yaml.Node, ptr, key string) bool {
 	c := child(n, key)
-	if c == nil {
-		return false
-	}
-	if c.ShortTag() != "!!bool" {
+	if c != nil && c.ShortTag() != "!!bool" {
 		d.fail(c, join(ptr, key), "must be true or false, not %s", kindName(c))
 		return false
 	}
-	return strings.EqualFold(c.Value, "true")
+	return c != nil && strings.EqualFold(c.Value, "true")
 }
 
-// moved are keys of older shapes and of other designs, by type, and what is
-// written instead.
+// moved says what is written instead of a key of an older shape or of another design, or "".
 func moved(typ, key string) string {
-	switch typ + "." + key {
-	case "Handler.strategy":
-		return "give it as options: [{id: ..., label: ..., strategy: ..., recommended: true}]"
-	case "Handler.dep", "Handler.packages", "Handler.commands", "Handler.modifier", "Handler.instructions", "Handler.switch_to", "Handler.method":
-		return "it belongs to an option: options: [{id: ..., strategy: ..., " + key + ": ...}]"
-	case "Handler.failure_id":
-		return "write id"
-	case "Handler.pattern", "Handler.patterns":
-		return "write match: {any: [...]}"
-	case "Handler.not_pattern":
-		return "write match: {not: [...]}"
-	case "Handler.exit_code", "Handler.exit_codes":
-		return "write match: {exit_codes: [...]}"
-	case "Handler.streams", "Handler.signals", "Handler.commands_like":
-		return "write match: {" + key + ": [...]}"
-	case "Handler.detect_fn":
-		return "write probes: [...]"
-	case "Handler.example_stderr":
-		return "write examples: [{command: ..., exit_code: ..., stderr: ...}]"
-	case "Handler.methods", "Handler.family":
-		return "write family: once, at the top of the file"
-	case "Handler.layer":
-		return "write layer: once, at the top of the file"
-	case "Option.risk_level":
-		return "write risk"
-	case "Option.retry", "Option.wait_seconds", "Option.args", "Option.env":
-		return "write modifier: {wait_seconds: [...], args: [...], env: {...}}"
-	case "Option.command":
-		return "write commands: [[program, argument], ...]"
-	case "Recipe.cli_verify_args", "Recipe.verify_command":
-		return "write verify: {command: ...}"
-	case "Recipe.method_families":
-		return "write install_via"
-	case "Recipe.requires_binaries":
-		return "write requires: {binaries: {\"*\": [...]}}"
-	case "Approach.strategy", "Approach.name":
-		return "write id"
-	case "Approach.estimatedIterations":
-		return "write est_iterations"
-	case "Approach.steps":
-		return "write option: {strategy: ..., commands: [...]}"
+	name := typ + "." + key
+	for _, m := range []struct{ keys, hint string }{
+		{"Handler.strategy", "give it as options: [{id: ..., label: ..., strategy: ..., recommended: true}]"},
+		{"Handler.dep Handler.packages Handler.commands Handler.modifier Handler.instructions Handler.switch_to Handler.method",
+			"it belongs to an option: options: [{id: ..., strategy: ..., " + key + ": ...}]"},
+		{"Handler.failure_id Approach.strategy Approach.name", "write id"},
+		{"Handler.pattern Handler.patterns", "write match: {any: [...]}"},
+		{"Handler.not_pattern", "write match: {not: [...]}"},
+		{"Handler.exit_code Handler.exit_codes", "write match: {exit_codes: [...]}"},
+		{"Handler.streams Handler.signals Handler.commands_like", "write match: {" + key + ": [...]}"},
+		{"Handler.detect_fn", "write probes: [...]"},
+		{"Handler.example_stderr", "write examples: [{command: ..., exit_code: ..., stderr: ...}]"},
+		{"Handler.methods Handler.family", "write family: once, at the top of the file"},
+		{"Handler.layer", "write layer: once, at the top of the file"},
+		{"Option.risk_level", "write risk"},
+		{"Option.retry Option.wait_seconds Option.args Option.env", "write modifier: {wait_seconds: [...], args: [...], env: {...}}"},
+		{"Option.command", "write commands: [[program, argument], ...]"},
+		{"Recipe.cli_verify_args Recipe.verify_command", "write verify: {command: ...}"},
+		{"Recipe.method_families", "write install_via"},
+		{"Recipe.requires_binaries", `write requires: {binaries: {"*": [...]}}`},
+		{"Approach.estimatedIterations", "write est_iterations"},
+		{"Approach.steps", "write option: {strategy: ..., commands: [...]}"},
+	} {
+		if slices.Contains(strings.Fields(m.keys), name) {
+			return m.hint
+		}
 	}
 	return ""
 }
 
 func (d *decoder) unknown(key *yaml.Node, ptr, typ string, known []string) {
-	if d.full() {
-		return
-	}
 	if hint := moved(typ, key.Value); hint != "" {
 		d.fail(key, ptr, "%q does not stand here any more: %s", clip(key.Value), hint)
 		return
 	}
-	near := schemas.Nearest(key.Value, known)
-	message := fmt.Sprintf("unknown key %q%s", clip(key.Value), meant(near))
+	near, others := schemas.Nearest(key.Value, known), ""
 	if near == "" {
-		message += fmt.Sprintf("; known are %s", listed(known))
+		others = "; known are " + strings.Join(known, ", ")
 	}
-	d.fail(key, ptr, "%s", message)
-	d.problems[len(d.problems)-1].Near = near
-}
-
-func listed(names []string) string {
-	return strings.Join(names, ", ")
+	d.failNear(key, ptr, near, "unknown key %q%s%s", clip(key.Value), meant(near), others)
 }

@@ -16,8 +16,12 @@ func FuzzOverlay(f *testing.F) {
 	for _, s := range []string{newHandler, "handlers: [{id: x, disabled: true}]", "a: &a [*a, *a]", "? [x]: y", "packages: {libs: {x: {debian: [y]}}}", "\ufeffrecipes: []", "- 1\n- 2", "{", "%TAG ! x", "recipes: [{id: 1.20, label: ~}]"} {
 		f.Add(s)
 	}
-	base := wholeOnce().base
-	handlers := len(base.handlers)
+	e, err := embeddedOnce()
+	if err != nil {
+		f.Fatal(err)
+	}
+	base := e.base
+	handlers := len(base.Handlers)
 	f.Fuzz(func(t *testing.T, text string) {
 		doc, ps := readDocument(Origin{Source: SourceRepository, File: "x.yaml"}, []byte(text))
 		if doc == nil && len(ps) == 0 {
@@ -33,7 +37,7 @@ func FuzzOverlay(f *testing.F) {
 				t.Fatalf("%+v", p)
 			}
 		}
-		if len(base.handlers) != handlers {
+		if len(base.Handlers) != handlers {
 			t.Fatal("the embedded handlers have changed")
 		}
 	})
@@ -43,9 +47,13 @@ func FuzzOverlay(f *testing.F) {
 // whatever order the files come that change other things.
 func TestPatchesProperty(t *testing.T) {
 	t.Parallel()
-	base := wholeOnce().base
+	e, err := embeddedOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := e.base
 	ids := []string{}
-	for _, h := range base.handlers {
+	for _, h := range base.Handlers {
 		if h.Guard == GuardNone && !h.Dominates && len(h.Examples) > 0 {
 			ids = append(ids, h.ID)
 		}

@@ -1,5 +1,7 @@
 package catalog
 
+import "slices"
+
 // Layer is how particular a handler is. The more particular is asked first.
 type Layer string
 
@@ -13,20 +15,9 @@ const (
 	LayerGuard Layer = "guard" // stands beside the others: its handlers have a Guard and no options
 )
 
-// Rank orders layers: 3 for recipe, 2 for method family, 1 for infra, 0 for
-// bootstrap, -1 for anything else.
+// Rank orders layers: 3 for recipe, 2 for method family, 1 for infra, 0 for bootstrap, -1 for anything else.
 func (l Layer) Rank() int {
-	switch l {
-	case LayerRecipe:
-		return 3
-	case LayerMethod:
-		return 2
-	case LayerInfra:
-		return 1
-	case LayerBootstrap:
-		return 0
-	}
-	return -1
+	return slices.Index([]Layer{LayerBootstrap, LayerInfra, LayerMethod, LayerRecipe}, l)
 }
 
 // Guard says what the match of a handler means for all the others. A handler
@@ -129,7 +120,3 @@ type Origin struct {
 	Line    int    `json:"line"`
 	Pointer string `json:"pointer,omitempty"` // in the file: /handlers/3
 }
-
-// MayRunByItself is false for what a file of the repository carries: whoever can
-// write the repository would otherwise choose what runs.
-func (o Origin) MayRunByItself() bool { return o.Source != SourceRepository }

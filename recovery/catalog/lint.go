@@ -2,7 +2,7 @@ package catalog
 
 import (
 	"fmt"
-	"io/fs"
+	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -12,8 +12,8 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// MaxProgram is how many instructions the program of one pattern may have when
-// it comes from an overlay. What superloop brings may be larger.
+// MaxProgram is how many instructions the program of one pattern may have when it comes from an overlay. What superloop
+// brings may be larger.
 const MaxProgram = 200
 
 // The bounds on an overlay's handler: a match must stay cheap.
@@ -25,29 +25,14 @@ const (
 // maxFindings is when the linter stops looking at further handlers.
 const maxFindings = 2000
 
-// Lint judges what the reader of the files cannot see: whether patterns compile,
-// names resolve, options have what their strategy needs, every category has its
-// chain. Whether examples match only their own handler is recovery/classify's to
+// Lint judges what the reader of the files cannot see: whether patterns compile, names resolve, options have what their
+// strategy needs, every category has its chain. Whether examples match only their own handler is recovery/classify's to
 // say.
 //
 // Load has linted the entries of overlays already.
-func Lint(c *Catalog) Problems {
-	l := newLinter(c, func(Origin) bool { return true })
-	l.all()
-	read := map[string]*document{}
-	return l.problems(func(file string) *document {
-		if doc, ok := read[file]; ok {
-			return doc
-		}
-		text, err := fs.ReadFile(data, file)
-		if err == nil {
-			read[file], _ = readDocument(Origin{Source: SourceEmbedded, File: file}, text)
-		}
-		return read[file]
-	})
-}
+func Lint(c *Catalog) Problems { return newLinter(c, nil).all() }
 
-// lintDocuments judges the entries that stand in docs.
+// lintDocuments judges the entries that stand in docs, but not in the broken ones.
 func lintDocuments(c *Catalog, docs []*document, broken map[string]bool) Problems {
 	byFile := make(map[string]*document, len(docs))
 	for _, d := range docs {
@@ -55,41 +40,37 @@ func lintDocuments(c *Catalog, docs []*document, broken map[string]bool) Problem
 			byFile[d.origin.File] = d
 		}
 	}
-	l := newLinter(c, func(o Origin) bool { return byFile[o.File] != nil })
-	l.all()
-	return l.problems(func(file string) *document { return byFile[file] })
+	return newLinter(c, byFile).all()
 }
 
-// finding is a problem of an entry, before its place in the file is known.
-type finding struct {
-	origin  Origin
-	tokens  []string // below the entry
-	message string
-	near    string
-	warning bool
-}
-
+// linter judges a catalog. What it says of an entry begins with the tokens below the entry, as document.locate takes
+// them.
 type linter struct {
 	c        *Catalog
-	wants    func(Origin) bool
-	findings []finding
+	docs     map[string]*document // by file: those whose entries are judged; nil means all entries
+	findings Problems
 
-	recipes, methods, families, distros, groups, categories []string
+	recipes, methods, distros, groups, categories, managers []string
 
-	// The entry at hand, and whether its recipe says how to add a repository.
+	// The entry that is judged, and whether its recipe says how to add a repository.
 	origin  Origin
 	ownRepo bool
 }
 
-func newLinter(c *Catalog, wants func(Origin) bool) *linter {
-	l := &linter{c: c, wants: wants, families: c.Families()}
-	methods := map[string]bool{}
+func newLinter(c *Catalog, docs map[string]*document) *linter {
+	l := &linter{c: c, docs: docs, groups: sortedKeys(c.Names.Groups)}
+	methods, distros := map[string]bool{}, map[string]bool{}
 	for _, m := range c.Managers {
 		methods[m.ID] = true
-		l.distros = append(l.distros, m.Families...)
+		l.managers = append(l.managers, m.ID)
+		for _, f := range m.Families {
+			distros[f] = true
+		}
 	}
-	for _, f := range l.families {
-		methods[f] = true
+	for i := range c.Handlers {
+		if h := &c.Handlers[i]; h.Layer == LayerMethod {
+			methods[h.Family] = true
+		}
 	}
 	for i := range c.Recipes {
 		l.recipes = append(l.recipes, c.Recipes[i].ID)
@@ -97,39 +78,36 @@ func newLinter(c *Catalog, wants func(Origin) bool) *linter {
 			methods[m] = true
 		}
 	}
-	l.methods = sortedKeys(methods)
-	slices.Sort(l.distros)
-	l.distros = slices.Compact(l.distros)
-	l.groups = sortedKeys(c.Names.Groups)
 	for _, cat := range c.Categories {
 		l.categories = append(l.categories, cat.ID)
 	}
+	l.methods, l.distros = sortedKeys(methods), sortedKeys(distros)
 	return l
 }
 
-func (l *linter) all() {
-	for i := range l.c.Handlers {
-		if h := &l.c.Handlers[i]; l.enter(h.Origin) && len(l.findings) < maxFindings {
+func (l *linter) all() Problems {
+	for _, h := range pointers(l.c.Handlers) {
+		if len(l.findings) < maxFindings && l.enter(h.Origin) {
 			l.handler(h)
 		}
 	}
-	for i := range l.c.Recipes {
-		if r := &l.c.Recipes[i]; l.enter(r.Origin) {
+	for _, r := range pointers(l.c.Recipes) {
+		if l.enter(r.Origin) {
 			l.recipe(r)
 		}
 	}
-	for i := range l.c.Projects {
-		if p := &l.c.Projects[i]; l.enter(p.Origin) {
+	for _, p := range pointers(l.c.Projects) {
+		if l.enter(p.Origin) {
 			l.project(p)
 		}
 	}
-	for i := range l.c.Managers {
-		if m := &l.c.Managers[i]; l.enter(m.Origin) {
+	for _, m := range pointers(l.c.Managers) {
+		if l.enter(m.Origin) {
 			l.manager(m)
 		}
 	}
-	for _, id := range sortedKeys(l.c.Chains) {
-		if ch := l.c.Chains[id]; l.enter(ch.Origin) {
+	for _, ch := range l.c.Chains {
+		if l.enter(ch.Origin) {
 			l.chain(&ch)
 		}
 	}
@@ -138,20 +116,34 @@ func (l *linter) all() {
 		l.completeness()
 	}
 	l.uniqueIDs()
+	return l.findings.sorted()
 }
 
+// enter begins with the entry that comes from o; false: it is not to be judged.
 func (l *linter) enter(o Origin) bool {
 	l.origin, l.ownRepo = o, false
-	return l.wants(o)
+	return l.docs == nil || l.docs[o.File] != nil
+}
+
+// say adds a finding about the entry that is judged.
+func (l *linter) say(warning bool, tokens []string, near, format string, args ...any) {
+	p := Problem{File: l.origin.File, Line: l.origin.Line, Column: 1, Pointer: l.origin.Pointer, Message: fmt.Sprintf(format, args...), Near: near, Warning: warning}
+	if doc := l.docs[p.File]; doc != nil && p.Pointer != "" {
+		var entry []string
+		for _, t := range strings.Split(p.Pointer, "/")[1:] {
+			entry = append(entry, pointerUnescape.Replace(t))
+		}
+		p.Pointer, p.Line, p.Column = doc.locate(append(entry, tokens...))
+	}
+	l.findings = append(l.findings, p)
 }
 
 func (l *linter) fail(tokens []string, format string, args ...any) {
-	l.findings = append(l.findings, finding{origin: l.origin, tokens: tokens, message: fmt.Sprintf(format, args...)})
+	l.say(false, tokens, "", format, args...)
 }
 
 func (l *linter) warn(tokens []string, format string, args ...any) {
-	l.fail(tokens, format, args...)
-	l.findings[len(l.findings)-1].warning = true
+	l.say(true, tokens, "", format, args...)
 }
 
 // known complains about a name that is not in the list.
@@ -162,32 +154,22 @@ func (l *linter) known(tokens []string, what, name string, list []string) {
 	near := schemas.Nearest(name, list)
 	text := meant(near)
 	if near == "" && len(list) > 0 && len(list) <= 24 {
-		text = "; known are " + listed(list)
+		text = "; known are " + strings.Join(list, ", ")
 	}
-	l.fail(tokens, "there is no %s %q%s", what, clip(name), text)
-	l.findings[len(l.findings)-1].near = near
+	l.say(false, tokens, near, "there is no %s %q%s", what, clip(name), text)
+}
+
+// allKnown complains about each of the names that is not in the list.
+func allKnown[T ~string](l *linter, tokens []string, what string, names []T, list []string) {
+	for i, name := range names {
+		l.known(sub(tokens, nth(i)), what, string(name), list)
+	}
 }
 
 func (l *linter) fraction(tokens []string, x float64) {
 	if x < 0 || x > 1 {
 		l.fail(tokens, "must be from 0 to 1, not %v", x)
 	}
-}
-
-func (l *linter) problems(source func(file string) *document) Problems {
-	var out Problems
-	for _, f := range l.findings {
-		p := Problem{File: f.origin.File, Line: f.origin.Line, Column: 1, Pointer: f.origin.Pointer, Message: f.message, Near: f.near, Warning: f.warning}
-		if doc := source(f.origin.File); doc != nil && f.origin.Pointer != "" {
-			var tokens []string
-			for _, t := range strings.Split(f.origin.Pointer, "/")[1:] {
-				tokens = append(tokens, pointerUnescape.Replace(t))
-			}
-			p.Pointer, p.Line, p.Column = doc.locate(append(tokens, f.tokens...))
-		}
-		out = append(out, p)
-	}
-	return out.sorted()
 }
 
 var pointerUnescape = strings.NewReplacer("~1", "/", "~0", "~")
@@ -198,13 +180,22 @@ func sub(t []string, more ...string) []string { return slices.Concat(t, more) }
 
 func nth(i int) string { return strconv.Itoa(i) }
 
+// texts are the names of a closed list.
+func texts[T ~string](names ...T) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = string(n)
+	}
+	return out
+}
+
 // pattern judges one regular expression, and gives its named groups.
 func (l *linter) pattern(t []string, expr string) []string {
-	if strings.TrimSpace(expr) == "" {
+	switch {
+	case strings.TrimSpace(expr) == "":
 		l.fail(t, "an empty pattern matches every line")
 		return nil
-	}
-	if len(expr) > maxPattern {
+	case len(expr) > maxPattern:
 		l.fail(t, "longer than %d bytes: split it into several patterns", maxPattern)
 		return nil
 	}
@@ -219,28 +210,13 @@ func (l *linter) pattern(t []string, expr string) []string {
 		return nil
 	}
 	if n := len(prog.Inst); n > MaxProgram {
-		text := "its program has %d instructions, more than %d: it would be slow; write shorter alternatives and fewer counted repeats"
-		if l.origin.Source == SourceEmbedded {
-			l.warn(t, text, n, MaxProgram)
-		} else {
-			l.fail(t, text, n, MaxProgram)
-		}
+		l.say(l.origin.Source == SourceEmbedded, t, "",
+			"its program has %d instructions, more than %d: it would be slow; write shorter alternatives and fewer counted repeats", n, MaxProgram)
 	}
-	if matchesEmpty(expr) {
+	if re, err := regexp.Compile("(?i)" + expr); err == nil && re.MatchString("") {
 		l.fail(t, "matches an empty line, and so every output")
 	}
-	var names []string
-	for _, name := range re.CapNames() {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func matchesEmpty(expr string) bool {
-	re, err := regexp.Compile("(?i)" + expr)
-	return err == nil && re.MatchString("")
+	return slices.DeleteFunc(re.CapNames(), func(name string) bool { return name == "" })
 }
 
 func (l *linter) uniqueIDs() {
@@ -254,3 +230,5 @@ func (l *linter) uniqueIDs() {
 		}
 	}
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

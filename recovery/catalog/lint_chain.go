@@ -2,13 +2,12 @@ package catalog
 
 import "slices"
 
-// maxApproaches is how many approaches a chain lists at most, not counting that
-// a person is asked in the end.
-const maxApproaches = 4
-
-// AskUser is the approach that ends every chain. It is not listed: the engine
-// appends it.
-const AskUser = "ask_user"
+const (
+	// maxApproaches is how many approaches a chain lists at most, not counting that a person is asked in the end.
+	maxApproaches = 4
+	// AskUser is the approach that ends every chain. It is not listed: the engine appends it.
+	AskUser = "ask_user"
+)
 
 func (l *linter) chain(ch *Chain) {
 	cat, ok := l.c.Category(ch.Category)
@@ -29,10 +28,7 @@ func (l *linter) chain(ch *Chain) {
 		if a.ID == AskUser {
 			l.fail(t, "leave %s out: every chain ends with it", AskUser)
 		}
-		if !optionID().MatchString(a.ID) {
-			l.fail(sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(a.ID))
-		}
-		if slices.ContainsFunc(ch.Approaches[:i], func(p Approach) bool { return p.ID == a.ID }) {
+		if l.optionID(t, a.ID); slices.ContainsFunc(ch.Approaches[:i], func(p Approach) bool { return p.ID == a.ID }) {
 			l.fail(t, "the approach %q stands in this chain twice", a.ID)
 		}
 		if other, twice := seen[a.Priority]; twice {
@@ -52,9 +48,7 @@ func (l *linter) approach(t []string, a *Approach) {
 	if a.Priority < 1 {
 		l.fail(sub(t, "priority"), "must be 1 or more: 1 is tried first")
 	}
-	for i, s := range a.Covers {
-		l.known(sub(t, "covers", nth(i)), "strategy", string(s), strategies())
-	}
+	allKnown(l, sub(t, "covers"), "strategy", a.Covers, strategies())
 	switch {
 	case a.Executor == ByWrapper && len(a.Covers) == 0 && a.Option == nil:
 		l.fail(t, "the wrapper's approach %q needs an option, or strategies that it covers", a.ID)
@@ -71,8 +65,7 @@ func (l *linter) approach(t []string, a *Approach) {
 	}
 }
 
-// completeness: every category has a chain; only auth and code have an empty
-// one.
+// completeness: every category has a chain; only auth and code have an empty one.
 func (l *linter) completeness() {
 	for _, cat := range l.c.Categories {
 		ch, ok := l.c.Chains[cat.ID]

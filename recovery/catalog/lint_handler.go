@@ -9,12 +9,10 @@ import (
 
 var (
 	handlerID = pattern.Lazy(`^[a-z][a-z0-9_]*$`)
-	optionID  = pattern.Lazy(`^[a-z][a-z0-9_-]*$`)
 	signalID  = pattern.Lazy(`^SIG[A-Z0-9+-]+$`)
 )
 
-// Probes lists the probes that a handler may name, each with the capture that it
-// looks at ("" for none).
+// Probes lists the probes that a handler may name, each with the capture that it looks at ("" for none).
 func Probes() map[string]string {
 	return map[string]string{
 		"declared": "pkg", "first_line": "script", "writable": "path", "free_space": "path", "lock_holder": "lock",
@@ -23,20 +21,21 @@ func Probes() map[string]string {
 }
 
 func persistences() []string {
-	return []string{"transient", "environment", "permanent", "code", "usage", "unknown"}
+	return strings.Fields("transient environment permanent code usage unknown")
 }
+
+func facts() []string { return texts(FactTimedOut, FactOOM, FactNotStarted, FactNoOutput) }
 
 func (l *linter) handler(h *Handler) {
 	if !handlerID().MatchString(h.ID) {
 		l.fail(tokens("id"), "must be lower-case letters, digits and _: %q", clip(h.ID))
 	}
 	cat, ok := l.c.Category(h.Category)
-	if !ok {
-		if h.Category == "" {
-			l.fail(nil, "has no category")
-		} else {
-			l.known(tokens("category"), "category", h.Category, l.categories)
-		}
+	switch {
+	case h.Category == "":
+		l.fail(nil, "has no category")
+	case !ok:
+		l.known(tokens("category"), "category", h.Category, l.categories)
 	}
 	if h.Persistence != "" {
 		l.known(tokens("persistence"), "persistence", h.Persistence, persistences())
@@ -56,44 +55,33 @@ func (l *linter) handler(h *Handler) {
 		}
 	}
 	l.examples(h)
+	isCode := cat != nil && cat.Area == "code"
 	switch {
 	case h.Layer == LayerGuard && h.Guard != GuardStrong && h.Guard != GuardWeak:
 		l.fail(tokens("guard"), "a handler of the guards needs guard: strong or guard: weak")
 	case h.Layer != LayerGuard && h.Guard != GuardNone:
 		l.fail(tokens("guard"), "a guard stands in a file with layer: guard")
 	case h.Guard != GuardNone:
-		l.guard(h, cat)
+		if len(h.Options) > 0 {
+			l.fail(tokens("options"), "a guard has no options: it recognises code, which only a change of the code cures")
+		}
+		if cat != nil && !isCode {
+			l.fail(tokens("category"), "a guard's category is code_bug")
+		}
+		if h.Dominates {
+			l.fail(tokens("dominates"), "a guard cannot dominate")
+		}
 	default:
 		l.options(h, captures)
-		l.codeHandler(h, cat)
-	}
-}
-
-func (l *linter) guard(h *Handler, cat *Category) {
-	if len(h.Options) > 0 {
-		l.fail(tokens("options"), "a guard has no options: it recognises code, which only a change of the code cures")
-	}
-	if cat != nil && cat.Area != "code" {
-		l.fail(tokens("category"), "a guard's category is code_bug")
-	}
-	if h.Dominates {
-		l.fail(tokens("dominates"), "a guard cannot dominate")
-	}
-}
-
-func (l *linter) codeHandler(h *Handler, cat *Category) {
-	if cat == nil || cat.Area != "code" {
-		return
-	}
-	for i := range h.Options {
-		if o := &h.Options[i]; o.Executor == ByWrapper {
-			l.fail(tokens("options", "@"+o.ID), "nothing of the category %s may be run by superloop: give it executor: role or strategy: manual", cat.ID)
+		for i := range h.Options {
+			if o := &h.Options[i]; isCode && o.Executor == ByWrapper {
+				l.fail(tokens("options", "@"+o.ID), "nothing of the category %s may be run by superloop: give it executor: role or strategy: manual", cat.ID)
+			}
 		}
 	}
 }
 
-// captures are the named groups of a handler: of some pattern that may match,
-// and of whatever matches.
+// captures are the named groups of a handler: of some pattern that may match, and of whatever matches.
 type captures struct{ some, every map[string]bool }
 
 func (l *linter) match(h *Handler) captures {
@@ -104,9 +92,8 @@ func (l *linter) match(h *Handler) captures {
 		return c
 	}
 	for i, p := range m.Any {
-		names := l.pattern(tokens("match", "any", nth(i)), p)
 		now := map[string]bool{}
-		for _, name := range names {
+		for _, name := range l.pattern(tokens("match", "any", nth(i)), p) {
 			c.some[name] = true
 			if i == 0 || c.every[name] {
 				now[name] = true
@@ -135,13 +122,8 @@ func (l *linter) match(h *Handler) captures {
 			l.fail(tokens("match", "signals", nth(i)), "must be a name like SIGKILL, not %q", clip(s))
 		}
 	}
-	facts := []string{string(FactTimedOut), string(FactOOM), string(FactNotStarted), string(FactNoOutput)}
-	for i, f := range m.Facts {
-		l.known(tokens("match", "facts", nth(i)), "fact", string(f), facts)
-	}
-	for i, s := range m.Streams {
-		l.known(tokens("match", "streams", nth(i)), "stream", s, []string{"stdout", "stderr"})
-	}
+	allKnown(l, tokens("match", "facts"), "fact", m.Facts, facts())
+	allKnown(l, tokens("match", "streams"), "stream", m.Streams, []string{"stdout", "stderr"})
 	for i, s := range m.Commands {
 		if strings.TrimSpace(s) == "" {
 			l.fail(tokens("match", "commands", nth(i)), "is empty")

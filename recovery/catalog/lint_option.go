@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -9,19 +10,28 @@ import (
 )
 
 var (
+	optionID    = pattern.Lazy(`^[a-z][a-z0-9_-]*$`)
 	placeholder = pattern.Lazy(`\{([a-z_][a-z0-9_]*)\}`)
-	// packageName is what a package manager takes for a name, and cannot take
-	// for a switch.
+	// packageName is what a package manager takes for a name, and cannot take for a switch.
 	packageName = pattern.Lazy(`^[A-Za-z0-9@{][A-Za-z0-9@._/+:={}-]*$`)
 )
 
 func strategies() []string {
-	return []string{string(InstallDep), string(InstallDepThenSwitch), string(InstallPackages), string(SwitchMethod),
-		string(RetryWithModifier), string(AddRepo), string(UpgradeDep), string(EnvFix), string(Manual), string(CleanupRetry), string(Retry)}
+	return texts(InstallDep, InstallDepThenSwitch, InstallPackages, SwitchMethod, RetryWithModifier, AddRepo, UpgradeDep, EnvFix, Manual, CleanupRetry, Retry)
 }
 
+func executors() []string { return texts(ByWrapper, ByRole, ByRunner, ByHuman) }
+
+func risks() []string { return texts(RiskLow, RiskMedium, RiskHigh, RiskCritical) }
+
 func actions() []string {
-	return []string{"install", "clean_install", "fetch", "build", "clean_build", "install_loose"}
+	return strings.Fields("install clean_install fetch build clean_build install_loose")
+}
+
+func (l *linter) optionID(t []string, id string) {
+	if !optionID().MatchString(id) {
+		l.fail(sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(id))
+	}
 }
 
 func (l *linter) options(h *Handler, c captures) {
@@ -33,10 +43,7 @@ func (l *linter) options(h *Handler, c captures) {
 	for i := range h.Options {
 		o := &h.Options[i]
 		t := tokens("options", "@"+o.ID)
-		if !optionID().MatchString(o.ID) {
-			l.fail(sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(o.ID))
-		}
-		if slices.ContainsFunc(h.Options[:i], func(p Option) bool { return p.ID == o.ID }) {
+		if l.optionID(t, o.ID); slices.ContainsFunc(h.Options[:i], func(p Option) bool { return p.ID == o.ID }) {
 			l.fail(sub(t, "id"), "the option id %q stands in this handler twice", o.ID)
 		}
 		if o.Recommended {
@@ -64,17 +71,9 @@ func (l *linter) option(t []string, o *Option) {
 	}
 	l.resolve(t, o)
 	l.argvs(sub(t, "commands"), o.Commands)
-	for m, cmds := range o.RepoSetup {
-		l.known(sub(t, "repo_setup", m), "package manager", m, l.methods)
-		l.argvs(sub(t, "repo_setup", m), cmds)
-	}
-	for family, list := range o.Packages {
-		l.known(sub(t, "packages", family), "distribution family", family, l.distros)
-		l.packages(sub(t, "packages", family), list)
-	}
-	for i, s := range o.Requires {
-		l.known(sub(t, "requires", nth(i)), "condition", s, Conditions[:])
-	}
+	l.repoSetup(sub(t, "repo_setup"), o.RepoSetup, l.methods)
+	l.packagesBy(sub(t, "packages"), o.Packages)
+	allKnown(l, sub(t, "requires"), "condition", o.Requires, Conditions[:])
 	for i, w := range o.Modifier.Wait {
 		if w < 0 || w > 3600 {
 			l.fail(sub(t, "modifier", "wait_seconds", nth(i)), "must be from 0 to 3600 seconds, not %d", w)
@@ -85,69 +84,68 @@ func (l *linter) option(t []string, o *Option) {
 	}
 }
 
-func executors() []string {
-	return []string{string(ByWrapper), string(ByRole), string(ByRunner), string(ByHuman)}
-}
-
-func risks() []string {
-	return []string{string(RiskLow), string(RiskMedium), string(RiskHigh), string(RiskCritical)}
-}
-
-// missing says what the strategy of the option needs and does not have. A role
-// reads text: its options need no mechanism.
+// missing says what the strategy of the option needs and does not have. A role reads text: its options need no
+// mechanism.
 func (o *Option) missing() string {
-	has := func(ok bool, what string) string {
-		if ok {
-			return ""
-		}
-		return what
+	m := &o.Modifier
+	modifier := len(m.Wait)+len(m.Args)+len(m.DropArgs)+len(m.Env) > 0 || m.LessParallel || m.ExtendTime != 0 || m.Sudo || m.Ask != ""
+	commands := len(o.Commands) > 0 || o.Project != "" || o.Executor == ByRole
+	needs, needed := map[Strategy]struct {
+		has  bool
+		what string
+	}{
+		InstallDep:           {o.Dep != "", "dep"},
+		UpgradeDep:           {o.Dep != "", "dep"},
+		InstallDepThenSwitch: {o.Dep != "" && o.SwitchTo != "", "dep and switch_to"},
+		InstallPackages:      {len(o.Packages) > 0 || o.PackageGroup != "" || o.DynamicPackages != "", "packages, package_group or dynamic_packages"},
+		SwitchMethod:         {o.Method != "" || len(o.Prefer) > 0, "method or prefer"},
+		RetryWithModifier:    {modifier, "modifier"},
+		AddRepo:              {len(o.RepoSetup) > 0, "repo_setup"},
+		EnvFix:               {commands, "commands or project"},
+		CleanupRetry:         {commands, "commands or project"},
+		Manual:               {o.Instructions != "", "instructions"},
+	}[o.Strategy]
+	if !needed || needs.has {
+		return ""
 	}
-	switch o.Strategy {
-	case InstallDep, UpgradeDep:
-		return has(o.Dep != "", "dep")
-	case InstallDepThenSwitch:
-		return has(o.Dep != "" && o.SwitchTo != "", "dep and switch_to")
-	case InstallPackages:
-		return has(len(o.Packages) > 0 || o.PackageGroup != "" || o.DynamicPackages != "", "packages, package_group or dynamic_packages")
-	case SwitchMethod:
-		return has(o.Method != "" || len(o.Prefer) > 0, "method or prefer")
-	case RetryWithModifier:
-		return has(!o.Modifier.isZero(), "modifier")
-	case AddRepo:
-		return has(len(o.RepoSetup) > 0, "repo_setup")
-	case EnvFix, CleanupRetry:
-		return has(len(o.Commands) > 0 || o.Project != "" || o.Executor == ByRole, "commands or project")
-	case Manual:
-		return has(o.Instructions != "", "instructions")
-	}
-	return ""
-}
-
-func (m *Modifier) isZero() bool {
-	return len(m.Wait)+len(m.Args)+len(m.DropArgs)+len(m.Env) == 0 && !m.LessParallel && m.ExtendTime == 0 && !m.Sudo && m.Ask == ""
+	return needs.what
 }
 
 // resolve looks up every name that the option mentions.
 func (l *linter) resolve(t []string, o *Option) {
-	if o.Dep != "" && !placeholder().MatchString(o.Dep) {
-		l.known(sub(t, "dep"), "recipe", o.Dep, l.recipes)
+	dep := o.Dep
+	if placeholder().MatchString(dep) {
+		dep = ""
 	}
-	for _, m := range []struct{ key, name string }{{"switch_to", o.SwitchTo}, {"method", o.Method}} {
+	for _, m := range []struct {
+		key, what, name string
+		list            []string
+	}{
+		{"dep", "recipe", dep, l.recipes}, {"switch_to", "method", o.SwitchTo, l.methods}, {"method", "method", o.Method, l.methods},
+		{"package_group", "package group", o.PackageGroup, l.groups},
+		{"dynamic_packages", "table of packages", o.DynamicPackages, strings.Fields("lib header pkgconfig cmake soname tool")},
+		{"project", "project action", o.Project, actions()},
+	} {
 		if m.name != "" {
-			l.known(sub(t, m.key), "method", m.name, l.methods)
+			l.known(sub(t, m.key), m.what, m.name, m.list)
 		}
 	}
-	for i, m := range o.Prefer {
-		l.known(sub(t, "prefer", nth(i)), "method", m, l.methods)
+	allKnown(l, sub(t, "prefer"), "method", o.Prefer, l.methods)
+}
+
+// repoSetup judges the commands that add a repository, by package manager.
+func (l *linter) repoSetup(t []string, setup map[string][][]string, managers []string) {
+	for m, cmds := range setup {
+		l.known(sub(t, m), "package manager", m, managers)
+		l.argvs(sub(t, m), cmds)
 	}
-	if o.PackageGroup != "" {
-		l.known(sub(t, "package_group"), "package group", o.PackageGroup, l.groups)
-	}
-	if o.DynamicPackages != "" {
-		l.known(sub(t, "dynamic_packages"), "table of packages", o.DynamicPackages, []string{"lib", "header", "pkgconfig", "cmake", "soname", "tool"})
-	}
-	if o.Project != "" {
-		l.known(sub(t, "project"), "project action", o.Project, actions())
+}
+
+// packagesBy judges the names of packages, by distribution family.
+func (l *linter) packagesBy(t []string, families map[string][]string) {
+	for f, list := range families {
+		l.known(sub(t, f), "distribution family", f, l.distros)
+		l.packages(sub(t, f), list)
 	}
 }
 
@@ -207,38 +205,23 @@ func (l *linter) placeholders(t []string, h *Handler, o *Option, c captures) {
 
 // placeholders are the names in braces of everything that is run.
 func (o *Option) placeholders() []string {
-	texts := []string{o.Dep}
-	for _, argv := range o.Commands {
-		texts = append(texts, argv...)
-	}
-	for _, list := range o.Packages {
-		texts = append(texts, list...)
-	}
+	texts := slices.Concat([]string{o.Dep}, o.Modifier.Args, slices.Collect(maps.Values(o.Modifier.Env)), slices.Concat(o.Commands...))
+	texts = append(texts, slices.Concat(slices.Collect(maps.Values(o.Packages))...)...)
 	for _, cmds := range o.RepoSetup {
-		for _, argv := range cmds {
-			texts = append(texts, argv...)
-		}
+		texts = append(texts, slices.Concat(cmds...)...)
 	}
-	texts = append(texts, o.Modifier.Args...)
-	for _, v := range o.Modifier.Env {
-		texts = append(texts, v)
-	}
-	var out []string
+	found := map[string]bool{}
 	for _, text := range texts {
 		for _, m := range placeholder().FindAllStringSubmatch(text, -1) {
-			out = append(out, m[1])
+			found[m[1]] = true
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return sortedKeys(found)
 }
 
+// hasFallback reports whether another option of the handler needs no capture that may be missing.
 func hasFallback(h *Handler, but *Option, c captures) bool {
-	for i := range h.Options {
-		o := &h.Options[i]
-		if o.ID != but.ID && !slices.ContainsFunc(o.placeholders(), func(name string) bool { return !c.every[name] }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Options, func(o Option) bool {
+		return o.ID != but.ID && !slices.ContainsFunc(o.placeholders(), func(name string) bool { return !c.every[name] })
+	})
 }

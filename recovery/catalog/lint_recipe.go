@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -16,86 +17,79 @@ var (
 const allMethods = "*"
 
 func recipeCategories() []string {
-	return []string{"core", "build", "node", "python", "go", "rust", "ruby", "php", "java", "cloud", "service"}
+	return strings.Fields("core build node python go rust ruby php java cloud service")
 }
 
 func (l *linter) recipe(r *Recipe) {
-	if !recipeID().MatchString(r.ID) {
-		l.fail(tokens("id"), "must be lower-case letters, digits, _ . + and -: %q", clip(r.ID))
-	}
-	if !program().MatchString(r.CLI) {
-		l.fail(tokens("cli"), "must be the name of a program, without a path: %q", clip(r.CLI))
-	}
+	l.recipeID(r.ID)
+	l.program(r.CLI)
 	l.known(tokens("category"), "recipe category", r.Category, recipeCategories())
 	l.known(tokens("risk"), "risk", string(r.Risk), risks())
 	if len(r.Packages)+len(r.Install) == 0 {
 		l.fail(nil, "the recipe %q says no way to install it: give packages or install", r.ID)
 	}
-	managers := []string{}
-	for _, m := range l.c.Managers {
-		managers = append(managers, m.ID)
-	}
 	own := slices.Concat(sortedKeys(r.Packages), sortedKeys(r.Install))
-	for _, m := range sortedKeys(r.Packages) {
-		l.known(tokens("packages", m), "package manager", m, managers)
-		if len(r.Packages[m]) == 0 {
+	for m, list := range r.Packages {
+		l.known(tokens("packages", m), "package manager", m, l.managers)
+		if len(list) == 0 {
 			l.fail(tokens("packages", m), "names no package")
 		}
-		l.packages(tokens("packages", m), r.Packages[m])
+		l.packages(tokens("packages", m), list)
 	}
-	for _, m := range sortedKeys(r.Install) {
-		if len(r.Install[m]) == 0 {
-			l.fail(tokens("install", m), "has no command")
-		}
-		if slices.Contains(managers, m) {
+	for m, cmds := range r.Install {
+		if slices.Contains(l.managers, m) {
 			l.warn(tokens("install", m), "%s is a package manager: name the packages under packages, superloop knows its command line", m)
 		}
-		l.argvs(tokens("install", m), r.Install[m])
+		l.commands(tokens("install", m), cmds)
 	}
-	for _, m := range sortedKeys(r.Update) {
-		l.argvs(tokens("update", m), r.Update[m])
+	for m, cmds := range r.Update {
+		l.argvs(tokens("update", m), cmds)
 	}
-	for _, m := range sortedKeys(r.RepoSetup) {
-		l.known(tokens("repo_setup", m), "package manager", m, managers)
-		l.argvs(tokens("repo_setup", m), r.RepoSetup[m])
-	}
-	for _, m := range sortedKeys(r.InstallVia) {
+	l.repoSetup(tokens("repo_setup"), r.RepoSetup, l.managers)
+	for m, family := range r.InstallVia {
 		if m != "_default" && m != allMethods {
 			l.known(tokens("install_via", m), "method of this recipe", m, own)
 		}
-		l.known(tokens("install_via", m), "method family", r.InstallVia[m], l.methods)
+		l.known(tokens("install_via", m), "method family", family, l.methods)
 	}
-	for _, m := range sortedKeys(r.NeedsSudo) {
+	for m := range r.NeedsSudo {
 		l.known(tokens("needs_sudo", m), "method of this recipe", m, own)
 	}
-	for i, m := range r.Prefer {
-		l.known(tokens("prefer", nth(i)), "method of this recipe", m, own)
+	allKnown(l, tokens("prefer"), "method of this recipe", r.Prefer, own)
+	for m, ids := range r.Requires.Binaries {
+		t := tokens("requires", "binaries", m)
+		if m != allMethods {
+			l.known(t, "method of this recipe", m, own)
+		}
+		allKnown(l, t, "recipe", ids, l.recipes)
+		if i := slices.Index(ids, r.ID); i >= 0 {
+			l.fail(sub(t, nth(i)), "the recipe %q needs itself", r.ID)
+		}
 	}
-	l.needs(r, own)
+	l.packagesBy(tokens("requires", "packages"), r.Requires.Packages)
+	allKnown(l, tokens("requires", "conditions"), "condition", r.Requires.Conditions, Conditions[:])
 	l.verify("verify", &r.Verify)
 	l.verify("health", &r.Health)
 }
 
-func (l *linter) needs(r *Recipe, own []string) {
-	t := tokens("requires")
-	for _, m := range sortedKeys(r.Requires.Binaries) {
-		if m != allMethods {
-			l.known(sub(t, "binaries", m), "method of this recipe", m, own)
-		}
-		for i, id := range r.Requires.Binaries[m] {
-			l.known(sub(t, "binaries", m, nth(i)), "recipe", id, l.recipes)
-			if id == r.ID {
-				l.fail(sub(t, "binaries", m, nth(i)), "the recipe %q needs itself", id)
-			}
-		}
+func (l *linter) recipeID(id string) {
+	if !recipeID().MatchString(id) {
+		l.fail(tokens("id"), "must be lower-case letters, digits, _ . + and -: %q", clip(id))
 	}
-	for _, f := range sortedKeys(r.Requires.Packages) {
-		l.known(sub(t, "packages", f), "distribution family", f, l.distros)
-		l.packages(sub(t, "packages", f), r.Requires.Packages[f])
+}
+
+func (l *linter) program(cli string) {
+	if !program().MatchString(cli) {
+		l.fail(tokens("cli"), "must be the name of a program, without a path: %q", clip(cli))
 	}
-	for i, s := range r.Requires.Conditions {
-		l.known(sub(t, "conditions", nth(i)), "condition", s, Conditions[:])
+}
+
+// commands judges lists of arguments, of which there must be one.
+func (l *linter) commands(t []string, cmds [][]string) {
+	if len(cmds) == 0 {
+		l.fail(t, "has no command")
 	}
+	l.argvs(t, cmds)
 }
 
 func (l *linter) verify(key string, v *Verify) {
@@ -121,10 +115,7 @@ func (l *linter) verify(key string, v *Verify) {
 }
 
 func (l *linter) project(p *ProjectRecipe) {
-	if !recipeID().MatchString(p.ID) {
-		l.fail(tokens("id"), "must be lower-case letters, digits, _ . + and -: %q", clip(p.ID))
-	}
-	if p.Method == "" {
+	if l.recipeID(p.ID); p.Method == "" {
 		l.fail(nil, "has no method: the family of its handlers, such as npm")
 	} else {
 		l.known(tokens("method"), "method", p.Method, l.methods)
@@ -132,36 +123,25 @@ func (l *linter) project(p *ProjectRecipe) {
 	if len(p.Manifests)+len(p.LockFiles) == 0 {
 		l.fail(nil, "the project recipe %q has neither lock_files nor manifests, so that nothing can choose it", p.ID)
 	}
-	for _, key := range []struct {
-		name  string
-		files []string
-	}{{"lock_files", p.LockFiles}, {"manifests", p.Manifests}, {"produces", p.Produces}} {
-		for i, f := range key.files {
+	for key, files := range map[string][]string{"lock_files": p.LockFiles, "manifests": p.Manifests, "produces": p.Produces} {
+		for i, f := range files {
 			if f == "" || strings.HasPrefix(f, "/") || slices.Contains(strings.Split(f, "/"), "..") {
-				l.fail(tokens(key.name, nth(i)), "must be a path inside of the project, not %q", clip(f))
+				l.fail(tokens(key, nth(i)), "must be a path inside of the project, not %q", clip(f))
 			}
 		}
 	}
-	for _, a := range sortedKeys(p.Actions) {
+	for a, cmds := range p.Actions {
 		l.known(tokens("actions", a), "project action", a, actions())
-		if len(p.Actions[a]) == 0 {
-			l.fail(tokens("actions", a), "has no command")
-		}
-		l.argvs(tokens("actions", a), p.Actions[a])
+		l.commands(tokens("actions", a), cmds)
 	}
 	if len(p.Actions) == 0 {
 		l.fail(nil, "the project recipe %q has no actions", p.ID)
 	}
-	for i, id := range p.Requires {
-		l.known(tokens("requires", nth(i)), "recipe", id, l.recipes)
-	}
+	allKnown(l, tokens("requires"), "recipe", p.Requires, l.recipes)
 }
 
 func (l *linter) manager(m *Manager) {
-	if !program().MatchString(m.CLI) {
-		l.fail(tokens("cli"), "must be the name of a program, without a path: %q", clip(m.CLI))
-	}
-	if len(m.Install) == 0 {
+	if l.program(m.CLI); len(m.Install) == 0 {
 		l.fail(nil, "the package manager %q has no install", m.ID)
 	} else {
 		l.argvs(tokens("install"), [][]string{m.Install})
@@ -172,23 +152,15 @@ func (l *linter) manager(m *Manager) {
 
 func (l *linter) names() {
 	for _, kind := range nameKinds() {
-		for _, name := range sortedKeys(l.c.Names.Kind(kind)) {
+		for name, families := range *l.c.Names.table(kind) {
 			o := l.c.NameOrigin(kind, name)
-			var t []string
-			if o.Source == SourceEmbedded {
-				o.Pointer, t = join("", kind), tokens(name)
-			}
-			if !l.enter(o) {
+			if o.Pointer = cmp.Or(o.Pointer, join(join("", kind), name)); !l.enter(o) {
 				continue
 			}
-			families := l.c.Names.Kind(kind)[name]
 			if len(families) == 0 {
-				l.fail(t, "names no packages")
+				l.fail(nil, "names no packages")
 			}
-			for _, f := range sortedKeys(families) {
-				l.known(sub(t, f), "distribution family", f, l.distros)
-				l.packages(sub(t, f), families[f])
-			}
+			l.packagesBy(nil, families)
 		}
 	}
 }

@@ -24,22 +24,16 @@ const (
 // repositoryDir is where a repository keeps its overlays.
 const repositoryDir = ".superloop/recovery"
 
-// Options says where overlays are looked for. An empty directory means none; a
-// directory that does not exist holds none.
+// Options says where overlays are looked for. An empty directory means none; a directory that does not exist holds none.
 type Options struct {
 	// UserDir holds the person's own files: $XDG_CONFIG_HOME/superloop/recovery.
 	UserDir string
-	// RepoDir is the root of the supervised repository; its files stand in
-	// .superloop/recovery below it.
+	// RepoDir is the root of the supervised repository; its files stand in .superloop/recovery below it.
 	RepoDir string
-	// Examples asks for the examples of the handlers, which only judging the catalog
-	// needs. Without them it is there in some milliseconds, unless there are overlays:
-	// these are judged with the examples of what they change.
-	Examples bool
 }
 
-// UserDir is where a person's own files stand on this system, or "" if the
-// system does not say where its configuration is.
+// UserDir is where a person's own files stand on this system, or "" if the system does not say where its configuration
+// is.
 func UserDir() string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) { // the standard asks to ignore a relative one
@@ -52,46 +46,33 @@ func UserDir() string {
 	return filepath.Join(dir, "superloop", "recovery")
 }
 
-// Load is the embedded catalog with the user's and the repository's files on top,
-// each directory in the order of the file names, later ones winning. A file
-// with an error is left out whole and its problems are reported; the others
-// count. What a file of the repository carries comes out with Origin.Source
-// "repository" and must never run by itself.
+// Load is the embedded catalog with the user's and the repository's files on top, each directory in the order of the
+// file names, later ones winning. A file with an error is left out whole and its problems are reported; the others
+// count. What a file of the repository carries comes out with Origin.Source "repository" and must never run by itself.
 //
 // A cancelled context leaves out the files that were not read yet, and says so.
 func Load(ctx context.Context, o Options) (*Catalog, Problems) {
-	dirs := [...]overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}}
-	var docs [len(dirs)][]*document
-	var unread [len(dirs)]Problems
-	overlays := 0
-	for i, dir := range dirs {
-		docs[i], unread[i] = dir.read(ctx)
-		overlays += len(docs[i])
+	var problems Problems
+	e, err := embeddedOnce()
+	if err != nil {
+		problems = Problems{{File: "data", Message: err.Error()}}
 	}
-	embedded := briefOnce
-	if o.Examples || overlays > 0 {
-		embedded = wholeOnce
-	}
-	p := embedded()
-	problems, base := slices.Clone(p.problems), p.base
-	for i := range dirs {
-		problems = append(problems, unread[i]...)
-		if len(docs[i]) == 0 {
-			continue
+	base := e.base
+	for _, dir := range []overlayDir{{SourceUser, o.UserDir, "."}, {SourceRepository, o.RepoDir, repositoryDir}} {
+		docs, unread := dir.read(ctx)
+		if problems = append(problems, unread...); len(docs) > 0 {
+			next, ps := overlay(base, docs)
+			base, problems = next, append(problems, ps...)
 		}
-		next, ps := overlay(base, docs[i])
-		problems = append(problems, ps...)
-		base = next
 	}
-	if overlays == 0 {
-		return p.catalog, problems
+	if base == e.base {
+		return e.catalog, problems
 	}
 	return base.finish(), problems
 }
 
-// overlay applies the documents of one directory. Files may refer to each
-// other's entries in any order, so they are judged together: those with errors
-// are taken out and the rest is judged again, until it is clean.
+// overlay applies the documents of one directory. Files may refer to each other's entries in any order, so they are
+// judged together: those with errors are taken out and the rest is judged again, until it is clean.
 func overlay(base *builder, docs []*document) (*builder, Problems) {
 	var problems Problems
 	for round := 1; ; round++ {
@@ -152,10 +133,11 @@ func (o overlayDir) read(ctx context.Context) ([]*document, Problems) {
 		return fail(err)
 	}
 	defer func() { _ = root.Close() }()
-	names, problems, err := overlayFiles(root, dir)
+	entries, err := fs.ReadDir(root.FS(), ".") // sorted
 	if err != nil {
 		return fail(err)
 	}
+	names, problems := overlayFiles(entries, dir)
 	var docs []*document
 	size := 0
 	for _, name := range names {
@@ -182,46 +164,26 @@ func (o overlayDir) read(ctx context.Context) ([]*document, Problems) {
 	return docs, problems
 }
 
-// overlayFiles lists the files to read, sorted, and warns of those that a person
-// may believe to be read.
-func overlayFiles(root *os.Root, dir string) ([]string, Problems, error) {
-	d, err := root.Open(".")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = d.Close() }()
-	entries, err := d.ReadDir(-1)
-	if err != nil {
-		return nil, nil, err
-	}
-	var names []string
-	var problems Problems
+// overlayFiles are the names of the files to read, in the order of the entries. It warns of those that a person may
+// believe to be read.
+func overlayFiles(entries []fs.DirEntry, dir string) (names []string, problems Problems) {
 	for _, e := range entries {
-		name := e.Name()
-		switch {
+		switch name := e.Name(); {
 		case strings.HasPrefix(name, "."), e.IsDir():
 		case strings.HasSuffix(name, ".yaml"):
 			names = append(names, name)
 		case strings.HasSuffix(name, ".yml"), strings.HasSuffix(name, ".json"):
-			problems = append(problems, Problem{
-				File: filepath.Join(dir, name), Warning: true, Message: "is not read: only names that end in .yaml are",
-			})
+			problems = append(problems, Problem{File: filepath.Join(dir, name), Warning: true, Message: "is not read: only names that end in .yaml are"})
 		}
 	}
-	slices.Sort(names)
 	if len(names) > MaxFiles {
 		problems = append(problems, Problem{
 			File: dir, Message: fmt.Sprintf("holds %d files, of which only the first %d are read: put several handlers into one file", len(names), MaxFiles),
 		})
 		names = names[:MaxFiles]
 	}
-	return names, problems.sorted(), nil
+	return names, problems.sorted()
 }
-
-var (
-	errNotRegular = errors.New("not a regular file")
-	errTooLarge   = fmt.Errorf("larger than %d bytes: split it into several files", MaxFileSize)
-)
 
 func readCapped(root *os.Root, name string) ([]byte, error) {
 	// Without waiting, because a named pipe has no end.
@@ -235,17 +197,16 @@ func readCapped(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errNotRegular
+		return nil, errors.New("not a regular file")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
 	if err == nil && len(text) > MaxFileSize {
-		err = errTooLarge
+		err = fmt.Errorf("larger than %d bytes: split it into several files", MaxFileSize)
 	}
 	return text, err
 }
 
-// reason is an error without the name of the system call and the path, which
-// stand in the problem already.
+// reason is an error without the name of the system call and the path, which stand in the problem already.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

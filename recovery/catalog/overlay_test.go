@@ -89,9 +89,6 @@ packages:
 	if h.Options[0].Executor != ByWrapper || h.Options[1].Executor != ByHuman || h.Options[0].Risk != RiskLow {
 		t.Errorf("no defaults: %+v", h.Options)
 	}
-	if f := c.Family("mytool"); len(f) != 1 || f[0] != h {
-		t.Errorf("family: %v", f)
-	}
 	r, _ := c.RecipeByCLI("mytool")
 	if r == nil || r.Verify.Origin != VerifyUser || r.Verify.Command != "mytool info" {
 		t.Fatalf("recipe %+v", r)
@@ -155,14 +152,14 @@ func TestRepositoryIsMarked(t *testing.T) {
 	}
 	h, _ := c.Handler("mytool_down")
 	r, _ := c.Recipe("evil")
-	p, _ := c.Project("p")
+	p, _ := find(c.Projects, func(p *ProjectRecipe) bool { return p.ID == "p" })
 	ch, _ := c.Chain("unknown")
 	for name, o := range map[string]Origin{"handler": h.Origin, "recipe": r.Origin, "project": p.Origin, "name": c.NameOrigin(NameHeader, "p.h"), "approach": ch.Approaches[0].Origin} {
-		if o.Source != SourceRepository || o.MayRunByItself() {
+		if o.Source != SourceRepository {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
-	if o := c.NameOrigin(NameHeader, "stdio.h"); !o.MayRunByItself() {
+	if o := c.NameOrigin(NameHeader, "stdio.h"); o.Source != SourceEmbedded {
 		t.Errorf("embedded: %+v", o)
 	}
 }

@@ -21,21 +21,17 @@ type Problem struct {
 
 // String is "file:line:column: pointer: message".
 func (p Problem) String() string {
-	var b strings.Builder
-	b.WriteString(p.File)
+	s := p.File
 	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", p.Line, max(p.Column, 1))
+		s += fmt.Sprintf(":%d:%d", p.Line, max(p.Column, 1))
 	}
-	b.WriteString(": ")
 	if p.Pointer != "" {
-		b.WriteString(p.Pointer)
-		b.WriteString(": ")
+		s += ": " + p.Pointer
 	}
 	if p.Warning {
-		b.WriteString("warning: ")
+		s += ": warning"
 	}
-	b.WriteString(p.Message)
-	return b.String()
+	return s + ": " + p.Message
 }
 
 // Problems is what is wrong, in the order of the files.
@@ -46,29 +42,21 @@ const maxShown = 20
 
 // Errors are those that are not warnings.
 func (ps Problems) Errors() Problems {
-	var out Problems
-	for _, p := range ps {
-		if !p.Warning {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(ps), func(p Problem) bool { return p.Warning })
 }
 
-// Err is nil when there are warnings at most; else an error that lists the
-// first problems, one a line.
+// Err is nil when there are warnings at most; else an error that lists the first problems, one a line.
 func (ps Problems) Err() error {
+	var lines []string
 	bad := ps.Errors()
+	for _, p := range bad[:min(len(bad), maxShown)] {
+		lines = append(lines, p.String())
+	}
+	if len(bad) > maxShown {
+		lines = append(lines, fmt.Sprintf("and %d more", len(bad)-maxShown))
+	}
 	if len(bad) == 0 {
 		return nil
-	}
-	var lines []string
-	for i, p := range bad {
-		if i == maxShown {
-			lines = append(lines, fmt.Sprintf("and %d more", len(bad)-i))
-			break
-		}
-		lines = append(lines, p.String())
 	}
 	return errors.New(strings.Join(lines, "\n"))
 }
