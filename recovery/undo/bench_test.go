@@ -8,27 +8,6 @@ import (
 	"time"
 )
 
-// BenchmarkGit is the one process that Keep starts in a clean repository: what is
-// above it is Keep's own.
-func BenchmarkGit(b *testing.B) {
-	x := newBox(b)
-	x.put("package.json", "{}")
-	x.commit()
-	g, ok := readGit(x.dir)
-	if !ok {
-		b.Fatal("the repository is not read directly")
-	}
-	var took []time.Duration
-	for b.Loop() {
-		begin := time.Now()
-		if list, err := g.differences(b.Context(), g.head); err != nil || len(list) > 0 {
-			b.Fatal(list, err)
-		}
-		took = append(took, time.Since(begin))
-	}
-	report(b, took)
-}
-
 func report(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "median-ms")

@@ -15,8 +15,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// copyTo copies the place to a path that is not there yet. Modes, times, links
-// and names stay as they are; owners as far as the user may set them.
+// copyTo copies the place to a path that is not there yet. Modes, times, links and names stay as they are; owners as far
+// as the user may set them.
 func (p place) copyTo(ctx context.Context, method, to string) error {
 	argv := []string{"cp", "-a"}
 	switch {
@@ -45,34 +45,37 @@ func (s Store) canReflink(ctx context.Context, p place, had survey, dir string) 
 	return err == nil
 }
 
-// same reports whether what stands at a path below the private directory is what
-// was surveyed; the source may have changed while it was copied.
-func (s Store) same(path string, had survey, maxFiles int) error {
-	at, err := open(filepath.Dir(path), filepath.Base(path))
+// same checks that an entry of a directory has a sum; what it was copied from may have changed meanwhile.
+func same(dir, name, sum string) error {
+	at, err := open(dir, name)
 	if err != nil {
 		return err
 	}
 	defer at.close()
-	got, err := at.look(maxFiles, 1<<62)
-	switch {
-	case err != nil:
-		return err
-	case got.sum != had.sum:
-		return errors.New("it changed while it was copied")
-	}
-	return nil
+	return at.must(sum, whileCopied)
 }
 
-// removeTree removes an entry of a directory with everything below it. Directories
-// that may not be written are made so before it gives up.
+const whileCopied = "it changed while it was copied"
+
+// must surveys the place again. If that does not give the sum, the error says why.
+func (p place) must(sum, why string) error {
+	got, err := p.look(1<<30, 1<<62)
+	if err == nil && got.sum != sum {
+		err = errors.New(why)
+	}
+	return err
+}
+
+// removeTree removes an entry of a directory with everything below it. Directories that may not be written are made so
+// before it gives up.
 func removeTree(ctx context.Context, dir, name string) error {
 	t := proc.Tool{Dir: dir}
 	_, err := t.Run(ctx, "rm", "-rf", "--", "./"+name)
-	if err == nil {
-		return nil
+	if err != nil {
+		_, _ = t.Run(ctx, "find", "./"+name, "-type", "d", "-exec", "chmod", "u+rwx", "{}", "+")
+		_, err = t.Run(ctx, "rm", "-rf", "--", "./"+name)
 	}
-	_, _ = t.Run(ctx, "find", "./"+name, "-type", "d", "-exec", "chmod", "u+rwx", "{}", "+")
-	if _, err = t.Run(ctx, "rm", "-rf", "--", "./"+name); err != nil {
+	if err != nil {
 		return fmt.Errorf("removing %s: %w", filepath.Join(dir, name), err)
 	}
 	return nil
@@ -83,12 +86,11 @@ func (p place) remove(ctx context.Context) error {
 	if _, ok, err := p.lstat(); !ok || err != nil {
 		return err
 	}
-	dir := p.at("")
-	return removeTree(ctx, dir[:len(dir)-1], p.name)
+	return removeTree(ctx, p.path(), p.name)
 }
 
-// patience is how long a call waits for another to end. A lock may also outlive
-// its call for a moment, in a process that this one is just starting.
+// patience is how long a call waits for another to end. A lock may also outlive its call for a moment, in a process that
+// this one is just starting.
 const patience = 3 * time.Second
 
 // lock keeps other calls out.
@@ -96,30 +98,24 @@ func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 	if err := s.Disk.MkdirAll("undo", s.sets(), 0o700); err != nil {
 		return nil, err
 	}
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for {
+	for limit := time.Now().Add(patience); ; {
 		l, err := s.Disk.Lock(filepath.Join(s.Dir, "undo.lock"), fmt.Appendf(nil, "superloop, pid %d", os.Getpid()))
-		var held *durable.LockedError
 		if err == nil {
 			return func() { _ = l.Unlock() }, nil
-		} else if !errors.As(err, &held) {
+		}
+		if held := (*durable.LockedError)(nil); !errors.As(err, &held) || time.Now().After(limit) {
 			return nil, err
 		}
 		select {
-		case <-again.C:
+		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("waiting for another undo: %w", ctx.Err())
-		case <-limit.C:
-			return nil, err
 		}
 	}
 }
 
-// clear removes what there is of a set, or what was to become one; its mark goes
-// last. It does without s.Disk, which may be what has failed.
+// clear removes what there is of a set, or what was to become one; its mark goes last. It does without s.Disk, which may
+// be what has failed.
 func (s Store) clear(ctx context.Context, id string) error {
 	if err := s.unref(ctx, id); err != nil {
 		return err
@@ -133,8 +129,8 @@ func (s Store) clear(ctx context.Context, id string) error {
 	return err
 }
 
-// sweep removes what calls that were killed have left: sets that were never
-// finished, with their refs, and sets that were being removed.
+// sweep removes what calls that were killed have left: sets that were never finished, with their refs, and sets that
+// were being removed.
 func (s Store) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(s.sets())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,20 +157,25 @@ func (s Store) sweep(ctx context.Context) error {
 	return err
 }
 
-// unref removes the ref of a set, if there is a repository to remove it from.
+// unref removes the ref of a set, if there is a repository to remove it from. That it is not there is no error.
 func (s Store) unref(ctx context.Context, id string) error {
 	if _, err := os.Stat(s.Repo); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := s.unanchor(id); err != nil { // first: one that a power cut has emptied git does not remove
+	if at, err := open(s.Repo, ".git/"+refBase+id); err == nil {
+		defer at.close()
+		if _, err := at.read(0); err == nil { // git does not remove a ref that a power cut has emptied
+			if err := s.Disk.Remove("undo-ref", at.at(at.name)); err != nil {
+				return err
+			}
+		}
+	}
+	g, err := openGit(ctx, s.Repo)
+	if err != nil || !g.found {
 		return err
 	}
-	if g, ok := readGit(s.Repo); ok && g.deleteRef(ctx, refBase+id) == nil {
-		return nil
+	if _, err = g.run(ctx, nil, "update-ref", "-d", refBase+id); err != nil {
+		return fmt.Errorf("removing %s: %w", refBase+id, err)
 	}
-	g, ok, err := openGit(ctx, s.Repo)
-	if err != nil || !ok {
-		return err
-	}
-	return g.deleteRef(ctx, refBase+id)
+	return nil
 }

@@ -82,56 +82,8 @@ func TestOtherRepositories(t *testing.T) {
 	}
 }
 
-// TestReadGit: what is read without git is what git says, or nothing.
-func TestReadGit(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		make  func(b box)
-		plain bool
-	}{
-		"a branch":        {func(b box) {}, true},
-		"an odd branch":   {func(b box) { b.git("checkout", "-q", "-b", "a/b-\u00e9.x") }, true},
-		"packed refs":     {func(b box) { b.git("pack-refs", "--all") }, true},
-		"packed, then on": {func(b box) { b.git("pack-refs", "--all"); b.commit() }, true},
-		"detached":        {func(b box) { b.git("checkout", "-q", "--detach") }, true},
-		"SHA-256":         {func(b box) { b.rm(".git"); b.git("init", "-q", "--object-format=sha256"); b.commit() }, true},
-		"no commit":       {func(b box) { b.rm(".git"); b.git("init", "-q") }, false},
-		"an orphan":       {func(b box) { b.git("checkout", "-q", "--orphan", "new") }, false},
-		"a symbolic ref": {func(b box) {
-			b.git("symbolic-ref", "refs/heads/alias", "refs/heads/main")
-			b.git("symbolic-ref", "HEAD", "refs/heads/alias")
-		}, false},
-		"a filter":         {func(b box) { b.git("config", "Filter.x.clean", "cat") }, false},
-		"an include":       {func(b box) { b.git("config", "includeIf.gitdir:/.path", "x") }, false},
-		"a work tree":      {func(b box) { b.git("config", "core.workTree", b.dir) }, false},
-		"a directory away": {func(b box) { b.sh("mv .git ../git; ln -s ../git .git") }, false},
-		"a link as HEAD":   {func(b box) { b.sh("mv .git/HEAD .git/H; ln -s H .git/HEAD") }, false},
-		"a broken ref":     {func(b box) { b.sh("echo x > .git/refs/heads/main") }, false},
-		"none":             {func(b box) { b.rm(".git") }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBox(t)
-			b.put("file", "1")
-			b.commit()
-			c.make(b)
-			g, ok := readGit(b.dir)
-			if ok != c.plain {
-				t.Fatalf("read without git: %v", ok)
-			}
-			if !ok {
-				return
-			}
-			want, isGit, err := openGit(t.Context(), b.dir)
-			if err != nil || !isGit || g.head != want.head || g.sha256 != want.sha256 || want.prefix != "" {
-				t.Errorf("got %+v, want %+v, %v", g, want, err)
-			}
-		})
-	}
-}
-
-// TestCleanRepository: where no tracked file differs, one program is started, which
-// runs none of the person's own, and HEAD's commit gets the set's ref.
+// TestCleanRepository: where no tracked file differs, git is told to write a ref and nothing else, runs no program of the
+// person, and HEAD's commit gets the set's ref.
 func TestCleanRepository(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -154,7 +106,7 @@ func TestCleanRepository(t *testing.T) {
 	}
 	personal := b
 	personal.env = append(b.env[:len(b.env):len(b.env)], "GIT_CONFIG_GLOBAL="+person)
-	if _, out := personal.run(kill{step: 1 << 30}, "keep-clean", ""); out != "reads diff-index\nprograms " {
+	if _, out := personal.run(kill{step: 1 << 30}, "keep-clean", ""); out != "reads rev-parse config diff-index\nprograms git" {
 		t.Errorf("%q", out)
 	}
 	if _, err := os.Stat(ran); err == nil {

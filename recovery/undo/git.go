@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"os"
 	"strconv"
 	"strings"
@@ -19,35 +18,27 @@ import (
 // refBase is where the commits of sets have their refs.
 const refBase = "refs/superloop/undo/"
 
-// git is a repository's git, run in the directory of the repository of superloop,
-// so that nothing of the repository's own configuration is executed: no hooks, no
-// filters, no file system monitor, no fetches.
+// git is a repository's git, run in the directory of the repository of superloop, so that nothing of the repository's
+// own configuration is executed: no hooks, no filters, no file system monitor, no fetches.
 type git struct {
 	dir    string
 	env    []string
 	quiet  []string // -c options that silence the filters of the configuration
+	found  bool     // there is a work tree that git can read
+	why    string   // why it cannot, if there may be one
 	prefix string   // of dir below git's top directory
 	sha256 bool
 	head   string // "" without a commit
-	// direct: all of this was read without git, see readGit. anchored: the set has
-	// its ref already, at head.
-	direct, anchored bool
-	why              string // it cannot be used, although it may be there
 }
 
-func newGit(dir string) *git {
+// openGit looks at the repository. That there is none, or no git, is no error.
+func openGit(ctx context.Context, dir string) (*git, error) {
 	g := &git{dir: dir, env: []string{"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none"}}
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "GIT_") || strings.HasPrefix(e, "GIT_CONFIG_") || strings.HasPrefix(e, "GIT_CEILING") {
 			g.env = append(g.env, e)
 		}
 	}
-	return g
-}
-
-// openGit finds the repository; ok is false if there is none, or no git.
-func openGit(ctx context.Context, dir string) (g *git, ok bool, err error) {
-	g = newGit(dir)
 	// With a commit it is the fourth line and the exit code is 0, without one it is 1.
 	out, err := g.run(ctx, nil, "rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix", "--quiet", "--verify", "HEAD^{commit}")
 	unborn := exitCode(err) == 1
@@ -56,14 +47,14 @@ func openGit(ctx context.Context, dir string) (g *git, ok bool, err error) {
 		if !strings.Contains(failed.Stderr, "not a git repository") {
 			g.why, _, _ = strings.Cut(strings.TrimSpace(failed.Stderr), "\n")
 		}
-		return g, false, nil
+		return g, nil
 	}
 	if err != nil && !unborn {
-		return nil, false, err
+		return nil, err
 	}
 	facts := strings.SplitN(string(out), "\n", 3)
 	if len(facts) < 3 || facts[0] != "true" {
-		return g, false, nil
+		return g, nil
 	}
 	g.sha256, g.prefix = facts[1] == "sha256", strings.TrimSuffix(facts[2], "\n")
 	if i := strings.LastIndexByte(g.prefix, '\n'); i >= 0 && !unborn {
@@ -71,7 +62,7 @@ func openGit(ctx context.Context, dir string) (g *git, ok bool, err error) {
 	}
 	filters, err := g.run(ctx, nil, "config", "-z", "--name-only", "--get-regexp", `^filter\.`)
 	if err != nil && exitCode(err) != 1 {
-		return nil, false, err
+		return nil, err
 	}
 	for name := range strings.SplitSeq(string(filters), "\x00") {
 		if i := strings.LastIndexByte(name, '.'); i > 0 {
@@ -79,7 +70,8 @@ func openGit(ctx context.Context, dir string) (g *git, ok bool, err error) {
 			g.quiet = append(g.quiet, "-c", base+".clean=", "-c", base+".smudge=", "-c", base+".process=", "-c", base+".required=false")
 		}
 	}
-	return g, true, nil
+	g.found = true
+	return g, nil
 }
 
 func exitCode(err error) int {
@@ -95,16 +87,12 @@ func (g *git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, er
 	return proc.Tool{Dir: g.dir, Env: g.env, Stdin: stdin, Limit: 256 << 20}.Run(ctx, append(argv, args...)...)
 }
 
-func (g *git) newHash() hash.Hash {
-	if g.sha256 {
-		return sha256.New()
-	}
-	return sha1.New()
-}
-
 // object is the id that git gives to something.
 func (g *git) object(kind string, content []byte) string {
-	h := g.newHash()
+	h := sha1.New()
+	if g.sha256 {
+		h = sha256.New()
+	}
 	fmt.Fprintf(h, "%s %d\x00", kind, len(content))
 	h.Write(content)
 	return hex.EncodeToString(h.Sum(nil))
@@ -112,23 +100,18 @@ func (g *git) object(kind string, content []byte) string {
 
 // difference is a tracked path whose work tree differs from a commit, or may.
 type difference struct {
-	path             string // relative to dir
-	oldMode, newMode string // "000000": it is not there
-	oldID            string
+	path    string // relative to dir
+	oldMode string // in the commit; gitEmpty: it is not there
+	oldID   string
 }
 
-// differences compares a commit ("" is the empty tree) with the work tree, by
-// what the index knows; a file whose times have changed is among them even if its
-// content has not. Submodules are left out.
+// differences compares a commit ("" is the empty tree) with the work tree, by what the index knows; a file whose times
+// have changed is among them even if its content has not. Submodules are left out.
 func (g *git) differences(ctx context.Context, commit string) ([]difference, error) {
 	if commit == "" {
 		commit = g.object("tree", nil)
 	}
-	quiet := *g
-	if g.direct { // nobody has asked for the names of filters
-		quiet.env = append(g.env[:len(g.env):len(g.env)], withoutPersonal()...)
-	}
-	out, err := quiet.run(ctx, nil, "diff-index", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--ignore-submodules=all", "--relative", commit, "--")
+	out, err := g.run(ctx, nil, "diff-index", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--ignore-submodules=all", "--relative", commit, "--")
 	if err != nil {
 		return nil, fmt.Errorf("comparing tracked files: %w", err)
 	}
@@ -141,28 +124,27 @@ func (g *git) differences(ctx context.Context, commit string) ([]difference, err
 		if len(f) != 5 || f[0][0] != ':' || len(name) == 0 {
 			return nil, fmt.Errorf("git diff-index printed the record %q", meta)
 		}
-		d := difference{path: string(name), oldMode: f[0][1:], newMode: f[1], oldID: f[2]}
-		if d.oldMode == gitlink || d.newMode == gitlink || own(d.path) {
-			continue
+		if d := (difference{string(name), f[0][1:], f[2]}); d.oldMode != gitModule && f[1] != gitModule && !own(d.path) {
+			list = append(list, d)
 		}
-		list = append(list, d)
 	}
 	return list, nil
 }
 
+// Modes as git writes them.
 const (
-	gitlink  = "160000"
-	gitLink  = "120000"
-	gitExec  = "100755"
-	gitFile  = "100644"
-	gitEmpty = "000000"
+	gitModule = "160000"
+	gitLink   = "120000"
+	gitExec   = "100755"
+	gitFile   = "100644"
+	gitEmpty  = "000000" // nothing is there
 )
 
 // own: superloop writes there while the command runs.
 func own(p string) bool { return p == ".superloop" || strings.HasPrefix(p, ".superloop/") }
 
-// untracked lists what git does not know: files, or with ignored set what it
-// ignores, directories as one entry. A repository of its own ends in "/".
+// untracked lists what git does not know: files, or with ignored set what it ignores, directories as one entry. A
+// repository of its own ends in "/".
 func (g *git) untracked(ctx context.Context, ignored bool) ([]string, error) {
 	args := []string{"ls-files", "--others", "--exclude-standard", "-z"}
 	if ignored {
@@ -183,9 +165,6 @@ func (g *git) untracked(ctx context.Context, ignored bool) ([]string, error) {
 
 // blobs reads objects, in the order of their ids.
 func (g *git) blobs(ctx context.Context, ids []string) ([][]byte, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
 	out, err := g.run(ctx, []byte(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch")
 	if err != nil {
 		return nil, fmt.Errorf("reading what was kept: %w", err)
@@ -207,26 +186,18 @@ func (g *git) blobs(ctx context.Context, ids []string) ([][]byte, error) {
 	return list, nil
 }
 
-// deleteRef removes a set's ref; one that is not there is no error.
-func (g *git) deleteRef(ctx context.Context, ref string) error {
-	if _, err := g.run(ctx, nil, "update-ref", "-d", ref); err != nil {
-		return fmt.Errorf("removing %s: %w", ref, err)
-	}
-	return nil
-}
-
 // quote writes a path as fast-import reads it.
-func quote(p string) []byte {
-	b := []byte{'"'}
-	for i := range len(p) {
-		switch c := p[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c < ' ' || c > '~':
-			b = fmt.Appendf(b, "\\%03o", c)
-		default:
+func quote(p string) string { return `"` + escape(p, `"\`, `\%03o`) + `"` }
+
+// escape writes each byte of s that is no printable ASCII, or one of special, by a format.
+func escape(s, special, format string) string {
+	var b []byte
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte(special, c) >= 0 {
+			b = fmt.Appendf(b, format, c)
+		} else {
 			b = append(b, c)
 		}
 	}
-	return append(b, '"')
+	return string(b)
 }

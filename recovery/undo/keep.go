@@ -101,15 +101,21 @@ func (s Store) build(ctx context.Context, m *manifest, req Request) error {
 	if err != nil {
 		return err
 	}
-	g, changes, isGit, err := s.sinceHead(ctx, m.ID)
+	g, err := openGit(ctx, s.Repo)
 	if err != nil {
 		return err
+	}
+	var changes []difference
+	if g.found {
+		if changes, err = g.differences(ctx, g.head); err != nil {
+			return err
+		}
 	}
 	if g.why != "" {
 		m.skip(".", "tracked files are not kept, git says: "+g.why)
 	}
 	targets := req.Targets
-	if targets.Ignored && isGit {
+	if targets.Ignored && g.found {
 		list, err := g.untracked(ctx, true)
 		if err != nil {
 			return err
@@ -128,14 +134,14 @@ func (s Store) build(ctx context.Context, m *manifest, req Request) error {
 		}
 	}
 	if targets.Untracked {
-		if err := s.keepLoose(ctx, g, isGit, targets.Paths, pack); err != nil {
+		if err := keepLoose(ctx, g, targets.Paths, pack); err != nil {
 			return err
 		}
 	}
 	if err := pack.close(); err != nil {
 		return err
 	}
-	if isGit {
+	if g.found {
 		if err := s.keepTracked(ctx, g, changes, m, req.Caps.Copied); err != nil {
 			return err
 		}
@@ -197,7 +203,7 @@ func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *pack
 			continue
 		}
 		if last = at.copyTo(ctx, method, to); last == nil {
-			last = s.same(to, had, room.Files)
+			last = same(dir, name, had.sum)
 		}
 		if last == nil {
 			kept.Method = method

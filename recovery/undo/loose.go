@@ -38,7 +38,7 @@ func (p *packer) add(rel string, limit int64) error {
 		return nil
 	}
 	p.room.Files--
-	f := looseFile{Path: rawPath(rel), Mode: b.perm, Offset: p.at, Sum: b.fileState()}
+	f := looseFile{Path: rawPath(rel), Mode: b.perm, Offset: p.at, Sum: b.state()}
 	if b.mode == gitLink {
 		f.Link = rawPath(b.content)
 		p.m.Files = append(p.m.Files, f)
@@ -69,9 +69,9 @@ func (p *packer) close() error {
 }
 
 // keepLoose keeps the files that git neither knows nor ignores.
-func (s Store) keepLoose(ctx context.Context, g *git, isGit bool, targets []Target, pack *packer) error {
+func keepLoose(ctx context.Context, g *git, targets []Target, pack *packer) error {
 	m := pack.m
-	if !isGit {
+	if !g.found {
 		m.skip(".", "without git nobody can tell which files are the person's; only what the command names is kept")
 		return nil
 	}

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"net/url"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -122,52 +120,23 @@ type after struct {
 	Files   map[string]string `json:"files"`
 }
 
-// rawPath is a path of any bytes. In JSON "%" and what is no printable ASCII is
-// written as %XX.
+// rawPath is a path of any bytes. In JSON "%" and what is no printable ASCII is written as %XX.
 type rawPath string
 
 // MarshalText makes it fit for JSON.
-func (p rawPath) MarshalText() ([]byte, error) {
-	var b []byte
-	for i := range len(p) {
-		if c := p[i]; c < ' ' || c > '~' || c == '%' {
-			b = fmt.Appendf(b, "%%%02X", c)
-		} else {
-			b = append(b, c)
-		}
-	}
-	return b, nil
-}
+func (p rawPath) MarshalText() ([]byte, error) { return []byte(p.key()), nil }
 
-// key is the path as a key of a JSON object: a string type is not asked how it
-// wants to be written there.
-func (p rawPath) key() string {
-	text, _ := p.MarshalText() // never fails
-	return string(text)
-}
+// key is the path as a key of a JSON object: encoding/json writes those of a string type as they are.
+func (p rawPath) key() string { return escape(string(p), "%", "%%%02X") }
 
 // UnmarshalText reads what MarshalText writes.
 func (p *rawPath) UnmarshalText(text []byte) error {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			b.WriteByte(text[i])
-			continue
-		}
-		if i+2 >= len(text) {
-			return errors.New("a path ends within an escape")
-		}
-		c, err := strconv.ParseUint(string(text[i+1:i+3]), 16, 8)
-		if err != nil {
-			return fmt.Errorf("a path has the escape %q", text[i:i+3])
-		}
-		b.WriteByte(byte(c))
-		i += 2
-	}
-	*p = rawPath(b.String())
-	return nil
+	s, err := url.PathUnescape(string(text))
+	*p = rawPath(s)
+	return err
 }
 
+// skip notes that something is not kept.
 func (m *manifest) skip(path, why string) {
 	m.NotKept = append(m.NotKept, rawNamed{rawPath(path), why})
 }
@@ -191,17 +160,9 @@ const maxManifest = 128 << 20
 
 // readJSON reads a file of a set. ok is false if it is not there.
 func readJSON(file string, v any) (ok bool, err error) {
-	f, err := durable.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxManifest))
-	if err == nil && len(bytes.Trim(data, "\x00")) == 0 { // what a power cut leaves of a file that was not flushed
-		return false, nil
+	data, err := durable.Read(file, maxManifest)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.Trim(data, "\x00")) == 0 {
+		return false, nil // a power cut leaves an empty file of one that was not flushed
 	}
 	if err == nil {
 		err = json.Unmarshal(data, v)

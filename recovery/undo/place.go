@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -78,20 +79,23 @@ func openDir(at int, name string) (int, error) {
 
 func (p place) close() { p.dir.Close() }
 
-// at is a path to an entry of the directory, for this process.
-func (p place) at(name string) string {
+// path is a path to the directory, for this process.
+func (p place) path() string {
 	if runtime.GOOS == "linux" {
-		return "/proc/self/fd/" + strconv.Itoa(int(p.dir.Fd())) + "/" + name
+		return "/proc/self/fd/" + strconv.Itoa(int(p.dir.Fd()))
 	}
-	return filepath.Join(p.real, name)
+	return filepath.Clean(p.real)
 }
+
+// at is a path to an entry of the directory, for this process.
+func (p place) at(name string) string { return p.path() + "/" + name }
 
 // sibling is another entry of the same directory.
 func (p place) sibling(name string) place { return place{p.dir, p.real, name} }
 
 // run runs a program in the directory.
 func (p place) run(ctx context.Context, argv ...string) error {
-	_, err := proc.Tool{Dir: strings.TrimSuffix(p.at(""), "/")}.Run(ctx, argv...)
+	_, err := proc.Tool{Dir: p.path()}.Run(ctx, argv...)
 	return err
 }
 
@@ -123,7 +127,7 @@ func readlinkat(at int, name string) (string, error) {
 	}
 }
 
-// read reads a regular file of at most limit bytes.
+// read reads a regular file of at most limit bytes that does not change meanwhile.
 func (p place) read(limit int64) ([]byte, error) {
 	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -131,7 +135,20 @@ func (p place) read(limit int64) ([]byte, error) {
 	}
 	f := os.NewFile(uintptr(fd), p.name)
 	defer f.Close()
-	return readAll(f, limit)
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > limit:
+		return nil, errTooBig
+	}
+	data, err := io.ReadAll(io.LimitReader(f, info.Size()+1))
+	if err == nil && int64(len(data)) != info.Size() {
+		err = errGrew
+	}
+	return data, err
 }
 
 // parent opens the directory of a path; one that is gone is made if need be, one

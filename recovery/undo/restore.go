@@ -37,9 +37,8 @@ func (r Report) Complete() bool { return len(r.Conflicts) == 0 && len(r.Failed) 
 
 const conflictMark = ".superloop-undo-conflict"
 
-// Restore puts back what a set kept, as the package's comment says. It goes path
-// by path; one that fails is named and does not keep the others from being put
-// back. Called again, it goes on with what is missing.
+// Restore puts back what a set kept, as the package's comment says. It goes path by path; one that fails is named and
+// does not keep the others from being put back. Called again, it goes on with what is missing.
 func (s Store) Restore(ctx context.Context, id string, o Options) (Report, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -51,8 +50,7 @@ func (s Store) Restore(ctx context.Context, id string, o Options) (Report, error
 		return Report{}, err
 	}
 	r := restorer{Store: s, m: m, force: o.Force}
-	r.sealed, err = readJSON(s.path(id, afterFile), &r.after)
-	if err != nil {
+	if r.sealed, err = readJSON(s.path(id, afterFile), &r.after); err != nil {
 		return Report{}, err
 	}
 	for _, n := range m.NotKept {
@@ -62,7 +60,7 @@ func (s Store) Restore(ctx context.Context, id string, o Options) (Report, error
 		if err := ctx.Err(); err != nil {
 			return r.out, err
 		}
-		r.tree(ctx, i, t)
+		r.tree(ctx, fmt.Sprint(i), t)
 	}
 	if err := r.loose(ctx); err != nil {
 		return r.out, err
@@ -109,9 +107,9 @@ func (r *restorer) note(path string, v verdict) bool {
 	return true
 }
 
-// tree puts a tree or a single target back: it is copied beside its place, and
-// then renamed into it.
-func (r *restorer) tree(ctx context.Context, i int, t tree) {
+// tree puts a tree or a single target back: it is copied beside its place, and then renamed into it. id is a name for
+// it that no other tree of the set has.
+func (r *restorer) tree(ctx context.Context, id string, t tree) {
 	path := string(t.Path)
 	now, err := r.surveyAt(path)
 	if err != nil {
@@ -128,28 +126,23 @@ func (r *restorer) tree(ctx context.Context, i int, t tree) {
 		return
 	}
 	defer at.close()
-	// Left by a call that was killed.
-	fresh, old := at.sibling(r.name(i, "new")), at.sibling(r.name(i, "old"))
-	if err := errors.Join(fresh.remove(ctx), r.settled(ctx, old, now.there)); err != nil {
-		r.fail(path, err)
+	// A call that was killed may have left these. What it moved out of the way goes once something is in its place.
+	fresh, old := at.sibling(r.name(id, "new")), at.sibling(r.name(id, "old"))
+	err = fresh.remove(ctx)
+	if now.there {
+		err = errors.Join(err, old.remove(ctx))
+	}
+	if err == nil && r.note(path, v) {
 		return
 	}
-	if r.note(path, v) {
-		return
+	if err == nil {
+		if err = r.replaceTree(ctx, t, at, fresh, old, v); err != nil {
+			_ = fresh.remove(ctx)
+		}
 	}
-	if err := r.replaceTree(ctx, t, at, fresh, old, v); err != nil {
+	if err != nil {
 		r.fail(path, err)
-		_ = fresh.remove(ctx)
 	}
-}
-
-// settled removes what a killed call has moved out of the way, once something is
-// in its place.
-func (r *restorer) settled(ctx context.Context, old place, there bool) error {
-	if !there {
-		return nil
-	}
-	return old.remove(ctx)
 }
 
 func (r *restorer) replaceTree(ctx context.Context, t tree, at, fresh, old place, v verdict) error {
@@ -158,26 +151,23 @@ func (r *restorer) replaceTree(ctx context.Context, t tree, at, fresh, old place
 		return err
 	}
 	defer store.close()
-	if err := r.whole(store, t, "what was kept has been changed or damaged"); err != nil {
+	if err := store.must(t.Sum, "what was kept has been changed or damaged"); err != nil {
 		return err
 	}
 	if err := at.run(ctx, "cp", "-a", "--", filepath.Join(r.path(r.m.ID, treesDir), t.Store), "./"+fresh.name); err != nil {
 		return err
 	}
-	if err := r.whole(fresh, t, "it changed while it was copied"); err != nil {
+	if err := fresh.must(t.Sum, whileCopied); err != nil {
 		return err
 	}
 	switch v {
 	case aside:
-		beside, err := r.moveAside(at)
-		if err != nil {
-			return err
-		}
-		r.out.Aside = append(r.out.Aside, Named{string(t.Path), filepath.Join(filepath.Dir(string(t.Path)), beside)})
+		err = r.moveAside(at, string(t.Path))
 	case replace:
-		if err := r.Disk.Rename("undo-away", at.at(at.name), at.at(old.name)); err != nil {
-			return err
-		}
+		err = r.Disk.Rename("undo-away", at.at(at.name), at.at(old.name))
+	}
+	if err != nil {
+		return err
 	}
 	if err := r.Disk.Rename("undo-put", at.at(fresh.name), at.at(at.name)); err != nil {
 		return err
@@ -186,32 +176,28 @@ func (r *restorer) replaceTree(ctx context.Context, t tree, at, fresh, old place
 	return old.remove(ctx)
 }
 
-func (r *restorer) whole(at place, t tree, why string) error {
-	got, err := at.look(1<<30, 1<<62)
-	if err == nil && got.sum != t.Sum {
-		err = errors.New(why)
-	}
-	return err
-}
-
-// moveAside gives a conflict another name and says which.
-func (r *restorer) moveAside(at place) (string, error) {
+// moveAside gives a conflict another name, and notes which.
+func (r *restorer) moveAside(at place, path string) error {
 	for n := 1; n < 1000; n++ {
 		name := at.name + conflictMark
 		if n > 1 {
 			name = fmt.Sprintf("%s.%d", name, n)
 		}
 		if _, there, err := at.sibling(name).lstat(); err != nil {
-			return "", err
+			return err
 		} else if there {
 			continue
 		}
-		return name, r.Disk.Rename("undo-aside", at.at(at.name), at.at(name))
+		if err := r.Disk.Rename("undo-aside", at.at(at.name), at.at(name)); err != nil {
+			return err
+		}
+		r.out.Aside = append(r.out.Aside, Named{path, filepath.Join(filepath.Dir(path), name)})
+		return nil
 	}
-	return "", fmt.Errorf("there are too many files named %s%s; look at them and remove them", at.name, conflictMark)
+	return fmt.Errorf("there are too many files named %s%s; look at them and remove them", at.name, conflictMark)
 }
 
 // name is what something is called beside its place while it is restored.
-func (r *restorer) name(i int, what string) string {
-	return fmt.Sprintf(".superloop-undo-%s-%d.%s", r.m.ID[len(r.m.ID)-8:], i, what)
+func (r *restorer) name(id, what string) string {
+	return fmt.Sprintf(".superloop-undo-%s-%s.%s", r.m.ID[len(r.m.ID)-8:], id, what)
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // wanted is a tracked file that is to be put back.
@@ -12,6 +15,9 @@ type wanted struct {
 	trackedChange
 	verdict verdict
 }
+
+// atOnce is how many files are read from git together.
+const atOnce = 50
 
 // tracked puts the tracked files back that the command changed.
 func (r *restorer) tracked(ctx context.Context) error {
@@ -33,29 +39,25 @@ func (r *restorer) tracked(ctx context.Context) error {
 			todo = append(todo, w)
 		}
 	}
-	for n := 0; n < len(todo); n += atOnce {
-		some := todo[n:min(n+atOnce, len(todo))]
-		blobs := make([][]byte, len(some))
+	for some := range slices.Chunk(todo, atOnce) {
 		ids := make([]string, len(some))
 		for i, w := range some {
 			ids[i] = w.oldID
 		}
-		if all, err := g.blobs(ctx, ids); err == nil {
-			blobs = all
-		}
+		blobs, together := g.blobs(ctx, ids)
 		for i, w := range some {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if blobs[i] == nil { // too much at once, or one is missing
-				one, err := g.blobs(ctx, ids[i:i+1])
-				if err != nil {
-					r.fail(w.path, err)
-					continue
-				}
-				blobs[i] = one[0]
+			b := bytesOf{mode: w.oldMode, perm: 0o644}
+			if together == nil {
+				b.content = blobs[i]
+			} else if one, err := g.blobs(ctx, ids[i:i+1]); err == nil { // it was too much at once, or one is missing
+				b.content = one[0]
+			} else {
+				r.fail(w.path, err)
+				continue
 			}
-			b := bytesOf{mode: w.oldMode, perm: 0o644, content: blobs[i]}
 			if b.mode == gitExec {
 				b.perm = 0o755
 			}
@@ -63,60 +65,44 @@ func (r *restorer) tracked(ctx context.Context) error {
 				b.perm = p
 			}
 			if g.object("blob", b.content) != w.oldID {
-				r.fail(w.path, errors.New("what was kept is damaged"))
+				r.fail(w.path, errDamaged)
 				continue
 			}
-			r.file(ctx, w.path, fmt.Sprintf("t%d", n+i), b, w.verdict)
+			r.file(ctx, w.path, b, w.verdict)
 		}
 	}
 	return nil
 }
 
-// atOnce is how many files are read from git together.
-const atOnce = 50
-
-// want decides about one tracked file that is not as it was kept; filter says how
-// git makes its content, if it does. false: it stays, and that is written down.
+// want decides about one tracked file that is not as it was kept; filter says how git makes its content, if it does.
+// false: it stays, and that is written down.
 func (r *restorer) want(c trackedChange, filter string) (wanted, bool) {
-	for _, t := range r.m.Trees { // kept once more, and more exactly
-		if p := string(t.Path); t.Method != wasAbsent && (c.path == p || strings.HasPrefix(c.path, p+"/")) {
-			return wanted{}, false
-		}
+	inTree := func(t tree) bool {
+		return t.Method != wasAbsent && (c.path == string(t.Path) || strings.HasPrefix(c.path, string(t.Path)+"/"))
 	}
-	for _, f := range r.m.Files {
-		if string(f.Path) == c.path { // untracked then, or a target
-			return wanted{}, false
-		}
-	}
-	there, err := r.occupied(c.path, c.now)
-	if err != nil {
-		r.fail(c.path, err)
-		return wanted{}, false
+	isFile := func(f looseFile) bool { return string(f.Path) == c.path } // untracked then, or a target
+	if slices.ContainsFunc(r.m.Trees, inTree) || slices.ContainsFunc(r.m.Files, isFile) {
+		return wanted{}, false // kept once more, and more exactly
 	}
 	left, touched := r.after.Tracked[rawPath(c.path).key()]
-	v := judge(facts{wasAbsent: c.oldMode == gitEmpty, sealed: r.sealed, untouched: !touched, nowAbsent: !there, nowLeft: c.now != "" && c.now == left, force: r.force})
-	if v == isCreated && r.sealed && !touched {
-		return wanted{}, false // made later, by somebody else
-	}
-	if r.note(c.path, v) {
+	v := judge(facts{wasAbsent: c.oldMode == gitEmpty, sealed: r.sealed, untouched: !touched, nowAbsent: !c.there, nowLeft: c.state != "" && c.state == left, force: r.force})
+	if v == isCreated && r.sealed && !touched || r.note(c.path, v) { // the first: made later, by somebody else
 		return wanted{}, false
 	}
-	for _, n := range r.m.NotKept {
-		if string(n.Path) == c.path {
-			r.fail(c.path, errors.New("it was not kept: "+n.Why))
-			return wanted{}, false
-		}
+	if i := slices.IndexFunc(r.m.NotKept, func(n rawNamed) bool { return string(n.Path) == c.path }); i >= 0 {
+		r.fail(c.path, errors.New("it was not kept: "+r.m.NotKept[i].Why))
+		return wanted{}, false
 	}
 	if filter != "" {
-		r.fail(c.path, fmt.Errorf("its content is made by git (%s); to put it back: git -C %s restore --source=%s --worktree -- %s", filter, shellWord(r.Repo), r.m.Commit,
-			shellWord(c.path)))
+		r.fail(c.path, fmt.Errorf("its content is made by git (%s); to put it back: git -C %s restore --source=%s --worktree -- %s", filter, text.Word(r.Repo), r.m.Commit,
+			text.Word(c.path)))
 		return wanted{}, false
 	}
 	return wanted{c, v}, true
 }
 
-// filtered says of which files the work tree does not hold what git stores, and
-// why. Those whose bytes were captured need no filter.
+// filtered says of which files the work tree does not hold what git stores, and why. Those whose bytes were captured
+// need no filter.
 func (g *git) filtered(ctx context.Context, list []trackedChange, captured map[string]uint32) (map[string]string, error) {
 	var in strings.Builder
 	for _, c := range list {
@@ -147,12 +133,4 @@ func (g *git) filtered(ctx context.Context, list []trackedChange, captured map[s
 		}
 	}
 	return odd, nil
-}
-
-// shellWord quotes s for a command line that a person pastes.
-func shellWord(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

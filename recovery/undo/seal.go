@@ -8,11 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Seal records what the command has left behind, right after it: Restore then
-// knows what the command changed and what somebody else changed later. It may be
-// called again, and then takes the place of the first; it must not be called once
-// others have worked on. Without it Restore takes whatever is different for
-// somebody else's.
+// Seal records what the command has left behind, right after it: Restore then knows what the command changed and what
+// somebody else changed later. It may be called again, and then takes the place of the first; it must not be called once
+// others have worked on. Without it Restore takes whatever is different for somebody else's.
 func (s Store) Seal(ctx context.Context, id string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -33,11 +31,11 @@ func (s Store) Seal(ctx context.Context, id string) error {
 		a.Same[t.Path.key()] = now.there && now.sum == t.Sum || !now.there && t.Method == wasAbsent
 	}
 	for _, f := range m.Files {
-		b, err := readFile(s.Repo, string(f.Path), maxTracked)
-		if err != nil && !errors.Is(err, errTooBig) {
+		_, state, err := s.stateAt(string(f.Path))
+		if err != nil {
 			return fmt.Errorf("recording what the command left at %s: %w", f.Path, err)
 		}
-		a.Files[f.Path.key()] = b.stateOr(err)
+		a.Files[f.Path.key()] = state
 	}
 	if m.Commit != "" {
 		_, list, err := s.changed(ctx, m)
@@ -45,22 +43,14 @@ func (s Store) Seal(ctx context.Context, id string) error {
 			return err
 		}
 		for _, c := range list {
-			a.Tracked[rawPath(c.path).key()] = c.now
+			a.Tracked[rawPath(c.path).key()] = c.state
 		}
 	}
 	return s.writeJSON("undo-seal", s.path(id, afterFile), a)
 }
 
-// stateOr is the state of a file that was read, or one that no other has.
-func (b bytesOf) stateOr(err error) string {
-	if err != nil {
-		return "too big"
-	}
-	return b.fileState()
-}
-
-// surveyAt surveys a path of the repository, whatever its size. One whose
-// directory is gone, or is a link now, is not there.
+// surveyAt surveys a path of the repository, whatever its size. One whose directory is gone, or is a link now, is not
+// there.
 func (s Store) surveyAt(rel string) (survey, error) {
 	at, err := open(s.Repo, rel)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrLink) {
@@ -73,32 +63,35 @@ func (s Store) surveyAt(rel string) (survey, error) {
 	return at.look(1<<30, 1<<62)
 }
 
-// trackedChange is a tracked file that is not as it was kept.
+// trackedChange is a tracked file that is not as it was kept, and what is there now.
 type trackedChange struct {
 	difference
-	now string // its state
+	state string
+	there bool
 }
 
 // changed lists the tracked files that are not as in the set's commit.
 func (s Store) changed(ctx context.Context, m *manifest) (*git, []trackedChange, error) {
-	direct, _ := readGit(s.Repo)
-	g, list, ok, err := s.compare(ctx, direct, m.Commit)
+	g, err := openGit(ctx, s.Repo)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !ok {
+	if !g.found {
 		return nil, nil, fmt.Errorf("%s is no longer a git work tree", s.Repo)
+	}
+	list, err := g.differences(ctx, m.Commit)
+	if err != nil {
+		return nil, nil, err
 	}
 	var out []trackedChange
 	for _, d := range list {
-		b, err := readFile(s.Repo, d.path, maxTracked)
-		if err != nil && !errors.Is(err, errTooBig) {
+		b, state, err := s.stateAt(d.path)
+		if err != nil {
 			return nil, nil, fmt.Errorf("reading %s: %w", d.path, err)
 		}
-		if err == nil && b.mode == d.oldMode && (b.mode == gitEmpty || g.object("blob", b.content) == d.oldID) {
-			continue
+		if state == tooBig || b.mode != d.oldMode || b.mode != gitEmpty && g.object("blob", b.content) != d.oldID {
+			out = append(out, trackedChange{d, state, b.there})
 		}
-		out = append(out, trackedChange{d, b.stateOr(err)})
 	}
 	return g, out, nil
 }

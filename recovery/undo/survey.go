@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -132,30 +131,4 @@ func (s *surveyor) directory(at int, name, rel string) error {
 		}
 	}
 	return nil
-}
-
-// readAll reads a regular file that does not change meanwhile.
-func readAll(f *os.File, limit int64) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
-	case info.Size() > limit:
-		return nil, errTooBig
-	}
-	data := make([]byte, info.Size()+1)
-	n, err := io.ReadFull(f, data)
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		if int64(n) == info.Size() {
-			return data[:n:n], nil
-		}
-		return nil, errGrew
-	case err == nil:
-		return nil, errGrew
-	}
-	return nil, err
 }

@@ -18,41 +18,42 @@ type bytesOf struct {
 	mode    string // gitFile, gitExec, gitLink; gitEmpty: no file is there
 	perm    uint32
 	content []byte
+	there   bool // something is there, be it no file
 }
 
-// readFile reads what is at a tracked or untracked path. What is neither a file
-// nor a link, or lies behind a link, is no file, as git sees it.
+// readFile reads what is at a tracked or untracked path. What is neither a file nor a link, or lies behind a link, is no
+// file, as git sees it. One with more than limit bytes is errTooBig.
 func readFile(repo, rel string, limit int64) (bytesOf, error) {
-	none := bytesOf{mode: gitEmpty}
+	b := bytesOf{mode: gitEmpty}
 	at, err := open(repo, rel)
 	if errors.Is(err, ErrLink) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return none, nil
+		return b, nil
 	}
 	if err != nil {
-		return none, err
+		return b, err
 	}
 	defer at.close()
 	st, ok, err := at.lstat()
 	if err != nil || !ok {
-		return none, err
+		return b, err
 	}
+	b.there = true
 	switch kindOf(uint32(st.Mode)) {
 	case isLink:
 		to, err := at.readlink()
-		return bytesOf{gitLink, 0o777, []byte(to)}, err
+		return bytesOf{gitLink, 0o777, []byte(to), true}, err
 	case isFile:
-		content, err := at.read(limit)
-		mode := gitFile
+		b.mode, b.perm = gitFile, uint32(st.Mode)&0o7777
 		if st.Mode&0o100 != 0 {
-			mode = gitExec
+			b.mode = gitExec
 		}
-		return bytesOf{mode, uint32(st.Mode) & 0o7777, content}, err
+		b.content, err = at.read(limit)
 	}
-	return none, nil
+	return b, err
 }
 
-// fileState names what is at a path by its content; "" is nothing.
-func (b bytesOf) fileState() string {
+// state names what is at a path by its content; "" is no file.
+func (b bytesOf) state() string {
 	if b.mode == gitEmpty {
 		return ""
 	}
@@ -60,9 +61,20 @@ func (b bytesOf) fileState() string {
 	return b.mode + " " + hex.EncodeToString(sum[:])
 }
 
-// keepTracked makes the commit of the tracked files as they are in the work tree.
-// Only files that differ from HEAD are read; those that do not fit are named and
-// are in the commit as HEAD has them.
+// tooBig is the state of a file that is not read for its size. It is never as it was kept.
+const tooBig = "too big"
+
+// stateAt reads what is at a path, and gives its state.
+func (s Store) stateAt(rel string) (b bytesOf, state string, err error) {
+	b, err = readFile(s.Repo, rel, maxTracked)
+	if errors.Is(err, errTooBig) {
+		return b, tooBig, nil
+	}
+	return b, b.state(), err
+}
+
+// keepTracked makes the commit of the tracked files as they are in the work tree. Only files that differ from HEAD are
+// read; those that do not fit are named and are in the commit as HEAD has them.
 func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *manifest, room int64) error {
 	var in bytes.Buffer
 	fmt.Fprintf(&in, "feature done\ncommit %s\nmark :1\ncommitter superloop <superloop@localhost> %d +0000\n", refBase+m.ID, m.Time.Unix())
@@ -95,8 +107,11 @@ func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *ma
 		m.Captured = append(m.Captured, capture{rawPath(d.path), b.perm})
 	}
 	m.Head, m.Ref = g.head, refBase+m.ID
-	if len(m.Captured) == 0 && g.anchored { // the commit of HEAD is what is to be kept
+	if len(m.Captured) == 0 && g.head != "" {
 		m.Commit = g.head
+		if _, err := g.run(ctx, nil, "-c", "core.fsync=reference", "update-ref", m.Ref, m.Commit); err != nil {
+			return fmt.Errorf("keeping the commit of HEAD: %w", err)
+		}
 		return nil
 	}
 	in.WriteString("get-mark :1\ndone\n")
@@ -111,9 +126,8 @@ func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *ma
 	return nil
 }
 
-// flushes are the options of git that flush what stays, and no more: of a few
-// files git makes a pack first and then takes it apart. Without any flush a power
-// cut would leave broken objects in the person's repository.
+// flushes are the options of git that flush what stays, and no more: of a few files git makes a pack first and then takes
+// it apart. Without any flush a power cut would leave broken objects in the person's repository.
 func flushes(files int) []string {
 	if files > 100 {
 		return nil
