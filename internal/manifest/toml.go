@@ -7,19 +7,18 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Bounds of a TOML file. The parser's tree of a line is up to 60 times as long
-// as the line, and a key is repeated in each setting of its table.
+// Bounds of a TOML file. The parser's tree of a line is up to 60 times as long as the line, and a key is repeated in
+// each setting of its table.
 const (
 	maxTOML  = 2 << 20  // bytes of the file
 	maxPaths = 16 << 20 // bytes of the paths of all settings
 	maxDepth = 50       // arrays and inline tables in one another
 )
 
-// Setting is a key of a TOML file with its value. Inline tables and arrays are
-// values.
+// Setting is a key of a TOML file with its value. Inline tables and arrays are values.
 type Setting struct {
-	// Path are the names of the tables and the key, with dots between them and
-	// without quotes: "build-system".requires and build-system.requires are one.
+	// Path are the names of the tables and the key, with dots between them and without quotes:
+	// "build-system".requires and build-system.requires are one.
 	Path string
 	// Value is the value as it is written, but for comments and white space.
 	Value string
@@ -39,11 +38,10 @@ func (s Setting) Plain() string {
 // Field is the string under a key of an inline table, "" if there is none.
 func (s Setting) Field(key string) string { return s.fields[key] }
 
-// TOML reads a TOML file into its settings, in their order. A key of an array of
-// tables comes once for each element. ok is false for what is no TOML, for a key
-// with an escape, and for a file beyond the bounds: more than 2 MiB, more than 50
-// arrays and inline tables in one another. That a key is defined twice is no
-// fault here: finding out takes the library's decoder quadratic time.
+// TOML reads a TOML file into its settings, in their order. A key of an array of tables comes once for each element.
+// ok is false for what is no TOML, for a key with an escape, and for a file beyond the bounds: more than 2 MiB, more
+// than 50 arrays and inline tables in one another. That a key is defined twice is no fault here: finding out takes
+// the library's decoder quadratic time.
 func TOML(text []byte) (all []Setting, ok bool) {
 	if len(text) > maxTOML {
 		return nil, false
@@ -88,15 +86,11 @@ func dotted(p *unstable.Parser, key unstable.Iterator) (string, bool) {
 
 // value writes a value down and takes the strings out of it.
 func (s *Setting) value(p *unstable.Parser, n *unstable.Node, to *strings.Builder, depth int) bool {
-	ends := "[]"
-	switch n.Kind {
-	case unstable.Array:
-	case unstable.InlineTable:
-		ends = "{}"
-	case unstable.String:
+	ends := map[unstable.Kind]string{unstable.Array: "[]", unstable.InlineTable: "{}"}[n.Kind]
+	if n.Kind == unstable.String {
 		s.Strings = append(s.Strings, string(n.Data))
-		fallthrough
-	default:
+	}
+	if ends == "" {
 		to.Write(p.Raw(n.Raw))
 		return true
 	}

@@ -12,16 +12,15 @@ type Category struct {
 	Aliases     []string `yaml:"aliases" json:"aliases,omitempty"` // other designs' names for it, taken on input
 }
 
-// Chain is the order of approaches for a category. Asking a person comes last,
-// always, and is not listed.
+// Chain is the order of approaches for a category. Asking a person comes last, always, and is not listed.
 type Chain struct {
 	Category   string     `yaml:"category" json:"category"`
 	Approaches []Approach `yaml:"approaches" json:"approaches"`
 	Origin     Origin     `yaml:"-" json:"origin"`
 }
 
-// Approach is one step of a chain: a named way that becomes an Option when the
-// options of the handlers do not cover it.
+// Approach is one step of a chain: a named way that becomes an Option when the options of the handlers do not cover
+// it.
 type Approach struct {
 	ID            string     `yaml:"id" json:"id"`
 	Label         string     `yaml:"label" json:"label"`

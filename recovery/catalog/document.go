@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is one file: its entries as they were written, and where they are to go. It is applied to a builder after it
-// was read.
+// document is one file: its entries as they were written, and where they are to go. It is applied to a builder after
+// it was read.
 type document struct {
 	origin Origin // of the file, without a line
 	root   *yaml.Node
@@ -107,8 +107,8 @@ func (doc *document) place(n *yaml.Node, ptr string) Origin {
 	return o
 }
 
-// locate gives the line and column of a place in the document. A token "@id" stands for the element of a list with that
-// id. Where the place itself was not written in this file, its nearest parent that was is given.
+// locate gives the line and column of a place in the document. A token "@id" stands for the element of a list with
+// that id. Where the place itself was not written in this file, its nearest parent that was is given.
 func (doc *document) locate(tokens []string) (ptr string, line, col int) {
 	n := doc.root
 	for _, token := range tokens {

@@ -8,9 +8,10 @@ import (
 	"sync"
 )
 
-// People read and write the YAML files under data. A process needs 0.1 s and more to read them, and a supervisor would
-// wait for that between a failure and its remedy. So the program contains a compiled form of them instead, which is read
-// in some milliseconds: a builder as encoding/gob writes it. A test fails until the form is made again after an edit.
+// People read and write the YAML files under data. A process needs 0.1 s and more to read them, and a supervisor
+// would wait for that between a failure and its remedy. So the program contains a compiled form of them instead,
+// which is read in some milliseconds: a builder as encoding/gob writes it. A test fails until the form is made again
+// after an edit.
 //
 //go:generate go test -run ^TestCompiledIsTheData$ -update .
 //go:embed compiled.gob

@@ -27,8 +27,8 @@ type entry struct {
 // changes reports whether the entry needs another one that it changes.
 func (e entry) changes() bool { return e.extends || e.replace || e.disabled }
 
-// entries calls each for the entries of a list that can be applied: their id is new in this list, and if they change an
-// entry it is one of the known ones. The others are problems.
+// entries calls each for the entries of a list that can be applied: their id is new in this list, and if they change
+// an entry it is one of the known ones. The others are problems.
 func (d *decoder) entries(list *yaml.Node, ptr, key, what string, known []string, each func(n *yaml.Node, ptr string, e entry)) {
 	seen := map[string]bool{}
 	for i, n := range list.Content {

@@ -20,8 +20,8 @@ func (l Layer) Rank() int {
 	return slices.Index([]Layer{LayerBootstrap, LayerInfra, LayerMethod, LayerRecipe}, l)
 }
 
-// Guard says what the match of a handler means for all the others. A handler
-// with a guard has no options: it recognises code failures, not cures.
+// Guard says what the match of a handler means for all the others. A handler with a guard has no options: it
+// recognises code failures, not cures.
 type Guard string
 
 // The guards.
@@ -37,15 +37,13 @@ type Handler struct {
 	Label       string `yaml:"label" json:"label"`                       // a few words for people
 	Description string `yaml:"description" json:"description,omitempty"` // one sentence that says what happened
 	Category    string `yaml:"category" json:"category"`                 // one of the closed list
-	// Persistence overrides that of the category: transient, environment,
-	// permanent, code, usage, unknown.
+	// Persistence overrides that of the category: transient, environment, permanent, code, usage, unknown.
 	Persistence string `yaml:"persistence" json:"persistence,omitempty"`
 	Guard       Guard  `yaml:"guard" json:"guard,omitempty"` // of a file with layer: guard
-	// Dominates: where this matches, other matches are its consequences (a full
-	// disk inside the output of npm), so it is the failure's cause.
+	// Dominates: where this matches, other matches are its consequences (a full disk inside the output of npm), so it
+	// is the failure's cause.
 	Dominates bool `yaml:"dominates" json:"dominates,omitempty"`
-	// Priority orders handlers inside a layer; the higher is asked first. Ties
-	// go to the order of the file.
+	// Priority orders handlers inside a layer; the higher is asked first. Ties go to the order of the file.
 	Priority int `yaml:"priority" json:"priority,omitempty"`
 	// Confidence is that of a match, 0 to 1; 0 means the layer's own.
 	Confidence float64  `yaml:"confidence" json:"confidence,omitempty"`
@@ -64,10 +62,9 @@ type Handler struct {
 
 // Match says when a handler applies. Every field that is given must hold.
 //
-// Patterns are RE2, tried on one line at a time, without regard to case (write
-// (?-i) to have it), after terminal control codes and a trailing carriage return
-// are gone; ^ and $ are the line's ends. Named groups are captures, for the
-// option's placeholders.
+// Patterns are RE2, tried on one line at a time, without regard to case (write (?-i) to have it), after terminal
+// control codes and a trailing carriage return are gone; ^ and $ are the line's ends. Named groups are captures, for
+// the option's placeholders.
 type Match struct {
 	Any []string `yaml:"any" json:"any,omitempty"` // at least one matches some line
 	All []string `yaml:"all" json:"all,omitempty"` // each matches some line
@@ -77,8 +74,8 @@ type Match struct {
 	Signals   []string `yaml:"signals" json:"signals,omitempty"`       // one of these: SIGKILL
 	Facts     []Fact   `yaml:"facts" json:"facts,omitempty"`           // one of these
 	Streams   []string `yaml:"streams" json:"streams,omitempty"`       // stdout, stderr; both if empty
-	// Commands restricts the handler to commands that call one of these
-	// programs or program and first words: "npm", "npm ci", "git worktree".
+	// Commands restricts the handler to commands that call one of these programs or program and first words: "npm",
+	// "npm ci", "git worktree".
 	Commands []string `yaml:"commands" json:"commands,omitempty"`
 }
 
@@ -112,8 +109,7 @@ const (
 	SourceRepository = "repository" // the supervised repository, which an agent may write: never runs by itself
 )
 
-// Origin is where an entry came from. An entry that an overlay changed comes
-// from that overlay, whole.
+// Origin is where an entry came from. An entry that an overlay changed comes from that overlay, whole.
 type Origin struct {
 	Source  string `json:"source"` // embedded, user, repository
 	File    string `json:"file"`

@@ -12,8 +12,8 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// MaxProgram is how many instructions the program of one pattern may have when it comes from an overlay. What superloop
-// brings may be larger.
+// MaxProgram is how many instructions the program of one pattern may have when it comes from an overlay. What
+// superloop brings may be larger.
 const MaxProgram = 200
 
 // The bounds on an overlay's handler: a match must stay cheap.
@@ -25,9 +25,9 @@ const (
 // maxFindings is when the linter stops looking at further handlers.
 const maxFindings = 2000
 
-// Lint judges what the reader of the files cannot see: whether patterns compile, names resolve, options have what their
-// strategy needs, every category has its chain. Whether examples match only their own handler is recovery/classify's to
-// say.
+// Lint judges what the reader of the files cannot see: whether patterns compile, names resolve, options have what
+// their strategy needs, every category has its chain. Whether examples match only their own handler is
+// recovery/classify's to say.
 //
 // Load has linted the entries of overlays already.
 func Lint(c *Catalog) Problems { return newLinter(c, nil).all() }

@@ -24,7 +24,8 @@ const (
 // repositoryDir is where a repository keeps its overlays.
 const repositoryDir = ".superloop/recovery"
 
-// Options says where overlays are looked for. An empty directory means none; a directory that does not exist holds none.
+// Options says where overlays are looked for. An empty directory means none; a directory that does not exist holds
+// none.
 type Options struct {
 	// UserDir holds the person's own files: $XDG_CONFIG_HOME/superloop/recovery.
 	UserDir string
@@ -32,8 +33,8 @@ type Options struct {
 	RepoDir string
 }
 
-// UserDir is where a person's own files stand on this system, or "" if the system does not say where its configuration
-// is.
+// UserDir is where a person's own files stand on this system, or "" if the system does not say where its
+// configuration is.
 func UserDir() string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) { // the standard asks to ignore a relative one
@@ -48,7 +49,8 @@ func UserDir() string {
 
 // Load is the embedded catalog with the user's and the repository's files on top, each directory in the order of the
 // file names, later ones winning. A file with an error is left out whole and its problems are reported; the others
-// count. What a file of the repository carries comes out with Origin.Source "repository" and must never run by itself.
+// count. What a file of the repository carries comes out with Origin.Source "repository" and must never run by
+// itself.
 //
 // A cancelled context leaves out the files that were not read yet, and says so.
 func Load(ctx context.Context, o Options) (*Catalog, Problems) {

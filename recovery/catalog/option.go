@@ -42,9 +42,8 @@ const (
 
 // Option is one way to cure a failure, before it is worked out for a system.
 //
-// Arguments may hold placeholders in braces: {name} for a named group of the
-// handler's match, {dir} and {command} of the failed command. What a tool printed
-// is put in only if it looks like a name (see recovery/remedy), so that an
+// Arguments may hold placeholders in braces: {name} for a named group of the handler's match, {dir} and {command} of
+// the failed command. What a tool printed is put in only if it looks like a name (see recovery/remedy), so that an
 // output cannot make up a command.
 type Option struct {
 	ID          string   `yaml:"id" json:"id"`
@@ -66,17 +65,16 @@ type Option struct {
 	PackageGroup    string              `yaml:"package_group" json:"package_group,omitempty"`       // of packages.yaml
 	DynamicPackages string              `yaml:"dynamic_packages" json:"dynamic_packages,omitempty"` // lib, header, pkgconfig, cmake, tool: the capture of that name is looked up in packages.yaml
 	Modifier        Modifier            `yaml:"modifier" json:"modifier,omitzero"`
-	// Commands run in order, each only if the one before succeeded; each is a
-	// list of arguments, never a shell's text.
+	// Commands run in order, each only if the one before succeeded; each is a list of arguments, never a shell's
+	// text.
 	Commands  [][]string            `yaml:"commands" json:"commands,omitempty"`
 	Sudo      bool                  `yaml:"sudo" json:"sudo,omitempty"`             // Commands need the superuser
 	Project   string                `yaml:"project" json:"project,omitempty"`       // an action of the project recipe that the lock file chooses: install, clean_install, fetch, build, clean_build
 	RepoSetup map[string][][]string `yaml:"repo_setup" json:"repo_setup,omitempty"` // by package manager
 
-	// When says what probes must have found for the option to be one at all: the
-	// finding's value ("stale") or its answer (yes, no, unknown), by the probe's
-	// name. Where it holds, the option stands before the recommended one: it knows
-	// more.
+	// When says what probes must have found for the option to be one at all: the finding's value ("stale") or its
+	// answer (yes, no, unknown), by the probe's name. Where it holds, the option stands before the recommended one:
+	// it knows more.
 	When           map[string]string `yaml:"when" json:"when,omitempty"`
 	Requires       []string          `yaml:"requires" json:"requires,omitempty"`               // conditions of the system, see Condition
 	RequiresBinary []string          `yaml:"requires_binary" json:"requires_binary,omitempty"` // all on PATH

@@ -8,14 +8,14 @@ type Recipe struct {
 	Category string `yaml:"category" json:"category"` // core, build, node, python, go, rust, ruby, php, java, cloud, service
 	Risk     Risk   `yaml:"risk" json:"risk,omitempty"`
 
-	// Packages names it in the system's package managers, by manager (apt, dnf,
-	// apk, pacman, zypper, brew, snap, ...); the command line is the manager's.
+	// Packages names it in the system's package managers, by manager (apt, dnf, apk, pacman, zypper, brew, snap,
+	// ...); the command line is the manager's.
 	Packages map[string][]string `yaml:"packages" json:"packages,omitempty"`
-	// Install are the command lines of any other method (npm, pip, pipx, cargo,
-	// go, gem, curl_pipe_bash, github_release, source, ...).
+	// Install are the command lines of any other method (npm, pip, pipx, cargo, go, gem, curl_pipe_bash,
+	// github_release, source, ...).
 	Install map[string][][]string `yaml:"install" json:"install,omitempty"`
-	// InstallVia names the method family whose handlers know a method's
-	// failures, where that is not the method itself.
+	// InstallVia names the method family whose handlers know a method's failures, where that is not the method
+	// itself.
 	InstallVia map[string]string     `yaml:"install_via" json:"install_via,omitempty"`
 	Prefer     []string              `yaml:"prefer" json:"prefer,omitempty"` // methods, the best first
 	NeedsSudo  map[string]bool       `yaml:"needs_sudo" json:"needs_sudo,omitempty"`
@@ -46,13 +46,12 @@ type Verify struct {
 	Pattern  string `yaml:"pattern" json:"pattern,omitempty"` // RE2, without regard to case
 	ExitCode int    `yaml:"exit_code" json:"exit_code,omitempty"`
 	Reason   string `yaml:"reason" json:"reason,omitempty"`
-	// Origin is default, generated or user. One that a user wrote is never
-	// repaired.
+	// Origin is default, generated or user. One that a user wrote is never repaired.
 	Origin string `yaml:"-" json:"origin,omitempty"`
 }
 
-// ProjectRecipe brings up what a project declares, by the project's own package
-// manager. The one whose lock file is there is chosen.
+// ProjectRecipe brings up what a project declares, by the project's own package manager. The one whose lock file is
+// there is chosen.
 type ProjectRecipe struct {
 	ID        string                `yaml:"id" json:"id"`
 	Label     string                `yaml:"label" json:"label"`
@@ -88,7 +87,7 @@ type Names struct {
 	CMakes     map[string]map[string][]string `yaml:"cmakes" json:"cmakes"`         // find_package's names
 	Sonames    map[string]map[string][]string `yaml:"sonames" json:"sonames"`       // libssl.so.3
 
-	// Origins are those of the names that an overlay added or changed, by kind
-	// and name: "libs/ssl". See Catalog.NameOrigin.
+	// Origins are those of the names that an overlay added or changed, by kind and name: "libs/ssl". See
+	// Catalog.NameOrigin.
 	Origins map[string]Origin `yaml:"-" json:"origins,omitempty"`
 }

@@ -1,8 +1,7 @@
-// Package learn remembers, for one repository and one user, which cures helped
-// against which failures: from outcomes that the tests have verified, never from
-// a command's own exit code. What it remembers orders options that are otherwise
-// equal and suggests commands for auto_approve; it approves nothing. A person can
-// read the file, and delete it.
+// Package learn remembers, for one repository and one user, which remedies helped against which failures: from outcomes
+// that the tests have verified, never from a command's own exit code. What it remembers orders options that are
+// otherwise equal and suggests commands for auto_approve; it approves nothing. A person can read the file, and delete
+// it.
 package learn
 
 import (
@@ -12,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -27,8 +25,7 @@ const (
 	version    = 1
 )
 
-// Results of a cure, as recovery_verified has them, and failed: its command did
-// not end well.
+// Results of a remedy, as recovery_verified has them, and failed: its command did not end well.
 const (
 	Verified    = "verified"
 	Ineffective = "ineffective"
@@ -36,17 +33,17 @@ const (
 	Failed      = "failed"
 )
 
-// Outcome is one cure that was tried.
+// Outcome is one remedy that was tried.
 type Outcome struct {
 	Signature string // of the failure; "" if nothing was known of it
-	Option    string // its key; of a command that no rule has thought of, ""
+	Option    string // its key; "" of a command that no rule proposed
 	Command   string
 	Result    string
 	ByPerson  bool // a person has approved it
 	At        time.Time
 }
 
-// Entry is what is known of one cure of one failure.
+// Entry is what is known of one remedy for one failure.
 type Entry struct {
 	Signature string    `json:"signature,omitempty"`
 	Option    string    `json:"option,omitempty"`
@@ -71,46 +68,26 @@ type Store struct {
 	Path string
 }
 
-// DamagedError says that the file cannot be believed.
-type DamagedError struct {
-	Path string
-	Err  error
-}
-
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%s is damaged: %v; superloop policy suggest --reset begins it anew", e.Path, e.Err)
-}
-
-func (e *DamagedError) Unwrap() error { return e.Err }
-
 // Load reads what is remembered; nothing yet is an empty Memory.
 func (s Store) Load() (Memory, error) {
-	info, err := os.Stat(s.Path)
+	data, err := durable.Read(s.Path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Memory{Version: version}, nil
 	}
-	if err == nil && info.Size() > maxFile {
-		return Memory{}, &DamagedError{s.Path, fmt.Errorf("it has %d bytes", info.Size())}
-	}
 	if err != nil {
-		return Memory{}, fmt.Errorf("reading what was learned: %w", err)
-	}
-	data, err := os.ReadFile(s.Path)
-	if err != nil {
-		return Memory{}, fmt.Errorf("reading what was learned: %w", err)
+		return Memory{}, fmt.Errorf("reading what was learned: %w; superloop policy suggest --reset begins it anew", err)
 	}
 	var m Memory
-	if err := json.Unmarshal(data, &m); err != nil {
-		return Memory{}, &DamagedError{s.Path, err}
+	if err = json.Unmarshal(data, &m); err == nil && m.Version != version {
+		err = fmt.Errorf("it is of version %d, this superloop reads %d", m.Version, version)
 	}
-	if m.Version != version {
-		return Memory{}, &DamagedError{s.Path, fmt.Errorf("it is of version %d, this superloop reads %d", m.Version, version)}
+	if err != nil {
+		return Memory{}, fmt.Errorf("%s is damaged: %w; superloop policy suggest --reset begins it anew", s.Path, err)
 	}
 	return m, nil
 }
 
-// Record adds an outcome. Supervisors of one repository take turns; ctx bounds
-// the wait.
+// Record adds an outcome. Supervisors of one repository take turns; ctx bounds the wait.
 func (s Store) Record(ctx context.Context, o Outcome) error {
 	lock, err := s.lock(ctx)
 	if err != nil {
@@ -123,28 +100,25 @@ func (s Store) Record(ctx context.Context, o Outcome) error {
 	}
 	m.Add(o)
 	data, err := json.MarshalIndent(m, "", " ")
-	if err != nil {
-		return fmt.Errorf("recording an outcome: %w", err)
+	if err == nil {
+		err = s.Disk.WriteProjection("learned", s.Path, append(data, '\n'), 0o600)
 	}
-	if err := s.Disk.WriteProjection("learned", s.Path, append(data, '\n'), 0o600); err != nil {
+	if err != nil {
 		return fmt.Errorf("recording an outcome: %w", err)
 	}
 	return nil
 }
 
 func (s Store) lock(ctx context.Context) (*durable.Lock, error) {
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
 	for {
 		lock, err := s.Disk.Lock(s.Path+".lock", nil)
-		var held *durable.LockedError
-		if !errors.As(err, &held) {
+		if held := (*durable.LockedError)(nil); !errors.As(err, &held) {
 			return lock, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(err, ctx.Err())
-		case <-again.C:
+		case <-time.After(2 * time.Millisecond):
 		}
 	}
 }
@@ -188,18 +162,18 @@ func (m *Memory) Add(o Outcome) {
 	}
 }
 
-// Score is how well an option did, from -1 to 1, 0 where nothing is known: against
-// this very failure if it was tried against it, else against any. One outcome
-// moves it by a third, so that an accident decides nothing.
+// Score is how well an option did, from -1 to 1, 0 where nothing is known: against this very failure if it was tried
+// against it, else against any. One outcome moves it by a third, so that an accident decides nothing.
 func (m Memory) Score(signature, option string) float64 {
 	var here, all Entry
 	for _, e := range m.Entries {
 		if e.Option != option || option == "" {
 			continue
 		}
-		all.Helped, all.Failed = all.Helped+e.Helped, all.Failed+e.Failed+e.Harmful
+		failed := e.Failed + e.Harmful
+		all.Helped, all.Failed = all.Helped+e.Helped, all.Failed+failed
 		if e.Signature == signature && signature != "" {
-			here.Helped, here.Failed = here.Helped+e.Helped, here.Failed+e.Failed+e.Harmful
+			here.Helped, here.Failed = here.Helped+e.Helped, here.Failed+failed
 		}
 	}
 	if here.Helped+here.Failed > 0 {
@@ -208,9 +182,7 @@ func (m Memory) Score(signature, option string) float64 {
 	return balance(all) / 2
 }
 
-func balance(e Entry) float64 {
-	return float64(e.Helped-e.Failed) / float64(e.Helped+e.Failed+2)
-}
+func balance(e Entry) float64 { return float64(e.Helped-e.Failed) / float64(e.Helped+e.Failed+2) }
 
 // Suggestion is a command that might be listed.
 type Suggestion struct {
@@ -220,36 +192,30 @@ type Suggestion struct {
 	Approved int       `json:"approved_by_people"`
 	Last     time.Time `json:"last"`
 	Why      string    `json:"why"`
+	harmful  bool
 }
 
 // Least is how often a command must have helped to be suggested.
 const Least = 2
 
-// Suggest are the commands that have helped at least Least times, at least twice
-// as often as not, and never made anything worse; the most helpful first. Those
-// that listed says are listed already are left out.
+// Suggest are the commands that have helped at least Least times, at least twice as often as not, and never made
+// anything worse; the most helpful first. Those that listed says are listed already are left out.
 func (m Memory) Suggest(listed func(command string) bool) []Suggestion {
-	by := map[string]*Suggestion{}
-	harmful := map[string]bool{}
+	by := map[string]Suggestion{}
 	for _, e := range m.Entries {
 		s := by[e.Command]
-		if s == nil {
-			s = &Suggestion{Command: e.Command}
-			by[e.Command] = s
-		}
-		s.Helped, s.Failed, s.Approved = s.Helped+e.Helped, s.Failed+e.Failed, s.Approved+e.Approved
-		harmful[e.Command] = harmful[e.Command] || e.Harmful > 0
-		if e.Last.After(s.Last) {
+		s.Command, s.Helped, s.Failed, s.Approved = e.Command, s.Helped+e.Helped, s.Failed+e.Failed, s.Approved+e.Approved
+		if s.harmful = s.harmful || e.Harmful > 0; e.Last.After(s.Last) {
 			s.Last = e.Last
 		}
+		by[e.Command] = s
 	}
 	var out []Suggestion
 	for cmd, s := range by {
-		if s.Helped < Least || s.Helped < 2*s.Failed || harmful[cmd] || listed(cmd) {
-			continue
+		if s.Helped >= max(Least, 2*s.Failed) && !s.harmful && !listed(cmd) {
+			s.Why = fmt.Sprintf("helped %d of %d times, approved by a person %d times", s.Helped, s.Helped+s.Failed, s.Approved)
+			out = append(out, s)
 		}
-		s.Why = fmt.Sprintf("helped %d of %d times, approved by a person %d times", s.Helped, s.Helped+s.Failed, s.Approved)
-		out = append(out, *s)
 	}
 	slices.SortFunc(out, func(a, b Suggestion) int {
 		return cmp.Or(cmp.Compare(b.Helped-b.Failed, a.Helped-a.Failed), cmp.Compare(a.Command, b.Command))

@@ -15,8 +15,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// copyTo copies the place to a path that is not there yet. Modes, times, links and names stay as they are; owners as far
-// as the user may set them.
+// copyTo copies the place to a path that is not there yet. Modes, times, links and names stay as they are; owners as
+// far as the user may set them.
 func (p place) copyTo(ctx context.Context, method, to string) error {
 	argv := []string{"cp", "-a"}
 	switch {
@@ -66,8 +66,8 @@ func (p place) must(sum, why string) error {
 	return err
 }
 
-// removeTree removes an entry of a directory with everything below it. Directories that may not be written are made so
-// before it gives up.
+// removeTree removes an entry of a directory with everything below it. Directories that may not be written are made
+// so before it gives up.
 func removeTree(ctx context.Context, dir, name string) error {
 	t := proc.Tool{Dir: dir}
 	_, err := t.Run(ctx, "rm", "-rf", "--", "./"+name)
@@ -89,8 +89,8 @@ func (p place) remove(ctx context.Context) error {
 	return removeTree(ctx, p.path(), p.name)
 }
 
-// patience is how long a call waits for another to end. A lock may also outlive its call for a moment, in a process that
-// this one is just starting.
+// patience is how long a call waits for another to end. A lock may also outlive its call for a moment, in a process
+// that this one is just starting.
 const patience = 3 * time.Second
 
 // lock keeps other calls out.
@@ -114,8 +114,8 @@ func (s Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// clear removes what there is of a set, or what was to become one; its mark goes last. It does without s.Disk, which may
-// be what has failed.
+// clear removes what there is of a set, or what was to become one; its mark goes last. It does without s.Disk, which
+// may be what has failed.
 func (s Store) clear(ctx context.Context, id string) error {
 	if err := s.unref(ctx, id); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// Store holds the sets of one repository. Two calls that change something do not
-// run at once: the second waits 3 s, and then gets a *durable.LockedError.
+// Store holds the sets of one repository. Two calls that change something do not run at once: the second waits 3 s,
+// and then gets a *durable.LockedError.
 type Store struct {
 	Disk durable.Disk
 	Dir  string // private, outside of the repository; made if need be
@@ -41,8 +41,8 @@ type Request struct {
 	Time    time.Time
 }
 
-// What there is of a set, in the directory sets: <id> and one of these. A mark
-// without a manifest is a set that was not finished, or that is being removed.
+// What there is of a set, in the directory sets: <id> and one of these. A mark without a manifest is a set that was
+// not finished, or that is being removed.
 const (
 	markFile     = ".set"   // the first that is made, the last that goes
 	manifestFile = ".json"  // with it there is a set
@@ -52,8 +52,7 @@ const (
 )
 
 const (
-	// small trees are copied without a look at what the file system can do.
-	smallTree = 1 << 20
+	smallTree = 1 << 20 // bytes; smaller trees are copied without a look at what the file system can do
 	cleanUp   = 30 * time.Second
 )
 
@@ -61,10 +60,9 @@ func (s Store) sets() string { return filepath.Join(s.Dir, "sets") }
 
 func (s Store) path(id, what string) string { return filepath.Join(s.sets(), id+what) }
 
-// Keep keeps what req says, before a command is executed. When it returns without
-// an error, the set is whole and survives a kill; after an error, and when it is
-// killed, there is no set, the repository's files are untouched, and the next
-// Keep or Prune removes what is left. Nothing is flushed: a power cut may take it.
+// Keep keeps what req says, before a command is executed. When it returns without an error, the set is whole and
+// survives a kill; after an error, and when it is killed, there is no set, the repository's files are untouched, and
+// the next Keep or Prune removes what is left. Nothing outside of git is flushed: a power cut may take it.
 func (s Store) Keep(ctx context.Context, req Request) (Kept, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -76,7 +74,8 @@ func (s Store) Keep(ctx context.Context, req Request) (Kept, error) {
 	}
 	var r [4]byte
 	_, _ = rand.Read(r[:]) // never fails
-	m := manifest{Version: version, ID: req.Time.UTC().Format("20060102T150405-") + hex.EncodeToString(r[:]), Label: req.Label, Repo: s.Repo, Time: req.Time.UTC()}
+	id := req.Time.UTC().Format("20060102T150405-") + hex.EncodeToString(r[:])
+	m := manifest{Version: version, ID: id, Label: req.Label, Repo: s.Repo, Time: req.Time.UTC()}
 	for _, n := range req.Targets.Refused {
 		m.skip(n.Path, n.Why)
 	}
@@ -152,8 +151,8 @@ func (s Store) build(ctx context.Context, m *manifest, req Request) error {
 	return s.writeJSON("undo-manifest", s.path(m.ID, manifestFile), m)
 }
 
-// keepTarget keeps one target by the cheapest way that is safe. What cannot be kept
-// is named; an error is about the private directory only.
+// keepTarget keeps one target by the cheapest way that is safe. What cannot be kept is named; an error is about the
+// private directory only.
 func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *packer) error {
 	room, m := pack.room, pack.m
 	at, err := open(s.Repo, t.Path)
@@ -220,24 +219,23 @@ func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *pack
 			return err
 		}
 	}
-	switch {
-	case last != nil:
-		m.skip(t.Path, why(last))
-	case t.Deleted:
-		m.skip(t.Path, fmt.Sprintf("it has %s; by copy only %s are kept, and it cannot be linked to the directory that keeps it", size(had.bytes), size(room.Copied)))
-	default:
-		m.skip(t.Path, fmt.Sprintf("it has %s; by copy only %s are kept, the file system cannot share its content, and the command may write into its files", size(had.bytes), size(room.Copied)))
+	reason := ", the file system cannot share its content, and the command may write into its files"
+	if t.Deleted {
+		reason = ", and it cannot be linked to the directory that keeps it"
 	}
+	reason = fmt.Sprintf("it has %s; by copy only %s are kept", size(had.bytes), size(room.Copied)) + reason
+	if last != nil {
+		reason = why(last)
+	}
+	m.skip(t.Path, reason)
 	return nil
 }
 
 // ways lists how a tree may be kept, the best first.
 func ways(t Target, had survey, room Caps) []string {
 	var out []string
-	if had.bytes <= smallTree && had.bytes <= room.Copied && had.files < 1000 {
-		return []string{byCopy}
-	}
-	if had.bytes <= room.Shared {
+	small := had.bytes <= min(smallTree, room.Copied) && had.files < 1000
+	if had.bytes <= room.Shared && !small {
 		out = append(out, byReflink)
 		if t.Deleted && had.dir {
 			out = append(out, byLink)
@@ -250,10 +248,7 @@ func ways(t Target, had survey, room Caps) []string {
 }
 
 func why(err error) string {
-	switch {
-	case errors.Is(err, errTooMany), errors.Is(err, errTooBig), errors.Is(err, errMount), errors.Is(err, ErrLink):
-		return err.Error()
-	case errors.Is(err, os.ErrPermission):
+	if errors.Is(err, os.ErrPermission) {
 		return "it may not be read"
 	}
 	var failed *proc.ToolError

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// List gives the sets that are there, the oldest first. It changes nothing and
-// takes no lock.
+// List gives the sets that are there, the oldest first. It changes nothing and takes no lock.
 func (s Store) List() ([]Kept, error) {
 	entries, err := os.ReadDir(s.sets())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -41,8 +40,8 @@ func (s Store) List() ([]Kept, error) {
 	return out, nil
 }
 
-// Drop removes a set and its ref. Killed in the middle, the set is either there
-// or gone; what remains of one that is gone is swept by the next Keep or Prune.
+// Drop removes a set and its ref. Killed in the middle, the set is either there or gone; what remains of one that is
+// gone is swept by the next Keep or Prune.
 func (s Store) Drop(ctx context.Context, id string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -62,8 +61,8 @@ func (s Store) drop(ctx context.Context, id string) error {
 	return s.clear(ctx, id)
 }
 
-// Prune drops the sets that are older than maxAge at that time, and of the others
-// all but the newest keep; 0 means no bound. It says which it dropped.
+// Prune drops the sets that are older than maxAge at that time, and of the others all but the newest keep; 0 means no
+// bound. It says which it dropped.
 func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now time.Time) ([]string, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -79,15 +78,12 @@ func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now ti
 	}
 	var gone []string
 	for i, k := range all {
-		old := maxAge > 0 && now.Sub(k.Time) > maxAge
-		many := keep > 0 && len(all)-i > keep
-		if !old && !many {
-			continue
+		if maxAge > 0 && now.Sub(k.Time) > maxAge || keep > 0 && len(all)-i > keep {
+			if err := s.drop(ctx, k.ID); err != nil {
+				return gone, err
+			}
+			gone = append(gone, k.ID)
 		}
-		if err := s.drop(ctx, k.ID); err != nil {
-			return gone, err
-		}
-		gone = append(gone, k.ID)
 	}
 	return gone, nil
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// packer copies single files into one file of the set, the pack, one after
-// another. It is made with the first.
+// packer copies single files into one file of the set, the pack, one after another. It is made with the first.
 type packer struct {
 	s    Store
 	m    *manifest
@@ -20,8 +20,8 @@ type packer struct {
 	at   int64
 }
 
-// add keeps one file or link. What cannot be kept is named, but for what is too
-// big: that is errTooBig; other errors are about the private directory only.
+// add keeps one file or link. What cannot be kept is named, but for what is too big: that is errTooBig; other errors
+// are about the private directory only.
 func (p *packer) add(rel string, limit int64) error {
 	if p.room.Files <= 0 {
 		p.m.skip(rel, errTooMany.Error())
@@ -99,10 +99,5 @@ func keepLoose(ctx context.Context, g *git, targets []Target, pack *packer) erro
 
 // inTree reports whether a path lies in a target, which is kept as a whole.
 func inTree(p string, targets []Target) bool {
-	for _, t := range targets {
-		if p == t.Path || strings.HasPrefix(p, path.Clean(t.Path)+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(targets, func(t Target) bool { return p == t.Path || strings.HasPrefix(p, path.Clean(t.Path)+"/") })
 }

@@ -27,21 +27,15 @@ type Kept struct {
 	Label Label     `json:"label"`
 	Repo  string    `json:"repo"` // the work tree that it is of
 	Time  time.Time `json:"time"` // UTC
-	// Ref names the commit of the tracked files, "" where there is no git. If none
-	// differed from HEAD it is HEAD's.
-	Ref    string `json:"ref,omitempty"`
-	Commit string `json:"commit,omitempty"`
-	// Tracked is how many tracked files differed from HEAD.
-	Tracked int `json:"tracked"`
-	// Trees are the directories that were kept, big files, and paths where nothing
-	// was; Files counts the single files.
-	Trees []KeptTree `json:"trees,omitempty"`
-	Files int        `json:"files"`
-	Bytes int64      `json:"bytes"`
-	// NotKept is what could not be kept, and why.
-	NotKept []Named `json:"not_kept,omitempty"`
-	// Sealed: it is known what the command left behind.
-	Sealed bool `json:"sealed"`
+	// Ref names the commit of the tracked files, "" where there is no git. If none differed from HEAD it is HEAD's.
+	Ref     string     `json:"ref,omitempty"`
+	Commit  string     `json:"commit,omitempty"`
+	Tracked int        `json:"tracked"`            // how many tracked files differed from HEAD
+	Trees   []KeptTree `json:"trees,omitempty"`    // directories that were kept, big files, and paths where nothing was
+	Files   int        `json:"files"`              // how many single files were kept
+	Bytes   int64      `json:"bytes"`              // of trees and single files
+	NotKept []Named    `json:"not_kept,omitempty"` // what could not be kept, and why
+	Sealed  bool       `json:"sealed"`             // it is known what the command left behind
 }
 
 // KeptTree is a tree, or a single file, that was kept.
@@ -72,8 +66,8 @@ type manifest struct {
 	Head    string    `json:"head,omitempty"` // the commit that HEAD was at
 	Ref     string    `json:"ref,omitempty"`
 	Commit  string    `json:"commit,omitempty"`
-	// Captured are the tracked files whose bytes are in the commit as they were in
-	// the work tree; the others are as HEAD has them.
+	// Captured are the tracked files whose bytes are in the commit as they were in the work tree; the others are as
+	// HEAD has them.
 	Captured []capture   `json:"captured,omitempty"`
 	Trees    []tree      `json:"trees,omitempty"`
 	Files    []looseFile `json:"files,omitempty"`
@@ -102,7 +96,7 @@ type looseFile struct {
 	Link   rawPath `json:"link,omitempty"` // the target, if it is one
 	Offset int64   `json:"offset"`
 	Size   int64   `json:"size"`
-	Sum    string  `json:"sum"` // see fileState
+	Sum    string  `json:"sum"` // see bytesOf.state
 }
 
 type rawNamed struct {
@@ -110,8 +104,8 @@ type rawNamed struct {
 	Why  string  `json:"why"`
 }
 
-// after is <id>.after: what the command left behind. A state is as in
-// fileState, or a survey's exact sum; "" is nothing.
+// after is <id>.after: what the command left behind. A state is as in bytesOf.state, or a survey's exact sum; "" is
+// nothing.
 type after struct {
 	Version int               `json:"version"`
 	Tracked map[string]string `json:"tracked"` // by rawPath.key; those that differ from what was kept
@@ -142,7 +136,8 @@ func (m *manifest) skip(path, why string) {
 }
 
 func (m *manifest) kept(sealed bool) Kept {
-	k := Kept{ID: m.ID, Label: m.Label, Repo: m.Repo, Time: m.Time, Ref: m.Ref, Commit: m.Commit, Tracked: len(m.Captured), Files: len(m.Files), Sealed: sealed}
+	k := Kept{ID: m.ID, Label: m.Label, Repo: m.Repo, Time: m.Time, Ref: m.Ref, Commit: m.Commit, Tracked: len(m.Captured),
+		Files: len(m.Files), NotKept: m.notKept(), Sealed: sealed}
 	for _, t := range m.Trees {
 		k.Trees = append(k.Trees, KeptTree{string(t.Path), t.Method, t.Files, t.Bytes})
 		k.Bytes += t.Bytes
@@ -150,10 +145,15 @@ func (m *manifest) kept(sealed bool) Kept {
 	for _, f := range m.Files {
 		k.Bytes += f.Size
 	}
-	for _, n := range m.NotKept {
-		k.NotKept = append(k.NotKept, Named{string(n.Path), n.Why})
-	}
 	return k
+}
+
+func (m *manifest) notKept() []Named {
+	var out []Named
+	for _, n := range m.NotKept {
+		out = append(out, Named{string(n.Path), n.Why})
+	}
+	return out
 }
 
 const maxManifest = 128 << 20

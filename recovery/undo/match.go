@@ -81,14 +81,9 @@ func (p *planner) children(rel string) []child {
 	p.entries -= len(list)
 	out := make([]child, 0, len(list))
 	for _, e := range list {
-		k := isOdd
-		switch t := e.Type(); {
-		case t.IsRegular():
-			k = isFile
-		case t.IsDir():
-			k = isDir
-		case t&fs.ModeSymlink != 0:
-			k = isLink
+		k, known := map[fs.FileMode]kind{0: isFile, fs.ModeDir: isDir, fs.ModeSymlink: isLink}[e.Type()]
+		if !known {
+			k = isOdd
 		}
 		out = append(out, child{e.Name(), k})
 	}
@@ -96,24 +91,20 @@ func (p *planner) children(rel string) []child {
 	return out
 }
 
-// match gives the paths that are there and that a word means: itself, and what it
-// matches as a glob with *, ?, [] and {}.
+// match gives the paths that are there and that a word means: itself, and what it matches as a glob with *, ?, [] and
+// {}.
 func (p *planner) match(rel string) []string {
 	var out []string
 	if p.kind(rel) != isMissing {
 		out = append(out, rel)
 	}
-	if !strings.ContainsAny(rel, "*?[{") {
-		return out
-	}
-	for _, glob := range braces(rel, 0) {
-		for _, m := range p.expand(".", strings.Split(glob, "/")) {
-			if !slices.Contains(out, m) {
-				out = append(out, m)
-			}
+	if strings.ContainsAny(rel, "*?[{") {
+		for _, glob := range braces(rel, 0) {
+			out = append(out, p.expand(".", strings.Split(glob, "/"))...)
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (p *planner) expand(dir string, segs []string) []string {
@@ -135,10 +126,7 @@ func (p *planner) expand(dir string, segs []string) []string {
 		}
 	default:
 		for _, c := range p.children(dir) {
-			if c.name[0] == '.' && seg[0] != '.' {
-				continue
-			}
-			if ok, err := path.Match(seg, c.name); ok && err == nil {
+			if ok, err := path.Match(seg, c.name); ok && err == nil && (c.name[0] != '.' || seg[0] == '.') {
 				found = append(found, path.Join(dir, c.name))
 			}
 		}
@@ -155,17 +143,15 @@ func (p *planner) expand(dir string, segs []string) []string {
 	return out
 }
 
+// braces writes out the alternatives in braces, in at most four pairs.
 func braces(glob string, depth int) []string {
 	begin := strings.LastIndexByte(glob, '{')
-	if begin < 0 || depth > 4 {
-		return []string{glob}
-	}
-	n := strings.IndexByte(glob[begin:], '}')
-	if n < 0 {
+	n := strings.IndexByte(glob[max(begin, 0):], '}')
+	if begin < 0 || n < 0 || depth > 4 {
 		return []string{glob}
 	}
 	var out []string
-	for _, alt := range strings.Split(glob[begin+1:begin+n], ",") {
+	for alt := range strings.SplitSeq(glob[begin+1:begin+n], ",") {
 		out = append(out, braces(glob[:begin]+alt+glob[begin+n+1:], depth+1)...)
 	}
 	return out

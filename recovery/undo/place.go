@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -22,16 +21,16 @@ import (
 // ErrLink: a path goes through a symbolic link, which is not followed.
 var ErrLink = errors.New("it lies behind a symbolic link")
 
-// place is an entry of a directory of the repository that is held open: whatever
-// is renamed above it, it stays that entry.
+// place is an entry of a directory of the repository that is held open: whatever is renamed above it, it stays that
+// entry.
 type place struct {
 	dir  *os.File
 	real string // the directory's path when it was opened
 	name string
 }
 
-// open holds the directory of a path of the repository. A directory that is
-// missing is fs.ErrNotExist, one that is a link ErrLink.
+// open holds the directory of a path of the repository. A directory that is missing is fs.ErrNotExist, one that is a
+// link ErrLink.
 func open(repo, rel string) (place, error) {
 	dir, name := path.Split(rel)
 	if name == "" || name == "." || name == ".." || path.IsAbs(rel) {
@@ -62,19 +61,14 @@ func open(repo, rel string) (place, error) {
 // openDir opens a directory, no link.
 func openDir(at int, name string) (int, error) {
 	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	switch {
-	case errors.Is(err, unix.ELOOP):
-		return -1, fmt.Errorf("%s: %w", name, ErrLink)
-	case errors.Is(err, unix.ENOTDIR):
-		var st unix.Stat_t
-		if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			return -1, fmt.Errorf("%s: %w", name, ErrLink)
-		}
-		return -1, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
-	case err != nil:
-		return -1, &fs.PathError{Op: "open", Path: name, Err: err}
+	if err == nil {
+		return fd, nil
 	}
-	return fd, nil
+	var st unix.Stat_t
+	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && kindOf(uint32(st.Mode)) == isLink {
+		return -1, fmt.Errorf("%s: %w", name, ErrLink)
+	}
+	return -1, &fs.PathError{Op: "open", Path: name, Err: err}
 }
 
 func (p place) close() { p.dir.Close() }
@@ -111,20 +105,14 @@ func (p place) lstat() (st unix.Stat_t, ok bool, err error) {
 	return st, true, nil
 }
 
-// readlink reads a symbolic link.
-func (p place) readlink() (string, error) { return readlinkat(int(p.dir.Fd()), p.name) }
-
+// readlinkat reads a symbolic link of a directory. No system has longer ones.
 func readlinkat(at int, name string) (string, error) {
-	for size := 256; ; size *= 4 {
-		b := make([]byte, size)
-		n, err := unix.Readlinkat(at, name, b)
-		if err != nil {
-			return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
-		}
-		if n < size {
-			return string(b[:n]), nil
-		}
+	b := make([]byte, 8<<10)
+	n, err := unix.Readlinkat(at, name, b)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
 	}
+	return string(b[:n]), nil
 }
 
 // read reads a regular file of at most limit bytes that does not change meanwhile.
@@ -151,8 +139,7 @@ func (p place) read(limit int64) ([]byte, error) {
 	return data, err
 }
 
-// parent opens the directory of a path; one that is gone is made if need be, one
-// that is a link now is refused.
+// parent opens the directory of a path; one that is gone is made if need be, one that is a link now is refused.
 func (s Store) parent(path string, need bool) (place, error) {
 	at, err := open(s.Repo, path)
 	if err == nil || !need || !errors.Is(err, fs.ErrNotExist) {

@@ -10,24 +10,19 @@ import (
 // Unknown stands in a word for what only the shell will know.
 const Unknown = "..."
 
-// Target is a file or tree of the repository that a command is going to delete or
-// change.
+// Target is a file or tree of the repository that a command is going to delete or change.
 type Target struct {
-	Path string // from the repository, with slashes
-	// Deleted: the command removes it as a whole, and makes a new one if any.
-	Deleted bool
+	Path    string // from the repository, with slashes
+	Deleted bool   // the command removes it as a whole, and makes a new one if any
 	Why     string // the program
 }
 
 // Targets is what is to be kept before a command. Tracked files always are.
 type Targets struct {
-	Paths []Target
-	// Untracked: files that git does not know and does not ignore.
-	Untracked bool
-	// Ignored: what git ignores.
-	Ignored bool
-	// Refused are words that mean something which is never kept.
-	Refused []Named
+	Paths     []Target
+	Untracked bool    // files that git does not know and does not ignore
+	Ignored   bool    // what git ignores
+	Refused   []Named // words that mean something which is never kept
 }
 
 // Named is a path and what is to be said about it.
@@ -36,10 +31,9 @@ type Named struct {
 	Why  string `json:"why"`
 }
 
-// Plan says what a command is going to touch. commands are its simple commands in
-// their order, each as its words after quote removal; nothing is executed, globs
-// are matched against the names that are there. An error is about the working
-// directory.
+// Plan says what a command is going to touch. commands are its simple commands in their order, each as its words
+// after quote removal; nothing is executed, globs are matched against the names that are there. An error is about the
+// working directory.
 func Plan(repo, workingDir string, commands [][]string) (Targets, error) {
 	dir, ok := inside(repo, ".", workingDir)
 	if !ok {
@@ -94,35 +88,30 @@ func (p *planner) command(argv []string) {
 			}
 		}
 	case "rm", "rmdir", "unlink", "rimraf", "del", "trash":
-		for _, w := range operands(args) {
-			p.glob(w, name, true)
-		}
+		p.globs(operands(args), name, true)
 	case "shx", "npx", "bunx", "pnpx":
 		p.command(operands(args))
 	case "find":
 		if slices.ContainsFunc(args, func(a string) bool { return a == "-delete" || strings.HasPrefix(a, "-exec") || a == "-ok" }) {
-			for _, w := range args {
-				if strings.HasPrefix(w, "-") {
-					break
-				}
-				p.glob(w, name, false)
-			}
+			roots := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") })
+			p.globs(args[:roots], name, false)
 			p.out.Untracked = true
 		}
 	case "mv", "cp", "ln", "install", "rsync":
 		p.moves(name, operands(args))
 	case "tee", "truncate", "shred":
-		for _, w := range operands(args) {
-			p.glob(w, name, false)
-		}
+		p.globs(operands(args), name, false)
 	case "sed", "perl":
 		if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-i") || strings.HasPrefix(a, "--in-place") }) {
-			for _, w := range operands(args) {
-				p.glob(w, name, false)
-			}
+			p.globs(operands(args), name, false)
 		}
 	case "git":
-		p.git(operands(args), args)
+		if words := operands(args); len(words) > 0 { // what is tracked is kept anyway
+			p.out.Untracked = p.out.Untracked || slices.Contains([]string{"clean", "stash", "apply", "am", "submodule"}, words[0])
+			p.out.Ignored = p.out.Ignored || words[0] == "clean" && slices.ContainsFunc(args, func(a string) bool {
+				return len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a, "xX")
+			})
+		}
 	case "echo", "printf", "ls", "cat", "true", "false", "test", "[", "export", "set", "pwd", "which", "type", "sleep", "grep", "head", "tail", "wc", "mkdir",
 		"date", "uname", "id", "whoami", "stat", "file", "du", "df", "ps", "kill", ":":
 	default:
@@ -132,37 +121,30 @@ func (p *planner) command(argv []string) {
 	}
 }
 
-// moves: a move takes its sources away, and all of them overwrite what is where
-// they write to.
+// moves: a move takes its sources away, and all of them overwrite what is where they write to.
 func (p *planner) moves(name string, words []string) {
 	if len(words) < 2 {
 		return
 	}
-	to := words[len(words)-1]
-	for _, w := range words[:len(words)-1] {
-		if name == "mv" {
-			p.glob(w, name, true)
-		}
-		if d, ok := inside(p.repo, p.dir, to); ok && p.kind(d) == isDir {
+	to, from := words[len(words)-1], words[:len(words)-1]
+	if name == "mv" {
+		p.globs(from, name, true)
+	}
+	d, ok := inside(p.repo, p.dir, to)
+	intoDir := ok && p.kind(d) == isDir
+	for _, w := range from {
+		if intoDir {
 			p.glob(path.Join(to, path.Base(w)), name, false)
 		}
 	}
-	if d, ok := inside(p.repo, p.dir, to); ok && (p.kind(d) != isDir || name == "rsync") {
+	if ok && (!intoDir || name == "rsync") {
 		p.glob(to, name, false)
 	}
 }
 
-// git: what is tracked is kept anyway.
-func (p *planner) git(words, args []string) {
-	if len(words) == 0 {
-		return
-	}
-	switch words[0] {
-	case "clean":
-		p.out.Untracked = true
-		p.out.Ignored = slices.ContainsFunc(args, func(a string) bool { return len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.ContainsAny(a, "xX") })
-	case "stash", "apply", "am", "submodule":
-		p.out.Untracked = true
+func (p *planner) globs(words []string, why string, deleted bool) {
+	for _, w := range words {
+		p.glob(w, why, deleted)
 	}
 }
 
@@ -209,21 +191,19 @@ func outermost(list []Target) []Target {
 	slices.SortStableFunc(list, func(a, b Target) int { return strings.Compare(a.Path, b.Path) })
 	var out []Target
 	at := map[string]int{}
-next:
 	for _, t := range list {
-		for d := t.Path; ; d = path.Dir(d) {
-			if i, ok := at[d]; ok {
-				if d == t.Path {
-					out[i].Deleted = out[i].Deleted || t.Deleted
-				}
-				continue next
-			}
-			if d == "." {
+		d := t.Path
+		for ; d != "."; d = path.Dir(d) {
+			if _, ok := at[d]; ok {
 				break
 			}
 		}
-		at[t.Path] = len(out)
-		out = append(out, t)
+		if d == t.Path {
+			out[at[d]].Deleted = out[at[d]].Deleted || t.Deleted
+		} else if d == "." {
+			at[t.Path] = len(out)
+			out = append(out, t)
+		}
 	}
 	return out
 }
@@ -245,15 +225,12 @@ func operands(args []string) []string {
 // unwrap takes away what only runs the rest.
 func unwrap(argv []string) []string {
 	for len(argv) > 0 {
-		name := path.Base(argv[0])
-		if before, _, ok := strings.Cut(argv[0], "="); ok && before != "" && !strings.ContainsAny(before, "/-. ") {
+		variable, _, assigns := strings.Cut(argv[0], "=")
+		switch name := path.Base(argv[0]); {
+		case assigns && variable != "" && !strings.ContainsAny(variable, "/-. "),
+			slices.Contains(strings.Fields("if then else do while until ! { } fi done time exec command builtin nohup setsid"), name):
 			argv = argv[1:]
-			continue
-		}
-		switch name {
-		case "if", "then", "else", "do", "while", "until", "!", "{", "}", "fi", "done", "time", "exec", "command", "builtin", "nohup", "setsid":
-			argv = argv[1:]
-		case "env", "sudo", "doas", "nice", "ionice", "stdbuf", "timeout", "xargs":
+		case slices.Contains(strings.Fields("env sudo doas nice ionice stdbuf timeout xargs"), name):
 			argv = argv[1:]
 			for len(argv) > 0 && (strings.HasPrefix(argv[0], "-") || strings.Trim(argv[0], "0123456789.smhd") == "") {
 				argv = argv[1:]

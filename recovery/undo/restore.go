@@ -9,27 +9,21 @@ import (
 
 // Options of Restore.
 type Options struct {
-	// Force moves what has changed since the command to a name ending in
-	// .superloop-undo-conflict, and puts back what was kept.
+	// Force moves what has changed since the command to a name ending in .superloop-undo-conflict, and puts back what
+	// was kept.
 	Force bool
 }
 
 // Report says what Restore did, path by path.
 type Report struct {
-	Restored []string `json:"restored,omitempty"`
-	Same     []string `json:"same,omitempty"` // trees and files that are as they were kept; of tracked files none is listed
-	// Left are paths that the command did not change but somebody did since.
-	Left []string `json:"left,omitempty"`
-	// Created are paths where nothing was when the set was kept. They stay.
-	Created []string `json:"created,omitempty"`
-	// Conflicts changed since the command and were not touched.
-	Conflicts []Named `json:"conflicts,omitempty"`
-	// Aside are conflicts that were moved, and where to (Why).
-	Aside []Named `json:"aside,omitempty"`
-	// Failed could not be put back.
-	Failed []Named `json:"failed,omitempty"`
-	// NotKept was not kept, so it cannot be put back.
-	NotKept []Named `json:"not_kept,omitempty"`
+	Restored  []string `json:"restored,omitempty"`
+	Same      []string `json:"same,omitempty"`      // trees and files that are as they were kept; of tracked files none is listed
+	Left      []string `json:"left,omitempty"`      // paths that the command did not change but somebody did since
+	Created   []string `json:"created,omitempty"`   // paths where nothing was when the set was kept; they stay
+	Conflicts []Named  `json:"conflicts,omitempty"` // what changed since the command; it was not touched
+	Aside     []Named  `json:"aside,omitempty"`     // conflicts that were moved, and where to (Why)
+	Failed    []Named  `json:"failed,omitempty"`    // what could not be put back
+	NotKept   []Named  `json:"not_kept,omitempty"`  // what was not kept, so that it cannot be put back
 }
 
 // Complete reports whether everything that was kept is there again.
@@ -53,9 +47,7 @@ func (s Store) Restore(ctx context.Context, id string, o Options) (Report, error
 	if r.sealed, err = readJSON(s.path(id, afterFile), &r.after); err != nil {
 		return Report{}, err
 	}
-	for _, n := range m.NotKept {
-		r.out.NotKept = append(r.out.NotKept, Named{string(n.Path), n.Why})
-	}
+	r.out.NotKept = m.notKept()
 	for i, t := range m.Trees {
 		if err := ctx.Err(); err != nil {
 			return r.out, err
@@ -71,6 +63,49 @@ func (s Store) Restore(ctx context.Context, id string, o Options) (Report, error
 		}
 	}
 	return r.out, ctx.Err()
+}
+
+// verdict is what Restore does with one path.
+type verdict int
+
+const (
+	asKept    verdict = iota // it is as it was kept
+	notOurs                  // the command did not change it: whatever it is now is somebody else's work
+	put                      // nothing is there: what was kept is put there
+	replace                  // it is as the command left it: what was kept takes its place
+	aside                    // it changed since: it is moved beside first
+	refused                  // it changed since
+	isCreated                // nothing was there before
+)
+
+// facts are what the verdict depends on.
+type facts struct {
+	wasAbsent bool // nothing was there when the set was kept
+	sealed    bool // what the command left is known
+	untouched bool // the command left it as it was kept
+	nowAbsent bool
+	nowKept   bool // it is as it was kept
+	nowLeft   bool // it is as the command left it
+	force     bool
+}
+
+// judge decides. Nothing but what the command itself left is ever replaced.
+func judge(f facts) verdict {
+	switch {
+	case f.nowKept, f.wasAbsent && f.nowAbsent:
+		return asKept
+	case f.wasAbsent:
+		return isCreated
+	case f.sealed && f.untouched:
+		return notOurs
+	case f.nowAbsent:
+		return put
+	case f.sealed && f.nowLeft:
+		return replace
+	case f.force:
+		return aside
+	}
+	return refused
 }
 
 type restorer struct {

@@ -9,8 +9,8 @@ import (
 )
 
 // Seal records what the command has left behind, right after it: Restore then knows what the command changed and what
-// somebody else changed later. It may be called again, and then takes the place of the first; it must not be called once
-// others have worked on. Without it Restore takes whatever is different for somebody else's.
+// somebody else changed later. It may be called again, and then takes the place of the first; it must not be called
+// once others have worked on. Without it Restore takes whatever is different for somebody else's.
 func (s Store) Seal(ctx context.Context, id string) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -15,16 +16,14 @@ import (
 
 // survey is what is at a place: everything below it, by sizes and times.
 type survey struct {
-	there bool
-	link  bool
-	dir   bool
-	files int // entries of any kind
-	bytes int64
-	// sum changes when anything in the tree does: names, kinds, modes, sizes, times
-	// of files, targets of links. A copy made by cp -a has the same.
+	there, link, dir bool
+	files            int // entries of any kind
+	bytes            int64
+	// sum changes when anything in the tree does: names, kinds, modes, sizes, times of files, targets of links. A
+	// copy made by cp -a has the same.
 	sum string
-	// exact is sum with the identity and the change time of each file, which no
-	// program can set: it tells the same tree from a copy of it.
+	// exact is sum with the identity and the change time of each file, which no program can set: it tells the same
+	// tree from a copy of it.
 	exact string
 	odd   []string // sockets, pipes, devices: they are not part of it
 	probe string   // a regular file that is not empty, relative to the place
@@ -122,11 +121,7 @@ func (s *surveyor) directory(at int, name, rel string) error {
 		if uint64(st.Dev) != s.dev {
 			return errMount
 		}
-		sub := n
-		if rel != "" {
-			sub = rel + "/" + n
-		}
-		if err := s.entry(fd, n, sub, &st); err != nil {
+		if err := s.entry(fd, n, path.Join(rel, n), &st); err != nil {
 			return err
 		}
 	}

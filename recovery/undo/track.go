@@ -21,8 +21,8 @@ type bytesOf struct {
 	there   bool // something is there, be it no file
 }
 
-// readFile reads what is at a tracked or untracked path. What is neither a file nor a link, or lies behind a link, is no
-// file, as git sees it. One with more than limit bytes is errTooBig.
+// readFile reads what is at a tracked or untracked path. What is neither a file nor a link, or lies behind a link, is
+// no file, as git sees it. One with more than limit bytes is errTooBig.
 func readFile(repo, rel string, limit int64) (bytesOf, error) {
 	b := bytesOf{mode: gitEmpty}
 	at, err := open(repo, rel)
@@ -40,7 +40,7 @@ func readFile(repo, rel string, limit int64) (bytesOf, error) {
 	b.there = true
 	switch kindOf(uint32(st.Mode)) {
 	case isLink:
-		to, err := at.readlink()
+		to, err := readlinkat(int(at.dir.Fd()), at.name)
 		return bytesOf{gitLink, 0o777, []byte(to), true}, err
 	case isFile:
 		b.mode, b.perm = gitFile, uint32(st.Mode)&0o7777
@@ -73,8 +73,8 @@ func (s Store) stateAt(rel string) (b bytesOf, state string, err error) {
 	return b, b.state(), err
 }
 
-// keepTracked makes the commit of the tracked files as they are in the work tree. Only files that differ from HEAD are
-// read; those that do not fit are named and are in the commit as HEAD has them.
+// keepTracked makes the commit of the tracked files as they are in the work tree. Only files that differ from HEAD
+// are read; those that do not fit are named and are in the commit as HEAD has them.
 func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *manifest, room int64) error {
 	var in bytes.Buffer
 	fmt.Fprintf(&in, "feature done\ncommit %s\nmark :1\ncommitter superloop <superloop@localhost> %d +0000\n", refBase+m.ID, m.Time.Unix())
@@ -126,8 +126,8 @@ func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *ma
 	return nil
 }
 
-// flushes are the options of git that flush what stays, and no more: of a few files git makes a pack first and then takes
-// it apart. Without any flush a power cut would leave broken objects in the person's repository.
+// flushes are the options of git that flush what stays, and no more: of a few files git makes a pack first and then
+// takes it apart. Without any flush a power cut would leave broken objects in the person's repository.
 func flushes(files int) []string {
 	if files > 100 {
 		return nil
