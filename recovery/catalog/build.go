@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -37,38 +38,33 @@ func (b *builder) clone() *builder {
 // apply puts the entries of a document into the builder.
 func (b *builder) apply(doc *document) Problems {
 	d := newDecoder(doc.origin)
-	applyList(d, doc, keyCategories, &b.Categories, target[Category]{what: "category", id: func(c *Category) *string { return &c.ID }})
-	applyList(d, doc, keyManagers, &b.Managers, target[Manager]{
-		what: "package manager", id: func(m *Manager) *string { return &m.ID }, origin: func(m *Manager) *Origin { return &m.Origin },
-	})
-	applyList(d, doc, keyRecipes, &b.Recipes, target[Recipe]{
-		what: "recipe", id: func(r *Recipe) *string { return &r.ID }, origin: func(r *Recipe) *Origin { return &r.Origin },
-		after: func(n *yaml.Node, ptr string, r *Recipe) { finishRecipe(doc, n, ptr, r) },
-	})
-	applyList(d, doc, keyProjects, &b.Projects, target[ProjectRecipe]{
-		what: "project recipe", id: func(p *ProjectRecipe) *string { return &p.ID },
-		origin: func(p *ProjectRecipe) *Origin { return &p.Origin },
-	})
-	applyList(d, doc, keyChains, &b.Chains, target[Chain]{
-		what: "chain", key: "category", id: func(c *Chain) *string { return &c.Category },
-		origin: func(c *Chain) *Origin { return &c.Origin },
+	applyList(d, doc, "categories", &b.Categories, target[Category]{what: "category"})
+	applyList(d, doc, "managers", &b.Managers, target[Manager]{what: "package manager"})
+	applyList(d, doc, "recipes", &b.Recipes, target[Recipe]{what: "recipe", after: func(n *yaml.Node, ptr string, r *Recipe) {
+		placeElements(doc, n, ptr, "on_failure", r.OnFailure)
+		if child(n, "verify") != nil && doc.origin.Source == SourceEmbedded {
+			r.Verify.Origin = VerifyDefault
+		} else if child(n, "verify") != nil {
+			r.Verify.Origin = VerifyUser
+		}
+	}})
+	applyList(d, doc, "projects", &b.Projects, target[ProjectRecipe]{what: "project recipe"})
+	applyList(d, doc, "chains", &b.Chains, target[Chain]{
+		what: "chain", key: "category",
 		refuse: func(_ *Chain, e entry) string {
 			if e.disabled {
 				return "the chain of a category cannot be disabled: extend it and disable its approaches"
 			}
 			return ""
 		},
-		after: func(n *yaml.Node, ptr string, c *Chain) {
-			placeElements(doc, n, ptr, "approaches", c.Approaches, func(a *Approach) (string, *Origin) { return a.ID, &a.Origin })
-		},
+		after: func(n *yaml.Node, ptr string, c *Chain) { placeElements(doc, n, ptr, "approaches", c.Approaches) },
 	})
 	var ofRecipes []*Handler
 	for i := range b.Recipes {
 		ofRecipes = append(ofRecipes, pointers(b.Recipes[i].OnFailure)...)
 	}
-	applyList(d, doc, keyHandlers, &b.Handlers, target[Handler]{
-		what: "handler", id: func(h *Handler) *string { return &h.ID }, origin: func(h *Handler) *Origin { return &h.Origin },
-		others: ofRecipes,
+	applyList(d, doc, "handlers", &b.Handlers, target[Handler]{
+		what: "handler", others: ofRecipes,
 		fresh: func(old Handler) Handler {
 			h := Handler{Layer: old.Layer, Family: old.Family}
 			if ofRecipe := old.ID != "" && old.Layer == ""; doc.layer != "" && !ofRecipe {
@@ -79,21 +75,35 @@ func (b *builder) apply(doc *document) Problems {
 		refuse: func(h *Handler, e entry) string { return refuseHandler(doc, h, e) },
 	})
 	for i := range b.Recipes {
-		b.Recipes[i].OnFailure = dropDisabled(b.Recipes[i].OnFailure, func(h *Handler) *string { return &h.ID })
+		b.Recipes[i].OnFailure = dropDisabled(b.Recipes[i].OnFailure)
 	}
 	b.applyNames(d, doc)
 	return d.problems
 }
 
-// target is what applyList must know of a type. Only what and id are always there.
+// target is what applyList must know of a type. Only what is always there.
 type target[T any] struct {
-	what, key string // key holds the id in a file, "id" if it is ""
-	id        func(*T) *string
-	origin    func(*T) *Origin
+	what, key string                       // key holds the id in a file, "id" if it is ""
 	others    []*T                         // entries that can be changed and are not in the list
 	fresh     func(old T) T                // what a new entry, or one that replaces old, begins with
 	refuse    func(old *T, e entry) string // why an entry must not be changed, or added (old is nil), or ""
 	after     func(*yaml.Node, string, *T) // is called when an entry was read
+}
+
+// idOf is the field of an entry that holds its id.
+func idOf(v any) *string {
+	if c, ok := v.(*Chain); ok {
+		return &c.Category
+	}
+	return reflect.ValueOf(v).Elem().FieldByName("ID").Addr().Interface().(*string)
+}
+
+// originOf is the field of an entry that holds its origin; categories have none, which is then lost.
+func originOf(v any) *Origin {
+	if _, ok := v.(*Category); ok {
+		return &Origin{}
+	}
+	return reflect.ValueOf(v).Elem().FieldByName("Origin").Addr().Interface().(*Origin)
 }
 
 // applyList applies the entries under a key of a document to a list, which it may write to.
@@ -104,27 +114,23 @@ func applyList[T any](d *decoder, doc *document, key string, list *[]T, t target
 	}
 	have := map[string]*T{}
 	for _, v := range append(pointers(*list), t.others...) {
-		have[*t.id(v)] = v
+		have[*idOf(v)] = v
 	}
 	var added []T
 	d.entries(n, join("", key), cmp.Or(t.key, "id"), t.what, sortedKeys(have), func(c *yaml.Node, ptr string, e entry) {
-		v := have[e.id]
+		v, why := have[e.id], ""
 		if v != nil && !e.changes() {
-			where := ""
-			if t.origin != nil {
-				where = " (" + t.origin(v).File + ":" + strconv.Itoa(t.origin(v).Line) + ")"
-			}
-			d.fail(c, ptr, "there is a %s %q already%s: write extends: %s to change it, or add replace: true", t.what, e.id, where, e.id)
+			o := originOf(v)
+			why = fmt.Sprintf("there is a %s %q already (%s:%d): write extends: %s to change it, or add replace: true", t.what, e.id, o.File, o.Line, e.id)
+		} else if t.refuse != nil {
+			why = t.refuse(v, e)
+		}
+		if why != "" {
+			d.fail(c, ptr, "%s", why)
 			return
 		}
-		if t.refuse != nil {
-			if why := t.refuse(v, e); why != "" {
-				d.fail(c, ptr, "%s", why)
-				return
-			}
-		}
 		if e.disabled {
-			*t.id(v) = ""
+			*idOf(v) = ""
 			return
 		}
 		var old, now T
@@ -132,16 +138,13 @@ func applyList[T any](d *decoder, doc *document, key string, list *[]T, t target
 			old, now = *v, *v
 		}
 		if v == nil || e.replace {
-			var zero T
-			if now = zero; t.fresh != nil {
+			now = *new(T)
+			if t.fresh != nil {
 				now = t.fresh(old)
 			}
 		}
 		d.structure(c, reflect.ValueOf(&now).Elem(), ptr, e.read)
-		*t.id(&now) = e.id
-		if t.origin != nil {
-			*t.origin(&now) = doc.place(c, ptr)
-		}
+		*idOf(&now), *originOf(&now) = e.id, doc.place(c, ptr)
 		if t.after != nil {
 			t.after(c, ptr, &now)
 		}
@@ -151,7 +154,7 @@ func applyList[T any](d *decoder, doc *document, key string, list *[]T, t target
 			added = append(added, now)
 		}
 	})
-	*list = append(dropDisabled(*list, t.id), added...)
+	*list = append(dropDisabled(*list), added...)
 }
 
 func pointers[T any](list []T) []*T {
@@ -163,8 +166,8 @@ func pointers[T any](list []T) []*T {
 }
 
 // dropDisabled removes the entries that were disabled; they have no id any more.
-func dropDisabled[T any](list []T, id func(*T) *string) []T {
-	return slices.DeleteFunc(list, func(v T) bool { return *id(&v) == "" })
+func dropDisabled[T any](list []T) []T {
+	return slices.DeleteFunc(list, func(v T) bool { return *idOf(&v) == "" })
 }
 
 // refuseHandler says why an entry must not add or change a handler, or "". A file of the repository, which an agent
@@ -183,27 +186,15 @@ func refuseHandler(doc *document, h *Handler, e entry) string {
 	return ""
 }
 
-// finishRecipe gives the handlers that this file wrote their origin, and the verify section its author.
-func finishRecipe(doc *document, n *yaml.Node, ptr string, r *Recipe) {
-	placeElements(doc, n, ptr, "on_failure", r.OnFailure, func(h *Handler) (string, *Origin) { return h.ID, &h.Origin })
-	if child(n, "verify") != nil {
-		r.Verify.Origin = VerifyDefault
-		if doc.origin.Source != SourceEmbedded {
-			r.Verify.Origin = VerifyUser
-		}
-	}
-}
-
 // placeElements gives the elements of a list that an entry's mapping n writes under a key their origin.
-func placeElements[T any](doc *document, n *yaml.Node, ptr, key string, list []T, of func(*T) (id string, origin *Origin)) {
+func placeElements[T any](doc *document, n *yaml.Node, ptr, key string, list []T) {
 	nodes := child(n, key)
 	if nodes == nil {
 		return
 	}
-	for i := range list {
-		id, origin := of(&list[i])
-		if c, at := element(nodes, "@"+id); c != nil {
-			*origin = doc.place(c, join(join(ptr, key), strconv.Itoa(at)))
+	for _, v := range pointers(list) {
+		if c, at := element(nodes, "@"+*idOf(v)); c != nil {
+			*originOf(v) = doc.place(c, join(join(ptr, key), strconv.Itoa(at)))
 		}
 	}
 }

@@ -26,22 +26,8 @@ type nameTable struct {
 	node      *yaml.Node
 }
 
-// The keys that may stand at the top of a file.
-const (
-	keyFamily     = "family"
-	keyLayer      = "layer"
-	keyHandlers   = "handlers"
-	keyRecipes    = "recipes"
-	keyProjects   = "projects"
-	keyChains     = "chains"
-	keyPackages   = "packages"
-	keyNames      = "names"
-	keyCategories = "categories"
-	keyManagers   = "managers"
-)
-
 func listKeys() []string {
-	return []string{keyHandlers, keyRecipes, keyProjects, keyChains, keyCategories, keyManagers}
+	return strings.Fields("handlers recipes projects chains categories managers")
 }
 
 func nameKinds() []string {
@@ -56,17 +42,17 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 	}
 	doc := &document{origin: origin, root: root, lists: map[string]*yaml.Node{}}
 	d := newDecoder(origin)
-	known := slices.Concat([]string{keyFamily, keyLayer}, listKeys(), []string{keyPackages, keyNames}, nameKinds())
+	known := slices.Concat([]string{"family", "layer"}, listKeys(), []string{"packages", "names"}, nameKinds())
 	d.keys(root, "", func(key, val *yaml.Node) {
 		ptr := join("", key.Value)
 		switch {
-		case d.verbs && key.Value == keyCategories:
+		case d.verbs && key.Value == "categories":
 			d.fail(key, ptr, "the list of categories is closed: a file cannot change it; use one of the known categories")
-		case d.verbs && key.Value == keyManagers:
+		case d.verbs && key.Value == "managers":
 			d.fail(key, ptr, "the package managers are part of superloop: a file cannot change them; name packages in recipes")
-		case key.Value == keyFamily:
+		case key.Value == "family":
 			d.value(val, reflect.ValueOf(&doc.family).Elem(), ptr)
-		case key.Value == keyLayer:
+		case key.Value == "layer":
 			d.value(val, reflect.ValueOf(&doc.layer).Elem(), ptr)
 			if l := doc.layer; l != LayerInfra && l != LayerBootstrap && l != LayerGuard {
 				d.fail(val, ptr, "must be infra, bootstrap or guard, not %q; handlers of a method stand under family:, those of a tool in its recipe's on_failure", clip(string(l)))
@@ -77,7 +63,7 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 				return
 			}
 			doc.lists[key.Value] = val
-		case key.Value == keyPackages, key.Value == keyNames:
+		case key.Value == "packages", key.Value == "names":
 			d.keys(val, ptr, func(kind, table *yaml.Node) {
 				if !slices.Contains(nameKinds(), kind.Value) {
 					d.unknown(kind, join(ptr, kind.Value), "Names", nameKinds())

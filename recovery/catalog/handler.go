@@ -1,6 +1,9 @@
 package catalog
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Layer is how particular a handler is. The more particular is asked first.
 type Layer string
@@ -115,4 +118,11 @@ type Origin struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 	Pointer string `json:"pointer,omitempty"` // in the file: /handlers/3
+}
+
+func (h *Handler) fillDefaults() {
+	h.Label, h.Options = cmp.Or(h.Label, h.ID), slices.Clone(h.Options)
+	for i := range h.Options {
+		h.Options[i].fillDefaults()
+	}
 }

@@ -12,18 +12,14 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// MaxProgram is how many instructions the program of one pattern may have when it comes from an overlay. What
-// superloop brings may be larger.
-const MaxProgram = 200
-
-// The bounds on an overlay's handler: a match must stay cheap.
+// The bounds on an overlay's handler, because a match must stay cheap, and on what the linter says. What superloop brings
+// may have more patterns and instructions.
 const (
 	maxPatterns = 40
 	maxPattern  = 2000 // bytes
+	maxProgram  = 200  // instructions of the program of one pattern
+	maxFindings = 2000 // then the linter looks at no further entries
 )
-
-// maxFindings is when the linter stops looking at further handlers.
-const maxFindings = 2000
 
 // Lint judges what the reader of the files cannot see: whether patterns compile, names resolve, options have what
 // their strategy needs, every category has its chain. Whether examples match only their own handler is
@@ -86,37 +82,26 @@ func newLinter(c *Catalog, docs map[string]*document) *linter {
 }
 
 func (l *linter) all() Problems {
-	for _, h := range pointers(l.c.Handlers) {
-		if len(l.findings) < maxFindings && l.enter(h.Origin) {
-			l.handler(h)
-		}
-	}
-	for _, r := range pointers(l.c.Recipes) {
-		if l.enter(r.Origin) {
-			l.recipe(r)
-		}
-	}
-	for _, p := range pointers(l.c.Projects) {
-		if l.enter(p.Origin) {
-			l.project(p)
-		}
-	}
-	for _, m := range pointers(l.c.Managers) {
-		if l.enter(m.Origin) {
-			l.manager(m)
-		}
-	}
-	for _, ch := range l.c.Chains {
-		if l.enter(ch.Origin) {
-			l.chain(&ch)
-		}
-	}
+	each(l, l.c.Handlers, l.handler)
+	each(l, l.c.Recipes, l.recipe)
+	each(l, l.c.Projects, l.project)
+	each(l, l.c.Managers, l.manager)
+	each(l, slices.Collect(maps.Values(l.c.Chains)), l.chain)
 	l.names()
 	if l.enter(Origin{Source: SourceEmbedded, File: "data/chains.yaml"}) {
 		l.completeness()
 	}
 	l.uniqueIDs()
 	return l.findings.sorted()
+}
+
+// each judges the entries of a list.
+func each[T any](l *linter, list []T, judge func(*T)) {
+	for _, v := range pointers(list) {
+		if len(l.findings) < maxFindings && l.enter(*originOf(v)) {
+			judge(v)
+		}
+	}
 }
 
 // enter begins with the entry that comes from o; false: it is not to be judged.
@@ -209,9 +194,9 @@ func (l *linter) pattern(t []string, expr string) []string {
 		l.fail(t, "does not compile as RE2: %v", err)
 		return nil
 	}
-	if n := len(prog.Inst); n > MaxProgram {
+	if n := len(prog.Inst); n > maxProgram {
 		l.say(l.origin.Source == SourceEmbedded, t, "",
-			"its program has %d instructions, more than %d: it would be slow; write shorter alternatives and fewer counted repeats", n, MaxProgram)
+			"its program has %d instructions, more than %d: it would be slow; write shorter alternatives and fewer counted repeats", n, maxProgram)
 	}
 	if re, err := regexp.Compile("(?i)" + expr); err == nil && re.MatchString("") {
 		l.fail(t, "matches an empty line, and so every output")

@@ -1,5 +1,7 @@
 package catalog
 
+import "cmp"
+
 // Strategy is the mechanism of a cure.
 type Strategy string
 
@@ -99,4 +101,12 @@ type Modifier struct {
 // Conditions that Option.Requires and recipes may name.
 var Conditions = [...]string{
 	"sudo", "root", "not_root", "systemd", "writable_rootfs", "network", "container", "not_container", "glibc", "musl", "linux", "darwin",
+}
+
+func (o *Option) fillDefaults() {
+	executor := ByWrapper
+	if o.Strategy == Manual {
+		executor = ByHuman
+	}
+	o.Executor, o.Risk = cmp.Or(o.Executor, executor), cmp.Or(o.Risk, RiskLow)
 }

@@ -1,5 +1,7 @@
 package catalog
 
+import "cmp"
+
 // Recipe says how one tool gets onto a system, and how to see that it works.
 type Recipe struct {
 	ID       string `yaml:"id" json:"id"`
@@ -90,4 +92,74 @@ type Names struct {
 	// Origins are those of the names that an overlay added or changed, by kind and name: "libs/ssl". See
 	// Catalog.NameOrigin.
 	Origins map[string]Origin `yaml:"-" json:"origins,omitempty"`
+}
+
+// The origins of a verify section.
+const (
+	VerifyDefault   = "default"   // of an embedded recipe
+	VerifyGenerated = "generated" // nobody wrote one: the program with --version
+	VerifyUser      = "user"      // of an overlay: never repaired
+)
+
+// The modes of a verify section.
+const (
+	ModeVersion = "version" // the exit code decides
+	ModeOutput  = "output"  // and the output must match the pattern
+)
+
+func (r *Recipe) fillDefaults() {
+	r.CLI, r.Label, r.Risk = cmp.Or(r.CLI, r.ID), cmp.Or(r.Label, r.ID), cmp.Or(r.Risk, RiskLow)
+	mode := ModeVersion
+	if r.Verify.Pattern != "" {
+		mode = ModeOutput
+	}
+	v := &r.Verify
+	v.Command, v.Origin, v.Mode = cmp.Or(v.Command, r.CLI+" --version"), cmp.Or(v.Origin, VerifyGenerated), cmp.Or(v.Mode, mode)
+}
+
+// Category is one of the closed list of what can be wrong with an environment.
+type Category struct {
+	ID          string   `yaml:"id" json:"id"`
+	Label       string   `yaml:"label" json:"label"`
+	Description string   `yaml:"description" json:"description"`
+	Area        string   `yaml:"area" json:"area"` // of a proposal: dependency, config, environment, permissions, network; and code, none
+	Persistence string   `yaml:"persistence" json:"persistence"`
+	Infra       bool     `yaml:"infra" json:"infra"`               // false: only code_bug and what a role must change
+	Retry       []int    `yaml:"retry" json:"retry,omitempty"`     // seconds before each plain try that the engine may make by itself
+	Aliases     []string `yaml:"aliases" json:"aliases,omitempty"` // other designs' names for it, taken on input
+}
+
+// Chain is the order of approaches for a category. Asking a person comes last, always, and is not listed.
+type Chain struct {
+	Category   string     `yaml:"category" json:"category"`
+	Approaches []Approach `yaml:"approaches" json:"approaches"`
+	Origin     Origin     `yaml:"-" json:"origin"`
+}
+
+// Approach is one step of a chain: a named way that becomes an Option when the options of the handlers do not cover
+// it.
+type Approach struct {
+	ID            string     `yaml:"id" json:"id"`
+	Label         string     `yaml:"label" json:"label"`
+	Priority      int        `yaml:"priority" json:"priority"` // 1 first
+	Confidence    float64    `yaml:"confidence" json:"confidence"`
+	EstIterations int        `yaml:"est_iterations" json:"est_iterations"`
+	Executor      Executor   `yaml:"executor" json:"executor"`
+	Proposal      bool       `yaml:"proposal" json:"proposal,omitempty"` // never by itself
+	Covers        []Strategy `yaml:"covers" json:"covers,omitempty"`     // an option with one of these strategies is this approach
+	Option        *Option    `yaml:"option" json:"option,omitempty"`     // what it becomes where no handler gave one
+	Hint          string     `yaml:"hint" json:"hint,omitempty"`         // for a role's prompt
+	RequiresTools []string   `yaml:"requires_tools" json:"requires_tools,omitempty"`
+	Origin        Origin     `yaml:"-" json:"origin"` // of this approach, which need not be the chain's
+}
+
+// Catalog is all of it, loaded and checked. It does not change afterwards, and is shared: nobody may write to it.
+type Catalog struct {
+	Categories []Category
+	Chains     map[string]Chain // by category
+	Handlers   []Handler        // recipes' first, then families', infra, bootstrap, guards; inside a layer by priority, then file order
+	Recipes    []Recipe
+	Projects   []ProjectRecipe
+	Managers   []Manager
+	Names      Names
 }
