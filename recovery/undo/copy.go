@@ -32,15 +32,8 @@ func (p place) copyTo(ctx context.Context, method, to string) error {
 
 // canReflink tries it with one file of a tree.
 func (s Store) canReflink(ctx context.Context, p place, had survey, dir string) bool {
-	if had.probe == "" && had.dir {
-		return false
-	}
-	from := p.name
-	if had.dir {
-		from = filepath.Join(p.name, had.probe)
-	}
 	to := filepath.Join(dir, "probe")
-	err := p.sibling(from).copyTo(ctx, byReflink, to)
+	err := p.sibling(filepath.Join(p.name, had.probe)).copyTo(ctx, byReflink, to)
 	_ = s.Disk.Remove("undo-probe", to)
 	return err == nil
 }
@@ -83,7 +76,7 @@ func removeTree(ctx context.Context, dir, name string) error {
 
 // remove is removeTree for an entry of the repository.
 func (p place) remove(ctx context.Context) error {
-	if _, ok, err := p.lstat(); !ok || err != nil {
+	if k, err := p.kind(); k == isMissing || err != nil {
 		return err
 	}
 	return removeTree(ctx, p.path(), p.name)

@@ -125,19 +125,13 @@ func (s Store) build(ctx context.Context, m *manifest, req Request) error {
 		targets.Paths = outermost(targets.Paths)
 	}
 	room := req.Caps
-	pack := &packer{s: s, m: m, room: &room}
-	defer func() { _ = pack.close() }() // after an error; what it then says is no news
-	for i, t := range targets.Paths {
-		if err := s.keepTarget(ctx, fmt.Sprint(i), t, pack); err != nil {
-			return err
-		}
+	file, err := s.Disk.Create("undo-pack", s.path(m.ID, packFile), 0o600)
+	if err != nil {
+		return err
 	}
-	if targets.Untracked {
-		if err := keepLoose(ctx, g, targets.Paths, pack); err != nil {
-			return err
-		}
-	}
-	if err := pack.close(); err != nil {
+	pack := &packer{s.Repo, m, &room, file, 0}
+	err = s.fill(ctx, g, targets, pack)
+	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	if g.found {
@@ -151,37 +145,46 @@ func (s Store) build(ctx context.Context, m *manifest, req Request) error {
 	return s.writeJSON("undo-manifest", s.path(m.ID, manifestFile), m)
 }
 
+// fill keeps what is not tracked.
+func (s Store) fill(ctx context.Context, g *git, targets Targets, pack *packer) error {
+	for i, t := range targets.Paths {
+		if err := s.keepTarget(ctx, fmt.Sprint(i), t, pack); err != nil {
+			return err
+		}
+	}
+	if targets.Untracked {
+		return keepLoose(ctx, g, targets.Paths, pack)
+	}
+	return nil
+}
+
 // keepTarget keeps one target by the cheapest way that is safe. What cannot be kept is named; an error is about the
 // private directory only.
 func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *packer) error {
 	room, m := pack.room, pack.m
+	var kind kind
 	at, err := open(s.Repo, t.Path)
-	if errors.Is(err, os.ErrNotExist) {
+	if err == nil {
+		defer at.close()
+		kind, err = at.kind()
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist), err == nil && kind == isMissing:
 		m.Trees = append(m.Trees, tree{Path: rawPath(t.Path), Method: wasAbsent})
 		return nil
+	case err == nil && kind == isOdd:
+		err = errors.New("it is neither a file nor a directory")
+	case err == nil && kind != isDir:
+		if err := pack.add(t.Path, min(room.Copied, smallTree)); !errors.Is(err, errTooBig) {
+			return err
+		}
+	}
+	var had survey
+	if err == nil {
+		had, err = at.look(room.Files, max(room.Shared, room.Copied))
 	}
 	if err != nil {
 		m.skip(t.Path, why(err))
-		return nil
-	}
-	defer at.close()
-	if st, ok, err := at.lstat(); ok && err == nil {
-		if k := kindOf(uint32(st.Mode)); k == isFile || k == isLink {
-			if err := pack.add(t.Path, min(room.Copied, smallTree)); !errors.Is(err, errTooBig) {
-				return err
-			}
-		}
-	}
-	had, err := at.look(room.Files, max(room.Shared, room.Copied))
-	switch {
-	case err != nil:
-		m.skip(t.Path, why(err))
-		return nil
-	case !had.there:
-		m.Trees = append(m.Trees, tree{Path: rawPath(t.Path), Method: wasAbsent})
-		return nil
-	case !had.dir && !had.link && had.bytes == 0 && len(had.odd) > 0:
-		m.skip(t.Path, "it is neither a file nor a directory")
 		return nil
 	}
 	for _, o := range had.odd {
@@ -198,20 +201,20 @@ func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *pack
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if method == byReflink && !s.canReflink(ctx, at, had, dir) {
+		if method == byReflink && (kind == isDir && had.probe == "" || !s.canReflink(ctx, at, had, dir)) {
 			continue
 		}
 		if last = at.copyTo(ctx, method, to); last == nil {
 			last = same(dir, name, had.sum)
 		}
 		if last == nil {
-			kept.Method = method
-			room.Files -= had.files
+			shared := &room.Shared
 			if method == byCopy {
-				room.Copied -= had.bytes
-			} else {
-				room.Shared -= had.bytes
+				shared = &room.Copied
 			}
+			*shared -= had.bytes
+			room.Files -= had.files
+			kept.Method = method
 			m.Trees = append(m.Trees, kept)
 			return nil
 		}
@@ -237,7 +240,7 @@ func ways(t Target, had survey, room Caps) []string {
 	small := had.bytes <= min(smallTree, room.Copied) && had.files < 1000
 	if had.bytes <= room.Shared && !small {
 		out = append(out, byReflink)
-		if t.Deleted && had.dir {
+		if t.Deleted && had.kind == isDir {
 			out = append(out, byLink)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// packer copies single files into one file of the set, the pack, one after another. It is made with the first.
+// packer copies single files into one file of the set, the pack, one after another.
 type packer struct {
-	s    Store
+	repo string
 	m    *manifest
 	room *Caps
 	file *durable.File
@@ -27,7 +27,7 @@ func (p *packer) add(rel string, limit int64) error {
 		p.m.skip(rel, errTooMany.Error())
 		return nil
 	}
-	b, err := readFile(p.s.Repo, rel, limit)
+	b, err := readFile(p.repo, rel, limit)
 	switch {
 	case errors.Is(err, errTooBig):
 		return errTooBig
@@ -44,11 +44,6 @@ func (p *packer) add(rel string, limit int64) error {
 		p.m.Files = append(p.m.Files, f)
 		return nil
 	}
-	if p.file == nil {
-		if p.file, err = p.s.Disk.Create("undo-pack", p.s.path(p.m.ID, packFile), 0o600); err != nil {
-			return err
-		}
-	}
 	if _, err := p.file.Write(b.content); err != nil {
 		return err
 	}
@@ -57,15 +52,6 @@ func (p *packer) add(rel string, limit int64) error {
 	p.room.Copied -= f.Size
 	p.m.Files = append(p.m.Files, f)
 	return nil
-}
-
-func (p *packer) close() error {
-	if p.file == nil {
-		return nil
-	}
-	err := p.file.Close()
-	p.file = nil
-	return err
 }
 
 // keepLoose keeps the files that git neither knows nor ignores.

@@ -51,11 +51,8 @@ func (p *planner) kind(rel string) kind {
 		return isMissing
 	}
 	defer at.close()
-	st, ok, err := at.lstat()
-	if !ok || err != nil {
-		return isMissing
-	}
-	return kindOf(uint32(st.Mode))
+	k, _ := at.kind() // what cannot be looked at is as if it were missing
+	return k
 }
 
 // child is a name in a directory.

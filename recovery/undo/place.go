@@ -105,6 +105,15 @@ func (p place) lstat() (st unix.Stat_t, ok bool, err error) {
 	return st, true, nil
 }
 
+// kind says what the entry is; isMissing: there is none.
+func (p place) kind() (kind, error) {
+	st, ok, err := p.lstat()
+	if err != nil || !ok {
+		return isMissing, err
+	}
+	return kindOf(uint32(st.Mode)), nil
+}
+
 // readlinkat reads a symbolic link of a directory. No system has longer ones.
 func readlinkat(at int, name string) (string, error) {
 	b := make([]byte, 8<<10)

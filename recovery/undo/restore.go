@@ -151,8 +151,8 @@ func (r *restorer) tree(ctx context.Context, id string, t tree) {
 		r.fail(path, err)
 		return
 	}
-	v := judge(facts{wasAbsent: t.Method == wasAbsent, sealed: r.sealed, untouched: r.after.Same[t.Path.key()], nowAbsent: !now.there,
-		nowKept: now.there && now.sum == t.Sum, nowLeft: now.there && now.exact == r.after.Trees[t.Path.key()], force: r.force})
+	v := judge(facts{wasAbsent: t.Method == wasAbsent, sealed: r.sealed, untouched: r.after.Same[t.Path.key()], nowAbsent: now.kind == isMissing,
+		nowKept: now.kind != isMissing && now.sum == t.Sum, nowLeft: now.kind != isMissing && now.exact == r.after.Trees[t.Path.key()], force: r.force})
 	at, err := r.parent(path, v == put || v == replace || v == aside)
 	if err != nil {
 		if !r.note(path, v) {
@@ -164,7 +164,7 @@ func (r *restorer) tree(ctx context.Context, id string, t tree) {
 	// A call that was killed may have left these. What it moved out of the way goes once something is in its place.
 	fresh, old := at.sibling(r.name(id, "new")), at.sibling(r.name(id, "old"))
 	err = fresh.remove(ctx)
-	if now.there {
+	if now.kind != isMissing {
 		err = errors.Join(err, old.remove(ctx))
 	}
 	if err == nil && r.note(path, v) {
@@ -218,9 +218,9 @@ func (r *restorer) moveAside(at place, path string) error {
 		if n > 1 {
 			name = fmt.Sprintf("%s.%d", name, n)
 		}
-		if _, there, err := at.sibling(name).lstat(); err != nil {
+		if k, err := at.sibling(name).kind(); err != nil {
 			return err
-		} else if there {
+		} else if k != isMissing {
 			continue
 		}
 		if err := r.Disk.Rename("undo-aside", at.at(at.name), at.at(name)); err != nil {

@@ -72,15 +72,15 @@ func (r *restorer) putFile(ctx context.Context, path string, b bytesOf, v verdic
 		return err
 	}
 	defer at.close()
-	st, there, err := at.lstat()
+	there, err := at.kind()
 	switch {
 	case err != nil:
 		return err
-	case v == aside && there:
+	case v == aside && there != isMissing:
 		if err := r.moveAside(at, path); err != nil {
 			return err
 		}
-	case there && kindOf(uint32(st.Mode)) == isDir:
+	case there == isDir:
 		return errors.New("a directory is in its place")
 	}
 	perm := os.FileMode(b.perm & 0o777)

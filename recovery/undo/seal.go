@@ -28,7 +28,7 @@ func (s Store) Seal(ctx context.Context, id string) error {
 			return fmt.Errorf("recording what the command left at %s: %w", t.Path, err)
 		}
 		a.Trees[t.Path.key()] = now.exact
-		a.Same[t.Path.key()] = now.there && now.sum == t.Sum || !now.there && t.Method == wasAbsent
+		a.Same[t.Path.key()] = now.kind != isMissing && now.sum == t.Sum || now.kind == isMissing && t.Method == wasAbsent
 	}
 	for _, f := range m.Files {
 		_, state, err := s.stateAt(string(f.Path))

@@ -16,9 +16,9 @@ import (
 
 // survey is what is at a place: everything below it, by sizes and times.
 type survey struct {
-	there, link, dir bool
-	files            int // entries of any kind
-	bytes            int64
+	kind  kind // isMissing: nothing is there
+	files int  // entries of any kind
+	bytes int64
 	// sum changes when anything in the tree does: names, kinds, modes, sizes, times of files, targets of links. A
 	// copy made by cp -a has the same.
 	sum string
@@ -26,7 +26,7 @@ type survey struct {
 	// tree from a copy of it.
 	exact string
 	odd   []string // sockets, pipes, devices: they are not part of it
-	probe string   // a regular file that is not empty, relative to the place
+	probe string   // of a directory: a regular file that is not empty, relative to it
 }
 
 var (
@@ -43,7 +43,7 @@ func (p place) look(maxFiles int, maxBytes int64) (survey, error) {
 		return survey{}, err
 	}
 	s := surveyor{dev: uint64(st.Dev), maxFiles: maxFiles, maxBytes: maxBytes, sum: sha256.New(), exact: sha256.New()}
-	s.out.there = true
+	s.out.kind = kindOf(uint32(st.Mode))
 	if err := s.entry(int(p.dir.Fd()), p.name, "", &st); err != nil {
 		return s.out, err
 	}
@@ -76,14 +76,12 @@ func (s *surveyor) entry(at int, name, rel string, st *unix.Stat_t) error {
 		// Not every file system keeps nanoseconds.
 		line += fmt.Sprintf(" %d %d.%06d", st.Size, int64(st.Mtim.Sec), int64(st.Mtim.Nsec)/1000)
 	case unix.S_IFLNK:
-		s.out.link = s.out.link || rel == ""
 		to, err := readlinkat(at, name)
 		if err != nil {
 			return err
 		}
 		line = fmt.Sprintf("%q link %q", rel, to)
 	case unix.S_IFDIR:
-		s.out.dir = s.out.dir || rel == ""
 	default:
 		s.out.odd = append(s.out.odd, rel)
 		return nil
