@@ -43,15 +43,7 @@ func (s Store) List() ([]Kept, error) {
 // Drop removes a set and its ref. Killed in the middle, the set is either there or gone; what remains of one that is
 // gone is swept by the next Keep or Prune.
 func (s Store) Drop(ctx context.Context, id string) error {
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if _, err := s.load(id); err != nil {
-		return err
-	}
-	return s.drop(ctx, id)
+	return s.with(ctx, id, func(*manifest) error { return s.drop(ctx, id) })
 }
 
 func (s Store) drop(ctx context.Context, id string) error {

@@ -28,6 +28,8 @@ const (
 
 func kindOf(mode uint32) kind {
 	switch mode & unix.S_IFMT {
+	case 0:
+		return isMissing
 	case unix.S_IFREG:
 		return isFile
 	case unix.S_IFDIR:

@@ -93,25 +93,22 @@ func (p place) run(ctx context.Context, argv ...string) error {
 	return err
 }
 
-// lstat looks at the entry; ok is false if there is none.
-func (p place) lstat() (st unix.Stat_t, ok bool, err error) {
+// lstat looks at the entry; if there is none its mode is 0.
+func (p place) lstat() (st unix.Stat_t, err error) {
 	err = unix.Fstatat(int(p.dir.Fd()), p.name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	switch {
-	case errors.Is(err, unix.ENOENT):
-		return st, false, nil
-	case err != nil:
-		return st, false, &fs.PathError{Op: "lstat", Path: filepath.Join(p.real, p.name), Err: err}
+	if errors.Is(err, unix.ENOENT) {
+		return unix.Stat_t{}, nil
 	}
-	return st, true, nil
+	if err != nil {
+		err = &fs.PathError{Op: "lstat", Path: filepath.Join(p.real, p.name), Err: err}
+	}
+	return st, err
 }
 
-// kind says what the entry is; isMissing: there is none.
+// kind says what the entry is.
 func (p place) kind() (kind, error) {
-	st, ok, err := p.lstat()
-	if err != nil || !ok {
-		return isMissing, err
-	}
-	return kindOf(uint32(st.Mode)), nil
+	st, err := p.lstat()
+	return kindOf(uint32(st.Mode)), err
 }
 
 // readlinkat reads a symbolic link of a directory. No system has longer ones.

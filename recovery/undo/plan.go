@@ -130,13 +130,13 @@ func (p *planner) moves(name string, words []string) {
 		p.globs(from, name, true)
 	}
 	d, ok := inside(p.repo, p.dir, to)
-	intoDir := ok && p.kind(d) == isDir
-	for _, w := range from {
-		if intoDir {
+	if ok && p.kind(d) == isDir {
+		for _, w := range from {
 			p.glob(path.Join(to, path.Base(w)), name, false)
 		}
+		ok = name == "rsync"
 	}
-	if ok && (!intoDir || name == "rsync") {
+	if ok {
 		p.glob(to, name, false)
 	}
 }

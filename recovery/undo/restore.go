@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,35 +35,26 @@ const conflictMark = ".superloop-undo-conflict"
 // Restore puts back what a set kept, as the package's comment says. It goes path by path; one that fails is named and
 // does not keep the others from being put back. Called again, it goes on with what is missing.
 func (s Store) Restore(ctx context.Context, id string, o Options) (Report, error) {
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return Report{}, err
+	r := restorer{Store: s, force: o.Force}
+	err := s.with(ctx, id, func(m *manifest) error { return r.restore(ctx, m) })
+	return r.out, err
+}
+
+func (r *restorer) restore(ctx context.Context, m *manifest) (err error) {
+	if r.sealed, err = readJSON(r.path(m.ID, afterFile), &r.after); err != nil {
+		return err
 	}
-	defer unlock()
-	m, err := s.load(id)
-	if err != nil {
-		return Report{}, err
-	}
-	r := restorer{Store: s, m: m, force: o.Force}
-	if r.sealed, err = readJSON(s.path(id, afterFile), &r.after); err != nil {
-		return Report{}, err
-	}
-	r.out.NotKept = m.notKept()
+	r.m, r.out.NotKept = m, m.notKept()
 	for i, t := range m.Trees {
 		if err := ctx.Err(); err != nil {
-			return r.out, err
+			return err
 		}
 		r.tree(ctx, fmt.Sprint(i), t)
 	}
-	if err := r.loose(ctx); err != nil {
-		return r.out, err
+	if err = r.loose(ctx); err == nil && m.Commit != "" {
+		err = r.tracked(ctx)
 	}
-	if m.Commit != "" {
-		if err := r.tracked(ctx); err != nil {
-			return r.out, err
-		}
-	}
-	return r.out, ctx.Err()
+	return cmp.Or(err, ctx.Err())
 }
 
 // verdict is what Restore does with one path.
@@ -167,10 +159,7 @@ func (r *restorer) tree(ctx context.Context, id string, t tree) {
 	if now.kind != isMissing {
 		err = errors.Join(err, old.remove(ctx))
 	}
-	if err == nil && r.note(path, v) {
-		return
-	}
-	if err == nil {
+	if err == nil && !r.note(path, v) {
 		if err = r.replaceTree(ctx, t, at, fresh, old, v); err != nil {
 			_ = fresh.remove(ctx)
 		}

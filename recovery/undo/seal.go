@@ -12,15 +12,10 @@ import (
 // somebody else changed later. It may be called again, and then takes the place of the first; it must not be called
 // once others have worked on. Without it Restore takes whatever is different for somebody else's.
 func (s Store) Seal(ctx context.Context, id string) error {
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	m, err := s.load(id)
-	if err != nil {
-		return err
-	}
+	return s.with(ctx, id, func(m *manifest) error { return s.seal(ctx, m) })
+}
+
+func (s Store) seal(ctx context.Context, m *manifest) error {
 	a := after{Version: version, Tracked: map[string]string{}, Trees: map[string]string{}, Same: map[string]bool{}, Files: map[string]string{}}
 	for _, t := range m.Trees {
 		now, err := s.surveyAt(string(t.Path))
@@ -46,7 +41,7 @@ func (s Store) Seal(ctx context.Context, id string) error {
 			a.Tracked[rawPath(c.path).key()] = c.state
 		}
 	}
-	return s.writeJSON("undo-seal", s.path(id, afterFile), a)
+	return s.writeJSON("undo-seal", s.path(m.ID, afterFile), a)
 }
 
 // surveyAt surveys a path of the repository, whatever its size. One whose directory is gone, or is a link now, is not
@@ -94,6 +89,20 @@ func (s Store) changed(ctx context.Context, m *manifest) (*git, []trackedChange,
 		}
 	}
 	return g, out, nil
+}
+
+// with reads the manifest of a set, and keeps other calls out while do works with it.
+func (s Store) with(ctx context.Context, id string, do func(*manifest) error) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	m, err := s.load(id)
+	if err != nil {
+		return err
+	}
+	return do(m)
 }
 
 // load reads the manifest of a set.

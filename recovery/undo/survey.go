@@ -38,8 +38,8 @@ var (
 
 // look surveys a place, as far as the bounds go. It follows no link.
 func (p place) look(maxFiles int, maxBytes int64) (survey, error) {
-	st, ok, err := p.lstat()
-	if err != nil || !ok {
+	st, err := p.lstat()
+	if err != nil || st.Mode == 0 {
 		return survey{}, err
 	}
 	s := surveyor{dev: uint64(st.Dev), maxFiles: maxFiles, maxBytes: maxBytes, sum: sha256.New(), exact: sha256.New()}

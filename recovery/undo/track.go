@@ -33,11 +33,10 @@ func readFile(repo, rel string, limit int64) (bytesOf, error) {
 		return b, err
 	}
 	defer at.close()
-	st, ok, err := at.lstat()
-	if err != nil || !ok {
+	st, err := at.lstat()
+	if b.there = st.Mode != 0; err != nil {
 		return b, err
 	}
-	b.there = true
 	switch kindOf(uint32(st.Mode)) {
 	case isLink:
 		to, err := readlinkat(int(at.dir.Fd()), at.name)
