@@ -11,8 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builder is a catalog before its defaults are filled in. A file is applied to a clone, which is thrown away if the
-// file turns out to be broken.
+// builder is a catalog before its defaults are filled in. A file is applied to a clone of it.
 type builder struct {
 	Sum        uint64 // of the YAML files that a compiled form was made of
 	Categories []Category
@@ -81,7 +80,7 @@ func (b *builder) apply(doc *document) Problems {
 	return d.problems
 }
 
-// target is what applyList must know of a type. Only what is always there.
+// target is what applyList must know of a type; all but what may be left out.
 type target[T any] struct {
 	what, key string                       // key holds the id in a file, "id" if it is ""
 	others    []*T                         // entries that can be changed and are not in the list
@@ -90,7 +89,6 @@ type target[T any] struct {
 	after     func(*yaml.Node, string, *T) // is called when an entry was read
 }
 
-// idOf is the field of an entry that holds its id.
 func idOf(v any) *string {
 	if c, ok := v.(*Chain); ok {
 		return &c.Category
@@ -155,6 +153,14 @@ func applyList[T any](d *decoder, doc *document, key string, list *[]T, t target
 		}
 	})
 	*list = append(dropDisabled(*list), added...)
+}
+
+func ids[T any](list []T) []string {
+	out := make([]string, len(list))
+	for i := range list {
+		out[i] = *idOf(&list[i])
+	}
+	return out
 }
 
 func pointers[T any](list []T) []*T {

@@ -208,8 +208,7 @@ func (d *decoder) keys(n *yaml.Node, ptr string, each func(key, val *yaml.Node))
 	}
 }
 
-// scalar takes any plain text for a string as it is written, so that 1.20 stays "1.20" and an argument may be a
-// number.
+// scalar takes any plain text for a string as it is written, so that 1.20 stays "1.20".
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, ptr string) {
 	wanted := map[reflect.Kind]string{reflect.String: "a text", reflect.Bool: "true or false", reflect.Int: "a whole number", reflect.Float64: "a number"}[v.Kind()]
 	if n.Kind != yaml.ScalarNode {

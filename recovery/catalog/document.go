@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/superloop/superloop/schemas"
 )
 
-// document is one file: its entries as they were written, and where they are to go. It is applied to a builder after
-// it was read.
+// document is one file: its entries as they were written, and where they are to go.
 type document struct {
 	origin Origin // of the file, without a line
 	root   *yaml.Node
@@ -86,7 +87,6 @@ func readDocument(origin Origin, data []byte) (*document, Problems) {
 	return doc, d.problems
 }
 
-// place is the origin of an entry of the document.
 func (doc *document) place(n *yaml.Node, ptr string) Origin {
 	o := doc.origin
 	o.Line, o.Pointer = n.Line, ptr
@@ -122,4 +122,137 @@ func element(list *yaml.Node, token string) (*yaml.Node, int) {
 		return nil, 0
 	}
 	return list.Content[i], i
+}
+
+// The verbs of an overlay's entries.
+const (
+	verbExtends  = "extends"
+	verbReplace  = "replace"
+	verbDisabled = "disabled"
+)
+
+// entry is what a mapping says about itself before its fields are read: its id, and what it does to the entry of that
+// id that is there already.
+type entry struct {
+	id                         string
+	extends, replace, disabled bool
+	read                       []string // the keys that are read with this, besides the fields
+}
+
+// changes reports whether the entry needs another one that it changes.
+func (e entry) changes() bool { return e.extends || e.replace || e.disabled }
+
+// entries calls each for the entries of a list that can be applied: their id is new in this list, and if they change
+// an entry it is one of the known ones. The others are problems.
+func (d *decoder) entries(list *yaml.Node, ptr, key, what string, known []string, each func(n *yaml.Node, ptr string, e entry)) {
+	seen := map[string]bool{}
+	for i, n := range list.Content {
+		if d.full() {
+			return
+		}
+		here := join(ptr, strconv.Itoa(i))
+		e := d.entry(n, here, key)
+		switch {
+		case e.id == "":
+			continue
+		case seen[e.id]:
+			d.fail(n, here, "the %s %q stands in this file twice", what, e.id)
+		case e.changes() && !slices.Contains(known, e.id):
+			near := schemas.Nearest(e.id, known)
+			d.failNear(n, here, near, "there is no %s %q to change%s", what, e.id, meant(near))
+		default:
+			each(n, here, e)
+		}
+		seen[e.id] = true
+	}
+}
+
+// entry reads the id, which key holds, and the verbs of n. Its id is "" if they are wrong, which is then a problem.
+func (d *decoder) entry(n *yaml.Node, ptr, key string) entry {
+	if n.Kind != yaml.MappingNode {
+		d.fail(n, ptr, "must be a mapping (key: value), not %s", kindName(n))
+		return entry{}
+	}
+	e := entry{id: scalarOf(n, key)}
+	if !d.verbs {
+		if e.id == "" {
+			d.fail(n, ptr, "has no %s", key)
+		}
+		return e
+	}
+	before := len(d.problems)
+	e.read = []string{verbExtends, verbReplace, verbDisabled}
+	e.replace, e.disabled = d.flag(n, ptr, verbReplace), d.flag(n, ptr, verbDisabled)
+	if base := scalarOf(n, verbExtends); base != "" {
+		if e.id != "" && e.id != base {
+			d.fail(n, ptr, "has the %s %q and extends %q: an entry keeps its %s; leave %s out, or write a new entry without extends",
+				key, e.id, base, key, key)
+		}
+		e.id, e.extends = base, true
+	} else if child(n, verbExtends) != nil {
+		d.fail(n, join(ptr, verbExtends), "must be the %s of the entry to change", key)
+	}
+	switch {
+	case e.id == "":
+		d.fail(n, ptr, "has no %s (a new entry), and no extends (an entry to change)", key)
+	case e.replace && (e.extends || e.disabled), e.extends && e.disabled:
+		d.fail(n, ptr, "says two of extends, replace and disabled: choose one")
+	}
+	if len(d.problems) > before {
+		return entry{}
+	}
+	return e
+}
+
+func (d *decoder) flag(n *yaml.Node, ptr, key string) bool {
+	c := child(n, key)
+	if c != nil && c.ShortTag() != "!!bool" {
+		d.fail(c, join(ptr, key), "must be true or false, not %s", kindName(c))
+		return false
+	}
+	return c != nil && strings.EqualFold(c.Value, "true")
+}
+
+// moved says what is written instead of a key of an older shape or of another design, or "".
+func moved(typ, key string) string {
+	name := typ + "." + key
+	for _, m := range []struct{ keys, hint string }{
+		{"Handler.strategy", "give it as options: [{id: ..., label: ..., strategy: ..., recommended: true}]"},
+		{"Handler.dep Handler.packages Handler.commands Handler.modifier Handler.instructions Handler.switch_to Handler.method",
+			"it belongs to an option: options: [{id: ..., strategy: ..., " + key + ": ...}]"},
+		{"Handler.failure_id Approach.strategy Approach.name", "write id"},
+		{"Handler.pattern Handler.patterns", "write match: {any: [...]}"},
+		{"Handler.not_pattern", "write match: {not: [...]}"},
+		{"Handler.exit_code Handler.exit_codes", "write match: {exit_codes: [...]}"},
+		{"Handler.streams Handler.signals Handler.commands_like", "write match: {" + key + ": [...]}"},
+		{"Handler.detect_fn", "write probes: [...]"},
+		{"Handler.example_stderr", "write examples: [{command: ..., exit_code: ..., stderr: ...}]"},
+		{"Handler.methods Handler.family", "write family: once, at the top of the file"},
+		{"Handler.layer", "write layer: once, at the top of the file"},
+		{"Option.risk_level", "write risk"},
+		{"Option.retry Option.wait_seconds Option.args Option.env", "write modifier: {wait_seconds: [...], args: [...], env: {...}}"},
+		{"Option.command", "write commands: [[program, argument], ...]"},
+		{"Recipe.cli_verify_args Recipe.verify_command", "write verify: {command: ...}"},
+		{"Recipe.method_families", "write install_via"},
+		{"Recipe.requires_binaries", `write requires: {binaries: {"*": [...]}}`},
+		{"Approach.estimatedIterations", "write est_iterations"},
+		{"Approach.steps", "write option: {strategy: ..., commands: [...]}"},
+	} {
+		if slices.Contains(strings.Fields(m.keys), name) {
+			return m.hint
+		}
+	}
+	return ""
+}
+
+func (d *decoder) unknown(key *yaml.Node, ptr, typ string, known []string) {
+	if hint := moved(typ, key.Value); hint != "" {
+		d.fail(key, ptr, "%q does not stand here any more: %s", clip(key.Value), hint)
+		return
+	}
+	near, others := schemas.Nearest(key.Value, known), ""
+	if near == "" {
+		others = "; known are " + strings.Join(known, ", ")
+	}
+	d.failNear(key, ptr, near, "unknown key %q%s%s", clip(key.Value), meant(near), others)
 }

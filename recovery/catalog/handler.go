@@ -8,7 +8,6 @@ import (
 // Layer is how particular a handler is. The more particular is asked first.
 type Layer string
 
-// The layers, the most particular first.
 const (
 	LayerRecipe    Layer = "recipe"        // of one tool: stands in its recipe
 	LayerMethod    Layer = "method_family" // of one way of installing, building or fetching: npm, apt, cc
@@ -27,7 +26,6 @@ func (l Layer) Rank() int {
 // recognises code failures, not cures.
 type Guard string
 
-// The guards.
 const (
 	GuardNone   Guard = ""
 	GuardStrong Guard = "strong" // only a change of the code can cure it: vetoes every handler but recipes' and dominators
@@ -85,7 +83,6 @@ type Match struct {
 // Fact is something about an end that is known without reading the output.
 type Fact string
 
-// The facts.
 const (
 	FactTimedOut   Fact = "timed_out"   // ended by its own time limit
 	FactOOM        Fact = "oom"         // the kernel killed it, or a child of it, for memory

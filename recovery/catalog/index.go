@@ -10,7 +10,6 @@ func foldName(s string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimSpace(s)), "-", "_")
 }
 
-// find gives the first element of a list for which is holds.
 func find[T any](list []T, is func(*T) bool) (*T, bool) {
 	for i := range list {
 		if is(&list[i]) {
@@ -48,8 +47,7 @@ func (c *Catalog) Recipe(id string) (*Recipe, bool) {
 	return find(c.Recipes, func(r *Recipe) bool { return r.ID == id })
 }
 
-// RecipeByCLI finds the recipe that brings a program: the one of the same name if there is one, else the first that
-// says so.
+// RecipeByCLI finds the recipe that brings a program: the one of the same name if there is one, else the first.
 func (c *Catalog) RecipeByCLI(program string) (*Recipe, bool) {
 	if r, ok := c.Recipe(program); ok && r.CLI == program {
 		return r, true
@@ -94,8 +92,7 @@ func (n *Names) Lookup(kind, name, family string) ([]string, bool) {
 	return pkgs, ok
 }
 
-// NameOrigin is where a name of one kind comes from. What the repository brought must not be installed by itself, as
-// with every other entry.
+// NameOrigin is where a name of one kind comes from. What the repository brought must not be installed by itself.
 func (c *Catalog) NameOrigin(kind, name string) Origin {
 	if o, ok := c.Names.Origins[kind+"/"+name]; ok {
 		return o

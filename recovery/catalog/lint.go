@@ -39,8 +39,7 @@ func lintDocuments(c *Catalog, docs []*document, broken map[string]bool) Problem
 	return newLinter(c, byFile).all()
 }
 
-// linter judges a catalog. What it says of an entry begins with the tokens below the entry, as document.locate takes
-// them.
+// linter judges a catalog. The tokens of what it says are those below the entry, as document.locate takes them.
 type linter struct {
 	c        *Catalog
 	docs     map[string]*document // by file: those whose entries are judged; nil means all entries
@@ -54,14 +53,11 @@ type linter struct {
 }
 
 func newLinter(c *Catalog, docs map[string]*document) *linter {
-	l := &linter{c: c, docs: docs, groups: sortedKeys(c.Names.Groups)}
-	methods, distros := map[string]bool{}, map[string]bool{}
+	l := &linter{c: c, docs: docs, groups: sortedKeys(c.Names.Groups), recipes: ids(c.Recipes), categories: ids(c.Categories), managers: ids(c.Managers)}
+	methods := map[string]bool{}
 	for _, m := range c.Managers {
 		methods[m.ID] = true
-		l.managers = append(l.managers, m.ID)
-		for _, f := range m.Families {
-			distros[f] = true
-		}
+		l.distros = append(l.distros, m.Families...)
 	}
 	for i := range c.Handlers {
 		if h := &c.Handlers[i]; h.Layer == LayerMethod {
@@ -69,15 +65,12 @@ func newLinter(c *Catalog, docs map[string]*document) *linter {
 		}
 	}
 	for i := range c.Recipes {
-		l.recipes = append(l.recipes, c.Recipes[i].ID)
 		for m := range c.Recipes[i].Install {
 			methods[m] = true
 		}
 	}
-	for _, cat := range c.Categories {
-		l.categories = append(l.categories, cat.ID)
-	}
-	l.methods, l.distros = sortedKeys(methods), sortedKeys(distros)
+	slices.Sort(l.distros)
+	l.methods, l.distros = sortedKeys(methods), slices.Compact(l.distros)
 	return l
 }
 
@@ -95,7 +88,6 @@ func (l *linter) all() Problems {
 	return l.findings.sorted()
 }
 
-// each judges the entries of a list.
 func each[T any](l *linter, list []T, judge func(*T)) {
 	for _, v := range pointers(list) {
 		if len(l.findings) < maxFindings && l.enter(*originOf(v)) {
@@ -144,7 +136,6 @@ func (l *linter) known(tokens []string, what, name string, list []string) {
 	l.say(false, tokens, near, "there is no %s %q%s", what, clip(name), text)
 }
 
-// allKnown complains about each of the names that is not in the list.
 func allKnown[T ~string](l *linter, tokens []string, what string, names []T, list []string) {
 	for i, name := range names {
 		l.known(sub(tokens, nth(i)), what, string(name), list)

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -152,4 +154,219 @@ func (l *linter) examples(h *Handler) {
 			complain(tokens("examples", nth(i), "signal"), "must be a name like SIGKILL, not %q", clip(e.Signal))
 		}
 	}
+}
+
+var (
+	optionID    = pattern.Lazy(`^[a-z][a-z0-9_-]*$`)
+	placeholder = pattern.Lazy(`\{([a-z_][a-z0-9_]*)\}`)
+	// packageName is what a package manager takes for a name, and cannot take for a switch.
+	packageName = pattern.Lazy(`^[A-Za-z0-9@{][A-Za-z0-9@._/+:={}-]*$`)
+)
+
+func strategies() []string {
+	return texts(InstallDep, InstallDepThenSwitch, InstallPackages, SwitchMethod, RetryWithModifier, AddRepo, UpgradeDep, EnvFix, Manual, CleanupRetry, Retry)
+}
+
+func executors() []string { return texts(ByWrapper, ByRole, ByRunner, ByHuman) }
+
+func risks() []string { return texts(RiskLow, RiskMedium, RiskHigh, RiskCritical) }
+
+func actions() []string {
+	return strings.Fields("install clean_install fetch build clean_build install_loose")
+}
+
+func (l *linter) optionID(t []string, id string) {
+	if !optionID().MatchString(id) {
+		l.fail(sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(id))
+	}
+}
+
+func (l *linter) options(h *Handler, c captures) {
+	if len(h.Options) == 0 {
+		l.fail(nil, "the handler %q has no options: give at least one, if only a manual one", h.ID)
+		return
+	}
+	recommended := 0
+	for i := range h.Options {
+		o := &h.Options[i]
+		t := tokens("options", "@"+o.ID)
+		if l.optionID(t, o.ID); slices.ContainsFunc(h.Options[:i], func(p Option) bool { return p.ID == o.ID }) {
+			l.fail(sub(t, "id"), "the option id %q stands in this handler twice", o.ID)
+		}
+		if o.Recommended {
+			recommended++
+		}
+		l.option(t, o)
+		l.placeholders(t, h, o, c)
+	}
+	if recommended != 1 {
+		l.fail(tokens("options"), "the handler %q recommends %d options: exactly one must have recommended: true", h.ID, recommended)
+	}
+}
+
+// option judges an option by itself; of a handler or of a chain's approach.
+func (l *linter) option(t []string, o *Option) {
+	if o.Label == "" {
+		l.fail(t, "has no label")
+	}
+	l.known(sub(t, "strategy"), "strategy", string(o.Strategy), strategies())
+	l.known(sub(t, "executor"), "executor", string(o.Executor), executors())
+	l.known(sub(t, "risk"), "risk", string(o.Risk), risks())
+	l.fraction(sub(t, "confidence"), o.Confidence)
+	if missing := o.missing(); missing != "" && !(o.Strategy == AddRepo && l.ownRepo) {
+		l.fail(t, "the strategy %s needs %s", o.Strategy, missing)
+	}
+	l.resolve(t, o)
+	l.argvs(sub(t, "commands"), o.Commands)
+	l.repoSetup(sub(t, "repo_setup"), o.RepoSetup, l.methods)
+	l.packagesBy(sub(t, "packages"), o.Packages)
+	allKnown(l, sub(t, "requires"), "condition", o.Requires, Conditions[:])
+	for i, w := range o.Modifier.Wait {
+		if w < 0 || w > 3600 {
+			l.fail(sub(t, "modifier", "wait_seconds", nth(i)), "must be from 0 to 3600 seconds, not %d", w)
+		}
+	}
+	if x := o.Modifier.ExtendTime; x != 0 && (x < 1 || x > 10) {
+		l.fail(sub(t, "modifier", "extend_time"), "must be a factor from 1 to 10, not %v", x)
+	}
+}
+
+// missing says what the strategy of the option needs and does not have. A role reads text, so it needs no commands.
+func (o *Option) missing() string {
+	m := &o.Modifier
+	modifier := len(m.Wait)+len(m.Args)+len(m.DropArgs)+len(m.Env) > 0 || m.LessParallel || m.ExtendTime != 0 || m.Sudo || m.Ask != ""
+	commands := len(o.Commands) > 0 || o.Project != "" || o.Executor == ByRole
+	needs, needed := map[Strategy]struct {
+		has  bool
+		what string
+	}{
+		InstallDep:           {o.Dep != "", "dep"},
+		UpgradeDep:           {o.Dep != "", "dep"},
+		InstallDepThenSwitch: {o.Dep != "" && o.SwitchTo != "", "dep and switch_to"},
+		InstallPackages:      {len(o.Packages) > 0 || o.PackageGroup != "" || o.DynamicPackages != "", "packages, package_group or dynamic_packages"},
+		SwitchMethod:         {o.Method != "" || len(o.Prefer) > 0, "method or prefer"},
+		RetryWithModifier:    {modifier, "modifier"},
+		AddRepo:              {len(o.RepoSetup) > 0, "repo_setup"},
+		EnvFix:               {commands, "commands or project"},
+		CleanupRetry:         {commands, "commands or project"},
+		Manual:               {o.Instructions != "", "instructions"},
+	}[o.Strategy]
+	if !needed || needs.has {
+		return ""
+	}
+	return needs.what
+}
+
+func (l *linter) resolve(t []string, o *Option) {
+	dep := o.Dep
+	if placeholder().MatchString(dep) {
+		dep = ""
+	}
+	for _, m := range []struct {
+		key, what, name string
+		list            []string
+	}{
+		{"dep", "recipe", dep, l.recipes}, {"switch_to", "method", o.SwitchTo, l.methods}, {"method", "method", o.Method, l.methods},
+		{"package_group", "package group", o.PackageGroup, l.groups},
+		{"dynamic_packages", "table of packages", o.DynamicPackages, strings.Fields("lib header pkgconfig cmake soname tool")},
+		{"project", "project action", o.Project, actions()},
+	} {
+		if m.name != "" {
+			l.known(sub(t, m.key), m.what, m.name, m.list)
+		}
+	}
+	allKnown(l, sub(t, "prefer"), "method", o.Prefer, l.methods)
+}
+
+// repoSetup judges the commands that add a repository, by package manager.
+func (l *linter) repoSetup(t []string, setup map[string][][]string, managers []string) {
+	for m, cmds := range setup {
+		l.known(sub(t, m), "package manager", m, managers)
+		l.argvs(sub(t, m), cmds)
+	}
+}
+
+// packagesBy judges the names of packages, by distribution family.
+func (l *linter) packagesBy(t []string, families map[string][]string) {
+	for f, list := range families {
+		l.known(sub(t, f), "distribution family", f, l.distros)
+		l.packages(sub(t, f), list)
+	}
+}
+
+// argvs judges lists of arguments: they run without a shell.
+func (l *linter) argvs(t []string, cmds [][]string) {
+	shell := []string{"&&", "||", "|", ";", ">", ">>", "<", "&", "2>&1"}
+	for i, argv := range cmds {
+		at := sub(t, nth(i))
+		switch {
+		case len(argv) == 0 || strings.TrimSpace(argv[0]) == "":
+			l.fail(at, "has no program")
+			continue
+		case path.Base(argv[0]) == "sudo" || path.Base(argv[0]) == "doas":
+			l.fail(at, "leave %s out and write sudo: true (needs_sudo in a recipe): it depends on the machine whether it is needed", argv[0])
+		case strings.ContainsAny(argv[0], " \t"):
+			l.fail(at, "a list of arguments, not a shell's text: write [%s]", strings.Join(strings.Fields(argv[0]), ", "))
+		}
+		for j, a := range argv {
+			if slices.Contains(shell, a) {
+				l.fail(sub(at, nth(j)), "%q is for a shell, and these arguments are run without one: write several lists", a)
+			}
+			if strings.ContainsAny(a, "\x00\n\r") {
+				l.fail(sub(at, nth(j)), "an argument cannot hold a line end")
+			}
+		}
+	}
+}
+
+func (l *linter) packages(t []string, list []string) {
+	for i, p := range list {
+		if p == "--classic" && slices.Contains(t, "snap") || p == "--cask" && slices.Contains(t, "brew") {
+			continue
+		}
+		if !packageName().MatchString(p) {
+			l.fail(sub(t, nth(i)), "%q is not a package's name", clip(p))
+		}
+	}
+}
+
+// placeholders checks that what an option puts into its arguments is captured.
+func (l *linter) placeholders(t []string, h *Handler, o *Option, c captures) {
+	if d := o.DynamicPackages; d != "" && !c.some[d] {
+		l.fail(sub(t, "dynamic_packages"), "no pattern captures it: write (?P<%s>...)", d)
+	}
+	for _, name := range o.placeholders() {
+		switch {
+		case name == "dir" || name == "command" || c.every[name]:
+		case !c.some[name]:
+			l.fail(t, "{%s} is captured by no pattern: write (?P<%s>...)", name, name)
+		case !hasFallback(h, o, c):
+			l.fail(t, "{%s} is not captured by every alternative, and no other option does without it", name)
+		case o.Recommended:
+			l.warn(t, "{%s} is not captured by every alternative, so that what is recommended cannot always be done", name)
+		}
+	}
+}
+
+// placeholders are the names in braces of everything that is run.
+func (o *Option) placeholders() []string {
+	texts := slices.Concat([]string{o.Dep}, o.Modifier.Args, slices.Collect(maps.Values(o.Modifier.Env)), slices.Concat(o.Commands...))
+	texts = append(texts, slices.Concat(slices.Collect(maps.Values(o.Packages))...)...)
+	for _, cmds := range o.RepoSetup {
+		texts = append(texts, slices.Concat(cmds...)...)
+	}
+	found := map[string]bool{}
+	for _, text := range texts {
+		for _, m := range placeholder().FindAllStringSubmatch(text, -1) {
+			found[m[1]] = true
+		}
+	}
+	return sortedKeys(found)
+}
+
+// hasFallback reports whether another option of the handler needs no capture that may be missing.
+func hasFallback(h *Handler, but *Option, c captures) bool {
+	return slices.ContainsFunc(h.Options, func(o Option) bool {
+		return o.ID != but.ID && !slices.ContainsFunc(o.placeholders(), func(name string) bool { return !c.every[name] })
+	})
 }

@@ -38,21 +38,16 @@ func (s Store) canReflink(ctx context.Context, p place, had survey, dir string) 
 	return err == nil
 }
 
-// same checks that an entry of a directory has a sum; what it was copied from may have changed meanwhile.
-func same(dir, name, sum string) error {
+const whileCopied = "it changed while it was copied"
+
+// same surveys an entry of a directory. If that does not give the sum, the error says why.
+func same(dir, name, sum, why string) error {
 	at, err := open(dir, name)
 	if err != nil {
 		return err
 	}
 	defer at.close()
-	return at.must(sum, whileCopied)
-}
-
-const whileCopied = "it changed while it was copied"
-
-// must surveys the place again. If that does not give the sum, the error says why.
-func (p place) must(sum, why string) error {
-	got, err := p.look(1<<30, 1<<62)
+	got, err := at.look(1<<30, 1<<62)
 	if err == nil && got.sum != sum {
 		err = errors.New(why)
 	}

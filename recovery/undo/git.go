@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -87,7 +86,6 @@ func (g *git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, er
 	return proc.Tool{Dir: g.dir, Env: g.env, Stdin: stdin, Limit: 256 << 20}.Run(ctx, append(argv, args...)...)
 }
 
-// object is the id that git gives to something.
 func (g *git) object(kind string, content []byte) string {
 	h := sha1.New()
 	if g.sha256 {
@@ -159,29 +157,6 @@ func (g *git) untracked(ctx context.Context, ignored bool) ([]string, error) {
 		if p != "" && !own(strings.TrimSuffix(p, "/")) {
 			list = append(list, p)
 		}
-	}
-	return list, nil
-}
-
-// blobs reads objects, in the order of their ids.
-func (g *git) blobs(ctx context.Context, ids []string) ([][]byte, error) {
-	out, err := g.run(ctx, []byte(strings.Join(ids, "\n")+"\n"), "cat-file", "--batch")
-	if err != nil {
-		return nil, fmt.Errorf("reading what was kept: %w", err)
-	}
-	list := make([][]byte, 0, len(ids))
-	for _, id := range ids {
-		head, rest, ok := bytes.Cut(out, []byte{'\n'})
-		f := strings.Fields(string(head))
-		if !ok || len(f) != 3 || f[0] != id || f[1] != "blob" {
-			return nil, fmt.Errorf("reading what was kept: git cat-file printed %q", head)
-		}
-		size, err := strconv.Atoi(f[2])
-		if err != nil || size < 0 || size >= len(rest) {
-			return nil, fmt.Errorf("reading what was kept: git cat-file printed %q", head)
-		}
-		list = append(list, rest[:size:size])
-		out = rest[size+1:]
 	}
 	return list, nil
 }

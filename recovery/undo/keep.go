@@ -145,7 +145,6 @@ func (s Store) build(ctx context.Context, m *manifest, req Request) error {
 	return s.writeJSON("undo-manifest", s.path(m.ID, manifestFile), m)
 }
 
-// fill keeps what is not tracked.
 func (s Store) fill(ctx context.Context, g *git, targets Targets, pack *packer) error {
 	for i, t := range targets.Paths {
 		if err := s.keepTarget(ctx, fmt.Sprint(i), t, pack); err != nil {
@@ -205,7 +204,7 @@ func (s Store) keepTarget(ctx context.Context, name string, t Target, pack *pack
 			continue
 		}
 		if last = at.copyTo(ctx, method, to); last == nil {
-			last = same(dir, name, had.sum)
+			last = same(dir, name, had.sum, whileCopied)
 		}
 		if last == nil {
 			shared := &room.Shared

@@ -53,8 +53,7 @@ func (s Store) drop(ctx context.Context, id string) error {
 	return s.clear(ctx, id)
 }
 
-// Prune drops the sets that are older than maxAge at that time, and of the others all but the newest keep; 0 means no
-// bound. It says which it dropped.
+// Prune drops sets older than maxAge, and all but the newest keep; 0 means no bound. It says which it dropped.
 func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now time.Time) ([]string, error) {
 	unlock, err := s.lock(ctx)
 	if err != nil {

@@ -66,8 +66,7 @@ type manifest struct {
 	Head    string    `json:"head,omitempty"` // the commit that HEAD was at
 	Ref     string    `json:"ref,omitempty"`
 	Commit  string    `json:"commit,omitempty"`
-	// Captured are the tracked files whose bytes are in the commit as they were in the work tree; the others are as
-	// HEAD has them.
+	// Captured are the tracked files that the commit has as they were in the work tree; the others are as in HEAD.
 	Captured []capture   `json:"captured,omitempty"`
 	Trees    []tree      `json:"trees,omitempty"`
 	Files    []looseFile `json:"files,omitempty"`
@@ -104,8 +103,7 @@ type rawNamed struct {
 	Why  string  `json:"why"`
 }
 
-// after is <id>.after: what the command left behind. A state is as in bytesOf.state, or a survey's exact sum; "" is
-// nothing.
+// after is <id>.after: what the command left behind, as bytesOf.state or a survey's exact sum; "" is nothing.
 type after struct {
 	Version int               `json:"version"`
 	Tracked map[string]string `json:"tracked"` // by rawPath.key; those that differ from what was kept
@@ -123,14 +121,12 @@ func (p rawPath) MarshalText() ([]byte, error) { return []byte(p.key()), nil }
 // key is the path as a key of a JSON object: encoding/json writes those of a string type as they are.
 func (p rawPath) key() string { return escape(string(p), "%", "%%%02X") }
 
-// UnmarshalText reads what MarshalText writes.
 func (p *rawPath) UnmarshalText(text []byte) error {
 	s, err := url.PathUnescape(string(text))
 	*p = rawPath(s)
 	return err
 }
 
-// skip notes that something is not kept.
 func (m *manifest) skip(path, why string) {
 	m.NotKept = append(m.NotKept, rawNamed{rawPath(path), why})
 }

@@ -57,13 +57,11 @@ func (p *planner) kind(rel string) kind {
 	return k
 }
 
-// child is a name in a directory.
 type child struct {
 	name string
 	kind kind
 }
 
-// children lists a directory.
 func (p *planner) children(rel string) []child {
 	if p.entries <= 0 {
 		return nil
@@ -90,8 +88,7 @@ func (p *planner) children(rel string) []child {
 	return out
 }
 
-// match gives the paths that are there and that a word means: itself, and what it matches as a glob with *, ?, [] and
-// {}.
+// match gives the paths that are there and that a word means: itself, and what it matches as a glob.
 func (p *planner) match(rel string) []string {
 	var out []string
 	if p.kind(rel) != isMissing {

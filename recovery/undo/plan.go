@@ -73,7 +73,6 @@ type planner struct {
 	entries int
 }
 
-// command reads one simple command.
 func (p *planner) command(argv []string) {
 	argv = unwrap(argv)
 	if len(argv) == 0 {

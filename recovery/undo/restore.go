@@ -10,8 +10,7 @@ import (
 
 // Options of Restore.
 type Options struct {
-	// Force moves what has changed since the command to a name ending in .superloop-undo-conflict, and puts back what
-	// was kept.
+	// Force moves conflicts to a name ending in .superloop-undo-conflict, and puts back what was kept.
 	Force bool
 }
 
@@ -57,7 +56,6 @@ func (r *restorer) restore(ctx context.Context, m *manifest) (err error) {
 	return cmp.Or(err, ctx.Err())
 }
 
-// verdict is what Restore does with one path.
 type verdict int
 
 const (
@@ -134,8 +132,7 @@ func (r *restorer) note(path string, v verdict) bool {
 	return true
 }
 
-// tree puts a tree or a single target back: it is copied beside its place, and then renamed into it. id is a name for
-// it that no other tree of the set has.
+// tree puts a tree or a single target back: it is copied beside its place, and then renamed into it.
 func (r *restorer) tree(ctx context.Context, id string, t tree) {
 	path := string(t.Path)
 	now, err := r.surveyAt(path)
@@ -159,8 +156,14 @@ func (r *restorer) tree(ctx context.Context, id string, t tree) {
 	if now.kind != isMissing {
 		err = errors.Join(err, old.remove(ctx))
 	}
-	if err == nil && !r.note(path, v) {
-		if err = r.replaceTree(ctx, t, at, fresh, old, v); err != nil {
+	if err == nil && r.note(path, v) {
+		return
+	}
+	if err == nil {
+		if err = r.replaceTree(ctx, t, at, fresh, old, v); err == nil {
+			r.out.Restored = append(r.out.Restored, path)
+			err = old.remove(ctx)
+		} else {
 			_ = fresh.remove(ctx)
 		}
 	}
@@ -170,37 +173,27 @@ func (r *restorer) tree(ctx context.Context, id string, t tree) {
 }
 
 func (r *restorer) replaceTree(ctx context.Context, t tree, at, fresh, old place, v verdict) error {
-	store, err := open(r.path(r.m.ID, treesDir), t.Store)
-	if err != nil {
-		return err
+	trees := r.path(r.m.ID, treesDir)
+	err := same(trees, t.Store, t.Sum, "what was kept has been changed or damaged")
+	if err == nil {
+		err = at.run(ctx, "cp", "-a", "--", filepath.Join(trees, t.Store), "./"+fresh.name)
 	}
-	defer store.close()
-	if err := store.must(t.Sum, "what was kept has been changed or damaged"); err != nil {
-		return err
+	if err == nil {
+		err = same(at.path(), fresh.name, t.Sum, whileCopied)
 	}
-	if err := at.run(ctx, "cp", "-a", "--", filepath.Join(r.path(r.m.ID, treesDir), t.Store), "./"+fresh.name); err != nil {
-		return err
-	}
-	if err := fresh.must(t.Sum, whileCopied); err != nil {
-		return err
-	}
-	switch v {
-	case aside:
+	switch {
+	case err != nil:
+	case v == aside:
 		err = r.moveAside(at, string(t.Path))
-	case replace:
+	case v == replace:
 		err = r.Disk.Rename("undo-away", at.at(at.name), at.at(old.name))
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.Disk.Rename("undo-put", at.at(fresh.name), at.at(at.name))
 	}
-	if err := r.Disk.Rename("undo-put", at.at(fresh.name), at.at(at.name)); err != nil {
-		return err
-	}
-	r.out.Restored = append(r.out.Restored, string(t.Path))
-	return old.remove(ctx)
+	return err
 }
 
-// moveAside gives a conflict another name, and notes which.
 func (r *restorer) moveAside(at place, path string) error {
 	for n := 1; n < 1000; n++ {
 		name := at.name + conflictMark

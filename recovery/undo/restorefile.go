@@ -7,8 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/superloop/superloop/internal/durable"
+	"github.com/superloop/superloop/internal/text"
 )
 
 // maxName leaves room for what a temporary file's name has besides; a name has at most 255 bytes.
@@ -57,7 +60,6 @@ func (r *restorer) loose(ctx context.Context) error {
 	return nil
 }
 
-// file puts one file or link in its place.
 func (r *restorer) file(ctx context.Context, path string, b bytesOf, v verdict) {
 	if err := r.putFile(ctx, path, b, v); err != nil {
 		r.fail(path, err)
@@ -105,4 +107,104 @@ func (r *restorer) putFile(ctx context.Context, path string, b bytesOf, v verdic
 		return err
 	}
 	return r.Disk.Rename("undo-put", at.at(fresh.name), at.at(at.name))
+}
+
+// tracked puts the tracked files back that the command changed.
+func (r *restorer) tracked(ctx context.Context) error {
+	g, list, err := r.changed(ctx, r.m)
+	if err != nil {
+		return err
+	}
+	captured := map[string]uint32{}
+	for _, c := range r.m.Captured {
+		captured[string(c.Path)] = c.Mode
+	}
+	odd, err := g.filtered(ctx, list, captured)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		v, wanted := r.want(c, odd[c.path])
+		if !wanted {
+			continue
+		}
+		content, err := g.run(ctx, nil, "cat-file", "blob", c.oldID)
+		if err == nil && g.object("blob", content) != c.oldID {
+			err = errDamaged
+		}
+		if err != nil {
+			r.fail(c.path, err)
+			continue
+		}
+		b := bytesOf{mode: c.oldMode, perm: 0o644, content: content}
+		if perm, ok := captured[c.path]; ok {
+			b.perm = perm
+		} else if b.mode == gitExec {
+			b.perm = 0o755
+		}
+		r.file(ctx, c.path, b, v)
+	}
+	return nil
+}
+
+// want decides about one tracked file that is not as it was kept; filter says how git makes its content, if it does.
+// false: it stays, and that is written down.
+func (r *restorer) want(c trackedChange, filter string) (v verdict, ok bool) {
+	inTree := func(t tree) bool {
+		return t.Method != wasAbsent && (c.path == string(t.Path) || strings.HasPrefix(c.path, string(t.Path)+"/"))
+	}
+	isFile := func(f looseFile) bool { return string(f.Path) == c.path } // untracked then, or a target
+	if slices.ContainsFunc(r.m.Trees, inTree) || slices.ContainsFunc(r.m.Files, isFile) {
+		return v, false // kept once more, and more exactly
+	}
+	left, touched := r.after.Tracked[rawPath(c.path).key()]
+	v = judge(facts{wasAbsent: c.oldMode == gitEmpty, sealed: r.sealed, untouched: !touched, nowAbsent: !c.there, nowLeft: c.state != "" && c.state == left, force: r.force})
+	if v == isCreated && r.sealed && !touched || r.note(c.path, v) { // the first: made later, by somebody else
+		return v, false
+	}
+	if i := slices.IndexFunc(r.m.NotKept, func(n rawNamed) bool { return string(n.Path) == c.path }); i >= 0 {
+		r.fail(c.path, errors.New("it was not kept: "+r.m.NotKept[i].Why))
+		return v, false
+	}
+	if filter != "" {
+		r.fail(c.path, fmt.Errorf("its content is made by git (%s); to put it back: git -C %s restore --source=%s --worktree -- %s", filter, text.Word(r.Repo), r.m.Commit,
+			text.Word(c.path)))
+	}
+	return v, filter == ""
+}
+
+// filtered says of which files that were not captured the work tree does not hold what git stores, and why.
+func (g *git) filtered(ctx context.Context, list []trackedChange, captured map[string]uint32) (map[string]string, error) {
+	var in strings.Builder
+	for _, c := range list {
+		if _, ok := captured[c.path]; !ok {
+			in.WriteString(c.path + "\x00")
+		}
+	}
+	odd := map[string]string{}
+	if in.Len() == 0 {
+		return odd, nil
+	}
+	out, err := g.run(ctx, []byte(in.String()), "check-attr", "-z", "--stdin", "filter", "ident", "working-tree-encoding", "eol", "text")
+	if err != nil {
+		return nil, fmt.Errorf("reading the attributes of files: %w", err)
+	}
+	crlf, err := g.run(ctx, nil, "config", "--get-regexp", `^core\.(autocrlf|eol)$`)
+	if err != nil && exitCode(err) != 1 {
+		return nil, err
+	}
+	ends := strings.Contains(string(crlf), "core.autocrlf true") || strings.Contains(string(crlf), "core.eol crlf")
+	fields := strings.Split(string(out), "\x00")
+	for i := 0; i+2 < len(fields); i += 3 {
+		path, name, value := fields[i], fields[i+1], fields[i+2]
+		switch {
+		case value == "unspecified" && !(name == "text" && ends), value == "unset", name == "eol" && value == "lf", name == "text" && !ends:
+		default:
+			odd[path] = name + "=" + value
+		}
+	}
+	return odd, nil
 }

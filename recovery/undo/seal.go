@@ -44,8 +44,7 @@ func (s Store) seal(ctx context.Context, m *manifest) error {
 	return s.writeJSON("undo-seal", s.path(m.ID, afterFile), a)
 }
 
-// surveyAt surveys a path of the repository, whatever its size. One whose directory is gone, or is a link now, is not
-// there.
+// surveyAt surveys a path, whatever its size. One whose directory is gone, or is a link now, is not there.
 func (s Store) surveyAt(rel string) (survey, error) {
 	at, err := open(s.Repo, rel)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrLink) {
@@ -105,7 +104,6 @@ func (s Store) with(ctx context.Context, id string, do func(*manifest) error) er
 	return do(m)
 }
 
-// load reads the manifest of a set.
 func (s Store) load(id string) (*manifest, error) {
 	if id == "" || filepath.Base(id) != id || id[0] == '.' {
 		return nil, fmt.Errorf("%q is no set; superloop undo --list shows them", id)
