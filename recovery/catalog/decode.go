@@ -136,10 +136,10 @@ func (d *decoder) mergeByID(n *yaml.Node, v reflect.Value, ptr string, id int) {
 	for i := range known {
 		known[i] = v.Index(i).Field(id).String()
 	}
-	gone := map[string]bool{}
 	d.entries(n, ptr, "id", "entry", known, func(c *yaml.Node, ptr string, e entry) {
 		at := slices.Index(known, e.id)
-		if gone[e.id] = e.disabled; e.disabled {
+		if e.disabled {
+			out.Index(at).Field(id).SetString("")
 			return
 		}
 		fresh := reflect.New(v.Type().Elem()).Elem()
@@ -156,7 +156,7 @@ func (d *decoder) mergeByID(n *yaml.Node, v reflect.Value, ptr string, id int) {
 	})
 	left := reflect.MakeSlice(v.Type(), 0, out.Len())
 	for i := range out.Len() {
-		if e := out.Index(i); !gone[e.Field(id).String()] {
+		if e := out.Index(i); e.Field(id).String() != "" {
 			left = reflect.Append(left, e)
 		}
 	}

@@ -22,10 +22,8 @@ const (
 )
 
 // Lint judges what the reader of the files cannot see: whether patterns compile, names resolve, options have what
-// their strategy needs, every category has its chain. Whether examples match only their own handler is
-// recovery/classify's to say.
-//
-// Load has linted the entries of overlays already.
+// their strategy needs, every category has its chain. recovery/classify judges the examples. Load has linted the
+// entries of overlays already.
 func Lint(c *Catalog) Problems { return newLinter(c, nil).all() }
 
 // lintDocuments judges the entries that stand in docs, but not in the broken ones.
@@ -119,6 +117,12 @@ func (l *linter) fail(tokens []string, format string, args ...any) {
 	l.say(false, tokens, "", format, args...)
 }
 
+func (l *linter) failIf(bad bool, tokens []string, format string, args ...any) {
+	if bad {
+		l.fail(tokens, format, args...)
+	}
+}
+
 func (l *linter) warn(tokens []string, format string, args ...any) {
 	l.say(true, tokens, "", format, args...)
 }
@@ -143,9 +147,7 @@ func allKnown[T ~string](l *linter, tokens []string, what string, names []T, lis
 }
 
 func (l *linter) fraction(tokens []string, x float64) {
-	if x < 0 || x > 1 {
-		l.fail(tokens, "must be from 0 to 1, not %v", x)
-	}
+	l.failIf(x < 0 || x > 1, tokens, "must be from 0 to 1, not %v", x)
 }
 
 var pointerUnescape = strings.NewReplacer("~1", "/", "~0", "~")

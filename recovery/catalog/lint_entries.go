@@ -25,15 +25,11 @@ func (l *linter) recipe(r *Recipe) {
 	l.program(r.CLI)
 	l.known(tokens("category"), "recipe category", r.Category, recipeCategories())
 	l.known(tokens("risk"), "risk", string(r.Risk), risks())
-	if len(r.Packages)+len(r.Install) == 0 {
-		l.fail(nil, "the recipe %q says no way to install it: give packages or install", r.ID)
-	}
+	l.failIf(len(r.Packages)+len(r.Install) == 0, nil, "the recipe %q says no way to install it: give packages or install", r.ID)
 	own := slices.Concat(sortedKeys(r.Packages), sortedKeys(r.Install))
 	for m, list := range r.Packages {
 		l.known(tokens("packages", m), "package manager", m, l.managers)
-		if len(list) == 0 {
-			l.fail(tokens("packages", m), "names no package")
-		}
+		l.failIf(len(list) == 0, tokens("packages", m), "names no package")
 		l.packages(tokens("packages", m), list)
 	}
 	for m, cmds := range r.Install {
@@ -73,22 +69,16 @@ func (l *linter) recipe(r *Recipe) {
 }
 
 func (l *linter) recipeID(id string) {
-	if !recipeID().MatchString(id) {
-		l.fail(tokens("id"), "must be lower-case letters, digits, _ . + and -: %q", clip(id))
-	}
+	l.failIf(!recipeID().MatchString(id), tokens("id"), "must be lower-case letters, digits, _ . + and -: %q", clip(id))
 }
 
 func (l *linter) program(cli string) {
-	if !program().MatchString(cli) {
-		l.fail(tokens("cli"), "must be the name of a program, without a path: %q", clip(cli))
-	}
+	l.failIf(!program().MatchString(cli), tokens("cli"), "must be the name of a program, without a path: %q", clip(cli))
 }
 
 // commands judges lists of arguments, of which there must be one.
 func (l *linter) commands(t []string, cmds [][]string) {
-	if len(cmds) == 0 {
-		l.fail(t, "has no command")
-	}
+	l.failIf(len(cmds) == 0, t, "has no command")
 	l.argvs(t, cmds)
 }
 
@@ -100,15 +90,11 @@ func (l *linter) verify(key string, v *Verify) {
 	if v.Mode != "" {
 		l.known(sub(t, "mode"), "mode", v.Mode, []string{ModeVersion, ModeOutput})
 	}
-	if v.Mode == ModeOutput && v.Pattern == "" {
-		l.fail(t, "mode: output needs a pattern")
-	}
+	l.failIf(v.Mode == ModeOutput && v.Pattern == "", t, "mode: output needs a pattern")
 	if v.Pattern != "" {
 		l.pattern(sub(t, "pattern"), v.Pattern)
 	}
-	if v.ExitCode < 0 || v.ExitCode > 255 {
-		l.fail(sub(t, "exit_code"), "must be from 0 to 255, not %d", v.ExitCode)
-	}
+	l.failIf(v.ExitCode < 0 || v.ExitCode > 255, sub(t, "exit_code"), "must be from 0 to 255, not %d", v.ExitCode)
 	if strings.ContainsAny(v.Command, "\n\r;|&<>`$") {
 		l.fail(sub(t, "command"), "must be one plain command without a shell's signs: %q", clip(v.Command))
 	}
@@ -134,9 +120,7 @@ func (l *linter) project(p *ProjectRecipe) {
 		l.known(tokens("actions", a), "project action", a, actions())
 		l.commands(tokens("actions", a), cmds)
 	}
-	if len(p.Actions) == 0 {
-		l.fail(nil, "the project recipe %q has no actions", p.ID)
-	}
+	l.failIf(len(p.Actions) == 0, nil, "the project recipe %q has no actions", p.ID)
 	allKnown(l, tokens("requires"), "recipe", p.Requires, l.recipes)
 }
 
@@ -157,9 +141,7 @@ func (l *linter) names() {
 			if o.Pointer = cmp.Or(o.Pointer, join(join("", kind), name)); !l.enter(o) {
 				continue
 			}
-			if len(families) == 0 {
-				l.fail(nil, "names no packages")
-			}
+			l.failIf(len(families) == 0, nil, "names no packages")
 			l.packagesBy(nil, families)
 		}
 	}
@@ -188,9 +170,7 @@ func (l *linter) chain(ch *Chain) {
 	for i := range ch.Approaches {
 		a := &ch.Approaches[i]
 		t := tokens("approaches", "@"+a.ID)
-		if a.ID == AskUser {
-			l.fail(t, "leave %s out: every chain ends with it", AskUser)
-		}
+		l.failIf(a.ID == AskUser, t, "leave %s out: every chain ends with it", AskUser)
 		if l.optionID(t, a.ID); slices.ContainsFunc(ch.Approaches[:i], func(p Approach) bool { return p.ID == a.ID }) {
 			l.fail(t, "the approach %q stands in this chain twice", a.ID)
 		}
@@ -203,14 +183,10 @@ func (l *linter) chain(ch *Chain) {
 }
 
 func (l *linter) approach(t []string, a *Approach) {
-	if a.Label == "" {
-		l.fail(t, "has no label")
-	}
+	l.failIf(a.Label == "", t, "has no label")
 	l.fraction(sub(t, "confidence"), a.Confidence)
 	l.known(sub(t, "executor"), "executor", string(a.Executor), executors())
-	if a.Priority < 1 {
-		l.fail(sub(t, "priority"), "must be 1 or more: 1 is tried first")
-	}
+	l.failIf(a.Priority < 1, sub(t, "priority"), "must be 1 or more: 1 is tried first")
 	allKnown(l, sub(t, "covers"), "strategy", a.Covers, strategies())
 	switch {
 	case a.Executor == ByWrapper && len(a.Covers) == 0 && a.Option == nil:
@@ -221,9 +197,7 @@ func (l *linter) approach(t []string, a *Approach) {
 	if o := a.Option; o != nil {
 		l.option(sub(t, "option"), o)
 		for _, name := range o.placeholders() {
-			if name != "dir" && name != "command" {
-				l.fail(sub(t, "option"), "a chain captures nothing: {%s} cannot be filled in", name)
-			}
+			l.failIf(name != "dir" && name != "command", sub(t, "option"), "a chain captures nothing: {%s} cannot be filled in", name)
 		}
 	}
 }

@@ -29,9 +29,7 @@ func persistences() []string {
 func facts() []string { return texts(FactTimedOut, FactOOM, FactNotStarted, FactNoOutput) }
 
 func (l *linter) handler(h *Handler) {
-	if !handlerID().MatchString(h.ID) {
-		l.fail(tokens("id"), "must be lower-case letters, digits and _: %q", clip(h.ID))
-	}
+	l.failIf(!handlerID().MatchString(h.ID), tokens("id"), "must be lower-case letters, digits and _: %q", clip(h.ID))
 	cat, ok := l.c.Category(h.Category)
 	switch {
 	case h.Category == "":
@@ -64,15 +62,9 @@ func (l *linter) handler(h *Handler) {
 	case h.Layer != LayerGuard && h.Guard != GuardNone:
 		l.fail(tokens("guard"), "a guard stands in a file with layer: guard")
 	case h.Guard != GuardNone:
-		if len(h.Options) > 0 {
-			l.fail(tokens("options"), "a guard has no options: it recognises code, which only a change of the code cures")
-		}
-		if cat != nil && !isCode {
-			l.fail(tokens("category"), "a guard's category is code_bug")
-		}
-		if h.Dominates {
-			l.fail(tokens("dominates"), "a guard cannot dominate")
-		}
+		l.failIf(len(h.Options) > 0, tokens("options"), "a guard has no options: it recognises code, which only a change of the code remedies")
+		l.failIf(cat != nil && !isCode, tokens("category"), "a guard's category is code_bug")
+		l.failIf(h.Dominates, tokens("dominates"), "a guard cannot dominate")
 	default:
 		l.options(h, captures)
 		for i := range h.Options {
@@ -115,21 +107,15 @@ func (l *linter) match(h *Handler) captures {
 		l.fail(tokens("match"), "says nothing that a failure must have: give any, all, exit_codes, signals or facts")
 	}
 	for i, code := range m.ExitCodes {
-		if code < 1 || code > 255 {
-			l.fail(tokens("match", "exit_codes", nth(i)), "must be from 1 to 255, not %d", code)
-		}
+		l.failIf(code < 1 || code > 255, tokens("match", "exit_codes", nth(i)), "must be from 1 to 255, not %d", code)
 	}
 	for i, s := range m.Signals {
-		if !signalID().MatchString(s) {
-			l.fail(tokens("match", "signals", nth(i)), "must be a name like SIGKILL, not %q", clip(s))
-		}
+		l.failIf(!signalID().MatchString(s), tokens("match", "signals", nth(i)), "must be a name like SIGKILL, not %q", clip(s))
 	}
 	allKnown(l, tokens("match", "facts"), "fact", m.Facts, facts())
 	allKnown(l, tokens("match", "streams"), "stream", m.Streams, []string{"stdout", "stderr"})
 	for i, s := range m.Commands {
-		if strings.TrimSpace(s) == "" {
-			l.fail(tokens("match", "commands", nth(i)), "is empty")
-		}
+		l.failIf(strings.TrimSpace(s) == "", tokens("match", "commands", nth(i)), "is empty")
 	}
 	return c
 }
@@ -176,9 +162,7 @@ func actions() []string {
 }
 
 func (l *linter) optionID(t []string, id string) {
-	if !optionID().MatchString(id) {
-		l.fail(sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(id))
-	}
+	l.failIf(!optionID().MatchString(id), sub(t, "id"), "must be lower-case letters, digits, _ and -: %q", clip(id))
 }
 
 func (l *linter) options(h *Handler, c captures) {
@@ -206,9 +190,7 @@ func (l *linter) options(h *Handler, c captures) {
 
 // option judges an option by itself; of a handler or of a chain's approach.
 func (l *linter) option(t []string, o *Option) {
-	if o.Label == "" {
-		l.fail(t, "has no label")
-	}
+	l.failIf(o.Label == "", t, "has no label")
 	l.known(sub(t, "strategy"), "strategy", string(o.Strategy), strategies())
 	l.known(sub(t, "executor"), "executor", string(o.Executor), executors())
 	l.known(sub(t, "risk"), "risk", string(o.Risk), risks())
@@ -222,9 +204,7 @@ func (l *linter) option(t []string, o *Option) {
 	l.packagesBy(sub(t, "packages"), o.Packages)
 	allKnown(l, sub(t, "requires"), "condition", o.Requires, Conditions[:])
 	for i, w := range o.Modifier.Wait {
-		if w < 0 || w > 3600 {
-			l.fail(sub(t, "modifier", "wait_seconds", nth(i)), "must be from 0 to 3600 seconds, not %d", w)
-		}
+		l.failIf(w < 0 || w > 3600, sub(t, "modifier", "wait_seconds", nth(i)), "must be from 0 to 3600 seconds, not %d", w)
 	}
 	if x := o.Modifier.ExtendTime; x != 0 && (x < 1 || x > 10) {
 		l.fail(sub(t, "modifier", "extend_time"), "must be a factor from 1 to 10, not %v", x)
@@ -312,9 +292,7 @@ func (l *linter) argvs(t []string, cmds [][]string) {
 			if slices.Contains(shell, a) {
 				l.fail(sub(at, nth(j)), "%q is for a shell, and these arguments are run without one: write several lists", a)
 			}
-			if strings.ContainsAny(a, "\x00\n\r") {
-				l.fail(sub(at, nth(j)), "an argument cannot hold a line end")
-			}
+			l.failIf(strings.ContainsAny(a, "\x00\n\r"), sub(at, nth(j)), "an argument cannot hold a line end")
 		}
 	}
 }
@@ -324,9 +302,7 @@ func (l *linter) packages(t []string, list []string) {
 		if p == "--classic" && slices.Contains(t, "snap") || p == "--cask" && slices.Contains(t, "brew") {
 			continue
 		}
-		if !packageName().MatchString(p) {
-			l.fail(sub(t, nth(i)), "%q is not a package's name", clip(p))
-		}
+		l.failIf(!packageName().MatchString(p), sub(t, nth(i)), "%q is not a package's name", clip(p))
 	}
 }
 

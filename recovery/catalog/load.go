@@ -1,10 +1,9 @@
 // Package catalog is what superloop knows about failures of the environment: the closed list of categories, the
-// chains of approaches for each, the handlers that recognise a failure and say what cures it, the recipes that
-// install a tool or bring a project's dependencies up, the package managers and the names of packages.
+// chains of approaches for each, the handlers that recognise a failure and list its remedies, the recipes that install
+// a tool or bring a project's dependencies up, the package managers and the names of packages.
 //
-// All of it is data: YAML, embedded, checked against a schema, and extended or overridden by a person's own files. No
-// entry can grant anything: an entry only carries commands, and each of them goes through the one gate before it
-// runs.
+// All of it is data: YAML, compiled, checked against a schema, and extended or overridden by a person's own files. No
+// entry can grant anything: an entry only carries commands, and the policy judges each of them before it runs.
 package catalog
 
 import (
@@ -32,15 +31,12 @@ const (
 	maxRounds   = 8       // in which broken files take out those that build on them
 )
 
-// repositoryDir is where a repository keeps its overlays.
-const repositoryDir = ".superloop/recovery"
+const repositoryDir = ".superloop/recovery" // of the overlays of a repository
 
 // Options says where overlays are looked for. An empty directory means none; one that does not exist holds none.
 type Options struct {
-	// UserDir holds the person's own files: $XDG_CONFIG_HOME/superloop/recovery.
-	UserDir string
-	// RepoDir is the root of the supervised repository; its files stand in .superloop/recovery below it.
-	RepoDir string
+	UserDir string // holds the person's own files: $XDG_CONFIG_HOME/superloop/recovery
+	RepoDir string // the root of the supervised repository; its files stand in .superloop/recovery below it
 }
 
 // UserDir is where a person's own files stand, or "" if the system does not say where its configuration is.
@@ -58,8 +54,7 @@ func UserDir() string {
 
 // Load is the embedded catalog with the user's and the repository's files on top, each directory in the order of the
 // file names, later ones winning. A file with an error is left out whole and its problems are reported; the others
-// count. What a file of the repository carries comes out with Origin.Source "repository" and must never run by
-// itself.
+// count. What a file of the repository carries has the Origin.Source "repository" and must never run by itself.
 //
 // A cancelled context leaves out the files that were not read yet, and says so.
 func Load(ctx context.Context, o Options) (*Catalog, Problems) {

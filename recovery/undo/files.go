@@ -138,8 +138,7 @@ func flushes(files int) []string {
 	return []string{"-c", "fastimport.unpackLimit=100000", "-c", "core.fsync=loose-object,reference", "-c", "core.fsyncMethod=batch"}
 }
 
-// maxTracked bounds a single tracked file.
-const maxTracked = 64 << 20
+const maxTracked = 64 << 20 // bytes of a single tracked file
 
 func data(b *bytes.Buffer, content []byte) {
 	fmt.Fprintf(b, "data %d\n", len(content))

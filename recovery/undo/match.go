@@ -2,7 +2,6 @@ package undo
 
 import (
 	"errors"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -71,20 +70,14 @@ func (p *planner) children(rel string) []child {
 		return nil
 	}
 	defer at.close()
-	list, err := at.dir.ReadDir(p.entries)
-	if err != nil {
-		return nil
+	names, _ := at.dir.Readdirnames(p.entries) // what cannot be read is as if it were missing
+	p.entries -= len(names)
+	slices.Sort(names)
+	out := make([]child, len(names))
+	for i, n := range names {
+		k, _ := at.sibling(n).kind()
+		out[i] = child{n, k}
 	}
-	p.entries -= len(list)
-	out := make([]child, 0, len(list))
-	for _, e := range list {
-		k, known := map[fs.FileMode]kind{0: isFile, fs.ModeDir: isDir, fs.ModeSymlink: isLink}[e.Type()]
-		if !known {
-			k = isOdd
-		}
-		out = append(out, child{e.Name(), k})
-	}
-	slices.SortFunc(out, func(a, b child) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 

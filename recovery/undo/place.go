@@ -272,3 +272,65 @@ func (s *surveyor) directory(at int, name, rel string) error {
 	}
 	return nil
 }
+
+// copyTo copies the place to a path that is not there yet. Modes, times, links and names stay as they are; owners as
+// far as the user may set them.
+func (p place) copyTo(ctx context.Context, method, to string) error {
+	argv := []string{"cp", "-a"}
+	switch {
+	case method == byReflink && runtime.GOOS == "darwin":
+		argv = append(argv, "-c")
+	case method == byReflink:
+		argv = append(argv, "--reflink=always")
+	case method == byLink:
+		argv = append(argv, "-l")
+	}
+	return p.run(ctx, append(argv, "--", "./"+p.name, to)...)
+}
+
+// canReflink tries it with one file of a tree.
+func (s Store) canReflink(ctx context.Context, p place, had survey, dir string) bool {
+	to := filepath.Join(dir, "probe")
+	err := p.sibling(filepath.Join(p.name, had.probe)).copyTo(ctx, byReflink, to)
+	_ = s.Disk.Remove("undo-probe", to)
+	return err == nil
+}
+
+const whileCopied = "it changed while it was copied"
+
+// same surveys an entry of a directory. If that does not give the sum, the error says why.
+func same(dir, name, sum, why string) error {
+	at, err := open(dir, name)
+	if err != nil {
+		return err
+	}
+	defer at.close()
+	got, err := at.look(1<<30, 1<<62)
+	if err == nil && got.sum != sum {
+		err = errors.New(why)
+	}
+	return err
+}
+
+// removeTree removes an entry of a directory with everything below it. Directories that may not be written are made
+// so before it gives up.
+func removeTree(ctx context.Context, dir, name string) error {
+	t := proc.Tool{Dir: dir}
+	_, err := t.Run(ctx, "rm", "-rf", "--", "./"+name)
+	if err != nil {
+		_, _ = t.Run(ctx, "find", "./"+name, "-type", "d", "-exec", "chmod", "u+rwx", "{}", "+")
+		_, err = t.Run(ctx, "rm", "-rf", "--", "./"+name)
+	}
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", filepath.Join(dir, name), err)
+	}
+	return nil
+}
+
+// remove is removeTree for an entry of the repository.
+func (p place) remove(ctx context.Context) error {
+	if k, err := p.kind(); k == isMissing || err != nil {
+		return err
+	}
+	return removeTree(ctx, p.path(), p.name)
+}

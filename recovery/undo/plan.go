@@ -196,9 +196,10 @@ func outermost(list []Target) []Target {
 				break
 			}
 		}
-		if d == t.Path {
+		switch d {
+		case t.Path:
 			out[at[d]].Deleted = out[at[d]].Deleted || t.Deleted
-		} else if d == "." {
+		case ".":
 			at[t.Path] = len(out)
 			out = append(out, t)
 		}

@@ -10,8 +10,7 @@ import (
 
 // Options of Restore.
 type Options struct {
-	// Force moves conflicts to a name ending in .superloop-undo-conflict, and puts back what was kept.
-	Force bool
+	Force bool // moves conflicts to a name ending in .superloop-undo-conflict, and puts back what was kept
 }
 
 // Report says what Restore did, path by path.

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,66 +15,72 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// copyTo copies the place to a path that is not there yet. Modes, times, links and names stay as they are; owners as
-// far as the user may set them.
-func (p place) copyTo(ctx context.Context, method, to string) error {
-	argv := []string{"cp", "-a"}
-	switch {
-	case method == byReflink && runtime.GOOS == "darwin":
-		argv = append(argv, "-c")
-	case method == byReflink:
-		argv = append(argv, "--reflink=always")
-	case method == byLink:
-		argv = append(argv, "-l")
+// List gives the sets that are there, the oldest first. It changes nothing and takes no lock.
+func (s Store) List() ([]Kept, error) {
+	entries, err := os.ReadDir(s.sets())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return p.run(ctx, append(argv, "--", "./"+p.name, to)...)
-}
-
-// canReflink tries it with one file of a tree.
-func (s Store) canReflink(ctx context.Context, p place, had survey, dir string) bool {
-	to := filepath.Join(dir, "probe")
-	err := p.sibling(filepath.Join(p.name, had.probe)).copyTo(ctx, byReflink, to)
-	_ = s.Disk.Remove("undo-probe", to)
-	return err == nil
-}
-
-const whileCopied = "it changed while it was copied"
-
-// same surveys an entry of a directory. If that does not give the sum, the error says why.
-func same(dir, name, sum, why string) error {
-	at, err := open(dir, name)
 	if err != nil {
+		return nil, fmt.Errorf("listing what was kept: %w", err)
+	}
+	var out []Kept
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), manifestFile)
+		if !ok || id == "" || id[0] == '.' {
+			continue
+		}
+		m, err := s.load(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was dropped meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		_, err = os.Lstat(s.path(id, afterFile))
+		out = append(out, m.kept(err == nil))
+	}
+	slices.SortStableFunc(out, func(a, b Kept) int { return a.Time.Compare(b.Time) })
+	return out, nil
+}
+
+// Drop removes a set and its ref. Killed in the middle, the set is either there or gone; what remains of one that is
+// gone is swept by the next Keep or Prune.
+func (s Store) Drop(ctx context.Context, id string) error {
+	return s.with(ctx, id, func(*manifest) error { return s.drop(ctx, id) })
+}
+
+func (s Store) drop(ctx context.Context, id string) error {
+	if err := s.Disk.Remove("undo-drop", s.path(id, manifestFile)); err != nil {
 		return err
 	}
-	defer at.close()
-	got, err := at.look(1<<30, 1<<62)
-	if err == nil && got.sum != sum {
-		err = errors.New(why)
-	}
-	return err
+	return s.clear(ctx, id)
 }
 
-// removeTree removes an entry of a directory with everything below it. Directories that may not be written are made
-// so before it gives up.
-func removeTree(ctx context.Context, dir, name string) error {
-	t := proc.Tool{Dir: dir}
-	_, err := t.Run(ctx, "rm", "-rf", "--", "./"+name)
+// Prune drops sets older than maxAge, and all but the newest keep; 0 means no bound. It says which it dropped.
+func (s Store) Prune(ctx context.Context, keep int, maxAge time.Duration, now time.Time) ([]string, error) {
+	unlock, err := s.lock(ctx)
 	if err != nil {
-		_, _ = t.Run(ctx, "find", "./"+name, "-type", "d", "-exec", "chmod", "u+rwx", "{}", "+")
-		_, err = t.Run(ctx, "rm", "-rf", "--", "./"+name)
+		return nil, err
 	}
+	defer unlock()
+	if err := s.sweep(ctx); err != nil {
+		return nil, err
+	}
+	all, err := s.List()
 	if err != nil {
-		return fmt.Errorf("removing %s: %w", filepath.Join(dir, name), err)
+		return nil, err
 	}
-	return nil
-}
-
-// remove is removeTree for an entry of the repository.
-func (p place) remove(ctx context.Context) error {
-	if k, err := p.kind(); k == isMissing || err != nil {
-		return err
+	var gone []string
+	for i, k := range all {
+		if maxAge > 0 && now.Sub(k.Time) > maxAge || keep > 0 && len(all)-i > keep {
+			if err := s.drop(ctx, k.ID); err != nil {
+				return gone, err
+			}
+			gone = append(gone, k.ID)
+		}
 	}
-	return removeTree(ctx, p.path(), p.name)
+	return gone, nil
 }
 
 // patience is how long a call waits for another to end. A lock may also outlive its call for a moment, in a process
