@@ -260,7 +260,6 @@ var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
 func join(ptr, token string) string { return ptr + "/" + pointerEscape.Replace(token) }
 
-// child is the value of a key of a mapping, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		return nil

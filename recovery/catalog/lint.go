@@ -158,7 +158,6 @@ func sub(t []string, more ...string) []string { return slices.Concat(t, more) }
 
 func nth(i int) string { return strconv.Itoa(i) }
 
-// texts are the names of a closed list.
 func texts[T ~string](names ...T) []string {
 	out := make([]string, len(names))
 	for i, n := range names {

@@ -76,7 +76,6 @@ func (l *linter) program(cli string) {
 	l.failIf(!program().MatchString(cli), tokens("cli"), "must be the name of a program, without a path: %q", clip(cli))
 }
 
-// commands judges lists of arguments, of which there must be one.
 func (l *linter) commands(t []string, cmds [][]string) {
 	l.failIf(len(cmds) == 0, t, "has no command")
 	l.argvs(t, cmds)

@@ -258,7 +258,6 @@ func (l *linter) resolve(t []string, o *Option) {
 	allKnown(l, sub(t, "prefer"), "method", o.Prefer, l.methods)
 }
 
-// repoSetup judges the commands that add a repository, by package manager.
 func (l *linter) repoSetup(t []string, setup map[string][][]string, managers []string) {
 	for m, cmds := range setup {
 		l.known(sub(t, m), "package manager", m, managers)
@@ -266,7 +265,6 @@ func (l *linter) repoSetup(t []string, setup map[string][][]string, managers []s
 	}
 }
 
-// packagesBy judges the names of packages, by distribution family.
 func (l *linter) packagesBy(t []string, families map[string][]string) {
 	for f, list := range families {
 		l.known(sub(t, f), "distribution family", f, l.distros)

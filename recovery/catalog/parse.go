@@ -26,7 +26,10 @@ func parseYAML(file string, data []byte) (*yaml.Node, Problems) {
 		return nil, Problems{{File: file, Line: line, Column: col, Message: fmt.Sprintf(format, args...)}}
 	}
 	if !utf8.Valid(data) {
-		i := len(data) - len(bytes.TrimLeftFunc(data, func(r rune) bool { return r != utf8.RuneError }))
+		i := 0
+		for r, n := utf8.DecodeRune(data); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(data[i:]) {
+			i += n
+		}
 		return fail(1+bytes.Count(data[:i], []byte("\n")), i-bytes.LastIndexByte(data[:i], '\n'), "the text is not UTF-8")
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))

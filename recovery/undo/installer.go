@@ -120,7 +120,6 @@ func (p *planner) effect(e effect, name, dir string, deleted, builds bool) {
 	}
 }
 
-// members looks for directories of a name in the directories below.
 func (p *planner) members(dir, name, why string, deleted bool, depth int) {
 	for _, c := range p.children(dir) {
 		n, rel := c.name, path.Join(dir, c.name)

@@ -105,7 +105,6 @@ func (p place) lstat() (st unix.Stat_t, err error) {
 	return st, err
 }
 
-// kind says what the entry is.
 func (p place) kind() (kind, error) {
 	st, err := p.lstat()
 	return kindOf(uint32(st.Mode)), err

@@ -158,9 +158,12 @@ func (s Store) unref(ctx context.Context, id string) error {
 	}
 	if at, err := open(s.Repo, ".git/"+refBase+id); err == nil {
 		defer at.close()
-		if _, err := at.read(0); err == nil { // git does not remove a ref that a power cut has emptied
-			if err := s.Disk.Remove("undo-ref", at.at(at.name)); err != nil {
-				return err
+		// git removes neither a ref that a power cut has emptied nor what locks one, left by a git that was killed.
+		for name, most := range map[string]int64{id: 0, id + ".lock": 1 << 10} {
+			if _, err := at.sibling(name).read(most); err == nil {
+				if err := s.Disk.Remove("undo-ref", at.at(name)); err != nil {
+					return err
+				}
 			}
 		}
 	}

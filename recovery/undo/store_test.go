@@ -76,6 +76,7 @@ func TestPowerCut(t *testing.T) {
 	if err := os.Truncate(b.path(".git/"+whole.Ref), 0); err != nil {
 		t.Fatal(err)
 	}
+	b.put(".git/"+whole.Ref+".lock", "half of an id") // of a git that was killed
 	if err := b.store.Drop(t.Context(), whole.ID); err != nil {
 		t.Error(err)
 	}
