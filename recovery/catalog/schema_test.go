@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write what is made of the types and of 
 func TestSchemasAreTheTypes(t *testing.T) {
 	g := newSchemaMaker(t)
 	for _, s := range []struct{ file, title, about, keys string }{
-		{"handlers", "Handlers of the recovery catalog", "How failures of one method family or layer are recognised, and what cures them.", "family layer handlers"},
+		{"handlers", "Handlers of the recovery catalog", "How failures of one method family or layer are recognised, and what remedies them.", "family layer handlers"},
 		{"recipes", "Recipes of the recovery catalog", "How tools get onto a system, and how to see that they work.", "recipes"},
 		{"projects", "Project recipes of the recovery catalog", "How the dependencies of a project are brought up, by its lock file.", "projects"},
 		{"chains", "Chains of the recovery catalog", "In which order approaches to a category of failure are tried.", "chains"},
