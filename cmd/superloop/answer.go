@@ -22,67 +22,6 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-func answerFlags(more ...cli.Flag) []cli.Flag {
-	return append([]cli.Flag{
-		repoFlag(), loopFlag("the loop that waits"),
-		&cli.StringFlag{Name: "by", Usage: "who decides (`NAME`; default: the user)"},
-		&cli.StringFlag{Name: "note", Usage: "why; the next planner reads it (`TEXT`)"},
-		&cli.StringFlag{Name: "id", Usage: "answer only the question with this `ID` (8 digits or more of it)"},
-		&cli.StringFlag{Name: "digest", Usage: "answer only what has this `DIGEST` (8 digits or more of it)"},
-		jsonFlag("print the record as JSON; asks nothing"),
-	}, more...)
-}
-
-const answerStatus = `The answer counts once, for exactly what was asked, and is kept when no
-supervisor is alive; the next run takes it up.
-
-EXIT STATUS: 0 recorded, 1 the answer was no, 4 nothing waits, it was decided
-already, or another question than --id or --digest says is open, 5 it was called
-by an agent and not by a person, 6 no such loop.`
-
-func (a *app) approveRecoveryCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "approve-recovery",
-		Usage: "let the proposed recovery command run, once",
-		Description: `On a terminal it shows what would run, where, and why a person is asked, and asks
-once more. Without a terminal calling it is the answer.
-
---edit runs a command of your own in the place of the proposed one, in the same
-directory and with the same bounds. --remember also adds the command to
-auto_approve in config.json, byte for byte, and trusts the file with it.
-
-` + answerStatus,
-		Flags: answerFlags(
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-			&cli.StringFlag{Name: "edit", Usage: "run this `COMMAND` instead"},
-			&cli.BoolFlag{Name: "remember", Usage: "from now on the command runs without a person"},
-		),
-		Action: func(c *cli.Context) error { return a.answer(c, escalation.Approve) },
-	}
-}
-
-func (a *app) rejectRecoveryCommand() *cli.Command {
-	return &cli.Command{
-		Name:        "reject-recovery",
-		Usage:       "go on without the proposed recovery",
-		Description: answerStatus,
-		Flags:       answerFlags(),
-		Action:      func(c *cli.Context) error { return a.answer(c, escalation.Reject) },
-	}
-}
-
-func (a *app) resolveRecoveryCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "resolve-recovery",
-		Usage: "tell the loop that you have mended it by hand",
-		Description: `The tests run again, and the loop goes on.
-
-` + answerStatus,
-		Flags:  answerFlags(),
-		Action: func(c *cli.Context) error { return a.answer(c, escalation.Resolve) },
-	}
-}
-
 // person refuses a process that superloop itself has started: an agent may ask,
 // and never answer.
 func (a *app) person() error {
@@ -275,18 +214,6 @@ func (a *app) tellAnswer(id string, paths layout.Paths, rec escalation.Record) {
 	}
 	if _, alive := a.supervisor(paths); !alive {
 		fmt.Fprintf(a.stdout, "next: superloop run --loop %s   (no supervisor is running; the next run takes the answer up)\n", id)
-	}
-}
-
-func (a *app) inboxCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "inbox",
-		Usage: "list everything on this machine that waits for a person",
-		Description: `What stops a loop comes first, then what has waited longest.
-
-EXIT STATUS: 0 listed, also when nothing waits, 1 a record is damaged.`,
-		Flags:  []cli.Flag{jsonFlag("print the questions as JSON")},
-		Action: a.inbox,
 	}
 }
 

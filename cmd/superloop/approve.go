@@ -9,33 +9,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
 )
-
-func (a *app) approveCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "approve",
-		Usage: "approve, or reject, what a loop asks for: its completion, a command, a way on",
-		Description: `It answers whatever is open in the loop, as approve-recovery and reject-recovery
-do; superloop inbox shows what that is.
-
-` + answerStatus,
-		Flags: answerFlags(
-			&cli.BoolFlag{Name: "reject", Usage: "no: a loop that asks whether it is done goes on with another iteration"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-		),
-		Action: func(c *cli.Context) error {
-			if c.Bool("reject") {
-				return a.answer(c, escalation.Reject)
-			}
-			return a.answer(c, escalation.Approve)
-		},
-	}
-}
 
 func (a *app) intent(c *cli.Context, kind string, view loop.View) control.Intent {
 	var b [8]byte

@@ -20,21 +20,6 @@ import (
 // runs: the grace of a role and some more.
 const cancelPatience = 30 * time.Second
 
-func (a *app) cancelCommand() *cli.Command {
-	return &cli.Command{
-		Name:        "cancel",
-		Usage:       "end a loop: what it runs is stopped, nothing is deleted",
-		Description: `EXIT STATUS: 0 cancelled, 4 the loop has ended already or never ran, 6 no such loop.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("the loop to end"),
-			&cli.StringFlag{Name: "by", Usage: "who cancels (`NAME`; default: the user)"},
-			&cli.StringFlag{Name: "note", Usage: "why (`TEXT`)"},
-			jsonFlag("print the result as JSON"),
-		},
-		Action: a.cancel,
-	}
-}
-
 func (a *app) cancel(c *cli.Context) error {
 	if err := a.person(); err != nil {
 		return err

@@ -22,58 +22,6 @@ import (
 	"github.com/superloop/superloop/recovery/plan/walk"
 )
 
-func (a *app) chainCommand() *cli.Command {
-	flags := func(more ...cli.Flag) []cli.Flag {
-		return append([]cli.Flag{repoFlag(), loopFlag("the loop whose chain it is (default: those of superloop fix)")}, more...)
-	}
-	answer := []cli.Flag{
-		&cli.StringFlag{Name: "by", Usage: "who decides (`NAME`; default: the user)"},
-		&cli.StringFlag{Name: "note", Usage: "why; the next planner reads it (`TEXT`; with --loop)"},
-	}
-	walk := []cli.Flag{
-		&cli.BoolFlag{Name: "yes", Usage: "do not ask about remedies that are not listed"},
-		&cli.DurationFlag{Name: "timeout", Value: 30 * time.Minute, Usage: "end the chain's own command after this `TIME`, each time"},
-		&cli.IntFlag{Name: "depth", Usage: "on this level `N` (default: the deepest)"},
-	}
-	return &cli.Command{
-		Name:  "chain",
-		Usage: "look at the remedies of a failed command, choose one, go on after a crash",
-		Description: `A chain is what superloop fix, or a loop, does about one failed command: levels, since
-a remedy can itself need a remedy. ID may be left out: the newest one. With --loop it is
-that of a loop; a loop that waits for a person takes one of its question's options by
-choose, as by approve-recovery --edit.`,
-		ArgsUsage: "list|show|choose|retry|cancel|undo",
-		Subcommands: []*cli.Command{
-			{Name: "list", Usage: "list the chains, the newest last", Description: "EXIT STATUS: 0 listed, 1 one cannot be read.",
-				Flags: flags(jsonFlag("print the chains as JSON")), Action: a.chainList},
-			{Name: "show", ArgsUsage: "[ID]", Usage: "show a chain: its levels, options, errors and what can be typed next",
-				Description: "EXIT STATUS: 0 shown, 4 there is none, 6 there is none of that ID.",
-				Flags:       flags(jsonFlag("print the chain as JSON (schemas/chain.schema.json)")), Action: a.chainShow},
-			{Name: "choose", ArgsUsage: "[ID] OPTION", Usage: "have an option carried out, on whatever level it is",
-				Description: "The choice is the approval: what the policy denies does not run all the same.\n\nEXIT STATUS: as fix; with --loop as approve-recovery.",
-				Flags:       flags(append(append(walk, answer...), jsonFlag("print what came of it as JSON; asks nothing"))...), Action: a.chainChoose},
-			{Name: "retry", ArgsUsage: "[ID]", Usage: "go on with a chain that was broken off, or try a level once more",
-				Description: "What was begun when superloop was killed is done once more: look first at what it has\ndone.\n\nEXIT STATUS: as fix.",
-				Flags:       flags(append(walk, jsonFlag("print what came of it as JSON; asks nothing"))...), Action: a.chainRetry},
-			{Name: "cancel", ArgsUsage: "[ID]", Usage: "end a chain", Description: "EXIT STATUS: 0 ended, 4 there is nothing to end; with --loop as reject-recovery.",
-				Flags: flags(append(answer, jsonFlag("print the chain as JSON"))...), Action: a.chainCancel},
-			{Name: "undo", ArgsUsage: "[ID]", Usage: "put back what the remedies of a chain deleted or overwrote",
-				Description: "EXIT STATUS: 0 everything that was kept is there again, 1 something is not, 4 nothing was\nkept.",
-				Flags: []cli.Flag{repoFlag(), &cli.BoolFlag{Name: "force", Usage: "move what has changed since beside, and put back what was kept"},
-					jsonFlag("print the reports as JSON")}, Action: a.chainUndo},
-		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return failf(exitUsage, "superloop chain --help", "no such command: chain %q", c.Args().First())
-			}
-			if err := cli.ShowSubcommandHelp(c); err != nil {
-				return err
-			}
-			return silent(exitUsage)
-		},
-	}
-}
-
 // listedChain is a line of chain list.
 type listedChain struct {
 	ID       string      `json:"chain_id"`

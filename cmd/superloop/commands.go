@@ -1,39 +1,123 @@
 package main
 
-import "github.com/urfave/cli/v2"
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+	"time"
 
-// commands are the verbs, in the order in which help lists them: one file each.
+	"github.com/urfave/cli/v2"
+
+	"github.com/superloop/superloop/escalation"
+)
+
+// verbsText has the verbs in the order in which help lists them, with their flags and what help says of them; the head
+// of the file has its syntax.
+//
+//go:embed verbs.txt
+var verbsText string
+
+// commands are the verbs. What each does is here, and what help says of it is in verbs.txt.
 func (a *app) commands() []*cli.Command {
-	return append([]*cli.Command{
-		a.initCommand(),
-		a.demoCommand(),
-		a.runCommand(),
-		a.statusCommand(),
-		a.listCommand(),
-		a.eventsCommand(),
-		a.logsCommand(),
-		a.statsCommand(),
-		a.runnersCommand(),
-		a.validateCommand(),
-		a.policyCommand(),
-		a.classifyCommand(),
-		a.fixCommand(),
-		a.chainCommand(),
-		a.verifyCommand(),
-		a.configCommand(),
-		a.doctorCommand(),
-		a.approveRecoveryCommand(),
-		a.rejectRecoveryCommand(),
-		a.resolveRecoveryCommand(),
-		a.inboxCommand(),
-		a.notifyCommand(),
-		a.undoCommand(),
-		a.approveCommand(),
-		a.kickCommand(),
-		a.cancelCommand(),
-		a.completionCommand(),
-		a.versionCommand(),
-		a.agentCommand(),
-		a.completeCommand(),
-	}, a.doctorAliases()...)
+	answer := func(method escalation.Method) cli.ActionFunc {
+		return func(c *cli.Context) error { return a.answer(c, method) }
+	}
+	actions := map[string]cli.ActionFunc{
+		"init": a.init, "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "stats": a.stats,
+		"runners": a.runners, "validate": a.validate, "fix": a.fix, "verify": a.verifyTool, "inbox": a.inbox, "undo": a.undo,
+		"kick": a.kick, "cancel": a.cancel, "completion": a.completion, "version": a.version,
+		"policy":       group,
+		"policy check": a.policyCheck, "policy lint": a.policyLint, "policy test": a.policyTest, "policy suggest": a.policySuggest,
+		"chain":      group,
+		"chain list": a.chainList, "chain show": a.chainShow, "chain choose": a.chainChoose, "chain retry": a.chainRetry,
+		"chain cancel": a.chainCancel, "chain undo": a.chainUndo,
+		"config":      group,
+		"config diff": a.configDiff, "config show": a.configShow, "config trust": a.configTrust,
+		"notify":      group,
+		"notify test": a.notifyTest, "notify list": a.notifyList,
+		"approve-recovery": answer(escalation.Approve), "reject-recovery": answer(escalation.Reject),
+		"resolve-recovery": answer(escalation.Resolve),
+		"approve": func(c *cli.Context) error {
+			if c.Bool("reject") {
+				return a.answer(c, escalation.Reject)
+			}
+			return a.answer(c, escalation.Approve)
+		},
+	}
+	own := map[string]*cli.Command{"demo": a.demoCommand(), "doctor": a.doctorCommand(), "classify": a.classifyCommand()}
+	var all []*cli.Command
+	for block := range strings.SplitSeq(verbsText[strings.Index(verbsText, "\n== "):], "\n== ") {
+		cmd := readVerb(block)
+		parent, sub, isSub := strings.Cut(cmd.Name, " ")
+		switch {
+		case cmd.Name == "":
+		case own[cmd.Name] != nil:
+			all = append(all, own[cmd.Name])
+		case isSub:
+			cmd.Action, cmd.Name = actions[cmd.Name], sub
+			last := all[len(all)-1] // a verb is followed by its parts
+			if last.Name == parent {
+				last.Subcommands = append(last.Subcommands, cmd)
+			}
+		default:
+			cmd.Action = actions[cmd.Name]
+			all = append(all, cmd)
+		}
+	}
+	return append(append(all, a.agentCommand(), a.completeCommand()), a.doctorAliases()...)
+}
+
+// readVerb reads a block of verbs.txt.
+func readVerb(block string) *cli.Command {
+	facts, description, _ := strings.Cut(block, "\n\n")
+	lines := strings.Split(strings.TrimSpace(facts), "\n")
+	name, args, _ := strings.Cut(lines[0], ": ")
+	cmd := &cli.Command{Name: name, ArgsUsage: args, Description: strings.TrimSpace(description)}
+	for i, line := range lines[1:] {
+		if i == 0 {
+			cmd.Usage = line
+		} else {
+			cmd.Flags = append(cmd.Flags, readFlag(line))
+		}
+	}
+	return cmd
+}
+
+// readFlag reads a line "--NAME[,ALIAS] TYPE [DEFAULT]: USAGE".
+func readFlag(line string) cli.Flag {
+	head, usage, _ := strings.Cut(line, ": ")
+	words := append(strings.Fields(strings.TrimPrefix(head, "--")), "", "")
+	names, value := strings.Split(words[0], ","), words[2]
+	switch words[1] {
+	case "string":
+		return &cli.StringFlag{Name: names[0], Aliases: names[1:], Value: value, Usage: usage}
+	case "strings":
+		return &cli.StringSliceFlag{Name: names[0], Aliases: names[1:], Usage: usage}
+	case "int":
+		n, _ := strconv.Atoi(value) // 0 without a default
+		return &cli.IntFlag{Name: names[0], Aliases: names[1:], Value: n, Usage: usage}
+	case "int64":
+		return &cli.Int64Flag{Name: names[0], Aliases: names[1:], Usage: usage}
+	case "duration":
+		d, _ := time.ParseDuration(value) // 0 without a default
+		return &cli.DurationFlag{Name: names[0], Aliases: names[1:], Value: d, Usage: usage}
+	}
+	return &cli.BoolFlag{Name: names[0], Aliases: names[1:], Usage: usage}
+}
+
+// group is what a verb does that only has parts: it names them.
+func group(c *cli.Context) error {
+	name := c.Command.Name
+	switch {
+	case name == "config" && c.NArg() > 0:
+		return failf(exitUsage, "superloop config --help", "config has no %q; it has trust, show and diff", c.Args().First())
+	case name == "config":
+		return failf(exitUsage, "superloop config --help", "config wants one of trust, show, diff")
+	case c.NArg() > 0:
+		return failf(exitUsage, "superloop "+name+" --help", "no such command: %s %q", name, c.Args().First())
+	}
+	if err := cli.ShowSubcommandHelp(c); err != nil {
+		return err
+	}
+	return silent(exitUsage)
 }

@@ -14,36 +14,6 @@ import (
 	"github.com/superloop/superloop/loop/config/trust"
 )
 
-func (a *app) configCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "config",
-		Usage:     "see what is in force of the configuration, and trust a change of it",
-		ArgsUsage: "trust|show|diff",
-		Description: `What decides which commands run, with which rights, and where news go is pinned
-outside the repository. A change of config.json that tightens it is in force at
-once; one that loosens it is held, where agents could have made it, until a
-person trusts it.`,
-		Subcommands: []*cli.Command{a.configTrustCommand(), a.configShowCommand(), a.configDiffCommand()},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return failf(exitUsage, "superloop config --help", "config has no %q; it has trust, show and diff", c.Args().First())
-			}
-			return failf(exitUsage, "superloop config --help", "config wants one of trust, show, diff")
-		},
-	}
-}
-
-func (a *app) configDiffCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "diff",
-		Usage: "compare config.json with the pin",
-		Description: `EXIT STATUS: 0 compared (they may differ), 3 the configuration or the pin is
-invalid, 4 nothing is pinned yet.`,
-		Flags:  []cli.Flag{repoFlag(), jsonFlag("print the differences as JSON")},
-		Action: a.configDiff,
-	}
-}
-
 // trusted is what the verbs about trust look at: the file, what of it is a
 // matter of trust, and the pin.
 type trusted struct {

@@ -16,21 +16,6 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-func (a *app) configShowCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "show",
-		Usage: "show the configuration that is in force, and where each value is from",
-		Description: `Each value is from the file (with its line), a default, or the pin: the latter is
-in force as long as the file loosens it and nobody has trusted that. Where no
-agent can write the file, a loop takes the file's value at its next look and pins
-it. Secrets are not shown.
-
-EXIT STATUS: 0 shown, 3 the configuration or the pin is invalid.`,
-		Flags:  []cli.Flag{repoFlag(), jsonFlag("print the values as JSON")},
-		Action: a.configShow,
-	}
-}
-
 // shownValue is a value that is in force.
 type shownValue struct {
 	Path  string `json:"path"`

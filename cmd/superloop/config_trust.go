@@ -19,28 +19,6 @@ import (
 // shortestDigest is how much of a digest names it, in hex digits.
 const shortestDigest = 8
 
-func (a *app) configTrustCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "trust",
-		Usage: "trust what config.json says now",
-		Description: `Shows what differs from the pin, asks on a terminal, and pins the file. A loop
-that runs takes it at its next look, at the latest when its next iteration
-begins. Without a terminal --digest or --yes is the answer.
-
-EXIT STATUS: 0 pinned, 1 the answer was no, 2 no answer could be had, 3 the
-configuration is invalid, 4 nothing to trust, or the file has another digest, 5
-it was called by an agent and not by a person.`,
-		Flags: []cli.Flag{
-			repoFlag(),
-			&cli.StringFlag{Name: "digest", Usage: "trust only what has this `DIGEST` (8 hex digits or more of it)"},
-			&cli.StringFlag{Name: "by", Usage: "who trusts it (`NAME`; default: the user)"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-			jsonFlag("print what was done as JSON; asks nothing"),
-		},
-		Action: a.configTrust,
-	}
-}
-
 func (a *app) configTrust(c *cli.Context) error {
 	if err := a.person(); err != nil {
 		return err

@@ -17,31 +17,6 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-func (a *app) eventsCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "events",
-		Usage: "print what happened, from events.jsonl",
-		Description: `Filters are combined: an event must pass all of them. With --json the lines are
-printed as they stand in the file.
-
-EXIT STATUS: 0 printed, 1 the journal is damaged (with --verify), 6 no such loop.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("the loop"),
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on printing as events come"},
-			&cli.StringSliceFlag{Name: "event", Usage: "only events whose name matches `GLOB` (may be given again)"},
-			&cli.IntFlag{Name: "iteration", Usage: "only events of iteration `N`"},
-			&cli.StringFlag{Name: "role", Usage: "only events of `ROLE`"},
-			&cli.StringFlag{Name: "run", Usage: "only events of run `ID` (\"last\": the newest)"},
-			&cli.DurationFlag{Name: "since", Usage: "only events younger than `DURATION` (such as 2h)"},
-			&cli.Int64Flag{Name: "from", Usage: "only events from sequence number `SEQ` on"},
-			&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "only the last `N` events of the file"},
-			&cli.BoolFlag{Name: "verify", Usage: "check the hash chain of the whole file instead"},
-			jsonFlag("print the lines as they are"),
-		},
-		Action: a.events,
-	}
-}
-
 // filter says which events are printed.
 type filter struct {
 	globs []string

@@ -27,39 +27,6 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-func (a *app) fixCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "fix",
-		Usage:     "run a command, and fix what it fails of, without an agent",
-		ArgsUsage: "-- COMMAND...",
-		Description: `It runs COMMAND with nothing on its standard input; its output goes to stderr. If the
-code is at fault it says so. If the environment is, it does what a loop does: a remedy
-that the repository's policy lists runs by itself, in the sandbox, with what it
-overwrites kept for superloop chain undo; then COMMAND runs again. About any other
-it asks on the terminal; without a terminal it leaves it out and lists it in the end.
-A remedy that fails is looked at itself, three levels deep at most. Each step is on the
-disk before it begins: superloop chain goes on after a crash.
-
---yes runs what a person would have been asked about; never what the policy denies or
-superloop does not run by itself whatever is listed (sudo, other people's processes,
-what is outside of the repository).
-
-EXIT STATUS: 0 COMMAND passes; 2 usage; 3 the config is invalid; 5 it fails, and a
-person may let more remedies run, or an agent called this; 7 a loop or another fix is at
-work here; 130, 143 interrupted; else it fails, with COMMAND's own exit code (a signal
-is 128 and its number, its time limit 124).`,
-		Flags: []cli.Flag{
-			repoFlag(),
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask about remedies that are not listed, run them"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "run COMMAND and say what would be done; run no remedy"},
-			&cli.IntFlag{Name: "max-attempts", Value: plan.DefaultAttempts, Usage: "run `N` remedies at most"},
-			&cli.DurationFlag{Name: "timeout", Value: 30 * time.Minute, Usage: "end COMMAND after this `TIME`, each time"},
-			jsonFlag("print what came of it as JSON; asks nothing"),
-		},
-		Action: a.fix,
-	}
-}
-
 // fixed is what fix --json prints.
 type fixed struct {
 	Status         string                 `json:"status"` // passes, code, unknown, fixed, failed, waiting, dry_run

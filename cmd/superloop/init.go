@@ -16,27 +16,6 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-func (a *app) initCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "init",
-		Usage: "write a configuration that fits this repository",
-		Description: `Looks for agent CLIs on PATH, and for the package manager and the test command of
-the repository. Never overwrites a file without --force.
-
-EXIT STATUS: 0 written, 1 there is a configuration already, 3 not a git repository.`,
-		Flags: []cli.Flag{
-			repoFlag(),
-			&cli.StringFlag{Name: "loop", Value: "initiation", Usage: "the first loop's `ID`"},
-			&cli.StringSliceFlag{Name: "runner", Usage: "use this agent CLI (`NAME`; may be given again; default: those on PATH)"},
-			&cli.StringFlag{Name: "test", Usage: "the test `COMMAND` (default: found by looking)"},
-			&cli.BoolFlag{Name: "roles", Usage: "also write the role prompts to .superloop/roles/, to be edited"},
-			&cli.BoolFlag{Name: "force", Usage: "overwrite what is there"},
-			jsonFlag("print what was found and written as JSON"),
-		},
-		Action: a.init,
-	}
-}
-
 func (a *app) init(c *cli.Context) error {
 	repo, err := filepath.Abs(c.String("repo"))
 	if err != nil {

@@ -10,27 +10,6 @@ import (
 	"github.com/superloop/superloop/loop/control"
 )
 
-func (a *app) kickCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "kick",
-		Usage: "do not wait any longer: try again now",
-		Description: `A loop that waits for a provider's limit, for the next attempt of a role, or for
-a person who logs in (status awaiting_human), tries again at once. What was
-known of the limit is forgotten for all loops of this machine. Without a
-supervisor the wish is kept for the next run.
-
-EXIT STATUS: 0 told, 4 the loop does not wait for anything that a kick could
-end, 6 no such loop.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("the loop that waits"),
-			&cli.StringFlag{Name: "by", Usage: "who kicks (`NAME`; default: the user)"},
-			&cli.StringFlag{Name: "note", Usage: "what was done (`TEXT`)"},
-			jsonFlag("print the wish as JSON"),
-		},
-		Action: a.kick,
-	}
-}
-
 func (a *app) kick(c *cli.Context) error {
 	if err := a.person(); err != nil {
 		return err

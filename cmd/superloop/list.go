@@ -10,15 +10,6 @@ import (
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 )
 
-func (a *app) listCommand() *cli.Command {
-	return &cli.Command{
-		Name:   "list",
-		Usage:  "list the repository's loops",
-		Flags:  []cli.Flag{repoFlag(), jsonFlag("print them as JSON")},
-		Action: a.list,
-	}
-}
-
 func (a *app) list(c *cli.Context) error {
 	repo, err := a.repo(c)
 	if err != nil {

@@ -17,22 +17,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (a *app) logsCommand() *cli.Command {
-	return &cli.Command{
-		Name:        "logs",
-		Usage:       "print what a role printed",
-		Description: `EXIT STATUS: 0 printed, 4 there is no such log yet, 6 no such loop.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("the loop"),
-			&cli.StringFlag{Name: "role", Usage: "the role, or \"tests\" (`ROLE`; default: what ran last)"},
-			&cli.IntFlag{Name: "iteration", Usage: "of iteration `N` (default: the last one that has it)"},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on printing, also into the next role"},
-			&cli.BoolFlag{Name: "path", Usage: "print the file's name only"},
-		},
-		Action: a.logs,
-	}
-}
-
 func (a *app) logs(c *cli.Context) error {
 	id, paths, err := a.theLoop(c)
 	if err != nil {

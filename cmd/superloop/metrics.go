@@ -9,10 +9,6 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-func metricsFlag() cli.Flag {
-	return &cli.StringFlag{Name: "metrics", Usage: "while it runs, serve metrics for Prometheus at `ADDRESS`, a loopback one: 127.0.0.1:9464 (port 0: any that is free)"}
-}
-
 // metricsAddress is where metrics are to be served, "" for nowhere.
 func metricsAddress(c *cli.Context) (string, error) {
 	if !c.IsSet("metrics") {

@@ -18,55 +18,6 @@ import (
 	"github.com/superloop/superloop/loop/config/trust"
 )
 
-func (a *app) notifyCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "notify",
-		Usage: "try the channels that tell people, and show what was not delivered",
-		Subcommands: []*cli.Command{
-			{
-				Name:  "test",
-				Usage: "send a sample message and print what became of it",
-				Description: `The channel is that of the configuration in force: a change of it that is held
-is not tried. It is one try, within the channel's own timeout.
-
-EXIT STATUS: 0 delivered, 1 not delivered, 2 which channel?, 3 the configuration
-is invalid, 5 it was called by an agent, 6 no such channel.`,
-				Flags: []cli.Flag{
-					repoFlag(),
-					&cli.StringFlag{Name: "channel", Usage: "the channel to try (`NAME`)"},
-					&cli.BoolFlag{Name: "all", Usage: "try every channel"},
-					jsonFlag("print the verdicts as JSON"),
-				},
-				Action: a.notifyTest,
-			},
-			{
-				Name:  "list",
-				Usage: "show the messages that are not delivered",
-				Description: `Those that are pending, with the next try, and those that were given up, with the
-reason. A supervisor delivers what is pending; without one it waits for the next
-run.
-
-EXIT STATUS: 0 listed, also when there is none, 6 no such loop.`,
-				Flags: []cli.Flag{
-					repoFlag(), loopFlag("only this loop's"),
-					&cli.BoolFlag{Name: "all", Usage: "show the delivered and the withdrawn ones too"},
-					jsonFlag("print the messages as JSON"),
-				},
-				Action: a.notifyList,
-			},
-		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return failf(exitUsage, "superloop notify --help", "notify has no %q; it has test and list", c.Args().First())
-			}
-			if err := cli.ShowSubcommandHelp(c); err != nil {
-				return err
-			}
-			return silent(exitUsage)
-		},
-	}
-}
-
 // Verdicts of a try.
 const (
 	tryDelivered = "delivered"

@@ -15,61 +15,6 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-func (a *app) policyCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "policy",
-		Usage: "ask what the recovery policy says; nothing is ever executed",
-		Subcommands: []*cli.Command{
-			{
-				Name:  "check",
-				Usage: "judge a command and explain the verdict",
-				Description: `With --batch: one JSON object a line on stdin (id, auto_approve, require_human,
-on_unknown, command, working_dir; an absent key has its default, the config is not
-read), one a line on stdout (id, verdict, rule, reason, part), in order. A broken
-line gives {"id":..., "error":...}.
-
-EXIT STATUS: 0 judged, whatever the verdict; 3 the config is invalid.`,
-				Flags: []cli.Flag{
-					repoFlag(), loopFlag("judge by the policy of this loop (default: the config's own)"),
-					&cli.StringFlag{Name: "command", Usage: "the command, as one argument (`TEXT`)"},
-					&cli.StringFlag{Name: "working-dir", Value: ".", Usage: "where it would run, inside the repository (`DIR`)"},
-					&cli.BoolFlag{Name: "batch", Usage: "judge the lines of stdin"},
-					jsonFlag("print the verdict and all that led to it as JSON"),
-				},
-				Action: a.policyCheck,
-			},
-			{
-				Name:  "lint",
-				Usage: "list what is loose, contradictory or hardly meant",
-				Description: `Every overlap of auto_approve with require_human is listed as a note.
-
-EXIT STATUS: 0 no error, 1 at least one finding of severity error, 3 the config
-is invalid.`,
-				Flags:  []cli.Flag{repoFlag(), jsonFlag("print the findings as JSON")},
-				Action: a.policyLint,
-			},
-			{
-				Name:        "test",
-				Usage:       "run the policy's own tests (recovery.tests)",
-				Description: `EXIT STATUS: 0 all pass, 1 one fails, 3 the config is invalid.`,
-				Flags:       []cli.Flag{repoFlag(), jsonFlag("print the results as JSON")},
-				Action:      a.policyTest,
-			},
-			a.policySuggestCommand(),
-		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return failf(exitUsage, "superloop policy --help", "no such command: policy %q", c.Args().First())
-			}
-			if err := cli.ShowSubcommandHelp(c); err != nil {
-				return err
-			}
-			return silent(exitUsage)
-		},
-		ArgsUsage: "check|lint|test|suggest",
-	}
-}
-
 // policyFile is a config as far as it is about recovery.
 type policyFile struct {
 	path string // as it is said

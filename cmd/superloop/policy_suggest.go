@@ -11,25 +11,6 @@ import (
 	"github.com/superloop/superloop/recovery/learn"
 )
 
-func (a *app) policySuggestCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "suggest",
-		Usage: "name commands that have helped here and might be listed in auto_approve",
-		Description: `A command is suggested when it has made failing tests pass at least twice in this
-repository, at least twice as often as not, and never made anything worse. Nothing
-is changed: copy what you want into recovery.auto_approve.
-
-EXIT STATUS: 0 whatever there is to suggest; 3 the config is invalid.`,
-		Flags: []cli.Flag{
-			repoFlag(),
-			&cli.BoolFlag{Name: "all", Usage: "show all that is remembered"},
-			&cli.BoolFlag{Name: "reset", Usage: "forget all of it"},
-			jsonFlag("print them as JSON"),
-		},
-		Action: a.policySuggest,
-	}
-}
-
 func (a *app) policySuggest(c *cli.Context) error {
 	repo, err := a.repo(c)
 	if err != nil {

@@ -26,38 +26,6 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-func (a *app) runCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "run",
-		Usage: "run a loop to its end, or go on with one that stopped",
-		Description: `Without --loop it runs the loops of the configuration in order and stops at the
-first one that does not complete. A loop that was interrupted, killed or out of
-iterations goes on where it stood; a completed one starts anew with --fresh.
-
-Ctrl-C once: what runs is ended, its end is recorded, the state is kept.
-Twice: at once.
-
-EXIT STATUS: 0 completed, 1 failed, 3 config invalid, 5 awaiting a person (with
---exit-on-escalation), 6 no such loop, 7 held by another supervisor, 8 a limit
-was reached, 9 stuck, 130 interrupted, 143 terminated.`,
-		Flags: []cli.Flag{
-			repoFlag(),
-			loopFlag("the loop to run"),
-			&cli.BoolFlag{Name: "fresh", Usage: "start anew; what the last run left is moved to archive/"},
-			&cli.BoolFlag{Name: "fast", Usage: "use each runner's fast_args"},
-			&cli.BoolFlag{Name: "exit-on-escalation", Usage: "leave with exit code 5 instead of waiting for a person"},
-			&cli.BoolFlag{Name: "trust-config", Usage: "trust config.json as it is now, whatever was trusted before"},
-			&cli.BoolFlag{Name: "unprotected", Usage: "do not keep agents from config.json and the private state (they can use sudo and containers then)"},
-			&cli.BoolFlag{Name: "i-accept", Usage: "let on_unknown \"allow\" hold where nothing confines recovery commands"},
-			&cli.BoolFlag{Name: "verbose", Usage: "tell what the supervisor does, on stderr"},
-			&cli.StringFlag{Name: "containment", Usage: "force a `LEVEL` of process containment (pid_namespace, cgroup, subreaper, process_group)"},
-			metricsFlag(),
-			jsonFlag("print the events as JSON lines on stdout"),
-		},
-		Action: a.run,
-	}
-}
-
 func (a *app) run(c *cli.Context) error {
 	if level := c.String("containment"); level != "" && !slices.Contains(proc.Levels(), proc.Level(level)) {
 		return failf(exitUsage, "superloop run --containment "+string(proc.Levels()[0]), "--containment %q is none of %v", level, proc.Levels())

@@ -23,29 +23,6 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-func (a *app) runnersCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "runners",
-		Usage: "tell who may do which role, and how fit each is",
-		Description: `Each runner, with its provider and model, of the configuration and of what is
-remembered of runs in this repository: what it may be used for and at which place
-of the role's list, whether it is fit, the limit of its provider, how its runs
-ended, what a success has cost. "-" is what nobody knows.
-
-A runner that is unfit until it is mended (its login, its settings) is used again
-after --reset, or after a person has answered the loop's question.
-
-EXIT STATUS: 0 told or forgotten, 4 nothing spoke against it, 6 no such loop or
-runner.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("only those of one loop"),
-			&cli.StringFlag{Name: "reset", Usage: "forget what speaks against a runner, because it was mended (`NAME[:MODEL]`; without a model: against all of its models)"},
-			jsonFlag("print one object"),
-		},
-		Action: a.runners,
-	}
-}
-
 // runnerRow is what is known of a runner with a model.
 type runnerRow struct {
 	failures.Agent

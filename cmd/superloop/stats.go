@@ -18,31 +18,6 @@ import (
 	"github.com/superloop/superloop/loop/stats"
 )
 
-func (a *app) statsCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "stats",
-		Usage: "tell what the roles took, and what became of recoveries, questions and failures",
-		Description: `From events.jsonl. What a runner did not tell is "unknown", and a sum with unknown
-runs is the least that it can be: ">= $1.20 (3 runs unknown)". Money is what the
-runners told, or computed from a table of prices where they tell tokens only.
-
-Where something was proposed or a person was asked it also tells what became of
-the proposals, how many of the commands that ran have fixed what they were for,
-how often people were asked, and how long it took them. Where roles failed it tells
-what followed, what helped, and how long that took.
-
-EXIT STATUS: 0 told (also of a loop that has not run yet), 6 no such loop or run.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("the loop"),
-			&cli.StringSliceFlag{Name: "by", Usage: "one table, by `WHAT`: role, model, runner or iteration, or recoveries by category or source (may be given again; default: role, model, iteration, category)"},
-			&cli.StringFlag{Name: "run", Value: "latest", Usage: "the run `ID`, \"latest\", or \"all\" of them"},
-			&cli.BoolFlag{Name: "all-loops", Usage: "recoveries and questions of every loop and all of them together, over all runs"},
-			jsonFlag("print one object with every grouping; with --run all that of each run too"),
-		},
-		Action: a.stats,
-	}
-}
-
 // groupings are the words of --by.
 var groupings = []string{"role", "model", "runner", "iteration", "category", "source"}
 

@@ -24,20 +24,6 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-func (a *app) statusCommand() *cli.Command {
-	return &cli.Command{
-		Name:        "status",
-		Usage:       "tell where a loop stands and what to do next",
-		Description: `EXIT STATUS: 0 told, 6 no such loop.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("the loop (default: all)"),
-			&cli.BoolFlag{Name: "watch", Usage: "show it again whenever it changes, until it ends or Ctrl-C"},
-			jsonFlag("print one object: state.json and who runs it"),
-		},
-		Action: a.status,
-	}
-}
-
 // standing is what status --json prints of one loop.
 type standing struct {
 	loop.View

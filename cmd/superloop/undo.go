@@ -22,29 +22,6 @@ import (
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-func (a *app) undoCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "undo",
-		Usage: "put back what a recovery deleted or overwrote",
-		Description: `Before a recovery's command runs, what it is going to delete or overwrite in the
-work tree is kept. undo puts that back where it is still as the command left it.
-What somebody has changed since is not touched; with --force it is moved beside,
-to a name ending in .superloop-undo-conflict. What the command made where nothing
-was stays, and so do the index, branches and everything outside of the work tree.
-
-EXIT STATUS: 0 everything that was kept is there again, 1 something is not, 4
-nothing was kept, 6 no such loop or work tree, 7 a supervisor is at work on the loop.`,
-		Flags: []cli.Flag{
-			repoFlag(), loopFlag("the loop whose recovery it was"),
-			&cli.IntFlag{Name: "recovery", Usage: "its number `N`, of the newest run that has one (default: the newest recovery)"},
-			&cli.BoolFlag{Name: "list", Usage: "only tell what is kept"},
-			&cli.BoolFlag{Name: "force", Usage: "move what has changed since beside, and put back what was kept"},
-			jsonFlag("print the report, or the list, as JSON"),
-		},
-		Action: a.undo,
-	}
-}
-
 func (a *app) undo(c *cli.Context) error {
 	id, paths, err := a.theLoop(c)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,7 +111,7 @@ func TestUndoVerb(t *testing.T) {
 			}
 			return ""
 		}}
-		verb := a.undoCommand()
+		verb := a.commands()[slices.IndexFunc(a.commands(), func(c *cli.Command) bool { return c.Name == "undo" })]
 		a.finish(verb)
 		c := &cli.App{Name: "superloop", Writer: &out, ErrWriter: &talk, ExitErrHandler: func(*cli.Context, error) {}, Commands: []*cli.Command{verb}}
 		if err := c.RunContext(t.Context(), append([]string{"superloop", "undo", "--repo", repo}, args...)); err != nil {

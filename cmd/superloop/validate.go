@@ -12,20 +12,6 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-func (a *app) validateCommand() *cli.Command {
-	return &cli.Command{
-		Name:        "validate",
-		Usage:       "check the configuration and say everything that is wrong with it",
-		Description: `EXIT STATUS: 0 valid (warnings are printed), 3 invalid.`,
-		Flags: []cli.Flag{
-			repoFlag(),
-			&cli.StringFlag{Name: "config", Usage: "check `FILE` instead of .superloop/config.json"},
-			jsonFlag("print the result as JSON"),
-		},
-		Action: a.validate,
-	}
-}
-
 func (a *app) validate(c *cli.Context) error {
 	repo, err := a.repo(c)
 	if err != nil {

@@ -19,33 +19,6 @@ import (
 	"github.com/superloop/superloop/recovery/verify"
 )
 
-func (a *app) verifyCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "verify",
-		Usage:     "see whether a tool works, and repair a check that asks it the wrong question",
-		ArgsUsage: "TOOL",
-		Description: `TOOL is a recipe (superloop classify --list) or any program on PATH. Its check is that
-of the recipe, or TOOL --version. If the check fails and the output proves that the
-tool works, a check that passes is looked for: the same command with what it really
-prints, then --help, then -h. What was found is printed; nothing is written. Recipes
-that the repository brings along are not looked at: they would choose what runs.
-
---batch: one JSON object a line on stdin (id, tool, command, exit_code, signal,
-timed_out, stdout, stderr, fallbacks), one a line on stdout (id, repairable, method,
-repaired, why), in order; a broken line gives {"id":..., "error":...}. Nothing is run.
-
-EXIT STATUS: 0 it works, as it was checked or as the check was repaired; 1 it does
-not, or nothing shows that it does; 2 usage; 6 there is no such tool.`,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "command", Usage: "check with this `COMMAND` (no shell) instead of the recipe's"},
-			&cli.DurationFlag{Name: "timeout", Value: 20 * time.Second, Usage: "end each command after this `TIME`"},
-			&cli.BoolFlag{Name: "batch", Usage: "judge the recorded checks on stdin"},
-			jsonFlag("print what was run and what came of it as JSON"),
-		},
-		Action: a.verifyTool,
-	}
-}
-
 // words are the arguments of a verb that may stand before its flags, which are
 // read then too.
 func words(c *cli.Context) ([]string, error) {

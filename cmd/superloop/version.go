@@ -24,18 +24,10 @@ func version() string {
 	return "dev"
 }
 
-func (a *app) versionCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "version",
-		Usage: "print the version",
-		Flags: []cli.Flag{jsonFlag("print it as JSON")},
-		Action: func(c *cli.Context) error {
-			if c.Bool("json") {
-				return render.JSON(a.stdout, map[string]string{"version": version(), "go": runtime.Version(),
-					"os": runtime.GOOS, "arch": runtime.GOARCH})
-			}
-			_, err := fmt.Fprintf(a.stdout, "superloop %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
+func (a *app) version(c *cli.Context) error {
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 	}
+	_, err := fmt.Fprintf(a.stdout, "superloop %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
 }
