@@ -141,12 +141,8 @@ func statsTable(w io.Writer, title string, groups []stats.Group) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\n%s\tRUNS\tFAILED\tTIME\tINPUT\tCACHE READ\tCACHE WRITE\tOUTPUT\tCOST\n", title)
 	for _, g := range groups {
-		name := render.Clean(g.Name)
-		if name == "" {
-			name = "(not told)"
-		}
 		k := g.Tokens
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", name, g.Runs, g.Failures, render.Duration(msec(g.DurationMS)),
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", orNotTold(g.Name, "(not told)"), g.Runs, g.Failures, render.Duration(msec(g.DurationMS)),
 			statsTokens(k.Input), statsTokens(k.CacheRead), statsTokens(k.CacheWrite), statsTokens(k.Output), statsCost(g.Cost))
 	}
 	return t.Flush()

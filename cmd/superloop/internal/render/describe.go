@@ -61,7 +61,7 @@ func (v value) above(n int64) value {
 }
 
 var templates = sync.OnceValue(func() *template.Template {
-	all := template.New("").Option("missingkey=zero").Funcs(template.FuncMap{
+	return Sentences(sentencesText, template.FuncMap{
 		"show":  func(v value) string { return text.Display(v.String()) },
 		"cut":   func(v value) string { return Cut(text.Display(v.String()), maxCommand) },
 		"inert": func(v value) string { return Cut(text.Display(v.String()), 2*maxCommand) },
@@ -88,7 +88,13 @@ var templates = sync.OnceValue(func() *template.Template {
 		},
 		"place": place, "protection": protection, "problems": firstOf, "paths": paths, "warnings": warnings,
 	})
-	for line := range strings.Lines(strings.ReplaceAll(sentencesText, "\n\t", "")) {
+})
+
+// Sentences reads templates: each is one name, or several with commas between, a colon, and its text. A line that begins
+// with a tab goes on with the text; one that begins with # is a comment. A text that is no template panics.
+func Sentences(file string, funcs template.FuncMap) *template.Template {
+	all := template.New("").Option("missingkey=zero").Funcs(funcs)
+	for line := range strings.Lines(strings.ReplaceAll(file, "\n\t", "")) {
 		if names, sentence, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok && line[0] != '#' {
 			for name := range strings.SplitSeq(names, ", ") {
 				template.Must(all.New(name).Parse(sentence))
@@ -96,7 +102,7 @@ var templates = sync.OnceValue(func() *template.Template {
 		}
 	}
 	return all
-})
+}
 
 // Describe says an event in one sentence without control characters. An event
 // that this build does not know is its name and its fields.
