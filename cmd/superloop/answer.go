@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -37,31 +36,18 @@ func (a *app) answer(c *cli.Context, method escalation.Method) error {
 	if err := a.person(); err != nil {
 		return err
 	}
-	id, paths, err := a.theLoop(c)
-	if err != nil {
-		return err
-	}
-	store := escalation.Store{Disk: a.disk, Dir: paths.Questions(), Loop: id}
-	rec, err := a.presentQuestion(c.Context, store, paths)
+	q, err := a.question(c)
 	if err != nil && !errors.Is(err, escalation.ErrNothingPending) {
-		return a.notAnswered(id, paths, err)
+		return a.notAnswered(q, err)
 	}
-	req := escalation.AnswerRequest{Method: method, Note: c.String("note"), ID: c.String("id"), Digest: c.String("digest")}
-	uid := os.Getuid()
-	req.By = escalation.By{Channel: escalation.CLI, UID: &uid, User: a.who(c), Method: "process"}
+	rec := q.rec
+	req := a.answerOf(c, method)
+	req.ID, req.Digest = c.String("id"), c.String("digest")
 	if c.IsSet("edit") {
 		req.Edit = &escalation.EditedCommand{Text: []byte(c.String("edit"))}
 	}
 	if method == escalation.Approve && err == nil && rec.State == escalation.Pending {
-		verdict := ""
-		if req.Edit != nil {
-			v, err := a.judgeEdit(c, rec, string(req.Edit.Text))
-			if err != nil {
-				return err
-			}
-			verdict = fmt.Sprintf("%s: %s", v.Decision, v.Reason)
-		}
-		if err := a.confirm(c, rec, &req, verdict); err != nil {
+		if err := a.confirm(c, rec, &req); err != nil {
 			return err
 		}
 	}
@@ -74,9 +60,37 @@ func (a *app) answer(c *cli.Context, method escalation.Method) error {
 			req.ID = rec.Question.ID // what is remembered is what is approved
 		}
 	}
-	rec, err = store.Answer(c.Context, req)
+	return a.submit(c, q, req, list)
+}
+
+// asked is the question of a loop, as it stands on the disk.
+type asked struct {
+	loop  string
+	paths layout.Paths
+	store escalation.Store
+	rec   escalation.Record
+}
+
+// question is that of --loop, or of the only loop.
+func (a *app) question(c *cli.Context) (q asked, err error) {
+	if q.loop, q.paths, err = a.theLoop(c); err == nil {
+		q.store = escalation.Store{Disk: a.disk, Dir: q.paths.Questions(), Loop: q.loop}
+		q.rec, err = a.presentQuestion(c.Context, q.store, q.paths)
+	}
+	return q, err
+}
+
+func (a *app) answerOf(c *cli.Context, method escalation.Method) escalation.AnswerRequest {
+	uid := os.Getuid()
+	return escalation.AnswerRequest{Method: method, Note: c.String("note"),
+		By: escalation.By{Channel: escalation.CLI, UID: &uid, User: a.who(c), Method: "process"}}
+}
+
+// submit records an answer, then what it adds to auto_approve (nil: nothing), and tells it.
+func (a *app) submit(c *cli.Context, q asked, req escalation.AnswerRequest, list *remembering) error {
+	rec, err := q.store.Answer(c.Context, req)
 	if err != nil {
-		return a.notAnswered(id, paths, err)
+		return a.notAnswered(q, err)
 	}
 	if list != nil {
 		if err := a.remember(list, req.By.User); err != nil {
@@ -86,7 +100,7 @@ func (a *app) answer(c *cli.Context, method escalation.Method) error {
 	if c.Bool("json") {
 		return render.JSON(a.stdout, rec)
 	}
-	a.tellAnswer(id, paths, rec)
+	a.tellAnswer(q.loop, q.paths, rec)
 	return nil
 }
 
@@ -122,11 +136,19 @@ func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths
 }
 
 // confirm shows what would run and asks, where there is a terminal; what was
-// shown is what is approved then, whatever has taken its place meanwhile. verdict
-// is what the policy says of the person's own command.
-func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.AnswerRequest, verdict string) error {
-	in, ok := a.stdin.(*os.File)
-	if c.Bool("json") || c.Bool("yes") || !ok || !isatty.IsTerminal(in.Fd()) {
+// shown is what is approved then, whatever has taken its place meanwhile. An
+// operator's own command is judged first: one that cannot run at all is refused.
+func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.AnswerRequest) error {
+	verdict := ""
+	if req.Edit != nil {
+		v, err := a.judgeEdit(c, rec, string(req.Edit.Text))
+		if err != nil {
+			return err
+		}
+		verdict = fmt.Sprintf("%s: %s", v.Decision, v.Reason)
+	}
+	in := ttyOf(a.stdin)
+	if c.Bool("json") || c.Bool("yes") || in == nil {
 		return nil
 	}
 	width := 0
@@ -172,12 +194,16 @@ func (a *app) ask(ctx context.Context, in io.Reader, what string) (bool, error) 
 }
 
 // notAnswered is why an answer does not count.
-func (a *app) notAnswered(id string, paths layout.Paths, err error) error {
+func (a *app) notAnswered(q asked, err error) error {
+	id := q.loop
+	if id == "" {
+		return err // there is no such loop
+	}
 	var decided *escalation.DecidedError
 	var other *escalation.MismatchError
 	var late *escalation.ExpiredError
 	hint := "superloop status --loop " + id
-	view, verr := local.ReadView(paths)
+	view, verr := local.ReadView(q.paths)
 	status := view.Status
 	if errors.Is(verr, fs.ErrNotExist) {
 		status = loop.Pending
@@ -257,40 +283,11 @@ func (a *app) inbox(c *cli.Context) error {
 		if err := render.JSON(a.stdout, map[string]any{"waiting": list}); err != nil {
 			return err
 		}
-	} else {
-		a.printInbox(list)
+	} else if err := a.report("inbox", list); err != nil {
+		return err
 	}
 	if damaged != nil {
 		return failf(exitFailed, "superloop status", "a record cannot be read: %w", damaged)
 	}
 	return nil
-}
-
-func (a *app) printInbox(list []inboxItem) {
-	if len(list) == 0 {
-		fmt.Fprintln(a.stdout, "nothing waits for a person")
-		return
-	}
-	for _, x := range list {
-		late := ""
-		if x.Lapsed {
-			late = ", lapsed: the next run asks again"
-		}
-		fmt.Fprintf(a.stdout, "%s in %s, for %s%s\n", render.Clean(x.Loop), render.Clean(x.Repo), render.Duration(msec(x.Waiting)), late)
-		fmt.Fprintf(a.stdout, "  %-9s %s\n", "because", render.Clean(x.Reason))
-		if x.Command != "" {
-			fmt.Fprintf(a.stdout, "  %-9s %s\n", "command", text.Display(x.Command))
-		}
-		for i, e := range x.Errors {
-			fmt.Fprintf(a.stdout, "  %-9s %s\n", []string{"so far", ""}[min(i, 1)], render.Clean(e))
-		}
-		for i, line := range strings.Split(strings.TrimRight(x.Details, "\n"), "\n") {
-			if line != "" {
-				fmt.Fprintf(a.stdout, "  %-9s %s\n", []string{"known", ""}[min(i, 1)], render.Clean(line))
-			}
-		}
-		fmt.Fprintf(a.stdout, "  %-9s %s\n", "approve", render.Clean(x.Actions.Approve))
-		fmt.Fprintf(a.stdout, "  %-9s %s\n", "reject", render.Clean(x.Actions.Reject))
-		fmt.Fprintf(a.stdout, "  %-9s %s\n", "mended", render.Clean(x.Actions.Resolve))
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -288,6 +289,44 @@ func pick(c *cli.Context, ids []string) (string, error) {
 
 func (a *app) paths(repo, id string) (layout.Paths, error) {
 	return layout.NewPaths(repo, id, a.env("XDG_STATE_HOME"))
+}
+
+// private is the repository and the places of its private state, which all of its loops share.
+func (a *app) private(c *cli.Context) (string, layout.Paths, error) {
+	repo, err := a.repo(c)
+	if err != nil {
+		return "", layout.Paths{}, err
+	}
+	paths, err := a.paths(repo, "any")
+	return repo, paths, err
+}
+
+// pickOf is the loop of --loop, which the configuration must have; "" without the flag.
+func pickOf(c *cli.Context, cfg *config.Config) (string, error) {
+	if !c.IsSet("loop") {
+		return "", nil
+	}
+	var ids []string
+	for _, l := range cfg.Loops {
+		ids = append(ids, l.ID)
+	}
+	return pick(c, ids)
+}
+
+// ttyOf is a stream that is a terminal, else nil.
+func ttyOf(stream any) *os.File {
+	if f, ok := stream.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		return f
+	}
+	return nil
+}
+
+// width is how many columns stdout has, 0 if it is no terminal.
+func (a *app) width() int {
+	if f := ttyOf(a.stdout); f != nil {
+		return columns(f)
+	}
+	return 0
 }
 
 // who is the person at the keyboard, for --by.

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -45,10 +43,6 @@ func listed(c plan.Chain, loopID string) listedChain {
 
 // chains are those of fix, or of a loop, the newest last.
 func (a *app) chains(c *cli.Context) ([]listedChain, error) {
-	repo, err := a.repo(c)
-	if err != nil {
-		return nil, err
-	}
 	out := []listedChain{}
 	add := func(store walk.Store, loopID string) error {
 		entries, err := store.List()
@@ -62,7 +56,7 @@ func (a *app) chains(c *cli.Context) ([]listedChain, error) {
 		return err
 	}
 	if !c.IsSet("loop") {
-		paths, err := a.paths(repo, "any")
+		_, paths, err := a.private(c)
 		if err != nil {
 			return nil, err
 		}
@@ -164,11 +158,7 @@ func (a *app) tellChain(c *cli.Context, ch plan.Chain) error {
 		}
 		return render.JSON(a.stdout, json.RawMessage(body))
 	}
-	width := 0
-	if f, ok := a.stdout.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		width = columns(f)
-	}
-	_, err := fmt.Fprintf(a.stdout, "Chain %s\n%s", ch.ID, plan.Describe(ch, width))
+	_, err := fmt.Fprintf(a.stdout, "Chain %s\n%s", ch.ID, plan.Describe(ch, a.width()))
 	return err
 }
 
@@ -243,11 +233,7 @@ func (a *app) goOn(c *cli.Context, id string, change func(*plan.Chain, time.Time
 	if err != nil {
 		return err
 	}
-	repo, err := a.repo(c)
-	if err != nil {
-		return err
-	}
-	w, err := a.newWalker(c, repo)
+	w, err := a.newWalker(c)
 	if err != nil {
 		return err
 	}

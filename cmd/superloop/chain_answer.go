@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,27 +18,23 @@ import (
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-// pending is the question of a loop that waits for a person.
-func (a *app) pending(c *cli.Context) (escalation.Store, escalation.Record, error) {
-	id, paths, err := a.theLoop(c)
-	if err != nil {
-		return escalation.Store{}, escalation.Record{}, err
-	}
-	store := escalation.Store{Disk: a.disk, Dir: paths.Questions(), Loop: id}
-	rec, err := a.presentQuestion(c.Context, store, paths)
-	if err == nil && rec.State != escalation.Pending {
+// pending is the question of a loop that waits for an operator.
+func (a *app) pending(c *cli.Context) (asked, error) {
+	q, err := a.question(c)
+	if err == nil && q.rec.State != escalation.Pending {
 		err = escalation.ErrNothingPending
 	}
 	if err != nil {
-		return store, rec, a.notAnswered(id, paths, err)
+		err = a.notAnswered(q, err)
 	}
-	return store, rec, nil
+	return q, err
 }
 
 // showQuestion shows the options of a loop that waits; none is what to say if it
 // does not.
 func (a *app) showQuestion(c *cli.Context, none error) error {
-	_, rec, err := a.pending(c)
+	q, err := a.pending(c)
+	rec := q.rec
 	var f *fault
 	if errors.As(err, &f) && f.code == exitNothing {
 		return none
@@ -75,11 +71,11 @@ func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 	if err := a.person(); err != nil {
 		return err
 	}
-	store, rec, err := a.pending(c)
+	q, err := a.pending(c)
 	if err != nil {
 		return err
 	}
-	loopID := rec.Question.Loop
+	rec, loopID := q.rec, q.rec.Question.Loop
 	options := remedies(rec)
 	i := slices.IndexFunc(options, func(o escalation.Option) bool { return o.ID == option })
 	if i < 0 {
@@ -93,39 +89,15 @@ func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 		}
 		return failf(exitNotFound, "superloop approve-recovery --loop "+text.Paste(loopID), "loop %s has no option %q: %s", loopID, option, has)
 	}
-	uid := os.Getuid()
-	req := escalation.AnswerRequest{Method: escalation.Approve, Note: c.String("note"), ID: question,
-		By: escalation.By{Channel: escalation.CLI, UID: &uid, User: a.who(c), Method: "process"}}
-	if req.ID == "" {
-		req.ID = rec.Question.ID // what was looked at is what is answered
-	}
+	req := a.answerOf(c, escalation.Approve)
+	req.ID = cmp.Or(question, rec.Question.ID) // what was looked at is what is answered
 	if cmd := rec.Question.Command; cmd == nil || string(cmd.Text) != options[i].Command {
 		req.Edit = &escalation.EditedCommand{Text: []byte(options[i].Command)}
 	}
-	verdict := ""
-	if req.Edit != nil {
-		v, err := a.judgeEdit(c, rec, options[i].Command)
-		if err != nil {
-			return err
-		}
-		verdict = fmt.Sprintf("%s: %s", v.Decision, v.Reason)
-	}
-	if err := a.confirm(c, rec, &req, verdict); err != nil {
+	if err := a.confirm(c, rec, &req); err != nil {
 		return err
 	}
-	_, paths, err := a.theLoop(c)
-	if err != nil {
-		return err
-	}
-	rec, err = store.Answer(c.Context, req)
-	if err != nil {
-		return a.notAnswered(loopID, paths, err)
-	}
-	if c.Bool("json") {
-		return render.JSON(a.stdout, rec)
-	}
-	a.tellAnswer(loopID, paths, rec)
-	return nil
+	return a.submit(c, q, req, nil)
 }
 
 func (a *app) chainCancel(c *cli.Context) error {
@@ -145,11 +117,7 @@ func (a *app) chainCancel(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	repo, err := a.repo(c)
-	if err != nil {
-		return err
-	}
-	paths, err := a.paths(repo, "any")
+	_, paths, err := a.private(c)
 	if err != nil {
 		return err
 	}
@@ -183,14 +151,10 @@ func (a *app) chainUndo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	repo, err := a.repo(c)
-	if err != nil {
-		return err
+	repo, paths, err := a.private(c)
+	if err == nil {
+		err = a.nobodyAtWork(repo)
 	}
-	if err := a.nobodyAtWork(repo); err != nil {
-		return err
-	}
-	paths, err := a.paths(repo, "any")
 	if err != nil {
 		return err
 	}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -72,8 +70,7 @@ func (a *app) mayTrust(c *cli.Context, t trusted, d trust.Diff) error {
 	if c.Bool("yes") {
 		return nil
 	}
-	in, ok := a.stdin.(*os.File)
-	if ok && isatty.IsTerminal(in.Fd()) && !asJSON {
+	if in := ttyOf(a.stdin); in != nil && !asJSON {
 		return a.askTrust(c.Context, in, t)
 	}
 	if c.IsSet("digest") {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -57,11 +56,7 @@ func (a *app) fix(c *cli.Context) error {
 	case c.Duration("timeout") <= 0:
 		return failf(exitUsage, "superloop fix --timeout 30m -- "+text, "--timeout %s: a time above 0 is needed", c.Duration("timeout"))
 	}
-	repo, err := a.repo(c)
-	if err != nil {
-		return err
-	}
-	w, err := a.newWalker(c, repo)
+	w, err := a.newWalker(c)
 	if err != nil {
 		return err
 	}
@@ -78,11 +73,14 @@ func (a *app) fix(c *cli.Context) error {
 
 // newWalker gets ready to walk a chain in a repository. Only a person may have it
 // done, and nobody else may be at work there.
-func (a *app) newWalker(c *cli.Context, repo string) (*walker, error) {
-	if err := a.person(); err != nil {
-		return nil, err
+func (a *app) newWalker(c *cli.Context) (*walker, error) {
+	repo, err := a.repo(c)
+	if err == nil {
+		err = a.person()
 	}
-	repo, err := filepath.EvalSymlinks(repo)
+	if err == nil {
+		repo, err = filepath.EvalSymlinks(repo)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +92,8 @@ func (a *app) newWalker(c *cli.Context, repo string) (*walker, error) {
 		return nil, err
 	}
 	w := &walker{a: a, repo: repo, paths: paths, store: a.fixStore(paths), private: fixDir(paths), yes: c.Bool("yes"), json: c.Bool("json"), timeout: c.Duration("timeout")}
-	if in, ok := a.stdin.(*os.File); ok && !w.json && isatty.IsTerminal(in.Fd()) {
-		w.terminal = in
+	if !w.json {
+		w.terminal = ttyOf(a.stdin)
 	}
 	if err := a.disk.MkdirAll("chain", w.private, 0o700); err != nil {
 		return nil, err
@@ -297,11 +295,7 @@ func (w *walker) print(out fixed) {
 	if w.ch == nil {
 		return
 	}
-	width := 0
-	if f, ok := p.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		width = columns(f)
-	}
-	fmt.Fprint(p, plan.Describe(*w.ch, width))
+	fmt.Fprint(p, plan.Describe(*w.ch, w.a.width()))
 	for _, x := range out.Waiting {
 		fmt.Fprintf(p, "waits for a person: %s   (%s)\n", render.Cut(render.Clean(x.Command), 200), render.Clean(x.Why))
 	}

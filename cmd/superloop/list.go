@@ -11,11 +11,7 @@ import (
 )
 
 func (a *app) list(c *cli.Context) error {
-	repo, err := a.repo(c)
-	if err != nil {
-		return err
-	}
-	ids, err := a.loopIDs(repo)
+	repo, ids, err := a.chosenLoops(c)
 	if err != nil {
 		return err
 	}

@@ -190,30 +190,5 @@ func (a *app) notifyList(c *cli.Context) error {
 	if c.Bool("json") {
 		return render.JSON(a.stdout, map[string]any{"messages": list})
 	}
-	a.printOutbox(list)
-	return nil
-}
-
-func (a *app) printOutbox(list []notify.Item) {
-	if len(list) == 0 {
-		fmt.Fprintln(a.stdout, "every message was delivered")
-		return
-	}
-	for _, it := range list {
-		what := string(it.State)
-		switch {
-		case it.State == notify.Failed:
-			what = "given up"
-		case it.State == notify.Pending && it.Attempts > 0:
-			what = "pending, next try in " + render.Duration(max(0, time.Until(it.NextTry)))
-		}
-		fmt.Fprintf(a.stdout, "%s: %s on %s: %s", render.Clean(it.Loop), render.Clean(string(it.Kind)), render.Clean(it.Channel), what)
-		if it.Attempts > 0 {
-			fmt.Fprintf(a.stdout, ", after %s", count(it.Attempts, "attempt"))
-		}
-		if it.Reason != "" {
-			fmt.Fprintf(a.stdout, ": %s", render.Clean(it.Reason))
-		}
-		fmt.Fprintln(a.stdout)
-	}
+	return a.report("outbox", list)
 }

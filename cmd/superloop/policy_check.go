@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -46,15 +45,9 @@ func (a *app) policyCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	loop := ""
-	if c.IsSet("loop") {
-		var ids []string
-		for _, l := range cfg.Loops {
-			ids = append(ids, l.ID)
-		}
-		if loop, err = pick(c, ids); err != nil {
-			return err
-		}
+	loop, err := pickOf(c, cfg)
+	if err != nil {
+		return err
 	}
 	repo, err := a.repo(c)
 	if err != nil {
@@ -78,8 +71,7 @@ func (a *app) policyCheck(c *cli.Context) error {
 	if c.Bool("json") {
 		return render.JSON(a.stdout, e)
 	}
-	f.print(a.stdout, p, e)
-	return nil
+	return a.report("verdict", f.shown(p, e))
 }
 
 // dirProblem says why a working directory is none, "" if it is one.
@@ -127,13 +119,13 @@ func (f *policyFile) explain(p *recovery.Policy, command recovery.Command, v rec
 	return e
 }
 
-// print writes the explanation for a person. Everything that comes from the
-// command is escaped.
-func (f *policyFile) print(w io.Writer, p *recovery.Policy, e explained) {
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
-	}
-	line("verdict", "%s", e.Decision)
+// shownVerdict is an explanation as an operator reads it. Everything that comes from the command is escaped.
+type shownVerdict struct {
+	explained
+	RuleText, NearestAt, Indent string
+}
+
+func (f *policyFile) shown(p *recovery.Policy, e explained) shownVerdict {
 	rule := e.Rule
 	switch {
 	case e.PatternIs != "":
@@ -149,58 +141,10 @@ func (f *policyFile) print(w io.Writer, p *recovery.Policy, e explained) {
 	case e.Pointer != "":
 		rule += "   by default; it would stand at " + e.Pointer
 	}
-	line("rule", "%s", rule)
-	line("because", "%s", e.Reason)
-	if e.Part != "" && e.Part != e.Command {
-		line("part", "%s", text.Display(e.Part))
-	}
-	line("command", "%s", e.Display)
-	line("directory", "%s", text.Display(e.WorkingDir))
-	if e.Analysis != nil {
-		printAnalysis(line, e.Analysis)
-	}
+	v := shownVerdict{explained: e, RuleText: rule}
 	if n := e.Nearest; n != nil {
-		line("nearest", "%s   %s", text.Display(n.Text), f.place(p.Pointer("auto_approve", n.Entry)))
-		line("", "%s", e.Display)
-		line("", "%s^ differs here", strings.Repeat(" ", len(text.Display(n.Text[:n.At]))))
+		v.NearestAt = f.place(p.Pointer("auto_approve", n.Entry))
+		v.Indent = strings.Repeat(" ", len(text.Display(n.Text[:n.At])))
 	}
-}
-
-func printAnalysis(line func(string, string, ...any), an *recovery.Analysis) {
-	const most = 50
-	for i, part := range an.Parts {
-		if i == most {
-			line("", "and %d more", len(an.Parts)-most)
-			break
-		}
-		name := ""
-		if i == 0 {
-			name = "parts"
-		}
-		line(name, "%d. %s", i+1, text.Display(part.Text))
-	}
-	for i, o := range an.Opaque {
-		name := ""
-		if i == 0 {
-			name = "not seen"
-		}
-		s := o.Why
-		if o.Part != "" {
-			s += ": " + text.Display(o.Part)
-		}
-		line(name, "%s", s)
-	}
-	if len(an.Hidden) > 0 {
-		var all []string
-		for _, h := range an.Hidden[:min(len(an.Hidden), 10)] {
-			all = append(all, fmt.Sprintf("%s at byte %d", h.Name, h.Offset))
-		}
-		line("hidden", "%s", strings.Join(all, ", "))
-	}
-	if an.Privileged != "" {
-		line("rights", "it asks for other rights: %s", text.Display(an.Privileged))
-	}
-	if an.State != "" {
-		line("state", "it touches superloop's own files: %s", text.Display(an.State))
-	}
+	return v
 }

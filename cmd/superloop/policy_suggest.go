@@ -12,11 +12,7 @@ import (
 )
 
 func (a *app) policySuggest(c *cli.Context) error {
-	repo, err := a.repo(c)
-	if err != nil {
-		return err
-	}
-	paths, err := a.paths(repo, "any")
+	repo, paths, err := a.private(c)
 	if err != nil {
 		return err
 	}

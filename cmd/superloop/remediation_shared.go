@@ -162,15 +162,9 @@ func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	case !errors.Is(t.pinErr, trust.ErrNoPin):
 		return t.unpinned()
 	}
-	loop := ""
-	if c.IsSet("loop") {
-		var ids []string
-		for _, l := range cfg.Loops {
-			ids = append(ids, l.ID)
-		}
-		if loop, err = pick(c, ids); err != nil {
-			return err
-		}
+	loop, err := pickOf(c, cfg)
+	if err != nil {
+		return err
 	}
 	p, problems := cfg.Policy(loop)
 	if len(problems) > 0 {

@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -51,16 +50,9 @@ func (a *app) run(c *cli.Context) error {
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
 	todo := cfg.Loops
-	if c.IsSet("loop") {
-		ids := make([]string, len(cfg.Loops))
-		for i, l := range cfg.Loops {
-			ids[i] = l.ID
-		}
-		id, err := pick(c, ids)
-		if err != nil {
-			return err
-		}
-		l, _ := cfg.Loop(id)
+	if id, err := pickOf(c, cfg); err != nil {
+		return err
+	} else if l, ok := cfg.Loop(id); ok {
 		todo = []config.Loop{l}
 	}
 	if err := a.environmentIsFine(cfg, repo); err != nil {
@@ -181,7 +173,7 @@ func (a *app) progress(asJSON bool) render.Progress {
 	if asJSON {
 		return render.NewJSONL(a.stdout)
 	}
-	if f, ok := a.stderr.(*os.File); ok && isatty.IsTerminal(f.Fd()) && a.env("TERM") != "dumb" && a.env("CI") == "" {
+	if f := ttyOf(a.stderr); f != nil && a.env("TERM") != "dumb" && a.env("CI") == "" {
 		return render.NewLive(a.stderr, func() int { return columns(f) })
 	}
 	return render.NewLines(a.stderr)

@@ -23,11 +23,7 @@ func (a *app) statsOfLoops(c *cli.Context) error {
 			return failf(exitUsage, "superloop stats --all-loops", "--all-loops tells of every loop and run; it takes no --%s", flag)
 		}
 	}
-	repo, err := a.repo(c)
-	if err != nil {
-		return err
-	}
-	ids, err := a.loopIDs(repo)
+	repo, ids, err := a.chosenLoops(c)
 	if err != nil {
 		return err
 	}

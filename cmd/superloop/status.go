@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
@@ -274,8 +272,7 @@ func gatesLine(v loop.View) string {
 // watchStatus shows the loops again whenever state.json changes, and each
 // second on a terminal, where the clock moves.
 func (a *app) watchStatus(c *cli.Context, repo string, ids []string) error {
-	f, ok := a.stdout.(*os.File)
-	tty := ok && isatty.IsTerminal(f.Fd())
+	tty := ttyOf(a.stdout) != nil
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	last := ""
