@@ -21,8 +21,7 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-// person refuses a process that superloop itself has started: an agent may ask,
-// and never answer.
+// person refuses a process that superloop itself has started: an agent may ask, and never answer.
 func (a *app) person() error {
 	_, err := escalation.CheckCaller("/proc", os.Environ())
 	var agent *escalation.AgentError
@@ -135,9 +134,8 @@ func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths
 	}
 }
 
-// confirm shows what would run and asks, where there is a terminal; what was
-// shown is what is approved then, whatever has taken its place meanwhile. An
-// operator's own command is judged first: one that cannot run at all is refused.
+// confirm shows what would run and asks, where there is a terminal; what was shown is what is approved then, whatever
+// has taken its place meanwhile. An operator's own command is judged first: one that cannot run at all is refused.
 func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.AnswerRequest) error {
 	verdict := ""
 	if req.Edit != nil {

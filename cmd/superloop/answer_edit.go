@@ -8,9 +8,8 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// judgeEdit says what the policy makes of a person's own command: a person may
-// run what it would not let run by itself. What could not run at all (too long,
-// not UTF-8, no command) is refused before it counts as the answer.
+// judgeEdit says what the policy makes of a person's own command: a person may run what it would not let run by itself.
+// What could not run at all (too long, not UTF-8, no command) is refused before it counts as the answer.
 func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (recovery.Verdict, error) {
 	policy, _ := recovery.Compile(recovery.Settings{}) // nothing in it can be wrong
 	if repo, err := a.repo(c); err == nil {

@@ -97,8 +97,7 @@ func (a *app) write(text func(io.Writer)) error {
 	return err
 }
 
-// signals: the first SIGINT or SIGTERM ends the context with its name as the
-// cause, the second closes hurry.
+// signals: the first SIGINT or SIGTERM ends the context with its name as the cause, the second closes hurry.
 func (a *app) signals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	ch := make(chan os.Signal, 2)
@@ -165,8 +164,7 @@ func (a *app) nearest(name string) string {
 	return ""
 }
 
-// finish gives a command what all have: usage errors with exit code 2, no stray
-// arguments, completion of loop ids.
+// finish gives a command what all have: usage errors with exit code 2, no stray arguments, completion of loop ids.
 func (a *app) finish(cmd *cli.Command) {
 	cmd.OnUsageError = usageError
 	cmd.HideHelpCommand = true
@@ -212,8 +210,7 @@ func jsonFlag(usage string) cli.Flag {
 	return &cli.BoolFlag{Name: "json", Usage: usage}
 }
 
-// repo is the repository that a verb works on: --repo, or the nearest folder
-// above it that holds .superloop.
+// repo is the repository that a verb works on: --repo, or the nearest folder above it that holds .superloop.
 func (a *app) repo(c *cli.Context) (string, error) {
 	dir, err := filepath.Abs(c.String("repo"))
 	if err != nil {
@@ -241,9 +238,8 @@ func (a *app) config(repo string) (*config.Config, error) {
 	return config.Load(filepath.Join(repo, ".superloop", "config.json"))
 }
 
-// loopIDs are the loops of the repository, in the configuration's order. It
-// reads no more than that: verbs that only look must be quick, and must work
-// while somebody is editing the rest.
+// loopIDs are the loops of the repository, in the configuration's order. It reads no more than that: verbs that only
+// look must be quick, and must work while somebody is editing the rest.
 func (a *app) loopIDs(repo string) ([]string, error) {
 	path := filepath.Join(repo, ".superloop", "config.json")
 	data, err := os.ReadFile(path)

@@ -22,8 +22,7 @@ func (a *app) intent(c *cli.Context, kind string, view loop.View) control.Intent
 		At: time.Now().UTC(), RunID: view.RunID}
 }
 
-// waitingLoop is the loop that a decision is about: --loop, or the only one,
-// with what state.json says of it.
+// waitingLoop is the loop that a decision is about: --loop, or the only one, with what state.json says of it.
 func (a *app) waitingLoop(c *cli.Context) (string, layout.Paths, loop.View, error) {
 	id, paths, err := a.theLoop(c)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/superloop/superloop/loop/local"
 )
 
-// cancelPatience bounds how long cancel waits for a supervisor to end what it
-// runs: the grace of a role and some more.
+// cancelPatience bounds how long cancel waits for a supervisor to end what it runs: the grace of a role and some more.
 const cancelPatience = 30 * time.Second
 
 func (a *app) cancel(c *cli.Context) error {
@@ -70,8 +69,7 @@ func (a *app) awaitCancel(ctx context.Context, paths layout.Paths, intent string
 	return err
 }
 
-// cancelAlone ends a loop that no supervisor runs: it is one itself, for as
-// long as that takes.
+// cancelAlone ends a loop that no supervisor runs: it is one itself, for as long as that takes.
 func (a *app) cancelAlone(c *cli.Context, id string) error {
 	repo, err := a.repo(c)
 	if err != nil {

@@ -30,8 +30,7 @@ func (a *app) pending(c *cli.Context) (asked, error) {
 	return q, err
 }
 
-// showQuestion shows the options of a loop that waits; none is what to say if it
-// does not.
+// showQuestion shows the options of a loop that waits; none is what to say if it does not.
 func (a *app) showQuestion(c *cli.Context, none error) error {
 	q, err := a.pending(c)
 	rec := q.rec
@@ -65,8 +64,7 @@ func remedies(rec escalation.Record) []escalation.Option {
 	return out
 }
 
-// chooseInLoop answers a loop's question with one of its options, as
-// approve-recovery --edit does.
+// chooseInLoop answers a loop's question with one of its options, as approve-recovery --edit does.
 func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
 	if err := a.person(); err != nil {
 		return err

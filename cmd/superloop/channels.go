@@ -38,9 +38,8 @@ func kindsOf(tell string, second bool) []notify.Kind {
 	return nil
 }
 
-// channels makes the channels of a configuration. One that cannot work is there
-// too: its messages fail with the reason, where people look for them. problems
-// say the same, with the places in the file.
+// channels makes the channels of a configuration. One that cannot work is there too: its messages fail with the reason,
+// where people look for them. problems say the same, with the places in the file.
 func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []config.Problem) {
 	set = effects.Channels{First: map[notify.Kind][]string{}, Second: map[notify.Kind][]string{}}
 	for _, ch := range cfg.Channels() {

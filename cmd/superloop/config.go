@@ -14,8 +14,7 @@ import (
 	"github.com/superloop/superloop/loop/config/trust"
 )
 
-// trusted is what the verbs about trust look at: the file, what of it is a
-// matter of trust, and the pin.
+// trusted is what the verbs about trust look at: the file, what of it is a matter of trust, and the pin.
 type trusted struct {
 	repo    string
 	file    *config.Config
@@ -145,8 +144,7 @@ func (a *app) showDiff(d trust.Diff) {
 	show("loosens", d.Loosening)
 }
 
-// ascii writes a value as JSON in which nothing can hide: what is not printable
-// ASCII is escaped. Nothing is cut.
+// ascii writes a value as JSON in which nothing can hide: what is not printable ASCII is escaped. Nothing is cut.
 func ascii(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

@@ -4,8 +4,7 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-// choices are the runners of a role as people write them: a name, or a name with its
-// model.
+// choices are the runners of a role as people write them: a name, or a name with its model.
 func choices(all []config.Choice) []string {
 	out := make([]string, len(all))
 	for i, c := range all {
@@ -17,8 +16,7 @@ func choices(all []config.Choice) []string {
 	return out
 }
 
-// respond shows what follows a failure in a loop; the top level has what the loop
-// does not say.
+// respond shows what follows a failure in a loop; the top level has what the loop does not say.
 func (s *settings) respond(path, at string, r config.Respond) {
 	diagnostician := any(nil)
 	if d := r.Diagnostician; d != nil {

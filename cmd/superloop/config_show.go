@@ -83,8 +83,7 @@ func changesAre(n int) string {
 	return fmt.Sprintf("%d changes of the file are", n)
 }
 
-// values are those of force with their origins. A value is the file's when force
-// says what the file does.
+// values are those of force with their origins. A value is the file's when force says what the file does.
 func (a *app) values(file, force *config.Config) ([]shownValue, error) {
 	data, err := os.ReadFile(file.Path)
 	if err != nil {

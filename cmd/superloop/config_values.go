@@ -16,13 +16,11 @@ import (
 
 // setting is one value of a configuration.
 type setting struct {
-	// path is a JSON pointer with a loop's id in the place of its index, as in
-	// config.Change.
+	// path is a JSON pointer with a loop's id in the place of its index, as in config.Change.
 	path   string
 	value  any
 	secret bool
-	// origins are the places of the file that it may be from, the first that is
-	// there wins.
+	// origins are the places of the file that it may be from, the first that is there wins.
 	origins []string
 }
 
@@ -39,8 +37,7 @@ type settings struct {
 	list []setting
 }
 
-// settingsOf are all values of a configuration, the defaults included. doc is
-// the file that it was made of.
+// settingsOf are all values of a configuration, the defaults included. doc is the file that it was made of.
 func settingsOf(c *config.Config, doc *schemas.Document) ([]setting, error) {
 	section, err := trust.Of(c)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// The exit codes of the contract (docs/reference.md). Unknown codes mean
-// failure.
+// The exit codes of the contract (docs/reference.md). Unknown codes mean failure.
 const (
 	exitOK          = 0
 	exitFailed      = 1
@@ -87,8 +86,7 @@ func classify(err error) *fault {
 	return &fault{code: exitFailed, err: err}
 }
 
-// tell prints a fault: for people with its hint on a line of its own, for
-// scripts as one JSON object.
+// tell prints a fault: for people with its hint on a line of its own, for scripts as one JSON object.
 func tell(w io.Writer, f *fault, asJSON bool) {
 	if f.quiet {
 		return

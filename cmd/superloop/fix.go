@@ -216,8 +216,7 @@ func walkable(options []plan.Choice) bool {
 	return false
 }
 
-// withheld are the options that superloop could carry out, and does not by itself
-// whatever the policy says.
+// withheld are the options that superloop could carry out, and does not by itself whatever the policy says.
 func withheld(options []plan.Choice) []waiting {
 	var out []waiting
 	for _, o := range options {

@@ -22,8 +22,7 @@ import (
 	"github.com/superloop/superloop/recovery/undo"
 )
 
-// maxLooks bounds how often a command is judged anew because something changed
-// right before its start.
+// maxLooks bounds how often a command is judged anew because something changed right before its start.
 const maxLooks = 5
 
 // executor is what judges and runs fixes, as in a loop.
@@ -38,9 +37,8 @@ func (w *walker) executor(c *cli.Context) *execute.Executor {
 	}
 }
 
-// policies are those in force: the one with which fix began, and the one that the
-// configuration gives now, read again each time. Where it cannot be read, the
-// second one lists nothing.
+// policies are those in force: the one with which fix began, and the one that the configuration gives now, read again
+// each time. Where it cannot be read, the second one lists nothing.
 func (w *walker) policies(c *cli.Context) func() []*recovery.Policy {
 	began, said := w.k.policy, ""
 	return func() []*recovery.Policy {
@@ -74,8 +72,7 @@ func (w doer) Judge(m plan.Move) (action.Decision, string) {
 	return w.gate(m, j)
 }
 
-// gate gives auto to a remedy that may run: by its judgement, or because a person
-// says so now, or has chosen it.
+// gate gives auto to a remedy that may run: by its judgement, or because a person says so now, or has chosen it.
 func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
 	ok, why, err := w.allowed(w.ctx, m, j)
 	switch {
@@ -88,8 +85,7 @@ func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
 	return w.refused(m, j.Decision, why)
 }
 
-// refused says that a remedy does not run. Whatever is not a person's to decide is
-// denied.
+// refused says that a remedy does not run. Whatever is not a person's to decide is denied.
 func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Decision, string) {
 	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
 	if d == action.Human {
@@ -244,9 +240,8 @@ func how(out execute.Outcome) string {
 	return s
 }
 
-// learn notes down whether the remedy of the first level has helped, if the command
-// has just run again for that. Of another failure than before nobody knows whether
-// the remedy has helped, so nothing is learned of it.
+// learn notes down whether the remedy of the first level has helped, if the command has just run again for that. Of
+// another failure than before nobody knows whether the remedy has helped, so nothing is learned of it.
 func (w *walker) learn(ctx context.Context, ok bool, now plan.Failure) {
 	l := w.ch.Levels[0]
 	o, chosen := l.Option(l.Chosen)

@@ -21,8 +21,7 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// walker walks one chain: it judges each remedy, carries it out, and sees whether it
-// helped.
+// walker walks one chain: it judges each remedy, carries it out, and sees whether it helped.
 type walker struct {
 	a       *app
 	k       *aid
@@ -82,8 +81,7 @@ func (w *walker) say(format string, args ...any) {
 	fmt.Fprintf(w.a.stderr, "superloop: "+format+"\n", args...)
 }
 
-// walk goes on until the chain has ended, or something that was begun has no
-// outcome.
+// walk goes on until the chain has ended, or something that was begun has no outcome.
 func (w *walker) walk(ctx context.Context) error {
 	w.x.Marker, w.people = "SUPERLOOP_MARK="+w.ch.ID, map[string]bool{}
 	err := walk.Walk(ctx, w.ch, w.store, doer{w, ctx}, time.Now)
@@ -101,8 +99,7 @@ func (w *walker) walk(ctx context.Context) error {
 	return err
 }
 
-// doer carries out the moves of a chain. Its context is that of the walk, for what
-// is not given one.
+// doer carries out the moves of a chain. Its context is that of the walk, for what is not given one.
 type doer struct {
 	*walker
 	ctx context.Context

@@ -104,8 +104,7 @@ type initFile struct {
 	data []byte
 }
 
-// initFiles are the files of a new repository, the configuration first: when it
-// exists nothing else is touched.
+// initFiles are the files of a new repository, the configuration first: when it exists nothing else is touched.
 func (a *app) initFiles(c *cli.Context, id string, cfg []byte) ([]initFile, error) {
 	files := []initFile{
 		{".superloop/config.json", cfg},

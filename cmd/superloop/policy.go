@@ -71,8 +71,7 @@ func (f *policyFile) add(loop string, sections ...recovery.Section) error {
 	return nil
 }
 
-// of is the policy of a loop; loops without a section of their own have the
-// config's.
+// of is the policy of a loop; loops without a section of their own have the config's.
 func (f *policyFile) of(loop string) *recovery.Policy {
 	i := slices.IndexFunc(f.sections, func(s policySection) bool { return s.loop == loop })
 	return f.sections[max(i, 0)].policy

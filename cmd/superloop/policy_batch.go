@@ -17,8 +17,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// maxBatchLine bounds a line of a batch in bytes; a longer one is answered with an
-// error.
+// maxBatchLine bounds a line of a batch in bytes; a longer one is answered with an error.
 const maxBatchLine = 32 << 20
 
 // judged is a line of the answer.
@@ -64,8 +63,7 @@ func (a *app) policyBatch(c *cli.Context) error {
 	return err
 }
 
-// answer judges the command of a line; id is that of the line, also where it is no
-// question.
+// answer judges the command of a line; id is that of the line, also where it is no question.
 func (b *policyLines) answer(line []byte, whole bool) (out judged, id json.RawMessage, err error) {
 	if !whole {
 		return out, peekID(line), errors.New(batch.TooLong(maxBatchLine))
@@ -158,9 +156,8 @@ func into(keys map[string]json.RawMessage, key string, dst any) error {
 	return nil
 }
 
-// strictObject reads a JSON object and gives the values of the named keys; other
-// keys are passed over. It refuses what two readers could read differently: a
-// named key that stands twice, bytes that are not UTF-8, anything after the end.
+// strictObject reads a JSON object and gives the values of the named keys; other keys are passed over. It refuses what
+// two readers could read differently: a named key that stands twice, bytes that are not UTF-8, anything after the end.
 func strictObject(line []byte, names ...string) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("the line is not UTF-8")
@@ -220,8 +217,7 @@ func peekID(line []byte) json.RawMessage {
 	return nil
 }
 
-// loneSurrogate reports whether JSON text escapes half of a surrogate pair, which
-// decoders replace without a word.
+// loneSurrogate reports whether JSON text escapes half of a surrogate pair, which decoders replace without a word.
 func loneSurrogate(raw []byte) bool {
 	high := false
 	for i := 0; i < len(raw); i++ {

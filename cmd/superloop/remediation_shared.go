@@ -27,9 +27,8 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// afterDashes is the COMMAND of a verb, which stands behind "--": one argument is
-// a shell's text, several are a program and its arguments. It is "" if there is
-// none. What stands before "--" and is no flag is a mistake.
+// afterDashes is the COMMAND of a verb, which stands behind "--": one argument is a shell's text, several are a program
+// and its arguments. It is "" if there is none. What stands before "--" and is no flag is a mistake.
 func (a *app) afterDashes(c *cli.Context) (string, error) {
 	n := c.NArg()
 	words := c.Args().Slice()
@@ -79,8 +78,7 @@ func systems() []string {
 	return names
 }
 
-// loadRemediation reads what rules know. preset is a system that is only thought of, ""
-// for this machine.
+// loadRemediation reads what rules know. preset is a system that is only thought of, "" for this machine.
 func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, error) {
 	// Nearly all that is allocated meanwhile stays: collecting it again and again is a
 	// quarter of the time, for a megabyte.
@@ -124,8 +122,7 @@ func (a *app) tellProblems(k *aid) {
 	}
 }
 
-// elsewhere makes only the probes that look at the project, for a system that is
-// not this machine.
+// elsewhere makes only the probes that look at the project, for a system that is not this machine.
 type elsewhere struct{ rules.Prober }
 
 // Probe makes one look.
@@ -192,12 +189,10 @@ type ran struct {
 	stderr string
 }
 
-// kept bounds what is kept of each stream of a command: its first and its last
-// bytes.
+// kept bounds what is kept of each stream of a command: its first and its last bytes.
 const kept = 8 << 20
 
-// runPlainly runs a command of the person's as their shell would, its output
-// going to stderr.
+// runPlainly runs a command of the person's as their shell would, its output going to stderr.
 func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir string, timeout time.Duration) (ran, error) {
 	env := os.Environ()
 	shell, err := proc.LookPath("bash", env)
@@ -218,8 +213,7 @@ func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir stri
 	return r, nil
 }
 
-// interrupted is why a verb ends whose context has ended: the signal has a code
-// of its own.
+// interrupted is why a verb ends whose context has ended: the signal has a code of its own.
 func interrupted(ctx context.Context) error {
 	var sig errSignal
 	if errors.As(context.Cause(ctx), &sig) {

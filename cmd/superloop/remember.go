@@ -31,11 +31,9 @@ type remembering struct {
 	store   trust.Store
 }
 
-// rememberable works out how the command that is approved gets into auto_approve,
-// byte for byte; nil if it is there already. Only the list changes: a file that
-// differs from what is trusted in anything else is refused, and so is a command
-// that lint calls an error in that list (an interpreter with inline code, what
-// runs a download).
+// rememberable works out how the command that is approved gets into auto_approve, byte for byte; nil if it is there
+// already. Only the list changes: a file that differs from what is trusted in anything else is refused, and so is a
+// command that lint calls an error in that list (an interpreter with inline code, what runs a download).
 func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation.AnswerRequest) (*remembering, error) {
 	if rec.Question.Command == nil {
 		return nil, failf(exitUsage, "", "--remember: there is no command to remember")
@@ -103,9 +101,8 @@ func (a *app) remember(r *remembering, by string) error {
 	return a.disk.WriteFile("config", r.config, r.next, r.mode)
 }
 
-// looseEntry says why a command must not get into auto_approve by a flag of a
-// person in a hurry: lint calls it an error there, or it hands a program's text to
-// an interpreter, or to what runs something with other rights or elsewhere. A
+// looseEntry says why a command must not get into auto_approve by a flag of a person in a hurry: lint calls it an error
+// there, or it hands a program's text to an interpreter, or to what runs something with other rights or elsewhere. A
 // person can still write such an entry, and trust it.
 func looseEntry(cfg *config.Config, loop, command string) string {
 	policy, _ := cfg.Policy(loop)
@@ -146,9 +143,8 @@ func interprets(words []string) bool {
 	return false
 }
 
-// insertEntry puts a command first in auto_approve, where the policy has it, and
-// leaves every other byte of the file as it is. own is the pointer of the loop's
-// own recovery section, which may not be there.
+// insertEntry puts a command first in auto_approve, where the policy has it, and leaves every other byte of the file as
+// it is. own is the pointer of the loop's own recovery section, which may not be there.
 func insertEntry(data []byte, p *recovery.Policy, command, own string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -188,8 +184,7 @@ func insertEntry(data []byte, p *recovery.Policy, command, own string) ([]byte, 
 	return append(out, data[offset+1:]...), nil
 }
 
-// offsetOf is the place of a line and column as schemas.Document counts them: from
-// 1, columns in characters.
+// offsetOf is the place of a line and column as schemas.Document counts them: from 1, columns in characters.
 func offsetOf(data []byte, line, col int) int {
 	at := 0
 	for ; line > 1; line-- {

@@ -77,9 +77,8 @@ func (a *app) run(c *cli.Context) error {
 	return nil
 }
 
-// notByAgent refuses an agent of a loop of this repository: what it starts here
-// would trust the configuration as the agent has left it. An agent may run
-// superloop elsewhere, as those do that work on superloop itself.
+// notByAgent refuses an agent of a loop of this repository: what it starts here would trust the configuration as the
+// agent has left it. An agent may run superloop elsewhere, as those do that work on superloop itself.
 func (a *app) notByAgent(repo string) error {
 	_, err := escalation.CheckCaller("/proc", os.Environ())
 	var agent *escalation.AgentError
@@ -129,8 +128,7 @@ func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
 	return list
 }
 
-// environmentIsFine checks what the file system says of a configuration before
-// anything is written.
+// environmentIsFine checks what the file system says of a configuration before anything is written.
 func (a *app) environmentIsFine(cfg *config.Config, repo string) error {
 	if problems := cfg.Check(repo, lookPath(a.env)); len(problems) > 0 {
 		return &config.Error{Path: cfg.Path, Problems: problems}
@@ -190,8 +188,7 @@ func (a *app) logger(verbose bool) *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(a.stderr)), zapcore.DebugLevel))
 }
 
-// verdict tells how the loop stands, and what to type next, and gives the exit
-// code for it.
+// verdict tells how the loop stands, and what to type next, and gives the exit code for it.
 func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, repo string, asJSON bool) error {
 	talk := a.stdout
 	if asJSON {

@@ -96,8 +96,7 @@ func (a *app) runners(c *cli.Context) error {
 	return printRunners(a.stdout, rows, len(loops) > 1)
 }
 
-// configuredLoops are the repository, its configuration, and the loop of --loop, or
-// all; there is at least one.
+// configuredLoops are the repository, its configuration, and the loop of --loop, or all; there is at least one.
 func (a *app) configuredLoops(c *cli.Context) (string, *config.Config, []config.Loop, error) {
 	repo, ids, err := a.chosenLoops(c)
 	if err != nil {

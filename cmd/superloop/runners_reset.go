@@ -67,8 +67,7 @@ func (a *app) resetRunner(c *cli.Context, store preflight.Store[failures.Health]
 	return nil
 }
 
-// named reports whether NAME[:MODEL] means an agent. A runner whose own name has a
-// colon is found by its whole name.
+// named reports whether NAME[:MODEL] means an agent. A runner whose own name has a colon is found by its whole name.
 func named(of failures.Agent, word string, names []string) bool {
 	if of.Runner == word {
 		return true

@@ -95,10 +95,9 @@ func (d *clickDesk) follow(cfg *config.Config) {
 	}
 }
 
-// may reports whether a user may answer, by what is in force and by what the
-// file says now: a loop takes a new configuration when its next iteration begins,
-// and whoever is taken out of the list may not answer until then. A file that is
-// broken takes nobody out.
+// may reports whether a user may answer, by what is in force and by what the file says now: a loop takes a new
+// configuration when its next iteration begins, and whoever is taken out of the list may not answer until then. A file
+// that is broken takes nobody out.
 func (d *clickDesk) may(user string) bool {
 	d.mu.Lock()
 	listed := slices.Contains(d.force.Users, user)
@@ -112,8 +111,7 @@ func same(a, b config.Slack) bool {
 		slices.Equal(a.Users, b.Users) && slices.Equal(a.Teams, b.Teams)
 }
 
-// close ends the desk; clicks that are being answered come to their end first,
-// within clickGrace.
+// close ends the desk; clicks that are being answered come to their end first, within clickGrace.
 func (d *clickDesk) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -130,8 +128,7 @@ func (d *clickDesk) silence() {
 	d.stop = nil
 }
 
-// channels are the channels of a configuration that comes into force, and makes
-// its people those who may answer.
+// channels are the channels of a configuration that comes into force, and makes its people those who may answer.
 func (d *clickDesk) channels(cfg *config.Config) effects.Channels {
 	set, _ := d.app.channels(cfg)
 	d.follow(cfg)

@@ -85,9 +85,8 @@ func ended(rec escalation.Record) slack.Outcome {
 	return o
 }
 
-// question finds a question of this repository's loops by its whole id, with the
-// store of its loop; one of before too. A record that cannot be believed hides
-// no other loop's.
+// question finds a question of this repository's loops by its whole id, with the store of its loop; one of before too.
+// A record that cannot be believed hides no other loop's.
 func (d *clickDesk) question(id string) (escalation.Store, escalation.Record, error) {
 	ids, err := d.app.loopIDs(d.repo)
 	if err != nil {

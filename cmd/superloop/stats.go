@@ -113,8 +113,7 @@ func statsTables(w io.Writer, what string, r stats.Report, s stats.Section, all 
 	return statsTable(w, title, groups)
 }
 
-// grouped is a table's title and rows. Iterations of several runs are told apart
-// by their runs.
+// grouped is a table's title and rows. Iterations of several runs are told apart by their runs.
 func grouped(what string, r stats.Report, s stats.Section, all bool) (string, []stats.Group) {
 	switch what {
 	case "role":
@@ -210,8 +209,7 @@ func statsCost(s stats.Sum[float64]) string {
 	return dollars(*s.Known, math.Round)
 }
 
-// dollars has four decimals below one dollar and two above; what is too little
-// for that is not shown as nothing.
+// dollars has four decimals below one dollar and two above; what is too little for that is not shown as nothing.
 func dollars(usd float64, round func(float64) float64) string {
 	digits, unit := 4, 1e4
 	if usd >= 1 {

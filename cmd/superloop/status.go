@@ -39,8 +39,7 @@ type openQuestion struct {
 	By      string    `json:"by,omitempty"` // who has answered
 }
 
-// questionOf reads the record of what the loop waits for; nil if there is none,
-// or it is about something else.
+// questionOf reads the record of what the loop waits for; nil if there is none, or it is about something else.
 func (a *app) questionOf(p layout.Paths, v loop.View) *openQuestion {
 	if v.Human == nil {
 		return nil
@@ -249,8 +248,7 @@ func spentLine(s loop.Spent) string {
 	return fmt.Sprintf("%s, %s in %s", cost, count(int(s.Tokens), "token"), count(s.Runs, "role run"))
 }
 
-// gatesLine shows the gates of this iteration, or of the last one while this
-// one has none.
+// gatesLine shows the gates of this iteration, or of the last one while this one has none.
 func gatesLine(v loop.View) string {
 	g, of := v.Gates, ""
 	if g.Promise == "" && v.LastGates.Promise != "" {
@@ -269,8 +267,7 @@ func gatesLine(v loop.View) string {
 	return strings.Join(out, " ") + of
 }
 
-// watchStatus shows the loops again whenever state.json changes, and each
-// second on a terminal, where the clock moves.
+// watchStatus shows the loops again whenever state.json changes, and each second on a terminal, where the clock moves.
 func (a *app) watchStatus(c *cli.Context, repo string, ids []string) error {
 	tty := ttyOf(a.stdout) != nil
 	tick := time.NewTicker(500 * time.Millisecond)

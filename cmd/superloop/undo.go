@@ -65,8 +65,7 @@ func (a *app) undo(c *cli.Context) error {
 	return undone(id, set, report, c.Bool("force"), err)
 }
 
-// setsOf are the sets of a loop, the oldest first; of its recovery n, unless
-// that is 0.
+// setsOf are the sets of a loop, the oldest first; of its recovery n, unless that is 0.
 func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
 	out := []undo.Kept{}
 	for _, k := range all {
@@ -77,9 +76,8 @@ func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
 	return out
 }
 
-// idle refuses while a supervisor lets something work in the work tree. One that
-// waits for a person or for a provider does not, and one that begins again
-// meanwhile works on a tree that is as after a recovery, or as before it.
+// idle refuses while a supervisor lets something work in the work tree. One that waits for a person or for a provider
+// does not, and one that begins again meanwhile works on a tree that is as after a recovery, or as before it.
 func (a *app) idle(id string, paths layout.Paths) error {
 	holder, alive := a.supervisor(paths)
 	if !alive {
@@ -103,8 +101,7 @@ func (a *app) idle(id string, paths layout.Paths) error {
 		"a supervisor (%s) is %s in loop %s; undo would change files under its hands", holder, what, id)
 }
 
-// atWork reports whether a supervisor of a loop in this status has something work
-// in the work tree, or is about to.
+// atWork reports whether a supervisor of a loop in this status has something work in the work tree, or is about to.
 func atWork(s loop.Status) bool {
 	switch s {
 	case loop.AwaitingHuman, loop.AwaitingApproval, loop.RateLimited, loop.Paused:

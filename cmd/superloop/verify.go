@@ -19,8 +19,7 @@ import (
 	"github.com/superloop/superloop/recovery/verify"
 )
 
-// words are the arguments of a verb that may stand before its flags, which are
-// read then too.
+// words are the arguments of a verb that may stand before its flags, which are read then too.
 func words(c *cli.Context) ([]string, error) {
 	var out []string
 	rest := c.Args().Slice()

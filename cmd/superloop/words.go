@@ -53,8 +53,7 @@ func columns(f *os.File) int {
 	return 80
 }
 
-// typed is the verb as it is typed, with the program and the verb above it:
-// "superloop config diff".
+// typed is the verb as it is typed, with the program and the verb above it: "superloop config diff".
 func typed(c *cli.Context) string {
 	if c.Command != nil && strings.HasPrefix(c.Command.HelpName, "superloop ") {
 		return c.Command.HelpName

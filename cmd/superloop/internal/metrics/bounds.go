@@ -14,8 +14,7 @@ const (
 	maxOpen   = 64 // different values of a label whose values are not known beforehand
 )
 
-// What stands for a value that is not told, and for one too many, too long, or not
-// printable.
+// What stands for a value that is not told, and for one too many, too long, or not printable.
 const (
 	notTold = "unknown"
 	other   = "other"

@@ -110,8 +110,7 @@ func (r *reader) status() (loop.Status, bool) {
 // errAnother says that a journal is not the one that was read before.
 var errAnother = errors.New("this is another journal")
 
-// guarded reads on. Whatever goes wrong here is a reader's trouble: a run does not
-// end because somebody looked at it.
+// guarded reads on. Whatever goes wrong here is a reader's trouble: a run does not end because somebody looked at it.
 func (r *reader) guarded() (err error) {
 	defer func() {
 		if p := recover(); p != nil {

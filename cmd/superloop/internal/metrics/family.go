@@ -14,14 +14,12 @@ type family struct {
 type series struct {
 	labels []string
 	sum    float64
-	// Of a histogram: how many observations there were, and in each bucket, not
-	// those in the buckets below it.
+	// Of a histogram: how many observations there were, and in each bucket, not those in the buckets below it.
 	count   uint64
 	buckets []uint64
 }
 
-// at is the series of these labels; when there are too many it is the one that
-// stands for the rest.
+// at is the series of these labels; when there are too many it is the one that stands for the rest.
 func (f *family) at(labels []string) *series {
 	key := strings.Join(labels, "\x00")
 	if s := f.series[key]; s != nil {

@@ -52,8 +52,7 @@ func histogram(name, help string, buckets []float64, labels ...string) metric {
 	return metric{"superloop_" + name, help, "histogram", append([]string{"loop"}, labels...), buckets}
 }
 
-// Buckets, in seconds: of role runs, of what superloop does at once, of what takes
-// as long as work does.
+// Buckets, in seconds: of role runs, of what superloop does at once, of what takes as long as work does.
 func roleBuckets() []float64 {
 	return []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200}
 }

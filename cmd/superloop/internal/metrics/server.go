@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// AddressError says that an address cannot be served at: it is none, or another
-// machine's.
+// AddressError says that an address cannot be served at: it is none, or another machine's.
 type AddressError struct{ Addr, Why string }
 
 func (e *AddressError) Error() string {
@@ -62,8 +61,7 @@ const (
 	maxHeader  = 16 << 10
 )
 
-// Serve begins to answer at an address that Address has given. It fails when the
-// port is in use.
+// Serve begins to answer at an address that Address has given. It fails when the port is in use.
 func Serve(addr string, c *Collector) (*Server, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {

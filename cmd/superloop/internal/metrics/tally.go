@@ -9,8 +9,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// tally adds one journal up, event by event. Its memory has bounds that do not
-// depend on the journal.
+// tally adds one journal up, event by event. Its memory has bounds that do not depend on the journal.
 type tally struct {
 	families [families]family
 	metrics  [families]metric

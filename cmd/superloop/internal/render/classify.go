@@ -9,8 +9,7 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// Classification is what rules say of one failure on one system, as classify and
-// fix print it, for people and as JSON.
+// Classification is what rules say of one failure on one system, as classify and fix print it, for people and as JSON.
 type Classification struct {
 	Command string `json:"command"`
 	Dir     string `json:"dir"`
@@ -97,8 +96,7 @@ type OptionView struct {
 	Expected     string           `json:"expected_outcome,omitempty"`
 	Demoted      string           `json:"demoted,omitempty"`
 	From         string           `json:"from"`
-	// ByItself: superloop may carry it out without a person, if the policy lets
-	// the command run; Withheld says why not.
+	// ByItself: superloop may carry it out without a person, if the policy lets the command run; Withheld says why not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`
 	Verdict  string `json:"verdict,omitempty"` // of the policy; "" where there is no command

@@ -1,5 +1,4 @@
-// Package render turns events into what people read: lines for a pipe, a live
-// line for a terminal, JSON for scripts.
+// Package render turns events into what people read: lines for a pipe, a live line for a terminal, JSON for scripts.
 package render
 
 import (

@@ -17,8 +17,7 @@ import (
 // Progress shows a run as it happens. It is a local.Observer; Close ends it.
 type Progress interface {
 	local.Observer
-	// Talk prints something for a person between the events, where those are
-	// printed for people too.
+	// Talk prints something for a person between the events, where those are printed for people too.
 	Talk(text string)
 	Close()
 }
@@ -51,8 +50,7 @@ func (j *JSONL) Talk(string) {}
 // Close implements Progress.
 func (j *JSONL) Close() {}
 
-// Lines prints one line per event: for a pipe, a log, a terminal that cannot
-// move its cursor.
+// Lines prints one line per event: for a pipe, a log, a terminal that cannot move its cursor.
 type Lines struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -63,9 +61,8 @@ type Lines struct {
 // NewLines prints plain lines to w.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
 
-// NewLive prints lines to the terminal w and keeps below them one that says
-// what runs, for how long, and what it said last. width gives the number of
-// columns.
+// NewLive prints lines to the terminal w and keeps below them one that says what runs, for how long, and what it said
+// last. width gives the number of columns.
 func NewLive(w io.Writer, width func() int) *Lines {
 	l := &Lines{w: w, live: &live{width: width, stop: make(chan struct{}), done: make(chan struct{})}}
 	go l.tick()

@@ -7,8 +7,7 @@ import (
 	"unicode"
 )
 
-// Clean makes foreign text safe for a terminal: one line, no control, bidi or
-// other invisible characters.
+// Clean makes foreign text safe for a terminal: one line, no control, bidi or other invisible characters.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
