@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +19,11 @@ import (
 	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
+	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/layout"
 	"github.com/superloop/superloop/loop/local"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 )
 
 // person refuses a process that superloop itself has started: an agent may ask, and never answer.
@@ -288,4 +293,61 @@ func (a *app) inbox(c *cli.Context) error {
 		return failf(exitFailed, "superloop status", "a record cannot be read: %w", damaged)
 	}
 	return nil
+}
+
+func (a *app) intent(c *cli.Context, kind string, view loop.View) control.Intent {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // does not fail on any system that Go runs on
+	return control.Intent{ID: hex.EncodeToString(b[:]), Kind: kind, By: a.who(c), Note: c.String("note"),
+		At: time.Now().UTC(), RunID: view.RunID}
+}
+
+// waitingLoop is the loop that a decision is about: --loop, or the only one, with what state.json says of it.
+func (a *app) waitingLoop(c *cli.Context) (string, layout.Paths, loop.View, error) {
+	id, paths, err := a.theLoop(c)
+	if err != nil {
+		return "", paths, loop.View{}, err
+	}
+	view, err := local.ReadView(paths)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", paths, view, failf(exitNothing, "superloop run --loop "+id, "loop %s has not run yet", id)
+	}
+	return id, paths, view, err
+}
+
+// theLoop is --loop, or the only loop, and its places.
+func (a *app) theLoop(c *cli.Context) (string, layout.Paths, error) {
+	repo, err := a.repo(c)
+	var ids []string
+	if err == nil {
+		ids, err = a.loopIDs(repo)
+	}
+	id := ""
+	if err == nil {
+		id, err = pick(c, ids)
+	}
+	if err != nil {
+		return "", layout.Paths{}, err
+	}
+	paths, err := a.paths(repo, id)
+	return id, paths, err
+}
+
+// judgeEdit says what the policy makes of a person's own command: a person may run what it would not let run by itself.
+// What could not run at all (too long, not UTF-8, no command) is refused before it counts as the answer.
+func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (recovery.Verdict, error) {
+	policy, _ := recovery.Compile(recovery.Settings{}) // nothing in it can be wrong
+	if repo, err := a.repo(c); err == nil {
+		// A configuration that cannot be read now is the supervisor's to report.
+		if cfg, err := a.config(repo); err == nil {
+			if p, problems := cfg.Policy(rec.Question.Loop); p != nil && len(problems) == 0 {
+				policy = p
+			}
+		}
+	}
+	v := recovery.Decide(policy, recovery.Command{Text: text}, recovery.Facts{})
+	if v.Decision == action.Invalid {
+		return v, failf(exitFailed, "superloop status --loop "+rec.Question.Loop, "--edit: %s; the question is still open", v.Reason)
+	}
+	return v, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,10 +35,13 @@ func words(c *cli.Context) ([]string, error) {
 			continue
 		}
 		name, value, given := strings.Cut(strings.TrimLeft(w, "-"), "=")
-		f := flagNamed(c, name)
-		_, isBool := f.(*cli.BoolFlag)
+		at := slices.IndexFunc(c.Command.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+		isBool := false
+		if at >= 0 {
+			_, isBool = c.Command.Flags[at].(*cli.BoolFlag)
+		}
 		switch {
-		case f == nil:
+		case at < 0:
 			return nil, failf(exitUsage, typed(c)+" --help", "flag provided but not defined: %s", w)
 		case isBool && !given:
 			value = "true"
@@ -51,17 +55,6 @@ func words(c *cli.Context) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-func flagNamed(c *cli.Context, name string) cli.Flag {
-	for _, f := range c.Command.Flags {
-		for _, n := range f.Names() {
-			if n == name {
-				return f
-			}
-		}
-	}
-	return nil
 }
 
 // checkRun is one command of a verification, as it went.

@@ -53,30 +53,25 @@ func histogram(name, help string, buckets []float64, labels ...string) metric {
 }
 
 // Buckets, in seconds: of role runs, of what superloop does at once, of what takes as long as work does.
-func roleBuckets() []float64 {
-	return []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200}
-}
+var (
+	roleBuckets  = []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200}
+	quickBuckets = []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30}
+	slowBuckets  = []float64{1, 10, 60, 300, 900, hour, 3 * hour, 12 * hour, 24 * hour, 7 * 24 * hour}
+)
 
-func quickBuckets() []float64 {
-	return []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30}
-}
-
-func slowBuckets() []float64 {
-	const hour = 3600
-	return []float64{1, 10, 60, 300, 900, hour, 3 * hour, 12 * hour, 24 * hour, 7 * 24 * hour}
-}
+const hour = 3600
 
 // metrics are all families.
 func metrics() [families]metric {
 	return [families]metric{
 		roleRuns:     counter("role_runs_total", "Role runs that ended, by how.", "role", "runner", "outcome"),
-		roleDuration: histogram("role_duration_seconds", "Wall time of role runs.", roleBuckets(), "role", "runner"),
+		roleDuration: histogram("role_duration_seconds", "Wall time of role runs.", roleBuckets, "role", "runner"),
 		roleFailures: counter("role_failures_total", "Failures of roles that were detected. counted tells whether it was one of those that count towards an escalation.",
 			"role", "runner", "kind", "class", "category", "counted"),
 		responses:      counter("failure_responses_total", "What followed at once on a failure: retry, wait, reassign, root_cause, resume or escalate.", "rung"),
-		detection:      histogram("detection_seconds", "From the end of a failed role's process to the event that says so.", quickBuckets()),
-		response:       histogram("response_seconds", "What deciding about a failure took.", quickBuckets()),
-		recoveryTime:   histogram("recovery_seconds", "From the first failure of a role's task to its success.", slowBuckets()),
+		detection:      histogram("detection_seconds", "From the end of a failed role's process to the event that says so.", quickBuckets),
+		response:       histogram("response_seconds", "What deciding about a failure took.", quickBuckets),
+		recoveryTime:   histogram("recovery_seconds", "From the first failure of a role's task to its success.", slowBuckets),
 		cost:           counter("cost_usd_total", "US dollars that role runs and analyses have cost, as far as it is known.", "role", "runner"),
 		unpriced:       counter("cost_unknown_runs_total", "Role runs and analyses whose cost is unknown; they add nothing to superloop_cost_usd_total.", "role", "runner"),
 		tokens:         counter("tokens_total", "Tokens that role runs and analyses told, by kind; the kinds do not overlap.", "role", "runner", "kind"),
