@@ -2,8 +2,7 @@ package multiscan
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -18,7 +17,7 @@ type cleaner struct {
 type escape uint8
 
 const (
-	environment escape = iota
+	ground escape = iota
 	afterEsc
 	intermediate // ESC and bytes 0x20-0x2f: a final byte follows
 	csi
@@ -42,6 +41,9 @@ func isDirty(b []byte) bool {
 
 // appendClean appends whole lines without control sequences; "\r" stays.
 func appendClean(to, lines []byte) []byte {
+	if bytes.IndexByte(lines, backspace) < 0 {
+		return appendPlain(to, lines)
+	}
 	var c cleaner
 	// Where the text begins of which a backspace takes away, as far as was looked.
 	text, seen := len(to), len(to)
@@ -64,52 +66,68 @@ func appendClean(to, lines []byte) []byte {
 	return to
 }
 
+// appendPlain is appendClean for lines without a backspace. Most texts between two
+// sequences are short: so many bytes are copied at once.
+func appendPlain(to, lines []byte) []byte {
+	const short = 16
+	n := len(to)
+	to = slices.Grow(to, len(lines)+short)
+	to = to[:cap(to)]
+	for {
+		i := bytes.IndexByte(lines, esc)
+		if i < 0 {
+			return to[:n+copy(to[n:], lines)]
+		}
+		if i <= short && len(lines) >= short {
+			*(*[short]byte)(to[n:]) = *(*[short]byte)(lines)
+		} else {
+			copy(to[n:], lines[:i])
+		}
+		n += i
+		lines = lines[i+sequence(lines[i:]):]
+	}
+}
+
+// sequence is the length of the control sequence that lines begin with.
+func sequence(lines []byte) int {
+	if len(lines) > 2 && lines[1] == '[' { // nearly always, and whole
+		i := 2
+		for i < len(lines) && lines[i]-0x20 < 0x20 {
+			i++
+		}
+		if i < len(lines) && lines[i]-0x40 < 0x3f {
+			return i + 1
+		}
+	}
+	c := cleaner{state: afterEsc}
+	i := 1
+	for i < len(lines) && c.state != ground {
+		if c.swallow(lines[i]) {
+			i++
+		}
+	}
+	return i
+}
+
 // next returns the plain bytes that p begins with, what ends them ('\r',
 // '\b', or 0 for neither) and what of p is left. Sequences before and after the
 // plain bytes are swallowed; a line end is plain, and ends any of them.
 func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
-	if c.state == afterEsc && len(p) > 0 && p[0] == '[' { // nearly always, and whole
-		i := 1
-		for i < len(p) && p[i]-0x20 < 0x20 {
-			i++
-		}
-		if i < len(p) && p[i]-0x40 < 0x3f {
-			c.state, p = environment, p[i+1:]
-		}
-	}
-	for c.state != environment && len(p) > 0 {
+	for c.state != ground && len(p) > 0 {
 		if c.swallow(p[0]) {
 			p = p[1:]
 		}
 	}
-	for i := plain(p); i < len(p); i++ {
-		switch b := p[i]; b {
+	for i, b := range p {
+		switch b {
 		case '\r', backspace:
 			return p[:i], b, p[i+1:]
 		case esc:
 			c.state = afterEsc
 			return p[:i], 0, p[i+1:]
 		}
-		i += plain(p[i+1:])
 	}
 	return p, 0, nil
-}
-
-// plain gives how many bytes p begins with that are not control characters,
-// eight at a time where it can; it may stop at others.
-func plain(p []byte) int {
-	const ones = 0x0101010101010101
-	for i := 0; ; i += 8 {
-		if i+8 > len(p) {
-			for ; i < len(p) && p[i] > esc; i++ {
-			}
-			return i
-		}
-		v := binary.LittleEndian.Uint64(p[i:])
-		if low := (v - 0x20*ones) &^ v & (0x80 * ones); low != 0 {
-			return i + bits.TrailingZeros64(low)/8
-		}
-	}
 }
 
 // swallow takes one byte of a control sequence. It reports false if b does
@@ -156,6 +174,6 @@ func (c *cleaner) swallow(b byte) bool {
 		}
 		final = true
 	}
-	c.state = environment
+	c.state = ground
 	return final
 }

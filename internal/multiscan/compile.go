@@ -44,49 +44,45 @@ func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 	if o.MaxProgram == 0 {
 		o.MaxProgram = DefaultMaxProgram
 	}
-	known, err := readLiterals(o.Known)
-	if err != nil {
-		return nil, nil, fmt.Errorf("compiling patterns: reading what is known of them: %w", err)
-	}
-	c := compiler{set: &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits}, at: map[string]int{}}
+	c := compiler{set: &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, filter: new(filter)}}
+	known := readLiterals(o.Known)
 	for i, e := range exprs {
-		a, ok := known[e]
-		if !ok {
-			a = c.analyse(i, e, o.MaxProgram)
+		c.set.patterns[i].expr = e
+		if line, ok := known[e]; !ok {
+			c.analyse(int32(i), o.MaxProgram)
+		} else if err := c.take(int32(i), line); err != nil {
+			return nil, nil, err
 		}
-		c.add(int32(i), e, a)
 	}
-	c.set.filter = newFilter(c.literals, sampled())
+	// Those with the least choice come first: others may share their grams.
+	slices.SortStableFunc(c.find, func(a, b entry) int { return len(a.text) - len(b.text) })
+	for _, e := range c.find {
+		at, _ := sampled().rarest(e.text, c.set.filter)
+		c.set.filter.add(e.pattern, e.text, at)
+	}
 	return c.set, c.problems, nil
 }
 
 type compiler struct {
 	set      *Set
-	literals []literal
-	at       map[string]int // in literals
 	problems []Problem
+	find     []entry // literals of which no word is chosen yet
 }
 
-// analysis is what is to be known of an expression: how many instructions it has,
-// 0 if it is rejected or can match no line, and the sets of literals of which a text that it
-// matches holds one each. The first set is the one to look for.
-type analysis struct {
-	program int64
-	sets    []literalSet
-}
-
-// analyse looks at an expression, and tells what is wrong with it.
-func (c *compiler) analyse(i int, expr string, maxProgram int) (a analysis) {
-	tell := func(reject bool, format string, args ...any) analysis {
-		c.problems = append(c.problems, Problem{i, reject, fmt.Sprintf(format, args...)})
-		return a
+// analyse puts an expression into the set, and tells what is wrong with it.
+func (c *compiler) analyse(i int32, maxProgram int) {
+	p := &c.set.patterns[i]
+	tell := func(reject bool, format string, args ...any) {
+		c.problems = append(c.problems, Problem{int(i), reject, fmt.Sprintf(format, args...)})
 	}
-	if len(expr) > maxExpression {
-		return tell(true, "expression of %d bytes is too long (at most %d): split it", len(expr), maxExpression)
+	if len(p.expr) > maxExpression {
+		tell(true, "expression of %d bytes is too long (at most %d): split it", len(p.expr), maxExpression)
+		return
 	}
-	tree, err := syntax.Parse(expr, syntax.Perl)
+	tree, err := syntax.Parse(p.expr, syntax.Perl)
 	if err != nil {
-		return tell(true, "does not compile: %v", err)
+		tell(true, "does not compile: %v", err)
+		return
 	}
 	// The size is estimated first: compiling nested counts takes the memory
 	// that the bound is to save.
@@ -94,29 +90,63 @@ func (c *compiler) analyse(i int, expr string, maxProgram int) (a analysis) {
 	if size <= 4*int64(maxProgram) {
 		prog, err := syntax.Compile(tree.Simplify())
 		if err != nil {
-			return tell(true, "does not compile: %v", err)
+			tell(true, "does not compile: %v", err)
+			return
 		}
 		size = int64(len(prog.Inst))
 	}
 	if size > int64(maxProgram) {
-		return tell(true, "program of about %d instructions is too large (at most %d): use smaller counts, e.g. x* for x{0,300}", size, maxProgram)
+		tell(true, "program of about %d instructions is too large (at most %d): use smaller counts, e.g. x* for x{0,300}", size, maxProgram)
+		return
 	}
-	a.program = size
-	a.sets = chosen(required(tree, sampled().better))
-	if len(a.sets) == 0 {
-		return tell(false, "no literal in every alternative: it is tried on every line, for as long as its budget lasts")
+	p.program = size
+	sets := chosen(required(tree, sampled().better))
+	if len(sets) == 0 {
+		tell(false, "no literal in every alternative: it is tried on every line, for as long as its budget lasts")
+		c.every(i)
+		return
 	}
-	switch first := a.sets[0]; {
-	case len(first) == 0:
-		return tell(false, "can match no line: it asks for a line end inside the line")
-	case first.shortest() < minLiteral && markOf(first) == 0:
-		return tell(false, "no literal of at least %d bytes in every alternative (the shortest of %q): every line is looked at, and the whole scan becomes slower; add the text around it", minLiteral, first)
-	default:
-		if n := common(a.sets); n > commonPerMB {
-			return tell(false, "its literals are common in passing output (%q: %.0f lines per MB): add text that only the failure has", first[0], n)
+	first := sets[0]
+	if len(first) == 0 {
+		tell(false, "can match no line: it asks for a line end inside the line")
+		return
+	}
+	if first.shortest() >= minLiteral {
+		for _, l := range first {
+			c.find = append(c.find, entry{text: l[:min(len(l), maxLiteral)], pattern: i})
 		}
+		p.also = textOf(sets[1:])
+	} else {
+		p.also = textOf(sets)
+		c.every(i)
 	}
-	return a
+	if n := common(sets); p.mark == 0 && first.shortest() < minLiteral {
+		tell(false, "no literal of at least %d bytes in every alternative (the shortest of %q): every line is looked at, and the whole scan becomes slower; add the text around it", minLiteral, first)
+	} else if n > commonPerMB {
+		tell(false, "its literals are common in passing output (%q: %.0f lines per MB): add text that only the failure has", first[0], n)
+	}
+}
+
+// every has a pattern tried on every line that has its mark.
+func (c *compiler) every(i int32) {
+	p := &c.set.patterns[i]
+	first, _, _ := strings.Cut(p.also, betweenSets)
+	p.mark = markOf(strings.Split(first, betweenLiterals))
+	n := slices.IndexFunc(c.set.every, func(m marked) bool { return m.mark == p.mark })
+	if n < 0 {
+		n = len(c.set.every)
+		c.set.every = append(c.set.every, marked{mark: p.mark})
+	}
+	c.set.every[n].patterns = append(c.set.every[n].patterns, i)
+}
+
+// textOf is what a pattern holds of sets.
+func textOf(sets []literalSet) string {
+	text := make([]string, len(sets))
+	for i, set := range sets {
+		text[i] = strings.Join(set, betweenLiterals)
+	}
+	return strings.Join(text, betweenSets)
 }
 
 // chosen puts the set first that is to be looked for, and after it some others that
@@ -151,35 +181,6 @@ func (s literalSet) impliedBy(other literalSet) bool {
 	return !slices.ContainsFunc(other, func(o string) bool {
 		return !slices.ContainsFunc(s, func(l string) bool { return strings.Contains(o, l) })
 	})
-}
-
-// add puts what is known of an expression into the set.
-func (c *compiler) add(i int32, expr string, a analysis) {
-	p := &c.set.patterns[i]
-	p.expr, p.program = expr, a.program
-	if a.program == 0 || len(a.sets) > 0 && len(a.sets[0]) == 0 {
-		return
-	}
-	if len(a.sets) == 0 || a.sets[0].shortest() < minLiteral {
-		c.set.every = append(c.set.every, i)
-		if len(a.sets) > 0 {
-			p.mark, p.also = markOf(a.sets[0]), a.sets
-		}
-		return
-	}
-	p.also = a.sets[1:]
-	for _, l := range a.sets[0] {
-		l = l[:min(len(l), maxLiteral)]
-		n, ok := c.at[l]
-		if !ok {
-			n = len(c.literals)
-			c.at[l] = n
-			c.literals = append(c.literals, literal{text: l})
-		}
-		if of := &c.literals[n].patterns; len(*of) == 0 || (*of)[len(*of)-1] != i {
-			*of = append(*of, i)
-		}
-	}
 }
 
 // programSize estimates, without unfolding counts, how many instructions an

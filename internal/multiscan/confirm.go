@@ -3,6 +3,7 @@ package multiscan
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 )
 
 // limits bound the work of a stream. Work is counted in instructions of a
@@ -52,7 +53,7 @@ func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 		sc.late.add(sc, p, text, cut)
 		return
 	}
-	if len(pat.also) > 0 {
+	if pat.also != "" {
 		if !sc.spend(t, int64(len(text)+15)/16, nil) {
 			sc.skip(p, text, cut)
 			return
@@ -66,7 +67,7 @@ func (sc *Scanner) confirm(p int32, text []byte, cut edges) {
 		return
 	}
 	sc.stats.Confirms++
-	loc := pat.on(cut).FindSubmatchIndex(text)
+	loc := sc.set.on(p, cut).FindSubmatchIndex(text)
 	if loc == nil {
 		return
 	}
@@ -103,10 +104,10 @@ func (sc *Scanner) holds(pat *pattern, text []byte) bool {
 	return holds(pat.also, sc.lower)
 }
 
-func holds(sets []literalSet, lower []byte) bool {
+func holds(sets string, lower []byte) bool {
 next:
-	for _, set := range sets {
-		for _, l := range set {
+	for set := range strings.SplitSeq(sets, betweenSets) {
+		for l := range strings.SplitSeq(set, betweenLiterals) {
 			if bytes.Contains(lower, []byte(l)) {
 				continue next
 			}

@@ -2,154 +2,91 @@ package multiscan
 
 import (
 	"encoding/binary"
-	"math/bits"
-	"slices"
 )
 
 const (
-	minLiteral = 8  // bytes of a literal that the filter needs
+	minLiteral = 8  // bytes of a literal that the filter needs: a word
 	maxLiteral = 64 // bytes that it takes: the rest is left to the expression
 	gram       = 5  // bytes that it looks at in one place
-	// stride is how far these places are apart: a literal of minLiteral bytes holds
-	// a whole gram at one of them wherever it stands.
-	stride    = minLiteral - gram + 1
-	tableBits = 19
-	fold64    = 0x2020202020202020
+	// stride is how far these places are apart: a word holds a whole gram at one of
+	// them wherever it stands.
+	stride   = minLiteral - gram + 1
+	gramBits = 18
+	wordBits = 17
+	headBits = 14
+	fold64   = 0x2020202020202020
 )
 
-// filter finds thousands of literals in a text by looking at every stride-th
-// place only. Of each literal one gram is known for each remainder that its
-// offset can leave when divided by the stride; wherever the literal stands, one
-// of these is at a place looked at. A bit says whether a gram is known, which
-// few are; there the bytes beside it are looked at, and all literals with such a
-// gram are compared. Grams are compared with bit 0x20 of each byte set, which joins
-// upper and lower case.
+// filter finds thousands of literals in a text by looking at every stride-th place
+// only. Of each literal one word of minLiteral bytes is chosen. The word has stride
+// grams, and wherever it stands, one of them is at a place looked at. A bit says whether
+// a gram is one of a word, which few are. There the words that it can belong to are
+// looked at: again a bit says whether a word is known. If it is, the literals with that
+// word are compared. Grams and words are compared with bit 0x20 of each byte set, which
+// joins upper and lower case.
 type filter struct {
-	known    [1 << tableBits / 64]uint64 // a bit for each hash of a gram
-	before   [1 << tableBits / 64]uint32 // how many bits are set in all words before this one
-	grams    []grams                     // of each bit that is set, in order, and one more
-	entries  []entry
-	literals []literal
+	grams   [1 << gramBits]byte
+	words   [1 << wordBits / 64]uint64
+	heads   [1 << headBits]int32 // by hash of a word: the first entry, from 1
+	entries []entry
 }
 
-// grams are those with one bit.
-type grams struct {
-	first      uint32 // of their entries, which go on to the first of the next bit
-	prev, next uint32 // a bit for each byte that stands before them and after them, by its lowest five bits
-}
-
-// literal is what the filter looks for, in lower case.
-type literal struct {
-	text     string
-	patterns []int32
-}
-
-// entry is a gram of a literal.
+// entry is a literal of a pattern.
 type entry struct {
-	word     uint64 // wordLen bytes at the end of the literal that is farther away
-	literal  uint32
-	at       uint8 // offset of the gram
-	wordFrom int8  // where the word is, from the gram on
+	word    uint64
+	text    string // the literal, in lower case
+	at      int    // where the word is in it
+	pattern int32
+	next    int32 // entry with the same hash, from 1; 0: there is none
 }
 
-const wordLen = 8
-
-// fold loads wordLen bytes with letter case joined.
+// fold loads a word with letter case joined.
 func fold(b []byte) uint64 { return binary.LittleEndian.Uint64(b) | fold64 }
 
 // foldEnd is fold where there may be fewer bytes.
 func foldEnd(b []byte) uint64 {
-	if len(b) >= wordLen {
-		return fold(b)
-	}
-	var w [wordLen]byte
+	var w [minLiteral]byte
 	copy(w[:], b)
 	return fold(w[:])
 }
 
-// hash is the bit of the gram that a word begins with.
-func hash(word uint64) uint32 {
-	return uint32(word << (64 - 8*gram) * 0x9E3779B97F4A7C15 >> (64 - tableBits))
+const factor = 0x9E3779B97F4A7C15
+
+// hashGram is the bit of the gram that a word begins with.
+func hashGram(word uint64) uint64 {
+	return word * (factor << (64 - 8*gram) & (1<<64 - 1)) >> (64 - gramBits)
 }
 
-// number counts the bits that are set before that of a hash.
-func (f *filter) number(h uint32) uint32 {
-	return f.before[h/64] + uint32(bits.OnesCount64(f.known[h/64]&(1<<(h%64)-1)))
-}
+// hashWord has wordBits bits; the upper headBits of them choose a head.
+func hashWord(word uint64) uint64 { return word * factor >> (64 - wordBits) }
 
-// newFilter takes literals of minLiteral to maxLiteral bytes.
-func newFilter(literals []literal, r *rarity) *filter {
-	f := &filter{literals: literals}
-	order := make([]uint32, len(literals))
-	for i := range order {
-		order[i] = uint32(i)
-	}
-	// Those with the least choice come first: others may share their grams.
-	slices.SortStableFunc(order, func(a, b uint32) int { return len(literals[a].text) - len(literals[b].text) })
-	hashes := make([]uint32, 0, stride*len(literals))
-	entries := make([]entry, 0, stride*len(literals))
-	for _, i := range order {
-		text := []byte(literals[i].text)
-		for rest := range stride {
-			at, _ := r.rarest(text, rest, f)
-			word := 0
-			if at < len(text)/2 {
-				word = len(text) - wordLen
-			}
-			entries = append(entries, entry{fold(text[word:]), i, uint8(at), int8(word - at)})
-			h := hash(foldEnd(text[at:]))
-			f.known[h/64] |= 1 << (h % 64)
-			hashes = append(hashes, h)
-		}
-	}
-	n := uint32(0)
-	for i, word := range f.known {
-		f.before[i] = n
-		n += uint32(bits.OnesCount64(word))
-	}
-	f.grams = make([]grams, n+1)
-	for _, h := range hashes {
-		f.grams[f.number(h)].first++
-	}
-	end := uint32(0)
-	for i := range f.grams {
-		end += f.grams[i].first
-		f.grams[i].first = end
-	}
-	f.entries = make([]entry, len(entries))
-	for i, h := range hashes {
-		e, g := entries[i], &f.grams[f.number(h)]
-		g.first--
-		f.entries[g.first] = e
-		text := literals[e.literal].text
-		g.prev |= beside(text, int(e.at)-1)
-		g.next |= beside(text, int(e.at)+gram)
-	}
-	return f
-}
+// hasGram is 1 if the bit of a gram's hash is set, else 0.
+func (f *filter) hasGram(h uint64) uint { return uint(f.grams[h]) }
 
-// beside gives the bit of a byte of a literal, all bits outside of it.
-func beside(text string, at int) uint32 {
-	if at < 0 || at >= len(text) {
-		return 1<<32 - 1
+// add has the filter find a literal of minLiteral to maxLiteral bytes by its word.
+func (f *filter) add(pattern int32, text string, at int) {
+	w := fold([]byte(text[at : at+minLiteral]))
+	for i := range stride {
+		f.grams[hashGram(w>>(8*i))] = 1
 	}
-	return 1 << (text[at] % 32)
+	h := hashWord(w)
+	f.words[h/64] |= 1 << (h % 64)
+	head := &f.heads[h>>(wordBits-headBits)]
+	f.entries = append(f.entries, entry{w, text, at, pattern, *head})
+	*head = int32(len(f.entries))
 }
-
-// has is 1 if the bit of a hash is set, else 0.
-func (f *filter) has(h uint32) uint { return uint(f.known[h/64] >> (h % 64) & 1) }
 
 // stands reports whether the literal is at a place of b.
-func (l *literal) stands(b []byte, at int) bool {
-	if at < 0 || at+len(l.text) > len(b) {
+func (e *entry) stands(b []byte, at int) bool {
+	if at < 0 || at+len(e.text) > len(b) {
 		return false
 	}
-	for i := range len(l.text) {
+	for i := range len(e.text) {
 		c := b[at+i]
 		if c-'A' < 26 {
 			c += 'a' - 'A'
 		}
-		if c != l.text[i] {
+		if c != e.text[i] {
 			return false
 		}
 	}
@@ -161,79 +98,115 @@ const batch = 1024
 
 // search runs a filter over a text.
 type search struct {
-	f         *filter
-	text      []byte
-	place     int             // of a byte of the literal that was given
-	from      int             // the next place to be looked at
-	spots     [2 * batch]spot // of grams that are known; one more is written than there are
-	n, at     uint            // how many these are, and the next
-	next, end uint32          // entries of the one at hand that are still to be compared
+	f     *filter
+	text  []byte
+	place int // of a byte of the literal that was found
+	from  int // the next place to be looked at
+	// spots are places of grams that are known; later, those of words that are known,
+	// with the offset of the gram in the word in the lower bits. One more is written than
+	// there are.
+	spots [2 * batch]uint32
+	words [stride*batch + stride]uint32
+	n, at uint // how many words there are, and the next
+	start int  // of the word at hand
+	entry int32
 }
 
-type spot struct{ place, hash uint32 }
-
-// start begins a text of less than 4 GiB.
-func (s *search) start(text []byte) {
-	s.text, s.from, s.n, s.at, s.next, s.end = text, 0, 0, 0, 0, 0
+// begin begins a text of less than 1 GiB.
+func (s *search) begin(text []byte) {
+	s.text, s.from, s.n, s.at, s.entry = text, 0, 0, 0, 0
 }
 
-// literal gives the next literal that stands in the text, nil after the last one. A
-// literal may be given more than once.
-func (s *search) literal() *literal {
+// next gives the pattern of the next literal that stands in the text, -1 after the last
+// one. A literal may be found more than once.
+func (s *search) next() int32 {
 	for {
-		for s.next < s.end {
-			e := &s.f.entries[s.next]
-			s.next++
-			if at := s.place + int(e.wordFrom); at >= 0 && at+wordLen <= len(s.text) && fold(s.text[at:]) == e.word {
-				if l := &s.f.literals[e.literal]; l.stands(s.text, s.place-int(e.at)) {
-					return l
-				}
+		for s.entry != 0 {
+			e := &s.f.entries[s.entry-1]
+			s.entry = e.next
+			if fold(s.text[s.start:]) == e.word && e.stands(s.text, s.start-e.at) {
+				return e.pattern
 			}
 		}
 		if s.at == s.n && !s.look() {
-			return nil
+			return -1
 		}
-		g := s.spots[s.at]
+		w := s.words[s.at]
 		s.at++
-		s.place = int(g.place)
-		n := s.f.number(g.hash)
-		s.next, s.end = s.f.grams[n].first, s.f.grams[n+1].first
+		s.place = int(w / stride)
+		s.start = s.place - int(w%stride)
+		s.entry = s.f.heads[hashWord(fold(s.text[s.start:]))>>(wordBits-headBits)]
 	}
 }
 
-// look fills spots, and reports whether there are any.
+// known notes the places of text, which is at from, that have known grams, and counts
+// them. Nothing in the loop depends on what the text is, so that no branch of it is
+// foretold wrongly. Not inlined, its variables are in registers.
+//
+//go:noinline
+func (f *filter) known(text []byte, from uint32, spots *[2 * batch]uint32) (n uint) {
+	for ; len(text) >= 3*stride+minLiteral; text = text[4*stride:] {
+		spots[n%(2*batch)] = from
+		n += f.hasGram(hashGram(fold(text)))
+		spots[n%(2*batch)] = from + stride
+		n += f.hasGram(hashGram(fold(text[stride:])))
+		spots[n%(2*batch)] = from + 2*stride
+		n += f.hasGram(hashGram(fold(text[2*stride:])))
+		spots[n%(2*batch)] = from + 3*stride
+		n += f.hasGram(hashGram(fold(text[3*stride:])))
+		from += 4 * stride
+	}
+	for ; len(text) >= minLiteral; text = text[stride:] {
+		spots[n%(2*batch)] = from
+		n += f.hasGram(hashGram(fold(text)))
+		from += stride
+	}
+	return n
+}
+
+// look fills words, and reports whether there are any.
 func (s *search) look() bool {
 	f, text, i, n := s.f, s.text, s.from, uint(0)
-	for n == 0 && i+gram <= len(text) {
+	for s.n = 0; s.n == 0 && i+gram <= len(text); {
 		// Nothing in the loop depends on what the text is, so that no branch of it is
 		// foretold wrongly.
-		for rest := text[i:min(len(text), i+batch*stride+wordLen-stride)]; len(rest) >= 3*stride+wordLen; rest = rest[4*stride:] {
-			a, b, c, d := hash(fold(rest)), hash(fold(rest[stride:])), hash(fold(rest[2*stride:])), hash(fold(rest[3*stride:]))
-			s.spots[n%(2*batch)] = spot{uint32(i), a}
-			n += f.has(a)
-			s.spots[n%(2*batch)] = spot{uint32(i + stride), b}
-			n += f.has(b)
-			s.spots[n%(2*batch)] = spot{uint32(i + 2*stride), c}
-			n += f.has(c)
-			s.spots[n%(2*batch)] = spot{uint32(i + 3*stride), d}
-			n += f.has(d)
-			i += 4 * stride
-		}
-		for ; i+gram <= len(text) && i > len(text)-3*stride-wordLen; i += stride {
-			h := hash(foldEnd(text[i:]))
-			s.spots[n%(2*batch)] = spot{uint32(i), h}
-			n += f.has(h)
-		}
-		looked := s.spots[:n]
 		n = 0
-		for _, g := range looked {
-			// At an end of the text any byte will do: a literal that has one there is not in it.
-			prev, next := text[max(int(g.place)-1, 0)], text[min(int(g.place)+gram, len(text)-1)]
-			k := &f.grams[f.number(g.hash)]
-			s.spots[n%(2*batch)] = g
-			n += uint(k.prev >> (prev % 32) & (k.next >> (next % 32)) & 1)
+		n = f.known(text[i:min(len(text), i+batch*stride+minLiteral-stride)], uint32(i), &s.spots)
+		i += max(0, min(len(text)-i-minLiteral+stride, batch*stride)) / stride * stride
+		for ; i+gram <= len(text) && i > len(text)-minLiteral; i += stride {
+			s.spots[n%(2*batch)] = uint32(i)
+			n += f.hasGram(hashGram(foldEnd(text[i:])))
+		}
+		s.n = s.belong(n)
+	}
+	s.from, s.at = i, 0
+	return s.n > 0
+}
+
+// belong notes which known words the first n spots are in, and counts them.
+func (s *search) belong(n uint) (m uint) {
+	f, text := s.f, s.text
+	for _, place := range s.spots[:n] {
+		if first := int(place) - (stride - 1); first >= 0 && first+2*stride+minLiteral <= len(text) {
+			b := text[first : first+2*stride+minLiteral]
+			for k := range uint32(stride) {
+				s.words[m] = place*stride + k
+				m += f.hasWord(fold(b[stride-1-k:]))
+			}
+			continue
+		}
+		for k := range uint32(stride) {
+			if p := int(place) - int(k); p >= 0 && p+minLiteral <= len(text) {
+				s.words[m] = place*stride + k
+				m += f.hasWord(fold(text[p:]))
+			}
 		}
 	}
-	s.from, s.n, s.at = i, n, 0
-	return n > 0
+	return m
+}
+
+// hasWord is 1 if the bit of a word's hash is set, else 0.
+func (f *filter) hasWord(word uint64) uint {
+	h := hashWord(word)
+	return uint(f.words[h/64] >> (h % 64) & 1)
 }

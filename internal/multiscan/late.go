@@ -109,7 +109,7 @@ func (sc *Scanner) finish() {
 			left -= cost
 			spent[p] += cost
 			sc.stats.Confirms++
-			loc := pat.on(look.cut).FindSubmatchIndex(text)
+			loc := sc.set.on(p, look.cut).FindSubmatchIndex(text)
 			switch {
 			case loc == nil:
 			case again: // of the texts of a line, the first counts

@@ -3,7 +3,7 @@ package multiscan
 import (
 	"regexp"
 	"regexp/syntax"
-	"sync/atomic"
+	"sync"
 )
 
 // MaxHits is how often one pattern is found in a stream while that goes by.
@@ -17,8 +17,15 @@ const LastHits = 4
 type Set struct {
 	patterns []pattern
 	filter   *filter
-	every    []int32 // patterns without a long literal: tried on every line
+	every    []marked // patterns without a long literal
 	limits   limits
+	compiled sync.Map // of cutPattern: the expressions that were wanted
+}
+
+// marked are patterns that are tried on every line that has a byte.
+type marked struct {
+	mark     byte // 0: on every line
+	patterns []int32
 }
 
 // Hit is one line that a pattern matches.
@@ -40,11 +47,10 @@ type Stats struct {
 // Names returns the names of the groups of a pattern, as regexp.SubexpNames
 // does; nil for a rejected one.
 func (s *Set) Names(pattern int) []string {
-	p := &s.patterns[pattern]
-	if p.program == 0 {
+	if s.patterns[pattern].program == 0 {
 		return nil
 	}
-	return p.on(0).SubexpNames()
+	return s.on(int32(pattern), 0).SubexpNames()
 }
 
 // NewScanner returns a scanner that calls found for each hit, in order of
@@ -62,30 +68,33 @@ func (s *Set) NewScanner(found func(Hit)) *Scanner {
 // pattern is one expression.
 type pattern struct {
 	expr    string
-	program int64        // instructions; 0: the pattern is rejected
-	also    []literalSet // a text that matches has a literal of each of these sets
-	mark    byte         // if not 0: a line without this byte cannot match
-	// on holds the expression for each way in which a text can be cut, compiled
-	// when first wanted: most never are.
-	cuts [cutBefore | cutAfter + 1]atomic.Pointer[regexp.Regexp]
+	program int64  // instructions; 0: the pattern is rejected
+	also    string // sets of literals: a text that matches has one of each
+	mark    byte   // if not 0: a line without this byte cannot match
 }
 
-// on gives the expression for a text that is cut at these ends: there "^", or
-// "$", cannot match.
-func (p *pattern) on(cut edges) *regexp.Regexp {
-	if re := p.cuts[cut].Load(); re != nil {
-		return re
+// cutPattern is a pattern for a text that is cut at these ends.
+type cutPattern struct {
+	pattern int32
+	cut     edges
+}
+
+// on gives a pattern for a text that is cut at these ends: there "^", or "$", cannot
+// match. It is compiled when it is first wanted: most never are.
+func (s *Set) on(p int32, cut edges) *regexp.Regexp {
+	if re, ok := s.compiled.Load(cutPattern{p, cut}); ok {
+		return re.(*regexp.Regexp)
 	}
-	re := regexp.MustCompile(p.expr) // it parsed and compiled before
+	re := regexp.MustCompile(s.patterns[p].expr) // it parsed and compiled before
 	if cut != 0 {
-		if tree, err := syntax.Parse(p.expr, syntax.Perl); err == nil {
+		if tree, err := syntax.Parse(s.patterns[p].expr, syntax.Perl); err == nil {
 			without(tree, cut)
 			if other, err := regexp.Compile(tree.String()); err == nil {
 				re = other
 			}
 		}
 	}
-	p.cuts[cut].Store(re)
+	s.compiled.Store(cutPattern{p, cut}, re)
 	return re
 }
 

@@ -127,7 +127,7 @@ func (w *windowNaive) unit(text []byte, cut edges) {
 		if w.found.has(i, w.line) {
 			continue
 		}
-		if loc := w.set.patterns[i].on(cut).FindSubmatchIndex(text); loc != nil {
+		if loc := w.set.on(int32(i), cut).FindSubmatchIndex(text); loc != nil {
 			w.found.add(found{i, w.line, w.offset, string(text), ints(loc)})
 		}
 	}

@@ -16,14 +16,14 @@ import (
 var sample []byte
 
 // rarity says how often each gram occurs in the sample, by the hash of the filter.
-type rarity [1 << tableBits]uint16
+type rarity [1 << gramBits]uint16
 
 var sampled = sync.OnceValue(func() *rarity { return newRarity(sample) })
 
 func newRarity(of []byte) *rarity {
 	r := new(rarity)
-	for i := 0; i+wordLen <= len(of); i++ {
-		r[hash(fold(of[i:]))]++
+	for i := 0; i+minLiteral <= len(of); i++ {
+		r[hashGram(fold(of[i:]))]++
 	}
 	return r
 }
@@ -32,7 +32,7 @@ func newRarity(of []byte) *rarity {
 func (r *rarity) of(b []byte) int {
 	n := math.MaxUint16
 	for i := 0; i+gram <= len(b); i++ {
-		n = min(n, int(r[hash(foldEnd(b[i:]))]))
+		n = min(n, int(r[hashGram(foldEnd(b[i:]))]))
 	}
 	return n
 }
@@ -43,24 +43,22 @@ func (r *rarity) better(a, b literalSet) bool { return r.cost(a) < r.cost(b) }
 
 // costOfGram is what it costs to know a gram, as a multiple of what it costs to compare
 // one more literal where it stands.
-const costOfGram = 6
+const costOfGram = 5
 
 // Costs as multiples of what it costs to know one more literal. The sample has few
 // of the words of the world: a plain one may well be common elsewhere.
 const (
 	costOfHit   = 20      // to look at a line that has a literal
 	costOfShort = 1 << 20 // that a literal is a byte too short for the filter
-	costOfMark  = 100     // to look for a mark
+	costOfMark  = 1000    // to look for a mark
 )
 
 func (r *rarity) cost(set literalSet) (cost int) {
 	for _, l := range set {
 		b := []byte(l)
 		cost += 1 + costOfHit*r.occurrences(b)
-		for rest := range stride {
-			_, passing := r.rarest(b, rest, nil)
-			cost += passing
-		}
+		_, least := r.rarest(l, nil)
+		cost += least
 	}
 	if n := set.shortest(); n < minLiteral {
 		cost = costOfShort * (minLiteral - n)
@@ -79,19 +77,21 @@ func (r *rarity) occurrences(b []byte) int {
 	return r.of(b)
 }
 
-// rarest gives the place of the gram, of those of a literal with one remainder, that
-// costs least, and that cost. One that is known already lets no more places pass;
-// one that is not does so by chance, too, where another gram has its bit. Without a
-// filter all are taken to be known.
-func (r *rarity) rarest(b []byte, rest int, f *filter) (place, cost int) {
-	place = -1
-	for at := rest; at+gram <= len(b); at += stride {
-		h := hash(foldEnd(b[at:]))
-		c := int(r[h])
-		if f != nil && f.has(h) == 0 {
-			c = costOfGram*c + 1
+// rarest gives the place of the word of a literal whose grams let the fewest places pass,
+// and how many; none of a literal that is too short. A gram that the filter knows already
+// lets no more pass; one that it does not know costs more than what it lets pass, as
+// others may be taken for it. Without a filter all are taken to be known.
+func (r *rarity) rarest(literal string, f *filter) (place, cost int) {
+	for at := range len(literal) - minLiteral + 1 {
+		c := 0
+		for i := range stride {
+			h := hashGram(foldEnd([]byte(literal[at+i:])))
+			c += int(r[h])
+			if f != nil && f.hasGram(h) == 0 {
+				c += costOfGram*int(r[h]) + 4
+			}
 		}
-		if place < 0 || c < cost {
+		if at == 0 || c < cost {
 			place, cost = at, c
 		}
 	}
@@ -102,7 +102,7 @@ func (r *rarity) rarest(b []byte, rest int, f *filter) (place, cost int) {
 func common(sets []literalSet) float64 {
 	n := 0
 	for line := range bytes.Lines(lowered()) {
-		if holds(sets, line) {
+		if holds(textOf(sets), line) {
 			n++
 		}
 	}

@@ -124,7 +124,10 @@ func (sc *Scanner) endLine() {
 
 func (sc *Scanner) startLong() {
 	sc.offset = sc.done
-	sc.every = append(sc.every[:0], sc.set.every...)
+	sc.every = sc.every[:0]
+	for _, e := range sc.set.every {
+		sc.every = append(sc.every, e.patterns...)
+	}
 }
 
 func (sc *Scanner) feed(p []byte) {
@@ -194,16 +197,16 @@ func (sc *Scanner) dirty(p []byte) {
 // they came, nil if they came so.
 func (sc *Scanner) block(text, raw []byte) {
 	sc.every = sc.every[:0]
-	for _, p := range sc.set.every {
-		if m := sc.set.patterns[p].mark; m == 0 || bytes.IndexByte(text, m) >= 0 {
-			sc.every = append(sc.every, p)
+	for _, e := range sc.set.every {
+		if e.mark == 0 || bytes.IndexByte(text, e.mark) >= 0 {
+			sc.every = append(sc.every, e.patterns...)
 		}
 	}
 	s := &sc.outer
-	s.start(text)
-	l := s.literal()
+	s.begin(text)
+	p := s.next()
 	pos, rawStart, rawLine := 0, 0, sc.line // where the line at hand begins, and where a line of raw does
-	for pos < len(text) && (l != nil || len(sc.every) > 0) {
+	for pos < len(text) && (p >= 0 || len(sc.every) > 0) {
 		if len(sc.every) == 0 {
 			start := pos + bytes.LastIndexByte(text[pos:s.place], '\n') + 1
 			sc.line += int64(bytes.Count(text[pos:start], newline))
@@ -211,8 +214,8 @@ func (sc *Scanner) block(text, raw []byte) {
 		}
 		end := pos + bytes.IndexByte(text[pos:], '\n')
 		sc.newGather()
-		for ; l != nil && s.place < end; l = s.literal() {
-			sc.gather(l)
+		for ; p >= 0 && s.place < end; p = s.next() {
+			sc.gather(p)
 		}
 		rawPos := pos
 		if raw != nil {
@@ -247,9 +250,9 @@ func (sc *Scanner) textLine(line []byte) {
 // unit scans a text of a line that has several.
 func (sc *Scanner) unit(text []byte, cut edges) {
 	sc.newGather()
-	sc.inner.start(text)
-	for l := sc.inner.literal(); l != nil; l = sc.inner.literal() {
-		sc.gather(l)
+	sc.inner.begin(text)
+	for p := sc.inner.next(); p >= 0; p = sc.inner.next() {
+		sc.gather(p)
 	}
 	sc.try(text, cut)
 }
@@ -262,13 +265,11 @@ func (sc *Scanner) newGather() {
 	}
 }
 
-// gather notes the patterns of a literal that was found.
-func (sc *Scanner) gather(l *literal) {
-	for _, p := range l.patterns {
-		if sc.mark[p] != sc.gen {
-			sc.mark[p] = sc.gen
-			sc.gathered = append(sc.gathered, p)
-		}
+// gather notes a pattern of which a literal was found.
+func (sc *Scanner) gather(p int32) {
+	if sc.mark[p] != sc.gen {
+		sc.mark[p] = sc.gen
+		sc.gathered = append(sc.gathered, p)
 	}
 }
 
