@@ -2,6 +2,7 @@ package classify
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/text"
@@ -18,63 +19,12 @@ type calls struct {
 	hints    int        // words[hints:] come from a project's files, not from the command
 }
 
-// kin is the family of the programs that a package manager installs and starts.
-func kin(family string) string {
-	switch family {
-	case "npm", "pnpm", "yarn", "bun":
-		return "node"
-	case "pip", "pipx", "uv", "poetry", "conda":
-		return "python"
-	}
-	return ""
-}
+// kin is the family of the programs that a package manager installs and starts, "" if it
+// has none.
+func kin(family string) string { return named("kin", family) }
 
-// familyOf names the method family of a program, where that is not its own name.
-func familyOf(program string) string {
-	switch program {
-	case "npm", "npx":
-		return "npm"
-	case "node", "nodejs", "tsx", "ts-node", "jest", "vitest", "mocha", "playwright", "cypress", "next", "vite", "webpack", "esbuild", "rollup", "turbo", "prisma", "husky", "tsc", "eslint", "prettier", "nx", "ava":
-		return "node"
-	case "bun", "bunx":
-		return "bun"
-	case "python", "pytest", "py.test", "tox", "nox", "mypy", "ruff", "flake8", "black", "alembic", "django-admin", "manage.py", "coverage":
-		return "python"
-	case "gem", "bundle", "bundler", "ruby", "rake", "rspec", "rubocop", "rails":
-		return "gem"
-	case "composer", "php", "phpunit", "artisan":
-		return "composer"
-	case "cargo", "rustc", "rustup", "cross":
-		return "cargo"
-	case "go", "gofmt", "golangci-lint", "gotestsum":
-		return "go"
-	case "gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "make", "gmake", "cmake", "ctest", "ninja", "configure", "autoreconf", "meson", "pkg-config", "bazel":
-		return "cc"
-	case "mvn", "mvnw":
-		return "maven"
-	case "gradle", "gradlew", "java", "javac", "kotlinc":
-		return "gradle"
-	case "apt", "apt-get", "dpkg", "aptitude":
-		return "apt"
-	case "dnf", "yum", "microdnf":
-		return "dnf"
-	case "docker", "docker-compose", "podman", "podman-compose":
-		return "docker"
-	case "curl", "wget":
-		return "fetch"
-	case "sh", "bash", "dash", "zsh", "ash", "busybox":
-		return "shell"
-	case "psql", "pg_ctl", "pg_isready", "pg_dump", "createdb", "mysql", "mysqladmin", "redis-cli", "sqlite3", "mongosh", "mongo":
-		return "database"
-	case "kubectl", "helm", "terraform", "tofu", "gh":
-		return "kubernetes"
-	case "conda", "mamba", "micromamba":
-		return "conda"
-	case "git", "pip", "pipx", "uv", "poetry", "pnpm", "yarn", "apk", "pacman", "zypper", "brew", "snap", "dotnet":
-		return program
-	}
-	return ""
-}
+// familyOf names the method family of a program, "" if it has none.
+func familyOf(program string) string { return named("family", program) }
 
 // programName is the plain name of a program: without its directory, and
 // without the version that some carry (python3.11, pip3, gcc-12).
@@ -131,18 +81,9 @@ func (c *calls) add(words []string, depth int) {
 	if len(rest) > 0 {
 		c.add(rest, depth+1)
 	}
-	if f := familyOf(name); f != "" {
-		c.family(f) // after what it starts: python3 -m pip is pip first
+	if f := familyOf(name); f != "" && !slices.Contains(c.families, f) {
+		c.families = append(c.families, f) // after what it starts: python3 -m pip is pip first
 	}
-}
-
-func (c *calls) family(f string) {
-	for _, have := range c.families {
-		if have == f {
-			return
-		}
-	}
-	c.families = append(c.families, f)
 }
 
 // started gives the command that a wrapper runs, or says that it runs something
