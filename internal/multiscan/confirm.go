@@ -2,7 +2,6 @@ package multiscan
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strings"
 )
 
@@ -117,23 +116,13 @@ next:
 	return true
 }
 
-// appendLower lowers ASCII letters, eight at a time.
+// appendLower appends text with its ASCII letters lowered.
 func appendLower(to, text []byte) []byte {
-	const ones = 0x0101010101010101
 	n := len(to)
 	to = append(to, text...)
-	b := to[n:]
-	for len(b) >= 8 {
-		v := binary.LittleEndian.Uint64(b)
-		low := v & (0x7f * ones)
-		// The high bit of a byte says whether it is at least 'A', and more than 'Z'.
-		upper := (low + (0x80-'A')*ones) &^ (low + (0x80-'Z'-1)*ones) &^ v & (0x80 * ones)
-		binary.LittleEndian.PutUint64(b, v|upper>>2)
-		b = b[8:]
-	}
-	for i, c := range b {
+	for i, c := range to[n:] {
 		if c-'A' < 26 {
-			b[i] = c + 'a' - 'A'
+			to[n+i] = c + 'a' - 'A'
 		}
 	}
 	return to

@@ -32,12 +32,8 @@ var codePlaces = []struct {
 
 // foreign reports whether a path is not the repository's own code.
 func foreign(path string) bool {
-	for _, p := range [...]string{"node_modules", "node:internal", "site-packages", "dist-packages", "/usr/", "/rustc/", "/library/std", "/library/core", "/go/src/", "lib/python", ".cargo/registry", "/pkg/mod/"} {
-		if strings.Contains(path, p) {
-			return true
-		}
-	}
-	return false
+	return hasAny(path, "node_modules", "node:internal", "site-packages", "dist-packages", "/usr/", "/rustc/", "/library/std", "/library/core",
+		"/go/src/", "lib/python", ".cargo/registry", "/pkg/mod/")
 }
 
 // codePlace finds the file and line of the code that a line of output is about:

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/manifest"
@@ -105,18 +106,9 @@ func makeRecipe(text, target string) string {
 		if inside && target == "" && len(out) > 0 {
 			break
 		}
-		inside = target == "" && len(out) == 0 || target != "" && contains(strings.Fields(name), target)
+		inside = target == "" && len(out) == 0 || target != "" && slices.Contains(strings.Fields(name), target)
 	}
 	return strings.Join(out, "\n")
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // readSome reads the beginning of a regular file, nil if there is none.

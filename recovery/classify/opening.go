@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -81,49 +82,16 @@ func byExpressions(l string) opening {
 	return opensNothing
 }
 
+// beginnings are those of lines that open or close a part, by their first byte.
+var beginnings = [256][]string{
+	'_': {"___"}, '[': {"[ RUN ", "[captured"}, '#': {"# "}, 'F': {"FAIL", "Fail"}, 'E': {"ERROR"}, 'f': {"fail"}, 'c': {"console."},
+	's': {"stdout", "stderr"}, 'T': {"Test"}, 't': {"test result"}, 'S': {"Snapshots"}, 'o': {"ok  "}, 'A': {"An error"},
+	'I': {"ImportError"}, 'R': {"Ran "}, '"': {"\""},
+}
+
 // begins reports whether a line begins like one that opens or closes a part.
 func begins(t string) bool {
-	var list []string
-	switch t[0] {
-	case '_':
-		return strings.HasPrefix(t, "___")
-	case '[':
-		return strings.HasPrefix(t, "[ RUN ") || strings.HasPrefix(t, "[captured")
-	case '#':
-		list = []string{"# "}
-	case 'F':
-		list = []string{"FAIL", "Fail"}
-	case 'E':
-		list = []string{"ERROR"}
-	case 'f':
-		list = []string{"fail"}
-	case 'c':
-		list = []string{"console."}
-	case 's':
-		list = []string{"stdout", "stderr"}
-	case 'T':
-		list = []string{"Test"}
-	case 't':
-		list = []string{"test result"}
-	case 'S':
-		list = []string{"Snapshots"}
-	case 'o':
-		list = []string{"ok  "}
-	case 'A':
-		list = []string{"An error"}
-	case 'I':
-		list = []string{"ImportError"}
-	case 'R':
-		list = []string{"Ran "}
-	case '"':
-		return true
-	}
-	for _, p := range list {
-		if strings.HasPrefix(t, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(beginnings[t[0]], func(p string) bool { return strings.HasPrefix(t, p) })
 }
 
 // insideOf is openingOf for a line whose beginning says nothing: it may have in

@@ -135,19 +135,7 @@ var died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation 
 // faultSignal is the signal behind a shell's exit code, for those that a fault of
 // the program itself raises.
 func faultSignal(code int) string {
-	switch code {
-	case 128 + 4:
-		return "SIGILL"
-	case 128 + 6:
-		return "SIGABRT"
-	case 128 + 7:
-		return "SIGBUS"
-	case 128 + 8:
-		return "SIGFPE"
-	case 128 + 11:
-		return "SIGSEGV"
-	}
-	return ""
+	return map[int]string{128 + 4: "SIGILL", 128 + 6: "SIGABRT", 128 + 7: "SIGBUS", 128 + 8: "SIGFPE", 128 + 11: "SIGSEGV"}[code]
 }
 
 // at makes a hit of a line of an output's tail.

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/multiscan"
 	"github.com/superloop/superloop/internal/text"
@@ -102,7 +102,7 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 			}
 			rd.place(false)
 			if err == nil && ctx.Err() == nil {
-				kept = rd.keep(buf)
+				kept = copy(buf, rd.window[max(0, len(rd.window)-backSize):])
 				continue
 			}
 		}
@@ -125,11 +125,6 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 	out.end = lastSummary(out.tail)
 	out.end.line += out.lines - int64(len(out.tail))
 	return out
-}
-
-// keep puts the end of the window before the next block, and gives how long that is.
-func (rd *reading) keep(buf []byte) int {
-	return copy(buf, rd.window[max(0, len(rd.window)-backSize):])
 }
 
 var newline = []byte("\n")
@@ -207,9 +202,7 @@ func cleanLines(b []byte, limit int, last bool) []string {
 			lines = append(lines, cleanLine(b[i+1:]))
 			b = b[:i+1]
 		}
-		for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
-			lines[i], lines[j] = lines[j], lines[i]
-		}
+		slices.Reverse(lines)
 		return lines
 	}
 	for n := 0; n < limit && len(b) > 0; n++ {
@@ -238,9 +231,34 @@ func cleanLine(b []byte) string {
 	if len(b) > contextLen {
 		b = b[:contextLen]
 	}
-	s := string(b)
-	if utf8.ValidString(s) { // nearly always, and quickly seen
-		return s
+	return strings.ToValidUTF8(string(b), "")
+}
+
+// workspace is what one reading needs and the next one can have again.
+type workspace struct {
+	sc  *multiscan.Scanner
+	buf []byte
+}
+
+func (w *workspace) scanner(set *multiscan.Set, found func(multiscan.Hit)) *multiscan.Scanner {
+	if w.sc == nil {
+		w.sc = set.NewScanner(found)
+	} else {
+		w.sc.Reset(found)
 	}
-	return strings.ToValidUTF8(s, "")
+	return w.sc
+}
+
+func (w *workspace) buffer() []byte {
+	if w.buf == nil {
+		w.buf = make([]byte, backSize+blockSize)
+	}
+	return w.buf
+}
+
+// release drops what would keep the last reading alive.
+func (w *workspace) release() {
+	if w.sc != nil {
+		w.sc.Reset(func(multiscan.Hit) {})
+	}
 }

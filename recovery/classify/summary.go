@@ -1,6 +1,7 @@
 package classify
 
 import (
+	_ "embed" // for the summaries
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,36 +17,19 @@ type summary struct {
 	line   int64 // where it stands
 }
 
-// summaries are the runners' last lines. The groups are counts of failed tests;
-// a line without one says that none failed.
-var summaries = sync.OnceValue(func() []*regexp.Regexp {
-	return []*regexp.Regexp{
-		regexp.MustCompile(`^Tests: +(?:(\d+) failed, )?.*\btotal$`),         // jest
-		regexp.MustCompile(`^ +Tests +(?:(\d+) failed)?(?: \| )?.*\(\d+\)$`), // vitest
-		regexp.MustCompile(`^ +(\d+) failing$`),                              // mocha
-		regexp.MustCompile(`^ +\d+ passing \(`),                              // mocha
-		regexp.MustCompile(`^(?:=+ )?(?:(\d+) failed)?(?:, )?(?:\d+ (?:passed|skipped|errors?|warnings?|deselected|xfailed|xpassed)(?:, )?)* in \d[\d.:]*s`), // pytest
-		regexp.MustCompile(`^FAILED \((?:failures=(\d+))?(?:, )?(?:errors=(\d+))?`),                                                                          // unittest
-		regexp.MustCompile(`^test result: \w+\. \d+ passed; (\d+) failed`),                                                                                   // cargo
-		regexp.MustCompile(`^(?:# |ℹ )fail (\d+)$`),                                                                                                          // node --test
-		regexp.MustCompile(`^\d+ examples?, (\d+) failures?`),                                                                                                // rspec
-		regexp.MustCompile(`^\d+ (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors`),                                                              // minitest, test-unit
-		regexp.MustCompile(`^Tests: \d+, Assertions: \d+(?:, Errors: (\d+))?(?:, Failures: (\d+))?`),                                                         // phpunit
-		regexp.MustCompile(`Tests run: \d+, Failures: (\d+), Errors: (\d+)`),                                                                                 // maven
-		regexp.MustCompile(`^\d+ tests? completed, (\d+) failed`),                                                                                            // gradle
-		regexp.MustCompile(`^(?:Failed!|Passed!) +- Failed: +(\d+)`),                                                                                         // dotnet
-		regexp.MustCompile(`^ +(\d+) tests? failed$`),                                                                                                        // ava
-		regexp.MustCompile(`^ +(\d+) failed$`),                                                                                                               // playwright
-		regexp.MustCompile(`^ *(\d+) fail$`),                                                                                                                 // bun
-		regexp.MustCompile(`tests passed, (\d+) tests? failed out of`),                                                                                       // ctest
-		regexp.MustCompile(`^\s*\d+ (?:tests? |checks? |specs? )?(?:passed|ok|succeeded)[,;] (\d+) (?:tests? |checks? |specs? )?failed\b`),                   // one's own
-		regexp.MustCompile(`^(?:# )?(\d+) of \d+ (?:tests?|checks?|specs?|cases?|examples?|assertions?) failed\b`),                                           // one's own
-		regexp.MustCompile(`^(?:Total|Results?|Summary|Tests?|Checks?|Done)\b[^.]*?\b(\d+) (?:failed|failures?|failing)\b`),                                  // one's own
-		regexp.MustCompile(`^(\d+) (?:(?:tests?|checks?|specs?|cases?) )?(?:failed|failures?|failing)\b(?:[,;.:/ ]+\d+ (?:tests? |checks? )?(?:passed|ok|succeeded|run|total)\b.*)?\.?$`), // one's own
-		regexp.MustCompile(`\b(?:passed|ok|PASS|pass)[:=] *\d+[,;]? +(?:failed|FAIL|fail|not ok)[:=] *(\d+)`),                                                                             // one's own
-		regexp.MustCompile(`^\[  FAILED  \] (\d+) tests?`), // googletest
+// summaries are the runners' last lines, as summaries.txt has them: behind a runner's name
+// an expression, whose groups are counts of failed tests; a line without one says that
+// none failed.
+var summaries = sync.OnceValue(func() (all []*regexp.Regexp) {
+	for line := range strings.Lines(summariesText) {
+		_, expr, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		all = append(all, regexp.MustCompile(expr))
 	}
+	return all
 })
+
+//go:embed summaries.txt
+var summariesText string
 
 // goFailed is the line of a package whose tests ran and failed.
 var goFailed = pattern.Lazy(`^FAIL\t\S+\t\d[\d.]*s$`)
@@ -55,12 +39,7 @@ func counts(l string) bool {
 	if !strings.ContainsAny(l, "0123456789") {
 		return false
 	}
-	for _, w := range [...]string{"ail", "AIL", "ass", "rror", "Tests"} {
-		if strings.Contains(l, w) {
-			return true
-		}
-	}
-	return false
+	return hasAny(l, "ail", "AIL", "ass", "rror", "Tests")
 }
 
 // lastSummary finds the last count; its line is counted within lines, from 1.

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -176,9 +177,9 @@ func (j *judgement) why(f Failure, p *match) string {
 	case j.undeclared && j.findings[ProbeDeclared].Value == "installed":
 		what += ": " + j.findings[ProbeDeclared].Detail + ", so the import asks for a part that it does not have"
 	case j.undeclared:
-		what += ": " + orElse(j.findings[ProbeDeclared].Detail, "the project does not declare it") + ", so the code or its manifest has to change"
+		what += ": " + cmp.Or(j.findings[ProbeDeclared].Detail, "the project does not declare it") + ", so the code or its manifest has to change"
 	case j.weakened && j.weak != nil:
-		what += ", but " + lower(orElse(j.weak.rule.h.Label, j.weak.rule.h.ID)) + " as well, so it is proposed at most"
+		what += ", but " + lower(cmp.Or(j.weak.rule.h.Label, j.weak.rule.h.ID)) + " as well, so it is proposed at most"
 	case j.weakened && !p.voice.own():
 		what += ", but a test says so, not the tool, so it is proposed at most"
 	case j.weakened:
@@ -187,13 +188,6 @@ func (j *judgement) why(f Failure, p *match) string {
 		what += ", and a look at the system agrees"
 	}
 	return what
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // lower makes a label fit for the middle of a sentence.

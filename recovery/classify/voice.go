@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/pattern"
@@ -97,12 +98,7 @@ func spoken(before []string, line string) (v voice, decided, final bool) {
 }
 
 func hasAny(l string, texts ...string) bool {
-	for _, t := range texts {
-		if strings.Contains(l, t) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(l, t) })
 }
 
 // opened walks back to the nearest line that opens or closes a part of a
@@ -236,10 +232,5 @@ func tap(before, after []string) bool {
 }
 
 func indent(s string) int {
-	for i := 0; i < len(s); i++ {
-		if s[i] != ' ' && s[i] != '\t' {
-			return i
-		}
-	}
-	return len(s)
+	return len(s) - len(strings.TrimLeft(s, " \t"))
 }
