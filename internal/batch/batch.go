@@ -1,6 +1,5 @@
-// Package batch answers questions that come one a line, as the verbs with --batch do:
-// in order, each with a line of JSON. A line that is no question is answered too, and
-// the batch goes on.
+// Package batch answers questions that come one a line, as the verbs with --batch do: in order, each with a line of
+// JSON. A line that is no question is answered too, and the batch goes on.
 package batch
 
 import (
@@ -37,10 +36,9 @@ func ID(id json.RawMessage) json.RawMessage {
 // TooLong says why a line of more than most bytes is refused.
 func TooLong(most int) string { return fmt.Sprintf("the line is longer than %d bytes", most) }
 
-// Lines writes what answer says of each line of r to w; nil is left out. Of a line of
-// more than most bytes answer gets the beginning, and whole is false. The answers are
-// written out whenever no other line is there yet: whoever asks may wait for them. The
-// error is that of reading or writing.
+// Lines writes what answer says of each line of r to w; nil is left out. Of a line of more than most bytes answer
+// gets the beginning, and whole is false. The answers are written out whenever no other line is there yet: whoever
+// asks may wait for them. The error is that of reading or writing.
 func Lines(r io.Reader, w io.Writer, most int, answer func(line []byte, whole bool) any) error {
 	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(w, 64<<10)
 	enc := json.NewEncoder(out)
@@ -71,8 +69,8 @@ func Lines(r io.Reader, w io.Writer, most int, answer func(line []byte, whole bo
 	}
 }
 
-// Objects is Lines for lines of at most 64 MiB that hold an object each. Blank lines are
-// left out, and a line that is no object of that form is refused.
+// Objects is Lines for lines of at most 64 MiB that hold an object each. Blank lines are left out, and a line that is
+// no object of that form is refused.
 func Objects[Question any](r io.Reader, w io.Writer, answer func(Question) any) error {
 	const most = 64 << 20
 	return Lines(r, w, most, func(line []byte, whole bool) any {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// cleaner removes terminal control sequences from a stream that comes in
-// pieces of any size. Its state is all that it keeps between pieces.
+// cleaner removes terminal control sequences from a stream that comes in pieces of any size. Its state is all that it
+// keeps between pieces.
 type cleaner struct {
 	state escape
 	n     int // bytes of the control string so far
@@ -29,46 +29,13 @@ const (
 	esc       = 0x1b
 	bel       = 0x07
 	backspace = '\b'
-	// maxControlString bounds how much a control string without an end can
-	// hide; what follows is text again.
+	// maxControlString bounds how much a control string without an end can hide; what follows is text again.
 	maxControlString = 4096
 )
 
-// isDirty reports whether there is anything to be removed from whole lines.
-func isDirty(b []byte) bool {
-	return bytes.IndexByte(b, esc) >= 0 || bytes.IndexByte(b, backspace) >= 0
-}
-
-// appendClean appends whole lines without control sequences; "\r" stays.
+// appendClean appends whole lines without control sequences; "\r" stays, and there is no backspace. Most texts
+// between two sequences are short: so many bytes are copied at once.
 func appendClean(to, lines []byte) []byte {
-	if bytes.IndexByte(lines, backspace) < 0 {
-		return appendPlain(to, lines)
-	}
-	var c cleaner
-	// Where the text begins of which a backspace takes away, as far as was looked.
-	text, seen := len(to), len(to)
-	for len(lines) > 0 {
-		run, ctl, rest := c.next(lines)
-		to, lines = append(to, run...), rest
-		switch ctl {
-		case '\r':
-			to = append(to, '\r')
-			text, seen = len(to), len(to)
-		case backspace:
-			if i := bytes.LastIndexByte(to[seen:], '\n'); i >= 0 {
-				text = seen + i + 1
-			}
-			_, size := utf8.DecodeLastRune(to[text:])
-			to = to[:len(to)-size]
-			seen = len(to)
-		}
-	}
-	return to
-}
-
-// appendPlain is appendClean for lines without a backspace. Most texts between two
-// sequences are short: so many bytes are copied at once.
-func appendPlain(to, lines []byte) []byte {
 	const short = 16
 	n := len(to)
 	to = slices.Grow(to, len(lines)+short)
@@ -109,9 +76,8 @@ func sequence(lines []byte) int {
 	return i
 }
 
-// next returns the plain bytes that p begins with, what ends them ('\r',
-// '\b', or 0 for neither) and what of p is left. Sequences before and after the
-// plain bytes are swallowed; a line end is plain, and ends any of them.
+// next returns the plain bytes that p begins with, what ends them ('\r', '\b', or 0 for neither) and what of p is
+// left. Sequences before and after the plain bytes are swallowed; a line end is plain, and ends any of them.
 func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
 	for c.state != ground && len(p) > 0 {
 		if c.swallow(p[0]) {
@@ -130,8 +96,8 @@ func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
 	return p, 0, nil
 }
 
-// swallow takes one byte of a control sequence. It reports false if b does
-// not belong to it and is to be looked at again.
+// swallow takes one byte of a control sequence. It reports false if b does not belong to it and is to be looked at
+// again.
 func (c *cleaner) swallow(b byte) bool {
 	final := b >= 0x30 && b <= 0x7e
 	switch c.state {
@@ -176,4 +142,84 @@ func (c *cleaner) swallow(b byte) bool {
 	}
 	c.state = ground
 	return final
+}
+
+// Window is the most text, in bytes, that an expression is run on at a time.
+const Window = 8 << 10
+
+// step is how far apart the windows of a long text begin: a match of at most Window-step bytes lies whole inside one
+// of them.
+const step = Window / 2
+
+// edges says which ends of a unit are not ends of the text it was cut from.
+type edges uint8
+
+const (
+	cutBefore edges = 1 << iota
+	cutAfter
+)
+
+// unitSink gets the units of a line in order.
+type unitSink interface {
+	unit(text []byte, cut edges)
+}
+
+// units cuts one line that comes in pieces into cleaned units of at most Window bytes: a text begins at the start of
+// the line and after each '\r'; texts longer than Window give windows that begin step bytes apart. Empty texts are
+// left out unless the line has no other. Memory: one window.
+type units struct {
+	clean cleaner
+	win   []byte
+	cut   edges // cutBefore if win does not begin where its text begins
+	some  bool  // the line had a unit
+}
+
+// feed takes the next piece of the line, without '\n'.
+func (u *units) feed(p []byte, to unitSink) {
+	for len(p) > 0 {
+		run, ctl, rest := u.clean.next(p)
+		p = rest
+		u.add(run, to)
+		switch ctl {
+		case '\r':
+			u.endText(to)
+		case backspace:
+			_, size := utf8.DecodeLastRune(u.win)
+			u.win = u.win[:len(u.win)-size]
+		}
+	}
+}
+
+// add appends plain bytes to the text. A full window is given out only when more follows: else it is the last one.
+func (u *units) add(run []byte, to unitSink) {
+	if u.win == nil {
+		u.win = make([]byte, 0, Window)
+	}
+	for len(run) > 0 {
+		if len(u.win) == Window {
+			to.unit(u.win, u.cut|cutAfter)
+			u.some, u.cut = true, cutBefore
+			u.win = u.win[:copy(u.win, u.win[step:])]
+		}
+		n := min(len(run), Window-len(u.win))
+		u.win = append(u.win, run[:n]...)
+		run = run[n:]
+	}
+}
+
+func (u *units) endText(to unitSink) {
+	if len(u.win) > 0 {
+		to.unit(u.win, u.cut)
+		u.some = true
+	}
+	u.win, u.cut = u.win[:0], 0
+}
+
+// endLine gives out what is left and is ready for the next line.
+func (u *units) endLine(to unitSink) {
+	u.endText(to)
+	if !u.some {
+		to.unit(nil, 0)
+	}
+	*u = units{win: u.win[:0]}
 }

@@ -1,9 +1,11 @@
 package multiscan
 
 import (
+	"cmp"
 	"fmt"
 	"regexp/syntax"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,11 +14,10 @@ const (
 	DefaultMaxProgram = 200
 	// maxExpression is the longest expression, in bytes.
 	maxExpression = 8 << 10
-	// commonPerMB is how many lines of a MB of the sample may hold a pattern's
-	// literals before that is a Problem.
+	// commonPerMB is how many lines of a MB of the sample may hold a pattern's literals before that is a Problem.
 	commonPerMB = 20
-	// maxAlso is how many sets besides the one that is looked for a text is asked
-	// for before the expression is run, and maxAsked how many literals such a set may have.
+	// maxAlso is how many sets besides the one that is looked for a text is asked for before the expression is run,
+	// and maxAsked how many literals such a set may have.
 	maxAlso, maxAsked = 4, 32
 )
 
@@ -33,23 +34,22 @@ type Problem struct {
 	Text    string // for a person
 }
 
-// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a
-// rejecting Problem matches nothing; problems are in order of patterns, and none
-// is told of a known expression. The error is not nil only if the options cannot
-// be used.
+// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a rejecting Problem matches nothing;
+// problems are in order of patterns, and none is told of a known expression. The error is not nil only if the options
+// cannot be used.
 func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 	if o.MaxProgram < 0 {
 		return nil, nil, fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
 	}
-	if o.MaxProgram == 0 {
-		o.MaxProgram = DefaultMaxProgram
-	}
+	o.MaxProgram = cmp.Or(o.MaxProgram, DefaultMaxProgram)
 	c := compiler{set: &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, filter: new(filter)}}
 	known := readLiterals(o.Known)
 	for i, e := range exprs {
 		c.set.patterns[i].expr = e
 		if line, ok := known[e]; !ok {
-			c.analyse(int32(i), o.MaxProgram)
+			if text, reject := c.analyse(int32(i), o.MaxProgram); text != "" {
+				c.problems = append(c.problems, Problem{i, reject, text})
+			}
 		} else if err := c.take(int32(i), line); err != nil {
 			return nil, nil, err
 		}
@@ -70,46 +70,36 @@ type compiler struct {
 }
 
 // analyse puts an expression into the set, and tells what is wrong with it.
-func (c *compiler) analyse(i int32, maxProgram int) {
+func (c *compiler) analyse(i int32, maxProgram int) (problem string, reject bool) {
 	p := &c.set.patterns[i]
-	tell := func(reject bool, format string, args ...any) {
-		c.problems = append(c.problems, Problem{int(i), reject, fmt.Sprintf(format, args...)})
-	}
 	if len(p.expr) > maxExpression {
-		tell(true, "expression of %d bytes is too long (at most %d): split it", len(p.expr), maxExpression)
-		return
+		return fmt.Sprintf("expression of %d bytes is too long (at most %d): split it", len(p.expr), maxExpression), true
 	}
 	tree, err := syntax.Parse(p.expr, syntax.Perl)
 	if err != nil {
-		tell(true, "does not compile: %v", err)
-		return
+		return fmt.Sprintf("does not compile: %v", err), true
 	}
-	// The size is estimated first: compiling nested counts takes the memory
-	// that the bound is to save.
+	// The size is estimated first: compiling nested counts takes the memory that the bound is to save.
 	size := programSize(tree)
 	if size <= 4*int64(maxProgram) {
 		prog, err := syntax.Compile(tree.Simplify())
 		if err != nil {
-			tell(true, "does not compile: %v", err)
-			return
+			return fmt.Sprintf("does not compile: %v", err), true
 		}
 		size = int64(len(prog.Inst))
 	}
 	if size > int64(maxProgram) {
-		tell(true, "program of about %d instructions is too large (at most %d): use smaller counts, e.g. x* for x{0,300}", size, maxProgram)
-		return
+		return fmt.Sprintf("program of about %d instructions is too large (at most %d): use smaller counts, e.g. x* for x{0,300}", size, maxProgram), true
 	}
 	p.program = size
-	sets := chosen(required(tree, sampled().better))
+	sets := chosen(required(tree))
 	if len(sets) == 0 {
-		tell(false, "no literal in every alternative: it is tried on every line, for as long as its budget lasts")
 		c.every(i)
-		return
+		return "no literal in every alternative: it is tried on every line, for as long as its budget lasts", false
 	}
 	first := sets[0]
 	if len(first) == 0 {
-		tell(false, "can match no line: it asks for a line end inside the line")
-		return
+		return "can match no line: it asks for a line end inside the line", false
 	}
 	if first.shortest() >= minLiteral {
 		for _, l := range first {
@@ -121,10 +111,11 @@ func (c *compiler) analyse(i int32, maxProgram int) {
 		c.every(i)
 	}
 	if n := common(sets); p.mark == 0 && first.shortest() < minLiteral {
-		tell(false, "no literal of at least %d bytes in every alternative (the shortest of %q): every line is looked at, and the whole scan becomes slower; add the text around it", minLiteral, first)
+		return fmt.Sprintf("no literal of at least %d bytes in every alternative (the shortest of %q): every line is looked at, and the whole scan becomes slower; add the text around it", minLiteral, first), false
 	} else if n > commonPerMB {
-		tell(false, "its literals are common in passing output (%q: %.0f lines per MB): add text that only the failure has", first[0], n)
+		return fmt.Sprintf("its literals are common in passing output (%q: %.0f lines per MB): add text that only the failure has", first[0], n), false
 	}
+	return "", false
 }
 
 // every has a pattern tried on every line that has its mark.
@@ -149,20 +140,10 @@ func textOf(sets []literalSet) string {
 	return strings.Join(text, betweenSets)
 }
 
-// chosen puts the set first that is to be looked for, and after it some others that
-// say something else. A set that nothing
-// meets stands alone.
+// chosen puts the set first that is to be looked for, and after it some others that say something else. A set that
+// nothing meets stands alone.
 func chosen(sets []literalSet) []literalSet {
-	better := sampled().better
-	slices.SortStableFunc(sets, func(a, b literalSet) int {
-		switch {
-		case better(a, b):
-			return -1
-		case better(b, a):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(sets, func(a, b literalSet) int { return cmp.Compare(sampled().cost(a), sampled().cost(b)) })
 	var out []literalSet
 	for n, set := range sets {
 		if len(set) == 0 {
@@ -175,16 +156,15 @@ func chosen(sets []literalSet) []literalSet {
 	return out
 }
 
-// impliedBy reports whether a text with a literal of another set has one of this set,
-// too.
+// impliedBy reports whether a text with a literal of another set has one of this set, too.
 func (s literalSet) impliedBy(other literalSet) bool {
 	return !slices.ContainsFunc(other, func(o string) bool {
 		return !slices.ContainsFunc(s, func(l string) bool { return strings.Contains(o, l) })
 	})
 }
 
-// programSize estimates, without unfolding counts, how many instructions an
-// expression compiles to: at most about twice off, never by the factor of a count.
+// programSize estimates, without unfolding counts, how many instructions an expression compiles to: at most about
+// twice off, never by the factor of a count.
 func programSize(re *syntax.Regexp) int64 {
 	const most = 1 << 40
 	n := int64(1)
@@ -203,4 +183,63 @@ func programSize(re *syntax.Regexp) int64 {
 		n *= int64(max(1, re.Min, re.Max))
 	}
 	return min(n, most)
+}
+
+// Characters that are in no expression and in no literal: they stand between what is known of an expression, and
+// between the literals of a set.
+const (
+	betweenSets     = "\x1e"
+	betweenLiterals = "\x1f"
+)
+
+// Literals writes down, one a line, what Compile finds out about expressions, which takes it some 50 us for each: the
+// expression, its number of instructions, the literals to look for, each behind the place of its word (a character
+// from '0' on), and the sets of which a text must have a literal besides. Options.Known reads it. Expressions of
+// which it cannot be written are left out.
+func Literals(exprs []string, maxProgram int) string {
+	s, _, err := Compile(exprs, Options{MaxProgram: maxProgram})
+	if err != nil {
+		return ""
+	}
+	find := make([][]string, len(exprs))
+	for _, e := range s.filter.entries {
+		find[e.pattern] = append(find[e.pattern], string(rune('0'+e.at))+e.text)
+	}
+	var b strings.Builder
+	for i, p := range s.patterns {
+		if p.program > 0 && len(find[i])+len(p.also) > 0 && !strings.ContainsAny(p.expr, "\n"+betweenSets+betweenLiterals) {
+			fmt.Fprintf(&b, "%s\x1e%d\x1e%s\x1e%s\n", p.expr, p.program, strings.Join(find[i], betweenLiterals), p.also)
+		}
+	}
+	return b.String()
+}
+
+// readLiterals gives the rest of the line of each expression.
+func readLiterals(text string) map[string]string {
+	known := make(map[string]string, strings.Count(text, "\n"))
+	for line := range strings.Lines(text) {
+		expr, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), betweenSets)
+		known[expr] = rest
+	}
+	return known
+}
+
+// take puts an expression into the set of which a line of Literals tells all.
+func (c *compiler) take(i int32, known string) error {
+	p := &c.set.patterns[i]
+	number, rest, _ := strings.Cut(known, betweenSets)
+	find, also, ok := strings.Cut(rest, betweenSets)
+	var err error
+	if p.program, err = strconv.ParseInt(number, 10, 64); err != nil || !ok {
+		return fmt.Errorf("compiling patterns: what is known of %q is %q, which is not what Literals gave", p.expr, known)
+	}
+	p.also = also
+	if find == "" {
+		c.every(i)
+		return nil
+	}
+	for l := range strings.SplitSeq(find, betweenLiterals) {
+		c.set.filter.add(i, l[1:], int(l[0]-'0'))
+	}
+	return nil
 }

@@ -8,22 +8,21 @@ const (
 	minLiteral = 8  // bytes of a literal that the filter needs: a word
 	maxLiteral = 64 // bytes that it takes: the rest is left to the expression
 	gram       = 5  // bytes that it looks at in one place
-	// stride is how far these places are apart: a word holds a whole gram at one of
-	// them wherever it stands.
+	// stride is how far these places are apart: a word holds a whole gram at one of them wherever it stands.
 	stride   = minLiteral - gram + 1
 	gramBits = 18
 	wordBits = 17
 	headBits = 14
 	fold64   = 0x2020202020202020
+	factor   = 0x9E3779B97F4A7C15
+	batch    = 1024 // places that are looked at in one go
 )
 
-// filter finds thousands of literals in a text by looking at every stride-th place
-// only. Of each literal one word of minLiteral bytes is chosen. The word has stride
-// grams, and wherever it stands, one of them is at a place looked at. A bit says whether
-// a gram is one of a word, which few are. There the words that it can belong to are
-// looked at: again a bit says whether a word is known. If it is, the literals with that
-// word are compared. Grams and words are compared with bit 0x20 of each byte set, which
-// joins upper and lower case.
+// filter finds thousands of literals in a text by looking at every stride-th place only. Of each literal one word of
+// minLiteral bytes is chosen. The word has stride grams, and wherever it stands, one of them is at a place looked at.
+// A bit says whether a gram is one of a word, which few are. There the words that it can belong to are looked at:
+// again a bit says whether a word is known. If it is, the literals with that word are compared. Grams and words are
+// compared with bit 0x20 of each byte set, which joins upper and lower case.
 type filter struct {
 	grams   [1 << gramBits]byte
 	words   [1 << wordBits / 64]uint64
@@ -49,8 +48,6 @@ func foldEnd(b []byte) uint64 {
 	copy(w[:], b)
 	return fold(w[:])
 }
-
-const factor = 0x9E3779B97F4A7C15
 
 // hashGram is the bit of the gram that a word begins with.
 func hashGram(word uint64) uint64 {
@@ -93,18 +90,14 @@ func (e *entry) stands(b []byte, at int) bool {
 	return true
 }
 
-// batch is how many places are looked at in one go.
-const batch = 1024
-
 // search runs a filter over a text.
 type search struct {
 	f     *filter
 	text  []byte
 	place int // of a byte of the literal that was found
 	from  int // the next place to be looked at
-	// spots are places of grams that are known; later, those of words that are known,
-	// with the offset of the gram in the word in the lower bits. One more is written than
-	// there are.
+	// spots are places of grams that are known; later, those of words that are known, with the offset of the gram in
+	// the word in the lower bits. One more is written than there are.
 	spots [2 * batch]uint32
 	words [stride*batch + stride]uint32
 	n, at uint // how many words there are, and the next
@@ -117,8 +110,8 @@ func (s *search) begin(text []byte) {
 	s.text, s.from, s.n, s.at, s.entry = text, 0, 0, 0, 0
 }
 
-// next gives the pattern of the next literal that stands in the text, -1 after the last
-// one. A literal may be found more than once.
+// next gives the pattern of the next literal that stands in the text, -1 after the last one. A literal may be found
+// more than once.
 func (s *search) next() int32 {
 	for {
 		for s.entry != 0 {
@@ -139,9 +132,9 @@ func (s *search) next() int32 {
 	}
 }
 
-// known notes the places of text, which is at from, that have known grams, and counts
-// them. Nothing in the loop depends on what the text is, so that no branch of it is
-// foretold wrongly. Not inlined, its variables are in registers.
+// known notes the places of text, which is at from, that have known grams, and counts them. Nothing in the loop
+// depends on what the text is, so that no branch of it is foretold wrongly. Not inlined, its variables are in
+// registers.
 //
 //go:noinline
 func (f *filter) known(text []byte, from uint32, spots *[2 * batch]uint32) (n uint) {
@@ -168,8 +161,7 @@ func (f *filter) known(text []byte, from uint32, spots *[2 * batch]uint32) (n ui
 func (s *search) look() bool {
 	f, text, i, n := s.f, s.text, s.from, uint(0)
 	for s.n = 0; s.n == 0 && i+gram <= len(text); {
-		// Nothing in the loop depends on what the text is, so that no branch of it is
-		// foretold wrongly.
+		// Nothing in the loop depends on what the text is, so that no branch of it is foretold wrongly.
 		n = 0
 		n = f.known(text[i:min(len(text), i+batch*stride+minLiteral-stride)], uint32(i), &s.spots)
 		i += max(0, min(len(text)-i-minLiteral+stride, batch*stride)) / stride * stride
@@ -187,14 +179,6 @@ func (s *search) look() bool {
 func (s *search) belong(n uint) (m uint) {
 	f, text := s.f, s.text
 	for _, place := range s.spots[:n] {
-		if first := int(place) - (stride - 1); first >= 0 && first+2*stride+minLiteral <= len(text) {
-			b := text[first : first+2*stride+minLiteral]
-			for k := range uint32(stride) {
-				s.words[m] = place*stride + k
-				m += f.hasWord(fold(b[stride-1-k:]))
-			}
-			continue
-		}
 		for k := range uint32(stride) {
 			if p := int(place) - int(k); p >= 0 && p+minLiteral <= len(text) {
 				s.words[m] = place*stride + k

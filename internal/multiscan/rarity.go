@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// sample is output of builds and tests that pass: their words, and their habits
-// (paths, durations, counts, names of tests that speak of errors). Lines may be
-// added to it.
+// sample is output of builds and tests that pass: their words, and their habits (paths, durations, counts, names of
+// tests that speak of errors). Lines may be added to it.
 //
 //go:embed sample.txt
 var sample []byte
@@ -37,16 +36,12 @@ func (r *rarity) of(b []byte) int {
 	return n
 }
 
-// better reports whether it costs less to look for the literals of a than for
-// those of b.
-func (r *rarity) better(a, b literalSet) bool { return r.cost(a) < r.cost(b) }
-
-// costOfGram is what it costs to know a gram, as a multiple of what it costs to compare
-// one more literal where it stands.
+// costOfGram is what it costs to know a gram, as a multiple of what it costs to compare one more literal where it
+// stands.
 const costOfGram = 5
 
-// Costs as multiples of what it costs to know one more literal. The sample has few
-// of the words of the world: a plain one may well be common elsewhere.
+// Costs as multiples of what it costs to know one more literal. The sample has few of the words of the world: a plain
+// one may well be common elsewhere.
 const (
 	costOfHit   = 20      // to look at a line that has a literal
 	costOfShort = 1 << 20 // that a literal is a byte too short for the filter
@@ -77,10 +72,9 @@ func (r *rarity) occurrences(b []byte) int {
 	return r.of(b)
 }
 
-// rarest gives the place of the word of a literal whose grams let the fewest places pass,
-// and how many; none of a literal that is too short. A gram that the filter knows already
-// lets no more pass; one that it does not know costs more than what it lets pass, as
-// others may be taken for it. Without a filter all are taken to be known.
+// rarest gives the place of the word of a literal whose grams let the fewest places pass, and how many; none of a
+// literal that is too short. A gram that the filter knows already lets no more pass; one that it does not know costs
+// more than what it lets pass, as others may be taken for it. Without a filter all are taken to be known.
 func (r *rarity) rarest(literal string, f *filter) (place, cost int) {
 	for at := range len(literal) - minLiteral + 1 {
 		c := 0
@@ -111,12 +105,9 @@ func common(sets []literalSet) float64 {
 
 var lowered = sync.OnceValue(func() []byte { return appendLower(nil, sample) })
 
-// markOf gives a byte beyond ASCII that is in each literal of a set, the last
-// one since that tells characters apart; 0 if there is none.
+// markOf gives a byte beyond ASCII that is in each literal of a set that is not empty, the last one since that tells characters apart;
+// 0 if there is none.
 func markOf(set literalSet) byte {
-	if len(set) == 0 {
-		return 0
-	}
 	for _, c := range slices.Backward([]byte(set[0])) {
 		if c >= 0x80 && !slices.ContainsFunc(set, func(l string) bool { return !bytes.Contains([]byte(l), []byte{c}) }) {
 			return c

@@ -18,8 +18,7 @@ const (
 	maxCount = 16  // repetitions that are unfolded
 )
 
-// literalSet holds ASCII-lowered literals without line ends; nil means that
-// nothing is known.
+// literalSet holds ASCII-lowered literals without line ends; nil means that nothing is known.
 type literalSet []string
 
 // shortest gives the length of the shortest literal.
@@ -53,23 +52,18 @@ func exactly(set literalSet) part {
 	return p
 }
 
-// required gives sets of literals: a text that the expression matches contains
-// a literal of each of them. An empty set is one that no line can meet.
-func required(re *syntax.Regexp, better func(a, b literalSet) bool) []literalSet {
-	p := extractor{better}.part(re)
+// required gives sets of literals: a text that the expression matches contains a literal of each of them. An empty
+// set is one that no line can meet.
+func required(re *syntax.Regexp) []literalSet {
+	p := partOf(re)
 	if p.exact != nil {
 		p.must = addSet(nil, p.exact)
 	}
 	return p.must
 }
 
-// extractor walks through a syntax tree; better says which of two sets filters
-// better.
-type extractor struct {
-	better func(a, b literalSet) bool
-}
-
-func (x extractor) part(re *syntax.Regexp) part {
+// partOf is what is known of an expression.
+func partOf(re *syntax.Regexp) part {
 	switch re.Op {
 	case syntax.OpEmptyMatch, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText,
 		syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -79,23 +73,23 @@ func (x extractor) part(re *syntax.Regexp) part {
 	case syntax.OpCharClass:
 		return class(re.Rune)
 	case syntax.OpCapture:
-		return x.part(re.Sub[0])
+		return partOf(re.Sub[0])
 	case syntax.OpConcat:
 		parts := make([]part, len(re.Sub))
 		for i, sub := range re.Sub {
-			parts[i] = x.part(sub)
+			parts[i] = partOf(sub)
 		}
 		return concat(parts)
 	case syntax.OpAlternate:
-		return x.alternate(re.Sub)
+		return alternate(re.Sub)
 	case syntax.OpQuest:
-		return optional(x.part(re.Sub[0]))
+		return optional(partOf(re.Sub[0]))
 	case syntax.OpStar:
-		return optional(atLeastOnce(x.part(re.Sub[0])))
+		return optional(atLeastOnce(partOf(re.Sub[0])))
 	case syntax.OpPlus:
-		return atLeastOnce(x.part(re.Sub[0]))
+		return atLeastOnce(partOf(re.Sub[0]))
 	case syntax.OpRepeat:
-		p := x.part(re.Sub[0])
+		p := partOf(re.Sub[0])
 		if re.Max == 0 {
 			return exactly(literalSet{""})
 		}
@@ -128,9 +122,8 @@ func optional(p part) part {
 	return p
 }
 
-// literally is a run of runes. A rune whose letter case is open and that is not
-// ASCII, and the replacement character (which a broken byte matches), have no
-// fixed bytes.
+// literally is a run of runes. A rune whose letter case is open and that is not ASCII, and the replacement character
+// (which a broken byte matches), have no fixed bytes.
 func literally(re *syntax.Regexp) part {
 	var parts []part
 	from := 0
@@ -151,8 +144,8 @@ func class(ranges []rune) part {
 			return part{}
 		}
 		for r := ranges[i]; r <= ranges[i+1]; r++ {
-			// The two characters that fold to "s" and "k" are left to these: see
-			// the package comment. No line holds a line end.
+			// The two characters that fold to "s" and "k" are left to these: see the package comment. No line holds a
+			// line end.
 			folded := r == '\u017f' && slices.Contains(set, "s") || r == '\u212a' && slices.Contains(set, "k")
 			if r != '\n' && r != '\r' && !folded {
 				set = append(set, lower(string(r)))
@@ -165,16 +158,16 @@ func class(ranges []rune) part {
 	return exactly(set)
 }
 
-func (x extractor) alternate(subs []*syntax.Regexp) part {
+func alternate(subs []*syntax.Regexp) part {
 	exact, all := literalSet{}, literalSet{}
 	p := part{prefix: literalSet{}, suffix: literalSet{}}
 	for _, sub := range subs {
-		s := x.part(sub)
+		s := partOf(sub)
 		p.empty = p.empty || s.empty
 		p.prefix, p.suffix = union(p.prefix, s.prefix), union(p.suffix, s.suffix)
 		best := s.exact
 		for _, set := range s.must {
-			if best == nil || x.better(set, best) {
+			if best == nil || sampled().cost(set) < sampled().cost(best) {
 				best = set
 			}
 		}
@@ -197,7 +190,7 @@ type reach struct {
 func (r reach) before(p part) reach {
 	both := cross(p.exact, r.set)
 	if p.turns != nil {
-		both = cross(p.turns, heads(union(p.turns, r.set)))
+		both = cross(p.turns, mapped(union(p.turns, r.set), func(s string) string { return s[:1] }))
 	}
 	return r.grown(p, p.prefix, both, strings.HasPrefix)
 }
@@ -206,13 +199,13 @@ func (r reach) before(p part) reach {
 func (r reach) after(p part) reach {
 	both := cross(r.set, p.exact)
 	if p.turns != nil {
-		both = cross(tails(union(p.turns, r.set)), p.turns)
+		both = cross(mapped(union(p.turns, r.set), func(s string) string { return s[len(s)-1:] }), p.turns)
 	}
 	return r.grown(p, p.suffix, both, strings.HasSuffix)
 }
 
-// grown adds a part, of which own is known, and both together with what there was. A
-// literal that has another one at that end says nothing more.
+// grown adds a part, of which own is known, and both together with what there was. A literal that has another one at
+// that end says nothing more.
 func (r reach) grown(p part, own, both literalSet, has func(s, end string) bool) reach {
 	if both == nil {
 		both = own
@@ -226,8 +219,8 @@ func (r reach) grown(p part, own, both literalSet, has func(s, end string) bool)
 	return reach{smallest(both, has), r.empty && p.empty}
 }
 
-// concat joins parts in a row. How often a part is repeated says more where that
-// makes literals long enough, and less where it makes them many: both are tried.
+// concat joins parts in a row. How often a part is repeated says more where that makes literals long enough, and less
+// where it makes them many: both are tried.
 func concat(parts []part) part {
 	p := joined(parts)
 	plain := slices.Clone(parts)
@@ -241,8 +234,8 @@ func concat(parts []part) part {
 	return q
 }
 
-// joined joins parts: wherever one ends and the next begins, the end of what was before
-// stands beside the beginning of what comes.
+// joined joins parts: wherever one ends and the next begins, the end of what was before stands beside the beginning
+// of what comes.
 func joined(parts []part) part {
 	none := reach{literalSet{}, true}
 	begin := make([]reach, len(parts)+1) // of the parts from one on
@@ -279,16 +272,7 @@ func joined(parts []part) part {
 	return p
 }
 
-// heads gives the first bytes of literals.
-func heads(set literalSet) literalSet {
-	return mapped(set, func(s string) string { return s[:1] })
-}
-
-// tails gives the last bytes of literals.
-func tails(set literalSet) literalSet {
-	return mapped(set, func(s string) string { return s[len(s)-1:] })
-}
-
+// mapped gives what a function makes of each literal; nil stays nil.
 func mapped(set literalSet, to func(string) string) literalSet {
 	if set == nil {
 		return nil
@@ -300,9 +284,8 @@ func mapped(set literalSet, to func(string) string) literalSet {
 	return distinct(out)
 }
 
-// cross gives each of a with each of b after it; nil if one of them is nil, or
-// if that is too much. Literals that are long gain little from many ways to go
-// on, those that become long enough by it gain much.
+// cross gives each of a with each of b after it; nil if one of them is nil, or if that is too much. Literals that are
+// long gain little from many ways to go on, those that become long enough by it gain much.
 func cross(a, b literalSet) literalSet {
 	if a == nil || b == nil {
 		return nil
@@ -329,8 +312,7 @@ func cross(a, b literalSet) literalSet {
 	return distinct(out)
 }
 
-// union gives the literals of both; nil if one of them is nil, or if that is too
-// much.
+// union gives the literals of both; nil if one of them is nil, or if that is too much.
 func union(a, b literalSet) literalSet {
 	if a == nil || b == nil || len(a)+len(b) > maxGood {
 		return nil
@@ -338,8 +320,8 @@ func union(a, b literalSet) literalSet {
 	return distinct(append(append(literalSet{}, a...), b...))
 }
 
-// addSet adds a set, made as small as it can be: a literal with a line end never
-// occurs in a line, and one that contains another of the set adds nothing.
+// addSet adds a set, made as small as it can be: a literal with a line end never occurs in a line, and one that
+// contains another of the set adds nothing.
 func addSet(to []literalSet, set literalSet) []literalSet {
 	if set == nil || slices.Contains(set, "") {
 		return to
@@ -372,11 +354,4 @@ func distinct(set literalSet) literalSet {
 }
 
 // lower changes ASCII letters only, so that lengths stay.
-func lower(s string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
-		return r
-	}, s)
-}
+func lower(s string) string { return string(appendLower(nil, []byte(s))) }

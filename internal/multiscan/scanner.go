@@ -6,16 +6,14 @@ import (
 )
 
 const (
-	// maxPiece is how much text is worked on at a time: it stays in the
-	// processor's cache from one pass to the next.
+	// maxPiece is how much text is worked on at a time: it stays in the processor's cache from one pass to the next.
 	maxPiece = 32 << 10
-	// maxCarry is how much of an unfinished line is kept as it came; a longer
-	// one is cut into units while it comes.
+	// maxCarry is how much of an unfinished line is kept as it came; a longer one is cut into units while it comes.
 	maxCarry = 64 << 10
 )
 
-// Scanner matches one stream, in memory that depends on the number of
-// patterns only. It is not safe for concurrent use.
+// Scanner matches one stream, in memory that depends on the number of patterns only. It is not safe for concurrent
+// use.
 type Scanner struct {
 	set   *Set
 	found func(Hit)
@@ -49,7 +47,7 @@ func (sc *Scanner) Reset(found func(Hit)) {
 	sc.found = found
 	sc.stats = Stats{}
 	sc.carry, sc.long = sc.carry[:0], false
-	sc.units.reset()
+	sc.units = units{win: sc.units.win[:0]}
 	sc.done, sc.line, sc.offset, sc.total = 0, 1, 0, 0
 	clear(sc.tried)
 	sc.late.reset()
@@ -64,8 +62,8 @@ func (sc *Scanner) Stats() Stats {
 	return s
 }
 
-// Write takes the next bytes of the stream, which may be cut anywhere. It
-// finds the hits of the lines that end in p, and never fails.
+// Write takes the next bytes of the stream, which may be cut anywhere. It finds the hits of the lines that end in p,
+// and never fails.
 func (sc *Scanner) Write(p []byte) (int, error) {
 	n := len(p)
 	sc.stats.Bytes += int64(n)
@@ -85,8 +83,8 @@ func (sc *Scanner) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close matches a last line that has no "\n", and the last of the lines on which
-// patterns were not tried any more. It never fails.
+// Close matches a last line that has no "\n", and the last of the lines on which patterns were not tried any more. It
+// never fails.
 func (sc *Scanner) Close() error {
 	if sc.long || len(sc.carry) > 0 {
 		sc.endLine()
@@ -141,16 +139,18 @@ func (sc *Scanner) endLong() {
 	sc.line++
 }
 
-// lines takes whole lines, each with its "\n", as many at a time as are in a
-// piece.
+// lines takes whole lines, each with its "\n", as many at a time as are in a piece.
 func (sc *Scanner) lines(p []byte) {
 	for len(p) > 0 {
 		n := wholeLines(p, maxPiece)
 		switch {
 		case n == 0:
 			n = sc.longLine(p)
-		case isDirty(p[:n]):
-			sc.dirty(p[:n])
+		case bytes.IndexByte(p[:n], backspace) >= 0: // the units know how far back it reaches
+			n = sc.longLine(p)
+		case bytes.IndexByte(p[:n], esc) >= 0:
+			sc.clean = appendClean(sc.clean[:0], p[:n])
+			sc.block(sc.clean, p[:n])
 		default:
 			sc.block(p[:n], nil)
 		}
@@ -172,29 +172,7 @@ func (sc *Scanner) longLine(p []byte) int {
 	return n + 1
 }
 
-// dirty scans a cleaned copy of lines. One that is longer than a window is cut
-// while it is cleaned: only so it is known how far a backspace reaches back.
-func (sc *Scanner) dirty(p []byte) {
-	from := 0
-	for pos := 0; pos < len(p); {
-		n := wholeLines(p[pos:], Window+1)
-		if n > 0 {
-			sc.clean = appendClean(sc.clean, p[pos:pos+n])
-			pos += n
-		}
-		if n == 0 || pos == len(p) {
-			sc.block(sc.clean, p[from:pos])
-			sc.clean = sc.clean[:0]
-		}
-		if n == 0 {
-			pos += sc.longLine(p[pos:])
-			from = pos
-		}
-	}
-}
-
-// block scans lines that hold no control sequences; raw are the same lines as
-// they came, nil if they came so.
+// block scans lines that hold no control sequences; raw are the same lines as they came, nil if they came so.
 func (sc *Scanner) block(text, raw []byte) {
 	sc.every = sc.every[:0]
 	for _, e := range sc.set.every {

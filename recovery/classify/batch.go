@@ -38,9 +38,8 @@ type batchOut struct {
 	Signature  string          `json:"signature"`
 }
 
-// Batch judges one JSON object a line, in order, and writes one a line; a line
-// that cannot be judged gives its id and an error, and the batch goes on. then
-// works out what could be done about a failure; nil leaves that out. Nothing is
+// Batch judges one JSON object a line, in order, and writes one a line; a line that cannot be judged gives its id and
+// an error, and the batch goes on. then works out what could be done about a failure; nil leaves that out. Nothing is
 // run and no probe is made. The error is that of reading or writing.
 func (c *Classifier) Batch(r io.Reader, w io.Writer, then func(Failure) (options any, gate string)) error {
 	return batch.Objects(r, w, func(in batchIn) any { return c.batchLine(in, then) })

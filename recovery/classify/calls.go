@@ -19,15 +19,14 @@ type calls struct {
 	hints    int        // words[hints:] come from a project's files, not from the command
 }
 
-// kin is the family of the programs that a package manager installs and starts, "" if it
-// has none.
+// kin is the family of the programs that a package manager installs and starts, "" if it has none.
 func kin(family string) string { return named("kin", family) }
 
 // familyOf names the method family of a program, "" if it has none.
 func familyOf(program string) string { return named("family", program) }
 
-// programName is the plain name of a program: without its directory, and
-// without the version that some carry (python3.11, pip3, gcc-12).
+// programName is the plain name of a program: without its directory, and without the version that some carry
+// (python3.11, pip3, gcc-12).
 func programName(word string) string {
 	name := strings.TrimSuffix(strings.ToLower(path.Base(word)), ".exe")
 	bare := strings.TrimRight(name, "0123456789.")
@@ -86,8 +85,7 @@ func (c *calls) add(words []string, depth int) {
 	}
 }
 
-// started gives the command that a wrapper runs, or says that it runs something
-// that its words do not tell.
+// started gives the command that a wrapper runs, or says that it runs something that its words do not tell.
 func started(name string, words []string) (rest []string, opaque bool) {
 	args := words[1:]
 	switch name {
@@ -177,8 +175,7 @@ func assignment(w string) bool {
 	return true
 }
 
-// matches reports whether one of the calls is what a handler names: a program,
-// or a program and its first words.
+// matches reports whether one of the calls is what a handler names: a program, or a program and its first words.
 func (c *calls) matches(commands []string) (yes, hinted bool) {
 	for n, call := range c.words {
 		for _, want := range commands {

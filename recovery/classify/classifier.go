@@ -1,13 +1,10 @@
-// Package classify says what a failed command died of: which category of
-// failure, whether the environment or the code is to blame, on which line of
-// the output that stands, and which handlers of the catalog know cures.
+// Package classify says what a failed command died of: which category of failure, whether the environment or the code
+// is to blame, on which line of the output that stands, and which handlers of the catalog know cures.
 //
-// It decides by rules, without a model and without running anything. The order
-// is that of the catalog: guards (signs that only a change of the code helps),
-// dominators (a full disk makes every tool die of something else), recipes,
-// method families, any command, what everything stands on. What a test printed
-// is told apart from what the tool itself said, so that a mock that logs
-// "no space left on device" does not make a failed assertion a full disk.
+// It decides by rules, without a model and without running anything. The order is that of the catalog: guards (signs
+// that only a change of the code helps), dominators (a full disk makes every tool die of something else), recipes,
+// method families, any command, what everything stands on. What a test printed is told apart from what the tool
+// itself said, so that a mock that logs "no space left on device" does not make a failed assertion a full disk.
 //
 // Output is read as a stream in constant memory, whatever its size.
 package classify
@@ -40,9 +37,8 @@ type Classifier struct {
 	workspaces sync.Pool
 }
 
-// New compiles a catalog's patterns, once. The catalog must not be changed
-// afterwards. Patterns that are too large or do not compile match nothing; see
-// Problems.
+// New compiles a catalog's patterns, once. The catalog must not be changed afterwards. Patterns that are too large or
+// do not compile match nothing; see Problems.
 func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
 	if cat == nil {
 		return nil, errors.New("making a classifier: no catalog was given")
@@ -62,10 +58,9 @@ func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
 // ErrNoFailure is what Classify gives for a command that succeeded.
 var ErrNoFailure = errors.New("the command succeeded: there is no failure to classify")
 
-// Classify reads both streams to their ends and says what the command died of.
-// It runs nothing; with in.Probes it looks at the system, read-only. The error
-// is ErrNoFailure or the context's; a stream that breaks off makes the verdict
-// Incomplete instead.
+// Classify reads both streams to their ends and says what the command died of. It runs nothing; with in.Probes it
+// looks at the system, read-only. The error is ErrNoFailure or the context's; a stream that breaks off makes the
+// verdict Incomplete instead.
 func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
 	began := time.Now()
 	if in.Exit.OK() {
@@ -110,8 +105,8 @@ func (p Problem) String() string {
 	return s + ": " + p.Text
 }
 
-// Problems tells which patterns were rejected, or cost more than others. It takes as
-// long as compiling the catalog does without what is known of the embedded one.
+// Problems tells which patterns were rejected, or cost more than others. It takes as long as compiling the catalog
+// does without what is known of the embedded one.
 func (c *Classifier) Problems() []Problem {
 	users := map[int][]string{}
 	for _, r := range c.prog.handlers {

@@ -16,8 +16,7 @@ const (
 	maxEvidenceText = 400
 )
 
-// codePlaces are how tools name a place in the code; the groups are file and
-// line.
+// codePlaces are how tools name a place in the code; the groups are file and line.
 var codePlaces = []struct {
 	has string // a text that such a line has
 	re  func() *regexp.Regexp
@@ -36,8 +35,8 @@ func foreign(path string) bool {
 		"/go/src/", "lib/python", ".cargo/registry", "/pkg/mod/")
 }
 
-// codePlace finds the file and line of the code that a line of output is about:
-// in it, in the lines after it, or right before it.
+// codePlace finds the file and line of the code that a line of output is about: in it, in the lines after it, or
+// right before it.
 func codePlace(line string, before, after []string) (file string, n int) {
 	if f, n := placeIn(line); f != "" {
 		return f, n
@@ -79,15 +78,13 @@ func placeIn(line string) (string, int) {
 	return "", 0
 }
 
-// quotes reports, cheaply, whether a line may quote the code: with its number, or
-// behind a bar.
+// quotes reports, cheaply, whether a line may quote the code: with its number, or behind a bar.
 func quotes(l string) bool {
 	t := strings.TrimLeft(l, " \t")
 	return t != "" && (t[0] >= '0' && t[0] <= '9' || t[0] == '>' || t[0] == '|' || t[0] >= 0x80)
 }
 
-// codeFile reports whether a path and a line number can be a place in the code
-// of the repository.
+// codeFile reports whether a path and a line number can be a place in the code of the repository.
 func codeFile(path string, line int) bool {
 	if line == 0 || line > 10_000_000 {
 		return false
@@ -197,8 +194,8 @@ func (j *judgement) evidence() []Evidence {
 	return out
 }
 
-// printable makes a line fit for a person's screen and a file: no control
-// characters, no secret, at most maxEvidenceText bytes.
+// printable makes a line fit for a person's screen and a file: no control characters, no secret, at most
+// maxEvidenceText bytes.
 func (c *Classifier) printable(line string) string {
 	s := redact.Text(c.redact.String(strings.ToValidUTF8(text.Uncoloured(line), "?")))
 	s = strings.Map(func(r rune) rune {

@@ -44,17 +44,16 @@ func (e Exit) OK() bool {
 // Input is one failed command. Nothing in it is changed.
 type Input struct {
 	Source string
-	// Command and Argv are what was run; Argv wins where both are given. A
-	// shell's text is split for the programs that it calls.
+	// Command and Argv are what was run; Argv wins where both are given. A shell's text is split for the programs
+	// that it calls.
 	Command string
 	Argv    []string
 	Dir     string // absolute; "" is unknown
-	// Tool is a recipe's id and Method a method family, where an install was
-	// attempted; else both are worked out of the command, never of the output.
+	// Tool is a recipe's id and Method a method family, where an install was attempted; else both are worked out of
+	// the command, never of the output.
 	Tool, Method string
 	Exit         Exit
-	// Stdout and Stderr are read to their ends; nil is empty. With Merged,
-	// Stdout carries both.
+	// Stdout and Stderr are read to their ends; nil is empty. With Merged, Stdout carries both.
 	Stdout, Stderr io.Reader
 	Merged         bool
 	Probes         Prober // nil: none are made
@@ -63,9 +62,8 @@ type Input struct {
 // Failure is the verdict on one failed command.
 type Failure struct {
 	Source string `json:"source,omitempty"`
-	// Category is of the catalog's closed list, Area that of a proposal,
-	// Persistence says whether it goes by itself, Severity is blocking or
-	// degraded.
+	// Category is of the catalog's closed list, Area that of a proposal, Persistence says whether it goes by itself,
+	// Severity is blocking or degraded.
 	Category    string `json:"category"`
 	Area        string `json:"area,omitempty"`
 	Persistence string `json:"persistence"`
@@ -73,8 +71,8 @@ type Failure struct {
 	Infra       bool   `json:"infra"` // the environment is to blame
 	Code        bool   `json:"code"`  // only a change of the code can cure it
 	Weak        bool   `json:"weak"`  // the code may be to blame as well: propose at most
-	// Handler is the primary match's id, "" if nothing matched; Layer its
-	// layer, and Confidence 0 to 1 how sure the verdict is.
+	// Handler is the primary match's id, "" if nothing matched; Layer its layer, and Confidence 0 to 1 how sure the
+	// verdict is.
 	Handler    string        `json:"handler,omitempty"`
 	Layer      catalog.Layer `json:"layer,omitempty"`
 	Confidence float64       `json:"confidence"`
@@ -137,8 +135,7 @@ type Finding struct {
 	Detail string `json:"detail,omitempty"` // a person's sentence
 }
 
-// Prober looks at the system, cheaply and without changing it. What it cannot
-// find out is Unknown, never an error.
+// Prober looks at the system, cheaply and without changing it. What it cannot find out is Unknown, never an error.
 type Prober interface {
 	Probe(ctx context.Context, name string, captures map[string]string, in *Input) Finding
 }

@@ -14,9 +14,8 @@ import (
 // maxHintFile bounds how much of a project's file is read for hints.
 const maxHintFile = 64 << 10
 
-// lookInto adds what a project's own files say a command runs: the script of
-// package.json, the recipe of a Makefile's target, the text of a script. These
-// are hints only: the command stays opaque.
+// lookInto adds what a project's own files say a command runs: the script of package.json, the recipe of a Makefile's
+// target, the text of a script. These are hints only: the command stays opaque.
 func (c *calls) lookInto(dir string) {
 	known := len(c.words)
 	for _, call := range c.words[:known] {

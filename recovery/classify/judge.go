@@ -105,8 +105,8 @@ func (j *judgement) apply(r *rule) *match {
 	return m
 }
 
-// hits are the kept lines of one pattern. For a guard, what a passing test
-// printed or is called does not count; for the others, a test's name does not.
+// hits are the kept lines of one pattern. For a guard, what a passing test printed or is called does not count; for
+// the others, a test's name does not.
 func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []hit {
 	var out []hit
 	for _, o := range []*output{j.stderr, j.stdout} {
@@ -126,9 +126,8 @@ func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []
 	return out
 }
 
-// heard is a hit's voice when the end of the run is known: what stands before
-// the count of failed tests, and belongs to no part of the report, did not
-// end the run, so a test printed it.
+// heard is a hit's voice when the end of the run is known: what stands before the count of failed tests, and belongs
+// to no part of the report, did not end the run, so a test printed it.
 func (j *judgement) heard(h hit) voice {
 	if h.voice != voiceTool {
 		return h.voice
@@ -167,8 +166,8 @@ func (j *judgement) of(h hit) *output {
 // quotable are the lines of tools that tests like to quote.
 var quotable = pattern.Lazy(`^(?:npm (?:ERR!|error)|fatal: |E: |docker: |Error response from daemon: |go: )`)
 
-// choose takes the most telling line: the tool's own before a test's, one with
-// captures before one without, the first before the later.
+// choose takes the most telling line: the tool's own before a test's, one with captures before one without, the first
+// before the later.
 func (m *match) choose(anyHits, all []hit) {
 	best := -1
 	list := append(anyHits, all...)
@@ -271,8 +270,7 @@ func (j *judgement) near(h *catalog.Handler) int {
 	return 0
 }
 
-// relative reports whether a module's name is a place in the project, so that
-// no installation can bring it.
+// relative reports whether a module's name is a place in the project, so that no installation can bring it.
 func relative(pkg string) bool {
 	return pkg == "." || pkg == ".." || strings.HasPrefix(pkg, "./") || strings.HasPrefix(pkg, "../") || strings.HasPrefix(pkg, "/") || strings.HasPrefix(pkg, "~/") || strings.HasPrefix(pkg, "@/") ||
 		strings.HasPrefix(pkg, "#") || strings.HasPrefix(pkg, "src/") || len(pkg) > 2 && pkg[1] == ':' && (pkg[2] == '\\' || pkg[2] == '/')

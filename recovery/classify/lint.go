@@ -8,11 +8,10 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// LintExamples judges every example of a catalog by all of it. The primary of an
-// example must be its own handler, no other may claim it first; a guard's
-// examples must stay code; no counter-example may match the handler that it
-// stands beside. Not fatal: a handler of a more particular layer claims it
-// with the same category, and the example's own handler adds its options.
+// LintExamples judges every example of a catalog by all of it. The primary of an example must be its own handler, no
+// other may claim it first; a guard's examples must stay code; no counter-example may match the handler that it
+// stands beside. Not fatal: a handler of a more particular layer claims it with the same category, and the example's
+// own handler adds its options.
 func LintExamples(cat *catalog.Catalog) ([]Problem, error) {
 	c, err := New(cat, Options{})
 	if err != nil {
@@ -35,8 +34,8 @@ func LintExamples(cat *catalog.Catalog) ([]Problem, error) {
 	return out, nil
 }
 
-// ExampleInput is an example as the input of Classify. Tool is the recipe that
-// the handler stands in, "" for a family's.
+// ExampleInput is an example as the input of Classify. Tool is the recipe that the handler stands in, "" for a
+// family's.
 func ExampleInput(h *catalog.Handler, e catalog.Example) Input {
 	in := Input{
 		Source: SourceCommand, Command: e.Command,

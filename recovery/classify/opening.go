@@ -31,9 +31,8 @@ var (
 	goVerdict  = pattern.Lazy(`^\s*--- (?:PASS|FAIL|SKIP): `)
 )
 
-// openingOf says what a line opens; t is l without white space around it, and
-// not empty. Logs consist of such lines, and hundreds are asked about for one
-// hit, so that each expression is tried only behind a first letter that it can
+// openingOf says what a line opens; t is l without white space around it, and not empty. Logs consist of such lines,
+// and hundreds are asked about for one hit, so that each expression is tried only behind a first letter that it can
 // begin with: openingByExpressions, in the tests, says the same slowly.
 func openingOf(l, t string) opening {
 	switch c := t[0]; {
@@ -94,9 +93,8 @@ func begins(t string) bool {
 	return slices.ContainsFunc(beginnings[t[0]], func(p string) bool { return strings.HasPrefix(t, p) })
 }
 
-// insideOf is openingOf for a line whose beginning says nothing: it may have in
-// its middle what opens something. Runners that begin such lines with a sign, or with
-// a state in brackets, say more there.
+// insideOf is openingOf for a line whose beginning says nothing: it may have in its middle what opens something.
+// Runners that begin such lines with a sign, or with a state in brackets, say more there.
 func insideOf(l string, sign bool) opening {
 	if hasAny(l, "\" hook", "_FailedTest", " failed]", "<<< ") ||
 		sign && hasAny(l, "An error occurred while loading ", "Failed Suites ", "Failure/Error:", "Failed Tests ") {
@@ -105,8 +103,7 @@ func insideOf(l string, sign bool) opening {
 	return opensNothing
 }
 
-// suiteOpener reports whether a line begins what a runner says of a file of tests
-// that it could not load.
+// suiteOpener reports whether a line begins what a runner says of a file of tests that it could not load.
 func suiteOpener(l string) bool {
 	return suiteStart().MatchString(l) || suiteOpenerInside(l)
 }

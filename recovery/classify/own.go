@@ -7,11 +7,10 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// Where nothing known stands in the output, the program that failed may still
-// be the project's own, and say itself what is wrong: an exception that nobody
-// caught, with a trace into the project's files; a message of a program that
-// was built a moment ago; the usage of a script. Such a failure is the code's,
-// unless the message speaks of the world outside.
+// Where nothing known stands in the output, the program that failed may still be the project's own, and say itself
+// what is wrong: an exception that nobody caught, with a trace into the project's files; a message of a program that
+// was built a moment ago; the usage of a script. Such a failure is the code's, unless the message speaks of the world
+// outside.
 
 // fault is what a program of the project died of.
 type fault struct {
@@ -20,8 +19,7 @@ type fault struct {
 }
 
 var (
-	// uncaught are the lines that runtimes print about an exception that ends
-	// the program.
+	// uncaught are the lines that runtimes print about an exception that ends the program.
 	uncaught = pattern.Lazy(`^\s*\+? ?(?:Exception Group )?Traceback \(most recent call last\):|^(?:Node\.js|Bun) v\d|^Exception in thread "|^(?:PHP )?Fatal error:\s+Uncaught |^Unhandled exception|^\S+\.rb:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|^\S.* at \S+\.(?:p[lm]|t) line \d+\.$|^error: Uncaught |^\*\* \([A-Z]\w*(?:\.\w+)*\) |^ERROR: LoadError|^Execution halted$|^rake aborted!$`)
 	// exception is the line of such a report that says what was thrown.
 	exception = pattern.Lazy(`^[ |+-]*(?:[\w.$]+(?:Error|Exception|Group|Exit|Warning|Interrupt|Fault|Failure)|[Ee]rror|Uncaught \S+|[a-z_]\w*(?:\.\w+)+)(?: \[\w+\])?(?::|$)|^Exception in thread "[^"]*" \S|Fatal error:\s+Uncaught |^Unhandled exception\. |^\S+\.rb:\d+:in |^\S.* at \S+\.(?:p[lm]|t) line \d+\.$`)
@@ -40,8 +38,8 @@ var (
 	scriptFile  = pattern.Lazy(`\.(?:[cm]?[jt]sx?|py|rb|p[lm]|php|sh|bash|java|lua|exs?|R|jl|groovy|kts?|awk)$`)
 )
 
-// ownFault finds what a program of the project says about its own end; nil if
-// it says nothing, or something about the world outside.
+// ownFault finds what a program of the project says about its own end; nil if it says nothing, or something about the
+// world outside.
 func (j *judgement) ownFault() *fault {
 	e := j.in.Exit
 	if e.TimedOut || e.OOM || e.NotStarted || e.KilledByUs {
@@ -92,8 +90,8 @@ func (j *judgement) ownFault() *fault {
 	return nil
 }
 
-// differs finds the unified difference with which a script of the project shows,
-// at its end, what is not as it should be.
+// differs finds the unified difference with which a script of the project shows, at its end, what is not as it should
+// be.
 func (j *judgement) differs(o *output) *fault {
 	if !j.calls.own && !j.calls.script && !j.calls.opaque {
 		return nil
@@ -111,8 +109,7 @@ func (j *judgement) differs(o *output) *fault {
 	return nil
 }
 
-// crashed finds what make or a shell says when a program of the project was
-// ended by a fault of its own.
+// crashed finds what make or a shell says when a program of the project was ended by a fault of its own.
 func (j *judgement) crashed(o *output) *fault {
 	if !j.calls.own && !j.calls.script && !j.calls.opaque {
 		return nil
@@ -125,15 +122,13 @@ func (j *judgement) crashed(o *output) *fault {
 	return nil
 }
 
-// crash is such a line: make's of a recipe, a shell's of a program that it names
-// by its path.
+// crash is such a line: make's of a recipe, a shell's of a program that it names by its path.
 var crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\b|^\S+: line \d+: +\d+ (?:Segmentation fault|Floating point exception|Bus error|Illegal instruction|Aborted)\s+(?:\(core dumped\))?\s*\.{1,2}/\S`)
 
 // died is what a shell says of any program that a signal ended.
 var died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
 
-// faultSignal is the signal behind a shell's exit code, for those that a fault of
-// the program itself raises.
+// faultSignal is the signal behind a shell's exit code, for those that a fault of the program itself raises.
 func faultSignal(code int) string {
 	return map[int]string{128 + 4: "SIGILL", 128 + 6: "SIGABRT", 128 + 7: "SIGBUS", 128 + 8: "SIGFPE", 128 + 11: "SIGSEGV"}[code]
 }
@@ -145,8 +140,7 @@ func (o *output) at(i int) hit {
 	return h
 }
 
-// thrown finds an exception that ended the program, and whose trace leads into
-// the project's own files.
+// thrown finds an exception that ended the program, and whose trace leads into the project's own files.
 func thrown(o *output) *fault {
 	last := -1 // the line that says that nobody caught it
 	for i, l := range o.tail {
@@ -200,8 +194,8 @@ func thrown(o *output) *fault {
 // noFile is how runtimes name a file that is not there; the group is its path.
 var noFile = pattern.Lazy(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
 
-// ownFile reports whether a line says that a file of the project is missing: one
-// with a relative path, in no directory that an installation or a build makes.
+// ownFile reports whether a line says that a file of the project is missing: one with a relative path, in no
+// directory that an installation or a build makes.
 func ownFile(line string) bool {
 	m := noFile().FindStringSubmatch(line)
 	if m == nil {
@@ -214,8 +208,8 @@ func ownFile(line string) bool {
 // made are the directories and files that tools make.
 var made = pattern.Lazy(`(?:^|/)(?:node_modules|dist|build|out|target|vendor|\.venv|venv|\.next|\.nuxt|coverage|tmp|\.cache|bin|obj|\.env\b|__pycache__|generated)(?:/|$)|\.lock$|\.pid$|\.sock$|\.env`)
 
-// said finds a message of a program of the project about a place in the code,
-// about how it is called, or, if it was built for this run, any message.
+// said finds a message of a program of the project about a place in the code, about how it is called, or, if it was
+// built for this run, any message.
 func (j *judgement) said(o *output) *fault {
 	built, _ := j.calls.matches([]string{"cargo run", "go run", "dotnet run"})
 	judges, _ := j.calls.matches(judges)
@@ -272,8 +266,7 @@ var judges = []string{
 	"rubocop", "phpstan", "psalm", "phpcs", "swiftc", "swift build", "ghc", "hlint", "terraform", "tofu", "tflint", "sqlfluff", "buf", "protoc", "zig", "dart", "flutter", "elixirc", "mix",
 }
 
-// compares reports whether the command ends by comparing files, and says by its
-// exit code whether they differ.
+// compares reports whether the command ends by comparing files, and says by its exit code whether they differ.
 func (c *calls) compares() bool {
 	if c.hints == 0 {
 		return false
@@ -291,8 +284,8 @@ func (c *calls) compares() bool {
 // framing are the lines that a runner adds when what it ran has failed.
 var framing = pattern.Lazy(`^make(?:\[\d+\])?: \*\*\* |^npm (?:ERR!|error)|^exit status \d+$|^> |^ ?ELIFECYCLE|^error Command failed|^info Visit|^\s*(?:Compiling|Finished|Running|Blocking) `)
 
-// ownProgram reports whether a command's words run what the project says, make
-// and the scripts of package.json among it; ownScript only its own programs.
+// ownProgram reports whether a command's words run what the project says, make and the scripts of package.json among
+// it; ownScript only its own programs.
 func ownProgram(name string, words []string) bool {
 	switch name {
 	case "make", "gmake", "just", "rake":
@@ -304,8 +297,8 @@ func ownProgram(name string, words []string) bool {
 	return ownScript(name, words)
 }
 
-// ownScript reports whether a command's words call a program of the project: one
-// by its path, a file of it given to an interpreter, or a hook of git.
+// ownScript reports whether a command's words call a program of the project: one by its path, a file of it given to
+// an interpreter, or a hook of git.
 func ownScript(name string, words []string) bool {
 	if w := words[0]; strings.HasPrefix(w, "./") && !strings.Contains(w, "node_modules/") && !strings.Contains(w, "venv/") && !strings.HasSuffix(w, "gradlew") && !strings.HasSuffix(w, "mvnw") || strings.HasSuffix(w, ".sh") && !strings.HasPrefix(w, "/") {
 		return true

@@ -2,8 +2,7 @@ package classify
 
 import "bytes"
 
-// place looks at the lines around the hits that wait, as soon as enough of what
-// follows them is there.
+// place looks at the lines around the hits that wait, as soon as enough of what follows them is there.
 func (rd *reading) place(final bool) {
 	end := rd.base + int64(len(rd.window))
 	rest := rd.pending[:0]
@@ -53,8 +52,8 @@ func (rd *reading) place(final bool) {
 // slot is a place among the kept hits that later hits take over.
 type slot struct{ pattern, index int }
 
-// surrounding is what stood around a hit in such a place; it is looked at when no
-// later hit can take it over any more.
+// surrounding is what stood around a hit in such a place; it is looked at when no later hit can take it over any
+// more.
 type surrounding struct {
 	spot spot
 	text []byte
@@ -77,8 +76,7 @@ func (rd *reading) save(p spot, back, after []byte) bool {
 	return true
 }
 
-// know looks at what stands around a hit. What is known of its line already is
-// not looked at again.
+// know looks at what stands around a hit. What is known of its line already is not looked at again.
 func (rd *reading) know(k *hit, p spot, back, after []byte, at placed, known bool) {
 	before := cleanLines(back, lookFirst, true)
 	next := cleanLines(after, 60, false)

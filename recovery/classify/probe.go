@@ -25,8 +25,8 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 		case ProbeDeclared:
 			switch {
 			case f.Holds == Yes && f.Value == "installed" && m.hit != nil && nodeImport().MatchString(m.hit.text):
-				// What Node.js says of a package that is not there, it says as
-				// well of a file that an intact package does not have.
+				// What Node.js says of a package that is not there, it says as well of a file that an intact package
+				// does not have.
 				j.undeclared = true
 			case f.Holds == Yes:
 				j.confirmed = true
@@ -52,8 +52,8 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 // nodeImport recognises Node.js, and its bundlers, when an import finds nothing.
 var nodeImport = pattern.Lazy(`(?i)cannot find (?:module|package) |can't resolve |could not resolve |failed to (?:load url|resolve import) `)
 
-// ownModule reports whether a dotted module belongs to the package in whose
-// directory the importing file stands: app.models, imported by app/views.py.
+// ownModule reports whether a dotted module belongs to the package in whose directory the importing file stands:
+// app.models, imported by app/views.py.
 func ownModule(pkg, file string) bool {
 	top, _, dotted := strings.Cut(pkg, ".")
 	return dotted && top != "" && file != "" && !foreign(file) && slices.Contains(strings.Split(path.Dir(filepath.ToSlash(file)), "/"), top)

@@ -9,13 +9,12 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// maxUp bounds how many directories above the command's are searched for
-// manifests; the search ends at a repository's root.
+// maxUp bounds how many directories above the command's are searched for manifests; the search ends at a repository's
+// root.
 const maxUp = 6
 
-// declared says whether the project declares a package, and whether it is
-// installed. The name may be one that is imported: a/b of a package a, or a
-// Python module whose distribution is called otherwise.
+// declared says whether the project declares a package, and whether it is installed. The name may be one that is
+// imported: a/b of a package a, or a Python module whose distribution is called otherwise.
 func declared(dir, pkg string) Finding {
 	if dir == "" || pkg == "" {
 		return Finding{}

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staleAfter is how old a lock file must be, with no process that has it open,
-// to be left over from a process that died.
+// staleAfter is how old a lock file must be, with no process that has it open, to be left over from a process that
+// died.
 const staleAfter = 10 * time.Second
 
 // maxProcs bounds how many processes one probe looks at.
@@ -127,8 +127,7 @@ func kernelLock(st *syscall.Stat_t) int {
 	return 0
 }
 
-// openBy finds a process that has a file open; all is false if some could not
-// be looked at.
+// openBy finds a process that has a file open; all is false if some could not be looked at.
 func openBy(st *syscall.Stat_t) (pid int, all bool) {
 	all = true
 	each(func(pid int, fds []string) bool {
@@ -147,8 +146,8 @@ func openBy(st *syscall.Stat_t) (pid int, all bool) {
 	return pid, all
 }
 
-// each visits the processes and their open files until visit says that it found
-// what it looks for; fds is nil for a process that we may not look at.
+// each visits the processes and their open files until visit says that it found what it looks for; fds is nil for a
+// process that we may not look at.
 func each(visit func(pid int, fds []string) bool, found func(pid int)) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -190,8 +189,8 @@ func commandOf(pid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// listening finds the socket inode that listens on a port, "" if none does; ok
-// is false where the tables cannot be read.
+// listening finds the socket inode that listens on a port, "" if none does; ok is false where the tables cannot be
+// read.
 func listening(port int) (inode string, ok bool) {
 	want := fmt.Sprintf(":%04X", port)
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {

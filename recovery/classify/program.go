@@ -10,8 +10,8 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// literals are what a text must hold that a pattern of the embedded catalog matches: to
-// find that out would take each process a third of a second of processor time.
+// literals are what a text must hold that a pattern of the embedded catalog matches: to find that out would take each
+// process a third of a second of processor time.
 //
 //go:generate go test -run ^TestLiteralsAreTheCatalogs$ -update .
 //go:embed literals.txt
@@ -26,16 +26,15 @@ type program struct {
 	patterns map[string]int
 }
 
-// Bounds of a pattern's compiled size, in instructions. What a person or a
-// repository adds must be cheap on any line; the embedded catalog is measured.
+// Bounds of a pattern's compiled size, in instructions. What a person or a repository adds must be cheap on any line;
+// the embedded catalog is measured.
 const (
 	maxOwnProgram   = 4000
 	maxAddedProgram = 200
 )
 
-// tooLarge says which pattern of an added handler is too large to be run on every
-// output, "" if none is. Leaving one pattern out could make a handler match
-// more than it should, so the handler is left out whole.
+// tooLarge says which pattern of an added handler is too large to be run on every output, "" if none is. Leaving one
+// pattern out could make a handler match more than it should, so the handler is left out whole.
 func tooLarge(h *catalog.Handler) string {
 	if h.Origin.Source == "embedded" || h.Origin.Source == "" {
 		return ""
@@ -66,8 +65,7 @@ type rule struct {
 	streams       streamSet
 }
 
-// compile numbers every pattern of a catalog, the same text once. Patterns that
-// the scanner rejects match nothing.
+// compile numbers every pattern of a catalog, the same text once. Patterns that the scanner rejects match nothing.
 func compile(cat *catalog.Catalog) (*program, error) {
 	p := &program{patterns: map[string]int{}}
 	for i := range cat.Handlers {

@@ -10,9 +10,8 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// rank puts what matched into the cascade's order: dominators, then recipes, a
-// strong guard, the method's family, other families, any command, bootstrap.
-// What a strong guard or a probe speaks against is vetoed.
+// rank puts what matched into the cascade's order: dominators, then recipes, a strong guard, the method's family,
+// other families, any command, bootstrap. What a strong guard or a probe speaks against is vetoed.
 func (j *judgement) rank(ctx context.Context) {
 	var rest []*match
 	for _, m := range j.matched {
@@ -64,8 +63,8 @@ func (j *judgement) rank(ctx context.Context) {
 	j.guards()
 }
 
-// ownUse reports whether a match is about how a program of the project wants to
-// be called, which is a matter of the code.
+// ownUse reports whether a match is about how a program of the project wants to be called, which is a matter of the
+// code.
 func (j *judgement) ownUse(m *match) bool {
 	h := m.rule.h
 	if !j.calls.script || m.hit == nil || h.Category != "invalid_arguments" || h.Confidence == 0 || h.Confidence > maxGeneral {
@@ -74,10 +73,9 @@ func (j *judgement) ownUse(m *match) bool {
 	return !slices.ContainsFunc(j.calls.words, func(call []string) bool { return strings.HasPrefix(m.hit.text, call[0]+": ") })
 }
 
-// onlyTests drops what says nothing about a failed test: lines that stand in no
-// report of one (a health check that was tried again, a tool that was skipped),
-// and general words (a permission denied, of whatever) inside such a report:
-// what a test provokes, or what the code under test does wrong, reads the same.
+// onlyTests drops what says nothing about a failed test: lines that stand in no report of one (a health check that
+// was tried again, a tool that was skipped), and general words (a permission denied, of whatever) inside such a
+// report: what a test provokes, or what the code under test does wrong, reads the same.
 func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 	if j.weak == nil && j.strong == nil && !(j.calls.script && j.stdout.end.failed+j.stderr.end.failed > 0) {
 		return all
@@ -104,8 +102,8 @@ func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 // survived recognises what a program says when it goes on without what failed.
 var survived = pattern.Lazy(`(?i)\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|retrying|will retry|trying again|falling back|fall back|continuing|using (?:\S+ ){0,3}instead|trying another|non-fatal|not fatal)\b|^\W*warn(?:ing)?\b`)
 
-// threw is the exception that ended a program of the project, nil if none did.
-// What it printed long before, it had survived.
+// threw is the exception that ended a program of the project, nil if none did. What it printed long before, it had
+// survived.
 func (j *judgement) threw() *hit {
 	var last *hit
 	for _, m := range j.matched {
@@ -119,9 +117,8 @@ func (j *judgement) threw() *hit {
 	return last
 }
 
-// traceStart is the number of the line before which nothing belongs to an
-// exception's report. What was printed before a fault that no state of the machine
-// makes, the program had survived; one of a value that is not there may be the
+// traceStart is the number of the line before which nothing belongs to an exception's report. What was printed before
+// a fault that no state of the machine makes, the program had survived; one of a value that is not there may be the
 // consequence of what was printed a moment ago.
 func (j *judgement) traceStart(threw *hit) int64 {
 	if !ownMistake().MatchString(threw.text) || noValue().MatchString(threw.text) {
@@ -142,8 +139,8 @@ var (
 	noValue    = pattern.Lazy(`\b(?:NoneType|None|null|undefined|nil)\b|\bfetch failed|\bterminated$`)
 )
 
-// maxHeader is how many lines JavaScript prints before an exception's name: the
-// place, the line of the code and what marks the column.
+// maxHeader is how many lines JavaScript prints before an exception's name: the place, the line of the code and what
+// marks the column.
 const maxHeader = 6
 
 // maxTrace is how many lines an exception's own report takes before its name.
@@ -152,8 +149,7 @@ const maxTrace = 60
 // maxGeneral is the confidence of handlers whose words are no tool's own.
 const maxGeneral = 0.6
 
-// guards puts the guards into the order and says what the code has to do with
-// it.
+// guards puts the guards into the order and says what the code has to do with it.
 func (j *judgement) guards() {
 	var guards []*match
 	for _, m := range j.matched {
@@ -178,8 +174,8 @@ func (j *judgement) guards() {
 // dominates reports whether other matches are consequences of this one.
 func (m *match) dominates() bool { return (m.rule.h.Dominates || m.promoted) && m.voice.own() }
 
-// promote marks what names the same failure as a dominator, more particularly:
-// npm's own words for a full disk beside the system's.
+// promote marks what names the same failure as a dominator, more particularly: npm's own words for a full disk beside
+// the system's.
 func promote(all []*match) {
 	found := map[string]bool{}
 	for _, m := range all {
@@ -202,9 +198,9 @@ func bit(b bool) int {
 // reportEnd is the line with which npm ends what it says of a failure.
 var reportEnd = pattern.Lazy(`^npm (?:ERR!|error) A complete log of this run can be found in:`)
 
-// lastTry drops what an earlier alternative of `npm ci || npm install` died of,
-// where the report of a later one follows it: the command ended with what the
-// last of them said. Where nothing known stands in the last report, all stay.
+// lastTry drops what an earlier alternative of `npm ci || npm install` died of, where the report of a later one
+// follows it: the command ended with what the last of them said. Where nothing known stands in the last report, all
+// stay.
 func (j *judgement) lastTry(all []*match) []*match {
 	if !strings.Contains(j.in.Command, "||") {
 		return all
@@ -225,8 +221,7 @@ func (j *judgement) lastTry(all []*match) []*match {
 	return all
 }
 
-// lastReport is the number of the line that ends the report before the last one;
-// 0 if there is but one.
+// lastReport is the number of the line that ends the report before the last one; 0 if there is but one.
 func (o *output) lastReport() int64 {
 	var cut, end int64
 	for i, l := range o.tail {

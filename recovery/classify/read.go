@@ -191,8 +191,7 @@ func excerpt(text []byte, loc []int) string {
 	return strings.ToValidUTF8(string(text[from:from+maxText]), "")
 }
 
-// cleanLines cuts a piece of output into lines without control codes: the last
-// limit of them, or the first.
+// cleanLines cuts a piece of output into lines without control codes: the last limit of them, or the first.
 func cleanLines(b []byte, limit int, last bool) []string {
 	var lines []string
 	if last {

@@ -24,9 +24,8 @@ var (
 // maxNormalised bounds what a signature reads of a line.
 const maxNormalised = 400
 
-// Normalise reduces a line of output to what is the same in every run: control
-// codes, paths but for their last element, URLs, times, UUIDs, hexadecimal
-// and decimal numbers, names of temporary files and ports are taken out. It
+// Normalise reduces a line of output to what is the same in every run: control codes, paths but for their last
+// element, URLs, times, UUIDs, hexadecimal and decimal numbers, names of temporary files and ports are taken out. It
 // is idempotent.
 func Normalise(line string) string {
 	s := strings.ToValidUTF8(text.Uncoloured(line), "")
@@ -54,9 +53,8 @@ func Normalise(line string) string {
 	return strings.TrimSpace(spaces().ReplaceAllString(s, " "))
 }
 
-// Signature names a failure so that the same one in another run has the same
-// name: category, handler, and a short hash over the lines, normalised. For a
-// failure of the code give the names of the failed tests and files as parts;
+// Signature names a failure so that the same one in another run has the same name: category, handler, and a short
+// hash over the lines, normalised. For a failure of the code give the names of the failed tests and files as parts;
 // their order does not matter.
 func Signature(category, handler string, parts ...string) string {
 	clean := make([]string, 0, len(parts))

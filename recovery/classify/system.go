@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The probes, by the names that handlers use. What Holds says of each stands
-// behind it; the capture that it looks at in brackets.
+// The probes, by the names that handlers use. What Holds says of each stands behind it; the capture that it looks at
+// in brackets.
 const (
 	ProbeDeclared   = "declared"    // [pkg] yes: the project declares the package; Value: installed, missing or broken
 	ProbeFirstLine  = "first_line"  // [script] yes: its interpreter is there; no: Value is crlf or the missing interpreter
@@ -24,11 +24,11 @@ const (
 	ProbeOOM        = "oom"         // yes: the kernel killed something for memory in our control group
 )
 
-// System answers probes by looking at this machine. It runs no program and
-// changes nothing; a look that is not possible here is Unknown.
+// System answers probes by looking at this machine. It runs no program and changes nothing; a look that is not
+// possible here is Unknown.
 type System struct {
-	// Mark is the environment variable that processes of this loop carry, as
-	// NAME=value; "" means SUPERLOOP_LOOP with any value.
+	// Mark is the environment variable that processes of this loop carry, as NAME=value; "" means SUPERLOOP_LOOP with
+	// any value.
 	Mark string
 	// Path is searched by which; "" means that of this process.
 	Path string
@@ -139,8 +139,7 @@ func (s System) which(tool string) Finding {
 	return Finding{Holds: No, Value: tool, Detail: tool + " is not on PATH"}
 }
 
-// firstLine looks at a script's first line: does it end in CR LF, and is its
-// interpreter there.
+// firstLine looks at a script's first line: does it end in CR LF, and is its interpreter there.
 func firstLine(path string) Finding {
 	if path == "" {
 		return Finding{}

@@ -89,12 +89,11 @@ func (j *judgement) ownVerdict(f Failure, own *fault) Failure {
 	return f
 }
 
-// ownConfidence is that of a verdict without a handler: no text that is known
-// to be the code's, only nothing of the environment.
+// ownConfidence is that of a verdict without a handler: no text that is known to be the code's, only nothing of the
+// environment.
 const ownConfidence = 0.4
 
-// confidence of the primary match. Synonyms of one handler never count against
-// one another.
+// confidence of the primary match. Synonyms of one handler never count against one another.
 func (j *judgement) confidence(p *match) float64 {
 	h := p.rule.h
 	patterns := len(p.rule.any)+len(p.rule.all) > 0
@@ -129,8 +128,7 @@ func (j *judgement) confidence(p *match) float64 {
 	return min(0.99, max(0.05, float64(int(c*100+0.5))/100))
 }
 
-// signature names the failure: by the names of what failed for the code's, by
-// the primary line for the environment's.
+// signature names the failure: by the names of what failed for the code's, by the primary line for the environment's.
 func (j *judgement) signature(f Failure) string {
 	if f.Code && len(j.order) > 0 && j.order[0].rule.h.Guard != catalog.GuardNone {
 		names := map[string]bool{}
@@ -138,8 +136,7 @@ func (j *judgement) signature(f Failure) string {
 		maps.Copy(names, j.stderr.named)
 		parts := slices.Collect(maps.Keys(names))
 		if len(parts) > 0 {
-			// Which guard came first depends on what else was printed; the
-			// failed tests do not.
+			// Which guard came first depends on what else was printed; the failed tests do not.
 			return Signature(f.Category, "", parts...)
 		}
 	}

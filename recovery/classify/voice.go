@@ -7,9 +7,8 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// voice says who wrote a line of the output of a test run. A tool's own words
-// are facts about the environment; what a test printed, expected or is called
-// is not.
+// voice says who wrote a line of the output of a test run. A tool's own words are facts about the environment; what a
+// test printed, expected or is called is not.
 type voice uint8
 
 const (
@@ -39,15 +38,15 @@ var (
 	goPackage = pattern.Lazy(`^(?:ok  |FAIL|---)\t|^FAIL$|^PASS$`)
 )
 
-// lookBack bounds how many lines before a hit are searched for what opened the
-// part of the report that it stands in; mostly it stands in the last few.
+// lookBack bounds how many lines before a hit are searched for what opened the part of the report that it stands in;
+// mostly it stands in the last few.
 const (
 	lookBack  = 250
 	lookFirst = 40
 )
 
-// speaker says who wrote a line, by the lines before and after it. Not decided:
-// more lines before it could say otherwise.
+// speaker says who wrote a line, by the lines before and after it. Not decided: more lines before it could say
+// otherwise.
 func speaker(before []string, line string, after []string) (v voice, decided bool) {
 	v, decided, final := spoken(before, line)
 	if final {
@@ -74,8 +73,7 @@ func speaker(before []string, line string, after []string) (v voice, decided boo
 	return v, decided
 }
 
-// spoken is the speaker by the line itself, which is final, or by what opened
-// the part of the report.
+// spoken is the speaker by the line itself, which is final, or by what opened the part of the report.
 func spoken(before []string, line string) (v voice, decided, final bool) {
 	switch {
 	case strings.HasPrefix(line, `{"Time":`) && hasAny(line, `"Test":"`) && hasAny(line, `"Action":"output"`):
@@ -101,8 +99,7 @@ func hasAny(l string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(l, t) })
 }
 
-// opened walks back to the nearest line that opens or closes a part of a
-// report. Not decided: there is none.
+// opened walks back to the nearest line that opens or closes a part of a report. Not decided: there is none.
 func opened(before []string, line string) (v voice, decided bool) {
 	blank := 0
 	lowest := indent(line)
@@ -168,8 +165,8 @@ func goTest(after []string, line string) bool {
 // isVerdict reports whether a line is Go's verdict on a test.
 func isVerdict(l string) bool { return strings.Contains(l, "--- ") && goVerdict().MatchString(l) }
 
-// wants reports whether the lines after a message of a Go test say what the test
-// got and what it wanted, so that the message quotes what was compared.
+// wants reports whether the lines after a message of a Go test say what the test got and what it wanted, so that the
+// message quotes what was compared.
 func wants(after []string) bool {
 	for _, l := range after[:min(len(after), 6)] {
 		t := strings.TrimSpace(l)
@@ -183,8 +180,8 @@ func wants(after []string) bool {
 	return false
 }
 
-// notLoaded reports whether a comment of a TAP report is what Node.js says of a
-// file of tests whose modules it does not find.
+// notLoaded reports whether a comment of a TAP report is what Node.js says of a file of tests whose modules it does
+// not find.
 func notLoaded(line string, after []string) bool {
 	if !hasAny(line, "Cannot find module '", "Cannot find package '") {
 		return false
@@ -197,8 +194,7 @@ func notLoaded(line string, after []string) bool {
 	return false
 }
 
-// inDiff reports whether a line stands in the hunk of a unified difference, so
-// that it quotes a file.
+// inDiff reports whether a line stands in the hunk of a unified difference, so that it quotes a file.
 func inDiff(before []string, line string) bool {
 	for i := len(before); i >= 0 && i > len(before)-lookFirst; i-- {
 		l := line

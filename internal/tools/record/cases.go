@@ -76,8 +76,7 @@ func readCases(dir string) ([]testCase, error) {
 	return all, nil
 }
 
-// parseCase reads one entry: a title, keys, the preparation, and the command
-// after a "$ " at the end.
+// parseCase reads one entry: a title, keys, the preparation, and the command after a "$ " at the end.
 func parseCase(text string) (testCase, error) {
 	title, rest, _ := strings.Cut(text, "\n")
 	words := strings.Fields(title)

@@ -1,14 +1,12 @@
-// Command record runs the failures that are listed under cases/ with the real
-// tools of this machine and writes what they said, with what is known to be
-// wrong, to the two corpora of recovery/classify: dev.jsonl, on which the catalog
+// Command record runs the failures that are listed under cases/ with the real tools of this machine and writes what
+// they said, with what is known to be wrong, to the two corpora of recovery/classify: dev.jsonl, on which the catalog
 // may be tuned, and held.jsonl, on which it may not.
 //
 //	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
-// DIR of -work is scratch space, DIR of -tools holds what is not on PATH: see
-// cases/README.md. A case that was recorded before and is not run now keeps its
-// line. The programs that are needed differ from case to case; a case whose
-// preparation fails or that does not fail is told and left out.
+// DIR of -work is scratch space, DIR of -tools holds what is not on PATH: see cases/README.md. A case that was
+// recorded before and is not run now keeps its line. The programs that are needed differ from case to case; a case
+// whose preparation fails or that does not fail is told and left out.
 package main
 
 import (
@@ -155,8 +153,7 @@ func recordAll(ctx context.Context, p place, todo []testCase, jobs int, lines ma
 	return errors.Join(fails...)
 }
 
-// The corpora, and what the names of the case files begin with whose cases are
-// held out.
+// The corpora, and what the names of the case files begin with whose cases are held out.
 const (
 	devFile    = "dev.jsonl"
 	heldFile   = "held.jsonl"
@@ -189,8 +186,8 @@ func readLines(dir string) (map[string]*line, error) {
 	return lines, nil
 }
 
-// writeLines writes the corpora in the order of the list, with the labels that
-// the list has now. The file that a case stands in decides its corpus.
+// writeLines writes the corpora in the order of the list, with the labels that the list has now. The file that a case
+// stands in decides its corpus.
 func writeLines(dir string, list []testCase, lines map[string]*line) error {
 	text := map[string][]byte{}
 	for _, c := range list {

@@ -22,8 +22,7 @@ const keep = 11 << 10
 // setupTimeout bounds a preparation.
 const setupTimeout = 4 * time.Minute
 
-// record prepares one case in a new directory, runs its command and gives its
-// line without labels.
+// record prepares one case in a new directory, runs its command and gives its line without labels.
 func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, error) {
 	top := filepath.Join(p.work, c.id)
 	disk := durable.OS()
@@ -73,8 +72,7 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 	return l, nil
 }
 
-// exitCode is what a shell would say: 128 and the signal's number for a death
-// by a signal.
+// exitCode is what a shell would say: 128 and the signal's number for a death by a signal.
 func exitCode(r proc.Result) int {
 	switch {
 	case r.Code >= 0:
@@ -92,8 +90,8 @@ func (p place) environ(top string) []string {
 	}
 }
 
-// toolName completes a tool's name by its version: "go !go version" runs the
-// command behind the mark and takes the number from what it prints.
+// toolName completes a tool's name by its version: "go !go version" runs the command behind the mark and takes the
+// number from what it prints.
 func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir, text string) string {
 	name, command, ok := strings.Cut(text, " !")
 	if !ok {
