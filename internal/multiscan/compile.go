@@ -42,7 +42,7 @@ func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 		return nil, nil, fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
 	}
 	o.MaxProgram = cmp.Or(o.MaxProgram, DefaultMaxProgram)
-	c := compiler{set: &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, filter: new(filter)}}
+	c := compiler{set: &Set{patterns: make([]pattern, len(exprs)), limits: defaultLimits, filter: &filter{entries: make([]entry, 0, 4*len(exprs))}}}
 	known := readLiterals(o.Known)
 	for i, e := range exprs {
 		c.set.patterns[i].expr = e

@@ -99,7 +99,7 @@ type search struct {
 	// spots are places of grams that are known; later, those of words that are known, with the offset of the gram in
 	// the word in the lower bits. One more is written than there are.
 	spots [2 * batch]uint32
-	words [stride*batch + stride]uint32
+	words [stride * 2 * batch]uint32
 	n, at uint // how many words there are, and the next
 	start int  // of the word at hand
 	entry int32
@@ -159,11 +159,9 @@ func (f *filter) known(text []byte, from uint32, spots *[2 * batch]uint32) (n ui
 
 // look fills words, and reports whether there are any.
 func (s *search) look() bool {
-	f, text, i, n := s.f, s.text, s.from, uint(0)
+	f, text, i := s.f, s.text, s.from
 	for s.n = 0; s.n == 0 && i+gram <= len(text); {
-		// Nothing in the loop depends on what the text is, so that no branch of it is foretold wrongly.
-		n = 0
-		n = f.known(text[i:min(len(text), i+batch*stride+minLiteral-stride)], uint32(i), &s.spots)
+		n := f.known(text[i:min(len(text), i+batch*stride+minLiteral-stride)], uint32(i), &s.spots)
 		i += max(0, min(len(text)-i-minLiteral+stride, batch*stride)) / stride * stride
 		for ; i+gram <= len(text) && i > len(text)-minLiteral; i += stride {
 			s.spots[n%(2*batch)] = uint32(i)

@@ -61,6 +61,18 @@ func TestFilterFindsAll(t *testing.T) {
 	})
 }
 
+// TestEveryPlaceKnown: texts of any length in which each place holds a known word.
+func TestEveryPlaceKnown(t *testing.T) {
+	t.Parallel()
+	f := new(filter)
+	f.add(7, "aaaaaaaa", 0)
+	for n := batch*stride - 20; n < batch*stride+40; n++ {
+		if !inText(f, []byte(strings.Repeat("a", n)))[7] {
+			t.Errorf("nothing is found in %d bytes", n)
+		}
+	}
+}
+
 // TestBytesAtATime: what works on eight bytes at a time does what a loop does.
 func TestBytesAtATime(t *testing.T) {
 	t.Parallel()

@@ -67,7 +67,7 @@ type rule struct {
 
 // compile numbers every pattern of a catalog, the same text once. Patterns that the scanner rejects match nothing.
 func compile(cat *catalog.Catalog) (*program, error) {
-	p := &program{patterns: map[string]int{}}
+	p := &program{patterns: make(map[string]int, 4*len(cat.Handlers))}
 	for i := range cat.Handlers {
 		h := &cat.Handlers[i]
 		if why := tooLarge(h); why != "" {
