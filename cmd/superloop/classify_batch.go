@@ -18,7 +18,7 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// batchSystem is what a batch works cures out for that names no system: an answer must not depend on the machine that
+// batchSystem is what a batch works fixes out for that names no system: an answer must not depend on the machine that
 // gives it.
 const batchSystem = "debian12"
 
@@ -36,7 +36,7 @@ func (a *app) classifyBatch(c *cli.Context) error {
 	} else if system == "" {
 		system = batchSystem
 	}
-	k, err := a.loadAid(c.Context, repo, system)
+	k, err := a.loadRemediation(c.Context, repo, system)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (a *app) classifyLint(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cat, loaded := catalog.Load(c.Context, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo, Examples: true})
+	cat, loaded := catalog.Load(c.Context, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
 	found := []lintProblem{}
 	add := func(p lintProblem) {
 		if !slices.Contains(found, p) {

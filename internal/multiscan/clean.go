@@ -17,7 +17,7 @@ type cleaner struct {
 type escape uint8
 
 const (
-	ground escape = iota
+	outside escape = iota
 	afterEsc
 	intermediate // ESC and bytes 0x20-0x2f: a final byte follows
 	csi
@@ -68,7 +68,7 @@ func sequence(lines []byte) int {
 	}
 	c := cleaner{state: afterEsc}
 	i := 1
-	for i < len(lines) && c.state != ground {
+	for i < len(lines) && c.state != outside {
 		if c.swallow(lines[i]) {
 			i++
 		}
@@ -79,7 +79,7 @@ func sequence(lines []byte) int {
 // next returns the plain bytes that p begins with, what ends them ('\r', '\b', or 0 for neither) and what of p is
 // left. Sequences before and after the plain bytes are swallowed; a line end is plain, and ends any of them.
 func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
-	for c.state != ground && len(p) > 0 {
+	for c.state != outside && len(p) > 0 {
 		if c.swallow(p[0]) {
 			p = p[1:]
 		}
@@ -140,7 +140,7 @@ func (c *cleaner) swallow(b byte) bool {
 		}
 		final = true
 	}
-	c.state = ground
+	c.state = outside
 	return final
 }
 

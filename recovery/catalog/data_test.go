@@ -1,12 +1,10 @@
 package catalog
 
 import (
-	"bytes"
 	"embed"
-	"encoding/gob"
-	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -76,10 +74,4 @@ func sumOf(files []embeddedFile) uint64 {
 }
 
 // compile gives the compiled form of a builder that files were read into.
-func (b *builder) compile() ([]byte, error) {
-	var out bytes.Buffer
-	if err := gob.NewEncoder(&out).Encode(b); err != nil {
-		return nil, fmt.Errorf("compiling the catalog: %w", err)
-	}
-	return out.Bytes(), nil
-}
+func (b *builder) compile() string { return string(appendBinary(nil, reflect.ValueOf(*b))) }

@@ -16,7 +16,7 @@ func FuzzOverlay(f *testing.F) {
 	for _, s := range []string{newHandler, "handlers: [{id: x, disabled: true}]", "a: &a [*a, *a]", "? [x]: y", "packages: {libs: {x: {debian: [y]}}}", "\ufeffrecipes: []", "- 1\n- 2", "{", "%TAG ! x", "recipes: [{id: 1.20, label: ~}]"} {
 		f.Add(s)
 	}
-	e, err := embeddedOnce()
+	e, err := readCompiled(compiledForm)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func FuzzOverlay(f *testing.F) {
 // whatever order the files come that change other things.
 func TestPatchesProperty(t *testing.T) {
 	t.Parallel()
-	e, err := embeddedOnce()
+	e, err := readCompiled(compiledForm)
 	if err != nil {
 		t.Fatal(err)
 	}

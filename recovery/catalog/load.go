@@ -7,10 +7,8 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	_ "embed" // for the compiled form
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +17,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 )
 
@@ -59,7 +56,7 @@ func UserDir() string {
 // A cancelled context leaves out the files that were not read yet, and says so.
 func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 	var problems Problems
-	e, err := embeddedOnce()
+	e, err := readCompiled(compiledForm)
 	if err != nil {
 		problems = Problems{{File: "data", Message: err.Error()}}
 	}
@@ -74,7 +71,9 @@ func Load(ctx context.Context, o Options) (*Catalog, Problems) {
 	if base == e.base {
 		return e.catalog, problems
 	}
-	return base.finish(), problems
+	c := base.finish()
+	c.Overlaid = true
+	return c, problems
 }
 
 // overlay applies the documents of one directory. Files may refer to each other's entries in any order, so they are
@@ -226,37 +225,34 @@ func reason(err error) string {
 
 // People read and write the YAML files under data. A process needs 0.1 s and more to read them, and a supervisor
 // would wait for that between a failure and its remedy. So the program contains a compiled form of them instead,
-// which is read in some milliseconds: a builder as encoding/gob writes it. A test fails until the form is made again
+// which is read in some milliseconds: a builder as appendBinary writes it. A test fails until the form is made again
 // after an edit.
 //
 //go:generate go test -run ^TestCompiledIsTheData$ -update .
-//go:embed compiled.gob
-var compiledForm []byte
+//go:embed compiled.bin
+var compiledForm string
 
 const embeddedPackages = "data/packages.yaml"
 
-// embeddedOnce reads the embedded catalog once in the life of a process.
-var embeddedOnce = sync.OnceValues(func() (embedded, error) { return readCompiled(compiledForm) })
-
-// embedded is the embedded catalog, and the builder that overlays are applied to. Neither is ever written to.
+// embedded is the embedded catalog, and the builder that overlays are applied to. Neither is ever written to, and
+// neither is kept: a supervisor runs for hours and needs them for moments.
 type embedded struct {
 	base    *builder
 	catalog *Catalog
 }
 
 // readCompiled reads a compiled form. After an error the catalog is empty.
-func readCompiled(form []byte) (embedded, error) {
+func readCompiled(form string) (e embedded, err error) {
 	b := &builder{}
-	err := gob.NewDecoder(bytes.NewReader(form)).Decode(b)
-	if err != nil {
-		b, err = &builder{}, fmt.Errorf("reading the embedded catalog: %w", err)
+	if !readBinary(form, b) {
+		b, err = &builder{}, errors.New("reading the embedded catalog: its compiled form is not whole")
 	}
 	return embedded{b, b.finish()}, err
 }
 
-// Embedded is the catalog that superloop brings, without anybody's files. It is read on the first call. An error is a
+// Embedded is the catalog that superloop brings, without anybody's files. An error is a
 // mistake in superloop itself; the catalog is empty then.
 func Embedded() (*Catalog, error) {
-	e, err := embeddedOnce()
+	e, err := readCompiled(compiledForm)
 	return e.catalog, err
 }

@@ -162,4 +162,5 @@ type Catalog struct {
 	Projects   []ProjectRecipe
 	Managers   []Manager
 	Names      Names
+	Overlaid   bool // files of the user or of the repository are in it
 }

@@ -1,5 +1,5 @@
 // Package classify says what a failed command died of: which category of failure, whether the environment or the code
-// is to blame, on which line of the output that stands, and which handlers of the catalog know cures.
+// is to blame, on which line of the output that stands, and which handlers of the catalog know fixes.
 //
 // It decides by rules, without a model and without running anything. The order is that of the catalog: guards (signs
 // that only a change of the code helps), dominators (a full disk makes every tool die of something else), recipes,

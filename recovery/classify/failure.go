@@ -69,7 +69,7 @@ type Failure struct {
 	Persistence string `json:"persistence"`
 	Severity    string `json:"severity"`
 	Infra       bool   `json:"infra"` // the environment is to blame
-	Code        bool   `json:"code"`  // only a change of the code can cure it
+	Code        bool   `json:"code"`  // only a change of the code can fix it
 	Weak        bool   `json:"weak"`  // the code may be to blame as well: propose at most
 	// Handler is the primary match's id, "" if nothing matched; Layer its layer, and Confidence 0 to 1 how sure the
 	// verdict is.

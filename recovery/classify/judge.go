@@ -20,7 +20,7 @@ type judgement struct {
 	strong, weak   *match // the first guards of each kind
 	method, tool   string
 	findings       map[string]Finding
-	undeclared     bool // a probe says that only the code can cure it
+	undeclared     bool // a probe says that only the code can fix it
 	confirmed      bool // a probe says that the environment is to blame
 	weakened       bool // the code may be to blame as well
 }

@@ -165,7 +165,7 @@ func (j *judgement) why(f Failure, p *match) string {
 	}
 	switch {
 	case h.Guard == catalog.GuardStrong:
-		what += ": only a change of the code can cure it"
+		what += ": only a change of the code can fix it"
 		if len(j.vetoed) > 0 {
 			what += ", so " + j.vetoed[0].rule.h.ID + " does not count"
 		}
