@@ -69,8 +69,7 @@ func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
 		return decode[Resolved](event, fields)
 	case "loop_stop":
 		in, err := decode[Stopped](event, fields)
-		// The machine records its own ends under the same name; only a stop
-		// that came from outside is an input.
+		// The machine records its own ends under the same name; only a stop that came from outside is an input.
 		if err == nil && in.Status != Paused && in.Status != Cancelled {
 			return nil, nil
 		}

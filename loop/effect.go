@@ -9,21 +9,18 @@ import (
 // EffectKind names what an engine has to have done.
 type EffectKind string
 
-// The kinds. "Harmless" means that doing it twice changes nothing that
-// matters: begun and without an outcome (Lost), it is done again. The others are
-// those of Once.
+// The kinds. "Harmless" means that doing it twice changes nothing that matters: begun and without an outcome (Lost), it
+// is done again. The others are those of Once.
 const (
 	// Record: append Event with Fields to the journal, in the same write as the
 	// input that gave it. Never pending, nothing must precede it.
 	Record EffectKind = "record"
-	// RunRole: start the role's runner. role_start must be in the journal before
-	// the process is started; role_end, role_timeout or role_failed is the
-	// outcome and must be synced before the next effect. A role that was running
+	// RunRole: start the role's runner. role_start must be in the journal before the process is started; role_end,
+	// role_timeout or role_failed is the outcome and must be synced before the next effect. A role that was running
 	// when the supervisor died is started again, as the next attempt.
 	RunRole EffectKind = "run_role"
-	// RunTests: run the test commands. tests_start (tests_rerun_start when it is
-	// not the iteration's first run) precedes them, tests_end is the outcome.
-	// Harmless.
+	// RunTests: run the test commands. tests_start (tests_rerun_start when it is not the iteration's first run)
+	// precedes them, tests_end is the outcome. Harmless.
 	RunTests EffectKind = "run_tests"
 	// CheckPromise: read the promise role's last message of this iteration and
 	// take the snapshot of the tree. Outcome promise_checked. Harmless.
@@ -33,8 +30,7 @@ const (
 	CheckChecklists    EffectKind = "check_checklists"
 	CheckPrerequisites EffectKind = "check_prerequisites"
 	CollectEvidence    EffectKind = "collect_evidence"
-	// RunValidation: run the validation commands and the static checks.
-	// validation_start precedes it. Harmless.
+	// RunValidation: run the validation commands and the static checks. validation_start precedes it. Harmless.
 	RunValidation EffectKind = "run_validation"
 	// CheckStuck: compare the tree with that of the last iteration. Harmless.
 	CheckStuck EffectKind = "check_stuck"
@@ -44,22 +40,19 @@ const (
 	// Report: write what people read of the iteration (gate summary, notes, run
 	// summary, timeline). Outcome iteration_reported. Harmless.
 	Report EffectKind = "report"
-	// AskHuman: open an escalation about State.Human and wait for its answer, which
-	// costs nothing. recovery_escalated (approval_requested for the completion of the
-	// loop) says that it is open, recovery_resolved (approval_decided) is the
-	// outcome. Harmless: it is asked again.
+	// AskHuman: open an escalation about State.Human and wait for its answer, which costs nothing. recovery_escalated
+	// (approval_requested for the completion of the loop) says that it is open, recovery_resolved (approval_decided) is
+	// the outcome. Harmless: it is asked again.
 	AskHuman EffectKind = "ask_human"
-	// TakeProposal: move recovery.json out of the agent's reach and judge what it
-	// proposes. Outcome recovery_proposed, recovery_invalid or recovery_denied
-	// (stale). Harmless: what a crash left half-way is found again.
+	// TakeProposal: move recovery.json out of the agent's reach and judge what it proposes. Outcome recovery_proposed,
+	// recovery_invalid or recovery_denied (stale). Harmless: what a crash left half-way is found again.
 	TakeProposal EffectKind = "take_proposal"
 	// JudgeAttempt: judge the command of State.Recovery as things are now: it is
 	// the fallback, or its time has come. Outcome recovery_proposed. Harmless.
 	JudgeAttempt EffectKind = "judge_attempt"
-	// ExecuteRecovery: run the command of State.Recovery in its sandbox.
-	// recovery_executing must be on the disk before it is started, and is what
-	// the budget counts; recovery_executed or recovery_failed is the outcome. It
-	// is not harmless: begun and without an outcome it is a question.
+	// ExecuteRecovery: run the command of State.Recovery in its sandbox. recovery_executing must be on the disk before
+	// it is started, and is what the budget counts; recovery_executed or recovery_failed is the outcome. It is not
+	// harmless: begun and without an outcome it is a question.
 	ExecuteRecovery EffectKind = "execute_recovery"
 	// CheckTool: find out whether the tool works that the last command has installed
 	// (Tool names its recipe). Outcome tool_verified. Harmless.
@@ -67,10 +60,9 @@ const (
 	// Diagnose: classify what has just failed by rules, and work out what may fix
 	// it here. Outcome failure_classified. Harmless.
 	Diagnose EffectKind = "diagnose"
-	// Analyse: look for the cause of what the role (or the tests, reason "tests") has
-	// failed of again, with an agent if there is one for it and no rule is sure; at
-	// Until at the latest it is given up. Outcome root_cause_analysed. Harmless, but
-	// for what the agent costs.
+	// Analyse: look for the cause of what the role (or the tests, reason "tests") has failed of again, with an agent if
+	// there is one for it and no rule is sure; at Until at the latest it is given up. Outcome root_cause_analysed.
+	// Harmless, but for what the agent costs.
 	Analyse EffectKind = "analyse"
 	// Wait: do nothing until Until. Outcome wait_over.
 	Wait EffectKind = "wait"
@@ -92,8 +84,7 @@ type Effect struct {
 	Until   time.Time `json:"until,omitzero"`
 	// LimitMS caps the effect's wall time by what the loop has left; 0 is no cap.
 	LimitMS int64 `json:"limit_ms,omitempty"`
-	// MaxCostUSD caps what the role may spend by what the loop has left, where
-	// the runner can be told; 0 is no cap.
+	// MaxCostUSD caps what the role may spend by what the loop has left, where the runner can be told; 0 is no cap.
 	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	// Event, Fields and Iteration are a Record's.
 	Event     string          `json:"event,omitempty"`

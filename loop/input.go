@@ -8,9 +8,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Input is what Step takes: a fact, when it happened, and the envelope under
-// which it stands in events.jsonl. Step has no clock: At is the only time that
-// it knows.
+// Input is what Step takes: a fact, when it happened, and the envelope under which it stands in events.jsonl. Step has
+// no clock: At is the only time that it knows.
 type Input struct {
 	At     time.Time
 	LoopID string
@@ -18,8 +17,7 @@ type Input struct {
 	Fact   Fact
 }
 
-// Fact is something that has happened. Its JSON fields are the own fields of
-// its event.
+// Fact is something that has happened. Its JSON fields are the own fields of its event.
 type Fact interface {
 	// Event is the name under which it stands in events.jsonl.
 	Event() string
@@ -104,8 +102,7 @@ type Resumed struct {
 	Rules       int    `json:"rules,omitempty"` // those under which it goes on; absent: as before
 }
 
-// Lost: the pending effect had begun and nothing will tell its outcome: whoever
-// performed it is gone.
+// Lost: the pending effect had begun and nothing will tell its outcome: whoever performed it is gone.
 type Lost struct {
 	Why string `json:"reason,omitempty"`
 	Of
@@ -169,8 +166,7 @@ type PromiseChecked struct {
 	Of
 }
 
-// GateEnded is the outcome of checklists, validation, prerequisites and
-// evidence; Gate chooses the event.
+// GateEnded is the outcome of checklists, validation, prerequisites and evidence; Gate chooses the event.
 type GateEnded struct {
 	Gate        string `json:"-"` // checklist, validation, prerequisites, evidence
 	Status      string `json:"status"`
@@ -219,12 +215,10 @@ type Reported struct {
 	Of
 }
 
-// ApprovalRequested: the escalation about the completion is made, and its view
-// approval.json is on disk.
+// ApprovalRequested: the escalation about the completion is made, and its view approval.json is on disk.
 type ApprovalRequested struct {
 	File string `json:"approval_file"`
-	// ID and Digest are the escalation's, Expires is when it lapses; it is asked
-	// again then.
+	// ID and Digest are the escalation's, Expires is when it lapses; it is asked again then.
 	ID      string    `json:"escalation_id,omitempty"`
 	Digest  string    `json:"digest,omitempty"`
 	Expires time.Time `json:"expires_at,omitzero"`
@@ -237,8 +231,7 @@ type ApprovalDecided struct {
 	Status string `json:"status"` // approved, rejected
 	By     string `json:"by"`
 	Note   string `json:"note,omitempty"`
-	// TreeChanged: what was to be approved is no longer there, or the human has
-	// changed it; the gates run once more.
+	// TreeChanged: what was to be approved is no longer there, or the human has changed it; the gates run once more.
 	TreeChanged bool `json:"tree_changed,omitempty"`
 	Of
 }
@@ -255,8 +248,7 @@ type WaitOver struct {
 	Candidates []failures.Candidate `json:"candidates,omitempty"`
 }
 
-// Stopped: the supervisor leaves or a person cancels. Status is paused or
-// cancelled.
+// Stopped: the supervisor leaves or a person cancels. Status is paused or cancelled.
 type Stopped struct {
 	Status   Status `json:"status"`
 	Reason   string `json:"reason"`
@@ -308,9 +300,8 @@ func (t TestsEnded) Event() string {
 	return "tests_end"
 }
 
-// Synced reports whether a fact must be on the disk before the driver goes
-// on: what cost money, what a person said, and every end. What can be found
-// out again by doing a harmless thing again need not be.
+// Synced reports whether a fact must be on the disk before the driver goes on: what cost money, what a person said, and
+// every end. What can be found out again by doing a harmless thing again need not be.
 func Synced(f Fact) bool {
 	switch f := f.(type) {
 	case RoleStarted, TestsStarted, ValidationStarted, WaitOver, Reported, ApprovalRequested:

@@ -25,8 +25,7 @@ type FailureFact struct {
 type EnvironmentBroken struct {
 	failures.PreflightFields
 	Role string `json:"role"`
-	// Command fixes the first finding, where a rule knows one: a proposal for the
-	// gate. Category is that finding's.
+	// Command fixes the first finding, where a rule knows one: a proposal for the gate. Category is that finding's.
 	Command  *action.Action `json:"command,omitempty"`
 	Category string         `json:"category"`
 	Why      string         `json:"why"`

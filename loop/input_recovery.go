@@ -16,9 +16,8 @@ const (
 	SourceAuto      = "auto" // of an approval: the policy
 )
 
-// Seen: a proposal lies in the loop's directory while its role still runs. It is
-// for people who look on; nothing is decided by it, and it may be another one
-// when the role has ended.
+// Seen: a proposal lies in the loop's directory while its role still runs. It is for people who look on; nothing is
+// decided by it, and it may be another one when the role has ended.
 type Seen struct {
 	Role     string `json:"role"`
 	Category string `json:"category,omitempty"`
@@ -46,8 +45,7 @@ type Proposed struct {
 	// Else is the fallback that has not been judged.
 	Else  *action.Action `json:"alternative,omitempty"`
 	Notes []string       `json:"notes,omitempty"`
-	// PatternSeen says whether the proposal's error_pattern is in what the tests
-	// printed last; nil: not known.
+	// PatternSeen says whether the proposal's error_pattern is in what the tests printed last; nil: not known.
 	PatternSeen *bool `json:"pattern_seen,omitempty"`
 	// The verdict: auto, human, deny or invalid, and why.
 	Verdict      string    `json:"verdict"`
@@ -103,12 +101,10 @@ type Change struct {
 	To   any    `json:"to"`
 }
 
-// RuleStale marks a proposal that is not judged: it is of another iteration, or
-// was dealt with already.
+// RuleStale marks a proposal that is not judged: it is of another iteration, or was dealt with already.
 const RuleStale = "stale"
 
-// RuleRan makes a question of a proposal that rules had thought of before, and
-// tried.
+// RuleRan makes a question of a proposal that rules had thought of before, and tried.
 const RuleRan = "already_ran"
 
 // ProposalStale: a proposal was set aside unjudged. Rule is RuleStale.
@@ -172,8 +168,7 @@ type Executed struct {
 	Appeared    []string     `json:"appeared,omitempty"` // protected paths that it has created
 }
 
-// EndedKilled is the end of a command that superloop has ended because it had to
-// leave.
+// EndedKilled is the end of a command that superloop has ended because it had to leave.
 const EndedKilled = "killed"
 
 // Effect is the id of the answered effect.

@@ -39,14 +39,12 @@ type Classified struct {
 	Gate string `json:"gate,omitempty"`
 }
 
-// ToolChecked is what a look at an installed tool has found. Its event is
-// verify_self_repaired when only a changed check shows that the tool works,
-// verify_self_repair_failed when nothing shows it, else tool_verified.
+// ToolChecked is what a look at an installed tool has found. Its event is verify_self_repaired when only a changed
+// check shows that the tool works, verify_self_repair_failed when nothing shows it, else tool_verified.
 type ToolChecked struct {
 	Tool   string `json:"tool"`   // the recipe's id
 	Result string `json:"result"` // one of the Tool constants
-	// Original is the recipe's check, ExitCode how it ended (-1: by a signal or its
-	// time limit, or it was not started).
+	// Original is the recipe's check, ExitCode how it ended (-1: by a signal or its time limit, or it was not started).
 	Original string `json:"original,omitempty"`
 	ExitCode int    `json:"exit_code"`
 	// Repaired to TimeSavedMS are those of a check that was repaired; the time is

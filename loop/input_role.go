@@ -18,8 +18,7 @@ type RoleStarted struct {
 	PromptFile  string `json:"prompt_file,omitempty"`
 	LogFile     string `json:"log_file,omitempty"`
 	LastMessage string `json:"last_message_file,omitempty"`
-	// SessionID is that of a new session whose id superloop has chosen, or of
-	// the one that is resumed.
+	// SessionID is that of a new session whose id superloop has chosen, or of the one that is resumed.
 	SessionID string `json:"session_id,omitempty"`
 	Resumed   bool   `json:"session_resumed,omitempty"`
 	Of
@@ -72,8 +71,7 @@ type RoleEnded struct {
 	Output     string     `json:"output_status,omitempty"`
 	LeftBehind int        `json:"left_behind,omitempty"` // processes that outlived it and were ended
 	Proposal   bool       `json:"proposal,omitempty"`    // recovery.json lay there at its end
-	// Failure is how it failed, for the failure policy; nil when it did not, or when nobody
-	// is to respond.
+	// Failure is how it failed, for the failure policy; nil when it did not, or when nobody is to respond.
 	Failure *FailureFact `json:"failure,omitempty"`
 	// Alerts say that failures are more than this role's.
 	Alerts []failures.Alert `json:"alerts,omitempty"`
@@ -82,8 +80,7 @@ type RoleEnded struct {
 	Of
 }
 
-// Usage counts a run's tokens. The kinds are disjoint, but for Reasoning, which
-// is a part of Output; nil is unknown.
+// Usage counts a run's tokens. The kinds are disjoint, but for Reasoning, which is a part of Output; nil is unknown.
 type Usage struct {
 	Input      *int64 `json:"input_tokens,omitempty"`
 	Output     *int64 `json:"output_tokens,omitempty"`
@@ -114,9 +111,8 @@ type LimitFact struct {
 	ResetsAt time.Time `json:"resets_at,omitzero"`
 	Until    time.Time `json:"until"`
 	Strikes  int       `json:"strikes,omitempty"` // how many in a row
-	// SharedUntil is until when all loops of the machine take the account for limited;
-	// zero where they could not be told. Earlier than that, its being forgotten says
-	// that the limit is gone.
+	// SharedUntil is until when all loops of the machine take the account for limited; zero where they could not be
+	// told. Earlier than that, its being forgotten says that the limit is gone.
 	SharedUntil time.Time `json:"shared_until,omitzero"`
 }
 
@@ -127,8 +123,7 @@ const (
 	SourceRole   = "role"
 )
 
-// Limited: the pending role was not started, because the account that it draws
-// on is known to be limited.
+// Limited: the pending role was not started, because the account that it draws on is known to be limited.
 type Limited struct {
 	Role   string `json:"role"`
 	Runner string `json:"runner"`
@@ -149,8 +144,7 @@ type Escalated struct {
 	Runner   string `json:"runner,omitempty"`
 	Error    string `json:"error,omitempty"`
 	Fix      string `json:"fix,omitempty"`
-	// Of a recovery: which, the digest of what an answer is bound to, and the
-	// policy's rule.
+	// Of a recovery: which, the digest of what an answer is bound to, and the policy's rule.
 	N       int    `json:"n,omitempty"`
 	Digest  string `json:"digest,omitempty"`
 	Command string `json:"command,omitempty"`

@@ -4,15 +4,13 @@ import "fmt"
 
 // Replay folds a journal's events into the state that they lead to.
 //
-// The events that an input implies (its Record effects) follow it in the same
-// write. A crash, or a torn tail, can cut that write short: Owed are the
-// records that the last input implied and that are not in the journal; the
-// engine appends them before anything else, so no line is ever lost.
+// The events that an input implies (its Record effects) follow it in the same write. A crash, or a torn tail, can cut
+// that write short: Owed are the records that the last input implied and that are not in the journal; the engine
+// appends them before anything else, so no line is ever lost.
 type Replay struct {
 	State  State
 	Events int64
-	// Owed are the missing records of the last input, with the time of that
-	// input.
+	// Owed are the missing records of the last input, with the time of that input.
 	Owed []Line
 	// Intents are the ids of the control intents that the journal has taken in.
 	Intents map[string]bool

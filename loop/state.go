@@ -5,21 +5,18 @@ import (
 	"time"
 )
 
-// StateVersion is the shape of State as it is written; a reader refuses a
-// larger one.
+// StateVersion is the shape of State as it is written; a reader refuses a larger one.
 const StateVersion = 1
 
-// CurrentRules is the version of the rules in Step. A loop keeps the rules that
-// it was started with (State.Rules) until it is resumed: a change of a branch in
-// Step that would lead an old journal elsewhere gets a new number and leaves the
+// CurrentRules is the version of the rules in Step. A loop keeps the rules that it was started with (State.Rules) until
+// it is resumed: a change of a branch in Step that would lead an old journal elsewhere gets a new number and leaves the
 // old branch in place.
 const CurrentRules = 1
 
 // Status is where a loop stands, in the words of state.json.
 type Status string
 
-// The statuses. The last five are ends: nothing happens in them until a person
-// runs the loop again.
+// The statuses. The last five are ends: nothing happens in them until a person runs the loop again.
 const (
 	Pending          Status = "pending"
 	Running          Status = "running"
@@ -77,8 +74,7 @@ const (
 
 // Types of escalations.
 const (
-	// EscalationRunner is about a runner that only a person can make work: a
-	// login, an account.
+	// EscalationRunner is about a runner that only a person can make work: a login, an account.
 	EscalationRunner = "runner_unavailable"
 	// EscalationApproval is about a command that the policy does not let run by
 	// itself, EscalationFailed about one that ran and did not fix anything.
@@ -98,8 +94,7 @@ type Plan struct {
 	Promise       string   `json:"completion_promise"`
 	Tests         string   `json:"tests_mode"` // every, on_promise, disabled
 	Checklists    bool     `json:"checklists,omitempty"`
-	// Validation is "", "every" or "on_promise"; the Require flags say whether
-	// completion needs the gate.
+	// Validation is "", "every" or "on_promise"; the Require flags say whether completion needs the gate.
 	Validation           string `json:"validation,omitempty"`
 	RequireValidation    bool   `json:"require_validation,omitempty"`
 	Prerequisites        bool   `json:"prerequisites,omitempty"`
@@ -109,16 +104,14 @@ type Plan struct {
 	Approval             bool   `json:"approval,omitempty"`
 	StuckThreshold       int    `json:"stuck_threshold,omitempty"` // 0: no stuck gate
 	Commit               string `json:"commit,omitempty"`          // "", per_iteration, on_test_pass
-	// Attempts bounds the counted failures of one role in one iteration;
-	// BackoffMS is the wait before the second, doubled for each later one, at
-	// most MaxBackoffMS.
+	// Attempts bounds the counted failures of one role in one iteration; BackoffMS is the wait before the second,
+	// doubled for each later one, at most MaxBackoffMS.
 	Attempts  int   `json:"attempts"`
 	BackoffMS int64 `json:"backoff_ms"`
 	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
 	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	MaxTokens  int64   `json:"max_tokens,omitempty"`
-	// Recovery: proposals are taken and judged. Remediation: what fails is looked at
-	// by rules first.
+	// Recovery: proposals are taken and judged. Remediation: what fails is looked at by rules first.
 	Recovery    bool `json:"recovery,omitempty"`
 	Remediation bool `json:"first_aid,omitempty"`
 	// Respond is nil when a role that fails is only run again.
@@ -142,8 +135,7 @@ func (p Plan) PromiseRole() string {
 	return p.Roles[len(p.Roles)-1]
 }
 
-// Gates are the verdicts of one iteration, in the words of gate-summary.txt.
-// An empty one was not looked at.
+// Gates are the verdicts of one iteration, in the words of gate-summary.txt. An empty one was not looked at.
 type Gates struct {
 	Promise       string `json:"promise,omitempty"`       // true, false
 	Tests         string `json:"tests,omitempty"`         // ok, failed, skipped
@@ -154,8 +146,7 @@ type Gates struct {
 	Approval      string `json:"approval,omitempty"`      // skipped, pending, approved, rejected
 }
 
-// RoleResult is what the machine remembers of a role's last run in this
-// iteration; prompts are rendered from it.
+// RoleResult is what the machine remembers of a role's last run in this iteration; prompts are rendered from it.
 type RoleResult struct {
 	Attempt  int    `json:"attempt"`
 	Outcome  string `json:"outcome"`
@@ -187,8 +178,7 @@ type ApprovalState struct {
 	Note      string    `json:"note,omitempty"`
 }
 
-// Spent is what a run has cost so far. What is unknown is counted apart and
-// never taken for 0.
+// Spent is what a run has cost so far. What is unknown is counted apart and never taken for 0.
 type Spent struct {
 	Runs    int     `json:"runs"`
 	CostUSD float64 `json:"cost_usd"`
@@ -196,11 +186,9 @@ type Spent struct {
 	// UnknownCost and UnknownTokens count the runs that did not tell.
 	UnknownCost   int `json:"unknown_cost,omitempty"`
 	UnknownTokens int `json:"unknown_tokens,omitempty"`
-	// Blind names the role and runner whose turn ended well without telling
-	// what a bound is on; "" while there is none.
+	// Blind names the role and runner whose turn ended well without telling what a bound is on; "" while there is none.
 	Blind string `json:"blind,omitempty"`
-	// Costs and Uses are the last costs and token counts of each role, oldest
-	// first, at most historyLength.
+	// Costs and Uses are the last costs and token counts of each role, oldest first, at most historyLength.
 	Costs map[string][]float64 `json:"costs,omitempty"`
 	Uses  map[string][]int64   `json:"uses,omitempty"`
 }
@@ -232,12 +220,10 @@ const (
 	AboutCompletion About = "completion" // the end of the loop
 )
 
-// HumanState is what a loop waits for that is awaiting_human or
-// awaiting_approval.
+// HumanState is what a loop waits for that is awaiting_human or awaiting_approval.
 type HumanState struct {
 	About About `json:"about"`
-	// ID names the place in the loop that asks, Question the record of what is
-	// asked; the same place may ask again.
+	// ID names the place in the loop that asks, Question the record of what is asked; the same place may ask again.
 	ID       string    `json:"id"`
 	Question string    `json:"question,omitempty"`
 	Digest   string    `json:"digest,omitempty"`
@@ -274,8 +260,7 @@ type State struct {
 	// At is the step of the iteration that the loop stands at (step.go).
 	At string `json:"at,omitempty"`
 
-	// Pending is the effect whose outcome is awaited; nil in an end. Begun says
-	// that the journal holds its start.
+	// Pending is the effect whose outcome is awaited; nil in an end. Begun says that the journal holds its start.
 	Pending *Effect `json:"pending,omitempty"`
 	Begun   bool    `json:"begun,omitempty"`
 
@@ -301,8 +286,7 @@ type State struct {
 	Recovery     *RecoveryState `json:"recovery,omitempty"` // the proposal that is dealt with
 	// Recoveries are what this run has done about proposals so far.
 	Recoveries Recoveries `json:"recoveries,omitzero"`
-	// Diagnosis is what rules say of the tests' last failure, nil when they pass;
-	// Aid counts what they have done.
+	// Diagnosis is what rules say of the tests' last failure, nil when they pass; Aid counts what they have done.
 	Diagnosis   *Diagnosis  `json:"diagnosis,omitempty"`
 	Remediation Remediation `json:"first_aid,omitzero"`
 	// Response is what is known of failing roles, and what is done about them.
@@ -314,8 +298,7 @@ type State struct {
 	// Sessions are the last conversations by role.
 	Sessions map[string]SessionState `json:"sessions,omitempty"`
 	Spent    Spent                   `json:"spent"`
-	// Recheck: the gates run once more after an approval that came when the tree
-	// had changed.
+	// Recheck: the gates run once more after an approval that came when the tree had changed.
 	Recheck   bool   `json:"recheck,omitempty"`
 	HumanNote string `json:"human_note,omitempty"` // for the next planner
 

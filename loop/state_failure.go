@@ -14,11 +14,9 @@ type RespondPlan struct {
 	Preflight bool `json:"preflight,omitempty"`
 }
 
-// Response is what a run knows of the failures of its roles, and what it is doing
-// about the present one.
+// Response is what a run knows of the failures of its roles, and what it is doing about the present one.
 type Response struct {
-	// Policy is that of the role that the loop stands at, nil while it has not
-	// failed in this iteration.
+	// Policy is that of the role that the loop stands at, nil while it has not failed in this iteration.
 	Policy *failures.State `json:"ladder,omitempty"`
 	// History is what failed lately.
 	History failures.History `json:"history,omitzero"`
@@ -29,9 +27,8 @@ type Response struct {
 	// Same counts the iterations in a row whose tests have failed in the same way,
 	// although something was changed, and nothing was proposed against it.
 	Same SameTests `json:"same_tests,omitzero"`
-	// Environment is why the iteration cannot begin, as a look has found; nil while
-	// nothing is known to be wrong. Overruled is the iteration in which a person
-	// has said to go on all the same.
+	// Environment is why the iteration cannot begin, as a look has found; nil while nothing is known to be wrong.
+	// Overruled is the iteration in which a person has said to go on all the same.
 	Environment *EnvironmentState `json:"ground,omitempty"`
 	Overruled   int               `json:"overruled,omitempty"`
 }

@@ -12,9 +12,8 @@ import (
 // Origin says why the loop deals with a command.
 type Origin string
 
-// The origins. The first three are a detour behind a step, and the loop goes on
-// with the step after it; the last two are a detour within a role's step, and the
-// role runs again.
+// The origins. The first three are a detour behind a step, and the loop goes on with the step after it; the last two
+// are a detour within a role's step, and the role runs again.
 const (
 	OriginProposal    Origin = "proposal"    // a role left recovery.json
 	OriginRemediation Origin = "remediation" // rules know what may fix the tests, and try it
@@ -23,8 +22,7 @@ const (
 	OriginPreflight   Origin = "preflight"   // an environment check has one
 )
 
-// Phase says what a recovery waits for. Each has one kind of pending effect, but
-// for the two waits.
+// Phase says what a recovery waits for. Each has one kind of pending effect, but for the two waits.
 type Phase string
 
 // The phases.
@@ -57,8 +55,7 @@ type RecoveryState struct {
 	Severity  string `json:"severity,omitempty"`
 	RootCause string `json:"root_cause,omitempty"`
 	Pattern   string `json:"error_pattern,omitempty"`
-	// PatternBefore says whether Pattern was in the tests' output when the proposal
-	// was taken; nil: not known.
+	// PatternBefore says whether Pattern was in the tests' output when the proposal was taken; nil: not known.
 	PatternBefore *bool `json:"pattern_before,omitempty"`
 	// Evidence is for the human who is asked.
 	Evidence []string `json:"evidence,omitempty"`
@@ -86,8 +83,7 @@ type RecoveryState struct {
 	Errors []string `json:"errors,omitempty"`
 	// Plan is the remediation plan of OriginRemediation, nil before there is one.
 	Plan *plan.Chain `json:"chain,omitempty"`
-	// LastRun is how the last execution ended; Executed is its id while the tests
-	// are to verify it.
+	// LastRun is how the last execution ended; Executed is its id while the tests are to verify it.
 	LastRun  *Run   `json:"last_run,omitempty"`
 	Executed string `json:"executed,omitempty"`
 	// RanMS is the wall time of all executions, AnsweredMS the time until humans had
@@ -123,9 +119,8 @@ func (r *RecoveryState) within() bool {
 	return r.Origin == OriginRootCause || r.Origin == OriginPreflight
 }
 
-// installs is the recipe whose tool the attempt brings or renews, "" for any other
-// command: that of the plan's option whose command it is, or of the diagnosed
-// option that somebody has proposed word by word.
+// installs is the recipe whose tool the attempt brings or renews, "" for any other command: that of the plan's option
+// whose command it is, or of the diagnosed option that somebody has proposed word by word.
 func (r *RecoveryState) installs(d *Diagnosis) string {
 	if r.Attempt.Command == "" {
 		return ""
@@ -168,8 +163,7 @@ const maxRecent = 5
 // Recoveries are what a run has done about proposals.
 type Recoveries struct {
 	Proposed int `json:"proposed,omitempty"`
-	// Used counts the automatic executions that were begun, Last is when the last
-	// one was.
+	// Used counts the automatic executions that were begun, Last is when the last one was.
 	Used int       `json:"used,omitempty"`
 	Last time.Time `json:"last,omitzero"`
 	// Rejected counts a human's refusals by the digest of the attempt.
@@ -178,8 +172,7 @@ type Recoveries struct {
 	Handled []string `json:"handled,omitempty"`
 	// Ran are the attempts that rules have run in this iteration, by digest.
 	Ran []string `json:"ran,omitempty"`
-	// Recent are the last outcomes, oldest first; Problems what was wrong with
-	// the last proposal, for the next tester.
+	// Recent are the last outcomes, oldest first; Problems what was wrong with the last proposal, for the next tester.
 	Recent   []RecoveryNote `json:"recent,omitempty"`
 	Problems []string       `json:"problems,omitempty"`
 }

@@ -2,8 +2,7 @@ package loop
 
 import "github.com/superloop/superloop/recovery/plan"
 
-// Diagnosis is what rules say of a failure, for the prompts of the roles to come
-// and for the person who is asked.
+// Diagnosis is what rules say of a failure, for the prompts of the roles to come and for the person who is asked.
 type Diagnosis struct {
 	Iteration int      `json:"iteration"`
 	Command   string   `json:"command"`

@@ -37,11 +37,9 @@ import (
 //	running --- a login is missing, an account is empty ---> awaiting_human
 //	awaiting_human --- recovery_resolved (superloop kick) ---> running
 //
-// Before each role the budgets are looked at: spent, or about to be, is
-// limit_reached.
+// Before each role the budgets are looked at: spent, or about to be, is limit_reached.
 //
-// A role that leaves a proposal is followed by a detour, step recovery, and the
-// loop is recovering in it:
+// A role that leaves a proposal is followed by a detour, step recovery, and the loop is recovering in it:
 //
 //	take and judge --- auto ---> execute --- exit 0 ---> tests again ---> verdict, go on
 //	      |    ^                    |  \ anything else
@@ -70,9 +68,8 @@ const (
 	rolePrefix        = "role:"
 )
 
-// Step is the one door into the machine: what follows from an input. It never
-// changes s. An input that does not fit the state (an outcome that was
-// reported twice, or late) changes nothing and has no effects.
+// Step is the one door into the machine: what follows from an input. It never changes s. An input that does not fit the
+// state (an outcome that was reported twice, or late) changes nothing and has no effects.
 //
 // The effects are in order: the Records that belong in the same write as the
 // input, then at most one that has to be performed, which is also State.Pending.
@@ -250,8 +247,7 @@ func (t *turn) start(in Input, f Started) {
 	t.beginIteration(1)
 }
 
-// resume goes on where the journal ends. What waits goes on waiting; what was
-// begun and has no outcome is lost.
+// resume goes on where the journal ends. What waits goes on waiting; what was begun and has no outcome is lost.
 func (t *turn) resume(f Resumed) {
 	was := t.s.Status
 	t.stopClockAt(t.s.UpdatedAt)
@@ -288,9 +284,8 @@ func (t *turn) resume(f Resumed) {
 	}
 }
 
-// lost goes on after the pending effect, which was begun, has lost its performer:
-// a harmless one is performed again, a role gets a new attempt number, so that no
-// attempt ever has two outcomes, and a command is put before a human.
+// lost goes on after the pending effect, which was begun, has lost its performer: a harmless one is performed again, a
+// role gets a new attempt number, so that no attempt ever has two outcomes, and a command is put before a human.
 func (t *turn) lost(string) bool {
 	if t.s.Pending == nil || !t.s.Begun || t.pending(AskHuman) {
 		return false

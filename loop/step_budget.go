@@ -52,8 +52,7 @@ func remember[T any](all map[string][]T, role string, v T) map[string][]T {
 	return out
 }
 
-// expected is the 90th percentile of what the role has taken lately, 0 without
-// a history.
+// expected is the 90th percentile of what the role has taken lately, 0 without a history.
 func expected[T int64 | float64](history []T) T {
 	if len(history) == 0 {
 		return 0
@@ -71,9 +70,8 @@ type budgetFields struct {
 	Unknown  int     `json:"unknown,omitempty"`  // runs that did not tell
 }
 
-// outOfBudget ends the loop before a role that its budget does not cover: it is
-// spent, or the role has lately taken more than what is left. A bound that
-// cannot be kept, because a role does not tell what it takes, ends it too.
+// outOfBudget ends the loop before a role that its budget does not cover: it is spent, or the role has lately taken
+// more than what is left. A bound that cannot be kept, because a role does not tell what it takes, ends it too.
 func (t *turn) outOfBudget(role string) bool {
 	p, s := t.s.Plan, t.s.Spent
 	if p.MaxCostUSD <= 0 && p.MaxTokens <= 0 {

@@ -2,8 +2,7 @@ package loop
 
 import "fmt"
 
-// gatesFields are the gates in the words of gate-summary.txt; its JSON is what
-// gates_evaluated carries.
+// gatesFields are the gates in the words of gate-summary.txt; its JSON is what gates_evaluated carries.
 type gatesFields struct {
 	Gates
 	Stuck    string   `json:"stuck"`
@@ -11,11 +10,9 @@ type gatesFields struct {
 	Missing  []string `json:"missing,omitempty"`
 }
 
-// MissingGates lists the gates that completion still lacks, each with its answer
-// ("tests=failed"), in the order of the summary; none means complete. A gate that
-// the configuration asks for is passed by "ok" alone; "skipped" is not a verdict
-// on anything. Approval is not among them: a human is asked only when all else is
-// done.
+// MissingGates lists the gates that completion still lacks, each with its answer ("tests=failed"), in the order of the
+// summary; none means complete. A gate that the configuration asks for is passed by "ok" alone; "skipped" is not a
+// verdict on anything. Approval is not among them: a human is asked only when all else is done.
 func (s State) MissingGates() []string {
 	var missing []string
 	need := func(asked bool, name, got, want string) {

@@ -128,8 +128,7 @@ func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 	t.issueRole(reason)
 }
 
-// rest lets the runner that has failed wait before it is tried again; it reports
-// whether it does.
+// rest lets the runner that has failed wait before it is tried again; it reports whether it does.
 func (t *turn) rest(f *RoleEnded) bool {
 	l := t.s.Response.Policy
 	wait := min(t.s.Plan.BackoffMS<<min(max(l.Runs, 1)-1, 20), MaxBackoffMS)
@@ -153,8 +152,7 @@ func lastLine(lines []string) string {
 	return lines[len(lines)-1]
 }
 
-// ReasonNobodyFit is that of a wait for a runner to be fit again that is no limit
-// of a provider.
+// ReasonNobodyFit is that of a wait for a runner to be fit again that is no limit of a provider.
 const ReasonNobodyFit = "nobody_fit"
 
 // waitForRunner waits until somebody can take the role.
@@ -180,8 +178,7 @@ func (t *turn) runnerBack(list []failures.Candidate) {
 	t.follow(d, nil)
 }
 
-// orLast is a list of candidates, or the one who had the role last where the
-// driver has given none.
+// orLast is a list of candidates, or the one who had the role last where the driver has given none.
 func (t *turn) orLast(list []failures.Candidate) []failures.Candidate {
 	if len(list) > 0 {
 		return list
@@ -218,8 +215,7 @@ func (t *turn) ask(h HumanState) {
 	t.issue(Effect{ID: h.ID, Kind: AskHuman, Role: h.Role, Reason: h.Class})
 }
 
-// roleAnswered goes on after an answer about a role, about tests that fail again
-// and again, or about the environment.
+// roleAnswered goes on after an answer about a role, about tests that fail again and again, or about the environment.
 func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	r := &t.s.Response
 	switch {

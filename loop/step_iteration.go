@@ -37,8 +37,7 @@ func (p Plan) steps() []string {
 
 func isRole(step string) bool { return strings.HasPrefix(step, rolePrefix) }
 
-// next is the step after at; a step that a changed plan no longer has is
-// followed by the gates.
+// next is the step after at; a step that a changed plan no longer has is followed by the gates.
 func (p Plan) next(at string) string {
 	all := p.steps()
 	for i, st := range all[:len(all)-1] {
@@ -94,8 +93,7 @@ func (t *turn) beginIteration(n int) {
 	t.enter(p.steps()[0])
 }
 
-// enter goes to a step and issues its effect; a step that has nothing to do is
-// passed through.
+// enter goes to a step and issues its effect; a step that has nothing to do is passed through.
 func (t *turn) enter(step string) {
 	if !t.s.Plan.has(step) {
 		step = stepPromise
@@ -162,8 +160,7 @@ func (t *turn) effect(kind EffectKind, reason string) Effect {
 	return Effect{ID: id, Kind: kind, Reason: reason, LimitMS: t.left()}
 }
 
-// left is what remains of the loop's wall time in milliseconds, 0 without a
-// limit.
+// left is what remains of the loop's wall time in milliseconds, 0 without a limit.
 func (t *turn) left() int64 {
 	if t.s.Plan.MaxWallMS <= 0 {
 		return 0
@@ -198,9 +195,8 @@ func (t *turn) setGate(name, status string) {
 	}
 }
 
-// gateTests decides whether the tests run among the gates: in mode on_promise
-// for the first time, in mode every again when the tree is no longer the one
-// that they judged, and always after an approval that came late.
+// gateTests decides whether the tests run among the gates: in mode on_promise for the first time, in mode every again
+// when the tree is no longer the one that they judged, and always after an approval that came late.
 func (t *turn) gateTests() {
 	g := &t.s.Gates
 	switch {

@@ -6,9 +6,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// What keeps a role from running and is no failure: a limit that time lifts, a
-// login that a human has to mend. Neither uses an iteration, an attempt that
-// counts, or the loop's active time.
+// What keeps a role from running and is no failure: a limit that time lifts, a login that a human has to mend. Neither
+// uses an iteration, an attempt that counts, or the loop's active time.
 
 type limitWaitFields struct {
 	Role   string `json:"role"`
@@ -114,9 +113,8 @@ func (t *turn) resolved(f Resolved) bool {
 	return true
 }
 
-// resumeWaiting takes up a loop that waited when its supervisor left; it reports
-// whether it did. A wait goes on to its time. An escalation that has a record is
-// asked already; whoever asks looks whether it is still there.
+// resumeWaiting takes up a loop that waited when its supervisor left; it reports whether it did. A wait goes on to its
+// time. An escalation that has a record is asked already; whoever asks looks whether it is still there.
 func (t *turn) resumeWaiting() bool {
 	switch h := t.s.Human; {
 	case t.s.Limit != nil && t.pending(Wait):

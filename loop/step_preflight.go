@@ -9,16 +9,14 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// ClassEnvironment is that of an escalation about an environment check that fails, and
-// of a wait for it.
+// ClassEnvironment is that of an escalation about an environment check that fails, and of a wait for it.
 const ClassEnvironment = "preflight"
 
 // EscalationEnvironment is the type of a question about what no rule can fix.
 const EscalationEnvironment = "remediation_exhausted"
 
-// environmentBroken keeps the role from running: a command that may fix it goes
-// through the gate, a time that is known is waited for, and else a human is asked.
-// Nothing was spent.
+// environmentBroken keeps the role from running: a command that may fix it goes through the gate, a time that is known
+// is waited for, and else a human is asked. Nothing was spent.
 func (t *turn) environmentBroken(f EnvironmentBroken) bool {
 	if !t.pending(RunRole) || t.s.Begun || t.s.Pending.Role != f.Role || !t.responds() {
 		return false
@@ -66,15 +64,13 @@ func OverAt(found []failures.Finding) time.Time {
 	return at
 }
 
-// Tests that fail in the same way in one iteration after the other, whatever was
-// changed in between: the second time their cause is looked for, and then a person is asked, before another
-// round of roles is paid for the same end.
+// Tests that fail in the same way in one iteration after the other, whatever was changed in between: the second time
+// their cause is looked for, and then a person is asked, before another round of roles is paid for the same end.
 
 // ClassSameTests is that of the question about them.
 const ClassSameTests = "same_tests"
 
-// TestsTask is the reason of an analysis that is about the tests, and not about a
-// role.
+// TestsTask is the reason of an analysis that is about the tests, and not about a role.
 const TestsTask = "tests"
 
 // passTests goes on behind the tests of a step.

@@ -8,9 +8,8 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// What becomes of a command that may fix the environment: see the diagram in
-// step.go. The verdict is the policy's and comes with the fact; what follows from
-// it is decided here, by the recovery's origin and phase.
+// What becomes of a command that may fix the environment: see the diagram in step.go. The verdict is the policy's and
+// comes with the fact; what follows from it is decided here, by the recovery's origin and phase.
 
 type approvedFields struct {
 	N          int    `json:"n"`
@@ -30,8 +29,7 @@ type deniedFields struct {
 	Digest  string `json:"digest,omitempty"`
 }
 
-// endedInterrupted marks the record of an execution whose supervisor died: it
-// is no outcome, and Executed never has it.
+// endedInterrupted marks the record of an execution whose supervisor died: it is no outcome, and Executed never has it.
 const endedInterrupted = "interrupted"
 
 type lostFields struct {

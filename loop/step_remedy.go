@@ -8,9 +8,8 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// Automatic remediation: when the tests have failed, rules look at what failed
-// before anybody spends a token on it, and what they know a listed remedy for is
-// fixed through the same gate as an agent's proposal:
+// Automatic remediation: when the tests have failed, rules look at what failed before anybody spends a token on it, and
+// what they know a listed remedy for is fixed through the same gate as an agent's proposal:
 //
 //	tests failed --> diagnose --- the code, or nothing known ---> go on
 //	                    |  ^
@@ -20,9 +19,8 @@ import (
 //	          \--- anything else: the next option; none left: go on, and the
 //	               options travel in the tester's prompt and in the escalation
 //
-// A command that rules are sure of and that is not listed is put before a human
-// at once. What may run, how often and how soon, is the policy's to say, as for
-// every recovery.
+// A command that rules are sure of and that is not listed is put before a human at once. What may run, how often and
+// how soon, is the policy's to say, as for every recovery.
 
 // Sources of what is classified.
 const (
@@ -95,9 +93,8 @@ func (t *turn) diagnosed(f Classified) bool {
 // look at the system agrees with what was printed.
 const sure = 0.9
 
-// suggest puts a command that may not run by itself before a human, before any
-// role spends tokens on the same answer; it reports whether there is one to put.
-// What a human has refused is not asked again: the roles go on with it.
+// suggest puts a command that may not run by itself before a human, before any role spends tokens on the same answer;
+// it reports whether there is one to put. What a human has refused is not asked again: the roles go on with it.
 func (t *turn) suggest(f Classified) bool {
 	if f.Gate != "propose" || f.Weak || f.Confidence < sure {
 		return false

@@ -100,8 +100,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	return true
 }
 
-// classified handles the failures whose class says what to do; none of them
-// counts as the role's failure.
+// classified handles the failures whose class says what to do; none of them counts as the role's failure.
 func (t *turn) classified(f RoleEnded) bool {
 	failure := class.Class(f.Class)
 	switch {

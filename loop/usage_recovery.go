@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// RecoveryUsage is what became of one proposal, as a line of usage.jsonl: kind is
-// "recovery", and there is neither a role nor tokens. It is written once, when
-// the loop leaves the proposal behind. loop/stats reads the journal instead, which
-// has all of it; this is for those who already add up usage.jsonl.
+// RecoveryUsage is what became of one proposal, as a line of usage.jsonl: kind is "recovery", and there is neither a
+// role nor tokens. It is written once, when the loop leaves the proposal behind. loop/stats reads the journal instead,
+// which has all of it; this is for those who already add up usage.jsonl.
 type RecoveryUsage struct {
 	Timestamp time.Time // when the loop left it
 	RunID     string
@@ -21,8 +20,7 @@ type RecoveryUsage struct {
 	Verdict, Rule string
 	// Result is that of the verification, "failed", or "not_run".
 	Result string
-	// Executions counts how often a command of it was begun, DurationMS is their
-	// wall time; nil when none was.
+	// Executions counts how often a command of it was begun, DurationMS is their wall time; nil when none was.
 	Executions int
 	DurationMS *int64
 	// ResolutionMS is how long people took to answer what they were asked about

@@ -63,8 +63,7 @@ func responseView(r Response) *ResponseView {
 	return &ResponseView{r.Policy, r.Cause, r.Environment}
 }
 
-// RepoView is .superloop/state.json: the repository's loops at a glance, in the
-// original's keys and a few more.
+// RepoView is .superloop/state.json: the repository's loops at a glance, in the original's keys and a few more.
 type RepoView struct {
 	Version       int               `json:"version"`
 	Active        bool              `json:"active"`

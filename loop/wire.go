@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Wire is a fact, or a plain line, on its way from whoever performs an effect to
-// the machine. The fields stay raw, so that the journal's bytes are the
-// performer's.
+// Wire is a fact, or a plain line, on its way from whoever performs an effect to the machine. The fields stay raw, so
+// that the journal's bytes are the performer's.
 type Wire struct {
 	// At is when it happened; zero: when it is applied.
 	At time.Time `json:"at,omitzero"`
@@ -17,8 +16,7 @@ type Wire struct {
 	Event  string `json:"event"`
 	// Fields are the event's own members: one JSON object, or nil.
 	Fields json.RawMessage `json:"fields,omitempty"`
-	// LoopID and RunID are the envelope of a loop_start; every other event has
-	// those of the state.
+	// LoopID and RunID are the envelope of a loop_start; every other event has those of the state.
 	LoopID string `json:"loop_id,omitempty"`
 	RunID  string `json:"run_id,omitempty"`
 }
@@ -36,13 +34,11 @@ func WireOf(f Fact, at time.Time) (Wire, error) {
 	return w, nil
 }
 
-// Apply puts a wire through the machine: it decodes the fact, gives it a time
-// that is not before the last one, calls Step, and returns the next state with
-// the lines for the journal, the fact's first. A plain line comes back as it is.
+// Apply puts a wire through the machine: it decodes the fact, gives it a time that is not before the last one, calls
+// Step, and returns the next state with the lines for the journal, the fact's first. A plain line comes back as it is.
 //
-// The bool says whether it was taken. A fact that answers another effect than the
-// pending one, or that does not fit the state, is not: then nothing has happened
-// and there is no line. An error means that the fact cannot be read.
+// The bool says whether it was taken. A fact that answers another effect than the pending one, or that does not fit the
+// state, is not: then nothing has happened and there is no line. An error means that the fact cannot be read.
 func Apply(s State, w Wire, now time.Time) (State, []Line, bool, error) {
 	fact, err := DecodeFact(w.Event, w.Fields)
 	if err != nil {
@@ -80,16 +76,14 @@ func Apply(s State, w Wire, now time.Time) (State, []Line, bool, error) {
 	return next, lines, true, nil
 }
 
-// Synced reports whether what was applied must be on the disk before the engine
-// goes on: what cost money, what a human said, every end, and every change of
-// status but back to running. What a harmless effect finds out again need not be.
+// Synced reports whether what was applied must be on the disk before the engine goes on: what cost money, what a human
+// said, every end, and every change of status but back to running. What a harmless effect finds out again need not be.
 func SyncedStep(before, after State, w Wire) bool {
 	f, err := DecodeFact(w.Event, w.Fields)
 	return err == nil && f != nil && Synced(f) || after.Status.Ended() || after.Status != Running && after.Status != before.Status
 }
 
-// Line is one line of events.jsonl. The journal adds the sequence number and the
-// hashes.
+// Line is one line of events.jsonl. The journal adds the sequence number and the hashes.
 type Line struct {
 	Seq       int64           `json:"seq,omitempty"` // the journal gives it
 	Timestamp time.Time       `json:"timestamp"`

@@ -17,9 +17,8 @@ import (
 // human is asked about it: it may have been mended without a word.
 const preflightEvery = 5 * time.Second
 
-// Approvals performs AskHuman: it opens an escalation, and turns its answer into a
-// fact. An escalation is a private record that whichever process answers, with
-// escalation.json as its view.
+// Approvals performs AskHuman: it opens an escalation, and turns its answer into a fact. An escalation is a private
+// record that whichever process answers, with escalation.json as its view.
 type Approvals struct {
 	*Host
 	Journal  Journal
@@ -30,14 +29,12 @@ type Approvals struct {
 	// Runners are who can go on with a role, once a human has answered.
 	Runners interface {
 		Candidates(s loop.State, role string) []failures.Candidate
-		// Believed forgets what speaks against the runners of a role: a human has mended
-		// them, or says so.
+		// Believed forgets what speaks against the runners of a role: a human has mended them, or says so.
 		Believed(s loop.State, role string)
 	}
 	// Whole reports whether the environment checks pass that failed.
 	Whole func(context.Context, loop.State) bool
-	// Views brings state.json up to date: who finds escalation.json finds the loop's
-	// state in step with it.
+	// Views brings state.json up to date: who finds escalation.json finds the loop's state in step with it.
 	Views func() error
 
 	asking *escalation.Question // noted down and not opened yet; lost, it is asked anew
@@ -116,9 +113,8 @@ func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (f
 	return nil, next, nil
 }
 
-// Open gives the record of the escalation that the state names, and opens it if
-// that was not done yet. The fact is another escalation in its place: the record is
-// lost or damaged.
+// Open gives the record of the escalation that the state names, and opens it if that was not done yet. The fact is
+// another escalation in its place: the record is lost or damaged.
 func (a *Approvals) Open(ctx context.Context, s loop.State) (escalation.Record, loop.Fact, error) {
 	store := a.Store()
 	again := func(why string) (escalation.Record, loop.Fact, error) {
@@ -169,8 +165,7 @@ func (a *Approvals) show(rec escalation.Record) error {
 	return a.Write("escalation.json", data)
 }
 
-// mended answers in the name of whoever wants the loop to go on. Nil: it was
-// answered, or has lapsed, in this moment.
+// mended answers in the name of whoever wants the loop to go on. Nil: it was answered, or has lapsed, in this moment.
 func (a *Approvals) mended(ctx context.Context, s loop.State, rec escalation.Record, m Mended) (loop.Fact, error) {
 	rec, err := a.Store().Answer(ctx, escalation.AnswerRequest{Method: escalation.Resolve, ID: rec.Question.ID, Note: m.Note,
 		By: escalation.By{Channel: escalation.CLI, User: m.By, Method: "process"}})
@@ -248,8 +243,7 @@ func (a *Approvals) resolved(s loop.State, f loop.Resolved) loop.Fact {
 	return f
 }
 
-// lapsed ends an escalation that nobody has answered, and asks again. Nil: it was
-// answered in this moment.
+// lapsed ends an escalation that nobody has answered, and asks again. Nil: it was answered in this moment.
 func (a *Approvals) lapsed(ctx context.Context, s loop.State) (loop.Fact, error) {
 	_, lapsed, err := a.Store().Expire(ctx, a.Clock())
 	if err != nil || !lapsed {
@@ -258,8 +252,7 @@ func (a *Approvals) lapsed(ctx context.Context, s loop.State) (loop.Fact, error)
 	return a.request(ctx, s)
 }
 
-// Withdraw ends an escalation that nobody needs to answer any more: its loop has
-// ended, or begins anew.
+// Withdraw ends an escalation that nobody needs to answer any more: its loop has ended, or begins anew.
 func (a *Approvals) Withdraw(why string) error {
 	store := a.Store()
 	rec, err := store.Load()

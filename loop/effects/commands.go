@@ -19,9 +19,8 @@ const (
 	commandGrace = 15 * time.Second
 )
 
-// commands runs shell commands one after the other as process trees of their
-// own and writes what they print to out. Each may take timeout, all together
-// what the loop has left. The bool says that ctx has ended and cut them short.
+// commands runs shell commands one after the other as process trees of their own and writes what they print to out.
+// Each may take timeout, all together what the loop has left. The bool says that ctx has ended and cut them short.
 func (h *Host) commands(ctx context.Context, s loop.State, who string, cmds []string, timeout time.Duration, leftMS int64, out io.Writer) ([]gate.CommandResult, bool, error) {
 	env := agent.Environment(h.Env(), agent.Request{WorkDir: h.Repo.Top, Repo: h.Paths.Repo, LoopDir: h.Paths.Loop,
 		Loop: h.LoopID, RunID: s.RunID, Role: who, Iteration: s.Iteration, Attempt: 1})

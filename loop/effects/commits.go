@@ -21,9 +21,8 @@ type Commits struct {
 	Messages
 }
 
-// Perform commits the iteration's work. What goes wrong is the fact's outcome and
-// does not end the loop: the work is still there. A commit that has begun is ended
-// also when ctx has ended, within ten minutes.
+// Perform commits the iteration's work. What goes wrong is the fact's outcome and does not end the loop: the work is
+// still there. A commit that has begun is ended also when ctx has ended, within ten minutes.
 func (c *Commits) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	git := c.Settings().Loop.Git
 	if len(git.PreCommitCommands) > 0 {

@@ -13,8 +13,7 @@ import (
 	"github.com/superloop/superloop/loop/gate"
 )
 
-// completionAsked writes approval.json, the view of a request that is about the
-// end of the loop.
+// completionAsked writes approval.json, the view of a request that is about the end of the loop.
 func (a *Approvals) completionAsked(ctx context.Context, s loop.State, f loop.Escalated) (loop.Fact, error) {
 	if err := a.writeApproval(ctx, s); err != nil {
 		return nil, err
@@ -38,9 +37,8 @@ func (a *Approvals) writeApproval(ctx context.Context, s loop.State) error {
 	return a.Write("approval.json", asked.Pending(p, gate.Verdicts(s.Gates), s.Approval.Requested, s.IterationAt, s.UpdatedAt).JSON())
 }
 
-// completionAnswered turns the answer into a fact: with whether the tree is still
-// the one that was to be approved. Whoever has changed it by hand wants the gates
-// to look once more.
+// completionAnswered turns the answer into a fact: with whether the tree is still the one that was to be approved.
+// Whoever has changed it by hand wants the gates to look once more.
 func (a *Approvals) completionAnswered(ctx context.Context, s loop.State, rec escalation.Record, method string) (loop.Fact, error) {
 	f := loop.ApprovalDecided{Of: loop.To(*s.Pending), ID: rec.Question.ID, Status: "approved", By: rec.Answer.By.User, Note: rec.Answer.Note}
 	if f.By == "" || rec.Answer.By.Channel != escalation.CLI {
@@ -58,8 +56,7 @@ func (a *Approvals) completionAnswered(ctx context.Context, s loop.State, rec es
 	return f, a.recordDecision(rec.Answer.At, f)
 }
 
-// recordDecision writes the decision into the files that people read; the
-// event is the record.
+// recordDecision writes the decision into the files that people read; the event is the record.
 func (a *Approvals) recordDecision(at time.Time, f loop.ApprovalDecided) error {
 	data, err := os.ReadFile(a.Paths.File("approval.json"))
 	if errors.Is(err, fs.ErrNotExist) {

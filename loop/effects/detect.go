@@ -27,8 +27,7 @@ func (r *Roles) insists(role config.Role) []string {
 	return nil
 }
 
-// treeBefore is the signature of the tree before a role that must change something,
-// "" for others.
+// treeBefore is the signature of the tree before a role that must change something, "" for others.
 func (r *Roles) treeBefore(ctx context.Context, s loop.State, role config.Role) string {
 	if role.Name != roles.Implementer || !slices.Contains(r.insists(role), config.InsistChange) {
 		return ""

@@ -15,10 +15,9 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Performer performs the effects of one family. A nil fact without an error means
-// that there is no outcome: ctx has ended, and the effect is performed again by
-// whoever takes the loop up. An error is a failure of the supervisor, not of what
-// was to be done.
+// Performer performs the effects of one family. A nil fact without an error means that there is no outcome: ctx has
+// ended, and the effect is performed again by whoever takes the loop up. An error is a failure of the supervisor, not
+// of what was to be done.
 type Performer interface {
 	Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error)
 }
@@ -59,8 +58,7 @@ type Host struct {
 	// Clock is time.Now but in tests; Random gives numbers in [0,1) for jitter.
 	Clock  func() time.Time
 	Random func() float64
-	// Said is told of the last line that a role, the tests or the validation printed;
-	// nil is nobody.
+	// Said is told of the last line that a role, the tests or the validation printed; nil is nobody.
 	Said func(who, line string)
 	Log  *zap.Logger
 }

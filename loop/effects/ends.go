@@ -11,19 +11,16 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// A run's end changes two files that all loops of the repository share. Failures are
-// written at once: they make runners unfit and raise alarms. A success of a healthy
-// runner decides nothing by itself, and where roles take milliseconds, writing each
-// would be a third of the supervisor's work. So successes that follow each other fast
-// are written together: with the next failure, when the supervisor leaves, and
-// holdTime after the first of them at the latest.
+// A run's end changes two files that all loops of the repository share. Failures are written at once: they make runners
+// unfit and raise alarms. A success of a healthy runner decides nothing by itself, and where roles take milliseconds,
+// writing each would be a third of the supervisor's work. So successes that follow each other fast are written
+// together: with the next failure, when the supervisor leaves, and holdTime after the first of them at the latest.
 //
-// Alarms need successes in two places: a rate is of all runs, and silence is the
-// absence of successes. Successes that are held, or that a killed supervisor has lost,
-// could make an alarm of few failures. Therefore none is held unless the files show
-// that it is not needed now: a success was written less than holdTime ago (so silence
-// is told at most holdTime too early), the window holds no failure, and it holds at
-// least holdFrom successes, which several new failures have to outweigh first.
+// Alarms need successes in two places: a rate is of all runs, and silence is the absence of successes. Successes that
+// are held, or that a killed supervisor has lost, could make an alarm of few failures. Therefore none is held unless
+// the files show that it is not needed now: a success was written less than holdTime ago (so silence is told at most
+// holdTime too early), the window holds no failure, and it holds at least holdFrom successes, which several new
+// failures have to outweigh first.
 
 // holdTime is how long a success may be in no file.
 const holdTime = 30 * time.Second
@@ -37,9 +34,8 @@ type ended struct {
 	sample failures.Sample
 }
 
-// end notes how somebody's run has ended. It tells if they became unfit by it, and
-// gives the alerts when failures are more than one role's. A run that was interrupted
-// says nothing.
+// end notes how somebody's run has ended. It tells if they became unfit by it, and gives the alerts when failures are
+// more than one role's. A run that was interrupted says nothing.
 func (r *Runners) end(s loop.State, who failures.Agent, f *loop.RoleEnded) (*failures.TrippedFields, []failures.Alert) {
 	if f.Outcome == loop.OutcomeInterrupted {
 		r.broken(who)

@@ -17,10 +17,9 @@ import (
 // RootCauseFile is what an analysis came to, for people and for the next role.
 const RootCauseFile = "root-cause.json"
 
-// The loop's directory belongs to agents as much as to superloop, and superloop is
-// not confined: what it writes there must not land elsewhere because an agent
-// has put a link in its way. What is in the way is moved aside, not removed, and
-// does not stop the loop.
+// The loop's directory belongs to agents as much as to superloop, and superloop is not confined: what it writes there
+// must not land elsewhere because an agent has put a link in its way. What is in the way is moved aside, not removed,
+// and does not stop the loop.
 
 // Dir makes a directory below the loop's, in which no part is a link. op names the
 // operation for faults. Each part is looked at each time, because an agent may have

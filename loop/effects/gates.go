@@ -15,17 +15,15 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Gates performs the gates that only look (CheckPromise, CheckChecklists,
-// CheckPrerequisites, CollectEvidence, CheckStuck), and Report. What they look at is
-// bounded, so they end what they have begun also when ctx has ended.
+// Gates performs the gates that only look (CheckPromise, CheckChecklists, CheckPrerequisites, CollectEvidence,
+// CheckStuck), and Report. What they look at is bounded, so they end what they have begun also when ctx has ended.
 type Gates struct {
 	*Host
 	Tree *Tree
 	Messages
 }
 
-// Messages says where a role's last message of an attempt in the state's iteration
-// lies. The file need not be there.
+// Messages says where a role's last message of an attempt in the state's iteration lies. The file need not be there.
 type Messages interface {
 	LastMessage(s loop.State, role string, attempt int) (path string)
 }

@@ -32,16 +32,14 @@ func (r *Runners) coolingDown(e loop.Effect, s loop.State, role config.Role, acc
 		LimitFact: loop.LimitFact{Provider: account.Provider, Account: account.ID, Kind: c.Kind, Text: c.Text, Until: until, Strikes: c.Strikes, SharedUntil: c.Until.UTC().Truncate(time.Millisecond)}}, true
 }
 
-// later is a little after a time, another little for every loop, so that they
-// do not all come back in the same instant.
+// later is a little after a time, another little for every loop, so that they do not all come back in the same instant.
 func (r *Runners) later(s loop.State, at time.Time) time.Time {
 	now := r.Now(s)
 	wait := max(at.Sub(now), leastWait)
 	return now.Add(cooldown.Jitter(wait, r.Random)).Truncate(time.Millisecond)
 }
 
-// meetLimit works out until when to wait for a limit that a run has met, and
-// tells the other loops.
+// meetLimit works out until when to wait for a limit that a run has met, and tells the other loops.
 func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned) loop.LimitFact {
 	known, _, err := r.Cooldowns.Get(account)
 	if err != nil {

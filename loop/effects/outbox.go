@@ -28,9 +28,8 @@ type Channels struct {
 // what is left is in the outbox and goes with the next run.
 const drainTime = 2 * time.Second
 
-// Outbox is the loop's way to people: a durable outbox, and what came of its
-// tries. Nobody waits for it. Its methods are for one goroutine at a time, but for
-// News.
+// Outbox is the loop's way to people: a durable outbox, and what came of its tries. Nobody waits for it. Its methods
+// are for one goroutine at a time, but for News.
 type Outbox struct {
 	*Host
 	Journal Journal
@@ -138,9 +137,8 @@ func (o *Outbox) TellDeliveries() error {
 	return nil
 }
 
-// announce puts news into the outbox, once in the life of a supervisor; the box
-// knows those of earlier ones. second is for those who are told only when nobody
-// has answered for a while. Whoever is configured later has not been told.
+// announce puts news into the outbox, once in the life of a supervisor; the box knows those of earlier ones. second is
+// for those who are told only when nobody has answered for a while. Whoever is configured later has not been told.
 func (o *Outbox) announce(m notify.Message, second bool) {
 	if o.box == nil || o.told[m.ID] {
 		return
@@ -203,8 +201,7 @@ func (o *Outbox) Opened(rec escalation.Record) time.Time {
 	return next
 }
 
-// Ended tells what became of an escalation, and takes back what has not gone out of
-// it yet.
+// Ended tells what became of an escalation, and takes back what has not gone out of it yet.
 func (o *Outbox) Ended(rec escalation.Record) {
 	if o.box == nil {
 		return

@@ -18,8 +18,7 @@ type WorkTree interface {
 	Looker
 	// Changed are the paths that the iteration has changed, as the last look found.
 	Changed() []string
-	// Branch is the branch of the work tree, "" for none. It may be that with which the
-	// iteration began.
+	// Branch is the branch of the work tree, "" for none. It may be that with which the iteration began.
 	Branch(ctx context.Context, s loop.State) string
 }
 
@@ -97,8 +96,7 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 	return in
 }
 
-// toldByPolicy is what the role is told of the attempts before it, and of the
-// cause that was found for what fails.
+// toldByPolicy is what the role is told of the attempts before it, and of the cause that was found for what fails.
 func toldByPolicy(s loop.State, role string) []roles.Note {
 	var out []roles.Note
 	r := s.Response
@@ -125,8 +123,7 @@ func toldByPolicy(s loop.State, role string) []roles.Note {
 	return out
 }
 
-// recoveries tells of proposals: what may be proposed, and what became of those
-// before.
+// recoveries tells of proposals: what may be proposed, and what became of those before.
 func (p *Prompts) recoveries(in *roles.Input, s loop.State) {
 	if in.NoRecovery = !s.Plan.Recovery; in.NoRecovery {
 		return

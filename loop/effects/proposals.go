@@ -35,10 +35,9 @@ func (r *Recoveries) Lies(s loop.State) bool {
 	return err == nil
 }
 
-// Sweep sets aside, before a role starts, what must not be taken for
-// its proposal: private copies of those that were dealt with, and, before the
-// first role of an iteration, a proposal that an earlier one has left. It gives the
-// state that follows.
+// Sweep sets aside, before a role starts, what must not be taken for its proposal: private copies of those that were
+// dealt with, and, before the first role of an iteration, a proposal that an earlier one has left. It gives the state
+// that follows.
 func (r *Recoveries) Sweep(e loop.Effect, s loop.State) (loop.State, error) {
 	if !s.Plan.Recovery {
 		return s, nil
@@ -201,8 +200,7 @@ type archived struct {
 	Base64   string          `json:"base64,omitempty"`
 }
 
-// archive keeps a proposal where people find it and returns its path as
-// events name it.
+// archive keeps a proposal where people find it and returns its path as events name it.
 func (r *Recoveries) archive(s loop.State, t recovery.Taken, verdict, reason string, j *execute.Judgement) (string, error) {
 	a := archived{N: s.Recoveries.Proposed + 1, TakenAt: r.Now(s), RunID: s.RunID, Iteration: s.Iteration,
 		Digest: t.Digest, Verdict: verdict, Reason: reason}
@@ -238,9 +236,8 @@ func (r *Recoveries) archive(s loop.State, t recovery.Taken, verdict, reason str
 	return r.Paths.Rel(path), nil
 }
 
-// Sight looks at a proposal that lies there while its role still runs, so that
-// people see it at once; nil if there is none that was not seen before. Nothing is
-// decided by it.
+// Sight looks at a proposal that lies there while its role still runs, so that people see it at once; nil if there is
+// none that was not seen before. Nothing is decided by it.
 func (r *Recoveries) Sight(ctx context.Context, s loop.State) loop.Fact {
 	p := s.Pending
 	if p == nil || p.Kind != loop.RunRole || !s.Begun || !s.Plan.Recovery {

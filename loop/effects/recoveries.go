@@ -26,8 +26,7 @@ type Executor interface {
 	Learn(context.Context, learn.Outcome)
 }
 
-// Recoveries performs what becomes of a proposal: TakeProposal, JudgeAttempt,
-// ExecuteRecovery.
+// Recoveries performs what becomes of a proposal: TakeProposal, JudgeAttempt, ExecuteRecovery.
 type Recoveries struct {
 	*Host
 	Journal  Journal

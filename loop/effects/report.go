@@ -29,8 +29,7 @@ func (g *Gates) report(ctx context.Context, e loop.Effect, s loop.State) (loop.F
 	return loop.Reported{Of: loop.To(e), Summary: strings.TrimSpace(summary)}, nil
 }
 
-// reportVerdicts are the gates as the reports tell them: with the approval that
-// comes next, if one does.
+// reportVerdicts are the gates as the reports tell them: with the approval that comes next, if one does.
 func reportVerdicts(s loop.State) gate.Verdicts {
 	v := gate.Verdicts(s.Gates)
 	if v.Approval == "" {
@@ -67,10 +66,9 @@ func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) 
 // iteration: some twenty lines. An iteration that is reported again is the last one.
 const timelineTail = 8 << 10
 
-// writeTimeline adds the iteration's line. The file is only written anew where the
-// line is there already, from before a crash or the loop's end, and where a line
-// cannot be added to it: it is not there, its last line is torn, it is a link or has
-// another name.
+// writeTimeline adds the iteration's line. The file is only written anew where the line is there already, from before a
+// crash or the loop's end, and where a line cannot be added to it: it is not there, its last line is torn, it is a link
+// or has another name.
 func (g *Gates) writeTimeline(s loop.State, line string) error {
 	path := g.Paths.File("timeline.md")
 	key := fmt.Appendf(nil, " run=%s iter=%d ", s.RunID, s.Iteration)

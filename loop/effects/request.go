@@ -12,8 +12,7 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// maxGuardDiff bounds what a question carries of changed inputs; the archived
-// proposal has all of it.
+// maxGuardDiff bounds what a question carries of changed inputs; the archived proposal has all of it.
 const maxGuardDiff = 32 << 10
 
 // question is what is asked.
@@ -61,9 +60,8 @@ const maxDetails = 8 << 10
 // maxTail is how much of a log a question shows, in bytes.
 const maxTail = 2 << 10
 
-// aboutFailure puts all that is known of a failure on one page: what was tried, by
-// whom, how it ended, the cause that was found with its evidence, and where to
-// read on.
+// aboutFailure puts all that is known of a failure on one page: what was tried, by whom, how it ended, the cause that
+// was found with its evidence, and where to read on.
 func (a *Approvals) aboutFailure(s loop.State, q *escalation.Question) {
 	h, resp := *s.Human, s.Response
 	var b strings.Builder
@@ -125,8 +123,7 @@ func otherOptions(s loop.State, but string) []escalation.Option {
 	return out
 }
 
-// aboutCompletion says what a human approves who lets the loop end: the gates, and
-// where to read what was done.
+// aboutCompletion says what a human approves who lets the loop end: the gates, and where to read what was done.
 func (a *Approvals) aboutCompletion(s loop.State, q *escalation.Question) {
 	q.Reason = fmt.Sprintf("All gates of iteration %d pass. Is the loop done?", s.Iteration)
 	q.Rule = ""

@@ -15,8 +15,7 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// RoleFiles are the files of one attempt of a role: what it was told, what it printed,
-// and its last message.
+// RoleFiles are the files of one attempt of a role: what it was told, what it printed, and its last message.
 type RoleFiles struct{ Prompt, Log, Last string }
 
 // RoleFiles are those of an attempt in an iteration.
@@ -30,8 +29,7 @@ func (h *Host) RoleFiles(iteration int, role string, attempt int) RoleFiles {
 
 // Proposals are the recovery commands that roles propose, as RunRole needs them.
 type Proposals interface {
-	// Sweep sets aside, before a role starts, what must not be taken for its proposal.
-	// It gives the state that follows.
+	// Sweep sets aside, before a role starts, what must not be taken for its proposal. It gives the state that follows.
 	Sweep(e loop.Effect, s loop.State) (loop.State, error)
 	// Lies reports whether there is a proposal to take.
 	Lies(s loop.State) bool
@@ -42,12 +40,10 @@ type RoleFailures interface {
 	// CheckEnvironment looks at the environment before a role that is due for it; nil:
 	// nothing keeps the role from its work.
 	CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact
-	// ClassifyRole records what rules say of the log of a role whose process failed and
-	// whose adapter does not know why. It gives that, or nil, and how many microseconds
-	// it has taken.
+	// ClassifyRole records what rules say of the log of a role whose process failed and whose adapter does not know
+	// why. It gives that, or nil, and how many microseconds it has taken.
 	ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, f loop.RoleEnded, log string) (*failures.Classified, int64)
-	// Overrule notes that a role has done its work although a check said that it could
-	// not.
+	// Overrule notes that a role has done its work although a check said that it could not.
 	Overrule(ctx context.Context, s loop.State, f loop.RoleEnded)
 	// Facts are what is known of the environment.
 	Facts(ctx context.Context, s loop.State) failures.Facts
@@ -66,9 +62,8 @@ type Roles struct {
 	Failures  RoleFailures
 }
 
-// Perform renders the prompt, records the start, runs the agent to its end and
-// reports how it ended and what it left. The fact is loop.RoleEnded, or why the role
-// was not started: loop.Limited, or what CheckEnvironment found.
+// Perform renders the prompt, records the start, runs the agent to its end and reports how it ended and what it left.
+// The fact is loop.RoleEnded, or why the role was not started: loop.Limited, or what CheckEnvironment found.
 func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	if e.Kind != loop.RunRole {
 		return nil, fmt.Errorf("performing %s: it is no role", e.Kind)

@@ -45,10 +45,9 @@ func RoleOf(l config.Loop, name string) config.Role {
 	return config.Role{Name: name}
 }
 
-// Runners is what all loops know of those who do the roles: their health and how
-// their last runs ended (files of the repository), and the limits of their accounts
-// (files of the machine). Losing any of it is no trouble for a loop; what cannot be
-// read or kept is logged.
+// Runners is what all loops know of those who do the roles: their health and how their last runs ended (files of the
+// repository), and the limits of their accounts (files of the machine). Losing any of it is no trouble for a loop; what
+// cannot be read or kept is logged.
 type Runners struct {
 	*Host
 	Cooldowns *cooldown.Store
@@ -109,9 +108,8 @@ func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
 	return out
 }
 
-// choose gives the role to the one whom the machine names, or else to the first
-// of its list who is fit. It reports until when nobody is, for a time that is
-// known.
+// choose gives the role to the one whom the machine names, or else to the first of its list who is fit. It reports
+// until when nobody is, for a time that is known.
 func (r *Runners) choose(e loop.Effect, s loop.State, role config.Role) (_ config.Role, unfit failures.Candidate) {
 	for _, c := range role.Runners {
 		if e.Runner == c.Runner && e.Model == c.Model {
@@ -155,8 +153,7 @@ func (r *Runners) began(s loop.State, who failures.Agent) {
 	r.updateHealth(func(h *failures.Health) bool { h.Started(who, r.Now(s)); return true })
 }
 
-// Believed forgets what speaks against the runners of a role: a human has mended
-// them, or says so.
+// Believed forgets what speaks against the runners of a role: a human has mended them, or says so.
 func (r *Runners) Believed(s loop.State, role string) {
 	if s.Plan.Respond == nil {
 		return

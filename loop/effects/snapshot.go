@@ -15,13 +15,11 @@ import (
 	"github.com/superloop/superloop/recovery/preflight"
 )
 
-// snapshotEvery is the least time between two snapshots of the environment: what
-// changed between two successes that follow each other so closely is told by the
-// later one.
+// snapshotEvery is the least time between two snapshots of the environment: what changed between two successes that
+// follow each other so closely is told by the later one.
 const snapshotEvery = 30 * time.Second
 
-// Snapshots keep the environment of the last success, so that a later failure can be
-// asked what has changed since.
+// Snapshots keep the environment of the last success, so that a later failure can be asked what has changed since.
 type Snapshots struct {
 	*Host
 	last time.Time // when one was kept
@@ -61,9 +59,8 @@ func (n *Snapshots) programs() []string {
 	return names
 }
 
-// tools are programs, told by where they are, their size and their time: a tool that
-// was replaced is another one, whatever it says of itself, and nothing is started to
-// find that out.
+// tools are programs, told by where they are, their size and their time: a tool that was replaced is another one,
+// whatever it says of itself, and nothing is started to find that out.
 func tools(names, env []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {

@@ -27,9 +27,8 @@ type Looker interface {
 	Look(ctx context.Context, s loop.State) (string, error)
 }
 
-// Learner notes what the tests say of the recovery that the state has just been
-// through: loop.Verified, loop.Ineffective, loop.Harmful or loop.Unverified. It
-// cannot fail a test run.
+// Learner notes what the tests say of the recovery that the state has just been through: loop.Verified,
+// loop.Ineffective, loop.Harmful or loop.Unverified. It cannot fail a test run.
 type Learner interface {
 	Learned(ctx context.Context, s loop.State, result string)
 }
@@ -45,8 +44,7 @@ func (t *Tests) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	return nil, fmt.Errorf("%q is no effect of the tests", e.Kind)
 }
 
-// run runs the test commands, all of them, and records their start and what they
-// found.
+// run runs the test commands, all of them, and records their start and what they found.
 func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	rerun := e.Reason == loop.ReasonTreeChanged || e.Reason == loop.ReasonRecovery
 	then := testsBefore(e, s)
@@ -85,8 +83,7 @@ func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact
 	return f, err
 }
 
-// testsBefore is what the tests said before the recovery that this run is to
-// verify; nil when it is not for one.
+// testsBefore is what the tests said before the recovery that this run is to verify; nil when it is not for one.
 func testsBefore(e loop.Effect, s loop.State) *testsThen {
 	if e.Reason != loop.ReasonRecovery || s.Recovery == nil {
 		return nil

@@ -16,10 +16,9 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// Tree gives performers snapshots of the work tree. The state names the snapshot
-// before the iteration (State.Stuck.Tree) and the private state holds it, under its
-// signature. What Tree keeps in memory saves reading that again. It is for one
-// goroutine at a time.
+// Tree gives performers snapshots of the work tree. The state names the snapshot before the iteration
+// (State.Stuck.Tree) and the private state holds it, under its signature. What Tree keeps in memory saves reading that
+// again. It is for one goroutine at a time.
 type Tree struct {
 	*Host
 	first    worktree.Snapshot // before the iteration
@@ -55,8 +54,7 @@ func (t *Tree) Look(ctx context.Context, s loop.State) (string, error) {
 // began, without what the stuck gate ignores. Nil before the first look.
 func (t *Tree) Changed() []string { return t.changed }
 
-// Branch is the work tree's branch, asked for once in an iteration; "" when HEAD is
-// detached.
+// Branch is the work tree's branch, asked for once in an iteration; "" when HEAD is detached.
 func (t *Tree) Branch(ctx context.Context, s loop.State) string {
 	if t.branchOf != s.Iteration {
 		t.branch, _ = t.Repo.Branch(ctx)
@@ -70,9 +68,8 @@ func (t *Tree) diff() (counted, ignored []worktree.Change, err error) {
 	return worktree.Filter(worktree.Diff(t.first, t.last), t.Settings().Loop.Stuck.Ignore)
 }
 
-// iteration is what changed in the iteration, and the signature of the tree at its
-// end. The look was taken with the promise; after a restart in between it is taken
-// again.
+// iteration is what changed in the iteration, and the signature of the tree at its end. The look was taken with the
+// promise; after a restart in between it is taken again.
 func (t *Tree) iteration(ctx context.Context, s loop.State) (counted, ignored []worktree.Change, sig string, err error) {
 	if err := t.load(ctx, s); err != nil {
 		return nil, nil, "", err
@@ -86,9 +83,8 @@ func (t *Tree) iteration(ctx context.Context, s loop.State) (counted, ignored []
 	return counted, ignored, t.sig, err
 }
 
-// keep saves the last look, which is the tree before the next iteration as soon as
-// the journal says so. Snapshots that nothing refers to any more are removed, so that
-// their number does not grow with the iterations.
+// keep saves the last look, which is the tree before the next iteration as soon as the journal says so. Snapshots that
+// nothing refers to any more are removed, so that their number does not grow with the iterations.
 func (t *Tree) keep(s loop.State) error {
 	if t.sig == s.Stuck.Tree {
 		return nil
@@ -152,8 +148,7 @@ func (t *Tree) First(ctx context.Context) (string, error) {
 	return sig, nil
 }
 
-// baseline is what a human's uncommitted work looked like when the loop began: it
-// is not the loop's to commit.
+// baseline is what a human's uncommitted work looked like when the loop began: it is not the loop's to commit.
 type baseline struct {
 	Tree  string   `json:"tree"`
 	Dirty []string `json:"dirty"`
@@ -197,8 +192,7 @@ func (t *Tree) load(ctx context.Context, s loop.State) error {
 	return nil
 }
 
-// notOurs are the paths that a human had changed before the loop and that are still
-// as they were.
+// notOurs are the paths that a human had changed before the loop and that are still as they were.
 func (t *Tree) notOurs(ctx context.Context, s loop.State) ([]string, error) {
 	if err := t.load(ctx, s); err != nil {
 		return nil, err
@@ -215,9 +209,8 @@ func (t *Tree) notOurs(ctx context.Context, s loop.State) ([]string, error) {
 	return worktree.Unchanged(then, t.last, b.Dirty), nil
 }
 
-// Ignore makes sure that git does not walk through what superloop itself writes,
-// which grows with every iteration. A .superloop/.gitignore that is there stays as it
-// is, whatever is in it.
+// Ignore makes sure that git does not walk through what superloop itself writes, which grows with every iteration. A
+// .superloop/.gitignore that is there stays as it is, whatever is in it.
 func (t *Tree) Ignore() error {
 	file := filepath.Join(t.Paths.Super, ".gitignore")
 	if exists(file) {

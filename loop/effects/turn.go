@@ -25,8 +25,7 @@ const logLimit = 64 << 20
 // some agent CLIs take ten seconds to leave.
 const turnGrace = 15 * time.Second
 
-// Turns run an agent CLI for one turn, of a role or of the diagnostician, and learn
-// from what it told.
+// Turns run an agent CLI for one turn, of a role or of the diagnostician, and learn from what it told.
 type Turns struct {
 	*Host
 	Runners *Runners
@@ -35,9 +34,8 @@ type Turns struct {
 	pricesOf *config.Config
 }
 
-// Run runs the agent until it ends, or ctx ends it. The bounds are the role's Timeout
-// and Inactivity. An error means that the run says nothing about the agent, as
-// agent.Run has it.
+// Run runs the agent until it ends, or ctx ends it. The bounds are the role's Timeout and Inactivity. An error means
+// that the run says nothing about the agent, as agent.Run has it.
 func (t *Turns) Run(ctx context.Context, req agent.Request, role config.Role, log io.Writer) (agent.Result, error) {
 	return agent.Run(ctx, t.Runner, req, agent.Options{
 		Environ: t.Env(), Timeout: role.Timeout, Inactivity: role.Inactivity, Grace: turnGrace,
@@ -80,8 +78,7 @@ func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) lo
 		f.Error = p.Err.Error()
 	case runErr != nil:
 		f.Error = runErr.Error()
-		// The command could not even be made: the configuration is wrong, and
-		// trying again would not mend it.
+		// The command could not even be made: the configuration is wrong, and trying again would not mend it.
 		if p.Ended == "" {
 			f.Outcome, f.ExitCode = loop.OutcomeNotStarted, -1
 		}
@@ -93,8 +90,7 @@ func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) lo
 	}
 	switch f.Outcome {
 	case loop.OutcomeOK, loop.OutcomeInterrupted:
-		// What the stream tells of a turn that went well in the end, or that was
-		// broken off, decides nothing.
+		// What the stream tells of a turn that went well in the end, or that was broken off, decides nothing.
 		f.Class = ""
 	default:
 		f.Category = f.Outcome
@@ -157,9 +153,8 @@ func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, re
 		}
 		t.prices, t.pricesOf = table.With(own), cfg
 	}
-	// A run is many requests, and only their sum is known. Where a model has a
-	// dearer rate for long requests, the lower one is taken and said: a run's sum
-	// says nothing about the length of its requests.
+	// A run is many requests, and only their sum is known. Where a model has a dearer rate for long requests, the lower
+	// one is taken and said: a run's sum says nothing about the length of its requests.
 	low, high, ok := t.prices.Range(account.Provider, f.Model, res.Usage, t.Now(s))
 	if ok {
 		f.CostUSD, f.CostSource = &low, "prices of "+t.prices.Date()
@@ -192,8 +187,7 @@ type AgentQuestion struct {
 	Prompt string
 	// The files of the run, absolute. PromptFile and LogFile are made by Ask.
 	PromptFile, LogFile, AnswerFile string
-	// MaxCostUSD caps what the agent may spend, where its runner can be told; 0 is no
-	// cap.
+	// MaxCostUSD caps what the agent may spend, where its runner can be told; 0 is no cap.
 	MaxCostUSD float64
 }
 

@@ -8,8 +8,7 @@ import (
 	"github.com/superloop/superloop/loop"
 )
 
-// usageFile is what every run of an agent, and every recovery, has cost: one line of
-// JSON each.
+// usageFile is what every run of an agent, and every recovery, has cost: one line of JSON each.
 const usageFile = "usage.jsonl"
 
 // Usage appends to usage.jsonl.

@@ -17,8 +17,7 @@ import (
 // maxPattern bounds a proposal's error_pattern; a longer one is not looked for.
 const maxPattern = 1000
 
-// What does not count in the signature of a failure: colours, times, numbers,
-// addresses, names of temporary files.
+// What does not count in the signature of a failure: colours, times, numbers, addresses, names of temporary files.
 var varying = pattern.Lazy(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|/tmp/[^\s:'"]*|[0-9]+(\.[0-9]+)*`)
 
 // signatureLines is how many of the last lines of an output its signature is

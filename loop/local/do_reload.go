@@ -71,8 +71,7 @@ func (d *driver) adopt() {
 	d.outbox.Configure()
 }
 
-// checkConfig takes up what is new in the configuration. during is the role that
-// runs meanwhile, "" for none.
+// checkConfig takes up what is new in the configuration. during is the role that runs meanwhile, "" for none.
 func (d *driver) checkConfig(during string) error {
 	if d.reload == nil {
 		return nil
@@ -147,8 +146,7 @@ type loadedFields struct {
 	Warnings     []config.Problem `json:"warnings,omitempty"`
 }
 
-// tellLoaded records what the run begins with, each overlap of the policy's
-// lists among it.
+// tellLoaded records what the run begins with, each overlap of the policy's lists among it.
 func (d *driver) tellLoaded(out watch.Outcome) error {
 	c := d.o.Config
 	f := loadedFields{File: d.paths.Rel(c.Path), Digest: c.Digest, Protection: d.protection.Level, Notes: d.protection.Notes, Warnings: c.Warnings}

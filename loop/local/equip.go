@@ -61,8 +61,7 @@ func (d *driver) equip() {
 		Prompts: &effects.Prompts{Host: h, Tree: p.tree, Rules: p.policies.InForce}}
 }
 
-// performer is who performs effects of a kind; nil for a kind that the engine waits
-// for itself.
+// performer is who performs effects of a kind; nil for a kind that the engine waits for itself.
 func (p *performers) performer(kind loop.EffectKind) effects.Performer {
 	switch kind {
 	case loop.RunRole:

@@ -11,9 +11,8 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// step puts a fact through the machine and into the journal: first the lines
-// (the fact and the records that it implies, in one write), then the state. If
-// the write fails nothing has happened. A fact that came too late changes nothing.
+// step puts a fact through the machine and into the journal: first the lines (the fact and the records that it implies,
+// in one write), then the state. If the write fails nothing has happened. A fact that came too late changes nothing.
 func (d *driver) step(fact loop.Fact) error {
 	w, err := loop.WireOf(fact, time.Time{})
 	if err != nil {

@@ -25,17 +25,15 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// newRunID names a run: sortable by time, and random enough that two in one
-// millisecond differ.
+// newRunID names a run: sortable by time, and random enough that two in one millisecond differ.
 func newRunID(at time.Time) string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // crypto/rand does not fail on any system that Go runs on
 	return at.Format("20060102T150405.000Z") + "-" + hex.EncodeToString(b[:])
 }
 
-// open takes the loop's locks and its journal. Nothing is written before it is
-// certain that the loop exists, that the repository is one, and that no other
-// supervisor has it.
+// open takes the loop's locks and its journal. Nothing is written before it is certain that the loop exists, that the
+// repository is one, and that no other supervisor has it.
 func open(ctx context.Context, o Options) (_ *driver, err error) {
 	cfg, ok := o.Config.Loop(o.LoopID)
 	if !ok {
@@ -117,9 +115,8 @@ func (d *driver) setAside() error {
 	return nil
 }
 
-// lock takes both locks: the private one cannot be deleted by an agent, the one
-// in the repository is seen by a supervisor with another XDG_STATE_HOME. Both
-// die with the process.
+// lock takes both locks: the private one cannot be deleted by an agent, the one in the repository is seen by a
+// supervisor with another XDG_STATE_HOME. Both die with the process.
 func (d *driver) lock() error {
 	holder, err := json.Marshal(Holder{Identity: proc.Self(), Since: d.o.Now().UTC()})
 	if err != nil {
@@ -265,8 +262,7 @@ func (d *driver) pin(ctx context.Context) error {
 	return d.host.Full(d.executor.Pin(ctx, d.state.Version == 0))
 }
 
-// archive moves what the last run left out of the way of a fresh one; the
-// journal goes on, it is never cut.
+// archive moves what the last run left out of the way of a fresh one; the journal goes on, it is never cut.
 func (d *driver) archive() error {
 	if err := d.approvals.Withdraw("the loop begins anew"); err != nil {
 		return err
@@ -292,8 +288,7 @@ func (d *driver) archive() error {
 	return nil
 }
 
-// enterWorktree makes the loop's own work tree the place of the work, where the
-// configuration asks for one.
+// enterWorktree makes the loop's own work tree the place of the work, where the configuration asks for one.
 func (d *driver) enterWorktree(ctx context.Context) error {
 	if !d.loop.Git.Worktree {
 		return nil

@@ -44,8 +44,7 @@ type Options struct {
 	Fast bool
 	// Fresh starts the loop anew; what its last run left is moved to archive/.
 	Fresh bool
-	// TrustConfig pins the configuration as it is: the person By starts the loop
-	// with it, whatever was pinned before.
+	// TrustConfig pins the configuration as it is: the person By starts the loop with it, whatever was pinned before.
 	TrustConfig bool
 	By          string
 	// Unprotected: agents are not kept from the configuration and the private
@@ -55,8 +54,7 @@ type Options struct {
 	Channels func(*config.Config) effects.Channels
 	// AcceptLoose: on_unknown "allow" holds where nothing confines commands too.
 	AcceptLoose bool
-	// LookPath finds a program, for configurations that are read while the loop
-	// runs; nil takes any.
+	// LookPath finds a program, for configurations that are read while the loop runs; nil takes any.
 	LookPath config.LookPath
 	// ExitOnEscalation leaves as soon as a person is needed.
 	ExitOnEscalation bool
@@ -64,8 +62,7 @@ type Options struct {
 	Watches *dirwatch.Watches
 	// Hurry, closed, ends running processes at once instead of after their grace.
 	Hurry <-chan struct{}
-	// Observer is told of every event after it is in the journal, and of what an
-	// agent says; nil is nobody.
+	// Observer is told of every event after it is in the journal, and of what an agent says; nil is nobody.
 	Observer Observer
 	Log      *zap.Logger
 	Now      func() time.Time
@@ -73,8 +70,7 @@ type Options struct {
 	Random func() float64
 }
 
-// Observer sees a run as it happens. Its methods are called from the driver's
-// goroutines and must not block.
+// Observer sees a run as it happens. Its methods are called from the driver's goroutines and must not block.
 type Observer interface {
 	Event(ev journal.Event, s loop.State)
 	// Said is the last line that a role, the tests or the validation printed.
@@ -143,14 +139,12 @@ type driver struct {
 	cancel *control.Intent
 }
 
-// Run takes a loop to its end, or to where it waits and o says to leave, or
-// until shutdown is done. It returns the state that it left the loop in; an
-// error is a failure of the supervisor, not of the loop, and what the journal
-// holds stays true.
+// Run takes a loop to its end, or to where it waits and o says to leave, or until shutdown is done. It returns the
+// state that it left the loop in; an error is a failure of the supervisor, not of the loop, and what the journal holds
+// stays true.
 //
-// Two contexts carry two meanings: shutdown means that the supervisor leaves
-// and the loop stays as it is, to be resumed; what ends an agent is derived
-// from it per effect. The main function of the program has to call Main.
+// Two contexts carry two meanings: shutdown means that the supervisor leaves and the loop stays as it is, to be
+// resumed; what ends an agent is derived from it per effect. The main function of the program has to call Main.
 func Run(shutdown context.Context, o Options) (loop.State, error) {
 	if !startsHelpers.Load() {
 		return loop.State{}, ErrNoMain
@@ -173,8 +167,7 @@ func Run(shutdown context.Context, o Options) (loop.State, error) {
 	return d.state, err
 }
 
-// drive carries out what is pending until there is nothing, or until the
-// supervisor has to leave.
+// drive carries out what is pending until there is nothing, or until the supervisor has to leave.
 func (d *driver) drive(shutdown context.Context) error {
 	for {
 		e, do := loop.Due(d.state)
@@ -211,8 +204,7 @@ func (d *driver) drive(shutdown context.Context) error {
 	}
 }
 
-// exitsOnEscalation reports whether the supervisor is to leave because a person is
-// needed and has not answered yet.
+// exitsOnEscalation reports whether the supervisor is to leave because a person is needed and has not answered yet.
 func (d *driver) exitsOnEscalation() (bool, error) {
 	if !d.o.ExitOnEscalation || !d.state.Begun || d.state.Human == nil {
 		return false, nil

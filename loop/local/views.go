@@ -21,9 +21,8 @@ import (
 // runs; at every pause and end it is written at once.
 const viewInterval = 100 * time.Millisecond
 
-// ReadView reads state.json, or, when that is gone, damaged or older than the journal's
-// end, the journal that it is a view of. A loop that never ran has neither:
-// fs.ErrNotExist.
+// ReadView reads state.json, or, when that is gone, damaged or older than the journal's end, the journal that it is a
+// view of. A loop that never ran has neither: fs.ErrNotExist.
 func ReadView(p layout.Paths) (loop.View, error) {
 	var v loop.View
 	data, err := os.ReadFile(p.File("state.json"))
@@ -90,9 +89,8 @@ func (d *driver) repoView(s loop.State, index int) loop.RepoView {
 	return v
 }
 
-// flushViews writes the views now. A view that cannot be written is no loss:
-// the journal holds the truth, so it is said and not an error, but for a full
-// disk, which a person must hear of.
+// flushViews writes the views now. A view that cannot be written is no loss: the journal holds the truth, so it is said
+// and not an error, but for a full disk, which a person must hear of.
 func (d *driver) flushViews() error {
 	err := errors.Join(d.view.Flush(), d.super.Flush())
 	if err != nil {

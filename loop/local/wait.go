@@ -17,9 +17,8 @@ import (
 // itself has to leave: it has to be gone within five seconds.
 const leaveGrace = 3 * time.Second
 
-// takeIntents reads the control directory: a cancellation is kept in d.cancel,
-// what the journal already holds is removed, and an answer to a question that
-// is no longer open is recorded as such.
+// takeIntents reads the control directory: a cancellation is kept in d.cancel, what the journal already holds is
+// removed, and an answer to a question that is no longer open is recorded as such.
 func (d *driver) takeIntents() error {
 	ins, files, err := control.Submitted(d.paths)
 	if err != nil {
@@ -52,10 +51,9 @@ func (d *driver) takeIntents() error {
 	return nil
 }
 
-// perform has an effect performed under a context that ends when the supervisor has
-// to leave or a human cancels the loop; its processes are ended then. The channel that
-// effects.Hurry gives of it is closed when their grace is over: leaveGrace after that,
-// or at the second Ctrl-C.
+// perform has an effect performed under a context that ends when the supervisor has to leave or a human cancels the
+// loop; its processes are ended then. The channel that effects.Hurry gives of it is closed when their grace is over:
+// leaveGrace after that, or at the second Ctrl-C.
 func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.Effect) (loop.Fact, error) {
 	kill, stop := context.WithCancel(shutdown)
 	defer stop()
@@ -71,8 +69,7 @@ func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.E
 	return fact, err
 }
 
-// watchKill waits for a reason to end what runs, and then for the end of its
-// patience, until done.
+// watchKill waits for a reason to end what runs, and then for the end of its patience, until done.
 func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struct{}, done <-chan struct{}) {
 	for kill.Err() == nil {
 		select {
@@ -159,10 +156,9 @@ func (d *driver) waited(e loop.Effect, f loop.WaitOver) loop.Fact {
 	return f
 }
 
-// limitGone reports whether the limit that the loop waits for was lifted before
-// its time: by a kick of another loop, or because another one's run worked where
-// the time was only a guess. That the shared memory has forgotten it says so only
-// where it was told, and before it forgets by itself.
+// limitGone reports whether the limit that the loop waits for was lifted before its time: by a kick of another loop, or
+// because another one's run worked where the time was only a guess. That the shared memory has forgotten it says so
+// only where it was told, and before it forgets by itself.
 func (d *driver) limitGone() bool {
 	l := d.state.Limit
 	if l == nil || !d.host.Now(d.state).Before(l.SharedUntil) {

@@ -14,8 +14,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// surelyKnown is the confidence from which nobody is asked besides, and a remedy is
-// tried.
+// surelyKnown is the confidence from which nobody is asked besides, and a remedy is tried.
 const surelyKnown = 0.7
 
 // analyse looks for the cause of what has failed again: by rules, and by the
@@ -78,8 +77,7 @@ func (f *Performer) writeCause(rc failures.RootCause) (string, error) {
 	return f.Paths.Rel(f.Paths.File(effects.RootCauseFile)), f.Write(effects.RootCauseFile, append(data, '\n'))
 }
 
-// prevent adds the check that would have told of the cause before a role was
-// started.
+// prevent adds the check that would have told of the cause before a role was started.
 func (f *Performer) prevent(ctx context.Context, s loop.State, rc failures.RootCause) error {
 	check, ok := rc.Check()
 	if !ok {

@@ -20,9 +20,8 @@ const (
 	maxOutput  = 32 << 10 // bytes of an output that a diagnostician is shown
 )
 
-// caseOf is everything that rules look at: the failures, what was printed, what
-// has changed since it worked, and what rules know as a remedy. It also gives what
-// a diagnostician is shown of the outputs.
+// caseOf is everything that rules look at: the failures, what was printed, what has changed since it worked, and what
+// rules know as a remedy. It also gives what a diagnostician is shown of the outputs.
 func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (failures.Case, []failures.Output) {
 	c := failures.Case{RunID: s.RunID, Iteration: s.Iteration, Task: f.Task(e.Role)}
 	var failure classify.Failure
@@ -53,8 +52,7 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (fa
 
 // task is what a role of this loop has to do.
 
-// remedyOf is the command of the first option that superloop itself can carry out
-// now.
+// remedyOf is the command of the first option that superloop itself can carry out now.
 func remedyOf(p remedy.Plan) string {
 	for _, o := range p.Options {
 		if o.Command != "" && o.Availability == remedy.Ready && string(o.Executor) == "wrapper" && !o.Plain() {
@@ -131,8 +129,7 @@ func testHistory(s loop.State, failure classify.Failure) []failures.Entry {
 	return out
 }
 
-// Facts are what is known of the environment: what has changed since the last success,
-// and what fails in other loops.
+// Facts are what is known of the environment: what has changed since the last success, and what fails in other loops.
 func (f *Performer) Facts(ctx context.Context, s loop.State) failures.Facts {
 	return f.facts(ctx, s, nil, nil)
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// ConfiguredChecks are the checks that the configuration asks for, as they stand
-// there, in their order and each once. Whether checks are made at all, is not asked
-// here (Respond.Preflight.Enabled); neither whether each can be looked at
+// ConfiguredChecks are the checks that the configuration asks for, as they stand there, in their order and each once.
+// Whether checks are made at all, is not asked here (Respond.Preflight.Enabled); neither whether each can be looked at
 // (Prevention.Valid): what is not known as a kind is found unknown, not left out.
 func ConfiguredChecks(r config.Respond) []failures.Prevention {
 	var out []failures.Prevention
@@ -30,9 +29,8 @@ func ConfiguredChecks(r config.Respond) []failures.Prevention {
 	return out
 }
 
-// LookOf is what loops know, besides the environment, when they look at it: where programs are
-// found, which providers are limited, which runners have no login. A limit that
-// cannot be read counts as none: the runner will tell.
+// LookOf is what loops know, besides the environment, when they look at it: where programs are found, which providers
+// are limited, which runners have no login. A limit that cannot be read counts as none: the runner will tell.
 func LookOf(cfg *config.Config, loops []config.Loop, health failures.Health, cooldowns *cooldown.Store, environ []string, now time.Time) preflight.Look {
 	look := preflight.Look{Path: variable(environ, "PATH"), Limits: map[string]time.Time{}, NoLogin: map[string]string{}, Now: now}
 	for _, l := range loops {

@@ -30,10 +30,9 @@ const (
 // errLeaving: what was verified is not known, because superloop has to leave.
 var errLeaving = errors.New("superloop has to leave")
 
-// checkTool looks whether the tool works that the last command has installed. It
-// decides nothing: what it finds is recorded, the tests that follow are the judge.
-// A check that asks the wrong question is repaired for this once; what the
-// repository itself brings along is not run.
+// checkTool looks whether the tool works that the last command has installed. It decides nothing: what it finds is
+// recorded, the tests that follow are the judge. A check that asks the wrong question is repaired for this once; what
+// the repository itself brings along is not run.
 func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	c := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
 	b, err := f.Rules.load(f.Journal)
@@ -118,8 +117,7 @@ func (t *toolCheck) run(ctx context.Context, argv []string) (verify.Run, error) 
 	return verify.RunOf(res), nil
 }
 
-// inert is what a tool has said, without the operator's secrets and at a length
-// that an event may have.
+// inert is what a tool has said, without the operator's secrets and at a length that an event may have.
 func (t *toolCheck) inert(text string) string {
 	text = sandbox.Secrets(t.Env()).String(text)
 	return strings.ToValidUTF8(text[:min(len(text), maxLine)], "")

@@ -81,9 +81,8 @@ func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (
 	return c, nil
 }
 
-// mute reports whether the first command of the tests that failed has ended by
-// itself, in the way of a command that says no, and has printed nothing: then there
-// is nothing to look at.
+// mute reports whether the first command of the tests that failed has ended by itself, in the way of a command that
+// says no, and has printed nothing: then there is nothing to look at.
 func mute(s loop.State) bool {
 	all := s.TestOutputs
 	return len(all) > 0 && all[0].From == all[0].To && !all[0].TimedOut && all[0].Signal == "" && all[0].ExitCode > 0 && all[0].ExitCode < 126
@@ -109,8 +108,7 @@ func describeFailure(c *loop.Classified, in classify.Failure) {
 	}
 }
 
-// output is where a failed command's output lies: a part of a file. The zero value is
-// no output.
+// output is where a failed command's output lies: a part of a file. The zero value is no output.
 type output struct {
 	file     string
 	from, to int64 // bytes
@@ -119,8 +117,7 @@ type output struct {
 // whole is all of a file.
 func whole(file string) output { return output{file, 0, 1 << 62} }
 
-// classify is what rules say of a command that has failed. What cannot be opened
-// counts as no output.
+// classify is what rules say of a command that has failed. What cannot be opened counts as no output.
 func (f *Performer) classify(ctx context.Context, b *book, in classify.Input, out output) (classify.Failure, error) {
 	in.Merged, in.Probes = true, &classify.System{}
 	if in.Exit.OK() { // what could not be started, say
@@ -147,10 +144,9 @@ func (f *Performer) failedCommand(span loop.OutputSpan) (classify.Input, output)
 // failedRole is the source of what a role's process failed of.
 const failedRole = "role_process"
 
-// ClassifyRole records what rules say of a role whose process failed without its
-// adapter's knowing why: a full disk, a missing library, no memory. log is the file of
-// what it printed. It gives the failure policy what they say, nil if that is nothing
-// new, and how many microseconds it has taken.
+// ClassifyRole records what rules say of a role whose process failed without its adapter's knowing why: a full disk, a
+// missing library, no memory. log is the file of what it printed. It gives the failure policy what they say, nil if
+// that is nothing new, and how many microseconds it has taken.
 func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*failures.Classified, int64) {
 	known := r.Outcome == loop.OutcomeOK || r.Outcome == loop.OutcomeInterrupted || r.Limit != nil || r.Class != "" && r.Class != string(class.Unknown) && r.Class != string(class.NoResult)
 	if known || !s.Plan.Remediation && s.Plan.Respond == nil {

@@ -16,9 +16,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// askDiagnostician has an agent look for the cause, that may read and not change
-// anything. Its answer counts as far as it quotes what it was shown; whatever it
-// prints, nothing of it runs but through the gate. What it costs goes into a.
+// askDiagnostician has an agent look for the cause, that may read and not change anything. Its answer counts as far as
+// it quotes what it was shown; whatever it prints, nothing of it runs but through the gate. What it costs goes into a.
 func (f *Performer) askDiagnostician(ctx context.Context, e loop.Effect, s loop.State, c failures.Case, shown []failures.Output, rc failures.RootCause, a *loop.Analysed) (failures.RootCause, error) {
 	now := f.Settings()
 	role := f.diagnosticianRole(now.Loop.Respond, e, s)

@@ -12,8 +12,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// Performer performs Diagnose, Analyse and CheckTool. It is used by one goroutine at
-// a time.
+// Performer performs Diagnose, Analyse and CheckTool. It is used by one goroutine at a time.
 type Performer struct {
 	*effects.Host
 	Journal   effects.Journal
@@ -42,17 +41,15 @@ type RoleFacts interface {
 	Candidates(s loop.State, role string) []failures.Candidate
 	// LogFile is the absolute path of the log of an attempt in the state's iteration.
 	LogFile(s loop.State, role string, attempt int) string
-	// Environment is the environment of the last success, zero if there is none, and
-	// the one of now.
+	// Environment is the environment of the last success, zero if there is none, and the one of now.
 	Environment(s loop.State) (was, now failures.Snapshot)
 }
 
 // AgentRunner runs an agent that is none of the loop's roles.
 type AgentRunner interface {
-	// Ask runs the agent to its end. It gives how the run has ended, with its usage
-	// and cost, and the last message, which is only valid if the outcome is OutcomeOK. When it
-	// returns, the run is in usage.jsonl, and what it told of its account is shared
-	// with the other loops.
+	// Ask runs the agent to its end. It gives how the run has ended, with its usage and cost, and the last message,
+	// which is only valid if the outcome is OutcomeOK. When it returns, the run is in usage.jsonl, and what it told of
+	// its account is shared with the other loops.
 	Ask(ctx context.Context, s loop.State, q effects.AgentQuestion) (loop.RoleEnded, string, error)
 }
 
@@ -60,8 +57,7 @@ type AgentRunner interface {
 type ProcessTable struct {
 	// Dir is "/proc", or a directory like it. Without one nothing can be seen.
 	Dir string
-	// Sweep ends the processes with an entry in their environment (proc.Sweep), and
-	// gives their numbers.
+	// Sweep ends the processes with an entry in their environment (proc.Sweep), and gives their numbers.
 	Sweep func(marker string) []int
 }
 

@@ -21,12 +21,11 @@ import (
 	"github.com/superloop/superloop/recovery/plan"
 )
 
-// endLeftovers ends what earlier runs of this repository's loops have left behind
-// where a port is in use, and reports whether there was something. Whatever a run
-// starts is ended with it, but where the system lets superloop do no better, a
-// supervisor that was killed may leave a server. It is superloop's own child, so
-// that nobody is asked; the failed command then only has to run again. A process
-// that is not certainly ours, or whose run may still be alive, is left alone.
+// endLeftovers ends what earlier runs of this repository's loops have left behind where a port is in use, and reports
+// whether there was something. Whatever a run starts is ended with it, but where the system lets superloop do no
+// better, a supervisor that was killed may leave a server. It is superloop's own child, so that nobody is asked; the
+// failed command then only has to run again. A process that is not certainly ours, or whose run may still be alive, is
+// left alone.
 func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 	if failure.Category != categoryPort {
 		return false
@@ -67,8 +66,7 @@ func runAgain() plan.Choice {
 		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}, ByItself: true}
 }
 
-// leftover gives the mark of the run that a process is left of; an error says why
-// it is not certain that it is.
+// leftover gives the mark of the run that a process is left of; an error says why it is not certain that it is.
 func (f *Performer) leftover(s loop.State, pid int) (string, error) {
 	env, err := os.ReadFile(filepath.Join(f.Processes.Dir, strconv.Itoa(pid), "environ"))
 	if err != nil {

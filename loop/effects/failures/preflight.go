@@ -16,13 +16,11 @@ import (
 	"github.com/superloop/superloop/recovery/preflight"
 )
 
-// checksTime bounds how long the file of the learned checks, which all loops share,
-// is waited for.
+// checksTime bounds how long the file of the learned checks, which all loops share, is waited for.
 const checksTime = 2 * time.Second
 
-// CheckEnvironment makes the environment checks before the first role of an iteration,
-// and before a role that was kept from its work by one. It gives the fact that answers
-// e, or nil when no check fails or none is due.
+// CheckEnvironment makes the environment checks before the first role of an iteration, and before a role that was kept
+// from its work by one. It gives the fact that answers e, or nil when no check fails or none is due.
 func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact {
 	p, r := s.Plan, s.Response
 	if p.Respond == nil || !p.Respond.Preflight || r.Overruled == s.Iteration {
@@ -67,8 +65,7 @@ func (f *Performer) EnvironmentWhole(ctx context.Context, s loop.State) bool {
 	return len(failures.Problems(f.look(ctx, s, false))) == 0
 }
 
-// placeOf is where the command of a finding runs: in the directory that was looked
-// at.
+// placeOf is where the command of a finding runs: in the directory that was looked at.
 func (f *Performer) placeOf(found failures.Finding) string {
 	for _, p := range f.checks() {
 		if p.ID == found.ID && p.Spec.Path != "" && filepath.IsLocal(p.Spec.Path) {
@@ -78,8 +75,7 @@ func (f *Performer) placeOf(found failures.Finding) string {
 	return "."
 }
 
-// checks are all that are made: those that always are, those of the configuration,
-// and those that were learned.
+// checks are all that are made: those that always are, those of the configuration, and those that were learned.
 func (f *Performer) checks() []failures.Prevention {
 	out := append(failures.Builtin(), ConfiguredChecks(f.Settings().Loop.Respond)...)
 	learned, err := f.preventions().Load()
@@ -143,8 +139,7 @@ func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []fail
 	}
 }
 
-// Overrule notes that a role has done its work although a check said that it could
-// not.
+// Overrule notes that a role has done its work although a check said that it could not.
 func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleEnded) {
 	r := s.Response
 	if ended.Outcome != loop.OutcomeOK || r.Environment == nil || r.Overruled != s.Iteration || r.Environment.Role != ended.Role {
@@ -164,8 +159,7 @@ func (f *Performer) preventions() preflight.Store[failures.Preventions] {
 	return preflight.Store[failures.Preventions]{Disk: f.Disk, Path: f.Paths.Preventions()}
 }
 
-// updateChecks changes the learned checks, even if ctx has ended: it takes two seconds
-// at most.
+// updateChecks changes the learned checks, even if ctx has ended: it takes two seconds at most.
 func (f *Performer) updateChecks(ctx context.Context, change func(*failures.Preventions) bool) error {
 	bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), checksTime)
 	defer stop()
