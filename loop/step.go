@@ -352,8 +352,7 @@ func (t *turn) outOfTime() bool {
 	if max <= 0 || t.active() < max {
 		return false
 	}
-	t.end(LimitReached, ReasonMaxWallTime,
-		fmt.Sprintf("active for %s, the limit is %s", ms(t.active()), ms(max)))
+	t.end(LimitReached, ReasonMaxWallTime, fmt.Sprintf("active for %s, the limit is %s", ms(t.active()), ms(max)))
 	return true
 }
 

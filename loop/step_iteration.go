@@ -74,8 +74,7 @@ func (t *turn) beginIteration(n int) {
 	}
 	p := t.s.Plan
 	if p.MaxIterations > 0 && n > p.MaxIterations {
-		t.end(LimitReached, ReasonMaxIterations,
-			fmt.Sprintf("%d of %d iterations are used", n-1, p.MaxIterations))
+		t.end(LimitReached, ReasonMaxIterations, fmt.Sprintf("%d of %d iterations are used", n-1, p.MaxIterations))
 		return
 	}
 	if t.outOfTime() {

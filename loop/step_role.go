@@ -85,8 +85,7 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 		return true
 	}
 	if t.s.Failures >= max(1, t.s.Plan.Attempts) {
-		t.end(Failed, ReasonRoleFailed, fmt.Sprintf("%s failed %s, last: %s",
-			f.Role, times(t.s.Failures), Describe(f)))
+		t.end(Failed, ReasonRoleFailed, fmt.Sprintf("%s failed %s, last: %s", f.Role, times(t.s.Failures), Describe(f)))
 		return true
 	}
 	wait := min(t.s.Plan.BackoffMS<<min(t.s.Failures-1, 20), MaxBackoffMS)
