@@ -3,94 +3,100 @@ package loop
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
+
+	"github.com/superloop/superloop/recovery/failures"
 )
 
-// DecodeFact gives the fact that an event line is, or nil when the event is
-// only a record of something that a fact implied.
-func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
-	switch event {
-	case "loop_start":
-		return decode[Started](event, fields)
-	case "loop_resume":
-		return decode[Resumed](event, fields)
-	case "effect_lost":
-		return decode[Lost](event, fields)
-	case "role_start":
-		return decode[RoleStarted](event, fields)
-	case "role_end", "role_timeout", "role_failed":
-		return decode[RoleEnded](event, fields)
-	case "tests_start":
-		return decode[TestsStarted](event, fields)
-	case "tests_rerun_start":
-		in, err := decode[TestsStarted](event, fields)
-		in.Rerun = true
-		return in, err
-	case "tests_end":
-		return decode[TestsEnded](event, fields)
-	case "tests_rerun_end":
-		in, err := decode[TestsEnded](event, fields)
-		in.Rerun = true
-		return in, err
-	case "promise_checked":
-		return decode[PromiseChecked](event, fields)
-	case "checklist_end", "validation_end", "prerequisites_end", "evidence_end":
-		in, err := decode[GateEnded](event, fields)
-		in.Gate = event[:len(event)-len("_end")]
-		return in, err
-	case "validation_start":
-		return decode[ValidationStarted](event, fields)
-	case "stuck_checked":
-		return decode[StuckChecked](event, fields)
-	case "auto_commit_success", "auto_commit_skipped", "auto_commit_failed":
-		in, err := decode[CommitEnded](event, fields)
-		in.Outcome = event[len("auto_commit_"):]
-		return in, err
-	case "iteration_reported":
-		return decode[Reported](event, fields)
-	case "approval_requested":
-		return decode[ApprovalRequested](event, fields)
-	case "approval_decided":
-		return decode[ApprovalDecided](event, fields)
-	case "wait_over":
-		return decode[WaitOver](event, fields)
-	case "rate_limit_wait":
-		in, err := decode[Limited](event, fields)
-		if err == nil && in.Source != SourceShared {
-			return nil, nil // the record of a limit that a role met
-		}
-		return in, err
-	case "recovery_escalated":
-		in, err := decode[Escalated](event, fields)
-		if err == nil && in.ID == "" {
-			return nil, nil // the record of something that a person is told of, and not asked
-		}
-		return in, err
-	case "recovery_resolved":
-		return decode[Resolved](event, fields)
-	case "loop_stop":
-		in, err := decode[Stopped](event, fields)
-		// The machine records its own ends under the same name; only a stop that came from outside is an input.
-		if err == nil && in.Status != Paused && in.Status != Cancelled {
-			return nil, nil
-		}
-		return in, err
-	}
-	if f, err := decodeRemediation(event, fields); f != nil || err != nil {
-		return f, err
-	}
-	if f, err := decodeRespond(event, fields); f != nil || err != nil {
-		return f, err
-	}
-	return decodeRecovery(event, fields)
+// factDecoders reads the events that are inputs of the machine. A decoder gives nil for a line that has the name of an
+// input and is only a record of something that a fact implied.
+var factDecoders = map[string]func(event string, fields json.RawMessage) (Fact, error){
+	"loop_start":  decode[Started],
+	"loop_resume": decode[Resumed],
+	// The machine records its own ends under the same name; only a stop that came from outside is an input.
+	"loop_stop":           decodeIf(func(f *Stopped, _ string) bool { return f.Status == Paused || f.Status == Cancelled }),
+	"effect_lost":         decode[Lost],
+	"role_start":          decode[RoleStarted],
+	"role_end":            decode[RoleEnded],
+	"role_timeout":        decode[RoleEnded],
+	"role_failed":         decode[RoleEnded],
+	"tests_start":         decode[TestsStarted],
+	"tests_rerun_start":   decodeIf(func(f *TestsStarted, _ string) bool { f.Rerun = true; return true }),
+	"tests_end":           decode[TestsEnded],
+	"tests_rerun_end":     decodeIf(func(f *TestsEnded, _ string) bool { f.Rerun = true; return true }),
+	"promise_checked":     decode[PromiseChecked],
+	"checklist_end":       decodeIf(gateName),
+	"validation_end":      decodeIf(gateName),
+	"prerequisites_end":   decodeIf(gateName),
+	"evidence_end":        decodeIf(gateName),
+	"validation_start":    decode[ValidationStarted],
+	"stuck_checked":       decode[StuckChecked],
+	"auto_commit_success": decodeIf(commitOutcome),
+	"auto_commit_skipped": decodeIf(commitOutcome),
+	"auto_commit_failed":  decodeIf(commitOutcome),
+	"iteration_reported":  decode[Reported],
+	"approval_requested":  decode[ApprovalRequested],
+	"approval_decided":    decode[ApprovalDecided],
+	"wait_over":           decode[WaitOver],
+	// The machine records the limits that a role met under the same name.
+	"rate_limit_wait": decodeIf(func(f *Limited, _ string) bool { return f.Source == SourceShared }),
+	// Without an id a person is told of something, and not asked.
+	"recovery_escalated": decodeIf(func(f *Escalated, _ string) bool { return f.ID != "" }),
+	"recovery_resolved":  decode[Resolved],
+	"recovery_seen":      decode[Seen],
+	"recovery_proposed":  decode[Proposed],
+	"recovery_invalid":   decode[ProposalInvalid],
+	// The verdict on a proposal is recorded under the same name.
+	"recovery_denied":           decodeIf(func(f *ProposalStale, _ string) bool { return f.Rule == RuleStale }),
+	"recovery_executing":        decode[Executing],
+	"recovery_executed":         decodeIf(hasOutcome),
+	"recovery_failed":           decodeIf(hasOutcome),
+	"config_reloaded":           decode[Reconfigured],
+	"tool_verified":             decode[ToolChecked],
+	"verify_self_repaired":      decode[ToolChecked],
+	"verify_self_repair_failed": decode[ToolChecked],
+	"failure_classified":        decodeIf(func(f *Classified, _ string) bool { return f.ID != "" }), // else nothing waited for it
+	failures.EventPreflight:     decode[EnvironmentBroken],
+	failures.EventAnalysed:      decode[Analysed],
 }
 
-func decode[T Fact](event string, fields json.RawMessage) (T, error) {
-	var in T
-	if len(fields) == 0 {
-		return in, nil
+func hasOutcome(f *Executed, _ string) bool { return f.Ended != endedInterrupted }
+
+func gateName(f *GateEnded, event string) bool {
+	f.Gate = strings.TrimSuffix(event, "_end")
+	return true
+}
+
+func commitOutcome(f *CommitEnded, event string) bool {
+	f.Outcome = strings.TrimPrefix(event, "auto_commit_")
+	return true
+}
+
+// DecodeFact gives the fact that an event line is, or nil when the event is only a record of something that a fact
+// implied.
+func DecodeFact(event string, fields json.RawMessage) (Fact, error) {
+	if d, ok := factDecoders[event]; ok {
+		return d(event, fields)
 	}
-	if err := json.Unmarshal(fields, &in); err != nil {
-		return in, fmt.Errorf("reading the fields of %s: %w", event, err)
+	return nil, nil
+}
+
+func decode[T Fact](event string, fields json.RawMessage) (Fact, error) {
+	return decodeIf(func(*T, string) bool { return true })(event, fields)
+}
+
+// decodeIf decodes a T. complete sets what only the event's name tells, and reports whether it is an input of the machine.
+func decodeIf[T Fact](complete func(f *T, event string) bool) func(string, json.RawMessage) (Fact, error) {
+	return func(event string, fields json.RawMessage) (Fact, error) {
+		var f T
+		if len(fields) > 0 {
+			if err := json.Unmarshal(fields, &f); err != nil {
+				return nil, fmt.Errorf("reading the fields of %s: %w", event, err)
+			}
+		}
+		if !complete(&f, event) {
+			return nil, nil
+		}
+		return f, nil
 	}
-	return in, nil
 }

@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/superloop/superloop/recovery/failures"
@@ -23,14 +21,6 @@ type Fact interface {
 	Event() string
 }
 
-type wireInput struct {
-	At     time.Time       `json:"timestamp"`
-	LoopID string          `json:"loop_id"`
-	RunID  string          `json:"run_id"`
-	Event  string          `json:"event"`
-	Fields json.RawMessage `json:"fields"`
-}
-
 // Answer is a fact that answers an effect; Effect is that effect's id. A fact with
 // an id that is not the pending effect's is late and changes nothing.
 type Answer interface {
@@ -48,32 +38,6 @@ func To(e Effect) Of { return Of{EffectID: e.ID} }
 
 // Effect is the id of the answered effect.
 func (o Of) Effect() string { return o.EffectID }
-
-// MarshalJSON writes the input for an engine that carries it elsewhere.
-func (in Input) MarshalJSON() ([]byte, error) {
-	fields, err := json.Marshal(in.Fact)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(wireInput{in.At, in.LoopID, in.RunID, in.Fact.Event(), fields})
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote.
-func (in *Input) UnmarshalJSON(b []byte) error {
-	var w wireInput
-	if err := json.Unmarshal(b, &w); err != nil {
-		return err
-	}
-	f, err := DecodeFact(w.Event, w.Fields)
-	if err != nil {
-		return err
-	}
-	if f == nil {
-		return fmt.Errorf("event %q is not an input of the machine", w.Event)
-	}
-	*in = Input{At: w.At, LoopID: w.LoopID, RunID: w.RunID, Fact: f}
-	return nil
-}
 
 // Started begins a loop, or begins it anew under a new run id.
 type Started struct {

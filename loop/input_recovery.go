@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -218,32 +217,4 @@ func (e Executed) Event() string {
 		return "recovery_executed"
 	}
 	return "recovery_failed"
-}
-
-func decodeRecovery(event string, fields json.RawMessage) (Fact, error) {
-	switch event {
-	case "recovery_seen":
-		return decode[Seen](event, fields)
-	case "recovery_proposed":
-		return decode[Proposed](event, fields)
-	case "recovery_invalid":
-		return decode[ProposalInvalid](event, fields)
-	case "recovery_denied":
-		in, err := decode[ProposalStale](event, fields)
-		if err == nil && in.Rule != RuleStale {
-			return nil, nil // the record of a verdict
-		}
-		return in, err
-	case "recovery_executing":
-		return decode[Executing](event, fields)
-	case "recovery_executed", "recovery_failed":
-		in, err := decode[Executed](event, fields)
-		if err == nil && in.Ended == endedInterrupted {
-			return nil, nil // the record that there is no outcome
-		}
-		return in, err
-	case "config_reloaded":
-		return decode[Reconfigured](event, fields)
-	}
-	return nil, nil
 }

@@ -16,7 +16,7 @@ import (
 //	        |  role:planner                         |       completed
 //	        |  role:implementer   role_failed: the  |           ^
 //	        |  tests              failure policy    |           |
-//	        |  role:tester        (step_respond.go) |  complete |
+//	        |  role:tester        (step_failure.go) |  complete |
 //	        |  role:reviewer                        |-----------+  (no approval gate)
 //	        |  promise                              |
 //	        |  checklists                           |  complete    +-------------------+

@@ -395,21 +395,6 @@ func sameJSON(a, b any) bool {
 	return string(x) == string(y)
 }
 
-func TestInputJSON(t *testing.T) {
-	in := Input{At: t0, LoopID: "l", RunID: "r", Fact: TestsEnded{Rerun: true, Status: "ok"}}
-	raw, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back Input
-	if err := json.Unmarshal(raw, &back); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(in, back) {
-		t.Fatalf("\n got %#v\nwant %#v", back, in)
-	}
-}
-
 func BenchmarkStep(b *testing.B) {
 	x := newBench(b, basicPlan())
 	f := RoleStarted{Role: "planner", Attempt: 1}

@@ -26,13 +26,13 @@ func (h *Host) commands(ctx context.Context, s loop.State, who string, cmds []st
 		Loop: h.LoopID, RunID: s.RunID, Role: who, Iteration: s.Iteration, Attempt: 1})
 	shell, err := proc.LookPath("bash", env)
 	if err != nil {
-		if shell, err = proc.LookPath("sh", env); err != nil {
-			return nil, false, fmt.Errorf("running the %s: %w", who, err)
-		}
+		shell, err = proc.LookPath("sh", env)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("running the %s: %w", who, err)
 	}
 	begun := h.Clock()
-	sum := &counted{w: out}
-	out = sum
+	end := &printed{w: out}
 	var results []gate.CommandResult
 	for _, cmd := range cmds {
 		limit := leftMS
@@ -40,32 +40,29 @@ func (h *Host) commands(ctx context.Context, s loop.State, who string, cmds []st
 			limit = max(1, limit-h.Clock().Sub(begun).Milliseconds())
 		}
 		bound, _ := capTimeout(timeout, limit)
-		fmt.Fprintf(out, "$ %s\n", cmd)
-		end := &lastByte{w: out}
-		from := sum.n
+		fmt.Fprintf(end, "$ %s\n", cmd)
+		from := end.n
 		feed, said := agent.Follow(h.Says(who))
 		res, runErr := h.Runner.Run(ctx, proc.Spec{Argv: []string{shell, "-c", cmd}, Dir: h.Repo.Top, Env: env, Timeout: bound,
 			Grace: commandGrace, Hurry: Hurry(ctx), Log: end, LogLimit: commandLog, Stdout: feed, Stderr: feed, Marker: Mark(s.RunID)})
 		said()
 		if res.Ended == proc.Killed {
-			fmt.Fprintf(out, "%sinterrupted\n", end.newline())
+			fmt.Fprintf(end, "%sinterrupted\n", end.newline())
 			return results, true, nil
 		}
-		r := gate.CommandResult{From: from, To: sum.n, Command: cmd, ExitCode: res.Code, Signal: res.Signal, TimedOut: res.Ended == proc.TimedOut,
+		r := gate.CommandResult{From: from, To: end.n, Command: cmd, ExitCode: res.Code, Signal: res.Signal, TimedOut: res.Ended == proc.TimedOut,
 			Duration: res.Duration, Output: []byte(res.Stdout.Text() + res.Stderr.Text())}
-		switch {
-		case res.Ended == proc.NotStarted && res.Err != nil:
-			r.Error = res.Err.Error()
-		case runErr != nil:
-			r.Error = runErr.Error()
+		if res.Ended == proc.NotStarted && res.Err != nil {
+			runErr = res.Err
 		}
-		if r.Error != "" {
-			fmt.Fprintf(out, "%s%s\n", end.newline(), r.Error)
+		if runErr != nil {
+			r.Error = runErr.Error()
+			fmt.Fprintf(end, "%s%s\n", end.newline(), r.Error)
 		}
 		if r.TimedOut {
-			fmt.Fprintf(out, "%stimed out after %s\n", end.newline(), bound)
+			fmt.Fprintf(end, "%stimed out after %s\n", end.newline(), bound)
 		}
-		if _, err := fmt.Fprintf(out, "%sexit_code: %d\n\n", end.newline(), r.Code()); err != nil {
+		if _, err := fmt.Fprintf(end, "%sexit_code: %d\n\n", end.newline(), r.Code()); err != nil {
 			return nil, false, err
 		}
 		results = append(results, r)
@@ -73,36 +70,26 @@ func (h *Host) commands(ctx context.Context, s loop.State, who string, cmds []st
 	return results, false, nil
 }
 
-// counted counts what is written.
-type counted struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// lastByte remembers whether what was written ended a line.
-type lastByte struct {
+// printed counts what is written, and remembers whether it ended a line.
+type printed struct {
 	w    io.Writer
+	n    int64
 	last byte
 }
 
-func (l *lastByte) Write(p []byte) (int, error) {
-	if len(p) > 0 {
-		l.last = p[len(p)-1]
+func (p *printed) Write(b []byte) (int, error) {
+	if len(b) > 0 {
+		p.last = b[len(b)-1]
 	}
-	return l.w.Write(p)
+	n, err := p.w.Write(b)
+	p.n += int64(n)
+	return n, err
 }
 
-// newline is what has to come before the next line, once.
-func (l *lastByte) newline() string {
-	if l.last == '\n' || l.last == 0 {
+// newline is what has to come before the next line.
+func (p *printed) newline() string {
+	if p.last == '\n' || p.last == 0 {
 		return ""
 	}
-	l.last = '\n'
 	return "\n"
 }

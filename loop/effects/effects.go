@@ -1,7 +1,19 @@
+// Package effects performs what the machine asks for: one performer per family of
+// effects, each a small type with the ports that it needs.
+//
+// A performer takes an effect and the state that issued it, touches the world, and gives the fact that came of it. It
+// holds no state of the loop: whatever decides stands in the journal, so that a performer can be replaced between two
+// effects, by another process or on another machine. What it keeps between two effects is a cache of what lies on the
+// disk, and can be lost.
+//
+// An engine (loop/local) chooses the performer by the effect's kind, gives it a
+// context that ends when the loop is to stop, and puts its fact through the machine.
 package effects
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"time"
 
@@ -104,4 +116,103 @@ func WithHurry(ctx context.Context, hurry <-chan struct{}) context.Context {
 func Hurry(ctx context.Context) <-chan struct{} {
 	hurry, _ := ctx.Value(hurryKey{}).(<-chan struct{})
 	return hurry
+}
+
+// LastMessage is where a role's last message of an attempt in the state's iteration lies. The file need not be there.
+func (h *Host) LastMessage(s loop.State, role string, attempt int) string {
+	return h.RoleFiles(s.Iteration, role, attempt).Last
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// orNull is nil for what is not told.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// capTimeout is the smaller of an own bound and what the loop has left.
+func capTimeout(own time.Duration, leftMS int64) (_ time.Duration, capped bool) {
+	left := ms(leftMS)
+	if leftMS > 0 && (own == 0 || left < own) {
+		return left, true
+	}
+	return own, false
+}
+
+// usageFile is what every run of an agent, and every recovery, has cost: one line of JSON each.
+const usageFile = "usage.jsonl"
+
+// Usage appends to usage.jsonl.
+type Usage struct{ *Host }
+
+// Turn appends the line of one run of an agent, in the original's shape. Tokens and
+// cost are null where the runner does not tell them.
+func (u Usage) Turn(s loop.State, f loop.RoleEnded, started time.Time) error {
+	line, err := json.Marshal(struct {
+		Timestamp  time.Time   `json:"timestamp"`
+		RunID      string      `json:"run_id"`
+		LoopID     string      `json:"loop_id"`
+		Iteration  int         `json:"iteration"`
+		Role       string      `json:"role"`
+		Attempt    int         `json:"attempt"`
+		DurationMS int64       `json:"duration_ms"`
+		Runner     string      `json:"runner"`
+		Model      *string     `json:"model"`
+		Outcome    string      `json:"outcome"`
+		CostUSD    *float64    `json:"cost_usd"`
+		CostSource string      `json:"cost_source,omitempty"`
+		SessionID  *string     `json:"session_id"`
+		Usage      *loop.Usage `json:"usage"`
+	}{started, s.RunID, u.LoopID, s.Iteration, f.Role, f.Attempt, f.DurationMS, f.Runner,
+		orNull(f.Model), f.Outcome, f.CostUSD, f.CostSource, orNull(f.SessionID), f.Usage})
+	if err != nil {
+		return fmt.Errorf("making a line of %s: %w", usageFile, err)
+	}
+	return u.Append("usage", usageFile, append(line, '\n'))
+}
+
+// Recovery appends the line of a recovery that the loop has just left, if the fact
+// that led from one state to the other has ended one.
+func (u Usage) Recovery(before, after loop.State, fact loop.Fact) error {
+	r, left := loop.RecoveryUsageOf(before, after, fact)
+	if !left {
+		return nil
+	}
+	line, err := r.Line()
+	if err != nil {
+		return err
+	}
+	return u.Append("usage", usageFile, line)
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/superloop/superloop/loop"
@@ -32,92 +31,48 @@ func (w *roleWorld) failure(role string) (*failures.TrippedFields, []failures.Al
 	return w.roles.Runners.end(w.state, one, f)
 }
 
-// TestSuccessesAreHeld: successes that follow each other fast are written together,
-// once enough of them are in the file.
-func TestSuccessesAreHeld(t *testing.T) {
+// TestSuccessesAreWritten: each at once, into both files.
+func TestSuccessesAreWritten(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-		for n := 1; n <= holdFrom; n++ {
-			w.success("planner")
-			if got := len(w.watched().Samples); got != n {
-				t.Fatalf("%d of %d are written", got, n)
+		for n := 1; n <= 3; n++ {
+			at := time.Now().UTC()
+			_, one := w.success("planner")
+			all, h := w.watched().Samples, w.health().Of(one)
+			if len(all) != n || h.Runs != n || h.Unpriced != n || !h.LastSuccess.Equal(at) {
+				t.Fatalf("%d of %d are written, %+v", len(all), n, h)
 			}
+			same(t, all[n-1], failures.Sample{At: at, Task: w.host.Task("planner").Key(), Loop: "l", Agent: one})
+			pass(time.Second)
 		}
-		_, one := w.success("planner")
-		w.success("planner")
-		if n, h := len(w.watched().Samples), w.health(); n != holdFrom || h.Of(one).Runs != holdFrom {
-			t.Fatalf("%d are written, %+v", n, h)
-		}
-		for range 2 { // to ask changes nothing
-			if h, err := w.roles.Runners.Health(); err != nil || h.Of(one).Runs != holdFrom+2 {
-				t.Errorf("what is held is not known: %+v %v", h, err)
-			}
-		}
-		if w.health().Of(one).Runs != holdFrom {
-			t.Error("to ask has written them")
-		}
-		begun := time.Now().UTC()
-		pass(30*time.Second - time.Nanosecond)
-		synctest.Wait()
-		if n := len(w.watched().Samples); n != holdFrom {
-			t.Fatalf("%d are written too early", n)
-		}
-		pass(time.Nanosecond)
-		synctest.Wait()
-		all := w.watched()
-		if n, h := len(all.Samples), w.health(); n != holdFrom+2 || h.Of(one).Runs != holdFrom+2 || h.Of(one).Unpriced != holdFrom+2 {
-			t.Fatalf("%d are written, %+v", n, h)
-		}
-		same(t, all.Samples[holdFrom+1], failures.Sample{At: begun, Task: w.host.Task("planner").Key(), Loop: "l", Agent: one})
-		if !w.health().Of(one).LastSuccess.Equal(begun) {
-			t.Error("a success has the time at which it was written")
-		}
-		// What comes so late after the last write is written at once, and the next ones are not.
-		pass(holdTime)
-		w.success("planner")
-		if n := len(w.watched().Samples); n != holdFrom+3 {
-			t.Fatalf("%d are written", n)
-		}
-		pass(holdTime - time.Millisecond)
-		w.success("planner")
-		if n := len(w.watched().Samples); n != holdFrom+3 {
-			t.Fatalf("%d are written", n)
-		}
-		w.roles.Runners.Flush() // the supervisor leaves
-		if n := len(w.watched().Samples); n != holdFrom+4 {
-			t.Fatalf("%d are written", n)
-		}
-		before := w.read(w.host.Paths.Watched())
-		w.roles.Runners.Flush()
-		pass(2 * holdTime)
-		if w.read(w.host.Paths.Watched()) != before || w.lastWarning() != "" {
-			t.Error("there was nothing to write")
+		if w.lastWarning() != "" {
+			t.Error(w.lastWarning())
 		}
 	})
 }
 
-// TestFailuresAreWritten: with all that is held, in their order; and as long as there
-// is one in the window, successes are written at once.
+// TestFailuresAreWritten: behind the successes before them; they make runners unfit and raise alarms.
 func TestFailuresAreWritten(t *testing.T) {
 	t.Parallel()
 	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
+		const successes = 23
 		w.set.Loop.Respond.Systemic.SameCategory = 1
-		for range holdFrom + 3 {
+		for range successes {
 			if alerts, _ := w.success("planner"); alerts != nil {
 				t.Errorf("%+v", alerts)
 			}
 		}
 		tripped, alerts := w.failure("implementer")
 		all := w.watched().Samples
-		if len(all) != holdFrom+4 || !all[holdFrom+3].Failed || all[holdFrom+3].Category != "crash" || slices.ContainsFunc(all[:holdFrom+3], func(s failures.Sample) bool { return s.Failed }) {
+		if len(all) != successes+1 || !all[successes].Failed || all[successes].Category != "crash" || slices.ContainsFunc(all[:successes], func(s failures.Sample) bool { return s.Failed }) {
 			t.Fatalf("%+v", all)
 		}
 		if tripped != nil || alerts != nil {
 			t.Errorf("%+v %+v", tripped, alerts)
 		}
 		_, one := w.success("planner")
-		if len(w.watched().Samples) != holdFrom+5 {
-			t.Error("a success is held although there are failures")
+		if len(w.watched().Samples) != successes+2 {
+			t.Error("a success is not written")
 		}
 		w.failure("implementer")
 		tripped, _ = w.failure("planner") // the second in a row, of another task
@@ -134,82 +89,28 @@ func TestFailuresAreWritten(t *testing.T) {
 		if h := w.health().Of(one); h.Circuit == failures.Closed {
 			t.Errorf("%+v", h)
 		}
-		w.success("planner") // it closes the circuit, so it is written
+		w.success("planner") // it closes the circuit
 		if w.health().Of(one).Circuit != failures.Closed {
 			t.Errorf("%+v", w.health())
 		}
 	})
 }
 
-// TestSomethingToForget: a success that changes what decides is never held.
-func TestSomethingToForget(t *testing.T) {
+// TestEndsNotKept: a file that cannot be read or written costs a warning.
+func TestEndsNotKept(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]failures.Breaker{
-		"open":           {Circuit: failures.OpenCut},
-		"half open":      {Circuit: failures.HalfOpen},
-		"failures":       {Circuit: failures.Closed, InRow: 1},
-		"was unfit":      {Circuit: failures.Closed, Trips: 1},
-		"another's file": {Circuit: failures.Closed},
-	} {
-		inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-			_, one := w.success("planner")
-			for range holdFrom - 1 {
-				w.success("planner")
-			}
-			b.Agent = one
-			if _, err := w.roles.Runners.HealthStore().Update(t.Context(), func(h *failures.Health) bool { h.Breakers[0] = b; return true }); err != nil {
-				t.Fatal(err)
-			}
-			w.success("planner")
-			held := len(w.watched().Samples) == holdFrom
-			if want := name == "another's file"; held != want {
-				t.Errorf("%s: held is %v", name, held)
-			}
-		})
-	}
 	for _, path := range []func(w *roleWorld) string{func(w *roleWorld) string { return w.host.Paths.Health() }, func(w *roleWorld) string { return w.host.Paths.Watched() }} {
 		inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-			for range holdFrom {
+			for range 2 {
 				w.success("planner")
 			}
 			w.broken(path(w))
 			w.success("planner")
-			if !strings.Contains(w.lastWarning(), "could not be kept") || len(w.roles.Runners.held) != 0 {
-				t.Error("what cannot be read is no reason to hold anything")
+			if !strings.Contains(w.lastWarning(), "could not be kept") {
+				t.Error("nobody is told that the end of a run is not kept")
 			}
 		})
 	}
-}
-
-// TestOldEndsSayNothing: only what is in the window counts for holding.
-func TestOldEndsSayNothing(t *testing.T) {
-	t.Parallel()
-	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-		w.failure("planner")
-		w.success("planner")
-		pass(time.Hour)
-		for range holdFrom {
-			w.success("planner")
-		}
-		if n := len(w.watched().Samples); n != holdFrom+2 {
-			t.Errorf("%d", n)
-		}
-		w.success("planner")
-		if n := len(w.watched().Samples); n != holdFrom+2 {
-			t.Errorf("a failure that is over keeps a success from being held, %d", n)
-		}
-	})
-	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-		for range holdFrom - 1 {
-			w.success("planner")
-		}
-		pass(time.Hour)
-		w.success("planner")
-		w.success("planner")
-		if n := len(w.watched().Samples); n != holdFrom+1 {
-			t.Errorf("successes that are over count, %d", n)
-		}
-	})
 }
 
 func TestAlerts(t *testing.T) {

@@ -1,10 +1,9 @@
 package effects
 
 import (
+	"cmp"
 	"context"
-	"io/fs"
-	"os"
-	"sync"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,6 +13,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
 	"github.com/superloop/superloop/roles/agent"
+	"github.com/superloop/superloop/roles/agent/class"
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
@@ -46,20 +46,11 @@ func RoleOf(l config.Loop, name string) config.Role {
 }
 
 // Runners is what all loops know of those who do the roles: their health and how their last runs ended (files of the
-// repository), and the limits of their accounts (files of the machine). Losing any of it is no trouble for a loop; what
-// cannot be read or kept is logged.
+// repository), and the limits of their accounts (files of the machine). A loop works without them: what cannot be read or
+// kept is logged.
 type Runners struct {
 	*Host
 	Cooldowns *cooldown.Store
-
-	mu      sync.Mutex
-	held    []ended // successes that are not in the files yet, oldest first
-	written time.Time
-	timer   *time.Timer // writes them
-	limits  failures.BreakerLimits
-	alarm   failures.Thresholds
-	health  lastRead[failures.Health]
-	watched lastRead[failures.Watch]
 }
 
 // HealthStore is where the health of the runners is kept.
@@ -72,21 +63,9 @@ func (r *Runners) WatchStore() preflight.Store[failures.Watch] {
 	return preflight.Store[failures.Watch]{Disk: r.Disk, Path: r.Paths.Watched()}
 }
 
-// Health is what is known of the runners now, with what is not in the file yet.
-func (r *Runners) Health() (failures.Health, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h, err := r.health.load(r.HealthStore())
-	h = h.Clone()
-	for _, e := range r.held {
-		h.Ended(e.result, e.sample.At)
-	}
-	return h, err
-}
-
 // Candidates are all who may do a role, and how fit each is now.
 func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
-	health, err := r.Health()
+	health, err := r.HealthStore().Load()
 	if err != nil {
 		r.Log.Warn("what is known of the runners cannot be read; all count as fit", zap.Error(err))
 	}
@@ -147,7 +126,7 @@ func with(role config.Role, c config.Choice) config.Role {
 
 // began notes that somebody who was unfit is tried again.
 func (r *Runners) began(s loop.State, who failures.Agent) {
-	if h, err := r.Health(); err != nil || h.Of(who).Circuit == failures.Closed {
+	if h, err := r.HealthStore().Load(); err != nil || h.Of(who).Circuit == failures.Closed {
 		return
 	}
 	r.updateHealth(func(h *failures.Health) bool { h.Started(who, r.Now(s)); return true })
@@ -171,33 +150,135 @@ func (r *Runners) Believed(s loop.State, role string) {
 	})
 }
 
-// updateHealth changes what is known of the runners.
 func (r *Runners) updateHealth(change func(*failures.Health) bool) {
+	update(r.Host, r.HealthStore(), "what is known of the runners could not be kept", change)
+}
+
+// update changes a file that all loops share. It waits for the file for at most storeTime, and logs an error.
+func update[T any](h *Host, store preflight.Store[T], problem string, change func(*T) bool) {
 	ctx, stop := context.WithTimeout(context.Background(), storeTime)
 	defer stop()
-	if _, err := r.HealthStore().Update(ctx, change); err != nil {
-		r.Log.Warn("what is known of the runners could not be kept", zap.Error(err))
+	if _, err := store.Update(ctx, change); err != nil {
+		h.Log.Warn(problem, zap.Error(err))
 	}
 }
 
-// lastRead is what a store held when it was read last. It stands in for the file for
-// as long as that is the same one: a store replaces its file with each change.
-type lastRead[T any] struct {
-	value T
-	info  fs.FileInfo
+// end notes how a run has ended. tripped is set if the runner became unfit by it; alerts are about failures that are more
+// than one role's. A run that superloop has interrupted counts neither as a failure nor as a probe.
+func (r *Runners) end(s loop.State, who failures.Agent, f *loop.RoleEnded) (tripped *failures.TrippedFields, alerts []failures.Alert) {
+	if f.Outcome == loop.OutcomeInterrupted {
+		if h, err := r.HealthStore().Load(); err != nil || !h.Of(who).ProbeAt.IsZero() {
+			r.updateHealth(func(h *failures.Health) bool { h.Broken(who); return true })
+		}
+		return nil, nil
+	}
+	set, at := r.Settings().Loop.Respond, r.Now(s)
+	result := failures.Result{Agent: who, CostUSD: f.CostUSD}
+	sample := failures.Sample{At: at, Task: r.Task(f.Role).Key(), Loop: r.LoopID, Agent: who}
+	if f.Failure != nil {
+		result.Failure, sample.Failed, sample.Category = &f.Failure.Event, true, f.Failure.Category
+	}
+	r.updateHealth(func(h *failures.Health) bool {
+		h.Limits = breakerLimits(set.Breaker)
+		if h.Ended(result, at) {
+			fields := h.Of(who).Tripped()
+			tripped = &fields
+		}
+		return true
+	})
+	update(r.Host, r.WatchStore(), "the ends of role runs could not be kept", func(w *failures.Watch) bool {
+		w.Thresholds = thresholds(set.Systemic)
+		w.Note(sample)
+		if sample.Failed {
+			alerts = w.Look(at)
+		}
+		return true
+	})
+	return tripped, alerts
 }
 
-// load reads the store if it has changed. What it gives must not be changed.
-func (l *lastRead[T]) load(store preflight.Store[T]) (T, error) {
-	// Asked first: a file that is replaced in between is read again the next time.
-	info, err := os.Stat(store.Path)
-	if err == nil && l.info != nil && os.SameFile(info, l.info) && info.ModTime().Equal(l.info.ModTime()) && info.Size() == l.info.Size() {
-		return l.value, nil
+func breakerLimits(b config.Breaker) failures.BreakerLimits {
+	return failures.BreakerLimits{Trip: b.Failures, FirstMS: b.First.Milliseconds(), MostMS: b.Most.Milliseconds()}
+}
+
+// thresholds are those of the configuration: there 0 switches off.
+func thresholds(s config.Systemic) failures.Thresholds {
+	off := func(n int) int { return cmp.Or(n, -1) }
+	rate := func(r float64) float64 { return cmp.Or(r, -1) }
+	return failures.Thresholds{WindowMS: s.Window.Milliseconds(), MinRuns: s.MinRuns, WarnRate: rate(s.WarnRate), CriticalRate: rate(s.CriticalRate),
+		SameCategory: off(s.SameCategory), SilentRuns: off(s.SilentRuns)}
+}
+
+// leastWait is the shortest wait for a limit: a reset time that is just over,
+// or a clock that is a little off, must not become a storm of requests.
+const leastWait = time.Second
+
+// coolingDown reports whether the account that the role of e draws on is known to be
+// limited, by whichever loop of this machine met that.
+func (r *Runners) coolingDown(e loop.Effect, s loop.State, role config.Role, account agent.Account) (loop.Fact, bool) {
+	c, ok, err := r.Cooldowns.Get(account)
+	if err != nil {
+		r.Log.Warn("what is known of limits cannot be read; the runner will tell", zap.Error(err))
 	}
-	l.info = nil
-	v, lerr := store.Load()
-	if err == nil && lerr == nil {
-		l.value, l.info = v, info
+	if !ok {
+		return nil, false
 	}
-	return v, lerr
+	until := r.later(s, c.Until)
+	return loop.Limited{Of: loop.To(e), Role: role.Name, Runner: role.Runner, Class: string(c.Class), Source: loop.SourceShared, By: c.By,
+		LimitFact: loop.LimitFact{Provider: account.Provider, Account: account.ID, Kind: c.Kind, Text: c.Text, Until: until, Strikes: c.Strikes, SharedUntil: c.Until.UTC().Truncate(time.Millisecond)}}, true
+}
+
+// later is a little after a time, another little for every loop, so that they do not all come back in the same instant.
+func (r *Runners) later(s loop.State, at time.Time) time.Time {
+	now := r.Now(s)
+	wait := max(at.Sub(now), leastWait)
+	return now.Add(cooldown.Jitter(wait, r.Random)).Truncate(time.Millisecond)
+}
+
+// meetLimit works out until when to wait for a limit that a run has met, and tells the other loops.
+func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned) loop.LimitFact {
+	known, _, err := r.Cooldowns.Get(account)
+	if err != nil {
+		r.Log.Warn("what is known of limits cannot be read", zap.Error(err))
+	}
+	c := cooldown.Cooldown{Account: account, Class: l.Class, Text: l.ErrorText, SetAt: r.Now(s),
+		Strikes: known.Strikes + 1, By: r.LoopID + " in " + r.Paths.Repo}
+	c.Until = c.SetAt.Add(cooldown.Backoff(c.Class, c.Strikes))
+	f := loop.LimitFact{Provider: account.Provider, Account: account.ID, Strikes: c.Strikes}
+	if l.Limit != nil {
+		c.Kind = l.Limit.Kind
+		if c.Text == "" {
+			c.Text = l.Limit.Text
+		}
+		if l.Limit.ResetsAt.After(c.SetAt) {
+			f.ResetsAt = l.Limit.ResetsAt.UTC()
+			c.Until, c.Told = f.ResetsAt, true
+		}
+	}
+	f.Kind, f.Text, f.Until = c.Kind, c.Text, r.later(s, c.Until)
+	if err := r.Cooldowns.Set(c); err != nil {
+		r.Log.Warn("other loops could not be told of the limit", zap.Error(err))
+		return f
+	}
+	f.SharedUntil = c.Until.UTC().Truncate(time.Millisecond)
+	return f
+}
+
+// works forgets what was known of an account's limits.
+func (r *Runners) works(account agent.Account) {
+	if err := r.Cooldowns.Succeeded(account); err != nil {
+		r.Log.Warn("what was known of limits could not be forgotten", zap.Error(err))
+	}
+}
+
+// loginFix is what a human types, or does, so that the runner works again.
+func loginFix(name string, runner config.Runner, failure class.Class) string {
+	login := agent.For(agent.CLI{Command: runner.Command, Adapter: runner.Adapter}).Profile().Login
+	if failure == class.Billing {
+		return "add credit to the account of runner " + name
+	}
+	if login == "" {
+		return fmt.Sprintf("log in with %s, or set its key", runner.Command[0])
+	}
+	return login
 }

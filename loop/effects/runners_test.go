@@ -3,7 +3,6 @@ package effects
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -196,7 +195,7 @@ func TestProbe(t *testing.T) {
 		if w.lastWarning() != "" {
 			t.Error("the start cannot be noted and that was tried")
 		}
-		r.broken(one)
+		r.end(w.state, one, &loop.RoleEnded{Outcome: loop.OutcomeInterrupted})
 		if w.lastWarning() != "what is known of the runners could not be kept" {
 			t.Error("no warning")
 		}
@@ -230,85 +229,6 @@ func TestBelieved(t *testing.T) {
 		r.Believed(w.state, "implementer")
 		if h := w.health(); h.Of(two).Circuit != "closed" {
 			t.Errorf("%+v", h)
-		}
-	})
-}
-
-// TestLastRead: what was read stands in for the file until that changes.
-func TestLastRead(t *testing.T) {
-	t.Parallel()
-	inRoleWorld(t, func(t *testing.T, w *roleWorld) {
-		var last lastRead[failures.Health]
-		store := w.roles.Runners.HealthStore()
-		trip := func() int {
-			t.Helper()
-			h, err := last.load(store)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return h.Limits.Trip
-		}
-		put := func(n int) {
-			t.Helper()
-			if _, err := store.Update(t.Context(), func(h *failures.Health) bool { h.Limits.Trip = n; return true }); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if trip() != 0 {
-			t.Error("there is no file")
-		}
-		put(1)
-		if trip() != 1 {
-			t.Error("not read")
-		}
-		// The same file by all signs is not read again: what is in it does not matter.
-		info, err := os.Stat(store.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := w.read(store.Path)
-		w.write(store.Path, strings.Replace(text, "1", "7", 1))
-		if err := os.Chtimes(store.Path, info.ModTime(), info.ModTime()); err != nil {
-			t.Fatal(err)
-		}
-		if trip() != 1 {
-			t.Error("it was read again")
-		}
-		if err := os.Chtimes(store.Path, info.ModTime(), info.ModTime().Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if trip() != 7 {
-			t.Error("it was not read again: another time")
-		}
-		w.write(store.Path, strings.Replace(text, "1", "88", 1))
-		if err := os.Chtimes(store.Path, info.ModTime(), info.ModTime().Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if trip() != 88 {
-			t.Error("it was not read again: another length")
-		}
-		if info, err = os.Stat(store.Path); err != nil {
-			t.Fatal(err)
-		}
-		put(99)
-		if err := os.Chtimes(store.Path, info.ModTime(), info.ModTime()); err != nil {
-			t.Fatal(err)
-		}
-		if trip() != 99 {
-			t.Error("it was not read again: another file")
-		}
-		w.broken(store.Path)
-		if _, err := last.load(store); err == nil {
-			t.Error("a damaged file was read")
-		}
-		if _, err := last.load(store); err == nil {
-			t.Error("a damaged file was read the second time")
-		}
-		if err := os.Remove(store.Path); err != nil {
-			t.Fatal(err)
-		}
-		if trip() != 0 {
-			t.Error("the file is gone")
 		}
 	})
 }

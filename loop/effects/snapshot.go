@@ -1,13 +1,10 @@
 package effects
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/loop"
@@ -33,11 +30,7 @@ func (n *Snapshots) Keep(s loop.State) {
 	}
 	n.last = now
 	snap := n.Current(s)
-	ctx, stop := context.WithTimeout(context.Background(), storeTime)
-	defer stop()
-	if _, err := n.Store().Update(ctx, func(s *failures.Snapshot) bool { *s = snap; return true }); err != nil {
-		n.Log.Warn("the environment of this success could not be kept", zap.Error(err))
-	}
+	update(n.Host, n.Store(), "the environment of this success could not be kept", func(s *failures.Snapshot) bool { *s = snap; return true })
 }
 
 // Store is where it is kept.

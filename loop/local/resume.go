@@ -173,7 +173,7 @@ func (d *driver) takeUp(ctx context.Context) error {
 		return err
 	}
 	d.watchProposals(life)
-	d.cleanup = append(d.cleanup, d.runners.Flush, d.outbox.Close)
+	d.cleanup = append(d.cleanup, d.outbox.Close)
 	d.outbox.Configure()
 	if fresh {
 		err = d.start(ctx)

@@ -2,10 +2,13 @@ package local
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/superloop/superloop/escalation"
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/control"
 	"github.com/superloop/superloop/loop/effects"
@@ -184,4 +187,101 @@ func (d *driver) kicks(in control.Intent) bool {
 	p := d.state.Pending
 	return in.Kind == control.IntentKick && in.RunID == d.state.RunID && !d.intents[in.ID] &&
 		p != nil && loop.Check(d.state, loop.Decision{Kind: loop.DecideRetryNow, RunID: in.RunID}) == nil
+}
+
+// awaitAnswer waits for the answer to an escalation, which costs nothing.
+func (d *driver) awaitAnswer(shutdown context.Context) (loop.Fact, error) {
+	if err := d.watchAnswers(); err != nil {
+		return nil, err
+	}
+	in, wish := d.kick()
+	mended := &effects.Mended{By: in.By, Note: in.Note, IntentID: in.ID}
+	switch {
+	case wish:
+	case d.restarted:
+		// Who starts a loop again whose login was missing has mended it, or wants to
+		// know, and asking the provider costs nothing when it still refuses.
+		mended = &effects.Mended{By: "superloop run"}
+	default:
+		mended = nil
+	}
+	d.restarted = false
+	fact, next, err := d.approvals.Answer(shutdown, d.state, mended)
+	if wish && fact != nil {
+		d.intents[in.ID] = true
+	}
+	if err != nil || fact != nil {
+		return fact, err
+	}
+	if err := d.flushViews(); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(next.Sub(d.o.Now()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.answered:
+	case <-d.outbox.News():
+	case <-d.look:
+	case <-d.newConfig:
+	case <-shutdown.Done():
+	}
+	return nil, nil
+}
+
+// watchAnswers has answers wake the loop.
+func (d *driver) watchAnswers() error {
+	if d.answered == nil {
+		if err := d.o.Disk.MkdirAll("dirs", d.paths.Questions(), 0o700); err != nil {
+			return d.host.Full(err)
+		}
+		d.answered = d.watches.Dir(d.life, d.paths.Questions(), func(path string) bool { return filepath.Base(path) == escalation.File })
+	}
+	return nil
+}
+
+// Cancel ends a loop that no supervisor runs.
+func Cancel(ctx context.Context, o Options) error {
+	d, err := open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := d.fold(); err != nil {
+		return err
+	}
+	if err := d.takeIntents(); err != nil {
+		return err
+	}
+	if d.state.Status.Ended() {
+		return d.settle() // a supervisor was faster
+	}
+	if d.cancel == nil {
+		return nil
+	}
+	if err := d.stopCancelled(); err != nil {
+		return err
+	}
+	if err := d.settle(); err != nil {
+		return err
+	}
+	return d.flushViews()
+}
+
+// settle removes the intents that the journal holds, or that came too late, and
+// ends the question of a loop that has ended.
+func (d *driver) settle() error {
+	if err := d.approvals.Withdraw("the loop is " + string(d.state.Status)); err != nil {
+		return err
+	}
+	_, files, err := control.Submitted(d.paths)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := d.o.Disk.Remove("control", f); err != nil && !os.IsNotExist(err) {
+			return d.host.Full(err)
+		}
+	}
+	return nil
 }
