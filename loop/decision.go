@@ -14,9 +14,8 @@ const (
 
 // Decision is what a human has decided, before it is a fact.
 type Decision struct {
-	Kind DecisionKind `json:"kind"`
-	// RunID is the run that it is about.
-	RunID string `json:"run_id"`
+	Kind  DecisionKind `json:"kind"`
+	RunID string       `json:"run_id"` // the run that it is about
 	// ID and Digest are those of the answered escalation; Method is the answer.
 	ID     string `json:"id,omitempty"`
 	Digest string `json:"digest,omitempty"`

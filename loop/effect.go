@@ -32,8 +32,7 @@ const (
 	CollectEvidence    EffectKind = "collect_evidence"
 	// RunValidation: run the validation commands and the static checks. validation_start precedes it. Harmless.
 	RunValidation EffectKind = "run_validation"
-	// CheckStuck: compare the tree with that of the last iteration. Harmless.
-	CheckStuck EffectKind = "check_stuck"
+	CheckStuck    EffectKind = "check_stuck" // compare the tree with that of the last iteration. Harmless.
 	// Commit: commit the iteration's work. Done twice it finds its own trailers
 	// and makes no second commit. Outcome auto_commit_*.
 	Commit EffectKind = "commit"
@@ -64,8 +63,7 @@ const (
 	// there is one for it and no rule is sure; at Until at the latest it is given up. Outcome root_cause_analysed.
 	// Harmless, but for what the agent costs.
 	Analyse EffectKind = "analyse"
-	// Wait: do nothing until Until. Outcome wait_over.
-	Wait EffectKind = "wait"
+	Wait    EffectKind = "wait" // do nothing until Until. Outcome wait_over.
 )
 
 // Effect is one thing to do. It is a plain value; ID is unique in

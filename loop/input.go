@@ -41,16 +41,13 @@ func (o Of) Effect() string { return o.EffectID }
 
 // Started begins a loop, or begins it anew under a new run id.
 type Started struct {
-	Plan    Plan   `json:"plan"`
-	Version string `json:"version"`
-	PID     int    `json:"pid"`
-	// SpecFile is repeated beside the plan because scripts read it there.
-	SpecFile string `json:"spec_file"`
-	// Tree is the signature of the work tree before the first role.
-	Tree        string `json:"tree,omitempty"`
+	Plan        Plan   `json:"plan"`
+	Version     string `json:"version"`
+	PID         int    `json:"pid"`
+	SpecFile    string `json:"spec_file"`      // repeated beside the plan because scripts read it there
+	Tree        string `json:"tree,omitempty"` // the signature of the work tree before the first role
 	Containment string `json:"containment,omitempty"`
-	// Rules are those that the loop is started with; absent is 1.
-	Rules int `json:"rules,omitempty"`
+	Rules       int    `json:"rules,omitempty"` // those that the loop is started with; absent is 1
 }
 
 // Resumed: a supervisor takes the loop up where the journal ends.
@@ -93,11 +90,9 @@ type TestsEnded struct {
 	Reason      string `json:"reason,omitempty"`
 	Interrupted bool   `json:"interrupted,omitempty"`
 	// Failures are the failing commands with a signature of what they printed.
-	Failures []TestFailure `json:"failures,omitempty"`
-	// Outputs are where what they printed stands in test-output.txt.
-	Outputs []OutputSpan `json:"outputs,omitempty"`
-	// Verification is what a run after a recovery says of it.
-	Verification *Verification `json:"verification,omitempty"`
+	Failures     []TestFailure `json:"failures,omitempty"`
+	Outputs      []OutputSpan  `json:"outputs,omitempty"`      // where what they printed stands in test-output.txt
+	Verification *Verification `json:"verification,omitempty"` // what a run after a recovery says of it
 	Of
 }
 
@@ -121,12 +116,11 @@ type OutputSpan struct {
 
 // PromiseChecked: the promise role's last message was read.
 type PromiseChecked struct {
-	Expected string  `json:"expected"`
-	Text     *string `json:"text"`
-	Matched  bool    `json:"matched"`
-	Tree     string  `json:"tree,omitempty"`
-	// TreeChanged: the tree is not the one that the tests judged.
-	TreeChanged bool `json:"tree_changed,omitempty"`
+	Expected    string  `json:"expected"`
+	Text        *string `json:"text"`
+	Matched     bool    `json:"matched"`
+	Tree        string  `json:"tree,omitempty"`
+	TreeChanged bool    `json:"tree_changed,omitempty"` // the tree is not the one that the tests judged
 	Of
 }
 

@@ -40,10 +40,9 @@ type Proposed struct {
 	Pattern   string   `json:"error_pattern,omitempty"`
 	Evidence  []string `json:"evidence,omitempty"`
 	action.Action
-	Fallback bool `json:"fallback,omitempty"` // the attempt is the proposal's fallback
-	// Else is the fallback that has not been judged.
-	Else  *action.Action `json:"alternative,omitempty"`
-	Notes []string       `json:"notes,omitempty"`
+	Fallback bool           `json:"fallback,omitempty"`    // the attempt is the proposal's fallback
+	Else     *action.Action `json:"alternative,omitempty"` // the fallback that has not been judged
+	Notes    []string       `json:"notes,omitempty"`
 	// PatternSeen says whether the proposal's error_pattern is in what the tests printed last; nil: not known.
 	PatternSeen *bool `json:"pattern_seen,omitempty"`
 	// The verdict: auto, human, deny or invalid, and why.

@@ -17,17 +17,16 @@ type Classified struct {
 	Signal   string `json:"signal,omitempty"`
 	TimedOut bool   `json:"timed_out,omitempty"`
 
-	Category   string  `json:"category"`
-	Handler    string  `json:"handler"` // "" if nothing is known of it
-	Layer      string  `json:"layer"`
-	Infra      bool    `json:"infra"`
-	Code       bool    `json:"code"`
-	Weak       bool    `json:"weak,omitempty"`
-	Confidence float64 `json:"confidence"`
-	Signature  string  `json:"signature"`
-	Why        string  `json:"why"`
-	// Evidence are lines of the output, as path:line: text where they name one.
-	Evidence   []string `json:"evidence"`
+	Category   string   `json:"category"`
+	Handler    string   `json:"handler"` // "" if nothing is known of it
+	Layer      string   `json:"layer"`
+	Infra      bool     `json:"infra"`
+	Code       bool     `json:"code"`
+	Weak       bool     `json:"weak,omitempty"`
+	Confidence float64  `json:"confidence"`
+	Signature  string   `json:"signature"`
+	Why        string   `json:"why"`
+	Evidence   []string `json:"evidence"` // lines of the output, as path:line: text where they name one
 	DurationUS int64    `json:"duration_us"`
 
 	// Goal is the failed command's key, Options what may fix it, the best first,
@@ -35,8 +34,7 @@ type Classified struct {
 	Goal    string        `json:"goal,omitempty"`
 	Options []plan.Choice `json:"options,omitempty"`
 	Hints   []string      `json:"hints,omitempty"`
-	// Gate is what would happen: auto, retry, propose, human, none.
-	Gate string `json:"gate,omitempty"`
+	Gate    string        `json:"gate,omitempty"` // what would happen: auto, retry, propose, human, none
 }
 
 // ToolChecked is what a look at an installed tool has found. Its event is verify_self_repaired when only a changed
@@ -54,9 +52,8 @@ type ToolChecked struct {
 	Mode        string `json:"mode,omitempty"`
 	Pattern     string `json:"pattern,omitempty"`
 	TimeSavedMS int64  `json:"time_saved_ms,omitempty"`
-	// Broken: there is evidence that the tool does not work.
-	Broken bool   `json:"broken"`
-	Why    string `json:"why,omitempty"`
+	Broken      bool   `json:"broken"` // there is evidence that the tool does not work
+	Why         string `json:"why,omitempty"`
 	Of
 }
 
@@ -88,9 +85,8 @@ func (c ToolChecked) Event() string {
 // FailureFact is how a role has failed, and who could have its work now.
 type FailureFact struct {
 	failures.Event
-	Candidates []failures.Candidate `json:"candidates"`
-	// Tripped: the runner became unfit by it.
-	Tripped *failures.TrippedFields `json:"tripped,omitempty"`
+	Candidates []failures.Candidate    `json:"candidates"`
+	Tripped    *failures.TrippedFields `json:"tripped,omitempty"` // the runner became unfit by it
 	// DetectMS is from the end of the process to this fact, ClassifyUS what
 	// classifying took, RespondUS what deciding takes.
 	DetectMS   int64 `json:"detect_ms"`
@@ -120,16 +116,14 @@ const (
 // Analysed is what the search for a cause has come to.
 type Analysed struct {
 	failures.AnalysedFields
-	EffectID string            `json:"effect_id"`
-	Analysis failures.Analysis `json:"analysis"`
-	// Instruction is what the fix is, in words, where it is no command.
-	Instruction string   `json:"instruction,omitempty"`
-	Evidence    []string `json:"evidence"`
-	WhyChain    []string `json:"why_chain,omitempty"`
-	File        string   `json:"file,omitempty"` // root-cause.json
-	// Command is the environment's remedy, a proposal for the gate.
-	Command    *action.Action       `json:"command,omitempty"`
-	Candidates []failures.Candidate `json:"candidates,omitempty"`
+	EffectID    string               `json:"effect_id"`
+	Analysis    failures.Analysis    `json:"analysis"`
+	Instruction string               `json:"instruction,omitempty"` // what the fix is, in words, where it is no command
+	Evidence    []string             `json:"evidence"`
+	WhyChain    []string             `json:"why_chain,omitempty"`
+	File        string               `json:"file,omitempty"`    // root-cause.json
+	Command     *action.Action       `json:"command,omitempty"` // the environment's remedy, a proposal for the gate
+	Candidates  []failures.Candidate `json:"candidates,omitempty"`
 	// Runner, Usage and CostUSD are of the Diagnostician, if it was asked.
 	Runner  string   `json:"runner,omitempty"`
 	Usage   *Usage   `json:"usage,omitempty"`

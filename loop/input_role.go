@@ -57,26 +57,24 @@ type RoleEnded struct {
 	// SessionTotals are the session's counters, for CLIs that count by session.
 	SessionTotals json.RawMessage `json:"session_totals,omitempty"`
 	Category      string          `json:"category,omitempty"`
-	// Class is class.Class: what kind of failure the CLI's stream tells of.
-	Class      string     `json:"class,omitempty"`
-	Limit      *LimitFact `json:"limit,omitempty"` // with a class that time fixes
-	Fix        string     `json:"fix,omitempty"`   // what a person types, with a class that needs one
-	Error      string     `json:"error,omitempty"`
-	Denied     int64      `json:"denied,omitempty"` // tool calls that the CLI's permissions refused
-	Cut        string     `json:"cut,omitempty"`    // finished, hopeless: superloop ended the process early
-	LogFile    string     `json:"log_file,omitempty"`
-	LogDropped int64      `json:"log_dropped_bytes,omitempty"`
-	LastFile   string     `json:"last_message_file,omitempty"`
-	OutputFile string     `json:"output_file,omitempty"`
-	Output     string     `json:"output_status,omitempty"`
-	LeftBehind int        `json:"left_behind,omitempty"` // processes that outlived it and were ended
-	Proposal   bool       `json:"proposal,omitempty"`    // recovery.json lay there at its end
+	Class         string          `json:"class,omitempty"` // class.Class: what kind of failure the CLI's stream tells of
+	Limit         *LimitFact      `json:"limit,omitempty"` // with a class that time fixes
+	Fix           string          `json:"fix,omitempty"`   // what a person types, with a class that needs one
+	Error         string          `json:"error,omitempty"`
+	Denied        int64           `json:"denied,omitempty"` // tool calls that the CLI's permissions refused
+	Cut           string          `json:"cut,omitempty"`    // finished, hopeless: superloop ended the process early
+	LogFile       string          `json:"log_file,omitempty"`
+	LogDropped    int64           `json:"log_dropped_bytes,omitempty"`
+	LastFile      string          `json:"last_message_file,omitempty"`
+	OutputFile    string          `json:"output_file,omitempty"`
+	Output        string          `json:"output_status,omitempty"`
+	LeftBehind    int             `json:"left_behind,omitempty"` // processes that outlived it and were ended
+	Proposal      bool            `json:"proposal,omitempty"`    // recovery.json lay there at its end
 	// Failure is how it failed, for the failure policy; nil when it did not, or when nobody is to respond.
 	Failure *FailureFact `json:"failure,omitempty"`
 	// Alerts say that failures are more than this role's.
 	Alerts []failures.Alert `json:"alerts,omitempty"`
-	// Digest is that of the report, where it is compared with the last one.
-	Digest string `json:"output_digest,omitempty"`
+	Digest string           `json:"output_digest,omitempty"` // that of the report, where it is compared with the last one
 	Of
 }
 
@@ -145,12 +143,11 @@ type Escalated struct {
 	Error    string `json:"error,omitempty"`
 	Fix      string `json:"fix,omitempty"`
 	// Of a recovery: which, the digest of what an answer is bound to, and the policy's rule.
-	N       int    `json:"n,omitempty"`
-	Digest  string `json:"digest,omitempty"`
-	Command string `json:"command,omitempty"`
-	Rule    string `json:"rule,omitempty"`
-	// Expires is when the question lapses; it is asked again then.
-	Expires time.Time `json:"expires_at,omitzero"`
+	N       int       `json:"n,omitempty"`
+	Digest  string    `json:"digest,omitempty"`
+	Command string    `json:"command,omitempty"`
+	Rule    string    `json:"rule,omitempty"`
+	Expires time.Time `json:"expires_at,omitzero"` // when the question lapses; it is asked again then
 	Of
 }
 
@@ -163,11 +160,10 @@ const (
 
 // Resolved is a person's answer to what was escalated.
 type Resolved struct {
-	ID     string `json:"escalation_id"`
-	By     string `json:"by"`
-	Method string `json:"method"`
-	// Edit is the person's own command in the place of the proposed one.
-	Edit     *action.Action `json:"edited,omitempty"`
+	ID       string         `json:"escalation_id"`
+	By       string         `json:"by"`
+	Method   string         `json:"method"`
+	Edit     *action.Action `json:"edited,omitempty"` // the person's own command in the place of the proposed one
 	Note     string         `json:"note,omitempty"`
 	IntentID string         `json:"intent_id,omitempty"`
 	// Candidates are who could go on with a role, when the question is about one.

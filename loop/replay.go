@@ -8,12 +8,10 @@ import "fmt"
 // that write short: Owed are the records that the last input implied and that are not in the journal; the engine
 // appends them before anything else, so no line is ever lost.
 type Replay struct {
-	State  State
-	Events int64
-	// Owed are the missing records of the last input, with the time of that input.
-	Owed []Line
-	// Intents are the ids of the control intents that the journal has taken in.
-	Intents map[string]bool
+	State   State
+	Events  int64
+	Owed    []Line          // the missing records of the last input, with the time of that input
+	Intents map[string]bool // the ids of the control intents that the journal has taken in
 	owed    []Effect
 	last    Line
 }
@@ -68,9 +66,7 @@ func (r *Replay) remember(id string) {
 func (r *Replay) Finish() {
 	r.Owed = nil
 	for _, e := range r.owed {
-		r.Owed = append(r.Owed, Line{
-			Timestamp: r.last.Timestamp, Event: e.Event, LoopID: r.last.LoopID, RunID: r.last.RunID,
-			Iteration: e.Iteration, Fields: e.Fields,
-		})
+		r.Owed = append(r.Owed, Line{Timestamp: r.last.Timestamp, Event: e.Event, LoopID: r.last.LoopID, RunID: r.last.RunID,
+			Iteration: e.Iteration, Fields: e.Fields})
 	}
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -78,10 +79,9 @@ const (
 	EscalationRunner = "runner_unavailable"
 	// EscalationApproval is about a command that the policy does not let run by
 	// itself, EscalationFailed about one that ran and did not fix anything.
-	EscalationApproval = "recovery_approval_required"
-	EscalationFailed   = "recovery_failed"
-	// EscalationCompletion is about the end of the loop: all gates pass.
-	EscalationCompletion = "completion_approval"
+	EscalationApproval   = "recovery_approval_required"
+	EscalationFailed     = "recovery_failed"
+	EscalationCompletion = "completion_approval" // about the end of the loop: all gates pass
 )
 
 // Plan is what the machine needs of a loop's configuration. It travels in
@@ -112,10 +112,9 @@ type Plan struct {
 	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
 	MaxTokens  int64   `json:"max_tokens,omitempty"`
 	// Recovery: proposals are taken and judged. Remediation: what fails is looked at by rules first.
-	Recovery    bool `json:"recovery,omitempty"`
-	Remediation bool `json:"first_aid,omitempty"`
-	// Respond is nil when a role that fails is only run again.
-	Respond *RespondPlan `json:"respond,omitempty"`
+	Recovery    bool         `json:"recovery,omitempty"`
+	Remediation bool         `json:"first_aid,omitempty"`
+	Respond     *RespondPlan `json:"respond,omitempty"` // nil when a role that fails is only run again
 }
 
 // MaxBackoffMS caps the wait between two attempts of a failing role.
@@ -124,12 +123,10 @@ const MaxBackoffMS = 5 * 60 * 1000
 // promiseRole is the role whose last message may hold the promise: the
 // reviewer, or the last role of a loop that has none.
 func (p Plan) PromiseRole() string {
-	for _, r := range p.Roles {
-		if r == "reviewer" {
-			return r
-		}
-	}
-	if len(p.Roles) == 0 {
+	switch {
+	case slices.Contains(p.Roles, "reviewer"):
+		return "reviewer"
+	case len(p.Roles) == 0:
 		return ""
 	}
 	return p.Roles[len(p.Roles)-1]
@@ -148,17 +145,16 @@ type Gates struct {
 
 // RoleResult is what the machine remembers of a role's last run in this iteration; prompts are rendered from it.
 type RoleResult struct {
-	Attempt  int    `json:"attempt"`
-	Outcome  string `json:"outcome"`
-	Output   string `json:"output,omitempty"`      // fresh, stale, missing, empty
-	File     string `json:"output_file,omitempty"` // base name of the deliverable
-	Digest   string `json:"output_digest,omitempty"`
-	Runner   string `json:"runner,omitempty"`
-	Error    string `json:"error,omitempty"`
-	ExitCode int    `json:"exit_code"`
-	Signal   string `json:"signal,omitempty"`
-	// DurationMS is how long it ran.
-	DurationMS int64 `json:"duration_ms"`
+	Attempt    int    `json:"attempt"`
+	Outcome    string `json:"outcome"`
+	Output     string `json:"output,omitempty"`      // fresh, stale, missing, empty
+	File       string `json:"output_file,omitempty"` // base name of the deliverable
+	Digest     string `json:"output_digest,omitempty"`
+	Runner     string `json:"runner,omitempty"`
+	Error      string `json:"error,omitempty"`
+	ExitCode   int    `json:"exit_code"`
+	Signal     string `json:"signal,omitempty"`
+	DurationMS int64  `json:"duration_ms"` // how long it ran
 }
 
 // Streak counts iterations without a change outside the ignore list.
@@ -195,17 +191,16 @@ type Spent struct {
 
 // LimitState is the limit that a rate_limited loop waits for.
 type LimitState struct {
-	Role     string    `json:"role"`
-	Runner   string    `json:"runner"`
-	Provider string    `json:"provider"`
-	Account  string    `json:"account"`
-	Class    string    `json:"class"`
-	Text     string    `json:"text,omitempty"`
-	ResetsAt time.Time `json:"resets_at,omitzero"` // as the provider told; zero when it did not
-	Until    time.Time `json:"until"`              // when the loop goes on
-	Since    time.Time `json:"since"`
-	// SharedUntil is that of LimitFact.
-	SharedUntil time.Time `json:"shared_until,omitzero"`
+	Role        string    `json:"role"`
+	Runner      string    `json:"runner"`
+	Provider    string    `json:"provider"`
+	Account     string    `json:"account"`
+	Class       string    `json:"class"`
+	Text        string    `json:"text,omitempty"`
+	ResetsAt    time.Time `json:"resets_at,omitzero"` // as the provider told; zero when it did not
+	Until       time.Time `json:"until"`              // when the loop goes on
+	Since       time.Time `json:"since"`
+	SharedUntil time.Time `json:"shared_until,omitzero"` // that of LimitFact
 }
 
 // About is what a human is asked about. It decides what an answer does.
@@ -238,10 +233,9 @@ type HumanState struct {
 
 // SessionState is the conversation that a role can go on with.
 type SessionState struct {
-	ID     string `json:"id"`
-	Runner string `json:"runner"`
-	// Totals are the session's counters, for CLIs that count by session.
-	Totals json.RawMessage `json:"totals,omitempty"`
+	ID     string          `json:"id"`
+	Runner string          `json:"runner"`
+	Totals json.RawMessage `json:"totals,omitempty"` // the session's counters, for CLIs that count by session
 }
 
 // State is everything that is needed to continue a loop: the fold of its
@@ -257,8 +251,7 @@ type State struct {
 	Reason    string `json:"reason,omitempty"`
 	Detail    string `json:"detail,omitempty"` // one sentence for a person
 	Iteration int    `json:"iteration"`
-	// At is the step of the iteration that the loop stands at (step.go).
-	At string `json:"at,omitempty"`
+	At        string `json:"at,omitempty"` // the step of the iteration that the loop stands at (step.go)
 
 	// Pending is the effect whose outcome is awaited; nil in an end. Begun says that the journal holds its start.
 	Pending *Effect `json:"pending,omitempty"`
@@ -281,22 +274,18 @@ type State struct {
 	Missing      []string       `json:"missing,omitempty"` // what the last completion lacked
 	Stuck        Streak         `json:"stuck"`
 	Approval     *ApprovalState `json:"approval,omitempty"`
-	Limit        *LimitState    `json:"limit,omitempty"`    // set while rate_limited, or paused in it
-	Human        *HumanState    `json:"human,omitempty"`    // set while awaiting_human
-	Recovery     *RecoveryState `json:"recovery,omitempty"` // the proposal that is dealt with
-	// Recoveries are what this run has done about proposals so far.
-	Recoveries Recoveries `json:"recoveries,omitzero"`
+	Limit        *LimitState    `json:"limit,omitempty"`     // set while rate_limited, or paused in it
+	Human        *HumanState    `json:"human,omitempty"`     // set while awaiting_human
+	Recovery     *RecoveryState `json:"recovery,omitempty"`  // the proposal that is dealt with
+	Recoveries   Recoveries     `json:"recoveries,omitzero"` // what this run has done about proposals so far
 	// Diagnosis is what rules say of the tests' last failure, nil when they pass; Aid counts what they have done.
 	Diagnosis   *Diagnosis  `json:"diagnosis,omitempty"`
 	Remediation Remediation `json:"first_aid,omitzero"`
-	// Response is what is known of failing roles, and what is done about them.
-	Response Response `json:"response,omitzero"`
-	// Seen is a proposal that lies there while its role still runs.
-	Seen *Sighting `json:"seen,omitempty"`
+	Response    Response    `json:"response,omitzero"` // what is known of failing roles, and what is done about them
+	Seen        *Sighting   `json:"seen,omitempty"`    // a proposal that lies there while its role still runs
 	// NextPlan takes the place of Plan when the next iteration begins.
-	NextPlan *Plan `json:"next_plan,omitempty"`
-	// Sessions are the last conversations by role.
-	Sessions map[string]SessionState `json:"sessions,omitempty"`
+	NextPlan *Plan                   `json:"next_plan,omitempty"`
+	Sessions map[string]SessionState `json:"sessions,omitempty"` // the last conversations by role
 	Spent    Spent                   `json:"spent"`
 	// Recheck: the gates run once more after an approval that came when the tree had changed.
 	Recheck   bool   `json:"recheck,omitempty"`

@@ -44,9 +44,8 @@ type RecoveryState struct {
 	Origin Origin `json:"origin"`
 	Phase  Phase  `json:"phase"`
 	// N numbers the proposals of the run, from 1; 0 before there is a command.
-	N int `json:"n,omitempty"`
-	// After is the step that the detour began in.
-	After  string `json:"after"`
+	N      int    `json:"n,omitempty"`
+	After  string `json:"after"` // the step that the detour began in
 	Role   string `json:"role"`
 	Source string `json:"source,omitempty"`
 	Digest string `json:"digest,omitempty"` // of the proposal's file
@@ -57,31 +56,26 @@ type RecoveryState struct {
 	RootCause string `json:"root_cause,omitempty"`
 	Pattern   string `json:"error_pattern,omitempty"`
 	// PatternBefore says whether Pattern was in the tests' output when the proposal was taken; nil: not known.
-	PatternBefore *bool `json:"pattern_before,omitempty"`
-	// Evidence is for the human who is asked.
-	Evidence []string `json:"evidence,omitempty"`
+	PatternBefore *bool    `json:"pattern_before,omitempty"`
+	Evidence      []string `json:"evidence,omitempty"` // for the human who is asked
 
 	// Attempt is the command that is dealt with; Else the fallback that is not
 	// judged yet; Fallback says that Attempt was it.
 	Attempt  action.Action  `json:"attempt"`
 	Else     *action.Action `json:"alternative,omitempty"`
 	Fallback bool           `json:"fallback,omitempty"`
-	// Withheld is why a suggestion does not run by itself.
-	Withheld string `json:"withheld,omitempty"`
+	Withheld string         `json:"withheld,omitempty"` // why a suggestion does not run by itself
 
 	Judgement
 
-	// Approved is who approved the attempt: auto or human; By is the human.
-	Approved string `json:"approved,omitempty"`
+	Approved string `json:"approved,omitempty"` // who approved the attempt: auto or human; By is the human
 	By       string `json:"by,omitempty"`
-	// Question is the escalation in which a human approved it.
-	Question string `json:"question,omitempty"`
+	Question string `json:"question,omitempty"` // the escalation in which a human approved it
 	// Tries counts the executions, Asked the escalations, Steps the effects.
-	Tries int `json:"tries,omitempty"`
-	Asked int `json:"asked,omitempty"`
-	Steps int `json:"steps,omitempty"`
-	// Errors are what became of the attempts so far, one sentence each.
-	Errors []string `json:"errors,omitempty"`
+	Tries  int      `json:"tries,omitempty"`
+	Asked  int      `json:"asked,omitempty"`
+	Steps  int      `json:"steps,omitempty"`
+	Errors []string `json:"errors,omitempty"` // what became of the attempts so far, one sentence each
 	// Plan is the remediation plan of OriginRemediation, nil before there is one.
 	Plan *plan.Chain `json:"chain,omitempty"`
 	// LastRun is how the last execution ended; Executed is its id while the tests are to verify it.
@@ -127,8 +121,7 @@ func (r *RecoveryState) installs(d *Diagnosis) string {
 		return ""
 	}
 	if r.Plan != nil {
-		for i := len(r.Plan.Levels) - 1; i >= 0; i-- {
-			l := r.Plan.Levels[i]
+		for _, l := range slices.Backward(r.Plan.Levels) {
 			if o, ok := l.Option(l.Chosen); ok && l.Chosen != "" && o.Command == r.Attempt.Command {
 				return o.Dep
 			}
@@ -169,10 +162,8 @@ type Recoveries struct {
 	Last time.Time `json:"last,omitzero"`
 	// Rejected counts a human's refusals by the digest of the attempt.
 	Rejected map[string]int `json:"rejected,omitempty"`
-	// Handled are the digests of this iteration's proposals.
-	Handled []string `json:"handled,omitempty"`
-	// Ran are the attempts that rules have run in this iteration, by digest.
-	Ran []string `json:"ran,omitempty"`
+	Handled  []string       `json:"handled,omitempty"` // the digests of this iteration's proposals
+	Ran      []string       `json:"ran,omitempty"`     // the attempts that rules have run in this iteration, by digest
 	// Recent are the last outcomes, oldest first; Problems what was wrong with the last proposal, for the next tester.
 	Recent   []RecoveryNote `json:"recent,omitempty"`
 	Problems []string       `json:"problems,omitempty"`
@@ -206,18 +197,17 @@ type Sighting struct {
 
 // Diagnosis is what rules say of a failure, for the prompts of the roles to come and for the person who is asked.
 type Diagnosis struct {
-	Iteration int      `json:"iteration"`
-	Command   string   `json:"command"`
-	Category  string   `json:"category"`
-	Handler   string   `json:"handler,omitempty"`
-	Infra     bool     `json:"infra"`
-	Code      bool     `json:"code"`
-	Signature string   `json:"signature"`
-	Why       string   `json:"why"`
-	Evidence  []string `json:"evidence,omitempty"`
-	Hints     []string `json:"hints,omitempty"`
-	// Options are those that have a command and were not carried out.
-	Options []plan.Choice `json:"options,omitempty"`
+	Iteration int           `json:"iteration"`
+	Command   string        `json:"command"`
+	Category  string        `json:"category"`
+	Handler   string        `json:"handler,omitempty"`
+	Infra     bool          `json:"infra"`
+	Code      bool          `json:"code"`
+	Signature string        `json:"signature"`
+	Why       string        `json:"why"`
+	Evidence  []string      `json:"evidence,omitempty"`
+	Hints     []string      `json:"hints,omitempty"`
+	Options   []plan.Choice `json:"options,omitempty"` // those that have a command and were not carried out
 }
 
 // maxDiagnosed bounds the options that are remembered.
@@ -255,13 +245,10 @@ type RespondPlan struct {
 // Response is what a run knows of the failures of its roles, and what it is doing about the present one.
 type Response struct {
 	// Policy is that of the role that the loop stands at, nil while it has not failed in this iteration.
-	Policy *failures.State `json:"ladder,omitempty"`
-	// History is what failed lately.
-	History failures.History `json:"history,omitzero"`
-	// Cause is the last one that was found for what still fails.
-	Cause *Cause `json:"cause,omitempty"`
-	// Found is what an analysis came to, while its remedy is tried.
-	Found *Found `json:"found,omitempty"`
+	Policy  *failures.State  `json:"ladder,omitempty"`
+	History failures.History `json:"history,omitzero"` // what failed lately
+	Cause   *Cause           `json:"cause,omitempty"`  // the last one that was found for what still fails
+	Found   *Found           `json:"found,omitempty"`  // what an analysis came to, while its remedy is tried
 	// Same counts the iterations in a row whose tests have failed in the same way,
 	// although something was changed, and nothing was proposed against it.
 	Same SameTests `json:"same_tests,omitzero"`
@@ -281,12 +268,11 @@ type Cause struct {
 	Location  string `json:"location,omitempty"`
 	// Instruction is what is to be done about it, and Fix who does that: code is the
 	// implementer's, config and person a person's.
-	Fix         string `json:"fix,omitempty"`
-	Instruction string `json:"instruction,omitempty"`
-	By          string `json:"by"`
-	// Confidence is from 0 to 1.
-	Confidence float64  `json:"confidence"`
-	Evidence   []string `json:"evidence,omitempty"`
+	Fix         string   `json:"fix,omitempty"`
+	Instruction string   `json:"instruction,omitempty"`
+	By          string   `json:"by"`
+	Confidence  float64  `json:"confidence"` // from 0 to 1
+	Evidence    []string `json:"evidence,omitempty"`
 }
 
 // Found is what the failure policy is told when the remedy of a cause was tried.
@@ -308,19 +294,10 @@ type EnvironmentState struct {
 	Iteration int                `json:"iteration"`
 	Role      string             `json:"role"`
 	Findings  []failures.Finding `json:"findings"`
-	// Tried are the digests of the commands that were tried on it.
-	Tried []string `json:"tried,omitempty"`
+	Tried     []string           `json:"tried,omitempty"` // the digests of the commands that were tried on it
 }
 
 func (r Response) clone() Response {
-	if r.Policy != nil {
-		l := *r.Policy
-		r.Policy = &l
-	}
-	r.History = r.History.Clone()
-	if r.Environment != nil {
-		g := *r.Environment
-		r.Environment = &g
-	}
+	r.Policy, r.Environment, r.History = copied(r.Policy), copied(r.Environment), r.History.Clone()
 	return r
 }

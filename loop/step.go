@@ -143,9 +143,9 @@ func (t *turn) take(in Input) bool {
 	case StuckChecked:
 		return t.stuckChecked(f)
 	case CommitEnded:
-		return t.commitEnded(f)
+		return t.pass(Commit)
 	case Reported:
-		return t.reported()
+		return t.pass(Report)
 	case ApprovalRequested:
 		return t.approvalRequested(f)
 	case ApprovalDecided:
@@ -190,28 +190,19 @@ func (t *turn) take(in Input) bool {
 
 // clone copies what Step may change in place.
 func clone(s State) State {
-	s.Roles = maps.Clone(s.Roles)
-	s.Sessions = maps.Clone(s.Sessions)
-	if s.Limit != nil {
-		l := *s.Limit
-		s.Limit = &l
-	}
-	if s.Human != nil {
-		h := *s.Human
-		s.Human = &h
-	}
-	s.Recovery = s.Recovery.clone()
-	s.Response = s.Response.clone()
-	s.Recoveries = s.Recoveries.clone()
-	if s.Pending != nil {
-		p := *s.Pending
-		s.Pending = &p
-	}
-	if s.Approval != nil {
-		a := *s.Approval
-		s.Approval = &a
-	}
+	s.Roles, s.Sessions = maps.Clone(s.Roles), maps.Clone(s.Sessions)
+	s.Limit, s.Human, s.Pending, s.Approval = copied(s.Limit), copied(s.Human), copied(s.Pending), copied(s.Approval)
+	s.Recovery, s.Response, s.Recoveries = s.Recovery.clone(), s.Response.clone(), s.Recoveries.clone()
 	return s
+}
+
+// copied is a copy of what p points to, nil for nil.
+func copied[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	return &c
 }
 
 // pending reports whether the awaited effect is of that kind.
@@ -238,12 +229,8 @@ func (t *turn) note(event string, fields any) {
 }
 
 func (t *turn) start(in Input, f Started) {
-	t.s = State{
-		Version: StateVersion, Rules: f.Rules,
-		LoopID: in.LoopID, RunID: in.RunID, Plan: f.Plan,
-		Status: Running, StartedAt: t.now, ActiveSince: t.now,
-		Stuck: Streak{Threshold: f.Plan.StuckThreshold, Tree: f.Tree},
-	}
+	t.s = State{Version: StateVersion, Rules: f.Rules, LoopID: in.LoopID, RunID: in.RunID, Plan: f.Plan, Status: Running,
+		StartedAt: t.now, ActiveSince: t.now, Stuck: Streak{Threshold: f.Plan.StuckThreshold, Tree: f.Tree}}
 	t.beginIteration(1)
 }
 

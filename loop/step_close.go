@@ -59,16 +59,9 @@ func (t *turn) commit() {
 	t.issue(t.effect(Commit, strategy))
 }
 
-func (t *turn) commitEnded(f CommitEnded) bool {
-	if !t.pending(Commit) {
-		return false
-	}
-	t.advance()
-	return true
-}
-
-func (t *turn) reported() bool {
-	if !t.pending(Report) {
+// pass goes to the next step when an effect of a kind has ended.
+func (t *turn) pass(kind EffectKind) bool {
+	if !t.pending(kind) {
 		return false
 	}
 	t.advance()
@@ -79,11 +72,8 @@ func (t *turn) reported() bool {
 func (t *turn) close() {
 	complete := len(t.s.Missing) == 0
 	if !t.s.Recheck {
-		t.note("iteration_end", iterationFields{
-			StartedAt: t.s.IterationAt, EndedAt: t.now,
-			DurationMS: t.now.Sub(t.s.IterationAt).Milliseconds(),
-			Completion: &complete, Gates: &t.s.Gates,
-		})
+		t.note("iteration_end", iterationFields{StartedAt: t.s.IterationAt, EndedAt: t.now,
+			DurationMS: t.now.Sub(t.s.IterationAt).Milliseconds(), Completion: &complete, Gates: &t.s.Gates})
 	}
 	t.s.At, t.s.Pending, t.s.Begun = "", nil, false
 	approved := t.s.Recheck && t.s.Approval != nil && t.s.Approval.Status == "approved"

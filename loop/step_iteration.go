@@ -2,37 +2,30 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// steps are the steps of an iteration under a plan, in order.
+// steps are the steps of an iteration under a plan, in order. The tester and the reviewer see the results of the tests of
+// their own iteration.
 func (p Plan) steps() []string {
 	var out []string
-	tests := p.Tests == "every"
-	put := func() {
-		if tests {
-			out = append(out, stepTests)
-			tests = false
-		}
-	}
-	implementer := false
 	for _, r := range p.Roles {
-		implementer = implementer || r == "implementer"
-	}
-	for _, r := range p.Roles {
-		// The tester and the reviewer see the results of their own iteration.
-		if !implementer && (r == "tester" || r == "reviewer") {
-			put()
-		}
 		out = append(out, rolePrefix+r)
-		if r == "implementer" {
-			put()
-		}
 	}
-	put()
-	return append(out, stepPromise, stepChecklists, stepGateTests, stepValidation,
-		stepPrerequisites, stepEvidence, stepStuck, stepDecide, stepCommit, stepReport, stepClose)
+	if p.Tests == "every" {
+		at := slices.Index(p.Roles, "implementer") + 1
+		if at == 0 {
+			at = slices.IndexFunc(p.Roles, func(r string) bool { return r == "tester" || r == "reviewer" })
+		}
+		if at < 0 {
+			at = len(out)
+		}
+		out = slices.Insert(out, at, stepTests)
+	}
+	return append(out, stepPromise, stepChecklists, stepGateTests, stepValidation, stepPrerequisites, stepEvidence,
+		stepStuck, stepDecide, stepCommit, stepReport, stepClose)
 }
 
 func isRole(step string) bool { return strings.HasPrefix(step, rolePrefix) }
@@ -40,21 +33,14 @@ func isRole(step string) bool { return strings.HasPrefix(step, rolePrefix) }
 // next is the step after at; a step that a changed plan no longer has is followed by the gates.
 func (p Plan) next(at string) string {
 	all := p.steps()
-	for i, st := range all[:len(all)-1] {
-		if st == at {
-			return all[i+1]
-		}
+	if i := slices.Index(all[:len(all)-1], at); i >= 0 {
+		return all[i+1]
 	}
 	return stepPromise
 }
 
 func (p Plan) has(step string) bool {
-	for _, st := range p.steps() {
-		if st == step {
-			return true
-		}
-	}
-	return step == stepApproval || step == stepRecovery
+	return slices.Contains(p.steps(), step) || step == stepApproval || step == stepRecovery
 }
 
 type iterationFields struct {

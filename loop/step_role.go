@@ -16,10 +16,8 @@ func (t *turn) issueRole(reason string) {
 		return
 	}
 	t.s.Attempt++
-	e := Effect{
-		ID:   fmt.Sprintf("%s/%d/%s/%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt),
-		Kind: RunRole, Role: role, Attempt: t.s.Attempt, Reason: reason, LimitMS: t.left(), MaxCostUSD: t.moneyLeft(),
-	}
+	e := Effect{ID: fmt.Sprintf("%s/%d/%s/%d", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt), Kind: RunRole, Role: role,
+		Attempt: t.s.Attempt, Reason: reason, LimitMS: t.left(), MaxCostUSD: t.moneyLeft()}
 	if l := t.s.Response.Policy; l != nil && l.Phase == failures.Working {
 		e.Runner, e.Model = l.Agent.Runner, l.Agent.Model
 	}
@@ -125,13 +123,11 @@ func (t *turn) keepSession(f RoleEnded) {
 	switch {
 	case f.Class == string(class.Session), f.Class == string(class.Context):
 		delete(t.s.Sessions, f.Role)
-	case f.SessionID != "" && f.Outcome == OutcomeOK:
+	case f.SessionID == "":
+	case f.Outcome == OutcomeOK, t.s.Sessions[f.Role].ID == f.SessionID && len(f.SessionTotals) > 0: // what a failed run has counted is counted
 		if t.s.Sessions == nil {
 			t.s.Sessions = map[string]SessionState{}
 		}
-		t.s.Sessions[f.Role] = SessionState{ID: f.SessionID, Runner: f.Runner, Totals: f.SessionTotals}
-	case f.SessionID != "" && t.s.Sessions[f.Role].ID == f.SessionID && len(f.SessionTotals) > 0:
-		// It failed half-way, but what it counted is counted.
 		t.s.Sessions[f.Role] = SessionState{ID: f.SessionID, Runner: f.Runner, Totals: f.SessionTotals}
 	}
 }

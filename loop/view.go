@@ -9,44 +9,41 @@ import (
 // View is loops/<id>/state.json: what a script reads. It is a projection of
 // the journal up to Seq and never read back as authority.
 type View struct {
-	Version   int            `json:"version"`
-	LoopID    string         `json:"loop_id"`
-	RunID     string         `json:"run_id"`
-	Status    Status         `json:"status"`
-	Reason    string         `json:"reason"`
-	Detail    string         `json:"detail,omitempty"`
-	Iteration int            `json:"iteration"`
-	Max       int            `json:"max_iterations,omitempty"`
-	At        string         `json:"at,omitempty"`
-	Role      string         `json:"role"`
-	Attempt   int            `json:"attempt,omitempty"`
-	Until     time.Time      `json:"until,omitzero"`
-	Gates     Gates          `json:"gates"`
-	LastGates Gates          `json:"last_gates"`
-	Stuck     Streak         `json:"stuck"`
-	Approval  *ApprovalState `json:"approval,omitempty"`
-	Limit     *LimitState    `json:"limit,omitempty"`
-	Human     *HumanState    `json:"human,omitempty"`
-	Recovery  *RecoveryState `json:"recovery,omitempty"`
-	Seen      *Sighting      `json:"seen,omitempty"`
-	// Recoveries are the run's so far.
-	Recoveries Recoveries `json:"recoveries,omitzero"`
+	Version    int            `json:"version"`
+	LoopID     string         `json:"loop_id"`
+	RunID      string         `json:"run_id"`
+	Status     Status         `json:"status"`
+	Reason     string         `json:"reason"`
+	Detail     string         `json:"detail,omitempty"`
+	Iteration  int            `json:"iteration"`
+	Max        int            `json:"max_iterations,omitempty"`
+	At         string         `json:"at,omitempty"`
+	Role       string         `json:"role"`
+	Attempt    int            `json:"attempt,omitempty"`
+	Until      time.Time      `json:"until,omitzero"`
+	Gates      Gates          `json:"gates"`
+	LastGates  Gates          `json:"last_gates"`
+	Stuck      Streak         `json:"stuck"`
+	Approval   *ApprovalState `json:"approval,omitempty"`
+	Limit      *LimitState    `json:"limit,omitempty"`
+	Human      *HumanState    `json:"human,omitempty"`
+	Recovery   *RecoveryState `json:"recovery,omitempty"`
+	Seen       *Sighting      `json:"seen,omitempty"`
+	Recoveries Recoveries     `json:"recoveries,omitzero"` // the run's so far
 	// Diagnosis is what rules say of failing tests, Remediation what they have done.
-	Diagnosis   *Diagnosis  `json:"diagnosis,omitempty"`
-	Remediation Remediation `json:"first_aid,omitzero"`
-	// Response is what is done about a failing role.
-	Response  *ResponseView `json:"response,omitempty"`
-	Spent     Spent         `json:"spent"`
-	Seq       int64         `json:"seq"`
-	PID       int           `json:"pid"`
-	Rules     int           `json:"rules"`
-	StartedAt time.Time     `json:"started_at"`
-	UpdatedAt time.Time     `json:"updated_at"`
-	EndedAt   time.Time     `json:"ended_at,omitzero"`
-	ActiveMS  int64         `json:"active_ms"`
-	// ActiveSince is when the running span of active time began.
-	ActiveSince time.Time `json:"active_since,omitzero"`
-	Pending     *Effect   `json:"pending,omitempty"`
+	Diagnosis   *Diagnosis    `json:"diagnosis,omitempty"`
+	Remediation Remediation   `json:"first_aid,omitzero"`
+	Response    *ResponseView `json:"response,omitempty"` // what is done about a failing role
+	Spent       Spent         `json:"spent"`
+	Seq         int64         `json:"seq"`
+	PID         int           `json:"pid"`
+	Rules       int           `json:"rules"`
+	StartedAt   time.Time     `json:"started_at"`
+	UpdatedAt   time.Time     `json:"updated_at"`
+	EndedAt     time.Time     `json:"ended_at,omitzero"`
+	ActiveMS    int64         `json:"active_ms"`
+	ActiveSince time.Time     `json:"active_since,omitzero"` // when the running span of active time began
+	Pending     *Effect       `json:"pending,omitempty"`
 }
 
 // ResponseView is Response without its history.

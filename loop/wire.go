@@ -10,13 +10,10 @@ import (
 // Wire is a fact, or a plain line, on its way from whoever performs an effect to the machine. The fields stay raw, so
 // that the journal's bytes are the performer's.
 type Wire struct {
-	// At is when it happened; zero: when it is applied.
-	At time.Time `json:"at,omitzero"`
-	// Effect is the id of the effect that it answers, "" if it answers none.
-	Effect string `json:"effect,omitempty"`
-	Event  string `json:"event"`
-	// Fields are the event's own members: one JSON object, or nil.
-	Fields json.RawMessage `json:"fields,omitempty"`
+	At     time.Time       `json:"at,omitzero"`      // when it happened; zero: when it is applied
+	Effect string          `json:"effect,omitempty"` // the id of the effect that it answers, "" if it answers none
+	Event  string          `json:"event"`
+	Fields json.RawMessage `json:"fields,omitempty"` // the event's own members: one JSON object, or nil
 	// LoopID and RunID are the envelope of a loop_start; every other event has those of the state.
 	LoopID string `json:"loop_id,omitempty"`
 	RunID  string `json:"run_id,omitempty"`

@@ -14,9 +14,8 @@ import (
 
 const (
 	// commandLog caps, in bytes, what one command leaves in the file of its output.
-	commandLog = 64 << 20
-	// commandGrace is what the processes of a command get between TERM and KILL.
-	commandGrace = 15 * time.Second
+	commandLog   = 64 << 20
+	commandGrace = 15 * time.Second // what the processes of a command get between TERM and KILL
 )
 
 // commands runs shell commands one after the other as process trees of their own and writes what they print to out.

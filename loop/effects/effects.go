@@ -57,19 +57,16 @@ type Settings struct {
 type Host struct {
 	LoopID string
 	Paths  layout.Paths
-	// Repo is where the work is done: the repository, or the loop's own work tree.
-	Repo *worktree.Repo
-	Disk durable.Disk
+	Repo   *worktree.Repo // where the work is done: the repository, or the loop's own work tree
+	Disk   durable.Disk
 	// Runner starts what agents can have written: them, and the tests.
-	Runner agent.Runner
-	// Environ is the supervisor's environment; nil is os.Environ().
-	Environ []string
+	Runner  agent.Runner
+	Environ []string // the supervisor's environment; nil is os.Environ()
 	// Fast uses each runner's fast_args.
 	Fast     bool
 	Settings func() Settings
-	// Clock is time.Now but in tests; Random gives numbers in [0,1) for jitter.
-	Clock  func() time.Time
-	Random func() float64
+	Clock    func() time.Time // time.Now but in tests; Random gives numbers in [0,1) for jitter
+	Random   func() float64
 	// Said is told of the last line that a role, the tests or the validation printed; nil is nobody.
 	Said func(who, line string)
 	Log  *zap.Logger
@@ -135,21 +132,6 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// orNull is nil for what is not told.
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-func nonEmpty(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return []string{s}
-}
-
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -189,14 +171,14 @@ func (u Usage) Turn(s loop.State, f loop.RoleEnded, started time.Time) error {
 		Attempt    int         `json:"attempt"`
 		DurationMS int64       `json:"duration_ms"`
 		Runner     string      `json:"runner"`
-		Model      *string     `json:"model"`
+		Model      loop.OrNull `json:"model"`
 		Outcome    string      `json:"outcome"`
 		CostUSD    *float64    `json:"cost_usd"`
 		CostSource string      `json:"cost_source,omitempty"`
-		SessionID  *string     `json:"session_id"`
+		SessionID  loop.OrNull `json:"session_id"`
 		Usage      *loop.Usage `json:"usage"`
 	}{started, s.RunID, u.LoopID, s.Iteration, f.Role, f.Attempt, f.DurationMS, f.Runner,
-		orNull(f.Model), f.Outcome, f.CostUSD, f.CostSource, orNull(f.SessionID), f.Usage})
+		loop.OrNull(f.Model), f.Outcome, f.CostUSD, f.CostSource, loop.OrNull(f.SessionID), f.Usage})
 	if err != nil {
 		return fmt.Errorf("making a line of %s: %w", usageFile, err)
 	}

@@ -29,29 +29,22 @@ func (h *Host) Dir(op, path string) error {
 	if err != nil {
 		return err
 	}
-	at, there := h.Paths.Loop, true
+	at := h.Paths.Loop
 	for _, part := range strings.Split(rel, string(filepath.Separator)) {
 		at = filepath.Join(at, part)
 		info, err := os.Lstat(at)
-		if errors.Is(err, fs.ErrNotExist) {
-			there = false
-			break
+		if err == nil && info.IsDir() {
+			continue
 		}
-		if err != nil {
+		if err == nil {
+			err = h.setAside(op, at)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if !info.IsDir() {
-			if err := h.setAside(op, at); err != nil {
-				return err
-			}
-			there = false
-			break
-		}
+		return h.Full(h.Disk.MkdirAll(op, path, 0o755))
 	}
-	if there {
-		return nil
-	}
-	return h.Full(h.Disk.MkdirAll(op, path, 0o755))
+	return nil
 }
 
 // File makes a file of the loop's directory anew: a plain one, with no other name.
@@ -87,9 +80,7 @@ func (h *Host) Create(op, path, text string) error {
 	f, err := h.File(op, path)
 	if err == nil {
 		_, err = f.Write([]byte(text))
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
+		err = errors.Join(err, f.Close())
 	}
 	return h.Full(err)
 }
@@ -105,10 +96,7 @@ func (h *Host) Write(name string, data []byte) error {
 func (h *Host) Append(op, name string, lines []byte) error {
 	w, err := h.Disk.OpenAppend(op, h.Paths.File(name), 0o644)
 	if err == nil {
-		err = w.Append(lines)
-		if cerr := w.Close(); err == nil {
-			err = cerr
-		}
+		err = errors.Join(w.Append(lines), w.Close())
 	}
 	return h.Full(err)
 }

@@ -25,9 +25,8 @@ type WorkTree interface {
 // Prompts write what a role is told.
 type Prompts struct {
 	*Host
-	Tree WorkTree
-	// Rules are the policies in force, the newest last.
-	Rules func() []*recovery.Policy
+	Tree  WorkTree
+	Rules func() []*recovery.Policy // the policies in force, the newest last
 }
 
 // Make renders what the role is told and puts it where the runner reads
@@ -68,14 +67,15 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 	in.Tests = p.tests(s)
 	in.Diagnosis = diagnosisOf(s)
 	p.recoveries(&in, s)
-	for _, role := range s.Plan.Roles {
-		if r, ok := s.LastRoles[role]; ok && r.Output != "" && r.Output != string(roles.Fresh) {
-			in.Left = append(in.Left, roles.Left{Role: role, Iteration: s.Iteration - 1,
-				Outcome: roles.Outcome{File: r.File, Status: roles.Status(r.Output)}})
+	left := func(role string, iteration int, r loop.RoleResult) {
+		if r.Output != "" && r.Output != string(roles.Fresh) {
+			in.Left = append(in.Left, roles.Left{Role: role, Iteration: iteration, Outcome: roles.Outcome{File: r.File, Status: roles.Status(r.Output)}})
 		}
-		if r, ok := s.Roles[role]; ok && role != e.Role && r.Output != "" && r.Output != string(roles.Fresh) {
-			in.Left = append(in.Left, roles.Left{Role: role, Iteration: s.Iteration,
-				Outcome: roles.Outcome{File: r.File, Status: roles.Status(r.Output)}})
+	}
+	for _, role := range s.Plan.Roles {
+		left(role, s.Iteration-1, s.LastRoles[role])
+		if role != e.Role {
+			left(role, s.Iteration, s.Roles[role])
 		}
 	}
 	if last, ok := s.Roles[e.Role]; ok && e.Attempt > 1 {

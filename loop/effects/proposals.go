@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -115,12 +116,10 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 	if err != nil {
 		return nil, r.Full(err)
 	}
-	for _, done := range s.Recoveries.Handled {
-		if t.Digest != "" && done == t.Digest {
-			f := loop.ProposalStale{Of: loop.To(e), Role: e.Role, Rule: loop.RuleStale, Digest: t.Digest, Reason: "the same file was dealt with in this iteration already"}
-			f.File, err = r.archive(s, t, "stale", f.Reason, nil)
-			return f, err
-		}
+	if t.Digest != "" && slices.Contains(s.Recoveries.Handled, t.Digest) {
+		f := loop.ProposalStale{Of: loop.To(e), Role: e.Role, Rule: loop.RuleStale, Digest: t.Digest, Reason: "the same file was dealt with in this iteration already"}
+		f.File, err = r.archive(s, t, "stale", f.Reason, nil)
+		return f, err
 	}
 	problems := t.Problems
 	var p *recovery.Proposal
@@ -147,7 +146,7 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		return r.invalid(s, t, loop.ProposalInvalid{Of: loop.To(e), Role: e.Role, Digest: t.Digest, Command: p.Recovery.Command, Rule: j.Rule, Reason: j.Reason,
 			Problems: []loop.Problem{{Pointer: at, Code: j.Rule, Message: j.Reason}}})
 	}
-	f := loop.Proposed{Of: loop.To(e), N: s.Recoveries.Proposed + 1, Source: source(e.Role), Role: e.Role, Digest: t.Digest, Category: p.Category,
+	f := loop.Proposed{Of: loop.To(e), N: s.Recoveries.Proposed + 1, Source: cmp.Or(e.Role, loop.SourceSuperloop), Role: e.Role, Digest: t.Digest, Category: p.Category,
 		Severity: p.Severity, RootCause: p.Diagnosis.RootCause, Pattern: p.Diagnosis.ErrorPattern,
 		Evidence: p.Diagnosis.Evidence, Action: p.Recovery, Else: p.Fallback, Notes: p.Notes}
 	f.PatternSeen = r.PatternSeen(f.Pattern)
@@ -156,14 +155,6 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 		return nil, err
 	}
 	return f, nil
-}
-
-// source names who proposes.
-func source(role string) string {
-	if role == "" {
-		return loop.SourceSuperloop
-	}
-	return role // "tester" is the one who is asked to
 }
 
 // setVerdict copies a verdict into the fact.

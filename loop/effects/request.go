@@ -24,7 +24,9 @@ func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Ques
 		Created: now, Expires: now.Add(patience(a.Settings().Config))}
 	if h.Type == loop.EscalationRunner {
 		q.Reason = fmt.Sprintf("The %s cannot run: runner %s, %s.", h.Role, h.Runner, h.Class)
-		q.Errors = nonEmpty(h.Text)
+		if h.Text != "" {
+			q.Errors = []string{h.Text}
+		}
 	}
 	if h.About == loop.AboutCompletion {
 		a.aboutCompletion(s, &q)

@@ -30,15 +30,13 @@ import (
 // Options are what a run needs. Repo, Config, LoopID, Version and Now are
 // required; the zero value of the rest is a sensible run.
 type Options struct {
-	Repo    string
-	Config  *config.Config
-	LoopID  string
-	Version string
-	// StateHome is XDG_STATE_HOME, "" for its default.
-	StateHome string
+	Repo      string
+	Config    *config.Config
+	LoopID    string
+	Version   string
+	StateHome string // XDG_STATE_HOME, "" for its default
 	Disk      durable.Disk
-	// Environ is the environment of agents and tests, os.Environ() by default.
-	Environ []string
+	Environ   []string // the environment of agents and tests, os.Environ() by default
 	// Containment forces a level of process containment; "" is the best there is.
 	Containment proc.Level
 	// Fast uses each runner's fast_args.
@@ -52,9 +50,8 @@ type Options struct {
 	// state, for those that need sudo or a container engine of their own.
 	Unprotected bool
 	// Channels makes the ways to people that a configuration names; nil is none.
-	Channels func(*config.Config) effects.Channels
-	// AcceptLoose: on_unknown "allow" holds where nothing confines commands too.
-	AcceptLoose bool
+	Channels    func(*config.Config) effects.Channels
+	AcceptLoose bool // on_unknown "allow" holds where nothing confines commands too
 	// LookPath finds a program, for configurations that are read while the loop runs; nil takes any.
 	LookPath config.LookPath
 	// ExitOnEscalation leaves as soon as a person is needed.
@@ -67,8 +64,7 @@ type Options struct {
 	Observer Observer
 	Log      *zap.Logger
 	Now      func() time.Time
-	// Random gives numbers in [0,1) for jitter; rand.Float64 by default.
-	Random func() float64
+	Random   func() float64 // gives numbers in [0,1) for jitter; rand.Float64 by default
 }
 
 // Observer sees a run as it happens. Its methods are called from the driver's goroutines and must not block.
@@ -127,17 +123,15 @@ type driver struct {
 
 	reload     *watch.Reloader
 	protection sandbox.ProtectionReport
-	// next is newer than o.Config, in force from the next iteration on.
-	next      atomic.Pointer[config.Config]
-	newConfig <-chan struct{}
-	proposals <-chan struct{} // there may be a new one
+	next       atomic.Pointer[config.Config] // newer than o.Config, in force from the next iteration on
+	newConfig  <-chan struct{}
+	proposals  <-chan struct{} // there may be a new one
 
 	life     context.Context // ends with the run: what watches for it
 	watches  *dirwatch.Watches
 	answered <-chan struct{} // there may be an answer
 
-	// cancel is the intent that ends the loop, once one was seen.
-	cancel *control.Intent
+	cancel *control.Intent // the intent that ends the loop, once one was seen
 }
 
 // Run takes a loop to its end, or to where it waits and o says to leave, or until shutdown is done. It returns the

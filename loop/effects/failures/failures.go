@@ -57,8 +57,7 @@ type AgentRunner interface {
 
 // ProcessTable is where processes are seen and ended.
 type ProcessTable struct {
-	// Dir is "/proc", or a directory like it. Without one nothing can be seen.
-	Dir string
+	Dir string // "/proc", or a directory like it. Without one nothing can be seen.
 	// Sweep ends the processes with an entry in their environment (proc.Sweep), and gives their numbers.
 	Sweep func(marker string) []int
 }
