@@ -47,9 +47,8 @@ func refuse(r Refusal, format string, args ...any) error {
 	return &RefusedError{r, fmt.Sprintf(format, args...)}
 }
 
-// Check says whether a decision may be given to a loop in this state. Its error is a *RefusedError. It is for whoever
-// takes decisions in (a command line, an HTTP handler, an engine): Step itself takes an answer that fits and ignores
-// any other.
+// Check reports whether a decision may be given to a loop in this state. Its error is a *RefusedError. Whoever takes
+// decisions in calls it; Step itself ignores an answer that does not fit.
 func Check(s State, d Decision) error {
 	h, p := s.Human, s.Pending
 	switch {

@@ -111,9 +111,8 @@ const (
 	DoHuman   Do = "human"   // wait for an answer; the request is open
 )
 
-// Due says what an engine has to do now. It depends on the state alone, so an engine needs no memory of its own but the
-// id of the effect that it has under way. An effect that is due to start, has begun (State.Begun) and is not under way
-// has lost its performer: the engine applies Lost instead of starting it.
+// Due says what an engine has to do now. It depends on the state and on which effect the engine has under way: an effect
+// that is due to start, has begun and is not under way has lost its performer, and the engine applies Lost instead.
 func Due(s State) (Effect, Do) {
 	p := s.Pending
 	switch {

@@ -36,7 +36,6 @@ type Of struct {
 // To is the id of e, for a fact that answers it.
 func To(e Effect) Of { return Of{EffectID: e.ID} }
 
-// Effect is the id of the answered effect.
 func (o Of) Effect() string { return o.EffectID }
 
 // Started begins a loop, or begins it anew under a new run id.

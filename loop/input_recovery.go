@@ -169,10 +169,8 @@ type Executed struct {
 // EndedKilled is the end of a command that superloop has ended because it had to leave.
 const EndedKilled = "killed"
 
-// Effect is the id of the answered effect.
 func (e Executing) Effect() string { return e.ID }
 
-// Effect is the id of the answered effect.
 func (e Executed) Effect() string { return e.ID }
 
 // OK reports whether the command did what commands do that succeed.

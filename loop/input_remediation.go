@@ -65,13 +65,10 @@ const (
 	ToolSkipped  = "skipped"  // it was not looked at; Why says why
 )
 
-// Event is the event's name.
 func (Classified) Event() string { return "failure_classified" }
 
-// Effect is the id of the answered effect.
 func (c Classified) Effect() string { return c.ID }
 
-// Event is the event's name.
 func (c ToolChecked) Event() string {
 	switch c.Result {
 	case ToolRepaired:
@@ -133,5 +130,4 @@ type Analysed struct {
 func (EnvironmentBroken) Event() string { return failures.EventPreflight }
 func (Analysed) Event() string          { return failures.EventAnalysed }
 
-// Effect is the id of the answered effect.
 func (a Analysed) Effect() string { return a.EffectID }

@@ -4,9 +4,8 @@ import "fmt"
 
 // Replay folds a journal's events into the state that they lead to.
 //
-// The events that an input implies (its Record effects) follow it in the same write. A crash, or a torn tail, can cut
-// that write short: Owed are the records that the last input implied and that are not in the journal; the engine
-// appends them before anything else, so no line is ever lost.
+// The events that an input implies (its Record effects) follow it in the same write. A crash can cut that write short:
+// Owed are the records of the last input that are missing; the engine appends them before anything else.
 type Replay struct {
 	State   State
 	Events  int64

@@ -9,9 +9,8 @@ import (
 // StateVersion is the shape of State as it is written; a reader refuses a larger one.
 const StateVersion = 1
 
-// CurrentRules is the version of the rules in Step. A loop keeps the rules that it was started with (State.Rules) until
-// it is resumed: a change of a branch in Step that would lead an old journal elsewhere gets a new number and leaves the
-// old branch in place.
+// CurrentRules is the version of the rules in Step. A loop keeps the version that it was started with (State.Rules) until
+// it is resumed. A change in Step that would lead an old journal elsewhere gets a new version and keeps the old branch.
 const CurrentRules = 1
 
 // Status is where a loop stands, in the words of state.json.

@@ -68,11 +68,9 @@ const (
 	rolePrefix        = "role:"
 )
 
-// Step is the one door into the machine: what follows from an input. It never changes s. An input that does not fit the
-// state (an outcome that was reported twice, or late) changes nothing and has no effects.
-//
-// The effects are in order: the Records that belong in the same write as the
-// input, then at most one that has to be performed, which is also State.Pending.
+// Step gives what follows from an input; it never changes s. An input that does not fit the state (an outcome that was
+// reported twice, or late) changes nothing and has no effects. The effects are in order: the Records that belong in the
+// same write as the input, then at most one that has to be performed, which is also State.Pending.
 func Step(s State, in Input) (State, []Effect) {
 	next, out, _ := step(s, in)
 	return next, out
@@ -205,12 +203,10 @@ func copied[T any](p *T) *T {
 	return &c
 }
 
-// pending reports whether the awaited effect is of that kind.
 func (t *turn) pending(kind EffectKind) bool {
 	return t.s.Pending != nil && t.s.Pending.Kind == kind
 }
 
-// begin marks the pending effect as begun.
 func (t *turn) begin(kind EffectKind) bool {
 	if !t.pending(kind) || t.s.Begun {
 		return false
@@ -219,7 +215,6 @@ func (t *turn) begin(kind EffectKind) bool {
 	return true
 }
 
-// issue makes e the pending effect.
 func (t *turn) issue(e Effect) {
 	t.s.Pending, t.s.Begun = &e, false
 }
@@ -316,7 +311,6 @@ func (t *turn) stop(f Stopped) bool {
 	return true
 }
 
-// stopClockAt closes the running span of active time.
 func (t *turn) stopClockAt(at time.Time) {
 	if !t.s.ActiveSince.IsZero() && at.After(t.s.ActiveSince) {
 		t.s.ActiveMS += at.Sub(t.s.ActiveSince).Milliseconds()
@@ -333,7 +327,6 @@ func (t *turn) active() int64 {
 	return ms
 }
 
-// outOfTime ends the loop when its wall time is spent.
 func (t *turn) outOfTime() bool {
 	max := t.s.Plan.MaxWallMS
 	if max <= 0 || t.active() < max {

@@ -7,7 +7,6 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// askRecovery stops the loop until a human has answered.
 func (t *turn) askRecovery(kind, class string) {
 	r := t.s.Recovery
 	r.Asked++
@@ -25,7 +24,6 @@ func (t *turn) askRecovery(kind, class string) {
 	t.s.Human = &HumanState{ID: t.s.Pending.ID, About: AboutRecovery, Type: kind, Class: class, Role: r.Role, Text: why, Since: t.now}
 }
 
-// recoveryAnswered does what a human said about the recovery.
 func (t *turn) recoveryAnswered(f Resolved, question string) {
 	r := t.s.Recovery
 	if !r.AskedAt.IsZero() {

@@ -10,9 +10,8 @@ type gatesFields struct {
 	Missing  []string `json:"missing,omitempty"`
 }
 
-// MissingGates lists the gates that completion still lacks, each with its answer ("tests=failed"), in the order of the
-// summary; none means complete. A gate that the configuration asks for is passed by "ok" alone; "skipped" is not a
-// verdict on anything. Approval is not among them: a human is asked only when all else is done.
+// MissingGates lists the gates that completion still lacks, each with its verdict ("tests=failed"), in the order of the
+// summary. Only "ok" passes a gate that the configuration asks for. Approval is not among them: it comes last.
 func (s State) MissingGates() []string {
 	var missing []string
 	need := func(asked bool, name, got, want string) {
@@ -97,7 +96,6 @@ func (t *turn) close() {
 	}
 }
 
-// askCompletion asks a human whether the loop is done.
 func (t *turn) askCompletion() {
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason = AwaitingApproval, ""

@@ -23,7 +23,6 @@ const ReasonReassigned = "reassigned"
 // responds reports whether failures of roles go through the failure policy.
 func (t *turn) responds() bool { return t.s.Plan.Respond != nil }
 
-// failed answers a failure of the role that the loop stands at.
 func (t *turn) failed(f RoleEnded) {
 	if class.Class(f.Class) == class.Budget && t.s.Plan.MaxCostUSD > 0 {
 		t.reachBudget(ReasonMaxCost, f.Role, t.s.Spent.CostUSD, t.s.Plan.MaxCostUSD, 0)
@@ -171,7 +170,6 @@ func (t *turn) waitForRunner(d failures.Decision, f *RoleEnded) {
 	t.waitForLimit(l.Task.Role, runner, failure, SourceRole, "", limit)
 }
 
-// runnerBack goes on after such a wait.
 func (t *turn) runnerBack(list []failures.Candidate) {
 	next, d := failures.WaitOver(*t.s.Response.Policy, t.orLast(list), t.now)
 	t.s.Response.Policy = &next
@@ -187,7 +185,6 @@ func (t *turn) orLast(list []failures.Candidate) []failures.Candidate {
 	return []failures.Candidate{{Agent: l.Last, Tier: l.LastTier, Fit: true}}
 }
 
-// askAboutRole stops the loop until a person has answered.
 func (t *turn) askAboutRole(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
 	h := HumanState{ID: t.roleID("human"), About: AboutRole, Type: d.Type, Class: d.Reason, Role: l.Task.Role, Runner: l.Last.Runner, Text: d.Why}
@@ -241,7 +238,6 @@ func (t *turn) roleAnswered(h HumanState, f Resolved) {
 	}
 }
 
-// analysed takes what the search for a cause has come to.
 func (t *turn) analysed(f Analysed) bool {
 	if !t.pending(Analyse) {
 		return false

@@ -73,7 +73,6 @@ func (t *turn) limitOver(f WaitOver) {
 	}
 }
 
-// goOn makes a waiting loop run again.
 func (t *turn) goOn() {
 	t.s.Status, t.s.Reason, t.s.Detail = Running, "", ""
 	t.s.ActiveSince = t.now

@@ -107,7 +107,7 @@ func (t *turn) passTests(at string) {
 	limit := t.s.Plan.Respond.SameTests
 	switch {
 	case limit > 0 && s.Count >= limit && !t.lastIteration():
-		t.s.Detail = "the tests have failed in the same way " + inARow(s.Count)
+		t.s.Detail = fmt.Sprintf("the tests have failed in the same way in %d iterations in a row", s.Count)
 		t.ask(HumanState{ID: t.roleID("same"), About: AboutTests, Type: failures.TypeRole, Class: ClassSameTests, Role: TestsTask, Text: t.s.Detail})
 	case s.Count == 2:
 		e := t.effect(Analyse, TestsTask)
@@ -119,9 +119,6 @@ func (t *turn) passTests(at string) {
 	}
 }
 
-func inARow(n int) string { return fmt.Sprintf("in %d iterations in a row", n) }
-
-// lastIteration reports whether the loop ends after this iteration anyway.
 func (t *turn) lastIteration() bool {
 	return t.s.Plan.MaxIterations > 0 && t.s.Iteration >= t.s.Plan.MaxIterations
 }

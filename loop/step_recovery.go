@@ -48,7 +48,6 @@ type verifiedFields struct {
 	Verification
 }
 
-// detour leaves the step for a recovery.
 func (t *turn) detour(r RecoveryState) {
 	t.s.Status, t.s.Reason, t.s.At = Recovering, "", stepRecovery
 	t.s.Recovery = &r
@@ -204,7 +203,6 @@ func (t *turn) judgeAgain(reason string) {
 	t.recover(PhaseJudging, Effect{Kind: JudgeAttempt, Reason: reason}, "judge")
 }
 
-// approve lets the attempt be executed.
 func (t *turn) approve(source, by, rule string) {
 	r := t.s.Recovery
 	r.Approved, r.By = source, by
@@ -290,7 +288,6 @@ func (t *turn) succeededRun() {
 	t.testRecovery()
 }
 
-// howExecuted says in one clause how a command failed.
 func howExecuted(f Executed) string {
 	switch {
 	case f.Error != "":

@@ -53,7 +53,6 @@ func (t *turn) remediate(after string) bool {
 	return true
 }
 
-// diagnose has rules look at what has just failed.
 func (t *turn) diagnose(source, command string) {
 	t.recover(PhaseDiagnosing, Effect{Kind: Diagnose, Reason: source, Command: command}, "diagnose")
 }
@@ -127,7 +126,6 @@ func (t *turn) levels(all []plan.Turn) {
 	}
 }
 
-// walk does the plan's next move.
 func (t *turn) walk() {
 	r := t.s.Recovery
 	m, turns := r.Plan.Advance(t.now)
@@ -152,14 +150,12 @@ func (t *turn) walk() {
 	}
 }
 
-// waitForMove lets the time pass that the plan's next move wants.
 func (t *turn) waitForMove(after int64) {
 	t.s.Status, t.s.Reason = Recovering, ReasonRemediation
 	until := t.now.Add(time.Duration(after) * time.Millisecond)
 	t.recover(PhaseRetryWait, Effect{Kind: Wait, Until: until, Reason: ReasonRemediation}, "wait")
 }
 
-// moveDue goes on when that time has come.
 func (t *turn) moveDue() {
 	m, _ := t.s.Recovery.Plan.Advance(t.now)
 	if m.Kind == plan.Retry {
@@ -170,7 +166,6 @@ func (t *turn) moveDue() {
 	t.judgeAgain(ReasonRemediation)
 }
 
-// planJudged takes the policy's verdict on a command of the plan.
 func (t *turn) planJudged(f Proposed) {
 	if f.Verdict == string(action.Auto) {
 		t.runWhenDue(f)
@@ -180,7 +175,6 @@ func (t *turn) planJudged(f Proposed) {
 	t.walk()
 }
 
-// planSucceeded goes on after a command of the plan that ended well.
 func (t *turn) planSucceeded() {
 	r := t.s.Recovery
 	t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
@@ -193,7 +187,6 @@ func (t *turn) planSucceeded() {
 	t.walk()
 }
 
-// planFailed has rules look at what a command of the plan has failed of.
 func (t *turn) planFailed(how string) {
 	r := t.s.Recovery
 	t.s.Recoveries.Ran = append(t.s.Recoveries.Ran, r.Attempt.Digest)
@@ -201,7 +194,6 @@ func (t *turn) planFailed(how string) {
 	t.diagnose(FailedRecovery, r.LastRun.Command)
 }
 
-// planTested takes the verdict of the tests.
 func (t *turn) planTested(f TestsEnded, v Verification) {
 	r := t.s.Recovery
 	if r.Executed != "" {
@@ -222,7 +214,6 @@ func (t *turn) planTested(f TestsEnded, v Verification) {
 	}
 }
 
-// closePlan goes on behind the detour.
 func (t *turn) closePlan() {
 	t.planClosed()
 	t.leaveRecovery()

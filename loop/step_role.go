@@ -9,7 +9,6 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// issueRole starts the next attempt of the role that the loop stands at.
 func (t *turn) issueRole(reason string) {
 	role := strings.TrimPrefix(t.s.At, rolePrefix)
 	if t.outOfTime() || t.outOfBudget(role) {

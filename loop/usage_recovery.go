@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// RecoveryUsage is what became of one proposal, as a line of usage.jsonl: kind is "recovery", and there is neither a
-// role nor tokens. It is written once, when the loop leaves the proposal behind. loop/stats reads the journal instead,
-// which has all of it; this is for those who already add up usage.jsonl.
+// RecoveryUsage is what became of one proposal, as a line of usage.jsonl of kind "recovery". It is written once, when the
+// loop leaves the proposal behind. It is for scripts that add up usage.jsonl; loop/stats reads the journal.
 type RecoveryUsage struct {
 	Timestamp    time.Time `json:"timestamp"` // when the loop left it
 	RunID        string    `json:"run_id"`

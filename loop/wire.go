@@ -32,11 +32,10 @@ func WireOf(f Fact, at time.Time) (Wire, error) {
 	return w, nil
 }
 
-// Apply puts a wire through the machine: it decodes the fact, gives it a time that is not before the last one, calls
-// Step, and returns the next state with the lines for the journal, the fact's first. A plain line comes back as it is.
-//
-// The bool says whether it was taken. A fact that answers another effect than the pending one, or that does not fit the
-// state, is not: then nothing has happened and there is no line. An error means that the fact cannot be read.
+// Apply puts a wire through the machine: it decodes the fact, gives it a time that is not before the last one, and returns
+// the next state with the lines for the journal, the fact's first. A plain line comes back as it is. The bool says whether
+// it was taken: a fact that answers another effect than the pending one, or does not fit the state, changes nothing. An
+// error means that the fact cannot be read.
 func Apply(s State, w Wire, now time.Time) (State, []Line, bool, error) {
 	fact, err := DecodeFact(w.Event, w.Fields)
 	if err != nil {

@@ -84,12 +84,9 @@ func (a *Approvals) request(ctx context.Context, s loop.State) (loop.Fact, error
 	return f, nil
 }
 
-// Answer looks for the answer to what the state asks. A nil fact means that there
-// is none yet; then it is to be called again when something happens in the store's
-// directory, and at next at the latest. mended is a wish to go on, nil without one.
-//
-// The fact can be another escalation in the place of the first: its record is gone
-// or damaged, was ended without an answer, or has lapsed; silence is never consent.
+// Answer looks for the answer to what the state asks. mended is a wish to go on, nil without one. A nil fact means that
+// there is no answer yet: call it again when something happens in the store's directory, and at next at the latest.
+// Another escalation takes the place of one whose record is gone or damaged, or that lapsed; silence is never consent.
 func (a *Approvals) Answer(ctx context.Context, s loop.State, mended *Mended) (fact loop.Fact, next time.Time, err error) {
 	rec, fact, err := a.Open(ctx, s)
 	if err != nil || fact != nil {
@@ -156,7 +153,6 @@ func (a *Approvals) Open(ctx context.Context, s loop.State) (escalation.Record, 
 	return rec, nil, a.show(rec)
 }
 
-// show writes escalation.json.
 func (a *Approvals) show(rec escalation.Record) error {
 	if err := a.Views(); err != nil {
 		return err

@@ -1,13 +1,10 @@
 // Package effects performs what the machine asks for: one performer per family of
 // effects, each a small type with the ports that it needs.
 //
-// A performer takes an effect and the state that issued it, touches the world, and gives the fact that came of it. It
-// holds no state of the loop: whatever decides stands in the journal, so that a performer can be replaced between two
-// effects, by another process or on another machine. What it keeps between two effects is a cache of what lies on the
-// disk, and can be lost.
+// A performer takes an effect and the state that issued it, acts, and gives the fact that came of it. It holds no state of
+// the loop, so another process can take its place between two effects. What it keeps in memory is a cache of the disk.
 //
-// An engine (loop/local) chooses the performer by the effect's kind, gives it a
-// context that ends when the loop is to stop, and puts its fact through the machine.
+// An engine (loop/local) chooses the performer by the effect's kind, and puts its fact through the machine.
 package effects
 
 import (
@@ -27,18 +24,16 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Performer performs the effects of one family. A nil fact without an error means that there is no outcome: ctx has
-// ended, and the effect is performed again by whoever takes the loop up. An error is a failure of the supervisor, not
-// of what was to be done.
+// Performer performs the effects of one family. A nil fact without an error means that there is no outcome, because ctx
+// has ended: the effect is performed again. An error is a failure of the supervisor, not of what was to be done.
 type Performer interface {
 	Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error)
 }
 
 // Journal is how a performer writes while it performs.
 type Journal interface {
-	// Fact puts a fact through the machine that is not the outcome of the effect
-	// (role_start, recovery_executing), and gives the state that follows. The fact is
-	// in the journal, and on the disk where loop.Synced says so, when it returns.
+	// Fact puts a fact through the machine that is no outcome (role_start), and gives the state that follows. When it
+	// returns, the fact is in the journal, and on the disk where loop.Synced says so.
 	Fact(f loop.Fact) (loop.State, error)
 	// Record writes a line that is no input of the machine.
 	Record(event string, fields any) error
@@ -65,8 +60,8 @@ type Host struct {
 	// Fast uses each runner's fast_args.
 	Fast     bool
 	Settings func() Settings
-	Clock    func() time.Time // time.Now but in tests; Random gives numbers in [0,1) for jitter
-	Random   func() float64
+	Clock    func() time.Time // time.Now but in tests
+	Random   func() float64   // gives numbers in [0,1) for jitter
 	// Said is told of the last line that a role, the tests or the validation printed; nil is nobody.
 	Said func(who, line string)
 	Log  *zap.Logger

@@ -17,13 +17,10 @@ import (
 // RootCauseFile is what an analysis came to, for people and for the next role.
 const RootCauseFile = "root-cause.json"
 
-// The loop's directory belongs to agents as much as to superloop, and superloop is not confined: what it writes there
-// must not land elsewhere because an agent has put a link in its way. What is in the way is moved aside, not removed,
-// and does not stop the loop.
-
-// Dir makes a directory below the loop's, in which no part is a link. op names the
-// operation for faults. Each part is looked at each time, because an agent may have
-// replaced any of them since; where all are directories there is nothing to make.
+// Agents can write in the loop's directory too, and superloop is not confined. What superloop writes there must not follow
+// a link of an agent. What is in the way is moved aside, not removed, and does not stop the loop.
+// Dir makes a directory below the loop's, in which no part is a link; op names the operation for faults. It looks at each
+// part each time, because an agent may have replaced it.
 func (h *Host) Dir(op, path string) error {
 	rel, err := filepath.Rel(h.Paths.Loop, path)
 	if err != nil {
@@ -67,7 +64,6 @@ func plain(info fs.FileInfo) bool {
 	return info.Mode().IsRegular() && (!ok || st.Nlink == 1)
 }
 
-// setAside moves what is in the way aside.
 func (h *Host) setAside(op, path string) error {
 	to := path + ".foreign-" + h.Clock().UTC().Format("20060102T150405.000000000")
 	h.Log.Warn("something that superloop did not make is in its way; it is moved aside", zap.String("path", path), zap.String("to", to))

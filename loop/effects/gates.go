@@ -72,7 +72,6 @@ func lastMessage(m Messages, s loop.State) (string, error) {
 	return text, nil
 }
 
-// promise is what the promise role promised in this iteration.
 func promise(m Messages, s loop.State) (gate.PromiseResult, error) {
 	text, err := lastMessage(m, s)
 	if err != nil {
@@ -281,9 +280,8 @@ func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) 
 // iteration: some twenty lines. An iteration that is reported again is the last one.
 const timelineTail = 8 << 10
 
-// writeTimeline adds the iteration's line. The file is only written anew where the line is there already, from before a
-// crash or the loop's end, and where a line cannot be added to it: it is not there, its last line is torn, it is a link
-// or has another name.
+// writeTimeline adds the iteration's line. It writes the whole file where the line is there already, or cannot be added:
+// there is no file, its last line is torn, it is a link or has another name.
 func (g *Gates) writeTimeline(s loop.State, line string) error {
 	path := g.Paths.File("timeline.md")
 	key := fmt.Appendf(nil, " run=%s iter=%d ", s.RunID, s.Iteration)

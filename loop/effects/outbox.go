@@ -162,7 +162,6 @@ func (o *Outbox) announce(m notify.Message, second bool) {
 	}
 }
 
-// message is the news that a question makes.
 func message(rec escalation.Record, kind notify.Kind, n int) notify.Message {
 	q, act := rec.Question, rec.Actions()
 	m := notify.Message{ID: q.ID + "/" + string(kind), Escalation: q.ID, Kind: kind, Loop: q.Loop, Repo: q.Repo, Iteration: q.Iteration,
@@ -266,7 +265,6 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 	o.announce(m, false)
 }
 
-// says is an alert in one sentence.
 func says(a failures.Alert) string {
 	where := ""
 	if len(a.Loops) > 0 {

@@ -11,9 +11,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Policies are the policies in force, the strictest verdict counts: that with which the iteration began, and a newer
-// one, so that tightening is at once and loosening waits for the next iteration. Its methods may be called by several
-// goroutines.
+// Policies are the policies in force: that with which the iteration began, and a newer one. The strictest verdict counts,
+// so tightening is at once and loosening waits for the next iteration. Its methods may be called by several goroutines.
 type Policies struct {
 	*Host
 

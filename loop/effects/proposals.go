@@ -36,9 +36,8 @@ func (r *Recoveries) Lies(s loop.State) bool {
 	return err == nil
 }
 
-// Sweep sets aside, before a role starts, what must not be taken for its proposal: private copies of those that were
-// dealt with, and, before the first role of an iteration, a proposal that an earlier one has left. It gives the state
-// that follows.
+// Sweep sets aside, before a role starts, what must not be taken for its proposal: private copies that were dealt with,
+// and, before the first role of an iteration, an older proposal. It gives the state that follows.
 func (r *Recoveries) Sweep(e loop.Effect, s loop.State) (loop.State, error) {
 	if !s.Plan.Recovery {
 		return s, nil
@@ -75,7 +74,6 @@ func (r *Recoveries) Sweep(e loop.Effect, s loop.State) (loop.State, error) {
 	return r.Journal.Fact(f)
 }
 
-// takenFiles are the private copies of proposals.
 func (r *Recoveries) takenFiles() ([]string, error) {
 	entries, err := os.ReadDir(r.Paths.Private)
 	if err != nil {
@@ -107,7 +105,6 @@ func (r *Recoveries) found() (recovery.Taken, error) {
 	return recovery.Taken{Data: data, Digest: sha(data), Path: left[0]}, nil
 }
 
-// take takes what the role left, and judges it.
 func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	t, err := r.found()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +154,6 @@ func (r *Recoveries) take(ctx context.Context, e loop.Effect, s loop.State) (loo
 	return f, nil
 }
 
-// setVerdict copies a verdict into the fact.
 func setVerdict(f *loop.Proposed, j execute.Judgement) {
 	f.Verdict, f.Rule, f.Reason, f.Part = string(j.Decision), j.Rule, j.Reason, text.Display(j.Part)
 	if j.Part == "" {

@@ -79,7 +79,6 @@ func (r *Recoveries) judgeAttempt(ctx context.Context, e loop.Effect, s loop.Sta
 	return judged(e, s, a, fallback, j), nil
 }
 
-// judged is the fact that an attempt of the present recovery was judged.
 func judged(e loop.Effect, s loop.State, a action.Action, fallback bool, j execute.Judgement) loop.Proposed {
 	r := s.Recovery
 	f := loop.Proposed{Of: loop.To(e), N: r.N, Source: r.Source, Role: r.Role, Digest: r.Digest, File: r.File, Category: r.Category, Severity: r.Severity,
@@ -143,7 +142,6 @@ func (r *Recoveries) execute(ctx context.Context, e loop.Effect, s loop.State) (
 	return f, nil
 }
 
-// logName is the name of an execution's log.
 func logName(r *loop.RecoveryState) string {
 	if r.Tries > 0 {
 		return fmt.Sprintf("recovery-%d.try-%d.log", r.N, r.Tries+1)
@@ -151,7 +149,6 @@ func logName(r *loop.RecoveryState) string {
 	return fmt.Sprintf("recovery-%d.log", r.N)
 }
 
-// executed is the fact of how a command ended.
 func executed(e loop.Effect, r *loop.RecoveryState, o execute.Outcome) loop.Executed {
 	box := o.Sandbox
 	return loop.Executed{N: r.N, ID: e.ID, Command: r.Attempt.Command, ExitCode: o.Code, Signal: o.Signal, Ended: string(o.End), Error: o.Error,

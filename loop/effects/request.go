@@ -15,7 +15,6 @@ import (
 // maxGuardDiff bounds what a question carries of changed inputs; the archived proposal has all of it.
 const maxGuardDiff = 32 << 10
 
-// question is what is asked.
 func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Question, error) {
 	h := *s.Human
 	now := a.Clock().UTC().Truncate(time.Millisecond)

@@ -113,7 +113,10 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	var capped bool
 	role.Timeout, capped = capTimeout(role.Timeout, e.LimitMS)
 	r.Runners.began(s, who)
-	x := run{role: role, who: who, tree: r.treeBefore(ctx, s, role)}
+	x := run{role: role, who: who}
+	if role.Name == roles.Implementer && slices.Contains(r.insists(role), config.InsistChange) {
+		x.tree = r.treeNow(ctx, s)
+	}
 	started := r.Now(s)
 	res, runErr := r.Turns.Run(ctx, req, role, log)
 	x.ended = r.Clock()
@@ -144,7 +147,6 @@ func (r *Roles) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	return f, Usage{r.Host}.Turn(s, f, started)
 }
 
-// startOf is the fact that the role is started.
 func (r *Roles) startOf(e loop.Effect, role config.Role, req agent.Request, files RoleFiles) loop.RoleStarted {
 	f := loop.RoleStarted{Of: loop.To(e), Role: e.Role, Runner: role.Runner, Model: role.Model, Attempt: e.Attempt, Reason: e.Reason,
 		PromptFile: r.Paths.Rel(files.Prompt), LogFile: r.Paths.Rel(files.Log), LastMessage: r.Paths.Rel(files.Last),
@@ -155,7 +157,6 @@ func (r *Roles) startOf(e loop.Effect, role config.Role, req agent.Request, file
 	return f
 }
 
-// request is the turn that the effect asks for.
 func (r *Roles) request(e loop.Effect, s loop.State, role config.Role, runner config.Runner, files RoleFiles) agent.Request {
 	req := agent.Request{
 		CLI:  CLIOf(runner),
@@ -196,14 +197,6 @@ func (r *Roles) insists(role config.Role) []string {
 	return nil
 }
 
-// treeBefore is the signature of the tree before a role that must change something, "" for others.
-func (r *Roles) treeBefore(ctx context.Context, s loop.State, role config.Role) string {
-	if role.Name != roles.Implementer || !slices.Contains(r.insists(role), config.InsistChange) {
-		return ""
-	}
-	return r.treeNow(ctx, s)
-}
-
 // treeNow is the work tree's signature, "" where it cannot be had.
 func (r *Roles) treeNow(ctx context.Context, s loop.State) string {
 	sig, err := r.Tree.Look(ctx, s)
@@ -217,7 +210,7 @@ func (r *Roles) treeNow(ctx context.Context, s loop.State) string {
 type run struct {
 	role       config.Role
 	who        failures.Agent
-	tree       string               // treeBefore
+	tree       string               // before a role that must change something, else ""
 	ended      time.Time            // the process was gone
 	known      *failures.Classified // what rules say of its output
 	classifyUS int64                // how long they took

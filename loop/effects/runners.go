@@ -118,7 +118,6 @@ func (r *Runners) choose(e loop.Effect, s loop.State, role config.Role) (_ confi
 	return with(role, role.Runners[max(best, 0)]), unfit
 }
 
-// with is the role as one of its runners does it.
 func with(role config.Role, c config.Choice) config.Role {
 	role.Runner, role.Model, role.Permissions = c.Runner, c.Model, c.Permissions
 	return role

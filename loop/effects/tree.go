@@ -16,9 +16,8 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// Tree gives performers snapshots of the work tree. The state names the snapshot before the iteration
-// (State.Stuck.Tree) and the private state holds it, under its signature. What Tree keeps in memory saves reading that
-// again. It is for one goroutine at a time.
+// Tree gives performers snapshots of the work tree. State.Stuck.Tree names the snapshot before the iteration, which lies
+// in the private directory; what Tree keeps in memory is a cache. It is for one goroutine at a time.
 type Tree struct {
 	*Host
 	first    worktree.Snapshot // before the iteration

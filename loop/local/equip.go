@@ -16,7 +16,6 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// performers are all that perform the effects of one loop, and what they share.
 type performers struct {
 	policies   *effects.Policies
 	executor   *execute.Executor
@@ -85,10 +84,8 @@ func (p *performers) performer(kind loop.EffectKind) effects.Performer {
 // remedies is what the family of recovery does for that of failures.
 type remedies struct{ p *performers }
 
-// Policy is the policy with which the iteration began.
 func (r remedies) Policy() *recovery.Policy { return r.p.policies.InForce()[0] }
 
-// Score orders options by what has helped here before.
 func (r remedies) Score(signature string) func(option string) float64 {
 	return r.p.executor.Score(signature)
 }
@@ -99,17 +96,14 @@ type roleFacts struct {
 	p    *performers
 }
 
-// Candidates are all who may do a role.
 func (r roleFacts) Candidates(s loop.State, role string) []failures.Candidate {
 	return r.p.runners.Candidates(s, role)
 }
 
-// LogFile is the log of an attempt.
 func (r roleFacts) LogFile(s loop.State, role string, attempt int) string {
 	return r.host.RoleFiles(s.Iteration, role, attempt).Log
 }
 
-// Environment is that of the last success, and that of now.
 func (r roleFacts) Environment(s loop.State) (was, now failures.Snapshot) {
 	was, err := r.p.snapshots.Store().Load()
 	if err != nil {

@@ -59,7 +59,6 @@ func (d *driver) append(sync bool, next loop.State, events []journal.Event) erro
 	return nil
 }
 
-// record writes an event that is no input of the machine.
 func (d *driver) record(event string, fields any) error {
 	raw, err := loop.Encode(fields)
 	if err != nil {
@@ -90,7 +89,6 @@ func LineOf(ev journal.Event) loop.Line {
 	return loop.Line{Seq: ev.Seq, Timestamp: ev.Timestamp, Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, Fields: ev.Fields}
 }
 
-// eventsOf are lines as the journal takes them.
 func eventsOf(lines []loop.Line) []journal.Event {
 	var out []journal.Event
 	for _, l := range lines {

@@ -134,12 +134,9 @@ type driver struct {
 	cancel *control.Intent // the intent that ends the loop, once one was seen
 }
 
-// Run takes a loop to its end, or to where it waits and o says to leave, or until shutdown is done. It returns the
-// state that it left the loop in; an error is a failure of the supervisor, not of the loop, and what the journal holds
-// stays true.
-//
-// Two contexts carry two meanings: shutdown means that the supervisor leaves and the loop stays as it is, to be
-// resumed; what ends an agent is derived from it per effect. The main function of the program has to call Main.
+// Run takes a loop to its end, or to where it waits and o says to leave, or until shutdown is done: then the loop can be
+// resumed. It returns the state that it left the loop in. An error is a failure of the supervisor, not of the loop, and
+// what the journal holds stays true. The main function of the program has to call Main.
 func Run(shutdown context.Context, o Options) (loop.State, error) {
 	if !startsHelpers.Load() {
 		return loop.State{}, ErrNoMain
@@ -204,7 +201,7 @@ func (d *driver) exitsOnEscalation() (bool, error) {
 	if !d.o.ExitOnEscalation || !d.state.Begun || d.state.Human == nil {
 		return false, nil
 	}
-	if _, kicked := d.kick(); kicked || d.restarted {
+	if _, wanted := d.retryNow(); wanted || d.restarted {
 		return false, nil
 	}
 	rec, another, err := d.approvals.Open(d.life, d.state)
@@ -269,7 +266,6 @@ func (d *driver) close() {
 	}
 }
 
-// settings are what the performers go by.
 func (d *driver) settings() effects.Settings {
 	s := effects.Settings{Config: d.o.Config, Loop: d.loop, Next: d.next.Load()}
 	if s.Next == nil {

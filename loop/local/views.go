@@ -71,7 +71,6 @@ func encodeView(v any) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// repoView merges this loop's status into what the file says of the others.
 func (d *driver) repoView(s loop.State, index int) loop.RepoView {
 	v := loop.RepoView{Version: 1, Loops: map[string]loop.Status{}}
 	if data, err := os.ReadFile(filepath.Join(d.paths.Super, "state.json")); err == nil {

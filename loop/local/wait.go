@@ -35,7 +35,7 @@ func (d *driver) takeIntents() error {
 			}
 		case d.cancels(in):
 			d.cancel = &in
-		case d.kicks(in):
+		case d.endsWait(in):
 		default:
 			d.intents[in.ID] = true
 			f := control.Ignored{Kind: in.Kind, By: in.By, IntentID: in.ID, Reason: "nothing was waiting for it"}
@@ -54,9 +54,8 @@ func (d *driver) takeIntents() error {
 	return nil
 }
 
-// perform has an effect performed under a context that ends when the supervisor has to leave or a human cancels the
-// loop; its processes are ended then. The channel that effects.Hurry gives of it is closed when their grace is over:
-// leaveGrace after that, or at the second Ctrl-C.
+// perform has an effect performed under a context that ends, and its processes with it, when the supervisor has to leave
+// or the operator cancels the loop. effects.Hurry gives its channel: closed leaveGrace later, or at the second Ctrl-C.
 func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.Effect) (loop.Fact, error) {
 	kill, stop := context.WithCancel(shutdown)
 	defer stop()
@@ -115,15 +114,14 @@ func (d *driver) watchKill(kill context.Context, stop func(), hurry chan<- struc
 	<-done
 }
 
-// cancels reports whether in cancels this run.
 func (d *driver) cancels(in control.Intent) bool {
 	return in.Kind == control.IntentCancel && in.RunID == d.state.RunID && !d.intents[in.ID]
 }
 
 // wait sleeps until the effect's time, or until somebody wants something: a
-// kick ends it, and so does the news that the limit it waits for is gone.
+// superloop kick ends it, and so does the news that the limit it waits for is gone.
 func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
-	if in, ok := d.kick(); ok {
+	if in, ok := d.retryNow(); ok {
 		d.intents[in.ID] = true
 		if l := d.state.Limit; l != nil {
 			if err := d.runners.Cooldowns.Clear(agent.Account{Provider: l.Provider, ID: l.Account}); err != nil {
@@ -159,9 +157,8 @@ func (d *driver) waited(e loop.Effect, f loop.WaitOver) loop.Fact {
 	return f
 }
 
-// limitGone reports whether the limit that the loop waits for was lifted before its time: by a kick of another loop, or
-// because another one's run worked where the time was only a guess. That the shared memory has forgotten it says so
-// only where it was told, and before it forgets by itself.
+// limitGone reports whether the limit that the loop waits for was lifted before its time, by superloop kick or by a run
+// that worked in another loop: the shared file was told of it and has forgotten it before SharedUntil.
 func (d *driver) limitGone() bool {
 	l := d.state.Limit
 	if l == nil || !d.host.Now(d.state).Before(l.SharedUntil) {
@@ -171,19 +168,18 @@ func (d *driver) limitGone() bool {
 	return err == nil && !known
 }
 
-// kick is a person's wish not to wait.
-func (d *driver) kick() (control.Intent, bool) {
+// retryNow is an intent of the operator not to wait (superloop kick).
+func (d *driver) retryNow() (control.Intent, bool) {
 	ins, _, _ := control.Submitted(d.paths) // takeIntents has reported what cannot be read
 	for _, in := range ins {
-		if d.kicks(in) {
+		if d.endsWait(in) {
 			return in, true
 		}
 	}
 	return control.Intent{}, false
 }
 
-// kicks reports whether in ends what the loop waits for.
-func (d *driver) kicks(in control.Intent) bool {
+func (d *driver) endsWait(in control.Intent) bool {
 	p := d.state.Pending
 	return in.Kind == control.IntentKick && in.RunID == d.state.RunID && !d.intents[in.ID] &&
 		p != nil && loop.Check(d.state, loop.Decision{Kind: loop.DecideRetryNow, RunID: in.RunID}) == nil
@@ -194,16 +190,12 @@ func (d *driver) awaitAnswer(shutdown context.Context) (loop.Fact, error) {
 	if err := d.watchAnswers(); err != nil {
 		return nil, err
 	}
-	in, wish := d.kick()
-	mended := &effects.Mended{By: in.By, Note: in.Note, IntentID: in.ID}
-	switch {
-	case wish:
-	case d.restarted:
-		// Who starts a loop again whose login was missing has mended it, or wants to
-		// know, and asking the provider costs nothing when it still refuses.
+	in, wish := d.retryNow()
+	var mended *effects.Mended
+	if wish {
+		mended = &effects.Mended{By: in.By, Note: in.Note, IntentID: in.ID}
+	} else if d.restarted { // who starts a loop again whose login was missing has mended it, or wants to know
 		mended = &effects.Mended{By: "superloop run"}
-	default:
-		mended = nil
 	}
 	d.restarted = false
 	fact, next, err := d.approvals.Answer(shutdown, d.state, mended)

@@ -142,7 +142,6 @@ func (f *Performer) askDiagnostician(ctx context.Context, e loop.Effect, s loop.
 	return failures.Merge(rc, []byte(said), role.Runner, shown, c), nil
 }
 
-// diagnosticianRole is the diagnostician as a role: its runner and its bounds.
 func (f *Performer) diagnosticianRole(plan config.Respond, e loop.Effect, s loop.State) config.Role {
 	who := plan.Diagnostician
 	r := config.Role{Name: loop.Diagnostician, Runner: who.Runner, Model: who.Model, Timeout: who.Timeout, Permissions: "read-only"}

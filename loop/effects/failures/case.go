@@ -50,8 +50,6 @@ func (f *Performer) caseOf(ctx context.Context, e loop.Effect, s loop.State) (fa
 	return c, []failures.Output{shown}
 }
 
-// task is what a role of this loop has to do.
-
 // remedyOf is the command of the first option that superloop itself can carry out now.
 func remedyOf(p remedy.Plan) string {
 	for _, o := range p.Options {
@@ -62,7 +60,6 @@ func remedyOf(p remedy.Plan) string {
 	return ""
 }
 
-// failedRole is what rules say of the log of the role's last run.
 func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (classify.Failure, failures.Output, error) {
 	r := s.Roles[role]
 	log := f.Roles.LogFile(s, role, r.Attempt)
@@ -86,7 +83,6 @@ func (f *Performer) roleHistory(s loop.State, role string) []failures.Entry {
 	return all[max(0, len(all)-1):]
 }
 
-// failedTests is what rules say of the first command of the tests that failed.
 func (f *Performer) failedTests(ctx context.Context, s loop.State) (classify.Failure, failures.Output, error) {
 	file := f.Paths.File(testOutput)
 	text, _, err := roles.ReadRegular(file, maxOutput/2, maxOutput/2)

@@ -30,9 +30,8 @@ const (
 // errLeaving: what was verified is not known, because superloop has to leave.
 var errLeaving = errors.New("superloop has to leave")
 
-// checkTool looks whether the tool works that the last command has installed. It decides nothing: what it finds is
-// recorded, the tests that follow are the judge. A check that asks the wrong question is repaired for this once; what
-// the repository itself brings along is not run.
+// checkTool checks whether the tool works that the last command has installed, and records it; the tests decide. A check
+// that asks the wrong question is repaired for this once. A check that the repository brings along is not run.
 func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	c := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
 	b, err := f.Rules.load(f.Journal)

@@ -37,7 +37,6 @@ const (
 // testOutput is the file of what the tests printed, in the loop's directory.
 const testOutput = "test-output.txt"
 
-// diagnose has rules look at what has failed, and works out what may fix it.
 func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	begun := f.Clock()
 	c := loop.Classified{ID: e.ID, Source: e.Reason, Command: e.Command}
@@ -98,13 +97,11 @@ func mute(s loop.State) bool {
 	return len(all) > 0 && all[0].From == all[0].To && !all[0].TimedOut && all[0].Signal == "" && all[0].ExitCode > 0 && all[0].ExitCode < 126
 }
 
-// unknown is a failure of which nothing is known.
 func unknown(c loop.Classified, why string) loop.Classified {
 	c.Category, c.Why, c.Gate, c.Evidence = classify.CategoryUnknown, why, remedy.GateNone, []string{}
 	return c
 }
 
-// describeFailure copies what an event says of a failure.
 func describeFailure(c *loop.Classified, in classify.Failure) {
 	c.Category, c.Handler, c.Layer = in.Category, in.Handler, string(in.Layer)
 	c.Infra, c.Code, c.Weak, c.Confidence = in.Infra, in.Code, in.Weak, in.Confidence
@@ -124,7 +121,6 @@ type output struct {
 	from, to int64 // bytes
 }
 
-// whole is all of a file.
 func whole(file string) output { return output{file, 0, 1 << 62} }
 
 // classify is what rules say of a command that has failed. What cannot be opened counts as no output.
@@ -151,9 +147,8 @@ func (f *Performer) failedCommand(span loop.OutputSpan) (classify.Input, output)
 		Exit: classify.Exit{Code: span.ExitCode, Signal: span.Signal, TimedOut: span.TimedOut}}, output{f.Paths.File(testOutput), span.From, span.To}
 }
 
-// ClassifyRole records what rules say of a role whose process failed without its adapter's knowing why: a full disk, a
-// missing library, no memory. log is the file of what it printed. It gives the failure policy what they say, nil if
-// that is nothing new, and how many microseconds it has taken.
+// ClassifyRole records what rules say of a role whose process failed for a reason that its adapter does not know. log is
+// the file of what it printed. It gives what is new to the failure policy, or nil, and how many microseconds it has taken.
 func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*failures.Classified, int64) {
 	known := r.Outcome == loop.OutcomeOK || r.Outcome == loop.OutcomeInterrupted || r.Limit != nil || r.Class != "" && r.Class != string(class.Unknown) && r.Class != string(class.NoResult)
 	if known || !s.Plan.Remediation && s.Plan.Respond == nil {
@@ -177,7 +172,6 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 	return &failures.Classified{Category: c.Category, Handler: c.Handler, Persistence: failure.Persistence, Infra: c.Infra, Code: c.Code, Signature: c.Signature}, c.DurationUS
 }
 
-// failureOfRole is what rules say of a role's log.
 func (f *Performer) failureOfRole(ctx context.Context, r loop.RoleResult, log string) (classify.Failure, error) {
 	b, err := f.Rules.load(f.Journal)
 	if err != nil {
@@ -187,11 +181,9 @@ func (f *Performer) failureOfRole(ctx context.Context, r loop.RoleResult, log st
 		Exit: classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout, NotStarted: r.Outcome == loop.OutcomeNotStarted, Duration: time.Duration(r.DurationMS) * time.Millisecond}}, whole(log))
 }
 
-// endLeftovers ends what earlier runs of this repository's loops have left behind where a port is in use, and reports
-// whether there was something. Whatever a run starts is ended with it, but where the system lets superloop do no
-// better, a supervisor that was killed may leave a server. It is superloop's own child, so that nobody is asked; the
-// failed command then only has to run again. A process that is not certainly ours, or whose run may still be alive, is
-// left alone.
+// endLeftovers ends processes that earlier runs of this repository's loops have left behind, where a port is in use, and
+// reports whether there was one. A supervisor that was killed may leave a server where the system has no better
+// containment. A process that is not certainly ours, or whose run may still be alive, is left alone.
 func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 	if failure.Category != categoryPort {
 		return false
@@ -226,7 +218,6 @@ func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 // categoryPort is the category in which leftovers are looked for.
 const categoryPort = "port_in_use"
 
-// runAgain is the plain retry after what stood in the way has been ended.
 func runAgain() plan.Choice {
 	return plan.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",
 		Strategy: "retry", Availability: "ready", Executor: "wrapper", Draft: action.Draft{Confidence: "high"}, WaitsMS: []int64{100, 2000}, ByItself: true}

@@ -49,9 +49,8 @@ type RoleFacts interface {
 
 // AgentRunner runs an agent that is none of the loop's roles.
 type AgentRunner interface {
-	// Ask runs the agent to its end. It gives how the run has ended, with its usage and cost, and the last message,
-	// which is only valid if the outcome is OutcomeOK. When it returns, the run is in usage.jsonl, and what it told of
-	// its account is shared with the other loops.
+	// Ask runs the agent to its end. It gives how the run has ended, and the last message, which is only valid if the
+	// outcome is OutcomeOK. The run is then in usage.jsonl, and what it told of its account is shared with other loops.
 	Ask(ctx context.Context, s loop.State, q effects.AgentQuestion) (loop.RoleEnded, string, error)
 }
 

@@ -124,7 +124,6 @@ func (f *Performer) knowledge(s loop.State) preflight.Look {
 	return look
 }
 
-// noteFindings counts what the learned checks have found.
 func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []failures.Finding) {
 	var retired []failures.Prevention
 	if err := f.updateChecks(ctx, func(ps *failures.Preventions) bool {
@@ -169,9 +168,8 @@ func (f *Performer) updateChecks(ctx context.Context, change func(*failures.Prev
 	return err
 }
 
-// ConfiguredChecks are the checks that the configuration asks for, as they stand there, in their order and each once.
-// Whether checks are made at all, is not asked here (Respond.Preflight.Enabled); neither whether each can be looked at
-// (Prevention.Valid): what is not known as a kind is found unknown, not left out.
+// ConfiguredChecks are the checks that the configuration asks for, in its order and each once, also those of an unknown
+// kind and those that are switched off (Respond.Preflight.Enabled).
 func ConfiguredChecks(r config.Respond) []failures.Prevention {
 	var out []failures.Prevention
 	seen := map[string]bool{}
@@ -207,7 +205,6 @@ func LookOf(cfg *config.Config, loops []config.Loop, health failures.Health, coo
 	return look
 }
 
-// variable is the value of a variable in an environment.
 func variable(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if k, v, ok := strings.Cut(env[i], "="); ok && k == name {
