@@ -32,13 +32,17 @@ func (r *Replay) Add(ev Line) error {
 		}
 		return nil
 	}
+	intent := ""
 	switch f := fact.(type) {
 	case Stopped:
-		r.remember(f.IntentID)
+		intent = f.IntentID
 	case WaitOver:
-		r.remember(f.IntentID)
+		intent = f.IntentID
 	case Resolved:
-		r.remember(f.IntentID)
+		intent = f.IntentID
+	}
+	if intent != "" {
+		r.Intents[intent] = true
 	}
 	next, effects := Step(r.State, Input{At: ev.Timestamp, LoopID: ev.LoopID, RunID: ev.RunID, Fact: fact})
 	if next.Rules > CurrentRules {
@@ -53,12 +57,6 @@ func (r *Replay) Add(ev Line) error {
 		}
 	}
 	return nil
-}
-
-func (r *Replay) remember(id string) {
-	if id != "" {
-		r.Intents[id] = true
-	}
 }
 
 // Finish works out what is owed.

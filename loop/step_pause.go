@@ -9,14 +9,6 @@ import (
 // What keeps a role from running and is no failure: a limit that time lifts, a login that a human has to mend. Neither
 // uses an iteration, an attempt that counts, or the loop's active time.
 
-type limitWaitFields struct {
-	Role   string `json:"role"`
-	Runner string `json:"runner"`
-	Class  string `json:"limit"`
-	Source string `json:"source"`
-	LimitFact
-}
-
 type limitOverFields struct {
 	Provider string `json:"provider"`
 	Account  string `json:"account"`
@@ -29,7 +21,7 @@ type limitOverFields struct {
 // waitForLimit lets the loop wait until l.Until and then run the role again.
 func (t *turn) waitForLimit(role, runner, class, source, by string, l LimitFact) {
 	if source == SourceRole {
-		t.note("rate_limit_wait", limitWaitFields{role, runner, class, source, l})
+		t.note("rate_limit_wait", Limited{Role: role, Runner: runner, Class: class, Source: source, LimitFact: l})
 	}
 	since := t.now
 	if t.s.Limit != nil {
