@@ -3,6 +3,7 @@ package failures
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,11 +21,16 @@ import (
 const maxProblems = 20
 
 // expectDelay is how long tests run before the rule book is read beside them: those
-// that fail at once mostly need none of it, and reading it takes a tenth of a second.
+// that fail at once mostly need none of it.
 const expectDelay = time.Second
 
-// Rules is the rule book of a loop: what superloop and the operator's own files know of failures. It is read once, by
-// whoever needs it first, and is safe for concurrent use.
+// keptFor is how long a rule book is kept that nobody asks: mostly the loop waits then, for
+// hours, and the book takes ten megabytes and is read in some milliseconds.
+const keptFor = 5 * time.Second
+
+// Rules is the rule book of a loop: what superloop and the operator's own files know
+// of failures. The operator's files are read once, when somebody needs them first. It is
+// safe for concurrent use.
 type Rules struct {
 	read func() *book
 	told atomic.Bool // what is wrong with the operator's files is in the journal
@@ -42,19 +48,49 @@ type book struct {
 // NewRules is the rule book for a repository; it reads nothing yet. When life ends,
 // what was not read by then is missing in it. secrets are kept out of all evidence.
 func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rules {
-	return &Rules{read: sync.OnceValue(func() *book {
-		b := &book{}
-		var problems catalog.Problems
-		b.cat, problems = catalog.Load(life, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
-		b.classifier, b.err = classify.New(b.cat, classify.Options{Redact: secrets})
-		b.profile = remedy.Detect(life, repo)
-		for _, p := range problems.Errors() {
-			if len(b.wrong) < maxProblems {
-				b.wrong = append(b.wrong, config.Problem{Pointer: p.Pointer, Message: p.String()})
-			}
+	var mu sync.Mutex
+	var now, first *book
+	var leave *time.Timer
+	return &Rules{read: func() *book {
+		mu.Lock()
+		defer mu.Unlock()
+		if leave != nil {
+			leave.Stop()
 		}
-		return b
-	})}
+		switch {
+		case now != nil:
+		case first == nil:
+			now = readBook(life, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo}, secrets)
+			now.profile = remedy.Detect(life, repo)
+			first = &book{profile: now.profile, wrong: now.wrong}
+		default:
+			now = readBook(life, catalog.Options{}, secrets)
+			now.profile, now.wrong = first.profile, first.wrong
+		}
+		if !now.cat.Overlaid {
+			leave = time.AfterFunc(keptFor, func() {
+				mu.Lock()
+				now = nil
+				mu.Unlock()
+				debug.FreeOSMemory()
+			})
+		}
+		return now
+	}}
+}
+
+// readBook reads a rule book, all but the profile of the machine.
+func readBook(life context.Context, from catalog.Options, secrets *redact.Replacer) *book {
+	b := &book{}
+	var problems catalog.Problems
+	b.cat, problems = catalog.Load(life, from)
+	b.classifier, b.err = classify.New(b.cat, classify.Options{Redact: secrets})
+	for _, p := range problems.Errors() {
+		if len(b.wrong) < maxProblems {
+			b.wrong = append(b.wrong, config.Problem{Pointer: p.Pointer, Message: p.String()})
+		}
+	}
+	return b
 }
 
 // Expect has the rule book read beside something that takes longer than a second and
@@ -67,7 +103,8 @@ func (r *Rules) Expect(s loop.State) (over func()) {
 	return func() { timer.Stop() }
 }
 
-// load gives the rule book. The first time it records what is wrong with the operator's own files.
+// load gives the rule book. The first time it records what is wrong with the
+// operator's own files.
 func (r *Rules) load(j effects.Journal) (*book, error) {
 	b := r.read()
 	if b.err != nil {
