@@ -13,12 +13,12 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// sim plays the tasks of a failures.World through the machine itself: each is a loop
+// sim plays the tasks of a World through the machine itself: each is a loop
 // with one role, every fact goes through Step, and the figures are folded from the
 // events alone. Only agents, people and the clock are played.
 type sim struct {
 	t      *testing.T
-	w      failures.World
+	w      World
 	agents []failures.Agent
 	health failures.Health
 	now    time.Time
@@ -32,10 +32,10 @@ type sim struct {
 	detected, stepped []time.Duration
 }
 
-func newSim(t *testing.T, m failures.Mix, agents ...failures.Agent) *sim {
+func newSim(t *testing.T, m Mix, agents ...failures.Agent) *sim {
 	p := respondPlan()
 	p.Roles, p.Tests, p.MaxIterations, p.BackoffMS = []string{"implementer"}, "disabled", 1, 5000
-	return &sim{t: t, w: failures.World{Seed: 7, Mix: m, Remediable: 0.9}, agents: agents, now: t0, plan: p}
+	return &sim{t: t, w: World{Seed: 7, Mix: m, Remediable: 0.9}, agents: agents, now: t0, plan: p}
 }
 
 func (s *sim) list() []failures.Candidate {
@@ -183,22 +183,22 @@ func (s *sim) attempt(p Effect, st State) int {
 }
 
 // analyse is the real analysis of what the World's failures look like.
-func (s *sim) analyse(j *failures.Job, st State) Fact {
+func (s *sim) analyse(j *Job, st State) Fact {
 	task := failures.Task{Loop: st.LoopID, Role: st.Pending.Role}
 	c := failures.Case{RunID: "r", Iteration: 1, Task: task, History: st.Response.History.Of(task)}
 	switch j.Trouble {
-	case failures.Broken:
+	case Broken:
 		if j.Remediable {
 			c.Command = "npm ci"
 		}
 		c.Captures = map[string]string{"pkg": "left-pad"}
 		c.Evidence = []failures.Quote{{Source: "log", Text: "Cannot find module 'left-pad'"}}
-	case failures.CodeFault:
+	case CodeFault:
 		c.Evidence = []failures.Quote{{Source: "log", File: "store.go", Line: 41, Text: "panic: nil map in store.go:41"}}
 	}
 	rc := failures.Analyse(c, s.now)
 	f := Analysed{EffectID: st.Pending.ID, AnalysedFields: rc.Fields(task.Role, time.Second), Analysis: rc.Analysis(), Candidates: s.list()}
-	if j.Trouble == failures.CodeFault {
+	if j.Trouble == CodeFault {
 		j.Told = f.Analysis.Instruction != ""
 	}
 	if rc.Fix.Kind == failures.FixEnvironment && rc.Fix.Command != "" && rc.Confidence >= 0.7 {
@@ -225,8 +225,8 @@ func (s *sim) report() (ok, lost float64, f failures.Figures) {
 // another provider is healthy, few tasks that have a remedy reach a person, all end.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	s := newSim(t, failures.Mix{failures.Hiccup: 0.10, failures.Outage: 0.08, failures.Blackout: 0.01, failures.Broken: 0.05, failures.Hopeless: 0.03,
-		failures.Flaky: 0.08, failures.CodeFault: 0.03}, claude, codex, failures.Agent{Runner: "gemini", Provider: "google"})
+	s := newSim(t, Mix{Hiccup: 0.10, Outage: 0.08, Blackout: 0.01, Broken: 0.05, Hopeless: 0.03,
+		Flaky: 0.08, CodeFault: 0.03}, claude, codex, gemini)
 	for n := range 10_000 {
 		s.play(n)
 	}
@@ -249,22 +249,21 @@ func TestSimulation(t *testing.T) {
 // few runs.
 func TestSimulationExtremes(t *testing.T) {
 	t.Parallel()
-	gemini := failures.Agent{Runner: "gemini", Provider: "google"}
 	for name, c := range map[string]struct {
-		mix    failures.Mix
+		mix    Mix
 		agents []failures.Agent
 		most   float64 // runs a task
 		person bool    // all of them
 	}{
-		"all impossible":             {failures.Mix{failures.Hopeless: 1}, []failures.Agent{claude, codex, gemini}, 3, true},
-		"all impossible, one runner": {failures.Mix{failures.Hopeless: 1}, []failures.Agent{claude}, 3, true},
-		"all runners down":           {failures.Mix{failures.Blackout: 1}, []failures.Agent{claude, codex, gemini}, 40, false},
-		"one runner, down":           {failures.Mix{failures.Outage: 1}, []failures.Agent{claude}, 60, false},
-		"all broken":                 {failures.Mix{failures.Broken: 1}, []failures.Agent{claude, codex}, 4, false},
-		"all flaky":                  {failures.Mix{failures.Flaky: 1}, []failures.Agent{claude, codex, gemini}, 4, false},
-		"all flaky, one runner":      {failures.Mix{failures.Flaky: 1}, []failures.Agent{claude}, 6, false},
-		"all bugs":                   {failures.Mix{failures.CodeFault: 1}, []failures.Agent{claude, codex}, 4, false},
-		"all hiccups":                {failures.Mix{failures.Hiccup: 1}, []failures.Agent{claude, codex}, 3, false},
+		"all impossible":             {Mix{Hopeless: 1}, []failures.Agent{claude, codex, gemini}, 3, true},
+		"all impossible, one runner": {Mix{Hopeless: 1}, []failures.Agent{claude}, 3, true},
+		"all runners down":           {Mix{Blackout: 1}, []failures.Agent{claude, codex, gemini}, 40, false},
+		"one runner, down":           {Mix{Outage: 1}, []failures.Agent{claude}, 60, false},
+		"all broken":                 {Mix{Broken: 1}, []failures.Agent{claude, codex}, 4, false},
+		"all flaky":                  {Mix{Flaky: 1}, []failures.Agent{claude, codex, gemini}, 4, false},
+		"all flaky, one runner":      {Mix{Flaky: 1}, []failures.Agent{claude}, 6, false},
+		"all bugs":                   {Mix{CodeFault: 1}, []failures.Agent{claude, codex}, 4, false},
+		"all hiccups":                {Mix{Hiccup: 1}, []failures.Agent{claude, codex}, 3, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

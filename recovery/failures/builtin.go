@@ -6,13 +6,12 @@ const (
 	AddedByConfig    = "configuration" // the owner has written it down
 )
 
-// leastFreeMB is how much must be free in the repository: below that tests, git
-// and superloop's own journal begin to fail half way.
+// leastFreeMB is how much must be free in the repository: below that tests, git and superloop's own journal begin to
+// fail half way.
 const leastFreeMB = 200
 
-// Builtin are the checks that are made before every iteration, whatever was
-// learned: space and the right to write in the directory that is looked at. They
-// are in no Store, so they are never retired.
+// Builtin are the checks that are made before every iteration, whatever was learned: space and the right to write in
+// the directory that is looked at. They are in no Store, so they are never retired.
 func Builtin() []Prevention {
 	return []Prevention{
 		NewCheck(CheckDisk, CheckSpec{Path: ".", FreeMB: leastFreeMB}, "without space tests, git and the journal fail half way", AddedBySuperloop),
@@ -20,8 +19,8 @@ func Builtin() []Prevention {
 	}
 }
 
-// NewCheck is an active check with its ID, the one that Add would give it. It may be
-// one that cannot be looked at: see Valid.
+// NewCheck is an active check with its ID, the one that Add would give it. It may be one that cannot be looked at: see
+// Valid.
 func NewCheck(kind CheckKind, spec CheckSpec, reason, by string) Prevention {
 	p := Prevention{Kind: kind, Spec: spec, Reason: clip(reason), AddedBy: by}
 	p.ID = p.id()

@@ -36,8 +36,7 @@ type Fix struct {
 	Instruction string `json:"instruction,omitempty"`
 }
 
-// Prevented is what would keep a cause from coming back: a check, or a note for the
-// prompts (Kind "prompt_note").
+// Prevented is what would keep a cause from coming back: a check, or a note for the prompts (Kind "prompt_note").
 type Prevented struct {
 	Kind CheckKind  `json:"kind"`
 	Spec *CheckSpec `json:"spec,omitempty"`
@@ -78,9 +77,8 @@ type RootCause struct {
 	Confidence  float64    `json:"confidence"`
 	By          string     `json:"by"` // rules, or the runner's name
 	// Others are causes that less speaks for, the likeliest first.
-	Others []string `json:"other_causes,omitempty"`
-	// Problems are what was wrong with a diagnostician's answer.
-	Problems []string `json:"problems,omitempty"`
+	Others   []string `json:"other_causes,omitempty"`
+	Problems []string `json:"problems,omitempty"` // what was wrong with a diagnostician's answer
 }
 
 // ByRules is RootCause.By of an analysis by rules.
@@ -125,15 +123,14 @@ func (rc RootCause) Analysis() Analysis {
 	return a
 }
 
-// Check is the prevention as a check to be added; ok is false when it is none, or
-// when the cause is not sure enough to hold work back for it.
+// Check is the prevention as a check to be added; ok is false when it is none, or when the cause is not sure enough to
+// hold work back for it.
 func (rc RootCause) Check() (p Prevention, ok bool) {
 	p, ok = rc.Suspicion()
 	return p, ok && rc.Confidence >= sure
 }
 
-// Suspicion is the same however sure the cause is: worth adding when a look finds it
-// broken at once.
+// Suspicion is the same however sure the cause is: worth adding when a look finds it broken at once.
 func (rc RootCause) Suspicion() (p Prevention, ok bool) {
 	if rc.Prevention == nil || rc.Prevention.Spec == nil {
 		return Prevention{}, false
@@ -152,13 +149,12 @@ type Case struct {
 	Iteration int
 	Task      Task
 	History   []Entry // of the task, oldest first
-	// Evidence are lines that stand in the outputs; Captures what the rules of
-	// recovery/classify took out of the last one (pkg, tool, path, port, script).
+	// Evidence are lines that stand in the outputs; Captures what the rules of recovery/classify took out of the last
+	// one (pkg, tool, path, port, script).
 	Evidence []Quote
 	Captures map[string]string
 	Facts    Facts
-	// Command is a remedy that rules know of for the last failure (remedy's recommended
-	// option), "" for none.
+	// Command is a remedy that rules know of for the last failure (remedy's recommended option), "" for none.
 	Command string
 }
 

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Task is what can fail more than once: the work of a role on an item of the
-// plan, or on the loop's promise.
+// Task is what can fail more than once: the work of a role on an item of the plan, or on the loop's promise.
 type Task struct {
 	Loop string `json:"loop_id"`
 	Role string `json:"role"`
@@ -22,8 +21,8 @@ func (t Task) Key() string {
 	return t.Loop + "/" + t.Role + "/" + t.Item
 }
 
-// Agent is who does a task: a runner of the configuration with the model that was
-// asked for (not the one that answered, which may be another word each time).
+// Agent is who does a task: a runner of the configuration with the model that was asked for (not the one that answered,
+// which may be another word each time).
 type Agent struct {
 	Runner   string `json:"runner"`
 	Provider string `json:"provider,omitempty"`
@@ -42,8 +41,7 @@ func (a Agent) String() string {
 	return a.Runner + " (" + more + ")"
 }
 
-// Classified is what the rules of recovery/classify say of what a role's process
-// printed, where they were asked.
+// Classified is what the rules of recovery/classify say of what a role's process printed, where they were asked.
 type Classified struct {
 	Category    string `json:"category"`
 	Handler     string `json:"handler,omitempty"`
@@ -55,8 +53,7 @@ type Classified struct {
 	Repaired bool `json:"repaired,omitempty"`
 }
 
-// RoleOutcome are the facts of one attempt of a role, in the words of role_end,
-// role_failed and role_timeout.
+// RoleOutcome are the facts of one attempt of a role, in the words of role_end, role_failed and role_timeout.
 type RoleOutcome struct {
 	Task      Task
 	Agent     Agent
@@ -64,24 +61,20 @@ type RoleOutcome struct {
 	Iteration int
 	Attempt   int
 
-	// Outcome is ok, exit, signal, timeout, inactive, not_started, lost,
-	// interrupted or error.
-	Outcome  string
+	Outcome  string // ok, exit, signal, timeout, inactive, not_started, lost, interrupted or error
 	ExitCode int
 	Signal   string
 	OOM      bool // the kernel ended it for memory
-	// Class is that of roles/agent, "" where the stream tells of no failure. Until
-	// is when a limit ends, zero where nobody knows.
+	// Class is that of roles/agent, "" where the stream tells of no failure. Until is when a limit ends, zero where
+	// nobody knows.
 	Class string
 	Until time.Time
-	// Error is the runner's own word. It is shown and makes a signature; nothing is
-	// decided by it.
+	// Error is the runner's own word. It is shown and makes a signature; nothing is decided by it.
 	Error      string
 	DurationMS int64
 
-	// Output is the state of the role's report: fresh, stale, missing, empty; "" is
-	// a role without one. Malformed says what is wrong with what it wrote.
-	// MustReport, MustDiffer, MustChange are what is asked of this role: a fresh
+	// Output is the state of the role's report: fresh, stale, missing, empty; "" is a role without one. Malformed says
+	// what is wrong with what it wrote. MustReport, MustDiffer, MustChange are what is asked of this role: a fresh
 	// report, one that is not the last one over again, a changed repository.
 	Output     string
 	Malformed  string
@@ -93,8 +86,8 @@ type RoleOutcome struct {
 	MustDiffer bool
 	MustChange bool
 
-	// Impossible says why the work cannot be done by anybody, as a gate or a check
-	// found out. What an agent claims does not belong here.
+	// Impossible says why the work cannot be done by anybody, as a gate or a check found out. What an agent claims does
+	// not belong here.
 	Impossible string
 	Classified *Classified
 
@@ -128,14 +121,12 @@ type Event struct {
 // Waits reports whether time alone fixes it, and who has the task plays no part.
 func (e Event) Waits() bool { return e.Blame == BlameProvider }
 
-// Signer names a failure so that the same one in another run has the same name, as
-// Signature of recovery/classify does. It is handed in because it needs the rules by
-// which output is normalised, and this package imports none of ours.
+// Signer names a failure so that the same one in another run has the same name, as Signature of recovery/classify does.
+// It is handed in because it needs the rules by which output is normalised, and this package imports none of ours.
 type Signer func(category, handler string, parts ...string) string
 
-// Detect reports whether an attempt has failed, and how. An attempt that was
-// broken off by superloop itself has not. It decides by the outcome, the class
-// and the other facts; the text in Error changes only Signature and Why.
+// Detect reports whether an attempt has failed, and how. An attempt that was broken off by superloop itself has not. It
+// decides by the outcome, the class and the other facts; the text in Error changes only Signature and Why.
 func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 	kind, detail := kindOf(o)
 	if kind == "" {
@@ -186,8 +177,7 @@ func overridable(k Kind) bool {
 	return false
 }
 
-// kindOf gives the kind of a failure and what is to be added for a person; "" is
-// no failure.
+// kindOf gives the kind of a failure and what is to be added for a person; "" is no failure.
 func kindOf(o RoleOutcome) (Kind, string) {
 	if o.Outcome == "interrupted" {
 		return "", ""
@@ -225,8 +215,8 @@ func kindOf(o RoleOutcome) (Kind, string) {
 	return KindUnknown, o.Error
 }
 
-// classKind is the kind that a class says by itself. That a stream has no end, or
-// that nobody knows, is no more than how the process ended.
+// classKind is the kind that a class says by itself. That a stream has no end, or that nobody knows, is no more than
+// how the process ended.
 func classKind(class string) (Kind, bool) {
 	switch k := Kind(class); k {
 	case KindLimit, KindOverloaded, KindNetwork, KindAuth, KindBilling, KindModel, KindContext, KindConfig, KindTurns,

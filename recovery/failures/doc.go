@@ -1,5 +1,5 @@
-// Package failures decides what follows when a role has failed: who goes on with
-// the task, when the cause is looked for, and when a person is asked.
+// Package failures decides what follows when a role has failed: who goes on with the task, when the cause is looked
+// for, and when a person is asked.
 //
 //	RoleOutcome -- Detect --> Event -- Next --> Decision
 //	                            |                  |
@@ -9,13 +9,11 @@
 //	                            |                  +-- escalate: the end; a person has it
 //	                            +--> History (why), Health (who is fit), Watch (is it more than one task)
 //
-// A failure is classified first, by facts and by the class that an adapter gave
-// it, never by what somebody wrote. Only what can be the fault of whoever did the
-// task goes through the failure policy; a provider that is down is waited for, work that cannot
-// be done is not tried again.
+// A failure is classified first, by facts and by the class that an adapter gave it, never by what somebody wrote. Only
+// what can be the fault of whoever did the task goes through the failure policy; a provider that is down is waited for,
+// work that cannot be done is not tried again.
 //
-// The failure policy, the history, the breakers, the triggers, the checks and the snapshots
-// are plain values that are written down as JSON. This package has no clock, does no
-// I/O and imports nothing of ours: time and facts come in. Package preflight looks at
-// the system, and keeps values in files.
+// The failure policy, the history, the breakers, the triggers, the checks and the snapshots are plain values that are
+// written down as JSON. This package has no clock, does no I/O and imports nothing of ours: time and facts come in.
+// Package preflight looks at the system, and keeps values in files.
 package failures

@@ -2,8 +2,8 @@ package failures
 
 import "time"
 
-// The names of the events that this package's values are written as. Their fields
-// are the structs below; what a fold reads of other events, Figures says.
+// The names of the events that this package's values are written as. Their fields are the structs below; what a fold
+// reads of other events, Figures says.
 const (
 	EventDetected   = "failure_detected"    // DetectedFields
 	EventReassigned = "runner_reassigned"   // ReassignedFields
@@ -34,23 +34,21 @@ type DetectedFields struct {
 	Step      Step   `json:"rung"`
 	Reason    string `json:"reason"`
 	Failures  int    `json:"failures"` // counted so far, this one included
-	// DetectMS is from the end of the process to the event, ClassifyUS what
-	// classifying took, RespondUS what deciding took.
+	// DetectMS is from the end of the process to the event, ClassifyUS what classifying took, RespondUS what deciding
+	// took.
 	DetectMS   int64 `json:"detect_ms"`
 	ClassifyUS int64 `json:"classify_us"`
 	RespondUS  int64 `json:"respond_us"`
 }
 
-// Fields are those of a failure and the decision about it. Its times are the
-// caller's to fill in.
+// Fields are those of a failure and the decision about it. Its times are the caller's to fill in.
 func Fields(e Event, s State, d Decision) DetectedFields {
 	return DetectedFields{TaskKey: e.Task.Key(), Role: e.Task.Role, Runner: e.Agent.Runner, Provider: e.Agent.Provider, Model: e.Agent.Model,
 		Attempt: e.Attempt, Kind: e.Kind, Class: e.Class, Category: e.Category, Handler: e.Handler, Blame: e.Blame, Counted: e.Counted,
 		Severity: e.Severity, Signature: e.Signature, Error: e.Why, Step: d.Step, Reason: d.Reason, Failures: s.Counted}
 }
 
-// ReassignedFields tell who has a task now. Step is reassign, or resume after a wait
-// or an analysis.
+// ReassignedFields tell who has a task now. Step is reassign, or resume after a wait or an analysis.
 type ReassignedFields struct {
 	TaskKey string `json:"task_key"`
 	Role    string `json:"role"`

@@ -34,8 +34,8 @@ type Spread struct {
 	Worst  int64 `json:"worst_ms"`
 }
 
-// Figures are what the journals say of failures and of what was done about them. A
-// rate of nothing is 0; its count tells.
+// Figures are what the journals say of failures and of what was done about them. A rate of nothing is 0; its count
+// tells.
 type Figures struct {
 	From time.Time `json:"from,omitzero"`
 	To   time.Time `json:"to,omitzero"`
@@ -47,8 +47,8 @@ type Figures struct {
 
 	Failures int `json:"failures"` // detected
 	Counted  int `json:"counted"`
-	// Reassigned, Analysed and Escalated are how many failures were answered so, and
-	// the rates their shares of the failures.
+	// Reassigned, Analysed and Escalated are how many failures were answered so, and the rates their shares of the
+	// failures.
 	Reassigned      int     `json:"reassigned"`
 	Analysed        int     `json:"analysed"`
 	Escalated       int     `json:"escalated"`
@@ -60,8 +60,8 @@ type Figures struct {
 	Fixes           Rate    `json:"fixes"`               // analyses that named one; Failures: the role failed again
 	Causes          []Rate  `json:"causes"`              // analyses by type: Runs
 
-	// Detection is from the end of a process to the event, Response what deciding
-	// took, Recovery from the first failure of a task to its success.
+	// Detection is from the end of a process to the event, Response what deciding took, Recovery from the first failure
+	// of a task to its success.
 	Detection Spread `json:"detection"`
 	Response  Spread `json:"response"`
 	Recovery  Spread `json:"recovery"`
@@ -79,11 +79,11 @@ const (
 	maxNames = 500
 )
 
-// Fold adds up journals, event by event; those of several loops may be mixed, if
-// each is in order. Its zero value has seen nothing.
+// Fold adds up journals, event by event; those of several loops may be mixed, if each is in order. Its zero value has
+// seen nothing.
 //
-// Of the loop's own events it reads role_end, role_failed and role_timeout (role,
-// runner, outcome; interrupted ones are no runs), and recovery_escalated (type).
+// Of the loop's own events it reads role_end, role_failed and role_timeout (role, runner, outcome; interrupted ones are
+// no runs), and recovery_escalated (type).
 type Fold struct {
 	f      Figures
 	groups [5]map[string]*Rate

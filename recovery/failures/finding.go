@@ -1,6 +1,10 @@
 package failures
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // What a look found.
 const (
@@ -16,44 +20,20 @@ type Finding struct {
 	State    string    `json:"state"`
 	Category string    `json:"category"` // of the catalog, for what would fix it
 	Why      string    `json:"why,omitempty"`
-	// Command fixes it, where a rule knows one: a proposal, to be judged by the gate
-	// as any other.
-	Command string `json:"command,omitempty"`
-	// Until is when it is over by itself, zero where nobody knows.
-	Until  time.Time `json:"until,omitzero"`
-	TookUS int64     `json:"took_us"`
+	// Command fixes it, where a rule knows one: a proposal, to be judged by the gate as any other.
+	Command string    `json:"command,omitempty"`
+	Until   time.Time `json:"until,omitzero"` // when it is over by itself, zero where nobody knows
+	TookUS  int64     `json:"took_us"`
 }
 
 // Problems are the findings that speak against a run.
 func Problems(found []Finding) []Finding {
-	var out []Finding
-	for _, f := range found {
-		if f.State == CheckBroken {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(found), func(f Finding) bool { return f.State != CheckBroken })
 }
 
 // Category is the one that a broken check belongs to.
 func (k CheckKind) Category() string {
-	switch k {
-	case CheckPath:
-		return "file_not_found"
-	case CheckPermission:
-		return "permission_denied"
-	case CheckDeps:
-		return "dependency"
-	case CheckDisk:
-		return "disk_full"
-	case CheckPort:
-		return "port_in_use"
-	case CheckTool:
-		return "command_not_found"
-	case CheckAuth:
-		return "auth"
-	case CheckLimit:
-		return "rate_limited"
-	}
-	return "environment"
+	return cmp.Or(map[CheckKind]string{CheckPath: "file_not_found", CheckPermission: "permission_denied", CheckDeps: "dependency",
+		CheckDisk: "disk_full", CheckPort: "port_in_use", CheckTool: "command_not_found", CheckAuth: "auth",
+		CheckLimit: "rate_limited"}[k], "environment")
 }

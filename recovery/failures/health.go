@@ -19,15 +19,13 @@ const (
 
 // BreakerLimits say when an agent is unfit. A zero field is its default.
 type BreakerLimits struct {
-	// Trip is how many failures in a row that speak against the agent, over at
-	// least two tasks, make it unfit: 3.
+	// Trip is how many failures in a row that speak against the agent, over at least two tasks, make it unfit: 3.
 	Trip int `json:"trip,omitempty"`
-	// FirstMS is how long it is unfit then, doubled each time a probe fails, at
-	// most MostMS: 1 minute and 30 minutes.
+	// FirstMS is how long it is unfit then, doubled each time a probe fails, at most MostMS: 1 minute and 30 minutes.
 	FirstMS int64 `json:"first_ms,omitempty"`
 	MostMS  int64 `json:"most_ms,omitempty"`
-	// ProbeMS is how long a probe may take before another one is allowed, so that
-	// one that was lost blocks nothing: 1 hour.
+	// ProbeMS is how long a probe may take before another one is allowed, so that one that was lost blocks nothing: 1
+	// hour.
 	ProbeMS int64 `json:"probe_ms,omitempty"`
 }
 
@@ -51,22 +49,21 @@ func (l BreakerLimits) WithDefaults() BreakerLimits {
 type Breaker struct {
 	Agent   Agent   `json:"agent"`
 	Circuit Circuit `json:"circuit"`
-	// InRow are the failures that speak against it since its last success, Tasks
-	// whose they were (two are enough to know).
+	// InRow are the failures that speak against it since its last success, Tasks whose they were (two are enough to
+	// know).
 	InRow int      `json:"in_row,omitempty"`
 	Tasks []string `json:"tasks,omitempty"`
-	// Trips counts how often it became unfit since its last success. Until is when
-	// it may be probed; zero while it is open: when a person has mended it (Reset).
+	// Trips counts how often it became unfit since its last success. Until is when it may be probed; zero while it is
+	// open: when a person has mended it (Reset).
 	Trips    int       `json:"trips,omitempty"`
 	OpenedAt time.Time `json:"opened_at,omitzero"`
 	Until    time.Time `json:"until,omitzero"`
-	// ProbeAt is when the probe began that has no outcome yet.
-	ProbeAt time.Time `json:"probe_at,omitzero"`
-	Kind    Kind      `json:"kind,omitempty"` // it became unfit of
-	Why     string    `json:"why,omitempty"`
+	ProbeAt  time.Time `json:"probe_at,omitzero"` // when the probe began that has no outcome yet
+	Kind     Kind      `json:"kind,omitempty"`    // it became unfit of
+	Why      string    `json:"why,omitempty"`
 
-	// Figures of all runs. Recent are the last outcomes, oldest first, "+" and "-",
-	// at most maxRecent. Unpriced counts the runs that did not tell their cost.
+	// Figures of all runs. Recent are the last outcomes, oldest first, "+" and "-", at most maxRecent. Unpriced counts
+	// the runs that did not tell their cost.
 	Runs        int       `json:"runs"`
 	Successes   int       `json:"successes"`
 	Recent      string    `json:"recent,omitempty"`
@@ -90,8 +87,8 @@ func (b Breaker) SuccessRate() (rate float64, ok bool) {
 	return float64(strings.Count(b.Recent, "+")) / float64(len(b.Recent)), true
 }
 
-// CostPerSuccess is what one success has cost, failures included; ok is false
-// without a success, or where no run told its cost.
+// CostPerSuccess is what one success has cost, failures included; ok is false without a success, or where no run told
+// its cost.
 func (b Breaker) CostPerSuccess() (usd float64, ok bool) {
 	if b.Successes == 0 || b.Unpriced >= b.Runs {
 		return 0, false
@@ -99,8 +96,8 @@ func (b Breaker) CostPerSuccess() (usd float64, ok bool) {
 	return b.CostUSD / float64(b.Successes), true
 }
 
-// Health is what is known of all agents, in the order in which they were first
-// seen. Its zero value knows of none: all are fit.
+// Health is what is known of all agents, in the order in which they were first seen. Its zero value knows of none: all
+// are fit.
 type Health struct {
 	Limits   BreakerLimits `json:"limits,omitzero"`
 	Breakers []Breaker     `json:"breakers,omitempty"`
@@ -123,8 +120,7 @@ func (h Health) Of(a Agent) Breaker {
 	return Breaker{Agent: a, Circuit: Closed}
 }
 
-// at is the breaker of an agent, made if need be; the one that was used longest
-// ago is dropped when there are too many.
+// at is the breaker of an agent, made if need be; the one that was used longest ago is dropped when there are too many.
 func (h *Health) at(a Agent) *Breaker {
 	i := slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a })
 	if i >= 0 {
@@ -145,8 +141,8 @@ func (b Breaker) lastSeen() time.Time {
 	return b.LastSuccess
 }
 
-// Look is an agent as a candidate: fit, on probation, or unfit until a time. limit
-// is when a limit that all loops share ends, zero for none. It changes nothing.
+// Look is an agent as a candidate: fit, on probation, or unfit until a time. limit is when a limit that all loops share
+// ends, zero for none. It changes nothing.
 func (h Health) Look(a Agent, tier int, limit, now time.Time) Candidate {
 	b, l := h.Of(a), h.Limits.WithDefaults()
 	c := Candidate{Agent: a, Tier: tier, LastSuccess: b.LastSuccess}
@@ -173,8 +169,7 @@ func (h Health) Look(a Agent, tier int, limit, now time.Time) Candidate {
 	return c
 }
 
-// Started notes that an agent was given a task. Of one that was unfit it is the
-// probe.
+// Started notes that an agent was given a task. Of one that was unfit it is the probe.
 func (h *Health) Started(a Agent, now time.Time) {
 	b := h.at(a)
 	if b.Circuit == OpenCut && !b.Until.IsZero() && !b.Until.After(now) {
@@ -192,9 +187,8 @@ type Result struct {
 	CostUSD *float64 // nil: nobody knows
 }
 
-// Ended notes how a run ended. It reports whether the agent became unfit by it, or
-// stays so because it was a probe. A success that is told after a later failure only
-// counts. A run that superloop broke off is Broken off.
+// Ended notes how a run ended. It reports whether the agent became unfit by it, or stays so because it was a probe. A
+// success that is told after a later failure only counts. A run that superloop broke off is Broken off.
 func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	b := h.at(r.Agent)
 	probe := b.Circuit == HalfOpen
@@ -254,8 +248,7 @@ func (h *Health) Broken(a Agent) {
 	}
 }
 
-// Reset forgets what speaks against an agent: a person has mended it. The figures
-// stay.
+// Reset forgets what speaks against an agent: a person has mended it. The figures stay.
 func (h *Health) Reset(a Agent) {
 	b := h.at(a)
 	b.Circuit, b.InRow, b.Tasks, b.Trips = Closed, 0, nil, 0

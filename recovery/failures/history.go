@@ -44,8 +44,7 @@ type Entry struct {
 type TaskHistory struct {
 	Task    Task    `json:"task"`
 	Entries []Entry `json:"entries"`
-	// Dropped counts the entries that were too many.
-	Dropped int `json:"dropped,omitempty"`
+	Dropped int     `json:"dropped,omitempty"` // Dropped counts the entries that were too many
 }
 
 // History is what failed lately, by task; the task that failed last is the last.
@@ -74,8 +73,7 @@ func (h History) index(t Task) int {
 	return slices.IndexFunc(h.Tasks, func(x TaskHistory) bool { return x.Task == t })
 }
 
-// Add notes a failure and the response to it. The task's entry before it was not
-// solved then.
+// Add notes a failure and the response to it. The task's entry before it was not solved then.
 func (h *History) Add(e Event, response Step) {
 	th := TaskHistory{Task: e.Task}
 	if i := h.index(e.Task); i >= 0 {
@@ -114,8 +112,8 @@ func (h *History) Succeeded(t Task) {
 	}
 }
 
-// Repair notes that the environment was mended of what a task failed of: its
-// entries of that signature do not count any more. It says how many that are.
+// Repair notes that the environment was mended of what a task failed of: its entries of that signature do not count any
+// more. It says how many that are.
 func (h *History) Repair(t Task, signature string) int {
 	i, n := h.index(t), 0
 	if i < 0 {

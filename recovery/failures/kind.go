@@ -1,5 +1,7 @@
 package failures
 
+import "slices"
+
 // Kind is one way in which a role fails.
 type Kind string
 
@@ -36,8 +38,8 @@ const (
 	KindUnknown    Kind = "unknown"
 )
 
-// What becomes of a failure if nothing is done: the classes of an Event. All but
-// the last two are the catalog's words for persistence.
+// What becomes of a failure if nothing is done: the classes of an Event. All but the last two are the catalog's words
+// for persistence.
 const (
 	Transient   = "transient"   // time may fix it
 	Environment = "environment" // the machine has to be mended
@@ -70,6 +72,7 @@ const (
 
 // kindRule is what a kind means when nothing more is known.
 type kindRule struct {
+	kind            Kind
 	class, category string
 	blame           Blame
 	counted         bool
@@ -77,73 +80,55 @@ type kindRule struct {
 	says            string
 }
 
-func ruleOf(k Kind) kindRule {
+// kindRules has one line for each kind. The last one is that of every kind that has no other.
+func kindRules() []kindRule {
 	const no, yes = false, true
-	switch k {
-	case KindExit:
-		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "it ended with a failure"}
-	case KindSignal:
-		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "a signal ended it"}
-	case KindOOM:
-		return kindRule{Environment, "resources", BlameEnvironment, yes, no, "the kernel ended it for memory"}
-	case KindTimeout:
-		return kindRule{Transient, "timeout", BlameRunner, yes, no, "its time was over"}
-	case KindInactive:
-		return kindRule{Transient, "timeout", BlameRunner, yes, no, "it said nothing for too long"}
-	case KindNotStarted:
-		return kindRule{Usage, "config", BlameSettings, no, no, "its program could not be started"}
-	case KindLost:
-		return kindRule{Transient, "unknown", BlameNobody, no, no, "the process that ran it was lost"}
-	case KindMissing:
-		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "its report is missing"}
-	case KindEmpty:
-		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "its report is empty"}
-	case KindStale:
-		return kindRule{Unknown, "unknown", BlameRunner, yes, yes, "its report is that of an earlier turn"}
-	case KindMalformed:
-		return kindRule{Usage, "unknown", BlameRunner, yes, yes, "what it wrote cannot be read"}
-	case KindSame:
-		return kindRule{Permanent, "unknown", BlameRunner, yes, yes, "its report is the same as the last time"}
-	case KindNoChange:
-		return kindRule{Permanent, "unknown", BlameRunner, yes, yes, "it changed nothing in the repository"}
-	case KindImpossible:
-		return kindRule{Impossible, "unknown", BlameTask, no, no, "the work cannot be done"}
-	case KindLimit:
-		return kindRule{Transient, "rate_limited", BlameProvider, no, no, "a limit of the provider was met"}
-	case KindOverloaded:
-		return kindRule{Transient, "network_error", BlameProvider, no, no, "the provider is overloaded or broken"}
-	case KindNetwork:
-		return kindRule{Transient, "network_error", BlameProvider, no, no, "the provider was not reached"}
-	case KindAuth:
-		return kindRule{Permanent, "auth", BlameAccount, no, no, "the provider does not take its login"}
-	case KindBilling:
-		return kindRule{Permanent, "auth", BlameAccount, no, no, "its account has no credit"}
-	case KindModel:
-		return kindRule{Usage, "config", BlameSettings, no, no, "its model does not exist, or may not be used"}
-	case KindConfig:
-		return kindRule{Usage, "config", BlameSettings, no, no, "it does not take its command line or its settings"}
-	case KindContext:
-		return kindRule{Usage, "resources", BlameNobody, no, no, "the conversation is longer than its model takes"}
-	case KindTurns:
-		return kindRule{Usage, "unknown", BlameRunner, yes, no, "its own bound of turns was reached"}
-	case KindBudget:
-		return kindRule{Permanent, "unknown", BlameTask, no, no, "its own bound of money was reached"}
-	case KindRefused:
-		return kindRule{Permanent, "unknown", BlameTask, yes, no, "the model refused the work"}
-	case KindRequest:
-		return kindRule{Permanent, "invalid_arguments", BlameRunner, yes, no, "the provider calls its request invalid"}
-	case KindSession:
-		return kindRule{Usage, "config", BlameNobody, no, no, "the conversation to go on with does not exist"}
-	case KindNoResult:
-		return kindRule{Unknown, "unknown", BlameRunner, yes, no, "its output ended before its end"}
+	return []kindRule{
+		{KindExit, Unknown, "unknown", BlameRunner, yes, no, "it ended with a failure"},
+		{KindSignal, Unknown, "unknown", BlameRunner, yes, no, "a signal ended it"},
+		{KindOOM, Environment, "resources", BlameEnvironment, yes, no, "the kernel ended it for memory"},
+		{KindTimeout, Transient, "timeout", BlameRunner, yes, no, "its time was over"},
+		{KindInactive, Transient, "timeout", BlameRunner, yes, no, "it said nothing for too long"},
+		{KindNotStarted, Usage, "config", BlameSettings, no, no, "its program could not be started"},
+		{KindLost, Transient, "unknown", BlameNobody, no, no, "the process that ran it was lost"},
+		{KindMissing, Unknown, "unknown", BlameRunner, yes, no, "its report is missing"},
+		{KindEmpty, Unknown, "unknown", BlameRunner, yes, no, "its report is empty"},
+		{KindStale, Unknown, "unknown", BlameRunner, yes, yes, "its report is that of an earlier turn"},
+		{KindMalformed, Usage, "unknown", BlameRunner, yes, yes, "what it wrote cannot be read"},
+		{KindSame, Permanent, "unknown", BlameRunner, yes, yes, "its report is the same as the last time"},
+		{KindNoChange, Permanent, "unknown", BlameRunner, yes, yes, "it changed nothing in the repository"},
+		{KindImpossible, Impossible, "unknown", BlameTask, no, no, "the work cannot be done"},
+		{KindLimit, Transient, "rate_limited", BlameProvider, no, no, "a limit of the provider was met"},
+		{KindOverloaded, Transient, "network_error", BlameProvider, no, no, "the provider is overloaded or broken"},
+		{KindNetwork, Transient, "network_error", BlameProvider, no, no, "the provider was not reached"},
+		{KindAuth, Permanent, "auth", BlameAccount, no, no, "the provider does not take its login"},
+		{KindBilling, Permanent, "auth", BlameAccount, no, no, "its account has no credit"},
+		{KindModel, Usage, "config", BlameSettings, no, no, "its model does not exist, or may not be used"},
+		{KindContext, Usage, "resources", BlameNobody, no, no, "the conversation is longer than its model takes"},
+		{KindConfig, Usage, "config", BlameSettings, no, no, "it does not take its command line or its settings"},
+		{KindTurns, Usage, "unknown", BlameRunner, yes, no, "its own bound of turns was reached"},
+		{KindBudget, Permanent, "unknown", BlameTask, no, no, "its own bound of money was reached"},
+		{KindRefused, Permanent, "unknown", BlameTask, yes, no, "the model refused the work"},
+		{KindRequest, Permanent, "invalid_arguments", BlameRunner, yes, no, "the provider calls its request invalid"},
+		{KindSession, Usage, "config", BlameNobody, no, no, "the conversation to go on with does not exist"},
+		{KindNoResult, Unknown, "unknown", BlameRunner, yes, no, "its output ended before its end"},
+		{KindUnknown, Unknown, "unknown", BlameRunner, yes, no, "it failed without saying of what"},
 	}
-	return kindRule{Unknown, "unknown", BlameRunner, yes, no, "it failed without saying of what"}
+}
+
+func ruleOf(k Kind) kindRule {
+	all := kindRules()
+	if i := slices.IndexFunc(all, func(r kindRule) bool { return r.kind == k }); i >= 0 {
+		return all[i]
+	}
+	return all[len(all)-1]
 }
 
 // Kinds lists every kind.
 func Kinds() []Kind {
-	return []Kind{KindExit, KindSignal, KindOOM, KindTimeout, KindInactive, KindNotStarted, KindLost, KindMissing, KindEmpty,
-		KindStale, KindMalformed, KindSame, KindNoChange, KindImpossible, KindLimit, KindOverloaded, KindNetwork, KindAuth,
-		KindBilling, KindModel, KindContext, KindConfig, KindTurns, KindBudget, KindRefused, KindRequest, KindSession,
-		KindNoResult, KindUnknown}
+	var out []Kind
+	for _, r := range kindRules() {
+		out = append(out, r.kind)
+	}
+	return out
 }

@@ -17,8 +17,7 @@ type Output struct {
 	Text   string
 }
 
-// maxAnswer bounds a diagnostician's answer, in bytes, and maxSaid its confidence:
-// nobody who cannot try it is surer.
+// maxAnswer bounds a diagnostician's answer, in bytes, and maxSaid its confidence: nobody who cannot try it is surer.
 const (
 	maxAnswer = 64 << 10
 	maxSaid   = 0.9
@@ -37,12 +36,10 @@ type answer struct {
 	Confidence json.RawMessage   `json:"confidence"`
 }
 
-// Merge takes a diagnostician's answer (root-cause.json, or a text with one JSON
-// object in it) into an analysis by rules. Only evidence that really stands in the
-// outputs or the case's facts counts; an answer without any is not believed. The
-// surer of the two stays, the other one is remembered. Problems say what was wrong
-// with the answer. Nothing in it may run by itself: a command is a proposal for the
-// one gate.
+// Merge takes a diagnostician's answer (root-cause.json, or a text with one JSON object in it) into an analysis by
+// rules. Only evidence that really stands in the outputs or the case's facts counts; an answer without any is not
+// believed. The surer of the two stays, the other one is remembered. Problems say what was wrong with the answer.
+// Nothing in it may run by itself: a command is a proposal for the one gate.
 func Merge(rc RootCause, data []byte, by string, outputs []Output, c Case) RootCause {
 	a, err := parseAnswer(data)
 	if err != nil {

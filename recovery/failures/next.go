@@ -1,13 +1,14 @@
 package failures
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 )
 
-// outagesTaken is how often a provider may be called down that works for other
-// tasks, before it counts as a failure of this one.
+// outagesTaken is how often a provider may be called down that works for other tasks, before it counts as a failure of
+// this one.
 const outagesTaken = 3
 
 // Next is what follows from a failure of the agent that holds the task.
@@ -23,8 +24,7 @@ const outagesTaken = 3
 //	2nd                                            -> the cause is looked for
 //	3rd                                            -> a person
 //
-// An event that does not fit (the failure policy has ended, or nobody holds the task)
-// changes nothing: StepNone.
+// An event that does not fit (the failure policy has ended, or nobody holds the task) changes nothing: StepNone.
 func Next(s State, e Event, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != Working {
 		return s, Decision{Agent: s.Agent, Why: "nobody holds the task"}
@@ -51,7 +51,10 @@ func (m *move) note() {
 	if s.FirstAt.IsZero() {
 		s.FirstAt = m.now
 	}
-	s.Last, s.LastTier = m.from, tierOf(m.list, m.from)
+	s.Last, s.LastTier = m.from, 0
+	if i := slices.IndexFunc(m.list, func(c Candidate) bool { return c.Agent == m.from }); i >= 0 {
+		s.LastTier = m.list[i].Tier
+	}
 	s.Agent = Agent{}
 	if m.e.Waits() {
 		if m.worksForOthers() {
@@ -85,8 +88,7 @@ func (m *move) note() {
 	s.tell(told(*s, m.e))
 }
 
-// worksForOthers reports whether the agent has succeeded since this task failed
-// first: then its provider is not down.
+// worksForOthers reports whether the agent has succeeded since this task failed first: then its provider is not down.
 func (m *move) worksForOthers() bool {
 	return slices.ContainsFunc(m.list, func(c Candidate) bool {
 		return c.Agent == m.from && c.LastSuccess.After(m.s.FirstAt)
@@ -116,7 +118,11 @@ func (m *move) answer() {
 		m.climb()
 	case account || settings:
 		m.without(m.from)
-		m.place(StepReassign, reasonOf(account), e.Why)
+		reason := ReasonMisconfigured
+		if account {
+			reason = ReasonAccount
+		}
+		m.place(StepReassign, reason, e.Why)
 		m.d.Alert, m.d.Type = m.d.Step != StepEscalate, TypeRunner
 	case e.Waits():
 		m.down()
@@ -124,13 +130,6 @@ func (m *move) answer() {
 	default:
 		m.again()
 	}
-}
-
-func reasonOf(account bool) string {
-	if account {
-		return ReasonAccount
-	}
-	return ReasonMisconfigured
 }
 
 // climb answers a failure that counts.
@@ -158,18 +157,15 @@ func (m *move) again() {
 	if m.e.Repaired {
 		reason = ReasonRepaired
 	}
-	for _, c := range m.list {
-		if c.Agent == m.from && c.usable() {
-			m.give(StepRetry, m.from, reason, m.e.Why)
-			return
-		}
+	if slices.ContainsFunc(m.list, func(c Candidate) bool { return c.Agent == m.from && c.usable() }) {
+		m.give(StepRetry, m.from, reason, m.e.Why)
+		return
 	}
 	m.place(StepReassign, reason, m.e.Why)
 }
 
-// down marks the agent whose provider has just failed it, whatever the list says.
-// Who is fit by the list and down by experience, one after the other, is a list
-// that is wrong: after two rounds it is waited for a while.
+// down marks the agent whose provider has just failed it, whatever the list says. Who is fit by the list and down by
+// experience, one after the other, is a list that is wrong: after two rounds it is waited for a while.
 func (m *move) down() {
 	m.s.Downs++
 	m.list = slices.Clone(m.list)
@@ -197,8 +193,8 @@ func (m *move) without(a Agent) {
 	m.list = slices.DeleteFunc(slices.Clone(m.list), func(c Candidate) bool { return c.Agent == a })
 }
 
-// place finds somebody who can take the task now. Who has failed it may have it
-// again only after an analysis, which has changed what they are told.
+// place finds somebody who can take the task now. Who has failed it may have it again only after an analysis, which has
+// changed what they are told.
 func (m *move) place(step Step, reason, why string) {
 	s := &m.s
 	if c, ok := Choose(m.list, s.Failed, s.LastTier); ok {
@@ -254,11 +250,7 @@ func (m *move) give(step Step, a Agent, reason, why string) {
 	m.s.enter(Working, m.now)
 	m.s.Agent = a
 	m.decide(step, a, reason, why)
-	before := m.from
-	if before == (Agent{}) {
-		before = m.s.Last
-	}
-	m.d.NewSession = a != before || m.e.Kind == KindSession || m.e.Kind == KindContext
+	m.d.NewSession = a != cmp.Or(m.from, m.s.Last) || m.e.Kind == KindSession || m.e.Kind == KindContext
 }
 
 func (m *move) analyse(reason, why string) {
@@ -281,29 +273,21 @@ func (m *move) decide(step Step, a Agent, reason, why string) {
 }
 
 func ordinal(n int) string {
-	switch n {
-	case 1:
-		return "first"
-	case 2:
-		return "second"
-	case 3:
-		return "third"
+	words := [...]string{"0th", "first", "second", "third"}
+	if n < len(words) {
+		return words[n]
 	}
 	return fmt.Sprintf("%dth", n)
 }
 
 // failures counts them in words.
 func failures(n int) string {
-	if n == 1 {
-		return "one failure"
-	}
-	return count(n) + " failures"
-}
-
-func count(n int) string {
 	words := [...]string{"no", "one", "two", "three", "four", "five", "six"}
-	if n >= 0 && n < len(words) {
-		return words[n]
+	switch {
+	case n == 1:
+		return "one failure"
+	case n < len(words):
+		return words[n] + " failures"
 	}
-	return fmt.Sprint(n)
+	return fmt.Sprintf("%d failures", n)
 }

@@ -10,8 +10,7 @@ import (
 // StateVersion is the shape of State as it is written.
 const StateVersion = 1
 
-// Step is what a Decision does; each changes something before the task is tried
-// again.
+// Step is what a Decision does; each changes something before the task is tried again.
 type Step string
 
 // The steps, from the cheapest up. Only the last one is an end.
@@ -68,28 +67,26 @@ const (
 
 // Limits bound a failure policy. A zero field is its default.
 type Limits struct {
-	// Reassign and Analyse are how many counted failures are answered by another
-	// agent, and then by an analysis: 1 and 1, so that the third is a person's.
+	// Reassign and Analyse are how many counted failures are answered by another agent, and then by an analysis: 1 and
+	// 1, so that the third is a person's.
 	Reassign int `json:"reassign,omitempty"`
 	Analyse  int `json:"analyse,omitempty"`
-	// Failures is how many counted ones make a person's question of it; 0 is one more
-	// than are answered otherwise. With more the analysis is made again.
+	// Failures is how many counted ones make a person's question of it; 0 is one more than are answered otherwise. With
+	// more the analysis is made again.
 	Failures int `json:"failures,omitempty"`
-	// Same is how often one signature may come back, counted or not: the third (3)
-	// time is a person's.
+	// Same is how often one signature may come back, counted or not: the third (3) time is a person's.
 	Same int `json:"same_failure,omitempty"`
 	// Chance is how many failures in a row that are nobody's fault are not counted: 3.
 	Chance int `json:"chance,omitempty"`
 	// Runs bounds all failed runs of a task but those of a provider that is down: 6.
 	Runs int `json:"runs,omitempty"`
-	// WallMS bounds the time since the first failure, waits and people excluded:
-	// 6 hours. AnalysisMS bounds one analysis: 10 minutes. WaitMS bounds the waits
-	// for agents to be fit again, together: 24 hours.
+	// WallMS bounds the time since the first failure, waits and people excluded: 6 hours. AnalysisMS bounds one
+	// analysis: 10 minutes. WaitMS bounds the waits for agents to be fit again, together: 24 hours.
 	WallMS     int64 `json:"wall_ms,omitempty"`
 	AnalysisMS int64 `json:"analysis_ms,omitempty"`
 	WaitMS     int64 `json:"wait_ms,omitempty"`
-	// FallOver: an agent whose settings are wrong is replaced by another one (a
-	// person is told), instead of stopping for a person.
+	// FallOver: an agent whose settings are wrong is replaced by another one (a person is told), instead of stopping
+	// for a person.
 	FallOver bool `json:"fall_over,omitempty"`
 }
 
@@ -117,18 +114,15 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// State is the failure policy of one task. It is a value: no function of this package
-// changes the one that it is given.
+// State is the failure policy of one task. It is a value: no function of this package changes the one that it is given.
 type State struct {
-	Version int    `json:"version"`
-	Task    Task   `json:"task"`
-	Limits  Limits `json:"limits"`
-	Phase   Phase  `json:"phase"`
-	// Agent holds the task; zero in every phase but Working.
-	Agent Agent `json:"agent,omitzero"`
-	// Last is who failed last, LastTier its tier.
-	Last     Agent `json:"last,omitzero"`
-	LastTier int   `json:"last_tier,omitempty"`
+	Version  int    `json:"version"`
+	Task     Task   `json:"task"`
+	Limits   Limits `json:"limits"`
+	Phase    Phase  `json:"phase"`
+	Agent    Agent  `json:"agent,omitzero"` // Agent holds the task; zero in every phase but Working
+	Last     Agent  `json:"last,omitzero"`  // who failed last, LastTier its tier
+	LastTier int    `json:"last_tier,omitempty"`
 
 	Counted  int     `json:"counted,omitempty"`  // failures that count
 	Runs     int     `json:"runs,omitempty"`     // failed runs, but those of a provider that was down
@@ -144,14 +138,12 @@ type State struct {
 	Tell []string `json:"tell,omitempty"`
 
 	FirstAt time.Time `json:"first_at,omitzero"` // the first failure
-	// IdleMS is the time since FirstAt in which nobody could have worked;
-	// WaitedMS the part of it that was waits for agents. Since is when the present
-	// phase began.
+	// IdleMS is the time since FirstAt in which nobody could have worked; WaitedMS the part of it that was waits for
+	// agents. Since is when the present phase began.
 	IdleMS   int64     `json:"idle_ms,omitempty"`
 	WaitedMS int64     `json:"waited_ms,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
-	// Until is when a wait or an analysis is over.
-	Until time.Time `json:"until,omitzero"`
+	Until    time.Time `json:"until,omitzero"` // when a wait or an analysis is over
 	// Alerted: a person knows that nobody is fit; told once in a failure policy.
 	Alerted bool   `json:"alerted,omitempty"`
 	Reason  string `json:"reason,omitempty"` // of the last decision
@@ -168,22 +160,20 @@ func New(t Task, a Agent, l Limits, now time.Time) State {
 
 // Decision is what follows from an input.
 type Decision struct {
-	Step Step `json:"rung"`
-	// Agent has the task from now on; zero: nobody has.
-	Agent Agent `json:"agent,omitzero"`
-	// From is who had it. Release is always true when From was holding it: the
-	// runner is free before anything else happens.
+	Step  Step  `json:"rung"`
+	Agent Agent `json:"agent,omitzero"` // Agent has the task from now on; zero: nobody has
+	// From is who had it. Release is always true when From was holding it: the runner is free before anything else
+	// happens.
 	From    Agent  `json:"from,omitzero"`
 	Release bool   `json:"release"`
 	Reason  string `json:"reason"`
 	Why     string `json:"why"` // one sentence for a person
 	// Tell is what the next prompt of this task has to say of what happened.
 	Tell []string `json:"tell,omitempty"`
-	// Until: of a wait, when to call WaitOver; of an analysis, when to give it up and
-	// call Analysed without one.
+	// Until: of a wait, when to call WaitOver; of an analysis, when to give it up and call Analysed without one.
 	Until time.Time `json:"until,omitzero"`
-	// Alert: a person is told, and nothing waits for an answer. Type is that of
-	// the escalation, with an Alert or an end.
+	// Alert: a person is told, and nothing waits for an answer. Type is that of the escalation, with an Alert or an
+	// end.
 	Alert bool   `json:"alert,omitempty"`
 	Type  string `json:"type,omitempty"`
 	// NewSession: the conversation so far must not be gone on with.

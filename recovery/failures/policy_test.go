@@ -177,9 +177,6 @@ func TestOutage(t *testing.T) {
 	if d.Step != StepResume || d.Agent != alice || s.Counted != 0 || !d.NewSession {
 		t.Fatalf("%+v", d)
 	}
-	if s = Succeeded(s, at); s.Phase != Done || s.Agent != (Agent{}) {
-		t.Errorf("%+v", s)
-	}
 }
 
 // TestWaitsAreBounded: a day of waiting, then a person; the wall clock stands still
@@ -320,7 +317,8 @@ func TestFailurePolicy(t *testing.T) {
 				if failed {
 					next, d = Next(s, e, list, now)
 				} else {
-					next = Succeeded(s, now)
+					next = s // the loop forgets the policy of a task that is done
+					next.Phase, next.Agent = Done, Agent{}
 				}
 				if failed && (!d.Release || d.From != s.Agent) {
 					rt.Fatalf("%s is not released: %+v", s.Agent, d)

@@ -36,8 +36,8 @@ func CheckKinds() []CheckKind {
 	return []CheckKind{CheckPath, CheckPermission, CheckDeps, CheckDisk, CheckPort, CheckTool, CheckService, CheckAuth, CheckLimit}
 }
 
-// Managers lists the package managers whose lock files can be compared with what is
-// installed: what CheckSpec.Manager may be.
+// Managers lists the package managers whose lock files can be compared with what is installed: what CheckSpec.Manager
+// may be.
 func Managers() []string {
 	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
 }
@@ -53,8 +53,8 @@ type CheckSpec struct {
 	Address string `json:"address,omitempty"`
 }
 
-// Prevention is one check that is made before an iteration, so that environment that is
-// known to break is not run into again.
+// Prevention is one check that is made before an iteration, so that environment that is known to break is not run into
+// again.
 type Prevention struct {
 	ID      string    `json:"id"` // of the kind and the spec
 	Kind    CheckKind `json:"kind"`
@@ -62,16 +62,14 @@ type Prevention struct {
 	Reason  string    `json:"reason"`
 	AddedBy string    `json:"added_by"` // rules, superloop, a runner, a person
 	AddedAt time.Time `json:"added_at"`
-	// Runs counts looks, Hits those that found it broken, Prevented the role runs
-	// that were not spent because of that, Overruled the hits after which the role
-	// went well all the same.
+	// Runs counts looks, Hits those that found it broken, Prevented the role runs that were not spent because of that,
+	// Overruled the hits after which the role went well all the same.
 	Runs      int       `json:"runs"`
 	Hits      int       `json:"hits"`
 	Prevented int       `json:"prevented"`
 	Overruled int       `json:"overruled,omitempty"`
 	LastHit   time.Time `json:"last_hit,omitzero"`
-	// Retired is when it was given up, "" why not.
-	Retired   time.Time `json:"retired,omitzero"`
+	Retired   time.Time `json:"retired,omitzero"` // when it was given up, "" why not
 	RetiredOf string    `json:"retired_because,omitempty"`
 }
 
@@ -93,9 +91,8 @@ const (
 	overruledAt = 2 // false alarms, when they are more than what was prevented
 )
 
-// Add takes a check in, or wakes the one that looks at the same. It reports
-// whether anything is new. A spec that cannot be looked at is an error that says
-// what is wrong.
+// Add takes a check in, or wakes the one that looks at the same. It reports whether anything is new. A spec that cannot
+// be looked at is an error that says what is wrong.
 func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error) {
 	if err := p.valid(); err != nil {
 		return Prevention{}, false, fmt.Errorf("adding a check of kind %q: %w", p.Kind, err)
@@ -123,8 +120,7 @@ func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error
 	return p, true, nil
 }
 
-// Note takes in what a look found, and retires what has proved useless. It gives
-// the checks that were retired.
+// Note takes in what a look found, and retires what has proved useless. It gives the checks that were retired.
 func (ps *Preventions) Note(found []Finding, now time.Time) (retired []Prevention) {
 	for _, f := range found {
 		i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == f.ID })
@@ -163,8 +159,7 @@ func (ps *Preventions) Overrule(id string, now time.Time) {
 	}
 }
 
-// Retire gives a check up because a person says so. It reports whether it was
-// active.
+// Retire gives a check up because a person says so. It reports whether it was active.
 func (ps *Preventions) Retire(id, why string, now time.Time) bool {
 	i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id && p.Active() })
 	if i >= 0 {
@@ -266,8 +261,8 @@ func localAddress(addr string) error {
 	return nil
 }
 
-// splitHostPort does what net.SplitHostPort does. Package net is not imported because
-// it brings the resolver and its start-up into every program that only decides.
+// splitHostPort does what net.SplitHostPort does. Package net is not imported because it brings the resolver and its
+// start-up into every program that only decides.
 func splitHostPort(addr string) (host, port string, ok bool) {
 	i := strings.LastIndexByte(addr, ':')
 	if i < 0 {
@@ -284,8 +279,8 @@ func splitHostPort(addr string) (host, port string, ok bool) {
 	return host, port, !strings.ContainsAny(host+port, "[]")
 }
 
-// loopback reports whether a host is this machine. An address with a zone is not
-// taken, as net.ParseIP does not take one.
+// loopback reports whether a host is this machine. An address with a zone is not taken, as net.ParseIP does not take
+// one.
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()

@@ -5,19 +5,7 @@ import (
 	"time"
 )
 
-// Succeeded ends the failure policy: the task is done.
-func Succeeded(s State, now time.Time) State {
-	if s.Phase != Working {
-		return s
-	}
-	s = s.clone()
-	s.enter(Done, now)
-	s.Reason, s.Why = "", ""
-	return s
-}
-
-// WaitOver goes on after a wait: its time has come, or somebody is fit before it.
-// In another phase it changes nothing.
+// WaitOver goes on after a wait: its time has come, or somebody is fit before it. In another phase it changes nothing.
 func WaitOver(s State, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != Waiting {
 		return s, Decision{Agent: s.Agent, Why: "nothing is waited for"}
@@ -40,9 +28,8 @@ type Analysis struct {
 	Why    string `json:"why,omitempty"`
 }
 
-// Analysed goes on after an analysis, its environment fix (if the gate let one run)
-// included. An empty Analysis is one that found nothing, or took too long. Who has
-// failed the task may have it again now, if nobody else is fit.
+// Analysed goes on after an analysis, its environment fix (if the gate let one run) included. An empty Analysis is one
+// that found nothing, or took too long. Who has failed the task may have it again now, if nobody else is fit.
 func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != Analysing {
 		return s, Decision{Agent: s.Agent, Why: "no analysis is awaited"}
@@ -66,8 +53,8 @@ func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Deci
 	return m.s, m.d
 }
 
-// Answered goes on after a person's answer: the failure policy begins anew, with what was
-// told so far and the person's note.
+// Answered goes on after a person's answer: the failure policy begins anew, with what was told so far and the person's
+// note.
 func Answered(s State, note string, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != WithHuman {
 		return s, Decision{Agent: s.Agent, Why: "no person was asked"}
@@ -83,8 +70,8 @@ func Answered(s State, note string, list []Candidate, now time.Time) (State, Dec
 	return m.s, m.d
 }
 
-// Mended takes back failures that an environment caused which was mended since:
-// signature names them, n how many (History.Repair says). It can only be less.
+// Mended takes back failures that an environment caused which was mended since: signature names them, n how many
+// (History.Repair says). It can only be less.
 func Mended(s State, signature string, n int) State {
 	if s.Phase.Ended() || n <= 0 {
 		return s

@@ -25,9 +25,8 @@ type finding struct {
 	sure     float64
 }
 
-// Analyse looks for the cause of a task's failures by rules. The rule that is surest
-// wins; where none applies the type is unknown, and the confidence 0. Everything it
-// says is taken from the case: evidence is quoted, never made up.
+// Analyse looks for the cause of a task's failures by rules. The rule that is surest wins; where none applies the type
+// is unknown, and the confidence 0. Everything it says is taken from the case: evidence is quoted, never made up.
 func Analyse(c Case, now time.Time) RootCause {
 	c = c.clean()
 	e := c.lastEntry()
@@ -273,8 +272,7 @@ func fileRule(c Case, e Entry) (finding, bool) {
 		prevent: &Prevented{Kind: CheckPath, Spec: &CheckSpec{Path: p}}}, true
 }
 
-// touches reports whether a commit changed the file that a path names, however it
-// is written.
+// touches reports whether a commit changed the file that a path names, however it is written.
 func touches(co CommitFact, p string) (string, bool) {
 	p = path.Clean(strings.ReplaceAll(p, `\`, "/"))
 	if p == "." || p == "/" {

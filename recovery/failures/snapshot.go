@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// Snapshot is the environment as it was at one time, small enough to be kept with
-// every success.
+// Snapshot is the environment as it was at one time, small enough to be kept with every success.
 type Snapshot struct {
 	At time.Time `json:"at"`
-	// Tools are the versions that were handed in, by name; Files the digests of lock
-	// files and configurations, by path from the repository's root.
+	// Tools are the versions that were handed in, by name; Files the digests of lock files and configurations, by path
+	// from the repository's root.
 	Tools map[string]string `json:"tools,omitempty"`
 	Files map[string]string `json:"files,omitempty"`
-	// FreeMB and FreeInodes are of the repository's file system, -1 where nobody could
-	// tell. UptimeMS tells jumps of the clock, 0 where nobody could tell.
+	// FreeMB and FreeInodes are of the repository's file system, -1 where nobody could tell. UptimeMS tells jumps of
+	// the clock, 0 where nobody could tell.
 	FreeMB     int64 `json:"free_mb"`
 	FreeInodes int64 `json:"free_inodes"`
 	UptimeMS   int64 `json:"uptime_ms,omitempty"`
@@ -60,8 +59,8 @@ const (
 	clockSlip = 2 * time.Minute // between the wall clock and the uptime
 )
 
-// Compare lists what has changed since an earlier snapshot, in a fixed order: tools,
-// files, disk, clock. Without an earlier one only a disk that is nearly full is told.
+// Compare lists what has changed since an earlier snapshot, in a fixed order: tools, files, disk, clock. Without an
+// earlier one only a disk that is nearly full is told.
 func Compare(before, after Snapshot) []Change {
 	var out []Change
 	if !before.At.IsZero() {
@@ -107,8 +106,7 @@ func differences(before, after map[string]string, what func(string) string) []Ch
 	return out
 }
 
-// fileChange says what a file is: dependencies are pinned in it, or something is
-// configured.
+// fileChange says what a file is: dependencies are pinned in it, or something is configured.
 func fileChange(name string) string {
 	base := filepath.Base(name)
 	if strings.Contains(base, "lock") || slices.Contains([]string{"package.json", "requirements.txt", "pyproject.toml", "go.mod", "go.sum", "Cargo.toml", "Gemfile", "npm-shrinkwrap.json"}, base) {

@@ -17,21 +17,20 @@ type Sample struct {
 	Category string    `json:"category,omitempty"`
 }
 
-// Thresholds say when failures are more than one task's. A zero field is its default,
-// a negative one switches its trigger off.
+// Thresholds say when failures are more than one task's. A zero field is its default, a negative one switches its
+// trigger off.
 type Thresholds struct {
-	// WindowMS is the time that is looked at: 1 hour. MinRuns is how many runs there
-	// must be in it before a rate says anything: 5.
+	// WindowMS is the time that is looked at: 1 hour. MinRuns is how many runs there must be in it before a rate says
+	// anything: 5.
 	WindowMS int64 `json:"window_ms,omitempty"`
 	MinRuns  int   `json:"min_runs,omitempty"`
 	// WarnRate and CriticalRate are failure rates that are passed: 0.2 and 0.5.
 	WarnRate     float64 `json:"warn_rate,omitempty"`
 	CriticalRate float64 `json:"critical_rate,omitempty"`
-	// SameCategory is how many failures of one category there may be, over at least
-	// two tasks: 5.
+	// SameCategory is how many failures of one category there may be, over at least two tasks: 5.
 	SameCategory int `json:"same_category,omitempty"`
-	// SilentRuns is how many failed runs without a single success in the window make
-	// an emergency, when the first of them is that old: 3.
+	// SilentRuns is how many failed runs without a single success in the window make an emergency, when the first of
+	// them is that old: 3.
 	SilentRuns int `json:"silent_runs,omitempty"`
 }
 
@@ -74,9 +73,8 @@ type Alert struct {
 	Since    time.Time `json:"since"`
 	At       time.Time `json:"at"`
 	// Analyse: the cause is to be looked for across tasks, not only told.
-	Analyse bool `json:"analyse,omitempty"`
-	// Cause is what was found then, "" for nothing.
-	Cause string `json:"cause,omitempty"`
+	Analyse bool   `json:"analyse,omitempty"`
+	Cause   string `json:"cause,omitempty"` // what was found then, "" for nothing
 }
 
 // Bounds of a Watch.
@@ -85,15 +83,13 @@ const (
 	maxNamed   = 8
 )
 
-// Watch looks at the ends of the role runs of all loops. Each trigger fires once in
-// a window.
+// Watch looks at the ends of the role runs of all loops. Each trigger fires once in a window.
 type Watch struct {
-	Thresholds Thresholds           `json:"thresholds,omitzero"`
-	Samples    []Sample             `json:"samples,omitempty"`
-	Fired      map[string]time.Time `json:"fired,omitempty"`
-	// LastSuccess and FirstSeen are of all time.
-	LastSuccess time.Time `json:"last_success,omitzero"`
-	FirstSeen   time.Time `json:"first_seen,omitzero"`
+	Thresholds  Thresholds           `json:"thresholds,omitzero"`
+	Samples     []Sample             `json:"samples,omitempty"`
+	Fired       map[string]time.Time `json:"fired,omitempty"`
+	LastSuccess time.Time            `json:"last_success,omitzero"` // LastSuccess and FirstSeen are of all time
+	FirstSeen   time.Time            `json:"first_seen,omitzero"`
 }
 
 // Clone is a copy that shares nothing that changes.
@@ -102,8 +98,8 @@ func (w Watch) Clone() Watch {
 	return w
 }
 
-// Add takes an end in and gives the alerts that follow from it. Samples may come a
-// little out of order; what is older than the window plays no part.
+// Add takes an end in and gives the alerts that follow from it. Samples may come a little out of order; what is older
+// than the window plays no part.
 func (w *Watch) Add(s Sample, now time.Time) []Alert {
 	w.Note(s)
 	return w.Look(now)

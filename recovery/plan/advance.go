@@ -29,8 +29,7 @@ type Move struct {
 	ID     string `json:"id,omitempty"`     // and its id
 	action.Draft
 	WaitMS int64 `json:"wait_ms,omitempty"`
-	// Picked: a person has chosen it.
-	Picked bool `json:"picked,omitempty"`
+	Picked bool  `json:"picked,omitempty"` // Picked: a person has chosen it
 	// Above: the command is that of the option on the level above, once more.
 	Above bool `json:"above,omitempty"`
 }
@@ -45,8 +44,7 @@ type Turn struct {
 	Status string `json:"status"`
 }
 
-// Advance brings the chain to where something is to be done, and says what. It
-// changes nothing when it is asked twice.
+// Advance brings the chain to where something is to be done, and says what. It changes nothing when it is asked twice.
 func (c *Chain) Advance(now time.Time) (Move, []Turn) {
 	var turns []Turn
 	for {
@@ -146,8 +144,8 @@ func (c *Chain) tries(key string) int {
 	return n
 }
 
-// choose takes the first option that may be tried without a person; where a person
-// has picked what the level is for, those that need one as well.
+// choose takes the first option that may be tried without a person; where a person has picked what the level is for,
+// those that need one as well.
 func (c *Chain) choose(l *Level) bool {
 	picked := l.Picked && !l.Remedy
 	for _, o := range l.Options {
@@ -165,8 +163,7 @@ func (c *Chain) fresh(l Level, o Choice) bool {
 	return o.Availability != impossible && l.runnable(o) && !slices.Contains(c.Tried, o.Key) && !c.unfinished(o.Key, len(c.Levels))
 }
 
-// unfinished reports whether an option is what one of the first n levels deals
-// with: it cannot be its own remedy.
+// unfinished reports whether an option is what one of the first n levels deals with: it cannot be its own remedy.
 func (c *Chain) unfinished(key string, n int) bool {
 	return slices.ContainsFunc(c.Levels[:n], func(l Level) bool { return l.Chosen == key })
 }
@@ -206,8 +203,7 @@ func (c *Chain) blame(depth int, o Choice, command, text string) {
 	c.Errors = append(c.Errors, Error{Depth: depth, Option: o.ID, Key: o.Key, Command: command, Text: text})
 }
 
-// push goes one level deeper for what the chosen option needs, or ends the option
-// when that may not be.
+// push goes one level deeper for what the chosen option needs, or ends the option when that may not be.
 func (c *Chain) push(l *Level, n Need) []Turn {
 	if why := c.refuses(n.Goal); why != "" {
 		c.fail(l, fmt.Sprintf("it needs %s, and %s", n.Label, why))

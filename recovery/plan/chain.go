@@ -41,34 +41,28 @@ const (
 
 // Chain is the remedy of one failed command.
 type Chain struct {
-	ID   string `json:"chain_id"`
-	Goal Goal   `json:"original_goal"`
-	// Levels are the present ones, the outermost first.
-	Levels []Level `json:"levels"`
-	// Left are the latest levels that were left without success, the newest last:
-	// a person may still choose there.
+	ID     string  `json:"chain_id"`
+	Goal   Goal    `json:"original_goal"`
+	Levels []Level `json:"levels"` // the present ones, the outermost first
+	// Left are the latest levels that were left without success, the newest last: a person may still choose there.
 	Left []Level `json:"left,omitempty"`
-	// Reached are the goals of levels that were left successfully: who needs one
-	// of them again has it.
+	// Reached are the goals of levels that were left successfully: who needs one of them again has it.
 	Reached []string `json:"reached,omitempty"`
 	// Tried are the keys of options that were begun, or left out, on any level.
 	Tried []string `json:"tried,omitempty"`
-	// Worked are the keys of options whose command succeeded, whether that helped
-	// or not.
+	// Worked are the keys of options whose command succeeded, whether that helped or not.
 	Worked []string `json:"worked,omitempty"`
 	Status Status   `json:"status"`
 	Why    string   `json:"why,omitempty"` // of an end
-	// Attempts counts the commands that were begun, verifying aside; Limit bounds
-	// them, Until the time at which one may become due.
+	// Attempts counts the commands that were begun, verifying aside; Limit bounds them, Until the time at which one may
+	// become due.
 	Attempts int       `json:"attempts"`
 	Limit    int       `json:"max_attempts"`
 	Until    time.Time `json:"until,omitzero"`
-	// Running is what was begun and has no outcome yet.
-	Running *Move `json:"running,omitempty"`
+	Running  *Move     `json:"running,omitempty"` // what was begun and has no outcome yet
 	// Verifying: a remedy has succeeded, and whether it helped is not known yet.
-	Verifying bool `json:"verifying,omitempty"`
-	// Errors are those of all levels, in order.
-	Errors []Error `json:"errors,omitempty"`
+	Verifying bool    `json:"verifying,omitempty"`
+	Errors    []Error `json:"errors,omitempty"` // those of all levels, in order
 	// Crumbs are the levels that there were, in order.
 	Crumbs    []Crumb   `json:"breadcrumbs,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
@@ -95,25 +89,21 @@ type Failure struct {
 type Level struct {
 	Depth int    `json:"depth"` // 1 is the outermost
 	Goal  string `json:"goal"`
-	// For is the key of the option above that the level is there for. Remedy: that
-	// option has failed, and of what it failed is to be fixed; else it needs Goal.
+	// For is the key of the option above that the level is there for. Remedy: that option has failed, and of what it
+	// failed is to be fixed; else it needs Goal.
 	For     string   `json:"for,omitempty"`
 	Remedy  bool     `json:"cure,omitempty"`
 	Label   string   `json:"label"`
 	Failure Failure  `json:"failure"`
 	Options []Choice `json:"options"`
-	// Chosen is the key of the option that is dealt with, "" when the next one is
-	// to be chosen.
+	// Chosen is the key of the option that is dealt with, "" when the next one is to be chosen.
 	Chosen string `json:"chosen,omitempty"`
-	// Needs are what the chosen option still needs, the next one first.
-	Needs []Need `json:"needs,omitempty"`
-	// Again: the chosen option failed, what it failed of was fixed on the level
-	// below, so it is due once more.
-	Again bool `json:"again,omitempty"`
-	// Picked: it is a person who has chosen it.
-	Picked bool `json:"picked,omitempty"`
-	// Due is when the chosen option's command may begin; zero before Advance has
-	// said so. What was due in time is not withdrawn when it is begun late.
+	Needs  []Need `json:"needs,omitempty"` // what the chosen option still needs, the next one first
+	// Again: the chosen option failed, what it failed of was fixed on the level below, so it is due once more.
+	Again  bool `json:"again,omitempty"`
+	Picked bool `json:"picked,omitempty"` // Picked: it is a person who has chosen it
+	// Due is when the chosen option's command may begin; zero before Advance has said so. What was due in time is not
+	// withdrawn when it is begun late.
 	Due time.Time `json:"due,omitzero"`
 }
 
@@ -133,14 +123,13 @@ type Choice struct {
 	Handler      string  `json:"handler,omitempty"`
 	Dep          string  `json:"dep,omitempty"` // the recipe that it installs or renews
 	Instructions string  `json:"instructions,omitempty"`
-	// ByItself: the engine may carry it out without a person, if the policy lets
-	// the command run. Withheld says why not.
+	// ByItself: the engine may carry it out without a person, if the policy lets the command run. Withheld says why
+	// not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`
 }
 
-// Need is what must be there before a locked option can run, and the ways to get
-// it here.
+// Need is what must be there before a locked option can run, and the ways to get it here.
 type Need struct {
 	Goal    string   `json:"goal"` // tool/pipx
 	Label   string   `json:"label"`
@@ -164,8 +153,7 @@ type Error struct {
 	Text    string `json:"text"`
 }
 
-// New opens a chain for a failed command with what might fix it. limit and patience
-// are bounds, 0 for the defaults.
+// New opens a chain for a failed command with what might fix it. limit and patience are bounds, 0 for the defaults.
 func New(id string, goal Goal, f Failure, options []Choice, limit int, patience time.Duration, now time.Time) Chain {
 	if limit <= 0 {
 		limit = DefaultAttempts
@@ -216,8 +204,8 @@ func (l Level) Option(name string) (Choice, bool) {
 	return Choice{}, false
 }
 
-// runnable reports whether there is something to run in an option of the level.
-// Waiting is for what has failed; what was never there does not come of it.
+// runnable reports whether there is something to run in an option of the level. Waiting is for what has failed; what
+// was never there does not come of it.
 func (l Level) runnable(o Choice) bool {
 	return o.Command != "" || len(o.WaitsMS) > 0 && (l.Depth == 1 || l.Remedy)
 }

@@ -15,11 +15,9 @@ const (
 	errorLines = 4 // of the end of an error's text
 )
 
-// Describe is the chain for a person, in plain ASCII: the goal, the way to where it
-// stands, the options of each level with marks, all errors of all levels, and what
-// can be typed next. Lines are folded at width columns (0: 80); words, and so
-// paths, are never cut. Nothing in it that a tool or a command wrote can mean
-// anything to a terminal.
+// Describe is the chain for a person, in plain ASCII: the goal, the way to where it stands, the options of each level
+// with marks, all errors of all levels, and what can be typed next. Lines are folded at width columns (0: 80); words,
+// and so paths, are never cut. Nothing in it that a tool or a command wrote can mean anything to a terminal.
 func Describe(c Chain, width int) string {
 	if width <= 0 {
 		width = 80

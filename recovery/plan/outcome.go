@@ -8,8 +8,7 @@ import (
 // remedyOf begins the goal of a level that is to fix what an option failed of.
 const remedyOf = "option/"
 
-// Begin notes down that a move is being carried out; it is to be on the disk
-// before the command is started.
+// Begin notes down that a move is being carried out; it is to be on the disk before the command is started.
 func (c *Chain) Begin(m Move, now time.Time) {
 	c.UpdatedAt, c.Running = now, &m
 	if m.Kind == Verify {
@@ -25,8 +24,8 @@ func (c *Chain) Begin(m Move, now time.Time) {
 	c.Tried = append(c.Tried, m.Option)
 }
 
-// Succeeded: the command that was begun did what it was to do. Whether that helps
-// the goal is known when the goal's own command has run again.
+// Succeeded: the command that was begun did what it was to do. Whether that helps the goal is known when the goal's own
+// command has run again.
 func (c *Chain) Succeeded(now time.Time) []Turn {
 	if c.Status != Open || c.Running != nil && c.Running.Kind == Verify {
 		return nil
@@ -53,9 +52,8 @@ func (c *Chain) Succeeded(now time.Time) []Turn {
 	return turns
 }
 
-// Failed: the command that was begun has failed, of f, for which there are
-// options. What it failed of is fixed first where that may be; else the next
-// option of its level is due.
+// Failed: the command that was begun has failed, of f, for which there are options. What it failed of is fixed first
+// where that may be; else the next option of its level is due.
 func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) []Turn {
 	m := c.Running
 	l := c.level()
@@ -84,9 +82,8 @@ func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) 
 	return c.deeper(below)
 }
 
-// waited is what came of waiting and running what is above once more: the same
-// failure is waited for again, as often as the option says; another one is a step
-// forward.
+// waited is what came of waiting and running what is above once more: the same failure is waited for again, as often as
+// the option says; another one is a step forward.
 func (c *Chain) waited(l *Level, o Choice, command, text string, f Failure, options []Choice) {
 	same := l.Failure.same(f)
 	c.blame(l.Depth, o, command, text)
@@ -111,9 +108,8 @@ func (c *Chain) Skipped(why string, now time.Time) {
 	c.fail(l, "not run: "+why)
 }
 
-// Verified: the goal's command ran again. If it failed, f is what of and options
-// what might fix that: the same failure has the next option, another one is a
-// step forward, with options of its own.
+// Verified: the goal's command ran again. If it failed, f is what of and options what might fix that: the same failure
+// has the next option, another one is a step forward, with options of its own.
 func (c *Chain) Verified(ok bool, f Failure, options []Choice, now time.Time) {
 	if c.Status != Open {
 		return

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Lost: a person has looked at what was begun and has no outcome, and it is not
-// to be waited for any more. A remedy counts as failed; whether the goal's command
-// passes is to be seen again. See Again.
+// Lost: a person has looked at what was begun and has no outcome, and it is not to be waited for any more. A remedy
+// counts as failed; whether the goal's command passes is to be seen again. See Again.
 func (c *Chain) Lost(text string, now time.Time) {
 	m := c.Running
 	if m == nil || c.Status != Open {
@@ -21,8 +20,8 @@ func (c *Chain) Lost(text string, now time.Time) {
 	}
 }
 
-// Again: a person has looked at what was begun and has no outcome, and it is to be
-// begun once more, as if it had not been; it opens as much room as Pick does.
+// Again: a person has looked at what was begun and has no outcome, and it is to be begun once more, as if it had not
+// been; it opens as much room as Pick does.
 func (c *Chain) Again(now time.Time) error {
 	m := c.Running
 	if m == nil || c.Status != Open {
@@ -52,12 +51,10 @@ func lastIndex(all []string, s string) int {
 	return -1
 }
 
-// Pick has a person choose an option by key or id, on the level of that depth:
-// one that is dealt with, or one that was left and is still known. Depth 0 is
-// wherever there is one of that name, the deepest level first. With it is chosen
-// what it needs, and what it is a remedy for. Deeper levels are left. It opens a
-// chain that was exhausted, with room for DefaultAttempts more commands and
-// DefaultTime.
+// Pick has a person choose an option by key or id, on the level of that depth: one that is dealt with, or one that was
+// left and is still known. Depth 0 is wherever there is one of that name, the deepest level first. With it is chosen
+// what it needs, and what it is a remedy for. Deeper levels are left. It opens a chain that was exhausted, with room
+// for DefaultAttempts more commands and DefaultTime.
 func (c *Chain) Pick(depth int, name string, now time.Time) error {
 	if err := c.takes(); err != nil {
 		return err
@@ -142,8 +139,8 @@ func (c *Chain) deepest() int {
 	return n
 }
 
-// restore gives the levels down to one that was left, each dealing with what the
-// one below is for; ok is false if that is not an option any more.
+// restore gives the levels down to one that was left, each dealing with what the one below is for; ok is false if that
+// is not an option any more.
 func (c *Chain) restore(l Level) (path []Level, ok bool) {
 	if l.Depth > len(c.Levels)+1 || !slices.ContainsFunc(c.Levels[l.Depth-2].Options, func(o Choice) bool { return o.Key == l.For }) {
 		for i := len(c.Left) - 1; i >= 0 && path == nil; i-- {
@@ -199,9 +196,8 @@ func (c *Chain) reopen(now time.Time) {
 	}
 }
 
-// Retry has a person try a level once more, 0 the deepest: what was tried there
-// and below it is fresh again, but for what has succeeded. Deeper levels are left.
-// It opens a chain that was exhausted, as Pick does.
+// Retry has a person try a level once more, 0 the deepest: what was tried there and below it is fresh again, but for
+// what has succeeded. Deeper levels are left. It opens a chain that was exhausted, as Pick does.
 func (c *Chain) Retry(depth int, now time.Time) error {
 	if err := c.takes(); err != nil {
 		return err

@@ -12,8 +12,7 @@ import (
 // FormatVersion is that of chain.schema.json.
 const FormatVersion = 1
 
-// response is a chain for programs and other people's screens, see
-// chain.schema.json.
+// response is a chain for programs and other people's screens, see chain.schema.json.
 type response struct {
 	Version int    `json:"version"`
 	OK      bool   `json:"ok"`
@@ -38,8 +37,7 @@ type response struct {
 	Budget   shownBudget       `json:"budget"`
 	Created  time.Time         `json:"created_at"`
 	Updated  time.Time         `json:"updated_at"`
-	// State is the chain itself, in files.
-	State *Chain `json:"state,omitempty"`
+	State    *Chain            `json:"state,omitempty"` // the chain itself, in files
 }
 
 type shownFailure struct {
@@ -112,10 +110,9 @@ type shownBudget struct {
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// Response is the chain as one JSON object that holds all there is to show, in
-// ASCII: what failed, the options of each level, the stack with the deepest level
-// at index 0, the way there, all errors, and what can always be done. It is valid
-// against chain.schema.json.
+// Response is the chain as one JSON object that holds all there is to show, in ASCII: what failed, the options of each
+// level, the stack with the deepest level at index 0, the way there, all errors, and what can always be done. It is
+// valid against chain.schema.json.
 func Response(c Chain) ([]byte, error) { return marshal(c, nil) }
 
 // Record is Response with the chain itself in it: what a file holds.
@@ -207,8 +204,8 @@ func (c *Chain) result(o Choice) string {
 	return ""
 }
 
-// ascii writes JSON so that no terminal takes a part of it for anything but text,
-// and without NUL, which no strict reader takes. Its values are the same.
+// ascii writes JSON so that no terminal takes a part of it for anything but text, and without NUL, which no strict
+// reader takes. Its values are the same.
 func ascii(data []byte) []byte {
 	var b strings.Builder
 	b.Grow(len(data) + len(data)/16)

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// Check says what is wrong with a chain that was read from somewhere; what passes
-// can be walked.
+// Check says what is wrong with a chain that was read from somewhere; what passes can be walked.
 func (c Chain) Check() error {
 	switch {
 	case !IsID(c.ID):

@@ -18,8 +18,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// watched are the files whose change may be a cause. It is a function so that
-// nobody can change it.
+// watched are the files whose change may be a cause. It is a function so that nobody can change it.
 func watched() []string {
 	return []string{"package.json", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb",
 		"requirements.txt", "pyproject.toml", "poetry.lock", "uv.lock", "Pipfile.lock", "go.mod", "go.sum", "Cargo.toml", "Cargo.lock",
@@ -33,9 +32,8 @@ const (
 	maxDigest  = 16 << 20 // larger files are told by size and time
 )
 
-// Collect takes a snapshot of the environment of dir: the files that are usually to
-// blame, and more of the caller's choice (paths from dir). It reads, starts no
-// process, and reads at most 60 files of 16 MiB.
+// Collect takes a snapshot of the environment of dir: the files that are usually to blame, and more of the caller's
+// choice (paths from dir). It reads, starts no process, and reads at most 60 files of 16 MiB.
 func Collect(dir string, tools map[string]string, more []string, now time.Time) failures.Snapshot {
 	s := failures.Snapshot{At: now, Tools: maps.Clone(tools), Files: map[string]string{}, FreeMB: -1, FreeInodes: -1, UptimeMS: uptime()}
 	names := append(watched(), more...)

@@ -15,12 +15,11 @@ type Step struct {
 	Manager string
 	State   string // ok, broken, unknown
 	Why     string
-	// Command brings it in step, as the catalog's project recipes have it.
-	Command string
+	Command string // Command brings it in step, as the catalog's project recipes have it
 }
 
-// Memo remembers pairs of files that were in step, by size and time, so that they
-// are read again only when one of them has changed. It is safe for concurrent use.
+// Memo remembers pairs of files that were in step, by size and time, so that they are read again only when one of them
+// has changed. It is safe for concurrent use.
 type Memo struct {
 	mu   sync.Mutex
 	seen map[string]string
@@ -63,9 +62,8 @@ func stampOf(paths ...string) string {
 	return out
 }
 
-// InStep compares what is installed in dir with its lock file. manager "" is every
-// one whose lock file is there; the first that is broken is told. What is not used
-// in dir, or cannot be judged without running its tool, is unknown.
+// InStep compares what is installed in dir with its lock file. manager "" is every one whose lock file is there; the
+// first that is broken is told. What is not used in dir, or cannot be judged without running its tool, is unknown.
 func InStep(dir, manager string) Step { return inStep(dir, manager, nil) }
 
 func inStep(dir, manager string, memo *Memo) Step {
@@ -134,8 +132,8 @@ func oneInStep(dir, manager string, memo *Memo) Step {
 	return s
 }
 
-// trusted: for these the stamp of the two files says it all; elsewhere a package
-// may be gone while its directory looks the same.
+// trusted: for these the stamp of the two files says it all; elsewhere a package may be gone while its directory looks
+// the same.
 func trusted(manager string) bool {
 	switch manager {
 	case "npm", "pnpm", "cargo":
@@ -162,8 +160,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// maxLock bounds the lock files that are read, in bytes: larger ones would take too
-// long.
+// maxLock bounds the lock files that are read, in bytes: larger ones would take too long.
 const maxLock = 8 << 20
 
 // readLock reads a file of a repository, nil when there is none to read.

@@ -13,23 +13,21 @@ import (
 
 // npmPackage is one entry of packages in a package-lock.json.
 type npmPackage struct {
-	Version     string `json:"version"`
-	Dev         bool   `json:"dev"`
-	Optional    bool   `json:"optional"`
-	DevOptional bool   `json:"devOptional"`
-	Peer        bool   `json:"peer"`
-	Link        bool   `json:"link"`
-	// Of the project itself.
-	Dependencies    map[string]string `json:"dependencies"`
+	Version         string            `json:"version"`
+	Dev             bool              `json:"dev"`
+	Optional        bool              `json:"optional"`
+	DevOptional     bool              `json:"devOptional"`
+	Peer            bool              `json:"peer"`
+	Link            bool              `json:"link"`
+	Dependencies    map[string]string `json:"dependencies"` // Of the project itself
 	DevDependencies map[string]string `json:"devDependencies"`
 }
 
 // maxDirect bounds how many packages are opened to see their version.
 const maxDirect = 60
 
-// npmInStep compares package-lock.json with the record of what npm has installed.
-// Optional packages may be missing, and all that are only for development may be
-// (npm ci --omit=dev), but not some of those.
+// npmInStep compares package-lock.json with the record of what npm has installed. Optional packages may be missing, and
+// all that are only for development may be (npm ci --omit=dev), but not some of those.
 func npmInStep(dir string) (state, why string) {
 	var want, have struct {
 		Packages map[string]npmPackage `json:"packages"`
@@ -112,8 +110,7 @@ func verdict(missing, other []string) (state, why string) {
 	return failures.CheckOK, ""
 }
 
-// pnpmInStep compares the packages of pnpm-lock.yaml with those of the copy that
-// pnpm keeps of what it has installed.
+// pnpmInStep compares the packages of pnpm-lock.yaml with those of the copy that pnpm keeps of what it has installed.
 func pnpmInStep(dir string) (state, why string) {
 	want, ok := pnpmPackages(readLock(dir, "pnpm-lock.yaml"))
 	if !ok {
@@ -150,8 +147,8 @@ func pnpmInStep(dir string) (state, why string) {
 	return verdict(missing, nil)
 }
 
-// pnpmPackages are the names with versions under packages, with what they are for
-// ("", dev, optional); the flags of newer files stand under snapshots.
+// pnpmPackages are the names with versions under packages, with what they are for ("", dev, optional); the flags of
+// newer files stand under snapshots.
 func pnpmPackages(data []byte) (map[string]string, bool) {
 	if len(data) == 0 {
 		return nil, false
@@ -228,8 +225,7 @@ func bunInStep(dir string) (state, why string) {
 	return verdict(missing, other)
 }
 
-// bunVersions are the versions of the top-level packages of a bun.lock: lines like
-// "name": ["name@1.2.3", ...].
+// bunVersions are the versions of the top-level packages of a bun.lock: lines like "name": ["name@1.2.3", ...].
 func bunVersions(lock string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(lock) {

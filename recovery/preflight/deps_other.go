@@ -11,9 +11,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// pipInStep looks in the project's virtual environment for what requirements.txt
-// pins or names. Requirements with markers, of other files or from elsewhere are
-// not judged.
+// pipInStep looks in the project's virtual environment for what requirements.txt pins or names. Requirements with
+// markers, of other files or from elsewhere are not judged.
 func pipInStep(dir string) (state, why string) {
 	want := map[string]string{}
 	for _, line := range manifest.Requirements(readLock(dir, "requirements.txt")) {
@@ -73,8 +72,7 @@ func pipInStep(dir string) (state, why string) {
 	return verdict(missing, other)
 }
 
-// goInStep looks for every module that go.mod requires in go.sum, and in
-// vendor/modules.txt where there is one.
+// goInStep looks for every module that go.mod requires in go.sum, and in vendor/modules.txt where there is one.
 func goInStep(dir string) (state, why string) {
 	want := goRequires(readLock(dir, "go.mod"))
 	if len(want) == 0 {
@@ -114,8 +112,7 @@ func goInStep(dir string) (state, why string) {
 	return failures.CheckOK, ""
 }
 
-// goRequires gives the versions of the modules that a go.mod requires, but for
-// those that it replaces.
+// goRequires gives the versions of the modules that a go.mod requires, but for those that it replaces.
 func goRequires(text []byte) map[string]string {
 	all := manifest.GoMod(text)
 	out := map[string]string{}
@@ -152,8 +149,8 @@ func cargoInStep(dir string) (state, why string) {
 	return failures.CheckOK, ""
 }
 
-// bundlerInStep looks for every gem of the Gemfile in Gemfile.lock, and for every
-// gem of that in vendor/bundle where there is one.
+// bundlerInStep looks for every gem of the Gemfile in Gemfile.lock, and for every gem of that in vendor/bundle where
+// there is one.
 func bundlerInStep(dir string) (state, why string) {
 	lock := string(readLock(dir, "Gemfile.lock"))
 	declared, specs := map[string]bool{}, map[string][]string{} // a gem may be locked for several platforms

@@ -9,8 +9,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// yarnInStep compares yarn.lock with what yarn has written down: .yarn-integrity
-// (version 1) or .yarn-state.yml.
+// yarnInStep compares yarn.lock with what yarn has written down: .yarn-integrity (version 1) or .yarn-state.yml.
 func yarnInStep(dir string) (state, why string) {
 	lock := string(readLock(dir, "yarn.lock"))
 	if strings.Contains(lock, "\n__metadata:") || strings.HasPrefix(lock, "__metadata:") {

@@ -17,24 +17,19 @@ import (
 
 // Look is what a look needs to know besides the repository.
 type Look struct {
-	// Path is searched for tools; "" is that of this process.
-	Path string
-	// Limits are the ends of the limits that are known, by provider; NoLogin says of
-	// runners why they have none.
+	Path string // searched for tools; "" is that of this process
+	// Limits are the ends of the limits that are known, by provider; NoLogin says of runners why they have none.
 	Limits  map[string]time.Time
 	NoLogin map[string]string
 	Now     time.Time
-	// Memo remembers, between looks, files that were found to be in step; nil
-	// remembers nothing.
-	Memo *Memo
+	Memo    *Memo // Memo remembers, between looks, files that were found to be in step; nil remembers nothing
 }
 
 // patience is how long a socket may take to answer.
 const patience = 15 * time.Millisecond
 
-// Check makes every active one of checks in dir, in order. It only reads, starts no
-// process, and takes a few milliseconds a check; when ctx ends, what was not looked
-// at yet is unknown.
+// Check makes every active one of checks in dir, in order. It only reads, starts no process, and takes a few
+// milliseconds a check; when ctx ends, what was not looked at yet is unknown.
 func Check(ctx context.Context, checks []failures.Prevention, dir string, l Look) []failures.Finding {
 	var out []failures.Finding
 	for _, p := range checks {
@@ -168,8 +163,8 @@ func within(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// freeSpace is what an ordinary user may still write where path is, in bytes and
-// inodes. A file system that does not count inodes has one free.
+// freeSpace is what an ordinary user may still write where path is, in bytes and inodes. A file system that does not
+// count inodes has one free.
 func freeSpace(path string) (bytes, inodes uint64, err error) {
 	for {
 		var st unix.Statfs_t

@@ -15,8 +15,8 @@ import (
 // maxStore bounds a Store's file, in bytes.
 const maxStore = 4 << 20
 
-// Store keeps a value in a private file, as JSON: the Preventions or the Health of a
-// repository. Supervisors that share the file take turns.
+// Store keeps a value in a private file, as JSON: the Preventions or the Health of a repository. Supervisors that share
+// the file take turns.
 type Store[T any] struct {
 	Disk durable.Disk
 	Path string
@@ -34,8 +34,7 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// Load reads the value; nothing yet is the zero value. It needs no lock: a reader
-// sees the old value or the new one.
+// Load reads the value; nothing yet is the zero value. It needs no lock: a reader sees the old value or the new one.
 func (s Store[T]) Load() (T, error) {
 	var v T
 	f, err := durable.Open(s.Path)
@@ -60,8 +59,8 @@ func (s Store[T]) Load() (T, error) {
 	return v, nil
 }
 
-// Update changes the value under the file's lock; ctx bounds the wait for it. When
-// change reports that nothing is new nothing is written.
+// Update changes the value under the file's lock; ctx bounds the wait for it. When change reports that nothing is new
+// nothing is written.
 func (s Store[T]) Update(ctx context.Context, change func(*T) bool) (T, error) {
 	var zero T
 	lock, err := s.lock(ctx)

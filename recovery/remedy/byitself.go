@@ -11,19 +11,18 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 )
 
-// personal are the categories in which a person decides, whatever is listed:
-// rights, space, memory and secrets are not the supervisor's to hand out.
+// personal are the categories in which a person decides, whatever is listed: rights, space, memory and secrets are not
+// the supervisor's to hand out.
 func personal(category string) bool {
 	return slices.Contains([]string{"permission_denied", "disk_full", "resources", "auth"}, category)
 }
 
-// ByItself reports whether the engine may carry an option out without a person,
-// as far as the option itself is concerned; what it allows, the policy must allow
-// too. What it refuses stays refused whatever the policy lists: the policy grants
-// a text, not superloop's guess that the text is the remedy.
+// ByItself reports whether the engine may carry an option out without a person, as far as the option itself is
+// concerned; what it allows, the policy must allow too. What it refuses stays refused whatever the policy lists: the
+// policy grants a text, not superloop's guess that the text is the remedy.
 //
-// What the tester proposes is judged by the policy alone, but for failures of
-// the code and for a confidence that is low.
+// What the tester proposes is judged by the policy alone, but for failures of the code and for a confidence that is
+// low.
 func ByItself(o Option, f classify.Failure) (bool, string) {
 	tester := o.proposal != nil
 	switch {
@@ -107,8 +106,7 @@ func refuseStep(s Step, f classify.Failure) string {
 	return ""
 }
 
-// staleLock reports whether a word is the lock that a probe has found nobody to
-// hold.
+// staleLock reports whether a word is the lock that a probe has found nobody to hold.
 func staleLock(word string, f classify.Failure) bool {
 	lock := f.Captures["lock"]
 	held := f.Findings[classify.ProbeLockHolder]
@@ -116,8 +114,7 @@ func staleLock(word string, f classify.Failure) bool {
 		(word == lock || f.Dir != "" && filepath.Join(f.Dir, word) == filepath.Clean(lock))
 }
 
-// leavesProject reports whether a word, taken for a path, may lead out of the
-// directory.
+// leavesProject reports whether a word, taken for a path, may lead out of the directory.
 func leavesProject(word, dir string) bool {
 	switch {
 	case strings.HasPrefix(word, "-"):

@@ -10,9 +10,8 @@ import (
 // maxChoices bounds the options of a level.
 const maxChoices = 8
 
-// Choices are the options of a plan as a level has them, the best first. Of a
-// locked one that could run by itself but for what it lacks, the needs are levels
-// of their own; of any other, Command brings them along.
+// Choices are the options of a plan as a level has them, the best first. Of a locked one that could run by itself but
+// for what it lacks, the needs are levels of their own; of any other, Command brings them along.
 func Choices(p Plan) []plan.Choice {
 	var out []plan.Choice
 	for _, o := range p.Options {

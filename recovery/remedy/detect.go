@@ -23,11 +23,10 @@ const (
 	staleAfter    = 7 * 24 * time.Hour
 )
 
-// Detect is the profile of this machine for this account. It reads files and
-// looks along PATH; it runs nothing, so that it never waits or asks. What it
-// cannot find out it takes for the stricter: sudo wants a password, the network is
-// unknown. dir is where programs of the project are looked for; "" is nowhere.
-// When ctx ends, what is not known yet stays so.
+// Detect is the profile of this machine for this account. It reads files and looks along PATH; it runs nothing, so that
+// it never waits or asks. What it cannot find out it takes for the stricter: sudo wants a password, the network is
+// unknown. dir is where programs of the project are looked for; "" is nowhere. When ctx ends, what is not known yet
+// stays so.
 func Detect(ctx context.Context, dir string) Profile {
 	p := Profile{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Family: FamilyUnknown, Root: os.Geteuid() == 0,
@@ -45,8 +44,8 @@ func Detect(ctx context.Context, dir string) Profile {
 	return p
 }
 
-// searchPath are the absolute directories of PATH. Those inside the project are
-// left out: what an agent can write is not a program of the system.
+// searchPath are the absolute directories of PATH. Those inside the project are left out: what an agent can write is
+// not a program of the system.
 func searchPath(project string) []string {
 	var out []string
 	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
@@ -173,8 +172,8 @@ func (p *Profile) lookSudo() {
 	}
 }
 
-// nopasswd reports whether a sudoers file lets one of the names run everything
-// without a password. Such a file can rarely be read.
+// nopasswd reports whether a sudoers file lets one of the names run everything without a password. Such a file can
+// rarely be read.
 func nopasswd(text string, names []string) bool {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -203,8 +202,8 @@ func (p *Profile) lookMounts() {
 	}
 }
 
-// lookNetwork says no where there is no interface but the loopback. That one is
-// there does not say that it leads anywhere.
+// lookNetwork says no where there is no interface but the loopback. That one is there does not say that it leads
+// anywhere.
 func (p *Profile) lookNetwork() {
 	entries, err := os.ReadDir("/sys/class/net")
 	if err != nil {

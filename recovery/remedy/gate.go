@@ -17,15 +17,13 @@ const (
 	GateNone    = "none"    // nothing: the loop goes on, and what helps is what an agent changes
 )
 
-// Gate says what would happen with a plan under a policy, and with which option;
-// for human and none the option may be nil. It looks at nothing but its
-// arguments: the input guard, the sandbox, the budget and the cool-down come afterwards and
-// can only make it stricter. A nil policy lists nothing.
+// Gate says what would happen with a plan under a policy, and with which option; for human and none the option may be
+// nil. It looks at nothing but its arguments: the input guard, the sandbox, the budget and the cool-down come
+// afterwards and can only make it stricter. A nil policy lists nothing.
 //
-// A plain retry needs no listing, since it runs what the loop runs anyway, and it
-// comes before all that changes something; the cheapest remedy first. A chain's
-// general approach does not run while what a handler recommends was not tried: it
-// knows the failure better.
+// A plain retry needs no listing, since it runs what the loop runs anyway, and it comes before all that changes
+// something; the cheapest remedy first. A chain's general approach does not run while what a handler recommends was not
+// tried: it knows the failure better.
 func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 	if p.Failure.Code {
 		return GateNone, nil
@@ -68,8 +66,8 @@ func Gate(p *Plan, policy *recovery.Policy) (string, *Option) {
 	return GateHuman, nil
 }
 
-// decide judges what an option would run: its command or, where that needs others
-// first, each of them and its own, of which the strictest verdict counts.
+// decide judges what an option would run: its command or, where that needs others first, each of them and its own, of
+// which the strictest verdict counts.
 func decide(policy *recovery.Policy, o *Option) recovery.Verdict {
 	texts := []string{o.Command}
 	if own := o.OwnCommand(); o.Availability == Locked && own != "" {
@@ -92,8 +90,8 @@ func decide(policy *recovery.Policy, o *Option) recovery.Verdict {
 	return worst
 }
 
-// retry is the plain retry that may happen by itself: of what goes by itself, or
-// of what nobody knows, as often as the category says.
+// retry is the plain retry that may happen by itself: of what goes by itself, or of what nobody knows, as often as the
+// category says.
 func (p *Plan) retry() *Option {
 	f := &p.Failure
 	if len(p.category.Retry) == 0 || f.Persistence != "transient" && f.Category != "unknown" {

@@ -29,9 +29,8 @@ type work struct {
 
 func impossible(format string, args ...any) work { return work{reason: fmt.Sprintf(format, args...)} }
 
-// builder works out installs: what they need first is resolved depth-first
-// through the recipes, nothing is installed twice in one plan, and a recipe that
-// needs itself is refused.
+// builder works out installs: what they need first is resolved depth-first through the recipes, nothing is installed
+// twice in one plan, and a recipe that needs itself is refused.
 type builder struct {
 	cat      *catalog.Catalog
 	p        Profile
@@ -79,9 +78,8 @@ func (b builder) tool(r *catalog.Recipe, methods []string) work {
 	return impossible("%s", strings.Join(reasons, "; "))
 }
 
-// methods orders a recipe's methods: as the recipe prefers, then the system's
-// package managers, then the others by name. Managers of other systems come last;
-// they only give their reason.
+// methods orders a recipe's methods: as the recipe prefers, then the system's package managers, then the others by
+// name. Managers of other systems come last; they only give their reason.
 func (b builder) methods(r *catalog.Recipe) []string {
 	var out []string
 	add := func(list ...string) {
@@ -171,8 +169,7 @@ func (b builder) commands(r *catalog.Recipe, method string) (own [][]string, sud
 	return nil, false, "the recipe for " + r.Label + " has no such method"
 }
 
-// packaged are a recipe's packages for a manager. yum reads the repositories that
-// dnf reads.
+// packaged are a recipe's packages for a manager. yum reads the repositories that dnf reads.
 func packaged(r *catalog.Recipe, manager string) []string {
 	if pkgs := r.Packages[manager]; len(pkgs) > 0 || manager != "yum" {
 		return pkgs
@@ -246,8 +243,7 @@ func (b builder) steps(commands [][]string, sudo bool) (steps []Step, why string
 	return steps, ""
 }
 
-// unlock puts before w what it needs and what is missing: the recipes, and the
-// programs that its steps call.
+// unlock puts before w what it needs and what is missing: the recipes, and the programs that its steps call.
 func (b builder) unlock(w work, needs []string) work {
 	needs = slices.Clone(needs)
 	for _, program := range programs(w.steps) {
@@ -288,8 +284,8 @@ func (b builder) unlock(w work, needs []string) work {
 	return w
 }
 
-// programs are what steps call by name, each once: not what stands in the
-// project, and not what an earlier recipe's step has made.
+// programs are what steps call by name, each once: not what stands in the project, and not what an earlier recipe's
+// step has made.
 func programs(steps []Step) []string {
 	var out []string
 	for _, s := range steps {

@@ -9,8 +9,7 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// retry is the failed command once more, after each of the waits of the option,
-// or of the category if it has none.
+// retry is the failed command once more, after each of the waits of the option, or of the category if it has none.
 func (r *resolver) retry(waits []int) result {
 	if len(r.argv) == 0 {
 		return failed("the failed command is not known")
@@ -123,9 +122,8 @@ func isShell(program string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh"}, filepath.Base(program))
 }
 
-// lessParallel makes a build do one thing at a time: by the program's own switch
-// where it has one that works for every of its commands, else by the variables
-// that the usual build tools read.
+// lessParallel makes a build do one thing at a time: by the program's own switch where it has one that works for every
+// of its commands, else by the variables that the usual build tools read.
 func lessParallel(argv []string) ([]string, []string) {
 	switch filepath.Base(argv[0]) {
 	case "make", "gmake", "ninja":

@@ -19,23 +19,18 @@ const (
 	Impossible Availability = "impossible" // never on this system, see ImpossibleReason
 )
 
-// Step is one command of an option. Steps run in order, each only if the one
-// before succeeded.
+// Step is one command of an option. Steps run in order, each only if the one before succeeded.
 type Step struct {
-	// Argv is what runs, without a shell. Where the step needs the superuser and
-	// this account is not it, it begins with sudo.
+	// Argv is what runs, without a shell. Where the step needs the superuser and this account is not it, it begins with
+	// sudo.
 	Argv []string `json:"argv"`
-	// Env is added to the environment, as NAME=value, sorted.
-	Env []string `json:"env,omitempty"`
+	Env  []string `json:"env,omitempty"` // added to the environment, as NAME=value, sorted
 	// Dir is absolute, or "" where the failed command's directory is not known.
 	Dir string `json:"dir,omitempty"`
-	// Sudo: it changes the system with the rights of the superuser, whether Argv
-	// needs sudo for that or not.
-	Sudo bool `json:"sudo,omitempty"`
-	// Wait is how long to wait before it.
-	Wait time.Duration `json:"wait,omitempty"`
-	// For is the goal that it works for: the option's own, or that of one of the
-	// dependencies.
+	// Sudo: it changes the system with the rights of the superuser, whether Argv needs sudo for that or not.
+	Sudo bool          `json:"sudo,omitempty"`
+	Wait time.Duration `json:"wait,omitempty"` // how long to wait before it
+	// For is the goal that it works for: the option's own, or that of one of the dependencies.
 	For  string `json:"for"`
 	Note string `json:"note,omitempty"`
 
@@ -69,14 +64,13 @@ type From struct {
 	Origin catalog.Origin `json:"origin,omitzero"`
 }
 
-// Option is one way to fix the failure, worked out for this system. It does not
-// embed an action.Draft: options are ranked by a confidence that is a number.
+// Option is one way to fix the failure, worked out for this system. It does not embed an action.Draft: options are
+// ranked by a confidence that is a number.
 type Option struct {
-	// Key is handler/option/goal: the same way, for the same goal, has the same
-	// key. It is never tried twice for one failure.
+	// Key is handler/option/goal: the same way, for the same goal, has the same key. It is never tried twice for one
+	// failure.
 	Key string `json:"key"`
-	// GoalKey is what it brings about: tool/<recipe>, or cmd/<digest> of what runs
-	// and where.
+	// GoalKey is what it brings about: tool/<recipe>, or cmd/<digest> of what runs and where.
 	GoalKey string `json:"goal_key"`
 
 	ID          string           `json:"id"`
@@ -86,14 +80,13 @@ type Option struct {
 	Strategy    catalog.Strategy `json:"strategy"`
 	Executor    catalog.Executor `json:"executor"`
 	Risk        catalog.Risk     `json:"risk"`
-	// Confidence, 0 to 1, is never above that of the diagnosis.
-	Confidence float64 `json:"confidence"`
+	Confidence  float64          `json:"confidence"` // Confidence, 0 to 1, is never above that of the diagnosis
 	// Recommended is set on one option of a plan at most.
 	Recommended bool   `json:"recommended,omitempty"`
 	From        From   `json:"from"`
 	Also        []From `json:"also,omitempty"` // others that came to the same
-	// Foreign names the entry of the repository's own catalog that a step comes
-	// from, "" when all are superloop's or the user's.
+	// Foreign names the entry of the repository's own catalog that a step comes from, "" when all are superloop's or
+	// the user's.
 	Foreign string `json:"foreign,omitempty"`
 
 	Availability     Availability `json:"availability"`
@@ -107,26 +100,22 @@ type Option struct {
 	// Steps are all that runs, dependencies first. Own gives the option's own.
 	Steps     []Step `json:"steps,omitempty"`
 	StepCount int    `json:"step_count"`
-	// Command is the text of the steps, what a policy judges and a person reads.
-	// It is "" for what is not a command.
+	// Command is the text of the steps, what a policy judges and a person reads. It is "" for what is not a command.
 	Command string `json:"command,omitempty"`
 	// WorkingDir is where Command runs, relative to the repository: ".".
 	WorkingDir string        `json:"working_dir"`
 	Timeout    time.Duration `json:"timeout"`
-	// Tries are the waits before each try of a retry, in order; the tries before
-	// are not in it.
+	// Tries are the waits before each try of a retry, in order; the tries before are not in it.
 	Tries []time.Duration `json:"tries,omitempty"`
-	// Substitutes: the last step is the failed command itself, or another way to
-	// the same goal. If it succeeds the failure is fixed; else the failed command
-	// must be run again to know.
+	// Substitutes: the last step is the failed command itself, or another way to the same goal. If it succeeds the
+	// failure is fixed; else the failed command must be run again to know.
 	Substitutes  bool     `json:"substitutes,omitempty"`
 	Expect       string   `json:"expect,omitempty"`
 	Instructions string   `json:"instructions,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
 	// ProposalOnly: the chain says that a person decides about it, always.
 	ProposalOnly bool `json:"proposal_only,omitempty"`
-	// ProposalDigest is that of the tester's proposal if it asks for this very
-	// command there, else "".
+	// ProposalDigest is that of the tester's proposal if it asks for this very command there, else "".
 	ProposalDigest string `json:"proposal_digest,omitempty"`
 
 	proposal *action.Action
@@ -138,8 +127,8 @@ type Option struct {
 	effect   string
 }
 
-// Own are the steps of the option itself, without those of its dependencies:
-// what is left to run once UnlockDeps are there.
+// Own are the steps of the option itself, without those of its dependencies: what is left to run once UnlockDeps are
+// there.
 func (o *Option) Own() []Step {
 	var own []Step
 	for _, s := range o.Steps {
@@ -150,8 +139,7 @@ func (o *Option) Own() []Step {
 	return own
 }
 
-// Plain reports whether the option is the failed command once more and nothing
-// else.
+// Plain reports whether the option is the failed command once more and nothing else.
 func (o *Option) Plain() bool {
 	return len(o.Tries) > 0 && o.Executor == catalog.ByWrapper && o.Availability != Impossible
 }
@@ -162,21 +150,17 @@ type Action struct {
 	Label string `json:"label"`
 }
 
-// Plan is all that can be done about a failure, the best first. The last option
-// is always to ask a person.
+// Plan is all that can be done about a failure, the best first. The last option is always to ask a person.
 type Plan struct {
 	Failure classify.Failure `json:"failure"`
 	// Goal is that of the failed command.
 	Goal    string   `json:"goal"`
 	Options []Option `json:"options"`
 	// Hints are what an agent can do about it: sentences for its next prompt.
-	Hints []string `json:"hints,omitempty"`
-	// Fallback are the actions retry, skip and cancel.
-	Fallback []Action `json:"fallback_actions"`
-	// Verify is what must pass in the end: the failed command.
-	Verify Step `json:"verify"`
-	// Notes are for a person: what was left out, and why.
-	Notes []string `json:"notes,omitempty"`
+	Hints    []string `json:"hints,omitempty"`
+	Fallback []Action `json:"fallback_actions"` // the actions retry, skip and cancel
+	Verify   Step     `json:"verify"`           // what must pass in the end: the failed command
+	Notes    []string `json:"notes,omitempty"`  // for a person: what was left out, and why
 
 	category catalog.Category
 	advised  bool // the handler recommends what only an agent can do
@@ -195,17 +179,12 @@ func (p *Plan) Option(key string) (*Option, bool) {
 // Situation is what is known besides the failure and the system.
 type Situation struct {
 	// Dir is the repository, absolute. "" is the failure's own directory.
-	Dir string
-	// ProposalOfTester is the fresh and valid proposal of this iteration.
-	ProposalOfTester *recovery.Proposal
-	// Tried are the keys of options that were carried out for this failure, one
-	// for each time.
-	Tried []string
-	// FailedCommand is the text of the command as it was configured, where it is
-	// not the failure's own.
+	Dir              string
+	ProposalOfTester *recovery.Proposal // the fresh and valid proposal of this iteration
+	Tried            []string           // the keys of options that were carried out for this failure, one for each time
+	// FailedCommand is the text of the command as it was configured, where it is not the failure's own.
 	FailedCommand string
-	// Timeout is the time limit that the failed command had; 0: none is known.
-	Timeout time.Duration
+	Timeout       time.Duration // the time limit that the failed command had; 0: none is known
 	// Score breaks ties between options by their keys; nil: none.
 	Score func(key string) float64
 }

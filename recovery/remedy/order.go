@@ -9,8 +9,8 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// effectOf names what an option does, whatever it is called: two options with
-// the same steps in the same places are one.
+// effectOf names what an option does, whatever it is called: two options with the same steps in the same places are
+// one.
 func effectOf(o *Option) string {
 	var b strings.Builder
 	switch {
@@ -34,8 +34,7 @@ func effectOf(o *Option) string {
 	return b.String()
 }
 
-// merge leaves one of the options that come to the same: the first, with what
-// speaks for the others noted on it.
+// merge leaves one of the options that come to the same: the first, with what speaks for the others noted on it.
 func merge(list []Option) []Option {
 	var out []Option
 	at := map[string]int{}
@@ -66,9 +65,8 @@ func merge(list []Option) []Option {
 	return out
 }
 
-// recommend marks the one option that the most particular handler recommends and
-// that this system allows; where no handler recommends one, the chain's order
-// stands for itself.
+// recommend marks the one option that the most particular handler recommends and that this system allows; where no
+// handler recommends one, the chain's order stands for itself.
 func recommend(list []Option) {
 	best := -1
 	for i := range list {
@@ -86,9 +84,8 @@ func recommend(list []Option) {
 	}
 }
 
-// order sorts: the recommended one first, then by who can carry it out, by
-// availability, by the chain's priority, by confidence, by risk, by score, and
-// by the order in which they were found.
+// order sorts: the recommended one first, then by who can carry it out, by availability, by the chain's priority, by
+// confidence, by risk, by score, and by the order in which they were found.
 func order(list []Option, score func(key string) float64) {
 	scores := make(map[string]float64, len(list))
 	if score != nil {

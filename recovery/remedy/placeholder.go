@@ -25,8 +25,8 @@ type filler struct {
 	shell    string   // the same as a shell's text
 }
 
-// words fills the placeholders of one command. An argument that is nothing but
-// {command} becomes the words of the failed command, and behind -c its text.
+// words fills the placeholders of one command. An argument that is nothing but {command} becomes the words of the
+// failed command, and behind -c its text.
 func (f filler) words(argv []string) ([]string, error) {
 	out := make([]string, 0, len(argv))
 	for i, a := range argv {
@@ -50,9 +50,8 @@ func (f filler) words(argv []string) ([]string, error) {
 	return out, nil
 }
 
-// word fills the placeholders of one word. Whatever a tool printed must look
-// like a name: no option, no path upwards, no address, nothing that a shell or a
-// package manager takes for more than a name.
+// word fills the placeholders of one word. Whatever a tool printed must look like a name: no option, no path upwards,
+// no address, nothing that a shell or a package manager takes for more than a name.
 func (f filler) word(s string) (string, error) {
 	var err error
 	out := placeholder().ReplaceAllStringFunc(s, func(m string) string {
@@ -87,8 +86,8 @@ func (f filler) value(name string) (string, error) {
 	return "", fmt.Errorf("the output does not name the %s", strings.ReplaceAll(name, "_", " "))
 }
 
-// inside gives an absolute path below the directory as a person would write it
-// there, if it is made of plain names: .git/index.lock.
+// inside gives an absolute path below the directory as a person would write it there, if it is made of plain names:
+// .git/index.lock.
 func (f filler) inside(v string) (string, bool) {
 	if f.dir == "" || !path.IsAbs(v) || len(v) > longestName {
 		return "", false
@@ -105,8 +104,7 @@ func (f filler) inside(v string) (string, bool) {
 	return rel, true
 }
 
-// text fills placeholders in a sentence for a person, where a missing one is no
-// harm.
+// text fills placeholders in a sentence for a person, where a missing one is no harm.
 func (f filler) text(s string) string {
 	return placeholder().ReplaceAllStringFunc(s, func(m string) string {
 		name := m[1 : len(m)-1]

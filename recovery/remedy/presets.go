@@ -2,9 +2,8 @@ package remedy
 
 import "slices"
 
-// Presets are systems as they are met, for tests and for explaining what would
-// happen elsewhere: by name, each a fresh copy. Their tools are those of a usual
-// machine of that kind, not everything that is on it.
+// Presets are systems as they are met, for tests and for explaining what would happen elsewhere: by name, each a fresh
+// copy. Their tools are those of a usual machine of that kind, not everything that is on it.
 func Presets() map[string]Profile {
 	unix := []string{
 		"awk", "bash", "cat", "chmod", "chown", "cp", "env", "find", "grep", "gzip", "head", "id", "install", "kill", "ln", "ls", "mkdir", "mv",

@@ -33,8 +33,7 @@ const (
 	NetworkUnknown = "unknown"
 )
 
-// Profile is a system as far as remedies depend on it. Detect makes that of this
-// machine, Presets gives others.
+// Profile is a system as far as remedies depend on it. Detect makes that of this machine, Presets gives others.
 type Profile struct {
 	Name        string `json:"name,omitempty"` // of a preset
 	OS          string `json:"os"`             // GOOS
@@ -44,8 +43,7 @@ type Profile struct {
 	Arch        string `json:"arch"`           // GOARCH
 	Libc        string `json:"libc,omitempty"` // glibc, musl
 	LibcVersion string `json:"libc_version,omitempty"`
-	// Managers are the ids of the package managers that are there, the system's
-	// own first.
+	// Managers are the ids of the package managers that are there, the system's own first.
 	Managers     []string `json:"managers"`
 	Sudo         string   `json:"sudo"`
 	Root         bool     `json:"root"`
@@ -53,19 +51,16 @@ type Profile struct {
 	ReadOnlyRoot bool     `json:"read_only_root"`
 	Systemd      bool     `json:"systemd"`
 	Network      string   `json:"network"`
-	// HomeWritable: tools can be installed below the home directory.
-	HomeWritable bool `json:"home_writable"`
-	// StaleIndex: the system's package manager has no index of its packages, or an
-	// old one, and must fetch it before it can install.
+	HomeWritable bool     `json:"home_writable"` // HomeWritable: tools can be installed below the home directory
+	// StaleIndex: the system's package manager has no index of its packages, or an old one, and must fetch it before it
+	// can install.
 	StaleIndex bool `json:"stale_index"`
-	// OwnPrefix are the programs that install into a directory of this account, so
-	// that a global install needs no sudo: npm.
+	// OwnPrefix are the programs that install into a directory of this account, so that a global install needs no sudo:
+	// npm.
 	OwnPrefix []string `json:"own_prefix,omitempty"`
 
-	// Tools are the programs that are there, by name.
-	Tools map[string]bool `json:"tools,omitempty"`
-	// Path are the directories in which others are looked for.
-	Path []string `json:"path,omitempty"`
+	Tools map[string]bool `json:"tools,omitempty"` // the programs that are there, by name
+	Path  []string        `json:"path,omitempty"`  // the directories in which others are looked for
 }
 
 // Has reports whether a program of that name can be called.
@@ -99,8 +94,7 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// meets says why a condition of the catalog does not hold here, "" if it does or
-// if nobody can tell.
+// meets says why a condition of the catalog does not hold here, "" if it does or if nobody can tell.
 func (p Profile) meets(condition string) string {
 	no := ""
 	switch condition {
@@ -150,8 +144,8 @@ func (p Profile) meets(condition string) string {
 	return no
 }
 
-// superuser gives the words that a command with the superuser's rights begins
-// with, and false if there is no way to those rights.
+// superuser gives the words that a command with the superuser's rights begins with, and false if there is no way to
+// those rights.
 func (p Profile) superuser() ([]string, bool) {
 	switch {
 	case p.Root:

@@ -23,10 +23,9 @@ type found struct {
 	locked bool // one of its lock files is there
 }
 
-// projectOf finds the project that a directory belongs to: in the nearest
-// directory that has one, up to the repository, the one whose lock file is there;
-// with several, the first by priority. Of another ecosystem than the failed
-// command's it takes none, if that is known.
+// projectOf finds the project that a directory belongs to: in the nearest directory that has one, up to the repository,
+// the one whose lock file is there; with several, the first by priority. Of another ecosystem than the failed command's
+// it takes none, if that is known.
 func projectOf(cat *catalog.Catalog, dir, root, ecosystem string) (found, bool) {
 	if dir == "" {
 		return found{}, false
@@ -75,10 +74,9 @@ func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
 	return best, best.recipe != nil
 }
 
-// assumed is the project that a failure without a directory is taken to have, as
-// in a batch of recorded ones: that of the program or the package manager that
-// failed, else any of the ecosystem; of several, the one with the usual manifest
-// and nothing of a framework or a wrapper, which is that of the lowest priority.
+// assumed is the project that a failure without a directory is taken to have, as in a batch of recorded ones: that of
+// the program or the package manager that failed, else any of the ecosystem; of several, the one with the usual
+// manifest and nothing of a framework or a wrapper, which is that of the lowest priority.
 func assumed(cat *catalog.Catalog, ecosystem, method, program string) found {
 	var best *catalog.ProjectRecipe
 	rank := func(r *catalog.ProjectRecipe) int {
@@ -128,8 +126,8 @@ func within(root, dir string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
-// ecosystemOf groups method families that share a project's files, so that in a
-// repository of several languages npm's failure is not fixed by go.
+// ecosystemOf groups method families that share a project's files, so that in a repository of several languages npm's
+// failure is not fixed by go.
 func ecosystemOf(method string) string {
 	switch method {
 	case "npm", "pnpm", "yarn", "bun", "node", "npx", "corepack":
@@ -152,8 +150,8 @@ func ecosystemOf(method string) string {
 	return ""
 }
 
-// action is what a project recipe runs for an action. Where a tool does not tell
-// two actions apart, the recipe gives one of them.
+// action is what a project recipe runs for an action. Where a tool does not tell two actions apart, the recipe gives
+// one of them.
 func (f found) action(name string) ([][]string, bool) {
 	for _, n := range slices.Concat([]string{name}, alike(name)) {
 		if commands, ok := f.recipe.Actions[n]; ok {
@@ -175,8 +173,8 @@ func alike(action string) []string {
 	return nil
 }
 
-// lacks says what of the project a command counts on and is not there: a script
-// of package.json. Of a project without a directory nobody can tell.
+// lacks says what of the project a command counts on and is not there: a script of package.json. Of a project without a
+// directory nobody can tell.
 func (f found) lacks(argv []string) string {
 	if f.dir == "" || len(argv) < 3 || argv[1] != "run" || ecosystemOf(argv[0]) != "node" {
 		return ""

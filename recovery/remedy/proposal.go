@@ -16,8 +16,7 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 )
 
-// The words of a proposal's confidence, and what they are as numbers. A number
-// gets the word that it is nearest to.
+// The words of a proposal's confidence, and what they are as numbers. A number gets the word that it is nearest to.
 const (
 	high, medium, low = "high", "medium", "low"
 
@@ -67,9 +66,8 @@ const (
 	maxEvidence = 8
 )
 
-// Proposal is the option as a tester would have proposed it, to be judged, shown
-// and kept in the same way. Its digest is that of File's bytes. An option without
-// a command gives a proposal without one: nothing can judge or run that.
+// Proposal is the option as a tester would have proposed it, to be judged, shown and kept in the same way. Its digest
+// is that of File's bytes. An option without a command gives a proposal without one: nothing can judge or run that.
 func (o Option) Proposal(f classify.Failure, at time.Time) recovery.Proposal {
 	doc := o.file(f, at)
 	sum := sha256.Sum256(doc.bytes())
@@ -119,8 +117,7 @@ func areaOf(f classify.Failure) string {
 	return "environment"
 }
 
-// errorPattern is an expression that matches the failure: the telling line, as
-// it is.
+// errorPattern is an expression that matches the failure: the telling line, as it is.
 func errorPattern(f classify.Failure) string {
 	for _, e := range f.Evidence {
 		if text := strings.TrimSpace(e.Text); text != "" {

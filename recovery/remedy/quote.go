@@ -10,8 +10,8 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// commandText writes steps as the text that a shell would run the same: each
-// argument quoted if it must be, the steps joined by " && ".
+// commandText writes steps as the text that a shell would run the same: each argument quoted if it must be, the steps
+// joined by " && ".
 func commandText(steps []Step) string {
 	texts := make([]string, len(steps))
 	for i, s := range steps {
@@ -37,8 +37,7 @@ func stepText(s Step) string {
 
 func isSudo(argv []string) bool { return len(argv) > 0 && argv[0] == "sudo" }
 
-// commandGoal is the goal of running something: the same words in the same
-// directory have the same one.
+// commandGoal is the goal of running something: the same words in the same directory have the same one.
 func commandGoal(dir string, steps []Step) string {
 	h := sha256.New()
 	for _, s := range steps {

@@ -32,9 +32,8 @@ type resolver struct {
 	projects map[string]found // by ecosystem
 }
 
-// Resolve works out all that can be done about a failure on a system. It reads
-// the project's files (lock files, manifests) and nothing else, changes nothing,
-// and gives the same plan for the same arguments.
+// Resolve works out all that can be done about a failure on a system. It reads the project's files (lock files,
+// manifests) and nothing else, changes nothing, and gives the same plan for the same arguments.
 func Resolve(cat *catalog.Catalog, f classify.Failure, p Profile, s Situation) Plan {
 	plan := Plan{Failure: f, Fallback: []Action{{"retry", "Retry"}, {"skip", "Skip this"}, {"cancel", "Cancel"}}}
 	r := newResolver(cat, &f, p, s)
@@ -90,8 +89,8 @@ func newResolver(cat *catalog.Catalog, f *classify.Failure, p Profile, s Situati
 	return r
 }
 
-// failedArgv are the words of the failed command: those that are known, else
-// those of its text if it is one simple command, else bash with the text.
+// failedArgv are the words of the failed command: those that are known, else those of its text if it is one simple
+// command, else bash with the text.
 func failedArgv(argv []string, text string) []string {
 	if len(argv) > 0 {
 		return argv
@@ -119,8 +118,8 @@ func (r *resolver) rel(dir string) string {
 	return filepath.ToSlash(rel)
 }
 
-// fromHandlers are the options of every handler that matched, in the cascade's
-// order. What an agent can do becomes a hint.
+// fromHandlers are the options of every handler that matched, in the cascade's order. What an agent can do becomes a
+// hint.
 func (r *resolver) fromHandlers() []Option {
 	var out []Option
 	chain, _ := r.cat.Chain(r.f.Category)
@@ -190,8 +189,7 @@ func covered(chain catalog.Chain, s catalog.Strategy) int {
 	return last
 }
 
-// fromChain are the approaches of the category's chain that no option of a
-// handler covers.
+// fromChain are the approaches of the category's chain that no option of a handler covers.
 func (r *resolver) fromChain(have []Option) []Option {
 	chain, _ := r.cat.Chain(r.f.Category)
 	approaches := slices.Clone(chain.Approaches)
@@ -285,8 +283,8 @@ func (r *resolver) askUser() Option {
 	}
 }
 
-// markTried takes out what was carried out before: nothing is tried twice for
-// one failure but a plain retry, as often as it has waits.
+// markTried takes out what was carried out before: nothing is tried twice for one failure but a plain retry, as often
+// as it has waits.
 func (r *resolver) markTried(list []Option) {
 	for i := range list {
 		o := &list[i]

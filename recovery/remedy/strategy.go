@@ -33,8 +33,7 @@ type result struct {
 	command     string // where it is not the steps' own text
 }
 
-// option works one option of the catalog out. False means that it is no option
-// but a hint for an agent.
+// option works one option of the catalog out. False means that it is no option but a hint for an agent.
 func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
 	executor := t.Executor
 	if executor == "" {
@@ -139,8 +138,7 @@ func (r *resolver) fillIn(o *Option, res result) {
 	o.effect = effectOf(o)
 }
 
-// repeats reports whether an option is the failed command again, under another
-// name.
+// repeats reports whether an option is the failed command again, under another name.
 func (r *resolver) repeats(o *Option) bool {
 	if o.Strategy == catalog.Retry || o.Strategy == catalog.RetryWithModifier || len(o.Steps) != 1 || len(r.argv) == 0 {
 		return false
@@ -149,8 +147,8 @@ func (r *resolver) repeats(o *Option) bool {
 	return slices.Equal(s.Argv, r.argv) && len(s.Env) == 0 && (s.Dir == r.dir || s.Dir == "")
 }
 
-// workingDir is where the text of the command is to run. All steps run in one
-// place: that of the project, or of the failed command.
+// workingDir is where the text of the command is to run. All steps run in one place: that of the project, or of the
+// failed command.
 func (r *resolver) workingDir(o *Option) string {
 	for _, s := range o.Steps {
 		if s.Dir != "" && s.For == o.GoalKey {
@@ -160,9 +158,7 @@ func (r *resolver) workingDir(o *Option) string {
 	return r.rel(r.dir)
 }
 
-func (r *resolver) builder() builder {
-	return builder{cat: r.cat, p: r.p, dir: r.dir}
-}
+func (r *resolver) builder() builder { return builder{cat: r.cat, p: r.p, dir: r.dir} }
 
 // strategy works out what an option does here.
 func (r *resolver) strategy(t *catalog.Option, src source) result {

@@ -10,9 +10,8 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 )
 
-// Install is the option to install one recipe, by itself: what a locked option
-// needs first. Its own steps are Own, what it needs in turn is in UnlockDeps.
-// An unknown recipe gives an impossible option.
+// Install is the option to install one recipe, by itself: what a locked option needs first. Its own steps are Own, what
+// it needs in turn is in UnlockDeps. An unknown recipe gives an impossible option.
 func Install(cat *catalog.Catalog, recipe string, p Profile, s Situation) Option {
 	r := &resolver{cat: cat, p: p, s: s, root: s.Dir, dir: s.Dir, f: &classify.Failure{}, plan: &Plan{}, projects: map[string]found{}}
 	o := Option{
@@ -36,8 +35,7 @@ func Install(cat *catalog.Catalog, recipe string, p Profile, s Situation) Option
 
 const installed = "already installed: look at PATH"
 
-// recipe finds what an option depends on: a recipe by its id, or by its program
-// where the output gave the name.
+// recipe finds what an option depends on: a recipe by its id, or by its program where the output gave the name.
 func (r *resolver) recipe(dep string, src source) (*catalog.Recipe, string) {
 	name, err := src.fill.word(dep)
 	if err != nil {

@@ -31,21 +31,19 @@ const (
 	suffix       = ".json"
 )
 
-// Store keeps chains in files, <Dir>/<id>.json, valid against chain.schema.json.
-// Reading needs no lock. Whoever writes holds that of the store: Walk and Change
-// take it.
+// Store keeps chains in files, <Dir>/<id>.json, valid against chain.schema.json. Reading needs no lock. Whoever writes
+// holds that of the store: Walk and Change take it.
 type Store struct {
 	Disk durable.Disk
 	Dir  string
 	Keep int // 0 is DefaultKeep
 }
 
-// BrokenError says that a file is no chain: cut, or somebody else's. It was moved
-// out of the way, with nothing lost, if Kept is not "".
+// BrokenError says that a file is no chain: cut, or somebody else's. It was moved out of the way, with nothing lost, if
+// Kept is not "".
 type BrokenError struct {
-	Path string
-	// Line and Column say where, from 1; 0 where there is no place.
-	Line, Column int
+	Path         string
+	Line, Column int // Line and Column say where, from 1; 0 where there is no place
 	Why          string
 	Kept         string
 }
@@ -69,8 +67,7 @@ type Entry struct {
 
 func (s Store) path(id string) string { return filepath.Join(s.Dir, id+suffix) }
 
-// Lock keeps other writers out; if there is one, the error is a
-// *durable.LockedError that says who.
+// Lock keeps other writers out; if there is one, the error is a *durable.LockedError that says who.
 func (s Store) Lock() (*durable.Lock, error) {
 	if err := s.Disk.MkdirAll("chain-dir", s.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keeping chains: %w", err)
@@ -85,9 +82,8 @@ func (s Store) Lock() (*durable.Lock, error) {
 	return l, nil
 }
 
-// lock takes the lock. One that its holder has given up can live on for a moment
-// in a process that was being forked then, until that is the program that it is to
-// be; it names nobody any more, and is worth waiting for.
+// lock takes the lock. One that its holder has given up can live on for a moment in a process that was being forked
+// then, until that is the program that it is to be; it names nobody any more, and is worth waiting for.
 func (s Store) lock() (*durable.Lock, error) {
 	for deadline := time.Now().Add(lockPatience); ; {
 		l, err := s.Disk.Lock(filepath.Join(s.Dir, lockName), fmt.Appendf(nil, "superloop, pid %d", os.Getpid()))
@@ -99,8 +95,8 @@ func (s Store) lock() (*durable.Lock, error) {
 	}
 }
 
-// Save replaces the chain's file. After nil it survives a power cut; killed at any
-// point it leaves the file of before or the new one, whole.
+// Save replaces the chain's file. After nil it survives a power cut; killed at any point it leaves the file of before
+// or the new one, whole.
 func (s Store) Save(c plan.Chain) error {
 	if err := c.Check(); err != nil {
 		return fmt.Errorf("saving chain %q: %w", c.ID, err)
@@ -121,8 +117,7 @@ func (s Store) Save(c plan.Chain) error {
 	return nil
 }
 
-// Load reads a chain. One that is not there is fs.ErrNotExist, one that is no
-// chain a *BrokenError, and set aside.
+// Load reads a chain. One that is not there is fs.ErrNotExist, one that is no chain a *BrokenError, and set aside.
 func (s Store) Load(id string) (plan.Chain, error) {
 	c, err := s.read(id)
 	var broken *BrokenError
@@ -219,8 +214,8 @@ func (s Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// Change has a person's word changed into a chain that nobody walks: it loads it,
-// has change work on it, and saves it if that gives nil.
+// Change has a person's word changed into a chain that nobody walks: it loads it, has change work on it, and saves it
+// if that gives nil.
 func (s Store) Change(id string, change func(*plan.Chain) error) (plan.Chain, error) {
 	l, err := s.Lock()
 	if err != nil {

@@ -15,19 +15,17 @@ import (
 
 // Outcome is what came of a command.
 type Outcome struct {
-	OK   bool
-	Text string // what went wrong: the exit, and the end of the output
-	// Failure and Options are what it failed of, and what may fix that.
-	Failure plan.Failure
+	OK      bool
+	Text    string       // what went wrong: the exit, and the end of the output
+	Failure plan.Failure // Failure and Options are what it failed of, and what may fix that
 	Options []plan.Choice
 }
 
-// Doer carries out the moves of a Walk. An error of Run or Verify means that how
-// the command ended is not known, or that it was ended from outside: the walk ends,
-// and the chain asks. A command that could not be started is an Outcome.
+// Doer carries out the moves of a Walk. An error of Run or Verify means that how the command ended is not known, or
+// that it was ended from outside: the walk ends, and the chain asks. A command that could not be started is an Outcome.
 type Doer interface {
-	// Judge is the gate: whatever is not action.Auto leaves the option out. A move
-	// whose Picked is set was chosen by a person.
+	// Judge is the gate: whatever is not action.Auto leaves the option out. A move whose Picked is set was chosen by a
+	// person.
 	Judge(m plan.Move) (verdict action.Decision, why string)
 	// Wait returns when the time is over, or with the context's error.
 	Wait(ctx context.Context, d time.Duration) error
@@ -37,8 +35,8 @@ type Doer interface {
 	Verify(ctx context.Context) (Outcome, error)
 }
 
-// LostError is a question: this was begun, and how it ended is not known. It is
-// never begun again by itself. Lost or Again, by way of Store.Change, answers it.
+// LostError is a question: this was begun, and how it ended is not known. It is never begun again by itself. Lost or
+// Again, by way of Store.Change, answers it.
 type LostError struct {
 	ID   string
 	Move plan.Move
@@ -49,19 +47,17 @@ func (e *LostError) Error() string {
 		text.Display(e.Move.Command), text.Word(e.ID), text.Word(e.ID))
 }
 
-// ChangedError says that a chain is not what its file has: somebody else has
-// worked on it since it was loaded.
+// ChangedError says that a chain is not what its file has: somebody else has worked on it since it was loaded.
 type ChangedError struct{ ID string }
 
 func (e *ChangedError) Error() string {
 	return fmt.Sprintf("chain %s has changed since it was looked at: look again with superloop chain show %s", e.ID, text.Word(e.ID))
 }
 
-// Walk does one move after the other until the chain ends, with the chain saved
-// before and after each. Killed at any point it is walked on from its file: what
-// had an outcome is not done again, and what was begun and has none ends the walk
-// with a *LostError, each time until a person says Lost or Again. It holds the store's lock
-// the whole time. When it returns nil, c has ended: see its Status.
+// Walk does one move after the other until the chain ends, with the chain saved before and after each. Killed at any
+// point it is walked on from its file: what had an outcome is not done again, and what was begun and has none ends the
+// walk with a *LostError, each time until a person says Lost or Again. It holds the store's lock the whole time. When
+// it returns nil, c has ended: see its Status.
 func Walk(ctx context.Context, c *plan.Chain, s Store, do Doer, now func() time.Time) (err error) {
 	lock, err := s.Lock()
 	if err != nil {

@@ -1,4 +1,4 @@
-package failures
+package loop
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/recovery/classify"
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // driver plays a World against the failure policy and the breakers, one task after the
@@ -13,11 +14,11 @@ import (
 type driver struct {
 	t      *testing.T
 	w      World
-	agents []Agent
-	h      Health
-	hist   History
+	agents []failures.Agent
+	h      failures.Health
+	hist   failures.History
 	now    time.Time
-	limits Limits
+	limits failures.Limits
 	// aid is the share of broken environments that rules mend before the failure policy is
 	// asked.
 	aid float64
@@ -30,8 +31,8 @@ type driver struct {
 	failedBy                               map[Trouble]int // first reassignments that did not help
 }
 
-func (d *driver) list() []Candidate {
-	var out []Candidate
+func (d *driver) list() []failures.Candidate {
+	var out []failures.Candidate
 	for i, a := range d.agents {
 		out = append(out, d.h.Look(a, len(d.agents)-i, time.Time{}, d.now))
 	}
@@ -40,13 +41,13 @@ func (d *driver) list() []Candidate {
 
 // play brings one task to its end.
 func (d *driver) play(n int) {
-	start, ok := Choose(d.list(), nil, 0)
+	start, ok := failures.Choose(d.list(), nil, 0)
 	a := start.Agent
 	if !ok {
 		a = d.agents[0] // it is found out by trying
 	}
 	j := d.w.Job(n, a, d.now)
-	s := New(j.Task, a, d.limits, d.now)
+	s := failures.New(j.Task, a, d.limits, d.now)
 	d.tasks++
 	if j.Remediable {
 		d.remediable++
@@ -57,9 +58,9 @@ func (d *driver) play(n int) {
 		if d.steps++; d.steps > 200*(n+1)+2000 {
 			d.t.Fatalf("task %d (%s) does not end: %+v", n, j.Trouble, s)
 		}
-		var dec Decision
+		var dec failures.Decision
 		switch s.Phase {
-		case Working:
+		case failures.Working:
 			holder := s.Agent
 			d.h.Started(holder, d.now)
 			o, took := d.w.Run(j, holder, attempt, d.now)
@@ -70,27 +71,27 @@ func (d *driver) play(n int) {
 				j.Repaired, o.Classified.Repaired = true, true
 			}
 			began := time.Now()
-			e, failed := Detect(o, classify.Signature)
+			e, failed := failures.Detect(o, classify.Signature)
 			if !failed {
-				d.h.Ended(Result{Agent: holder}, d.now)
+				d.h.Ended(failures.Result{Agent: holder}, d.now)
 				if reassigned && healthy {
 					d.firstOK++
 					d.failedBy[j.Trouble]--
 				}
 				d.hist.Succeeded(j.Task)
-				s = Succeeded(s, d.now)
+				s.Phase, s.Agent = failures.Done, failures.Agent{} // the loop forgets the policy then
 				d.done++
 				continue
 			}
-			d.h.Ended(Result{Agent: holder, Failure: &e}, d.now)
+			d.h.Ended(failures.Result{Agent: holder, Failure: &e}, d.now)
 			list := d.list()
-			s, dec = Next(s, e, list, d.now)
+			s, dec = failures.Next(s, e, list, d.now)
 			d.hist.Add(e, dec.Step)
 			d.response = append(d.response, time.Since(began))
-			first := !reassigned && dec.Step == StepReassign && d.reassignedOf(j) == 1
+			first := !reassigned && dec.Step == failures.StepReassign && d.reassignedOf(j) == 1
 			reassigned = first
 			if first {
-				healthy = slices.ContainsFunc(list, func(c Candidate) bool { return c.Fit && c.provider() != holder.provider() })
+				healthy = slices.ContainsFunc(list, func(c failures.Candidate) bool { return c.Fit && c.Provider != holder.Provider })
 				switch {
 				case healthy && j.Remediable:
 					d.first++
@@ -99,39 +100,39 @@ func (d *driver) play(n int) {
 					d.hopeless++
 				}
 			}
-			if dec.Step == StepReassign {
+			if dec.Step == failures.StepReassign {
 				d.reassigned++
 			}
-		case Waiting:
+		case failures.Waiting:
 			d.now = s.Until
-			s, dec = WaitOver(s, d.list(), d.now)
-		case Analysing:
+			s, dec = failures.WaitOver(s, d.list(), d.now)
+		case failures.Analysing:
 			d.analysed++
 			d.now = d.now.Add(30 * time.Second)
-			an := Analysis{}
+			an := failures.Analysis{}
 			if j.Trouble == Broken {
 				j.Repaired = j.Remediable
-				an = Analysis{Summary: "a module is missing", Person: !j.Remediable, Why: "nobody may install it"}
+				an = failures.Analysis{Summary: "a module is missing", Person: !j.Remediable, Why: "nobody may install it"}
 			}
 			if j.Trouble == CodeFault {
-				j.Told, an = true, Analysis{Summary: "a nil map in store.go:41", Instruction: "make the map"}
+				j.Told, an = true, failures.Analysis{Summary: "a nil map in store.go:41", Instruction: "make the map"}
 			}
-			s, dec = Analysed(s, an, d.list(), d.now)
+			s, dec = failures.Analysed(s, an, d.list(), d.now)
 		}
-		if dec.Step == StepWait {
+		if dec.Step == failures.StepWait {
 			d.waits++
 		}
 		if dec.Alert {
 			d.alerts++
 		}
 	}
-	if s.Phase == WithHuman {
+	if s.Phase == failures.WithHuman {
 		d.persons++
 		if j.Remediable {
 			d.lost++
 		}
 	}
-	if s.Agent != (Agent{}) {
+	if s.Agent != (failures.Agent{}) {
 		d.t.Fatalf("%s still holds task %d", s.Agent, n)
 	}
 }
@@ -139,7 +140,7 @@ func (d *driver) play(n int) {
 func (d *driver) reassignedOf(j Job) int {
 	n := 0
 	for _, e := range d.hist.Of(j.Task) {
-		if e.Response == StepReassign {
+		if e.Response == failures.StepReassign {
 			n++
 		}
 	}
@@ -152,16 +153,18 @@ func (d *driver) run(tasks int) {
 	}
 }
 
-func newDriver(t *testing.T, m Mix, agents ...Agent) *driver {
-	return &driver{t: t, w: World{Seed: 7, Mix: m, Remediable: 0.9}, agents: agents, now: noon, aid: 0.8, failedBy: map[Trouble]int{}}
+var gemini = failures.Agent{Runner: "gemini", Provider: "google"}
+
+func newDriver(t *testing.T, m Mix, agents ...failures.Agent) *driver {
+	return &driver{t: t, w: World{Seed: 7, Mix: m, Remediable: 0.9}, agents: agents, now: t0, aid: 0.8, failedBy: map[Trouble]int{}}
 }
 
-// TestSimulation: 10,000 tasks with a mix of failures. Nearly all first
+// TestPolicySimulation: 10,000 tasks with a mix of failures. Nearly all first
 // reassignments to a healthy provider succeed, few tasks that have a remedy reach a
 // person, all of them end.
-func TestSimulation(t *testing.T) {
+func TestPolicySimulation(t *testing.T) {
 	t.Parallel()
-	d := newDriver(t, Mix{Hiccup: 0.10, Outage: 0.08, Blackout: 0.01, Broken: 0.05, Hopeless: 0.03, Flaky: 0.08, CodeFault: 0.03}, alice, bob, carol)
+	d := newDriver(t, Mix{Hiccup: 0.10, Outage: 0.08, Blackout: 0.01, Broken: 0.05, Hopeless: 0.03, Flaky: 0.08, CodeFault: 0.03}, claude, codex, gemini)
 	d.run(10_000)
 	ok := float64(d.firstOK) / float64(max(1, d.first))
 	lost := float64(d.lost) / float64(d.remediable)
@@ -184,25 +187,25 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestExtremes: no mix locks it up, and what cannot be done costs few runs.
-func TestExtremes(t *testing.T) {
+// TestPolicyExtremes: no mix locks it up, and what cannot be done costs few runs.
+func TestPolicyExtremes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		mix    Mix
-		agents []Agent
+		agents []failures.Agent
 		tasks  int
 		most   float64 // runs a task
 		person bool    // all of them
 	}{
-		"all impossible":             {Mix{Hopeless: 1}, []Agent{alice, bob, carol}, 1000, 3, true},
-		"all impossible, one runner": {Mix{Hopeless: 1}, []Agent{alice}, 1000, 3, true},
-		"all runners down":           {Mix{Blackout: 1}, []Agent{alice, bob, carol}, 500, 40, false},
-		"one runner, down":           {Mix{Outage: 1}, []Agent{alice}, 500, 40, false},
-		"all broken":                 {Mix{Broken: 1}, []Agent{alice, bob}, 1000, 4, false},
-		"all flaky":                  {Mix{Flaky: 1}, []Agent{alice, bob, carol}, 1000, 4, false},
-		"all flaky, one runner":      {Mix{Flaky: 1}, []Agent{alice}, 1000, 6, false},
-		"all bugs":                   {Mix{CodeFault: 1}, []Agent{alice, bob}, 1000, 4, false},
-		"all hiccups":                {Mix{Hiccup: 1}, []Agent{alice, bob}, 1000, 3, false},
+		"all impossible":             {Mix{Hopeless: 1}, []failures.Agent{claude, codex, gemini}, 1000, 3, true},
+		"all impossible, one runner": {Mix{Hopeless: 1}, []failures.Agent{claude}, 1000, 3, true},
+		"all runners down":           {Mix{Blackout: 1}, []failures.Agent{claude, codex, gemini}, 500, 40, false},
+		"one runner, down":           {Mix{Outage: 1}, []failures.Agent{claude}, 500, 40, false},
+		"all broken":                 {Mix{Broken: 1}, []failures.Agent{claude, codex}, 1000, 4, false},
+		"all flaky":                  {Mix{Flaky: 1}, []failures.Agent{claude, codex, gemini}, 1000, 4, false},
+		"all flaky, one runner":      {Mix{Flaky: 1}, []failures.Agent{claude}, 1000, 6, false},
+		"all bugs":                   {Mix{CodeFault: 1}, []failures.Agent{claude, codex}, 1000, 4, false},
+		"all hiccups":                {Mix{Hiccup: 1}, []failures.Agent{claude, codex}, 1000, 3, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -226,7 +229,7 @@ func TestExtremes(t *testing.T) {
 func TestWorldRepeats(t *testing.T) {
 	t.Parallel()
 	play := func() *driver {
-		d := newDriver(t, Mix{Hiccup: 0.2, Flaky: 0.3, Broken: 0.2}, alice, bob)
+		d := newDriver(t, Mix{Hiccup: 0.2, Flaky: 0.3, Broken: 0.2}, claude, codex)
 		d.run(300)
 		return d
 	}

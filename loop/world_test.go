@@ -1,9 +1,11 @@
-package failures
+package loop
 
 import (
 	"fmt"
 	"hash/fnv"
 	"time"
+
+	"github.com/superloop/superloop/recovery/failures"
 )
 
 // Trouble is what is wrong with a task of a World.
@@ -21,8 +23,7 @@ const (
 	CodeFault Trouble = "code"       // a bug stands in the way, until the cause is told
 )
 
-// Mix are the shares of the troubles among the tasks of a World; what is left to 1
-// is sound.
+// Mix are the shares of the troubles among the tasks of a World; what is left to 1 is sound.
 type Mix map[Trouble]float64
 
 // troubles in the order in which a Mix is gone through.
@@ -30,36 +31,30 @@ func troubles() []Trouble {
 	return []Trouble{Hiccup, Outage, Blackout, Broken, Hopeless, Flaky, CodeFault}
 }
 
-// World plays tasks that fail, for simulations: given a seed, the same task, agent
-// and attempt always end in the same way. It has no state but what the caller has
-// repaired, so that it can be driven by the failure policy alone or by the whole machine.
+// World plays tasks that fail, for simulations: given a seed, the same task, agent and attempt always end in the same
+// way. It has no state but what the caller has repaired, so that it can be driven by the failure policy alone or by the
+// whole machine.
 type World struct {
 	Seed uint64
 	Mix  Mix
-	// Remediable is the share of broken environments that a rule or an analysis can
-	// mend; the others need a person.
+	// Remediable is the share of broken environments that a rule or an analysis can mend; the others need a person.
 	Remediable float64
 }
 
 // Job is one task of a World.
 type Job struct {
-	N       int
-	Task    Task
-	Trouble Trouble
-	// Remediable: without a person.
-	Remediable bool
-	// Until is when its outage is over.
-	Until time.Time
-	// Home is the provider, or the agent's runner, that the trouble is with.
-	Home Agent
-	// Repaired: somebody has mended the environment; Told: the cause stands in the
-	// prompt.
-	Repaired, Told bool
+	N              int
+	Task           failures.Task
+	Trouble        Trouble
+	Remediable     bool           // Remediable: without a person
+	Until          time.Time      // when its outage is over
+	Home           failures.Agent // the provider, or the agent's runner, that the trouble is with
+	Repaired, Told bool           // Repaired: somebody has mended the environment; Told: the cause stands in the prompt
 }
 
 // Job is the nth task, begun by an agent.
-func (w World) Job(n int, a Agent, now time.Time) Job {
-	j := Job{N: n, Task: Task{Loop: fmt.Sprintf("sim-%d", n%4), Role: "implementer", Item: fmt.Sprintf("%06d", n)},
+func (w World) Job(n int, a failures.Agent, now time.Time) Job {
+	j := Job{N: n, Task: failures.Task{Loop: fmt.Sprintf("sim-%d", n%4), Role: "implementer", Item: fmt.Sprintf("%06d", n)},
 		Trouble: Sound, Remediable: true, Home: a}
 	at := w.chance(n, "trouble")
 	for _, t := range troubles() {
@@ -93,11 +88,10 @@ func (w World) chance(n int, name string) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
-// Run is how an attempt at a job ends that an agent begins now, and how long it
-// takes.
-func (w World) Run(j Job, a Agent, attempt int, now time.Time) (RoleOutcome, time.Duration) {
+// Run is how an attempt at a job ends that an agent begins now, and how long it takes.
+func (w World) Run(j Job, a failures.Agent, attempt int, now time.Time) (failures.RoleOutcome, time.Duration) {
 	took := time.Minute + time.Duration(w.chance(j.N, fmt.Sprintf("took/%d", attempt))*float64(9*time.Minute))
-	o := RoleOutcome{Task: j.Task, Agent: a, RunID: "sim", Iteration: 1, Attempt: attempt, Outcome: "ok",
+	o := failures.RoleOutcome{Task: j.Task, Agent: a, RunID: "sim", Iteration: 1, Attempt: attempt, Outcome: "ok",
 		Output: "fresh", MustReport: true, Tree: "after", TreeBefore: "before", MustChange: true}
 	die := w.chance(j.N, fmt.Sprintf("die/%d/%s", attempt, a.Runner))
 	switch j.Trouble {
@@ -106,18 +100,18 @@ func (w World) Run(j Job, a Agent, attempt int, now time.Time) (RoleOutcome, tim
 			took = w.fail(&o, die, took)
 		}
 	case Outage, Blackout:
-		if now.Before(j.Until) && (j.Trouble == Blackout || a.provider() == j.Home.provider()) {
+		if now.Before(j.Until) && (j.Trouble == Blackout || a.Provider == j.Home.Provider) {
 			o.Outcome, o.ExitCode, took = "error", 1, 3*time.Second
-			o.Class, o.Error = string(KindOverloaded), "529 overloaded"
+			o.Class, o.Error = string(failures.KindOverloaded), "529 overloaded"
 			if die < 0.3 {
-				o.Class, o.Error, o.Until = string(KindLimit), "429 too many requests", j.Until
+				o.Class, o.Error, o.Until = string(failures.KindLimit), "429 too many requests", j.Until
 			}
 		}
 	case Broken:
 		if !j.Repaired {
 			o.Outcome, o.ExitCode, took = "exit", 1, 20*time.Second
 			o.Error = "Cannot find module 'left-pad'"
-			o.Classified = &Classified{Category: "dependency", Handler: "node_module_missing", Persistence: Environment, Infra: true, Signature: "dependency/node_module_missing-0000000000"}
+			o.Classified = &failures.Classified{Category: "dependency", Handler: "node_module_missing", Persistence: failures.Environment, Infra: true, Signature: "dependency/node_module_missing-0000000000"}
 		}
 	case Hopeless:
 		took = w.refuse(&o, j)
@@ -129,7 +123,7 @@ func (w World) Run(j Job, a Agent, attempt int, now time.Time) (RoleOutcome, tim
 		if !j.Told && (attempt < 3 || die < 0.8) {
 			o.Outcome, o.ExitCode = "exit", 1
 			o.Error = "panic: nil map in store.go:41"
-			o.Classified = &Classified{Category: "code_bug", Persistence: Code, Code: true, Signature: "code_bug-1111111111"}
+			o.Classified = &failures.Classified{Category: "code_bug", Persistence: failures.Code, Code: true, Signature: "code_bug-1111111111"}
 		}
 	}
 	o.DurationMS = took.Milliseconds()
@@ -138,7 +132,7 @@ func (w World) Run(j Job, a Agent, attempt int, now time.Time) (RoleOutcome, tim
 }
 
 // fail makes an outcome one of the failures that speak against an agent.
-func (w World) fail(o *RoleOutcome, die float64, took time.Duration) time.Duration {
+func (w World) fail(o *failures.RoleOutcome, die float64, took time.Duration) time.Duration {
 	switch int(die * 8) {
 	case 0:
 		o.Outcome, took = "timeout", 10*time.Minute
@@ -147,7 +141,7 @@ func (w World) fail(o *RoleOutcome, die float64, took time.Duration) time.Durati
 	case 2:
 		o.Outcome, o.Signal = "signal", "SIGSEGV"
 	case 3:
-		o.Outcome, o.ExitCode, o.Class = "exit", 0, string(KindNoResult)
+		o.Outcome, o.ExitCode, o.Class = "exit", 0, string(failures.KindNoResult)
 	case 4:
 		o.Output = "missing"
 	case 5:
@@ -161,12 +155,12 @@ func (w World) fail(o *RoleOutcome, die float64, took time.Duration) time.Durati
 }
 
 // refuse makes an outcome that of work which cannot be done.
-func (w World) refuse(o *RoleOutcome, j Job) time.Duration {
+func (w World) refuse(o *failures.RoleOutcome, j Job) time.Duration {
 	switch die := w.chance(j.N, "hopeless"); {
 	case die < 0.4:
 		o.Impossible = "the item names a file that no commit has"
 	case die < 0.7:
-		o.Outcome, o.ExitCode, o.Class, o.Error = "error", 1, string(KindRefused), "the model refused"
+		o.Outcome, o.ExitCode, o.Class, o.Error = "error", 1, string(failures.KindRefused), "the model refused"
 	default:
 		o.Outcome, o.ExitCode, o.Error = "exit", 1, "nothing to do"
 	}
