@@ -62,10 +62,8 @@ func stampOf(paths ...string) string {
 	return out
 }
 
-// InStep compares what is installed in dir with its lock file. manager "" is every one whose lock file is there; the
+// inStep compares what is installed in dir with its lock file. manager "" is every one whose lock file is there; the
 // first that is broken is told. What is not used in dir, or cannot be judged without running its tool, is unknown.
-func InStep(dir, manager string) Step { return inStep(dir, manager, nil) }
-
 func inStep(dir, manager string, memo *Memo) Step {
 	if manager != "" {
 		return oneInStep(dir, manager, memo)

@@ -183,7 +183,7 @@ func TestInStep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := InStep(tree(t, c.files), c.manager)
+			s := inStep(tree(t, c.files), c.manager, nil)
 			if s.State != c.state || !strings.Contains(s.Why, c.why) || (s.State == failures.CheckBroken) != (s.Command != "") {
 				t.Errorf("%+v", s)
 			}

@@ -40,7 +40,7 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 		return false, "the code may be to blame as well"
 	case o.Plain():
 		return true, ""
-	case wordFor(o.Confidence) == low:
+	case Word(o.Confidence) == low:
 		return false, "its confidence is low"
 	case tester:
 		return true, ""
@@ -132,35 +132,27 @@ func leavesProject(word, dir string) bool {
 // Left out are two that only put right what the tool makes again by itself, and
 // that the suggested list of commands has: npm cache verify, go clean -cache.
 func cleansCache(program string, args []string) bool {
-	words := strings.Join(args, " ")
-	has := func(prefixes ...string) bool {
-		return slices.ContainsFunc(prefixes, func(p string) bool { return words == p || strings.HasPrefix(words, p+" ") })
-	}
+	words := strings.Join(args, " ") + " "
 	switch program {
-	case "npm":
-		return has("cache clean", "cache clear", "cache rm")
-	case "yarn":
-		return has("cache clean", "cache clear")
-	case "pnpm":
-		return has("store prune", "cache delete")
-	case "bun":
-		return has("pm cache rm")
-	case "pip", "pip3", "uv", "poetry", "conda":
-		return has("cache purge", "cache remove", "cache clean", "cache clear", "cache prune", "clean")
-	case "python", "python3":
-		return has("-m pip cache purge", "-m pip cache remove")
 	case "go":
 		return slices.Contains(args, "-modcache") || slices.Contains(args, "-fuzzcache")
-	case "composer":
-		return has("clear-cache", "clearcache", "cc")
-	case "ccache", "sccache":
-		return has("-C", "--clear", "-c", "--cleanup")
 	case "apt", "apt-get", "dnf", "yum", "apk", "zypper":
 		return slices.ContainsFunc(args, func(a string) bool {
-			return a == "clean" || a == "autoclean" || a == "autoremove" || a == "purge" || a == "remove"
+			return slices.Contains([]string{"clean", "autoclean", "autoremove", "purge", "remove"}, a)
 		})
+	case "pip3", "uv", "poetry", "conda":
+		program = "pip"
+	case "python3":
+		program = "python"
+	case "sccache":
+		program = "ccache"
 	}
-	return false
+	return slices.ContainsFunc(map[string][]string{
+		"npm": {"cache clean", "cache clear", "cache rm"}, "yarn": {"cache clean", "cache clear"},
+		"pnpm": {"store prune", "cache delete"}, "bun": {"pm cache rm"}, "composer": {"clear-cache", "clearcache", "cc"},
+		"pip":    {"cache purge", "cache remove", "cache clean", "cache clear", "cache prune", "clean"},
+		"python": {"-m pip cache purge", "-m pip cache remove"}, "ccache": {"-C", "--clear", "-c", "--cleanup"},
+	}[program], func(prefix string) bool { return strings.HasPrefix(words, prefix+" ") })
 }
 
 // ownProcess reports whether a command ends nothing but the process that a probe

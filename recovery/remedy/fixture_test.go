@@ -91,9 +91,6 @@ func check(p *Plan, profile Profile, cat *catalog.Catalog) (problems []string) {
 	if n := len(p.Options); n == 0 || p.Options[n-1].ID != AskUser {
 		bad("the last option is not to ask a person")
 	}
-	if len(p.Fallback) != 3 || p.Fallback[0].ID != "retry" || p.Fallback[1].ID != "skip" || p.Fallback[2].ID != "cancel" {
-		bad("the fallback actions are not retry, skip, cancel")
-	}
 	keys, effects, recommended := map[string]bool{}, map[string]bool{}, 0
 	for i := range p.Options {
 		o := &p.Options[i]
@@ -147,7 +144,7 @@ func checkOption(o *Option, profile Profile, cat *catalog.Catalog) (problems []s
 	default:
 		bad("has no availability")
 	}
-	if (o.Command != "") != (len(o.Steps) > 0) || o.StepCount != len(o.Steps) {
+	if (o.Command != "") != (len(o.Steps) > 0) {
 		bad("its text and its steps do not go together")
 	}
 	if o.Executor == catalog.ByWrapper && o.Availability == Ready && len(o.Steps) == 0 {

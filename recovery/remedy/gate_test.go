@@ -2,16 +2,13 @@ package remedy
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/catalog"
 	"github.com/superloop/superloop/recovery/classify"
-	"github.com/superloop/superloop/schemas"
 )
 
 func listing(t testing.TB, commands ...string) *recovery.Policy {
@@ -188,44 +185,12 @@ func TestHintsOfTheHandlerMakeNoCommand(t *testing.T) {
 	}
 }
 
-// What is proposed is a recovery.json that a tester could have written.
-func TestProposalIsValid(t *testing.T) {
+// A confidence gets the word that it is nearest to.
+func TestWord(t *testing.T) {
 	t.Parallel()
-	cat := embedded(t)
-	at := time.Date(2026, 1, 23, 10, 0, 0, 5, time.UTC)
-	f := failure("dependency", npmRepo(t), []string{"npm", "test"}, nil, nil)
-	f.Evidence = []classify.Evidence{{Stream: "stdout", Line: 7, Text: "Error: (x) [y]*"}, {Text: "bad", File: "src/a.ts", FileLine: 3}}
-	plan := Resolve(cat, f, Presets()["debian12"], Situation{Dir: f.Dir})
-	n := 0
-	for _, o := range plan.Options {
-		if o.Command == "" {
-			continue
-		}
-		n++
-		got := o.Proposal(f, at)
-		back, problems := recovery.DecodeProposal(o.File(f, at), 0)
-		if len(problems) > 0 {
-			t.Fatalf("%s: %v", o.Key, problems)
-		}
-		if back.Digest != got.Digest || back.Recovery != got.Recovery || !back.Timestamp.Equal(got.Timestamp) || back.Category != got.Category {
-			t.Errorf("%s: read back it is %+v, want %+v", o.Key, back, got)
-		}
-		if !regexp.MustCompile(got.Diagnosis.ErrorPattern).MatchString("Error: (x) [y]*") {
-			t.Errorf("the pattern %q does not match the line", got.Diagnosis.ErrorPattern)
-		}
-		if want := []string{"stdout:7: Error: (x) [y]*", "src/a.ts:3: bad"}; !slices.Equal(got.Diagnosis.Evidence, want) {
-			t.Errorf("the evidence is %q, want %q", got.Diagnosis.Evidence, want)
-		}
-	}
-	if n == 0 {
-		t.Fatal("no option has a command")
-	}
-	if p := schemas.Validate(schemas.Recovery, plan.Options[0].File(f, at)); len(p) > 0 {
-		t.Error(p)
-	}
 	for value, word := range map[float64]string{1: high, .9: high, .75: high, .6: medium, .45: medium, .4: low, 0: low} {
-		if wordFor(value) != word {
-			t.Errorf("%.2f is %s, want %s", value, wordFor(value), word)
+		if Word(value) != word {
+			t.Errorf("%.2f is %s, want %s", value, Word(value), word)
 		}
 	}
 }
@@ -236,7 +201,7 @@ func TestWorkingDirIsThatOfTheProject(t *testing.T) {
 	f := failure("dependency", filepath.Join(dir, "web"), []string{"npm", "test"}, nil, nil)
 	plan := Resolve(embedded(t), f, Presets()["debian12"], Situation{Dir: dir})
 	for _, o := range plan.Options {
-		if o.Command == "npm ci" && o.Proposal(f, time.Now()).Recovery.WorkingDir != "web" {
+		if o.Command == "npm ci" && o.WorkingDir != "web" {
 			t.Errorf("it is to run in %s", o.WorkingDir)
 		}
 	}

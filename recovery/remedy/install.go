@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,14 @@ type work struct {
 }
 
 func impossible(format string, args ...any) work { return work{reason: fmt.Sprintf(format, args...)} }
+
+// foreign is what, if it comes from the repository's own catalog, else "".
+func foreign(from catalog.Origin, what string) string {
+	if from.Source == catalog.SourceRepository {
+		return what
+	}
+	return ""
+}
 
 // builder works out installs: what they need first is resolved depth-first through the recipes, nothing is installed
 // twice in one plan, and a recipe that needs itself is refused.
@@ -106,10 +115,7 @@ func (b builder) methods(r *catalog.Recipe) []string {
 
 // by installs a recipe by one method.
 func (b builder) by(r *catalog.Recipe, method string) work {
-	w := work{method: method, risk: r.Risk}
-	if r.Origin.Source == catalog.SourceRepository {
-		w.foreign = "the recipe " + r.ID
-	}
+	w := work{method: method, risk: r.Risk, foreign: foreign(r.Origin, "the recipe "+r.ID)}
 	own, sudo, why := b.commands(r, method)
 	if why != "" {
 		return impossible("%s", why)
@@ -122,19 +128,19 @@ func (b builder) by(r *catalog.Recipe, method string) work {
 		}
 		w.steps = append(w.steps, before.steps...)
 	}
-	steps, why := b.steps(own, sudo)
-	if why != "" {
-		return impossible("%s", why)
+	main := b.steps(own, sudo)
+	if main.reason != "" {
+		return main
 	}
 	if _, isManager := b.cat.Manager(method); !isManager && !inProject(own) && !sudo {
 		if !b.p.HomeWritable {
 			return impossible("nothing can be installed below the home directory")
 		}
-		for i := range steps {
-			steps[i].home = true
+		for i := range main.steps {
+			main.steps[i].home = true
 		}
 	}
-	w.steps = append(w.steps, steps...)
+	w.steps = append(w.steps, main.steps...)
 	for i := range w.steps {
 		w.steps[i].For = toolGoal(r.ID)
 	}
@@ -218,33 +224,34 @@ func (b builder) packages(pkgs []string) work {
 	if b.p.StaleIndex {
 		commands = append(commands, mgr.Refresh...)
 	}
-	steps, why := b.steps(append(commands, slices.Concat(mgr.Install, pkgs)), mgr.Sudo)
-	if why != "" {
-		return impossible("%s", why)
-	}
-	return work{method: mgr.ID, steps: steps}
+	w := b.steps(append(commands, slices.Concat(mgr.Install, pkgs)), mgr.Sudo)
+	w.method = mgr.ID
+	return w
 }
 
 // steps makes steps of commands, with the superuser's rights if they need them.
-func (b builder) steps(commands [][]string, sudo bool) (steps []Step, why string) {
+func (b builder) steps(commands [][]string, sudo bool) (w work) {
 	var prefix []string
 	if sudo {
 		if b.p.ReadOnlyRoot {
-			return nil, "the root file system is read-only"
+			return impossible("the root file system is read-only")
 		}
 		var ok bool
 		if prefix, ok = b.p.superuser(); !ok {
-			return nil, "it needs the superuser's rights, and this account may not use sudo"
+			return impossible("it needs the superuser's rights, and this account may not use sudo")
 		}
 	}
 	for _, argv := range commands {
-		steps = append(steps, Step{Argv: slices.Concat(prefix, argv), Dir: b.dir, Sudo: sudo})
+		w.steps = append(w.steps, Step{Argv: slices.Concat(prefix, argv), Dir: b.dir, Sudo: sudo})
 	}
-	return steps, ""
+	return w
 }
 
 // unlock puts before w what it needs and what is missing: the recipes, and the programs that its steps call.
 func (b builder) unlock(w work, needs []string) work {
+	if w.reason != "" {
+		return w
+	}
 	needs = slices.Clone(needs)
 	for _, program := range programs(w.steps) {
 		if r, ok := b.cat.RecipeByCLI(program); ok && !b.p.Has(program) && !slices.Contains(needs, r.ID) {
@@ -276,9 +283,7 @@ func (b builder) unlock(w work, needs []string) work {
 			b.done = append(b.done, strings.TrimPrefix(s.For, "tool/"))
 		}
 		w.risk = riskier(w.risk, dep.risk)
-		if dep.foreign != "" {
-			w.foreign = dep.foreign
-		}
+		w.foreign = cmp.Or(dep.foreign, w.foreign)
 	}
 	w.steps = append(before, w.steps...)
 	return w
@@ -304,14 +309,11 @@ func programs(steps []Step) []string {
 // preview is how a missing dependency would be installed here.
 func (b builder) preview(id string) Preview {
 	v := Preview{Dep: id, GoalKey: toolGoal(id), Availability: Impossible}
-	r, ok := b.cat.Recipe(id)
-	if !ok {
-		v.Reason = "there is no recipe for it"
-		return v
+	w := impossible("there is no recipe for it")
+	if r, ok := b.cat.Recipe(id); ok {
+		w = b.tool(r, nil)
 	}
-	w := b.tool(r, nil)
-	if w.reason != "" {
-		v.Reason = w.reason
+	if v.Reason = w.reason; v.Reason != "" {
 		return v
 	}
 	v.Method, v.Needs, v.Availability = w.method, w.deps, Ready

@@ -3,6 +3,7 @@ package remedy
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/recovery"
@@ -14,10 +15,8 @@ func (r *resolver) retry(waits []int) result {
 	if len(r.argv) == 0 {
 		return failed("the failed command is not known")
 	}
-	if len(waits) == 0 {
-		if c, ok := r.cat.Category(r.f.Category); ok {
-			waits = c.Retry
-		}
+	if c, ok := r.cat.Category(r.f.Category); ok && len(waits) == 0 {
+		waits = c.Retry
 	}
 	if len(waits) == 0 {
 		waits = []int{0}
@@ -73,18 +72,18 @@ func (r *resolver) modified(t *catalog.Option, src source) result {
 	if sudo && len(env) > 0 && !r.p.Root {
 		argv, env = slices.Concat([]string{"env"}, env, argv), nil
 	}
-	steps, why := r.builder().steps([][]string{argv}, sudo)
-	if why != "" {
-		return failed("%s", why)
+	w := r.builder().steps([][]string{argv}, sudo)
+	if w.reason != "" {
+		return result{work: w}
 	}
 	if sudo && r.p.Root {
 		return failed("the failed command ran as the superuser already")
 	}
-	steps[0].Env = env
+	w.steps[0].Env, w.notes = env, res.notes
 	if len(m.Wait) > 0 {
-		steps[0].Wait = time.Duration(max(m.Wait[0], 0)) * time.Second
+		w.steps[0].Wait = time.Duration(max(m.Wait[0], 0)) * time.Second
 	}
-	res.work = work{steps: steps, notes: res.notes}
+	res.work = w
 	if !sudo && slices.Equal(argv, r.argv) && len(env) == 0 {
 		res.command = r.text
 	}
@@ -160,11 +159,4 @@ func dropJobs(argv []string) []string {
 	return out
 }
 
-func isNumber(s string) bool {
-	for _, r := range s {
-		if r < '0' || r > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

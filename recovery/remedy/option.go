@@ -31,8 +31,7 @@ type Step struct {
 	Sudo bool          `json:"sudo,omitempty"`
 	Wait time.Duration `json:"wait,omitempty"` // how long to wait before it
 	// For is the goal that it works for: the option's own, or that of one of the dependencies.
-	For  string `json:"for"`
-	Note string `json:"note,omitempty"`
+	For string `json:"for"`
 
 	home bool // it writes outside the repository, below the home directory
 }
@@ -76,15 +75,13 @@ type Option struct {
 	ID          string           `json:"id"`
 	Label       string           `json:"label"`
 	Description string           `json:"description,omitempty"`
-	Icon        string           `json:"icon,omitempty"`
 	Strategy    catalog.Strategy `json:"strategy"`
 	Executor    catalog.Executor `json:"executor"`
 	Risk        catalog.Risk     `json:"risk"`
 	Confidence  float64          `json:"confidence"` // Confidence, 0 to 1, is never above that of the diagnosis
 	// Recommended is set on one option of a plan at most.
-	Recommended bool   `json:"recommended,omitempty"`
-	From        From   `json:"from"`
-	Also        []From `json:"also,omitempty"` // others that came to the same
+	Recommended bool `json:"recommended,omitempty"`
+	From        From `json:"from"`
 	// Foreign names the entry of the repository's own catalog that a step comes from, "" when all are superloop's or
 	// the user's.
 	Foreign string `json:"foreign,omitempty"`
@@ -98,8 +95,7 @@ type Option struct {
 	Demoted string `json:"demoted,omitempty"`
 
 	// Steps are all that runs, dependencies first. Own gives the option's own.
-	Steps     []Step `json:"steps,omitempty"`
-	StepCount int    `json:"step_count"`
+	Steps []Step `json:"steps,omitempty"`
 	// Command is the text of the steps, what a policy judges and a person reads. It is "" for what is not a command.
 	Command string `json:"command,omitempty"`
 	// WorkingDir is where Command runs, relative to the repository: ".".
@@ -144,12 +140,6 @@ func (o *Option) Plain() bool {
 	return len(o.Tries) > 0 && o.Executor == catalog.ByWrapper && o.Availability != Impossible
 }
 
-// Action is what can be done with every failure.
-type Action struct {
-	ID    string `json:"id"`
-	Label string `json:"label"`
-}
-
 // Plan is all that can be done about a failure, the best first. The last option is always to ask a person.
 type Plan struct {
 	Failure classify.Failure `json:"failure"`
@@ -157,23 +147,11 @@ type Plan struct {
 	Goal    string   `json:"goal"`
 	Options []Option `json:"options"`
 	// Hints are what an agent can do about it: sentences for its next prompt.
-	Hints    []string `json:"hints,omitempty"`
-	Fallback []Action `json:"fallback_actions"` // the actions retry, skip and cancel
-	Verify   Step     `json:"verify"`           // what must pass in the end: the failed command
-	Notes    []string `json:"notes,omitempty"`  // for a person: what was left out, and why
+	Hints []string `json:"hints,omitempty"`
+	Notes []string `json:"notes,omitempty"` // for a person: what was left out, and why
 
 	category catalog.Category
 	advised  bool // the handler recommends what only an agent can do
-}
-
-// Option finds an option by its key.
-func (p *Plan) Option(key string) (*Option, bool) {
-	for i := range p.Options {
-		if p.Options[i].Key == key {
-			return &p.Options[i], true
-		}
-	}
-	return nil, false
 }
 
 // Situation is what is known besides the failure and the system.

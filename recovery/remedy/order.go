@@ -47,7 +47,6 @@ func merge(list []Option) []Option {
 			continue
 		}
 		first := &out[i]
-		first.Also = append(first.Also, o.From)
 		first.Confidence = max(first.Confidence, o.Confidence)
 		if rankExecutor(o.Executor) > rankExecutor(first.Executor) && first.proposal == nil {
 			first.Executor = o.Executor // whoever is stricter about it
@@ -88,19 +87,14 @@ func recommend(list []Option) {
 // confidence, by risk, by score, and by the order in which they were found.
 func order(list []Option, score func(key string) float64) {
 	scores := make(map[string]float64, len(list))
-	if score != nil {
-		for i := range list {
+	for i := range list {
+		if score != nil {
 			scores[list[i].Key] = score(list[i].Key)
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Option) int {
-		if a.Recommended != b.Recommended {
-			if a.Recommended {
-				return -1
-			}
-			return 1
-		}
 		return cmp.Or(
+			cmp.Compare(rankRecommended(a), rankRecommended(b)),
 			cmp.Compare(rankExecutor(a.Executor), rankExecutor(b.Executor)),
 			cmp.Compare(rankAvailability(&a), rankAvailability(&b)),
 			cmp.Compare(a.priority, b.priority),
@@ -112,14 +106,16 @@ func order(list []Option, score func(key string) float64) {
 	})
 }
 
-func rankExecutor(e catalog.Executor) int {
-	switch e {
-	case catalog.ByWrapper:
+func rankRecommended(o Option) int {
+	if o.Recommended {
 		return 0
-	case catalog.ByRunner:
-		return 1
-	case catalog.ByRole:
-		return 2
+	}
+	return 1
+}
+
+func rankExecutor(e catalog.Executor) int {
+	if i := slices.Index([]catalog.Executor{catalog.ByWrapper, catalog.ByRunner, catalog.ByRole}, e); i >= 0 {
+		return i
 	}
 	return 3
 }

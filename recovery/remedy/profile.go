@@ -96,52 +96,30 @@ func executable(path string) bool {
 
 // meets says why a condition of the catalog does not hold here, "" if it does or if nobody can tell.
 func (p Profile) meets(condition string) string {
-	no := ""
-	switch condition {
-	case "sudo":
-		if !p.Root && p.Sudo == SudoNone {
-			no = "this account may not use sudo"
-		}
-	case "root":
-		if !p.Root {
-			no = "only the superuser can do it"
-		}
-	case "not_root":
-		if p.Root {
-			no = "it must not be done as the superuser"
-		}
-	case "systemd":
-		if !p.Systemd {
-			no = "systemd does not run here"
-		}
-	case "writable_rootfs":
-		if p.ReadOnlyRoot {
-			no = "the root file system is read-only"
-		}
-	case "network":
-		if p.Network == NetworkNo {
-			no = "there is no network"
-		}
-	case "container":
-		if !p.Container {
-			no = "it is only for containers"
-		}
-	case "not_container":
-		if p.Container {
-			no = "it does not work inside a container"
-		}
-	case "glibc", "musl":
-		if p.Libc != "" && p.Libc != condition {
-			no = "it needs " + condition + ", and this system has " + p.Libc
-		}
-	case "linux", "darwin":
-		if p.OS != condition {
-			no = "it is only for " + condition
-		}
-	default:
-		no = fmt.Sprintf("nobody knows the condition %q", condition)
+	unmet, known := map[string]struct {
+		is  bool
+		why string
+	}{
+		"sudo":            {!p.Root && p.Sudo == SudoNone, "this account may not use sudo"},
+		"root":            {!p.Root, "only the superuser can do it"},
+		"not_root":        {p.Root, "it must not be done as the superuser"},
+		"systemd":         {!p.Systemd, "systemd does not run here"},
+		"writable_rootfs": {p.ReadOnlyRoot, "the root file system is read-only"},
+		"network":         {p.Network == NetworkNo, "there is no network"},
+		"container":       {!p.Container, "it is only for containers"},
+		"not_container":   {p.Container, "it does not work inside a container"},
+		"glibc":           {p.Libc == "musl", "it needs glibc, and this system has musl"},
+		"musl":            {p.Libc == "glibc", "it needs musl, and this system has glibc"},
+		"linux":           {p.OS != "linux", "it is only for linux"},
+		"darwin":          {p.OS != "darwin", "it is only for darwin"},
+	}[condition]
+	switch {
+	case !known:
+		return fmt.Sprintf("nobody knows the condition %q", condition)
+	case unmet.is:
+		return unmet.why
 	}
-	return no
+	return ""
 }
 
 // superuser gives the words that a command with the superuser's rights begins with, and false if there is no way to

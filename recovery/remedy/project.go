@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,27 +48,18 @@ func projectOf(cat *catalog.Catalog, dir, root, ecosystem string) (found, bool) 
 func projectIn(cat *catalog.Catalog, dir, ecosystem string) (found, bool) {
 	var best found
 	better := func(f found) bool {
-		switch {
-		case best.recipe == nil:
-			return true
-		case f.locked != best.locked:
-			return f.locked
+		if best.recipe != nil && f.locked == best.locked {
+			return f.recipe.Priority > best.recipe.Priority
 		}
-		return f.recipe.Priority > best.recipe.Priority
+		return best.recipe == nil || f.locked
 	}
 	for i := range cat.Projects {
 		r := &cat.Projects[i]
-		if ecosystem != "" && ecosystemOf(r.Method) != ecosystem {
-			continue
-		}
-		if len(r.Manifests) > 0 && !anyFile(dir, r.Manifests) {
+		if ecosystem != "" && ecosystemOf(r.Method) != ecosystem || len(r.Manifests) > 0 && !anyFile(dir, r.Manifests) {
 			continue
 		}
 		f := found{recipe: r, dir: dir, locked: anyFile(dir, r.LockFiles)}
-		if !f.locked && len(r.LockFiles) > 0 {
-			continue
-		}
-		if better(f) {
+		if (f.locked || len(r.LockFiles) == 0) && better(f) {
 			best = f
 		}
 	}
@@ -195,20 +187,14 @@ func (f found) lacks(argv []string) string {
 
 // project is what an action of the project comes to.
 func (r *resolver) project(b builder, action, family string) work {
-	eco := ecosystemOf(family)
-	if eco == "" {
-		eco = ecosystemOf(r.f.Method)
+	program := ""
+	if len(r.argv) > 0 {
+		program = filepath.Base(r.argv[0])
 	}
-	if eco == "" && len(r.argv) > 0 {
-		eco = ecosystemOf(strings.TrimSuffix(filepath.Base(r.argv[0]), "3"))
-	}
+	eco := cmp.Or(ecosystemOf(family), ecosystemOf(r.f.Method), ecosystemOf(strings.TrimSuffix(program, "3")))
 	f, seen := r.projects[eco]
 	if !seen {
 		if r.dir == "" {
-			program := ""
-			if len(r.argv) > 0 {
-				program = filepath.Base(r.argv[0])
-			}
 			f = assumed(r.cat, eco, r.f.Method, program)
 		} else {
 			f, _ = projectOf(r.cat, r.dir, r.root, eco)
@@ -228,14 +214,8 @@ func (r *resolver) project(b builder, action, family string) work {
 		}
 	}
 	b.dir = f.dir
-	steps, why := b.steps(commands, false)
-	if why != "" {
-		return impossible("%s", why)
-	}
-	w := work{steps: steps, method: f.recipe.Method}
-	if f.recipe.Origin.Source == catalog.SourceRepository {
-		w.foreign = "the project recipe " + f.recipe.ID
-	}
+	w := b.steps(commands, false)
+	w.method, w.foreign = f.recipe.Method, foreign(f.recipe.Origin, "the project recipe "+f.recipe.ID)
 	if b.p.Network == NetworkNo {
 		w.notes = append(w.notes, "there is no network: it works only from what is cached")
 	}

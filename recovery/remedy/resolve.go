@@ -35,13 +35,10 @@ type resolver struct {
 // Resolve works out all that can be done about a failure on a system. It reads the project's files (lock files,
 // manifests) and nothing else, changes nothing, and gives the same plan for the same arguments.
 func Resolve(cat *catalog.Catalog, f classify.Failure, p Profile, s Situation) Plan {
-	plan := Plan{Failure: f, Fallback: []Action{{"retry", "Retry"}, {"skip", "Skip this"}, {"cancel", "Cancel"}}}
+	plan := Plan{Failure: f}
 	r := newResolver(cat, &f, p, s)
 	r.plan = &plan
 	plan.Goal = r.goal
-	if len(r.argv) > 0 {
-		plan.Verify = Step{Argv: r.argv, Dir: r.dir, For: r.goal}
-	}
 	if c, ok := cat.Category(f.Category); ok {
 		plan.category = *c
 	}
@@ -259,7 +256,7 @@ func (r *resolver) fromTester() []Option {
 		}
 		o.GoalKey = commandGoal(step.Dir, []Step{step})
 		step.For = o.GoalKey
-		o.Steps, o.StepCount = []Step{step}, 1
+		o.Steps = []Step{step}
 		o.Key = "tester/" + id + "/" + o.GoalKey
 		o.effect = effectOf(&o)
 		return o

@@ -35,10 +35,7 @@ type result struct {
 
 // option works one option of the catalog out. False means that it is no option but a hint for an agent.
 func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
-	executor := t.Executor
-	if executor == "" {
-		executor = catalog.ByWrapper
-	}
+	executor := cmp.Or(t.Executor, catalog.ByWrapper)
 	if executor == catalog.ByWrapper && (t.Strategy == catalog.Manual || t.Modifier.Ask != "") {
 		executor = catalog.ByHuman
 	}
@@ -47,16 +44,14 @@ func (r *resolver) option(t *catalog.Option, src source) (Option, bool) {
 		return Option{}, false
 	}
 	o := Option{
-		ID: t.ID, Label: src.fill.text(t.Label), Description: src.fill.text(t.Description), Icon: t.Icon, Strategy: t.Strategy,
+		ID: t.ID, Label: src.fill.text(t.Label), Description: src.fill.text(t.Description), Strategy: t.Strategy,
 		Executor: executor, Risk: cmp.Or(t.Risk, catalog.RiskLow), Confidence: src.confidence, From: src.from, Availability: Ready,
 		WorkingDir: r.rel(r.dir), Expect: src.fill.text(t.Expect), Instructions: src.fill.text(t.Instructions), priority: src.priority,
 	}
 	if t.Confidence > 0 {
 		o.Confidence = min(o.Confidence, t.Confidence)
 	}
-	if src.from.Origin.Source == catalog.SourceRepository {
-		o.Foreign = "the handler " + src.from.ID
-	}
+	o.Foreign = foreign(src.from.Origin, "the handler "+src.from.ID)
 	res := r.refused(t)
 	if res.reason == "" {
 		res = r.strategy(t, src)
@@ -114,8 +109,7 @@ func (r *resolver) fillIn(o *Option, res result) {
 	for i := range o.Steps {
 		o.Steps[i].For = cmp.Or(o.Steps[i].For, o.GoalKey)
 	}
-	o.StepCount = len(o.Steps)
-	if o.StepCount > 0 {
+	if len(o.Steps) > 0 {
 		o.Command = cmp.Or(res.command, commandText(o.Steps))
 		o.Timeout = cmp.Or(o.Timeout, recovery.DefaultTimeout)
 		o.WorkingDir = r.workingDir(o)
@@ -209,8 +203,7 @@ func (r *resolver) commands(t *catalog.Option, src source) result {
 		}
 		return result{work: w, timeout: limit}
 	}
-	w := r.literal(b, t, src)
-	return result{work: w, timeout: installTime}
+	return result{work: r.literal(b, t, src), timeout: installTime}
 }
 
 // literal are command lines as the catalog writes them.
@@ -236,11 +229,7 @@ func (r *resolver) literal(b builder, t *catalog.Option, src source) work {
 		}
 		filled = append(filled, words)
 	}
-	steps, why := b.steps(filled, sudo)
-	if why != "" {
-		return impossible("%s", why)
-	}
-	return b.unlock(work{steps: steps}, nil)
+	return b.unlock(b.steps(filled, sudo), nil)
 }
 
 // absent says that a program of the project is not there.
@@ -250,12 +239,9 @@ func (r *resolver) absent(argv []string) string {
 	}
 	path := argv[0]
 	if !filepath.IsAbs(path) {
-		if r.dir == "" {
-			return ""
-		}
 		path = filepath.Join(r.dir, path)
 	}
-	if executable(path) {
+	if executable(path) || !filepath.IsAbs(argv[0]) && r.dir == "" {
 		return ""
 	}
 	return fmt.Sprintf("there is no %s in %s that can be run", argv[0], r.rel(r.dir))

@@ -3,35 +3,12 @@ package remedy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/recovery/catalog"
-	"github.com/superloop/superloop/recovery/classify"
 )
-
-// Install is the option to install one recipe, by itself: what a locked option needs first. Its own steps are Own, what
-// it needs in turn is in UnlockDeps. An unknown recipe gives an impossible option.
-func Install(cat *catalog.Catalog, recipe string, p Profile, s Situation) Option {
-	r := &resolver{cat: cat, p: p, s: s, root: s.Dir, dir: s.Dir, f: &classify.Failure{}, plan: &Plan{}, projects: map[string]found{}}
-	o := Option{
-		ID: "install", Label: "Install " + recipe, Strategy: catalog.InstallDep, Executor: catalog.ByWrapper, Risk: catalog.RiskMedium,
-		Confidence: .9, From: From{Kind: FromEngine, ID: "install"}, Availability: Ready, WorkingDir: ".",
-	}
-	res := result{goal: toolGoal(recipe), timeout: installTime}
-	if rec, ok := cat.Recipe(recipe); ok {
-		o.Label, o.Risk = "Install "+cmp.Or(rec.Label, rec.ID), cmp.Or(rec.Risk, catalog.RiskMedium)
-		o.Expect = rec.CLI + " is there"
-		res.work = r.builder().tool(rec, nil)
-		if p.Has(rec.CLI) {
-			res.demoted = installed
-		}
-	} else {
-		res.reason = "there is no recipe for " + recipe
-	}
-	r.fillIn(&o, res)
-	return o
-}
 
 const installed = "already installed: look at PATH"
 
@@ -140,13 +117,13 @@ func (r *resolver) upgradeDep(t *catalog.Option, src source) result {
 	}
 	renewed := *rec
 	if len(rec.Update) > 0 { // a method that can only install again may leave the old version
-		renewed.Install, renewed.Packages, renewed.RepoSetup = rec.Update, nil, nil
+		renewed.Install, renewed.Packages, renewed.RepoSetup = maps.Clone(rec.Update), nil, nil
 		renewed.NeedsSudo = map[string]bool{}
 		for m := range rec.Update {
 			mgr, ok := r.cat.Manager(m)
 			renewed.NeedsSudo[m] = rec.NeedsSudo[m] || ok && mgr.Sudo
 			if ok && mgr.Native && !slices.Contains(r.p.Managers, m) {
-				renewed.Install = without(renewed.Install, m)
+				delete(renewed.Install, m)
 			}
 		}
 	} else {
@@ -158,25 +135,12 @@ func (r *resolver) upgradeDep(t *catalog.Option, src source) result {
 	return res
 }
 
-func without(methods map[string][][]string, m string) map[string][][]string {
-	out := map[string][][]string{}
-	for k, v := range methods {
-		if k != m {
-			out[k] = v
-		}
-	}
-	return out
-}
-
 func (r *resolver) installPackages(t *catalog.Option, src source) result {
 	pkgs, foreign, why := r.packageNames(t, src)
 	if why != "" {
 		return failed("%s", why)
 	}
-	w := r.builder().packages(pkgs)
-	if w.reason == "" {
-		w = r.builder().unlock(w, nil)
-	}
+	w := r.builder().unlock(r.builder().packages(pkgs), nil)
 	w.foreign = cmp.Or(w.foreign, foreign)
 	return result{work: w, timeout: installTime}
 }
@@ -279,11 +243,7 @@ func (r *resolver) addRepo(t *catalog.Option, src source) result {
 			}
 			filled = append(filled, words)
 		}
-		steps, why := b.steps(append(filled, mgr.Refresh...), mgr.Sudo)
-		if why != "" {
-			return failed("%s", why)
-		}
-		return result{work: b.unlock(work{steps: steps}, nil), timeout: installTime}
+		return result{work: b.unlock(b.steps(append(filled, mgr.Refresh...), mgr.Sudo), nil), timeout: installTime}
 	}
 	return failed("nobody knows the repository for the package managers of this system (%s)", strings.Join(r.p.Managers, ", "))
 }

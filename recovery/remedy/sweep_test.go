@@ -1,10 +1,14 @@
 package remedy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/superloop/superloop/recovery/catalog"
+	"github.com/superloop/superloop/recovery/classify"
 )
 
 // Every recipe on every system: steps that can run there, or a reason.
@@ -67,4 +71,27 @@ func TestEveryRecipeIsPossibleSomewhere(t *testing.T) {
 			t.Errorf("%s is impossible everywhere:\n%s", id, strings.Join(reasons, "\n"))
 		}
 	}
+}
+
+// Install is the option to install one recipe, by itself: what a locked option needs first. Its own steps are Own, what
+// it needs in turn is in UnlockDeps. An unknown recipe gives an impossible option.
+func Install(cat *catalog.Catalog, recipe string, p Profile, s Situation) Option {
+	r := &resolver{cat: cat, p: p, s: s, root: s.Dir, dir: s.Dir, f: &classify.Failure{}, plan: &Plan{}, projects: map[string]found{}}
+	o := Option{
+		ID: "install", Label: "Install " + recipe, Strategy: catalog.InstallDep, Executor: catalog.ByWrapper, Risk: catalog.RiskMedium,
+		Confidence: .9, From: From{Kind: FromEngine, ID: "install"}, Availability: Ready, WorkingDir: ".",
+	}
+	res := result{goal: toolGoal(recipe), timeout: installTime}
+	if rec, ok := cat.Recipe(recipe); ok {
+		o.Label, o.Risk = "Install "+cmp.Or(rec.Label, rec.ID), cmp.Or(rec.Risk, catalog.RiskMedium)
+		o.Expect = rec.CLI + " is there"
+		res.work = r.builder().tool(rec, nil)
+		if p.Has(rec.CLI) {
+			res.demoted = installed
+		}
+	} else {
+		res.reason = "there is no recipe for " + recipe
+	}
+	r.fillIn(&o, res)
+	return o
 }
