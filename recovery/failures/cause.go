@@ -94,15 +94,9 @@ const (
 // MarshalJSON keeps the lists lists and the time in whole milliseconds of UTC.
 func (rc RootCause) MarshalJSON() ([]byte, error) {
 	type plain RootCause
-	p := plain(rc)
-	p.Timestamp = rc.Timestamp.UTC().Truncate(time.Millisecond)
-	if p.Evidence == nil {
-		p.Evidence = []Quote{}
-	}
-	if p.WhyChain == nil {
-		p.WhyChain = []string{}
-	}
-	return json.Marshal(p)
+	rc.Timestamp = rc.Timestamp.UTC().Truncate(time.Millisecond)
+	rc.Evidence, rc.WhyChain = append([]Quote{}, rc.Evidence...), append([]string{}, rc.WhyChain...)
+	return json.Marshal(plain(rc))
 }
 
 // Analysis is the cause for the failure policy.
@@ -195,22 +189,6 @@ func (c Case) lastEntry() Entry {
 	return c.History[len(c.History)-1]
 }
 
-// agents are those who failed, each once, in order, and their providers.
-func (c Case) agents() (agents []Agent, providers []string) {
-	seen, from := map[Agent]bool{}, map[string]bool{}
-	for _, e := range c.History {
-		if !seen[e.Agent] {
-			seen[e.Agent] = true
-			agents = append(agents, e.Agent)
-		}
-		if p := e.Agent.provider(); !from[p] {
-			from[p] = true
-			providers = append(providers, p)
-		}
-	}
-	return agents, providers
-}
-
 // same is how many of the failures have the last one's signature.
 func (c Case) same() int {
 	n := 0
@@ -225,16 +203,8 @@ func (c Case) same() int {
 // change is the first change of a kind since the last success.
 func (c Case) change(what string, names ...string) (Change, bool) {
 	for _, ch := range c.Facts.Changes {
-		if ch.What != what {
-			continue
-		}
-		if len(names) == 0 {
+		if ch.What == what && (len(names) == 0 || slices.Contains(names, ch.Name)) {
 			return ch, true
-		}
-		for _, n := range names {
-			if ch.Name == n {
-				return ch, true
-			}
 		}
 	}
 	return Change{}, false

@@ -129,11 +129,6 @@ func (h *History) Repair(t Task, signature string) int {
 	return n
 }
 
-// Forget drops a task.
-func (h *History) Forget(t Task) {
-	h.Tasks = slices.DeleteFunc(h.Tasks, func(x TaskHistory) bool { return x.Task == t })
-}
-
 // Counted is how many of a task's failures count.
 func (h History) Counted(t Task) int {
 	n := 0

@@ -140,10 +140,10 @@ func everywhereRule(c Case, e Entry) (finding, bool) {
 
 // runnerRule: one agent alone has failed, and of different things.
 func runnerRule(c Case, e Entry) (finding, bool) {
-	agents, _ := c.agents()
-	if len(agents) != 1 || len(c.History) < 2 || e.Blame != BlameRunner || e.Class == Code || c.same() == len(c.History) {
+	other := slices.ContainsFunc(c.History, func(x Entry) bool { return x.Agent != e.Agent })
+	if other || len(c.History) < 2 || e.Blame != BlameRunner || e.Class == Code || c.same() == len(c.History) {
 		return finding{}, false
 	}
-	return finding{typ: CauseInfrastructure, sure: 0.4, says: fmt.Sprintf("%s fails of something else each time: it is not reliable for this task", agents[0]),
+	return finding{typ: CauseInfrastructure, sure: 0.4, says: fmt.Sprintf("%s fails of something else each time: it is not reliable for this task", e.Agent),
 		fix: Fix{Kind: FixConfig, Instruction: "give the role a second runner (role.runners)"}}, true
 }

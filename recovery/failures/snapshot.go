@@ -91,13 +91,11 @@ func mb(s Snapshot) string {
 
 func differences(before, after map[string]string, what func(string) string) []Change {
 	var out []Change
-	names := map[string]bool{}
-	for n := range before {
-		names[n] = true
+	names := maps.Clone(before)
+	if names == nil {
+		names = map[string]string{}
 	}
-	for n := range after {
-		names[n] = true
-	}
+	maps.Copy(names, after)
 	for _, n := range slices.Sorted(maps.Keys(names)) {
 		if before[n] != after[n] {
 			out = append(out, Change{what(n), n, before[n], after[n]})

@@ -135,13 +135,7 @@ func (c *Chain) over(now time.Time) string {
 
 // tries counts how often a retrying option was begun.
 func (c *Chain) tries(key string) int {
-	n := 0
-	for _, t := range c.Tried {
-		if t == key {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(c.Tried), func(k string) bool { return k != key }))
 }
 
 // choose takes the first option that may be tried without a person; where a person has picked what the level is for,

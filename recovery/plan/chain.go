@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -194,14 +195,14 @@ func (c *Chain) level() *Level { return &c.Levels[len(c.Levels)-1] }
 
 // Option finds an option of a level by its key or, if that is no key, by its id.
 func (l Level) Option(name string) (Choice, bool) {
-	for _, by := range []func(Choice) string{func(c Choice) string { return c.Key }, func(c Choice) string { return c.ID }} {
-		for _, o := range l.Options {
-			if by(o) == name {
-				return o, true
-			}
-		}
+	i := slices.IndexFunc(l.Options, func(o Choice) bool { return o.Key == name })
+	if i < 0 {
+		i = slices.IndexFunc(l.Options, func(o Choice) bool { return o.ID == name })
 	}
-	return Choice{}, false
+	if i < 0 {
+		return Choice{}, false
+	}
+	return l.Options[i], true
 }
 
 // runnable reports whether there is something to run in an option of the level. Waiting is for what has failed; what
@@ -247,9 +248,7 @@ func (c *Chain) leaveBelow(depth int) {
 
 // crumb marks the last crumb of a level.
 func (c *Chain) crumb(l Level, status string) {
-	if status == "" {
-		status = "failed"
-	}
+	status = cmp.Or(status, "failed")
 	for i := len(c.Crumbs) - 1; i >= 0; i-- {
 		if c.Crumbs[i].Goal == l.Goal && c.Crumbs[i].Depth == l.Depth {
 			c.Crumbs[i].Status = status

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,11 +41,7 @@ func Describe(c Chain, width int) string {
 		p.line("", "Errors:")
 	}
 	for _, e := range c.Errors {
-		what := e.Command
-		if what == "" {
-			what = e.Option
-		}
-		p.line("    ", fmt.Sprintf("  level %d, %s: %s", e.Depth, text.Display(e.Option), text.Display(what)))
+		p.line("    ", fmt.Sprintf("  level %d, %s: %s", e.Depth, text.Display(e.Option), text.Display(cmp.Or(e.Command, e.Option))))
 		for _, s := range lastLines(e.Text) {
 			p.line("      ", "    | "+s)
 		}
@@ -84,22 +81,15 @@ func (c *Chain) way() []string {
 	}
 	l := c.level()
 	if o, ok := l.Option(l.Chosen); ok && l.Chosen != "" {
-		s := o.Command
-		if s == "" {
-			s = o.Label
-		}
-		out = append(out, text.Display(s))
+		out = append(out, text.Display(cmp.Or(o.Command, o.Label)))
 	}
 	return out
 }
 
 func (c *Chain) describeLevel(p *page, l Level, note string) {
 	p.line("", "")
-	why := l.Failure.Why
-	if why == "" {
-		why = l.Failure.Category
-	}
-	p.line("  ", fmt.Sprintf("Level %d%s, %s: %s", l.Depth, note, text.Display(l.Label), text.Display(why)))
+	why := text.Display(cmp.Or(l.Failure.Why, l.Failure.Category))
+	p.line("  ", fmt.Sprintf("Level %d%s, %s: %s", l.Depth, note, text.Display(l.Label), why))
 	if len(l.Options) == 0 {
 		p.line("    ", "  nothing is known that may fix it")
 	}
@@ -210,8 +200,8 @@ func (c *Chain) next() []string {
 	} else {
 		for _, l := range slices.Backward(slices.Concat(c.Left, c.Levels)) {
 			for _, o := range l.Options {
-				found, path := c.byName(c.name(l, o))
-				if l.runnable(o) && o.Availability != impossible && l.Chosen != o.Key && found && path == l.Depth {
+				path, _, err := c.find(0, c.name(l, o)) // where Pick finds it without a depth
+				if l.runnable(o) && o.Availability != impossible && l.Chosen != o.Key && err == nil && len(path) == l.Depth {
 					add("choose", c.ID, c.name(l, o))
 				}
 			}
@@ -223,12 +213,6 @@ func (c *Chain) next() []string {
 	}
 	add("cancel", c.ID)
 	return out
-}
-
-// byName says on which level Pick finds an option that is given without a depth.
-func (c *Chain) byName(name string) (found bool, depth int) {
-	path, _, err := c.find(0, name)
-	return err == nil, len(path)
 }
 
 // lastLines are the last lines of a text that say anything, each harmless.

@@ -30,9 +30,9 @@ func (c *Chain) Again(now time.Time) error {
 	verifying := c.Verifying
 	c.Running = nil
 	if l := c.level(); m.Kind != Verify {
-		if i := lastIndex(c.Tried, m.Option); slices.Contains(c.Reached, remedyOf+m.Option) {
+		if slices.Contains(c.Reached, remedyOf+m.Option) {
 			l.Again = true
-		} else if i >= 0 {
+		} else if i := lastIndex(c.Tried, m.Option); i >= 0 {
 			c.Tried = slices.Delete(c.Tried, i, i+1)
 		}
 		l.Picked = true
@@ -112,8 +112,7 @@ func (c *Chain) find(depth int, name string) ([]Level, Choice, error) {
 			return cloneLevels(c.Levels[:n]), o, nil
 		}
 	}
-	for i := len(c.Left) - 1; i >= 0; i-- {
-		l := c.Left[i]
+	for _, l := range slices.Backward(c.Left) {
 		o, ok := l.Option(name)
 		if !ok || depth > 0 && depth != l.Depth {
 			continue
@@ -122,21 +121,17 @@ func (c *Chain) find(depth int, name string) ([]Level, Choice, error) {
 			return path, o, nil
 		}
 	}
-	switch deepest := c.deepest(); {
+	deepest := len(c.Levels)
+	for _, l := range c.Left {
+		deepest = max(deepest, l.Depth)
+	}
+	switch {
 	case depth > deepest:
 		return nil, Choice{}, fmt.Errorf("there is no level %d, the deepest is %d", depth, deepest)
 	case depth <= 0:
 		return nil, Choice{}, fmt.Errorf("no level has an option %q", name)
 	}
 	return nil, Choice{}, fmt.Errorf("level %d has no option %q", depth, name)
-}
-
-func (c *Chain) deepest() int {
-	n := len(c.Levels)
-	for _, l := range c.Left {
-		n = max(n, l.Depth)
-	}
-	return n
 }
 
 // restore gives the levels down to one that was left, each dealing with what the one below is for; ok is false if that

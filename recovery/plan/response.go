@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -209,27 +210,22 @@ func (c *Chain) result(o Choice) string {
 func ascii(data []byte) []byte {
 	var b strings.Builder
 	b.Grow(len(data) + len(data)/16)
-	for i := 0; i < len(data); {
-		switch r, size := utf8.DecodeRune(data[i:]); {
+	for i, size := 0, 0; i < len(data); i += size {
+		var r rune
+		r, size = utf8.DecodeRune(data[i:])
+		switch {
+		case bytes.HasPrefix(data[i:], []byte(`\u0000`)):
+			b.WriteString(`\ufffd`)
+			size = 6
 		case r == '\\':
 			size = 2
-			if strings.HasPrefix(string(data[i:min(i+6, len(data))]), `\u0000`) {
-				b.WriteString(`\ufffd`)
-				i += 6
-				continue
-			}
 			b.Write(data[i : i+size])
-			i += size
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
 		case r > '~':
-			if r > 0xffff {
-				fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
-			} else {
-				fmt.Fprintf(&b, `\u%04x`, r)
-			}
-			i += size
+			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteByte(data[i])
-			i += size
 		}
 	}
 	return []byte(b.String())

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Check says what is wrong with a chain that was read from somewhere; what passes can be walked.
@@ -42,4 +43,14 @@ func (c Chain) Check() error {
 		return fmt.Errorf("%q is running, and level %d deals with %q", m.Option, len(c.Levels), c.level().Chosen)
 	}
 	return nil
+}
+
+// maxID is how long an id may be.
+const maxID = 100
+
+// IsID reports whether a name can be that of a chain, and so of its file.
+func IsID(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	return s != "" && len(s) <= maxID && strings.Trim(s, letters+"._-") == "" && strings.Contains(letters, s[:1]) &&
+		!strings.Contains(s, "..") && !strings.HasSuffix(s, ".")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -114,7 +116,11 @@ func oneInStep(dir, manager string, memo *Memo) Step {
 		s.Why, s.Command = "there is no "+lock, ""
 		return s
 	}
-	stamp := stampOf(at(lock), at(installed), filepath.Dir(at(installed)), at(nodeDir(manager)))
+	modules := "." // the directory whose time tells that a package came or went
+	if manager == "npm" || manager == "pnpm" {
+		modules = "node_modules"
+	}
+	stamp := stampOf(at(lock), at(installed), filepath.Dir(at(installed)), at(modules))
 	key := manager + "\x00" + dir
 	if memo.knows(key, stamp) {
 		s.State, s.Command = failures.CheckOK, ""
@@ -124,28 +130,11 @@ func oneInStep(dir, manager string, memo *Memo) Step {
 	if s.State != failures.CheckBroken {
 		s.Command = ""
 	}
-	if s.State == failures.CheckOK && trusted(manager) {
+	// Elsewhere than for these a package may be gone while the files and directories look the same.
+	if s.State == failures.CheckOK && slices.Contains([]string{"npm", "pnpm", "cargo"}, manager) {
 		memo.keep(key, stamp)
 	}
 	return s
-}
-
-// trusted: for these the stamp of the two files says it all; elsewhere a package may be gone while its directory looks
-// the same.
-func trusted(manager string) bool {
-	switch manager {
-	case "npm", "pnpm", "cargo":
-		return true
-	}
-	return false
-}
-
-// nodeDir is the directory whose time tells that a package came or went.
-func nodeDir(manager string) string {
-	if manager == "npm" || manager == "pnpm" {
-		return "node_modules"
-	}
-	return "."
 }
 
 func isFile(path string) bool {
@@ -173,16 +162,8 @@ func readLock(path ...string) []byte {
 // missingOf words what is not there: the first few, and how many more.
 func missingOf(what string, names []string) string {
 	const show = 3
-	text := ""
-	for i, n := range names {
-		if i == show {
-			text += fmt.Sprintf(" and %d more", len(names)-show)
-			break
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += n
+	if more := len(names) - show; more > 0 {
+		what = fmt.Sprintf("and %d more %s", more, what)
 	}
-	return text + " " + what
+	return strings.Join(names[:min(len(names), show)], ", ") + " " + what
 }

@@ -51,8 +51,8 @@ func npmInStep(dir string) (state, why string) {
 	if data == nil || json.Unmarshal(data, &have) != nil {
 		return failures.CheckUnknown, "npm has not written down what it installed"
 	}
-	var missing, other, dev []string
-	devs, opened := 0, 0
+	var t tally
+	opened := 0
 	direct := map[string]bool{}
 	for _, deps := range []map[string]string{want.Packages[""].Dependencies, want.Packages[""].DevDependencies} {
 		for name := range deps {
@@ -74,21 +74,37 @@ func npmInStep(dir string) (state, why string) {
 			}
 		}
 		name := path[strings.LastIndex(path, "node_modules/")+len("node_modules/"):]
-		switch {
-		case ok && got.Version != p.Version:
-			other = append(other, name)
-		case ok && p.Dev:
-			devs++
-		case !ok && p.Dev:
-			dev = append(dev, name)
-		case !ok:
-			missing = append(missing, name)
-		}
+		t.add(name, ok, p.Dev, got.Version != p.Version)
 	}
-	if devs > 0 {
-		missing = append(missing, dev...)
+	return t.verdict()
+}
+
+// tally is what was found of the packages of a lock file.
+type tally struct {
+	missing, other, dev []string // dev: those for development that are missing
+	devs                int      // those for development that are there
+}
+
+func (t *tally) add(name string, there, dev, other bool) {
+	switch {
+	case there && other:
+		t.other = append(t.other, name)
+	case there && dev:
+		t.devs++
+	case there:
+	case dev:
+		t.dev = append(t.dev, name)
+	default:
+		t.missing = append(t.missing, name)
 	}
-	return verdict(missing, other)
+}
+
+// verdict counts packages for development as missing if there are some of them: else all were left out on purpose.
+func (t *tally) verdict() (state, why string) {
+	if t.devs > 0 {
+		t.missing = append(t.missing, t.dev...)
+	}
+	return verdict(t.missing, t.other)
 }
 
 // nodeVersion is the version of an installed package, "" where it does not say.
@@ -127,24 +143,13 @@ func pnpmInStep(dir string) (state, why string) {
 		return failures.CheckUnknown, "pnpm has not written down what it installed"
 	}
 	have, _ := pnpmPackages(data)
-	var missing, dev []string
-	devs := 0
+	var t tally
 	for name, kind := range want {
-		_, there := have[name]
-		switch {
-		case kind == "optional":
-		case there && kind == "dev":
-			devs++
-		case !there && kind == "dev":
-			dev = append(dev, name)
-		case !there:
-			missing = append(missing, name)
+		if _, there := have[name]; kind != "optional" {
+			t.add(name, there, kind == "dev", false)
 		}
 	}
-	if devs > 0 {
-		missing = append(missing, dev...)
-	}
-	return verdict(missing, nil)
+	return t.verdict()
 }
 
 // pnpmPackages are the names with versions under packages, with what they are for ("", dev, optional); the flags of
@@ -200,29 +205,16 @@ func bunInStep(dir string) (state, why string) {
 		return failures.CheckBroken, "node_modules is not there"
 	}
 	locked := bunVersions(string(readLock(dir, "bun.lock")))
-	var missing, other, dev []string
-	devs := 0
+	var t tally
 	for _, deps := range []map[string]string{m.Dependencies, m.DevDependencies} {
 		for name := range deps {
 			home := filepath.Join(dir, "node_modules", filepath.FromSlash(name))
 			there := isFile(filepath.Join(home, "package.json"))
 			_, isDev := m.DevDependencies[name]
-			switch {
-			case !there && isDev:
-				dev = append(dev, name)
-			case !there:
-				missing = append(missing, name)
-			case locked[name] != "" && nodeVersion(home) != locked[name]:
-				other = append(other, name)
-			case isDev:
-				devs++
-			}
+			t.add(name, there, isDev, locked[name] != "" && nodeVersion(home) != locked[name])
 		}
 	}
-	if devs > 0 {
-		missing = append(missing, dev...)
-	}
-	return verdict(missing, other)
+	return t.verdict()
 }
 
 // bunVersions are the versions of the top-level packages of a bun.lock: lines like "name": ["name@1.2.3", ...].

@@ -59,17 +59,12 @@ func pipInStep(dir string) (state, why string) {
 			}
 		}
 	}
-	var missing, other []string
+	var t tally
 	for name, version := range want {
 		got, ok := have[name]
-		switch {
-		case !ok:
-			missing = append(missing, name)
-		case version != "" && got != version:
-			other = append(other, name)
-		}
+		t.add(name, ok, false, version != "" && got != version)
 	}
-	return verdict(missing, other)
+	return t.verdict()
 }
 
 // goInStep looks for every module that go.mod requires in go.sum, and in vendor/modules.txt where there is one.
