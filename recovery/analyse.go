@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Caps of the analysis. They stand before the parser, which needs more than
-// linear time and stack for what is nested, and a command that a person
-// writes is far below them.
+// Caps of the analysis. They stand before the parser, which needs more than linear time and stack for what is nested,
+// and a command that a person writes is far below them.
 const (
 	maxNesting = 64   // brackets open at one place, quoted or not
 	maxOpeners = 256  // brackets, substitutions and keywords in all
@@ -19,9 +18,8 @@ const (
 
 // Analysis is what is understood of a command.
 type Analysis struct {
-	// Parts are the simple commands in it, wherever they stand: in lists,
-	// compounds, functions, substitutions, here-documents, and inside others such
-	// as sudo or bash -c.
+	// Parts are the simple commands in it, wherever they stand: in lists, compounds, functions, substitutions,
+	// here-documents, and inside others such as sudo or bash -c.
 	Parts []Part `json:"parts"`
 	// Opaque says what may run that Parts does not show.
 	Opaque []Remark `json:"opaque,omitempty"`
@@ -37,16 +35,14 @@ type Analysis struct {
 type Part struct {
 	// Text is how it is written, or, inside another command, its words.
 	Text string `json:"text"`
-	// Words are what it is made of after quote removal; "..." is what only bash
-	// will know.
+	// Words are what it is made of after quote removal; "..." is what only bash will know.
 	Words []string `json:"words"`
 
 	words []word
 	forms []string // see joined
 }
 
-// Remark is something about a part of the command. Why is printable ASCII; Part is
-// the command's own text.
+// Remark is something about a part of the command. Why is printable ASCII; Part is the command's own text.
 type Remark struct {
 	Why  string `json:"why"`
 	Part string `json:"part"`

@@ -6,8 +6,7 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// shell reads sh, bash and their kin: what -c holds is a script, everything else
-// that they run is not in the command.
+// shell reads sh, bash and their kin: what -c holds is a script, everything else that they run is not in the command.
 func (c call) shell() {
 	body := false
 	for i := 0; i < len(c.args); i++ {

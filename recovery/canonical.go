@@ -16,8 +16,7 @@ func (p *Part) plain() []word {
 	return p.words
 }
 
-// joined are the texts that a glob is compared with: the words as they are, and
-// in their canonical form.
+// joined are the texts that a glob is compared with: the words as they are, and in their canonical form.
 func (p *Part) joined() []string {
 	if p.forms == nil {
 		p.forms = []string{join(p.words)}
@@ -28,8 +27,7 @@ func (p *Part) joined() []string {
 	return p.forms
 }
 
-// canonical gives a command its usual form: the program by its name, options
-// before operands, rm's in one bundle.
+// canonical gives a command its usual form: the program by its name, options before operands, rm's in one bundle.
 func canonical(ws []word) []word {
 	if len(ws) == 0 || !ws[0].known {
 		return ws

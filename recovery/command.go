@@ -42,16 +42,14 @@ const (
 type Command struct {
 	// Text is what bash would get, byte for byte.
 	Text string
-	// WorkingDir is the directory that was asked for; "" is ".". It is only
-	// shown.
+	// WorkingDir is the directory that was asked for; "" is ".". It is only shown.
 	WorkingDir string
 	// DirProblem says why WorkingDir does not lead to a directory inside the
 	// repository (see Root.Resolve); "" means that it does.
 	DirProblem string
 }
 
-// Facts are what the decision needs to know of the world. The zero value knows
-// nothing and is the strictest.
+// Facts are what the decision needs to know of the world. The zero value knows nothing and is the strictest.
 type Facts struct {
 	// LooseOK: a command that no list names may run by on_unknown "allow", since
 	// commands are confined here or a person has accepted that they are not.
@@ -77,8 +75,7 @@ type Verdict struct {
 	Entry int `json:"entry"`
 	// Pattern is the place of the pattern in require_human that decided, or -1.
 	Pattern int `json:"pattern"`
-	// NotBefore is when an automatic recovery may begin (on_cooldown "wait"); zero:
-	// at once.
+	// NotBefore is when an automatic recovery may begin (on_cooldown "wait"); zero: at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	// PolicyDigest is the digest of the policy that decided.
 	PolicyDigest string `json:"policy_digest"`

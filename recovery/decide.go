@@ -171,8 +171,7 @@ func (d *decision) unlisted() {
 	}
 }
 
-// allow is on_unknown "allow": everything that is not asked for above runs, if
-// it can be seen what that is.
+// allow is on_unknown "allow": everything that is not asked for above runs, if it can be seen what that is.
 func (d *decision) allow() {
 	switch {
 	case d.a.Privileged != "":
@@ -189,8 +188,7 @@ func (d *decision) allow() {
 	}
 }
 
-// hit compares a pattern with each part of the command and with the whole text,
-// and gives the part that fits best.
+// hit compares a pattern with each part of the command and with the whole text, and gives the part that fits best.
 func (d *decision) hit(pat *pattern) (part string, best match) {
 	if pat.all {
 		return d.Text, sure

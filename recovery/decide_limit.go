@@ -7,24 +7,21 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// Budget is what a run has spent so far. It must be kept where an agent cannot
-// reset it.
+// Budget is what a run has spent so far. It must be kept where an agent cannot reset it.
 type Budget struct {
 	// Used counts the automatic recoveries that this run has begun.
 	Used int
 	// Last is when the last one began; zero: none did.
 	Last time.Time
-	// Rejected counts how often people have refused this very proposal in this
-	// run.
+	// Rejected counts how often people have refused this very proposal in this run.
 	Rejected int
 	// Waits: the cooldown is waited out whatever the policy says of it. Waiting is
 	// stricter than running, and asking a person helps nobody who has only to wait.
 	Waits bool
 }
 
-// Limit applies what does not depend on the command: the master switch, the
-// budget, the cooldown, and the patience of people. It can only make a verdict
-// stricter: auto becomes human (or auto with a NotBefore), human becomes deny.
+// Limit applies what does not depend on the command: the master switch, the budget, the cooldown, and the patience of
+// people. It can only make a verdict stricter: auto becomes human (or auto with a NotBefore), human becomes deny.
 func Limit(p *Policy, v Verdict, b Budget, now time.Time) Verdict {
 	stricter := func(to action.Decision, rule, format string, args ...any) Verdict {
 		v.Decision, v.Rule, v.NotBefore = to, rule, time.Time{}

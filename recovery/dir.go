@@ -37,8 +37,7 @@ type Dir struct {
 	Dev, Ino uint64
 }
 
-// DirError says why a working directory is none. Its message is complete, and
-// quotes what was asked for.
+// DirError says why a working directory is none. Its message is complete, and quotes what was asked for.
 type DirError struct {
 	Dir string // what was asked for
 	Why string
@@ -74,12 +73,10 @@ func OpenRoot(path string) (*Root, error) {
 // Close gives the descriptors up.
 func (r *Root) Close() error { return errors.Join(r.file.Close(), r.dir.Close()) }
 
-// Resolve finds a working directory: relative to the repository, or an absolute
-// path below it; "" is the repository itself; there is no ~ and no variable.
-// Links are followed as long as they stay inside; the kernel sees to that at every
-// step, so renaming things meanwhile changes nothing. Refused are what is not
-// there, no directory, outside, inside .git or .superloop, or on another file
-// system. Every refusal is a *DirError.
+// Resolve finds a working directory: relative to the repository, or an absolute path below it; "" is the repository
+// itself; there is no ~ and no variable. Links are followed as long as they stay inside; the kernel sees to that at
+// every step, so renaming things meanwhile changes nothing. Refused are what is not there, no directory, outside,
+// inside .git or .superloop, or on another file system. Every refusal is a *DirError.
 func (r *Root) Resolve(dir string) (*Dir, error) {
 	refuse := func(why string) (*Dir, error) { return nil, &DirError{dir, why} }
 	if why := impossibleDir(dir); why != "" {
@@ -130,8 +127,7 @@ func forbiddenDir(rel string) string {
 	return ""
 }
 
-// relative makes dir a path below the repository. It is not cleaned: a/../b is
-// not b where a is a link.
+// relative makes dir a path below the repository. It is not cleaned: a/../b is not b where a is a link.
 func (r *Root) relative(dir string) (string, bool) {
 	if dir == "" {
 		return ".", true

@@ -9,8 +9,7 @@ import (
 // lookAt opens a directory for nothing but going through it.
 const lookAt = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// beneath opens a directory below the repository. The kernel sees to it that no
-// step leaves it.
+// beneath opens a directory below the repository. The kernel sees to it that no step leaves it.
 func (r *Root) beneath(rel string) (int, error) {
 	how := &unix.OpenHow{Flags: lookAt, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	for range 1000 {

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beneathRoot opens a directory with os.Root, which goes step by step and lets
-// no step leave the repository.
+// beneathRoot opens a directory with os.Root, which goes step by step and lets no step leave the repository.
 func (r *Root) beneathRoot(rel string) (int, error) {
 	f, err := r.dir.OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0) // a FIFO would wait for a writer
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package recovery judges what a tester proposes. It reads the proposal
-// (recovery.json), reads the policy (the recovery section of config.json),
-// finds the working directory, and decides: Decide is a pure function from
-// policy, command and facts to a verdict with its rule and its reason.
+// Package recovery judges what a tester proposes. It reads the proposal (recovery.json), reads the policy (the recovery
+// section of config.json), finds the working directory, and decides: Decide is a pure function from policy, command and
+// facts to a verdict with its rule and its reason.
 //
 // Three rules hold the package together:
 //
@@ -17,7 +16,6 @@
 // Nothing here runs a command, and a command is never printed back from its
 // parsed form: what is executed are the bytes that were judged.
 //
-// require_human is a tripwire, not a wall: a program can be reached in more ways
-// than any list of patterns names. The wall is auto_approve, and the sandbox
-// below it.
+// require_human is a tripwire, not a wall: a program can be reached in more ways than any list of patterns names. The
+// wall is auto_approve, and the sandbox below it.
 package recovery

@@ -17,8 +17,7 @@ func couldMatch(pattern, text string) bool {
 	return len(pattern)*len(text) > most || intersects(pattern, text)
 }
 
-// agree reports whether what stands before the first '*' does not contradict a
-// beginning.
+// agree reports whether what stands before the first '*' does not contradict a beginning.
 func agree(pattern, begin string) bool {
 	for i := range min(len(pattern), len(begin)) {
 		if pattern[i] == '*' {
@@ -31,9 +30,8 @@ func agree(pattern, begin string) bool {
 	return true
 }
 
-// plainMatch reports whether pattern matches text whatever its unknown bytes
-// stand for: only '*' covers them. It needs at most
-// len(pattern)*len(text) steps.
+// plainMatch reports whether pattern matches text whatever its unknown bytes stand for: only '*' covers them. It needs
+// at most len(pattern)*len(text) steps.
 func plainMatch(pattern, text string) bool {
 	p, t := 0, 0
 	star, mark := -1, 0
@@ -58,8 +56,7 @@ func plainMatch(pattern, text string) bool {
 	return p == len(pattern)
 }
 
-// intersects reports whether there is a text that both the pattern ('*') and
-// the command (unknown) can be.
+// intersects reports whether there is a text that both the pattern ('*') and the command (unknown) can be.
 func intersects(pattern, text string) bool {
 	row, next := make([]bool, len(text)+1), make([]bool, len(text)+1)
 	row[0] = true

@@ -13,9 +13,8 @@ type Hidden struct {
 	Name   string `json:"name"`   // "<U+200B>"
 }
 
-// isHidden reports whether people cannot see a character: controls but for
-// newline and tab, formats, blanks other than the usual one, and letters and
-// marks that show nothing.
+// isHidden reports whether people cannot see a character: controls but for newline and tab, formats, blanks other than
+// the usual one, and letters and marks that show nothing.
 func isHidden(c rune) bool {
 	if c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
 		return false

@@ -2,9 +2,8 @@ package recovery
 
 import "strings"
 
-// interpreter reads programs that run code of another language, and says whether
-// this is one. Code in a file of the repository is a program like any other; code
-// in the command itself, or from the input, is opaque.
+// interpreter reads programs that run code of another language, and says whether this is one. Code in a file of the
+// repository is a program like any other; code in the command itself, or from the input, is opaque.
 func (c call) interpreter() bool {
 	base := strings.TrimRight(c.name, "0123456789.-")
 	letters, words, valued := "", "", "" // options with code, and options with another value

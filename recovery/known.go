@@ -62,9 +62,8 @@ func (c call) known() {
 	}
 }
 
-// triggers are the arguments with which a program runs others: beginnings of long
-// options, letters of short ones, whole words (with "=" at the end: their
-// beginnings).
+// triggers are the arguments with which a program runs others: beginnings of long options, letters of short ones, whole
+// words (with "=" at the end: their beginnings).
 func triggers(name string) (long, short, words string) {
 	switch name {
 	case "tar", "gtar", "bsdtar":

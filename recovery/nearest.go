@@ -12,9 +12,8 @@ type Near struct {
 	Edits int `json:"edits"`
 }
 
-// Nearest finds the entry that a person may take the command for, or that the
-// proposal may have meant; ok is false when none is like it. It is for display:
-// being near grants nothing.
+// Nearest finds the entry that a person may take the command for, or that the proposal may have meant; ok is false when
+// none is like it. It is for display: being near grants nothing.
 func (p *Policy) Nearest(command string) (near Near, ok bool) {
 	const most = 300 // bytes that are compared; the rest counts by its length
 	near.Edits = 1 << 30

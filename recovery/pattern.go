@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// pattern is one entry of require_human. It is trimmed and split at blanks.
-// Without '*' its words are those that a command begins with. With '*' it is a
-// glob over the command's words, joined by single blanks; '*' is any text, blanks
+// pattern is one entry of require_human. It is trimmed and split at blanks. Without '*' its words are those that a
+// command begins with. With '*' it is a glob over the command's words, joined by single blanks; '*' is any text, blanks
 // too, everything else is itself, and " *" at the end may also be nothing.
 //
 // Words in front of a lone last "*" (and all words without one) are also
@@ -18,8 +17,7 @@ type pattern struct {
 	globs   []string // glob, and what it means besides
 	literal bool     // no '*'
 	all     bool     // nothing but '*'
-	// head are the words that a command must begin with; nil when a '*' stands
-	// elsewhere than as the last word.
+	// head are the words that a command must begin with; nil when a '*' stands elsewhere than as the last word.
 	head []string
 }
 
@@ -69,8 +67,7 @@ func (p *pattern) of(part *Part) match {
 	return best
 }
 
-// onText compares the pattern with words that are joined by single blanks, or
-// with a whole command as it was written.
+// onText compares the pattern with words that are joined by single blanks, or with a whole command as it was written.
 // Without guess only what is sure counts.
 func (p *pattern) onText(text string, guess bool) match {
 	best := no
@@ -85,10 +82,9 @@ func (p *pattern) onText(text string, guess bool) match {
 	return best
 }
 
-// heads compares the first words of a pattern with a command as programs read
-// them: the program may be called by its path, options may stand anywhere, be
-// bundled, abbreviated, and have a value. So "git push" names
-// `/usr/bin/git -C x push -f`, and "git reset --hard" `git reset HEAD~1 --hard`.
+// heads compares the first words of a pattern with a command as programs read them: the program may be called by its
+// path, options may stand anywhere, be bundled, abbreviated, and have a value. So "git push" names `/usr/bin/git -C x
+// push -f`, and "git reset --hard" `git reset HEAD~1 --hard`.
 func heads(head []string, words []word) match {
 	if len(words) == 0 || !words[0].known || !sameProgram(head[0], words[0].text) {
 		return no
@@ -226,8 +222,7 @@ func (r *reading) hasOption(want, letters string) bool {
 			want = "-f"
 		}
 	}
-	// A bundle such as -rf is a set of letters; longer ones are words, as in
-	// find's -delete.
+	// A bundle such as -rf is a set of letters; longer ones are words, as in find's -delete.
 	if strings.HasPrefix(want, "--") || len(want) > 4 {
 		return false
 	}

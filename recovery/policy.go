@@ -11,9 +11,8 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Policy is a recovery section that Decide can use. It does not change once it
-// is made, and may be used by several goroutines; Compile and ReadPolicy are its
-// only makers.
+// Policy is a recovery section that Decide can use. It does not change once it is made, and may be used by several
+// goroutines; Compile and ReadPolicy are its only makers.
 type Policy struct {
 	// Settings are what the policy was made of. They are shared: read only.
 	Settings Settings
@@ -33,12 +32,10 @@ type Section struct {
 	Pointer string
 }
 
-// ReadPolicy makes the policy of the given sections, the more general first:
-// the config's own, then the loop's. A later section wins key by key: a key that
-// it has replaces the earlier one's value, lists as a whole; only objects
-// (sandbox, entries) are merged in the same manner, so that a loop cannot lose
-// sandbox.required by accident. tests are not handed down: they are
-// judged by the policy of the section that holds them.
+// ReadPolicy makes the policy of the given sections, the more general first: the config's own, then the loop's. A later
+// section wins key by key: a key that it has replaces the earlier one's value, lists as a whole; only objects (sandbox,
+// entries) are merged in the same manner, so that a loop cannot lose sandbox.required by accident. tests are not handed
+// down: they are judged by the policy of the section that holds them.
 //
 // The problems have the JSON pointer of the config, but no line; with a problem
 // there is no policy. Without any section recovery is not enabled.
@@ -75,8 +72,7 @@ func ReadPolicy(sections ...Section) (*Policy, []schemas.Problem) {
 	return compile(settings, origin)
 }
 
-// checkSection applies the config's own schema to one section, and gives it with
-// every number in plain form.
+// checkSection applies the config's own schema to one section, and gives it with every number in plain form.
 func checkSection(s Section) (json.RawMessage, []schemas.Problem) {
 	const head = `{"runners":{"r":{"command":["r"]}},"loops":[],"recovery":`
 	doc, problems := schemas.Read(schemas.Config, slices.Concat([]byte(head), s.Raw, []byte("}")))

@@ -16,9 +16,8 @@ type TestResult struct {
 	Verdict Verdict    `json:"verdict"`
 }
 
-// RunTests judges every test of the policy. Nothing is looked up and nothing is
-// run: a directory is judged by its path alone, nothing has changed, commands
-// are confined, and the budget is untouched.
+// RunTests judges every test of the policy. Nothing is looked up and nothing is run: a directory is judged by its path
+// alone, nothing has changed, commands are confined, and the budget is untouched.
 func (p *Policy) RunTests() []TestResult {
 	out := make([]TestResult, 0, len(p.Settings.Tests))
 	for i, t := range p.Settings.Tests {
@@ -29,8 +28,7 @@ func (p *Policy) RunTests() []TestResult {
 	return out
 }
 
-// CheckTests gives a problem for each test that fails: a config with such a
-// policy is not taken.
+// CheckTests gives a problem for each test that fails: a config with such a policy is not taken.
 func (p *Policy) CheckTests() []schemas.Problem {
 	var problems []schemas.Problem
 	for _, r := range p.RunTests() {

@@ -81,8 +81,7 @@ func (c call) body(w word) {
 	c.reader.script(w.text, c.depth+1)
 }
 
-// has reports whether an argument is one of the given words, or an option of
-// that name with a value behind "=".
+// has reports whether an argument is one of the given words, or an option of that name with a value behind "=".
 func (c call) has(words ...string) bool {
 	for _, a := range c.args {
 		name, _, _ := strings.Cut(a.text, "=")
@@ -116,9 +115,8 @@ type option struct {
 // word.
 type grammar struct{ short, long string }
 
-// split parts arguments into options and what follows them. It is not ok if an
-// option is not of the grammar or not written out: then nobody can say where the
-// options end. With permute options may follow operands.
+// split parts arguments into options and what follows them. It is not ok if an option is not of the grammar or not
+// written out: then nobody can say where the options end. With permute options may follow operands.
 func (g grammar) split(args []word, permute bool) (options []option, rest []word, ok bool) {
 	long := " " + g.long + " "
 	for i := 0; i < len(args); i++ {

@@ -41,9 +41,8 @@ type fileAttempt struct {
 	Confidence      string  `json:"confidence"`
 }
 
-// DecodeProposal reads the bytes of a recovery.json strictly: see schemas.Read for
-// what is refused. maxTimeout bounds the time that the commands may ask for; a
-// longer one is cut, with a note.
+// DecodeProposal reads the bytes of a recovery.json strictly: see schemas.Read for what is refused. maxTimeout bounds
+// the time that the commands may ask for; a longer one is cut, with a note.
 func DecodeProposal(data []byte, maxTimeout time.Duration) (*Proposal, []schemas.Problem) {
 	var f struct {
 		Timestamp time.Time    `json:"timestamp"`

@@ -87,8 +87,7 @@ func (s source) node(n syntax.Node) bool {
 	case *syntax.Assign:
 		s.assign(n)
 	case *syntax.CoprocClause:
-		// Whether a word is the coprocess's name or its program, bash and the
-		// parser see differently.
+		// Whether a word is the coprocess's name or its program, bash and the parser see differently.
 		s.opaque("a coprocess is not read", s.slice(n))
 	case *syntax.TimeClause:
 		if n.Stmt != nil {
@@ -110,8 +109,7 @@ func (s source) call(n *syntax.CallExpr) {
 	s.command(words, s.slice(n), s.depth)
 }
 
-// declaration reads export, declare and their kin, which the parser takes for
-// grammar.
+// declaration reads export, declare and their kin, which the parser takes for grammar.
 func (s source) declaration(n *syntax.DeclClause) {
 	words := []word{literal(n.Variant.Value)}
 	for _, arg := range n.Args {
@@ -193,8 +191,7 @@ func (s source) expansion(n *syntax.ParamExp) {
 	}
 }
 
-// arithmetic accepts numbers only: bash evaluates what a variable holds, and a
-// subscript in that runs commands.
+// arithmetic accepts numbers only: bash evaluates what a variable holds, and a subscript in that runs commands.
 func (s source) arithmetic(x syntax.ArithmExpr, at syntax.Node) {
 	if x == nil {
 		return

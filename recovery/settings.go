@@ -36,8 +36,7 @@ const DefaultTimeout = 120 * time.Second
 type Settings struct {
 	// Enabled is false when there is no section at all.
 	Enabled bool `json:"enabled"`
-	// Remediation has rules look at failing tests before an agent does, and run what
-	// they know and the policy lets run.
+	// Remediation has rules look at failing tests before an agent does, and run what they know and the policy lets run.
 	Remediation bool `json:"first_aid"`
 	// AutoApprove are the commands that run without a person, byte for byte.
 	AutoApprove []string `json:"auto_approve"`
@@ -56,8 +55,7 @@ type Settings struct {
 	AllowPrivileged bool `json:"allow_privileged"`
 	// MaxTimeoutSeconds bounds what a proposal may ask for.
 	MaxTimeoutSeconds int `json:"max_timeout_seconds"`
-	// Guard says what of a listed command's inputs may not change: scripts, strict
-	// or off.
+	// Guard says what of a listed command's inputs may not change: scripts, strict or off.
 	Guard   string  `json:"guard"`
 	Sandbox Sandbox `json:"sandbox"`
 	// Network is full or none; see NetworkOf.
@@ -73,8 +71,7 @@ type Settings struct {
 type Sandbox struct {
 	// Required: without a sandbox nothing runs automatically.
 	Required bool `json:"required"`
-	// Caches are directories outside the repository that can be written: absolute,
-	// or beginning with "~/".
+	// Caches are directories outside the repository that can be written: absolute, or beginning with "~/".
 	Caches []string `json:"caches"`
 }
 
@@ -117,9 +114,8 @@ func (s Settings) NetworkOf(command string) string {
 	return s.Network
 }
 
-// digest is the SHA-256, in hex, of the settings as canonical JSON: every
-// default written out, keys sorted, no white space, nothing escaped that need
-// not be.
+// digest is the SHA-256, in hex, of the settings as canonical JSON: every default written out, keys sorted, no white
+// space, nothing escaped that need not be.
 func (s Settings) digest() (string, error) {
 	first, err := json.Marshal(s)
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 // ProposalFile is what a tester writes in the loop's directory.
 const ProposalFile = "recovery.json"
 
-// Names that a proposal has on its way. A crash leaves it under one of them, and
-// the next Take goes on from there.
+// Names that a proposal has on its way. A crash leaves it under one of them, and the next Take goes on from there.
 const (
 	incoming = "recovery.incoming"  // in the private directory
 	underway = ".recovery.underway" // in the loop's, if the private one is on another file system
@@ -33,16 +32,14 @@ type Taken struct {
 	Data []byte
 	// Digest is the SHA-256 of Data in hex, "" without.
 	Digest string
-	// Path is where the bytes are kept now. What could not be read is kept there
-	// as it is.
+	// Path is where the bytes are kept now. What could not be read is kept there as it is.
 	Path string
 	// Problems say why there are no bytes: a link, a pipe, too large.
 	Problems []schemas.Problem
 }
 
-// ReadProposal looks at the proposal in a loop's directory without taking it. The
-// error is fs.ErrNotExist if there is none, and a *schemas.Problem as in Taken
-// if it is not a plain file. What it returns may be gone or changed a moment
+// ReadProposal looks at the proposal in a loop's directory without taking it. The error is fs.ErrNotExist if there is
+// none, and a *schemas.Problem as in Taken if it is not a plain file. What it returns may be gone or changed a moment
 // later: it is for showing.
 func ReadProposal(loopDir string) ([]byte, error) {
 	dir, err := openDir(loopDir)
@@ -57,15 +54,12 @@ func ReadProposal(loopDir string) ([]byte, error) {
 	return data, err
 }
 
-// Take moves the proposal in a loop's directory into the private directory,
-// which must exist, reads it there once, and keeps what it read as
-// "recovery-<digest>.json". From its first step on the agent cannot change what
-// is judged; a newer proposal is the next one to take. The error is
-// fs.ErrNotExist if there is none.
+// Take moves the proposal in a loop's directory into the private directory, which must exist, reads it there once, and
+// keeps what it read as "recovery-<digest>.json". From its first step on the agent cannot change what is judged; a
+// newer proposal is the next one to take. The error is fs.ErrNotExist if there is none.
 //
-// Killed at any point, the next Take finds it again. A power cut may bring a
-// proposal back that was taken; whoever takes it keeps a record of what was
-// dealt with. The steps on the disk have the operation "proposal".
+// Killed at any point, the next Take finds it again. A power cut may bring a proposal back that was taken; whoever
+// takes it keeps a record of what was dealt with. The steps on the disk have the operation "proposal".
 func Take(disk durable.Disk, loopDir, privateDir string) (Taken, error) {
 	const op = "proposal"
 	dir, err := openDir(loopDir)

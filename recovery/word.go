@@ -8,9 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is one word of a command after quote removal. What bash only knows when
-// it runs the command (an expansion, a substitution, a glob, braces, a tilde) is
-// an unknown byte in text.
+// word is one word of a command after quote removal. What bash only knows when it runs the command (an expansion, a
+// substitution, a glob, braces, a tilde) is an unknown byte in text.
 type word struct {
 	text  string
 	known bool // no unknown byte in text
@@ -25,9 +24,8 @@ func (w word) mayBe(want string) bool {
 	return w.split || intersects(want, w.text)
 }
 
-// mayBeOption reports whether an option may be among the words that w becomes. A
-// glob with more than letters in it, such as *.o, finds no file that a program
-// would take for one.
+// mayBeOption reports whether an option may be among the words that w becomes. A glob with more than letters in it,
+// such as *.o, finds no file that a program would take for one.
 func (w word) mayBeOption() bool {
 	if w.split || w.text == "" || w.text[0] == '-' {
 		return w.text != ""
@@ -114,9 +112,8 @@ type wordBuilder struct {
 	text               strings.Builder
 	known, many, split bool
 	tilde              bool
-	// What may be a brace expansion (an open brace, its end, and "," or ".."
-	// between them) or a class of characters, none of it quoted. What it ends up
-	// as is not followed: from cut on, the text is unknown.
+	// What may be a brace expansion (an open brace, its end, and "," or ".." between them) or a class of characters,
+	// none of it quoted. What it ends up as is not followed: from cut on, the text is unknown.
 	open, close, comma, class bool
 	cut                       int
 }
@@ -160,8 +157,7 @@ func (b *wordBuilder) part(part syntax.WordPart) {
 	}
 }
 
-// quoted adds a part of a text in double quotes: one word, whatever it is,
-// but for "$@" and "${array[@]}".
+// quoted adds a part of a text in double quotes: one word, whatever it is, but for "$@" and "${array[@]}".
 func (b *wordBuilder) quoted(part syntax.WordPart) {
 	switch p := part.(type) {
 	case *syntax.Lit:

@@ -22,13 +22,11 @@ import (
 type Order struct {
 	Action action.Action
 	Budget recovery.Budget
-	// Basis is what the policy's approval stands on. It is not looked at where
-	// Confirm is set.
+	// Basis is what the policy's approval stands on. It is not looked at where Confirm is set.
 	Basis Basis
-	// Confirm is set where a human has approved the action, and nil where the
-	// policy has. It says whether what they were shown is what would run now; why,
-	// unless it is "", is what is not, and then nothing is begun. It may take the
-	// approval, which counts once: after it come only the intent and the command.
+	// Confirm is set where a human has approved the action, and nil where the policy has. It says whether what they
+	// were shown is what would run now; why, unless it is "", is what is not, and then nothing is begun. It may take
+	// the approval, which counts once: after it come only the intent and the command.
 	Confirm func(ctx context.Context, now Judgement) (why string, err error)
 	// Intend puts the intent on the disk. Nothing is begun unless it returns nil.
 	Intend func(Intent) error
@@ -86,9 +84,8 @@ func (o Outcome) OK() bool {
 	return o.Changed == "" && o.End == Exited && o.Code == 0 && o.Signal == ""
 }
 
-// Execute carries out an approved action. An error means that nothing was begun:
-// it could not be looked at, the intent could not be written down, or ctx has
-// ended. When ctx ends later, so does the command.
+// Execute carries out an approved action. An error means that nothing was begun: it could not be looked at, the intent
+// could not be written down, or ctx has ended. When ctx ends later, so does the command.
 func (x *Executor) Execute(ctx context.Context, o Order) (Outcome, error) {
 	if o.Intend == nil {
 		return Outcome{}, errors.New("executing a command: there is no place for its intent")
@@ -123,9 +120,8 @@ func (x *Executor) Execute(ctx context.Context, o Order) (Outcome, error) {
 	return out, nil
 }
 
-// lookAgain judges an approved action as things are now. The policy's approval
-// holds as long as it would give it again for the same reasons; a human's holds
-// whatever the policy says, if what they approved is what would run.
+// lookAgain judges an approved action as things are now. The policy's approval holds as long as it would give it again
+// for the same reasons; a human's holds whatever the policy says, if what they approved is what would run.
 func (x *Executor) lookAgain(ctx context.Context, o Order) (now Judgement, changed string, err error) {
 	now, err = x.Judge(ctx, o.Action, o.Budget)
 	switch {

@@ -36,8 +36,7 @@ func (s Spawned) Run(ctx context.Context, spec sandbox.Spec) (sandbox.Result, er
 	return sandbox.Run(ctx, s.Spawner, spec)
 }
 
-// Executor judges and executes the actions of one work tree. It is for one
-// goroutine at a time.
+// Executor judges and executes the actions of one work tree. It is for one goroutine at a time.
 type Executor struct {
 	Repo     string // root of the work tree, absolute, without links
 	StateDir string // superloop's private state, which commands do not see
@@ -57,8 +56,7 @@ type Executor struct {
 	// Policies are those in force now; the strictest verdict counts, and of equal
 	// ones the first. There is at least one.
 	Policies func() []*recovery.Policy
-	// AcceptLoose: the operator has accepted that on_unknown "allow" runs commands
-	// where nothing confines them.
+	// AcceptLoose: the operator has accepted that on_unknown "allow" runs commands where nothing confines them.
 	AcceptLoose bool
 
 	Now func() time.Time
@@ -71,12 +69,10 @@ type Executor struct {
 	caches []string         // places of package managers; nil: not looked for yet
 }
 
-// Pin takes the baseline of what listed commands read: what changes later is seen
-// against it. The first time that is the work tree as it is, since the person who
-// starts the first run has it so. From then on only what is committed is trusted,
-// because agents may have worked in the tree meanwhile. A damaged baseline is made
-// anew from the commit. After an error every judgement says that inputs cannot be
-// read, until a Pin succeeds.
+// Pin takes the baseline of what listed commands read: what changes later is seen against it. The first time that is
+// the work tree as it is, since the person who starts the first run has it so. From then on only what is committed is
+// trusted, because agents may have worked in the tree meanwhile. A damaged baseline is made anew from the commit. After
+// an error every judgement says that inputs cannot be read, until a Pin succeeds.
 func (x *Executor) Pin(ctx context.Context, first bool) error {
 	req := inputs.Request{Repo: x.Repo, File: x.Baseline, From: inputs.Head, Time: x.Now()}
 	for _, p := range x.Policies() {

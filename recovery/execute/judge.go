@@ -23,8 +23,7 @@ type Judgement struct {
 	Policy *recovery.Policy
 	// Place is where the action would run, zero if its directory is none.
 	Place sandbox.Place
-	// Inputs is the digest of what the command reads; "" if that is not watched, or
-	// cannot be read.
+	// Inputs is the digest of what the command reads; "" if that is not watched, or cannot be read.
 	Inputs string
 	// Diff is what of it differs from the baseline, for a person.
 	Diff string
@@ -34,8 +33,7 @@ type Judgement struct {
 
 // Basis is what an approval stands on besides the command.
 type Basis struct {
-	// Place is the directory that was looked at. Zero is not compared: a journal
-	// keeps none.
+	// Place is the directory that was looked at. Zero is not compared: a journal keeps none.
 	Place        sandbox.Place
 	PolicyDigest string
 	Inputs       string
@@ -61,10 +59,9 @@ func (b Basis) Drift(now Basis) []string {
 	return out
 }
 
-// Judge says what may happen with an action as things are now: the strictest
-// verdict of the policies in force. A working directory that is none is a verdict,
-// and so are inputs that cannot be read. An error means that nothing can be said:
-// the repository is gone, or nobody can tell what confines commands here.
+// Judge says what may happen with an action as things are now: the strictest verdict of the policies in force. A
+// working directory that is none is a verdict, and so are inputs that cannot be read. An error means that nothing can
+// be said: the repository is gone, or nobody can tell what confines commands here.
 func (x *Executor) Judge(ctx context.Context, a action.Action, b recovery.Budget) (Judgement, error) {
 	cmd := recovery.Command{Text: a.Command, WorkingDir: a.WorkingDir}
 	place, err := x.place(a.WorkingDir)
@@ -102,9 +99,8 @@ func stricter(a, b recovery.Verdict) bool {
 	return a.NotBefore.After(b.NotBefore)
 }
 
-// place finds a working directory; its error is a *recovery.DirError when there
-// is none. Two resolvers look at it: the policy's says why it is none, the
-// sandbox's gives what the sandbox holds fast.
+// place finds a working directory; its error is a *recovery.DirError when there is none. Two resolvers look at it: the
+// policy's says why it is none, the sandbox's gives what the sandbox holds fast.
 func (x *Executor) place(dir string) (sandbox.Place, error) {
 	root, err := recovery.OpenRoot(x.Repo)
 	if err != nil {
@@ -126,8 +122,7 @@ func (x *Executor) place(dir string) (sandbox.Place, error) {
 	return at, nil
 }
 
-// judgeBy judges by one policy. What costs time is only looked at where it can
-// make a difference.
+// judgeBy judges by one policy. What costs time is only looked at where it can make a difference.
 func (x *Executor) judgeBy(ctx context.Context, p *recovery.Policy, cmd recovery.Command, b recovery.Budget) (Judgement, error) {
 	var facts recovery.Facts
 	if s := p.Settings; s.Sandbox.Required || s.OnUnknown == recovery.UnknownAllow {
@@ -173,9 +168,8 @@ func (x *Executor) inputs(p *recovery.Policy, a *recovery.Analysis, cmd recovery
 	return inputs.Check(base, tree, x.query(p, a, cmd.WorkingDir))
 }
 
-// program says what is wrong with a program that the command names: it is found
-// in the repository by its name alone, or others may write it. A program that is
-// not there is the command's own trouble.
+// program says what is wrong with a program that the command names: it is found in the repository by its name alone, or
+// others may write it. A program that is not there is the command's own trouble.
 func (x *Executor) program(a *recovery.Analysis, cmd recovery.Command) string {
 	path := variable(x.environ(nil, ""), "PATH")
 	dir := cmd.WorkingDir

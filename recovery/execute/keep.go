@@ -49,9 +49,8 @@ func (k Kept) Note() string {
 	return ""
 }
 
-// keep keeps what the command is about to delete or overwrite. What goes wrong is
-// noted and does not stop it: the environment is broken, and a full disk is one
-// way in which it is.
+// keep keeps what the command is about to delete or overwrite. What goes wrong is noted and does not stop it: the
+// environment is broken, and a full disk is one way in which it is.
 func (x *Executor) keep(ctx context.Context, o Order) Kept {
 	var words [][]string
 	for _, p := range recovery.Analyse(o.Action.Command).Parts {

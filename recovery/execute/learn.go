@@ -7,13 +7,11 @@ import (
 	"github.com/superloop/superloop/recovery/learn"
 )
 
-// learnTime bounds the wait for another process that writes down an outcome in the
-// same moment.
+// learnTime bounds the wait for another process that writes down an outcome in the same moment.
 const learnTime = 2 * time.Second
 
-// Learn writes down what came of an action, at this moment. Only what is certain
-// is learned: a result that learn does not know, such as "unknown", is left out.
-// What goes wrong stops nothing, because what was learned only orders what is
+// Learn writes down what came of an action, at this moment. Only what is certain is learned: a result that learn does
+// not know, such as "unknown", is left out. What goes wrong stops nothing, because what was learned only orders what is
 // otherwise equal.
 func (x *Executor) Learn(ctx context.Context, o learn.Outcome) {
 	switch o.Result {

@@ -19,8 +19,7 @@ const (
 	OutputLimit End = "output_limit"
 	Killed      End = "killed" // because superloop had to leave
 	NotStarted  End = "not_started"
-	// Lost: the command was begun, and nobody knows how it ended. It is never begun
-	// again by itself.
+	// Lost: the command was begun, and nobody knows how it ended. It is never begun again by itself.
 	Lost End = "lost"
 )
 

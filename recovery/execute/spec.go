@@ -21,8 +21,7 @@ type bounds struct {
 	caches      []string // outside of the repository that it may write
 }
 
-// boundsOf are the tightest of the policies' bounds: what one of them does not
-// give, a command does not get.
+// boundsOf are the tightest of the policies' bounds: what one of them does not give, a command does not get.
 func boundsOf(policies []*recovery.Policy, command string) bounds {
 	var b bounds
 	for i, p := range policies {

@@ -14,24 +14,21 @@ import (
 type Source string
 
 const (
-	// Head is the commit that HEAD is at: what is committed is trusted, whatever
-	// lies in the work tree. It is for the beginning of a run. A file that is not
-	// committed is not in such a baseline, unless Request.Previous has it.
+	// Head is the commit that HEAD is at: what is committed is trusted, whatever lies in the work tree. It is for the
+	// beginning of a run. A file that is not committed is not in such a baseline, unless Request.Previous has it.
 	Head Source = "head"
 	// Now is the work tree as it is: for the moment in which a person pins
 	// the policy, and for a directory that is no repository of git.
 	Now Source = "now"
 )
 
-// Baseline is what inputs are compared with: the files of a repository as they
-// were at one moment, those that the table names with their content and the
-// others by their digest. It never changes. It is a Tree.
+// Baseline is what inputs are compared with: the files of a repository as they were at one moment, those that the table
+// names with their content and the others by their digest. It never changes. It is a Tree.
 type Baseline struct {
 	From   Source
 	Commit string    // that HEAD was at; "" without one
 	Taken  time.Time // UTC
-	// Partial says that there were more files than a baseline holds; those that
-	// are not in it count as new.
+	// Partial says that there were more files than a baseline holds; those that are not in it count as new.
 	Partial bool
 
 	format string
@@ -95,8 +92,7 @@ func (b *Baseline) list(dir string) ([]entry, error) {
 	if len(out) == 0 && prefix != "" {
 		return nil, fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
 	}
-	// "a.b" stands before "a/", "a" before both: the order of paths is not that of
-	// names.
+	// "a.b" stands before "a/", "a" before both: the order of paths is not that of names.
 	slices.SortFunc(out, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	return slices.Compact(out), nil
 }
@@ -135,8 +131,7 @@ func (b *Baseline) read(name string) (content, error) {
 	return c, nil
 }
 
-// interesting reports whether a path is one that the table looks for, in
-// whatever directory.
+// interesting reports whether a path is one that the table looks for, in whatever directory.
 type interest struct {
 	names map[string]bool // last name, without wildcards and in any directory
 	globs [][]string
@@ -169,8 +164,7 @@ func (in interest) in(file string) bool {
 	return false
 }
 
-// matches: "**" is the last of a pattern here, if it is there, and then one name
-// or more.
+// matches: "**" is the last of a pattern here, if it is there, and then one name or more.
 func matches(glob, segs []string) bool {
 	for i, g := range glob {
 		if i >= len(segs) {

@@ -62,8 +62,7 @@ func (c call) makefile(file string, depth int) {
 	}
 }
 
-// include follows an include of a makefile; one that only make can work out means
-// every makefile that could be meant.
+// include follows an include of a makefile; one that only make can work out means every makefile that could be meant.
 func (c call) include(word string, depth int) {
 	var files []string
 	if strings.Contains(word, "$") {
@@ -111,8 +110,7 @@ func justfile(c call, dirs []string) {
 	}
 }
 
-// cargoToml takes out of Cargo.toml what names code that is run by the build, or
-// a place that code comes from.
+// cargoToml takes out of Cargo.toml what names code that is run by the build, or a place that code comes from.
 func cargoToml(_ *reader, text []byte) ([]part, bool) {
 	return tomlParts(text, func(s manifest.Setting) (string, bool) {
 		first, _, _ := strings.Cut(s.Path, ".")

@@ -164,8 +164,7 @@ func (c call) source(file string, s source) {
 	}
 }
 
-// directories are where a program is told to work, if it is told, besides where
-// it is called.
+// directories are where a program is told to work, if it is told, besides where it is called.
 func (c call) directories(p program) []string {
 	out := []string{c.dir}
 	for _, value := range c.values(p.chdir...) {
@@ -222,8 +221,7 @@ func (c call) has(options ...string) bool {
 	})
 }
 
-// programName is what the table calls a program: without its directory and
-// without a version ("python3.12", "pip3").
+// programName is what the table calls a program: without its directory and without a version ("python3.12", "pip3").
 func programName(word string) string {
 	name := path.Base(word)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".cmd"), ".exe")
@@ -251,8 +249,7 @@ func programName(word string) string {
 	return name
 }
 
-// unwrap takes away what only runs the rest: assignments, env, time and their
-// kin.
+// unwrap takes away what only runs the rest: assignments, env, time and their kin.
 func unwrap(argv []string) []string {
 	for len(argv) > 0 {
 		name := argv[0]

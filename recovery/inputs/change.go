@@ -19,9 +19,8 @@ type Change struct {
 	Part string `json:"part,omitempty"` // see Input
 	For  string `json:"for"`            // the program that reads it
 	Kind string `json:"kind"`
-	// Before and After are the input's text, secrets masked, at most 64 KiB of
-	// each; "" where there is none, or only a digest. They hold what an agent
-	// wrote: show them by Diff.
+	// Before and After are the input's text, secrets masked, at most 64 KiB of each; "" where there is none, or only a
+	// digest. They hold what an agent wrote: show them by Diff.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 	// Why says what keeps an unwatchable input from being compared.
@@ -100,8 +99,7 @@ func (c Change) Name() string {
 	return c.Path + " " + c.Part
 }
 
-// Summary names the changes in one line for a person, at most a few of them,
-// escaped. It is "" if there are none.
+// Summary names the changes in one line for a person, at most a few of them, escaped. It is "" if there are none.
 func Summary(changes []Change) string {
 	const most = 4
 	var out []string

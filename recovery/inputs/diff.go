@@ -17,9 +17,8 @@ const (
 	maxDiffsShown = 50
 )
 
-// Diff shows changes to a person, in the manner of a unified diff. Whatever is
-// not plainly visible is escaped, so that nothing in it moves the cursor, hides or
-// looks like another line; long lines and long diffs are cut, and say so.
+// Diff shows changes to a person, in the manner of a unified diff. Whatever is not plainly visible is escaped, so that
+// nothing in it moves the cursor, hides or looks like another line; long lines and long diffs are cut, and say so.
 func Diff(changes []Change) string {
 	var b strings.Builder
 	for i, c := range changes {

@@ -129,8 +129,7 @@ func (r *reader) globs(dir string, list []string, file string) []string {
 	return out
 }
 
-// braces expands a{b,c}d. What has more than that in it means everything, so that
-// no member is overlooked.
+// braces expands a{b,c}d. What has more than that in it means everything, so that no member is overlooked.
 func braces(glob string) []string {
 	glob = strings.TrimSuffix(strings.TrimPrefix(glob, "./"), "/")
 	if strings.ContainsAny(glob, "()[]\\") || strings.Count(glob, "{") > 4 || strings.Count(glob, ",") > 64 || len(glob) > 1000 {

@@ -13,10 +13,9 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// A baseline's file is, in this order: the line magic; a line of JSON, the header;
-// for each file "kind size id sum path" with a NUL behind it, "-" for what is
-// not known; the content of those that are stored, one after another; and the
-// SHA-256 of all that.
+// A baseline's file is, in this order: the line magic; a line of JSON, the header; for each file "kind size id sum
+// path" with a NUL behind it, "-" for what is not known; the content of those that are stored, one after another; and
+// the SHA-256 of all that.
 
 const (
 	magic       = "superloop baseline 1\n"
@@ -72,8 +71,7 @@ func dash(s string) string {
 
 var errBaseline = errors.New("it is no baseline, or a damaged one")
 
-// Load reads a baseline that Take has kept. One that is missing is an error that
-// is fs.ErrNotExist.
+// Load reads a baseline that Take has kept. One that is missing is an error that is fs.ErrNotExist.
 func Load(file string) (*Baseline, error) {
 	data, err := durable.Read(file, maxBaseline)
 	if err != nil {

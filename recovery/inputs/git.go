@@ -15,9 +15,8 @@ import (
 // maxGitOutput bounds what one call of git may print.
 const maxGitOutput = 192 << 20
 
-// git asks git for facts, in one directory, in such a way that nothing which the
-// repository's own configuration names is executed: no file system monitor, no
-// hook, no lazy fetch over a transport, no replaced objects.
+// git asks git for facts, in one directory, in such a way that nothing which the repository's own configuration names
+// is executed: no file system monitor, no hook, no lazy fetch over a transport, no replaced objects.
 type git struct {
 	dir string
 	env []string
@@ -40,8 +39,7 @@ func (g git) run(ctx context.Context, stdin []byte, args ...string) ([]byte, err
 
 type headInfo struct{ commit, format string }
 
-// head finds the commit that HEAD is at. ErrNoHead: there is none, or no
-// repository, or no git.
+// head finds the commit that HEAD is at. ErrNoHead: there is none, or no repository, or no git.
 func (g git) head(ctx context.Context) (headInfo, error) {
 	out, err := g.run(ctx, nil, "rev-parse", "--show-object-format", "--verify", "HEAD^{commit}")
 	var failed *proc.ToolError
@@ -88,8 +86,7 @@ func (g git) files(ctx context.Context, commit string) (list []known, more bool,
 	return list, false, nil
 }
 
-// contents fills in the content of the wanted files, as far as there is room, and
-// says how much that is.
+// contents fills in the content of the wanted files, as far as there is room, and says how much that is.
 func (g git) contents(ctx context.Context, files []known, wanted []int) (int64, error) {
 	if len(wanted) == 0 {
 		return 0, nil

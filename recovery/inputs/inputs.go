@@ -28,17 +28,15 @@ const (
 type Query struct {
 	// WorkingDir is where it runs, relative to the repository; "" is ".".
 	WorkingDir string
-	// Commands are the simple commands in it, in the order in which they are
-	// written, each as its words after quote removal. What only the shell will
-	// know is Unknown in a word.
+	// Commands are the simple commands in it, in the order in which they are written, each as its words after quote
+	// removal. What only the shell will know is Unknown in a word.
 	Commands [][]string
 	Mode     Mode
 	// Repo, if it is given, is the repository's absolute path, so that words
 	// which are absolute paths below it are seen for what they are.
 	Repo string
-	// Hosts are registries that need no baseline ("registry.example.org"): the
-	// defaults of the programs, an operator's mirror. A lock file that names
-	// them for the first time is no change.
+	// Hosts are registries that need no baseline ("registry.example.org"): the defaults of the programs, an operator's
+	// mirror. A lock file that names them for the first time is no change.
 	Hosts []string
 }
 
@@ -54,20 +52,17 @@ type Input struct {
 	For string `json:"for"`
 	// Sum is the SHA-256, in hex, of Text.
 	Sum string `json:"sum"`
-	// Text is the part in a form that changes only with its meaning. It is nil
-	// where only the digest is known. It may hold secrets (.npmrc); a Change
-	// masks them.
+	// Text is the part in a form that changes only with its meaning. It is nil where only the digest is known. It may
+	// hold secrets (.npmrc); a Change masks them.
 	Text []byte `json:"-"`
 
 	id   string // of the whole file, as git names it
 	lost string // why it cannot be watched
 }
 
-// Inputs finds what the command of q reads of t, sorted by path and part.
-// Nothing is executed. A file that cannot be watched (see the bounds in the
-// package's comment) is in the list all the same, and makes a Change whatever
-// the other list says. The error is about the query: a working directory
-// outside of the repository.
+// Inputs finds what the command of q reads of t, sorted by path and part. Nothing is executed. A file that cannot be
+// watched (see the bounds in the package's comment) is in the list all the same, and makes a Change whatever the other
+// list says. The error is about the query: a working directory outside of the repository.
 func Inputs(t Tree, q Query) ([]Input, error) {
 	if q.Mode == Off {
 		return nil, nil
@@ -97,9 +92,8 @@ func newReader(t Tree, q Query, m *memo) (*reader, error) {
 	return r, nil
 }
 
-// Digest is the SHA-256, in hex, over inputs in their order: equal digests mean
-// equal inputs. It is what an approval is bound to, and what is computed again
-// right before the command is executed.
+// Digest is the SHA-256, in hex, over inputs in their order: equal digests mean equal inputs. It is what an approval is
+// bound to, and what is computed again right before the command is executed.
 func Digest(inputs []Input) string {
 	h := sha256.New()
 	for _, in := range inputs {
@@ -121,9 +115,8 @@ type Report struct {
 	Digest string
 }
 
-// Check compares the inputs of a command with a baseline. It knows more than
-// Inputs of the baseline alone: of a file that the baseline has only a digest of,
-// the content is that of the work tree, if the digest is the same.
+// Check compares the inputs of a command with a baseline. It knows more than Inputs of the baseline alone: of a file
+// that the baseline has only a digest of, the content is that of the work tree, if the digest is the same.
 func Check(base *Baseline, now *WorkTree, q Query) (Report, error) {
 	here := *now
 	here.format = base.objects()
@@ -142,8 +135,7 @@ func Check(base *Baseline, now *WorkTree, q Query) (Report, error) {
 	return Report{Changes: Compare(before, after), Inputs: after, Digest: Digest(after)}, nil
 }
 
-// borrowed is a baseline that takes the content which it did not keep from the
-// work tree, where that is still the same.
+// borrowed is a baseline that takes the content which it did not keep from the work tree, where that is still the same.
 type borrowed struct {
 	*Baseline
 	now *WorkTree
@@ -162,8 +154,7 @@ func (b borrowed) read(name string) (content, error) {
 	return c, nil
 }
 
-// memo keeps what was taken apart, so that a file which is the same in both trees
-// is read for its parts once.
+// memo keeps what was taken apart, so that a file which is the same in both trees is read for its parts once.
 type memo struct {
 	parts map[key]parted // by path and pattern
 	json  map[string]object

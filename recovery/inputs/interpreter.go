@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// interprets reports whether a program executes the file that its arguments
-// name.
+// interprets reports whether a program executes the file that its arguments name.
 func interprets(name string) bool {
 	switch name {
 	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", ".", "source", "node", "deno", "bun", "tsx", "ts-node", "esno", "jiti", "python", "pypy", "pypy3",
@@ -25,8 +24,7 @@ func isShell(name string) bool {
 	return false
 }
 
-// valued are options of interpreters that take the next word, which may be a
-// file that is executed too.
+// valued are options of interpreters that take the next word, which may be a file that is executed too.
 func valued(name string) []string {
 	switch name {
 	case "node", "tsx", "ts-node", "esno", "jiti", "bun":

@@ -9,16 +9,14 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// lifecycle are the scripts that package managers run by themselves, when they
-// install, pack or publish.
+// lifecycle are the scripts that package managers run by themselves, when they install, pack or publish.
 func lifecycle() []string {
 	return []string{"preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare", "prepublish", "prepublishOnly", "publish", "postpublish",
 		"prepack", "pack", "postpack", "dependencies", "predependencies", "postdependencies", "preuninstall", "uninstall", "postuninstall", "preversion",
 		"version", "postversion", "prerebuild", "rebuild", "postrebuild", "pnpm:devPreinstall"}
 }
 
-// runVerbs are the words after which a program runs a script, or that are scripts
-// themselves.
+// runVerbs are the words after which a program runs a script, or that are scripts themselves.
 func runVerbs() []string {
 	return []string{"run", "run-script", "rum", "urn", "test", "t", "tst", "start", "stop", "restart"}
 }
@@ -61,8 +59,7 @@ func (c call) ignoresScripts() bool {
 	return c.name != "yarn" && c.has("--ignore-scripts") && !slices.Contains(c.args, "--no-ignore-scripts")
 }
 
-// packageScripts adds the scripts of package.json that a call runs, and what they
-// run in turn.
+// packageScripts adds the scripts of package.json that a call runs, and what they run in turn.
 func packageScripts(c call, dirs []string) {
 	words := c.words()
 	if c.name == "npx" || c.name == "pnpx" || c.name == "bunx" {
@@ -77,8 +74,7 @@ func packageScripts(c call, dirs []string) {
 			c.scriptsOf(d, lifecycle())
 		}
 	}
-	// A script is run by "run NAME", by its name alone (but not with npm), and by
-	// the verbs that are names of scripts.
+	// A script is run by "run NAME", by its name alone (but not with npm), and by the verbs that are names of scripts.
 	named := slices.Clone(words)
 	for _, w := range words {
 		switch w {

@@ -63,8 +63,7 @@ func pom(_ *reader, text []byte) ([]part, bool) {
 	return []part{{"build", out.String()}}, true
 }
 
-// plainDependency: project/dependencies/dependency, and the same below
-// dependencyManagement or a profile.
+// plainDependency: project/dependencies/dependency, and the same below dependencyManagement or a profile.
 func plainDependency(open []string) bool {
 	for _, name := range open[:len(open)-1] {
 		switch name {

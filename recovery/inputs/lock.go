@@ -14,8 +14,7 @@ type lockKind struct {
 	// wanted are the keys under which a URL is a place to load from; of a key
 	// "a.b" the object must be the value of a. nil: every string.
 	wanted []string
-	// archives: a URL that ends like an archive is a file of a registry, of which
-	// only the host counts.
+	// archives: a URL that ends like an archive is a file of a registry, of which only the host counts.
 	archives bool
 	// hosts: of every web address only the host counts.
 	hosts bool
@@ -23,9 +22,8 @@ type lockKind struct {
 	skip []string
 }
 
-// sources gives the part "sources" of a lock file: the registries by their hosts,
-// and every place that is no registry as it is written. What it locks (names,
-// versions, hashes) does not count, so a plain new dependency changes nothing.
+// sources gives the part "sources" of a lock file: the registries by their hosts, and every place that is no registry
+// as it is written. What it locks (names, versions, hashes) does not count, so a plain new dependency changes nothing.
 func (k lockKind) sources(r *reader, text []byte) ([]part, bool) {
 	found := map[string]bool{}
 	if k.json {

@@ -136,9 +136,8 @@ func iniLines(_ *reader, text []byte) ([]part, bool) {
 	return []part{{"settings", b.String()}}, true
 }
 
-// workspaceYAML leaves out of pnpm-workspace.yaml the catalogs, which are plain
-// versions. A block reaches as far as its lines are indented, so nothing that
-// counts can hide in it; a catalog that names places counts.
+// workspaceYAML leaves out of pnpm-workspace.yaml the catalogs, which are plain versions. A block reaches as far as its
+// lines are indented, so nothing that counts can hide in it; a catalog that names places counts.
 func workspaceYAML(_ *reader, text []byte) ([]part, bool) {
 	var b strings.Builder
 	in := false

@@ -8,9 +8,8 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// tomlParts gives those settings that count as parts, with the text that keep
-// gives for them. A file that is no TOML, or where something could hide, counts
-// as a whole.
+// tomlParts gives those settings that count as parts, with the text that keep gives for them. A file that is no TOML,
+// or where something could hide, counts as a whole.
 func tomlParts(text []byte, keep func(manifest.Setting) (value string, counts bool)) ([]part, bool) {
 	all, ok := manifest.TOML(text)
 	if !ok {
@@ -34,9 +33,8 @@ func tomlParts(text []byte, keep func(manifest.Setting) (value string, counts bo
 	return out, true
 }
 
-// pyproject takes out of pyproject.toml what decides how a project is built and
-// where packages come from. Tools that no installer listens to are left out by
-// name, so that one that nobody here knows counts.
+// pyproject takes out of pyproject.toml what decides how a project is built and where packages come from. Tools that no
+// installer listens to are left out by name, so that one that nobody here knows counts.
 func pyproject(_ *reader, text []byte) ([]part, bool) {
 	return tomlParts(text, func(s manifest.Setting) (string, bool) {
 		switch first, rest, _ := strings.Cut(s.Path, "."); first {
@@ -148,8 +146,7 @@ func (c call) project(p string) {
 	}
 }
 
-// requirements adds those lines of a requirement file that are no plain
-// requirement, and the files that it includes.
+// requirements adds those lines of a requirement file that are no plain requirement, and the files that it includes.
 func (c call) requirements(file string, depth int) {
 	text := c.open(file, c.name)
 	if text == nil || depth > maxDepth {

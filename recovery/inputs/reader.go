@@ -46,8 +46,7 @@ type listing struct {
 
 func (r *reader) strict() bool { return r.query.Mode == Strict }
 
-// was reports whether something was read before, no deeper than now: what stands
-// deeper is followed less far.
+// was reports whether something was read before, no deeper than now: what stands deeper is followed less far.
 func (r *reader) was(id string, depth int) bool {
 	if before, ok := r.seen[id]; ok && before <= depth {
 		return true
@@ -189,9 +188,8 @@ func (l *listing) find(name string) (entry, bool) {
 	return entry{}, false
 }
 
-// resolve follows a path below the repository, links included, and says what is
-// there: its real path, or for a link that leads out, or nowhere to be followed,
-// what it says.
+// resolve follows a path below the repository, links included, and says what is there: its real path, or for a link
+// that leads out, or nowhere to be followed, what it says.
 func (r *reader) resolve(p string) (real string, k kind, to string) {
 	todo := strings.Split(path.Clean(p), "/")
 	real, k = ".", directory

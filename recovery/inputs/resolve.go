@@ -41,13 +41,11 @@ func (e *ResolveError) Error() string {
 	return s
 }
 
-// Resolve finds the program that bash would run for the first word of a command:
-// a name is looked for in PATH, whose entries must be absolute. The first file
-// that is found must lie outside of the repository, and neither it nor what its
-// links lead to may be writable by its group or by others, nor lie in a directory
-// that everybody may write into (unless it is sticky): otherwise somebody else
-// says what the name means. A word with a slash is taken as it is, from dir; in
-// the repository it is the guard's business (Program.Inside). Every refusal is a
+// Resolve finds the program that bash would run for the first word of a command: a name is looked for in PATH, whose
+// entries must be absolute. The first file that is found must lie outside of the repository, and neither it nor what
+// its links lead to may be writable by its group or by others, nor lie in a directory that everybody may write into
+// (unless it is sticky): otherwise somebody else says what the name means. A word with a slash is taken as it is, from
+// dir; in the repository it is the guard's business (Program.Inside). Every refusal is a
 // *ResolveError.
 func Resolve(argv0, dir, searchPath, repo string) (Program, error) {
 	if builtin(argv0) {

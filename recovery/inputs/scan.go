@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// scanJSON calls found for every string value of a JSON text, with the key it
-// stands under and the key of the object that is in; in an array that is the
-// array's key. It is made for lock files of many megabytes: it builds nothing,
-// and it takes comments and trailing commas as bun does. false: that is no JSON.
+// scanJSON calls found for every string value of a JSON text, with the key it stands under and the key of the object
+// that is in; in an array that is the array's key. It is made for lock files of many megabytes: it builds nothing, and
+// it takes comments and trailing commas as bun does. false: that is no JSON.
 func scanJSON(text []byte, found func(parent, key, value string)) bool {
 	var stack []string // keys of the objects and arrays that are open
 	var array []bool

@@ -21,11 +21,9 @@ func (c call) script(word string) {
 	c.scriptAt(p, false)
 }
 
-// scriptAt is script with the path known; shell says that a shell reads it,
-// whatever is in it.
+// scriptAt is script with the path known; shell says that a shell reads it, whatever is in it.
 func (c call) scriptAt(p string, shell bool) {
-	// What is installed changes with every installation. It is an input only if
-	// the listed command names it itself.
+	// What is installed changes with every installation. It is an input only if the listed command names it itself.
 	if c.depth > 0 && slices.Contains(strings.Split(p, "/"), "node_modules") {
 		return
 	}
@@ -60,10 +58,9 @@ func forShell(p string, text []byte) bool {
 	return strings.HasPrefix(first, "#!") && (strings.HasSuffix(first, "sh") || strings.Contains(first, "sh "))
 }
 
-// split finds the simple commands of a shell text, roughly: quotes, operators,
-// comments and redirections are understood, expansions are Unknown, and what is
-// in a substitution or a function is a command like the others. It is made to
-// find file names, not to decide anything.
+// split finds the simple commands of a shell text, roughly: quotes, operators, comments and redirections are
+// understood, expansions are Unknown, and what is in a substitution or a function is a command like the others. It is
+// made to find file names, not to decide anything.
 func split(text string) [][]string {
 	var (
 		out  [][]string

@@ -4,8 +4,7 @@ import "maps"
 
 // program is a row of the table: which files a program reads.
 type program struct {
-	// chdir are the options that tell it to work in another directory, or on a
-	// file there.
+	// chdir are the options that tell it to work in another directory, or on a file there.
 	chdir []string
 	// up: it looks in the directories above, too, as far as the repository goes.
 	up bool
@@ -20,8 +19,7 @@ type program struct {
 type source struct {
 	// pattern is a path below a directory, see expand.
 	pattern string
-	// parts takes the file apart; false: it cannot, the whole file counts. nil: the
-	// whole file always counts.
+	// parts takes the file apart; false: it cannot, the whole file counts. nil: the whole file always counts.
 	parts func(r *reader, text []byte) ([]part, bool)
 	// when says whether the call reads the file at all; nil: it does.
 	when func(c call) bool

@@ -30,9 +30,8 @@ type Request struct {
 	Repo string // the repository's directory
 	File string // where the baseline is kept, in a private directory
 	From Source
-	// Queries are the commands that it will be used for, as far as they are known:
-	// the entries of the policy. Their scripts are kept with their content, so
-	// that a person can be shown a diff.
+	// Queries are the commands that it will be used for, as far as they are known: the entries of the policy. Their
+	// scripts are kept with their content, so that a person can be shown a diff.
 	Queries []Query
 	// Previous is a baseline of before. With Head, files that are in no commit
 	// (an ignored .npmrc) are taken over from it.
@@ -124,8 +123,7 @@ func (t *taker) sort() {
 	t.b.files = out
 }
 
-// committed takes what HEAD knows: every path with its id, and the content of
-// what the table names.
+// committed takes what HEAD knows: every path with its id, and the content of what the table names.
 func (t *taker) committed(ctx context.Context, head headInfo) error {
 	files, more, err := t.git.files(ctx, head.commit)
 	if err != nil {
@@ -160,9 +158,8 @@ func (t *taker) carry(prev *Baseline) {
 	t.b.files = append(t.b.files, fresh...)
 }
 
-// walk lays the work tree over what HEAD knows: of files that the table names
-// their content, of scripts their digest. What it does not look at stays as HEAD
-// has it.
+// walk lays the work tree over what HEAD knows: of files that the table names their content, of scripts their digest.
+// What it does not look at stays as HEAD has it.
 func (t *taker) walk() error {
 	slices.SortFunc(t.b.files, byPath)
 	var over []known

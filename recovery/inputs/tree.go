@@ -41,9 +41,8 @@ type entry struct {
 	kind kind
 }
 
-// content is a file. text is nil if the file has more than maxText bytes, or if
-// a baseline knows only its digest; sum is then the only thing besides id that
-// tells it apart, or "" if even that is not known.
+// content is a file. text is nil if the file has more than maxText bytes, or if a baseline knows only its digest; sum
+// is then the only thing besides id that tells it apart, or "" if even that is not known.
 type content struct {
 	text []byte
 	size int64
@@ -69,9 +68,8 @@ var (
 	errOdd     = errors.New("it is not a regular file")
 )
 
-// WorkTree is the repository as it is on the disk. Every path is resolved below
-// its descriptor, so no link, and no directory that is exchanged meanwhile,
-// leads out of it.
+// WorkTree is the repository as it is on the disk. Every path is resolved below its descriptor, so no link, and no
+// directory that is exchanged meanwhile, leads out of it.
 type WorkTree struct {
 	root   *os.Root
 	format string
@@ -200,8 +198,7 @@ func (c *content) digest(f io.Reader, format string) error {
 	return err
 }
 
-// below joins a path to a directory of the repository; ok is false if it leads
-// out.
+// below joins a path to a directory of the repository; ok is false if it leads out.
 func below(dir, p string) (string, bool) {
 	p = path.Join(dir, p)
 	return p, p != ".." && !(len(p) > 2 && p[:3] == "../") && p[0] != '/'

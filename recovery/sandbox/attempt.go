@@ -41,8 +41,7 @@ func try(ctx context.Context, s Spawner, spec *Spec, o *order) (Result, error) {
 	return res, &RefusedError{Required: spec.Required, Network: NoNetwork, Sandbox: res.Sandbox}
 }
 
-// namespaceError: the command was not started because its namespaces cannot be
-// had, or not be furnished.
+// namespaceError: the command was not started because its namespaces cannot be had, or not be furnished.
 type namespaceError struct {
 	ns  proc.Namespaces
 	err error

@@ -22,8 +22,7 @@ var errOff = errors.New("switched off")
 // ways are the namespaces to try, the best first; the last one has none that may
 // fail, unless there is to be no network. The notes say what is left out.
 func (s *Spec) ways() (ways []proc.Namespaces, notes []string) {
-	// With the capability there is no need for a user namespace, in which the
-	// files of others seem to belong to nobody.
+	// With the capability there is no need for a user namespace, in which the files of others seem to belong to nobody.
 	user := !has(unix.CAP_SYS_ADMIN)
 	alone := s.Network == NoNetwork
 	noUser := user && slices.Contains(s.Without, UseUserNS)
@@ -151,8 +150,7 @@ func dropCapabilities() error {
 	return keepCapabilities(keep)
 }
 
-// keepCapabilities drops all others for good, where there are any; the bounding
-// set is only reduced with CAP_SETPCAP.
+// keepCapabilities drops all others for good, where there are any; the bounding set is only reduced with CAP_SETPCAP.
 func keepCapabilities(keep uint64) error {
 	now, err := capabilities()
 	if err != nil {

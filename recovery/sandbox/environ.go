@@ -17,10 +17,9 @@ var kept = [...]string{"HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ"}
 // fallbackPath is what PATH is when the operator's has nothing that may stay.
 const fallbackPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Environment builds what a command gets to see. base is the operator's
-// environment, as os.Environ gives it; of that only kept, PATH without the
-// entries that somebody else could fill (relative, inside the repository,
-// missing), and what passthrough names: a name, or the beginning of names with a
+// Environment builds what a command gets to see. base is the operator's environment, as os.Environ gives it; of that
+// only kept, PATH without the entries that somebody else could fill (relative, inside the repository, missing), and
+// what passthrough names: a name, or the beginning of names with a
 // * after it. Variables that change how bash reads the command are never passed
 // on, nor is a locale that does: then it would not be what was approved. tmp is the directory for temporary
 // files, "" for none. It is sorted, each name once.
@@ -73,8 +72,7 @@ func passes(name string, passthrough []string) bool {
 	})
 }
 
-// bends names the variables by which the same bytes mean something else to bash,
-// or are executed differently.
+// bends names the variables by which the same bytes mean something else to bash, or are executed differently.
 func bends(name string) bool {
 	switch name {
 	case "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_COMPAT", "POSIXLY_CORRECT", "PS4", "PROMPT_COMMAND", "IFS", "CDPATH", "GLOBIGNORE",
@@ -124,9 +122,8 @@ func cleanPath(path, repo string) string {
 	return strings.Join(clean, string(os.PathListSeparator))
 }
 
-// Secrets takes out of a text what must not be printed: the values of the
-// variables in base whose name says that they are a secret, and the passwords
-// inside of URLs in any variable. A value that is a path is left alone.
+// Secrets takes out of a text what must not be printed: the values of the variables in base whose name says that they
+// are a secret, and the passwords inside of URLs in any variable. A value that is a path is left alone.
 func Secrets(base []string) *redact.Replacer {
 	var secrets []string
 	for _, e := range base {

@@ -14,9 +14,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// An agent's view of the mounts. It may write everywhere as its user does, but
-// what is protected is covered by read-only mounts, what is hidden by empty ones,
-// and the directories above them stay where they are; see pin.
+// An agent's view of the mounts. It may write everywhere as its user does, but what is protected is covered by
+// read-only mounts, what is hidden by empty ones, and the directories above them stay where they are; see pin.
 
 // protectionNamespaces are those that a protected agent is started in.
 func protectionNamespaces() (ns proc.Namespaces, user, ok bool) {
@@ -109,8 +108,7 @@ func (a *agentOrder) guard(rep *report) error {
 	return locked(covers)
 }
 
-// covers are all places, where they lie and wherever else they can be seen, those
-// that lie in others after these.
+// covers are all places, where they lie and wherever else they can be seen, those that lie in others after these.
 func (a *agentOrder) covers(table mountTable) ([]cover, error) {
 	var all []cover
 	for kind, list := range [][]bytesOf{placeReadOnly: a.ReadOnly, placeWritable: a.Writable, placeHidden: a.Hidden} {

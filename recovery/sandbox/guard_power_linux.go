@@ -8,16 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takenCapabilities are what a protected agent of root goes without: by each of
-// them the mounts could be undone or got around, in this namespace or through the
-// kernel's memory, a disk, or another process. In a user namespace that it makes
-// it has them, for what is in there.
+// takenCapabilities are what a protected agent of root goes without: by each of them the mounts could be undone or got
+// around, in this namespace or through the kernel's memory, a disk, or another process. In a user namespace that it
+// makes it has them, for what is in there.
 const takenCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_SYS_MODULE | 1<<unix.CAP_SYS_RAWIO | 1<<unix.CAP_SYS_BOOT |
 	1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_MKNOD | 1<<unix.CAP_MAC_OVERRIDE | 1<<unix.CAP_MAC_ADMIN |
 	1<<unix.CAP_PERFMON | 1<<unix.CAP_BPF | 1<<unix.CAP_CHECKPOINT_RESTORE
 
-// knownCapabilities are those whose meaning was looked at; newer ones are taken
-// as well.
+// knownCapabilities are those whose meaning was looked at; newer ones are taken as well.
 const knownCapabilities = 1<<(unix.CAP_CHECKPOINT_RESTORE+1) - 1
 
 // disarm gives up what the mounts were made with.
@@ -53,8 +51,7 @@ func (a *agentOrder) remark(rep *report, root bool) {
 	rep.note("a service that an agent may ask (docker, systemd --user, tmux, ssh to this machine) works outside of the protection")
 }
 
-// agentDevices may be used by an agent of root besides devices: none of them leads
-// to a disk or to memory.
+// agentDevices may be used by an agent of root besides devices: none of them leads to a disk or to memory.
 var agentDevices = [...]string{"/dev/tty", "/dev/fuse", "/dev/kvm", "/dev/net/tun", "/dev/dri", "/dev/kfd", "/dev/snd"}
 
 const (
@@ -98,8 +95,7 @@ func shutDevices() error {
 	return nil
 }
 
-// newTerminals lets programs make terminals, which they could not with the old
-// ones being dead.
+// newTerminals lets programs make terminals, which they could not with the old ones being dead.
 func newTerminals() error {
 	if !isDir(pts) {
 		return nil

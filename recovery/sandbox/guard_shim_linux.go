@@ -46,9 +46,8 @@ func takeControl() (back int, err error) {
 	return back, nil
 }
 
-// watchMounts leaves the spawner process a descriptor that tells when the mounts
-// change. They do when a file under a mount is removed or replaced from outside
-// (the kernel takes the mount away then), and when something is mounted or
+// watchMounts leaves the spawner process a descriptor that tells when the mounts change. They do when a file under a
+// mount is removed or replaced from outside (the kernel takes the mount away then), and when something is mounted or
 // unmounted on the host.
 func watchMounts() error {
 	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)

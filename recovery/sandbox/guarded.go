@@ -33,15 +33,13 @@ type agentOrder struct {
 	Hidden   []bytesOf `json:"hidden"`
 	// Tmp is where agents make temporary files.
 	Tmp bytesOf `json:"tmp"`
-	// UserNS: the shim was started in a user namespace of its own, by this user and
-	// group.
+	// UserNS: the shim was started in a user namespace of its own, by this user and group.
 	UserNS bool `json:"userns"`
 	User   int  `json:"user"`
 	Group  int  `json:"group"`
 }
 
-// guarded is what Protect returns: a second Spawner, whose spawner process lives
-// in the mounts that agents see.
+// guarded is what Protect returns: a second Spawner, whose spawner process lives in the mounts that agents see.
 type guarded struct {
 	Spawner
 	inner *proc.Spawner

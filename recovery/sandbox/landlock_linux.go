@@ -10,8 +10,7 @@ import (
 
 // What Landlock can forbid, by the version that brought it.
 const (
-	// Of files: what writes. Reading and executing stay free, and are not
-	// mentioned at all.
+	// Of files: what writes. Reading and executing stay free, and are not mentioned at all.
 	accessFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE
 	accessDir  = unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
@@ -113,8 +112,7 @@ func (o *order) restrict(rep *report, writable []int) error {
 	return nil
 }
 
-// allow adds a rule: what is allowed for a file is all that is allowed for a
-// descriptor that is no directory.
+// allow adds a rule: what is allowed for a file is all that is allowed for a descriptor that is no directory.
 func allow(set, fd int, file, dir uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

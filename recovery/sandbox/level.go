@@ -6,8 +6,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// Level names what confined a command; see the package comment for what each
-// promises.
+// Level names what confined a command; see the package comment for what each promises.
 type Level string
 
 // The levels, the weakest first.
@@ -47,24 +46,21 @@ func levelOf(landlock, mount bool) Level {
 // Sandbox says what held a command, or would hold one.
 type Sandbox struct {
 	Level Level `json:"level"`
-	// LandlockABI is the version of the kernel's Landlock, whether it was used or
-	// not; 0 is none.
+	// LandlockABI is the version of the kernel's Landlock, whether it was used or not; 0 is none.
 	LandlockABI int `json:"landlock_abi"`
 	// The namespaces of its own that the command had.
 	MountNS bool `json:"mountns"`
 	UserNS  bool `json:"userns"`
 	NetNS   bool `json:"netns"`
-	// Tree is what held its tree of processes together; Cgroup is true if that
-	// was a cgroup.
+	// Tree is what held its tree of processes together; Cgroup is true if that was a cgroup.
 	Tree   proc.Level `json:"tree"`
 	Cgroup bool       `json:"cgroup"`
 	// Notes say what could not be had, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Mechanism is something that an operator may switch off: a command that brings
-// a sandbox of its own (bubblewrap, rootless podman) does not start under
-// Landlock.
+// Mechanism is something that an operator may switch off: a command that brings a sandbox of its own (bubblewrap,
+// rootless podman) does not start under Landlock.
 type Mechanism string
 
 // The mechanisms.

@@ -7,19 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Resource limits of the command and of each process that it starts, hard and
-// soft. None is raised by them.
+// Resource limits of the command and of each process that it starts, hard and soft. None is raised by them.
 const (
 	maxCore = 0 // no core files: they hold the memory, and lie in the repository
-	// maxOpen is enough for any package manager, and keeps one that leaks
-	// descriptors from filling the system's table.
+	// maxOpen is enough for any package manager, and keeps one that leaks descriptors from filling the system's table.
 	maxOpen = 4096
-	// maxFile is the largest file in bytes. It bounds a program that fills the
-	// disk by one file; SIGXFSZ ends it.
+	// maxFile is the largest file in bytes. It bounds a program that fills the disk by one file; SIGXFSZ ends it.
 	maxFile = 16 << 30
-	// maxTasks bounds the processes and threads of the user, all of them, not only
-	// the command's; in a user namespace of its own those in there. The kernel
-	// does not apply it to root: there the timeout bounds a fork bomb.
+	// maxTasks bounds the processes and threads of the user, all of them, not only the command's; in a user namespace
+	// of its own those in there. The kernel does not apply it to root: there the timeout bounds a fork bomb.
 	maxTasks = 8192
 )
 

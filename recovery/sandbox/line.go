@@ -66,8 +66,7 @@ func (l *line) close() {
 	<-l.sent
 }
 
-// readReport reads what the shim said, when it has ended. No report means that
-// it died.
+// readReport reads what the shim said, when it has ended. No report means that it died.
 func readReport(r *os.File) (report, error) {
 	var rep report
 	if err := r.SetReadDeadline(time.Now().Add(reportWait)); err != nil {

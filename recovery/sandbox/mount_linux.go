@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// furnish makes the mounts that the command sees, in the namespace that this
-// process was started in. Devices are dead, but for a few; what is protected is
-// read-only, and what is hidden is empty. confine makes everything else
-// read-only but for what is writable, each as a mount of its own.
+// furnish makes the mounts that the command sees, in the namespace that this process was started in. Devices are dead,
+// but for a few; what is protected is read-only, and what is hidden is empty. confine makes everything else read-only
+// but for what is writable, each as a mount of its own.
 func furnish(o *order, confine bool) error {
 	// Nothing goes out, and nothing that is mounted later comes in.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -83,8 +82,7 @@ func privateShm() error {
 	return nil
 }
 
-// outermost are the existing places without those that lie in another one, by
-// their real paths, shortest first.
+// outermost are the existing places without those that lie in another one, by their real paths, shortest first.
 func outermost(places []bytesOf) []string {
 	var all []string
 	for _, p := range places {
@@ -150,9 +148,8 @@ type view struct {
 	anchored map[string]bool
 }
 
-// protect makes path read-only. A mount cannot be renamed or removed, but the
-// directories above it can, so each of them becomes a mount as well, up to what
-// is writable.
+// protect makes path read-only. A mount cannot be renamed or removed, but the directories above it can, so each of them
+// becomes a mount as well, up to what is writable.
 func (v *view) protect(path string) error {
 	at, err := filepath.EvalSymlinks(path)
 	if err != nil && !exists(path) {
@@ -189,8 +186,7 @@ func (v *view) protect(path string) error {
 	return nil
 }
 
-// hide puts nothing in the place of a directory, and /dev/null in that of
-// anything else.
+// hide puts nothing in the place of a directory, and /dev/null in that of anything else.
 func hide(path string) error {
 	path, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, os.ErrPermission) || err != nil && !exists(path) {

@@ -57,9 +57,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// aliases are the other paths by which path, or something in it, may be reached:
-// the same file system, or a part of it, may be mounted twice. Whether another
-// mount hides them is for the caller to see.
+// aliases are the other paths by which path, or something in it, may be reached: the same file system, or a part of it,
+// may be mounted twice. Whether another mount hides them is for the caller to see.
 func (t mountTable) aliases(path string) (whole, parts []string) {
 	own, ok := t.of(path)
 	if !ok {
@@ -83,8 +82,7 @@ func (t mountTable) aliases(path string) (whole, parts []string) {
 	return whole, parts
 }
 
-// of is the mount that path lies in: the one mounted last of those with the
-// longest path.
+// of is the mount that path lies in: the one mounted last of those with the longest path.
 func (t mountTable) of(path string) (best mounted, ok bool) {
 	for _, m := range t {
 		if under(path, m.at) && (!ok || len(m.at) >= len(best.at)) {

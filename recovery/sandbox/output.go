@@ -56,8 +56,7 @@ func (c *channel) end() {
 	c.sink.put(c.held)
 }
 
-// lines is the end of a channel: it passes on whole lines, so that those of the
-// two streams are not mixed.
+// lines is the end of a channel: it passes on whole lines, so that those of the two streams are not mixed.
 type lines struct{ c *channel }
 
 func (l lines) Write(p []byte) (int, error) {

@@ -17,8 +17,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// NewTmp makes a private directory for temporary files in parent, and returns
-// how to remove it with all that is in it.
+// NewTmp makes a private directory for temporary files in parent, and returns how to remove it with all that is in it.
 func NewTmp(parent string) (dir string, remove func() error, err error) {
 	name := "superloop-" + strings.ToLower(rand.Text()[:12])
 	dir = filepath.Join(parent, name)
@@ -39,9 +38,8 @@ func NewTmp(parent string) (dir string, remove func() error, err error) {
 	return dir, remove, nil
 }
 
-// caches are the places below HOME where the programs keep what they download,
-// and may make if they are missing. Nothing that is executed or read as
-// configuration by others is among them: not ~/.cargo, but its registry.
+// caches are the places below HOME where the programs keep what they download, and may make if they are missing.
+// Nothing that is executed or read as configuration by others is among them: not ~/.cargo, but its registry.
 var caches = [...]struct{ programs, places string }{
 	{"npm npx", ".npm"},
 	{"node corepack", ".cache/node .cache/node-gyp"},
@@ -105,9 +103,8 @@ func Caches(home, path string) []string {
 	return list
 }
 
-// Protected are the places in a repository through which a command could approve
-// the next one, or be executed later outside of the sandbox: superloop's own
-// directory, and what git executes. In a work tree these lie in the repository
+// Protected are the places in a repository through which a command could approve the next one, or be executed later
+// outside of the sandbox: superloop's own directory, and what git executes. In a work tree these lie in the repository
 // that it belongs to.
 func Protected(repo string) []string {
 	list := []string{filepath.Join(repo, ".superloop")}
@@ -137,8 +134,7 @@ func gitDir(dir string) []string {
 	return append([]string{filepath.Join(dir, "hooks"), filepath.Join(dir, "config")}, worktreeConfig(dir)...)
 }
 
-// worktreeConfig is a file that git reads only where config asks for it, so a
-// missing one needs no protection.
+// worktreeConfig is a file that git reads only where config asks for it, so a missing one needs no protection.
 func worktreeConfig(dir string) []string {
 	if path := filepath.Join(dir, "config.worktree"); exists(path) {
 		return []string{path}
@@ -146,8 +142,7 @@ func worktreeConfig(dir string) []string {
 	return nil
 }
 
-// firstLine reads a file that an agent may have made: not through a link, not a
-// FIFO. "" is no such file.
+// firstLine reads a file that an agent may have made: not through a link, not a FIFO. "" is no such file.
 func firstLine(path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -177,9 +172,8 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR)
 }
 
-// Sockets are the places of the services that would do for a command what it may
-// not do itself: container engines, the message buses, systemd, the agents that
-// hold keys.
+// Sockets are the places of the services that would do for a command what it may not do itself: container engines, the
+// message buses, systemd, the agents that hold keys.
 func Sockets() []string {
 	return []string{
 		"/run/user/" + strconv.Itoa(os.Getuid()),

@@ -10,20 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A directory that is a mount point cannot be renamed or removed, but those above
-// it can: whoever moves the repository away and makes another one in its place
-// has a configuration of his own there. To make a mount of each of those
-// directories would keep programs from linking and renaming between them and the
-// rest, as package managers do. What the kernel asks is only whether some mount
-// of this namespace is mounted on that very directory, by whatever path. So they
-// are mounted, read-only, one on the other, on the first protected directory
-// (each mount is then the mount point of the next), and what covers the protected
-// directory comes on top of the pile.
+// A directory that is a mount point cannot be renamed or removed, but those above it can: whoever moves the repository
+// away and makes another one in its place has a configuration of his own there. To make a mount of each of those
+// directories would keep programs from linking and renaming between them and the rest, as package managers do. What the
+// kernel asks is only whether some mount of this namespace is mounted on that very directory, by whatever path. So they
+// are mounted, read-only, one on the other, on the first protected directory (each mount is then the mount point of the
+// next), and what covers the protected directory comes on top of the pile.
 //
-// Programs that look for other ways to their files take the pile for such a way,
-// and cannot use it: Codex masks the directory of its socket, below the one for
-// temporary files, on every mount where it seems to be. So those above that one
-// are mounted where they are.
+// Programs that look for other ways to their files take the pile for such a way, and cannot use it: Codex masks the
+// directory of its socket, below the one for temporary files, on every mount where it seems to be. So those above that
+// one are mounted where they are.
 
 // pin keeps all directories above the places where they are, and returns them.
 // It takes the copies of the places that are not in the way of each other.
@@ -77,8 +73,7 @@ func (a *agentOrder) pin(covers []cover, table mountTable) ([]string, error) {
 	return above, nil
 }
 
-// settled reports whether dir lies in something that is protected and not
-// writable, or is a place itself.
+// settled reports whether dir lies in something that is protected and not writable, or is a place itself.
 func settled(dir string, covers []cover) bool {
 	kind := placeWritable
 	for _, c := range covers { // the deeper ones come later

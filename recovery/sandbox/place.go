@@ -11,16 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileID names a file or directory, whatever it is called, for as long as it
-// exists.
+// FileID names a file or directory, whatever it is called, for as long as it exists.
 type FileID struct {
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
 }
 
-// Place is a directory in a repository, and which ones the two were when it was
-// decided that a command may run there. By its IDs the shim notices that
-// somebody put another directory in its place.
+// Place is a directory in a repository, and which ones the two were when it was decided that a command may run there.
+// By its IDs the shim notices that somebody put another directory in its place.
 type Place struct {
 	Repo string `json:"repo"` // absolute, without symbolic links
 	Dir  string `json:"dir"`  // below Repo; "." is Repo itself
@@ -34,9 +32,8 @@ const (
 	maxDepth = 512  // directories from a working directory up to the repository
 )
 
-// Resolve finds a working directory in a repository. dir is relative to repo, or
-// an absolute path below it; "" is repo itself; there is no ~ and no variable.
-// Symbolic links are followed as long as they stay inside. Refused are what lies
+// Resolve finds a working directory in a repository. dir is relative to repo, or an absolute path below it; "" is repo
+// itself; there is no ~ and no variable. Symbolic links are followed as long as they stay inside. Refused are what lies
 // outside, on another device, or in .git or .superloop.
 func Resolve(repo, dir string) (Place, error) {
 	p, fds, err := open(repo, dir)

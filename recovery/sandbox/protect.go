@@ -14,15 +14,12 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// Protection is what is kept from the agents that run through a protected
-// Spawner. All paths are absolute, and lead through no symbolic link that the
-// agent could replace. Where one lies in another, the deeper one decides.
+// Protection is what is kept from the agents that run through a protected Spawner. All paths are absolute, and lead
+// through no symbolic link that the agent could replace. Where one lies in another, the deeper one decides.
 type Protection struct {
-	// ReadOnly are directories and files that may be read and not changed,
-	// replaced, renamed or removed. One that lies in a place of Writable may be
-	// missing, and is not protected then. A file that is replaced from outside
-	// while an agent runs is no longer protected from that agent; a directory
-	// is, whatever happens in it.
+	// ReadOnly are directories and files that may be read and not changed, replaced, renamed or removed. One that lies
+	// in a place of Writable may be missing, and is not protected then. A file that is replaced from outside while an
+	// agent runs is no longer protected from that agent; a directory is, whatever happens in it.
 	ReadOnly []string
 	// Writable are directories inside of ReadOnly where agents write.
 	Writable []string
@@ -37,33 +34,26 @@ const (
 	ProtectMount = string(Mount)
 )
 
-// ProtectionReport says what was achieved, by setting all of it up and trying to
-// undo it.
+// ProtectionReport says what was achieved, by setting all of it up and trying to undo it.
 type ProtectionReport struct {
-	// Level is ProtectNone: an agent can change whatever its user can, or
-	// ProtectMount: the Protection holds.
+	// Level is ProtectNone: an agent can change whatever its user can, or ProtectMount: the Protection holds.
 	Level string `json:"level"`
-	// Notes say what could not be had and why, what agents notice, and what they
-	// can still do.
+	// Notes say what could not be had and why, what agents notice, and what they can still do.
 	Notes []string `json:"notes,omitempty"`
 	// UserNS: the mounts need a user namespace.
 	UserNS bool `json:"userns"`
 }
 
-// Protect returns a Spawner whose commands run as p says, and otherwise exactly
-// as through s: same arguments, environment, directory, streams, user, bounds
-// and ends. All start in one mount namespace, for an ordinary user inside of a
-// user namespace, and can make namespaces in there; sandboxes that agents bring
-// themselves start. Commands that run through s may run at the same time. Close of
-// the Spawner that s is ends them too. Where that cannot be had the Spawner is s
-// itself and the level ProtectNone.
+// Protect returns a Spawner whose commands run as p says, and otherwise exactly as through s: same arguments,
+// environment, directory, streams, user, bounds and ends. All start in one mount namespace, for an ordinary user inside
+// of a user namespace, and can make namespaces in there; sandboxes that agents bring themselves start. Commands that
+// run through s may run at the same time. Close of the Spawner that s is ends them too. Where that cannot be had the
+// Spawner is s itself and the level ProtectNone.
 //
-// exe is the superloop binary, "" the running one. What holds for p when Protect
-// is called must still hold when something is run; else it is not started, and
-// Result.Err says why. Files may have come, gone or been replaced at the places:
-// what is there when something is run is what is protected. Nothing falls back
-// silently. Run's commands belong through s, not through what Protect returns: they
-// could not set up their own confinement in there.
+// exe is the superloop binary, "" the running one. What holds for p when Protect is called must still hold when
+// something is run; else it is not started, and Result.Err says why. Files may have come, gone or been replaced at the
+// places: what is there when something is run is what is protected. Nothing falls back silently. Run's commands belong
+// through s, not through what Protect returns: they could not set up their own confinement in there.
 func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner, ProtectionReport) {
 	rep := ProtectionReport{Level: ProtectNone}
 	none := func(err error) (Spawner, ProtectionReport) {

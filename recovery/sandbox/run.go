@@ -24,12 +24,10 @@ const shellPath = "/bin:/usr/bin:/usr/local/bin:/run/current-system/sw/bin:/opt/
 // errFull is the cause of stopping a command that prints too much.
 var errFull = errors.New("too much output")
 
-// Run runs the command and returns when nothing of it is left. An error means
-// that it was not run at all (*RefusedError, ErrNoBash, a place that is not the
-// one that was decided on), or that nobody knows how it ended
-// (proc.ErrSpawnerLost); however it ended itself is in the Result. Where the
-// best sandbox cannot be set up, the next one down to Required is tried, and
-// Result.Sandbox tells.
+// Run runs the command and returns when nothing of it is left. An error means that it was not run at all
+// (*RefusedError, ErrNoBash, a place that is not the one that was decided on), or that nobody knows how it ended
+// (proc.ErrSpawnerLost); however it ended itself is in the Result. Where the best sandbox cannot be set up, the next
+// one down to Required is tried, and Result.Sandbox tells.
 func Run(ctx context.Context, s Spawner, spec Spec) (Result, error) {
 	if ctx.Err() != nil { // a command of some milliseconds could be over before it is stopped
 		res := notRun(s)
@@ -100,8 +98,7 @@ func findBash(path string) (string, error) {
 	return shell, nil
 }
 
-// makeWritable makes the places that the command may write to and that do not
-// exist: it could not do so itself.
+// makeWritable makes the places that the command may write to and that do not exist: it could not do so itself.
 func (s *Spec) makeWritable() error {
 	for _, w := range s.Writable {
 		if !exists(w) {

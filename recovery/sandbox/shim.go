@@ -14,10 +14,9 @@ import (
 
 const umask = 0o077
 
-// ShimMain is the whole life of the shim: main calls it first thing when
-// os.Args[1] is ShimArg, and exits with what it returns, if it returns: when all
-// goes well this process is bash then, or the one that starts agents (see Protect). On the wire it
-// says what it did.
+// ShimMain is the whole life of the shim: main calls it first thing when os.Args[1] is ShimArg, and exits with what it
+// returns, if it returns: when all goes well this process is bash then, or the one that starts agents (see Protect). On
+// the wire it says what it did.
 func ShimMain() int {
 	// What is restricted is this thread, and bash gets what this thread has.
 	runtime.LockOSThread()
@@ -54,8 +53,7 @@ func isPipe(fd int) bool {
 	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// readOrder reads the order, a line of JSON. An order without its end is refused: who
-// sent it has died.
+// readOrder reads the order, a line of JSON. An order without its end is refused: who sent it has died.
 func readOrder() (*order, error) {
 	text, err := bufio.NewReader(io.LimitReader(os.NewFile(orderFD, "order"), maxOrder+2)).ReadBytes('\n')
 	if err != nil {
@@ -87,9 +85,8 @@ func say(fd int, rep report) error {
 	return nil
 }
 
-// prepare takes away what the command must not have. Each step can only be done
-// before the next one: the working directory is looked for in the mounts that
-// the command will see, and everything is opened before it is forbidden.
+// prepare takes away what the command must not have. Each step can only be done before the next one: the working
+// directory is looked for in the mounts that the command will see, and everything is opened before it is forbidden.
 func (o *order) prepare(rep *report) (kind string, err error) {
 	unix.Umask(umask)
 	if err := limit(); err != nil {
@@ -98,8 +95,7 @@ func (o *order) prepare(rep *report) (kind string, err error) {
 	return o.confine(rep)
 }
 
-// enter goes to the working directory, if it still is the one that was decided
-// on. The descriptors are to be closed.
+// enter goes to the working directory, if it still is the one that was decided on. The descriptors are to be closed.
 func (o *order) enter() (opened, error) {
 	p, fds, err := open(string(o.Repo), string(o.Dir))
 	if err != nil {

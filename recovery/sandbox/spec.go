@@ -19,8 +19,7 @@ const (
 	DefaultGrace       = 5 * time.Second
 	DefaultOutputLimit = 64 << 20
 	DefaultKeep        = 256 << 10
-	// MaxCommand is the longest command in bytes: Linux takes 128 KiB in one
-	// argument.
+	// MaxCommand is the longest command in bytes: Linux takes 128 KiB in one argument.
 	MaxCommand = 64 << 10
 )
 
@@ -35,21 +34,18 @@ const (
 
 // Spec is one command that was approved.
 type Spec struct {
-	// Command is given to bash -c byte for byte, with --noprofile, --norc and
-	// pipefail.
+	// Command is given to bash -c byte for byte, with --noprofile, --norc and pipefail.
 	Command string
 	// Place is where it runs; see Resolve.
 	Place Place
 	// Env is its whole environment; see Environment.
 	Env []string
-	// Writable are the only places where it may write, as far as the level
-	// holds: absolute paths of directories, or of files. The repository is one of
-	// them without being listed. A directory that is missing is made, with mode
-	// 0700. See NewTmp and Caches.
+	// Writable are the only places where it may write, as far as the level holds: absolute paths of directories, or of
+	// files. The repository is one of them without being listed. A directory that is missing is made, with mode 0700.
+	// See NewTmp and Caches.
 	Writable []string
-	// Protected may not be written although it lies in something writable, and
-	// Hidden cannot be seen, both only with a mount namespace. What does not
-	// exist cannot be protected; see Result.Appeared. See Protected, Sockets and
+	// Protected may not be written although it lies in something writable, and Hidden cannot be seen, both only with a
+	// mount namespace. What does not exist cannot be protected; see Result.Appeared. See Protected, Sockets and
 	// Credentials for what is usual.
 	Protected, Hidden []string
 	Network           Network
@@ -64,8 +60,7 @@ type Spec struct {
 	Hurry          <-chan struct{}
 
 	// Output gets both streams, line by line, without Secrets; nil is nothing. When OutputLimit bytes were written the
-	// command is stopped. Keep is how much of the beginning, and of the end, of
-	// each stream the Result has.
+	// command is stopped. Keep is how much of the beginning, and of the end, of each stream the Result has.
 	Output      io.Writer
 	OutputLimit int64
 	Keep        int
@@ -81,8 +76,7 @@ type Spec struct {
 // Reason is why a command ended: one of proc's, or OutputLimit.
 type Reason = proc.Reason
 
-// OutputLimit: the command was stopped because it printed more than
-// Spec.OutputLimit.
+// OutputLimit: the command was stopped because it printed more than Spec.OutputLimit.
 const OutputLimit Reason = "output_limit"
 
 // Result is how a command ended.
@@ -95,21 +89,18 @@ type Result struct {
 	// Err says what could not be killed, in words for the user.
 	Err error
 
-	// Duration counts from the beginning of the command. See proc.Result for the
-	// others.
+	// Duration counts from the beginning of the command. See proc.Result for the others.
 	Duration, UserTime, SystemTime time.Duration
 	// LeftBehind counts the processes that had to be ended after it.
 	LeftBehind int
 
 	// Output is both streams as they came, Stdout and Stderr each alone.
 	Output, Stdout, Stderr proc.Capture
-	// Dropped is how many bytes did not reach Spec.Output; OutputErr is its first
-	// error.
+	// Dropped is how many bytes did not reach Spec.Output; OutputErr is its first error.
 	Dropped   int64
 	OutputErr error
 
-	// Appeared are those of Spec.Protected that did not exist before and do now:
-	// a person should look at them.
+	// Appeared are those of Spec.Protected that did not exist before and do now: a person should look at them.
 	Appeared []string
 
 	Sandbox Sandbox
@@ -119,8 +110,7 @@ type Result struct {
 // would read them; sh reads some of them differently.
 var ErrNoBash = errors.New("bash is not installed, and sh is not enough: commands are approved as bash reads them; install bash")
 
-// RefusedError says that a command was not run because it would not have been
-// confined as required.
+// RefusedError says that a command was not run because it would not have been confined as required.
 type RefusedError struct {
 	Required Level
 	Network  Network // what was required, "" if that is not the trouble
@@ -183,8 +173,7 @@ func (s *Spec) complete() error {
 	return s.disjoint()
 }
 
-// disjoint refuses what contradicts itself: a writable place inside of one that
-// may not be written or seen.
+// disjoint refuses what contradicts itself: a writable place inside of one that may not be written or seen.
 func (s *Spec) disjoint() error {
 	closed := slices.Concat(s.Protected, s.Hidden)
 	at := make([]string, len(closed))

@@ -7,14 +7,12 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// The order goes to the shim as one JSON value on descriptor 3, the report comes
-// back on descriptor 4: one JSON value before bash is executed, and a second one
-// if that fails. Both pipes end with the exec.
+// The order goes to the shim as one JSON value on descriptor 3, the report comes back on descriptor 4: one JSON value
+// before bash is executed, and a second one if that fails. Both pipes end with the exec.
 
 const (
-	// ShimArg is the hidden first argument that makes our binary the shim. main
-	// (and TestMain of every package whose tests run recoveries) looks for it
-	// before anything else and calls ShimMain.
+	// ShimArg is the hidden first argument that makes our binary the shim. main (and TestMain of every package whose
+	// tests run recoveries) looks for it before anything else and calls ShimMain.
 	ShimArg = "__exec"
 
 	orderFD  = 3
@@ -53,8 +51,7 @@ type order struct {
 	// Probe: everything is tried on harmless places, and nothing executed.
 	Probe bool `json:"probe,omitempty"`
 
-	// Agent is not nil if what agents see is to be prepared, and no recovery run.
-	// Nothing above counts then.
+	// Agent is not nil if what agents see is to be prepared, and no recovery run. Nothing above counts then.
 	Agent *agentOrder `json:"agent,omitempty"`
 }
 
@@ -71,8 +68,7 @@ type report struct {
 	Level       Level    `json:"level"`
 	LandlockABI int      `json:"landlock_abi"`
 	Notes       []string `json:"notes,omitempty"`
-	// Failure is why nothing was executed, one of the kinds, "" if it is about to
-	// be; Text says it for the user.
+	// Failure is why nothing was executed, one of the kinds, "" if it is about to be; Text says it for the user.
 	Failure string `json:"failure,omitempty"`
 	Text    string `json:"text,omitempty"`
 }

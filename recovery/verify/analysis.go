@@ -13,8 +13,7 @@ import (
 
 // Analysis is what the output of a failed check says about its tool.
 type Analysis struct {
-	// Repairable: the tool works, and the same command with another expectation
-	// shows it.
+	// Repairable: the tool works, and the same command with another expectation shows it.
 	Repairable bool `json:"repairable"`
 	// Broken: there is evidence that the tool does not work. Nothing else that is
 	// tried can outweigh it. When neither is true, the output says nothing.
@@ -69,8 +68,7 @@ func analyse(stdout, stderr string, exit ExitInfo, tool string, given []string) 
 	return a
 }
 
-// suggest takes the first pattern that finds its line again in the output as it
-// came, colours and all.
+// suggest takes the first pattern that finds its line again in the output as it came, colours and all.
 func (a *Analysis) suggest(raw string, p proof) {
 	for _, expr := range p.patterns {
 		if re, err := regexp.Compile(`(?i)` + expr); err == nil && re.MatchString(raw) && re.MatchString(clean(raw)) {
@@ -112,9 +110,8 @@ func analyseHelp(stdout, stderr string, exit ExitInfo, tool string, given []stri
 	return a
 }
 
-// helpProof: a list of options or commands under a heading. What ended with 0
-// needs less: a heading, or some options, or a text of several lines that names
-// the tool, whose name then makes the pattern.
+// helpProof: a list of options or commands under a heading. What ended with 0 needs less: a heading, or some options,
+// or a text of several lines that names the tool, whose name then makes the pattern.
 func helpProof(lines []string, name string, zero bool) (proof, bool) {
 	options := 0
 	for _, l := range lines {

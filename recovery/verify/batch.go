@@ -12,8 +12,7 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// recorded is a run as it is told in a batch. Keys that are not known are the
-// caller's own.
+// recorded is a run as it is told in a batch. Keys that are not known are the caller's own.
 type recorded struct {
 	Args     argList `json:"args"`
 	ExitCode int     `json:"exit_code"`
@@ -78,10 +77,9 @@ type batchSection struct {
 	Pattern  string `json:"pattern"`
 }
 
-// Batch judges one recorded verification a line and writes one answer a line, in
-// order. A line that cannot be judged gives its id and an error, and the batch
-// goes on. Nothing is run: the fallbacks are those that were recorded. The error
-// is that of reading or writing.
+// Batch judges one recorded verification a line and writes one answer a line, in order. A line that cannot be judged
+// gives its id and an error, and the batch goes on. Nothing is run: the fallbacks are those that were recorded. The
+// error is that of reading or writing.
 func Batch(r io.Reader, w io.Writer) error {
 	return batch.Objects(r, w, batchLine)
 }
@@ -136,8 +134,7 @@ func (in *batchIn) judge() (batchOut, error) {
 	return out, nil
 }
 
-// take answers with a section that passes on the very output that it was made
-// from.
+// take answers with a section that passes on the very output that it was made from.
 func (out *batchOut) take(method string, argv []string, a Analysis, r recorded) bool {
 	v := repaired(catalog.Verify{}, argv, a, "")
 	ok, why := Passes(v, r.Stdout, r.Stderr, r.exit())

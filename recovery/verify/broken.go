@@ -14,8 +14,7 @@ type sign struct {
 	re  *regexp.Regexp
 	// texts: a line that holds none of these, in lower case, cannot match.
 	texts []string
-	// anywhere: also in indented lines, which are otherwise taken for the text of
-	// a help.
+	// anywhere: also in indented lines, which are otherwise taken for the text of a help.
 	anywhere bool
 	// about: a line that names the argument that the tool was given says that
 	// this argument is no file or command, and nothing about the tool.

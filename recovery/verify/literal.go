@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// literal is the longest text, in lower case, that every match of an expression
-// holds, or "" if there is none of some length. Looking for texts is much
-// cheaper than an expression, and most lines hold none.
+// literal is the longest text, in lower case, that every match of an expression holds, or "" if there is none of some
+// length. Looking for texts is much cheaper than an expression, and most lines hold none.
 func literal(expr string) string {
 	re, err := syntax.Parse("(?i)"+expr, syntax.Perl)
 	if err != nil {
@@ -44,8 +43,7 @@ func longest(re *syntax.Regexp) string {
 	return ""
 }
 
-// literals are those of several expressions, nil if one of them has none: then
-// nothing can be ruled out.
+// literals are those of several expressions, nil if one of them has none: then nothing can be ruled out.
 func literals(exprs []string) []string {
 	var out []string
 	for _, e := range exprs {

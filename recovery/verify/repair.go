@@ -23,9 +23,8 @@ const repairType = "verification_self_repair"
 // askingTime is what it takes at least to have an agent look at a failed check.
 const askingTime = 5 * time.Second
 
-// Runner runs one command: without a shell, with nothing to read on standard
-// input, for a bounded time, and keeping a bounded part of the output. The error
-// is for what keeps it from saying how the command ended, such as the end of the
+// Runner runs one command: without a shell, with nothing to read on standard input, for a bounded time, and keeping a
+// bounded part of the output. The error is for what keeps it from saying how the command ended, such as the end of the
 // context; that a program is not there is ExitInfo.NotStarted.
 type Runner interface {
 	Run(ctx context.Context, argv []string) (Run, error)

@@ -12,9 +12,8 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// Passes says whether an end and an output are what a verify section expects:
-// the exit code, and in the mode "output" also the pattern, which is matched
-// against both streams without regard to case. why is "" if so.
+// Passes says whether an end and an output are what a verify section expects: the exit code, and in the mode "output"
+// also the pattern, which is matched against both streams without regard to case. why is "" if so.
 func Passes(v catalog.Verify, stdout, stderr string, exit ExitInfo) (ok bool, why string) {
 	switch {
 	case exit.NotStarted:
@@ -40,8 +39,7 @@ func Passes(v catalog.Verify, stdout, stderr string, exit ExitInfo) (ok bool, wh
 
 var errNoCommand = errors.New("there is no command")
 
-// split takes a verify command apart, as a shell splits words and without any
-// other meaning of a shell.
+// split takes a verify command apart, as a shell splits words and without any other meaning of a shell.
 func split(command string) ([]string, error) {
 	p := shellwords.NewParser()
 	argv, err := p.Parse(command)
@@ -59,10 +57,9 @@ func split(command string) ([]string, error) {
 
 var question = pattern.Lazy(`^-{0,2}(?:v|V|vv|vers?|version\S*|help|h|\?)$`)
 
-// asksOnly reports whether a command only asks a tool who it is: it has no
-// argument, or one for the version or the help. Any other check, such as of a
-// service, cannot be replaced by a look at the help. base is the command
-// without the question.
+// asksOnly reports whether a command only asks a tool who it is: it has no argument, or one for the version or the
+// help. Any other check, such as of a service, cannot be replaced by a look at the help. base is the command without
+// the question.
 func asksOnly(argv []string) (base []string, ok bool) {
 	if len(argv) == 1 {
 		return argv, true

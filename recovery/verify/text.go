@@ -36,8 +36,7 @@ func clip(s string) string {
 	return s[:maxText/2] + "\n" + s[len(s)-maxText/2:]
 }
 
-// joined is what a pattern is matched against: both streams, the first one
-// ended by a line end.
+// joined is what a pattern is matched against: both streams, the first one ended by a line end.
 func joined(stdout, stderr string) string {
 	stdout, stderr = clip(stdout), clip(stderr)
 	if stdout != "" && stderr != "" && !strings.HasSuffix(stdout, "\n") {

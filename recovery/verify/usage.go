@@ -8,16 +8,14 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// proof is a line that only a running program writes, and patterns that find it
-// again, the most telling first.
+// proof is a line that only a running program writes, and patterns that find it again, the most telling first.
 type proof struct {
 	usage    bool
 	line     string
 	patterns []string
 }
 
-// usageWords are what tools write before the form of their call, in the
-// languages that they speak.
+// usageWords are what tools write before the form of their call, in the languages that they speak.
 const usageWords = `(?:(?:correct|basic|general|command(?:[ -]line)?|example|quick|program|typical|common) )?usage(?: is| info(?:rmation)?)?|use|synopsis|syntax|aufruf|verwendung|benutzung|utilisation|syntaxe|uso|utilizzo|gebruik|användning|brug|bruk|käyttö|użycie|sposób użycia|použití|použitie|használat|utilizare|использование|использованиe|використання|χρήση|kullanım|用法|使用法|使い方|使用方法|사용법`
 
 var (
@@ -93,8 +91,7 @@ func firstWord(s string) string {
 // isWord: the word is the tool, perhaps with its directory.
 func isWord(word, tool string) bool { return tool != "" && strings.EqualFold(baseName(word), tool) }
 
-// asIs is a text as it stands, without regard to case, for whoever matches
-// it with it.
+// asIs is a text as it stands, without regard to case, for whoever matches it with it.
 func asIs(text string) string { return `(?i)` + regexp.QuoteMeta(strings.TrimSpace(text)) }
 
 func launchers() []string {
@@ -120,8 +117,7 @@ func foreign(text, tool string) bool {
 	return false
 }
 
-// mentionsLauncher: where help is said to be with an interpreter, it is the
-// interpreter that speaks.
+// mentionsLauncher: where help is said to be with an interpreter, it is the interpreter that speaks.
 func mentionsLauncher(line string) bool {
 	for _, w := range strings.Fields(line) {
 		if slices.Contains(launchers(), versionTail().ReplaceAllString(baseName(strings.Trim(w, "`'\".,:;()")), "")) {
