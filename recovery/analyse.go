@@ -20,9 +20,8 @@ const (
 type Analysis struct {
 	// Parts are the simple commands in it, wherever they stand: in lists, compounds, functions, substitutions,
 	// here-documents, and inside others such as sudo or bash -c.
-	Parts []Part `json:"parts"`
-	// Opaque says what may run that Parts does not show.
-	Opaque []Remark `json:"opaque,omitempty"`
+	Parts  []Part   `json:"parts"`
+	Opaque []Remark `json:"opaque,omitempty"` // says what may run that Parts does not show
 	// Hidden are characters that people do not see, or take for others.
 	Hidden []Hidden `json:"hidden,omitempty"`
 	// Privileged is the first part that gets other rights, or "".
@@ -33,8 +32,7 @@ type Analysis struct {
 
 // Part is a simple command.
 type Part struct {
-	// Text is how it is written, or, inside another command, its words.
-	Text string `json:"text"`
+	Text string `json:"text"` // how it is written, or, inside another command, its words
 	// Words are what it is made of after quote removal; "..." is what only bash will know.
 	Words []string `json:"words"`
 
@@ -106,7 +104,7 @@ func tooMuch(text string) string {
 			openers++
 		}
 		if strings.IndexByte(" \t\n;&|()<>`$\"'{}[]", c) >= 0 {
-			if keyword(text[word:i]) {
+			if listed(keywords, text[word:i]) {
 				openers++
 			}
 			word = i + 1
@@ -122,14 +120,9 @@ func tooMuch(text string) string {
 	return ""
 }
 
-// keyword reports whether the parser may go deeper at a word.
-func keyword(w string) bool {
-	switch w {
-	case "if", "elif", "while", "until", "for", "select", "case", "time", "coproc", "function", "!", "-", "+", "~", "?":
-		return true
-	}
-	return false
-}
+// keywords are words at which the parser may go deeper.
+const keywords = "if elif while until for select case time " +
+	"coproc function ! - + ~ ?"
 
 // reader collects an Analysis.
 type reader struct {

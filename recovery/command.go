@@ -32,16 +32,13 @@ const (
 
 // Sizes of commands, in bytes.
 const (
-	// MaxCommand is the longest command that is judged unless it is listed.
-	MaxCommand = 8 << 10
-	// MaxEntry is the longest entry of auto_approve.
-	MaxEntry = 64 << 10
+	MaxCommand = 8 << 10  // the longest command that is judged unless it is listed
+	MaxEntry   = 64 << 10 // the longest entry of auto_approve
 )
 
 // Command is what is to be judged.
 type Command struct {
-	// Text is what bash would get, byte for byte.
-	Text string
+	Text string // what bash would get, byte for byte
 	// WorkingDir is the directory that was asked for; "" is ".". It is only shown.
 	WorkingDir string
 	// DirProblem says why WorkingDir does not lead to a directory inside the
@@ -53,9 +50,8 @@ type Command struct {
 type Facts struct {
 	// LooseOK: a command that no list names may run by on_unknown "allow", since
 	// commands are confined here or a person has accepted that they are not.
-	LooseOK bool
-	// Confined: commands run in a sandbox (for sandbox.required).
-	Confined bool
+	LooseOK  bool
+	Confined bool // commands run in a sandbox (for sandbox.required)
 	// Changed is what the input guard found: what the command reads and what of
 	// it is not as it was trusted; "" when nothing is.
 	Changed string
@@ -70,15 +66,12 @@ type Verdict struct {
 	Reason string `json:"reason"`
 	// Part is the part of the command that the rule is about, or "". It is the
 	// command's own text: show it by text.Display.
-	Part string `json:"part"`
-	// Entry is the place of the command in auto_approve, -1 if it is not listed.
-	Entry int `json:"entry"`
-	// Pattern is the place of the pattern in require_human that decided, or -1.
-	Pattern int `json:"pattern"`
+	Part    string `json:"part"`
+	Entry   int    `json:"entry"`   // the place of the command in auto_approve, -1 if it is not listed
+	Pattern int    `json:"pattern"` // the place of the pattern in require_human that decided, or -1
 	// NotBefore is when an automatic recovery may begin (on_cooldown "wait"); zero: at once.
-	NotBefore time.Time `json:"not_before,omitzero"`
-	// PolicyDigest is the digest of the policy that decided.
-	PolicyDigest string `json:"policy_digest"`
+	NotBefore    time.Time `json:"not_before,omitzero"`
+	PolicyDigest string    `json:"policy_digest"` // the digest of the policy that decided
 	// Analysis is what was understood of the command; nil when it was not read.
 	Analysis *Analysis `json:"analysis,omitempty"`
 }

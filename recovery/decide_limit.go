@@ -9,12 +9,9 @@ import (
 
 // Budget is what a run has spent so far. It must be kept where an agent cannot reset it.
 type Budget struct {
-	// Used counts the automatic recoveries that this run has begun.
-	Used int
-	// Last is when the last one began; zero: none did.
-	Last time.Time
-	// Rejected counts how often people have refused this very proposal in this run.
-	Rejected int
+	Used     int       // counts the automatic recoveries that this run has begun
+	Last     time.Time // when the last one began; zero: none did
+	Rejected int       // counts how often people have refused this very proposal in this run
 	// Waits: the cooldown is waited out whatever the policy says of it. Waiting is
 	// stricter than running, and asking a person helps nobody who has only to wait.
 	Waits bool

@@ -27,7 +27,7 @@ func (c call) git() {
 		return
 	}
 	verb, args := rest[0], rest[1:]
-	if !verb.known || !slices.Contains(gitVerbs(), verb.text) {
+	if !verb.known || !listed(gitVerbs, verb.text) {
 		c.unclear("it may be an alias of git, and those can run commands")
 		return
 	}
@@ -108,14 +108,12 @@ func tameGitConfig(w word) bool {
 }
 
 // gitVerbs are git's own commands; anything else may be an alias.
-func gitVerbs() []string {
-	return []string{"add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bundle", "cat-file", "check-attr", "check-ignore",
-		"checkout", "checkout-index", "cherry", "cherry-pick", "clean", "clone", "commit", "commit-tree", "config", "count-objects", "cvsserver",
-		"daemon", "describe", "diff", "diff-files", "diff-index", "diff-tree", "difftool", "fast-export", "fast-import", "fetch", "filter-branch",
-		"for-each-ref", "format-patch", "fsck", "gc", "grep", "hash-object", "help", "hook", "http-backend", "init", "instaweb", "log", "ls-files",
-		"ls-remote", "ls-tree", "maintenance", "merge", "merge-base", "merge-file", "mergetool", "mktree", "mv", "name-rev", "notes", "p4",
-		"pack-refs", "prune", "pull", "push", "range-diff", "read-tree", "rebase", "reflog", "remote", "remote-ext", "repack", "replace",
-		"request-pull", "rerere", "reset", "restore", "rev-list", "rev-parse", "revert", "rm", "send-email", "shell", "shortlog", "show",
-		"show-ref", "sparse-checkout", "stash", "status", "stripspace", "submodule", "svn", "switch", "symbolic-ref", "tag", "update-index",
-		"update-ref", "var", "verify-commit", "verify-tag", "version", "whatchanged", "worktree", "write-tree"}
-}
+const gitVerbs = "add am annotate apply archive " +
+	"bisect blame branch bundle cat-file check-attr check-ignore checkout checkout-index cherry cherry-pick clean " +
+	"clone commit commit-tree config count-objects cvsserver daemon describe diff diff-files diff-index diff-tree " +
+	"difftool fast-export fast-import fetch filter-branch for-each-ref format-patch fsck gc grep hash-object help " +
+	"hook http-backend init instaweb log ls-files ls-remote ls-tree maintenance merge merge-base merge-file " +
+	"mergetool mktree mv name-rev notes p4 pack-refs prune pull push range-diff read-tree rebase reflog remote " +
+	"remote-ext repack replace request-pull rerere reset restore rev-list rev-parse revert rm send-email shell " +
+	"shortlog show show-ref sparse-checkout stash status stripspace submodule svn switch symbolic-ref tag " +
+	"update-index update-ref var verify-commit verify-tag version whatchanged worktree write-tree"

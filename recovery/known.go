@@ -12,7 +12,7 @@ func (c call) known() {
 	case strings.HasPrefix(c.name, "ld-linux"), strings.HasPrefix(c.name, "ld-musl"), strings.HasPrefix(c.name, "ld.so"), strings.HasPrefix(c.name, "ld64"), strings.HasPrefix(c.name, "qemu-"):
 		c.unclear(c.name + " runs the program that its arguments name")
 		return
-	case runsOthers(c.name):
+	case listed(runsOthers, c.name):
 		c.unclear(c.name + " runs other commands, in a way that is not read")
 		return
 	}
@@ -29,7 +29,12 @@ func (c call) known() {
 			c.state(c.text)
 		}
 	}
-	long, short, words := triggers(c.name)
+	long, short, words := "", "", ""
+	for _, t := range triggers {
+		if listed(t.programs, c.name) {
+			long, short, words = t.long, t.short, t.words
+		}
+	}
 	for i, a := range c.args {
 		if a.known && a.text == "--" {
 			return
@@ -62,83 +67,48 @@ func (c call) known() {
 	}
 }
 
-// triggers are the arguments with which a program runs others: beginnings of long options, letters of short ones, whole
-// words (with "=" at the end: their beginnings).
-func triggers(name string) (long, short, words string) {
-	switch name {
-	case "tar", "gtar", "bsdtar":
-		return "--checkpoint-action --to-command --use-compress-program --rsh-command --rmt-command --info-script --new-volume-script", "IF", ""
-	case "cpio", "pax":
-		return "--rsh-command --rmt-command", "", ""
-	case "rg":
-		return "--pre --hostname-bin", "", ""
-	case "sort", "gsort":
-		return "--compress-program", "", ""
-	case "split", "gsplit":
-		return "--filter", "", ""
-	case "rsync":
-		return "--rsh --rsync-path", "e", ""
-	case "scp", "sftp":
-		return "", "oSD", ""
-	case "zip":
-		return "--unzip-command", "", "-TT"
-	case "make", "gmake", "bmake":
-		return "--eval", "E", "SHELL= .SHELLFLAGS= MAKEFLAGS= CC= -f- --file=- --makefile=- -"
-	case "cmake":
-		return "", "PE", ""
-	case "go":
-		return "", "", "-exec -exec= -toolexec -toolexec= -vettool -vettool="
-	case "cargo":
-		return "--config", "", ""
-	case "gcc", "g++", "cc", "c++", "clang", "clang++":
-		return "-wrapper -fplugin -specs", "B", ""
-	case "man":
-		return "--pager --html --preprocessor", "PHp", ""
-	case "wget":
-		return "--use-askpass --execute --config", "e", ""
-	case "curl":
-		return "--config", "K", ""
-	case "apt", "apt-get", "aptitude", "dpkg":
-		return "--option --config-file --pre-invoke --post-invoke", "oc", ""
-	case "pip", "pip3":
-		return "--python", "", ""
-	case "docker", "podman", "nerdctl", "docker-compose", "kubectl", "oc", "buildah":
-		return "", "", "run exec debug cp attach"
-	case "ip":
-		return "", "", "exec"
-	case "hg", "svn":
-		return "--config --config-option --editor-cmd --diff-cmd --diff3-cmd", "", ""
-	case "fd", "fdfind":
-		return "--exec --exec-batch", "xX", ""
-	case "mvn":
-		return "", "", "exec:exec exec:java"
-	case "latex", "pdflatex", "xelatex", "lualatex":
-		return "-shell-escape --shell-escape -enable-write18", "", ""
-	case "psql", "mysql", "mariadb", "sqlite3", "duckdb":
-		return "--file --command --cmd --init --execute", "fce", ""
-	case "openssl":
-		return "", "", "engine -engine -provider-path"
-	case "logrotate", "tcpdump", "dhclient":
-		return "", "zf", ""
-	}
-	return "", "", ""
+// triggers are the arguments with which programs run others: beginnings of long options, letters of short ones, and
+// whole words (with "=" at the end: their beginnings).
+var triggers = []struct{ programs, long, short, words string }{
+	{"tar gtar bsdtar", "--checkpoint-action --to-command --use-compress-program --rsh-command --rmt-command --info-script --new-volume-script", "IF", ""},
+	{"cpio pax", "--rsh-command --rmt-command", "", ""},
+	{"rg", "--pre --hostname-bin", "", ""},
+	{"sort gsort", "--compress-program", "", ""},
+	{"split gsplit", "--filter", "", ""},
+	{"rsync", "--rsh --rsync-path", "e", ""},
+	{"scp sftp", "", "oSD", ""},
+	{"zip", "--unzip-command", "", "-TT"},
+	{"make gmake bmake", "--eval", "E", "SHELL= .SHELLFLAGS= MAKEFLAGS= CC= -f- --file=- --makefile=- -"},
+	{"cmake", "", "PE", ""},
+	{"go", "", "", "-exec -exec= -toolexec -toolexec= -vettool -vettool="},
+	{"cargo", "--config", "", ""},
+	{"gcc g++ cc c++ clang clang++", "-wrapper -fplugin -specs", "B", ""},
+	{"man", "--pager --html --preprocessor", "PHp", ""},
+	{"wget", "--use-askpass --execute --config", "e", ""},
+	{"curl", "--config", "K", ""},
+	{"apt apt-get aptitude dpkg", "--option --config-file --pre-invoke --post-invoke", "oc", ""},
+	{"pip pip3", "--python", "", ""},
+	{"docker podman nerdctl docker-compose kubectl oc buildah", "", "", "run exec debug cp attach"},
+	{"ip", "", "", "exec"},
+	{"hg svn", "--config --config-option --editor-cmd --diff-cmd --diff3-cmd", "", ""},
+	{"fd fdfind", "--exec --exec-batch", "xX", ""},
+	{"mvn", "", "", "exec:exec exec:java"},
+	{"latex pdflatex xelatex lualatex", "-shell-escape --shell-escape -enable-write18", "", ""},
+	{"psql mysql mariadb sqlite3 duckdb", "--file --command --cmd --init --execute", "fce", ""},
+	{"openssl", "", "", "engine -engine -provider-path"},
+	{"logrotate tcpdump dhclient", "", "zf", ""},
 }
 
-// runsOthers names programs whose business is to run what they are given.
-func runsOthers(name string) bool {
-	switch name {
-	case "ssh", "mosh", "sshpass", "rsh", "lxc", "lxc-attach", "nsenter", "systemd-run", "systemd-nspawn", "machinectl", "at", "batch", "crontab",
-		"screen", "tmux", "byobu", "dtach", "parallel", "sem", "expect", "gdb", "lldb", "vim", "vi", "view", "vimdiff", "rvim", "nvim", "emacs",
-		"emacsclient", "ed", "ex", "red", "nano", "pico", "joe", "m4", "dc", "socat", "nc", "ncat", "netcat", "telnet", "ftp", "nix", "nix-shell",
-		"nix-env", "guix", "entr", "watchexec", "nodemon", "direnv", "mise", "asdf", "bwrap", "firejail", "proot", "faketime", "rlwrap", "valgrind", "perf",
-		"hyperfine", "xvfb-run", "dbus-run-session", "run-parts", "ansible", "fish", "csh", "tcsh", "pwsh", "powershell", "nu", "elvish", "xonsh", "rc", "es",
-		"wish", "tclsh", "irb", "pry", "ghci", "gnuplot", "octave", "gosu", "su-exec", "setpriv", "capsh", "chpst", "runsv", "daemonize",
-		"start-stop-daemon", "cpulimit", "numactl", "prlimit", "setarch", "linux32", "linux64", "i386", "x86_64", "arch", "run0", "kdesu", "gksu",
-		"gksudo", "calife", "super", "please", "dotenv", "env-cmd", "cross-env", "cross-env-shell", "concurrently", "chronic-sh", "less", "more", "most", "rename", "prename":
-		return true
-	}
-	return false
-}
+// runsOthers are programs whose purpose is to run what they are given.
+const runsOthers = "ssh mosh sshpass rsh lxc " +
+	"lxc-attach nsenter systemd-run systemd-nspawn machinectl at batch crontab screen tmux byobu dtach parallel sem " +
+	"expect gdb lldb vim vi view vimdiff rvim nvim emacs emacsclient ed ex red nano pico joe m4 dc socat nc ncat " +
+	"netcat telnet ftp nix nix-shell nix-env guix entr watchexec nodemon direnv mise asdf bwrap firejail proot " +
+	"faketime rlwrap valgrind perf hyperfine xvfb-run dbus-run-session run-parts ansible fish csh tcsh pwsh " +
+	"powershell nu elvish xonsh rc es wish tclsh irb pry ghci gnuplot octave gosu su-exec setpriv capsh chpst runsv " +
+	"daemonize start-stop-daemon cpulimit numactl prlimit setarch linux32 linux64 i386 x86_64 arch run0 kdesu gksu " +
+	"gksudo calife super please dotenv env-cmd cross-env cross-env-shell concurrently chronic-sh less more most " +
+	"rename prename"
 
 // packageManager reads the verbs of package managers that run programs by name.
 func (c call) packageManager() {
@@ -174,23 +144,20 @@ func (c call) packageManager() {
 		case "npm config", "npm set", "npm c", "pnpm config", "pnpm set", "yarn config", "npm pkg", "npm set-script", "npm explore", "npm edit", "bundle config":
 			c.unclear(verb + " can set what is run later")
 		default:
-			if c.name == "pnpm" && !isPnpm(a.text) {
-				c.inner(c.args[i:]) // what is no verb of pnpm's is run as a command
+			if c.name == "pnpm" && !listed(pnpmVerbs, a.text) {
+				c.inner(c.args[i:])
 			}
 		}
 		return
 	}
 }
 
-func isPnpm(verb string) bool {
-	switch verb {
-	case "install", "i", "add", "remove", "rm", "uninstall", "un", "update", "up", "upgrade", "link", "ln", "unlink", "import", "rebuild", "rb", "prune", "fetch",
-		"install-test", "it", "patch", "patch-commit", "patch-remove", "audit", "list", "ls", "outdated", "why", "licenses", "run", "run-script", "test", "t", "start",
-		"create", "store", "publish", "pack", "init", "root", "bin", "deploy", "doctor", "setup", "dedupe", "approve-builds", "ignored-builds", "env", "cache", "info", "view", "recursive", "multi", "m":
-		return true
-	}
-	return false
-}
+// pnpmVerbs are what pnpm does itself. It runs any other word as a command.
+const pnpmVerbs = "install i add remove " +
+	"rm uninstall un update up upgrade link ln unlink import rebuild rb prune fetch install-test it patch " +
+	"patch-commit patch-remove audit list ls outdated why licenses run run-script test t start create store publish " +
+	"pack init root bin deploy doctor setup dedupe approve-builds ignored-builds env cache info view recursive multi " +
+	"m"
 
 // isCode reports whether an option in front of bun's verb brings code.
 func isCode(a string) bool {

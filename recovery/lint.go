@@ -24,11 +24,9 @@ const (
 // Finding is something about a policy that its owner should know.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Pointer is the JSON pointer of the value in the config.
-	Pointer string `json:"pointer"`
-	Code    string `json:"code"`
-	// Message is one sentence; what it quotes is safe to print.
-	Message string `json:"message"`
+	Pointer  string   `json:"pointer"` // the JSON pointer of the value in the config
+	Code     string   `json:"code"`
+	Message  string   `json:"message"` // one sentence; what it quotes is safe to print
 }
 
 // Lint finds what is loose, contradictory or unlikely to be meant in a policy, in

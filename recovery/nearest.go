@@ -6,10 +6,8 @@ import "unicode/utf8"
 type Near struct {
 	Entry int    `json:"entry"` // its place
 	Text  string `json:"text"`
-	// At is the byte at which the two differ first.
-	At int `json:"at"`
-	// Edits is how many bytes would have to be changed, as far as was counted.
-	Edits int `json:"edits"`
+	At    int    `json:"at"`    // the byte at which the two differ first
+	Edits int    `json:"edits"` // how many bytes would have to be changed, as far as was counted
 }
 
 // Nearest finds the entry that a person may take the command for, or that the proposal may have meant; ok is false when

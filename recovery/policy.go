@@ -16,8 +16,7 @@ import (
 type Policy struct {
 	// Settings are what the policy was made of. They are shared: read only.
 	Settings Settings
-	// Digest is the SHA-256, in hex, of the settings as canonical JSON.
-	Digest string
+	Digest   string // the SHA-256, in hex, of the settings as canonical JSON
 
 	listed   map[string]int // command -> place in AutoApprove
 	patterns []pattern
@@ -26,10 +25,8 @@ type Policy struct {
 
 // Section is a recovery section as it stands in a config.
 type Section struct {
-	// Raw is the section's JSON; nil when it is absent.
-	Raw json.RawMessage
-	// Pointer is its place: "/recovery", "/loops/2/recovery".
-	Pointer string
+	Raw     json.RawMessage // the section's JSON; nil when it is absent
+	Pointer string          // its place: "/recovery", "/loops/2/recovery"
 }
 
 // ReadPolicy makes the policy of the given sections, the more general first: the config's own, then the loop's. A later

@@ -6,15 +6,17 @@ import "strings"
 // themselves. ws[0] is the program, name what it is called.
 func (r *reader) program(name string, ws []word, text string, depth int) {
 	c := call{r, name, ws[1:], text, depth}
-	if isPrivileged(name) {
+	if listed(privilegedPrograms, name) {
 		r.privileged(text)
 	}
 	if name == "superloop" {
 		r.state(text)
 	}
-	if w, ok := wrapperOf(name); ok {
-		c.wrapped(w)
-		return
+	for _, w := range wrappers {
+		if listed(w.programs, name) {
+			c.wrapped(w)
+			return
+		}
 	}
 	switch name {
 	case "sh", "bash", "dash", "ash", "rbash", "zsh", "ksh", "mksh", "yash", "posh", "oksh":
@@ -50,12 +52,13 @@ func (r *reader) program(name string, ws []word, text string, depth int) {
 	}
 }
 
-func isPrivileged(name string) bool {
-	switch name {
-	case "sudo", "sudoedit", "doas", "su", "pkexec", "runuser", "run0", "sg", "gosu", "su-exec", "machinectl", "kdesu", "gksu", "gksudo", "calife", "super", "please", "sudo-rs":
-		return true
-	}
-	return false
+// privilegedPrograms run commands with other rights.
+const privilegedPrograms = "sudo sudoedit doas su pkexec " +
+	"runuser run0 sg gosu su-exec machinectl kdesu gksu gksudo calife super please sudo-rs"
+
+// listed reports whether a word is one of those in list, which are separated by single blanks.
+func listed(list, word string) bool {
+	return word != "" && !strings.Contains(word, " ") && strings.Contains(" "+list+" ", " "+word+" ")
 }
 
 // call is one program with its arguments.

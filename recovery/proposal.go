@@ -12,8 +12,7 @@ import (
 
 // Proposal is what a tester proposes: recovery.json, version 1.
 type Proposal struct {
-	// Digest is the SHA-256, in hex, of the file's bytes.
-	Digest    string        `json:"digest"`
+	Digest    string        `json:"digest"` // the SHA-256, in hex, of the file's bytes
 	Timestamp time.Time     `json:"timestamp"`
 	Category  string        `json:"category"` // dependency, config, environment, permissions, network
 	Severity  string        `json:"severity"` // blocking, degraded
@@ -21,8 +20,7 @@ type Proposal struct {
 	Recovery  action.Action `json:"recovery"`
 	// Fallback is judged, and counted, by itself; nil when there is none.
 	Fallback *action.Action `json:"fallback,omitempty"`
-	// Notes say what was taken otherwise than it was written.
-	Notes []string `json:"notes,omitempty"`
+	Notes    []string       `json:"notes,omitempty"` // say what was taken otherwise than it was written
 }
 
 // Diagnosis is what was found.

@@ -34,51 +34,42 @@ const DefaultTimeout = 120 * time.Second
 
 // Settings are the keys of the recovery section with every default filled in.
 type Settings struct {
-	// Enabled is false when there is no section at all.
-	Enabled bool `json:"enabled"`
+	Enabled bool `json:"enabled"` // false when there is no section at all
 	// Remediation has rules look at failing tests before an agent does, and run what they know and the policy lets run.
 	Remediation bool `json:"first_aid"`
 	// AutoApprove are the commands that run without a person, byte for byte.
-	AutoApprove []string `json:"auto_approve"`
-	// RequireHuman are the patterns that always need a person.
-	RequireHuman []string `json:"require_human"`
+	AutoApprove  []string `json:"auto_approve"`
+	RequireHuman []string `json:"require_human"` // the patterns that always need a person
 	// OnUnknown is escalate, deny or allow; anything else is taken as escalate.
-	OnUnknown string `json:"on_unknown"`
-	// MaxAuto bounds the automatic recoveries of one run.
-	MaxAuto int `json:"max_auto_recoveries_per_run"`
-	// CooldownSeconds is the least time between two of them.
-	CooldownSeconds int    `json:"cooldown_seconds"`
+	OnUnknown       string `json:"on_unknown"`
+	MaxAuto         int    `json:"max_auto_recoveries_per_run"` // bounds the automatic recoveries of one run
+	CooldownSeconds int    `json:"cooldown_seconds"`            // the least time between two of them
 	OnCooldown      string `json:"on_cooldown"`
 	// StrictRequireHuman lets every pattern win over a listing.
 	StrictRequireHuman bool `json:"strict_require_human"`
 	// AllowPrivileged lets a listed command use sudo and its kin.
-	AllowPrivileged bool `json:"allow_privileged"`
-	// MaxTimeoutSeconds bounds what a proposal may ask for.
-	MaxTimeoutSeconds int `json:"max_timeout_seconds"`
+	AllowPrivileged   bool `json:"allow_privileged"`
+	MaxTimeoutSeconds int  `json:"max_timeout_seconds"` // bounds what a proposal may ask for
 	// Guard says what of a listed command's inputs may not change: scripts, strict or off.
-	Guard   string  `json:"guard"`
-	Sandbox Sandbox `json:"sandbox"`
-	// Network is full or none; see NetworkOf.
-	Network        string   `json:"network"`
+	Guard          string   `json:"guard"`
+	Sandbox        Sandbox  `json:"sandbox"`
+	Network        string   `json:"network"` // full or none; see NetworkOf
 	EnvPassthrough []string `json:"env_passthrough"`
 	// Entries holds what is special about single commands of AutoApprove.
 	Entries map[string]EntrySettings `json:"entries"`
-	// Tests are the policy's own tests.
-	Tests []PolicyTest `json:"tests"`
+	Tests   []PolicyTest             `json:"tests"` // the policy's own tests
 }
 
 // Sandbox is what confines recovery commands.
 type Sandbox struct {
-	// Required: without a sandbox nothing runs automatically.
-	Required bool `json:"required"`
+	Required bool `json:"required"` // without a sandbox nothing runs automatically
 	// Caches are directories outside the repository that can be written: absolute, or beginning with "~/".
 	Caches []string `json:"caches"`
 }
 
 // EntrySettings is what is special about one entry of auto_approve.
 type EntrySettings struct {
-	// Network is full or none; "" is what the section says.
-	Network string `json:"network"`
+	Network string `json:"network"` // full or none; "" is what the section says
 }
 
 // PolicyTest is a command and the verdict that the policy must give.
@@ -102,9 +93,7 @@ func Defaults() Settings {
 func (s Settings) Cooldown() time.Duration { return time.Duration(s.CooldownSeconds) * time.Second }
 
 // MaxTimeout bounds what a proposal may ask for.
-func (s Settings) MaxTimeout() time.Duration {
-	return time.Duration(s.MaxTimeoutSeconds) * time.Second
-}
+func (s Settings) MaxTimeout() time.Duration { return time.Duration(s.MaxTimeoutSeconds) * time.Second }
 
 // NetworkOf is the network that a command runs with: full or none.
 func (s Settings) NetworkOf(command string) string {

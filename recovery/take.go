@@ -28,14 +28,11 @@ const (
 
 // Taken is a proposal that is out of the agent's reach.
 type Taken struct {
-	// Data are the file's bytes, read once; nil when they could not be had.
-	Data []byte
-	// Digest is the SHA-256 of Data in hex, "" without.
-	Digest string
+	Data   []byte // the file's bytes, read once; nil when they could not be had
+	Digest string // the SHA-256 of Data in hex, "" without
 	// Path is where the bytes are kept now. What could not be read is kept there as it is.
-	Path string
-	// Problems say why there are no bytes: a link, a pipe, too large.
-	Problems []schemas.Problem
+	Path     string
+	Problems []schemas.Problem // say why there are no bytes: a link, a pipe, too large
 }
 
 // ReadProposal looks at the proposal in a loop's directory without taking it. The error is fs.ErrNotExist if there is

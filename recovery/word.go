@@ -20,9 +20,7 @@ type word struct {
 func literal(text string) word { return word{text: text, known: true} }
 
 // mayBe reports whether want may be among the words that w becomes.
-func (w word) mayBe(want string) bool {
-	return w.split || intersects(want, w.text)
-}
+func (w word) mayBe(want string) bool { return w.split || intersects(want, w.text) }
 
 // mayBeOption reports whether an option may be among the words that w becomes. A glob with more than letters in it,
 // such as *.o, finds no file that a program would take for one.

@@ -4,54 +4,33 @@ import "strings"
 
 // wrapper is how a program that runs another one takes its words.
 type wrapper struct {
+	programs string // its names
 	grammar
 	operands int    // words between the options and the command
 	assigns  bool   // NAME=VALUE words may stand in front of the command
 	idle     string // options with which it runs nothing
 }
 
-// wrapperOf tells how a program is a wrapper whose words end in a plain command.
-func wrapperOf(name string) (wrapper, bool) {
-	w := func(short, long string) (wrapper, bool) { return wrapper{grammar: grammar{short, long}}, true }
-	switch name {
-	case "command":
-		return wrapper{grammar: grammar{"pvV", ""}, idle: "-v -V"}, true
-	case "builtin", "nohup", "eatmydata", "catchsegv", "chronic", "unbuffer", "fakeroot":
-		return w("", "")
-	case "setsid":
-		return w("cfw", "ctty fork wait")
-	case "exec":
-		return w("cla:", "")
-	case "timeout", "gtimeout":
-		return wrapper{grammar: grammar{"s:k:vfp", "signal: kill-after: preserve-status foreground verbose"}, operands: 1}, true
-	case "nice", "gnice":
-		return w("n:0123456789", "adjustment:")
-	case "ionice":
-		return w("c:n:t", "class: classdata: ignore")
-	case "chrt":
-		return wrapper{grammar: grammar{"abdfirovRT:P:D:", "batch deadline fifo idle other rr reset-on-fork verbose all-tasks"}, operands: 1}, true
-	case "taskset":
-		return wrapper{grammar: grammar{"ac", "all-tasks cpu-list"}, operands: 1}, true
-	case "stdbuf", "gstdbuf":
-		return w("i:o:e:", "input: output: error:")
-	case "sudo", "sudo-rs":
-		return wrapper{grammar: grammar{"AbBEHnPSiska:C:c:D:g:h:p:R:r:T:t:U:u:Kv", "askpass background bell preserve-env set-home non-interactive preserve-groups stdin login shell reset-timestamp remove-timestamp validate auth-type: close-from: login-class: chdir: group: host: prompt: chroot: role: command-timeout: type: other-user: user:"}, assigns: true, idle: "-K -v --remove-timestamp --validate"}, true
-	case "doas":
-		return wrapper{grammar: grammar{"nsLa:C:u:", ""}, idle: "-C -L"}, true
-	case "pkexec":
-		return w("", "disable-internal-agent keep-cwd user:")
-	case "time", "gtime":
-		return w("apvqVf:o:", "append portability verbose quiet format: output:")
-	case "chroot", "gchroot":
-		return wrapper{grammar: grammar{"u:g:G:", "userspec: groups: skip-chdir"}, operands: 1}, true
-	case "unshare":
-		return w("imnpuUCTfrcS:G:R:w:", "mount uts ipc net pid user cgroup time fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps setuid: setgid: root: wd: propagation: setgroups:")
-	case "strace", "ltrace":
-		return w("a:b:e:E:I:o:O:p:P:s:S:u:U:X:cCdfFhiknqrtTvVwxyYzZDA", "follow-forks output: trace: string-limit: summary summary-only quiet")
-	case "caffeinate":
-		return w("disumt:w:", "")
-	}
-	return wrapper{}, false
+// wrappers are the programs whose words end in a plain command.
+var wrappers = []wrapper{
+	{programs: "command", grammar: grammar{"pvV", ""}, idle: "-v -V"},
+	{programs: "builtin nohup eatmydata catchsegv chronic unbuffer fakeroot", grammar: grammar{"", ""}},
+	{programs: "setsid", grammar: grammar{"cfw", "ctty fork wait"}},
+	{programs: "exec", grammar: grammar{"cla:", ""}},
+	{programs: "timeout gtimeout", grammar: grammar{"s:k:vfp", "signal: kill-after: preserve-status foreground verbose"}, operands: 1},
+	{programs: "nice gnice", grammar: grammar{"n:0123456789", "adjustment:"}},
+	{programs: "ionice", grammar: grammar{"c:n:t", "class: classdata: ignore"}},
+	{programs: "chrt", grammar: grammar{"abdfirovRT:P:D:", "batch deadline fifo idle other rr reset-on-fork verbose all-tasks"}, operands: 1},
+	{programs: "taskset", grammar: grammar{"ac", "all-tasks cpu-list"}, operands: 1},
+	{programs: "stdbuf gstdbuf", grammar: grammar{"i:o:e:", "input: output: error:"}},
+	{programs: "sudo sudo-rs", grammar: grammar{"AbBEHnPSiska:C:c:D:g:h:p:R:r:T:t:U:u:Kv", "askpass background bell preserve-env set-home non-interactive preserve-groups stdin login shell reset-timestamp remove-timestamp validate auth-type: close-from: login-class: chdir: group: host: prompt: chroot: role: command-timeout: type: other-user: user:"}, assigns: true, idle: "-K -v --remove-timestamp --validate"},
+	{programs: "doas", grammar: grammar{"nsLa:C:u:", ""}, idle: "-C -L"},
+	{programs: "pkexec", grammar: grammar{"", "disable-internal-agent keep-cwd user:"}},
+	{programs: "time gtime", grammar: grammar{"apvqVf:o:", "append portability verbose quiet format: output:"}},
+	{programs: "chroot gchroot", grammar: grammar{"u:g:G:", "userspec: groups: skip-chdir"}, operands: 1},
+	{programs: "unshare", grammar: grammar{"imnpuUCTfrcS:G:R:w:", "mount uts ipc net pid user cgroup time fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps setuid: setgid: root: wd: propagation: setgroups:"}},
+	{programs: "strace ltrace", grammar: grammar{"a:b:e:E:I:o:O:p:P:s:S:u:U:X:cCdfFhiknqrtTvVwxyYzZDA", "follow-forks output: trace: string-limit: summary summary-only quiet"}},
+	{programs: "caffeinate", grammar: grammar{"disumt:w:", ""}},
 }
 
 func (c call) wrapped(w wrapper) {

@@ -31,15 +31,12 @@ type Order struct {
 	// Intend puts the intent on the disk. Nothing is begun unless it returns nil.
 	Intend func(Intent) error
 
-	// Limit bounds the command besides its own timeout and the policy; 0 does not.
-	Limit time.Duration
+	Limit time.Duration // bounds the command besides its own timeout and the policy; 0 does not
 	// Hurry, when closed, ends the command's grace.
-	Hurry <-chan struct{}
-	// Output gets what the command prints, without secrets; nil is nothing.
-	Output io.Writer
+	Hurry  <-chan struct{}
+	Output io.Writer // gets what the command prints, without secrets; nil is nothing
 
-	// Label names the undo set; its command is filled in.
-	Label undo.Label
+	Label undo.Label // names the undo set; its command is filled in
 	// Signature is the failure that the action is against, Option the key of the
 	// option that it is; "" where nothing is known of it.
 	Signature, Option string
@@ -69,10 +66,9 @@ type Outcome struct {
 	// end as an event has them; Head is "" where Tail is all of it.
 	Output     proc.Capture
 	Head, Tail string
-	// OutputErr says that Order.Output did not get all of it.
-	OutputErr error
-	Undo      Kept
-	Sandbox   sandbox.Sandbox // what really held the command
+	OutputErr  error // says that Order.Output did not get all of it
+	Undo       Kept
+	Sandbox    sandbox.Sandbox // what really held the command
 	// LeftBehind counts processes that had to be ended after it; Appeared are
 	// protected places that it has made, at which a person should look.
 	LeftBehind int

@@ -41,17 +41,14 @@ type Executor struct {
 	Repo     string // root of the work tree, absolute, without links
 	StateDir string // superloop's private state, which commands do not see
 	Baseline string // file of the pinned inputs, in the private state
-	// Tmp is where directories for temporary files are made; "" is the system's.
-	Tmp string
+	Tmp      string // where directories for temporary files are made; "" is the system's
 
 	Disk    durable.Disk
 	Undo    undo.Store
 	Learned learn.Store
 	Sandbox Sandbox
-	// Environ is the operator's environment, of which commands get a part.
-	Environ []string
-	// Marker is in the environment of every command; see proc.Spec.
-	Marker string
+	Environ []string // the operator's environment, of which commands get a part
+	Marker  string   // in the environment of every command; see proc.Spec
 
 	// Policies are those in force now; the strictest verdict counts, and of equal
 	// ones the first. There is at least one.
@@ -59,9 +56,8 @@ type Executor struct {
 	// AcceptLoose: the operator has accepted that on_unknown "allow" runs commands where nothing confines them.
 	AcceptLoose bool
 
-	Now func() time.Time
-	// Warn is told what went wrong beside the action and does not stop it.
-	Warn func(what string, err error)
+	Now  func() time.Time
+	Warn func(what string, err error) // told what went wrong beside the action and does not stop it
 
 	base   *inputs.Baseline
 	pinErr error            // why there is no base

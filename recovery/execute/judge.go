@@ -19,14 +19,11 @@ import (
 // Judgement is a verdict and what it stands on.
 type Judgement struct {
 	recovery.Verdict
-	// Policy gave the verdict: the strictest of those in force.
-	Policy *recovery.Policy
-	// Place is where the action would run, zero if its directory is none.
-	Place sandbox.Place
+	Policy *recovery.Policy // gave the verdict: the strictest of those in force
+	Place  sandbox.Place    // where the action would run, zero if its directory is none
 	// Inputs is the digest of what the command reads; "" if that is not watched, or cannot be read.
 	Inputs string
-	// Diff is what of it differs from the baseline, for a person.
-	Diff string
+	Diff   string // what of it differs from the baseline, for a person
 
 	inForce []*recovery.Policy
 }

@@ -14,8 +14,7 @@ import (
 const (
 	undoSets = 20
 	undoAge  = 14 * 24 * time.Hour
-	// named is how many of the things that are not kept are named.
-	named = 3
+	named    = 3 // how many of the things that are not kept are named
 )
 
 // Kept is what is there of an action for undo.

@@ -31,8 +31,7 @@ type agentOrder struct {
 	ReadOnly []bytesOf `json:"read_only"`
 	Writable []bytesOf `json:"writable"`
 	Hidden   []bytesOf `json:"hidden"`
-	// Tmp is where agents make temporary files.
-	Tmp bytesOf `json:"tmp"`
+	Tmp      bytesOf   `json:"tmp"` // where agents make temporary files
 	// UserNS: the shim was started in a user namespace of its own, by this user and group.
 	UserNS bool `json:"userns"`
 	User   int  `json:"user"`

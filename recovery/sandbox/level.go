@@ -47,16 +47,14 @@ func levelOf(landlock, mount bool) Level {
 type Sandbox struct {
 	Level Level `json:"level"`
 	// LandlockABI is the version of the kernel's Landlock, whether it was used or not; 0 is none.
-	LandlockABI int `json:"landlock_abi"`
-	// The namespaces of its own that the command had.
-	MountNS bool `json:"mountns"`
-	UserNS  bool `json:"userns"`
-	NetNS   bool `json:"netns"`
+	LandlockABI int  `json:"landlock_abi"`
+	MountNS     bool `json:"mountns"` // the namespaces that were made for the command
+	UserNS      bool `json:"userns"`
+	NetNS       bool `json:"netns"`
 	// Tree is what held its tree of processes together; Cgroup is true if that was a cgroup.
 	Tree   proc.Level `json:"tree"`
 	Cgroup bool       `json:"cgroup"`
-	// Notes say what could not be had, and why.
-	Notes []string `json:"notes,omitempty"`
+	Notes  []string   `json:"notes,omitempty"` // say what could not be had, and why
 }
 
 // Mechanism is something that an operator may switch off: a command that brings a sandbox of its own (bubblewrap,

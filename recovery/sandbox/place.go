@@ -20,10 +20,9 @@ type FileID struct {
 // Place is a directory in a repository, and which ones the two were when it was decided that a command may run there.
 // By its IDs the shim notices that somebody put another directory in its place.
 type Place struct {
-	Repo string `json:"repo"` // absolute, without symbolic links
-	Dir  string `json:"dir"`  // below Repo; "." is Repo itself
-	// RepoID and DirID are what the two paths led to.
-	RepoID FileID `json:"repo_id"`
+	Repo   string `json:"repo"`    // absolute, without symbolic links
+	Dir    string `json:"dir"`     // below Repo; "." is Repo itself
+	RepoID FileID `json:"repo_id"` // and DirID are what the two paths led to
 	DirID  FileID `json:"dir_id"`
 }
 

@@ -21,8 +21,7 @@ type Protection struct {
 	// in a place of Writable may be missing, and is not protected then. A file that is replaced from outside while an
 	// agent runs is no longer protected from that agent; a directory is, whatever happens in it.
 	ReadOnly []string
-	// Writable are directories inside of ReadOnly where agents write.
-	Writable []string
+	Writable []string // directories inside of ReadOnly where agents write
 	// Hidden are directories and files in whose place there is nothing. One that
 	// is missing stays so only if nobody makes it.
 	Hidden []string
@@ -39,9 +38,8 @@ type ProtectionReport struct {
 	// Level is ProtectNone: an agent can change whatever its user can, or ProtectMount: the Protection holds.
 	Level string `json:"level"`
 	// Notes say what could not be had and why, what agents notice, and what they can still do.
-	Notes []string `json:"notes,omitempty"`
-	// UserNS: the mounts need a user namespace.
-	UserNS bool `json:"userns"`
+	Notes  []string `json:"notes,omitempty"`
+	UserNS bool     `json:"userns"` // the mounts need a user namespace
 }
 
 // Protect returns a Spawner whose commands run as p says, and otherwise exactly as through s: same arguments,

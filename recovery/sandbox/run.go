@@ -110,6 +110,4 @@ func (s *Spec) makeWritable() error {
 	return nil
 }
 
-func (s *Spec) missing() []string {
-	return slices.DeleteFunc(slices.Clone(s.Protected), exists)
-}
+func (s *Spec) missing() []string { return slices.DeleteFunc(slices.Clone(s.Protected), exists) }

@@ -19,8 +19,7 @@ const (
 	DefaultGrace       = 5 * time.Second
 	DefaultOutputLimit = 64 << 20
 	DefaultKeep        = 256 << 10
-	// MaxCommand is the longest command in bytes: Linux takes 128 KiB in one argument.
-	MaxCommand = 64 << 10
+	MaxCommand         = 64 << 10 // the longest command in bytes: Linux takes 128 KiB in one argument
 )
 
 // Network says which network a command has.
@@ -34,12 +33,9 @@ const (
 
 // Spec is one command that was approved.
 type Spec struct {
-	// Command is given to bash -c byte for byte, with --noprofile, --norc and pipefail.
-	Command string
-	// Place is where it runs; see Resolve.
-	Place Place
-	// Env is its whole environment; see Environment.
-	Env []string
+	Command string   // given to bash -c byte for byte, with --noprofile, --norc and pipefail
+	Place   Place    // where it runs; see Resolve
+	Env     []string // its whole environment; see Environment
 	// Writable are the only places where it may write, as far as the level holds: absolute paths of directories, or of
 	// files. The repository is one of them without being listed. A directory that is missing is made, with mode 0700.
 	// See NewTmp and Caches.
@@ -49,10 +45,8 @@ type Spec struct {
 	// Credentials for what is usual.
 	Protected, Hidden []string
 	Network           Network
-	// Required is the level below which nothing is run; "" is None.
-	Required Level
-	// Without is what is not to be used.
-	Without []Mechanism
+	Required          Level       // the level below which nothing is run; "" is None
+	Without           []Mechanism // what is not to be used
 
 	// Timeout bounds the run; Grace is what its
 	// tree gets between SIGTERM and SIGKILL. Hurry, when closed, ends the grace.
@@ -64,13 +58,11 @@ type Spec struct {
 	Output      io.Writer
 	OutputLimit int64
 	Keep        int
-	// Secrets are taken out of everything that the command prints; see Secrets.
-	Secrets *redact.Replacer
+	Secrets     *redact.Replacer // taken out of everything that the command prints; see Secrets
 
 	// Marker is proc.Spec.Marker. It is added to Env.
 	Marker string
-	// Exe is the superloop binary, "" the running one.
-	Exe string
+	Exe    string // the superloop binary, "" the running one
 }
 
 // Reason is why a command ended: one of proc's, or OutputLimit.
@@ -86,19 +78,15 @@ type Result struct {
 	Code   int
 	Signal string
 	Ended  Reason
-	// Err says what could not be killed, in words for the user.
-	Err error
+	Err    error // says what could not be killed, in words for the user
 
 	// Duration counts from the beginning of the command. See proc.Result for the others.
 	Duration, UserTime, SystemTime time.Duration
-	// LeftBehind counts the processes that had to be ended after it.
-	LeftBehind int
+	LeftBehind                     int // counts the processes that had to be ended after it
 
-	// Output is both streams as they came, Stdout and Stderr each alone.
-	Output, Stdout, Stderr proc.Capture
-	// Dropped is how many bytes did not reach Spec.Output; OutputErr is its first error.
-	Dropped   int64
-	OutputErr error
+	Output, Stdout, Stderr proc.Capture // both streams as they came, Stdout and Stderr each alone
+	Dropped                int64        // how many bytes did not reach Spec.Output; OutputErr is its first error
+	OutputErr              error
 
 	// Appeared are those of Spec.Protected that did not exist before and do now: a person should look at them.
 	Appeared []string

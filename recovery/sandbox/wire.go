@@ -48,8 +48,7 @@ type order struct {
 	// mount namespace of its own, to be furnished.
 	Landlock bool `json:"landlock"`
 	Mount    bool `json:"mount"`
-	// Probe: everything is tried on harmless places, and nothing executed.
-	Probe bool `json:"probe,omitempty"`
+	Probe    bool `json:"probe,omitempty"` // everything is tried on harmless places, and nothing executed
 
 	// Agent is not nil if what agents see is to be prepared, and no recovery run. Nothing above counts then.
 	Agent *agentOrder `json:"agent,omitempty"`
@@ -79,13 +78,9 @@ func (r *report) note(format string, args ...any) {
 	}
 }
 
-func (r *report) fail(kind string, err error) {
-	r.Failure, r.Text = kind, clip(err.Error())
-}
+func (r *report) fail(kind string, err error) { r.Failure, r.Text = kind, clip(err.Error()) }
 
-func clip(s string) string {
-	return text.Cut(s, maxNote)
-}
+func clip(s string) string { return text.Cut(s, maxNote) }
 
 func convert[To, From ~string | ~[]byte](in []From) []To {
 	out := make([]To, 0, len(in))

@@ -80,9 +80,7 @@ type batchSection struct {
 // Batch judges one recorded verification a line and writes one answer a line, in order. A line that cannot be judged
 // gives its id and an error, and the batch goes on. Nothing is run: the fallbacks are those that were recorded. The
 // error is that of reading or writing.
-func Batch(r io.Reader, w io.Writer) error {
-	return batch.Objects(r, w, batchLine)
-}
+func Batch(r io.Reader, w io.Writer) error { return batch.Objects(r, w, batchLine) }
 
 func batchLine(in batchIn) any {
 	if in.Tool == "" && in.Command == "" {

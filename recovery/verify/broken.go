@@ -10,12 +10,10 @@ import (
 
 // sign is one kind of evidence that a tool is broken.
 type sign struct {
-	why string
-	re  *regexp.Regexp
-	// texts: a line that holds none of these, in lower case, cannot match.
-	texts []string
-	// anywhere: also in indented lines, which are otherwise taken for the text of a help.
-	anywhere bool
+	why      string
+	re       *regexp.Regexp
+	texts    []string // a line that holds none of these, in lower case, cannot match
+	anywhere bool     // also in indented lines, which are otherwise taken for the text of a help
 	// about: a line that names the argument that the tool was given says that
 	// this argument is no file or command, and nothing about the tool.
 	about bool
