@@ -38,17 +38,15 @@ type Baseline struct {
 
 // known is a file of a baseline.
 type known struct {
-	path string
-	kind kind
-	exec bool
-	// untracked: HEAD does not know it, the work tree had it.
-	untracked bool
-	// stored: text is the content.
-	stored bool
-	text   []byte // of a link its target
-	size   int64
-	id     string // as git names it, "" if it was never computed
-	sum    string // SHA-256 of what is too big to be stored
+	path      string
+	kind      kind
+	exec      bool
+	untracked bool   // HEAD does not know it, the work tree had it
+	stored    bool   // text is the content
+	text      []byte // of a link its target
+	size      int64
+	id        string // as git names it, "" if it was never computed
+	sum       string // SHA-256 of what is too big to be stored
 }
 
 func byPath(a, b known) int { return cmp.Compare(a.path, b.path) }
@@ -56,17 +54,16 @@ func byPath(a, b known) int { return cmp.Compare(a.path, b.path) }
 func (b *Baseline) objects() string { return b.format }
 
 func (b *Baseline) find(name string) (*known, bool) {
-	i, ok := slices.BinarySearchFunc(b.files, name, func(k known, n string) int { return cmp.Compare(k.path, n) })
+	i, ok := b.from(name)
 	if !ok {
 		return nil, false
 	}
 	return &b.files[i], true
 }
 
-// from is the place of the first file that is not before name.
-func (b *Baseline) from(name string) int {
-	i, _ := slices.BinarySearchFunc(b.files, name, func(k known, n string) int { return cmp.Compare(k.path, n) })
-	return i
+// from is the place of the first file that is not before name, and whether it has that name.
+func (b *Baseline) from(name string) (int, bool) {
+	return slices.BinarySearchFunc(b.files, name, func(k known, n string) int { return cmp.Compare(k.path, n) })
 }
 
 func (b *Baseline) list(dir string) ([]entry, error) {
@@ -75,7 +72,7 @@ func (b *Baseline) list(dir string) ([]entry, error) {
 		prefix = ""
 	}
 	var out []entry
-	for i := b.from(prefix); i < len(b.files); {
+	for i, _ := b.from(prefix); i < len(b.files); {
 		rest, ok := strings.CutPrefix(b.files[i].path, prefix)
 		if !ok {
 			break
@@ -87,7 +84,7 @@ func (b *Baseline) list(dir string) ([]entry, error) {
 			continue
 		}
 		out = append(out, entry{name, directory})
-		i = b.from(prefix + name + "0") // "0" is what follows "/"
+		i, _ = b.from(prefix + name + "0") // "0" is what follows "/"
 	}
 	if len(out) == 0 && prefix != "" {
 		return nil, fmt.Errorf("%s: %w", dir, fs.ErrNotExist)

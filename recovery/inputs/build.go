@@ -111,7 +111,7 @@ func justfile(c call, dirs []string) {
 }
 
 // cargoToml takes out of Cargo.toml what names code that is run by the build, or a place that code comes from.
-func cargoToml(_ *reader, text []byte) ([]part, bool) {
+func cargoToml(text []byte) ([]part, bool) {
 	return tomlParts(text, func(s manifest.Setting) (string, bool) {
 		first, _, _ := strings.Cut(s.Path, ".")
 		switch first {
@@ -162,7 +162,7 @@ func cargoBuild(c call, dirs []string) {
 
 // goMod takes the directives out of go.mod and go.work that bring other code or
 // another toolchain; a plain requirement is none.
-func goMod(_ *reader, text []byte) ([]part, bool) {
+func goMod(text []byte) ([]part, bool) {
 	kept := map[string][]string{}
 	for _, d := range manifest.GoMod(text) {
 		switch d.Verb {
@@ -178,7 +178,7 @@ func goMod(_ *reader, text []byte) ([]part, bool) {
 }
 
 func goMembers(c call, dir string) []string {
-	parts, _ := goMod(c.reader, c.peek(path.Join(dir, "go.work")))
+	parts, _ := goMod(c.peek(path.Join(dir, "go.work")))
 	var list []string
 	for _, p := range parts {
 		if p.name == "use" {

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -154,7 +155,7 @@ func (c call) source(file string, s source) {
 	if text == nil {
 		return
 	}
-	parts, ok := c.apart(file, s, text)
+	parts, ok := s.parts(text)
 	if !ok {
 		c.whole(file, c.name)
 		return
@@ -199,6 +200,15 @@ func (c call) values(options ...string) []string {
 	return out
 }
 
+// wholeOf adds the files that options name, whole.
+func (c call) wholeOf(options ...string) {
+	for _, f := range c.values(options...) {
+		if p, ok := c.path(c.dir, f); ok {
+			c.whole(p, c.name)
+		}
+	}
+}
+
 // words are the arguments that are no options.
 func (c call) words() []string {
 	var out []string
@@ -230,23 +240,9 @@ func programName(word string) string {
 			return family
 		}
 	}
-	switch name {
-	case "gmake", "bmake":
-		return "make"
-	case "nodejs":
-		return "node"
-	case "mvnw", "mvnd":
-		return "mvn"
-	case "gradlew":
-		return "gradle"
-	case "bundler":
-		return "bundle"
-	case "composer.phar":
-		return "composer"
-	case "pnpx", "bunx", "npx", "uvx":
-		return name
-	}
-	return name
+	usual := map[string]string{"gmake": "make", "bmake": "make", "nodejs": "node", "mvnw": "mvn", "mvnd": "mvn", "gradlew": "gradle",
+		"bundler": "bundle", "composer.phar": "composer"}
+	return cmp.Or(usual[name], name)
 }
 
 // unwrap takes away what only runs the rest: assignments, env, time and their kin.

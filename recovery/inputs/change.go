@@ -23,8 +23,7 @@ type Change struct {
 	// digest. They hold what an agent wrote: show them by Diff.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
-	// Why says what keeps an unwatchable input from being compared.
-	Why string `json:"why,omitempty"`
+	Why    string `json:"why,omitempty"` // says what keeps an unwatchable input from being compared
 }
 
 // maxShown bounds Change.Before and Change.After.
@@ -40,7 +39,7 @@ func Compare(before, now []Input) []Change {
 			b := before[0]
 			before = before[1:]
 			if b.lost == "" { // what could not be watched then is judged by what is there now
-				out = append(out, change(Vanished, &b, nil))
+				out = append(out, change(Vanished, b, b.Text, nil))
 			}
 		case len(before) == 0 || less(now[0], before[0]):
 			n := now[0]
@@ -49,7 +48,7 @@ func Compare(before, now []Input) []Change {
 				out = append(out, Change{Path: n.Path, Part: n.Part, For: n.For, Kind: Lost, Why: n.lost})
 				continue
 			}
-			out = append(out, change(Appeared, nil, &n))
+			out = append(out, change(Appeared, n, nil, n.Text))
 		default:
 			b, n := before[0], now[0]
 			before, now = before[1:], now[1:]
@@ -57,7 +56,7 @@ func Compare(before, now []Input) []Change {
 			case n.lost != "" || b.lost != "":
 				out = append(out, Change{Path: n.Path, Part: n.Part, For: n.For, Kind: Lost, Why: n.lost + b.lost})
 			case !same(b, n):
-				out = append(out, change(Changed, &b, &n))
+				out = append(out, change(Changed, n, b.Text, n.Text))
 			}
 		}
 	}
@@ -74,20 +73,9 @@ func same(a, b Input) bool {
 	return a.id != "" && a.id == b.id
 }
 
-func change(kind string, before, now *Input) Change {
-	in := now
-	if in == nil {
-		in = before
-	}
+func change(kind string, in Input, before, now []byte) Change {
 	c := Change{Path: in.Path, Part: in.Part, For: in.For, Kind: kind}
-	var b, n string
-	if before != nil {
-		b = string(before.Text)
-	}
-	if now != nil {
-		n = string(now.Text)
-	}
-	c.Before, c.After = mask(c.Path, c.Part, b, n)
+	c.Before, c.After = mask(c.Path, string(before), string(now))
 	return c
 }
 

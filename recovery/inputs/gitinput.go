@@ -18,7 +18,7 @@ func gitHooks(c call, dirs []string) {
 
 // gitConfig takes out of .git/config what can make git run a program or talk to
 // another place. Branches and the like come and go.
-func gitConfig(_ *reader, text []byte) ([]part, bool) {
+func gitConfig(text []byte) ([]part, bool) {
 	var b strings.Builder
 	section, keep := "", true
 	for line := range strings.Lines(string(text)) {

@@ -183,8 +183,7 @@ func TestStrictSeesMore(t *testing.T) {
 // TestParsersNeverPanic feeds every parser with damaged files.
 func TestParsersNeverPanic(t *testing.T) {
 	t.Parallel()
-	r := &reader{memo: newMemo()}
-	var parsers []func(*reader, []byte) ([]part, bool)
+	var parsers []func([]byte) ([]part, bool)
 	for _, p := range table() {
 		for _, s := range p.sources {
 			if s.parts != nil {
@@ -200,7 +199,7 @@ func TestParsersNeverPanic(t *testing.T) {
 		to := rapid.IntRange(from, len(text)).Draw(rt, "to")
 		text = append(append(append([]byte{}, text[:from]...), rapid.SliceOfN(rapid.Byte(), 0, 4).Draw(rt, "with")...), text[to:]...)
 		for _, p := range parsers {
-			p(r, text)
+			p(text)
 		}
 		split(string(text))
 		manifest.YAMLList(text, "a")

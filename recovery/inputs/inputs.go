@@ -1,10 +1,11 @@
 package inputs
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -18,16 +19,13 @@ const (
 	// Scripts watches what runs code or says where code comes from: scripts,
 	// plugins, registries, sources that are no registry.
 	Scripts Mode = "scripts"
-	// Strict watches every input whole: one changed byte is a change.
-	Strict Mode = "strict"
-	// Off watches nothing.
-	Off Mode = "off"
+	Strict  Mode = "strict" // watches every input whole: one changed byte is a change
+	Off     Mode = "off"    // watches nothing
 )
 
 // Query is a command whose inputs are wanted.
 type Query struct {
-	// WorkingDir is where it runs, relative to the repository; "" is ".".
-	WorkingDir string
+	WorkingDir string // where it runs, relative to the repository; "" is "."
 	// Commands are the simple commands in it, in the order in which they are written, each as its words after quote
 	// removal. What only the shell will know is Unknown in a word.
 	Commands [][]string
@@ -35,9 +33,6 @@ type Query struct {
 	// Repo, if it is given, is the repository's absolute path, so that words
 	// which are absolute paths below it are seen for what they are.
 	Repo string
-	// Hosts are registries that need no baseline ("registry.example.org"): the defaults of the programs, an operator's
-	// mirror. A lock file that names them for the first time is no change.
-	Hosts []string
 }
 
 // Unknown stands in a word for what is not written out.
@@ -48,10 +43,8 @@ type Input struct {
 	Path string `json:"path"` // from the repository, with slashes
 	// Part is the part of the file, such as scripts.postinstall; "" is the whole.
 	Part string `json:"part,omitempty"`
-	// For is the program that reads it.
-	For string `json:"for"`
-	// Sum is the SHA-256, in hex, of Text.
-	Sum string `json:"sum"`
+	For  string `json:"for"` // the program that reads it
+	Sum  string `json:"sum"` // the SHA-256, in hex, of Text
 	// Text is the part in a form that changes only with its meaning. It is nil where only the digest is known. It may
 	// hold secrets (.npmrc); a Change masks them.
 	Text []byte `json:"-"`
@@ -67,18 +60,14 @@ func Inputs(t Tree, q Query) ([]Input, error) {
 	if q.Mode == Off {
 		return nil, nil
 	}
-	return inputs(t, q, newMemo())
-}
-
-func inputs(t Tree, q Query, m *memo) ([]Input, error) {
-	r, err := newReader(t, q, m)
+	r, err := newReader(t, q)
 	if err != nil {
 		return nil, err
 	}
 	return r.all(), nil
 }
 
-func newReader(t Tree, q Query, m *memo) (*reader, error) {
+func newReader(t Tree, q Query) (*reader, error) {
 	dir, ok := below(".", strings.TrimPrefix(q.WorkingDir, strings.TrimSuffix(q.Repo, "/")+"/"))
 	if q.Repo != "" && path.Clean(q.WorkingDir) == path.Clean(q.Repo) {
 		dir, ok = ".", true
@@ -86,7 +75,7 @@ func newReader(t Tree, q Query, m *memo) (*reader, error) {
 	if !ok || strings.IndexByte(dir, 0) >= 0 {
 		return nil, fmt.Errorf("finding the inputs: the working directory %q is not in the repository", q.WorkingDir)
 	}
-	r := &reader{tree: t, query: q, memo: m, programs: table(), found: map[key]Input{}, files: map[string]*content{}, dirs: map[string]*listing{},
+	r := &reader{tree: t, query: q, programs: table(), found: map[key]Input{}, files: map[string]*content{}, dirs: map[string]*listing{},
 		seen: map[string]int{}, members: map[key][]string{}, steps: maxSteps, entries: maxEntries, bytes: maxBytes}
 	r.sequence([]string{dir}, q.Commands, 0)
 	return r, nil
@@ -108,11 +97,9 @@ func Digest(inputs []Input) string {
 
 // Report is what Check found.
 type Report struct {
-	// Changes is empty if every input is as it is in the baseline.
-	Changes []Change
-	// Inputs are those of the work tree, Digest is theirs.
-	Inputs []Input
-	Digest string
+	Changes []Change // empty if every input is as it is in the baseline
+	Inputs  []Input  // those of the work tree, Digest is theirs
+	Digest  string
 }
 
 // Check compares the inputs of a command with a baseline. It knows more than Inputs of the baseline alone: of a file
@@ -123,12 +110,11 @@ func Check(base *Baseline, now *WorkTree, q Query) (Report, error) {
 	if q.Mode == Off {
 		return Report{Digest: Digest(nil)}, nil
 	}
-	m := newMemo()
-	before, err := inputs(borrowed{base, &here}, q, m)
+	before, err := Inputs(borrowed{base, &here}, q)
 	if err != nil {
 		return Report{}, err
 	}
-	after, err := inputs(&here, q, m)
+	after, err := Inputs(&here, q)
 	if err != nil {
 		return Report{}, err
 	}
@@ -154,62 +140,10 @@ func (b borrowed) read(name string) (content, error) {
 	return c, nil
 }
 
-// memo keeps what was taken apart, so that a file which is the same in both trees is read for its parts once.
-type memo struct {
-	parts map[key]parted // by path and pattern
-	json  map[string]object
-}
-
-type parted struct {
-	text  []byte
-	parts []part
-	ok    bool
-}
-
-type object struct {
-	value map[string]any
-	err   error
-}
-
-func newMemo() *memo { return &memo{parts: map[key]parted{}, json: map[string]object{}} }
-
-// apart takes a file apart as its row says.
-func (r *reader) apart(file string, s source, text []byte) ([]part, bool) {
-	k := key{file, s.pattern}
-	was, ok := r.memo.parts[k]
-	if !ok || !bytes.Equal(was.text, text) {
-		was = parted{text: text}
-		was.parts, was.ok = s.parts(r, text)
-		r.memo.parts[k] = was
-	}
-	return was.parts, was.ok
-}
-
-// object reads a JSON object that is not big once.
-func (r *reader) object(text []byte) (map[string]any, error) {
-	if len(text) > 64<<10 {
-		return jsonObject(text)
-	}
-	o, ok := r.memo.json[string(text)]
-	if !ok {
-		o.value, o.err = jsonObject(text)
-		r.memo.json[string(text)] = o
-	}
-	return o.value, o.err
-}
-
 type key struct{ path, part string }
 
 func (r *reader) all() []Input {
-	out := make([]Input, 0, len(r.found))
-	for _, in := range r.found {
-		out = append(out, in)
-	}
-	slices.SortFunc(out, func(a, b Input) int {
-		if c := strings.Compare(a.Path, b.Path); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Part, b.Part)
+	return slices.SortedFunc(maps.Values(r.found), func(a, b Input) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Part, b.Part))
 	})
-	return out
 }

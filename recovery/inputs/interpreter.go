@@ -17,11 +17,7 @@ func interprets(name string) bool {
 }
 
 func isShell(name string) bool {
-	switch name {
-	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", ".", "source":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", ".", "source"}, name)
 }
 
 // valued are options of interpreters that take the next word, which may be a file that is executed too.

@@ -139,7 +139,7 @@ func (c call) scriptsOf(dir string, names []string) {
 	if text == nil {
 		return
 	}
-	pkg, err := c.object(text)
+	pkg, err := jsonObject(text)
 	if err != nil {
 		c.whole(file, c.name)
 		return
@@ -166,7 +166,7 @@ func (c call) scriptsOf(dir string, names []string) {
 func packageMembers(c call, dir string) []string {
 	var list []string
 	if text := c.peek(path.Join(dir, "package.json")); text != nil {
-		pkg, err := c.object(text)
+		pkg, err := jsonObject(text)
 		if err == nil {
 			switch w := pkg["workspaces"].(type) {
 			case []any:

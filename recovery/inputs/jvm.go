@@ -11,7 +11,7 @@ import (
 
 // pom leaves the plain dependencies out of a pom.xml: those of the project, not
 // those of its plugins, and none that stands on a path of the system.
-func pom(_ *reader, text []byte) ([]part, bool) {
+func pom(text []byte) ([]part, bool) {
 	dec := xml.NewDecoder(bytes.NewReader(text))
 	dec.Strict = true
 	var out, held strings.Builder
@@ -113,18 +113,10 @@ func mavenModules(c call, dir string) []string {
 
 // maven adds the settings that a call names.
 func maven(c call, _ []string) {
-	for _, f := range c.values("-s", "--settings", "-gs", "--global-settings", "-t", "--toolchains", "-f", "--file") {
-		if p, ok := c.path(c.dir, f); ok && c.is(p) != directory {
-			c.whole(p, c.name)
-		}
-	}
+	c.wholeOf("-s", "--settings", "-gs", "--global-settings", "-t", "--toolchains", "-f", "--file")
 }
 
 // gradle adds the build and init scripts that a call names.
 func gradle(c call, _ []string) {
-	for _, f := range c.values("-I", "--init-script", "-b", "--build-file", "-c", "--settings-file") {
-		if p, ok := c.path(c.dir, f); ok {
-			c.whole(p, c.name)
-		}
-	}
+	c.wholeOf("-I", "--init-script", "-b", "--build-file", "-c", "--settings-file")
 }

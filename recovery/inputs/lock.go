@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"bytes"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -9,22 +10,19 @@ import (
 
 // lockKind says how a lock file is read for the places that it names.
 type lockKind struct {
-	// json: strings are read by their keys; else all of the text is searched.
-	json bool
+	json bool // strings are read by their keys; else all of the text is searched
 	// wanted are the keys under which a URL is a place to load from; of a key
 	// "a.b" the object must be the value of a. nil: every string.
 	wanted []string
 	// archives: a URL that ends like an archive is a file of a registry, of which only the host counts.
 	archives bool
-	// hosts: of every web address only the host counts.
-	hosts bool
-	// skip begins the lines that are prose.
-	skip []string
+	hosts    bool     // of every web address only the host counts
+	skip     []string // begins the lines that are prose
 }
 
 // sources gives the part "sources" of a lock file: the registries by their hosts, and every place that is no registry
 // as it is written. What it locks (names, versions, hashes) does not count, so a plain new dependency changes nothing.
-func (k lockKind) sources(r *reader, text []byte) ([]part, bool) {
+func (k lockKind) sources(text []byte) ([]part, bool) {
 	found := map[string]bool{}
 	if k.json {
 		if !scanJSON(text, func(parent, key, value string) {
@@ -51,20 +49,10 @@ func (k lockKind) sources(r *reader, text []byte) ([]part, bool) {
 			k.places(string(line), found)
 		}
 	}
-	for h := range found {
-		if slices.Contains(r.query.Hosts, strings.TrimPrefix(strings.TrimPrefix(h, "https://"), "http://")) {
-			delete(found, h)
-		}
-	}
 	if len(found) == 0 {
 		return nil, true
 	}
-	list := make([]string, 0, len(found))
-	for s := range found {
-		list = append(list, s)
-	}
-	slices.Sort(list)
-	return []part{{"sources", strings.Join(list, "\n") + "\n"}}, true
+	return []part{{"sources", strings.Join(slices.Sorted(maps.Keys(found)), "\n") + "\n"}}, true
 }
 
 // places finds the places in a text.
@@ -133,7 +121,7 @@ func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // lock is how the lock files of a family are read. It goes by the name of the
 // file, never by what is in it: that is the agent's.
-func lock(family string) func(*reader, []byte) ([]part, bool) {
+func lock(family string) func([]byte) ([]part, bool) {
 	var k lockKind
 	switch family {
 	case "npm":

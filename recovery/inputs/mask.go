@@ -8,7 +8,7 @@ import (
 
 // mask hides what is secret in the two texts of a change, and bounds them. Where
 // only a secret differs the later one says so.
-func mask(file, _, before, now string) (string, string) {
+func mask(file, before, now string) (string, string) {
 	b, n := maskText(file, before), maskText(file, now)
 	if before != now && before != "" && now != "" && b == n {
 		n += "(only what is hidden here is another)\n"

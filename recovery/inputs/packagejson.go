@@ -50,18 +50,13 @@ func jsonStrings(list []any) []string {
 
 // packageJSON takes out of package.json what decides whose code runs during an
 // installation, but for the scripts: see packageScripts.
-func packageJSON(r *reader, text []byte) ([]part, bool) {
-	pkg, err := r.object(text)
+func packageJSON(text []byte) ([]part, bool) {
+	pkg, err := jsonObject(text)
 	if err != nil {
 		return nil, false
 	}
-	var out []part
-	for _, k := range []string{"packageManager", "devEngines", "workspaces", "trustedDependencies", "dependenciesMeta", "allowScripts", "allowBuilds", "gypfile",
-		"patchedDependencies", "installConfig"} {
-		if v, ok := pkg[k]; ok {
-			out = append(out, part{k, jsonText(v)})
-		}
-	}
+	out := keysOf(pkg, "packageManager", "devEngines", "workspaces", "trustedDependencies", "dependenciesMeta", "allowScripts", "allowBuilds", "gypfile",
+		"patchedDependencies", "installConfig")
 	if p, ok := pkg["pnpm"].(map[string]any); ok {
 		for k, v := range p {
 			if k != "overrides" {
@@ -77,18 +72,22 @@ func packageJSON(r *reader, text []byte) ([]part, bool) {
 }
 
 // manifestTool takes out what decides which package manager runs.
-func manifestTool(r *reader, text []byte) ([]part, bool) {
-	pkg, err := r.object(text)
+func manifestTool(text []byte) ([]part, bool) {
+	pkg, err := jsonObject(text)
 	if err != nil {
 		return nil, false
 	}
-	var out []part
-	for _, k := range []string{"packageManager", "devEngines"} {
-		if v, ok := pkg[k]; ok {
+	return keysOf(pkg, "packageManager", "devEngines"), true
+}
+
+// keysOf gives those of the keys that the object has, each as a part.
+func keysOf(object map[string]any, keys ...string) (out []part) {
+	for _, k := range keys {
+		if v, ok := object[k]; ok {
 			out = append(out, part{k, jsonText(v)})
 		}
 	}
-	return out, true
+	return out
 }
 
 // foreign lists the dependencies that do not come from a registry.
@@ -120,7 +119,7 @@ func fromElsewhere(spec string) bool {
 }
 
 // iniLines leaves out what an ini file does not mean: blank lines and comments.
-func iniLines(_ *reader, text []byte) ([]part, bool) {
+func iniLines(text []byte) ([]part, bool) {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -138,7 +137,7 @@ func iniLines(_ *reader, text []byte) ([]part, bool) {
 
 // workspaceYAML leaves out of pnpm-workspace.yaml the catalogs, which are plain versions. A block reaches as far as its
 // lines are indented, so nothing that counts can hide in it; a catalog that names places counts.
-func workspaceYAML(_ *reader, text []byte) ([]part, bool) {
+func workspaceYAML(text []byte) ([]part, bool) {
 	var b strings.Builder
 	in := false
 	for line := range strings.Lines(string(text)) {

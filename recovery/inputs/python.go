@@ -35,7 +35,7 @@ func tomlParts(text []byte, keep func(manifest.Setting) (value string, counts bo
 
 // pyproject takes out of pyproject.toml what decides how a project is built and where packages come from. Tools that no
 // installer listens to are left out by name, so that one that nobody here knows counts.
-func pyproject(_ *reader, text []byte) ([]part, bool) {
+func pyproject(text []byte) ([]part, bool) {
 	return tomlParts(text, func(s manifest.Setting) (string, bool) {
 		switch first, rest, _ := strings.Cut(s.Path, "."); first {
 		case "build-system":
@@ -79,7 +79,7 @@ func plainRequirement(s string) bool {
 	return !strings.Contains(s, "://") && !strings.Contains(s, "@") && !strings.Contains(s, "git+") && !strings.Contains(s, "file:")
 }
 
-func pipfile(_ *reader, text []byte) ([]part, bool) {
+func pipfile(text []byte) ([]part, bool) {
 	return tomlParts(text, func(s manifest.Setting) (string, bool) {
 		switch first, _, _ := strings.Cut(s.Path, "."); first {
 		case "source", "scripts", "pipenv":

@@ -27,7 +27,6 @@ const (
 type reader struct {
 	tree     Tree
 	query    Query
-	memo     *memo
 	programs map[string]program
 	found    map[key]Input
 	files    map[string]*content // by real path

@@ -13,12 +13,9 @@ import (
 
 // Program is what a command's first word runs.
 type Program struct {
-	// Path is the file, absolute, links followed; "" for what bash does itself.
-	Path string
-	// Inside: it is a file of the repository, and so an input of the guard.
-	Inside bool
-	// Builtin: bash does it itself.
-	Builtin bool
+	Path    string // the file, absolute, links followed; "" for what bash does itself
+	Inside  bool   // it is a file of the repository, and so an input of the guard
+	Builtin bool   // bash does it itself
 }
 
 // ResolveError says why a program is not one that may run without a person.

@@ -63,18 +63,12 @@ func gem(c call, _ []string) {
 
 // composerJSON takes out of composer.json where packages come from and which
 // plugins may run; for the scripts see composerScripts.
-func composerJSON(r *reader, text []byte) ([]part, bool) {
-	v, err := r.object(text)
+func composerJSON(text []byte) ([]part, bool) {
+	v, err := jsonObject(text)
 	if err != nil {
 		return nil, false
 	}
-	var out []part
-	for _, k := range []string{"repositories", "config", "extra", "minimum-stability"} {
-		if v, ok := v[k]; ok {
-			out = append(out, part{k, jsonText(v)})
-		}
-	}
-	return out, true
+	return keysOf(v, "repositories", "config", "extra", "minimum-stability"), true
 }
 
 // composerScripts adds the scripts of composer.json that composer runs by itself
@@ -86,7 +80,7 @@ func composerScripts(c call, dirs []string) {
 	}
 	for _, d := range dirs {
 		file := path.Join(d, "composer.json")
-		v, err := c.object(c.peek(file))
+		v, err := jsonObject(c.peek(file))
 		if err != nil {
 			continue // the whole file is an input, if it is there
 		}

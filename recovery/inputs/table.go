@@ -4,25 +4,20 @@ import "maps"
 
 // program is a row of the table: which files a program reads.
 type program struct {
-	// chdir are the options that tell it to work in another directory, or on a file there.
-	chdir []string
-	// up: it looks in the directories above, too, as far as the repository goes.
-	up bool
+	chdir []string // the options that tell it to work in another directory, or on a file there
+	up    bool     // it looks in the directories above, too, as far as the repository goes
 	// members are the directories that belong to the one in which it works.
 	members func(c call, dir string) []string
 	sources []source
-	// also finds what no pattern can say; dirs are all directories that count.
-	also func(c call, dirs []string)
+	also    func(c call, dirs []string) // finds what no pattern can say; dirs are all directories that count
 }
 
 // source is a kind of file and what of it counts.
 type source struct {
-	// pattern is a path below a directory, see expand.
-	pattern string
+	pattern string // a path below a directory, see expand
 	// parts takes the file apart; false: it cannot, the whole file counts. nil: the whole file always counts.
-	parts func(r *reader, text []byte) ([]part, bool)
-	// when says whether the call reads the file at all; nil: it does.
-	when func(c call) bool
+	parts func(text []byte) ([]part, bool)
+	when  func(c call) bool // says whether the call reads the file at all; nil: it does
 }
 
 type part struct{ name, text string }

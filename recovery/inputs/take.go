@@ -293,7 +293,7 @@ func (t *taker) scripts(queries []Query) error {
 		from = t.tree
 	}
 	for _, q := range queries {
-		r, err := newReader(from, q, newMemo())
+		r, err := newReader(from, q)
 		if err != nil {
 			return err
 		}
