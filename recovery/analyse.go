@@ -3,11 +3,14 @@ package recovery
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Caps of the analysis. They stand before the parser, which needs more than linear time and stack for what is nested,
-// and a command that a person writes is far below them.
+// and a command that an operator writes is far below them.
 const (
 	maxNesting = 64   // brackets open at one place, quoted or not
 	maxOpeners = 256  // brackets, substitutions and keywords in all
@@ -189,4 +192,39 @@ func (r *reader) command(ws []word, text string, depth int) {
 	default:
 		r.program(programName(first.text), ws, text, depth)
 	}
+}
+
+// Hidden is a character that people do not see, or do not see as what it is.
+type Hidden struct {
+	Offset int    `json:"offset"` // in bytes
+	Name   string `json:"name"`   // "<U+200B>"
+}
+
+// isHidden reports whether people cannot see a character: controls but for newline and tab, formats, blanks other than
+// the usual one, and letters and marks that show nothing.
+func isHidden(c rune) bool {
+	if c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
+		return false
+	}
+	switch {
+	case unicode.IsControl(c), c == utf8.RuneError, unicode.In(c, unicode.Cf, unicode.Zs, unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
+		return true
+	case c == 0x2800: // a braille pattern without dots
+		return true
+	}
+	return false
+}
+
+func hidden(s string) []Hidden {
+	const enough = 100
+	var out []Hidden
+	for i, c := range s {
+		if c < utf8.RuneSelf && c >= ' ' && c != 0x7f {
+			continue
+		}
+		if isHidden(c) && len(out) < enough {
+			out = append(out, Hidden{Offset: i, Name: text.CharName(c)})
+		}
+	}
+	return out
 }

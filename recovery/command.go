@@ -49,10 +49,10 @@ type Command struct {
 // Facts are what the decision needs to know of the world. The zero value knows nothing and is the strictest.
 type Facts struct {
 	// LooseOK: a command that no list names may run by on_unknown "allow", since
-	// commands are confined here or a person has accepted that they are not.
+	// commands are confined here or an operator has accepted that they are not.
 	LooseOK  bool
 	Confined bool // commands run in a sandbox (for sandbox.required)
-	// Changed is what the input guard found: what the command reads and what of
+	// Changed is what the comparison of the pinned inputs found: what the command reads and what of
 	// it is not as it was trusted; "" when nothing is.
 	Changed string
 }
@@ -61,7 +61,7 @@ type Facts struct {
 type Verdict struct {
 	Decision action.Decision `json:"verdict"`
 	Rule     string          `json:"rule"`
-	// Reason is one sentence for a person. It is printable ASCII: what it quotes of
+	// Reason is one sentence for an operator. It is printable ASCII: what it quotes of
 	// the command is written as by text.Display.
 	Reason string `json:"reason"`
 	// Part is the part of the command that the rule is about, or "". It is the

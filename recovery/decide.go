@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/text"
@@ -21,7 +22,7 @@ import (
 //  4. listed, and named by an entry of require_human without
 //     '*', or the same text stands there                     -> human
 //  5. listed, and strict_require_human has a pattern for it  -> human
-//  6. listed: auto, unless the guard found changes           -> human
+//  6. listed: auto, unless a pinned input changed           -> human
 //  7. a pattern of require_human                             -> human
 //  8. on_unknown: escalate -> human, deny -> deny; allow -> auto, unless it is
 //     privileged, touches superloop's own files, may run what nobody sees while
@@ -206,4 +207,52 @@ func (d *decision) hit(pat *pattern) (part string, best match) {
 		return d.Text, sure
 	}
 	return part, best
+}
+
+// Budget is what a run has spent so far. It must be kept where an agent cannot reset it.
+type Budget struct {
+	Used     int       // counts the automatic recoveries that this run has begun
+	Last     time.Time // when the last one began; zero: none did
+	Rejected int       // counts how often people have refused this very proposal in this run
+	// Waits: the cooldown is waited out whatever the policy says of it. Waiting is
+	// stricter than running, and asking an operator helps nobody who has only to wait.
+	Waits bool
+}
+
+// Limit applies what does not depend on the command: the master switch, the budget, the cooldown, and the patience of
+// people. It can only make a verdict stricter: auto becomes human (or auto with a NotBefore), human becomes deny.
+func Limit(p *Policy, v Verdict, b Budget, now time.Time) Verdict {
+	stricter := func(to action.Decision, rule, format string, args ...any) Verdict {
+		v.Decision, v.Rule, v.NotBefore = to, rule, time.Time{}
+		v.Reason = fmt.Sprintf(format, args...) + "; else: " + v.Reason
+		return v
+	}
+	switch {
+	case v.Decision == action.Human && b.Rejected >= 2:
+		return stricter(action.Deny, RuleRejected, "people have refused this proposal %d times in this run", b.Rejected)
+	case v.Decision != action.Auto:
+		return v
+	case p == nil:
+		return stricter(action.Human, RuleInternal, "there is no policy")
+	case !p.Settings.Enabled:
+		return stricter(action.Human, RuleDisabled, "recovery is not enabled in the config")
+	case b.Used >= p.Settings.MaxAuto:
+		return stricter(action.Human, RuleBudget, "this run has used its %d automatic recoveries", p.Settings.MaxAuto)
+	}
+	rest := p.Settings.Cooldown()
+	if b.Last.IsZero() || rest <= 0 {
+		return v
+	}
+	// A clock that was set back must not make the wait longer than the cooldown.
+	if since := now.Sub(b.Last); since > 0 {
+		rest -= since
+	}
+	switch {
+	case rest <= 0:
+		return v
+	case b.Waits || p.Settings.OnCooldown == CooldownWait:
+		v.NotBefore = now.Add(rest)
+		return v
+	}
+	return stricter(action.Human, RuleCooldown, "the last automatic recovery began less than %d seconds ago", p.Settings.CooldownSeconds)
 }

@@ -4,7 +4,7 @@
 //
 // Three rules hold the package together:
 //
-//   - A command runs without a person only if its bytes are those of an entry
+//   - A command runs without an operator only if its bytes are those of an entry
 //     of auto_approve (or if nobody is asked at all: on_unknown "allow"). Neither
 //     side is trimmed, folded or normalised.
 //   - Analysis, which parses the command as bash would, can turn "auto" into

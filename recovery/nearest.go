@@ -10,7 +10,7 @@ type Near struct {
 	Edits int    `json:"edits"` // how many bytes would have to be changed, as far as was counted
 }
 
-// Nearest finds the entry that a person may take the command for, or that the proposal may have meant; ok is false when
+// Nearest finds the entry that an operator may take the command for, or that the proposal may have meant; ok is false when
 // none is like it. It is for display: being near grants nothing.
 func (p *Policy) Nearest(command string) (near Near, ok bool) {
 	const most = 300 // bytes that are compared; the rest counts by its length

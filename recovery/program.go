@@ -1,6 +1,9 @@
 package recovery
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // program reads what a program does with its words, as far as they are commands
 // themselves. ws[0] is the program, name what it is called.
@@ -99,12 +102,7 @@ func (c call) has(words ...string) bool {
 
 // anyUnknown reports whether an argument is not written out.
 func (c call) anyUnknown() bool {
-	for _, a := range c.args {
-		if !a.known {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.args, func(a word) bool { return !a.known })
 }
 
 // option is an option as it was given.

@@ -37,9 +37,9 @@ type Settings struct {
 	Enabled bool `json:"enabled"` // false when there is no section at all
 	// Remediation has rules look at failing tests before an agent does, and run what they know and the policy lets run.
 	Remediation bool `json:"first_aid"`
-	// AutoApprove are the commands that run without a person, byte for byte.
+	// AutoApprove are the commands that run without an operator, byte for byte.
 	AutoApprove  []string `json:"auto_approve"`
-	RequireHuman []string `json:"require_human"` // the patterns that always need a person
+	RequireHuman []string `json:"require_human"` // the patterns that always need an operator
 	// OnUnknown is escalate, deny or allow; anything else is taken as escalate.
 	OnUnknown       string `json:"on_unknown"`
 	MaxAuto         int    `json:"max_auto_recoveries_per_run"` // bounds the automatic recoveries of one run

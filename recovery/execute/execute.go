@@ -60,7 +60,7 @@ type Outcome struct {
 	End      End
 	Code     int    // -1 without an exit code
 	Signal   string // that ended it, "" for none
-	Error    string // what went wrong, for a person; "" if the command just failed
+	Error    string // what went wrong, for an operator; "" if the command just failed
 	Duration time.Duration
 	// Output is what it printed, secrets masked. Head and Tail are its beginning and
 	// end as an event has them; Head is "" where Tail is all of it.
@@ -70,7 +70,7 @@ type Outcome struct {
 	Undo       Kept
 	Sandbox    sandbox.Sandbox // what really held the command
 	// LeftBehind counts processes that had to be ended after it; Appeared are
-	// protected places that it has made, at which a person should look.
+	// protected places that it has made, at which an operator should look.
 	LeftBehind int
 	Appeared   []string
 }

@@ -110,7 +110,7 @@ func (x *Executor) baseline() (*inputs.Baseline, error) {
 	return x.base, x.pinErr
 }
 
-// query is the command for the guard.
+// query is the command whose inputs are wanted.
 func (x *Executor) query(p *recovery.Policy, a *recovery.Analysis, dir string) inputs.Query {
 	q := inputs.Query{WorkingDir: dir, Mode: inputs.Mode(p.Settings.Guard), Repo: x.Repo}
 	for _, part := range a.Parts {

@@ -23,7 +23,7 @@ type Judgement struct {
 	Place  sandbox.Place    // where the action would run, zero if its directory is none
 	// Inputs is the digest of what the command reads; "" if that is not watched, or cannot be read.
 	Inputs string
-	Diff   string // what of it differs from the baseline, for a person
+	Diff   string // what of it differs from the baseline, for an operator
 
 	inForce []*recovery.Policy
 }

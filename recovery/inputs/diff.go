@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a diff, so that a person reads it. What is cut is counted.
+// Bounds of a diff, so that an operator reads it. What is cut is counted.
 const (
 	maxDiffLines  = 60  // of one change
 	maxDiffLine   = 300 // characters
@@ -17,7 +17,7 @@ const (
 	maxDiffsShown = 50
 )
 
-// Diff shows changes to a person, in the manner of a unified diff. Whatever is not plainly visible is escaped, so that
+// Diff shows changes to an operator, in the manner of a unified diff. Whatever is not plainly visible is escaped, so that
 // nothing in it moves the cursor, hides or looks like another line; long lines and long diffs are cut, and say so.
 func Diff(changes []Change) string {
 	var b strings.Builder
@@ -149,7 +149,7 @@ func aligned(a, b []string) []string {
 	return out
 }
 
-// visible escapes what a person would not see, or take for something else:
+// visible escapes what an operator would not see, or take for something else:
 // control and format characters, blanks that are none, bytes that are no text.
 func visible(s string) string {
 	var b strings.Builder

@@ -5,7 +5,7 @@
 //	              |                                            |
 //	              +---- Inputs(tree, query) ----+---- Inputs(tree, query)
 //	                                            |
-//	                                  Compare: []Change -> a person
+//	                                  Compare: []Change -> an operator
 //
 // Inputs is one function over both: from the words of a command it finds the files that count, and of each file the
 // part that counts. A new dependency in package.json is no input, a new postinstall script is one. Check does the two

@@ -14,11 +14,11 @@ import (
 // Program is what a command's first word runs.
 type Program struct {
 	Path    string // the file, absolute, links followed; "" for what bash does itself
-	Inside  bool   // it is a file of the repository, and so an input of the guard
+	Inside  bool   // it is a file of the repository, and so one of the pinned inputs
 	Builtin bool   // bash does it itself
 }
 
-// ResolveError says why a program is not one that may run without a person.
+// ResolveError says why a program is not one that may run without an operator.
 type ResolveError struct {
 	Name string
 	File string // what was found; "" if nothing was
@@ -42,7 +42,7 @@ func (e *ResolveError) Error() string {
 // entries must be absolute. The first file that is found must lie outside of the repository, and neither it nor what
 // its links lead to may be writable by its group or by others, nor lie in a directory that everybody may write into
 // (unless it is sticky): otherwise somebody else says what the name means. A word with a slash is taken as it is, from
-// dir; in the repository it is the guard's business (Program.Inside). Every refusal is a
+// dir; in the repository it is a matter of the pinned inputs (Program.Inside). Every refusal is a
 // *ResolveError.
 func Resolve(argv0, dir, searchPath, repo string) (Program, error) {
 	if builtin(argv0) {

@@ -31,7 +31,7 @@ type Request struct {
 	File string // where the baseline is kept, in a private directory
 	From Source
 	// Queries are the commands that it will be used for, as far as they are known: the entries of the policy. Their
-	// scripts are kept with their content, so that a person can be shown a diff.
+	// scripts are kept with their content, so that an operator can be shown a diff.
 	Queries []Query
 	// Previous is a baseline of before. With Head, files that are in no commit
 	// (an ignored .npmrc) are taken over from it.

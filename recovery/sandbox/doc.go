@@ -12,7 +12,7 @@
 // # What the command always gets
 //
 //   - exactly the environment in Spec.Env (see Environment), /dev/null as standard input, no terminal, its own session;
-//   - umask 077, the resource limits in limits.go, no open descriptor but 0, 1 and 2;
+//   - umask 077, resource limits (see limit), no open descriptor but 0, 1 and 2;
 //   - no_new_privs: sudo and other setuid programs gain nothing;
 //   - no capabilities for an ordinary user, and for root only keptCapabilities;
 //   - the working directory that was decided on, proven by device and inode after all else is set up.
@@ -47,7 +47,7 @@
 // gone. If something differs, everything is made anew. The process that starts agents has no capability that they lack,
 // and it is undumpable, so they cannot trace it.
 //
-// An ordinary user needs a user namespace for that. In it sudo, su and rootful containers do not work, and the files of
+// An ordinary user needs a user namespace for that. In it sudo, su and rootless containers do not work, and the files of
 // others seem to belong to nobody. Root gets none, because it could not listen on low ports in one; instead it loses
 // the capabilities that undo mounts, cannot open disks, and sees /sys read-only. For root /proc/sys stays writable: a
 // mount there would keep every sandbox from mounting its own /proc.

@@ -24,7 +24,7 @@ func protectionNamespaces() (ns proc.Namespaces, user, ok bool) {
 	return proc.Namespaces{User: user, Mount: true}, user, true
 }
 
-// protectionHint is what a person may look at when namespaces are refused.
+// protectionHint is what an operator may look at when namespaces are refused.
 func protectionHint() string {
 	for _, h := range []struct{ path, refused, hint string }{
 		{"/proc/sys/user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"},

@@ -181,17 +181,3 @@ func Sockets() []string {
 		"/var/run/docker.sock", "/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket", "/tmp/.X11-unix",
 	}
 }
-
-// Credentials are the places below home where logins to other machines are kept.
-// A command that pulls from a private repository needs some of them.
-func Credentials(home string) []string {
-	if !filepath.IsAbs(home) {
-		return nil
-	}
-	var list []string
-	for _, name := range strings.Fields(".ssh .aws .azure .gnupg .kube .docker .netrc .pypirc .git-credentials .config/gcloud .config/gh " +
-		".cargo/credentials .cargo/credentials.toml .terraform.d/credentials.tfrc.json") {
-		list = append(list, filepath.Join(home, filepath.FromSlash(name)))
-	}
-	return list
-}

@@ -118,7 +118,7 @@ func TestHiddenPlacesAreEmpty(t *testing.T) {
 				defer listen.Close()
 				w.own(t, w.home)
 				j := w.at(t, level, w.job(t, "cat ~/.ssh/* ~/.netrc; echo x > ~/.ssh/new; ls -A ~/.ssh ~/.netrc; [ -S ~/engine.sock ] && echo socket; echo end"))
-				j.Hidden = append(Credentials(w.home), w.home+"/engine.sock")
+				j.Hidden = []string{w.home + "/.ssh", w.home + "/.netrc", w.home + "/.missing", w.home + "/engine.sock"}
 				o := w.mustRun(t, j)
 				got := o.Result.Stdout.Text()
 				seen := strings.Contains(got, "private-key") && strings.Contains(got, "private-password") && strings.Contains(got, "socket")

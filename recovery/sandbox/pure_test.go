@@ -212,10 +212,7 @@ func TestPlaces(t *testing.T) {
 	if got := Caches("", bin); got != nil {
 		t.Errorf("without a home: %q", got)
 	}
-	if got := Credentials("relative"); got != nil {
-		t.Errorf("%q", got)
-	}
-	for _, p := range slices.Concat(Sockets(), Credentials(home)) {
+	for _, p := range Sockets() {
 		if !filepath.IsAbs(p) || p != filepath.Clean(p) {
 			t.Errorf("%q", p)
 		}

@@ -41,8 +41,8 @@ type Spec struct {
 	// See NewTmp and Caches.
 	Writable []string
 	// Protected may not be written although it lies in something writable, and Hidden cannot be seen, both only with a
-	// mount namespace. What does not exist cannot be protected; see Result.Appeared. See Protected, Sockets and
-	// Credentials for what is usual.
+	// mount namespace. What does not exist cannot be protected; see Result.Appeared. See Protected and
+	// Sockets for what is usual.
 	Protected, Hidden []string
 	Network           Network
 	Required          Level       // the level below which nothing is run; "" is None
@@ -88,7 +88,7 @@ type Result struct {
 	Dropped                int64        // how many bytes did not reach Spec.Output; OutputErr is its first error
 	OutputErr              error
 
-	// Appeared are those of Spec.Protected that did not exist before and do now: a person should look at them.
+	// Appeared are those of Spec.Protected that did not exist before and do now: an operator should look at them.
 	Appeared []string
 
 	Sandbox Sandbox

@@ -143,3 +143,35 @@ func helpProof(lines []string, name string, zero bool) (proof, bool) {
 	p.line = strings.TrimSpace(p.line)
 	return p, true
 }
+
+// ExitInfo is how a command ended. Signal and Code are apart because a program
+// may exit with 129 by itself: git does, to say that it was called wrongly.
+type ExitInfo struct {
+	Code       int
+	Signal     string // the name of the signal that ended it, else ""
+	TimedOut   bool   // ended by our time limit
+	NotStarted bool   // no such file, not executable, not for this machine
+}
+
+// dead says why a process that ended so can never prove that its tool works.
+func (e ExitInfo) dead() string {
+	switch {
+	case e.NotStarted:
+		return "it could not be started"
+	case e.TimedOut:
+		return "it did not end within its time limit"
+	case e.Signal != "":
+		return "it was ended by the signal " + e.Signal
+	case e.Code == 126:
+		return "exit code 126: there is a file, and the system cannot run it"
+	}
+	if name := shellSignals[e.Code]; name != "" {
+		return fmt.Sprintf("exit code %d is how a shell tells of the signal %s", e.Code, name)
+	}
+	return ""
+}
+
+// shellSignals are the signals that a shell in between has turned into an exit code. Codes that programs give by
+// themselves are left alone: 129 (git), 128, 255.
+var shellSignals = map[int]string{130: "SIGINT", 131: "SIGQUIT", 132: "SIGILL", 133: "SIGTRAP", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE",
+	137: "SIGKILL", 139: "SIGSEGV", 141: "SIGPIPE", 143: "SIGTERM"}

@@ -6,5 +6,5 @@
 // contrary - a missing library or module, a panic, a stack trace, a signal - beats everything else, in the check and in
 // every fallback.
 //
-// A section that a person wrote is never repaired, and no section is ever changed: a repair is a copy.
+// A section that an operator wrote is never repaired, and no section is ever changed: a repair is a copy.
 package verify

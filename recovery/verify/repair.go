@@ -78,7 +78,7 @@ type Outcome struct {
 // --help, then -h. Each candidate must pass when it is run again. The section of
 // t is not changed: Outcome.Verify is the one that passed, a copy.
 //
-// A section that a person wrote is run and never repaired.
+// A section that an operator wrote is run and never repaired.
 func Repair(ctx context.Context, t Tool, r Runner) (Outcome, error) {
 	s := &session{ctx: ctx, tool: t, runner: r, begun: time.Now(), out: Outcome{Verify: t.Verify}}
 	if s.tool.CLI == "" {

@@ -12,7 +12,7 @@ import (
 // maxText is how much of each stream is looked at, half of it from the end.
 const maxText = 64 << 10
 
-// maxSaid is how many characters of a line are told to a person.
+// maxSaid is how many characters of a line are told to an operator.
 const maxSaid = 160
 
 // maxLine is how much of a line is looked at: no proof is longer.
