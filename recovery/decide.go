@@ -22,7 +22,7 @@ import (
 //  4. listed, and named by an entry of require_human without
 //     '*', or the same text stands there                     -> human
 //  5. listed, and strict_require_human has a pattern for it  -> human
-//  6. listed: auto, unless a pinned input changed           -> human
+//  6. listed: auto, unless a pinned input has changed        -> human
 //  7. a pattern of require_human                             -> human
 //  8. on_unknown: escalate -> human, deny -> deny; allow -> auto, unless it is
 //     privileged, touches superloop's own files, may run what nobody sees while

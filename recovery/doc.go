@@ -10,8 +10,8 @@
 //   - Analysis, which parses the command as bash would, can turn "auto" into
 //     "human" and say why; it never grants anything. What it does not
 //     understand it calls opaque.
-//   - Whatever goes wrong inside (an odd policy, a panic) is a question for a
-//     person.
+//   - Whatever goes wrong inside (an odd policy, a panic) is a question for the
+//     operator.
 //
 // Nothing here runs a command, and a command is never printed back from its
 // parsed form: what is executed are the bytes that were judged.

@@ -1,6 +1,6 @@
 // Package execute is the one way from an action to a process and its outcome.
 //
-//	Judge ---> (an operator, a wait, a crash) ---> Execute
+//	Judge ---> (a question, a wait, a crash) ---> Execute
 //	verdict                                      keep for undo
 //	and what it                                  judge again: is all as it was approved?
 //	stands on                                    intent, on the disk
