@@ -216,7 +216,7 @@ func TestSentencesHasEveryEventOfTheLoop(t *testing.T) {
 	}
 }
 
-// eventsInSource are the literals that DecodeFact knows, those that note and
+// eventsInSource are the keys of factDecoders, those that note and
 // record are given, and those assigned to a variable named event.
 func eventsInSource(t *testing.T) map[string]bool {
 	t.Helper()
@@ -247,16 +247,12 @@ func eventsInSource(t *testing.T) map[string]bool {
 			t.Fatal(err)
 		}
 		for _, decl := range file.Decls {
-			fn, ok := decl.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
-			ast.Inspect(fn, func(n ast.Node) bool {
+			ast.Inspect(decl, func(n ast.Node) bool {
 				switch n := n.(type) {
-				case *ast.CaseClause:
-					if fn.Name.Name == "DecodeFact" || strings.HasPrefix(fn.Name.Name, "decode") {
-						for _, e := range n.List {
-							add(e)
+				case *ast.ValueSpec:
+					if n.Names[0].Name == "factDecoders" {
+						for _, e := range n.Values[0].(*ast.CompositeLit).Elts {
+							add(e.(*ast.KeyValueExpr).Key)
 						}
 					}
 				case *ast.AssignStmt:
