@@ -20,7 +20,7 @@ func BenchmarkExec(b *testing.B) {
 			}
 		}
 	})
-	b.Run("cage", func(b *testing.B) {
+	b.Run("sandbox", func(b *testing.B) {
 		s, err := proc.Start(proc.Options{})
 		if err != nil {
 			b.Fatal(err)

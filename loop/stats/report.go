@@ -206,14 +206,14 @@ type Remediation struct {
 	Infra      int `json:"infra"`
 	Code       int `json:"code"`
 	Unknown    int `json:"unknown"`
-	// Chains are the failures that something was tried for, Cured those of them
+	// Chains are the failures that something was tried for, Remedied those of them
 	// after which the tests passed, Commands what was run for all.
 	Chains   int `json:"chains"`
 	Remedied int `json:"cured"`
 	Commands int `json:"commands"`
 	// Took is the time from the first classification to the passing tests.
 	Took Spread `json:"took"`
-	// SavedIterations is Cured: without it a role at least would have had to find
+	// SavedIterations is Remedied: without it a role at least would have had to find
 	// out, propose, and the loop to come round again. SavedTokens is that many of
 	// the run's own average iterations; nil where no runner tells its tokens.
 	SavedIterations int      `json:"saved_iterations"`

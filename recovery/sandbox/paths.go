@@ -21,7 +21,7 @@ import (
 func NewTmp(parent string) (dir string, remove func() error, err error) {
 	name := "superloop-" + strings.ToLower(rand.Text()[:12])
 	dir = filepath.Join(parent, name)
-	if err := durable.OS().Mkdir("cage", dir, 0o700); err != nil {
+	if err := durable.OS().Mkdir("sandbox", dir, 0o700); err != nil {
 		return "", nil, err
 	}
 	remove = func() error {

@@ -102,7 +102,7 @@ func findBash(path string) (string, error) {
 func (s *Spec) makeWritable() error {
 	for _, w := range s.Writable {
 		if !exists(w) {
-			if err := durable.OS().MkdirAll("cage", w, 0o700); err != nil {
+			if err := durable.OS().MkdirAll("sandbox", w, 0o700); err != nil {
 				return fmt.Errorf("making a writable place: %w", err)
 			}
 		}
