@@ -42,7 +42,7 @@ type Command struct {
 	// WorkingDir is the directory that was asked for; "" is ".". It is only shown.
 	WorkingDir string
 	// DirProblem says why WorkingDir does not lead to a directory inside the
-	// repository (see Root.Resolve); "" means that it does.
+	// repository (see workdir.Root); "" means that it does.
 	DirProblem string
 }
 

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/internal/workdir"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -208,7 +209,7 @@ func (p *Policy) CheckTests() []schemas.Problem {
 
 // lexicalProblem judges a working directory without looking at any.
 func lexicalProblem(dir string) string {
-	clean, why := path.Clean(dir), impossibleDir(dir)
+	clean, why := path.Clean(dir), workdir.Impossible(dir)
 	switch {
 	case why != "":
 	case path.IsAbs(dir):
@@ -216,10 +217,10 @@ func lexicalProblem(dir string) string {
 	case clean == ".." || strings.HasPrefix(clean, "../"):
 		why = "leads out of the repository"
 	default:
-		why = forbiddenDir(dir)
+		why = workdir.Forbidden(dir)
 	}
 	if why == "" {
 		return ""
 	}
-	return (&DirError{dir, why}).Error()
+	return (&workdir.Error{Dir: dir, Why: why}).Error()
 }

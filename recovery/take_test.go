@@ -14,6 +14,22 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
+func mkdirs(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, p := range paths {
+		if err := os.MkdirAll(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func takeDirs(t *testing.T) (loopDir, private string) {
 	t.Helper()
 	top := t.TempDir()

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/internal/batch"
+	"github.com/superloop/superloop/internal/workdir"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/schemas"
@@ -32,7 +33,7 @@ type judged struct {
 
 // policyLines answers lines; policies and directories come again and again.
 type policyLines struct {
-	root     *recovery.Root
+	root     *workdir.Root
 	policies map[string]*recovery.Policy
 	dirs     map[string]string
 }
@@ -42,7 +43,7 @@ func (a *app) policyBatch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	root, err := recovery.OpenRoot(repo)
+	root, err := workdir.OpenRoot(repo)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/internal/workdir"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 )
@@ -54,7 +55,7 @@ func (a *app) policyCheck(c *cli.Context) error {
 	}
 	p := f.of(loop)
 	command := recovery.Command{Text: c.String("command"), WorkingDir: c.String("working-dir")}
-	root, err := recovery.OpenRoot(repo)
+	root, err := workdir.OpenRoot(repo)
 	if err != nil {
 		return err
 	}
@@ -74,9 +75,9 @@ func (a *app) policyCheck(c *cli.Context) error {
 }
 
 // dirProblem says why a working directory is none, "" if it is one.
-func dirProblem(root *recovery.Root, dir string) (string, error) {
+func dirProblem(root *workdir.Root, dir string) (string, error) {
 	d, err := root.Resolve(dir)
-	var bad *recovery.DirError
+	var bad *workdir.Error
 	switch {
 	case errors.As(err, &bad):
 		return bad.Error(), nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/internal/workdir"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
 	"github.com/superloop/superloop/recovery/inputs"
@@ -61,13 +62,13 @@ func (b Basis) Drift(now Basis) []string {
 // be said: the repository is gone, or nobody can tell what confines commands here.
 func (x *Executor) Judge(ctx context.Context, a action.Action, b recovery.Budget) (Judgement, error) {
 	cmd := recovery.Command{Text: a.Command, WorkingDir: a.WorkingDir}
-	place, err := x.place(a.WorkingDir)
-	var none *recovery.DirError
+	place, err := sandbox.Resolve(x.Repo, a.WorkingDir)
+	var none *workdir.Error
 	switch {
 	case errors.As(err, &none):
 		cmd.DirProblem = none.Error()
 	case err != nil:
-		return Judgement{}, err
+		return Judgement{}, fmt.Errorf("opening the repository: %w", err)
 	}
 	inForce := x.Policies()
 	if len(inForce) == 0 {
@@ -94,29 +95,6 @@ func stricter(a, b recovery.Verdict) bool {
 		return rank[a.Decision] > rank[b.Decision]
 	}
 	return a.NotBefore.After(b.NotBefore)
-}
-
-// place finds a working directory; its error is a *recovery.DirError when there is none. Two resolvers look at it: the
-// policy's says why it is none, the sandbox's gives what the sandbox holds fast.
-func (x *Executor) place(dir string) (sandbox.Place, error) {
-	root, err := recovery.OpenRoot(x.Repo)
-	if err != nil {
-		return sandbox.Place{}, fmt.Errorf("opening the repository: %w", err)
-	}
-	defer func() { _ = root.Close() }() // it was only looked at
-	found, err := root.Resolve(dir)
-	if err != nil {
-		return sandbox.Place{}, err
-	}
-	defer func() { _ = found.Close() }() // the same
-	at, err := sandbox.Resolve(x.Repo, dir)
-	if err != nil {
-		return sandbox.Place{}, &recovery.DirError{Dir: dir, Why: err.Error()}
-	}
-	if at.DirID != (sandbox.FileID{Dev: found.Dev, Ino: found.Ino}) {
-		return sandbox.Place{}, &recovery.DirError{Dir: dir, Why: "it became another directory while it was looked at"}
-	}
-	return at, nil
 }
 
 // judgeBy judges by one policy. What costs time is only looked at where it can make a difference.

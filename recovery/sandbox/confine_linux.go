@@ -80,7 +80,7 @@ func (o *order) confine(rep *report) (kind string, err error) {
 			return badPlace, err
 		}
 		defer fds.close()
-		writable = append(writable, fds.repo)
+		writable = append(writable, int(fds.repo.Fd()))
 	}
 	rep.Level = levelOf(use, o.Mount)
 	if !rep.Level.Meets(o.Required) {

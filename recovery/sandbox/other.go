@@ -46,8 +46,3 @@ func protectionHint() string { return "" }
 
 // become is never asked for here: Protect does not offer it.
 func (a *agentOrder) become() int { return 1 }
-
-// lookAt opens a directory that is only gone through.
-const lookAt = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
-
-func beneath(_ int, root, rel string) (int, error) { return below(root, rel) }

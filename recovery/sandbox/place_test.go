@@ -67,28 +67,28 @@ func TestResolve(t *testing.T) {
 		{" blank ", repo + "/ blank ", ""},
 		{repo, repo, ""},
 		{repo + "/a", repo + "/a", ""},
-		{"..", "", "not in the repository"},
-		{"a/../..", "", "not in the repository"},
-		{"../repo/a", "", "not in the repository"},
-		{"out", "", "not in the repository"},
-		{"abs", "", "not in the repository"},
+		{"..", "", "leads out of the repository"},
+		{"a/../..", "", "leads out of the repository"},
+		{"../repo/a", "", "leads out of the repository"},
+		{"out", "", "leads out of the repository"},
+		{"abs", "", "leads out of the repository"},
 		{base, "", "not in the repository"},
 		{base + "/repo-sibling", "", "not in the repository"},
-		{"../repo-sibling", "", "not in the repository"},
+		{"../repo-sibling", "", "leads out of the repository"},
 		{"/", "", "not in the repository"},
 		{"magic", "", ""},
 		{"/proc/self/cwd", "", "not in the repository"},
 		{"loop", "", ""},
 		{"dangling", "", ""},
-		{"missing", "", "no such file"},
+		{"missing", "", "does not exist"},
 		{"file", "", "not a directory"},
 		{".git", "", "lies in .git"},
 		{".git/hooks", "", "lies in .git"},
 		{"git/hooks", "", "lies in .git"},
 		{"a/../.superloop", "", "lies in .superloop"},
-		{"$HOME", "", "no such file"},
+		{"$HOME", "", "does not exist"},
 		{"a\x00b", "", "NUL"},
-		{strings.Repeat("a/", maxDir), "", "bytes"},
+		{strings.Repeat("a/", 4096), "", "bytes"},
 	} {
 		for _, from := range []string{repo, base + "/alias"} {
 			p, err := Resolve(from, c.dir)
@@ -110,18 +110,6 @@ func TestResolve(t *testing.T) {
 	}
 	if p, err := Resolve(base+"/alias", base+"/alias/a"); err != nil || p.DirID != idOfPath(t, repo+"/a") || p.Dir != "a" {
 		t.Errorf("by the repository's own other name: %+v %v", p, err)
-	}
-	// The way without openat2 refuses the same.
-	for _, dir := range []string{"..", "out", "abs", "magic", "file", "missing"} {
-		if fd, err := below(repo, dir); err == nil {
-			unix.Close(fd)
-			t.Errorf("%q is opened", dir)
-		}
-	}
-	if fd, err := below(repo, "in"); err != nil {
-		t.Error(err)
-	} else {
-		unix.Close(fd)
 	}
 }
 
@@ -179,7 +167,9 @@ func TestRaceForTheDirectory(t *testing.T) {
 			continue
 		}
 		found++
-		if id, _ := idOf(fds.dir); id == out || id == repo || id != p.DirID {
+		var st unix.Stat_t
+		_ = unix.Fstat(int(fds.dir.Fd()), &st)
+		if id := (FileID{Dev: uint64(st.Dev), Ino: st.Ino}); id == out || id == repo || id != p.DirID {
 			t.Errorf("%+v leads to %+v", p, id)
 		}
 		fds.close()

@@ -107,7 +107,7 @@ func (o *order) enter() (opened, error) {
 	case p.DirID != o.DirID:
 		err = fmt.Errorf("the working directory %q was replaced by another one since this was decided", o.Dir)
 	default:
-		if err = unix.Fchdir(fds.dir); err != nil {
+		if err = unix.Fchdir(int(fds.dir.Fd())); err != nil {
 			err = fmt.Errorf("entering the working directory %q: %w", o.Dir, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package recovery
+package workdir
 
 import (
 	"errors"
@@ -102,7 +102,7 @@ func TestResolve(t *testing.T) {
 		"none": "does not exist", "file": "not a directory", "file/x": "not a directory", "fifo": "not a directory", "loop": "links", "a\x00b": "NUL", strings.Repeat("a/", 2100): "bytes", strings.Repeat("x", 300): "cannot be opened",
 	} {
 		d, err := r.Resolve(dir)
-		var de *DirError
+		var de *Error
 		if err == nil || !errors.As(err, &de) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%.60q: %v, want %q", dir, err, why)
 		}
@@ -147,11 +147,13 @@ func TestResolveWithoutOpenat2(t *testing.T) {
 	mkdirs(t, filepath.Join(repo, "a"), filepath.Join(top, "out"))
 	link(t, "../out", filepath.Join(repo, "out"))
 	link(t, "a", filepath.Join(repo, "in"))
-	if err := syscall.Mkfifo(filepath.Join(repo, "fifo"), 0o644); err != nil {
+	link(t, filepath.Join(top, "out"), filepath.Join(repo, "abs"))
+	link(t, "/proc/self/cwd", filepath.Join(repo, "magic"))
+	if err := errors.Join(os.WriteFile(filepath.Join(repo, "file"), nil, 0o644), syscall.Mkfifo(filepath.Join(repo, "fifo"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	r := openRoot(t, repo)
-	for dir, good := range map[string]bool{".": true, "a": true, "in": true, "out": false, "..": false, "a/../..": false, "fifo": false, "none": false} {
+	for dir, good := range map[string]bool{".": true, "a": true, "in": true, "out": false, "..": false, "a/../..": false, "fifo": false, "none": false, "abs": false, "magic": false, "file": false} {
 		fd, err := r.beneathRoot(dir)
 		if (err == nil) != good {
 			t.Errorf("%s: %v", dir, err)

@@ -1,4 +1,4 @@
-package recovery
+package workdir
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ const lookAt = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 func (r *Root) beneath(rel string) (int, error) {
 	how := &unix.OpenHow{Flags: lookAt, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	for range 1000 {
-		fd, err := unix.Openat2(int(r.file.Fd()), rel, how)
+		fd, err := unix.Openat2(int(r.File.Fd()), rel, how)
 		switch {
 		case err == nil:
 			return fd, nil

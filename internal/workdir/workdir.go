@@ -1,4 +1,6 @@
-package recovery
+// Package workdir finds the directory in which a command is to run: inside of a repository, whatever links lead to it and
+// whatever is renamed meanwhile.
+package workdir
 
 import (
 	"errors"
@@ -17,34 +19,40 @@ const (
 	maxParents = 512  // directories between a working directory and the repository
 )
 
-// Root is a repository in which working directories are looked for. It holds a
-// descriptor: what is at its path later does not matter.
+// stateDir is where superloop keeps its own files.
+const stateDir = ".superloop"
+
+// Root is a repository in which working directories are looked for. It holds a descriptor: what is at its path later
+// does not matter.
 type Root struct {
+	*os.File
+	ID
+	Real string // its path, absolute and without symbolic links
 	path string // as it was given, absolute
-	real string // without symbolic links
 	dir  *os.Root
-	file *os.File
-	id   fileID
 }
 
-// fileID names a directory, whatever it is called, for as long as it exists.
-type fileID struct{ dev, ino uint64 }
+// ID names a directory, whatever it is called, for as long as it exists.
+type ID struct {
+	Dev uint64 `json:"dev"`
+	Ino uint64 `json:"ino"`
+}
 
-// Dir is a working directory. It stays the same directory, whatever is renamed:
-// run by its descriptor, or compare Dev and Ino.
+// Dir is a working directory. It stays the same directory, whatever is renamed: run by its descriptor, or compare its ID.
 type Dir struct {
 	*os.File // opened for nothing but going into it
-	Dev, Ino uint64
+	ID
+	Rel string // its path below the repository, "." for the repository itself
 }
 
-// DirError says why a working directory is none. Its message is complete, and quotes what was asked for.
-type DirError struct {
+// Error says why a working directory is none. Its message is complete, and quotes what was asked for.
+type Error struct {
 	Dir string // what was asked for
 	Why string
 }
 
-func (e *DirError) Error() string {
-	return fmt.Sprintf("the working directory \"%s\" %s", text.Display(clip(e.Dir)), e.Why)
+func (e *Error) Error() string {
+	return fmt.Sprintf("the working directory \"%s\" %s", text.Display(text.Cut(e.Dir, 123)), e.Why)
 }
 
 // OpenRoot opens the repository at path.
@@ -54,14 +62,14 @@ func OpenRoot(path string) (*Root, error) {
 		return nil, fmt.Errorf("finding the repository: %w", err)
 	}
 	r := &Root{path: abs}
-	if r.real, err = filepath.EvalSymlinks(abs); err != nil {
+	if r.Real, err = filepath.EvalSymlinks(abs); err != nil {
 		return nil, fmt.Errorf("finding the repository: %w", err)
 	}
-	if r.dir, err = os.OpenRoot(r.real); err != nil {
+	if r.dir, err = os.OpenRoot(r.Real); err != nil {
 		return nil, fmt.Errorf("opening the repository: %w", err)
 	}
-	if r.file, err = r.dir.Open("."); err == nil {
-		r.id, err = identify(int(r.file.Fd()))
+	if r.File, err = r.dir.Open("."); err == nil {
+		r.ID, err = identify(int(r.File.Fd()))
 	}
 	if err != nil {
 		r.dir.Close()
@@ -71,22 +79,22 @@ func OpenRoot(path string) (*Root, error) {
 }
 
 // Close gives the descriptors up.
-func (r *Root) Close() error { return errors.Join(r.file.Close(), r.dir.Close()) }
+func (r *Root) Close() error { return errors.Join(r.File.Close(), r.dir.Close()) }
 
 // Resolve finds a working directory: relative to the repository, or an absolute path below it; "" is the repository
 // itself; there is no ~ and no variable. Links are followed as long as they stay inside; the kernel sees to that at
 // every step, so renaming things meanwhile changes nothing. Refused are what is not there, no directory, outside,
-// inside .git or .superloop, or on another file system. Every refusal is a *DirError.
+// inside .git or .superloop, or on another file system. Every refusal is a *Error.
 func (r *Root) Resolve(dir string) (*Dir, error) {
-	refuse := func(why string) (*Dir, error) { return nil, &DirError{dir, why} }
-	if why := impossibleDir(dir); why != "" {
+	refuse := func(why string) (*Dir, error) { return nil, &Error{dir, why} }
+	if why := Impossible(dir); why != "" {
 		return refuse(why)
 	}
 	rel, ok := r.relative(dir)
 	if !ok {
-		return refuse("is not in the repository " + r.real)
+		return refuse("is not in the repository " + r.Real)
 	}
-	if why := forbiddenDir(rel); why != "" {
+	if why := Forbidden(rel); why != "" {
 		return refuse(why)
 	}
 	fd, err := r.beneath(rel)
@@ -102,11 +110,11 @@ func (r *Root) Resolve(dir string) (*Dir, error) {
 		f.Close()
 		return refuse(err.Error())
 	}
-	return &Dir{File: f, Dev: id.dev, Ino: id.ino}, nil
+	return &Dir{f, id, rel}, nil
 }
 
-// impossibleDir refuses what no repository can hold, without looking.
-func impossibleDir(dir string) string {
+// Impossible refuses what no repository can hold, without looking.
+func Impossible(dir string) string {
 	switch {
 	case len(dir) > maxDir:
 		return fmt.Sprintf("has %d bytes; at most %d are possible", len(dir), maxDir)
@@ -116,9 +124,9 @@ func impossibleDir(dir string) string {
 	return ""
 }
 
-// forbiddenDir refuses the names of directories where no command runs. rel begins
+// Forbidden refuses the names of directories where no command runs. rel begins
 // at the repository, which may itself lie in one: so do loops' work trees.
-func forbiddenDir(rel string) string {
+func Forbidden(rel string) string {
 	for segment := range strings.SplitSeq(rel, "/") {
 		if strings.EqualFold(segment, ".git") || strings.EqualFold(segment, stateDir) {
 			return "lies in " + strings.ToLower(segment) + ", where no command runs"
@@ -135,7 +143,7 @@ func (r *Root) relative(dir string) (string, bool) {
 	if !filepath.IsAbs(dir) {
 		return dir, true
 	}
-	for _, base := range []string{r.real, r.path} {
+	for _, base := range []string{r.Real, r.path} {
 		rest, ok := strings.CutPrefix(dir, strings.TrimSuffix(base, "/"))
 		if ok && strings.Trim(rest, "/") == "" {
 			return ".", true
@@ -165,12 +173,12 @@ func whyNot(err error) string {
 	return "cannot be opened: " + err.Error()
 }
 
-func identify(fd int) (fileID, error) {
+func identify(fd int) (ID, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fileID{}, fmt.Errorf("cannot be looked at: %w", err)
+		return ID{}, fmt.Errorf("cannot be looked at: %w", err)
 	}
-	return fileID{uint64(st.Dev), st.Ino}, nil // Dev is signed on some systems
+	return ID{uint64(st.Dev), st.Ino}, nil // Dev is signed on some systems
 }
 
 // inside goes up from a directory to the repository: it proves that it is in
@@ -186,9 +194,9 @@ func (r *Root) inside(fd int) error {
 		switch {
 		case err != nil:
 			return err
-		case id == r.id:
+		case id == r.ID:
 			return nil
-		case id.dev != r.id.dev:
+		case id.Dev != r.Dev:
 			return errors.New("lies on another device than the repository")
 		}
 		up, err := unix.Openat(at, "..", lookAt, 0)
@@ -201,7 +209,7 @@ func (r *Root) inside(fd int) error {
 		// What it is called shows from above: a link may have led past the name.
 		for _, name := range []string{".git", stateDir} {
 			var st unix.Stat_t
-			if unix.Fstatat(up, name, &st, 0) == nil && id == (fileID{uint64(st.Dev), st.Ino}) {
+			if unix.Fstatat(up, name, &st, 0) == nil && id == (ID{uint64(st.Dev), st.Ino}) {
 				return fmt.Errorf("lies in %s, where no command runs", name)
 			}
 		}

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package recovery
+package workdir
 
 import "golang.org/x/sys/unix"
 
