@@ -54,9 +54,8 @@ type Remark struct {
 func Analyse(text string) *Analysis {
 	a := &Analysis{Hidden: hidden(text)}
 	r := reader{out: a, work: maxAgain*len(text) + MaxCommand/2}
-	for _, h := range a.Hidden {
-		r.opaque(fmt.Sprintf("it holds %s at byte %d", h.Name, h.Offset), "")
-		break
+	if len(a.Hidden) > 0 {
+		r.opaque(fmt.Sprintf("it holds %s at byte %d", a.Hidden[0].Name, a.Hidden[0].Offset), "")
 	}
 	switch why := tooMuch(text); {
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
@@ -74,18 +73,12 @@ func Analyse(text string) *Analysis {
 	if strings.Contains(strings.ToLower(text), stateDir) {
 		r.state(text)
 	}
-	for i := range a.Parts {
-		a.Parts[i].finish()
+	for i := range a.Parts { // Words is for people
+		for _, w := range a.Parts[i].words {
+			a.Parts[i].Words = append(a.Parts[i].Words, w.show())
+		}
 	}
 	return a
-}
-
-// finish fills in what people see; it is done once, when all parts are known.
-func (p *Part) finish() {
-	p.Words = make([]string, len(p.words))
-	for i, w := range p.words {
-		p.Words[i] = w.show()
-	}
 }
 
 // tooMuch says why a text is not given to the parser, or "".
@@ -124,8 +117,7 @@ func tooMuch(text string) string {
 }
 
 // keywords are words at which the parser may go deeper.
-const keywords = "if elif while until for select case time " +
-	"coproc function ! - + ~ ?"
+const keywords = "if elif while until for select case time coproc function ! - + ~ ?"
 
 // reader collects an Analysis.
 type reader struct {
@@ -203,16 +195,10 @@ type Hidden struct {
 // isHidden reports whether people cannot see a character: controls but for newline and tab, formats, blanks other than
 // the usual one, and letters and marks that show nothing.
 func isHidden(c rune) bool {
-	if c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
-		return false
-	}
-	switch {
-	case unicode.IsControl(c), c == utf8.RuneError, unicode.In(c, unicode.Cf, unicode.Zs, unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
-		return true
-	case c == 0x2800: // a braille pattern without dots
-		return true
-	}
-	return false
+	const noDots = 0x2800 // a braille pattern
+	visible := c >= ' ' && c < 0x7f || c == '\n' || c == '\t'
+	return !visible && (unicode.IsControl(c) || c == utf8.RuneError || c == noDots || unicode.In(c, unicode.Cf, unicode.Zs,
+		unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point))
 }
 
 func hidden(s string) []Hidden {

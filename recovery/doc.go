@@ -4,14 +4,11 @@
 //
 // Three rules hold the package together:
 //
-//   - A command runs without an operator only if its bytes are those of an entry
-//     of auto_approve (or if nobody is asked at all: on_unknown "allow"). Neither
-//     side is trimmed, folded or normalised.
-//   - Analysis, which parses the command as bash would, can turn "auto" into
-//     "human" and say why; it never grants anything. What it does not
-//     understand it calls opaque.
-//   - Whatever goes wrong inside (an odd policy, a panic) is a question for the
-//     operator.
+//   - A command runs without an operator only if its bytes are those of an entry of auto_approve (or if nobody is asked
+//     at all: on_unknown "allow"). Neither side is trimmed, folded or normalised.
+//   - Analysis, which parses the command as bash would, can turn "auto" into "human" and say why; it never grants
+//     anything. What it does not understand it calls opaque.
+//   - Whatever goes wrong inside (an odd policy, a panic) is a question for the operator.
 //
 // Nothing here runs a command, and a command is never printed back from its
 // parsed form: what is executed are the bytes that were judged.

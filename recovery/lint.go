@@ -34,13 +34,11 @@ type Finding struct {
 func (p *Policy) Lint() []Finding {
 	l := linter{Policy: p}
 	l.section()
-	seen := map[string]int{}
 	for i, entry := range p.Settings.AutoApprove {
-		if first, twice := seen[entry]; twice {
+		if first := p.listed[entry]; first < i {
 			l.add(SevNote, "duplicate", l.entry(i), "%s stands here twice; first as entry %d", quoted(entry), first+1)
 			continue
 		}
-		seen[entry] = i
 		l.look(i, entry)
 	}
 	for i := range p.patterns {

@@ -103,10 +103,7 @@ func heads(head []string, words []word) match {
 }
 
 func sameProgram(pattern, name string) bool {
-	if strings.Contains(pattern, "/") {
-		return pattern == name
-	}
-	return foldName(pattern) == programName(name)
+	return pattern == name || !strings.Contains(pattern, "/") && foldName(pattern) == programName(name)
 }
 
 // reading goes through the words of one command.
@@ -171,10 +168,7 @@ func (r *reading) unknown(want []string, w word, certain, possible []bool, plain
 }
 
 func sameOperand(want, got string) bool {
-	if want == got {
-		return true
-	}
-	return strings.Contains(want, "/") && strings.Contains(got, "/") && path.Clean(want) == path.Clean(got)
+	return want == got || strings.Contains(want, "/") && strings.Contains(got, "/") && path.Clean(want) == path.Clean(got)
 }
 
 func isOption(w string) bool { return len(w) > 1 && w[0] == '-' && w != "--" }
@@ -195,12 +189,7 @@ func (r *reading) hasOptions() bool {
 	if r.rm {
 		letters = strings.ReplaceAll(letters, "R", "r")
 	}
-	for _, want := range r.options {
-		if !r.hasOption(want, letters) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.options, func(want string) bool { return !r.hasOption(want, letters) })
 }
 
 func (r *reading) hasOption(want, letters string) bool {

@@ -111,9 +111,8 @@ type option struct {
 	value word
 }
 
-// grammar is what options a program takes: short as for getopt ("ab:": -a, and
-// -b with a value), long as names with ":" behind those with a value in the next
-// word.
+// grammar is what options a program takes: short as for getopt ("ab:": -a, and -b with a value), long as names with ":"
+// behind those with a value in the next word.
 type grammar struct{ short, long string }
 
 // split parts arguments into options and what follows them. It is not ok if an option is not of the grammar or not
@@ -189,11 +188,9 @@ func (g grammar) bundle(a word, next []word, options *[]option) (used int, ok bo
 
 // find gives the last option of one of these names.
 func find(options []option, names ...string) (word, bool) {
-	for i := len(options) - 1; i >= 0; i-- {
-		for _, n := range names {
-			if options[i].name == n {
-				return options[i].value, true
-			}
+	for _, o := range slices.Backward(options) {
+		if slices.Contains(names, o.name) {
+			return o.value, true
 		}
 	}
 	return word{}, false

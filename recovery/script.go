@@ -102,11 +102,15 @@ func (s source) call(n *syntax.CallExpr) {
 	if len(n.Args) == 0 {
 		return
 	}
-	words := make([]word, len(n.Args))
-	for i, w := range n.Args {
+	s.command(newWords(n.Args), s.slice(n), s.depth)
+}
+
+func newWords(args []*syntax.Word) []word {
+	words := make([]word, len(args))
+	for i, w := range args {
 		words[i] = newWord(w)
 	}
-	s.command(words, s.slice(n), s.depth)
+	return words
 }
 
 // declaration reads export, declare and their kin, which the parser takes for grammar.
@@ -202,17 +206,14 @@ func (s source) arithmetic(x syntax.ArithmExpr, at syntax.Node) {
 		if !ok {
 			return true
 		}
-		text := newWord(w)
-		numeric = numeric && (isNumber(text) || !text.known && text.many && (text.text == string(unknown)) && isStar(w) || text.text == "@")
+		text := newWord(w) // "*" and "@" are the subscripts of ${array[*]} and ${array[@]}
+		numeric = numeric && (isNumber(text) || !text.known && text.many && (text.text == string(unknown)) && w.Lit() == "*" || text.text == "@")
 		return false
 	})
 	if !numeric {
 		s.opaque("arithmetic can run commands", s.slice(at))
 	}
 }
-
-// isStar: the subscript of ${array[*]}.
-func isStar(w *syntax.Word) bool { return w.Lit() == "*" }
 
 func isNumber(w word) bool {
 	return w.known && w.text != "" && strings.Trim(strings.TrimPrefix(w.text, "-"), "0123456789") == ""
@@ -242,10 +243,7 @@ func (s source) time(n *syntax.TimeClause) {
 		return
 	}
 	if first := newWord(call.Args[0]); first.known && first.text == "--" {
-		words := make([]word, 0, len(call.Args)-1)
-		for _, w := range call.Args[1:] {
-			words = append(words, newWord(w))
-		}
+		words := newWords(call.Args[1:])
 		s.command(words, show(words), s.depth+1)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -185,4 +186,12 @@ func readPlain(dir *os.File, name string) ([]byte, *schemas.Problem, error) {
 		return bad("it has more than %d bytes", limit)
 	}
 	return data, nil, nil
+}
+
+// in is a path to an entry of an open directory. Nothing above it can be exchanged any more, where /proc is.
+func in(dir *os.File, name string) string {
+	if runtime.GOOS == "linux" {
+		return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
+	}
+	return filepath.Join(dir.Name(), name)
 }

@@ -89,7 +89,7 @@ func newWord(w *syntax.Word) word {
 	b := wordBuilder{known: true}
 	if len(w.Parts) > 0 {
 		lit, ok := w.Parts[0].(*syntax.Lit)
-		if ok && len(w.Parts) == 1 && (lit.Value == "[" || plainText(lit.Value)) {
+		if ok && len(w.Parts) == 1 && (lit.Value == "[" || !strings.ContainsAny(lit.Value, "\\*?[{~")) {
 			return literal(lit.Value)
 		}
 		b.tilde = ok && strings.HasPrefix(lit.Value, "~")
@@ -103,9 +103,6 @@ func newWord(w *syntax.Word) word {
 	}
 	return out
 }
-
-// plainText reports whether nothing in unquoted text is special.
-func plainText(s string) bool { return !strings.ContainsAny(s, "\\*?[{~") }
 
 type wordBuilder struct {
 	text               strings.Builder
@@ -179,8 +176,7 @@ func (b *wordBuilder) quoted(part syntax.WordPart) {
 	}
 }
 
-// bare adds text without quotes around it: backslashes quote, and globs, braces
-// and a leading tilde are expanded.
+// bare adds text without quotes around it: backslashes quote, and globs, braces and a leading tilde are expanded.
 func (b *wordBuilder) bare(s string) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
@@ -282,7 +278,10 @@ func ansi(s string) (string, bool) {
 // number reads at most n digits.
 func number(s string, base rune, n int) (value rune, digits int) {
 	for digits < n && digits < len(s) {
-		d := rune(strings.IndexByte("0123456789abcdef", lower(s[digits])))
+		d := rune(strings.IndexByte("0123456789abcdefABCDEF", s[digits]))
+		if d > 0xf {
+			d -= 6
+		}
 		if d < 0 || d >= base {
 			break
 		}
@@ -292,11 +291,4 @@ func number(s string, base rune, n int) (value rune, digits int) {
 		digits++
 	}
 	return value, digits
-}
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

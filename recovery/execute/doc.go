@@ -11,9 +11,8 @@
 //
 //   - The strictest of the policies in force decides, and the tightest of their
 //     bounds holds: tightening a policy counts at once.
-//   - An approval is for what was judged. Execute judges again right before the
-//     start and begins nothing if the working directory, the policy or what the
-//     command reads is another one.
+//   - An approval is for what was judged. Execute judges again right before the start and begins nothing if the working
+//     directory, the policy or what the command reads is another one.
 //   - Nothing is begun before Order.Intend has put the intent on the disk, so
 //     after a crash the caller knows what may have run.
 //

@@ -26,6 +26,3 @@ func NewCheck(kind CheckKind, spec CheckSpec, reason, by string) Prevention {
 	p.ID = p.id()
 	return p
 }
-
-// Valid says what is wrong with a check, nil when it can be looked at.
-func (p Prevention) Valid() error { return p.valid() }

@@ -130,7 +130,7 @@ func (rc RootCause) Suspicion() (p Prevention, ok bool) {
 		return Prevention{}, false
 	}
 	p = Prevention{Kind: rc.Prevention.Kind, Spec: *rc.Prevention.Spec, Reason: clip(rc.Description), AddedBy: rc.By}
-	if p.valid() != nil {
+	if p.Valid() != nil {
 		return Prevention{}, false
 	}
 	p.ID = p.id()

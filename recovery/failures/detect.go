@@ -2,6 +2,7 @@ package failures
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -142,7 +143,7 @@ func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 		e.Until = time.Time{}
 	}
 	part := ""
-	if g := o.Classified; g != nil && g.Category != "" && overridable(kind) {
+	if g := o.Classified; g != nil && g.Category != "" && slices.Contains(byOutput, kind) {
 		e.Category, e.Handler, part = g.Category, g.Handler, g.Signature
 		switch {
 		case g.Code:
@@ -168,14 +169,13 @@ func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 	return e, true
 }
 
-// overridable: what a process printed says more than how it ended.
-func overridable(k Kind) bool {
-	switch k {
-	case KindExit, KindSignal, KindUnknown, KindNoResult, KindTimeout, KindInactive, KindMissing, KindEmpty:
-		return true
-	}
-	return false
-}
+// byOutput are the kinds of which what the process printed says more than how it ended; byClass are those that a class
+// says by itself: that a stream has no end, or that nobody knows, is no more than how the process ended.
+var (
+	byOutput = []Kind{KindExit, KindSignal, KindUnknown, KindNoResult, KindTimeout, KindInactive, KindMissing, KindEmpty}
+	byClass  = []Kind{KindLimit, KindOverloaded, KindNetwork, KindAuth, KindBilling, KindModel, KindContext, KindConfig,
+		KindTurns, KindBudget, KindRefused, KindRequest, KindSession}
+)
 
 // kindOf gives the kind of a failure and what is to be added for a person; "" is no failure.
 func kindOf(o RoleOutcome) (Kind, string) {
@@ -191,7 +191,7 @@ func kindOf(o RoleOutcome) (Kind, string) {
 	if o.Outcome == "not_started" {
 		return KindNotStarted, o.Error
 	}
-	if k, ok := classKind(o.Class); ok {
+	if k := Kind(o.Class); slices.Contains(byClass, k) {
 		return k, o.Error
 	}
 	switch o.Outcome {
@@ -215,28 +215,10 @@ func kindOf(o RoleOutcome) (Kind, string) {
 	return KindUnknown, o.Error
 }
 
-// classKind is the kind that a class says by itself. That a stream has no end, or that nobody knows, is no more than
-// how the process ended.
-func classKind(class string) (Kind, bool) {
-	switch k := Kind(class); k {
-	case KindLimit, KindOverloaded, KindNetwork, KindAuth, KindBilling, KindModel, KindContext, KindConfig, KindTurns,
-		KindBudget, KindRefused, KindRequest, KindSession:
-		return k, true
-	}
-	return "", false
-}
-
 // reportKind is what may be wrong with a turn that ended well.
 func reportKind(o RoleOutcome) (Kind, string) {
-	if o.MustReport {
-		switch o.Output {
-		case "missing":
-			return KindMissing, ""
-		case "empty":
-			return KindEmpty, ""
-		case "stale":
-			return KindStale, ""
-		}
+	if k := map[string]Kind{"missing": KindMissing, "empty": KindEmpty, "stale": KindStale}[o.Output]; o.MustReport && k != "" {
+		return k, ""
 	}
 	switch {
 	case o.Malformed != "":

@@ -31,17 +31,10 @@ type BreakerLimits struct {
 
 // WithDefaults is l with its zero fields set.
 func (l BreakerLimits) WithDefaults() BreakerLimits {
-	if l.Trip <= 0 {
-		l.Trip = 3
-	}
-	for _, f := range []struct {
-		v *int64
-		d time.Duration
-	}{{&l.FirstMS, time.Minute}, {&l.MostMS, 30 * time.Minute}, {&l.ProbeMS, time.Hour}} {
-		if *f.v <= 0 {
-			*f.v = f.d.Milliseconds()
-		}
-	}
+	set(&l.Trip, 3)
+	set(&l.FirstMS, time.Minute.Milliseconds())
+	set(&l.MostMS, (30 * time.Minute).Milliseconds())
+	set(&l.ProbeMS, time.Hour.Milliseconds())
 	return l
 }
 

@@ -2,6 +2,7 @@ package failures
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,15 +216,8 @@ func confidence(raw json.RawMessage) float64 {
 		return v
 	}
 	var word string
-	if json.Unmarshal(raw, &word) == nil {
-		switch strings.ToLower(word) {
-		case "high":
-			return 0.9
-		case "medium":
-			return 0.6
-		}
-	}
-	return 0.3
+	_ = json.Unmarshal(raw, &word) // what is no word has no value either
+	return cmp.Or(map[string]float64{"high": 0.9, "medium": 0.6}[strings.ToLower(word)], 0.3)
 }
 
 // maxCommand bounds a proposed command, in bytes.
@@ -291,7 +285,7 @@ func preventedOf(raw json.RawMessage) (*Prevented, error) {
 	if p.Spec.Path != "" && !filepath.IsLocal(p.Spec.Path) {
 		return nil, fmt.Errorf("path %q leaves the repository", p.Spec.Path)
 	}
-	if err := (Prevention{Kind: p.Kind, Spec: *p.Spec}).valid(); err != nil {
+	if err := (Prevention{Kind: p.Kind, Spec: *p.Spec}).Valid(); err != nil {
 		return nil, err
 	}
 	return &p, nil

@@ -92,26 +92,23 @@ type Limits struct {
 
 // WithDefaults is l with its zero fields set.
 func (l Limits) WithDefaults() Limits {
-	set := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	span := func(v *int64, d time.Duration) {
-		if *v <= 0 {
-			*v = d.Milliseconds()
-		}
-	}
 	set(&l.Reassign, 1)
 	set(&l.Analyse, 1)
 	set(&l.Failures, l.Reassign+l.Analyse+1)
 	set(&l.Same, 3)
 	set(&l.Chance, 3)
 	set(&l.Runs, 6)
-	span(&l.WallMS, 6*time.Hour)
-	span(&l.AnalysisMS, 10*time.Minute)
-	span(&l.WaitMS, 24*time.Hour)
+	set(&l.WallMS, (6 * time.Hour).Milliseconds())
+	set(&l.AnalysisMS, (10 * time.Minute).Milliseconds())
+	set(&l.WaitMS, (24 * time.Hour).Milliseconds())
 	return l
+}
+
+// set gives a value that is not above 0 its default.
+func set[N int | int64](v *N, d N) {
+	if *v <= 0 {
+		*v = d
+	}
 }
 
 // State is the failure policy of one task. It is a value: no function of this package changes the one that it is given.

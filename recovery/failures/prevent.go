@@ -94,7 +94,7 @@ const (
 // Add takes a check in, or wakes the one that looks at the same. It reports whether anything is new. A spec that cannot
 // be looked at is an error that says what is wrong.
 func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error) {
-	if err := p.valid(); err != nil {
+	if err := p.Valid(); err != nil {
 		return Prevention{}, false, fmt.Errorf("adding a check of kind %q: %w", p.Kind, err)
 	}
 	p.ID = p.id()
@@ -191,8 +191,8 @@ func (p Prevention) id() string {
 	return string(p.Kind) + "-" + hex.EncodeToString(sum[:4])
 }
 
-// valid says what is wrong with a check.
-func (p Prevention) valid() error {
+// Valid says what is wrong with a check, nil when it can be looked at.
+func (p Prevention) Valid() error {
 	s := p.Spec
 	for _, text := range []string{s.Path, s.Want, s.Manager, s.Name, s.Address} {
 		if len(text) > 4096 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {

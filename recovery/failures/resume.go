@@ -11,9 +11,7 @@ func WaitOver(s State, list []Candidate, now time.Time) (State, Decision) {
 		return s, Decision{Agent: s.Agent, Why: "nothing is waited for"}
 	}
 	m := move{s: s.clone(), list: list, now: now}
-	if spent := now.Sub(m.s.Since).Milliseconds(); spent > 0 { // place looks at what was waited so far
-		m.s.IdleMS, m.s.WaitedMS, m.s.Since = m.s.IdleMS+spent, m.s.WaitedMS+spent, now
-	}
+	m.s.enter(Waiting, now) // place looks at what was waited so far
 	m.place(StepResume, ReasonBackAgain, s.Why)
 	return m.s, m.d
 }

@@ -51,7 +51,7 @@ func Analyse(c Case, now time.Time) RootCause {
 	}
 	f := found[0]
 	rc.Rule, rc.Type, rc.Description, rc.Location, rc.Fix, rc.Prevention = f.rule, f.typ, f.says, f.location, f.fix, f.prevent
-	if p := rc.Prevention; p != nil && p.Spec != nil && (Prevention{Kind: p.Kind, Spec: *p.Spec}).valid() != nil {
+	if p := rc.Prevention; p != nil && p.Spec != nil && (Prevention{Kind: p.Kind, Spec: *p.Spec}).Valid() != nil {
 		rc.Prevention = nil // of a capture that is no name
 	}
 	rc.Confidence = f.sure

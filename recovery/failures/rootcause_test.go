@@ -112,7 +112,7 @@ func lawful(t interface {
 		t.Fatalf("%+v", rc)
 	}
 	if rc.Prevention != nil && rc.Prevention.Spec != nil {
-		if err := (Prevention{Kind: rc.Prevention.Kind, Spec: *rc.Prevention.Spec}).valid(); err != nil {
+		if err := (Prevention{Kind: rc.Prevention.Kind, Spec: *rc.Prevention.Spec}).Valid(); err != nil {
 			t.Fatalf("%v: %+v", err, rc.Prevention)
 		}
 	}
@@ -149,7 +149,7 @@ func TestAnalyseAnything(t *testing.T) {
 			c.Facts.Others = append(c.Facts.Others, Elsewhere{Loop: "z", Category: "config"})
 		}
 		rc := Analyse(c, noon)
-		if p, ok := rc.Check(); ok && p.valid() != nil {
+		if p, ok := rc.Check(); ok && p.Valid() != nil {
 			rt.Fatalf("%+v", p)
 		}
 		if len(c.History) > 0 {

@@ -36,12 +36,9 @@ type Thresholds struct {
 
 // WithDefaults is t with its zero fields set.
 func (t Thresholds) WithDefaults() Thresholds {
-	t.WindowMS = cmp.Or(t.WindowMS, time.Hour.Milliseconds())
-	t.MinRuns = cmp.Or(t.MinRuns, 5)
-	t.WarnRate = cmp.Or(t.WarnRate, 0.2)
-	t.CriticalRate = cmp.Or(t.CriticalRate, 0.5)
-	t.SameCategory = cmp.Or(t.SameCategory, 5)
-	t.SilentRuns = cmp.Or(t.SilentRuns, 3)
+	t.WindowMS, t.MinRuns = cmp.Or(t.WindowMS, time.Hour.Milliseconds()), cmp.Or(t.MinRuns, 5)
+	t.WarnRate, t.CriticalRate = cmp.Or(t.WarnRate, 0.2), cmp.Or(t.CriticalRate, 0.5)
+	t.SameCategory, t.SilentRuns = cmp.Or(t.SameCategory, 5), cmp.Or(t.SilentRuns, 3)
 	return t
 }
 

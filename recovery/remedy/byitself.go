@@ -128,9 +128,8 @@ func leavesProject(word, dir string) bool {
 	return clean == "." || clean == ".git" || strings.HasPrefix(clean, ".git/") || clean == ".." || strings.HasPrefix(clean, "../")
 }
 
-// cleansCache reports whether a command empties a store that other projects use.
-// Left out are two that only put right what the tool makes again by itself, and
-// that the suggested list of commands has: npm cache verify, go clean -cache.
+// cleansCache reports whether a command empties a store that other projects use. Left out are two that only put right
+// what the tool makes again by itself, and that the suggested list of commands has: npm cache verify, go clean -cache.
 func cleansCache(program string, args []string) bool {
 	words := strings.Join(args, " ") + " "
 	switch program {
@@ -155,8 +154,7 @@ func cleansCache(program string, args []string) bool {
 	}[program], func(prefix string) bool { return strings.HasPrefix(words, prefix+" ") })
 }
 
-// ownProcess reports whether a command ends nothing but the process that a probe
-// has found to be superloop's own.
+// ownProcess reports whether a command ends nothing but the process that a probe has found to be superloop's own.
 func ownProcess(argv []string, f classify.Failure) bool {
 	owner := f.Findings["port_owner"]
 	if filepath.Base(argv[0]) != "kill" || owner.Holds != classify.Yes || !isNumber(owner.Value) || owner.Value == "0" || owner.Value == "1" {

@@ -74,9 +74,8 @@ var missingCommand = sync.OnceValue(func() *regexp.Regexp {
 		`|(?:no such|unknown|unrecogni[sz]ed|invalid) (?:sub-?)?command(?:: ?| )` + quote + `([\w-]+)|(?:no such|unknown) (?:sub-?)?command: ([\w-]+)|invalid choice: ` + quote + `([\w-]+)`)
 })
 
-// lacksCommand finds a line that says that a subcommand is not there: the plugin
-// that the check was about (docker compose, cargo nextest, git lfs) is missing,
-// while the program around it works.
+// lacksCommand finds a line that says that a subcommand is not there: the plugin that the check was about (docker
+// compose, cargo nextest, git lfs) is missing, while the program around it works.
 func lacksCommand(lines []string) string {
 	for _, l := range lines {
 		m := missingCommand().FindStringSubmatch(l)
@@ -135,8 +134,7 @@ func optionText(line string) bool { return optionLine().MatchString(line) }
 
 func indented(line string) bool { return line != "" && (line[0] == ' ' || line[0] == '\t') }
 
-// names reports whether a line has one of the arguments in it, with or without
-// its dashes in quotes.
+// names reports whether a line has one of the arguments in it, with or without its dashes in quotes.
 func names(line string, given []string) bool {
 	for _, g := range given {
 		for from := 0; len(g) > 1; {

@@ -73,10 +73,9 @@ type Outcome struct {
 	Runs     int             `json:"runs"`
 }
 
-// Repair verifies a tool, and if the check fails without the tool being broken,
-// looks for one that fits: the same command with what it really writes, then
-// --help, then -h. Each candidate must pass when it is run again. The section of
-// t is not changed: Outcome.Verify is the one that passed, a copy.
+// Repair verifies a tool, and if the check fails without the tool being broken, looks for one that fits: the same
+// command with what it really writes, then --help, then -h. Each candidate must pass when it is run again. The section
+// of t is not changed: Outcome.Verify is the one that passed, a copy.
 //
 // A section that an operator wrote is run and never repaired.
 func Repair(ctx context.Context, t Tool, r Runner) (Outcome, error) {

@@ -164,8 +164,7 @@ func bare(given []string) []string {
 	return out
 }
 
-// sentence gives patterns for a line that is no usage: with the name of the tool
-// where the line has it.
+// sentence gives patterns for a line that is no usage: with the name of the tool where the line has it.
 func sentence(line, tool string) []string {
 	line = strings.TrimSpace(line)
 	if at := findWord(line, tool); at > 0 && strings.HasPrefix(line, "/") && isWord(strings.TrimRight(firstWord(line), ":"), tool) {
