@@ -82,11 +82,13 @@ func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) 
 	return c.deeper(below)
 }
 
-// waited is what came of waiting and running what is above once more: the same failure is waited for again, as often as
-// the option says; another one is a step forward.
+// waited is what came of a command that ran once more: the same failure is waited for again, as often as the option says;
+// another one is a step forward.
 func (c *Chain) waited(l *Level, o Choice, command, text string, f Failure, options []Choice) {
 	same := l.Failure.same(f)
-	c.blame(l.Depth, o, command, text)
+	if l.Chosen != "" {
+		c.blame(l.Depth, o, command, text)
+	}
 	if same && len(o.WaitsMS) > c.tries(o.Key) {
 		return // it is due again, after a longer wait
 	}
@@ -121,20 +123,10 @@ func (c *Chain) Verified(ok bool, f Failure, options []Choice, now time.Time) {
 		c.end(Done, "")
 		return
 	}
-	same := l.Failure.same(f)
-	o, chosen := l.Option(l.Chosen)
 	text := "it did not help: the same failure"
-	if !same {
+	if !l.Failure.same(f) {
 		text = "the command fails of something else now: " + f.Why
 	}
-	if chosen {
-		c.blame(1, o, o.Command, text)
-		if len(o.WaitsMS) > c.tries(o.Key) && same {
-			return // it is due again, after a longer wait
-		}
-	}
-	c.take(l, Choice{})
-	if !same {
-		l.Failure, l.Options = f, options
-	}
+	o, _ := l.Option(l.Chosen)
+	c.waited(l, o, o.Command, text, f, options)
 }

@@ -32,23 +32,19 @@ func (c *Chain) Again(now time.Time) error {
 	if l := c.level(); m.Kind != Verify {
 		if slices.Contains(c.Reached, remedyOf+m.Option) {
 			l.Again = true
-		} else if i := lastIndex(c.Tried, m.Option); i >= 0 {
-			c.Tried = slices.Delete(c.Tried, i, i+1)
+		} else {
+			for i, k := range slices.Backward(c.Tried) {
+				if k == m.Option {
+					c.Tried = slices.Delete(c.Tried, i, i+1)
+					break
+				}
+			}
 		}
 		l.Picked = true
 	}
 	c.reopen(now)
 	c.Verifying = verifying
 	return nil
-}
-
-func lastIndex(all []string, s string) int {
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i] == s {
-			return i
-		}
-	}
-	return -1
 }
 
 // Pick has a person choose an option by key or id, on the level of that depth: one that is dealt with, or one that was

@@ -11,12 +11,6 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 )
 
-// personal are the categories in which a person decides, whatever is listed: rights, space, memory and secrets are not
-// the supervisor's to hand out.
-func personal(category string) bool {
-	return slices.Contains([]string{"permission_denied", "disk_full", "resources", "auth"}, category)
-}
-
 // ByItself reports whether the engine may carry an option out without a person, as far as the option itself is
 // concerned; what it allows, the policy must allow too. What it refuses stays refused whatever the policy lists: the
 // policy grants a text, not superloop's guess that the text is the remedy.
@@ -46,7 +40,7 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 		return true, ""
 	case f.Weak:
 		return false, "the code may be to blame as well"
-	case personal(f.Category):
+	case slices.Contains([]string{"permission_denied", "disk_full", "resources", "auth"}, f.Category): // whatever is listed
 		return false, "a person decides about rights, space, memory and secrets"
 	case o.Demoted != "":
 		return false, o.Demoted

@@ -96,21 +96,17 @@ func osRelease(text string) (distro, version, family string) {
 	}
 	distro, version, family = values["ID"], values["VERSION_ID"], FamilyUnknown
 	for _, id := range append([]string{distro}, strings.Fields(values["ID_LIKE"])...) {
-		switch id {
-		case "debian", "ubuntu", "raspbian", "linuxmint", "pop", "kali", "devuan":
-			family = FamilyDebian
-		case "rhel", "fedora", "centos", "rocky", "almalinux", "amzn", "ol":
-			family = FamilyRHEL
-		case "alpine", "postmarketos", "wolfi":
-			family = FamilyAlpine
-		case "arch", "archlinux", "manjaro", "endeavouros":
-			family = FamilyArch
-		case "suse", "opensuse", "opensuse-leap", "opensuse-tumbleweed", "sles", "sle":
-			family = FamilySUSE
-		default:
-			continue
+		for f, ids := range map[string][]string{
+			FamilyDebian: {"debian", "ubuntu", "raspbian", "linuxmint", "pop", "kali", "devuan"},
+			FamilyRHEL:   {"rhel", "fedora", "centos", "rocky", "almalinux", "amzn", "ol"},
+			FamilyAlpine: {"alpine", "postmarketos", "wolfi"},
+			FamilyArch:   {"arch", "archlinux", "manjaro", "endeavouros"},
+			FamilySUSE:   {"suse", "opensuse", "opensuse-leap", "opensuse-tumbleweed", "sles", "sle"},
+		} {
+			if slices.Contains(ids, id) {
+				return distro, version, f
+			}
 		}
-		break
 	}
 	return distro, version, family
 }

@@ -121,23 +121,14 @@ func within(root, dir string) bool {
 // ecosystemOf groups method families that share a project's files, so that in a repository of several languages npm's
 // failure is not fixed by go.
 func ecosystemOf(method string) string {
-	switch method {
-	case "npm", "pnpm", "yarn", "bun", "node", "npx", "corepack":
-		return "node"
-	case "pip", "pipx", "uv", "poetry", "pipenv", "python", "conda":
-		return "python"
-	case "cc", "source", "cmake", "make", "ninja", "meson":
-		return "cc"
-	case "maven", "gradle", "java":
-		return "jvm"
-	case "gem", "bundler", "bundle", "ruby":
-		return "ruby"
-	case "composer", "composer_global", "php":
-		return "php"
-	case "cargo", "rust", "rustup":
-		return "rust"
-	case "go", "dotnet":
-		return method
+	for _, e := range [][]string{
+		{"node", "npm", "pnpm", "yarn", "bun", "npx", "corepack"}, {"python", "pip", "pipx", "uv", "poetry", "pipenv", "conda"},
+		{"cc", "source", "cmake", "make", "ninja", "meson"}, {"jvm", "maven", "gradle", "java"}, {"go"}, {"dotnet"},
+		{"ruby", "gem", "bundler", "bundle"}, {"php", "composer", "composer_global"}, {"rust", "cargo", "rustup"},
+	} {
+		if slices.Contains(e, method) {
+			return e[0]
+		}
 	}
 	return ""
 }
@@ -145,24 +136,13 @@ func ecosystemOf(method string) string {
 // action is what a project recipe runs for an action. Where a tool does not tell two actions apart, the recipe gives
 // one of them.
 func (f found) action(name string) ([][]string, bool) {
-	for _, n := range slices.Concat([]string{name}, alike(name)) {
+	for _, n := range slices.Concat([]string{name}, map[string][]string{"clean_install": {"install"}, "fetch": {"install"},
+		"install_loose": {"clean_install", "install"}, "clean_build": {"build"}}[name]) {
 		if commands, ok := f.recipe.Actions[n]; ok {
 			return commands, true
 		}
 	}
 	return nil, false
-}
-
-func alike(action string) []string {
-	switch action {
-	case "clean_install", "fetch":
-		return []string{"install"}
-	case "install_loose":
-		return []string{"clean_install", "install"}
-	case "clean_build":
-		return []string{"build"}
-	}
-	return nil
 }
 
 // lacks says what of the project a command counts on and is not there: a script of package.json. Of a project without a

@@ -156,29 +156,17 @@ func (r *resolver) builder() builder { return builder{cat: r.cat, p: r.p, dir: r
 
 // strategy works out what an option does here.
 func (r *resolver) strategy(t *catalog.Option, src source) result {
-	switch t.Strategy {
-	case catalog.InstallDep:
-		return r.installDep(t, src)
-	case catalog.InstallDepThenSwitch:
-		return r.thenSwitch(t, src)
-	case catalog.InstallPackages:
-		return r.installPackages(t, src)
-	case catalog.SwitchMethod:
-		return r.switchMethod(t)
-	case catalog.UpgradeDep:
-		return r.upgradeDep(t, src)
-	case catalog.AddRepo:
-		return r.addRepo(t, src)
-	case catalog.RetryWithModifier:
-		return r.modified(t, src)
-	case catalog.Retry:
-		return r.retry(nil)
-	case catalog.EnvFix, catalog.CleanupRetry:
-		return r.commands(t, src)
-	case catalog.Manual:
-		return result{goal: r.goal}
+	do, ok := map[catalog.Strategy]func(*catalog.Option, source) result{
+		catalog.InstallDep: r.installDep, catalog.InstallDepThenSwitch: r.thenSwitch, catalog.InstallPackages: r.installPackages,
+		catalog.SwitchMethod: r.switchMethod, catalog.UpgradeDep: r.upgradeDep, catalog.AddRepo: r.addRepo,
+		catalog.RetryWithModifier: r.modified, catalog.EnvFix: r.commands, catalog.CleanupRetry: r.commands,
+		catalog.Retry:  func(*catalog.Option, source) result { return r.retry(nil) },
+		catalog.Manual: func(*catalog.Option, source) result { return result{goal: r.goal} },
+	}[t.Strategy]
+	if !ok {
+		return failed("nobody knows the strategy %q", t.Strategy)
 	}
-	return failed("nobody knows the strategy %q", t.Strategy)
+	return do(t, src)
 }
 
 func failed(format string, args ...any) result { return result{work: impossible(format, args...)} }

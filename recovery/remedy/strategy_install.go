@@ -18,13 +18,14 @@ func (r *resolver) recipe(dep string, src source) (*catalog.Recipe, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	if rec, ok := r.cat.Recipe(name); ok {
-		return rec, ""
+	rec, ok := r.cat.Recipe(name)
+	if !ok {
+		rec, ok = r.cat.RecipeByCLI(name)
 	}
-	if rec, ok := r.cat.RecipeByCLI(name); ok {
-		return rec, ""
+	if !ok {
+		return nil, "there is no recipe for " + name
 	}
-	return nil, "there is no recipe for " + name
+	return rec, ""
 }
 
 func (r *resolver) installDep(t *catalog.Option, src source) result {
@@ -56,11 +57,8 @@ func (r *resolver) tool() (*catalog.Recipe, string) {
 
 func (r *resolver) thenSwitch(t *catalog.Option, src source) result {
 	rec, why := r.tool()
-	if why != "" {
-		return failed("%s", why)
-	}
-	dep, why := r.recipe(t.Dep, src)
-	if why != "" {
+	dep, noDep := r.recipe(t.Dep, src)
+	if why = cmp.Or(why, noDep); why != "" {
 		return failed("%s", why)
 	}
 	b := r.builder()
@@ -71,7 +69,7 @@ func (r *resolver) thenSwitch(t *catalog.Option, src source) result {
 	return result{work: w, goal: toolGoal(rec.ID), substitutes: true, timeout: installTime}
 }
 
-func (r *resolver) switchMethod(t *catalog.Option) result {
+func (r *resolver) switchMethod(t *catalog.Option, _ source) result {
 	rec, why := r.tool()
 	if why != "" {
 		return failed("%s", why)
@@ -169,7 +167,8 @@ func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, f
 		if t.DynamicPackages == "tool" {
 			return r.toolPackages(name)
 		}
-		kind, ok := dynamicKinds()[t.DynamicPackages]
+		kind, ok := map[string]string{"lib": catalog.NameLib, "header": catalog.NameHeader, "pkgconfig": catalog.NamePkgConfig,
+			"cmake": catalog.NameCMake, "soname": catalog.NameSoname}[t.DynamicPackages]
 		if !ok {
 			return nil, "", fmt.Sprintf("nobody knows packages by %q", t.DynamicPackages)
 		}
@@ -187,13 +186,6 @@ func (r *resolver) packageNames(t *catalog.Option, src source) (pkgs []string, f
 		}
 	}
 	return pkgs, foreign, why
-}
-
-func dynamicKinds() map[string]string {
-	return map[string]string{
-		"lib": catalog.NameLib, "header": catalog.NameHeader, "pkgconfig": catalog.NamePkgConfig,
-		"cmake": catalog.NameCMake, "soname": catalog.NameSoname,
-	}
 }
 
 // toolPackages are the packages that bring a program, by its recipe.

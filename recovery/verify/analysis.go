@@ -153,8 +153,8 @@ type ExitInfo struct {
 	NotStarted bool   // no such file, not executable, not for this machine
 }
 
-// dead says why a process that ended so can never prove that its tool works.
-func (e ExitInfo) dead() string {
+// cut says why a process did not come to its own end, "" if it did.
+func (e ExitInfo) cut() string {
 	switch {
 	case e.NotStarted:
 		return "it could not be started"
@@ -162,10 +162,18 @@ func (e ExitInfo) dead() string {
 		return "it did not end within its time limit"
 	case e.Signal != "":
 		return "it was ended by the signal " + e.Signal
+	}
+	return ""
+}
+
+// dead says why a process that ended so can never prove that its tool works.
+func (e ExitInfo) dead() string {
+	switch why, name := e.cut(), shellSignals[e.Code]; {
+	case why != "":
+		return why
 	case e.Code == 126:
 		return "exit code 126: there is a file, and the system cannot run it"
-	}
-	if name := shellSignals[e.Code]; name != "" {
+	case name != "":
 		return fmt.Sprintf("exit code %d is how a shell tells of the signal %s", e.Code, name)
 	}
 	return ""

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -95,18 +96,11 @@ func batchLine(in batchIn) any {
 
 // judge goes the way of Repair over what was recorded.
 func (in *batchIn) judge() (batchOut, error) {
-	command := in.Command
-	if command == "" {
-		command = text.Words([]string{in.Tool}) + " --version"
-	}
-	argv, err := split(command)
+	argv, err := split(cmp.Or(in.Command, text.Words([]string{in.Tool})+" --version"))
 	if err != nil {
 		return batchOut{}, err
 	}
-	tool := in.Tool
-	if tool == "" {
-		tool = argv[0]
-	}
+	tool := cmp.Or(in.Tool, argv[0])
 	out := batchOut{ID: batch.ID(in.ID)}
 	a := analyse(in.Stdout, in.Stderr, in.exit(), tool, argv[1:])
 	out.Why = a.Why

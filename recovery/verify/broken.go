@@ -2,6 +2,7 @@ package verify
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,8 +13,7 @@ import (
 type sign struct {
 	why      string
 	re       *regexp.Regexp
-	texts    []string // a line that holds none of these, in lower case, cannot match
-	anywhere bool     // also in indented lines, which are otherwise taken for the text of a help
+	anywhere bool // also in indented lines, which are otherwise taken for the text of a help
 	// about: a line that names the argument that the tool was given says that
 	// this argument is no file or command, and nothing about the tool.
 	about bool
@@ -22,7 +22,7 @@ type sign struct {
 // signs are in the order of how much they say, for people.
 var signs = sync.OnceValue(func() []sign {
 	s := func(why string, exprs ...string) sign {
-		return sign{why: why, re: regexp.MustCompile(`(?i)(?:` + strings.Join(exprs, "|") + `)`), texts: literals(exprs)}
+		return sign{why: why, re: regexp.MustCompile(`(?i)(?:` + strings.Join(exprs, "|") + `)`)}
 	}
 	any := func(s sign) sign { s.anywhere = true; return s }
 	about := func(s sign) sign { s.about = true; return s }
@@ -96,15 +96,10 @@ func brokenBy(lines, given []string) (why, line string) {
 	if l := lacksCommand(lines); l != "" {
 		return "the command that the check is about is not there", l
 	}
-	lower := make([]string, len(lines))
-	for i, l := range lines {
-		if !optionText(l) {
-			lower[i] = strings.ToLower(l)
-		}
-	}
+	lines = slices.DeleteFunc(slices.Clone(lines), optionText)
 	for _, s := range signs() {
-		for i, l := range lines {
-			if lower[i] == "" || !s.anywhere && indented(l) || !containsAny(lower[i], s.texts) {
+		for _, l := range lines {
+			if !s.anywhere && indented(l) {
 				continue
 			}
 			if !s.re.MatchString(l) || s.about && names(l, given) || ownJVM && strings.Contains(l, "Java Virtual Machine") {
@@ -119,12 +114,7 @@ func brokenBy(lines, given []string) (why, line string) {
 // refusedByJava: old versions of java say that the machine could not be created
 // when they do not know the very option that they were given.
 func refusedByJava(lines, given []string) bool {
-	for _, l := range lines {
-		if strings.HasPrefix(l, "Unrecognized option: ") && names(l, given) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "Unrecognized option: ") && names(l, given) })
 }
 
 var optionLine = pattern.Lazy(`^\s+(?:-{1,2}[\w?]|\[-)`)
@@ -136,19 +126,5 @@ func indented(line string) bool { return line != "" && (line[0] == ' ' || line[0
 
 // names reports whether a line has one of the arguments in it, with or without its dashes in quotes.
 func names(line string, given []string) bool {
-	for _, g := range given {
-		for from := 0; len(g) > 1; {
-			i := strings.Index(line[from:], g)
-			if i < 0 {
-				break
-			}
-			i += from
-			end := i + len(g)
-			if (i == 0 || !wordByte(line[i-1]) && line[i-1] != '-' && line[i-1] != '/') && (end == len(line) || !wordByte(line[end])) {
-				return true
-			}
-			from = i + 1
-		}
-	}
-	return false
+	return slices.ContainsFunc(given, func(g string) bool { return len(g) > 1 && indexWord(line, g, "-/") >= 0 })
 }

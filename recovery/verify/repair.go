@@ -1,8 +1,10 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -80,12 +82,8 @@ type Outcome struct {
 // A section that an operator wrote is run and never repaired.
 func Repair(ctx context.Context, t Tool, r Runner) (Outcome, error) {
 	s := &session{ctx: ctx, tool: t, runner: r, begun: time.Now(), out: Outcome{Verify: t.Verify}}
-	if s.tool.CLI == "" {
-		s.tool.CLI = t.ID
-	}
-	if s.out.Verify.Command == "" {
-		s.out.Verify.Command = s.tool.CLI + " --version"
-	}
+	s.tool.CLI = cmp.Or(t.CLI, t.ID)
+	s.out.Verify.Command = cmp.Or(t.Verify.Command, s.tool.CLI+" --version")
 	argv, err := split(s.out.Verify.Command)
 	if err != nil {
 		return s.out, fmt.Errorf("verifying %s: %w", t.ID, err)
@@ -142,7 +140,7 @@ func (s *session) verify(argv []string) error {
 // fallbacks tries --help and -h. One that shows that the tool is broken ends it.
 func (s *session) fallbacks(argv []string) error {
 	base, ok := asksOnly(argv)
-	if !ok || harmful(argv[0]) {
+	if !ok || slices.Contains(harmful, baseName(argv[0])) {
 		return nil
 	}
 	for _, f := range []struct{ arg, method string }{{"--help", FallbackHelp}, {"-h", FallbackH}} {

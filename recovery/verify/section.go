@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"regexp/syntax"
 	"slices"
-	"strings"
 
 	"github.com/mattn/go-shellwords"
 
@@ -17,13 +15,9 @@ import (
 // Passes says whether an end and an output are what a verify section expects: the exit code, and in the mode "output"
 // also the pattern, which is matched against both streams without regard to case. why is "" if so.
 func Passes(v catalog.Verify, stdout, stderr string, exit ExitInfo) (ok bool, why string) {
-	switch {
-	case exit.NotStarted:
-		return false, "it could not be started"
-	case exit.TimedOut:
-		return false, "it did not end within its time limit"
-	case exit.Signal != "":
-		return false, "it was ended by the signal " + exit.Signal
+	switch why := exit.cut(); {
+	case why != "":
+		return false, why
 	case exit.Code != v.ExitCode:
 		return false, fmt.Sprintf("exit code %d instead of %d", exit.Code, v.ExitCode)
 	case v.Mode != catalog.ModeOutput:
@@ -74,66 +68,4 @@ func asksOnly(argv []string) (base []string, ok bool) {
 }
 
 // harmful are programs whose -h is not help: it halts the machine.
-func harmful(program string) bool {
-	return slices.Contains([]string{"shutdown", "halt", "poweroff", "reboot", "init", "telinit"}, baseName(program))
-}
-
-// literal is the longest text, in lower case, that every match of an expression holds, or "" if there is none of some
-// length. Looking for texts is much cheaper than an expression, and most lines hold none.
-func literal(expr string) string {
-	re, err := syntax.Parse("(?i)"+expr, syntax.Perl)
-	if err != nil {
-		return ""
-	}
-	best := longest(re.Simplify())
-	if len(best) < 3 {
-		return ""
-	}
-	return best
-}
-
-func longest(re *syntax.Regexp) string {
-	switch re.Op {
-	case syntax.OpLiteral:
-		text := strings.ToLower(string(re.Rune))
-		for i := range len(text) {
-			if text[i] >= 0x80 {
-				return "" // its lower case may be another in the line
-			}
-		}
-		return text
-	case syntax.OpCapture, syntax.OpPlus:
-		return longest(re.Sub[0])
-	case syntax.OpConcat:
-		best := ""
-		for _, s := range re.Sub {
-			if text := longest(s); len(text) > len(best) {
-				best = text
-			}
-		}
-		return best
-	}
-	return ""
-}
-
-// literals are those of several expressions, nil if one of them has none: then nothing can be ruled out.
-func literals(exprs []string) []string {
-	var out []string
-	for _, e := range exprs {
-		l := literal(e)
-		if l == "" {
-			return nil
-		}
-		out = append(out, l)
-	}
-	return out
-}
-
-func containsAny(text string, list []string) bool {
-	for _, l := range list {
-		if strings.Contains(text, l) {
-			return true
-		}
-	}
-	return list == nil
-}
+var harmful = []string{"shutdown", "halt", "poweroff", "reboot", "init", "telinit"}

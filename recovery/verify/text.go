@@ -63,32 +63,29 @@ func baseName(program string) string {
 	return strings.TrimSuffix(path.Base(strings.ReplaceAll(program, `\`, "/")), ".exe")
 }
 
-// findWord finds a word in a text without regard to case; a word ends where no
-// letter, digit or _ follows. It gives -1 if there is none.
-func findWord(text, word string) int {
-	if word == "" {
-		return -1
-	}
-	text, word = lowerASCII(text), lowerASCII(word)
-	for from := 0; ; {
+// findWord finds a word in a text without regard to case; a word ends where no letter, digit or _ follows. It gives -1 if
+// there is none.
+func findWord(text, word string) int { return indexWord(lowerASCII(text), lowerASCII(word), "") }
+
+// indexWord is findWord with regard to case. In front of the word stands none of the bytes in notBehind either.
+func indexWord(text, word, notBehind string) int {
+	for from := 0; word != ""; {
 		i := strings.Index(text[from:], word)
 		if i < 0 {
-			return -1
+			break
 		}
 		i += from
 		end := i + len(word)
-		if (i == 0 || !wordByte(text[i-1])) && (end == len(text) || !wordByte(text[end])) {
+		if (i == 0 || !wordByte(text[i-1]) && strings.IndexByte(notBehind, text[i-1]) < 0) && (end == len(text) || !wordByte(text[end])) {
 			return i
 		}
 		from = i + 1
 	}
+	return -1
 }
 
 // lowerASCII keeps every byte in its place, which strings.ToLower does not.
 func lowerASCII(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return 'A' <= r && r <= 'Z' }) < 0 {
-		return s
-	}
 	b := []byte(s)
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {

@@ -119,17 +119,14 @@ func foreign(text, tool string) bool {
 
 // mentionsLauncher: where help is said to be with an interpreter, it is the interpreter that speaks.
 func mentionsLauncher(line string) bool {
-	for _, w := range strings.Fields(line) {
-		if slices.Contains(launchers(), versionTail().ReplaceAllString(baseName(strings.Trim(w, "`'\".,:;()")), "")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Fields(line), func(w string) bool {
+		return slices.Contains(launchers(), versionTail().ReplaceAllString(baseName(strings.Trim(w, "`'\".,:;()")), ""))
+	})
 }
 
 // isRefusal: the line refuses an argument that was given.
 func isRefusal(line string, given []string) bool {
-	if !refusal().MatchString(line) && !strings.Contains(line, "provided but not defined") && !strings.Contains(line, "error in command line argument") && !isUnknown(line) {
+	if !refusal().MatchString(line) && !strings.Contains(line, "provided but not defined") && !strings.Contains(line, "error in command line argument") && !strings.Contains(line, "is unknown") {
 		return false
 	}
 	if !refused().MatchString(line) && !strings.Contains(line, "flag provided") {
@@ -147,8 +144,6 @@ func isRefusal(line string, given []string) bool {
 	}
 	return slices.ContainsFunc(given, func(g string) bool { return strings.HasPrefix(g, "-") && strings.Contains(g, m[1]) })
 }
-
-func isUnknown(line string) bool { return strings.Contains(line, "is unknown") }
 
 // bare are the arguments without their dashes, "Unknown option: version", and
 // with one of them: "Unrecognized option '-version'".
