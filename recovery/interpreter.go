@@ -1,6 +1,10 @@
 package recovery
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/superloop/superloop/internal/text"
+)
 
 // interpreter reads programs that run code of another language, and says whether this is one. Code in a file of the
 // repository is a program like any other; code in the command itself, or from the input, is opaque.
@@ -185,4 +189,175 @@ func cutSed(s string) (inside, rest string, ok bool) {
 		}
 	}
 	return "", "", false
+}
+
+// known reads programs that run others, or code, for an option or always.
+func (c call) known() {
+	switch {
+	case strings.HasPrefix(c.name, "ld-linux"), strings.HasPrefix(c.name, "ld-musl"), strings.HasPrefix(c.name, "ld.so"), strings.HasPrefix(c.name, "ld64"), strings.HasPrefix(c.name, "qemu-"):
+		c.unclear(c.name + " runs the program that its arguments name")
+		return
+	case listed(runsOthers, c.name):
+		c.unclear(c.name + " runs other commands, in a way that is not read")
+		return
+	}
+	switch c.name {
+	case "make", "gmake", "bmake":
+		for _, a := range c.args {
+			if !a.known || strings.Contains(a.text, "$") || strings.Contains(a.text, "!=") {
+				c.unclear(c.name + " can run what stands in its arguments")
+				return
+			}
+		}
+	case "kill", "pkill", "killall":
+		if strings.Contains(join(c.args), "superloop") {
+			c.state(c.text)
+		}
+	}
+	long, short, words := "", "", ""
+	for _, t := range triggers {
+		if listed(t.programs, c.name) {
+			long, short, words = t.long, t.short, t.words
+		}
+	}
+	for i, a := range c.args {
+		if a.known && a.text == "--" {
+			return
+		}
+		if a.split {
+			if long+short+words != "" {
+				c.unclear(c.name + " gets words that are not written out; they could run other commands")
+			}
+			return
+		}
+		name, _, _ := strings.Cut(a.before(), "=")
+		for l := range strings.FieldsSeq(long) {
+			// GNU programs take any prefix of a long name.
+			if name == l || len(name) > 3 && strings.HasPrefix(name, "--") && strings.HasPrefix(l, name) {
+				c.unclear(c.name + " " + text.Display(clip(name)) + " runs other commands")
+				return
+			}
+		}
+		bundle := len(name) > 1 && name[0] == '-' && name[1] != '-' || i == 0 && (c.name == "tar" || c.name == "bsdtar" || c.name == "gtar")
+		if bundle && short != "" && strings.ContainsAny(name, short) {
+			c.unclear(c.name + " " + text.Display(clip(name)) + " runs other commands")
+			return
+		}
+		for w := range strings.FieldsSeq(words) {
+			if a.text == w || strings.HasSuffix(w, "=") && strings.HasPrefix(a.text, w) {
+				c.unclear(c.name + " " + w + " runs other commands")
+				return
+			}
+		}
+	}
+}
+
+// triggers are the arguments with which programs run others: beginnings of long options, letters of short ones, and
+// whole words (with "=" at the end: their beginnings).
+var triggers = []struct{ programs, long, short, words string }{
+	{"tar gtar bsdtar", "--checkpoint-action --to-command --use-compress-program --rsh-command --rmt-command --info-script --new-volume-script", "IF", ""},
+	{"cpio pax", "--rsh-command --rmt-command", "", ""},
+	{"rg", "--pre --hostname-bin", "", ""},
+	{"sort gsort", "--compress-program", "", ""},
+	{"split gsplit", "--filter", "", ""},
+	{"rsync", "--rsh --rsync-path", "e", ""},
+	{"scp sftp", "", "oSD", ""},
+	{"zip", "--unzip-command", "", "-TT"},
+	{"make gmake bmake", "--eval", "E", "SHELL= .SHELLFLAGS= MAKEFLAGS= CC= -f- --file=- --makefile=- -"},
+	{"cmake", "", "PE", ""},
+	{"go", "", "", "-exec -exec= -toolexec -toolexec= -vettool -vettool="},
+	{"cargo", "--config", "", ""},
+	{"gcc g++ cc c++ clang clang++", "-wrapper -fplugin -specs", "B", ""},
+	{"man", "--pager --html --preprocessor", "PHp", ""},
+	{"wget", "--use-askpass --execute --config", "e", ""},
+	{"curl", "--config", "K", ""},
+	{"apt apt-get aptitude dpkg", "--option --config-file --pre-invoke --post-invoke", "oc", ""},
+	{"pip pip3", "--python", "", ""},
+	{"docker podman nerdctl docker-compose kubectl oc buildah", "", "", "run exec debug cp attach"},
+	{"ip", "", "", "exec"},
+	{"hg svn", "--config --config-option --editor-cmd --diff-cmd --diff3-cmd", "", ""},
+	{"fd fdfind", "--exec --exec-batch", "xX", ""},
+	{"mvn", "", "", "exec:exec exec:java"},
+	{"latex pdflatex xelatex lualatex", "-shell-escape --shell-escape -enable-write18", "", ""},
+	{"psql mysql mariadb sqlite3 duckdb", "--file --command --cmd --init --execute", "fce", ""},
+	{"openssl", "", "", "engine -engine -provider-path"},
+	{"logrotate tcpdump dhclient", "", "zf", ""},
+}
+
+// runsOthers are programs whose purpose is to run what they are given.
+const runsOthers = "ssh mosh sshpass rsh lxc lxc-attach nsenter systemd-run systemd-nspawn machinectl at batch " +
+	"crontab screen tmux byobu dtach parallel sem expect gdb lldb vim vi view vimdiff rvim nvim emacs emacsclient ed " +
+	"ex red nano pico joe m4 dc socat nc ncat netcat telnet ftp nix nix-shell nix-env guix entr watchexec nodemon " +
+	"direnv mise asdf bwrap firejail proot faketime rlwrap valgrind perf hyperfine xvfb-run dbus-run-session " +
+	"run-parts ansible fish csh tcsh pwsh powershell nu elvish xonsh rc es wish tclsh irb pry ghci gnuplot octave " +
+	"gosu su-exec setpriv capsh chpst runsv daemonize start-stop-daemon cpulimit numactl prlimit setarch linux32 " +
+	"linux64 i386 x86_64 arch run0 kdesu gksu gksudo calife super please dotenv env-cmd cross-env cross-env-shell " +
+	"concurrently chronic-sh less more most rename prename"
+
+// packageManager reads the verbs of package managers that run programs by name.
+func (c call) packageManager() {
+	if c.has("--script-shell", "--shell", "--scripts-prepend-node-path") {
+		c.unclear(c.name + " gets a shell of its own for scripts")
+	}
+	switch c.name {
+	case "npx", "bunx", "pnpx", "uvx":
+		c.runs(c.args)
+		return
+	case "corepack":
+		if len(c.args) > 0 && (c.args[0].text == "npm" || c.args[0].text == "pnpm" || c.args[0].text == "yarn" || c.args[0].text == "npx" || !c.args[0].known) {
+			c.inner(c.args)
+		}
+		return
+	}
+	for i, a := range c.args {
+		switch {
+		case !a.known:
+			c.unclear(c.name + " gets words that are not written out")
+			return
+		case c.name == "bun" && isCode(a.text):
+			c.unclear("bun runs code that is in the command")
+			return
+		case isOption(a.text):
+			continue
+		}
+		switch verb := c.name + " " + a.text; verb {
+		case "npm exec", "npm x", "pnpm exec", "pnpm dlx", "pnpm x", "yarn exec", "yarn dlx", "yarn node", "bun x", "bun exec", "bun run", "bundle exec", "poetry run",
+			"pipenv run", "pipx run", "uv run", "uv x", "rbenv exec", "pyenv exec", "nodenv exec", "fnm exec", "volta run", "conda run", "mamba run",
+			"micromamba run", "hatch run", "pdm run", "rye run":
+			c.runs(c.args[i+1:])
+		case "npm config", "npm set", "npm c", "pnpm config", "pnpm set", "yarn config", "npm pkg", "npm set-script", "npm explore", "npm edit", "bundle config":
+			c.unclear(verb + " can set what is run later")
+		default:
+			if c.name == "pnpm" && !listed(pnpmVerbs, a.text) {
+				c.inner(c.args[i:])
+			}
+		}
+		return
+	}
+}
+
+// pnpmVerbs are what pnpm does itself. It runs any other word as a command.
+const pnpmVerbs = "install i add remove rm uninstall un update up upgrade link ln unlink import rebuild rb prune " +
+	"fetch install-test it patch patch-commit patch-remove audit list ls outdated why licenses run run-script test t " +
+	"start create store publish pack init root bin deploy doctor setup dedupe approve-builds ignored-builds env " +
+	"cache info view recursive multi m"
+
+// isCode reports whether an option in front of bun's verb brings code.
+func isCode(a string) bool {
+	return a == "-" || a == "--eval" || a == "--print" || strings.HasPrefix(a, "-e") || strings.HasPrefix(a, "-p") || strings.HasPrefix(a, "--eval=") || strings.HasPrefix(a, "--print=")
+}
+
+// runs reads the words behind npx and its kin.
+func (c call) runs(args []word) {
+	g := grammar{"yqp:c:w:", "yes no no-install quiet silent bun offline prefer-offline package: call: workspace: workspaces shell-mode with: from: python: frozen"}
+	options, rest, ok := g.split(args, false)
+	body, has := find(options, "-c", "--call")
+	switch {
+	case !ok:
+		c.unclear("the options of " + c.name + " are not all understood, so nobody can say what it runs")
+	case has:
+		c.body(body)
+	case len(rest) > 0:
+		c.inner(rest)
+	}
 }

@@ -285,3 +285,62 @@ func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
+
+// Who adds a check that nobody has learned: Prevention.AddedBy.
+const (
+	AddedBySuperloop = "superloop"     // it is always made
+	AddedByConfig    = "configuration" // the owner has written it down
+)
+
+// leastFreeMB is how much must be free in the repository: below that tests, git and superloop's own journal begin to
+// fail half way.
+const leastFreeMB = 200
+
+// Builtin are the checks that are made before every iteration, whatever was learned: space and the right to write in
+// the directory that is looked at. They are in no Store, so they are never retired.
+func Builtin() []Prevention {
+	return []Prevention{
+		NewCheck(CheckDisk, CheckSpec{Path: ".", FreeMB: leastFreeMB}, "without space tests, git and the journal fail half way", AddedBySuperloop),
+		NewCheck(CheckPermission, CheckSpec{Path: ".", Want: "write"}, "no role can do its work where nothing can be written", AddedBySuperloop),
+	}
+}
+
+// NewCheck is an active check with its ID, the one that Add would give it. It may be one that cannot be looked at: see
+// Valid.
+func NewCheck(kind CheckKind, spec CheckSpec, reason, by string) Prevention {
+	p := Prevention{Kind: kind, Spec: spec, Reason: clip(reason), AddedBy: by}
+	p.ID = p.id()
+	return p
+}
+
+// What a look found.
+const (
+	CheckOK      = "ok"
+	CheckBroken  = "broken"
+	CheckUnknown = "unknown" // it cannot be told here; counts as ok
+)
+
+// Finding is what one look found.
+type Finding struct {
+	ID       string    `json:"id"`
+	Kind     CheckKind `json:"kind"`
+	State    string    `json:"state"`
+	Category string    `json:"category"` // of the catalog, for what would fix it
+	Why      string    `json:"why,omitempty"`
+	// Command fixes it, where a rule knows one: a proposal, to be judged by the gate as any other.
+	Command string    `json:"command,omitempty"`
+	Until   time.Time `json:"until,omitzero"` // when it is over by itself, zero where nobody knows
+	TookUS  int64     `json:"took_us"`
+}
+
+// Problems are the findings that speak against a run.
+func Problems(found []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(found), func(f Finding) bool { return f.State != CheckBroken })
+}
+
+// Category is the one that a broken check belongs to.
+func (k CheckKind) Category() string {
+	return cmp.Or(map[CheckKind]string{CheckPath: "file_not_found", CheckPermission: "permission_denied", CheckDeps: "dependency",
+		CheckDisk: "disk_full", CheckPort: "port_in_use", CheckTool: "command_not_found", CheckAuth: "auth",
+		CheckLimit: "rate_limited"}[k], "environment")
+}

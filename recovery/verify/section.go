@@ -3,12 +3,15 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/mattn/go-shellwords"
 
 	"github.com/superloop/superloop/internal/pattern"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
@@ -69,3 +72,93 @@ func asksOnly(argv []string) (base []string, ok bool) {
 
 // harmful are programs whose -h is not help: it halts the machine.
 var harmful = []string{"shutdown", "halt", "poweroff", "reboot", "init", "telinit"}
+
+// maxText is how much of each stream is looked at, half of it from the end.
+const maxText = 64 << 10
+
+// maxSaid is how many characters of a line are told to an operator.
+const maxSaid = 160
+
+// maxLine is how much of a line is looked at: no proof is longer.
+const maxLine = 2000
+
+var overstrike = pattern.Lazy(".\x08")
+
+// clean is a text without terminal control sequences and overstrikes.
+func clean(s string) string {
+	s = text.Uncoloured(s)
+	if strings.Contains(s, "\x08") {
+		s = overstrike().ReplaceAllString(s, "")
+	}
+	return strings.ToValidUTF8(s, "?")
+}
+
+func clip(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return s[:maxText/2] + "\n" + s[len(s)-maxText/2:]
+}
+
+// joined is what a pattern is matched against: both streams, the first one ended by a line end.
+func joined(stdout, stderr string) string {
+	stdout, stderr = clip(stdout), clip(stderr)
+	if stdout != "" && stderr != "" && !strings.HasSuffix(stdout, "\n") {
+		stdout += "\n"
+	}
+	return stdout + stderr
+}
+
+func splitLines(s string) []string {
+	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' })
+	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
+	for i, l := range lines {
+		lines[i] = l[:min(len(l), maxLine)]
+	}
+	return lines
+}
+
+// baseName is the name of a program without its directory.
+func baseName(program string) string {
+	program = strings.Trim(program, `"'`+"`")
+	if program == "" {
+		return ""
+	}
+	return strings.TrimSuffix(path.Base(strings.ReplaceAll(program, `\`, "/")), ".exe")
+}
+
+// findWord finds a word in a text without regard to case; a word ends where no letter, digit or _ follows. It gives -1 if
+// there is none.
+func findWord(text, word string) int { return indexWord(lowerASCII(text), lowerASCII(word), "") }
+
+// indexWord is findWord with regard to case. In front of the word stands none of the bytes in notBehind either.
+func indexWord(text, word, notBehind string) int {
+	for from := 0; word != ""; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			break
+		}
+		i += from
+		end := i + len(word)
+		if (i == 0 || !wordByte(text[i-1]) && strings.IndexByte(notBehind, text[i-1]) < 0) && (end == len(text) || !wordByte(text[end])) {
+			return i
+		}
+		from = i + 1
+	}
+	return -1
+}
+
+// lowerASCII keeps every byte in its place, which strings.ToLower does not.
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
