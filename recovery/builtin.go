@@ -199,23 +199,13 @@ func loaded(name string) bool {
 // touches remarks on words that lead to superloop's own files, or may do so: a
 // glob or a list in braces that begins as they do.
 func (r *reader) touches(w word, part string) {
-	if leadsToState(w) {
+	text := strings.ToLower(w.text)
+	leads := strings.Contains(text, stateDir)
+	for segment := range strings.SplitSeq(text, "/") { // .s*, .*, .{superloop,x}; a glob finds no dot file without a dot
+		at := strings.IndexByte(segment, unknown)
+		leads = leads || !w.known && at > 0 && segment[0] == '.' && strings.HasPrefix(stateDir, segment[:at])
+	}
+	if leads {
 		r.state(part)
 	}
-}
-
-func leadsToState(w word) bool {
-	text := strings.ToLower(w.text)
-	if strings.Contains(text, stateDir) {
-		return true
-	}
-	if w.known {
-		return false
-	}
-	for segment := range strings.SplitSeq(text, "/") {
-		if at := strings.IndexByte(segment, unknown); at > 0 && segment[0] == '.' && strings.HasPrefix(stateDir, segment[:at]) {
-			return true // .s*, .*, .{superloop,x}; a glob finds no dot file without a dot
-		}
-	}
-	return false
 }

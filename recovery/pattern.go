@@ -289,12 +289,7 @@ func foldRm(options []word) []word {
 		default:
 			recursive = recursive || strings.ContainsAny(o.text, "rR")
 			force = force || strings.Contains(o.text, "f")
-			if rest := strings.Map(func(c rune) rune {
-				if strings.ContainsRune("rRf", c) {
-					return -1
-				}
-				return c
-			}, o.text); rest != "-" {
+			if rest := strings.NewReplacer("r", "", "R", "", "f", "").Replace(o.text); rest != "-" {
 				others = append(others, literal(rest))
 			}
 		}

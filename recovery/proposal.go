@@ -153,7 +153,7 @@ func Take(disk durable.Disk, loopDir, privateDir string) (Taken, error) {
 		return Taken{}, err
 	}
 	if problem != nil {
-		kept, err := setAside(disk, from, name, private)
+		kept, err := setAside(disk, from, name)
 		return Taken{Path: kept, Problems: []schemas.Problem{*problem}}, err
 	}
 	sum := sha256.Sum256(data)
@@ -189,23 +189,19 @@ func moved(disk durable.Disk, dir, private *os.File) (at *os.File, name string, 
 	return private, incoming, err
 }
 
-// setAside keeps what is no plain file, under the first name that is free.
-func setAside(disk durable.Disk, from *os.File, name string, private *os.File) (string, error) {
-	to := private
-	if from != private {
-		to = from // another file system: it stays there, under a name that says so
-	}
+// setAside keeps what is no plain file where it is, under the first name that is free.
+func setAside(disk durable.Disk, dir *os.File, name string) (string, error) {
 	const most = 1000
 	for n := 1; n <= most; n++ {
 		free := "recovery-refused-" + strconv.Itoa(n)
-		if _, err := lstat(to, free); errors.Is(err, fs.ErrNotExist) {
-			if err := disk.Rename("proposal", in(from, name), in(to, free)); err != nil {
+		if _, err := lstat(dir, free); errors.Is(err, fs.ErrNotExist) {
+			if err := disk.Rename("proposal", in(dir, name), in(dir, free)); err != nil {
 				return "", fmt.Errorf("setting the proposal aside: %w", err)
 			}
-			return filepath.Join(to.Name(), free), nil
+			return filepath.Join(dir.Name(), free), nil
 		}
 	}
-	return "", fmt.Errorf("%s holds %d refused proposals; remove them", to.Name(), most)
+	return "", fmt.Errorf("%s holds %d refused proposals; remove them", dir.Name(), most)
 }
 
 // openDir opens a directory, not through a link as its last component.

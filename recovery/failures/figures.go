@@ -178,10 +178,7 @@ func (f *Fold) ended(r Record, x fields, key string) {
 	}
 	failed := r.Event != "role_end"
 	for _, rate := range []*Rate{&f.f.Total, f.rate(byHour, r.At.UTC().Format("2006-01-02T15")), f.rate(byRunner, x.Runner), f.rate(byRole, x.Role)} {
-		rate.Runs++
-		if failed {
-			rate.Failures++
-		}
+		rate.add(failed)
 	}
 	m := f.open[key]
 	if m == nil {
@@ -282,22 +279,23 @@ func (f *Fold) Figures() Figures {
 	}
 	out.ByHour = out.ByHour[max(0, len(out.ByHour)-maxHours):]
 	out.Total, out.FirstReassigned, out.Fixes = f.f.Total.done(), f.f.FirstReassigned.done(), f.f.Fixes.done()
-	share := func(n int) float64 {
-		if out.Failures == 0 {
-			return 0
-		}
-		return float64(n) / float64(out.Failures)
-	}
-	out.ReassignRate, out.AnalysisRate, out.EscalationRate = share(out.Reassigned), share(out.Analysed), share(out.Escalated)
+	out.ReassignRate, out.AnalysisRate = ratio(out.Reassigned, out.Failures), ratio(out.Analysed, out.Failures)
+	out.EscalationRate = ratio(out.Escalated, out.Failures)
 	out.Detection, out.Response, out.Recovery = spread(f.times[detection]), spread(f.times[response]), spread(f.times[recovery])
 	return out
 }
 
 func (r Rate) done() Rate {
-	if r.Runs > 0 {
-		r.Rate = float64(r.Failures) / float64(r.Runs)
-	}
+	r.Rate = ratio(r.Failures, r.Runs)
 	return r
+}
+
+// ratio is the share of n, 0 of nothing.
+func ratio(n, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
 }
 
 func spread(times []int64) Spread {

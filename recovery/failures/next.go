@@ -57,8 +57,8 @@ func (m *move) note() {
 	}
 	s.Agent = Agent{}
 	if m.e.Waits() {
-		if m.worksForOthers() {
-			s.Outages++
+		if slices.ContainsFunc(m.list, func(c Candidate) bool { return c.Agent == m.from && c.LastSuccess.After(s.FirstAt) }) {
+			s.Outages++ // it has succeeded since this task failed first: its provider is not down
 		}
 		m.e.Counted = m.e.Counted || s.Outages > outagesTaken
 	}
@@ -86,13 +86,6 @@ func (m *move) note() {
 		}
 	}
 	s.tell(told(*s, m.e))
-}
-
-// worksForOthers reports whether the agent has succeeded since this task failed first: then its provider is not down.
-func (m *move) worksForOthers() bool {
-	return slices.ContainsFunc(m.list, func(c Candidate) bool {
-		return c.Agent == m.from && c.LastSuccess.After(m.s.FirstAt)
-	})
 }
 
 func (m *move) answer() {

@@ -67,9 +67,13 @@ func Compare(before, after Snapshot) []Change {
 		out = differences(before.Tools, after.Tools, func(string) string { return ChangeTool })
 		out = append(out, differences(before.Files, after.Files, fileChange)...)
 	}
+	was := ""
+	if !before.At.IsZero() && before.FreeMB >= 0 {
+		was = fmt.Sprintf("%d MB", before.FreeMB)
+	}
 	switch {
 	case after.FreeMB >= 0 && after.FreeMB < lowMB:
-		out = append(out, Change{ChangeDisk, "free space", mb(before), fmt.Sprintf("%d MB", after.FreeMB)})
+		out = append(out, Change{ChangeDisk, "free space", was, fmt.Sprintf("%d MB", after.FreeMB)})
 	case after.FreeInodes >= 0 && after.FreeInodes < lowInodes:
 		out = append(out, Change{ChangeDisk, "free inodes", "", strconv.FormatInt(after.FreeInodes, 10)})
 	}
@@ -82,19 +86,10 @@ func Compare(before, after Snapshot) []Change {
 	return out
 }
 
-func mb(s Snapshot) string {
-	if s.At.IsZero() || s.FreeMB < 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d MB", s.FreeMB)
-}
-
 func differences(before, after map[string]string, what func(string) string) []Change {
 	var out []Change
-	names := maps.Clone(before)
-	if names == nil {
-		names = map[string]string{}
-	}
+	names := map[string]string{}
+	maps.Copy(names, before)
 	maps.Copy(names, after)
 	for _, n := range slices.Sorted(maps.Keys(names)) {
 		if before[n] != after[n] {

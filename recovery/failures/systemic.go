@@ -159,7 +159,7 @@ func (w *Watch) alerts(t Thresholds, from, now time.Time) []Alert {
 			byCategory[s.Category].add(s)
 		}
 	}
-	if rate := all.rate(); all.runs >= max(1, t.MinRuns) {
+	if rate := ratio(all.failures, all.runs); all.runs >= max(1, t.MinRuns) {
 		switch {
 		case t.CriticalRate > 0 && rate > t.CriticalRate:
 			out = append(out, all.alert(TriggerRate, Critical, from, now))
@@ -200,14 +200,7 @@ func (g *group) add(s Sample) {
 	}
 }
 
-func (g *group) rate() float64 {
-	if g.runs == 0 {
-		return 0
-	}
-	return float64(g.failures) / float64(g.runs)
-}
-
 func (g *group) alert(trigger, severity string, from, now time.Time) Alert {
-	return Alert{Trigger: trigger, Severity: severity, Runs: g.runs, Failures: g.failures, Rate: g.rate(), Tasks: g.tasks, Loops: g.loops,
+	return Alert{Trigger: trigger, Severity: severity, Runs: g.runs, Failures: g.failures, Rate: ratio(g.failures, g.runs), Tasks: g.tasks, Loops: g.loops,
 		Since: from, At: now, Analyse: severity != Warning}
 }

@@ -154,12 +154,8 @@ func (c *Chain) choose(l *Level) bool {
 
 // fresh reports whether an option of a level could be begun for the first time.
 func (c *Chain) fresh(l Level, o Choice) bool {
-	return o.Availability != impossible && l.runnable(o) && !slices.Contains(c.Tried, o.Key) && !c.unfinished(o.Key, len(c.Levels))
-}
-
-// unfinished reports whether an option is what one of the first n levels deals with: it cannot be its own remedy.
-func (c *Chain) unfinished(key string, n int) bool {
-	return slices.ContainsFunc(c.Levels[:n], func(l Level) bool { return l.Chosen == key })
+	return o.Availability != impossible && l.runnable(o) && !slices.Contains(c.Tried, o.Key) &&
+		!slices.ContainsFunc(c.Levels, func(l Level) bool { return l.Chosen == o.Key }) // it cannot be its own remedy
 }
 
 // giveUp leaves a level that has nothing left.

@@ -86,11 +86,8 @@ func recommend(list []Option) {
 // order sorts: the recommended one first, then by who can carry it out, by availability, by the chain's priority, by
 // confidence, by risk, by score, and by the order in which they were found.
 func order(list []Option, score func(key string) float64) {
-	scores := make(map[string]float64, len(list))
-	for i := range list {
-		if score != nil {
-			scores[list[i].Key] = score(list[i].Key)
-		}
+	if score == nil {
+		score = func(string) float64 { return 0 }
 	}
 	slices.SortStableFunc(list, func(a, b Option) int {
 		return cmp.Or(
@@ -100,7 +97,7 @@ func order(list []Option, score func(key string) float64) {
 			cmp.Compare(a.priority, b.priority),
 			cmp.Compare(b.Confidence, a.Confidence),
 			cmp.Compare(rankRisk(a.Risk), rankRisk(b.Risk)),
-			cmp.Compare(scores[b.Key], scores[a.Key]),
+			cmp.Compare(score(b.Key), score(a.Key)),
 			cmp.Compare(a.order, b.order),
 		)
 	})

@@ -112,7 +112,9 @@ func (in *batchIn) judge() (batchOut, error) {
 	if a.Broken || in.ExitCode == 0 || !asks {
 		return out, nil
 	}
-	for _, f := range inOrder(in.Fallbacks) {
+	fallbacks := slices.Clone(in.Fallbacks) // in the order in which Repair tries them: --help before -h
+	slices.SortStableFunc(fallbacks, func(a, b recorded) int { return strings.Compare(methodOf(b.Args), methodOf(a.Args)) })
+	for _, f := range fallbacks {
 		next := append(base[:len(base):len(base)], f.Args...)
 		a := analyseHelp(f.Stdout, f.Stderr, f.exit(), tool, next[1:])
 		if a.Broken {
@@ -137,15 +139,6 @@ func (out *batchOut) take(method string, argv []string, a Analysis, r recorded) 
 	out.Repairable, out.Method, out.Why = true, method, a.Why
 	out.Repaired = &batchSection{Command: v.Command, Mode: v.Mode, ExitCode: v.ExitCode, Pattern: v.Pattern}
 	return true
-}
-
-// inOrder puts the fallbacks into the order in which Repair tries them.
-func inOrder(list []recorded) []recorded {
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b recorded) int {
-		return strings.Compare(methodOf(b.Args), methodOf(a.Args)) // fallback_help before fallback_h
-	})
-	return list
 }
 
 func methodOf(args []string) string {
