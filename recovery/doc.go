@@ -1,6 +1,6 @@
 // Package recovery judges what a tester proposes. It reads the proposal (recovery.json), reads the policy (the recovery
-// section of config.json), finds the working directory, and decides: Decide is a pure function from policy, command and
-// facts to a verdict with its rule and its reason.
+// section of config.json), and decides: Decide is a pure function from policy, command and facts to a verdict with its
+// rule and its reason.
 //
 // Three rules hold the package together:
 //
