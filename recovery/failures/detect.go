@@ -1,6 +1,7 @@
 package failures
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,10 +163,7 @@ func Detect(o RoleOutcome, sign Signer) (Event, bool) {
 		e.Why += ": " + detail
 	}
 	e.Why = clip(e.Why)
-	if part == "" {
-		part = o.Error
-	}
-	e.Signature = sign(e.Category, e.Handler, string(kind), o.Signal, part)
+	e.Signature = sign(e.Category, e.Handler, string(kind), o.Signal, cmp.Or(part, o.Error))
 	return e, true
 }
 

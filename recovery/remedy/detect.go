@@ -2,6 +2,7 @@ package remedy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -79,11 +80,7 @@ func (p *Profile) lookDistro() {
 		p.Distro, p.Family = "macos", FamilyMacOS
 		return
 	}
-	text := readSystem("/etc/os-release")
-	if text == "" {
-		text = readSystem("/usr/lib/os-release")
-	}
-	p.Distro, p.Version, p.Family = osRelease(text)
+	p.Distro, p.Version, p.Family = osRelease(cmp.Or(readSystem("/etc/os-release"), readSystem("/usr/lib/os-release")))
 }
 
 // osRelease reads an os-release file: the distribution, its version, its family.

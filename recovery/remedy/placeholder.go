@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -176,11 +177,7 @@ func commandGoal(dir string, steps []Step) string {
 			}
 			h.Write([]byte(";"))
 		}
-		d := s.Dir
-		if d == "" {
-			d = dir
-		}
-		fmt.Fprintf(h, "@%s\n", path.Clean(d))
+		fmt.Fprintf(h, "@%s\n", path.Clean(cmp.Or(s.Dir, dir)))
 	}
 	return "cmd/" + hex.EncodeToString(h.Sum(nil))[:16]
 }

@@ -62,13 +62,8 @@ func Resolve(cat *catalog.Catalog, f classify.Failure, p Profile, s Situation) P
 
 func newResolver(cat *catalog.Catalog, f *classify.Failure, p Profile, s Situation) *resolver {
 	r := &resolver{cat: cat, p: p, f: f, s: s, tried: map[string]int{}, projects: map[string]found{}}
-	r.dir, r.root = f.Dir, s.Dir
-	if r.root == "" {
-		r.root = f.Dir
-	}
-	if r.dir == "" {
-		r.dir = r.root
-	}
+	r.root = cmp.Or(s.Dir, f.Dir)
+	r.dir = cmp.Or(f.Dir, r.root)
 	r.text = cmp.Or(s.FailedCommand, f.Command)
 	r.argv = failedArgv(f.Argv, r.text)
 	if r.text == "" && len(r.argv) > 0 {
