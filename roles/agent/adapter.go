@@ -47,8 +47,8 @@ type Learned struct {
 	// Usage and CostUSD are of this run alone, with all models and retries; nil is unknown, which is not 0.
 	Usage   Usage
 	CostUSD *float64
-	// Totals are the session's counters after this run, for CLIs that count by session; the next run that resumes
-	// the session passes them back in Request.Resume. nil when the CLI counts by run.
+	// Totals are the session's counters after this run, for CLIs that count by session; the next run that resumes the
+	// session passes them back in Request.Resume. nil when the CLI counts by run.
 	Totals     *Totals
 	StopReason string // the CLI's own word for why it stopped
 	Class      class.Class

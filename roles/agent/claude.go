@@ -50,10 +50,10 @@ func (c claude) Command(req Request, environ []string) (Command, error) {
 	return b.command(environ, c.environment(req, environ, b.words, os.Geteuid() == 0))
 }
 
-// environment gives the variables that superloop adds. Superloop owns the retries, so the CLI has few of its own,
-// and the bounds on its requests are what a slow answer needs. The owner's environment wins, but for the thinking,
-// which is the role's: that goes by the environment, not by --effort, because releases ignore a variable that they
-// do not know, and a flag would end them.
+// environment gives the variables that superloop adds. Superloop owns the retries, so the CLI has few of its own, and
+// the bounds on its requests are what a slow answer needs. The owner's environment wins, but for the thinking, which is
+// the role's: that goes by the environment, not by --effort, because releases ignore a variable that they do not know,
+// and a flag would end them.
 func (claude) environment(req Request, environ, words []string, root bool) map[string]string {
 	env := defaults(environ, map[string]string{
 		"DISABLE_AUTOUPDATER":     "1",
@@ -168,8 +168,8 @@ func claudeCredential(env []string) (Login, Account) {
 	if name, token := firstIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); name != "" {
 		return Login{LoginYes, name}, account(token)
 	}
-	// The state is beside the directory of the settings unless the owner has chosen that. The tokens of a login
-	// change, the account does not; without a state it is told by its directory.
+	// The state is beside the directory of the settings unless the owner has chosen that. The tokens of a login change,
+	// the account does not; without a state it is told by its directory.
 	path := filepath.Join(homeIn(env, "CLAUDE_CONFIG_DIR", ""), ".claude.json")
 	var state struct {
 		Key     string `json:"primaryApiKey"`

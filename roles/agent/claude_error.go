@@ -53,8 +53,8 @@ func (s *claudeStream) judge(learned *Learned, end proc.Result) {
 	learned.Limit.Text = learned.ErrorText
 }
 
-// failure classifies a turn that ended badly, by the most particular word that the CLI gives. Only where it has no
-// word is a text looked at, and only one that the CLI wrote in the agent's place.
+// failure classifies a turn that ended badly, by the most particular word that the CLI gives. Only where it has no word
+// is a text looked at, and only one that the CLI wrote in the agent's place.
 func (s *claudeStream) failure(r claudeResult) class.Class {
 	word, reason := classOf("claude.error", s.word), classOf("claude.terminal_reason", r.reason)
 	if reason == class.Unknown {

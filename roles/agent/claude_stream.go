@@ -32,9 +32,9 @@ var claudeLines = paths{
 	finalText:    "message.content.*.text result structured_output",
 }.lazy()
 
-// claudeStream reads the stream of Claude Code. An error has subtype "success" all the same, so a result is good
-// only if all of is_error, api_error_status, terminal_reason and subtype say so. One run can have several results:
-// a background task that ends begins another turn, and the last result counts.
+// claudeStream reads the stream of Claude Code. An error has subtype "success" all the same, so a result is good only
+// if all of is_error, api_error_status, terminal_reason and subtype say so. One run can have several results: a
+// background task that ends begins another turn, and the last result counts.
 type claudeStream struct {
 	jsonLines
 	resumed bool
@@ -123,8 +123,7 @@ func (s *claudeStream) system(e event) bool {
 	return true
 }
 
-// task forgets a task that has ended. The end of one in the background begins another turn, if the CLI did not end
-// it.
+// task forgets a task that has ended. The end of one in the background begins another turn, if the CLI did not end it.
 func (s *claudeStream) task(id, status string) {
 	switch status {
 	case "", "pending", "running", "in_progress", "paused":

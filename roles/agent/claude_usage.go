@@ -106,8 +106,7 @@ func (c *claudeCounts) result(e event) {
 	c.results++
 }
 
-// learn gives this run's figures and the session's. resumed: the session may have had runs, with before as
-// counters.
+// learn gives this run's figures and the session's. resumed: the session may have had runs, with before as counters.
 func (c *claudeCounts) learn(l *Learned, resumed bool, before *Totals) {
 	l.Model, l.Totals = strings.TrimSuffix(c.answerer, "[1m]"), before
 	if c.results == 0 {
@@ -212,10 +211,10 @@ func (r *recent) add(id string) bool {
 
 var claudeTranscript = paths{64: "type timestamp message.usage.*", 256: "message.id message.model"}.lazy()
 
-// Recover finds the usage of a run without a result in the session's file, where each answer has its final usage,
-// and in those of its sub-agents. Requests on the side are in none of them, so the figures are the least that was
-// used; the cost stays unknown. The file has all runs of the session, one after the other: this one begins with the
-// first message that its stream showed.
+// Recover finds the usage of a run without a result in the session's file, where each answer has its final usage, and
+// in those of its sub-agents. Requests on the side are in none of them, so the figures are the least that was used; the
+// cost stays unknown. The file has all runs of the session, one after the other: this one begins with the first message
+// that its stream showed.
 func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	if s.counts.results > 0 || s.counts.first == "" || checkSession(s.session) != nil {
 		return

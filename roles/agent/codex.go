@@ -15,8 +15,7 @@ type codex struct{}
 func (codex) Name() string                { return "codex" }
 func (codex) Matches(program string) bool { return program == "codex" }
 
-// codexOther are the subcommands besides exec; codexTurns stand after exec too. A command with one is taken as it
-// is.
+// codexOther are the subcommands besides exec; codexTurns stand after exec too. A command with one is taken as it is.
 var (
 	codexOther = strings.Fields(`agents review login logout mcp mcp-server plugin app-server remote-control completion update doctor sandbox
 		debug apply a resume queue archive delete unarchive fork cloud exec-server features help proto`)

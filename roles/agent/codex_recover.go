@@ -22,8 +22,8 @@ const (
 	maxRollouts = 1024 // files that are looked at for sub-agents
 )
 
-// Recover finds in the files of the session what the stream did not tell: the usage of a turn that did not end
-// well, that of the sub-agents, which no event has, the model, and when a limit ends.
+// Recover finds in the files of the session what the stream did not tell: the usage of a turn that did not end well,
+// that of the sub-agents, which no event has, the model, and when a limit ends.
 func (s *codexStream) Recover(env []string, _ string, l *Learned) {
 	if !s.began || checkSession(s.session) != nil {
 		return

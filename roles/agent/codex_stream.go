@@ -24,10 +24,10 @@ var codexLines = paths{
 // codexNames: the input counts both kinds of cache, the output the reasoning.
 var codexNames = counterNames{"input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens", "reasoning_output_tokens"}
 
-// codexStream reads the stream of `codex exec --json`. An item of type error is a warning. An event of type error
-// ends the run only if turn.failed follows, or the process ends: the CLI tells there what it is going to try again.
-// The usage is that of the whole thread so far, without its sub-agents, and comes only with a turn that ends well;
-// Recover has the rest.
+// codexStream reads the stream of `codex exec --json`. An item of type error is a warning. An event of type error ends
+// the run only if turn.failed follows, or the process ends: the CLI tells there what it is going to try again. The
+// usage is that of the whole thread so far, without its sub-agents, and comes only with a turn that ends well; Recover
+// has the rest.
 type codexStream struct {
 	jsonLines
 	resumed bool

@@ -31,8 +31,8 @@ type Command struct {
 //	Command + flags + Args (or FastArgs) [+ the prompt]
 //
 // Placeholders are replaced in Command, Args and the values of Env, as plain strings and in one pass: what a
-// placeholder brings in is never looked at again, so a prompt that mentions {model} stays as it is. Unknown ones
-// stay too. flags and env come from the adapter and are used as they are; the owner's own Env wins over env.
+// placeholder brings in is never looked at again, so a prompt that mentions {model} stays as it is. Unknown ones stay
+// too. flags and env come from the adapter and are used as they are; the owner's own Env wins over env.
 func assemble(req Request, environ, flags []string, env map[string]string) (Command, error) {
 	if err := req.check(); err != nil {
 		return Command{}, err
@@ -107,8 +107,7 @@ func (b *builder) model() {
 	}
 }
 
-// permit adds the flags for what the role may do. A worktree does not hold the loop's directory, which is written
-// too.
+// permit adds the flags for what the role may do. A worktree does not hold the loop's directory, which is written too.
 func (b *builder) permit(own string, flags map[string][]string) {
 	list := flags[b.Permissions]
 	if b.Permissions == PermitWorkspace && !inside(b.LoopDir, b.WorkDir) {

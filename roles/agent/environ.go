@@ -15,8 +15,8 @@ import (
 const MarkVariable = "SUPERLOOP_MARK"
 
 // environment is what the agent gets, sorted by name, each name once. From the weakest to the strongest: what the
-// filter lets through of the supervisor's environment, the adapter's additions, the runner's Env, and what the
-// contract promises.
+// filter lets through of the supervisor's environment, the adapter's additions, the runner's Env, and what the contract
+// promises.
 func environment(base []string, adapter, runner map[string]string, req Request) []string {
 	all := map[string]string{}
 	pass := filter(req.CLI)
@@ -52,10 +52,10 @@ const basic = " PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM NO_
 // sharedLogin names the file with the login of a whole cloud, which tools need. It is a path and no key.
 const sharedLogin = "GOOGLE_APPLICATION_CREDENTIALS"
 
-// filter says which variables of the supervisor's environment a CLI gets. Not those named SUPERLOOP_*: they steer
-// this supervisor or its tests, or belong to an outer superloop in whose agent this one runs. Not the keys of other
-// CLIs: what an agent never had it cannot print. An owner who wants one passed on names it in pass_env or in the
-// runner's env.
+// filter says which variables of the supervisor's environment a CLI gets. Not those named SUPERLOOP_*: they steer this
+// supervisor or its tests, or belong to an outer superloop in whose agent this one runs. Not the keys of other CLIs:
+// what an agent never had it cannot print. An owner who wants one passed on names it in pass_env or in the runner's
+// env.
 func filter(cli CLI) func(name string) bool {
 	own := For(cli)
 	keys := own.Profile().Keys

@@ -108,9 +108,8 @@ func fraction(v jsonstream.Value) (float64, bool) {
 	return f, err == nil
 }
 
-// Usage counts tokens of one run; nil is unknown. Whatever the CLI's own way of counting, the first four are
-// disjoint: Input is neither read from nor written to a cache, Output includes all reasoning, of which Reasoning is
-// a part.
+// Usage counts tokens of one run; nil is unknown. Whatever the CLI's own way of counting, the first four are disjoint:
+// Input is neither read from nor written to a cache, Output includes all reasoning, of which Reasoning is a part.
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite, Reasoning *int64
 }

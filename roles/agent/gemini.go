@@ -18,24 +18,23 @@ func (gemini) Stream(req Request) Stream   { return newGeminiStream(req) }
 const geminiModes = "--approval-mode -y --yolo"
 
 // geminiMode is the approval mode for what a role may do. Headless, default offers no tool that writes or runs a
-// command. (In plan, the mode that is called read-only, the CLI asks the model to leave it when its plan is made,
-// and then everything is allowed. A model gets there from default too, and the settings of a repository can allow
-// tools: geminiReadOnly forbids both, and geminiStream ends a run that does it all the same.) The only sandbox is a
-// container that the owner has to set up, so the workspace has no narrower mode than yolo.
+// command. (In plan, the mode that is called read-only, the CLI asks the model to leave it when its plan is made, and
+// then everything is allowed. A model gets there from default too, and the settings of a repository can allow tools:
+// geminiReadOnly forbids both, and geminiStream ends a run that does it all the same.) The only sandbox is a container
+// that the owner has to set up, so the workspace has no narrower mode than yolo.
 var geminiMode = map[string]string{PermitRead: "default", PermitWorkspace: "yolo", PermitAll: "yolo"}
 
-// geminiReadOnly is a policy that holds whatever the model wants and the repository's own settings allow: no tool
-// that writes, runs a command, leaves the mode or sends something away.
+// geminiReadOnly is a policy that holds whatever the model wants and the repository's own settings allow: no tool that
+// writes, runs a command, leaves the mode or sends something away.
 const geminiReadOnly = `[[rule]]
 toolName = ["enter_plan_mode", "exit_plan_mode", "write_file", "replace", "run_shell_command", "save_memory", "activate_skill", "web_fetch"]
 decision = "deny"
 priority = 999
 `
 
-// Command also names the loop's directory where it lies outside of the working directory, since the CLI's file
-// tools go nowhere else. The environment switches off the launcher, which starts a second process and ignores
-// SIGTERM, and the refusal of an untrusted directory (exit 55): the owner's repository is trusted, as all that it
-// runs here is.
+// Command also names the loop's directory where it lies outside of the working directory, since the CLI's file tools go
+// nowhere else. The environment switches off the launcher, which starts a second process and ignores SIGTERM, and the
+// refusal of an untrusted directory (exit 55): the owner's repository is trusted, as all that it runs here is.
 func (gemini) Command(req Request, environ []string) (Command, error) {
 	b := flagsFor(req)
 	b.add("-o --output-format", "--output-format=stream-json")

@@ -14,8 +14,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// geminiRefusal is the kind and the message of a tool's error when the CLI's permissions refused it. A call of a
-// tool that a mode forbids fails as one of a tool that does not exist.
+// geminiRefusal is the kind and the message of a tool's error when the CLI's permissions refused it. A call of a tool
+// that a mode forbids fails as one of a tool that does not exist.
 var geminiRefusal = pattern.Lazy(`^(?:policy_violation|path_not_in_workspace|sandbox_expansion_required)\n` +
 	`|^unhandled_exception\n(?s:.*)requires user confirmation, which is not supported in non-interactive mode\.$` +
 	`|^tool_not_registered\nTool "(?:run_shell_command|write_file|replace|web_fetch|save_memory|list_background_processes|read_background_output)" not found` +
@@ -32,9 +32,8 @@ type geminiFound struct {
 	wait  time.Duration
 }
 
-// geminiError classifies the error of a result: by the CLI's own type of it, the provider's error in the text,
-// words that only the CLI and the provider use there, what standard error reports of the same request, and the exit
-// code.
+// geminiError classifies the error of a result: by the CLI's own type of it, the provider's error in the text, words
+// that only the CLI and the provider use there, what standard error reports of the same request, and the exit code.
 func geminiError(kind, text, stderr string, end proc.Result) geminiFound {
 	if own := cmp.Or(classOf("gemini.error", kind), classOf("gemini.event", text)); own != class.None {
 		return geminiFound{class: own}

@@ -31,8 +31,8 @@ type geminiStream struct {
 	jsonLines
 	said  headTail // by the assistant since the last tool
 	spoke bool     // the model has answered at all
-	// reading is the directory in which the role may only read, and breaches are its calls under way of tools that
-	// it must not have, by their ids; escaped says which of them went through.
+	// reading is the directory in which the role may only read, and breaches are its calls under way of tools that it
+	// must not have, by their ids; escaped says which of them went through.
 	reading  string
 	breaches map[string]string
 	escaped  string
@@ -73,8 +73,8 @@ func (s *geminiStream) failedAttempt(line []byte) {
 	s.say(s.attempt)
 }
 
-// Settled: what gemini cannot do it gives up by itself within minutes; but a run that got free has to be ended
-// before its model answers again, since then it can write.
+// Settled: what gemini cannot do it gives up by itself within minutes; but a run that got free has to be ended before
+// its model answers again, since then it can write.
 func (s *geminiStream) Settled() Settled {
 	return settledAs(s.ended && s.escaped == "", s.escaped != "", false)
 }
@@ -150,8 +150,8 @@ func (s *geminiStream) result(e event) {
 // maxBreaches bounds the calls that are remembered; so many are never under way.
 const maxBreaches = 64
 
-// geminiBreach says what a call does, if it goes through, that a role which may only read in that directory must
-// not do; "" is nothing. A relative path names a plan, which is kept elsewhere.
+// geminiBreach says what a call does, if it goes through, that a role which may only read in that directory must not
+// do; "" is nothing. A relative path names a plan, which is kept elsewhere.
 func geminiBreach(tool, path, reading string) string {
 	switch {
 	case reading == "":

@@ -22,10 +22,10 @@ const (
 	finalText = 2 * finalHalf // bytes of a message that are kept
 )
 
-// jsonLines is what the readers of all structured streams have in common: one JSON object a line on standard
-// output, and text on standard error. A reader embeds it, calls read, and adds Settled and Finish. A CLI that
-// prints something else (the owner chose another output format, or the program is a wrapper) is shown like plain
-// text, and nothing is learned.
+// jsonLines is what the readers of all structured streams have in common: one JSON object a line on standard output,
+// and text on standard error. A reader embeds it, calls read, and adds Settled and Finish. A CLI that prints something
+// else (the owner chose another output format, or the program is a wrapper) is shown like plain text, and nothing is
+// learned.
 type jsonLines struct {
 	reader *jsonstream.Reader
 	event  func(*jsonstream.Line) bool
@@ -42,8 +42,8 @@ type jsonLines struct {
 	denied         int64
 }
 
-// read makes it ready. on gets every line that is a whole JSON object and says whether this is an event of this
-// CLI's stream. A line that broke off is counted and otherwise ignored.
+// read makes it ready. on gets every line that is a whole JSON object and says whether this is an event of this CLI's
+// stream. A line that broke off is counted and otherwise ignored.
 func (j *jsonLines) read(layout *layout, on func(event) (known bool)) {
 	j.open(layout.shape, func(l *jsonstream.Line) bool { return on(event{l, layout.wants}) })
 }
@@ -125,8 +125,8 @@ func failed(end proc.Result) bool {
 	return end.Ended == proc.Exited && (end.Signal != "" || end.Code != 0)
 }
 
-// errorText makes a CLI's own words fit for Learned.ErrorText: valid UTF-8 on one line without control characters,
-// at most maxErrorText bytes. Of a longer text the beginning is kept.
+// errorText makes a CLI's own words fit for Learned.ErrorText: valid UTF-8 on one line without control characters, at
+// most maxErrorText bytes. Of a longer text the beginning is kept.
 func errorText(said string) string {
 	return text.Head(text.Line(text.Head(said, 2*maxErrorText), 2*maxErrorText), maxErrorText)
 }
@@ -157,9 +157,8 @@ const (
 )
 
 // Recoverer is a Stream that finds in the files of its CLI what the output did not tell, such as the usage of a run
-// that was killed. Recover is called after Finish, in any case, with the agent's environment and directory, and
-// only adds to what was learned. It reads a bounded part of regular files below the CLI's own directory and writes
-// nothing.
+// that was killed. Recover is called after Finish, in any case, with the agent's environment and directory, and only
+// adds to what was learned. It reads a bounded part of regular files below the CLI's own directory and writes nothing.
 type Recoverer interface {
 	Recover(env []string, workdir string, l *Learned)
 }

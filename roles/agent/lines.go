@@ -15,8 +15,8 @@ const (
 // lineTail finds the last complete line that says something. It holds at most maxLine bytes.
 type lineTail struct{ part []byte }
 
-// feed takes more output and returns the last line completed by it that is not blank once it is sanitised; "" if
-// there is none. It looks at lines from the end, so a flood costs one scan for line breaks.
+// feed takes more output and returns the last line completed by it that is not blank once it is sanitised; "" if there
+// is none. It looks at lines from the end, so a flood costs one scan for line breaks.
 func (l *lineTail) feed(p []byte) string {
 	end := bytes.LastIndexAny(p, lineBreaks)
 	if end < 0 {

@@ -24,14 +24,13 @@ var (
 	// opencodeValued are the flags to which the next word belongs.
 	opencodeValued = strings.Fields(`--log-level --command -s --session -m --model --agent --format -f --file --title
 		--attach -p --password -u --username --dir --port --variant --prompt`)
-	// opencodeVariants are by thinkingLevels. A model ignores a word that it does not know, so "max" is not the
-	// last.
+	// opencodeVariants are by thinkingLevels. A model ignores a word that it does not know, so "max" is not the last.
 	opencodeVariants = [...]string{"none", "minimal", "low", "medium", "high", "high"}
 )
 
-// Command puts the event stream right after the word run. A new session gets a title, since without one the CLI
-// asks a model for it in every run. While it waits for a provider the CLI is silent for up to hours; its log on
-// standard error tells of failed attempts, and why a model was not found.
+// Command puts the event stream right after the word run. A new session gets a title, since without one the CLI asks a
+// model for it in every run. While it waits for a provider the CLI is silent for up to hours; its log on standard error
+// tells of failed attempts, and why a model was not found.
 func (o opencode) Command(req Request, environ []string) (Command, error) {
 	if err := req.check(); err != nil {
 		return Command{}, err
@@ -71,9 +70,8 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 	return b.command(environ, env)
 }
 
-// withRun gives the request in the form in which flags can follow the word run: Command ends with it. Before that
-// word the CLI knows few flags, and without it it opens a window. A wrapper that says run itself needs the generic
-// adapter.
+// withRun gives the request in the form in which flags can follow the word run: Command ends with it. Before that word
+// the CLI knows few flags, and without it it opens a window. A wrapper that says run itself needs the generic adapter.
 func withRun(req Request) Request {
 	words := slices.Concat(req.CLI.Command, req.args())
 	at := len(req.CLI.Command)
@@ -96,15 +94,15 @@ func withRun(req Request) Request {
 	return req
 }
 
-// rule is what opencode's settings say of a permission: allow, deny or ask by pattern, of which the last that
-// matches counts. Marshalled, patterns are sorted, and "*" is first.
+// rule is what opencode's settings say of a permission: allow, deny or ask by pattern, of which the last that matches
+// counts. Marshalled, patterns are sorted, and "*" is first.
 type rule = map[string]string
 
 // opencodePermissions gives the variables that hold a role to what it may do. Unlike other CLIs opencode allows
-// everything by itself, and what a repository's own opencode.json grants to an agent by name beats
-// OPENCODE_PERMISSION. An agent that may write that file could so free the next one: for read-only the agent is
-// named as well, in the settings that are read last, and may not hand work to others. A role with the workspace
-// asks (and --auto answers) for nothing outside of it but the directories where it has to leave its files.
+// everything by itself, and what a repository's own opencode.json grants to an agent by name beats OPENCODE_PERMISSION.
+// An agent that may write that file could so free the next one: for read-only the agent is named as well, in the
+// settings that are read last, and may not hand work to others. A role with the workspace asks (and --auto answers) for
+// nothing outside of it but the directories where it has to leave its files.
 func opencodePermissions(req Request, environ []string) (map[string]string, error) {
 	outer := rule{"*": "deny"}
 	for _, dir := range outside(req) {
@@ -186,9 +184,9 @@ func (opencode) Profile() Profile {
 	}
 }
 
-// opencodeKeys are the variables in which opencode 1.18's catalogue of providers looks for a credential, but for
-// those that other programs need too, such as GITHUB_TOKEN and the keys of clouds. (OPENCODE_AUTH_CONTENT is its
-// file of logins, as a variable.)
+// opencodeKeys are the variables in which opencode 1.18's catalogue of providers looks for a credential, but for those
+// that other programs need too, such as GITHUB_TOKEN and the keys of clouds. (OPENCODE_AUTH_CONTENT is its file of
+// logins, as a variable.)
 func opencodeKeys() []string { return strings.Fields(opencodeKeysText) }
 
 //go:embed opencode_keys.txt

@@ -53,9 +53,9 @@ func newOpencodeStream() *opencodeStream {
 	return s
 }
 
-// Settled: an error is the last event, except that a conversation that became too long is cut down and tried again;
-// if that does not help the CLI tries it for ever. No step is known to be the last one before the process has left:
-// the summary of a conversation that is cut down ends just like an answer.
+// Settled: an error is the last event, except that a conversation that became too long is cut down and tried again; if
+// that does not help the CLI tries it for ever. No step is known to be the last one before the process has left: the
+// summary of a conversation that is cut down ends just like an answer.
 func (s *opencodeStream) Settled() Settled {
 	return settledAs(s.overflows < 2 && s.failure != nil && s.failure.name != opencodeOverflow, s.overflows > 1, false)
 }
@@ -203,8 +203,7 @@ func (f *opencodeFailure) class() class.Class {
 	return cmp.Or(classOf("opencode.error", f.name), class.Unknown)
 }
 
-// apiClass: providers use 400 for a bad key, 429 for an empty account, and put an error into a stream of status
-// 200.
+// apiClass: providers use 400 for a bad key, 429 for an empty account, and put an error into a stream of status 200.
 func (f *opencodeFailure) apiClass() class.Class {
 	found := f.provider().class()
 	switch {
@@ -266,8 +265,7 @@ func (e providerError) limit() string {
 
 // opencodeLog is what the CLI's log on standard error told.
 type opencodeLog struct {
-	// The errors behind "check server logs for details", by the reference that the event has, and the latest of
-	// them.
+	// The errors behind "check server logs for details", by the reference that the event has, and the latest of them.
 	causes map[string]string
 	last   string
 	// tried is the request that failed last, while no later one has succeeded.

@@ -14,9 +14,9 @@ import (
 type Profile struct {
 	Keys  []string // the variables that hold a credential of this CLI; those of other CLIs are withheld from it
 	Login string   // the command that the operator types to log in
-	// Version are the arguments that make the program print its version, on its first line, without a network; nil
-	// when there are none. Help gives those that make it print the help that lists the flags of args, which are a
-	// command's words after the program; nil when there is none.
+	// Version are the arguments that make the program print its version, on its first line, without a network; nil when
+	// there are none. Help gives those that make it print the help that lists the flags of args, which are a command's
+	// words after the program; nil when there is none.
 	Version        []string
 	Help           func(args []string) []string
 	Hidden         []string                                // flags that work although the help does not list them
@@ -45,8 +45,8 @@ type Account struct {
 	ID       string `json:"account"`  // tells accounts of the provider apart; never a credential (see AccountID)
 }
 
-// AccountID names an account by its credential without telling it: the same endpoint and credential give the same
-// word everywhere on the machine. parts are the two, "" where there is none.
+// AccountID names an account by its credential without telling it: the same endpoint and credential give the same word
+// everywhere on the machine. parts are the two, "" where there is none.
 func AccountID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:6])

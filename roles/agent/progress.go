@@ -8,8 +8,8 @@ import (
 // progressGap is the least time between two calls of Options.Progress.
 const progressGap = 100 * time.Millisecond
 
-// progress passes the latest line on, at most once in progressGap, from a goroutine of its own, so that a slow
-// watcher does not hold up the process whose output it watches. say and end are never called at the same time.
+// progress passes the latest line on, at most once in progressGap, from a goroutine of its own, so that a slow watcher
+// does not hold up the process whose output it watches. say and end are never called at the same time.
 type progress struct {
 	latest     chan string // the latest line, until it is shown
 	stop, done chan struct{}
@@ -62,8 +62,8 @@ func replace[T any](to chan T, v T) {
 	to <- v
 }
 
-// Follow shows what any command says last, as Run does for an agent: feed takes its output, from any goroutine, and
-// end shows the last line and stops. show may be nil.
+// Follow shows what any command says last, as Run does for an agent: feed takes its output, from any goroutine, and end
+// shows the last line and stops. show may be nil.
 func Follow(show func(line string)) (feed func(p []byte), end func()) {
 	var mu sync.Mutex
 	var tail lineTail

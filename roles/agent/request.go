@@ -23,8 +23,8 @@ type CLI struct {
 	PromptMode     string            // one of the Prompt constants
 	Env            map[string]string // is added to the agent's environment
 	Adapter        string            // the name of the adapter to use; "" finds it by the program
-	// PassEnv, unless nil, are the only variables of the supervisor's environment that the agent gets, besides
-	// those that every program needs and the adapter's keys.
+	// PassEnv, unless nil, are the only variables of the supervisor's environment that the agent gets, besides those
+	// that every program needs and the adapter's keys.
 	PassEnv []string
 }
 
@@ -34,11 +34,11 @@ type Request struct {
 	Fast bool
 
 	PromptPath string // the rendered prompt, on disk before Run
-	// LastMessageFile is where the agent may leave its last message. Run reads whatever is there afterwards and
-	// changes no file, so the driver removes an old one before every attempt.
+	// LastMessageFile is where the agent may leave its last message. Run reads whatever is there afterwards and changes
+	// no file, so the driver removes an old one before every attempt.
 	LastMessageFile string
-	// WorkDir is where the agent runs and what it is to change: the repository or the loop's worktree. It is
-	// {repo}, since commands use that as in `-C {repo}`, and an agent must not leave its worktree by it.
+	// WorkDir is where the agent runs and what it is to change: the repository or the loop's worktree. It is {repo},
+	// since commands use that as in `-C {repo}`, and an agent must not leave its worktree by it.
 	WorkDir string
 	// Repo is the supervised repository; the agent knows it as SUPERLOOP_REPO.
 	Repo    string

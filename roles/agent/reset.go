@@ -21,10 +21,10 @@ var (
 		`(\d{1,2})(?::(\d{2}))?(?: ?([ap])m)?(?: \(([A-Za-z0-9_/+-]{1,64})\))?`)
 )
 
-// resetIn reads when a CLI says that a limit ends: "resets 3:30pm (Europe/Berlin)", "resets Oct 6, 9am (UTC)",
-// "limit reached|1759741200", "try again at May 18th, 2033 3:33 AM", "try again in 1 day 2 hours". now is when it
-// said so, zone that of its clock. Zero if it does not say. The CLIs cut minutes and do not round them, so the time
-// is the end of the minute.
+// resetIn reads when a CLI says that a limit ends: "resets 3:30pm (Europe/Berlin)", "resets Oct 6, 9am (UTC)", "limit
+// reached|1759741200", "try again at May 18th, 2033 3:33 AM", "try again in 1 day 2 hours". now is when it said so,
+// zone that of its clock. Zero if it does not say. The CLIs cut minutes and do not round them, so the time is the end
+// of the minute.
 func resetIn(text string, now time.Time, zone *time.Location) time.Time {
 	if m := resetEpoch().FindStringSubmatch(text); m != nil {
 		n, _ := strconv.ParseInt(m[1], 10, 64)
@@ -62,8 +62,8 @@ func resetIn(text string, now time.Time, zone *time.Location) time.Time {
 	return at
 }
 
-// clockTime is the end of the minute that the words name, in the zone of now: on that day, else today. Without a
-// year it is the next such day. Zero if there is no such time.
+// clockTime is the end of the minute that the words name, in the zone of now: on that day, else today. Without a year
+// it is the next such day. Zero if there is no such time.
 func clockTime(now time.Time, month, day, year, hour, minute, half string) time.Time {
 	h, _ := strconv.Atoi(hour)
 	minutes, _ := strconv.Atoi(minute)

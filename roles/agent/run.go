@@ -18,8 +18,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// messageHalf is how much of the beginning, and of the end, of a last message is kept, in bytes. At the end an
-// agent says its promise. What is left out between is marked.
+// messageHalf is how much of the beginning, and of the end, of a last message is kept, in bytes. At the end an agent
+// says its promise. What is left out between is marked.
 const messageHalf = 512 << 10
 
 // MaxMessage bounds Result.FinalMessage, in bytes, without the marker.
@@ -47,8 +47,8 @@ type Options struct {
 
 // Result is what one run left.
 type Result struct {
-	// Learned is what the CLI's output told. Its FinalMessage is the role's last message by the contract, whatever
-	// it came from: at most MaxMessage bytes and valid UTF-8, untrusted otherwise.
+	// Learned is what the CLI's output told. Its FinalMessage is the role's last message by the contract, whatever it
+	// came from: at most MaxMessage bytes and valid UTF-8, untrusted otherwise.
 	Learned
 	From           string // one of roles.FromFile, FromStream, FromStdout
 	MessageProblem string // why a last-message file that is there was not read (a link, a directory, a pipe)
@@ -80,9 +80,9 @@ func (r Result) OK() bool {
 	return r.Proc.Ended == proc.Exited && r.Proc.Signal == "" && r.Proc.Code == 0
 }
 
-// Run runs the agent to its end and reads what it left. An error means that the run says nothing about the agent:
-// the command could not be made, or the Runner failed. An agent that cannot be started, fails, is killed or runs
-// out of time is no error; Result.Proc tells. The Result holds what was seen in either case.
+// Run runs the agent to its end and reads what it left. An error means that the run says nothing about the agent: the
+// command could not be made, or the Runner failed. An agent that cannot be started, fails, is killed or runs out of
+// time is no error; Result.Proc tells. The Result holds what was seen in either case.
 func Run(kill context.Context, r Runner, req Request, o Options) (Result, error) {
 	adapter := For(req.CLI)
 	res := Result{Adapter: adapter.Name(), From: roles.FromStdout}

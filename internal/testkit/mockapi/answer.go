@@ -24,15 +24,15 @@ type answer struct {
 type dialect interface {
 	// parse fills what the body tells but for model and stream. An error is the client's.
 	parse(c *Call, body node) error
-	// stream are the events of an answer, the usage in the last one. When
-	// InStream is set, the last one is the error instead.
+	// stream are the events of an answer, the usage in the last one. When InStream is set, the last one is the error
+	// instead.
 	stream(a answer) [][]byte
 	// whole is the body of an answer that is not streamed.
 	whole(a answer) object
 	// failure is the body of an error.
 	failure(status int, kind, message string, a answer) object
-	// usual are the type and the message of an error by its status. 500 stands for all
-	// from there on that have none of their own, 400 for all others.
+	// usual are the type and the message of an error by its status. 500 stands for all from there on that have none of
+	// their own, 400 for all others.
 	usual() map[int][2]string
 }
 
@@ -91,8 +91,7 @@ func wholeSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// pieces cuts text as a model streams it: at most limit pieces of about the
-// same length, never inside a character.
+// pieces cuts text as a model streams it: at most limit pieces of about the same length, never inside a character.
 func pieces(text string, limit int) []string {
 	size := max(12, (len(text)+limit-1)/limit)
 	var list []string
@@ -115,8 +114,7 @@ func sse(name string, fields object) []byte {
 	return []byte("event: " + name + "\ndata: " + inJSON(fields) + "\n\n")
 }
 
-// parts are the body as it is sent: the events of a stream, else the whole, or its
-// bytes where it is to be cut.
+// parts are the body as it is sent: the events of a stream, else the whole, or its bytes where it is to be cut.
 func (a answer) parts(streams bool) [][]byte {
 	var body []byte
 	switch {
@@ -223,6 +221,6 @@ func (s *Server) wait(r *http.Request, t <-chan time.Time) bool {
 	return false
 }
 
-// abort closes the connection in the middle of an answer; a handler that merely
-// returned would end the answer as if it was whole.
+// abort closes the connection in the middle of an answer; a handler that merely returned would end the answer as if it
+// was whole.
 func abort() { panic(http.ErrAbortHandler) }

@@ -17,19 +17,17 @@ const (
 
 // Call is one model request, as a Script sees it.
 type Call struct {
-	// N counts the model requests of this server from 1, Turn those that are not
-	// on the side; of a side request Turn is that of the last one that was not.
+	// N counts the model requests of this server from 1, Turn those that are not on the side; of a side request Turn is
+	// that of the last one that was not.
 	N, Turn                int
 	API                    API
 	Model                  string
 	Prompt, LastToolOutput string // the last text of the user and of a tool's result in the request
 	HasToolResult          bool   // the request brings the result of a tool that the preceding reply called
-	// Tools are the names of the tools that are offered. Nested ones come after
-	// their parent, as "parent.name".
+	// Tools are the names of the tools that are offered. Nested ones come after their parent, as "parent.name".
 	Tools []string
-	// Side: no tools are offered. That is how CLIs ask for a title, a topic or a
-	// route beside their main conversation; a CLI whose tools were all taken away
-	// looks the same.
+	// Side: no tools are offered. That is how CLIs ask for a title, a topic or a route beside their main conversation;
+	// a CLI whose tools were all taken away looks the same.
 	Side    bool
 	Session string // the CLI's word for the conversation; "" if it sends none
 	Stream  bool   // the answer was asked for as server-sent events
@@ -41,8 +39,8 @@ type Call struct {
 	offered []offer
 }
 
-// SmallTalk is a short text that says nothing: if the request wants JSON of a
-// schema, the smallest value that satisfies it.
+// SmallTalk is a short text that says nothing: if the request wants JSON of a schema, the smallest value that satisfies
+// it.
 func (c Call) SmallTalk() string {
 	if c.schema.v == nil {
 		return "Small talk"
@@ -84,8 +82,7 @@ func (n node) list() (list []node) {
 	return list
 }
 
-// text is what a content says: a text, a list of blocks with texts, or an object that
-// holds one of these.
+// text is what a content says: a text, a list of blocks with texts, or an object that holds one of these.
 func (n node) text() string {
 	var texts []string
 	switch v := n.v.(type) {
@@ -100,8 +97,7 @@ func (n node) text() string {
 	return strings.Join(texts, "\n")
 }
 
-// is reports whether the type of a JSON Schema is kind, or may be. Gemini writes it in
-// capitals.
+// is reports whether the type of a JSON Schema is kind, or may be. Gemini writes it in capitals.
 func (n node) is(kind string) bool {
 	return strings.Contains(strings.ToLower(inJSON(n.at("type").v)), `"`+kind+`"`)
 }
@@ -139,8 +135,8 @@ const (
 	Left   Outcome = "left"   // the client went away before the end
 )
 
-// Record is one answered request. A request is on record before the last byte
-// of its answer is sent, so whoever has read an answer finds it in Calls.
+// Record is one answered request. A request is on record before the last byte of its answer is sent, so whoever has
+// read an answer finds it in Calls.
 type Record struct {
 	N       int
 	API     API
@@ -155,8 +151,8 @@ type Record struct {
 	Error   string // why the reply is not the Script's, or the request was not understood
 }
 
-// Usage counts tokens in four disjoint kinds, as agent.Usage does: Input is
-// neither read from nor written to a cache, Output includes Reasoning.
+// Usage counts tokens in four disjoint kinds, as agent.Usage does: Input is neither read from nor written to a cache,
+// Output includes Reasoning.
 type Usage struct {
 	Input, CacheRead, CacheWrite, Output, Reasoning int64
 }
@@ -194,14 +190,12 @@ func (u Usage) as(api API) Usage {
 
 func tokens(bytes int) int64 { return int64(bytes+3) / 4 }
 
-// meter derives usage. It remembers how many tokens the last request of each
-// session held.
+// meter derives usage. It remembers how many tokens the last request of each session held.
 type meter map[string]int64
 
-// measure is what the call and its answer cost: four bytes are a token, rounded up.
-// The input is the body of the request; what the session's previous request held counts
-// as read from the cache, and half of a session's first request as written to it. The
-// output is the text, the thinking (as reasoning) and the arguments of the tools, at
+// measure is what the call and its answer cost: four bytes are a token, rounded up. The input is the body of the
+// request; what the session's previous request held counts as read from the cache, and half of a session's first
+// request as written to it. The output is the text, the thinking (as reasoning) and the arguments of the tools, at
 // least one token.
 func (m meter) measure(c Call, a answer) Usage {
 	u := Usage{Input: tokens(len(c.Body)), Reasoning: tokens(len(a.Thinking))}

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Script is what the model does. It is called for each model request in the
-// order of their arrival, never twice at a time, and must not block.
+// Script is what the model does. It is called for each model request in the order of their arrival, never twice at a
+// time, and must not block.
 type Script func(Call) Reply
 
 // Reply is one answer of the model. The zero value is an answer without text.
 type Reply struct {
 	Thinking, Text string // these and Tools are sent in this order
 	Tools          []Tool
-	// Usage is what the answer tells; zero derives it from the request and the reply.
-	// What the API has no field for is counted in what it has a field for.
+	// Usage is what the answer tells; zero derives it from the request and the reply. What the API has no field for is
+	// counted in what it has a field for.
 	Usage      Usage
 	Model      string // the name that the reply gives itself; "" is that of the request
 	StopReason string // in the API's own words; "" is the usual one
@@ -24,25 +24,22 @@ type Reply struct {
 	Delay  time.Duration // before the headers are sent
 	Header http.Header   // is added to the response
 
-	// Status other than 0 and 200 is an error. RetryAfter is told in whole
-	// seconds, rounded up: as the header retry-after, or by Gemini as RetryInfo.
+	// Status other than 0 and 200 is an error. RetryAfter is told in whole seconds, rounded up: as the header
+	// retry-after, or by Gemini as RetryInfo.
 	Status     int
 	RetryAfter time.Duration
-	// ErrorType and ErrorMessage are in the API's own words; "" is the usual one
-	// of the status.
+	// ErrorType and ErrorMessage are in the API's own words; "" is the usual one of the status.
 	ErrorType, ErrorMessage string
 	ErrorFields             map[string]any // are added to the error object
 	ErrorBody               string         // unless "", the whole body of the error
-	// InStream sends the error as the last event of a stream that began well
-	// (with Thinking and Text, if any). It needs a request that streams.
+	// InStream sends the error as the last event of a stream that began well (with Thinking and Text, if any). It needs
+	// a request that streams.
 	InStream bool
 
-	// Hang stops answering at that point and keeps the connection open until the
-	// client leaves or the server is closed.
+	// Hang stops answering at that point and keeps the connection open until the client leaves or the server is closed.
 	Hang Hang
-	// CutAfter closes the connection after so many events (of a stream, at most
-	// all but the last) or bytes (of anything else); 0 does not. With
-	// HangMidStream it says where to hang.
+	// CutAfter closes the connection after so many events (of a stream, at most all but the last) or bytes (of anything
+	// else); 0 does not. With HangMidStream it says where to hang.
 	CutAfter int
 }
 
@@ -59,8 +56,8 @@ const (
 type Tool struct {
 	Write *File  // puts a file into place, by the CLI's own tool for it or by a command
 	Shell string // is a command line
-	// Name and Input call an offered tool as it is: Input is its JSON object, or
-	// for a tool that takes text a JSON string.
+	// Name and Input call an offered tool as it is: Input is its JSON object, or for a tool that takes text a JSON
+	// string.
 	Name  string
 	Input json.RawMessage
 }
@@ -68,9 +65,8 @@ type Tool struct {
 // File is a file that a Tool writes. Path is absolute: some CLIs take no other.
 type File struct{ Path, Content string }
 
-// Sequence answers the first request with the first reply and so on, and all
-// after the last one with the last. Side requests do not count; they get
-// SmallTalk.
+// Sequence answers the first request with the first reply and so on, and all after the last one with the last. Side
+// requests do not count; they get SmallTalk.
 func Sequence(replies ...Reply) Script {
 	return func(c Call) Reply {
 		if c.Side || len(replies) == 0 {
@@ -80,8 +76,7 @@ func Sequence(replies ...Reply) Script {
 	}
 }
 
-// Always answers every request, on the side too, with the same reply: an error,
-// most often.
+// Always answers every request, on the side too, with the same reply: an error, most often.
 func Always(r Reply) Script { return func(Call) Reply { return r } }
 
 // Window is a subscription's limit as Anthropic's headers tell it.
@@ -92,8 +87,7 @@ type Window struct {
 	Utilization float64 // between 0 and 1
 }
 
-// Header are the headers anthropic-ratelimit-unified-*, for Reply.Header of an
-// answer that is well or of a refusal.
+// Header are the headers anthropic-ratelimit-unified-*, for Reply.Header of an answer that is well or of a refusal.
 func (w Window) Header() http.Header {
 	const prefix = "Anthropic-Ratelimit-Unified-"
 	reset, used := strconv.FormatInt(w.ResetsAt.Unix(), 10), strconv.FormatFloat(w.Utilization, 'f', -1, 64)
@@ -113,10 +107,9 @@ func (w Window) Header() http.Header {
 	return h
 }
 
-// Limit is the refusal of an account whose window is used up until resetsAt,
-// in the API's own form: claude believes the headers only with a subscription's
-// token, codex reads the fields of the error, and Gemini tells of a wait in
-// seconds from now.
+// Limit is the refusal of an account whose window is used up until resetsAt, in the API's own form: claude believes the
+// headers only with a subscription's token, codex reads the fields of the error, and Gemini tells of a wait in seconds
+// from now.
 func Limit(api API, resetsAt time.Time) Reply {
 	left := time.Until(resetsAt)
 	r := Reply{Status: http.StatusTooManyRequests, RetryAfter: left}

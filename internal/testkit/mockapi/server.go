@@ -1,6 +1,5 @@
-// Package mockapi is a loopback server that plays the model APIs which agent
-// CLIs talk to, faithfully enough that the real CLIs run against it: Anthropic
-// Messages, OpenAI Responses and Google Gemini, all on one port of 127.0.0.1.
+// Package mockapi is a loopback server that plays the model APIs which agent CLIs talk to, faithfully enough that the
+// real CLIs run against it: Anthropic Messages, OpenAI Responses and Google Gemini, all on one port of 127.0.0.1.
 //
 //	POST /v1/messages                                   Anthropic, streaming or not
 //	POST /v1/messages/count_tokens
@@ -10,15 +9,12 @@
 //	POST /v1beta/models/MODEL:countTokens
 //	GET  /v1/models, GET or HEAD of /                   what CLIs ask before they begin
 //
-// Gemini answers under /v1 and /v1alpha too. Everything else is 404. A key is
-// never looked at.
+// Gemini answers under /v1 and /v1alpha too. Everything else is 404. A key is never looked at.
 //
-// A Script says what the model does: it sees a Call and gives a Reply in words
-// that all APIs share. A Tool that writes a file or runs a command becomes a
-// call of a tool that this very request offers, under the names and in the form
-// that the CLI offers it; if none fits, the reply is an error 500, and the
-// Record says why. Calls is the environment truth: every model request that was
-// answered, with exactly the usage that the CLI was told.
+// A Script says what the model does: it sees a Call and gives a Reply in words that all APIs share. A Tool that writes
+// a file or runs a command becomes a call of a tool that this very request offers, under the names and in the form that
+// the CLI offers it; if none fits, the reply is an error 500, and the Record says why. Calls is the environment truth:
+// every model request that was answered, with exactly the usage that the CLI was told.
 package mockapi
 
 import (
@@ -38,8 +34,8 @@ import (
 // maxBody bounds a request's body in bytes, as it is sent and as it is unpacked.
 const maxBody = 64 << 20
 
-// Server answers model requests on a port of 127.0.0.1 that the system chose.
-// Its methods may be called from any goroutine.
+// Server answers model requests on a port of 127.0.0.1 that the system chose. Its methods may be called from any
+// goroutine.
 type Server struct {
 	script   Script
 	listener net.Listener
@@ -70,8 +66,8 @@ func Start(script Script) (*Server, error) {
 // URL is where the server is, without a slash at the end.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 
-// Close ends the server and all answers under way, those that hang too. It
-// returns when nothing of it runs any more. Calling it again does nothing.
+// Close ends the server and all answers under way, those that hang too. It returns when nothing of it runs any more.
+// Calling it again does nothing.
 func (s *Server) Close() (err error) {
 	s.mu.Lock()
 	first := !s.closed
@@ -95,9 +91,8 @@ func (s *Server) enter() bool {
 	return !s.closed
 }
 
-// Calls are the model requests that were answered, in the order of their
-// arrival. One that is still being answered is listed as it is planned, without
-// an Outcome as long as its Delay lasts.
+// Calls are the model requests that were answered, in the order of their arrival. One that is still being answered is
+// listed as it is planned, without an Outcome as long as its Delay lasts.
 func (s *Server) Calls() []Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +103,8 @@ func (s *Server) Calls() []Record {
 	return list
 }
 
-// Probes are all other requests: counting tokens, listing models, looking
-// whether anybody is there, and what was not found.
+// Probes are all other requests: counting tokens, listing models, looking whether anybody is there, and what was not
+// found.
 func (s *Server) Probes() []Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +122,8 @@ const (
 	asksHello
 )
 
-// route reads the path, which has the model and the form of Gemini's answer in it.
-// Repeated slashes do not matter: base URLs are given with and without one at the end.
+// route reads the path, which has the model and the form of Gemini's answer in it. Repeated slashes do not matter: base
+// URLs are given with and without one at the end.
 func (c *Call) route(method string) (asks, dialect) {
 	parts := strings.FieldsFunc(c.Path, func(r rune) bool { return r == '/' })
 	clean := strings.Join(parts, "/")
@@ -219,8 +214,7 @@ func (s *Server) probe(w http.ResponseWriter, what asks, c Call, err error) {
 	}
 }
 
-// decide asks the script, in order, and puts the answer on record. broken is why the
-// request was not understood.
+// decide asks the script, in order, and puts the answer on record. broken is why the request was not understood.
 func (s *Server) decide(c Call, d dialect, broken error) (answer, *Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

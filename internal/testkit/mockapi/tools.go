@@ -42,8 +42,8 @@ func titles(offers []offer) []string {
 	return list
 }
 
-// nestedOffers are the tools that a program given to parent can call, as in codex's
-// code mode: the description of its tool declares them.
+// nestedOffers are the tools that a program given to parent can call, as in codex's code mode: the description of its
+// tool declares them.
 func nestedOffers(parent offer, description string) []offer {
 	var list []offer
 	declared := regexp.MustCompile(`declare const tools: \{ ([A-Za-z_][A-Za-z0-9_]*)\(\w+: `)
@@ -53,8 +53,7 @@ func nestedOffers(parent offer, description string) []offer {
 	return list
 }
 
-// toolCall is a call of an offered tool. input is a JSON object, or for a tool
-// that takes text, that text.
+// toolCall is a call of an offered tool. input is a JSON object, or for a tool that takes text, that text.
 type toolCall struct {
 	offer
 	id, input string
@@ -93,8 +92,8 @@ func choose(t Tool, offers []offer) (toolCall, error) {
 	return c, nil
 }
 
-// write prefers a tool that takes a path and a content, then a patch, then a
-// command. The names are those of CLIs, the best first.
+// write prefers a tool that takes a path and a content, then a patch, then a command. The names are those of CLIs, the
+// best first.
 func write(f File, offers []offer) (toolCall, bool) {
 	for _, o := range byName(offers, "Write", "write", "write_file", "create_file") {
 		p, c := o.schema.at("properties").first("file_path", "filePath", "absolute_path", "path"), o.schema.at("properties").first("content", "contents", "text")
@@ -117,8 +116,7 @@ func write(f File, offers []offer) (toolCall, bool) {
 	return shell("mkdir -p "+text.Word(path.Dir(f.Path))+" && printf %s "+text.Word(f.Content)+" > "+text.Word(f.Path), offers)
 }
 
-// addFile is the patch that makes the file; there is none for a text whose last
-// line does not end.
+// addFile is the patch that makes the file; there is none for a text whose last line does not end.
 func addFile(f File) (string, bool) {
 	if !strings.HasSuffix(f.Content, "\n") || strings.ContainsAny(f.Path, "\r\n") || strings.Contains(f.Content, "\r") {
 		return "", false

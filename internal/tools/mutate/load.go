@@ -45,8 +45,8 @@ type listed struct {
 	Error                              *struct{ Err string }
 }
 
-// load reads and checks the packages that the patterns name, from dir. What they
-// import comes as export data, which go list compiles where it is missing.
+// load reads and checks the packages that the patterns name, from dir. What they import comes as export data, which go
+// list compiles where it is missing.
 func load(ctx context.Context, dir string, patterns []string) (targets []*target, err error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-e", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,TestGoFiles,XTestGoFiles,DepOnly,Error", "--"}, patterns...)...)
 	cmd.Dir = dir
@@ -108,8 +108,8 @@ func parsed(p listed, exports map[string]string) (*target, error) {
 	return t, err
 }
 
-// typeCheck checks the package, with other text in the place of one file if
-// there is any. What it accepts compiles, but for rare limits of the compiler.
+// typeCheck checks the package, with other text in the place of one file if there is any. What it accepts compiles, but
+// for rare limits of the compiler.
 func (t *target) typeCheck(of *source, text []byte, info *types.Info) (*types.Package, error) {
 	trees := make([]*ast.File, len(t.files))
 	for i, f := range t.files {
@@ -124,8 +124,8 @@ func (t *target) typeCheck(of *source, text []byte, info *types.Info) (*types.Pa
 	return (&types.Config{Importer: t.imports}).Check(t.path, t.fset, trees, info)
 }
 
-// draw hands out mutants at random, to each file as many as its share of all
-// candidates. It may be used from several goroutines.
+// draw hands out mutants at random, to each file as many as its share of all candidates. It may be used from several
+// goroutines.
 type draw struct {
 	mu    sync.Mutex
 	files []*share // that have candidates left
@@ -160,8 +160,8 @@ func newDraw(targets []*target, seed uint64) *draw {
 	return d
 }
 
-// next gives a mutant that the type checker accepts, of the file that lacks the
-// most to its share; nil when there is none left.
+// next gives a mutant that the type checker accepts, of the file that lacks the most to its share; nil when there is
+// none left.
 func (d *draw) next() *mutant {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,7 +1,6 @@
-// Command mutate shows whether the unit tests of a package notice a fault. It puts
-// faults into the package, one at a time, and runs the package's own tests with
-// each. A fault that no test notices survives: it is printed with its place and
-// with the line before and after.
+// Command mutate shows whether the unit tests of a package notice a fault. It puts faults into the package, one at a
+// time, and runs the package's own tests with each. A fault that no test notices survives: it is printed with its place
+// and with the line before and after.
 //
 //	go run ./internal/tools/mutate [-n 100] [-seed 1] [-p 2] [-timeout 60s] [-run REGEXP] [-min 85] PACKAGE...
 //
@@ -17,23 +16,20 @@
 //     flipped;
 //   - a return gives nil instead of its error, or zero values instead of its values.
 //
-// No fault is put into what says nothing about the tests when it survives: calls of
-// loggers (zap, log, log/slog) and panics, with their arguments; methods String and
-// GoString; the text of errors.New and fmt.Errorf.
+// No fault is put into what says nothing about the tests when it survives: calls of loggers (zap, log, log/slog) and
+// panics, with their arguments; methods String and GoString; the text of errors.New and fmt.Errorf.
 //
-// A mutant that the type checker refuses is not counted, and another one of the
-// same file is drawn instead. Each file gets as many mutants as its share of all
-// candidates; the same seed draws the same mutants from the same sources.
+// A mutant that the type checker refuses is not counted, and another one of the same file is drawn instead. Each file
+// gets as many mutants as its share of all candidates; the same seed draws the same mutants from the same sources.
 //
-// A mutant may kill, write and delete whatever it can reach, with the rights of
-// whoever runs it. So it is only compiled outside. It runs as a child of PID 1 in
-// PID, mount and IPC namespaces of its own, where all file systems are read-only but
-// for a temporary directory, and its memory is bounded. Where such namespaces cannot
-// be had, mutate refuses to run. A mutant can still reach the network, and the device
-// files if it runs as root. A test that writes outside of os.TempDir() does not work here.
+// A mutant may kill, write and delete whatever it can reach, with the rights of whoever runs it. So it is only compiled
+// outside. It runs as a child of PID 1 in PID, mount and IPC namespaces of its own, where all file systems are
+// read-only but for a temporary directory, and its memory is bounded. Where such namespaces cannot be had, mutate
+// refuses to run. A mutant can still reach the network, and the device files if it runs as root. A test that writes
+// outside of os.TempDir() does not work here.
 //
-// The exit status is 0 if at least -min percent were noticed, 1 if fewer were, and 2 if
-// the question could not be answered.
+// The exit status is 0 if at least -min percent were noticed, 1 if fewer were, and 2 if the question could not be
+// answered.
 package main
 
 import (

@@ -152,8 +152,7 @@ func (m *mutator) callee(call *ast.CallExpr) string {
 	return ""
 }
 
-// saysNothing reports whether no test has to notice what the callee does: it is a
-// logger, or panic.
+// saysNothing reports whether no test has to notice what the callee does: it is a logger, or panic.
 func saysNothing(callee string) bool {
 	pkg := strings.TrimLeft(callee, "(*")
 	return callee == "panic" || slices.ContainsFunc([]string{"go.uber.org/zap.", "go.uber.org/zap/", "log.", "log/slog."},
@@ -165,8 +164,8 @@ var neighbor = map[token.Token]token.Token{
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LAND: token.LOR, token.LOR: token.LAND,
 }
 
-// condition negates a condition, or takes it as true or as false. What it
-// calls is called all the same, and its variables stay used.
+// condition negates a condition, or takes it as true or as false. What it calls is called all the same, and its
+// variables stay used.
 func (m *mutator) condition(cond ast.Expr, alsoTrue bool) {
 	text := m.textOf(cond)
 	be, comparison := ast.Unparen(cond).(*ast.BinaryExpr)

@@ -22,8 +22,8 @@ const (
 	refused // by the compiler: no mutant at all
 )
 
-// sandbox runs argv in the directory dir, isolated, and reports whether its exit status
-// is 0. os.TempDir is tmp there, which must exist, and is empty before and after.
+// sandbox runs argv in the directory dir, isolated, and reports whether its exit status is 0. os.TempDir is tmp there,
+// which must exist, and is empty before and after.
 type sandbox func(ctx context.Context, dir, tmp string, argv ...string) (ok bool, output []byte, err error)
 
 // runner runs mutants, several at a time.
@@ -39,8 +39,8 @@ type runner struct {
 	refused int // in a row
 }
 
-// mostRefused is how many mutants in a row the compiler may refuse although the type
-// checker took them. More means that something else is wrong.
+// mostRefused is how many mutants in a row the compiler may refuse although the type checker took them. More means that
+// something else is wrong.
 const mostRefused = 10
 
 type summary struct{ total, killed, timeouts int } // killed counts timeouts, too
@@ -115,8 +115,7 @@ func (r *runner) report(m *mutant, v verdict) {
 	r.refused = 0
 }
 
-// baseline runs the tests without any fault. They must pass, else every mutant
-// would seem to be noticed.
+// baseline runs the tests without any fault. They must pass, else every mutant would seem to be noticed.
 func (r *runner) baseline(ctx context.Context, t *target) error {
 	v, output, err := r.judge(ctx, t, nil)
 	switch {
@@ -132,8 +131,7 @@ func (r *runner) baseline(ctx context.Context, t *target) error {
 	return nil
 }
 
-// judge compiles the tests of t with the fault m, or without any if m is nil, and
-// runs them isolated.
+// judge compiles the tests of t with the fault m, or without any if m is nil, and runs them isolated.
 func (r *runner) judge(ctx context.Context, t *target, m *mutant) (verdict, []byte, error) {
 	dir, err := os.MkdirTemp(r.work, "")
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newSandbox tries which namespaces can be had: without a user namespace, which
-// needs root, or with one.
+// newSandbox tries which namespaces can be had: without a user namespace, which needs root, or with one.
 func newSandbox(ctx context.Context) (sandbox, error) {
 	tmp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -38,8 +37,8 @@ func newSandbox(ctx context.Context) (sandbox, error) {
 // trouble is the exit status of PID 1 when it could not start the program.
 const trouble = 125
 
-// isolated runs argv in namespaces of its own and reports whether its exit status
-// is 0. When ctx ends, or this process, everything that it has started ends.
+// isolated runs argv in namespaces of its own and reports whether its exit status is 0. When ctx ends, or this process,
+// everything that it has started ends.
 func isolated(ctx context.Context, user, dir, tmp string, argv []string) (ok bool, output []byte, err error) {
 	runtime.LockOSThread() // Pdeathsig is about the thread
 	defer runtime.UnlockOSThread()
@@ -82,10 +81,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// inside is PID 1 of the namespaces: it makes the mounts and sets the limits, then
-// becomes a shell that starts the program and reaps what is orphaned. A shell without
-// traps has no handlers, so no signal from inside reaches it. When it ends, the kernel
-// ends the rest.
+// inside is PID 1 of the namespaces: it makes the mounts and sets the limits, then becomes a shell that starts the
+// program and reaps what is orphaned. A shell without traps has no handlers, so no signal from inside reaches it. When
+// it ends, the kernel ends the rest.
 func inside(args []string) int {
 	runtime.LockOSThread() // the rights that are dropped are those of a thread
 	err := furnish(args[0] == "with", args[1])
@@ -96,8 +94,8 @@ func inside(args []string) int {
 	return trouble
 }
 
-// furnish makes the mounts and sets the limits. Everything is read-only but for tmp
-// and the shared memory, which are new and empty, and /proc shows only this namespace.
+// furnish makes the mounts and sets the limits. Everything is read-only but for tmp and the shared memory, which are
+// new and empty, and /proc shows only this namespace.
 func furnish(user bool, tmp string) error {
 	if os.Getpid() != 1 {
 		return errors.New("this process is not PID 1, so it is in nobody's namespace but the caller's")

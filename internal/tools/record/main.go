@@ -4,9 +4,9 @@
 //
 //	go run ./internal/tools/record -work DIR -tools DIR [-only REGEXP] [-jobs N]
 //
-// DIR of -work is scratch space, DIR of -tools holds what is not on PATH: see cases/README.md. A case that was
-// recorded before and is not run now keeps its line. The programs that are needed differ from case to case; a case
-// whose preparation fails or that does not fail is told and left out.
+// DIR of -work is scratch space, DIR of -tools holds what is not on PATH: see cases/README.md. A case that was recorded
+// before and is not run now keeps its line. The programs that are needed differ from case to case; a case whose
+// preparation fails or that does not fail is told and left out.
 package main
 
 import (

@@ -15,11 +15,11 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Examiner examines runners. It asks a program the same question once, for all runners of it. The zero value is
-// ready; it is used by one goroutine at a time.
+// Examiner examines runners. It asks a program the same question once, for all runners of it. The zero value is ready;
+// it is used by one goroutine at a time.
 type Examiner struct {
-	// Verify finds out whether a program of which nothing is known works, and what is broken in any program that
-	// fails. Its error says what kept it from finding out. With nil such a program is not started.
+	// Verify finds out whether a program of which nothing is known works, and what is broken in any program that fails.
+	// Its error says what kept it from finding out. With nil such a program is not started.
 	Verify func(context.Context, Question) (Check, error)
 
 	answers map[string]answer
@@ -27,9 +27,9 @@ type Examiner struct {
 	bound   time.Duration // of each question; 0 is that of patience
 }
 
-// Examine examines one runner. It takes as long as the program takes to print its version and its help: some tenths
-// of a second to half a minute, at most 20 s for each (60 s for opencode). When ctx ends it returns soon, and what
-// it returns is worth nothing.
+// Examine examines one runner. It takes as long as the program takes to print its version and its help: some tenths of
+// a second to half a minute, at most 20 s for each (60 s for opencode). When ctx ends it returns soon, and what it
+// returns is worth nothing.
 func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 	a := r.Adapter
 	if a == nil {
@@ -166,9 +166,9 @@ type answer struct {
 	err error
 }
 
-// ask starts the program of a command line with these arguments only, in the line's environment and directory, with
-// an empty standard input. merged adds standard error to the output: opencode prints its help there. The same
-// question is asked once.
+// ask starts the program of a command line with these arguments only, in the line's environment and directory, with an
+// empty standard input. merged adds standard error to the output: opencode prints its help there. The same question is
+// asked once.
 func (e *Examiner) ask(ctx context.Context, path string, l line, bound time.Duration, merged bool, args ...string) answer {
 	key := strings.Join(append([]string{l.env("PATH"), l.Dir, path}, args...), "\x00")
 	if a, ok := e.answers[key]; ok {

@@ -147,8 +147,8 @@ type word struct {
 }
 
 // levels says for each word how many of the subcommands stand before it, as flags belong to the command that they
-// follow. When not all of subs are there, in order, the program knows one by another name: the whole line is then
-// taken for the last of them.
+// follow. When not all of subs are there, in order, the program knows one by another name: the whole line is then taken
+// for the last of them.
 func levels(args, subs []string) []word {
 	words := make([]word, len(args))
 	level := 0

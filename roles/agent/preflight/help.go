@@ -37,10 +37,10 @@ const (
 	styleYargs
 )
 
-// parseHelp reads the flags off a help, as clap, commander, yargs, argparse, pflag and Go's flag write it. Flags
-// are only taken from lines that define one, never from prose: a description may well mention a flag that is gone.
-// Such a line begins with a dash, at the least indentation at which any line does, or where there are short flags
-// four columns further, as "-x, " is four characters. Descriptions that happen to begin with a dash stand deeper.
+// parseHelp reads the flags off a help, as clap, commander, yargs, argparse, pflag and Go's flag write it. Flags are
+// only taken from lines that define one, never from prose: a description may well mention a flag that is gone. Such a
+// line begins with a dash, at the least indentation at which any line does, or where there are short flags four columns
+// further, as "-x, " is four characters. Descriptions that happen to begin with a dash stand deeper.
 func parseHelp(said string) help {
 	lines := strings.Split(text.Uncoloured(strings.ReplaceAll(said, "\r", "")), "\n")
 	base, short, long := -1, false, false

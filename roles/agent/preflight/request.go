@@ -46,8 +46,8 @@ type line struct {
 	at         string // the runner's place in the configuration
 }
 
-// lines are the different command lines of all turns: with args and fast_args, of a new session and of one that
-// goes on. What cannot be made is a finding. The report's Commands are the same ones.
+// lines are the different command lines of all turns: with args and fast_args, of a new session and of one that goes
+// on. What cannot be made is a finding. The report's Commands are the same ones.
 func (r Request) lines(a agent.Adapter, rep *Report) []line {
 	var list []line
 	at := "runners." + r.Runner

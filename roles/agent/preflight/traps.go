@@ -140,8 +140,8 @@ func (t trap) setting(key string) string {
 	return found
 }
 
-// sandbox lets codex run "true" in its sandbox, when the command line does not switch that off. Where the system
-// does not allow one (no user namespaces, no Landlock) each command of the agent fails, and codex ends with 0.
+// sandbox lets codex run "true" in its sandbox, when the command line does not switch that off. Where the system does
+// not allow one (no user namespaces, no Landlock) each command of the agent fails, and codex ends with 0.
 func (e *Examiner) sandbox(ctx context.Context, t trap) {
 	mode := cmp.Or(valueOf(t.words, "-s", "--sandbox"), t.setting("sandbox_mode"))
 	if t.unchecked != "" || mode == "danger-full-access" || has(t.words, "--dangerously-bypass-approvals-and-sandbox", "--yolo") {
@@ -157,8 +157,8 @@ func (e *Examiner) sandbox(ctx context.Context, t trap) {
 		"codex cannot run a command in its sandbox here: "+said.why(bound))
 }
 
-// permitted looks whether the command line, or a settings file, lets the CLI do anything. Nobody is there to be
-// asked, so it would refuse each edit and still exit with 0.
+// permitted looks whether the command line, or a settings file, lets the CLI do anything. Nobody is there to be asked,
+// so it would refuse each edit and still exit with 0.
 func (t trap) permitted(flags []string, advice string, files []string, words ...string) {
 	if has(t.words, flags...) {
 		return

@@ -41,8 +41,7 @@ type Case struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	WallMS int64  `json:"wall_ms"`
-	// Requests counts the model requests that the mock answered, Side those of
-	// them that were on the side.
+	// Requests counts the model requests that the mock answered, Side those of them that were on the side.
 	Requests int     `json:"requests"`
 	Side     int     `json:"side_requests"`
 	Checks   []Check `json:"checks"`
@@ -54,8 +53,8 @@ type Card struct {
 	Program string `json:"program"`
 	Version string `json:"version"`
 	Adapter string `json:"adapter"`
-	// MissingFlags are flags that superloop would use and that the program's
-	// help does not know; Unchecked says why they were not checked.
+	// MissingFlags are flags that superloop would use and that the program's help does not know; Unchecked says why
+	// they were not checked.
 	MissingFlags []string `json:"missing_flags"`
 	Unchecked    string   `json:"unchecked,omitempty"`
 	Cases        []Case   `json:"cases"`
@@ -94,8 +93,8 @@ func Head(w io.Writer, cli, program string) {
 	fmt.Fprintf(w, "%s at %s\n", cli, render.Clean(program))
 }
 
-// Line prints one case: how it went, how long it took and what was seen; below
-// it what was expected instead, for each check that is not ok.
+// Line prints one case: how it went, how long it took and what was seen; below it what was expected instead, for each
+// check that is not ok.
 func Line(w io.Writer, c Case) {
 	width := 0
 	for _, sc := range scenarios() {

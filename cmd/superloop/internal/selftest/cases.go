@@ -23,8 +23,8 @@ const written = "one line\nand another\n"
 // place is where a case happens.
 type place struct {
 	work string
-	// nap is how long the command sleeps that is to be killed, in seconds: a
-	// number that no other process has among its arguments.
+	// nap is how long the command sleeps that is to be killed, in seconds: a number that no other process has among its
+	// arguments.
 	nap      string
 	resetsAt time.Time
 }
@@ -97,8 +97,7 @@ func scenarios() []scenario {
 	}
 }
 
-// useTools writes a file by a tool, reads it by a command, and ends when that
-// has come back.
+// useTools writes a file by a tool, reads it by a command, and ends when that has come back.
 func useTools(p place, _ Traits) mockapi.Script {
 	return func(c mockapi.Call) mockapi.Reply {
 		switch {
@@ -183,8 +182,7 @@ type Traits struct {
 	RetriesLong   bool        // it tries for minutes when its provider is busy, and says so as it goes
 	CountsSide    bool        // the usage has the requests on the side in it
 	Overload      int         // the status with which its provider says that it is busy
-	// Start is how long it may take on a busy machine to ask its model for the
-	// first time; it prints nothing before.
+	// Start is how long it may take on a busy machine to ask its model for the first time; it prints nothing before.
 	Start time.Duration
 }
 

@@ -1,11 +1,9 @@
-// Package selftest drives an installed agent CLI through superloop's own
-// adapter and process handling against a mock of its model API, and judges
-// whether success, tool use, refusals, limits, overload, a hanging provider and
-// a kill are distinguished as docs/agents.md promises. It spends no token and
-// opens no connection but to this machine.
+// Package selftest drives an installed agent CLI through superloop's own adapter and process handling against a mock of
+// its model API, and judges whether success, tool use, refusals, limits, overload, a hanging provider and a kill are
+// distinguished as docs/agents.md promises. It spends no token and opens no connection but to this machine.
 //
-// A case is driven (drive.go), what was seen of it is a Seen, and judging a
-// Seen is pure (judge.go). The result is a Card per CLI.
+// A case is driven (drive.go), what was seen of it is a Seen, and judging a Seen is pure (judge.go). The result is a
+// Card per CLI.
 package selftest
 
 import (
@@ -34,24 +32,21 @@ import (
 type Options struct {
 	CLI, Program string // CLI is one of mockapi.CLIs, Program where it is; absolute
 	Path         string // the PATH that it gets
-	// Dir is where it works and lives, made by Run and removed at its end. It is
-	// absolute and must not exist; a short one suits those CLIs that put sockets
-	// there.
+	// Dir is where it works and lives, made by Run and removed at its end. It is absolute and must not exist; a short
+	// one suits those CLIs that put sockets there.
 	Dir    string
 	Disk   durable.Disk
 	Runner agent.Runner
 	Hurry  <-chan struct{} // as in proc.Spec
-	// Silence is the least bound of silence with which a hanging run is ended; 0
-	// is 12 s to 45 s, by the CLI. Less suits one that starts at once.
+	// Silence is the least bound of silence with which a hanging run is ended; 0 is 12 s to 45 s, by the CLI. Less
+	// suits one that starts at once.
 	Silence time.Duration
 	Each    func(Case) // is called with every case as soon as it is judged; it may be nil
 }
 
-// Run drives one CLI through all cases, one after the other, in two to five
-// minutes at most for a CLI that keeps every bound. An error means that the
-// test could not be made, or that ctx ended; the card has what was judged
-// until then. Nothing is left on the disk and no process runs on, whatever
-// happens.
+// Run drives one CLI through all cases, one after the other, in two to five minutes at most for a CLI that keeps every
+// bound. An error means that the test could not be made, or that ctx ended; the card has what was judged until then.
+// Nothing is left on the disk and no process runs on, whatever happens.
 func Run(ctx context.Context, o Options) (card Card, err error) {
 	card = Card{CLI: o.CLI, Program: o.Program, MissingFlags: []string{}, Cases: []Case{}}
 	if err := o.Disk.MkdirAll("selftest", o.Dir, 0o700); err != nil {
@@ -118,8 +113,7 @@ type driver struct {
 	usual time.Duration
 }
 
-// home makes an environment for the CLI whose home is in dir, with a prompt and a work
-// folder beside it.
+// home makes an environment for the CLI whose home is in dir, with a prompt and a work folder beside it.
 func (d *driver) home(dir, url, prompt string, subscription bool) ([]string, error) {
 	home, tmp := filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
 	env, files, err := mockapi.Environment(d.CLI, url, home)
@@ -264,8 +258,8 @@ func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Reques
 	slices.Sort(seen.Leaks)
 }
 
-// watch looks at the run from outside until stop: is the key among anybody's
-// arguments, has the command begun that is to be killed.
+// watch looks at the run from outside until stop: is the key among anybody's arguments, has the command begun that is
+// to be killed.
 func watch(stop <-chan struct{}, sc scenario, p place, marker string, kill func(), seen *Seen) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -22,18 +22,15 @@ type Seen struct {
 	Calls    []mockapi.Record // what the mock sent, the truth about usage
 	ResetsAt time.Time        // when the limit ends, as the mock said
 	Session  string           // the id that the run was given; "" if the CLI chooses one
-	// Written is the file that the model asked for; "" if there is none.
-	// ToolOutput is what came back of a command.
+	// Written is the file that the model asked for; "" if there is none. ToolOutput is what came back of a command.
 	Written, ToolOutput string
 	ToolRan             bool // the command that was to be killed had begun
 
-	// Blind: this system has no process table to look at. Otherwise Left are
-	// processes of the run that were still there after it, and Bare those that
-	// had the key among their arguments.
+	// Blind: this system has no process table to look at. Otherwise Left are processes of the run that were still there
+	// after it, and Bare those that had the key among their arguments.
 	Blind      bool
 	Left, Bare []string
-	// Leaks are the places where the key could be read although superloop takes
-	// it out: log, message, error, progress.
+	// Leaks are the places where the key could be read although superloop takes it out: log, message, error, progress.
 	Leaks []string
 }
 
@@ -153,8 +150,7 @@ func kinds(u agent.Usage) ([5]*int64, [5]string) {
 	return [5]*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning}, [5]string{"input", "cache read", "cache write", "output", "reasoning"}
 }
 
-// equal: each kind is reported and right; one of which there is nothing, and the
-// reasoning, need not be reported.
+// equal: each kind is reported and right; one of which there is nothing, and the reasoning, need not be reported.
 func equal(got, want agent.Usage) bool {
 	if got.Input == nil || got.Output == nil {
 		return false
