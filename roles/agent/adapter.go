@@ -66,9 +66,7 @@ type Limit struct {
 }
 
 // Adapters returns all adapters, the most particular first. The last one matches every program.
-func Adapters() []Adapter {
-	return []Adapter{claude{}, codex{}, gemini{}, opencode{}, generic{}}
-}
+func Adapters() []Adapter { return []Adapter{claude{}, codex{}, gemini{}, opencode{}, generic{}} }
 
 // For returns the adapter of a CLI: the one that it names, else the first of Adapters that knows its program.
 func For(cli CLI) Adapter {

@@ -36,8 +36,7 @@ type geminiStream struct {
 	reading  string
 	breaches map[string]string
 	escaped  string
-	// failure is the last event that says why the turn went wrong although no request failed.
-	failure string
+	failure  string // the last event that says why the turn went wrong although no request failed
 	// retrying and attempt are the class and the words of the failed attempt after which the CLI is waiting.
 	retrying class.Class
 	attempt  string

@@ -17,9 +17,8 @@ const (
 	maxErrorText = 2000    // bytes of Learned.ErrorText
 	stderrHalf   = 8 << 10 // bytes of the beginning, and of the end, of standard error that are kept
 
-	// finalHalf leaves room for the mark, so that a cut text is within MaxMessage.
-	finalHalf = messageHalf - 64
-	finalText = 2 * finalHalf // bytes of a message that are kept
+	finalHalf = messageHalf - 64 // finalHalf leaves room for the mark, so that a cut text is within MaxMessage
+	finalText = 2 * finalHalf    // bytes of a message that are kept
 )
 
 // jsonLines is what the readers of all structured streams have in common: one JSON object a line on standard output,
@@ -29,8 +28,7 @@ const (
 type jsonLines struct {
 	reader *jsonstream.Reader
 	event  func(*jsonstream.Line) bool
-	// note, unless nil, gets each line of standard error.
-	note func(line []byte)
+	note   func(line []byte) // note, unless nil, gets each line of standard error
 
 	known          bool // an event of this CLI's stream has come
 	lines, unread  int64

@@ -268,8 +268,7 @@ type opencodeLog struct {
 	// The errors behind "check server logs for details", by the reference that the event has, and the latest of them.
 	causes map[string]string
 	last   string
-	// tried is the request that failed last, while no later one has succeeded.
-	tried string
+	tried  string // the request that failed last, while no later one has succeeded
 }
 
 var (

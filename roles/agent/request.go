@@ -40,18 +40,16 @@ type Request struct {
 	// WorkDir is where the agent runs and what it is to change: the repository or the loop's worktree. It is {repo},
 	// since commands use that as in `-C {repo}`, and an agent must not leave its worktree by it.
 	WorkDir string
-	// Repo is the supervised repository; the agent knows it as SUPERLOOP_REPO.
-	Repo    string
+	Repo    string // the supervised repository; the agent knows it as SUPERLOOP_REPO
 	LoopDir string
 
 	Loop, RunID, Role  string
-	Iteration, Attempt int // from 1
-	// "" is the CLI's own default; Thinking is none, minimal, low, standard, high or max.
-	Model, Thinking string
-	Permissions     string   // one of the constants below; "" leaves it to the command and the CLI
-	SessionID       string   // a UUID for a new session, for CLIs that take one; ignored when Resume is set
-	Resume          *Session // to go on with instead of a new one
-	MaxCostUSD      float64  // what the run may cost at most, for CLIs with a flag for it; 0 is no bound
+	Iteration, Attempt int      // from 1
+	Model, Thinking    string   // "" is the CLI's own default; Thinking is none, minimal, low, standard, high or max
+	Permissions        string   // one of the constants below; "" leaves it to the command and the CLI
+	SessionID          string   // a UUID for a new session, for CLIs that take one; ignored when Resume is set
+	Resume             *Session // to go on with instead of a new one
+	MaxCostUSD         float64  // what the run may cost at most, for CLIs with a flag for it; 0 is no bound
 }
 
 // Session is one to go on with.

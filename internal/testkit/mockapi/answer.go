@@ -27,10 +27,8 @@ type dialect interface {
 	// stream are the events of an answer, the usage in the last one. When InStream is set, the last one is the error
 	// instead.
 	stream(a answer) [][]byte
-	// whole is the body of an answer that is not streamed.
-	whole(a answer) object
-	// failure is the body of an error.
-	failure(status int, kind, message string, a answer) object
+	whole(a answer) object                                     // the body of an answer that is not streamed
+	failure(status int, kind, message string, a answer) object // the body of an error
 	// usual are the type and the message of an error by its status. 500 stands for all from there on that have none of
 	// their own, 400 for all others.
 	usual() map[int][2]string

@@ -62,16 +62,14 @@ func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 
 type subject struct {
 	program
-	adapter agent.Adapter
-	profile agent.Profile
-	found   bool // and can be started
-	version string
-	// unchecked says why its help is not to be asked for; "" when it is.
-	unchecked string
-	// severity is that of an unknown flag: a wrapper may pass everything on all the same.
-	severity Severity
-	helps    []help // those that it has printed
-	check    *Check // of a program of which nothing is known
+	adapter   agent.Adapter
+	profile   agent.Profile
+	found     bool // and can be started
+	version   string
+	unchecked string   // unchecked says why its help is not to be asked for; "" when it is
+	severity  Severity // that of an unknown flag: a wrapper may pass everything on all the same
+	helps     []help   // those that it has printed
+	check     *Check   // of a program of which nothing is known
 }
 
 // name is how messages call it: "codex 0.169.0".

@@ -135,15 +135,14 @@ func oneWord(flag string) string {
 
 // word is one word of a command line, after the program.
 type word struct {
-	text  string
-	flag  string // its name when it is a flag, without a value; "" otherwise
-	known bool
-	value string // what the flag was given, in the same word or the next
-	// hungry: the flag wants a value, and the line ends.
-	hungry bool
-	taker  int  // index of the flag whose value this word is or may be, else -1
-	level  int  // how many subcommands stand before it
-	sub    bool // it is a subcommand itself
+	text   string
+	flag   string // its name when it is a flag, without a value; "" otherwise
+	known  bool
+	value  string // what the flag was given, in the same word or the next
+	hungry bool   // the flag wants a value, and the line ends
+	taker  int    // index of the flag whose value this word is or may be, else -1
+	level  int    // how many subcommands stand before it
+	sub    bool   // it is a subcommand itself
 }
 
 // levels says for each word how many of the subcommands stand before it, as flags belong to the command that they

@@ -21,11 +21,9 @@ const (
 
 // help is what a program's help says of its flags.
 type help struct {
-	flags map[string]takes
-	// command prints it; after are the subcommands whose flags it lists.
-	command, after string
-	// style is the library that wrote it, as far as that decides how a command line is read.
-	style style
+	flags          map[string]takes
+	command, after string // command prints it; after are the subcommands whose flags it lists
+	style          style  // the library that wrote it, as far as that decides how a command line is read
 }
 
 type style int

@@ -38,9 +38,7 @@ type trap struct {
 	rep   *Report
 }
 
-func (t trap) add(s Severity, flag, fix, message string) {
-	t.rep.add(s, t.pointer(flag), fix, message)
-}
+func (t trap) add(s Severity, flag, fix, message string) { t.rep.add(s, t.pointer(flag), fix, message) }
 
 // env is the value of a variable in the agent's environment, which has each once.
 func (l line) env(name string) string {

@@ -15,12 +15,9 @@ type Status string
 
 // The statuses, from good to bad.
 const (
-	// OK: as expected.
-	OK Status = "ok"
-	// Differs: not as expected, and a loop still does what is right.
-	Differs Status = "differs"
-	// Failed: a loop would do something wrong with this version.
-	Failed Status = "failed"
+	OK      Status = "ok"      // as expected
+	Differs Status = "differs" // not as expected, and a loop still does what is right
+	Failed  Status = "failed"  // a loop would do something wrong with this version
 )
 
 func worse(a, b Status) Status {
@@ -59,8 +56,7 @@ type Card struct {
 	Unchecked    string   `json:"unchecked,omitempty"`
 	Cases        []Case   `json:"cases"`
 	Status       Status   `json:"status"`
-	// Verdict is Status in a sentence.
-	Verdict string `json:"verdict"`
+	Verdict      string   `json:"verdict"` // Status in a sentence
 }
 
 // conclude gives the card its status and its verdict.
@@ -89,9 +85,7 @@ func (c *Card) conclude() {
 }
 
 // Head is the first line of a CLI's table.
-func Head(w io.Writer, cli, program string) {
-	fmt.Fprintf(w, "%s at %s\n", cli, render.Clean(program))
-}
+func Head(w io.Writer, cli, program string) { fmt.Fprintf(w, "%s at %s\n", cli, render.Clean(program)) }
 
 // Line prints one case: how it went, how long it took and what was seen; below it what was expected instead, for each
 // check that is not ok.

@@ -109,8 +109,7 @@ type driver struct {
 	traits  Traits
 	cli     agent.CLI
 	adapter agent.Adapter
-	// usual is how long the first case took.
-	usual time.Duration
+	usual   time.Duration // how long the first case took
 }
 
 // home makes an environment for the CLI whose home is in dir, with a prompt and a work folder beside it.
