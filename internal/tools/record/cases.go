@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -39,20 +36,15 @@ type testCase struct {
 	zeroIsFine     bool // the exit code is expected to be lost
 }
 
-func (c testCase) label(l *line) {
-	l.WantCode, l.WantCategory, l.WantRemedy, l.Note = c.code, c.category, c.cure, c.note
-}
-
 // defaultTimeout bounds a case that is not about time.
 const defaultTimeout = 3 * time.Minute
 
 // readCases reads every case file of a directory, in order of their names.
 func readCases(dir string) ([]testCase, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	names, err := filepath.Glob(filepath.Join(dir, "*.txt")) // sorted
 	if err != nil {
 		return nil, fmt.Errorf("listing the case files: %w", err)
 	}
-	slices.Sort(names)
 	var all []testCase
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -69,7 +61,7 @@ func readCases(dir string) ([]testCase, error) {
 				return nil, fmt.Errorf("%s: there are two cases %s", name, c.id)
 			}
 			seen[c.id] = true
-			c.held = strings.HasPrefix(filepath.Base(name), heldPrefix)
+			c.held = strings.HasPrefix(filepath.Base(name), "held_")
 			all = append(all, c)
 		}
 	}
@@ -124,25 +116,4 @@ func parseCase(text string) (testCase, error) {
 	}
 	c.setup = strings.Join(setup, "\n") + "\n"
 	return c, nil
-}
-
-// eachLine calls f with every line that is not empty.
-func eachLine(data []byte, f func([]byte) error) error {
-	for _, l := range bytes.Split(data, []byte("\n")) {
-		if len(bytes.TrimSpace(l)) == 0 {
-			continue
-		}
-		if err := f(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func encode(l *line) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(l)
-	return b.Bytes(), err
 }

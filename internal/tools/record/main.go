@@ -10,6 +10,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,18 +154,12 @@ func recordAll(ctx context.Context, p place, todo []testCase, jobs int, lines ma
 	return errors.Join(fails...)
 }
 
-// The corpora, and what the names of the case files begin with whose cases are held out.
-const (
-	devFile    = "dev.jsonl"
-	heldFile   = "held.jsonl"
-	heldPrefix = "held_"
-)
-
-func files() []string { return []string{devFile, heldFile} }
+// corpora are the files of the cases that are not held out, and of those that are.
+var corpora = map[bool]string{false: "dev.jsonl", true: "held.jsonl"}
 
 func readLines(dir string) (map[string]*line, error) {
 	lines := map[string]*line{}
-	for _, name := range files() {
+	for _, name := range corpora {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -172,15 +167,12 @@ func readLines(dir string) (map[string]*line, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading a corpus: %w", err)
 		}
-		if err := eachLine(data, func(text []byte) error {
+		for d := json.NewDecoder(bytes.NewReader(data)); d.More(); {
 			l := &line{}
-			if err := json.Unmarshal(text, l); err != nil {
-				return fmt.Errorf("reading %s: %w", name, err)
+			if err := d.Decode(l); err != nil {
+				return nil, fmt.Errorf("reading %s: %w", name, err)
 			}
 			lines[l.ID] = l
-			return nil
-		}); err != nil {
-			return nil, err
 		}
 	}
 	return lines, nil
@@ -189,25 +181,21 @@ func readLines(dir string) (map[string]*line, error) {
 // writeLines writes the corpora in the order of the list, with the labels that the list has now. The file that a case
 // stands in decides its corpus.
 func writeLines(dir string, list []testCase, lines map[string]*line) error {
-	text := map[string][]byte{}
+	text := map[bool]*bytes.Buffer{false: {}, true: {}} // by testCase.held
 	for _, c := range list {
 		l := lines[c.id]
 		if l == nil {
 			continue
 		}
-		c.label(l)
-		b, err := encode(l)
-		if err != nil {
+		l.WantCode, l.WantCategory, l.WantRemedy, l.Note = c.code, c.category, c.cure, c.note
+		e := json.NewEncoder(text[c.held])
+		e.SetEscapeHTML(false)
+		if err := e.Encode(l); err != nil {
 			return fmt.Errorf("writing the case %s: %w", c.id, err)
 		}
-		name := devFile
-		if c.held {
-			name = heldFile
-		}
-		text[name] = append(text[name], b...)
 	}
-	for _, name := range files() {
-		if err := durable.OS().WriteFile("corpus", filepath.Join(dir, name), text[name], 0o644); err != nil {
+	for held, name := range corpora {
+		if err := durable.OS().WriteFile("corpus", filepath.Join(dir, name), text[held].Bytes(), 0o644); err != nil {
 			return fmt.Errorf("writing a corpus: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,9 +108,6 @@ func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir
 	return name
 }
 
-// nameserver is how Go names the one that it asked.
-func nameserver() *regexp.Regexp { return regexp.MustCompile(`on [0-9.]+:53: `) }
-
 // scrub takes this machine's paths and names out of a text.
 func (p place) scrub(text, top string) string {
 	if real, err := filepath.EvalSymlinks(top); err == nil {
@@ -130,12 +128,7 @@ func (p place) scrub(text, top string) string {
 	}
 	text = strings.NewReplacer(pairs...).Replace(text)
 	text = strings.ReplaceAll(text, p.host, "devhost")
-	text = nameserver().ReplaceAllString(text, "on 127.0.0.53:53: ")
-	var kept []string
-	for _, l := range strings.Split(text, "\n") {
-		if !strings.Contains(l, "Unknown user config") && !strings.Contains(l, `Unknown env config`) {
-			kept = append(kept, l)
-		}
-	}
+	text = regexp.MustCompile(`on [0-9.]+:53: `).ReplaceAllString(text, "on 127.0.0.53:53: ") // Go's words for its nameserver
+	kept := slices.DeleteFunc(strings.Split(text, "\n"), regexp.MustCompile(`Unknown (user|env) config`).MatchString)
 	return strings.ToValidUTF8(strings.Join(kept, "\n"), "\uFFFD")
 }
