@@ -2,11 +2,13 @@ package mockapi
 
 import (
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -29,9 +31,6 @@ type dialect interface {
 	stream(a answer) [][]byte
 	whole(a answer) object                                     // the body of an answer that is not streamed
 	failure(status int, kind, message string, a answer) object // the body of an error
-	// usual are the type and the message of an error by its status. 500 stands for all from there on that have none of
-	// their own, 400 for all others.
-	usual() map[int][2]string
 }
 
 type object = map[string]any
@@ -63,17 +62,27 @@ func complete(c Call, d dialect, r Reply, m meter) (answer, error) {
 // fails: the answer is an error instead of a message.
 func (a answer) fails() bool { return !a.InStream && a.Status != 0 && a.Status != http.StatusOK }
 
+// errorsText has the usual type and message of an error by API and status. 500 stands for all from there on that have none
+// of their own, 400 for all others.
+//
+//go:embed errors.txt
+var errorsText string
+
+func usual(api API, status int) (kind, message string) {
+	_, rest, ok := strings.Cut("\n"+errorsText, fmt.Sprintf("\n%s %d ", api, status))
+	if !ok {
+		return usual(api, map[bool]int{false: 400, true: 500}[status >= 500])
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	kind, message, _ = strings.Cut(line, " ")
+	return kind, message
+}
+
 // errorBody is the body of an error answer.
 func (a answer) errorBody() object {
 	status := cmp.Or(a.Status, http.StatusInternalServerError)
-	words := a.usual()
-	w, ok := words[status]
-	if !ok && status >= 500 {
-		w = words[http.StatusInternalServerError]
-	} else if !ok {
-		w = words[http.StatusBadRequest]
-	}
-	return a.failure(status, cmp.Or(a.ErrorType, w[0]), cmp.Or(a.ErrorMessage, w[1]), a)
+	kind, message := usual(a.call.API, status)
+	return a.failure(status, cmp.Or(a.ErrorType, kind), cmp.Or(a.ErrorMessage, message), a)
 }
 
 // stop is why the model stopped, in the API's own words: by calls of tools, or at its end.

@@ -147,16 +147,3 @@ func (anthropic) failure(_ int, kind, message string, a answer) object {
 	maps.Copy(e, a.ErrorFields)
 	return object{"type": "error", "error": e, "request_id": "req_" + a.id}
 }
-
-func (anthropic) usual() map[int][2]string {
-	return map[int][2]string{
-		400: {"invalid_request_error", "The request is invalid."},
-		401: {"authentication_error", "invalid x-api-key"},
-		403: {"permission_error", "Your API key does not have permission to use the specified resource."},
-		404: {"not_found_error", "The requested resource was not found."},
-		413: {"request_too_large", "Request exceeds the maximum size"},
-		429: {"rate_limit_error", "This request would exceed your organization's rate limit."},
-		500: {"api_error", "Internal server error"},
-		529: {"overloaded_error", "Overloaded"},
-	}
-}

@@ -1,6 +1,7 @@
 package mockapi
 
 import (
+	_ "embed"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,16 @@ const Key = "superloop-mock-key-0123456789abcdef"
 
 // CLIs are the names that Environment knows.
 func CLIs() []string { return []string{"claude", "codex", "gemini", "opencode"} }
+
+// clients are the settings of the CLIs; @URL@ stands for the server.
+var (
+	//go:embed clients/codex.toml
+	codexConfig string
+	//go:embed clients/gemini.json
+	geminiConfig string
+	//go:embed clients/opencode.json
+	opencodeConfig string
+)
 
 // Environment points a CLI at a server: env is to be added to an environment that holds none of the CLI's own variables
 // (a bare one with PATH is best), and files, by their paths relative to home, are to be written there before it starts.
@@ -48,37 +59,3 @@ func Subscription(env []string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "ANTHROPIC_API_KEY=") })
 	return append(env, "CLAUDE_CODE_OAUTH_TOKEN="+Key)
 }
-
-const codexConfig = `model_provider = "mock"
-check_for_update_on_startup = false
-
-[analytics]
-enabled = false
-
-[feedback]
-enabled = false
-
-[model_providers.mock]
-name = "mock"
-base_url = "@URL@/v1"
-env_key = "OPENAI_API_KEY"
-wire_api = "responses"
-`
-
-const geminiConfig = `{
-  "security": {"auth": {"selectedType": "gemini-api-key"}},
-  "general": {"enableAutoUpdate": false, "enableAutoUpdateNotification": false, "disableAutoUpdate": true, "disableUpdateNag": true},
-  "privacy": {"usageStatisticsEnabled": false},
-  "telemetry": {"enabled": false}
-}
-`
-
-const opencodeConfig = `{
-  "$schema": "https://opencode.ai/config.json",
-  "model": "anthropic/claude-sonnet-4-5",
-  "small_model": "anthropic/claude-haiku-4-5",
-  "autoupdate": false,
-  "share": "disabled",
-  "provider": {"anthropic": {"options": {"baseURL": "@URL@/v1"}}}
-}
-`

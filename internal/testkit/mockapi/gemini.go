@@ -120,16 +120,3 @@ func (gemini) failure(status int, kind, message string, a answer) object {
 	maps.Copy(e, a.ErrorFields)
 	return object{"error": e}
 }
-
-func (gemini) usual() map[int][2]string {
-	return map[int][2]string{
-		400: {"INVALID_ARGUMENT", "Request contains an invalid argument."},
-		401: {"UNAUTHENTICATED", "Request had invalid authentication credentials."},
-		403: {"PERMISSION_DENIED", "The caller does not have permission."},
-		404: {"NOT_FOUND", "The model is not found for this API version."},
-		429: {"RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."},
-		500: {"INTERNAL", "An internal error has occurred."},
-		503: {"UNAVAILABLE", "The model is overloaded. Please try again later."},
-		504: {"DEADLINE_EXCEEDED", "The request timed out."},
-	}
-}

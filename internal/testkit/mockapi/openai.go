@@ -205,15 +205,3 @@ func (openai) failure(_ int, kind, message string, a answer) object {
 	maps.Copy(e, a.ErrorFields)
 	return object{"error": e}
 }
-
-func (openai) usual() map[int][2]string {
-	return map[int][2]string{
-		400: {"invalid_request_error", "The request is invalid."},
-		401: {"invalid_api_key", "Incorrect API key provided."},
-		403: {"permission_denied", "You do not have access to this resource."},
-		404: {"model_not_found", "The requested model does not exist or you do not have access to it."},
-		429: {"rate_limit_exceeded", "Rate limit reached for requests."},
-		500: {"server_error", "The server had an error while processing your request."},
-		503: {"server_is_overloaded", "Our servers are currently overloaded. Please try again later."},
-	}
-}

@@ -81,16 +81,6 @@ func (s *Server) Close() (err error) {
 	return err
 }
 
-// enter counts a request, unless the server is closed.
-func (s *Server) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.served.Add(1)
-	}
-	return !s.closed
-}
-
 // Calls are the model requests that were answered, in the order of their arrival. One that is still being answered is
 // listed as it is planned, without an Outcome as long as its Delay lasts.
 func (s *Server) Calls() []Record {
@@ -159,10 +149,16 @@ func (c *Call) route(method string) (asks, dialect) {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.served.Add(1)
+		defer s.served.Done()
+	}
+	s.mu.Unlock()
+	if closed {
 		return
 	}
-	defer s.served.Done()
 	body, err := readBody(w, r)
 	c := Call{Path: r.URL.Path, Header: r.Header, Body: body}
 	what, d := c.route(r.Method)
