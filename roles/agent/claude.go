@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,28 +108,6 @@ var claudeClouds = []struct {
 	{"CLAUDE_CODE_USE_FOUNDRY", "foundry", []string{"ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"}},
 }
 
-func switchedOn(env []string, name string) bool {
-	switch strings.ToLower(strings.TrimSpace(valueIn(env, name))) {
-	case "1", "true", "yes", "on":
-		return true
-	}
-	return false
-}
-
-// claudeHelper is the command that gives a key, and the file that names it.
-func claudeHelper(env []string) (command, path string) {
-	for _, name := range []string{"settings.json", "settings.local.json"} {
-		path := filepath.Join(claudeHome(env), name)
-		var s struct {
-			Helper string `json:"apiKeyHelper"`
-		}
-		if readJSON(path, &s) && s.Helper != "" {
-			return s.Helper, path
-		}
-	}
-	return "", ""
-}
-
 func claudeLoggedIn(env []string) Login {
 	login, _ := claudeCredential(env)
 	return login
@@ -142,7 +121,7 @@ func claudeAccount(_ Request, env []string) Account {
 // claudeCredential looks for credentials in the order of the CLI, and says whose account they are of.
 func claudeCredential(env []string) (Login, Account) {
 	for _, c := range claudeClouds {
-		if switchedOn(env, c.on) {
+		if slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(strings.TrimSpace(valueIn(env, c.on)))) {
 			var values []string
 			for _, name := range c.names {
 				values = append(values, valueIn(env, name))
@@ -162,8 +141,14 @@ func claudeCredential(env []string) (Login, Account) {
 	if name, key := firstIn(env, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY"); name != "" {
 		return Login{LoginYes, name}, account(key)
 	}
-	if helper, path := claudeHelper(env); helper != "" {
-		return Login{LoginYes, "apiKeyHelper in " + path}, account("helper", helper)
+	for _, name := range []string{"settings.json", "settings.local.json"} {
+		path := filepath.Join(claudeHome(env), name)
+		var s struct {
+			Helper string `json:"apiKeyHelper"` // the command that gives a key
+		}
+		if readJSON(path, &s) && s.Helper != "" {
+			return Login{LoginYes, "apiKeyHelper in " + path}, account("helper", s.Helper)
+		}
 	}
 	if name, token := firstIn(env, "CLAUDE_CODE_OAUTH_TOKEN"); name != "" {
 		return Login{LoginYes, name}, account(token)

@@ -66,13 +66,13 @@ func (d gemini) chunk(a answer, parts []object, done bool) object {
 	return object{"candidates": []object{candidate}, "usageMetadata": d.usage(a.told, done), "modelVersion": a.Model, "responseId": "resp-" + a.id}
 }
 
-// parts are the parts of the answer, text in pieces.
-func (gemini) parts(a answer) []object {
+// parts are the parts of the answer, the text in at most limit pieces.
+func (gemini) parts(a answer, limit int) []object {
 	var list []object
-	for _, p := range pieces(a.Thinking, 4) {
+	for _, p := range pieces(a.Thinking, min(4, limit)) {
 		list = append(list, object{"text": p, "thought": true})
 	}
-	for _, p := range pieces(a.Text, 8) {
+	for _, p := range pieces(a.Text, limit) {
 		list = append(list, object{"text": p})
 	}
 	for i, c := range a.calls {
@@ -86,22 +86,17 @@ func (gemini) parts(a answer) []object {
 }
 
 func (d gemini) whole(a answer) object {
-	parts := []object{}
-	if a.Thinking != "" {
-		parts = append(parts, object{"text": a.Thinking, "thought": true})
+	parts := d.parts(a, 1)
+	if a.Text == "" && len(a.calls) == 0 {
+		parts = append(parts, object{"text": ""})
 	}
-	if a.Text != "" || len(a.calls) == 0 {
-		parts = append(parts, object{"text": a.Text})
-	}
-	calls := a
-	calls.Thinking, calls.Text = "", ""
-	return d.chunk(a, append(parts, d.parts(calls)...), true)
+	return d.chunk(a, parts, true)
 }
 
 func (d gemini) stream(a answer) [][]byte {
 	var list [][]byte
 	add := func(chunk object) { list = append(list, []byte("data: "+inJSON(chunk)+"\r\n\r\n")) }
-	for _, part := range d.parts(a) {
+	for _, part := range d.parts(a, 8) {
 		add(d.chunk(a, []object{part}, false))
 	}
 	if a.InStream {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/text"
+	"github.com/superloop/superloop/schemas"
 )
 
 type takes int
@@ -179,33 +180,8 @@ func (h help) known(name string) (takes, bool) {
 	return takesNone, false
 }
 
-// nearest is the known flag that is most like name; "" when none is.
+// nearest is the known long flag that is most like name; "" when none is.
 func (h help) nearest(name string) string {
-	best, least := "", max(2, len(name)/4)+1
-	for _, n := range slices.Sorted(maps.Keys(h.flags)) {
-		if d := distance(name, n); len(n) > 2 && d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to insert, remove or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := corner
-			if a[i] != b[j] {
-				d = min(corner, row[j], row[j+1]) + 1
-			}
-			corner, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(h.flags)), func(n string) bool { return len(n) <= 2 })
+	return schemas.Nearest(name, names)
 }
