@@ -85,19 +85,15 @@ func (l *Learned) limited(kind string, reset time.Time) {
 
 // resetOf reads the headers in which model APIs say when a limit ends. at is the time of the response.
 func resetOf(headers map[string]string, at time.Time) time.Time {
-	get := func(name string) string {
-		for k, v := range headers {
-			if strings.EqualFold(k, name) {
-				return strings.TrimSpace(v)
-			}
-		}
-		return ""
+	h := http.Header{}
+	for k, v := range headers {
+		h.Set(k, strings.TrimSpace(v))
 	}
-	if ms, err := strconv.ParseFloat(get("retry-after-ms"), 64); err == nil {
+	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil {
 		return waited(at, time.Duration(ms*float64(time.Millisecond)))
 	}
 	for _, name := range []string{"retry-after", "anthropic-ratelimit-unified-reset", "x-ratelimit-reset"} {
-		if t := moment(get(name), at); !t.IsZero() {
+		if t := moment(h.Get(name), at); !t.IsZero() {
 			return t
 		}
 	}
@@ -105,8 +101,8 @@ func resetOf(headers map[string]string, at time.Time) time.Time {
 	var last time.Time
 	for name := range strings.FieldsSeq(`anthropic-ratelimit-requests-reset anthropic-ratelimit-tokens-reset
 		x-ratelimit-reset-requests x-ratelimit-reset-tokens`) {
-		left := get(strings.Replace(name, "reset", "remaining", 1))
-		if t := moment(get(name), at); t.After(last) && (left == "0" || left == "") {
+		left := h.Get(strings.Replace(name, "reset", "remaining", 1))
+		if t := moment(h.Get(name), at); t.After(last) && (left == "0" || left == "") {
 			last = t
 		}
 	}

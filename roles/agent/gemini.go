@@ -139,41 +139,36 @@ func geminiMethod(env []string) (method, where string) {
 
 func geminiLoggedIn(env []string) Login {
 	home := geminiHome(env)
+	settings, creds := filepath.Join(home, "settings.json"), filepath.Join(home, "oauth_creds.json")
 	kept := filepath.Join(home, "gemini-credentials.json")
+	login, dotenv := firstFile(creds, kept), firstFile(filepath.Join(home, ".env"), filepath.Join(filepath.Dir(home), ".env"))
 	method, where := geminiMethod(env)
-	switch method {
-	case geminiKey:
-		switch {
-		case valueIn(env, "GEMINI_API_KEY") != "":
-			return Login{LoginYes, "GEMINI_API_KEY"}
-		case firstFile(kept) != "":
-			return Login{LoginUnknown, "a key may be in " + kept + " or in the system's keychain"}
-		}
+	lacks := func(name string) bool { return valueIn(env, name) == "" }
+	switch {
+	case method == geminiKey && !lacks("GEMINI_API_KEY"):
+		return Login{LoginYes, "GEMINI_API_KEY"}
+	case method == geminiKey && firstFile(kept) != "":
+		return Login{LoginUnknown, "a key may be in " + kept + " or in the system's keychain"}
+	case method == geminiKey:
 		return Login{LoginUnknown, "GEMINI_API_KEY is not set; a key may be in the system's keychain"}
-	case geminiOAuth:
-		creds := filepath.Join(home, "oauth_creds.json")
-		if path := firstFile(creds, kept); path != "" {
-			return Login{LoginYes, path}
-		}
+	case method == geminiOAuth && login != "":
+		return Login{LoginYes, login}
+	case method == geminiOAuth:
 		return Login{LoginNo, where + " says " + method + ", and there is no " + creds}
-	case geminiVertex:
-		switch {
-		case valueIn(env, "GOOGLE_API_KEY") != "":
-			return Login{LoginYes, "GOOGLE_API_KEY"}
-		case valueIn(env, "GOOGLE_CLOUD_PROJECT") == "" || valueIn(env, "GOOGLE_CLOUD_LOCATION") == "":
-			return Login{LoginNo, "Vertex AI needs GOOGLE_API_KEY, or GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"}
-		case firstFile(valueIn(env, "GOOGLE_APPLICATION_CREDENTIALS")) != "":
-			return Login{LoginYes, "GOOGLE_APPLICATION_CREDENTIALS"}
-		}
+	case method == geminiVertex && !lacks("GOOGLE_API_KEY"):
+		return Login{LoginYes, "GOOGLE_API_KEY"}
+	case method == geminiVertex && (lacks("GOOGLE_CLOUD_PROJECT") || lacks("GOOGLE_CLOUD_LOCATION")):
+		return Login{LoginNo, "Vertex AI needs GOOGLE_API_KEY, or GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"}
+	case method == geminiVertex && firstFile(valueIn(env, "GOOGLE_APPLICATION_CREDENTIALS")) != "":
+		return Login{LoginYes, "GOOGLE_APPLICATION_CREDENTIALS"}
+	case method == geminiVertex:
 		return Login{LoginUnknown, "the machine's own Google Cloud credentials are not looked at"}
-	case "gateway":
-		// Headless, the CLI refuses this with "Invalid auth method selected".
-		return Login{LoginNo, "GOOGLE_GEMINI_BASE_URL is set, so security.auth.selectedType must be in " + filepath.Join(home, "settings.json")}
-	case "":
-		if path := firstFile(filepath.Join(home, ".env"), filepath.Join(filepath.Dir(home), ".env")); path != "" {
-			return Login{LoginUnknown, "a key may be in " + path}
-		}
-		return Login{LoginNo, "neither " + filepath.Join(home, "settings.json") + " nor the environment says how to log in"}
+	case method == "gateway": // headless, the CLI refuses this with "Invalid auth method selected"
+		return Login{LoginNo, "GOOGLE_GEMINI_BASE_URL is set, so security.auth.selectedType must be in " + settings}
+	case method == "" && dotenv != "":
+		return Login{LoginUnknown, "a key may be in " + dotenv}
+	case method == "":
+		return Login{LoginNo, "neither " + settings + " nor the environment says how to log in"}
 	}
 	return Login{LoginUnknown, where + " says " + method}
 }

@@ -6,14 +6,11 @@
 //
 // The faults (mutants), in files that are neither tests nor generated:
 //
-//   - a condition of an if, of a for or of a switch without a tag is negated, or is
-//     taken as true or as false. A for is not made endless: only its time limit
-//     would notice;
+//   - a condition of an if, of a for or of a switch without a tag is negated, or is taken as true or as false. A for is
+//     not made endless: only its time limit would notice;
 //   - <, <=, >, >=, == and != become their neighbor, && and || each other;
-//   - a statement is deleted: a call, an assignment to what exists already, a defer,
-//     a go, a send;
-//   - a number grows by one, a text gets one character more, a boolean literal is
-//     flipped;
+//   - a statement is deleted: a call, an assignment to what exists already, a defer, a go, a send;
+//   - a number grows by one, a text gets one character more, a boolean literal is flipped;
 //   - a return gives nil instead of its error, or zero values instead of its values.
 //
 // No fault is put into what says nothing about the tests when it survives: calls of loggers (zap, log, log/slog) and
