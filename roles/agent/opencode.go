@@ -73,24 +73,20 @@ func (o opencode) Command(req Request, environ []string) (Command, error) {
 // withRun gives the request in the form in which flags can follow the word run: Command ends with it. Before that word
 // the CLI knows few flags, and without it it opens a window. A wrapper that says run itself needs the generic adapter.
 func withRun(req Request) Request {
-	words := slices.Concat(req.CLI.Command, req.args())
-	at := len(req.CLI.Command)
-	command := append(slices.Clone(req.CLI.Command), "run")
-	program := 0
+	words, run := slices.Concat(req.CLI.Command, req.args()), 1
 	for i, word := range req.CLI.Command {
 		if strings.HasPrefix(filepath.Base(word), "opencode") {
-			program = i
+			run = i + 1
 		}
 	}
-	for i := program + 1; i < len(words); i++ {
-		if words[i] == "run" && !slices.Contains(opencodeValued, words[i-1]) {
-			at = i + 1
-			command = slices.Clone(words[:at])
-			break
-		}
+	for run < len(words) && (words[run] != "run" || slices.Contains(opencodeValued, words[run-1])) {
+		run++
 	}
-	req.CLI.Command = command
-	req.CLI.Args, req.CLI.FastArgs = slices.Clone(words[at:]), nil
+	if run == len(words) {
+		run = len(req.CLI.Command)
+		words = slices.Insert(words, run, "run")
+	}
+	req.CLI.Command, req.CLI.Args, req.CLI.FastArgs = slices.Clone(words[:run+1]), words[run+1:], nil
 	return req
 }
 

@@ -226,11 +226,7 @@ func (m *mutator) deletions(list []ast.Stmt) {
 
 // onlyBlank reports whether the assignment keeps nothing and calls nothing.
 func onlyBlank(s *ast.AssignStmt) bool {
-	only := true
-	for _, l := range s.Lhs {
-		id, ok := l.(*ast.Ident)
-		only = only && ok && id.Name == "_"
-	}
+	only := !slices.ContainsFunc(s.Lhs, func(l ast.Expr) bool { return types.ExprString(l) != "_" })
 	for _, r := range s.Rhs {
 		ast.Inspect(r, func(n ast.Node) bool {
 			_, call := n.(*ast.CallExpr)

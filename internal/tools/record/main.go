@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -103,11 +102,10 @@ func placeOf(cases, work, tools string) (place, error) {
 		}
 		*to = abs
 	}
-	u, err := user.Current()
-	if err != nil {
+	var err error
+	if p.home, err = os.UserHomeDir(); err != nil {
 		return p, fmt.Errorf("finding the home directory: %w", err)
 	}
-	p.home = u.HomeDir
 	p.host, err = os.Hostname()
 	if err != nil {
 		return p, fmt.Errorf("finding this machine's name: %w", err)

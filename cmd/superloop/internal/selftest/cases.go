@@ -175,15 +175,14 @@ func judgeSecrets(s Seen, _ Traits) []Check {
 
 // Traits are what is known to differ from CLI to CLI (docs/agents.md).
 type Traits struct {
-	API           mockapi.API // that it speaks to the mock
-	TellsCost     bool        // the stream has the cost of the run
-	TellsReset    bool        // the stream says when a limit ends
-	SleepsOnLimit bool        // it waits for hours in silence; only the bound of silence ends that
-	RetriesLong   bool        // it tries for minutes when its provider is busy, and says so as it goes
-	CountsSide    bool        // the usage has the requests on the side in it
-	Overload      int         // the status with which its provider says that it is busy
-	// Start is how long it may take on a busy machine to ask its model for the first time; it prints nothing before.
-	Start time.Duration
+	API           mockapi.API   // that it speaks to the mock
+	TellsCost     bool          // the stream has the cost of the run
+	TellsReset    bool          // the stream says when a limit ends
+	SleepsOnLimit bool          // it waits for hours in silence; only the bound of silence ends that
+	RetriesLong   bool          // it tries for minutes when its provider is busy, and says so as it goes
+	CountsSide    bool          // the usage has the requests on the side in it
+	Overload      int           // the status with which its provider says that it is busy
+	Start         time.Duration // that it may take on a busy machine to ask its model first; it prints nothing before
 }
 
 // TraitsOf are the traits of a CLI that mockapi.Environment knows.
