@@ -33,8 +33,7 @@ type builder struct {
 	warnings []Problem
 }
 
-// wrong notes a problem at a pointer, unless the schema has one for the same value: the second would only be its
-// echo.
+// wrong notes a problem at a pointer, unless the schema has one for the same value: the second would only be its echo.
 func (b *builder) wrong(ptr string, p Problem) {
 	if !b.named(ptr) {
 		b.problems = append(b.problems, b.at(ptr, p))

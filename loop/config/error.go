@@ -33,8 +33,7 @@ const (
 
 // Error is why a configuration was refused: every problem, in the order of the file.
 type Error struct {
-	// Path is the file as it was named by the caller.
-	Path     string
+	Path     string // the file as it was named by the caller
 	Problems []Problem
 	cause    error
 }

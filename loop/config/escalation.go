@@ -24,9 +24,8 @@ type Escalation struct {
 	RemindAfter   time.Duration `json:"remind_after"`
 	EscalateAfter time.Duration `json:"escalate_after"`
 	ExpiresAfter  time.Duration `json:"expires_after"`
-	// Channels by name, sorted; Config.Channels has that of webhooks too.
-	Channels []Channel `json:"-"`
-	Slack    Slack     `json:"slack"`
+	Channels      []Channel     `json:"-"` // Channels by name, sorted; Config.Channels has that of webhooks too
+	Slack         Slack         `json:"slack"`
 }
 
 // Types of channels.
@@ -63,10 +62,8 @@ type Channel struct {
 	Command redact.Secret `json:"command"`
 	// Timeout bounds one try: 5 s, or 30 s for a command, by default.
 	Timeout time.Duration `json:"timeout"`
-	// Tell in the order of the constants, each at most once; never empty.
-	Tell []string `json:"tell"`
-	// Second: it is told only when nobody has answered for EscalateAfter.
-	Second bool `json:"second"`
+	Tell    []string      `json:"tell"`   // Tell in the order of the constants, each at most once; never empty
+	Second  bool          `json:"second"` // Second: it is told only when nobody has answered for EscalateAfter
 }
 
 // Slack is who may answer by a click, and how clicks arrive.
@@ -77,8 +74,7 @@ type Slack struct {
 	SigningSecretEnv string `json:"signing_secret_env,omitempty"`
 	// Listen is the loopback address, host:port, at which signed clicks arrive; "" is none.
 	Listen string `json:"listen,omitempty"`
-	// Users may answer, by their ids. Teams are the workspaces that clicks may come from; none is any. Both are
-	// sorted.
+	// Users may answer, by their ids. Teams are the workspaces that clicks may come from; none is any. Both are sorted.
 	Users []string `json:"users,omitempty"`
 	Teams []string `json:"teams,omitempty"`
 }

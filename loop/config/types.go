@@ -10,21 +10,15 @@ import (
 // Config is a checked configuration. Every default of the contract is filled in, so no caller asks "was it set?";
 // Load is the only maker.
 type Config struct {
-	// Path is the file that it was read from, absolute.
-	Path string
-	// Digest is the SHA-256 of the file's bytes, in hex.
-	Digest string
-	// Runners by name. A legacy top-level "runner" is the one named "default".
-	Runners map[string]Runner
+	Path    string            // the file that it was read from, absolute
+	Digest  string            // the SHA-256 of the file's bytes, in hex
+	Runners map[string]Runner // Runners by name. A legacy top-level "runner" is the one named "default".
 	Loops   []Loop
-	// Prices of models by their exact names; they win over the built-in table.
-	Prices map[string]Rate
-	// Recovery and Webhooks are kept as they were written, nil when absent; see Policy for what the former amounts
-	// to.
-	Recovery json.RawMessage
-	Webhooks json.RawMessage
-	// Escalation is how people are reached, with its defaults; see Channels.
-	Escalation Escalation
+	Prices  map[string]Rate // Prices of models by their exact names; they win over the built-in table
+	// Recovery and Webhooks are kept as they were written, nil when absent; see Policy for what the former amounts to.
+	Recovery   json.RawMessage
+	Webhooks   json.RawMessage
+	Escalation Escalation // how people are reached, with its defaults; see Channels
 	// Warnings name every known key that this build does not act on, and whatever else the operator should read
 	// before a run.
 	Warnings []Problem
@@ -35,21 +29,15 @@ type Config struct {
 
 // Runner is how an agent CLI is started.
 type Runner struct {
-	Name string `json:"-"`
-	// Command is the program and its leading arguments; never empty.
-	Command []string `json:"command"`
+	Name    string   `json:"-"`
+	Command []string `json:"command"` // the program and its leading arguments; never empty
 	// Args follow the command; placeholders are replaced when the role starts.
-	Args []string `json:"args"`
-	// FastArgs replace Args under `run --fast`; nil when absent.
-	FastArgs []string `json:"fast_args"`
-	// PromptMode is "stdin" (default), "file" or "arg".
-	PromptMode string `json:"prompt_mode"`
-	// Env is added to the agent's environment; values may hold placeholders.
-	Env map[string]string `json:"env"`
-	// Adapter is the CLI that the command is; "" lets the program's name tell.
-	Adapter string `json:"adapter"`
-	// Permissions is read-only, workspace or full; "" leaves it to the command.
-	Permissions string `json:"permissions"`
+	Args        []string          `json:"args"`
+	FastArgs    []string          `json:"fast_args"`   // FastArgs replace Args under `run --fast`; nil when absent
+	PromptMode  string            `json:"prompt_mode"` // "stdin" (default), "file" or "arg"
+	Env         map[string]string `json:"env"`         // added to the agent's environment; values may hold placeholders
+	Adapter     string            `json:"adapter"`     // the CLI that the command is; "" lets the program's name tell
+	Permissions string            `json:"permissions"` // read-only, workspace or full; "" leaves it to the command
 	// PassEnv, unless nil, are the only variables of superloop's environment that the agent gets besides the basic
 	// ones and its own keys.
 	PassEnv []string `json:"pass_env"`
@@ -66,35 +54,29 @@ type Rate struct {
 
 // Loop is one loop with all defaults of the contract applied.
 type Loop struct {
-	ID string `json:"id"`
-	// SpecFile is relative to the repository, cleaned, inside it.
-	SpecFile string `json:"spec_file"`
-	// MaxIterations bounds the loop; 0 is no bound.
-	MaxIterations int `json:"max_iterations"`
+	ID            string `json:"id"`
+	SpecFile      string `json:"spec_file"`      // relative to the repository, cleaned, inside it
+	MaxIterations int    `json:"max_iterations"` // MaxIterations bounds the loop; 0 is no bound
 	// MaxWallTime bounds the time that the loop is active (waiting for a human does not count); 0 is no bound.
 	MaxWallTime time.Duration `json:"max_wall_time"`
 	// MaxCostUSD and MaxTokens bound what a run spends; 0 is no bound.
 	MaxCostUSD float64 `json:"max_cost_usd"`
 	MaxTokens  int64   `json:"max_tokens"`
 	// CompletionPromise is the text inside the promise tag; "" never matches.
-	CompletionPromise string        `json:"completion_promise"`
-	Checklists        []string      `json:"checklists"`
-	Tests             Tests         `json:"tests"`
-	Validation        Validation    `json:"validation"`
-	Prerequisites     Prerequisites `json:"prerequisites"`
-	Evidence          Evidence      `json:"evidence"`
-	Approval          Approval      `json:"approval"`
-	ReviewerPacket    bool          `json:"-"`
-	Stuck             Stuck         `json:"stuck"`
-	Git               Git           `json:"-"`
-	// Roles in the order in which they run; never empty.
-	Roles []Role `json:"-"`
-	// Retry bounds how often a failing role is run again in one iteration.
-	Retry Retry `json:"retry"`
-	// Respond says what follows when a role fails.
-	Respond Respond `json:"-"`
-	// Recovery is the loop's own override, as written; nil when absent.
-	Recovery json.RawMessage `json:"-"`
+	CompletionPromise string          `json:"completion_promise"`
+	Checklists        []string        `json:"checklists"`
+	Tests             Tests           `json:"tests"`
+	Validation        Validation      `json:"validation"`
+	Prerequisites     Prerequisites   `json:"prerequisites"`
+	Evidence          Evidence        `json:"evidence"`
+	Approval          Approval        `json:"approval"`
+	ReviewerPacket    bool            `json:"-"`
+	Stuck             Stuck           `json:"stuck"`
+	Git               Git             `json:"-"`
+	Roles             []Role          `json:"-"`     // Roles in the order in which they run; never empty
+	Retry             Retry           `json:"retry"` // Retry bounds how often a failing role is run again in one iteration
+	Respond           Respond         `json:"-"`     // Respond says what follows when a role fails
+	Recovery          json.RawMessage `json:"-"`     // the loop's own override, as written; nil when absent
 }
 
 // Tests modes.
@@ -192,9 +174,8 @@ type Role struct {
 	Timeout    time.Duration `json:"timeout"`
 	Inactivity time.Duration `json:"inactivity"`
 	// Resume goes on with the role's last session instead of a new one, where the CLI can.
-	Resume bool `json:"-"`
-	// Permissions is read-only, workspace or full; "" is the runner's.
-	Permissions string `json:"permissions"`
+	Resume      bool   `json:"-"`
+	Permissions string `json:"permissions"` // read-only, workspace or full; "" is the runner's
 	// Runners are all who may do the role, in the order in which they are asked; never empty, and the first is Runner
 	// with Model.
 	Runners []Choice `json:"runners"`
@@ -211,8 +192,7 @@ type Retry struct {
 type Choice struct {
 	Runner string `json:"runner"` // a key of Config.Runners
 	Model  string `json:"model"`  // "" is the runner's own default
-	// Tier is how strong the model is, larger is stronger; 0 where nobody said.
-	Tier int `json:"tier"`
+	Tier   int    `json:"tier"`   // how strong the model is, larger is stronger; 0 where nobody said
 	// Permissions are what it may do in the role without asking: what the role says, else its own runner's, never
 	// another runner's; "" leaves it to the command.
 	Permissions string `json:"-"`

@@ -27,8 +27,7 @@ type Approvals struct {
 	Journal  Journal
 	Executor Executor // judges the command that is asked about
 	Outbox   *Outbox
-	// Tree tells whether the work tree is the one whose completion was asked for.
-	Tree Looker
+	Tree     Looker // Tree tells whether the work tree is the one whose completion was asked for
 	// Runners are who can go on with a role, once a human has answered.
 	Runners interface {
 		Candidates(s loop.State, role string) []failures.Candidate

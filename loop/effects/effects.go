@@ -35,8 +35,7 @@ type Journal interface {
 	// Fact puts a fact through the machine that is no outcome (role_start), and gives the state that follows. When it
 	// returns, the fact is in the journal, and on the disk where loop.Synced says so.
 	Fact(f loop.Fact) (loop.State, error)
-	// Record writes a line that is no input of the machine.
-	Record(event string, fields any) error
+	Record(event string, fields any) error // Record writes a line that is no input of the machine
 }
 
 // Settings are the configuration in force: that with which the iteration began.
@@ -50,15 +49,13 @@ type Settings struct {
 // Host is what the performers of one loop share: where the loop is, and the ways
 // to the world. It does not change while the loop runs, but for what Settings gives.
 type Host struct {
-	LoopID string
-	Paths  layout.Paths
-	Repo   *worktree.Repo // where the work is done: the repository, or the loop's own work tree
-	Disk   durable.Disk
-	// Runner starts what agents can have written: them, and the tests.
-	Runner  agent.Runner
-	Environ []string // the supervisor's environment; nil is os.Environ()
-	// Fast uses each runner's fast_args.
-	Fast     bool
+	LoopID   string
+	Paths    layout.Paths
+	Repo     *worktree.Repo // where the work is done: the repository, or the loop's own work tree
+	Disk     durable.Disk
+	Runner   agent.Runner // Runner starts what agents can have written: them, and the tests
+	Environ  []string     // the supervisor's environment; nil is os.Environ()
+	Fast     bool         // Fast uses each runner's fast_args
 	Settings func() Settings
 	Clock    func() time.Time // time.Now but in tests
 	Random   func() float64   // gives numbers in [0,1) for jitter

@@ -16,8 +16,7 @@ import (
 // WorkTree is the work tree as roles are told of it.
 type WorkTree interface {
 	Looker
-	// Changed are the paths that the iteration has changed, as the last look found.
-	Changed() []string
+	Changed() []string // the paths that the iteration has changed, as the last look found
 	// Branch is the branch of the work tree, "" for none. It may be that with which the iteration began.
 	Branch(ctx context.Context, s loop.State) string
 }

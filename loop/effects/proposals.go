@@ -171,20 +171,19 @@ func (r *Recoveries) invalid(s loop.State, t recovery.Taken, f loop.ProposalInva
 // archived is proposals/<n>-<digest>.json: what was proposed and what was said to
 // it. It is for people; nothing reads it back.
 type archived struct {
-	N         int       `json:"n"`
-	TakenAt   time.Time `json:"taken_at"`
-	RunID     string    `json:"run_id"`
-	Iteration int       `json:"iteration"`
-	Digest    string    `json:"digest,omitempty"`
-	Verdict   string    `json:"verdict"`
-	Reason    string    `json:"reason"`
-	Decision  any       `json:"decision,omitempty"`
-	Changes   string    `json:"changed_inputs,omitempty"`
-	Problems  any       `json:"problems,omitempty"`
-	// The file: as JSON if it is, else its bytes.
-	Proposal json.RawMessage `json:"proposal,omitempty"`
-	Text     string          `json:"text,omitempty"`
-	Base64   string          `json:"base64,omitempty"`
+	N         int             `json:"n"`
+	TakenAt   time.Time       `json:"taken_at"`
+	RunID     string          `json:"run_id"`
+	Iteration int             `json:"iteration"`
+	Digest    string          `json:"digest,omitempty"`
+	Verdict   string          `json:"verdict"`
+	Reason    string          `json:"reason"`
+	Decision  any             `json:"decision,omitempty"`
+	Changes   string          `json:"changed_inputs,omitempty"`
+	Problems  any             `json:"problems,omitempty"`
+	Proposal  json.RawMessage `json:"proposal,omitempty"` // The file: as JSON if it is, else its bytes
+	Text      string          `json:"text,omitempty"`
+	Base64    string          `json:"base64,omitempty"`
 }
 
 // archive keeps a proposal where people find it and returns its path as events name it.

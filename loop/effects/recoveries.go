@@ -29,11 +29,10 @@ type Executor interface {
 // Recoveries performs what becomes of a proposal: TakeProposal, JudgeAttempt, ExecuteRecovery.
 type Recoveries struct {
 	*Host
-	Journal  Journal
-	Policies *Policies
-	Executor Executor
-	// Approvals holds the escalation in which a human has approved the command.
-	Approvals *Approvals
+	Journal   Journal
+	Policies  *Policies
+	Executor  Executor
+	Approvals *Approvals // Approvals holds the escalation in which a human has approved the command
 
 	sighted string // the last proposal that was seen while its role ran
 }

@@ -38,8 +38,7 @@ func (h *Host) RoleFiles(iteration int, role string, attempt int) RoleFiles {
 type Proposals interface {
 	// Sweep sets aside, before a role starts, what must not be taken for its proposal. It gives the state that follows.
 	Sweep(e loop.Effect, s loop.State) (loop.State, error)
-	// Lies reports whether there is a proposal to take.
-	Lies(s loop.State) bool
+	Lies(s loop.State) bool // Lies reports whether there is a proposal to take
 }
 
 // RoleFailures are what is known of why roles fail, as RunRole needs it.
@@ -52,8 +51,7 @@ type RoleFailures interface {
 	ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, f loop.RoleEnded, log string) (*failures.Classified, int64)
 	// Overrule notes that a role has done its work although a check said that it could not.
 	Overrule(ctx context.Context, s loop.State, f loop.RoleEnded)
-	// Facts are what is known of the environment.
-	Facts(ctx context.Context, s loop.State) failures.Facts
+	Facts(ctx context.Context, s loop.State) failures.Facts // what is known of the environment
 }
 
 // Roles performs RunRole.

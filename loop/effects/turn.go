@@ -182,8 +182,7 @@ func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 
 // AgentQuestion is what an agent is asked.
 type AgentQuestion struct {
-	// Role names the agent's runner, model, permissions and time limit.
-	Role   config.Role
+	Role   config.Role // Role names the agent's runner, model, permissions and time limit
 	Prompt string
 	// The files of the run, absolute. PromptFile and LogFile are made by Ask.
 	PromptFile, LogFile, AnswerFile string

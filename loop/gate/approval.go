@@ -23,8 +23,7 @@ type Approval struct {
 	IterationEndedAt   string            `json:"iteration_ended_at"`
 	Candidate          ApprovalCandidate `json:"candidate"`
 	Files              ApprovalFiles     `json:"files"`
-	// Tree and Head are the work that is to be approved: an approval of another tree is checked again before it
-	// counts.
+	// Tree and Head are the work that is to be approved: an approval of another tree is checked again before it counts.
 	Tree string `json:"tree,omitempty"`
 	Head string `json:"head,omitempty"`
 
@@ -58,8 +57,7 @@ type ApprovalDecision struct {
 	At     string  `json:"at"`
 }
 
-// Pending is a as the approval that is asked for, with what the gates said of the iteration that ran between two
-// times.
+// Pending is a as the approval that is asked for, with what the gates said of the iteration that ran between two times.
 func (a Approval) Pending(p PromiseResult, v Verdicts, requested, started, ended time.Time) Approval {
 	gates := gatesJSON(v)
 	gates.Approval = "" // the gate that is being asked

@@ -89,8 +89,7 @@ func (r ChecklistResult) StatusJSON(at time.Time) []byte {
 	return pretty(m)
 }
 
-// RemainingMarkdown is checklist-remaining.md: one line "file:line:text" for each open item; empty when there is
-// none.
+// RemainingMarkdown is checklist-remaining.md: one line "file:line:text" for each open item; empty when there is none.
 func (r ChecklistResult) RemainingMarkdown() []byte {
 	var b bytes.Buffer
 	for _, it := range r.Items {

@@ -107,9 +107,8 @@ type ManifestSpec struct {
 	File func(name string) string
 }
 
-// Manifest is evidence.json: the artifacts that Evidence found, and the hashes of the files that the other gates
-// left, as they are now. The keys of rlms are there for those who read the original's files; superloop has no such
-// step.
+// Manifest is evidence.json: the artifacts that Evidence found, and the hashes of the files that the other gates left,
+// as they are now. The keys of rlms are there for those who read the original's files; superloop has no such step.
 func Manifest(ctx context.Context, root string, spec ManifestSpec, found EvidenceResult, at time.Time) ([]byte, error) {
 	t, err := openTree(root)
 	if err != nil {

@@ -126,8 +126,7 @@ var (
 var errSelector = errors.New("selector not supported: use tag, #id, .class, [attr], [attr=value], " +
 	"their combinations and blanks between them; text or markup belongs in required_text")
 
-// The subset: compounds with blanks between them, without escapes. A compound is what one element must have, all of
-// it.
+// The subset: compounds with blanks between them, without escapes. A compound is what one element must have, all of it.
 const (
 	nameForm     = `[A-Za-z_\x{80}-\x{10FFFF}-][\w\x{80}-\x{10FFFF}-]*`
 	bareForm     = "[^ \\t\"'\\[\\]=<>()\\\\`]+"

@@ -40,8 +40,7 @@ type PrerequisiteCheck struct {
 	MinChars int
 }
 
-// PrerequisiteFailure is a check that does not hold, and why. Path is the check's own, with its placeholders
-// replaced.
+// PrerequisiteFailure is a check that does not hold, and why. Path is the check's own, with its placeholders replaced.
 type PrerequisiteFailure struct {
 	ID      string         `json:"id"`
 	Type    string         `json:"type"`

@@ -36,9 +36,8 @@ type FileFact struct {
 	Exists bool   `json:"exists"`
 	SHA256 string `json:"sha256,omitempty"`
 	MTime  int64  `json:"mtime,omitempty"`
-	// Size is in bytes, and told of a journal only: its SHA256 is the hash in its last line, which stands for that
-	// line and all before it. Hashing a file that grows with every iteration would make each one dearer than the one
-	// before.
+	// Size is in bytes, and told of a journal only: its SHA256 is the hash in its last line, which stands for that line
+	// and all before it. Hashing a file that grows with every iteration would make each one dearer than the one before.
 	Size int64  `json:"size,omitempty"`
 	Gate string `json:"gate,omitempty"`
 }

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Verdicts are the answers of one iteration's gates, in the words of gate-summary.txt. An empty one was not asked
-// for.
+// Verdicts are the answers of one iteration's gates, in the words of gate-summary.txt. An empty one was not asked for.
 type Verdicts struct {
 	Promise       string `json:"promise,omitempty"`       // true, false
 	Tests         string `json:"tests,omitempty"`         // ok, failed, skipped

@@ -87,8 +87,7 @@ func openTree(dir string) (*tree, error) {
 
 func (t *tree) close() { _ = t.root.Close() }
 
-// rel makes p relative to the repository. A path that names something outside is a fault, before anything is looked
-// at.
+// rel makes p relative to the repository. A path that names something outside is a fault, before anything is looked at.
 func (t *tree) rel(p string) (string, error) {
 	if p == "" || strings.ContainsRune(p, 0) {
 		return "", &fault{reason: ReasonNoPath}

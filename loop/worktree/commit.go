@@ -42,9 +42,8 @@ type CommitRequest struct {
 	Subject   string // empty: one that names the loop and iteration
 	Body      string
 	// Exclude are paths that are not this loop's: see Unchanged. They stay as they are, staged or not.
-	Exclude []string
-	// MaxSubject is the length of the subject in characters; 72 when it is 0.
-	MaxSubject int
+	Exclude    []string
+	MaxSubject int // the length of the subject in characters; 72 when it is 0
 }
 
 // CommitResult says what became of a request. SHA is the commit that holds the iteration's work, also when it was

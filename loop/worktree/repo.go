@@ -39,8 +39,7 @@ const maxOutput = 256 << 20
 // Repo is a git work tree. It holds no handles and may be used by several goroutines, but two commits at once get in
 // each other's way, as in git.
 type Repo struct {
-	// Top is the work tree's top directory, absolute.
-	Top string
+	Top string // the work tree's top directory, absolute
 	// GitDir is its git directory, absolute; for a linked work tree or a submodule that is not Top/.git.
 	GitDir string
 

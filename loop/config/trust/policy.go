@@ -32,13 +32,10 @@ const (
 
 // key is one key of a policy that is understood.
 type key struct {
-	// name is the key, "sandbox/" before those of the sandbox.
-	name string
-	// def is the value that the absent key has.
-	def   any
-	order order
-	// less and more say what a tightening and a loosening do.
-	less, more string
+	name       string // the key, "sandbox/" before those of the sandbox
+	def        any    // the value that the absent key has
+	order      order
+	less, more string // less and more say what a tightening and a loosening do
 }
 
 // keys are the keys of a policy that are understood. The defaults are those of the schema, but for enabled: that of

@@ -78,8 +78,7 @@ import (
 // for it, so that a small file could otherwise make a huge one.
 const maxSize = 8 << 20
 
-// Section is what of a configuration is pinned. Of and the reader of pins are its makers; it is not changed
-// afterwards.
+// Section is what of a configuration is pinned. Of and the reader of pins are its makers; it is not changed afterwards.
 type Section struct {
 	Runners  map[string]Runner `json:"runners"`
 	Loops    map[string]Loop   `json:"loops"`
@@ -95,8 +94,7 @@ type Runner = config.Runner
 
 // Loop is what of a loop is pinned.
 type Loop struct {
-	// Roles in the order in which they run.
-	Roles []Role `json:"roles"`
+	Roles []Role `json:"roles"` // Roles in the order in which they run
 	// Tests and Validation are without what is not pinned: the bounds of their commands and the static checks, which
 	// are left out of the JSON then.
 	Tests      config.Tests      `json:"tests"`

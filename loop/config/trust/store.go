@@ -37,16 +37,13 @@ const (
 
 // Pin is a trusted Section.
 type Pin struct {
-	Section Section `json:"section"`
-	// Digest is the Section's.
-	Digest string    `json:"digest"`
-	At     time.Time `json:"at"`
-	How    How       `json:"how"`
-	// By is the person; Level, of a Loosened pin, what confined the agents.
-	By    string `json:"by,omitempty"`
-	Level string `json:"level,omitempty"`
-	// Config is the file that it was read from.
-	Config string `json:"config,omitempty"`
+	Section Section   `json:"section"`
+	Digest  string    `json:"digest"` // the Section's
+	At      time.Time `json:"at"`
+	How     How       `json:"how"`
+	By      string    `json:"by,omitempty"` // the person; Level, of a Loosened pin, what confined the agents
+	Level   string    `json:"level,omitempty"`
+	Config  string    `json:"config,omitempty"` // the file that it was read from
 }
 
 // file is a pin on the disk.

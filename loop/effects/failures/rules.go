@@ -28,9 +28,8 @@ const expectDelay = time.Second
 // hours, and the book takes ten megabytes and is read in some milliseconds.
 const keptFor = 5 * time.Second
 
-// Rules is the rule book of a loop: what superloop and the operator's own files know
-// of failures. The operator's files are read once, when somebody needs them first. It is
-// safe for concurrent use.
+// Rules is the rule book of a loop: what superloop and the operator's own files know of failures. The operator's files
+// are read once, when somebody needs them first. It is safe for concurrent use.
 type Rules struct {
 	read func() *book
 	told atomic.Bool // what is wrong with the operator's files is in the journal
@@ -103,8 +102,7 @@ func (r *Rules) Expect(s loop.State) (over func()) {
 	return func() { timer.Stop() }
 }
 
-// load gives the rule book. The first time it records what is wrong with the
-// operator's own files.
+// load gives the rule book. The first time it records what is wrong with the operator's own files.
 func (r *Rules) load(j effects.Journal) (*book, error) {
 	b := r.read()
 	if b.err != nil {
