@@ -140,7 +140,6 @@ type Input struct {
 	RecoveryProblems []string
 	Recoveries       []Recovery // what became of earlier proposals, oldest first
 	Diagnosis        *Diagnosis // what superloop's rules say of the tests' last failure
-	Changed          []Changed  // the files changed in this iteration, by role
 	// Before is what superloop says of failed attempts at the same work, and of their cause. Notes are what people
 	// wrote to the loop, oldest first.
 	Before, Notes []Note
@@ -209,12 +208,6 @@ type Recovery struct {
 	// Outcome is a phrase: "executed, exit 0", "rejected by ada".
 	Command, Outcome string
 	Note             string // what an operator or the policy said to it
-}
-
-// Changed are the files that one role changed.
-type Changed struct {
-	Role  string
-	Files []string
 }
 
 // Note is what a person wrote to the loop. About is a phrase: "rejected the completion".

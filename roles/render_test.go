@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +62,6 @@ func fullTurn(t *testing.T, role string) Input {
 		{2, "bun install", "executed, exit code 1", ""},
 		{3, "rm -rf node_modules && bun install", "rejected by ada", "use the lock file"},
 	}
-	in.Changed = []Changed{{Planner, nil}, {Implementer, []string{"src/app.ts", "src/app.test.ts"}}}
 	in.Notes = []Note{{By: "ada", About: "rejected the completion in iteration 3", Text: "The README still describes the old flag.\n"}}
 	in.Context = []ContextFile{
 		{"Spec", ".superloop/specs/demo.md"}, {"Plan", loopDir + "/plan.md"}, {"Test output", loopDir + "/test-output.txt"},
@@ -149,7 +149,6 @@ func TestNoPromptHoldsAPromise(t *testing.T) {
 		in.LastAttempt.Tail += bait
 		in.Notes[0].Text += bait
 		in.Gates[1].Reasons = append(in.Gates[1].Reasons, bait)
-		in.Changed[1].Files = append(in.Changed[1].Files, bait)
 		in.Context = append(in.Context, ContextFile{"Git branch", bait})
 		in.Phases = append(in.Phases, Phase{loopDir + "/tasks/PHASE_9" + bait + ".MD", 1, 1})
 		in.Recoveries[0].Command = bait
@@ -184,7 +183,6 @@ func TestRenderFencesHostileText(t *testing.T) {
 		in.Gates[1].Reasons[0], in.Gates[1].Value = attack("reason"), attack("value")
 		in.Recoveries[1].Command, in.Recoveries[1].Note = attack("command"), attack("recovery note")
 		in.RecoveryProblems[0] = attack("problem")
-		in.Changed[1].Files[0] = attack("file")
 		in.Context[1].Value = attack("path")
 		in.Phases[1].File = attack("phase")
 		got := headings(rt, mustRender(rt, in))
@@ -247,7 +245,6 @@ func TestRenderIsBoundedAndDeterministic(t *testing.T) {
 			in.Left = append(in.Left, Left{huge, 1 << 40, Outcome{File: huge, Status: Stale}})
 			in.RecoveryProblems = append(in.RecoveryProblems, huge)
 			in.Recoveries = append(in.Recoveries, Recovery{1 << 40, huge, huge, huge})
-			in.Changed = append(in.Changed, Changed{Tester, []string{huge, huge, huge, huge, huge, huge, huge, huge}})
 			in.Notes = append(in.Notes, Note{huge, huge, huge})
 			in.Context = append(in.Context, ContextFile{huge, huge})
 			in.Phases = append(in.Phases, Phase{huge, 1, 2})
@@ -271,12 +268,9 @@ func TestCutSaysHowMuch(t *testing.T) {
 	if !strings.Contains(text, want) || !strings.Contains(text, "FIRST\n") || !strings.Contains(text, "LAST\n") {
 		t.Errorf("no %q, or an end is lost, in:\n%.9000s", want, text)
 	}
-	in.Changed = []Changed{{Implementer, make([]string, 100)}}
-	for i := range in.Changed[0].Files {
-		in.Changed[0].Files[i] = "f.go"
-	}
-	if text = mustRender(t, in); !strings.Contains(text, "By the implementer, 100 files:") || !strings.Contains(text, "[... 60 more left out ...]") {
-		t.Error("the list of changed files does not say how many it left out")
+	in.RecoveryProblems = slices.Repeat([]string{"a problem"}, 100)
+	if text = mustRender(t, in); !strings.Contains(text, "[... 88 more left out ...]") {
+		t.Error("the list of problems does not say how many it left out")
 	}
 }
 

@@ -3,7 +3,6 @@ package roles
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -12,24 +11,23 @@ import (
 const (
 	maxGates, maxReasons, maxProblems, maxRecoveries = 16, 20, 12, 5
 	maxListed, maxNotes, maxLeft, maxRemedies        = 30, 4, 8, 6
-	maxChanged                                       = 40 // files a role
 )
 
 // Bounds in bytes: of one entry, of a list.
 const (
-	reasonBytes, reasonsBytes    = 240, 4096
-	problemBytes, problemsBytes  = 300, 4096
-	listedBytes, listedAll       = 200, 3072
-	testHead, testTail           = 4096, 2048 // many test runners sum up at the end
-	attemptTail, noteBytes       = 2048, 1200
-	recoveryBytes                = 600
-	changedBytes, diagnosedBytes = 2048, 3072
+	reasonBytes, reasonsBytes   = 240, 4096
+	problemBytes, problemsBytes = 300, 4096
+	listedBytes, listedAll      = 200, 3072
+	testHead, testTail          = 4096, 2048 // many test runners sum up at the end
+	attemptTail, noteBytes      = 2048, 1200
+	recoveryBytes               = 600
+	diagnosedBytes              = 3072
 )
 
 func stateSection(in Input) string {
 	return joined("## State of the loop\n", whereSection(in), attemptSection(in), beforeSection(in.Before), notesSection(in.Notes),
 		stuckSection(in), gatesSection(in), testsSection(in.Tests), diagnosisSection(in), listedSection(in), problemsSection(in),
-		recoveriesSection(in.Recoveries), leftSection(in.Left), changedSection(in.Changed))
+		recoveriesSection(in.Recoveries), leftSection(in.Left))
 }
 
 func whereSection(in Input) string {
@@ -262,24 +260,6 @@ func leftSection(left []Left) string {
 		return ""
 	}
 	return "### Reports that are missing or old\n\n" + p.String()
-}
-
-func changedSection(changed []Changed) string {
-	p := &page{}
-	for _, c := range last(changed, len(All())) {
-		if len(c.Files) == 0 || !slices.Contains(All(), c.Role) {
-			continue
-		}
-		var names []string
-		for _, f := range c.Files[:min(maxChanged, len(c.Files))] {
-			names = append(names, shortPath(f))
-		}
-		p.f("\nBy the %s, %s:\n\n%s", c.Role, count(len(c.Files), "file"), fenceLines(names, len(c.Files)-len(names), maxChanged, changedBytes))
-	}
-	if p.Len() == 0 {
-		return ""
-	}
-	return "### Files changed in this iteration\n" + p.String()
 }
 
 // fenceLines fences a list, each entry on one line: the first most entries as far as they fit into so many bytes. It

@@ -138,11 +138,6 @@ func (w *gateWorld) Run(ctx context.Context, spec proc.Spec) (proc.Result, error
 	return turn.res, turn.err
 }
 
-func (w *gateWorld) expect(s loop.State) func() {
-	w.log = append(w.log, "expect "+s.RunID)
-	return func() { w.log = append(w.log, "over") }
-}
-
 // put writes a file of the repository, or of the loop's directory if it starts with @.
 func (w *gateWorld) put(name, text string) string {
 	w.t.Helper()

@@ -1,8 +1,6 @@
 package effects
 
 import (
-	"sync"
-
 	"go.uber.org/zap"
 
 	"github.com/superloop/superloop/loop"
@@ -13,12 +11,7 @@ import (
 
 // Policies are the policies in force: that with which the iteration began, and a newer one. The strictest verdict counts,
 // so tightening is at once and loosening waits for the next iteration. Its methods may be called by several goroutines.
-type Policies struct {
-	*Host
-
-	mu   sync.Mutex
-	made map[*config.Config]*recovery.Policy // what was compiled of the present configurations
-}
+type Policies struct{ *Host }
 
 // InForce are the policies, that of the iteration first. There is at least one.
 func (p *Policies) InForce() []*recovery.Policy {
@@ -27,17 +20,10 @@ func (p *Policies) InForce() []*recovery.Policy {
 	if s.Next != nil && s.Next != s.Config {
 		configs = append(configs, s.Next)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	made := map[*config.Config]*recovery.Policy{}
 	var out []*recovery.Policy
 	for _, c := range configs {
-		if made[c] = p.made[c]; made[c] == nil {
-			made[c] = p.compile(c)
-		}
-		out = append(out, made[c])
+		out = append(out, p.compile(c))
 	}
-	p.made = made
 	return out
 }
 

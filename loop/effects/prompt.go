@@ -16,7 +16,6 @@ import (
 // WorkTree is the work tree as roles are told of it.
 type WorkTree interface {
 	Looker
-	Changed() []string // the paths that the iteration has changed, as the last look found
 	// Branch is the branch of the work tree, "" for none. It may be that with which the iteration began.
 	Branch(ctx context.Context, s loop.State) string
 }
@@ -84,9 +83,6 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 		in.Notes = append(in.Notes, roles.Note{By: "a person", About: "answered the loop", Text: s.HumanNote})
 	}
 	in.Before = toldByPolicy(s, e.Role)
-	if changed := p.Tree.Changed(); len(changed) > 0 {
-		in.Changed = []roles.Changed{{Role: "the roles of this iteration so far", Files: changed}}
-	}
 	pl := roles.Places{WorkDir: p.Repo.Top, SpecFile: p.specFile(), LoopDir: p.Paths.Loop, Role: e.Role, Branch: p.Tree.Branch(ctx, s)}
 	if p.Settings().Loop.Git.Worktree {
 		pl.Worktree = p.Repo.Top

@@ -33,7 +33,6 @@ func TestPromptTellsTheState(t *testing.T) {
 		e.Attempt = 2
 		w.write(w.host.RoleFiles(3, "implementer", 1).Log, strings.Repeat("x", 3000)+"the end")
 		w.write(w.host.Paths.File("test-output.txt"), strings.Repeat("a", 9<<10)+strings.Repeat("b", 9<<10))
-		w.changed = []string{"a.go"}
 		w.policies = []*recovery.Policy{{Settings: recovery.Settings{AutoApprove: []string{"old"}}}, {Settings: recovery.Settings{AutoApprove: []string{"npm ci"}}}}
 		s := w.state
 		s.Plan.Roles = append(s.Plan.Roles, "tester")
@@ -63,7 +62,6 @@ func TestPromptTellsTheState(t *testing.T) {
 			Before: []roles.Note{{About: "What became of the attempts before this one", Text: "first\nsecond"},
 				{About: "The cause of the tests' failing in the same way again (code, by rules, confidence 0.8; all of it is in root-cause.json)",
 					Text: "nil map (a.go:3)\nTo do about it: make it\nEvidence:\n1\n2\n3\n4\n5\n6"}},
-			Changed:          []roles.Changed{{Role: "the roles of this iteration so far", Files: []string{"a.go"}}},
 			Listed:           []string{"npm ci"},
 			RecoveryProblems: []string{"no command"},
 			Recoveries:       []roles.Recovery{{Iteration: 2, Command: "npm i", Outcome: "denied", Note: "policy"}},

@@ -44,7 +44,6 @@ type roleWorld struct {
 	classified                 *failures.Classified
 	facts                      failures.Facts
 	trees                      []string // signatures, one for each look
-	changed                    []string
 	policies                   []*recovery.Policy
 	started                    loop.RoleStarted
 	spec                       proc.Spec
@@ -159,8 +158,6 @@ func (w *roleWorld) Look(context.Context, loop.State) (string, error) {
 	w.trees = w.trees[1:]
 	return sig, w.treeErr
 }
-
-func (w *roleWorld) Changed() []string { return w.changed }
 
 func (w *roleWorld) Branch(context.Context, loop.State) string { return "main" }
 

@@ -23,9 +23,6 @@ type Tests struct {
 	Journal Journal
 	Tree    Looker
 	Learner Learner
-	// Expect has what rules know of failures read beside a test run, which takes its
-	// time and may fail; what it returns ends that.
-	Expect func(s loop.State) (over func())
 }
 
 // Looker takes a snapshot of the work tree and gives its signature.
@@ -54,7 +51,6 @@ func (t *Tests) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 func (t *Tests) run(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	rerun := e.Reason == loop.ReasonTreeChanged || e.Reason == loop.ReasonRecovery
 	then := testsBefore(e, s)
-	defer t.Expect(s)()
 	tests := t.Settings().Loop.Tests
 	s, err := t.Journal.Fact(loop.TestsStarted{Of: loop.To(e), Rerun: rerun, Mode: tests.Mode, Commands: tests.Commands, Reason: e.Reason})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 func (w *gateWorld) tests() *Tests {
-	return &Tests{Host: w.host, Journal: w, Tree: w, Learner: w, Expect: w.expect}
+	return &Tests{Host: w.host, Journal: w, Tree: w, Learner: w}
 }
 
 func exitedWith(code int) proc.Result { return proc.Result{Ended: proc.Exited, Code: code} }
@@ -42,7 +42,7 @@ func TestRunTests(t *testing.T) {
 	gateMust(t, err)
 	of := loop.Of{EffectID: "e1"}
 	gateEqual(t, "the facts before", w.facts, []loop.Fact{loop.TestsStarted{Of: of, Mode: "every", Commands: w.set.Loop.Tests.Commands, Reason: loop.ReasonIteration}})
-	gateEqual(t, "the order", w.log, []string{"expect r1", "tests_start", "run make a", "run make b", "run make c", "look at r2", "over"})
+	gateEqual(t, "the order", w.log, []string{"tests_start", "run make a", "run make b", "run make c", "look at r2"})
 	out := "$ make a\nfine\nexit_code: 0\n\n$ make b\nError: no\nexit_code: 3\n\n$ make c\nexit_code: 5\n\n"
 	gateEqual(t, "the output", w.file("test-output.txt"), out)
 	from := int64(strings.Index(out, "Error"))
@@ -155,7 +155,7 @@ func TestInterruptedTests(t *testing.T) {
 	gateMust(t, err)
 	gateEqual(t, "the outcome", fact, loop.Fact(loop.TestsEnded{Of: loop.Of{EffectID: "e1"}, Rerun: true, Status: "skipped", Details: "interrupted",
 		Reason: loop.ReasonRecovery, Interrupted: true}))
-	gateEqual(t, "the order", w.log, []string{"expect r1", "tests_rerun_start", "run a", "run b", "over"})
+	gateEqual(t, "the order", w.log, []string{"tests_rerun_start", "run a", "run b"})
 	gateEqual(t, "the output", w.file("test-output.txt"), "$ a\n1\nexit_code: 0\n\n$ b\n2\ninterrupted\n")
 	gateEqual(t, "test-status.json", w.file("test-status.json"), "")
 }
@@ -186,7 +186,7 @@ func TestTestsAfterARecovery(t *testing.T) {
 		fact, err := w.tests().Perform(t.Context(), runTests(c.reason), w.state)
 		gateMust(t, err)
 		f := fact.(loop.TestsEnded)
-		want := []string{"expect r1", loop.TestsStarted{Rerun: c.rerun}.Event(), "run a"}
+		want := []string{loop.TestsStarted{Rerun: c.rerun}.Event(), "run a"}
 		got := ""
 		if f.Verification != nil {
 			got = f.Verification.Result
@@ -195,7 +195,7 @@ func TestTestsAfterARecovery(t *testing.T) {
 		if c.want != "" {
 			want = append(want, "learned "+c.want+" of r1")
 		}
-		gateEqual(t, name+": the order", w.log, append(want, "look at r1", "over"))
+		gateEqual(t, name+": the order", w.log, append(want, "look at r1"))
 		gateEqual(t, name, got, c.want)
 		gateEqual(t, name+": rerun", f.Rerun, c.rerun)
 	}

@@ -25,7 +25,6 @@ type Tree struct {
 	known    bool              // first and last are set
 	last     worktree.Snapshot // the newest look
 	sig      string            // the signature of last
-	changed  []string          // paths changed from first to last, as the last look found
 	branch   string
 	branchOf int // the iteration in which branch was asked for
 }
@@ -41,17 +40,8 @@ func (t *Tree) Look(ctx context.Context, s loop.State) (string, error) {
 		return "", fmt.Errorf("looking at the work tree: %w", err)
 	}
 	t.last, t.sig = snap, snap.Signature()
-	counted, _, err := t.diff()
-	if err != nil {
-		return "", err
-	}
-	t.changed = worktree.Paths(counted)
 	return t.sig, nil
 }
-
-// Changed are the paths that the last look found changed since the iteration
-// began, without what the stuck gate ignores. Nil before the first look.
-func (t *Tree) Changed() []string { return t.changed }
 
 // Branch is the work tree's branch, asked for once in an iteration; "" when HEAD is detached.
 func (t *Tree) Branch(ctx context.Context, s loop.State) string {

@@ -73,6 +73,14 @@ func sorted(list ...string) []string {
 	return slices.Compact(list)
 }
 
+// changed are the paths that differ from the tree before the iteration, as the last look found.
+func changed(t *testing.T, tree *Tree) []string {
+	t.Helper()
+	counted, _, err := tree.diff()
+	gateMust(t, err)
+	return worktree.Paths(counted)
+}
+
 func TestLook(t *testing.T) {
 	t.Parallel()
 	w := newGitWorld(t)
@@ -82,36 +90,33 @@ func TestLook(t *testing.T) {
 	if info, err := os.Stat(w.host.Paths.Baseline()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the baseline: %v %v", info, err)
 	}
-	if tree.Changed() != nil {
-		t.Errorf("before any look: %q", tree.Changed())
-	}
 	gateEqual(t, "nothing has changed", w.look(tree), first)
-	gateEqual(t, "changed", tree.Changed(), []string{})
+	gateEqual(t, "changed", changed(t, tree), []string{})
 	w.put("b.txt", "new")
 	w.put("x.log", "new")
 	second := w.look(tree)
 	if second == first {
 		t.Error("a new file does not show")
 	}
-	gateEqual(t, "changed", tree.Changed(), []string{"b.txt"})
+	gateEqual(t, "changed", changed(t, tree), []string{"b.txt"})
 
 	// Another one, as after a restart, finds the same with what lies on the disk.
 	again := &Tree{Host: w.host}
 	gateEqual(t, "after a restart", w.look(again), second)
-	gateEqual(t, "changed after a restart", again.Changed(), []string{"b.txt"})
+	gateEqual(t, "changed after a restart", changed(t, again), []string{"b.txt"})
 
 	// The state says when the next iteration has begun.
 	w.state.Stuck.Tree = second
 	w.put("c.txt", "new")
 	w.look(tree)
-	gateEqual(t, "changed in the next iteration", tree.Changed(), []string{"c.txt"})
+	gateEqual(t, "changed in the next iteration", changed(t, tree), []string{"c.txt"})
 	w.state.Stuck.Tree = first
 	w.look(tree)
-	gateEqual(t, "compared with another one", tree.Changed(), []string{"b.txt", "c.txt"})
+	gateEqual(t, "compared with another one", changed(t, tree), []string{"b.txt", "c.txt"})
 
 	w.set.Loop.Stuck.Ignore = []string{"["}
-	if sig, err := tree.Look(t.Context(), w.state); err == nil || sig != "" {
-		t.Errorf("an ignore list that cannot be read: %q, %v", sig, err)
+	if counted, ignored, sig, err := tree.iteration(t.Context(), w.state); err == nil {
+		t.Errorf("an ignore list that cannot be read: %v, %v, %q", counted, ignored, sig)
 	}
 	w.set.Loop.Stuck.Ignore = nil
 	gateMust(t, os.RemoveAll(filepath.Join(w.host.Paths.Repo, ".git")))
@@ -134,10 +139,10 @@ func TestTheSnapshotBeforeTheIterationIsGone(t *testing.T) {
 		w.state.Stuck.Tree = was
 		tree := &Tree{Host: w.host}
 		w.look(tree)
-		gateEqual(t, "it is compared with itself", tree.Changed(), []string{})
+		gateEqual(t, "it is compared with itself", changed(t, tree), []string{})
 		w.put("b.txt", "new")
 		w.look(tree)
-		gateEqual(t, "from then on", tree.Changed(), []string{"b.txt"})
+		gateEqual(t, "from then on", changed(t, tree), []string{"b.txt"})
 	}
 }
 

@@ -53,7 +53,7 @@ func (d *driver) equip() {
 	p.approvals = &effects.Approvals{Host: h, Journal: d, Executor: p.executor, Outbox: p.outbox, Tree: p.tree, Runners: p.runners,
 		Whole: p.failures.EnvironmentWhole, Views: d.flushViews}
 	p.recoveries = &effects.Recoveries{Host: h, Journal: d, Policies: p.policies, Executor: p.executor, Approvals: p.approvals}
-	p.tests = &effects.Tests{Host: h, Journal: d, Tree: p.tree, Learner: p.recoveries, Expect: p.rules.Expect}
+	p.tests = &effects.Tests{Host: h, Journal: d, Tree: p.tree, Learner: p.recoveries}
 	p.gates = &effects.Gates{Host: h, Tree: p.tree, Messages: h}
 	p.commits = &effects.Commits{Host: h, Tree: p.tree, Messages: h}
 	p.roles = &effects.Roles{Host: h, Journal: d, Runners: p.runners, Turns: turns, Snapshots: p.snapshots, Tree: p.tree, Proposals: p.recoveries, Failures: p.failures,

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/superloop/superloop/internal/redact"
-	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/effects"
 	"github.com/superloop/superloop/recovery/catalog"
@@ -19,10 +18,6 @@ import (
 
 // maxProblems bounds what an event says of the operator's own rules.
 const maxProblems = 20
-
-// expectDelay is how long tests run before the rule book is read beside them: those
-// that fail at once mostly need none of it.
-const expectDelay = time.Second
 
 // keptFor is how long a rule book is kept that nobody asks: mostly the loop waits then, for
 // hours, and the book takes ten megabytes and is read in some milliseconds.
@@ -90,16 +85,6 @@ func readBook(life context.Context, from catalog.Options, secrets *redact.Replac
 		}
 	}
 	return b
-}
-
-// Expect has the rule book read beside something that takes longer than a second and
-// may fail. The function that it returns ends the expectation.
-func (r *Rules) Expect(s loop.State) (over func()) {
-	if !s.Plan.Remediation {
-		return func() {}
-	}
-	timer := time.AfterFunc(expectDelay, func() { r.read() })
-	return func() { timer.Stop() }
 }
 
 // load gives the rule book. The first time it records what is wrong with the operator's own files.

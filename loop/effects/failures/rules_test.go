@@ -5,14 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/superloop/superloop/internal/redact"
 	"github.com/superloop/superloop/loop"
-	"github.com/superloop/superloop/loop/config"
 )
 
 // The rule book has the embedded rules, the operator's and the repository's; what is
@@ -84,42 +80,4 @@ func TestARuleBookThatNobodyNeeds(t *testing.T) {
 		t.Errorf("%+v %v", b, err)
 	}
 	w.said()
-}
-
-func TestExpectsAFailure(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		var read []time.Duration
-		w := &Rules{read: sync.OnceValue(func() *book {
-			read = append(read, time.Since(began))
-			return &book{wrong: []config.Problem{}}
-		})}
-		s := loop.State{}
-		pass := func(d time.Duration) {
-			time.Sleep(d) // in the bubble's time
-			synctest.Wait()
-		}
-		over := w.Expect(s)
-		pass(2 * time.Second)
-		over()
-		s.Plan.Remediation = true
-		over = w.Expect(s)
-		pass(time.Second - 1)
-		over()
-		pass(time.Second)
-		if len(read) != 0 {
-			t.Fatalf("read after %v", read)
-		}
-		began = time.Now()
-		over = w.Expect(s)
-		pass(3 * time.Second)
-		over()
-		if len(read) != 1 || read[0] != time.Second {
-			t.Errorf("read after %v", read)
-		}
-		if _, err := w.load(nil); err != nil || len(read) != 1 {
-			t.Errorf("%v %v", read, err)
-		}
-	})
 }
