@@ -12,8 +12,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// legacyRunner is the name of the runner that the top-level "runner" describes.
-const legacyRunner = "default"
+const legacyRunner = "default" // the name of the runner that the top-level "runner" describes
 
 // defaultIgnore are the globs of stuck.ignore when none is given.
 func defaultIgnore() []string {

@@ -46,8 +46,7 @@ const (
 	TellConfig     = "config"     // a change of the configuration is held
 )
 
-// OnEscalation is the name of the channel that webhooks.on_escalation makes.
-const OnEscalation = "on_escalation"
+const OnEscalation = "on_escalation" // the name of the channel that webhooks.on_escalation makes
 
 // Channel is one way to reach people.
 type Channel struct {

@@ -11,8 +11,7 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// commitTimeout bounds a commit with its hooks, and each command before it.
-const commitTimeout = 10 * time.Minute
+const commitTimeout = 10 * time.Minute // bounds a commit with its hooks, and each command before it
 
 // Commits performs Commit.
 type Commits struct {

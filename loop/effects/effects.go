@@ -82,6 +82,13 @@ func (h *Host) Now(s loop.State) time.Time {
 	return at
 }
 
+// Warn logs an error that does not stop the loop, with what it means; nil is none.
+func (h *Host) Warn(what string, err error) {
+	if err != nil {
+		h.Log.Warn(what, zap.Error(err))
+	}
+}
+
 // Says is where the lines of somebody go; nil if nobody wants them.
 func (h *Host) Says(who string) func(string) {
 	if h.Said == nil {
@@ -145,8 +152,7 @@ func capTimeout(own time.Duration, leftMS int64) (_ time.Duration, capped bool) 
 	return own, false
 }
 
-// usageFile is what every run of an agent, and every recovery, has cost: one line of JSON each.
-const usageFile = "usage.jsonl"
+const usageFile = "usage.jsonl" // what every run of an agent, and every recovery, has cost: one line of JSON each
 
 // Usage appends to usage.jsonl.
 type Usage struct{ *Host }

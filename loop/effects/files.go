@@ -14,8 +14,7 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// RootCauseFile is what an analysis came to, for people and for the next role.
-const RootCauseFile = "root-cause.json"
+const RootCauseFile = "root-cause.json" // what an analysis came to, for people and for the next role
 
 // Agents can write in the loop's directory too, and superloop is not confined. What superloop writes there must not follow
 // a link of an agent. What is in the way is moved aside, not removed, and does not stop the loop.

@@ -91,12 +91,8 @@ func (o *Outbox) Close() {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), drainTime)
 	defer stop()
-	if err := o.box.Close(ctx); err != nil {
-		o.Log.Warn("news are still in the outbox; the next run sends them", zap.Error(err))
-	}
-	if err := o.TellDeliveries(); err != nil {
-		o.Log.Warn("a delivery could not be recorded", zap.Error(err))
-	}
+	o.Warn("news are still in the outbox; the next run sends them", o.box.Close(ctx))
+	o.Warn("a delivery could not be recorded", o.TellDeliveries())
 }
 
 // take notes what came of a try; it is called by the box's goroutines.

@@ -16,8 +16,7 @@ import (
 // WorkTree is the work tree as roles are told of it.
 type WorkTree interface {
 	Looker
-	// Branch is the branch of the work tree, "" for none. It may be that with which the iteration began.
-	Branch(ctx context.Context, s loop.State) string
+	Branch(ctx context.Context) string // the branch of the work tree, "" for none
 }
 
 // Prompts write what a role is told.
@@ -83,7 +82,7 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 		in.Notes = append(in.Notes, roles.Note{By: "a person", About: "answered the loop", Text: s.HumanNote})
 	}
 	in.Before = toldByPolicy(s, e.Role)
-	pl := roles.Places{WorkDir: p.Repo.Top, SpecFile: p.specFile(), LoopDir: p.Paths.Loop, Role: e.Role, Branch: p.Tree.Branch(ctx, s)}
+	pl := roles.Places{WorkDir: p.Repo.Top, SpecFile: p.specFile(), LoopDir: p.Paths.Loop, Role: e.Role, Branch: p.Tree.Branch(ctx)}
 	if p.Settings().Loop.Git.Worktree {
 		pl.Worktree = p.Repo.Top
 	}

@@ -234,9 +234,7 @@ func (a *Approvals) ended(ctx context.Context, r *loop.RecoveryState, f loop.Exe
 	if err == nil {
 		err = a.show(rec)
 	}
-	if err != nil {
-		a.Log.Warn("the escalation's outcome could not be noted; the journal holds it", zap.Error(err))
-	}
+	a.Warn("the escalation's outcome could not be noted; the journal holds it", err)
 }
 
 // bindingOf is what an approval stands on besides the command itself.

@@ -12,8 +12,7 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// maxGuardDiff bounds what a question carries of changed inputs; the archived proposal has all of it.
-const maxGuardDiff = 32 << 10
+const maxGuardDiff = 32 << 10 // bounds what a question carries of changed inputs; the archived proposal has all of it
 
 func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Question, error) {
 	h := *s.Human
@@ -55,11 +54,9 @@ func (a *Approvals) question(ctx context.Context, s loop.State) (escalation.Ques
 	return q, nil
 }
 
-// maxDetails bounds what a question says besides its reason, in bytes.
-const maxDetails = 8 << 10
+const maxDetails = 8 << 10 // bounds what a question says besides its reason, in bytes
 
-// maxTail is how much of a log a question shows, in bytes.
-const maxTail = 2 << 10
+const maxTail = 2 << 10 // how much of a log a question shows, in bytes
 
 // aboutFailure puts all that is known of a failure on one page: what was tried, by whom, how it ended, the cause that
 // was found with its evidence, and where to read on.

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/recovery/classify"
@@ -198,9 +196,7 @@ func (r *Roles) insists(role config.Role) []string {
 // treeNow is the work tree's signature, "" where it cannot be had.
 func (r *Roles) treeNow(ctx context.Context, s loop.State) string {
 	sig, err := r.Tree.Look(ctx, s)
-	if err != nil {
-		r.Log.Warn("whether the role changes anything cannot be told", zap.Error(err))
-	}
+	r.Warn("whether the role changes anything cannot be told", err)
 	return sig
 }
 
@@ -284,5 +280,4 @@ func (r *Roles) whyEverywhere(ctx context.Context, s loop.State, f *loop.RoleEnd
 	}
 }
 
-// maxReport bounds how much of a report is compared with the last one.
-const maxReport = 1 << 20
+const maxReport = 1 << 20 // bounds how much of a report is compared with the last one

@@ -159,7 +159,7 @@ func (w *roleWorld) Look(context.Context, loop.State) (string, error) {
 	return sig, w.treeErr
 }
 
-func (w *roleWorld) Branch(context.Context, loop.State) string { return "main" }
+func (w *roleWorld) Branch(context.Context) string { return "main" }
 
 // effect is that which the machine would give for a role.
 func (w *roleWorld) effect(role string) loop.Effect {

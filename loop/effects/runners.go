@@ -17,8 +17,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
-// storeTime bounds how long a file that all loops share is waited for.
-const storeTime = 2 * time.Second
+const storeTime = 2 * time.Second // bounds how long a file that all loops share is waited for
 
 // CLIOf is a runner as roles/agent knows it.
 func CLIOf(r config.Runner) agent.CLI {
@@ -66,9 +65,7 @@ func (r *Runners) WatchStore() preflight.Store[failures.Watch] {
 // Candidates are all who may do a role, and how fit each is now.
 func (r *Runners) Candidates(s loop.State, role string) []failures.Candidate {
 	health, err := r.HealthStore().Load()
-	if err != nil {
-		r.Log.Warn("what is known of the runners cannot be read; all count as fit", zap.Error(err))
-	}
+	r.Warn("what is known of the runners cannot be read; all count as fit", err)
 	set, now := r.Settings(), r.Now(s)
 	choices := RoleOf(set.Loop, role).Runners
 	var out []failures.Candidate
@@ -157,9 +154,8 @@ func (r *Runners) updateHealth(change func(*failures.Health) bool) {
 func update[T any](h *Host, store preflight.Store[T], problem string, change func(*T) bool) {
 	ctx, stop := context.WithTimeout(context.Background(), storeTime)
 	defer stop()
-	if _, err := store.Update(ctx, change); err != nil {
-		h.Log.Warn(problem, zap.Error(err))
-	}
+	_, err := store.Update(ctx, change)
+	h.Warn(problem, err)
 }
 
 // end notes how a run has ended. tripped is set if the runner became unfit by it; alerts are about failures that are more
@@ -216,9 +212,7 @@ const leastWait = time.Second
 // limited, by whichever loop of this machine met that.
 func (r *Runners) coolingDown(e loop.Effect, s loop.State, role config.Role, account agent.Account) (loop.Fact, bool) {
 	c, ok, err := r.Cooldowns.Get(account)
-	if err != nil {
-		r.Log.Warn("what is known of limits cannot be read; the runner will tell", zap.Error(err))
-	}
+	r.Warn("what is known of limits cannot be read; the runner will tell", err)
 	if !ok {
 		return nil, false
 	}
@@ -237,9 +231,7 @@ func (r *Runners) later(s loop.State, at time.Time) time.Time {
 // meetLimit works out until when to wait for a limit that a run has met, and tells the other loops.
 func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned) loop.LimitFact {
 	known, _, err := r.Cooldowns.Get(account)
-	if err != nil {
-		r.Log.Warn("what is known of limits cannot be read", zap.Error(err))
-	}
+	r.Warn("what is known of limits cannot be read", err)
 	c := cooldown.Cooldown{Account: account, Class: l.Class, Text: l.ErrorText, SetAt: r.Now(s),
 		Strikes: known.Strikes + 1, By: r.LoopID + " in " + r.Paths.Repo}
 	c.Until = c.SetAt.Add(cooldown.Backoff(c.Class, c.Strikes))
@@ -265,9 +257,7 @@ func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned
 
 // works forgets what was known of an account's limits.
 func (r *Runners) works(account agent.Account) {
-	if err := r.Cooldowns.Succeeded(account); err != nil {
-		r.Log.Warn("what was known of limits could not be forgotten", zap.Error(err))
-	}
+	r.Warn("what was known of limits could not be forgotten", r.Cooldowns.Succeeded(account))
 }
 
 // loginFix is what a human types, or does, so that the runner works again.

@@ -153,8 +153,7 @@ func (t *Tests) validate(ctx context.Context, e loop.Effect) (loop.Fact, error) 
 	return f, t.Write("validation-status.json", gate.StatusJSON(f.Status, f.Results, at))
 }
 
-// maxPattern bounds a proposal's error_pattern; a longer one is not looked for.
-const maxPattern = 1000
+const maxPattern = 1000 // bounds a proposal's error_pattern; a longer one is not looked for
 
 // What does not count in the signature of a failure: colours, times, numbers, addresses, names of temporary files.
 var varying = pattern.Lazy(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|/tmp/[^\s:'"]*|[0-9]+(\.[0-9]+)*`)

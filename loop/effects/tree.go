@@ -20,13 +20,11 @@ import (
 // in the private directory; what Tree keeps in memory is a cache. It is for one goroutine at a time.
 type Tree struct {
 	*Host
-	first    worktree.Snapshot // before the iteration
-	of       string            // what the state calls first
-	known    bool              // first and last are set
-	last     worktree.Snapshot // the newest look
-	sig      string            // the signature of last
-	branch   string
-	branchOf int // the iteration in which branch was asked for
+	first worktree.Snapshot // before the iteration
+	of    string            // what the state calls first
+	known bool              // first and last are set
+	last  worktree.Snapshot // the newest look
+	sig   string            // the signature of last
 }
 
 // Look takes a snapshot and returns its signature. A look is short and belongs to
@@ -43,13 +41,10 @@ func (t *Tree) Look(ctx context.Context, s loop.State) (string, error) {
 	return t.sig, nil
 }
 
-// Branch is the work tree's branch, asked for once in an iteration; "" when HEAD is detached.
-func (t *Tree) Branch(ctx context.Context, s loop.State) string {
-	if t.branchOf != s.Iteration {
-		t.branch, _ = t.Repo.Branch(ctx)
-		t.branchOf = s.Iteration
-	}
-	return t.branch
+// Branch is the work tree's branch; "" when HEAD is detached, or git cannot tell.
+func (t *Tree) Branch(ctx context.Context) string {
+	branch, _ := t.Repo.Branch(ctx)
+	return branch
 }
 
 // diff is what changed from the tree before the iteration to the last look.

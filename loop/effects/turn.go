@@ -18,8 +18,7 @@ import (
 	"github.com/superloop/superloop/roles/agent/price"
 )
 
-// logLimit caps what one run of an agent leaves in its log, in bytes.
-const logLimit = 64 << 20
+const logLimit = 64 << 20 // logLimit caps what one run of an agent leaves in its log, in bytes
 
 // turnGrace is what a process tree gets between TERM and KILL at its deadline:
 // some agent CLIs take ten seconds to leave.

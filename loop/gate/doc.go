@@ -29,8 +29,6 @@ const (
 	StatusFailed    = "failed"
 	StatusSkipped   = "skipped"
 	StatusRemaining = "remaining"
-	StatusTrue      = "true"
-	StatusFalse     = "false"
 	StatusPending   = "pending"
 	StatusApproved  = "approved"
 	StatusRejected  = "rejected"

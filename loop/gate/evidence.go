@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// maxTreeFiles bounds a directory that is hashed as one artifact.
-const maxTreeFiles = 100_000
+const maxTreeFiles = 100_000 // bounds a directory that is hashed as one artifact
 
 // Artifact is one piece of evidence as evidence.json lists it. SHA256, MTime (seconds since the epoch) and Size
 // (bytes) are nil when it does not exist. A directory is hashed as a tree (see hashTree); its MTime is that of its

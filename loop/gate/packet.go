@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// maxPacketSection bounds, in bytes, what the packet repeats of one file.
-const maxPacketSection = 64 << 10
+const maxPacketSection = 64 << 10 // maxPacketSection bounds, in bytes, what the packet repeats of one file
 
 // Packet is what reviewer-packet.md is made of.
 type Packet struct {
@@ -89,8 +88,7 @@ func (t *tree) section(file string) (text []byte, ok bool) {
 	return text, true
 }
 
-// maxEmbedded bounds, in bytes, a status file that is repeated inside evidence.json.
-const maxEmbedded = 1 << 20
+const maxEmbedded = 1 << 20 // maxEmbedded bounds, in bytes, a status file that is repeated inside evidence.json
 
 // ManifestSpec names what evidence.json tells beside the artifacts.
 type ManifestSpec struct {

@@ -12,8 +12,7 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// maxElements bounds a page, so that no selector takes long.
-const maxElements = 200_000
+const maxElements = 200_000 // bounds a page, so that no selector takes long
 
 // page is what the preflight checks need of an HTML text: its elements in their order, the source without comments,
 // and the text that can be seen. It is read as a browser with scripting reads it: the elements that every document

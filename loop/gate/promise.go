@@ -1,14 +1,12 @@
 package gate
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/superloop/superloop/internal/text"
 )
 
-// maxPromiseText bounds, in bytes, how much of a promise that does not match is reported.
-const maxPromiseText = 1024
+const maxPromiseText = 1024 // maxPromiseText bounds, in bytes, how much of a promise that does not match is reported
 
 // PromiseResult is what a message said in its promise tag. Text is nil when the message has no closed tag, or an
 // empty one.
@@ -17,9 +15,6 @@ type PromiseResult struct {
 	Text     *string `json:"text"`
 	Matched  bool    `json:"matched"`
 }
-
-// Status is "true" or "false".
-func (p PromiseResult) Status() string { return strconv.FormatBool(p.Matched) }
 
 // Promise looks for <promise>TEXT</promise> in the reviewer's last message of this iteration; only the message that
 // is given is searched.

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// ReasonNoChange is why a streak grew.
-const ReasonNoChange = "no_code_changes"
+const ReasonNoChange = "no_code_changes" // why a streak grew
 
 // StuckState is stuck.json. Streak counts the iterations in a row that changed nothing outside the ignore list;
 // SinceIteration is the first of them, 0 when there is none. TestSignature is always empty: the original's compared
@@ -71,8 +70,7 @@ func Stuck(prev, now StuckState, changed []string) StuckState {
 	return now
 }
 
-// maxReported bounds each list of a report.
-const maxReported = 50
+const maxReported = 50 // bounds each list of a report
 
 // StuckReport is what stuck-report.md tells.
 type StuckReport struct {

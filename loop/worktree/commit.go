@@ -30,8 +30,7 @@ var (
 	ErrIdentity = errors.New("git does not know the author")
 )
 
-// lookBack is how many commits are searched for one that was made before a crash.
-const lookBack = 20
+const lookBack = 20 // how many commits are searched for one that was made before a crash
 
 // CommitRequest is one iteration's work, to be committed. Subject and Body may be an agent's text.
 type CommitRequest struct {

@@ -13,8 +13,7 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// forgetTime bounds the undoing of a commit that failed.
-const forgetTime = 30 * time.Second
+const forgetTime = 30 * time.Second // bounds the undoing of a commit that failed
 
 // linked is one work tree as git worktree list tells it.
 type linked struct {

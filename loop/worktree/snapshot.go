@@ -224,8 +224,7 @@ func openRead(file string) (*os.File, error) {
 	return os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 }
 
-// maxWalked bounds how many files of a repository inside the work tree are looked at.
-const maxWalked = 50_000
+const maxWalked = 50_000 // bounds how many files of a repository inside the work tree are looked at
 
 var errGrew = errors.New("the file changed while it was read")
 

@@ -11,24 +11,8 @@
 // any change of it is held:
 //
 //	key                                    tighter is                 in force while it differs
-//	recovery.enabled                       false                      false if either is
-//	recovery.first_aid                     false                      false if either is
-//	recovery.auto_approve                  fewer entries              the entries of both
-//	recovery.require_human                 more patterns              the patterns of either
-//	recovery.on_unknown                    deny, escalate, allow      the stricter
-//	recovery.strict_require_human          true                       true if either is
-//	recovery.max_auto_recoveries_per_run   lower                      the lower
-//	recovery.cooldown_seconds              higher                     the higher
-//	recovery.on_cooldown                   escalate, wait             the stricter
-//	recovery.max_timeout_seconds           lower                      the lower
-//	recovery.allow_privileged              false                      false if either is
-//	recovery.allow_other_devices           false                      false if either is
-//	recovery.guard                         strict, scripts, off       the stricter
-//	recovery.network, entries.*.network    none, full                 none if either is
-//	recovery.env_passthrough               fewer names                the names of both
-//	recovery.sandbox.required              true                       true if either is
-//	recovery.sandbox.caches                fewer directories          the directories of both
-//	recovery.sandbox.read_roots            fewer; empty is everything the directories of both
+//	recovery.*                             see keys                   the stricter; what both grant; what either forbids
+//	recovery.entries.*.network             none, full                 none if either is
 //	runners.*                              one that no role runs goes the pinned ones
 //	runners.*.permissions, roles.*         read-only; full is loosest the stricter; "" and workspace: the pinned
 //	runners.*.pass_env                     fewer names, or []         the names of both; absent and a list: the pinned
@@ -45,7 +29,7 @@
 // Pinned as they are: a runner's command, args, fast_args, prompt_mode, adapter and each variable of env; which roles
 // a loop has, in which order, and the runner of each, which is the first of its runners; the commands of tests and
 // validation and before a commit; each key of webhooks; the channels of escalation, and every key of escalation.slack
-// and of recovery that is not in the table. A loop's recovery is compared as the policy that results for it, so that
+// and of recovery that is not in the table or in keys. A loop's recovery is compared as the policy that results for it, so that
 // taking an override away is judged by what it does.
 //
 // One thing an order cannot say: where on_unknown is allow, a command that leaves auto_approve may still run as one

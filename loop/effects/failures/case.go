@@ -139,9 +139,7 @@ func (f *Performer) facts(ctx context.Context, s loop.State, evidence []failures
 		since = s.StartedAt
 	}
 	commits, err := f.Repo.Recent(ctx, since, maxCommits)
-	if err != nil {
-		f.Log.Warn("the last commits cannot be looked at", zap.Error(err))
-	}
+	f.Warn("the last commits cannot be looked at", err)
 	for _, c := range commits {
 		facts.Commits = append(facts.Commits, failures.CommitFact{SHA: c.SHA, At: c.At, Subject: c.Subject, Files: c.Files})
 	}

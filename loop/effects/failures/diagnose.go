@@ -34,8 +34,7 @@ const (
 	maxLine  = 400 // bytes of a line of evidence
 )
 
-// testOutput is the file of what the tests printed, in the loop's directory.
-const testOutput = "test-output.txt"
+const testOutput = "test-output.txt" // the file of what the tests printed, in the loop's directory
 
 func (f *Performer) diagnose(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	begun := f.Clock()
@@ -163,9 +162,7 @@ func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.Stat
 	c := loop.Classified{Source: loop.FailedRole, Role: e.Role, Command: r.Runner, ExitCode: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout}
 	describeFailure(&c, failure)
 	c.DurationUS = f.Clock().Sub(begun).Microseconds()
-	if err := f.Journal.Record("failure_classified", c); err != nil {
-		f.Log.Warn("what a role failed of was not recorded", zap.Error(err))
-	}
+	f.Warn("what a role failed of was not recorded", f.Journal.Record("failure_classified", c))
 	if c.Category == "timeout" || c.Category == classify.CategoryUnknown {
 		return nil, c.DurationUS // that says how it ended, which the failure policy knows
 	}
@@ -215,8 +212,7 @@ func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 	return true
 }
 
-// categoryPort is the category in which leftovers are looked for.
-const categoryPort = "port_in_use"
+const categoryPort = "port_in_use" // the category in which leftovers are looked for
 
 func runAgain() plan.Choice {
 	return plan.Choice{Key: "superloop/leftovers/run_again", ID: "run_again", Label: "Run it again, now that what was left behind is gone",

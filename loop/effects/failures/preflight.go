@@ -81,9 +81,7 @@ func (f *Performer) placeOf(found failures.Finding) string {
 func (f *Performer) checks() []failures.Prevention {
 	out := append(failures.Builtin(), ConfiguredChecks(f.Settings().Loop.Respond)...)
 	learned, err := f.preventions().Load()
-	if err != nil {
-		f.Log.Warn("the checks that were learned cannot be read", zap.Error(err))
-	}
+	f.Warn("the checks that were learned cannot be read", err)
 	seen := map[string]bool{}
 	for _, p := range out {
 		seen[p.ID] = true
@@ -115,9 +113,7 @@ func (f *Performer) look(ctx context.Context, s loop.State, note bool) []failure
 // knowledge is what the checks need to know besides the environment.
 func (f *Performer) knowledge(s loop.State) preflight.Look {
 	health, err := preflight.Store[failures.Health]{Disk: f.Disk, Path: f.Paths.Health()}.Load()
-	if err != nil {
-		f.Log.Warn("what is known of the runners cannot be read", zap.Error(err))
-	}
+	f.Warn("what is known of the runners cannot be read", err)
 	now := f.Settings()
 	look := LookOf(now.Config, []config.Loop{now.Loop}, health, f.Cooldowns, f.Env(), f.Now(s))
 	look.Memo = &f.memo
@@ -126,15 +122,13 @@ func (f *Performer) knowledge(s loop.State) preflight.Look {
 
 func (f *Performer) noteFindings(ctx context.Context, s loop.State, found []failures.Finding) {
 	var retired []failures.Prevention
-	if err := f.updateChecks(ctx, func(ps *failures.Preventions) bool {
+	f.Warn("what the checks have found could not be kept", f.updateChecks(ctx, func(ps *failures.Preventions) bool {
 		retired = ps.Note(found, f.Now(s))
 		for _, p := range failures.Problems(found) {
 			ps.Saved(p.ID)
 		}
 		return true
-	}); err != nil {
-		f.Log.Warn("what the checks have found could not be kept", zap.Error(err))
-	}
+	}))
 	for _, p := range retired {
 		f.Log.Info("a check is given up", zap.String("check", p.ID), zap.String("because", p.RetiredOf))
 	}
@@ -146,14 +140,12 @@ func (f *Performer) Overrule(ctx context.Context, s loop.State, ended loop.RoleE
 	if ended.Outcome != loop.OutcomeOK || r.Environment == nil || r.Overruled != s.Iteration || r.Environment.Role != ended.Role {
 		return
 	}
-	if err := f.updateChecks(ctx, func(ps *failures.Preventions) bool {
+	f.Warn("a false alarm could not be noted", f.updateChecks(ctx, func(ps *failures.Preventions) bool {
 		for _, g := range r.Environment.Findings {
 			ps.Overrule(g.ID, f.Now(s))
 		}
 		return true
-	}); err != nil {
-		f.Log.Warn("a false alarm could not be noted", zap.Error(err))
-	}
+	}))
 }
 
 func (f *Performer) preventions() preflight.Store[failures.Preventions] {

@@ -16,8 +16,7 @@ import (
 	"github.com/superloop/superloop/recovery/remedy"
 )
 
-// maxProblems bounds what an event says of the operator's own rules.
-const maxProblems = 20
+const maxProblems = 20 // bounds what an event says of the operator's own rules
 
 // keptFor is how long a rule book is kept that nobody asks: mostly the loop waits then, for
 // hours, and the book takes ten megabytes and is read in some milliseconds.
