@@ -75,7 +75,10 @@ func (a *Approvals) request(ctx context.Context, s loop.State) (loop.Fact, error
 	f := loop.Escalated{Of: loop.To(*s.Pending), Type: h.Type, Reason: h.Class, Awaiting: "human", ID: q.ID, Digest: digest, Role: h.Role, Runner: h.Runner,
 		Error: h.Text, Fix: h.Fix, Expires: q.Expires}
 	if h.About == loop.AboutCompletion {
-		return a.completionAsked(ctx, s, f)
+		if err := a.writeApproval(ctx, s); err != nil {
+			return nil, err
+		}
+		return loop.ApprovalRequested{Of: f.Of, File: a.Paths.Rel(a.Paths.File("approval.json")), ID: f.ID, Digest: f.Digest, Expires: f.Expires}, nil
 	}
 	if r := s.Recovery; r != nil {
 		f.Reason, f.N, f.Command, f.Rule = h.Text, r.N, r.Attempt.Command, r.Rule
@@ -281,14 +284,7 @@ func (a *Approvals) finish(ctx context.Context, rec escalation.Record) (err erro
 	return a.Full(err)
 }
 
-// completionAsked writes approval.json, the view of a request that is about the end of the loop.
-func (a *Approvals) completionAsked(ctx context.Context, s loop.State, f loop.Escalated) (loop.Fact, error) {
-	if err := a.writeApproval(ctx, s); err != nil {
-		return nil, err
-	}
-	return loop.ApprovalRequested{Of: f.Of, File: a.Paths.Rel(a.Paths.File("approval.json")), ID: f.ID, Digest: f.Digest, Expires: f.Expires}, nil
-}
-
+// writeApproval writes approval.json, the view of a request that is about the end of the loop.
 func (a *Approvals) writeApproval(ctx context.Context, s loop.State) error {
 	p, err := promise(a.Host, s)
 	if err != nil {

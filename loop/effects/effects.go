@@ -122,11 +122,8 @@ func (h *Host) LastMessage(s loop.State, role string, attempt int) string {
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
 func times(n int) string {
-	switch n {
-	case 1:
-		return "once"
-	case 2:
-		return "twice"
+	if n == 1 || n == 2 {
+		return []string{"once", "twice"}[n-1]
 	}
 	return fmt.Sprintf("%d times", n)
 }

@@ -155,12 +155,8 @@ func (p *Prompts) specFile() string {
 
 func (p *Prompts) lastAttempt(e loop.Effect, s loop.State, last loop.RoleResult) *roles.Attempt {
 	files := p.RoleFiles(s.Iteration, e.Role, last.Attempt)
-	tail, _, err := roles.ReadRegular(files.Log, 0, 2048)
-	if err != nil {
-		tail = "" // it printed nothing, or its log is gone
-	}
-	return &roles.Attempt{Ended: last.Outcome, Code: last.ExitCode, Tail: tail, Signal: last.Signal,
-		After: ms(last.DurationMS)}
+	tail, _, _ := roles.ReadRegular(files.Log, 0, 2048) // "" when it printed nothing, or its log is gone
+	return &roles.Attempt{Ended: last.Outcome, Code: last.ExitCode, Tail: tail, Signal: last.Signal, After: ms(last.DurationMS)}
 }
 
 // tests is the newest verdict of the tests with what they printed.
@@ -174,10 +170,7 @@ func (p *Prompts) tests(s loop.State) *roles.Tests {
 	}
 	t.File = p.Paths.File("test-output.txt")
 	if t.Status != gate.StatusOK {
-		out, _, err := roles.ReadRegular(t.File, 8<<10, 8<<10)
-		if err == nil {
-			t.Output = out
-		}
+		t.Output, _, _ = roles.ReadRegular(t.File, 8<<10, 8<<10)
 	}
 	return &t
 }

@@ -1,13 +1,13 @@
 package effects
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -92,10 +92,7 @@ func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) lo
 		// What the stream tells of a turn that went well in the end, or that was broken off, decides nothing.
 		f.Class = ""
 	default:
-		f.Category = f.Outcome
-		if f.Class != "" {
-			f.Category = f.Class
-		}
+		f.Category = cmp.Or(f.Class, f.Outcome)
 	}
 	return f
 }
@@ -196,9 +193,6 @@ func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.Ro
 	req := agent.Request{CLI: CLIOf(runner), Fast: t.Fast, PromptPath: q.PromptFile, LastMessageFile: q.AnswerFile, WorkDir: t.Repo.Top,
 		Repo: t.Paths.Repo, LoopDir: t.Paths.Loop, Loop: t.LoopID, RunID: s.RunID, Role: role.Name, Iteration: s.Iteration,
 		Attempt: 1, Model: role.Model, Permissions: role.Permissions, MaxCostUSD: q.MaxCostUSD}
-	if err := t.Dir("logs", filepath.Dir(q.LogFile)); err != nil {
-		return loop.RoleEnded{}, "", err
-	}
 	if err := t.Create("prompt", q.PromptFile, q.Prompt); err != nil {
 		return loop.RoleEnded{}, "", err
 	}
@@ -212,14 +206,12 @@ func (t *Turns) Ask(ctx context.Context, s loop.State, q AgentQuestion) (loop.Ro
 		return loop.RoleEnded{}, "", t.Full(err)
 	}
 	out := Outcome(loop.Effect{Role: role.Name, Attempt: 1}, role, res, runErr)
-	if err := t.Learn(s, &out, role, agent.AccountOf(req, t.Env()), res); err != nil {
-		return out, "", err
+	err = t.Learn(s, &out, role, agent.AccountOf(req, t.Env()), res)
+	if err == nil {
+		err = Usage{t.Host}.Turn(s, out, started)
 	}
-	if err := (Usage{Host: t.Host}).Turn(s, out, started); err != nil {
+	if err != nil || out.Outcome != loop.OutcomeOK {
 		return out, "", err
-	}
-	if out.Outcome != loop.OutcomeOK {
-		return out, "", nil
 	}
 	return out, res.FinalMessage, t.KeepLastMessage(q.AnswerFile, res)
 }

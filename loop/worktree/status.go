@@ -41,14 +41,7 @@ func own(path string) bool {
 // status lists what differs from HEAD or the index or is untracked, sorted by path. It is one call of git.
 func (r *Repo) status(ctx context.Context) ([]change, error) {
 	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames", "--ignore-submodules=none")
-	var list []change
-	if err == nil {
-		list, err = parseStatus(out)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the status of %s: %w", r.Top, err)
-	}
-	return list, nil
+	return parsed(out, err, parseStatus, "reading the status of "+r.Top)
 }
 
 // parseStatus reads the output of git status --porcelain=v2 -z.
@@ -88,12 +81,16 @@ func parseStatus(out []byte) ([]change, error) {
 // index lists the files of the index, sorted by path; a path with a conflict is left out. It is one call of git.
 func (r *Repo) index(ctx context.Context) ([]entry, error) {
 	out, err := r.read(ctx, "ls-files", "--stage", "-z")
-	var list []entry
+	return parsed(out, err, parseIndex, "listing the files of "+r.Top)
+}
+
+// parsed is what parse finds in the output of a git that ended with err; doing stands before each error.
+func parsed[T any](out []byte, err error, parse func([]byte) ([]T, error), doing string) (list []T, _ error) {
 	if err == nil {
-		list, err = parseIndex(out)
+		list, err = parse(out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing the files of %s: %w", r.Top, err)
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	return list, nil
 }
