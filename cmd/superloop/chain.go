@@ -22,23 +22,13 @@ import (
 
 // listedChain is a line of chain list.
 type listedChain struct {
-	ID       string      `json:"chain_id"`
-	Loop     string      `json:"loop_id,omitempty"` // "" of superloop fix
-	Status   plan.Status `json:"status"`
-	Held     bool        `json:"held,omitempty"` // something was begun and has no outcome
-	Command  string      `json:"command"`
-	Depth    int         `json:"depth"`
-	Attempts int         `json:"attempts"`
-	Why      string      `json:"why,omitempty"`
-	Updated  time.Time   `json:"updated_at"`
-	Error    string      `json:"error,omitempty"`
-
+	render.ChainLine
 	chain plan.Chain
 }
 
 func listed(c plan.Chain, loopID string) listedChain {
-	return listedChain{ID: c.ID, Loop: loopID, Status: c.Status, Held: c.Running != nil, Command: c.Goal.Command, Depth: c.Depth(), Attempts: c.Attempts,
-		Why: c.Why, Updated: c.UpdatedAt, chain: c}
+	return listedChain{render.ChainLine{ID: c.ID, Loop: loopID, Status: string(c.Status), Held: c.Running != nil, Command: c.Goal.Command,
+		Depth: c.Depth(), Attempts: c.Attempts, Why: c.Why, Updated: c.UpdatedAt}, c}
 }
 
 // chains are those of fix, or of a loop, the newest last.
@@ -88,24 +78,19 @@ func (a *app) chainList(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	lines := make([]render.ChainLine, len(all))
+	for i, l := range all {
+		lines[i] = l.ChainLine
+	}
 	if c.Bool("json") {
-		err = render.JSON(a.stdout, map[string]any{"chains": all})
+		err = render.JSON(a.stdout, map[string]any{"chains": lines})
 	} else {
-		var lines []render.ChainLine
-		for _, l := range all {
-			lines = append(lines, render.ChainLine{ID: l.ID, Status: string(l.Status), Held: l.Held, Command: l.Command, Depth: l.Depth, Attempts: l.Attempts, Error: l.Error})
-		}
 		err = render.Chains(a.stdout, lines)
 	}
-	if err != nil {
-		return err
+	if err == nil && slices.ContainsFunc(lines, func(l render.ChainLine) bool { return l.Error != "" }) {
+		return silent(exitFailed)
 	}
-	for _, l := range all {
-		if l.Error != "" {
-			return silent(exitFailed)
-		}
-	}
-	return nil
+	return err
 }
 
 // oneChain is the chain of that id, or the newest.

@@ -1,7 +1,8 @@
 package main
 
 import (
-	_ "embed"
+	"embed"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,8 @@ func (a *app) commands() []*cli.Command {
 		return func(c *cli.Context) error { return a.answer(c, method) }
 	}
 	actions := map[string]cli.ActionFunc{
+		"demo": a.demo, "doctor": a.doctor, "preflight": a.checks, "runner-smoke": a.smokeRunners, "selftest": a.selftest,
+		"__agent": a.playAgent, "__complete": a.complete,
 		"init": a.init, "run": a.run, "status": a.status, "list": a.list, "events": a.events, "logs": a.logs, "stats": a.stats,
 		"runners": a.runners, "validate": a.validate, "fix": a.fix, "verify": a.verifyTool, "inbox": a.inbox, "undo": a.undo,
 		"kick": a.kick, "cancel": a.cancel, "completion": a.completion, "version": a.version,
@@ -44,15 +47,14 @@ func (a *app) commands() []*cli.Command {
 			return a.answer(c, escalation.Approve)
 		},
 	}
-	own := map[string]*cli.Command{"demo": a.demoCommand(), "doctor": a.doctorCommand(), "classify": a.classifyCommand()}
 	var all []*cli.Command
-	for block := range strings.SplitSeq(verbsText[strings.Index(verbsText, "\n== "):], "\n== ") {
+	_, text, _ := strings.Cut(verbsText, "\n== ")
+	for block := range strings.SplitSeq(text, "\n== ") {
 		cmd := readVerb(block)
 		parent, sub, isSub := strings.Cut(cmd.Name, " ")
 		switch {
-		case cmd.Name == "":
-		case own[cmd.Name] != nil:
-			all = append(all, own[cmd.Name])
+		case cmd.Name == "classify":
+			all = append(all, a.classifyCommand())
 		case isSub:
 			cmd.Action, cmd.Name = actions[cmd.Name], sub
 			last := all[len(all)-1] // a verb is followed by its parts
@@ -60,11 +62,11 @@ func (a *app) commands() []*cli.Command {
 				last.Subcommands = append(last.Subcommands, cmd)
 			}
 		default:
-			cmd.Action = actions[cmd.Name]
+			cmd.Action, cmd.SkipFlagParsing = actions[cmd.Name], cmd.Name == "__agent"
 			all = append(all, cmd)
 		}
 	}
-	return append(append(all, a.agentCommand(), a.completeCommand()), a.doctorAliases()...)
+	return all
 }
 
 // readVerb reads a block of verbs.txt.
@@ -75,7 +77,7 @@ func readVerb(block string) *cli.Command {
 	cmd := &cli.Command{Name: name, ArgsUsage: args, Description: strings.TrimSpace(description)}
 	for i, line := range lines[1:] {
 		if i == 0 {
-			cmd.Usage = line
+			cmd.Usage, cmd.Hidden = strings.CutPrefix(line, "hidden: ")
 		} else {
 			cmd.Flags = append(cmd.Flags, readFlag(line))
 		}
@@ -120,4 +122,45 @@ func group(c *cli.Context) error {
 		return err
 	}
 	return silent(exitUsage)
+}
+
+// completions are the scripts. They ask the program itself: what can stand at a place is known here, and the ids of
+// loops come from the repository at hand.
+//
+//go:embed completion/superloop.*
+var completions embed.FS
+
+func (a *app) completion(c *cli.Context) error {
+	script, err := completions.ReadFile("completion/superloop." + c.Args().First())
+	if err != nil || c.NArg() != 1 {
+		return failf(exitUsage, "superloop completion bash", "completion wants one of bash, zsh, fish")
+	}
+	_, err = a.stdout.Write(script)
+	return err
+}
+
+// complete is what the completion scripts ask.
+func (a *app) complete(c *cli.Context) error {
+	var lines []string
+	for _, cmd := range a.commands() {
+		switch {
+		case c.Args().First() == "verbs" && !cmd.Hidden:
+			lines = append(lines, cmd.Name)
+		case c.Args().First() == "flags" && cmd.Name == c.Args().Get(1):
+			for _, f := range cmd.Flags {
+				lines = append(lines, "--"+f.Names()[0])
+			}
+		}
+	}
+	if c.Args().First() == "loops" {
+		_, ids, err := a.chosenLoops(c)
+		if err != nil {
+			return err
+		}
+		lines = ids
+	}
+	for _, line := range lines {
+		fmt.Fprintln(a.stdout, line)
+	}
+	return nil
 }

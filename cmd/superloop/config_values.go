@@ -37,6 +37,12 @@ type settings struct {
 	list []setting
 }
 
+// keyed is a value and the key that it has below some path.
+type keyed struct {
+	name  string
+	value any
+}
+
 // settingsOf are all values of a configuration, the defaults included. doc is the file that it was made of.
 func settingsOf(c *config.Config, doc *schemas.Document) ([]setting, error) {
 	section, err := trust.Of(c)
@@ -68,11 +74,16 @@ func token(s string) string {
 
 func (s *settings) add(v setting) { s.list = append(s.list, v) }
 
+// value adds a value that is not secret, and that one of the origins gives.
+func (s *settings) value(path string, value any, origins ...string) {
+	s.add(setting{path: path, value: value, origins: origins})
+}
+
 // raw is a value as the file has it.
 func (s *settings) raw(path, ptr string) {
 	var v any
 	if raw := s.doc.Raw(ptr, nil); raw != nil && json.Unmarshal(raw, &v) == nil {
-		s.add(setting{path: path, value: v, origins: []string{ptr}})
+		s.value(path, v, ptr)
 	}
 }
 
@@ -82,14 +93,11 @@ func (s *settings) runner(r config.Runner) {
 	if _, _, ok := s.doc.Position(at); !ok {
 		at = "/runner" // the oldest way to write the only one
 	}
-	for _, k := range []struct {
-		name  string
-		value any
-	}{
-		{"command", r.Command}, {"args", orEmpty(r.Args)}, {"fast_args", orNil(r.FastArgs)}, {"prompt_mode", r.PromptMode},
-		{"adapter", orNone(r.Adapter)}, {"permissions", orNone(r.Permissions)}, {"pass_env", orNil(r.PassEnv)},
+	for _, k := range []keyed{
+		{"command", r.Command}, {"args", orEmpty(r.Args)}, {"fast_args", r.FastArgs}, {"prompt_mode", r.PromptMode},
+		{"adapter", orNone(r.Adapter)}, {"permissions", orNone(r.Permissions)}, {"pass_env", r.PassEnv},
 	} {
-		s.add(setting{path: path + "/" + k.name, value: k.value, origins: []string{at + "/" + k.name}})
+		s.value(path+"/"+k.name, k.value, at+"/"+k.name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
 		s.add(setting{path: path + "/env" + token(name), value: r.Env[name], secret: true, origins: []string{at + "/env" + token(name)}})
@@ -129,14 +137,6 @@ func (s *settings) escalation(e config.Escalation) {
 	}
 }
 
-// orNil makes an absent list null, which is not the same as an empty one.
-func orNil(list []string) any {
-	if list == nil {
-		return nil
-	}
-	return list
-}
-
 func orNone(text string) any {
 	if text == "" {
 		return nil
@@ -169,10 +169,7 @@ func (s *settings) policy(path string, p trust.Policy, sections ...string) {
 
 func (s *settings) loop(l config.Loop, section trust.Section) {
 	path, at := "/loops"+token(l.ID), s.place(l.ID)
-	keys := []struct {
-		name  string
-		value any
-	}{
+	for _, k := range []keyed{
 		{"spec_file", l.SpecFile}, {"max_iterations", l.MaxIterations}, {"max_wall_time", long(l.MaxWallTime)}, {"max_cost_usd", l.MaxCostUSD},
 		{"max_tokens", l.MaxTokens}, {"completion_promise", l.CompletionPromise}, {"checklists", orEmpty(l.Checklists)},
 		{"tests/mode", l.Tests.Mode}, {"tests/commands", orEmpty(l.Tests.Commands)}, {"tests/timeout", long(l.Tests.Timeout)},
@@ -186,9 +183,8 @@ func (s *settings) loop(l config.Loop, section trust.Section) {
 		{"git/commit_strategy", l.Git.CommitStrategy}, {"git/pre_commit_commands", orEmpty(l.Git.PreCommitCommands)},
 		{"git/commit_message/max_subject_length", l.Git.MaxSubjectLength}, {"git/worktree", l.Git.Worktree},
 		{"retry/attempts", l.Retry.Attempts}, {"retry/backoff_seconds", long(l.Retry.Backoff)},
-	}
-	for _, k := range keys {
-		s.add(setting{path: path + "/" + k.name, value: k.value, origins: []string{at + "/" + k.name}})
+	} {
+		s.value(path+"/"+k.name, k.value, at+"/"+k.name)
 	}
 	for _, key := range []string{"/prerequisites/checks", "/validation/preflight"} {
 		s.raw(path+key, at+key)
@@ -227,22 +223,17 @@ func (s *settings) role(path, at string, l config.Loop, r config.Role) {
 		}
 		return append(out, def+key)
 	}
-	for _, k := range []struct {
-		name    string
-		value   any
-		origins []string
-	}{
-		{"runner", r.Runner, []string{own + "/runner", own + "/runners/0", def + "/runner", def + "/runners/0"}},
-		{"runners", choices(r.Runners), []string{own + "/runners", own + "/runner", def + "/runners", def + "/runner"}},
-		{"model", orNone(r.Model), []string{own + "/model", def + "/model"}},
-		{"thinking", orNone(r.Thinking), []string{own + "/thinking", def + "/thinking"}},
-		{"timeout", long(r.Timeout), bounds("/timeout", r.Name, "default")},
-		{"inactivity", long(r.Inactivity), bounds("/inactivity", "inactivity")},
-		{"session", session, []string{own + "/session", def + "/session"}},
-		{"permissions", orNone(r.Permissions), []string{own + "/permissions", def + "/permissions", "/runners" + token(r.Runner) + "/permissions"}},
-	} {
-		s.add(setting{path: path + "/roles" + token(r.Name) + "/" + k.name, value: k.value, origins: k.origins})
+	put := func(name string, value any, origins ...string) {
+		s.value(path+"/roles"+token(r.Name)+"/"+name, value, origins...)
 	}
+	put("runner", r.Runner, own+"/runner", own+"/runners/0", def+"/runner", def+"/runners/0")
+	put("runners", choices(r.Runners), own+"/runners", own+"/runner", def+"/runners", def+"/runner")
+	put("model", orNone(r.Model), own+"/model", def+"/model")
+	put("thinking", orNone(r.Thinking), own+"/thinking", def+"/thinking")
+	put("timeout", long(r.Timeout), bounds("/timeout", r.Name, "default")...)
+	put("inactivity", long(r.Inactivity), bounds("/inactivity", "inactivity")...)
+	put("session", session, own+"/session", def+"/session")
+	put("permissions", orNone(r.Permissions), own+"/permissions", def+"/permissions", "/runners"+token(r.Runner)+"/permissions")
 }
 
 // long is a time as it may be written in the file; 0 is no bound.
@@ -271,10 +262,7 @@ func (s *settings) respond(path, at string, r config.Respond) {
 	if d := r.Diagnostician; d != nil {
 		diagnostician = choices([]config.Choice{{Runner: d.Runner, Model: d.Model}})[0]
 	}
-	for _, k := range []struct {
-		name  string
-		value any
-	}{
+	for _, k := range []keyed{
 		{"enabled", r.Enabled}, {"fall_over", r.FallOver}, {"insist", r.Insist}, {"same_failure", r.SameFailure}, {"same_tests", r.SameTests},
 		{"max_runs", r.MaxRuns}, {"max_time", long(r.MaxTime)}, {"analysis_time", long(r.AnalysisTime)}, {"max_wait", long(r.MaxWait)},
 		{"breaker/failures", r.Breaker.Failures}, {"breaker/first", long(r.Breaker.First)}, {"breaker/most", long(r.Breaker.Most)},
@@ -282,7 +270,7 @@ func (s *settings) respond(path, at string, r config.Respond) {
 		{"systemic/critical_rate", r.Systemic.CriticalRate}, {"systemic/same_category", r.Systemic.SameCategory},
 		{"systemic/silent_runs", r.Systemic.SilentRuns}, {"diagnostician", diagnostician}, {"preflight/enabled", r.Preflight.Enabled},
 	} {
-		s.add(setting{path: path + "/" + k.name, value: k.value, origins: []string{at + "/" + k.name, "/respond/" + k.name}})
+		s.value(path+"/"+k.name, k.value, at+"/"+k.name, "/respond/"+k.name)
 	}
 	for _, origin := range []string{at, "/respond"} {
 		if s.doc.Raw(origin+"/preflight/checks", nil) != nil {

@@ -25,30 +25,6 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-func (a *app) demoCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "demo",
-		Usage: "see a loop run: a scratch repository, a scripted agent, a real failure and its remedy",
-		Description: `Needs git and bash, no account and no network. The agent is this program again,
-as a child process that plays a scenario file; the build that cannot start, the
-command that fixes it, the sandbox around it, the check and git are real.
-
-With --escalate the policy does not list that command: superloop asks you, prints
-what to type in a second terminal, and waits. With --auto-answer the demo shows
-you the question and then approves it by itself.
-
-EXIT STATUS: that of run; 5 a person is asked (with --exit-on-escalation).`,
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "dir", Usage: "make the repository in `DIR`, which must not exist (default: a new folder for temporary files)"},
-			&cli.BoolFlag{Name: "escalate", Usage: "leave the remedy out of the policy, so that a person is asked"},
-			&cli.BoolFlag{Name: "auto-answer", Usage: "with --escalate: show the question, and approve it as \"demo\" instead of waiting for you"},
-			&cli.BoolFlag{Name: "exit-on-escalation", Usage: "with --escalate: leave with exit code 5 instead of waiting"},
-			jsonFlag("print the events as JSON lines on stdout"),
-		},
-		Action: a.demo,
-	}
-}
-
 func (a *app) demo(c *cli.Context) error {
 	for _, flag := range []string{"exit-on-escalation", "auto-answer"} {
 		if c.Bool(flag) && !c.Bool("escalate") {
@@ -111,25 +87,19 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 	return a.tellDemo(dir, s, c.Bool("auto-answer"))
 }
 
-// agentCommand is the scripted agent: `superloop __agent SCENARIO` plays a
-// scenario file as the child process of a role. See docs/scenarios.md.
-func (a *app) agentCommand() *cli.Command {
-	return &cli.Command{
-		Name: "__agent", Hidden: true, SkipFlagParsing: true, ArgsUsage: "SCENARIO",
-		Action: func(c *cli.Context) error {
-			if code := script.Main(c.Args().Slice(), a.stdin, a.stdout, a.stderr, a.env); code != 0 {
-				return silent(code)
-			}
-			return nil
-		},
+// playAgent is the scripted agent: `superloop __agent SCENARIO` plays a scenario file as the child process of a role. See
+// docs/scenarios.md.
+func (a *app) playAgent(c *cli.Context) error {
+	if code := script.Main(c.Args().Slice(), a.stdin, a.stdout, a.stderr, a.env); code != 0 {
+		return silent(code)
 	}
+	return nil
 }
 
 // demoAnswerer is the name under which --auto-answer answers: no person's.
 const demoAnswerer = "demo"
 
-// demoDesk gets the demo's question answered: it says what the operator can type, or
-// answers by itself.
+// demoDesk gets the demo's question answered: it says what the operator can type, or answers by itself.
 type demoDesk struct {
 	render.Progress
 	app      *app
@@ -185,8 +155,7 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 	return err
 }
 
-// opened waits until the question with this id is there: the loop notes its id
-// down before it asks.
+// opened waits until the question with this id is there: the loop notes its id down before it asks.
 func opened(ctx context.Context, store escalation.Store, id string) (escalation.Record, error) {
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -264,8 +233,7 @@ func (p *played) add(ev journal.Event) error {
 	return nil
 }
 
-// tellDemo says what happened, from the journal, where to look, and what to
-// type next.
+// tellDemo says what happened, from the journal, where to look, and what to type next.
 func (a *app) tellDemo(dir string, s loop.State, auto bool) error {
 	p := played{auto: auto}
 	if err := journal.Read(loopFile(dir, demo.LoopID, "events.jsonl"), 0, p.add); err != nil {

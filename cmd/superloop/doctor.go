@@ -4,81 +4,25 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/superloop/superloop/cmd/superloop/internal/doctor"
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/cmd/superloop/internal/selftest"
+	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/internal/testkit/mockapi"
 	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/loop/local"
 )
 
-func (a *app) doctorCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "doctor",
-		Usage: "look at everything a night depends on, and say how to mend it",
-		Description: `Without a flag, doctor looks at everything and prints a line for each thing that it
-looked at. It changes nothing and spends nothing. Programs on PATH are asked for
-their version.
-
---runner NAME tells all about one runner: the program, its version, every flag of
-the command lines that its roles will get, the login, known traps. A program that
-superloop does not know is asked for --version, --help or -h, to see whether it
-works; a script that has no answer to such a question is not started. With --live
-the runner also answers one short prompt, in a scratch repository. That is a real
-request: it costs tokens, or counts against your subscription.
-
---live alone drives the installed agent CLIs against a mock of their model APIs on
-this machine: success, tool use, a refused key, a limit, overload, a provider that
-hangs, a kill during a command, and whether the key shows anywhere. It spends no
-token and uses no network. Each CLI runs in a home of its own that is removed, with
-a key that opens nothing. claude and codex take half a minute each, gemini one or
-two minutes, opencode some five.
-
---checks tells all about the checks that precede each iteration: those that
-superloop always makes (space, and the right to write in the repository), those of
-the configuration, and those that were learned from failures or added by a person.
-This look is not counted. --add adds a check for every loop of the repository,
---retire gives up one that was learned or added.
-
-The kinds of --add, and what each needs: path --path [--want file|dir]; permission
---path --want read|write|execute; dependency_sync [--path] [--manager]; disk
---free-mb [--path]; port --port --want free|open; tool --name; service --address;
-auth --name (a runner); limit --name (a provider).
-
-EXIT STATUS: 0 nothing fails (there may be warnings), or the check is added or
-retired, 1 something fails, 3 config invalid (--runner, --checks), 4 the check cannot
-be retired, or was before, 6 no such runner, CLI, loop or check, 130 interrupted.`,
-		Flags: slices.Concat([]cli.Flag{
-			repoFlag(), runnerFlag("tell all about the runner `NAME` (may be repeated; all: about every runner)"),
-			&cli.BoolFlag{Name: "live", Usage: "with --runner: also send one short prompt, which costs tokens; alone: drive the installed agent CLIs against a mock"},
-			cliFlag("with --live alone: "),
-			&cli.BoolFlag{Name: "checks", Usage: "tell all about the checks that precede an iteration"},
-			loopFlag("with --checks: those of one loop (default: of all)"),
-		}, changeFlags(), []cli.Flag{jsonFlag("print the results as JSON")}),
-		Action: a.doctor,
-	}
-}
-
-// doctorAliases are the verbs that doctor has taken in, under their old names.
-func (a *app) doctorAliases() []*cli.Command {
-	return []*cli.Command{
-		{Name: "preflight", Hidden: true, Usage: "the same as doctor --checks", Action: a.checks,
-			Flags: slices.Concat([]cli.Flag{repoFlag(), loopFlag("the checks of one loop (default: of all)")}, changeFlags(), []cli.Flag{jsonFlag("print one object")})},
-		{Name: "runner-smoke", Hidden: true, Usage: "the same as doctor --runner all", Action: a.smokeRunners,
-			Flags: []cli.Flag{repoFlag(), runnerFlag("examine only the runner `NAME` (may be repeated; default: all)"),
-				&cli.BoolFlag{Name: "live", Usage: "also send one short prompt to each runner, which costs tokens"}, jsonFlag("print the reports as JSON")}},
-		{Name: "selftest", Hidden: true, Usage: "the same as doctor --live", Action: a.selftest,
-			Flags: []cli.Flag{cliFlag(""), jsonFlag("print one JSON object per CLI, on a line each")}},
-	}
-}
-
-// part is the invocation of a part of doctor: doctor with the flag that chooses it, or
-// the old verb, which needs none.
+// part is the invocation of a part of doctor: doctor with the flag that chooses it, or the old verb, which needs none.
 func part(c *cli.Context, flag string) string {
 	if c.Command.Name == "doctor" {
 		return typed(c) + " " + flag
@@ -86,7 +30,7 @@ func part(c *cli.Context, flag string) string {
 	return typed(c)
 }
 
-// patient gathers the target of the checks, as far as the repository lets it: an
+// target gathers the target of the checks, as far as the repository lets it: an
 // invalid configuration still has loops whose journals can be looked at.
 func (a *app) target(repo string) doctor.Target {
 	p := doctor.Target{Repo: repo, ConfigPath: filepath.Join(repo, ".superloop", "config.json"), Path: a.env("PATH"), Now: time.Now}
@@ -202,4 +146,85 @@ func (a *app) environment(ctx context.Context, p doctor.Target) doctor.Result {
 		res.Detail, res.Fix = res.Detail+fmt.Sprintf(" (and %d more)", n), all+" shows all"
 	}
 	return res
+}
+
+// installed are the programs of the CLIs to test, by name, in the order in which they are tested.
+func (a *app) installed(c *cli.Context) ([]selftest.Options, error) {
+	names, one := c.StringSlice("cli"), part(c, "--live")+" --cli claude"
+	all := len(names) == 0
+	if all {
+		names = mockapi.CLIs()
+	}
+	var list []selftest.Options
+	for _, name := range names {
+		if !slices.Contains(mockapi.CLIs(), name) {
+			return nil, failf(exitUsage, one, "--cli %s: %s knows %s", name, c.Command.Name, strings.Join(mockapi.CLIs(), ", "))
+		}
+		program, err := proc.LookPath(name, []string{"PATH=" + a.env("PATH")})
+		if err == nil {
+			program, err = filepath.Abs(program)
+		}
+		switch {
+		case err == nil:
+			list = append(list, selftest.Options{CLI: name, Program: program, Path: a.env("PATH"), Disk: a.disk, Hurry: a.hurry})
+		case !all:
+			return nil, failf(exitNotFound, "command -v "+name, "%s is not installed: %w", name, err)
+		}
+	}
+	if len(list) == 0 {
+		return nil, failf(exitNotFound, one, "none of %s is on PATH", strings.Join(names, ", "))
+	}
+	return list, nil
+}
+
+// selftest drives CLIs against the mock.
+func (a *app) selftest(c *cli.Context) error {
+	list, err := a.installed(c)
+	if err != nil {
+		return err
+	}
+	spawner, err := proc.Start(proc.Options{})
+	if err != nil {
+		return err
+	}
+	good := true
+	for _, o := range list {
+		o.Runner = spawner
+		card, terr := a.selftestOne(c.Context, o, c.Bool("json"))
+		if terr != nil {
+			err = fmt.Errorf("testing %s: %w", o.CLI, terr)
+			break
+		}
+		good = good && card.Status == selftest.OK
+	}
+	err = errors.Join(err, spawner.Close())
+	var sig errSignal
+	if errors.As(err, &sig) {
+		return &fault{code: sig.code(), err: err, hint: part(c, "--live") + " --cli claude   (tests one CLI alone)"}
+	}
+	if err == nil && !good {
+		return silent(exitFailed)
+	}
+	return err
+}
+
+// selftestOne tests one CLI and tells what it sees as it goes.
+func (a *app) selftestOne(ctx context.Context, o selftest.Options, asJSON bool) (selftest.Card, error) {
+	o.Dir = selftest.Scratch()
+	if asJSON {
+		o.Each = func(k selftest.Case) { fmt.Fprintf(a.stderr, "%s: %s: %s\n", o.CLI, k.Name, k.Status) }
+	} else {
+		selftest.Head(a.stdout, o.CLI, o.Program)
+		o.Each = func(k selftest.Case) { selftest.Line(a.stdout, k) }
+	}
+	card, err := selftest.Run(ctx, o)
+	if err != nil {
+		return card, err
+	}
+	if asJSON {
+		return card, json.NewEncoder(a.stdout).Encode(card)
+	}
+	selftest.Tail(a.stdout, card)
+	fmt.Fprintln(a.stdout)
+	return card, nil
 }

@@ -192,23 +192,6 @@ func printChecks(w io.Writer, r checksReport) error {
 	return nil
 }
 
-// changeFlags are the flags that change which checks there are.
-func changeFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "add", Usage: "add a check of a `KIND`"},
-		&cli.StringFlag{Name: "path", Usage: "with --add: a `PATH`, absolute or in the repository"},
-		&cli.StringFlag{Name: "want", Usage: "with --add: what `STATE` it is to be in"},
-		&cli.StringFlag{Name: "manager", Usage: "with --add: the package manager (`NAME`; default: whichever has a lock file)"},
-		&cli.Int64Flag{Name: "free-mb", Usage: "with --add: how many `MB` are to be free"},
-		&cli.IntFlag{Name: "port", Usage: "with --add: a port of this machine (`N`)"},
-		&cli.StringFlag{Name: "name", Usage: "with --add: the `NAME` of a tool, a runner or a provider"},
-		&cli.StringFlag{Name: "address", Usage: "with --add: where a service answers (`HOST:PORT` of this machine, or a socket's path)"},
-		&cli.StringFlag{Name: "reason", Usage: "with --add: why (`TEXT`)"},
-		&cli.StringFlag{Name: "retire", Usage: "give a check up (`ID`)"},
-		&cli.StringFlag{Name: "why", Usage: "with --retire: why (`TEXT`)"},
-	}
-}
-
 // specFlags are the flags of --add that say what a check of a kind looks at.
 func specFlags(kind failures.CheckKind) []string {
 	return map[failures.CheckKind][]string{
@@ -218,7 +201,7 @@ func specFlags(kind failures.CheckKind) []string {
 	}[kind]
 }
 
-// checkChange refuses flags of changeFlags that do not belong together.
+// checkChange refuses flags of --add and --retire that do not belong together.
 func checkChange(c *cli.Context) error {
 	help := typed(c) + " --help"
 	if c.IsSet("add") && c.IsSet("retire") {

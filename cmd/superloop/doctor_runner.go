@@ -23,10 +23,6 @@ import (
 	"github.com/superloop/superloop/roles/agent/preflight"
 )
 
-func runnerFlag(usage string) cli.Flag {
-	return &cli.StringSliceFlag{Name: "runner", Usage: usage}
-}
-
 // smoke is what is said of one runner.
 type smoke struct {
 	preflight.Report
@@ -154,8 +150,7 @@ func (a *app) printSmoke(s smoke) {
 	fmt.Fprintln(w)
 }
 
-// shown is a word of a command line as a shell would want it, placeholders left
-// as they are.
+// shown is a word of a command line as a shell would want it, placeholders left as they are.
 func shown(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`&|;<>()*?[]#~!") {
 		return word

@@ -28,7 +28,7 @@ import (
 
 // fixed is what fix --json prints.
 type fixed struct {
-	Status         string                 `json:"status"` // passes, code, unknown, fixed, failed, waiting, dry_run
+	Status         string                 `json:"status"` // passes, code, unknown, cured, failed, waiting, dry_run
 	Command        string                 `json:"command"`
 	ExitCode       int                    `json:"exit_code"` // of the command, the last time
 	Classification *render.Classification `json:"classification,omitempty"`

@@ -9,17 +9,257 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/layout"
+	"github.com/superloop/superloop/recovery"
+	"github.com/superloop/superloop/recovery/action"
 	rules "github.com/superloop/superloop/recovery/classify"
 	"github.com/superloop/superloop/recovery/execute"
+	"github.com/superloop/superloop/recovery/learn"
 	"github.com/superloop/superloop/recovery/plan"
 	"github.com/superloop/superloop/recovery/plan/walk"
 	"github.com/superloop/superloop/recovery/remedy"
+	"github.com/superloop/superloop/recovery/undo"
 )
+
+// maxLooks bounds how often a command is judged anew because something changed right before its start.
+const maxLooks = 5
+
+// executor is what judges and runs fixes, as in a loop.
+func (w *walker) executor(c *cli.Context) *execute.Executor {
+	return &execute.Executor{
+		Repo: w.repo, StateDir: w.paths.State, Baseline: filepath.Join(w.private, "guard.json"),
+		Disk: w.a.disk, Undo: undo.Store{Disk: w.a.disk, Dir: w.paths.Undo(), Repo: w.repo},
+		Learned: learn.Store{Disk: w.a.disk, Path: w.paths.Learned()},
+		Sandbox: execute.Spawned{Spawner: w.spawner}, Environ: os.Environ(),
+		Policies: w.policies(c), Now: time.Now,
+		Warn: func(what string, err error) { w.say("%s: %s", what, text.Display(err.Error())) },
+	}
+}
+
+// policies are those in force: the one with which fix began, and the one that the configuration gives now, read again
+// each time. Where it cannot be read, the second one lists nothing.
+func (w *walker) policies(c *cli.Context) func() []*recovery.Policy {
+	began, said := w.k.policy, ""
+	return func() []*recovery.Policy {
+		now := &aid{repo: w.repo}
+		if err := w.a.remediationPolicy(c, now); err != nil {
+			now.policy = defaultPolicy()
+			if said != err.Error() {
+				said = err.Error()
+				w.say("the configuration cannot be read any more, so nothing counts as listed: %s; superloop validate says where", text.Display(said))
+			}
+		}
+		if now.policy.Digest == began.Digest {
+			return []*recovery.Policy{began}
+		}
+		return []*recovery.Policy{began, now.policy}
+	}
+}
+
+func (w *walker) budget() recovery.Budget { return recovery.Budget{Used: w.used, Waits: true} }
+
+// Judge is the gate.
+func (w doer) Judge(m plan.Move) (action.Decision, string) {
+	if !w.pinned {
+		w.pinned = true
+		_ = w.x.Pin(w.ctx, false) // the judgement of what reads something says what is wrong
+	}
+	j, err := w.x.Judge(w.ctx, m.Action(), w.budget())
+	if err != nil {
+		return w.refused(m, action.Deny, err.Error())
+	}
+	return w.gate(m, j)
+}
+
+// gate gives auto to a remedy that may run: by its judgement, or because a person says so now, or has chosen it.
+func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
+	ok, why, err := w.allowed(w.ctx, m, j)
+	switch {
+	case err != nil:
+		return w.refused(m, j.Decision, err.Error())
+	case ok:
+		w.approved = j
+		return action.Auto, ""
+	}
+	return w.refused(m, j.Decision, why)
+}
+
+// refused says that a remedy does not run. Whatever is not a person's to decide is denied.
+func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Decision, string) {
+	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
+	if d == action.Human {
+		return action.Human, why
+	}
+	return action.Deny, why
+}
+
+// allowed says whether a remedy may run.
+func (w *walker) allowed(ctx context.Context, m plan.Move, j execute.Judgement) (ok bool, why string, err error) {
+	why = j.Reason
+	switch {
+	case j.Decision == action.Auto:
+		return true, "", nil
+	case j.Decision != action.Human:
+		return false, why, nil
+	case w.yes || w.chosen(m):
+		return true, "", nil
+	case w.terminal != nil:
+		fmt.Fprintf(w.a.stderr, "\n%-9s %s\n%-9s %s\n%-9s %s\n", "run", text.Display(m.Command), "in", text.Display(j.Place.Dir), "because", text.Display(j.Reason))
+		if m.Expected != "" {
+			fmt.Fprintf(w.a.stderr, "%-9s %s\n", "then", text.Display(m.Expected))
+		}
+		fmt.Fprint(w.a.stderr, j.Diff)
+		yes, err := w.a.ask(ctx, w.terminal, "let this run")
+		if err != nil {
+			return false, "", interrupted(ctx)
+		}
+		if yes {
+			return true, "", nil
+		}
+		return false, "a person said no", nil
+	}
+	w.asks = true
+	w.waiting = append(w.waiting, waiting{Option: m.ID, Command: m.Command, Why: j.Reason})
+	return false, why, nil
+}
+
+// chosen reports whether a person has chosen the remedy, or the one that needs it.
+func (w *walker) chosen(m plan.Move) bool {
+	if m.Picked {
+		return true
+	}
+	for i := len(w.ch.Levels) - 1; i > 0; i-- {
+		if l, up := w.ch.Levels[i], w.ch.Levels[i-1]; !l.Remedy && up.Picked && l.For == up.Chosen {
+			return true
+		}
+	}
+	return false
+}
+
+// Run carries a remedy out, as it was judged. If something has changed since, it goes
+// through the gate again: on a terminal the person is asked once more.
+func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
+	for range maxLooks {
+		out, err := w.x.Execute(ctx, w.order(m))
+		switch {
+		case ctx.Err() != nil:
+			return walk.Outcome{}, interrupted(ctx)
+		case err != nil:
+			w.say("failed: %s", text.Display(err.Error()))
+			return walk.Outcome{Text: err.Error()}, nil
+		case out.Changed == "":
+			return w.came(ctx, m, out)
+		}
+		w.say("not begun, since something has changed: %s", text.Display(out.Changed))
+		if d, why := w.gate(m, out.Now); d != action.Auto {
+			return walk.Outcome{Text: fmt.Sprintf("not run: %s: %s", d, why)}, nil
+		}
+	}
+	return walk.Outcome{Text: "not run: what it stands on changes all the time"}, nil
+}
+
+// order is the order for a remedy that went through the gate. Its intent is on the
+// disk already: the chain was saved with the move in it.
+func (w *walker) order(m plan.Move) execute.Order {
+	o := execute.Order{Action: m.Action(), Budget: w.budget(), Basis: w.approved.Basis(), Hurry: w.a.hurry, Output: w.a.stderr,
+		Label: undo.Label{Run: w.ch.ID, Recovery: w.ch.Attempts}, Option: m.Option, Signature: w.ch.Levels[len(w.ch.Levels)-1].Failure.Signature}
+	person := w.approved.Decision == action.Human
+	if person {
+		o.Confirm = func(_ context.Context, now execute.Judgement) (string, error) {
+			if now.Decision == action.Deny {
+				return now.Reason, nil
+			}
+			return strings.Join(o.Basis.Drift(now.Basis()), "; "), nil
+		}
+	}
+	o.Intend = func(in execute.Intent) error {
+		if !person {
+			w.used++
+		}
+		w.people[m.Option] = person
+		if in.Undo.ID != "" {
+			w.kept = append(w.kept, in.Undo.ID)
+		}
+		switch {
+		case in.Undo.Err != nil:
+			w.say("nothing is kept for undo: %s", text.Display(in.Undo.Err.Error()))
+		case len(in.Undo.NotKept) > 0:
+			w.say("not kept for undo: %s", text.Display(in.Undo.Missing()))
+		}
+		w.say("level %d runs: %s", m.Depth, text.Display(m.Command))
+		return nil
+	}
+	return o
+}
+
+// came is what came of a remedy that was begun.
+func (w *walker) came(ctx context.Context, m plan.Move, out execute.Outcome) (walk.Outcome, error) {
+	if len(out.Appeared) > 0 {
+		w.say("look at what it made where superloop or git would act on it: %s", text.Display(strings.Join(out.Appeared, ", ")))
+	}
+	switch {
+	case out.End == execute.Lost:
+		return walk.Outcome{}, errors.New(out.Error)
+	case out.End == execute.NotStarted:
+		w.say("failed: %s", text.Display(out.Error))
+		return walk.Outcome{Text: out.Error}, nil
+	case out.OK():
+		return walk.Outcome{OK: true}, nil
+	}
+	exit := rules.Exit{Code: max(out.Code, 0), Signal: out.Signal, TimedOut: out.End == execute.TimedOut, Duration: out.Duration}
+	if out.End == execute.OutputLimit {
+		exit.Code = 1
+	}
+	w.say("failed: %s", how(out))
+	f, options, err := w.look(ctx, rules.Input{Source: rules.SourceRecovery, Command: m.Command, Dir: filepath.Join(w.repo, out.Now.Place.Dir), Exit: exit,
+		Stdout: strings.NewReader(out.Output.Text()), Merged: true})
+	return walk.Outcome{Text: how(out), Failure: f, Options: options}, err
+}
+
+// how says how a remedy failed.
+func how(out execute.Outcome) string {
+	s := fmt.Sprintf("exit code %d", max(out.Code, 0))
+	switch {
+	case out.End == execute.OutputLimit:
+		s = "it was stopped because it printed too much"
+	case out.End == execute.TimedOut:
+		s = "it did not end in time"
+	case out.Signal != "":
+		s = "ended by " + out.Signal
+	}
+	last := ""
+	for line := range strings.Lines(out.Output.Text()) {
+		if t := strings.TrimSpace(line); t != "" {
+			last = t
+		}
+	}
+	if last != "" {
+		s += ": " + text.Display(last[:min(len(last), 300)])
+	}
+	return s
+}
+
+// learn notes down whether the remedy of the first level has helped, if the command has just run again for that. Of
+// another failure than before nobody knows whether the remedy has helped, so nothing is learned of it.
+func (w *walker) learn(ctx context.Context, ok bool, now plan.Failure) {
+	l := w.ch.Levels[0]
+	o, chosen := l.Option(l.Chosen)
+	same := l.Failure.Signature == now.Signature && l.Failure.Handler == now.Handler
+	if r := w.ch.Running; r == nil || r.Kind != plan.Verify || !chosen || !ok && !same {
+		return
+	}
+	result := learn.Ineffective
+	if ok {
+		result = learn.Verified
+	}
+	w.x.Learn(ctx, learn.Outcome{Signature: l.Failure.Signature, Option: o.Key, Command: o.Command, Result: result, ByPerson: l.Picked || w.people[o.Key]})
+}
 
 // walker walks one chain: it judges each remedy, carries it out, and sees whether it helped.
 type walker struct {

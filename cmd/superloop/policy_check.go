@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/superloop/superloop/internal/workdir"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/recovery/action"
+	"github.com/superloop/superloop/recovery/learn"
 )
 
 // explained is what policy check --json prints.
@@ -147,4 +149,61 @@ func (f *policyFile) shown(p *recovery.Policy, e explained) shownVerdict {
 		v.Indent = strings.Repeat(" ", len(text.Display(n.Text[:n.At])))
 	}
 	return v
+}
+
+func (a *app) policySuggest(c *cli.Context) error {
+	repo, paths, err := a.private(c)
+	if err != nil {
+		return err
+	}
+	store := learn.Store{Disk: a.disk, Path: paths.Learned()}
+	if c.Bool("reset") {
+		if err := a.person(); err != nil {
+			return err
+		}
+		if err := store.Reset(); err != nil {
+			return err
+		}
+		if c.Bool("json") {
+			return render.JSON(a.stdout, map[string]any{"reset": true})
+		}
+		fmt.Fprintln(a.stdout, "forgotten: which remedies helped in this repository")
+		return nil
+	}
+	m, err := store.Load()
+	if err != nil {
+		return err
+	}
+	if c.Bool("all") {
+		m.Entries = orEmpty(m.Entries)
+		return render.JSON(a.stdout, m)
+	}
+	cfg, err := a.config(repo)
+	if err != nil {
+		return err
+	}
+	policy, _ := cfg.Policy("")
+	found := m.Suggest(func(command string) bool {
+		if policy == nil {
+			return false
+		}
+		_, listed := policy.Listed(command)
+		return listed
+	})
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]any{"suggestions": orEmpty(found)})
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(a.stdout, "nothing to suggest: no command that is not listed has helped twice")
+		return nil
+	}
+	for _, s := range found {
+		entry, err := json.Marshal(s.Command)
+		if err != nil {
+			return fmt.Errorf("writing a command: %w", err)
+		}
+		fmt.Fprintf(a.stdout, "%s\n    %s\n", text.Display(string(entry)), s.Why)
+	}
+	fmt.Fprintln(a.stdout, "next: copy what you want into recovery.auto_approve of .superloop/config.json, then: superloop policy lint")
+	return nil
 }

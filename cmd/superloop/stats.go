@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -141,7 +142,7 @@ func statsTable(w io.Writer, title string, groups []stats.Group) error {
 	fmt.Fprintf(t, "\n%s\tRUNS\tFAILED\tTIME\tINPUT\tCACHE READ\tCACHE WRITE\tOUTPUT\tCOST\n", title)
 	for _, g := range groups {
 		k := g.Tokens
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", orNotTold(g.Name, "(not told)"), g.Runs, g.Failures, render.Duration(msec(g.DurationMS)),
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(render.Clean(g.Name), "(not told)"), g.Runs, g.Failures, render.Duration(msec(g.DurationMS)),
 			statsTokens(k.Input), statsTokens(k.CacheRead), statsTokens(k.CacheWrite), statsTokens(k.Output), statsCost(g.Cost))
 	}
 	return t.Flush()
@@ -166,17 +167,21 @@ func totalLine(f stats.Figures) string {
 	return strings.Join(out, ", ")
 }
 
-// statsTokens is a sum as a person reads it; ">=" says that some runs did not tell.
-func statsTokens(s stats.Sum[int64]) string {
+// sumText is a sum as a person reads it: nothing, unknown, what is known exactly, or what least says where runs did not tell.
+func sumText[T int64 | float64](s stats.Sum[T], exact, least func(T) string) string {
 	switch {
 	case s.Known == nil && s.Unknown == 0:
 		return "-"
 	case s.Known == nil:
 		return "unknown"
 	case s.Unknown > 0:
-		return ">= " + shorten(*s.Known)
+		return least(*s.Known)
 	}
-	return shorten(*s.Known)
+	return exact(*s.Known)
+}
+
+func statsTokens(s stats.Sum[int64]) string {
+	return sumText(s, shorten, func(n int64) string { return ">= " + shorten(n) })
 }
 
 // shorten keeps three to five digits, and never says more than there is.
@@ -192,21 +197,14 @@ func shorten(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// statsCost is a sum of money: what is known exactly, at least so much, or not at all.
 func statsCost(s stats.Sum[float64]) string {
-	switch {
-	case s.Known == nil && s.Unknown == 0:
-		return "-"
-	case s.Known == nil:
-		return "unknown"
-	case s.Unknown > 0:
-		least := ">= " + dollars(*s.Known, math.Floor)
+	return sumText(s, func(usd float64) string { return dollars(usd, math.Round) }, func(usd float64) string {
+		least := ">= " + dollars(usd, math.Floor)
 		if strings.Contains(least, "<") {
 			least = "> $0"
 		}
 		return fmt.Sprintf("%s (%s unknown)", least, count(s.Unknown, "run"))
-	}
-	return dollars(*s.Known, math.Round)
+	})
 }
 
 // dollars has four decimals below one dollar and two above; what is too little for that is not shown as nothing.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func proposalTable(w io.Writer, title string, groups []stats.ProposalGroup) erro
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\n%s\tPROPOSED\tAUTO\tHUMAN\tDENIED\tINVALID\tSTALE\tRAN\tVERIFIED\n", title)
 	for _, g := range groups {
-		fmt.Fprintf(t, "%s\t%s\n", orNotTold(g.Name, "(not told)"), proposalCells(g.Proposals))
+		fmt.Fprintf(t, "%s\t%s\n", cmp.Or(render.Clean(g.Name), "(not told)"), proposalCells(g.Proposals))
 	}
 	return t.Flush()
 }
@@ -120,7 +121,7 @@ func rateTable(w io.Writer, title string, rates []failures.Rate) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "\n%s\tRUNS\tFAILED\tRATE\n", title)
 	for _, r := range rates {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", orNotTold(r.Name, "(not told)"), r.Runs, r.Failures, percent(r.Rate))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", cmp.Or(render.Clean(r.Name), "(not told)"), r.Runs, r.Failures, percent(r.Rate))
 	}
 	return t.Flush()
 }
@@ -187,17 +188,9 @@ func recoveryLines(r stats.Recovery) []string {
 func tallied(rates []failures.Rate) string {
 	var out []string
 	for _, r := range rates {
-		out = append(out, fmt.Sprintf("%d %s", r.Runs, orNotTold(r.Name, "not told")))
+		out = append(out, fmt.Sprintf("%d %s", r.Runs, cmp.Or(render.Clean(r.Name), "not told")))
 	}
 	return strings.Join(out, ", ")
-}
-
-// orNotTold is a name from a journal, or what stands for an empty one.
-func orNotTold(name, none string) string {
-	if name = render.Clean(name); name != "" {
-		return name
-	}
-	return none
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }

@@ -1,15 +1,23 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
+	"sync"
+	"text/template"
 	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop"
 )
 
@@ -62,4 +70,51 @@ func typed(c *cli.Context) string {
 		return "superloop"
 	}
 	return "superloop " + c.Command.Name
+}
+
+// release is set by the release build (-ldflags "-X main.release=1.2.3").
+var release string
+
+// version is the release, else what the module system knows, else "dev".
+func version() string {
+	if release != "" {
+		return release
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "dev"
+}
+
+func (a *app) version(c *cli.Context) error {
+	if c.Bool("json") {
+		return render.JSON(a.stdout, map[string]string{"version": version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+	}
+	_, err := fmt.Fprintf(a.stdout, "superloop %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// reportsText has what policy check, inbox and notify list print.
+//
+//go:embed reports.tmpl
+var reportsText string
+
+var reports = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("reports").Funcs(template.FuncMap{
+		"show": text.Display, "clean": render.Clean, "count": count,
+		"add":   func(x, y int) int { return x + y },
+		"ms":    func(n int64) string { return render.Duration(msec(n)) },
+		"until": func(t time.Time) string { return render.Duration(max(0, time.Until(t))) },
+		"lines": func(s string) []string { return strings.Split(strings.TrimRight(s, "\n"), "\n") },
+	}).Parse(reportsText))
+})
+
+// report prints a part of reports.tmpl.
+func (a *app) report(name string, data any) error {
+	var failed error
+	err := a.write(func(w io.Writer) { failed = reports().ExecuteTemplate(w, name, data) })
+	if failed != nil {
+		return failed
+	}
+	return err
 }

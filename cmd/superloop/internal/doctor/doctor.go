@@ -35,8 +35,7 @@ type Result struct {
 	Fix string `json:"fix"`
 	// Enforcement is set by the check of that name.
 	Enforcement *Enforcement `json:"enforcement,omitempty"`
-	// Check is how a runner's program has shown whether it works, if superloop does
-	// not know the program.
+	// Check is how a runner's program has shown whether it works, if superloop does not know the program.
 	Check *preflight.Check `json:"check,omitempty"`
 }
 
@@ -52,9 +51,8 @@ func fail(fix, format string, args ...any) Result {
 	return Result{Status: Fail, Fix: fix, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Check is one thing to look at. A program that Run starts is ended after
-// 10 s (an agent CLI later, see preflight.Examiner), or soon after ctx ends. The
-// name of the Result is filled in by Examine.
+// Check is one thing to look at. A program that Run starts is ended after 10 s (an agent CLI later, see
+// preflight.Examiner), or soon after ctx ends. The name of the Result is filled in by Examine.
 type Check struct {
 	Name string
 	Run  func(ctx context.Context) Result
@@ -83,9 +81,8 @@ type Place struct {
 	Holder  func(raw []byte) string // says who wrote the text of a lock file
 }
 
-// Checks are all checks of the target, in the order in which an operator would
-// repair what they find: what others build on comes first. They are carried out
-// one after the other.
+// Checks are all checks of the target, in the order in which an operator would repair what they find: what others build
+// on comes first. They are carried out one after the other.
 func Checks(p Target) []Check {
 	list := []Check{{"git", p.git}, {"repository", p.repository}, {"work-tree", p.workTree}, {"config", p.config},
 		{"config-permissions", p.permissions}, {"specs", p.specs}, {"bash", p.bash}}
@@ -106,9 +103,8 @@ func Checks(p Target) []Check {
 	return append(append(list, Check{"disk", p.disk}, Check{"clock", p.clock}), p.enforcement()...)
 }
 
-// Examine carries the checks out, one after the other, and hands each result
-// to each as soon as it is known. It ends early, with ctx's error, when ctx
-// ends. Healthy is whether nothing failed.
+// Examine carries the checks out, one after the other, and hands each result to each as soon as it is known. It ends
+// early, with ctx's error, when ctx ends. Healthy is whether nothing failed.
 func Examine(ctx context.Context, checks []Check, each func(Result)) (healthy bool, err error) {
 	healthy = true
 	for _, c := range checks {
@@ -123,8 +119,7 @@ func Examine(ctx context.Context, checks []Check, each func(Result)) (healthy bo
 	return healthy, nil
 }
 
-// Writer prints results for an operator as they come, one line each, and the fix
-// on a line of its own below.
+// Writer prints results for an operator as they come, one line each, and the fix on a line of its own below.
 func Writer(w io.Writer) func(Result) {
 	return func(r Result) {
 		fmt.Fprintf(w, "%-4s %-20s %s\n", r.Status, r.Name, render.Clean(r.Detail))

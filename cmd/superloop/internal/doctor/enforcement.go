@@ -17,17 +17,15 @@ const (
 	LevelMount    = "L1" // mounts keep agents from it
 )
 
-// Enforcement is what holds of the rules, and what does not. It was measured by
-// setting up what a run sets up.
+// Enforcement is what holds of the rules, and what does not. It was measured by setting up what a run sets up.
 type Enforcement struct {
 	Level string `json:"level"`
 	// Agents is what protects the configuration and the private state from them.
 	Agents sandbox.ProtectionReport `json:"agents"`
 	// Recoveries is what holds a recovery command.
 	Recoveries sandbox.Sandbox `json:"recoveries"`
-	// RequiredBy are the loops whose policy has sandbox.required; Met is whether
-	// what they require is there. A section that all loops share is called
-	// "recovery".
+	// RequiredBy are the loops whose policy has sandbox.required; Met is whether what they require is there. A section
+	// that all loops share is called "recovery".
 	RequiredBy []string `json:"sandbox_required_by"`
 	Met        bool     `json:"sandbox_required_met"`
 	// NotRefused are the things that nothing keeps an agent from.

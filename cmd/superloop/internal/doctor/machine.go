@@ -19,8 +19,7 @@ import (
 // ownBinary is what to look at when no agent could be started.
 const ownBinary = "superloop starts its own binary again to run agents; see whether it may be executed and how many processes you may have (ulimit -u)"
 
-// containment measures what keeps an agent's processes together, by starting
-// what a run starts.
+// containment measures what keeps an agent's processes together, by starting what a run starts.
 func containment(context.Context) Result {
 	level, why, err := proc.Probe(proc.Options{})
 	if err != nil {
@@ -109,8 +108,7 @@ func (p Target) disk(context.Context) Result {
 	return worst
 }
 
-// judgeRoom judges the free bytes and inodes of a file system; one that has
-// no table of inodes has 0 of them.
+// judgeRoom judges the free bytes and inodes of a file system; one that has no table of inodes has 0 of them.
 func judgeRoom(place string, free, inodes, freeInodes uint64) (Status, string) {
 	status, line := OK, fmt.Sprintf("%.1f GiB free at %s", float64(free)/(1<<30), place)
 	if free < fewBytes {
@@ -130,9 +128,8 @@ const (
 	skewFiles   = 20000 // so many files are looked at, at most
 )
 
-// clock looks for files from the future: then the clock is wrong, or was, and
-// what is told by times (what an agent changed, how long a loop was active) may
-// be wrong too.
+// clock looks for files from the future: then the clock is wrong, or was, and what is told by times (what an agent
+// changed, how long a loop was active) may be wrong too.
 func (p Target) clock(ctx context.Context) Result {
 	limit := p.Now().Add(skewAllowed)
 	seen, ahead := 0, 0

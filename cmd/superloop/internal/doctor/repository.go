@@ -114,8 +114,7 @@ func (p Target) repository(ctx context.Context) Result {
 	return warn(fix, "%s has no commit yet, so there is nothing to go back to", repo.Top)
 }
 
-// workTree looks for what keeps git from committing, and tells how much is
-// uncommitted.
+// workTree looks for what keeps git from committing, and tells how much is uncommitted.
 func (p Target) workTree(ctx context.Context) Result {
 	repo, bad := p.open(ctx)
 	if repo == nil {

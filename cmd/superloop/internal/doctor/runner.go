@@ -101,9 +101,8 @@ const (
 	proveOutput = 64 << 10 // bytes of each stream, of its beginning and of its end
 )
 
-// Prove finds out whether a program of which nothing is known works: by asking
-// it for its version, and where that says nothing by what recovery/verify finds.
-// It starts at most six commands, each a process tree of its own that has
+// Prove finds out whether a program of which nothing is known works: by asking it for its version, and where that says
+// nothing by what recovery/verify finds. It starts at most six commands, each a process tree of its own that has
 // nothing to read and ends within q.Bound.
 func Prove(ctx context.Context, q preflight.Question) (preflight.Check, error) {
 	original := text.Paste(q.Path) + " --version"

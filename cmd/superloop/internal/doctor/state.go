@@ -16,8 +16,7 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// standing finds the directory itself, or the nearest one above it that is
-// there.
+// standing finds the directory itself, or the nearest one above it that is there.
 func standing(path string) string {
 	for !exists(path) && path != filepath.Dir(path) {
 		path = filepath.Dir(path)
@@ -30,8 +29,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// inside reports whether path, or where it would be made, is in dir, links
-// resolved.
+// inside reports whether path, or where it would be made, is in dir, links resolved.
 func inside(path, dir string) bool {
 	at := standing(path)
 	rest, err := filepath.Rel(at, path)
@@ -48,8 +46,7 @@ func inside(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// privateState looks whether superloop can keep what an agent has no business
-// with, and whether others may read it.
+// privateState looks whether superloop can keep what an agent has no business with, and whether others may read it.
 func (p Target) privateState(context.Context) Result {
 	switch {
 	case p.PlacesErr != nil:
@@ -113,8 +110,7 @@ func (l Place) supervisor(context.Context) Result {
 	return ok("nobody runs it")
 }
 
-// journal looks whether every line of the journal is the one that was written,
-// and none is missing at its end.
+// journal looks whether every line of the journal is the one that was written, and none is missing at its end.
 func (l Place) journal(context.Context) Result {
 	verify := "superloop events --verify --loop " + l.ID
 	aside := fmt.Sprintf("%s; to start anew, move %s and %s away", verify, text.Paste(l.Events), text.Paste(l.Head))
@@ -158,8 +154,7 @@ func (l Place) state(context.Context) Result {
 	if err == nil {
 		err = json.Unmarshal(data, &v)
 	}
-	// The journal is read after state.json, so a supervisor at work cannot make
-	// it look shorter than it was.
+	// The journal is read after state.json, so a supervisor at work cannot make it look shorter than it was.
 	last, unread := journal.Tail(l.Events, 1)
 	seq := int64(0)
 	if len(last) > 0 {

@@ -2,9 +2,13 @@ package render
 
 import (
 	"fmt"
+	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/superloop/superloop/internal/text"
 )
 
 // Clean makes foreign text safe for a terminal: one line, no control, bidi or other invisible characters.
@@ -69,4 +73,40 @@ func Count(n int64) string {
 		return fmt.Sprintf("%.1fk", float64(n)/1e3)
 	}
 	return fmt.Sprintf("%.1fM", float64(n)/1e6)
+}
+
+// ChainLine is a chain in a list, as text and as JSON.
+type ChainLine struct {
+	ID       string    `json:"chain_id"`
+	Loop     string    `json:"loop_id,omitempty"` // "" of superloop fix
+	Status   string    `json:"status"`
+	Held     bool      `json:"held,omitempty"` // something was begun and has no outcome
+	Command  string    `json:"command"`
+	Depth    int       `json:"depth"`
+	Attempts int       `json:"attempts"`
+	Why      string    `json:"why,omitempty"`
+	Updated  time.Time `json:"updated_at"`
+	Error    string    `json:"error,omitempty"` // why it cannot be read
+}
+
+// Chains lists chains for a person.
+func Chains(w io.Writer, all []ChainLine) error {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "there is no chain")
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "CHAIN\tSTATUS\tLEVEL\tTRIED\tCOMMAND")
+	for _, c := range all {
+		status := c.Status
+		if c.Held {
+			status = "held" // a person decides
+		}
+		if c.Error != "" {
+			fmt.Fprintf(t, "%s\tbroken\t-\t-\t%s\n", Clean(c.ID), Cut(text.Display(c.Error), 200))
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\n", Clean(c.ID), status, c.Depth, c.Attempts, Cut(text.Display(c.Command), 80))
+	}
+	return t.Flush()
 }

@@ -1,13 +1,10 @@
-// Package script is the built-in scripted agent: it plays a scenario file as a
-// real child process in the place of an agent CLI. `superloop demo` and the
-// tests use it, and anyone who wants to see what a loop does before paying for
-// a model. docs/scenarios.md describes the files, schemas/scenario.schema.json
-// is their schema.
+// Package script is the built-in scripted agent: it plays a scenario file as a real child process in the place of an
+// agent CLI. `superloop demo` and the tests use it, and anyone who wants to see what a loop does before paying for a
+// model. docs/scenarios.md describes the files, schemas/scenario.schema.json is their schema.
 //
-// It stands in for a foreign process, so it does what such processes do: this
-// package is the one named exception from the rule that only internal/durable
-// opens files for writing, and it may ignore signals and leave processes
-// behind. Nothing of superloop may import it but the hidden verb that runs it.
+// It stands in for a foreign process, so it does what such processes do: this package is the one named exception from
+// the rule that only internal/durable opens files for writing, and it may ignore signals and leave processes behind.
+// Nothing of superloop may import it but the hidden verb that runs it.
 //
 // Exit codes: what "exit" says; 0 at the end of the steps; 2 when the scenario
 // or a step of it is wrong, with the turn and step on standard error.
@@ -32,10 +29,9 @@ import (
 // exitWrong is the exit code for a scenario or a step that is wrong.
 const exitWrong = 2
 
-// Main plays the scenario file that args names and returns the exit code. env
-// looks a variable up, as os.Getenv does; files are below the process's
-// working directory. It is for a process of its own: SIGINT, SIGTERM and SIGHUP end
-// that process as they end any program, whatever it had arranged before.
+// Main plays the scenario file that args names and returns the exit code. env looks a variable up, as os.Getenv does;
+// files are below the process's working directory. It is for a process of its own: SIGINT, SIGTERM and SIGHUP end that
+// process as they end any program, whatever it had arranged before.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	code, err := playFile(args, stdin, stdout, stderr, env)
 	if err != nil {
@@ -74,8 +70,7 @@ func playFile(args []string, stdin io.Reader, stdout, stderr io.Writer, env func
 	return 0, nil
 }
 
-// drain reads the prompt to its end, as an agent does; not from a terminal,
-// where nobody would know that it waits.
+// drain reads the prompt to its end, as an agent does; not from a terminal, where nobody would know that it waits.
 func drain(stdin io.Reader) error {
 	if f, ok := stdin.(*os.File); ok {
 		info, err := f.Stat()
@@ -268,9 +263,8 @@ func (p *player) run(argv []string) error {
 	return nil
 }
 
-// spawn starts a command and leaves it running, as a careless agent does:
-// `command &`, or `setsid command &` when detached. It can hold standard
-// output and error open after the agent is gone.
+// spawn starts a command and leaves it running, as a careless agent does: `command &`, or `setsid command &` when
+// detached. It can hold standard output and error open after the agent is gone.
 func (p *player) spawn(argv []string, detach bool) error {
 	child, err := p.start(argv, detach)
 	if err != nil {
@@ -282,9 +276,8 @@ func (p *player) spawn(argv []string, detach bool) error {
 // start gives a child this process's own standard output and error (/dev/null
 // where Main was not given files), its environment and directory.
 //
-// os.StartProcess instead of internal/proc: that one's promise is to leave
-// nothing behind, and an agent's tools write straight to the agent's output
-// and may stay behind.
+// os.StartProcess instead of internal/proc: that one's promise is to leave nothing behind, and an agent's tools write
+// straight to the agent's output and may stay behind.
 func (p *player) start(argv []string, ownSession bool) (*os.Process, error) {
 	path, err := proc.LookPath(argv[0], []string{"PATH=" + p.env("PATH")})
 	if err != nil {
