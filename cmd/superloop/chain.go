@@ -87,10 +87,7 @@ func (a *app) chainList(c *cli.Context) error {
 	} else {
 		err = render.Chains(a.stdout, lines)
 	}
-	if err == nil && slices.ContainsFunc(lines, func(l render.ChainLine) bool { return l.Error != "" }) {
-		return silent(exitFailed)
-	}
-	return err
+	return failedUnless(!slices.ContainsFunc(lines, func(l render.ChainLine) bool { return l.Error != "" }), err)
 }
 
 // oneChain is the chain of that id, or the newest.

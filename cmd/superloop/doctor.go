@@ -109,14 +109,9 @@ func (a *app) everything(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if err := render.JSON(a.stdout, map[string]any{"ok": healthy, "checks": all}); err != nil {
-			return err
-		}
+		err = render.JSON(a.stdout, map[string]any{"ok": healthy, "checks": all})
 	}
-	if !healthy {
-		return silent(exitFailed)
-	}
-	return nil
+	return failedUnless(healthy, err)
 }
 
 // environment makes the checks that precede an iteration, and tells what is broken.

@@ -58,10 +58,7 @@ func (a *app) checks(c *cli.Context) error {
 	} else {
 		err = printChecks(a.stdout, report)
 	}
-	if err == nil && slices.ContainsFunc(report.Checks, func(r checkRow) bool { return r.State == failures.CheckBroken }) {
-		return silent(exitFailed)
-	}
-	return err
+	return failedUnless(!slices.ContainsFunc(report.Checks, func(r checkRow) bool { return !notBroken(r) }), err)
 }
 
 // checksReport is what --checks --json prints.

@@ -69,14 +69,9 @@ func (a *app) smokeRunners(c *cli.Context) error {
 		}
 	}
 	if c.Bool("json") {
-		if err := render.JSON(a.stdout, map[string]any{"ok": fine, "runners": all}); err != nil {
-			return err
-		}
+		err = render.JSON(a.stdout, map[string]any{"ok": fine, "runners": all})
 	}
-	if !fine {
-		return silent(exitFailed)
-	}
-	return nil
+	return failedUnless(fine, err)
 }
 
 // chosen are the runners that --runner names, and whether it names any: without it, and

@@ -133,13 +133,7 @@ func (a *app) verify(c *cli.Context, id string, paths layout.Paths) error {
 		return err
 	}
 	if c.Bool("json") {
-		if err := render.JSON(a.stdout, rep); err != nil {
-			return err
-		}
-		if rep.FirstBad != nil {
-			return silent(exitFailed)
-		}
-		return nil
+		return failedUnless(rep.FirstBad == nil, render.JSON(a.stdout, rep))
 	}
 	if rep.FirstBad != nil {
 		return failf(exitFailed, "cp "+text.Paste(paths.Events())+" /somewhere/safe   (then compare it with a backup)", "%w", rep.FirstBad)

@@ -51,6 +51,14 @@ func failf(code int, hint, format string, args ...any) *fault {
 // silent is an exit code for something that has been said.
 func silent(code int) *fault { return &fault{code: code, err: errors.New("exit"), quiet: true} }
 
+// failedUnless is how a verb ends that has told what it found: err, else exit code 1 unless all is well.
+func failedUnless(well bool, err error) error {
+	if err == nil && !well {
+		return silent(exitFailed)
+	}
+	return err
+}
+
 // classify is the one table from errors to exit codes.
 func classify(err error) *fault {
 	var f *fault

@@ -77,14 +77,9 @@ func (a *app) notifyTest(c *cli.Context) error {
 		}
 	}
 	if c.Bool("json") {
-		if err := render.JSON(a.stdout, map[string]any{"ok": failed == 0, "channels": verdicts}); err != nil {
-			return err
-		}
+		err = render.JSON(a.stdout, map[string]any{"ok": failed == 0, "channels": verdicts})
 	}
-	if failed > 0 {
-		return silent(exitFailed)
-	}
-	return nil
+	return failedUnless(failed == 0, err)
 }
 
 // inForce is the configuration of which nothing that is held is in force.
@@ -203,22 +198,15 @@ const (
 	codeNoChannel  = "no_channel"  // a channel that cannot work
 )
 
-// kindsOf are the messages of a kind of news, for the first line and for the
-// second. The second hears nothing until a question has aged.
-func kindsOf(tell string, second bool) []notify.Kind {
-	switch {
-	case tell == config.TellEscalation && second:
-		return []notify.Kind{notify.Aged}
-	case tell == config.TellEscalation:
-		return []notify.Kind{notify.Opened, notify.Alert}
-	case tell == config.TellResolution:
-		return []notify.Kind{notify.Resolved}
-	case tell == config.TellReminder:
-		return []notify.Kind{notify.Reminder}
-	case tell == config.TellConfig && !second:
-		return []notify.Kind{notify.ConfigChangeHeld}
-	}
-	return nil
+// kindsOf are the messages of a kind of news, for the first line and for the second. The second hears nothing until a
+// question has aged.
+func kindsOf(tell string) [2][]notify.Kind {
+	return map[string][2][]notify.Kind{
+		config.TellEscalation: {{notify.Opened, notify.Alert}, {notify.Aged}},
+		config.TellResolution: {{notify.Resolved}, {notify.Resolved}},
+		config.TellReminder:   {{notify.Reminder}, {notify.Reminder}},
+		config.TellConfig:     {{notify.ConfigChangeHeld}, nil},
+	}[tell]
 }
 
 // channels makes the channels of a configuration. One that cannot work is there too: its messages fail with the reason,
@@ -232,12 +220,12 @@ func (a *app) channels(cfg *config.Config) (set effects.Channels, problems []con
 		}
 		problems = append(problems, bad...)
 		set.All = append(set.All, n)
-		line := set.First
+		line, at := set.First, 0
 		if ch.Second {
-			line = set.Second
+			line, at = set.Second, 1
 		}
 		for _, tell := range ch.Tell {
-			for _, kind := range kindsOf(tell, ch.Second) {
+			for _, kind := range kindsOf(tell)[at] {
 				line[kind] = append(line[kind], ch.Name)
 			}
 		}

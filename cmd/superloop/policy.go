@@ -131,10 +131,7 @@ func (a *app) policyLint(c *cli.Context) error {
 			fmt.Fprintf(a.stdout, "%s: nothing to say\n", f.path)
 		}
 	}
-	if err == nil && worst == recovery.SevError {
-		return silent(exitFailed)
-	}
-	return err
+	return failedUnless(worst != recovery.SevError, err)
 }
 
 func (a *app) policyTest(c *cli.Context) error {
@@ -168,8 +165,5 @@ func (a *app) policyTest(c *cli.Context) error {
 	} else {
 		fmt.Fprintf(a.stdout, "%s, %d failed\n", count(len(all), "test"), failed)
 	}
-	if err == nil && failed > 0 {
-		return silent(exitFailed)
-	}
-	return err
+	return failedUnless(failed == 0, err)
 }

@@ -56,8 +56,8 @@ func (a *app) run(c *cli.Context) error {
 	} else if l, ok := cfg.Loop(id); ok {
 		todo = []config.Loop{l}
 	}
-	if err := a.environmentIsFine(cfg, repo); err != nil {
-		return err
+	if problems := cfg.Check(repo, lookPath(a.env)); len(problems) > 0 {
+		return &config.Error{Path: cfg.Path, Problems: problems}
 	}
 	_, lacking := a.channels(cfg)
 	for _, p := range append(warnings(cfg), lacking...) {
@@ -127,14 +127,6 @@ func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
 		}
 	}
 	return list
-}
-
-// environmentIsFine checks what the file system says of a configuration before anything is written.
-func (a *app) environmentIsFine(cfg *config.Config, repo string) error {
-	if problems := cfg.Check(repo, lookPath(a.env)); len(problems) > 0 {
-		return &config.Error{Path: cfg.Path, Problems: problems}
-	}
-	return nil
 }
 
 // lookPath finds a program on the PATH of the person who runs superloop.
