@@ -317,15 +317,11 @@ func (a *app) waitingLoop(c *cli.Context) (string, layout.Paths, loop.View, erro
 
 // theLoop is --loop, or the only loop, and its places.
 func (a *app) theLoop(c *cli.Context) (string, layout.Paths, error) {
-	repo, err := a.repo(c)
-	var ids []string
-	if err == nil {
-		ids, err = a.loopIDs(repo)
+	repo, ids, err := a.chosenLoops(c)
+	if err != nil {
+		return "", layout.Paths{}, err
 	}
-	id := ""
-	if err == nil {
-		id, err = pick(c, ids)
-	}
+	id, err := pick(c, ids)
 	if err != nil {
 		return "", layout.Paths{}, err
 	}

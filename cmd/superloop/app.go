@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,14 +33,10 @@ type app struct {
 	stderr io.Writer
 	env    func(string) string
 	disk   durable.Disk
-	// hurry is closed by the second signal; interrupts says which was first.
-	hurry chan struct{}
-	// json is the verb's --json, known once its flags are read.
-	json bool
-	// args are the invocation as it was typed.
-	args []string
-	// slack is empty outside of tests.
-	slack slackSide
+	hurry  chan struct{} // closed by the second signal
+	json   bool          // the verb's --json, known once its flags are read
+	args   []string      // the invocation as it was typed
+	slack  slackSide     // empty outside of tests
 }
 
 // errSignal is why the context of a run ended.
@@ -327,10 +324,5 @@ func (a *app) width() int {
 
 // who is the person at the keyboard, for --by.
 func (a *app) who(c *cli.Context) string {
-	for _, name := range []string{c.String("by"), a.env("SUDO_USER"), a.env("USER"), a.env("LOGNAME")} {
-		if name != "" {
-			return name
-		}
-	}
-	return fmt.Sprintf("uid %d", os.Getuid())
+	return cmp.Or(c.String("by"), a.env("SUDO_USER"), a.env("USER"), a.env("LOGNAME"), fmt.Sprintf("uid %d", os.Getuid()))
 }

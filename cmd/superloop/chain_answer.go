@@ -53,15 +53,10 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 	})
 }
 
-// fixes are the options of a question that have a command.
+// remedies are the options of a question that have a command.
 func remedies(rec escalation.Record) []escalation.Option {
-	out := []escalation.Option{}
-	for _, o := range rec.Question.Options {
-		if o.Command != "" {
-			out = append(out, o)
-		}
-	}
-	return out
+	without := func(o escalation.Option) bool { return o.Command == "" }
+	return slices.DeleteFunc(orEmpty(slices.Clone(rec.Question.Options)), without)
 }
 
 // chooseInLoop answers a loop's question with one of its options, as approve-recovery --edit does.

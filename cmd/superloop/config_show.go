@@ -23,11 +23,9 @@ import (
 type shownValue struct {
 	Path  string `json:"path"`
 	Value any    `json:"value"`
-	// From is file, default or pin.
-	From string `json:"from"`
-	Line int    `json:"line,omitempty"`
-	// File is what the file says, when that is held.
-	File any `json:"file,omitempty"`
+	From  string `json:"from"` // file, default or pin
+	Line  int    `json:"line,omitempty"`
+	File  any    `json:"file,omitempty"` // what the file says, when that is held
 }
 
 func (a *app) configShow(c *cli.Context) error {

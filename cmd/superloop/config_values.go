@@ -16,12 +16,10 @@ import (
 
 // setting is one value of a configuration.
 type setting struct {
-	// path is a JSON pointer with a loop's id in the place of its index, as in config.Change.
-	path   string
-	value  any
-	secret bool
-	// origins are the places of the file that it may be from, the first that is there wins.
-	origins []string
+	path    string // a JSON pointer with a loop's id in the place of its index, as in config.Change
+	value   any
+	secret  bool
+	origins []string // the places of the file that it may be from; the first that is there wins
 }
 
 func (s setting) shown() any {

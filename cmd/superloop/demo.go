@@ -276,7 +276,7 @@ What to type next:
 	return nil
 }
 
-// fixed is the text of the step in which the failure went away.
+// remedied is the text of the step in which the failure went away.
 func (p *played) remedied() string {
 	held := "confined by " + render.Clean(p.level)
 	if p.level == "" || p.level == string(sandbox.None) {

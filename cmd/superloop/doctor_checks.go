@@ -65,8 +65,7 @@ func (a *app) checks(c *cli.Context) error {
 type checksReport struct {
 	Checks  []checkRow            `json:"checks"`
 	Retired []failures.Prevention `json:"retired"`
-	// Off are the loops that make no checks before their iterations.
-	Off []string `json:"switched_off_for"`
+	Off     []string              `json:"switched_off_for"` // loops that make no checks before their iterations
 }
 
 // learnedChecks is the file of the checks that were learned or added.

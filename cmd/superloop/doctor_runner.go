@@ -26,8 +26,7 @@ import (
 // smoke is what is said of one runner.
 type smoke struct {
 	preflight.Report
-	// Live is nil without --live, and for a runner that cannot be started.
-	Live *live `json:"live,omitempty"`
+	Live *live `json:"live,omitempty"` // nil without --live, and for a runner that cannot be started
 }
 
 // smokeRunners finds out whether runners will work.
@@ -195,7 +194,6 @@ func flagsLine(r preflight.Report) string {
 }
 
 const (
-	// livePrompt asks for as little as can be recognised.
 	livePrompt = "Reply with the single word READY. Use no tools and change no files.\n"
 	// liveTimeout bounds a try: opencode takes over a minute to start on a busy
 	// machine.
@@ -205,19 +203,16 @@ const (
 
 // live is how a real run went.
 type live struct {
-	OK bool `json:"ok"`
-	// Class and Error say what went wrong; "" when nothing did.
-	Class   string `json:"class,omitempty"`
-	Error   string `json:"error,omitempty"`
-	Message string `json:"message"`
-	// Ready: the message holds the word that was asked for.
-	Ready      bool        `json:"ready"`
+	OK         bool        `json:"ok"`
+	Class      string      `json:"class,omitempty"` // what went wrong, as Error; "" when nothing did
+	Error      string      `json:"error,omitempty"`
+	Message    string      `json:"message"`
+	Ready      bool        `json:"ready"` // the message holds the word that was asked for
 	Model      string      `json:"model,omitempty"`
 	Usage      *loop.Usage `json:"usage,omitempty"`
 	CostUSD    *float64    `json:"cost_usd"`
 	DurationMS int64       `json:"duration_ms"`
-	// Dir is where it ran; its log is there.
-	Dir string `json:"dir"`
+	Dir        string      `json:"dir"` // where it ran; its log is there
 }
 
 // try sends one short prompt to a runner as the first of its roles would, but

@@ -33,11 +33,10 @@ const (
 
 // fault is an error that a person reads: what failed, and what to type next.
 type fault struct {
-	code int
-	err  error
-	hint string
-	// quiet faults were told already; only the code is left to give.
-	quiet bool
+	code  int
+	err   error
+	hint  string
+	quiet bool // it was told already; only the code is left to give
 }
 
 func (f *fault) Error() string { return f.err.Error() }

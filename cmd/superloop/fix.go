@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -208,12 +209,9 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 
 // walkable reports whether there is an option that a chain may try.
 func walkable(options []plan.Choice) bool {
-	for _, o := range options {
-		if o.ByItself && o.Availability != "impossible" && (o.Command != "" || len(o.WaitsMS) > 0) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(options, func(o plan.Choice) bool {
+		return o.ByItself && o.Availability != "impossible" && (o.Command != "" || len(o.WaitsMS) > 0)
+	})
 }
 
 // withheld are the options that superloop could carry out, and does not by itself whatever the policy says.

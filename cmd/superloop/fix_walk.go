@@ -277,9 +277,8 @@ type walker struct {
 	timeout time.Duration
 	yes     bool
 	json    bool
-	// terminal is where a person can be asked, nil without one.
-	terminal *os.File
 
+	terminal *os.File // where an operator can be asked, nil without one
 	ch       *plan.Chain
 	last     ran // the command, the last time
 	used     int // fixes that ran by themselves

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -201,10 +202,7 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		}
 		return silent(code)
 	}
-	detail := s.Detail
-	if detail == "" {
-		detail = s.Reason
-	}
+	detail := cmp.Or(s.Detail, s.Reason)
 	var sig errSignal
 	if errors.As(context.Cause(ctx), &sig) && !s.Status.Ended() {
 		what := "paused by " + sig.Error() + ", the state is kept"

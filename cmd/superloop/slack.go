@@ -28,9 +28,8 @@ const clickGrace = 5 * time.Second
 
 // slackSide is what a test puts in the place of Slack; empty outside of tests.
 type slackSide struct {
-	// api replaces https://slack.com/api/; hosts may be answered besides Slack's.
-	api   string
-	hosts []string
+	api   string   // in the place of https://slack.com/api/
+	hosts []string // that may be answered besides Slack's
 }
 
 // clickDesk takes the answers that people click in Slack, for the life of a

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +29,7 @@ type standing struct {
 	loop.View
 	Supervisor *local.Holder `json:"supervisor"` // null: nobody runs it
 	Next       string        `json:"next"`
-	// Question is what the loop waits for, as its record says.
-	Question *openQuestion `json:"question,omitempty"`
+	Question   *openQuestion `json:"question,omitempty"` // what the loop waits for, as its record says
 }
 
 type openQuestion struct {
@@ -183,11 +183,7 @@ func printStanding(w io.Writer, s standing, now time.Time) {
 			fmt.Fprintf(w, "  %-11s %s\n", name, render.Clean(value))
 		}
 	}
-	if d := s.Detail; d != "" {
-		line("because", d)
-	} else {
-		line("because", s.Reason)
-	}
+	line("because", cmp.Or(s.Detail, s.Reason))
 	if s.Recovery != nil && s.Recovery.Attempt.Command != "" {
 		line("recovery", fmt.Sprintf("%d (%s, %s): %s", s.Recovery.N, s.Recovery.Category, s.Recovery.Verdict, text.Display(s.Recovery.Attempt.Command)))
 	}

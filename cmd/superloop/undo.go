@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -67,13 +68,7 @@ func (a *app) undo(c *cli.Context) error {
 
 // setsOf are the sets of a loop, the oldest first; of its recovery n, unless that is 0.
 func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
-	out := []undo.Kept{}
-	for _, k := range all {
-		if k.Label.Loop == id && (n == 0 || k.Label.Recovery == n) {
-			out = append(out, k)
-		}
-	}
-	return out
+	return slices.DeleteFunc(orEmpty(all), func(k undo.Kept) bool { return k.Label.Loop != id || n != 0 && k.Label.Recovery != n })
 }
 
 // idle refuses while a supervisor lets something work in the work tree. One that waits for a person or for a provider

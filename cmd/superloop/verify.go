@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,12 +140,7 @@ func (a *app) toolOf(c *cli.Context, name string) (verify.Tool, string, error) {
 		r, ok = cat.RecipeByCLI(name)
 	}
 	if ok {
-		t.ID, t.Verify, label = r.ID, r.Verify, r.Label
-		if r.CLI != "" {
-			t.CLI = r.CLI
-		} else {
-			t.CLI = r.ID
-		}
+		t.ID, t.CLI, t.Verify, label = r.ID, cmp.Or(r.CLI, r.ID), r.Verify, r.Label
 	}
 	if c.IsSet("command") {
 		t.Verify = catalog.Verify{Command: c.String("command"), Origin: catalog.VerifyGenerated}

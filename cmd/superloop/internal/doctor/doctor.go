@@ -31,10 +31,9 @@ type Result struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	Detail string `json:"detail"`
-	// Fix is what to do about it; "" when there is nothing to do.
-	Fix string `json:"fix"`
-	// Enforcement is set by the check of that name.
-	Enforcement *Enforcement `json:"enforcement,omitempty"`
+	Fix    string `json:"fix"` // what to do about it; "" when there is nothing to do
+
+	Enforcement *Enforcement `json:"enforcement,omitempty"` // set by the check of that name
 	// Check is how a runner's program has shown whether it works, if superloop does not know the program.
 	Check *preflight.Check `json:"check,omitempty"`
 }

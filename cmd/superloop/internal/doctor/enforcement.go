@@ -19,19 +19,15 @@ const (
 
 // Enforcement is what holds of the rules, and what does not. It was measured by setting up what a run sets up.
 type Enforcement struct {
-	Level string `json:"level"`
-	// Agents is what protects the configuration and the private state from them.
-	Agents sandbox.ProtectionReport `json:"agents"`
-	// Recoveries is what holds a recovery command.
-	Recoveries sandbox.Sandbox `json:"recoveries"`
+	Level      string                   `json:"level"`
+	Agents     sandbox.ProtectionReport `json:"agents"`     // what protects the configuration and the private state from them
+	Recoveries sandbox.Sandbox          `json:"recoveries"` // what holds a recovery command
 	// RequiredBy are the loops whose policy has sandbox.required; Met is whether what they require is there. A section
 	// that all loops share is called "recovery".
 	RequiredBy []string `json:"sandbox_required_by"`
 	Met        bool     `json:"sandbox_required_met"`
-	// NotRefused are the things that nothing keeps an agent from.
-	NotRefused []string `json:"not_refused"`
-
-	root bool
+	NotRefused []string `json:"not_refused"` // what nothing keeps an agent from
+	root       bool
 }
 
 // protection is what a run keeps from agents, as far as it exists.

@@ -3,6 +3,7 @@ package metrics
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/superloop/superloop/loop/journal"
@@ -163,11 +164,7 @@ func (t *tally) recovered(event string, f fields) {
 			t.executed[f.id] = f.source
 		}
 	case "recovery_executed", "recovery_failed":
-		result := "executed"
-		if event == "recovery_failed" {
-			result = "failed"
-		}
-		t.count(recoveries, among(t.executed[f.id], t.known.sources), result)
+		t.count(recoveries, among(t.executed[f.id], t.known.sources), strings.TrimPrefix(event, "recovery_"))
 		delete(t.executed, f.id)
 	case "recovery_verified":
 		t.count(verifications, among(f.result, t.known.results))

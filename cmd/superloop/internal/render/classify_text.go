@@ -153,8 +153,7 @@ func (e Exit) String() string {
 
 // String says which policy it is.
 func (p PolicyFrom) String() string {
-	if p.Held > 0 {
-		n := p.Held
+	if n := p.Held; n > 0 {
 		p.Held = 0
 		return fmt.Sprintf("%s, without what nobody has trusted yet (%d; superloop config diff)", p.String(), n)
 	}

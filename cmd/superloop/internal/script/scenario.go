@@ -20,9 +20,8 @@ const (
 )
 
 type scenario struct {
-	turns []turn
-	// fallback is nil when the scenario has no default.
-	fallback []step
+	turns    []turn
+	fallback []step // nil when the scenario has no default
 }
 
 // turn matches by what is not nil.
