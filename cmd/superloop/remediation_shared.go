@@ -93,13 +93,17 @@ func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, e
 		}
 		k.profile, k.probes = p, elsewhere{k.probes}
 	}
+	detected := make(chan remedy.Profile, 1)
+	if preset == "" {
+		go func() { detected <- remedy.Detect(ctx, repo) }() // beside the catalog: each takes some milliseconds
+	}
 	k.cat, k.problems = catalog.Load(ctx, catalog.Options{UserDir: catalog.UserDir(), RepoDir: repo})
 	var err error
 	if k.classifier, err = rules.New(k.cat, rules.Options{Redact: sandbox.Secrets(os.Environ())}); err != nil {
 		return nil, fmt.Errorf("reading what superloop knows of failures: %w", err)
 	}
 	if preset == "" {
-		k.profile = remedy.Detect(ctx, repo)
+		k.profile = <-detected
 	}
 	if ctx.Err() != nil {
 		return nil, interrupted(ctx)

@@ -236,7 +236,7 @@ func (p *Profile) lookLibc() {
 		p.Libc = "musl"
 		return
 	}
-	for _, pattern := range []string{"/lib/*/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6", "/lib/libc.so.6"} {
+	for _, pattern := range []string{"/lib/*-linux-*/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6", "/lib/libc.so.6"} {
 		hits, err := filepath.Glob(pattern)
 		if err != nil || len(hits) == 0 {
 			continue
