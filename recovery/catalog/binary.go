@@ -9,10 +9,9 @@ import (
 	"slices"
 )
 
-// The compiled form is binary: a struct is a number with a bit for each field that is not
-// zero, and these fields; a text, a list and a map begin with their length. Texts are not
-// copied when they are read. There is nothing that makes an old form readable: it is made
-// anew with the program.
+// The compiled form is binary: a struct is a number with a bit for each field that is not zero, and these fields; a
+// text, a list and a map begin with their length. Texts are not copied when they are read. There is nothing that makes
+// an old form readable: it is made anew with the program.
 
 // appendBinary appends a value of strings, numbers, bools, slices, maps, structs and pointers to these.
 func appendBinary(to []byte, v reflect.Value) []byte {
@@ -64,8 +63,7 @@ func appendBinary(to []byte, v reflect.Value) []byte {
 	panic("the compiled catalog cannot hold a " + v.Type().String())
 }
 
-// readBinary reads what appendBinary wrote of a value of the type that v points to, and
-// reports whether it is whole.
+// readBinary reads what appendBinary wrote of a value of the type that v points to, and reports whether it is whole.
 func readBinary(form string, v any) bool {
 	r := binaryReader{rest: form}
 	r.read(reflect.ValueOf(v).Elem())

@@ -16,8 +16,7 @@ type Recipe struct {
 	// Install are the command lines of any other method (npm, pip, pipx, cargo, go, gem, curl_pipe_bash,
 	// github_release, source, ...).
 	Install map[string][][]string `yaml:"install" json:"install,omitempty"`
-	// InstallVia names the method family whose handlers know a method's failures, where that is not the method
-	// itself.
+	// InstallVia names the method family whose handlers know a method's failures, where that is not the method itself.
 	InstallVia map[string]string     `yaml:"install_via" json:"install_via,omitempty"`
 	Prefer     []string              `yaml:"prefer" json:"prefer,omitempty"` // methods, the best first
 	NeedsSudo  map[string]bool       `yaml:"needs_sudo" json:"needs_sudo,omitempty"`
@@ -136,8 +135,7 @@ type Chain struct {
 	Origin     Origin     `yaml:"-" json:"origin"`
 }
 
-// Approach is one step of a chain: a named way that becomes an Option when the options of the handlers do not cover
-// it.
+// Approach is one step of a chain: a named way that becomes an Option when the options of the handlers do not cover it.
 type Approach struct {
 	ID            string     `yaml:"id" json:"id"`
 	Label         string     `yaml:"label" json:"label"`

@@ -30,10 +30,10 @@ type bytesOf struct {
 func readFile(repo, rel string, limit int64) (bytesOf, error) {
 	b := bytesOf{mode: gitEmpty}
 	at, err := open(repo, rel)
-	if errors.Is(err, ErrLink) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	switch {
+	case errors.Is(err, ErrLink), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return b, nil
-	}
-	if err != nil {
+	case err != nil:
 		return b, err
 	}
 	defer at.close()

@@ -315,12 +315,11 @@ func same(dir, name, sum, why string) error {
 // so before it gives up.
 func removeTree(ctx context.Context, dir, name string) error {
 	t := proc.Tool{Dir: dir}
-	_, err := t.Run(ctx, "rm", "-rf", "--", "./"+name)
-	if err != nil {
-		_, _ = t.Run(ctx, "find", "./"+name, "-type", "d", "-exec", "chmod", "u+rwx", "{}", "+")
-		_, err = t.Run(ctx, "rm", "-rf", "--", "./"+name)
+	if _, err := t.Run(ctx, "rm", "-rf", "--", "./"+name); err == nil {
+		return nil
 	}
-	if err != nil {
+	_, _ = t.Run(ctx, "find", "./"+name, "-type", "d", "-exec", "chmod", "u+rwx", "{}", "+")
+	if _, err := t.Run(ctx, "rm", "-rf", "--", "./"+name); err != nil {
 		return fmt.Errorf("removing %s: %w", filepath.Join(dir, name), err)
 	}
 	return nil

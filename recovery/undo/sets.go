@@ -127,9 +127,6 @@ func (s Store) clear(ctx context.Context, id string) error {
 // were being removed.
 func (s Store) sweep(ctx context.Context) error {
 	entries, err := os.ReadDir(s.sets())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
 		return fmt.Errorf("looking for sets that were not finished: %w", err)
 	}
