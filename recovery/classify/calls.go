@@ -1,10 +1,16 @@
 package classify
 
 import (
+	_ "embed" // for the names
+	"io"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/superloop/superloop/internal/manifest"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 )
@@ -19,18 +25,11 @@ type calls struct {
 	hints    int        // words[hints:] come from a project's files, not from the command
 }
 
-// kin is the family of the programs that a package manager installs and starts, "" if it has none.
-func kin(family string) string { return named("kin", family) }
-
-// familyOf names the method family of a program, "" if it has none.
-func familyOf(program string) string { return named("family", program) }
-
 // programName is the plain name of a program: without its directory, and without the version that some carry
 // (python3.11, pip3, gcc-12).
 func programName(word string) string {
 	name := strings.TrimSuffix(strings.ToLower(path.Base(word)), ".exe")
-	bare := strings.TrimRight(name, "0123456789.")
-	bare = strings.TrimSuffix(bare, "-")
+	bare := strings.TrimSuffix(strings.TrimRight(name, "0123456789."), "-")
 	switch bare {
 	case "python", "pip", "gcc", "g++", "clang", "clang++", "php", "ruby", "node", "lua", "pypy":
 		return bare
@@ -48,11 +47,11 @@ func callsOf(command string, argv []string) calls {
 	if strings.TrimSpace(line) == "" {
 		return c
 	}
-	a := recovery.Analyse(line)
-	for _, part := range a.Parts {
+	parts := recovery.Analyse(line).Parts
+	for _, part := range parts {
 		c.add(part.Words, 0)
 	}
-	if len(a.Parts) == 0 && len(argv) > 0 {
+	if len(parts) == 0 {
 		c.add(argv, 0)
 	}
 	c.hints = len(c.words)
@@ -64,13 +63,14 @@ const maxWrapped = 6
 
 // add notes a simple command and what it starts in turn.
 func (c *calls) add(words []string, depth int) {
-	words = withoutAssignments(words)
+	for len(words) > 0 && assignment(words[0]) {
+		words = words[1:]
+	}
 	if len(words) == 0 || depth > maxWrapped || len(c.words) > 200 {
 		return
 	}
 	name := programName(words[0])
-	call := append([]string{name}, words[1:]...)
-	c.words = append(c.words, call)
+	c.words = append(c.words, append([]string{name}, words[1:]...))
 	rest, opaque := started(name, words)
 	if opaque || strings.HasPrefix(words[0], "./") || strings.HasSuffix(name, ".sh") {
 		c.opaque = true
@@ -80,7 +80,7 @@ func (c *calls) add(words []string, depth int) {
 	if len(rest) > 0 {
 		c.add(rest, depth+1)
 	}
-	if f := familyOf(name); f != "" && !slices.Contains(c.families, f) {
+	if f := named("family", name); f != "" && !slices.Contains(c.families, f) {
 		c.families = append(c.families, f) // after what it starts: python3 -m pip is pip first
 	}
 }
@@ -114,29 +114,25 @@ func started(name string, words []string) (rest []string, opaque bool) {
 		return nil, name == "bun"
 	case "uv", "poetry", "pipenv", "pdm", "rye", "hatch", "conda", "mamba", "mise", "asdf", "direnv", "nix-shell", "bundle", "bundler", "corepack", "volta":
 		a := afterFlags(args)
-		if len(a) > 1 {
-			switch a[0] {
-			case "run", "exec", "x":
-				return afterFlags(a[1:]), false
-			}
-			if name == "corepack" {
-				return a, false
-			}
+		switch {
+		case len(a) < 2:
+		case a[0] == "run" || a[0] == "exec" || a[0] == "x":
+			return afterFlags(a[1:]), false
+		case name == "corepack":
+			return a, false
 		}
-		return nil, false
 	case "python", "pypy":
 		for i, a := range args {
 			if a == "-m" && i+1 < len(args) {
 				return args[i+1:], false
 			}
 			if !strings.HasPrefix(a, "-") {
-				if base := programName(a); base == "manage.py" {
+				if programName(a) == "manage.py" {
 					return args[i:], false
 				}
-				return nil, false
+				break
 			}
 		}
-		return nil, false
 	case "make", "gmake", "just", "task", "rake", "invoke", "tox", "nox", "ninja", "bazel", "gradle", "gradlew", "mvn", "mvnw", "pre-commit", "lint-staged", "turbo", "nx", "lerna", "composer", "act", "earthly", "parallel", "docker", "podman", "docker-compose", "ssh", "sh", "bash", "dash", "zsh", "ash", "husky", "concurrently", "npm-run-all", "start-server-and-test", "watchexec", "entr":
 		return nil, true
 	}
@@ -149,13 +145,6 @@ func afterFlags(words []string) []string {
 		if words[0] == "--" {
 			return words[1:]
 		}
-		words = words[1:]
-	}
-	return words
-}
-
-func withoutAssignments(words []string) []string {
-	for len(words) > 0 && assignment(words[0]) {
 		words = words[1:]
 	}
 	return words
@@ -198,10 +187,136 @@ func callMatches(call, want []string) bool {
 	for i, seen := 1, 0; i < len(call) && len(want) > 0 && seen < 4; i++ {
 		if call[i] == want[0] {
 			want = want[1:]
-		} else if strings.HasPrefix(call[i], "-") {
-			continue
+			seen++
+		} else if !strings.HasPrefix(call[i], "-") {
+			seen++
 		}
-		seen++
 	}
 	return len(want) == 0
 }
+
+// maxHintFile bounds how much of a project's file is read for hints.
+const maxHintFile = 64 << 10
+
+// lookInto adds what a project's own files say a command runs: the script of package.json, the recipe of a Makefile's
+// target, the text of a script. These are hints only: the command stays opaque.
+func (c *calls) lookInto(dir string) {
+	known := len(c.words)
+	for _, call := range c.words[:known] {
+		for _, text := range c.ownText(dir, call) {
+			parts := recovery.Analyse(text).Parts
+			for _, part := range parts[:min(len(parts), 100)] {
+				c.add(part.Words, 1)
+			}
+		}
+	}
+}
+
+// ownText gives the shell text behind one call, if a file of the project has it.
+func (c *calls) ownText(dir string, call []string) []string {
+	args := afterFlags(call[1:])
+	switch call[0] {
+	case "npm", "pnpm", "yarn", "bun":
+		name := "test"
+		if len(args) > 0 {
+			name = args[0]
+			if (name == "run" || name == "run-script") && len(args) > 1 {
+				name = args[1]
+			}
+		}
+		if name == "t" || name == "tst" {
+			name = "test"
+		}
+		m, _ := manifest.PackageJSON(readSome(filepath.Join(dir, "package.json")))
+		var out []string
+		for _, s := range []string{"pre" + name, name, "post" + name} {
+			if text := m.Scripts[s]; text != "" {
+				out = append(out, text)
+			}
+		}
+		return out
+	case "make", "gmake":
+		target := append(args, "")[0]
+		for _, f := range []string{"GNUmakefile", "makefile", "Makefile"} {
+			if b := readSome(filepath.Join(dir, f)); b != nil {
+				return []string{makeRecipe(string(b), target)}
+			}
+		}
+	case "sh", "bash", "dash", "zsh":
+		if len(args) > 0 {
+			return script(dir, args[0])
+		}
+	}
+	if strings.HasSuffix(call[0], ".sh") {
+		return script(dir, call[0])
+	}
+	return nil
+}
+
+// script reads a shell script that stands in dir or below.
+func script(dir, name string) []string {
+	if filepath.IsAbs(name) || strings.Contains(name, "..") {
+		return nil
+	}
+	if b := readSome(filepath.Join(dir, name)); b != nil {
+		return []string{string(b)}
+	}
+	return nil
+}
+
+// makeRecipe is the command lines of a target, of the first one if it is "".
+func makeRecipe(text, target string) string {
+	var out []string
+	inside := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.HasPrefix(line, "\t") {
+			if inside {
+				out = append(out, strings.TrimLeft(strings.TrimSpace(line), "@-+"))
+			}
+			continue
+		}
+		name, _, ok := strings.Cut(line, ":")
+		if !ok || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ".") || strings.Contains(name, "=") {
+			continue
+		}
+		if inside && target == "" && len(out) > 0 {
+			break
+		}
+		inside = target == "" && len(out) == 0 || target != "" && slices.Contains(strings.Fields(name), target)
+	}
+	return strings.Join(out, "\n")
+}
+
+// readSome reads the beginning of a regular file, nil if there is none.
+func readSome(path string) []byte {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.LimitReader(f, maxHintFile))
+	return b
+}
+
+//go:embed names.txt
+var namesText string
+
+// names are the values of names.txt, by "kind word".
+var names = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(namesText) {
+		kind, rest, _ := strings.Cut(line, " ")
+		value, words, _ := strings.Cut(rest, ": ")
+		for w := range strings.FieldsSeq(words) {
+			all[kind+" "+w] = value
+		}
+	}
+	return all
+})
+
+// named is the value of a word in names.txt, "" if it has none.
+func named(kind, word string) string { return names()[kind+" "+word] }

@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +47,9 @@ func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
 		return nil, err
 	}
 	c := &Classifier{cat: cat, prog: prog, redact: opts.Redact, categories: map[string]*catalog.Category{}}
-	c.workspaces.New = func() any { return &workspace{} }
+	c.workspaces.New = func() any {
+		return &workspace{prog.set.NewScanner(func(multiscan.Hit) {}), make([]byte, backSize+blockSize)}
+	}
 	for i := range cat.Categories {
 		c.categories[cat.Categories[i].ID] = &cat.Categories[i]
 	}
@@ -74,7 +75,7 @@ func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
 	j.calls = callsOf(in.Command, in.Argv)
 	j.stdout = c.prog.read(ctx, onStdout, in.Stdout, w)
 	j.stderr = c.prog.read(ctx, onStderr, in.Stderr, w)
-	w.release()
+	w.sc.Reset(func(multiscan.Hit) {}) // so that it does not keep the last reading alive
 	c.workspaces.Put(w)
 	if err := ctx.Err(); err != nil {
 		return Failure{}, fmt.Errorf("classifying a failure: %w", err)
@@ -116,7 +117,7 @@ func (c *Classifier) Problems() []Problem {
 			}
 		}
 	}
-	out := slices.Clone(c.prog.refused)
+	var out []Problem
 	_, problems, _ := multiscan.Compile(c.prog.exprs, multiscan.Options{MaxProgram: maxOwnProgram}) // New compiled them
 	for _, p := range problems {
 		expr := strings.TrimPrefix(c.prog.exprs[p.Pattern], "(?i)")

@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -142,14 +144,11 @@ func (j *judgement) heard(h hit) voice {
 	if strings.HasPrefix(h.text, "panic: ") && (j.stdout.end.found || j.stderr.end.found) {
 		return voiceBlock // it ended the run, whoever was told to fail by it
 	}
-	own, other := j.stdout, j.stderr
+	own, other := j.stdout.end, j.stderr.end
 	if h.stream == onStderr {
 		own, other = other, own
 	}
-	switch {
-	case own.end.found && own.end.failed > 0 && h.line < own.end.line:
-		return voiceLog
-	case !own.end.found && other.end.found && other.end.failed > 0:
+	if own.found && own.failed > 0 && h.line < own.line || !own.found && other.found && other.failed > 0 {
 		return voiceLog
 	}
 	return voiceTool
@@ -169,7 +168,6 @@ var quotable = pattern.Lazy(`^(?:npm (?:ERR!|error)|fatal: |E: |docker: |Error r
 // choose takes the most telling line: the tool's own before a test's, one with captures before one without, the first
 // before the later.
 func (m *match) choose(anyHits, all []hit) {
-	best := -1
 	list := append(anyHits, all...)
 	if len(list) == 0 {
 		return
@@ -187,16 +185,15 @@ func (m *match) choose(anyHits, all []hit) {
 	if len(anyHits) > 0 {
 		scope = list[:len(anyHits)]
 	}
+	best := 0
 	for i := range scope {
-		if best < 0 || better(scope[i], scope[best]) {
+		if better(scope[i], scope[best]) {
 			best = i
 		}
 	}
 	primary := list[best]
 	m.hit, m.voice = &primary, primary.voice
-	for k, v := range primary.captures {
-		m.captures[k] = v
-	}
+	maps.Copy(m.captures, primary.captures)
 	for i, h := range list {
 		if i == best {
 			continue
@@ -218,17 +215,8 @@ func (j *judgement) exitFits(h *catalog.Handler) bool {
 	if len(h.Match.Signals) > 0 && !slices.Contains(h.Match.Signals, e.Signal) {
 		return false
 	}
-	if len(h.Match.Facts) == 0 {
-		return true
-	}
-	for _, f := range h.Match.Facts {
-		switch {
-		case f == catalog.FactTimedOut && e.TimedOut, f == catalog.FactOOM && e.OOM, f == catalog.FactNotStarted && e.NotStarted,
-			f == catalog.FactNoOutput && j.silent():
-			return true
-		}
-	}
-	return false
+	facts := map[catalog.Fact]bool{catalog.FactTimedOut: e.TimedOut, catalog.FactOOM: e.OOM, catalog.FactNotStarted: e.NotStarted, catalog.FactNoOutput: j.silent()}
+	return len(h.Match.Facts) == 0 || slices.ContainsFunc(h.Match.Facts, func(f catalog.Fact) bool { return facts[f] })
 }
 
 func (j *judgement) silent() bool { return j.stdout.bytes+j.stderr.bytes == 0 }
@@ -240,17 +228,8 @@ func (j *judgement) forTool(id string) bool {
 	}
 	for i := range j.c.cat.Recipes {
 		r := &j.c.cat.Recipes[i]
-		if r.ID != id {
-			continue
-		}
-		cli := r.CLI
-		if cli == "" {
-			cli = r.ID
-		}
-		for _, call := range j.calls.words {
-			if call[0] == programName(cli) {
-				return true
-			}
+		if r.ID == id && slices.ContainsFunc(j.calls.words, func(call []string) bool { return call[0] == programName(cmp.Or(r.CLI, r.ID)) }) {
+			return true
 		}
 	}
 	return false
@@ -264,7 +243,9 @@ func (j *judgement) near(h *catalog.Handler) int {
 	switch {
 	case h.Family == j.method:
 		return 2
-	case slices.Contains(j.calls.families, h.Family), h.Family != "" && (kin(j.method) == h.Family || slices.ContainsFunc(j.calls.families, func(f string) bool { return kin(f) == h.Family })), slices.ContainsFunc(j.calls.words, func(w []string) bool { return w[0] == h.Family }):
+	case slices.Contains(j.calls.families, h.Family),
+		h.Family != "" && slices.ContainsFunc(append(j.calls.families, j.method), func(f string) bool { return named("kin", f) == h.Family }),
+		slices.ContainsFunc(j.calls.words, func(w []string) bool { return w[0] == h.Family }):
 		return 1
 	}
 	return 0

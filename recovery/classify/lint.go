@@ -88,7 +88,7 @@ func (c *Classifier) lintCounter(h *catalog.Handler, e catalog.Example) string {
 		return fmt.Sprintf("its counter-example is claimed by it (line %d: %s)", f.Matches[0].Line, f.Matches[0].Text)
 	}
 	for _, m := range f.Matches {
-		if m.Handler.ID == h.ID && !m.Vetoed && f.Handler != h.ID {
+		if m.Handler.ID == h.ID && !m.Vetoed {
 			return fmt.Sprintf("its counter-example matches it as well (primary %s, line %d: %s)", f.Handler, m.Line, m.Text)
 		}
 	}

@@ -46,8 +46,8 @@ func (j *judgement) ownFault() *fault {
 		return nil
 	}
 	died := e.Signal
-	if died == "" {
-		died = faultSignal(e.Code)
+	if died == "" { // a shell's exit code for the signals that a fault of the program itself raises
+		died = map[int]string{128 + 4: "SIGILL", 128 + 6: "SIGABRT", 128 + 7: "SIGBUS", 128 + 8: "SIGFPE", 128 + 11: "SIGSEGV"}[e.Code]
 	}
 	if j.calls.own && slices.Contains([]string{"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP"}, died) {
 		return &fault{why: "a program of the project was ended by " + died}
@@ -63,13 +63,18 @@ func (j *judgement) ownFault() *fault {
 			}
 		}
 	}
-	for _, o := range []*output{j.stderr, j.stdout} {
-		if f := thrown(o); f != nil {
-			return f
+	first := func(finds ...func(*output) *fault) *fault {
+		for _, o := range []*output{j.stderr, j.stdout} {
+			for _, find := range finds {
+				if f := find(o); f != nil {
+					return f
+				}
+			}
 		}
-		if f := j.crashed(o); f != nil {
-			return f
-		}
+		return nil
+	}
+	if f := first(thrown, j.crashed); f != nil {
+		return f
 	}
 	if e.Code >= 126 && e.Code <= 128 {
 		return nil
@@ -77,17 +82,10 @@ func (j *judgement) ownFault() *fault {
 	if e.Code == 1 && j.calls.compares() {
 		return &fault{why: "two things that should be the same differ"}
 	}
-	for _, o := range []*output{j.stderr, j.stdout} {
-		if f := j.differs(o); f != nil {
-			return f
-		}
+	if f := first(j.differs); f != nil {
+		return f
 	}
-	for _, o := range []*output{j.stderr, j.stdout} {
-		if f := j.said(o); f != nil {
-			return f
-		}
-	}
-	return nil
+	return first(j.said)
 }
 
 // differs finds the unified difference with which a script of the project shows, at its end, what is not as it should
@@ -127,11 +125,6 @@ var crash = pattern.Lazy(`^\S*make(?:\[\d+\])?: \*\*\* \[.*\] (?:Segmentation fa
 
 // died is what a shell says of any program that a signal ended.
 var died = pattern.Lazy(`^\S+: line \d+: +\d+ (?:Killed|Terminated|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception|Hangup)\b`)
-
-// faultSignal is the signal behind a shell's exit code, for those that a fault of the program itself raises.
-func faultSignal(code int) string {
-	return map[int]string{128 + 4: "SIGILL", 128 + 6: "SIGABRT", 128 + 7: "SIGBUS", 128 + 8: "SIGFPE", 128 + 11: "SIGSEGV"}[code]
-}
 
 // at makes a hit of a line of an output's tail.
 func (o *output) at(i int) hit {
@@ -174,19 +167,15 @@ func thrown(o *output) *fault {
 	if what < 0 {
 		what = own
 	}
+	h := o.at(what)
+	if h.file == "" {
+		h.file, h.fileLine = placeIn(o.tail[own])
+	}
 	if ownFile(o.tail[what]) {
-		h := o.at(what)
-		if h.file == "" {
-			h.file, h.fileLine = placeIn(o.tail[own])
-		}
 		return &fault{hit: h, why: "a program of the project asks for a file of it that is not there"}
 	}
 	if outside().MatchString(o.tail[what]) || what > 0 && what < len(o.tail)-1 && outside().MatchString(o.tail[what+1]) && !frame().MatchString(o.tail[what+1]) {
 		return nil
-	}
-	h := o.at(what)
-	if h.file == "" {
-		h.file, h.fileLine = placeIn(o.tail[own])
 	}
 	return &fault{hit: h, why: "a program of the project threw what nobody caught"}
 }
@@ -239,7 +228,7 @@ func (j *judgement) said(o *output) *fault {
 			last, decided = i, verdictWord().MatchString(l)
 		}
 	}
-	if last >= 0 && j.calls.script && seen <= maxMessage && !plain(o.tail[last]) && !anywhere().MatchString(o.tail[last]) {
+	if last >= 0 && j.calls.script && seen <= maxMessage && len(strings.Fields(o.tail[last])) >= minWords && !anywhere().MatchString(o.tail[last]) {
 		return &fault{hit: o.at(last), why: "a program of the project ended with this message"}
 	}
 	if decided && j.calls.script && !anywhere().MatchString(o.tail[last]) {
@@ -251,11 +240,10 @@ func (j *judgement) said(o *output) *fault {
 	return nil
 }
 
-// maxMessage is how long an output may be whose last line is taken for a message.
-const maxMessage = 12
-
-// plain reports whether a line is no message: it has too few words.
-func plain(l string) bool { return len(strings.Fields(l)) < 3 }
+const (
+	maxMessage = 12 // how many lines an output may have whose last line is taken for a message
+	minWords   = 3  // that a message has
+)
 
 // judges are programs that look at code and say where it is wrong.
 var judges = []string{

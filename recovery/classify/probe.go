@@ -15,10 +15,7 @@ const maxProbes = 6
 
 // probe asks the primary's probes and takes their answers into account.
 func (j *judgement) probe(ctx context.Context, m *match) {
-	for n, name := range m.rule.h.Probes {
-		if n >= maxProbes {
-			break
-		}
+	for _, name := range m.rule.h.Probes[:min(len(m.rule.h.Probes), maxProbes)] {
 		f := j.ask(ctx, name, m.captures)
 		j.findings[name] = f
 		switch name {
@@ -35,11 +32,7 @@ func (j *judgement) probe(ctx context.Context, m *match) {
 			default:
 				j.weakened = true
 			}
-		case ProbeFreeSpace:
-			j.confirmed = j.confirmed || f.Holds == No
-		case ProbeWritable, ProbeExists, ProbeWhich:
-			j.confirmed = j.confirmed || f.Holds == No
-		case ProbeFirstLine:
+		case ProbeFreeSpace, ProbeWritable, ProbeExists, ProbeWhich, ProbeFirstLine:
 			j.confirmed = j.confirmed || f.Holds == No
 		case ProbeLockHolder, ProbeOOM:
 			j.confirmed = j.confirmed || f.Holds == Yes
@@ -81,13 +74,11 @@ func (j *judgement) ask(ctx context.Context, name string, captures map[string]st
 // full reports whether a probe confirms a dominator that only a test speaks of.
 func (j *judgement) full(ctx context.Context, m *match) bool {
 	for _, name := range m.rule.h.Probes {
-		if name != ProbeFreeSpace && name != ProbeOOM {
-			continue
-		}
-		f := j.ask(ctx, name, m.captures)
-		j.findings[name] = f
-		if name == ProbeFreeSpace && f.Holds == No || name == ProbeOOM && f.Holds == Yes {
-			return true
+		if confirms := map[string]Answer{ProbeFreeSpace: No, ProbeOOM: Yes}[name]; confirms != "" {
+			j.findings[name] = j.ask(ctx, name, m.captures)
+			if j.findings[name].Holds == confirms {
+				return true
+			}
 		}
 	}
 	return false

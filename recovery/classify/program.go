@@ -3,7 +3,6 @@ package classify
 import (
 	_ "embed" // for the literals
 	"fmt"
-	"regexp/syntax"
 	"strings"
 
 	"github.com/superloop/superloop/internal/multiscan"
@@ -21,41 +20,13 @@ var literals string
 type program struct {
 	set      *multiscan.Set
 	handlers []rule
-	refused  []Problem
 	exprs    []string
 	patterns map[string]int
 }
 
-// Bounds of a pattern's compiled size, in instructions. What a person or a repository adds must be cheap on any line;
-// the embedded catalog is measured.
-const (
-	maxOwnProgram   = 4000
-	maxAddedProgram = 200
-)
-
-// tooLarge says which pattern of an added handler is too large to be run on every output, "" if none is. Leaving one
-// pattern out could make a handler match more than it should, so the handler is left out whole.
-func tooLarge(h *catalog.Handler) string {
-	if h.Origin.Source == "embedded" || h.Origin.Source == "" {
-		return ""
-	}
-	for _, list := range [][]string{h.Match.Any, h.Match.All, h.Match.Not} {
-		for _, e := range list {
-			re, err := syntax.Parse("(?i)"+e, syntax.Perl)
-			if err != nil {
-				return fmt.Sprintf("pattern %q does not compile: %v", e, err)
-			}
-			prog, err := syntax.Compile(re.Simplify())
-			if err != nil {
-				return fmt.Sprintf("pattern %q does not compile: %v", e, err)
-			}
-			if len(prog.Inst) > maxAddedProgram {
-				return fmt.Sprintf("pattern %q compiles to %d instructions, more than %d: split it", e, len(prog.Inst), maxAddedProgram)
-			}
-		}
-	}
-	return ""
-}
+// maxOwnProgram bounds a pattern's compiled size, in instructions. The patterns that files of a user or a repository add
+// are smaller: catalog.Load leaves larger ones out.
+const maxOwnProgram = 4000
 
 // rule is one handler; the numbers are those of patterns.
 type rule struct {
@@ -70,10 +41,6 @@ func compile(cat *catalog.Catalog) (*program, error) {
 	p := &program{patterns: make(map[string]int, 4*len(cat.Handlers))}
 	for i := range cat.Handlers {
 		h := &cat.Handlers[i]
-		if why := tooLarge(h); why != "" {
-			p.refused = append(p.refused, Problem{Handler: h.ID, Text: why, Fatal: true})
-			continue
-		}
 		p.handlers = append(p.handlers, rule{
 			h: h, order: i,
 			any: p.number(h.Match.Any), all: p.number(h.Match.All), not: p.number(h.Match.Not),

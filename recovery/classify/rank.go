@@ -152,14 +152,11 @@ const maxGeneral = 0.6
 // guards puts the guards into the order and says what the code has to do with it.
 func (j *judgement) guards() {
 	var guards []*match
-	for _, m := range j.matched {
-		if m.rule.h.Guard == catalog.GuardStrong {
-			guards = append(guards, m)
-		}
-	}
-	for _, m := range j.matched {
-		if m.rule.h.Guard == catalog.GuardWeak {
-			guards = append(guards, m)
+	for _, kind := range []catalog.Guard{catalog.GuardStrong, catalog.GuardWeak} {
+		for _, m := range j.matched {
+			if m.rule.h.Guard == kind {
+				guards = append(guards, m)
+			}
 		}
 	}
 	if len(j.order) == 0 {

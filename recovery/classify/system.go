@@ -2,7 +2,9 @@ package classify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,11 +52,7 @@ func (s System) Probe(ctx context.Context, name string, captures map[string]stri
 	case ProbeWritable:
 		f = writable(at("path"))
 	case ProbeFreeSpace:
-		path := at("path")
-		if path == "" {
-			path = in.Dir
-		}
-		f = freeSpace(path)
+		f = freeSpace(cmp.Or(at("path"), in.Dir))
 	case ProbeLockHolder:
 		f = lockHolder(at("lock"), in.Dir)
 	case ProbePortOwner:
@@ -123,16 +121,9 @@ func (s System) which(tool string) Finding {
 	if strings.ContainsRune(tool, '/') {
 		return exists(place("", tool))
 	}
-	path := s.Path
-	if path == "" {
-		path = os.Getenv("PATH")
-	}
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
-			continue
-		}
+	for _, dir := range filepath.SplitList(cmp.Or(s.Path, os.Getenv("PATH"))) {
 		full := filepath.Join(dir, tool)
-		if info, err := os.Stat(full); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(full); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			return Finding{Holds: Yes, Value: full}
 		}
 	}
@@ -153,9 +144,7 @@ func firstLine(path string) Finding {
 		return Finding{Detail: err.Error()}
 	}
 	defer f.Close()
-	buf := make([]byte, 512)
-	n, _ := f.Read(buf)
-	buf = buf[:n]
+	buf, _ := io.ReadAll(io.LimitReader(f, 512))
 	line, _, whole := bytes.Cut(buf, []byte("\n"))
 	switch {
 	case whole && bytes.HasSuffix(line, []byte("\r")):
@@ -173,31 +162,19 @@ func firstLine(path string) Finding {
 	if _, err := os.Stat(words[0]); err != nil {
 		return Finding{Holds: No, Value: words[0], Detail: "its interpreter " + words[0] + " is not there"}
 	}
-	if filepath.Base(words[0]) == "env" {
-		rest := afterFlags(words[1:])
-		if len(rest) > 0 {
-			if f := (System{}).which(rest[0]); f.Holds == No {
-				return Finding{Holds: No, Value: rest[0], Detail: "its interpreter " + rest[0] + " is not on PATH"}
-			}
-		}
+	if rest := afterFlags(words[1:]); filepath.Base(words[0]) == "env" && len(rest) > 0 && (System{}).which(rest[0]).Holds == No {
+		return Finding{Holds: No, Value: rest[0], Detail: "its interpreter " + rest[0] + " is not on PATH"}
 	}
 	return Finding{Holds: Yes, Value: words[0]}
 }
 
 // nearestDir is the path itself or the closest directory above it that is there.
 func nearestDir(path string) string {
-	for range 64 {
-		if path == "" {
-			return ""
-		}
+	for n := 0; path != "" && n < 64; n++ {
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}
-		up := filepath.Dir(path)
-		if up == path {
-			return ""
-		}
-		path = up
+		path = filepath.Dir(path) // at last "/", which is there, or "."
 	}
 	return ""
 }

@@ -131,11 +131,8 @@ func (j *judgement) confidence(p *match) float64 {
 // signature names the failure: by the names of what failed for the code's, by the primary line for the environment's.
 func (j *judgement) signature(f Failure) string {
 	if f.Code && len(j.order) > 0 && j.order[0].rule.h.Guard != catalog.GuardNone {
-		names := map[string]bool{}
-		maps.Copy(names, j.stdout.named)
-		maps.Copy(names, j.stderr.named)
-		parts := slices.Collect(maps.Keys(names))
-		if len(parts) > 0 {
+		// A name that both streams have counts once: Signature sorts and compacts them.
+		if parts := slices.AppendSeq(slices.Collect(maps.Keys(j.stdout.named)), maps.Keys(j.stderr.named)); len(parts) > 0 {
 			// Which guard came first depends on what else was printed; the failed tests do not.
 			return Signature(f.Category, "", parts...)
 		}
@@ -156,10 +153,7 @@ func (j *judgement) signature(f Failure) string {
 // why is the verdict in one sentence.
 func (j *judgement) why(f Failure, p *match) string {
 	h := p.rule.h
-	what := h.Label
-	if what == "" {
-		what = h.ID
-	}
+	what := cmp.Or(h.Label, h.ID)
 	if p.hit != nil {
 		what += fmt.Sprintf(" (line %d of %s)", p.hit.line, p.hit.stream)
 	}
