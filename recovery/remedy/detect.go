@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"debug/elf"
 	"io"
 	"os"
 	"os/user"
@@ -20,7 +21,7 @@ import (
 
 const (
 	maxSystemFile = 64 << 10 // bytes read of a file that describes the system
-	maxLibc       = 4 << 20
+	maxLibc       = 4 << 20  // bytes read of the C library
 	staleAfter    = 7 * 24 * time.Hour
 )
 
@@ -242,17 +243,16 @@ func (p *Profile) lookLibc() {
 			continue
 		}
 		p.Libc = "glibc"
-		f, err := os.Open(hits[0])
+		f, err := elf.Open(hits[0])
 		if err != nil {
 			return
 		}
 		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
+		section := f.Section(".rodata") // a fifth of the file
+		if section == nil || section.Size > maxLibc {
 			return
 		}
-		data := make([]byte, min(info.Size(), maxLibc)) // at once: it has two megabytes
-		_, err = io.ReadFull(f, data)
+		data, err := section.Data()
 		if i := bytes.Index(data, []byte("GNU C Library ")); err == nil && i >= 0 {
 			if m := glibcVersion().FindSubmatch(data[i:min(len(data), i+200)]); m != nil {
 				p.LibcVersion = string(m[1])
