@@ -80,10 +80,10 @@ func systems() []string {
 
 // loadRemediation reads what rules know. preset is a system that is only thought of, "" for this machine.
 func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, error) {
-	// Nearly all that is allocated meanwhile stays: collecting it again and again is a
-	// quarter of the time, for a megabyte.
+	// Nearly all that is allocated at first stays, and the process ends soon: to collect it again and again is a quarter
+	// of the time, and makes the process no smaller.
 	if a.env("GOGC") == "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(400))
+		debug.SetGCPercent(400)
 	}
 	k := &aid{repo: repo, probes: rules.System{Path: a.env("PATH")}}
 	if preset != "" {
