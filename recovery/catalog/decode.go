@@ -155,8 +155,8 @@ func (d *decoder) mergeByID(n *yaml.Node, v reflect.Value, ptr string, id int) {
 		}
 	})
 	left := reflect.MakeSlice(v.Type(), 0, out.Len())
-	for i := range out.Len() {
-		if e := out.Index(i); e.Field(id).String() != "" {
+	for _, e := range out.Seq2() {
+		if e.Field(id).String() != "" {
 			left = reflect.Append(left, e)
 		}
 	}

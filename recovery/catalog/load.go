@@ -197,11 +197,9 @@ func readCapped(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
+	if info, err := f.Stat(); err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
+	} else if !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))

@@ -140,16 +140,16 @@ func (ps Problems) Errors() Problems {
 
 // Err is nil when there are warnings at most; else an error that lists the first problems, one a line.
 func (ps Problems) Err() error {
-	var lines []string
 	bad := ps.Errors()
+	if len(bad) == 0 {
+		return nil
+	}
+	var lines []string
 	for _, p := range bad[:min(len(bad), maxShown)] {
 		lines = append(lines, p.String())
 	}
 	if len(bad) > maxShown {
 		lines = append(lines, fmt.Sprintf("and %d more", len(bad)-maxShown))
-	}
-	if len(bad) == 0 {
-		return nil
 	}
 	return errors.New(strings.Join(lines, "\n"))
 }

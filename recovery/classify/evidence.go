@@ -201,7 +201,7 @@ func (j *judgement) evidence() []Evidence {
 // maxEvidenceText bytes.
 func (c *Classifier) printable(line string) string {
 	s := redact.Text(c.redact.String(strings.ToValidUTF8(text.Uncoloured(line), "?")))
-	s = strings.Map(func(r rune) rune {
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
 			return ' '
@@ -209,8 +209,7 @@ func (c *Classifier) printable(line string) string {
 			return -1
 		}
 		return r
-	}, s)
-	s = strings.TrimSpace(s)
+	}, s))
 	if len(s) > maxEvidenceText {
 		s = strings.ToValidUTF8(s[:maxEvidenceText-3], "") + "..."
 	}

@@ -119,11 +119,7 @@ func suiteOpenerInside(l string) bool {
 
 // blockOpener reports whether a line begins the report of one failed test.
 func blockOpener(l string) bool {
-	return blockStart().MatchString(l) || blockOpenerInside(l)
-}
-
-func blockOpenerInside(l string) bool {
-	return hasAny(l, "<<< FAILURE!", "<<< ERROR!", "Failure/Error:", "Failed Tests ")
+	return blockStart().MatchString(l) || hasAny(l, "<<< FAILURE!", "<<< ERROR!", "Failure/Error:", "Failed Tests ")
 }
 
 // summary is the last count of tests that a runner printed.
@@ -151,10 +147,7 @@ var goFailed = pattern.Lazy(`^FAIL\t\S+\t\d[\d.]*s$`)
 
 // counts reports, cheaply, whether a line may be a count of tests.
 func counts(l string) bool {
-	if !strings.ContainsAny(l, "0123456789") {
-		return false
-	}
-	return hasAny(l, "ail", "AIL", "ass", "rror", "Tests")
+	return strings.ContainsAny(l, "0123456789") && hasAny(l, "ail", "AIL", "ass", "rror", "Tests")
 }
 
 // lastSummary finds the last count; its line is counted within lines, from 1.

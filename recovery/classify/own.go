@@ -112,7 +112,7 @@ func (j *judgement) crashed(o *output) *fault {
 	if !j.calls.own && !j.calls.script && !j.calls.opaque {
 		return nil
 	}
-	for i := len(o.tail) - 1; i >= 0 && i >= len(o.tail)-10; i-- {
+	for i := len(o.tail) - 1; i >= max(0, len(o.tail)-10); i-- {
 		if crash().MatchString(o.tail[i]) {
 			return &fault{hit: o.at(i), why: "a program of the project was ended by a fault of its own"}
 		}

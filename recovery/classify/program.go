@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	_ "embed" // for the literals
 	"fmt"
 	"strings"
@@ -9,8 +10,7 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// literals are what a text must hold that a pattern of the embedded catalog matches: to find that out would take each
-// process a third of a second of processor time.
+// literals are what a text must hold that a pattern of the embedded catalog matches. To find that out takes 0.3 s.
 //
 //go:generate go test -run ^TestLiteralsAreTheCatalogs$ -update .
 //go:embed literals.txt
@@ -81,17 +81,9 @@ const (
 func streamsOf(names []string) streamSet {
 	var s streamSet
 	for _, n := range names {
-		switch strings.ToLower(n) {
-		case "stdout":
-			s |= onStdout
-		case "stderr":
-			s |= onStderr
-		}
+		s |= map[string]streamSet{"stdout": onStdout, "stderr": onStderr}[strings.ToLower(n)]
 	}
-	if s == 0 {
-		return onBoth
-	}
-	return s
+	return cmp.Or(s, onBoth)
 }
 
 func (s streamSet) String() string {

@@ -17,13 +17,9 @@ func (j *judgement) rank(ctx context.Context) {
 	for _, m := range j.matched {
 		switch m.rule.h.Guard {
 		case catalog.GuardStrong:
-			if j.strong == nil {
-				j.strong = m
-			}
+			j.strong = cmp.Or(j.strong, m)
 		case catalog.GuardWeak:
-			if j.weak == nil {
-				j.weak = m
-			}
+			j.weak = cmp.Or(j.weak, m)
 		default:
 			rest = append(rest, m)
 		}

@@ -113,15 +113,12 @@ func (p *program) read(ctx context.Context, name streamSet, r io.Reader, w *work
 		break
 	}
 	rd.ending = true
-	if err := sc.Close(); err != nil {
-		out.broken = true
-	}
+	out.broken = sc.Close() != nil || out.broken
 	rd.place(true)
 	st := sc.Stats()
 	out.lines = st.Lines
 	out.broken = out.broken || st.Skipped > 0
-	tail := rd.window[max(0, len(rd.window)-2*backSize):]
-	out.tail = cleanLines(tail, tailLines, true)
+	out.tail = cleanLines(rd.window[max(0, len(rd.window)-2*backSize):], tailLines, true)
 	out.end = lastSummary(out.tail)
 	out.end.line += out.lines - int64(len(out.tail))
 	return out
@@ -194,23 +191,19 @@ func excerpt(text []byte, loc []int) string {
 // cleanLines cuts a piece of output into lines without control codes: the last limit of them, or the first.
 func cleanLines(b []byte, limit int, last bool) []string {
 	var lines []string
-	if last {
-		for n := 0; n < limit && len(b) > 0; n++ {
-			b = bytes.TrimSuffix(b, newline)
-			i := bytes.LastIndexByte(b, '\n')
-			lines = append(lines, cleanLine(b[i+1:]))
-			b = b[:i+1]
-		}
-		slices.Reverse(lines)
-		return lines
+	for !last && len(lines) < limit && len(b) > 0 {
+		var line []byte
+		line, b, _ = bytes.Cut(b, newline)
+		lines = append(lines, cleanLine(line))
 	}
-	for n := 0; n < limit && len(b) > 0; n++ {
-		i := bytes.IndexByte(b, '\n')
-		if i < 0 {
-			i = len(b) - 1
-		}
-		lines = append(lines, cleanLine(bytes.TrimSuffix(b[:i+1], newline)))
-		b = b[i+1:]
+	for last && len(lines) < limit && len(b) > 0 {
+		b = bytes.TrimSuffix(b, newline)
+		i := bytes.LastIndexByte(b, '\n')
+		lines = append(lines, cleanLine(b[i+1:]))
+		b = b[:i+1]
+	}
+	if last {
+		slices.Reverse(lines)
 	}
 	return lines
 }

@@ -113,11 +113,8 @@ func (j *judgement) confidence(p *match) float64 {
 	default:
 		c = 0.8
 	}
-	for _, m := range j.order[1:] {
-		if m.rule.h.Layer != h.Layer && m.rule.h.Category == h.Category {
-			c += 0.05
-			break
-		}
+	if slices.ContainsFunc(j.order[1:], func(m *match) bool { return m.rule.h.Layer != h.Layer && m.rule.h.Category == h.Category }) {
+		c += 0.05
 	}
 	if j.weakened && h.Guard == catalog.GuardNone {
 		c -= 0.2
@@ -137,17 +134,13 @@ func (j *judgement) signature(f Failure) string {
 			return Signature(f.Category, "", parts...)
 		}
 	}
-	if len(j.order) > 0 && j.order[0].hit != nil {
+	switch {
+	case len(j.order) > 0 && j.order[0].hit != nil:
 		return Signature(f.Category, f.Handler, j.order[0].hit.text)
-	}
-	if len(j.order) > 0 {
+	case len(j.order) > 0 || len(f.Evidence) == 0:
 		return Signature(f.Category, f.Handler, ended(j.in.Exit))
 	}
-	last := ""
-	if len(f.Evidence) > 0 {
-		last = f.Evidence[0].Text
-	}
-	return Signature(f.Category, f.Handler, ended(j.in.Exit), last)
+	return Signature(f.Category, f.Handler, ended(j.in.Exit), f.Evidence[0].Text)
 }
 
 // why is the verdict in one sentence.

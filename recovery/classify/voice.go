@@ -153,9 +153,7 @@ func goTest(after []string, line string) bool {
 		switch {
 		case isVerdict(l):
 			return true
-		case strings.HasPrefix(l, "FAIL\t"), strings.HasPrefix(l, "# "):
-			return false
-		case goPackage().MatchString(l):
+		case strings.HasPrefix(l, "FAIL\t"), strings.HasPrefix(l, "# "), goPackage().MatchString(l):
 			return false
 		}
 	}
@@ -186,12 +184,9 @@ func notLoaded(line string, after []string) bool {
 	if !hasAny(line, "Cannot find module '", "Cannot find package '") {
 		return false
 	}
-	for _, l := range after[:min(len(after), 30)] {
-		if strings.HasPrefix(l, "# Require stack:") || strings.HasPrefix(l, "#   code: 'MODULE_NOT_FOUND'") || strings.HasPrefix(l, "#   code: 'ERR_MODULE_NOT_FOUND'") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(after[:min(len(after), 30)], func(l string) bool {
+		return strings.HasPrefix(l, "# Require stack:") || strings.HasPrefix(l, "#   code: 'MODULE_NOT_FOUND'") || strings.HasPrefix(l, "#   code: 'ERR_MODULE_NOT_FOUND'")
+	})
 }
 
 // inDiff reports whether a line stands in the hunk of a unified difference, so that it quotes a file.
@@ -213,18 +208,10 @@ func inDiff(before []string, line string) bool {
 
 // tap reports whether a comment stands in a TAP report.
 func tap(before, after []string) bool {
-	for _, l := range after {
+	return slices.ContainsFunc(after, func(l string) bool {
 		t := strings.TrimSpace(l)
-		if strings.HasPrefix(t, "ok ") || strings.HasPrefix(t, "not ok ") || strings.HasPrefix(t, "# Subtest: ") {
-			return true
-		}
-	}
-	for _, l := range before {
-		if strings.HasPrefix(l, "TAP version ") {
-			return len(after) > 0
-		}
-	}
-	return false
+		return strings.HasPrefix(t, "ok ") || strings.HasPrefix(t, "not ok ") || strings.HasPrefix(t, "# Subtest: ")
+	}) || len(after) > 0 && slices.ContainsFunc(before, func(l string) bool { return strings.HasPrefix(l, "TAP version ") })
 }
 
 func indent(s string) int {
