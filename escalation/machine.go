@@ -154,11 +154,9 @@ func (e *DecidedError) Error() string {
 
 // MismatchError says that the answer is for another question than the one that waits; it changed nothing.
 type MismatchError struct {
-	// What is "id" or "digest", Given is what the answer named.
-	What, Given string
-	// ID and Digest are those of the question that waits, "" if none does.
-	ID, Digest string
-	Why        string // says what became of the question that was meant, "" if it is not known
+	What, Given string // What is "id" or "digest", Given is what the answer named.
+	ID, Digest  string // ID and Digest are those of the question that waits, "" if none does.
+	Why         string // says what became of the question that was meant, "" if it is not known
 }
 
 func (e *MismatchError) Error() string {

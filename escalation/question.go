@@ -60,8 +60,7 @@ type Question struct {
 
 // Binding is what must still be so when an approved command begins.
 type Binding struct {
-	// Dev and Ino are those of the working directory (recovery.Dir).
-	Dev uint64 `json:"dev"`
+	Dev uint64 `json:"dev"` // Dev and Ino are those of the working directory (recovery.Dir).
 	Ino uint64 `json:"ino"`
 	// PolicyDigest is that of the policy that judged; InputsDigest that of the pinned inputs (guard.Digest), "" if
 	// they are not watched.
@@ -84,9 +83,8 @@ func (b Binding) Drift(now Binding) (out []string) {
 	return out
 }
 
-// Command is a command that waits for an operator, with what is known of it. It does not embed an action.Action,
-// whose text is a string: JSON would replace bytes that are not UTF-8, and the operator would approve another
-// command.
+// Command is a command that waits for an operator, with what is known of it. It does not embed an action.Action, whose
+// text is a string: JSON would replace bytes that are not UTF-8, and the operator would approve another command.
 type Command struct {
 	// Text is what bash would get, byte for byte; SHA256, in hex, is its digest, which Open fills in.
 	Text       []byte `json:"command_b64"`

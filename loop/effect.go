@@ -83,11 +83,10 @@ type Effect struct {
 	// LimitMS caps the effect's wall time by what the loop has left; 0 is no cap.
 	LimitMS int64 `json:"limit_ms,omitempty"`
 	// MaxCostUSD caps what the role may spend by what the loop has left, where the runner can be told; 0 is no cap.
-	MaxCostUSD float64 `json:"max_cost_usd,omitempty"`
-	// Event, Fields and Iteration are a Record's.
-	Event     string          `json:"event,omitempty"`
-	Fields    json.RawMessage `json:"fields,omitempty"`
-	Iteration int             `json:"iteration,omitempty"`
+	MaxCostUSD float64         `json:"max_cost_usd,omitempty"`
+	Event      string          `json:"event,omitempty"` // Event, Fields and Iteration are a Record's.
+	Fields     json.RawMessage `json:"fields,omitempty"`
+	Iteration  int             `json:"iteration,omitempty"`
 }
 
 // record makes a Record effect. Fields are marshalled here, once; they are our

@@ -17,8 +17,7 @@ type Input struct {
 
 // Fact is something that has happened. Its JSON fields are the own fields of its event.
 type Fact interface {
-	// Event is the name under which it stands in events.jsonl.
-	Event() string
+	Event() string // Event is the name under which it stands in events.jsonl.
 }
 
 // Answer is a fact that answers an effect; Effect is that effect's id. A fact with

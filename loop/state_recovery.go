@@ -43,9 +43,8 @@ const (
 type RecoveryState struct {
 	Origin Origin `json:"origin"`
 	Phase  Phase  `json:"phase"`
-	// N numbers the proposals of the run, from 1; 0 before there is a command.
-	N      int    `json:"n,omitempty"`
-	After  string `json:"after"` // the step that the detour began in
+	N      int    `json:"n,omitempty"` // N numbers the proposals of the run, from 1; 0 before there is a command.
+	After  string `json:"after"`       // the step that the detour began in
 	Role   string `json:"role"`
 	Source string `json:"source,omitempty"`
 	Digest string `json:"digest,omitempty"` // of the proposal's file

@@ -157,8 +157,7 @@ func (t *turn) waitForMove(after int64) {
 }
 
 func (t *turn) moveDue() {
-	m, _ := t.s.Recovery.Plan.Advance(t.now)
-	if m.Kind == plan.Retry {
+	if m, _ := t.s.Recovery.Plan.Advance(t.now); m.Kind == plan.Retry {
 		t.s.Recovery.Plan.Begin(m, t.now)
 		t.testRecovery()
 		return

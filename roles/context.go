@@ -20,12 +20,11 @@ const (
 
 // Places says where Gather looks.
 type Places struct {
-	WorkDir  string // where the agent runs: the repository or the loop's worktree
-	SpecFile string // relative to WorkDir; absolute if it is elsewhere
-	LoopDir  string
-	Role     string
-	// Branch and Worktree are shown when not empty.
-	Branch, Worktree string
+	WorkDir          string // where the agent runs: the repository or the loop's worktree
+	SpecFile         string // relative to WorkDir; absolute if it is elsewhere
+	LoopDir          string
+	Role             string
+	Branch, Worktree string // Branch and Worktree are shown when not empty.
 }
 
 // contextNames are the labels and files of the loop's directory in the order of the bash original, so that its role
@@ -99,8 +98,7 @@ func phases(tasks string) []Phase {
 	entries, _ := os.ReadDir(tasks)
 	var list []Phase
 	for _, e := range entries {
-		name := strings.ToUpper(e.Name())
-		if !strings.HasPrefix(name, "PHASE_") || !strings.HasSuffix(name, ".MD") {
+		if name := strings.ToUpper(e.Name()); !strings.HasPrefix(name, "PHASE_") || !strings.HasSuffix(name, ".MD") {
 			continue
 		}
 		path := filepath.Join(tasks, e.Name())

@@ -144,8 +144,7 @@ type Input struct {
 	// wrote to the loop, oldest first.
 	Before, Notes []Note
 
-	// Context and Phases are what Gather found.
-	Context []ContextFile
+	Context []ContextFile // Context and Phases are what Gather found.
 	Phases  []Phase
 }
 
@@ -157,9 +156,8 @@ type Gate struct {
 
 // Tests is the last run of the configured tests.
 type Tests struct {
-	// Status is ok, failed or skipped; Reason is a phrase, "" if none.
-	Status, Reason string
-	Iteration      int // in which they ran
+	Status, Reason string // Status is ok, failed or skipped; Reason is a phrase, "" if none.
+	Iteration      int    // in which they ran
 	// Output of what failed; "" when nothing did. File is where the whole output lies, absolute; "" if nowhere.
 	Output, File string
 }
@@ -204,9 +202,8 @@ type Attempt struct {
 
 // Recovery is a proposal and what became of it.
 type Recovery struct {
-	Iteration int
-	// Outcome is a phrase: "executed, exit 0", "rejected by ada".
-	Command, Outcome string
+	Iteration        int
+	Command, Outcome string // Outcome is a phrase: "executed, exit 0", "rejected by ada".
 	Note             string // what an operator or the policy said to it
 }
 
@@ -216,8 +213,7 @@ type Note struct{ By, About, Text string }
 // ContextFile is one line of the list of context files.
 type ContextFile struct {
 	Label string
-	// Value is a path (relative to the directory in which the agent runs, or absolute) or, for the git entries, a
-	// name.
+	// Value is a path (relative to the directory in which the agent runs, or absolute) or, for the git entries, a name.
 	Value string
 }
 

@@ -21,9 +21,8 @@ type Document struct {
 	root node
 }
 
-// Read reads data as a file of the given kind. The document is nil when data is
-// not JSON at all; otherwise it can be asked for values and places even when
-// there are problems. No problem means that data is valid. Problems come sorted
+// Read reads data as a file of the given kind. The document is nil when data is not JSON at all; otherwise it can be
+// asked for values and places even when there are problems. No problem means that data is valid. Problems come sorted
 // (see Sort). data is not copied: the caller leaves it as it is.
 func Read(kind Kind, data []byte) (*Document, []Problem) {
 	if !kind.Known() {
@@ -43,16 +42,14 @@ func Read(kind Kind, data []byte) (*Document, []Problem) {
 	return d, place(data, notes)
 }
 
-// Validate gives the problems of data as a file of the given kind; none means
-// that it is valid.
+// Validate gives the problems of data as a file of the given kind; none means that it is valid.
 func Validate(kind Kind, data []byte) []Problem {
 	_, problems := Read(kind, data)
 	return problems
 }
 
-// Into reads data strictly and, when it is valid, decodes it into dst as
-// json.Unmarshal does, integers in any spelling. dst is untouched when there is a
-// problem that the schema can see.
+// Into reads data strictly and, when it is valid, decodes it into dst as json.Unmarshal does, integers in any spelling.
+// dst is untouched when there is a problem that the schema can see.
 func Into(kind Kind, data []byte, dst any) []Problem {
 	d, problems := Read(kind, data)
 	if len(problems) > 0 {
@@ -85,9 +82,8 @@ func (d *Document) Position(ptr string) (line, col int, ok bool) {
 	return line, col, true
 }
 
-// Raw gives the JSON text of the value at a JSON pointer without white space,
-// integers in plain form, and without the object keys for which drop says so;
-// nil when there is no such value. Strings keep the bytes of the source.
+// Raw gives the JSON text of the value at a JSON pointer without white space, integers in plain form, and without the
+// object keys for which drop says so; nil when there is no such value. Strings keep the bytes of the source.
 func (d *Document) Raw(ptr string, drop func(key string) bool) json.RawMessage {
 	n := d.find(ptr)
 	if n == nil {
@@ -224,8 +220,7 @@ func place(src []byte, notes []found) []Problem {
 	return Sort(ps)
 }
 
-// position gives line and column, from 1, of a byte offset. Columns count
-// characters.
+// position gives line and column, from 1, of a byte offset. Columns count characters.
 func position(src []byte, off int) (line, col int) {
 	off = min(off, len(src))
 	before := src[:off]

@@ -21,8 +21,7 @@ func (d *Document) check() []found {
 	}
 	ve, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		// Only a mistake in a schema of ours (a reference that never ends) can
-		// bring this about.
+		// Only a mistake in a schema of ours (a reference that never ends) can bring this about.
 		panic(fmt.Sprintf("schemas: validating a %s: %v", d.kind, err))
 	}
 	for _, in := range d.instances(leaves(ve, nil)) {
@@ -31,10 +30,9 @@ func (d *Document) check() []found {
 	return out
 }
 
-// instances finds the values that errors are about and puts them into the order
-// of the file: the library gives them in a random one. Beyond what is reported
-// anyway it leaves them out, so that a huge wrong file costs no more than a
-// small one.
+// instances finds the values that errors are about and puts them into the order of the file: the library gives them in
+// a random one. Beyond what is reported anyway it leaves them out, so that a huge wrong file costs no more than a small
+// one.
 func (d *Document) instances(errs []*jsonschema.ValidationError) []instance {
 	all := make([]instance, 0, len(errs))
 	for _, ve := range errs {
@@ -67,8 +65,7 @@ func leaves(ve *jsonschema.ValidationError, into []*jsonschema.ValidationError) 
 	return into
 }
 
-// tokens splits a location as the library writes it: a JSON pointer whose
-// tokens are escaped for a URL besides.
+// tokens splits a location as the library writes it: a JSON pointer whose tokens are escaped for a URL besides.
 func tokens(location string) []string {
 	parts := split(location)
 	for i, t := range parts {

@@ -157,8 +157,7 @@ func types(v any) string {
 	return "another type"
 }
 
-// keys lists the properties of a schema, sorted: all that are known, and those
-// of them that superloop acts on.
+// keys lists the properties of a schema, sorted: all that are known, and those of them that superloop acts on.
 func keys(schema map[string]any) (known, acted []string) {
 	props, _ := schema["properties"].(map[string]any)
 	for k, v := range props {

@@ -2,10 +2,9 @@ package schemas
 
 import "strings"
 
-// Nearest gives the name of the list that a human most likely meant by got,
-// or "" when none is near. Case and the separators '-', '_', '.' and space
-// count for nothing, so maxIterations is near max_iterations; otherwise at most
-// one character in three may differ. Of equally near names the first wins.
+// Nearest gives the name of the list that a human most likely meant by got, or "" when none is near. Case and the
+// separators '-', '_', '.' and space count for nothing, so maxIterations is near max_iterations; otherwise at most one
+// character in three may differ. Of equally near names the first wins.
 func Nearest(got string, names []string) string {
 	const longest = 64
 	g := fold(got)

@@ -29,8 +29,7 @@ const (
 	CodeTooMany      = "too_many_problems"
 )
 
-// maxProblems bounds what is reported of one file; a file with more is not the
-// file that its reader thinks it is.
+// maxProblems bounds what is reported of one file; a file with more is not the file that its reader thinks it is.
 const maxProblems = 500
 
 // Problem is one thing that is wrong with a file.
@@ -40,16 +39,12 @@ type Problem struct {
 	Pointer string `json:"pointer"`
 	// Line and Column say where it stands in the source, from 1, columns in
 	// characters; 0 when there is no place (a file that cannot be read).
-	Line   int `json:"line"`
-	Column int `json:"column"`
-	// Found is what stands there, shortened; a secret is only described.
-	Found string `json:"found,omitempty"`
-	// Allowed is what may stand there.
-	Allowed string `json:"allowed,omitempty"`
-	// Near is the known name that is nearest to an unknown one.
-	Near string `json:"near,omitempty"`
-	// Message is one sentence that holds all of it, without the place.
-	Message string `json:"message"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Found   string `json:"found,omitempty"`   // Found is what stands there, shortened; a secret is only described.
+	Allowed string `json:"allowed,omitempty"` // Allowed is what may stand there.
+	Near    string `json:"near,omitempty"`    // Near is the known name that is nearest to an unknown one.
+	Message string `json:"message"`           // Message is one sentence that holds all of it, without the place.
 	Code    string `json:"code"`
 }
 

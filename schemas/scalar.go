@@ -11,8 +11,7 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// escapes are those of JSON, at a text's begin; two surrogates that are a pair are
-// one.
+// escapes are those of JSON, at a text's begin; two surrogates that are a pair are one.
 var escapes = pattern.Lazy(`^\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})`)
 
 // str reads a string at the position. A lone surrogate and an escaped NUL are
@@ -63,12 +62,10 @@ func (s *scanner) escape() bool {
 	return e != nil
 }
 
-// maxExponent bounds what is accepted as a number: every float64 fits, and no
-// arithmetic on it can grow without bound.
+// maxExponent bounds what is accepted as a number: every float64 fits, and no arithmetic on it can grow without bound.
 const maxExponent = 400
 
-// numbers takes what begins as a number: its integer, what follows the point, and
-// what follows the e and its sign.
+// numbers takes what begins as a number: its integer, what follows the point, and what follows the e and its sign.
 var numbers = pattern.Lazy(`^-?([0-9]*)(?:\.([0-9]*))?(?:[eE][+-]?([0-9]*))?`)
 
 func (s *scanner) number() (node, bool) {
@@ -105,12 +102,10 @@ func (s *scanner) number() (node, bool) {
 	return n, true
 }
 
-// plainInteger writes a number that is an integer of at most 18 digits without
-// fraction and exponent, so that 300.0 and 3e2 can be read into an int: the schema
-// calls them integers, Go's decoder does not. Any other number stays as it is.
+// plainInteger writes a number that is an integer of at most 18 digits without fraction and exponent, so that 300.0 and
+// 3e2 can be read into an int: the schema calls them integers, Go's decoder does not. Any other number stays as it is.
 func plainInteger(text string, exp int) string {
-	mant, _, _ := strings.Cut(strings.ToLower(text), "e")
-	if strings.Trim(mant, "-0.") == "" {
+	if mant, _, _ := strings.Cut(strings.ToLower(text), "e"); strings.Trim(mant, "-0.") == "" {
 		return "0"
 	}
 	if strings.Trim(text, "-0123456789") == "" || max(exp, -exp) > maxExponent/4 {

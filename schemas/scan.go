@@ -23,8 +23,7 @@ type node struct {
 // large is the number of keys from which an object gets an index.
 const large = 32
 
-// scanner reads JSON strictly. A syntax error ends it; everything else that it
-// refuses is noted, and it reads on.
+// scanner reads JSON strictly. A syntax error ends it; everything else that it refuses is noted, and it reads on.
 type scanner struct {
 	src      []byte
 	pos      int
@@ -40,8 +39,7 @@ type found struct {
 	p   Problem
 }
 
-// scan reads one JSON value that fills src but for white space. ok is false
-// when there is no tree to go on with.
+// scan reads one JSON value that fills src but for white space. ok is false when there is no tree to go on with.
 func scan(src []byte, kind Kind) (root node, problems []found, ok bool) {
 	s := &scanner{src: src, comments: kind == Config, left: kind.values()}
 	if !s.encoding() {
@@ -206,8 +204,7 @@ func (s *scanner) container(depth int) (node, bool) {
 		s.path = s.path[:len(s.path)-1]
 		kid.key, kid.keyOff = key, keyOff
 		if object && key == "" {
-			// No format has one, and the library leaves it out of the places that
-			// it names.
+			// No format has one, and the library leaves it out of the places that it names.
 			s.note(keyOff, CodeBadFormat, "a key is empty", `""`, "a name")
 		} else {
 			n.kids = append(n.kids, kid)

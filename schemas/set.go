@@ -20,8 +20,7 @@ var files embed.FS
 
 const idPrefix = "https://superloop.dev/schemas/"
 
-// Source is the text of the schema of kind k, as it is published; nil for an
-// unknown kind.
+// Source is the text of the schema of kind k, as it is published; nil for an unknown kind.
 func Source(k Kind) []byte {
 	b, err := files.ReadFile(k.file())
 	if err != nil {
@@ -36,8 +35,7 @@ type set struct {
 	raw      map[Kind]func() map[string]any
 }
 
-// standard is the one set of the process; making it costs a few closures, and
-// that only when a first file is read.
+// standard is the one set of the process; making it costs a few closures, and that only when a first file is read.
 var standard = sync.OnceValue(func() *set {
 	s := &set{compiled: map[Kind]func() *jsonschema.Schema{}, raw: map[Kind]func() map[string]any{}}
 	for _, k := range Kinds() {
@@ -60,8 +58,7 @@ func compile(k Kind) *jsonschema.Schema {
 			return !ok || f.is(s) // what is no string is the type's to judge
 		}
 	}
-	// Nothing is ever fetched: a reference either names an embedded schema or is
-	// a mistake.
+	// Nothing is ever fetched: a reference either names an embedded schema or is a mistake.
 	c.LoadURL = func(id string) (io.ReadCloser, error) {
 		name, ours := strings.CutPrefix(id, idPrefix)
 		if !ours {

@@ -8,8 +8,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// views are the schemas that speak about one value: the one named, and what it
-// refers to.
+// views are the schemas that speak about one value: the one named, and what it refers to.
 func views(sch *jsonschema.Schema, into []*jsonschema.Schema) []*jsonschema.Schema {
 	for ; sch != nil && !slices.Contains(into, sch); sch = sch.Ref {
 		into = append(into, sch)
@@ -36,8 +35,7 @@ func below(vs []*jsonschema.Schema, kind byte, key string) []*jsonschema.Schema 
 	return out
 }
 
-// visit calls f for every value below the root that a schema knows, with the
-// schemas that speak about it.
+// visit calls f for every value below the root that a schema knows, with the schemas that speak about it.
 func (d *Document) visit(f func(path []string, parent []*jsonschema.Schema, n *node, vs []*jsonschema.Schema)) {
 	var path []string
 	var walk func(n *node, vs []*jsonschema.Schema)
@@ -58,10 +56,9 @@ func (d *Document) visit(f func(path []string, parent []*jsonschema.Schema, n *n
 	walk(&d.root, views(standard().compiled[d.kind](), nil))
 }
 
-// cases notes keys that differ from a key of the schema only in case. Go's
-// decoder takes "Command" for "command" and other readers do not, so what is
-// shown and what is done could differ. Where no other key is allowed the schema
-// says it already.
+// cases notes keys that differ from a key of the schema only in case. Go's decoder takes "Command" for "command" and
+// other readers do not, so what is shown and what is done could differ. Where no other key is allowed the schema says
+// it already.
 func (d *Document) cases() []found {
 	var out []found
 	d.visit(func(path []string, parent []*jsonschema.Schema, n *node, _ []*jsonschema.Schema) {
@@ -110,8 +107,7 @@ func (d *Document) Ignored() []Problem {
 	return place(d.src, out)
 }
 
-// Secret reports whether the schema says that the value at a JSON pointer, or
-// one that holds it, is a secret.
+// Secret reports whether the schema says that the value at a JSON pointer, or one that holds it, is a secret.
 func (d *Document) Secret(ptr string) bool {
 	vs := views(standard().compiled[d.kind](), nil)
 	n := &d.root

@@ -217,8 +217,7 @@ func (o *Options) delay(failures int, asked time.Duration) time.Duration {
 // if the same message may work later, and a *PermanentError if it will not; any other error counts as temporary. Send
 // ends when ctx does, and may be called again with a message that did arrive: it is given the same ID.
 type Notifier interface {
-	// Name is the channel's name in the configuration; it is no secret.
-	Name() string
+	Name() string // Name is the channel's name in the configuration; it is no secret.
 	Send(ctx context.Context, m Message) error
 }
 

@@ -223,8 +223,7 @@ func fenced(s string) string {
 	return strings.TrimSuffix(pieces[0], "\n"+tick) + "\n..." + "\n" + tick
 }
 
-// fence is s as code blocks that each fit into a section, one after the other all of it. marks is as of
-// notify.Visible.
+// fence is s as code blocks that each fit into a section, one after the other all of it. marks is as of notify.Visible.
 func fence(s string) (pieces []string, marks int) {
 	s, marks = notify.Visible(s)
 	marks += strings.Count(s, tick) // three backticks would end the block

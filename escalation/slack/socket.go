@@ -62,9 +62,8 @@ func NewSocket(o SocketOptions) (*Socket, error) {
 	return &Socket{o}, nil
 }
 
-// Run listens until ctx ends, and then returns nil. It comes back by itself when the connection breaks, with a
-// growing pause when that happens again and again. An error is a *notify.PermanentError: Slack does not take the
-// token.
+// Run listens until ctx ends, and then returns nil. It comes back by itself when the connection breaks, with a growing
+// pause when that happens again and again. An error is a *notify.PermanentError: Slack does not take the token.
 func (s *Socket) Run(ctx context.Context) error {
 	gate := &pacer{client: &http.Client{
 		Timeout:       apiTimeout,
@@ -135,8 +134,7 @@ func (s *Socket) event(ctx context.Context, client *socketmode.Client, ev socket
 	if ev.Request == nil || ev.Request.EnvelopeID == "" {
 		return
 	}
-	// First the acknowledgement, then the work. If it does not reach Slack the click comes again, and is known by
-	// then.
+	// First the acknowledgement, then the work. If it does not reach Slack the click comes again, and is known by then.
 	ack, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
 	_ = client.AckCtx(ack, ev.Request.EnvelopeID, nil)

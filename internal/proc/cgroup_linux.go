@@ -127,8 +127,7 @@ func (c *cgroup) open(n int, attr *syscall.SysProcAttr) error {
 // kill ends the cgroup. If something is still there when the caller comes back, it is sought outside of the cgroup as well:
 // a root command may have moved itself.
 func (c *cgroup) kill(main int) {
-	err := killCgroup(c.dir)
-	if c.killed || err != nil {
+	if err := killCgroup(c.dir); c.killed || err != nil {
 		c.subreaper.kill(main)
 	}
 	c.killed = true
@@ -176,8 +175,7 @@ func (c *cgroup) endAbandoned(ns uint64) {
 	for _, e := range list {
 		rest, ok := strings.CutPrefix(e.Name(), prefix)
 		owner, _, ok2 := strings.Cut(rest, "-")
-		pid, err := strconv.Atoi(owner)
-		if ok && ok2 && err == nil && pid > 1 && unix.Kill(pid, 0) == unix.ESRCH {
+		if pid, err := strconv.Atoi(owner); ok && ok2 && err == nil && pid > 1 && unix.Kill(pid, 0) == unix.ESRCH {
 			_ = removeCgroup(filepath.Join(c.parent, e.Name()))
 		}
 	}

@@ -10,18 +10,14 @@ import (
 type containment interface {
 	// open makes room for the n-th tree and says how its first process is to be started.
 	open(n int, attr *syscall.SysProcAttr) error
-	// name is what the directory names of this process's cgroups begin with, "" without cgroups.
-	name() string
+	name() string // name is what the directory names of this process's cgroups begin with, "" without cgroups.
 	// signal sends a signal to every process of the tree, once each.
 	signal(main int, s syscall.Signal)
-	// kill sends SIGKILL to every process of the tree that it finds.
-	kill(main int)
-	// count is the number of live processes in the tree, zombies not counted.
-	count(main int) int
+	kill(main int)      // kill sends SIGKILL to every process of the tree that it finds.
+	count(main int) int // count is the number of live processes in the tree, zombies not counted.
 	// gone is asked when this process has no children left: does nothing of the tree live elsewhere?
 	gone(main int) bool
-	// close gives the room back.
-	close() error
+	close() error // close gives the room back.
 }
 
 // group is ProcessGroup: the session leader's own group, nothing more.

@@ -82,8 +82,7 @@ func newNamespace() (containment, error) {
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return nil, fmt.Errorf("mounting /proc of the PID namespace: %w", err)
 	}
-	self, err := os.Readlink("/proc/self")
-	if self != "1" {
+	if self, err := os.Readlink("/proc/self"); self != "1" {
 		return nil, fmt.Errorf("mounting /proc of the PID namespace: /proc/self is %q (%v), not 1", self, err)
 	}
 	return namespace{}, nil

@@ -155,8 +155,7 @@ func (h *helper) listen() {
 func (h *helper) obituary(cause error) error {
 	ended := make(chan string, 1)
 	go func() {
-		st, err := h.proc.Wait()
-		if err != nil {
+		if st, err := h.proc.Wait(); err != nil {
 			ended <- err.Error()
 		} else {
 			ended <- st.String()

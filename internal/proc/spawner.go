@@ -16,9 +16,8 @@ var (
 	// found of its tree was ended. The next Run starts a new spawner process.
 	ErrSpawnerLost = errors.New("the spawner process was lost")
 	// ErrBusy: a Spawner runs one tree at a time, and one is running.
-	ErrBusy = errors.New("this spawner already runs a command")
-	// ErrClosed: Close was called.
-	ErrClosed = errors.New("this spawner is closed")
+	ErrBusy   = errors.New("this spawner already runs a command")
+	ErrClosed = errors.New("this spawner is closed") // ErrClosed: Close was called.
 )
 
 // Options say how to start a Spawner. The zero value is the usual one.

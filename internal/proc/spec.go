@@ -15,20 +15,17 @@ const (
 
 // Spec is one command to run.
 type Spec struct {
-	Argv []string // Argv[0] is a path (relative to Dir), or a name that is looked up on Env's PATH
-	Dir  string   // the working directory; "" is that of the supervisor
-	Env  []string // the whole environment, exactly: nothing is added and nothing inherited
-	// Stdin is a regular file or device that is opened as standard input; "" is /dev/null.
-	Stdin string
+	Argv  []string // Argv[0] is a path (relative to Dir), or a name that is looked up on Env's PATH
+	Dir   string   // the working directory; "" is that of the supervisor
+	Env   []string // the whole environment, exactly: nothing is added and nothing inherited
+	Stdin string   // Stdin is a regular file or device that is opened as standard input; "" is /dev/null.
 	// Files are inherited as descriptors 3, 4 and so on, at most MaxFiles. They stay open here, and are the caller's to close.
-	Files []*os.File
-	// Namespaces are made for the command alone, which is started as their first process.
-	Namespaces Namespaces
+	Files      []*os.File
+	Namespaces Namespaces // Namespaces are made for the command alone, which is started as their first process.
 
 	// Timeout bounds the run, Inactivity the time without a byte on either stream; 0 is no bound.
 	Timeout, Inactivity time.Duration
-	// Grace is what the whole tree gets between SIGTERM and SIGKILL; 0 is 5 s.
-	Grace time.Duration
+	Grace               time.Duration // Grace is what the whole tree gets between SIGTERM and SIGKILL; 0 is 5 s.
 	// Hurry, when closed, ends the grace that has begun or will begin: SIGKILL at once.
 	Hurry <-chan struct{}
 

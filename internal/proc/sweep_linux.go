@@ -19,8 +19,7 @@ import (
 // process and its ancestors, and what belongs to other users (root sees all). A marker without a key and a value finds
 // nothing.
 func Sweep(marker string) []int {
-	key, value, ok := strings.Cut(marker, "=")
-	if !ok || key == "" || value == "" || hasNUL(marker) {
+	if key, value, ok := strings.Cut(marker, "="); !ok || key == "" || value == "" || hasNUL(marker) {
 		return nil
 	}
 	spare := ancestors()

@@ -31,8 +31,7 @@ func makefiles(c call, dirs []string) {
 }
 
 func (c call) makefile(file string, depth int) {
-	mark := "makefile\x00" + c.dir + "\x00" + file
-	if depth > 2*maxDepth || c.was(mark, c.depth) {
+	if mark := "makefile\x00" + c.dir + "\x00" + file; depth > 2*maxDepth || c.was(mark, c.depth) {
 		return
 	}
 	text, ok := c.whole(file, c.name)

@@ -73,8 +73,7 @@ func (r *reader) path(dir, word string) (string, bool) {
 
 // command reads one simple command.
 func (r *reader) command(dir string, argv []string, depth int) {
-	id := dir + "\x00" + strings.Join(argv, "\x00")
-	if depth > maxDepth || r.was(id, depth) {
+	if id := dir + "\x00" + strings.Join(argv, "\x00"); depth > maxDepth || r.was(id, depth) {
 		return
 	}
 	if r.steps--; r.steps < 0 {

@@ -40,11 +40,10 @@ const Unknown = "..."
 
 // Input is something that a command reads.
 type Input struct {
-	Path string `json:"path"` // from the repository, with slashes
-	// Part is the part of the file, such as scripts.postinstall; "" is the whole.
-	Part string `json:"part,omitempty"`
-	For  string `json:"for"` // the program that reads it
-	Sum  string `json:"sum"` // the SHA-256, in hex, of Text
+	Path string `json:"path"`           // from the repository, with slashes
+	Part string `json:"part,omitempty"` // Part is the part of the file, such as scripts.postinstall; "" is the whole.
+	For  string `json:"for"`            // the program that reads it
+	Sum  string `json:"sum"`            // the SHA-256, in hex, of Text
 	// Text is the part in a form that changes only with its meaning. It is nil where only the digest is known. It may
 	// hold secrets (.npmrc); a Change masks them.
 	Text []byte `json:"-"`

@@ -166,8 +166,7 @@ func (c call) scriptsOf(dir string, names []string) {
 func packageMembers(c call, dir string) []string {
 	var list []string
 	if text := c.peek(path.Join(dir, "package.json")); text != nil {
-		pkg, err := jsonObject(text)
-		if err == nil {
+		if pkg, err := jsonObject(text); err == nil {
 			switch w := pkg["workspaces"].(type) {
 			case []any:
 				list = append(list, jsonStrings(w)...)

@@ -184,8 +184,7 @@ func (c call) requirements(file string, depth int) {
 
 // uv reads what "uv pip" and "uv run" are given.
 func uv(c call, dirs []string) {
-	words := c.words()
-	if len(words) > 0 && words[0] == "pip" {
+	if words := c.words(); len(words) > 0 && words[0] == "pip" {
 		pip(c, dirs)
 		return
 	}

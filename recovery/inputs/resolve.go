@@ -42,8 +42,7 @@ func (e *ResolveError) Error() string {
 // entries must be absolute. The first file that is found must lie outside of the repository, and neither it nor what
 // its links lead to may be writable by its group or by others, nor lie in a directory that everybody may write into
 // (unless it is sticky): otherwise somebody else says what the name means. A word with a slash is taken as it is, from
-// dir; in the repository it is a matter of the pinned inputs (Program.Inside). Every refusal is a
-// *ResolveError.
+// dir; in the repository it is a matter of the pinned inputs (Program.Inside). Every refusal is a *ResolveError.
 func Resolve(argv0, dir, searchPath, repo string) (Program, error) {
 	if builtin(argv0) {
 		return Program{Builtin: true}, nil

@@ -42,10 +42,9 @@ type Request struct {
 // ErrNoHead: there is no commit to take a baseline from.
 var ErrNoHead = errors.New("the repository has no commit")
 
-// Take takes a baseline now and keeps it in req.File (mode 0600, its directory
-// 0700). When it returns, the file survives a power cut; whenever it is killed
-// the file is the one of before. Nothing of the repository is executed: git is
-// run without hooks, filters, monitors and the network.
+// Take takes a baseline now and keeps it in req.File (mode 0600, its directory 0700). When it returns, the file
+// survives a power cut; whenever it is killed the file is the one of before. Nothing of the repository is executed: git
+// is run without hooks, filters, monitors and the network.
 func Take(ctx context.Context, disk durable.Disk, req Request) (*Baseline, error) {
 	tree, err := Open(req.Repo)
 	if err != nil {
@@ -227,8 +226,7 @@ func (t *taker) look(p string, kd kind, hashed *int64) (known, bool) {
 	}
 	wanted := t.interest.in(p)
 	if !wanted && !scriptLike(p) {
-		info, err := t.tree.root.Lstat(p)
-		if err != nil || info.Mode()&0o111 == 0 {
+		if info, err := t.tree.root.Lstat(p); err != nil || info.Mode()&0o111 == 0 {
 			return k, false
 		}
 	}

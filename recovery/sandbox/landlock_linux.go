@@ -132,8 +132,7 @@ func allow(set, fd int, file, dir uint64) error {
 
 // denied tries it: with no rule at all not even this may be opened to be written.
 func denied() error {
-	fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err == nil {
+	if fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
 		unix.Close(fd)
 		return errors.New("landlock: it is said to be in force, and forbids nothing")
 	}

@@ -236,8 +236,7 @@ func mounts() (mountTable, error) {
 func parseMounts(text string) mountTable {
 	var table mountTable
 	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) > 5 {
+		if f := strings.Fields(line); len(f) > 5 {
 			table = append(table, mounted{device: f[2], root: unescape(f[3]), at: unescape(f[4])})
 		}
 	}

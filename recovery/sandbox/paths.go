@@ -149,8 +149,7 @@ func firstLine(path string) string {
 		return ""
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
 	buf := make([]byte, 4096)

@@ -60,8 +60,7 @@ type Spec struct {
 	Keep        int
 	Secrets     *redact.Replacer // taken out of everything that the command prints; see Secrets
 
-	// Marker is proc.Spec.Marker. It is added to Env.
-	Marker string
+	Marker string // Marker is proc.Spec.Marker. It is added to Env.
 	Exe    string // the superloop binary, "" the running one
 }
 
