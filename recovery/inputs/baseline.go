@@ -61,11 +61,10 @@ func byPath(a, b known) int { return cmp.Compare(a.path, b.path) }
 func (b *Baseline) objects() string { return b.format }
 
 func (b *Baseline) find(name string) (*known, bool) {
-	i, ok := b.from(name)
-	if !ok {
-		return nil, false
+	if i, ok := b.from(name); ok {
+		return &b.files[i], true
 	}
-	return &b.files[i], true
+	return nil, false
 }
 
 // from is the place of the first file that is not before name, and whether it has that name.
@@ -74,10 +73,7 @@ func (b *Baseline) from(name string) (int, bool) {
 }
 
 func (b *Baseline) list(dir string) ([]entry, error) {
-	prefix := dir + "/"
-	if dir == "." {
-		prefix = ""
-	}
+	prefix := strings.TrimPrefix(dir+"/", "./")
 	var out []entry
 	for i, _ := b.from(prefix); i < len(b.files); {
 		rest, ok := strings.CutPrefix(b.files[i].path, prefix)
@@ -135,29 +131,30 @@ func (b *Baseline) read(name string) (content, error) {
 	return c, nil
 }
 
-// interesting reports whether a path is one that the table looks for, in whatever directory.
+// interest is what the table looks for, in whatever directory.
 type interest struct {
-	names map[string]bool // last name, without wildcards and in any directory
-	globs [][]string
+	names map[string]bool // patterns of one name without wildcards
+	globs [][]string      // the others, in names; without a "**" before them
 }
 
 func newInterest() interest {
 	in := interest{names: map[string]bool{}}
 	for _, p := range patterns() {
-		if !strings.ContainsAny(p, "/*?") {
+		if strings.ContainsAny(p, "/*?") {
+			in.globs = append(in.globs, strings.Split(strings.TrimPrefix(p, "**/"), "/"))
+		} else {
 			in.names[p] = true
-			continue
 		}
-		in.globs = append(in.globs, strings.Split(strings.TrimPrefix(p, "**/"), "/"))
 	}
 	return in
 }
 
+// in reports whether a path is one of them.
 func (in interest) in(file string) bool {
-	segs := strings.Split(file, "/")
-	if in.names[segs[len(segs)-1]] {
+	if in.names[path.Base(file)] {
 		return true
 	}
+	segs := strings.Split(file, "/")
 	for _, g := range in.globs {
 		for i := range segs {
 			if matches(g, segs[i:]) {
@@ -208,21 +205,17 @@ func (b *Baseline) encode() []byte {
 	out := []byte(magic)
 	out = append(append(out, head...), '\n')
 	for _, k := range b.files {
-		kd := map[kind]byte{regular: 'f', link: 'l', odd: 'o'}[k.kind]
-		flags := []byte{kd}
-		for _, f := range []struct {
-			on bool
-			c  byte
-		}{{k.exec, 'x'}, {k.untracked, 'u'}, {k.stored, 's'}} {
-			if f.on {
-				flags = append(flags, f.c)
+		flags := map[kind]string{regular: "f", link: "l", odd: "o"}[k.kind]
+		for i, on := range []bool{k.exec, k.untracked, k.stored} {
+			if on {
+				flags += "xus"[i : i+1]
 			}
 		}
 		size := k.size
 		if k.stored {
 			size = int64(len(k.text))
 		}
-		out = fmt.Appendf(out, "%s %d %s %s %s\x00", flags, size, dash(k.id), dash(k.sum), k.path)
+		out = fmt.Appendf(out, "%s %d %s %s %s\x00", flags, size, cmp.Or(k.id, "-"), cmp.Or(k.sum, "-"), k.path)
 	}
 	for _, k := range b.files {
 		if k.stored {
@@ -231,13 +224,6 @@ func (b *Baseline) encode() []byte {
 	}
 	sum := sha256.Sum256(out)
 	return append(out, sum[:]...)
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 var errBaseline = errors.New("it is no baseline, or a damaged one")
@@ -256,15 +242,11 @@ func Load(file string) (*Baseline, error) {
 }
 
 func decode(data []byte) (*Baseline, error) {
-	body, ok := bytes.CutPrefix(data, []byte(magic))
-	if !ok || len(body) < sha256.Size {
+	n := max(len(data)-sha256.Size, 0)
+	body, ok := bytes.CutPrefix(data[:n], []byte(magic))
+	if sum := sha256.Sum256(data[:n]); !ok || !bytes.Equal(sum[:], data[n:]) {
 		return nil, errBaseline
 	}
-	n := len(data) - sha256.Size
-	if sum := sha256.Sum256(data[:n]); !bytes.Equal(sum[:], data[n:]) {
-		return nil, errBaseline
-	}
-	body = body[:len(body)-sha256.Size]
 	line, body, ok := bytes.Cut(body, []byte{'\n'})
 	var h header
 	if err := json.Unmarshal(line, &h); err != nil || !ok || h.Files < 0 || h.Files > len(body) || h.Format != formatSHA1 && h.Format != formatSHA256 {
@@ -283,8 +265,7 @@ func decode(data []byte) (*Baseline, error) {
 			return nil, errBaseline
 		}
 		k := known{path: f[4], size: size, id: strings.TrimPrefix(f[2], "-"), sum: strings.TrimPrefix(f[3], "-"),
-			kind:   map[byte]kind{'f': regular, 'l': link, 'o': odd}[f[0][0]],
-			exec:   strings.Contains(f[0], "x"),
+			kind: map[byte]kind{'f': regular, 'l': link, 'o': odd}[f[0][0]], exec: strings.Contains(f[0], "x"),
 			stored: strings.Contains(f[0], "s"), untracked: strings.Contains(f[0], "u")}
 		if k.kind == missing || len(b.files) > 0 && b.files[len(b.files)-1].path >= k.path {
 			return nil, errBaseline

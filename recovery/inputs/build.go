@@ -13,19 +13,13 @@ import (
 func makefiles(c call, dirs []string) {
 	named := c.values("-f", "--file", "--makefile")
 	for _, d := range dirs {
-		files := []string{"GNUmakefile", "makefile", "Makefile", "BSDmakefile"}
-		for i := range files {
-			files[i] = path.Join(d, files[i])
+		for _, f := range []string{"GNUmakefile", "makefile", "Makefile", "BSDmakefile"} {
+			c.in(d).makefile(path.Join(d, f), 0)
 		}
 		for _, n := range named {
 			if p, ok := c.path(d, n); ok {
-				files = append(files, p)
+				c.in(d).makefile(p, 0)
 			}
-		}
-		at := c
-		at.dir = d
-		for _, f := range files {
-			at.makefile(f, 0)
 		}
 	}
 }
@@ -79,24 +73,17 @@ func (c call) include(word string, depth int) {
 
 func (c call) recipe(line string) {
 	line = strings.TrimLeft(line, "@-+ \t")
-	for _, v := range []string{"$(MAKE)", "${MAKE}"} {
-		line = strings.ReplaceAll(line, v, "make")
-	}
-	for _, v := range []string{"$(CURDIR)", "${CURDIR}", "$(PWD)", "$$(pwd)", "$$PWD"} {
-		line = strings.ReplaceAll(line, v, ".")
-	}
-	c.shellText(strings.ReplaceAll(line, "$$", "$"))
+	c.shellText(strings.NewReplacer("$(MAKE)", "make", "${MAKE}", "make", "$(CURDIR)", ".", "${CURDIR}", ".", "$(PWD)", ".",
+		"$$(pwd)", ".", "$$PWD", ".", "$$", "$").Replace(line))
 }
 
 // justfile reads the recipes of a justfile like those of a makefile.
 func justfile(c call, dirs []string) {
 	for _, d := range dirs {
 		for _, name := range []string{"justfile", "Justfile", ".justfile"} {
-			at := c
-			at.dir = d
 			for line := range strings.Lines(string(c.peek(path.Join(d, name)))) {
 				if recipe := strings.TrimLeft(line, " \t"); recipe != line {
-					at.recipe(recipe)
+					c.in(d).recipe(recipe)
 				}
 				fields := strings.Fields(line)
 				if len(fields) > 1 && (fields[0] == "import" || fields[0] == "mod" || fields[0] == "import?") {
@@ -147,11 +134,8 @@ func cargoBuild(c call, dirs []string) {
 	for _, d := range dirs {
 		all, _ := manifest.TOML(c.peek(path.Join(d, "Cargo.toml")))
 		for _, s := range all {
-			if s.Path != "package.build" {
-				continue
-			}
 			for _, file := range s.Strings {
-				if p, ok := below(d, file); ok {
+				if p, ok := below(d, file); ok && s.Path == "package.build" {
 					c.whole(p, c.name)
 				}
 			}
@@ -239,9 +223,7 @@ func (c call) generate(file, text string) {
 		return
 	}
 	c.text(file, "go:generate", c.name, strings.Join(kept, "\n")+"\n")
-	at := c
-	at.dir = path.Dir(file)
 	for _, command := range kept {
-		at.shellText(command)
+		c.in(path.Dir(file)).shellText(command)
 	}
 }

@@ -17,6 +17,12 @@ type call struct {
 	depth int
 }
 
+// in is the call in another directory.
+func (c call) in(dir string) call {
+	c.dir = dir
+	return c
+}
+
 // sequence reads commands one after another. A cd between them adds a
 // directory and takes none away: what stands in a subshell is not known here.
 func (r *reader) sequence(dirs []string, commands [][]string, depth int) {
@@ -81,8 +87,8 @@ func (r *reader) command(dir string, argv []string, depth int) {
 		return
 	}
 	c := call{reader: r, name: programName(argv[0]), args: argv[1:], dir: dir, depth: depth}
-	if strings.Contains(argv[0], "/") {
-		c.script(argv[0])
+	if p, ok := r.path(dir, argv[0]); ok && strings.Contains(argv[0], "/") {
+		c.scriptAt(p, false)
 	}
 	if interprets(c.name) {
 		c.interpreter()
@@ -92,9 +98,7 @@ func (r *reader) command(dir string, argv []string, depth int) {
 		return
 	}
 	for _, d := range c.directories(p) {
-		at := c
-		at.dir = d
-		at.program(p)
+		c.in(d).program(p)
 	}
 }
 
@@ -105,18 +109,15 @@ func (c call) program(p program) {
 		dirs = upwards(c.dir)
 	}
 	if p.members != nil {
-		seen := map[string]bool{}
-		for _, d := range dirs {
-			seen[d] = true
-		}
 		for _, d := range slices.Clone(dirs) {
-			for _, m := range c.membersOf(p, d) {
-				if !seen[m] {
-					seen[m] = true
-					dirs = append(dirs, m)
-				}
-			}
+			dirs = append(dirs, c.membersOf(p, d)...)
 		}
+		seen := map[string]bool{}
+		dirs = slices.DeleteFunc(dirs, func(d string) bool {
+			again := seen[d]
+			seen[d] = true
+			return again
+		})
 	}
 	for _, s := range p.sources {
 		if s.when != nil && !s.when(c) {
@@ -148,19 +149,14 @@ func (c call) membersOf(p program, dir string) []string {
 func (c call) source(file string, s source) {
 	if s.parts == nil {
 		c.whole(file, c.name)
-		return
-	}
-	text := c.open(file, c.name)
-	if text == nil {
-		return
-	}
-	parts, ok := s.parts(text)
-	if !ok {
-		c.whole(file, c.name)
-		return
-	}
-	for _, p := range parts {
-		c.text(file, p.name, c.name, p.text)
+	} else if text := c.open(file, c.name); text != nil {
+		parts, ok := s.parts(text)
+		if !ok {
+			c.whole(file, c.name)
+		}
+		for _, p := range parts {
+			c.text(file, p.name, c.name, p.text)
+		}
 	}
 }
 
@@ -202,9 +198,14 @@ func (c call) values(options ...string) []string {
 // wholeOf adds the files that options name, whole.
 func (c call) wholeOf(options ...string) {
 	for _, f := range c.values(options...) {
-		if p, ok := c.path(c.dir, f); ok {
-			c.whole(p, c.name)
-		}
+		c.named(f)
+	}
+}
+
+// named adds the file that a word names, whole.
+func (c call) named(word string) {
+	if p, ok := c.path(c.dir, word); ok {
+		c.whole(p, c.name)
 	}
 }
 

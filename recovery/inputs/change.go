@@ -38,26 +38,17 @@ func Compare(before, now []Input) []Change {
 	for len(before) > 0 || len(now) > 0 {
 		switch {
 		case len(now) == 0 || len(before) > 0 && less(before[0], now[0]):
-			b := before[0]
-			before = before[1:]
-			if b.lost == "" { // what could not be watched then is judged by what is there now
+			if b := before[0]; b.lost == "" { // what could not be watched then is judged by what is there now
 				out = append(out, change(Vanished, b, b.Text, nil))
 			}
+			before = before[1:]
 		case len(before) == 0 || less(now[0], before[0]):
-			n := now[0]
+			out = append(out, change(Appeared, now[0], nil, now[0].Text))
 			now = now[1:]
-			if n.lost != "" {
-				out = append(out, Change{Path: n.Path, Part: n.Part, For: n.For, Kind: Lost, Why: n.lost})
-				continue
-			}
-			out = append(out, change(Appeared, n, nil, n.Text))
 		default:
 			b, n := before[0], now[0]
 			before, now = before[1:], now[1:]
-			switch {
-			case n.lost != "" || b.lost != "":
-				out = append(out, Change{Path: n.Path, Part: n.Part, For: n.For, Kind: Lost, Why: n.lost + b.lost})
-			case !same(b, n):
+			if n.lost += b.lost; n.lost != "" || !same(b, n) {
 				out = append(out, change(Changed, n, b.Text, n.Text))
 			}
 		}
@@ -77,16 +68,17 @@ func same(a, b Input) bool {
 
 func change(kind string, in Input, before, now []byte) Change {
 	c := Change{Path: in.Path, Part: in.Part, For: in.For, Kind: kind}
+	if in.lost != "" {
+		c.Kind, c.Why = Lost, in.lost
+		return c
+	}
 	c.Before, c.After = mask(c.Path, string(before), string(now))
 	return c
 }
 
 // Name is what a change is about: "package.json scripts.postinstall".
 func (c Change) Name() string {
-	if c.Part == "" {
-		return c.Path
-	}
-	return c.Path + " " + c.Part
+	return strings.TrimSuffix(c.Path+" "+c.Part, " ")
 }
 
 // Summary names the changes in one line for an operator, at most a few of them, escaped. It is "" if there are none.
@@ -124,11 +116,8 @@ func maskText(file, text string) string {
 	secret := regexp.MustCompile(`(?i)(_auth|_authtoken|_password|password|passwd|token|secret|api-?key|username|http-basic|bearer|authorization)("?\s*[:=]\s*|\s+)(.+)`)
 	var out strings.Builder
 	for line := range strings.Lines(text) {
-		end := ""
-		if l, ok := strings.CutSuffix(line, "\n"); ok {
-			line, end = l, "\n"
-		}
-		out.WriteString(secret.ReplaceAllString(line, "${1}${2}<secret>") + end)
+		bare := strings.TrimSuffix(line, "\n")
+		out.WriteString(secret.ReplaceAllString(bare, "${1}${2}<secret>") + line[len(bare):])
 	}
 	return out.String()
 }

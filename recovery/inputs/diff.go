@@ -33,18 +33,17 @@ func Diff(changes []Change) string {
 			continue
 		}
 		fmt.Fprintf(&b, "--- %s\n+++ %s\n", side(name, "trusted", c.Kind != Appeared), side(name, "now", c.Kind != Vanished))
-		switch {
-		case c.Kind == Changed && (c.Before == "" || c.After == ""):
+		if c.Kind == Changed && (c.Before == "" || c.After == "") {
 			b.WriteString("  (its content is not shown: only a digest of it is known)\n")
-		default:
-			lines := diffLines(cutLines(c.Before), cutLines(c.After))
-			for n, l := range lines {
-				if n == maxDiffLines {
-					fmt.Fprintf(&b, "... %d more lines\n", len(lines)-n)
-					break
-				}
-				b.WriteString(l[:1] + shorten(visible(l[1:]), maxDiffLine) + "\n")
+			continue
+		}
+		lines := diffLines(cutLines(c.Before), cutLines(c.After))
+		for n, l := range lines {
+			if n == maxDiffLines {
+				fmt.Fprintf(&b, "... %d more lines\n", len(lines)-n)
+				break
 			}
+			b.WriteString(l[:1] + shorten(visible(l[1:]), maxDiffLine) + "\n")
 		}
 	}
 	return b.String()

@@ -16,8 +16,7 @@ func skipped(name string) bool {
 
 // expand gives the files, not directories, that match a pattern below dir: "*"
 // within a name, "**" for any number of directories.
-func (r *reader) expand(dir, pattern string) []string {
-	var out []string
+func (r *reader) expand(dir, pattern string) (out []string) {
 	r.match(dir, strings.Split(pattern, "/"), func(p string, k kind) {
 		if k != directory {
 			out = append(out, p)
@@ -26,14 +25,15 @@ func (r *reader) expand(dir, pattern string) []string {
 	return out
 }
 
-// expandDirs gives the directories that match a glob below dir.
-func (r *reader) expandDirs(dir, glob string) []string {
-	var out []string
-	r.match(dir, strings.Split(path.Clean(glob), "/"), func(p string, k kind) {
-		if k == directory {
-			out = append(out, p)
-		}
-	})
+// expandDirs gives the directories that match one of the alternatives of a glob below dir.
+func (r *reader) expandDirs(dir, glob string) (out []string) {
+	for _, g := range braces(glob) {
+		r.match(dir, strings.Split(path.Clean(g), "/"), func(p string, k kind) {
+			if k == directory {
+				out = append(out, p)
+			}
+		})
+	}
 	return out
 }
 
@@ -101,28 +101,23 @@ func (r *reader) globs(dir string, list []string, file string) []string {
 	gone := map[string]bool{}
 	for _, glob := range list {
 		if not, ok := strings.CutPrefix(glob, "!"); ok {
-			for _, g := range braces(not) {
-				for _, d := range r.expandDirs(dir, g) {
-					gone[d] = true
-				}
+			for _, d := range r.expandDirs(dir, not) {
+				gone[d] = true
 			}
 		}
 	}
-	seen := map[string]bool{}
 	for _, glob := range list {
 		if strings.HasPrefix(glob, "!") {
 			continue
 		}
-		for _, g := range braces(glob) {
-			for _, d := range r.expandDirs(dir, g) {
-				if gone[d] || seen[d] || r.is(path.Join(d, file)) == missing {
-					continue
-				}
-				seen[d] = true
-				if out = append(out, d); len(out) >= maxMembers {
-					r.lose(path.Join(dir, file), "the workspace", errMembers)
-					return out
-				}
+		for _, d := range r.expandDirs(dir, glob) {
+			if gone[d] || r.is(path.Join(d, file)) == missing {
+				continue
+			}
+			gone[d] = true // it is in the list
+			if out = append(out, d); len(out) >= maxMembers {
+				r.lose(path.Join(dir, file), "the workspace", errMembers)
+				return out
 			}
 		}
 	}

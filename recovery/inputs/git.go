@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -183,18 +184,11 @@ func gitConfig(text []byte) ([]part, bool) {
 			b.WriteString(section + " " + line + "\n")
 		}
 	}
-	if b.Len() == 0 {
-		return nil, true
-	}
-	return []part{{"settings", b.String()}}, true
+	return settings(b.String()), true
 }
 
 func plainSection(header string) bool {
-	header = strings.ToLower(header)
-	for _, plain := range []string{`[branch "`, "[user]", "[color]", "[gc]", "[init]", "[advice]"} {
-		if strings.HasPrefix(header, plain) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{`[branch "`, "[user]", "[color]", "[gc]", "[init]", "[advice]"}, func(plain string) bool {
+		return strings.HasPrefix(strings.ToLower(header), plain)
+	})
 }

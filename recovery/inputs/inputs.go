@@ -85,11 +85,7 @@ func newReader(t Tree, q Query) (*reader, error) {
 func Digest(inputs []Input) string {
 	h := sha256.New()
 	for _, in := range inputs {
-		sum := in.Sum
-		if sum == "" {
-			sum = in.id
-		}
-		fmt.Fprintf(h, "%d:%s%d:%s%s%d:%s\n", len(in.Path), in.Path, len(in.Part), in.Part, sum, len(in.lost), in.lost)
+		fmt.Fprintf(h, "%d:%s%d:%s%s%d:%s\n", len(in.Path), in.Path, len(in.Part), in.Part, cmp.Or(in.Sum, in.id), len(in.lost), in.lost)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -155,9 +155,7 @@ func (c call) scriptsOf(dir string, names []string) {
 		}
 		c.text(file, "scripts."+n, c.name, jsonText(v))
 		if command, ok := v.(string); ok {
-			at := c
-			at.dir = dir
-			at.shellText(command)
+			c.in(dir).shellText(command)
 		}
 	}
 }
@@ -197,7 +195,7 @@ func (r *reader) peek(file string) []byte {
 }
 
 func corepack(c call, _ []string) {
-	if words := c.words(); len(words) > 0 && words[0] != "enable" && words[0] != "disable" && words[0] != "prepare" {
+	if words := c.words(); len(words) > 0 && !slices.Contains([]string{"enable", "disable", "prepare"}, words[0]) {
 		c.rest(words)
 	}
 }

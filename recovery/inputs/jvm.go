@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -65,14 +66,9 @@ func pom(text []byte) ([]part, bool) {
 
 // plainDependency: project/dependencies/dependency, and the same below dependencyManagement or a profile.
 func plainDependency(open []string) bool {
-	for _, name := range open[:len(open)-1] {
-		switch name {
-		case "project", "dependencies", "dependencyManagement", "profiles", "profile":
-		default:
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(open[:len(open)-1], func(name string) bool {
+		return !slices.Contains([]string{"project", "dependencies", "dependencyManagement", "profiles", "profile"}, name)
+	})
 }
 
 // mavenModules are the modules of a pom.xml, and theirs.

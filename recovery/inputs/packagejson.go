@@ -52,9 +52,6 @@ func jsonStrings(list []any) []string {
 // installation, but for the scripts: see packageScripts.
 func packageJSON(text []byte) ([]part, bool) {
 	pkg, err := jsonObject(text)
-	if err != nil {
-		return nil, false
-	}
 	out := keysOf(pkg, "packageManager", "devEngines", "workspaces", "trustedDependencies", "dependenciesMeta", "allowScripts", "allowBuilds", "gypfile",
 		"patchedDependencies", "installConfig")
 	if p, ok := pkg["pnpm"].(map[string]any); ok {
@@ -68,16 +65,13 @@ func packageJSON(text []byte) ([]part, bool) {
 	for _, k := range []string{"dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "overrides", "resolutions", "catalog", "catalogs"} {
 		out = append(out, foreign(k, pkg[k])...)
 	}
-	return out, true
+	return out, err == nil
 }
 
 // manifestTool takes out what decides which package manager runs.
 func manifestTool(text []byte) ([]part, bool) {
 	pkg, err := jsonObject(text)
-	if err != nil {
-		return nil, false
-	}
-	return keysOf(pkg, "packageManager", "devEngines"), true
+	return keysOf(pkg, "packageManager", "devEngines"), err == nil
 }
 
 // keysOf gives those of the keys that the object has, each as a part.
@@ -122,17 +116,19 @@ func fromElsewhere(spec string) bool {
 func iniLines(text []byte) ([]part, bool) {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == ';' || line[0] == '#' {
-			continue
+		if line = strings.TrimSpace(line); line != "" && line[0] != ';' && line[0] != '#' {
+			b.WriteString(line + "\n")
 		}
-		b.WriteString(line)
-		b.WriteByte('\n')
 	}
-	if b.Len() == 0 {
-		return nil, true
+	return settings(b.String()), true
+}
+
+// settings is the part of that name; none if there is no text.
+func settings(text string) []part {
+	if text == "" {
+		return nil
 	}
-	return []part{{"settings", b.String()}}, true
+	return []part{{"settings", text}}
 }
 
 // workspaceYAML leaves out of pnpm-workspace.yaml the catalogs, which are plain versions. A block reaches as far as its
@@ -155,8 +151,7 @@ func workspaceYAML(text []byte) ([]part, bool) {
 				continue
 			}
 		}
-		b.WriteString(bare)
-		b.WriteByte('\n')
+		b.WriteString(bare + "\n")
 	}
 	return []part{{"settings", b.String()}}, true
 }

@@ -19,16 +19,12 @@ func tomlParts(text []byte, keep func(manifest.Setting) (value string, counts bo
 	at := map[string]int{}
 	for _, s := range all {
 		value, counts := keep(s)
-		if !counts {
-			continue
-		}
-		// A key of a [[list]] comes once for each element.
-		if i, ok := at[s.Path]; ok {
+		if i, ok := at[s.Path]; counts && ok { // a key of a [[list]] comes once for each element
 			out[i].text += "\n" + value
-			continue
+		} else if counts {
+			at[s.Path] = len(out)
+			out = append(out, part{s.Path, value})
 		}
-		at[s.Path] = len(out)
-		out = append(out, part{s.Path, value})
 	}
 	return out, true
 }
@@ -133,11 +129,8 @@ func (c call) project(p string) {
 	c.source(file, source{pattern: "pyproject.toml", parts: pyproject})
 	all, _ := manifest.TOML(c.peek(file))
 	for _, s := range all {
-		if s.Path != "build-system.backend-path" {
-			continue
-		}
-		for _, d := range s.Strings { // the backend is in the project
-			if d, ok := c.path(p, d); ok {
+		for _, d := range s.Strings {
+			if d, ok := c.path(p, d); ok && s.Path == "build-system.backend-path" { // the backend is in the project
 				for _, f := range c.expand(d, "*.py") {
 					c.whole(f, c.name)
 				}
@@ -201,12 +194,10 @@ func runsRest(c call, _ []string) {
 	words := c.words()
 	for i, w := range words {
 		if (w == "run" || w == "x" || w == "tool") && i+1 < len(words) {
-			rest := words[i+1:]
-			c.rest(rest)
-			if path.Ext(rest[0]) == ".py" {
-				at := c
-				at.name = "python"
-				at.operand(rest[0])
+			c.rest(words[i+1:])
+			if path.Ext(words[i+1]) == ".py" {
+				c.name = "python"
+				c.operand(words[i+1])
 			}
 			return
 		}

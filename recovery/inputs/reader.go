@@ -238,11 +238,10 @@ func (r *reader) is(p string) kind {
 
 // under gives the names in a directory.
 func (r *reader) under(dir string) []entry {
-	real, k, _ := r.resolve(dir)
-	if k != directory {
-		return nil
+	if real, k, _ := r.resolve(dir); k == directory {
+		return r.list(real).entries
 	}
-	return r.list(real).entries
+	return nil
 }
 
 // upwards gives dir and the directories above it, up to the repository.

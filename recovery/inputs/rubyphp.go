@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -27,11 +28,8 @@ func (c call) loads(file string, depth int) {
 		line = strings.TrimSpace(line)
 		for _, verb := range []string{"eval_gemfile", "require_relative", "load", "import"} {
 			rest, ok := strings.CutPrefix(line, verb)
-			if !ok || rest == "" || letter(rest[0]) {
-				continue
-			}
 			rest = strings.TrimLeft(rest, " (")
-			if rest == "" || rest[0] != '"' && rest[0] != '\'' {
+			if !ok || rest == "" || rest[0] != '"' && rest[0] != '\'' {
 				continue
 			}
 			name, _, _ := strings.Cut(rest[1:], rest[:1])
@@ -52,8 +50,8 @@ func (c call) loads(file string, depth int) {
 // gem reads the Gemfile or gemspec that a gem command is given.
 func gem(c call, _ []string) {
 	for _, f := range append(c.values("-g", "--file"), c.words()...) {
-		if p, ok := c.path(c.dir, f); ok && (strings.HasSuffix(f, ".gemspec") || strings.HasSuffix(f, ".gem") || strings.HasSuffix(f, "Gemfile")) {
-			c.whole(p, c.name)
+		if strings.HasSuffix(f, ".gemspec") || strings.HasSuffix(f, ".gem") || strings.HasSuffix(f, "Gemfile") {
+			c.named(f)
 		}
 	}
 	if c.has("-g", "--file") {
@@ -65,19 +63,13 @@ func gem(c call, _ []string) {
 // plugins may run; for the scripts see composerScripts.
 func composerJSON(text []byte) ([]part, bool) {
 	v, err := jsonObject(text)
-	if err != nil {
-		return nil, false
-	}
-	return keysOf(v, "repositories", "config", "extra", "minimum-stability"), true
+	return keysOf(v, "repositories", "config", "extra", "minimum-stability"), err == nil
 }
 
 // composerScripts adds the scripts of composer.json that composer runs by itself
 // (those before and after its events), and those that the call names.
 func composerScripts(c call, dirs []string) {
-	named := map[string]bool{}
-	for _, w := range c.words() {
-		named[w] = true
-	}
+	named := append(c.words(), "command", "init")
 	for _, d := range dirs {
 		file := path.Join(d, "composer.json")
 		v, err := jsonObject(c.peek(file))
@@ -85,11 +77,9 @@ func composerScripts(c call, dirs []string) {
 			continue // the whole file is an input, if it is there
 		}
 		scripts, _ := v["scripts"].(map[string]any)
-		at := c
-		at.dir = d
 		for name := range scripts {
-			if named[name] || strings.HasPrefix(name, "pre-") || strings.HasPrefix(name, "post-") || name == "command" || name == "init" {
-				at.composerScript(file, scripts, name, 0)
+			if slices.Contains(named, name) || strings.HasPrefix(name, "pre-") || strings.HasPrefix(name, "post-") {
+				c.in(d).composerScript(file, scripts, name, 0)
 			}
 		}
 	}
@@ -101,14 +91,11 @@ func (c call) composerScript(file string, scripts map[string]any, name string, d
 		return
 	}
 	c.text(file, "scripts."+name, c.name, jsonText(v))
-	var lines []string
-	switch v := v.(type) {
-	case string:
-		lines = []string{v}
-	case []any:
-		lines = jsonStrings(v)
+	lines, ok := v.([]any)
+	if !ok {
+		lines = []any{v}
 	}
-	for _, line := range lines {
+	for _, line := range jsonStrings(lines) {
 		other, ok := strings.CutPrefix(line, "@")
 		if !ok {
 			c.shellText(line)

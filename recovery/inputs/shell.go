@@ -11,17 +11,7 @@ const (
 	maxCommands = 500     // simple commands of one text
 )
 
-// script adds a file that a command executes, and reads it if it is for a shell.
-// It is looked for where the command runs.
-func (c call) script(word string) {
-	p, ok := c.path(c.dir, word)
-	if !ok {
-		return
-	}
-	c.scriptAt(p, false)
-}
-
-// scriptAt is script with the path known; shell says that a shell reads it, whatever is in it.
+// scriptAt adds a file that a command executes, and reads it if it is for a shell; shell says so, whatever is in it.
 func (c call) scriptAt(p string, shell bool) {
 	// What is installed changes with every installation. It is an input only if the listed command names it itself.
 	if c.depth > 0 && slices.Contains(strings.Split(p, "/"), "node_modules") {
@@ -253,14 +243,12 @@ func (c call) operand(word string) {
 	if !ok {
 		return
 	}
-	var tries []string
+	tries := []string{p}
 	switch c.name {
 	case "node", "tsx", "ts-node", "esno", "jiti":
-		tries = []string{p, p + ".js", p + ".cjs", p + ".mjs", p + ".ts", path.Join(p, "index.js"), path.Join(p, "package.json")}
+		tries = append(tries, p+".js", p+".cjs", p+".mjs", p+".ts", path.Join(p, "index.js"), path.Join(p, "package.json"))
 	case "python", "pypy", "pypy3":
-		tries = []string{p, path.Join(p, "__main__.py")}
-	default:
-		tries = []string{p}
+		tries = append(tries, path.Join(p, "__main__.py"))
 	}
 	for _, t := range tries {
 		if k := c.is(t); k == regular || k == link || k == odd {

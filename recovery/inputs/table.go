@@ -1,6 +1,10 @@
 package inputs
 
-import "maps"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // program is a row of the table: which files a program reads.
 type program struct {
@@ -24,35 +28,39 @@ type part struct{ name, text string }
 
 // table is the default table of programs.
 func table() map[string]program {
-	t := map[string]program{}
-	maps.Copy(t, javascript())
-	maps.Copy(t, pythons())
-	maps.Copy(t, builders())
-	maps.Copy(t, rubyAndPHP())
-	maps.Copy(t, jvm())
+	t := javascript()
+	for _, more := range []map[string]program{pythons(), builders(), rubyAndPHP(), jvm()} {
+		maps.Copy(t, more)
+	}
 	return t
 }
 
 // patterns are all patterns of the table, each once: a Baseline keeps the content
 // of every file that one of them matches.
 func patterns() []string {
-	seen := map[string]bool{}
-	var out []string
+	out := []string{"*.mk", "*.mak", "requirements*.txt", "server.js", ".git/hooks/*"}
 	for _, p := range table() {
 		for _, s := range p.sources {
-			if !seen[s.pattern] {
-				seen[s.pattern] = true
-				out = append(out, s.pattern)
-			}
+			out = append(out, s.pattern)
 		}
 	}
-	return append(out, "*.mk", "*.mak", "requirements*.txt", "server.js", ".git/hooks/*")
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// files are sources of which all of the file counts, by their patterns.
+func files(patterns string) (out []source) {
+	for _, p := range strings.Fields(patterns) {
+		out = append(out, source{pattern: p})
+	}
+	return out
 }
 
 func javascript() map[string]program {
 	t := map[string]program{}
 	install := func(c call) bool { return c.installs() }
 	runs := func(c call) bool { return !c.installs() }
+	locked := func(file, family string) source { return source{pattern: file, parts: lock(family), when: install} }
 	common := []source{
 		{pattern: ".npmrc", parts: iniLines},
 		{pattern: "package.json", parts: packageJSON, when: install},
@@ -61,36 +69,18 @@ func javascript() map[string]program {
 		{pattern: "patches/*", when: install},
 	}
 	for name, own := range map[string][]source{
-		"npm": {
-			{pattern: "package-lock.json", parts: lock("npm"), when: install},
-			{pattern: "npm-shrinkwrap.json", parts: lock("npm"), when: install},
-		},
-		"pnpm": {
-			{pattern: "pnpm-workspace.yaml", parts: workspaceYAML},
-			{pattern: ".pnpmfile.cjs"}, {pattern: ".pnpmfile.mjs"}, {pattern: "pnpmfile.js"},
-			{pattern: "package.yaml"}, {pattern: "package.json5"},
-			{pattern: "pnpm-lock.yaml", parts: lock("pnpm"), when: install},
-		},
-		"yarn": {
-			{pattern: ".yarnrc"}, {pattern: ".yarnrc.yml"},
-			{pattern: ".yarn/plugins/**"}, {pattern: ".yarn/releases/**"}, {pattern: ".yarn/patches/**", when: install},
-			{pattern: ".pnp.cjs", when: runs}, {pattern: ".pnp.js", when: runs}, {pattern: ".pnp.loader.mjs", when: runs},
-			{pattern: "yarn.lock", parts: lock("yarn"), when: install},
-		},
-		"bun": {
-			{pattern: "bunfig.toml"},
-			{pattern: "bun.lock", parts: lock("bun"), when: install},
-			{pattern: "bun.lockb", parts: lock("bunb"), when: install},
-			// What it migrates from where it has no lock file of its own.
-			{pattern: "package-lock.json", parts: lock("npm"), when: install},
-			{pattern: "yarn.lock", parts: lock("yarn"), when: install},
-			{pattern: "pnpm-lock.yaml", parts: lock("pnpm"), when: install},
-		},
+		"npm": {locked("package-lock.json", "npm"), locked("npm-shrinkwrap.json", "npm")},
+		"pnpm": append(files(".pnpmfile.cjs .pnpmfile.mjs pnpmfile.js package.yaml package.json5"),
+			source{pattern: "pnpm-workspace.yaml", parts: workspaceYAML}, locked("pnpm-lock.yaml", "pnpm")),
+		"yarn": append(files(".yarnrc .yarnrc.yml .yarn/plugins/** .yarn/releases/**"), source{pattern: ".yarn/patches/**", when: install},
+			source{pattern: ".pnp.cjs", when: runs}, source{pattern: ".pnp.js", when: runs}, source{pattern: ".pnp.loader.mjs", when: runs},
+			locked("yarn.lock", "yarn")),
+		// The last three are what it migrates from where it has no lock file of its own.
+		"bun": {{pattern: "bunfig.toml"}, locked("bun.lock", "bun"), locked("bun.lockb", "bunb"), locked("package-lock.json", "npm"),
+			locked("yarn.lock", "yarn"), locked("pnpm-lock.yaml", "pnpm")},
 	} {
-		t[name] = program{
-			chdir: []string{"--prefix", "-C", "--dir", "--cwd"}, up: true, members: packageMembers,
-			sources: append(append([]source{}, common...), own...), also: packageScripts,
-		}
+		t[name] = program{chdir: []string{"--prefix", "-C", "--dir", "--cwd"}, up: true, members: packageMembers,
+			sources: slices.Concat(common, own), also: packageScripts}
 	}
 	for alias, of := range map[string]string{"npx": "npm", "pnpx": "pnpm", "bunx": "bun"} {
 		t[alias] = t[of]
@@ -100,27 +90,25 @@ func javascript() map[string]program {
 }
 
 func pythons() map[string]program {
-	project := []source{{pattern: "setup.py"}, {pattern: "setup.cfg"}, {pattern: "pyproject.toml", parts: pyproject}}
+	project := func(own, locked string) []source {
+		return append(files("setup.py setup.cfg "+own), source{pattern: "pyproject.toml", parts: pyproject}, source{pattern: locked, parts: lock("python")})
+	}
 	return map[string]program{
-		"pip": {also: pip},
-		"uv": {chdir: []string{"--directory", "--project"}, up: true, members: uvMembers, also: uv, sources: append(append([]source{}, project...),
-			source{pattern: "uv.toml"}, source{pattern: "uv.lock", parts: lock("python")})},
-		"poetry": {chdir: []string{"-C", "--directory", "-P", "--project"}, up: true, also: runsRest, sources: append(append([]source{}, project...),
-			source{pattern: "poetry.toml"}, source{pattern: "poetry.lock", parts: lock("python")})},
-		"pdm": {chdir: []string{"-p", "--project"}, up: true, also: runsRest, sources: append(append([]source{}, project...),
-			source{pattern: "pdm.toml"}, source{pattern: ".pdm.toml"}, source{pattern: "pdm.lock", parts: lock("python")})},
+		"pip":    {also: pip},
+		"uv":     {chdir: []string{"--directory", "--project"}, up: true, members: uvMembers, also: uv, sources: project("uv.toml", "uv.lock")},
+		"poetry": {chdir: []string{"-C", "--directory", "-P", "--project"}, up: true, also: runsRest, sources: project("poetry.toml", "poetry.lock")},
+		"pdm":    {chdir: []string{"-p", "--project"}, up: true, also: runsRest, sources: project("pdm.toml .pdm.toml", "pdm.lock")},
 		"pipenv": {up: true, also: runsRest, sources: []source{{pattern: "Pipfile", parts: pipfile}, {pattern: "Pipfile.lock", parts: lock("pipenv")}}},
 	}
 }
 
 func builders() map[string]program {
 	return map[string]program{
-		"make": {chdir: []string{"-C", "--directory"}, also: makefiles,
-			sources: []source{{pattern: "GNUmakefile"}, {pattern: "makefile"}, {pattern: "Makefile"}, {pattern: "BSDmakefile"}}},
-		"just": {up: true, also: justfile, sources: []source{{pattern: "justfile"}, {pattern: "Justfile"}, {pattern: ".justfile"}}},
-		"cargo": {chdir: []string{"--manifest-path", "-C"}, up: true, members: cargoMembers, also: cargoBuild, sources: []source{
-			{pattern: "Cargo.toml", parts: cargoToml}, {pattern: "Cargo.lock", parts: lock("cargo")}, {pattern: "build.rs"},
-			{pattern: ".cargo/config.toml"}, {pattern: ".cargo/config"}, {pattern: "rust-toolchain.toml"}, {pattern: "rust-toolchain"}}},
+		"make": {chdir: []string{"-C", "--directory"}, also: makefiles, sources: files("GNUmakefile makefile Makefile BSDmakefile")},
+		"just": {up: true, also: justfile, sources: files("justfile Justfile .justfile")},
+		"cargo": {chdir: []string{"--manifest-path", "-C"}, up: true, members: cargoMembers, also: cargoBuild,
+			sources: append(files("build.rs .cargo/config.toml .cargo/config rust-toolchain.toml rust-toolchain"),
+				source{pattern: "Cargo.toml", parts: cargoToml}, source{pattern: "Cargo.lock", parts: lock("cargo")})},
 		"go": {chdir: []string{"-C"}, up: true, members: goMembers, also: goCommand,
 			sources: []source{{pattern: "go.mod", parts: goMod}, {pattern: "go.work", parts: goMod}}},
 		"git": {chdir: []string{"-C"}, up: true, also: gitHooks,
@@ -129,13 +117,12 @@ func builders() map[string]program {
 }
 
 func rubyAndPHP() map[string]program {
-	bundle := []source{{pattern: "Gemfile"}, {pattern: "gems.rb"}, {pattern: "*.gemspec"}, {pattern: ".bundle/config"}, {pattern: ".bundle/plugin/index"},
-		{pattern: "Gemfile.lock", parts: lock("gem")}, {pattern: "gems.locked", parts: lock("gem")}}
+	bundle := append(files("Gemfile gems.rb *.gemspec .bundle/config .bundle/plugin/index"),
+		source{pattern: "Gemfile.lock", parts: lock("gem")}, source{pattern: "gems.locked", parts: lock("gem")})
 	return map[string]program{
 		"bundle": {up: true, sources: bundle, also: bundler},
 		"gem":    {also: gem},
-		"rake": {up: true, also: bundler, sources: append(append([]source{}, bundle...),
-			source{pattern: "Rakefile"}, source{pattern: "rakefile"}, source{pattern: "Rakefile.rb"}, source{pattern: "rakelib/*.rake"}, source{pattern: "lib/tasks/**"})},
+		"rake":   {up: true, also: bundler, sources: slices.Concat(bundle, files("Rakefile rakefile Rakefile.rb rakelib/*.rake lib/tasks/**"))},
 		"composer": {chdir: []string{"-d", "--working-dir"}, also: composerScripts, sources: []source{
 			{pattern: "composer.json", parts: composerJSON}, {pattern: "composer.lock", parts: lock("composer")}, {pattern: "auth.json"}}},
 	}
@@ -145,9 +132,7 @@ func jvm() map[string]program {
 	return map[string]program{
 		"mvn": {chdir: []string{"-f", "--file"}, up: true, members: mavenModules, also: maven, sources: []source{
 			{pattern: "pom.xml", parts: pom}, {pattern: ".mvn/**"}, {pattern: "mvnw"}}},
-		"gradle": {chdir: []string{"-p", "--project-dir"}, up: true, also: gradle, sources: []source{
-			{pattern: "build.gradle"}, {pattern: "build.gradle.kts"}, {pattern: "settings.gradle"}, {pattern: "settings.gradle.kts"}, {pattern: "init.gradle"},
-			{pattern: "gradle.properties"}, {pattern: "gradlew"}, {pattern: "gradle/**"}, {pattern: "buildSrc/**"}, {pattern: "**/*.gradle"},
-			{pattern: "**/*.gradle.kts"}}},
+		"gradle": {chdir: []string{"-p", "--project-dir"}, up: true, also: gradle, sources: files("build.gradle build.gradle.kts settings.gradle " +
+			"settings.gradle.kts init.gradle gradle.properties gradlew gradle/** buildSrc/** **/*.gradle **/*.gradle.kts")},
 	}
 }

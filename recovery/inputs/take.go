@@ -255,11 +255,8 @@ func (t *taker) keep(k known, c content, store bool) known {
 
 // scriptLike reports whether a file may be one that a command names.
 func scriptLike(p string) bool {
-	switch path.Ext(p) {
-	case ".sh", ".bash", ".zsh", ".js", ".cjs", ".mjs", ".ts", ".py", ".rb", ".pl", ".php", ".lua", ".txt", ".toml", ".yml", ".yaml", ".gradle", ".kts", ".rake":
-		return true
-	}
-	return false
+	return slices.Contains([]string{".sh", ".bash", ".zsh", ".js", ".cjs", ".mjs", ".ts", ".py", ".rb", ".pl", ".php", ".lua", ".txt", ".toml", ".yml",
+		".yaml", ".gradle", ".kts", ".rake"}, path.Ext(p))
 }
 
 // ownFiles takes git's own files, where .git is a directory.
@@ -272,13 +269,10 @@ func (t *taker) ownFiles(dir string) error {
 		return err
 	}
 	for _, e := range list {
-		p := path.Join(dir, e.name)
-		if !t.interest.in(p) || e.kind == directory {
-			continue
-		}
-		var hashed int64
-		if k, ok := t.look(p, e.kind, &hashed); ok {
-			t.b.files = append(t.b.files, k)
+		if p := path.Join(dir, e.name); t.interest.in(p) && e.kind != directory {
+			if k, ok := t.look(p, e.kind, new(int64)); ok {
+				t.b.files = append(t.b.files, k)
+			}
 		}
 	}
 	return nil
