@@ -203,9 +203,7 @@ func copied[T any](p *T) *T {
 	return &c
 }
 
-func (t *turn) pending(kind EffectKind) bool {
-	return t.s.Pending != nil && t.s.Pending.Kind == kind
-}
+func (t *turn) pending(kind EffectKind) bool { return t.s.Pending != nil && t.s.Pending.Kind == kind }
 
 func (t *turn) begin(kind EffectKind) bool {
 	if !t.pending(kind) || t.s.Begun {
@@ -215,9 +213,7 @@ func (t *turn) begin(kind EffectKind) bool {
 	return true
 }
 
-func (t *turn) issue(e Effect) {
-	t.s.Pending, t.s.Begun = &e, false
-}
+func (t *turn) issue(e Effect) { t.s.Pending, t.s.Begun = &e, false }
 
 func (t *turn) note(event string, fields any) {
 	t.out = append(t.out, record(event, t.s.Iteration, fields))

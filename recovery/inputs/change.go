@@ -77,9 +77,7 @@ func change(kind string, in Input, before, now []byte) Change {
 }
 
 // Name is what a change is about: "package.json scripts.postinstall".
-func (c Change) Name() string {
-	return strings.TrimSuffix(c.Path+" "+c.Part, " ")
-}
+func (c Change) Name() string { return strings.TrimSuffix(c.Path+" "+c.Part, " ") }
 
 // Summary names the changes in one line for an operator, at most a few of them, escaped. It is "" if there are none.
 func Summary(changes []Change) string {

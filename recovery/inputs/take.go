@@ -225,13 +225,8 @@ func (t *taker) look(p string, kd kind, hashed *int64) (known, bool) {
 		return k, true
 	}
 	wanted := t.interest.in(p)
-	if !wanted && !scriptLike(p) {
-		if info, err := t.tree.root.Lstat(p); err != nil || info.Mode()&0o111 == 0 {
-			return k, false
-		}
-	}
 	info, err := t.tree.root.Lstat(p)
-	if err != nil || !wanted && (info.Size() > maxHashed || *hashed > maxHashAll) {
+	if err != nil || !wanted && (info.Size() > maxHashed || *hashed > maxHashAll || info.Mode()&0o111 == 0 && !scriptLike(p)) {
 		return k, false
 	}
 	c, err := t.tree.read(p)

@@ -41,13 +41,7 @@ func Environment(base, passthrough []string, repo, tmp string) []string {
 	if err != nil {
 		shell = "/bin/sh" // Run will say it
 	}
-	maps.Copy(all, map[string]string{
-		"PATH":                cleanPath(path, repo),
-		"TERM":                "dumb",
-		"CI":                  "1",
-		"SHELL":               shell,
-		"GIT_TERMINAL_PROMPT": "0",
-	})
+	maps.Copy(all, map[string]string{"PATH": cleanPath(path, repo), "TERM": "dumb", "CI": "1", "SHELL": shell, "GIT_TERMINAL_PROMPT": "0"})
 	if tmp != "" {
 		all["TMPDIR"] = tmp
 	}
@@ -90,12 +84,7 @@ func steers(name string) bool {
 		"_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS", "EDITOR", "VISUAL", "PAGER", "SSH_ASKPASS", "RUSTC_WRAPPER", "MAKEFLAGS":
 		return true
 	}
-	for _, begin := range []string{"LD_", "DYLD_", "GIT_", "GCONV_"} {
-		if strings.HasPrefix(name, begin) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "GCONV_"}, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
 // cleanPath keeps the entries of PATH that are absolute, exist, and lie outside
@@ -111,10 +100,9 @@ func cleanPath(path, repo string) string {
 			continue
 		}
 		at, err := filepath.EvalSymlinks(dir)
-		if err != nil || repo != "" && (under(at, top) || under(filepath.Clean(dir), filepath.Clean(repo))) {
-			continue
+		if err == nil && (repo == "" || !under(at, top) && !under(filepath.Clean(dir), filepath.Clean(repo))) {
+			clean = append(clean, dir)
 		}
-		clean = append(clean, dir)
 	}
 	if len(clean) == 0 {
 		return fallbackPath
@@ -144,15 +132,10 @@ func passwords(value string) []string {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		rest = rest[:i]
 	}
-	at := strings.LastIndexByte(rest, '@')
-	if at < 0 {
-		return nil
+	if _, password, ok := strings.Cut(rest[:max(strings.LastIndexByte(rest, '@'), 0)], ":"); ok {
+		return []string{password, decoded(password)}
 	}
-	_, password, ok := strings.Cut(rest[:at], ":")
-	if !ok {
-		return nil
-	}
-	return []string{password, decoded(password)}
+	return nil
 }
 
 // decoded undoes the escapes of a URL; what is none stays. net/url would do, and
@@ -174,15 +157,8 @@ func decoded(s string) string {
 
 func speaksOfSecret(name string) bool {
 	name = strings.ToUpper(name)
-	for _, part := range []string{"TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "APIKEY", "WEBHOOK"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	for _, end := range []string{"KEY", "_PAT", "_PWD", "_PASS", "_AUTH", "_DSN"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
+	parts := []string{"TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "APIKEY", "WEBHOOK"}
+	ends := []string{"KEY", "_PAT", "_PWD", "_PASS", "_AUTH", "_DSN"}
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) }) ||
+		slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) })
 }

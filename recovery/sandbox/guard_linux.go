@@ -18,10 +18,9 @@ import (
 // read-only mounts, what is hidden by empty ones, and the directories above them stay where they are; see pin.
 
 // protectionNamespaces are those that a protected agent is started in.
-func protectionNamespaces() (ns proc.Namespaces, user, ok bool) {
+func protectionNamespaces() (ns proc.Namespaces, ok bool) {
 	// Root needs no user namespace; in one it could not listen on low ports.
-	user = !has(unix.CAP_SYS_ADMIN)
-	return proc.Namespaces{User: user, Mount: true}, user, true
+	return proc.Namespaces{User: !has(unix.CAP_SYS_ADMIN), Mount: true}, true
 }
 
 // protectionHint is what an operator may look at when namespaces are refused.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -65,26 +66,10 @@ const (
 // shutDevices closes the ways around mounts that are root's by the mode of a file:
 // disks and memory, and the kernel's objects in /sys. Terminals are new ones.
 func shutDevices() error {
-	keep := append(devices[:], agentDevices[:]...)
 	nvidia, _ := filepath.Glob("/dev/nvidia*") // the pattern is well-formed
-	keep = append(keep, nvidia...)
-	trees := make([]int, len(keep))
-	for i, path := range keep {
-		var err error
-		if trees[i], err = clone(path); err != nil && exists(path) {
-			return err
-		}
-	}
-	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NODEV}); err != nil {
-		return fmt.Errorf("changing the mounts: %w (needs Linux 5.12)", err)
-	}
-	for i, path := range keep {
-		if trees[i] < 0 {
-			continue
-		}
-		if err := attach(trees[i], path); err != nil {
-			return err
-		}
+	keep := slices.Concat(devices[:], agentDevices[:], nvidia)
+	if err := remount(unix.MOUNT_ATTR_NODEV, keep, len(keep)); err != nil {
+		return err
 	}
 	if err := newTerminals(); err != nil {
 		return err

@@ -22,33 +22,12 @@ func furnish(o *order, confine bool) error {
 	}
 	roots := outermost(o.Writable)
 	v := view{roots: roots, anchored: map[string]bool{}}
-	keep := slices.Clone(devices[:])
-	attr := uint64(unix.MOUNT_ATTR_NODEV)
+	keep, attr := devices[:], uint64(unix.MOUNT_ATTR_NODEV)
 	if confine {
-		keep, attr = append(keep, roots...), attr|unix.MOUNT_ATTR_RDONLY
+		keep, attr = slices.Concat(keep, roots), attr|unix.MOUNT_ATTR_RDONLY
 	}
-	trees := make([]int, len(keep))
-	for i, path := range keep {
-		var err error
-		if trees[i], err = clone(path); err != nil && exists(path) {
-			return err
-		}
-	}
-	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
-		return fmt.Errorf("changing the mounts: %w (needs Linux 5.12)", err)
-	}
-	for i, path := range keep {
-		if trees[i] < 0 {
-			continue
-		}
-		if i >= len(devices) {
-			if err := change(trees[i], unix.MOUNT_ATTR_NODEV); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
-			}
-		}
-		if err := attach(trees[i], path); err != nil {
-			return err
-		}
+	if err := remount(attr, keep, len(devices)); err != nil {
+		return err
 	}
 	if err := privateShm(); err != nil {
 		return err
@@ -64,6 +43,35 @@ func furnish(o *order, confine bool) error {
 	for _, path := range o.Hidden {
 		if err := hide(string(path)); err != nil {
 			return fmt.Errorf("hiding %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// remount gives all mounts attributes, but those of keep that exist stay as they are; from the place dead on devices in
+// them are dead.
+func remount(attr uint64, keep []string, dead int) error {
+	trees := make([]int, len(keep))
+	for i, path := range keep {
+		var err error
+		if trees[i], err = clone(path); err != nil && exists(path) {
+			return err
+		}
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+		return fmt.Errorf("changing the mounts: %w (needs Linux 5.12)", err)
+	}
+	for i, path := range keep {
+		if trees[i] < 0 {
+			continue
+		}
+		if i >= dead {
+			if err := change(trees[i], unix.MOUNT_ATTR_NODEV); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		if err := attach(trees[i], path); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -204,9 +212,9 @@ func hide(path string) error {
 	case info.IsDir():
 		err = unix.Mount("none", path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,nr_inodes=2,mode=0555")
 		if err != nil {
-			return fmt.Errorf("mounting nothing there: %w", err)
+			err = fmt.Errorf("mounting nothing there: %w", err)
 		}
-		return nil
+		return err
 	}
 	tree, err := clone(os.DevNull)
 	if err != nil {

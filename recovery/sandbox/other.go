@@ -38,9 +38,7 @@ func (o *order) confine(rep *report) (kind string, err error) {
 	return "", nil
 }
 
-func protectionNamespaces() (ns proc.Namespaces, user, ok bool) {
-	return proc.Namespaces{}, false, false
-}
+func protectionNamespaces() (ns proc.Namespaces, ok bool) { return ns, false }
 
 func protectionHint() string { return "" }
 

@@ -65,17 +65,17 @@ func Protect(ctx context.Context, s Spawner, p Protection, exe string) (Spawner,
 	if err != nil {
 		return none(err)
 	}
-	if err := p.check(); err != nil {
+	if err = p.check(); err == nil {
+		exe, err = shimExe(exe)
+	}
+	if err != nil {
 		return none(err)
 	}
-	if exe, err = shimExe(exe); err != nil {
-		return none(err)
-	}
-	ns, user, ok := protectionNamespaces()
+	ns, ok := protectionNamespaces()
 	if !ok {
 		return none(errors.New("this system has no mount namespaces; run superloop on Linux, or in a container, where this matters"))
 	}
-	rep.UserNS = user
+	rep.UserNS = ns.User
 	g, err := newGuarded(s, p, ns, exe)
 	if err != nil {
 		return none(fmt.Errorf("%w%s", err, protectionHint()))
@@ -155,11 +155,6 @@ func (p Protection) check() error {
 			return fmt.Errorf("%s is to be both writable and read-only", path)
 		}
 	}
-	return p.present()
-}
-
-// present looks whether everything is there that has to be.
-func (p Protection) present() error {
 	for _, path := range slices.Concat(p.ReadOnly, p.Writable) {
 		if _, err := os.Lstat(path); err != nil && !p.optional(path) {
 			return fmt.Errorf("protecting %s: %w; it has to exist before an agent starts", path, err)
@@ -170,8 +165,7 @@ func (p Protection) present() error {
 
 // optional reports whether a path of ReadOnly may be missing.
 func (p Protection) optional(path string) bool {
-	return !slices.Contains(p.Writable, path) &&
-		slices.ContainsFunc(p.Writable, func(w string) bool { return under(path, w) })
+	return !slices.Contains(p.Writable, path) && slices.ContainsFunc(p.Writable, func(w string) bool { return under(path, w) })
 }
 
 // Undumpable is proc.Undumpable.

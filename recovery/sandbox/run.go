@@ -34,10 +34,11 @@ func Run(ctx context.Context, s Spawner, spec Spec) (Result, error) {
 		res.Ended = proc.Killed
 		return res, fmt.Errorf("running a command: it was stopped before it was executed: %w", context.Cause(ctx))
 	}
-	if err := spec.complete(); err != nil {
-		return notRun(s), fmt.Errorf("running a command: %w", err)
+	err := spec.complete()
+	if err == nil {
+		err = spec.makeWritable()
 	}
-	if err := spec.makeWritable(); err != nil {
+	if err != nil {
 		return notRun(s), fmt.Errorf("running a command: %w", err)
 	}
 	missing := spec.missing()
