@@ -123,15 +123,13 @@ func (p *page) command(q Question, c *Command) {
 // shown writes a command whole, and says what an eye would miss at its ends.
 func (p *page) shown(s string) {
 	p.quoted(text.Display(s))
-	var ends []string
-	if strings.HasPrefix(s, " ") {
-		ends = append(ends, "begins")
-	}
-	if strings.HasSuffix(s, " ") {
-		ends = append(ends, "ends")
-	}
-	if ends != nil {
-		p.field("note", "it "+strings.Join(ends, " and ")+" with a blank")
+	switch begins, ends := strings.HasPrefix(s, " "), strings.HasSuffix(s, " "); {
+	case begins && ends:
+		p.field("note", "it begins and ends with a blank")
+	case begins:
+		p.field("note", "it begins with a blank")
+	case ends:
+		p.field("note", "it ends with a blank")
 	}
 }
 

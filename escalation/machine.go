@@ -1,6 +1,7 @@
 package escalation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -160,10 +161,7 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	why := e.Why
-	if why == "" {
-		why = "no question of this loop has it"
-	}
+	why := cmp.Or(e.Why, "no question of this loop has it")
 	if e.ID != "" {
 		why += fmt.Sprintf("; now waits %.8s (digest %.16s): look at it before you answer", e.ID, e.Digest)
 	}

@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -120,10 +121,7 @@ func viewOf(r Record) view {
 		}
 	}
 	if o := r.Outcome; o != nil {
-		v.ExitCode = o.ExitCode
-		if v.Why == "" {
-			v.Why = o.Note
-		}
+		v.ExitCode, v.Why = o.ExitCode, cmp.Or(v.Why, o.Note)
 	}
 	return v
 }

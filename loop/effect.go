@@ -3,6 +3,7 @@ package loop
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -132,9 +133,5 @@ func (k EffectKind) Once() bool { return k == ExecuteRecovery || k == RunRole }
 // Cheap reports whether an effect of the kind only reads and writes small files:
 // an engine with a dear round trip may perform several in one.
 func (k EffectKind) Cheap() bool {
-	switch k {
-	case CheckPromise, CheckChecklists, CheckPrerequisites, CollectEvidence, CheckStuck, Report, JudgeAttempt:
-		return true
-	}
-	return false
+	return slices.Contains([]EffectKind{CheckPromise, CheckChecklists, CheckPrerequisites, CollectEvidence, CheckStuck, Report, JudgeAttempt}, k)
 }

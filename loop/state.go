@@ -34,11 +34,7 @@ const (
 
 // Ended reports whether s is one of the ends.
 func (s Status) Ended() bool {
-	switch s {
-	case Completed, StuckEnd, LimitReached, Failed, Cancelled:
-		return true
-	}
-	return false
+	return slices.Contains([]Status{Completed, StuckEnd, LimitReached, Failed, Cancelled}, s)
 }
 
 // Reasons, the vocabulary that events, state.json, messages and tests share.

@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -35,18 +37,12 @@ func (t *turn) spend(f RoleEnded) {
 }
 
 func blind(what string, f RoleEnded) string {
-	model := f.Model
-	if model == "" {
-		model = "of its own choice"
-	}
-	return fmt.Sprintf("the %s of the %s is not known (runner %s, model %s)", what, f.Role, f.Runner, model)
+	return fmt.Sprintf("the %s of the %s is not known (runner %s, model %s)", what, f.Role, f.Runner, cmp.Or(f.Model, "of its own choice"))
 }
 
 func remember[T any](all map[string][]T, role string, v T) map[string][]T {
-	out := make(map[string][]T, len(all)+1)
-	for k, list := range all {
-		out[k] = list
-	}
+	out := map[string][]T{}
+	maps.Copy(out, all)
 	list := append(slices.Clone(out[role]), v)
 	out[role] = list[max(0, len(list)-historyLength):]
 	return out
@@ -81,7 +77,7 @@ func (t *turn) outOfBudget(role string) bool {
 		t.end(LimitReached, ReasonCostUnknown, fmt.Sprintf("%s, so the budget cannot be kept; put the model's price into prices, or take the bound away", s.Blind))
 		return true
 	}
-	if e := expected(s.Costs[role]); p.MaxCostUSD > 0 && s.CostUSD+e > p.MaxCostUSD || p.MaxCostUSD > 0 && s.CostUSD >= p.MaxCostUSD {
+	if e := expected(s.Costs[role]); p.MaxCostUSD > 0 && (s.CostUSD+e > p.MaxCostUSD || s.CostUSD >= p.MaxCostUSD) {
 		t.reachBudget(ReasonMaxCost, role, s.CostUSD, p.MaxCostUSD, e)
 		return true
 	}

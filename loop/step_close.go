@@ -1,6 +1,9 @@
 package loop
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // gatesFields are the gates in the words of gate-summary.txt; its JSON is what gates_evaluated carries.
 type gatesFields struct {
@@ -16,10 +19,7 @@ func (s State) MissingGates() []string {
 	var missing []string
 	need := func(asked bool, name, got, want string) {
 		if asked && got != want {
-			if got == "" {
-				got = "unknown"
-			}
-			missing = append(missing, name+"="+got)
+			missing = append(missing, name+"="+cmp.Or(got, "unknown"))
 		}
 	}
 	g, p := s.Gates, s.Plan

@@ -160,24 +160,13 @@ func (t *turn) gate(on bool, kind EffectKind, name string) {
 		t.advance()
 		return
 	}
-	t.note(name+"_start", struct {
-		Enabled bool `json:"enabled"`
-	}{true})
+	t.note(name+"_start", map[string]bool{"enabled": true})
 	t.issue(t.effect(kind, ""))
 }
 
 func (t *turn) setGate(name, status string) {
 	g := &t.s.Gates
-	switch name {
-	case "checklist":
-		g.Checklist = status
-	case "validation":
-		g.Validation = status
-	case "prerequisites":
-		g.Prerequisites = status
-	case "evidence":
-		g.Evidence = status
-	}
+	*map[string]*string{"checklist": &g.Checklist, "validation": &g.Validation, "prerequisites": &g.Prerequisites, "evidence": &g.Evidence}[name] = status
 }
 
 // gateTests decides whether the tests run among the gates: in mode on_promise for the first time, in mode every again
@@ -185,9 +174,7 @@ func (t *turn) setGate(name, status string) {
 func (t *turn) gateTests() {
 	g := &t.s.Gates
 	switch {
-	case t.s.Plan.Tests == "every" && t.s.Recheck:
-		t.issue(t.effect(RunTests, ReasonTreeChanged))
-	case t.s.Plan.Tests == "every" && g.Promise == "true" && t.s.Tree != t.s.TestsTree:
+	case t.s.Plan.Tests == "every" && (t.s.Recheck || g.Promise == "true" && t.s.Tree != t.s.TestsTree):
 		t.issue(t.effect(RunTests, ReasonTreeChanged))
 	case t.s.Plan.Tests == "every":
 		t.advance()

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/superloop/superloop/recovery/failures"
@@ -49,11 +50,7 @@ func (t *turn) limited(f Limited) bool {
 
 func (t *turn) limitOver(f WaitOver) {
 	l := *t.s.Limit
-	reason := f.Reason
-	if reason == "" {
-		reason = "time"
-	}
-	t.note("rate_limit_over", limitOverFields{l.Provider, l.Account, l.Role, t.now.Sub(l.Since).Milliseconds(), reason, f.By})
+	t.note("rate_limit_over", limitOverFields{l.Provider, l.Account, l.Role, t.now.Sub(l.Since).Milliseconds(), cmp.Or(f.Reason, "time"), f.By})
 	t.goOn()
 	if r := t.s.Response.Policy; r != nil && r.Phase == failures.Waiting {
 		t.runnerBack(f.Candidates)

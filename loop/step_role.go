@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -38,9 +39,8 @@ func (t *turn) roleEnded(f RoleEnded) bool {
 	if t.s.Roles == nil {
 		t.s.Roles = map[string]RoleResult{}
 	}
-	t.s.Roles[f.Role] = RoleResult{Attempt: f.Attempt, Outcome: f.Outcome, Output: f.Output,
-		File: f.OutputFile, Digest: f.Digest, Runner: f.Runner, Error: f.Error, ExitCode: f.ExitCode,
-		Signal: f.Signal, DurationMS: f.DurationMS}
+	t.s.Roles[f.Role] = RoleResult{Attempt: f.Attempt, Outcome: f.Outcome, Output: f.Output, File: f.OutputFile, Digest: f.Digest,
+		Runner: f.Runner, Error: f.Error, ExitCode: f.ExitCode, Signal: f.Signal, DurationMS: f.DurationMS}
 	for _, a := range f.Alerts {
 		t.note(failures.EventSystemic, a)
 	}
@@ -167,25 +167,16 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// describe says in one clause how a role ended.
+// Describe says in one clause how a role ended.
 func Describe(f RoleEnded) string {
-	how := ""
-	switch f.Outcome {
-	case OutcomeTimeout:
-		how = fmt.Sprintf("timed out after %s", ms(f.TimeoutMS))
-	case OutcomeInactive:
-		how = fmt.Sprintf("no output for %s", ms(f.TimeoutMS))
-	case OutcomeSignal:
-		how = "ended by signal " + f.Signal
-	case OutcomeLost:
-		how = "the process that ran it was lost"
-	case OutcomeError:
-		how = "its own output says that it failed"
-	case OutcomeUnfit:
-		how = "it did not leave what was asked for"
-	default:
-		how = fmt.Sprintf("exit code %d", f.ExitCode)
-	}
+	how := cmp.Or(map[string]string{
+		OutcomeTimeout:  "timed out after " + ms(f.TimeoutMS).String(),
+		OutcomeInactive: "no output for " + ms(f.TimeoutMS).String(),
+		OutcomeSignal:   "ended by signal " + f.Signal,
+		OutcomeLost:     "the process that ran it was lost",
+		OutcomeError:    "its own output says that it failed",
+		OutcomeUnfit:    "it did not leave what was asked for",
+	}[f.Outcome], fmt.Sprintf("exit code %d", f.ExitCode))
 	if f.Class != "" && f.Error != "" {
 		how += fmt.Sprintf(" (%s: %s)", f.Class, f.Error)
 	}

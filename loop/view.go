@@ -74,14 +74,11 @@ type RepoView struct {
 
 // ViewOf projects a state; pid is the supervisor's, 0 when there is none.
 func ViewOf(s State, seq int64, pid int) View {
-	v := View{
-		Version: StateVersion, LoopID: s.LoopID, RunID: s.RunID, Status: s.Status, Reason: s.Reason,
-		Detail: s.Detail, Iteration: s.Iteration, Max: s.Plan.MaxIterations, At: s.At,
-		Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck, Approval: s.Approval, Limit: s.Limit, Human: s.Human,
-		Recovery: s.Recovery, Seen: s.Seen, Recoveries: s.Recoveries, Diagnosis: s.Diagnosis, Remediation: s.Remediation, Response: responseView(s.Response), Spent: s.Spent, Seq: seq, PID: pid,
-		Rules: s.Rules, StartedAt: s.StartedAt, UpdatedAt: s.UpdatedAt, EndedAt: s.EndedAt,
-		ActiveMS: s.ActiveMS, ActiveSince: s.ActiveSince, Pending: s.Pending,
-	}
+	v := View{Version: StateVersion, LoopID: s.LoopID, RunID: s.RunID, Status: s.Status, Reason: s.Reason, Detail: s.Detail,
+		Iteration: s.Iteration, Max: s.Plan.MaxIterations, At: s.At, Gates: s.Gates, LastGates: s.LastGates, Stuck: s.Stuck,
+		Approval: s.Approval, Limit: s.Limit, Human: s.Human, Recovery: s.Recovery, Seen: s.Seen, Recoveries: s.Recoveries,
+		Diagnosis: s.Diagnosis, Remediation: s.Remediation, Response: responseView(s.Response), Spent: s.Spent, Seq: seq, PID: pid, Rules: s.Rules,
+		StartedAt: s.StartedAt, UpdatedAt: s.UpdatedAt, EndedAt: s.EndedAt, ActiveMS: s.ActiveMS, ActiveSince: s.ActiveSince, Pending: s.Pending}
 	if p := s.Pending; p != nil && (p.Kind == RunRole || p.Kind == Wait || p.Kind == AskHuman) {
 		v.Role, v.Attempt, v.Until = p.Role, p.Attempt, p.Until
 	}

@@ -29,8 +29,7 @@ func Read(kind Kind, data []byte) (*Document, []Problem) {
 		return nil, []Problem{{Code: CodeNotAllowed, Found: quote(string(kind)), Message: fmt.Sprintf("%q is not a kind of file that superloop knows", string(kind))}}
 	}
 	if limit := kind.Limit(); len(data) > limit {
-		return nil, []Problem{{Line: 1, Column: 1, Code: CodeTooLarge,
-			Found: size(len(data)), Allowed: "at most " + size(limit),
+		return nil, []Problem{{Line: 1, Column: 1, Code: CodeTooLarge, Found: size(len(data)), Allowed: "at most " + size(limit),
 			Message: fmt.Sprintf("the file has %s; a %s file has at most %s", size(len(data)), kind, size(limit))}}
 	}
 	root, notes, ok := scan(data, kind)

@@ -171,13 +171,10 @@ func keys(schema map[string]any) (known, acted []string) {
 	return known, acted
 }
 
-func patterns(schema map[string]any) []*regexp.Regexp {
+func patterns(schema map[string]any) (out []*regexp.Regexp) {
 	pats, _ := schema["patternProperties"].(map[string]any)
-	var out []*regexp.Regexp
 	for p := range pats {
-		if re, err := regexp.Compile(p); err == nil { // always: the schema compiled
-			out = append(out, re)
-		}
+		out = append(out, regexp.MustCompile(p)) // the schema compiled
 	}
 	return out
 }

@@ -68,10 +68,8 @@ func Sort(ps []Problem) []Problem {
 	})
 	ps = slices.Compact(ps)
 	if len(ps) > maxProblems {
-		ps = append(ps[:maxProblems:maxProblems], Problem{
-			Line: ps[maxProblems].Line, Column: ps[maxProblems].Column, Code: CodeTooMany,
-			Message: fmt.Sprintf("there are more than %d problems; the others are not shown", maxProblems),
-		})
+		ps = append(ps[:maxProblems:maxProblems], Problem{Line: ps[maxProblems].Line, Column: ps[maxProblems].Column, Code: CodeTooMany,
+			Message: fmt.Sprintf("there are more than %d problems; the others are not shown", maxProblems)})
 	}
 	return ps
 }

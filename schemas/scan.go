@@ -89,9 +89,7 @@ func (s *scanner) note(off int, code, message, what, allowed string) {
 	if len(s.problems) > 2*maxProblems && code != CodeSyntax {
 		return
 	}
-	s.problems = append(s.problems, found{off, Problem{
-		Pointer: pointer(s.path), Code: code, Message: message, Found: what, Allowed: allowed,
-	}})
+	s.problems = append(s.problems, found{off, Problem{Pointer: pointer(s.path), Code: code, Message: message, Found: what, Allowed: allowed}})
 }
 
 func (s *scanner) syntax(off int, message, what, allowed string) (node, bool) {

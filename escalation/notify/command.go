@@ -87,20 +87,19 @@ func (c *Command) Send(ctx context.Context, m Message) error {
 
 func (c *Command) arguments(m Message) []string {
 	fill := strings.NewReplacer("{title}", Title(m), "{text}", text.Cut(Text(m), argText))
-	argv := []string{c.argv[0]}
-	for _, arg := range c.argv[1:] {
-		argv = append(argv, fill.Replace(arg))
+	argv := slices.Clone(c.argv)
+	for i, arg := range argv[1:] {
+		argv[i+1] = fill.Replace(arg)
 	}
 	return argv
 }
 
 // env has no room for tricks: every value is one visible line.
 func (c *Command) env(m Message) []string {
-	env := c.o.Env
+	env := slices.Clone(c.o.Env)
 	if env == nil {
 		env = os.Environ()
 	}
-	env = slices.Clone(env)
 	for _, field := range [][2]string{
 		{"EVENT", string(m.Kind)}, {"ID", m.ID}, {"ESCALATION", m.Escalation}, {"LOOP", m.Loop}, {"REPO", m.Repo},
 		{"ITERATION", strconv.Itoa(m.Iteration)}, {"TYPE", m.Type}, {"STATUS", m.Status}, {"REASON", m.Reason},

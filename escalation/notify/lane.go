@@ -245,8 +245,7 @@ func send(ctx context.Context, n Notifier, m Message) (err error) {
 			err = &PermanentError{OneLine(redact.Text(fmt.Sprintf("the notifier panicked: %v", p)), maxReason)}
 		}
 	}()
-	err = n.Send(ctx, m)
-	if err == nil {
+	if err = n.Send(ctx, m); err == nil {
 		return nil
 	}
 	if p, ok := errors.AsType[*PermanentError](err); ok {

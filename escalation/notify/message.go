@@ -207,18 +207,17 @@ func Visible(s string) (shown string, marks int) {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		if r == ' ' || r == '\n' {
 			n := len(s[i:]) - len(strings.TrimLeft(s[i:], string(r)))
-			i += n
-			accents = 0
-			if n <= longestRun {
+			i, accents = i+n, 0
+			switch {
+			case n <= longestRun:
 				b.WriteString(s[i-n : i])
 				continue
-			}
-			marks++
-			if r == ' ' {
+			case r == ' ':
 				fmt.Fprintf(&b, "<%d blanks>", n)
-			} else {
+			default:
 				fmt.Fprintf(&b, "<%d newlines>\n", n)
 			}
+			marks++
 			continue
 		}
 		i += size

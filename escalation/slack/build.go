@@ -220,7 +220,7 @@ func fenced(s string) string {
 	if len(pieces) == 1 {
 		return pieces[0]
 	}
-	return strings.TrimSuffix(pieces[0], "\n"+tick) + "\n..." + "\n" + tick
+	return strings.TrimSuffix(pieces[0], "\n"+tick) + "\n...\n" + tick
 }
 
 // fence is s as code blocks that each fit into a section, one after the other all of it. marks is as of notify.Visible.
