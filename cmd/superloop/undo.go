@@ -68,7 +68,7 @@ func (a *app) undo(c *cli.Context) error {
 
 // setsOf are the sets of a loop, the oldest first; of its recovery n, unless that is 0.
 func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
-	return slices.DeleteFunc(orEmpty(all), func(k undo.Kept) bool { return k.Label.Loop != id || n != 0 && k.Label.Recovery != n })
+	return orEmpty(slices.DeleteFunc(slices.Clone(all), func(k undo.Kept) bool { return k.Label.Loop != id || n != 0 && k.Label.Recovery != n }))
 }
 
 // idle refuses while a supervisor lets something work in the work tree. One that waits for a person or for a provider

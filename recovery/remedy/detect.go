@@ -247,8 +247,8 @@ func (p *Profile) lookLibc() {
 		if err != nil {
 			return
 		}
-		defer f.Close()
-		section := f.Section(".rodata") // a fifth of the file
+		defer func() { _ = f.Close() }() // it was only read
+		section := f.Section(".rodata")  // a fifth of the file
 		if section == nil || section.Size > maxLibc {
 			return
 		}
