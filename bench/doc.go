@@ -1,3 +1,3 @@
-// Package bench measures whole processes: `go test -bench . ./bench`. Every
-// figure is a ratio to a floor that is measured in the same run.
+// Package bench measures whole processes: `go test -bench . ./bench`. Every figure is a ratio to a floor that is
+// measured in the same run.
 package bench

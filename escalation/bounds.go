@@ -26,8 +26,8 @@ const (
 	maxRecord  = 4 << 20 // what is read of a record's file; all of the above, escaped, is less
 )
 
-// Complete fills in what the asker left open and brings foreign text within its bounds. Open completes every
-// question. An asker that needs the digest earlier completes the question itself: doing it twice changes nothing.
+// Complete fills in what the asker left open and brings foreign text within its bounds. Open completes every question.
+// An asker that needs the digest earlier completes the question itself: doing it twice changes nothing.
 func (q Question) Complete(now time.Time) Question {
 	if q.ID == "" {
 		q.ID = NewID()

@@ -19,8 +19,8 @@ import (
 // MarkVariable stands in the environment of everything that a run starts; its value is the run's id.
 const MarkVariable = "SUPERLOOP_MARK"
 
-// AgentError says that a process descends from an agent, a test or a recovery that superloop runs, so that what it
-// says is no operator's answer.
+// AgentError says that a process descends from an agent, a test or a recovery that superloop runs, so that what it says
+// is no operator's answer.
 type AgentError struct {
 	PID int    // of the process that shows it; 0: this one, by its own environment
 	Run string // that it belongs to; "" if only its spawner is seen
@@ -40,13 +40,13 @@ func (e *AgentError) Error() string {
 	return "a person has to answer this, and this process was started by an agent that superloop runs: " + where + "; answer from a terminal of your own"
 }
 
-// CheckCaller refuses, with an *AgentError, a process that descends from something that superloop runs. environ is
-// its own environment (os.Environ), procfs is where the process file system is mounted ("/proc").
+// CheckCaller refuses, with an *AgentError, a process that descends from something that superloop runs. environ is its
+// own environment (os.Environ), procfs is where the process file system is mounted ("/proc").
 //
 // It looks at its own environment and at those that its ancestors were started with: an agent can take the variable
 // away from what it starts, but not from itself. It also looks whether an ancestor is a spawner of superloop, which
-// becomes the parent of an agent's orphans. blind says what could not be looked at, "" if nothing: without /proc it
-// is the own environment alone, and a process of another user shows nothing.
+// becomes the parent of an agent's orphans. blind says what could not be looked at, "" if nothing: without /proc it is
+// the own environment alone, and a process of another user shows nothing.
 //
 // It keeps an agent from answering by mistake, or because a text told it to. A program of the same user that sets out
 // to deceive it can.

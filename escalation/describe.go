@@ -157,8 +157,8 @@ func (p *page) analysis(s string) {
 	}
 }
 
-// near sets the listed entry and the command one below the other, with a caret where they differ first. Both are
-// shown from a little before that place.
+// near sets the listed entry and the command one below the other, with a caret where they differ first. Both are shown
+// from a little before that place.
 func (p *page) near(n *Near, command string) {
 	if n.Text == command {
 		p.section("It is entry %d of auto_approve.", n.Entry+1)
@@ -303,8 +303,8 @@ func list[T any](p *page, title string, entries []T, show func(i int, entry T)) 
 }
 
 // put writes s, which must be printable ASCII, behind a prefix. Lines after the first are indented as far (those of a
-// head a little), by the prefix itself if that is a bar. Behind a bar every blank is kept, so that the text can be
-// put together again; elsewhere lines are broken between words.
+// head a little), by the prefix itself if that is a bar. Behind a bar every blank is kept, so that the text can be put
+// together again; elsewhere lines are broken between words.
 func (p *page) put(prefix, s string) {
 	exact := strings.HasSuffix(prefix, "| ")
 	more := strings.Repeat(" ", len(prefix))

@@ -39,8 +39,8 @@ func encode(r Record) ([]byte, error) {
 	return append(inner, '\n'), nil
 }
 
-// decode reads a record strictly: superloop alone writes it, in one way. So what is not byte for byte what encode
-// gives is damage, or somebody else's.
+// decode reads a record strictly: superloop alone writes it, in one way. So what is not byte for byte what encode gives
+// is damage, or somebody else's.
 func decode(data []byte) (r Record, err error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -204,8 +204,8 @@ func (s Store) elsewhere(a AnswerRequest, present Record) error {
 	return e
 }
 
-// SetAside moves a record that cannot be believed out of the way of the next question, and says where it is now. It
-// is for the supervisor, which knows from its journal what it was doing. It refuses to move one that is in order.
+// SetAside moves a record that cannot be believed out of the way of the next question, and says where it is now. It is
+// for the supervisor, which knows from its journal what it was doing. It refuses to move one that is in order.
 func (s Store) SetAside(ctx context.Context) (to string, err error) {
 	fail := func(err error) (string, error) { return "", fmt.Errorf("setting a question aside: %w", err) }
 	lock, err := s.lock(ctx)

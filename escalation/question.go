@@ -62,8 +62,8 @@ type Question struct {
 type Binding struct {
 	Dev uint64 `json:"dev"` // Dev and Ino are those of the working directory (recovery.Dir).
 	Ino uint64 `json:"ino"`
-	// PolicyDigest is that of the policy that judged; InputsDigest that of the pinned inputs (guard.Digest), "" if
-	// they are not watched.
+	// PolicyDigest is that of the policy that judged; InputsDigest that of the pinned inputs (guard.Digest), "" if they
+	// are not watched.
 	PolicyDigest string `json:"policy_digest"`
 	InputsDigest string `json:"inputs_digest,omitempty"`
 }
@@ -104,8 +104,8 @@ type Command struct {
 	Evidence        []string `json:"evidence,omitempty"`
 	ExpectedOutcome string   `json:"expected_outcome,omitempty"`
 	Confidence      string   `json:"confidence,omitempty"`
-	// Judge sets Hits, the patterns of require_human that fit the command, and Near, the entry of auto_approve that
-	// is most like it.
+	// Judge sets Hits, the patterns of require_human that fit the command, and Near, the entry of auto_approve that is
+	// most like it.
 	Hits []Hit `json:"hits,omitempty"`
 	Near *Near `json:"near,omitempty"`
 	// GuardDiff shows what of its pinned inputs is not as it was trusted (guard.Diff).
@@ -139,8 +139,8 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Digest is the SHA-256, in hex, of the question as JSON with sorted keys and no white space. Since the question
-// holds its random id, nobody can make another one whose digest begins in the same way.
+// Digest is the SHA-256, in hex, of the question as JSON with sorted keys and no white space. Since the question holds
+// its random id, nobody can make another one whose digest begins in the same way.
 func (q Question) Digest() (string, error) {
 	data, err := marshal(q)
 	var sorted any // json writes the keys of a map in order

@@ -52,8 +52,8 @@ func (s State) Open() bool { return s == Pending || s == Approved || s == Execut
 // Method is how an operator answers.
 type Method string
 
-// The methods. Approve lets it be done; for a question without a command it says "go on as proposed" (take the
-// changed policy, try the runner again). Reject: do not, and go on. Resolve: it is done, by hand.
+// The methods. Approve lets it be done; for a question without a command it says "go on as proposed" (take the changed
+// policy, try the runner again). Reject: do not, and go on. Resolve: it is done, by hand.
 const (
 	Approve Method = "approve"
 	Reject  Method = "reject"
@@ -98,8 +98,8 @@ type Answer struct {
 	By     By        `json:"by"`
 	At     time.Time `json:"at"`
 	Note   string    `json:"note,omitempty"`
-	// Bound is what of the question the operator named: "id", "digest", "both", or "" for whatever was pending at
-	// that moment.
+	// Bound is what of the question the operator named: "id", "digest", "both", or "" for whatever was pending at that
+	// moment.
 	Bound string `json:"bound,omitempty"`
 	Edit  *Edit  `json:"edit,omitempty"`
 }

@@ -54,9 +54,9 @@ func (s Store) never() error {
 }
 
 // Open asks a question. What is pending, or approved and not begun, is superseded by it; what is executing is a
-// *StateError: Finish or Interrupt it first. A question whose id is that of the present record is not asked again:
-// Open gives that record, whatever became of it, so that an asker that was killed after it can repeat it; the same id
-// with another content is an error.
+// *StateError: Finish or Interrupt it first. A question whose id is that of the present record is not asked again: Open
+// gives that record, whatever became of it, so that an asker that was killed after it can repeat it; the same id with
+// another content is an error.
 func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 	if q.Loop != s.Loop {
 		return Record{}, fmt.Errorf("opening a question: it is of the loop %q, not of %q", q.Loop, s.Loop)
@@ -99,9 +99,9 @@ func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 	})
 }
 
-// Answer gives the one answer. Its errors: ErrNothingPending, *DecidedError (who was first), *MismatchError (the id
-// or the digest is another question's), *ExpiredError, *DamagedError; what is wrong with the request itself; and that
-// of the disk. After one of the last kind the answer may or may not count: giving it again tells.
+// Answer gives the one answer. Its errors: ErrNothingPending, *DecidedError (who was first), *MismatchError (the id or
+// the digest is another question's), *ExpiredError, *DamagedError; what is wrong with the request itself; and that of
+// the disk. After one of the last kind the answer may or may not count: giving it again tells.
 //
 // When it returns nil the answer survives a power cut, and the supervisor, if one is alive and watches Dir, has been
 // woken.

@@ -68,9 +68,9 @@ type proposal struct {
 	} `json:"recovery"`
 }
 
-// View is escalation.json: r for people and scripts, valid by its schema, and never read back by superloop. It is
-// pure ASCII: what is invisible or moves a cursor stands as an escape of JSON, so that scripts get the exact text and
-// a terminal shows it.
+// View is escalation.json: r for people and scripts, valid by its schema, and never read back by superloop. It is pure
+// ASCII: what is invisible or moves a cursor stands as an escape of JSON, so that scripts get the exact text and a
+// terminal shows it.
 //
 // What would exceed the size of that file, which only a hostile question does, loses its manual action, then its
 // errors, details and options, then its evidence.
@@ -126,8 +126,8 @@ func viewOf(r Record) view {
 	return v
 }
 
-// ascii writes every character of JSON text that is not printable ASCII as its escape. Such characters stand in
-// strings only.
+// ascii writes every character of JSON text that is not printable ASCII as its escape. Such characters stand in strings
+// only.
 func ascii(data []byte) []byte {
 	out := make([]byte, 0, len(data)+len(data)/8)
 	for len(data) > 0 {

@@ -85,7 +85,8 @@ func decode[T Fact](event string, fields json.RawMessage) (Fact, error) {
 	return decodeIf(func(*T, string) bool { return true })(event, fields)
 }
 
-// decodeIf decodes a T. complete sets what only the event's name tells, and reports whether it is an input of the machine.
+// decodeIf decodes a T. complete sets what only the event's name tells, and reports whether it is an input of the
+// machine.
 func decodeIf[T Fact](complete func(f *T, event string) bool) func(string, json.RawMessage) (Fact, error) {
 	return func(event string, fields json.RawMessage) (Fact, error) {
 		var f T

@@ -13,8 +13,8 @@ type EffectKind string
 // The kinds. "Harmless" means that doing it twice changes nothing that matters: begun and without an outcome (Lost), it
 // is done again. The others are those of Once.
 const (
-	// Record: append Event with Fields to the journal, in the same write as the
-	// input that gave it. Never pending, nothing must precede it.
+	// Record: append Event with Fields to the journal, in the same write as the input that gave it. Never pending,
+	// nothing must precede it.
 	Record EffectKind = "record"
 	// RunRole: start the role's runner. role_start must be in the journal before the process is started; role_end,
 	// role_timeout or role_failed is the outcome and must be synced before the next effect. A role that was running
@@ -23,22 +23,22 @@ const (
 	// RunTests: run the test commands. tests_start (tests_rerun_start when it is not the iteration's first run)
 	// precedes them, tests_end is the outcome. Harmless.
 	RunTests EffectKind = "run_tests"
-	// CheckPromise: read the promise role's last message of this iteration and
-	// take the snapshot of the tree. Outcome promise_checked. Harmless.
+	// CheckPromise: read the promise role's last message of this iteration and take the snapshot of the tree. Outcome
+	// promise_checked. Harmless.
 	CheckPromise EffectKind = "check_promise"
-	// CheckChecklists, CheckPrerequisites, CollectEvidence: read files; their
-	// _start is recorded when they are issued. Harmless.
+	// CheckChecklists, CheckPrerequisites, CollectEvidence: read files; their _start is recorded when they are issued.
+	// Harmless.
 	CheckChecklists    EffectKind = "check_checklists"
 	CheckPrerequisites EffectKind = "check_prerequisites"
 	CollectEvidence    EffectKind = "collect_evidence"
 	// RunValidation: run the validation commands and the static checks. validation_start precedes it. Harmless.
 	RunValidation EffectKind = "run_validation"
 	CheckStuck    EffectKind = "check_stuck" // compare the tree with that of the last iteration. Harmless.
-	// Commit: commit the iteration's work. Done twice it finds its own trailers
-	// and makes no second commit. Outcome auto_commit_*.
+	// Commit: commit the iteration's work. Done twice it finds its own trailers and makes no second commit. Outcome
+	// auto_commit_*.
 	Commit EffectKind = "commit"
-	// Report: write what people read of the iteration (gate summary, notes, run
-	// summary, timeline). Outcome iteration_reported. Harmless.
+	// Report: write what people read of the iteration (gate summary, notes, run summary, timeline). Outcome
+	// iteration_reported. Harmless.
 	Report EffectKind = "report"
 	// AskHuman: open an escalation about State.Human and wait for its answer, which costs nothing. recovery_escalated
 	// (approval_requested for the completion of the loop) says that it is open, recovery_resolved (approval_decided) is
@@ -47,18 +47,18 @@ const (
 	// TakeProposal: move recovery.json out of the agent's reach and judge what it proposes. Outcome recovery_proposed,
 	// recovery_invalid or recovery_denied (stale). Harmless: what a crash left half-way is found again.
 	TakeProposal EffectKind = "take_proposal"
-	// JudgeAttempt: judge the command of State.Recovery as things are now: it is
-	// the fallback, or its time has come. Outcome recovery_proposed. Harmless.
+	// JudgeAttempt: judge the command of State.Recovery as things are now: it is the fallback, or its time has come.
+	// Outcome recovery_proposed. Harmless.
 	JudgeAttempt EffectKind = "judge_attempt"
 	// ExecuteRecovery: run the command of State.Recovery in its sandbox. recovery_executing must be on the disk before
 	// it is started, and is what the budget counts; recovery_executed or recovery_failed is the outcome. It is not
 	// harmless: begun and without an outcome it is a question.
 	ExecuteRecovery EffectKind = "execute_recovery"
-	// CheckTool: find out whether the tool works that the last command has installed
-	// (Tool names its recipe). Outcome tool_verified. Harmless.
+	// CheckTool: find out whether the tool works that the last command has installed (Tool names its recipe). Outcome
+	// tool_verified. Harmless.
 	CheckTool EffectKind = "check_tool"
-	// Diagnose: classify what has just failed by rules, and work out what may fix
-	// it here. Outcome failure_classified. Harmless.
+	// Diagnose: classify what has just failed by rules, and work out what may fix it here. Outcome failure_classified.
+	// Harmless.
 	Diagnose EffectKind = "diagnose"
 	// Analyse: look for the cause of what the role (or the tests, reason "tests") has failed of again, with an agent if
 	// there is one for it and no rule is sure; at Until at the latest it is given up. Outcome root_cause_analysed.
@@ -67,8 +67,8 @@ const (
 	Wait    EffectKind = "wait" // do nothing until Until. Outcome wait_over.
 )
 
-// Effect is one thing to do. It is a plain value; ID is unique in
-// the loop's life, so that another engine can use it as an idempotency key.
+// Effect is one thing to do. It is a plain value; ID is unique in the loop's life, so that another engine can use it as
+// an idempotency key.
 type Effect struct {
 	ID      string     `json:"id"`
 	Kind    EffectKind `json:"kind"`
@@ -90,8 +90,8 @@ type Effect struct {
 	Iteration  int             `json:"iteration,omitempty"`
 }
 
-// record makes a Record effect. Fields are marshalled here, once; they are our
-// own structs and maps of plain values, so a failure is a programming error.
+// record makes a Record effect. Fields are marshalled here, once; they are our own structs and maps of plain values, so
+// a failure is a programming error.
 func record(event string, iteration int, fields any) Effect {
 	raw, err := Encode(fields)
 	if err != nil {
@@ -111,8 +111,9 @@ const (
 	DoHuman   Do = "human"   // wait for an answer; the request is open
 )
 
-// Due says what an engine has to do now. It depends on the state and on which effect the engine has under way: an effect
-// that is due to start, has begun and is not under way has lost its performer, and the engine applies Lost instead.
+// Due says what an engine has to do now. It depends on the state and on which effect the engine has under way: an
+// effect that is due to start, has begun and is not under way has lost its performer, and the engine applies Lost
+// instead.
 func Due(s State) (Effect, Do) {
 	p := s.Pending
 	switch {
@@ -126,12 +127,12 @@ func Due(s State) (Effect, Do) {
 	return *p, DoStart
 }
 
-// Once reports whether an effect of the kind may be performed a single time only:
-// begun and without an outcome, it is never begun again by itself.
+// Once reports whether an effect of the kind may be performed a single time only: begun and without an outcome, it is
+// never begun again by itself.
 func (k EffectKind) Once() bool { return k == ExecuteRecovery || k == RunRole }
 
-// Cheap reports whether an effect of the kind only reads and writes small files:
-// an engine with a dear round trip may perform several in one.
+// Cheap reports whether an effect of the kind only reads and writes small files: an engine with a dear round trip may
+// perform several in one.
 func (k EffectKind) Cheap() bool {
 	return slices.Contains([]EffectKind{CheckPromise, CheckChecklists, CheckPrerequisites, CollectEvidence, CheckStuck, Report, JudgeAttempt}, k)
 }

@@ -20,8 +20,8 @@ type Fact interface {
 	Event() string // Event is the name under which it stands in events.jsonl.
 }
 
-// Answer is a fact that answers an effect; Effect is that effect's id. A fact with
-// an id that is not the pending effect's is late and changes nothing.
+// Answer is a fact that answers an effect; Effect is that effect's id. A fact with an id that is not the pending
+// effect's is late and changes nothing.
 type Answer interface {
 	Fact
 	Effect() string
@@ -94,8 +94,8 @@ type TestsEnded struct {
 	Of
 }
 
-// TestFailure is a command that failed. Signature is the same for the same
-// failure: numbers, times, paths of temporary files and colours do not count.
+// TestFailure is a command that failed. Signature is the same for the same failure: numbers, times, paths of temporary
+// files and colours do not count.
 type TestFailure struct {
 	Command   string `json:"command"`
 	ExitCode  int    `json:"exit_code"`
@@ -195,8 +195,8 @@ type ApprovalDecided struct {
 // WaitOver: the time of a Wait effect has come.
 type WaitOver struct {
 	ID string `json:"id"` // of the effect
-	// Reason is "" when its time has come, kicked when a person did not want to
-	// wait, cleared when another loop found that the limit is gone.
+	// Reason is "" when its time has come, kicked when a person did not want to wait, cleared when another loop found
+	// that the limit is gone.
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
 	IntentID string `json:"intent_id,omitempty"`

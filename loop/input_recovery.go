@@ -26,8 +26,8 @@ type Seen struct {
 	Digest   string `json:"digest,omitempty"`
 }
 
-// Proposed: a proposal is out of the agent's reach and was judged, or its
-// fallback, or the same again because something had changed.
+// Proposed: a proposal is out of the agent's reach and was judged, or its fallback, or the same again because something
+// had changed.
 type Proposed struct {
 	N         int      `json:"n"` // counts the proposals of the run, from 1
 	Source    string   `json:"source"`
@@ -144,8 +144,8 @@ type SandboxFact struct {
 	Notes       []string `json:"notes,omitempty"`
 }
 
-// Executed is how the command ended. Its event is recovery_executed when it
-// ended by itself with exit code 0, else recovery_failed.
+// Executed is how the command ended. Its event is recovery_executed when it ended by itself with exit code 0, else
+// recovery_failed.
 type Executed struct {
 	N          int    `json:"n"`
 	ID         string `json:"id"`
@@ -155,8 +155,8 @@ type Executed struct {
 	Ended      string `json:"ended"` // exited, timeout, output_limit, killed, not_started
 	Error      string `json:"error,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
-	// OutputHead and OutputTail are the beginning and the end of what it
-	// printed, secrets masked; OutputBytes is all of it.
+	// OutputHead and OutputTail are the beginning and the end of what it printed, secrets masked; OutputBytes is all of
+	// it.
 	OutputHead  string       `json:"output_head,omitempty"`
 	OutputTail  string       `json:"output_tail,omitempty"`
 	OutputBytes int64        `json:"output_bytes"`
@@ -192,8 +192,8 @@ const (
 	Unverified  = "unknown"     // nothing says so or otherwise
 )
 
-// Reconfigured: the configuration was read again and is in force. Plan is set
-// when the machine's part of it changed; it counts from the next iteration on.
+// Reconfigured: the configuration was read again and is in force. Plan is set when the machine's part of it changed; it
+// counts from the next iteration on.
 type Reconfigured struct {
 	Changes  []Change  `json:"changes"`
 	Digest   string    `json:"digest,omitempty"`

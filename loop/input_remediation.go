@@ -29,8 +29,8 @@ type Classified struct {
 	Evidence   []string `json:"evidence"` // lines of the output, as path:line: text where they name one
 	DurationUS int64    `json:"duration_us"`
 
-	// Goal is the failed command's key, Options what may fix it, the best first,
-	// and Hints what an agent can do about it.
+	// Goal is the failed command's key, Options what may fix it, the best first, and Hints what an agent can do about
+	// it.
 	Goal    string        `json:"goal,omitempty"`
 	Options []plan.Choice `json:"options,omitempty"`
 	Hints   []string      `json:"hints,omitempty"`
@@ -45,8 +45,8 @@ type ToolChecked struct {
 	// Original is the recipe's check, ExitCode how it ended (-1: by a signal or its time limit, or it was not started).
 	Original string `json:"original,omitempty"`
 	ExitCode int    `json:"exit_code"`
-	// Repaired to TimeSavedMS are those of a check that was repaired; the time is
-	// what an agent would have needed at least to find it out.
+	// Repaired to TimeSavedMS are those of a check that was repaired; the time is what an agent would have needed at
+	// least to find it out.
 	Repaired    string `json:"repaired,omitempty"`
 	Method      string `json:"method,omitempty"`
 	Mode        string `json:"mode,omitempty"`
@@ -84,15 +84,15 @@ type FailureFact struct {
 	failures.Event
 	Candidates []failures.Candidate    `json:"candidates"`
 	Tripped    *failures.TrippedFields `json:"tripped,omitempty"` // the runner became unfit by it
-	// DetectMS is from the end of the process to this fact, ClassifyUS what
-	// classifying took, RespondUS what deciding takes.
+	// DetectMS is from the end of the process to this fact, ClassifyUS what classifying took, RespondUS what deciding
+	// takes.
 	DetectMS   int64 `json:"detect_ms"`
 	ClassifyUS int64 `json:"classify_us"`
 	RespondUS  int64 `json:"respond_us"`
 }
 
-// EnvironmentBroken: the pending role, the first of an iteration, was not started,
-// because an environment check fails. Nothing was spent.
+// EnvironmentBroken: the pending role, the first of an iteration, was not started, because an environment check fails.
+// Nothing was spent.
 type EnvironmentBroken struct {
 	failures.PreflightFields
 	Role string `json:"role"`

@@ -38,8 +38,8 @@ const (
 	OutcomeUnfit       = "unfit"       // it ended well, and did not leave what was asked for
 )
 
-// RoleEnded is the outcome of one attempt. Its event is role_end when the role
-// succeeded, role_timeout when a deadline ended it, role_failed otherwise.
+// RoleEnded is the outcome of one attempt. Its event is role_end when the role succeeded, role_timeout when a deadline
+// ended it, role_failed otherwise.
 type RoleEnded struct {
 	Role       string   `json:"role"`
 	Runner     string   `json:"runner"`
@@ -114,8 +114,8 @@ type LimitFact struct {
 	SharedUntil time.Time `json:"shared_until,omitzero"`
 }
 
-// SourceShared marks a Limited that is a fact: met by another loop or earlier.
-// The machine's own records of limits that a role met have another source.
+// SourceShared marks a Limited that is a fact: met by another loop or earlier. The machine's own records of limits that
+// a role met have another source.
 const (
 	SourceShared = "shared"
 	SourceRole   = "role"

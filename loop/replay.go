@@ -18,8 +18,8 @@ type Replay struct {
 // NewReplay begins an empty fold.
 func NewReplay() *Replay { return &Replay{Intents: map[string]bool{}} }
 
-// Add takes the next event, in order. An error means that the journal was
-// written by rules that this build does not know.
+// Add takes the next event, in order. An error means that the journal was written by rules that this build does not
+// know.
 func (r *Replay) Add(ev Line) error {
 	r.Events++
 	fact, err := DecodeFact(ev.Event, ev.Fields)

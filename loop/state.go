@@ -9,8 +9,9 @@ import (
 // StateVersion is the shape of State as it is written; a reader refuses a larger one.
 const StateVersion = 1
 
-// CurrentRules is the version of the rules in Step. A loop keeps the version that it was started with (State.Rules) until
-// it is resumed. A change in Step that would lead an old journal elsewhere gets a new version and keeps the old branch.
+// CurrentRules is the version of the rules in Step. A loop keeps the version that it was started with (State.Rules)
+// until it is resumed. A change in Step that would lead an old journal elsewhere gets a new version and keeps the old
+// branch.
 const CurrentRules = 1
 
 // Status is where a loop stands, in the words of state.json.
@@ -72,15 +73,15 @@ const (
 const (
 	// EscalationRunner is about a runner that only a person can make work: a login, an account.
 	EscalationRunner = "runner_unavailable"
-	// EscalationApproval is about a command that the policy does not let run by
-	// itself, EscalationFailed about one that ran and did not fix anything.
+	// EscalationApproval is about a command that the policy does not let run by itself, EscalationFailed about one that
+	// ran and did not fix anything.
 	EscalationApproval   = "recovery_approval_required"
 	EscalationFailed     = "recovery_failed"
 	EscalationCompletion = "completion_approval" // about the end of the loop: all gates pass
 )
 
-// Plan is what the machine needs of a loop's configuration. It travels in
-// loop_start and loop_resume, so that a journal can be replayed by itself.
+// Plan is what the machine needs of a loop's configuration. It travels in loop_start and loop_resume, so that a journal
+// can be replayed by itself.
 type Plan struct {
 	SpecFile      string   `json:"spec_file"`
 	Roles         []string `json:"roles"`
@@ -115,8 +116,8 @@ type Plan struct {
 // MaxBackoffMS caps the wait between two attempts of a failing role.
 const MaxBackoffMS = 5 * 60 * 1000
 
-// promiseRole is the role whose last message may hold the promise: the
-// reviewer, or the last role of a loop that has none.
+// promiseRole is the role whose last message may hold the promise: the reviewer, or the last role of a loop that has
+// none.
 func (p Plan) PromiseRole() string {
 	switch {
 	case slices.Contains(p.Roles, "reviewer"):
@@ -233,8 +234,8 @@ type SessionState struct {
 	Totals json.RawMessage `json:"totals,omitempty"` // the session's counters, for CLIs that count by session
 }
 
-// State is everything that is needed to continue a loop: the fold of its
-// inputs. It is a value; Step never changes the one that it is given.
+// State is everything that is needed to continue a loop: the fold of its inputs. It is a value; Step never changes the
+// one that it is given.
 type State struct {
 	Version int    `json:"version"`
 	Rules   int    `json:"rules"`
@@ -252,8 +253,8 @@ type State struct {
 	Pending *Effect `json:"pending,omitempty"`
 	Begun   bool    `json:"begun,omitempty"`
 
-	// Attempt numbers the runs of the current role in this iteration, from 1,
-	// restarts after a crash included. Failures counts those that count.
+	// Attempt numbers the runs of the current role in this iteration, from 1, restarts after a crash included. Failures
+	// counts those that count.
 	Attempt  int `json:"attempt,omitempty"`
 	Failures int `json:"failures,omitempty"`
 
@@ -290,8 +291,8 @@ type State struct {
 	IterationAt time.Time `json:"iteration_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 	EndedAt     time.Time `json:"ended_at,omitzero"`
-	// ActiveMS is the time that the loop was active (not waiting for a person or
-	// for a limit, not without a supervisor); ActiveSince is when it last became so.
+	// ActiveMS is the time that the loop was active (not waiting for a person or for a limit, not without a
+	// supervisor); ActiveSince is when it last became so.
 	ActiveMS    int64     `json:"active_ms"`
 	ActiveSince time.Time `json:"active_since,omitzero"`
 }

@@ -58,8 +58,8 @@ type RecoveryState struct {
 	PatternBefore *bool    `json:"pattern_before,omitempty"`
 	Evidence      []string `json:"evidence,omitempty"` // for the human who is asked
 
-	// Attempt is the command that is dealt with; Else the fallback that is not
-	// judged yet; Fallback says that Attempt was it.
+	// Attempt is the command that is dealt with; Else the fallback that is not judged yet; Fallback says that Attempt
+	// was it.
 	Attempt  action.Action  `json:"attempt"`
 	Else     *action.Action `json:"alternative,omitempty"`
 	Fallback bool           `json:"fallback,omitempty"`
@@ -80,8 +80,8 @@ type RecoveryState struct {
 	// LastRun is how the last execution ended; Executed is its id while the tests are to verify it.
 	LastRun  *Run   `json:"last_run,omitempty"`
 	Executed string `json:"executed,omitempty"`
-	// RanMS is the wall time of all executions, AnsweredMS the time until humans had
-	// answered, AskedAt when the open escalation was recorded.
+	// RanMS is the wall time of all executions, AnsweredMS the time until humans had answered, AskedAt when the open
+	// escalation was recorded.
 	RanMS      *int64    `json:"ran_ms,omitempty"`
 	AnsweredMS *int64    `json:"answered_ms,omitempty"`
 	AskedAt    time.Time `json:"asked_at,omitzero"`
@@ -234,8 +234,8 @@ type Remediation struct {
 // RespondPlan is what the machine needs to know to answer a role that fails.
 type RespondPlan struct {
 	Limits failures.Limits `json:"limits"`
-	// SameTests is how many iterations in a row may fail the tests in the same way
-	// before a person is asked; 0 never asks.
+	// SameTests is how many iterations in a row may fail the tests in the same way before a person is asked; 0 never
+	// asks.
 	SameTests int `json:"same_tests,omitempty"`
 	// Preflight: the environment is looked at before the first role of an iteration.
 	Preflight bool `json:"preflight,omitempty"`
@@ -248,8 +248,8 @@ type Response struct {
 	History failures.History `json:"history,omitzero"` // what failed lately
 	Cause   *Cause           `json:"cause,omitempty"`  // the last one that was found for what still fails
 	Found   *Found           `json:"found,omitempty"`  // what an analysis came to, while its remedy is tried
-	// Same counts the iterations in a row whose tests have failed in the same way,
-	// although something was changed, and nothing was proposed against it.
+	// Same counts the iterations in a row whose tests have failed in the same way, although something was changed, and
+	// nothing was proposed against it.
 	Same SameTests `json:"same_tests,omitzero"`
 	// Environment is why the iteration cannot begin, as a look has found; nil while nothing is known to be wrong.
 	// Overruled is the iteration in which a person has said to go on all the same.
@@ -265,8 +265,8 @@ type Cause struct {
 	Type      string `json:"type"`
 	Summary   string `json:"summary"`
 	Location  string `json:"location,omitempty"`
-	// Instruction is what is to be done about it, and Fix who does that: code is the
-	// implementer's, config and person a person's.
+	// Instruction is what is to be done about it, and Fix who does that: code is the implementer's, config and person a
+	// person's.
 	Fix         string   `json:"fix,omitempty"`
 	Instruction string   `json:"instruction,omitempty"`
 	By          string   `json:"by"`

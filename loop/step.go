@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The states of a loop, and what moves it between them. Boxes are statuses,
-// the middle one is unfolded into the steps of an iteration.
+// The states of a loop, and what moves it between them. Boxes are statuses, the middle one is unfolded into the steps
+// of an iteration.
 //
 //	            loop_start                              approval_decided(approved,
 //	 pending ------------------+                        nothing changed since)
@@ -98,8 +98,8 @@ type turn struct {
 	reissued bool // the pending effect is to be performed again under its old id
 }
 
-// answers reports whether a fact that answers an effect answers the pending one.
-// A proposal that was swept away before a role answers none.
+// answers reports whether a fact that answers an effect answers the pending one. A proposal that was swept away before
+// a role answers none.
 func (t *turn) answers(f Fact) bool {
 	a, ok := f.(Answer)
 	if !ok {
@@ -342,8 +342,8 @@ type endFields struct {
 	Iteration int    `json:"iterations"`
 }
 
-// end brings the loop to one of its ends. At stays, so that a later resume
-// knows the place; an end between two iterations has none.
+// end brings the loop to one of its ends. At stays, so that a later resume knows the place; an end between two
+// iterations has none.
 func (t *turn) end(status Status, reason, detail string) {
 	t.stopClockAt(t.now)
 	t.s.Status, t.s.Reason, t.s.Detail = status, reason, detail

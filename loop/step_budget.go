@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// historyLength is how many runs of a role the estimate of its next one looks
-// at: enough for a 90th percentile, few enough to follow a change of model.
+// historyLength is how many runs of a role the estimate of its next one looks at: enough for a 90th percentile, few
+// enough to follow a change of model.
 const historyLength = 10
 
-// spend adds what a run has cost. An attempt that was interrupted, or failed
-// before it could tell, costs what it says, and nothing is guessed.
+// spend adds what a run has cost. An attempt that was interrupted, or failed before it could tell, costs what it says,
+// and nothing is guessed.
 func (t *turn) spend(f RoleEnded) {
 	s := &t.s.Spent
 	s.Runs++

@@ -9,8 +9,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// What follows when a role has failed is the failure policy's to say (recovery/failures);
-// here its steps become effects. The role's step is not left meanwhile:
+// What follows when a role has failed is the failure policy's to say (recovery/failures); here its steps become
+// effects. The role's step is not left meanwhile:
 //
 //	role failed --> retry, reassign, resume ---> the role runs again, perhaps by another
 //	            --> wait ---------------------> rate_limited, then the failure policy is asked again
@@ -64,8 +64,8 @@ func (t *turn) succeeded(role string) {
 	r.Environment = nil
 }
 
-// follow does what the failure policy has decided. f is the failure that it is about, nil
-// after a wait, an analysis or a person.
+// follow does what the failure policy has decided. f is the failure that it is about, nil after a wait, an analysis or
+// a person.
 func (t *turn) follow(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
 	role := l.Task.Role
@@ -84,8 +84,8 @@ func (t *turn) follow(d failures.Decision, f *RoleEnded) {
 			LimitMS: t.left(), MaxCostUSD: t.moneyLeft()})
 	default:
 		if d.Reason == failures.ReasonMisconfigured && f != nil {
-			// Nothing but another configuration mends it, and that needs another start:
-			// waiting for an answer would be waiting for nothing.
+			// Nothing but another configuration mends it, and that needs another start: waiting for an answer would be
+			// waiting for nothing.
 			reason := ReasonMisconfigured
 			if f.Outcome == OutcomeNotStarted {
 				reason = ReasonNotStarted
@@ -101,8 +101,8 @@ func (t *turn) roleID(what string) string {
 	return fmt.Sprintf("%s/%d/%s/%d/%s", t.s.RunID, t.s.Iteration, t.s.At, t.s.Attempt, what)
 }
 
-// hand gives the role to whom the failure policy names. Who has just failed it rests
-// first, as the configuration's retry says.
+// hand gives the role to whom the failure policy names. Who has just failed it rests first, as the configuration's
+// retry says.
 func (t *turn) hand(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
 	t.s.Reason, t.s.Detail = "", ""
@@ -266,8 +266,8 @@ func (t *turn) analysed(f Analysed) bool {
 // Diagnostician is the role under which looking for a cause is paid for.
 const Diagnostician = "diagnostician"
 
-// mayTry reports whether a command may be put before the gate: proposals are dealt
-// with, and it was neither run nor refused in this iteration.
+// mayTry reports whether a command may be put before the gate: proposals are dealt with, and it was neither run nor
+// refused in this iteration.
 func (t *turn) mayTry(a action.Action) bool {
 	all := t.s.Recoveries
 	return t.s.Plan.Recovery && all.Rejected[a.Digest] == 0 && !slices.Contains(all.Ran, a.Digest)
@@ -280,8 +280,8 @@ func (t *turn) runRemedy(from Origin, a action.Action, category, why string, evi
 	t.judgeAgain(string(from))
 }
 
-// causeRemedied takes the failures back that the command for their cause has just
-// fixed: they no longer count against the role.
+// causeRemedied takes the failures back that the command for their cause has just fixed: they no longer count against
+// the role.
 func (t *turn) causeRemedied() {
 	r := &t.s.Response
 	if r.Policy == nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// steps are the steps of an iteration under a plan, in order. The tester and the reviewer see the results of the tests of
-// their own iteration.
+// steps are the steps of an iteration under a plan, in order. The tester and the reviewer see the results of the tests
+// of their own iteration.
 func (p Plan) steps() []string {
 	var out []string
 	for _, r := range p.Roles {
@@ -135,8 +135,8 @@ func (t *turn) enter(step string) {
 
 func (t *turn) advance() { t.enter(t.s.Plan.next(t.s.At)) }
 
-// effect makes the effect of the current step; its id names the place, and the
-// second look after an approval is another place.
+// effect makes the effect of the current step; its id names the place, and the second look after an approval is another
+// place.
 func (t *turn) effect(kind EffectKind, reason string) Effect {
 	id := fmt.Sprintf("%s/%d/%s", t.s.RunID, t.s.Iteration, t.s.At)
 	if t.s.Recheck {

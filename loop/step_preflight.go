@@ -97,8 +97,8 @@ func (t *turn) passTests(at string) {
 	case s.Iteration < t.s.Iteration && s.Tree != t.s.TestsTree:
 		s.Count, s.Iteration, s.Tree = s.Count+1, t.s.Iteration, t.s.TestsTree
 	default:
-		// The same tests again in one iteration are one failure; and where nothing was
-		// changed nothing was tried: that is for the stuck gate to see.
+		// The same tests again in one iteration are one failure; and where nothing was changed nothing was tried: that
+		// is for the stuck gate to see.
 		s.Iteration = t.s.Iteration
 		t.enter(next)
 		return

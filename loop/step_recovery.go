@@ -53,8 +53,8 @@ func (t *turn) detour(r RecoveryState) {
 	t.s.Recovery = &r
 }
 
-// recover issues the next effect of the recovery. Its id is unique in the loop's
-// life: the place, and how many effects the recovery has had.
+// recover issues the next effect of the recovery. Its id is unique in the loop's life: the place, and how many effects
+// the recovery has had.
 func (t *turn) recover(p Phase, e Effect, what string) {
 	r := t.s.Recovery
 	r.Phase = p
@@ -108,8 +108,8 @@ func (t *turn) seen(f Seen) bool {
 	return true
 }
 
-// dealsWithProposal: a verdict fits while one is awaited, and while an approved
-// command has not been begun, when something it stands on has changed.
+// dealsWithProposal: a verdict fits while one is awaited, and while an approved command has not been begun, when
+// something it stands on has changed.
 func (t *turn) dealsWithProposal() bool {
 	return t.s.Recovery != nil && (t.pending(TakeProposal) || t.pending(JudgeAttempt) || t.pending(ExecuteRecovery) && !t.s.Begun)
 }
@@ -264,8 +264,8 @@ func (t *turn) executed(f Executed) bool {
 	return true
 }
 
-// toolChecked goes on after the look at what a command has installed. What it
-// found is recorded and decides nothing: the tests are the judge.
+// toolChecked goes on after the look at what a command has installed. What it found is recorded and decides nothing:
+// the tests are the judge.
 func (t *turn) toolChecked(ToolChecked) bool {
 	if !t.pending(CheckTool) {
 		return false
@@ -298,8 +298,8 @@ func howExecuted(f Executed) string {
 	return fmt.Sprintf("exit code %d", f.ExitCode)
 }
 
-// testRecovery runs the tests again, at once and in the same iteration; without
-// tests nothing says whether the recovery helped.
+// testRecovery runs the tests again, at once and in the same iteration; without tests nothing says whether the recovery
+// helped.
 func (t *turn) testRecovery() {
 	r := t.s.Recovery
 	t.s.Status = Recovering

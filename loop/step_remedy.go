@@ -88,8 +88,8 @@ func (t *turn) diagnosed(f Classified) bool {
 	return true
 }
 
-// sure is the confidence from which a command is put before a human at once: a
-// look at the system agrees with what was printed.
+// sure is the confidence from which a command is put before a human at once: a look at the system agrees with what was
+// printed.
 const sure = 0.9
 
 // suggest puts a command that may not run by itself before a human, before any role spends tokens on the same answer;

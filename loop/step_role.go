@@ -116,8 +116,8 @@ func (t *turn) classified(f RoleEnded) bool {
 	return true
 }
 
-// keepSession remembers the role's conversation, and forgets one that cannot
-// be gone on with: it does not exist, or it is full.
+// keepSession remembers the role's conversation, and forgets one that cannot be gone on with: it does not exist, or it
+// is full.
 func (t *turn) keepSession(f RoleEnded) {
 	switch {
 	case f.Class == string(class.Session), f.Class == string(class.Context):
@@ -131,8 +131,8 @@ func (t *turn) keepSession(f RoleEnded) {
 	}
 }
 
-// keepNote: a person's note is for the next planner, or for whoever is first
-// where there is none; after that role it has been read.
+// keepNote: a person's note is for the next planner, or for whoever is first where there is none; after that role it
+// has been read.
 func (t *turn) keepNote(role string) string {
 	if role == t.s.Plan.Roles[0] {
 		return ""

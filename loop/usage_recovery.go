@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// RecoveryUsage is what became of one proposal, as a line of usage.jsonl of kind "recovery". It is written once, when the
-// loop leaves the proposal behind. It is for scripts that add up usage.jsonl; loop/stats reads the journal.
+// RecoveryUsage is what became of one proposal, as a line of usage.jsonl of kind "recovery". It is written once, when
+// the loop leaves the proposal behind. It is for scripts that add up usage.jsonl; loop/stats reads the journal.
 type RecoveryUsage struct {
 	Timestamp    time.Time `json:"timestamp"` // when the loop left it
 	RunID        string    `json:"run_id"`
@@ -51,8 +51,8 @@ func (u RecoveryUsage) Line() ([]byte, error) {
 	return append(line, '\n'), err
 }
 
-// RecoveryUsageOf is the line of a recovery that the loop has just left by a fact;
-// false if it has left none, or one that was never judged.
+// RecoveryUsageOf is the line of a recovery that the loop has just left by a fact; false if it has left none, or one
+// that was never judged.
 func RecoveryUsageOf(before, after State, f Fact) (RecoveryUsage, bool) {
 	r := before.Recovery
 	if r == nil || after.Recovery != nil {

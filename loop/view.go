@@ -6,8 +6,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// View is loops/<id>/state.json: what a script reads. It is a projection of
-// the journal up to Seq and never read back as authority.
+// View is loops/<id>/state.json: what a script reads. It is a projection of the journal up to Seq and never read back
+// as authority.
 type View struct {
 	Version    int            `json:"version"`
 	LoopID     string         `json:"loop_id"`

@@ -32,10 +32,10 @@ func WireOf(f Fact, at time.Time) (Wire, error) {
 	return w, nil
 }
 
-// Apply puts a wire through the machine: it decodes the fact, gives it a time that is not before the last one, and returns
-// the next state with the lines for the journal, the fact's first. A plain line comes back as it is. The bool says whether
-// it was taken: a fact that answers another effect than the pending one, or does not fit the state, changes nothing. An
-// error means that the fact cannot be read.
+// Apply puts a wire through the machine: it decodes the fact, gives it a time that is not before the last one, and
+// returns the next state with the lines for the journal, the fact's first. A plain line comes back as it is. The bool
+// says whether it was taken: a fact that answers another effect than the pending one, or does not fit the state,
+// changes nothing. An error means that the fact cannot be read.
 func Apply(s State, w Wire, now time.Time) (State, []Line, bool, error) {
 	fact, err := DecodeFact(w.Event, w.Fields)
 	if err != nil {
@@ -91,8 +91,8 @@ type Line struct {
 	Fields    json.RawMessage `json:"-"`
 }
 
-// ParseLine reads a line as it stands in events.jsonl: the envelope and the
-// event's own members are one object. It does not check hashes; the journal does.
+// ParseLine reads a line as it stands in events.jsonl: the envelope and the event's own members are one object. It does
+// not check hashes; the journal does.
 func ParseLine(raw []byte) (Line, error) {
 	var l Line
 	if err := json.Unmarshal(raw, &l); err != nil {
@@ -105,8 +105,8 @@ func ParseLine(raw []byte) (Line, error) {
 	return l, nil
 }
 
-// Encode writes v as JSON that people can search: a command with && stays one
-// with &&, which json.Marshal would write for web pages.
+// Encode writes v as JSON that people can search: a command with && stays one with &&, which json.Marshal would write
+// for web pages.
 func Encode(v any) ([]byte, error) { return EncodeIndent(v, "") }
 
 // EncodeIndent is Encode over several lines.

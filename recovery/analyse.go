@@ -49,8 +49,8 @@ type Remark struct {
 	Part string `json:"part"`
 }
 
-// Analyse reads a command as bash would. It runs nothing, and it always ends:
-// what is too long, too deep, or no command, is opaque.
+// Analyse reads a command as bash would. It runs nothing, and it always ends: what is too long, too deep, or no
+// command, is opaque.
 func Analyse(text string) *Analysis {
 	a := &Analysis{Hidden: hidden(text)}
 	r := reader{out: a, work: maxAgain*len(text) + MaxCommand/2}

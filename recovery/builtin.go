@@ -107,8 +107,8 @@ func (c call) trap() {
 	}
 }
 
-// names judges words that bash takes for names of variables: a subscript in one
-// is evaluated, and some names are loaded.
+// names judges words that bash takes for names of variables: a subscript in one is evaluated, and some names are
+// loaded.
 func (c call) names(ws []word) {
 	for _, w := range ws {
 		name, _, valued := strings.Cut(w.text, "=")
@@ -196,8 +196,8 @@ func loaded(name string) bool {
 	return strings.HasPrefix(name, "GIT_") || strings.HasPrefix(name, "CARGO_TARGET_") && strings.HasSuffix(name, "_RUNNER")
 }
 
-// touches remarks on words that lead to superloop's own files, or may do so: a
-// glob or a list in braces that begins as they do.
+// touches remarks on words that lead to superloop's own files, or may do so: a glob or a list in braces that begins as
+// they do.
 func (r *reader) touches(w word, part string) {
 	text := strings.ToLower(w.text)
 	leads := strings.Contains(text, stateDir)

@@ -41,19 +41,19 @@ type Command struct {
 	Text string // what bash would get, byte for byte
 	// WorkingDir is the directory that was asked for; "" is ".". It is only shown.
 	WorkingDir string
-	// DirProblem says why WorkingDir does not lead to a directory inside the
-	// repository (see workdir.Root); "" means that it does.
+	// DirProblem says why WorkingDir does not lead to a directory inside the repository (see workdir.Root); "" means
+	// that it does.
 	DirProblem string
 }
 
 // Facts are what the decision needs to know of the world. The zero value knows nothing and is the strictest.
 type Facts struct {
-	// LooseOK: a command that no list names may run by on_unknown "allow", since
-	// commands are confined here or an operator has accepted that they are not.
+	// LooseOK: a command that no list names may run by on_unknown "allow", since commands are confined here or an
+	// operator has accepted that they are not.
 	LooseOK  bool
 	Confined bool // commands run in a sandbox (for sandbox.required)
-	// Changed is what the comparison of the pinned inputs found: what the command reads and what of
-	// it is not as it was trusted; "" when nothing is.
+	// Changed is what the comparison of the pinned inputs found: what the command reads and what of it is not as it was
+	// trusted; "" when nothing is.
 	Changed string
 }
 
@@ -61,11 +61,11 @@ type Facts struct {
 type Verdict struct {
 	Decision action.Decision `json:"verdict"`
 	Rule     string          `json:"rule"`
-	// Reason is one sentence for an operator. It is printable ASCII: what it quotes of
-	// the command is written as by text.Display.
+	// Reason is one sentence for an operator. It is printable ASCII: what it quotes of the command is written as by
+	// text.Display.
 	Reason string `json:"reason"`
-	// Part is the part of the command that the rule is about, or "". It is the
-	// command's own text: show it by text.Display.
+	// Part is the part of the command that the rule is about, or "". It is the command's own text: show it by
+	// text.Display.
 	Part    string `json:"part"`
 	Entry   int    `json:"entry"`   // the place of the command in auto_approve, -1 if it is not listed
 	Pattern int    `json:"pattern"` // the place of the pattern in require_human that decided, or -1

@@ -11,8 +11,8 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// Decide judges a command. It is pure and total: the same arguments give the
-// same verdict, whatever they are, and it never panics.
+// Decide judges a command. It is pure and total: the same arguments give the same verdict, whatever they are, and it
+// never panics.
 //
 // The order of the rules, the first that applies decides:
 //
@@ -214,8 +214,8 @@ type Budget struct {
 	Used     int       // counts the automatic recoveries that this run has begun
 	Last     time.Time // when the last one began; zero: none did
 	Rejected int       // counts how often people have refused this very proposal in this run
-	// Waits: the cooldown is waited out whatever the policy says of it. Waiting is
-	// stricter than running, and asking an operator helps nobody who has only to wait.
+	// Waits: the cooldown is waited out whatever the policy says of it. Waiting is stricter than running, and asking an
+	// operator helps nobody who has only to wait.
 	Waits bool
 }
 

@@ -10,8 +10,8 @@
 //     anything. What it does not understand it calls opaque.
 //   - Whatever goes wrong inside (an odd policy, a panic) is a question for the operator.
 //
-// Nothing here runs a command, and a command is never printed back from its
-// parsed form: what is executed are the bytes that were judged.
+// Nothing here runs a command, and a command is never printed back from its parsed form: what is executed are the bytes
+// that were judged.
 //
 // require_human is a tripwire, not a wall: a program can be reached in more ways than any list of patterns names. The
 // wall is auto_approve, and the sandbox below it.

@@ -2,12 +2,12 @@ package recovery
 
 import "strings"
 
-// unknown stands in texts of commands for what is only known when bash runs
-// them (NUL cannot be part of a command): any text.
+// unknown stands in texts of commands for what is only known when bash runs them (NUL cannot be part of a command): any
+// text.
 const unknown = '\x00'
 
-// couldMatch reports whether pattern, where '*' is any text and every other byte
-// itself, matches one of the texts that text may become.
+// couldMatch reports whether pattern, where '*' is any text and every other byte itself, matches one of the texts that
+// text may become.
 func couldMatch(pattern, text string) bool {
 	at := strings.IndexByte(text, unknown)
 	if at < 0 || !agree(pattern, text[:at]) {

@@ -144,8 +144,8 @@ func (c call) sed() {
 	}
 }
 
-// tameSed knows the scripts that only edit: an address and one of d, p, q, D, =;
-// or s with its usual flags. Any other is taken for one that runs commands.
+// tameSed knows the scripts that only edit: an address and one of d, p, q, D, =; or s with its usual flags. Any other
+// is taken for one that runs commands.
 func tameSed(w word) bool {
 	s := strings.TrimSpace(w.text)
 	if !w.known || s == "" {

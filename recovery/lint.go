@@ -13,8 +13,8 @@ import (
 // Severity is how much a finding matters.
 type Severity string
 
-// Severities: an error is a hole, or something that cannot mean what it says; a
-// warning is loose or unlikely to be meant; a note is worth knowing.
+// Severities: an error is a hole, or something that cannot mean what it says; a warning is loose or unlikely to be
+// meant; a note is worth knowing.
 const (
 	SevError   Severity = "error"
 	SevWarning Severity = "warning"
@@ -29,8 +29,8 @@ type Finding struct {
 	Message  string   `json:"message"` // one sentence; what it quotes is safe to print
 }
 
-// Lint finds what is loose, contradictory or unlikely to be meant in a policy, in
-// the order of its keys. Every overlap of an entry with a pattern is among it.
+// Lint finds what is loose, contradictory or unlikely to be meant in a policy, in the order of its keys. Every overlap
+// of an entry with a pattern is among it.
 func (p *Policy) Lint() []Finding {
 	l := linter{Policy: p}
 	l.section()

@@ -10,8 +10,8 @@ import (
 // command begins with. With '*' it is a glob over the command's words, joined by single blanks; '*' is any text, blanks
 // too, everything else is itself, and " *" at the end may also be nothing.
 //
-// Words in front of a lone last "*" (and all words without one) are also
-// compared word by word as programs read them: see heads.
+// Words in front of a lone last "*" (and all words without one) are also compared word by word as programs read them:
+// see heads.
 type pattern struct {
 	text    string   // as it is in the policy
 	glob    string   // the words, joined by one blank
@@ -114,8 +114,8 @@ type reading struct {
 	open    bool     // an unknown word may hold more of them
 }
 
-// operands follows at once all numbers of pattern words that can have been
-// read: one that follows an option may be its value, or not.
+// operands follows at once all numbers of pattern words that can have been read: one that follows an option may be its
+// value, or not.
 func (r *reading) operands(want []string, words []word) match {
 	n := len(want)
 	certain, possible := make([]bool, n+1), make([]bool, n+1)
@@ -228,8 +228,8 @@ func (r *reading) hasOption(want, letters string) bool {
 	return true
 }
 
-// plain is the command as word by word comparison wants it: without the options
-// that stand between git and its own command, which have values.
+// plain is the command as word by word comparison wants it: without the options that stand between git and its own
+// command, which have values.
 func (p *Part) plain() []word {
 	if len(p.words) > 1 && p.words[0].known && programName(p.words[0].text) == "git" {
 		if _, rest, ok := gitGlobals.split(p.words[1:], false); ok {

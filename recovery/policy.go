@@ -36,8 +36,8 @@ type Section struct {
 // entries) are merged in the same manner, so that a loop cannot lose sandbox.required by accident. tests are not handed
 // down: they are judged by the policy of the section that holds them.
 //
-// The problems have the JSON pointer of the config, but no line; with a problem
-// there is no policy. Without any section recovery is not enabled.
+// The problems have the JSON pointer of the config, but no line; with a problem there is no policy. Without any section
+// recovery is not enabled.
 func ReadPolicy(sections ...Section) (*Policy, []schemas.Problem) {
 	merged, origin := map[string]json.RawMessage{}, map[string]string{}
 	present := false
@@ -102,8 +102,8 @@ func mergeJSON(under, over json.RawMessage) json.RawMessage {
 	return out
 }
 
-// Compile makes a policy of settings that did not come from a config. The
-// pointers of its problems begin at the section ("/require_human/0").
+// Compile makes a policy of settings that did not come from a config. The pointers of its problems begin at the section
+// ("/require_human/0").
 func Compile(s Settings) (*Policy, []schemas.Problem) { return compile(s, nil) }
 
 func compile(s Settings, origin map[string]string) (*Policy, []schemas.Problem) {
@@ -143,8 +143,8 @@ func compile(s Settings, origin map[string]string) (*Policy, []schemas.Problem) 
 	return p, nil
 }
 
-// Pointer is the JSON pointer of a setting: a key of the section, and what is
-// below it. It leads to the section that the value came from.
+// Pointer is the JSON pointer of a setting: a key of the section, and what is below it. It leads to the section that
+// the value came from.
 func (p *Policy) Pointer(key string, below ...any) string {
 	var b strings.Builder
 	switch section, ok := p.origin[key]; {
@@ -233,8 +233,8 @@ type Near struct {
 	Edits int    `json:"edits"` // how many bytes would have to be changed, as far as was counted
 }
 
-// Nearest finds the entry that an operator may take the command for, or that the proposal may have meant; ok is false when
-// none is like it. It is for display: being near grants nothing.
+// Nearest finds the entry that an operator may take the command for, or that the proposal may have meant; ok is false
+// when none is like it. It is for display: being near grants nothing.
 func (p *Policy) Nearest(command string) (near Near, ok bool) {
 	const most = 300 // bytes that are compared; the rest counts by its length
 	near.Edits = 1 << 30

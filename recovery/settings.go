@@ -116,8 +116,8 @@ func (s Settings) digest() (string, error) {
 	if err := dec.Decode(&plain); err != nil {
 		return "", fmt.Errorf("reading the policy back: %w", err)
 	}
-	// A key that came later and is at its default is left out, so that a digest
-	// outlives the release that brought the key.
+	// A key that came later and is at its default is left out, so that a digest outlives the release that brought the
+	// key.
 	if m, ok := plain.(map[string]any); ok && s.Remediation {
 		delete(m, "first_aid")
 	}

@@ -221,8 +221,8 @@ func (b *wordBuilder) bare(s string) {
 	}
 }
 
-// ansi decodes the inside of $'...' as bash does. It is not ok where bash would
-// make something that is no text: a NUL, which ends it, or what is not UTF-8.
+// ansi decodes the inside of $'...' as bash does. It is not ok where bash would make something that is no text: a NUL,
+// which ends it, or what is not UTF-8.
 func ansi(s string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -56,11 +56,11 @@ func StampOf(loopDir, role string) Stamp {
 // Check looks at the role's report after the role ended, against the Stamp taken before it began.
 //
 // Fresh is a report that was written during the run: other bytes, another modification time, or another inode (a file
-// written aside and renamed). The same bytes written anew are fresh: a planner who finds that the plan still stands
-// and writes it again has done its duty, and the next prompt must not reproach it. (The bash original restored the
-// old time in that case, so such a role looked idle; whether the loop makes progress is for the stuck gate to judge,
-// by the code.) The price is that `touch` passes for writing. Time alone cannot be believed either: a rewrite within
-// the file system's clock tick shows by its hash.
+// written aside and renamed). The same bytes written anew are fresh: a planner who finds that the plan still stands and
+// writes it again has done its duty, and the next prompt must not reproach it. (The bash original restored the old time
+// in that case, so such a role looked idle; whether the loop makes progress is for the stuck gate to judge, by the
+// code.) The price is that `touch` passes for writing. Time alone cannot be believed either: a rewrite within the file
+// system's clock tick shows by its hash.
 func Check(loopDir, role string, before Stamp) Outcome {
 	file, _ := Deliverable(role)
 	switch now := StampOf(loopDir, role); {
@@ -108,8 +108,8 @@ var ErrNotRegular = errors.New("not a regular file")
 
 var kinds = map[fs.FileMode]string{fs.ModeSymlink: "a symbolic link", fs.ModeDir: "a directory", fs.ModeNamedPipe: "a pipe", fs.ModeSocket: "a socket"}
 
-// OpenRegular opens for reading a file that an agent may have made. The last element of path is not followed if it is
-// a symbolic link (an agent could point it at a secret), and a pipe without a writer does not block. The error wraps
+// OpenRegular opens for reading a file that an agent may have made. The last element of path is not followed if it is a
+// symbolic link (an agent could point it at a secret), and a pipe without a writer does not block. The error wraps
 // fs.ErrNotExist or ErrNotRegular where that is the cause.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 	refuse := func(info fs.FileInfo) error {
@@ -133,8 +133,8 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 }
 
 // ReadRegular reads what OpenRegular may open: all of it up to head+tail bytes, else its first head and its last tail
-// bytes with a line between them that says how many bytes were left out. size is the file's length when it was
-// opened; a file that grows meanwhile is read no further.
+// bytes with a line between them that says how many bytes were left out. size is the file's length when it was opened;
+// a file that grows meanwhile is read no further.
 func ReadRegular(path string, head, tail int) (text string, size int64, err error) {
 	f, info, err := OpenRegular(path)
 	if err != nil {
@@ -160,8 +160,8 @@ func ReadRegular(path string, head, tail int) (text string, size int64, err erro
 	return JoinCut(string(first), string(last), size-int64(head+tail)), size, nil
 }
 
-// JoinCut puts the marker of left-out bytes between the head and the tail of a text. The marker is never empty, so
-// that no tag can be formed by the two ends meeting.
+// JoinCut puts the marker of left-out bytes between the head and the tail of a text. The marker is never empty, so that
+// no tag can be formed by the two ends meeting.
 func JoinCut(head, tail string, omitted int64) string {
 	if head != "" && !strings.HasSuffix(head, "\n") {
 		head += "\n"

@@ -18,8 +18,8 @@ const (
 )
 
 // ChooseLastMessage applies the contract: a role's last message is the last-message file if the agent wrote one, else
-// what its adapter read from the stream, else its standard output. A text of white space alone was not written. from
-// is one of the From constants, also when all three are blank.
+// what its adapter read from the stream, else its standard output. A text of white space alone was not written. from is
+// one of the From constants, also when all three are blank.
 func ChooseLastMessage(file, stream, stdout string) (message, from string) {
 	switch {
 	case strings.TrimSpace(file) != "":
@@ -37,8 +37,8 @@ const (
 )
 
 // ParseCommit finds the commit message that a role suggests in its last message: the element <commit>subject, empty
-// line, body</commit>. The last complete one counts, because a role that first discusses a wording settles on it at
-// the end. ok is false if there is none or it has no subject.
+// line, body</commit>. The last complete one counts, because a role that first discusses a wording settles on it at the
+// end. ok is false if there is none or it has no subject.
 //
 // The text is an agent's. It comes back as one subject line and a body with Unix line ends, both trimmed, free of
 // control and invisible characters and bounded; it is meant for a file given to `git commit -F`, never for a shell.
@@ -56,16 +56,16 @@ func ParseCommit(lastMessage string) (subject, body string, ok bool) {
 	return strings.TrimSpace(subject), strings.TrimSpace(body), subject != ""
 }
 
-// maxRun is the longest run of backticks that is kept in quoted text. Longer ones are shortened, so that a fence has
-// a bounded length.
+// maxRun is the longest run of backticks that is kept in quoted text. Longer ones are shortened, so that a fence has a
+// bounded length.
 const maxRun = 16
 
 // fence quotes text that superloop did not write: at most head bytes of its beginning and tail bytes of its end,
 // cleaned, between lines of backticks that are longer than any run of backticks inside.
 //
-// Files, test output and changed file names are under the control of agents and of whatever the agents read. Inside
-// the fence they cannot end the fence, begin a section of their own, or hide characters; Render says once, in
-// superloop's own words, that fenced text is data.
+// Files, test output and changed file names are under the control of agents and of whatever the agents read. Inside the
+// fence they cannot end the fence, begin a section of their own, or hide characters; Render says once, in superloop's
+// own words, that fenced text is data.
 func fence(s string, head, tail int) string {
 	body := strings.Trim(clean(cut(s, head, tail)), "\n")
 	mark := "```"
@@ -90,11 +90,9 @@ var (
 	ownTag    = pattern.Lazy(`(?i)<(\s*/?\s*(?:promise|commit)\b)`)
 )
 
-// clean makes foreign text harmless to read: no control or invisible format
-// characters, no invalid UTF-8, and no tag that superloop acts on. The tags go
-// because an agent may repeat its prompt in its last message, and a promise
-// that only stood in some test's output must not come back as the agent's own.
-// The result is never longer than the text.
+// clean makes foreign text harmless to read: no control or invisible format characters, no invalid UTF-8, and no tag
+// that superloop acts on. The tags go because an agent may repeat its prompt in its last message, and a promise that
+// only stood in some test's output must not come back as the agent's own. The result is never longer than the text.
 func clean(s string) string {
 	s = longRun().ReplaceAllString(text.Plain(s), strings.Repeat("`", maxRun))
 	return ownTag().ReplaceAllString(s, "[$1")
@@ -127,8 +125,8 @@ func shortPath(path string) string {
 	return text.Dots + text.Tail(name, maxPath)
 }
 
-// pathName shows a path so that it stays one line and cannot be mistaken for prose: quoted as soon as it holds
-// anything but plain printable characters.
+// pathName shows a path so that it stays one line and cannot be mistaken for prose: quoted as soon as it holds anything
+// but plain printable characters.
 func pathName(path string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == '`' || r == '"' }
 	if utf8.ValidString(path) && clean(path) == path && !strings.ContainsFunc(path, odd) {

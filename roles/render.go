@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// MaxPrompt bounds every prompt, in bytes. It is below the 128 KiB that Linux allows for one argument, so a prompt
-// can always be given in any way.
+// MaxPrompt bounds every prompt, in bytes. It is below the 128 KiB that Linux allows for one argument, so a prompt can
+// always be given in any way.
 const MaxPrompt = 124 << 10
 
 // Bounds of single values, in bytes.
@@ -132,9 +132,9 @@ type Input struct {
 	Tests   *Tests
 	Stuck   Stuck
 	Left    []Left // the reports of earlier turns that were not as they should be
-	// Only the tester is told of the next three. NoRecovery: superloop does not look at proposals in this loop.
-	// Listed are the commands that it runs without asking an operator. RecoveryProblems say what was wrong with the
-	// last recovery.json.
+	// Only the tester is told of the next three. NoRecovery: superloop does not look at proposals in this loop. Listed
+	// are the commands that it runs without asking an operator. RecoveryProblems say what was wrong with the last
+	// recovery.json.
 	NoRecovery       bool
 	Listed           []string
 	RecoveryProblems []string

@@ -196,8 +196,8 @@ func diagnosisSection(in Input) string {
 	return p.String()
 }
 
-// listedSection names the commands that run without an operator's answer. To propose one of them, where it remedies
-// the fault, saves waiting. A listing is no reason to propose it.
+// listedSection names the commands that run without an operator's answer. To propose one of them, where it remedies the
+// fault, saves waiting. A listing is no reason to propose it.
 func listedSection(in Input) string {
 	if in.Role != Tester || in.NoRecovery || len(in.Listed) == 0 {
 		return ""

@@ -27,9 +27,9 @@ type Template struct {
 // Load returns the role's part of the prompt: <dir>/<role>.md if there is such a file, else the embedded one. dir is
 // the repository's .superloop/roles.
 //
-// A file that is there but cannot be used (unreadable, not a regular file, empty, over MaxTemplate, not UTF-8 text)
-// is an error and never silently replaced: its owner believes that it is in force. A symbolic link is followed, since
-// the file is the owner's and may be shared between repositories; one to nowhere is such an error too.
+// A file that is there but cannot be used (unreadable, not a regular file, empty, over MaxTemplate, not UTF-8 text) is
+// an error and never silently replaced: its owner believes that it is in force. A symbolic link is followed, since the
+// file is the owner's and may be shared between repositories; one to nowhere is such an error too.
 func Load(dir, role string) (Template, error) {
 	builtin, err := Embedded(role)
 	if err != nil {
@@ -105,8 +105,8 @@ var deliverables = map[string]string{Planner: "plan.md", Implementer: "implement
 // All returns the roles in the order in which they run.
 func All() []string { return []string{Planner, Implementer, Tester, Reviewer} }
 
-// Deliverable is the name, inside the loop's directory, of the report that the role must write; ok is false for a
-// name that is not a role.
+// Deliverable is the name, inside the loop's directory, of the report that the role must write; ok is false for a name
+// that is not a role.
 func Deliverable(role string) (file string, ok bool) {
 	file, ok = deliverables[role]
 	return file, ok

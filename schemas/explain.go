@@ -53,8 +53,8 @@ func (d *Document) instances(errs []*jsonschema.ValidationError) []instance {
 	return all[:min(len(all), maxProblems+1)]
 }
 
-// leaves gives the errors that say what is wrong; the others only say where.
-// Our schemas have no alternatives (anyOf, oneOf), so each of them counts.
+// leaves gives the errors that say what is wrong; the others only say where. Our schemas have no alternatives (anyOf,
+// oneOf), so each of them counts.
 func leaves(ve *jsonschema.ValidationError, into []*jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(ve.Causes) == 0 {
 		return append(into, ve)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// about says what one keyword of the schema holds against the value. An empty
-// message means that the keyword has no words of its own here.
+// about says what one keyword of the schema holds against the value. An empty message means that the keyword has no
+// words of its own here.
 func (in instance) about(schema map[string]any, name string) Problem {
 	p := Problem{Found: in.node.describe(in.secret)}
 	bound := fmt.Sprint(schema[name])

@@ -35,9 +35,9 @@ const (
 // MaxDepth is how deep arrays and objects may be nested in any kind.
 const MaxDepth = 100
 
-// limits of a file of a kind: bytes, and values. What an agent or a human writes is
-// small; what superloop writes itself may grow with a long run. Without a cap on the
-// values (0: 4,000,000) a mebibyte of wrong ones would cost seconds to describe.
+// limits of a file of a kind: bytes, and values. What an agent or a human writes is small; what superloop writes itself
+// may grow with a long run. Without a cap on the values (0: 4,000,000) a mebibyte of wrong ones would cost seconds to
+// describe.
 var limits = []struct {
 	kind          Kind
 	bytes, values int

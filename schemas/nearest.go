@@ -33,8 +33,8 @@ func fold(s string) string {
 	}, strings.ToLower(s))
 }
 
-// distance counts insertions, deletions, replacements and swaps of neighbours
-// (optimal string alignment) between two strings, in bytes.
+// distance counts insertions, deletions, replacements and swaps of neighbours (optimal string alignment) between two
+// strings, in bytes.
 func distance(a, b string) int {
 	d := make([][]int, len(a)+1)
 	for i := range d {

@@ -34,11 +34,11 @@ const maxProblems = 500
 
 // Problem is one thing that is wrong with a file.
 type Problem struct {
-	// Pointer is the JSON pointer (RFC 6901) of the value; of a key that is
-	// unknown or missing, the pointer that it has or would have.
+	// Pointer is the JSON pointer (RFC 6901) of the value; of a key that is unknown or missing, the pointer that it has
+	// or would have.
 	Pointer string `json:"pointer"`
-	// Line and Column say where it stands in the source, from 1, columns in
-	// characters; 0 when there is no place (a file that cannot be read).
+	// Line and Column say where it stands in the source, from 1, columns in characters; 0 when there is no place (a
+	// file that cannot be read).
 	Line    int    `json:"line"`
 	Column  int    `json:"column"`
 	Found   string `json:"found,omitempty"`   // Found is what stands there, shortened; a secret is only described.

@@ -14,8 +14,8 @@ import (
 // escapes are those of JSON, at a text's begin; two surrogates that are a pair are one.
 var escapes = pattern.Lazy(`^\\(?:["\\/bfnrt]|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4})`)
 
-// str reads a string at the position. A lone surrogate and an escaped NUL are
-// noted: one reader would see U+FFFD or an end where another sees text.
+// str reads a string at the position. A lone surrogate and an escaped NUL are noted: one reader would see U+FFFD or an
+// end where another sees text.
 func (s *scanner) str() (text string, ok bool) {
 	start, escaped := s.pos, false
 	for s.pos++; s.pos < len(s.src); s.pos++ {

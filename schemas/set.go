@@ -42,8 +42,8 @@ var standard = sync.OnceValue(func() *set {
 	return s
 })
 
-// compile makes the schema of k. The schemas are part of the program: one that
-// does not compile is a mistake in it, so it panics (and no test passes).
+// compile makes the schema of k. The schemas are part of the program: one that does not compile is a mistake in it, so
+// it panics (and no test passes).
 func compile(k Kind) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020

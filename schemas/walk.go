@@ -86,8 +86,8 @@ func (d *Document) cases() []found {
 	return out
 }
 
-// Ignored gives one problem for every key that is known but that superloop does
-// not act on. They are warnings: the document is valid.
+// Ignored gives one problem for every key that is known but that superloop does not act on. They are warnings: the
+// document is valid.
 func (d *Document) Ignored() []Problem {
 	var out []found
 	d.visit(func(path []string, _ []*jsonschema.Schema, n *node, vs []*jsonschema.Schema) {

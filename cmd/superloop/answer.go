@@ -108,12 +108,12 @@ func (a *app) submit(c *cli.Context, q asked, req escalation.AnswerRequest, list
 	return nil
 }
 
-// askPatience bounds the time between a loop's saying that it asks and the
-// question's being there: a few writes to a disk, which may be busy.
+// askPatience bounds the time between a loop's saying that it asks and the question's being there: a few writes to a
+// disk, which may be busy.
 const askPatience = 2 * time.Second
 
-// presentQuestion reads the loop's question. A loop that says that it asks, and
-// whose question is not on the disk yet, is being heard a moment too early.
+// presentQuestion reads the loop's question. A loop that says that it asks, and whose question is not on the disk yet,
+// is being heard a moment too early.
 func (a *app) presentQuestion(ctx context.Context, store escalation.Store, paths layout.Paths) (escalation.Record, error) {
 	limit := time.NewTimer(askPatience)
 	defer limit.Stop()
@@ -177,8 +177,8 @@ func (a *app) confirm(c *cli.Context, rec escalation.Record, req *escalation.Ans
 	return nil
 }
 
-// ask wants a "y" from the terminal. A signal ends the wait, and with it the
-// process: what still reads then is of no account.
+// ask wants a "y" from the terminal. A signal ends the wait, and with it the process: what still reads then is of no
+// account.
 func (a *app) ask(ctx context.Context, in io.Reader, what string) (bool, error) {
 	fmt.Fprintf(a.stderr, "%s? [y/N] ", what)
 	typed := make(chan string, 1)

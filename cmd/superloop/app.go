@@ -25,8 +25,8 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// app is one invocation: its streams, its environment and its signals. Nothing
-// below main reads os.Args, os.Stdout or the environment by itself.
+// app is one invocation: its streams, its environment and its signals. Nothing below main reads os.Args, os.Stdout or
+// the environment by itself.
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -85,8 +85,8 @@ func (a *app) main(args []string) int {
 	return f.code
 }
 
-// write writes the text that a verb was asked for, at once. Text that a full disk does
-// not take is an error of the verb: whoever reads the file would not know.
+// write writes the text that a verb was asked for, at once. Text that a full disk does not take is an error of the
+// verb: whoever reads the file would not know.
 func (a *app) write(text func(io.Writer)) error {
 	var b bytes.Buffer
 	text(&b)
@@ -178,8 +178,8 @@ func (a *app) finish(cmd *cli.Command) {
 	}
 }
 
-// asFlag is the command line that the user probably meant: a lone argument is
-// most often the loop's id, or the runner's name, and flags after it were not read.
+// asFlag is the command line that the user probably meant: a lone argument is most often the loop's id, or the runner's
+// name, and flags after it were not read.
 func (a *app) asFlag(c *cli.Context) string {
 	for _, f := range c.Command.Flags {
 		if name := f.Names()[0]; name == "loop" || name == "runner" {

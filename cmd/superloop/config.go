@@ -99,8 +99,8 @@ func (t trusted) report(d trust.Diff, done bool) map[string]any {
 	return out
 }
 
-// trustLine is the command line that trusts exactly this file. Half of the
-// digest is enough: nobody can make two files that agree in it.
+// trustLine is the command line that trusts exactly this file. Half of the digest is enough: nobody can make two files
+// that agree in it.
 func (t trusted) trustLine() string {
 	return "superloop config trust --digest " + t.digest[:32]
 }
@@ -186,8 +186,8 @@ func (a *app) validate(c *cli.Context) error {
 	default:
 		warned = warnings(cfg)
 		for _, p := range cfg.Check(repo, lookPath(a.env)) {
-			// A program that this machine lacks is no fault of the file, which may
-			// be meant for another; run and doctor insist on it.
+			// A program that this machine lacks is no fault of the file, which may be meant for another; run and doctor
+			// insist on it.
 			if p.Code == config.CodeNotFound && strings.HasPrefix(p.Pointer, "/runners/") {
 				warned = append(warned, p)
 			} else {

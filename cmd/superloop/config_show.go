@@ -167,8 +167,8 @@ func (a *app) configTrust(c *cli.Context) error {
 	return nil
 }
 
-// mayTrust shows what is to be trusted and asks, where there is something to
-// ask: without a pin nothing is held, and the first run would pin the same.
+// mayTrust shows what is to be trusted and asks, where there is something to ask: without a pin nothing is held, and
+// the first run would pin the same.
 func (a *app) mayTrust(c *cli.Context, t trusted, d trust.Diff) error {
 	asJSON := c.Bool("json")
 	var damaged *trust.DamagedError

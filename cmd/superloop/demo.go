@@ -87,8 +87,8 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 	return a.tellDemo(dir, s, c.Bool("auto-answer"))
 }
 
-// playAgent is the scripted agent: `superloop __agent SCENARIO` plays a scenario file as the child process of a role. See
-// docs/scenarios.md.
+// playAgent is the scripted agent: `superloop __agent SCENARIO` plays a scenario file as the child process of a role.
+// See docs/scenarios.md.
 func (a *app) playAgent(c *cli.Context) error {
 	if code := script.Main(c.Args().Slice(), a.stdin, a.stdout, a.stderr, a.env); code != 0 {
 		return silent(code)
@@ -126,8 +126,8 @@ func (d *demoDesk) Event(ev journal.Event, s loop.State) {
 	}
 }
 
-// answer shows the question that the event is about and approves it: in the same way,
-// and by the same record, as a person's process would.
+// answer shows the question that the event is about and approves it: in the same way, and by the same record, as a
+// person's process would.
 func (d *demoDesk) answer(event json.RawMessage) error {
 	var asked struct {
 		ID string `json:"escalation_id"`
@@ -175,8 +175,8 @@ func opened(ctx context.Context, store escalation.Store, id string) (escalation.
 	}
 }
 
-// typed is how the demo's question is answered from another terminal. The
-// program may have no place on PATH, and does while it waits.
+// typed is how the demo's question is answered from another terminal. The program may have no place on PATH, and does
+// while it waits.
 func (d *demoDesk) typed() string {
 	self := "superloop"
 	if _, err := lookPath(d.app.env)(self); err != nil {

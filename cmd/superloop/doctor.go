@@ -30,8 +30,8 @@ func part(c *cli.Context, flag string) string {
 	return typed(c)
 }
 
-// target gathers the target of the checks, as far as the repository lets it: an
-// invalid configuration still has loops whose journals can be looked at.
+// target gathers the target of the checks, as far as the repository lets it: an invalid configuration still has loops
+// whose journals can be looked at.
 func (a *app) target(repo string) doctor.Target {
 	p := doctor.Target{Repo: repo, ConfigPath: filepath.Join(repo, ".superloop", "config.json"), Path: a.env("PATH"), Now: time.Now}
 	p.Config, p.ConfigErr = a.config(repo)

@@ -92,8 +92,8 @@ type checkedDir struct {
 	checks []failures.Prevention
 }
 
-// checkedDirs are where the loops work: the top of the work tree, and the own work trees
-// of loops that have one already.
+// checkedDirs are where the loops work: the top of the work tree, and the own work trees of loops that have one
+// already.
 func (a *app) checkedDirs(ctx context.Context, paths layout.Paths, loops []config.Loop) (out []checkedDir) {
 	top := doctor.WorkDir(ctx, paths.Repo)
 	for _, l := range loops {

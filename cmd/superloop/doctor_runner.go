@@ -73,8 +73,8 @@ func (a *app) smokeRunners(c *cli.Context) error {
 	return failedUnless(fine, err)
 }
 
-// chosen are the runners that --runner names, and whether it names any: without it, and
-// with all where no runner has that name, they are all of them.
+// chosen are the runners that --runner names, and whether it names any: without it, and with all where no runner has
+// that name, they are all of them.
 func chosen(c *cli.Context, runners []config.Runner) (list []config.Runner, named bool, err error) {
 	names, known := c.StringSlice("runner"), make([]string, len(runners))
 	for i, r := range runners {
@@ -152,8 +152,7 @@ func shown(word string) string {
 	return text.Paste(word)
 }
 
-// checkLine says by what a program of which nothing is known has shown whether it
-// works; "" of any other.
+// checkLine says by what a program of which nothing is known has shown whether it works; "" of any other.
 func checkLine(c *preflight.Check) string {
 	switch {
 	case c == nil:
@@ -195,8 +194,7 @@ func flagsLine(r preflight.Report) string {
 
 const (
 	livePrompt = "Reply with the single word READY. Use no tools and change no files.\n"
-	// liveTimeout bounds a try: opencode takes over a minute to start on a busy
-	// machine.
+	// liveTimeout bounds a try: opencode takes over a minute to start on a busy machine.
 	liveTimeout = 2 * time.Minute
 	liveGrace   = 15 * time.Second
 )
@@ -215,8 +213,7 @@ type live struct {
 	Dir        string      `json:"dir"` // where it ran; its log is there
 }
 
-// try sends one short prompt to a runner as the first of its roles would, but
-// in a scratch repository.
+// try sends one short prompt to a runner as the first of its roles would, but in a scratch repository.
 func (a *app) try(ctx context.Context, r preflight.Request, path string) (*live, error) {
 	session := agent.NewSessionID()
 	run, _, _ := strings.Cut(session, "-")

@@ -223,8 +223,8 @@ func (a *app) copyFrom(file string, at *int64) error {
 	return err
 }
 
-// followLogs prints what is added, and goes over to the next log when another
-// role begins. A log grows many times a second, so it is looked at four times.
+// followLogs prints what is added, and goes over to the next log when another role begins. A log grows many times a
+// second, so it is looked at four times.
 func (a *app) followLogs(ctx context.Context, p layout.Paths, role string, iteration int, file string) error {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()

@@ -72,8 +72,8 @@ func (a *app) fix(c *cli.Context) error {
 	return errors.Join(err, w.close())
 }
 
-// newWalker gets ready to walk a chain in a repository. Only a person may have it
-// done, and nobody else may be at work there.
+// newWalker gets ready to walk a chain in a repository. Only a person may have it done, and nobody else may be at work
+// there.
 func (a *app) newWalker(c *cli.Context) (*walker, error) {
 	repo, err := a.repo(c)
 	if err == nil {

@@ -142,8 +142,8 @@ func (w *walker) chosen(m plan.Move) bool {
 	return false
 }
 
-// Run carries a remedy out, as it was judged. If something has changed since, it goes
-// through the gate again: on a terminal the person is asked once more.
+// Run carries a remedy out, as it was judged. If something has changed since, it goes through the gate again: on a
+// terminal the person is asked once more.
 func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	for range maxLooks {
 		out, err := w.x.Execute(ctx, w.order(m))
@@ -164,8 +164,8 @@ func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	return walk.Outcome{Text: "not run: what it stands on changes all the time"}, nil
 }
 
-// order is the order for a remedy that went through the gate. Its intent is on the
-// disk already: the chain was saved with the move in it.
+// order is the order for a remedy that went through the gate. Its intent is on the disk already: the chain was saved
+// with the move in it.
 func (w *walker) order(m plan.Move) execute.Order {
 	o := execute.Order{Action: m.Action(), Budget: w.budget(), Basis: w.approved.Basis(), Hurry: w.a.hurry, Output: w.a.stderr,
 		Label: undo.Label{Run: w.ch.ID, Recovery: w.ch.Attempts}, Option: m.Option, Signature: w.ch.Levels[len(w.ch.Levels)-1].Failure.Signature}

@@ -1,5 +1,5 @@
-// Command superloop keeps a loop of coding agents alive: it runs the roles,
-// judges their work by gates that it executes itself, and records what happened.
+// Command superloop keeps a loop of coding agents alive: it runs the roles, judges their work by gates that it executes
+// itself, and records what happened.
 package main
 
 import (

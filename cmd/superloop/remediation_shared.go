@@ -80,8 +80,8 @@ func systems() []string {
 
 // loadRemediation reads what rules know. preset is a system that is only thought of, "" for this machine.
 func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, error) {
-	// Nearly all that is allocated at first stays, and the process ends soon: to collect it again and again is a quarter
-	// of the time, and makes the process no smaller.
+	// Nearly all that is allocated at first stays, and the process ends soon: to collect it again and again is a
+	// quarter of the time, and makes the process no smaller.
 	if a.env("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
@@ -137,8 +137,8 @@ func (e elsewhere) Probe(ctx context.Context, name string, captures map[string]s
 	return e.Prober.Probe(ctx, name, captures, in)
 }
 
-// remediationPolicy is the policy by which fixes are judged: that of the repository's
-// configuration if there is one, as far as it is trusted, else the default.
+// remediationPolicy is the policy by which fixes are judged: that of the repository's configuration if there is one, as
+// far as it is trusted, else the default.
 func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	path := filepath.Join(k.repo, ".superloop", "config.json")
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -85,8 +85,8 @@ func (a *app) rememberable(c *cli.Context, rec escalation.Record, req escalation
 	return &r, err
 }
 
-// remember trusts the longer list, and then writes it: a supervisor that looks in
-// between finds less than what is trusted, which it takes, and never more.
+// remember trusts the longer list, and then writes it: a supervisor that looks in between finds less than what is
+// trusted, which it takes, and never more.
 func (a *app) remember(r *remembering, by string) error {
 	now, err := os.ReadFile(r.config)
 	if err != nil {
@@ -128,8 +128,8 @@ func looseEntry(cfg *config.Config, loop, command string) string {
 	return ""
 }
 
-// interprets reports whether a simple command is an interpreter that does not get
-// a file, or a program that runs another one.
+// interprets reports whether a simple command is an interpreter that does not get a file, or a program that runs
+// another one.
 func interprets(words []string) bool {
 	if len(words) == 0 {
 		return false

@@ -46,8 +46,8 @@ func (a *app) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// A supervisor lives for a night and mostly waits: a sixteenth less memory is worth
-	// a twentieth more of its CPU time.
+	// A supervisor lives for a night and mostly waits: a sixteenth less memory is worth a twentieth more of its CPU
+	// time.
 	if a.env("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
@@ -103,8 +103,8 @@ func (a *app) notByAgent(repo string) error {
 	return nil
 }
 
-// warnings are what a person should read before the night: what the loader
-// found, and what will end a loop in the night.
+// warnings are what a person should read before the night: what the loader found, and what will end a loop in the
+// night.
 func warnings(cfg *config.Config) []config.Problem {
 	list := slices.Clone(cfg.Warnings)
 	for i, l := range cfg.Loops {
@@ -113,8 +113,8 @@ func warnings(cfg *config.Config) []config.Problem {
 	return list
 }
 
-// blindBudget warns of a bound on what a role never tells: the loop would end
-// after that role, in the night and not now.
+// blindBudget warns of a bound on what a role never tells: the loop would end after that role, in the night and not
+// now.
 func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
 	var list []config.Problem
 	if l.MaxCostUSD <= 0 && l.MaxTokens <= 0 {
@@ -171,8 +171,8 @@ func (a *app) progress(asJSON bool) render.Progress {
 	return render.NewLines(a.stderr)
 }
 
-// logger is the supervisor's own log: for the people who build superloop, or
-// who wonder what it does. What happened to a loop stands in events.jsonl.
+// logger is the supervisor's own log: for the people who build superloop, or who wonder what it does. What happened to
+// a loop stands in events.jsonl.
 func (a *app) logger(verbose bool) *zap.Logger {
 	if !verbose {
 		return zap.NewNop()
@@ -265,8 +265,8 @@ func metricsAddress(c *cli.Context) (string, error) {
 	return addr, nil
 }
 
-// serveMetrics tells the metrics of these loops until stop is called. That a port is
-// in use is known before a loop begins; what happens later to the server ends none.
+// serveMetrics tells the metrics of these loops until stop is called. That a port is in use is known before a loop
+// begins; what happens later to the server ends none.
 func (a *app) serveMetrics(addr, repo string, todo []config.Loop) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil

@@ -22,8 +22,8 @@ import (
 	"github.com/superloop/superloop/loop/effects"
 )
 
-// clickGrace is how long clicks that are being answered may take when the run
-// ends, or other people may answer from now on.
+// clickGrace is how long clicks that are being answered may take when the run ends, or other people may answer from now
+// on.
 const clickGrace = 5 * time.Second
 
 // slackSide is what a test puts in the place of Slack; empty outside of tests.
@@ -32,8 +32,8 @@ type slackSide struct {
 	hosts []string // that may be answered besides Slack's
 }
 
-// clickDesk takes the answers that people click in Slack, for the life of a
-// run, as the configuration in force says: who may answer, and how clicks come.
+// clickDesk takes the answers that people click in Slack, for the life of a run, as the configuration in force says:
+// who may answer, and how clicks come.
 type clickDesk struct {
 	app  *app
 	repo string
@@ -70,8 +70,8 @@ func (d *clickDesk) warn(format string, args ...any) {
 	d.say(text)
 }
 
-// follow makes what a configuration says of Slack the rule from now on. Whoever
-// may answer no longer is refused from then on. It waits for no network.
+// follow makes what a configuration says of Slack the rule from now on. Whoever may answer no longer is refused from
+// then on. It waits for no network.
 func (d *clickDesk) follow(cfg *config.Config) {
 	d.mu.Lock()
 	next := cfg.Escalation.Slack
@@ -224,8 +224,8 @@ func (d *clickDesk) leave(clicks *slack.Clicks) {
 	clicks.Close(ctx)
 }
 
-// resolve carries a click out: it answers the question that the message was
-// about, and no other, in whichever loop of this repository asks it.
+// resolve carries a click out: it answers the question that the message was about, and no other, in whichever loop of
+// this repository asks it.
 func (d *clickDesk) resolve(ctx context.Context, way string, c slack.Click) slack.Outcome {
 	if !d.may(c.UserID) {
 		return slack.Outcome{Status: slack.Refused, Text: "you may not answer any more"}

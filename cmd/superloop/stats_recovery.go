@@ -93,8 +93,8 @@ func proposalTable(w io.Writer, title string, groups []stats.ProposalGroup) erro
 	return t.Flush()
 }
 
-// printFailures tells what failed and what followed; nothing where no failure was
-// answered, no environment found broken and nobody alarmed.
+// printFailures tells what failed and what followed; nothing where no failure was answered, no environment found broken
+// and nobody alarmed.
 func printFailures(w io.Writer, f failures.Figures) error {
 	if f.Failures == 0 && f.Prevented == 0 && f.Tripped == 0 && len(f.Alerts) == 0 {
 		return nil

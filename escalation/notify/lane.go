@@ -12,9 +12,9 @@ import (
 )
 
 // lane delivers for one channel, one message at a time, so that a channel that hangs holds up no other. It runs while
-// something is pending. What a failure says about one message it says about the endpoint, too, so the whole lane
-// backs off. The next message is the one that has waited longest for its turn, so a message that always fails does
-// not hold up the rest.
+// something is pending. What a failure says about one message it says about the endpoint, too, so the whole lane backs
+// off. The next message is the one that has waited longest for its turn, so a message that always fails does not hold
+// up the rest.
 type lane struct {
 	name      string
 	running   bool
@@ -199,9 +199,9 @@ func (e *entry) event(name, reason string, final bool) Event {
 		ID: e.ID, Escalation: e.Escalation, Kind: e.Kind, Loop: e.Loop}
 }
 
-// delay is the time to wait after the given number of failures (1 and up): it doubles from FirstBackoff to
-// MaxBackoff, and between half of that and all of it is chosen by chance, so that many loops do not come back at the
-// same moment. It is never shorter than what the other side asked for, up to longestAsked.
+// delay is the time to wait after the given number of failures (1 and up): it doubles from FirstBackoff to MaxBackoff,
+// and between half of that and all of it is chosen by chance, so that many loops do not come back at the same moment.
+// It is never shorter than what the other side asked for, up to longestAsked.
 func (o *Options) delay(failures int, asked time.Duration) time.Duration {
 	d := o.MaxBackoff
 	if n := max(failures-1, 0); n < 40 && o.FirstBackoff<<n>>n == o.FirstBackoff {
@@ -213,9 +213,9 @@ func (o *Options) delay(failures int, asked time.Duration) time.Duration {
 	return max(d, min(asked, longestAsked))
 }
 
-// Notifier is one way to reach people. Send returns nil when the other side has taken the message, a *TemporaryError
-// if the same message may work later, and a *PermanentError if it will not; any other error counts as temporary. Send
-// ends when ctx does, and may be called again with a message that did arrive: it is given the same ID.
+// Notifier is one way to reach people. Send returns nil when the other side has taken the message, a *TemporaryError if
+// the same message may work later, and a *PermanentError if it will not; any other error counts as temporary. Send ends
+// when ctx does, and may be called again with a message that did arrive: it is given the same ID.
 type Notifier interface {
 	Name() string // Name is the channel's name in the configuration; it is no secret.
 	Send(ctx context.Context, m Message) error

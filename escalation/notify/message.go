@@ -36,8 +36,8 @@ type Actions struct {
 }
 
 // Message is what people get. Every string of it may come from an agent. ID alone must be superloop's: it names the
-// message (the escalation's id and the kind, and a number where a kind repeats), and two messages with the same ID
-// are one message. Its command is for reading: secrets are taken out of it and it is cut, so it is no action.Action.
+// message (the escalation's id and the kind, and a number where a kind repeats), and two messages with the same ID are
+// one message. Its command is for reading: secrets are taken out of it and it is cut, so it is no action.Action.
 type Message struct {
 	ID         string    `json:"id"`
 	Escalation string    `json:"escalation_id,omitempty"` // what a button answers; messages of one escalation stay in order
@@ -197,9 +197,9 @@ func unseen(r rune) bool {
 }
 
 // Visible writes s so that a reader sees all of it: control characters, bidi controls, blanks that are not the blank,
-// and characters that show nothing become <U+202E>, a byte that is no UTF-8 becomes <0xFF>, and more than three
-// blanks or newlines in a row become <5000 blanks>. What remains has no character that moves, hides or turns others
-// round. marks counts the replacements; 0 means that shown is s. Newlines stay.
+// and characters that show nothing become <U+202E>, a byte that is no UTF-8 becomes <0xFF>, and more than three blanks
+// or newlines in a row become <5000 blanks>. What remains has no character that moves, hides or turns others round.
+// marks counts the replacements; 0 means that shown is s. Newlines stay.
 func Visible(s string) (shown string, marks int) {
 	var b strings.Builder
 	accents := 0

@@ -21,8 +21,8 @@ type Options struct {
 	Dir      string // a private directory for this outbox alone; it is made (0700) if need be
 	Disk     durable.Disk
 	Channels []Notifier
-	// OnEvent is called with the outcome of each try, after it was recorded, mostly by the goroutine that delivers.
-	// The channel waits for it; it must not call Close.
+	// OnEvent is called with the outcome of each try, after it was recorded, mostly by the goroutine that delivers. The
+	// channel waits for it; it must not call Close.
 	OnEvent func(Event)
 	Redact  *redact.Replacer // takes known secrets out of every message before it is kept
 
@@ -92,8 +92,8 @@ type entry struct {
 	busy       bool // it is being sent
 }
 
-// Open takes over the outbox in o.Dir and goes on delivering what is pending there. One process at a time may have
-// it: the error is a *durable.LockedError if another has.
+// Open takes over the outbox in o.Dir and goes on delivering what is pending there. One process at a time may have it:
+// the error is a *durable.LockedError if another has.
 func Open(o Options) (*Outbox, error) {
 	o.defaults()
 	b := &Outbox{o: o, entries: map[string]*entry{}, order: map[string][]*entry{}, lane: map[string]*lane{}}
@@ -141,8 +141,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// Configure replaces the channels. What is pending for a channel that is no longer there waits for it to come back,
-// and is given up when it is MaxAge old.
+// Configure replaces the channels. What is pending for a channel that is no longer there waits for it to come back, and
+// is given up when it is MaxAge old.
 func (b *Outbox) Configure(channels []Notifier) {
 	var lost []Event
 	b.mu.Lock()
@@ -213,8 +213,8 @@ func (b *Outbox) keep(m Message, channel string) error {
 	return nil
 }
 
-// Withdraw takes back every message about an escalation that is still pending and asks for an answer, because there
-// is one. What is being sent at that moment may still arrive.
+// Withdraw takes back every message about an escalation that is still pending and asks for an answer, because there is
+// one. What is being sent at that moment may still arrive.
 func (b *Outbox) Withdraw(escalation string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,8 +258,8 @@ func (b *Outbox) Retry(channel string) (n int) {
 }
 
 // Close takes no more messages, delivers what is due at once, and returns when that is done; when ctx ends it stops
-// what is being sent. What is not delivered by then is in the files and is delivered after the next Open. It returns
-// at the latest 5 s after ctx has ended; the error then names what did not stop.
+// what is being sent. What is not delivered by then is in the files and is delivered after the next Open. It returns at
+// the latest 5 s after ctx has ended; the error then names what did not stop.
 func (b *Outbox) Close(ctx context.Context) error {
 	b.mu.Lock()
 	first := !b.draining

@@ -28,8 +28,8 @@ import (
 
 // Webhook posts messages as JSON to any endpoint. The body is the Message, field by field (see Body), and besides it
 // "text", which is what endpoints that understand Slack's messages show (Mattermost, Rocket.Chat, and others). The
-// request carries the headers of Standard Webhooks: webhook-id, webhook-timestamp, and webhook-signature if there is
-// a secret.
+// request carries the headers of Standard Webhooks: webhook-id, webhook-timestamp, and webhook-signature if there is a
+// secret.
 type Webhook struct {
 	name     string
 	endpoint *Endpoint
@@ -82,8 +82,8 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 	return reply.Err()
 }
 
-// Body is m as the JSON that a Webhook posts and a Command reads. Every string went through Visible, so that nothing
-// in it hides or turns round. "text" is Text, with & < > as entities, so that it holds no link and calls nobody where
+// Body is m as the JSON that a Webhook posts and a Command reads. Every string went through Visible, so that nothing in
+// it hides or turns round. "text" is Text, with & < > as entities, so that it holds no link and calls nobody where
 // Slack's rules apply. "command_base64" has the exact bytes of the command, for programs that compare it.
 func Body(m Message) ([]byte, error) {
 	shown := m
@@ -124,8 +124,8 @@ func sign(key []byte, id string, at time.Time, body []byte) string {
 
 const maxReply = 4 << 10 // bytes of an answer that are read
 
-// Endpoint is an HTTP address that messages are posted to. Its URL is a secret and is in none of its errors. It
-// follows no redirect, keeps no connection open and never waits longer than its timeout.
+// Endpoint is an HTTP address that messages are posted to. Its URL is a secret and is in none of its errors. It follows
+// no redirect, keeps no connection open and never waits longer than its timeout.
 type Endpoint struct {
 	url     *url.URL
 	client  *http.Client
@@ -207,8 +207,8 @@ type Reply struct {
 	scrub      *redact.Replacer
 }
 
-// Post sends body as JSON. It returns a Reply for whatever status came back; the error is a *TemporaryError: there
-// was no answer.
+// Post sends body as JSON. It returns a Reply for whatever status came back; the error is a *TemporaryError: there was
+// no answer.
 func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.String(), bytes.NewReader(body))
 	if err != nil {

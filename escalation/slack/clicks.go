@@ -32,8 +32,8 @@ type ClicksOptions struct {
 	Users   []string // the Slack user ids ("U012AB3CD") that may answer: at least one, and there is no word for everybody
 	Teams   []string // the workspace ids ("T012AB3CD") that clicks may come from; none is any that the app is installed in
 	Resolve Resolver
-	// OnClick gets each click that was for superloop, after it was answered: for the audit. err says why the
-	// user got no answer; it holds no URL.
+	// OnClick gets each click that was for superloop, after it was answered: for the audit. err says why the user got
+	// no answer; it holds no URL.
 	OnClick     func(c Click, o Outcome, err error)
 	AnswerHosts []string // hosts besides Slack's own that answers may be sent to
 }
@@ -87,8 +87,8 @@ func (c *Clicks) Close(ctx context.Context) {
 	<-done
 }
 
-// take starts the answer to a callback, and returns at once. What is not for us, what came before, and what is too
-// much is dropped.
+// take starts the answer to a callback, and returns at once. What is not for us, what came before, and what is too much
+// is dropped.
 func (c *Clicks) take(cb slack.InteractionCallback) {
 	if cb.Type != slack.InteractionTypeBlockActions {
 		return

@@ -96,8 +96,8 @@ func pause(ctx context.Context, d time.Duration) {
 	<-ctx.Done()
 }
 
-// listen runs one client of slack-go, which reconnects when Slack or the network ends the connection, and returns
-// when it gives up.
+// listen runs one client of slack-go, which reconnects when Slack or the network ends the connection, and returns when
+// it gives up.
 func (s *Socket) listen(ctx context.Context, gate *pacer) error {
 	silent := log.New(io.Discard, "", 0) // its log lines hold what users wrote
 	api := slack.New("", slack.OptionAppLevelToken(s.o.AppToken.Reveal()), slack.OptionHTTPClient(gate), slack.OptionLog(silent),
@@ -218,10 +218,10 @@ type handler struct {
 	used seen
 }
 
-// NewHandler is the endpoint for an app's Interactivity Request URL. A request is taken if its signature (v0, with
-// the app's signing secret, compared in constant time) is right and at most five minutes old or ahead, and only once.
-// It is acknowledged at once; the work comes after. Every refusal is a bare status: 405 another method, 413 more than
-// 1 MiB, 401 not signed by Slack or too old, 409 seen before, 400 no payload.
+// NewHandler is the endpoint for an app's Interactivity Request URL. A request is taken if its signature (v0, with the
+// app's signing secret, compared in constant time) is right and at most five minutes old or ahead, and only once. It is
+// acknowledged at once; the work comes after. Every refusal is a bare status: 405 another method, 413 more than 1 MiB,
+// 401 not signed by Slack or too old, 409 seen before, 400 no payload.
 func NewHandler(signingSecret redact.Secret, c *Clicks) (http.Handler, error) {
 	if len(signingSecret.Reveal()) < minSigningSecret {
 		return nil, errors.New("the Slack signing secret is missing or too short (it is under Basic Information, App Credentials)")

@@ -86,8 +86,8 @@ func (w *Webhook) post(ctx context.Context, msg *slack.WebhookMessage) (word str
 var errorWord = pattern.Lazy(`^[a-z][a-z0-9_]{2,60}$`)
 
 // verdict reads an answer of Slack. Errors come with a 4xx and a word in the body; a 200 is a success only with the
-// body "ok". A 200 with another word is a refusal; with anything else it comes from something in between, which may
-// let the next try through.
+// body "ok". A 200 with another word is a refusal; with anything else it comes from something in between, which may let
+// the next try through.
 func verdict(r notify.Reply) error {
 	if err := r.Err(); err != nil {
 		return err

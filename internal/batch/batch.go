@@ -36,9 +36,9 @@ func ID(id json.RawMessage) json.RawMessage {
 // TooLong says why a line of more than most bytes is refused.
 func TooLong(most int) string { return fmt.Sprintf("the line is longer than %d bytes", most) }
 
-// Lines writes what answer says of each line of r to w; nil is left out. Of a line of more than most bytes answer
-// gets the beginning, and whole is false. The answers are written out whenever no other line is there yet: whoever
-// asks may wait for them. The error is that of reading or writing.
+// Lines writes what answer says of each line of r to w; nil is left out. Of a line of more than most bytes answer gets
+// the beginning, and whole is false. The answers are written out whenever no other line is there yet: whoever asks may
+// wait for them. The error is that of reading or writing.
 func Lines(r io.Reader, w io.Writer, most int, answer func(line []byte, whole bool) any) error {
 	in, out := bufio.NewReaderSize(r, 64<<10), bufio.NewWriterSize(w, 64<<10)
 	enc := json.NewEncoder(out)

@@ -11,13 +11,13 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Some file systems send no events: rechecked directories are looked at in each recheck besides, in turns, so that not all
-// loops wake up at once. Of more directories each has its turn later.
+// Some file systems send no events: rechecked directories are looked at in each recheck besides, in turns, so that not
+// all loops wake up at once. Of more directories each has its turn later.
 const recheck, rechecked, turns = time.Second, 100, 10
 
-// Watches tells any number of loops what happens in directories, through one watch of the system: of those a user has few
-// (128 on most machines), and each costs 64 KiB and more, while a directory in it costs next to nothing. Its methods may
-// be called by several goroutines.
+// Watches tells any number of loops what happens in directories, through one watch of the system: of those a user has
+// few (128 on most machines), and each costs 64 KiB and more, while a directory in it costs next to nothing. Its
+// methods may be called by several goroutines.
 type Watches struct {
 	Mu   sync.Mutex
 	fs   *fsnotify.Watcher // nil if the system has none left: then only the turns are
@@ -55,8 +55,8 @@ func NewWatches(ctx context.Context) *Watches {
 	return w
 }
 
-// Dir sends on the returned channel whenever something may have happened to a file of dir that concerns, and now and then
-// besides, until ctx ends (which is noticed at the next turn).
+// Dir sends on the returned channel whenever something may have happened to a file of dir that concerns, and now and
+// then besides, until ctx ends (which is noticed at the next turn).
 func (w *Watches) Dir(ctx context.Context, dir string, concerns func(path string) bool) <-chan struct{} {
 	one := &watcher{ctx: ctx, dir: filepath.Clean(dir), look: make(chan struct{}, 1), concerns: concerns}
 	w.Mu.Lock()

@@ -50,8 +50,8 @@ func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 // is cut off again, and a later Append works if there is room by then. If the cut fails too, the Appender is poisoned:
 // this and every later call returns that error.
 //
-// Before it writes it looks whether the file is still the one it wrote, and is poisoned with a *ChangedError if it is not.
-// Steps: append, and truncate after a partial write.
+// Before it writes it looks whether the file is still the one it wrote, and is poisoned with a *ChangedError if it is
+// not. Steps: append, and truncate after a partial write.
 func (a *Appender) Append(p []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +94,7 @@ func (a *Appender) unchanged() error {
 
 // Sync makes everything that was appended before the call survive a power cut. A failure poisons the Appender for good:
 // after a failed flush the system may have dropped the dirty pages and would call a second flush a success, so the
-// file's state is unknown until it is read again by a new process or a new Appender.
-// Steps: sync.
+// file's state is unknown until it is read again by a new process or a new Appender. Steps: sync.
 func (a *Appender) Sync() error {
 	a.syncMu.Lock()
 	defer a.syncMu.Unlock()
@@ -125,7 +124,8 @@ func (a *Appender) Size() int64 {
 	return a.size
 }
 
-// Close closes the file; it does not flush. Later calls return fs.ErrClosed, or the error that poisoned the Appender before.
+// Close closes the file; it does not flush. Later calls return fs.ErrClosed, or the error that poisoned the Appender
+// before.
 func (a *Appender) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,8 +8,8 @@
 //     was successful.
 //
 // A Disk is a value and is passed to whoever writes; nothing is global. Every physical step is announced to the Disk's
-// Fault, if it has one, under the name "<operation>:<step>": the operation is the caller's ("events", "state"), the step
-// is one of
+// Fault, if it has one, under the name "<operation>:<step>": the operation is the caller's ("events", "state"), the
+// step is one of
 //
 //	create open read write append truncate sync dirsync rename remove
 //	mkdir chmod close aside aside-write aside-sync lock
@@ -17,8 +17,8 @@
 // A test can therefore fail, cut short or never finish exactly one step of one operation, and run over all of them by
 // recording the names of a clean run.
 //
-// No file is ever opened through a symbolic link in its last component, and nothing but a regular file is opened at all:
-// an agent that plants a link or a FIFO where superloop writes gets an error, not a write elsewhere or a hang.
+// No file is ever opened through a symbolic link in its last component, and nothing but a regular file is opened at
+// all: an agent that plants a link or a FIFO where superloop writes gets an error, not a write elsewhere or a hang.
 package durable
 
 import (
@@ -98,8 +98,8 @@ func (d Disk) open(op, step, path string, flag int, perm fs.FileMode) (f *os.Fil
 	return f, err
 }
 
-// Open opens a regular file for reading, under the same rules as for writing: no link as its last component, and nothing
-// that could make the reader wait.
+// Open opens a regular file for reading, under the same rules as for writing: no link as its last component, and
+// nothing that could make the reader wait.
 func Open(path string) (*os.File, error) { return OS().open("file", "open", path, os.O_RDONLY, 0) }
 
 // Read reads a regular file whole, under the rules of Open. One with more than limit bytes is an error. What is read of

@@ -27,9 +27,9 @@ func (d Disk) WriteFile(op, path string, data []byte, perm fs.FileMode) error {
 	return d.syncDir(op, path)
 }
 
-// WriteProjection is WriteFile without the flushes, for a file that can be made again from another: a reader sees old or
-// new, and the new content survives a kill; a power cut may leave the old, the new or an empty file.
-// Steps: create, write, chmod, close, rename.
+// WriteProjection is WriteFile without the flushes, for a file that can be made again from another: a reader sees old
+// or new, and the new content survives a kill; a power cut may leave the old, the new or an empty file. Steps: create,
+// write, chmod, close, rename.
 func (d Disk) WriteProjection(op, path string, data []byte, perm fs.FileMode) error {
 	return d.replace(op, path, data, perm, false)
 }
@@ -121,8 +121,8 @@ func (d Disk) Mkdir(op, path string, perm fs.FileMode) error {
 }
 
 // Rename moves a file or directory within one file system and flushes both directories. After an error of step "rename"
-// nothing has moved; after one of "dirsync" it has, and a power cut may undo it.
-// Steps: rename, dirsync; a second dirsync if the directories differ.
+// nothing has moved; after one of "dirsync" it has, and a power cut may undo it. Steps: rename, dirsync; a second
+// dirsync if the directories differ.
 func (d Disk) Rename(op, from, to string) error {
 	if err := d.Move(op, from, to); err != nil {
 		return err
@@ -140,8 +140,7 @@ func (d Disk) Move(op, from, to string) error {
 }
 
 // Remove removes a file or an empty directory, and flushes its directory. A path that is not there gives an error that
-// is fs.ErrNotExist.
-// Steps: remove, dirsync.
+// is fs.ErrNotExist. Steps: remove, dirsync.
 func (d Disk) Remove(op, path string) error {
 	if err := d.Unlink(op, path); err != nil {
 		return err

@@ -20,8 +20,7 @@ type Repair struct {
 const maxAsides = 1000
 
 // CutTail cuts path at offset, after what is behind it was copied aside and the copy flushed. Killed at any point it
-// leaves the tail in one of the two places or in both.
-// Steps: those of CopyAside, then open, truncate, sync.
+// leaves the tail in one of the two places or in both. Steps: those of CopyAside, then open, truncate, sync.
 func (d Disk) CutTail(op, path string, offset int64) (Repair, error) {
 	broken, err := d.CopyAside(op, path, offset)
 	if err != nil {
@@ -48,8 +47,8 @@ func (d Disk) CutTail(op, path string, offset int64) (Repair, error) {
 
 // CopyAside copies what path holds from offset on (0: all of it) to "<path>.broken-<offset>" and flushes the copy and
 // its directory. path itself is not touched. A copy that is there already with the same bytes is the copy; one with
-// other bytes is evidence of another crash and is left alone: the new one gets ".2", ".3" and so on at the end of its name.
-// Steps: read, aside, aside-write (each 256 KiB), aside-sync, dirsync.
+// other bytes is evidence of another crash and is left alone: the new one gets ".2", ".3" and so on at the end of its
+// name. Steps: read, aside, aside-write (each 256 KiB), aside-sync, dirsync.
 func (d Disk) CopyAside(op, path string, offset int64) (string, error) {
 	src, err := d.open(op, "read", path, os.O_RDONLY, 0)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"os"
 )
 
-// Slots is a small record that is replaced in place, cheaply and often: one pwrite(2), no rename, no flush. The file has
-// two slots, 4 KiB apart, that are written in turn; each carries a generation and a CRC-32C, and the record is the valid
-// slot of the highest generation. A write that is torn, by a kill or by a power cut, damages the older slot only, so
-// there is always the record of before. 4 KiB, because that is the largest unit in which a disk tears.
+// Slots is a small record that is replaced in place, cheaply and often: one pwrite(2), no rename, no flush. The file
+// has two slots, 4 KiB apart, that are written in turn; each carries a generation and a CRC-32C, and the record is the
+// valid slot of the highest generation. A write that is torn, by a kill or by a power cut, damages the older slot only,
+// so there is always the record of before. 4 KiB, because that is the largest unit in which a disk tears.
 //
-// A Store survives a kill. A power cut may leave any record stored before it, never a mix of two: whoever reads it takes
-// it as "at least this".
+// A Store survives a kill. A power cut may leave any record stored before it, never a mix of two: whoever reads it
+// takes it as "at least this".
 //
-// A slot is, little-endian: 4 bytes "slot", 4 bytes CRC-32C of all that follows, 8 bytes generation, 2 bytes length, the
-// record.
+// A slot is, little-endian: 4 bytes "slot", 4 bytes CRC-32C of all that follows, 8 bytes generation, 2 bytes length,
+// the record.
 type Slots struct {
 	d    Disk
 	op   string
@@ -37,8 +37,8 @@ const (
 	MaxRecord = slotStride - slotHead
 )
 
-// OpenSlots opens path, and creates it if need be, with its directory flushed.
-// Steps: open, read, and for a new or empty file dirsync.
+// OpenSlots opens path, and creates it if need be, with its directory flushed. Steps: open, read, and for a new or
+// empty file dirsync.
 func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
 	f, err := d.open(op, "open", path, os.O_RDWR|os.O_CREATE, perm)
 	if err != nil {

@@ -19,23 +19,19 @@ const (
 
 func (k Kind) String() string { return [...]string{"broken", "object", "other"}[k] }
 
-// Line is one line of the stream. It and all its slices are valid only until
-// the function that got it returns; strings may be kept.
+// Line is one line of the stream. It and all its slices are valid only until the function that got it returns; strings
+// may be kept.
 type Line struct {
 	Kind Kind
-	// Bytes is the length of the line without its "\n" and without a byte order
-	// mark.
+	// Bytes is the length of the line without its "\n" and without a byte order mark.
 	Bytes int64
-	// Values are the wanted ones in the order in which they begin in the line;
-	// of a broken line, those that were complete before the break. A number,
-	// true, false or null is complete only when something follows it.
+	// Values are the wanted ones in the order in which they begin in the line; of a broken line, those that were
+	// complete before the break. A number, true, false or null is complete only when something follows it.
 	Values []Value
-	// Head is the beginning of the line, at most 4 KiB, without the line break
-	// ("\n" or "\r\n").
+	// Head is the beginning of the line, at most 4 KiB, without the line break ("\n" or "\r\n").
 	Head []byte
-	// Dropped counts the values that were left out because the line has more
-	// than a Reader keeps: 1,024 of each want and 4 MiB in all. The last value
-	// of each want is kept in any case.
+	// Dropped counts the values that were left out because the line has more than a Reader keeps: 1,024 of each want
+	// and 4 MiB in all. The last value of each want is kept in any case.
 	Dropped int
 
 	names *names
@@ -47,8 +43,8 @@ type Value struct {
 	Keys []string // what each "*" of the path matched, in order; elements are "0", "1", ...; a key over 1 KiB is cut
 	Type byte     // 's' string, 'n' number, 'b' bool, '0' null, 'o' object, 'a' array
 	Raw  []byte   // the decoded text of a string, else the JSON as it came
-	// Cut is how many bytes are missing in Raw: from the middle of a string's
-	// text (never a part of a rune), or all of any other value.
+	// Cut is how many bytes are missing in Raw: from the middle of a string's text (never a part of a rune), or all of
+	// any other value.
 	Cut int64
 
 	begin int64 // position in the line
@@ -78,8 +74,7 @@ func (l *Line) All(want int) iter.Seq[Value] {
 	}
 }
 
-// String gives the text of the want's last value; "" if there is none or it is
-// no string.
+// String gives the text of the want's last value; "" if there is none or it is no string.
 func (l *Line) String(want int) string {
 	if v, ok := l.last(want, 's'); ok {
 		return l.names.text(v.Raw)
@@ -87,9 +82,8 @@ func (l *Line) String(want int) string {
 	return ""
 }
 
-// Int gives the want's last value if it is a number that an int64 holds. A
-// number written with a fraction or an exponent counts if it is a whole one of
-// at most 2^53.
+// Int gives the want's last value if it is a number that an int64 holds. A number written with a fraction or an
+// exponent counts if it is a whole one of at most 2^53.
 func (l *Line) Int(want int) (int64, bool) {
 	v, ok := l.last(want, 'n')
 	if !ok {
@@ -132,9 +126,8 @@ type count struct {
 	last int // when there are too many: 1 + the index of the last one
 }
 
-// store keeps a complete value: a copy of head and tail, and what each "*" of
-// the want's path matched. When there are too many, a value takes the place of
-// the one that was stored so before.
+// store keeps a complete value: a copy of head and tail, and what each "*" of the want's path matched. When there are
+// too many, a value takes the place of the one that was stored so before.
 func (r *Reader) store(v Value, head, tail []byte) {
 	l, n := &r.line, &r.counts[v.Want]
 	n.n++
@@ -184,9 +177,8 @@ const (
 	maxNameLen = 64  // bytes of each
 )
 
-// names holds strings that come again in line after line (kinds, keys, session
-// ids), so that they cost no allocation. It holds at most maxNames of at most
-// maxNameLen bytes and then starts afresh.
+// names holds strings that come again in line after line (kinds, keys, session ids), so that they cost no allocation.
+// It holds at most maxNames of at most maxNameLen bytes and then starts afresh.
 type names struct{ seen map[string]string }
 
 func (n *names) text(b []byte) string {

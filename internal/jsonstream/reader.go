@@ -1,21 +1,17 @@
-// Package jsonstream reads newline-delimited JSON as it comes and keeps only
-// the values at wanted paths.
+// Package jsonstream reads newline-delimited JSON as it comes and keeps only the values at wanted paths.
 //
-// A stream may be cut anywhere and a line may be of any length. A Reader holds
-// at most 4 MiB of values, one more of each want, and a few times the largest
-// Max and 16 KiB. A line break ends a line in every state, even within a
-// string, so whatever a line held, the next one is read right.
+// A stream may be cut anywhere and a line may be of any length. A Reader holds at most 4 MiB of values, one more of
+// each want, and a few times the largest Max and 16 KiB. A line break ends a line in every state, even within a string,
+// so whatever a line held, the next one is read right.
 //
-// What is checked. A line is Broken exactly if encoding/json calls it invalid:
-// tokens, brackets, commas, escapes, numbers, raw control bytes in strings and
-// a depth of at most 10,000 are checked everywhere, in skipped parts too.
-// Invalid UTF-8 is no error (nor is it to encoding/json) and is not looked for
-// in what is skipped; in a text or key that is kept, each invalid byte and each
-// lone surrogate becomes U+FFFD. A raw JSON value ('o', 'a') is kept as it
+// What is checked. A line is Broken exactly if encoding/json calls it invalid: tokens, brackets, commas, escapes,
+// numbers, raw control bytes in strings and a depth of at most 10,000 are checked everywhere, in skipped parts too.
+// Invalid UTF-8 is no error (nor is it to encoding/json) and is not looked for in what is skipped; in a text or key
+// that is kept, each invalid byte and each lone surrogate becomes U+FFFD. A raw JSON value ('o', 'a') is kept as it
 // came. Duplicate keys are no error: each value is reported.
 //
-// White space is space, tab, carriage return; a line of nothing else is blank
-// and is not reported. A byte order mark before the first line is dropped.
+// White space is space, tab, carriage return; a line of nothing else is blank and is not reported. A byte order mark
+// before the first line is dropped.
 package jsonstream
 
 import (
@@ -90,8 +86,8 @@ type capture struct {
 	kind  byte
 }
 
-// NewReader makes a reader at the stream's begin that calls each for every line
-// that is not blank, within Write and Close. each must not call the reader.
+// NewReader makes a reader at the stream's begin that calls each for every line that is not blank, within Write and
+// Close. each must not call the reader.
 func (s *Shape) NewReader(each func(*Line)) *Reader {
 	r := &Reader{shape: s, each: each, levels: make([]level, s.depth), counts: make([]count, len(s.wants))}
 	r.line.Head, r.line.names = make([]byte, 0, maxHead), &r.names
@@ -99,8 +95,8 @@ func (s *Shape) NewReader(each func(*Line)) *Reader {
 	return r
 }
 
-// Write takes the next piece of the stream, which may be cut anywhere. It keeps
-// no reference to p. It calls each for every line whose line break is in p.
+// Write takes the next piece of the stream, which may be cut anywhere. It keeps no reference to p. It calls each for
+// every line whose line break is in p.
 func (r *Reader) Write(p []byte) {
 	for len(p) > 0 && r.mark < len(bom) {
 		if p[0] != bom[r.mark] {
@@ -113,8 +109,8 @@ func (r *Reader) Write(p []byte) {
 	r.write(p)
 }
 
-// Close ends the stream: it reports the last line if it had no line break. The
-// reader is then at the begin of another stream.
+// Close ends the stream: it reports the last line if it had no line break. The reader is then at the begin of another
+// stream.
 func (r *Reader) Close() {
 	r.endMark()
 	r.endLine()
@@ -199,8 +195,8 @@ func (r *Reader) beginLine() {
 	l.Bytes, l.Dropped, l.Head, l.Values = 0, 0, l.Head[:0], l.Values[:0]
 }
 
-// scan reads p from p[i] on. It can stop at any byte, where p ends, and goes on
-// there with the next piece: r.state says where that is.
+// scan reads p from p[i] on. It can stop at any byte, where p ends, and goes on there with the next piece: r.state says
+// where that is.
 func (r *Reader) scan(p []byte, i int) {
 	for i < len(p) {
 		c := p[i]
@@ -318,8 +314,7 @@ func (r *Reader) openContainer(c byte) {
 	}
 }
 
-// endValue goes on behind a value that ends before p[i], and stores it if it is
-// wanted and no string.
+// endValue goes on behind a value that ends before p[i], and stores it if it is wanted and no string.
 func (r *Reader) endValue(p []byte, i int) {
 	r.state = stNext
 	if len(r.stack) == 0 {
@@ -345,9 +340,8 @@ func (r *Reader) endValue(p []byte, i int) {
 
 const numberBytes = "-+0123456789.eE"
 
-// numbers says for each part of a number which part each of numberBytes leads
-// to: b is its begin, m the minus, z a zero in front, i the integer, d the dot,
-// f the fraction, e the e, s its sign, x the exponent.
+// numbers says for each part of a number which part each of numberBytes leads to: b is its begin, m the minus, z a zero
+// in front, i the integer, d the dot, f the fraction, e the e, s its sign, x the exponent.
 var numbers = [...]string{
 	'b': "m ziiiiiiiii   ",
 	'm': "  ziiiiiiiii   ",

@@ -20,15 +20,13 @@ const (
 
 // Want names the values to keep.
 type Want struct {
-	// Path is keys joined by ".", where "*" is any key or any array element:
-	// "message.content.*.text". A key other than "*" matches in objects only.
-	// Keys that hold a dot, and the empty key, are matched by "*" alone. "" is
-	// the whole line. A path that leads to an object or array keeps it as JSON.
+	// Path is keys joined by ".", where "*" is any key or any array element: "message.content.*.text". A key other than
+	// "*" matches in objects only. Keys that hold a dot, and the empty key, are matched by "*" alone. "" is the whole
+	// line. A path that leads to an object or array keeps it as JSON.
 	Path string
-	// Max is how many bytes are kept, of the decoded text of a string, else of
-	// the JSON; 0 means 4096. A longer string keeps its first and its last
-	// Max/2 bytes; anything else that is longer is dropped whole and reported
-	// with an empty Raw.
+	// Max is how many bytes are kept, of the decoded text of a string, else of the JSON; 0 means 4096. A longer string
+	// keeps its first and its last Max/2 bytes; anything else that is longer is dropped whole and reported with an
+	// empty Raw.
 	Max int
 }
 
@@ -56,8 +54,7 @@ type node struct {
 // inner reports whether something may be wanted below the node.
 func (n *node) inner() bool { return n.any != 0 || len(n.keys) > 0 }
 
-// MustShape is Compile for wants that are known to be good; it panics if they
-// are not.
+// MustShape is Compile for wants that are known to be good; it panics if they are not.
 func MustShape(wants ...Want) *Shape {
 	s, err := Compile(wants...)
 	if err != nil {
@@ -71,8 +68,7 @@ func Lazy(wants ...Want) func() *Shape {
 	return sync.OnceValue(func() *Shape { return MustShape(wants...) })
 }
 
-// Compile makes a shape. A want's index is how values name it. The error says
-// which want is bad and why.
+// Compile makes a shape. A want's index is how values name it. The error says which want is bad and why.
 func Compile(wants ...Want) (*Shape, error) {
 	s := &Shape{nodes: make([]node, 1)}
 	all := make([]int, len(wants))
@@ -127,8 +123,8 @@ func split(path string) ([]string, error) {
 	return keys, nil
 }
 
-// build makes the node for the wants whose first depth keys agree with one
-// path, and all nodes below it. It returns its index; 0 for no wants.
+// build makes the node for the wants whose first depth keys agree with one path, and all nodes below it. It returns its
+// index; 0 for no wants.
 func (s *Shape) build(wants []int, depth int) int {
 	if len(wants) == 0 || len(s.nodes) > maxNodes {
 		return 0

@@ -12,8 +12,8 @@ const (
 	slack      = 4096          // bytes over max from which on the middle of a text is thrown away
 )
 
-// str is a string or key that is being read. If it is wanted, its decoded text
-// is gathered: it is made valid UTF-8, and its beginning and its end are kept.
+// str is a string or key that is being read. If it is wanted, its decoded text is gathered: it is made valid UTF-8, and
+// its beginning and its end are kept.
 type str struct {
 	wanted, key bool
 	begin       int64 // position of a value in the line
@@ -177,8 +177,7 @@ func (s *str) flush() {
 
 func (s *str) addRune(u rune) { s.add(utf8.AppendRune(s.one[:0], u)) }
 
-// add adds valid UTF-8. When the text is longer than max, only half of max
-// matters of its end.
+// add adds valid UTF-8. When the text is longer than max, only half of max matters of its end.
 func (s *str) add(b []byte) {
 	s.buf = append(s.buf, b...)
 	if len(s.buf) > s.max+slack {
@@ -189,9 +188,8 @@ func (s *str) add(b []byte) {
 	}
 }
 
-// kept gives the whole text if it has at most limit bytes, else its first and
-// its last limit/2 bytes without parts of runes, and how many bytes between
-// them are missing. limit is at most max. The text must have been flushed.
+// kept gives the whole text if it has at most limit bytes, else its first and its last limit/2 bytes without parts of
+// runes, and how many bytes between them are missing. limit is at most max. The text must have been flushed.
 func (s *str) kept(limit int) (head, tail []byte, cut int64) {
 	total := s.gone + int64(len(s.buf))
 	if total <= int64(limit) {

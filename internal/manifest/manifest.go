@@ -1,7 +1,7 @@
-// Package manifest reads package manifests and lock files, for those who pin them, compare them with what is installed, or
-// look a package up in them. It takes bytes and gives facts. Agents may have written the bytes, so every reader takes time
-// and memory in proportion to them, and none fails on them: what cannot be read is said, or left out where the function
-// says so.
+// Package manifest reads package manifests and lock files, for those who pin them, compare them with what is installed,
+// or look a package up in them. It takes bytes and gives facts. Agents may have written the bytes, so every reader
+// takes time and memory in proportion to them, and none fails on them: what cannot be read is said, or left out where
+// the function says so.
 package manifest
 
 import (
@@ -19,8 +19,8 @@ type Crate struct {
 	Workspace bool   // offered to the members of the workspace only
 }
 
-// Cargo reads the dependencies of a Cargo.toml, those for development, for the build and for one system included. ok
-// is false for what TOML does not read.
+// Cargo reads the dependencies of a Cargo.toml, those for development, for the build and for one system included. ok is
+// false for what TOML does not read.
 func Cargo(text []byte) (crates []Crate, ok bool) {
 	all, ok := TOML(text)
 	at := map[string]int{}
@@ -193,8 +193,8 @@ const (
 
 // Setting is a key of a TOML file with its value. Inline tables and arrays are values.
 type Setting struct {
-	// Path are the names of the tables and the key, with dots between them and without quotes:
-	// "build-system".requires and build-system.requires are one.
+	// Path are the names of the tables and the key, with dots between them and without quotes: "build-system".requires
+	// and build-system.requires are one.
 	Path string
 	// Value is the value as it is written, but for comments and white space.
 	Value string
@@ -214,10 +214,10 @@ func (s Setting) Plain() string {
 // Field is the string under a key of an inline table, "" if there is none.
 func (s Setting) Field(key string) string { return s.fields[key] }
 
-// TOML reads a TOML file into its settings, in their order. A key of an array of tables comes once for each element.
-// ok is false for what is no TOML, for a key with an escape, and for a file beyond the bounds: more than 2 MiB, more
-// than 50 arrays and inline tables in one another. That a key is defined twice is no fault here: finding out takes
-// the library's decoder quadratic time.
+// TOML reads a TOML file into its settings, in their order. A key of an array of tables comes once for each element. ok
+// is false for what is no TOML, for a key with an escape, and for a file beyond the bounds: more than 2 MiB, more than
+// 50 arrays and inline tables in one another. That a key is defined twice is no fault here: finding out takes the
+// library's decoder quadratic time.
 func TOML(text []byte) (all []Setting, ok bool) {
 	if len(text) > maxTOML {
 		return nil, false

@@ -33,8 +33,8 @@ const (
 	maxControlString = 4096
 )
 
-// appendClean appends whole lines without control sequences; "\r" stays, and there is no backspace. Most texts
-// between two sequences are short: so many bytes are copied at once.
+// appendClean appends whole lines without control sequences; "\r" stays, and there is no backspace. Most texts between
+// two sequences are short: so many bytes are copied at once.
 func appendClean(to, lines []byte) []byte {
 	const short = 16
 	n := len(to)
@@ -76,8 +76,8 @@ func sequence(lines []byte) int {
 	return i
 }
 
-// next returns the plain bytes that p begins with, what ends them ('\r', '\b', or 0 for neither) and what of p is
-// left. Sequences before and after the plain bytes are swallowed; a line end is plain, and ends any of them.
+// next returns the plain bytes that p begins with, what ends them ('\r', '\b', or 0 for neither) and what of p is left.
+// Sequences before and after the plain bytes are swallowed; a line end is plain, and ends any of them.
 func (c *cleaner) next(p []byte) (run []byte, ctl byte, rest []byte) {
 	for c.state != outside && len(p) > 0 {
 		if c.swallow(p[0]) {
@@ -147,8 +147,8 @@ func (c *cleaner) swallow(b byte) bool {
 // Window is the most text, in bytes, that an expression is run on at a time.
 const Window = 8 << 10
 
-// step is how far apart the windows of a long text begin: a match of at most Window-step bytes lies whole inside one
-// of them.
+// step is how far apart the windows of a long text begin: a match of at most Window-step bytes lies whole inside one of
+// them.
 const step = Window / 2
 
 // edges says which ends of a unit are not ends of the text it was cut from.
@@ -165,8 +165,8 @@ type unitSink interface {
 }
 
 // units cuts one line that comes in pieces into cleaned units of at most Window bytes: a text begins at the start of
-// the line and after each '\r'; texts longer than Window give windows that begin step bytes apart. Empty texts are
-// left out unless the line has no other. Memory: one window.
+// the line and after each '\r'; texts longer than Window give windows that begin step bytes apart. Empty texts are left
+// out unless the line has no other. Memory: one window.
 type units struct {
 	clean cleaner
 	win   []byte

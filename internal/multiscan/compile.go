@@ -16,8 +16,8 @@ const (
 	maxExpression = 8 << 10
 	// commonPerMB is how many lines of a MB of the sample may hold a pattern's literals before that is a Problem.
 	commonPerMB = 20
-	// maxAlso is how many sets besides the one that is looked for a text is asked for before the expression is run,
-	// and maxAsked how many literals such a set may have.
+	// maxAlso is how many sets besides the one that is looked for a text is asked for before the expression is run, and
+	// maxAsked how many literals such a set may have.
 	maxAlso, maxAsked = 4, 32
 )
 
@@ -34,9 +34,9 @@ type Problem struct {
 	Text    string // for a person
 }
 
-// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a rejecting Problem matches nothing;
-// problems are in order of patterns, and none is told of a known expression. The error is not nil only if the options
-// cannot be used.
+// Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a rejecting Problem matches nothing; problems
+// are in order of patterns, and none is told of a known expression. The error is not nil only if the options cannot be
+// used.
 func Compile(exprs []string, o Options) (*Set, []Problem, error) {
 	if o.MaxProgram < 0 {
 		return nil, nil, fmt.Errorf("compiling patterns: MaxProgram is %d: give 0 for the default of %d, or a positive bound", o.MaxProgram, DefaultMaxProgram)
@@ -163,8 +163,8 @@ func (s literalSet) impliedBy(other literalSet) bool {
 	})
 }
 
-// programSize estimates, without unfolding counts, how many instructions an expression compiles to: at most about
-// twice off, never by the factor of a count.
+// programSize estimates, without unfolding counts, how many instructions an expression compiles to: at most about twice
+// off, never by the factor of a count.
 func programSize(re *syntax.Regexp) int64 {
 	const most = 1 << 40
 	n := int64(1)
@@ -193,9 +193,9 @@ const (
 )
 
 // Literals writes down, one a line, what Compile finds out about expressions, which takes it some 50 us for each: the
-// expression, its number of instructions, the literals to look for, each behind the place of its word (a character
-// from '0' on), and the sets of which a text must have a literal besides. Options.Known reads it. Expressions of
-// which it cannot be written are left out.
+// expression, its number of instructions, the literals to look for, each behind the place of its word (a character from
+// '0' on), and the sets of which a text must have a literal besides. Options.Known reads it. Expressions of which it
+// cannot be written are left out.
 func Literals(exprs []string, maxProgram int) string {
 	s, _, err := Compile(exprs, Options{MaxProgram: maxProgram})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// limits bound the work of a stream. Work is counted in instructions of a program times bytes of text; one unit takes
-// 1 to 25 ns. Both budgets grow with the stream, so that what is found does not depend on how it comes.
+// limits bound the work of a stream. Work is counted in instructions of a program times bytes of text; one unit takes 1
+// to 25 ns. Both budgets grow with the stream, so that what is found does not depend on how it comes.
 type limits struct {
 	pattern, total budget
 	atEnd, eachEnd int64 // for what Close looks at: in all, and each pattern

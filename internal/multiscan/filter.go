@@ -19,10 +19,10 @@ const (
 )
 
 // filter finds thousands of literals in a text by looking at every stride-th place only. Of each literal one word of
-// minLiteral bytes is chosen. The word has stride grams, and wherever it stands, one of them is at a place looked at.
-// A bit says whether a gram is one of a word, which few are. There the words that it can belong to are looked at:
-// again a bit says whether a word is known. If it is, the literals with that word are compared. Grams and words are
-// compared with bit 0x20 of each byte set, which joins upper and lower case.
+// minLiteral bytes is chosen. The word has stride grams, and wherever it stands, one of them is at a place looked at. A
+// bit says whether a gram is one of a word, which few are. There the words that it can belong to are looked at: again a
+// bit says whether a word is known. If it is, the literals with that word are compared. Grams and words are compared
+// with bit 0x20 of each byte set, which joins upper and lower case.
 type filter struct {
 	grams   [1 << gramBits]byte
 	words   [1 << wordBits / 64]uint64
@@ -132,9 +132,8 @@ func (s *search) next() int32 {
 	}
 }
 
-// known notes the places of text, which is at from, that have known grams, and counts them. Nothing in the loop
-// depends on what the text is, so that no branch of it is foretold wrongly. Not inlined, its variables are in
-// registers.
+// known notes the places of text, which is at from, that have known grams, and counts them. Nothing in the loop depends
+// on what the text is, so that no branch of it is foretold wrongly. Not inlined, its variables are in registers.
 //
 //go:noinline
 func (f *filter) known(text []byte, from uint32, spots *[2 * batch]uint32) (n uint) {

@@ -5,21 +5,20 @@
 // # What is matched
 //
 // The stream is cut into lines at "\n". From a line terminal control sequences are removed (CSI, OSC and the other
-// control strings, ESC with its final byte; a backspace takes the character before it away), and a "\r" begins the
-// text of the line anew, as a progress bar does, so that "\r\n" ends a line and each state of a progress bar is
-// matched by itself. A text longer than [Window] is matched in windows that overlap by half; "^" and "$" match only
-// at the true ends of the text. A pattern is found at most once per line, and at most [MaxHits] times while the
-// stream goes by. The lines after that, and those for which a budget was spent, are not forgotten: the last of them,
-// as many as fit into 256 KiB or more, are looked at when the stream ends, the last line first, and [LastHits] more
-// are told of each pattern, since the end of a log says most about a failure. NUL bytes and invalid UTF-8 are
-// ordinary text.
+// control strings, ESC with its final byte; a backspace takes the character before it away), and a "\r" begins the text
+// of the line anew, as a progress bar does, so that "\r\n" ends a line and each state of a progress bar is matched by
+// itself. A text longer than [Window] is matched in windows that overlap by half; "^" and "$" match only at the true
+// ends of the text. A pattern is found at most once per line, and at most [MaxHits] times while the stream goes by. The
+// lines after that, and those for which a budget was spent, are not forgotten: the last of them, as many as fit into
+// 256 KiB or more, are looked at when the stream ends, the last line first, and [LastHits] more are told of each
+// pattern, since the end of a log says most about a failure. NUL bytes and invalid UTF-8 are ordinary text.
 //
 // # What it may cost
 //
-// Expressions are bounded in size, and the work of running them is counted (in bytes of text times instructions of
-// the program) against a budget of each pattern and one of the whole stream, both of which grow with the stream. What
-// was not run because a budget was spent, not at the end either, is counted in [Stats].Skipped. The outcome depends
-// on the stream only, not on how it was cut into writes.
+// Expressions are bounded in size, and the work of running them is counted (in bytes of text times instructions of the
+// program) against a budget of each pattern and one of the whole stream, both of which grow with the stream. What was
+// not run because a budget was spent, not at the end either, is counted in [Stats].Skipped. The outcome depends on the
+// stream only, not on how it was cut into writes.
 //
 // # Letters
 //
@@ -80,8 +79,8 @@ func (s *Set) Names(pattern int) []string {
 }
 
 // NewScanner returns a scanner that calls found for each hit, in order of lines, then of the text's parts, then of
-// patterns; those that only Close finds come in the same order after all others. The hits of one pattern are always
-// in order. The Hit is valid during the call only. The hits of a line are found in the Write that ends it.
+// patterns; those that only Close finds come in the same order after all others. The hits of one pattern are always in
+// order. The Hit is valid during the call only. The hits of a line are found in the Write that ends it.
 func (s *Set) NewScanner(found func(Hit)) *Scanner {
 	sc := &Scanner{set: s, tried: make([]trial, len(s.patterns)), mark: make([]uint32, len(s.patterns))}
 	sc.outer.f, sc.inner.f = s.filter, s.filter

@@ -105,8 +105,8 @@ func common(sets []literalSet) float64 {
 
 var lowered = sync.OnceValue(func() []byte { return appendLower(nil, sample) })
 
-// markOf gives a byte beyond ASCII that is in each literal of a set that is not empty, the last one since that tells characters apart;
-// 0 if there is none.
+// markOf gives a byte beyond ASCII that is in each literal of a set that is not empty, the last one since that tells
+// characters apart; 0 if there is none.
 func markOf(set literalSet) byte {
 	for _, c := range slices.Backward([]byte(set[0])) {
 		if c >= 0x80 && !slices.ContainsFunc(set, func(l string) bool { return !bytes.Contains([]byte(l), []byte{c}) }) {

@@ -52,8 +52,8 @@ func exactly(set literalSet) part {
 	return p
 }
 
-// required gives sets of literals: a text that the expression matches contains a literal of each of them. An empty
-// set is one that no line can meet.
+// required gives sets of literals: a text that the expression matches contains a literal of each of them. An empty set
+// is one that no line can meet.
 func required(re *syntax.Regexp) []literalSet {
 	p := partOf(re)
 	if p.exact != nil {
@@ -234,8 +234,8 @@ func concat(parts []part) part {
 	return q
 }
 
-// joined joins parts: wherever one ends and the next begins, the end of what was before stands beside the beginning
-// of what comes.
+// joined joins parts: wherever one ends and the next begins, the end of what was before stands beside the beginning of
+// what comes.
 func joined(parts []part) part {
 	none := reach{literalSet{}, true}
 	begin := make([]reach, len(parts)+1) // of the parts from one on

@@ -12,8 +12,7 @@ const (
 	maxCarry = 64 << 10
 )
 
-// Scanner matches one stream, in memory that depends on the number of patterns only. It is not safe for concurrent
-// use.
+// Scanner matches one stream, in memory that depends on the number of patterns only. It is not safe for concurrent use.
 type Scanner struct {
 	set   *Set
 	found func(Hit)

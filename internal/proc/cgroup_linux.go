@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupPrefix begins the name of every cgroup of ours: superloop-<PID namespace>-<spawner process>-<n>. The name tells the
-// next Start whether the owner still lives.
+// cgroupPrefix begins the name of every cgroup of ours: superloop-<PID namespace>-<spawner process>-<n>. The name tells
+// the next Start whether the owner still lives.
 const cgroupPrefix = "superloop-"
 
 // emptyLimit is from cgroup.kill, or the last process reaped, to a cgroup that can be removed.
 const emptyLimit, emptyPause = time.Second, time.Millisecond
 
-// cgroup is Cgroup: a fresh one for each tree. One that was killed is never used again: the kernel kills at birth what is
-// cloned into it later.
+// cgroup is Cgroup: a fresh one for each tree. One that was killed is never used again: the kernel kills at birth what
+// is cloned into it later.
 type cgroup struct {
 	subreaper
 	parent string
@@ -124,8 +124,8 @@ func (c *cgroup) open(n int, attr *syscall.SysProcAttr) error {
 	return nil
 }
 
-// kill ends the cgroup. If something is still there when the caller comes back, it is sought outside of the cgroup as well:
-// a root command may have moved itself.
+// kill ends the cgroup. If something is still there when the caller comes back, it is sought outside of the cgroup as
+// well: a root command may have moved itself.
 func (c *cgroup) kill(main int) {
 	if err := killCgroup(c.dir); c.killed || err != nil {
 		c.subreaper.kill(main)
@@ -142,8 +142,8 @@ func (c *cgroup) close() error {
 
 func killCgroup(dir string) error { return put(filepath.Join(dir, "cgroup.kill"), "1") }
 
-// removeCgroup removes a cgroup and those made below it. What still lives there (something from outside of the tree that
-// joined it) is killed, and waited for at most emptyLimit.
+// removeCgroup removes a cgroup and those made below it. What still lives there (something from outside of the tree
+// that joined it) is killed, and waited for at most emptyLimit.
 func removeCgroup(dir string) error {
 	for until := time.Now().Add(emptyLimit); ; <-time.After(emptyPause) {
 		err := unix.Rmdir(dir)
@@ -167,8 +167,8 @@ func removeCgroup(dir string) error {
 	}
 }
 
-// endAbandoned ends the cgroups of spawner processes that are dead: supervisor and spawner process were killed at the same
-// moment, so nobody could. Only names from our own PID namespace are judged.
+// endAbandoned ends the cgroups of spawner processes that are dead: supervisor and spawner process were killed at the
+// same moment, so nobody could. Only names from our own PID namespace are judged.
 func (c *cgroup) endAbandoned(ns uint64) {
 	list, _ := os.ReadDir(c.parent)
 	prefix := fmt.Sprintf("%s%d-", cgroupPrefix, ns)

@@ -38,7 +38,8 @@ func (g group) count(main int) int {
 	return 1
 }
 
-// signalAll signals processes, or groups with a negative number. A stopped process takes the signal only when it goes on.
+// signalAll signals processes, or groups with a negative number. A stopped process takes the signal only when it goes
+// on.
 func signalAll(list []int, s syscall.Signal) {
 	for _, signal := range []syscall.Signal{s, unix.SIGCONT} {
 		for _, pid := range list {

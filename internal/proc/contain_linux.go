@@ -46,9 +46,9 @@ func (subreaper) gone(int) bool                  { return true }
 func (subreaper) count(int) int                  { return len(descendants(os.Getpid())) }
 func (subreaper) signal(_ int, s syscall.Signal) { signalAll(descendants(os.Getpid()), s) }
 
-// kill walks until a walk finds nothing new, or killPasses times: what was forked between reading the list and killing is
-// found by the next walk, and a chain of forks is caught as soon as one walk is quicker than one link. The caller comes
-// back until wait4 says that none is left.
+// kill walks until a walk finds nothing new, or killPasses times: what was forked between reading the list and killing
+// is found by the next walk, and a chain of forks is caught as soon as one walk is quicker than one link. The caller
+// comes back until wait4 says that none is left.
 func (subreaper) kill(int) {
 	seen := map[int]bool{}
 	for range killPasses {

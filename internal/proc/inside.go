@@ -46,10 +46,10 @@ type launchError struct{ error }
 
 func (e launchError) Unwrap() error { return e.error }
 
-// Inside starts a second Spawner, at the Level of s or the best one below it, whose spawner processes are started by way of
-// l. Commands of both may run at the same time. The spawner process is undumpable, since its commands may have all the
-// capabilities that it has; therefore Spec.Namespaces.User is for root alone. Standard input is opened once more, as the
-// process sees it. Close of s closes it as well.
+// Inside starts a second Spawner, at the Level of s or the best one below it, whose spawner processes are started by
+// way of l. Commands of both may run at the same time. The spawner process is undumpable, since its commands may have
+// all the capabilities that it has; therefore Spec.Namespaces.User is for root alone. Standard input is opened once
+// more, as the process sees it. Close of s closes it as well.
 func (s *Spawner) Inside(l Launcher) (*Spawner, error) {
 	in := &Spawner{exe: s.exe, want: s.Level(), launch: l, killLimit: s.killLimit, answerLimit: s.answerLimit}
 	if _, err := in.ensure(); err != nil {
@@ -102,9 +102,9 @@ func launchHelper(l Level, by Launcher, argv []string, attr *os.ProcAttr) (p *os
 	return p, done, nil
 }
 
-// reopen opens standard input by its path, as this process sees it: by the descriptor that came, an agent could open the
-// file once more, around the mounts that protect it. What is hidden now is left as it came, to be read. The descriptor is
-// to be closed; -1 is none.
+// reopen opens standard input by its path, as this process sees it: by the descriptor that came, an agent could open
+// the file once more, around the mounts that protect it. What is hidden now is left as it came, to be read. The
+// descriptor is to be closed; -1 is none.
 func reopen(path string, came int) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

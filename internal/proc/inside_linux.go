@@ -20,8 +20,8 @@ func Enter(l Level) error {
 }
 
 // Undumpable keeps other processes of the same user from tracing this one, from reading its memory and environment, and
-// from going through its directories and namespaces in /proc, unless they have CAP_SYS_PTRACE. Processes that it starts are
-// not affected. There are no core files then. On systems other than Linux it does nothing.
+// from going through its directories and namespaces in /proc, unless they have CAP_SYS_PTRACE. Processes that it starts
+// are not affected. There are no core files then. On systems other than Linux it does nothing.
 func Undumpable() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("becoming undumpable: %w", err)
@@ -29,8 +29,8 @@ func Undumpable() error {
 	return nil
 }
 
-// apply asks for the namespaces in attr. If unmapped, an ordinary user's process maps itself, with MapUser: the files in
-// /proc by which a parent does that are closed to one that is undumpable.
+// apply asks for the namespaces in attr. If unmapped, an ordinary user's process maps itself, with MapUser: the files
+// in /proc by which a parent does that are closed to one that is undumpable.
 func (n Namespaces) apply(attr *syscall.SysProcAttr, unmapped bool) (err error) {
 	if n.Mount {
 		attr.Cloneflags |= unix.CLONE_NEWNS
@@ -75,8 +75,8 @@ func ownIDs(table string) ([]syscall.SysProcIDMap, error) {
 	return all, nil
 }
 
-// MapUser maps the user and the group that started this process in a user namespace of its own to the same numbers. Root's
-// are mapped already.
+// MapUser maps the user and the group that started this process in a user namespace of its own to the same numbers.
+// Root's are mapped already.
 func MapUser(uid, gid int) error {
 	if uid == 0 {
 		return nil

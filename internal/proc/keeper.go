@@ -32,7 +32,8 @@ type keeper struct {
 }
 
 // SpawnerMain is the spawner process: main calls it first thing when os.Args[1] is SpawnerArg, and exits with what it
-// returns: 0 when the supervisor has gone, with its tree ended; 1 when it could not be set up; 2 when no supervisor started it.
+// returns: 0 when the supervisor has gone, with its tree ended; 1 when it could not be set up; 2 when no supervisor
+// started it.
 func SpawnerMain() int {
 	if os.Getenv(spawnerEnv) == "" || len(os.Args) < 3 || !isSocket(ControlFD) {
 		fmt.Fprintf(os.Stderr, "%s is started by superloop itself, not by hand\n", SpawnerArg)
@@ -78,8 +79,8 @@ func inheritNothing() {
 }
 
 // resetSignals makes every command start with default dispositions. An ignored signal is inherited through exec (a
-// supervisor in the background of a shell has SIGINT ignored), but Go resets those it handles. It also keeps stray signals
-// from ending this process.
+// supervisor in the background of a shell has SIGINT ignored), but Go resets those it handles. It also keeps stray
+// signals from ending this process.
 func resetSignals() {
 	never := make(chan os.Signal, 1)
 	signal.Notify(never, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGPIPE, unix.SIGALRM, unix.SIGTERM,

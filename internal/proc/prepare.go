@@ -18,7 +18,8 @@ import (
 // maxArguments bounds arguments and environment in bytes. Linux refuses to exec with more than 6 MiB of them.
 const maxArguments = 32 << 20
 
-// prepare fills in the defaults of a Spec, checks what the kernel would only answer with a bare error number, and opens stdin.
+// prepare fills in the defaults of a Spec, checks what the kernel would only answer with a bare error number, and opens
+// stdin.
 func prepare(spec *Spec, stdin **os.File) (request, error) {
 	if spec.Grace <= 0 {
 		spec.Grace = defaultGrace
@@ -186,9 +187,9 @@ func (e *NotFoundError) Unwrap() error {
 	return fs.ErrNotExist
 }
 
-// LookPath finds a program the way exec would with the given environment. A name with a slash is taken as it is. Entries
-// of PATH that are empty or relative are not searched: what they mean depends on the directory, and a repository must not
-// be able to slip in a program. The error is a *NotFoundError.
+// LookPath finds a program the way exec would with the given environment. A name with a slash is taken as it is.
+// Entries of PATH that are empty or relative are not searched: what they mean depends on the directory, and a
+// repository must not be able to slip in a program. The error is a *NotFoundError.
 func LookPath(file string, env []string) (string, error) {
 	missing := &NotFoundError{Name: file}
 	candidates := []string{file}

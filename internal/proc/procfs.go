@@ -91,8 +91,8 @@ func onlyZombies(group int) bool {
 	return seen
 }
 
-// descendants returns the live processes below root, root itself not included. A pid is to be used at once: the table is a
-// picture of the last milliseconds.
+// descendants returns the live processes below root, root itself not included. A pid is to be used at once: the table
+// is a picture of the last milliseconds.
 func descendants(root int) []int {
 	children := map[int][]stat{}
 	for _, s := range processes() {

@@ -17,8 +17,8 @@ import (
 // answerLimit is how much longer than its own bounds the spawner process may take to answer; then it is given up.
 const answerLimit = 15 * time.Second
 
-// Run starts a command and returns when its whole tree is gone. When kill is done, or a bound of the Spec is reached, the
-// tree gets SIGTERM, the grace, and SIGKILL; cancelling is not an error. The error is about the Spawner: ErrBusy,
+// Run starts a command and returns when its whole tree is gone. When kill is done, or a bound of the Spec is reached,
+// the tree gets SIGTERM, the grace, and SIGKILL; cancelling is not an error. The error is about the Spawner: ErrBusy,
 // ErrClosed, ErrSpawnerLost, or that no spawner process could be started; then the Result is not to be taken for the
 // command's own.
 func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
@@ -64,7 +64,8 @@ func (s *Spawner) Run(kill context.Context, spec Spec) (Result, error) {
 	return res, err
 }
 
-// run is one command under way, seen from the supervisor. One goroutine (the caller of Run) owns it, except for streams.
+// run is one command under way, seen from the supervisor. One goroutine (the caller of Run) owns it, except for
+// streams.
 type run struct {
 	s       *Spawner
 	h       *helper
@@ -143,8 +144,8 @@ func (r *run) start(kill context.Context, req request) (err error) {
 	}
 }
 
-// watch waits for the end of the tree and brings it about when that is due. The spawner process must say in time that it
-// started the command, and that it ended it.
+// watch waits for the end of the tree and brings it about when that is due. The spawner process must say in time that
+// it started the command, and that it ended it.
 func (r *run) watch(kill context.Context) {
 	sweep := politeLimit + r.s.killLimit + r.s.answerLimit
 	bound, timeout, idle := time.After(r.s.answerLimit), after(r.spec.Timeout), after(r.spec.Inactivity)
@@ -271,7 +272,8 @@ func (r *run) finishOutput() {
 	}
 }
 
-// cleanUp ends what can still be found of a tree whose spawner process is gone. In a PID namespace the kernel has done that.
+// cleanUp ends what can still be found of a tree whose spawner process is gone. In a PID namespace the kernel has done
+// that.
 func (r *run) cleanUp() {
 	if r.h.level == PIDNamespace {
 		return

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	// ErrSpawnerLost: the spawner process died while it ran a command. How the command ended is not known; what could be
-	// found of its tree was ended. The next Run starts a new spawner process.
+	// ErrSpawnerLost: the spawner process died while it ran a command. How the command ended is not known; what could
+	// be found of its tree was ended. The next Run starts a new spawner process.
 	ErrSpawnerLost = errors.New("the spawner process was lost")
 	// ErrBusy: a Spawner runs one tree at a time, and one is running.
 	ErrBusy   = errors.New("this spawner already runs a command")
@@ -42,7 +42,8 @@ type Spawner struct {
 	inside []*Spawner // see Inside
 }
 
-// Start starts the spawner process and measures which Level holds here. It takes about as long as the start of the binary.
+// Start starts the spawner process and measures which Level holds here. It takes about as long as the start of the
+// binary.
 func Start(o Options) (*Spawner, error) {
 	if os.Getenv(spawnerEnv) != "" {
 		return nil, fmt.Errorf("starting the spawner process: this is the spawner process; main must call proc.SpawnerMain when the first argument is %s", SpawnerArg)
@@ -108,8 +109,8 @@ func (s *Spawner) retire(h *helper) {
 	}
 }
 
-// Close ends the spawner process, and what it runs: a Run under way returns ErrSpawnerLost. It returns when that is done,
-// at the latest after 12 s. Calling it again does nothing.
+// Close ends the spawner process, and what it runs: a Run under way returns ErrSpawnerLost. It returns when that is
+// done, at the latest after 12 s. Calling it again does nothing.
 func (s *Spawner) Close() error {
 	s.mu.Lock()
 	h, inside := s.h, s.inside

@@ -19,7 +19,8 @@ type Spec struct {
 	Dir   string   // the working directory; "" is that of the supervisor
 	Env   []string // the whole environment, exactly: nothing is added and nothing inherited
 	Stdin string   // Stdin is a regular file or device that is opened as standard input; "" is /dev/null.
-	// Files are inherited as descriptors 3, 4 and so on, at most MaxFiles. They stay open here, and are the caller's to close.
+	// Files are inherited as descriptors 3, 4 and so on, at most MaxFiles. They stay open here, and are the caller's to
+	// close.
 	Files      []*os.File
 	Namespaces Namespaces // Namespaces are made for the command alone, which is started as their first process.
 
@@ -29,19 +30,21 @@ type Spec struct {
 	// Hurry, when closed, ends the grace that has begun or will begin: SIGKILL at once.
 	Hurry <-chan struct{}
 
-	// Log gets both streams as they come, cut at line ends where possible, from one goroutine at a time. An error ends the
-	// logging, not the run. A Write that blocks holds up the command as well. LogLimit caps it: the first LogLimit/2 bytes
-	// at once, and at the end a line that says how many are missing and the last bytes, at most 1 MiB and LogLimit/2. 0 is
-	// 64 MiB.
+	// Log gets both streams as they come, cut at line ends where possible, from one goroutine at a time. An error ends
+	// the logging, not the run. A Write that blocks holds up the command as well. LogLimit caps it: the first
+	// LogLimit/2 bytes at once, and at the end a line that says how many are missing and the last bytes, at most 1 MiB
+	// and LogLimit/2. 0 is 64 MiB.
 	Log      io.Writer
 	LogLimit int64
-	// Stdout and Stderr see every byte as it comes, each from its own goroutine. The slice is only good during the call.
+	// Stdout and Stderr see every byte as it comes, each from its own goroutine. The slice is only good during the
+	// call.
 	Stdout, Stderr func(p []byte)
-	// HeadTail is how many bytes of each stream Result keeps, of the beginning and the end each; 0 is 32 KiB, below is none.
+	// HeadTail is how many bytes of each stream Result keeps, of the beginning and the end each; 0 is 32 KiB, below is
+	// none.
 	HeadTail int
 
-	// Marker is an entry of Env (KEY=value) that nothing but this tree has in its environment. If the spawner process is
-	// lost at a level below PIDNamespace, Sweep(Marker) ends what it can no longer end. "" is no such help.
+	// Marker is an entry of Env (KEY=value) that nothing but this tree has in its environment. If the spawner process
+	// is lost at a level below PIDNamespace, Sweep(Marker) ends what it can no longer end. "" is no such help.
 	Marker string
 }
 
@@ -51,8 +54,9 @@ const MaxFiles = 8
 // Namespaces are those that a command gets for itself (Linux), besides what holds its tree together. What cannot be had
 // makes the command NotStarted, with the errno of the clone in Result.Err.
 type Namespaces struct {
-	// User maps ours to the same numbers: for root as many as root here has, else the own user and group alone. In it the
-	// others may be had without CAP_SYS_ADMIN, and the command has that capability there: it is to use it and to give it up.
+	// User maps ours to the same numbers: for root as many as root here has, else the own user and group alone. In it
+	// the others may be had without CAP_SYS_ADMIN, and the command has that capability there: it is to use it and to
+	// give it up.
 	User bool `json:"user,omitempty"`
 	// Mount is a copy of ours; Network has a loopback device, which is down, and nothing else.
 	Mount   bool `json:"mount,omitempty"`
@@ -80,8 +84,8 @@ type Result struct {
 
 	Duration             time.Duration
 	UserTime, SystemTime time.Duration // of the whole tree
-	// LeftBehind counts the processes that were still there when the main one had ended by itself, or when the grace was
-	// over; they were killed. At ProcessGroup it is 0 or 1.
+	// LeftBehind counts the processes that were still there when the main one had ended by itself, or when the grace
+	// was over; they were killed. At ProcessGroup it is 0 or 1.
 	LeftBehind int
 
 	Stdout, Stderr Capture
@@ -95,15 +99,18 @@ type Result struct {
 type Level string
 
 const (
-	// PIDNamespace (Linux, needs CAP_SYS_ADMIN): the spawner process is PID 1 of a PID namespace with its own /proc. One
-	// kill(-1) ends all at once, and the kernel does it when the spawner process dies. Mounts made inside stay inside.
+	// PIDNamespace (Linux, needs CAP_SYS_ADMIN): the spawner process is PID 1 of a PID namespace with its own /proc.
+	// One kill(-1) ends all at once, and the kernel does it when the spawner process dies. Mounts made inside stay
+	// inside.
 	PIDNamespace Level = "pid_namespace"
-	// Cgroup (Linux, needs a cgroup v2 that we may write): each tree gets a fresh cgroup, ended by cgroup.kill. That kills
-	// all at once too, but if supervisor and spawner process are killed at the same moment, only the next Start does it.
+	// Cgroup (Linux, needs a cgroup v2 that we may write): each tree gets a fresh cgroup, ended by cgroup.kill. That
+	// kills all at once too, but if supervisor and spawner process are killed at the same moment, only the next Start
+	// does it.
 	Cgroup Level = "cgroup"
 	// Subreaper (Linux): the spawner process adopts orphans, and kills what descends from it until /proc shows nothing.
 	Subreaper Level = "subreaper"
-	// ProcessGroup (any Unix): only the process group of the command is killed. A process that made its own session escapes.
+	// ProcessGroup (any Unix): only the process group of the command is killed. A process that made its own session
+	// escapes.
 	ProcessGroup Level = "process_group"
 )
 

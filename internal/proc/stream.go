@@ -18,8 +18,8 @@ const (
 	drainBytes = 1 << 20                // taken from such a pipe after that: as much as it can hold
 )
 
-// stream reads one output pipe of a command until nobody can write to it any more. One goroutine (drain) owns it; end may
-// be called from another one.
+// stream reads one output pipe of a command until nobody can write to it any more. One goroutine (drain) owns it; end
+// may be called from another one.
 type stream struct {
 	f    *os.File
 	buf  []byte

@@ -14,10 +14,10 @@ import (
 )
 
 // Sweep kills every process whose environment contains the entry marker (KEY=value, the whole of it), and returns their
-// numbers in order. It is for what a crash left where only the Subreaper level holds. It goes over the process table until
-// a pass finds nothing, so what it killed is gone then; it returns after sweepBound at the latest. Never killed: this
-// process and its ancestors, and what belongs to other users (root sees all). A marker without a key and a value finds
-// nothing.
+// numbers in order. It is for what a crash left where only the Subreaper level holds. It goes over the process table
+// until a pass finds nothing, so what it killed is gone then; it returns after sweepBound at the latest. Never killed:
+// this process and its ancestors, and what belongs to other users (root sees all). A marker without a key and a value
+// finds nothing.
 func Sweep(marker string) []int {
 	if key, value, ok := strings.Cut(marker, "="); !ok || key == "" || value == "" || hasNUL(marker) {
 		return nil
@@ -94,8 +94,8 @@ func ancestors() map[int]bool {
 }
 
 // endOrphans kills what is left of a tree whose spawner process is dead: its cgroups, which begin with a name, else the
-// session of its first process (0 if that is not known) and what descends from that. A process that made a session of its
-// own and lost its parent is not found.
+// session of its first process (0 if that is not known) and what descends from that. A process that made a session of
+// its own and lost its parent is not found.
 func endOrphans(session int, cgroups string) {
 	if cgroups != "" {
 		parent, prefix := filepath.Split(cgroups)

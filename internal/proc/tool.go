@@ -22,9 +22,9 @@ const (
 // ErrTooMuchOutput: a Tool wrote more than its limit.
 var ErrTooMuchOutput = errors.New("too much output")
 
-// Tool runs a short, trusted program, like git, without a Spawner. The program gets LC_ALL=C (so that messages can be read
-// by a program), and GIT_TERMINAL_PROMPT=0 and GIT_OPTIONAL_LOCKS=0 (so that git neither asks nor disturbs a git that an
-// agent runs at the same time).
+// Tool runs a short, trusted program, like git, without a Spawner. The program gets LC_ALL=C (so that messages can be
+// read by a program), and GIT_TERMINAL_PROMPT=0 and GIT_OPTIONAL_LOCKS=0 (so that git neither asks nor disturbs a git
+// that an agent runs at the same time).
 type Tool struct {
 	Dir   string   // "" is that of this process
 	Env   []string // nil is that of this process

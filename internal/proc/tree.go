@@ -14,8 +14,8 @@ import (
 //	running --term--> asked (TERM; the supervisor keeps the time) --all end--> gone
 //	any     --kill, or the supervisor is gone--> killing (KILL every killEvery, at most limit) --> gone
 //
-// The reader of requests, the reaper and timers act at once, under the lock: one goroutine that owns the tree would cost a
-// thread switch on the way from exit to report.
+// The reader of requests, the reaper and timers act at once, under the lock: one goroutine that owns the tree would
+// cost a thread switch on the way from exit to report.
 type tree struct {
 	hold   containment
 	main   int

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The control socket carries frames: 4 bytes of length, big endian, then that many bytes of JSON. The descriptors of a run
-// request travel with the first byte of its frame.
+// The control socket carries frames: 4 bytes of length, big endian, then that many bytes of JSON. The descriptors of a
+// run request travel with the first byte of its frame.
 
 // maxFrame bounds one frame: maxArguments in base64, and more.
 const maxFrame = 64 << 20
@@ -27,8 +27,8 @@ const (
 	opKill = "kill" // the sure end of the whole tree
 )
 
-// request goes from the supervisor to the spawner process. Strings that end in exec are bytes, because JSON would replace
-// what is not UTF-8.
+// request goes from the supervisor to the spawner process. Strings that end in exec are bytes, because JSON would
+// replace what is not UTF-8.
 type request struct {
 	Op   string `json:"op"`
 	Path []byte `json:"path,omitempty"`
@@ -37,8 +37,8 @@ type request struct {
 	Env  []byte `json:"env,omitempty"`  // packed
 
 	Namespaces Namespaces `json:"namespaces,omitzero"`
-	// Stdin is the path of standard input, empty for /dev/null. Fresh: the spawner process was started for this command, so
-	// WatchFD is not looked at. Both are for one that was launched by another program.
+	// Stdin is the path of standard input, empty for /dev/null. Fresh: the spawner process was started for this
+	// command, so WatchFD is not looked at. Both are for one that was launched by another program.
 	Stdin []byte `json:"stdin,omitempty"`
 	Fresh bool   `json:"fresh,omitempty"`
 	// KillLimitMS bounds the sure kill, in milliseconds. What still lives then cannot be killed (a process in
@@ -146,8 +146,8 @@ func sendFrame(f *os.File, msg []byte, fds []int) error {
 	return nil
 }
 
-// control reads the control socket in the spawner process. It keeps the descriptors that come; they are close-on-exec, and
-// belong to who reads.
+// control reads the control socket in the spawner process. It keeps the descriptors that come; they are close-on-exec,
+// and belong to who reads.
 type control struct{ fds []int }
 
 func (c *control) Read(p []byte) (int, error) {

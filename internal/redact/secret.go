@@ -1,9 +1,9 @@
 // Package redact keeps secrets out of what is printed, logged and written.
 //
-// There are three cases, and one tool for each. A secret that the program holds is a Secret, which prints as Mark however
-// it is printed. A URL may be one without anybody having said so (a webhook's path is its password): URL and Text leave
-// only the scheme and the host. And output of other programs may repeat a secret that is known: a Replacer takes it out
-// of the stream.
+// There are three cases, and one tool for each. A secret that the program holds is a Secret, which prints as Mark
+// however it is printed. A URL may be one without anybody having said so (a webhook's path is its password): URL and
+// Text leave only the scheme and the host. And output of other programs may repeat a secret that is known: a Replacer
+// takes it out of the stream.
 package redact
 
 import (
@@ -15,11 +15,11 @@ import (
 // Mark is what stands in the place of a secret.
 const Mark = "<secret>"
 
-// Secret is a string that is not printed: fmt in every verb, JSON, text and log encoders all get Mark, or nothing when it
-// is empty. It can be read from JSON like a string. Only Reveal gives its value.
+// Secret is a string that is not printed: fmt in every verb, JSON, text and log encoders all get Mark, or nothing when
+// it is empty. It can be read from JSON like a string. Only Reveal gives its value.
 //
-// Two ways around it are the language's: encoding/json writes a string key of a map as it is, so a Secret is never a key;
-// and fmt does not ask a value about %p, which go vet refuses for a string.
+// Two ways around it are the language's: encoding/json writes a string key of a map as it is, so a Secret is never a
+// key; and fmt does not ask a value about %p, which go vet refuses for a string.
 type Secret string
 
 // Reveal is the value.
@@ -48,8 +48,8 @@ func (s Secret) Format(f fmt.State, verb rune) {
 // MarshalText writes String, also in JSON.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// URL keeps the scheme and the host of a URL, and its port. User info, path, query and fragment are dropped. What is not a
-// URL with a host becomes Mark, because then nobody can say which part of it is harmless; "" stays "".
+// URL keeps the scheme and the host of a URL, and its port. User info, path, query and fragment are dropped. What is
+// not a URL with a host becomes Mark, because then nobody can say which part of it is harmless; "" stays "".
 func URL(raw string) string {
 	if raw == "" {
 		return ""

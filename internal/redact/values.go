@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// MinLength is the length in bytes of the shortest secret that a Replacer replaces: shorter ones are parts of ordinary words.
+// MinLength is the length in bytes of the shortest secret that a Replacer replaces: shorter ones are parts of ordinary
+// words.
 const MinLength = 8
 
 // Replacer puts Mark in the place of known secrets. It is immutable and may be used by many goroutines; a nil Replacer
@@ -73,8 +74,8 @@ func (r *Replacer) String(s string) string {
 	return string(r.run(&left, nil, []byte(s), len(s)))
 }
 
-// Writer replaces the secrets in what is written to it, also those that are cut over several writes, and passes the rest
-// to w. It holds back at most as many bytes as the longest secret has; Close writes them and does not close w.
+// Writer replaces the secrets in what is written to it, also those that are cut over several writes, and passes the
+// rest to w. It holds back at most as many bytes as the longest secret has; Close writes them and does not close w.
 func (r *Replacer) Writer(w io.Writer) io.WriteCloser { return &writer{r: r, w: w} }
 
 // run appends buf[:n] to out with the secrets replaced. A secret that begins before n may end behind it: left is how

@@ -7,15 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Display writes a command for a person who decides about it: in one line, with
-// nothing left out and nothing that a terminal or an eye could misread. Every
-// character that is not printable ASCII is shown by its number, a newline as
-// <newline>, a tab as <tab>, more than three blanks or newlines in a row by their
-// count. No two commands look the same.
+// Display writes a command for a person who decides about it: in one line, with nothing left out and nothing that a
+// terminal or an eye could misread. Every character that is not printable ASCII is shown by its number, a newline as
+// <newline>, a tab as <tab>, more than three blanks or newlines in a row by their count. No two commands look the same.
 func Display(s string) string { return display(s, true) }
 
-// Shown writes a line of text that is only looked at: as Display, but blanks and what
-// looks like a mark stay as they are.
+// Shown writes a line of text that is only looked at: as Display, but blanks and what looks like a mark stay as they
+// are.
 func Shown(line string) string { return display(line, false) }
 
 func display(s string, exact bool) string {
@@ -50,8 +48,7 @@ func display(s string, exact bool) string {
 	return b.String()
 }
 
-// looksLikeMark reports whether text behind a '<' could be taken for a mark of
-// Display.
+// looksLikeMark reports whether text behind a '<' could be taken for a mark of Display.
 func looksLikeMark(rest string) bool {
 	for _, mark := range []string{"newline>", "tab>", "U+", "0x"} {
 		if strings.HasPrefix(rest, mark) {

@@ -9,8 +9,8 @@ import (
 // Dots stand for what was cut off.
 const Dots = "..."
 
-// Uncoloured is s without the control sequences of terminals: CSI, OSC and the other
-// strings, and the short ones; an unfinished one at the end too.
+// Uncoloured is s without the control sequences of terminals: CSI, OSC and the other strings, and the short ones; an
+// unfinished one at the end too.
 func Uncoloured(s string) string {
 	at := strings.IndexByte(s, 0x1b)
 	if at < 0 {
@@ -61,9 +61,9 @@ func after(s string, least byte) string {
 	return s
 }
 
-// Line is foreign text as one line for a screen, a log or a prompt: no control
-// sequences, no control or invisible characters, each run of white space one blank, a ?
-// for each byte that is not UTF-8. It has at most most characters, Dots included.
+// Line is foreign text as one line for a screen, a log or a prompt: no control sequences, no control or invisible
+// characters, each run of white space one blank, a ? for each byte that is not UTF-8. It has at most most characters,
+// Dots included.
 func Line(s string, most int) string {
 	if len(s) > 16*most { // what is far behind the cut is not looked at
 		s = s[:16*most]
@@ -119,8 +119,8 @@ func Tail(s string, most int) string {
 	return s[start:]
 }
 
-// Plain is foreign text of any number of lines: Unix line ends, no control or invisible
-// characters but newline and tab, a ? for each byte that is not UTF-8.
+// Plain is foreign text of any number of lines: Unix line ends, no control or invisible characters but newline and tab,
+// a ? for each byte that is not UTF-8.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

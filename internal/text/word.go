@@ -22,16 +22,15 @@ func Words(argv []string) string {
 	return strings.Join(words, " ")
 }
 
-// isPlain reports whether a shell reads s as it is. No shell takes these characters for
-// anything else inside of a word; = and ^ mean something at its beginning.
+// isPlain reports whether a shell reads s as it is. No shell takes these characters for anything else inside of a word;
+// = and ^ mean something at its beginning.
 func isPlain(s string) bool {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_+-:,./=^"
 	return s != "" && strings.Trim(s, plain) == "" && s[0] != '=' && s[0] != '^'
 }
 
-// Paste is s as one word for a command line that people read and paste: one line of
-// printable ASCII, so that pasting it does what it shows. Other characters are written
-// through printf; newlines at the very end of s are lost then.
+// Paste is s as one word for a command line that people read and paste: one line of printable ASCII, so that pasting it
+// does what it shows. Other characters are written through printf; newlines at the very end of s are lost then.
 func Paste(s string) string {
 	if strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) < 0 {
 		return Word(s)

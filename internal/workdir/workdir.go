@@ -1,5 +1,5 @@
-// Package workdir finds the directory in which a command is to run: inside of a repository, whatever links lead to it and
-// whatever is renamed meanwhile.
+// Package workdir finds the directory in which a command is to run: inside of a repository, whatever links lead to it
+// and whatever is renamed meanwhile.
 package workdir
 
 import (
@@ -38,7 +38,8 @@ type ID struct {
 	Ino uint64 `json:"ino"`
 }
 
-// Dir is a working directory. It stays the same directory, whatever is renamed: run by its descriptor, or compare its ID.
+// Dir is a working directory. It stays the same directory, whatever is renamed: run by its descriptor, or compare its
+// ID.
 type Dir struct {
 	*os.File // opened for nothing but going into it
 	ID
@@ -124,8 +125,8 @@ func Impossible(dir string) string {
 	return ""
 }
 
-// Forbidden refuses the names of directories where no command runs. rel begins
-// at the repository, which may itself lie in one: so do loops' work trees.
+// Forbidden refuses the names of directories where no command runs. rel begins at the repository, which may itself lie
+// in one: so do loops' work trees.
 func Forbidden(rel string) string {
 	for segment := range strings.SplitSeq(rel, "/") {
 		if strings.EqualFold(segment, ".git") || strings.EqualFold(segment, stateDir) {
@@ -181,8 +182,8 @@ func identify(fd int) (ID, error) {
 	return ID{uint64(st.Dev), st.Ino}, nil // Dev is signed on some systems
 }
 
-// inside goes up from a directory to the repository: it proves that it is in
-// there, and in none of the directories where nothing runs.
+// inside goes up from a directory to the repository: it proves that it is in there, and in none of the directories
+// where nothing runs.
 func (r *Root) inside(fd int) error {
 	at, err := unix.Openat(fd, ".", lookAt, 0)
 	if err != nil {

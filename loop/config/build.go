@@ -65,8 +65,8 @@ func pointer(tokens ...any) string {
 	return s.String()
 }
 
-// file is config.json as far as it is decoded at once. What a loop takes from the top is any: it is laid under what
-// the loop says.
+// file is config.json as far as it is decoded at once. What a loop takes from the top is any: it is laid under what the
+// loop says.
 type file struct {
 	Runner       *fileRunner           `json:"runner"`
 	Runners      map[string]fileRunner `json:"runners"`

@@ -12,17 +12,17 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Change is one difference between two configurations. An absent value is nil. Path is a JSON pointer, but that a
-// loop stands in it under its id ("/loops/demo/max_iterations") and not under its index. A secret is redact.Mark on
-// both sides: it says only that it changed.
+// Change is one difference between two configurations. An absent value is nil. Path is a JSON pointer, but that a loop
+// stands in it under its id ("/loops/demo/max_iterations") and not under its index. A secret is redact.Mark on both
+// sides: it says only that it changed.
 type Change struct {
 	Path string `json:"path"`
 	From any    `json:"from"`
 	To   any    `json:"to"`
 }
 
-// Diff gives what was changed from a to b as it is written in their files, sorted by path; comments and white space
-// are no change. Lists of plain values are compared whole. A nil Config is an empty file.
+// Diff gives what was changed from a to b as it is written in their files, sorted by path; comments and white space are
+// no change. Lists of plain values are compared whole. A nil Config is an empty file.
 func Diff(a, b *Config) []Change {
 	d := &differ{}
 	d.compare("", side{docOf(a), "", value(docOf(a))}, side{docOf(b), "", value(docOf(b))})

@@ -15,8 +15,8 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Escalation says how people are reached when a loop needs one. Without the section the times are the defaults, and
-// the only channel is that of webhooks.
+// Escalation says how people are reached when a loop needs one. Without the section the times are the defaults, and the
+// only channel is that of webhooks.
 type Escalation struct {
 	// RemindAfter is how long an open question waits until its channels are reminded, EscalateAfter until the second
 	// line is told; 0 is never. After ExpiresAfter the question lapses: silence is never consent. Defaults: 30 min, 2

@@ -127,8 +127,8 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// durations are the keys whose values are times: a number of seconds, or text such as "8h". Of those that are true
-// more than a day is most likely a mistake.
+// durations are the keys whose values are times: a number of seconds, or text such as "8h". Of those that are true more
+// than a day is most likely a mistake.
 var durations = map[string]bool{"timeout": true, "inactivity": true, "default": true, "planner": true, "implementer": true, "tester": true, "reviewer": true,
 	"remind_after": true, "escalate_after": true, "expires_after": true, "max_time": true, "analysis_time": true, "max_wait": true,
 	"first": true, "most": true, "window": true, "max_wall_time": false, "backoff_seconds": false}
@@ -232,8 +232,8 @@ func (c *Config) Policy(id string) (*recovery.Policy, []Problem) {
 	return recovery.ReadPolicy(sections...)
 }
 
-// policies makes every policy of c and runs its tests, so that a configuration whose policy cannot be used, or does
-// not do what its tests say, is refused. What lint finds in it are warnings.
+// policies makes every policy of c and runs its tests, so that a configuration whose policy cannot be used, or does not
+// do what its tests say, is refused. What lint finds in it are warnings.
 func (b *builder) policies(c *Config, tested bool) {
 	said := map[string]bool{}
 	first := func(ptr, code string) bool {

@@ -155,8 +155,8 @@ func (b *builder) respondTogether(at string, own any, r Respond) {
 	}
 }
 
-// checkKey is a key that a kind of environment check looks at: what it holds, or what it may be; an optional one may
-// be absent.
+// checkKey is a key that a kind of environment check looks at: what it holds, or what it may be; an optional one may be
+// absent.
 type checkKey struct {
 	name, what string
 	optional   bool

@@ -81,8 +81,8 @@ func (b *builder) words(ptr, text string) []string {
 			Message: fmt.Sprintf(`the command %s %s; no shell runs it, so give its words as a list, or ["bash", "-c", "..."]`, quoted(text), what)})
 		return nil
 	}
-	// NewParser copies two package variables that would make it run commands and expand variables; they are not ours
-	// to trust.
+	// NewParser copies two package variables that would make it run commands and expand variables; they are not ours to
+	// trust.
 	p := shellwords.NewParser()
 	p.ParseBacktick, p.ParseEnv = false, false
 	list, err := p.Parse(text)

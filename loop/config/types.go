@@ -7,8 +7,8 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Config is a checked configuration. Every default of the contract is filled in, so no caller asks "was it set?";
-// Load is the only maker.
+// Config is a checked configuration. Every default of the contract is filled in, so no caller asks "was it set?"; Load
+// is the only maker.
 type Config struct {
 	Path    string            // the file that it was read from, absolute
 	Digest  string            // the SHA-256 of the file's bytes, in hex
@@ -19,8 +19,8 @@ type Config struct {
 	Recovery   json.RawMessage
 	Webhooks   json.RawMessage
 	Escalation Escalation // how people are reached, with its defaults; see Channels
-	// Warnings name every known key that this build does not act on, and whatever else the operator should read
-	// before a run.
+	// Warnings name every known key that this build does not act on, and whatever else the operator should read before
+	// a run.
 	Warnings []Problem
 
 	// doc is the file as it was read: it gives the places of what Check finds, and what Diff compares.
@@ -38,8 +38,8 @@ type Runner struct {
 	Env         map[string]string `json:"env"`         // added to the agent's environment; values may hold placeholders
 	Adapter     string            `json:"adapter"`     // the CLI that the command is; "" lets the program's name tell
 	Permissions string            `json:"permissions"` // read-only, workspace or full; "" leaves it to the command
-	// PassEnv, unless nil, are the only variables of superloop's environment that the agent gets besides the basic
-	// ones and its own keys.
+	// PassEnv, unless nil, are the only variables of superloop's environment that the agent gets besides the basic ones
+	// and its own keys.
 	PassEnv []string `json:"pass_env"`
 }
 
@@ -205,18 +205,18 @@ const (
 	InsistChange     = "change"     // of the repository, by the implementer
 )
 
-// Respond says what follows when a role fails, or the tests fail in the same way again and again, and what is looked
-// at before an iteration.
+// Respond says what follows when a role fails, or the tests fail in the same way again and again, and what is looked at
+// before an iteration.
 type Respond struct {
 	// Enabled is true unless it is switched off: then a role that fails is only run again, as Retry says.
 	Enabled bool `json:"enabled"`
 	// FallOver gives the work of a runner whose settings are wrong to another one, instead of stopping for a human.
 	FallOver bool `json:"fall_over"`
-	// Insist is nil when absent: then a role that has several runners is held to its report. It is empty, and not
-	// nil, when nothing is insisted on.
+	// Insist is nil when absent: then a role that has several runners is held to its report. It is empty, and not nil,
+	// when nothing is insisted on.
 	Insist []string `json:"insist"`
-	// SameFailure is how often a role may fail in the same way, whoever does it, before a human is asked (default 3,
-	// at least 2); SameTests the same of iterations in a row whose tests fail (default 3; 0 never asks).
+	// SameFailure is how often a role may fail in the same way, whoever does it, before a human is asked (default 3, at
+	// least 2); SameTests the same of iterations in a row whose tests fail (default 3; 0 never asks).
 	SameFailure int `json:"same_failure"`
 	SameTests   int `json:"same_tests"`
 	// MaxRuns bounds the failed runs of a role in one iteration (default 6), MaxTime the time of that (default 6
@@ -233,8 +233,8 @@ type Respond struct {
 	Preflight     Environment    `json:"preflight"`
 }
 
-// Breaker says when a runner is unfit: after Failures in a row (default 3) of at least two tasks, for First (default
-// 1 minute), doubled each time it fails again, at most Most (default 30 minutes). None of them is ever 0.
+// Breaker says when a runner is unfit: after Failures in a row (default 3) of at least two tasks, for First (default 1
+// minute), doubled each time it fails again, at most Most (default 30 minutes). None of them is ever 0.
 type Breaker struct {
 	Failures int           `json:"failures"`
 	First    time.Duration `json:"first"`
@@ -252,8 +252,8 @@ type Systemic struct {
 	SilentRuns   int           `json:"silent_runs"`   // default 3
 }
 
-// Diagnostician is an agent that is told to read and to change nothing; what keeps it from writing are the
-// permissions of its runner.
+// Diagnostician is an agent that is told to read and to change nothing; what keeps it from writing are the permissions
+// of its runner.
 type Diagnostician struct {
 	Runner  string        `json:"runner"`
 	Model   string        `json:"model"`

@@ -1,6 +1,5 @@
-// Package control carries what a human wants of a loop from the process that was
-// told to the supervisor of the loop: a file per wish in the loop's private
-// directory, durable, with an id that stands in the event which carries it out.
+// Package control carries what a human wants of a loop from the process that was told to the supervisor of the loop: a
+// file per wish in the loop's private directory, durable, with an id that stands in the event which carries it out.
 package control
 
 import (
@@ -18,11 +17,9 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// Intent is what a person wants of a loop, put down by one process and taken in
-// by the supervisor, whichever and whenever that is. It is a file in the
-// private directory, so that a decision given while no supervisor is alive is
-// kept; its id stands in the event that carries it out, so that it is carried
-// out once.
+// Intent is what a person wants of a loop, put down by one process and taken in by the supervisor, whichever and
+// whenever that is. It is a file in the private directory, so that a decision given while no supervisor is alive is
+// kept; its id stands in the event that carries it out, so that it is carried out once.
 type Intent struct {
 	ID   string    `json:"id"`
 	Kind string    `json:"kind"` // cancel, kick
@@ -63,9 +60,8 @@ func readIntent(path string) (Intent, error) {
 	return in, nil
 }
 
-// Submitted lists the intents that wait to be taken in, oldest first, with the
-// paths of their files. A file that cannot be read is reported in the error
-// and does not hide the others.
+// Submitted lists the intents that wait to be taken in, oldest first, with the paths of their files. A file that cannot
+// be read is reported in the error and does not hide the others.
 func Submitted(p layout.Paths) ([]Intent, []string, error) {
 	entries, err := os.ReadDir(p.Control())
 	if errors.Is(err, fs.ErrNotExist) {

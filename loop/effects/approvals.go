@@ -16,8 +16,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// preflightEvery is how often a failing environment check is made again while a
-// human is asked about it: it may have been mended without a word.
+// preflightEvery is how often a failing environment check is made again while a human is asked about it: it may have
+// been mended without a word.
 const preflightEvery = 5 * time.Second
 
 // Approvals performs AskHuman: it opens an escalation, and turns its answer into a fact. An escalation is a private
@@ -50,8 +50,8 @@ func (a *Approvals) Store() escalation.Store {
 	return escalation.Store{Disk: a.Disk, Dir: a.Paths.Questions(), Loop: a.LoopID, Now: a.Clock}
 }
 
-// Perform makes the escalation and gives its id; it is opened when that is on the
-// disk (Answer), so that an answer always finds the loop that asked.
+// Perform makes the escalation and gives its id; it is opened when that is on the disk (Answer), so that an answer
+// always finds the loop that asked.
 func (a *Approvals) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	if e.Kind != loop.AskHuman || s.Human == nil {
 		return nil, fmt.Errorf("performing %s: nobody is to be asked", e.Kind)
@@ -228,8 +228,8 @@ func (a *Approvals) heard(ctx context.Context, s loop.State, rec escalation.Reco
 	return fact, err
 }
 
-// resolved adds to an answer who can go on with the role that it is about. Whoever
-// was unfit until a human has mended it counts as mended.
+// resolved adds to an answer who can go on with the role that it is about. Whoever was unfit until a human has mended
+// it counts as mended.
 func (a *Approvals) resolved(s loop.State, f loop.Resolved) loop.Fact {
 	h := s.Human
 	if s.Recovery != nil || f.Method == loop.MethodReject || s.Plan.Respond == nil || h.About == loop.AboutTests {

@@ -1,8 +1,9 @@
-// Package effects performs what the machine asks for: one performer per family of
-// effects, each a small type with the ports that it needs.
+// Package effects performs what the machine asks for: one performer per family of effects, each a small type with the
+// ports that it needs.
 //
-// A performer takes an effect and the state that issued it, acts, and gives the fact that came of it. It holds no state of
-// the loop, so another process can take its place between two effects. What it keeps in memory is a cache of the disk.
+// A performer takes an effect and the state that issued it, acts, and gives the fact that came of it. It holds no state
+// of the loop, so another process can take its place between two effects. What it keeps in memory is a cache of the
+// disk.
 //
 // An engine (loop/local) chooses the performer by the effect's kind, and puts its fact through the machine.
 package effects
@@ -38,16 +39,16 @@ type Journal interface {
 	Record(event string, fields any) error // Record writes a line that is no input of the machine
 }
 
-// Settings are the configuration in force: that with which the iteration began.
-// Next is a newer one that counts from the next iteration on, or Config itself.
+// Settings are the configuration in force: that with which the iteration began. Next is a newer one that counts from
+// the next iteration on, or Config itself.
 type Settings struct {
 	Config *config.Config
 	Loop   config.Loop
 	Next   *config.Config
 }
 
-// Host is what the performers of one loop share: where the loop is, and the ways
-// to the world. It does not change while the loop runs, but for what Settings gives.
+// Host is what the performers of one loop share: where the loop is, and the ways to the world. It does not change while
+// the loop runs, but for what Settings gives.
 type Host struct {
 	LoopID   string
 	Paths    layout.Paths
@@ -72,8 +73,8 @@ func (h *Host) Env() []string {
 	return os.Environ()
 }
 
-// Now is the time of the next event in a state: UTC, milliseconds as the journal
-// keeps them, and never before the last one, whatever the clock does.
+// Now is the time of the next event in a state: UTC, milliseconds as the journal keeps them, and never before the last
+// one, whatever the clock does.
 func (h *Host) Now(s loop.State) time.Time {
 	at := h.Clock().UTC().Truncate(time.Millisecond)
 	if at.Before(s.UpdatedAt) {
@@ -102,8 +103,8 @@ func Mark(runID string) string { return "SUPERLOOP_MARK=" + runID }
 
 type hurryKey struct{}
 
-// WithHurry gives a context a channel whose close ends running processes at once,
-// instead of after the grace that they have when ctx ends.
+// WithHurry gives a context a channel whose close ends running processes at once, instead of after the grace that they
+// have when ctx ends.
 func WithHurry(ctx context.Context, hurry <-chan struct{}) context.Context {
 	return context.WithValue(ctx, hurryKey{}, hurry)
 }
@@ -154,8 +155,8 @@ const usageFile = "usage.jsonl" // what every run of an agent, and every recover
 // Usage appends to usage.jsonl.
 type Usage struct{ *Host }
 
-// Turn appends the line of one run of an agent, in the original's shape. Tokens and
-// cost are null where the runner does not tell them.
+// Turn appends the line of one run of an agent, in the original's shape. Tokens and cost are null where the runner does
+// not tell them.
 func (u Usage) Turn(s loop.State, f loop.RoleEnded, started time.Time) error {
 	line, err := json.Marshal(struct {
 		Timestamp  time.Time   `json:"timestamp"`
@@ -180,8 +181,8 @@ func (u Usage) Turn(s loop.State, f loop.RoleEnded, started time.Time) error {
 	return u.Append("usage", usageFile, append(line, '\n'))
 }
 
-// Recovery appends the line of a recovery that the loop has just left, if the fact
-// that led from one state to the other has ended one.
+// Recovery appends the line of a recovery that the loop has just left, if the fact that led from one state to the other
+// has ended one.
 func (u Usage) Recovery(before, after loop.State, fact loop.Fact) error {
 	r, left := loop.RecoveryUsageOf(before, after, fact)
 	if !left {

@@ -16,10 +16,10 @@ import (
 
 const RootCauseFile = "root-cause.json" // what an analysis came to, for people and for the next role
 
-// Agents can write in the loop's directory too, and superloop is not confined. What superloop writes there must not follow
-// a link of an agent. What is in the way is moved aside, not removed, and does not stop the loop.
-// Dir makes a directory below the loop's, in which no part is a link; op names the operation for faults. It looks at each
-// part each time, because an agent may have replaced it.
+// Agents can write in the loop's directory too, and superloop is not confined. What superloop writes there must not
+// follow a link of an agent. What is in the way is moved aside, not removed, and does not stop the loop. Dir makes a
+// directory below the loop's, in which no part is a link; op names the operation for faults. It looks at each part each
+// time, because an agent may have replaced it.
 func (h *Host) Dir(op, path string) error {
 	rel, err := filepath.Rel(h.Paths.Loop, path)
 	if err != nil {
@@ -69,8 +69,8 @@ func (h *Host) setAside(op, path string) error {
 	return h.Full(h.Disk.Rename(op, path, to))
 }
 
-// Create writes a file that belongs to one attempt: an attempt that did not come
-// to its end is never looked at again, so it need not be whole at every moment.
+// Create writes a file that belongs to one attempt: an attempt that did not come to its end is never looked at again,
+// so it need not be whole at every moment.
 func (h *Host) Create(op, path, text string) error {
 	f, err := h.File(op, path)
 	if err == nil {
@@ -80,8 +80,8 @@ func (h *Host) Create(op, path, text string) error {
 	return h.Full(err)
 }
 
-// Write puts one of the loop's files, a view that can be made again, on disk. Its
-// name without the ending is the operation.
+// Write puts one of the loop's files, a view that can be made again, on disk. Its name without the ending is the
+// operation.
 func (h *Host) Write(name string, data []byte) error {
 	op := strings.TrimSuffix(name, filepath.Ext(name))
 	return h.Full(h.Disk.WriteProjection(op, h.Paths.File(name), data, 0o644))

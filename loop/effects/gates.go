@@ -54,8 +54,8 @@ func (g *Gates) Perform(ctx context.Context, e loop.Effect, s loop.State) (loop.
 	return nil, fmt.Errorf("%q is no effect of the gates", e.Kind)
 }
 
-// lastMessage is what the promise role said at the end of its newest attempt in
-// this iteration; "" when it said nothing.
+// lastMessage is what the promise role said at the end of its newest attempt in this iteration; "" when it said
+// nothing.
 func lastMessage(m Messages, s loop.State) (string, error) {
 	role := s.Plan.PromiseRole()
 	r, ok := s.Roles[role]
@@ -93,8 +93,8 @@ func (g *Gates) checkPromise(ctx context.Context, e loop.Effect, s loop.State) (
 		TreeChanged: s.TestsTree != "" && s.TestsTree != tree}, nil
 }
 
-// byRoot parts what a gate looks at by where it lies: a loop with a work tree of
-// its own still has its own files, below .superloop, in the repository.
+// byRoot parts what a gate looks at by where it lies: a loop with a work tree of its own still has its own files, below
+// .superloop, in the repository.
 func byRoot[T any](h *Host, list []T, path func(T) string, look func(root string, part []T) error) error {
 	var work, own []T
 	for _, x := range list {
@@ -233,8 +233,8 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	return f, g.Write("stuck-report.md", report.Markdown())
 }
 
-// report writes what people read of the iteration. Written twice it is the
-// same: each piece is replaced, or found by its run and iteration.
+// report writes what people read of the iteration. Written twice it is the same: each piece is replaced, or found by
+// its run and iteration.
 func (g *Gates) report(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	summary, err := g.WriteReports(ctx, s)
 	if err != nil {
@@ -255,8 +255,8 @@ func reportVerdicts(s loop.State) gate.Verdicts {
 	return v
 }
 
-// WriteReports brings gate-summary.txt, iteration_notes.md, timeline.md and
-// run-summary.json in line with the state, and returns the line of gate-summary.txt.
+// WriteReports brings gate-summary.txt, iteration_notes.md, timeline.md and run-summary.json in line with the state,
+// and returns the line of gate-summary.txt.
 func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) {
 	at, v := g.Now(s), reportVerdicts(s)
 	stuck := gate.StuckStatus(s.Stuck.Count, s.Stuck.Threshold)
@@ -276,12 +276,12 @@ func (g *Gates) WriteReports(ctx context.Context, s loop.State) (string, error) 
 	return summary, g.writeRunSummary(ctx, s, at, v)
 }
 
-// timelineTail is how many bytes of the end of timeline.md are searched for an
-// iteration: some twenty lines. An iteration that is reported again is the last one.
+// timelineTail is how many bytes of the end of timeline.md are searched for an iteration: some twenty lines. An
+// iteration that is reported again is the last one.
 const timelineTail = 8 << 10
 
-// writeTimeline adds the iteration's line. It writes the whole file where the line is there already, or cannot be added:
-// there is no file, its last line is torn, it is a link or has another name.
+// writeTimeline adds the iteration's line. It writes the whole file where the line is there already, or cannot be
+// added: there is no file, its last line is torn, it is a link or has another name.
 func (g *Gates) writeTimeline(s loop.State, line string) error {
 	path := g.Paths.File("timeline.md")
 	key := fmt.Appendf(nil, " run=%s iter=%d ", s.RunID, s.Iteration)
@@ -308,8 +308,8 @@ func (g *Gates) writeTimeline(s loop.State, line string) error {
 	return g.Write("timeline.md", append(out, line...))
 }
 
-// readEnd reads at most n bytes of the end of a regular file, and tells whether it
-// has one name only. Where there is no such file there is nothing to read.
+// readEnd reads at most n bytes of the end of a regular file, and tells whether it has one name only. Where there is no
+// such file there is nothing to read.
 func readEnd(path string, n int64) (end []byte, alone bool, err error) {
 	f, info, err := roles.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, roles.ErrNotRegular) {

@@ -21,13 +21,13 @@ import (
 // Channels are the ways to people that a configuration names.
 type Channels struct {
 	All []notify.Notifier
-	// First and Second are the names of those that are told of each kind of news:
-	// at once, and only when nobody has answered for escalate_after.
+	// First and Second are the names of those that are told of each kind of news: at once, and only when nobody has
+	// answered for escalate_after.
 	First, Second map[notify.Kind][]string
 }
 
-// drainTime is how long a supervisor that leaves waits for its news to get out;
-// what is left is in the outbox and goes with the next run.
+// drainTime is how long a supervisor that leaves waits for its news to get out; what is left is in the outbox and goes
+// with the next run.
 const drainTime = 2 * time.Second
 
 // Outbox is the loop's way to people: a durable outbox, and what came of its tries. Nobody waits for it. Its methods
@@ -57,8 +57,8 @@ func (o *Outbox) News() <-chan struct{} {
 	return o.news
 }
 
-// Configure takes the channels of the configuration in force. Without any there is
-// no outbox; one that cannot be opened is said and stops no loop.
+// Configure takes the channels of the configuration in force. Without any there is no outbox; one that cannot be opened
+// is said and stops no loop.
 func (o *Outbox) Configure() {
 	if o.Channels == nil {
 		return
@@ -83,8 +83,8 @@ func (o *Outbox) Configure() {
 	o.box = box
 }
 
-// Close waits a moment for news that are on their way, and records what came of
-// them. What is left is sent by the next run.
+// Close waits a moment for news that are on their way, and records what came of them. What is left is sent by the next
+// run.
 func (o *Outbox) Close() {
 	if o.box == nil {
 		return
@@ -175,8 +175,8 @@ func message(rec escalation.Record, kind notify.Kind, n int) notify.Message {
 	return m
 }
 
-// Opened tells of an open escalation, and again as it ages. It returns when it is
-// to be called next, at the latest when the escalation lapses.
+// Opened tells of an open escalation, and again as it ages. It returns when it is to be called next, at the latest when
+// the escalation lapses.
 func (o *Outbox) Opened(rec escalation.Record) time.Time {
 	o.announce(message(rec, notify.Opened, 0), false)
 	q, now, set := rec.Question, o.Clock(), o.Settings().Config.Escalation
@@ -229,8 +229,8 @@ func patience(c *config.Config) time.Duration {
 	return escalation.DefaultPatience
 }
 
-// Alerts tells people of what no one waits for: that failures are more than one
-// role's, and that a runner needs a person while another one does its work.
+// Alerts tells people of what no one waits for: that failures are more than one role's, and that a runner needs a
+// person while another one does its work.
 func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 	f, ok := fact.(loop.RoleEnded)
 	if !ok || after.Plan.Respond == nil {

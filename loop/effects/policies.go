@@ -9,8 +9,9 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Policies are the policies in force: that with which the iteration began, and a newer one. The strictest verdict counts,
-// so tightening is at once and loosening waits for the next iteration. Its methods may be called by several goroutines.
+// Policies are the policies in force: that with which the iteration began, and a newer one. The strictest verdict
+// counts, so tightening is at once and loosening waits for the next iteration. Its methods may be called by several
+// goroutines.
 type Policies struct{ *Host }
 
 // InForce are the policies, that of the iteration first. There is at least one.
@@ -27,8 +28,8 @@ func (p *Policies) InForce() []*recovery.Policy {
 	return out
 }
 
-// compile makes the policy of a configuration. Whoever loaded the configuration
-// has made it before; if it cannot be made all the same, nothing is listed.
+// compile makes the policy of a configuration. Whoever loaded the configuration has made it before; if it cannot be
+// made all the same, nothing is listed.
 func (p *Policies) compile(c *config.Config) *recovery.Policy {
 	policy, problems := c.Policy(p.LoopID)
 	if len(problems) == 0 && policy != nil {
@@ -55,8 +56,8 @@ func PlanOf(c *config.Config, l config.Loop) loop.Plan {
 	for _, r := range l.Roles {
 		p.Roles = append(p.Roles, r.Name)
 	}
-	// A validation that holds nothing that this build can run is skipped; its
-	// warning was given when the configuration was loaded.
+	// A validation that holds nothing that this build can run is skipped; its warning was given when the configuration
+	// was loaded.
 	if v := l.Validation; v.Enabled && (len(v.Commands) > 0 || v.Preflight != nil) {
 		p.Validation, p.RequireValidation = v.Mode, v.RequireOnCompletion
 	}

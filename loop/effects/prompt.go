@@ -26,8 +26,8 @@ type Prompts struct {
 	Rules func() []*recovery.Policy // the policies in force, the newest last
 }
 
-// Make renders what the role is told and puts it where the runner reads
-// it. The reviewer's packet is made first, because the prompt points to it.
+// Make renders what the role is told and puts it where the runner reads it. The reviewer's packet is made first,
+// because the prompt points to it.
 func (p *Prompts) Make(ctx context.Context, e loop.Effect, s loop.State, files RoleFiles) error {
 	if e.Role == roles.Reviewer && p.Settings().Loop.ReviewerPacket {
 		if err := p.writePacket(s); err != nil {
@@ -144,8 +144,8 @@ func diagnosisOf(s loop.State) *roles.Diagnosis {
 	return out
 }
 
-// specFile is the spec as an agent finds it from its folder. A spec that is not
-// in the loop's own work tree is read from the repository.
+// specFile is the spec as an agent finds it from its folder. A spec that is not in the loop's own work tree is read
+// from the repository.
 func (p *Prompts) specFile() string {
 	if p.Settings().Loop.Git.Worktree {
 		return filepath.Join(p.Paths.Repo, p.Settings().Loop.SpecFile)

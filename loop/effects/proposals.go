@@ -168,8 +168,8 @@ func (r *Recoveries) invalid(s loop.State, t recovery.Taken, f loop.ProposalInva
 	return f, err
 }
 
-// archived is proposals/<n>-<digest>.json: what was proposed and what was said to
-// it. It is for people; nothing reads it back.
+// archived is proposals/<n>-<digest>.json: what was proposed and what was said to it. It is for people; nothing reads
+// it back.
 type archived struct {
 	N         int             `json:"n"`
 	TakenAt   time.Time       `json:"taken_at"`

@@ -86,8 +86,8 @@ func judged(e loop.Effect, s loop.State, a action.Action, fallback bool, j execu
 	return f
 }
 
-// execute runs the approved command. The fact is how it ended, or the verdict that
-// has come in between: then nothing was begun.
+// execute runs the approved command. The fact is how it ended, or the verdict that has come in between: then nothing
+// was begun.
 func (r *Recoveries) execute(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	rec := s.Recovery
 	log := filepath.Join(r.Paths.Logs(s.Iteration), logName(rec))
@@ -156,8 +156,8 @@ func executed(e loop.Effect, r *loop.RecoveryState, o execute.Outcome) loop.Exec
 			NetNS: box.NetNS, Tree: string(box.Tree), Cgroup: box.Cgroup, Notes: box.Notes}}
 }
 
-// against is the failure that the present command is against, and the option that
-// it is; "" where nothing is known of it.
+// against is the failure that the present command is against, and the option that it is; "" where nothing is known of
+// it.
 func against(s loop.State) (signature, option string) {
 	r := s.Recovery
 	if p := r.Plan; p != nil && len(p.Levels) > 0 {
@@ -175,8 +175,8 @@ func against(s loop.State) (signature, option string) {
 	return signature, option
 }
 
-// Learned writes down what the tests say of the present recovery. What goes wrong
-// with it is no trouble for the loop: it only orders what is otherwise equal.
+// Learned writes down what the tests say of the present recovery. What goes wrong with it is no trouble for the loop:
+// it only orders what is otherwise equal.
 func (r *Recoveries) Learned(ctx context.Context, s loop.State, result string) {
 	rec := s.Recovery
 	if rec == nil || result == loop.Unverified || rec.Attempt.Command == "" {
@@ -187,8 +187,8 @@ func (r *Recoveries) Learned(ctx context.Context, s loop.State, result string) {
 	r.Executor.Learn(ctx, o)
 }
 
-// begin takes a human's approval to its execution: once, and only if what they were
-// shown is what would run. Why is what is not, "" if all is.
+// begin takes a human's approval to its execution: once, and only if what they were shown is what would run. Why is
+// what is not, "" if all is.
 func (a *Approvals) begin(ctx context.Context, r *loop.RecoveryState, now execute.Judgement) (why string, err error) {
 	store := a.Store()
 	rec, err := store.Load()

@@ -41,8 +41,8 @@ type Proposals interface {
 
 // RoleFailures are what is known of why roles fail, as RunRole needs it.
 type RoleFailures interface {
-	// CheckEnvironment looks at the environment before a role that is due for it; nil:
-	// nothing keeps the role from its work.
+	// CheckEnvironment looks at the environment before a role that is due for it; nil: nothing keeps the role from its
+	// work.
 	CheckEnvironment(ctx context.Context, e loop.Effect, s loop.State) loop.Fact
 	// ClassifyRole records what rules say of the log of a role whose process failed and whose adapter does not know
 	// why. It gives that, or nil, and how many microseconds it has taken.
@@ -169,8 +169,8 @@ func (r *Roles) request(e loop.Effect, s loop.State, role config.Role, runner co
 	return req
 }
 
-// totalsOf reads a session's counters back; nil when there are none. The machine
-// keeps them as they were told, because only an adapter knows what they mean.
+// totalsOf reads a session's counters back; nil when there are none. The machine keeps them as they were told, because
+// only an adapter knows what they mean.
 func totalsOf(told json.RawMessage) *agent.Totals {
 	if len(told) == 0 {
 		return nil
@@ -260,8 +260,8 @@ func (r *Roles) detect(ctx context.Context, s loop.State, f *loop.RoleEnded, x r
 	f.Failure.DetectMS = now.Sub(x.ended).Milliseconds()
 }
 
-// whyEverywhere looks for the cause of failures that are more than this role's, by
-// rules, and puts it into their alerts.
+// whyEverywhere looks for the cause of failures that are more than this role's, by rules, and puts it into their
+// alerts.
 func (r *Roles) whyEverywhere(ctx context.Context, s loop.State, f *loop.RoleEnded) {
 	if !slices.ContainsFunc(f.Alerts, func(a failures.Alert) bool { return a.Analyse }) {
 		return

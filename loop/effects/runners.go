@@ -24,8 +24,8 @@ func CLIOf(r config.Runner) agent.CLI {
 	return agent.CLI{Command: r.Command, Args: r.Args, FastArgs: r.FastArgs, PromptMode: r.PromptMode, Env: r.Env, Adapter: r.Adapter, PassEnv: r.PassEnv}
 }
 
-// AgentOf is who a choice of a configuration is, and whose quota it draws on, in the
-// environment that its supervisor has.
+// AgentOf is who a choice of a configuration is, and whose quota it draws on, in the environment that its supervisor
+// has.
 func AgentOf(cfg *config.Config, c config.Choice, environ []string) (failures.Agent, agent.Account) {
 	account := agent.AccountOf(agent.Request{CLI: CLIOf(cfg.Runners[c.Runner]), Model: c.Model}, environ)
 	return failures.Agent{Runner: c.Runner, Provider: account.Provider, Model: c.Model}, account
@@ -45,8 +45,8 @@ func RoleOf(l config.Loop, name string) config.Role {
 }
 
 // Runners is what all loops know of those who do the roles: their health and how their last runs ended (files of the
-// repository), and the limits of their accounts (files of the machine). A loop works without them: what cannot be read or
-// kept is logged.
+// repository), and the limits of their accounts (files of the machine). A loop works without them: what cannot be read
+// or kept is logged.
 type Runners struct {
 	*Host
 	Cooldowns *cooldown.Store
@@ -158,8 +158,8 @@ func update[T any](h *Host, store preflight.Store[T], problem string, change fun
 	h.Warn(problem, err)
 }
 
-// end notes how a run has ended. tripped is set if the runner became unfit by it; alerts are about failures that are more
-// than one role's. A run that superloop has interrupted counts neither as a failure nor as a probe.
+// end notes how a run has ended. tripped is set if the runner became unfit by it; alerts are about failures that are
+// more than one role's. A run that superloop has interrupted counts neither as a failure nor as a probe.
 func (r *Runners) end(s loop.State, who failures.Agent, f *loop.RoleEnded) (tripped *failures.TrippedFields, alerts []failures.Alert) {
 	if f.Outcome == loop.OutcomeInterrupted {
 		if h, err := r.HealthStore().Load(); err != nil || !h.Of(who).ProbeAt.IsZero() {
@@ -204,12 +204,12 @@ func thresholds(s config.Systemic) failures.Thresholds {
 		SameCategory: off(s.SameCategory), SilentRuns: off(s.SilentRuns)}
 }
 
-// leastWait is the shortest wait for a limit: a reset time that is just over,
-// or a clock that is a little off, must not become a storm of requests.
+// leastWait is the shortest wait for a limit: a reset time that is just over, or a clock that is a little off, must not
+// become a storm of requests.
 const leastWait = time.Second
 
-// coolingDown reports whether the account that the role of e draws on is known to be
-// limited, by whichever loop of this machine met that.
+// coolingDown reports whether the account that the role of e draws on is known to be limited, by whichever loop of this
+// machine met that.
 func (r *Runners) coolingDown(e loop.Effect, s loop.State, role config.Role, account agent.Account) (loop.Fact, bool) {
 	c, ok, err := r.Cooldowns.Get(account)
 	r.Warn("what is known of limits cannot be read; the runner will tell", err)

@@ -93,8 +93,8 @@ func testsBefore(e loop.Effect, s loop.State) *testsThen {
 	return &testsThen{s.Gates.Tests, s.TestFailures, s.Recovery.PatternBefore}
 }
 
-// PatternSeen reports whether a proposal's error_pattern is in what the tests
-// printed last; nil when that cannot be told.
+// PatternSeen reports whether a proposal's error_pattern is in what the tests printed last; nil when that cannot be
+// told.
 func (h *Host) PatternSeen(pattern string) *bool {
 	out, _, err := roles.ReadRegular(h.Paths.File("test-output.txt"), 1<<20, 1<<20)
 	if err != nil {
@@ -158,8 +158,8 @@ const maxPattern = 1000 // bounds a proposal's error_pattern; a longer one is no
 // What does not count in the signature of a failure: colours, times, numbers, addresses, names of temporary files.
 var varying = pattern.Lazy(`0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|/tmp/[^\s:'"]*|[0-9]+(\.[0-9]+)*`)
 
-// signatureLines is how many of the last lines of an output its signature is
-// made of: many test runners begin with what differs each time.
+// signatureLines is how many of the last lines of an output its signature is made of: many test runners begin with what
+// differs each time.
 const signatureLines = 60
 
 // signature is the same for two outputs that tell of the same failure.
@@ -196,8 +196,8 @@ type testsThen struct {
 	matched  *bool // the proposal's error_pattern is in the output; nil: not known
 }
 
-// verifyRecovery says what the tests tell of a recovery. Harm is looked for
-// first; then whether the very failure is gone that the recovery was for.
+// verifyRecovery says what the tests tell of a recovery. Harm is looked for first; then whether the very failure is
+// gone that the recovery was for.
 func verifyRecovery(then, now testsThen) loop.Verification {
 	v := loop.Verification{Before: then.String(), After: now.String()}
 	set := func(result, why string) loop.Verification {
@@ -254,8 +254,8 @@ func newFailures(a, b []loop.TestFailure) []string {
 	return out
 }
 
-// patternIn reports whether an error_pattern is in an output; nil when it is no
-// regular expression, or there is no output to look in.
+// patternIn reports whether an error_pattern is in an output; nil when it is no regular expression, or there is no
+// output to look in.
 func patternIn(pattern, output string) *bool {
 	if pattern == "" || len(pattern) > maxPattern || output == "" {
 		return nil

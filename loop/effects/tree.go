@@ -16,8 +16,8 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// Tree gives performers snapshots of the work tree. State.Stuck.Tree names the snapshot before the iteration, which lies
-// in the private directory; what Tree keeps in memory is a cache. It is for one goroutine at a time.
+// Tree gives performers snapshots of the work tree. State.Stuck.Tree names the snapshot before the iteration, which
+// lies in the private directory; what Tree keeps in memory is a cache. It is for one goroutine at a time.
 type Tree struct {
 	*Host
 	first worktree.Snapshot // before the iteration
@@ -27,8 +27,8 @@ type Tree struct {
 	sig   string            // the signature of last
 }
 
-// Look takes a snapshot and returns its signature. A look is short and belongs to
-// what was just recorded, so a supervisor that has to leave still takes it.
+// Look takes a snapshot and returns its signature. A look is short and belongs to what was just recorded, so a
+// supervisor that has to leave still takes it.
 func (t *Tree) Look(ctx context.Context, s loop.State) (string, error) {
 	if err := t.load(ctx, s); err != nil {
 		return "", err
@@ -105,8 +105,8 @@ func (t *Tree) prune(used ...string) error {
 	return nil
 }
 
-// First is the signature of the tree before the first role. It also notes what a
-// human had changed by then and did not commit.
+// First is the signature of the tree before the first role. It also notes what a human had changed by then and did not
+// commit.
 func (t *Tree) First(ctx context.Context) (string, error) {
 	ctx = context.WithoutCancel(ctx) // as Look
 	snap, err := t.Repo.Snapshot(ctx)
@@ -165,8 +165,8 @@ func (t *Tree) load(ctx context.Context, s loop.State) error {
 	}
 	first, err := worktree.Load(t.Paths.Tree(want))
 	if err != nil {
-		// Lost or damaged by a power cut: the iteration is then compared with the
-		// tree as it is now, which can only make the loop look idle once.
+		// Lost or damaged by a power cut: the iteration is then compared with the tree as it is now, which can only
+		// make the loop look idle once.
 		t.Log.Warn("the snapshot before this iteration is gone", zap.Error(err))
 		if first, err = t.Repo.Snapshot(context.WithoutCancel(ctx)); err != nil {
 			return fmt.Errorf("looking at the work tree: %w", err)

@@ -20,8 +20,8 @@ import (
 
 const logLimit = 64 << 20 // logLimit caps what one run of an agent leaves in its log, in bytes
 
-// turnGrace is what a process tree gets between TERM and KILL at its deadline:
-// some agent CLIs take ten seconds to leave.
+// turnGrace is what a process tree gets between TERM and KILL at its deadline: some agent CLIs take ten seconds to
+// leave.
 const turnGrace = 15 * time.Second
 
 // Turns run an agent CLI for one turn, of a role or of the diagnostician, and learn from what it told.
@@ -97,8 +97,8 @@ func Outcome(e loop.Effect, role config.Role, res agent.Result, runErr error) lo
 	return f
 }
 
-// Learn adds what the run tells about money, limits and sessions, and shares
-// what it tells about the account with the other loops of this machine.
+// Learn adds what the run tells about money, limits and sessions, and shares what it tells about the account with the
+// other loops of this machine.
 func (t *Turns) Learn(s loop.State, f *loop.RoleEnded, role config.Role, account agent.Account, res agent.Result) error {
 	if res.Model != "" {
 		f.Model = res.Model
@@ -161,8 +161,8 @@ func (t *Turns) price(s loop.State, f *loop.RoleEnded, account agent.Account, re
 	return nil
 }
 
-// KeepLastMessage writes down the message that counts where the agent did not
-// do so itself, so that the gate, humans and a later start read the same.
+// KeepLastMessage writes down the message that counts where the agent did not do so itself, so that the gate, humans
+// and a later start read the same.
 func (t *Turns) KeepLastMessage(path string, res agent.Result) error {
 	if res.From == roles.FromFile || res.FinalMessage == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 // ErrNotPending is a decision about an approval that was decided already.
 var ErrNotPending = errors.New("the approval is not pending")
 
-// Approval is approval.json: a candidate for completion that waits for a human, and later what the human said. It is
-// a view; what was decided is in events.jsonl.
+// Approval is approval.json: a candidate for completion that waits for a human, and later what the human said. It is a
+// view; what was decided is in events.jsonl.
 type Approval struct {
 	Status             string            `json:"status"` // pending, approved, rejected
 	LoopID             string            `json:"loop_id"`
@@ -99,8 +99,8 @@ func (d Decision) status() string {
 	return StatusRejected
 }
 
-// Decide merges a decision into a pending approval. For one that is decided already it returns ErrNotPending and
-// leaves it as it is.
+// Decide merges a decision into a pending approval. For one that is decided already it returns ErrNotPending and leaves
+// it as it is.
 func (a Approval) Decide(d Decision) (Approval, error) {
 	if a.Status != StatusPending {
 		return a, fmt.Errorf("%w: it was %s by %s at %s", ErrNotPending, a.Status, orUnknown(a.DecidedBy), orUnknown(a.DecidedAt))

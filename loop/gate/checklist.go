@@ -101,8 +101,8 @@ func (r ChecklistResult) RemainingMarkdown() []byte {
 	return b.Bytes()
 }
 
-// MissingMarkdown is checklist-missing.md: one line for each pattern that matched nothing and each file that could
-// not be read. The line gives the reason when it is not that there is no such file.
+// MissingMarkdown is checklist-missing.md: one line for each pattern that matched nothing and each file that could not
+// be read. The line gives the reason when it is not that there is no such file.
 func (r ChecklistResult) MissingMarkdown() []byte {
 	var b bytes.Buffer
 	for _, m := range r.Missing {

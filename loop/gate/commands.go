@@ -24,8 +24,8 @@ func (c CommandResult) Failed() bool {
 	return c.ExitCode != 0 || c.Signal != "" || c.TimedOut || c.Error != ""
 }
 
-// Code is the exit code as a shell would tell it: 0 only for success, 124 for a time-out, 128+n for signal n, 127 for
-// a command that could not be started.
+// Code is the exit code as a shell would tell it: 0 only for success, 124 for a time-out, 128+n for signal n, 127 for a
+// command that could not be started.
 func (c CommandResult) Code() int {
 	switch {
 	case c.ExitCode > 0:

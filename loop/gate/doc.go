@@ -2,8 +2,8 @@
 // approval and stuck, each its own file.
 //
 // Gates are executed, never claimed by an agent: every verdict here comes from bytes that were read or from commands
-// that were run by the supervisor. Where a gate cannot verify what it was asked to verify (a file that cannot be
-// read, a selector that it does not understand, a path outside the repository), it fails and says so.
+// that were run by the supervisor. Where a gate cannot verify what it was asked to verify (a file that cannot be read,
+// a selector that it does not understand, a path outside the repository), it fails and says so.
 //
 // Nothing here writes a file, runs a command or asks for the time. A gate reads the repository through a directory
 // handle that cannot be left by "..", an absolute path or a symbolic link, and returns a value; methods of that value

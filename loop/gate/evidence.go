@@ -13,9 +13,9 @@ import (
 
 const maxTreeFiles = 100_000 // bounds a directory that is hashed as one artifact
 
-// Artifact is one piece of evidence as evidence.json lists it. SHA256, MTime (seconds since the epoch) and Size
-// (bytes) are nil when it does not exist. A directory is hashed as a tree (see hashTree); its MTime is that of its
-// newest file, Size the sum, Files their number.
+// Artifact is one piece of evidence as evidence.json lists it. SHA256, MTime (seconds since the epoch) and Size (bytes)
+// are nil when it does not exist. A directory is hashed as a tree (see hashTree); its MTime is that of its newest file,
+// Size the sum, Files their number.
 type Artifact struct {
 	Path   string  `json:"path"`
 	Exists bool    `json:"exists"`
@@ -41,9 +41,9 @@ type EvidenceResult struct {
 func (r EvidenceResult) Status() string { return okOr(r.OK, StatusFailed) }
 
 // Evidence records the existence, SHA-256, size and time of each artifact. An artifact is a path or a pattern (see
-// expand); a pattern without a match, a path outside the repository, an empty directory and a file that cannot be
-// read are missing, and one missing artifact fails the gate. The error is for a repository that cannot be opened, and
-// for ctx.
+// expand); a pattern without a match, a path outside the repository, an empty directory and a file that cannot be read
+// are missing, and one missing artifact fails the gate. The error is for a repository that cannot be opened, and for
+// ctx.
 func Evidence(ctx context.Context, root string, artifacts []string) (EvidenceResult, error) {
 	t, err := openTree(root)
 	if err != nil {

@@ -59,8 +59,8 @@ func (m members) MarshalJSON() ([]byte, error) {
 // orEmpty keeps an empty list "[]" in JSON.
 func orEmpty[T any](list []T) []T { return append([]T{}, list...) }
 
-// oneLine makes text from outside safe to stand in one line of a report: control characters become spaces, bad UTF-8
-// is replaced, and what is beyond limit characters is cut and marked.
+// oneLine makes text from outside safe to stand in one line of a report: control characters become spaces, bad UTF-8 is
+// replaced, and what is beyond limit characters is cut and marked.
 func oneLine(s string, limit int) string {
 	if len(s) > utf8.UTFMax*limit {
 		s = s[:utf8.UTFMax*limit+1]

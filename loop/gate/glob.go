@@ -36,8 +36,8 @@ func (t *tree) each(patterns []string, f func(path string, err error) bool) {
 // expand lists what a pattern names, sorted, each path once, relative to the repository. The pattern is the shell's
 // with globstar: "*", "?" and "[...]" within one name, "**" as a whole name for any number of directories, and a
 // leading dot matched only by a dot. A last "**" is every file below. "**" does not follow symbolic links; a pattern
-// that is itself the name of something that exists (app/[id]/page.tsx) is that name. Nothing matched is an empty
-// list; a directory that cannot be read is an error, because what it holds would be passed over in silence.
+// that is itself the name of something that exists (app/[id]/page.tsx) is that name. Nothing matched is an empty list;
+// a directory that cannot be read is an error, because what it holds would be passed over in silence.
 func (t *tree) expand(pattern string) ([]string, error) {
 	rel, err := t.rel(pattern)
 	if err != nil {
@@ -62,8 +62,8 @@ func (t *tree) expand(pattern string) ([]string, error) {
 	return slices.Compact(e.found), err
 }
 
-// visit is a directory with the number of names left to match there; no pair is walked twice, so that several "**"
-// cost no more than one each.
+// visit is a directory with the number of names left to match there; no pair is walked twice, so that several "**" cost
+// no more than one each.
 type visit struct {
 	dir  string
 	left int

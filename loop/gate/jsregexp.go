@@ -8,11 +8,11 @@ import (
 
 // compileRegex compiles a pattern and flags that were written for JavaScript.
 //
-// Flags: i, m and s mean the same here; g and u change nothing for a test of presence; y anchors the match at the
-// start of the text. Any other flag, and a flag given twice, is an error, as it is there.
+// Flags: i, m and s mean the same here; g and u change nothing for a test of presence; y anchors the match at the start
+// of the text. Any other flag, and a flag given twice, is an error, as it is there.
 //
-// \uXXXX, \u{X}, [^], [] and the wider \s are translated. Look-around and back references do not exist here, so that
-// a pattern cannot take exponential time; they are errors.
+// \uXXXX, \u{X}, [^], [] and the wider \s are translated. Look-around and back references do not exist here, so that a
+// pattern cannot take exponential time; they are errors.
 func compileRegex(pattern, flags string) (*regexp.Regexp, error) {
 	expr := fromJS(pattern)
 	var keep string

@@ -14,9 +14,9 @@ import (
 
 const maxElements = 200_000 // bounds a page, so that no selector takes long
 
-// page is what the preflight checks need of an HTML text: its elements in their order, the source without comments,
-// and the text that can be seen. It is read as a browser with scripting reads it: the elements that every document
-// has are there, written or not, and the content of a <template> is not.
+// page is what the preflight checks need of an HTML text: its elements in their order, the source without comments, and
+// the text that can be seen. It is read as a browser with scripting reads it: the elements that every document has are
+// there, written or not, and the content of a <template> is not.
 type page struct {
 	elements []*html.Node
 	source   string
@@ -24,9 +24,9 @@ type page struct {
 }
 
 // The parser has two algorithms that a hostile page makes quadratic. An element for formatting that is left open is
-// opened again in each block that follows, so the parser takes such elements by names that it does not know; mark
-// tells them apart, and is no character that a text may have. Each <html> and <body> copies the attributes of all
-// before it, so that few of them are taken.
+// opened again in each block that follows, so the parser takes such elements by names that it does not know; mark tells
+// them apart, and is no character that a text may have. Each <html> and <body> copies the attributes of all before it,
+// so that few of them are taken.
 const (
 	mark     = "\uFFFE"
 	maxRoots = 20
@@ -39,8 +39,8 @@ var (
 
 var errTooMany = errors.New("the page has too many elements")
 
-// readPage reads a page. No text is malformed; the error is for a page beyond the bounds: 200,000 elements, 512 in
-// one another, 20 times <html> or <body>.
+// readPage reads a page. No text is malformed; the error is for a page beyond the bounds: 200,000 elements, 512 in one
+// another, 20 times <html> or <body>.
 func readPage(src string) (*page, error) {
 	if strings.Count(src, "<") > 2*maxElements || len(roots().FindAllStringIndex(src, maxRoots+1)) > maxRoots {
 		return nil, errTooMany
@@ -58,8 +58,8 @@ func readPage(src string) (*page, error) {
 	return &p, nil
 }
 
-// take adds a node and what is below it. Names become as selectors write them: in small letters, which the parser
-// does not leave to those of SVG.
+// take adds a node and what is below it. Names become as selectors write them: in small letters, which the parser does
+// not leave to those of SVG.
 func (p *page) take(n *html.Node, text *strings.Builder) {
 	plain := func(s string) string { return strings.ReplaceAll(s, mark, "") }
 	switch n.Type {
@@ -114,8 +114,8 @@ func attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// Elements whose content is text that nobody sees (noscript is one of them wherever scripts run), and elements that
-// do not part the words on their two sides.
+// Elements whose content is text that nobody sees (noscript is one of them wherever scripts run), and elements that do
+// not part the words on their two sides.
 var (
 	hidden = strings.Fields("script style xmp iframe noembed noframes noscript")
 	inline = strings.Fields("a abbr b bdi bdo cite code del em font i ins kbd mark q s small span strong sub sup u var wbr")

@@ -9,8 +9,8 @@ import (
 
 const maxPage = 8 << 20 // bytes of an HTML page
 
-// PreflightSpec are the static checks of a built web page. Entry is the page, relative to the repository or, when
-// that is not under WebRoot, to WebRoot; WebRoot is the directory that is served, and the page's own when empty.
+// PreflightSpec are the static checks of a built web page. Entry is the page, relative to the repository or, when that
+// is not under WebRoot, to WebRoot; WebRoot is the directory that is served, and the page's own when empty.
 // MinScriptBytes below 1 counts as 1, MaxScriptKB 0 is no bound.
 type PreflightSpec struct {
 	Entry             string
@@ -22,8 +22,8 @@ type PreflightSpec struct {
 	RequireScripts    bool
 }
 
-// PreflightResult is the "preflight" part of validation-results.json. Paths are relative to the repository; Errors
-// are "code:detail".
+// PreflightResult is the "preflight" part of validation-results.json. Paths are relative to the repository; Errors are
+// "code:detail".
 type PreflightResult struct {
 	OK      bool              `json:"ok"`
 	Entry   PreflightEntry    `json:"entry"`
@@ -126,8 +126,8 @@ func (t *tree) preflight(spec PreflightSpec, res *PreflightResult) {
 }
 
 func (t *tree) scripts(p *page, entry, webRoot string, spec PreflightSpec, res *PreflightResult) {
-	// The page as it would be served: then the rules for URLs say which file "../x.js?v=1" is, and that it cannot
-	// leave the web root.
+	// The page as it would be served: then the rules for URLs say which file "../x.js?v=1" is, and that it cannot leave
+	// the web root.
 	doc := &url.URL{Scheme: "http", Host: "preflight.invalid", Path: "/" + strings.TrimPrefix(entry, webRoot+"/")}
 	base := doc
 	for _, e := range p.elements {

@@ -67,9 +67,9 @@ func (r PrerequisitesResult) ResultsJSON(at time.Time) []byte {
 }
 
 // Prerequisites runs every check against the repository. vars gives the values of the placeholders {repo}, {loop_id},
-// {loop} and {iteration} in a path; one that is not given stays as it is, and its file is not found. A path outside
-// the repository, an unknown type, a pattern that does not compile and a check that names nothing to look for fail.
-// The error is for a repository that cannot be opened.
+// {loop} and {iteration} in a path; one that is not given stays as it is, and its file is not found. A path outside the
+// repository, an unknown type, a pattern that does not compile and a check that names nothing to look for fail. The
+// error is for a repository that cannot be opened.
 func Prerequisites(root string, checks []PrerequisiteCheck, vars map[string]string) (PrerequisitesResult, error) {
 	res := PrerequisitesResult{Total: len(checks)}
 	t, err := openTree(root)

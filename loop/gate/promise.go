@@ -8,22 +8,22 @@ import (
 
 const maxPromiseText = 1024 // maxPromiseText bounds, in bytes, how much of a promise that does not match is reported
 
-// PromiseResult is what a message said in its promise tag. Text is nil when the message has no closed tag, or an
-// empty one.
+// PromiseResult is what a message said in its promise tag. Text is nil when the message has no closed tag, or an empty
+// one.
 type PromiseResult struct {
 	Expected string  `json:"expected"`
 	Text     *string `json:"text"`
 	Matched  bool    `json:"matched"`
 }
 
-// Promise looks for <promise>TEXT</promise> in the reviewer's last message of this iteration; only the message that
-// is given is searched.
+// Promise looks for <promise>TEXT</promise> in the reviewer's last message of this iteration; only the message that is
+// given is searched.
 //
 // The first tag decides, wherever it stands: in prose, in a quotation, in a fenced block. If a later tag could win, a
-// reviewer that quotes the tag to refuse it ("I cannot write <promise>DONE</promise>") and one that means it would
-// look alike in more ways. One plain rule can be explained in the role's prompt. TEXT ends at the first closing tag;
-// an opening tag without any closing tag after it says nothing. White space around TEXT does not count, and a run of
-// white space inside is one space, on both sides of the comparison. An empty expectation never matches.
+// reviewer that quotes the tag to refuse it ("I cannot write <promise>DONE</promise>") and one that means it would look
+// alike in more ways. One plain rule can be explained in the role's prompt. TEXT ends at the first closing tag; an
+// opening tag without any closing tag after it says nothing. White space around TEXT does not count, and a run of white
+// space inside is one space, on both sides of the comparison. An empty expectation never matches.
 //
 // The time is linear in the message, whatever is in it.
 func Promise(lastMessage, expected string) PromiseResult {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// maxEntries bounds run-summary.json, which is written anew in every iteration; older iterations are only counted,
-// and stand in events.jsonl.
+// maxEntries bounds run-summary.json, which is written anew in every iteration; older iterations are only counted, and
+// stand in events.jsonl.
 const maxEntries = 50
 
 // RunEntry is one iteration in run-summary.json.
@@ -138,8 +138,8 @@ func (e RunEntry) json() json.RawMessage {
 		{"missing", orEmpty(e.Missing)}, {"artifacts", artifacts}})
 }
 
-// render writes one entry a line: the file is written anew in every iteration, and indenting what is old each time
-// cost more than all gates together. What is old stands as it was written.
+// render writes one entry a line: the file is written anew in every iteration, and indenting what is old each time cost
+// more than all gates together. What is old stands as it was written.
 func (s runSummary) render() []byte {
 	head := s
 	head.Entries = []json.RawMessage{}
@@ -153,10 +153,10 @@ func (s runSummary) render() []byte {
 	return append(out, "\n]}\n"...)
 }
 
-// AddRunEntry puts an entry at the end of run-summary.json; prev is the file as it is, empty for none. Earlier
-// entries stay byte for byte, those of the original too. An entry for the run and iteration that stand last replaces
-// them, so that doing it twice changes nothing. Beyond 50 the oldest entries are dropped and counted. A prev that
-// cannot be read is an error: the caller decides whether to begin anew with none.
+// AddRunEntry puts an entry at the end of run-summary.json; prev is the file as it is, empty for none. Earlier entries
+// stay byte for byte, those of the original too. An entry for the run and iteration that stand last replaces them, so
+// that doing it twice changes nothing. Beyond 50 the oldest entries are dropped and counted. A prev that cannot be read
+// is an error: the caller decides whether to begin anew with none.
 func AddRunEntry(prev []byte, loopID string, e RunEntry, at time.Time) ([]byte, error) {
 	sum := runSummary{Version: 1, LoopID: loopID}
 	if len(prev) > 0 {

@@ -11,8 +11,8 @@ import (
 const ReasonNoChange = "no_code_changes" // why a streak grew
 
 // StuckState is stuck.json. Streak counts the iterations in a row that changed nothing outside the ignore list;
-// SinceIteration is the first of them, 0 when there is none. TestSignature is always empty: the original's compared
-// the hash of an empty string with itself and stopped loops that made progress.
+// SinceIteration is the first of them, 0 when there is none. TestSignature is always empty: the original's compared the
+// hash of an empty string with itself and stopped loops that made progress.
 type StuckState struct {
 	CodeSignature  string    `json:"code_signature"`
 	TestSignature  string    `json:"test_signature"`
@@ -56,8 +56,8 @@ func StuckStatus(streak, threshold int) string {
 
 // Stuck counts an iteration. Of now it takes the run, the iteration, the signature of the tree after it (which is
 // recorded, not compared), the time and the threshold in iterations (below 1 the gate only counts); changed are the
-// paths that the iteration changed, outside the ignore list. Asked again about the iteration that prev already
-// counts, as after a crash, it does not count it twice.
+// paths that the iteration changed, outside the ignore list. Asked again about the iteration that prev already counts,
+// as after a crash, it does not count it twice.
 func Stuck(prev, now StuckState, changed []string) StuckState {
 	now.Threshold, now.UpdatedAt = max(0, now.Threshold), now.UpdatedAt.UTC().Truncate(time.Second)
 	if len(changed) > 0 {

@@ -26,8 +26,8 @@ func (v Verdicts) words() Verdicts {
 		skipped(v.Validation), skipped(v.Prerequisites), skipped(v.Evidence), skipped(v.Approval)}
 }
 
-// Summary is the line of gate-summary.txt, newline included. The lifecycle gate of the original (an audit of
-// branches) does not exist here; its key stays, for those who parse the line. stuck is what StuckStatus gives.
+// Summary is the line of gate-summary.txt, newline included. The lifecycle gate of the original (an audit of branches)
+// does not exist here; its key stays, for those who parse the line. stuck is what StuckStatus gives.
 func Summary(v Verdicts, stuck string) string {
 	v = v.words()
 	return fmt.Sprintf("promise=%s tests=%s validation=%s prerequisites=%s checklist=%s evidence=%s lifecycle=%s stuck=%s approval=%s\n",

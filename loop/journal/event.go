@@ -49,12 +49,11 @@ const (
 	trailerLen = len(hashKey) + hashLen + len(lineEnd)
 )
 
-// AppendLine appends ev as one line, newline included, to dst. It computes the
-// hash from the line and does not look at ev.Hash; Seq and Prev are taken as
-// they are. It allocates nothing if dst has room.
+// AppendLine appends ev as one line, newline included, to dst. It computes the hash from the line and does not look at
+// ev.Hash; Seq and Prev are taken as they are. It allocates nothing if dst has room.
 //
-// An event without a name or a time, or with Fields that are not one JSON object
-// free of the envelope's names, is an error, and dst is returned as it was.
+// An event without a name or a time, or with Fields that are not one JSON object free of the envelope's names, is an
+// error, and dst is returned as it was.
 func AppendLine(dst []byte, ev Event) ([]byte, error) {
 	at := ev.Timestamp.UTC()
 	switch {
@@ -122,8 +121,7 @@ func appendText(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendFields appends the members of the object raw, each after a comma, without
-// white space and as valid UTF-8.
+// appendFields appends the members of the object raw, each after a comma, without white space and as valid UTF-8.
 func appendFields(dst []byte, raw json.RawMessage) ([]byte, error) {
 	if len(raw) == 0 {
 		return dst, nil
@@ -182,8 +180,8 @@ func appendFields(dst []byte, raw json.RawMessage) ([]byte, error) {
 
 var envelope = []string{"seq", "timestamp", "event", "loop_id", "run_id", "iteration", "prev", "hash"}
 
-// checkName refuses the envelope's names: jq and every decoder would take the own
-// field for the envelope's, Go's in any case of letters.
+// checkName refuses the envelope's names: jq and every decoder would take the own field for the envelope's, Go's in any
+// case of letters.
 func checkName(quoted []byte) error {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {

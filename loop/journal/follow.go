@@ -11,14 +11,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// recheck is how often Follow looks without having been woken: for file systems
-// that send no events (NFS, 9p, some container mounts), and for a directory that
-// is not there yet.
+// recheck is how often Follow looks without having been woken: for file systems that send no events (NFS, 9p, some
+// container mounts), and for a directory that is not there yet.
 const recheck = 2 * time.Second
 
-// Follow is Read that goes on: at the end of path it waits for more, until ctx
-// ends (it then returns ctx's error), fn returns an error (ErrStop: nil), or a
-// line is broken. path, and its directory, need not be there yet; a file that is
+// Follow is Read that goes on: at the end of path it waits for more, until ctx ends (it then returns ctx's error), fn
+// returns an error (ErrStop: nil), or a line is broken. path, and its directory, need not be there yet; a file that is
 // replaced by another is read from the next event on.
 //
 // fn is called by the goroutine that called Follow.
@@ -63,8 +61,8 @@ func follow(ctx context.Context, path string, from int64, fn func(Event) error, 
 	}
 }
 
-// reopen opens the file if it is there and not open, or is another one than is
-// open, or is shorter than what was read of it.
+// reopen opens the file if it is there and not open, or is another one than is open, or is shorter than what was read
+// of it.
 func (r *reader) reopen() error {
 	if r.file != nil {
 		mine, err := r.file.Stat()
@@ -83,8 +81,8 @@ func (r *reader) reopen() error {
 // watcher wakes when something happens to one name in a directory.
 type watcher struct{ fs *fsnotify.Watcher }
 
-// ensure watches the directory if it can. If it cannot (there is no directory, or
-// the user's inotify limit is reached) the intervals are what remains.
+// ensure watches the directory if it can. If it cannot (there is no directory, or the user's inotify limit is reached)
+// the intervals are what remains.
 func (w *watcher) ensure(dir string) {
 	if w.fs == nil {
 		fs, err := fsnotify.NewWatcher()

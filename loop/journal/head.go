@@ -38,9 +38,8 @@ func decodePlace(data []byte, head string) (place, error) {
 	return place{seq: rec.Seq, begin: rec.Begin, end: rec.End, hash: hex.EncodeToString(rec.Hash[:])}, nil
 }
 
-// CheckHead compares a journal with its head, and changes neither: nil if the
-// line that head names is in path where it has to be, or if there is no head; a
-// *TamperedError if not. What is behind that line is for Verify to say.
+// CheckHead compares a journal with its head, and changes neither: nil if the line that head names is in path where it
+// has to be, or if there is no head; a *TamperedError if not. What is behind that line is for Verify to say.
 func CheckHead(path, head string) error {
 	rec, ok, err := durable.ReadSlots(head)
 	if err != nil || !ok {

@@ -12,22 +12,19 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Options of Open. The zero value is a journal without a head, readable by its
-// owner only.
+// Options of Open. The zero value is a journal without a head, readable by its owner only.
 type Options struct {
-	// Head is the path of the anchor, in a directory that agents cannot write;
-	// "": none is kept.
+	// Head is the path of the anchor, in a directory that agents cannot write; "": none is kept.
 	Head string
-	// VerifyAll makes Open check every line; otherwise it checks the line that
-	// the head names and those after it, or all if there is no head.
+	// VerifyAll makes Open check every line; otherwise it checks the line that the head names and those after it, or
+	// all if there is no head.
 	VerifyAll bool
-	// Perm is the mode of a journal that Open creates; 0: 0600. A journal holds
-	// commands and the ends of their outputs.
+	// Perm is the mode of a journal that Open creates; 0: 0600. A journal holds commands and the ends of their outputs.
 	Perm fs.FileMode
 }
 
-// Journal appends to one events.jsonl. It may be used by several goroutines; of
-// those that append with sync at the same time one flushes for all.
+// Journal appends to one events.jsonl. It may be used by several goroutines; of those that append with sync at the same
+// time one flushes for all.
 type Journal struct {
 	disk     durable.Disk
 	path     string
@@ -43,14 +40,12 @@ type Journal struct {
 	headErr error
 }
 
-// Open opens the journal at path and creates it if it is not there; its
-// directory must be. The caller holds the loop's lock: there is one writer.
+// Open opens the journal at path and creates it if it is not there; its directory must be. The caller holds the loop's
+// lock: there is one writer.
 //
-// It checks the journal against its head (*TamperedError), then its lines
-// (*CorruptError; see Options.VerifyAll for how many), changing nothing. Only if
-// all is well it repairs a torn end, if there is one: see Repaired. It flushes
-// what it found, so that whoever acts on what the journal says acts on what is on
-// the disk.
+// It checks the journal against its head (*TamperedError), then its lines (*CorruptError; see Options.VerifyAll for how
+// many), changing nothing. Only if all is well it repairs a torn end, if there is one: see Repaired. It flushes what it
+// found, so that whoever acts on what the journal says acts on what is on the disk.
 //
 // Steps for a fault: "events:..." and "head:...".
 func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
@@ -92,9 +87,8 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 	return j, nil
 }
 
-// openHead gives the place that the head names; its seq is 0 if there is none. A
-// head without a whole record is one that a power cut took before it was
-// flushed: the lines are then all checked.
+// openHead gives the place that the head names; its seq is 0 if there is none. A head without a whole record is one
+// that a power cut took before it was flushed: the lines are then all checked.
 func (j *Journal) openHead(head string) (p place, err error) {
 	if head == "" {
 		return p, nil
@@ -133,20 +127,18 @@ func (j *Journal) inspect(anchor place, o Options) (scan, error) {
 	return s, nil
 }
 
-// Repaired says what Open cut off the end; its Cut is 0 if nothing. The caller
-// records it as an event (journal_repaired).
+// Repaired says what Open cut off the end; its Cut is 0 if nothing. The caller records it as an event
+// (journal_repaired).
 func (j *Journal) Repaired() durable.Repair { return j.repaired }
 
-// Append writes evs as one group, in one write, behind what is there. It fills
-// in Seq, Prev and Hash, in evs itself, and returns evs; Timestamp is rounded as
-// it is written. With sync the group, and all before it, is on the disk when
+// Append writes evs as one group, in one write, behind what is there. It fills in Seq, Prev and Hash, in evs itself,
+// and returns evs; Timestamp is rounded as it is written. With sync the group, and all before it, is on the disk when
 // Append returns; without, it survives a kill of the process.
 //
-// On an error nothing of the group counts and evs is as it was: what was written
-// of it is cut off, and a later Append works if there is room by then. There are
-// two exceptions, after which every Append fails with the first error: a flush
-// failed, or the file is no longer the one that was written
-// (*durable.ChangedError). The way on is then to open the journal again.
+// On an error nothing of the group counts and evs is as it was: what was written of it is cut off, and a later Append
+// works if there is room by then. There are two exceptions, after which every Append fails with the first error: a
+// flush failed, or the file is no longer the one that was written (*durable.ChangedError). The way on is then to open
+// the journal again.
 func (j *Journal) Append(sync bool, evs ...Event) ([]Event, error) {
 	j.mu.Lock()
 	err := j.write(evs)
@@ -199,9 +191,8 @@ func (ev *Event) settle(at place, prev string) {
 	}
 }
 
-// commit makes event seq, and all before it, survive a power cut. Whoever comes
-// while another flushes waits, and then finds its event flushed, or flushes for
-// all that have come meanwhile: there is no timer.
+// commit makes event seq, and all before it, survive a power cut. Whoever comes while another flushes waits, and then
+// finds its event flushed, or flushes for all that have come meanwhile: there is no timer.
 func (j *Journal) commit(seq int64) error {
 	j.flush.Lock()
 	defer j.flush.Unlock()
@@ -219,15 +210,14 @@ func (j *Journal) commit(seq int64) error {
 	}
 	j.synced = last.seq
 	if j.head != nil {
-		// The event is safe, so a head that stays behind is no reason to say that
-		// it is not: HeadErr tells.
+		// The event is safe, so a head that stays behind is no reason to say that it is not: HeadErr tells.
 		j.headErr = j.head.Store(last.encode())
 	}
 	return nil
 }
 
-// HeadErr is the error of the last write of the head, nil if that went well:
-// while it is not nil, a change of the newest lines would not be found.
+// HeadErr is the error of the last write of the head, nil if that went well: while it is not nil, a change of the
+// newest lines would not be found.
 func (j *Journal) HeadErr() error {
 	j.flush.Lock()
 	defer j.flush.Unlock()
@@ -249,8 +239,7 @@ func (j *Journal) end() place {
 	return j.last
 }
 
-// Close flushes what was appended without sync, and closes the files. A second
-// Close does nothing.
+// Close flushes what was appended without sync, and closes the files. A second Close does nothing.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	seq, open := j.last.seq, j.app != nil

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// header is a line taken apart, without copying: its slices point into the line.
-// Texts are as they stand between the quotes, escapes and all.
+// header is a line taken apart, without copying: its slices point into the line. Texts are as they stand between the
+// quotes, escapes and all.
 type header struct {
 	seq              int64
 	at               time.Time
@@ -22,8 +22,8 @@ type header struct {
 	hashed           []byte // what the hash is of
 }
 
-// parse takes a line (without its newline) apart and says why it cannot, or "".
-// It does not look into the own members and does not compute the hash.
+// parse takes a line (without its newline) apart and says why it cannot, or "". It does not look into the own members
+// and does not compute the hash.
 func (h *header) parse(line []byte) string {
 	p := cursor{rest: line}
 	p.expect(seqKey)
@@ -107,8 +107,7 @@ func unquote(raw []byte) string {
 	return s
 }
 
-// cursor reads from the front of a line. Once something is not as expected, bad
-// stays true.
+// cursor reads from the front of a line. Once something is not as expected, bad stays true.
 type cursor struct {
 	rest []byte
 	bad  bool

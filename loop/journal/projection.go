@@ -8,11 +8,9 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Projection keeps a file up to date with the newest of many versions, without
-// making whoever has a new version wait: it writes in the background, no more
-// often than once in an interval, and leaves out versions that are out of date by
-// then. The file is replaced whole and survives a kill; it is not flushed, since
-// it can be made again from the journal.
+// Projection keeps a file up to date with the newest of many versions, without making whoever has a new version wait:
+// it writes in the background, no more often than once in an interval, and leaves out versions that are out of date by
+// then. The file is replaced whole and survives a kill; it is not flushed, since it can be made again from the journal.
 //
 // While there is nothing to write it has no goroutine and no timer.
 type Projection struct {
@@ -32,15 +30,13 @@ type Projection struct {
 	writing sync.Mutex     // held while a version is written; taken without mu
 }
 
-// NewProjection is a projection to path, written under the operation op at most
-// once in minInterval.
+// NewProjection is a projection to path, written under the operation op at most once in minInterval.
 func NewProjection(d durable.Disk, op, path string, perm fs.FileMode, minInterval time.Duration) *Projection {
 	return &Projection{d: d, op: op, path: path, perm: perm, interval: minInterval}
 }
 
-// Put says what makes the newest version and returns at once. make is called when the
-// version is written, in the background, and not at all if a newer one comes before.
-// After Close Put does nothing.
+// Put says what makes the newest version and returns at once. make is called when the version is written, in the
+// background, and not at all if a newer one comes before. After Close Put does nothing.
 func (p *Projection) Put(make func() ([]byte, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,8 +53,8 @@ func (p *Projection) Put(make func() ([]byte, error)) {
 	}
 }
 
-// write writes the newest version if the file does not have it. One goroutine at
-// a time does, so an older version never replaces a newer one.
+// write writes the newest version if the file does not have it. One goroutine at a time does, so an older version never
+// replaces a newer one.
 func (p *Projection) write(byTimer bool) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -87,9 +83,8 @@ func (p *Projection) write(byTimer bool) error {
 	return err
 }
 
-// Flush writes the newest version now, whatever the interval, and returns when
-// the file has it. A version that could not be written in the background is
-// tried again; nil means that the file is up to date.
+// Flush writes the newest version now, whatever the interval, and returns when the file has it. A version that could
+// not be written in the background is tried again; nil means that the file is up to date.
 func (p *Projection) Flush() error {
 	p.disarm()
 	return p.write(false)

@@ -11,18 +11,15 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Read calls fn for each event of path whose Seq is from or more, in order. It
-// finds its first line in a large file without reading what is before. Half a
-// last line is left out: it is being written, or torn.
+// Read calls fn for each event of path whose Seq is from or more, in order. It finds its first line in a large file
+// without reading what is before. Half a last line is left out: it is being written, or torn.
 //
-// A line that has not an event's form, or does not follow the line before by its
-// number and prev, gives a *CorruptError after the events before it. Hashes are
-// not computed, and an event's own fields are handed on as they stand: whether
+// A line that has not an event's form, or does not follow the line before by its number and prev, gives a *CorruptError
+// after the events before it. Hashes are not computed, and an event's own fields are handed on as they stand: whether
 // the lines are the writer's is for Open and Verify to say.
 //
-// fn may keep the event. An error of fn ends the reading and is returned, but
-// ErrStop gives nil. A file that is not there gives an error that is
-// fs.ErrNotExist.
+// fn may keep the event. An error of fn ends the reading and is returned, but ErrStop gives nil. A file that is not
+// there gives an error that is fs.ErrNotExist.
 func Read(path string, from int64, fn func(Event) error) error {
 	r := reader{path: path, from: from}
 	defer r.close()
@@ -35,8 +32,8 @@ func Read(path string, from int64, fn func(Event) error) error {
 	return nil
 }
 
-// Tail gives the last n events of path, oldest first; it reads the file's end
-// only. Half a last line is left out. What Read says of its checks holds here.
+// Tail gives the last n events of path, oldest first; it reads the file's end only. Half a last line is left out. What
+// Read says of its checks holds here.
 func Tail(path string, n int) (events []Event, err error) {
 	r := reader{path: path, from: math.MaxInt64}
 	defer r.close()
@@ -99,10 +96,9 @@ func (r *reader) drain(fn func(Event) error) error {
 	}
 }
 
-// seek finds an offset that is the beginning of a line, with all events from seq
-// on behind it, and not far before them. Numbers grow with the offset, so it
-// halves the file until a small piece is left. Where it meets anything that is
-// no event it stays on the safe side, up to the beginning of the file.
+// seek finds an offset that is the beginning of a line, with all events from seq on behind it, and not far before them.
+// Numbers grow with the offset, so it halves the file until a small piece is left. Where it meets anything that is no
+// event it stays on the safe side, up to the beginning of the file.
 func seek(f *os.File, seq int64) int64 {
 	info, err := f.Stat()
 	if err != nil || seq <= 1 {
@@ -120,8 +116,7 @@ func seek(f *os.File, seq int64) int64 {
 	return low
 }
 
-// firstAt reads the number of the first event that begins behind the offset at
-// and before limit.
+// firstAt reads the number of the first event that begins behind the offset at and before limit.
 func firstAt(f *os.File, at, limit int64) (begin, seq int64, ok bool) {
 	buf := make([]byte, 4096)
 	for at < limit {

@@ -11,23 +11,20 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// scanBuffer is how much is read at once: large enough that read(2) costs next to
-// nothing.
+// scanBuffer is how much is read at once: large enough that read(2) costs next to nothing.
 const scanBuffer = 64 << 10
 
-// place is a line, where it is in the file, and so the place behind it, where the
-// next line is to follow. The zero value is the file's beginning.
+// place is a line, where it is in the file, and so the place behind it, where the next line is to follow. The zero
+// value is the file's beginning.
 type place struct {
 	seq        int64
 	begin, end int64  // its first byte, and behind its newline
 	hash       string // "" before the first line
-	// any: only end is known, because the reading did not begin at the file's
-	// start: the next line may be any.
+	// any: only end is known, because the reading did not begin at the file's start: the next line may be any.
 	any bool
 }
 
-// line is the number of the next line, 0 if it is not known: lines are numbered
-// as events are.
+// line is the number of the next line, 0 if it is not known: lines are numbered as events are.
 func (p *place) line() int64 {
 	if p.any {
 		return 0
@@ -60,10 +57,9 @@ func newLines(path string, f io.ReaderAt, behind place) *lines {
 	return &lines{path: path, in: in, last: behind}
 }
 
-// next reads a line into h and last. At the end the error is io.EOF. A line that is
-// not good gives a *CorruptError; Torn says there that the line is the file's end
-// without a newline. With hashes the line's hash is computed, and a last line with
-// NUL bytes is torn, too.
+// next reads a line into h and last. At the end the error is io.EOF. A line that is not good gives a *CorruptError;
+// Torn says there that the line is the file's end without a newline. With hashes the line's hash is computed, and a
+// last line with NUL bytes is torn, too.
 func (l *lines) next(hashes bool) error {
 	begin := l.last.end
 	if !l.in.Scan() && l.in.Err() != bufio.ErrTooLong {
@@ -117,8 +113,8 @@ type scan struct {
 	bad    *CorruptError
 }
 
-// check reads a journal behind a line to the end or to the first line that is not
-// good. The error is one of reading; what is wrong with the content is in scan.bad.
+// check reads a journal behind a line to the end or to the first line that is not good. The error is one of reading;
+// what is wrong with the content is in scan.bad.
 func check(f io.ReaderAt, path string, behind place) (s scan, err error) {
 	l := newLines(path, f, behind)
 	for err == nil {
@@ -147,10 +143,9 @@ type Report struct {
 	LastHash string
 }
 
-// Verify checks every line of a journal: its form, its number, its hash, and that
-// it follows the line before. It only reads, and needs no lock; the torn end of
-// a journal that is just being written is reported with FirstBad.Torn. The error
-// is one of reading the file.
+// Verify checks every line of a journal: its form, its number, its hash, and that it follows the line before. It only
+// reads, and needs no lock; the torn end of a journal that is just being written is reported with FirstBad.Torn. The
+// error is one of reading the file.
 //
 // Verify cannot see that lines are missing at the end: CheckHead can.
 func Verify(path string) (Report, error) {

@@ -1,6 +1,5 @@
-// Package layout says where the files of a loop lie: what is in the repository for
-// people and agents to read, and what is kept where an agent has no business. It
-// creates nothing.
+// Package layout says where the files of a loop lie: what is in the repository for people and agents to read, and what
+// is kept where an agent has no business. It creates nothing.
 package layout
 
 import (
@@ -16,12 +15,12 @@ import (
 	"github.com/superloop/superloop/escalation"
 )
 
-// Gitignore is what .superloop/.gitignore holds of a new repository: what superloop
-// writes while it runs, and what git would walk through with every look at the tree.
+// Gitignore is what .superloop/.gitignore holds of a new repository: what superloop writes while it runs, and what git
+// would walk through with every look at the tree.
 const Gitignore = "# what superloop writes while it runs\n/loops/\n/worktrees/\n/state.json\n"
 
-// Paths are the places of one loop: what is in the repository for people and
-// agents to read, and what is kept where an agent has no business.
+// Paths are the places of one loop: what is in the repository for people and agents to read, and what is kept where an
+// agent has no business.
 type Paths struct {
 	Repo    string // the repository's root, absolute, symlinks resolved
 	Super   string // <repo>/.superloop
@@ -30,8 +29,8 @@ type Paths struct {
 	State   string // $XDG_STATE_HOME/superloop, of all repositories
 }
 
-// NewPaths works the places out; it creates nothing. stateHome is the value of
-// XDG_STATE_HOME, "" for its default below home.
+// NewPaths works the places out; it creates nothing. stateHome is the value of XDG_STATE_HOME, "" for its default below
+// home.
 func NewPaths(repo, id, stateHome string) (Paths, error) {
 	root, err := filepath.Abs(repo)
 	if err == nil {
@@ -55,8 +54,8 @@ func NewPaths(repo, id, stateHome string) (Paths, error) {
 	}, nil
 }
 
-// StateRoot is the directory of superloop's private state, of all repositories;
-// stateHome is the value of XDG_STATE_HOME, "" for its default below home.
+// StateRoot is the directory of superloop's private state, of all repositories; stateHome is the value of
+// XDG_STATE_HOME, "" for its default below home.
 func StateRoot(stateHome string) (string, error) {
 	if stateHome == "" {
 		home, err := os.UserHomeDir()
@@ -71,8 +70,8 @@ func StateRoot(stateHome string) (string, error) {
 	return resolved(filepath.Join(stateHome, "superloop")), nil
 }
 
-// resolved follows the links in what exists of a path: people keep their state
-// behind links, and what is protected must be named by its own path.
+// resolved follows the links in what exists of a path: people keep their state behind links, and what is protected must
+// be named by its own path.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -83,8 +82,8 @@ func resolved(path string) string {
 	return path
 }
 
-// repoID tells repositories apart that were, at different times, at the same
-// path, and the same repository under two mounts: device, inode and path.
+// repoID tells repositories apart that were, at different times, at the same path, and the same repository under two
+// mounts: device, inode and path.
 func repoID(root string) (string, error) {
 	info, err := os.Stat(root)
 	if err != nil {
@@ -152,8 +151,8 @@ func (p Paths) Learned() string {
 	return p.shared("learned.json")
 }
 
-// Health is what is known of the repository's runners, Preventions what is looked
-// at before its iterations, Watched the ends of its last role runs; of all loops.
+// Health is what is known of the repository's runners, Preventions what is looked at before its iterations, Watched the
+// ends of its last role runs; of all loops.
 func (p Paths) Health() string      { return p.shared("health.json") }
 func (p Paths) Preventions() string { return p.shared("preventions.json") }
 func (p Paths) Watched() string     { return p.shared("watched.json") }
@@ -166,6 +165,5 @@ func (p Paths) shared(name string) string {
 // Locks are the files that a supervisor of the loop holds.
 func (p Paths) Locks() []string { return []string{p.Lock(), p.RepoLock()} }
 
-// Head is the private anchor of the journal: what an agent that cuts or
-// rewrites events.jsonl cannot reach.
+// Head is the private anchor of the journal: what an agent that cuts or rewrites events.jsonl cannot reach.
 func (p Paths) Head() string { return filepath.Join(p.Private, "head") }

@@ -16,8 +16,8 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// protect finds out whether agents can be kept from the configuration, from the
-// private state and from what superloop writes for people, and has them run so.
+// protect finds out whether agents can be kept from the configuration, from the private state and from what superloop
+// writes for people, and has them run so.
 func (d *driver) protect(ctx context.Context) {
 	own := sandbox.Protection{ReadOnly: []string{d.paths.Super}, Writable: []string{d.paths.Loop}, Hidden: []string{d.paths.State}}
 	if d.repo.Top != d.paths.Repo {
@@ -37,8 +37,8 @@ func (d *driver) protect(ctx context.Context) {
 	d.agents, d.protection = sandbox.Protect(ctx, d.spawner, own, "")
 }
 
-// startConfig takes what is trusted of the configuration, and begins to watch
-// the file. What it came to is recorded when the loop has begun.
+// startConfig takes what is trusted of the configuration, and begins to watch the file. What it came to is recorded
+// when the loop has begun.
 func (d *driver) startConfig(ctx context.Context) (watch.Outcome, error) {
 	look := d.o.LookPath
 	if look == nil {

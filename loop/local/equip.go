@@ -33,8 +33,8 @@ type performers struct {
 	snapshots  *effects.Snapshots
 }
 
-// equip makes the performers. They take what starts processes, and where the work
-// is done, from the host when they perform.
+// equip makes the performers. They take what starts processes, and where the work is done, from the host when they
+// perform.
 func (d *driver) equip() {
 	h, p := d.host, &d.performers
 	p.policies = &effects.Policies{Host: h}

@@ -103,8 +103,8 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 	return d, nil
 }
 
-// setAside moves a journal that somebody changed, and the anchor that says so,
-// out of the way of a fresh start; both are kept.
+// setAside moves a journal that somebody changed, and the anchor that says so, out of the way of a fresh start; both
+// are kept.
 func (d *driver) setAside() error {
 	suffix := ".tampered-" + d.o.Now().UTC().Format("20060102T150405.000Z")
 	for _, path := range []string{d.paths.Events(), d.paths.Head()} {
@@ -138,8 +138,8 @@ func (d *driver) lock() error {
 	return nil
 }
 
-// takeUp brings the state to where the journal ends, pays what the last write
-// still owed, and starts or resumes the loop.
+// takeUp brings the state to where the journal ends, pays what the last write still owed, and starts or resumes the
+// loop.
 func (d *driver) takeUp(ctx context.Context) error {
 	if err := d.fold(); err != nil {
 		return err
@@ -239,8 +239,8 @@ func (d *driver) resume(ctx context.Context) error {
 		Containment: string(d.spawner.Level()), Rules: loop.CurrentRules}
 	if p := d.state.Pending; p != nil && d.state.Begun && p.Kind != loop.AskHuman {
 		f.Interrupted, f.Reason = p.ID, loop.ReasonCrash
-		// What the dead supervisor ran died with it; this is the net below that
-		// promise, for systems where the process that kept it was killed too.
+		// What the dead supervisor ran died with it; this is the net below that promise, for systems where the process
+		// that kept it was killed too.
 		f.Killed = proc.Sweep(effects.Mark(d.state.RunID))
 	}
 	if err := d.step(f); err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// Options are what a run needs. Repo, Config, LoopID, Version and Now are
-// required; the zero value of the rest is a sensible run.
+// Options are what a run needs. Repo, Config, LoopID, Version and Now are required; the zero value of the rest is a
+// sensible run.
 type Options struct {
 	Repo      string
 	Config    *config.Config
@@ -46,8 +46,8 @@ type Options struct {
 	// TrustConfig pins the configuration as it is: the person By starts the loop with it, whatever was pinned before.
 	TrustConfig bool
 	By          string
-	// Unprotected: agents are not kept from the configuration and the private
-	// state, for those that need sudo or a container engine of their own.
+	// Unprotected: agents are not kept from the configuration and the private state, for those that need sudo or a
+	// container engine of their own.
 	Unprotected bool
 	// Channels makes the ways to people that a configuration names; nil is none.
 	Channels    func(*config.Config) effects.Channels
@@ -100,8 +100,8 @@ func (h Holder) String() string {
 // driver is one supervisor of one loop: the local way to carry effects out.
 type driver struct {
 	o Options
-	// mu guards the state while an effect is performed: the performer writes to the
-	// journal, and so does watchKill beside it.
+	// mu guards the state while an effect is performed: the performer writes to the journal, and so does watchKill
+	// beside it.
 	mu      sync.Mutex
 	host    *effects.Host // what the performers share
 	loop    config.Loop
@@ -134,9 +134,9 @@ type driver struct {
 	cancel *control.Intent // the intent that ends the loop, once one was seen
 }
 
-// Run takes a loop to its end, or to where it waits and o says to leave, or until shutdown is done: then the loop can be
-// resumed. It returns the state that it left the loop in. An error is a failure of the supervisor, not of the loop, and
-// what the journal holds stays true. The main function of the program has to call Main.
+// Run takes a loop to its end, or to where it waits and o says to leave, or until shutdown is done: then the loop can
+// be resumed. It returns the state that it left the loop in. An error is a failure of the supervisor, not of the loop,
+// and what the journal holds stays true. The main function of the program has to call Main.
 func Run(shutdown context.Context, o Options) (loop.State, error) {
 	if !startsHelpers.Load() {
 		return loop.State{}, ErrNoMain
@@ -212,8 +212,8 @@ func (d *driver) exitsOnEscalation() (bool, error) {
 	return true, nil
 }
 
-// carryOut does what is due. A nil fact means that there is nothing to report
-// yet: the loop is to look at its intents and at shutdown again.
+// carryOut does what is due. A nil fact means that there is nothing to report yet: the loop is to look at its intents
+// and at shutdown again.
 func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (loop.Fact, error) {
 	switch do {
 	case loop.DoTimer:
@@ -228,8 +228,8 @@ func (d *driver) carryOut(shutdown context.Context, e loop.Effect, do loop.Do) (
 	return d.perform(shutdown, p, e)
 }
 
-// stopPaused leaves the loop to be resumed. A question that was journaled a moment ago
-// is opened before that: it can be answered without a supervisor.
+// stopPaused leaves the loop to be resumed. A question that was journaled a moment ago is opened before that: it can be
+// answered without a supervisor.
 func (d *driver) stopPaused(shutdown context.Context, do loop.Do) error {
 	if do == loop.DoHuman {
 		if _, _, err := d.approvals.Open(context.WithoutCancel(d.life), d.state); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// viewInterval is the least time between two writes of state.json while a loop
-// runs; at every pause and end it is written at once.
+// viewInterval is the least time between two writes of state.json while a loop runs; at every pause and end it is
+// written at once.
 const viewInterval = 100 * time.Millisecond
 
 // ReadView reads state.json, or, when that is gone, damaged or older than the journal's end, the journal that it is a

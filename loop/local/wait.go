@@ -16,8 +16,8 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// leaveGrace is what a process tree gets between TERM and KILL when the supervisor
-// itself has to leave: it has to be gone within five seconds.
+// leaveGrace is what a process tree gets between TERM and KILL when the supervisor itself has to leave: it has to be
+// gone within five seconds.
 const leaveGrace = 3 * time.Second
 
 // takeIntents reads the control directory: a cancellation is kept in d.cancel, what the journal already holds is
@@ -54,8 +54,9 @@ func (d *driver) takeIntents() error {
 	return nil
 }
 
-// perform has an effect performed under a context that ends, and its processes with it, when the supervisor has to leave
-// or the operator cancels the loop. effects.Hurry gives its channel: closed leaveGrace later, or at the second Ctrl-C.
+// perform has an effect performed under a context that ends, and its processes with it, when the supervisor has to
+// leave or the operator cancels the loop. effects.Hurry gives its channel: closed leaveGrace later, or at the second
+// Ctrl-C.
 func (d *driver) perform(shutdown context.Context, p effects.Performer, e loop.Effect) (loop.Fact, error) {
 	kill, stop := context.WithCancel(shutdown)
 	defer stop()
@@ -118,8 +119,8 @@ func (d *driver) cancels(in control.Intent) bool {
 	return in.Kind == control.IntentCancel && in.RunID == d.state.RunID && !d.intents[in.ID]
 }
 
-// wait sleeps until the effect's time, or until somebody wants something: a
-// superloop kick ends it, and so does the news that the limit it waits for is gone.
+// wait sleeps until the effect's time, or until somebody wants something: a superloop kick ends it, and so does the
+// news that the limit it waits for is gone.
 func (d *driver) wait(shutdown context.Context, e loop.Effect) (loop.Fact, error) {
 	if in, ok := d.retryNow(); ok {
 		d.intents[in.ID] = true
@@ -260,8 +261,8 @@ func Cancel(ctx context.Context, o Options) error {
 	return d.flushViews()
 }
 
-// settle removes the intents that the journal holds, or that came too late, and
-// ends the question of a loop that has ended.
+// settle removes the intents that the journal holds, or that came too late, and ends the question of a loop that has
+// ended.
 func (d *driver) settle() error {
 	if err := d.approvals.Withdraw("the loop is " + string(d.state.Status)); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 )
 
-// ended is an outcome as the journal has it, and as much of a beginning. What
-// may be of another kind in a journal of another version is read by itself.
+// ended is an outcome as the journal has it, and as much of a beginning. What may be of another kind in a journal of
+// another version is read by itself.
 type ended struct {
 	Role       string          `json:"role"`
 	Runner     string          `json:"runner"`
@@ -156,8 +156,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// addNumbers adds each integer of the struct b to that of the struct at a, which
-// is of the same type.
+// addNumbers adds each integer of the struct b to that of the struct at a, which is of the same type.
 func addNumbers(a, b any) {
 	to, from := reflect.ValueOf(a).Elem(), reflect.ValueOf(b)
 	for i := range to.NumField() {

@@ -11,8 +11,8 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Fold adds up a journal, event by event. Its memory grows with the runs, the
-// iterations and the names in the journal, not with its events.
+// Fold adds up a journal, event by event. Its memory grows with the runs, the iterations and the names in the journal,
+// not with its events.
 type Fold struct {
 	loopID   string
 	runs     tally[section]
@@ -49,9 +49,8 @@ type attempt struct {
 // New is a fold that has seen nothing.
 func New() *Fold { return &Fold{questions: map[string]*question{}} }
 
-// Add takes the journal's next event; events have to come in order. It fails on
-// an outcome of a role whose names are no strings, and adds nothing then. A count
-// or a cost that is no number from 0 to a million dollars is unknown.
+// Add takes the journal's next event; events have to come in order. It fails on an outcome of a role whose names are no
+// strings, and adds nothing then. A count or a cost that is no number from 0 to a million dollars is unknown.
 func (f *Fold) Add(ev journal.Event) error {
 	f.loopID = cmp.Or(ev.LoopID, f.loopID)
 	s := f.runs.at(ev.RunID)
@@ -104,8 +103,7 @@ func (s *section) count(iteration int, e ended) {
 	}
 }
 
-// Report gives what was added so far; more may be added afterwards, which changes
-// no report that was given.
+// Report gives what was added so far; more may be added afterwards, which changes no report that was given.
 func (f *Fold) Report() Report {
 	var all section
 	r := Report{LoopID: f.loopID, Runs: []Section{}}

@@ -142,10 +142,9 @@ func (p *proposal) parts() [3]*Proposals {
 	return [3]*Proposals{&r.total, r.sources.at(p.source), r.categories.at(p.category)}
 }
 
-// propose counts a proposal. Its command may be judged again, when something has
-// changed, and only the last verdict counts; its fallback counts by itself. A
-// recovery_invalid or recovery_denied that follows a verdict of its own kind only
-// explains it.
+// propose counts a proposal. Its command may be judged again, when something has changed, and only the last verdict
+// counts; its fallback counts by itself. A recovery_invalid or recovery_denied that follows a verdict of its own kind
+// only explains it.
 func (f *Fold) propose(s *section, ev journal.Event, d fields) {
 	p := &proposal{s: s, source: cmp.Or(d.Source, d.Role), category: d.Category, digest: d.Digest, verdict: d.Verdict, fallback: d.Fallback,
 		at: ev.Timestamp, byHuman: d.Verdict == "human"}
@@ -179,8 +178,8 @@ func (f *Fold) propose(s *section, ev journal.Event, d fields) {
 	}
 }
 
-// of is the count of a verdict. One that this build does not know went to a human:
-// nothing else does what is not understood.
+// of is the count of a verdict. One that this build does not know went to a human: nothing else does what is not
+// understood.
 func (p *Proposals) of(verdict string) *int {
 	switch verdict {
 	case "auto":
@@ -195,15 +194,13 @@ func (p *Proposals) of(verdict string) *int {
 	return &p.ToHuman
 }
 
-// of is the count of an outcome; nil if it is none. Each command that began has
-// exactly one.
+// of is the count of an outcome; nil if it is none. Each command that began has exactly one.
 func (e *Executions) of(outcome string) *int {
 	return map[string]*int{"open": &e.Open, "unknown": &e.Unknown, "failed": &e.Failed, "verified": &e.Verified, "ineffective": &e.Ineffective,
 		"harmful": &e.Harmful}[outcome]
 }
 
-// begin counts a command that begins; a second record of the same beginning does
-// not.
+// begin counts a command that begins; a second record of the same beginning does not.
 func (p *proposal) begin(at time.Time, d fields) {
 	if p.run != nil && p.run.id == d.ID {
 		return
@@ -241,8 +238,7 @@ func (p *proposal) end(ev journal.Event, d fields) {
 	}
 }
 
-// verify takes what the tests said, if it is about a command: what a human has
-// mended by hand has no id.
+// verify takes what the tests said, if it is about a command: what a human has mended by hand has no id.
 func (p *proposal) verify(at time.Time, d fields) {
 	if !slices.Contains([]string{"verified", "ineffective", "harmful"}, d.Result) || p.run == nil || p.run.id != d.ID {
 		return

@@ -41,8 +41,7 @@ func (c *clock) tick(ev journal.Event) time.Duration {
 	return gap
 }
 
-// Merge is what the journals of several loops tell together of recoveries and
-// questions. The folds stay as they are.
+// Merge is what the journals of several loops tell together of recoveries and questions. The folds stay as they are.
 func Merge(folds ...*Fold) Recovery {
 	var all recoveries
 	for _, f := range folds {

@@ -1,10 +1,9 @@
-// Package stats adds up what happened to a loop, from its journal: what the runs of
-// its roles took (how many, how long, how many tokens of which kind, how much money),
-// what became of the proposals to repair something, how often and for how long
-// humans were asked, and what followed when a role failed.
+// Package stats adds up what happened to a loop, from its journal: what the runs of its roles took (how many, how long,
+// how many tokens of which kind, how much money), what became of the proposals to repair something, how often and for
+// how long humans were asked, and what followed when a role failed.
 //
-// What a runner did not tell is unknown. It is counted as that beside each sum
-// and never taken for 0, so a sum with unknown runs is the least that it can be.
+// What a runner did not tell is unknown. It is counted as that beside each sum and never taken for 0, so a sum with
+// unknown runs is the least that it can be.
 package stats
 
 import (
@@ -26,23 +25,19 @@ type Section struct {
 	From  time.Time `json:"from,omitzero"` // the time of the first event
 	To    time.Time `json:"to,omitzero"`   // and of the last one
 	Total Figures   `json:"total"`
-	// Roles, models and runners are in the order in which they first ran,
-	// iterations in that of their numbers.
+	// Roles, models and runners are in the order in which they first ran, iterations in that of their numbers.
 	ByRole      []Group  `json:"by_role"`
 	ByModel     []Group  `json:"by_model"`
 	ByRunner    []Group  `json:"by_runner"`
 	ByIteration []Group  `json:"by_iteration,omitempty"`
 	Recovery    Recovery `json:"recovery"`
-	// Failures is what failed and what followed; its own times are those of the
-	// events that it counts.
+	// Failures is what failed and what followed; its own times are those of the events that it counts.
 	Failures failures.Figures `json:"failures"`
-	// Open is the attempt at the journal's end that has begun and not ended. It
-	// is in no figure.
+	// Open is the attempt at the journal's end that has begun and not ended. It is in no figure.
 	Open *Open `json:"open,omitempty"`
 }
 
-// Group is the part of a section that has a role, a model, a runner or an
-// iteration in common.
+// Group is the part of a section that has a role, a model, a runner or an iteration in common.
 type Group struct {
 	Name string `json:"name"` // "" for a model that was not told; an iteration's is its number
 	Figures
@@ -58,22 +53,20 @@ type Open struct {
 
 // Figures are sums over attempts of roles.
 type Figures struct {
-	// Runs counts the attempts; Failures those of them that did not end well, with
-	// those whose end nobody saw because the supervisor was killed; Interrupted
-	// those that the supervisor itself ended to leave, which are no failures.
+	// Runs counts the attempts; Failures those of them that did not end well, with those whose end nobody saw because
+	// the supervisor was killed; Interrupted those that the supervisor itself ended to leave, which are no failures.
 	Runs        int          `json:"runs"`
 	Failures    int          `json:"failures"`
 	Interrupted int          `json:"interrupted"`
 	DurationMS  int64        `json:"duration_ms"` // wall time; an attempt whose end nobody saw adds none
 	Tokens      Tokens       `json:"tokens"`
 	Cost        Sum[float64] `json:"cost_usd"` // US dollars, summed in whole nanodollars
-	// CostComputed counts the runs whose cost was computed from a table of
-	// prices; the runner told the others'.
+	// CostComputed counts the runs whose cost was computed from a table of prices; the runner told the others'.
 	CostComputed int `json:"cost_computed_runs"`
 }
 
-// Tokens by kind: the first four are disjoint, Reasoning is a part of Output.
-// Total is the sum of the four, of the runs that told input or output.
+// Tokens by kind: the first four are disjoint, Reasoning is a part of Output. Total is the sum of the four, of the runs
+// that told input or output.
 type Tokens struct {
 	Input      Sum[int64] `json:"input"`
 	CacheRead  Sum[int64] `json:"cache_read"`
@@ -89,91 +82,81 @@ type Sum[T int64 | float64] struct {
 	Unknown int `json:"unknown_runs"` // the runs that did not tell
 }
 
-// Recovery is what became of the proposals to repair the environment, and of the
-// questions to humans. A field that an event does not have, or has as another
-// type than ours, is not told.
+// Recovery is what became of the proposals to repair the environment, and of the questions to humans. A field that an
+// event does not have, or has as another type than ours, is not told.
 type Recovery struct {
 	Proposals
-	// BySource says who proposed, ByCategory what was the trouble: the most
-	// frequent first, equally frequent ones in the order in which they came.
+	// BySource says who proposed, ByCategory what was the trouble: the most frequent first, equally frequent ones in
+	// the order in which they came.
 	BySource   []ProposalGroup `json:"by_source"`
 	ByCategory []ProposalGroup `json:"by_category"`
-	// Auto are the commands that ran because a rule let them, Approved those that
-	// a human did.
+	// Auto are the commands that ran because a rule let them, Approved those that a human did.
 	Auto        Executions  `json:"auto"`
 	Approved    Executions  `json:"approved"`
 	Escalations Escalations `json:"escalations"`
 	Remediation Remediation `json:"first_aid"`
 }
 
-// Proposals counts proposals by their last verdicts: Proposed is the sum of the
-// five below it.
+// Proposals counts proposals by their last verdicts: Proposed is the sum of the five below it.
 type Proposals struct {
 	Proposed int `json:"proposed"`
 	ToRun    int `json:"verdict_auto"`
 	ToHuman  int `json:"verdict_human"`
 	Denied   int `json:"verdict_deny"`
-	// Invalid are no proposals by their form, or no commands; Stale ones were
-	// about something else and were not judged.
+	// Invalid are no proposals by their form, or no commands; Stale ones were about something else and were not judged.
 	Invalid int `json:"verdict_invalid"`
 	Stale   int `json:"stale"`
-	// Fallbacks are those of Proposed that were the second choice of another and
-	// were judged because that did not help.
+	// Fallbacks are those of Proposed that were the second choice of another and were judged because that did not help.
 	Fallbacks int `json:"fallbacks"`
-	// Executed counts the runs of their commands that began, Verified those after
-	// which the tests said that the trouble is gone. A human may have a command
-	// run again.
+	// Executed counts the runs of their commands that began, Verified those after which the tests said that the trouble
+	// is gone. A human may have a command run again.
 	Executed int `json:"executed"`
 	Verified int `json:"verified"`
 }
 
-// ProposalGroup is the part of the proposals that has a source or a category in
-// common; "" is not told.
+// ProposalGroup is the part of the proposals that has a source or a category in common; "" is not told.
 type ProposalGroup struct {
 	Name string `json:"name"`
 	Proposals
 }
 
-// Executions is what became of commands that began. Executed is the sum of the
-// six from Verified on.
+// Executions is what became of commands that began. Executed is the sum of the six from Verified on.
 type Executions struct {
 	Executed int `json:"executed"`
-	// Succeeded counts those that ended with exit code 0, which says nothing of
-	// what they mended.
+	// Succeeded counts those that ended with exit code 0, which says nothing of what they mended.
 	Succeeded int `json:"succeeded"`
-	// Verified, Ineffective and Harmful is what the tests said afterwards, Unknown
-	// that they said nothing, or not yet, or that the supervisor ended the command
-	// to leave; Failed are commands that did not end well, Open those whose end
-	// nobody has recorded.
+	// Verified, Ineffective and Harmful is what the tests said afterwards, Unknown that they said nothing, or not yet,
+	// or that the supervisor ended the command to leave; Failed are commands that did not end well, Open those whose
+	// end nobody has recorded.
 	Verified    int `json:"verified"`
 	Ineffective int `json:"ineffective"`
 	Harmful     int `json:"harmful"`
 	Unknown     int `json:"unknown"`
 	Failed      int `json:"failed"`
 	Open        int `json:"open"`
-	// SuccessRate is Verified among those of which the outcome is known: Verified,
-	// Ineffective, Harmful and Failed. It is nil without any.
+	// SuccessRate is Verified among those of which the outcome is known: Verified, Ineffective, Harmful and Failed. It
+	// is nil without any.
 	SuccessRate *float64 `json:"success_rate"`
 	// DurationMS is the commands' own wall time.
 	DurationMS int64 `json:"duration_ms"`
-	// ToStart is from the proposal to the command's beginning, ToVerified from the
-	// proposal to what the tests said, whatever that was.
+	// ToStart is from the proposal to the command's beginning, ToVerified from the proposal to what the tests said,
+	// whatever that was.
 	ToStart    Spread `json:"proposal_to_start"`
 	ToVerified Spread `json:"proposal_to_verification"`
 }
 
 // Escalations are questions to humans.
 type Escalations struct {
-	// Opened is the sum of Resolved, Open and Dropped. Dropped: the run ended, or
-	// another began, before anybody answered.
+	// Opened is the sum of Resolved, Open and Dropped. Dropped: the run ended, or another began, before anybody
+	// answered.
 	Opened   int     `json:"opened"`
 	Resolved int     `json:"resolved"`
 	Open     int     `json:"open"`
 	Dropped  int     `json:"dropped"`
 	ByType   []Count `json:"by_type"`
 	ByMethod []Count `json:"by_method"`
-	// Iterations are those that began. ActiveMS is the time between events in which
-	// the loop neither waited for a human or a limit nor was without a supervisor.
+	// Iterations are those that began. ActiveMS is the time between events in which the loop neither waited for a human
+	// or a limit nor was without a supervisor.
 	Iterations int   `json:"iterations"`
 	ActiveMS   int64 `json:"active_ms"`
 	// PerIteration and PerActiveHour are Opened by these; nil by nothing.
@@ -189,8 +172,7 @@ type Count struct {
 	Count int    `json:"count"`
 }
 
-// Spread is of Count durations in milliseconds: each value is one that occurred
-// (nearest rank); nil without any.
+// Spread is of Count durations in milliseconds: each value is one that occurred (nearest rank); nil without any.
 type Spread struct {
 	Count    int    `json:"count"`
 	MedianMS *int64 `json:"median_ms"`
@@ -200,29 +182,26 @@ type Spread struct {
 
 // Remediation is what rules found out and remedied before a role was started for it.
 type Remediation struct {
-	// Classified counts the failures that rules have looked at: Infra and Code as
-	// they judged, and Unknown of which they know nothing.
+	// Classified counts the failures that rules have looked at: Infra and Code as they judged, and Unknown of which
+	// they know nothing.
 	Classified int `json:"classified"`
 	Infra      int `json:"infra"`
 	Code       int `json:"code"`
 	Unknown    int `json:"unknown"`
-	// Chains are the failures that something was tried for, Remedied those of them
-	// after which the tests passed, Commands what was run for all.
+	// Chains are the failures that something was tried for, Remedied those of them after which the tests passed,
+	// Commands what was run for all.
 	Chains   int `json:"chains"`
 	Remedied int `json:"cured"`
 	Commands int `json:"commands"`
 	// Took is the time from the first classification to the passing tests.
 	Took Spread `json:"took"`
-	// SavedIterations is Remedied: without it a role at least would have had to find
-	// out, propose, and the loop to come round again. SavedTokens is that many of
-	// the run's own average iterations; nil where no runner tells its tokens.
+	// SavedIterations is Remedied: without it a role at least would have had to find out, propose, and the loop to come
+	// round again. SavedTokens is that many of the run's own average iterations; nil where no runner tells its tokens.
 	SavedIterations int      `json:"saved_iterations"`
 	SavedTokens     *int64   `json:"saved_tokens_estimated"`
 	RemediedRate    *float64 `json:"cured_rate"`
-	// VerifyRepaired counts installed tools that work and whose check had to be
-	// repaired to show it, VerifyFailed those that nothing shows to work.
-	// VerifySavedMS is what an agent would have needed at least to find out the
-	// first.
+	// VerifyRepaired counts installed tools that work and whose check had to be repaired to show it, VerifyFailed those
+	// that nothing shows to work. VerifySavedMS is what an agent would have needed at least to find out the first.
 	VerifyRepaired int   `json:"verify_repaired"`
 	VerifyFailed   int   `json:"verify_failed"`
 	VerifySavedMS  int64 `json:"verify_saved_ms"`

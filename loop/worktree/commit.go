@@ -23,8 +23,8 @@ const (
 )
 
 var (
-	// ErrBusy is a repository in the middle of something else: a merge, a rebase, a conflict, or another git that
-	// holds the index.
+	// ErrBusy is a repository in the middle of something else: a merge, a rebase, a conflict, or another git that holds
+	// the index.
 	ErrBusy = errors.New("the repository is busy")
 	// ErrIdentity is a git that does not know whose commit it is.
 	ErrIdentity = errors.New("git does not know the author")
@@ -45,8 +45,8 @@ type CommitRequest struct {
 	MaxSubject int // the length of the subject in characters; 72 when it is 0
 }
 
-// CommitResult says what became of a request. SHA is the commit that holds the iteration's work, also when it was
-// made earlier; empty when nothing was changed.
+// CommitResult says what became of a request. SHA is the commit that holds the iteration's work, also when it was made
+// earlier; empty when nothing was changed.
 type CommitResult struct {
 	SHA     string
 	Subject string
@@ -58,8 +58,8 @@ type CommitResult struct {
 // are excluded. What a person had staged of excluded paths stays staged. Hooks run; ctx bounds their time. When the
 // commit fails the index is as it was before.
 //
-// Asked again for an iteration that one of the last 20 commits carries in its trailers, it commits nothing and
-// returns that commit: so it may be repeated after a crash.
+// Asked again for an iteration that one of the last 20 commits carries in its trailers, it commits nothing and returns
+// that commit: so it may be repeated after a crash.
 func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error) {
 	if sha, subject, err := r.committed(ctx, q); err != nil || sha != "" {
 		return CommitResult{SHA: sha, Subject: subject, Skipped: SkippedAlreadyCommitted}, err

@@ -57,8 +57,8 @@ func Diff(a, b Snapshot) []Change {
 	return out
 }
 
-// Unchanged returns those of the paths that are the same in a and b, a path that is in neither included. With what
-// was dirty when a loop began, a from then and b from now, it is what a commit has to leave alone.
+// Unchanged returns those of the paths that are the same in a and b, a path that is in neither included. With what was
+// dirty when a loop began, a from then and b from now, it is what a commit has to leave alone.
 func Unchanged(a, b Snapshot, paths []string) []string {
 	var out []string
 	for _, p := range paths {
@@ -88,10 +88,10 @@ func (s Snapshot) Signature() string {
 
 // Filter parts changes into those that count and those that the globs ignore.
 //
-// The globs have the meaning of .gitignore: "*.log" is a name at any depth, "dir/" a directory with all below it,
-// "a/b" and "/b" begin at the top, "**" stands for any number of directories, "!" takes back what a glob before it
-// ignored, but nothing below a directory that is ignored, and of several that match the last one decides. An empty
-// one ignores nothing. A glob that is not valid is an error, and then nothing is ignored.
+// The globs have the meaning of .gitignore: "*.log" is a name at any depth, "dir/" a directory with all below it, "a/b"
+// and "/b" begin at the top, "**" stands for any number of directories, "!" takes back what a glob before it ignored,
+// but nothing below a directory that is ignored, and of several that match the last one decides. An empty one ignores
+// nothing. A glob that is not valid is an error, and then nothing is ignored.
 func Filter(changes []Change, globs []string) (counted, ignored []Change, err error) {
 	list, err := compileIgnore(globs)
 	if err != nil {

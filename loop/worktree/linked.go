@@ -80,8 +80,8 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 	return OpenEnv(ctx, path, r.env)
 }
 
-// remove removes a linked work tree with what is in it; its branch stays. One that somebody has locked stays, and is
-// an error.
+// remove removes a linked work tree with what is in it; its branch stays. One that somebody has locked stays, and is an
+// error.
 func (r *Repo) remove(ctx context.Context, l linked) error {
 	args := []string{"worktree", "remove", "--force"}
 	if l.locked == "initializing" {

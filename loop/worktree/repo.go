@@ -113,8 +113,8 @@ func (r *Repo) read(ctx context.Context, args ...string) ([]byte, error) {
 	return t.Run(ctx, append([]string{"git", "-c", "core.fsmonitor=false"}, args...)...)
 }
 
-// write runs git to change something, as the user would, with stdin. The housekeeping that git does on the side is
-// left to the user's own calls: it would be ended half-way with this one.
+// write runs git to change something, as the user would, with stdin. The housekeeping that git does on the side is left
+// to the user's own calls: it would be ended half-way with this one.
 func (r *Repo) write(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
 	t := proc.Tool{Dir: r.Top, Env: r.env, Stdin: stdin, Limit: maxOutput}
 	return t.Run(ctx, append([]string{"git", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)

@@ -13,10 +13,10 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// The file: the line "superloop snapshot 1", then, as unsigned varints but where said otherwise, the number of
-// entries and for each the length of what its path shares with the one before, the length of the rest, the rest, the
-// mode, and 20 bytes of id (32 when the mode is marked "wide"); the number of stamps and for each its path, written
-// as those of the entries, its size and its time; the SHA-256 of all before.
+// The file: the line "superloop snapshot 1", then, as unsigned varints but where said otherwise, the number of entries
+// and for each the length of what its path shares with the one before, the length of the rest, the rest, the mode, and
+// 20 bytes of id (32 when the mode is marked "wide"); the number of stamps and for each its path, written as those of
+// the entries, its size and its time; the SHA-256 of all before.
 const (
 	snapHead = "superloop snapshot 1\n"
 	wide     = 1 << 31
@@ -33,8 +33,8 @@ func (s Snapshot) Save(disk durable.Disk, file string) error {
 	return nil
 }
 
-// Load reads a snapshot that Save wrote. A file that is not there is fs.ErrNotExist; a damaged one is an error too,
-// and no snapshot.
+// Load reads a snapshot that Save wrote. A file that is not there is fs.ErrNotExist; a damaged one is an error too, and
+// no snapshot.
 func Load(file string) (s Snapshot, err error) {
 	f, err := openRead(file)
 	if err != nil {

@@ -48,8 +48,8 @@ type stamp struct {
 	mtime int64 // nanoseconds since the epoch
 }
 
-// Snapshot is what is in a work tree: every tracked or untracked file that is not ignored, with its mode and the id
-// of its content. The zero Snapshot is an empty tree. It is a value and never changes.
+// Snapshot is what is in a work tree: every tracked or untracked file that is not ignored, with its mode and the id of
+// its content. The zero Snapshot is an empty tree. It is a value and never changes.
 type Snapshot struct {
 	entries []entry // sorted by path
 	dirty   []stamp // of the files that were hashed here, sorted by path
@@ -62,16 +62,16 @@ func (s Snapshot) Len() int { return len(s.entries) }
 //
 // A file has the id that git knows for it or, when it was changed since it was staged, or never was, the one that git
 // would give it. So a commit, by whomever, changes nothing as long as the files stay the same. Three kinds of paths
-// have no such id: a file of more than 8 MiB, and every untracked file when there are more than 5,000, is its size
-// and time; a submodule is its commit, with the sizes and times of its files when they differ from it; a repository
-// that is not a submodule is the sizes and times of its files. Where a filter (line ends, LFS) stores another content
-// than the file's, the id changes once, when it is committed; SnapshotSince has neither flaw.
+// have no such id: a file of more than 8 MiB, and every untracked file when there are more than 5,000, is its size and
+// time; a submodule is its commit, with the sizes and times of its files when they differ from it; a repository that is
+// not a submodule is the sizes and times of its files. Where a filter (line ends, LFS) stores another content than the
+// file's, the id changes once, when it is committed; SnapshotSince has neither flaw.
 func (r *Repo) Snapshot(ctx context.Context) (Snapshot, error) {
 	return r.SnapshotSince(ctx, Snapshot{})
 }
 
-// SnapshotSince is Snapshot by someone who has an earlier one of the same tree: a file that git had no id for then,
-// and that is the same now, keeps the one that it has there, so that committing it makes no difference for certain.
+// SnapshotSince is Snapshot by someone who has an earlier one of the same tree: a file that git had no id for then, and
+// that is the same now, keeps the one that it has there, so that committing it makes no difference for certain.
 func (r *Repo) SnapshotSince(ctx context.Context, prev Snapshot) (Snapshot, error) {
 	index, err := r.index(ctx)
 	if err != nil {
@@ -175,8 +175,8 @@ func (r *Repo) look(ctx context.Context, c change, statOnly bool) (e entry, st s
 	return e, st, true
 }
 
-// carry gives files that git has by now, under an id of its own, the ids that prev has for them, when their content
-// is still the same: read once more, or by size and time where prev knows no more than that.
+// carry gives files that git has by now, under an id of its own, the ids that prev has for them, when their content is
+// still the same: read once more, or by size and time where prev knows no more than that.
 func (r *Repo) carry(snap *Snapshot, prev Snapshot) {
 	known := make(map[string]bool, len(snap.dirty))
 	for _, st := range snap.dirty {
@@ -260,8 +260,8 @@ func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
 	return r.blob(f, size)
 }
 
-// submodule is the commit that a submodule is at and, when it has changes of its own, a digest of the commit and of
-// its files.
+// submodule is the commit that a submodule is at and, when it has changes of its own, a digest of the commit and of its
+// files.
 func (r *Repo) submodule(ctx context.Context, c change, dir string) (mode uint32, sum [32]byte) {
 	// Without a repository of its own at dir, git must not find the one around it.
 	in := Repo{Top: dir, env: append(slices.Clone(r.env), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))}

@@ -1,10 +1,8 @@
-// Package action holds a command that may be executed, from the rule that knows it
-// to the person who is asked about it. Every package that passes a command on
-// passes an Action, so a new fact about commands is one more field here.
+// Package action holds a command that may be executed, from the rule that knows it to the person who is asked about it.
+// Every package that passes a command on passes an Action, so a new fact about commands is one more field here.
 //
-// A Draft is an action among others that nobody has picked yet. It is written down
-// without a digest, and what is empty is left out. Only Draft.Action and With make
-// an Action, so its digest is always that of its command and directory.
+// A Draft is an action among others that nobody has picked yet. It is written down without a digest, and what is empty
+// is left out. Only Draft.Action and With make an Action, so its digest is always that of its command and directory.
 package action
 
 import (
@@ -51,9 +49,8 @@ func (a Action) With(command string) Action {
 // Timeout is how long the command may run.
 func (a Action) Timeout() time.Duration { return time.Duration(a.TimeoutMS) * time.Millisecond }
 
-// Digest is the SHA-256, in hex, of a command and where it is to run: the same
-// command in the same place has the same one, whatever is said about it. Ways to
-// write the same directory ("./a", "a/") count as one.
+// Digest is the SHA-256, in hex, of a command and where it is to run: the same command in the same place has the same
+// one, whatever is said about it. Ways to write the same directory ("./a", "a/") count as one.
 func Digest(command, workingDir string) string {
 	sum := sha256.Sum256([]byte(command + "\x00" + path.Clean(workingDir)))
 	return hex.EncodeToString(sum[:])

@@ -176,8 +176,8 @@ func dropDisabled[T any](list []T) []T {
 	return slices.DeleteFunc(list, func(v T) bool { return *idOf(&v) == "" })
 }
 
-// refuseHandler says why an entry must not add or change a handler, or "". A file of the repository, which an agent
-// may have written, cannot take away what tells code from environment.
+// refuseHandler says why an entry must not add or change a handler, or "". A file of the repository, which an agent may
+// have written, cannot take away what tells code from environment.
 func refuseHandler(doc *document, h *Handler, e entry) string {
 	switch {
 	case h == nil && doc.layer == "":

@@ -93,8 +93,8 @@ func (doc *document) place(n *yaml.Node, ptr string) Origin {
 	return o
 }
 
-// locate gives the line and column of a place in the document. A token "@id" stands for the element of a list with
-// that id. Where the place itself was not written in this file, its nearest parent that was is given.
+// locate gives the line and column of a place in the document. A token "@id" stands for the element of a list with that
+// id. Where the place itself was not written in this file, its nearest parent that was is given.
 func (doc *document) locate(tokens []string) (ptr string, line, col int) {
 	n := doc.root
 	for _, token := range tokens {
@@ -142,8 +142,8 @@ type entry struct {
 // changes reports whether the entry needs another one that it changes.
 func (e entry) changes() bool { return e.extends || e.replace || e.disabled }
 
-// entries calls each for the entries of a list that can be applied: their id is new in this list, and if they change
-// an entry it is one of the known ones. The others are problems.
+// entries calls each for the entries of a list that can be applied: their id is new in this list, and if they change an
+// entry it is one of the known ones. The others are problems.
 func (d *decoder) entries(list *yaml.Node, ptr, key, what string, known []string, each func(n *yaml.Node, ptr string, e entry)) {
 	seen := map[string]bool{}
 	for i, n := range list.Content {

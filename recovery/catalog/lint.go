@@ -12,8 +12,8 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// The bounds on an overlay's handler, because a match must stay cheap, and on what the linter says. What superloop brings
-// may have more patterns and instructions.
+// The bounds on an overlay's handler, because a match must stay cheap, and on what the linter says. What superloop
+// brings may have more patterns and instructions.
 const (
 	maxPatterns = 40
 	maxPattern  = 2000 // bytes
@@ -21,9 +21,9 @@ const (
 	maxFindings = 2000 // then the linter looks at no further entries
 )
 
-// Lint judges what the reader of the files cannot see: whether patterns compile, names resolve, options have what
-// their strategy needs, every category has its chain. recovery/classify judges the examples. Load has linted the
-// entries of overlays already.
+// Lint judges what the reader of the files cannot see: whether patterns compile, names resolve, options have what their
+// strategy needs, every category has its chain. recovery/classify judges the examples. Load has linted the entries of
+// overlays already.
 func Lint(c *Catalog) Problems { return newLinter(c, nil).all() }
 
 // lintDocuments judges the entries that stand in docs, but not in the broken ones.

@@ -1,6 +1,6 @@
-// Package catalog is what superloop knows about failures of the environment: the closed list of categories, the
-// chains of approaches for each, the handlers that recognise a failure and list its remedies, the recipes that install
-// a tool or bring a project's dependencies up, the package managers and the names of packages.
+// Package catalog is what superloop knows about failures of the environment: the closed list of categories, the chains
+// of approaches for each, the handlers that recognise a failure and list its remedies, the recipes that install a tool
+// or bring a project's dependencies up, the package managers and the names of packages.
 //
 // All of it is data: YAML, compiled, checked against a schema, and extended or overridden by a person's own files. No
 // entry can grant anything: an entry only carries commands, and the policy judges each of them before it runs.
@@ -221,10 +221,10 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// People read and write the YAML files under data. A process needs 0.1 s and more to read them, and a supervisor
-// would wait for that between a failure and its remedy. So the program contains a compiled form of them instead,
-// which is read in some milliseconds: a builder as appendBinary writes it. A test fails until the form is made again
-// after an edit.
+// People read and write the YAML files under data. A process needs 0.1 s and more to read them, and a supervisor would
+// wait for that between a failure and its remedy. So the program contains a compiled form of them instead, which is
+// read in some milliseconds: a builder as appendBinary writes it. A test fails until the form is made again after an
+// edit.
 //
 //go:generate go test -run ^TestCompiledIsTheData$ -update .
 //go:embed compiled.bin
@@ -248,8 +248,8 @@ func readCompiled(form string) (e embedded, err error) {
 	return embedded{b, b.finish()}, err
 }
 
-// Embedded is the catalog that superloop brings, without anybody's files. An error is a
-// mistake in superloop itself; the catalog is empty then.
+// Embedded is the catalog that superloop brings, without anybody's files. An error is a mistake in superloop itself;
+// the catalog is empty then.
 func Embedded() (*Catalog, error) {
 	e, err := readCompiled(compiledForm)
 	return e.catalog, err

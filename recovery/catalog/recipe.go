@@ -10,8 +10,8 @@ type Recipe struct {
 	Category string `yaml:"category" json:"category"` // core, build, node, python, go, rust, ruby, php, java, cloud, service
 	Risk     Risk   `yaml:"risk" json:"risk,omitempty"`
 
-	// Packages names it in the system's package managers, by manager (apt, dnf, apk, pacman, zypper, brew, snap,
-	// ...); the command line is the manager's.
+	// Packages names it in the system's package managers, by manager (apt, dnf, apk, pacman, zypper, brew, snap, ...);
+	// the command line is the manager's.
 	Packages map[string][]string `yaml:"packages" json:"packages,omitempty"`
 	// Install are the command lines of any other method (npm, pip, pipx, cargo, go, gem, curl_pipe_bash,
 	// github_release, source, ...).

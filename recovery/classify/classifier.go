@@ -3,8 +3,8 @@
 //
 // It decides by rules, without a model and without running anything. The order is that of the catalog: guards (signs
 // that only a change of the code helps), dominators (a full disk makes every tool die of something else), recipes,
-// method families, any command, what everything stands on. What a test printed is told apart from what the tool
-// itself said, so that a mock that logs "no space left on device" does not make a failed assertion a full disk.
+// method families, any command, what everything stands on. What a test printed is told apart from what the tool itself
+// said, so that a mock that logs "no space left on device" does not make a failed assertion a full disk.
 //
 // Output is read as a stream in constant memory, whatever its size.
 package classify
@@ -59,9 +59,9 @@ func New(cat *catalog.Catalog, opts Options) (*Classifier, error) {
 // ErrNoFailure is what Classify gives for a command that succeeded.
 var ErrNoFailure = errors.New("the command succeeded: there is no failure to classify")
 
-// Classify reads both streams to their ends and says what the command died of. It runs nothing; with in.Probes it
-// looks at the system, read-only. The error is ErrNoFailure or the context's; a stream that breaks off makes the
-// verdict Incomplete instead.
+// Classify reads both streams to their ends and says what the command died of. It runs nothing; with in.Probes it looks
+// at the system, read-only. The error is ErrNoFailure or the context's; a stream that breaks off makes the verdict
+// Incomplete instead.
 func (c *Classifier) Classify(ctx context.Context, in Input) (Failure, error) {
 	began := time.Now()
 	if in.Exit.OK() {
@@ -106,8 +106,8 @@ func (p Problem) String() string {
 	return s + ": " + p.Text
 }
 
-// Problems tells which patterns were rejected, or cost more than others. It takes as long as compiling the catalog
-// does without what is known of the embedded one.
+// Problems tells which patterns were rejected, or cost more than others. It takes as long as compiling the catalog does
+// without what is known of the embedded one.
 func (c *Classifier) Problems() []Problem {
 	users := map[int][]string{}
 	for _, r := range c.prog.handlers {

@@ -38,8 +38,8 @@ func foreign(path string) bool {
 		"/go/src/", "lib/python", ".cargo/registry", "/pkg/mod/")
 }
 
-// codePlace finds the file and line of the code that a line of output is about: in it, in the lines after it, or
-// right before it.
+// codePlace finds the file and line of the code that a line of output is about: in it, in the lines after it, or right
+// before it.
 func codePlace(line string, before, after []string) (file string, n int) {
 	if f, n := placeIn(line); f != "" {
 		return f, n
@@ -230,9 +230,9 @@ var (
 // maxNormalised bounds what a signature reads of a line.
 const maxNormalised = 400
 
-// Normalise reduces a line of output to what is the same in every run: control codes, paths but for their last
-// element, URLs, times, UUIDs, hexadecimal and decimal numbers, names of temporary files and ports are taken out. It
-// is idempotent.
+// Normalise reduces a line of output to what is the same in every run: control codes, paths but for their last element,
+// URLs, times, UUIDs, hexadecimal and decimal numbers, names of temporary files and ports are taken out. It is
+// idempotent.
 func Normalise(line string) string {
 	s := strings.ToValidUTF8(text.Uncoloured(line), "")
 	if len(s) > maxNormalised {
@@ -259,9 +259,9 @@ func Normalise(line string) string {
 	return strings.TrimSpace(spaces().ReplaceAllString(s, " "))
 }
 
-// Signature names a failure so that the same one in another run has the same name: category, handler, and a short
-// hash over the lines, normalised. For a failure of the code give the names of the failed tests and files as parts;
-// their order does not matter.
+// Signature names a failure so that the same one in another run has the same name: category, handler, and a short hash
+// over the lines, normalised. For a failure of the code give the names of the failed tests and files as parts; their
+// order does not matter.
 func Signature(category, handler string, parts ...string) string {
 	clean := make([]string, 0, len(parts))
 	for _, p := range parts {

@@ -44,13 +44,13 @@ func (e Exit) OK() bool {
 // Input is one failed command. Nothing in it is changed.
 type Input struct {
 	Source string
-	// Command and Argv are what was run; Argv wins where both are given. A shell's text is split for the programs
-	// that it calls.
+	// Command and Argv are what was run; Argv wins where both are given. A shell's text is split for the programs that
+	// it calls.
 	Command string
 	Argv    []string
 	Dir     string // absolute; "" is unknown
-	// Tool is a recipe's id and Method a method family, where an install was attempted; else both are worked out of
-	// the command, never of the output.
+	// Tool is a recipe's id and Method a method family, where an install was attempted; else both are worked out of the
+	// command, never of the output.
 	Tool, Method string
 	Exit         Exit
 	// Stdout and Stderr are read to their ends; nil is empty. With Merged, Stdout carries both.

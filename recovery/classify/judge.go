@@ -107,8 +107,8 @@ func (j *judgement) apply(r *rule) *match {
 	return m
 }
 
-// hits are the kept lines of one pattern. For a guard, what a passing test printed or is called does not count; for
-// the others, a test's name does not.
+// hits are the kept lines of one pattern. For a guard, what a passing test printed or is called does not count; for the
+// others, a test's name does not.
 func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []hit {
 	var out []hit
 	for _, o := range []*output{j.stderr, j.stdout} {
@@ -128,8 +128,8 @@ func (j *judgement) hits(pattern int, streams streamSet, guard catalog.Guard) []
 	return out
 }
 
-// heard is a hit's voice when the end of the run is known: what stands before the count of failed tests, and belongs
-// to no part of the report, did not end the run, so a test printed it.
+// heard is a hit's voice when the end of the run is known: what stands before the count of failed tests, and belongs to
+// no part of the report, did not end the run, so a test printed it.
 func (j *judgement) heard(h hit) voice {
 	if h.voice != voiceTool {
 		return h.voice

@@ -9,9 +9,9 @@ import (
 )
 
 // LintExamples judges every example of a catalog by all of it. The primary of an example must be its own handler, no
-// other may claim it first; a guard's examples must stay code; no counter-example may match the handler that it
-// stands beside. Not fatal: a handler of a more particular layer claims it with the same category, and the example's
-// own handler adds its options.
+// other may claim it first; a guard's examples must stay code; no counter-example may match the handler that it stands
+// beside. Not fatal: a handler of a more particular layer claims it with the same category, and the example's own
+// handler adds its options.
 func LintExamples(cat *catalog.Catalog) ([]Problem, error) {
 	c, err := New(cat, Options{})
 	if err != nil {

@@ -129,8 +129,8 @@ type summary struct {
 	line   int64 // where it stands
 }
 
-// summaries are the runners' last lines, as summaries.txt has them: behind a runner's name an expression, whose
-// groups are counts of failed tests; a line without one says that none failed.
+// summaries are the runners' last lines, as summaries.txt has them: behind a runner's name an expression, whose groups
+// are counts of failed tests; a line without one says that none failed.
 var summaries = sync.OnceValue(func() (all []*regexp.Regexp) {
 	for line := range strings.Lines(summariesText) {
 		_, expr, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")

@@ -7,9 +7,9 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-// Where nothing known stands in the output, the program that failed may still be the project's own, and say itself
-// what is wrong: an exception that nobody caught, with a trace into the project's files; a message of a program that
-// was built a moment ago; the usage of a script. Such a failure is the code's, unless the message speaks of the world
+// Where nothing known stands in the output, the program that failed may still be the project's own, and say itself what
+// is wrong: an exception that nobody caught, with a trace into the project's files; a message of a program that was
+// built a moment ago; the usage of a script. Such a failure is the code's, unless the message speaks of the world
 // outside.
 
 // fault is what a program of the project died of.
@@ -183,8 +183,8 @@ func thrown(o *output) *fault {
 // noFile is how runtimes name a file that is not there; the group is its path.
 var noFile = pattern.Lazy(`(?:[Nn]o such file or directory)(?:, (?:open|stat|scandir|lstat|access))?:? ['"]([^'"]+)['"]|(?:FileNotFoundException|NoSuchFileException): (\S+)|no such file or directory @ \S+ - (\S+)`)
 
-// ownFile reports whether a line says that a file of the project is missing: one with a relative path, in no
-// directory that an installation or a build makes.
+// ownFile reports whether a line says that a file of the project is missing: one with a relative path, in no directory
+// that an installation or a build makes.
 func ownFile(line string) bool {
 	m := noFile().FindStringSubmatch(line)
 	if m == nil {
@@ -285,8 +285,8 @@ func ownProgram(name string, words []string) bool {
 	return ownScript(name, words)
 }
 
-// ownScript reports whether a command's words call a program of the project: one by its path, a file of it given to
-// an interpreter, or a hook of git.
+// ownScript reports whether a command's words call a program of the project: one by its path, a file of it given to an
+// interpreter, or a hook of git.
 func ownScript(name string, words []string) bool {
 	if w := words[0]; strings.HasPrefix(w, "./") && !strings.Contains(w, "node_modules/") && !strings.Contains(w, "venv/") && !strings.HasSuffix(w, "gradlew") && !strings.HasSuffix(w, "mvnw") || strings.HasSuffix(w, ".sh") && !strings.HasPrefix(w, "/") {
 		return true

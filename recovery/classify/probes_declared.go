@@ -181,8 +181,8 @@ func inPython(dir, pkg string) (declares, seen bool, state string) {
 	return false, seen, ""
 }
 
-// requirementOf reports whether a line of a manifest requires one of the names: a requirement, an element of a list
-// of them, or a key of a table.
+// requirementOf reports whether a line of a manifest requires one of the names: a requirement, an element of a list of
+// them, or a key of a table.
 func requirementOf(line string, names map[string]bool) bool {
 	line, _, _ = strings.Cut(line, "#")
 	line = strings.TrimPrefix(strings.TrimSpace(line), "- ")

@@ -24,8 +24,8 @@ type program struct {
 	patterns map[string]int
 }
 
-// maxOwnProgram bounds a pattern's compiled size, in instructions. The patterns that files of a user or a repository add
-// are smaller: catalog.Load leaves larger ones out.
+// maxOwnProgram bounds a pattern's compiled size, in instructions. The patterns that files of a user or a repository
+// add are smaller: catalog.Load leaves larger ones out.
 const maxOwnProgram = 4000
 
 // rule is one handler; the numbers are those of patterns.

@@ -10,8 +10,8 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// rank puts what matched into the cascade's order: dominators, then recipes, a strong guard, the method's family,
-// other families, any command, bootstrap. What a strong guard or a probe speaks against is vetoed.
+// rank puts what matched into the cascade's order: dominators, then recipes, a strong guard, the method's family, other
+// families, any command, bootstrap. What a strong guard or a probe speaks against is vetoed.
 func (j *judgement) rank(ctx context.Context) {
 	var rest []*match
 	for _, m := range j.matched {
@@ -69,9 +69,9 @@ func (j *judgement) ownUse(m *match) bool {
 	return !slices.ContainsFunc(j.calls.words, func(call []string) bool { return strings.HasPrefix(m.hit.text, call[0]+": ") })
 }
 
-// onlyTests drops what says nothing about a failed test: lines that stand in no report of one (a health check that
-// was tried again, a tool that was skipped), and general words (a permission denied, of whatever) inside such a
-// report: what a test provokes, or what the code under test does wrong, reads the same.
+// onlyTests drops what says nothing about a failed test: lines that stand in no report of one (a health check that was
+// tried again, a tool that was skipped), and general words (a permission denied, of whatever) inside such a report:
+// what a test provokes, or what the code under test does wrong, reads the same.
 func (j *judgement) onlyTests(ctx context.Context, all []*match) []*match {
 	if j.weak == nil && j.strong == nil && !(j.calls.script && j.stdout.end.failed+j.stderr.end.failed > 0) {
 		return all
@@ -113,8 +113,8 @@ func (j *judgement) threw() *hit {
 	return last
 }
 
-// traceStart is the number of the line before which nothing belongs to an exception's report. What was printed before
-// a fault that no state of the machine makes, the program had survived; one of a value that is not there may be the
+// traceStart is the number of the line before which nothing belongs to an exception's report. What was printed before a
+// fault that no state of the machine makes, the program had survived; one of a value that is not there may be the
 // consequence of what was printed a moment ago.
 func (j *judgement) traceStart(threw *hit) int64 {
 	if !ownMistake().MatchString(threw.text) || noValue().MatchString(threw.text) {
@@ -191,9 +191,8 @@ func bit(b bool) int {
 // reportEnd is the line with which npm ends what it says of a failure.
 var reportEnd = pattern.Lazy(`^npm (?:ERR!|error) A complete log of this run can be found in:`)
 
-// lastTry drops what an earlier alternative of `npm ci || npm install` died of, where the report of a later one
-// follows it: the command ended with what the last of them said. Where nothing known stands in the last report, all
-// stay.
+// lastTry drops what an earlier alternative of `npm ci || npm install` died of, where the report of a later one follows
+// it: the command ended with what the last of them said. Where nothing known stands in the last report, all stay.
 func (j *judgement) lastTry(all []*match) []*match {
 	if !strings.Contains(j.in.Command, "||") {
 		return all

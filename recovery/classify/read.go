@@ -282,8 +282,7 @@ func (rd *reading) place(final bool) {
 // slot is a place among the kept hits that later hits take over.
 type slot struct{ pattern, index int }
 
-// surrounding is what stood around a hit in such a place; it is looked at when no later hit can take it over any
-// more.
+// surrounding is what stood around a hit in such a place; it is looked at when no later hit can take it over any more.
 type surrounding struct {
 	spot spot
 	text []byte

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// The probes, by the names that handlers use. What Holds says of each stands behind it; the capture that it looks at
-// in brackets.
+// The probes, by the names that handlers use. What Holds says of each stands behind it; the capture that it looks at in
+// brackets.
 const (
 	ProbeDeclared   = "declared"    // [pkg] yes: the project declares the package; Value: installed, missing or broken
 	ProbeFirstLine  = "first_line"  // [script] yes: its interpreter is there; no: Value is crlf or the missing interpreter
@@ -26,8 +26,8 @@ const (
 	ProbeOOM        = "oom"         // yes: the kernel killed something for memory in our control group
 )
 
-// System answers probes by looking at this machine. It runs no program and changes nothing; a look that is not
-// possible here is Unknown.
+// System answers probes by looking at this machine. It runs no program and changes nothing; a look that is not possible
+// here is Unknown.
 type System struct {
 	// Mark is the environment variable that processes of this loop carry, as NAME=value; "" means SUPERLOOP_LOOP with
 	// any value.

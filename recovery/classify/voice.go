@@ -178,8 +178,8 @@ func wants(after []string) bool {
 	return false
 }
 
-// notLoaded reports whether a comment of a TAP report is what Node.js says of a file of tests whose modules it does
-// not find.
+// notLoaded reports whether a comment of a TAP report is what Node.js says of a file of tests whose modules it does not
+// find.
 func notLoaded(line string, after []string) bool {
 	if !hasAny(line, "Cannot find module '", "Cannot find package '") {
 		return false

@@ -16,6 +16,6 @@
 //   - Nothing is begun before Order.Intend has put the intent on the disk, so
 //     after a crash the caller knows what may have run.
 //
-// The package decides nothing about what follows: the caller turns an Outcome
-// into an event, a question or the next option.
+// The package decides nothing about what follows: the caller turns an Outcome into an event, a question or the next
+// option.
 package execute

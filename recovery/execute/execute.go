@@ -37,8 +37,8 @@ type Order struct {
 	Output io.Writer // gets what the command prints, without secrets; nil is nothing
 
 	Label undo.Label // names the undo set; its command is filled in
-	// Signature is the failure that the action is against, Option the key of the
-	// option that it is; "" where nothing is known of it.
+	// Signature is the failure that the action is against, Option the key of the option that it is; "" where nothing is
+	// known of it.
 	Signature, Option string
 }
 
@@ -52,8 +52,8 @@ type Intent struct {
 
 // Outcome is what came of an order.
 type Outcome struct {
-	// Changed says why nothing was begun: what is not as it was approved. Then Now
-	// is the verdict as things are, and the rest is zero.
+	// Changed says why nothing was begun: what is not as it was approved. Then Now is the verdict as things are, and
+	// the rest is zero.
 	Changed string
 	Now     Judgement
 
@@ -62,15 +62,15 @@ type Outcome struct {
 	Signal   string // that ended it, "" for none
 	Error    string // what went wrong, for an operator; "" if the command just failed
 	Duration time.Duration
-	// Output is what it printed, secrets masked. Head and Tail are its beginning and
-	// end as an event has them; Head is "" where Tail is all of it.
+	// Output is what it printed, secrets masked. Head and Tail are its beginning and end as an event has them; Head is
+	// "" where Tail is all of it.
 	Output     proc.Capture
 	Head, Tail string
 	OutputErr  error // says that Order.Output did not get all of it
 	Undo       Kept
 	Sandbox    sandbox.Sandbox // what really held the command
-	// LeftBehind counts processes that had to be ended after it; Appeared are
-	// protected places that it has made, at which an operator should look.
+	// LeftBehind counts processes that had to be ended after it; Appeared are protected places that it has made, at
+	// which an operator should look.
 	LeftBehind int
 	Appeared   []string
 }

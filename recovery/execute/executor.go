@@ -50,8 +50,8 @@ type Executor struct {
 	Environ []string // the operator's environment, of which commands get a part
 	Marker  string   // in the environment of every command; see proc.Spec
 
-	// Policies are those in force now; the strictest verdict counts, and of equal
-	// ones the first. There is at least one.
+	// Policies are those in force now; the strictest verdict counts, and of equal ones the first. There is at least
+	// one.
 	Policies func() []*recovery.Policy
 	// AcceptLoose: the operator has accepted that on_unknown "allow" runs commands where nothing confines them.
 	AcceptLoose bool

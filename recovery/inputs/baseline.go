@@ -24,8 +24,8 @@ const (
 	// Head is the commit that HEAD is at: what is committed is trusted, whatever lies in the work tree. It is for the
 	// beginning of a run. A file that is not committed is not in such a baseline, unless Request.Previous has it.
 	Head Source = "head"
-	// Now is the work tree as it is: for the moment in which an operator pins
-	// the policy, and for a directory that is no repository of git.
+	// Now is the work tree as it is: for the moment in which an operator pins the policy, and for a directory that is
+	// no repository of git.
 	Now Source = "now"
 )
 

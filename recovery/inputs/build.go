@@ -8,8 +8,8 @@ import (
 	"github.com/superloop/superloop/internal/manifest"
 )
 
-// makefiles follows makefiles: those that are named, what they include, the
-// directories in which they call make again, and the scripts of their recipes.
+// makefiles follows makefiles: those that are named, what they include, the directories in which they call make again,
+// and the scripts of their recipes.
 func makefiles(c call, dirs []string) {
 	named := c.values("-f", "--file", "--makefile")
 	for _, d := range dirs {
@@ -128,8 +128,8 @@ func cargoMembers(c call, dir string) []string {
 	return c.globs(dir, list, "Cargo.toml")
 }
 
-// cargoBuild adds the build script that a package names itself, and what "cargo
-// run --manifest-path" and the like would build is left to the sources.
+// cargoBuild adds the build script that a package names itself, and what "cargo run --manifest-path" and the like would
+// build is left to the sources.
 func cargoBuild(c call, dirs []string) {
 	for _, d := range dirs {
 		all, _ := manifest.TOML(c.peek(path.Join(d, "Cargo.toml")))
@@ -143,8 +143,8 @@ func cargoBuild(c call, dirs []string) {
 	}
 }
 
-// goMod takes the directives out of go.mod and go.work that bring other code or
-// another toolchain; a plain requirement is none.
+// goMod takes the directives out of go.mod and go.work that bring other code or another toolchain; a plain requirement
+// is none.
 func goMod(text []byte) ([]part, bool) {
 	kept := map[string][]string{}
 	for _, d := range manifest.GoMod(text) {

@@ -23,8 +23,8 @@ func (c call) in(dir string) call {
 	return c
 }
 
-// sequence reads commands one after another. A cd between them adds a
-// directory and takes none away: what stands in a subshell is not known here.
+// sequence reads commands one after another. A cd between them adds a directory and takes none away: what stands in a
+// subshell is not known here.
 func (r *reader) sequence(dirs []string, commands [][]string, depth int) {
 	for _, argv := range commands {
 		argv = unwrap(argv)

@@ -31,8 +31,8 @@ type Change struct {
 // maxShown bounds Change.Before and Change.After.
 const maxShown = 64 << 10
 
-// Compare lists what differs between the inputs of a command before and now,
-// both as Inputs gives them, sorted by path and part.
+// Compare lists what differs between the inputs of a command before and now, both as Inputs gives them, sorted by path
+// and part.
 func Compare(before, now []Input) []Change {
 	var out []Change
 	for len(before) > 0 || len(now) > 0 {
@@ -93,8 +93,8 @@ func Summary(changes []Change) string {
 	return strings.Join(out, ", ")
 }
 
-// mask hides what is secret in the two texts of a change, and bounds them. Where
-// only a secret differs the later one says so.
+// mask hides what is secret in the two texts of a change, and bounds them. Where only a secret differs the later one
+// says so.
 func mask(file, before, now string) (string, string) {
 	b, n := maskText(file, before), maskText(file, now)
 	if before != now && before != "" && now != "" && b == n {

@@ -17,8 +17,8 @@ const (
 	maxDiffsShown = 50
 )
 
-// Diff shows changes to an operator, in the manner of a unified diff. Whatever is not plainly visible is escaped, so that
-// nothing in it moves the cursor, hides or looks like another line; long lines and long diffs are cut, and say so.
+// Diff shows changes to an operator, in the manner of a unified diff. Whatever is not plainly visible is escaped, so
+// that nothing in it moves the cursor, hides or looks like another line; long lines and long diffs are cut, and say so.
 func Diff(changes []Change) string {
 	var b strings.Builder
 	for i, c := range changes {
@@ -63,8 +63,8 @@ func cutLines(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }
 
-// diffLines gives the lines of both sides with " ", "-" or "+" before each; equal
-// lines only where they stand near a change.
+// diffLines gives the lines of both sides with " ", "-" or "+" before each; equal lines only where they stand near a
+// change.
 func diffLines(a, b []string) []string {
 	head := 0
 	for head < len(a) && head < len(b) && a[head] == b[head] {
@@ -148,8 +148,8 @@ func aligned(a, b []string) []string {
 	return out
 }
 
-// visible escapes what an operator would not see, or take for something else:
-// control and format characters, blanks that are none, bytes that are no text.
+// visible escapes what an operator would not see, or take for something else: control and format characters, blanks
+// that are none, bytes that are no text.
 func visible(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {

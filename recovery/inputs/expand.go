@@ -8,14 +8,14 @@ import (
 
 var errMembers = fmt.Errorf("the workspace has more than %d members", maxMembers)
 
-// skipped are directories that no search goes into: installed code, git's own,
-// superloop's own. A path that names one literally is looked up all the same.
+// skipped are directories that no search goes into: installed code, git's own, superloop's own. A path that names one
+// literally is looked up all the same.
 func skipped(name string) bool {
 	return name == "node_modules" || name == ".git" || name == ".superloop"
 }
 
-// expand gives the files, not directories, that match a pattern below dir: "*"
-// within a name, "**" for any number of directories.
+// expand gives the files, not directories, that match a pattern below dir: "*" within a name, "**" for any number of
+// directories.
 func (r *reader) expand(dir, pattern string) (out []string) {
 	r.match(dir, strings.Split(pattern, "/"), func(p string, k kind) {
 		if k != directory {
@@ -94,8 +94,8 @@ func (r *reader) match(dir string, segs []string, found func(string, kind)) {
 	}
 }
 
-// globs tells what members a list of globs means, "!" before one takes away. A
-// list that cannot be read as globs means every directory with that file.
+// globs tells what members a list of globs means, "!" before one takes away. A list that cannot be read as globs means
+// every directory with that file.
 func (r *reader) globs(dir string, list []string, file string) []string {
 	var out []string
 	gone := map[string]bool{}

@@ -154,8 +154,8 @@ func gitHooks(c call, dirs []string) {
 	}
 }
 
-// gitConfig takes out of .git/config what can make git run a program or talk to
-// another place. Branches and the like come and go.
+// gitConfig takes out of .git/config what can make git run a program or talk to another place. Branches and the like
+// come and go.
 func gitConfig(text []byte) ([]part, bool) {
 	var b strings.Builder
 	section, keep := "", true

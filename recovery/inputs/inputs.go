@@ -16,8 +16,8 @@ type Mode string
 
 // The modes. Any other is taken as Scripts.
 const (
-	// Scripts watches what runs code or says where code comes from: scripts,
-	// plugins, registries, sources that are no registry.
+	// Scripts watches what runs code or says where code comes from: scripts, plugins, registries, sources that are no
+	// registry.
 	Scripts Mode = "scripts"
 	Strict  Mode = "strict" // watches every input whole: one changed byte is a change
 	Off     Mode = "off"    // watches nothing
@@ -30,8 +30,8 @@ type Query struct {
 	// removal. What only the shell will know is Unknown in a word.
 	Commands [][]string
 	Mode     Mode
-	// Repo, if it is given, is the repository's absolute path, so that words
-	// which are absolute paths below it are seen for what they are.
+	// Repo, if it is given, is the repository's absolute path, so that words which are absolute paths below it are seen
+	// for what they are.
 	Repo string
 }
 

@@ -23,8 +23,8 @@ func runVerbs() []string {
 
 func execVerbs() []string { return []string{"exec", "x", "dlx", "node"} }
 
-// installs reports whether a call of a package manager installs something, or
-// does what nobody here knows. Only what is known to do something else does not.
+// installs reports whether a call of a package manager installs something, or does what nobody here knows. Only what is
+// known to do something else does not.
 func (c call) installs() bool {
 	words := c.words()
 	if c.name == "npx" || c.name == "pnpx" || c.name == "bunx" {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// pom leaves the plain dependencies out of a pom.xml: those of the project, not
-// those of its plugins, and none that stands on a path of the system.
+// pom leaves the plain dependencies out of a pom.xml: those of the project, not those of its plugins, and none that
+// stands on a path of the system.
 func pom(text []byte) ([]part, bool) {
 	dec := xml.NewDecoder(bytes.NewReader(text))
 	dec.Strict = true

@@ -12,8 +12,8 @@ import (
 // lockKind says how a lock file is read for the places that it names.
 type lockKind struct {
 	json bool // strings are read by their keys; else all of the text is searched
-	// wanted are the keys under which a URL is a place to load from; of a key
-	// "a.b" the object must be the value of a. nil: every string.
+	// wanted are the keys under which a URL is a place to load from; of a key "a.b" the object must be the value of a.
+	// nil: every string.
 	wanted []string
 	// archives: a URL that ends like an archive is a file of a registry, of which only the host counts.
 	archives bool
@@ -120,8 +120,8 @@ func (k lockKind) place(address string) string {
 
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// lock is how the lock files of a family are read. It goes by the name of the
-// file, never by what is in it: that is the agent's.
+// lock is how the lock files of a family are read. It goes by the name of the file, never by what is in it: that is the
+// agent's.
 func lock(family string) func([]byte) ([]part, bool) {
 	var k lockKind
 	switch family {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// jsonObject reads a JSON object as JavaScript does: names are case-sensitive,
-// the last of two with the same name counts, a byte order mark is nothing.
+// jsonObject reads a JSON object as JavaScript does: names are case-sensitive, the last of two with the same name
+// counts, a byte order mark is nothing.
 func jsonObject(text []byte) (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))))
 	dec.UseNumber()
@@ -48,8 +48,8 @@ func jsonStrings(list []any) []string {
 	return out
 }
 
-// packageJSON takes out of package.json what decides whose code runs during an
-// installation, but for the scripts: see packageScripts.
+// packageJSON takes out of package.json what decides whose code runs during an installation, but for the scripts: see
+// packageScripts.
 func packageJSON(text []byte) ([]part, bool) {
 	pkg, err := jsonObject(text)
 	out := keysOf(pkg, "packageManager", "devEngines", "workspaces", "trustedDependencies", "dependenciesMeta", "allowScripts", "allowBuilds", "gypfile",
@@ -101,8 +101,8 @@ func foreign(name string, v any) []part {
 	return nil
 }
 
-// fromElsewhere reports whether a dependency's version is a place: a URL, a
-// repository, a directory. A version, a range or a tag has neither ":" nor "/".
+// fromElsewhere reports whether a dependency's version is a place: a URL, a repository, a directory. A version, a range
+// or a tag has neither ":" nor "/".
 func fromElsewhere(spec string) bool {
 	for _, plain := range []string{"npm:", "workspace:", "catalog:"} {
 		if strings.HasPrefix(spec, plain) {

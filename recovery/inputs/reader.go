@@ -107,8 +107,8 @@ func (r *reader) whole(file, by string) (*content, bool) {
 	return c, true
 }
 
-// unreadable: what nobody may read is no more readable for the command, so it is
-// an input like any other; the rest cannot be watched.
+// unreadable: what nobody may read is no more readable for the command, so it is an input like any other; the rest
+// cannot be watched.
 func (r *reader) unreadable(file, by string, err error) {
 	if errors.Is(err, fs.ErrPermission) {
 		r.text(file, "", by, "may not be read")
@@ -117,8 +117,8 @@ func (r *reader) unreadable(file, by string, err error) {
 	r.lose(file, by, err)
 }
 
-// open reads a file of which only a part counts; nil: there is none, or it was
-// added whole since it cannot be taken apart.
+// open reads a file of which only a part counts; nil: there is none, or it was added whole since it cannot be taken
+// apart.
 func (r *reader) open(file, by string) []byte {
 	real, k, _ := r.resolve(file)
 	if k == missing || k == directory {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// bundler follows what a Gemfile or Rakefile loads by a path that is written out,
-// and reads what stands behind "bundle exec".
+// bundler follows what a Gemfile or Rakefile loads by a path that is written out, and reads what stands behind "bundle
+// exec".
 func bundler(c call, dirs []string) {
 	for _, d := range dirs {
 		for _, name := range []string{"Gemfile", "gems.rb", "Rakefile", "rakefile", "Rakefile.rb"} {
@@ -59,15 +59,15 @@ func gem(c call, _ []string) {
 	}
 }
 
-// composerJSON takes out of composer.json where packages come from and which
-// plugins may run; for the scripts see composerScripts.
+// composerJSON takes out of composer.json where packages come from and which plugins may run; for the scripts see
+// composerScripts.
 func composerJSON(text []byte) ([]part, bool) {
 	v, err := jsonObject(text)
 	return keysOf(v, "repositories", "config", "extra", "minimum-stability"), err == nil
 }
 
-// composerScripts adds the scripts of composer.json that composer runs by itself
-// (those before and after its events), and those that the call names.
+// composerScripts adds the scripts of composer.json that composer runs by itself (those before and after its events),
+// and those that the call names.
 func composerScripts(c call, dirs []string) {
 	named := append(c.words(), "command", "init")
 	for _, d := range dirs {

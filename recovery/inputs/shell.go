@@ -136,8 +136,8 @@ func split(text string) [][]string {
 	return out
 }
 
-// expansion is the length of what begins with $ or a backtick; of a substitution
-// only its opening, since what is in it is read as commands.
+// expansion is the length of what begins with $ or a backtick; of a substitution only its opening, since what is in it
+// is read as commands.
 func expansion(s string) int {
 	if s[0] == '`' || len(s) == 1 {
 		return 1
@@ -200,8 +200,8 @@ func valued(name string) []string {
 	return nil
 }
 
-// interpreter adds what an interpreter is told to execute: the file that is its
-// first operand, and those that its options load.
+// interpreter adds what an interpreter is told to execute: the file that is its first operand, and those that its
+// options load.
 func (c call) interpreter() {
 	if c.strict() {
 		for _, a := range c.args { // whatever it may read of the repository
@@ -258,8 +258,8 @@ func (c call) operand(word string) {
 	}
 }
 
-// module reads "python -m": the module is looked for where it is called before
-// anywhere else, so a file of that name there takes the place of the real one.
+// module reads "python -m": the module is looked for where it is called before anywhere else, so a file of that name
+// there takes the place of the real one.
 func (c call) module(name string, args []string) {
 	if strings.Contains(name, Unknown) {
 		return

@@ -35,8 +35,8 @@ func table() map[string]program {
 	return t
 }
 
-// patterns are all patterns of the table, each once: a Baseline keeps the content
-// of every file that one of them matches.
+// patterns are all patterns of the table, each once: a Baseline keeps the content of every file that one of them
+// matches.
 func patterns() []string {
 	out := []string{"*.mk", "*.mak", "requirements*.txt", "server.js", ".git/hooks/*"}
 	for _, p := range table() {

@@ -33,8 +33,8 @@ type Request struct {
 	// Queries are the commands that it will be used for, as far as they are known: the entries of the policy. Their
 	// scripts are kept with their content, so that an operator can be shown a diff.
 	Queries []Query
-	// Previous is a baseline of before. With Head, files that are in no commit
-	// (an ignored .npmrc) are taken over from it.
+	// Previous is a baseline of before. With Head, files that are in no commit (an ignored .npmrc) are taken over from
+	// it.
 	Previous *Baseline
 	Time     time.Time
 }

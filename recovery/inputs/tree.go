@@ -51,8 +51,8 @@ type content struct {
 	exec bool
 }
 
-// Tree is where inputs are read: the work tree as it is (Open), or a Baseline.
-// Paths are relative to the repository, with slashes, without links.
+// Tree is where inputs are read: the work tree as it is (Open), or a Baseline. Paths are relative to the repository,
+// with slashes, without links.
 type Tree interface {
 	list(dir string) ([]entry, error) // sorted by name
 	read(file string) (content, error)

@@ -1,6 +1,6 @@
-// Package learn remembers, for one repository and one user, which remedies helped against which failures: from
-// outcomes that the tests have verified, never from a command's own exit code. What it remembers orders options that
-// are otherwise equal and suggests commands for auto_approve; it approves nothing. A person can read its file.
+// Package learn remembers, for one repository and one user, which remedies helped against which failures: from outcomes
+// that the tests have verified, never from a command's own exit code. What it remembers orders options that are
+// otherwise equal and suggests commands for auto_approve; it approves nothing. A person can read its file.
 package learn
 
 import (

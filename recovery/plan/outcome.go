@@ -82,8 +82,8 @@ func (c *Chain) Failed(text string, f Failure, options []Choice, now time.Time) 
 	return c.deeper(below)
 }
 
-// waited is what came of a command that ran once more: the same failure is waited for again, as often as the option says;
-// another one is a step forward.
+// waited is what came of a command that ran once more: the same failure is waited for again, as often as the option
+// says; another one is a step forward.
 func (c *Chain) waited(l *Level, o Choice, command, text string, f Failure, options []Choice) {
 	same := l.Failure.same(f)
 	if l.Chosen != "" {

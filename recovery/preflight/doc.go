@@ -1,5 +1,5 @@
-// Package preflight looks at the machine and the repository before a role is given work, and keeps what package failures
-// decides with.
+// Package preflight looks at the machine and the repository before a role is given work, and keeps what package
+// failures decides with.
 //
 // Check makes the checks of failures.Preventions: paths, rights, free space, ports, tools, logins, limits, and whether
 // what is installed is what a lock file says. Collect takes a snapshot of the environment; failures.Compare says what

@@ -12,15 +12,15 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// victim is how much likelier than others the command is to be ended when memory
-// runs out (of 1000): it, and not the supervisor.
+// victim is how much likelier than others the command is to be ended when memory runs out (of 1000): it, and not the
+// supervisor.
 const victim = "500"
 
 // errOff is why something that was switched off is not used.
 var errOff = errors.New("switched off")
 
-// ways are the namespaces to try, the best first; the last one has none that may
-// fail, unless there is to be no network. The notes say what is left out.
+// ways are the namespaces to try, the best first; the last one has none that may fail, unless there is to be no
+// network. The notes say what is left out.
 func (s *Spec) ways() (ways []proc.Namespaces, notes []string) {
 	// With the capability there is no need for a user namespace, in which the files of others seem to belong to nobody.
 	user := !has(unix.CAP_SYS_ADMIN)
@@ -111,8 +111,8 @@ func (o *order) bare(rep *report) {
 	}
 }
 
-// volunteer makes this process the one that the kernel ends when memory runs
-// out. Where that may not be said nothing is lost.
+// volunteer makes this process the one that the kernel ends when memory runs out. Where that may not be said nothing is
+// lost.
 func volunteer() {
 	fd, err := unix.Open("/proc/self/oom_score_adj", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -122,9 +122,9 @@ func volunteer() {
 	unix.Close(fd)
 }
 
-// keptCapabilities are what root has in a container, less the making of device
-// nodes: to own, read and write files whatever their mode, to become other users,
-// to listen on low ports. What could undo the confinement is not among them.
+// keptCapabilities are what root has in a container, less the making of device nodes: to own, read and write files
+// whatever their mode, to become other users, to listen on low ports. What could undo the confinement is not among
+// them.
 const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_KILL |
 	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_NET_RAW |
 	1<<unix.CAP_SYS_CHROOT | 1<<unix.CAP_AUDIT_WRITE | 1<<unix.CAP_SETFCAP

@@ -47,24 +47,25 @@
 // gone. If something differs, everything is made anew. The process that starts agents has no capability that they lack,
 // and it is undumpable, so they cannot trace it.
 //
-// An ordinary user needs a user namespace for that. In it sudo, su and rootless containers do not work, and the files of
-// others seem to belong to nobody. Root gets none, because it could not listen on low ports in one; instead it loses
+// An ordinary user needs a user namespace for that. In it sudo, su and rootless containers do not work, and the files
+// of others seem to belong to nobody. Root gets none, because it could not listen on low ports in one; instead it loses
 // the capabilities that undo mounts, cannot open disks, and sees /sys read-only. For root /proc/sys stays writable: a
 // mount there would keep every sandbox from mounting its own /proc.
 //
-// The directories above a place can be neither renamed nor removed. Linking and renaming between a writable place inside
-// a read-only one and the rest fails with EXDEV.
+// The directories above a place can be neither renamed nor removed. Linking and renaming between a writable place
+// inside a read-only one and the rest fails with EXDEV.
 //
 // # What commands notice
 //
 // Temporary files go to TMPDIR. sudo does not work. With .git/config protected, git config, submodule init and push -u
-// fail. bwrap and rootless containers do not start under Landlock. In a user namespace ssh refuses included configuration
-// files, because their owner is nobody. Spec.Protected and Spec.Without are there for operators who need one of these.
+// fail. bwrap and rootless containers do not start under Landlock. In a user namespace ssh refuses included
+// configuration files, because their owner is nobody. Spec.Protected and Spec.Without are there for operators who need
+// one of these.
 //
 // # What it does not stop
 //
-// Other projects read what is in a writable cache. A service that listens on a socket in the file system does what it is
-// asked, unless the socket is in Spec.Hidden. Holes in the kernel.
+// Other projects read what is in a writable cache. A service that listens on a socket in the file system does what it
+// is asked, unless the socket is in Spec.Hidden. Holes in the kernel.
 //
 // There is no Landlock library because the shim restricts one thread with three system calls, and must report each
 // degradation; a library would restrict all threads and degrade silently.

@@ -21,8 +21,8 @@ const fallbackPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 // only kept, PATH without the entries that somebody else could fill (relative, inside the repository, missing), and
 // what passthrough names: a name, or the beginning of names with a
 // * after it. Variables that change how bash reads the command are never passed
-// on, nor is a locale that does: then it would not be what was approved. tmp is the directory for temporary
-// files, "" for none. It is sorted, each name once.
+// on, nor is a locale that does: then it would not be what was approved. tmp is the directory for temporary files, ""
+// for none. It is sorted, each name once.
 func Environment(base, passthrough []string, repo, tmp string) []string {
 	all := map[string]string{}
 	path := ""
@@ -52,8 +52,8 @@ func Environment(base, passthrough []string, repo, tmp string) []string {
 	return list
 }
 
-// plainLocale: in some older encodings a backslash or a quote is the second byte
-// of a letter, and bash would read the command as something else.
+// plainLocale: in some older encodings a backslash or a quote is the second byte of a letter, and bash would read the
+// command as something else.
 func plainLocale(value string) bool {
 	v := strings.ToLower(value)
 	return v == "" || v == "c" || v == "posix" || strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
@@ -76,8 +76,8 @@ func bends(name string) bool {
 	return strings.HasPrefix(name, "BASH_FUNC_")
 }
 
-// steers names the variables by which programs load foreign code. An operator
-// may pass one on, but by its whole name only.
+// steers names the variables by which programs load foreign code. An operator may pass one on, but by its whole name
+// only.
 func steers(name string) bool {
 	switch name {
 	case "NODE_OPTIONS", "NODE_PATH", "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "JAVA_TOOL_OPTIONS",
@@ -87,8 +87,8 @@ func steers(name string) bool {
 	return slices.ContainsFunc([]string{"LD_", "DYLD_", "GIT_", "GCONV_"}, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
-// cleanPath keeps the entries of PATH that are absolute, exist, and lie outside
-// of the repository, however they are written.
+// cleanPath keeps the entries of PATH that are absolute, exist, and lie outside of the repository, however they are
+// written.
 func cleanPath(path, repo string) string {
 	var clean []string
 	top := ""
@@ -138,8 +138,8 @@ func passwords(value string) []string {
 	return nil
 }
 
-// decoded undoes the escapes of a URL; what is none stays. net/url would do, and
-// would make the shim start later (see becomeShim).
+// decoded undoes the escapes of a URL; what is none stays. net/url would do, and would make the shim start later (see
+// becomeShim).
 func decoded(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -35,8 +35,8 @@ func (a *agentOrder) disarm() error {
 	if bounded {
 		return nil
 	}
-	// A program with capabilities in its file would get them back. Other setuid
-	// programs have no effect in this user namespace anyway.
+	// A program with capabilities in its file would get them back. Other setuid programs have no effect in this user
+	// namespace anyway.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("setting no_new_privs: %w", err)
 	}
@@ -63,8 +63,8 @@ const (
 	ptmx = "/dev/ptmx"
 )
 
-// shutDevices closes the ways around mounts that are root's by the mode of a file:
-// disks and memory, and the kernel's objects in /sys. Terminals are new ones.
+// shutDevices closes the ways around mounts that are root's by the mode of a file: disks and memory, and the kernel's
+// objects in /sys. Terminals are new ones.
 func shutDevices() error {
 	nvidia, _ := filepath.Glob("/dev/nvidia*") // the pattern is well-formed
 	keep := slices.Concat(devices[:], agentDevices[:], nvidia)
@@ -102,8 +102,8 @@ func newTerminals() error {
 	return attach(tree, ptmx)
 }
 
-// become is the life of the shim from the order on, if it is to be the spawner
-// process of agents. It returns when that failed.
+// become is the life of the shim from the order on, if it is to be the spawner process of agents. It returns when that
+// failed.
 func (a *agentOrder) become() int {
 	rep := report{Level: None}
 	back, err := takeControl()
@@ -126,8 +126,8 @@ func (a *agentOrder) become() int {
 	return 1
 }
 
-// takeControl moves the control socket to where the spawner process expects it, in
-// the place of the order, and returns where the report goes now.
+// takeControl moves the control socket to where the spawner process expects it, in the place of the order, and returns
+// where the report goes now.
 func takeControl() (back int, err error) {
 	back, err = unix.FcntlInt(reportFD, unix.F_DUPFD_CLOEXEC, orderFD+shimFiles+1)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // shimFiles are the descriptors from orderFD on that are the shim's own.
 const shimFiles = 2
 
-// agentOrder is an order to the shim to prepare what agents see, and to become
-// the spawner process that starts them in it.
+// agentOrder is an order to the shim to prepare what agents see, and to become the spawner process that starts them in
+// it.
 type agentOrder struct {
 	Path  bytesOf    `json:"path"`
 	Argv  []bytesOf  `json:"argv"`
@@ -72,8 +72,8 @@ func (g *guarded) Level() proc.Level { return g.inner.Level() }
 // Notes says why it is not a better one.
 func (g *guarded) Notes() []string { return g.inner.Notes() }
 
-// Run starts the command where everything is prepared. What was prepared for
-// other files than those that are at the places now is prepared anew.
+// Run starts the command where everything is prepared. What was prepared for other files than those that are at the
+// places now is prepared anew.
 func (g *guarded) Run(kill context.Context, spec proc.Spec) (proc.Result, error) {
 	res := proc.Result{Code: -1, Ended: proc.NotStarted}
 	if !g.running.TryLock() {
@@ -113,8 +113,8 @@ func (g *guarded) launch(b proc.Become) (proc.Launch, error) {
 	if err != nil {
 		return proc.Launch{}, err
 	}
-	// Before the mounts are made, so that what is replaced meanwhile is noticed. What
-	// is mounted over keeps its inode, so no other file can come to have the number.
+	// Before the mounts are made, so that what is replaced meanwhile is noticed. What is mounted over keeps its inode,
+	// so no other file can come to have the number.
 	g.seen = g.look()
 	o := &order{Agent: &agentOrder{
 		Path: bytesOf(g.exe), Argv: convert[bytesOf](b.Argv), Env: convert[bytesOf](b.Env), Level: b.Level, Tmp: bytesOf(g.tmp),

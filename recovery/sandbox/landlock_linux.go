@@ -55,8 +55,8 @@ func gaps(rep *report) {
 	}
 }
 
-// restrict forbids this thread, and what it becomes and starts, to write
-// anywhere but below the given directories, o.Writable and devices.
+// restrict forbids this thread, and what it becomes and starts, to write anywhere but below the given directories,
+// o.Writable and devices.
 func (o *order) restrict(rep *report, writable []int) error {
 	abi := rep.LandlockABI
 	file, dir := uint64(accessFile), uint64(accessDir)

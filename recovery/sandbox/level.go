@@ -20,8 +20,8 @@ const (
 // Levels are all levels, the weakest first.
 func Levels() []Level { return []Level{None, Landlock, Mount, LandlockMount} }
 
-// Meets reports whether l is at least as much as required. Nothing meets a level
-// that does not exist, so that a mistyped one refuses; "" requires nothing.
+// Meets reports whether l is at least as much as required. Nothing meets a level that does not exist, so that a
+// mistyped one refuses; "" requires nothing.
 func (l Level) Meets(required Level) bool {
 	if required == "" {
 		return true

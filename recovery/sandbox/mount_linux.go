@@ -79,8 +79,8 @@ func remount(attr uint64, keep []string, dead int) error {
 
 const shm = "/dev/shm"
 
-// privateShm gives the command shared memory of its own, without which many
-// programs do not start their workers. It is gone with the command.
+// privateShm gives the command shared memory of its own, without which many programs do not start their workers. It is
+// gone with the command.
 func privateShm() error {
 	at, err := filepath.EvalSymlinks(shm)
 	if err != nil {
@@ -110,8 +110,8 @@ func outermost(places []bytesOf) []string {
 	return out
 }
 
-// clone is a detached copy of the mounts from path on, -1 with an error. The last
-// step of path is not followed if it is a link.
+// clone is a detached copy of the mounts from path on, -1 with an error. The last step of path is not followed if it is
+// a link.
 func clone(path string) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.O_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {

@@ -78,8 +78,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sink passes room bytes on to w, and says when there is more. What does not fit,
-// or cannot be written, is still kept and counted.
+// sink passes room bytes on to w, and says when there is more. What does not fit, or cannot be written, is still kept
+// and counted.
 type sink struct {
 	full func()
 

@@ -68,14 +68,14 @@ var caches = [...]struct{ programs, places string }{
 	{"bazel bazelisk", ".cache/bazel .cache/bazelisk"},
 }
 
-// existing are places that are writable where they exist: they belong to
-// libraries, or are files, which cannot be made in advance.
+// existing are places that are writable where they exist: they belong to libraries, or are files, which cannot be made
+// in advance.
 const existing = ".cache/ms-playwright .cache/Cypress .cache/puppeteer .cache/electron .cache/prisma .cache/typescript " +
 	".cargo/.package-cache .cargo/.package-cache-mutate .cargo/.global-cache"
 
-// Caches are the caches of package managers below home that exist, or belong to
-// a program that is found on path. A command that installs something needs them;
-// what a malicious package writes there, other projects of the same user read.
+// Caches are the caches of package managers below home that exist, or belong to a program that is found on path. A
+// command that installs something needs them; what a malicious package writes there, other projects of the same user
+// read.
 func Caches(home, path string) []string {
 	if !filepath.IsAbs(home) {
 		return nil

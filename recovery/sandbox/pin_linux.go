@@ -21,8 +21,8 @@ import (
 // directory of its socket, below the one for temporary files, on every mount where it seems to be. So those above that
 // one are mounted where they are.
 
-// pin keeps all directories above the places where they are, and returns them.
-// It takes the copies of the places that are not in the way of each other.
+// pin keeps all directories above the places where they are, and returns them. It takes the copies of the places that
+// are not in the way of each other.
 func (a *agentOrder) pin(covers []cover, table mountTable) ([]string, error) {
 	anchor := slices.IndexFunc(covers, func(c cover) bool { return c.kind != placeWritable && isDir(c.path) })
 	if anchor < 0 {

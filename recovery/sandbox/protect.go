@@ -22,8 +22,8 @@ type Protection struct {
 	// agent runs is no longer protected from that agent; a directory is, whatever happens in it.
 	ReadOnly []string
 	Writable []string // directories inside of ReadOnly where agents write
-	// Hidden are directories and files in whose place there is nothing. One that
-	// is missing stays so only if nobody makes it.
+	// Hidden are directories and files in whose place there is nothing. One that is missing stays so only if nobody
+	// makes it.
 	Hidden []string
 }
 
@@ -111,8 +111,8 @@ func (p Protection) resolved() (Protection, error) {
 // maxLinks is as many as the kernel follows.
 const maxLinks = 40
 
-// steady is path without symbolic links, as far as it exists. An error says which
-// link on it the own user could replace.
+// steady is path without symbolic links, as far as it exists. An error says which link on it the own user could
+// replace.
 func steady(path string) (string, error) {
 	at, rest := "/", strings.Split(filepath.Clean(path)[1:], "/")
 	for links := 0; len(rest) > 0; {

@@ -55,8 +55,8 @@ func Run(ctx context.Context, s Spawner, spec Spec) (Result, error) {
 	return res, err
 }
 
-// Measure finds out what the sandbox would be here, by setting it up for nothing
-// on harmless places. It takes as long as an empty command, some 20 ms.
+// Measure finds out what the sandbox would be here, by setting it up for nothing on harmless places. It takes as long
+// as an empty command, some 20 ms.
 func Measure(ctx context.Context, s Spawner, without ...Mechanism) (Sandbox, error) {
 	spec := Spec{Place: Place{Repo: "/"}, Network: NoNetwork, Without: without, Timeout: DefaultTimeout, OutputLimit: DefaultOutputLimit}
 	o := &order{Probe: true, Landlock: !slices.Contains(without, UseLandlock)}

@@ -145,8 +145,8 @@ func limit() error {
 			return fmt.Errorf("limiting %s: %w", l.name, err)
 		}
 		most := min(now.Max, l.most)
-		// Of package syscall, so that its Exec does not put the limit of open files
-		// back to what this process started with.
+		// Of package syscall, so that its Exec does not put the limit of open files back to what this process started
+		// with.
 		if err := syscall.Setrlimit(l.what, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 			return fmt.Errorf("limiting %s to %d: %w", l.name, most, err)
 		}

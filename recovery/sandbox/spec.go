@@ -41,15 +41,15 @@ type Spec struct {
 	// See NewTmp and Caches.
 	Writable []string
 	// Protected may not be written although it lies in something writable, and Hidden cannot be seen, both only with a
-	// mount namespace. What does not exist cannot be protected; see Result.Appeared. See Protected and
-	// Sockets for what is usual.
+	// mount namespace. What does not exist cannot be protected; see Result.Appeared. See Protected and Sockets for what
+	// is usual.
 	Protected, Hidden []string
 	Network           Network
 	Required          Level       // the level below which nothing is run; "" is None
 	Without           []Mechanism // what is not to be used
 
-	// Timeout bounds the run; Grace is what its
-	// tree gets between SIGTERM and SIGKILL. Hurry, when closed, ends the grace.
+	// Timeout bounds the run; Grace is what its tree gets between SIGTERM and SIGKILL. Hurry, when closed, ends the
+	// grace.
 	Timeout, Grace time.Duration
 	Hurry          <-chan struct{}
 
@@ -72,8 +72,8 @@ const OutputLimit Reason = "output_limit"
 
 // Result is how a command ended.
 type Result struct {
-	// Code is the exit code, -1 if a signal ended it, whose name is Signal. 126
-	// and 127 are bash's own: not executable, not found.
+	// Code is the exit code, -1 if a signal ended it, whose name is Signal. 126 and 127 are bash's own: not executable,
+	// not found.
 	Code   int
 	Signal string
 	Ended  Reason
@@ -93,8 +93,8 @@ type Result struct {
 	Sandbox Sandbox
 }
 
-// ErrNoBash: the commands of a policy are written for bash, and judged as bash
-// would read them; sh reads some of them differently.
+// ErrNoBash: the commands of a policy are written for bash, and judged as bash would read them; sh reads some of them
+// differently.
 var ErrNoBash = errors.New("bash is not installed, and sh is not enough: commands are approved as bash reads them; install bash")
 
 // RefusedError says that a command was not run because it would not have been confined as required.

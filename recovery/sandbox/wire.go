@@ -48,8 +48,8 @@ type order struct {
 	Hidden    []bytesOf `json:"hidden"`
 
 	Required Level `json:"required,omitempty"`
-	// Landlock is false if it is not to be used. Mount: the shim was started in a
-	// mount namespace of its own, to be furnished.
+	// Landlock is false if it is not to be used. Mount: the shim was started in a mount namespace of its own, to be
+	// furnished.
 	Landlock bool `json:"landlock"`
 	Mount    bool `json:"mount"`
 	Probe    bool `json:"probe,omitempty"` // everything is tried on harmless places, and nothing executed

@@ -25,20 +25,20 @@
 // Seal records what the command left behind. Restore then changes only what the command changed, and only where it
 // still is as the command left it. What has changed since then is a conflict: it is reported and stays, or with Force
 // is moved beside, to a name ending in .superloop-undo-conflict, and what was kept takes its place. Nothing is ever
-// thrown away but what the command made itself. What the command created where nothing was stays, and is reported.
-// The index, HEAD and branches are not restored.
+// thrown away but what the command made itself. What the command created where nothing was stays, and is reported. The
+// index, HEAD and branches are not restored.
 //
 // # Crashes
 //
 // A set begins with a mark and is one once its manifest is renamed into its place. Killed before that there is none,
 // and the next Keep or Prune sweeps what is left of it; killed after it, it is whole. Restore is judged from what is
 // there, so calling it again goes on where it was killed: trees are copied beside their place and renamed into it. A
-// set survives a kill. A power cut may take one that was made just before, or the content of a tree, which Restore
-// then finds damaged and refuses; what is written into git is flushed.
+// set survives a kill. A power cut may take one that was made just before, or the content of a tree, which Restore then
+// finds damaged and refuses; what is written into git is flushed.
 //
 // # Programs
 //
 // Trees are copied by cp, removed by rm, links are made by ln; the rest is git and durable.Disk. Paths are opened
-// directory by directory without following links, and the programs are started in the directory that was opened, so
-// no link that is planted meanwhile leads out of the repository.
+// directory by directory without following links, and the programs are started in the directory that was opened, so no
+// link that is planted meanwhile leads out of the repository.
 package undo

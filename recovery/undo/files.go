@@ -76,8 +76,8 @@ func (s Store) stateAt(rel string) (b bytesOf, state string, err error) {
 	return b, b.state(), err
 }
 
-// keepTracked makes the commit of the tracked files as they are in the work tree. Only files that differ from HEAD
-// are read; those that do not fit are named and are in the commit as HEAD has them.
+// keepTracked makes the commit of the tracked files as they are in the work tree. Only files that differ from HEAD are
+// read; those that do not fit are named and are in the commit as HEAD has them.
 func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *manifest, room int64) error {
 	var in bytes.Buffer
 	fmt.Fprintf(&in, "feature done\ncommit %s\nmark :1\ncommitter superloop <superloop@localhost> %d +0000\n", refBase+m.ID, m.Time.Unix())

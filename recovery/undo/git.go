@@ -103,8 +103,8 @@ type difference struct {
 	oldID   string
 }
 
-// differences compares a commit ("" is the empty tree) with the work tree, by what the index knows; a file whose
-// times have changed is among them even if its content has not. Submodules are left out.
+// differences compares a commit ("" is the empty tree) with the work tree, by what the index knows; a file whose times
+// have changed is among them even if its content has not. Submodules are left out.
 func (g *git) differences(ctx context.Context, commit string) ([]difference, error) {
 	if commit == "" {
 		commit = g.object("tree", nil)

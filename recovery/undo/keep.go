@@ -15,8 +15,8 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// Store holds the sets of one repository. Two calls that change something do not run at once: the second waits 3 s,
-// and then gets a *durable.LockedError.
+// Store holds the sets of one repository. Two calls that change something do not run at once: the second waits 3 s, and
+// then gets a *durable.LockedError.
 type Store struct {
 	Disk durable.Disk
 	Dir  string // private, outside of the repository; made if need be
@@ -41,8 +41,8 @@ type Request struct {
 	Time    time.Time
 }
 
-// What there is of a set, in the directory sets: <id> and one of these. A mark without a manifest is a set that was
-// not finished, or that is being removed.
+// What there is of a set, in the directory sets: <id> and one of these. A mark without a manifest is a set that was not
+// finished, or that is being removed.
 const (
 	markFile     = ".set"   // the first that is made, the last that goes
 	manifestFile = ".json"  // with it there is a set

@@ -311,8 +311,8 @@ func same(dir, name, sum, why string) error {
 	return err
 }
 
-// removeTree removes an entry of a directory with everything below it. Directories that may not be written are made
-// so before it gives up.
+// removeTree removes an entry of a directory with everything below it. Directories that may not be written are made so
+// before it gives up.
 func removeTree(ctx context.Context, dir, name string) error {
 	t := proc.Tool{Dir: dir}
 	if _, err := t.Run(ctx, "rm", "-rf", "--", "./"+name); err == nil {

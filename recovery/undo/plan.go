@@ -31,9 +31,9 @@ type Named struct {
 	Why  string `json:"why"`
 }
 
-// Plan says what a command is going to touch. commands are its simple commands in their order, each as its words
-// after quote removal; nothing is executed, globs are matched against the names that are there. An error is about the
-// working directory.
+// Plan says what a command is going to touch. commands are its simple commands in their order, each as its words after
+// quote removal; nothing is executed, globs are matched against the names that are there. An error is about the working
+// directory.
 func Plan(repo, workingDir string, commands [][]string) (Targets, error) {
 	dir, ok := inside(repo, ".", workingDir)
 	if !ok {

@@ -15,8 +15,8 @@ import (
 type Analysis struct {
 	// Repairable: the tool works, and the same command with another expectation shows it.
 	Repairable bool `json:"repairable"`
-	// Broken: there is evidence that the tool does not work. Nothing else that is
-	// tried can outweigh it. When neither is true, the output says nothing.
+	// Broken: there is evidence that the tool does not work. Nothing else that is tried can outweigh it. When neither
+	// is true, the output says nothing.
 	Broken       bool   `json:"broken"`
 	ToolName     string `json:"tool_name,omitempty"` // the name as it stands in the output
 	ExitCode     int    `json:"exit_code"`
@@ -29,8 +29,8 @@ type Analysis struct {
 	Why              string `json:"why"` // one sentence, with the line that decided
 }
 
-// AnalyzeVerifyFailure says what the end and the output of a failed check prove.
-// It takes the check for a question after the version, as checks are.
+// AnalyzeVerifyFailure says what the end and the output of a failed check prove. It takes the check for a question
+// after the version, as checks are.
 func AnalyzeVerifyFailure(stdout, stderr string, exit ExitInfo, tool string) Analysis {
 	return analyse(stdout, stderr, exit, tool, []string{"--version", "-version", "version", "-V", "-v", "--help", "-help", "help", "-h"})
 }
@@ -85,8 +85,8 @@ var (
 	helpHead   = pattern.Lazy(`(?i)^\s*(?:[\w /-]{0,40} )?(?:options|commands|arguments|flags|parameters)\b[^.]*:?\s*$`)
 )
 
-// analyseHelp judges the output of --help or -h. One that ended with 0 may show
-// by other things than a line of usage that it is a help.
+// analyseHelp judges the output of --help or -h. One that ended with 0 may show by other things than a line of usage
+// that it is a help.
 func analyseHelp(stdout, stderr string, exit ExitInfo, tool string, given []string) Analysis {
 	a := analyse(stdout, stderr, exit, tool, given)
 	if a.Broken || a.Repairable {
@@ -144,8 +144,8 @@ func helpProof(lines []string, name string, zero bool) (proof, bool) {
 	return p, true
 }
 
-// ExitInfo is how a command ended. Signal and Code are apart because a program
-// may exit with 129 by itself: git does, to say that it was called wrongly.
+// ExitInfo is how a command ended. Signal and Code are apart because a program may exit with 129 by itself: git does,
+// to say that it was called wrongly.
 type ExitInfo struct {
 	Code       int
 	Signal     string // the name of the signal that ended it, else ""

@@ -28,8 +28,8 @@ var (
 	helpFor    = pattern.Lazy(`(?i)\bfor (?:more |further |detailed |full |a |the )*(?:information|info|help|usage|details|options|list|summary)|(?:gives|shows|displays|prints) .*(?:usage|help|options)`)
 )
 
-// works finds the best proof in the lines of an output: a line of usage, then
-// the refusal of an argument that was given, then a word on where help is.
+// works finds the best proof in the lines of an output: a line of usage, then the refusal of an argument that was
+// given, then a word on where help is.
 func works(lines, given []string, tool string) (proof, bool) {
 	for i := range lines {
 		if p, ok := usageProof(lines, i, tool); ok {
@@ -49,8 +49,8 @@ func works(lines, given []string, tool string) (proof, bool) {
 	return proof{}, false
 }
 
-// usageProof looks at line i. A usage of the interpreter under a tool is no proof
-// of the tool: its wrapper has called it wrongly.
+// usageProof looks at line i. A usage of the interpreter under a tool is no proof of the tool: its wrapper has called
+// it wrongly.
 func usageProof(lines []string, i int, tool string) (proof, bool) {
 	head, rest, word := "", "", ""
 	if m := usageLine().FindStringSubmatch(lines[i]); m != nil {
@@ -145,8 +145,8 @@ func isRefusal(line string, given []string) bool {
 	return slices.ContainsFunc(given, func(g string) bool { return strings.HasPrefix(g, "-") && strings.Contains(g, m[1]) })
 }
 
-// bare are the arguments without their dashes, "Unknown option: version", and
-// with one of them: "Unrecognized option '-version'".
+// bare are the arguments without their dashes, "Unknown option: version", and with one of them: "Unrecognized option
+// '-version'".
 func bare(given []string) []string {
 	var out []string
 	for _, g := range given {

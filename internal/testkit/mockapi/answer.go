@@ -62,8 +62,8 @@ func complete(c Call, d dialect, r Reply, m meter) (answer, error) {
 // fails: the answer is an error instead of a message.
 func (a answer) fails() bool { return !a.InStream && a.Status != 0 && a.Status != http.StatusOK }
 
-// errorsText has the usual type and message of an error by API and status. 500 stands for all from there on that have none
-// of their own, 400 for all others.
+// errorsText has the usual type and message of an error by API and status. 500 stands for all from there on that have
+// none of their own, 400 for all others.
 //
 //go:embed errors.txt
 var errorsText string

@@ -16,14 +16,13 @@ import (
 // keep is a provider that agent CLIs are used with.
 type keep struct {
 	id string
-	// makes is the provider whose model names are this one's too, for one of
-	// which the source does not say what it makes; or sells.
+	// makes is the provider whose model names are this one's too, for one of which the source does not say what it
+	// makes; or sells.
 	makes string
 	names []string // other words for it
 }
 
-// sells is a shop for the models of others: a bare name of a model is not looked
-// up there before its maker.
+// sells is a shop for the models of others: a bare name of a model is not looked up there before its maker.
 const sells = "-"
 
 var kept = []keep{
@@ -48,13 +47,12 @@ var kept = []keep{
 var vendors = []string{"anthropic", "openai", "google", "x-ai", "mistralai", "deepseek", "moonshotai", "z-ai", "qwen", "minimax",
 	"meta-llama", "xiaomi", "stepfun", "~anthropic", "~google", "~moonshotai", "~openai"}
 
-// notText are models that are not paid by the token of text alone, or not for
-// chatting, although their prices look like it.
+// notText are models that are not paid by the token of text alone, or not for chatting, although their prices look like
+// it.
 var notText = regexp.MustCompile(`(?i)image|tts|transcribe|realtime|audio|embed|ocr|moderation|whisper|voxtral|sonic|-live-|live-2|guard|omni-flash|computer-use`)
 
-// textKeys are the prices that a usage in tokens of text is computed with, and
-// otherKeys those of things that no agent CLI counts: they are left out, and so
-// is nothing that text costs.
+// textKeys are the prices that a usage in tokens of text is computed with, and otherKeys those of things that no agent
+// CLI counts: they are left out, and so is nothing that text costs.
 var (
 	textKeys  = []string{"input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok"}
 	otherKeys = []string{"web_searches_kcount", "storage_searches_kcount", "input_audio_mtok", "cache_audio_read_mtok", "input_image_mtok",
@@ -108,9 +106,8 @@ func convert(src source) (price.File, error) {
 	return f, nil
 }
 
-// model of a provider. One without a price for text stays as a name without
-// rates, so that its name is not taken for another model's; of openrouter, whose
-// names are whole and each its own, it is left out: nil.
+// model of a provider. One without a price for text stays as a name without rates, so that its name is not taken for
+// another model's; of openrouter, whose names are whole and each its own, it is left out: nil.
 func model(provider string, m sourceModel) (*price.Model, error) {
 	router := provider == "openrouter"
 	if vendor, _, _ := strings.Cut(m.ID, "/"); router && !slices.Contains(vendors, vendor) {

@@ -1,6 +1,5 @@
-// Command prices makes prices.json, what roles/agent/price embeds, of the prices in the
-// npm package @pydantic/genai-prices (MIT): it reads what source.mjs prints on
-// standard input. The directive in price.go runs both.
+// Command prices makes prices.json, what roles/agent/price embeds, of the prices in the npm package
+// @pydantic/genai-prices (MIT): it reads what source.mjs prints on standard input. The directive in price.go runs both.
 package main
 
 import (

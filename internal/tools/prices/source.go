@@ -19,8 +19,7 @@ type sourceProvider struct {
 type sourceModel struct {
 	ID    string      `json:"id"`
 	Match sourceMatch `json:"match"`
-	// Prices is one set of prices, or a list of them with constraints, of which
-	// the last that holds counts.
+	// Prices is one set of prices, or a list of them with constraints, of which the last that holds counts.
 	Prices json.RawMessage `json:"prices"`
 }
 

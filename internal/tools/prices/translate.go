@@ -52,8 +52,7 @@ func translate(m sourceMatch) (out price.Rules, err error) {
 	return out, nil
 }
 
-// translateRegex takes the one thing that Go has not, ^(?!X)REST, apart: not ^X,
-// and ^REST.
+// translateRegex takes the one thing that Go has not, ^(?!X)REST, apart: not ^X, and ^REST.
 func translateRegex(s string) (price.Rules, error) {
 	inner, rest, ok := lookahead(s)
 	if !ok {

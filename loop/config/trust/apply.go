@@ -9,10 +9,10 @@ import (
 	"github.com/superloop/superloop/loop/config"
 )
 
-// Apply gives the configuration that is in force when s is: c with everything that a Section holds taken from s.
-// Loops that s does not have are left out. The Section of the result is s. c is not changed; the places of problems
-// stay those of its file. Where a loop overrides recovery, its section holds the whole policy, whatever the file says
-// at the top.
+// Apply gives the configuration that is in force when s is: c with everything that a Section holds taken from s. Loops
+// that s does not have are left out. The Section of the result is s. c is not changed; the places of problems stay
+// those of its file. Where a loop overrides recovery, its section holds the whole policy, whatever the file says at the
+// top.
 //
 // It fails when s is not an Effective of c's own Section and so does not fit.
 func Apply(c *config.Config, s Section) (*config.Config, error) {
@@ -62,8 +62,8 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 	return &out, nil
 }
 
-// roles are the roles of the Section, with what it does not hold from the file, or, for a role that the file no
-// longer has, as it was when it was pinned.
+// roles are the roles of the Section, with what it does not hold from the file, or, for a role that the file no longer
+// has, as it was when it was pinned.
 func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 	var out []config.Role
 	for _, r := range in.Roles {
@@ -90,8 +90,8 @@ func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 	return out, nil
 }
 
-// choices are those of a role's runners that the Section has, in the order of the file but that the pinned first one
-// is the first.
+// choices are those of a role's runners that the Section has, in the order of the file but that the pinned first one is
+// the first.
 func (s Section) choices(r Role, role config.Role) []config.Choice {
 	allowed := r.runners()
 	out := slices.DeleteFunc(slices.Clone(role.Runners), func(c config.Choice) bool { return !slices.Contains(allowed, c.Runner) })

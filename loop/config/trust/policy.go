@@ -38,8 +38,8 @@ type key struct {
 	less, more string // less and more say what a tightening and a loosening do
 }
 
-// keys are the keys of a policy that are understood. The defaults are those of the schema, but for enabled: that of
-// an absent section.
+// keys are the keys of a policy that are understood. The defaults are those of the schema, but for enabled: that of an
+// absent section.
 func keys() []key {
 	none := []any{}
 	return []key{
@@ -230,13 +230,13 @@ func sortedKeys[A, B any](a map[string]A, b map[string]B) []string {
 	return slices.Compact(names)
 }
 
-// order says which of two values of a key is tighter. It gives the loosest value that is looser neither than the
-// pinned one nor than the new one, and what leads from the pinned one to it (tighter) and from it to the new one
-// (looser). ok is false when the two cannot be compared.
+// order says which of two values of a key is tighter. It gives the loosest value that is looser neither than the pinned
+// one nor than the new one, and what leads from the pinned one to it (tighter) and from it to the new one (looser). ok
+// is false when the two cannot be compared.
 type order func(pinned, now any) (in any, tighter, looser []step, ok bool)
 
-// step is one change of a value: a whole value for another, or one element of a set that comes or goes, the other
-// side being nil.
+// step is one change of a value: a whole value for another, or one element of a set that comes or goes, the other side
+// being nil.
 type step struct{ from, to any }
 
 // ranked lists the values of a key, the tightest first.
@@ -293,8 +293,8 @@ func more(pinned, now any) (any, []step, []step, bool) {
 // beside others normal leaves it out.
 const nowhere = "/dev/null"
 
-// roots: a set that grants, but that grants everything when it is empty. Paths are compared as text: one below
-// another may be a link to anywhere.
+// roots: a set that grants, but that grants everything when it is empty. Paths are compared as text: one below another
+// may be a link to anywhere.
 func roots(pinned, now any) (any, []step, []step, bool) {
 	both, gone, came, ok := compareSets(pinned, now)
 	switch {

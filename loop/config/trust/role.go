@@ -107,8 +107,8 @@ func (j *joiner) others(path string, p, n Role) map[string]string {
 	return in
 }
 
-// roleRights compares the rights that a runner of the pinned role has in it; those that it has of itself are
-// compared, and said, there.
+// roleRights compares the rights that a runner of the pinned role has in it; those that it has of itself are compared,
+// and said, there.
 func (j *joiner) roleRights(path string, p, n Role, runner string) string {
 	now := n.Runner
 	if slices.Contains(n.runners(), runner) {

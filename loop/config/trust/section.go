@@ -4,11 +4,11 @@
 // key by key.
 //
 // A change is a tightening or a loosening. A tightening is in force at once. A loosening is held, the pinned value
-// stays, until a person trusts it. Effective is the Section that is in force while something is held: never looser
-// than the pin, and, wherever "looser" has a meaning, never looser than the file.
+// stays, until a person trusts it. Effective is the Section that is in force while something is held: never looser than
+// the pin, and, wherever "looser" has a meaning, never looser than the file.
 //
-// What is not understood is a loosening. These are understood; everything else in a Section is pinned as it is, and
-// any change of it is held:
+// What is not understood is a loosening. These are understood; everything else in a Section is pinned as it is, and any
+// change of it is held:
 //
 //	key                                    tighter is                 in force while it differs
 //	recovery.*                             see keys                   the stricter; what both grant; what either forbids
@@ -26,19 +26,19 @@
 //	loops.*.respond.diagnostician          nobody                     nobody if the file says so, else the pinned one
 //	escalation.slack.users                 fewer users                the users of both
 //
-// Pinned as they are: a runner's command, args, fast_args, prompt_mode, adapter and each variable of env; which roles
-// a loop has, in which order, and the runner of each, which is the first of its runners; the commands of tests and
+// Pinned as they are: a runner's command, args, fast_args, prompt_mode, adapter and each variable of env; which roles a
+// loop has, in which order, and the runner of each, which is the first of its runners; the commands of tests and
 // validation and before a commit; each key of webhooks; the channels of escalation, and every key of escalation.slack
-// and of recovery that is not in the table or in keys. A loop's recovery is compared as the policy that results for it, so that
-// taking an override away is judged by what it does.
+// and of recovery that is not in the table or in keys. A loop's recovery is compared as the policy that results for it,
+// so that taking an override away is judged by what it does.
 //
 // One thing an order cannot say: where on_unknown is allow, a command that leaves auto_approve may still run as one
 // that no list names, and then without the guard and the network of its own that only listed commands have.
 //
-// Not in the Section, and so in force as the file says: models and their tiers, the order in which the further
-// runners of a role are asked, time bounds, budgets, prices, the times of escalation, checklists, prerequisites,
-// evidence, the stuck check, how commits are made, what follows a failure (respond, but who is the diagnostician),
-// and recovery.tests, which grant nothing. The checks of respond.preflight run nothing, and ask no other machine.
+// Not in the Section, and so in force as the file says: models and their tiers, the order in which the further runners
+// of a role are asked, time bounds, budgets, prices, the times of escalation, checklists, prerequisites, evidence, the
+// stuck check, how commits are made, what follows a failure (respond, but who is the diagnostician), and
+// recovery.tests, which grant nothing. The checks of respond.preflight run nothing, and ask no other machine.
 //
 // Who runs as the same user as superloop, and is not confined, can write the pin too. The pin keeps a confined agent
 // from loosening anything, and makes what an unconfined one does visible; it is no wall against the latter.
@@ -100,8 +100,8 @@ type Role struct {
 	// Others are the further runners that may play it, each with its rights: "" are those of that runner. In which
 	// order they are asked is not pinned.
 	Others map[string]string `json:"others,omitempty"`
-	// Rest is neither compared nor part of the digest. It is kept so that a role that was taken out of the file,
-	// which is held, runs as it did.
+	// Rest is neither compared nor part of the digest. It is kept so that a role that was taken out of the file, which
+	// is held, runs as it did.
 	Rest *RoleRest `json:"rest,omitempty"`
 }
 
@@ -173,8 +173,8 @@ func (s Section) Policy(loop string) Policy {
 }
 
 // Digest is the SHA-256, in hex, of the Section as canonical JSON: keys sorted, no white space, nothing escaped that
-// need not be, without what is not compared. It is the same for two files that mean the same, and Compare finds
-// nothing between two Sections exactly when their digests are equal.
+// need not be, without what is not compared. It is the same for two files that mean the same, and Compare finds nothing
+// between two Sections exactly when their digests are equal.
 func (s Section) Digest() string {
 	s.Loops = maps.Clone(s.Loops)
 	for id, l := range s.Loops {

@@ -55,8 +55,8 @@ type file struct {
 // ErrNoPin: nothing was ever pinned, or the pin was removed.
 var ErrNoPin = errors.New("nothing of the configuration is pinned yet")
 
-// DamagedError says that there is a pin that cannot be believed. It is never the same as ErrNoPin: nothing may be
-// taken for trusted.
+// DamagedError says that there is a pin that cannot be believed. It is never the same as ErrNoPin: nothing may be taken
+// for trusted.
 type DamagedError struct {
 	Path string
 	Why  error
@@ -159,15 +159,15 @@ func parse(data []byte) (Pin, error) {
 }
 
 // Save pins p.Section, whatever was pinned before, and fills in p.Digest. A damaged pin is copied aside first
-// ("<path>.broken-0"). When it returns the pin survives a power cut; after an error the old pin is there as it was,
-// but for the exception of durable.Disk.WriteFile. Killed at any step it leaves the old pin or the new one.
+// ("<path>.broken-0"). When it returns the pin survives a power cut; after an error the old pin is there as it was, but
+// for the exception of durable.Disk.WriteFile. Killed at any step it leaves the old pin or the new one.
 func (s Store) Save(p Pin) (Pin, error) {
 	err := s.locked(func() error { return s.write(&p) })
 	return p, err
 }
 
-// SaveFirst pins p unless something is pinned already. It gives the pin that is there, and whether that is the new
-// one; a damaged pin is an error and stays.
+// SaveFirst pins p unless something is pinned already. It gives the pin that is there, and whether that is the new one;
+// a damaged pin is an error and stays.
 func (s Store) SaveFirst(p Pin) (pin Pin, first bool, err error) {
 	err = s.locked(func() error {
 		if pin, err = s.Load(); !errors.Is(err, ErrNoPin) {

@@ -18,8 +18,8 @@ type inForce struct {
 	whole   bool // it is all that its file says; nothing is held
 }
 
-// changes are those of what is in force. While something is held the file says more than is in force. So what is
-// pinned is compared as it is in force, and only the rest as it is written.
+// changes are those of what is in force. While something is held the file says more than is in force. So what is pinned
+// is compared as it is in force, and only the rest as it is written.
 func changes(was, is inForce) []config.Change {
 	written := config.Diff(was.config, is.config)
 	if was.whole && is.whole {
@@ -82,9 +82,9 @@ func pinned(path string, was, is trust.Section) bool {
 	return false
 }
 
-// agents are the changes of who may play each role, and of who looks for causes, as they are in force. Who that is,
-// is pinned, while models and the order are not; so neither the two files nor the two Sections say it all. A role
-// that has one runner before and after is left to them.
+// agents are the changes of who may play each role, and of who looks for causes, as they are in force. Who that is, is
+// pinned, while models and the order are not; so neither the two files nor the two Sections say it all. A role that has
+// one runner before and after is left to them.
 func agents(was, is *config.Config) (out []config.Change) {
 	differ := func(path string, from, to any) {
 		if !reflect.DeepEqual(from, to) {
@@ -136,8 +136,8 @@ func diagnostician(l config.Loop) any {
 	return out
 }
 
-// frozen gives what a file changes although loops run on it: that they are there at all, and the files and
-// directories that they stand on. data are the bytes that next was read from.
+// frozen gives what a file changes although loops run on it: that they are there at all, and the files and directories
+// that they stand on. data are the bytes that next was read from.
 func frozen(live, next *config.Config, data []byte, running []string) []config.Problem {
 	var problems []config.Problem
 	wrong := func(pointer, format string, args ...any) {

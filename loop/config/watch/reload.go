@@ -42,8 +42,8 @@ type Reloader struct {
 	mu    sync.Mutex
 	force inForce
 	pin   trust.Pin
-	// accepted is the file and the pin that force was made of, file and pinned their stamps; quick: nothing is open,
-	// so the same stamps mean Unchanged.
+	// accepted is the file and the pin that force was made of, file and pinned their stamps; quick: nothing is open, so
+	// the same stamps mean Unchanged.
 	accepted     string
 	file, pinned stamp
 	quick        bool
@@ -53,9 +53,9 @@ type Reloader struct {
 	rejected, held, warned string
 }
 
-// New makes the Reloader of a configuration that was read from its file and checked. The first run of a repository
-// pins it; later ones compare it with the pin. The Outcome says how that came out: Unchanged, Held, or Reloaded when
-// a loosening was taken. A pin that cannot be believed is a *trust.DamagedError unless o.Trust is set.
+// New makes the Reloader of a configuration that was read from its file and checked. The first run of a repository pins
+// it; later ones compare it with the pin. The Outcome says how that came out: Unchanged, Held, or Reloaded when a
+// loosening was taken. A pin that cannot be believed is a *trust.DamagedError unless o.Trust is set.
 func New(cfg *config.Config, o Options) (*Reloader, Outcome, error) {
 	section, err := trust.Of(cfg)
 	if err != nil {
@@ -251,8 +251,8 @@ func (r *Reloader) runnable(c *config.Config) error {
 	return nil
 }
 
-// readPin takes a pin that an operator made meanwhile. A pin that was removed is written again, and one that cannot
-// be believed changes nothing; both are said once.
+// readPin takes a pin that an operator made meanwhile. A pin that was removed is written again, and one that cannot be
+// believed changes nothing; both are said once.
 func (r *Reloader) readPin() []config.Problem {
 	st := stampOf(r.o.Store.Path)
 	if r.pinned.proves(st) {
@@ -303,8 +303,8 @@ type Outcome struct {
 	Kind    Kind
 	Config  *config.Config  // what is in force from now on; never nil
 	Changes []config.Change // those of what is in force, by Reloaded and Held, sorted by path
-	// Diff is the difference between the pin and the file, by Held, and by Reloaded when a loosening was taken
-	// because the agents cannot have made it.
+	// Diff is the difference between the pin and the file, by Held, and by Reloaded when a loosening was taken because
+	// the agents cannot have made it.
 	Diff trust.Diff
 	// Digest is that of the file's trusted part: what `superloop config trust --digest` wants. "" when the file was
 	// Rejected.

@@ -31,9 +31,9 @@ const (
 
 // Watch sends on the returned channel when there may be a new configuration at path: at once when the content is new
 // and whole, after a pause when it is not whole or not there, and once in the beginning, since the file may have
-// changed after it was read. Several changes may give one send. The directory is watched, and those that symbolic
-// links lead through, so it does not matter how the file is replaced; where events cannot be had the file is looked
-// at every two seconds. The channel is never closed; nothing is sent after ctx ends.
+// changed after it was read. Several changes may give one send. The directory is watched, and those that symbolic links
+// lead through, so it does not matter how the file is replaced; where events cannot be had the file is looked at every
+// two seconds. The channel is never closed; nothing is sent after ctx ends.
 func Watch(ctx context.Context, path string) <-chan struct{} {
 	w := newWatcher(path)
 	go w.run(ctx)
@@ -230,16 +230,16 @@ func stampFrom(st *unix.Stat_t) stamp {
 		fresh: time.Since(time.Unix(st.Ctim.Unix())) < racy}
 }
 
-// proves reports whether a later look with the stamp now proves that the content is still the one that was read when
-// s was taken.
+// proves reports whether a later look with the stamp now proves that the content is still the one that was read when s
+// was taken.
 func (s stamp) proves(now stamp) bool {
 	now.fresh = false
 	return !s.fresh && s.ino != 0 && s == now
 }
 
-// read gives the file's bytes, and the stamp that it had before they were read. A pipe or a device is an error and
-// does not make the reader wait. At most one byte more than a configuration may have is read. The stamp is zero next
-// to an error.
+// read gives the file's bytes, and the stamp that it had before they were read. A pipe or a device is an error and does
+// not make the reader wait. At most one byte more than a configuration may have is read. The stamp is zero next to an
+// error.
 func read(path string) ([]byte, stamp, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

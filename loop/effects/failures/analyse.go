@@ -21,8 +21,8 @@ import (
 
 const surelyKnown = 0.7 // the confidence from which nobody is asked besides, and a remedy is tried
 
-// analyse looks for the cause of what has failed again: by rules, and by the
-// diagnostician if there is one and no rule is sure.
+// analyse looks for the cause of what has failed again: by rules, and by the diagnostician if there is one and no rule
+// is sure.
 func (f *Performer) analyse(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	began := f.Clock()
 	c, shown := f.caseOf(ctx, e, s)

@@ -30,8 +30,8 @@ const (
 // errLeaving: what was verified is not known, because superloop has to leave.
 var errLeaving = errors.New("superloop has to leave")
 
-// checkTool checks whether the tool works that the last command has installed, and records it; the tests decide. A check
-// that asks the wrong question is repaired for this once. A check that the repository brings along is not run.
+// checkTool checks whether the tool works that the last command has installed, and records it; the tests decide. A
+// check that asks the wrong question is repaired for this once. A check that the repository brings along is not run.
 func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) (loop.Fact, error) {
 	c := loop.ToolChecked{Of: loop.To(e), Tool: e.Tool, Result: loop.ToolSkipped}
 	b, err := f.Rules.load(f.Journal)
@@ -77,8 +77,8 @@ func (f *Performer) checkTool(ctx context.Context, e loop.Effect, s loop.State) 
 	return c, nil
 }
 
-// toolCheck runs the commands of one verification as the tests are run: in the
-// repository, in their environment and behind the same walls.
+// toolCheck runs the commands of one verification as the tests are run: in the repository, in their environment and
+// behind the same walls.
 type toolCheck struct {
 	*Performer
 	runID       string

@@ -146,8 +146,9 @@ func (f *Performer) failedCommand(span loop.OutputSpan) (classify.Input, output)
 		Exit: classify.Exit{Code: span.ExitCode, Signal: span.Signal, TimedOut: span.TimedOut}}, output{f.Paths.File(testOutput), span.From, span.To}
 }
 
-// ClassifyRole records what rules say of a role whose process failed for a reason that its adapter does not know. log is
-// the file of what it printed. It gives what is new to the failure policy, or nil, and how many microseconds it has taken.
+// ClassifyRole records what rules say of a role whose process failed for a reason that its adapter does not know. log
+// is the file of what it printed. It gives what is new to the failure policy, or nil, and how many microseconds it has
+// taken.
 func (f *Performer) ClassifyRole(ctx context.Context, e loop.Effect, s loop.State, r loop.RoleEnded, log string) (*failures.Classified, int64) {
 	known := r.Outcome == loop.OutcomeOK || r.Outcome == loop.OutcomeInterrupted || r.Limit != nil || r.Class != "" && r.Class != string(class.Unknown) && r.Class != string(class.NoResult)
 	if known || !s.Plan.Remediation && s.Plan.Respond == nil {
@@ -178,8 +179,8 @@ func (f *Performer) failureOfRole(ctx context.Context, r loop.RoleResult, log st
 		Exit: classify.Exit{Code: r.ExitCode, Signal: r.Signal, TimedOut: r.Outcome == loop.OutcomeTimeout, NotStarted: r.Outcome == loop.OutcomeNotStarted, Duration: time.Duration(r.DurationMS) * time.Millisecond}}, whole(log))
 }
 
-// endLeftovers ends processes that earlier runs of this repository's loops have left behind, where a port is in use, and
-// reports whether there was one. A supervisor that was killed may leave a server where the system has no better
+// endLeftovers ends processes that earlier runs of this repository's loops have left behind, where a port is in use,
+// and reports whether there was one. A supervisor that was killed may leave a server where the system has no better
 // containment. A process that is not certainly ours, or whose run may still be alive, is left alone.
 func (f *Performer) endLeftovers(s loop.State, failure classify.Failure) bool {
 	if failure.Category != categoryPort {

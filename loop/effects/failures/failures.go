@@ -31,8 +31,8 @@ type Performer struct {
 // Remedies is what the family of recovery knows of commands that may fix something.
 type Remedies interface {
 	Policy() *recovery.Policy // the policy with which the iteration began
-	// Score orders the options against failures with a signature by what has helped
-	// here before; nil if nothing is known.
+	// Score orders the options against failures with a signature by what has helped here before; nil if nothing is
+	// known.
 	Score(signature string) func(option string) float64
 }
 

@@ -61,8 +61,8 @@ func (f *Performer) CheckEnvironment(ctx context.Context, e loop.Effect, s loop.
 	return c
 }
 
-// EnvironmentWhole reports whether no check fails now. It counts nothing: a look while
-// a human is asked is none before a role.
+// EnvironmentWhole reports whether no check fails now. It counts nothing: a look while a human is asked is none before
+// a role.
 func (f *Performer) EnvironmentWhole(ctx context.Context, s loop.State) bool {
 	return len(failures.Problems(f.look(ctx, s, false))) == 0
 }

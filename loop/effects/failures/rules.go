@@ -18,8 +18,8 @@ import (
 
 const maxProblems = 20 // bounds what an event says of the operator's own rules
 
-// keptFor is how long a rule book is kept that nobody asks: mostly the loop waits then, for
-// hours, and the book takes ten megabytes and is read in some milliseconds.
+// keptFor is how long a rule book is kept that nobody asks: mostly the loop waits then, for hours, and the book takes
+// ten megabytes and is read in some milliseconds.
 const keptFor = 5 * time.Second
 
 // Rules is the rule book of a loop: what superloop and the operator's own files know of failures. The operator's files
@@ -38,8 +38,8 @@ type book struct {
 	err        error
 }
 
-// NewRules is the rule book for a repository; it reads nothing yet. When life ends,
-// what was not read by then is missing in it. secrets are kept out of all evidence.
+// NewRules is the rule book for a repository; it reads nothing yet. When life ends, what was not read by then is
+// missing in it. secrets are kept out of all evidence.
 func NewRules(life context.Context, repo string, secrets *redact.Replacer) *Rules {
 	var mu sync.Mutex
 	var now, first *book

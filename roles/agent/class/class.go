@@ -2,9 +2,9 @@
 // what only decides about a failure (the loop's machine) is not linked with what runs agents.
 package class
 
-// Class is what kind of failure a run was, in words that all CLIs share. It decides what happens next, so an
-// adapter gives one only on structured evidence (a field of an event, a status code, an exit code that the CLI
-// documents, a message that the CLI itself printed as its error), never on text that the agent wrote.
+// Class is what kind of failure a run was, in words that all CLIs share. It decides what happens next, so an adapter
+// gives one only on structured evidence (a field of an event, a status code, an exit code that the CLI documents, a
+// message that the CLI itself printed as its error), never on text that the agent wrote.
 type Class string
 
 // The classes.

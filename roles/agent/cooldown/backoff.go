@@ -14,9 +14,8 @@ var waits = map[class.Class][2]time.Duration{
 	class.Network:    {10 * time.Second, 5 * time.Minute},
 }
 
-// Backoff is how long to wait after the given number of refusals in a row when
-// the provider has not told until when: it doubles with each of them, within the
-// bounds in waits. Fewer than one strike is one. Any other class gives 0.
+// Backoff is how long to wait after the given number of refusals in a row when the provider has not told until when: it
+// doubles with each of them, within the bounds in waits. Fewer than one strike is one. Any other class gives 0.
 func Backoff(failure class.Class, strikes int) time.Duration {
 	wait, most := waits[failure][0], waits[failure][1]
 	for n := 1; n < strikes && wait < most; n++ {
@@ -28,9 +27,8 @@ func Backoff(failure class.Class, strikes int) time.Duration {
 // maxJitter bounds what Jitter adds.
 const maxJitter = 30 * time.Second
 
-// Jitter makes a wait longer, by a random part of a tenth of it and of at most 30
-// seconds, so that the loops that share an account do not all come back in one
-// instant. random gives numbers from 0 up to 1; whatever it gives, the result is
+// Jitter makes a wait longer, by a random part of a tenth of it and of at most 30 seconds, so that the loops that share
+// an account do not all come back in one instant. random gives numbers from 0 up to 1; whatever it gives, the result is
 // neither shorter than wait nor below 0.
 func Jitter(wait time.Duration, random func() float64) time.Duration {
 	part := random()

@@ -33,8 +33,8 @@ type file struct {
 	Cooldown
 }
 
-// path is an account's file. The provider's word is in its name for humans, as
-// far as it is fit for one; the digest tells accounts apart.
+// path is an account's file. The provider's word is in its name for humans, as far as it is fit for one; the digest
+// tells accounts apart.
 func (s *Store) path(a agent.Account) string {
 	word := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -46,8 +46,7 @@ func (s *Store) path(a agent.Account) string {
 	return filepath.Join(s.dir, "account-"+word[:min(len(word), 32)]+"-"+hex.EncodeToString(sum[:12])+ext)
 }
 
-// read reads a file. A link, a pipe, a directory and whatever else is no
-// cooldown give an error that says what to do.
+// read reads a file. A link, a pipe, a directory and whatever else is no cooldown give an error that says what to do.
 func (s *Store) read(path string) (Cooldown, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -99,8 +98,8 @@ func cut(s string, n int) string {
 	return text.Head(strings.ToValidUTF8(s, "\uFFFD"), n)
 }
 
-// locked runs fn as the only writer of the directory. Who has it keeps it for the
-// writing of one file, so this waits by trying again.
+// locked runs fn as the only writer of the directory. Who has it keeps it for the writing of one file, so this waits by
+// trying again.
 func (s *Store) locked(fn func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

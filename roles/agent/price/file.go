@@ -29,8 +29,7 @@ type Provider struct {
 	// Named are other words for it, and Makes the models that it makes itself.
 	Named *Rules `json:"named,omitempty"`
 	Makes *Rules `json:"makes,omitempty"`
-	// Fallback are those whose models it sells at their price, when it has none
-	// of its own.
+	// Fallback are those whose models it sells at their price, when it has none of its own.
 	Fallback []string `json:"fallback,omitempty"`
 	Models   []*Model `json:"models,omitempty"` // the first that matches counts
 }
@@ -56,8 +55,8 @@ type Rules struct {
 // Tariff is what holds at a time.
 type Tariff struct {
 	From string `json:"from,omitempty"` // a day, of UTC; "": from ever
-	// Hours are two times of the day (UTC) between which it holds; over midnight
-	// when the first is the later one. None: always.
+	// Hours are two times of the day (UTC) between which it holds; over midnight when the first is the later one. None:
+	// always.
 	Hours []string `json:"hours,omitempty"`
 	Prices
 	// Long, unless nil, holds for a request of more than Above tokens of input.
@@ -74,8 +73,8 @@ type Prices struct {
 	Out       *Price `json:"out,omitempty"`
 }
 
-// Price is in picodollars (1e-12) per million tokens. In JSON it is in dollars, as
-// plain decimals; what is below a picodollar is cut off.
+// Price is in picodollars (1e-12) per million tokens. In JSON it is in dollars, as plain decimals; what is below a
+// picodollar is cut off.
 type Price int64
 
 const (

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// find gives what a name may stand for: one model of a named provider, or of ""
-// all of those that are as likely.
+// find gives what a name may stand for: one model of a named provider, or of "" all of those that are as likely.
 func (t *Table) find(id, name string) []*Model {
 	if name == "" {
 		return nil
@@ -94,8 +93,7 @@ func (p *Provider) first(name string) *Model {
 	return nil
 }
 
-// dashDate writes the dates in a name with dashes, as some providers do and some
-// CLIs do not: -20250807 is -2025-08-07.
+// dashDate writes the dates in a name with dashes, as some providers do and some CLIs do not: -20250807 is -2025-08-07.
 func dashDate(name string) string {
 	const digits = 8
 	for i := 0; i+1+digits <= len(name); i++ {

@@ -1,11 +1,9 @@
-// Package price knows what models cost: a table that is built in, with its
-// source and its date, and the owner's own prices above it.
+// Package price knows what models cost: a table that is built in, with its source and its date, and the owner's own
+// prices above it.
 //
-// It answers only what it knows. A model that the table does not have, a kind of
-// tokens that was not counted, a kind that the model has no price for, a name
-// that two providers sell at different prices: all of that is "unknown", never 0
-// and never a guess. Searches, audio and images are no tokens of text and are
-// not in any sum.
+// It answers only what it knows. A model that the table does not have, a kind of tokens that was not counted, a kind
+// that the model has no price for, a name that two providers sell at different prices: all of that is "unknown", never
+// 0 and never a guess. Searches, audio and images are no tokens of text and are not in any sum.
 //
 // The table is made of a published one by internal/tools/prices.
 package price
@@ -22,8 +20,8 @@ import (
 	"github.com/superloop/superloop/roles/agent"
 )
 
-// To make the table anew, install the source (internal/tools/prices/source.mjs says how),
-// then type, with the place and the day of the version's release:
+// To make the table anew, install the source (internal/tools/prices/source.mjs says how), then type, with the place and
+// the day of the version's release:
 //
 //	GENAI_PRICES=DIR GENAI_PRICES_DATE=2006-01-02 go generate ./roles/agent/price
 //
@@ -33,17 +31,15 @@ import (
 //go:embed prices.json
 var embedded []byte
 
-// Table holds prices. It is never changed, so any number of goroutines may use
-// it.
+// Table holds prices. It is never changed, so any number of goroutines may use it.
 type Table struct {
 	date      string
 	providers []*Provider
 	own       map[string]Prices // the owner's, by lower-case name
 }
 
-// Rate is what a model costs by its owner's word, in US dollars per million
-// tokens, from 0 to 1,000,000. CacheRead and CacheWrite are nil when the owner
-// gave none: then Input is taken for these tokens too.
+// Rate is what a model costs by its owner's word, in US dollars per million tokens, from 0 to 1,000,000. CacheRead and
+// CacheWrite are nil when the owner gave none: then Input is taken for these tokens too.
 type Rate struct {
 	Input, Output         float64
 	CacheRead, CacheWrite *float64
@@ -60,13 +56,12 @@ var parsedOnce = sync.OnceValues(func() (*Table, error) {
 	return t, nil
 })
 
-// Date is the day, as 2006-01-02, on which what the table holds was published.
-// A price that was changed after it is not in the table.
+// Date is the day, as 2006-01-02, on which what the table holds was published. A price that was changed after it is not
+// in the table.
 func (t *Table) Date() string { return t.date }
 
-// With is the table with the owner's prices, which win over its own. A key is
-// the exact name of a model, in whatever case of letters, for every provider; or
-// "provider/model", which wins over the bare name. A rate with a price that is
+// With is the table with the owner's prices, which win over its own. A key is the exact name of a model, in whatever
+// case of letters, for every provider; or "provider/model", which wins over the bare name. A rate with a price that is
 // none makes its model's cost unknown.
 func (t *Table) With(overrides map[string]Rate) *Table {
 	out := *t
@@ -78,17 +73,14 @@ func (t *Table) With(overrides map[string]Rate) *Table {
 	return &out
 }
 
-// Cost is what u costs at a provider, for a model in the provider's own name for
-// it, if all of it was one request. A provider is a word as agent.Account has it;
-// "" searches all: makers of models before those who sell models of others, and a
-// name of which there are several prices has none. A date at the name's end, a
-// "provider/" before it and Claude Code's "[1m]" behind it are understood. at
-// chooses between prices that changed on a day, or that depend on the hour; before
-// the first known change the oldest price holds.
+// Cost is what u costs at a provider, for a model in the provider's own name for it, if all of it was one request. A
+// provider is a word as agent.Account has it; "" searches all: makers of models before those who sell models of others,
+// and a name of which there are several prices has none. A date at the name's end, a "provider/" before it and Claude
+// Code's "[1m]" behind it are understood. at chooses between prices that changed on a day, or that depend on the hour;
+// before the first known change the oldest price holds.
 //
-// Input and Output have to be known; CacheRead and CacheWrite too, unless the
-// model has no such price or it is that of input: who does not tell them apart
-// counts them there. If u has tokens of a kind without a price, ok is false. Cache
+// Input and Output have to be known; CacheRead and CacheWrite too, unless the model has no such price or it is that of
+// input: who does not tell them apart counts them there. If u has tokens of a kind without a price, ok is false. Cache
 // writes are taken at the price of those that last five minutes.
 //
 // The sum is exact, in decimals, and rounded once: to the nearest float64.
@@ -96,9 +88,8 @@ func (t *Table) Cost(provider, model string, u agent.Usage, at time.Time) (usd f
 	return t.cost(provider, model, u, at, oneRequest)
 }
 
-// Range bounds the cost of a usage that counts any number of requests: low is
-// what it costs if none of them was a long one, which some models have a higher
-// price for, and no cache write was for an hour; high if all of them were. ok is
+// Range bounds the cost of a usage that counts any number of requests: low is what it costs if none of them was a long
+// one, which some models have a higher price for, and no cache write was for an hour; high if all of them were. ok is
 // as Cost has it.
 func (t *Table) Range(provider, model string, u agent.Usage, at time.Time) (low, high float64, ok bool) {
 	low, ok = t.cost(provider, model, u, at, cheapest)
@@ -136,8 +127,8 @@ func (t *Table) cost(provider, model string, u agent.Usage, at time.Time, how re
 	return usd, true
 }
 
-// clean is a name as the rules compare it: in lower case, and without the mark by
-// which Claude Code asks for the model's long context, which is no other model.
+// clean is a name as the rules compare it: in lower case, and without the mark by which Claude Code asks for the
+// model's long context, which is no other model.
 func clean(name string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), "[1m]")
 }

@@ -40,9 +40,8 @@ func (r Tariff) holds(at time.Time) bool {
 	return hour >= r.Hours[0] && hour < r.Hours[1]
 }
 
-// input is how many tokens of input a usage has, of all kinds. ok is false for a
-// usage that has no price whatever the rate: its plain kinds are not known, or it
-// holds what is no count.
+// input is how many tokens of input a usage has, of all kinds. ok is false for a usage that has no price whatever the
+// rate: its plain kinds are not known, or it holds what is no count.
 func input(u agent.Usage) (total int64, ok bool) {
 	for _, p := range []*int64{u.Input, u.CacheRead, u.CacheWrite, u.Output} {
 		switch {

@@ -1,6 +1,6 @@
-// Package demo is the repository that `superloop demo` plays in: a small program
-// whose build is broken by what is installed and not by what is written, a check
-// that fails for real because of it, and the scenario of the scripted agent.
+// Package demo is the repository that `superloop demo` plays in: a small program whose build is broken by what is
+// installed and not by what is written, a check that fails for real because of it, and the scenario of the scripted
+// agent.
 package demo
 
 import (
@@ -37,8 +37,8 @@ type Options struct {
 	Escalate bool
 }
 
-// Make makes the repository and commits it, with a history that has left it
-// broken: an update was installed and taken back, and nobody installed again.
+// Make makes the repository and commits it, with a history that has left it broken: an update was installed and taken
+// back, and nobody installed again.
 func Make(ctx context.Context, d durable.Disk, o Options) error {
 	if err := write(d, o); err != nil {
 		return err
@@ -51,8 +51,8 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 	}
 	for _, args := range [][]string{
 		{"git", "init", "-q"},
-		// A name of its own keeps the demo's commits apart from a person's, and
-		// works where nobody told git who they are.
+		// A name of its own keeps the demo's commits apart from a person's, and works where nobody told git who they
+		// are.
 		{"git", "config", "user.name", "superloop demo"},
 		{"git", "config", "user.email", "demo@superloop.invalid"},
 		{"git", "config", "commit.gpgsign", "false"},
@@ -105,8 +105,7 @@ func write(d durable.Disk, o Options) error {
 	})
 }
 
-// place is where a file of the demo lies in the repository. A name that begins
-// with a dot is not embedded.
+// place is where a file of the demo lies in the repository. A name that begins with a dot is not embedded.
 func place(name string) string {
 	name = strings.Replace(strings.TrimPrefix(name, "files/"), "superloop/", ".superloop/", 1)
 	return strings.Replace(strings.TrimPrefix(name, "repo/"), "gitignore", ".gitignore", 1)

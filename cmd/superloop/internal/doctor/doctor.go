@@ -1,8 +1,8 @@
-// Package doctor looks whether a loop can run in a repository: at git, the
-// configuration, the agents, the state that superloop keeps, and the machine.
+// Package doctor looks whether a loop can run in a repository: at git, the configuration, the agents, the state that
+// superloop keeps, and the machine.
 //
-// It writes nothing and repairs nothing. What an operator can do about a finding
-// stands beside it, as the command to type where there is one.
+// It writes nothing and repairs nothing. What an operator can do about a finding stands beside it, as the command to
+// type where there is one.
 package doctor
 
 import (

@@ -19,8 +19,8 @@ import (
 // Source is a loop and its journal, which need not be there yet.
 type Source struct{ Loop, Journal string }
 
-// Collector tells the metrics of loops. It reads their journals when it is asked, and
-// only what has come since it was asked before.
+// Collector tells the metrics of loops. It reads their journals when it is asked, and only what has come since it was
+// asked before.
 type Collector struct {
 	metrics                [families]metric
 	status, readable, last metric
@@ -29,8 +29,8 @@ type Collector struct {
 	loops []*reader
 }
 
-// NewCollector is one that has read nothing yet. Loops are those of a configuration,
-// so their number is the owner's choice.
+// NewCollector is one that has read nothing yet. Loops are those of a configuration, so their number is the owner's
+// choice.
 func NewCollector(sources []Source) *Collector {
 	c := &Collector{
 		metrics:  metrics(),
@@ -131,8 +131,8 @@ func (r *reader) guarded() (err error) {
 	return err
 }
 
-// readOn reads what has come. The last event that was read before is read again: its
-// hash tells whether the journal is still the same.
+// readOn reads what has come. The last event that was read before is read again: its hash tells whether the journal is
+// still the same.
 func (r *reader) readOn() error {
 	same := r.seq == 0
 	err := journal.Read(r.source.Journal, r.seq, func(ev journal.Event) error {

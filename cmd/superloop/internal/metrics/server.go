@@ -18,8 +18,8 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("metrics are not served at %q: %s", e.Addr, e.Why)
 }
 
-// Address checks HOST:PORT and gives it as numbers. HOST is a loopback address, or
-// localhost, or left out (127.0.0.1 then); PORT 0 lets the system choose one.
+// Address checks HOST:PORT and gives it as numbers. HOST is a loopback address, or localhost, or left out (127.0.0.1
+// then); PORT 0 lets the system choose one.
 func Address(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// loopback refuses requests that were sent to a name: a page in this machine's browser
-// whose name was made to point here must not read what it gets.
+// loopback refuses requests that were sent to a name: a page in this machine's browser whose name was made to point
+// here must not read what it gets.
 func loopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

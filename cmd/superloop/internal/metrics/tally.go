@@ -28,8 +28,8 @@ func newTally(m [families]metric) *tally {
 		categories: words{max: maxOpen}, types: words{max: maxRoles}, since: map[string]time.Time{}, executed: map[string]string{}}
 }
 
-// fields are all that is read of any event. Each is read by itself, so that one of
-// another type than ours leaves the others told.
+// fields are all that is read of any event. Each is read by itself, so that one of another type than ours leaves the
+// others told.
 type fields struct {
 	role, runner, outcome, kind, class, category, step, typ, severity string
 	source, result, status, method, id                                string

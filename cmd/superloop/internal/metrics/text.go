@@ -149,8 +149,8 @@ const (
 	other   = "other"
 )
 
-// words bounds the values of one label: the first max that come, in the order of the
-// journal, so that a restart keeps the same ones.
+// words bounds the values of one label: the first max that come, in the order of the journal, so that a restart keeps
+// the same ones.
 type words struct {
 	max  int
 	seen map[string]bool

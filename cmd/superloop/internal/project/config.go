@@ -7,9 +7,8 @@ import (
 	"fmt"
 )
 
-// Runner is how init starts an agent CLI: headless, the prompt on stdin, free
-// to edit and run commands in its folder. What is missing to that (structured
-// output, the permissions' own flags) superloop adds for the version at hand.
+// Runner is how init starts an agent CLI: headless, the prompt on stdin, free to edit and run commands in its folder.
+// What is missing to that (structured output, the permissions' own flags) superloop adds for the version at hand.
 type Runner struct {
 	Command     []string `json:"command"`
 	Args        []string `json:"args"`
@@ -37,13 +36,13 @@ func RunnerOf(name string) Runner {
 // Choice is what the configuration is made of.
 type Choice struct {
 	LoopID, Test string
-	// Runners to write; the first one runs every role, but the reviewer is given
-	// to the second where there is one: another model sees other mistakes.
+	// Runners to write; the first one runs every role, but the reviewer is given to the second where there is one:
+	// another model sees other mistakes.
 	Runners []string
 }
 
-// configText is a configuration, in the order that a human reads best. Its holes are
-// JSON: the runners, the id, the spec's file, the tests, and the runner of each role.
+// configText is a configuration, in the order that a human reads best. Its holes are JSON: the runners, the id, the
+// spec's file, the tests, and the runner of each role.
 const configText = `{"runners": %s, "loops": [{
 	"id": %s,
 	"spec_file": %s,

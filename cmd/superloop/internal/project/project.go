@@ -1,5 +1,5 @@
-// Package project finds out what kind of repository it is looking at: how it is
-// built and tested, and which agent CLIs this machine has. It only looks.
+// Package project finds out what kind of repository it is looking at: how it is built and tested, and which agent CLIs
+// this machine has. It only looks.
 package project
 
 import (
@@ -51,8 +51,8 @@ func Look(repo string, lookPath func(string) (string, error)) Facts {
 	return f
 }
 
-// tools are the managers and test commands by the files that they leave in a repository,
-// the more telling first. What one file does not tell is found by a function.
+// tools are the managers and test commands by the files that they leave in a repository, the more telling first. What
+// one file does not tell is found by a function.
 var tools = []struct {
 	files, beside, manager, test string // one of files, and beside unless it is ""
 	find                         func(repo string) (manager, test, from string)
@@ -95,8 +95,8 @@ func contains(repo, name, needle string) bool {
 	return strings.Contains(string(read(repo, name)), needle)
 }
 
-// javascript: the lock file chooses the package manager, the "test" script of
-// package.json is the command, unless it is npm's own placeholder.
+// javascript: the lock file chooses the package manager, the "test" script of package.json is the command, unless it is
+// npm's own placeholder.
 func javascript(repo string) (string, string, string) {
 	if file := has(repo, "deno.json", "deno.jsonc"); file != "" && has(repo, "package.json") == "" {
 		return "deno", "deno test", file
@@ -123,8 +123,7 @@ func javascript(repo string) (string, string, string) {
 	return manager, manager + " run test", "package.json"
 }
 
-// python: pytest where something says that pytest is used, else unittest where
-// there are tests.
+// python: pytest where something says that pytest is used, else unittest where there are tests.
 func python(repo string) (string, string, string) {
 	project := has(repo, "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "pytest.ini", "tox.ini")
 	if project == "" {

@@ -73,8 +73,8 @@ type PolicyFrom struct {
 	Held    int    `json:"held,omitempty"` // changes that no person has trusted yet, and that do not count
 }
 
-// OptionView is one way to fix a failure, and what the policy says of it. It does
-// not embed an action.Draft: its confidence is a number, and an empty command shows.
+// OptionView is one way to fix a failure, and what the policy says of it. It does not embed an action.Draft: its
+// confidence is a number, and an empty command shows.
 type OptionView struct {
 	ID           string           `json:"id"`
 	Key          string           `json:"key"`

@@ -89,8 +89,8 @@ var templates = sync.OnceValue(func() *template.Template {
 	})
 })
 
-// Sentences reads templates: each is one name, or several with commas between, a colon, and its text. A line that begins
-// with a tab goes on with the text; one that begins with # is a comment. A text that is no template panics.
+// Sentences reads templates: each is one name, or several with commas between, a colon, and its text. A line that
+// begins with a tab goes on with the text; one that begins with # is a comment. A text that is no template panics.
 func Sentences(file string, funcs template.FuncMap) *template.Template {
 	all := template.New("").Option("missingkey=zero").Funcs(funcs)
 	for line := range strings.Lines(strings.ReplaceAll(file, "\n\t", "")) {
@@ -103,8 +103,8 @@ func Sentences(file string, funcs template.FuncMap) *template.Template {
 	return all
 }
 
-// Describe says an event in one sentence without control characters. An event
-// that this build does not know is its name and its fields.
+// Describe says an event in one sentence without control characters. An event that this build does not know is its name
+// and its fields.
 func Describe(ev journal.Event) string {
 	sentence := templates().Lookup(ev.Event)
 	if sentence == nil || strings.HasPrefix(ev.Event, "_") {

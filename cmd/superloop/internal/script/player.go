@@ -6,8 +6,8 @@
 // the rule that only internal/durable opens files for writing, and it may ignore signals and leave processes behind.
 // Nothing of superloop may import it but the hidden verb that runs it.
 //
-// Exit codes: what "exit" says; 0 at the end of the steps; 2 when the scenario
-// or a step of it is wrong, with the turn and step on standard error.
+// Exit codes: what "exit" says; 0 at the end of the steps; 2 when the scenario or a step of it is wrong, with the turn
+// and step on standard error.
 package script
 
 import (
@@ -177,8 +177,8 @@ func (p *player) flood(n int64) error {
 	return nil
 }
 
-// within opens the working directory as a root that cannot be left, neither by
-// ".." nor by symbolic links, and gives path relative to it.
+// within opens the working directory as a root that cannot be left, neither by ".." nor by symbolic links, and gives
+// path relative to it.
 func (p *player) within(path string) (*os.Root, string, error) {
 	path = filepath.Clean(p.fill.Replace(path))
 	dir, err := os.Getwd()
@@ -243,8 +243,8 @@ func (p *player) lastMessage(text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// run starts a command and waits for it. A command that fails is told on
-// standard error and the play goes on, as an agent does when a tool fails.
+// run starts a command and waits for it. A command that fails is told on standard error and the play goes on, as an
+// agent does when a tool fails.
 func (p *player) run(argv []string) error {
 	child, err := p.start(argv, false)
 	if err != nil {
@@ -273,8 +273,8 @@ func (p *player) spawn(argv []string, detach bool) error {
 	return child.Release()
 }
 
-// start gives a child this process's own standard output and error (/dev/null
-// where Main was not given files), its environment and directory.
+// start gives a child this process's own standard output and error (/dev/null where Main was not given files), its
+// environment and directory.
 //
 // os.StartProcess instead of internal/proc: that one's promise is to leave nothing behind, and an agent's tools write
 // straight to the agent's output and may stay behind.
