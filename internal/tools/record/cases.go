@@ -26,14 +26,14 @@ type line struct {
 
 // testCase is one entry of a case file; see cases/README.md.
 type testCase struct {
-	id, tool, note string
-	held           bool // for measuring alone, see cases/README.md
-	code           bool
-	category, cure []string
-	via            string // how the command is started, "" is sh -c
-	setup, command string
-	timeout        time.Duration
-	zeroIsFine     bool // the exit code is expected to be lost
+	id, tool, note   string
+	held             bool // for measuring alone, see cases/README.md
+	code             bool
+	category, remedy []string
+	via              string // how the command is started, "" is sh -c
+	setup, command   string
+	timeout          time.Duration
+	zeroIsFine       bool // the exit code is expected to be lost
 }
 
 // defaultTimeout bounds a case that is not about time.
@@ -73,17 +73,17 @@ func parseCase(text string) (testCase, error) {
 	title, rest, _ := strings.Cut(text, "\n")
 	words := strings.Fields(title)
 	if len(words) < 2 {
-		return testCase{}, fmt.Errorf("%q is no title: write == ID code, or == ID infra CATEGORIES CURES", title)
+		return testCase{}, fmt.Errorf("%q is no title: write == ID code, or == ID infra CATEGORIES REMEDIES", title)
 	}
 	c := testCase{id: words[0], timeout: defaultTimeout, tool: strings.SplitN(words[0], "-", 2)[0]}
 	switch {
 	case words[1] == "code" && len(words) == 2:
-		c.code, c.category, c.cure = true, []string{"code_bug"}, []string{"none"}
+		c.code, c.category, c.remedy = true, []string{"code_bug"}, []string{"none"}
 	case words[1] == "infra" && len(words) >= 4:
 		c.category = strings.Split(words[2], ",")
-		c.cure = strings.Split(strings.Join(words[3:], " "), "|")
+		c.remedy = strings.Split(strings.Join(words[3:], " "), "|")
 	default:
-		return c, fmt.Errorf("%s: a title is == ID code, or == ID infra CATEGORY[,CATEGORY] CURE[|CURE]", c.id)
+		return c, fmt.Errorf("%s: a title is == ID code, or == ID infra CATEGORY[,CATEGORY] REMEDY[|REMEDY]", c.id)
 	}
 	body, command, ok := strings.Cut("\n"+rest, "\n$ ")
 	if !ok {

@@ -185,7 +185,7 @@ func writeLines(dir string, list []testCase, lines map[string]*line) error {
 		if l == nil {
 			continue
 		}
-		l.WantCode, l.WantCategory, l.WantRemedy, l.Note = c.code, c.category, c.cure, c.note
+		l.WantCode, l.WantCategory, l.WantRemedy, l.Note = c.code, c.category, c.remedy, c.note
 		e := json.NewEncoder(text[c.held])
 		e.SetEscapeHTML(false)
 		if err := e.Encode(l); err != nil {
