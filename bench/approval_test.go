@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// approvals are the milliseconds that one answer of a person takes.
+// approvals are the milliseconds that one answer of an operator takes.
 type approvals struct {
 	toCommand []int64 // from the start of approve-recovery to the first act of the command
 	verb      []int64 // the whole of approve-recovery

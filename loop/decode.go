@@ -40,7 +40,7 @@ var factDecoders = map[string]func(event string, fields json.RawMessage) (Fact, 
 	"wait_over":           decode[WaitOver],
 	// The machine records the limits that a role met under the same name.
 	"rate_limit_wait": decodeIf(func(f *Limited, _ string) bool { return f.Source == SourceShared }),
-	// Without an id a person is told of something, and not asked.
+	// Without an id an operator is told of something, and not asked.
 	"recovery_escalated": decodeIf(func(f *Escalated, _ string) bool { return f.ID != "" }),
 	"recovery_resolved":  decode[Resolved],
 	"recovery_seen":      decode[Seen],

@@ -195,7 +195,7 @@ type ApprovalDecided struct {
 // WaitOver: the time of a Wait effect has come.
 type WaitOver struct {
 	ID string `json:"id"` // of the effect
-	// Reason is "" when its time has come, kicked when a person did not want to wait, cleared when another loop found
+	// Reason is "" when its time has come, kicked when an operator did not want to wait, cleared when another loop found
 	// that the limit is gone.
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
@@ -204,7 +204,7 @@ type WaitOver struct {
 	Candidates []failures.Candidate `json:"candidates,omitempty"`
 }
 
-// Stopped: the supervisor leaves or a person cancels. Status is paused or cancelled.
+// Stopped: the supervisor leaves or an operator cancels. Status is paused or cancelled.
 type Stopped struct {
 	Status   Status `json:"status"`
 	Reason   string `json:"reason"`
@@ -256,7 +256,7 @@ func (t TestsEnded) Event() string {
 	return "tests_end"
 }
 
-// Synced reports whether a fact must be on the disk before the driver goes on: what cost money, what a person said, and
+// Synced reports whether a fact must be on the disk before the driver goes on: what cost money, what an operator said, and
 // every end. What can be found out again by doing a harmless thing again need not be.
 func Synced(f Fact) bool {
 	switch f := f.(type) {

@@ -59,7 +59,7 @@ type RoleEnded struct {
 	Category      string          `json:"category,omitempty"`
 	Class         string          `json:"class,omitempty"` // class.Class: what kind of failure the CLI's stream tells of
 	Limit         *LimitFact      `json:"limit,omitempty"` // with a class that time fixes
-	Fix           string          `json:"fix,omitempty"`   // what a person types, with a class that needs one
+	Fix           string          `json:"fix,omitempty"`   // what an operator types, with a class that needs one
 	Error         string          `json:"error,omitempty"`
 	Denied        int64           `json:"denied,omitempty"` // tool calls that the CLI's permissions refused
 	Cut           string          `json:"cut,omitempty"`    // finished, hopeless: superloop ended the process early
@@ -132,7 +132,7 @@ type Limited struct {
 	Of
 }
 
-// Escalated: a question to a person is in escalation.json.
+// Escalated: a question to an operator is in escalation.json.
 type Escalated struct {
 	Type     string `json:"type"`
 	Reason   string `json:"reason"`
@@ -155,15 +155,15 @@ type Escalated struct {
 const (
 	MethodApprove = "approve" // run what was proposed
 	MethodReject  = "reject"  // go on without it
-	MethodManual  = "manual"  // a person has mended it
+	MethodManual  = "manual"  // an operator has mended it
 )
 
-// Resolved is a person's answer to what was escalated.
+// Resolved is an operator's answer to what was escalated.
 type Resolved struct {
 	ID       string         `json:"escalation_id"`
 	By       string         `json:"by"`
 	Method   string         `json:"method"`
-	Edit     *action.Action `json:"edited,omitempty"` // the person's own command in the place of the proposed one
+	Edit     *action.Action `json:"edited,omitempty"` // the operator's own command in the place of the proposed one
 	Note     string         `json:"note,omitempty"`
 	IntentID string         `json:"intent_id,omitempty"`
 	// Candidates are who could go on with a role, when the question is about one.

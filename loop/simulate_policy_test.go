@@ -23,7 +23,7 @@ type driver struct {
 	// asked.
 	aid float64
 
-	tasks, done, persons, remediable, lost int // lost: persons with a remedy
+	tasks, done, persons, remediable, lost int // lost: operators with a remedy
 	reassigned, first, firstOK             int
 	analysed, waits, alerts, runs, steps   int
 	response                               []time.Duration
@@ -161,7 +161,7 @@ func newDriver(t *testing.T, m Mix, agents ...failures.Agent) *driver {
 
 // TestPolicySimulation: 10,000 tasks with a mix of failures. Nearly all first
 // reassignments to a healthy provider succeed, few tasks that have a remedy reach a
-// person, all of them end.
+// operator, all of them end.
 func TestPolicySimulation(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, Mix{Hiccup: 0.10, Outage: 0.08, Blackout: 0.01, Broken: 0.05, Hopeless: 0.03, Flaky: 0.08, CodeFault: 0.03}, claude, codex, gemini)
@@ -181,7 +181,7 @@ func TestPolicySimulation(t *testing.T) {
 	if lost >= 0.05 {
 		t.Errorf("%.3f of the tasks with a remedy reach a person", lost)
 	}
-	// What has no remedy reaches a person, and with few runs.
+	// What has no remedy reaches an operator, and with few runs.
 	if d.persons < d.tasks-d.remediable {
 		t.Errorf("%d with a person, %d have no remedy", d.persons, d.tasks-d.remediable)
 	}

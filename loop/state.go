@@ -17,7 +17,7 @@ const CurrentRules = 1
 // Status is where a loop stands, in the words of state.json.
 type Status string
 
-// The statuses. The last five are ends: nothing happens in them until a person runs the loop again.
+// The statuses. The last five are ends: nothing happens in them until an operator runs the loop again.
 const (
 	Pending          Status = "pending"
 	Running          Status = "running"
@@ -41,7 +41,7 @@ func (s Status) Ended() bool {
 // Reasons, the vocabulary that events, state.json, messages and tests share.
 const (
 	ReasonPromiseKept   = "promise_and_gates"    // completed
-	ReasonApproved      = "approved"             // completed after a person's approval
+	ReasonApproved      = "approved"             // completed after an operator's approval
 	ReasonMaxIterations = "max_iterations"       // limit_reached
 	ReasonMaxWallTime   = "max_wall_time"        // limit_reached
 	ReasonStuck         = "no_change"            // stuck
@@ -51,7 +51,7 @@ const (
 	ReasonMaxCost       = "max_cost_usd"         // limit_reached
 	ReasonMaxTokens     = "max_tokens"           // limit_reached
 	ReasonCostUnknown   = "cost_unknown"         // limit_reached: the budget cannot be kept
-	ReasonRefused       = "rejected"             // failed: a person said no to the only way on
+	ReasonRefused       = "rejected"             // failed: an operator said no to the only way on
 	ReasonCancelled     = "cancelled"            // cancelled
 	ReasonInterrupted   = "interrupted"          // paused by a signal
 	ReasonRejected      = "approval_rejected"    // running again
@@ -60,7 +60,7 @@ const (
 	ReasonCrash         = "supervisor_ended"     // a role started again after a crash
 	ReasonRetry         = "retry"                // a role started again after it failed
 	ReasonLimitOver     = "rate_limit_over"      // a role started again after a wait
-	ReasonAnswered      = "answered"             // a role started again after a person acted
+	ReasonAnswered      = "answered"             // a role started again after an operator acted
 	ReasonNewSession    = "new_session"          // a role started again without its old session
 	ReasonIteration     = "iteration"            // tests, the regular run of an iteration
 	ReasonOnPromise     = "promise_or_checklist" // tests, mode on_promise
@@ -71,7 +71,7 @@ const (
 
 // Types of escalations.
 const (
-	// EscalationRunner is about a runner that only a person can make work: a login, an account.
+	// EscalationRunner is about a runner that only an operator can make work: a login, an account.
 	EscalationRunner = "runner_unavailable"
 	// EscalationApproval is about a command that the policy does not let run by itself, EscalationFailed about one that
 	// ran and did not fix anything.
@@ -245,7 +245,7 @@ type State struct {
 
 	Status    Status `json:"status"`
 	Reason    string `json:"reason,omitempty"`
-	Detail    string `json:"detail,omitempty"` // one sentence for a person
+	Detail    string `json:"detail,omitempty"` // one sentence for an operator
 	Iteration int    `json:"iteration"`
 	At        string `json:"at,omitempty"` // the step of the iteration that the loop stands at (step.go)
 
@@ -291,7 +291,7 @@ type State struct {
 	IterationAt time.Time `json:"iteration_at"`
 	UpdatedAt   time.Time `json:"updated_at"`
 	EndedAt     time.Time `json:"ended_at,omitzero"`
-	// ActiveMS is the time that the loop was active (not waiting for a person or for a limit, not without a
+	// ActiveMS is the time that the loop was active (not waiting for an operator or for a limit, not without a
 	// supervisor); ActiveSince is when it last became so.
 	ActiveMS    int64     `json:"active_ms"`
 	ActiveSince time.Time `json:"active_since,omitzero"`

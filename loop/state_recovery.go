@@ -194,7 +194,7 @@ type Sighting struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// Diagnosis is what rules say of a failure, for the prompts of the roles to come and for the person who is asked.
+// Diagnosis is what rules say of a failure, for the prompts of the roles to come and for the operator who is asked.
 type Diagnosis struct {
 	Iteration int           `json:"iteration"`
 	Command   string        `json:"command"`
@@ -234,7 +234,7 @@ type Remediation struct {
 // RespondPlan is what the machine needs to know to answer a role that fails.
 type RespondPlan struct {
 	Limits failures.Limits `json:"limits"`
-	// SameTests is how many iterations in a row may fail the tests in the same way before a person is asked; 0 never
+	// SameTests is how many iterations in a row may fail the tests in the same way before an operator is asked; 0 never
 	// asks.
 	SameTests int `json:"same_tests,omitempty"`
 	// Preflight: the environment is looked at before the first role of an iteration.
@@ -252,7 +252,7 @@ type Response struct {
 	// nothing was proposed against it.
 	Same SameTests `json:"same_tests,omitzero"`
 	// Environment is why the iteration cannot begin, as a look has found; nil while nothing is known to be wrong.
-	// Overruled is the iteration in which a person has said to go on all the same.
+	// Overruled is the iteration in which an operator has said to go on all the same.
 	Environment *EnvironmentState `json:"ground,omitempty"`
 	Overruled   int               `json:"overruled,omitempty"`
 }
@@ -265,8 +265,8 @@ type Cause struct {
 	Type      string `json:"type"`
 	Summary   string `json:"summary"`
 	Location  string `json:"location,omitempty"`
-	// Instruction is what is to be done about it, and Fix who does that: code is the implementer's, config and person a
-	// person's.
+	// Instruction is what is to be done about it, and Fix who does that: code is the implementer's, config and operator a
+	// operator's.
 	Fix         string   `json:"fix,omitempty"`
 	Instruction string   `json:"instruction,omitempty"`
 	By          string   `json:"by"`

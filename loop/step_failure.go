@@ -65,7 +65,7 @@ func (t *turn) succeeded(role string) {
 }
 
 // follow does what the failure policy has decided. f is the failure that it is about, nil after a wait, an analysis or
-// a person.
+// an operator.
 func (t *turn) follow(d failures.Decision, f *RoleEnded) {
 	l := t.s.Response.Policy
 	role := l.Task.Role

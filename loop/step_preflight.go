@@ -65,7 +65,7 @@ func OverAt(found []failures.Finding) time.Time {
 }
 
 // Tests that fail in the same way in one iteration after the other, whatever was changed in between: the second time
-// their cause is looked for, and then a person is asked, before another round of roles is paid for the same end.
+// their cause is looked for, and then an operator is asked, before another round of roles is paid for the same end.
 
 // ClassSameTests is that of the question about them.
 const ClassSameTests = "same_tests"

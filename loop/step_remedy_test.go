@@ -205,7 +205,7 @@ func TestRemediationEnds(t *testing.T) {
 }
 
 // A remedy that is sure and not listed is a question before any role is started;
-// what a person has refused is not asked again.
+// what an operator has refused is not asked again.
 func TestSureRemedyIsAsked(t *testing.T) {
 	t.Parallel()
 	b := remediationBench(t)

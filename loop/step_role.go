@@ -131,7 +131,7 @@ func (t *turn) keepSession(f RoleEnded) {
 	}
 }
 
-// keepNote: a person's note is for the next planner, or for whoever is first where there is none; after that role it
+// keepNote: an operator's note is for the next planner, or for whoever is first where there is none; after that role it
 // has been read.
 func (t *turn) keepNote(role string) string {
 	if role == t.s.Plan.Roles[0] {

@@ -37,7 +37,7 @@ func troubles() []Trouble {
 type World struct {
 	Seed uint64
 	Mix  Mix
-	// Remediable is the share of broken environments that a rule or an analysis can mend; the others need a person.
+	// Remediable is the share of broken environments that a rule or an analysis can mend; the others need an operator.
 	Remediable float64
 }
 
@@ -46,7 +46,7 @@ type Job struct {
 	N              int
 	Task           failures.Task
 	Trouble        Trouble
-	Remediable     bool           // Remediable: without a person
+	Remediable     bool           // Remediable: without an operator
 	Until          time.Time      // when its outage is over
 	Home           failures.Agent // the provider, or the agent's runner, that the trouble is with
 	Repaired, Told bool           // Repaired: somebody has mended the environment; Told: the cause stands in the prompt

@@ -66,7 +66,7 @@ func patternOf(p *Policy, v Verdict) string {
 	return p.Settings.RequireHuman[v.Pattern]
 }
 
-// By default everything needs a person but what is listed.
+// By default everything needs an operator but what is listed.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	s := Defaults()

@@ -207,7 +207,7 @@ type Recovery struct {
 	Note             string // what an operator or the policy said to it
 }
 
-// Note is what a person wrote to the loop. About is a phrase: "rejected the completion".
+// Note is what an operator wrote to the loop. About is a phrase: "rejected the completion".
 type Note struct{ By, About, Text string }
 
 // ContextFile is one line of the list of context files.

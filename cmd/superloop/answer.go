@@ -329,7 +329,7 @@ func (a *app) theLoop(c *cli.Context) (string, layout.Paths, error) {
 	return id, paths, err
 }
 
-// judgeEdit says what the policy makes of a person's own command: a person may run what it would not let run by itself.
+// judgeEdit says what the policy makes of an operator's own command: an operator may run what it would not let run by itself.
 // What could not run at all (too long, not UTF-8, no command) is refused before it counts as the answer.
 func (a *app) judgeEdit(c *cli.Context, rec escalation.Record, text string) (recovery.Verdict, error) {
 	policy, _ := recovery.Compile(recovery.Settings{}) // nothing in it can be wrong

@@ -98,7 +98,7 @@ func TestApproveOnATerminal(t *testing.T) {
 		t.Fatalf("no gave %d\n%s", code, shown)
 	}
 
-	// Another question takes its place while the person reads.
+	// Another question takes its place while the operator reads.
 	code, shown = n.onTerminal("y\n", func(string) {
 		if code, out := n.superloop(nil, "run", "--fresh", "--exit-on-escalation"); code != exitHuman {
 			t.Errorf("run --fresh gave %d\n%s", code, out)
@@ -111,7 +111,7 @@ func TestApproveOnATerminal(t *testing.T) {
 		t.Fatalf("run gave %d, and the command ran %d times\n%s", code, n.ran(), out)
 	}
 
-	// Everything in the repository is changed while the person reads.
+	// Everything in the repository is changed while the operator reads.
 	code, shown = n.onTerminal("y\n", func(string) { n.lie() }, "approve-recovery", "--by", "eve")
 	if code != exitOK {
 		t.Fatalf("yes gave %d\n%s", code, shown)

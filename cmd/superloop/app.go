@@ -322,7 +322,7 @@ func (a *app) width() int {
 	return 0
 }
 
-// who is the person at the keyboard, for --by.
+// who is the operator at the keyboard, for --by.
 func (a *app) who(c *cli.Context) string {
 	return cmp.Or(c.String("by"), a.env("SUDO_USER"), a.env("USER"), a.env("LOGNAME"), fmt.Sprintf("uid %d", os.Getuid()))
 }

@@ -206,7 +206,7 @@ func (a *app) chainRetry(c *cli.Context) error {
 	})
 }
 
-// goOn has a person's word changed into a chain of fix, and walks it.
+// goOn has an operator's word changed into a chain of fix, and walks it.
 func (a *app) goOn(c *cli.Context, id string, change func(*plan.Chain, time.Time) error) error {
 	if c.Duration("timeout") <= 0 {
 		return failf(exitUsage, typed(c)+" --timeout 30m", "--timeout %s: a time above 0 is needed", c.Duration("timeout"))

@@ -57,7 +57,7 @@ to classify; 6 --dir or a file to be read is not there.`,
 	}
 }
 
-// told are the flags by which a failure is told, rather than made.
+// told are the flags that describe a failure, so that no command is run.
 var told = [...]string{"exit", "signal", "timed-out", "stdout", "stderr"}
 
 func (a *app) classifyFailure(c *cli.Context) error {

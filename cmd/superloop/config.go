@@ -118,7 +118,7 @@ func pinnedBy(p trust.Pin) string {
 	return fmt.Sprintf("pinned %s %s%s", p.At.Local().Format(time.DateTime), how, who)
 }
 
-// showDiff prints what tightens and what loosens, whole: a person decides by it.
+// showDiff prints what tightens and what loosens, whole: an operator decides by it.
 func (a *app) showDiff(d trust.Diff) {
 	show := func(what string, list []trust.Change) {
 		for _, c := range list {

@@ -29,7 +29,7 @@ func (s setting) shown() any {
 	return s.value
 }
 
-// settings collects them.
+// settings collects the values of a configuration.
 type settings struct {
 	doc  *schemas.Document
 	list []setting

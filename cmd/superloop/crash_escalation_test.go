@@ -16,7 +16,7 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// askingEnv is a brokenEnv whose command only a person may approve.
+// askingEnv is a brokenEnv whose command only an operator may approve.
 func askingEnv(t *testing.T) *testEnv {
 	n := brokenEnv(t)
 	data, err := os.ReadFile(n.path("repo/.superloop/config.json"))
@@ -131,7 +131,7 @@ func TestFiftyAnswers(t *testing.T) {
 	}
 }
 
-// decided wants that the loop did what that one person said, and nothing else.
+// decided wants that the loop did what that one operator said, and nothing else.
 func (n *testEnv) decided(run *exec.Cmd, verb, by string) {
 	n.t.Helper()
 	want := 0

@@ -76,7 +76,7 @@ func (n *testEnv) finishPaused(what string) {
 }
 
 // TestKillInAPause kills the supervisor right before each event of a run that
-// waits for a limit and then asks a person: it always goes on to the same end.
+// waits for a limit and then asks an operator: it always goes on to the same end.
 func TestKillInAPause(t *testing.T) {
 	t.Parallel()
 	killBeforeEvents(t, stride(15, 1), 10, pausedEnv, (*testEnv).finishPaused)

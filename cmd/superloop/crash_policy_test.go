@@ -12,7 +12,7 @@ import (
 
 // failingEnv is a loop of one iteration that goes up every step of the failure policy: the
 // planner dies of a lock that a listed command removes; the implementer fails with
-// one runner, then with the other, its cause is looked for, and at last a person
+// one runner, then with the other, its cause is looked for, and at last an operator
 // has it.
 func failingEnv(t *testing.T) *testEnv {
 	n := newTestEnv(t, false)
@@ -47,7 +47,7 @@ esac
 	return n
 }
 
-// finishFailing runs until the loop is complete; when it asks a person mends what is
+// finishFailing runs until the loop is complete; when it asks an operator mends what is
 // wrong and says so.
 func (n *testEnv) finishFailing(what string) {
 	n.t.Helper()
@@ -62,7 +62,7 @@ func (n *testEnv) finishFailing(what string) {
 		}
 		if n.lastType() == "role_failure" {
 			n.write("mended", "")
-		} else if err := os.Remove(n.path("repo/.git/index.lock")); err != nil && !os.IsNotExist(err) { // the command that was under way is a person's now
+		} else if err := os.Remove(n.path("repo/.git/index.lock")); err != nil && !os.IsNotExist(err) { // the command that was under way is an operator's now
 			n.t.Fatal(err)
 		}
 		if code, out := n.superloop(nil, "resolve-recovery", "--loop", "l", "--by", "eve", "--note", "mended"); code != exitOK {

@@ -96,7 +96,7 @@ func (a *app) playAgent(c *cli.Context) error {
 	return nil
 }
 
-// demoAnswerer is the name under which --auto-answer answers: no person's.
+// demoAnswerer is the name under which --auto-answer answers: no operator's.
 const demoAnswerer = "demo"
 
 // demoDesk gets the demo's question answered: it says what the operator can type, or answers by itself.
@@ -127,7 +127,7 @@ func (d *demoDesk) Event(ev journal.Event, s loop.State) {
 }
 
 // answer shows the question that the event is about and approves it: in the same way, and by the same record, as a
-// person's process would.
+// operator's process would.
 func (d *demoDesk) answer(event json.RawMessage) error {
 	var asked struct {
 		ID string `json:"escalation_id"`

@@ -231,7 +231,7 @@ func checkChange(c *cli.Context) error {
 	return nil
 }
 
-// addCheck takes a person's check in.
+// addCheck takes an operator's check in.
 func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Preventions]) error {
 	if err := a.person(); err != nil {
 		return err

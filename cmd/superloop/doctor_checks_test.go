@@ -51,7 +51,7 @@ func TestPreflight(t *testing.T) {
 		ids[string(c.Kind)] = c.ID
 	}
 
-	// A person adds one; it is found broken until the file is there.
+	// An operator adds one; it is found broken until the file is there.
 	for _, want := range []string{"path-", "is looked at already"} {
 		if code, out := n.superloop(nil, "preflight", "--add", "path", "--path", "vendor/lib", "--want", "dir", "--reason", "the build needs it"); code != 0 || !strings.Contains(out, want) {
 			t.Errorf("--add gives %d: %s", code, out)

@@ -31,7 +31,7 @@ const (
 	exitTerminated  = 143
 )
 
-// fault is an error that a person reads: what failed, and what to type next.
+// fault is an error that an operator reads: what failed, and what to type next.
 type fault struct {
 	code  int
 	err   error

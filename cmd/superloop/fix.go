@@ -38,7 +38,7 @@ type fixed struct {
 	Chain          json.RawMessage        `json:"chain,omitempty"`
 }
 
-// waiting is a remedy that a person may let run.
+// waiting is a remedy that an operator may let run.
 type waiting struct {
 	Option  string `json:"option"`
 	Command string `json:"command"`
@@ -72,7 +72,7 @@ func (a *app) fix(c *cli.Context) error {
 	return errors.Join(err, w.close())
 }
 
-// newWalker gets ready to walk a chain in a repository. Only a person may have it done, and nobody else may be at work
+// newWalker gets ready to walk a chain in a repository. Only an operator may have it done, and nobody else may be at work
 // there.
 func (a *app) newWalker(c *cli.Context) (*walker, error) {
 	repo, err := a.repo(c)
@@ -191,7 +191,7 @@ func (w *walker) begin(ctx context.Context, text string, limit int, dry bool) er
 		return w.report(out)
 	case !walkable(options):
 		if w.waiting = withheld(options); len(w.waiting) > 0 {
-			break // a chain lets a person choose
+			break // a chain lets an operator choose
 		}
 		if found.Handler == "" {
 			out.Status = "unknown"

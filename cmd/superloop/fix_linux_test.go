@@ -46,7 +46,7 @@ func fixEnv(t *testing.T) *testEnv {
 	return n
 }
 
-// TestFixLooksAgain: what a person said yes to is what runs, or they are asked once
+// TestFixLooksAgain: what an operator said yes to is what runs, or they are asked once
 // more.
 func TestFixLooksAgain(t *testing.T) {
 	t.Parallel()

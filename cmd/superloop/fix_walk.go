@@ -77,7 +77,7 @@ func (w doer) Judge(m plan.Move) (action.Decision, string) {
 	return w.gate(m, j)
 }
 
-// gate gives auto to a remedy that may run: by its judgement, or because a person says so now, or has chosen it.
+// gate gives auto to a remedy that may run: by its judgement, or because an operator says so now, or has chosen it.
 func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
 	ok, why, err := w.allowed(w.ctx, m, j)
 	switch {
@@ -90,7 +90,7 @@ func (w doer) gate(m plan.Move, j execute.Judgement) (action.Decision, string) {
 	return w.refused(m, j.Decision, why)
 }
 
-// refused says that a remedy does not run. Whatever is not a person's to decide is denied.
+// refused says that a remedy does not run. Whatever is not an operator's to decide is denied.
 func (w *walker) refused(m plan.Move, d action.Decision, why string) (action.Decision, string) {
 	w.say("not run: %s (%s)", text.Display(m.Command), text.Display(why))
 	if d == action.Human {
@@ -129,7 +129,7 @@ func (w *walker) allowed(ctx context.Context, m plan.Move, j execute.Judgement) 
 	return false, why, nil
 }
 
-// chosen reports whether a person has chosen the remedy, or the one that needs it.
+// chosen reports whether an operator has chosen the remedy, or the one that needs it.
 func (w *walker) chosen(m plan.Move) bool {
 	if m.Picked {
 		return true
@@ -143,7 +143,7 @@ func (w *walker) chosen(m plan.Move) bool {
 }
 
 // Run carries a remedy out, as it was judged. If something has changed since, it goes through the gate again: on a
-// terminal the person is asked once more.
+// terminal the operator is asked once more.
 func (w doer) Run(ctx context.Context, m plan.Move) (walk.Outcome, error) {
 	for range maxLooks {
 		out, err := w.x.Execute(ctx, w.order(m))
@@ -287,7 +287,7 @@ type walker struct {
 	kept     []string // sets of undo
 	pinned   bool
 	approved execute.Judgement // by which the remedy that comes next may run
-	people   map[string]bool   // by its key: a person has let the option run, not the policy
+	people   map[string]bool   // by its key: an operator has let the option run, not the policy
 }
 
 // at says where the command runs.

@@ -131,7 +131,7 @@ func TestNotifyVerdicts(t *testing.T) {
 }
 
 // One line of configuration is enough: whoever listens there is told when a loop
-// needs a person, once, over a restart too, and what became of it.
+// needs an operator, once, over a restart too, and what became of it.
 func TestWebhookAlone(t *testing.T) {
 	t.Parallel()
 	posts := make(chan map[string]any, 10)

@@ -109,7 +109,7 @@ func (b *policyLines) policy(keys map[string]json.RawMessage) (*recovery.Policy,
 		return p, nil
 	}
 	s := recovery.Defaults()
-	// An odd on_unknown is judged, as every odd thing: by a person.
+	// An odd on_unknown is judged, as every odd thing: by an operator.
 	if err := errors.Join(into(keys, "auto_approve", &s.AutoApprove), into(keys, "require_human", &s.RequireHuman), into(keys, "on_unknown", &s.OnUnknown)); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 type explained struct {
 	recovery.Verdict
 	Command string `json:"command"`
-	// Display is the command as a person may see it: in one line, hidden characters by their numbers.
+	// Display is the command as an operator may see it: in one line, hidden characters by their numbers.
 	Display    string         `json:"display"`
 	WorkingDir string         `json:"working_dir"`
 	Loop       string         `json:"loop,omitempty"`

@@ -40,7 +40,7 @@ func (n *testEnv) furnish(s *mockapi.Server, loopJSON string, subscription bool)
 		t.Fatal(err)
 	}
 	home := n.path("home")
-	// Nothing of the person who runs the test: no login, no key, no git identity.
+	// Nothing of the operator who runs the test: no login, no key, no git identity.
 	n.env = []string{"PATH=" + os.Getenv("SUPERLOOP_TEST_CLIS") + ":" + os.Getenv("PATH"), "LANG=C.UTF-8",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.invalid",
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.invalid"}
@@ -301,7 +301,7 @@ func TestRealLimit(t *testing.T) {
 	n.noSecrets()
 }
 
-// TestRealRefusal: a refused key asks a person, at the first refusal and not
+// TestRealRefusal: a refused key asks an operator, at the first refusal and not
 // after the CLI's minutes of retries.
 func TestRealRefusal(t *testing.T) {
 	realCLIs(t, "claude", "codex")

@@ -48,7 +48,7 @@ const (
 // TestRealRecovery is the case that the published design was written for, with
 // the real tools: the esbuild of a project has the binary of another version, the
 // tests cannot start, the tester leaves the published proposal byte for byte, and
-// under the published policy it is executed without a person; the project works
+// under the published policy it is executed without an operator; the project works
 // afterwards.
 func TestRealRecovery(t *testing.T) {
 	t.Parallel()

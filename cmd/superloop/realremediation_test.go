@@ -197,7 +197,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as z:
 		n.git("commit", "-q", "-m", "a project")
 		n.wantRemedied("pep668")
 	})
-	// Installing a package of the system is a person's decision, whatever is listed.
+	// Installing a package of the system is an operator's decision, whatever is listed.
 	// They are asked before any role is started, and what they approve runs in the
 	// sandbox, which lets it write where the owner says.
 	t.Run("a tool of the system is missing", func(t *testing.T) {

@@ -111,7 +111,7 @@ func (a *app) loadRemediation(ctx context.Context, repo, preset string) (*aid, e
 	return k, nil
 }
 
-// tellProblems says what of a person's own files was left out.
+// tellProblems says what of an operator's own files was left out.
 func (a *app) tellProblems(k *aid) {
 	wrong := k.problems.Errors()
 	for i, p := range wrong {
@@ -155,7 +155,7 @@ func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	}
 	cfg, held := t.file, 0
 	switch {
-	case t.pinErr == nil: // what a run would take: what loosens is held until a person trusts it
+	case t.pinErr == nil: // what a run would take: what loosens is held until an operator trusts it
 		held = len(trust.Compare(t.pin.Section, t.section).Loosening)
 		if cfg, err = trust.Apply(t.file, trust.Effective(t.pin.Section, t.section, false)); err != nil {
 			return err
@@ -196,7 +196,7 @@ type ran struct {
 // kept bounds what is kept of each stream of a command: its first and its last bytes.
 const kept = 8 << 20
 
-// runPlainly runs a command of the person's as their shell would, its output going to stderr.
+// runPlainly runs a command of the operator's as their shell would, its output going to stderr.
 func (a *app) runPlainly(ctx context.Context, s *proc.Spawner, command, dir string, timeout time.Duration) (ran, error) {
 	env := os.Environ()
 	shell, err := proc.LookPath("bash", env)

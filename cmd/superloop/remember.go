@@ -101,9 +101,9 @@ func (a *app) remember(r *remembering, by string) error {
 	return a.disk.WriteFile("config", r.config, r.next, r.mode)
 }
 
-// looseEntry says why a command must not get into auto_approve by a flag of a person in a hurry: lint calls it an error
+// looseEntry says why a command must not get into auto_approve by a flag of an operator in a hurry: lint calls it an error
 // there, or it hands a program's text to an interpreter, or to what runs something with other rights or elsewhere. A
-// person can still write such an entry, and trust it.
+// operator can still write such an entry, and trust it.
 func looseEntry(cfg *config.Config, loop, command string) string {
 	policy, _ := cfg.Policy(loop)
 	entry, ok := policy.Listed(command)

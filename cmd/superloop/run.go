@@ -103,7 +103,7 @@ func (a *app) notByAgent(repo string) error {
 	return nil
 }
 
-// warnings are what a person should read before the night: what the loader found, and what will end a loop in the
+// warnings are what an operator should read before the night: what the loader found, and what will end a loop in the
 // night.
 func warnings(cfg *config.Config) []config.Problem {
 	list := slices.Clone(cfg.Warnings)
@@ -130,7 +130,7 @@ func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
 	return list
 }
 
-// lookPath finds a program on the PATH of the person who runs superloop.
+// lookPath finds a program on the PATH of the operator who runs superloop.
 func lookPath(env func(string) string) func(string) (string, error) {
 	return func(file string) (string, error) {
 		return proc.LookPath(file, []string{"PATH=" + env("PATH")})

@@ -118,7 +118,7 @@ func TestRunners(t *testing.T) {
 		}
 	}
 
-	// A person has mended codex.
+	// An operator has mended codex.
 	for _, c := range []struct {
 		word string
 		code int

@@ -52,7 +52,7 @@ func (a *app) clickDesk(repo string, log *zap.Logger) *clickDesk {
 	return &clickDesk{app: a, repo: repo, log: log}
 }
 
-// speak says where a person is told what is wrong; nil is stderr.
+// speak says where an operator is told what is wrong; nil is stderr.
 func (d *clickDesk) speak(say func(text string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -264,7 +264,7 @@ func (d *clickDesk) resolve(ctx context.Context, way string, c slack.Click) slac
 	return d.refused(c.ID, err)
 }
 
-// refused is why an answer does not count, for the person who clicked.
+// refused is why an answer does not count, for the operator who clicked.
 func (d *clickDesk) refused(id string, err error) slack.Outcome {
 	var decided *escalation.DecidedError
 	var other *escalation.MismatchError

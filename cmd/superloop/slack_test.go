@@ -127,7 +127,7 @@ func (w *slackWorld) payload(user, action, value string, n int) string {
 	return string(text)
 }
 
-// clickEnv is a loop that asks a person whether "touch ok" may run, and the
+// clickEnv is a loop that asks an operator whether "touch ok" may run, and the
 // supervisor that runs it.
 type clickEnv struct {
 	*testEnv

@@ -167,7 +167,7 @@ func totalLine(f stats.Figures) string {
 	return strings.Join(out, ", ")
 }
 
-// sumText is a sum as a person reads it: nothing, unknown, what is known exactly, or what least says where runs did not
+// sumText is a sum as an operator reads it: nothing, unknown, what is known exactly, or what least says where runs did not
 // tell.
 func sumText[T int64 | float64](s stats.Sum[T], exact, least func(T) string) string {
 	switch {

@@ -71,7 +71,7 @@ func setsOf(all []undo.Kept, id string, n int) []undo.Kept {
 	return orEmpty(slices.DeleteFunc(slices.Clone(all), func(k undo.Kept) bool { return k.Label.Loop != id || n != 0 && k.Label.Recovery != n }))
 }
 
-// idle refuses while a supervisor lets something work in the work tree. One that waits for a person or for a provider
+// idle refuses while a supervisor lets something work in the work tree. One that waits for an operator or for a provider
 // does not, and one that begins again meanwhile works on a tree that is as after a recovery, or as before it.
 func (a *app) idle(id string, paths layout.Paths) error {
 	holder, alive := a.supervisor(paths)
@@ -203,7 +203,7 @@ func keptLine(k undo.Kept) string {
 	return strings.Join(out, ", ")
 }
 
-// maxShown bounds each group of paths that a person is shown.
+// maxShown bounds each group of paths that an operator is shown.
 const maxShown = 40
 
 func printUndo(w io.Writer, id string, set undo.Kept, r undo.Report) {

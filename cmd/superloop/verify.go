@@ -189,7 +189,7 @@ func (a *app) tellVerified(c *cli.Context, t verify.Tool, label string, out veri
 	return nil
 }
 
-// shownRuns are the runs as a person sees them.
+// shownRuns are the runs as an operator sees them.
 func shownRuns(runs []checkRun) []render.CheckRun {
 	var out []render.CheckRun
 	for _, r := range runs {

@@ -30,7 +30,7 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
-// TestAnIdleOutboxCostsNothing: a thousand loops may wait for a person in one process.
+// TestAnIdleOutboxCostsNothing: a thousand loops may wait for an operator in one process.
 func TestAnIdleOutboxCostsNothing(t *testing.T) {
 	const loops = 200
 	var before, after runtime.MemStats

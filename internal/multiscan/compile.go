@@ -31,7 +31,7 @@ type Options struct {
 type Problem struct {
 	Pattern int    // index into the expressions
 	Reject  bool   // the pattern matches nothing
-	Text    string // for a person
+	Text    string // for an operator
 }
 
 // Compile compiles exprs, RE2 syntax, each as it is given. A pattern with a rejecting Problem matches nothing; problems

@@ -15,7 +15,7 @@ type containment interface {
 	signal(main int, s syscall.Signal)
 	kill(main int)      // kill sends SIGKILL to every process of the tree that it finds.
 	count(main int) int // count is the number of live processes in the tree, zombies not counted.
-	// gone is asked when this process has no children left: does nothing of the tree live elsewhere?
+	// gone reports whether no process of the tree lives elsewhere. It is called when this process has no children left.
 	gone(main int) bool
 	close() error // close gives the room back.
 }

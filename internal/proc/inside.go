@@ -11,7 +11,7 @@ import (
 // A spawner process can be started by way of another program, which prepares the mounts and capabilities that all its
 // commands get, and then executes it. So that is done once and not for each command.
 
-// insideEnv is what spawnerEnv is for such a process.
+// insideEnv is the variable that carries the setup to a spawner process that another program started.
 const insideEnv = "inside"
 
 // Descriptors that the program passes on to what it executes, besides stdin, stdout and stderr.

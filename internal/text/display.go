@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Display writes a command for a person who decides about it: in one line, with nothing left out and nothing that a
+// Display writes a command for an operator who decides about it: in one line, with nothing left out and nothing that a
 // terminal or an eye could misread. Every character that is not printable ASCII is shown by its number, a newline as
 // <newline>, a tab as <tab>, more than three blanks or newlines in a row by their count. No two commands look the same.
 func Display(s string) string { return display(s, true) }

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Threat T4: what a person is shown of a command that wants to be misread.
+// Threat T4: what an operator is shown of a command that wants to be misread.
 func TestDisplay(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{

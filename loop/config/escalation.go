@@ -40,7 +40,7 @@ const (
 
 // What a channel can be told.
 const (
-	TellEscalation = "escalation" // a person is needed
+	TellEscalation = "escalation" // an operator is needed
 	TellResolution = "resolution" // what became of it
 	TellReminder   = "reminder"   // nobody has answered yet
 	TellConfig     = "config"     // a change of the configuration is held
@@ -99,7 +99,7 @@ func (c *Config) Channels() []Channel {
 }
 
 // SecretNames are the variables of superloop's environment that hold secrets of the channels and of Slack, sorted: no
-// agent and no command may have them, since who knows a signing secret can answer in a person's name.
+// agent and no command may have them, since who knows a signing secret can answer in an operator's name.
 func (c *Config) SecretNames() []string {
 	names := []string{c.Escalation.Slack.AppTokenEnv, c.Escalation.Slack.SigningSecretEnv}
 	for _, ch := range c.Escalation.Channels {

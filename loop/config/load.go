@@ -1,4 +1,4 @@
-// Package config reads .superloop/config.json: what a person wants superloop to do. A configuration is loaded whole and
+// Package config reads .superloop/config.json: what an operator wants superloop to do. A configuration is loaded whole and
 // checked whole, or it is refused with every problem at once; nothing is ever taken from a file that is half right.
 //
 // A configuration written for the bash original of superloop loads. What of it has no effect here is named in

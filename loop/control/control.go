@@ -17,7 +17,7 @@ import (
 	"github.com/superloop/superloop/loop/layout"
 )
 
-// Intent is what a person wants of a loop, put down by one process and taken in by the supervisor, whichever and
+// Intent is what an operator wants of a loop, put down by one process and taken in by the supervisor, whichever and
 // whenever that is. It is a file in the private directory, so that a decision given while no supervisor is alive is
 // kept; its id stands in the event that carries it out, so that it is carried out once.
 type Intent struct {

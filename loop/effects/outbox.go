@@ -230,7 +230,7 @@ func patience(c *config.Config) time.Duration {
 }
 
 // Alerts tells people of what no one waits for: that failures are more than one role's, and that a runner needs a
-// person while another one does its work.
+// operator while another one does its work.
 func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 	f, ok := fact.(loop.RoleEnded)
 	if !ok || after.Plan.Respond == nil {

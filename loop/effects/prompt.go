@@ -19,7 +19,7 @@ type WorkTree interface {
 	Branch(ctx context.Context) string // the branch of the work tree, "" for none
 }
 
-// Prompts write what a role is told.
+// Prompts writes the prompts of roles.
 type Prompts struct {
 	*Host
 	Tree  WorkTree

@@ -164,7 +164,7 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// What the library would read otherwise than a person who writes a selector.
+// What the library would read otherwise than an operator who writes a selector.
 func TestPageNames(t *testing.T) {
 	t.Parallel()
 	p, err := readPage(`<p title="<b >x</b >"><svg viewBox="0 0 1 1"><linearGradient id=g><use xlink:href="#g"/></linearGradient></svg>

@@ -84,7 +84,7 @@ type StuckReport struct {
 }
 
 // Markdown is stuck-report.md: what did not change and since when, what did change but does not count, and what a
-// person can do.
+// operator can do.
 func (r StuckReport) Markdown() []byte {
 	var b bytes.Buffer
 	s := r.State

@@ -94,7 +94,7 @@ func TestAgentsCannotChangeTheConfigurationWhereTheSystemAllowsIt(t *testing.T) 
 	}
 }
 
-// A person who kicks a waiting loop has mended what it waits for.
+// An operator who kicks a waiting loop has mended what it waits for.
 func TestAKickClearsWhatSpeaksAgainstTheRunner(t *testing.T) {
 	t.Parallel()
 	for _, run := range []struct {

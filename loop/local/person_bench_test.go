@@ -25,7 +25,7 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// waiter is a loop that waits for a person: the driver as it is then, without what
+// waiter is a loop that waits for an operator: the driver as it is then, without what
 // runs agents. All have one configuration, as the loops of a repository do.
 type waiter struct {
 	d     *driver
@@ -90,7 +90,7 @@ func inUse() (heap, stack uint64) {
 	return m.HeapAlloc, m.StackInuse
 }
 
-// BenchmarkWaiting has a thousand loops of one process wait for a person: what a
+// BenchmarkWaiting has a thousand loops of one process wait for an operator: what a
 // waiting loop costs in memory and, while nobody answers, in processor time; and how
 // long it takes from the beginning of an answer (which is written and flushed
 // first) until its loop has it.

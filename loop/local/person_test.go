@@ -27,7 +27,7 @@ esac`
 
 const policyAsks = `"recovery": {"first_aid": false, "auto_approve": ["true"], "require_human": ["echo *"], "cooldown_seconds": 0}`
 
-// newBroken is a loop whose tests fail until a command has run that a person must approve.
+// newBroken is a loop whose tests fail until a command has run that an operator must approve.
 func newBroken(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, agentProposes, `"roles": ["tester", "reviewer"], "tests": {"commands": ["test -f fixed"]}`, policyAsks)
@@ -90,7 +90,7 @@ func TestALoopLeavesForAPersonAndDoesWhatWasAnsweredMeanwhile(t *testing.T) {
 	}
 }
 
-// phone is a way to a person that keeps what it was told.
+// phone is a way to an operator that keeps what it was told.
 type phone struct {
 	on  func() // is called for each message; nil: nothing
 	mu  sync.Mutex

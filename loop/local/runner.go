@@ -43,7 +43,7 @@ type Options struct {
 	Fast bool
 	// Fresh starts the loop anew; what its last run left is moved to archive/.
 	Fresh bool
-	// TrustConfig pins the configuration as it is: the person By starts the loop with it, whatever was pinned before.
+	// TrustConfig pins the configuration as it is: the operator By starts the loop with it, whatever was pinned before.
 	TrustConfig bool
 	By          string
 	// Unprotected: agents are not kept from the configuration and the private state, for those that need sudo or a
@@ -54,7 +54,7 @@ type Options struct {
 	AcceptLoose bool // on_unknown "allow" holds where nothing confines commands too
 	// LookPath finds a program, for configurations that are read while the loop runs; nil takes any.
 	LookPath config.LookPath
-	// ExitOnEscalation leaves as soon as a person is needed.
+	// ExitOnEscalation leaves as soon as an operator is needed.
 	ExitOnEscalation bool
 	// Watches, if several loops run in the process, spares each one of its own.
 	Watches *dirwatch.Watches
@@ -196,7 +196,7 @@ func (d *driver) drive(shutdown context.Context) error {
 	}
 }
 
-// exitsOnEscalation reports whether the supervisor is to leave because a person is needed and has not answered yet.
+// exitsOnEscalation reports whether the supervisor is to leave because an operator is needed and has not answered yet.
 func (d *driver) exitsOnEscalation() (bool, error) {
 	if !d.o.ExitOnEscalation || !d.state.Begun || d.state.Human == nil {
 		return false, nil

@@ -89,7 +89,7 @@ func (d *driver) repoView(s loop.State, index int) loop.RepoView {
 }
 
 // flushViews writes the views now. A view that cannot be written is no loss: the journal holds the truth, so it is said
-// and not an error, but for a full disk, which a person must hear of.
+// and not an error, but for a full disk, which an operator must hear of.
 func (d *driver) flushViews() error {
 	err := errors.Join(d.view.Flush(), d.super.Flush())
 	if err != nil {

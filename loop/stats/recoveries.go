@@ -194,7 +194,7 @@ func (p *Proposals) of(verdict string) *int {
 	return &p.ToHuman
 }
 
-// of is the count of an outcome; nil if it is none. Each command that began has exactly one.
+// of gives the counter of an outcome, nil for an unknown one. Each command that began has exactly one.
 func (e *Executions) of(outcome string) *int {
 	return map[string]*int{"open": &e.Open, "unknown": &e.Unknown, "failed": &e.Failed, "verified": &e.Verified, "ineffective": &e.Ineffective,
 		"harmful": &e.Harmful}[outcome]

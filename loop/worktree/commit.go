@@ -55,7 +55,7 @@ type CommitResult struct {
 }
 
 // Commit commits every changed, deleted or untracked file of the work tree but those under .superloop and those that
-// are excluded. What a person had staged of excluded paths stays staged. Hooks run; ctx bounds their time. When the
+// are excluded. What an operator had staged of excluded paths stays staged. Hooks run; ctx bounds their time. When the
 // commit fails the index is as it was before.
 //
 // Asked again for an iteration that one of the last 20 commits carries in its trailers, it commits nothing and returns

@@ -93,7 +93,7 @@ func TestCommitFromASubdirectory(t *testing.T) {
 	equal(t, "files", b.git("ls-files"), "b\nsub/a")
 }
 
-// What a person had in the tree when the loop began is the person's.
+// What an operator had in the tree when the loop began is the operator's.
 func TestCommitLeavesThePersonsFiles(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

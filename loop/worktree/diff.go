@@ -26,7 +26,7 @@ type Change struct {
 	Kind Kind
 }
 
-// Paths are the paths of changes.
+// Paths gives the paths of the changes, in their order.
 func Paths(changes []Change) []string {
 	out := make([]string, 0, len(changes))
 	for _, c := range changes {

@@ -118,7 +118,7 @@ func TestAddWorktreeAfterACrash(t *testing.T) {
 		t.Error("it is still marked as unfinished")
 	}
 
-	// A person's lock is respected, and the work tree used.
+	// An operator's lock is respected, and the work tree used.
 	b.git("worktree", "lock", "--reason", "mine", at)
 	_, err = r.AddWorktree(ctx, at, "x")
 	must(t, err)

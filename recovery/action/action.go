@@ -1,4 +1,4 @@
-// Package action holds a command that may be executed, from the rule that knows it to the person who is asked about it.
+// Package action holds a command that may be executed, from the rule that knows it to the operator who is asked about it.
 // Every package that passes a command on passes an Action, so a new fact about commands is one more field here.
 //
 // A Draft is an action among others that nobody has picked yet. It is written down without a digest, and what is empty

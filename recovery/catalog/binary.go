@@ -70,7 +70,7 @@ func readBinary(form string, v any) bool {
 	return !r.short && r.rest == ""
 }
 
-// binaryReader is at the rest of a form.
+// binaryReader reads a compiled form from its beginning to its end.
 type binaryReader struct {
 	rest  string
 	short bool // there was less than was to be read

@@ -104,7 +104,7 @@ type Example struct {
 // The sources of entries.
 const (
 	SourceEmbedded   = "embedded"   // part of superloop
-	SourceUser       = "user"       // the person's own directory of configuration
+	SourceUser       = "user"       // the operator's own directory of configuration
 	SourceRepository = "repository" // the supervised repository, which an agent may write: never runs by itself
 )
 
@@ -155,7 +155,7 @@ const (
 // Risk is how much an option may cost when it is wrong.
 type Risk string
 
-// The risks. Only low and medium ones can ever run without a person.
+// The risks. Only low and medium ones can ever run without an operator.
 const (
 	RiskLow      Risk = "low"
 	RiskMedium   Risk = "medium"
@@ -214,7 +214,7 @@ type Modifier struct {
 	LessParallel bool              `yaml:"less_parallel" json:"less_parallel,omitempty"` // by the method's own switch
 	ExtendTime   float64           `yaml:"extend_time" json:"extend_time,omitempty"`     // factor on the time limit
 	Sudo         bool              `yaml:"sudo" json:"sudo,omitempty"`
-	Ask          string            `yaml:"ask" json:"ask,omitempty"` // what a person must give first: password, token
+	Ask          string            `yaml:"ask" json:"ask,omitempty"` // what an operator must give first: password, token
 }
 
 // Conditions that Option.Requires and recipes may name.

@@ -36,7 +36,7 @@ func (c *Catalog) categoryID(idOrAlias string) string {
 	return idOrAlias
 }
 
-// Chain is the chain of a category, which is given by id or alias. One without approaches means: ask a person.
+// Chain is the chain of a category, which is given by id or alias. One without approaches means: ask an operator.
 func (c *Catalog) Chain(category string) (Chain, bool) {
 	ch, ok := c.Chains[c.categoryID(category)]
 	return ch, ok

@@ -147,7 +147,7 @@ func (l *linter) names() {
 }
 
 const (
-	// maxApproaches is how many approaches a chain lists at most, not counting that a person is asked in the end.
+	// maxApproaches is how many approaches a chain lists at most, not counting that an operator is asked in the end.
 	maxApproaches = 4
 	// AskUser is the approach that ends every chain. It is not listed: the engine appends it.
 	AskUser = "ask_user"

@@ -2,7 +2,7 @@
 // of approaches for each, the handlers that recognise a failure and list its remedies, the recipes that install a tool
 // or bring a project's dependencies up, the package managers and the names of packages.
 //
-// All of it is data: YAML, compiled, checked against a schema, and extended or overridden by a person's own files. No
+// All of it is data: YAML, compiled, checked against a schema, and extended or overridden by an operator's own files. No
 // entry can grant anything: an entry only carries commands, and the policy judges each of them before it runs.
 package catalog
 
@@ -32,11 +32,11 @@ const repositoryDir = ".superloop/recovery" // of the overlays of a repository
 
 // Options says where overlays are looked for. An empty directory means none; one that does not exist holds none.
 type Options struct {
-	UserDir string // holds the person's own files: $XDG_CONFIG_HOME/superloop/recovery
+	UserDir string // holds the operator's own files: $XDG_CONFIG_HOME/superloop/recovery
 	RepoDir string // the root of the supervised repository; its files stand in .superloop/recovery below it
 }
 
-// UserDir is where a person's own files stand, or "" if the system does not say where its configuration is.
+// UserDir is where an operator's own files stand, or "" if the system does not say where its configuration is.
 func UserDir() string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) { // the standard asks to ignore a relative one
@@ -169,7 +169,7 @@ func (o overlayDir) read(ctx context.Context) ([]*document, Problems) {
 	return docs, problems
 }
 
-// overlayFiles are the names of the files to read, in the order of the entries. It warns of those that a person may
+// overlayFiles are the names of the files to read, in the order of the entries. It warns of those that an operator may
 // believe to be read.
 func overlayFiles(entries []fs.DirEntry, dir string) (names []string, problems Problems) {
 	for _, e := range entries {

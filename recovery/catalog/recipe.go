@@ -128,7 +128,7 @@ type Category struct {
 	Aliases     []string `yaml:"aliases" json:"aliases,omitempty"` // other designs' names for it, taken on input
 }
 
-// Chain is the order of approaches for a category. Asking a person comes last, always, and is not listed.
+// Chain is the order of approaches for a category. Asking an operator comes last, always, and is not listed.
 type Chain struct {
 	Category   string     `yaml:"category" json:"category"`
 	Approaches []Approach `yaml:"approaches" json:"approaches"`

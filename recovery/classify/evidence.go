@@ -197,7 +197,7 @@ func (j *judgement) evidence() []Evidence {
 	return out
 }
 
-// printable makes a line fit for a person's screen and a file: no control characters, no secret, at most
+// printable makes a line fit for an operator's screen and a file: no control characters, no secret, at most
 // maxEvidenceText bytes.
 func (c *Classifier) printable(line string) string {
 	s := redact.Text(c.redact.String(strings.ToValidUTF8(text.Uncoloured(line), "?")))

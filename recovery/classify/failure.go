@@ -83,7 +83,7 @@ type Failure struct {
 	Findings map[string]Finding `json:"findings,omitempty"` // the probes' answers, by name
 
 	Signature string `json:"signature"` // the same for the same failure in another run
-	Why       string `json:"why"`       // one sentence for a person
+	Why       string `json:"why"`       // one sentence for an operator
 
 	Exit    Exit     `json:"exit"`
 	Command string   `json:"command,omitempty"`
@@ -132,7 +132,7 @@ type Finding struct {
 	Name   string `json:"name"`
 	Holds  Answer `json:"holds"`
 	Value  string `json:"value,omitempty"`  // a machine's word: a path, a pid, a package
-	Detail string `json:"detail,omitempty"` // a person's sentence
+	Detail string `json:"detail,omitempty"` // an operator's sentence
 }
 
 // Prober looks at the system, cheaply and without changing it. What it cannot find out is Unknown, never an error.

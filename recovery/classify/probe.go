@@ -52,7 +52,7 @@ func ownModule(pkg, file string) bool {
 	return dotted && top != "" && file != "" && !foreign(file) && slices.Contains(strings.Split(path.Dir(filepath.ToSlash(file)), "/"), top)
 }
 
-// ask makes one probe, or answers without one where no look is needed.
+// ask makes one probe. It answers at once when the probe would tell nothing new.
 func (j *judgement) ask(ctx context.Context, name string, captures map[string]string) Finding {
 	if name == ProbeDeclared && relative(captures["pkg"]) {
 		return Finding{Name: name, Holds: No, Value: captures["pkg"], Detail: "it is a place in the project, not a package"}

@@ -164,7 +164,7 @@ func judgeReal(r realCase, f classify.Failure, plan *remedy.Plan, gate string, o
 	return s, wrong
 }
 
-// firstOptions is how many options of a plan a person looks at.
+// firstOptions is how many options of a plan an operator looks at.
 const firstOptions = 3
 
 // sensible reports whether what would be done, or one of the first options that

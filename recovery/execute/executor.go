@@ -66,7 +66,7 @@ type Executor struct {
 }
 
 // Pin takes the baseline of what listed commands read: what changes later is seen against it. The first time that is
-// the work tree as it is, since the person who starts the first run has it so. From then on only what is committed is
+// the work tree as it is, since the operator who starts the first run has it so. From then on only what is committed is
 // trusted, because agents may have worked in the tree meanwhile. A damaged baseline is made anew from the commit. After
 // an error every judgement says that inputs cannot be read, until a Pin succeeds.
 func (x *Executor) Pin(ctx context.Context, first bool) error {

@@ -45,7 +45,7 @@ func TestPin(t *testing.T) {
 	t.Run("first", func(t *testing.T) {
 		t.Parallel()
 		e := dirty(t)
-		e.pin(true) // the person has it so
+		e.pin(true) // the operator has it so
 		e.wantFrom(inputs.Now, action.Auto)
 		// The second time only what is committed counts.
 		e.now = start.Add(time.Hour)
@@ -106,7 +106,7 @@ func TestPin(t *testing.T) {
 }
 
 // The content of what listed commands read is pinned, for all policies, so that a
-// person can be shown what has changed.
+// operator can be shown what has changed.
 func TestPinKeepsWhatIsListed(t *testing.T) {
 	t.Parallel()
 	for _, from := range []bool{true, false} {

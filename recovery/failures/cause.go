@@ -23,7 +23,7 @@ const (
 const (
 	FixEnvironment = "environment" // Command, if the one gate lets it run
 	FixCode        = "code"        // Instruction, for the implementer
-	FixConfig      = "config"      // Instruction, a proposal for a person
+	FixConfig      = "config"      // Instruction, a proposal for an operator
 	FixPerson      = "person"      // Instruction, nobody else can
 	FixWait        = "wait"        // time
 	FixNone        = "none"

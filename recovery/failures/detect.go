@@ -115,7 +115,7 @@ type Event struct {
 	Severity string `json:"severity"`
 	// Signature is the same for the same failure of the same kind, whoever had it.
 	Signature string    `json:"signature"`
-	Why       string    `json:"why"` // one clause for a person
+	Why       string    `json:"why"` // one clause for an operator
 	Until     time.Time `json:"until,omitzero"`
 	At        time.Time `json:"at"`
 }
@@ -175,7 +175,7 @@ var (
 		KindTurns, KindBudget, KindRefused, KindRequest, KindSession}
 )
 
-// kindOf gives the kind of a failure and what is to be added for a person; "" is no failure.
+// kindOf gives the kind of a failure and what is to be added for an operator; "" is no failure.
 func kindOf(o RoleOutcome) (Kind, string) {
 	if o.Outcome == "interrupted" {
 		return "", ""

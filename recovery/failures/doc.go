@@ -1,12 +1,12 @@
 // Package failures decides what follows when a role has failed: who goes on with the task, when the cause is looked
-// for, and when a person is asked.
+// for, and when an operator is asked.
 //
 //	RoleOutcome -- Detect --> Event -- Next --> Decision
 //	                            |                  |
 //	                            |                  +-- retry, reassign: another runner has the task
 //	                            |                  +-- wait: nobody can take it before Until
 //	                            |                  +-- root_cause: Analyse, then Analysed
-//	                            |                  +-- escalate: the end; a person has it
+//	                            |                  +-- escalate: the end; an operator has it
 //	                            +--> History (why), Health (who is fit), Watch (is it more than one task)
 //
 // A failure is classified first, by facts and by the class that an adapter gave it, never by what somebody wrote. Only

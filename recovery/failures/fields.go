@@ -67,7 +67,7 @@ type TrippedFields struct {
 	Kind     Kind      `json:"kind"`
 	Reason   string    `json:"reason"`
 	Trips    int       `json:"trips"`
-	Until    time.Time `json:"until,omitzero"` // absent: until a person has mended it
+	Until    time.Time `json:"until,omitzero"` // absent: until an operator has mended it
 }
 
 // Tripped are the fields of a breaker that has just opened.
@@ -114,6 +114,6 @@ type PreventionFields struct {
 // PreflightFields tell that the environment was found broken before a role ran.
 type PreflightFields struct {
 	Findings []Finding `json:"findings"`
-	Action   string    `json:"action"` // recover, pause, person
+	Action   string    `json:"action"` // recover, pause, operator
 	TookUS   int64     `json:"took_us"`
 }

@@ -47,7 +47,7 @@ type Breaker struct {
 	InRow int      `json:"in_row,omitempty"`
 	Tasks []string `json:"tasks,omitempty"`
 	// Trips counts how often it became unfit since its last success. Until is when it may be probed; zero while it is
-	// open: when a person has mended it (Reset).
+	// open: when an operator has mended it (Reset).
 	Trips    int       `json:"trips,omitempty"`
 	OpenedAt time.Time `json:"opened_at,omitzero"`
 	Until    time.Time `json:"until,omitzero"`
@@ -241,7 +241,7 @@ func (h *Health) Broken(a Agent) {
 	}
 }
 
-// Reset forgets what speaks against an agent: a person has mended it. The figures stay.
+// Reset forgets what speaks against an agent: an operator has mended it. The figures stay.
 func (h *Health) Reset(a Agent) {
 	b := h.at(a)
 	b.Circuit, b.InRow, b.Tasks, b.Trips = Closed, 0, nil, 0

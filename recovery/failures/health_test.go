@@ -96,7 +96,7 @@ func TestTripped(t *testing.T) {
 }
 
 // TestSharedLimit: what other loops know counts, too; the later end wins, and what
-// needs a person is not lifted by time.
+// needs an operator is not lifted by time.
 func TestSharedLimit(t *testing.T) {
 	t.Parallel()
 	var h Health
@@ -159,7 +159,7 @@ func TestHealthFigures(t *testing.T) {
 }
 
 // TestHealthForever: after any history an agent is usable, or it is known when it
-// will be, or a person has to mend it; a Look changes nothing; it stays small.
+// will be, or an operator has to mend it; a Look changes nothing; it stays small.
 func TestHealthForever(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

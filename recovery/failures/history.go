@@ -19,7 +19,7 @@ const (
 	Repaired = "repaired" // its environment was mended; it does not count any more
 	Solved   = "solved"   // the response to it made the task succeed
 	Again    = "again"    // the task failed again after the response
-	GivenUp  = "given_up" // a person has it
+	GivenUp  = "given_up" // an operator has it
 )
 
 // Entry is one failure of a task and what was done about it.

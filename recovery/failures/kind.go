@@ -50,14 +50,14 @@ const (
 	Unknown     = "unknown"
 )
 
-// Blame is who or what a failure speaks against.
+// Blame is what caused a failure: the runner, its provider, the account, the task or the environment.
 type Blame string
 
 // The blames.
 const (
 	BlameRunner      Blame = "runner"   // whoever did it; another one may do better
 	BlameProvider    Blame = "provider" // the service behind it; time fixes that
-	BlameAccount     Blame = "account"  // a login or credit; a person fixes that
+	BlameAccount     Blame = "account"  // a login or credit; an operator fixes that
 	BlameSettings    Blame = "settings" // superloop's configuration of the runner
 	BlameEnvironment Blame = "ground"   // the machine or the repository's environment
 	BlameTask        Blame = "task"     // what was asked for

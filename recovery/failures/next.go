@@ -14,15 +14,15 @@ const outagesTaken = 3
 // Next is what follows from a failure of the agent that holds the task.
 //
 //	it cannot be done, or two providers refuse it,
-//	or the runner's settings are wrong             -> a person
-//	the same failure for the third time            -> a person
-//	a provider is down or limited, a login missing -> another agent, or wait, or a person; not counted
+//	or the runner's settings are wrong             -> an operator
+//	the same failure for the third time            -> an operator
+//	a provider is down or limited, a login missing -> another agent, or wait, or an operator; not counted
 //	repaired, lost, a conversation that is gone    -> the same agent again; not counted
 //	1st counted failure                            -> another agent; as the 2nd when nobody is left,
 //	                                                  or when another one would meet the same: the
 //	                                                  environment is broken, or the code
 //	2nd                                            -> the cause is looked for
-//	3rd                                            -> a person
+//	3rd                                            -> an operator
 //
 // An event that does not fit (the failure policy has ended, or nobody holds the task) changes nothing: StepNone.
 func Next(s State, e Event, list []Candidate, now time.Time) (State, Decision) {
@@ -35,7 +35,7 @@ func Next(s State, e Event, list []Candidate, now time.Time) (State, Decision) {
 	return m.s, m.d
 }
 
-// move is one input in the making.
+// move is the decision about one input while it is worked out.
 type move struct {
 	s    State
 	e    Event
@@ -301,7 +301,7 @@ type Analysis struct {
 	Summary string `json:"summary"`
 	// Instruction is what the next agent is told to do about it.
 	Instruction string `json:"instruction,omitempty"`
-	// Person: only a person can fix it, and that is sure. Why says what.
+	// Person: only an operator can fix it, and that is sure. Why says what.
 	Person bool   `json:"person,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
@@ -331,7 +331,7 @@ func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Deci
 	return m.s, m.d
 }
 
-// Answered goes on after a person's answer: the failure policy begins anew, with what was told so far and the person's
+// Answered goes on after an operator's answer: the failure policy begins anew, with what was told so far and the operator's
 // note.
 func Answered(s State, note string, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != WithHuman {

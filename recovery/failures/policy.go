@@ -20,8 +20,8 @@ const (
 	StepWait      Step = "wait"       // until an agent is fit again
 	StepReassign  Step = "reassign"   // another agent
 	StepRootCause Step = "root_cause" // look for the cause, then Analysed
-	StepResume    Step = "resume"     // after a wait, an analysis or a person: the agent named goes on
-	StepEscalate  Step = "escalate"   // a person; the failure policy has ended
+	StepResume    Step = "resume"     // after a wait, an analysis or an operator: the agent named goes on
+	StepEscalate  Step = "escalate"   // an operator; the failure policy has ended
 )
 
 // Phase is where a failure policy stands. An agent holds the task in Working alone.
@@ -68,13 +68,13 @@ const (
 // Limits bound a failure policy. A zero field is its default.
 type Limits struct {
 	// Reassign and Analyse are how many counted failures are answered by another agent, and then by an analysis: 1 and
-	// 1, so that the third is a person's.
+	// 1, so that the third is an operator's.
 	Reassign int `json:"reassign,omitempty"`
 	Analyse  int `json:"analyse,omitempty"`
-	// Failures is how many counted ones make a person's question of it; 0 is one more than are answered otherwise. With
+	// Failures is how many counted ones make an operator's question of it; 0 is one more than are answered otherwise. With
 	// more the analysis is made again.
 	Failures int `json:"failures,omitempty"`
-	// Same is how often one signature may come back, counted or not: the third (3) time is a person's.
+	// Same is how often one signature may come back, counted or not: the third (3) time is an operator's.
 	Same int `json:"same_failure,omitempty"`
 	// Chance is how many failures in a row that are nobody's fault are not counted: 3.
 	Chance int `json:"chance,omitempty"`
@@ -85,8 +85,8 @@ type Limits struct {
 	WallMS     int64 `json:"wall_ms,omitempty"`
 	AnalysisMS int64 `json:"analysis_ms,omitempty"`
 	WaitMS     int64 `json:"wait_ms,omitempty"`
-	// FallOver: an agent whose settings are wrong is replaced by another one (a person is told), instead of stopping
-	// for a person.
+	// FallOver: an agent whose settings are wrong is replaced by another one (an operator is told), instead of stopping
+	// for an operator.
 	FallOver bool `json:"fall_over,omitempty"`
 }
 
@@ -141,7 +141,7 @@ type State struct {
 	WaitedMS int64     `json:"waited_ms,omitempty"`
 	Since    time.Time `json:"since,omitzero"`
 	Until    time.Time `json:"until,omitzero"` // when a wait or an analysis is over
-	// Alerted: a person knows that nobody is fit; told once in a failure policy.
+	// Alerted: an operator knows that nobody is fit; told once in a failure policy.
 	Alerted bool   `json:"alerted,omitempty"`
 	Reason  string `json:"reason,omitempty"` // of the last decision
 	Why     string `json:"why,omitempty"`
@@ -164,12 +164,12 @@ type Decision struct {
 	From    Agent  `json:"from,omitzero"`
 	Release bool   `json:"release"`
 	Reason  string `json:"reason"`
-	Why     string `json:"why"` // one sentence for a person
+	Why     string `json:"why"` // one sentence for an operator
 	// Tell is what the next prompt of this task has to say of what happened.
 	Tell []string `json:"tell,omitempty"`
 	// Until: of a wait, when to call WaitOver; of an analysis, when to give it up and call Analysed without one.
 	Until time.Time `json:"until,omitzero"`
-	// Alert: a person is told, and nothing waits for an answer. Type is that of the escalation, with an Alert or an
+	// Alert: an operator is told, and nothing waits for an answer. Type is that of the escalation, with an Alert or an
 	// end.
 	Alert bool   `json:"alert,omitempty"`
 	Type  string `json:"type,omitempty"`

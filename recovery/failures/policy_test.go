@@ -37,7 +37,7 @@ func crash(t testing.TB, a Agent, says string) Event {
 	return event(t, RoleOutcome{Outcome: "exit", ExitCode: 1, Error: says}, a)
 }
 
-// TestThreeSteps: another agent, the cause, a person.
+// TestThreeSteps: another agent, the cause, an operator.
 func TestThreeSteps(t *testing.T) {
 	t.Parallel()
 	opus := Agent{Runner: "claude", Provider: "anthropic", Model: "opus"}
@@ -136,7 +136,7 @@ func TestRefusedTwice(t *testing.T) {
 	}
 }
 
-// TestSameFailure: the third time is a person's, though none of them counts.
+// TestSameFailure: the third time is an operator's, though none of them counts.
 func TestSameFailure(t *testing.T) {
 	t.Parallel()
 	mended := RoleOutcome{Outcome: "exit", Classified: &Classified{Category: "dependency", Infra: true, Repaired: true, Signature: "dependency-1"}}
@@ -179,7 +179,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestWaitsAreBounded: a day of waiting, then a person; the wall clock stands still
+// TestWaitsAreBounded: a day of waiting, then an operator; the wall clock stands still
 // meanwhile.
 func TestWaitsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -378,7 +378,7 @@ func anyList(rt *rapid.T, agents []Agent, now time.Time) []Candidate {
 			c.Probe = true
 		case 1:
 			c.Until = now.Add(time.Duration(rapid.IntRange(-5, 7200).Draw(rt, "until")) * time.Second)
-		case 2: // for a person to mend
+		case 2: // for an operator to mend
 		default:
 			c.Fit = true
 		}

@@ -60,7 +60,7 @@ type Prevention struct {
 	Kind    CheckKind `json:"kind"`
 	Spec    CheckSpec `json:"spec"`
 	Reason  string    `json:"reason"`
-	AddedBy string    `json:"added_by"` // rules, superloop, a runner, a person
+	AddedBy string    `json:"added_by"` // rules, superloop, a runner, an operator
 	AddedAt time.Time `json:"added_at"`
 	// Runs counts looks, Hits those that found it broken, Prevented the role runs that were not spent because of that,
 	// Overruled the hits after which the role went well all the same.
@@ -159,7 +159,7 @@ func (ps *Preventions) Overrule(id string, now time.Time) {
 	}
 }
 
-// Retire gives a check up because a person says so. It reports whether it was active.
+// Retire gives a check up because an operator says so. It reports whether it was active.
 func (ps *Preventions) Retire(id, why string, now time.Time) bool {
 	i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id && p.Active() })
 	if i >= 0 {

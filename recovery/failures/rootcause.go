@@ -190,7 +190,7 @@ func toolRule(c Case, e Entry) (finding, bool) {
 	return withPerson(f, "install it"), true
 }
 
-// withPerson: where no rule knows a command a person is told.
+// withPerson: where no rule knows a command an operator is told.
 func withPerson(f finding, what string) finding {
 	if f.fix.Kind == FixEnvironment && f.fix.Command == "" {
 		f.fix = Fix{Kind: FixPerson, Instruction: what}

@@ -36,7 +36,7 @@ func TestHeadTrustsWhatIsCommitted(t *testing.T) {
 }
 
 // TestIgnoredFiles: what is in no commit is trusted if it was there when a
-// person pinned the policy, and stays so for the baselines of later runs.
+// operator pinned the policy, and stays so for the baselines of later runs.
 func TestIgnoredFiles(t *testing.T) {
 	t.Parallel()
 	b := newBox(t, project)

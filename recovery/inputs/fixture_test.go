@@ -13,7 +13,7 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// box is a repository that a person has committed, and that an agent edits.
+// box is a repository that an operator has committed, and that an agent edits.
 type box struct {
 	t   testing.TB
 	dir string

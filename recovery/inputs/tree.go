@@ -88,7 +88,7 @@ func Open(repo string) (*WorkTree, error) {
 	return &WorkTree{root: root, format: formatSHA1}, nil
 }
 
-// Close gives the descriptor up.
+// Close closes the descriptor of the directory.
 func (w *WorkTree) Close() error { return w.root.Close() }
 
 func (w *WorkTree) objects() string { return w.format }

@@ -1,6 +1,6 @@
 // Package learn remembers, for one repository and one user, which remedies helped against which failures: from outcomes
 // that the tests have verified, never from a command's own exit code. What it remembers orders options that are
-// otherwise equal and suggests commands for auto_approve; it approves nothing. A person can read its file.
+// otherwise equal and suggests commands for auto_approve; it approves nothing. An operator can read its file.
 package learn
 
 import (
@@ -38,7 +38,7 @@ type Outcome struct {
 	Option    string // its key; "" of a command that no rule proposed
 	Command   string
 	Result    string
-	ByPerson  bool // a person has approved it
+	ByPerson  bool // an operator has approved it
 	At        time.Time
 }
 

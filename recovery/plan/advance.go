@@ -18,7 +18,7 @@ const (
 	Retry  Kind = "retry"  // wait, then run the goal's command again
 	Verify Kind = "verify" // run the goal's command again: did the remedy help?
 	Stop   Kind = "stop"   // the chain has ended; see Status and Why
-	Held   Kind = "held"   // something was begun and its outcome is not known: a person decides
+	Held   Kind = "held"   // something was begun and its outcome is not known: an operator decides
 )
 
 // Move is what is to be done next.
@@ -29,7 +29,7 @@ type Move struct {
 	ID     string `json:"id,omitempty"`     // and its id
 	action.Draft
 	WaitMS int64 `json:"wait_ms,omitempty"`
-	Picked bool  `json:"picked,omitempty"` // Picked: a person has chosen it
+	Picked bool  `json:"picked,omitempty"` // Picked: an operator has chosen it
 	// Above: the command is that of the option on the level above, once more.
 	Above bool `json:"above,omitempty"`
 }
@@ -138,7 +138,7 @@ func (c *Chain) tries(key string) int {
 	return len(slices.DeleteFunc(slices.Clone(c.Tried), func(k string) bool { return k != key }))
 }
 
-// choose takes the first option that may be tried without a person; where a person has picked what the level is for,
+// choose takes the first option that may be tried without an operator; where an operator has picked what the level is for,
 // those that need one as well.
 func (c *Chain) choose(l *Level) bool {
 	picked := l.Picked && !l.Remedy

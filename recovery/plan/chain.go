@@ -38,8 +38,8 @@ type Status string
 const (
 	Open      Status = "open"      // something may still be tried
 	Done      Status = "done"      // the goal is reached
-	Exhausted Status = "exhausted" // nothing is left that may be tried without a person
-	Cancelled Status = "cancelled" // a person has ended it
+	Exhausted Status = "exhausted" // nothing is left that may be tried without an operator
+	Cancelled Status = "cancelled" // an operator has ended it
 )
 
 // Chain is the remedy of one failed command.
@@ -47,7 +47,7 @@ type Chain struct {
 	ID     string  `json:"chain_id"`
 	Goal   Goal    `json:"original_goal"`
 	Levels []Level `json:"levels"` // the present ones, the outermost first
-	// Left are the latest levels that were left without success, the newest last: a person may still choose there.
+	// Left are the latest levels that were left without success, the newest last: an operator may still choose there.
 	Left []Level `json:"left,omitempty"`
 	// Reached are the goals of levels that were left successfully: who needs one of them again has it.
 	Reached []string `json:"reached,omitempty"`
@@ -104,7 +104,7 @@ type Level struct {
 	Needs  []Need `json:"needs,omitempty"` // what the chosen option still needs, the next one first
 	// Again: the chosen option failed, what it failed of was fixed on the level below, so it is due once more.
 	Again  bool `json:"again,omitempty"`
-	Picked bool `json:"picked,omitempty"` // Picked: it is a person who has chosen it
+	Picked bool `json:"picked,omitempty"` // Picked: it is an operator who has chosen it
 	// Due is when the chosen option's command may begin; zero before Advance has said so. What was due in time is not
 	// withdrawn when it is begun late.
 	Due time.Time `json:"due,omitzero"`
@@ -126,7 +126,7 @@ type Choice struct {
 	Handler      string  `json:"handler,omitempty"`
 	Dep          string  `json:"dep,omitempty"` // the recipe that it installs or renews
 	Instructions string  `json:"instructions,omitempty"`
-	// ByItself: the engine may carry it out without a person, if the policy lets the command run. Withheld says why
+	// ByItself: the engine may carry it out without an operator, if the policy lets the command run. Withheld says why
 	// not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`

@@ -16,7 +16,7 @@ const (
 	errorLines = 4 // of the end of an error's text
 )
 
-// Describe is the chain for a person, in plain ASCII: the goal, the way to where it stands, the options of each level
+// Describe is the chain for an operator, in plain ASCII: the goal, the way to where it stands, the options of each level
 // with marks, all errors of all levels, and what can be typed next. Lines are folded at width columns (0: 80); words,
 // and so paths, are never cut. Nothing in it that a tool or a command wrote can mean anything to a terminal.
 func Describe(c Chain, width int) string {
@@ -73,7 +73,7 @@ func (c *Chain) standing() string {
 	return fmt.Sprintf("it is being fixed: level %d of at most %d, %d of %d commands", len(c.Levels), MaxDepth, c.Attempts, c.Limit)
 }
 
-// way is the path from the goal to what is dealt with.
+// way is the path from the goal to the level that is worked on.
 func (c *Chain) way() []string {
 	var out []string
 	for _, l := range c.Levels {
@@ -183,7 +183,7 @@ func (c *Chain) name(l Level, o Choice) string {
 	return o.Key
 }
 
-// next is what a person can type.
+// next is what an operator can type.
 func (c *Chain) next() []string {
 	var out []string
 	add := func(words ...string) {

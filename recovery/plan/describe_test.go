@@ -96,7 +96,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Whatever a person is told to type is taken.
+// Whatever an operator is told to type is taken.
 func TestWhatCanBeTypedIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newWalk(t, option("a"), human("same"), option("same").with(func(c *Choice) { c.Key = "other/same" }))

@@ -11,7 +11,7 @@
 // that is written down before and after each move, so that a killed walker finds its place, and what was begun and has
 // no outcome is never begun again by itself.
 //
-// A person may Pick an option on any level, Retry a level, Cancel, and answer for what has no outcome with Lost or
+// An operator may Pick an option on any level, Retry a level, Cancel, and answer for what has no outcome with Lost or
 // Again. Describe and Response show a chain.
 //
 // A loop walks a chain within its own state. Outside of one, package walk does, with files as the truth. remedy.Choices

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Lost: a person has looked at what was begun and has no outcome, and it is not to be waited for any more. A remedy
+// Lost: an operator has looked at what was begun and has no outcome, and it is not to be waited for any more. A remedy
 // counts as failed; whether the goal's command passes is to be seen again. See Again.
 func (c *Chain) Lost(text string, now time.Time) {
 	m := c.Running
@@ -20,7 +20,7 @@ func (c *Chain) Lost(text string, now time.Time) {
 	}
 }
 
-// Again: a person has looked at what was begun and has no outcome, and it is to be begun once more, as if it had not
+// Again: an operator has looked at what was begun and has no outcome, and it is to be begun once more, as if it had not
 // been; it opens as much room as Pick does.
 func (c *Chain) Again(now time.Time) error {
 	m := c.Running
@@ -47,7 +47,7 @@ func (c *Chain) Again(now time.Time) error {
 	return nil
 }
 
-// Pick has a person choose an option by key or id, on the level of that depth: one that is dealt with, or one that was
+// Pick has an operator choose an option by key or id, on the level of that depth: one that is dealt with, or one that was
 // left and is still known. Depth 0 is wherever there is one of that name, the deepest level first. With it is chosen
 // what it needs, and what it is a remedy for. Deeper levels are left. It opens a chain that was exhausted, with room
 // for DefaultAttempts more commands and DefaultTime.
@@ -90,7 +90,7 @@ func (c *Chain) Pick(depth int, name string, now time.Time) error {
 	return nil
 }
 
-// takes says why the chain does not take a person's word now.
+// takes says why the chain does not take an operator's word now.
 func (c *Chain) takes() error {
 	switch {
 	case c.Status == Done || c.Status == Cancelled:
@@ -187,7 +187,7 @@ func (c *Chain) reopen(now time.Time) {
 	}
 }
 
-// Retry has a person try a level once more, 0 the deepest: what was tried there and below it is fresh again, but for
+// Retry has an operator try a level once more, 0 the deepest: what was tried there and below it is fresh again, but for
 // what has succeeded. Deeper levels are left. It opens a chain that was exhausted, as Pick does.
 func (c *Chain) Retry(depth int, now time.Time) error {
 	if err := c.takes(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/superloop/superloop/recovery/classify"
 )
 
-// ByItself reports whether the engine may carry an option out without a person, as far as the option itself is
+// ByItself reports whether the engine may carry an option out without an operator, as far as the option itself is
 // concerned; what it allows, the policy must allow too. What it refuses stays refused whatever the policy lists: the
 // policy grants a text, not superloop's guess that the text is the remedy.
 //

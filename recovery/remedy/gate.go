@@ -12,8 +12,8 @@ import (
 const (
 	GateAuto    = "auto"    // an option runs now
 	GateRetry   = "retry"   // the failed command runs again, by itself
-	GatePropose = "propose" // a command is put before a person
-	GateHuman   = "human"   // a person is asked, and there is no command to put before them
+	GatePropose = "propose" // a command is put before an operator
+	GateHuman   = "human"   // an operator is asked, and there is no command to put before them
 	GateNone    = "none"    // nothing: the loop goes on, and what helps is what an agent changes
 )
 

@@ -96,7 +96,7 @@ type Option struct {
 
 	// Steps are all that runs, dependencies first. Own gives the option's own.
 	Steps []Step `json:"steps,omitempty"`
-	// Command is the text of the steps, what a policy judges and a person reads. It is "" for what is not a command.
+	// Command is the text of the steps, what a policy judges and an operator reads. It is "" for what is not a command.
 	Command string `json:"command,omitempty"`
 	// WorkingDir is where Command runs, relative to the repository: ".".
 	WorkingDir string        `json:"working_dir"`
@@ -109,7 +109,7 @@ type Option struct {
 	Expect       string   `json:"expect,omitempty"`
 	Instructions string   `json:"instructions,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
-	// ProposalOnly: the chain says that a person decides about it, always.
+	// ProposalOnly: the chain says that an operator decides about it, always.
 	ProposalOnly bool `json:"proposal_only,omitempty"`
 	// ProposalDigest is that of the tester's proposal if it asks for this very command there, else "".
 	ProposalDigest string `json:"proposal_digest,omitempty"`
@@ -140,7 +140,7 @@ func (o *Option) Plain() bool {
 	return len(o.Tries) > 0 && o.Executor == catalog.ByWrapper && o.Availability != Impossible
 }
 
-// Plan is all that can be done about a failure, the best first. The last option is always to ask a person.
+// Plan is all that can be done about a failure, the best first. The last option is always to ask an operator.
 type Plan struct {
 	Failure classify.Failure `json:"failure"`
 	// Goal is that of the failed command.
@@ -148,7 +148,7 @@ type Plan struct {
 	Options []Option `json:"options"`
 	// Hints are what an agent can do about it: sentences for its next prompt.
 	Hints []string `json:"hints,omitempty"`
-	Notes []string `json:"notes,omitempty"` // for a person: what was left out, and why
+	Notes []string `json:"notes,omitempty"` // for an operator: what was left out, and why
 
 	category catalog.Category
 	advised  bool // the handler recommends what only an agent can do

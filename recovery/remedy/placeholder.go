@@ -90,7 +90,7 @@ func (f filler) value(name string) (string, error) {
 	return "", fmt.Errorf("the output does not name the %s", strings.ReplaceAll(name, "_", " "))
 }
 
-// inside gives an absolute path below the directory as a person would write it there, if it is made of plain names:
+// inside gives an absolute path below the directory as an operator would write it there, if it is made of plain names:
 // .git/index.lock.
 func (f filler) inside(v string) (string, bool) {
 	if f.dir == "" || !path.IsAbs(v) || len(v) > longestName {
@@ -108,7 +108,7 @@ func (f filler) inside(v string) (string, bool) {
 	return rel, true
 }
 
-// text fills placeholders in a sentence for a person, where a missing one is no harm.
+// text fills placeholders in a sentence for an operator, where a missing one is no harm.
 func (f filler) text(s string) string {
 	return placeholder().ReplaceAllStringFunc(s, func(m string) string {
 		name := m[1 : len(m)-1]

@@ -98,7 +98,7 @@ func failedArgv(argv []string, text string) []string {
 	return []string{"bash", "-c", text}
 }
 
-// rel is a directory as a person would name it.
+// rel is a directory as an operator would name it.
 func (r *resolver) rel(dir string) string {
 	if r.root == "" || dir == "" || !within(r.root, dir) {
 		return "."

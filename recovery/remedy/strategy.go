@@ -12,7 +12,7 @@ import (
 	"github.com/superloop/superloop/recovery/catalog"
 )
 
-// source is what an option gets from where it stands.
+// source is what an option inherits from its handler or recipe.
 type source struct {
 	from       From
 	family     string // method family of the handler

@@ -191,7 +191,7 @@ func (b box) state() string {
 	return strings.Join(out, "\n")
 }
 
-// index is what the person has staged, and where HEAD and the branches are, as git
+// index is what the operator has staged, and where HEAD and the branches are, as git
 // has it on disk.
 func (b box) index() string {
 	return b.files(".git/index", ".git/HEAD", ".git/refs/heads", ".git/refs/tags")

@@ -83,7 +83,7 @@ func TestOtherRepositories(t *testing.T) {
 }
 
 // TestCleanRepository: where no tracked file differs, git is told to write a ref and nothing else, runs no program of the
-// person, and HEAD's commit gets the set's ref.
+// operator, and HEAD's commit gets the set's ref.
 func TestCleanRepository(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -94,7 +94,7 @@ func TestCleanRepository(t *testing.T) {
 	b.put(".gitignore", "node_modules\n")
 	b.commit()
 	before := b.state()
-	// The person's configuration has a filter, and all of the index looks so new
+	// The operator's configuration has a filter, and all of the index looks so new
 	// that git has to read the files.
 	ran, person := filepath.Join(t.TempDir(), "ran"), filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(person, []byte("[filter \"evil\"]\n\tclean = touch "+ran+"; cat\n"), 0o600); err != nil {

@@ -6,7 +6,7 @@
 //
 // # What is kept
 //
-//   - Tracked files: a commit of the work tree as it is, under refs/superloop/undo/<id>. Neither the person's index nor the
+//   - Tracked files: a commit of the work tree as it is, under refs/superloop/undo/<id>. Neither the operator's index nor the
 //     work tree is touched; the commit is made from the files' bytes, without filters or hooks. If none differs from HEAD
 //     it is HEAD's commit. What git was told to take for unchanged (assume-unchanged, skip-worktree) is not seen, unless
 //     the command names it.
@@ -18,7 +18,7 @@
 //   - Of a command that nobody here knows: besides tracked files those that are untracked and not ignored, by copy.
 //
 // What is over a cap, cannot be read, lies behind a link or on another file system is not kept, and is named in
-// Kept.NotKept: a person sees before the command runs what could not be taken back.
+// Kept.NotKept: an operator sees before the command runs what could not be taken back.
 //
 // # What is put back
 //

@@ -130,7 +130,7 @@ func (s Store) keepTracked(ctx context.Context, g *git, list []difference, m *ma
 }
 
 // flushes are the options of git that flush what stays, and no more: of a few files git makes a pack first and then
-// takes it apart. Without any flush a power cut would leave broken objects in the person's repository.
+// takes it apart. Without any flush a power cut would leave broken objects in the operator's repository.
 func flushes(files int) []string {
 	if files > 100 {
 		return nil

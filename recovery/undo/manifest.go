@@ -47,7 +47,7 @@ type KeptTree struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// How trees are kept.
+// The ways in which a tree is kept.
 const (
 	byReflink = "reflink"
 	byLink    = "link"

@@ -85,7 +85,7 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 		args = append(args, line.prompt...)
 	default:
 		b.err = checkSession(req.Resume.ID)
-		// What exec takes, resume mostly does not; before it all is taken.
+		// "codex exec resume" takes few of the flags of exec, so all flags stand before the word resume.
 		args = append(slices.DeleteFunc(args, func(w string) bool { return w == "--" }), "resume", req.Resume.ID)
 		args = append(args, line.prompt...)
 		if len(line.prompt) == 0 && req.CLI.stdin() {

@@ -19,7 +19,7 @@ import (
 // model that says what looser means.
 type power struct {
 	// auto are "<loop>|<command>" for what recovery's own decision would run
-	// without a person, once with a sandbox and once without.
+	// without an operator, once with a sandbox and once without.
 	auto map[string]bool
 	// most and least are numbers and switches of each loop: the lower, or the
 	// higher, the less is allowed.

@@ -1,10 +1,10 @@
-// Package trust keeps an agent that can write .superloop/config.json from allowing itself more than a person allowed.
+// Package trust keeps an agent that can write .superloop/config.json from allowing itself more than an operator allowed.
 // The part of a configuration that decides what runs, with what rights and where news go is its Section; the Section
-// that a person trusted is pinned outside the repository (Store), and what the file says now is compared with the pin
+// that an operator trusted is pinned outside the repository (Store), and what the file says now is compared with the pin
 // key by key.
 //
 // A change is a tightening or a loosening. A tightening is in force at once. A loosening is held, the pinned value
-// stays, until a person trusts it. Effective is the Section that is in force while something is held: never looser than
+// stays, until an operator trusts it. Effective is the Section that is in force while something is held: never looser than
 // the pin, and, wherever "looser" has a meaning, never looser than the file.
 //
 // What is not understood is a loosening. These are understood; everything else in a Section is pinned as it is, and any

@@ -18,7 +18,7 @@ import (
 
 const (
 	version = 1
-	// maxFile bounds what is read: a Section, its frame, and room for the white space of a person's editor.
+	// maxFile bounds what is read: a Section, its frame, and room for the white space of an operator's editor.
 	maxFile = 4 * maxSize
 	// patience bounds the wait for another process that is writing, which takes milliseconds.
 	patience = 5 * time.Second
@@ -30,8 +30,8 @@ type How string
 
 // The ways.
 const (
-	FirstRun How = "first_run" // there was no pin, and a person started a loop
-	Trusted  How = "trusted"   // a person said so
+	FirstRun How = "first_run" // there was no pin, and an operator started a loop
+	Trusted  How = "trusted"   // an operator said so
 	Loosened How = "loosened"  // the agents could not have made the change
 )
 
@@ -41,7 +41,7 @@ type Pin struct {
 	Digest  string    `json:"digest"` // the Section's
 	At      time.Time `json:"at"`
 	How     How       `json:"how"`
-	By      string    `json:"by,omitempty"` // the person; Level, of a Loosened pin, what confined the agents
+	By      string    `json:"by,omitempty"` // the operator; Level, of a Loosened pin, what confined the agents
 	Level   string    `json:"level,omitempty"`
 	Config  string    `json:"config,omitempty"` // the file that it was read from
 }

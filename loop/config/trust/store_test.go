@@ -154,7 +154,7 @@ func TestDamagedPins(t *testing.T) {
 			if _, first, err := s.SaveFirst(pinOf("two")); first || err == nil {
 				t.Errorf("a first run pinned over it: %v", err)
 			}
-			// A person may pin anew; what was there is kept.
+			// An operator may pin anew; what was there is kept.
 			if err := os.Chmod(filepath.Dir(s.Path), 0o700); err != nil {
 				t.Fatal(err)
 			}

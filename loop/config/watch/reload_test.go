@@ -70,7 +70,7 @@ func TestTightenAndHold(t *testing.T) {
 	if got := paths(w.is(w.check(r), Reloaded).Changes); got != "/loops/one/max_iterations 5>6" {
 		t.Errorf("changes: %s", got)
 	}
-	// A person trusts it: all of it is in force at the next look.
+	// An operator trusts it: all of it is in force at the next look.
 	cfg, err := config.Load(w.path)
 	w.ok(err)
 	s, err := trust.Of(cfg)
@@ -172,7 +172,7 @@ func TestStart(t *testing.T) {
 }
 
 // A loop that nobody trusted does not start, and a pin that cannot be believed
-// stops everything but a person's word.
+// stops everything but an operator's word.
 func TestStartRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -288,7 +288,7 @@ func TestOtherLoops(t *testing.T) {
 }
 
 // Who is told and who may answer is held when it is more, in force when it is
-// less; when a person is reminded is as the file says.
+// less; when an operator is reminded is as the file says.
 func TestEscalationIsHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -152,7 +152,7 @@ func (w *watcher) look() {
 	}
 }
 
-// settle looks whether what was not whole has stayed so.
+// settle reports a file that was incomplete and has not changed since.
 func (w *watcher) settle() {
 	before := w.broken
 	w.look()

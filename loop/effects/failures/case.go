@@ -72,7 +72,7 @@ func (f *Performer) failedRole(ctx context.Context, s loop.State, role string) (
 	return failure, out, err
 }
 
-// roleHistory are the failures of this failure policy.
+// roleHistory are the failures of the task that the policy has counted so far.
 func (f *Performer) roleHistory(s loop.State, role string) []failures.Entry {
 	all := s.Response.History.Of(f.Task(role))
 	for i, e := range all {

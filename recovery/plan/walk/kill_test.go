@@ -139,7 +139,7 @@ func ran(t *testing.T, dir string) string {
 }
 
 // goOn is the next supervisor. It must not run by itself what was begun, and reach
-// the same end once a person has said what to do.
+// the same end once an operator has said what to do.
 func goOn(t *testing.T, dir string) (asked bool) {
 	t.Helper()
 	s := Store{Dir: filepath.Join(dir, "chains")}

@@ -216,7 +216,7 @@ func (s Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// Change has a person's word changed into a chain that nobody walks: it loads it, has change work on it, and saves it
+// Change has an operator's word changed into a chain that nobody walks: it loads it, has change work on it, and saves it
 // if that gives nil.
 func (s Store) Change(id string, change func(*plan.Chain) error) (plan.Chain, error) {
 	l, err := s.Lock()

@@ -27,7 +27,7 @@ type Outcome struct {
 // that it was ended from outside: the walk ends, and the chain asks. A command that could not be started is an Outcome.
 type Doer interface {
 	// Judge is the gate: whatever is not action.Auto leaves the option out. A move whose Picked is set was chosen by a
-	// person.
+	// operator.
 	Judge(m plan.Move) (verdict action.Decision, why string)
 	// Wait returns when the time is over, or with the context's error.
 	Wait(ctx context.Context, d time.Duration) error
@@ -58,7 +58,7 @@ func (e *ChangedError) Error() string {
 
 // Walk does one move after the other until the chain ends, with the chain saved before and after each. Killed at any
 // point it is walked on from its file: what had an outcome is not done again, and what was begun and has none ends the
-// walk with a *LostError, each time until a person says Lost or Again. It holds the store's lock the whole time. When
+// walk with a *LostError, each time until an operator says Lost or Again. It holds the store's lock the whole time. When
 // it returns nil, c has ended: see its Status.
 func Walk(ctx context.Context, c *plan.Chain, s Store, do Doer, now func() time.Time) (err error) {
 	lock, err := s.Lock()

@@ -14,7 +14,7 @@ const (
 	Overloaded Class = "overloaded"       // the provider is busy or broken (500, 502, 503, 529)
 	Network    Class = "network"          // the provider was not reached, or the connection broke
 	Auth       Class = "auth"             // no login, or one that is not accepted (401, 403)
-	Billing    Class = "billing"          // the account has no credit; only a person can pay
+	Billing    Class = "billing"          // the account has no credit; only an operator can pay
 	Model      Class = "bad_model"        // the model does not exist or the account may not use it
 	Context    Class = "context_overflow" // the conversation is longer than the model takes
 	Config     Class = "config_error"     // the CLI does not take its command line or its settings
@@ -30,5 +30,5 @@ const (
 // Waits reports whether it is enough to wait.
 func (c Class) Waits() bool { return c == Limit || c == Overloaded || c == Network }
 
-// NeedsPerson reports whether only a person with an account can lift the cause.
+// NeedsPerson reports whether only an operator with an account can lift the cause.
 func (c Class) NeedsPerson() bool { return c == Auth || c == Billing }

@@ -51,7 +51,7 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 	}
 	for _, args := range [][]string{
 		{"git", "init", "-q"},
-		// A name of its own keeps the demo's commits apart from a person's, and works where nobody told git who they
+		// A name of its own keeps the demo's commits apart from an operator's, and works where nobody told git who they
 		// are.
 		{"git", "config", "user.name", "superloop demo"},
 		{"git", "config", "user.email", "demo@superloop.invalid"},

@@ -140,7 +140,7 @@ func (t *tally) detected(ev journal.Event, f fields) {
 	t.seconds(response, f.respondUS, time.Microsecond)
 	switch _, failing := t.since[f.role]; {
 	case f.step == string(failures.StepEscalate):
-		delete(t.since, f.role) // a person's time is not superloop's
+		delete(t.since, f.role) // an operator's time is not superloop's
 	case !failing && len(t.since) < maxRoles:
 		t.since[f.role] = ev.Timestamp
 	}

@@ -70,7 +70,7 @@ type PolicyFrom struct {
 	File    string `json:"file"`
 	Loop    string `json:"loop,omitempty"`
 	Enabled bool   `json:"enabled"`
-	Held    int    `json:"held,omitempty"` // changes that no person has trusted yet, and that do not count
+	Held    int    `json:"held,omitempty"` // changes that no operator has trusted yet, and that do not count
 }
 
 // OptionView is one way to fix a failure, and what the policy says of it. It does not embed an action.Draft: its
@@ -96,7 +96,7 @@ type OptionView struct {
 	Expected     string           `json:"expected_outcome,omitempty"`
 	Demoted      string           `json:"demoted,omitempty"`
 	From         string           `json:"from"`
-	// ByItself: superloop may carry it out without a person, if the policy lets the command run; Withheld says why not.
+	// ByItself: superloop may carry it out without an operator, if the policy lets the command run; Withheld says why not.
 	ByItself bool   `json:"by_itself"`
 	Withheld string `json:"withheld,omitempty"`
 	Verdict  string `json:"verdict,omitempty"` // of the policy; "" where there is no command

@@ -89,7 +89,7 @@ func classified(t *testing.T, cat *catalog.Catalog, listed []string, from Policy
 	return NewClassification(cat, f, &plan, system, policy, from)
 }
 
-// TestClassificationText has each kind of verdict as a person reads it. Nothing
+// TestClassificationText has each kind of verdict as an operator reads it. Nothing
 // that a tool has printed may reach the terminal as it is.
 func TestClassificationText(t *testing.T) {
 	t.Parallel()

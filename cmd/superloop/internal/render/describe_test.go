@@ -292,7 +292,7 @@ func TestDescribeOfWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// Whatever an agent or a person put into a field, a terminal gets no control
+// Whatever an agent or an operator put into a field, a terminal gets no control
 // character.
 func TestDescribeIsSafeForATerminal(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 // Progress shows a run as it happens. It is a local.Observer; Close ends it.
 type Progress interface {
 	local.Observer
-	// Talk prints something for a person between the events, where those are printed for people too.
+	// Talk prints something for an operator between the events, where those are printed for people too.
 	Talk(text string)
 	Close()
 }

@@ -36,7 +36,7 @@ func Cut(s string, n int) string {
 	return string(r[:n-3]) + "..."
 }
 
-// Duration is d as a person says it: 0.4s, 12s, 3m05s, 2h10m.
+// Duration is d as an operator says it: 0.4s, 12s, 3m05s, 2h10m.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -89,7 +89,7 @@ type ChainLine struct {
 	Error    string    `json:"error,omitempty"` // why it cannot be read
 }
 
-// Chains lists chains for a person.
+// Chains lists chains for an operator.
 func Chains(w io.Writer, all []ChainLine) error {
 	if len(all) == 0 {
 		fmt.Fprintln(w, "there is no chain")
@@ -100,7 +100,7 @@ func Chains(w io.Writer, all []ChainLine) error {
 	for _, c := range all {
 		status := c.Status
 		if c.Held {
-			status = "held" // a person decides
+			status = "held" // an operator decides
 		}
 		if c.Error != "" {
 			fmt.Fprintf(t, "%s\tbroken\t-\t-\t%s\n", Clean(c.ID), Cut(text.Display(c.Error), 200))
