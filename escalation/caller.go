@@ -37,7 +37,7 @@ func (e *AgentError) Error() string {
 	if e.Run != "" {
 		where += " (run " + text.Display(cut(e.Run, maxName)) + ")"
 	}
-	return "a person has to answer this, and this process was started by an agent that superloop runs: " + where + "; answer from a terminal of your own"
+	return "an operator has to answer this, and this process was started by an agent that superloop runs: " + where + "; answer from a terminal of your own"
 }
 
 // CheckCaller refuses, with an *AgentError, a process that descends from something that superloop runs. environ is its

@@ -169,7 +169,7 @@ func TestPolicySimulation(t *testing.T) {
 	ok := float64(d.firstOK) / float64(max(1, d.first))
 	lost := float64(d.lost) / float64(d.remediable)
 	slices.Sort(d.response)
-	t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d curable: %.2f %%); %d reassigned, %d first ones with a healthy provider and a remedy, %.1f %% of them succeed (not: %v), %d without a remedy; %d analyses, %d waits, %d alerts; response median %s, worst %s",
+	t.Logf("%d tasks in %d runs: %d done, %d with an operator (%d of %d curable: %.2f %%); %d reassigned, %d first ones with a healthy provider and a remedy, %.1f %% of them succeed (not: %v), %d without a remedy; %d analyses, %d waits, %d alerts; response median %s, worst %s",
 		d.tasks, d.runs, d.done, d.persons, d.lost, d.remediable, 100*lost, d.reassigned, d.first, 100*ok, d.failedBy, d.hopeless, d.analysed, d.waits, d.alerts,
 		d.response[len(d.response)/2], d.response[len(d.response)-1])
 	if d.done+d.persons != d.tasks || d.first < 500 {
@@ -179,11 +179,11 @@ func TestPolicySimulation(t *testing.T) {
 		t.Errorf("%.3f of the first reassignments succeed", ok)
 	}
 	if lost >= 0.05 {
-		t.Errorf("%.3f of the tasks with a remedy reach a person", lost)
+		t.Errorf("%.3f of the tasks with a remedy reach an operator", lost)
 	}
 	// What has no remedy reaches an operator, and with few runs.
 	if d.persons < d.tasks-d.remediable {
-		t.Errorf("%d with a person, %d have no remedy", d.persons, d.tasks-d.remediable)
+		t.Errorf("%d with an operator, %d have no remedy", d.persons, d.tasks-d.remediable)
 	}
 }
 
@@ -211,15 +211,15 @@ func TestPolicyExtremes(t *testing.T) {
 			t.Parallel()
 			d := newDriver(t, c.mix, c.agents...)
 			d.run(c.tasks)
-			t.Logf("%d tasks, %d runs, %d done, %d with a person (%d curable), %d waits, %d alerts", d.tasks, d.runs, d.done, d.persons, d.lost, d.waits, d.alerts)
+			t.Logf("%d tasks, %d runs, %d done, %d with an operator (%d curable), %d waits, %d alerts", d.tasks, d.runs, d.done, d.persons, d.lost, d.waits, d.alerts)
 			if d.done+d.persons != c.tasks || c.person && d.persons != c.tasks {
-				t.Errorf("%d done, %d with a person", d.done, d.persons)
+				t.Errorf("%d done, %d with an operator", d.done, d.persons)
 			}
 			if got := float64(d.runs) / float64(c.tasks); got > c.most {
 				t.Errorf("%.2f runs a task", got)
 			}
 			if name == "all runners down" && (d.lost > 0 || d.waits == 0 || d.alerts > c.tasks) {
-				t.Errorf("%d reached a person, %d waits, %d alerts", d.lost, d.waits, d.alerts)
+				t.Errorf("%d reached an operator, %d waits, %d alerts", d.lost, d.waits, d.alerts)
 			}
 		})
 	}

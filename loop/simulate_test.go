@@ -212,7 +212,7 @@ func (s *sim) report() (ok, lost float64, f failures.Figures) {
 	ok, lost = float64(s.firstOK)/float64(max(1, s.first)), float64(s.lost)/float64(max(1, s.remediable))
 	slices.Sort(s.detected)
 	slices.Sort(s.stepped)
-	s.t.Logf("%d tasks in %d runs: %d done, %d with a person (%d of %d that have a remedy: %.2f %%); %d first reassignments to a healthy provider, %.1f %% of them succeed; "+
+	s.t.Logf("%d tasks in %d runs: %d done, %d with an operator (%d of %d that have a remedy: %.2f %%); %d first reassignments to a healthy provider, %.1f %% of them succeed; "+
 		"%d remedies through the gate, %d waits; detecting takes %s by median, %s at worst, deciding %s and %s; the journal says: %d failures, %d reassigned, %d analysed, %d escalated, fixes %d of %d, recovery median %s",
 		s.tasks, s.runs, s.done, s.persons, s.lost, s.remediable, 100*lost, s.first, 100*ok, s.remediates, s.waits,
 		s.detected[len(s.detected)/2], s.detected[len(s.detected)-1], s.stepped[len(s.stepped)/2], s.stepped[len(s.stepped)-1],
@@ -238,7 +238,7 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("%.3f of the first reassignments succeed", ok)
 	}
 	if lost >= 0.05 {
-		t.Errorf("%.3f of the tasks with a remedy reach a person", lost)
+		t.Errorf("%.3f of the tasks with a remedy reach an operator", lost)
 	}
 	if f.Total.Runs != s.runs || f.Failures == 0 || f.Escalated != s.persons {
 		t.Errorf("the journal says %d runs and %d persons, there were %d and %d", f.Total.Runs, f.Escalated, s.runs, s.persons)
@@ -274,13 +274,13 @@ func TestSimulationExtremes(t *testing.T) {
 			}
 			s.report()
 			if s.done+s.persons != tasks || c.person && s.persons != tasks {
-				t.Errorf("%d done, %d with a person", s.done, s.persons)
+				t.Errorf("%d done, %d with an operator", s.done, s.persons)
 			}
 			if got := float64(s.runs) / tasks; got > c.most {
 				t.Errorf("%.2f runs a task", got)
 			}
 			if name == "all runners down" && (s.lost > 0 || s.waits == 0) {
-				t.Errorf("%d reached a person, %d waits", s.lost, s.waits)
+				t.Errorf("%d reached an operator, %d waits", s.lost, s.waits)
 			}
 		})
 	}

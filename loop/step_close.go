@@ -86,7 +86,7 @@ func (t *turn) close() {
 		t.end(Completed, ReasonPromiseKept, "")
 	case approved:
 		t.s.Approval = nil
-		t.s.HumanNote = fmt.Sprintf("A person approved iteration %d, but the tree had changed since and the gates no longer pass: %v.",
+		t.s.HumanNote = fmt.Sprintf("An operator approved iteration %d, but the tree had changed since and the gates no longer pass: %v.",
 			t.s.Iteration, t.s.Missing)
 		t.beginIteration(t.s.Iteration + 1)
 	case t.s.Stuck.Threshold > 0 && t.s.Stuck.Count >= t.s.Stuck.Threshold:
@@ -143,7 +143,7 @@ func (t *turn) approvalDecided(f ApprovalDecided) bool {
 	}
 	t.s.Reason = ReasonRejected
 	t.s.Approval = nil
-	t.s.HumanNote = fmt.Sprintf("A person (%s) rejected the completion of iteration %d: %s", f.By, t.s.Iteration, f.Note)
+	t.s.HumanNote = fmt.Sprintf("An operator (%s) rejected the completion of iteration %d: %s", f.By, t.s.Iteration, f.Note)
 	t.beginIteration(t.s.Iteration + 1)
 	return true
 }

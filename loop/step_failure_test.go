@@ -99,11 +99,11 @@ func TestFailurePolicy(t *testing.T) {
 	}
 	b.roleFails(failures.Agent{Runner: b.s.Pending.Runner, Provider: b.s.Response.Policy.Agent.Provider, Model: b.s.Pending.Model}, both,
 		func(o *failures.RoleOutcome) { o.Error = "a third way" })
-	b.want("the third: a person", b.s.Status == AwaitingHuman && b.s.Human.Type == failures.TypeRole && b.s.Pending.Kind == AskHuman)
+	b.want("the third: an operator", b.s.Status == AwaitingHuman && b.s.Human.Type == failures.TypeRole && b.s.Pending.Kind == AskHuman)
 	b.want("nobody holds it", b.s.Response.Policy.Agent == failures.Agent{})
 	b.do(Escalated{ID: "q1"})
 	b.do(Resolved{ID: "q1", By: "p", Method: MethodManual, Note: "look into store.go", Candidates: both})
-	b.want("it goes on", b.s.Pending.Kind == RunRole && b.s.Status == Running && slices.ContainsFunc(b.s.Response.Policy.Tell, func(s string) bool { return s == "a person says: look into store.go" }))
+	b.want("it goes on", b.s.Pending.Kind == RunRole && b.s.Status == Running && slices.ContainsFunc(b.s.Response.Policy.Tell, func(s string) bool { return s == "an operator says: look into store.go" }))
 	b.do(RoleEnded{Role: "planner", Attempt: b.s.Pending.Attempt, Outcome: OutcomeOK, Output: "fresh"})
 	b.want("success ends the ladder", b.s.Response.Policy == nil && b.s.Response.Cause == nil && b.s.Pending.Role == "implementer")
 	if got := b.s.Response.History.Of(failures.Task{Loop: "l", Role: "planner"}); len(got) != 3 {
@@ -130,7 +130,7 @@ func TestProviderDown(t *testing.T) {
 		o.Outcome, o.Class, o.Until = OutcomeError, string(class.Overloaded), until.Add(time.Minute)
 	})
 	b.want("both down: it waits for the first", b.s.Status == RateLimited && b.s.Pending.Kind == Wait && b.s.Pending.Until.Equal(until))
-	b.want("a person is told once", b.s.Response.Policy.Alerted)
+	b.want("an operator is told once", b.s.Response.Policy.Alerted)
 	active := b.s.ActiveMS
 	b.over(fitOnes(claude, codex))
 	b.want("it goes on", b.s.Status == Running && b.s.Limit == nil && b.s.Pending.Kind == RunRole && b.s.Pending.Reason == ReasonReassigned && b.s.ActiveMS-active < 2000)
@@ -224,7 +224,7 @@ func TestSameTestsAgain(t *testing.T) {
 	fail("b")
 	b.want("nothing was changed, so nothing was tried", b.s.Pending.Kind == RunRole && b.s.Response.Same.Count == 2)
 	fail("b")
-	b.want("the third time: a person", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassSameTests)
+	b.want("the third time: an operator", b.s.Status == AwaitingHuman && b.s.Human.Class == ClassSameTests)
 	b.do(Escalated{ID: "q"})
 	b.do(Resolved{ID: "q", By: "p", Method: MethodManual, Note: "try y"})
 	b.want("it goes on", b.s.Pending.Kind == RunRole && b.s.Pending.Role == "tester" && b.s.HumanNote == "try y" && b.s.Response.Same.Count == 0)
@@ -278,7 +278,7 @@ func TestFailurePolicyWalks(t *testing.T) {
 					continue
 				}
 				if runs++; runs > 40 {
-					rt.Fatalf("%d failed runs without a person or an end", runs)
+					rt.Fatalf("%d failed runs without an operator or an end", runs)
 				}
 				who := agents[rapid.IntRange(0, len(agents)-1).Draw(rt, "who")]
 				for _, a := range agents {

@@ -332,7 +332,7 @@ func (t *turn) verified(v Verification) {
 	t.note("recovery_verified", verifiedFields{r.N, r.Executed, r.Attempt.Command, v})
 	outcome := "executed, " + v.Result
 	if r.Executed == "" {
-		outcome = "mended by a person, " + v.Result
+		outcome = "mended by an operator, " + v.Result
 	}
 	t.remember(outcome, v.Why)
 	t.leaveRecovery()

@@ -115,7 +115,7 @@ func TestAnswersToARecovery(t *testing.T) {
 	b.wantAt("approved", Recovering, ExecuteRecovery, stepRecovery)
 	b.execute(0)
 	if b.s.Recoveries.Used != 0 {
-		t.Error("a person's approval used the automatic budget")
+		t.Error("an operator's approval used the automatic budget")
 	}
 	b = asked()
 	b.do(Resolved{ID: b.s.Human.ID, By: "ann", Method: MethodReject, Note: "no"})
@@ -166,7 +166,7 @@ func TestFailedRecoveryTriesTheFallbackAndThenAsks(t *testing.T) {
 	}
 	b = start()
 	b.do(judged("human"))
-	b.wantAt("the fallback needs a person", AwaitingHuman, AskHuman, stepRecovery)
+	b.wantAt("the fallback needs an operator", AwaitingHuman, AskHuman, stepRecovery)
 	if b.s.Human.Type != EscalationFailed || b.s.Recovery.Attempt != other {
 		t.Fatalf("%+v %+v", b.s.Human, b.s.Recovery)
 	}

@@ -71,12 +71,12 @@ func TestRemediationRemedies(t *testing.T) {
 func TestRemediationLeavesAlone(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Classified){
-		"the code":     func(f *Classified) { f.Code, f.Infra = true, false },
-		"not known":    func(f *Classified) { f.Infra, f.Handler = false, "" },
-		"not listed":   func(f *Classified) { f.Gate = "propose" },
-		"a person's":   func(f *Classified) { f.Gate = "human" },
-		"nothing runs": func(f *Classified) { f.Options[0].ByItself = false },
-		"impossible":   func(f *Classified) { f.Options[0].Availability = "impossible" },
+		"the code":      func(f *Classified) { f.Code, f.Infra = true, false },
+		"not known":     func(f *Classified) { f.Infra, f.Handler = false, "" },
+		"not listed":    func(f *Classified) { f.Gate = "propose" },
+		"an operator's": func(f *Classified) { f.Gate = "human" },
+		"nothing runs":  func(f *Classified) { f.Options[0].ByItself = false },
+		"impossible":    func(f *Classified) { f.Options[0].Availability = "impossible" },
 	} {
 		b := remediationBench(t)
 		f := b.diagnosis("s", remediate(1))

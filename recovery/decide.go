@@ -35,11 +35,11 @@ func Decide(p *Policy, c Command, f Facts) (v Verdict) {
 	defer func() {
 		if e := recover(); e != nil {
 			v.Decision, v.Rule = action.Human, RuleInternal
-			v.Reason = "the decision failed (" + shown(fmt.Sprint(e)) + "), so a person decides"
+			v.Reason = "the decision failed (" + shown(fmt.Sprint(e)) + "), so an operator decides"
 		}
 	}()
 	if p == nil {
-		v.Reason = "there is no policy, so a person decides"
+		v.Reason = "there is no policy, so an operator decides"
 		return v
 	}
 	v.PolicyDigest = p.Digest

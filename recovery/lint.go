@@ -69,7 +69,7 @@ func quoted(s string) string { return "\"" + text.Display(clip(s)) + "\"" }
 func (l *linter) section() {
 	s := l.Settings
 	if s.OnUnknown == UnknownAllow {
-		l.add(SevWarning, "loose", l.Pointer("on_unknown"), "commands that nobody listed run without a person; require_human is a tripwire, there are more ways to run a program than it can name")
+		l.add(SevWarning, "loose", l.Pointer("on_unknown"), "commands that nobody listed run without an operator; require_human is a tripwire, there are more ways to run a program than it can name")
 		if len(s.RequireHuman) == 0 {
 			l.add(SevError, "loose", l.Pointer("require_human"), "with on_unknown \"allow\" and no pattern every command runs, whatever it is")
 		}

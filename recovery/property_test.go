@@ -70,7 +70,7 @@ func TestDecideProperties(t *testing.T) {
 		case v.Decision == action.Deny && (listed || p.Settings.OnUnknown != UnknownDeny):
 			t.Fatalf("denied: %+v", v)
 		case listed && v.Decision == action.Human && v.Rule != RuleConflict && v.Rule != RulePrivileged && !(p.Settings.StrictRequireHuman && v.Rule == RuleHuman):
-			t.Fatalf("a listed command needs a person for no good reason: %+v", v)
+			t.Fatalf("a listed command needs an operator for no good reason: %+v", v)
 		case (v.Entry >= 0) != (listed && v.Decision != action.Invalid):
 			t.Fatalf("entry %d", v.Entry)
 		}

@@ -74,7 +74,7 @@ func leaveSection(in Input) string {
 	case in.Role == Planner:
 		p.f("- Phase files, if the work needs them: %s\n", pathName(filepath.Join(in.LoopDir, "tasks", "PHASE_<n>.MD")))
 	case in.Role == Tester && in.NoRecovery:
-		p.f("- No %s: nobody looks at it in this loop. Say in the report what of the environment a person has to mend.\n", RecoveryFile)
+		p.f("- No %s: nobody looks at it in this loop. Say in the report what of the environment an operator has to mend.\n", RecoveryFile)
 	case in.Role == Tester:
 		p.f("- A recovery proposal, only if the environment is at fault: %s\n", pathName(filepath.Join(in.LoopDir, RecoveryFile)))
 	}

@@ -211,8 +211,8 @@ func listedSection(in Input) string {
 	if len(fit) == 0 {
 		return ""
 	}
-	return "### Commands that run without a person\n\nIf one of these remedies the fault, propose exactly it, byte for byte. " +
-		"If none does, propose what does; a person will be asked.\n\n" + fenceLines(fit, len(in.Listed)-len(fit), maxListed, listedAll)
+	return "### Commands that run without an operator\n\nIf one of these remedies the fault, propose exactly it, byte for byte. " +
+		"If none does, propose what does; an operator will be asked.\n\n" + fenceLines(fit, len(in.Listed)-len(fit), maxListed, listedAll)
 }
 
 func problemsSection(in Input) string {

@@ -26,8 +26,8 @@ import (
 	"github.com/superloop/superloop/recovery/action"
 )
 
-// person refuses a process that superloop itself has started: an agent may ask, and never answer.
-func (a *app) person() error {
+// operator refuses a process that superloop itself has started: an agent may ask, and never answer.
+func (a *app) operator() error {
 	_, err := escalation.CheckCaller("/proc", os.Environ())
 	var agent *escalation.AgentError
 	if errors.As(err, &agent) {
@@ -37,7 +37,7 @@ func (a *app) person() error {
 }
 
 func (a *app) answer(c *cli.Context, method escalation.Method) error {
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	q, err := a.question(c)

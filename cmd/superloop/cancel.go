@@ -20,7 +20,7 @@ import (
 const cancelPatience = 30 * time.Second
 
 func (a *app) cancel(c *cli.Context) error {
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	id, paths, view, err := a.waitingLoop(c)
@@ -84,7 +84,7 @@ func (a *app) cancelAlone(c *cli.Context, id string) error {
 }
 
 func (a *app) kick(c *cli.Context) error {
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	id, paths, view, err := a.waitingLoop(c)

@@ -173,7 +173,7 @@ func (a *app) chainChoose(c *cli.Context) error {
 	}
 	return a.goOn(c, id, func(ch *plan.Chain, now time.Time) error {
 		if ch.Running != nil {
-			ch.Lost("superloop was ended while it ran, and a person chose another one", now)
+			ch.Lost("superloop was ended while it ran, and an operator chose another one", now)
 		}
 		if err := ch.Pick(c.Int("depth"), option, now); err != nil {
 			return failf(exitUsage, "superloop chain show "+ch.ID, "choosing %s: %w", render.Clean(option), err)
@@ -188,7 +188,7 @@ func (a *app) chainRetry(c *cli.Context) error {
 	case err != nil:
 		return err
 	case c.IsSet("loop"):
-		return failf(exitUsage, "superloop approve-recovery --loop "+text.Paste(c.String("loop")), "a loop tries again by itself; one that waits for a person goes on with approve-recovery, chain choose or kick")
+		return failf(exitUsage, "superloop approve-recovery --loop "+text.Paste(c.String("loop")), "a loop tries again by itself; one that waits for an operator goes on with approve-recovery, chain choose or kick")
 	}
 	return a.goOn(c, args[0], func(ch *plan.Chain, now time.Time) error {
 		var err error

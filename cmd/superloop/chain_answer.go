@@ -45,7 +45,7 @@ func (a *app) showQuestion(c *cli.Context, none error) error {
 		return render.JSON(a.stdout, map[string]any{"loop_id": rec.Question.Loop, "question": rec.Question.ID, "reason": rec.Question.Reason, "options": remedies(rec)})
 	}
 	return a.write(func(w io.Writer) {
-		fmt.Fprintf(w, "%s waits for a person: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
+		fmt.Fprintf(w, "%s waits for an operator: %s\n", render.Clean(rec.Question.Loop), render.Clean(rec.Question.Reason))
 		for _, o := range remedies(rec) {
 			fmt.Fprintf(w, "  %s: %s\n      %s\n", render.Clean(o.ID), render.Clean(o.Label), text.Display(o.Command))
 		}
@@ -61,7 +61,7 @@ func remedies(rec escalation.Record) []escalation.Option {
 
 // chooseInLoop answers a loop's question with one of its options, as approve-recovery --edit does.
 func (a *app) chooseInLoop(c *cli.Context, question, option string) error {
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	q, err := a.pending(c)
@@ -103,7 +103,7 @@ func (a *app) chainCancel(c *cli.Context) error {
 	case c.IsSet("loop"):
 		return a.answer(c, escalation.Reject)
 	}
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	l, err := a.oneChain(c, args[0])
@@ -137,7 +137,7 @@ func (a *app) chainUndo(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	l, err := a.oneChain(c, args[0])

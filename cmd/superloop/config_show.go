@@ -135,7 +135,7 @@ func (a *app) values(file, force *config.Config) ([]shownValue, error) {
 const shortestDigest = 8
 
 func (a *app) configTrust(c *cli.Context) error {
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	t, err := a.trusted(c)

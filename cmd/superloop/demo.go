@@ -28,7 +28,7 @@ import (
 func (a *app) demo(c *cli.Context) error {
 	for _, flag := range []string{"exit-on-escalation", "auto-answer"} {
 		if c.Bool(flag) && !c.Bool("escalate") {
-			return failf(exitUsage, "superloop demo --escalate --"+flag, "--%s needs --escalate: nothing else asks a person", flag)
+			return failf(exitUsage, "superloop demo --escalate --"+flag, "--%s needs --escalate: nothing else asks an operator", flag)
 		}
 	}
 	if c.Bool("exit-on-escalation") && c.Bool("auto-answer") {
@@ -145,9 +145,9 @@ func (d *demoDesk) answer(event json.RawMessage) error {
 		return err
 	}
 	if rec.Question.Command == nil || string(rec.Question.Command.Text) != demo.Remedy {
-		return errors.New("this is not the question that the demo is about; a person has to answer it")
+		return errors.New("this is not the question that the demo is about; an operator has to answer it")
 	}
-	d.talk(fmt.Sprintf("\n%s\n--auto-answer: no person answers this. The demo approves it under the name %q, as a person would with\n  %s\n\n",
+	d.talk(fmt.Sprintf("\n%s\n--auto-answer: no operator answers this. The demo approves it under the name %q, as an operator would with\n  %s\n\n",
 		escalation.Describe(rec, 0), demoAnswerer, rec.Actions().Approve))
 	uid := os.Getuid()
 	_, err = store.Answer(d.ctx, escalation.AnswerRequest{Method: escalation.Approve, ID: asked.ID, Digest: rec.Digest, Note: "demo --auto-answer",
@@ -292,7 +292,7 @@ func (p *played) remedied() string {
 	case p.recoveries == 0:
 		return fmt.Sprintf("%s\n     %s mended it, and superloop ran the check again at once.\n", asked, by)
 	case p.auto && strings.HasPrefix(by, "cli:"+demoAnswerer):
-		by = "--auto-answer approved it here, as " + by + ", where else a person does"
+		by = "--auto-answer approved it here, as " + by + ", where else an operator does"
 	case p.answered.Edit != nil:
 		by += " put a command of their own in its place"
 	default:

@@ -233,12 +233,12 @@ func checkChange(c *cli.Context) error {
 
 // addCheck takes an operator's check in.
 func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Preventions]) error {
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	p := failures.NewCheck(failures.CheckKind(c.String("add")), failures.CheckSpec{Path: c.String("path"), Want: c.String("want"), Manager: c.String("manager"),
 		FreeMB: c.Int64("free-mb"), Port: c.Int("port"), Name: c.String("name"), Address: c.String("address")},
-		cmp.Or(c.String("reason"), "a person asked for it"), a.who(c))
+		cmp.Or(c.String("reason"), "an operator asked for it"), a.who(c))
 	if err := p.Valid(); err != nil {
 		return failf(exitUsage, typed(c)+" --help", "a check of kind %s: %w", p.Kind, err)
 	}
@@ -267,10 +267,10 @@ func (a *app) addCheck(c *cli.Context, store preflight.Store[failures.Prevention
 
 // retireCheck gives a check up that was learned or added.
 func (a *app) retireCheck(c *cli.Context, store preflight.Store[failures.Preventions], loops []config.Loop) error {
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
-	id, why := c.String("retire"), cmp.Or(c.String("why"), "a person said so")
+	id, why := c.String("retire"), cmp.Or(c.String("why"), "an operator said so")
 	learned, err := store.Load()
 	if err != nil {
 		return err

@@ -77,7 +77,7 @@ func (a *app) fix(c *cli.Context) error {
 func (a *app) newWalker(c *cli.Context) (*walker, error) {
 	repo, err := a.repo(c)
 	if err == nil {
-		err = a.person()
+		err = a.operator()
 	}
 	if err == nil {
 		repo, err = filepath.EvalSymlinks(repo)
@@ -294,7 +294,7 @@ func (w *walker) print(out fixed) {
 	}
 	fmt.Fprint(p, plan.Describe(*w.ch, w.a.width()))
 	for _, x := range out.Waiting {
-		fmt.Fprintf(p, "waits for a person: %s   (%s)\n", render.Cut(render.Clean(x.Command), 200), render.Clean(x.Why))
+		fmt.Fprintf(p, "waits for an operator: %s   (%s)\n", render.Cut(render.Clean(x.Command), 200), render.Clean(x.Why))
 	}
 	if w.asks {
 		fmt.Fprintf(p, "next: superloop fix --yes -- %s   (runs them without asking; or choose one, as above)\n", text.Paste(out.Command))

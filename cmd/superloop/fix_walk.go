@@ -122,7 +122,7 @@ func (w *walker) allowed(ctx context.Context, m plan.Move, j execute.Judgement) 
 		if yes {
 			return true, "", nil
 		}
-		return false, "a person said no", nil
+		return false, "an operator said no", nil
 	}
 	w.asks = true
 	w.waiting = append(w.waiting, waiting{Option: m.ID, Command: m.Command, Why: j.Reason})

@@ -40,7 +40,7 @@ type tried struct {
 }
 
 func (a *app) notifyTest(c *cli.Context) error {
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	t, err := a.trusted(c)
@@ -104,7 +104,7 @@ func chooseChannels(c *cli.Context, t trusted, force *config.Config) ([]config.C
 	case len(all) == 0 && len(t.file.Channels()) > 0:
 		return nil, failf(exitNotFound, "superloop config diff, then: "+t.trustLine(), "no channel of %s is in force: nobody has trusted them yet", relTo(t.repo, t.file.Path))
 	case len(all) == 0:
-		return nil, failf(exitNotFound, `put "webhooks": {"on_escalation": "https://..."} into `+relTo(t.repo, t.file.Path), "there is no channel: nobody is told when a loop needs a person")
+		return nil, failf(exitNotFound, `put "webhooks": {"on_escalation": "https://..."} into `+relTo(t.repo, t.file.Path), "there is no channel: nobody is told when a loop needs an operator")
 	case c.Bool("all") || name == "" && len(all) == 1:
 		return all, nil
 	case name == "":

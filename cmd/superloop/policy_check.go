@@ -158,7 +158,7 @@ func (a *app) policySuggest(c *cli.Context) error {
 	}
 	store := learn.Store{Disk: a.disk, Path: paths.Learned()}
 	if c.Bool("reset") {
-		if err := a.person(); err != nil {
+		if err := a.operator(); err != nil {
 			return err
 		}
 		if err := store.Reset(); err != nil {

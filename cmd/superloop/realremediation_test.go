@@ -218,7 +218,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as z:
 		}
 		for _, ev := range n.events() {
 			if ev.Event == "role_start" && strings.Contains(string(ev.Fields), `"tester"`) {
-				t.Errorf("the tester was started before a person was asked\n%s", out)
+				t.Errorf("the tester was started before an operator was asked\n%s", out)
 			}
 		}
 		// Where the system's list of packages is old, it is read anew first.

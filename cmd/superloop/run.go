@@ -171,7 +171,7 @@ func (a *app) progress(asJSON bool) render.Progress {
 	return render.NewLines(a.stderr)
 }
 
-// logger is the supervisor's own log: for the people who build superloop, or who wonder what it does. What happened to
+// logger is the supervisor's own log: for the operators who build superloop, or who wonder what it does. What happened to
 // a loop stands in events.jsonl.
 func (a *app) logger(verbose bool) *zap.Logger {
 	if !verbose {
@@ -210,7 +210,7 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		case loop.AwaitingApproval:
 			what = "left by " + sig.Error() + ", still waiting for approval"
 		case loop.AwaitingHuman:
-			what = "left by " + sig.Error() + ", still waiting for a person: " + detail
+			what = "left by " + sig.Error() + ", still waiting for an operator: " + detail
 		case loop.RateLimited:
 			what = "left by " + sig.Error() + ", still limited: " + detail
 		}
@@ -231,9 +231,9 @@ func (a *app) verdict(ctx context.Context, s loop.State, cfg *config.Config, rep
 		if s.Human != nil && s.Human.Fix != "" && s.Human.Type == loop.EscalationRunner {
 			next = s.Human.Fix + ", then: superloop run" + flags
 		}
-		return say(exitHuman, "waiting for a person: "+detail, next)
+		return say(exitHuman, "waiting for an operator: "+detail, next)
 	case loop.AwaitingApproval:
-		return say(exitHuman, "waiting for a person", "superloop approve"+flags+" --note TEXT   (or --reject)")
+		return say(exitHuman, "waiting for an operator", "superloop approve"+flags+" --note TEXT   (or --reject)")
 	case loop.LimitReached:
 		next := "raise the limit in " + cfg.Path + " and type: superloop run" + flags
 		switch s.Reason {

@@ -265,7 +265,7 @@ func (a *app) resetRunner(c *cli.Context, store preflight.Store[failures.Health]
 	if c.IsSet("loop") {
 		return failf(exitUsage, "superloop runners --reset "+text.Paste(c.String("reset")), "what is known of runners is known to all loops; --reset takes no --loop")
 	}
-	if err := a.person(); err != nil {
+	if err := a.operator(); err != nil {
 		return err
 	}
 	word := c.String("reset")

@@ -253,7 +253,7 @@ func TestClickApproves(t *testing.T) {
 	value := w.asked(t)
 	conn := receive(t, w.conns, "connection")
 	press(t, conn, 1, w.payload("U9", "approve", value, 1))
-	n.says("not among the people")
+	n.says("not among the operators")
 	var v struct{ ID, Digest string }
 	if err := json.Unmarshal([]byte(value), &v); err != nil || len(v.ID) != 32 || len(v.Digest) != 64 {
 		t.Fatalf("the button carries %s (%v)", value, err)

@@ -152,7 +152,7 @@ func TestUndoVerb(t *testing.T) {
 	if err := store.Seal(t.Context(), kept.ID); err != nil {
 		t.Fatal(err)
 	}
-	write("lock", "changed by a person since")
+	write("lock", "changed by an operator since")
 	code, stdout, _ = call("--list")
 	is(code, exitOK, stdout, "rm -rf dist && make", "1 tree, 1 file", "r1", "1 path")
 	code, _, _ = call("--recovery", "2")

@@ -45,7 +45,7 @@ func TestCommandGetsTheMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	title := "superloop: loop --web needs a person"
+	title := "superloop: loop --web needs an operator"
 	body, err := Body(m)
 	if err != nil {
 		t.Fatal(err)

@@ -121,9 +121,9 @@ func Title(m Message) string {
 	said := OneLine(string(m.Kind), titleName)
 	switch m.Kind {
 	case Opened:
-		return "superloop: " + loop + " needs a person"
+		return "superloop: " + loop + " needs an operator"
 	case Reminder:
-		return "superloop: " + loop + " still waits for a person"
+		return "superloop: " + loop + " still waits for an operator"
 	case Aged:
 		return "superloop: " + loop + " has waited long and nobody answered"
 	case ConfigChangeHeld:

@@ -130,8 +130,8 @@ func TestBodyIsInert(t *testing.T) {
 
 func TestTextOfEachKind(t *testing.T) {
 	for kind, want := range map[Kind]string{
-		Opened:           "superloop: loop web needs a person",
-		Reminder:         "superloop: loop web still waits for a person",
+		Opened:           "superloop: loop web needs an operator",
+		Reminder:         "superloop: loop web still waits for an operator",
 		Aged:             "superloop: loop web has waited long and nobody answered",
 		Resolved:         "superloop: loop web: approved by anna",
 		ConfigChangeHeld: "superloop: a change of the configuration is held (/srv/shop)",
@@ -145,7 +145,7 @@ func TestTextOfEachKind(t *testing.T) {
 	}
 	m := opened("e1")
 	m.Command, m.Expires = "bun\u200b install", m.Created.Add(time.Hour)
-	want := `superloop: loop web needs a person
+	want := `superloop: loop web needs an operator
 Type: recovery_approval_required
 Reason: matches require_human "*"
 Category: dependency

@@ -93,10 +93,10 @@ func (b *builder) status(m notify.Message) {
 		}
 		return label + " (" + span(foreign, footerField) + ")"
 	}
-	why := with("*Why a person is asked*", m.Type)
+	why := with("*Why an operator is asked*", m.Type)
 	switch m.Kind {
 	case notify.Test:
-		b.text("This channel works. Messages about loops that need a person will arrive here.")
+		b.text("This channel works. Messages about loops that need an operator will arrive here.")
 	case notify.ConfigChangeHeld:
 		why = "*What is held, and why*"
 	case notify.Alert:

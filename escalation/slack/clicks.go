@@ -280,7 +280,7 @@ func (o Outcome) words(a Action) string {
 		Expired:        "This question has expired." + unchanged + ".",
 		Unknown:        "This superloop does not know the question: it belongs to another one, or is long over." + unchanged + ".",
 		Refused:        "superloop did not take this answer.",
-		Foreign:        "You are not among the people who may answer superloop here." + unchanged + "; ask the owner of the repository to add your Slack user id.",
+		Foreign:        "You are not among the operators who may answer superloop here." + unchanged + "; ask the owner of the repository to add your Slack user id.",
 		Malformed:      "superloop could not read this button." + unchanged + "; use the lines for the terminal.",
 	}[o.Status]
 	switch {

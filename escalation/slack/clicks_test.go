@@ -113,7 +113,7 @@ func TestClicksAreAnswered(t *testing.T) {
 		"refused":         {Outcome{Status: Refused, Text: "budget"}, Approve, "U1", good, Refused, "budget", 1},
 		"failed":          {Outcome{Status: Failed}, Approve, "U1", good, Failed, "could not record", 1},
 		"no status":       {Outcome{}, Approve, "U1", good, "", "could not record", 1},
-		"a foreign user":  {Outcome{Status: Accepted, Message: resolved()}, Approve, "U3", good, Foreign, "not among the people", 1},
+		"a foreign user":  {Outcome{Status: Accepted, Message: resolved()}, Approve, "U3", good, Foreign, "not among the operators", 1},
 		"no value":        {Outcome{Status: Accepted}, Approve, "U1", "", Malformed, "could not read this button", 1},
 		"no digest":       {Outcome{Status: Accepted}, Approve, "U1", `{"id":"e1"}`, Malformed, "could not read", 1},
 		"two values":      {Outcome{Status: Accepted}, Approve, "U1", good + good, Malformed, "could not read", 1},

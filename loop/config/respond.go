@@ -45,7 +45,7 @@ func (b *builder) respond(l *fileLoop, at string) Respond {
 	}
 	for _, role := range l.Loop.Roles {
 		if b.present(ptr) && r.MaxTime > 0 && role.Timeout > r.MaxTime {
-			b.warn(ptr, CodeSuspicious, fmt.Sprintf("max_time (%s) is shorter than one run of the %s of loop %s may take (%s), so after one that fails late a person is asked at once",
+			b.warn(ptr, CodeSuspicious, fmt.Sprintf("max_time (%s) is shorter than one run of the %s of loop %s may take (%s), so after one that fails late an operator is asked at once",
 				r.MaxTime, role.Name, quoted(l.ID), role.Timeout))
 			break
 		}

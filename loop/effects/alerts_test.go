@@ -43,7 +43,7 @@ func TestRunnerNeedsAHuman(t *testing.T) {
 	t.Parallel()
 	until := recStart.Add(time.Hour)
 	alerted := func(s *loop.State) { s.Response.Policy = &failures.State{Alerted: true, Until: until} }
-	const unfit, nobody = "a runner needs a person", "no runner is fit"
+	const unfit, nobody = "a runner needs an operator", "no runner is fit"
 	for name, c := range map[string]struct {
 		change func(before, after *loop.State, f *loop.RoleEnded)
 		status string // "": nobody is told

@@ -251,7 +251,7 @@ func (o *Outbox) Alerts(before, after loop.State, fact loop.Fact) {
 		return
 	}
 	m := notify.Message{ID: fmt.Sprintf("runner/%s/%s/%s/%s", after.RunID, after.Pending.ID, f.Runner, f.Failure.Kind), Kind: notify.Alert,
-		Loop: o.LoopID, Repo: o.Paths.Repo, Iteration: after.Iteration, Type: loop.EscalationRunner, Status: "a runner needs a person",
+		Loop: o.LoopID, Repo: o.Paths.Repo, Iteration: after.Iteration, Type: loop.EscalationRunner, Status: "a runner needs an operator",
 		Category: f.Failure.Category, Reason: fmt.Sprintf("%s: %s; another runner goes on", f.Failure.Agent, f.Failure.Why),
 		Created: o.Clock().UTC(), Actions: notify.Actions{Manual: f.Fix}}
 	if nobody {

@@ -79,7 +79,7 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 		in.LastAttempt = p.lastAttempt(e, s, last)
 	}
 	if s.HumanNote != "" {
-		in.Notes = append(in.Notes, roles.Note{By: "a person", About: "answered the loop", Text: s.HumanNote})
+		in.Notes = append(in.Notes, roles.Note{By: "an operator", About: "answered the loop", Text: s.HumanNote})
 	}
 	in.Before = toldByPolicy(s, e.Role)
 	pl := roles.Places{WorkDir: p.Repo.Top, SpecFile: p.specFile(), LoopDir: p.Paths.Loop, Role: e.Role, Branch: p.Tree.Branch(ctx)}

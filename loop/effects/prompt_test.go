@@ -58,7 +58,7 @@ func TestPromptTellsTheState(t *testing.T) {
 			Left: []roles.Left{{Role: "planner", Iteration: 3, Outcome: roles.Outcome{File: "plan.md", Status: "empty"}},
 				{Role: "reviewer", Iteration: 2, Outcome: roles.Outcome{File: "review.md", Status: "stale"}}},
 			LastAttempt: &roles.Attempt{Ended: "signal", Code: -1, Signal: "SIGKILL", After: 2500 * time.Millisecond, Tail: got.LastAttempt.Tail},
-			Notes:       []roles.Note{{By: "a person", About: "answered the loop", Text: "be quick"}},
+			Notes:       []roles.Note{{By: "an operator", About: "answered the loop", Text: "be quick"}},
 			Before: []roles.Note{{About: "What became of the attempts before this one", Text: "first\nsecond"},
 				{About: "The cause of the tests' failing in the same way again (code, by rules, confidence 0.8; all of it is in root-cause.json)",
 					Text: "nil map (a.go:3)\nTo do about it: make it\nEvidence:\n1\n2\n3\n4\n5\n6"}},

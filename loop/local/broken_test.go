@@ -59,7 +59,7 @@ var courses = map[string]course{
 		w.write(w.under(w.paths.Trees(), "old"), "")
 		return w
 	}, drive},
-	"a person is asked": {newBroken, func(w *world) error {
+	"an operator is asked": {newBroken, func(w *world) error {
 		s, err := Run(w.t.Context(), w.o)
 		if err != nil || s.Human == nil {
 			return err

@@ -141,7 +141,7 @@ func TestAPersonIsTold(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.got) != 2 || p.got[0].Kind != notify.Opened || p.got[1].Kind != notify.Resolved || p.got[0].Loop != "l" || s.Human == nil {
-		t.Errorf("the person was told %+v", p.got)
+		t.Errorf("the operator was told %+v", p.got)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestAQuestionIsOpenWhenTheSupervisorLeavesRightAfterItsEvent(t *testing.T) 
 	}
 	rec, err := w.store().Load()
 	if err != nil || rec.State != escalation.Pending || rec.Question.ID != s.Human.Question {
-		t.Fatalf("a person cannot answer: %+v %v", rec, err)
+		t.Fatalf("an operator cannot answer: %+v %v", rec, err)
 	}
 	if f := w.one("loop_stop"); f["status"] != string(loop.Paused) {
 		t.Errorf("loop_stop %v", f)

@@ -284,7 +284,7 @@ func TestTheEndOfALargeLog(t *testing.T) {
 	}
 	t.Parallel()
 	c := embeddedClassifier(t)
-	near := "   ✓ EADDRINUSE: address already in use is told to the person who starts it (3 ms)\n"
+	near := "   ✓ EADDRINUSE: address already in use is told to the operator who starts it (3 ms)\n"
 	for _, end := range []string{"", strings.Repeat("    at Server.listen (node:net:1817:16)\n", 100)} {
 		f, err := c.Classify(context.Background(), Input{
 			Command: "npm run dev", Exit: Exit{Code: 1},

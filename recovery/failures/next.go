@@ -94,19 +94,19 @@ func (m *move) answer() {
 	settings := e.Blame == BlameSettings
 	switch {
 	case e.Class == Impossible:
-		m.person(TypeRole, ReasonImpossible, e.Why)
+		m.ask(TypeRole, ReasonImpossible, e.Why)
 	case len(s.Refused) > 1:
-		m.person(TypeRole, ReasonImpossible, fmt.Sprintf("%d providers refuse the work", len(s.Refused)))
+		m.ask(TypeRole, ReasonImpossible, fmt.Sprintf("%d providers refuse the work", len(s.Refused)))
 	case e.Kind == KindBudget:
-		m.person(TypeRole, ReasonTooMany, e.Why)
+		m.ask(TypeRole, ReasonTooMany, e.Why)
 	case settings && !s.Limits.FallOver:
-		m.person(TypeRunner, ReasonMisconfigured, fmt.Sprintf("%s: %s", m.from, e.Why))
+		m.ask(TypeRunner, ReasonMisconfigured, fmt.Sprintf("%s: %s", m.from, e.Why))
 	case !e.Waits() && s.Signatures[e.Signature] >= s.Limits.Same:
-		m.person(TypeRole, ReasonSame, fmt.Sprintf("the same failure for the %s time: %s", ordinal(s.Signatures[e.Signature]), e.Why))
+		m.ask(TypeRole, ReasonSame, fmt.Sprintf("the same failure for the %s time: %s", ordinal(s.Signatures[e.Signature]), e.Why))
 	case s.Runs >= s.Limits.Runs:
-		m.person(TypeRole, ReasonTooMany, fmt.Sprintf("%d runs of this task have failed, last: %s", s.Runs, e.Why))
+		m.ask(TypeRole, ReasonTooMany, fmt.Sprintf("%d runs of this task have failed, last: %s", s.Runs, e.Why))
 	case s.worked(m.now) >= s.Limits.WallMS:
-		m.person(TypeRole, ReasonTooLong, fmt.Sprintf("the task has failed for %s", time.Duration(s.worked(m.now))*time.Millisecond))
+		m.ask(TypeRole, ReasonTooLong, fmt.Sprintf("the task has failed for %s", time.Duration(s.worked(m.now))*time.Millisecond))
 	case e.Counted:
 		m.climb()
 	case account || settings:
@@ -130,7 +130,7 @@ func (m *move) climb() {
 	s := &m.s
 	switch {
 	case s.Counted >= s.Limits.Failures:
-		m.person(TypeRole, ReasonTooOften, fmt.Sprintf("%s, last: %s", failures(s.Counted), m.e.Why))
+		m.ask(TypeRole, ReasonTooOften, fmt.Sprintf("%s, last: %s", failures(s.Counted), m.e.Why))
 	case s.Counted > s.Limits.Reassign:
 		m.analyse(ReasonFailed, m.e.Why)
 	case m.e.Blame == BlameEnvironment || m.e.Class == Code:
@@ -208,9 +208,9 @@ func (m *move) place(step Step, reason, why string) {
 	}
 	switch {
 	case at.IsZero():
-		m.person(TypeRunner, ReasonNobodyLeft, "no runner is fit for the task: "+why)
+		m.ask(TypeRunner, ReasonNobodyLeft, "no runner is fit for the task: "+why)
 	case s.WaitedMS >= s.Limits.WaitMS:
-		m.person(TypeRunner, ReasonTooLong, fmt.Sprintf("no runner was fit for %s: %s", time.Duration(s.WaitedMS)*time.Millisecond, why))
+		m.ask(TypeRunner, ReasonTooLong, fmt.Sprintf("no runner was fit for %s: %s", time.Duration(s.WaitedMS)*time.Millisecond, why))
 	default:
 		m.wait(at, reason, why)
 	}
@@ -254,7 +254,7 @@ func (m *move) analyse(reason, why string) {
 	m.d.Until = m.s.Until
 }
 
-func (m *move) person(typ, reason, why string) {
+func (m *move) ask(typ, reason, why string) {
 	m.s.enter(WithHuman, m.now)
 	m.decide(StepEscalate, Agent{}, reason, why)
 	m.d.Type = typ
@@ -321,9 +321,9 @@ func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Deci
 	}
 	switch {
 	case a.Person:
-		m.person(TypeRole, ReasonAnalysed, a.Why)
+		m.ask(TypeRole, ReasonAnalysed, a.Why)
 	case m.s.worked(now) >= m.s.Limits.WallMS:
-		m.person(TypeRole, ReasonTooLong, fmt.Sprintf("the task has failed for %s", time.Duration(m.s.worked(now))*time.Millisecond))
+		m.ask(TypeRole, ReasonTooLong, fmt.Sprintf("the task has failed for %s", time.Duration(m.s.worked(now))*time.Millisecond))
 	default:
 		m.place(StepResume, ReasonAnalysed, s.Why)
 		m.d.NewSession = m.d.Step == StepResume // the conversation that failed twice is no help
@@ -335,13 +335,13 @@ func Analysed(s State, a Analysis, list []Candidate, now time.Time) (State, Deci
 // note.
 func Answered(s State, note string, list []Candidate, now time.Time) (State, Decision) {
 	if s.Phase != WithHuman {
-		return s, Decision{Agent: s.Agent, Why: "no person was asked"}
+		return s, Decision{Agent: s.Agent, Why: "no operator was asked"}
 	}
 	fresh := New(s.Task, Agent{}, s.Limits, now)
 	fresh.Tell, fresh.Last, fresh.LastTier = s.clone().Tell, s.Last, s.LastTier
 	fresh.FirstAt = now
 	if note != "" {
-		fresh.tell("a person says: " + note)
+		fresh.tell("an operator says: " + note)
 	}
 	m := move{s: fresh, list: list, now: now}
 	m.place(StepResume, ReasonAnswered, s.Why)

@@ -346,7 +346,7 @@ func TestFailurePolicy(t *testing.T) {
 				rt.Fatalf("%s is not fit: %+v", d.Agent, list)
 			}
 			if next.Phase == WithHuman && (d.Type == "" || d.Reason == "" || d.Step != StepEscalate) {
-				rt.Fatalf("a person is not told why: %+v", d)
+				rt.Fatalf("an operator is not told why: %+v", d)
 			}
 			if len(next.Tell) > maxTell || next.Runs > next.Limits.Runs || next.Counted > next.Limits.Reassign+next.Limits.Analyse+1 {
 				rt.Fatalf("out of bounds: %+v", next)

@@ -106,8 +106,8 @@ func TestRetire(t *testing.T) {
 	if _, fresh, _ := ps.Add(Prevention{Kind: CheckTool, Spec: CheckSpec{Name: "old"}}, noon); !fresh || !of(old).Active() || len(ps.Checks) != 4 {
 		t.Error("it does not wake up")
 	}
-	if !ps.Retire(good, "a person says so", noon) || of(good).Active() || ps.Retire(good, "again", noon) {
-		t.Error("a person cannot retire it")
+	if !ps.Retire(good, "an operator says so", noon) || of(good).Active() || ps.Retire(good, "again", noon) {
+		t.Error("an operator cannot retire it")
 	}
 	for n := range 3 * maxChecks {
 		add(fmt.Sprint("more", n))

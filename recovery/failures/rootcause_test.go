@@ -117,7 +117,7 @@ func lawful(t interface {
 		}
 	}
 	if a := rc.Analysis(); a.Person && rc.Confidence < sure {
-		t.Fatalf("a person is asked on %f", rc.Confidence)
+		t.Fatalf("an operator is asked on %f", rc.Confidence)
 	}
 }
 

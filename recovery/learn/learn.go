@@ -212,7 +212,7 @@ func (m Memory) Suggest(listed func(command string) bool) []Suggestion {
 	var out []Suggestion
 	for cmd, s := range by {
 		if s.Helped >= max(Least, 2*s.Failed) && !s.harmful && !listed(cmd) {
-			s.Why = fmt.Sprintf("helped %d of %d times, approved by a person %d times", s.Helped, s.Helped+s.Failed, s.Approved)
+			s.Why = fmt.Sprintf("helped %d of %d times, approved by an operator %d times", s.Helped, s.Helped+s.Failed, s.Approved)
 			out = append(out, s)
 		}
 	}

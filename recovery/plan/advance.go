@@ -161,7 +161,7 @@ func (c *Chain) fresh(l Level, o Choice) bool {
 // giveUp leaves a level that has nothing left.
 func (c *Chain) giveUp(l *Level) []Turn {
 	if l.Depth == 1 {
-		c.end(Exhausted, "nothing is left that may be tried without a person")
+		c.end(Exhausted, "nothing is left that may be tried without an operator")
 		return nil
 	}
 	left := *l

@@ -33,7 +33,7 @@ func need(tool string, options ...Choice) Need {
 }
 
 func human(id string) Choice {
-	return option(id).with(func(c *Choice) { c.ByItself, c.Withheld = false, "a person decides" })
+	return option(id).with(func(c *Choice) { c.ByItself, c.Withheld = false, "an operator decides" })
 }
 
 func failure(signature string) Failure {
@@ -301,7 +301,7 @@ func TestPaths(t *testing.T) {
 			w.c.Lost("nobody knows", w.now)
 			w.do("verify -> ok", "stop done").errorsLike("1 a: nobody knows")
 		},
-		"lost, and once more by a person's word": func(t *testing.T) {
+		"lost, and once more by an operator's word": func(t *testing.T) {
 			w := newWalk(t, option("a"), waiting("w", 1000))
 			w.remedies["deep"] = []Choice{option("b")}
 			again := func() {
@@ -314,7 +314,7 @@ func TestPaths(t *testing.T) {
 			w.do("run run-a -> begin", "held run-a")
 			again()
 			if m := w.move(); !m.Picked {
-				t.Error("the gate does not see that a person wants it")
+				t.Error("the gate does not see that an operator wants it")
 			}
 			w.do("run run-a -> fail:deep", "run run-b -> ok", "run run-a -> begin", "held run-a")
 			again()

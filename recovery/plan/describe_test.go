@@ -41,7 +41,7 @@ Level 1, make test: why first
       first: install pipx, by run-apt
   [ready] sudo: do sudo
       run-sudo
-      (a person decides)
+      (an operator decides)
   [impossible] brew: do brew
       run-brew
       (there is no brew on this system)

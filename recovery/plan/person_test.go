@@ -36,10 +36,10 @@ func (w *walk) judge(err error, refusal, before string) {
 func TestPick(t *testing.T) {
 	t.Parallel()
 	for name, run := range map[string]func(*testing.T){
-		"what needs a person": func(t *testing.T) {
+		"what needs an operator": func(t *testing.T) {
 			w := newWalk(t, human("h")).do("stop exhausted").pick(0, "h", "").do("run run-h")
 			if m := w.move(); !m.Picked {
-				t.Error("the walker does not see that a person chose it")
+				t.Error("the walker does not see that an operator chose it")
 			}
 			w.do("run run-h -> ok", "verify -> ok", "stop done").crumbs("make test done")
 		},
@@ -62,7 +62,7 @@ func TestPick(t *testing.T) {
 			w.do("run run-a -> fail:deep", "run run-c").pick(1, "b", "").do("run run-b -> ok", "verify -> ok", "stop done").
 				crumbs("make test done > run-a skipped")
 		},
-		"a locked one, with what it needs, though that was tried and needs a person": func(t *testing.T) {
+		"a locked one, with what it needs, though that was tried and needs an operator": func(t *testing.T) {
 			x := need("x", option("x").with(func(c *Choice) { c.ByItself = false }))
 			w := newWalk(t, needing("a", x).with(func(c *Choice) { c.ByItself = false })).do("stop exhausted")
 			w.pick(1, "a", "").do("run run-x -> fail:none", "stop exhausted").pick(1, "a", "").do("run run-x -> ok")

@@ -148,7 +148,7 @@ func TestRetiredIsNotLookedAt(t *testing.T) {
 	ps := oneOfEach(t)
 	good := ps.Checks[0].ID
 	for _, p := range ps.Checks[1:] {
-		if !ps.Retire(p.ID, "a person says so", noon) {
+		if !ps.Retire(p.ID, "an operator says so", noon) {
 			t.Fatalf("%s was not active", p.ID)
 		}
 	}

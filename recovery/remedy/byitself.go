@@ -41,11 +41,11 @@ func ByItself(o Option, f classify.Failure) (bool, string) {
 	case f.Weak:
 		return false, "the code may be to blame as well"
 	case slices.Contains([]string{"permission_denied", "disk_full", "resources", "auth"}, f.Category): // whatever is listed
-		return false, "a person decides about rights, space, memory and secrets"
+		return false, "an operator decides about rights, space, memory and secrets"
 	case o.Demoted != "":
 		return false, o.Demoted
 	case o.ProposalOnly:
-		return false, "a person decides about this approach, always"
+		return false, "an operator decides about this approach, always"
 	case o.Foreign != "":
 		return false, o.Foreign + " stands in the repository, where an agent can write"
 	case o.Risk != catalog.RiskLow && o.Risk != catalog.RiskMedium:

@@ -89,13 +89,13 @@ func one(t *testing.T, cat *catalog.Catalog, o catalog.Option, p Profile, change
 func check(p *Plan, profile Profile, cat *catalog.Catalog) (problems []string) {
 	bad := func(s ...string) { problems = append(problems, strings.Join(s, " ")) }
 	if n := len(p.Options); n == 0 || p.Options[n-1].ID != AskUser {
-		bad("the last option is not to ask a person")
+		bad("the last option is not to ask an operator")
 	}
 	keys, effects, recommended := map[string]bool{}, map[string]bool{}, 0
 	for i := range p.Options {
 		o := &p.Options[i]
 		if o.ID == AskUser && i < len(p.Options)-1 {
-			bad("a person is asked before the end")
+			bad("an operator is asked before the end")
 		}
 		if o.effect != "" && effects[o.effect] {
 			bad(o.Key, "does what another does")

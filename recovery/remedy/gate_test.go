@@ -62,14 +62,14 @@ func TestWhatIsListedAndStillRefused(t *testing.T) {
 		{"our own files", fix("cp", "x", ".superloop/config.json"), nil, "own files"},
 		{"a weak failure", fix("npm", "rebuild"), func(f *classify.Failure) { f.Weak = true }, "code may be to blame"},
 		{"a doubtful failure", fix("npm", "rebuild"), func(f *classify.Failure) { f.Confidence = .4 }, "confidence is low"},
-		{"rights", fix("chmod", "+x", "run.sh"), func(f *classify.Failure) { f.Category = "permission_denied" }, "a person decides"},
-		{"space", fix("rm", "-rf", "dist"), func(f *classify.Failure) { f.Category = "disk_full" }, "a person decides"},
+		{"rights", fix("chmod", "+x", "run.sh"), func(f *classify.Failure) { f.Category = "permission_denied" }, "an operator decides"},
+		{"space", fix("rm", "-rf", "dist"), func(f *classify.Failure) { f.Category = "disk_full" }, "an operator decides"},
 		{"a file of the repository", fix("npm", "rebuild"), func(f *classify.Failure) {
 			f.Matches[0].Handler.Origin.Source = catalog.SourceRepository
 		}, "stands in the repository"},
 		{"not there yet", catalog.Option{Strategy: catalog.InstallDep, Dep: "jq"}, nil, "not installed"},
 		{"there already", catalog.Option{Strategy: catalog.InstallDep, Dep: "git"}, nil, "already installed"},
-		{"for a person", catalog.Option{Strategy: catalog.Manual, Instructions: "Do it."}, nil, "not superloop"},
+		{"for an operator", catalog.Option{Strategy: catalog.Manual, Instructions: "Do it."}, nil, "not superloop"},
 		{"with a password", catalog.Option{Strategy: catalog.RetryWithModifier, Modifier: catalog.Modifier{Ask: "password"}}, nil, "not superloop"},
 	}
 	for _, tt := range tests {

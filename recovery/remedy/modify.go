@@ -63,7 +63,7 @@ func (r *resolver) modified(t *catalog.Option, src source) result {
 		res.notes = append(res.notes, "with a time limit of "+res.timeout.String())
 	}
 	if m.Ask != "" {
-		res.notes = append(res.notes, "a person must give the "+src.fill.text(m.Ask)+" first")
+		res.notes = append(res.notes, "an operator must give the "+src.fill.text(m.Ask)+" first")
 	}
 	sudo := m.Sudo
 	if sudo && isSudo(argv) {

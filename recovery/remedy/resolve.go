@@ -269,7 +269,7 @@ func (r *resolver) fromTester() []Option {
 func (r *resolver) askUser() Option {
 	text := cmp.Or(r.f.Why, "superloop does not know this failure.") + " Look at the output, put right what is wrong, and let the loop go on."
 	return Option{
-		Key: "engine/" + AskUser + "/" + r.goal, GoalKey: r.goal, ID: AskUser, Label: "Ask a person", Strategy: catalog.Manual,
+		Key: "engine/" + AskUser + "/" + r.goal, GoalKey: r.goal, ID: AskUser, Label: "Ask an operator", Strategy: catalog.Manual,
 		Executor: catalog.ByHuman, Risk: catalog.RiskLow, Confidence: r.f.Confidence, From: From{Kind: FromEngine, ID: AskUser},
 		Availability: Ready, WorkingDir: r.rel(r.dir), Instructions: text,
 	}

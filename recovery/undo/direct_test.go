@@ -110,7 +110,7 @@ func TestCleanRepository(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	if _, err := os.Stat(ran); err == nil {
-		t.Error("the person's filter ran")
+		t.Error("the operator's filter ran")
 	}
 	sets, err := b.store.List()
 	if err != nil || len(sets) != 1 || sets[0].Tracked != 0 || sets[0].Commit != b.git("rev-parse", "HEAD") || sets[0].Files != 1 {

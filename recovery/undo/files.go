@@ -202,7 +202,7 @@ func (p *packer) add(rel string, limit int64) error {
 func keepLoose(ctx context.Context, g *git, targets []Target, pack *packer) error {
 	m := pack.m
 	if !g.found {
-		m.skip(".", "without git nobody can tell which files are the person's; only what the command names is kept")
+		m.skip(".", "without git nobody can tell which files are the operator's; only what the command names is kept")
 		return nil
 	}
 	list, err := g.untracked(ctx, false)

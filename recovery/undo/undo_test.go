@@ -16,13 +16,13 @@ func (b box) fill() {
 	b.putMode("run.sh", "#!/bin/sh\n", 0o755)
 	b.link("tracked.txt", "tracked-link")
 	b.put("dir/deep/file", "deep")
-	b.put("gone.txt", "will be deleted by the person")
+	b.put("gone.txt", "will be deleted by the operator")
 	b.put("clean.txt", "clean")
 	b.put("t-"+oddName, "tracked and odd")
 	b.put("package-lock.json", "{}")
 	b.put("package.json", "{}")
 	b.commit()
-	b.put("tracked.txt", "edited by the person")
+	b.put("tracked.txt", "edited by the operator")
 	b.rm("gone.txt")
 	b.put("staged.txt", "staged")
 	b.git("add", "staged.txt")
@@ -138,7 +138,7 @@ func TestConflicts(t *testing.T) {
 		t.Errorf("forced: %+v", r)
 	}
 	for name, want := range map[string]string{
-		"tracked.txt": "edited by the person", "tracked.txt" + conflictMark: "later", "untracked.txt": "untracked", "untracked.txt" + conflictMark: "later",
+		"tracked.txt": "edited by the operator", "tracked.txt" + conflictMark: "later", "untracked.txt": "untracked", "untracked.txt" + conflictMark: "later",
 		"node_modules/left-pad/index.js": "module.exports = 1", "node_modules" + conflictMark + "/later": "later", "run.sh": "edited later, not by the command",
 		"untracked-secret": "edited later, too",
 	} {

@@ -122,7 +122,7 @@ func (s *session) verify(argv []string) error {
 	s.out.Why = why + ": " + s.out.Analysis.Why
 	if s.out.Verify.Origin == catalog.VerifyUser {
 		s.out.Analysis.Repairable = false
-		s.out.Why = why + ": a person wrote this check, so that it is not repaired"
+		s.out.Why = why + ": an operator wrote this check, so that it is not repaired"
 		return nil
 	}
 	if s.out.Analysis.Broken || run.Exit.Code == 0 {

@@ -123,7 +123,7 @@ func TestRepairLeavesPersonsSectionsAlone(t *testing.T) {
 	tool := p.tool(t, "shy", "#!/bin/sh\necho 'usage: shy FILE' >&2; exit 2\n")
 	tool.Verify.Origin = catalog.VerifyUser
 	out, err := Repair(context.Background(), tool, p)
-	if err != nil || out.Works || out.Repair != nil || out.Runs != 1 || !strings.Contains(out.Why, "a person wrote") {
+	if err != nil || out.Works || out.Repair != nil || out.Runs != 1 || !strings.Contains(out.Why, "an operator wrote") {
 		t.Errorf("%+v %v", out, err)
 	}
 }

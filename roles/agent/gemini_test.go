@@ -250,7 +250,7 @@ func TestGeminiAccount(t *testing.T) {
 			}
 		}
 	}
-	same("one person in two homes", account("HOME="+one), account("HOME="+two), true)
+	same("one operator in two homes", account("HOME="+one), account("HOME="+two), true)
 }
 
 // A role that may only read and gets free has failed, whatever it says then.

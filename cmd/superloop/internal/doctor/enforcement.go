@@ -138,7 +138,7 @@ func (p Target) enforcement() []Check {
 func judgeAgents(e Enforcement) Result {
 	r := warn("for a wall, let superloop make namespaces (see the reason), or run it in a container or as a user of its own",
 		"L0, advisory: agents run with your own rights and can change .superloop/config.json and the private state; "+
-			"a change that loosens the policy is held until a person types: superloop config trust")
+			"a change that loosens the policy is held until an operator types: superloop config trust")
 	if e.Level == LevelMount {
 		how := "a mount namespace"
 		if e.Agents.UserNS {
@@ -174,7 +174,7 @@ func judgeRecoveries(e Enforcement) Result {
 	case e.Met:
 		r.Detail += by + "met"
 	default:
-		r.Detail += by + "not met: no recovery runs without a person"
+		r.Detail += by + "not met: no recovery runs without an operator"
 	}
 	if !e.Met || box.Level == sandbox.Landlock {
 		var missing []string // what would give a better sandbox

@@ -161,7 +161,7 @@ func (p PolicyFrom) String() string {
 	case p.Source == "default":
 		return "the default one: " + p.File + " is not there, so nothing is listed"
 	case !p.Enabled:
-		return p.File + ", whose recovery section is missing or not enabled: a person is asked about everything"
+		return p.File + ", whose recovery section is missing or not enabled: an operator is asked about everything"
 	case p.Loop != "":
 		return p.File + ", of loop " + Clean(p.Loop)
 	}

@@ -148,7 +148,7 @@ func (v *live) follow(ev journal.Event, s loop.State) {
 	case p.Kind == loop.Wait:
 		v.what, v.until = p.Role+" waits", p.Until
 	case s.Status == loop.AwaitingHuman:
-		v.what, v.since = "waiting for a person", ev.Timestamp
+		v.what, v.since = "waiting for an operator", ev.Timestamp
 	case s.Status == loop.AwaitingApproval:
 		v.what, v.since = "waiting for approval", ev.Timestamp
 	case s.Begun && p.Kind == loop.RunRole:

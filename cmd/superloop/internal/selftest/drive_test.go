@@ -133,7 +133,7 @@ func TestInterrupted(t *testing.T) {
 	o := options(t, "claude", fake(t, "claude"))
 	o.Silence = time.Second
 	ctx, stop := context.WithCancelCause(t.Context())
-	why := errors.New("the person has seen enough")
+	why := errors.New("the operator has seen enough")
 	o.Each = func(Case) { stop(why) }
 	card, err := Run(ctx, o)
 	if !errors.Is(err, why) || len(card.Cases) != 1 {
