@@ -239,7 +239,7 @@ func (a *app) tellAnswer(id string, paths layout.Paths, rec escalation.Record) {
 	case rec.Answer.Method == escalation.Reject:
 		fmt.Fprintf(a.stdout, "%s: rejected by %s, the loop goes on without it\n", id, by)
 	default:
-		fmt.Fprintf(a.stdout, "%s: mended by %s, the loop looks again and goes on\n", id, by)
+		fmt.Fprintf(a.stdout, "%s: repaired by %s, the loop looks again and goes on\n", id, by)
 	}
 	if _, alive := a.supervisor(paths); !alive {
 		fmt.Fprintf(a.stdout, "next: superloop run --loop %s   (no supervisor is running; the next run takes the answer up)\n", id)

@@ -12,7 +12,7 @@ import (
 
 // failingEnv is a loop of one iteration that goes up every step of the failure policy: the
 // planner dies of a lock that a listed command removes; the implementer fails with
-// one runner, then with the other, its cause is looked for, and at last an operator
+// one runner, then with the other, superloop looks for its cause, and at last an operator
 // has it.
 func failingEnv(t *testing.T) *testEnv {
 	n := newTestEnv(t, false)

@@ -32,7 +32,7 @@ type runnerRow struct {
 	failures.Agent
 	Configured bool        `json:"configured"`
 	Uses       []runnerUse `json:"uses"`
-	// State is fit, probation, unfit (Until) or mend: unfit until an operator has mended it.
+	// State is fit, probation, unfit (Until) or mend: unfit until an operator has repaired it.
 	State   string           `json:"state"`
 	Until   time.Time        `json:"until,omitzero"`
 	Why     string           `json:"why,omitempty"`
