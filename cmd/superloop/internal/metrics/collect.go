@@ -22,9 +22,6 @@ type Source struct{ Loop, Journal string }
 // Collector tells the metrics of loops. It reads their journals when it is asked, and only what has come since it was
 // asked before.
 type Collector struct {
-	metrics                [families]metric
-	status, readable, last metric
-
 	mu    sync.Mutex // one reads at a time
 	loops []*reader
 }
@@ -32,14 +29,9 @@ type Collector struct {
 // NewCollector is one that has read nothing yet. Loops are those of a configuration, so their number is the owner's
 // choice.
 func NewCollector(sources []Source) *Collector {
-	c := &Collector{
-		metrics:  metrics(),
-		status:   gauge("loop_status", "1 for the status in which the loop is, as its journal tells; a supervisor that was killed leaves the last one.", "status"),
-		readable: gauge("journal_readable", "1 if the whole journal could be read, 0 if the other metrics of the loop stop where it could not."),
-		last:     gauge("journal_last_event_timestamp_seconds", "When the last event was written, in seconds since 1970."),
-	}
+	c := &Collector{}
 	for _, s := range sources {
-		r := &reader{source: s, metrics: c.metrics}
+		r := &reader{source: s}
 		r.reset()
 		c.loops = append(c.loops, r)
 	}
@@ -50,40 +42,14 @@ func NewCollector(sources []Source) *Collector {
 func (c *Collector) Text() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	readable := make([]float64, len(c.loops))
-	for i, r := range c.loops {
-		if r.guarded() == nil {
-			readable[i] = 1
-		}
+	for _, r := range c.loops {
+		r.gauge(r.guarded() == nil)
 	}
 	var t text
-	for i, m := range c.metrics {
+	for i, m := range metrics() {
 		t.head(m)
 		for _, r := range c.loops {
-			r.tally.families[i].told(&t, m, r.source.Loop)
-		}
-	}
-	t.head(c.readable)
-	for i, r := range c.loops {
-		t.sample(c.readable, readable[i], r.source.Loop)
-	}
-	t.head(c.last)
-	for _, r := range c.loops {
-		if !r.tally.last.IsZero() {
-			t.sample(c.last, float64(r.tally.last.UnixMilli())/1000, r.source.Loop)
-		}
-	}
-	t.head(c.status)
-	for _, r := range c.loops {
-		now, known := r.status()
-		for _, s := range r.tally.known.statuses {
-			v := 0.0
-			if s == string(now) {
-				v = 1
-			}
-			if known {
-				t.sample(c.status, v, r.source.Loop, s)
-			}
+			r.tally.families[i].told(&t, r.source.Loop)
 		}
 	}
 	return t.Bytes()
@@ -92,7 +58,6 @@ func (c *Collector) Text() []byte {
 // reader is a loop's journal, and how far it was read.
 type reader struct {
 	source  Source
-	metrics [families]metric
 	seq     int64  // of the last event that was read; 0: none
 	hash    string // of that event, which stands for all before it too
 	tally   *tally
@@ -101,15 +66,29 @@ type reader struct {
 }
 
 func (r *reader) reset() {
-	r.seq, r.hash, r.tally, r.replay, r.foreign = 0, "", newTally(r.metrics), loop.NewReplay(), false
+	r.seq, r.hash, r.tally, r.replay, r.foreign = 0, "", newTally(), loop.NewReplay(), false
 }
 
-// status is the loop's; it is not known when the journal cannot be replayed.
-func (r *reader) status() (loop.Status, bool) {
-	if r.seq == 0 {
-		return loop.Pending, true
+// gauge sets what does not grow: how the journal is now. The loop's status is not known when the journal cannot be
+// replayed.
+func (r *reader) gauge(readable bool) {
+	one := map[bool]float64{true: 1}
+	set := func(name string, v float64, labels ...string) { r.tally.of(name).at(labels).sum = v }
+	set("journal_readable", one[readable])
+	if r.seq > 0 {
+		set("journal_last_event_timestamp_seconds", float64(r.tally.last.UnixMilli())/1000)
 	}
-	return r.replay.State.Status, !r.foreign && r.replay.State.Status != ""
+	now := loop.Pending
+	if r.seq > 0 {
+		now = r.replay.State.Status
+	}
+	status := r.tally.of("loop_status")
+	status.series = nil
+	if now != "" && !r.foreign {
+		for _, s := range status.labels[1].values {
+			set("loop_status", one[s == string(now)], s)
+		}
+	}
 }
 
 // errAnother says that a journal is not the one that was read before.

@@ -295,8 +295,7 @@ func TestAnything(t *testing.T) {
 		failures.EventAnalysed, "recovery_escalated", "recovery_executing", "recovery_failed", "failure_classified", "chain_closed"}
 	word := rapid.OneOf(rapid.SampledFrom([]string{"", "implementer", "tester", "ok", "exit", "interrupted", "escalate", "reassign", "a\x00b", strings.Repeat("x", 200)}), rapid.String())
 	rapid.Check(t, func(t *rapid.T) {
-		m := metrics()
-		tally := newTally(m)
+		tally := newTally()
 		var fold failures.Fold
 		for i := range rapid.IntRange(0, 60).Draw(t, "events") {
 			fields := map[string]any{}
@@ -316,26 +315,26 @@ func TestAnything(t *testing.T) {
 		}
 		want := fold.Figures().Recovery.Count
 		got := 0
-		for _, s := range tally.families[recoveryTime].series {
+		for _, s := range tally.of("recovery_seconds").series {
 			got += int(s.count)
 		}
 		if got != want && len(tally.since) < maxRoles {
 			t.Fatalf("%d times of recovery, want %d", got, want)
 		}
-		for i, f := range tally.families {
+		for _, f := range tally.families {
 			if len(f.series) > maxSeries+1 {
-				t.Fatalf("%s has %d series", m[i].name, len(f.series))
+				t.Fatalf("%s has %d series", f.name, len(f.series))
 			}
 			var out text
-			out.head(m[i])
-			f.told(&out, m[i], "one")
+			out.head(f.metric)
+			f.told(&out, "one")
 			if n := len(flat(t, out.Bytes())); n < len(f.series) {
-				t.Fatalf("%s has %d series, and %d are told", m[i].name, len(f.series), n)
+				t.Fatalf("%s has %d series, and %d are told", f.name, len(f.series), n)
 			}
 			for _, s := range f.series {
 				for _, l := range s.labels {
 					if l == "" || !plain(l) {
-						t.Fatalf("%s has the label %q", m[i].name, l)
+						t.Fatalf("%s has the label %q", f.name, l)
 					}
 				}
 			}

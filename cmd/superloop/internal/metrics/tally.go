@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"encoding/json"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,165 +14,168 @@ import (
 
 // tally adds one journal up, event by event. Its memory has bounds that do not depend on the journal.
 type tally struct {
-	families [families]family
-	metrics  [families]metric
-	known    closed
+	families []family
 	last     time.Time // of the last event
 
-	roles, runners, categories, types words
-
+	words    map[string][]string  // by label, the values that it has had
 	since    map[string]time.Time // role -> its task's first failure that is not made up for
 	executed map[string]string    // recoveries that run, by id -> who let them
 }
 
-func newTally(m [families]metric) *tally {
-	return &tally{metrics: m, known: closedLists(), roles: words{max: maxRoles}, runners: words{max: maxOpen},
-		categories: words{max: maxOpen}, types: words{max: maxRoles}, since: map[string]time.Time{}, executed: map[string]string{}}
-}
-
-// fields are all that is read of any event. Each is read by itself, so that one of another type than ours leaves the
-// others told.
-type fields struct {
-	role, runner, outcome, kind, class, category, step, typ, severity string
-	source, result, status, method, id                                string
-	counted, infra, code                                              bool
-	durationMS, detectMS, respondUS, costUSD                          *float64
-	usage                                                             map[string]json.RawMessage
-}
-
-func read(raw json.RawMessage) fields {
-	var all map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &all) // no object has no fields
-	var f fields
-	for name, to := range map[string]any{"role": &f.role, "runner": &f.runner, "outcome": &f.outcome, "kind": &f.kind, "class": &f.class,
-		"category": &f.category, "rung": &f.step, "type": &f.typ, "severity": &f.severity, "source": &f.source, "result": &f.result,
-		"status": &f.status, "method": &f.method, "id": &f.id, "counted": &f.counted, "infra": &f.infra, "code": &f.code, "usage": &f.usage} {
-		if v, ok := all[name]; ok {
-			_ = json.Unmarshal(v, to) // not told then
-		}
+func newTally() *tally {
+	t := &tally{words: map[string][]string{}, since: map[string]time.Time{}, executed: map[string]string{}}
+	for _, m := range metrics() {
+		t.families = append(t.families, family{metric: m})
 	}
-	f.durationMS, f.detectMS, f.respondUS, f.costUSD = number(all["duration_ms"]), number(all["detect_ms"]), number(all["respond_us"]), number(all["cost_usd"])
-	return f
+	return t
 }
 
-// number is a number from 0; nil: none is told.
-func number(raw json.RawMessage) *float64 {
+// of is the family of a name.
+func (t *tally) of(name string) *family {
+	return &t.families[slices.IndexFunc(t.families, func(f family) bool { return f.name == "superloop_"+name })]
+}
+
+// fields are an event's. Each is read by itself, so that one of another type than ours leaves the others told.
+type fields map[string]json.RawMessage
+
+// text is "" if it is not told.
+func (f fields) text(name string) (s string) {
+	_ = json.Unmarshal(f[name], &s)
+	return s
+}
+
+func (f fields) flag(name string) (set bool) {
+	_ = json.Unmarshal(f[name], &set)
+	return set
+}
+
+// number is a number from 0; NaN, which counts as nothing, if none is told.
+func (f fields) number(name string) float64 {
 	var n *float64
-	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil || n == nil || *n < 0 {
-		return nil
+	if json.Unmarshal(f[name], &n) != nil || n == nil || *n < 0 {
+		return math.NaN()
 	}
-	return n
-}
-
-func (t *tally) count(which int, labels ...string) { t.families[which].add(1, labels...) }
-
-// seconds observes what is told in a unit; what is not told is not observed.
-func (t *tally) seconds(which int, n *float64, unit time.Duration, labels ...string) {
-	if n != nil {
-		t.families[which].observe(*n*unit.Seconds(), t.metrics[which].buckets, labels...)
-	}
+	return *n
 }
 
 // add takes the next event.
 func (t *tally) add(ev journal.Event) {
 	t.last = ev.Timestamp
+	var f fields
+	_ = json.Unmarshal(ev.Fields, &f) // no object has no fields
+	for i := range t.families {
+		if fam := &t.families[i]; slices.Contains(fam.events, ev.Event) {
+			var values []string
+			for _, l := range fam.labels[1:] {
+				values = append(values, t.value(l, ev.Event, f))
+			}
+			fam.add(1, values...)
+		}
+	}
 	switch ev.Event {
 	case "loop_start":
 		clear(t.since) // a new run owes nothing
 		clear(t.executed)
-	case "iteration_start":
-		t.count(iterations)
 	case "role_end", "role_failed", "role_timeout":
-		t.ended(ev, read(ev.Fields))
-	case failures.EventPreflight:
-		t.count(preflightStops)
-	case failures.EventPrevention:
-		t.count(preventions)
+		t.ended(ev, f)
 	case failures.EventDetected:
-		t.detected(ev, read(ev.Fields))
-	case failures.EventTripped:
-		t.count(trips, t.runners.of(read(ev.Fields).runner))
+		t.detected(ev, f)
 	case failures.EventAnalysed:
-		f := read(ev.Fields)
-		t.count(analyses, among(f.typ, t.known.causes))
-		if f.runner != "" { // an agent has looked for the cause, not rules
-			t.spent(f, t.roles.of("diagnostician"), t.runners.of(f.runner))
+		if f.text("runner") != "" { // an agent has looked for the cause, not rules
+			t.spent(f, "diagnostician")
 		}
-	case failures.EventSystemic:
-		t.count(alerts, among(read(ev.Fields).severity, t.known.severities))
-	case "failure_classified", "chain_closed", "recovery_executing", "recovery_executed", "recovery_failed", "recovery_verified",
-		"recovery_escalated", "recovery_resolved":
-		t.recovered(ev.Event, read(ev.Fields))
+	case "recovery_executing":
+		if len(t.executed) < maxOpen {
+			t.executed[f.text("id")] = f.text("source")
+		}
+	case "recovery_executed", "recovery_failed":
+		delete(t.executed, f.text("id"))
 	}
 }
 
-func (t *tally) ended(ev journal.Event, f fields) {
-	role, runner := t.roles.of(f.role), t.runners.of(f.runner)
-	t.count(roleRuns, role, runner, among(f.outcome, t.known.outcomes))
-	t.seconds(roleDuration, f.durationMS, time.Millisecond, role, runner)
-	if f.outcome != "not_started" || f.costUSD != nil {
-		t.spent(f, role, runner)
+// value is a label's, as an event tells it.
+func (t *tally) value(l label, event string, f fields) string {
+	text := f.text(l.name)
+	switch {
+	case l.name == "counted":
+		return strconv.FormatBool(f.flag("counted"))
+	case l.name == "verdict" && f.flag("code"):
+		return "code"
+	case l.name == "verdict" && f.flag("infra"):
+		return "infra"
+	case l.name == "verdict":
+		return notTold
+	case l.name == "result" && l.values == nil:
+		return strings.TrimPrefix(event, "recovery_")
+	case l.values == nil:
+		return t.word(l.name, text)
+	case l.name == "source":
+		text = t.executed[f.text("id")]
 	}
-	if since, failing := t.since[f.role]; failing && ev.Event == "role_end" && f.outcome != "interrupted" {
-		t.families[recoveryTime].observe(ev.Timestamp.Sub(since).Seconds(), t.metrics[recoveryTime].buckets)
-		delete(t.since, f.role)
+	switch {
+	case text == "":
+		return notTold
+	case slices.Contains(l.values, text):
+		return text
+	}
+	return other
+}
+
+// word bounds the values of a label that are not known beforehand: the first that come, in the order of the journal, so
+// that a restart keeps the same ones.
+func (t *tally) word(label, s string) string {
+	most, seen := maxOpen, t.words[label]
+	if label == "role" || label == "type" {
+		most = maxRoles
+	}
+	switch {
+	case s == "":
+		return notTold
+	case slices.Contains(seen, s):
+		return s
+	case len(seen) >= most || !plain(s):
+		return other
+	}
+	t.words[label] = append(seen, s)
+	return s
+}
+
+func (t *tally) ended(ev journal.Event, f fields) {
+	role := f.text("role")
+	t.of("role_duration_seconds").observe(f.number("duration_ms")*time.Millisecond.Seconds(), t.word("role", role), t.word("runner", f.text("runner")))
+	if f.text("outcome") != "not_started" || !math.IsNaN(f.number("cost_usd")) {
+		t.spent(f, role)
+	}
+	if since, failing := t.since[role]; failing && ev.Event == "role_end" && f.text("outcome") != "interrupted" {
+		t.of("recovery_seconds").observe(ev.Timestamp.Sub(since).Seconds())
+		delete(t.since, role)
 	}
 }
 
 // spent adds up what an agent's run has taken.
-func (t *tally) spent(f fields, role, runner string) {
-	if f.costUSD != nil {
-		t.families[cost].add(*f.costUSD, role, runner)
+func (t *tally) spent(f fields, role string) {
+	labels := []string{t.word("role", role), t.word("runner", f.text("runner"))}
+	if usd := f.number("cost_usd"); math.IsNaN(usd) {
+		t.of("cost_unknown_runs_total").add(1, labels...)
 	} else {
-		t.count(unpriced, role, runner)
+		t.of("cost_usd_total").add(usd, labels...)
 	}
+	var usage fields
+	_ = json.Unmarshal(f["usage"], &usage) // what is no object tells nothing
 	for kind, name := range map[string]string{"input": "input_tokens", "output": "output_tokens",
 		"cache_read": "cache_read_input_tokens", "cache_write": "cache_creation_input_tokens"} {
-		if n := number(f.usage[name]); n != nil {
-			t.families[tokens].add(*n, role, runner, kind)
-		}
+		t.of("tokens_total").add(usage.number(name), append(labels[:2:2], kind)...)
 	}
 }
 
 func (t *tally) detected(ev journal.Event, f fields) {
-	t.count(roleFailures, t.roles.of(f.role), t.runners.of(f.runner), among(f.kind, t.known.kinds), among(f.class, t.known.classes),
-		t.categories.of(f.category), strconv.FormatBool(f.counted))
-	t.count(responses, among(f.step, t.known.steps))
-	t.seconds(detection, f.detectMS, time.Millisecond)
-	t.seconds(response, f.respondUS, time.Microsecond)
-	switch _, failing := t.since[f.role]; {
-	case f.step == string(failures.StepEscalate):
-		delete(t.since, f.role) // an operator's time is not superloop's
+	t.of("detection_seconds").observe(f.number("detect_ms") * time.Millisecond.Seconds())
+	t.of("response_seconds").observe(f.number("respond_us") * time.Microsecond.Seconds())
+	role := f.text("role")
+	switch _, failing := t.since[role]; {
+	case f.text("rung") == string(failures.StepEscalate):
+		delete(t.since, role) // an operator's time is not superloop's
 	case !failing && len(t.since) < maxRoles:
-		t.since[f.role] = ev.Timestamp
-	}
-}
-
-func (t *tally) recovered(event string, f fields) {
-	switch event {
-	case "failure_classified":
-		verdict := notTold
-		switch {
-		case f.code:
-			verdict = "code"
-		case f.infra:
-			verdict = "infra"
-		}
-		t.count(classified, verdict)
-	case "chain_closed":
-		t.count(chains, among(f.status, t.known.ends))
-	case "recovery_executing":
-		if len(t.executed) < maxOpen {
-			t.executed[f.id] = f.source
-		}
-	case "recovery_executed", "recovery_failed":
-		t.count(recoveries, among(t.executed[f.id], t.known.sources), strings.TrimPrefix(event, "recovery_"))
-		delete(t.executed, f.id)
-	case "recovery_verified":
-		t.count(verifications, among(f.result, t.known.results))
-	case "recovery_escalated":
-		t.count(escalations, t.types.of(f.typ))
-	case "recovery_resolved":
-		t.count(answers, among(f.method, t.known.methods))
+		t.since[role] = ev.Timestamp
 	}
 }

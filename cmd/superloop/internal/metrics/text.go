@@ -25,31 +25,12 @@ func (t *text) head(m metric) {
 	t.WriteString("# HELP " + m.name + " " + m.help + "\n# TYPE " + m.name + " " + m.kind + "\n")
 }
 
-// sample writes one value; there is a label's value for each of the metric's labels.
-func (t *text) sample(m metric, v float64, values ...string) {
-	t.line(m.name, m.labels, values, v)
-}
-
-// histogram writes a series' buckets, each with those below it, and its sum and count.
-func (t *text) histogram(m metric, s *series, values []string) {
-	names, upTo := append(m.labels[:len(m.labels):len(m.labels)], "le"), uint64(0)
-	bucket := func(bound float64, n uint64) {
-		t.line(m.name+"_bucket", names, append(values[:len(values):len(values)], decimal(bound)), float64(n))
-	}
-	for i, bound := range m.buckets {
-		upTo += s.buckets[i]
-		bucket(bound, upTo)
-	}
-	bucket(math.Inf(1), s.count)
-	t.line(m.name+"_sum", m.labels, values, s.sum)
-	t.line(m.name+"_count", m.labels, values, float64(s.count))
-}
-
-func (t *text) line(name string, labels, values []string, v float64) {
+// sample writes one value; there is a label's value for each label.
+func (t *text) sample(name string, labels []label, values []string, v float64) {
 	t.WriteString(name)
 	sep := "{"
 	for i, l := range labels {
-		t.WriteString(sep + l + `="` + escaped.Replace(values[i]) + `"`)
+		t.WriteString(sep + l.name + `="` + escaped.Replace(values[i]) + `"`)
 		sep = ","
 	}
 	t.WriteString("} " + decimal(v) + "\n")
@@ -64,6 +45,7 @@ func decimal(v float64) string {
 
 // family is one metric of one loop, while it grows.
 type family struct {
+	metric
 	series map[string]*series
 }
 
@@ -71,22 +53,19 @@ type series struct {
 	labels []string
 	sum    float64
 	// Of a histogram: how many observations there were, and in each bucket, not those in the buckets below it.
-	count   uint64
-	buckets []uint64
+	count  uint64
+	counts []uint64
 }
 
 // at is the series of these labels; when there are too many it is the one that stands for the rest.
 func (f *family) at(labels []string) *series {
 	key := strings.Join(labels, "\x00")
+	if f.series[key] == nil && len(f.series) >= maxSeries {
+		labels = slices.Repeat([]string{other}, len(labels))
+		key = strings.Join(labels, "\x00")
+	}
 	if s := f.series[key]; s != nil {
 		return s
-	}
-	if len(f.series) >= maxSeries {
-		labels = slices.Repeat([]string{other}, len(labels))
-		if s := f.series[strings.Join(labels, "\x00")]; s != nil {
-			return s
-		}
-		key = strings.Join(labels, "\x00")
 	}
 	if f.series == nil {
 		f.series = map[string]*series{}
@@ -107,31 +86,39 @@ func (f *family) add(n float64, labels ...string) {
 const maxNumber = 1e15
 
 // observe takes a duration in seconds into a histogram.
-func (f *family) observe(seconds float64, bounds []float64, labels ...string) {
+func (f *family) observe(seconds float64, labels ...string) {
 	if !(seconds >= 0 && seconds < maxNumber) {
 		return
 	}
 	s := f.at(labels)
-	if s.buckets == nil {
-		s.buckets = make([]uint64, len(bounds))
+	if s.counts == nil {
+		s.counts = make([]uint64, len(f.buckets))
 	}
 	s.count++
 	s.sum += seconds
-	if i, _ := slices.BinarySearch(bounds, seconds); i < len(bounds) {
-		s.buckets[i]++
+	if i, _ := slices.BinarySearch(f.buckets, seconds); i < len(f.buckets) {
+		s.counts[i]++
 	}
 }
 
-// told gives the series of a loop, in a fixed order.
-func (f *family) told(t *text, m metric, loop string) {
+// told writes the series of a loop, in a fixed order: of a histogram the buckets, each with those below it, and the sum
+// and the count.
+func (f *family) told(t *text, loop string) {
 	for _, key := range slices.Sorted(maps.Keys(f.series)) {
 		s := f.series[key]
-		labels := append([]string{loop}, s.labels...)
-		if m.buckets == nil {
-			t.sample(m, s.sum, labels...)
+		values := append([]string{loop}, s.labels...)
+		if f.buckets == nil {
+			t.sample(f.name, f.labels, values, s.sum)
 			continue
 		}
-		t.histogram(m, s, labels)
+		names, upTo := append(slices.Clip(f.labels), label{name: "le"}), uint64(0)
+		for i, bound := range f.buckets {
+			upTo += s.counts[i]
+			t.sample(f.name+"_bucket", names, append(slices.Clip(values), decimal(bound)), float64(upTo))
+		}
+		t.sample(f.name+"_bucket", names, append(slices.Clip(values), decimal(math.Inf(1))), float64(s.count))
+		t.sample(f.name+"_sum", f.labels, values, s.sum)
+		t.sample(f.name+"_count", f.labels, values, float64(s.count))
 	}
 }
 
@@ -149,29 +136,6 @@ const (
 	other   = "other"
 )
 
-// words bounds the values of one label: the first max that come, in the order of the journal, so that a restart keeps
-// the same ones.
-type words struct {
-	max  int
-	seen map[string]bool
-}
-
-func (w *words) of(s string) string {
-	switch {
-	case s == "":
-		return notTold
-	case w.seen[s]:
-		return s
-	case len(w.seen) >= w.max || !plain(s):
-		return other
-	}
-	if w.seen == nil {
-		w.seen = map[string]bool{}
-	}
-	w.seen[s] = true
-	return s
-}
-
 func plain(s string) bool {
 	if len(s) > maxValue || !utf8.ValidString(s) {
 		return false
@@ -182,24 +146,4 @@ func plain(s string) bool {
 		}
 	}
 	return true
-}
-
-// among is a value of a closed list.
-func among(s string, list []string) string {
-	switch {
-	case s == "":
-		return notTold
-	case slices.Contains(list, s):
-		return s
-	}
-	return other
-}
-
-// strs are the values of a closed list of any string type.
-func strs[T ~string](list ...T) []string {
-	out := make([]string, len(list))
-	for i, v := range list {
-		out[i] = string(v)
-	}
-	return out
 }
