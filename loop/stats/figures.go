@@ -25,9 +25,10 @@ type ended struct {
 
 func decode(ev journal.Event) (e ended, err error) {
 	if len(ev.Fields) > 0 {
-		if err := json.Unmarshal(ev.Fields, &e); err != nil {
-			return ended{}, fmt.Errorf("reading event %d (%s): %w", ev.Seq, ev.Event, err)
-		}
+		err = json.Unmarshal(ev.Fields, &e)
+	}
+	if err != nil {
+		return ended{}, fmt.Errorf("reading event %d (%s): %w", ev.Seq, ev.Event, err)
 	}
 	return e, nil
 }
@@ -63,18 +64,15 @@ func (e ended) figures() figures {
 	}
 	_ = json.Unmarshal(e.Usage, &u) // what is no object tells nothing
 	t := &f.Tokens
-	input, output := number(u.Input), number(u.Output)
-	var total *int64
-	if input != nil || output != nil {
-		total = new(int64)
-		for _, n := range []*int64{input, output, number(u.CacheRead), number(u.CacheWrite)} {
-			if n != nil {
-				*total = plus(*total, *n)
-			}
-		}
+	for i, raw := range []json.RawMessage{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning} {
+		*t.list()[i] = one(number(raw))
 	}
-	for i, n := range []*int64{input, number(u.CacheRead), number(u.CacheWrite), output, number(u.Reasoning), total} {
-		*t.list()[i] = one(n)
+	t.Total = Sum[int64]{Unknown: 1}
+	if t.Input.Known != nil || t.Output.Known != nil {
+		t.Total.Unknown = 0
+		for _, kind := range t.list()[:4] {
+			t.Total.add(Sum[int64]{Known: kind.Known})
+		}
 	}
 	f.nano = one(nanodollars(e.CostUSD))
 	if src := string(e.CostSource); f.nano.Known != nil && src != "" && src != `""` && src != "null" && src != `"runner"` {
@@ -113,8 +111,7 @@ func nanodollars(raw json.RawMessage) *int64 {
 	if json.Unmarshal(raw, &v) != nil || v == nil || !(*v >= 0 && *v <= maxCost) {
 		return nil
 	}
-	n := int64(math.Round(*v * 1e9))
-	return &n
+	return new(int64(math.Round(*v * 1e9)))
 }
 
 // add never changes the number that Known points to: reports have it, too.
@@ -142,8 +139,7 @@ func (f *figures) report() Figures {
 	out := f.Figures
 	out.Cost.Unknown = f.nano.Unknown
 	if f.nano.Known != nil {
-		usd := float64(*f.nano.Known) / 1e9
-		out.Cost.Known = &usd
+		out.Cost.Known = new(float64(*f.nano.Known) / 1e9)
 	}
 	return out
 }
@@ -156,9 +152,13 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// addNumbers adds each integer of the struct b to that of the struct at a, which is of the same type.
-func addNumbers(a, b any) {
+// addNumbers adds b to what a points to: an integer, or each integer of a struct.
+func addNumbers[T any](a *T, b T) {
 	to, from := reflect.ValueOf(a).Elem(), reflect.ValueOf(b)
+	if to.CanInt() {
+		to.SetInt(plus(to.Int(), from.Int()))
+		return
+	}
 	for i := range to.NumField() {
 		if f := to.Field(i); f.CanInt() {
 			f.SetInt(plus(f.Int(), from.Field(i).Int()))
@@ -182,6 +182,12 @@ func (t *tally[T]) at(name string) *T {
 	t.of[name] = new(T)
 	t.names = append(t.names, name)
 	return t.of[name]
+}
+
+func (t *tally[T]) plus(o tally[T]) {
+	for name, of := range o.all() {
+		addNumbers(t.at(name), *of)
+	}
 }
 
 func (t *tally[T]) all() iter.Seq2[string, *T] {

@@ -61,20 +61,18 @@ func (f *Fold) Add(ev journal.Event) error {
 	switch ev.Event {
 	case "loop_start", "loop_resume":
 		f.lose()
-	case "role_start":
-		a, err := decode(ev)
-		if err != nil {
-			return err
-		}
-		f.lose()
-		f.open = &attempt{ended: a, s: s, iteration: ev.Iteration, at: ev.Timestamp}
-	case "role_end", "role_failed", "role_timeout":
+	case "role_start", "role_end", "role_failed", "role_timeout":
 		e, err := decode(ev)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case ev.Event == "role_start":
+			f.lose()
+			f.open = &attempt{ended: e, s: s, iteration: ev.Iteration, at: ev.Timestamp}
+		default:
+			f.open = nil
+			s.count(ev.Iteration, e)
 		}
-		f.open = nil
-		s.count(ev.Iteration, e)
 	}
 	f.addRecovery(s, ev)
 	s.failures.Add(RecordOf(ev))
@@ -111,6 +109,7 @@ func (f *Fold) Report() Report {
 		if all.from.IsZero() {
 			all.from = s.from
 		}
+		all.to = f.last.to
 		all.total.add(s.total)
 		for i := range 3 { // the iterations of two runs have nothing in common
 			for name, of := range s.by[i].all() {
@@ -125,9 +124,6 @@ func (f *Fold) Report() Report {
 			r.All.Open = one.Open
 		}
 		r.Runs = append(r.Runs, one)
-	}
-	if f.last != nil {
-		all.to = f.last.to
 	}
 	open := r.All.Open
 	r.All = all.report()

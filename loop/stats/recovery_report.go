@@ -53,13 +53,9 @@ func Merge(folds ...*Fold) Recovery {
 }
 
 func (r *recoveries) merge(o *recoveries) {
-	r.total.plus(o.total)
-	for name, of := range o.sources.all() {
-		r.sources.at(name).plus(*of)
-	}
-	for name, of := range o.categories.all() {
-		r.categories.at(name).plus(*of)
-	}
+	addNumbers(&r.total, o.total)
+	r.sources.plus(o.sources)
+	r.categories.plus(o.categories)
 	for i := range r.runs {
 		a, b := &r.runs[i], &o.runs[i]
 		addNumbers(&a.Executions, b.Executions)
@@ -70,15 +66,9 @@ func (r *recoveries) merge(o *recoveries) {
 	a, b := &r.asked, &o.asked
 	addNumbers(&a.Escalations, b.Escalations)
 	a.active, a.took = a.active+b.active, append(a.took, b.took...)
-	for name, n := range b.types.all() {
-		*a.types.at(name) += *n
-	}
-	for name, n := range b.methods.all() {
-		*a.methods.at(name) += *n
-	}
+	a.types.plus(b.types)
+	a.methods.plus(b.methods)
 }
-
-func (p *Proposals) plus(o Proposals) { addNumbers(p, o) }
 
 func (r *recoveries) report() Recovery {
 	asked, aid := r.asked.Escalations, r.aid.Remediation
@@ -101,8 +91,7 @@ func (e *executions) report() Executions {
 // saved fills in what the run's own iterations took on average.
 func (a *Remediation) saved(total Sum[int64], iterations int) {
 	if a.Remedied > 0 && total.Known != nil && iterations > 0 {
-		tokens := *total.Known / int64(iterations) * int64(a.Remedied)
-		a.SavedTokens = &tokens
+		a.SavedTokens = new(*total.Known / int64(iterations) * int64(a.Remedied))
 	}
 }
 
@@ -110,26 +99,25 @@ func per(n int, by float64) *float64 {
 	if by <= 0 {
 		return nil
 	}
-	rate := float64(n) / by
-	return &rate
+	return new(float64(n) / by)
+}
+
+// mostFirst are the figures of a tally with their names, those with the largest size first.
+func mostFirst[T, G any](t tally[T], named func(string, T) G, size func(G) int) []G {
+	out := []G{}
+	for name, of := range t.all() {
+		out = append(out, named(name, *of))
+	}
+	slices.SortStableFunc(out, func(a, b G) int { return cmp.Compare(size(b), size(a)) })
+	return out
 }
 
 func proposalGroups(t tally[Proposals]) []ProposalGroup {
-	out := []ProposalGroup{}
-	for name, of := range t.all() {
-		out = append(out, ProposalGroup{Name: name, Proposals: *of})
-	}
-	slices.SortStableFunc(out, func(a, b ProposalGroup) int { return cmp.Compare(b.Proposed, a.Proposed) })
-	return out
+	return mostFirst(t, func(name string, p Proposals) ProposalGroup { return ProposalGroup{name, p} }, func(g ProposalGroup) int { return g.Proposed })
 }
 
 func counts(t tally[int]) []Count {
-	out := []Count{}
-	for name, n := range t.all() {
-		out = append(out, Count{Name: name, Count: *n})
-	}
-	slices.SortStableFunc(out, func(a, b Count) int { return cmp.Compare(b.Count, a.Count) })
-	return out
+	return mostFirst(t, func(name string, n int) Count { return Count{name, n} }, func(c Count) int { return c.Count })
 }
 
 // spread of no particular order; it leaves ms as it is.
@@ -138,9 +126,6 @@ func spread(ms []int64) Spread {
 		return Spread{}
 	}
 	sorted := slices.Sorted(slices.Values(ms))
-	rank := func(percent int) *int64 {
-		v := sorted[(len(sorted)*percent+99)/100-1]
-		return &v
-	}
+	rank := func(percent int) *int64 { return &sorted[(len(sorted)*percent+99)/100-1] }
 	return Spread{Count: len(ms), MedianMS: rank(50), P90MS: rank(90), MaxMS: rank(100)}
 }

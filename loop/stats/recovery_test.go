@@ -261,7 +261,7 @@ func TestRecoverySums(t *testing.T) {
 }
 
 func addProposals(a, b Proposals) Proposals {
-	a.plus(b)
+	addNumbers(&a, b)
 	return a
 }
 

@@ -99,10 +99,8 @@ func wholeSeconds(d time.Duration) string {
 }
 
 // pieces cuts text as a model streams it: at most limit pieces of about the same length, never inside a character.
-func pieces(text string, limit int) []string {
-	size := max(12, (len(text)+limit-1)/limit)
-	var list []string
-	start := 0
+func pieces(text string, limit int) (list []string) {
+	size, start := max(12, (len(text)+limit-1)/limit), 0
 	for at := range text {
 		if at-start >= size {
 			list = append(list, text[start:at])
@@ -123,15 +121,14 @@ func sse(name string, fields object) []byte {
 
 // parts are the body as it is sent: the events of a stream, else the whole, or its bytes where it is to be cut.
 func (a answer) parts(streams bool) [][]byte {
-	var body []byte
-	switch {
-	case streams:
+	if streams {
 		return a.stream(a)
-	case a.fails() && a.ErrorBody != "":
-		body = []byte(a.ErrorBody)
-	case a.fails():
+	}
+	body := []byte(a.ErrorBody)
+	switch {
+	case a.fails() && a.ErrorBody == "":
 		body = []byte(inJSON(a.errorBody()))
-	default:
+	case !a.fails():
 		body = []byte(inJSON(a.whole(a)))
 	}
 	if a.CutAfter > 0 || a.Hang == HangMidStream {
@@ -142,15 +139,15 @@ func (a answer) parts(streams bool) [][]byte {
 
 // play sends the answer, or as much of it as is to be sent.
 func (s *Server) play(w http.ResponseWriter, r *http.Request, a answer, record *Record) {
-	ends := func(status int, o Outcome, told Usage) {
-		s.note(func() { record.Status, record.Outcome, record.Usage = status, o, told })
+	ends := func(status int, o Outcome) {
+		s.note(func() { record.Status, record.Outcome, record.Usage = status, o, map[Outcome]Usage{Told: a.told}[o] })
 	}
 	if a.Delay > 0 && !s.wait(r, time.After(a.Delay)) {
-		ends(0, Left, Usage{})
+		ends(0, Left)
 		abort()
 	}
 	if a.Hang == HangBeforeHeaders {
-		ends(0, Hung, Usage{})
+		ends(0, Hung)
 		s.wait(r, nil)
 		abort()
 	}
@@ -160,23 +157,19 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a answer, record *
 	}
 	a.headers(w.Header(), streams)
 	parts := a.parts(streams)
-	stop := len(parts)
-	if a.CutAfter > 0 {
-		stop = min(a.CutAfter, len(parts)-1)
-	} else if a.Hang == HangMidStream {
-		stop = len(parts) / 2
-	}
-	whole := stop == len(parts)
+	stop, outcome := len(parts), Told
 	switch {
-	case whole && (a.fails() || a.InStream):
-		ends(status, Failed, Usage{})
-	case whole:
-		ends(status, Told, a.told)
-	case a.Hang != "":
-		ends(status, Hung, Usage{})
-	default:
-		ends(status, Cut, Usage{})
+	case a.CutAfter > 0:
+		stop, outcome = min(a.CutAfter, len(parts)-1), Cut
+	case a.Hang == HangMidStream:
+		stop = len(parts) / 2
+	case a.fails() || a.InStream:
+		outcome = Failed
 	}
+	if a.Hang != "" {
+		outcome = Hung
+	}
+	ends(status, outcome)
 	c := http.NewResponseController(w)
 	w.WriteHeader(status)
 	for _, part := range parts[:stop] {
@@ -185,13 +178,13 @@ func (s *Server) play(w http.ResponseWriter, r *http.Request, a answer, record *
 			err = c.Flush()
 		}
 		if err != nil {
-			if whole {
-				ends(status, Left, Usage{})
+			if stop == len(parts) {
+				ends(status, Left)
 			}
 			return
 		}
 	}
-	if whole {
+	if stop == len(parts) {
 		return
 	}
 	_ = c.Flush() // a client that has gone does not wait
@@ -207,8 +200,7 @@ func (a answer) headers(h http.Header, events bool) {
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")
 	}
-	h.Set("Request-Id", "req_"+a.id)
-	h.Set("X-Request-Id", "req_"+a.id)
+	h["Request-Id"], h["X-Request-Id"] = []string{"req_" + a.id}, []string{"req_" + a.id}
 	if a.RetryAfter > 0 && a.call.API != Gemini {
 		h.Set("Retry-After", wholeSeconds(a.RetryAfter))
 	}

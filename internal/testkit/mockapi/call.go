@@ -84,13 +84,13 @@ func (n node) list() (list []node) {
 
 // text is what a content says: a text, a list of blocks with texts, or an object that holds one of these.
 func (n node) text() string {
-	var texts []string
 	switch v := n.v.(type) {
 	case string:
 		return v
 	case object:
 		return n.at("content").text()
 	}
+	var texts []string
 	for _, b := range n.list() {
 		texts = append(texts, b.at("text").str())
 	}

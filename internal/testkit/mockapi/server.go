@@ -69,11 +69,8 @@ func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
 // Close ends the server and all answers under way, those that hang too. It returns when nothing of it runs any more.
 // Calling it again does nothing.
 func (s *Server) Close() (err error) {
-	s.mu.Lock()
-	first := !s.closed
-	s.closed = true
-	s.mu.Unlock()
-	if first {
+	var again bool
+	if s.note(func() { again, s.closed = s.closed, true }); !again {
 		close(s.closing)
 		err = s.http.Close()
 	}
@@ -83,22 +80,20 @@ func (s *Server) Close() (err error) {
 
 // Calls are the model requests that were answered, in the order of their arrival. One that is still being answered is
 // listed as it is planned, without an Outcome as long as its Delay lasts.
-func (s *Server) Calls() []Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]Record, len(s.calls))
-	for i, r := range s.calls {
-		list[i] = *r
-	}
+func (s *Server) Calls() (list []Record) {
+	s.note(func() {
+		for _, r := range s.calls {
+			list = append(list, *r)
+		}
+	})
 	return list
 }
 
 // Probes are all other requests: counting tokens, listing models, looking whether anybody is there, and what was not
 // found.
-func (s *Server) Probes() []Record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.probes)
+func (s *Server) Probes() (list []Record) {
+	s.note(func() { list = slices.Clone(s.probes) })
+	return list
 }
 
 // asks is what a path asks for.
@@ -149,16 +144,16 @@ func (c *Call) route(method string) (asks, dialect) {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	closed := s.closed
-	if !closed {
-		s.served.Add(1)
-		defer s.served.Done()
-	}
-	s.mu.Unlock()
+	var closed bool
+	s.note(func() {
+		if closed = s.closed; !closed {
+			s.served.Add(1)
+		}
+	})
 	if closed {
 		return
 	}
+	defer s.served.Done()
 	body, err := readBody(w, r)
 	c := Call{Path: r.URL.Path, Header: r.Header, Body: body}
 	what, d := c.route(r.Method)
@@ -172,8 +167,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if _, ok := request.v.(object); err == nil && !ok {
 		err = errors.New("the body is not a JSON object")
-	}
-	if err == nil {
+	} else if err == nil {
 		if c.API != Gemini { // which has both in the path
 			c.Model = request.at("model").str()
 			c.Stream, _ = request.at("stream").v.(bool)
@@ -235,7 +229,7 @@ func (s *Server) decide(c Call, d dialect, broken error) (answer, *Record) {
 	return a, r
 }
 
-// note changes a record.
+// note reads or changes what mu guards.
 func (s *Server) note(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,13 +105,11 @@ func (p Price) MarshalJSON() ([]byte, error) {
 // parse reads a table; anything in it that is not understood is an error.
 func parse(data []byte) (*Table, error) {
 	var f File
-	if err := strict(data, &f); err != nil {
-		return nil, err
+	err := strict(data, &f)
+	if err == nil {
+		_, err = time.Parse(time.DateOnly, f.Date)
 	}
-	if _, err := time.Parse(time.DateOnly, f.Date); err != nil {
-		return nil, err
-	}
-	return &Table{date: f.Date, providers: f.Providers}, nil
+	return &Table{date: f.Date, providers: f.Providers}, err
 }
 
 func strict(data []byte, v any) error {

@@ -7,11 +7,10 @@ import (
 )
 
 // find gives what a name may stand for: one model of a named provider, or of "" all of those that are as likely.
-func (t *Table) find(id, name string) []*Model {
+func (t *Table) find(id, name string) (out []*Model) {
 	if name == "" {
 		return nil
 	}
-	var out []*Model
 	add := func(m *Model) {
 		if m != nil {
 			out = append(out, m)
@@ -24,71 +23,55 @@ func (t *Table) find(id, name string) []*Model {
 	}
 	if id != "" {
 		p := t.provider(id)
-		if add(t.sold(p, name)); len(out) == 0 && p == prefix {
-			add(t.sold(p, after))
+		if add(t.sold(p, name, true)); len(out) == 0 && p == prefix {
+			add(t.sold(p, after, true))
 		}
 		return out
 	}
-	if !slash {
-		for _, p := range t.providers {
-			if p.Makes.match(name) {
-				add(p.model(name))
-			}
-		}
-		if len(out) > 0 {
-			return out
+	for _, p := range t.providers {
+		if !slash && p.Makes.match(name) {
+			add(t.sold(p, name, false))
 		}
 	}
-	add(t.sold(prefix, after))
+	if len(out) > 0 {
+		return out
+	}
+	add(t.sold(prefix, after, true))
 	for _, p := range t.providers {
-		add(p.model(name))
+		add(t.sold(p, name, false))
 	}
 	return out
 }
 
 // provider finds one by its id or another word for it.
 func (t *Table) provider(word string) *Provider {
-	for _, is := range []func(*Provider) bool{
-		func(p *Provider) bool { return p.ID == word }, func(p *Provider) bool { return p.Named.match(word) },
-	} {
-		if i := slices.IndexFunc(t.providers, is); i >= 0 {
-			return t.providers[i]
-		}
+	i := slices.IndexFunc(t.providers, func(p *Provider) bool { return p.ID == word })
+	if i < 0 {
+		i = slices.IndexFunc(t.providers, func(p *Provider) bool { return p.Named.match(word) })
 	}
-	return nil
+	if i < 0 {
+		return nil
+	}
+	return t.providers[i]
 }
 
-// sold is a provider's own model, else that of one whose models it sells.
-func (t *Table) sold(p *Provider, name string) *Model {
+// sold is a provider's own model, else, with others, that of one whose models it sells.
+func (t *Table) sold(p *Provider, name string, others bool) *Model {
 	if p == nil {
 		return nil
 	}
-	for _, name := range []string{name, dashDate(name)} {
-		if m := p.first(name); m != nil {
-			return m
+	sellers := []*Provider{p}
+	for _, id := range p.Fallback {
+		if other := t.provider(id); others && other != nil {
+			sellers = append(sellers, other)
 		}
-		for _, id := range p.Fallback {
-			if other := t.provider(id); other != nil {
-				if m := other.first(name); m != nil {
-					return m
-				}
+	}
+	for _, name := range []string{name, dashDate(name)} {
+		for _, p := range sellers {
+			if i := slices.IndexFunc(p.Models, func(m *Model) bool { return m.Is.match(name) }); i >= 0 {
+				return p.Models[i]
 			}
 		}
-	}
-	return nil
-}
-
-// model is the provider's own.
-func (p *Provider) model(name string) *Model {
-	if m := p.first(name); m != nil {
-		return m
-	}
-	return p.first(dashDate(name))
-}
-
-func (p *Provider) first(name string) *Model {
-	if i := slices.IndexFunc(p.Models, func(m *Model) bool { return m.Is.match(name) }); i >= 0 {
-		return p.Models[i]
 	}
 	return nil
 }

@@ -260,7 +260,7 @@ func TestCostAdds(t *testing.T) {
 	t.Parallel()
 	tab := table(t)
 	rapid.Check(t, func(t *rapid.T) {
-		r := tab.provider("anthropic").first("claude-sonnet-4-5").Rates[0]
+		r := tab.sold(tab.provider("anthropic"), "claude-sonnet-4-5", false).Rates[0]
 		whole, parts := agent.Usage{Input: new(int64), Output: new(int64), CacheRead: new(int64), CacheWrite: new(int64)}, new(big.Int)
 		for range rapid.IntRange(1, 50).Draw(t, "runs") {
 			n := rapid.Int64Range(0, 4000)
