@@ -191,7 +191,7 @@ func TestPlayRefuses(t *testing.T) {
 		t.Errorf("outside: %v %v", list, err)
 	}
 	s := newStage(t, `{"version":1,"turns":[{"steps":[{"sing":1}]}]}`)
-	if code, _, errs := s.play(); code != 2 || !strings.Contains(errs, `scenario.json: turn 1, step 1 (/turns/0/steps/0): unknown field "sing"`) {
+	if code, _, errs := s.play(); code != 2 || !strings.Contains(errs, `scenario.json: 1:34: /turns/0/steps/0/sing: unknown key "sing"`) {
 		t.Errorf("exit %d, stderr %q", code, errs)
 	}
 	if code := Main(nil, nil, io.Discard, io.Discard, os.Getenv); code != 2 {

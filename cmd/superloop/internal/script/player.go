@@ -53,7 +53,9 @@ func playFile(args []string, stdin io.Reader, stdout, stderr io.Writer, env func
 		return 0, fmt.Errorf("reading the prompt: %w", err)
 	}
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	p := newPlayer(stdout, stderr, env)
+	p := &player{stdout: stdout, stderr: stderr, env: env,
+		role: env("SUPERLOOP_ROLE"), iteration: env("SUPERLOOP_ITERATION"), attempt: env("SUPERLOOP_ATTEMPT")}
+	p.fill = strings.NewReplacer("{iteration}", p.iteration, "{role}", p.role, "{loop}", env("SUPERLOOP_LOOP"))
 	steps, where := sc.choose(p)
 	if steps == nil {
 		return 0, p.unforeseen(args[0])
@@ -63,8 +65,7 @@ func playFile(args []string, stdin io.Reader, stdout, stderr io.Writer, env func
 			return *s.Exit, nil
 		}
 		if err := p.play(s); err != nil {
-			_, has := s.actions()
-			return 0, fmt.Errorf("scenario %s: %s, step %d (%s): %w", args[0], where, i+1, has[0], err)
+			return 0, fmt.Errorf("scenario %s: %s, step %d (%s): %w", args[0], where, i+1, s.action(), err)
 		}
 	}
 	return 0, nil
@@ -73,8 +74,7 @@ func playFile(args []string, stdin io.Reader, stdout, stderr io.Writer, env func
 // drain reads the prompt to its end, as an agent does; not from a terminal, where nobody would know that it waits.
 func drain(stdin io.Reader) error {
 	if f, ok := stdin.(*os.File); ok {
-		info, err := f.Stat()
-		if err != nil || info.Mode()&os.ModeCharDevice != 0 {
+		if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice != 0 {
 			return nil
 		}
 	}
@@ -88,12 +88,12 @@ func drain(stdin io.Reader) error {
 // choose returns the steps to play and their name; nil steps for none.
 func (sc scenario) choose(p *player) (steps []step, where string) {
 	equal := func(want *int, have string) bool { return want == nil || strconv.Itoa(*want) == have }
-	for i, t := range sc.turns {
+	for i, t := range sc.Turns {
 		if (t.Role == nil || *t.Role == p.role) && equal(t.Iteration, p.iteration) && equal(t.Attempt, p.attempt) {
-			return t.steps, fmt.Sprintf("turn %d", i+1)
+			return t.Steps, fmt.Sprintf("turn %d", i+1)
 		}
 	}
-	return sc.fallback, "default"
+	return sc.Default, "default"
 }
 
 type player struct {
@@ -101,15 +101,6 @@ type player struct {
 	env                      func(string) string
 	role, iteration, attempt string
 	fill                     *strings.Replacer
-}
-
-func newPlayer(stdout, stderr io.Writer, env func(string) string) *player {
-	p := &player{
-		stdout: stdout, stderr: stderr, env: env,
-		role: env("SUPERLOOP_ROLE"), iteration: env("SUPERLOOP_ITERATION"), attempt: env("SUPERLOOP_ATTEMPT"),
-	}
-	p.fill = strings.NewReplacer("{iteration}", p.iteration, "{role}", p.role, "{loop}", env("SUPERLOOP_LOOP"))
-	return p
 }
 
 // unforeseen is what the agent does when the scenario has nothing for it.
@@ -136,15 +127,15 @@ func (p *player) play(s step) error {
 	case s.Append != nil:
 		return p.write(*s.Append, os.O_APPEND)
 	case s.Delete != nil:
-		return p.delete(*s.Delete.Path)
+		return p.delete(s.Delete.Path)
 	case s.Report != nil:
 		return p.report(p.fill.Replace(*s.Report))
 	case s.LastMessage != nil:
 		return p.lastMessage(p.fill.Replace(*s.LastMessage))
 	case s.Run != nil:
-		return p.run(*s.Run)
+		return p.run(s.Run)
 	case s.Spawn != nil:
-		return p.spawn(*s.Spawn, s.Detach != nil && *s.Detach)
+		return p.spawn(s.Spawn, s.Detach)
 	case s.SleepMS != nil:
 		<-time.After(time.Duration(*s.SleepMS) * time.Millisecond)
 	case s.FloodBytes != nil:
@@ -167,12 +158,10 @@ func (p *player) say(w io.Writer, text string) error {
 
 func (p *player) flood(n int64) error {
 	block := strings.Repeat(strings.Repeat("flood ", 13)+".\n", 800)
-	for n > 0 {
-		wrote, err := io.WriteString(p.stdout, block[:min(n, int64(len(block)))])
-		if err != nil {
+	for ; n > 0; n -= int64(len(block)) {
+		if _, err := io.WriteString(p.stdout, block[:min(n, int64(len(block)))]); err != nil {
 			return err
 		}
-		n -= int64(wrote)
 	}
 	return nil
 }
@@ -198,7 +187,7 @@ func (p *player) within(path string) (*os.Root, string, error) {
 }
 
 func (p *player) write(f fileText, mode int) error {
-	root, path, err := p.within(*f.Path)
+	root, path, err := p.within(f.Path)
 	if err != nil {
 		return err
 	}
@@ -210,7 +199,7 @@ func (p *player) write(f fileText, mode int) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(file, p.fill.Replace(*f.Content))
+	_, err = io.WriteString(file, p.fill.Replace(f.Content))
 	return errors.Join(err, file.Close())
 }
 

@@ -13,42 +13,43 @@ func TestParseRefuses(t *testing.T) {
 		return `{"version":1,"turns":[{"steps":[{"say":"a"}]},{"steps":[` + steps + `]}]}`
 	}
 	cases := map[string]struct{ in, want string }{
-		"empty file":         {"", "the file is empty"},
-		"cut":                {`{"version":1,`, "ends in the middle"},
-		"syntax":             {"{\n\"version\": 1,\n}", "line 3"},
-		"more after it":      {`{"version":1}{}`, "more after the end"},
-		"not an object":      {`[]`, "an object is expected, not a array"},
-		"no version":         {`{"turns":[]}`, `"version" must be 1`},
-		"version 2":          {`{"version":2}`, `"version" must be 1`},
-		"unknown key":        {`{"version":1,"turn":[]}`, `unknown field "turn"`},
-		"unknown turn key":   {`{"version":1,"turns":[{"rolle":"planner","steps":[]}]}`, `turn 1 (/turns/0): unknown field "rolle"`},
-		"no steps":           {`{"version":1,"turns":[{"role":"planner"}]}`, `turn 1 (/turns/0): "steps" is missing`},
-		"iteration zero":     {`{"version":1,"turns":[{"iteration":0,"steps":[]}]}`, `"iteration" counts from 1`},
-		"unknown step":       {turn(`{"say":"a"},{"sing":"a"}`), `turn 2, step 2 (/turns/1/steps/1): unknown field "sing"`},
-		"no action":          {turn(`{}`), "turn 2, step 1 (/turns/1/steps/0): no action"},
-		"null":               {turn(`null`), "no action"},
-		"two actions":        {turn(`{"say":"a","exit":1}`), "one action a step, not say and exit"},
-		"wrong type":         {turn(`{"say":1}`), `"say" cannot be a number`},
-		"detach alone":       {turn(`{"say":"a","detach":true}`), `"detach" goes with "spawn" only`},
-		"run nothing":        {turn(`{"run":[]}`), "run needs a program"},
-		"spawn nothing":      {turn(`{"spawn":[]}`), "spawn needs a program"},
-		"write no content":   {turn(`{"write":{"path":"a"}}`), `write needs "content"`},
-		"write no path":      {turn(`{"write":{"content":"a"}}`), `write needs "path"`},
-		"write above":        {turn(`{"write":{"path":"../a","content":""}}`), "leaves the working directory"},
-		"write key":          {turn(`{"write":{"path":"a","content":"","mode":1}}`), `unknown field "mode"`},
-		"append no path":     {turn(`{"append":{"path":"","content":"a"}}`), `append needs "path"`},
-		"delete no path":     {turn(`{"delete":{}}`), `delete needs "path"`},
-		"exit 256":           {turn(`{"exit":256}`), "between 0 and 255"},
-		"sleep back":         {turn(`{"sleep_ms":-1}`), "sleep_ms must be between"},
-		"flood for ever":     {turn(`{"flood_bytes":9000000000000}`), "flood_bytes must be between"},
-		"mistake in default": {`{"version":1,"default":[{"exit":-1}]}`, "default, step 1 (/default/0): exit"},
+		"empty file":                   {"", "the file is empty"},
+		"cut":                          {`{"version":1,`, "ends in the middle"},
+		"syntax":                       {"{\n\"version\": 1,\n}", "3:1: there is a comma"},
+		"more after it":                {`{"version":1}{}`, "1:14: there is something after the end"},
+		"not an object":                {`[]`, "found an array; allowed: an object"},
+		"no version":                   {`{"turns":[]}`, `/version: the key "version" is missing`},
+		"version 2":                    {`{"version":2}`, "/version: found 2; allowed: 1"},
+		"unknown key":                  {`{"version":1,"turn":[]}`, `/turn: unknown key "turn"`},
+		"unknown turn key":             {`{"version":1,"turns":[{"rolle":"planner","steps":[]}]}`, `/turns/0/rolle: unknown key "rolle"`},
+		"no steps":                     {`{"version":1,"turns":[{"role":"planner"}]}`, `/turns/0/steps: the key "steps" is missing`},
+		"iteration zero":               {`{"version":1,"turns":[{"iteration":0,"steps":[]}]}`, `/turns/0/iteration: found 0; allowed: 1 or more`},
+		"unknown step":                 {turn(`{"say":"a"},{"sing":"a"}`), `/turns/1/steps/1/sing: unknown key "sing"`},
+		"/turns/1/steps/0: found null": {turn(`{}`), "/turns/1/steps/0: found an empty object; allowed: one action in each step"},
+		"null":                         {turn(`null`), "/turns/1/steps/0: found null"},
+		"two actions":                  {turn(`{"say":"a","exit":1}`), `/turns/1/steps/0: found "say", "exit"; allowed: one action in each step`},
+		"wrong type":                   {turn(`{"say":1}`), "/turns/1/steps/0/say: found 1; allowed: a string"},
+		"detach alone":                 {turn(`{"say":"a","detach":true}`), `/turns/1/steps/0: found "say", "detach"; allowed: one action`},
+		"run nothing":                  {turn(`{"run":[]}`), "/turns/1/steps/0/run: found an empty array"},
+		"spawn nothing":                {turn(`{"spawn":[]}`), "/turns/1/steps/0/spawn: found an empty array"},
+		"run no name":                  {turn(`{"run":[""]}`), "/turns/1/steps/0: run needs a program"},
+		"write no content":             {turn(`{"write":{"path":"a"}}`), `/turns/1/steps/0/write/content: the key "content" is missing`},
+		"write no path":                {turn(`{"write":{"content":"a"}}`), `/turns/1/steps/0/write/path: the key "path" is missing`},
+		"write above":                  {turn(`{"write":{"path":"../a","content":""}}`), "leaves the working directory"},
+		"write key":                    {turn(`{"write":{"path":"a","content":"","mode":1}}`), `/turns/1/steps/0/write/mode: unknown key "mode"`},
+		"append no path":               {turn(`{"append":{"path":"","content":"a"}}`), "/turns/1/steps/0/append/path: must not be empty"},
+		"delete no path":               {turn(`{"delete":{}}`), `/turns/1/steps/0/delete/path: the key "path" is missing`},
+		"exit 256":                     {turn(`{"exit":256}`), "/turns/1/steps/0/exit: found 256; allowed: 255 or less"},
+		"sleep back":                   {turn(`{"sleep_ms":-1}`), "/turns/1/steps/0/sleep_ms: found -1; allowed: 0 or more"},
+		"flood for ever":               {turn(`{"flood_bytes":9000000000000}`), "/turns/1/steps/0/flood_bytes: found 9000000000000; allowed: 17179869184 or less"},
+		"mistake in default":           {`{"version":1,"default":[{"exit":-1}]}`, "/default/0/exit: found -1"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// The schema that users check their files with must refuse it too;
-			// only it cannot see where a path leads.
-			if c.want != "leaves the working directory" && len(schemas.Validate(schemas.Scenario, []byte(c.in))) == 0 {
+			// only it cannot see where a path leads, nor that a name is empty.
+			if c.want != "leaves the working directory" && !strings.Contains(c.want, "needs a program") && len(schemas.Validate(schemas.Scenario, []byte(c.in))) == 0 {
 				t.Error("the schema takes it")
 			}
 			if _, err := parse([]byte(c.in)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -92,7 +93,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%q: %q of %s", c[:3], say, where)
 		}
 	}
-	sc.fallback = nil
+	sc.Default = nil
 	if steps, _ := sc.choose(&player{role: "reviewer"}); steps != nil {
 		t.Errorf("steps %v without a default", steps)
 	}
