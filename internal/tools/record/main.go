@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -68,19 +69,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	var todo []testCase
-	for _, c := range list {
-		if pick.MatchString(c.id) && !(*missing && lines[c.id] != nil) {
-			todo = append(todo, c)
-		}
-	}
-	fresh := map[string]*line{}
-	if err := recordAll(ctx, place, todo, *jobs, fresh); err != nil {
+	todo := slices.DeleteFunc(slices.Clone(list), func(c testCase) bool {
+		return !pick.MatchString(c.id) || *missing && lines[c.id] != nil
+	})
+	fresh, err := recordAll(ctx, place, todo, *jobs)
+	if err != nil {
 		return err
 	}
 	// Another run may have written meanwhile.
-	lines, err = readLines(*out)
-	if err != nil {
+	if lines, err = readLines(*out); err != nil {
 		return err
 	}
 	maps.Copy(lines, fresh)
@@ -90,55 +87,50 @@ func run(ctx context.Context, args []string) error {
 // place is where cases run.
 type place struct{ cases, work, tools, home, host string }
 
-func placeOf(cases, work, tools string) (place, error) {
-	p := place{}
-	for from, to := range map[string]*string{cases: &p.cases, work: &p.work, tools: &p.tools} {
-		if from == "" {
-			continue
+func placeOf(cases, work, tools string) (p place, err error) {
+	p = place{cases: cases, work: work, tools: tools}
+	for _, path := range []*string{&p.cases, &p.work, &p.tools} {
+		if *path != "" && err == nil {
+			*path, err = filepath.Abs(*path)
 		}
-		abs, err := filepath.Abs(from)
-		if err != nil {
-			return p, fmt.Errorf("finding %s: %w", from, err)
-		}
-		*to = abs
 	}
-	var err error
-	if p.home, err = os.UserHomeDir(); err != nil {
-		return p, fmt.Errorf("finding the home directory: %w", err)
+	if err == nil {
+		p.home, err = os.UserHomeDir()
 	}
-	p.host, err = os.Hostname()
-	if err != nil {
-		return p, fmt.Errorf("finding this machine's name: %w", err)
+	if err == nil {
+		p.host, err = os.Hostname()
 	}
-	return p, nil
+	return p, err
 }
 
-// recordAll runs cases, jobs at a time, and puts their lines into lines.
-func recordAll(ctx context.Context, p place, todo []testCase, jobs int, lines map[string]*line) error {
+// recordAll runs cases, jobs at a time, and gives their lines by their ids.
+func recordAll(ctx context.Context, p place, todo []testCase, jobs int) (map[string]*line, error) {
 	var (
 		mu    sync.Mutex
 		wg    sync.WaitGroup
-		fails []error
+		lost  error // a spawner process
+		lines = map[string]*line{}
 		queue = make(chan testCase)
 	)
 	for range max(1, jobs) {
 		sp, err := proc.Start(proc.Options{})
 		if err != nil {
-			return fmt.Errorf("starting the spawner process: %w", err)
+			return nil, fmt.Errorf("starting the spawner process: %w", err)
 		}
 		defer func() { _ = sp.Close() }() // it has nothing left to say
 		wg.Go(func() {
 			for c := range queue {
 				l, err := record(ctx, sp, p, c)
 				mu.Lock()
-				if err != nil {
-					fmt.Fprintf(os.Stderr, "%-40s left out: %v\n", c.id, err)
-					if errors.Is(err, proc.ErrSpawnerLost) {
-						fails = append(fails, err)
-					}
-				} else {
+				switch {
+				case err == nil:
 					lines[c.id] = l
 					fmt.Fprintf(os.Stderr, "%-40s exit %d %s, %d + %d bytes\n", c.id, l.ExitCode, l.Signal, len(l.Stdout), len(l.Stderr))
+				case errors.Is(err, proc.ErrSpawnerLost):
+					lost = errors.Join(lost, err)
+					fallthrough
+				default:
+					fmt.Fprintf(os.Stderr, "%-40s left out: %v\n", c.id, err)
 				}
 				mu.Unlock()
 			}
@@ -149,20 +141,14 @@ func recordAll(ctx context.Context, p place, todo []testCase, jobs int, lines ma
 	}
 	close(queue)
 	wg.Wait()
-	return errors.Join(fails...)
+	return lines, lost
 }
-
-// corpora are the files of the cases that are not held out, and of those that are.
-var corpora = map[bool]string{false: "dev.jsonl", true: "held.jsonl"}
 
 func readLines(dir string) (map[string]*line, error) {
 	lines := map[string]*line{}
-	for _, name := range corpora {
+	for _, name := range []string{dev, held} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("reading a corpus: %w", err)
 		}
 		for d := json.NewDecoder(bytes.NewReader(data)); d.More(); {
@@ -179,21 +165,21 @@ func readLines(dir string) (map[string]*line, error) {
 // writeLines writes the corpora in the order of the list, with the labels that the list has now. The file that a case
 // stands in decides its corpus.
 func writeLines(dir string, list []testCase, lines map[string]*line) error {
-	text := map[bool]*bytes.Buffer{false: {}, true: {}} // by testCase.held
+	text := map[string]*bytes.Buffer{dev: {}, held: {}}
 	for _, c := range list {
 		l := lines[c.id]
 		if l == nil {
 			continue
 		}
-		l.WantCode, l.WantCategory, l.WantRemedy, l.Note = c.code, c.category, c.remedy, c.note
-		e := json.NewEncoder(text[c.held])
+		l.labels = c.labels
+		e := json.NewEncoder(text[c.corpus])
 		e.SetEscapeHTML(false)
 		if err := e.Encode(l); err != nil {
 			return fmt.Errorf("writing the case %s: %w", c.id, err)
 		}
 	}
-	for held, name := range corpora {
-		if err := durable.OS().WriteFile("corpus", filepath.Join(dir, name), text[held].Bytes(), 0o644); err != nil {
+	for name, lines := range text {
+		if err := durable.OS().WriteFile("corpus", filepath.Join(dir, name), lines.Bytes(), 0o644); err != nil {
 			return fmt.Errorf("writing a corpus: %w", err)
 		}
 	}

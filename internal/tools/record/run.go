@@ -17,22 +17,21 @@ import (
 	"github.com/superloop/superloop/internal/proc"
 )
 
-// keep is how much of the beginning and of the end of a stream is kept, each.
-const keep = 11 << 10
-
-// setupTimeout bounds a preparation.
-const setupTimeout = 4 * time.Minute
+const (
+	keep         = 11 << 10        // bytes of the beginning and of the end of a stream, each
+	setupTimeout = 4 * time.Minute // bounds a preparation
+)
 
 // record prepares one case in a new directory, runs its command and gives its line without labels.
 func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, error) {
 	top := filepath.Join(p.work, c.id)
-	disk := durable.OS()
-	env := p.environ(top)
+	env := []string{"HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=dev", "LOGNAME=dev", "TERM=dumb", "SHELL=/bin/bash",
+		"TOOLS=" + p.tools, "TOP=" + top, "CASES=" + p.cases, "NO_UPDATE_NOTIFIER=1", "GOTELEMETRY=off"}
 	if _, err := sp.Run(ctx, proc.Spec{Argv: []string{"rm", "-rf", top}, Env: env, Timeout: setupTimeout}); err != nil {
 		return nil, fmt.Errorf("clearing its directory: %w", err)
 	}
 	repo := filepath.Join(top, "repo")
-	if err := disk.MkdirAll("case", repo, 0o755); err != nil {
+	if err := durable.OS().MkdirAll("case", repo, 0o755); err != nil {
 		return nil, fmt.Errorf("making its directory: %w", err)
 	}
 	script := ". " + filepath.Join(p.cases, "lib.sh") + "\n" + c.setup + "\n/usr/bin/env -0 > " + filepath.Join(top, "env")
@@ -84,13 +83,6 @@ func exitCode(r proc.Result) int {
 	return 1
 }
 
-func (p place) environ(top string) []string {
-	return []string{
-		"HOME=" + p.home, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=dev", "LOGNAME=dev", "TERM=dumb", "SHELL=/bin/bash",
-		"TOOLS=" + p.tools, "TOP=" + top, "CASES=" + p.cases, "NO_UPDATE_NOTIFIER=1", "GOTELEMETRY=off",
-	}
-}
-
 // toolName completes a tool's name by its version: "go !go version" runs the command behind the mark and takes the
 // number from what it prints.
 func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir, text string) string {
@@ -102,27 +94,26 @@ func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir
 	if err != nil || r.Ended != proc.Exited {
 		return name
 	}
-	if v := regexp.MustCompile(`\d+(?:\.\d+)+`).FindString(r.Stdout.Text()); v != "" {
-		return name + " " + v
-	}
-	return name
+	return strings.TrimSpace(name + " " + regexp.MustCompile(`\d+(?:\.\d+)+`).FindString(r.Stdout.Text()))
 }
 
 // scrub takes this machine's paths and names out of a text.
 func (p place) scrub(text, top string) string {
-	if real, err := filepath.EvalSymlinks(top); err == nil {
-		text = strings.ReplaceAll(text, real, top)
+	if at, err := filepath.EvalSymlinks(top); err == nil {
+		text = strings.ReplaceAll(text, at, top)
 	}
-	pairs := []string{filepath.Join(top, "repo"), "/repo", top, "/home/dev/case", p.work, "/home/dev/work", p.home + "/", "/home/dev/", p.home + `"`, `/home/dev"`, p.home + "'", "/home/dev'"}
-	if p.tools != "" {
-		pairs = append([]string{p.tools, "/home/dev/tools"}, pairs...)
-		entries, _ := os.ReadDir(p.tools) // without them the text stays as it is
-		for _, e := range entries {
-			if real, err := filepath.EvalSymlinks(filepath.Join(p.tools, e.Name())); err == nil {
-				pairs = append([]string{real, "/home/dev/tools/" + e.Name()}, pairs...)
-			}
+	var pairs []string
+	entries, _ := os.ReadDir(p.tools) // without them the text stays as it is
+	for _, e := range slices.Backward(entries) {
+		if at, err := filepath.EvalSymlinks(filepath.Join(p.tools, e.Name())); err == nil {
+			pairs = append(pairs, at, "/home/dev/tools/"+e.Name())
 		}
 	}
+	if p.tools != "" {
+		pairs = append(pairs, p.tools, "/home/dev/tools")
+	}
+	pairs = append(pairs, filepath.Join(top, "repo"), "/repo", top, "/home/dev/case", p.work, "/home/dev/work",
+		p.home+"/", "/home/dev/", p.home+`"`, `/home/dev"`, p.home+"'", "/home/dev'")
 	for up := filepath.Dir(p.work); filepath.Dir(up) != "/" && up != "/"; up = filepath.Dir(up) {
 		pairs = append(pairs, up, "/home/dev")
 	}
