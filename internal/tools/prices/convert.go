@@ -26,20 +26,9 @@ type keep struct {
 const sells = "-"
 
 var kept = []keep{
-	{id: "anthropic"},
-	{id: "openai"},
-	{id: "google"},
-	{id: "x-ai"},
-	{id: "mistral"},
-	{id: "deepseek"},
-	{id: "moonshotai"},
-	{id: "zai", makes: "zhipuai", names: []string{"z-ai", "z.ai"}},
-	{id: "zhipuai", names: []string{"zhipu", "bigmodel"}},
-	{id: "minimax"},
-	{id: "groq", makes: sells},
-	{id: "github-copilot", makes: sells},
-	{id: "azure", makes: sells},
-	{id: "aws", makes: sells},
+	{id: "anthropic"}, {id: "openai"}, {id: "google"}, {id: "x-ai"}, {id: "mistral"}, {id: "deepseek"}, {id: "moonshotai"},
+	{id: "zai", makes: "zhipuai", names: []string{"z-ai", "z.ai"}}, {id: "zhipuai", names: []string{"zhipu", "bigmodel"}}, {id: "minimax"},
+	{id: "groq", makes: sells}, {id: "github-copilot", makes: sells}, {id: "azure", makes: sells}, {id: "aws", makes: sells},
 	{id: "openrouter", makes: sells},
 }
 
@@ -146,11 +135,8 @@ func rates(m sourceModel) ([]price.Tariff, error) {
 			}
 		}
 		r, err := rate(p)
-		if err != nil {
+		if err != nil || r.In == nil || r.Out == nil {
 			return nil, err
-		}
-		if r.In == nil || r.Out == nil {
-			return nil, nil
 		}
 		out = append(out, r)
 	}
