@@ -62,7 +62,6 @@ type question struct {
 	at time.Time
 }
 
-// fields are those of every event about recoveries.
 type fields struct {
 	N            int64           `json:"n"`
 	ID           string          `json:"id"`

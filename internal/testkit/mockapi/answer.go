@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -34,6 +35,28 @@ type dialect interface {
 }
 
 type object = map[string]any
+
+// item is one finished part of an answer, and the events that stream its inside.
+type item struct {
+	fields object
+	inside []object
+}
+
+// begun is the item before its inside has come.
+func (it item) begun(empty object) object {
+	fields := maps.Clone(it.fields)
+	maps.DeleteFunc(empty, func(k string, _ any) bool { return fields[k] == nil })
+	maps.Copy(fields, empty)
+	return fields
+}
+
+func finished(items []item) []object {
+	list := []object{}
+	for _, it := range items {
+		list = append(list, it.fields)
+	}
+	return list
+}
 
 // complete decides what a reply has left open. An error is the script's.
 func complete(c Call, d dialect, r Reply, m meter) (answer, error) {
@@ -78,11 +101,12 @@ func usual(api API, status int) (kind, message string) {
 	return kind, message
 }
 
-// errorBody is the body of an error answer.
 func (a answer) errorBody() object {
 	status := cmp.Or(a.Status, http.StatusInternalServerError)
 	kind, message := usual(a.call.API, status)
-	return a.failure(status, cmp.Or(a.ErrorType, kind), cmp.Or(a.ErrorMessage, message), a)
+	body := a.failure(status, cmp.Or(a.ErrorType, kind), cmp.Or(a.ErrorMessage, message), a)
+	maps.Copy(body["error"].(object), a.ErrorFields)
+	return body
 }
 
 // stop is why the model stopped, in the API's own words: by calls of tools, or at its end.

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"maps"
 	"strings"
 )
 
-// anthropic is the Messages API.
 type anthropic struct{}
 
 func (anthropic) parse(c *Call, r node) error {
@@ -63,19 +61,27 @@ func anthropicUsage(u Usage, output int64) object {
 		"output_tokens":  output, "service_tier": "standard"}
 }
 
-// content are the finished blocks of the message.
-func (anthropic) content(a answer) []object {
-	blocks := []object{}
+func (anthropic) items(a answer) (list []item) {
+	deltas := func(kind, field, text string, limit int) (list []object) {
+		for _, p := range pieces(text, limit) {
+			list = append(list, object{"type": kind, field: p})
+		}
+		return list
+	}
 	if a.Thinking != "" {
-		blocks = append(blocks, object{"type": "thinking", "thinking": a.Thinking, "signature": "bW9jaw=="})
+		signature := object{"type": "signature_delta", "signature": "bW9jaw=="}
+		list = append(list, item{object{"type": "thinking", "thinking": a.Thinking, "signature": "bW9jaw=="},
+			append(deltas("thinking_delta", "thinking", a.Thinking, 8), signature)})
 	}
 	if a.Text != "" || len(a.calls) == 0 {
-		blocks = append(blocks, object{"type": "text", "text": a.Text})
+		list = append(list, item{object{"type": "text", "text": a.Text}, deltas("text_delta", "text", a.Text, 16)})
 	}
 	for _, c := range a.calls {
-		blocks = append(blocks, object{"type": "tool_use", "id": "toolu_" + c.id, "name": c.name, "input": json.RawMessage(c.input)})
+		first := object{"type": "input_json_delta", "partial_json": ""}
+		list = append(list, item{object{"type": "tool_use", "id": "toolu_" + c.id, "name": c.name, "input": json.RawMessage(c.input)},
+			append([]object{first}, deltas("input_json_delta", "partial_json", c.input, 8)...)})
 	}
-	return blocks
+	return list
 }
 
 func (d anthropic) message(a answer) object {
@@ -85,7 +91,7 @@ func (d anthropic) message(a answer) object {
 
 func (d anthropic) whole(a answer) object {
 	m := d.message(a)
-	m["content"], m["stop_reason"] = d.content(a), a.stop("tool_use", "end_turn")
+	m["content"], m["stop_reason"] = finished(d.items(a)), a.stop("tool_use", "end_turn")
 	m["usage"] = anthropicUsage(a.told, a.told.Output)
 	return m
 }
@@ -95,11 +101,15 @@ func (d anthropic) stream(a answer) [][]byte {
 	add := func(kind string, fields object) { list = append(list, sse(kind, fields)) }
 	add("message_start", object{"message": d.message(a)})
 	add("ping", object{})
-	for i, block := range d.content(a) {
+	for i, it := range d.items(a) {
 		if a.InStream && a.Text+a.Thinking == "" {
 			break
 		}
-		d.streamed(i, block, add)
+		add("content_block_start", object{"index": i, "content_block": it.begun(object{"thinking": "", "signature": "", "text": "", "input": object{}})})
+		for _, delta := range it.inside {
+			add("content_block_delta", object{"index": i, "delta": delta})
+		}
+		add("content_block_stop", object{"index": i})
 	}
 	if a.InStream {
 		add("error", object{"error": a.errorBody()["error"]})
@@ -113,37 +123,6 @@ func (d anthropic) stream(a answer) [][]byte {
 	return list
 }
 
-// streamed streams one content block: its start, its pieces, its stop.
-func (anthropic) streamed(i int, block object, add func(string, object)) {
-	start := maps.Clone(block)
-	var deltas []object
-	pieced := func(kind, field, text string, limit int) {
-		for _, p := range pieces(text, limit) {
-			deltas = append(deltas, object{"type": kind, field: p})
-		}
-	}
-	switch block["type"] {
-	case "thinking":
-		start["thinking"], start["signature"] = "", ""
-		pieced("thinking_delta", "thinking", block["thinking"].(string), 8)
-		deltas = append(deltas, object{"type": "signature_delta", "signature": block["signature"]})
-	case "text":
-		start["text"] = ""
-		pieced("text_delta", "text", block["text"].(string), 16)
-	case "tool_use":
-		start["input"] = object{}
-		deltas = []object{{"type": "input_json_delta", "partial_json": ""}}
-		pieced("input_json_delta", "partial_json", string(block["input"].(json.RawMessage)), 8)
-	}
-	add("content_block_start", object{"index": i, "content_block": start})
-	for _, delta := range deltas {
-		add("content_block_delta", object{"index": i, "delta": delta})
-	}
-	add("content_block_stop", object{"index": i})
-}
-
 func (anthropic) failure(_ int, kind, message string, a answer) object {
-	e := object{"type": kind, "message": message}
-	maps.Copy(e, a.ErrorFields)
-	return object{"type": "error", "error": e, "request_id": "req_" + a.id}
+	return object{"type": "error", "error": object{"type": kind, "message": message}, "request_id": "req_" + a.id}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"maps"
 )
 
 // gemini is Google's generateContent.
@@ -112,6 +111,5 @@ func (gemini) failure(status int, kind, message string, a answer) object {
 	if a.RetryAfter > 0 {
 		e["details"] = []object{{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": wholeSeconds(a.RetryAfter) + "s"}}
 	}
-	maps.Copy(e, a.ErrorFields)
 	return object{"error": e}
 }

@@ -66,12 +66,6 @@ func openaiOffers(tools node, namespace string) (list []offer) {
 	return list
 }
 
-// item is one finished output item, and the events that stream its inside.
-type item struct {
-	fields object
-	inside []object
-}
-
 func (openai) usage(u Usage) object {
 	return object{"input_tokens": u.prompt(), "input_tokens_details": object{"cached_tokens": u.CacheRead, "cache_write_tokens": u.CacheWrite},
 		"output_tokens": u.Output, "output_tokens_details": object{"reasoning_tokens": u.Reasoning}, "total_tokens": u.prompt() + u.Output}
@@ -93,11 +87,7 @@ func (d openai) completed(a answer, output []object) object {
 }
 
 func (d openai) whole(a answer) object {
-	output := []object{}
-	for _, it := range d.items(a) {
-		output = append(output, it.fields)
-	}
-	return d.completed(a, output)
+	return d.completed(a, finished(d.items(a)))
 }
 
 func (d openai) stream(a answer) [][]byte {
@@ -113,14 +103,8 @@ func (d openai) stream(a answer) [][]byte {
 		if a.InStream && a.Text+a.Thinking == "" {
 			break
 		}
-		open := maps.Clone(it.fields)
+		open := it.begun(object{"content": []object{}, "summary": []object{}, "arguments": "", "input": ""})
 		open["status"] = "in_progress"
-		unfilled := object{"content": []object{}, "summary": []object{}, "arguments": "", "input": ""}
-		for k, empty := range unfilled {
-			if _, ok := open[k]; ok {
-				open[k] = empty
-			}
-		}
 		add("response.output_item.added", object{"output_index": i, "item": open})
 		for _, ev := range it.inside {
 			ev["output_index"], ev["item_id"] = i, it.fields["id"]
@@ -169,7 +153,6 @@ func inside(ofPart, ofText, index string, part object, limit int) []object {
 	return append(list, object{"type": ofText + ".done", index: 0, "text": text}, object{"type": ofPart + ".done", index: 0, "part": part})
 }
 
-// call is the item of one tool call.
 func (openai) call(c toolCall) item {
 	fields := object{"id": "fc_" + c.id, "call_id": c.id, "status": "completed", "name": c.name}
 	if c.namespace != "" {
@@ -197,11 +180,10 @@ func (openai) call(c toolCall) item {
 	return item{fields, inside}
 }
 
-func (openai) failure(_ int, kind, message string, a answer) object {
+func (openai) failure(_ int, kind, message string, _ answer) object {
 	e := object{"message": message, "type": kind, "param": nil, "code": kind}
 	if kind == "invalid_api_key" || kind == "model_not_found" {
 		e["type"] = "invalid_request_error"
 	}
-	maps.Copy(e, a.ErrorFields)
 	return object{"error": e}
 }

@@ -30,7 +30,6 @@ const (
 	provider   offerKind = "provider"    // the provider runs it itself (web search)
 )
 
-// titles are the names in Call.Tools.
 func titles(offers []offer) []string {
 	list := make([]string, len(offers))
 	for i, o := range offers {

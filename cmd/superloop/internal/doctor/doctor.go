@@ -144,7 +144,6 @@ func firstOf(problems []config.Problem) string {
 	return text
 }
 
-// notes are the notes behind a sentence.
 func notes(list []string) string {
 	if len(list) == 0 {
 		return ""

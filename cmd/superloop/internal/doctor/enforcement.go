@@ -11,7 +11,6 @@ import (
 	"github.com/superloop/superloop/recovery/sandbox"
 )
 
-// The levels of enforcement.
 const (
 	LevelAdvisory = "L0" // what agents may not do is only said
 	LevelMount    = "L1" // mounts keep agents from it
@@ -87,7 +86,6 @@ func (p Target) requiredBy() []string {
 	return list
 }
 
-// conclude works out what follows from what was measured.
 func (e *Enforcement) conclude() {
 	e.Level = LevelAdvisory
 	if e.Agents.Level == sandbox.ProtectMount {
@@ -134,7 +132,6 @@ func (p Target) enforcement() []Check {
 	return []Check{{"enforcement", about(judgeAgents)}, {"enforcement:recovery", about(judgeRecoveries)}, {"enforcement:limits", about(judgeLimits)}}
 }
 
-// judgeAgents says what agents are kept from.
 func judgeAgents(e Enforcement) Result {
 	r := warn("for a wall, let superloop make namespaces (see the reason), or run it in a container or as a user of its own",
 		"L0, advisory: agents run with your own rights and can change .superloop/config.json and the private state; "+
@@ -155,7 +152,6 @@ func judgeAgents(e Enforcement) Result {
 	return r
 }
 
-// judgeRecoveries says what holds a recovery command.
 func judgeRecoveries(e Enforcement) Result {
 	box := e.Recoveries
 	means := map[sandbox.Level]string{

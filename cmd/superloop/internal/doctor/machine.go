@@ -85,7 +85,6 @@ const (
 	fewInodes = 1000
 )
 
-// disk looks for room where superloop and the agents write.
 func (p Target) disk(context.Context) Result {
 	places := []string{p.Repo}
 	if len(p.Loops) > 0 {

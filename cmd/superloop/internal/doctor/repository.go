@@ -21,7 +21,6 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-// toolTimeout bounds each program that a check starts.
 const toolTimeout = 10 * time.Second
 
 // lookPath finds a program as a loop would.
@@ -41,7 +40,6 @@ func (p Target) version(ctx context.Context, program, arg string) (said, path st
 	return render.Cut(render.Clean(strings.TrimSpace(line)), 120), path, err
 }
 
-// git looks for git, 2.30 or newer.
 func (p Target) git(ctx context.Context) Result {
 	const fix = "install git 2.30 or newer"
 	said, path, err := p.version(ctx, "git", "version")

@@ -59,7 +59,6 @@ func WorkDir(ctx context.Context, repo string) string {
 	return repo
 }
 
-// runner looks whether a runner will work.
 func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runner) Result {
 	rep := e.Examine(ctx, Examination(p.Config, r, WorkDir(ctx, p.Repo), append(os.Environ(), "PATH="+p.Path)))
 	all := "superloop doctor --runner " + text.Paste(r.Name) + " shows all"
@@ -133,7 +132,6 @@ func Prove(ctx context.Context, q preflight.Question) (preflight.Check, error) {
 	return c, nil
 }
 
-// prover runs the commands of one check.
 type prover struct {
 	q       preflight.Question
 	spawner *proc.Spawner

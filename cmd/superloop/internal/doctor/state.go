@@ -98,7 +98,6 @@ func (l Place) holder() (who string, held bool, err error) {
 	return "", false, nil
 }
 
-// supervisor tells who holds the lock.
 func (l Place) supervisor(context.Context) Result {
 	who, held, err := l.holder()
 	switch {

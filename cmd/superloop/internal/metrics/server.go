@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -25,30 +26,28 @@ func Address(addr string) (string, error) {
 	if err != nil {
 		return "", &AddressError{addr, "it is not HOST:PORT"}
 	}
-	if n, err := net.LookupPort("tcp", port); err != nil || port == "" || strings.TrimLeft(port, "0123456789") != "" {
+	n, err := net.LookupPort("tcp", port)
+	if err != nil || port == "" || strings.TrimLeft(port, "0123456789") != "" {
 		return "", &AddressError{addr, fmt.Sprintf("the port is a number from 0 to 65535, not %q", port)}
-	} else {
-		port = fmt.Sprint(n)
 	}
 	if host == "" || host == "localhost" {
 		host = "127.0.0.1"
 	}
 	ip, err := netip.ParseAddr(host)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", &AddressError{addr, fmt.Sprintf("%q is no address of this machine's loopback, such as 127.0.0.1", host)}
-	}
-	if !ip.Unmap().IsLoopback() {
+	case !ip.Unmap().IsLoopback():
 		return "", &AddressError{addr, "others could read there what the loops cost and do, without a password; only loopback addresses are taken, such as 127.0.0.1"}
 	}
-	return net.JoinHostPort(host, port), nil
+	return net.JoinHostPort(host, fmt.Sprint(n)), nil
 }
 
 // Server answers scrapes until it is closed.
 type Server struct {
-	// URL is where the metrics are.
-	URL  string
-	http *http.Server
-	done chan struct{}
+	URL     string // where the metrics are
+	http    *http.Server
+	serving sync.WaitGroup
 }
 
 // How long the parts of a request may take, and how many may be under way.
@@ -69,16 +68,10 @@ func Serve(addr string, c *Collector) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", scrapes(c))
-	s := &Server{
-		URL: "http://" + ln.Addr().String() + "/metrics",
+	s := &Server{URL: "http://" + ln.Addr().String() + "/metrics",
 		http: &http.Server{Handler: loopback(mux), ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime,
-			IdleTimeout: idleTime, MaxHeaderBytes: maxHeader},
-		done: make(chan struct{}),
-	}
-	go func() {
-		defer close(s.done)
-		_ = s.http.Serve(ln) // however it ends, the loops go on
-	}()
+			IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}}
+	s.serving.Go(func() { _ = s.http.Serve(ln) }) // however it ends, the loops go on
 	return s, nil
 }
 
@@ -106,7 +99,7 @@ func (s *Server) Close() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	<-s.done
+	s.serving.Wait()
 	return err
 }
 

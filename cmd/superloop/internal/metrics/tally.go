@@ -30,7 +30,6 @@ func newTally() *tally {
 	return t
 }
 
-// of is the family of a name.
 func (t *tally) of(name string) *family {
 	return &t.families[slices.IndexFunc(t.families, func(f family) bool { return f.name == "superloop_"+name })]
 }
@@ -58,7 +57,6 @@ func (f fields) number(name string) float64 {
 	return *n
 }
 
-// add takes the next event.
 func (t *tally) add(ev journal.Event) {
 	t.last = ev.Timestamp
 	var f fields

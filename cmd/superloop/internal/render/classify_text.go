@@ -73,7 +73,6 @@ var reports = sync.OnceValue(func() *template.Template {
 	}).Parse(reportsText))
 })
 
-// report writes a part of reports.tmpl.
 func report(w io.Writer, name string, data any) {
 	if err := reports().ExecuteTemplate(w, name, data); err != nil {
 		fmt.Fprintln(w, err)
@@ -99,7 +98,6 @@ func Verification(w io.Writer, tool, label string, out verify.Outcome, runs []Ch
 	report(w, "verification", map[string]any{"Name": name, "Out": out, "Runs": runs, "Repaired": out.Repair != nil && out.Repair.Succeeded})
 }
 
-// output is the first lines of what a tool has printed.
 func output(printed string) []string {
 	var out []string
 	for line := range strings.Lines(printed) {

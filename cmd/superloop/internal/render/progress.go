@@ -22,41 +22,16 @@ type Progress interface {
 	Close()
 }
 
-// JSONL prints every event as it stands in events.jsonl.
-type JSONL struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// NewJSONL prints to w.
-func NewJSONL(w io.Writer) *JSONL { return &JSONL{w: w} }
-
-// Event implements local.Observer.
-func (j *JSONL) Event(ev journal.Event, _ loop.State) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	line, err := journal.AppendLine(nil, ev)
-	if err == nil {
-		_, _ = j.w.Write(line) // a reader that left does not stop the loop
-	}
-}
-
-// Said implements local.Observer; what an agent prints is in its log.
-func (j *JSONL) Said(string, string) {}
-
-// Talk implements Progress: a script gets the events and nothing else.
-func (j *JSONL) Talk(string) {}
-
-// Close implements Progress.
-func (j *JSONL) Close() {}
-
 // Lines prints one line per event: for a pipe, a log, a terminal that cannot move its cursor.
 type Lines struct {
-	mu sync.Mutex
-	w  io.Writer
-	// live is the terminal's last line; nil in a pipe.
-	live *live
+	mu   sync.Mutex
+	w    io.Writer
+	json bool  // the lines are those of events.jsonl, and nothing else is printed
+	live *live // the terminal's last line; nil in a pipe
 }
+
+// NewJSONL prints every event to w as it stands in events.jsonl.
+func NewJSONL(w io.Writer) *Lines { return &Lines{w: w, json: true} }
 
 // NewLines prints plain lines to w.
 func NewLines(w io.Writer) *Lines { return &Lines{w: w} }
@@ -82,21 +57,25 @@ type live struct {
 func (l *Lines) Event(ev journal.Event, s loop.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.live != nil {
+	switch {
+	case l.json:
+		if line, err := journal.AppendLine(nil, ev); err == nil {
+			_, _ = l.w.Write(line) // a reader that left does not stop the loop
+		}
+		return
+	case l.live != nil:
 		l.live.follow(ev, s)
 	}
-	if Quiet(ev.Event) {
+	text := Describe(ev)
+	switch {
+	case Quiet(ev.Event):
 		return
+	case ev.Event == "iteration_start" && s.Plan.MaxIterations > 0:
+		text = fmt.Sprintf("iteration %d of %d", ev.Iteration, s.Plan.MaxIterations)
+	case ev.Event != "iteration_start" && !strings.HasPrefix(ev.Event, "loop_"):
+		text = "  " + text
 	}
-	indent := "  "
-	if strings.HasPrefix(ev.Event, "loop_") || ev.Event == "iteration_start" {
-		indent = ""
-	}
-	if ev.Event == "iteration_start" && s.Plan.MaxIterations > 0 {
-		l.line(ev.Timestamp, fmt.Sprintf("iteration %d of %d", ev.Iteration, s.Plan.MaxIterations))
-		return
-	}
-	l.line(ev.Timestamp, indent+Describe(ev))
+	l.line(ev.Timestamp, text)
 }
 
 func (l *Lines) line(at time.Time, text string) {
@@ -117,6 +96,9 @@ func (l *Lines) Said(_, line string) {
 
 // Talk implements Progress. The text is printed as it is.
 func (l *Lines) Talk(text string) {
+	if l.json {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wipe()

@@ -25,16 +25,7 @@ func Clean(s string) string {
 }
 
 // Cut shortens s to at most n characters, with a mark where it was cut.
-func Cut(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	if n < 4 {
-		return string(r[:max(n, 0)])
-	}
-	return string(r[:n-3]) + "..."
-}
+func Cut(s string, n int) string { return text.Cut(s, n) }
 
 // Duration is d as an operator says it: 0.4s, 12s, 3m05s, 2h10m.
 func Duration(d time.Duration) string {

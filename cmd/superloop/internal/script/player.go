@@ -26,7 +26,6 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-// exitWrong is the exit code for a scenario or a step that is wrong.
 const exitWrong = 2
 
 // Main plays the scenario file that args names and returns the exit code. env looks a variable up, as os.Getenv does;
@@ -166,53 +165,49 @@ func (p *player) flood(n int64) error {
 	return nil
 }
 
-// within opens the working directory as a root that cannot be left, neither by ".." nor by symbolic links, and gives
-// path relative to it.
-func (p *player) within(path string) (*os.Root, string, error) {
+// within does something below the working directory, opened as a root that cannot be left, neither by ".." nor by
+// symbolic links.
+func (p *player) within(path string, do func(root *os.Root, path string) error) error {
 	path = filepath.Clean(p.fill.Replace(path))
 	dir, err := os.Getwd()
+	if err == nil && filepath.IsAbs(path) {
+		path, err = filepath.Rel(dir, path)
+	}
+	if err == nil && !filepath.IsLocal(path) {
+		err = fmt.Errorf("the path %q leaves the working directory", path)
+	}
 	if err != nil {
-		return nil, "", err
-	}
-	if filepath.IsAbs(path) {
-		if path, err = filepath.Rel(dir, path); err != nil {
-			return nil, "", err
-		}
-	}
-	if !filepath.IsLocal(path) {
-		return nil, "", fmt.Errorf("the path %q leaves the working directory", path)
+		return err
 	}
 	root, err := os.OpenRoot(dir)
-	return root, path, err
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return do(root, path)
 }
 
 func (p *player) write(f fileText, mode int) error {
-	root, path, err := p.within(f.Path)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	file, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|mode, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(file, p.fill.Replace(f.Content))
-	return errors.Join(err, file.Close())
+	return p.within(f.Path, func(root *os.Root, path string) error {
+		if err := root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		file, err := root.OpenFile(path, os.O_WRONLY|os.O_CREATE|mode, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(file, p.fill.Replace(f.Content))
+		return errors.Join(err, file.Close())
+	})
 }
 
 func (p *player) delete(path string) error {
-	root, path, err := p.within(path)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if path == "." {
-		return errors.New("the working directory itself stays")
-	}
-	return root.RemoveAll(path)
+	return p.within(path, func(root *os.Root, path string) error {
+		if path == "." {
+			return errors.New("the working directory itself stays")
+		}
+		return root.RemoveAll(path)
+	})
 }
 
 func (p *player) report(text string) error {

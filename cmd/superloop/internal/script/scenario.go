@@ -91,7 +91,6 @@ func check(steps []step, at string) error {
 	return nil
 }
 
-// action is the name of the step's action.
 func (s step) action() (name string) {
 	for field, value := range reflect.ValueOf(s).Fields() {
 		if field.Name != "Detach" && !value.IsZero() {

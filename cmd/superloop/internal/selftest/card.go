@@ -59,7 +59,6 @@ type Card struct {
 	Verdict      string   `json:"verdict"` // Status in a sentence
 }
 
-// conclude gives the card its status and its verdict.
 func (c *Card) conclude() {
 	count := map[Status]int{}
 	c.Status = OK

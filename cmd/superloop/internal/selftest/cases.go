@@ -14,10 +14,8 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// done is the last message that the model gives.
 const done = "The work is done.\n\n<promise>SELFTEST</promise>"
 
-// written is what the model asks to be written.
 const written = "one line\nand another\n"
 
 // place is where a case happens.

@@ -103,7 +103,6 @@ func judge(sc scenario, seen Seen, t Traits) Case {
 	return c
 }
 
-// driver drives one CLI.
 type driver struct {
 	Options
 	traits  Traits
@@ -144,7 +143,6 @@ func (d *driver) write(path, text string) error {
 	return d.Disk.WriteFile("selftest", path, []byte(text), 0o600)
 }
 
-// examine asks the program for its version and its flags.
 func (d *driver) examine(ctx context.Context, card *Card) error {
 	dir := filepath.Join(d.Dir, "0")
 	env, err := d.home(dir, "http://127.0.0.1:9", "Nothing.\n", false)
@@ -280,7 +278,6 @@ func watch(stop <-chan struct{}, sc scenario, p place, marker string, kill func(
 	}
 }
 
-// process is one that runs now.
 type process struct {
 	pid, name string // name is the last element of its program
 	args      []byte // NUL between them
