@@ -2,35 +2,42 @@ package stats
 
 import (
 	"encoding/json"
-	"fmt"
 	"iter"
 	"math"
 	"reflect"
-
-	"github.com/superloop/superloop/loop/journal"
 )
 
-// ended is an outcome as the journal has it, and as much of a beginning. What may be of another kind in a journal of
-// another version is read by itself.
-type ended struct {
-	Role       string          `json:"role"`
-	Runner     string          `json:"runner"`
-	Model      string          `json:"model"`
-	Outcome    string          `json:"outcome"`
-	DurationMS json.RawMessage `json:"duration_ms"`
-	CostUSD    json.RawMessage `json:"cost_usd"`
-	CostSource json.RawMessage `json:"cost_source"`
-	Usage      json.RawMessage `json:"usage"`
-}
-
-func decode(ev journal.Event) (e ended, err error) {
-	if len(ev.Fields) > 0 {
-		err = json.Unmarshal(ev.Fields, &e)
-	}
-	if err != nil {
-		return ended{}, fmt.Errorf("reading event %d (%s): %w", ev.Seq, ev.Event, err)
-	}
-	return e, nil
+// fields are those of all events that are counted. What may be of another kind in a journal of another version is read
+// by itself.
+type fields struct {
+	Role         string          `json:"role"`
+	Runner       string          `json:"runner"`
+	Model        string          `json:"model"`
+	Outcome      string          `json:"outcome"`
+	DurationMS   json.RawMessage `json:"duration_ms"`
+	CostUSD      json.RawMessage `json:"cost_usd"`
+	CostSource   json.RawMessage `json:"cost_source"`
+	Usage        json.RawMessage `json:"usage"`
+	N            int64           `json:"n"`
+	ID           string          `json:"id"`
+	Source       string          `json:"source"`
+	Category     string          `json:"category"`
+	Digest       string          `json:"digest"`
+	Verdict      string          `json:"verdict"`
+	Rule         string          `json:"rule"`
+	Result       string          `json:"result"`
+	Fallback     bool            `json:"fallback"`
+	ExitCode     int64           `json:"exit_code"`
+	Ended        string          `json:"ended"`
+	EscalationID string          `json:"escalation_id"`
+	Type         string          `json:"type"`
+	Method       string          `json:"method"`
+	Status       string          `json:"status"`
+	ChainID      string          `json:"chain_id"`
+	Infra        bool            `json:"infra"`
+	Code         bool            `json:"code"`
+	Attempts     int             `json:"attempts"`
+	SavedMS      int64           `json:"time_saved_ms"`
 }
 
 // figures are Figures, but for the cost, which is summed in nanodollars.
@@ -40,7 +47,7 @@ type figures struct {
 }
 
 // figures are those of one attempt.
-func (e ended) figures() figures {
+func (e fields) figures() figures {
 	f := figures{Figures: Figures{Runs: 1}}
 	if ms := number(e.DurationMS); ms != nil {
 		f.DurationMS = *ms

@@ -2,6 +2,8 @@ package stats
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +42,7 @@ type section struct {
 
 // attempt is one that has begun.
 type attempt struct {
-	ended
+	fields
 	s         *section
 	iteration int
 	at        time.Time
@@ -52,6 +54,8 @@ func New() *Fold { return &Fold{questions: map[string]*question{}} }
 // Add takes the journal's next event; events have to come in order. It fails on an outcome of a role whose names are no
 // strings, and adds nothing then. A count or a cost that is no number from 0 to a million dollars is unknown.
 func (f *Fold) Add(ev journal.Event) error {
+	var d fields
+	err := json.Unmarshal(ev.Fields, &d) // a field of another type than ours is not told, the others are
 	f.loopID = cmp.Or(ev.LoopID, f.loopID)
 	s := f.runs.at(ev.RunID)
 	if s.from.IsZero() {
@@ -62,19 +66,18 @@ func (f *Fold) Add(ev journal.Event) error {
 	case "loop_start", "loop_resume":
 		f.lose()
 	case "role_start", "role_end", "role_failed", "role_timeout":
-		e, err := decode(ev)
 		switch {
-		case err != nil:
-			return err
+		case err != nil && len(ev.Fields) > 0:
+			return fmt.Errorf("reading event %d (%s): %w", ev.Seq, ev.Event, err)
 		case ev.Event == "role_start":
 			f.lose()
-			f.open = &attempt{ended: e, s: s, iteration: ev.Iteration, at: ev.Timestamp}
+			f.open = &attempt{fields: d, s: s, iteration: ev.Iteration, at: ev.Timestamp}
 		default:
 			f.open = nil
-			s.count(ev.Iteration, e)
+			s.count(ev.Iteration, d)
 		}
 	}
-	f.addRecovery(s, ev)
+	f.addRecovery(s, ev, d)
 	s.failures.Add(RecordOf(ev))
 	f.failures.Add(RecordOf(ev))
 	return nil
@@ -89,11 +92,11 @@ func RecordOf(ev journal.Event) failures.Record {
 func (f *Fold) lose() {
 	if a := f.open; a != nil {
 		f.open = nil
-		a.s.count(a.iteration, ended{Role: a.Role, Runner: a.Runner, Model: a.Model, Outcome: "lost"})
+		a.s.count(a.iteration, fields{Role: a.Role, Runner: a.Runner, Model: a.Model, Outcome: "lost"})
 	}
 }
 
-func (s *section) count(iteration int, e ended) {
+func (s *section) count(iteration int, e fields) {
 	one := e.figures()
 	s.total.add(one)
 	for i, name := range []string{e.Role, e.Model, e.Runner, strconv.Itoa(iteration)} {

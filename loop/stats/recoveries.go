@@ -2,7 +2,6 @@ package stats
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -62,61 +61,30 @@ type question struct {
 	at time.Time
 }
 
-type fields struct {
-	N            int64           `json:"n"`
-	ID           string          `json:"id"`
-	Role         string          `json:"role"`
-	Source       string          `json:"source"`
-	Category     string          `json:"category"`
-	Digest       string          `json:"digest"`
-	Verdict      string          `json:"verdict"`
-	Rule         string          `json:"rule"`
-	Result       string          `json:"result"`
-	Fallback     bool            `json:"fallback"`
-	ExitCode     int64           `json:"exit_code"`
-	Ended        string          `json:"ended"`
-	DurationMS   json.RawMessage `json:"duration_ms"`
-	EscalationID string          `json:"escalation_id"`
-	Type         string          `json:"type"`
-	Method       string          `json:"method"`
-	Status       string          `json:"status"`
-	ChainID      string          `json:"chain_id"`
-	Infra        bool            `json:"infra"`
-	Code         bool            `json:"code"`
-	Attempts     int             `json:"attempts"`
-	SavedMS      int64           `json:"time_saved_ms"`
-}
-
-func fieldsOf(ev journal.Event) (d fields) {
-	_ = json.Unmarshal(ev.Fields, &d) // a field of another type than ours is not told, the others are
-	return d
-}
-
 // addRecovery takes an event into what is known of recoveries and questions.
-func (f *Fold) addRecovery(s *section, ev journal.Event) {
-	s.recoveries.asked.active += f.clock.tick(ev)
+func (f *Fold) addRecovery(s *section, ev journal.Event, d fields) {
+	s.recoveries.asked.active += f.clock.tick(ev, d.Type)
 	if f.run != ev.RunID || f.proposals == nil {
 		f.run, f.proposals, f.judged = ev.RunID, map[int64]*proposal{}, nil
 	}
 	switch ev.Event {
 	case "failure_classified", "chain_opened", "chain_closed", "verify_self_repaired", "verify_self_repair_failed":
-		s.recoveries.aid.add(ev, fieldsOf(ev))
+		s.recoveries.aid.add(ev, d)
 	case "iteration_start":
 		s.recoveries.asked.Iterations++
 	case "loop_start", "loop_complete":
 		f.drop()
 	case "loop_stop":
-		if fieldsOf(ev).Status != "paused" {
+		if d.Status != "paused" {
 			f.drop()
 		}
 	case "recovery_escalated":
-		f.ask(s, ev, fieldsOf(ev))
+		f.ask(s, ev, d)
 	case "recovery_resolved":
-		f.resolve(ev.Timestamp, fieldsOf(ev))
+		f.resolve(ev.Timestamp, d)
 	case "recovery_proposed", "recovery_invalid", "recovery_denied":
-		f.propose(s, ev, fieldsOf(ev))
+		f.propose(s, ev, d)
 	case "recovery_approved", "recovery_executing", "recovery_executed", "recovery_failed", "recovery_verified":
-		d := fieldsOf(ev)
 		p := f.proposals[d.N]
 		if p == nil { // the journal lacks its recovery_proposed: it is what the event says
 			p = &proposal{s: s, category: d.Category, at: ev.Timestamp}

@@ -14,8 +14,8 @@ type clock struct {
 	ended, waiting bool
 }
 
-// tick gives the active time between the event before and this one.
-func (c *clock) tick(ev journal.Event) time.Duration {
+// tick gives the active time between the event before and this one, which asks a question of that type if it is one.
+func (c *clock) tick(ev journal.Event, asked string) time.Duration {
 	gap := time.Duration(0)
 	if !c.last.IsZero() && !c.ended && !c.waiting {
 		gap = max(0, ev.Timestamp.Sub(c.last))
@@ -31,7 +31,7 @@ func (c *clock) tick(ev journal.Event) time.Duration {
 		c.ended = true
 	case "recovery_escalated":
 		// A change of the config is asked about while the loop goes on.
-		c.waiting = fieldsOf(ev).Type != "policy_change"
+		c.waiting = asked != "policy_change"
 	case "rate_limit_wait", "approval_requested":
 		c.waiting = true
 	case "rate_limit_over", "approval_decided", "recovery_resolved", "role_start", "iteration_start", "tests_start", "tests_rerun_start",
