@@ -62,17 +62,11 @@ func (e fields) figures() figures {
 	if e.Outcome == "not_started" {
 		return f // nothing was taken, and that is known
 	}
-	var u struct {
-		Input      json.RawMessage `json:"input_tokens"`
-		Output     json.RawMessage `json:"output_tokens"`
-		CacheRead  json.RawMessage `json:"cache_read_input_tokens"`
-		CacheWrite json.RawMessage `json:"cache_creation_input_tokens"`
-		Reasoning  json.RawMessage `json:"reasoning_output_tokens"`
-	}
-	_ = json.Unmarshal(e.Usage, &u) // what is no object tells nothing
+	var usage map[string]json.RawMessage
+	_ = json.Unmarshal(e.Usage, &usage) // what is no object tells nothing
 	t := &f.Tokens
-	for i, raw := range []json.RawMessage{u.Input, u.CacheRead, u.CacheWrite, u.Output, u.Reasoning} {
-		*t.list()[i] = one(number(raw))
+	for i, kind := range []string{"input", "cache_read_input", "cache_creation_input", "output", "reasoning_output"} {
+		*t.list()[i] = one(number(usage[kind+"_tokens"]))
 	}
 	t.Total = Sum[int64]{Unknown: 1}
 	if t.Input.Known != nil || t.Output.Known != nil {

@@ -148,17 +148,8 @@ func (f *Fold) propose(s *section, ev journal.Event, d fields) {
 // of is the count of a verdict. One that this build does not know went to a human: nothing else does what is not
 // understood.
 func (p *Proposals) of(verdict string) *int {
-	switch verdict {
-	case "auto":
-		return &p.ToRun
-	case "deny":
-		return &p.Denied
-	case "invalid":
-		return &p.Invalid
-	case "stale":
-		return &p.Stale
-	}
-	return &p.ToHuman
+	known := map[string]*int{"auto": &p.ToRun, "deny": &p.Denied, "invalid": &p.Invalid, "stale": &p.Stale}
+	return cmp.Or(known[verdict], &p.ToHuman)
 }
 
 // of gives the counter of an outcome, nil for an unknown one. Each command that began has exactly one.

@@ -128,20 +128,9 @@ func Writer(w io.Writer) func(Result) {
 	}
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // firstOf shows the first problem, and how many there are besides it.
 func firstOf(problems []config.Problem) string {
-	text := problems[0].String()
-	if n := len(problems) - 1; n > 0 {
-		text += fmt.Sprintf(" (and %d more)", n)
-	}
-	return text
+	return problems[0].String() + render.More(len(problems)-1)
 }
 
 func notes(list []string) string {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 )
@@ -163,7 +164,7 @@ func (p Target) clock(ctx context.Context) Result {
 		return warn("date", "%v", err)
 	case ahead > 0:
 		return warn("compare the clock with: date -u; if it is right, touch "+text.Paste(first),
-			"%s from the future, %s by %s", count(ahead, "file"), first, most.Round(time.Second))
+			"%s from the future, %s by %s", render.Number(ahead, "file"), first, most.Round(time.Second))
 	}
-	return ok("none of %s is from the future", count(seen, "file"))
+	return ok("none of %s is from the future", render.Number(seen, "file"))
 }

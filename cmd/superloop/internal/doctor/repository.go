@@ -140,7 +140,7 @@ func (p Target) workTree(ctx context.Context) Result {
 	case len(dirty) == 0:
 		return ok("clean")
 	}
-	return ok("%s changed or untracked and not committed, such as %s", count(len(dirty), "path"), dirty[0])
+	return ok("%s changed or untracked and not committed, such as %s", render.Number(len(dirty), "path"), dirty[0])
 }
 
 // config looks whether the configuration is valid, and what it warns of.
@@ -155,9 +155,9 @@ func (p Target) config(context.Context) Result {
 		}
 		return fail("superloop validate", "%s: %s", p.ConfigPath, firstOf(bad.Problems))
 	}
-	r := ok("%s, %s, %s", p.ConfigPath, count(len(p.Config.Loops), "loop"), count(len(p.Config.Runners), "runner"))
+	r := ok("%s, %s, %s", p.ConfigPath, render.Number(len(p.Config.Loops), "loop"), render.Number(len(p.Config.Runners), "runner"))
 	if w := p.Config.Warnings; len(w) > 0 {
-		return warn("superloop validate shows all", "%s, %s: %s", r.Detail, count(len(w), "warning"), firstOf(w))
+		return warn("superloop validate shows all", "%s, %s: %s", r.Detail, render.Number(len(w), "warning"), firstOf(w))
 	}
 	return r
 }

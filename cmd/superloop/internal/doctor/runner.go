@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/config"
@@ -83,7 +84,7 @@ func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runn
 			res.Detail += " (" + at + ")"
 		}
 		if n := len(found) - 1; n > 0 {
-			res.Detail += fmt.Sprintf(" (and %d more)", n)
+			res.Detail += render.More(n)
 			res.Fix = strings.TrimPrefix(res.Fix+"; "+all, "; ")
 		}
 		res.Fix = cmp.Or(res.Fix, all)

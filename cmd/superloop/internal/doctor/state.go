@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/superloop/superloop/cmd/superloop/internal/render"
 	"github.com/superloop/superloop/internal/durable"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/loop/journal"
@@ -32,17 +34,14 @@ func exists(path string) bool {
 // inside reports whether path, or where it would be made, is in dir, links resolved.
 func inside(path, dir string) bool {
 	at := standing(path)
-	rest, err := filepath.Rel(at, path)
+	there, err := filepath.EvalSymlinks(at)
 	if err != nil {
 		return false
 	}
-	if at, err = filepath.EvalSymlinks(at); err != nil {
-		return false
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
-	rel, err := filepath.Rel(dir, filepath.Join(at, rest))
+	rel, err := filepath.Rel(dir, filepath.Join(there, strings.TrimPrefix(path, at)))
 	return err == nil && filepath.IsLocal(rel)
 }
 
@@ -128,7 +127,7 @@ func (l Place) journal(context.Context) Result {
 	if none {
 		return ok("none, the loop has not run yet")
 	}
-	whole := count(int(rep.Events), "event") + ", the chain is whole"
+	whole := render.Number(int(rep.Events), "event") + ", the chain is whole"
 	if bad == nil {
 		return ok("%s", whole)
 	}

@@ -83,7 +83,7 @@ func (r *reader) gauge(readable bool) {
 		now = r.replay.State.Status
 	}
 	status := r.tally.of("loop_status")
-	status.series = nil
+	clear(status.series)
 	if now != "" && !r.foreign {
 		for _, s := range status.labels[1].values {
 			set("loop_status", one[s == string(now)], s)

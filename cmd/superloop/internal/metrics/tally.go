@@ -25,7 +25,7 @@ type tally struct {
 func newTally() *tally {
 	t := &tally{words: map[string][]string{}, since: map[string]time.Time{}, executed: map[string]string{}}
 	for _, m := range metrics() {
-		t.families = append(t.families, family{metric: m})
+		t.families = append(t.families, family{m, map[string]*series{}})
 	}
 	return t
 }

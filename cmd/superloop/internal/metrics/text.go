@@ -66,9 +66,6 @@ func (f *family) at(labels []string) *series {
 	if s := f.series[key]; s != nil {
 		return s
 	}
-	if f.series == nil {
-		f.series = map[string]*series{}
-	}
 	s := &series{labels: labels}
 	f.series[key] = s
 	return s

@@ -197,22 +197,15 @@ func firstOf(problems value) string {
 	if len(problems) == 0 {
 		return ""
 	}
-	s := ": " + Cut(text.Display(problems[0]), 2*maxCommand)
-	if n := len(problems) - 1; n > 0 {
-		s += fmt.Sprintf(" (and %d more)", n)
-	}
-	return s
+	return ": " + Cut(text.Display(problems[0]), 2*maxCommand) + More(len(problems)-1)
 }
 
 // warnings says how many there are: superloop validate and policy lint tell them.
 func warnings(list value) string {
-	switch len(list) {
-	case 0:
+	if len(list) == 0 {
 		return ""
-	case 1:
-		return "; 1 warning"
 	}
-	return fmt.Sprintf("; %d warnings", len(list))
+	return "; " + Number(len(list), "warning")
 }
 
 func paths(changed value) string {

@@ -66,6 +66,22 @@ func Count(n int64) string {
 	return fmt.Sprintf("%.1fM", float64(n)/1e6)
 }
 
+// Number is how many there are of something: 1 event, 2 events.
+func Number(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// More says in brackets how many there are besides what is shown, if there are any.
+func More(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", n)
+}
+
 // ChainLine is a chain in a list, as text and as JSON.
 type ChainLine struct {
 	ID       string    `json:"chain_id"`
