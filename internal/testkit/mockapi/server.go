@@ -96,51 +96,42 @@ func (s *Server) Probes() (list []Record) {
 	return list
 }
 
-// asks is what a path asks for.
-type asks int
-
-const (
-	asksUnknown asks = iota
-	asksModel
-	asksCount // of tokens
-	asksModels
-	asksHello
-)
-
-// route reads the path, which has the model and the form of Gemini's answer in it. Repeated slashes do not matter: base
-// URLs are given with and without one at the end.
-func (c *Call) route(method string) (asks, dialect) {
+// route reads the path, which has the model and the form of Gemini's answer in it. A model request has a dialect, all
+// else that is found a body, which may be none. Repeated slashes do not matter: base URLs are given with and without one
+// at the end.
+func (c *Call) route(method string) (d dialect, body object, found bool) {
 	parts := strings.FieldsFunc(c.Path, func(r rune) bool { return r == '/' })
-	clean := strings.Join(parts, "/")
-	get := method == http.MethodGet || method == http.MethodHead
+	clean, get, n := strings.Join(parts, "/"), method == http.MethodGet || method == http.MethodHead, tokens(len(c.Body))
+	// Each API has its own word for the list and for the count, and none minds the others'.
+	count := object{"totalTokens": n, "input_tokens": n}
 	switch {
 	case get && clean == "":
-		return asksHello, nil
+		return nil, nil, true
 	case get && len(parts) == 2 && parts[1] == "models":
-		return asksModels, nil
+		return nil, object{"object": "list", "data": []object{}, "models": []object{}, "has_more": false}, true
 	case method != http.MethodPost:
-		return asksUnknown, nil
+		return nil, nil, false
 	case clean == "v1/messages":
 		c.API = Anthropic
-		return asksModel, anthropic{}
+		return anthropic{}, nil, true
 	case clean == "v1/messages/count_tokens":
 		c.API = Anthropic
-		return asksCount, nil
+		return nil, count, true
 	case clean == "v1/responses":
 		c.API = OpenAI
-		return asksModel, openai{}
+		return openai{}, nil, true
 	case len(parts) != 3 || parts[1] != "models" || !strings.HasPrefix(parts[0], "v1"):
-		return asksUnknown, nil
+		return nil, nil, false
 	}
 	model, verb, _ := strings.Cut(parts[2], ":")
 	c.API, c.Model, c.Stream = Gemini, model, verb == "streamGenerateContent"
 	switch verb {
 	case "streamGenerateContent", "generateContent":
-		return asksModel, gemini{}
+		return gemini{}, nil, true
 	case "countTokens":
-		return asksCount, nil
+		return nil, count, true
 	}
-	return asksUnknown, nil
+	return nil, nil, false
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -156,9 +147,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.served.Done()
 	body, err := readBody(w, r)
 	c := Call{Path: r.URL.Path, Header: r.Header, Body: body}
-	what, d := c.route(r.Method)
-	if what != asksModel {
-		s.probe(w, what, c, err)
+	d, known, found := c.route(r.Method)
+	if d == nil {
+		s.probe(w, c, known, found, err)
 		return
 	}
 	var request node
@@ -179,17 +170,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // probe answers what is no model request.
-func (s *Server) probe(w http.ResponseWriter, what asks, c Call, err error) {
+func (s *Server) probe(w http.ResponseWriter, c Call, body object, found bool, err error) {
 	rec := Record{API: c.API, Path: c.Path, Status: http.StatusOK, Outcome: Told}
-	n := tokens(len(c.Body))
-	// Each API has its own word for the list and for the count, and none minds the others'.
-	body := map[asks]object{
-		asksModels: {"object": "list", "data": []object{}, "models": []object{}, "has_more": false},
-		asksCount:  {"totalTokens": n, "input_tokens": n},
-	}[what]
 	if err != nil {
 		rec.Status, rec.Error = http.StatusBadRequest, err.Error()
-	} else if what == asksUnknown {
+	} else if !found {
 		rec.Status, rec.Error = http.StatusNotFound, "no such path: "+c.Path
 	}
 	if rec.Error != "" {
