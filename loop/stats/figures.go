@@ -7,8 +7,7 @@ import (
 	"reflect"
 )
 
-// fields are those of all events that are counted. What may be of another kind in a journal of another version is read
-// by itself.
+// fields are those of all events that are counted. What another version may write otherwise is read by itself.
 type fields struct {
 	Role         string          `json:"role"`
 	Runner       string          `json:"runner"`

@@ -13,8 +13,7 @@ import (
 	"github.com/superloop/superloop/recovery/failures"
 )
 
-// Fold adds up a journal, event by event. Its memory grows with the runs, the iterations and the names in the journal,
-// not with its events.
+// Fold adds up a journal, event by event. Its memory grows with the runs, iterations and names, not with the events.
 type Fold struct {
 	loopID   string
 	runs     tally[section]

@@ -109,9 +109,8 @@ func (p *proposal) parts() [3]*Proposals {
 	return [3]*Proposals{&r.total, r.sources.at(p.source), r.categories.at(p.category)}
 }
 
-// propose counts a proposal. Its command may be judged again, when something has changed, and only the last verdict
-// counts; its fallback counts by itself. A recovery_invalid or recovery_denied that follows a verdict of its own kind
-// only explains it.
+// propose counts a proposal. Of several verdicts on its command only the last counts; its fallback counts by itself. A
+// recovery_invalid or recovery_denied that follows a verdict of its own kind only explains it.
 func (f *Fold) propose(s *section, ev journal.Event, d fields) {
 	p := &proposal{s: s, source: cmp.Or(d.Source, d.Role), category: d.Category, digest: d.Digest, verdict: d.Verdict, fallback: d.Fallback,
 		at: ev.Timestamp, byHuman: d.Verdict == "human"}
@@ -145,8 +144,7 @@ func (f *Fold) propose(s *section, ev journal.Event, d fields) {
 	}
 }
 
-// of is the count of a verdict. One that this build does not know went to a human: nothing else does what is not
-// understood.
+// of is the count of a verdict. One that this build does not know went to a human.
 func (p *Proposals) of(verdict string) *int {
 	known := map[string]*int{"auto": &p.ToRun, "deny": &p.Denied, "invalid": &p.Invalid, "stale": &p.Stale}
 	return cmp.Or(known[verdict], &p.ToHuman)

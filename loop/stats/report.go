@@ -86,8 +86,7 @@ type Sum[T int64 | float64] struct {
 // event does not have, or has as another type than ours, is not told.
 type Recovery struct {
 	Proposals
-	// BySource says who proposed, ByCategory what was the trouble: the most frequent first, equally frequent ones in
-	// the order in which they came.
+	// BySource says who proposed, ByCategory what was the trouble: the most frequent first, else as they came.
 	BySource   []ProposalGroup `json:"by_source"`
 	ByCategory []ProposalGroup `json:"by_category"`
 	// Auto are the commands that ran because a rule let them, Approved those that a human did.
@@ -134,21 +133,18 @@ type Executions struct {
 	Unknown     int `json:"unknown"`
 	Failed      int `json:"failed"`
 	Open        int `json:"open"`
-	// SuccessRate is Verified among those of which the outcome is known: Verified, Ineffective, Harmful and Failed. It
-	// is nil without any.
+	// SuccessRate is Verified among Verified, Ineffective, Harmful and Failed; nil without any.
 	SuccessRate *float64 `json:"success_rate"`
 	// DurationMS is the commands' own wall time.
 	DurationMS int64 `json:"duration_ms"`
-	// ToStart is from the proposal to the command's beginning, ToVerified from the proposal to what the tests said,
-	// whatever that was.
+	// ToStart is from the proposal to the command's beginning, ToVerified to what the tests said, whatever that was.
 	ToStart    Spread `json:"proposal_to_start"`
 	ToVerified Spread `json:"proposal_to_verification"`
 }
 
 // Escalations are questions to humans.
 type Escalations struct {
-	// Opened is the sum of Resolved, Open and Dropped. Dropped: the run ended, or another began, before anybody
-	// answered.
+	// Opened is the sum of Resolved, Open and Dropped: those that nobody had answered when their run ended.
 	Opened   int     `json:"opened"`
 	Resolved int     `json:"resolved"`
 	Open     int     `json:"open"`
@@ -182,14 +178,12 @@ type Spread struct {
 
 // Remediation is what rules found out and remedied before a role was started for it.
 type Remediation struct {
-	// Classified counts the failures that rules have looked at: Infra and Code as they judged, and Unknown of which
-	// they know nothing.
+	// Classified counts the failures that rules have looked at: Infra, Code, and Unknown of which they know nothing.
 	Classified int `json:"classified"`
 	Infra      int `json:"infra"`
 	Code       int `json:"code"`
 	Unknown    int `json:"unknown"`
-	// Chains are the failures that something was tried for, Remedied those of them after which the tests passed,
-	// Commands what was run for all.
+	// Chains are the failures for which Commands were run, Remedied those of them after which the tests passed.
 	Chains   int `json:"chains"`
 	Remedied int `json:"cured"`
 	Commands int `json:"commands"`

@@ -27,8 +27,7 @@ type answer struct {
 type dialect interface {
 	// parse fills what the body tells but for model and stream. An error is the client's.
 	parse(c *Call, body node) error
-	// stream are the events of an answer, the usage in the last one. When InStream is set, the last one is the error
-	// instead.
+	// stream are the events of an answer. The last one has the usage, or is the error when InStream is set.
 	stream(a answer) [][]byte
 	whole(a answer) object                                     // the body of an answer that is not streamed
 	failure(status int, kind, message string, a answer) object // the body of an error
@@ -244,6 +243,5 @@ func (s *Server) wait(r *http.Request, t <-chan time.Time) bool {
 	return false
 }
 
-// abort closes the connection in the middle of an answer; a handler that merely returned would end the answer as if it
-// was whole.
+// abort closes the connection in the middle of an answer; the end of the handler would end the answer well.
 func abort() { panic(http.ErrAbortHandler) }

@@ -17,8 +17,7 @@ const (
 
 // Call is one model request, as a Script sees it.
 type Call struct {
-	// N counts the model requests of this server from 1, Turn those that are not on the side; of a side request Turn is
-	// that of the last one that was not.
+	// N counts the model requests of this server from 1, Turn those of them that are not on the side.
 	N, Turn                int
 	API                    API
 	Model                  string
@@ -39,8 +38,7 @@ type Call struct {
 	offered []offer
 }
 
-// SmallTalk is a short text that says nothing: if the request wants JSON of a schema, the smallest value that satisfies
-// it.
+// SmallTalk is a short text that says nothing; where the request wants JSON, the smallest value that its schema takes.
 func (c Call) SmallTalk() string {
 	if c.schema.v == nil {
 		return "Small talk"

@@ -27,7 +27,6 @@ var (
 // Environment points a CLI at a server: env is to be added to an environment that holds none of the CLI's own variables
 // (a bare one with PATH is best), and files, by their paths relative to home, are to be written there before it starts.
 // The CLI then uses Key, sends no telemetry and does not update itself; its own home and all its state are below home.
-// A caller may add to env.
 func Environment(cli, url, home string) (env []string, files map[string]string, err error) {
 	env = []string{"HOME=" + home,
 		"XDG_CONFIG_HOME=" + filepath.Join(home, ".config"), "XDG_DATA_HOME=" + filepath.Join(home, ".local", "share"),
@@ -53,8 +52,7 @@ func Environment(cli, url, home string) (env []string, files map[string]string, 
 	return env, files, nil
 }
 
-// Subscription turns the env of claude from an API key into a subscription's token; only then does it tell of the
-// windows of a limit.
+// Subscription gives claude a subscription's token in place of its API key: only then does it tell a limit's windows.
 func Subscription(env []string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, "ANTHROPIC_API_KEY=") })
 	return append(env, "CLAUDE_CODE_OAUTH_TOKEN="+Key)

@@ -15,8 +15,7 @@ type Script func(Call) Reply
 type Reply struct {
 	Thinking, Text string // these and Tools are sent in this order
 	Tools          []Tool
-	// Usage is what the answer tells; zero derives it from the request and the reply. What the API has no field for is
-	// counted in what it has a field for.
+	// Usage is what the answer tells, in the fields that the API has; zero derives it from the request and the reply.
 	Usage      Usage
 	Model      string // the name that the reply gives itself; "" is that of the request
 	StopReason string // in the API's own words; "" is the usual one
@@ -32,8 +31,7 @@ type Reply struct {
 	ErrorType, ErrorMessage string
 	ErrorFields             map[string]any // are added to the error object
 	ErrorBody               string         // unless "", the whole body of the error
-	// InStream sends the error as the last event of a stream that began well (with Thinking and Text, if any). It needs
-	// a request that streams.
+	// InStream sends the error as the last event of a stream that began well. The request has to stream.
 	InStream bool
 
 	// Hang stops answering at that point and keeps the connection open until the client leaves or the server is closed.
@@ -56,8 +54,7 @@ const (
 type Tool struct {
 	Write *File  // puts a file into place, by the CLI's own tool for it or by a command
 	Shell string // is a command line
-	// Name and Input call an offered tool as it is: Input is its JSON object, or for a tool that takes text a JSON
-	// string.
+	// Name and Input call an offered tool as it is. Input is a JSON object; of a tool that takes text, a JSON string.
 	Name  string
 	Input json.RawMessage
 }

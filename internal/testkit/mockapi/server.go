@@ -34,8 +34,7 @@ import (
 // maxBody bounds a request's body in bytes, as it is sent and as it is unpacked.
 const maxBody = 64 << 20
 
-// Server answers model requests on a port of 127.0.0.1 that the system chose. Its methods may be called from any
-// goroutine.
+// Server answers model requests on some port of 127.0.0.1. Its methods may be called from any goroutine.
 type Server struct {
 	script   Script
 	listener net.Listener
@@ -89,16 +88,14 @@ func (s *Server) Calls() (list []Record) {
 	return list
 }
 
-// Probes are all other requests: counting tokens, listing models, looking whether anybody is there, and what was not
-// found.
+// Probes are all other requests: for counts of tokens, lists of models, a sign of life, and what was not found.
 func (s *Server) Probes() (list []Record) {
 	s.note(func() { list = slices.Clone(s.probes) })
 	return list
 }
 
 // route reads the path, which has the model and the form of Gemini's answer in it. A model request has a dialect, all
-// else that is found a body, which may be none. Repeated slashes do not matter: base URLs are given with and without one
-// at the end.
+// else that is found a body, which may be none. Repeated slashes do not matter: base URLs may end with one.
 func (c *Call) route(method string) (d dialect, body object, found bool) {
 	parts := strings.FieldsFunc(c.Path, func(r rune) bool { return r == '/' })
 	clean, get, n := strings.Join(parts, "/"), method == http.MethodGet || method == http.MethodHead, tokens(len(c.Body))

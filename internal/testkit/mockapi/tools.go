@@ -41,8 +41,7 @@ func titles(offers []offer) []string {
 	return list
 }
 
-// nestedOffers are the tools that a program given to parent can call, as in codex's code mode: the description of its
-// tool declares them.
+// nestedOffers are the tools that a program for parent can call: in codex's code mode its description declares them.
 func nestedOffers(parent offer, description string) []offer {
 	var list []offer
 	declared := regexp.MustCompile(`declare const tools: \{ ([A-Za-z_][A-Za-z0-9_]*)\(\w+: `)
@@ -91,8 +90,7 @@ func choose(t Tool, offers []offer) (toolCall, error) {
 	return c, nil
 }
 
-// write prefers a tool that takes a path and a content, then a patch, then a command. The names are those of CLIs, the
-// best first.
+// write prefers a tool that takes a path and a content, then a patch, then a command. The best names come first.
 func write(f File, offers []offer) (toolCall, bool) {
 	for _, o := range byName(offers, "Write", "write", "write_file", "create_file") {
 		p, c := o.schema.at("properties").first("file_path", "filePath", "absolute_path", "path"), o.schema.at("properties").first("content", "contents", "text")

@@ -16,8 +16,7 @@ import (
 // keep is a provider that agent CLIs are used with.
 type keep struct {
 	id string
-	// makes is the provider whose model names are this one's too, for one of which the source does not say what it
-	// makes; or sells.
+	// makes is the provider that names its models as this one does, where the source does not say; or sells.
 	makes string
 	names []string // other words for it
 }
@@ -36,8 +35,7 @@ var kept = []keep{
 var vendors = []string{"anthropic", "openai", "google", "x-ai", "mistralai", "deepseek", "moonshotai", "z-ai", "qwen", "minimax",
 	"meta-llama", "xiaomi", "stepfun", "~anthropic", "~google", "~moonshotai", "~openai"}
 
-// notText are models that are not paid by the token of text alone, or not for chatting, although their prices look like
-// it.
+// notText are models whose prices look like those of a chat in text alone, and are not.
 var notText = regexp.MustCompile(`(?i)image|tts|transcribe|realtime|audio|embed|ocr|moderation|whisper|voxtral|sonic|-live-|live-2|guard|omni-flash|computer-use`)
 
 // textKeys are the prices that a usage in tokens of text is computed with, and otherKeys those of things that no agent

@@ -162,8 +162,7 @@ func readLines(dir string) (map[string]*line, error) {
 	return lines, nil
 }
 
-// writeLines writes the corpora in the order of the list, with the labels that the list has now. The file that a case
-// stands in decides its corpus.
+// writeLines writes the corpora in the order of the list, with the labels that the list has now.
 func writeLines(dir string, list []testCase, lines map[string]*line) error {
 	text := map[string]*bytes.Buffer{dev: {}, held: {}}
 	for _, c := range list {

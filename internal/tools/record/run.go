@@ -83,8 +83,7 @@ func exitCode(r proc.Result) int {
 	return 1
 }
 
-// toolName completes a tool's name by its version: "go !go version" runs the command behind the mark and takes the
-// number from what it prints.
+// toolName completes a tool's name by its version: of "go !go version" by the number that the command prints.
 func (p place) toolName(ctx context.Context, sp *proc.Spawner, env []string, dir, text string) string {
 	name, command, ok := strings.Cut(text, " !")
 	if !ok {

@@ -55,8 +55,7 @@ type Rules struct {
 // Tariff is what holds at a time.
 type Tariff struct {
 	From string `json:"from,omitempty"` // a day, of UTC; "": from ever
-	// Hours are two times of the day (UTC) between which it holds; over midnight when the first is the later one. None:
-	// always.
+	// Hours are the two times of the day (UTC) between which it holds, also over midnight. None: always.
 	Hours []string `json:"hours,omitempty"`
 	Prices
 	// Long, unless nil, holds for a request of more than Above tokens of input.
@@ -73,8 +72,7 @@ type Prices struct {
 	Out       *Price `json:"out,omitempty"`
 }
 
-// Price is in picodollars (1e-12) per million tokens. In JSON it is in dollars, as plain decimals; what is below a
-// picodollar is cut off.
+// Price is in picodollars (1e-12) per million tokens; in JSON in dollars, of which less than a picodollar is cut off.
 type Price int64
 
 const (

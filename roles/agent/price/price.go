@@ -56,8 +56,7 @@ var parsedOnce = sync.OnceValues(func() (*Table, error) {
 	return t, nil
 })
 
-// Date is the day, as 2006-01-02, on which what the table holds was published. A price that was changed after it is not
-// in the table.
+// Date is the day, as 2006-01-02, on which the prices were published.
 func (t *Table) Date() string { return t.date }
 
 // With is the table with the owner's prices, which win over its own. A key is the exact name of a model, in whatever
@@ -127,8 +126,7 @@ func (t *Table) cost(provider, model string, u agent.Usage, at time.Time, how re
 	return usd, true
 }
 
-// clean is a name as the rules compare it: in lower case, and without the mark by which Claude Code asks for the
-// model's long context, which is no other model.
+// clean is a name as the rules compare it: in lower case, without the mark by which Claude Code asks for a long context.
 func clean(name string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), "[1m]")
 }

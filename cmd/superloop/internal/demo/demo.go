@@ -37,8 +37,7 @@ type Options struct {
 	Escalate bool
 }
 
-// Make makes the repository and commits it, with a history that has left it broken: an update was installed and taken
-// back, and nobody installed again.
+// Make makes the repository, whose history has left it broken: an update was taken back, and nobody installed again.
 func Make(ctx context.Context, d durable.Disk, o Options) error {
 	if err := write(d, o); err != nil {
 		return err
@@ -51,8 +50,7 @@ func Make(ctx context.Context, d durable.Disk, o Options) error {
 	}
 	for _, args := range [][]string{
 		{"git", "init", "-q"},
-		// A name of its own keeps the demo's commits apart from an operator's, and works where nobody told git who they
-		// are.
+		// The demo's commits have their own author, who also exists where nobody told git a name.
 		{"git", "config", "user.name", "superloop demo"},
 		{"git", "config", "user.email", "demo@superloop.invalid"},
 		{"git", "config", "commit.gpgsign", "false"},

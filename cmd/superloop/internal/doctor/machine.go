@@ -52,8 +52,7 @@ func limitsKnown(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// inotify looks whether files can be watched; the errors of a limit that was reached speak of open files and of the
-// disk.
+// inotify looks whether files can be watched; the error of a limit that was reached speaks of open files or of the disk.
 func inotify(dir string) Result {
 	var found []string
 	low := ""

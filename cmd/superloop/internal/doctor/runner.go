@@ -28,8 +28,7 @@ func Runners(c *config.Config) []config.Runner {
 	return slices.SortedFunc(maps.Values(c.Runners), func(a, b config.Runner) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Examination is what has to be known to examine a runner: each turn that a loop of the configuration gives it. workDir
-// is WorkDir's.
+// Examination asks for each turn that a loop of the configuration gives the runner. workDir is WorkDir's.
 func Examination(c *config.Config, r config.Runner, workDir string, environ []string) preflight.Request {
 	req := preflight.Request{
 		Runner: r.Name,
@@ -51,8 +50,7 @@ func Examination(c *config.Config, r config.Runner, workDir string, environ []st
 	return req
 }
 
-// WorkDir is where the agents of a repository start: the top of the work tree; the repository itself where there is
-// none.
+// WorkDir is where the agents of a repository start: the top of the work tree, or the repository where there is none.
 func WorkDir(ctx context.Context, repo string) string {
 	if r, err := worktree.Open(ctx, repo); err == nil {
 		return r.Top

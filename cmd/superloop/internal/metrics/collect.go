@@ -19,15 +19,13 @@ import (
 // Source is a loop and its journal, which need not be there yet.
 type Source struct{ Loop, Journal string }
 
-// Collector tells the metrics of loops. It reads their journals when it is asked, and only what has come since it was
-// asked before.
+// Collector tells the metrics of loops. When it is asked, it reads what has come to their journals since it last was.
 type Collector struct {
 	mu    sync.Mutex // one reads at a time
 	loops []*reader
 }
 
-// NewCollector is one that has read nothing yet. Loops are those of a configuration, so their number is the owner's
-// choice.
+// NewCollector is one that has read nothing yet. The sources are the loops of a configuration.
 func NewCollector(sources []Source) *Collector {
 	c := &Collector{}
 	for _, s := range sources {
@@ -69,8 +67,7 @@ func (r *reader) reset() {
 	r.seq, r.hash, r.tally, r.replay, r.foreign = 0, "", newTally(), loop.NewReplay(), false
 }
 
-// gauge sets what does not grow: how the journal is now. The loop's status is not known when the journal cannot be
-// replayed.
+// gauge sets what does not grow. The loop's status is not known when its journal cannot be replayed.
 func (r *reader) gauge(readable bool) {
 	one := map[bool]float64{true: 1}
 	set := func(name string, v float64, labels ...string) { r.tally.of(name).at(labels).sum = v }
@@ -110,8 +107,7 @@ func (r *reader) guarded() (err error) {
 	return err
 }
 
-// readOn reads what has come. The last event that was read before is read again: its hash tells whether the journal is
-// still the same.
+// readOn reads what has come, and the last event that it knows again: its hash tells whether this is the same journal.
 func (r *reader) readOn() error {
 	same := r.seq == 0
 	err := journal.Read(r.source.Journal, r.seq, func(ev journal.Event) error {

@@ -19,8 +19,7 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("metrics are not served at %q: %s", e.Addr, e.Why)
 }
 
-// Address checks HOST:PORT and gives it as numbers. HOST is a loopback address, or localhost, or left out (127.0.0.1
-// then); PORT 0 lets the system choose one.
+// Address gives HOST:PORT as numbers. HOST is a loopback address, localhost or left out; PORT 0 is any free one.
 func Address(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -119,8 +119,7 @@ func (t *tally) value(l label, event string, f fields) string {
 	return other
 }
 
-// word bounds the values of a label that are not known beforehand: the first that come, in the order of the journal, so
-// that a restart keeps the same ones.
+// word bounds the values of a label: the first that come in the journal count, so a restart keeps the same ones.
 func (t *tally) word(label, s string) string {
 	most, seen := maxOpen, t.words[label]
 	if label == "role" || label == "type" {

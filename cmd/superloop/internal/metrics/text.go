@@ -97,8 +97,7 @@ func (f *family) observe(seconds float64, labels ...string) {
 	}
 }
 
-// told writes the series of a loop, in a fixed order: of a histogram the buckets, each with those below it, and the sum
-// and the count.
+// told writes a loop's series in a fixed order; of a histogram the buckets, each with those below it, sum and count.
 func (f *family) told(t *text, loop string) {
 	for _, key := range slices.Sorted(maps.Keys(f.series)) {
 		s := f.series[key]

@@ -51,8 +51,7 @@ func Look(repo string, lookPath func(string) (string, error)) Facts {
 	return f
 }
 
-// tools are the managers and test commands by the files that they leave in a repository, the more telling first. What
-// one file does not tell is found by a function.
+// tools are the managers and test commands by the files that tell of them, or by a function; the more telling first.
 var tools = []struct {
 	files, beside, manager, test string // one of files, and beside unless it is ""
 	find                         func(repo string) (manager, test, from string)
@@ -95,8 +94,7 @@ func contains(repo, name, needle string) bool {
 	return strings.Contains(string(read(repo, name)), needle)
 }
 
-// javascript: the lock file chooses the package manager, the "test" script of package.json is the command, unless it is
-// npm's own placeholder.
+// javascript: the lock file tells the manager; the "test" script of package.json runs, unless it is npm's placeholder.
 func javascript(repo string) (string, string, string) {
 	if file := has(repo, "deno.json", "deno.jsonc"); file != "" && has(repo, "package.json") == "" {
 		return "deno", "deno test", file

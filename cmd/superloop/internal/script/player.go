@@ -165,8 +165,7 @@ func (p *player) flood(n int64) error {
 	return nil
 }
 
-// within does something below the working directory, opened as a root that cannot be left, neither by ".." nor by
-// symbolic links.
+// within opens the working directory as a root that neither ".." nor symbolic links leave, and does something below it.
 func (p *player) within(path string, do func(root *os.Root, path string) error) error {
 	path = filepath.Clean(p.fill.Replace(path))
 	dir, err := os.Getwd()

@@ -50,8 +50,7 @@ type Card struct {
 	Program string `json:"program"`
 	Version string `json:"version"`
 	Adapter string `json:"adapter"`
-	// MissingFlags are flags that superloop would use and that the program's help does not know; Unchecked says why
-	// they were not checked.
+	// MissingFlags are those of superloop's that the program's help does not know; Unchecked says why nobody looked.
 	MissingFlags []string `json:"missing_flags"`
 	Unchecked    string   `json:"unchecked,omitempty"`
 	Cases        []Case   `json:"cases"`
@@ -86,8 +85,7 @@ func (c *Card) conclude() {
 // Head is the first line of a CLI's table.
 func Head(w io.Writer, cli, program string) { fmt.Fprintf(w, "%s at %s\n", cli, render.Clean(program)) }
 
-// Line prints one case: how it went, how long it took and what was seen; below it what was expected instead, for each
-// check that is not ok.
+// Line prints how a case went, how long it took and what was seen, and what was expected of each check that is not ok.
 func Line(w io.Writer, c Case) {
 	width := 0
 	for _, sc := range scenarios() {

@@ -21,8 +21,7 @@ const written = "one line\nand another\n"
 // place is where a case happens.
 type place struct {
 	work string
-	// nap is how long the command sleeps that is to be killed, in seconds: a number that no other process has among its
-	// arguments.
+	// nap is how many seconds the command to be killed sleeps: a number that no other process has as an argument.
 	nap      string
 	resetsAt time.Time
 }

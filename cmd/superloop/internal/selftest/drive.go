@@ -38,8 +38,7 @@ type Options struct {
 	Disk   durable.Disk
 	Runner agent.Runner
 	Hurry  <-chan struct{} // as in proc.Spec
-	// Silence is the least bound of silence with which a hanging run is ended; 0 is 12 s to 45 s, by the CLI. Less
-	// suits one that starts at once.
+	// Silence is the least bound of silence that ends a hanging run; 0: 12 s to 45 s, as long as the CLI may need.
 	Silence time.Duration
 	Each    func(Case) // is called with every case as soon as it is judged; it may be nil
 }
@@ -255,8 +254,7 @@ func (d *driver) run(ctx context.Context, sc scenario, p place, req agent.Reques
 	slices.Sort(seen.Leaks)
 }
 
-// watch looks at the run from outside until stop: is the key among anybody's arguments, has the command begun that is
-// to be killed.
+// watch looks at the run from outside until stop: is the key an argument, and has the command to be killed begun.
 func watch(stop <-chan struct{}, sc scenario, p place, marker string, kill func(), seen *Seen) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
