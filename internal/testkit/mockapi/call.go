@@ -8,7 +8,6 @@ import (
 // API is a family of wire formats.
 type API string
 
-// The APIs.
 const (
 	Anthropic API = "anthropic" // Messages
 	OpenAI    API = "openai"    // Responses
@@ -124,7 +123,6 @@ func (n node) example() any {
 // Outcome is how far an answer went.
 type Outcome string
 
-// The outcomes.
 const (
 	Told   Outcome = "told"   // the answer was sent to its end, with its usage
 	Failed Outcome = "failed" // an error was sent, as the response or inside the stream

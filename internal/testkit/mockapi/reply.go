@@ -44,7 +44,6 @@ type Reply struct {
 // Hang is where an answer hangs.
 type Hang string
 
-// Where an answer can hang.
 const (
 	HangBeforeHeaders Hang = "before-headers"
 	HangMidStream     Hang = "mid-stream" // half-way through the events, unless CutAfter says where

@@ -96,7 +96,7 @@ func Checks(p Target) []Check {
 		list = append(list, Check{"supervisor:" + l.ID, l.supervisor}, Check{"journal:" + l.ID, l.journal}, Check{"state:" + l.ID, l.state})
 	}
 	list = append(list, Check{"containment", containment})
-	if limitsKnown(inotifyLimits) {
+	if exists(inotifyLimits) {
 		list = append(list, Check{"inotify", func(context.Context) Result { return inotify(inotifyLimits) }})
 	}
 	return append(append(list, Check{"disk", p.disk}, Check{"clock", p.clock}), p.enforcement()...)

@@ -86,7 +86,7 @@ func TestInotify(t *testing.T) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
-	if limitsKnown(filepath.Join(t.TempDir(), "none")) {
+	if exists(filepath.Join(t.TempDir(), "none")) {
 		t.Error("limits are known where there are none")
 	}
 }

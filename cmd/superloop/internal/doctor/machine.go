@@ -47,11 +47,6 @@ const (
 	fewWatches    = 1024
 )
 
-func limitsKnown(dir string) bool {
-	info, err := os.Stat(dir)
-	return err == nil && info.IsDir()
-}
-
 // inotify looks whether files can be watched; the error of a limit that was reached speaks of open files or of the disk.
 func inotify(dir string) Result {
 	var found []string

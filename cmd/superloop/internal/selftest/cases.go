@@ -184,13 +184,10 @@ type Traits struct {
 
 // TraitsOf are the traits of a CLI that mockapi.Environment knows.
 func TraitsOf(cli string) Traits {
-	switch cli {
-	case "claude":
-		return Traits{API: mockapi.Anthropic, TellsCost: true, TellsReset: true, Overload: 529, Start: 20 * time.Second}
-	case "codex":
-		return Traits{API: mockapi.OpenAI, TellsReset: true, Overload: 503, Start: 20 * time.Second}
-	case "gemini":
-		return Traits{API: mockapi.Gemini, CountsSide: true, RetriesLong: true, Overload: 503, Start: 60 * time.Second}
-	}
-	return Traits{API: mockapi.Anthropic, TellsCost: true, SleepsOnLimit: true, Overload: 529, Start: 90 * time.Second}
+	return map[string]Traits{
+		"claude":   {API: mockapi.Anthropic, TellsCost: true, TellsReset: true, Overload: 529, Start: 20 * time.Second},
+		"codex":    {API: mockapi.OpenAI, TellsReset: true, Overload: 503, Start: 20 * time.Second},
+		"gemini":   {API: mockapi.Gemini, CountsSide: true, RetriesLong: true, Overload: 503, Start: 60 * time.Second},
+		"opencode": {API: mockapi.Anthropic, TellsCost: true, SleepsOnLimit: true, Overload: 529, Start: 90 * time.Second},
+	}[cli]
 }
