@@ -90,7 +90,7 @@ Its build is broken by what is installed. No agent is allowed to mend that.
 // playAgent is the scripted agent: `superloop __agent SCENARIO` plays a scenario file as the child process of a role.
 // See docs/scenarios.md.
 func (a *app) playAgent(c *cli.Context) error {
-	if code := script.Main(c.Args().Slice(), a.stdin, a.stdout, a.stderr, a.env); code != 0 {
+	if code := script.Main(c.Args().Slice()); code != 0 {
 		return silent(code)
 	}
 	return nil

@@ -45,7 +45,6 @@ func run(ctx context.Context, args []string) error {
 	work := flags.String("work", "", "scratch directory (required)")
 	tools := flags.String("tools", "", "directory of tools that are not on PATH")
 	only := flags.String("only", ".", "run the cases whose id matches")
-	missing := flags.Bool("missing", false, "run only the cases that have no line yet")
 	jobs := flags.Int("jobs", runtime.NumCPU(), "cases at a time")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -61,23 +60,17 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	lines, err := readLines(*out)
-	if err != nil {
-		return err
-	}
 	place, err := placeOf(*cases, *work, *tools)
 	if err != nil {
 		return err
 	}
-	todo := slices.DeleteFunc(slices.Clone(list), func(c testCase) bool {
-		return !pick.MatchString(c.id) || *missing && lines[c.id] != nil
-	})
+	todo := slices.DeleteFunc(slices.Clone(list), func(c testCase) bool { return !pick.MatchString(c.id) })
 	fresh, err := recordAll(ctx, place, todo, *jobs)
 	if err != nil {
 		return err
 	}
-	// Another run may have written meanwhile.
-	if lines, err = readLines(*out); err != nil {
+	lines, err := readLines(*out) // what another run may have written meanwhile too
+	if err != nil {
 		return err
 	}
 	maps.Copy(lines, fresh)

@@ -2,7 +2,6 @@ package script
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) {
 		// As in superloop's own main, which takes signals before it knows the
 		// verb: Main must undo that.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM)
-		os.Exit(Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+		os.Exit(Main(os.Args[2:]))
 	}
 	os.Exit(m.Run())
 }
@@ -194,7 +193,7 @@ func TestPlayRefuses(t *testing.T) {
 	if code, _, errs := s.play(); code != 2 || !strings.Contains(errs, `scenario.json: 1:34: /turns/0/steps/0/sing: unknown key "sing"`) {
 		t.Errorf("exit %d, stderr %q", code, errs)
 	}
-	if code := Main(nil, nil, io.Discard, io.Discard, os.Getenv); code != 2 {
+	if code := Main(nil); code != 2 {
 		t.Errorf("exit %d without a scenario", code)
 	}
 }

@@ -28,19 +28,19 @@ import (
 
 const exitWrong = 2
 
-// Main plays the scenario file that args names and returns the exit code. env looks a variable up, as os.Getenv does;
-// files are below the process's working directory. It is for a process of its own: SIGINT, SIGTERM and SIGHUP end that
-// process as they end any program, whatever it had arranged before.
-func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	code, err := playFile(args, stdin, stdout, stderr, env)
+// Main plays the scenario file that args names and returns the exit code. Files are below the process's working
+// directory. It is for a process of its own: SIGINT, SIGTERM and SIGHUP end that process as they end any program,
+// whatever it had arranged before.
+func Main(args []string) int {
+	code, err := playFile(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "script: %v\n", err)
+		fmt.Fprintf(os.Stderr, "script: %v\n", err)
 		return exitWrong
 	}
 	return code
 }
 
-func playFile(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) (code int, err error) {
+func playFile(args []string) (code int, err error) {
 	if len(args) != 1 {
 		return 0, errors.New("exactly one scenario file is expected")
 	}
@@ -48,13 +48,15 @@ func playFile(args []string, stdin io.Reader, stdout, stderr io.Writer, env func
 	if err != nil {
 		return 0, err
 	}
-	if err := drain(stdin); err != nil {
-		return 0, fmt.Errorf("reading the prompt: %w", err)
+	// An agent reads the prompt to its end; not from a terminal, where nobody would know that it waits.
+	if info, err := os.Stdin.Stat(); err == nil && info.Mode()&os.ModeCharDevice == 0 {
+		if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+			return 0, fmt.Errorf("reading the prompt: %w", err)
+		}
 	}
 	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	p := &player{stdout: stdout, stderr: stderr, env: env,
-		role: env("SUPERLOOP_ROLE"), iteration: env("SUPERLOOP_ITERATION"), attempt: env("SUPERLOOP_ATTEMPT")}
-	p.fill = strings.NewReplacer("{iteration}", p.iteration, "{role}", p.role, "{loop}", env("SUPERLOOP_LOOP"))
+	p := &player{role: os.Getenv("SUPERLOOP_ROLE"), iteration: os.Getenv("SUPERLOOP_ITERATION"), attempt: os.Getenv("SUPERLOOP_ATTEMPT")}
+	p.fill = strings.NewReplacer("{iteration}", p.iteration, "{role}", p.role, "{loop}", os.Getenv("SUPERLOOP_LOOP"))
 	steps, where := sc.choose(p)
 	if steps == nil {
 		return 0, p.unforeseen(args[0])
@@ -70,20 +72,6 @@ func playFile(args []string, stdin io.Reader, stdout, stderr io.Writer, env func
 	return 0, nil
 }
 
-// drain reads the prompt to its end, as an agent does; not from a terminal, where nobody would know that it waits.
-func drain(stdin io.Reader) error {
-	if f, ok := stdin.(*os.File); ok {
-		if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice != 0 {
-			return nil
-		}
-	}
-	if stdin == nil {
-		return nil
-	}
-	_, err := io.Copy(io.Discard, stdin)
-	return err
-}
-
 // choose returns the steps to play and their name; nil steps for none.
 func (sc scenario) choose(p *player) (steps []step, where string) {
 	equal := func(want *int, have string) bool { return want == nil || strconv.Itoa(*want) == have }
@@ -96,8 +84,6 @@ func (sc scenario) choose(p *player) (steps []step, where string) {
 }
 
 type player struct {
-	stdout, stderr           io.Writer
-	env                      func(string) string
 	role, iteration, attempt string
 	fill                     *strings.Replacer
 }
@@ -105,10 +91,10 @@ type player struct {
 // unforeseen is what the agent does when the scenario has nothing for it.
 func (p *player) unforeseen(path string) error {
 	text := fmt.Sprintf("%s has no turn for role %q, iteration %q, attempt %q, and no default steps.", path, p.role, p.iteration, p.attempt)
-	if err := p.say(p.stdout, text); err != nil {
+	if err := say(os.Stdout, text); err != nil {
 		return err
 	}
-	if _, ok := roles.Deliverable(p.role); !ok || p.env("SUPERLOOP_LOOP_DIR") == "" {
+	if _, ok := roles.Deliverable(p.role); !ok || os.Getenv("SUPERLOOP_LOOP_DIR") == "" {
 		return nil
 	}
 	return p.report(text + "\n")
@@ -118,9 +104,9 @@ func (p *player) unforeseen(path string) error {
 func (p *player) play(s step) error {
 	switch {
 	case s.Say != nil:
-		return p.say(p.stdout, p.fill.Replace(*s.Say))
+		return say(os.Stdout, p.fill.Replace(*s.Say))
 	case s.Stderr != nil:
-		return p.say(p.stderr, p.fill.Replace(*s.Stderr))
+		return say(os.Stderr, p.fill.Replace(*s.Stderr))
 	case s.Write != nil:
 		return p.write(*s.Write, os.O_TRUNC)
 	case s.Append != nil:
@@ -130,15 +116,15 @@ func (p *player) play(s step) error {
 	case s.Report != nil:
 		return p.report(p.fill.Replace(*s.Report))
 	case s.LastMessage != nil:
-		return p.lastMessage(p.fill.Replace(*s.LastMessage))
+		return lastMessage(p.fill.Replace(*s.LastMessage))
 	case s.Run != nil:
-		return p.run(s.Run)
+		return run(s.Run)
 	case s.Spawn != nil:
-		return p.spawn(s.Spawn, s.Detach)
+		return spawn(s.Spawn, s.Detach)
 	case s.SleepMS != nil:
 		<-time.After(time.Duration(*s.SleepMS) * time.Millisecond)
 	case s.FloodBytes != nil:
-		return p.flood(*s.FloodBytes)
+		return flood(*s.FloodBytes)
 	case *s.IgnoreTerm:
 		signal.Ignore(syscall.SIGTERM)
 	default:
@@ -147,7 +133,7 @@ func (p *player) play(s step) error {
 	return nil
 }
 
-func (p *player) say(w io.Writer, text string) error {
+func say(w io.Writer, text string) error {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
@@ -155,10 +141,10 @@ func (p *player) say(w io.Writer, text string) error {
 	return err
 }
 
-func (p *player) flood(n int64) error {
+func flood(n int64) error {
 	block := strings.Repeat(strings.Repeat("flood ", 13)+".\n", 800)
 	for ; n > 0; n -= int64(len(block)) {
-		if _, err := io.WriteString(p.stdout, block[:min(n, int64(len(block)))]); err != nil {
+		if _, err := io.WriteString(os.Stdout, block[:min(n, int64(len(block)))]); err != nil {
 			return err
 		}
 	}
@@ -211,15 +197,15 @@ func (p *player) delete(path string) error {
 
 func (p *player) report(text string) error {
 	file, ok := roles.Deliverable(p.role)
-	dir := p.env("SUPERLOOP_LOOP_DIR")
+	dir := os.Getenv("SUPERLOOP_LOOP_DIR")
 	if !ok || dir == "" {
 		return fmt.Errorf("a report needs SUPERLOOP_ROLE (here %q) and SUPERLOOP_LOOP_DIR (here %q): play the scenario as a runner of superloop", p.role, dir)
 	}
 	return os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644)
 }
 
-func (p *player) lastMessage(text string) error {
-	path := p.env("SUPERLOOP_LAST_MESSAGE_FILE")
+func lastMessage(text string) error {
+	path := os.Getenv("SUPERLOOP_LAST_MESSAGE_FILE")
 	if path == "" {
 		return errors.New("a last message needs SUPERLOOP_LAST_MESSAGE_FILE: play the scenario as a runner of superloop")
 	}
@@ -228,8 +214,8 @@ func (p *player) lastMessage(text string) error {
 
 // run starts a command and waits for it. A command that fails is told on standard error and the play goes on, as an
 // agent does when a tool fails.
-func (p *player) run(argv []string) error {
-	child, err := p.start(argv, false)
+func run(argv []string) error {
+	child, err := start(argv, false)
 	if err != nil {
 		return err
 	}
@@ -239,51 +225,40 @@ func (p *player) run(argv []string) error {
 	}
 	switch ws, _ := state.Sys().(syscall.WaitStatus); {
 	case ws.Signaled():
-		return p.say(p.stderr, fmt.Sprintf("script: %s was ended by signal %d", argv[0], ws.Signal()))
+		return say(os.Stderr, fmt.Sprintf("script: %s was ended by signal %d", argv[0], ws.Signal()))
 	case !state.Success():
-		return p.say(p.stderr, fmt.Sprintf("script: %s ended with exit code %d", argv[0], state.ExitCode()))
+		return say(os.Stderr, fmt.Sprintf("script: %s ended with exit code %d", argv[0], state.ExitCode()))
 	}
 	return nil
 }
 
 // spawn starts a command and leaves it running, as a careless agent does: `command &`, or `setsid command &` when
 // detached. It can hold standard output and error open after the agent is gone.
-func (p *player) spawn(argv []string, detach bool) error {
-	child, err := p.start(argv, detach)
+func spawn(argv []string, detach bool) error {
+	child, err := start(argv, detach)
 	if err != nil {
 		return err
 	}
 	return child.Release()
 }
 
-// start gives a child this process's own standard output and error (/dev/null where Main was not given files), its
-// environment and directory.
+// start gives a child this process's own standard output and error, its environment and directory.
 //
 // os.StartProcess instead of internal/proc: that one's promise is to leave nothing behind, and an agent's tools write
 // straight to the agent's output and may stay behind.
-func (p *player) start(argv []string, ownSession bool) (*os.Process, error) {
-	path, err := proc.LookPath(argv[0], []string{"PATH=" + p.env("PATH")})
+func start(argv []string, ownSession bool) (*os.Process, error) {
+	path, err := proc.LookPath(argv[0], []string{"PATH=" + os.Getenv("PATH")})
 	if err != nil {
 		return nil, err
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
-	child, err := os.StartProcess(path, argv, &os.ProcAttr{
-		Files: []*os.File{null, inherited(p.stdout, null), inherited(p.stderr, null)},
-		Sys:   &syscall.SysProcAttr{Setsid: ownSession},
-	})
+	child, err := os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{null, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setsid: ownSession}})
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", argv[0], err)
 	}
 	return child, nil
-}
-
-func inherited(w io.Writer, otherwise *os.File) *os.File {
-	if f, ok := w.(*os.File); ok {
-		return f
-	}
-	return otherwise
 }

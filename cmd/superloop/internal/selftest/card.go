@@ -87,11 +87,7 @@ func Head(w io.Writer, cli, program string) { fmt.Fprintf(w, "%s at %s\n", cli, 
 
 // Line prints how a case went, how long it took and what was seen, and what was expected of each check that is not ok.
 func Line(w io.Writer, c Case) {
-	width := 0
-	for _, sc := range scenarios() {
-		width = max(width, len(sc.name))
-	}
-	fmt.Fprintf(w, "  %-7s  %-*s  %6s  %s\n", c.Status, width, c.Name, render.Duration(time.Duration(c.WallMS)*time.Millisecond),
+	fmt.Fprintf(w, "  %-7s  %-21s  %6s  %s\n", c.Status, c.Name, render.Duration(time.Duration(c.WallMS)*time.Millisecond),
 		render.Cut(render.Clean(c.summary()), 150))
 	// A value is safe for one line, says where the lines of it end, and is cut.
 	show := func(text string) string { return render.Cut(render.Clean(strings.ReplaceAll(text, "\n", `\n`)), 300) }

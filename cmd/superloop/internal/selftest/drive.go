@@ -40,7 +40,7 @@ type Options struct {
 	Hurry  <-chan struct{} // as in proc.Spec
 	// Silence is the least bound of silence that ends a hanging run; 0: 12 s to 45 s, as long as the CLI may need.
 	Silence time.Duration
-	Each    func(Case) // is called with every case as soon as it is judged; it may be nil
+	Each    func(Case) // is called with every case as soon as it is judged
 }
 
 // Run drives one CLI through all cases, one after the other, in two to five minutes at most for a CLI that keeps every
@@ -79,9 +79,7 @@ func Run(ctx context.Context, o Options) (card Card, err error) {
 		if i == 0 {
 			d.usual = seen.Wall
 		}
-		if o.Each != nil {
-			o.Each(c)
-		}
+		o.Each(c)
 	}
 	card.conclude()
 	return card, nil
