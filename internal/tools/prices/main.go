@@ -3,12 +3,17 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math/big"
 	"os"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,4 +81,193 @@ func encode(f price.File) ([]byte, error) {
 	}
 	f.Providers = nil
 	return []byte(whole(f, "\n\"providers\"", providers) + "\n"), failed
+}
+
+// keep is a provider that agent CLIs are used with.
+type keep struct {
+	id string
+	// makes is the provider that names its models as this one does, where the source does not say; or sells.
+	makes string
+	names []string // other words for it
+}
+
+// sells is a shop for the models of others: a bare name of a model is not looked up there before its maker.
+const sells = "-"
+
+var kept = []keep{
+	{id: "anthropic"}, {id: "openai"}, {id: "google"}, {id: "x-ai"}, {id: "mistral"}, {id: "deepseek"}, {id: "moonshotai"},
+	{id: "zai", makes: "zhipuai", names: []string{"z-ai", "z.ai"}}, {id: "zhipuai", names: []string{"zhipu", "bigmodel"}}, {id: "minimax"},
+	{id: "groq", makes: sells}, {id: "github-copilot", makes: sells}, {id: "azure", makes: sells}, {id: "aws", makes: sells},
+	{id: "openrouter", makes: sells},
+}
+
+// vendors are those of openrouter's models that write code.
+var vendors = []string{"anthropic", "openai", "google", "x-ai", "mistralai", "deepseek", "moonshotai", "z-ai", "qwen", "minimax",
+	"meta-llama", "xiaomi", "stepfun", "~anthropic", "~google", "~moonshotai", "~openai"}
+
+// notText are models whose prices look like those of a chat in text alone, and are not.
+var notText = regexp.MustCompile(`(?i)image|tts|transcribe|realtime|audio|embed|ocr|moderation|whisper|voxtral|sonic|-live-|live-2|guard|omni-flash|computer-use`)
+
+// textKeys are the prices that a usage in tokens of text is computed with, and otherKeys those of things that no agent
+// CLI counts: they are left out, and so is nothing that text costs.
+var (
+	textKeys  = []string{"input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok"}
+	otherKeys = []string{"web_searches_kcount", "storage_searches_kcount", "input_audio_mtok", "cache_audio_read_mtok", "input_image_mtok",
+		"cache_image_read_mtok", "input_video_mtok", "cache_write_5m_mtok"}
+)
+
+func convert(src source) (price.File, error) {
+	f := price.File{Source: "@pydantic/genai-prices", URL: "https://github.com/pydantic/genai-prices",
+		License: "MIT, Copyright (c) Pydantic Services Inc. 2025 to present", Version: src.Version, Unit: "US dollars per million tokens"}
+	byID := map[string]sourceProvider{}
+	for _, p := range src.Providers {
+		byID[p.ID] = p
+	}
+	for _, k := range kept {
+		p, ok := byID[k.id]
+		if !ok {
+			return f, fmt.Errorf("the source has no provider %q any more", k.id)
+		}
+		out := &price.Provider{ID: p.ID}
+		var err error
+		if out.Named, err = translateOpt(p.ProviderMatch); err != nil {
+			return f, err
+		}
+		if len(k.names) > 0 {
+			if out.Named == nil {
+				out.Named = &price.Rules{}
+			}
+			out.Named.Equals = append(out.Named.Equals, k.names...)
+		}
+		if k.makes != sells {
+			if out.Makes, err = translateOpt(byID[cmp.Or(k.makes, k.id)].ModelMatch); err != nil {
+				return f, err
+			}
+		}
+		for _, id := range p.Fallback {
+			if slices.ContainsFunc(kept, func(k keep) bool { return k.id == id }) {
+				out.Fallback = append(out.Fallback, id)
+			}
+		}
+		for _, m := range p.Models {
+			line, err := model(p.ID, m)
+			if err != nil {
+				return f, fmt.Errorf("provider %s: model %s: %w", p.ID, m.ID, err)
+			}
+			if line != nil {
+				out.Models = append(out.Models, line)
+			}
+		}
+		f.Providers = append(f.Providers, out)
+	}
+	return f, nil
+}
+
+// model of a provider. One without a price for text stays as a name without rates, so that its name is not taken for
+// another model's; of openrouter, whose names are whole and each its own, it is left out: nil.
+func model(provider string, m sourceModel) (*price.Model, error) {
+	router := provider == "openrouter"
+	if vendor, _, _ := strings.Cut(m.ID, "/"); router && !slices.Contains(vendors, vendor) {
+		return nil, nil
+	}
+	is, err := translate(m.Match)
+	if err != nil {
+		return nil, err
+	}
+	out := &price.Model{ID: m.ID}
+	if !reflect.DeepEqual(is, price.Rules{Equals: []string{m.ID}}) {
+		out.Is = &is
+	}
+	if !notText.MatchString(m.ID) {
+		if out.Rates, err = rates(m); err != nil {
+			return nil, err
+		}
+	}
+	if router && len(out.Rates) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// rates gives none when the model is not paid by tokens of text alone.
+func rates(m sourceModel) ([]price.Tariff, error) {
+	list, err := m.prices()
+	if err != nil {
+		return nil, err
+	}
+	var out []price.Tariff
+	for _, p := range list {
+		for key := range p.Prices {
+			if !slices.Contains(textKeys, key) && !slices.Contains(otherKeys, key) {
+				return nil, nil
+			}
+		}
+		r, err := rate(p)
+		if err != nil || r.In == nil || r.Out == nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func rate(p sourcePrices) (r price.Tariff, err error) {
+	if c := p.Constraint; c != nil {
+		switch c.Type {
+		case "start_date":
+			r.From = c.StartDate
+		case "time_of_date":
+			for _, at := range []string{c.StartTime, c.EndTime} {
+				hour, utc := strings.CutSuffix(at, "Z")
+				if !utc || len(hour) != len("15:04:05") {
+					return r, fmt.Errorf("the time %q is not one of UTC in whole seconds", at)
+				}
+				r.Hours = append(r.Hours, hour)
+			}
+		default:
+			return r, fmt.Errorf("unknown constraint %q", c.Type)
+		}
+	}
+	var long price.Prices
+	tiered := false
+	for i, key := range textKeys {
+		of, ok := p.Prices[key]
+		if !ok {
+			continue
+		}
+		above := of.base
+		if len(of.tiers) > 1 {
+			return r, fmt.Errorf("%s has %d tiers, one is what package price knows", key, len(of.tiers))
+		}
+		for _, tier := range of.tiers {
+			if tiered && r.Above != tier.Start {
+				return r, fmt.Errorf("%s has a tier at %d, another price one at %d", key, tier.Start, r.Above)
+			}
+			tiered, r.Above, above = true, tier.Start, tier.Price
+		}
+		for to, v := range map[*price.Prices]json.Number{&r.Prices: of.base, &long: above} {
+			if *textPrices(to)[i], err = decimal(v); err != nil {
+				return r, fmt.Errorf("%s: %w", key, err)
+			}
+		}
+	}
+	if tiered {
+		r.Long = &long
+	}
+	return r, nil
+}
+
+// textPrices are in the order of textKeys.
+func textPrices(p *price.Prices) []**price.Price {
+	return []**price.Price{&p.In, &p.Out, &p.Read, &p.Write, &p.WriteHour}
+}
+
+// decimal rounds v to what package price computes with.
+func decimal(v json.Number) (*price.Price, error) {
+	r, ok := new(big.Rat).SetString(v.String())
+	if !ok {
+		return nil, fmt.Errorf("%q is no price", v)
+	}
+	out := new(price.Price)
+	return out, out.UnmarshalJSON([]byte(r.FloatString(12)))
 }

@@ -55,11 +55,11 @@ func inotify(dir string) Result {
 		name string
 		min  int
 	}{{"max_user_instances", fewInstances}, {"max_user_watches", fewWatches}} {
+		n := 0
 		data, err := os.ReadFile(filepath.Join(dir, l.name))
-		if err != nil {
-			return warn("sysctl fs.inotify", "%v", err)
+		if err == nil {
+			n, err = strconv.Atoi(strings.TrimSpace(string(data)))
 		}
-		n, err := strconv.Atoi(strings.TrimSpace(string(data)))
 		if err != nil {
 			return warn("sysctl fs.inotify", "reading %s: %v", l.name, err)
 		}
