@@ -221,10 +221,11 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 	if err != nil {
 		return nil, fmt.Errorf("running it: %w", err)
 	}
-	l := &line{
-		ID: c.id, Tool: p.toolName(ctx, sp, env, repo, c.tool), Command: p.scrub(c.command, top),
-		ExitCode: exitCode(r), Signal: r.Signal, TimedOut: r.Ended == proc.TimedOut,
-		Stdout: p.scrub(r.Stdout.Text(), top), Stderr: p.scrub(r.Stderr.Text(), top),
+	l := &line{ID: c.id, Tool: p.toolName(ctx, sp, env, repo, c.tool), Command: p.scrub(c.command, top),
+		ExitCode: r.Code, Signal: r.Signal, TimedOut: r.Ended == proc.TimedOut,
+		Stdout: p.scrub(r.Stdout.Text(), top), Stderr: p.scrub(r.Stderr.Text(), top)}
+	if r.Signal != "" { // as a shell says it
+		l.ExitCode = 128 + int(unix.SignalNum(r.Signal))
 	}
 	switch {
 	case r.Ended == proc.NotStarted || r.Ended == proc.Lost:
@@ -235,17 +236,6 @@ func record(ctx context.Context, sp *proc.Spawner, p place, c testCase) (*line, 
 		return nil, errors.New("it did not fail")
 	}
 	return l, nil
-}
-
-// exitCode is what a shell would say: 128 and the signal's number for a death by a signal.
-func exitCode(r proc.Result) int {
-	switch {
-	case r.Code >= 0:
-		return r.Code
-	case r.Signal != "":
-		return 128 + int(unix.SignalNum(r.Signal))
-	}
-	return 1
 }
 
 // toolName completes a tool's name by its version: of "go !go version" by the number that the command prints.

@@ -133,7 +133,7 @@ func NewClassification(cat *catalog.Catalog, f classify.Failure, plan *remedy.Pl
 	if h, ok := cat.Handler(f.Handler); ok {
 		c.About, c.Description, c.Family, c.Source = h.Label, h.Description, h.Family, h.Origin.Source
 	}
-	for _, name := range sortedKeys(f.Findings) {
+	for _, name := range slices.Sorted(maps.Keys(f.Findings)) {
 		c.Findings = append(c.Findings, f.Findings[name])
 	}
 	for i, m := range f.Matches {
@@ -176,8 +176,6 @@ func Options(plan *remedy.Plan, policy *recovery.Policy) []OptionView {
 	}
 	return out
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 const (
 	maxText   = 300 // characters of a line of what tools have printed
