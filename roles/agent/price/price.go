@@ -129,7 +129,7 @@ func (t *Table) cost(provider, model string, u agent.Usage, at time.Time, how re
 	return usd, true
 }
 
-// clean is a name as the rules compare it: in lower case, without the mark by which Claude Code asks for a long context.
+// clean is a name as the rules compare it: in lower case, without the mark of Claude Code for a long context.
 func clean(name string) string {
 	return strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), "[1m]")
 }

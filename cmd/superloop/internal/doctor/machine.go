@@ -41,20 +41,17 @@ func judgeContainment(level proc.Level, why []string) Result {
 	return ok("%s: %s%s", level, means, notes(why))
 }
 
-const (
-	inotifyLimits = "/proc/sys/fs/inotify" // Linux only
-	fewInstances  = 64                     // superloop takes one per process that follows a journal
-	fewWatches    = 1024
-)
+const inotifyLimits = "/proc/sys/fs/inotify" // Linux only
 
-// inotify looks whether files can be watched; the error of a limit that was reached speaks of open files or of the disk.
+// inotify looks whether files can be watched: each process that follows a journal takes an instance. The error of a
+// limit that was reached speaks of open files or of the disk.
 func inotify(dir string) Result {
 	var found []string
 	low := ""
 	for _, l := range []struct {
 		name string
 		min  int
-	}{{"max_user_instances", fewInstances}, {"max_user_watches", fewWatches}} {
+	}{{"max_user_instances", 64}, {"max_user_watches", 1024}} {
 		n := 0
 		data, err := os.ReadFile(filepath.Join(dir, l.name))
 		if err == nil {
@@ -73,12 +70,6 @@ func inotify(dir string) Result {
 	}
 	return ok("%s", strings.Join(found, ", "))
 }
-
-const (
-	fewBytes  = 1 << 30
-	noBytes   = 50 << 20
-	fewInodes = 1000
-)
 
 func (p Target) disk(context.Context) Result {
 	places := []string{p.Repo}
@@ -105,27 +96,22 @@ func (p Target) disk(context.Context) Result {
 // judgeRoom judges the free bytes and inodes of a file system; one that has no table of inodes has 0 of them.
 func judgeRoom(place string, free, inodes, freeInodes uint64) (Status, string) {
 	status, line := OK, fmt.Sprintf("%.1f GiB free at %s", float64(free)/(1<<30), place)
-	if free < fewBytes {
+	if free < 1<<30 {
 		status, line = Warn, fmt.Sprintf("only %d MiB free at %s", free>>20, place)
 	}
-	if inodes > 0 && freeInodes < fewInodes {
+	if inodes > 0 && freeInodes < 1000 {
 		status, line = Warn, fmt.Sprintf("%s, and only %d more files", line, freeInodes)
 	}
-	if free < noBytes || inodes > 0 && freeInodes == 0 {
+	if free < 50<<20 || inodes > 0 && freeInodes == 0 {
 		status = Fail
 	}
 	return status, line
 }
 
-const (
-	skewAllowed = time.Minute
-	skewFiles   = 20000 // so many files are looked at, at most
-)
-
 // clock looks for files from the future: then the clock is wrong, or was, and what is told by times (what an agent
-// changed, how long a loop was active) may be wrong too.
+// changed, how long a loop was active) may be wrong too. It looks at 20,000 files at most.
 func (p Target) clock(ctx context.Context) Result {
-	limit := p.Now().Add(skewAllowed)
+	limit := p.Now().Add(time.Minute)
 	seen, ahead := 0, 0
 	var first string
 	var most time.Duration
@@ -139,7 +125,7 @@ func (p Target) clock(ctx context.Context) Result {
 			return fs.SkipDir
 		case e.IsDir():
 			return nil
-		case seen == skewFiles:
+		case seen == 20000:
 			return fs.SkipAll
 		}
 		seen++

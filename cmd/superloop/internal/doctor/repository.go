@@ -21,8 +21,6 @@ import (
 	"github.com/superloop/superloop/loop/worktree"
 )
 
-const toolTimeout = 10 * time.Second
-
 // lookPath finds a program as a loop would.
 func (p Target) lookPath(file string) (string, error) {
 	return proc.LookPath(file, []string{"PATH=" + p.Path})
@@ -33,7 +31,7 @@ func (p Target) version(ctx context.Context, program, arg string) (said, path st
 	if path, err = p.lookPath(program); err != nil {
 		return "", "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := proc.Tool{Dir: "/", Env: append(os.Environ(), "PATH="+p.Path), Limit: 1 << 20}.Run(ctx, path, arg)
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")

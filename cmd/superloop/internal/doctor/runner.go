@@ -93,12 +93,6 @@ func (p Target) runner(ctx context.Context, e *preflight.Examiner, r config.Runn
 	return res
 }
 
-// Bounds of what a program is asked.
-const (
-	proveGrace  = time.Second
-	proveOutput = 64 << 10 // bytes of each stream, of its beginning and of its end
-)
-
 // Prove finds out whether a program of which nothing is known works: by asking it for its version, and where that says
 // nothing by what recovery/verify finds. It starts at most six commands, each a process tree of its own that has
 // nothing to read and ends within q.Bound.
@@ -140,7 +134,7 @@ type prover struct {
 // Run runs one command.
 func (p *prover) Run(ctx context.Context, argv []string) (verify.Run, error) {
 	env := append(p.q.Env[:len(p.q.Env):len(p.q.Env)], "LC_ALL=C")
-	res, err := p.spawner.Run(ctx, proc.Spec{Argv: argv, Dir: p.q.Dir, Env: env, Timeout: p.q.Bound, Grace: proveGrace, HeadTail: proveOutput})
+	res, err := p.spawner.Run(ctx, proc.Spec{Argv: argv, Dir: p.q.Dir, Env: env, Timeout: p.q.Bound, Grace: time.Second, HeadTail: 64 << 10})
 	switch {
 	case err != nil:
 		return verify.Run{}, err

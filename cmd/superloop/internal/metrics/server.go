@@ -49,16 +49,6 @@ type Server struct {
 	serving sync.WaitGroup
 }
 
-// How long the parts of a request may take, and how many may be under way.
-const (
-	headerTime = 5 * time.Second
-	answerTime = time.Minute // the first scrape reads journals as a whole
-	idleTime   = 2 * time.Minute
-	closeTime  = time.Second
-	maxScrapes = 4
-	maxHeader  = 16 << 10
-)
-
 // Serve begins to answer at an address that Address has given. It fails when the port is in use.
 func Serve(addr string, c *Collector) (*Server, error) {
 	ln, err := net.Listen("tcp", addr)
@@ -68,15 +58,16 @@ func Serve(addr string, c *Collector) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", scrapes(c))
 	s := &Server{URL: "http://" + ln.Addr().String() + "/metrics",
-		http: &http.Server{Handler: loopback(mux), ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: answerTime,
-			IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}}
+		// The first scrape reads journals as a whole.
+		http: &http.Server{Handler: loopback(mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: time.Minute,
+			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}}
 	s.serving.Go(func() { _ = s.http.Serve(ln) }) // however it ends, the loops go on
 	return s, nil
 }
 
-// scrapes answers with the metrics, to a few at a time.
+// scrapes answers with the metrics, to four at a time.
 func scrapes(c *Collector) http.Handler {
-	free := make(chan struct{}, maxScrapes)
+	free := make(chan struct{}, 4)
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		select {
 		case free <- struct{}{}:
@@ -85,14 +76,14 @@ func scrapes(c *Collector) http.Handler {
 			http.Error(w, "too many scrapes are under way; ask again later", http.StatusServiceUnavailable)
 			return
 		}
-		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = w.Write(c.Text()) // whoever went away in the middle does not want it
 	})
 }
 
 // Close ends the server, a scrape that is under way within a second.
 func (s *Server) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -14,8 +14,6 @@ import (
 // text is an answer to a scrape, in the text format of Prometheus, version 0.0.4.
 type text struct{ bytes.Buffer }
 
-const contentType = "text/plain; version=0.0.4; charset=utf-8"
-
 // escaped are the values of labels as the text format quotes them.
 var escaped = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 

@@ -177,13 +177,8 @@ func Options(plan *remedy.Plan, policy *recovery.Policy) []OptionView {
 	return out
 }
 
-const (
-	maxText   = 300 // characters of a line of what tools have printed
-	maxOutput = 6   // lines of a tool's output that an operator is shown
-)
-
-// inert is foreign text that a terminal does nothing with, in one line.
-func inert(s string) string { return Cut(text.Display(s), maxText) }
+// inert is foreign text that a terminal does nothing with, in one line of at most 300 characters.
+func inert(s string) string { return Cut(text.Display(s), 300) }
 
 // reportsText has what classify, fix and verify print.
 //
@@ -255,10 +250,10 @@ func Verification(w io.Writer, tool, label string, out verify.Outcome, runs []Ch
 	report(w, "verification", map[string]any{"Name": name, "Out": out, "Runs": runs, "Repaired": out.Repair != nil && out.Repair.Succeeded})
 }
 
-func output(printed string) []string {
-	var out []string
+// output is the first six lines of what a tool has printed.
+func output(printed string) (out []string) {
 	for line := range strings.Lines(printed) {
-		if len(out) == maxOutput {
+		if len(out) == 6 {
 			return append(out, "...")
 		}
 		out = append(out, inert(strings.TrimRight(line, "\r\n")))

@@ -103,7 +103,7 @@ func Sentences(file string, funcs template.FuncMap) *template.Template {
 	return all
 }
 
-// Describe says an event in a sentence without control characters; one that it does not know is its name and its fields.
+// Describe says an event in a sentence without control characters; an unknown one is its name and its fields.
 func Describe(ev journal.Event) string {
 	sentence := templates().Lookup(ev.Event)
 	if sentence == nil || strings.HasPrefix(ev.Event, "_") {

@@ -26,8 +26,6 @@ import (
 	"github.com/superloop/superloop/roles"
 )
 
-const exitWrong = 2
-
 // Main plays the scenario file that args names and returns the exit code. Files are below the process's working
 // directory. It is for a process of its own: SIGINT, SIGTERM and SIGHUP end that process as they end any program,
 // whatever it had arranged before.
@@ -35,7 +33,7 @@ func Main(args []string) int {
 	code, err := playFile(args)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "script: %v\n", err)
-		return exitWrong
+		return 2
 	}
 	return code
 }
