@@ -1,12 +1,14 @@
 package durable
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,9 +21,7 @@ const maxHolder = 4096
 // Lock is an exclusive flock(2) on a file of its own. It ends with Unlock, or with the process, however that ends:
 // there are no stale locks, and nothing that a crash leaves behind has to be judged. The file stays where it is and is
 // never renamed. Not for NFS.
-type Lock struct {
-	file *os.File
-}
+type Lock struct{ file *os.File }
 
 // LockedError says that somebody else, possibly in this process, holds a lock.
 type LockedError struct {
@@ -63,6 +63,22 @@ func (d Disk) Lock(path string, holder []byte) (*Lock, error) {
 			return nil, err
 		}
 		// The file was removed between our open and our lock: nobody else could see that lock.
+	}
+}
+
+// LockWait is Lock that waits while somebody else holds the lock: until ctx ends, and, unless patience is 0, at most so
+// long; the error is then the *LockedError.
+func (d Disk) LockWait(ctx context.Context, path string, holder []byte, patience time.Duration) (*Lock, error) {
+	for end := time.Now().Add(patience); ; {
+		l, err := d.Lock(path, holder)
+		if _, held := errors.AsType[*LockedError](err); !held || patience > 0 && time.Now().After(end) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for %s: %w", path, ctx.Err())
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/superloop/superloop/loop"
 	"github.com/superloop/superloop/loop/gate"
-	"github.com/superloop/superloop/loop/worktree"
 	"github.com/superloop/superloop/roles"
 	"github.com/superloop/superloop/roles/agent"
 )
@@ -215,7 +214,7 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 	prev.Streak = s.Stuck.Count      // the journal's count, which nobody edits
 	prev.Iteration = s.Iteration - 1 // a look that was not recorded has not counted
 	now := gate.StuckState{RunID: s.RunID, Iteration: s.Iteration, CodeSignature: sig, Threshold: s.Plan.StuckThreshold, UpdatedAt: g.Now(s)}
-	st := gate.Stuck(prev, now, worktree.Paths(counted))
+	st := gate.Stuck(prev, now, counted)
 	if err := g.Tree.keep(s); err != nil {
 		return nil, err
 	}
@@ -228,7 +227,7 @@ func (g *Gates) checkStuck(ctx context.Context, e loop.Effect, s loop.State) (lo
 		return f, nil
 	}
 	f.Action = "report_and_stop"
-	report := gate.StuckReport{LoopID: g.LoopID, State: st, Ignored: worktree.Paths(ignored),
+	report := gate.StuckReport{LoopID: g.LoopID, State: st, Ignored: ignored,
 		Patterns: g.Settings().Loop.Stuck.Ignore, Missing: s.MissingGates(), At: g.Now(s)}
 	return f, g.Write("stuck-report.md", report.Markdown())
 }

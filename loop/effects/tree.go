@@ -48,13 +48,13 @@ func (t *Tree) Branch(ctx context.Context) string {
 }
 
 // diff is what changed from the tree before the iteration to the last look.
-func (t *Tree) diff() (counted, ignored []worktree.Change, err error) {
+func (t *Tree) diff() (counted, ignored []string, err error) {
 	return worktree.Filter(worktree.Diff(t.first, t.last), t.Settings().Loop.Stuck.Ignore)
 }
 
 // iteration is what changed in the iteration, and the signature of the tree at its end. The look was taken with the
 // promise; after a restart in between it is taken again.
-func (t *Tree) iteration(ctx context.Context, s loop.State) (counted, ignored []worktree.Change, sig string, err error) {
+func (t *Tree) iteration(ctx context.Context, s loop.State) (counted, ignored []string, sig string, err error) {
 	if err := t.load(ctx, s); err != nil {
 		return nil, nil, "", err
 	}

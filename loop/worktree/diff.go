@@ -10,57 +10,28 @@ import (
 	"strings"
 )
 
-// Kind says how a path differs between two snapshots.
-type Kind string
-
-// The kinds of a Change.
-const (
-	Added    Kind = "added"
-	Modified Kind = "modified"
-	Deleted  Kind = "deleted"
-)
-
-// Change is one path that differs between two snapshots.
-type Change struct {
-	Path string
-	Kind Kind
-}
-
-// Paths gives the paths of the changes, in their order.
-func Paths(changes []Change) []string {
-	out := make([]string, 0, len(changes))
-	for _, c := range changes {
-		out = append(out, c.Path)
-	}
-	return out
-}
-
-// Diff lists what changed from a to b, sorted by path.
-func Diff(a, b Snapshot) []Change {
-	var out []Change
+// Diff lists the paths that differ between a and b, sorted: what was added, modified or deleted.
+func Diff(a, b Snapshot) (paths []string) {
 	x, y := a.entries, b.entries
 	for len(x) > 0 || len(y) > 0 {
 		switch {
 		case len(y) == 0 || len(x) > 0 && x[0].path < y[0].path:
-			out = append(out, Change{x[0].path, Deleted})
-			x = x[1:]
+			paths, x = append(paths, x[0].path), x[1:]
 		case len(x) == 0 || y[0].path < x[0].path:
-			out = append(out, Change{y[0].path, Added})
-			y = y[1:]
+			paths, y = append(paths, y[0].path), y[1:]
 		default:
 			if x[0] != y[0] {
-				out = append(out, Change{x[0].path, Modified})
+				paths = append(paths, x[0].path)
 			}
 			x, y = x[1:], y[1:]
 		}
 	}
-	return out
+	return paths
 }
 
 // Unchanged returns those of the paths that are the same in a and b, a path that is in neither included. With what was
 // dirty when a loop began, a from then and b from now, it is what a commit has to leave alone.
-func Unchanged(a, b Snapshot, paths []string) []string {
-	var out []string
+func Unchanged(a, b Snapshot, paths []string) (out []string) {
 	for _, p := range paths {
 		if a.at(p) == b.at(p) {
 			out = append(out, p)
@@ -86,22 +57,22 @@ func (s Snapshot) Signature() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Filter parts changes into those that count and those that the globs ignore.
+// Filter parts changed paths into those that count and those that the globs ignore.
 //
 // The globs have the meaning of .gitignore: "*.log" is a name at any depth, "dir/" a directory with all below it, "a/b"
 // and "/b" begin at the top, "**" stands for any number of directories, "!" takes back what a glob before it ignored,
 // but nothing below a directory that is ignored, and of several that match the last one decides. An empty one ignores
 // nothing. A glob that is not valid is an error, and then nothing is ignored.
-func Filter(changes []Change, globs []string) (counted, ignored []Change, err error) {
+func Filter(paths, globs []string) (counted, ignored []string, err error) {
 	list, err := compileIgnore(globs)
 	if err != nil {
-		return changes, nil, err
+		return paths, nil, err
 	}
-	for _, c := range changes {
-		if list.ignores(c.Path) {
-			ignored = append(ignored, c)
+	for _, p := range paths {
+		if list.ignores(p) {
+			ignored = append(ignored, p)
 		} else {
-			counted = append(counted, c)
+			counted = append(counted, p)
 		}
 	}
 	return counted, ignored, nil

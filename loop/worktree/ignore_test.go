@@ -45,17 +45,13 @@ func TestFilter(t *testing.T) {
 		{"**", "a a/b", ""},
 		{"/ !", "", "a"},
 	} {
-		var changes []Change
-		for _, p := range strings.Fields(tt.ignored + " " + tt.counted) {
-			changes = append(changes, Change{p, Modified})
-		}
-		counted, ignored, err := Filter(changes, strings.Fields(tt.globs))
-		if err != nil || strings.Join(Paths(ignored), " ") != tt.ignored || strings.Join(Paths(counted), " ") != tt.counted {
-			t.Errorf("%s: ignored %v, counted %v, %v", tt.globs, Paths(ignored), Paths(counted), err)
+		counted, ignored, err := Filter(strings.Fields(tt.ignored+" "+tt.counted), strings.Fields(tt.globs))
+		if err != nil || strings.Join(ignored, " ") != tt.ignored || strings.Join(counted, " ") != tt.counted {
+			t.Errorf("%s: ignored %v, counted %v, %v", tt.globs, ignored, counted, err)
 		}
 	}
 	for _, bad := range []string{"[", "a/[b", "a//b"} {
-		counted, ignored, err := Filter([]Change{{"x", Added}}, []string{"x", bad})
+		counted, ignored, err := Filter([]string{"x"}, []string{"x", bad})
 		if err == nil || len(counted) != 1 || ignored != nil {
 			t.Errorf("%s: %v %v %v", bad, counted, ignored, err)
 		}
@@ -86,15 +82,11 @@ func TestFilterIsGitignore(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		var changes []Change
-		for _, n := range names {
-			changes = append(changes, Change{n, Added})
-		}
-		counted, _, err := Filter(changes, globs)
+		counted, _, err := Filter(names, globs)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		got, want := Paths(counted), strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+		got, want := counted, strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 		if want[0] == "" {
 			want = nil
 		}

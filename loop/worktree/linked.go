@@ -64,7 +64,12 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 			}
 			return OpenEnv(ctx, path, r.env)
 		}
-		if err := r.remove(ctx, *known); err != nil {
+		// What is in it goes too, and its branch stays. One that somebody has locked stays, and is an error.
+		remove := []string{"worktree", "remove", "--force"}
+		if known.locked == "initializing" {
+			remove = append(remove, "--force")
+		}
+		if _, err := r.write(ctx, nil, append(remove, known.path)...); err != nil {
 			return nil, err
 		}
 	}
@@ -78,17 +83,6 @@ func (r *Repo) addWorktree(ctx context.Context, path, branch string) (*Repo, err
 		return nil, err
 	}
 	return OpenEnv(ctx, path, r.env)
-}
-
-// remove removes a linked work tree with what is in it; its branch stays. One that somebody has locked stays, and is an
-// error.
-func (r *Repo) remove(ctx context.Context, l linked) error {
-	args := []string{"worktree", "remove", "--force"}
-	if l.locked == "initializing" {
-		args = append(args, "--force")
-	}
-	_, err := r.write(ctx, nil, append(args, l.path)...)
-	return err
 }
 
 // linkedAt finds the linked work tree at path, nil when there is none; never the main one.

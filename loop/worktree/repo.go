@@ -12,7 +12,9 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -63,9 +65,9 @@ func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
 	}
 	r := &Repo{Top: abs, env: cleanEnv(env)}
 	out, err := r.read(ctx, "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--show-object-format")
-	var failed *proc.ToolError
+	failed, ran := errors.AsType[*proc.ToolError](err)
 	switch {
-	case errors.As(err, &failed) && strings.Contains(failed.Stderr, "not a git repository"):
+	case ran && strings.Contains(failed.Stderr, "not a git repository"):
 		return nil, fmt.Errorf("%w: %s; to make it one: git -C %s init", ErrNotRepo, abs, text.Paste(abs))
 	case err != nil:
 		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
@@ -81,14 +83,12 @@ func OpenEnv(ctx context.Context, dir string, env []string) (*Repo, error) {
 		return nil, fmt.Errorf("%w: %s is inside a git directory, not beside it", ErrNotRepo, abs)
 	}
 	r.sha256 = facts[2] == "sha256"
-	top, err := r.line(ctx, "rev-parse", "--show-toplevel")
-	if err == nil {
-		r.GitDir, err = r.line(ctx, "rev-parse", "--absolute-git-dir")
+	if r.GitDir, err = r.line(ctx, "rev-parse", "--absolute-git-dir"); err == nil {
+		r.Top, err = r.line(ctx, "rev-parse", "--show-toplevel")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the repository at %s: %w", abs, err)
 	}
-	r.Top = top
 	return r, nil
 }
 
@@ -128,8 +128,7 @@ func (r *Repo) line(ctx context.Context, args ...string) (string, error) {
 
 // exitCode is the exit code of a git that ran and failed, -1 for another error.
 func exitCode(err error) int {
-	var failed *proc.ToolError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*proc.ToolError](err); ok {
 		return failed.Code
 	}
 	return -1
@@ -150,8 +149,7 @@ func (r *Repo) orNone(ctx context.Context, what string, args ...string) (string,
 	out, err := r.line(ctx, args...)
 	if exitCode(err) == 1 {
 		return "", nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return "", fmt.Errorf("reading %s: %w", what, err)
 	}
 	return out, nil
@@ -206,4 +204,126 @@ func (r *Repo) Recent(ctx context.Context, since time.Time, n int) ([]Committed,
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// Modes of git's own, and what else a snapshot's entry can be.
+const (
+	modeFile    = 0o100644
+	modeExec    = 0o100755
+	modeLink    = 0o120000
+	modeGitlink = 0o160000
+)
+
+// change is a path that git status tells of.
+type change struct {
+	path      string
+	staged    byte // X: HEAD against the index; '.' the same, '?' for both untracked
+	worktree  byte // Y: the index against the work tree
+	submodule string
+	mode      uint32 // in the work tree; 0 when it is deleted or untracked
+	unmerged  bool
+}
+
+func (c change) untracked() bool { return c.worktree == '?' }
+
+// nested is an untracked repository inside the work tree.
+func (c change) nested() bool { return c.untracked() && strings.HasSuffix(c.path, "/") }
+
+// own reports whether a path is superloop's.
+func own(path string) bool {
+	return strings.Contains("/"+path+"/", "/.superloop/")
+}
+
+// status lists what differs from HEAD or the index or is untracked, sorted by path. It is one call of git.
+func (r *Repo) status(ctx context.Context) ([]change, error) {
+	out, err := r.read(ctx, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignored=no", "--no-renames", "--ignore-submodules=none")
+	return parsed(out, err, parseStatus, "reading the status of "+r.Top)
+}
+
+// parseStatus reads the output of git status --porcelain=v2 -z.
+func parseStatus(out []byte) ([]change, error) {
+	var list []change
+	for len(out) > 0 {
+		var rec []byte
+		rec, out, _ = bytes.Cut(out, []byte{0})
+		if len(rec) == 0 || rec[0] == '#' || rec[0] == '!' {
+			continue
+		}
+		// How many fields stand before the path, and which is the mode in the work tree.
+		fields := map[byte][2]int{'1': {8, 5}, '2': {9, 5}, 'u': {10, 6}, '?': {1, 0}}[rec[0]]
+		parts := strings.SplitN(string(rec), " ", fields[0]+1)
+		good := fields[0] > 0 && len(parts) == fields[0]+1
+		if good && rec[0] == '2' { // a rename, which was not asked for: the old name follows
+			_, out, _ = bytes.Cut(out, []byte{0})
+		}
+		c := change{path: parts[len(parts)-1], staged: '?', worktree: '?', unmerged: rec[0] == 'u'}
+		if good && rec[0] != '?' {
+			m, err := strconv.ParseUint(parts[fields[1]], 8, 32)
+			if good = err == nil && len(parts[1]) == 2; good {
+				c.staged, c.worktree, c.submodule, c.mode = parts[1][0], parts[1][1], parts[2], uint32(m)
+			}
+		}
+		if !good {
+			return nil, fmt.Errorf("git status printed the record %q", rec)
+		}
+		if !own(strings.TrimSuffix(c.path, "/")) {
+			list = append(list, c)
+		}
+	}
+	slices.SortFunc(list, func(a, b change) int { return strings.Compare(a.path, b.path) })
+	return list, nil
+}
+
+// index lists the files of the index, sorted by path; a path with a conflict is left out. It is one call of git.
+func (r *Repo) index(ctx context.Context) ([]entry, error) {
+	out, err := r.read(ctx, "ls-files", "--stage", "-z")
+	return parsed(out, err, parseIndex, "listing the files of "+r.Top)
+}
+
+// parsed is what parse finds in the output of a git that ended with err; doing stands before each error.
+func parsed[T any](out []byte, err error, parse func([]byte) ([]T, error), doing string) (list []T, _ error) {
+	if err == nil {
+		list, err = parse(out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return list, nil
+}
+
+// parseIndex reads the output of git ls-files --stage -z: for each file "mode object stage<TAB>path".
+func parseIndex(out []byte) ([]entry, error) {
+	list := make([]entry, 0, bytes.Count(out, []byte{0}))
+	sorted := true
+	for len(out) > 0 {
+		var rec []byte
+		rec, out, _ = bytes.Cut(out, []byte{0})
+		meta, path, ok := bytes.Cut(rec, []byte{'\t'})
+		if !ok || len(meta) < 6+1+40+1+1 || meta[6] != ' ' || meta[len(meta)-2] != ' ' {
+			return nil, fmt.Errorf("git ls-files printed the record %q", rec)
+		}
+		if meta[len(meta)-1] != '0' {
+			continue
+		}
+		mode, err := strconv.ParseUint(string(meta[:6]), 8, 32)
+		object := meta[7 : len(meta)-2]
+		e := entry{path: string(path), mode: uint32(mode)}
+		if err == nil && hex.DecodedLen(len(object)) <= len(e.sum) {
+			_, err = hex.Decode(e.sum[:], object)
+		} else {
+			err = hex.ErrLength
+		}
+		if err != nil {
+			return nil, fmt.Errorf("git ls-files printed the record %q", rec)
+		}
+		if own(e.path) {
+			continue
+		}
+		sorted = sorted && (len(list) == 0 || list[len(list)-1].path < e.path)
+		list = append(list, e)
+	}
+	if !sorted {
+		slices.SortFunc(list, byPath)
+	}
+	return list, nil
 }

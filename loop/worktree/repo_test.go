@@ -100,8 +100,14 @@ func snap(t *testing.T, r *Repo) Snapshot {
 // diff is "kind path" for each change, joined.
 func diff(a, b Snapshot) string {
 	var out []string
-	for _, c := range Diff(a, b) {
-		out = append(out, string(c.Kind)+" "+c.Path)
+	for _, p := range Diff(a, b) {
+		kind := "modified"
+		if a.at(p) == (entry{}) {
+			kind = "added"
+		} else if b.at(p) == (entry{}) {
+			kind = "deleted"
+		}
+		out = append(out, kind+" "+p)
 	}
 	return strings.Join(out, ", ")
 }

@@ -6,9 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 
 	"github.com/superloop/superloop/internal/durable"
 )
@@ -36,32 +33,14 @@ func (s Snapshot) Save(disk durable.Disk, file string) error {
 // Load reads a snapshot that Save wrote. A file that is not there is fs.ErrNotExist; a damaged one is an error too, and
 // no snapshot.
 func Load(file string) (s Snapshot, err error) {
-	f, err := openRead(file)
-	if err != nil {
-		return s, fmt.Errorf("reading the snapshot of the tree: %w", err)
-	}
-	defer f.Close()
-	data, err := readRegular(f)
+	data, err := durable.Read(file, maxOutput)
 	if err == nil {
 		s, err = decodeSnapshot(data)
 	}
 	if err != nil {
-		return s, fmt.Errorf("reading the snapshot of the tree from %s: %w", file, err)
+		return Snapshot{}, fmt.Errorf("reading the snapshot of the tree from %s: %w", file, err)
 	}
 	return s, nil
-}
-
-func readRegular(f *os.File) ([]byte, error) {
-	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxOutput) {
-		err = fs.ErrInvalid
-	}
-	if err != nil {
-		return nil, err
-	}
-	data := make([]byte, info.Size())
-	_, err = io.ReadFull(f, data)
-	return data, err
 }
 
 func (s Snapshot) encode() []byte {

@@ -8,14 +8,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/superloop/superloop/internal/durable"
 )
 
 const (
@@ -219,25 +219,16 @@ func (s Snapshot) at(path string) entry {
 	return entry{}
 }
 
-// openRead opens a regular file without following a link, waiting for a pipe or waking a device.
-func openRead(file string) (*os.File, error) {
-	return os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-}
-
 const maxWalked = 50_000 // bounds how many files of a repository inside the work tree are looked at
 
 var errGrew = errors.New("the file changed while it was read")
 
-func (r *Repo) newHash() hash.Hash {
-	if r.sha256 {
-		return sha256.New()
-	}
-	return sha1.New()
-}
-
 // blob is the id that git gives to content of that size, read as a stream.
 func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
-	h := r.newHash()
+	h := sha1.New()
+	if r.sha256 {
+		h = sha256.New()
+	}
 	fmt.Fprintf(h, "blob %d\x00", size)
 	n, err := io.Copy(h, io.LimitReader(content, size+1))
 	if err == nil && n != size {
@@ -252,7 +243,7 @@ func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
 
 // hashFile is the id that git gives to a file's content.
 func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
-	f, err := openRead(file)
+	f, err := durable.Open(file)
 	if err != nil {
 		return sum, err
 	}

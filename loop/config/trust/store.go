@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,7 +23,6 @@ const (
 	maxFile = 4 * maxSize
 	// patience bounds the wait for another process that is writing, which takes milliseconds.
 	patience = 5 * time.Second
-	retry    = 2 * time.Millisecond
 )
 
 // How a Section came to be pinned.
@@ -220,7 +220,7 @@ func (s Store) locked(fn func() error) error {
 	err := s.Disk.MkdirAll("trust", dir, 0o700)
 	var lock *durable.Lock
 	if err == nil {
-		lock, err = s.lock(filepath.Join(dir, ".lock"))
+		lock, err = s.Disk.LockWait(context.Background(), filepath.Join(dir, ".lock"), nil, patience)
 	}
 	if err == nil {
 		defer func() { _ = lock.Unlock() }() // it dies with the process at the latest
@@ -234,13 +234,4 @@ func (s Store) locked(fn func() error) error {
 		return err
 	}
 	return fmt.Errorf("pinning the configuration: %w", err)
-}
-
-func (s Store) lock(path string) (lock *durable.Lock, err error) {
-	var held *durable.LockedError
-	for end := time.Now().Add(patience); ; <-time.After(retry) {
-		if lock, err = s.Disk.Lock(path, nil); !errors.As(err, &held) || time.Now().After(end) {
-			return lock, err
-		}
-	}
 }
