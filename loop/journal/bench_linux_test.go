@@ -102,7 +102,7 @@ func big(b *testing.B, size int64) (path, head string) {
 	j := mustOpen(b, durable.OS(), path, Options{Head: head})
 	kinds := []string{"role_start", "role_end", "tests_start", "tests_end", "gates_evaluated", "iteration_end", "iteration_start", "recovery_executed"}
 	group := make([]Event, 512)
-	for j.Size() < size {
+	for j.end().end < size {
 		for i := range group {
 			group[i] = benchEvent()
 			group[i].Event = kinds[i%len(kinds)]

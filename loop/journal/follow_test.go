@@ -12,20 +12,20 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// following runs follow in a goroutine; each event comes over the channel.
-func following(t *testing.T, path string, from int64, every time.Duration, notify bool) (<-chan Event, func() error) {
+// following runs Follow in a goroutine; each event comes over the channel.
+func following(t *testing.T, path string, from int64) (<-chan Event, func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	got, done := make(chan Event), make(chan error, 1)
 	go func() {
-		done <- follow(ctx, path, from, func(ev Event) error {
+		done <- Follow(ctx, path, from, func(ev Event) error {
 			select {
 			case got <- ev:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-		}, every, notify)
+		})
 	}()
 	stop := func() error {
 		cancel()
@@ -52,59 +52,49 @@ func expect(t *testing.T, got <-chan Event, seqs ...int64) {
 // yet, events that were there, events that come, half a line, another file in
 // its place.
 func TestFollow(t *testing.T) {
-	for name, tt := range map[string]struct {
-		every  time.Duration
-		notify bool
-	}{
-		"woken":        {10 * time.Minute, true}, // the interval cannot be what wakes it
-		"at intervals": {5 * time.Millisecond, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, data := journalOf(t, 50)
-			lines := bytes.SplitAfter(data, []byte("\n"))
-			path := filepath.Join(t.TempDir(), "events.jsonl")
-			got, stop := following(t, path, 2, tt.every, tt.notify)
-			a, err := durable.OS().OpenAppend("test", path, 0o600)
-			if err != nil {
+	t.Parallel()
+	_, data := journalOf(t, 50)
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	path := filepath.Join(t.TempDir(), "events.jsonl")
+	got, stop := following(t, path, 2)
+	a, err := durable.OS().OpenAppend("test", path, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	add := func(parts ...[]byte) {
+		t.Helper()
+		for _, p := range parts {
+			if err := a.Append(p); err != nil {
 				t.Fatal(err)
 			}
-			defer a.Close()
-			add := func(parts ...[]byte) {
-				t.Helper()
-				for _, p := range parts {
-					if err := a.Append(p); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-			add(lines[0], bytes.Join(lines[1:3], nil))
-			expect(t, got, 2, 3)
-			for i := 3; i < 23; i++ {
-				add(lines[i])
-				expect(t, got, int64(i)+1)
-			}
-			for i := 23; i < 30; i++ {
-				add(lines[i][:i], lines[i][i:]) // half a line is no event
-				expect(t, got, int64(i)+1)
-			}
-			add(lines[30][:9])
-			mustWrite(t, path+".new", bytes.Join(lines[:33], nil))
-			if err := os.Rename(path+".new", path); err != nil {
-				t.Fatal(err)
-			}
-			expect(t, got, 31, 32, 33)
-			if err := stop(); !errors.Is(err, context.Canceled) {
-				t.Errorf("err is %v", err)
-			}
-		})
+		}
+	}
+	add(lines[0], bytes.Join(lines[1:3], nil))
+	expect(t, got, 2, 3)
+	for i := 3; i < 23; i++ {
+		add(lines[i])
+		expect(t, got, int64(i)+1)
+	}
+	for i := 23; i < 30; i++ {
+		add(lines[i][:i], lines[i][i:]) // half a line is no event
+		expect(t, got, int64(i)+1)
+	}
+	add(lines[30][:9])
+	mustWrite(t, path+".new", bytes.Join(lines[:33], nil))
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, got, 31, 32, 33)
+	if err := stop(); !errors.Is(err, context.Canceled) {
+		t.Errorf("err is %v", err)
 	}
 }
 
 func TestFollowOfADirectoryThatComes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "loops", "x")
-	got, stop := following(t, filepath.Join(dir, "events.jsonl"), 0, 5*time.Millisecond, true)
+	got, stop := following(t, filepath.Join(dir, "events.jsonl"), 0)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +115,7 @@ func TestFollowAcrossARepair(t *testing.T) {
 	t.Parallel()
 	path, data := journalOf(t, 3)
 	mustWrite(t, path, append(data, `{"seq":4,"time`...))
-	got, stop := following(t, path, 0, 10*time.Minute, true)
+	got, stop := following(t, path, 0)
 	expect(t, got, 1, 2, 3)
 	j := mustOpen(t, durable.OS(), path, Options{})
 	if j.Repaired().Cut == 0 {

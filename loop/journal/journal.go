@@ -1,7 +1,9 @@
 package journal
 
 import (
-	"cmp"
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,15 +14,9 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-// Options of Open. The zero value is a journal without a head, readable by its owner only.
+// Options of Open.
 type Options struct {
-	// Head is the path of the anchor, in a directory that agents cannot write; "": none is kept.
-	Head string
-	// VerifyAll makes Open check every line; otherwise it checks the line that the head names and those after it, or
-	// all if there is no head.
-	VerifyAll bool
-	// Perm is the mode of a journal that Open creates; 0: 0600. A journal holds commands and the ends of their outputs.
-	Perm fs.FileMode
+	Head string // the path of the anchor, in a directory that agents cannot write; "": none is kept
 }
 
 // Journal appends to one events.jsonl. It may be used by several goroutines; of those that append with sync at the same
@@ -34,18 +30,18 @@ type Journal struct {
 	app  *durable.Appender
 	last place // the last line that was appended
 
-	flush   sync.Mutex // held during a flush; taken without mu
-	synced  int64      // the last event that is on the disk
-	head    *durable.Slots
-	headErr error
+	flush  sync.Mutex // held during a flush; taken without mu
+	synced int64      // the last event that is on the disk
+	head   *durable.Slots
 }
 
 // Open opens the journal at path and creates it if it is not there; its directory must be. The caller holds the loop's
 // lock: there is one writer.
 //
-// It checks the journal against its head (*TamperedError), then its lines (*CorruptError; see Options.VerifyAll for how
-// many), changing nothing. Only if all is well it repairs a torn end, if there is one: see Repaired. It flushes what it
-// found, so that whoever acts on what the journal says acts on what is on the disk.
+// It checks the journal against its head (*TamperedError), then its lines (*CorruptError), changing nothing. Only if all
+// is well it repairs a torn end, if there is one: see Repaired. It flushes what it found, so that whoever acts on what
+// the journal says acts on what is on the disk. A journal that it creates can be read by its owner only: it holds
+// commands and the ends of their outputs.
 //
 // Steps for a fault: "events:..." and "head:...".
 func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
@@ -56,10 +52,13 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 		}
 	}()
 	anchor, err := j.openHead(o.Head)
+	if err == nil && anchor.seq > 0 {
+		err = anchor.find(path, o.Head)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := j.inspect(anchor, o)
+	s, err := inspect(path)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +70,7 @@ func Open(d durable.Disk, path string, o Options) (_ *Journal, err error) {
 			return nil, err
 		}
 	}
-	if j.app, err = d.OpenAppend("events", path, cmp.Or(o.Perm, 0o600)); err != nil {
+	if j.app, err = d.OpenAppend("events", path, 0o600); err != nil {
 		return nil, err
 	}
 	if got := j.app.Size(); got != s.end {
@@ -102,25 +101,12 @@ func (j *Journal) openHead(head string) (p place, err error) {
 	return p, nil
 }
 
-// inspect reads the journal without changing it.
-func (j *Journal) inspect(anchor place, o Options) (scan, error) {
-	if anchor.seq > 0 {
-		if err := anchor.find(j.path, o.Head); err != nil {
-			return scan{}, err
-		}
-	}
-	f, err := durable.Open(j.path)
+// inspect reads the journal without changing it; one that is not there is empty.
+func inspect(path string) (scan, error) {
+	s, err := checkFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return scan{}, nil
 	}
-	if err != nil {
-		return scan{}, fmt.Errorf("opening a journal: %w", err)
-	}
-	defer f.Close()
-	if o.VerifyAll {
-		anchor = place{}
-	}
-	s, err := check(f, j.path, anchor)
 	if err != nil {
 		return scan{}, fmt.Errorf("opening a journal: %w", err)
 	}
@@ -210,28 +196,14 @@ func (j *Journal) commit(seq int64) error {
 	}
 	j.synced = last.seq
 	if j.head != nil {
-		// The event is safe, so a head that stays behind is no reason to say that it is not: HeadErr tells.
-		j.headErr = j.head.Store(last.encode())
+		// The event is safe, so a head that stays behind is no reason to say that it is not.
+		_ = j.head.Store(last.encode())
 	}
 	return nil
 }
 
-// HeadErr is the error of the last write of the head, nil if that went well: while it is not nil, a change of the
-// newest lines would not be found.
-func (j *Journal) HeadErr() error {
-	j.flush.Lock()
-	defer j.flush.Unlock()
-	return j.headErr
-}
-
 // LastSeq is the number of the last event, 0 if there is none.
 func (j *Journal) LastSeq() int64 { return j.end().seq }
-
-// LastHash is the hash of the last event, "" if there is none.
-func (j *Journal) LastHash() string { return j.end().hash }
-
-// Size is the length of the file in bytes.
-func (j *Journal) Size() int64 { return j.end().end }
 
 func (j *Journal) end() place {
 	j.mu.Lock()
@@ -264,4 +236,78 @@ func (j *Journal) closeFiles() (err error) {
 		j.head = nil
 	}
 	return err
+}
+
+const headVersion = 1
+
+// headRecord is a place as the head's file has it.
+type headRecord struct {
+	Version         uint8
+	Seq, Begin, End int64
+	Hash            [hashLen / 2]byte
+}
+
+func (p place) encode() []byte {
+	rec := headRecord{Version: headVersion, Seq: p.seq, Begin: p.begin, End: p.end}
+	_, _ = hex.Decode(rec.Hash[:], []byte(p.hash))           // our own digits
+	data, _ := binary.Append(nil, binary.LittleEndian, &rec) // it has a fixed size
+	return data
+}
+
+func decodePlace(data []byte, head string) (place, error) {
+	var rec headRecord
+	if n, err := binary.Decode(data, binary.LittleEndian, &rec); err != nil || n != len(data) || rec.Version != headVersion {
+		return place{}, fmt.Errorf("%s is not a journal head that this superloop can read", head)
+	}
+	if rec.Seq < 1 || rec.Begin < 0 || rec.End-rec.Begin < 1 || rec.End-rec.Begin > MaxLine+1 {
+		return place{}, fmt.Errorf("%s is not a journal head: event %d at bytes %d to %d", head, rec.Seq, rec.Begin, rec.End)
+	}
+	return place{seq: rec.Seq, begin: rec.Begin, end: rec.End, hash: hex.EncodeToString(rec.Hash[:])}, nil
+}
+
+// CheckHead compares a journal with its head, and changes neither: nil if the line that head names is in path where it
+// has to be, or if there is no head; a *TamperedError if not. What is behind that line is for Verify to say.
+func CheckHead(path, head string) error {
+	rec, ok, err := durable.ReadSlots(head)
+	if err != nil || !ok {
+		return err
+	}
+	p, err := decodePlace(rec, head)
+	if err != nil {
+		return err
+	}
+	return p.find(path, head)
+}
+
+// find looks for the line at its place.
+func (p place) find(path, head string) error {
+	tampered := func(why string) error {
+		return &TamperedError{Path: path, Head: head, Seq: p.seq, Offset: p.begin, Why: why}
+	}
+	failed := func(err error) error { return fmt.Errorf("checking a journal against its head: %w", err) }
+	f, err := durable.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return tampered("is gone: there is no such file")
+	}
+	if err != nil {
+		return failed(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return failed(err)
+	}
+	if info.Size() < p.end {
+		return tampered(fmt.Sprintf("is gone: the file has %d bytes, it had %d", info.Size(), p.end))
+	}
+	line := make([]byte, p.end-p.begin)
+	if _, err := f.ReadAt(line, p.begin); err != nil {
+		return failed(err)
+	}
+	var h header
+	line, whole := bytes.CutSuffix(line, []byte("\n"))
+	if !whole || h.parse(line) != "" || h.seq != p.seq || string(h.hash) != p.hash || !h.hashMatches() {
+		return tampered("is not there any more: something else is in its place")
+	}
+	return nil
 }

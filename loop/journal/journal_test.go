@@ -110,8 +110,8 @@ func TestAppendAndReopen(t *testing.T) {
 			want = append(want, got...)
 		}
 		last := want[len(want)-1]
-		if j.LastSeq() != last.Seq || j.LastHash() != last.Hash || j.Size() != int64(len(mustRead(t, path))) {
-			t.Errorf("end is %d %s %d", j.LastSeq(), j.LastHash(), j.Size())
+		if j.LastSeq() != last.Seq || j.end().hash != last.Hash || j.end().end != int64(len(mustRead(t, path))) {
+			t.Errorf("end is %d %s %d", j.LastSeq(), j.end().hash, j.end().end)
 		}
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestAppendRefusesWithoutATrace(t *testing.T) {
 	if _, err := j.Append(true, event(1)); err != nil {
 		t.Fatal(err)
 	}
-	before, hash := mustRead(t, path), j.LastHash()
+	before, hash := mustRead(t, path), j.end().hash
 	group := events(2, 3)
 	group[2].Fields = json.RawMessage(`{"seq":1}`)
 	kept := slices.Clone(group)
@@ -142,7 +142,7 @@ func TestAppendRefusesWithoutATrace(t *testing.T) {
 	if !reflect.DeepEqual(group, kept) {
 		t.Error("the caller's events were changed")
 	}
-	if string(mustRead(t, path)) != string(before) || j.LastHash() != hash {
+	if string(mustRead(t, path)) != string(before) || j.end().hash != hash {
 		t.Error("a refused group left a trace")
 	}
 	if _, err := j.Append(true); err != nil {

@@ -23,7 +23,6 @@ type Projection struct {
 	next   func() ([]byte, error) // makes the newest version; nil if it is in the file
 	timer  *time.Timer            // armed, or its goroutine has not yet taken next
 	wrote  time.Time              // when the last write began
-	err    error
 	closed bool
 
 	armed   sync.WaitGroup // a timer, until it is stopped or its goroutine is done
@@ -48,7 +47,7 @@ func (p *Projection) Put(make func() ([]byte, error)) {
 		p.armed.Add(1)
 		p.timer = time.AfterFunc(max(0, p.interval-time.Since(p.wrote)), func() {
 			defer p.armed.Done()
-			_ = p.write(true) // kept in p.err
+			_ = p.write(true) // Flush tries again, and says it
 		})
 	}
 }
@@ -64,20 +63,18 @@ func (p *Projection) write(byTimer bool) error {
 	}
 	next := p.next
 	if next == nil {
-		defer p.mu.Unlock()
-		return p.err
+		p.mu.Unlock()
+		return nil
 	}
 	p.next, p.wrote = nil, time.Now()
 	p.mu.Unlock()
-
 	data, err := next()
 	if err == nil {
 		err = p.d.WriteProjection(p.op, p.path, data, p.perm)
 	}
-
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.err = err; err != nil && p.next == nil {
+	if err != nil && p.next == nil {
 		p.next = next // for Flush, or the next Put
 	}
 	return err
@@ -97,13 +94,6 @@ func (p *Projection) disarm() {
 		p.timer = nil
 		p.armed.Done()
 	}
-}
-
-// Err is the error of the last write, nil if that went well.
-func (p *Projection) Err() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
 }
 
 // Close flushes, and ends the background writing. A second Close does nothing.

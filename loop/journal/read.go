@@ -2,12 +2,16 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 
+	"github.com/superloop/superloop/internal/dirwatch"
 	"github.com/superloop/superloop/internal/durable"
 )
 
@@ -140,4 +144,60 @@ func firstAt(f *os.File, at, limit int64) (begin, seq int64, ok bool) {
 	seq = p.integer(1 << 62)
 	p.expect(timeKey)
 	return begin, seq, !p.bad
+}
+
+// Follow is Read that goes on: at the end of path it waits for more, until ctx ends (it then returns ctx's error), fn
+// returns an error (ErrStop: nil), or a line is broken. path, and its directory, need not be there yet; a file that is
+// replaced by another is read from the next event on.
+//
+// fn is called by the goroutine that called Follow.
+func Follow(ctx context.Context, path string, from int64, fn func(Event) error) error {
+	r := reader{path: path, from: from}
+	defer r.close()
+	// The watch comes first: what is written while drain reads wakes us again.
+	watched, cancel := context.WithCancel(ctx)
+	defer cancel()
+	look := dirwatch.NewWatches(watched).Dir(watched, filepath.Dir(path), func(changed string) bool {
+		return filepath.Clean(changed) == filepath.Clean(path)
+	})
+	for {
+		err := r.reopen()
+		if err == nil && r.file != nil {
+			err = r.drain(func(ev Event) error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				r.from = ev.Seq + 1
+				return fn(ev)
+			})
+		}
+		if err == ErrStop {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look:
+		}
+	}
+}
+
+// reopen opens the file if it is there and not open, or is another one than is open, or is shorter than what was read
+// of it.
+func (r *reader) reopen() error {
+	if r.file != nil {
+		mine, err := r.file.Stat()
+		now, err2 := os.Stat(r.path)
+		if err == nil && mine.Size() >= r.last.end && (err2 == nil && os.SameFile(mine, now) || errors.Is(err2, fs.ErrPermission)) {
+			return nil
+		}
+		r.close()
+	}
+	if err := r.open(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

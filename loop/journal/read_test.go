@@ -123,7 +123,7 @@ func TestTheLongestLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := j.Size(); n != MaxLine+1 {
+	if n := j.end().end; n != MaxLine+1 {
 		t.Fatalf("the line has %d bytes", n)
 	}
 	got2, err := j.Append(false, event(2))

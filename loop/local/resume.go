@@ -85,13 +85,13 @@ func open(ctx context.Context, o Options) (_ *driver, err error) {
 			return nil, d.host.Full(err)
 		}
 	}
-	d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head(), VerifyAll: true})
+	d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head()})
 	var tampered *journal.TamperedError
 	if errors.As(err, &tampered) && o.Fresh {
 		if err := d.setAside(); err != nil {
 			return nil, d.host.Full(err)
 		}
-		d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head(), VerifyAll: true})
+		d.journal, err = journal.Open(o.Disk, paths.Events(), journal.Options{Head: paths.Head()})
 	}
 	if err != nil {
 		return nil, d.host.Full(err)
