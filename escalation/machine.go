@@ -93,16 +93,6 @@ func (a AnswerRequest) mismatch(waits Record) *MismatchError {
 	return e
 }
 
-func (r Record) must(step, id string, want State) error {
-	switch {
-	case r.Question.ID != id:
-		return &StateError{Step: step, ID: id, Present: r.Question.ID}
-	case r.State != want:
-		return &StateError{Step: step, ID: id, State: r.State, Present: id}
-	}
-	return nil
-}
-
 // check says what makes a record one that no Store has written.
 func (r Record) check() error {
 	if err := r.Question.check(); err != nil {

@@ -141,12 +141,7 @@ func (r Record) Lapsed(now time.Time) bool {
 
 // Run is what is to be executed once Begin has succeeded.
 type Run struct {
-	Text       []byte
-	SHA256     string
-	WorkingDir string
-	Timeout    time.Duration
-	// Source is the question's, or "human" for an operator's own command; Attempt is action.Digest.
-	Source, Attempt string
+	Text []byte
 	// Binding must still hold (Binding.Drift) before it begins. An operator's own command has no InputsDigest: nobody
 	// has judged what it reads.
 	Binding
@@ -159,11 +154,9 @@ func (r Record) Run() (run Run, ok bool) {
 	if c == nil || (r.State != Approved && r.State != Executing) {
 		return Run{}, false
 	}
-	run = Run{Text: c.Text, SHA256: c.SHA256, WorkingDir: c.WorkingDir, Timeout: c.Timeout(), Source: c.Source,
-		Attempt: c.Action().Digest, Binding: c.Binding}
+	run = Run{c.Text, c.Binding}
 	if e := r.Answer.Edit; e != nil {
-		run.Text, run.SHA256, run.Attempt, run.Source = e.Text, e.SHA256, e.Digest, "human"
-		run.InputsDigest = ""
+		run.Text, run.InputsDigest = e.Text, ""
 	}
 	return run, true
 }

@@ -1,3 +1,30 @@
+// Package escalation is one question to an operator, and its one answer.
+//
+// A loop that may not go on by itself opens a question (Store.Open). It is a record in a private directory of the loop,
+// where an agent has no business; escalation.json in the repository (View), what a terminal shows (Describe) and what a
+// notifier sends are views of it and are never read back. Whoever answers (Store.Answer), through whatever channel and
+// in whatever process, answers the record, once:
+//
+//	          approve          Begin            Finish
+//	pending ----------> approved -----> executing -----> done, failed
+//	 |   |                 |                |
+//	 |   | reject          | Open,          | Interrupt: the supervisor died;
+//	 |   | resolve         | Expire,        | it is never run again, a new
+//	 |   v                 | Withdraw       v question is asked
+//	 |  rejected,          v            interrupted
+//	 |  resolved      superseded, expired
+//	 +---------------> superseded, expired
+//
+// Every change reads the record, compares and replaces it under a lock that all processes respect, and is on the disk
+// (file and directory flushed) before it counts. After a kill at any step the record is the old one or the new one. So
+// of any number of answers one wins, and an approval is begun once.
+//
+// A question has a digest over everything that an answer is bound to: the exact bytes of the command, where and for how
+// long it runs, the policy and the inputs it was judged by, the question's random id. An answer may name the id, the
+// digest or both, and then never counts for another question. A newer question supersedes the older one; at most one is
+// pending in a loop.
+//
+// An approved command is what Record.Run gives: the proposed bytes, or those that the operator put in their place.
 package escalation
 
 import (
@@ -126,42 +153,40 @@ func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
 // Begin takes an approved question to its execution. It succeeds once, in one process; every other call is a
 // *StateError. After its expiry it is an *ExpiredError.
 func (s Store) Begin(ctx context.Context, id string) (Record, error) {
-	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
-		if last.Question.ID == id && last.Lapsed(now) {
-			return last.expired(now), &ExpiredError{id, last.Question.Expires}
-		}
-		err := last.must("begin", id, Approved)
-		if err == nil {
-			last.State, last.Begun = Executing, stamp(now)
-		}
-		return last, err
-	})
+	return s.step(ctx, "begin", id, Approved, func(r *Record, now time.Time) { r.State, r.Begun = Executing, stamp(now) })
 }
 
 // Finish notes how the execution went: done or failed.
 func (s Store) Finish(ctx context.Context, id string, o Outcome) (Record, error) {
-	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
-		err := last.must("finish", id, Executing)
-		if err == nil {
-			o.Note = cut(o.Note, maxText)
-			last.State, last.Outcome, last.Ended = Failed, &o, stamp(now)
-			if o.OK {
-				last.State = Done
-			}
+	return s.step(ctx, "finish", id, Executing, func(r *Record, now time.Time) {
+		o.Note = cut(o.Note, maxText)
+		if r.State, r.Outcome, r.Ended = Failed, &o, stamp(now); o.OK {
+			r.State = Done
 		}
-		return last, err
 	})
 }
 
 // Interrupt notes that the supervisor that was executing it is gone. It is for the next supervisor, which holds the
 // loop's lock and so knows. The question is never run again; ask a new one.
 func (s Store) Interrupt(ctx context.Context, id string) (Record, error) {
+	return s.step(ctx, "interrupt", id, Executing, func(r *Record, now time.Time) {
+		r.State, r.Ended, r.Why = Interrupted, stamp(now), "the supervisor ended while it ran; how it went is not known"
+	})
+}
+
+// step takes the present question on if it has that id and is in that state.
+func (s Store) step(ctx context.Context, name, id string, in State, on func(r *Record, now time.Time)) (Record, error) {
 	return s.change(ctx, func(last Record, now time.Time) (Record, error) {
-		err := last.must("interrupt", id, Executing)
-		if err == nil {
-			last.State, last.Ended, last.Why = Interrupted, stamp(now), "the supervisor ended while it ran; how it went is not known"
+		switch {
+		case last.Question.ID != id:
+			return last, &StateError{Step: name, ID: id, Present: last.Question.ID}
+		case in == Approved && last.Lapsed(now):
+			return last.expired(now), &ExpiredError{id, last.Question.Expires}
+		case last.State != in:
+			return last, &StateError{Step: name, ID: id, State: last.State, Present: id}
 		}
-		return last, err
+		on(&last, now)
+		return last, nil
 	})
 }
 
@@ -234,18 +259,7 @@ func (s Store) now() time.Time {
 
 // lock waits for a lock that is only ever held for moments.
 func (s Store) lock(ctx context.Context) (*durable.Lock, error) {
-	for {
-		lock, err := s.Disk.Lock(filepath.Join(s.Dir, ".lock"), nil)
-		held, ok := errors.AsType[*durable.LockedError](err)
-		if !ok {
-			return lock, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for %s: %w", held.Path, ctx.Err())
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
+	return s.Disk.LockWait(ctx, filepath.Join(s.Dir, ".lock"), nil, 0)
 }
 
 // Item is a question that waits somewhere on this machine.

@@ -130,7 +130,7 @@ func inert(t failer, msg *slack.WebhookMessage, m notify.Message) {
 			t.Fatalf("%+v", o)
 		}
 		quiet(o.Text)
-		// What is left when the code is taken away is ours: the few words of build.go.
+		// What is left when the code is taken away is ours: the few words of Build.
 		own := o.Text
 		if parts := block.FindStringSubmatch(own); parts != nil {
 			if strings.Contains(parts[2], tick) {

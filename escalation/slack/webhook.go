@@ -1,12 +1,29 @@
+// Package slack shows escalations in Slack, and takes answers from there.
+//
+// The first level needs an incoming webhook and nothing else: Build makes the blocks, Webhook posts them. The message
+// has the command, the reason and the lines to paste into a terminal. A webhook cannot change a message later, and a
+// click never comes back through it.
+//
+// The second level needs an app of the workspace: buttons, whose clicks arrive through Socket Mode (Socket) or at a
+// public address (NewHandler). Both hand them to one Clicks, which asks whether the user may answer, calls the
+// Resolver, and tells the user what came of it. A click says yes to a digest, not to what stands in the message: an old
+// message cannot approve a new command.
+//
+// All text of a Message may be hostile. It stands in code blocks only, with & < > escaped and everything hidden made
+// visible, and Slack is told not to look for links in it and not to fetch any. Webhook URLs, response URLs, tokens and
+// signing secrets are in no error and no event.
 package slack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf16"
 
 	"github.com/slack-go/slack"
 
@@ -102,4 +119,259 @@ func verdict(r notify.Reply) error {
 		return &notify.PermanentError{Reason: fmt.Sprintf("answer %d, but Slack refused the message: %s", r.Status, said)}
 	}
 	return &notify.TemporaryError{Reason: fmt.Sprintf("answer %d that is not Slack's %q: %s", r.Status, "ok", r.Said()), RetryAfter: r.RetryAfter}
+}
+
+const (
+	maxBlocks    = 50   // Slack's limit
+	maxValue     = 2000 // Slack's limit for the value of a button
+	maxPieces    = 6    // sections that a command may fill
+	footerField  = 80   // characters
+	confirmField = 120  // characters
+	confirmRoom  = 300  // Slack's limit
+)
+
+// The names of the buttons, in Slack's payloads.
+const (
+	actionPrefix = "superloop_"
+	buttonsBlock = "superloop_answer"
+)
+
+// Style says what a message is to have. Buttons are Approve, Reject and Details. They need an app whose clicks arrive
+// somewhere; without one a user who clicks sees a warning, so a webhook alone is better without.
+type Style struct{ Buttons bool }
+
+// value is what a button carries.
+type value struct {
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+}
+
+// Build makes the Slack message for m. It keeps to Slack's limits whatever m holds. A command that does not fit is
+// shown with its beginning and its end, and then has no Approve button: nobody is to approve what they cannot see.
+func Build(m notify.Message, s Style) *slack.WebhookMessage {
+	b := &builder{}
+	title := plain(notify.Title(m), headerRoom)
+	b.add(slack.NewHeaderBlock(text(title)))
+	b.status(m)
+	whole := b.command(m)
+	b.section("To approve, paste this into a terminal:", m.Actions.Approve)
+	b.section("To reject:", m.Actions.Reject)
+	b.section("If you solved it yourself:", m.Actions.Manual)
+	if s.Buttons {
+		b.buttons(m, whole)
+	}
+	b.footer(m)
+	return message(title, b.blocks)
+}
+
+// message has a text that was made inert, and blocks, if there are any.
+func message(text string, blocks []slack.Block) *slack.WebhookMessage {
+	no := false
+	msg := &slack.WebhookMessage{Text: text, Parse: "none", UnfurlLinks: &no, UnfurlMedia: &no}
+	if len(blocks) > 0 {
+		msg.Blocks = &slack.Blocks{BlockSet: blocks}
+	}
+	return msg
+}
+
+type builder struct{ blocks []slack.Block }
+
+func (b *builder) add(block slack.Block) {
+	if len(b.blocks) < maxBlocks {
+		b.blocks = append(b.blocks, block)
+	}
+}
+
+// text adds a section of our own words; what is foreign in it was made inert.
+func (b *builder) text(mrkdwn string) {
+	b.add(slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, mrkdwn, false, true), nil, nil))
+}
+
+// section adds a label and foreign text, or nothing if there is none.
+func (b *builder) section(label, foreign string) {
+	if strings.TrimSpace(foreign) != "" {
+		b.text(label + "\n" + fenced(foreign))
+	}
+}
+
+func (b *builder) status(m notify.Message) {
+	with := func(label, foreign string) string {
+		if foreign == "" {
+			return label
+		}
+		return label + " (" + span(foreign, footerField) + ")"
+	}
+	why := with("*Why an operator is asked*", m.Type)
+	switch m.Kind {
+	case notify.Test:
+		b.text("This channel works. Messages about loops that need an operator will arrive here.")
+	case notify.ConfigChangeHeld:
+		why = "*What is held, and why*"
+	case notify.Alert:
+		why = "*What is wrong* (nothing waits for an answer)"
+	case notify.Resolved:
+		decided := "*Decision*: " + span(m.Status, footerField)
+		if m.By != "" {
+			decided += " by " + span(m.By, footerField)
+		}
+		b.text(decided)
+		b.section("*Note*", m.Note)
+		return
+	}
+	b.section(with("*What failed*", m.Category), m.RootCause)
+	b.section(why, m.Reason)
+	b.section("*Note*", m.Note)
+}
+
+// command shows the command, and reports whether all of it is there.
+func (b *builder) command(m notify.Message) bool {
+	if m.Command == "" {
+		return true
+	}
+	pieces, marks := fence(m.Command)
+	label := "*Command*, to run in " + span(cmp.Or(m.WorkingDir, "."), footerField)
+	if m.Kind == notify.Resolved {
+		label = "*Command*"
+	}
+	pieces[0] = label + "\n" + pieces[0]
+	whole := len(pieces) <= maxPieces
+	if !whole { // the beginning, and the end
+		last := len(pieces) - 1
+		pieces = append(pieces[:maxPieces-1:maxPieces-1], leftOut(pieces[maxPieces-1:last]), pieces[last])
+	}
+	for _, piece := range pieces {
+		b.text(piece)
+	}
+	if marks > 0 {
+		b.text(":warning: " + notify.Escape(notify.MarksNote(marks)))
+	}
+	return whole
+}
+
+func (b *builder) buttons(m notify.Message, whole bool) {
+	if m.Kind != notify.Opened && m.Kind != notify.Reminder && m.Kind != notify.Aged || m.Escalation == "" || m.Digest == "" {
+		return
+	}
+	raw, err := json.Marshal(value{m.Escalation, m.Digest})
+	if err != nil || len(raw) > maxValue {
+		return
+	}
+	button := func(a Action, label string) *slack.ButtonBlockElement {
+		return slack.NewButtonBlockElement(actionPrefix+string(a), string(raw), text(label))
+	}
+	var elements []slack.BlockElement
+	if whole && m.Command != "" {
+		sure := fmt.Sprintf("superloop runs the command of loop %s once. Digest: %s", notify.OneLine(m.Loop, footerField), notify.OneLine(m.Digest, confirmField))
+		elements = append(elements, button(Approve, "Approve").WithStyle(slack.StylePrimary).
+			WithConfirm(slack.NewConfirmationBlockObject(text("Run this command?"), text(plain(sure, confirmRoom)), text("Approve"), text("Back"))))
+	}
+	elements = append(elements, button(Reject, "Reject").WithStyle(slack.StyleDanger), button(Details, "Details"))
+	b.add(slack.NewActionBlock(buttonsBlock, elements...))
+}
+
+func (b *builder) footer(m notify.Message) {
+	var parts []string
+	part := func(label, foreign string, limit int) {
+		if foreign != "" {
+			parts = append(parts, label+" "+span(foreign, limit))
+		}
+	}
+	part("loop", m.Loop, footerField)
+	part("repository", m.Repo, 2*footerField)
+	if m.Iteration > 0 {
+		parts = append(parts, fmt.Sprintf("iteration %d", m.Iteration))
+	}
+	part("digest", m.Digest, footerField)
+	if !m.Expires.IsZero() && m.Kind != notify.Resolved {
+		parts = append(parts, "expires "+m.Expires.UTC().Format("2006-01-02 15:04 UTC"))
+	}
+	part("escalation", m.Escalation, footerField)
+	if !m.Created.IsZero() {
+		parts = append(parts, "since "+m.Created.UTC().Format(time.RFC3339))
+	}
+	if len(parts) > 0 {
+		b.add(slack.NewContextBlock("", slack.NewTextBlockObject(slack.MarkdownType, strings.Join(parts, " | "), false, true)))
+	}
+}
+
+func text(s string) *slack.TextBlockObject {
+	return slack.NewTextBlockObject(slack.PlainTextType, s, false, false)
+}
+
+const (
+	sectionRoom = 2400 // what of Slack's 3000 characters a section leaves for foreign text
+	headerRoom  = 150  // Slack's limit for a header
+	tick        = "```"
+)
+
+// plain makes s safe for a plain_text object, on one line of at most limit characters (at least 3). Slack may or may
+// not read entities there, so it holds nothing that would need one.
+func plain(s string, limit int) string {
+	s = strings.NewReplacer("<", "(", ">", ")", "&", "+").Replace(notify.OneLine(s, limit))
+	if units := utf16.Encode([]rune(s)); len(units) > limit {
+		return strings.TrimSuffix(string(utf16.Decode(units[:limit-3])), "\ufffd") + "..." // half a pair is cut off, too
+	}
+	return s
+}
+
+// width is how many of Slack's characters r is; they are taken to be JavaScript's.
+func width(r rune) int { return max(1, utf16.RuneLen(r)) }
+
+// span is s as inline code, on one line, of at most limit characters before it is escaped.
+func span(s string, limit int) string {
+	return "`" + notify.Escape(cmp.Or(strings.ReplaceAll(notify.OneLine(s, limit), "`", "'"), "-")) + "`"
+}
+
+// fenced is s as one code block that fits into a section; what does not fit is left out, and said so.
+func fenced(s string) string {
+	pieces, _ := fence(s)
+	if len(pieces) == 1 {
+		return pieces[0]
+	}
+	return strings.TrimSuffix(pieces[0], "\n"+tick) + "\n...\n" + tick
+}
+
+// fence is s as code blocks that each fit into a section, one after the other all of it. marks is as of notify.Visible.
+func fence(s string) (pieces []string, marks int) {
+	s, marks = notify.Visible(s)
+	marks += strings.Count(s, tick) // three backticks would end the block
+	s = strings.ReplaceAll(s, tick, "``<U+0060>")
+	for {
+		n := fitting(s)
+		if i := strings.LastIndexByte(s[:n], '\n'); n < len(s) && i > n/2 {
+			n = i + 1 // a line is better not cut in two, if that costs little
+		}
+		pieces = append(pieces, tick+"\n"+notify.Escape(strings.TrimSuffix(s[:n], "\n"))+"\n"+tick)
+		if s = s[n:]; s == "" {
+			return pieces, marks
+		}
+	}
+}
+
+// fitting is how many bytes of s fit into a section when they are escaped.
+func fitting(s string) int {
+	room := sectionRoom
+	for i, r := range s {
+		switch r {
+		case '&':
+			room -= len("&amp;")
+		case '<', '>':
+			room -= len("&lt;")
+		default:
+			room -= width(r)
+		}
+		if room < 0 {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// leftOut says that pieces in the middle of a long command are missing.
+func leftOut(pieces []string) string {
+	n := 0
+	for _, p := range pieces {
+		n += len([]rune(p)) - 2*len(tick) - 2
+	}
+	return fmt.Sprintf("_About %d characters are left out here. Look at all of the command with superloop in a terminal before you decide._", n)
 }
