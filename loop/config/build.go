@@ -45,6 +45,9 @@ func (b *builder) warn(ptr, code, message string) {
 
 func (b *builder) at(ptr string, p Problem) Problem { return placed(b.doc, ptr, p) }
 
+// Placed gives a problem its place in the file that c was read from.
+func (c *Config) Placed(ptr string, p Problem) Problem { return placed(c.doc, ptr, p) }
+
 // placed gives a problem its place: that of the value, or of the nearest one around it when the value is not there.
 func placed(doc *schemas.Document, ptr string, p Problem) Problem {
 	p.Pointer = ptr

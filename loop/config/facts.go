@@ -46,7 +46,7 @@ type checker struct {
 }
 
 func (k *checker) wrong(ptr string, p Problem) {
-	k.problems = append(k.problems, placed(k.c.doc, ptr, p))
+	k.problems = append(k.problems, k.c.Placed(ptr, p))
 }
 
 // first reports whether name was not looked at yet.

@@ -17,9 +17,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery"
 	"github.com/superloop/superloop/schemas"
 )
@@ -32,9 +35,16 @@ func Load(path string) (*Config, error) { return open(path, true) }
 func LoadUntested(path string) (*Config, error) { return open(path, false) }
 
 func open(path string, tested bool) (*Config, error) {
-	data, err := read(path)
+	data, err := Read(path)
 	if err != nil {
 		return nil, err
+	}
+	limit := schemas.Config.Limit()
+	if info, err := os.Stat(path); err == nil && len(data) > limit && info.Size() > int64(len(data)) {
+		return nil, single(path, schemas.CodeTooLarge, fmt.Sprintf("it has %.1f MiB; a config has at most %d MiB", float64(info.Size())/(1<<20), limit>>20), nil)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, single(path, schemas.CodeEmpty, "it is empty; write a new one with `superloop init --force`", nil)
 	}
 	return load(path, data, tested)
 }
@@ -82,41 +92,35 @@ func repoOf(path string) string {
 	return dir
 }
 
-// read gets the file's bytes. Every way in which there are none has its own message.
-func read(path string) ([]byte, error) {
-	fail := func(code, message string, cause error) error {
-		return &Error{Path: path, Problems: []Problem{{Code: code, Message: message}}, cause: cause}
-	}
+// Read gets the bytes of the file at path, and at most one more than a configuration may have. Its error is an *Error:
+// every way in which there are none has its own message.
+func Read(path string) (data []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fail(CodeNoFile, "there is no such file; write one with `superloop init`", err)
+		return nil, single(path, CodeNoFile, "there is no such file; write one with `superloop init`", err)
 	case err == nil && info.IsDir():
-		return nil, fail(CodeUnreadable, "it is a directory, not a file", nil)
+		return nil, single(path, CodeUnreadable, "it is a directory, not a file", nil)
 	case err == nil && !info.Mode().IsRegular():
-		// A pipe would wait for a writer for ever.
-		return nil, fail(CodeUnreadable, "it is not a regular file", nil)
+		return nil, single(path, CodeUnreadable, "it is not a regular file", nil)
 	}
 	var f *os.File
+	if err == nil { // a pipe, were it one by now, would wait for a writer for ever
+		f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	}
 	if err == nil {
-		f, err = os.Open(path)
+		defer f.Close()
+		data, err = io.ReadAll(io.LimitReader(f, int64(schemas.Config.Limit())+1))
 	}
 	if err != nil {
-		return nil, fail(CodeUnreadable, "it cannot be read: "+plain(err), err)
-	}
-	defer f.Close()
-	// One byte over the cap is enough for the reader to refuse it, whatever the size was a moment ago.
-	data, err := io.ReadAll(io.LimitReader(f, int64(schemas.Config.Limit())+1))
-	if err != nil {
-		return nil, fail(CodeUnreadable, "it cannot be read: "+plain(err), err)
-	}
-	if len(data) > schemas.Config.Limit() && info.Size() > int64(len(data)) {
-		return nil, fail(schemas.CodeTooLarge, fmt.Sprintf("it has %.1f MiB; a config has at most %d MiB", float64(info.Size())/(1<<20), schemas.Config.Limit()>>20), nil)
-	}
-	if strings.TrimSpace(string(data)) == "" {
-		return nil, fail(schemas.CodeEmpty, "it is empty; write a new one with `superloop init --force`", nil)
+		return nil, single(path, CodeUnreadable, "it cannot be read: "+plain(err), err)
 	}
 	return data, nil
+}
+
+// single is the error of a file with one problem that has no place in it.
+func single(path, code, message string, cause error) error {
+	return &Error{Path: path, Problems: []Problem{{Code: code, Message: message}}, cause: cause}
 }
 
 // plain is an error without the path that is said already.
@@ -266,4 +270,101 @@ func (b *builder) policies(c *Config, tested bool) {
 			one(l.ID)
 		}
 	}
+}
+
+// Problem is one thing that is wrong, or worth a warning, and its place.
+type Problem = schemas.Problem
+
+// Codes of problems beyond those of the schemas.
+const (
+	CodeNoFile      = "no_file"        // the config is not there
+	CodeUnreadable  = "unreadable"     // it is, but cannot be read
+	CodeDuplicate   = "duplicate"      // an id or name that must be the only one
+	CodeReference   = "no_such_name"   // a name that stands for nothing
+	CodeOutside     = "outside_repo"   // a path that leaves the repository
+	CodeNotFound    = "not_found"      // a file or program that is not there
+	CodePlaceholder = "placeholder"    // warning: {this} is not replaced
+	CodeNoBound     = "no_bound"       // warning: nothing ends this loop
+	CodeNoEffect    = "no_effect"      // warning: this does not do what it seems to
+	CodeSuspicious  = "suspicious"     // warning: allowed, but hardly meant
+	CodePlainHTTP   = "plain_http"     // warning: a secret travels unencrypted
+	CodeUnsplit     = "not_splittable" // a command string with shell operators in it
+)
+
+// Error is why a configuration was refused: every problem, in the order of the file.
+type Error struct {
+	Path     string // the file as it was named by the caller
+	Problems []Problem
+	cause    error
+}
+
+// Error is one line for one problem, "path:line:column: pointer: message", and a line with the number of problems
+// before several.
+func (e *Error) Error() string {
+	lines := make([]string, 0, len(e.Problems)+1)
+	if len(e.Problems) > 1 {
+		lines = append(lines, fmt.Sprintf("%s has %d problems", e.Path, len(e.Problems)))
+	}
+	for _, p := range e.Problems {
+		sep := ":"
+		if p.Line == 0 {
+			sep = ": "
+		}
+		lines = append(lines, e.Path+sep+p.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the file system's error when the file could not be read.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Hint is the command to type next.
+func (e *Error) Hint() string {
+	switch {
+	case errors.Is(e.cause, fs.ErrNotExist):
+		return "superloop init"
+	case len(e.Problems) == 1 && e.Problems[0].Code == schemas.CodeEmpty:
+		return "superloop init --force"
+	}
+	return "superloop validate"
+}
+
+// MarshalJSON writes {"path", "problems": [...], "hint"}.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Path     string    `json:"path"`
+		Problems []Problem `json:"problems"`
+		Hint     string    `json:"hint"`
+	}{e.Path, e.Problems, e.Hint()})
+}
+
+// missingKey is the problem of a key that is not there, and why it is needed.
+func missingKey(key, why string) Problem {
+	return Problem{Code: schemas.CodeMissingKey, Found: "nothing", Allowed: quoted(key), Message: fmt.Sprintf("%s: the key %s is missing", why, quoted(key))}
+}
+
+// emptyKey is that of a key that is not there, or is empty.
+func emptyKey(key, why string) Problem {
+	p := missingKey(key, why)
+	p.Message += " or empty"
+	return p
+}
+
+func didYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", near)
+}
+
+// quoted writes a value for a message, shortened.
+func quoted(s string) string { return strconv.Quote(text.Cut(s, 63)) }
+
+// listed quotes names for a sentence.
+func listed(names []string) string {
+	q := make([]string, len(names))
+	for i, name := range names {
+		q[i] = quoted(name)
+	}
+	return strings.Join(q, ", ")
 }

@@ -137,11 +137,11 @@ func diagnostician(l config.Loop) any {
 }
 
 // frozen gives what a file changes although loops run on it: that they are there at all, and the files and directories
-// that they stand on. data are the bytes that next was read from.
-func frozen(live, next *config.Config, data []byte, running []string) []config.Problem {
+// that they stand on.
+func frozen(live, next *config.Config, running []string) []config.Problem {
 	var problems []config.Problem
 	wrong := func(pointer, format string, args ...any) {
-		problems = append(problems, config.Problem{Pointer: pointer, Code: CodeRunning, Message: fmt.Sprintf(format, args...)})
+		problems = append(problems, next.Placed(pointer, config.Problem{Code: CodeRunning, Message: fmt.Sprintf(format, args...)}))
 	}
 	where := map[bool]string{true: "a work tree of its own", false: "the repository itself"}
 	for _, id := range running {
@@ -164,23 +164,5 @@ func frozen(live, next *config.Config, data []byte, running []string) []config.P
 				id, where[was.Git.Worktree], where[is.Git.Worktree], id)
 		}
 	}
-	if len(problems) == 0 {
-		return nil
-	}
-	if doc, _ := schemas.Read(schemas.Config, data); doc != nil {
-		for i := range problems {
-			problems[i].Line, problems[i].Column = place(doc, problems[i].Pointer)
-		}
-	}
 	return schemas.Sort(problems)
-}
-
-// place is where a value stands, or the nearest one around it.
-func place(doc *schemas.Document, pointer string) (line, column int) {
-	line, column, ok := doc.Position(pointer)
-	for !ok && pointer != "" {
-		pointer = pointer[:strings.LastIndexByte(pointer, '/')]
-		line, column, ok = doc.Position(pointer)
-	}
-	return line, column
 }

@@ -123,12 +123,7 @@ func (r *Reloader) check(now time.Time) Outcome {
 		return unchanged
 	}
 	if err != nil {
-		_, bad := config.Load(r.path) // its words for what is wrong
-		if bad == nil {
-			unchanged.Again = pause // it came back a moment ago
-			return unchanged
-		}
-		return r.reject(sum, problemsOf(bad))
+		return r.reject(sum, problemsOf(err))
 	}
 	if r.key(sum) == r.accepted {
 		r.file, r.quick, r.rejected = st, true, ""
@@ -137,7 +132,7 @@ func (r *Reloader) check(now time.Time) Outcome {
 	next, err := config.LoadBytes(r.path, data)
 	problems := problemsOf(err)
 	if len(problems) == 0 {
-		problems = frozen(r.live.Load(), next, data, r.o.Running)
+		problems = frozen(r.live.Load(), next, r.o.Running)
 	}
 	if len(problems) == 0 {
 		problems = next.Check(r.o.Repo, r.o.LookPath)

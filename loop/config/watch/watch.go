@@ -1,3 +1,16 @@
+// Package watch takes a changed .superloop/config.json into a loop that runs.
+//
+// Watch says when to look: it follows the file through every way in which editors, tools and people replace it, and
+// looks now and then where the file system tells nothing. It decides nothing, and a loop that never hears of it still
+// looks when an iteration begins.
+//
+// Reloader looks: it reads the file, does everything that can fail (reading, schema, facts of the file system, trust)
+// and then swaps the configuration at once. Whatever is wrong with the file, the configuration that was in force stays
+// in force as a whole: there is no state in which a part of a file, an empty configuration or one of defaults is in
+// force.
+//
+// A file that is not whole (not JSON, empty, not there) is most often being written. It is not taken, and not reported,
+// before it stayed so for a while. A whole file is taken at once.
 package watch
 
 import (
@@ -5,9 +18,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +27,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 
+	"github.com/superloop/superloop/loop/config"
 	"github.com/superloop/superloop/schemas"
 )
 
@@ -222,10 +233,6 @@ func stampOf(path string) stamp {
 	if unix.Stat(path, &st) != nil {
 		return stamp{}
 	}
-	return stampFrom(&st)
-}
-
-func stampFrom(st *unix.Stat_t) stamp {
 	return stamp{dev: uint64(st.Dev), ino: st.Ino, size: uint64(st.Size), mtime: st.Mtim, ctime: st.Ctim,
 		fresh: time.Since(time.Unix(st.Ctim.Unix())) < racy}
 }
@@ -237,27 +244,15 @@ func (s stamp) proves(now stamp) bool {
 	return !s.fresh && s.ino != 0 && s == now
 }
 
-// read gives the file's bytes, and the stamp that it had before they were read. A pipe or a device is an error and does
-// not make the reader wait. At most one byte more than a configuration may have is read. The stamp is zero next to an
-// error.
+// read gives the file's bytes, as config.Read does, and the stamp that it had before they were read. The stamp is zero
+// next to an error.
 func read(path string) ([]byte, stamp, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	st := stampOf(path)
+	data, err := config.Read(path)
 	if err != nil {
 		return nil, stamp{}, err
 	}
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, stamp{}, fmt.Errorf("looking at %s: %w", path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, stamp{}, errors.New("it is not a regular file")
-	}
-	data, err := io.ReadAll(io.LimitReader(f, int64(schemas.Config.Limit())+1))
-	if err != nil {
-		return nil, stamp{}, err
-	}
-	return data, stampFrom(&st), nil
+	return data, st, nil
 }
 
 // whole reports whether the bytes can be all that somebody meant to write: no beginning of a configuration is valid
