@@ -2,6 +2,7 @@ package escalation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 const (
 	maxParts = 40 // entries of a list
 	maxLines = 12 // of one error
+	minWidth = 40 // the narrowest page; a narrower terminal wraps by itself
 )
 
 // titles are what each type of question asks.
@@ -30,8 +32,10 @@ var titles = map[Type]string{
 // ASCII and newlines, whatever the question holds: every other character stands by its number. The command is never
 // shortened.
 func Describe(r Record, width int) string {
-	p := newPage(width)
-	q := r.Question
+	p, q := &page{width: 80}, r.Question
+	if width > 0 {
+		p.width = max(width, minWidth)
+	}
 	p.head("%s", title(q))
 	p.field("loop", fmt.Sprintf("%s, iteration %d, run %s", q.Loop, q.Iteration, text.Display(q.Run)))
 	why := text.Display(q.Reason)
@@ -87,16 +91,11 @@ func (p *page) command(q Question, c *Command) {
 	p.field("directory", fmt.Sprintf("%s (device %d, inode %d)", text.Display(absolute(q.Repo, c.WorkingDir)), c.Dev, c.Ino))
 	p.field("timeout", c.Timeout().String())
 	p.foreign("network", c.Network)
-	var kind []string
-	for _, word := range []string{c.Category, c.Severity} {
-		if word != "" {
-			kind = append(kind, text.Display(word))
-		}
-	}
+	kind := []string{text.Display(c.Category), text.Display(c.Severity)}
 	if c.Confidence != "" {
 		kind = append(kind, text.Display(c.Confidence)+" confidence")
 	}
-	p.field("category", strings.Join(kind, ", "))
+	p.field("category", strings.Join(slices.DeleteFunc(kind, func(s string) bool { return s == "" }), ", "))
 	p.foreign("cause", c.RootCause)
 	p.foreign("expected", c.ExpectedOutcome)
 	p.foreign("failure", c.ErrorPattern)
@@ -123,14 +122,9 @@ func (p *page) command(q Question, c *Command) {
 // shown writes a command whole, and says what an eye would miss at its ends.
 func (p *page) shown(s string) {
 	p.quoted(text.Display(s))
-	switch begins, ends := strings.HasPrefix(s, " "), strings.HasSuffix(s, " "); {
-	case begins && ends:
-		p.field("note", "it begins and ends with a blank")
-	case begins:
-		p.field("note", "it begins with a blank")
-	case ends:
-		p.field("note", "it ends with a blank")
-	}
+	p.field("note", map[[2]bool]string{
+		{true, true}: "it begins and ends with a blank", {true, false}: "it begins with a blank", {false, true}: "it ends with a blank",
+	}[[2]bool{strings.HasPrefix(s, " "), strings.HasSuffix(s, " ")}])
 }
 
 // analysis is what superloop understands of a command.
@@ -242,16 +236,6 @@ func (p *page) answers(a Actions) {
 type page struct {
 	b     strings.Builder
 	width int
-}
-
-// minWidth is the narrowest page; a narrower terminal wraps by itself.
-const minWidth = 40
-
-func newPage(width int) *page {
-	if width <= 0 {
-		width = 80
-	}
-	return &page{width: max(width, minWidth)}
 }
 
 // head is a line of superloop; section is one after an empty line.

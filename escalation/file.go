@@ -17,7 +17,12 @@ import (
 	"github.com/superloop/superloop/internal/durable"
 )
 
-const version = 1
+const (
+	version   = 1
+	keep      = 100 // how many earlier records the archive holds, so that a late answer is told what became of its question
+	archiveOp = "escalation-archive"
+	timeName  = "20060102T150405.000Z" // how a time is written in the name of a file
+)
 
 // file is a record on the disk: its version, and a digest over all of it, so that what a bad disk or an editor did is
 // not taken for an answer.
@@ -108,15 +113,6 @@ func own(f *os.File, path string) error {
 	}
 	return nil
 }
-
-// keep is how many earlier records the archive holds, so that a late answer (an old message, a pasted line) is told
-// what became of its question.
-const keep = 100
-
-const archiveOp = "escalation-archive"
-
-// timeName writes a time in the name of a file.
-const timeName = "20060102T150405.000Z"
 
 func (s Store) archiveDir() string { return filepath.Join(s.Dir, "archive") }
 

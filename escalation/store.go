@@ -67,10 +67,9 @@ func (s Store) Load() (Record, error) {
 	if err == nil && r.Question.Loop != s.Loop {
 		err = fmt.Errorf("it is of the loop %q, not of %q", r.Question.Loop, s.Loop)
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, s.never()
-	case err != nil:
+	} else if err != nil {
 		return Record{}, &DamagedError{path, err}
 	}
 	return r, nil
@@ -251,10 +250,10 @@ func (s Store) change(ctx context.Context, next func(last Record, now time.Time)
 }
 
 func (s Store) now() time.Time {
-	if s.Now == nil {
-		return time.Now()
+	if s.Now != nil {
+		return s.Now()
 	}
-	return s.Now()
+	return time.Now()
 }
 
 // lock waits for a lock that is only ever held for moments.

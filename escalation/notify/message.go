@@ -61,9 +61,13 @@ type Message struct {
 }
 
 const (
-	maxID      = 512
-	maxField   = 8 << 10  // bytes
-	maxCommand = 64 << 10 // bytes; as large as a whole recovery.json may be
+	maxID       = 512
+	maxField    = 8 << 10  // bytes
+	maxCommand  = 64 << 10 // bytes; as large as a whole recovery.json may be
+	titleName   = 80       // characters of a name in a title
+	lineField   = 600      // characters of a field in Text
+	longestRun  = 3        // blanks or newlines in a row that are shown as they are
+	mostAccents = 4        // combining marks in a row
 )
 
 // check says why m cannot be kept.
@@ -105,11 +109,6 @@ func cut(s string, limit int) string {
 	head := text.Head(s, limit)
 	return fmt.Sprintf("%s [%d more bytes are left out]", head, len(s)-len(head))
 }
-
-const (
-	titleName = 80  // characters of a name in a title
-	lineField = 600 // characters of a field in Text
-)
 
 // Title says in one line, and in superloop's words, what m is about. It begins with "superloop". Names in it went
 // through OneLine; it is not escaped.
@@ -184,11 +183,6 @@ func MarksNote(marks int) string {
 	}
 	return fmt.Sprintf("the command has %d hidden or repeated characters, written here as <...>", marks)
 }
-
-const (
-	longestRun  = 3 // blanks or newlines in a row that are shown as they are
-	mostAccents = 4 // combining marks in a row
-)
 
 // unseen reports whether r is a character that Unicode calls graphic and that shows nothing.
 func unseen(r rune) bool {

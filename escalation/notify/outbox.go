@@ -62,15 +62,13 @@ type Event struct {
 	Loop       string
 }
 
-const (
-	EventSent   = "notification_sent"
-	EventFailed = "notification_failed"
-)
-
 // ErrClosed: the Outbox takes no more messages.
 var ErrClosed = errors.New("the outbox is closed")
 
 const (
+	EventSent   = "notification_sent"
+	EventFailed = "notification_failed"
+
 	stopGrace = 5 * time.Second // what a Notifier gets to come back after its context has ended
 	// longestAsked bounds what a Retry-After may ask for: an endpoint may slow the channel down, but not silence it.
 	longestAsked = time.Hour

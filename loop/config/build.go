@@ -14,10 +14,8 @@ import (
 
 const legacyRunner = "default" // the name of the runner that the top-level "runner" describes
 
-// defaultIgnore are the globs of stuck.ignore when none is given.
 func defaultIgnore() []string {
-	return []string{".superloop/**", ".git/**", "node_modules/**", "dist/**", "build/**",
-		"coverage/**", ".next/**", ".venv/**", ".tox/**", ".cache/**"}
+	return strings.Fields(".superloop/** .git/** node_modules/** dist/** build/** coverage/** .next/** .venv/** .tox/** .cache/**")
 }
 
 // builder makes a Config of a file and collects what is wrong with it beyond the schema.
@@ -35,15 +33,13 @@ type builder struct {
 // wrong notes a problem at a pointer, unless the schema has one for the same value: the second would only be its echo.
 func (b *builder) wrong(ptr string, p Problem) {
 	if !b.named(ptr) {
-		b.problems = append(b.problems, b.at(ptr, p))
+		b.problems = append(b.problems, placed(b.doc, ptr, p))
 	}
 }
 
 func (b *builder) warn(ptr, code, message string) {
-	b.warnings = append(b.warnings, b.at(ptr, Problem{Code: code, Message: message}))
+	b.warnings = append(b.warnings, placed(b.doc, ptr, Problem{Code: code, Message: message}))
 }
-
-func (b *builder) at(ptr string, p Problem) Problem { return placed(b.doc, ptr, p) }
 
 // Placed gives a problem its place in the file that c was read from.
 func (c *Config) Placed(ptr string, p Problem) Problem { return placed(c.doc, ptr, p) }
@@ -59,8 +55,8 @@ func placed(doc *schemas.Document, ptr string, p Problem) Problem {
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer joins tokens into a JSON pointer.
-func pointer(tokens ...any) string {
+// Pointer joins tokens into a JSON pointer.
+func Pointer(tokens ...any) string {
 	var s strings.Builder
 	for _, t := range tokens {
 		s.WriteString("/" + escape.Replace(fmt.Sprint(t)))
@@ -114,7 +110,7 @@ func (b *builder) config() *Config {
 	b.defaultRoles()
 	b.defaultRespond()
 	for i, l := range f.Loops {
-		c.Loops = append(c.Loops, b.loop(l, pointer("loops", i)))
+		c.Loops = append(c.Loops, b.loop(l, Pointer("loops", i)))
 	}
 	if len(f.Loops) == 0 && !b.named("/loops") {
 		b.warn("/loops", CodeNoEffect, "there is no loop: nothing can run")
@@ -177,11 +173,11 @@ func (b *builder) tests(t *Tests, at string) {
 func (b *builder) commands(at string, list []string) []string {
 	var out []string
 	for i, c := range list {
-		if strings.TrimSpace(c) == "" {
-			b.warn(at+pointer(i), CodeNoEffect, "a blank command is left out")
-			continue
+		if strings.TrimSpace(c) != "" {
+			out = append(out, c)
+		} else {
+			b.warn(at+Pointer(i), CodeNoEffect, "a blank command is left out")
 		}
-		out = append(out, c)
 	}
 	return out
 }
@@ -247,8 +243,7 @@ func (b *builder) inside(ptr, path string) string {
 func (b *builder) ids(loops []Loop) {
 	exact, folded := map[string]int{}, map[string]int{}
 	for i, l := range loops {
-		ptr := pointer("loops", i, "id")
-		fold := strings.ToLower(l.ID)
+		ptr, fold := Pointer("loops", i, "id"), strings.ToLower(l.ID)
 		if j, dup := exact[l.ID]; dup && l.ID != "" {
 			b.wrong(ptr, Problem{Code: CodeDuplicate, Found: quoted(l.ID), Allowed: "an id that no other loop has",
 				Message: fmt.Sprintf("the id %s is that of loops[%d] already", quoted(l.ID), j)})

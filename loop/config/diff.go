@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -25,23 +26,13 @@ type Change struct {
 // no change. Lists of plain values are compared whole. A nil Config is an empty file.
 func Diff(a, b *Config) []Change {
 	d := &differ{}
-	d.compare("", side{docOf(a), "", value(docOf(a))}, side{docOf(b), "", value(docOf(b))})
+	d.compare("", sideOf(a), sideOf(b))
 	slices.SortFunc(d.changes, func(x, y Change) int { return cmp.Compare(x.Path, y.Path) })
 	return d.changes
 }
 
-func docOf(c *Config) *schemas.Document {
-	if c == nil {
-		return nil
-	}
-	return c.doc
-}
-
-// value is a document as plain values without comments, nil when there is none.
+// value is a document as plain values without comments.
 func value(doc *schemas.Document) any {
-	if doc == nil {
-		return nil
-	}
 	dec := json.NewDecoder(bytes.NewReader(doc.Raw("", isComment)))
 	dec.UseNumber()
 	var v any
@@ -56,6 +47,13 @@ type side struct {
 	doc *schemas.Document
 	ptr string
 	v   any
+}
+
+func sideOf(c *Config) side {
+	if c == nil {
+		return side{}
+	}
+	return side{c.doc, "", value(c.doc)}
 }
 
 // shown is the value with its secrets masked.
@@ -75,15 +73,11 @@ func (d *differ) compare(path string, a, b side) {
 	am, aMap := a.v.(map[string]any)
 	bm, bMap := b.v.(map[string]any)
 	if (aMap || a.v == nil) && (bMap || b.v == nil) && len(am)+len(bm) > 0 {
-		keys := map[string]bool{}
-		for k := range am {
-			keys[k] = true
-		}
-		for k := range bm {
-			keys[k] = true
-		}
+		keys := map[string]any{}
+		maps.Copy(keys, am)
+		maps.Copy(keys, bm)
 		for k := range keys {
-			d.compare(path+pointer(k), a.member(k), b.member(k))
+			d.compare(path+Pointer(k), a.member(k), b.member(k))
 		}
 		return
 	}
@@ -93,7 +87,7 @@ func (d *differ) compare(path string, a, b side) {
 	}
 	if objects(a.list()) || objects(b.list()) {
 		for i := range max(len(a.list()), len(b.list())) {
-			d.compare(path+pointer(i), a.element(i), b.element(i))
+			d.compare(path+Pointer(i), a.element(i), b.element(i))
 		}
 		return
 	}
@@ -111,7 +105,7 @@ func (d *differ) loops(a, b side) {
 	}
 	for i, id := range slices.Concat(aIDs, bIDs) {
 		if i < len(aIDs) || !slices.Contains(aIDs, id) {
-			d.compare("/loops"+pointer(id), a.element(slices.Index(aIDs, id)), b.element(slices.Index(bIDs, id)))
+			d.compare("/loops"+Pointer(id), a.element(slices.Index(aIDs, id)), b.element(slices.Index(bIDs, id)))
 		}
 	}
 }
@@ -127,14 +121,14 @@ func (s side) ids() []string {
 
 func (s side) member(key string) side {
 	m, _ := s.v.(map[string]any)
-	return side{s.doc, s.ptr + pointer(key), m[key]}
+	return side{s.doc, s.ptr + Pointer(key), m[key]}
 }
 
 func (s side) element(i int) side {
 	if i < 0 || i >= len(s.list()) {
 		return side{s.doc, s.ptr, nil}
 	}
-	return side{s.doc, s.ptr + pointer(i), s.list()[i]}
+	return side{s.doc, s.ptr + Pointer(i), s.list()[i]}
 }
 
 func (s side) list() []any {

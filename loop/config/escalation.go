@@ -145,7 +145,7 @@ func (b *builder) times(e Escalation, webhook bool) {
 	if second < 0 {
 		return
 	}
-	ptr := at + pointer("channels", e.Channels[second].Name, "second")
+	ptr := at + Pointer("channels", e.Channels[second].Name, "second")
 	switch {
 	case e.EscalateAfter == 0:
 		b.warn(ptr, CodeNoEffect, "escalate_after is 0, so this channel is never told anything")
@@ -155,7 +155,7 @@ func (b *builder) times(e Escalation, webhook bool) {
 }
 
 func (b *builder) channel(name string, c Channel) Channel {
-	at := "/escalation" + pointer("channels", name)
+	at := "/escalation" + Pointer("channels", name)
 	c.Name = name
 	if tell := c.Tell; tell == nil {
 		c.Tell = everything()

@@ -23,9 +23,9 @@ func (c *Config) Check(root string, lookPath LookPath) []Problem {
 		k.root = real
 	}
 	for i, l := range c.Loops {
-		k.spec(pointer("loops", i, "spec_file"), l.SpecFile)
+		k.spec(Pointer("loops", i, "spec_file"), l.SpecFile)
 		for _, r := range l.Roles {
-			k.prompt(pointer("loops", i), r.Name)
+			k.prompt(Pointer("loops", i), r.Name)
 			for _, choice := range r.Runners {
 				k.runner(choice.Runner)
 			}
@@ -129,7 +129,7 @@ func (k *checker) runner(name string) {
 	}
 	program := strings.ReplaceAll(r.Command[0], "{repo}", k.root)
 	if why := k.cannotStart(program); why != "" {
-		ptr := pointer("runners", name, "command")
+		ptr := Pointer("runners", name, "command")
 		if name == legacyRunner && k.c.doc != nil {
 			if _, _, legacy := k.c.doc.Position("/runner/command"); legacy {
 				ptr = "/runner/command"

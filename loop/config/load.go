@@ -149,7 +149,7 @@ func (b *builder) canonical(ptr, key string, v any) any {
 	case map[string]any:
 		for k, e := range t {
 			if key != "env" && key != "recovery" {
-				t[k] = b.canonical(ptr+pointer(k), k, e)
+				t[k] = b.canonical(ptr+Pointer(k), k, e)
 			}
 		}
 	case []any:
@@ -157,7 +157,7 @@ func (b *builder) canonical(ptr, key string, v any) any {
 			if name, is := e.(string); is && key == "runners" {
 				e = map[string]any{"runner": name}
 			}
-			t[i] = b.canonical(ptr+pointer(i), "", e)
+			t[i] = b.canonical(ptr+Pointer(i), "", e)
 		}
 	case bool:
 		if key == "preflight" {

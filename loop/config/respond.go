@@ -189,7 +189,7 @@ func lockManagers() []string {
 // when the file is read and not when a role waits.
 func (b *builder) environmentChecks(at string, checks []EnvironmentCheck) {
 	for i, c := range checks {
-		ptr := at + pointer("checks", i)
+		ptr := at + Pointer("checks", i)
 		b.environmentCheck(ptr, c)
 		if keys := checkKinds()[c.Kind]; keys != nil {
 			for _, key := range []string{"path", "want", "manager", "free_mb", "port", "name", "address"} {

@@ -44,7 +44,7 @@ func (t timeouts) of(role string) time.Duration {
 func (b *builder) defaultRoles() {
 	for _, role := range roleOrder() {
 		if d, ok := b.file.RoleDefaults[role]; ok {
-			b.choices(pointer("role_defaults", role), d)
+			b.choices(Pointer("role_defaults", role), d)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (b *builder) roles(l *fileLoop, at string) []Role {
 	var out []Role
 	var without []string
 	for _, name := range names {
-		own, def, ownAt := settings[name], b.file.RoleDefaults[name], at+pointer("roles", name)
+		own, def, ownAt := settings[name], b.file.RoleDefaults[name], at+Pointer("roles", name)
 		r := Role{Name: name, Thinking: cmp.Or(own.Thinking, def.Thinking), Resume: cmp.Or(own.Session, def.Session) == "resume",
 			Permissions: cmp.Or(own.Permissions, def.Permissions)}
 		b.choices(ownAt, own)
@@ -148,7 +148,7 @@ func (b *builder) choices(at string, in fileRole) {
 	}
 	seen := map[Choice]int{}
 	for i, c := range in.Runners {
-		ptr := at + pointer("runners", i)
+		ptr := at + Pointer("runners", i)
 		if c.Runner == "" || !b.reference(b.nameAt(ptr), c.Runner) {
 			continue // without a name the schema has named it
 		}
@@ -214,7 +214,7 @@ func (b *builder) runnersOf() map[string]Runner {
 	f := &b.file
 	b.runners = map[string]Runner{}
 	for _, name := range slices.Sorted(maps.Keys(f.Runners)) {
-		b.runners[name] = b.runner(name, f.Runners[name], pointer("runners", name))
+		b.runners[name] = b.runner(name, f.Runners[name], Pointer("runners", name))
 	}
 	if f.Runner != nil {
 		if _, taken := b.runners[legacyRunner]; taken {
@@ -245,13 +245,13 @@ func (b *builder) runner(name string, r fileRunner, at string) Runner {
 		for i, s := range texts[key] {
 			ptr := at + key
 			if key != "/command" || !isText {
-				ptr += pointer(i)
+				ptr += Pointer(i)
 			}
 			b.placeholders(ptr, s, argumentNames())
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Env)) {
-		b.placeholders(at+"/env"+pointer(key), r.Env[key], argumentNames())
+		b.placeholders(at+"/env"+Pointer(key), r.Env[key], argumentNames())
 	}
 	gets := func(list []string) bool {
 		return slices.ContainsFunc(slices.Concat(out.Command, list), func(s string) bool {

@@ -44,12 +44,11 @@ func (b *builder) placeholder(ptr, name string, known []string) {
 		b.warn(ptr, CodePlaceholder, "the value holds a {word} that is not a placeholder and stays as it is")
 		return
 	}
-	message := fmt.Sprintf("{%s} is not a placeholder and stays as it is", name)
-	near := schemas.Nearest(name, known)
+	message, near := fmt.Sprintf("{%s} is not a placeholder and stays as it is", name), schemas.Nearest(name, known)
 	if near != "" {
 		message += fmt.Sprintf("; did you mean {%s}?", near)
 	}
-	b.warnings = append(b.warnings, b.at(ptr, Problem{Code: CodePlaceholder, Found: "{" + name + "}",
+	b.warnings = append(b.warnings, placed(b.doc, ptr, Problem{Code: CodePlaceholder, Found: "{" + name + "}",
 		Allowed: "{" + strings.Join(known, "}, {") + "}", Near: near, Message: message}))
 }
 
@@ -58,7 +57,7 @@ func (b *builder) globs(at string, list []string) {
 	for i, g := range list {
 		for seg := range strings.SplitSeq(g, "/") {
 			if _, err := path.Match(seg, ""); err != nil {
-				b.wrong(at+pointer(i), Problem{Code: schemas.CodeBadFormat, Found: quoted(g), Allowed: "a glob",
+				b.wrong(at+Pointer(i), Problem{Code: schemas.CodeBadFormat, Found: quoted(g), Allowed: "a glob",
 					Message: fmt.Sprintf("the glob %s is not one: %s is broken (a bracket is not closed, or a backslash ends it)", quoted(g), quoted(seg))})
 				break
 			}
@@ -69,7 +68,7 @@ func (b *builder) globs(at string, list []string) {
 func (b *builder) prerequisites(p *Prerequisites, at string) {
 	ids := map[string]int{}
 	for i := range p.Checks {
-		c, ptr := &p.Checks[i], at+pointer("checks", i)
+		c, ptr := &p.Checks[i], at+Pointer("checks", i)
 		if !b.present(ptr + "/min_chars") {
 			c.MinChars = 1
 		}
@@ -102,12 +101,13 @@ func (b *builder) check(at string, c Check) {
 			return
 		}
 		if _, err := regexp.Compile(c.expression()); err != nil {
-			message := "the regular expression does not compile: " + err.Error()
+			why := err.Error()
 			if se, ok := err.(*syntax.Error); ok {
-				message = fmt.Sprintf("the regular expression does not compile: %s: %s", se.Code, quoted(se.Expr))
+				why = string(se.Code) + ": " + quoted(se.Expr)
 			}
 			b.wrong(at+"/pattern", Problem{Code: schemas.CodeBadFormat, Found: quoted(c.Pattern),
-				Allowed: "a regular expression in RE2 syntax (no lookahead, no backreference)", Message: message + " (RE2: no lookahead, no backreference)"})
+				Allowed: "a regular expression in RE2 syntax (no lookahead, no backreference)",
+				Message: fmt.Sprintf("the regular expression does not compile: %s (RE2: no lookahead, no backreference)", why)})
 		}
 	case "file_contains_all", "file_not_contains_any":
 		if len(c.Needles) == 0 {

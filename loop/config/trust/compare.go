@@ -1,12 +1,14 @@
 package trust
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/superloop/superloop/internal/redact"
+	"github.com/superloop/superloop/loop/config"
 )
 
 // Change is one difference between two Sections. Path is a JSON pointer, but that a loop stands in it under its id, as
@@ -53,7 +55,7 @@ func join(pinned, now Section) (Section, Diff) {
 	for _, id := range sortedKeys(pinned.Loops, now.Loops) {
 		p, had := pinned.Loops[id]
 		n, has := now.Loops[id]
-		at := "/loops" + pointer(id)
+		at := "/loops" + config.Pointer(id)
 		switch {
 		case !had:
 			j.looser(at, nil, shown(n.bare()), "a loop that nobody trusted would run")
@@ -70,7 +72,7 @@ func join(pinned, now Section) (Section, Diff) {
 	j.runnersOfOne()
 	for _, k := range sortedKeys(pinned.Webhooks, now.Webhooks) {
 		if p, n := pinned.Webhooks[k], now.Webhooks[k]; !same(p, n) {
-			j.looser("/webhooks"+pointer(k), masked(p), masked(n), "news would go elsewhere, or nowhere")
+			j.looser("/webhooks"+config.Pointer(k), masked(p != nil), masked(n != nil), "news would go elsewhere, or nowhere")
 		}
 	}
 	maps.Copy(in.Webhooks, pinned.Webhooks)
@@ -81,9 +83,9 @@ func join(pinned, now Section) (Section, Diff) {
 	return in, j.d
 }
 
-// masked hides a value; an absent one is nil.
-func masked(v any) any {
-	if v == nil {
+// masked hides a value, if there is one.
+func masked(there bool) any {
+	if !there {
 		return nil
 	}
 	return redact.Mark
@@ -109,20 +111,17 @@ func (j *joiner) value(path string, o order, pinned, now any, less, more string)
 	if same(pinned, now) {
 		return pinned
 	}
-	if o == nil {
-		o = ranked()
+	v := whole(pinned, now, false)
+	if o != nil {
+		v = cmp.Or(o(pinned, now), v)
 	}
-	in, tighter, looser, ok := o(pinned, now)
-	if !ok {
-		in, tighter, looser, _ = whole(pinned, now, false)
-	}
-	for _, s := range tighter {
+	for _, s := range v.tighter {
 		j.tighter(path, s.from, s.to, less)
 	}
-	for _, s := range looser {
+	for _, s := range v.looser {
 		j.looser(path, s.from, s.to, more)
 	}
-	return in
+	return v.in
 }
 
 // rule is how one key is compared: by its order, and what a change of it does.
@@ -138,7 +137,7 @@ func joined[T any](j *joiner, at string, pinned, now T, rules func(key string) r
 	for _, key := range sortedKeys(p, n) {
 		if !slices.Contains(but, key) {
 			r := rules(key)
-			p[key] = j.value(at+pointer(key), r.order, p[key], n[key], r.less, r.more)
+			p[key] = j.value(at+config.Pointer(key), r.order, p[key], n[key], r.less, r.more)
 		}
 	}
 	var in T
@@ -150,22 +149,16 @@ func joined[T any](j *joiner, at string, pinned, now T, rules func(key string) r
 
 // policy compares two policies key by key.
 func (j *joiner) policy(at string, pinned, now Policy) Policy {
-	p, n := pinned.flat(), now.flat()
+	p, n := pinned.full(), now.full()
 	in, known := map[string]any{}, map[string]bool{}
 	for _, k := range keys() {
 		known[k.name] = true
-		value := func(flat map[string]any) any {
-			if v, ok := flat[k.name]; ok {
-				return v
-			}
-			return k.def
-		}
-		in[k.name] = j.value(at+"/"+k.name, k.order, value(p), value(n), k.less, k.more)
+		in[k.name] = j.value(at+"/"+k.name, k.order, p[k.name], n[k.name], k.less, k.more)
 	}
 	pe, ne := entriesOf(p), entriesOf(n)
 	if (pe != nil || p[keyEntries] == nil) && (ne != nil || n[keyEntries] == nil) {
 		known[keyEntries] = true
-		if entries := j.entries(at, in, side{p, pe}, side{n, ne}); len(entries) > 0 {
+		if entries := j.entries(at, in, p, n, pe, ne); len(entries) > 0 {
 			in[keyEntries] = entries
 		}
 	}
@@ -185,24 +178,19 @@ func (j *joiner) unknown(in map[string]any, path, key string, p, n map[string]an
 	j.value(path, nil, p[key], n[key], "", "superloop cannot tell what this key does")
 }
 
-// side is one of two policies with its entries.
-type side struct {
-	flat    map[string]any
-	entries map[string]map[string]any
-}
-
-// entries compares what is special about single commands; in is what is in force of the other keys.
-func (j *joiner) entries(at string, in map[string]any, p, n side) map[string]any {
+// entries compares what is special about single commands; in is what is in force of the other keys, pe and ne are the
+// entries of p and n.
+func (j *joiner) entries(at string, in, p, n map[string]any, pe, ne map[string]map[string]any) map[string]any {
 	out := map[string]any{}
-	for _, name := range sortedKeys(p.entries, n.entries) {
-		a, b := p.entries[name], n.entries[name]
-		path := at + "/" + keyEntries + pointer(name)
+	for _, name := range sortedKeys(pe, ne) {
+		a, b := pe[name], ne[name]
+		path := at + "/" + keyEntries + config.Pointer(name)
 		e := map[string]any{}
-		e[keyNetwork] = j.value(path+"/"+keyNetwork, ranked("none", "full"), networkOf(p.flat, a), networkOf(n.flat, b),
+		e[keyNetwork] = j.value(path+"/"+keyNetwork, ranked("none", "full"), networkOf(p, a), networkOf(n, b),
 			"the command has no network", "the command would have the network")
 		for _, k := range sortedKeys(a, b) {
 			if k != keyNetwork {
-				j.unknown(e, path+pointer(k), k, a, b)
+				j.unknown(e, path+config.Pointer(k), k, a, b)
 			}
 		}
 		if e[keyNetwork] != in[keyNetwork] || len(e) > 1 {
@@ -210,11 +198,6 @@ func (j *joiner) entries(at string, in map[string]any, p, n side) map[string]any
 		}
 	}
 	return out
-}
-
-// pointer is one token of a JSON pointer.
-func pointer(token string) string {
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(token)
 }
 
 // What a change of these keys does.
@@ -266,7 +249,7 @@ func gateRules(sameCommands bool) func(key string) rule {
 func (j *joiner) runnersOfBoth() {
 	for _, name := range sortedKeys(j.p.Runners, j.p.Runners) {
 		if n, has := j.n.Runners[name]; has {
-			j.in.Runners[name] = j.runner("/runners"+pointer(name), j.p.Runners[name], n)
+			j.in.Runners[name] = j.runner("/runners"+config.Pointer(name), j.p.Runners[name], n)
 		}
 	}
 }
@@ -276,7 +259,7 @@ func (j *joiner) runnersOfOne() {
 	for _, name := range sortedKeys(j.p.Runners, j.n.Runners) {
 		p, had := j.p.Runners[name]
 		n, has := j.n.Runners[name]
-		at := "/runners" + pointer(name)
+		at := "/runners" + config.Pointer(name)
 		switch {
 		case !had:
 			j.looser(at, nil, shownRunner(n), "a runner that nobody trusted could be used")
@@ -308,15 +291,10 @@ func (j *joiner) runner(at string, p, n Runner) Runner {
 		return rule{more: otherProgram}
 	}, "env", "pass_env")
 	for _, name := range sortedKeys(p.Env, n.Env) {
-		value := func(env map[string]string) any {
-			v, is := env[name]
-			if !is {
-				return nil
-			}
-			return v
-		}
-		if a, b := value(p.Env), value(n.Env); a != b {
-			j.looser(at+"/env"+pointer(name), masked(a), masked(b), otherProgram)
+		a, had := p.Env[name]
+		b, has := n.Env[name]
+		if a != b || had != has {
+			j.looser(at+"/env"+config.Pointer(name), masked(had), masked(has), otherProgram)
 		}
 	}
 	in.PassEnv = j.passEnv(at+"/pass_env", p.PassEnv, n.PassEnv)
@@ -329,7 +307,7 @@ func (j *joiner) passEnv(path string, p, n []string) []string {
 	const less, more = "the agent no longer gets the variable", "the agent would get the variable"
 	switch {
 	case p != nil && n != nil:
-		in, _ := stringsOf(j.value(path, fewer, anys(p), anys(n), less, more))
+		in, _ := stringsOf(j.value(path, sets(fewer), anys(p), anys(n), less, more))
 		return in
 	case n != nil && len(n) == 0:
 		j.tighter(path, nil, anys(n), "the agent gets no variable but the basic ones and its own keys")

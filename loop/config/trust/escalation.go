@@ -78,7 +78,7 @@ func (j *joiner) escalation(at string, p, n Escalation) Escalation {
 	for _, name := range sortedKeys(p.Channels, n.Channels) {
 		a, had := p.Channels[name]
 		b, has := n.Channels[name]
-		path := at + "/channels" + pointer(name)
+		path := at + "/channels" + config.Pointer(name)
 		switch {
 		case !had:
 			j.looser(path, nil, b.shown(), newChannel)
@@ -96,7 +96,7 @@ func (j *joiner) escalation(at string, p, n Escalation) Escalation {
 func (j *joiner) channel(at string, p, n Channel) {
 	for key, v := range map[string][2]string{"url": {p.URL, n.URL}, "command": {p.Command, n.Command}} {
 		if v[0] != v[1] {
-			j.looser(at+"/"+key, masked(unlessEmpty(v[0])), masked(unlessEmpty(v[1])), otherChannel)
+			j.looser(at+"/"+key, masked(v[0] != ""), masked(v[1] != ""), otherChannel)
 		}
 	}
 	j.value(at+"/timeout", nil, p.Timeout.String(), n.Timeout.String(), "", otherChannel)
@@ -109,7 +109,7 @@ func (j *joiner) channel(at string, p, n Channel) {
 func (j *joiner) slack(at string, p, n config.Slack) config.Slack {
 	in := joined(j, at, p, n, func(string) rule { return rule{more: otherWayClick} }, "users", "teams")
 	j.value(at+"/teams", nil, anys(p.Teams), anys(n.Teams), "", otherWayClick)
-	users, _ := stringsOf(j.value(at+"/users", fewer, anys(p.Users), anys(n.Users), fewerAnswer, moreAnswer))
+	users, _ := stringsOf(j.value(at+"/users", sets(fewer), anys(p.Users), anys(n.Users), fewerAnswer, moreAnswer))
 	in.Users = orNone(users)
 	return in
 }

@@ -44,8 +44,8 @@ func keys() []key {
 	none := []any{}
 	return []key{
 		{keyEnabled, false, ranked(false, true), "nothing runs without an operator", "commands may run without an operator"},
-		{"auto_approve", none, fewer, "the command no longer runs without an operator", "the command would run without an operator"},
-		{"require_human", []any{"*"}, more, "what it matches needs an operator", "what it matches would no longer need an operator"},
+		{"auto_approve", none, sets(fewer), "the command no longer runs without an operator", "the command would run without an operator"},
+		{"require_human", []any{"*"}, sets(more), "what it matches needs an operator", "what it matches would no longer need an operator"},
 		{"strict_require_human", false, ranked(true, false), "patterns win over listed commands", "listed commands would win over patterns"},
 		{"on_unknown", "escalate", ranked("deny", "escalate", "allow"), "commands that no list names are treated more strictly", "commands that no list names would be treated more freely"},
 		{"max_auto_recoveries_per_run", json.Number("3"), lower, "fewer commands run without an operator in one run", "more commands would run without an operator in one run"},
@@ -57,10 +57,10 @@ func keys() []key {
 		{"allow_other_devices", false, ranked(false, true), "commands stay on the repository's file system", "commands could run on other file systems"},
 		{"guard", "scripts", ranked("strict", "scripts", "off"), "more changes of what a command reads need an operator", "fewer changes of what a command reads would need an operator"},
 		{keyNetwork, "full", ranked("none", "full"), "commands have no network", "commands would have the network"},
-		{"env_passthrough", none, fewer, "commands no longer get the variable", "commands would get the variable"},
+		{"env_passthrough", none, sets(fewer), "commands no longer get the variable", "commands would get the variable"},
 		{keySandbox + "/required", false, ranked(true, false), "without a sandbox nothing runs by itself", "commands could run without a sandbox"},
-		{keyRoots, none, roots, "commands can read less", "commands could read more"},
-		{keySandbox + "/caches", none, fewer, "commands can no longer write there", "commands could write there"},
+		{keyRoots, none, sets(roots), "commands can read less", "commands could read more"},
+		{keySandbox + "/caches", none, sets(fewer), "commands can no longer write there", "commands could write there"},
 	}
 }
 
@@ -180,13 +180,15 @@ func (p Policy) unless(other Policy) Policy {
 }
 
 // Full is the policy with every default that is known written out, tests left out.
-func (p Policy) Full() map[string]any {
+func (p Policy) Full() map[string]any { return nest(p.full()) }
+
+func (p Policy) full() map[string]any {
 	flat := map[string]any{}
 	for _, k := range keys() {
 		flat[k.name] = k.def
 	}
 	maps.Copy(flat, p.flat())
-	return nest(flat)
+	return flat
 }
 
 // merge lays over on under as a loop's section is laid over the config's: objects key by key, anything else replaced.
@@ -230,10 +232,15 @@ func sortedKeys[A, B any](a map[string]A, b map[string]B) []string {
 	return slices.Compact(names)
 }
 
-// order says which of two values of a key is tighter. It gives the loosest value that is looser neither than the pinned
-// one nor than the new one, and what leads from the pinned one to it (tighter) and from it to the new one (looser). ok
-// is false when the two cannot be compared.
-type order func(pinned, now any) (in any, tighter, looser []step, ok bool)
+// order says which of two values of a key is tighter; nil when they cannot be compared.
+type order func(pinned, now any) *verdict
+
+// verdict is the loosest value that is looser neither than the pinned one nor than the new one, and what leads from the
+// pinned one to it (tighter) and from it to the new one (looser).
+type verdict struct {
+	in              any
+	tighter, looser []step
+}
 
 // step is one change of a value: a whole value for another, or one element of a set that comes or goes, the other side
 // being nil.
@@ -241,32 +248,32 @@ type step struct{ from, to any }
 
 // ranked lists the values of a key, the tightest first.
 func ranked(values ...any) order {
-	return func(pinned, now any) (any, []step, []step, bool) {
+	return func(pinned, now any) *verdict {
 		i, j := slices.Index(values, pinned), slices.Index(values, now)
 		if i < 0 || j < 0 {
-			return nil, nil, nil, false
+			return nil
 		}
 		return whole(pinned, now, j < i)
 	}
 }
 
 // whole is a change of a value that is taken or held as one.
-func whole(pinned, now any, tightens bool) (any, []step, []step, bool) {
+func whole(pinned, now any, tightens bool) *verdict {
 	if tightens {
-		return now, []step{{pinned, now}}, nil, true
+		return &verdict{now, []step{{pinned, now}}, nil}
 	}
-	return pinned, nil, []step{{pinned, now}}, true
+	return &verdict{pinned, nil, []step{{pinned, now}}}
 }
 
 // lower: the lower whole number is tighter. higher: the higher one.
-func lower(pinned, now any) (any, []step, []step, bool)  { return number(pinned, now, -1) }
-func higher(pinned, now any) (any, []step, []step, bool) { return number(pinned, now, 1) }
+func lower(pinned, now any) *verdict  { return number(pinned, now, -1) }
+func higher(pinned, now any) *verdict { return number(pinned, now, 1) }
 
-func number(pinned, now any, tighter int) (any, []step, []step, bool) {
+func number(pinned, now any, tighter int) *verdict {
 	p, okP := integer(pinned)
 	n, okN := integer(now)
 	if !okP || !okN {
-		return nil, nil, nil, false
+		return nil
 	}
 	return whole(pinned, now, cmp.Compare(n, p) == tighter)
 }
@@ -277,16 +284,31 @@ func integer(v any) (int64, bool) {
 	return i, ok && err == nil
 }
 
+// sets is the order of two sets by what is in both, only in the pinned one (gone) and only in the new one (came), each
+// sorted.
+func sets(of func(both, gone, came []string) *verdict) order {
+	return func(pinned, now any) *verdict {
+		x, okX := stringsOf(pinned)
+		y, okY := stringsOf(now)
+		if !okX || !okY {
+			return nil
+		}
+		x, y = distinct(x), distinct(y)
+		in := func(list []string, want bool) func(string) bool {
+			return func(s string) bool { _, found := slices.BinarySearch(list, s); return found != want }
+		}
+		return of(slices.DeleteFunc(slices.Clone(x), in(y, true)), slices.DeleteFunc(slices.Clone(x), in(y, false)), slices.DeleteFunc(y, in(x, false)))
+	}
+}
+
 // fewer: a set that grants; what is in both is in force.
-func fewer(pinned, now any) (any, []step, []step, bool) {
-	both, gone, came, ok := compareSets(pinned, now)
-	return anys(both), went(gone), arrived(came), ok
+func fewer(both, gone, came []string) *verdict {
+	return &verdict{anys(both), went(gone), arrived(came)}
 }
 
 // more: a set that forbids; what is in either is in force.
-func more(pinned, now any) (any, []step, []step, bool) {
-	both, gone, came, ok := compareSets(pinned, now)
-	return anys(distinct(slices.Concat(both, gone, came))), arrived(came), went(gone), ok
+func more(both, gone, came []string) *verdict {
+	return &verdict{anys(distinct(slices.Concat(both, gone, came))), arrived(came), went(gone)}
 }
 
 // nowhere is a root that grants nothing, since every program can read it anyway. Alone it stands for the empty set;
@@ -295,28 +317,22 @@ const nowhere = "/dev/null"
 
 // roots: a set that grants, but that grants everything when it is empty. Paths are compared as text: one below another
 // may be a link to anywhere.
-func roots(pinned, now any) (any, []step, []step, bool) {
-	both, gone, came, ok := compareSets(pinned, now)
+func roots(both, gone, came []string) *verdict {
 	switch {
-	case !ok:
-		return nil, nil, nil, false
 	case len(both)+len(gone) == 0: // everything was
-		return whole(pinned, now, true)
+		return whole([]any{}, anys(came), true)
 	case len(both)+len(came) == 0: // everything would be
-		return whole(pinned, now, false)
+		return whole(anys(gone), []any{}, false)
 	case len(both) == 0:
 		both = []string{nowhere}
 	}
-	return anys(both), went(less(gone, nowhere)), arrived(less(came, nowhere)), true
+	return &verdict{anys(both), went(less(gone, nowhere)), arrived(less(came, nowhere))}
 }
 
 // rights is the order of permissions: read-only is the tightest, full the loosest, and between them workspace and "",
 // which leaves it to the command, cannot be compared.
-func rights(pinned, now any) (any, []step, []step, bool) {
-	if in, tighter, looser, ok := ranked("read-only", "workspace", "full")(pinned, now); ok {
-		return in, tighter, looser, ok
-	}
-	return ranked("read-only", "", "full")(pinned, now)
+func rights(pinned, now any) *verdict {
+	return cmp.Or(ranked("read-only", "workspace", "full")(pinned, now), ranked("read-only", "", "full")(pinned, now))
 }
 
 // less is the list without one value.
@@ -324,32 +340,16 @@ func less(list []string, value string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return s == value })
 }
 
-// compareSets gives what is in both, only in the first, only in the second, sorted.
-func compareSets(a, b any) (both, gone, came []string, ok bool) {
-	x, okX := stringsOf(a)
-	y, okY := stringsOf(b)
-	if !okX || !okY {
-		return nil, nil, nil, false
-	}
-	x, y = distinct(x), distinct(y)
-	in := func(list []string, want bool) func(string) bool {
-		return func(s string) bool { _, found := slices.BinarySearch(list, s); return found != want }
-	}
-	return slices.DeleteFunc(slices.Clone(x), in(y, true)), slices.DeleteFunc(slices.Clone(x), in(y, false)), slices.DeleteFunc(y, in(x, false)), true
-}
-
-func went(list []string) []step {
-	out := make([]step, len(list))
-	for i, s := range list {
-		out[i] = step{s, nil}
+func went(list []string) (out []step) {
+	for _, s := range list {
+		out = append(out, step{s, nil})
 	}
 	return out
 }
 
-func arrived(list []string) []step {
-	out := went(list)
-	for i, s := range list {
-		out[i] = step{nil, s}
+func arrived(list []string) (out []step) {
+	for _, s := range list {
+		out = append(out, step{nil, s})
 	}
 	return out
 }

@@ -71,14 +71,14 @@ func (j *joiner) roles(at string, p, n []Role) []Role {
 			continue
 		}
 		in[i].Rest = n[k].Rest
-		j.value(at+pointer(r.Name)+"/runner", nil, r.Runner, n[k].Runner, "", otherRunner)
-		in[i].Permissions = j.roleRights(at+pointer(r.Name)+"/permissions", r, n[k], r.Runner)
-		in[i].Others = j.others(at+pointer(r.Name)+"/runners", r, n[k])
+		j.value(at+config.Pointer(r.Name)+"/runner", nil, r.Runner, n[k].Runner, "", otherRunner)
+		in[i].Permissions = j.roleRights(at+config.Pointer(r.Name)+"/permissions", r, n[k], r.Runner)
+		in[i].Others = j.others(at+config.Pointer(r.Name)+"/runners", r, n[k])
 	}
 	for _, r := range n {
 		if !slices.Contains(names(p), r.Name) {
 			r.Permissions, r.Rest = j.n.Rights(r, r.Runner), nil
-			j.looser(at+pointer(r.Name), nil, shown(r), otherRoles)
+			j.looser(at+config.Pointer(r.Name), nil, shown(r), otherRoles)
 		}
 	}
 	return in
@@ -99,10 +99,10 @@ func (j *joiner) others(path string, p, n Role) map[string]string {
 	if !slices.Contains(had, n.Runner) {
 		has = less(has, n.Runner)
 	}
-	both, _ := stringsOf(j.value(path, fewer, anys(distinct(had)), anys(distinct(has)), lessRunners, moreRunners))
+	both, _ := stringsOf(j.value(path, sets(fewer), anys(distinct(had)), anys(distinct(has)), lessRunners, moreRunners))
 	in := map[string]string{}
 	for _, runner := range both {
-		in[runner] = j.roleRights(path+pointer(runner)+"/permissions", p, n, runner)
+		in[runner] = j.roleRights(path+config.Pointer(runner)+"/permissions", p, n, runner)
 	}
 	return in
 }
