@@ -19,8 +19,7 @@ import (
 // MarkVariable stands in the environment of everything that a run starts; its value is the run's id.
 const MarkVariable = "SUPERLOOP_MARK"
 
-// AgentError says that a process descends from an agent, a test or a recovery that superloop runs, so that what it says
-// is no operator's answer.
+// AgentError says that a process descends from what superloop runs: what it says is no operator's answer.
 type AgentError struct {
 	PID int    // of the process that shows it; 0: this one, by its own environment
 	Run string // that it belongs to; "" if only its spawner is seen
@@ -48,8 +47,7 @@ func (e *AgentError) Error() string {
 // becomes the parent of an agent's orphans. blind says what could not be looked at, "" if nothing: without /proc it is
 // the own environment alone, and a process of another user shows nothing.
 //
-// It keeps an agent from answering by mistake, or because a text told it to. A program of the same user that sets out
-// to deceive it can.
+// It keeps an agent from answering by mistake, or because a text told it to. A program that sets out to deceive it can.
 func CheckCaller(procfs string, environ []string) (blind string, err error) {
 	for _, e := range environ {
 		if run, ok := strings.CutPrefix(e, MarkVariable+"="); ok {

@@ -29,8 +29,7 @@ var titles = map[Type]string{
 }
 
 // Describe is what an operator sees before the answer, for a terminal of that many columns (0: 80). It is printable
-// ASCII and newlines, whatever the question holds: every other character stands by its number. The command is never
-// shortened.
+// ASCII and newlines: every other character stands by its number. The command is never shortened.
 func Describe(r Record, width int) string {
 	p, q := &page{width: 80}, r.Question
 	if width > 0 {
@@ -312,8 +311,7 @@ func (p *page) put(prefix, s string) {
 	}
 }
 
-// breakAt says how much of s goes into a line, without tearing a mark such as <U+202E> apart, nor, unless it is to be
-// exact, a word.
+// breakAt says how much of s goes into a line. It tears no mark such as <U+202E> apart, nor, unless exact, a word.
 func breakAt(s string, room int, exact bool) int {
 	if len(s) <= room {
 		return len(s)

@@ -24,8 +24,7 @@ const (
 	timeName  = "20060102T150405.000Z" // how a time is written in the name of a file
 )
 
-// file is a record on the disk: its version, and a digest over all of it, so that what a bad disk or an editor did is
-// not taken for an answer.
+// file is a record on the disk, and a digest over it: what a bad disk or an editor did is not taken for an answer.
 type file struct {
 	Version int             `json:"version"`
 	Sum     string          `json:"sum"`
@@ -44,8 +43,7 @@ func encode(r Record) ([]byte, error) {
 	return append(inner, '\n'), nil
 }
 
-// decode reads a record strictly: superloop alone writes it, in one way. So what is not byte for byte what encode gives
-// is damage, or somebody else's.
+// decode reads a record strictly: what is not byte for byte what encode gives is damage, or somebody else's.
 func decode(data []byte) (r Record, err error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {

@@ -49,16 +49,14 @@ type Question struct {
 	// Reason says in one sentence why an operator is needed; Rule is the rule that says so, for programs.
 	Reason string `json:"reason"`
 	Rule   string `json:"rule,omitempty"`
-	// Errors are what went wrong before, the oldest first; Details is what an operator should see besides, in lines.
-	// Both may hold foreign text.
+	// Errors are what went wrong before, the oldest first; Details is what else to see, in lines. Both may be foreign.
 	Errors  []string `json:"errors,omitempty"`
 	Details string   `json:"details,omitempty"`
 	Command *Command `json:"command,omitempty"` // what would run; nil for a question without one
 	Options []Option `json:"options,omitempty"` // the known ways to go on, the proposed one first
 	// Manual is a complete command line that repairs it by hand ("claude /login"), for a question without a command.
 	Manual string `json:"manual,omitempty"`
-	// Created and Expires are UTC, in milliseconds. Zero: Open fills in its own time, and DefaultPatience after
-	// Created.
+	// Created and Expires are UTC, in milliseconds. Zero: Open's own time, and DefaultPatience after Created.
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 }
@@ -67,14 +65,12 @@ type Question struct {
 type Binding struct {
 	Dev uint64 `json:"dev"` // Dev and Ino are those of the working directory (recovery.Dir).
 	Ino uint64 `json:"ino"`
-	// PolicyDigest is that of the policy that judged; InputsDigest that of the pinned inputs (guard.Digest), "" if they
-	// are not watched.
+	// PolicyDigest is that of the policy that judged; InputsDigest that of the watched inputs (guard.Digest), or "".
 	PolicyDigest string `json:"policy_digest"`
 	InputsDigest string `json:"inputs_digest,omitempty"`
 }
 
-// Drift says what is no longer as it was when the question was asked, one phrase each; none: what was approved may
-// begin.
+// Drift says what has changed since the question was asked, a phrase each; none: what was approved may begin.
 func (b Binding) Drift(now Binding) (out []string) {
 	if b.Dev != now.Dev || b.Ino != now.Ino {
 		out = append(out, "the working directory is another one")
@@ -109,8 +105,7 @@ type Command struct {
 	Evidence        []string `json:"evidence,omitempty"`
 	ExpectedOutcome string   `json:"expected_outcome,omitempty"`
 	Confidence      string   `json:"confidence,omitempty"`
-	// Judge sets Hits, the patterns of require_human that fit the command, and Near, the entry of auto_approve that is
-	// most like it.
+	// Judge sets Hits, the patterns of require_human that fit, and Near, the entry of auto_approve that is most like it.
 	Hits []Hit `json:"hits,omitempty"`
 	Near *Near `json:"near,omitempty"`
 	// GuardDiff shows what of its pinned inputs is not as it was trusted (guard.Diff).

@@ -100,8 +100,7 @@ type Answer struct {
 	By     By        `json:"by"`
 	At     time.Time `json:"at"`
 	Note   string    `json:"note,omitempty"`
-	// Bound is what of the question the operator named: "id", "digest", "both", or "" for whatever was pending at that
-	// moment.
+	// Bound is what the operator named of the question: "id", "digest", "both", or "" for what was pending then.
 	Bound string `json:"bound,omitempty"`
 	Edit  *Edit  `json:"edit,omitempty"`
 }
@@ -130,8 +129,7 @@ type Record struct {
 	Begun   time.Time `json:"begun,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Outcome *Outcome  `json:"outcome,omitempty"`
-	// SupersededBy is the id of the question that took its place; Why says in a sentence why it ended without an
-	// answer.
+	// SupersededBy is the id of the question that took its place; Why says why it ended without an answer.
 	SupersededBy string `json:"superseded_by,omitempty"`
 	Why          string `json:"why,omitempty"`
 }
@@ -144,13 +142,11 @@ func (r Record) Lapsed(now time.Time) bool {
 // Run is what is to be executed once Begin has succeeded.
 type Run struct {
 	Text []byte
-	// Binding must still hold (Binding.Drift) before it begins. An operator's own command has no InputsDigest: nobody
-	// has judged what it reads.
+	// Binding must still hold before it begins (Drift). Nobody has judged what an operator's own command reads.
 	Binding
 }
 
-// Run gives the approved command: the operator's own if there is one. ok is false if nothing is approved, or there is
-// no command.
+// Run gives the approved command: the operator's own if there is one. ok is false if nothing is approved to run.
 func (r Record) Run() (run Run, ok bool) {
 	c := r.Question.Command
 	if c == nil || (r.State != Approved && r.State != Executing) {
@@ -220,8 +216,7 @@ func ask(q Question) (Record, error) {
 	return Record{Question: q, Digest: digest, State: Pending}, err
 }
 
-// superseded ends a question that nothing has come of, for a newer one (by) or because it is no longer asked (by is
-// "").
+// superseded ends a question that nothing has come of, for a newer one (by); by "" it is no longer asked.
 func (r Record) superseded(by, why string, now time.Time) (Record, error) {
 	if r.State != Pending && r.State != Approved {
 		return r, &StateError{Step: "supersede", ID: r.Question.ID, State: r.State, Present: r.Question.ID}
@@ -239,8 +234,7 @@ func (r Record) expired(now time.Time) Record {
 	return r
 }
 
-// answered gives the record after an answer that check takes. The caller has made sure that the question has not
-// lapsed.
+// answered gives the record after an answer that check takes. The question has not lapsed: the caller has looked.
 func (r Record) answered(a AnswerRequest, now time.Time) (Record, error) {
 	if !a.names(r) {
 		return r, a.mismatch(r)
@@ -355,8 +349,7 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("the %s %s is not that of the question that waits: %s", e.What, text.Display(text.Head(e.Given, 16)), why)
 }
 
-// ExpiredError says that the time of the question is over. What was approved and had not begun by then does not begin
-// any more.
+// ExpiredError says that the question's time is over. What was approved and has not begun does not begin any more.
 type ExpiredError struct {
 	ID      string
 	Expires time.Time
@@ -385,8 +378,7 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("cannot %s the question %.8s: %s", e.Step, e.ID, why)
 }
 
-// DamagedError says that there is a record that cannot be believed. It is never taken for an answer, and never for
-// nothing.
+// DamagedError says that there is a record that cannot be believed. It is taken neither for an answer nor for nothing.
 type DamagedError struct {
 	Path string
 	Err  error

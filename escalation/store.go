@@ -81,8 +81,7 @@ func (s Store) never() error {
 
 // Open asks a question. What is pending, or approved and not begun, is superseded by it; what is executing is a
 // *StateError: Finish or Interrupt it first. A question whose id is that of the present record is not asked again: Open
-// gives that record, whatever became of it, so that an asker that was killed after it can repeat it; the same id with
-// another content is an error.
+// gives that record, so an asker that was killed may repeat it; the same id with another content is an error.
 func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 	if q.Loop != s.Loop {
 		return Record{}, fmt.Errorf("opening a question: it is of the loop %q, not of %q", q.Loop, s.Loop)
@@ -129,8 +128,7 @@ func (s Store) Open(ctx context.Context, q Question) (Record, error) {
 // the digest is another question's), *ExpiredError, *DamagedError; what is wrong with the request itself; and that of
 // the disk. After one of the last kind the answer may or may not count: giving it again tells.
 //
-// When it returns nil the answer survives a power cut, and the supervisor, if one is alive and watches Dir, has been
-// woken.
+// When it returns nil the answer survives a power cut, and a supervisor that watches Dir has been woken.
 func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
 	if err := a.check(); err != nil {
 		return Record{}, err
@@ -200,8 +198,7 @@ func (s Store) Withdraw(ctx context.Context, id, why string) (Record, error) {
 	})
 }
 
-// Expire ends the question if its time is over by now and nothing has begun; lapsed says whether it did. Without a
-// question it does nothing.
+// Expire ends the question, if there is one, when its time is over and nothing has begun; lapsed says whether it did.
 func (s Store) Expire(ctx context.Context, now time.Time) (r Record, lapsed bool, err error) {
 	r, err = s.change(ctx, func(last Record, _ time.Time) (Record, error) {
 		if last.Question.ID != "" && last.Lapsed(now) {

@@ -126,8 +126,7 @@ func viewOf(r Record) view {
 	return v
 }
 
-// ascii writes every character of JSON text that is not printable ASCII as its escape. Such characters stand in strings
-// only.
+// ascii writes what is not printable ASCII in JSON text as escapes. Such characters stand in strings only.
 func ascii(data []byte) []byte {
 	out := make([]byte, 0, len(data)+len(data)/8)
 	for len(data) > 0 {

@@ -41,8 +41,7 @@ type CommandOptions struct {
 	Env     []string      // what it inherits; nil is the environment of this process
 }
 
-// NewCommand splits line as a shell splits words. What only a shell could do is an error: operators, substitutions, a
-// relative path.
+// NewCommand splits line as a shell splits words. Operators, substitutions and a relative path are errors.
 func NewCommand(name, line string, o CommandOptions) (*Command, error) {
 	fail := func(why string) (*Command, error) { return nil, fmt.Errorf("channel %q: the command %s", name, why) }
 	parser := shellwords.NewParser()
@@ -111,8 +110,7 @@ func (c *Command) env(m Message) []string {
 	return env
 }
 
-// classify turns the failure of a run into one of our errors. The command line may hold a token, so it is not in the
-// reason.
+// classify makes one of our errors of a run's failure. The command line may hold a token, so no reason has it.
 func (c *Command) classify(ctx context.Context, err error) error {
 	program := filepath.Base(c.argv[0])
 	missing, gone := errors.AsType[*proc.NotFoundError](err)

@@ -13,8 +13,7 @@ import (
 
 // lane delivers for one channel, one message at a time, so that a channel that hangs holds up no other. It runs while
 // something is pending. What a failure says about one message it says about the endpoint, too, so the whole lane backs
-// off. The next message is the one that has waited longest for its turn, so a message that always fails does not hold
-// up the rest.
+// off. The next message is the one that has waited longest, so one that always fails does not hold up the rest.
 type lane struct {
 	name      string
 	running   bool
@@ -71,8 +70,7 @@ func (b *Outbox) run(l *lane) {
 	}
 }
 
-// next is the message whose turn is next: of each escalation only the oldest counts, so that "resolved" never comes
-// before "opened".
+// next is the message to send next: of each escalation the oldest, so that "resolved" never comes before "opened".
 func (b *Outbox) next(channel string) *entry {
 	var best *entry
 	waits := map[string]bool{}
@@ -221,8 +219,7 @@ type Notifier interface {
 	Send(ctx context.Context, m Message) error
 }
 
-// TemporaryError says that a message was not taken now. It holds no cause: those of net/http print the URL, and a URL
-// is a secret here.
+// TemporaryError says that a message was not taken now. It has no cause: those of net/http print the URL, a secret.
 type TemporaryError struct {
 	Reason     string
 	RetryAfter time.Duration // how long the other side wants to be left alone; 0 if it did not say
@@ -237,8 +234,7 @@ func (e *PermanentError) Error() string { return e.Reason }
 
 const maxReason = 300 // characters
 
-// send calls n, and turns whatever comes back into one of the two errors. A panic of a notifier ends its message, not
-// the supervisor.
+// send calls n, and makes one of the two errors of what comes back. A panic of a notifier ends its message only.
 func send(ctx context.Context, n Notifier, m Message) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -234,8 +234,7 @@ func Visible(s string) (shown string, marks int) {
 	return b.String(), marks
 }
 
-// OneLine is Visible on one line, of at most limit characters: newlines become blanks, and what does not fit becomes
-// "...".
+// OneLine is Visible on one line: newlines become blanks, and what is longer than limit characters ends with "...".
 func OneLine(s string, limit int) string {
 	s = strings.TrimSpace(s)
 	longer := len(s) > 8*limit // then it is not worth looking at the rest
@@ -250,8 +249,7 @@ func OneLine(s string, limit int) string {
 	return text.Cut(line, limit)
 }
 
-// Escape writes & < > as entities, for Slack and for whatever reads Slack's messages: links, and calls to everybody,
-// need a bare "<".
+// Escape writes & < > as entities, for what reads Slack's messages: links, and calls to everybody, need a bare "<".
 func Escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

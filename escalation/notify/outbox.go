@@ -244,8 +244,7 @@ func (b *Outbox) Withdraw(escalation string) {
 }
 
 // Retry takes up again what was given up on a channel and is not older than MaxAge, with all its tries before it: for
-// when somebody has repaired the channel. It returns how many messages that are. What the disk does not take stays
-// given up.
+// when the channel is repaired. It returns how many those are. What the disk does not take stays given up.
 func (b *Outbox) Retry(channel string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

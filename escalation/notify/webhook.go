@@ -28,8 +28,7 @@ import (
 
 // Webhook posts messages as JSON to any endpoint. The body is the Message, field by field (see Body), and besides it
 // "text", which is what endpoints that understand Slack's messages show (Mattermost, Rocket.Chat, and others). The
-// request carries the headers of Standard Webhooks: webhook-id, webhook-timestamp, and webhook-signature if there is a
-// secret.
+// request has the headers of Standard Webhooks: webhook-id, webhook-timestamp and, with a secret, webhook-signature.
 type Webhook struct {
 	name     string
 	endpoint *Endpoint
@@ -113,8 +112,7 @@ func signingKey(secret redact.Secret) ([]byte, error) {
 	return key, nil
 }
 
-// sign is the webhook-signature of Standard Webhooks 1.0: HMAC-SHA256 over "id.timestamp.body", in base64, with its
-// version before it.
+// sign is the webhook-signature of Standard Webhooks 1.0: "v1," and HMAC-SHA256 over "id.timestamp.body" in base64.
 func sign(key []byte, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
@@ -139,8 +137,7 @@ type EndpointOptions struct {
 	RootCAs *x509.CertPool // nil is the system's
 }
 
-// NewEndpoint checks the URL: https, or http to a loopback address, since a message over plain http could be read and
-// its answer forged.
+// NewEndpoint checks the URL: https, or http to a loopback address, since others could read plain http and answer it.
 func NewEndpoint(raw redact.Secret, o EndpointOptions) (*Endpoint, error) {
 	u, err := url.Parse(strings.TrimSpace(raw.Reveal()))
 	if err != nil || u.Host == "" || u.Hostname() == "" {
@@ -207,8 +204,7 @@ type Reply struct {
 	scrub      *redact.Replacer
 }
 
-// Post sends body as JSON. It returns a Reply for whatever status came back; the error is a *TemporaryError: there was
-// no answer.
+// Post sends body as JSON. It gives a Reply whatever the status; a *TemporaryError says that there was no answer.
 func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (Reply, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.String(), bytes.NewReader(body))
 	if err != nil {

@@ -32,8 +32,7 @@ type ClicksOptions struct {
 	Users   []string // the Slack user ids ("U012AB3CD") that may answer: at least one, and there is no word for everybody
 	Teams   []string // the workspace ids ("T012AB3CD") that clicks may come from; none is any that the app is installed in
 	Resolve Resolver
-	// OnClick gets each click that was for superloop, after it was answered: for the audit. err says why the user got
-	// no answer; it holds no URL.
+	// OnClick gets each click after it was answered, for the audit. err, without URL, says why the user got no answer.
 	OnClick     func(c Click, o Outcome, err error)
 	AnswerHosts []string // hosts besides Slack's own that answers may be sent to
 }
@@ -87,8 +86,7 @@ func (c *Clicks) Close(ctx context.Context) {
 	<-done
 }
 
-// take starts the answer to a callback, and returns at once. What is not for us, what came before, and what is too much
-// is dropped.
+// take starts the answer to a callback. It drops what is not for superloop, what came before, and what is too much.
 func (c *Clicks) take(cb slack.InteractionCallback) {
 	if cb.Type != slack.InteractionTypeBlockActions {
 		return
@@ -153,8 +151,7 @@ func readValue(raw string) (v value, err error) {
 	return v, err
 }
 
-// answer tells the user, through the response URL of the click. It can be used five times within half an hour; this
-// takes two at most.
+// answer tells the user, through the click's response URL. Slack takes five uses in half an hour; two at most are made.
 func (c *Clicks) answer(cb slack.InteractionCallback, click Click, o Outcome) error {
 	endpoint, err := c.responseURL(redact.Secret(cb.ResponseURL))
 	if err != nil {
@@ -227,8 +224,7 @@ const (
 	Details Action = "details"
 )
 
-// Click is one press of a button by a user who may answer. UserID is what to record ("slack:U123"); UserName is what
-// the user chose to be called.
+// Click is a press of a button by a user who may answer. Record UserID ("slack:U123"); UserName is the user's choice.
 type Click struct {
 	ID       string // of the escalation
 	Digest   string // what the user saw; an answer to anything else is void
@@ -254,8 +250,7 @@ const (
 	Malformed Status = "malformed"
 )
 
-// Outcome is what a Resolver says of a click. Text is shown to the user, in a code block; for Details it is the
-// details.
+// Outcome is what a Resolver says of a click. Text is shown to the user, in a code block: the details, for Details.
 type Outcome struct {
 	Status Status
 	By     string // who decided before

@@ -35,8 +35,7 @@ const (
 
 // SocketOptions say how to listen for clicks.
 type SocketOptions struct {
-	// AppToken ("xapp-...") has the scope connections:write. It belongs to one host: two that share it steal each
-	// other's clicks.
+	// AppToken ("xapp-...") has the scope connections:write. Two hosts that share it steal each other's clicks.
 	AppToken redact.Secret
 	Clicks   *Clicks
 	// OnState is called when the connection is there and when it is not, and why; without URL or token.
@@ -44,8 +43,7 @@ type SocketOptions struct {
 	APIURL  string // replaces https://slack.com/api/.
 }
 
-// Socket receives clicks through Slack's Socket Mode: it opens a connection to Slack, so that no port has to be open
-// here.
+// Socket receives clicks through Slack's Socket Mode: it connects to Slack, so no port has to be open here.
 type Socket struct{ o SocketOptions }
 
 // NewSocket checks the options; it does not connect.
@@ -96,8 +94,7 @@ func pause(ctx context.Context, d time.Duration) {
 	<-ctx.Done()
 }
 
-// listen runs one client of slack-go, which reconnects when Slack or the network ends the connection, and returns when
-// it gives up.
+// listen runs one client of slack-go, which reconnects when the connection ends, and returns when it gives up.
 func (s *Socket) listen(ctx context.Context, gate *pacer) error {
 	silent := log.New(io.Discard, "", 0) // its log lines hold what users wrote
 	api := slack.New("", slack.OptionAppLevelToken(s.o.AppToken.Reveal()), slack.OptionHTTPClient(gate), slack.OptionLog(silent),
@@ -161,8 +158,7 @@ func refusal(err error) error {
 }
 
 // pacer is the HTTP client of slack-go. That reconnects at once when a connection ends, so it would spin against a
-// server that takes connections and drops them: the pauses between its requests for a new connection grow until one
-// holds.
+// server that drops connections: the pauses between its requests for a new one grow until one holds.
 type pacer struct {
 	client *http.Client
 

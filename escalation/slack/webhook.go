@@ -46,8 +46,7 @@ type WebhookOptions struct {
 	notify.EndpointOptions
 }
 
-// NewWebhook checks the URL. Any endpoint that answers as Slack does will do; see notify.NewWebhook for those that do
-// not.
+// NewWebhook checks the URL. It takes any endpoint that answers as Slack does; notify.NewWebhook takes the others.
 func NewWebhook(name string, url redact.Secret, o WebhookOptions) (*Webhook, error) {
 	endpoint, err := notify.NewEndpoint(url, o.EndpointOptions)
 	if err != nil {
@@ -61,8 +60,7 @@ func slackHost(host string) bool {
 	return strings.EqualFold(host, "hooks.slack.com") || strings.EqualFold(host, "hooks.slack-gov.com")
 }
 
-// ForURL gives the notifier that a URL alone asks for: Slack's for Slack's own hosts, the generic webhook for any
-// other.
+// ForURL gives the notifier that a URL asks for: Slack's for Slack's hosts, the generic webhook for any other.
 func ForURL(name string, raw redact.Secret, s Style, o notify.WebhookOptions) (notify.Notifier, error) {
 	if u, err := url.Parse(strings.TrimSpace(raw.Reveal())); err == nil && slackHost(u.Hostname()) {
 		return NewWebhook(name, raw, WebhookOptions{s, o.EndpointOptions})
@@ -103,8 +101,7 @@ func (w *Webhook) post(ctx context.Context, msg *slack.WebhookMessage) (word str
 var errorWord = pattern.Lazy(`^[a-z][a-z0-9_]{2,60}$`)
 
 // verdict reads an answer of Slack. Errors come with a 4xx and a word in the body; a 200 is a success only with the
-// body "ok". A 200 with another word is a refusal; with anything else it comes from something in between, which may let
-// the next try through.
+// body "ok". A 200 with another word is a refusal; any other body comes from a proxy, and the next try may get through.
 func verdict(r notify.Reply) error {
 	if err := r.Err(); err != nil {
 		return err

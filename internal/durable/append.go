@@ -127,8 +127,7 @@ func (a *Appender) Size() int64 {
 	return a.size
 }
 
-// Close closes the file; it does not flush. Later calls return fs.ErrClosed, or the error that poisoned the Appender
-// before.
+// Close closes the file, without a flush. Later calls return fs.ErrClosed, or the error that poisoned it before.
 func (a *Appender) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

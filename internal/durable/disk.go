@@ -51,8 +51,7 @@ func (d Disk) WithFault(f Fault) Disk { return Disk{f} }
 // A Fault that does not return (it kills the process) is a crash at exactly that point.
 type Fault func(op string) error
 
-// ShortWrite makes a write put N bytes on the disk and then fail with Err (nil is ENOSPC). For a step that is not a
-// write it is the same as Err.
+// ShortWrite makes a write put N bytes on the disk and then fail with Err (nil is ENOSPC). Other steps fail with Err.
 type ShortWrite struct {
 	N   int
 	Err error
@@ -103,8 +102,7 @@ func (d Disk) open(op, step, path string, flag int, perm fs.FileMode) (f *os.Fil
 // nothing that could make the reader wait.
 func Open(path string) (*os.File, error) { return OS().open("file", "open", path, os.O_RDONLY, 0) }
 
-// Read reads a regular file whole, under the rules of Open. One with more than limit bytes is an error. What is read of
-// an empty file is not nil.
+// Read reads a file whole, under the rules of Open, and refuses more than limit bytes. An empty file gives non-nil.
 func Read(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 // A Store survives a kill. A power cut may leave any record stored before it, never a mix of two: whoever reads it
 // takes it as "at least this".
 //
-// A slot is, little-endian: 4 bytes "slot", 4 bytes CRC-32C of all that follows, 8 bytes generation, 2 bytes length,
-// the record.
+// A slot, little-endian: 4 bytes "slot", 4 bytes CRC-32C of what follows, 8 bytes generation, 2 bytes length, record.
 type Slots struct {
 	d    Disk
 	op   string
@@ -37,8 +36,7 @@ const (
 	MaxRecord = slotStride - slotHead
 )
 
-// OpenSlots opens path, and creates it if need be, with its directory flushed. Steps: open, read, and for a new or
-// empty file dirsync.
+// OpenSlots opens or creates path, its directory flushed. Steps: open, read, and for a new or empty file dirsync.
 func (d Disk) OpenSlots(op, path string, perm fs.FileMode) (*Slots, error) {
 	f, err := d.open(op, "open", path, os.O_RDWR|os.O_CREATE, perm)
 	if err != nil {
@@ -76,8 +74,7 @@ func ReadSlots(path string) (record []byte, ok bool, err error) {
 // Record is the last record that was stored; ok is false if there is none, or none that is whole.
 func (s *Slots) Record() (record []byte, ok bool) { return s.last, s.gen > 0 }
 
-// Store replaces the record. After an error the record of before is intact on the disk, and Store may be called again.
-// Steps: write.
+// Store replaces the record. After an error the last one is intact on the disk, and Store may be repeated. Steps: write.
 func (s *Slots) Store(record []byte) error {
 	if len(record) > MaxRecord {
 		return fail(s.op, "write", s.file.Name(), fmt.Errorf("record of %d bytes, the longest is %d", len(record), MaxRecord))

@@ -64,8 +64,7 @@ func Pointer(tokens ...any) string {
 	return s.String()
 }
 
-// file is config.json as far as it is decoded at once. What a loop takes from the top is any: it is laid under what the
-// loop says.
+// file is config.json as it is decoded at once. What is any is what a loop's own is laid over.
 type file struct {
 	Runner       *fileRunner           `json:"runner"`
 	Runners      map[string]fileRunner `json:"runners"`

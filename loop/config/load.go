@@ -1,8 +1,7 @@
 // Package config reads .superloop/config.json: what an operator wants superloop to do. A configuration is loaded whole and
 // checked whole, or it is refused with every problem at once; nothing is ever taken from a file that is half right.
 //
-// A configuration written for the bash original of superloop loads. What of it has no effect here is named in
-// Config.Warnings.
+// A configuration of the bash original of superloop loads. What has no effect here is in Config.Warnings.
 package config
 
 import (
@@ -82,8 +81,7 @@ func isComment(key string) bool {
 	return strings.HasPrefix(key, "//") || strings.HasPrefix(key, "_comment") || strings.HasPrefix(key, "$schema")
 }
 
-// repoOf is the repository that a configuration belongs to: the directory that holds .superloop, or that of the file
-// when it stands elsewhere.
+// repoOf is a configuration's repository: the directory that holds .superloop, or that of a file elsewhere.
 func repoOf(path string) string {
 	dir := filepath.Dir(path)
 	if filepath.Base(dir) == ".superloop" {
@@ -298,8 +296,7 @@ type Error struct {
 	cause    error
 }
 
-// Error is one line for one problem, "path:line:column: pointer: message", and a line with the number of problems
-// before several.
+// Error is "path:line:column: pointer: message", a line for each problem, and before several a line with their number.
 func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.Problems)+1)
 	if len(e.Problems) > 1 {

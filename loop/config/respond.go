@@ -26,8 +26,7 @@ func usually() Respond {
 	}
 }
 
-// defaultRespond checks the top-level section by itself, so that what is wrong in it is said once and not for every
-// loop.
+// defaultRespond checks the top-level section, so that what is wrong in it is said once and not for every loop.
 func (b *builder) defaultRespond() {
 	b.respondSection(respondKey, b.file.Respond, nil)
 	b.respondTogether(respondKey, b.file.Respond, b.filled(b.file.Respond))
@@ -132,8 +131,7 @@ func (b *builder) diagnostician(at string, said, top any) {
 	}
 }
 
-// respondTogether warns of what a section at a pointer brings about together with the one that it is laid over: r is
-// both.
+// respondTogether warns of what the section at a pointer, own, brings about in r: itself over what it is laid over.
 func (b *builder) respondTogether(at string, own any, r Respond) {
 	warn := func(first, second, message string) {
 		for _, key := range []string{first, second} {
@@ -155,8 +153,7 @@ func (b *builder) respondTogether(at string, own any, r Respond) {
 	}
 }
 
-// checkKey is a key that a kind of environment check looks at: what it holds, or what it may be; an optional one may be
-// absent.
+// checkKey is a key of a kind of environment check: what it holds, or what it may be; an optional one may be absent.
 type checkKey struct {
 	name, what string
 	optional   bool

@@ -129,8 +129,7 @@ func (b *builder) timeouts(t timeouts, at string) {
 	}
 }
 
-// choices checks who does a role by its settings at a pointer: that there are such runners, each with its model once,
-// and that it is said in one way.
+// choices checks who does a role by its settings: each runner exists, stands once with a model, and is said in one way.
 func (b *builder) choices(at string, in fileRole) {
 	if in.Runner != "" {
 		b.reference(at+"/runner", in.Runner)

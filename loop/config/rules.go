@@ -23,8 +23,7 @@ func argumentNames() []string {
 // checkNames are the placeholders of a prerequisite's path.
 func checkNames() []string { return []string{"repo", "loop", "loop_id", "iteration"} }
 
-// placeholders warns of {words} that nothing replaces. They stay as they are, so JSON and shell variables in an
-// argument are left alone.
+// placeholders warns of {words} that nothing replaces; they stay. JSON and variables of a shell are left alone.
 func (b *builder) placeholders(ptr, s string, known []string) {
 	if t := strings.TrimSpace(s); strings.Contains(t, `{"`) || (strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[")) && json.Valid([]byte(t)) {
 		return

@@ -7,8 +7,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Config is a checked configuration. Every default of the contract is filled in, so no caller asks "was it set?"; Load
-// is the only maker.
+// Config is a checked configuration, with every default filled in. Load is its only maker.
 type Config struct {
 	Path    string            // the file that it was read from, absolute
 	Digest  string            // the SHA-256 of the file's bytes, in hex
@@ -19,8 +18,7 @@ type Config struct {
 	Recovery   json.RawMessage
 	Webhooks   json.RawMessage
 	Escalation Escalation // how people are reached, with its defaults; see Channels
-	// Warnings name every known key that this build does not act on, and whatever else the operator should read before
-	// a run.
+	// Warnings name every key that has no effect, and what else the operator should read before a run.
 	Warnings []Problem
 
 	// doc is the file as it was read: it gives the places of what Check finds, and what Diff compares.
@@ -38,13 +36,11 @@ type Runner struct {
 	Env         map[string]string `json:"env"`         // added to the agent's environment; values may hold placeholders
 	Adapter     string            `json:"adapter"`     // the CLI that the command is; "" lets the program's name tell
 	Permissions string            `json:"permissions"` // read-only, workspace or full; "" leaves it to the command
-	// PassEnv, unless nil, are the only variables of superloop's environment that the agent gets besides the basic ones
-	// and its own keys.
+	// PassEnv, unless nil, are all that the agent gets of superloop's environment besides the basic and its own keys.
 	PassEnv []string `json:"pass_env"`
 }
 
-// Rate is what a model costs, in US dollars per million tokens. CacheRead and CacheWrite are nil when the owner gave
-// none: then Input is taken.
+// Rate is what a model costs, in US dollars per million tokens. CacheRead and CacheWrite, where nil, cost as Input.
 type Rate struct {
 	Input      float64  `json:"input"`
 	Output     float64  `json:"output"`
@@ -176,8 +172,7 @@ type Role struct {
 	// Resume goes on with the role's last session instead of a new one, where the CLI can.
 	Resume      bool   `json:"-"`
 	Permissions string `json:"permissions"` // read-only, workspace or full; "" is the runner's
-	// Runners are all who may do the role, in the order in which they are asked; never empty, and the first is Runner
-	// with Model.
+	// Runners are all who may do the role, in the order of asking; never empty, the first is Runner with Model.
 	Runners []Choice `json:"runners"`
 }
 
@@ -205,15 +200,13 @@ const (
 	InsistChange     = "change"     // of the repository, by the implementer
 )
 
-// Respond says what follows when a role fails, or the tests fail in the same way again and again, and what is looked at
-// before an iteration.
+// Respond says what follows when a role fails or the tests fail alike again and again, and what is checked before.
 type Respond struct {
 	// Enabled is true unless it is switched off: then a role that fails is only run again, as Retry says.
 	Enabled bool `json:"enabled"`
 	// FallOver gives the work of a runner whose settings are wrong to another one, instead of stopping for a human.
 	FallOver bool `json:"fall_over"`
-	// Insist is nil when absent: then a role that has several runners is held to its report. It is empty, and not nil,
-	// when nothing is insisted on.
+	// Insist, when nil: a role with several runners is held to its report. Empty and not nil: nothing is insisted on.
 	Insist []string `json:"insist"`
 	// SameFailure is how often a role may fail in the same way, whoever does it, before a human is asked (default 3, at
 	// least 2); SameTests the same of iterations in a row whose tests fail (default 3; 0 never asks).
@@ -252,8 +245,7 @@ type Systemic struct {
 	SilentRuns   int           `json:"silent_runs"`   // default 3
 }
 
-// Diagnostician is an agent that is told to read and to change nothing; what keeps it from writing are the permissions
-// of its runner.
+// Diagnostician is an agent that is told to change nothing; only the permissions of its runner keep it from writing.
 type Diagnostician struct {
 	Runner  string        `json:"runner"`
 	Model   string        `json:"model"`
@@ -266,8 +258,7 @@ type Environment struct {
 	Checks  []EnvironmentCheck `json:"checks"`
 }
 
-// EnvironmentCheck is one; which fields count, its kind says (failures.CheckKind). What Load gives is what
-// failures.Preventions.Add takes.
+// EnvironmentCheck is one. Its kind says which fields count. What Load gives is what failures.Preventions.Add takes.
 type EnvironmentCheck struct {
 	Kind    string `json:"kind"`
 	Path    string `json:"path"`

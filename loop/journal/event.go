@@ -232,8 +232,7 @@ func appendFields(dst []byte, raw json.RawMessage) ([]byte, error) {
 
 var envelope = []string{"seq", "timestamp", "event", "loop_id", "run_id", "iteration", "prev", "hash"}
 
-// checkName refuses the envelope's names: jq and every decoder would take the own field for the envelope's, Go's in any
-// case of letters.
+// checkName refuses the envelope's names in any case of letters: a decoder would take the field for the envelope's.
 func checkName(quoted []byte) error {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {

@@ -19,8 +19,7 @@ type Options struct {
 	Head string // the path of the anchor, in a directory that agents cannot write; "": none is kept
 }
 
-// Journal appends to one events.jsonl. It may be used by several goroutines; of those that append with sync at the same
-// time one flushes for all.
+// Journal appends to one events.jsonl. Several goroutines may use it; of those that sync at a time one flushes for all.
 type Journal struct {
 	disk     durable.Disk
 	path     string
@@ -113,8 +112,7 @@ func inspect(path string) (scan, error) {
 	return s, nil
 }
 
-// Repaired says what Open cut off the end; its Cut is 0 if nothing. The caller records it as an event
-// (journal_repaired).
+// Repaired says what Open cut off the end, if its Cut is not 0. The caller records it (journal_repaired).
 func (j *Journal) Repaired() durable.Repair { return j.repaired }
 
 // Append writes evs as one group, in one write, behind what is there. It fills in Seq, Prev and Hash, in evs itself,
@@ -123,8 +121,7 @@ func (j *Journal) Repaired() durable.Repair { return j.repaired }
 //
 // On an error nothing of the group counts and evs is as it was: what was written of it is cut off, and a later Append
 // works if there is room by then. There are two exceptions, after which every Append fails with the first error: a
-// flush failed, or the file is no longer the one that was written (*durable.ChangedError). The way on is then to open
-// the journal again.
+// flush failed, or the file is not the one that was written (*durable.ChangedError). Then open the journal again.
 func (j *Journal) Append(sync bool, evs ...Event) ([]Event, error) {
 	j.mu.Lock()
 	err := j.write(evs)

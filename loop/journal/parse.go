@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// header is a line taken apart, without copying: its slices point into the line. Texts are as they stand between the
-// quotes, escapes and all.
+// header is a line taken apart: its slices point into the line. Texts are as between the quotes, with escapes.
 type header struct {
 	seq              int64
 	at               time.Time
@@ -22,8 +21,7 @@ type header struct {
 	hashed           []byte // what the hash is of
 }
 
-// parse takes a line (without its newline) apart and says why it cannot, or "". It does not look into the own members
-// and does not compute the hash.
+// parse takes a line (without newline) apart, but not its own members, and says why it cannot, or "". It does not hash.
 func (h *header) parse(line []byte) string {
 	p := cursor{rest: line}
 	p.expect(seqKey)

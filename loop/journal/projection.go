@@ -52,8 +52,7 @@ func (p *Projection) Put(make func() ([]byte, error)) {
 	}
 }
 
-// write writes the newest version if the file does not have it. One goroutine at a time does, so an older version never
-// replaces a newer one.
+// write writes the newest version if the file lacks it, in one goroutine at a time: no older one replaces a newer one.
 func (p *Projection) write(byTimer bool) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()

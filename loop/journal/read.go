@@ -185,8 +185,7 @@ func Follow(ctx context.Context, path string, from int64, fn func(Event) error) 
 	}
 }
 
-// reopen opens the file if it is there and not open, or is another one than is open, or is shorter than what was read
-// of it.
+// reopen opens the file if it is there and not open, is another one, or is shorter than what was read of it.
 func (r *reader) reopen() error {
 	if r.file != nil {
 		mine, err := r.file.Stat()

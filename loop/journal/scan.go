@@ -14,8 +14,7 @@ import (
 // scanBuffer is how much is read at once: large enough that read(2) costs next to nothing.
 const scanBuffer = 64 << 10
 
-// place is a line, where it is in the file, and so the place behind it, where the next line is to follow. The zero
-// value is the file's beginning.
+// place is a line where it is in the file; the next line follows behind it. The zero value is the file's beginning.
 type place struct {
 	seq        int64
 	begin, end int64  // its first byte, and behind its newline

@@ -23,8 +23,7 @@ const (
 )
 
 var (
-	// ErrBusy is a repository in the middle of something else: a merge, a rebase, a conflict, or another git that holds
-	// the index.
+	// ErrBusy is a repository in a merge, a rebase or a conflict, or one whose index another git holds.
 	ErrBusy = errors.New("the repository is busy")
 	// ErrIdentity is a git that does not know whose commit it is.
 	ErrIdentity = errors.New("git does not know the author")
@@ -138,8 +137,7 @@ func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []s
 	}
 	r.forget(fresh)
 	if exitCode(err) == 1 && ctx.Err() == nil {
-		// Either a hook said no or there is nothing in it; only the first one would commit something if there were no
-		// hooks.
+		// A hook said no, or there is nothing in it. Without hooks, only the former would commit something.
 		_, dry := r.write(ctx, []byte(message), append(commit, "--dry-run", "--file=-")...)
 		if exitCode(dry) == 1 && len(fresh) == 0 {
 			return false, nil
@@ -148,8 +146,7 @@ func (r *Repo) commitPaths(ctx context.Context, message string, paths, fresh []s
 	return false, r.explain("committing", err)
 }
 
-// forget takes files out of the index that were not in it before. It has its own time, since a context that has ended
-// may be why it is needed.
+// forget takes files out of the index that were not in it. It has its own time: the ended context may be why.
 func (r *Repo) forget(fresh []string) {
 	if len(fresh) == 0 {
 		return
@@ -232,8 +229,7 @@ const (
 	defaultSubject = 72
 	maxBody        = 64 << 10 // bytes
 
-	// scissors, behind the comment character at the start of a line, ends the message for git; the trailers behind it
-	// would not be found.
+	// scissors, behind the comment character, ends the message for git; trailers behind it would not be found.
 	scissors = " ------------------------ >8 ------------------------"
 )
 
@@ -246,8 +242,7 @@ const (
 )
 
 // message is the commit's message and its subject. Subject and body may come from an agent: characters that do not
-// print are taken out, the subject is one line of at most MaxSubject characters, and whatever the body says, the last
-// paragraph is superloop's.
+// print go, the subject is one line of at most MaxSubject characters, and the last paragraph is superloop's.
 func (q CommitRequest) message() (message, subject string) {
 	limit := cmp.Or(max(q.MaxSubject, 0), defaultSubject)
 	subject = text.Cut(field(q.Subject), limit)

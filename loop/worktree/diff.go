@@ -40,8 +40,7 @@ func Unchanged(a, b Snapshot, paths []string) (out []string) {
 	return out
 }
 
-// Signature is a SHA-256, in hex, over the paths, modes and ids: two snapshots have the same one exactly when Diff
-// finds nothing.
+// Signature is a SHA-256, in hex, of paths, modes and ids: two are the same exactly when Diff finds nothing.
 func (s Snapshot) Signature() string {
 	h := sha256.New()
 	var buf []byte // a hash costs a call for every few bytes

@@ -38,8 +38,7 @@ var (
 // maxOutput bounds, in bytes, what one call of git may print: the list of about two million files.
 const maxOutput = 256 << 20
 
-// Repo is a git work tree. It holds no handles and may be used by several goroutines, but two commits at once get in
-// each other's way, as in git.
+// Repo is a git work tree. Several goroutines may use it, but two commits at once get in each other's way.
 type Repo struct {
 	Top string // the work tree's top directory, absolute
 	// GitDir is its git directory, absolute; for a linked work tree or a submodule that is not Top/.git.

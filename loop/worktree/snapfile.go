@@ -21,8 +21,7 @@ const (
 
 var errDamaged = errors.New("the snapshot file is damaged")
 
-// Save writes the snapshot to file. It survives a kill; after a power cut it may be damaged, which Load says, and the
-// next snapshot replaces it.
+// Save writes the snapshot to file. It survives a kill; what a power cut damages, Load refuses.
 func (s Snapshot) Save(disk durable.Disk, file string) error {
 	if err := disk.WriteProjection("snapshot", file, s.encode(), 0o600); err != nil {
 		return fmt.Errorf("saving the snapshot of the tree: %w", err)
@@ -30,8 +29,7 @@ func (s Snapshot) Save(disk durable.Disk, file string) error {
 	return nil
 }
 
-// Load reads a snapshot that Save wrote. A file that is not there is fs.ErrNotExist; a damaged one is an error too, and
-// no snapshot.
+// Load reads a snapshot that Save wrote. A missing file is fs.ErrNotExist; a damaged one is an error, no snapshot.
 func Load(file string) (s Snapshot, err error) {
 	data, err := durable.Read(file, maxOutput)
 	if err == nil {

@@ -31,8 +31,7 @@ const (
 	byDigest = 1 << 29 // digest of a directory, see digestDir
 )
 
-// entry is one path of a tree: its mode and the id of its content. 56 bytes, so that a tree of 100,000 files stays
-// small.
+// entry is one path of a tree: its mode and the id of its content. It is small: a tree may have 100,000 files.
 type entry struct {
 	path string
 	mode uint32
@@ -251,8 +250,7 @@ func (r *Repo) hashFile(file string, size int64) (sum [32]byte, err error) {
 	return r.blob(f, size)
 }
 
-// submodule is the commit that a submodule is at and, when it has changes of its own, a digest of the commit and of its
-// files.
+// submodule is the commit that a submodule is at; if it has changes of its own, a digest of that and of its files.
 func (r *Repo) submodule(ctx context.Context, c change, dir string) (mode uint32, sum [32]byte) {
 	// Without a repository of its own at dir, git must not find the one around it.
 	in := Repo{Top: dir, env: append(slices.Clone(r.env), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))}
@@ -267,8 +265,7 @@ func (r *Repo) submodule(ctx context.Context, c change, dir string) (mode uint32
 	return modeGitlink | byDigest, sha256.Sum256(append(sum[:], files[:]...))
 }
 
-// digestDir is a digest over path, mode, size and time of the files below dir, its git directory left out; at most
-// maxWalked of them.
+// digestDir is a digest over path, mode, size and time of the files below dir, without .git; at most maxWalked.
 func digestDir(dir string) (sum [32]byte) {
 	h := sha256.New()
 	n := 0

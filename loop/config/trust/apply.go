@@ -90,8 +90,7 @@ func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 	return out, nil
 }
 
-// choices are those of a role's runners that the Section has, in the order of the file but that the pinned first one is
-// the first.
+// choices are a role's runners that the Section has: the pinned first one first, then in the order of the file.
 func (s Section) choices(r Role, role config.Role) []config.Choice {
 	allowed := r.runners()
 	out := slices.DeleteFunc(slices.Clone(role.Runners), func(c config.Choice) bool { return !slices.Contains(allowed, c.Runner) })
@@ -130,8 +129,7 @@ func (s Section) diagnostician(l config.Loop, in Loop) (*config.Diagnostician, e
 	return &out, nil
 }
 
-// over writes the policy as a section that gives it when it is laid over under: what under sets is written out even
-// where it is the default.
+// over writes the policy as a section to lay over under: what under sets is written out, even a default.
 func (p Policy) over(under Policy) json.RawMessage {
 	flat, below := p.flat(), under.flat()
 	for _, k := range keys() {

@@ -178,8 +178,7 @@ func (j *joiner) unknown(in map[string]any, path, key string, p, n map[string]an
 	j.value(path, nil, p[key], n[key], "", "superloop cannot tell what this key does")
 }
 
-// entries compares what is special about single commands; in is what is in force of the other keys, pe and ne are the
-// entries of p and n.
+// entries compares what is special about single commands (pe, ne); in is what is in force of the other keys.
 func (j *joiner) entries(at string, in, p, n map[string]any, pe, ne map[string]map[string]any) map[string]any {
 	out := map[string]any{}
 	for _, name := range sortedKeys(pe, ne) {
@@ -301,8 +300,7 @@ func (j *joiner) runner(at string, p, n Runner) Runner {
 	return in
 }
 
-// passEnv: a list may name what an agent does not get without one, so the two cannot be compared, but that the empty
-// list is the tightest.
+// passEnv: a list may name what an agent does not get without one. So only the empty list is tighter than none.
 func (j *joiner) passEnv(path string, p, n []string) []string {
 	const less, more = "the agent no longer gets the variable", "the agent would get the variable"
 	switch {

@@ -15,8 +15,7 @@ type Escalation struct {
 	Slack    config.Slack       `json:"slack,omitzero"`
 }
 
-// Channel is one way to reach people. Whoever holds its URL or its command can read or forge what people are told, so a
-// pin is as private as they are.
+// Channel is one way to reach people. Who holds its URL or command can read or forge what they are told: it is private.
 type Channel struct {
 	Type      string        `json:"type"`
 	URL       string        `json:"url,omitempty"`
@@ -104,8 +103,7 @@ func (j *joiner) channel(at string, p, n Channel) {
 	joined(j, at, p, n, func(string) rule { return rule{more: otherChannel} }, "url", "command", "timeout_ns", "second")
 }
 
-// slack: a user that leaves may not answer at once; everything else stays as it is pinned, an empty list of teams being
-// all of them.
+// slack: a user that leaves may not answer at once; all else stays pinned. An empty list of teams is all of them.
 func (j *joiner) slack(at string, p, n config.Slack) config.Slack {
 	in := joined(j, at, p, n, func(string) rule { return rule{more: otherWayClick} }, "users", "teams")
 	j.value(at+"/teams", nil, anys(p.Teams), anys(n.Teams), "", otherWayClick)

@@ -38,8 +38,7 @@ type key struct {
 	less, more string // less and more say what a tightening and a loosening do
 }
 
-// keys are the keys of a policy that are understood. The defaults are those of the schema, but for enabled: that of an
-// absent section.
+// keys are the keys that are understood, with the schema's defaults, but for enabled: that of an absent section.
 func keys() []key {
 	none := []any{}
 	return []key{
@@ -242,8 +241,7 @@ type verdict struct {
 	tighter, looser []step
 }
 
-// step is one change of a value: a whole value for another, or one element of a set that comes or goes, the other side
-// being nil.
+// step is a value for another, or an element of a set that comes or goes, the other side being nil.
 type step struct{ from, to any }
 
 // ranked lists the values of a key, the tightest first.
@@ -284,8 +282,7 @@ func integer(v any) (int64, bool) {
 	return i, ok && err == nil
 }
 
-// sets is the order of two sets by what is in both, only in the pinned one (gone) and only in the new one (came), each
-// sorted.
+// sets is the order of two sets by what is in both, only in the pinned one (gone), only in the new one (came); sorted.
 func sets(of func(both, gone, came []string) *verdict) order {
 	return func(pinned, now any) *verdict {
 		x, okX := stringsOf(pinned)
@@ -315,8 +312,7 @@ func more(both, gone, came []string) *verdict {
 // beside others normal leaves it out.
 const nowhere = "/dev/null"
 
-// roots: a set that grants, but that grants everything when it is empty. Paths are compared as text: one below another
-// may be a link to anywhere.
+// roots: a set that grants, and everything when it is empty. Paths are compared as text: one may be a link to anywhere.
 func roots(both, gone, came []string) *verdict {
 	switch {
 	case len(both)+len(gone) == 0: // everything was

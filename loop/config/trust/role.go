@@ -54,8 +54,7 @@ func (s Section) Rights(r Role, runner string) string {
 	return cmp.Or(r.own(runner), s.Runners[runner].Permissions)
 }
 
-// roles compares who plays the roles. Which roles there are, and their order, is pinned: a loop without its reviewer
-// takes the word of another role.
+// roles compares who plays the roles. Which there are, in which order, is pinned: a reviewer watches over the others.
 func (j *joiner) roles(at string, p, n []Role) []Role {
 	if a, b := names(p), names(n); !slices.Equal(a, b) {
 		j.looser(at, anys(a), anys(b), otherRoles)
@@ -107,8 +106,7 @@ func (j *joiner) others(path string, p, n Role) map[string]string {
 	return in
 }
 
-// roleRights compares the rights that a runner of the pinned role has in it; those that it has of itself are compared,
-// and said, there.
+// roleRights compares the rights that the pinned role gives a runner. Those of the runner itself are compared there.
 func (j *joiner) roleRights(path string, p, n Role, runner string) string {
 	now := n.Runner
 	if slices.Contains(n.runners(), runner) {

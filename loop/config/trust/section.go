@@ -72,15 +72,13 @@ type Section struct {
 	Escalation Escalation `json:"escalation,omitzero"`
 }
 
-// Runner is how an agent CLI is started. FastArgs and PassEnv are nil when the file does not have them, which is not
-// the same as an empty list.
+// Runner is how an agent CLI is started. FastArgs and PassEnv are nil when absent, which is not an empty list.
 type Runner = config.Runner
 
 // Loop is what of a loop is pinned.
 type Loop struct {
 	Roles []Role `json:"roles"` // Roles in the order in which they run
-	// Tests and Validation are without what is not pinned: the bounds of their commands and the static checks, which
-	// are left out of the JSON then.
+	// Tests and Validation lack what is not pinned: the bounds of commands and the static checks.
 	Tests      config.Tests      `json:"tests"`
 	Validation config.Validation `json:"validation"`
 	Approval   config.Approval   `json:"approval"`
@@ -100,8 +98,7 @@ type Role struct {
 	// Others are the further runners that may play it, each with its rights: "" are those of that runner. In which
 	// order they are asked is not pinned.
 	Others map[string]string `json:"others,omitempty"`
-	// Rest is neither compared nor part of the digest. It is kept so that a role that was taken out of the file, which
-	// is held, runs as it did.
+	// Rest is neither compared nor in the digest. With it a role runs as it did when the file lost it, which is held.
 	Rest *RoleRest `json:"rest,omitempty"`
 }
 
@@ -196,8 +193,7 @@ func (l Loop) bare() Loop {
 	return l
 }
 
-// canonical writes v with the keys of every object sorted. A Section holds nothing that cannot be written as JSON and
-// read back.
+// canonical writes v with the keys of every object sorted. All of a Section can be written as JSON and read back.
 func canonical(v any) []byte { return bytes.TrimSuffix(encode(shown(v)), []byte("\n")) }
 
 // shown is a value as plain JSON values.

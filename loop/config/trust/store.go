@@ -55,8 +55,7 @@ type file struct {
 // ErrNoPin: nothing was ever pinned, or the pin was removed.
 var ErrNoPin = errors.New("nothing of the configuration is pinned yet")
 
-// DamagedError says that there is a pin that cannot be believed. It is never the same as ErrNoPin: nothing may be taken
-// for trusted.
+// DamagedError says that there is a pin that cannot be believed. Unlike ErrNoPin: nothing may be taken for trusted.
 type DamagedError struct {
 	Path string
 	Why  error

@@ -32,8 +32,7 @@ type Options struct {
 	Now    func() time.Time // the time for pins
 }
 
-// Reloader holds the configuration that is in force. Config may be called by any goroutine at any time, Check by
-// several.
+// Reloader holds the configuration in force. Any goroutine may call Config at any time, several may call Check.
 type Reloader struct {
 	o    Options
 	path string
@@ -96,8 +95,7 @@ func (r *Reloader) newPin(s trust.Section, how trust.How) trust.Pin {
 // Config is the configuration that is in force.
 func (r *Reloader) Config() *config.Config { return r.live.Load() }
 
-// Check looks at the file and takes what is new in it. now only ever moves on. It costs microseconds when neither the
-// file nor the pin has changed.
+// Check looks at the file and takes what is new. now only moves on. It costs microseconds when nothing has changed.
 func (r *Reloader) Check(now time.Time) Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,8 +194,7 @@ func (r *Reloader) reject(sum string, problems []config.Problem) Outcome {
 	return out
 }
 
-// judge compares a valid configuration with the pin and puts in force what may be. All that can fail comes before the
-// swap.
+// judge compares a valid configuration with the pin and puts in force what may be. What can fail comes before the swap.
 func (r *Reloader) judge(next *config.Config, section trust.Section) Outcome {
 	diff := trust.Compare(r.pin.Section, section)
 	held := len(diff.Loosening) > 0 && !r.o.Loosen
@@ -298,16 +295,13 @@ type Outcome struct {
 	Kind    Kind
 	Config  *config.Config  // what is in force from now on; never nil
 	Changes []config.Change // those of what is in force, by Reloaded and Held, sorted by path
-	// Diff is the difference between the pin and the file, by Held, and by Reloaded when a loosening was taken because
-	// the agents cannot have made it.
+	// Diff is between pin and file: of Held, and of Reloaded when a loosening was taken that no agent can have made.
 	Diff trust.Diff
-	// Digest is that of the file's trusted part: what `superloop config trust --digest` wants. "" when the file was
-	// Rejected.
+	// Digest is that of the file's trusted part, as `superloop config trust --digest` wants it; "" when Rejected.
 	Digest string
 	// Problems are why the file was Rejected, in the order of the file. Warnings are about the pin, with any Kind.
 	Problems, Warnings []config.Problem
-	// Again, unless 0: the file is not whole, as if it were being written; look again after that time. Watch sends by
-	// then.
+	// Again, unless 0: the file is not whole; look again after that time. Watch sends by then.
 	Again time.Duration
 }
 

@@ -237,15 +237,13 @@ func stampOf(path string) stamp {
 		fresh: time.Since(time.Unix(st.Ctim.Unix())) < racy}
 }
 
-// proves reports whether a later look with the stamp now proves that the content is still the one that was read when s
-// was taken.
+// proves reports whether the stamp now proves that the content is still what was read when s was taken.
 func (s stamp) proves(now stamp) bool {
 	now.fresh = false
 	return !s.fresh && s.ino != 0 && s == now
 }
 
-// read gives the file's bytes, as config.Read does, and the stamp that it had before they were read. The stamp is zero
-// next to an error.
+// read gives the file's bytes, and the stamp from before they were read. The stamp is zero next to an error.
 func read(path string) ([]byte, stamp, error) {
 	st := stampOf(path)
 	data, err := config.Read(path)
