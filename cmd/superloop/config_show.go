@@ -40,7 +40,7 @@ func (a *app) configShow(c *cli.Context) error {
 	force, held := t.file, trust.Diff{}
 	if t.pinErr == nil {
 		held = trust.Compare(t.pin.Section, t.section)
-		if force, err = trust.Apply(t.file, trust.Effective(t.pin.Section, t.section, false)); err != nil {
+		if force, err = trust.Apply(t.file, trust.Effective(t.pin.Section, t.section)); err != nil {
 			return err
 		}
 	}

@@ -91,7 +91,7 @@ func (t trusted) inForce() (*config.Config, error) {
 	case t.pinErr != nil: // the first run pins the file as it is
 		return t.file, nil
 	}
-	return trust.Apply(t.file, trust.Effective(t.pin.Section, t.section, false))
+	return trust.Apply(t.file, trust.Effective(t.pin.Section, t.section))
 }
 
 // chooseChannels are those that the flags name.

@@ -157,7 +157,7 @@ func (a *app) remediationPolicy(c *cli.Context, k *aid) error {
 	switch {
 	case t.pinErr == nil: // what a run would take: what loosens is held until an operator trusts it
 		held = len(trust.Compare(t.pin.Section, t.section).Loosening)
-		if cfg, err = trust.Apply(t.file, trust.Effective(t.pin.Section, t.section, false)); err != nil {
+		if cfg, err = trust.Apply(t.file, trust.Effective(t.pin.Section, t.section)); err != nil {
 			return err
 		}
 	case !errors.Is(t.pinErr, trust.ErrNoPin):

@@ -15,8 +15,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Escalation says how people are reached when a loop needs one. Without the section the times are the defaults, and the
-// only channel is that of webhooks.
+// Escalation says how people are reached. Without the section the only channel is that of webhooks.
 type Escalation struct {
 	// RemindAfter is how long an open question waits until its channels are reminded, EscalateAfter until the second
 	// line is told; 0 is never. After ExpiresAfter the question lapses: silence is never consent. Defaults: 30 min, 2
@@ -33,9 +32,10 @@ const (
 	ChannelSlack   = "slack"
 	ChannelWebhook = "webhook"
 	ChannelCommand = "command"
-	// ChannelByURL is slack or webhook, as the host of the URL says. It is the type of the channel that
-	// webhooks.on_escalation makes and of no other.
+	// ChannelByURL is slack or webhook, as the URL's host says. Only webhooks.on_escalation makes such a channel.
 	ChannelByURL = "by_url"
+
+	OnEscalation = "on_escalation" // the name of the channel that webhooks.on_escalation makes
 )
 
 // What a channel can be told.
@@ -45,8 +45,6 @@ const (
 	TellReminder   = "reminder"   // nobody has answered yet
 	TellConfig     = "config"     // a change of the configuration is held
 )
-
-const OnEscalation = "on_escalation" // the name of the channel that webhooks.on_escalation makes
 
 // Channel is one way to reach people.
 type Channel struct {

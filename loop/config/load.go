@@ -26,8 +26,7 @@ import (
 	"github.com/superloop/superloop/schemas"
 )
 
-// Load reads and checks the file at path. Its error is an *Error with every problem; the file system is asked for
-// nothing but that file (see Check).
+// Load reads and checks the file at path, and looks at no other (see Check). Its error is an *Error with every problem.
 func Load(path string) (*Config, error) { return open(path, true) }
 
 // LoadUntested is Load without the tests of the policy: for those who want to see them fail.
@@ -48,8 +47,7 @@ func open(path string, tested bool) (*Config, error) {
 	return load(path, data, tested)
 }
 
-// LoadBytes checks data as the content of the file at path, which need not exist. Its error is an *Error. data is not
-// copied: the caller leaves it as it is.
+// LoadBytes checks data, which is not copied, as that of the file at path, which need not exist. Its error is an *Error.
 func LoadBytes(path string, data []byte) (*Config, error) { return load(path, data, true) }
 
 func load(path string, data []byte, tested bool) (*Config, error) {
@@ -90,8 +88,7 @@ func repoOf(path string) string {
 	return dir
 }
 
-// Read gets the bytes of the file at path, and at most one more than a configuration may have. Its error is an *Error:
-// every way in which there are none has its own message.
+// Read gets the bytes of the file at path, at most one more than a configuration may have. Its error is an *Error.
 func Read(path string) (data []byte, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -129,8 +126,7 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// durations are the keys whose values are times: a number of seconds, or text such as "8h". Of those that are true more
-// than a day is most likely a mistake.
+// durations are the keys of times: seconds, or text such as "8h". Where true, more than a day is most likely a mistake.
 var durations = map[string]bool{"timeout": true, "inactivity": true, "default": true, "planner": true, "implementer": true, "tester": true, "reviewer": true,
 	"remind_after": true, "escalate_after": true, "expires_after": true, "max_time": true, "analysis_time": true, "max_wait": true,
 	"first": true, "most": true, "window": true, "max_wall_time": false, "backoff_seconds": false}

@@ -32,8 +32,7 @@ func (b *builder) defaultRespond() {
 	b.respondTogether(respondKey, b.file.Respond, b.filled(b.file.Respond))
 }
 
-// respond is what holds for a loop: its own section over the top-level one. What is wrong with it is told at the loop
-// only where the loop has a say in it.
+// respond is a loop's own section over the top-level one. The loop is told only what it has a say in.
 func (b *builder) respond(l *fileLoop, at string) Respond {
 	b.respondSection(at+respondKey, l.Respond, b.file.Respond)
 	r := b.filled(merge(b.file.Respond, ownModel(l.Respond, b.file.Respond)))
@@ -60,8 +59,7 @@ func diagnosticianOf(section any) (d map[string]any, runner string) {
 	return d, runner
 }
 
-// ownModel is a loop's section as it is to be laid over the top-level one: a model goes with its runner, so that of
-// another runner is not taken over.
+// ownModel is a loop's section to lay over the top-level one. A model goes with its runner: another's is not taken over.
 func ownModel(own, top any) any {
 	d, runner := diagnosticianOf(own)
 	if _, other := diagnosticianOf(top); runner == "" || runner == other || d["model"] != nil {
@@ -182,8 +180,7 @@ func lockManagers() []string {
 	return []string{"npm", "pnpm", "yarn", "bun", "pip", "go", "cargo", "bundler"}
 }
 
-// environmentChecks checks each check as failures.Preventions.Add would, so that one that cannot be made is refused
-// when the file is read and not when a role waits.
+// environmentChecks refuses, when the file is read, what failures.Preventions.Add would refuse when a role waits.
 func (b *builder) environmentChecks(at string, checks []EnvironmentCheck) {
 	for i, c := range checks {
 		ptr := at + Pointer("checks", i)

@@ -263,8 +263,7 @@ func (b *builder) runner(name string, r fileRunner, at string) Runner {
 	return out
 }
 
-// words splits a command string as a shell splits words. Operators of a shell are refused: no shell runs a runner, so
-// they would silently do nothing.
+// words splits a command as a shell does, and refuses its operators: no shell runs a runner, so they would do nothing.
 func (b *builder) words(ptr, text string) []string {
 	refuse := func(what string) []string {
 		b.wrong(ptr, Problem{Code: CodeUnsplit, Found: quoted(text), Allowed: "words, or a list of words",

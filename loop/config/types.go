@@ -176,8 +176,7 @@ type Role struct {
 	Runners []Choice `json:"runners"`
 }
 
-// Retry bounds a failing role: Attempts in one iteration in all (default 3), Backoff before the second, doubled for
-// each later one (default 5 s, at most 5 minutes).
+// Retry bounds a failing role in one iteration: Attempts (3), and Backoff before the second, doubled (5 s to 5 min).
 type Retry struct {
 	Attempts int           `json:"attempts"`
 	Backoff  time.Duration `json:"backoff_seconds"`
@@ -188,8 +187,7 @@ type Choice struct {
 	Runner string `json:"runner"` // a key of Config.Runners
 	Model  string `json:"model"`  // "" is the runner's own default
 	Tier   int    `json:"tier"`   // how strong the model is, larger is stronger; 0 where nobody said
-	// Permissions are what it may do in the role without asking: what the role says, else its own runner's, never
-	// another runner's; "" leaves it to the command.
+	// Permissions are what it may do without asking: the role's, else its own runner's; "" leaves it to the command.
 	Permissions string `json:"-"`
 }
 

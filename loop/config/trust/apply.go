@@ -62,8 +62,7 @@ func Apply(c *config.Config, s Section) (*config.Config, error) {
 	return &out, nil
 }
 
-// roles are the roles of the Section, with what it does not hold from the file, or, for a role that the file no longer
-// has, as it was when it was pinned.
+// roles are the Section's, with the rest from the file, or, of a role that the file no longer has, from the pin.
 func (s Section) roles(l config.Loop, in Loop) ([]config.Role, error) {
 	var out []config.Role
 	for _, r := range in.Roles {

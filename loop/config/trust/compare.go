@@ -36,12 +36,8 @@ func Compare(pinned, now Section) Diff {
 	return d
 }
 
-// Effective is the Section that is in force while the pin and the file differ: the file's when loosening is allowed,
-// otherwise the pinned one with every tightening of the file.
-func Effective(pinned, now Section, allowLoosening bool) Section {
-	if allowLoosening {
-		return now
-	}
+// Effective is the Section in force while the file loosens something: the pinned one with every tightening of now.
+func Effective(pinned, now Section) Section {
 	in, _ := join(pinned, now)
 	return in
 }
@@ -213,6 +209,13 @@ const (
 	moreRights   = "the agent could do more without asking"
 	stricterGate = "more is wanted before the loop completes"
 	looserGate   = "less would be wanted before the loop completes"
+
+	newChannel    = "news would go there too, or a program would run"
+	lostChannel   = "nobody would be told there any more"
+	otherChannel  = "news would go elsewhere, later, or nowhere"
+	fewerAnswer   = "the user may not answer any more"
+	moreAnswer    = "another user could answer"
+	otherWayClick = "clicks would arrive in another way, or from elsewhere"
 )
 
 // loop compares two loops but for their recovery.

@@ -168,7 +168,7 @@ func TestLoopsAndRunners(t *testing.T) {
 	if err != nil || strings.Contains(string(text), secretText) || strings.Count(string(text), redact.Mark) != 0 && !strings.Contains(string(text), `"S"`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	cfg, err := Apply(c, Effective(p, n, false))
+	cfg, err := Apply(c, Effective(p, n))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,16 +27,6 @@ type Channel struct {
 	Second    bool          `json:"second,omitempty"`
 }
 
-// What a change of these keys does.
-const (
-	newChannel    = "news would go there too, or a program would run"
-	lostChannel   = "nobody would be told there any more"
-	otherChannel  = "news would go elsewhere, later, or nowhere"
-	fewerAnswer   = "the user may not answer any more"
-	moreAnswer    = "another user could answer"
-	otherWayClick = "clicks would arrive in another way, or from elsewhere"
-)
-
 func escalationOf(c config.Escalation) Escalation {
 	var e Escalation
 	for _, ch := range c.Channels {
@@ -110,14 +100,6 @@ func (j *joiner) slack(at string, p, n config.Slack) config.Slack {
 	users, _ := stringsOf(j.value(at+"/users", sets(fewer), anys(p.Users), anys(n.Users), fewerAnswer, moreAnswer))
 	in.Users = orNone(users)
 	return in
-}
-
-// unlessEmpty is nil for what is not there.
-func unlessEmpty(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
 }
 
 // shown is a channel as a change shows it, its secrets masked.

@@ -83,7 +83,7 @@ func TestPolicyKeys(t *testing.T) {
 			if got := said(Compare(pinned, now), "/recovery/"); got != c.says {
 				t.Errorf("said %q, want %q", got, c.says)
 			}
-			if got := string(canonical(Effective(pinned, now, false).Recovery)); got != c.force {
+			if got := string(canonical(Effective(pinned, now).Recovery)); got != c.force {
 				t.Errorf("in force is %s, want %s", got, c.force)
 			}
 		})

@@ -42,14 +42,14 @@ func TestPolicyLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p, n := Section{Recovery: drawPolicy(t)}, Section{Recovery: drawPolicy(t)}
-		in := Effective(p, n, false)
+		in := Effective(p, n)
 		if l := Compare(p, in).Loosening; len(l) > 0 {
 			t.Fatalf("looser than the pin: %v", l)
 		}
 		if l := Compare(n, in).Loosening; len(l) > 0 {
 			t.Fatalf("looser than the file: %v", l)
 		}
-		if other := Effective(n, p, false); other.Digest() != in.Digest() {
+		if other := Effective(n, p); other.Digest() != in.Digest() {
 			t.Fatalf("the other way round it is another one: %v", Compare(in, other))
 		}
 		d, back := Compare(p, n), Compare(n, p)
@@ -71,7 +71,7 @@ func TestEffectiveDoesNotDependOnTheWay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := Section{Recovery: drawPolicy(t)}, Section{Recovery: drawPolicy(t)}, Section{Recovery: drawPolicy(t)}
-		one, other := Effective(Effective(a, b, false), c, false), Effective(a, Effective(b, c, false), false)
+		one, other := Effective(Effective(a, b), c), Effective(a, Effective(b, c))
 		if one.Digest() != other.Digest() {
 			t.Fatalf("%v", Compare(one, other))
 		}

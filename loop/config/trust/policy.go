@@ -308,8 +308,7 @@ func more(both, gone, came []string) *verdict {
 	return &verdict{anys(distinct(slices.Concat(both, gone, came))), arrived(came), went(gone)}
 }
 
-// nowhere is a root that grants nothing, since every program can read it anyway. Alone it stands for the empty set;
-// beside others normal leaves it out.
+// nowhere is a root that grants nothing: all can read it. Alone it is the empty set; beside others normal leaves it out.
 const nowhere = "/dev/null"
 
 // roots: a set that grants, and everything when it is empty. Paths are compared as text: one may be a link to anywhere.
@@ -325,8 +324,7 @@ func roots(both, gone, came []string) *verdict {
 	return &verdict{anys(both), went(less(gone, nowhere)), arrived(less(came, nowhere))}
 }
 
-// rights is the order of permissions: read-only is the tightest, full the loosest, and between them workspace and "",
-// which leaves it to the command, cannot be compared.
+// rights is the order of permissions. Between read-only and full, workspace and "" (the command decides) cannot compare.
 func rights(pinned, now any) *verdict {
 	return cmp.Or(ranked("read-only", "workspace", "full")(pinned, now), ranked("read-only", "", "full")(pinned, now))
 }

@@ -91,8 +91,7 @@ func names(roles []Role) []string {
 	return out
 }
 
-// others compares who else may play a role. The first of the pinned ones is in force whatever the file says, and that
-// the file has another first is said already.
+// others compares who else may play a role. The pinned first one is in force; that the file has another is said already.
 func (j *joiner) others(path string, p, n Role) map[string]string {
 	had, has := less(p.runners(), p.Runner), less(n.runners(), p.Runner)
 	if !slices.Contains(had, n.Runner) {
@@ -125,8 +124,10 @@ func (j *joiner) diagnostician(path, p, n string) string {
 	case p != "" && n == "":
 		j.tighter(path, p, nil, noCauses)
 		return ""
+	case p == "" && n != "":
+		j.looser(path, nil, n, otherCauses)
 	case p != n:
-		j.looser(path, unlessEmpty(p), n, otherCauses)
+		j.looser(path, p, n, otherCauses)
 	}
 	return p
 }

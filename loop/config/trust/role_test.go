@@ -62,7 +62,7 @@ func TestRunnersOfRoles(t *testing.T) {
 			if got := strings.ReplaceAll(said(Compare(p, n), "/loops/x/"), "/loops/x/", ""); !sameParts(got, c.says) {
 				t.Errorf("said %q, want %q", got, c.says)
 			}
-			cfg, err := Apply(file, Effective(p, n, false))
+			cfg, err := Apply(file, Effective(p, n))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestRoleOfThePinKeepsItsRunners(t *testing.T) {
 	planner := obj{"runner": "a"}
 	pinned := with(obj{"planner": planner, "tester": obj{"runners": []any{"a", obj{"runner": "b", "model": "m", "tier": 3}}}})
 	now := with(obj{"planner": planner})
-	cfg, err := Apply(now, Effective(section(t, pinned), section(t, now), false))
+	cfg, err := Apply(now, Effective(section(t, pinned), section(t, now)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestRunnersInUseStay(t *testing.T) {
 	pinned := runnersOf(t, "a", "", "b")
 	now := loaded(t, obj{"runners": obj{"a": obj{"command": "a", "permissions": "workspace"}, "c": obj{"command": "c"}},
 		"loops": []any{obj{"id": "x", "spec_file": "s.md", "roles": obj{"tester": obj{"runner": "a"}}, "respond": obj{"diagnostician": "c"}}}})
-	in := Effective(section(t, pinned), section(t, now), false)
+	in := Effective(section(t, pinned), section(t, now))
 	if _, stays := in.Runners["b"]; !stays || in.Loops["x"].Diagnostician != "b" {
 		t.Errorf("in force: %+v", in)
 	}

@@ -85,8 +85,7 @@ type Loop struct {
 	PreCommit  []string          `json:"pre_commit_commands"`
 	// Recovery is the policy that results for the loop; nil when it is that of the Section.
 	Recovery Policy `json:"recovery"`
-	// Diagnostician is the runner of it; "" is nobody. Like Role.Others it is left out when it says nothing, so that
-	// pins of before it keep their digests.
+	// Diagnostician is its runner; "" is nobody. Left out when empty, like Role.Others: older pins keep their digests.
 	Diagnostician string `json:"diagnostician,omitempty"`
 }
 
@@ -95,8 +94,7 @@ type Role struct {
 	Name        string `json:"name"`
 	Runner      string `json:"runner"`
 	Permissions string `json:"permissions"`
-	// Others are the further runners that may play it, each with its rights: "" are those of that runner. In which
-	// order they are asked is not pinned.
+	// Others are the further runners, with their rights: "" are the runner's own. The order of asking is not pinned.
 	Others map[string]string `json:"others,omitempty"`
 	// Rest is neither compared nor in the digest. With it a role runs as it did when the file lost it, which is held.
 	Rest *RoleRest `json:"rest,omitempty"`

@@ -165,8 +165,7 @@ func (s Store) Save(p Pin) (Pin, error) {
 	return p, err
 }
 
-// SaveFirst pins p unless something is pinned already. It gives the pin that is there, and whether that is the new one;
-// a damaged pin is an error and stays.
+// SaveFirst pins p unless there is a pin, and gives the pin that is there and whether it is p. A damaged pin stays.
 func (s Store) SaveFirst(p Pin) (pin Pin, first bool, err error) {
 	err = s.locked(func() error {
 		if pin, err = s.Load(); !errors.Is(err, ErrNoPin) {

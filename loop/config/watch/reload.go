@@ -15,6 +15,14 @@ import (
 const (
 	settled = 500 * time.Millisecond // how long a file that is not whole must stay as it is before it is Rejected
 	longest = 5 * time.Second        // how long one that keeps changing may take
+
+	// Bounds of what an Outcome puts into the journal.
+	maxShort      = 40      // entries of a list
+	maxShortValue = 2 << 10 // bytes of one value
+
+	// Codes of problems that only a running loop has.
+	CodeRunning = "running_loop" // a loop that runs, and what it stands on, cannot change
+	CodeTrust   = "trust"        // what is trusted cannot be read, kept or put in force
 )
 
 // Options are what a Reloader needs besides the configuration. Repo, LookPath, Store and Now are required.
@@ -41,11 +49,9 @@ type Reloader struct {
 	mu    sync.Mutex
 	force inForce
 	pin   trust.Pin
-	// accepted is the file and the pin that force was made of, file and pinned their stamps; quick: nothing is open, so
-	// the same stamps mean Unchanged.
+	// accepted is the file and the pin that force was made of, file and pinned their stamps; without file's a look is due.
 	accepted     string
 	file, pinned stamp
-	quick        bool
 	broken       string // a file that is not whole: since when it is so, and since when it is this one
 	since, this  time.Time
 	// What was said last: of a file that was Rejected, of what is Held, and of the pin.
@@ -99,10 +105,10 @@ func (r *Reloader) Config() *config.Config { return r.live.Load() }
 func (r *Reloader) Check(now time.Time) Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.quick && r.file.proves(stampOf(r.path)) && r.pinned.proves(stampOf(r.o.Store.Path)) {
+	if r.file.proves(stampOf(r.path)) && r.pinned.proves(stampOf(r.o.Store.Path)) {
 		return r.outcome(Unchanged)
 	}
-	r.quick = false
+	r.file = stamp{}
 	warnings := r.readPin()
 	out := r.check(now)
 	out.Warnings = warnings
@@ -124,7 +130,7 @@ func (r *Reloader) check(now time.Time) Outcome {
 		return r.reject(sum, problemsOf(err))
 	}
 	if r.key(sum) == r.accepted {
-		r.file, r.quick, r.rejected = st, true, ""
+		r.file, r.rejected = st, ""
 		return unchanged
 	}
 	next, err := config.LoadBytes(r.path, data)
@@ -146,8 +152,7 @@ func (r *Reloader) check(now time.Time) Outcome {
 	if out.Kind == Rejected {
 		return r.reject(sum, out.Problems)
 	}
-	r.accepted, r.rejected = r.key(sum), ""
-	r.file, r.quick = st, true
+	r.accepted, r.rejected, r.file = r.key(sum), "", st
 	return out
 }
 
@@ -202,7 +207,7 @@ func (r *Reloader) judge(next *config.Config, section trust.Section) Outcome {
 	pin := r.pin
 	var err error
 	if held {
-		is.section = trust.Effective(r.pin.Section, section, false)
+		is.section = trust.Effective(r.pin.Section, section)
 		is.config, err = trust.Apply(next, is.section)
 	}
 	if err == nil {
@@ -243,8 +248,7 @@ func (r *Reloader) runnable(c *config.Config) error {
 	return nil
 }
 
-// readPin takes a pin that an operator made meanwhile. A pin that was removed is written again, and one that cannot be
-// believed changes nothing; both are said once.
+// readPin takes a new pin of an operator. A removed one is written again, a damaged one left; both are said once.
 func (r *Reloader) readPin() []config.Problem {
 	st := stampOf(r.o.Store.Path)
 	if r.pinned.proves(st) {
@@ -284,12 +288,6 @@ const (
 	Held Kind = "held"
 )
 
-// Codes of problems that only a running loop has.
-const (
-	CodeRunning = "running_loop" // a loop that runs, and what it stands on, cannot change
-	CodeTrust   = "trust"        // what is trusted cannot be read, kept or put in force
-)
-
 // Outcome is what a look at the file came to. Nothing in it shows a secret.
 type Outcome struct {
 	Kind    Kind
@@ -304,12 +302,6 @@ type Outcome struct {
 	// Again, unless 0: the file is not whole; look again after that time. Watch sends by then.
 	Again time.Duration
 }
-
-// Bounds of what an Outcome puts into the journal.
-const (
-	maxShort      = 40      // entries of a list
-	maxShortValue = 2 << 10 // bytes of one value
-)
 
 // Short is o in a size that a journal can live with: the beginning of each list, and the sizes of long values.
 // `superloop config diff` shows the whole difference.

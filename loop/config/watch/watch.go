@@ -34,10 +34,11 @@ import (
 const (
 	pause = 250 * time.Millisecond // how long a file that is not whole must stay as it is before Watch sends
 	again = 4                      // how often Watch sends then, a pause apart: the Reloader wants to have seen it for a while
-	// relook is how often the file is looked at without an event: NFS and some mounts of containers send none. A look
-	// that finds nothing costs microseconds.
+	// relook is how often the file is looked at without an event: NFS and some mounts of containers send none.
 	relook  = 2 * time.Second
 	maxHops = 40 // of a chain of symbolic links, as the system bounds it
+	// racy is how old a change must be before the file's times can tell of another: they move in steps of up to 10 ms.
+	racy = 100 * time.Millisecond
 )
 
 // Watch sends on the returned channel when there may be a new configuration at path: at once when the content is new
@@ -216,10 +217,6 @@ func leading(path string) []string {
 	return dirs
 }
 
-// racy is how old a change must be before the file's times can tell that there was no other: the system's clock for
-// them moves in steps of up to 10 ms.
-const racy = 100 * time.Millisecond
-
 // stamp is the identity of a file's content as far as the file system tells it; the zero value is that of no file.
 type stamp struct {
 	dev, ino, size uint64
@@ -253,8 +250,7 @@ func read(path string) ([]byte, stamp, error) {
 	return data, st, nil
 }
 
-// whole reports whether the bytes can be all that somebody meant to write: no beginning of a configuration is valid
-// JSON. What is too large is for the reader to refuse.
+// whole reports whether the bytes can be a whole file: no beginning of one is JSON. The reader refuses too large ones.
 func whole(data []byte) bool { return len(data) > schemas.Config.Limit() || json.Valid(data) }
 
 // fingerprint is the SHA-256 of a file's bytes, as config.Config.Digest, or why there are none.
