@@ -93,8 +93,7 @@ func walk(procfs string, pid int) (blind string, err error) {
 	return blind, nil
 }
 
-// ancestor gives a process's parent, and whether its environment may not be read. The error is an *AgentError if the
-// process is marked, or a spawner of superloop.
+// ancestor gives a process's parent, and whether its environment is hidden. A marked one or a spawner is an *AgentError.
 func ancestor(procfs string, pid int) (parent int, dark bool, err error) {
 	dir := filepath.Join(procfs, strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))

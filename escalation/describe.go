@@ -150,8 +150,7 @@ func (p *page) analysis(s string) {
 	}
 }
 
-// near sets the listed entry and the command one below the other, with a caret where they differ first. Both are shown
-// from a little before that place.
+// near sets the listed entry and the command one below the other, from a little before a caret where they first differ.
 func (p *page) near(n *Near, command string) {
 	if n.Text == command {
 		p.section("It is entry %d of auto_approve.", n.Entry+1)

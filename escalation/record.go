@@ -29,8 +29,7 @@ const (
 	Superseded  State = "superseded"
 )
 
-// facts are what a record in a state must say: by which answer it came there ("" is none), whether the command has
-// begun, and whether the record has ended.
+// facts are what a record in a state must say: by which answer it came there ("": none), whether it began and ended.
 type facts struct {
 	answer       Method
 	begun, ended bool
@@ -164,8 +163,7 @@ type AnswerRequest struct {
 	Method Method
 	By     By
 	Note   string
-	// ID and Digest bind the answer to one question; at least 8 of their first digits each. Without both it answers
-	// what is pending when the lock is had.
+	// ID and Digest, at least 8 digits each, bind the answer to one question. Without both it answers what is pending.
 	ID, Digest string
 	Edit       *EditedCommand // Edit, with Approve, is run in the place of the proposed command
 }

@@ -147,8 +147,7 @@ func (s Store) Answer(ctx context.Context, a AnswerRequest) (Record, error) {
 	})
 }
 
-// Begin takes an approved question to its execution. It succeeds once, in one process; every other call is a
-// *StateError. After its expiry it is an *ExpiredError.
+// Begin takes an approved question to its execution. It succeeds once; then it is a *StateError, or an *ExpiredError.
 func (s Store) Begin(ctx context.Context, id string) (Record, error) {
 	return s.step(ctx, "begin", id, Approved, func(r *Record, now time.Time) { r.State, r.Begun = Executing, stamp(now) })
 }

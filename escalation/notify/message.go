@@ -110,8 +110,7 @@ func cut(s string, limit int) string {
 	return fmt.Sprintf("%s [%d more bytes are left out]", head, len(s)-len(head))
 }
 
-// Title says in one line, and in superloop's words, what m is about. It begins with "superloop". Names in it went
-// through OneLine; it is not escaped.
+// Title says in one line, in superloop's words, what m is about. Names in it went through OneLine; it is not escaped.
 func Title(m Message) string {
 	loop := "a loop"
 	if m.Loop != "" {

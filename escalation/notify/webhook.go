@@ -64,8 +64,7 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return &PermanentError{Reason: "writing the message as JSON failed"}
 	}
-	// The id is the same for every try of a message, so that the receiver can tell a repetition. It has no dot, which
-	// separates the parts that are signed.
+	// The id, without a dot, is the same for every try of a message: the receiver can tell a repetition.
 	sum := sha256.Sum256([]byte(m.ID))
 	id, now := "msg_"+hex.EncodeToString(sum[:16]), time.Now()
 	header := http.Header{}
@@ -96,8 +95,7 @@ func Body(m Message) ([]byte, error) {
 	}{Escape(Text(m)), shown, base64.StdEncoding.EncodeToString([]byte(m.Command))})
 }
 
-// signingKey reads a secret in the form of Standard Webhooks ("whsec_" and base64), or takes any other string of at
-// least 16 bytes as the key itself.
+// signingKey reads a secret: "whsec_" and base64, as in Standard Webhooks, or 16 bytes and more as they are.
 func signingKey(secret redact.Secret) ([]byte, error) {
 	key := []byte(secret.Reveal())
 	if encoded, ok := strings.CutPrefix(secret.Reveal(), "whsec_"); ok {

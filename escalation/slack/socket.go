@@ -31,6 +31,10 @@ const (
 	steady       = 10 * time.Second // how long a connection must hold to count as one that works
 	firstPause   = 250 * time.Millisecond
 	longestPause = time.Minute
+
+	maxPayload       = 1 << 20
+	rememberRequests = 10_000 // within five minutes
+	minSigningSecret = 16
 )
 
 // SocketOptions say how to listen for clicks.
@@ -198,12 +202,6 @@ func (p *pacer) length() time.Duration {
 	}
 	return min(firstPause<<min(p.streak-2, 20), longestPause)
 }
-
-const (
-	maxPayload       = 1 << 20
-	rememberRequests = 10_000 // within five minutes
-	minSigningSecret = 16
-)
 
 // handler receives clicks at a public address.
 type handler struct {

@@ -32,8 +32,7 @@ import (
 	"github.com/superloop/superloop/internal/redact"
 )
 
-// Webhook is the notify.Notifier for a Slack incoming webhook. slack-go has the types; the posting is ours, because a
-// success is only what Slack calls "ok" in the body.
+// Webhook is the notify.Notifier for Slack's incoming webhooks. It posts itself: a success is only the body "ok".
 type Webhook struct {
 	name     string
 	endpoint *notify.Endpoint
@@ -74,8 +73,7 @@ func (w *Webhook) Name() string { return w.name }
 // malformed are Slack's words for a message whose form it does not take.
 var malformed = []string{"invalid_blocks", "invalid_blocks_format", "invalid_payload", "no_text", "msg_too_long", "msg_blocks_too_long"}
 
-// Send implements notify.Notifier. If Slack refuses the blocks the message goes out once more without them: that a
-// message arrives matters more than how.
+// Send implements notify.Notifier. If Slack refuses the blocks the message goes out once more without them.
 func (w *Webhook) Send(ctx context.Context, m notify.Message) error {
 	word, err := w.post(ctx, Build(m, w.style))
 	if err == nil || !slices.Contains(malformed, word) {
@@ -125,10 +123,11 @@ const (
 	footerField  = 80   // characters
 	confirmField = 120  // characters
 	confirmRoom  = 300  // Slack's limit
-)
+	sectionRoom  = 2400 // what of Slack's 3000 characters a section leaves for foreign text
+	headerRoom   = 150  // Slack's limit for a header
+	tick         = "```"
 
-// The names of the buttons, in Slack's payloads.
-const (
+	// The names of the buttons, in Slack's payloads.
 	actionPrefix = "superloop_"
 	buttonsBlock = "superloop_answer"
 )
@@ -294,12 +293,6 @@ func (b *builder) footer(m notify.Message) {
 func text(s string) *slack.TextBlockObject {
 	return slack.NewTextBlockObject(slack.PlainTextType, s, false, false)
 }
-
-const (
-	sectionRoom = 2400 // what of Slack's 3000 characters a section leaves for foreign text
-	headerRoom  = 150  // Slack's limit for a header
-	tick        = "```"
-)
 
 // plain makes s safe for a plain_text object, on one line of at most limit characters (at least 3). Slack may or may
 // not read entities there, so it holds nothing that would need one.

@@ -79,8 +79,7 @@ func (a *Appender) Append(p []byte) error {
 	return err
 }
 
-// unchanged costs one fstat, a fifth of a write. An agent that runs `git clean` or edits the file is thus found at the
-// next event, not at the next start.
+// unchanged costs one fstat. An agent that runs `git clean` or edits the file is found at the next event.
 func (a *Appender) unchanged() error {
 	var st unix.Stat_t // os.File.Stat allocates
 	err := retry(func() error { return unix.Fstat(int(a.file.Fd()), &st) })

@@ -98,8 +98,7 @@ func (d Disk) open(op, step, path string, flag int, perm fs.FileMode) (f *os.Fil
 	return f, err
 }
 
-// Open opens a regular file for reading, under the same rules as for writing: no link as its last component, and
-// nothing that could make the reader wait.
+// Open opens a regular file for reading, as for writing: through no link, and without waiting.
 func Open(path string) (*os.File, error) { return OS().open("file", "open", path, os.O_RDONLY, 0) }
 
 // Read reads a file whole, under the rules of Open, and refuses more than limit bytes. An empty file gives non-nil.
@@ -119,8 +118,7 @@ func Read(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// openRegular opens a regular file. O_NOFOLLOW refuses a link as the last component; O_NONBLOCK keeps a FIFO from
-// stopping the process and means nothing to a regular file.
+// openRegular opens a regular file. O_NOFOLLOW refuses a link as the last component, O_NONBLOCK waits for no FIFO.
 func openRegular(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if errors.Is(err, syscall.ELOOP) {
@@ -369,8 +367,7 @@ func (d Disk) Move(op, from, to string) error {
 	return d.do(op, "rename", from, func() error { return os.Rename(from, to) })
 }
 
-// Remove removes a file or an empty directory, and flushes its directory. A path that is not there gives an error that
-// is fs.ErrNotExist. Steps: remove, dirsync.
+// Remove removes a file or an empty directory, and flushes its directory; else fs.ErrNotExist. Steps: remove, dirsync.
 func (d Disk) Remove(op, path string) error {
 	if err := d.Unlink(op, path); err != nil {
 		return err

@@ -114,8 +114,7 @@ func retry(call func() error) error {
 	}
 }
 
-// Check reports whether the lock still keeps others out: it does not if its file was deleted or replaced, since the
-// next process then locks another file.
+// Check reports whether the lock keeps others out: if its file was deleted or replaced, others lock another file.
 func (l *Lock) Check() error {
 	mine, err := l.file.Stat()
 	if err == nil {

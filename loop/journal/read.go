@@ -22,8 +22,7 @@ import (
 // after the events before it. Hashes are not computed, and an event's own fields are handed on as they stand: whether
 // the lines are the writer's is for Open and Verify to say.
 //
-// fn may keep the event. An error of fn ends the reading and is returned, but ErrStop gives nil. A file that is not
-// there gives an error that is fs.ErrNotExist.
+// fn may keep the event; its error is returned, but ErrStop gives nil. A missing file is fs.ErrNotExist.
 func Read(path string, from int64, fn func(Event) error) error {
 	r := reader{path: path, from: from}
 	defer r.close()
@@ -36,8 +35,7 @@ func Read(path string, from int64, fn func(Event) error) error {
 	return nil
 }
 
-// Tail gives the last n events of path, oldest first; it reads the file's end only. Half a last line is left out. What
-// Read says of its checks holds here.
+// Tail gives the last n events of path, oldest first, from the file's end only. It checks and leaves out as Read does.
 func Tail(path string, n int) (events []Event, err error) {
 	r := reader{path: path, from: math.MaxInt64}
 	defer r.close()

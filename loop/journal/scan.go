@@ -112,8 +112,7 @@ type scan struct {
 	bad    *CorruptError
 }
 
-// check reads a journal to the end or to the first line that is not good. The error is one of reading; what is wrong
-// with the content is in scan.bad.
+// check reads a journal to its end or the first bad line, which is in scan.bad. The error is one of reading.
 func check(f io.ReaderAt, path string) (s scan, err error) {
 	l := newLines(path, f, place{})
 	for err == nil {
@@ -176,8 +175,7 @@ type CorruptError struct {
 	Offset int64 // of the line's first byte
 	Seq    int64 // what the line says of itself, 0 if it does not say
 	Why    string
-	// Torn: all before the line is good, and the line is the file's torn end. In a journal that is being written it may
-	// just not be complete yet; Open repairs it.
+	// Torn: all before is good, and the line is the file's torn end, or is being written. Open repairs it.
 	Torn bool
 }
 

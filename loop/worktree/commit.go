@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/superloop/superloop/internal/durable"
@@ -29,7 +30,14 @@ var (
 	ErrIdentity = errors.New("git does not know the author")
 )
 
-const lookBack = 20 // how many commits are searched for one that was made before a crash
+const (
+	lookBack       = 20               // how many commits are searched for one that was made before a crash
+	forgetTime     = 30 * time.Second // bounds the undoing of a commit that failed
+	defaultSubject = 72
+	maxBody        = 64 << 10 // bytes
+	// scissors, behind the comment character, ends the message for git; trailers behind it would not be found.
+	scissors = " ------------------------ >8 ------------------------"
+)
 
 // CommitRequest is one iteration's work, to be committed. Subject and Body may be an agent's text.
 type CommitRequest struct {
@@ -44,8 +52,7 @@ type CommitRequest struct {
 	MaxSubject int // the length of the subject in characters; 72 when it is 0
 }
 
-// CommitResult says what became of a request. SHA is the commit that holds the iteration's work, also when it was made
-// earlier; empty when nothing was changed.
+// CommitResult says what became of a request. SHA is the commit that holds the work; "" when nothing was changed.
 type CommitResult struct {
 	SHA     string
 	Subject string
@@ -81,8 +88,7 @@ func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error
 	}
 	if err != nil {
 		return CommitResult{}, err
-	}
-	if !made {
+	} else if !made {
 		return CommitResult{Skipped: SkippedNoChanges}, nil
 	}
 	sha, err := r.Head(ctx)
@@ -187,8 +193,8 @@ func (r *Repo) free() error {
 
 // explain says what failed, and what to do where that is known.
 func (r *Repo) explain(doing string, err error) error {
-	var failed *proc.ToolError
-	if !errors.As(err, &failed) {
+	failed, ran := errors.AsType[*proc.ToolError](err)
+	if !ran {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	says := func(sign string) bool { return strings.Contains(failed.Stderr, sign) }
@@ -225,22 +231,6 @@ func (r *Repo) committed(ctx context.Context, q CommitRequest) (sha, subject str
 	return "", "", nil
 }
 
-const (
-	defaultSubject = 72
-	maxBody        = 64 << 10 // bytes
-
-	// scissors, behind the comment character, ends the message for git; trailers behind it would not be found.
-	scissors = " ------------------------ >8 ------------------------"
-)
-
-// Trailers of a commit; the last paragraph of its message holds them.
-const (
-	trailerLoop      = "Superloop-Loop"
-	trailerRun       = "Superloop-Run"
-	trailerIteration = "Superloop-Iteration"
-	trailerStrategy  = "Superloop-Commit-Strategy"
-)
-
 // message is the commit's message and its subject. Subject and body may come from an agent: characters that do not
 // print go, the subject is one line of at most MaxSubject characters, and the last paragraph is superloop's.
 func (q CommitRequest) message() (message, subject string) {
@@ -261,8 +251,8 @@ func (q CommitRequest) message() (message, subject string) {
 }
 
 func (q CommitRequest) trailers() [][2]string {
-	return [][2]string{{trailerLoop, field(q.LoopID)}, {trailerRun, field(q.RunID)}, {trailerIteration, fmt.Sprint(q.Iteration)},
-		{trailerStrategy, field(cmp.Or(q.Strategy, "per_iteration"))}}
+	return [][2]string{{"Superloop-Loop", field(q.LoopID)}, {"Superloop-Run", field(q.RunID)},
+		{"Superloop-Iteration", fmt.Sprint(q.Iteration)}, {"Superloop-Commit-Strategy", field(cmp.Or(q.Strategy, "per_iteration"))}}
 }
 
 func (q CommitRequest) body() string {

@@ -8,12 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/superloop/superloop/internal/text"
 )
-
-const forgetTime = 30 * time.Second // bounds the undoing of a commit that failed
 
 // linked is one work tree as git worktree list tells it.
 type linked struct {

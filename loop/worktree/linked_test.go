@@ -104,7 +104,7 @@ func TestAddWorktreeAfterACrash(t *testing.T) {
 	must(t, os.RemoveAll(otherDir))
 	w, err := r.AddWorktree(ctx, at, "x")
 	must(t, err)
-	equal(t, "files", snap(t, w).Len(), 1)
+	equal(t, "files", len(snap(t, w).entries), 1)
 	if !strings.Contains(b.git("worktree", "list", "--porcelain"), otherDir) {
 		t.Error("another work tree was pruned")
 	}
@@ -114,7 +114,7 @@ func TestAddWorktreeAfterACrash(t *testing.T) {
 	must(t, os.Remove(filepath.Join(at, "a")))
 	w, err = r.AddWorktree(ctx, at, "x")
 	must(t, err)
-	equal(t, "files", snap(t, w).Len(), 1)
+	equal(t, "files", len(snap(t, w).entries), 1)
 	if _, err := os.Stat(filepath.Join(w.GitDir, "locked")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("it is still marked as unfinished")
 	}

@@ -35,8 +35,7 @@ var (
 	ErrUnborn = errors.New("the repository has no commit yet")
 )
 
-// maxOutput bounds, in bytes, what one call of git may print: the list of about two million files.
-const maxOutput = 256 << 20
+const maxOutput = 256 << 20 // bytes that one call of git may print: the list of about two million files
 
 // Repo is a git work tree. Several goroutines may use it, but two commits at once get in each other's way.
 type Repo struct {
@@ -48,8 +47,7 @@ type Repo struct {
 	sha256 bool // the object format
 }
 
-// Open finds the work tree that dir is in: of a repository, a submodule or a linked work tree. A repository without a
-// commit is fine, a bare one is not.
+// Open finds the work tree that dir is in, also of a submodule or a repository without commits; not of a bare one.
 func Open(ctx context.Context, dir string) (*Repo, error) { return OpenEnv(ctx, dir, os.Environ()) }
 
 // OpenEnv is Open with the environment that git is to be run with. Variables that would make git look at another

@@ -40,11 +40,11 @@ func TestSaveAndLoad(t *testing.T) {
 	for i := range data {
 		bad := append([]byte(nil), data...)
 		bad[i] ^= 0x40
-		if s, err := decodeSnapshot(bad); err == nil || s.Len() != 0 {
-			t.Fatalf("byte %d was changed: %d entries, %v", i, s.Len(), err)
+		if s, err := decodeSnapshot(bad); err == nil || len(s.entries) != 0 {
+			t.Fatalf("byte %d was changed: %d entries, %v", i, len(s.entries), err)
 		}
-		if s, err := decodeSnapshot(data[:i]); err == nil || s.Len() != 0 {
-			t.Fatalf("cut at %d: %d entries, %v", i, s.Len(), err)
+		if s, err := decodeSnapshot(data[:i]); err == nil || len(s.entries) != 0 {
+			t.Fatalf("cut at %d: %d entries, %v", i, len(s.entries), err)
 		}
 	}
 }

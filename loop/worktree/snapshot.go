@@ -19,17 +19,16 @@ import (
 )
 
 const (
-	// maxHashed is the size, in bytes, beyond which a file that git has no hash of is known by its size and time.
-	maxHashed = 8 << 20
-	// maxUntracked is the number of untracked files beyond which all of them are known by their size and time.
-	maxUntracked = 5000
-)
+	maxHashed    = 8 << 20 // bytes, beyond which a file that git has no hash of is known by its size and time
+	maxUntracked = 5000    // untracked files, beyond which all of them are known by their size and time
+	maxWalked    = 50_000  // files of a repository inside the work tree that are looked at
 
-// Marks beside a mode, for what sum is when it is no object id.
-const (
+	// Marks beside a mode, for what sum is when it is no object id.
 	byStat   = 1 << 30 // size and modification time
 	byDigest = 1 << 29 // digest of a directory, see digestDir
 )
+
+var errGrew = errors.New("the file changed while it was read")
 
 // entry is one path of a tree: its mode and the id of its content. It is small: a tree may have 100,000 files.
 type entry struct {
@@ -53,9 +52,6 @@ type Snapshot struct {
 	entries []entry // sorted by path
 	dirty   []stamp // of the files that were hashed here, sorted by path
 }
-
-// Len is the number of paths.
-func (s Snapshot) Len() int { return len(s.entries) }
 
 // Snapshot takes a snapshot of the work tree with two calls of git.
 //
@@ -218,10 +214,6 @@ func (s Snapshot) at(path string) entry {
 	return entry{}
 }
 
-const maxWalked = 50_000 // bounds how many files of a repository inside the work tree are looked at
-
-var errGrew = errors.New("the file changed while it was read")
-
 // blob is the id that git gives to content of that size, read as a stream.
 func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
 	h := sha1.New()
@@ -233,11 +225,10 @@ func (r *Repo) blob(content io.Reader, size int64) (sum [32]byte, err error) {
 	if err == nil && n != size {
 		err = errGrew
 	}
-	if err != nil {
-		return sum, err
+	if err == nil {
+		h.Sum(sum[:0])
 	}
-	h.Sum(sum[:0])
-	return sum, nil
+	return sum, err
 }
 
 // hashFile is the id that git gives to a file's content.
