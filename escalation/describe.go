@@ -284,9 +284,8 @@ func list[T any](p *page, title string, entries []T, show func(i int, entry T)) 
 	}
 }
 
-// put writes s, which must be printable ASCII, behind a prefix. Lines after the first are indented as far (those of a
-// head a little), by the prefix itself if that is a bar. Behind a bar every blank is kept, so that the text can be put
-// together again; elsewhere lines are broken between words.
+// put writes s, which must be printable ASCII, behind a prefix. Further lines are indented as far (those of a head a
+// little); behind a bar each has the bar, and every blank is kept. Elsewhere lines are broken between words.
 func (p *page) put(prefix, s string) {
 	exact := strings.HasSuffix(prefix, "| ")
 	more := strings.Repeat(" ", len(prefix))

@@ -38,8 +38,7 @@ const DefaultPatience = 24 * time.Hour
 
 // Question is what an answer is bound to. It never changes once it is asked.
 type Question struct {
-	// ID is 128 random bits in hex. The asker may make it (NewID) and record it before it opens the question: opening
-	// it again is then harmless. "": Open makes it.
+	// ID is 128 random bits in hex. An asker that makes it (NewID) may open the question again. "": Open makes it.
 	ID        string `json:"id"`
 	Loop      string `json:"loop"`
 	Run       string `json:"run"`
@@ -189,8 +188,7 @@ type Near struct {
 	Text  string `json:"text"`
 }
 
-// Judge records what a policy says of the command, for the operator who decides: the patterns that fit it and the
-// nearest entry, and the policy's digest. It decides nothing.
+// Judge records, for the operator, what a policy says of the command: its patterns that fit, nearest entry and digest.
 func (c *Command) Judge(p *recovery.Policy) {
 	c.Hits, c.Near, c.PolicyDigest = nil, nil, ""
 	if p == nil {

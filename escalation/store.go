@@ -50,8 +50,7 @@ const (
 )
 
 // Store keeps the questions of one loop: the present one, and in the directory "archive" the last ones before it. Its
-// methods may be called by any number of goroutines and processes at the same time. The steps on the disk have the
-// operations "escalation" and "escalation-archive".
+// methods may be called by many processes at once. Operations on the disk: "escalation" and "escalation-archive".
 type Store struct {
 	Disk durable.Disk
 	Dir  string           // private (mode 0700, outside the repository); it is made if need be
@@ -269,8 +268,7 @@ type Item struct {
 // waits; what has lapsed last. stateRoot is $XDG_STATE_HOME/superloop, in which the records lie at
 // <repo-id>/loops/<loop>/escalation/record.json.
 //
-// What cannot be read hides nothing else: it is in the error, which joins one for each, most of them *DamagedError. A
-// stateRoot that is not there holds nothing.
+// What cannot be read hides nothing else: the error joins one for each, most of them *DamagedError.
 func Inbox(stateRoot string, now time.Time) ([]Item, error) {
 	repos, errs := folders(stateRoot)
 	var out []Item

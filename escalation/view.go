@@ -72,8 +72,7 @@ type proposal struct {
 // ASCII: what is invisible or moves a cursor stands as an escape of JSON, so that scripts get the exact text and a
 // terminal shows it.
 //
-// What would exceed the size of that file, which only a hostile question does, loses its manual action, then its
-// errors, details and options, then its evidence.
+// What is too large, as only a hostile question is, loses its manual action, errors, details, options and evidence.
 func View(r Record) ([]byte, error) {
 	v := viewOf(r)
 	for _, drop := range []func(){

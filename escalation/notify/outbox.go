@@ -34,8 +34,7 @@ type Options struct {
 	Dir      string // a private directory for this outbox alone; it is made (0700) if need be
 	Disk     durable.Disk
 	Channels []Notifier
-	// OnEvent is called with the outcome of each try, after it was recorded, mostly by the goroutine that delivers. The
-	// channel waits for it; it must not call Close.
+	// OnEvent is called with the outcome of each try, after it was recorded. The channel waits; it must not call Close.
 	OnEvent func(Event)
 	Redact  *redact.Replacer // takes known secrets out of every message before it is kept
 
@@ -103,8 +102,7 @@ type entry struct {
 	busy       bool // it is being sent
 }
 
-// Open takes over the outbox in o.Dir and goes on delivering what is pending there. One process at a time may have it:
-// the error is a *durable.LockedError if another has.
+// Open takes over the outbox in o.Dir and goes on delivering. It is a *durable.LockedError if another process has it.
 func Open(o Options) (*Outbox, error) {
 	o.defaults()
 	b := &Outbox{o: o, entries: map[string]*entry{}, order: map[string][]*entry{}, lane: map[string]*lane{}}
@@ -152,8 +150,7 @@ func (o *Options) defaults() {
 	}
 }
 
-// Configure replaces the channels. What is pending for a channel that is no longer there waits for it to come back, and
-// is given up when it is MaxAge old.
+// Configure replaces the channels. What is pending for one that is gone waits for it, and is given up at MaxAge.
 func (b *Outbox) Configure(channels []Notifier) {
 	var lost []Event
 	b.mu.Lock()
@@ -224,8 +221,7 @@ func (b *Outbox) keep(m Message, channel string) error {
 	return nil
 }
 
-// Withdraw takes back every message about an escalation that is still pending and asks for an answer, because there is
-// one. What is being sent at that moment may still arrive.
+// Withdraw takes back what is pending about an escalation and asks: there is an answer. What is being sent may arrive.
 func (b *Outbox) Withdraw(escalation string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

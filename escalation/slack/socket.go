@@ -185,8 +185,7 @@ func (p *pacer) Do(req *http.Request) (*http.Response, error) {
 	return p.client.Do(req)
 }
 
-// pause is how long the next request has to wait; what passed since the last one counts. The first after a connection
-// that broke waits for nothing. The caller holds mu.
+// pause is how long the next request has to wait; the first after a connection that broke does not. The caller holds mu.
 func (p *pacer) pause(now time.Time) time.Duration {
 	if p.last.IsZero() || now.Sub(p.last) > steady+p.length() {
 		p.streak = 0

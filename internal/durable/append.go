@@ -29,9 +29,8 @@ type Appender struct {
 	syncMu sync.Mutex
 }
 
-// OpenAppend opens path for appending and creates it if need be. A created file (and one that is still empty: its
-// creator may have been killed before the flush) has its directory flushed, so that later a Sync of the file is enough.
-// Steps: open, and for a new or empty file dirsync.
+// OpenAppend opens or creates path for appending. The directory of an empty file is flushed, so that later a Sync of the
+// file is enough. Steps: open, and for a new or empty file dirsync.
 func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 	f, err := d.open(op, "open", path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, perm)
 	if err != nil {
@@ -53,8 +52,7 @@ func (d Disk) OpenAppend(op, path string, perm fs.FileMode) (*Appender, error) {
 // is cut off again, and a later Append works if there is room by then. If the cut fails too, the Appender is poisoned:
 // this and every later call returns that error.
 //
-// Before it writes it looks whether the file is still the one it wrote, and is poisoned with a *ChangedError if it is
-// not. Steps: append, and truncate after a partial write.
+// If the file is not the one it wrote it is poisoned with a *ChangedError. Steps: append, truncate after a part.
 func (a *Appender) Append(p []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

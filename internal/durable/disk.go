@@ -255,9 +255,8 @@ func (d Disk) WriteFile(op, path string, data []byte, perm fs.FileMode) error {
 	return d.syncDir(op, path)
 }
 
-// WriteProjection is WriteFile without the flushes, for a file that can be made again from another: a reader sees old
-// or new, and the new content survives a kill; a power cut may leave the old, the new or an empty file. Steps: create,
-// write, chmod, close, rename.
+// WriteProjection is WriteFile without the flushes, for a file that can be made again: the new content survives a kill;
+// a power cut may leave the old, the new or an empty file. Steps: create, write, chmod, close, rename.
 func (d Disk) WriteProjection(op, path string, data []byte, perm fs.FileMode) error {
 	return d.replace(op, path, data, perm, false)
 }
@@ -292,9 +291,8 @@ func (d Disk) replace(op, path string, data []byte, perm fs.FileMode, flush bool
 	return err
 }
 
-// RemoveTemps removes what replacements that were killed have left in dir, and says how many files that were. Only the
-// one process that writes into dir may call it, at its start: it cannot tell a dead writer's file from a live one's.
-// Steps: remove, once for each file.
+// RemoveTemps removes, and counts, what killed replacements have left in dir. Only the one process that writes into dir
+// may call it: it cannot tell a dead writer's file from a live one's. Steps: remove, once for each file.
 func (d Disk) RemoveTemps(op, dir string) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -318,9 +316,8 @@ func (d Disk) RemoveTemps(op, dir string) (int, error) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// MkdirAll makes path and every parent that is missing, with mode perm less the umask, and flushes the parent of each
-// directory that it made: what is later flushed inside survives a power cut. An existing directory is left as it is.
-// Steps: mkdir and dirsync, for each directory that is made.
+// MkdirAll makes path and every parent that is missing, with mode perm less the umask, and flushes their parents: what
+// is later flushed inside survives a power cut. Steps: mkdir and dirsync, for each directory that is made.
 func (d Disk) MkdirAll(op, path string, perm fs.FileMode) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -349,8 +346,7 @@ func (d Disk) Mkdir(op, path string, perm fs.FileMode) error {
 }
 
 // Rename moves a file or directory within one file system and flushes both directories. After an error of step "rename"
-// nothing has moved; after one of "dirsync" it has, and a power cut may undo it. Steps: rename, dirsync; a second
-// dirsync if the directories differ.
+// nothing has moved; after one of "dirsync" a power cut may undo it. Steps: rename, dirsync for each directory.
 func (d Disk) Rename(op, from, to string) error {
 	if err := d.Move(op, from, to); err != nil {
 		return err

@@ -18,9 +18,8 @@ import (
 // maxHolder bounds what is read of a lock file: it is text for a message.
 const maxHolder = 4096
 
-// Lock is an exclusive flock(2) on a file of its own. It ends with Unlock, or with the process, however that ends:
-// there are no stale locks, and nothing that a crash leaves behind has to be judged. The file stays where it is and is
-// never renamed. Not for NFS.
+// Lock is an exclusive flock(2) on a file of its own, which stays. It ends with Unlock, or with the process, however
+// that ends: there are no stale locks. Not for NFS.
 type Lock struct{ file *os.File }
 
 // LockedError says that somebody else, possibly in this process, holds a lock.
@@ -38,9 +37,8 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by %s; wait for it or stop it, the lock ends with it", e.Path, who)
 }
 
-// Lock takes the lock at path without waiting, and writes holder into the file for the messages of others. If it is
-// held the error is a *LockedError. Steps, under the operation "lock": open, lock, write. A failed write is no error:
-// on a full disk the lock is held all the same.
+// Lock takes the lock at path without waiting, and writes holder into the file for messages, if there is room. If it is
+// held the error is a *LockedError. Steps, under the operation "lock": open, lock, write.
 func (d Disk) Lock(path string, holder []byte) (*Lock, error) {
 	for {
 		f, err := d.open("lock", "open", path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -14,8 +14,7 @@ import (
 )
 
 // Change is one difference between two configurations. An absent value is nil. Path is a JSON pointer, but that a loop
-// stands in it under its id ("/loops/demo/max_iterations") and not under its index. A secret is redact.Mark on both
-// sides: it says only that it changed.
+// stands in it under its id ("/loops/demo/max_iterations"). A changed secret is redact.Mark on both sides.
 type Change struct {
 	Path string `json:"path"`
 	From any    `json:"from"`

@@ -17,9 +17,8 @@ import (
 
 // Escalation says how people are reached. Without the section the only channel is that of webhooks.
 type Escalation struct {
-	// RemindAfter is how long an open question waits until its channels are reminded, EscalateAfter until the second
-	// line is told; 0 is never. After ExpiresAfter the question lapses: silence is never consent. Defaults: 30 min, 2
-	// h, 24 h.
+	// RemindAfter (30 min) is how long an open question waits until its channels are reminded, EscalateAfter (2 h) until
+	// the second line is told; 0 is never. After ExpiresAfter (24 h) it lapses: silence is never consent.
 	RemindAfter   time.Duration `json:"remind_after"`
 	EscalateAfter time.Duration `json:"escalate_after"`
 	ExpiresAfter  time.Duration `json:"expires_after"`

@@ -15,8 +15,7 @@ import (
 type LookPath func(file string) (string, error)
 
 // Check gives what the file system says against the configuration, for the repository at root: a spec or a role prompt
-// that cannot be read or lies outside, a runner that a loop may use and that is not installed. An artifact of evidence
-// need not exist before the work is done. Nothing is changed.
+// that cannot be read or lies outside, a runner that a loop may use and that is not installed. Nothing is changed.
 func (c *Config) Check(root string, lookPath LookPath) []Problem {
 	k := &checker{c: c, root: root, look: lookPath, seen: map[string]bool{}}
 	if real, err := filepath.EvalSymlinks(root); err == nil {

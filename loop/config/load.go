@@ -1,4 +1,4 @@
-// Package config reads .superloop/config.json: what an operator wants superloop to do. A configuration is loaded whole and
+// Package config reads .superloop/config.json: what an operator wants superloop to do. A configuration is loaded and
 // checked whole, or it is refused with every problem at once; nothing is ever taken from a file that is half right.
 //
 // A configuration of the bash original of superloop loads. What has no effect here is in Config.Warnings.

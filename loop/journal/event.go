@@ -104,8 +104,7 @@ const (
 // AppendLine appends ev as one line, newline included, to dst. It computes the hash from the line and does not look at
 // ev.Hash; Seq and Prev are taken as they are. It allocates nothing if dst has room.
 //
-// An event without a name or a time, or with Fields that are not one JSON object free of the envelope's names, is an
-// error, and dst is returned as it was.
+// No name, no time, or Fields that are no JSON object or use the envelope's names: an error, and dst as it was.
 func AppendLine(dst []byte, ev Event) ([]byte, error) {
 	at := ev.Timestamp.UTC()
 	switch {

@@ -56,9 +56,8 @@ func newLines(path string, f io.ReaderAt, behind place) *lines {
 	return &lines{path: path, in: in, last: behind}
 }
 
-// next reads a line into h and last. At the end the error is io.EOF. A line that is not good gives a *CorruptError;
-// Torn says there that the line is the file's end without a newline. With hashes the line's hash is computed, and a
-// last line with NUL bytes is torn, too.
+// next reads a line into h and last. At the end the error is io.EOF. A bad line gives a *CorruptError, Torn if it is the
+// file's end without a newline. With hashes the line's hash is computed, and a last line with NUL bytes is torn, too.
 func (l *lines) next(hashes bool) error {
 	begin := l.last.end
 	if !l.in.Scan() && l.in.Err() != bufio.ErrTooLong {

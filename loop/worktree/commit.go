@@ -64,8 +64,7 @@ type CommitResult struct {
 // are excluded. What an operator had staged of excluded paths stays staged. Hooks run; ctx bounds their time. When the
 // commit fails the index is as it was before.
 //
-// Asked again for an iteration that one of the last 20 commits carries in its trailers, it commits nothing and returns
-// that commit: so it may be repeated after a crash.
+// It may be repeated after a crash: if one of the last 20 commits names the iteration in its trailers, it returns that.
 func (r *Repo) Commit(ctx context.Context, q CommitRequest) (CommitResult, error) {
 	if sha, subject, err := r.committed(ctx, q); err != nil || sha != "" {
 		return CommitResult{SHA: sha, Subject: subject, Skipped: SkippedAlreadyCommitted}, err

@@ -7,8 +7,7 @@
 // snapshot before and after a commit, so that a loop can tell an agent that works from one that only commits.
 //
 // Commit commits the work of one iteration and nothing else. It uses git's own partial commit, so that what an operator
-// had staged or changed stays as it was, hooks run as they always do, and the index and HEAD are never out of step,
-// wherever the machine stops.
+// had staged or changed stays as it was, hooks run, and the index and HEAD are never out of step.
 package worktree
 
 import (

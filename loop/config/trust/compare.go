@@ -12,8 +12,7 @@ import (
 )
 
 // Change is one difference between two Sections. Path is a JSON pointer, but that a loop stands in it under its id, as
-// in config.Change. From and To are whole values, or one element of a set that goes (To is nil) or comes (From is nil);
-// secrets are redact.Mark. Why says what the change does.
+// in config.Change. From and To are values, or one element of a set, the other being nil; secrets are redact.Mark.
 type Change struct {
 	Path string `json:"path"`
 	From any    `json:"from"`

@@ -9,8 +9,7 @@ import (
 )
 
 // Policy is a recovery section in normal form: what one section or two laid over each other amount to. A key that has
-// its default is left out, sets are sorted and hold each value once, tests are left out. nil and empty are different:
-// nil is "the Section's own" where that is possible.
+// its default is left out, sets are sorted and hold each value once, tests are left out. nil is "the Section's own".
 type Policy map[string]any
 
 // UnmarshalJSON keeps numbers as they are written.

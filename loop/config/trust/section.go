@@ -4,8 +4,8 @@
 // key by key.
 //
 // A change is a tightening or a loosening. A tightening is in force at once. A loosening is held, the pinned value
-// stays, until an operator trusts it. Effective is the Section that is in force while something is held: never looser than
-// the pin, and, wherever "looser" has a meaning, never looser than the file.
+// stays, until an operator trusts it. Effective is the Section in force while something is held: never looser than the
+// pin, and, wherever "looser" has a meaning, never looser than the file.
 //
 // What is not understood is a loosening. These are understood; everything else in a Section is pinned as it is, and any
 // change of it is held:
@@ -168,8 +168,7 @@ func (s Section) Policy(loop string) Policy {
 }
 
 // Digest is the SHA-256, in hex, of the Section as canonical JSON: keys sorted, no white space, nothing escaped that
-// need not be, without what is not compared. It is the same for two files that mean the same, and Compare finds nothing
-// between two Sections exactly when their digests are equal.
+// need not be, without what is not compared. Compare finds nothing between two Sections exactly when theirs are equal.
 func (s Section) Digest() string {
 	s.Loops = maps.Clone(s.Loops)
 	for id, l := range s.Loops {

@@ -82,9 +82,8 @@ func pinned(path string, was, is trust.Section) bool {
 	return false
 }
 
-// agents are the changes of who may play each role, and of who looks for causes, as they are in force. Who that is, is
-// pinned, while models and the order are not; so neither the two files nor the two Sections say it all. A role that has
-// one runner before and after is left to them.
+// agents are the changes of who may play each role, and of who looks for causes. Who that is, is pinned, while models
+// and the order are not, so neither files nor Sections say it all. A role with one runner is left to them.
 func agents(was, is *config.Config) (out []config.Change) {
 	differ := func(path string, from, to any) {
 		if !reflect.DeepEqual(from, to) {

@@ -31,8 +31,7 @@ type Options struct {
 	Running  []string // the ids of the loops that run on the configuration
 	LookPath config.LookPath
 	Store    trust.Store
-	// Loosen: whoever changes the file is no agent of superloop's, since those cannot write it; Level says what keeps
-	// them from it. A loosening is taken and pinned.
+	// Loosen: agents cannot write the file, by what Level says, so a loosening is taken and pinned.
 	Loosen bool
 	Level  string
 	Trust  bool // the operator By, who starts the loop, trusts the file as it is now
@@ -303,8 +302,7 @@ type Outcome struct {
 	Again time.Duration
 }
 
-// Short is o in a size that a journal can live with: the beginning of each list, and the sizes of long values.
-// `superloop config diff` shows the whole difference.
+// Short is o for a journal: the beginning of each list, and the sizes of long values. `superloop config diff` shows all.
 func (o Outcome) Short() Outcome {
 	o.Problems, o.Warnings = Few(o.Problems), Few(o.Warnings)
 	o.Changes = short(o.Changes, func(c *config.Change) { c.From, c.To = shortValue(c.From), shortValue(c.To) })
