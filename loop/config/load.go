@@ -322,15 +322,6 @@ func (e *Error) Hint() string {
 	return "superloop validate"
 }
 
-// MarshalJSON writes {"path", "problems": [...], "hint"}.
-func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Path     string    `json:"path"`
-		Problems []Problem `json:"problems"`
-		Hint     string    `json:"hint"`
-	}{e.Path, e.Problems, e.Hint()})
-}
-
 // missingKey is the problem of a key that is not there, and why it is needed.
 func missingKey(key, why string) Problem {
 	return Problem{Code: schemas.CodeMissingKey, Found: "nothing", Allowed: quoted(key), Message: fmt.Sprintf("%s: the key %s is missing", why, quoted(key))}

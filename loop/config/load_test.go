@@ -291,25 +291,22 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-func TestErrorAsJSON(t *testing.T) {
+func TestProblemsAsJSON(t *testing.T) {
 	t.Parallel()
 	_, err := LoadBytes("config.json", []byte("{\n \"loops\": [], \"runers\": {}}"))
-	out, merr := json.Marshal(err)
-	if merr != nil {
-		t.Fatal(merr)
+	bad, _ := errors.AsType[*Error](err)
+	if bad == nil || bad.Path != "config.json" || bad.Hint() != "superloop validate" {
+		t.Fatalf("got %v", err)
 	}
-	var got struct {
-		Path     string
-		Problems []map[string]any
-		Hint     string
-	}
-	if err := json.Unmarshal(out, &got); err != nil {
+	out, err := json.Marshal(bad.Problems)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Path != "config.json" || got.Hint != "superloop validate" || len(got.Problems) != 2 {
-		t.Fatalf("got %s", out)
+	var got []map[string]any
+	if err := json.Unmarshal(out, &got); err != nil || len(got) != 2 {
+		t.Fatalf("got %s, %v", out, err)
 	}
-	p := got.Problems[1]
+	p := got[1]
 	if p["pointer"] != "/runers" || p["line"] != 2.0 || p["column"] != 15.0 || p["near"] != "runners" || p["code"] != "unknown_key" {
 		t.Errorf("got %v", p)
 	}

@@ -14,10 +14,8 @@ import (
 // Change is one difference between two Sections. Path is a JSON pointer, but that a loop stands in it under its id, as
 // in config.Change. From and To are values, or one element of a set, the other being nil; secrets are redact.Mark.
 type Change struct {
-	Path string `json:"path"`
-	From any    `json:"from"`
-	To   any    `json:"to"`
-	Why  string `json:"why"`
+	config.Change
+	Why string `json:"why"` // what the change does
 }
 
 // Diff is what leads from one Section to another, each list sorted by path.
@@ -94,11 +92,11 @@ type joiner struct {
 }
 
 func (j *joiner) tighter(path string, from, to any, why string) {
-	j.d.Tightening = append(j.d.Tightening, Change{path, from, to, why})
+	j.d.Tightening = append(j.d.Tightening, Change{config.Change{Path: path, From: from, To: to}, why})
 }
 
 func (j *joiner) looser(path string, from, to any, why string) {
-	j.d.Loosening = append(j.d.Loosening, Change{path, from, to, why})
+	j.d.Loosening = append(j.d.Loosening, Change{config.Change{Path: path, From: from, To: to}, why})
 }
 
 // value compares one key by its order; nil, or values that the order does not know, leave the pinned one.

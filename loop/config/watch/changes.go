@@ -30,7 +30,7 @@ func changes(was, is inForce) []config.Change {
 	for _, c := range slices.Concat(d.Tightening, d.Loosening) {
 		// agents gives these two as a whole.
 		if !strings.HasPrefix(c.Path, "/loops/") || !strings.HasSuffix(c.Path, "/runners") && !strings.HasSuffix(c.Path, "/respond/diagnostician") {
-			out = append(out, config.Change{Path: c.Path, From: c.From, To: c.To})
+			out = append(out, c.Change)
 		}
 	}
 	out = append(out, agents(was.config, is.config)...)

@@ -13,7 +13,7 @@ func TestShort(t *testing.T) {
 	fits, long := strings.Repeat("x", maxShortValue-2), strings.Repeat("x", maxShortValue-1)
 	const told = "(2049 bytes; superloop config diff shows it)"
 	o := Outcome{Problems: make([]config.Problem, 41), Warnings: make([]config.Problem, 3), Changes: make([]config.Change, 41), Digest: "d",
-		Diff: trust.Diff{Tightening: []trust.Change{{From: long, To: fits}}, Loosening: make([]trust.Change, 40)}}
+		Diff: trust.Diff{Tightening: []trust.Change{{Change: config.Change{From: long, To: fits}}}, Loosening: make([]trust.Change, 40)}}
 	o.Changes[0] = config.Change{From: fits, To: long}
 	o.Changes[39] = config.Change{From: func() {}, To: 7}
 	got := o.Short()
