@@ -14,7 +14,6 @@ import (
 	"github.com/superloop/superloop/loop/journal"
 	"github.com/superloop/superloop/recovery/failures"
 	"github.com/superloop/superloop/recovery/preflight"
-	"github.com/superloop/superloop/roles/agent/cooldown"
 )
 
 // untilTold is the end of an agent that runs until tell was called.
@@ -167,7 +166,7 @@ func TestWhoStartsALoopAgainHasMendedTheLogin(t *testing.T) {
 			t.Errorf("resolved %v", f)
 		}
 	}
-	if known, err := cooldown.New(durable.OS(), w.paths.Cooldowns()).List(); err != nil || len(known) != 0 {
+	if known, err := filepath.Glob(filepath.Join(w.paths.Cooldowns(), "account-*")); err != nil || len(known) != 0 {
 		t.Errorf("limits %v %v", known, err)
 	}
 }
