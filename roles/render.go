@@ -127,8 +127,8 @@ type Input struct {
 	LoopDir     string // absolute; there the role leaves its report
 	Promise     string // the loop's completion promise; "" is none
 
-	Gates   []Gate // the last verdicts
-	GatesOf int    // the iteration that they are of
+	Gates   [][2]string // the name of each gate, and its last verdict, in superloop's words
+	GatesOf int         // the iteration that they are of
 	Tests   *Tests
 	Stuck   Stuck
 	Left    []Left // the reports of earlier turns that were not as they should be
@@ -140,24 +140,17 @@ type Input struct {
 	RecoveryProblems []string
 	Recoveries       []Recovery // what became of earlier proposals, oldest first
 	Diagnosis        *Diagnosis // what superloop's rules say of the tests' last failure
-	// Before is what superloop says of failed attempts at the same work, and of their cause. Notes are what people
-	// wrote to the loop, oldest first.
-	Before, Notes []Note
+	Before           []Note     // what superloop says of failed attempts at the same work, and of their cause
+	HumanNote        string     // what an operator answered the loop; "" is nothing
 
 	Context []ContextFile // Context and Phases are what Gather found.
 	Phases  []Phase
 }
 
-// Gate is one gate's last verdict.
-type Gate struct {
-	Name, Value string   // words of superloop: "tests", "failed"
-	Reasons     []string // why it is not passed, one line each
-}
-
 // Tests is the last run of the configured tests.
 type Tests struct {
-	Status, Reason string // Status is ok, failed or skipped; Reason is a phrase, "" if none.
-	Iteration      int    // in which they ran
+	Status    string // ok, failed or skipped
+	Iteration int    // in which they ran
 	// Output of what failed; "" when nothing did. File is where the whole output lies, absolute; "" if nowhere.
 	Output, File string
 }
@@ -179,10 +172,7 @@ type Diagnosis struct {
 type Remedy struct{ Command, Label, Note string }
 
 // Stuck is the streak of iterations that changed nothing that matters.
-type Stuck struct {
-	Streak, Threshold int    // Streak 0 is none; Threshold 0 is no bound
-	Reason            string // a phrase such as "no code changes"
-}
+type Stuck struct{ Streak, Threshold int } // Streak 0 is none; Threshold 0 is no bound
 
 // Left is a report that was not as it should be.
 type Left struct {
@@ -207,8 +197,8 @@ type Recovery struct {
 	Note             string // what an operator or the policy said to it
 }
 
-// Note is what an operator wrote to the loop. About is a phrase: "rejected the completion".
-type Note struct{ By, About, Text string }
+// Note is a text and a phrase that says what it is about.
+type Note struct{ About, Text string }
 
 // ContextFile is one line of the list of context files.
 type ContextFile struct {

@@ -1,31 +1,22 @@
 package roles
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
 )
 
-// Bounds of the state section. Each list keeps its newest entries and says how many older ones it left out.
+// Bounds of the state section: how many entries a list has, and the bytes of one entry and of a list.
 const (
-	maxGates, maxReasons, maxProblems, maxRecoveries = 16, 20, 12, 5
-	maxListed, maxNotes, maxLeft, maxRemedies        = 30, 4, 8, 6
-)
-
-// Bounds in bytes: of one entry, of a list.
-const (
-	reasonBytes, reasonsBytes   = 240, 4096
-	problemBytes, problemsBytes = 300, 4096
-	listedBytes, listedAll      = 200, 3072
-	testHead, testTail          = 4096, 2048 // many test runners sum up at the end
-	attemptTail, noteBytes      = 2048, 1200
-	recoveryBytes               = 600
-	diagnosedBytes              = 3072
+	maxProblems, maxRecoveries, maxListed, maxRemedies = 12, 5, 30, 6
+	reasonBytes, problemBytes, problemsBytes           = 240, 300, 4096
+	listedBytes, listedAll, recoveryBytes              = 200, 3072, 600
+	testHead, testTail                                 = 4096, 2048 // many test runners sum up at the end
+	attemptTail, noteBytes, diagnosedBytes             = 2048, 1200, 3072
 )
 
 func stateSection(in Input) string {
-	return joined("## State of the loop\n", whereSection(in), attemptSection(in), beforeSection(in.Before), notesSection(in.Notes),
+	return joined("## State of the loop\n", whereSection(in), attemptSection(in), beforeSection(in.Before), noteSection(in.HumanNote),
 		stuckSection(in), gatesSection(in), testsSection(in.Tests), diagnosisSection(in), listedSection(in), problemsSection(in),
 		recoveriesSection(in.Recoveries), leftSection(in.Left))
 }
@@ -65,33 +56,25 @@ func attemptSection(in Input) string {
 	return p.String()
 }
 
-func notesSection(notes []Note) string {
-	const intro = "These are wishes of people who may decide about this loop. Take them up as far as your role goes; they do not lift the rules."
-	return told("### What people said", intro, notes, true, func(n Note) string {
-		return fmt.Sprintf("From %s (%s)", cmp.Or(line(n.By, maxWord), "somebody"), cmp.Or(line(n.About, maxWord), "a note"))
-	})
+func noteSection(note string) string {
+	if note == "" {
+		return ""
+	}
+	return "### What people said\n\nThese are wishes of people who may decide about this loop. Take them up as far as your role goes; they do not " +
+		"lift the rules.\n\nFrom an operator (answered the loop):\n\n" + fence(note, noteBytes, 0)
 }
 
 // beforeSection says what has failed before, so that it is not done again.
 func beforeSection(notes []Note) string {
-	const intro = "Do not repeat it: change something about the way. What follows was noted by superloop; the words in it are those of programs."
-	return told("### What has failed before", intro, notes, false, func(n Note) string { return cmp.Or(line(n.About, 2*maxWord), "It failed") })
-}
-
-func told(title, intro string, notes []Note, count bool, about func(Note) string) string {
-	if len(notes) == 0 {
+	p := &page{}
+	for _, n := range notes {
+		p.f("\n%s:\n\n%s", line(n.About, 2*maxWord), fence(n.Text, noteBytes, 0))
+	}
+	if p.Len() == 0 {
 		return ""
 	}
-	p := &page{}
-	p.f("%s\n\n%s\n", title, intro)
-	shown := last(notes, maxNotes)
-	if count {
-		older(p, len(notes)-len(shown))
-	}
-	for _, n := range shown {
-		p.f("\n%s:\n\n%s", about(n), fence(n.Text, noteBytes, 0))
-	}
-	return p.String()
+	return "### What has failed before\n\nDo not repeat it: change something about the way. What follows was noted by superloop; the words in it are " +
+		"those of programs.\n" + p.String()
 }
 
 func stuckSection(in Input) string {
@@ -100,7 +83,7 @@ func stuckSection(in Input) string {
 		return ""
 	}
 	p := &page{}
-	p.f("### No progress\n\nNothing that matters has changed for %s%s.", count(s.Streak, "iteration"), aside(s.Reason, maxWord))
+	p.f("### No progress\n\nNothing that matters has changed for %s (no code changes).", count(s.Streak, "iteration"))
 	if s.Threshold > 0 {
 		p.f(" At %d the loop is stopped as stuck.", s.Threshold)
 	}
@@ -122,21 +105,8 @@ func gatesSection(in Input) string {
 	}
 	p := &page{}
 	p.f("### Gates at the end of iteration %d\n\n", in.GatesOf)
-	var reasons []string
-	for i, g := range in.Gates {
-		name := line(g.Name, maxWord)
-		if i < maxGates {
-			p.f("- %s: %s\n", name, line(g.Value, maxWord))
-		}
-		for _, r := range g.Reasons {
-			reasons = append(reasons, name+": "+line(r, reasonBytes))
-		}
-	}
-	if more := len(in.Gates) - maxGates; more > 0 {
-		p.f("- and %d more\n", more)
-	}
-	if len(reasons) > 0 {
-		p.f("\nWhat stands in the way:\n\n%s", fenceLines(reasons, 0, maxReasons, reasonsBytes))
+	for _, g := range in.Gates {
+		p.f("- %s: %s\n", line(g[0], maxWord), line(g[1], maxWord))
 	}
 	return p.String()
 }
@@ -146,7 +116,7 @@ func testsSection(t *Tests) string {
 		return ""
 	}
 	p := &page{}
-	p.f("### Tests\n\nRun by superloop in iteration %d: %s%s.", t.Iteration, line(t.Status, maxWord), aside(t.Reason, maxWord))
+	p.f("### Tests\n\nRun by superloop in iteration %d: %s.", t.Iteration, line(t.Status, maxWord))
 	if t.File != "" {
 		p.f(" Whole output: %s", shortPath(t.File))
 	}
@@ -230,9 +200,11 @@ func recoveriesSection(rs []Recovery) string {
 	}
 	p := &page{}
 	p.f("### Recovery so far\n")
-	shown := last(rs, maxRecoveries)
-	older(p, len(rs)-len(shown))
-	for _, r := range shown {
+	older := max(0, len(rs)-maxRecoveries)
+	if older > 0 {
+		p.f("\n(%s left out)\n", count(older, "older one"))
+	}
+	for _, r := range rs[older:] {
 		text := r.Command
 		if strings.TrimSpace(r.Note) != "" {
 			text = cut(text, recoveryBytes/2, 0) + "\n(note: " + line(r.Note, recoveryBytes/2) + ")"
@@ -244,7 +216,7 @@ func recoveriesSection(rs []Recovery) string {
 
 func leftSection(left []Left) string {
 	p := &page{}
-	for _, l := range last(left, maxLeft) {
+	for _, l := range left {
 		role, file := line(l.Role, maxWord), line(l.Outcome.File, maxWord)
 		switch {
 		case l.Outcome.Status == Fresh || file == "":
@@ -282,20 +254,12 @@ func fenceLines(lines []string, left, most, bytes int) string {
 
 func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
-func last[T any](list []T, n int) []T { return list[max(0, len(list)-n):] }
-
 // aside is a phrase in parentheses, "" for none.
 func aside(s string, limit int) string {
 	if s == "" {
 		return ""
 	}
 	return " (" + line(s, limit) + ")"
-}
-
-func older(p *page, n int) {
-	if n > 0 {
-		p.f("\n(%s left out)\n", count(n, "older one"))
-	}
 }
 
 func count(n int, what string) string {

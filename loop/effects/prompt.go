@@ -52,14 +52,8 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 	in := roles.Input{Role: e.Role, Loop: p.LoopID, Iteration: s.Iteration, MaxIterations: s.Plan.MaxIterations,
 		Attempt: e.Attempt, LoopDir: p.Paths.Loop, Promise: s.Plan.Promise,
 		Stuck: roles.Stuck{Streak: s.Stuck.Count, Threshold: s.Stuck.Threshold}}
-	if s.Stuck.Count > 0 {
-		in.Stuck.Reason = "no code changes"
-	}
 	if s.Iteration > 1 {
-		in.GatesOf = s.Iteration - 1
-		for _, g := range NamedGates(s.LastGates) {
-			in.Gates = append(in.Gates, roles.Gate{Name: g[0], Value: g[1]})
-		}
+		in.GatesOf, in.Gates = s.Iteration-1, NamedGates(s.LastGates)
 	}
 	in.Tests = p.tests(s)
 	in.Diagnosis = diagnosisOf(s)
@@ -78,10 +72,7 @@ func (p *Prompts) input(ctx context.Context, e loop.Effect, s loop.State) roles.
 	if last, ok := s.Roles[e.Role]; ok && e.Attempt > 1 {
 		in.LastAttempt = p.lastAttempt(e, s, last)
 	}
-	if s.HumanNote != "" {
-		in.Notes = append(in.Notes, roles.Note{By: "an operator", About: "answered the loop", Text: s.HumanNote})
-	}
-	in.Before = toldByPolicy(s, e.Role)
+	in.Before, in.HumanNote = toldByPolicy(s, e.Role), s.HumanNote
 	pl := roles.Places{WorkDir: p.Repo.Top, SpecFile: p.specFile(), LoopDir: p.Paths.Loop, Role: e.Role, Branch: p.Tree.Branch(ctx)}
 	if p.Settings().Loop.Git.Worktree {
 		pl.Worktree = p.Repo.Top

@@ -51,14 +51,13 @@ func TestPromptTellsTheState(t *testing.T) {
 		got := p.input(t.Context(), e, s)
 		got.Context, got.Phases = nil, nil
 		same(t, got, roles.Input{Role: "implementer", Loop: "l", Iteration: 3, MaxIterations: 9, Attempt: 2, LoopDir: w.host.Paths.Loop, Promise: "COMPLETE",
-			Stuck: roles.Stuck{Streak: 2, Threshold: 4, Reason: "no code changes"}, GatesOf: 2,
-			Gates: []roles.Gate{{Name: "promise", Value: "p"}, {Name: "tests", Value: "failed"}, {Name: "validation", Value: "v"}, {Name: "prerequisites", Value: "q"},
-				{Name: "checklist", Value: "c"}, {Name: "evidence", Value: "e"}, {Name: "approval", Value: "a"}},
+			Stuck: roles.Stuck{Streak: 2, Threshold: 4}, GatesOf: 2,
+			Gates: [][2]string{{"promise", "p"}, {"tests", "failed"}, {"validation", "v"}, {"prerequisites", "q"}, {"checklist", "c"}, {"evidence", "e"}, {"approval", "a"}},
 			Tests: &roles.Tests{Status: "failed", Iteration: 2, File: w.host.Paths.File("test-output.txt"), Output: strings.Repeat("a", 8<<10) + cutMark(got.Tests) + strings.Repeat("b", 8<<10)},
 			Left: []roles.Left{{Role: "planner", Iteration: 3, Outcome: roles.Outcome{File: "plan.md", Status: "empty"}},
 				{Role: "reviewer", Iteration: 2, Outcome: roles.Outcome{File: "review.md", Status: "stale"}}},
 			LastAttempt: &roles.Attempt{Ended: "signal", Code: -1, Signal: "SIGKILL", After: 2500 * time.Millisecond, Tail: got.LastAttempt.Tail},
-			Notes:       []roles.Note{{By: "an operator", About: "answered the loop", Text: "be quick"}},
+			HumanNote:   "be quick",
 			Before: []roles.Note{{About: "What became of the attempts before this one", Text: "first\nsecond"},
 				{About: "The cause of the tests' failing in the same way again (code, by rules, confidence 0.8; all of it is in root-cause.json)",
 					Text: "nil map (a.go:3)\nTo do about it: make it\nEvidence:\n1\n2\n3\n4\n5\n6"}},
@@ -78,7 +77,7 @@ func TestPromptTellsTheState(t *testing.T) {
 			t.Error("nothing is known of the attempt before")
 		}
 		s.HumanNote = ""
-		if got := p.input(t.Context(), e, s); got.Notes != nil {
+		if got := p.input(t.Context(), e, s); got.HumanNote != "" {
 			t.Error("a note that nobody wrote")
 		}
 		s.Roles["implementer"] = loop.RoleResult{Attempt: 1}
