@@ -10,13 +10,8 @@ import (
 	"strings"
 )
 
-// Bounds of the two lists, in bytes and entries.
-const (
-	contextBytes = 12 << 10
-	phaseBytes   = 8 << 10
-	maxPhases    = 64
-	phaseRead    = 1 << 20 // of one phase file
-)
+// Bounds of the two lists, in bytes and entries; phaseRead is of one phase file.
+const contextBytes, phaseBytes, maxPhases, phaseRead = 12 << 10, 8 << 10, 64, 1 << 20
 
 // Places says where Gather looks.
 type Places struct {
@@ -31,24 +26,15 @@ type Places struct {
 // files go on to work. contextLater follow the git entries.
 var (
 	contextNames = [][2]string{
-		{"Plan", "plan.md"},
-		{"Iteration notes", "iteration_notes.md"},
-		{"Implementer report", "implementer.md"},
-		{"Reviewer report", "review.md"},
-		{"Test report", "test-report.md"},
-		{"Test output", "test-output.txt"},
-		{"Test status", "test-status.json"},
-		{"Validation status", "validation-status.json"},
-		{"Validation results", "validation-results.json"},
-		{"Checklist status", "checklist-status.json"},
-		{"Checklist remaining", "checklist-remaining.md"},
-		{"Evidence", "evidence.json"},
+		{"Plan", "plan.md"}, {"Iteration notes", "iteration_notes.md"},
+		{"Implementer report", "implementer.md"}, {"Reviewer report", "review.md"}, {"Test report", "test-report.md"},
+		{"Test output", "test-output.txt"}, {"Test status", "test-status.json"},
+		{"Validation status", "validation-status.json"}, {"Validation results", "validation-results.json"},
+		{"Checklist status", "checklist-status.json"}, {"Checklist remaining", "checklist-remaining.md"}, {"Evidence", "evidence.json"},
 	}
 	contextLater = [][2]string{
-		{"Lint feedback", "lint-feedback.txt"},
-		{"Reviewer packet", "reviewer-packet.md"},
-		{"Files changed by planner", "changed-files-planner.txt"},
-		{"Files changed by implementer", "changed-files-implementer.txt"},
+		{"Lint feedback", "lint-feedback.txt"}, {"Reviewer packet", "reviewer-packet.md"},
+		{"Files changed by planner", "changed-files-planner.txt"}, {"Files changed by implementer", "changed-files-implementer.txt"},
 		{"All files changed this iteration", "changed-files-all.txt"},
 	}
 )
@@ -80,11 +66,10 @@ func Gather(pl Places) ([]ContextFile, []Phase) {
 	if hasTasks {
 		list = append(list, ContextFile{"Tasks directory", tasks})
 	}
-	if pl.Branch != "" {
-		list = append(list, ContextFile{"Git branch", pl.Branch})
-	}
-	if pl.Worktree != "" {
-		list = append(list, ContextFile{"Git worktree", pl.Worktree})
+	for _, git := range []ContextFile{{"Git branch", pl.Branch}, {"Git worktree", pl.Worktree}} {
+		if git.Value != "" {
+			list = append(list, git)
+		}
 	}
 	add(contextLater)
 	if !hasTasks {

@@ -31,10 +31,7 @@ func ChooseLastMessage(file, stream, stdout string) (message, from string) {
 }
 
 // Bounds of a commit message, in bytes. The subject is usually cut further by the loop's own limit in characters.
-const (
-	maxSubject = 1 << 10
-	maxBody    = 16 << 10
-)
+const maxSubject, maxBody = 1 << 10, 16 << 10
 
 // ParseCommit finds the commit message that a role suggests in its last message: the element <commit>subject, empty
 // line, body</commit>. The last complete one counts, because a role that first discusses a wording settles on it at the

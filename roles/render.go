@@ -12,12 +12,8 @@ import (
 // always be given in any way.
 const MaxPrompt = 124 << 10
 
-// Bounds of single values, in bytes.
-const (
-	maxWord    = 128  // names, statuses, phrases
-	maxPath    = 1024 // one path that is shown
-	maxPromise = 1024
-)
+// Bounds in bytes: of names, statuses and phrases; of one path that is shown; of the completion promise.
+const maxWord, maxPath, maxPromise = 128, 1024, 1024
 
 // Render makes the prompt: the role's part, the rules that hold for every role, the state of the loop, the context
 // files, the phase files, and what the role must leave behind. It is pure and deterministic, and the result is valid
@@ -34,7 +30,7 @@ func Render(in Input) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the embedded rules: %w", err)
 	}
-	text := joined(in.Template.Text, string(rules), stateSection(in), contextSection(in.Context), phaseSection(in.Phases), leaveSection(in))
+	text := joined(in.Template, string(rules), stateSection(in), contextSection(in.Context), phaseSection(in.Phases), leaveSection(in))
 	if len(text) > MaxPrompt {
 		return "", fmt.Errorf("rendering the prompt of %s: %d bytes are over the bound of %d", in.Role, len(text), MaxPrompt)
 	}
@@ -45,7 +41,7 @@ func (in Input) check() error {
 	if _, ok := Deliverable(in.Role); !ok {
 		return unknownRole(in.Role)
 	}
-	if err := checkTemplate(in.Template.Text); err != nil {
+	if err := checkTemplate(in.Template); err != nil {
 		return fmt.Errorf("the role's part %w", err)
 	}
 	switch {
@@ -116,8 +112,8 @@ func joined(sections ...string) string {
 // Input is everything that a prompt is made of. Render adds nothing that is not in it, so equal Inputs give equal
 // prompts. Texts may be foreign and of any length; Render cleans, fences and cuts them.
 type Input struct {
-	Role     string   // one of the role constants
-	Template Template // what Load gave for it
+	Role     string // one of the role constants
+	Template string // what Load gave for it
 
 	Loop                     string
 	Iteration, MaxIterations int // Iteration counts from 1; MaxIterations 0 is no bound
@@ -200,12 +196,9 @@ type Recovery struct {
 // Note is a text and a phrase that says what it is about.
 type Note struct{ About, Text string }
 
-// ContextFile is one line of the list of context files.
-type ContextFile struct {
-	Label string
-	// Value is a path (relative to the directory in which the agent runs, or absolute) or, for the git entries, a name.
-	Value string
-}
+// ContextFile is one line of the list of context files. Value is a path (relative to the directory in which the agent
+// runs, or absolute) or, for the git entries, a name.
+type ContextFile struct{ Label, Value string }
 
 // Phase is one phase file of the plan.
 type Phase struct {

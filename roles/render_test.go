@@ -18,13 +18,13 @@ var update = flag.Bool("update", false, "rewrite the golden prompts in testdata"
 
 const loopDir = "/repo/.superloop/loops/demo"
 
-func embedded(t *testing.T, role string) Template {
+func embedded(t *testing.T, role string) string {
 	t.Helper()
 	text, err := Embedded(role)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Template{Text: text, Source: "embedded"}
+	return text
 }
 
 func firstTurn(t *testing.T, role string) Input {
@@ -113,8 +113,8 @@ func TestRenderRefuses(t *testing.T) {
 		want  string
 	}{
 		"unknown role":     {func(in *Input) { in.Role = "critic" }, "unknown role"},
-		"empty template":   {func(in *Input) { in.Template.Text = " \n" }, "is empty"},
-		"huge template":    {func(in *Input) { in.Template.Text = strings.Repeat("x", MaxTemplate+1) }, "larger than"},
+		"empty template":   {func(in *Input) { in.Template = " \n" }, "is empty"},
+		"huge template":    {func(in *Input) { in.Template = strings.Repeat("x", MaxTemplate+1) }, "larger than"},
 		"no loop":          {func(in *Input) { in.Loop = "" }, "no loop id"},
 		"iteration zero":   {func(in *Input) { in.Iteration = 0 }, "count from 1"},
 		"relative dir":     {func(in *Input) { in.LoopDir = "loops/demo" }, "not absolute"},
@@ -230,7 +230,7 @@ func TestRenderIsBoundedAndDeterministic(t *testing.T) {
 		n := rapid.SampledFrom([]int{0, 1, 20, 70}).Draw(rt, "entries")
 		role := rapid.SampledFrom(All()).Draw(rt, "role")
 		in := Input{
-			Role: role, Template: Template{Text: strings.Repeat("x", MaxTemplate)}, Loop: "l" + huge,
+			Role: role, Template: strings.Repeat("x", MaxTemplate), Loop: "l" + huge,
 			Iteration: 1 << 40, MaxIterations: 1 << 41, Attempt: 1 << 30, GatesOf: 1 << 40,
 			LoopDir: "/" + strings.Repeat("d", maxPath-100), Promise: strings.Repeat("P", maxPromise),
 			LastAttempt: &Attempt{Ended: huge, Signal: huge, After: time.Hour, Tail: huge},
@@ -286,8 +286,8 @@ func TestOnlyTheTesterHearsOfRecoveryProblems(t *testing.T) {
 func TestOwnersTemplateIsVerbatim(t *testing.T) {
 	t.Parallel()
 	in := firstTurn(t, Planner)
-	in.Template.Text = "Plan {iteration} for $HOME\r\n\t<promise>mine</promise>\n"
-	if text := mustRender(t, in); !strings.HasPrefix(text, in.Template.Text) {
+	in.Template = "Plan {iteration} for $HOME\r\n\t<promise>mine</promise>\n"
+	if text := mustRender(t, in); !strings.HasPrefix(text, in.Template) {
 		t.Errorf("prompt begins %q", text[:min(80, len(text))])
 	}
 }

@@ -21,38 +21,59 @@ import (
 	"unicode/utf8"
 )
 
+// The roles, in the order in which they run.
+const (
+	Planner     = "planner"
+	Implementer = "implementer"
+	Tester      = "tester"
+	Reviewer    = "reviewer"
+)
+
+// RecoveryFile is the tester's proposal, inside the loop's directory.
+const RecoveryFile = "recovery.json"
+
+var deliverables = map[string]string{Planner: "plan.md", Implementer: "implementer.md", Tester: "test-report.md", Reviewer: "review.md"}
+
+// All returns the roles in the order in which they run.
+func All() []string { return []string{Planner, Implementer, Tester, Reviewer} }
+
+// Deliverable is the name, inside the loop's directory, of the report that the role must write; ok is false for a name
+// that is not a role.
+func Deliverable(role string) (file string, ok bool) {
+	file, ok = deliverables[role]
+	return file, ok
+}
+
+func unknownRole(role string) error {
+	return fmt.Errorf("unknown role %q: the roles are %s", role, strings.Join(All(), ", "))
+}
+
 //go:embed prompts/*.md
 var prompts embed.FS
 
 // MaxTemplate bounds a role's own part of the prompt, in bytes, so that a whole prompt stays below MaxPrompt.
 const MaxTemplate = 48 << 10
 
-// Template is a role's own part of the prompt, used verbatim.
-type Template struct {
-	Text   string // not empty, valid UTF-8
-	Source string // the path of the owner's file, or "embedded"
-}
-
-// Load returns the role's part of the prompt: <dir>/<role>.md if there is such a file, else the embedded one. dir is
-// the repository's .superloop/roles.
+// Load returns the role's part of the prompt, which is used verbatim: <dir>/<role>.md if there is such a file, else the
+// embedded one. dir is the repository's .superloop/roles.
 //
 // A file that is there but cannot be used (unreadable, not a regular file, empty, over MaxTemplate, not UTF-8 text) is
 // an error and never silently replaced: its owner believes that it is in force. A symbolic link is followed, since the
 // file is the owner's and may be shared between repositories; one to nowhere is such an error too.
-func Load(dir, role string) (Template, error) {
+func Load(dir, role string) (string, error) {
+	path := filepath.Join(dir, role+".md")
 	builtin, err := Embedded(role)
 	if err != nil {
-		return Template{}, err
+		return "", err
 	}
-	path := filepath.Join(dir, role+".md")
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return Template{Text: builtin, Source: "embedded"}, nil
+		return builtin, nil
 	}
 	text, err := readTemplate(path)
 	if err != nil {
-		return Template{}, fmt.Errorf("role file %s %w; repair it, or delete it to use the built-in prompt", path, err)
+		return "", fmt.Errorf("role file %s %w; repair it, or delete it to use the built-in prompt", path, err)
 	}
-	return Template{Text: text, Source: path}, nil
+	return text, nil
 }
 
 // Embedded returns the built-in part of the prompt.
@@ -96,31 +117,4 @@ func checkTemplate(text string) error {
 		return errors.New("is empty")
 	}
 	return nil
-}
-
-// The roles, in the order in which they run.
-const (
-	Planner     = "planner"
-	Implementer = "implementer"
-	Tester      = "tester"
-	Reviewer    = "reviewer"
-)
-
-// RecoveryFile is the tester's proposal, inside the loop's directory.
-const RecoveryFile = "recovery.json"
-
-var deliverables = map[string]string{Planner: "plan.md", Implementer: "implementer.md", Tester: "test-report.md", Reviewer: "review.md"}
-
-// All returns the roles in the order in which they run.
-func All() []string { return []string{Planner, Implementer, Tester, Reviewer} }
-
-// Deliverable is the name, inside the loop's directory, of the report that the role must write; ok is false for a name
-// that is not a role.
-func Deliverable(role string) (file string, ok bool) {
-	file, ok = deliverables[role]
-	return file, ok
-}
-
-func unknownRole(role string) error {
-	return fmt.Errorf("unknown role %q: the roles are %s", role, strings.Join(All(), ", "))
 }

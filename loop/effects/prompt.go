@@ -34,12 +34,12 @@ func (p *Prompts) Make(ctx context.Context, e loop.Effect, s loop.State, files R
 			return err
 		}
 	}
-	tpl, err := roles.Load(filepath.Join(p.Paths.Super, "roles"), e.Role)
+	own, err := roles.Load(filepath.Join(p.Paths.Super, "roles"), e.Role)
 	if err != nil {
 		return err
 	}
 	in := p.input(ctx, e, s)
-	in.Template = tpl
+	in.Template = own
 	text, err := roles.Render(in)
 	if err != nil {
 		return fmt.Errorf("making the prompt of the %s: %w", e.Role, err)
