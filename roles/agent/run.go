@@ -99,25 +99,29 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	if err != nil {
 		return res, fmt.Errorf("preparing the agent of the %s: %w", req.Role, err)
 	}
-	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, settled: make(chan Settled, 1)}
+	inner, cut := context.WithCancelCause(kill)
+	watch := &watcher{stream: adapter.Stream(req), progress: startProgress(o.Progress), redact: o.Redact, cut: cut}
 	log, closeLog := o.Log, func() error { return nil }
 	if log != nil && o.Redact != nil {
 		w := o.Redact.Writer(log)
 		log, closeLog = w, w.Close
 	}
-	end, cut, err := underWatch(kill, watch.settled, func(kill context.Context) (proc.Result, error) {
-		return r.Run(kill, proc.Spec{
-			Argv: command.Argv, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin,
-			Timeout: o.Timeout, Inactivity: o.Inactivity, Grace: o.Grace, Hurry: o.Hurry,
-			Log: log, LogLimit: o.LogLimit, HeadTail: messageHalf,
-			Stdout: watch.stdout, Stderr: watch.stderr,
-			Marker: MarkVariable + "=" + req.RunID,
-		})
+	end, err := r.Run(inner, proc.Spec{
+		Argv: command.Argv, Dir: command.Dir, Env: command.Env, Stdin: command.Stdin,
+		Timeout: o.Timeout, Inactivity: o.Inactivity, Grace: o.Grace, Hurry: o.Hurry,
+		Log: log, LogLimit: o.LogLimit, HeadTail: messageHalf,
+		Stdout: watch.stdout, Stderr: watch.stderr,
+		Marker: MarkVariable + "=" + req.RunID,
 	})
+	cut(nil)
+	// Otherwise the process ended by itself, or somebody else ended it.
+	if why, ok := errors.AsType[cutError](context.Cause(inner)); ok && end.Ended == proc.Killed && kill.Err() == nil {
+		res.Cut = string(why)
+	}
 	if lerr := closeLog(); lerr != nil && end.LogErr == nil {
 		end.LogErr = lerr
 	}
-	res.Proc, res.Cut = end, cut
+	res.Proc = end
 	res.Learned, res.LastLine = watch.end(end)
 	if r, ok := watch.stream.(Recoverer); ok {
 		r.Recover(command.Env, command.Dir, &res.Learned)
@@ -147,54 +151,22 @@ func bounded(text string) string {
 	return roles.JoinCut(text[:messageHalf], text[len(text)-messageHalf:], int64(len(text)-MaxMessage))
 }
 
-// underWatch runs f and ends it: at once when its stream is hopeless, after leaveTime when it stays finished.
-func underWatch(kill context.Context, settled <-chan Settled, f func(context.Context) (proc.Result, error)) (res proc.Result, cut string, err error) {
-	inner, end := context.WithCancel(kill)
-	defer end()
-	done := make(chan struct{})
-	why := make(chan string, 1)
-	go func() {
-		why <- settle(settled, done)
-		end()
-	}()
-	res, err = f(inner)
-	close(done)
-	cut = <-why
-	if res.Ended != proc.Killed || kill.Err() != nil {
-		cut = "" // it ended by itself, or somebody else ended it
-	}
-	return res, cut, err
-}
+// cutError is why Run itself ends a process: CutFinished or CutHopeless.
+type cutError string
 
-// settle waits until a run is to be cut, and says why; "" when it is done before.
-func settle(settled <-chan Settled, done <-chan struct{}) string {
-	var leave <-chan time.Time
-	for {
-		select {
-		case s := <-settled:
-			leave = nil // it may work again: a background task has come to its end, say
-			switch s {
-			case Hopeless:
-				return CutHopeless
-			case Finished:
-				leave = time.After(leaveTime)
-			}
-		case <-leave:
-			return CutFinished
-		case <-done:
-			return ""
-		}
-	}
-}
+func (e cutError) Error() string { return string(e) }
 
+// watcher reads what a process prints. It ends the process at once when its stream is hopeless, and after leaveTime
+// when the stream stays finished.
 type watcher struct {
 	progress *progress
 	redact   *redact.Replacer
-	settled  chan Settled // holds the newest state that nobody has looked at yet
+	cut      context.CancelCauseFunc
 
 	mu     sync.Mutex // stdout and stderr come from two goroutines
 	stream Stream
 	last   Settled
+	leave  *time.Timer // runs while the stream is finished; nil before it was
 }
 
 func (w *watcher) stdout(p []byte) { w.fed(func() { w.stream.Stdout(p) }) }
@@ -205,15 +177,31 @@ func (w *watcher) fed(feed func()) {
 	defer w.mu.Unlock()
 	feed()
 	w.progress.say(w.redact.String(w.stream.LastLine()))
-	if s := w.stream.Settled(); s != w.last {
-		w.last = s
-		replace(w.settled, s)
+	s := w.stream.Settled()
+	if s == w.last {
+		return
+	}
+	w.last = s
+	w.stay()
+	switch s {
+	case Hopeless:
+		w.cut(cutError(CutHopeless))
+	case Finished:
+		w.leave = time.AfterFunc(leaveTime, func() { w.cut(cutError(CutFinished)) })
+	}
+}
+
+// stay takes back that the process is ended: it may work again, when a background task has come to its end, say.
+func (w *watcher) stay() {
+	if w.leave != nil {
+		w.leave.Stop()
 	}
 }
 
 func (w *watcher) end(end proc.Result) (Learned, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.stay()
 	learned := w.stream.Finish(end)
 	last := w.redact.String(w.stream.LastLine())
 	w.progress.say(last)
