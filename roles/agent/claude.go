@@ -90,9 +90,8 @@ func (claude) Profile() Profile {
 			--teammate-mode --parent-session-id --sdk-url --cloud --teleport --fast-mode --append-subagent-system-prompt
 			--append-subagent-system-prompt-file`),
 		Replaced:       map[string]string{"--mcp-debug": "--debug"},
-		LoggedIn:       claudeLoggedIn,
 		ChoosesSession: true,
-		Account:        claudeAccount,
+		Credential:     claudeCredential,
 	}
 }
 
@@ -108,18 +107,8 @@ var claudeClouds = []struct {
 	{"CLAUDE_CODE_USE_FOUNDRY", "foundry", []string{"ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_RESOURCE", "ANTHROPIC_FOUNDRY_BASE_URL"}},
 }
 
-func claudeLoggedIn(env []string) Login {
-	login, _ := claudeCredential(env)
-	return login
-}
-
-func claudeAccount(_ Request, env []string) Account {
-	_, account := claudeCredential(env)
-	return account
-}
-
 // claudeCredential looks for credentials in the order of the CLI, and says whose account they are of.
-func claudeCredential(env []string) (Login, Account) {
+func claudeCredential(_ Request, env []string) (Login, Account) {
 	for _, c := range claudeClouds {
 		if slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(strings.TrimSpace(valueIn(env, c.on)))) {
 			var values []string

@@ -159,8 +159,8 @@ func TestClaudeHoldsLittle(t *testing.T) {
 {"type":"result","is_error":false,"subtype":"success","model_usage_since_last_result":{"m%d":{"inputTokens":1}},"modelUsage":{"m%d":{"inputTokens":1}}}
 `, i, i, i, i, i)
 	}
-	if len(s.tasks) > maxTasks || len(s.counts.messages.ids) > maxIDs || len(s.counts.since) > maxModels {
-		t.Errorf("%d tasks, %d messages, %d models", len(s.tasks), len(s.counts.messages.ids), len(s.counts.since))
+	if len(s.tasks) > maxTasks || len(s.counts.messages) > maxIDs || len(s.counts.since) > maxModels {
+		t.Errorf("%d tasks, %d messages, %d models", len(s.tasks), len(s.counts.messages), len(s.counts.since))
 	}
 	if n := deref(s.counts.started.Input); n != 5000 {
 		t.Errorf("%d", n)

@@ -187,7 +187,7 @@ func TestClaudeLogin(t *testing.T) {
 			for _, e := range c.env {
 				env = append(env, strings.ReplaceAll(e, "{home}", home))
 			}
-			got := claudeLoggedIn(env)
+			got := loginOf("claude", env)
 			if got.State != c.state || !strings.Contains(got.How, c.how) || got.How == "" {
 				t.Errorf("%+v, want %s by %s", got, c.state, c.how)
 			}
@@ -198,7 +198,7 @@ func TestClaudeLogin(t *testing.T) {
 func TestClaudeAccount(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	of := func(env ...string) Account { return claudeAccount(Request{}, append([]string{"HOME=" + home}, env...)) }
+	of := func(env ...string) Account { return accountOf("claude", append([]string{"HOME=" + home}, env...)) }
 	key := of("ANTHROPIC_API_KEY=sk-secret")
 	if key.Provider != "anthropic" || key != of("ANTHROPIC_API_KEY=sk-secret", "OTHER=1") || strings.Contains(key.ID, "secret") {
 		t.Errorf("%+v", key)

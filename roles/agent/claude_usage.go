@@ -80,9 +80,9 @@ func (u Usage) covers(v Usage) bool {
 // message notes the usage that the beginning of an answer tells. It comes again with every block of the answer.
 func (c *claudeCounts) message(e event, model string) {
 	c.answerer = cmp.Or(model, c.answerer)
-	if id := e.str("message.id"); id != "" && c.messages.add(id) {
+	if id := e.str("message.id"); id != "" {
 		c.first = cmp.Or(c.first, id)
-		c.started = c.started.plus(e.counters("message.usage.*", claudeNames))
+		c.started = c.started.plus(c.messages.more(id, e.counters("message.usage.*", claudeNames)))
 	}
 }
 
@@ -196,18 +196,28 @@ func addModels(e event, path string, to map[string]modelCount) {
 	}
 }
 
-// recent holds the last maxIDs different ids.
-type recent struct{ ids []string }
-
-// add reports whether the id is new.
-func (r *recent) add(id string) bool {
-	if slices.Contains(r.ids, id) {
-		return false
-	}
-	r.ids = append(r.ids, id)
-	r.ids = r.ids[max(0, len(r.ids)-maxIDs):]
-	return true
+// recent is what was told of the last maxIDs answers.
+type recent []struct {
+	id   string
+	told Usage
 }
+
+// more is what is told now of an answer beyond what was told of it before.
+func (r *recent) more(id string, now Usage) Usage {
+	i := 0
+	for i < len(*r) && (*r)[i].id != id {
+		i++
+	}
+	if i == len(*r) {
+		*r = append((*r)[max(0, i+1-maxIDs):], recent{{id: id}}...)
+		i = len(*r) - 1
+	}
+	before := (*r)[i].told
+	(*r)[i].told = now.combined(before, larger)
+	return now.combined(before, func(n, b int64) int64 { return max(0, n-b) })
+}
+
+func larger(a, b int64) int64 { return max(a, b) }
 
 var claudeTranscript = paths{64: "type timestamp message.usage.*", 256: "message.id message.model"}.lazy()
 
@@ -228,14 +238,21 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	if dir == "" {
 		return
 	}
-	k := claudeFiled{models: map[string]modelCount{}, last: map[string]Usage{}}
+	models, answers := map[string]modelCount{}, recent{}
+	add := func(e event) { // the last block of an answer has its complete usage
+		id, model := e.str("message.id"), e.str("message.model")
+		m, known := models[model]
+		if e.str("type") == "assistant" && id != "" && model != claudeSynthetic && (known || len(models) < maxModels) {
+			models[model] = m.plus(modelCount{name: model, Usage: answers.more(id, e.counters("message.usage.*", claudeNames))})
+		}
+	}
 	began, since := false, ""
 	readTranscript(root, filepath.Join(dir, s.session+".jsonl"), claudeTranscript(), func(e event) bool {
 		if !began && e.str("message.id") == s.counts.first {
 			began, since = true, e.str("timestamp")
 		}
 		if began {
-			k.add(e)
+			add(e)
 		}
 		return true
 	})
@@ -247,7 +264,7 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 		if filepath.Ext(file.Name()) == ".jsonl" {
 			readTranscript(root, filepath.Join(agents, file.Name()), claudeTranscript(), func(e event) bool {
 				if e.str("timestamp") >= since {
-					k.add(e)
+					add(e)
 				}
 				return true
 			})
@@ -255,8 +272,8 @@ func (s *claudeStream) Recover(env []string, workdir string, l *Learned) {
 	}
 	told := s.counts.started // the answer that was under way may not be kept
 	told.Output = nil
-	l.Usage = total(k.models).combined(told, larger).filled()
-	l.Model = cmp.Or(mostOutput(k.models), l.Model)
+	l.Usage = total(models).combined(told, larger).filled()
+	l.Model = cmp.Or(mostOutput(models), l.Model)
 }
 
 var notPlain = pattern.Lazy(`[^a-zA-Z0-9]`)
@@ -277,31 +294,3 @@ func claudeProject(root *os.Root, workdir, session string) string {
 	}
 	return ""
 }
-
-// claudeFiled is what a session's files tell. The last block of a message has its complete usage.
-type claudeFiled struct {
-	models map[string]modelCount
-	ids    recent
-	last   map[string]Usage // of the ids
-}
-
-func (k *claudeFiled) add(e event) {
-	id, model := e.str("message.id"), e.str("message.model")
-	m, known := k.models[model]
-	if e.str("type") != "assistant" || id == "" || model == claudeSynthetic || !known && len(k.models) == maxModels {
-		return
-	}
-	if k.ids.add(id) {
-		for old := range k.last {
-			if len(k.last) >= maxIDs && !slices.Contains(k.ids.ids, old) {
-				delete(k.last, old)
-			}
-		}
-	}
-	now, had := e.counters("message.usage.*", claudeNames), k.last[id]
-	grown := now.combined(had, func(n, h int64) int64 { return max(0, n-h) })
-	k.models[model] = m.plus(modelCount{name: model, Usage: grown})
-	k.last[id] = now.combined(had, larger)
-}
-
-func larger(a, b int64) int64 { return max(a, b) }

@@ -207,14 +207,14 @@ func TestCodexLogin(t *testing.T) {
 				}
 			}
 			env := append([]string{"HOME=" + home}, c.env...)
-			if got := codexLoggedIn(env); got.State != c.state || !strings.Contains(got.How, c.how) || got.How == "" {
+			if got := loginOf("codex", env); got.State != c.state || !strings.Contains(got.How, c.how) || got.How == "" {
 				t.Errorf("%+v, want %s by %s", got, c.state, c.how)
 			}
-			a := codexAccount(Request{}, env)
+			a := accountOf("codex", env)
 			if a.Provider != c.provider || len(a.ID) != 12 {
 				t.Errorf("%+v", a)
 			}
-			if b := codexAccount(Request{}, append(env, "CODEX_HOME="+t.TempDir(), "CODEX_API_KEY=another")); a == b {
+			if b := accountOf("codex", append(env, "CODEX_HOME="+t.TempDir(), "CODEX_API_KEY=another")); a == b {
 				t.Errorf("two logins are one account %+v", a)
 			}
 		})

@@ -84,11 +84,7 @@ func (l *Learned) limited(kind string, reset time.Time) {
 }
 
 // resetOf reads the headers in which model APIs say when a limit ends. at is the time of the response.
-func resetOf(headers map[string]string, at time.Time) time.Time {
-	h := http.Header{}
-	for k, v := range headers {
-		h.Set(k, strings.TrimSpace(v))
-	}
+func resetOf(h http.Header, at time.Time) time.Time {
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil {
 		return waited(at, time.Duration(ms*float64(time.Millisecond)))
 	}

@@ -12,7 +12,6 @@ type gemini struct{}
 
 func (gemini) Name() string                { return "gemini" }
 func (gemini) Matches(program string) bool { return program == "gemini" || program == "gemini-cli" }
-func (gemini) Stream(req Request) Stream   { return newGeminiStream(req) }
 
 // geminiModes are the owner's own words on permissions; any of them, and Request.Permissions adds nothing.
 const geminiModes = "--approval-mode -y --yolo"
@@ -95,23 +94,21 @@ func (gemini) Profile() Profile {
 			"--telemetry":        "GEMINI_TELEMETRY_ENABLED in the environment",
 			"--telemetry-target": "GEMINI_TELEMETRY_TARGET in the environment",
 		},
-		LoggedIn:       geminiLoggedIn,
 		ChoosesSession: true,
-		Account:        geminiAccount,
+		Credential:     geminiCredential,
 	}
 }
 
 // Ways to log in, as security.auth.selectedType names them.
-const (
-	geminiOAuth  = "oauth-personal"
-	geminiKey    = "gemini-api-key"
-	geminiVertex = "vertex-ai"
-)
+const geminiOAuth, geminiKey, geminiVertex = "oauth-personal", "gemini-api-key", "vertex-ai"
 
-// geminiMethod is the way to log in that the CLI will take, and where that is said. The settings win.
-func geminiMethod(env []string) (method, where string) {
-	path := filepath.Join(geminiHome(env), "settings.json")
-	var settings struct {
+// geminiCredential goes by the way to log in that the CLI will take. The settings win over the environment.
+func geminiCredential(_ Request, env []string) (Login, Account) {
+	home := filepath.Join(cmp.Or(valueIn(env, "GEMINI_CLI_HOME"), valueIn(env, "HOME")), ".gemini")
+	settings, creds, kept := filepath.Join(home, "settings.json"), filepath.Join(home, "oauth_creds.json"), filepath.Join(home, "gemini-credentials.json")
+	key, base := valueIn(env, "GEMINI_API_KEY"), valueIn(env, "GOOGLE_GEMINI_BASE_URL")
+	method, where := "", settings
+	var chosen struct {
 		Security struct {
 			Auth struct {
 				SelectedType string `json:"selectedType"`
@@ -119,84 +116,49 @@ func geminiMethod(env []string) (method, where string) {
 		} `json:"security"`
 		Old string `json:"selectedAuthType"`
 	}
-	if readJSON(path, &settings) {
-		if m := cmp.Or(settings.Security.Auth.SelectedType, settings.Old); m != "" {
-			return m, path
-		}
+	if readJSON(settings, &chosen) {
+		method = cmp.Or(chosen.Security.Auth.SelectedType, chosen.Old)
 	}
 	switch {
+	case method != "":
 	case valueIn(env, "GOOGLE_GENAI_USE_GCA") == "true":
-		return geminiOAuth, "GOOGLE_GENAI_USE_GCA"
+		method, where = geminiOAuth, "GOOGLE_GENAI_USE_GCA"
 	case valueIn(env, "GOOGLE_GENAI_USE_VERTEXAI") == "true":
-		return geminiVertex, "GOOGLE_GENAI_USE_VERTEXAI"
-	case valueIn(env, "GOOGLE_GEMINI_BASE_URL") != "":
-		return "gateway", "GOOGLE_GEMINI_BASE_URL"
-	case valueIn(env, "GEMINI_API_KEY") != "":
-		return geminiKey, "GEMINI_API_KEY"
+		method = geminiVertex
+	case base != "":
+		method = "gateway"
+	case key != "":
+		method = geminiKey
 	}
-	return "", ""
-}
-
-func geminiLoggedIn(env []string) Login {
-	home := geminiHome(env)
-	settings, creds := filepath.Join(home, "settings.json"), filepath.Join(home, "oauth_creds.json")
-	kept := filepath.Join(home, "gemini-credentials.json")
-	login, dotenv := firstFile(creds, kept), firstFile(filepath.Join(home, ".env"), filepath.Join(filepath.Dir(home), ".env"))
-	method, where := geminiMethod(env)
-	lacks := func(name string) bool { return valueIn(env, name) == "" }
+	oauth, vertex := method == geminiOAuth, method == geminiVertex
+	cloudKey, project, place := valueIn(env, "GOOGLE_API_KEY"), valueIn(env, "GOOGLE_CLOUD_PROJECT"), valueIn(env, "GOOGLE_CLOUD_LOCATION")
+	var accounts struct {
+		Active string `json:"active"`
+	}
+	account := Account{"google", AccountID(method, home)}
 	switch {
-	case method == geminiKey && !lacks("GEMINI_API_KEY"):
-		return Login{LoginYes, "GEMINI_API_KEY"}
-	case method == geminiKey && firstFile(kept) != "":
-		return Login{LoginUnknown, "a key may be in " + kept + " or in the system's keychain"}
-	case method == geminiKey:
-		return Login{LoginUnknown, "GEMINI_API_KEY is not set; a key may be in the system's keychain"}
-	case method == geminiOAuth && login != "":
-		return Login{LoginYes, login}
-	case method == geminiOAuth:
-		return Login{LoginNo, where + " says " + method + ", and there is no " + creds}
-	case method == geminiVertex && !lacks("GOOGLE_API_KEY"):
-		return Login{LoginYes, "GOOGLE_API_KEY"}
-	case method == geminiVertex && (lacks("GOOGLE_CLOUD_PROJECT") || lacks("GOOGLE_CLOUD_LOCATION")):
-		return Login{LoginNo, "Vertex AI needs GOOGLE_API_KEY, or GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"}
-	case method == geminiVertex && firstFile(valueIn(env, "GOOGLE_APPLICATION_CREDENTIALS")) != "":
-		return Login{LoginYes, "GOOGLE_APPLICATION_CREDENTIALS"}
-	case method == geminiVertex:
-		return Login{LoginUnknown, "the machine's own Google Cloud credentials are not looked at"}
-	case method == "gateway": // headless, the CLI refuses this with "Invalid auth method selected"
-		return Login{LoginNo, "GOOGLE_GEMINI_BASE_URL is set, so security.auth.selectedType must be in " + settings}
-	case method == "" && dotenv != "":
-		return Login{LoginUnknown, "a key may be in " + dotenv}
-	case method == "":
-		return Login{LoginNo, "neither " + settings + " nor the environment says how to log in"}
+	case (method == geminiKey || method == "gateway") && key != "":
+		account.ID = AccountID(base, key)
+	case vertex && cloudKey+project != "":
+		account.ID = AccountID(method, cloudKey, project)
+	case oauth && readJSON(filepath.Join(home, "google_accounts.json"), &accounts) && accounts.Active != "":
+		account.ID = AccountID(method, accounts.Active)
 	}
-	return Login{LoginUnknown, where + " says " + method}
-}
-
-func geminiAccount(_ Request, env []string) Account {
-	method, _ := geminiMethod(env)
-	id := AccountID(method, geminiHome(env))
-	switch method {
-	case geminiKey, "gateway":
-		if key := valueIn(env, "GEMINI_API_KEY"); key != "" {
-			id = AccountID(valueIn(env, "GOOGLE_GEMINI_BASE_URL"), key)
-		}
-	case geminiVertex:
-		project := valueIn(env, "GOOGLE_CLOUD_PROJECT")
-		if key := valueIn(env, "GOOGLE_API_KEY"); key != "" || project != "" {
-			id = AccountID(method, key, project)
-		}
-	case geminiOAuth:
-		var accounts struct {
-			Active string `json:"active"`
-		}
-		if readJSON(filepath.Join(geminiHome(env), "google_accounts.json"), &accounts) && accounts.Active != "" {
-			id = AccountID(method, accounts.Active)
-		}
-	}
-	return Account{Provider: "google", ID: id}
-}
-
-func geminiHome(env []string) string {
-	return filepath.Join(cmp.Or(valueIn(env, "GEMINI_CLI_HOME"), valueIn(env, "HOME")), ".gemini")
+	login, dotenv := firstFile(creds, kept), firstFile(filepath.Join(home, ".env"), filepath.Join(filepath.Dir(home), ".env"))
+	return decide([]loginRule{
+		{method == geminiKey && key != "", LoginYes, "GEMINI_API_KEY"},
+		{method == geminiKey && firstFile(kept) != "", LoginUnknown, "a key may be in " + kept + " or in the system's keychain"},
+		{method == geminiKey, LoginUnknown, "GEMINI_API_KEY is not set; a key may be in the system's keychain"},
+		{oauth && login != "", LoginYes, login},
+		{oauth, LoginNo, where + " says " + method + ", and there is no " + creds},
+		{vertex && cloudKey != "", LoginYes, "GOOGLE_API_KEY"},
+		{vertex && (project == "" || place == ""), LoginNo, "Vertex AI needs GOOGLE_API_KEY, or GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION"},
+		{vertex && firstFile(valueIn(env, "GOOGLE_APPLICATION_CREDENTIALS")) != "", LoginYes, "GOOGLE_APPLICATION_CREDENTIALS"},
+		{vertex, LoginUnknown, "the machine's own Google Cloud credentials are not looked at"},
+		// Headless, the CLI refuses this with "Invalid auth method selected".
+		{method == "gateway", LoginNo, "GOOGLE_GEMINI_BASE_URL is set, so security.auth.selectedType must be in " + settings},
+		{method == "" && dotenv != "", LoginUnknown, "a key may be in " + dotenv},
+		{method == "", LoginNo, "neither " + settings + " nor the environment says how to log in"},
+		{true, LoginUnknown, where + " says " + method},
+	}), account
 }

@@ -33,8 +33,8 @@ var geminiLines = paths{
 
 type geminiStream struct {
 	jsonLines
-	said  headTail // by the assistant since the last tool
-	spoke bool     // the model has answered at all
+	said  *proc.HeadTail // by the assistant since the last tool
+	spoke bool           // the model has answered at all
 	// reading is the directory in which the role may only read, and breaches are its calls under way of tools that it
 	// must not have, by their ids; escaped says which of them went through.
 	reading  string
@@ -53,8 +53,8 @@ type geminiStream struct {
 	usage     Usage
 }
 
-func newGeminiStream(req Request) *geminiStream {
-	s := &geminiStream{breaches: map[string]string{}, said: headTail{half: finalHalf}}
+func (gemini) Stream(req Request) Stream {
+	s := &geminiStream{breaches: map[string]string{}, said: proc.NewHeadTail(finalHalf)}
 	if req.Permissions == PermitRead {
 		s.reading = req.WorkDir
 	}
@@ -97,8 +97,13 @@ func (s *geminiStream) event(e event) bool {
 		s.session, s.model = e.str("session_id"), e.str("model")
 	case "message":
 		if v, ok := e.text("content"); ok && e.str("role") == "assistant" {
-			s.said.write(whole(v, finalText))
-			s.say(s.said.end())
+			_, _ = s.said.Write(whole(v, finalText))
+			c := s.said.Capture()
+			latest := c.Tail
+			if len(latest) == 0 {
+				latest = c.Head
+			}
+			s.say(string(latest[max(0, len(latest)-maxLine):]))
 			s.spoke = true
 		}
 	case "tool_use":
@@ -107,10 +112,10 @@ func (s *geminiStream) event(e event) bool {
 			s.breaches[id] = breach
 		}
 		s.does(tool, cmp.Or(e.str("parameters.command"), e.str("parameters.file_path"), e.str("parameters.description")))
-		s.said.reset()
+		s.said = proc.NewHeadTail(finalHalf)
 		s.spoke = true
 	case "tool_result":
-		s.said.reset() // what comes now is a new message
+		s.said = proc.NewHeadTail(finalHalf) // what comes now is a new message
 		id := e.str("tool_id")
 		if e.str("status") != "error" {
 			s.escaped = cmp.Or(s.breaches[id], s.escaped)
@@ -189,7 +194,7 @@ func geminiUsage(e event, spoke bool) Usage {
 
 func (s *geminiStream) Finish(end proc.Result) Learned {
 	learned := s.close()
-	learned.FinalMessage, learned.Usage = s.said.text(roles.JoinCut), s.usage
+	learned.FinalMessage, learned.Usage = captured(s.said, roles.JoinCut), s.usage
 	switch {
 	case !s.known:
 		learned.Class, learned.ErrorText = geminiStart(end, s.stderr())

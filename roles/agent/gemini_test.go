@@ -157,7 +157,7 @@ func TestGeminiEnds(t *testing.T) {
 		"only half a total": {stream: init + `{"type":"result","status":"success","stats":{"total_tokens":30,"output_tokens":15}}`, done: true, model: "auto", usage: "?+?r+?w>15(?)"},
 		"odd counts":        {stream: init + `{"type":"result","status":"success","stats":{"total_tokens":5,"input_tokens":"7","output_tokens":9,"cached":-3,"input":8}}`, done: true, model: "auto", usage: "8+?r+?w>9(?)"},
 	} {
-		s := newGeminiStream(Request{})
+		s := gemini{}.Stream(Request{}).(*geminiStream)
 		s.Stdout([]byte(c.stream))
 		got := s.Finish(c.end)
 		if got.Done != c.done || got.Class != c.class || got.Model != c.model || usageWord(got.Usage) != c.usage {
@@ -170,7 +170,7 @@ func TestGeminiEnds(t *testing.T) {
 func TestGeminiLimitWithoutATime(t *testing.T) {
 	t.Parallel()
 	last := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := newGeminiStream(Request{})
+	s := gemini{}.Stream(Request{}).(*geminiStream)
 	s.Stdout([]byte(`{"type":"result","status":"error","error":{"type":"unknown","message":"Suggested retry after 3600s."}}`))
 	if got := s.Finish(proc.Result{Ended: proc.Exited, Code: 173, LastOutput: last}); got.Limit == nil || !got.Limit.ResetsAt.Equal(last.Add(time.Hour)) {
 		t.Errorf("%+v", got.Limit)
@@ -215,7 +215,7 @@ func TestGeminiLogin(t *testing.T) {
 		for f, text := range c.files {
 			file(home, f, text)
 		}
-		got := geminiLoggedIn(append([]string{"HOME=" + home}, c.env...))
+		got := loginOf("gemini", append([]string{"HOME=" + home}, c.env...))
 		if got.State != c.state || !strings.Contains(got.How, c.how) || got.How == "" || strings.Contains(got.How, "=k") {
 			t.Errorf("%s: %+v, want %s, %q", name, got, c.state, c.how)
 		}

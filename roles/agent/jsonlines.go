@@ -2,9 +2,14 @@ package agent
 
 import (
 	"io"
+	"iter"
+	"maps"
+	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/superloop/superloop/internal/jsonstream"
@@ -34,7 +39,7 @@ type jsonLines struct {
 	lines, unread  int64
 	last           string
 	errLines       lineTail
-	errText        headTail
+	errText        *proc.HeadTail
 	noted          eachLine
 	session, model string
 	denied         int64
@@ -43,19 +48,15 @@ type jsonLines struct {
 // read makes it ready. on gets every line that is a whole JSON object and says whether this is an event of this CLI's
 // stream. A line that broke off is counted and otherwise ignored.
 func (j *jsonLines) read(layout *layout, on func(event) (known bool)) {
-	j.open(layout.shape, func(l *jsonstream.Line) bool { return on(event{l, layout.wants}) })
-}
-
-func (j *jsonLines) open(shape *jsonstream.Shape, event func(*jsonstream.Line) (known bool)) {
-	j.event, j.errText.half = event, stderrHalf
-	j.reader = shape.NewReader(j.line)
+	j.event, j.errText = func(l *jsonstream.Line) bool { return on(event{l, layout.wants}) }, proc.NewHeadTail(stderrHalf)
+	j.reader = layout.shape.NewReader(j.line)
 }
 
 func (j *jsonLines) Stdout(p []byte) { j.reader.Write(p) }
 
 // Stderr is shown only while the stream has not begun: later the events tell more.
 func (j *jsonLines) Stderr(p []byte) {
-	j.errText.write(p)
+	_, _ = j.errText.Write(p)
 	if line := j.errLines.feed(p); line != "" && !j.known {
 		j.last = line
 	}
@@ -115,7 +116,16 @@ func (j *jsonLines) close() Learned {
 
 // stderr is what standard error said; only its first and its last 8 KiB, on lines of their own, if it was more.
 func (j *jsonLines) stderr() string {
-	return j.errText.text(func(head, tail string, _ int64) string { return head + "\n" + tail })
+	return captured(j.errText, func(head, tail string, _ int64) string { return head + "\n" + tail })
+}
+
+// captured is what was kept of a text; where something is left out, join puts its ends together.
+func captured(h *proc.HeadTail, join func(head, tail string, cut int64) string) string {
+	c := h.Capture()
+	if !c.Truncated {
+		return c.Text()
+	}
+	return join(string(c.Head), string(c.Tail), c.Bytes-int64(len(c.Head)+len(c.Tail)))
 }
 
 // failed reports whether the program itself left with a failure, so that standard error may say why.
@@ -139,6 +149,102 @@ func whole(v jsonstream.Value, want int) []byte {
 		half--
 	}
 	return []byte(roles.JoinCut(string(v.Raw[:half]), string(v.Raw[half:]), v.Cut))
+}
+
+// paths are the values that a reader wants of each line, as in jsonstream.Want, by the bytes that are kept of each.
+type paths map[int]string
+
+type layout struct {
+	shape *jsonstream.Shape
+	wants map[string]int
+}
+
+// lazy compiles the paths at the first use.
+func (p paths) lazy() func() *layout {
+	return sync.OnceValue(func() *layout {
+		l := &layout{wants: map[string]int{}}
+		var wants []jsonstream.Want
+		for _, most := range slices.Sorted(maps.Keys(p)) {
+			for _, path := range strings.Fields(p[most]) {
+				l.wants[path] = len(wants)
+				wants = append(wants, jsonstream.Want{Path: path, Max: most})
+			}
+		}
+		l.shape = jsonstream.MustShape(wants...)
+		return l
+	})
+}
+
+// event is a line whose values are named by their paths. A path that is not in the layout has no value.
+type event struct {
+	*jsonstream.Line
+	wants map[string]int
+}
+
+func (e event) want(path string) int {
+	if i, ok := e.wants[path]; ok {
+		return i
+	}
+	return -1
+}
+
+func (e event) last(path string) (jsonstream.Value, bool) { return e.Last(e.want(path)) }
+
+// str is the last string at the path; "" if there is none.
+func (e event) str(path string) string { return e.String(e.want(path)) }
+
+// text is the last value at the path, if it is a string.
+func (e event) text(path string) (jsonstream.Value, bool) {
+	v, ok := e.last(path)
+	return v, ok && v.Type == 's'
+}
+
+// int is the last number at the path; 0 if it is no whole one.
+func (e event) int(path string) int64 {
+	n, _ := e.Int(e.want(path))
+	return n
+}
+
+// count is the last number at the path; nil if it is no whole one from 0 up.
+func (e event) count(path string) *int64 {
+	if v, ok := e.last(path); ok {
+		if n, ok := number(v); ok {
+			return &n
+		}
+	}
+	return nil
+}
+
+func (e event) float(path string) (float64, bool) { return e.Float(e.want(path)) }
+
+func (e event) bool(path string) (value, ok bool) { return e.Bool(e.want(path)) }
+
+// all gives the values at the path in order.
+func (e event) all(path string) iter.Seq[jsonstream.Value] { return e.All(e.want(path)) }
+
+// counters reads the counters at a path that ends with "*", by their last key.
+func (e event) counters(path string, names counterNames) (u Usage) {
+	for v := range e.all(path) {
+		u.take(v, names)
+	}
+	return u
+}
+
+// number is the value as a whole number from 0 to 2^53.
+func number(v jsonstream.Value) (int64, bool) {
+	f, ok := fraction(v)
+	if !ok || f < 0 || f > 1<<53 || f != math.Trunc(f) {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+func fraction(v jsonstream.Value) (float64, bool) {
+	if v.Type != 'n' || v.Cut > 0 {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(v.Raw), 64)
+	return f, err == nil
 }
 
 // message is the last string at a path of which finalText bytes are kept.

@@ -8,13 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/superloop/superloop/internal/jsonstream"
+	"github.com/superloop/superloop/internal/proc"
 )
 
 // jsonTalk is a reader of a stream whose events are {"say": TEXT}.
 func jsonTalk() *jsonLines {
 	j := &jsonLines{}
-	j.open(jsonstream.MustShape(jsonstream.Want{Path: "say"}), func(l *jsonstream.Line) bool {
-		v, ok := l.Last(0)
+	j.read(paths{1 << 10: "say"}.lazy()(), func(e event) bool {
+		v, ok := e.last("say")
 		j.say(string(v.Raw))
 		return ok
 	})
@@ -65,21 +66,21 @@ func TestJSONLines(t *testing.T) {
 func TestHeadTail(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		h := headTail{half: stderrHalf}
+		h := proc.NewHeadTail(stderrHalf)
 		var all strings.Builder
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 3*stderrHalf), 0, 6).Draw(rt, "pieces") {
 			piece := strings.Repeat(rapid.SampledFrom([]string{"a", "b", "\n"}).Draw(rt, "byte"), n)
 			all.WriteString(piece)
-			h.write([]byte(piece))
-			if len(h.head) > stderrHalf || len(h.tail) > stderrHalf {
-				rt.Fatalf("holds %d and %d bytes", len(h.head), len(h.tail))
+			_, _ = h.Write([]byte(piece))
+			if c := h.Capture(); len(c.Head) > stderrHalf || len(c.Tail) > stderrHalf {
+				rt.Fatalf("holds %d and %d bytes", len(c.Head), len(c.Tail))
 			}
 		}
 		want := all.String()
 		if len(want) > 2*stderrHalf {
 			want = want[:stderrHalf] + "\n" + want[len(want)-stderrHalf:]
 		}
-		if got := h.text(func(head, tail string, _ int64) string { return head + "\n" + tail }); got != want {
+		if got := captured(h, func(head, tail string, _ int64) string { return head + "\n" + tail }); got != want {
 			rt.Fatalf("%d bytes, want %d", len(got), len(want))
 		}
 	})

@@ -2,9 +2,9 @@ package agent
 
 import (
 	"bytes"
-	"sync"
 	"time"
 
+	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 )
 
@@ -77,42 +77,6 @@ func (e *eachLine) end(f func(line []byte)) {
 	}
 }
 
-// headTail keeps the beginning and the end of a text, half bytes each.
-type headTail struct {
-	half       int
-	head, tail []byte
-	cut        int64 // bytes between head and tail that are gone
-}
-
-func (h *headTail) write(p []byte) {
-	n := min(len(p), h.half-len(h.head))
-	h.head = append(h.head, p[:n]...)
-	h.tail = append(h.tail, p[n:]...)
-	if over := len(h.tail) - h.half; over > 0 {
-		h.cut += int64(over)
-		h.tail = append(h.tail[:0], h.tail[over:]...)
-	}
-}
-
-func (h *headTail) reset() { h.head, h.tail, h.cut = h.head[:0], h.tail[:0], 0 }
-
-// text is all of it; where something is left out, join puts the parts together.
-func (h *headTail) text(join func(head, tail string, cut int64) string) string {
-	if h.cut == 0 {
-		return string(h.head) + string(h.tail)
-	}
-	return join(string(h.head), string(h.tail), h.cut)
-}
-
-// end is enough of the end to show its last line.
-func (h *headTail) end() string {
-	p := h.tail
-	if len(p) == 0 {
-		p = h.head
-	}
-	return string(p[max(0, len(p)-maxLine):])
-}
-
 // progressGap is the least time between two calls of Options.Progress.
 const progressGap = 100 * time.Millisecond
 
@@ -147,9 +111,14 @@ func startProgress(show func(line string)) *progress {
 }
 
 func (p *progress) say(line string) {
-	if p != nil && line != "" {
-		replace(p.latest, line)
+	if p == nil || line == "" {
+		return
 	}
+	select {
+	case <-p.latest: // nobody took what was latest before
+	default:
+	}
+	p.latest <- line
 }
 
 // end shows the last line if it was not shown yet, and waits for the goroutine.
@@ -161,31 +130,9 @@ func (p *progress) end() {
 	}
 }
 
-// replace puts v into a channel with room for one, in place of what nobody took. Only one goroutine may send.
-func replace[T any](to chan T, v T) {
-	select {
-	case <-to:
-	default:
-	}
-	to <- v
-}
-
 // Follow shows what any command says last, as Run does for an agent: feed takes its output, from any goroutine, and end
 // shows the last line and stops. show may be nil.
 func Follow(show func(line string)) (feed func(p []byte), end func()) {
-	var mu sync.Mutex
-	var tail lineTail
-	p := startProgress(show)
-	feed = func(chunk []byte) {
-		mu.Lock()
-		defer mu.Unlock()
-		p.say(tail.feed(chunk))
-	}
-	end = func() {
-		mu.Lock()
-		defer mu.Unlock()
-		p.say(tail.rest())
-		p.end()
-	}
-	return feed, end
+	w := &watcher{stream: &plainStream{}, progress: startProgress(show)}
+	return w.stdout, func() { w.end(proc.Result{}) }
 }

@@ -16,7 +16,6 @@ type opencode struct{}
 
 func (opencode) Name() string                { return "opencode" }
 func (opencode) Matches(program string) bool { return program == "opencode" }
-func (opencode) Stream(Request) Stream       { return newOpencodeStream() }
 
 const opencodeSessions = "-s --session -c --continue"
 
@@ -174,9 +173,8 @@ func (opencode) Profile() Profile {
 			}
 			return []string{"run", "--help"}
 		},
-		Hidden:   []string{"--yolo", "--dangerously-skip-permissions"},
-		LoggedIn: opencodeLoggedIn,
-		Account:  opencodeAccount,
+		Hidden:     []string{"--yolo", "--dangerously-skip-permissions"},
+		Credential: opencodeCredential,
 	}
 }
 
@@ -194,63 +192,49 @@ var opencodeProviders = map[string][]string{
 	"moonshotai": {"MOONSHOT_API_KEY"}, "amazon-bedrock": {"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID"},
 }
 
-// opencodeLogins is the CLI's file of logins, by provider, and where it is.
-func opencodeLogins(env []string) (logins map[string]json.RawMessage, where string) {
-	if text := valueIn(env, "OPENCODE_AUTH_CONTENT"); text != "" && json.Unmarshal([]byte(text), &logins) == nil {
-		return logins, "OPENCODE_AUTH_CONTENT"
+// opencodeCredential looks for any login; settings may hold keys too, so there is never a plain no. The account goes by
+// the provider in the model's name. The CLI prefers its logins, by provider in a file or a variable, to the environment.
+func opencodeCredential(req Request, env []string) (Login, Account) {
+	data := filepath.Join(homeIn(env, "XDG_DATA_HOME", filepath.Join(".local", "share")), "opencode")
+	var logins map[string]json.RawMessage
+	file, where := filepath.Join(data, "auth.json"), "OPENCODE_AUTH_CONTENT"
+	if text := valueIn(env, where); text == "" || json.Unmarshal([]byte(text), &logins) != nil {
+		logins, where = nil, file
+		if !readJSON(file, &logins) {
+			logins = nil
+		}
 	}
-	where = filepath.Join(opencodeData(env), "auth.json")
-	if !readJSON(where, &logins) {
-		logins = nil
-	}
-	return logins, where
-}
-
-// opencodeLoggedIn looks for any login. Settings may hold keys too, so there is never a plain no.
-func opencodeLoggedIn(env []string) Login {
-	if logins, where := opencodeLogins(env); len(logins) > 0 {
-		return Login{LoginYes, where}
-	}
-	if name, _ := firstIn(env, opencodeKeys()...); name != "" {
-		return Login{LoginYes, name}
-	}
-	return Login{LoginUnknown, "neither " + filepath.Join(opencodeData(env), "auth.json") + " nor the environment has a login; the settings of a provider may"}
-}
-
-// opencodeAccount goes by the provider in the model's name. The CLI prefers its file of logins to the environment.
-func opencodeAccount(req Request, env []string) Account {
+	key, _ := firstIn(env, opencodeKeys()...)
+	login := decide([]loginRule{
+		{len(logins) > 0, LoginYes, where},
+		{key != "", LoginYes, key},
+		{true, LoginUnknown, "neither " + file + " nor the environment has a login; the settings of a provider may"},
+	})
 	model := req.Model
 	if own, ok := flagValue(req.words(), "-m", "--model"); ok {
 		model = strings.ReplaceAll(own, "{model}", req.Model)
 	}
-	provider, _, ok := strings.Cut(model, "/")
+	provider, _, ok := strings.Cut(strings.ToLower(model), "/")
 	if !ok || provider == "" {
-		return Account{Provider: "opencode", ID: AccountID(opencodeData(env))}
-	}
-	provider = strings.ToLower(provider)
-	if logins, where := opencodeLogins(env); logins[provider] != nil {
-		var login struct{ Type, Key, AccountID string }
-		// A key is named as the provider's own CLI would, since both draw on one quota.
-		switch {
-		case json.Unmarshal(logins[provider], &login) != nil:
-		case login.Key != "":
-			return Account{Provider: provider, ID: AccountID("", login.Key)}
-		case login.AccountID != "":
-			return Account{Provider: provider, ID: AccountID("account", login.AccountID)}
-		}
-		// A login's tokens change from day to day; the file stays.
-		return Account{Provider: provider, ID: AccountID(provider, where)}
+		return login, Account{"opencode", AccountID(data)}
 	}
 	names := opencodeProviders[provider]
 	if names == nil {
 		names = []string{strings.ToUpper(strings.ReplaceAll(provider, "-", "_")) + "_API_KEY"}
 	}
-	if _, key := firstIn(env, names...); key != "" {
-		return Account{Provider: provider, ID: AccountID("", key)}
+	_, secret := firstIn(env, names...)
+	account := Account{provider, AccountID(provider, data)}
+	if own := logins[provider]; own != nil {
+		account.ID, secret = AccountID(provider, where), "" // a login's tokens change from day to day; the file stays
+		var kept struct{ Type, Key, AccountID string }
+		if json.Unmarshal(own, &kept) == nil {
+			if secret = kept.Key; secret == "" && kept.AccountID != "" {
+				account.ID = AccountID("account", kept.AccountID)
+			}
+		}
 	}
-	return Account{Provider: provider, ID: AccountID(provider, opencodeData(env))}
-}
-
-func opencodeData(env []string) string {
-	return filepath.Join(homeIn(env, "XDG_DATA_HOME", filepath.Join(".local", "share")), "opencode")
+	if secret != "" { // named as the provider's own CLI would, since both draw on one quota
+		account.ID = AccountID("", secret)
+	}
+	return login, account
 }

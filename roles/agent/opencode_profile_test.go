@@ -11,10 +11,10 @@ import (
 func TestOpencodeLoginAndAccount(t *testing.T) {
 	t.Parallel()
 	home, data := t.TempDir(), t.TempDir()
-	if got := opencodeLoggedIn([]string{"HOME=" + home}); got.State != LoginUnknown || !strings.Contains(got.How, home) {
+	if got := loginOf("opencode", []string{"HOME=" + home}); got.State != LoginUnknown || !strings.Contains(got.How, home) {
 		t.Errorf("%+v", got)
 	}
-	if got := opencodeLoggedIn([]string{"HOME=" + home, "GROQ_API_KEY=k"}); got != (Login{LoginYes, "GROQ_API_KEY"}) {
+	if got := loginOf("opencode", []string{"HOME=" + home, "GROQ_API_KEY=k"}); got != (Login{LoginYes, "GROQ_API_KEY"}) {
 		t.Errorf("%+v", got)
 	}
 	path := filepath.Join(data, "opencode", "auth.json")
@@ -26,7 +26,7 @@ func TestOpencodeLoginAndAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"HOME=" + home, "XDG_DATA_HOME=" + data}
-	if got := opencodeLoggedIn(env); got != (Login{LoginYes, path}) {
+	if got := loginOf("opencode", env); got != (Login{LoginYes, path}) {
 		t.Errorf("%+v", got)
 	}
 
@@ -90,7 +90,7 @@ func TestProfilesOfGeminiAndOpencode(t *testing.T) {
 		if got := p.Help(c.args); !slices.Equal(got, c.help) {
 			t.Errorf("%s %q: %q", c.adapter.Name(), c.args, got)
 		}
-		if len(p.Keys) == 0 || p.Login == "" || len(p.Version) == 0 || p.LoggedIn == nil || p.Account == nil {
+		if len(p.Keys) == 0 || p.Login == "" || len(p.Version) == 0 || p.Credential == nil {
 			t.Errorf("%s: %+v", c.adapter.Name(), p)
 		}
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,8 +33,8 @@ var opencodeLines = paths{
 
 type opencodeStream struct {
 	jsonLines
-	said    headTail // in the step that is under way or ended last
-	refusal string   // the CLI's word for the last tool call that it denied
+	said    *proc.HeadTail // in the step that is under way or ended last
+	refusal string         // the CLI's word for the last tool call that it denied
 
 	reason   string // why the last step ended; "" while one is under way
 	counted  string // the id of the step that was counted last
@@ -46,8 +47,8 @@ type opencodeStream struct {
 	log       opencodeLog
 }
 
-func newOpencodeStream() *opencodeStream {
-	s := &opencodeStream{said: headTail{half: finalHalf}, log: opencodeLog{causes: map[string]string{}}}
+func (opencode) Stream(Request) Stream {
+	s := &opencodeStream{said: proc.NewHeadTail(finalHalf), log: opencodeLog{causes: map[string]string{}}}
 	s.note = s.logged
 	s.read(opencodeLines(), s.event)
 	return s
@@ -68,17 +69,17 @@ func (s *opencodeStream) event(e event) bool {
 	switch kind {
 	case "step_start":
 		s.reason = ""
-		s.said.reset()
+		s.said = proc.NewHeadTail(finalHalf)
 	case "text":
 		if synthetic, _ := e.bool("part.synthetic"); synthetic {
 			// The CLI's own word to the agent, after it has summed up the conversation: the run goes on.
 			s.reason = ""
-			s.said.reset()
+			s.said = proc.NewHeadTail(finalHalf)
 		} else if v, ok := e.text("part.text"); ok {
-			if len(s.said.head) > 0 {
-				s.said.write([]byte("\n"))
+			if s.said.Capture().Bytes > 0 {
+				_, _ = s.said.Write([]byte("\n"))
 			}
-			s.said.write(whole(v, finalText))
+			_, _ = s.said.Write(whole(v, finalText))
 			s.say(string(v.Raw))
 		}
 	case "tool_use":
@@ -132,12 +133,12 @@ func (s *opencodeStream) step(e event) {
 func (s *opencodeStream) fail(e event) {
 	f := &opencodeFailure{
 		name: e.str("error.name"), text: cmp.Or(e.str("error.data.message"), e.str("error.name")), body: e.str("error.data.responseBody"),
-		ref: e.str("error.data.ref"), status: int(e.int("error.data.statusCode")), headers: map[string]string{},
+		ref: e.str("error.data.ref"), status: int(e.int("error.data.statusCode")), headers: http.Header{},
 	}
 	f.retryable, _ = e.bool("error.data.isRetryable")
 	for v := range e.all("error.data.responseHeaders.*") {
 		if v.Type == 's' {
-			f.headers[v.Keys[0]] = string(v.Raw)
+			f.headers.Set(v.Keys[0], strings.TrimSpace(string(v.Raw)))
 		}
 	}
 	if ms := e.int("timestamp"); ms > 0 {
@@ -152,7 +153,7 @@ func (s *opencodeStream) fail(e event) {
 
 func (s *opencodeStream) Finish(end proc.Result) Learned {
 	learned := s.close()
-	learned.FinalMessage, learned.Usage, learned.StopReason = s.said.text(roles.JoinCut), s.usage, s.reason
+	learned.FinalMessage, learned.Usage, learned.StopReason = captured(s.said, roles.JoinCut), s.usage, s.reason
 	if s.usage != (Usage{}) && !s.unpriced {
 		cost := s.cost
 		learned.CostUSD = &cost
@@ -181,7 +182,7 @@ type opencodeFailure struct {
 	name, text, body, ref string
 	status                int
 	retryable             bool
-	headers               map[string]string
+	headers               http.Header
 	at                    time.Time
 }
 

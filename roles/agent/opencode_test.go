@@ -217,11 +217,15 @@ func TestResetOf(t *testing.T) {
 		"negative":       {map[string]string{"retry-after": "-5"}, 0},
 		"nonsense in ms": {map[string]string{"retry-after-ms": "1e300"}, 0},
 	} {
-		got := resetOf(c.headers, at)
+		headers := http.Header{}
+		for k, v := range c.headers {
+			headers.Set(k, v)
+		}
+		got := resetOf(headers, at)
 		if c.want == 0 && !got.IsZero() || c.want != 0 && !got.Equal(at.Add(c.want)) {
 			t.Errorf("%s: %v, want %v later", name, got, c.want)
 		}
-		if !resetOf(c.headers, time.Time{}).IsZero() {
+		if !resetOf(headers, time.Time{}).IsZero() {
 			t.Errorf("%s: a time without a time to count from", name)
 		}
 	}
@@ -257,7 +261,7 @@ func TestOpencodeSteps(t *testing.T) {
 		"too long, once":      {stream: start + overflow, end: exited, class: class.Context, usage: "?"},
 		"too long for ever":   {stream: start + overflow + start + overflow, end: killed, class: class.Context, usage: "?", settled: Hopeless},
 	} {
-		s := newOpencodeStream()
+		s := opencode{}.Stream(Request{}).(*opencodeStream)
 		s.Stdout([]byte(c.stream))
 		settled := s.Settled()
 		got := s.Finish(c.end)

@@ -170,6 +170,17 @@ func adapterFor(t testing.TB, name string) Adapter {
 	return a
 }
 
+// loginOf and accountOf are what a CLI's credential tells.
+func loginOf(cli string, env []string) Login {
+	login, _ := For(CLI{Adapter: cli}).Profile().Credential(Request{}, env)
+	return login
+}
+
+func accountOf(cli string, env []string) Account {
+	_, account := For(CLI{Adapter: cli}).Profile().Credential(Request{}, env)
+	return account
+}
+
 // plays are all that is recorded, by CLI.
 func plays() map[string][]play {
 	return map[string][]play{"gemini": geminiPlays(), "opencode": opencodePlays()}

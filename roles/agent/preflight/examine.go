@@ -151,11 +151,11 @@ func (s *subject) login(l line, rep *Report) {
 	switch {
 	case !s.found:
 		return
-	case s.profile.LoggedIn == nil:
+	case s.profile.Credential == nil:
 		rep.Login.How = "nothing is known of how it logs in"
 		return
 	}
-	rep.Login = s.profile.LoggedIn(l.Env)
+	rep.Login, _ = s.profile.Credential(agent.Request{CLI: l.cli}, l.Env)
 	if rep.Login.State != agent.LoginNo {
 		return
 	}

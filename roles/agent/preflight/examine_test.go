@@ -26,6 +26,13 @@ type fake struct {
 func (f fake) Name() string                { return f.name }
 func (f fake) Matches(program string) bool { return strings.HasPrefix(program, f.name) }
 func (f fake) Profile() agent.Profile      { return f.profile }
+
+func credential(state, how string) func(agent.Request, []string) (agent.Login, agent.Account) {
+	return func(agent.Request, []string) (agent.Login, agent.Account) {
+		return agent.Login{State: state, How: how}, agent.Account{}
+	}
+}
+
 func (f fake) Command(req agent.Request, environ []string) (agent.Command, error) {
 	if req.Thinking == "bad" {
 		return agent.Command{}, fmt.Errorf("unknown thinking %q", req.Thinking)
@@ -61,7 +68,7 @@ func newStage(t *testing.T, name, help string) *stage {
 	s.fake = fake{Adapter: agent.For(agent.CLI{Adapter: "generic"}), name: name, profile: agent.Profile{
 		Version: []string{"--version"}, Login: name + " login", Replaced: map[string]string{"--full-auto": "--sandbox=workspace-write"},
 		Help:     func([]string) []string { return []string{"--help"} },
-		LoggedIn: func([]string) agent.Login { return agent.Login{State: agent.LoginYes, How: "a test"} },
+		Credential: credential(agent.LoginYes, "a test"),
 	}}
 	helps, err := filepath.Abs("testdata/help")
 	if err != nil {
@@ -247,13 +254,13 @@ func TestExamine(t *testing.T) {
 			s.req.CLI.Env, s.req.CLI.PromptMode = map[string]string{"P": "{prompt_file}"}, agent.PromptFile
 		}, "", "", ""},
 		{"no login", "tool", func(s *stage) {
-			s.fake.profile.LoggedIn = func(env []string) agent.Login {
-				return agent.Login{State: agent.LoginNo, How: fmt.Sprint("KEY=", slices.Contains(env, "KEY=x"))}
+			s.fake.profile.Credential = func(_ agent.Request, env []string) (agent.Login, agent.Account) {
+				return agent.Login{State: agent.LoginNo, How: fmt.Sprint("KEY=", slices.Contains(env, "KEY=x"))}, agent.Account{}
 			}
 			s.req.CLI.Env = map[string]string{"KEY": "x"}
 		}, "error: tool has no login: KEY=true; log in: tool login", "", ""},
 		{"perhaps a login", "tool", func(s *stage) {
-			s.fake.profile.LoggedIn = func([]string) agent.Login { return agent.Login{State: agent.LoginUnknown, How: "keychain"} }
+			s.fake.profile.Credential = credential(agent.LoginUnknown, "keychain")
 		}, "", "", ""},
 		{"no command line", "tool", func(s *stage) { s.req.Turns = []Turn{{Role: "planner", Thinking: "bad"}} },
 			`error: no command line can be made for the planner: unknown thinking "bad"; superloop validate (runners.tool)`, "", "none"},
@@ -266,10 +273,10 @@ func TestExamine(t *testing.T) {
 		}, "", "npx is not tool itself, and would answer for itself", "none"},
 		{"a wrapper that runs it elsewhere", "claude", func(s *stage) {
 			s.write("bin/ssh", s.read("bin/claude"))
-			s.fake.profile.LoggedIn = func([]string) agent.Login { return agent.Login{State: agent.LoginNo} }
+			s.fake.profile.Credential = credential(agent.LoginNo, "none")
 			s.req.Root = true
 			s.req.CLI = agent.CLI{Command: []string{"ssh", "host", "claude"}, Args: []string{"--dangerously-skip-permissions"}}
-		}, `warn: claude has no login; log in: claude login
+		}, `warn: claude has no login: none; log in: claude login
 warn: claude refuses to run without permission checks as root; run superloop as another user; or, if this machine is a sandbox that may be lost, write "env": {"IS_SANDBOX": "1"} in runners.claude (runners.claude.args[0])`,
 			"ssh is not claude itself, and would answer for itself", "none"},
 		{"a link to the program", "tool", func(s *stage) {
