@@ -122,7 +122,7 @@ func blindBudget(cfg *config.Config, i int, l config.Loop) []config.Problem {
 	}
 	for _, role := range l.Roles {
 		r := cfg.Runners[role.Runner]
-		if agent.For(agent.CLI{Command: r.Command, Adapter: r.Adapter}).Profile().Version == nil {
+		if agent.For(agent.CLI{Command: r.Command, Adapter: r.Adapter}).Profile().Help == nil {
 			list = append(list, config.Problem{Pointer: fmt.Sprintf("/loops/%d", i), Code: "blind_budget",
 				Message: fmt.Sprintf("max_cost_usd and max_tokens cannot be kept: the %s's runner %s does not tell what it uses, so the loop will end after it", role.Name, role.Runner)})
 		}

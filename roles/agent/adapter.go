@@ -102,10 +102,8 @@ func For(cli CLI) Adapter {
 type Profile struct {
 	Keys  []string // the variables that hold a credential of this CLI; those of other CLIs are withheld from it
 	Login string   // the command that the operator types to log in
-	// Version are the arguments that make the program print its version, on its first line, without a network; nil when
-	// there are none. Help gives those that make it print the help that lists the flags of args, which are a command's
-	// words after the program; nil when there is none.
-	Version        []string
+	// Help gives the arguments that make the program print the help that lists the flags of args, which are a command's
+	// words after the program; nil: nothing is known of the program. With --version it prints its version.
 	Help           func(args []string) []string
 	Hidden         []string          // flags that work although the help does not list them
 	Replaced       map[string]string // for a flag that releases have dropped, what to write instead

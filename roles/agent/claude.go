@@ -80,9 +80,8 @@ func (claude) Profile() Profile {
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_OAUTH_REFRESH_TOKEN",
 			"ANTHROPIC_FOUNDRY_API_KEY", "AWS_BEARER_TOKEN_BEDROCK",
 		},
-		Login:   "claude auth login",
-		Version: []string{"--version"},
-		Help:    plainHelp,
+		Login: "claude auth login",
+		Help:  plainHelp,
 		// 2.1.197 and 2.1.329 take these and do not list them.
 		Hidden: strings.Fields(`--max-turns --permission-prompt-tool --system-prompt-file --append-system-prompt-file --max-thinking-tokens
 			--thinking --thinking-display --resume-session-at --rewind-files --task-budget --plan-mode-instructions --managed-settings

@@ -116,11 +116,10 @@ func codexSets(words []string, keys ...string) bool {
 
 func (codex) Profile() Profile {
 	return Profile{
-		Keys:    []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"},
-		Login:   "codex login",
-		Version: []string{"--version"},
-		Help:    codexHelp,
-		Hidden:  []string{"--yolo", "--experimental-json"}, // of 0.169.0
+		Keys:   []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"},
+		Login:  "codex login",
+		Help:   codexHelp,
+		Hidden: []string{"--yolo", "--experimental-json"}, // of 0.169.0
 		Replaced: map[string]string{
 			"--full-auto": "--sandbox=workspace-write", "-a": `-c approval_policy="never"`, "--ask-for-approval": `-c approval_policy="never"`,
 			"--search": `-c web_search="live"`, "--reasoning-effort": `-c model_reasoning_effort="high"`,

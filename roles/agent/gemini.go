@@ -83,10 +83,9 @@ func outside(req Request) []string {
 
 func (gemini) Profile() Profile {
 	return Profile{
-		Keys:    []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_ACCESS_TOKEN"},
-		Login:   "gemini",
-		Version: []string{"--version"},
-		Help:    plainHelp,
+		Keys:  []string{"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_ACCESS_TOKEN"},
+		Login: "gemini",
+		Help:  plainHelp,
 		Replaced: map[string]string{
 			"-a": "@path in the prompt", "--all-files": "@path in the prompt",
 			"-c": "general.checkpointing in settings.json", "--checkpointing": "general.checkpointing in settings.json",

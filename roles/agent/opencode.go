@@ -164,9 +164,8 @@ func marshalled(v any) string {
 
 func (opencode) Profile() Profile {
 	return Profile{
-		Keys:    opencodeKeys(),
-		Login:   "opencode auth login",
-		Version: []string{"--version"},
+		Keys:  opencodeKeys(),
+		Login: "opencode auth login",
 		Help: func(args []string) []string {
 			if len(args) > 0 && !strings.HasPrefix(args[0], "-") && args[0] != "run" {
 				return []string{args[0], "--help"}

@@ -90,7 +90,7 @@ func TestProfilesOfGeminiAndOpencode(t *testing.T) {
 		if got := p.Help(c.args); !slices.Equal(got, c.help) {
 			t.Errorf("%s %q: %q", c.adapter.Name(), c.args, got)
 		}
-		if len(p.Keys) == 0 || p.Login == "" || len(p.Version) == 0 || p.Credential == nil {
+		if len(p.Keys) == 0 || p.Login == "" || p.Credential == nil {
 			t.Errorf("%s: %+v", c.adapter.Name(), p)
 		}
 	}

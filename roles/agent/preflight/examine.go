@@ -109,7 +109,7 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Repor
 		s.severity = Warn
 	}
 	switch {
-	case profile.Version == nil && profile.Help == nil:
+	case profile.Help == nil:
 		e.unknown(ctx, l, s, rep)
 		return s
 	case !a.Matches(base) && (s.Target == "" || !a.Matches(filepath.Base(s.Target))):
@@ -119,27 +119,21 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Repor
 	case deaf:
 		s.unchecked = fmt.Sprintf("the script %s takes no notice of its arguments, and would begin to work", base)
 		return s
-	case profile.Help == nil:
-		s.unchecked = a.Name() + " has no help that lists its flags"
 	}
-	if profile.Version == nil {
-		return s
-	}
-	bound := e.patience(a)
-	said := e.ask(ctx, s.path, l, bound, false, profile.Version...)
-	byHand := "try it by hand: " + strings.Join(append([]string{s.path}, profile.Version...), " ")
+	said := e.ask(ctx, s, l, false, "--version")
 	if said.err == nil {
 		s.version = firstLine(said.out)
 		return s
 	}
+	byHand := "try it by hand: " + s.path + " --version"
 	s.unchecked = "it did not even tell its version"
 	if errors.Is(said.err, context.DeadlineExceeded) {
-		rep.add(Warn, l.at+".command", byHand, fmt.Sprintf("%s does not tell its version: %s", s.path, said.why(bound)))
+		rep.add(Warn, l.at+".command", byHand, fmt.Sprintf("%s does not tell its version: %s", s.path, said.why()))
 		return s
 	}
-	message := fmt.Sprintf("%s does not work: %s", s.path, said.why(bound))
+	message := fmt.Sprintf("%s does not work: %s", s.path, said.why())
 	if e.Verify != nil {
-		if c, err := e.verify(ctx, s.path, l, bound); err == nil && c.Broken && !c.TimedOut {
+		if c, err := e.verify(ctx, s, l); err == nil && c.Broken && !c.TimedOut {
 			message = fmt.Sprintf("%s is broken: %s", s.path, c.Why)
 		}
 	}
@@ -150,49 +144,40 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Repor
 func (s *subject) login(l line, rep *Report) {
 	switch {
 	case !s.found:
-		return
 	case s.profile.Credential == nil:
 		rep.Login.How = "nothing is known of how it logs in"
-		return
+	default:
+		if rep.Login, _ = s.profile.Credential(agent.Request{CLI: l.cli}, l.Env); rep.Login.State == agent.LoginNo {
+			rep.add(s.severity, "", "log in: "+s.profile.Login, s.adapter.Name()+" has no login: "+rep.Login.How)
+		}
 	}
-	rep.Login, _ = s.profile.Credential(agent.Request{CLI: l.cli}, l.Env)
-	if rep.Login.State != agent.LoginNo {
-		return
-	}
-	message, fix := s.adapter.Name()+" has no login", "give it a credential"
-	if rep.Login.How != "" {
-		message += ": " + rep.Login.How
-	}
-	if s.profile.Login != "" {
-		fix = "log in: " + s.profile.Login
-	}
-	rep.add(s.severity, "", fix, message)
 }
 
 // maxSaid bounds what a program may print, in bytes.
 const maxSaid = 1 << 20
 
 type answer struct {
-	out string
-	err error
+	out   string
+	err   error
+	bound time.Duration // that it had
 }
 
 // ask starts the program of a command line with these arguments only, in the line's environment and directory, with an
 // empty standard input. merged adds standard error to the output: opencode prints its help there. The same question is
 // asked once.
-func (e *Examiner) ask(ctx context.Context, path string, l line, bound time.Duration, merged bool, args ...string) answer {
-	key := strings.Join(append([]string{l.env("PATH"), l.Dir, path}, args...), "\x00")
+func (e *Examiner) ask(ctx context.Context, s *subject, l line, merged bool, args ...string) answer {
+	key := strings.Join(append([]string{l.env("PATH"), l.Dir, s.path}, args...), "\x00")
 	if a, ok := e.answers[key]; ok {
 		return a
 	}
-	argv := append([]string{path}, args...)
+	argv, bound := append([]string{s.path}, args...), e.patience(s.adapter)
 	if merged {
 		argv = append([]string{"/bin/sh", "-c", `exec "$@" 2>&1`, "sh"}, argv...)
 	}
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	out, err := proc.Tool{Dir: l.Dir, Env: l.Env, Limit: maxSaid}.Run(bounded, argv...)
-	a := answer{string(out), err}
+	a := answer{string(out), err, bound}
 	if ctx.Err() == nil {
 		e.answers[key] = a
 	}
@@ -212,7 +197,7 @@ func (a answer) code() int {
 }
 
 // why says in a few words how it failed.
-func (a answer) why(bound time.Duration) string {
+func (a answer) why() string {
 	var failed *proc.ToolError
 	said := lastLine(a.out)
 	if errors.As(a.err, &failed) {
@@ -223,7 +208,7 @@ func (a answer) why(bound time.Duration) string {
 	}
 	switch {
 	case errors.Is(a.err, context.DeadlineExceeded):
-		return fmt.Sprintf("no answer within %s", bound)
+		return fmt.Sprintf("no answer within %s", a.bound)
 	case errors.Is(a.err, proc.ErrTooMuchOutput):
 		return fmt.Sprintf("more than %d bytes of output", maxSaid)
 	case a.code() >= 0:

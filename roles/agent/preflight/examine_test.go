@@ -66,8 +66,8 @@ func newStage(t *testing.T, name, help string) *stage {
 	dir := t.TempDir()
 	s := &stage{t: t, dir: dir}
 	s.fake = fake{Adapter: agent.For(agent.CLI{Adapter: "generic"}), name: name, profile: agent.Profile{
-		Version: []string{"--version"}, Login: name + " login", Replaced: map[string]string{"--full-auto": "--sandbox=workspace-write"},
-		Help:     func([]string) []string { return []string{"--help"} },
+		Login: name + " login", Replaced: map[string]string{"--full-auto": "--sandbox=workspace-write"},
+		Help:       func([]string) []string { return []string{"--help"} },
 		Credential: credential(agent.LoginYes, "a test"),
 	}}
 	helps, err := filepath.Abs("testdata/help")

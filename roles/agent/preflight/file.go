@@ -128,15 +128,11 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 // elf looks for the loader that the file names, and whether it is for this kind of machine.
 func (p *program) elf(real string, l line, rep *Report) bool {
-	file, err := os.Open(real)
-	if err != nil {
-		return true // it was readable a moment ago; what starts it will tell
-	}
-	defer file.Close()
-	f, err := elf.NewFile(file)
+	f, err := elf.Open(real)
 	if err != nil {
 		return l.broken(rep, "install it anew", "%s is a broken program: %v", real, err)
 	}
+	defer f.Close()
 	if machine, known := machines[runtime.GOARCH]; known && f.Machine != machine {
 		// An emulator may be set up for it, so this is no proof.
 		rep.add(Warn, l.at+".command", "install the one for "+runtime.GOARCH, fmt.Sprintf("%s is for another machine (%s)", real, f.Machine))
@@ -201,12 +197,12 @@ func (c Check) Decided() string {
 	return c.Original
 }
 
-func (e *Examiner) verify(ctx context.Context, path string, l line, bound time.Duration) (Check, error) {
-	key := strings.Join([]string{l.env("PATH"), l.Dir, path}, "\x00")
+func (e *Examiner) verify(ctx context.Context, s *subject, l line) (Check, error) {
+	key := strings.Join([]string{l.env("PATH"), l.Dir, s.path}, "\x00")
 	if c, ok := e.checks[key]; ok {
 		return c, nil
 	}
-	c, err := e.Verify(ctx, Question{Path: path, Dir: l.Dir, Env: l.Env, Bound: bound})
+	c, err := e.Verify(ctx, Question{Path: s.path, Dir: l.Dir, Env: l.Env, Bound: e.patience(s.adapter)})
 	if err != nil || ctx.Err() != nil {
 		return c, err
 	}
@@ -227,8 +223,8 @@ func (e *Examiner) unknown(ctx context.Context, l line, s *subject, rep *Report)
 		return
 	}
 	s.unchecked = fmt.Sprintf("nothing is known of the flags of %s (adapter %s)", base, name)
-	bound, at := e.patience(s.adapter), l.at+".command"
-	c, err := e.verify(ctx, s.path, l, bound)
+	at := l.at + ".command"
+	c, err := e.verify(ctx, s, l)
 	if err != nil {
 		rep.add(Warn, at, "try it by hand: "+s.path+" --version", fmt.Sprintf("%s could not be asked whether it works: %v", s.path, err))
 		return
@@ -242,7 +238,7 @@ func (e *Examiner) unknown(ctx context.Context, l line, s *subject, rep *Report)
 		}
 	case c.Works:
 	case c.TimedOut:
-		rep.add(Warn, at, byHand, fmt.Sprintf("%s does not tell its version: no answer within %s", s.path, bound))
+		rep.add(Warn, at, byHand, fmt.Sprintf("%s does not tell its version: no answer within %s", s.path, e.patience(s.adapter)))
 	case c.Broken:
 		rep.add(Error, at, "install what it lacks, or install it anew; "+byHand, fmt.Sprintf("%s is broken: %s", s.path, c.Why))
 	default:

@@ -46,10 +46,9 @@ func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) [
 func (e *Examiner) help(ctx context.Context, l line, s *subject, subs, asks []string) (h help, why string) {
 	args := slices.Concat(subs, asks)
 	command := strings.Join(append([]string{filepath.Base(s.path)}, args...), " ")
-	bound := e.patience(s.adapter)
-	said := e.ask(ctx, s.path, l, bound, true, args...)
+	said := e.ask(ctx, s, l, true, args...)
 	if said.err != nil {
-		return h, fmt.Sprintf("%s gave no help: %s", command, said.why(bound))
+		return h, fmt.Sprintf("%s gave no help: %s", command, said.why())
 	}
 	h = parseHelp(said.out)
 	if len(h.flags) == 0 {

@@ -145,14 +145,13 @@ func (e *Examiner) sandbox(ctx context.Context, t trap) {
 	if t.unchecked != "" || mode == "danger-full-access" || has(t.words, "--dangerously-bypass-approvals-and-sandbox", "--yolo") {
 		return
 	}
-	bound := e.patience(t.adapter)
-	said := e.ask(ctx, t.path, t.line, bound, false, "sandbox", "--", "true")
+	said := e.ask(ctx, t.subject, t.line, false, "sandbox", "--", "true")
 	// 2 is an error of usage: another release has another command for it.
 	if c := said.code(); c <= 0 || c == 2 || ctx.Err() != nil {
 		return
 	}
 	t.rep.add(t.severity, "", "allow user namespaces on this machine (docker: --security-opt seccomp=unconfined); or, if the machine is a sandbox itself, --sandbox=danger-full-access",
-		"codex cannot run a command in its sandbox here: "+said.why(bound))
+		"codex cannot run a command in its sandbox here: "+said.why())
 }
 
 // permitted looks whether the command line, or a settings file, lets the CLI do anything. Nobody is there to be asked,
