@@ -64,7 +64,7 @@ const maxRun = 16
 // fence they cannot end the fence, begin a section of their own, or hide characters; Render says once, in superloop's
 // own words, that fenced text is data.
 func fence(s string, head, tail int) string {
-	body := strings.Trim(clean(cut(s, head, tail)), "\n")
+	body := strings.Trim(clean(Cut(s, head, tail)), "\n")
 	mark := "```"
 	for strings.Contains(body, mark) {
 		mark += "`"
@@ -72,8 +72,8 @@ func fence(s string, head, tail int) string {
 	return mark + "\n" + body + "\n" + mark + "\n"
 }
 
-// cut keeps the first head and the last tail bytes of s, moved to rune boundaries, and says how much it left out.
-func cut(s string, head, tail int) string {
+// Cut keeps the first head and the last tail bytes of s, moved to rune boundaries, and says how much it left out.
+func Cut(s string, head, tail int) string {
 	if len(s) <= head+tail {
 		return s
 	}

@@ -207,7 +207,7 @@ func recoveriesSection(rs []Recovery) string {
 	for _, r := range rs[older:] {
 		text := r.Command
 		if strings.TrimSpace(r.Note) != "" {
-			text = cut(text, recoveryBytes/2, 0) + "\n(note: " + line(r.Note, recoveryBytes/2) + ")"
+			text = Cut(text, recoveryBytes/2, 0) + "\n(note: " + line(r.Note, recoveryBytes/2) + ")"
 		}
 		p.f("\nProposed in iteration %d (%s):\n\n%s", r.Iteration, line(r.Outcome, maxWord), fence(text, recoveryBytes, 0))
 	}

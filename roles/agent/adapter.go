@@ -119,12 +119,7 @@ type Login struct {
 	How   string `json:"how"`   // where the credential comes from, or why that is not known; never a secret
 }
 
-// States of a Login.
-const (
-	LoginYes     = "yes"
-	LoginNo      = "no"
-	LoginUnknown = "unknown"
-)
+const LoginYes, LoginNo, LoginUnknown = "yes", "no", "unknown" // the states of a Login
 
 // loginRule is what is known of a login if it holds.
 type loginRule struct {

@@ -6,18 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/superloop/superloop/internal/jsonstream"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// claudeSynthetic is the model of messages that the CLI writes itself, such as an error in the agent's place.
-const claudeSynthetic = "<synthetic>"
-
 const (
-	maxTasks = 256         // background tasks that are known at a time
-	longWait = time.Minute // a pause that superloop rather makes itself
+	claudeSynthetic = "<synthetic>" // the model of messages that the CLI writes itself, such as an error in the agent's place
+	maxTasks        = 256           // background tasks that are known at a time
+	longWait        = time.Minute   // a pause that superloop rather makes itself
 )
 
 var claudeLines = paths{
@@ -25,7 +22,8 @@ var claudeLines = paths{
 	64: `type subtype error api_error message.usage.* is_error api_error_status terminal_reason stop_reason total_cost_usd usage.*
 		usage.output_tokens_details.thinking_tokens permission_denials.*.tool_use_id queued_turn_count apiKeySource status patch.status
 		attempt max_retries retry_delay_ms error_status`,
-	128:          "message.content.*.name task_id tasks.*.task_id rate_limit_info.*",
+	128: `message.content.*.name task_id tasks.*.task_id rate_limit_info.status rate_limit_info.isUsingOverage
+		rate_limit_info.rateLimitType rate_limit_info.resetsAt`,
 	256:          "session_id parent_tool_use_id message.id message.model modelUsage.*.* model_usage_since_last_result.*.*",
 	512:          "message.content.*.input.*",
 	maxErrorText: "errors.*",
@@ -188,19 +186,13 @@ func claudeInput(e event, block string) (what string) {
 }
 
 // limited: only a rejection that no paid overage lifts is a limit; a warning is none.
-func (s *claudeStream) limited(e event) bool {
-	info := map[string]jsonstream.Value{}
-	for v := range e.all("rate_limit_info.*") {
-		info[v.Keys[0]] = v
+func (s *claudeStream) limited(e event) (known bool) {
+	status, known := e.last("rate_limit_info.status")
+	if paid, _ := e.bool("rate_limit_info.isUsingOverage"); paid || string(status.Raw) != "rejected" {
+		return known
 	}
-	if string(info["status"].Raw) != "rejected" || string(info["isUsingOverage"].Raw) == "true" {
-		return len(info) > 0
-	}
-	s.limit = &Limit{}
-	if v := info["rateLimitType"]; v.Type == 's' {
-		s.limit.Kind = text.Line(string(v.Raw), maxErrorText)
-	}
-	if at, ok := number(info["resetsAt"]); ok && at > 0 {
+	s.limit = &Limit{Kind: text.Line(e.str("rate_limit_info.rateLimitType"), maxErrorText)}
+	if at := deref(e.count("rate_limit_info.resetsAt")); at > 0 {
 		s.limit.ResetsAt = time.Unix(at, 0)
 	}
 	return true
@@ -232,10 +224,9 @@ func (s *claudeStream) end(e event) bool {
 	}
 	s.counts.result(e)
 	s.result = r
-	if failed {
-		s.say(cmp.Or(r.text, r.problems))
-	} else {
-		s.say(r.text)
+	s.say(r.text)
+	if failed && r.text == "" {
+		s.say(r.problems)
 	}
 	return true
 }
@@ -355,11 +346,8 @@ func (s *claudeStream) failure(r claudeResult) class.Class {
 
 // startFailure explains a failed run without events by a table; the text begins with the line that was found.
 func startFailure(table, stderr string, end proc.Result) (class.Class, string) {
-	if !failed(end) {
-		return class.None, ""
-	}
 	found, at := findClass(table, stderr)
-	if found == class.None {
+	if !failed(end) || found == class.None {
 		return class.None, ""
 	}
 	return found, errorText(stderr[strings.LastIndexByte(stderr[:at], '\n')+1:])

@@ -220,13 +220,7 @@ func codexStart(stderr string, end proc.Result) (class.Class, string) {
 	return class.None, ""
 }
 
+var codexNoise = pattern.Lazy(`^(?:WARNING: |Reading )`)
+
 // codexErrors is standard error without what comes with every start.
-func codexErrors(stderr string) string {
-	var b strings.Builder
-	for line := range strings.Lines(stderr) {
-		if !strings.HasPrefix(line, "WARNING: ") && !strings.HasPrefix(line, "Reading ") {
-			b.WriteString(line)
-		}
-	}
-	return strings.TrimSpace(b.String())
-}
+func codexErrors(stderr string) string { return without(codexNoise(), stderr) }

@@ -33,12 +33,9 @@ var failures = sync.OnceValue(func() map[string][]failure {
 			name, flags, _ = strings.Cut(strings.TrimSuffix(head, "]"), " ")
 		default:
 			word, expr, _ := strings.Cut(line, " ")
-			expr = strings.TrimLeft(expr, " ")
-			switch flags {
-			case "":
-			case "=":
+			if expr = strings.TrimLeft(expr, " "); flags == "=" {
 				expr = "^(?:" + expr + ")$"
-			default:
+			} else if flags != "" {
 				expr = "(?" + flags + ")" + expr
 			}
 			tables[name] = append(tables[name], failure{class.Class(word), pattern.Lazy(expr)})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -358,8 +357,7 @@ func geminiStart(end proc.Result, stderr string) (class.Class, string) {
 	}
 	// The help follows a bad flag; the noise comes with every start.
 	stderr, _, usage := strings.Cut(text.Uncoloured(stderr), "Usage: gemini [options]")
-	lines := slices.DeleteFunc(strings.Split(stderr, "\n"), geminiNoise().MatchString)
-	said := strings.TrimSpace(strings.Join(lines, "\n"))
+	said := without(geminiNoise(), stderr)
 	found := geminiExit(end)
 	switch {
 	case end.Code == 42 && strings.HasPrefix(said, "Error resuming session:"):

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,6 +132,11 @@ func captured(h *proc.HeadTail, join func(head, tail string, cut int64) string) 
 // failed reports whether the program itself left with a failure, so that standard error may say why.
 func failed(end proc.Result) bool {
 	return end.Ended == proc.Exited && (end.Signal != "" || end.Code != 0)
+}
+
+// without is a text without the lines that match noise, and without white space around it.
+func without(noise *regexp.Regexp, text string) string {
+	return strings.TrimSpace(strings.Join(slices.DeleteFunc(strings.Split(text, "\n"), noise.MatchString), "\n"))
 }
 
 // errorText makes a CLI's own words fit for Learned.ErrorText: valid UTF-8 on one line without control characters, at

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/superloop/superloop/internal/proc"
@@ -20,26 +21,17 @@ type lineTail struct{ part []byte }
 // feed takes more output and returns the last line completed by it that is not blank once it is sanitised; "" if there
 // is none. It looks at lines from the end, so a flood costs one scan for line breaks.
 func (l *lineTail) feed(p []byte) string {
-	end := bytes.LastIndexAny(p, lineBreaks)
-	if end < 0 {
-		l.keep(p)
-		return ""
-	}
-	done := p[:end]
-	line := ""
-	for line == "" {
-		start := bytes.LastIndexAny(done, lineBreaks)
-		if start < 0 {
-			l.keep(done)
-			line = sanitise(l.part)
-			break
+	all := slices.Concat(l.part, p)
+	end := bytes.LastIndexAny(all, lineBreaks)
+	l.part = append(l.part[:0], head(all[end+1:])...)
+	for end >= 0 {
+		begin := bytes.LastIndexAny(all[:end], lineBreaks)
+		if line := sanitise(head(all[begin+1 : end])); line != "" {
+			return line
 		}
-		line = sanitise(head(done[start+1:], maxLine))
-		done = done[:start]
+		end = begin
 	}
-	l.part = l.part[:0]
-	l.keep(p[end+1:])
-	return line
+	return ""
 }
 
 // rest returns the last line, which had no line break yet.
@@ -49,9 +41,8 @@ func (l *lineTail) rest() string {
 	return line
 }
 
-func (l *lineTail) keep(p []byte) { l.part = append(l.part, head(p, maxLine-len(l.part))...) }
-
-func head(p []byte, n int) []byte { return p[:min(len(p), max(0, n))] }
+// head is what is kept of a line.
+func head(p []byte) []byte { return p[:min(len(p), maxLine)] }
 
 // sanitise makes raw output fit for one line of any screen.
 func sanitise(raw []byte) string { return text.Line(string(raw), maxShown) }
@@ -62,7 +53,7 @@ type eachLine struct{ part []byte }
 func (e *eachLine) write(p []byte, f func(line []byte)) {
 	for line := range bytes.Lines(p) {
 		whole, ended := bytes.CutSuffix(line, []byte("\n"))
-		e.part = append(e.part, head(whole, maxLine-len(e.part))...)
+		e.part = head(append(e.part, whole...))
 		if ended {
 			e.end(f)
 		}

@@ -44,11 +44,14 @@ type opencodeStream struct {
 	// The error after which no step has ended, and the steps in a row that the conversation was too long for.
 	failure   *opencodeFailure
 	overflows int
-	log       opencodeLog
+	// What the CLI's log on standard error told: the errors behind "check server logs for details", by the reference
+	// that the event has; the latest of them; and the request that failed last, while no later one has succeeded.
+	causes       map[string]string
+	cause, tried string
 }
 
 func (opencode) Stream(Request) Stream {
-	s := &opencodeStream{said: proc.NewHeadTail(finalHalf), log: opencodeLog{causes: map[string]string{}}}
+	s := &opencodeStream{said: proc.NewHeadTail(finalHalf), causes: map[string]string{}}
 	s.note = s.logged
 	s.read(opencodeLines(), s.event)
 	return s
@@ -100,7 +103,7 @@ func (s *opencodeStream) event(e event) bool {
 		return false
 	}
 	if kind == "text" || kind == "tool_use" || kind == "step_finish" {
-		s.log.tried = ""
+		s.tried = ""
 	}
 	s.session = e.str("sessionID")
 	return true
@@ -162,13 +165,13 @@ func (s *opencodeStream) Finish(end proc.Result) Learned {
 	last := !slices.Contains([]string{"", "tool-calls", "unknown", "error", "content-filter"}, s.reason)
 	switch {
 	case !s.known:
-		learned.Class, learned.ErrorText = opencodeStart(end, s.stderr(), s.log)
+		learned.Class, learned.ErrorText = s.start(end)
 	case s.failure != nil:
-		s.failure.learn(&learned, s.log, end)
+		s.failure.learn(&learned, s.causes, end)
 	case last && end.Ended == proc.Exited && end.Signal == "":
 		learned.Done = true
-	case s.log.tried != "":
-		learned.Class, learned.ErrorText = classOf("opencode.tried", s.log.tried), errorText(s.log.tried)
+	case s.tried != "":
+		learned.Class, learned.ErrorText = classOf("opencode.tried", s.tried), errorText(s.tried)
 	default:
 		learned.Class, learned.ErrorText = class.NoResult, errorText(s.refusal)
 	}
@@ -187,26 +190,23 @@ type opencodeFailure struct {
 }
 
 // learn puts the failure into what is learned of the run.
-func (f *opencodeFailure) learn(learned *Learned, log opencodeLog, end proc.Result) {
+func (f *opencodeFailure) learn(learned *Learned, causes map[string]string, end proc.Result) {
 	learned.StopReason, learned.Class = f.name, f.class()
 	text := f.text
-	if cause := log.causes[f.ref]; cause != "" && learned.Class == class.Unknown {
+	if cause := causes[f.ref]; cause != "" && learned.Class == class.Unknown {
 		text, learned.Class = cause, opencodeCause(cause)
 	}
 	learned.ErrorText = errorText(text)
 	learned.limited(f.provider().limit(), resetOf(f.headers, cmp.Or(f.at, end.LastOutput)))
 }
 
+// class: providers use 400 for a bad key, 429 for an empty account, and put an error into a stream of status 200.
 func (f *opencodeFailure) class() class.Class {
-	if f.name == "APIError" || f.name == "UnknownError" {
-		return f.apiClass()
+	if f.name != "APIError" && f.name != "UnknownError" {
+		return cmp.Or(classOf("opencode.error", f.name), class.Unknown)
 	}
-	return cmp.Or(classOf("opencode.error", f.name), class.Unknown)
-}
-
-// apiClass: providers use 400 for a bad key, 429 for an empty account, and put an error into a stream of status 200.
-func (f *opencodeFailure) apiClass() class.Class {
-	found := f.provider().class()
+	p := f.provider()
+	found := classOf("provider.word", p.Type+" "+p.code())
 	switch {
 	case f.status == 400:
 		if found == class.None || found == class.Request {
@@ -252,8 +252,6 @@ func (f *opencodeFailure) provider() providerError {
 
 func (e providerError) code() string { return strings.Trim(string(e.Code), `"`) }
 
-func (e providerError) class() class.Class { return classOf("provider.word", e.Type+" "+e.code()) }
-
 // limit is the provider's word for the window of a limit.
 func (e providerError) limit() string {
 	for _, w := range []string{e.Type, e.code()} {
@@ -262,14 +260,6 @@ func (e providerError) limit() string {
 		}
 	}
 	return e.Metadata.LimitName
-}
-
-// opencodeLog is what the CLI's log on standard error told.
-type opencodeLog struct {
-	// The errors behind "check server logs for details", by the reference that the event has, and the latest of them.
-	causes map[string]string
-	last   string
-	tried  string // the request that failed last, while no later one has succeeded
 }
 
 var (
@@ -293,13 +283,13 @@ func (s *opencodeStream) logged(line []byte) {
 	}
 	ref := opencodeLogRef().FindSubmatch(line)
 	if ref == nil {
-		s.log.tried = text
+		s.tried = text
 		s.say(text)
 		return
 	}
-	s.log.last = text
-	if len(s.log.causes) < maxCauses {
-		s.log.causes[string(ref[1])] = text
+	s.cause = text
+	if len(s.causes) < maxCauses {
+		s.causes[string(ref[1])] = text
 	}
 }
 
@@ -314,21 +304,21 @@ func opencodeCause(text string) class.Class {
 	return (&opencodeFailure{name: name}).class()
 }
 
-// opencodeStart explains a run without events by standard error.
-func opencodeStart(end proc.Result, stderr string, log opencodeLog) (class.Class, string) {
-	said := strings.TrimSpace(text.Uncoloured(stderr))
+// start explains a run without events by standard error.
+func (s *opencodeStream) start(end proc.Result) (class.Class, string) {
+	said := strings.TrimSpace(text.Uncoloured(s.stderr()))
 	_, line, found := strings.Cut("\n"+said, "\nError: ")
 	switch {
 	case end.Ended != proc.Exited || end.Signal != "" || end.Code == 0:
-		if log.tried != "" {
-			return classOf("opencode.tried", log.tried), errorText(log.tried)
+		if s.tried != "" {
+			return classOf("opencode.tried", s.tried), errorText(s.tried)
 		}
 	case strings.HasPrefix(said, "opencode run [message..]"):
 		return class.Config, "opencode does not take one of its arguments; it printed its help and not which one"
 	case found:
 		return classOf("opencode.start", line), errorText(line)
-	case log.last != "":
-		return opencodeCause(log.last), errorText(log.last)
+	case s.cause != "":
+		return opencodeCause(s.cause), errorText(s.cause)
 	}
 	return class.None, ""
 }

@@ -136,19 +136,12 @@ func Run(kill context.Context, r Runner, req Request, o Options) (Result, error)
 	if res.Structured {
 		said = "" // events are not what the agent said
 	}
-	res.FinalMessage, res.From = roles.ChooseLastMessage(file, bounded(res.FinalMessage), said)
+	res.FinalMessage, res.From = roles.ChooseLastMessage(file, roles.Cut(res.FinalMessage, messageHalf, messageHalf), said)
 	res.FinalMessage = o.Redact.String(strings.ToValidUTF8(res.FinalMessage, "?"))
 	if err != nil {
 		return res, fmt.Errorf("running the agent of the %s: %w", req.Role, err)
 	}
 	return res, nil
-}
-
-func bounded(text string) string {
-	if len(text) <= MaxMessage {
-		return text
-	}
-	return roles.JoinCut(text[:messageHalf], text[len(text)-messageHalf:], int64(len(text)-MaxMessage))
 }
 
 // cutError is why Run itself ends a process: CutFinished or CutHopeless.

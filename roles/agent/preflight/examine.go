@@ -186,21 +186,19 @@ func (e *Examiner) ask(ctx context.Context, s *subject, l line, merged bool, arg
 
 // code is the exit code; -1 when the program did not run to its end.
 func (a answer) code() int {
-	var failed *proc.ToolError
-	switch {
-	case a.err == nil:
-		return 0
-	case errors.As(a.err, &failed):
+	if failed, ok := errors.AsType[*proc.ToolError](a.err); ok {
 		return failed.Code
+	} else if a.err != nil {
+		return -1
 	}
-	return -1
+	return 0
 }
 
 // why says in a few words how it failed.
 func (a answer) why() string {
-	var failed *proc.ToolError
 	said := lastLine(a.out)
-	if errors.As(a.err, &failed) {
+	failed, ran := errors.AsType[*proc.ToolError](a.err)
+	if ran {
 		said = cmp.Or(lastLine(failed.Stderr), said)
 	}
 	if said != "" {
@@ -213,7 +211,7 @@ func (a answer) why() string {
 		return fmt.Sprintf("more than %d bytes of output", maxSaid)
 	case a.code() >= 0:
 		return fmt.Sprintf("exit code %d%s", a.code(), said)
-	case failed != nil:
+	case ran:
 		return failed.Err.Error() + said
 	}
 	return a.err.Error()

@@ -164,12 +164,7 @@ func (f Finding) String() string {
 	return text
 }
 
-// States of a Flag.
-const (
-	FlagKnown      = "known"
-	FlagUnknown    = "unknown"
-	FlagNotChecked = "not_checked"
-)
+const FlagKnown, FlagUnknown, FlagNotChecked = "known", "unknown", "not_checked" // the states of a Flag
 
 // Flag is one flag of the command lines, without its value.
 type Flag struct {
