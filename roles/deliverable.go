@@ -87,20 +87,12 @@ func stamp(path string) Stamp {
 	if s.size > maxHashed {
 		return s
 	}
-	sum, ink := sha256.New(), &inkMeter{}
-	if s.size, err = io.Copy(io.MultiWriter(sum, ink), io.LimitReader(f, maxHashed)); err != nil {
+	data, err := io.ReadAll(io.LimitReader(f, maxHashed))
+	if err != nil {
 		return Stamp{}
 	}
-	s.blank, s.sum = !ink.seen, [sha256.Size]byte(sum.Sum(nil))
+	s.size, s.blank, s.sum = int64(len(data)), len(bytes.TrimSpace(data)) == 0, sha256.Sum256(data)
 	return s
-}
-
-// inkMeter sees whether anything but white space passes by.
-type inkMeter struct{ seen bool }
-
-func (m *inkMeter) Write(p []byte) (int, error) {
-	m.seen = m.seen || len(bytes.TrimSpace(p)) > 0
-	return len(p), nil
 }
 
 // ErrNotRegular is wrapped when a path is a symbolic link, a directory, a pipe, a socket or a device.

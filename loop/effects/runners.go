@@ -238,9 +238,6 @@ func (r *Runners) meetLimit(s loop.State, account agent.Account, l agent.Learned
 	f := loop.LimitFact{Provider: account.Provider, Account: account.ID, Strikes: c.Strikes}
 	if l.Limit != nil {
 		c.Kind = l.Limit.Kind
-		if c.Text == "" {
-			c.Text = l.Limit.Text
-		}
 		if l.Limit.ResetsAt.After(c.SetAt) {
 			f.ResetsAt = l.Limit.ResetsAt.UTC()
 			c.Until, c.Told = f.ResetsAt, true

@@ -157,14 +157,14 @@ func TestMeetLimit(t *testing.T) {
 			t.Errorf("all went well, and it says %q", got)
 		}
 		reset := now.Add(time.Hour)
-		same(t, r.meetLimit(w.state, a, agent.Learned{Class: class.Limit, Limit: &agent.Limit{Kind: "five_hour", Text: "used up", ResetsAt: reset}}),
+		same(t, r.meetLimit(w.state, a, agent.Learned{Class: class.Limit, ErrorText: "used up", Limit: &agent.Limit{Kind: "five_hour", ResetsAt: reset}}),
 			loop.LimitFact{Provider: "generic", Account: "a", Kind: "five_hour", Text: "used up", ResetsAt: reset, Until: reset.Add(15 * time.Second), Strikes: 2, SharedUntil: reset})
 		if c, _, _ := r.Cooldowns.Get(a); !c.Told || c.Strikes != 2 || !c.Until.Equal(reset) {
 			t.Errorf("%+v", c)
 		}
-		// A time that is over is no time; what the CLI says goes before what the provider does.
+		// A time that is over is no time.
 		b := agent.Account{Provider: "generic", ID: "b"}
-		got := r.meetLimit(w.state, b, agent.Learned{Class: class.Limit, ErrorText: "cli", Limit: &agent.Limit{Text: "provider", ResetsAt: now}})
+		got := r.meetLimit(w.state, b, agent.Learned{Class: class.Limit, ErrorText: "cli", Limit: &agent.Limit{ResetsAt: now}})
 		same(t, got, loop.LimitFact{Provider: "generic", Account: "b", Text: "cli", Until: now.Add(63 * time.Second), Strikes: 1, SharedUntil: now.Add(time.Minute)})
 		if c, _, _ := r.Cooldowns.Get(b); c.Told {
 			t.Errorf("%+v", c)

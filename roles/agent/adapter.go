@@ -76,8 +76,7 @@ type Learned struct {
 
 // Limit is a refusal that time will lift.
 type Limit struct {
-	Kind     string // the provider's word for the window ("five_hour"); "" if not told
-	Text     string
+	Kind     string    // the provider's word for the window ("five_hour"); "" if not told
 	ResetsAt time.Time // zero when the CLI does not tell
 }
 
@@ -102,8 +101,8 @@ func For(cli CLI) Adapter {
 type Profile struct {
 	Keys  []string // the variables that hold a credential of this CLI; those of other CLIs are withheld from it
 	Login string   // the command that the operator types to log in
-	// Help gives the arguments that make the program print the help that lists the flags of args, which are a command's
-	// words after the program; nil: nothing is known of the program. With --version it prints its version.
+	// Help gives the subcommands before --help whose help lists the flags of args, which are a command's words after the
+	// program; nil: nothing is known of the program. With --version it prints its version.
 	Help           func(args []string) []string
 	Hidden         []string          // flags that work although the help does not list them
 	Replaced       map[string]string // for a flag that releases have dropped, what to write instead
@@ -157,7 +156,7 @@ func AccountOf(req Request, environ []string) Account {
 }
 
 // plainHelp is Profile.Help of a CLI with one help.
-func plainHelp([]string) []string { return []string{"--help"} }
+func plainHelp([]string) []string { return nil }
 
 // valueIn is the value of a variable; the last of several counts.
 func valueIn(env []string, name string) (value string) {

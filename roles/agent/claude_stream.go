@@ -307,7 +307,6 @@ func (s *claudeStream) judge(learned *Learned, end proc.Result) {
 		// A release that does not tell the time otherwise.
 		learned.Limit = &Limit{ResetsAt: resetIn(r.text, end.LastOutput, time.Local)}
 	}
-	learned.Limit.Text = learned.ErrorText
 }
 
 // failure classifies a turn that ended badly, by the most particular word that the CLI gives. Only where it has no word

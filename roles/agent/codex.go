@@ -133,17 +133,17 @@ func (codex) Profile() Profile {
 func codexHelp(args []string) []string {
 	at := slices.IndexFunc(args, func(w string) bool { return w == "exec" || w == "e" })
 	if at < 0 {
-		return []string{"--help"}
+		return nil
 	}
 	for _, w := range args[at+1:] {
 		if w == "--" {
 			break
 		}
 		if w == "resume" || w == "fork" || w == "review" {
-			return []string{"exec", w, "--help"}
+			return []string{"exec", w}
 		}
 	}
-	return []string{"exec", "--help"}
+	return []string{"exec"}
 }
 
 func codexHome(env []string) string { return homeIn(env, "CODEX_HOME", ".codex") }

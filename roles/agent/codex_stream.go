@@ -167,7 +167,7 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 		}
 	}
 	if learned.Class == class.Limit {
-		learned.Limit = &Limit{Text: learned.ErrorText, ResetsAt: resetIn(said, end.LastOutput, s.zone)}
+		learned.Limit = &Limit{ResetsAt: resetIn(said, end.LastOutput, s.zone)}
 	}
 	return learned
 }

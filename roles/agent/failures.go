@@ -76,7 +76,7 @@ func waited(at time.Time, wait time.Duration) time.Time {
 // limited notes until when the provider asks to wait; reset is zero when it does not say.
 func (l *Learned) limited(kind string, reset time.Time) {
 	if l.Class == class.Limit || l.Class == class.Overloaded && !reset.IsZero() {
-		l.Limit = &Limit{Kind: kind, Text: l.ErrorText, ResetsAt: reset}
+		l.Limit = &Limit{Kind: kind, ResetsAt: reset}
 	}
 }
 

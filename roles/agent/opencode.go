@@ -168,9 +168,9 @@ func (opencode) Profile() Profile {
 		Login: "opencode auth login",
 		Help: func(args []string) []string {
 			if len(args) > 0 && !strings.HasPrefix(args[0], "-") && args[0] != "run" {
-				return []string{args[0], "--help"}
+				return args[:1]
 			}
-			return []string{"run", "--help"}
+			return []string{"run"}
 		},
 		Hidden:     []string{"--yolo", "--dangerously-skip-permissions"},
 		Credential: opencodeCredential,

@@ -82,9 +82,9 @@ func TestProfilesOfGeminiAndOpencode(t *testing.T) {
 		args    []string
 		help    []string
 	}{
-		{gemini{}, nil, []string{"--help"}}, {gemini{}, []string{"-m", "x"}, []string{"--help"}},
-		{opencode{}, nil, []string{"run", "--help"}}, {opencode{}, []string{"run", "-m"}, []string{"run", "--help"}},
-		{opencode{}, []string{"--pure", "run"}, []string{"run", "--help"}}, {opencode{}, []string{"serve"}, []string{"serve", "--help"}},
+		{gemini{}, nil, nil}, {gemini{}, []string{"-m", "x"}, nil},
+		{opencode{}, nil, []string{"run"}}, {opencode{}, []string{"run", "-m"}, []string{"run"}},
+		{opencode{}, []string{"--pure", "run"}, []string{"run"}}, {opencode{}, []string{"serve"}, []string{"serve"}},
 	} {
 		p := c.adapter.Profile()
 		if got := p.Help(c.args); !slices.Equal(got, c.help) {

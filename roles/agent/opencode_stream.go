@@ -69,16 +69,15 @@ func (s *opencodeStream) event(e event) bool {
 		return false
 	}
 	kind := e.str("type")
+	// Synthetic is the CLI's own word to the agent, after it has summed up the conversation: the run goes on.
+	synthetic, _ := e.bool("part.synthetic")
+	if synthetic = synthetic && kind == "text"; synthetic || kind == "step_start" {
+		s.reason, s.said = "", proc.NewHeadTail(finalHalf)
+	}
 	switch kind {
-	case "step_start":
-		s.reason = ""
-		s.said = proc.NewHeadTail(finalHalf)
+	case "step_start", "reasoning":
 	case "text":
-		if synthetic, _ := e.bool("part.synthetic"); synthetic {
-			// The CLI's own word to the agent, after it has summed up the conversation: the run goes on.
-			s.reason = ""
-			s.said = proc.NewHeadTail(finalHalf)
-		} else if v, ok := e.text("part.text"); ok {
+		if v, ok := e.text("part.text"); ok && !synthetic {
 			if s.said.Capture().Bytes > 0 {
 				_, _ = s.said.Write([]byte("\n"))
 			}
@@ -98,7 +97,6 @@ func (s *opencodeStream) event(e event) bool {
 		s.step(e)
 	case "error":
 		s.fail(e)
-	case "reasoning":
 	default:
 		return false
 	}

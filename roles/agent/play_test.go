@@ -123,7 +123,6 @@ func (w told) wrong(got Learned, settled Settled, last string) string {
 	} else if got.Limit != nil {
 		differ("the window", got.Limit.Kind, w.window)
 		differ("a time of reset", !got.Limit.ResetsAt.IsZero(), w.wait > 0)
-		differ("the limit's text", got.Limit.Text, got.ErrorText)
 	}
 	return b.String()
 }

@@ -53,7 +53,6 @@ type Result struct {
 	From           string // one of roles.FromFile, FromStream, FromStdout
 	MessageProblem string // why a last-message file that is there was not read (a link, a directory, a pipe)
 	LastLine       string // what the agent said last: at most 200 characters, none of them a control character
-	Adapter        string // the name of the adapter that was used
 	// Cut says why Run itself ended the process before its time: CutFinished or CutHopeless; "" when it did not.
 	// Proc.Ended is proc.Killed then, and the stream has the say.
 	Cut  string
@@ -85,7 +84,7 @@ func (r Result) OK() bool {
 // time is no error; Result.Proc tells. The Result holds what was seen in either case.
 func Run(kill context.Context, r Runner, req Request, o Options) (Result, error) {
 	adapter := For(req.CLI)
-	res := Result{Adapter: adapter.Name(), From: roles.FromStdout}
+	res := Result{From: roles.FromStdout}
 	command, err := adapter.Command(req, o.Environ)
 	for _, path := range slices.Sorted(maps.Keys(command.Files)) {
 		switch {

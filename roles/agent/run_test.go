@@ -76,8 +76,8 @@ func TestRunGivesThePromptInEachMode(t *testing.T) {
 			if res.FinalMessage != prompt || res.From != roles.FromStdout || res.Proc.Code != 0 || res.Proc.Ended != proc.Exited {
 				t.Errorf("%q from %s, ended %s with %d: %v", res.FinalMessage, res.From, res.Proc.Ended, res.Proc.Code, res.Proc.Err)
 			}
-			if res.Adapter != "generic" || res.LastLine != `$(work) 'quoted' "too"` {
-				t.Errorf("adapter %s, last line %q", res.Adapter, res.LastLine)
+			if For(req.CLI).Name() != "generic" || res.LastLine != `$(work) 'quoted' "too"` {
+				t.Errorf("last line %q", res.LastLine)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func newStage(t *testing.T, name, help string) *stage {
 	s := &stage{t: t, dir: dir}
 	s.fake = fake{Adapter: agent.For(agent.CLI{Adapter: "generic"}), name: name, profile: agent.Profile{
 		Login: name + " login", Replaced: map[string]string{"--full-auto": "--sandbox=workspace-write"},
-		Help:       func([]string) []string { return []string{"--help"} },
+		Help:       func([]string) []string { return nil },
 		Credential: credential(agent.LoginYes, "a test"),
 	}}
 	helps, err := filepath.Abs("testdata/help")
@@ -155,9 +155,9 @@ func TestWholeReport(t *testing.T) {
 	s.fake.profile.Hidden = []string{"--session-id"}
 	s.fake.profile.Help = func(args []string) []string {
 		if slices.Contains(args, "resume") {
-			return []string{"exec", "resume", "--help"}
+			return []string{"exec", "resume"}
 		}
-		return []string{"exec", "--help"}
+		return []string{"exec"}
 	}
 	s.req.CLI = agent.CLI{Command: []string{"codex", "exec"}, Args: []string{"--output-last-message={last_message_file}", "--full-auto", "-"},
 		FastArgs: []string{"--sandbox=read-only", "-"}, Env: map[string]string{"OPENAI_API_KEY": "sk-very-secret-indeed"}}

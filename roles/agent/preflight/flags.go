@@ -11,12 +11,9 @@ import (
 // flags checks every flag against the help of the program, and returns the words as the program will read them.
 func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) []word {
 	args := l.Argv[1:]
-	var subs, asks []string // the subcommands before the words that ask for help
+	var subs []string
 	if s.unchecked == "" {
-		asks = s.profile.Help(args)
-		for len(asks) > 0 && !strings.HasPrefix(asks[0], "-") {
-			subs, asks = append(subs, asks[0]), asks[1:]
-		}
+		subs = s.profile.Help(args)
 	}
 	words := levels(args, subs)
 	helps := map[int]help{}
@@ -27,7 +24,7 @@ func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) [
 		if _, have := helps[w.level]; have || !isFlag(w.text) && i < len(words)-1 {
 			continue
 		}
-		h, why := e.help(ctx, l, s, subs[:w.level], asks)
+		h, why := e.help(ctx, l, s, subs[:w.level])
 		switch {
 		case why == "":
 			helps[w.level] = h
@@ -43,8 +40,8 @@ func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) [
 }
 
 // help asks the program for the help of a subcommand; why says what is wrong with that.
-func (e *Examiner) help(ctx context.Context, l line, s *subject, subs, asks []string) (h help, why string) {
-	args := slices.Concat(subs, asks)
+func (e *Examiner) help(ctx context.Context, l line, s *subject, subs []string) (h help, why string) {
+	args := append(slices.Clone(subs), "--help")
 	command := strings.Join(append([]string{filepath.Base(s.path)}, args...), " ")
 	said := e.ask(ctx, s, l, true, args...)
 	if said.err != nil {

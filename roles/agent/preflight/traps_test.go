@@ -126,6 +126,6 @@ func helpOf(cli string) func([]string) []string {
 				subs = append(subs, a)
 			}
 		}
-		return append(subs, "--help")
+		return subs
 	}
 }
