@@ -153,18 +153,17 @@ func (r *rollout) main(e event) bool {
 	if kind == "event_msg" {
 		kind = e.str("payload.type")
 	}
+	id := e.str("payload.root_turn_id")
+	if kind == "task_started" || kind == "token_usage_record" && id != r.turnID {
+		r.turnID, r.turn, r.records = id, Usage{}, 0
+	}
 	switch kind {
 	case "turn_context":
 		r.model = cmp.Or(e.str("payload.model"), r.model)
 	case "token_usage_record":
-		if id := e.str("payload.root_turn_id"); id != r.turnID {
-			r.turnID, r.turn, r.records = id, Usage{}, 0
-		}
 		r.records++
 		r.turn = r.turn.plus(e.counters("payload.usage.*", codexNames))
 		r.thread = e.counters("payload.thread_token_usage.*", codexNames)
-	case "task_started":
-		r.turnID, r.turn, r.records = e.str("payload.root_turn_id"), Usage{}, 0
 	case "token_count":
 		if u := e.counters("payload.info.total_token_usage.*", codexNames); u.Input != nil {
 			r.thread = u

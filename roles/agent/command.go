@@ -25,8 +25,9 @@ type Command struct {
 	Dir   string   // absolute
 	Env   []string // complete, sorted, without duplicates
 	Stdin string   // the absolute path of the file on standard input; "" is none
-	// Files have to be on disk before the start, by absolute path: settings that a CLI takes from a file only.
-	Files map[string]string
+	// File, an absolute path, has to be on disk with FileText before the start: settings that a CLI takes from a file
+	// only. "" is none.
+	File, FileText string
 }
 
 // assemble makes the command that all CLIs have in common:

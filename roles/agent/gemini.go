@@ -49,15 +49,17 @@ func (gemini) Command(req Request, environ []string) (Command, error) {
 			b.flags = append(b.flags, "--include-directories="+dir)
 		}
 	}
-	var files map[string]string
-	if policy := req.PromptPath + ".policy.toml"; req.Permissions == PermitRead && !hasFlag(b.words, strings.Fields(geminiModes)...) {
-		b.flags = append(b.flags, "--policy="+policy)
-		files = map[string]string{policy: geminiReadOnly}
+	file := req.PromptPath + ".policy.toml"
+	reading := req.Permissions == PermitRead && !hasFlag(b.words, strings.Fields(geminiModes)...)
+	if reading {
+		b.flags = append(b.flags, "--policy="+file)
 	}
 	c, err := b.command(environ, defaults(passed(req, environ), map[string]string{
 		"GEMINI_CLI_NO_RELAUNCH": "true", "GEMINI_CLI_TRUST_WORKSPACE": "true",
 	}))
-	c.Files = files
+	if reading {
+		c.File, c.FileText = file, geminiReadOnly
+	}
 	return c, err
 }
 

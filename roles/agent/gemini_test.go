@@ -20,12 +20,12 @@ func TestGeminiCommand(t *testing.T) {
 		command, args []string
 		ask           func(*Request)
 		want          []string
-		files         int
+		file          string
 	}{
 		"alone":      {command: []string{"gemini"}, want: []string{"gemini", "--output-format=stream-json"}},
 		"everything": {command: []string{"/opt/bin/gemini"}, ask: func(r *Request) { r.Model, r.SessionID, r.Permissions = "gemini-2.5-pro", id, PermitWorkspace }, want: []string{"/opt/bin/gemini", "--output-format=stream-json", "--model=gemini-2.5-pro", "--approval-mode=yolo", "--session-id=" + id}},
 		"full":       {command: []string{"gemini-cli"}, ask: func(r *Request) { r.Permissions = PermitAll }, want: []string{"gemini-cli", "--output-format=stream-json", "--approval-mode=yolo"}},
-		"read-only":  {command: []string{"gemini"}, ask: func(r *Request) { r.Permissions = PermitRead }, want: []string{"gemini", "--output-format=stream-json", "--approval-mode=default", "--policy=" + base.PromptPath + ".policy.toml"}, files: 1},
+		"read-only":  {command: []string{"gemini"}, ask: func(r *Request) { r.Permissions = PermitRead }, want: []string{"gemini", "--output-format=stream-json", "--approval-mode=default", "--policy=" + base.PromptPath + ".policy.toml"}, file: base.PromptPath + ".policy.toml"},
 		"resume": {command: []string{"gemini"}, ask: func(r *Request) { r.SessionID, r.Resume = id, &Session{ID: "old"} },
 			want: []string{"gemini", "--output-format=stream-json", "--resume=old"}},
 		"the owner's own": {command: []string{"gemini", "-o", "json"}, args: []string{"-y", "-r", "latest", "-m", "flash"}, ask: func(r *Request) {
@@ -53,8 +53,8 @@ func TestGeminiCommand(t *testing.T) {
 			if !slices.Equal(got.Argv, c.want) {
 				t.Errorf("argv %q\nwant %q", got.Argv, c.want)
 			}
-			if len(got.Files) != c.files {
-				t.Errorf("files %q", got.Files)
+			if got.File != c.file || (got.FileText == "") != (c.file == "") {
+				t.Errorf("file %q holds %q", got.File, got.FileText)
 			}
 			if got.Stdin != base.PromptPath {
 				t.Errorf("stdin %q", got.Stdin)

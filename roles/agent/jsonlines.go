@@ -236,6 +236,17 @@ func (e event) counters(path string, names counterNames) (u Usage) {
 	return u
 }
 
+// counterNames are a CLI's names of the fields of Usage, in their order; "" where it has none.
+type counterNames [5]string
+
+// take sets the counter that the last key of v names, if v is a number.
+func (u *Usage) take(v jsonstream.Value, names counterNames) {
+	i := slices.Index(names[:], v.Keys[len(v.Keys)-1])
+	if n, ok := number(v); ok && i >= 0 {
+		*u.kinds()[i] = &n
+	}
+}
+
 // number is the value as a whole number from 0 to 2^53.
 func number(v jsonstream.Value) (int64, bool) {
 	f, ok := fraction(v)

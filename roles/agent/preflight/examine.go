@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +52,13 @@ func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 	if e.answers == nil {
 		e.answers, e.checks = map[string]answer{}, map[string]Check{}
 	}
-	rep := newReport(r, a)
+	rep := &Report{Runner: r.Runner, Roles: []string{}, Adapter: a.Name(), Commands: []CommandLine{}, Flags: []Flag{}, Findings: []Finding{},
+		Login: agent.Login{State: agent.LoginUnknown}}
+	for _, t := range r.Turns {
+		if !slices.Contains(rep.Roles, t.Role) {
+			rep.Roles = append(rep.Roles, t.Role)
+		}
+	}
 	seen := map[string]*subject{}
 	for _, l := range r.lines(a, rep) {
 		s := seen[l.Argv[0]]

@@ -265,14 +265,3 @@ func (r *Report) judge(spare bool) {
 		r.Verdict = r.Findings[0].Severity
 	}
 }
-
-func newReport(r Request, a agent.Adapter) *Report {
-	rep := &Report{Runner: r.Runner, Roles: []string{}, Adapter: a.Name(), Commands: []CommandLine{}, Flags: []Flag{}, Findings: []Finding{},
-		Login: agent.Login{State: agent.LoginUnknown}}
-	for _, t := range r.Turns {
-		if !slices.Contains(rep.Roles, t.Role) {
-			rep.Roles = append(rep.Roles, t.Role)
-		}
-	}
-	return rep
-}
