@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ type codexStream struct {
 	resume  *Session
 	zone    *time.Location
 
-	said      []byte // the agent's last message
+	said      string // the agent's last message
 	began     bool   // a turn has
 	worked    bool   // the model has answered
 	completed bool
@@ -91,13 +92,11 @@ func (s *codexStream) item(e event, kind string) {
 	}
 	switch item {
 	case "agent_message", "reasoning":
-		v, ok := e.text("item.text")
-		if ok && len(v.Raw) > 0 && item == "agent_message" {
-			s.said = append(s.said[:0], whole(v, finalText)...)
+		said := e.message("item.text")
+		if item == "agent_message" {
+			s.said = cmp.Or(said, s.said)
 		}
-		if ok {
-			s.say(string(v.Raw))
-		}
+		s.say(said)
 	case "command_execution":
 		s.say("$ " + strings.ReplaceAll(e.str("item.command"), "\n", " "))
 	case "file_change":
@@ -143,7 +142,7 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 		learned.Class, learned.ErrorText = codexStart(s.stderr(), end)
 		return learned
 	}
-	learned.FinalMessage = string(s.said)
+	learned.FinalMessage = s.said
 	if _, told := s.usage.Total(); told {
 		learned.Totals = &Totals{Usage: s.usage}
 		learned.Usage = s.since(s.usage)
@@ -151,8 +150,8 @@ func (s *codexStream) Finish(end proc.Result) Learned {
 		learned.Totals = s.resume.Totals
 	}
 	said := s.error
-	if s.failed && s.failure != "" {
-		said = s.failure
+	if s.failed {
+		said = cmp.Or(s.failure, s.error)
 	}
 	switch {
 	case s.completed:

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -190,20 +189,13 @@ func (s *Store) path(a agent.Account) string {
 
 // read reads a file. A link, a pipe, a directory and whatever else is no cooldown give an error that says what to do.
 func (s *Store) read(path string) (Cooldown, error) {
-	f, err := durable.Open(path)
-	if err != nil {
-		return Cooldown{}, unusable(path, err)
-	}
-	defer f.Close()
 	var v file
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := durable.Read(path, maxFile)
 	if err == nil {
 		err = json.Unmarshal(data, &v)
 	}
 	v.Account, v.Strikes = agent.Account{Provider: v.Provider, ID: v.ID}, max(v.Strikes, 0)
 	switch {
-	case len(data) > maxFile:
-		err = fmt.Errorf("it has more than %d bytes", maxFile)
 	case err != nil:
 	case v.Version != version || v.Provider == "" || v.Until.IsZero() || v.SetAt.IsZero():
 		err = errors.New("it is not a limit of an account as this version of superloop writes it")

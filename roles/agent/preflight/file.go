@@ -17,6 +17,7 @@ import (
 
 	"github.com/superloop/superloop/internal/pattern"
 	"github.com/superloop/superloop/internal/proc"
+	"github.com/superloop/superloop/roles"
 )
 
 // headSize is how much of a program is looked at: no script around a CLI is longer.
@@ -59,9 +60,11 @@ func find(l line, rep *Report) (p program, ok bool) {
 		p.Target = real
 	}
 	p.Kind = "unknown"
-	if p.head, err = readHead(real); err != nil {
+	text, _, err := roles.ReadRegular(real, headSize, 0)
+	if err != nil {
 		return p, true // it may be executable and not readable: then nothing is known of it
 	}
+	p.head = []byte(text[:min(len(text), headSize)])
 	switch {
 	case len(p.head) == 0:
 		p.Kind = "empty"
@@ -84,18 +87,6 @@ func find(l line, rep *Report) (p program, ok bool) {
 		rep.add(Warn, l.at+".command", "try it by hand: "+path+" --version", real+" is no program of a kind that is known here")
 	}
 	return p, true
-}
-
-func readHead(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fs.ErrInvalid)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, headSize))
 }
 
 // script looks for the interpreter of the #! line.

@@ -121,10 +121,7 @@ func TestHeeds(t *testing.T) {
 		"ruby that an installer wrote":    {"#!/usr/bin/ruby\nload Gem.activate_bin_path('a', 'a')\n", true},
 		"longer than what somebody wrote": {"#!/bin/sh\n\"$1\"\n" + strings.Repeat("x\n", headSize/2), true},
 	} {
-		s := newStage(t, "tool", "claude")
-		s.write("bin/tool", c.text)
-		p := program{path: s.dir + "/bin/tool"}
-		p.head, _ = readHead(p.path)
+		p := program{head: []byte(c.text[:min(len(c.text), headSize)])}
 		switch first, _, _ := strings.Cut(c.text, "\n"); {
 		case strings.HasPrefix(c.text, "\x7fELF"):
 			p.Kind = "elf"
