@@ -26,11 +26,7 @@ func Render(in Input) (string, error) {
 	if err := in.check(); err != nil {
 		return "", fmt.Errorf("rendering the prompt of %s for loop %s: %w", line(in.Role, maxWord), line(in.Loop, maxWord), err)
 	}
-	rules, err := prompts.ReadFile("prompts/rules.md")
-	if err != nil {
-		return "", fmt.Errorf("reading the embedded rules: %w", err)
-	}
-	text := joined(in.Template, string(rules), stateSection(in), contextSection(in.Context), phaseSection(in.Phases), leaveSection(in))
+	text := joined(in.Template, rules, stateSection(in), contextSection(in.Context), phaseSection(in.Phases), leaveSection(in))
 	if len(text) > MaxPrompt {
 		return "", fmt.Errorf("rendering the prompt of %s: %d bytes are over the bound of %d", in.Role, len(text), MaxPrompt)
 	}

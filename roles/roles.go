@@ -48,8 +48,12 @@ func unknownRole(role string) error {
 	return fmt.Errorf("unknown role %q: the roles are %s", role, strings.Join(All(), ", "))
 }
 
-//go:embed prompts/*.md
-var prompts embed.FS
+var (
+	//go:embed prompts/*.md
+	prompts embed.FS
+	//go:embed prompts/rules.md
+	rules string // that hold for every role
+)
 
 // MaxTemplate bounds a role's own part of the prompt, in bytes, so that a whole prompt stays below MaxPrompt.
 const MaxTemplate = 48 << 10
@@ -82,10 +86,7 @@ func Embedded(role string) (string, error) {
 		return "", unknownRole(role)
 	}
 	b, err := prompts.ReadFile("prompts/" + role + ".md")
-	if err != nil {
-		return "", fmt.Errorf("reading the embedded prompt of %s: %w", role, err)
-	}
-	return string(b), nil
+	return string(b), err
 }
 
 func readTemplate(path string) (string, error) {

@@ -97,12 +97,7 @@ func (s *geminiStream) event(e event) bool {
 	case "message":
 		if v, ok := e.text("content"); ok && e.str("role") == "assistant" {
 			_, _ = s.said.Write(whole(v, finalText))
-			c := s.said.Capture()
-			latest := c.Tail
-			if len(latest) == 0 {
-				latest = c.Head
-			}
-			s.say(string(latest[max(0, len(latest)-maxLine):]))
+			s.say(s.said.Capture().Text())
 			s.spoke = true
 		}
 	case "tool_use":

@@ -86,11 +86,17 @@ func (r Request) args() []string {
 }
 
 func (r Request) check() error {
-	if len(r.CLI.Command) == 0 || r.CLI.Command[0] == "" {
+	switch {
+	case len(r.CLI.Command) == 0 || r.CLI.Command[0] == "":
 		return errors.New("the runner has no command")
-	}
-	if !r.CLI.stdin() && r.CLI.PromptMode != PromptFile && r.CLI.PromptMode != PromptArg {
+	case !r.CLI.stdin() && r.CLI.PromptMode != PromptFile && r.CLI.PromptMode != PromptArg:
 		return fmt.Errorf("unknown prompt_mode %q: use stdin, file or arg", r.CLI.PromptMode)
+	case r.Iteration < 1 || r.Attempt < 1:
+		return fmt.Errorf("iteration %d and attempt %d must count from 1", r.Iteration, r.Attempt)
+	case r.Thinking != "" && thinkingLevel(r.Thinking) < 0:
+		return fmt.Errorf("unknown thinking %q: use one of %s", r.Thinking, strings.Join(thinkingLevels[:], ", "))
+	case !slices.Contains([]string{"", PermitRead, PermitWorkspace, PermitAll}, r.Permissions):
+		return fmt.Errorf("unknown permissions %q: use %s, %s or %s", r.Permissions, PermitRead, PermitWorkspace, PermitAll)
 	}
 	for _, p := range []struct{ name, path string }{
 		{"prompt file", r.PromptPath}, {"last-message file", r.LastMessageFile}, {"working directory", r.WorkDir},
@@ -104,15 +110,6 @@ func (r Request) check() error {
 		if p.value == "" {
 			return fmt.Errorf("the %s is not given", p.name)
 		}
-	}
-	if r.Iteration < 1 || r.Attempt < 1 {
-		return fmt.Errorf("iteration %d and attempt %d must count from 1", r.Iteration, r.Attempt)
-	}
-	if r.Thinking != "" && thinkingLevel(r.Thinking) < 0 {
-		return fmt.Errorf("unknown thinking %q: use one of %s", r.Thinking, strings.Join(thinkingLevels[:], ", "))
-	}
-	if !slices.Contains([]string{"", PermitRead, PermitWorkspace, PermitAll}, r.Permissions) {
-		return fmt.Errorf("unknown permissions %q: use %s, %s or %s", r.Permissions, PermitRead, PermitWorkspace, PermitAll)
 	}
 	return nil
 }

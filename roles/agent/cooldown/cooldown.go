@@ -37,15 +37,15 @@ const (
 
 // Cooldown says that an account is not to be used until a time.
 type Cooldown struct {
-	Account agent.Account `json:"-"`
-	Class   class.Class   `json:"class"`             // why: one of those that class.Class.Waits
-	Kind    string        `json:"kind,omitempty"`    // the provider's word for the window ("five_hour"); may be ""
-	Text    string        `json:"text,omitempty"`    // what it or the CLI said, at most 2,000 bytes; may be ""
-	Until   time.Time     `json:"until"`             // the end
-	Told    bool          `json:"told,omitempty"`    // Until is the provider's word, not a guess of Backoff
-	SetAt   time.Time     `json:"set_at"`            // when it was learned; zero: now
-	Strikes int           `json:"strikes,omitempty"` // refusals since the last success, this one included
-	By      string        `json:"by,omitempty"`      // who learned it, for humans: the loop and its repository
+	agent.Account
+	Class   class.Class `json:"class"`             // why: one of those that class.Class.Waits
+	Kind    string      `json:"kind,omitempty"`    // the provider's word for the window ("five_hour"); may be ""
+	Text    string      `json:"text,omitempty"`    // what it or the CLI said, at most 2,000 bytes; may be ""
+	Until   time.Time   `json:"until"`             // the end
+	Told    bool        `json:"told,omitempty"`    // Until is the provider's word, not a guess of Backoff
+	SetAt   time.Time   `json:"set_at"`            // when it was learned; zero: now
+	Strikes int         `json:"strikes,omitempty"` // refusals since the last success, this one included
+	By      string      `json:"by,omitempty"`      // who learned it, for humans: the loop and its repository
 }
 
 // Store is the memory in one directory. Any number of stores, goroutines and processes may use a directory at the same
@@ -92,7 +92,7 @@ func (s *Store) Get(a agent.Account) (c Cooldown, ok bool, err error) {
 // Until more than eight days (less an hour) ahead is taken for that; one that is not after now is remembered for its
 // Strikes. When Set returns nil the file survives a power cut; after an error the old one is there as it was.
 func (s *Store) Set(c Cooldown) error {
-	if c.Account.Provider == "" {
+	if c.Provider == "" {
 		return errors.New("remembering a limit: the account has no provider")
 	}
 	now := s.now()
@@ -168,9 +168,7 @@ const (
 
 // file is a cooldown on the disk.
 type file struct {
-	Version  int    `json:"version"`
-	Provider string `json:"provider"`
-	ID       string `json:"account"`
+	Version int `json:"version"`
 	Cooldown
 }
 
@@ -194,7 +192,7 @@ func (s *Store) read(path string) (Cooldown, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &v)
 	}
-	v.Account, v.Strikes = agent.Account{Provider: v.Provider, ID: v.ID}, max(v.Strikes, 0)
+	v.Strikes = max(v.Strikes, 0)
 	switch {
 	case err != nil:
 	case v.Version != version || v.Provider == "" || v.Until.IsZero() || v.SetAt.IsZero():
@@ -217,7 +215,7 @@ func unusable(path string, why error) error {
 func (s *Store) write(c Cooldown) error {
 	c.Kind, c.Text, c.By = cut(c.Kind, maxWord), cut(c.Text, maxText), cut(c.By, maxWord)
 	c.Until, c.SetAt, c.Strikes = c.Until.UTC(), c.SetAt.UTC(), max(c.Strikes, 0)
-	data, err := json.Marshal(file{Version: version, Provider: c.Account.Provider, ID: c.Account.ID, Cooldown: c})
+	data, err := json.Marshal(file{version, c})
 	if err == nil {
 		err = s.disk.WriteFile("cooldown", s.path(c.Account), append(data, '\n'), 0o600)
 	}
