@@ -98,20 +98,10 @@ func (c codex) Command(req Request, environ []string) (Command, error) {
 
 // codexSets reports whether the owner sets one of the keys by -c key=value.
 func codexSets(words []string, keys ...string) bool {
-	for i, w := range words {
-		value, ok := flagValue(words[i:i+1], "-c", "--config")
-		if ok && value == "" && i+1 < len(words) {
-			value = words[i+1]
-		}
-		key, _, _ := strings.Cut(value, "=")
-		if ok && slices.Contains(keys, strings.TrimSpace(key)) {
-			return true
-		}
-		if w == "--" {
-			break
-		}
-	}
-	return false
+	return slices.ContainsFunc(flagValues(words, "-c", "--config"), func(set string) bool {
+		key, _, _ := strings.Cut(set, "=")
+		return slices.Contains(keys, strings.TrimSpace(key))
+	})
 }
 
 func (codex) Profile() Profile {

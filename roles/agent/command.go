@@ -146,13 +146,18 @@ func (r Request) words() []string {
 }
 
 // hasFlag finds "--name", "--name=value", "-n" or "-nvalue". Nothing after "--" is a flag.
-func hasFlag(words []string, names ...string) bool {
-	_, ok := flagValue(words, names...)
-	return ok
+func hasFlag(words []string, names ...string) bool { return len(flagValues(words, names...)) > 0 }
+
+// flagValue is what the last of the flags is given.
+func flagValue(words []string, names ...string) (value string, ok bool) {
+	for _, value = range flagValues(words, names...) {
+		ok = true
+	}
+	return value, ok
 }
 
-// flagValue is what the last of the flags is given: what follows "=" or the letter, else the next word.
-func flagValue(words []string, names ...string) (value string, ok bool) {
+// flagValues are what the flags are given: what follows "=" or the letter, else the next word.
+func flagValues(words []string, names ...string) (values []string) {
 	for i, w := range words {
 		if w == "--" {
 			break
@@ -162,13 +167,14 @@ func flagValue(words []string, names ...string) (value string, ok bool) {
 			if !found || rest != "" && rest[0] != '=' && strings.HasPrefix(name, "--") {
 				continue
 			}
-			value, ok = strings.TrimPrefix(rest, "="), true
+			value := strings.TrimPrefix(rest, "=")
 			if rest == "" && i+1 < len(words) {
 				value = words[i+1]
 			}
+			values = append(values, value)
 		}
 	}
-	return value, ok
+	return values
 }
 
 // defaults are those of env that the supervisor's own environment does not set.

@@ -83,7 +83,6 @@ func (e *Examiner) Examine(ctx context.Context, r Request) Report {
 type subject struct {
 	program
 	adapter   agent.Adapter
-	profile   agent.Profile
 	found     bool // and can be started
 	version   string
 	unchecked string   // unchecked says why its help is not to be asked for; "" when it is
@@ -104,8 +103,7 @@ var number = pattern.Lazy(`[0-9]+(\.[0-9]+)+[-.0-9A-Za-z]*`)
 
 // meet finds the program of a command line and asks it for its version.
 func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Report) *subject {
-	profile := a.Profile()
-	s := &subject{adapter: a, profile: profile, severity: Error}
+	s := &subject{adapter: a, severity: Error}
 	if s.program, s.found = find(l, rep); !s.found {
 		s.unchecked = "the program cannot be started"
 		return s
@@ -116,7 +114,7 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Repor
 		s.severity = Warn
 	}
 	switch {
-	case profile.Help == nil:
+	case a.Profile().Help == nil:
 		e.unknown(ctx, l, s, rep)
 		return s
 	case !a.Matches(base) && (s.Target == "" || !a.Matches(filepath.Base(s.Target))):
@@ -149,13 +147,13 @@ func (e *Examiner) meet(ctx context.Context, l line, a agent.Adapter, rep *Repor
 }
 
 func (s *subject) login(l line, rep *Report) {
-	switch {
+	switch p := s.adapter.Profile(); {
 	case !s.found:
-	case s.profile.Credential == nil:
+	case p.Credential == nil:
 		rep.Login.How = "nothing is known of how it logs in"
 	default:
-		if rep.Login, _ = s.profile.Credential(agent.Request{CLI: l.cli}, l.Env); rep.Login.State == agent.LoginNo {
-			rep.add(s.severity, "", "log in: "+s.profile.Login, s.adapter.Name()+" has no login: "+rep.Login.How)
+		if rep.Login, _ = p.Credential(agent.Request{CLI: l.cli}, l.Env); rep.Login.State == agent.LoginNo {
+			rep.add(s.severity, "", "log in: "+p.Login, s.adapter.Name()+" has no login: "+rep.Login.How)
 		}
 	}
 }

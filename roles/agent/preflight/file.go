@@ -123,7 +123,7 @@ func (p *program) elf(real string, l line, rep *Report) bool {
 	if err != nil {
 		return l.broken(rep, "install it anew", "%s is a broken program: %v", real, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if machine, known := machines[runtime.GOARCH]; known && f.Machine != machine {
 		// An emulator may be set up for it, so this is no proof.
 		rep.add(Warn, l.at+".command", "install the one for "+runtime.GOARCH, fmt.Sprintf("%s is for another machine (%s)", real, f.Machine))

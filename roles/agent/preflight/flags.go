@@ -13,7 +13,7 @@ func (e *Examiner) flags(ctx context.Context, l line, s *subject, rep *Report) [
 	args := l.Argv[1:]
 	var subs []string
 	if s.unchecked == "" {
-		subs = s.profile.Help(args)
+		subs = s.adapter.Profile().Help(args)
 	}
 	words := levels(args, subs)
 	helps := map[int]help{}
@@ -52,7 +52,7 @@ func (e *Examiner) help(ctx context.Context, l line, s *subject, subs []string) 
 		return h, command + " lists no flag"
 	}
 	h.command, h.after = command, strings.Join(subs, " ")
-	for _, name := range s.profile.Hidden {
+	for _, name := range s.adapter.Profile().Hidden {
 		if _, listed := h.flags[name]; !listed {
 			h.flags[name] = takesUnknown
 		}
@@ -90,7 +90,7 @@ func (s *subject) judge(l line, words []word, helps map[int]help, rep *Report) {
 			if near := h.nearest(w.flag); near != "" {
 				fix = "did you mean " + near + "?"
 			}
-			if instead := s.profile.Replaced[w.flag]; instead != "" {
+			if instead := s.adapter.Profile().Replaced[w.flag]; instead != "" {
 				fix = "write " + instead + " instead"
 			}
 			if at == "" {
