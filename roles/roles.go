@@ -167,9 +167,7 @@ func StampOf(loopDir, role string) Stamp {
 //
 // Fresh is a report that was written during the run: other bytes, another modification time, or another inode (a file
 // written aside and renamed). The same bytes written anew are fresh: a planner who finds that the plan still stands and
-// writes it again has done its duty, and the next prompt must not reproach it. (The bash original restored the old time
-// in that case, so such a role looked idle; whether the loop makes progress is for the stuck gate to judge, by the
-// code.) The price is that `touch` passes for writing. Time alone cannot be believed either: a rewrite within the file
+// writes it again has done its duty, and the next prompt must not reproach it. The price is that `touch` passes for writing. Time alone cannot be believed either: a rewrite within the file
 // system's clock tick shows by its hash.
 func Check(loopDir, role string, before Stamp) Outcome {
 	file, _ := Deliverable(role)

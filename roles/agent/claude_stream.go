@@ -70,6 +70,7 @@ type claudeResult struct {
 
 func (c claude) Stream(req Request) Stream {
 	s := &claudeStream{resumed: req.Resume != nil || hasFlag(req.words(), strings.Fields(claudeResumes)...), tasks: map[string]bool{}}
+	s.counts.since = map[string]modelCount{}
 	if req.Resume != nil {
 		s.before = req.Resume.Totals
 	}

@@ -90,9 +90,6 @@ func (c *claudeCounts) result(e event) {
 	turn := e.counters("usage.*", claudeNames)
 	turn.Reasoning = e.count("usage.output_tokens_details.thinking_tokens")
 	c.turns = c.turns.plus(turn)
-	if c.since == nil {
-		c.since = map[string]modelCount{}
-	}
 	c.models = map[string]modelCount{}
 	addModels(e, "modelUsage.*.*", c.models)
 	addModels(e, "model_usage_since_last_result.*.*", c.since)
@@ -168,13 +165,8 @@ func addModels(e event, path string, to map[string]modelCount) {
 	now := map[string]modelCount{}
 	for v := range e.all(path) {
 		key, field := v.Keys[0], v.Keys[1]
-		m, known := now[key]
-		if !known {
-			m.name = key
-		}
-		switch {
-		case !known && len(now) == maxModels:
-			continue
+		m := now[key]
+		switch m.name = cmp.Or(m.name, key); {
 		case field == "canonicalModel" && v.Type == 's' && len(v.Raw) > 0:
 			m.name = string(v.Raw)
 		case field == "costBasis" && string(v.Raw) == "unknown":

@@ -15,12 +15,6 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// What is kept of gemini's events:
-//
-//	init{session_id,model}
-//	message{role,content,delta}, tool_use{tool_name,parameters}, tool_result{status,error{type,message}}
-//	error{severity,message}
-//	result{status,error{type,message},stats{...}}
 var geminiLines = paths{
 	64: `type timestamp role severity status stats.total_tokens stats.input_tokens stats.input stats.cached stats.output_tokens
 		stats.models.*.total_tokens stats.models.*.input_tokens`,

@@ -194,39 +194,27 @@ func (e event) want(path string) int {
 	return -1
 }
 
-func (e event) last(path string) (jsonstream.Value, bool) { return e.Last(e.want(path)) }
+// These give the values at a path in order, or the last one; of that its text or number, with "", 0 and nil if it is
+// none. int and count take a whole number from 0 to 2^53.
+func (e event) all(path string) iter.Seq[jsonstream.Value] { return e.All(e.want(path)) }
+func (e event) last(path string) (jsonstream.Value, bool)  { return e.Last(e.want(path)) }
+func (e event) str(path string) string                     { return e.String(e.want(path)) }
+func (e event) float(path string) (float64, bool)          { return e.Float(e.want(path)) }
+func (e event) bool(path string) (value, ok bool)          { return e.Bool(e.want(path)) }
+func (e event) int(path string) int64                      { return deref(e.count(path)) }
 
-// str is the last string at the path; "" if there is none.
-func (e event) str(path string) string { return e.String(e.want(path)) }
-
-// text is the last value at the path, if it is a string.
 func (e event) text(path string) (jsonstream.Value, bool) {
 	v, ok := e.last(path)
 	return v, ok && v.Type == 's'
 }
 
-// int is the last number at the path; 0 if it is no whole one.
-func (e event) int(path string) int64 {
-	n, _ := e.Int(e.want(path))
-	return n
-}
-
-// count is the last number at the path; nil if it is no whole one from 0 up.
 func (e event) count(path string) *int64 {
-	if v, ok := e.last(path); ok {
-		if n, ok := number(v); ok {
-			return &n
-		}
+	v, _ := e.last(path)
+	if n, ok := number(v); ok {
+		return &n
 	}
 	return nil
 }
-
-func (e event) float(path string) (float64, bool) { return e.Float(e.want(path)) }
-
-func (e event) bool(path string) (value, ok bool) { return e.Bool(e.want(path)) }
-
-// all gives the values at the path in order.
-func (e event) all(path string) iter.Seq[jsonstream.Value] { return e.All(e.want(path)) }
 
 // counters reads the counters at a path that ends with "*", by their last key.
 func (e event) counters(path string, names counterNames) (u Usage) {

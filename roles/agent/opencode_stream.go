@@ -16,11 +16,6 @@ import (
 	"github.com/superloop/superloop/roles/agent/class"
 )
 
-// What is kept of opencode's events, all of which have type, timestamp and sessionID:
-//
-//	step_start, text{part{text,synthetic}}, tool_use{part{tool,state{status,title,input,error}}}
-//	step_finish{part{id,reason,cost,tokens{input,output,reasoning,cache{read,write}}}}
-//	error{error{name,data{message,statusCode,isRetryable,responseHeaders,responseBody,ref}}}
 var opencodeLines = paths{
 	64: `type timestamp part.synthetic part.reason part.cost part.tokens.* part.tokens.cache.* error.data.statusCode
 		error.data.isRetryable error.data.ref`,
