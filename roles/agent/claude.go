@@ -114,8 +114,7 @@ func claudeCredential(_ Request, env []string) (Login, Account) {
 			for _, name := range c.names {
 				values = append(values, valueIn(env, name))
 			}
-			how := c.on + " is set: the credentials of that cloud are not looked at"
-			return Login{LoginUnknown, how}, Account{c.provider, AccountID(values...)}
+			return Login{LoginUnknown, c.on + " is set: the credentials of that cloud are not looked at"}, Account{c.provider, AccountID(values...)}
 		}
 	}
 	base := valueIn(env, "ANTHROPIC_BASE_URL")

@@ -11,10 +11,7 @@ import (
 	"github.com/superloop/superloop/internal/pattern"
 )
 
-const (
-	maxModels = 64 // models of one run
-	maxIDs    = 64 // messages that may be under way at a time
-)
+const maxModels, maxIDs = 64, 64 // the models of one run, and the messages that may be under way at a time
 
 var (
 	claudeNames      = counterNames{"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}

@@ -17,10 +17,8 @@ var codexRollout = paths{
 	256: "payload.session_id payload.root_turn_id payload.model",
 }.lazy()
 
-const (
-	maxDays     = 4096 // directories of days that are looked at for a session
-	maxRollouts = 1024 // files that are looked at for sub-agents
-)
+// So many directories of days are looked at for a session, and files for sub-agents.
+const maxDays, maxRollouts = 4096, 1024
 
 // Recover finds in the files of the session what the stream did not tell: the usage of a turn that did not end well,
 // that of the sub-agents, which no event has, the model, and when a limit ends.

@@ -260,10 +260,8 @@ func (e event) message(path string) string {
 	return ""
 }
 
-const (
-	maxTranscript = 256 << 20 // bytes of a session's file that are read: its end
-	maxListed     = 4096      // entries of a directory that are looked at
-)
+// So many bytes of a session's file are read, its end, and entries of a directory.
+const maxTranscript, maxListed = 256 << 20, 4096
 
 // Recoverer is a Stream that finds in the files of its CLI what the output did not tell, such as the usage of a run
 // that was killed. Recover is called after Finish, in any case, with the agent's environment and directory, and only
