@@ -84,7 +84,7 @@ func (f *Fold) Add(ev journal.Event) error {
 
 // RecordOf is an event as failures.Fold takes it.
 func RecordOf(ev journal.Event) failures.Record {
-	return failures.Record{Event: ev.Event, LoopID: ev.LoopID, RunID: ev.RunID, Iteration: ev.Iteration, At: ev.Timestamp, Fields: ev.Fields}
+	return failures.Record{Event: ev.Event, LoopID: ev.LoopID, At: ev.Timestamp, Fields: ev.Fields}
 }
 
 // lose counts an attempt whose end nobody saw: the loop goes on without one.

@@ -1,3 +1,21 @@
+// Package failures decides what follows when a role has failed: who goes on with the task, when the cause is looked
+// for, and when an operator is asked.
+//
+//	RoleOutcome -- Detect --> Event -- Next --> Decision
+//	                            |                  |
+//	                            |                  +-- retry, reassign: another runner has the task
+//	                            |                  +-- wait: nobody can take it before Until
+//	                            |                  +-- root_cause: Analyse, then Analysed
+//	                            |                  +-- escalate: the end; an operator has it
+//	                            +--> History (why), Health (who is fit), Watch (is it more than one task)
+//
+// A failure is classified first, by facts and by the class that an adapter gave it, never by what somebody wrote. Only
+// what can be the fault of whoever did the task goes through the failure policy; a provider that is down is waited for,
+// work that cannot be done is not tried again.
+//
+// The failure policy, the history, the breakers, the triggers, the checks and the snapshots are plain values that are
+// written down as JSON. This package has no clock, does no I/O and imports nothing of ours: time and facts come in.
+// Package preflight looks at the system, and keeps values in files.
 package failures
 
 import (
@@ -10,23 +28,28 @@ import (
 // CauseType is what kind of thing has to change.
 type CauseType string
 
-// The types, those of root-cause.json.
+// The types of root-cause.json, and the kinds of a Fix: who carries it out.
 const (
 	CauseCode           CauseType = "code"
 	CauseConfig         CauseType = "config"
 	CauseDependency     CauseType = "dependency"
 	CauseInfrastructure CauseType = "infrastructure"
 	CauseUnknown        CauseType = "unknown"
-)
 
-// Kinds of a Fix: who carries it out.
-const (
 	FixEnvironment = "environment" // Command, if the one gate lets it run
 	FixCode        = "code"        // Instruction, for the implementer
 	FixConfig      = "config"      // Instruction, a proposal for an operator
 	FixPerson      = "person"      // Instruction, nobody else can
 	FixWait        = "wait"        // time
 	FixNone        = "none"
+
+	// PromptNote is the Kind of a Prevented that is no check, ByRules is RootCause.By of an analysis by rules.
+	PromptNote CheckKind = "prompt_note"
+	ByRules              = "rules"
+
+	maxWhys     = 5 // of a RootCause
+	maxEvidence = 12
+	sure        = 0.7 // confidence from which a cause is acted on
 )
 
 // Fix is what would fix a cause.
@@ -42,9 +65,6 @@ type Prevented struct {
 	Spec *CheckSpec `json:"spec,omitempty"`
 	Note string     `json:"note,omitempty"`
 }
-
-// PromptNote is the Kind of a Prevented that is no check.
-const PromptNote CheckKind = "prompt_note"
 
 // Quote is a line of an output that speaks for something.
 type Quote struct {
@@ -80,16 +100,6 @@ type RootCause struct {
 	Others   []string `json:"other_causes,omitempty"`
 	Problems []string `json:"problems,omitempty"` // what was wrong with a diagnostician's answer
 }
-
-// ByRules is RootCause.By of an analysis by rules.
-const ByRules = "rules"
-
-// Bounds of a RootCause.
-const (
-	maxWhys     = 5
-	maxEvidence = 12
-	sure        = 0.7 // confidence from which a cause is acted on
-)
 
 // MarshalJSON keeps the lists lists and the time in whole milliseconds of UTC.
 func (rc RootCause) MarshalJSON() ([]byte, error) {
@@ -129,12 +139,8 @@ func (rc RootCause) Suspicion() (p Prevention, ok bool) {
 	if rc.Prevention == nil || rc.Prevention.Spec == nil {
 		return Prevention{}, false
 	}
-	p = Prevention{Kind: rc.Prevention.Kind, Spec: *rc.Prevention.Spec, Reason: clip(rc.Description), AddedBy: rc.By}
-	if p.Valid() != nil {
-		return Prevention{}, false
-	}
-	p.ID = p.id()
-	return p, true
+	p = NewCheck(rc.Prevention.Kind, *rc.Prevention.Spec, rc.Description, rc.By)
+	return p, p.Valid() == nil
 }
 
 // Case is everything that rules look at.
@@ -191,13 +197,18 @@ func (c Case) lastEntry() Entry {
 
 // same is how many of the failures have the last one's signature.
 func (c Case) same() int {
-	n := 0
+	return count(c.History, func(e Entry) bool { return e.Signature == c.lastEntry().Signature })
+}
+
+// providers is how many providers have failures of a sort.
+func (c Case) providers(have func(Entry) bool) int {
+	all := map[string]bool{}
 	for _, e := range c.History {
-		if e.Signature == c.lastEntry().Signature {
-			n++
+		if have(e) {
+			all[e.Agent.provider()] = true
 		}
 	}
-	return n
+	return len(all)
 }
 
 // change is the first change of a kind since the last success.

@@ -10,12 +10,10 @@ import (
 
 // Record is an event of a journal.
 type Record struct {
-	Event     string
-	LoopID    string
-	RunID     string
-	Iteration int
-	At        time.Time
-	Fields    json.RawMessage
+	Event  string
+	LoopID string
+	At     time.Time
+	Fields json.RawMessage
 }
 
 // Rate is how often something ended badly.
@@ -72,11 +70,14 @@ type Figures struct {
 	Alerts      []Rate `json:"alerts"`          // by severity: Runs
 }
 
-// Bounds of a Fold's memory.
+// Bounds of a Fold's memory, and what it counts by and takes the times of.
 const (
 	maxHours = 48
 	maxTimes = 10_000 // of each Spread; later ones replace the oldest
 	maxNames = 500
+
+	byHour, byRunner, byRole, byCause, byAlert = 0, 1, 2, 3, 4
+	detection, response, recovery              = 0, 1, 2
 )
 
 // Fold adds up journals, event by event; those of several loops may be mixed, if each is in order. Its zero value has
@@ -90,20 +91,6 @@ type Fold struct {
 	open   map[string]*mending
 	times  [3][]int64
 }
-
-const (
-	byHour = iota
-	byRunner
-	byRole
-	byCause
-	byAlert
-)
-
-const (
-	detection = iota
-	response
-	recovery
-)
 
 // mending is a task between its first failure and its success.
 type mending struct {

@@ -14,7 +14,7 @@ func record(at time.Time, loop, event string, fields any) Record {
 	if err != nil {
 		panic(err)
 	}
-	return Record{Event: event, LoopID: loop, RunID: "r", At: at, Fields: raw}
+	return Record{Event: event, LoopID: loop, At: at, Fields: raw}
 }
 
 func role(at time.Time, loop, event, runner string) Record {

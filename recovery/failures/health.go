@@ -10,11 +10,14 @@ import (
 // Circuit is the state of a breaker.
 type Circuit string
 
-// The circuits.
+// The circuits, and the bounds of a Health.
 const (
 	Closed   Circuit = "closed"    // fit
 	OpenCut  Circuit = "open"      // not to be used before Until
 	HalfOpen Circuit = "half_open" // one run may show whether it is fit again
+
+	maxRecent = 50
+	maxAgents = 100
 )
 
 // BreakerLimits say when an agent is unfit. A zero field is its default.
@@ -66,12 +69,6 @@ type Breaker struct {
 	LastFailure time.Time `json:"last_failure,omitzero"`
 }
 
-// Bounds of a Health.
-const (
-	maxRecent = 50
-	maxAgents = 100
-)
-
 // SuccessRate is that of the recent runs; ok is false without any.
 func (b Breaker) SuccessRate() (rate float64, ok bool) {
 	if b.Recent == "" {
@@ -96,18 +93,13 @@ type Health struct {
 	Breakers []Breaker     `json:"breakers,omitempty"`
 }
 
-// Clone is a copy that shares nothing that changes.
-func (h Health) Clone() Health {
-	h.Breakers = slices.Clone(h.Breakers)
-	for i := range h.Breakers {
-		h.Breakers[i].Tasks = slices.Clone(h.Breakers[i].Tasks)
-	}
-	return h
+func (h Health) index(a Agent) int {
+	return slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a })
 }
 
 // Of is what is known of an agent.
 func (h Health) Of(a Agent) Breaker {
-	if i := slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a }); i >= 0 {
+	if i := h.index(a); i >= 0 {
 		return h.Breakers[i]
 	}
 	return Breaker{Agent: a, Circuit: Closed}
@@ -115,8 +107,7 @@ func (h Health) Of(a Agent) Breaker {
 
 // at is the breaker of an agent, made if need be; the one that was used longest ago is dropped when there are too many.
 func (h *Health) at(a Agent) *Breaker {
-	i := slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a })
-	if i >= 0 {
+	if i := h.index(a); i >= 0 {
 		return &h.Breakers[i]
 	}
 	if len(h.Breakers) >= maxAgents {
@@ -197,20 +188,19 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 	}
 	if r.Failure == nil {
 		b.Successes++
-		b.Recent = recent(b.Recent, "+")
+		b.Recent = recent(b.Recent + "+")
 		if now.After(b.LastSuccess) {
 			b.LastSuccess = now
 		}
 		if late {
 			return false
 		}
-		b.Circuit, b.InRow, b.Tasks, b.Trips = Closed, 0, nil, 0
-		b.OpenedAt, b.Until, b.Kind, b.Why = time.Time{}, time.Time{}, "", ""
+		b.forgive()
 		return false
 	}
 	e := *r.Failure
 	b.LastFailure = now
-	b.Recent = recent(b.Recent, "-")
+	b.Recent = recent(b.Recent + "-")
 	switch e.Blame {
 	case BlameAccount, BlameSettings:
 		h.open(b, e, time.Time{}, now)
@@ -236,16 +226,17 @@ func (h *Health) Ended(r Result, now time.Time) (tripped bool) {
 
 // Broken notes that a run was broken off by superloop: it says nothing of the agent.
 func (h *Health) Broken(a Agent) {
-	if i := slices.IndexFunc(h.Breakers, func(b Breaker) bool { return b.Agent == a }); i >= 0 {
+	if i := h.index(a); i >= 0 {
 		h.Breakers[i].ProbeAt = time.Time{}
 	}
 }
 
 // Reset forgets what speaks against an agent: an operator has mended it. The figures stay.
-func (h *Health) Reset(a Agent) {
-	b := h.at(a)
-	b.Circuit, b.InRow, b.Tasks, b.Trips = Closed, 0, nil, 0
-	b.OpenedAt, b.Until, b.ProbeAt, b.Kind, b.Why = time.Time{}, time.Time{}, time.Time{}, "", ""
+func (h *Health) Reset(a Agent) { h.at(a).forgive() }
+
+func (b *Breaker) forgive() {
+	b.Circuit, b.InRow, b.Tasks, b.Trips, b.Kind, b.Why = Closed, 0, nil, 0, "", ""
+	b.OpenedAt, b.Until, b.ProbeAt = time.Time{}, time.Time{}, time.Time{}
 }
 
 // open makes an agent unfit until a time that was told, or for the backoff.
@@ -263,21 +254,7 @@ func (h *Health) open(b *Breaker, e Event, until, now time.Time) {
 	}
 }
 
-// List is every agent, the one with the best recent success rate first.
-func (h Health) List() []Breaker {
-	out := slices.Clone(h.Breakers)
-	slices.SortStableFunc(out, func(a, b Breaker) int {
-		x, _ := a.SuccessRate()
-		y, _ := b.SuccessRate()
-		return cmp.Or(cmp.Compare(y, x), cmp.Compare(a.Agent.Runner, b.Agent.Runner), cmp.Compare(a.Agent.Model, b.Agent.Model))
-	})
-	return out
-}
-
-func recent(s, outcome string) string {
-	s += outcome
-	return s[max(0, len(s)-maxRecent):]
-}
+func recent(s string) string { return s[max(0, len(s)-maxRecent):] }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
@@ -303,12 +280,7 @@ func (c Candidate) usable() bool { return c.Fit || c.Probe }
 // provider that has not failed the task, then of a tier that is no lower (of the same provider: that is higher), then
 // as listed. It never picks one of failed, or one that is not fit.
 func Choose(list []Candidate, failed []Agent, tier int) (Candidate, bool) {
-	ok := make([]Candidate, 0, len(list))
-	for _, c := range list {
-		if c.usable() && !slices.Contains(failed, c.Agent) {
-			ok = append(ok, c)
-		}
-	}
+	ok := slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return !c.usable() || slices.Contains(failed, c.Agent) })
 	if len(ok) == 0 {
 		return Candidate{}, false
 	}

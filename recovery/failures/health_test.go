@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"reflect"
 	"testing"
 	"time"
 
@@ -153,8 +152,8 @@ func TestHealthFigures(t *testing.T) {
 		t.Error("nobody told what bob costs")
 	}
 	h.Broken(bob)
-	if l := h.List(); len(l) != 2 || l[0].Agent != bob {
-		t.Errorf("%+v", l)
+	if len(h.Breakers) != 2 || h.Breakers[1].Agent != bob {
+		t.Errorf("%+v", h.Breakers)
 	}
 }
 
@@ -167,9 +166,9 @@ func TestHealthForever(t *testing.T) {
 		for range rapid.IntRange(0, 80).Draw(rt, "n") {
 			a := Agent{Runner: fmt.Sprint("r", rapid.IntRange(0, 120).Draw(rt, "agent"))}
 			now = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(rt, "s")) * time.Second)
-			was := h.Clone()
+			was := fmt.Sprintf("%+v", h)
 			c := h.Look(a, 0, time.Time{}, now)
-			if !reflect.DeepEqual(was, h) {
+			if was != fmt.Sprintf("%+v", h) {
 				rt.Fatal("a look has changed it")
 			}
 			person := h.Of(a).Circuit == OpenCut && h.Of(a).Until.IsZero()

@@ -7,14 +7,12 @@ import (
 	"github.com/superloop/superloop/internal/text"
 )
 
-// Bounds of a History.
+// Bounds of a History, and outcomes of an Entry.
 const (
-	MaxTasks   = 20 // the one that failed longest ago is dropped
-	MaxEntries = 12 // of one task; the oldest is dropped
-)
+	MaxTasks   = 20  // the one that failed longest ago is dropped
+	MaxEntries = 12  // of one task; the oldest is dropped
+	maxWhy     = 300 // characters of a sentence
 
-// Outcomes of an Entry.
-const (
 	Open     = ""         // nobody knows yet
 	Repaired = "repaired" // its environment was mended; it does not count any more
 	Solved   = "solved"   // the response to it made the task succeed
@@ -129,19 +127,14 @@ func (h *History) Repair(t Task, signature string) int {
 	return n
 }
 
-// Counted is how many of a task's failures count.
-func (h History) Counted(t Task) int {
-	n := 0
-	for _, e := range h.Of(t) {
-		if e.Counted {
+func count(es []Entry, of func(Entry) bool) (n int) {
+	for _, e := range es {
+		if of(e) {
 			n++
 		}
 	}
 	return n
 }
-
-// maxWhy bounds the sentences that are kept, in characters.
-const maxWhy = 300
 
 // clip makes a text of anybody fit for a record.
 func clip(s string) string { return text.Line(s, maxWhy) }

@@ -18,11 +18,12 @@ type Output struct {
 	Text   string
 }
 
-// maxAnswer bounds a diagnostician's answer, in bytes, and maxSaid its confidence: nobody who cannot try it is surer.
+// Bounds of a diagnostician's answer.
 const (
-	maxAnswer = 64 << 10
-	maxSaid   = 0.9
-	leastText = 12 // of a quote that proves anything
+	maxAnswer  = 64 << 10 // bytes of it
+	maxSaid    = 0.9      // confidence: nobody who cannot try it is surer
+	leastText  = 12       // bytes of a quote that proves anything
+	maxCommand = 1000     // bytes of a proposed command
 )
 
 // answer is what a diagnostician writes: the same words as root-cause.json.
@@ -219,9 +220,6 @@ func confidence(raw json.RawMessage) float64 {
 	_ = json.Unmarshal(raw, &word) // what is no word has no value either
 	return cmp.Or(map[string]float64{"high": 0.9, "medium": 0.6}[strings.ToLower(word)], 0.3)
 }
-
-// maxCommand bounds a proposed command, in bytes.
-const maxCommand = 1000
 
 func fixOf(raw json.RawMessage, typ CauseType) (Fix, error) {
 	var f Fix

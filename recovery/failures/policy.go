@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// StateVersion is the shape of State as it is written.
-const StateVersion = 1
-
-// Step is what a Decision does; each changes something before the task is tried again.
+// Step is what a Decision does; each changes something before the task is tried again. They are in order, from the
+// cheapest up. Only the last one is an end.
 type Step string
 
-// The steps, from the cheapest up. Only the last one is an end.
+// Phase is where a failure policy stands. An agent holds the task in Working alone; the last two are ends.
+type Phase string
+
+// The steps, the phases, the reasons of a Decision (the vocabulary of its events), and the types of escalations, as
+// escalation.json has them.
 const (
 	StepNone      Step = ""           // the input does not fit the state: nothing follows
 	StepRetry     Step = "retry"      // the same agent: what it died of is gone (repaired, a new session)
@@ -22,25 +24,13 @@ const (
 	StepRootCause Step = "root_cause" // look for the cause, then Analysed
 	StepResume    Step = "resume"     // after a wait, an analysis or an operator: the agent named goes on
 	StepEscalate  Step = "escalate"   // an operator; the failure policy has ended
-)
 
-// Phase is where a failure policy stands. An agent holds the task in Working alone.
-type Phase string
-
-// The phases; the last two are ends.
-const (
 	Working   Phase = "working"
 	Waiting   Phase = "waiting"
 	Analysing Phase = "analysing"
 	WithHuman Phase = "person"
 	Done      Phase = "done"
-)
 
-// Ended reports whether nothing happens any more by itself.
-func (p Phase) Ended() bool { return p == WithHuman || p == Done }
-
-// Reasons of a Decision, the vocabulary of its events.
-const (
 	ReasonFailed        = "failed"         // counted
 	ReasonRepaired      = "repaired"       // not counted, the environment was mended
 	ReasonChance        = "chance"         // not counted, nobody's fault
@@ -57,13 +47,17 @@ const (
 	ReasonBackAgain     = "back_again" // after a wait
 	ReasonAnalysed      = "analysed"
 	ReasonAnswered      = "answered"
-)
 
-// Types of escalations, as escalation.json has them.
-const (
 	TypeRole   = "role_failure"
 	TypeRunner = "runner_unavailable"
+
+	// StateVersion is the shape of State as it is written.
+	StateVersion = 1
+	maxTell      = 8 // of State.Tell
 )
+
+// Ended reports whether nothing happens any more by itself.
+func (p Phase) Ended() bool { return p == WithHuman || p == Done }
 
 // Limits bound a failure policy. A zero field is its default.
 type Limits struct {
@@ -146,9 +140,6 @@ type State struct {
 	Reason  string `json:"reason,omitempty"` // of the last decision
 	Why     string `json:"why,omitempty"`
 }
-
-// maxTell bounds State.Tell.
-const maxTell = 8
 
 // New is the failure policy of a task that an agent has begun.
 func New(t Task, a Agent, l Limits, now time.Time) State {

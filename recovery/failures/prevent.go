@@ -82,13 +82,17 @@ type Preventions struct {
 	Checks  []Prevention `json:"checks"`
 }
 
-// Bounds of Preventions, and when a check is given up.
+// Bounds of Preventions, when a check is given up, and what a look found.
 const (
 	maxChecks   = 100
 	idleRuns    = 500                 // looks without a single hit
 	idleAfter   = 60 * 24 * time.Hour // without a hit, and at least quietRuns looks since it was added
 	quietRuns   = 100
 	overruledAt = 2 // false alarms, when they are more than what was prevented
+
+	CheckOK      = "ok"
+	CheckBroken  = "broken"
+	CheckUnknown = "unknown" // it cannot be told here; counts as ok
 )
 
 // Add takes a check in, or wakes the one that looks at the same. It reports whether anything is new. A spec that cannot
@@ -100,8 +104,7 @@ func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error
 	p.ID = p.id()
 	p.Reason = clip(p.Reason)
 	ps.Version = 1
-	if i := slices.IndexFunc(ps.Checks, func(q Prevention) bool { return q.ID == p.ID }); i >= 0 {
-		q := &ps.Checks[i]
+	if q := ps.find(p.ID); q != nil {
 		if q.Active() {
 			return *q, false, nil
 		}
@@ -123,18 +126,16 @@ func (ps *Preventions) Add(p Prevention, now time.Time) (Prevention, bool, error
 // Note takes in what a look found, and retires what has proved useless. It gives the checks that were retired.
 func (ps *Preventions) Note(found []Finding, now time.Time) (retired []Prevention) {
 	for _, f := range found {
-		i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == f.ID })
-		if i < 0 || !ps.Checks[i].Active() {
+		p := ps.find(f.ID)
+		if p == nil || !p.Active() {
 			continue
 		}
-		p := &ps.Checks[i]
 		p.Runs++
 		if f.State == CheckBroken {
 			p.Hits++
 			p.LastHit = now
 		}
-		if why := p.useless(now); why != "" {
-			p.Retired, p.RetiredOf = now, why
+		if p.retire(p.useless(now), now) {
 			retired = append(retired, *p)
 		}
 	}
@@ -143,29 +144,39 @@ func (ps *Preventions) Note(found []Finding, now time.Time) (retired []Preventio
 
 // Saved notes that a check kept a role from running over a broken environment.
 func (ps *Preventions) Saved(id string) {
-	if i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id }); i >= 0 {
-		ps.Checks[i].Prevented++
+	if p := ps.find(id); p != nil {
+		p.Prevented++
 	}
 }
 
 // Overrule notes that a role did its work although a check said that it could not.
 func (ps *Preventions) Overrule(id string, now time.Time) {
-	if i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id && p.Active() }); i >= 0 {
-		p := &ps.Checks[i]
+	if p := ps.find(id); p != nil && p.Active() {
 		p.Overruled++
-		if why := p.useless(now); why != "" {
-			p.Retired, p.RetiredOf = now, why
-		}
+		p.retire(p.useless(now), now)
 	}
 }
 
 // Retire gives a check up because an operator says so. It reports whether it was active.
 func (ps *Preventions) Retire(id, why string, now time.Time) bool {
-	i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id && p.Active() })
-	if i >= 0 {
-		ps.Checks[i].Retired, ps.Checks[i].RetiredOf = now, clip(why)
+	p := ps.find(id)
+	return p != nil && p.Active() && p.retire(clip(why), now)
+}
+
+// find is the check of that ID, nil without one.
+func (ps *Preventions) find(id string) *Prevention {
+	if i := slices.IndexFunc(ps.Checks, func(p Prevention) bool { return p.ID == id }); i >= 0 {
+		return &ps.Checks[i]
 	}
-	return i >= 0
+	return nil
+}
+
+// retire gives a check up for a reason; "" is none, and then it reports false.
+func (p *Prevention) retire(why string, now time.Time) bool {
+	if why != "" {
+		p.Retired, p.RetiredOf = now, why
+	}
+	return why != ""
 }
 
 // useless says why a check is not worth its look, "" while it is.
@@ -206,14 +217,12 @@ func (p Prevention) Valid() error {
 		return nil
 	}
 	switch p.Kind {
-	case CheckPath:
+	case CheckPath, CheckPermission:
 		if s.Path == "" {
 			return errors.New("it needs a path")
 		}
-		return one("want", s.Want, "", "file", "dir")
-	case CheckPermission:
-		if s.Path == "" {
-			return errors.New("it needs a path")
+		if p.Kind == CheckPath {
+			return one("want", s.Want, "", "file", "dir")
 		}
 		return one("want", s.Want, "read", "write", "execute")
 	case CheckDeps:
@@ -243,58 +252,36 @@ func (p Prevention) Valid() error {
 	return nil
 }
 
-// localAddress accepts what can be asked in an instant: this machine.
+// localAddress accepts what can be asked in an instant: this machine, by localhost or by an address without a zone. It
+// splits as net.SplitHostPort does. Package net is not imported because it brings the resolver and its start-up into
+// every program that only decides.
 func localAddress(addr string) error {
-	if filepath.IsAbs(addr) {
-		return nil
-	}
-	host, port, ok := splitHostPort(addr)
-	if !ok {
+	at := strings.LastIndexByte(addr, ':')
+	whole, port := addr[:max(0, at)], addr[at+1:]
+	host := strings.TrimSuffix(strings.TrimPrefix(whole, "["), "]")
+	ip, noIP := netip.ParseAddr(host)
+	n, err := strconv.Atoi(port)
+	switch bare := host == whole; {
+	case filepath.IsAbs(addr):
+	case at < 0 || strings.ContainsAny(host+port, "[]") || bare && strings.Contains(host, ":") || !bare && whole != "["+host+"]":
 		return fmt.Errorf("address %q is neither host:port nor the path of a socket", addr)
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+	case err != nil || n < 1 || n > 65535:
 		return fmt.Errorf("port %q, it may be 1 to 65535", port)
-	}
-	if !loopback(host) {
+	case host != "localhost" && (noIP != nil || ip.Zone() != "" || !ip.Unmap().IsLoopback()):
 		return fmt.Errorf("host %q is another machine; only this one is asked", host)
 	}
 	return nil
 }
 
-// splitHostPort does what net.SplitHostPort does. Package net is not imported because it brings the resolver and its
-// start-up into every program that only decides.
-func splitHostPort(addr string) (host, port string, ok bool) {
-	i := strings.LastIndexByte(addr, ':')
-	if i < 0 {
-		return "", "", false
-	}
-	host, port = addr[:i], addr[i+1:]
-	if inner, bracketed := strings.CutPrefix(host, "["); bracketed {
-		if host, ok = strings.CutSuffix(inner, "]"); !ok {
-			return "", "", false
-		}
-	} else if strings.Contains(host, ":") {
-		return "", "", false
-	}
-	return host, port, !strings.ContainsAny(host+port, "[]")
-}
-
-// loopback reports whether a host is this machine. An address with a zone is not taken, as net.ParseIP does not take
-// one.
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
-}
-
-// Who adds a check that nobody has learned: Prevention.AddedBy.
 const (
+	// Who adds a check that nobody has learned: Prevention.AddedBy.
 	AddedBySuperloop = "superloop"     // it is always made
 	AddedByConfig    = "configuration" // the owner has written it down
-)
 
-// leastFreeMB is how much must be free in the repository: below that tests, git and superloop's own journal begin to
-// fail half way.
-const leastFreeMB = 200
+	// leastFreeMB is how much must be free in the repository: below that tests, git and superloop's own journal begin to
+	// fail half way.
+	leastFreeMB = 200
+)
 
 // Builtin are the checks that are made before every iteration, whatever was learned: space and the right to write in
 // the directory that is looked at. They are in no Store, so they are never retired.
@@ -312,13 +299,6 @@ func NewCheck(kind CheckKind, spec CheckSpec, reason, by string) Prevention {
 	p.ID = p.id()
 	return p
 }
-
-// What a look found.
-const (
-	CheckOK      = "ok"
-	CheckBroken  = "broken"
-	CheckUnknown = "unknown" // it cannot be told here; counts as ok
-)
 
 // Finding is what one look found.
 type Finding struct {

@@ -3,6 +3,7 @@ package failures
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -117,22 +118,31 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// TestSplitHostPort: an address is split as package net splits it, and a host is
+// TestLocalAddress: an address is split as package net splits it, and a host is
 // this machine where package net says so.
-func TestSplitHostPort(t *testing.T) {
+func TestLocalAddress(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"[", "]", ":", "::1", "127.0.0.1", "localhost", "80", "::ffff:127.0.0.1", "%lo", "::ffff:10.0.0.1", "10.0.0.1", "a", "01", "."}), 0, 6).Draw(rt, "parts")
 		addr := strings.Join(parts, "")
 		host, port, err := net.SplitHostPort(addr)
-		gotHost, gotPort, ok := splitHostPort(addr)
-		if ok != (err == nil) || ok && (gotHost != host || gotPort != port) {
-			rt.Fatalf("%q: %q %q %t, net says %q %q %v", addr, gotHost, gotPort, ok, host, port, err)
+		n, noNumber := strconv.Atoi(port)
+		ip := net.ParseIP(host)
+		want := ""
+		switch {
+		case err != nil:
+			want = fmt.Sprintf("address %q is neither host:port nor the path of a socket", addr)
+		case noNumber != nil || n < 1 || n > 65535:
+			want = fmt.Sprintf("port %q, it may be 1 to 65535", port)
+		case host != "localhost" && (ip == nil || !ip.IsLoopback()):
+			want = fmt.Sprintf("host %q is another machine; only this one is asked", host)
 		}
-		for _, h := range []string{addr, host} {
-			if ip := net.ParseIP(h); loopback(h) != (h == "localhost" || ip != nil && ip.IsLoopback()) {
-				rt.Fatalf("%q: loopback is %t, net says %v", h, loopback(h), ip)
-			}
+		got := ""
+		if err := localAddress(addr); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			rt.Fatalf("%q: %q, net says %q", addr, got, want)
 		}
 	})
 }

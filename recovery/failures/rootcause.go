@@ -12,19 +12,6 @@ import (
 	"time"
 )
 
-// finding is what one rule says of a case.
-type finding struct {
-	rule     string
-	typ      CauseType
-	says     string
-	location string
-	evidence []Quote
-	why      []string
-	fix      Fix
-	prevent  *Prevented
-	sure     float64
-}
-
 // Analyse looks for the cause of a task's failures by rules. The rule that is surest wins; where none applies the type
 // is unknown, and the confidence 0. Everything it says is taken from the case: evidence is quoted, never made up.
 func Analyse(c Case, now time.Time) RootCause {
@@ -34,36 +21,35 @@ func Analyse(c Case, now time.Time) RootCause {
 		Category: e.Category, ErrorClass: e.Class, By: ByRules, Type: CauseUnknown, Fix: Fix{Kind: FixNone}}
 	sum := sha256.Sum256([]byte(rc.TaskKey + "\x00" + e.Signature + "\x00" + now.UTC().Format(time.RFC3339Nano)))
 	rc.ID = "rc-" + hex.EncodeToString(sum[:6])
-	var found []finding
-	for _, rule := range rules() {
-		if f, ok := rule.look(c, e); ok {
-			f.rule = rule.name
+	var found []RootCause
+	for _, r := range rules() {
+		if r.categories != "" && !slices.Contains(strings.Fields(r.categories), e.Category) || r.blame != "" && r.blame != e.Blame {
+			continue
+		}
+		if f := r.look(c, e); f.Confidence > 0 {
+			f.Rule = r.name
 			found = append(found, f)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b finding) int { return cmp.Compare(b.sure, a.sure) })
+	slices.SortStableFunc(found, func(a, b RootCause) int { return cmp.Compare(b.Confidence, a.Confidence) })
 	symptom := fmt.Sprintf("%s failed %s: %s", c.Task.Role, times(len(c.History)), e.Why)
 	if len(found) == 0 {
-		rc.Description = "no rule knows the cause of " + string(e.Kind)
-		rc.WhyChain = []string{clip(symptom)}
+		rc.Description, rc.WhyChain = "no rule knows the cause of "+string(e.Kind), []string{clip(symptom)}
 		rc.Evidence = bounded(c.Evidence)
 		return rc
 	}
 	f := found[0]
-	rc.Rule, rc.Type, rc.Description, rc.Location, rc.Fix, rc.Prevention = f.rule, f.typ, f.says, f.location, f.fix, f.prevent
-	if p := rc.Prevention; p != nil && p.Spec != nil && (Prevention{Kind: p.Kind, Spec: *p.Spec}).Valid() != nil {
-		rc.Prevention = nil // of a capture that is no name
+	rc.Rule, rc.Type, rc.Description, rc.Location, rc.Fix, rc.Confidence = f.Rule, f.Type, f.Description, f.Location, f.Fix, f.Confidence
+	if p := f.Prevention; p == nil || p.Spec == nil || (Prevention{Kind: p.Kind, Spec: *p.Spec}).Valid() == nil {
+		rc.Prevention = p // else it is of a capture that is no name
 	}
-	rc.Confidence = f.sure
-	rc.Evidence = bounded(append(slices.Clone(f.evidence), c.Evidence...))
-	rc.WhyChain = append([]string{clip(symptom)}, f.why...)
-	rc.WhyChain = append(rc.WhyChain, f.says)
-	rc.WhyChain = slices.Compact(rc.WhyChain)
+	rc.Evidence = bounded(slices.Concat(f.Evidence, c.Evidence))
+	rc.WhyChain = slices.Compact(slices.Concat([]string{clip(symptom)}, f.WhyChain, []string{f.Description}))
 	if over := len(rc.WhyChain) - maxWhys; over > 0 { // the symptom and the cause stay
 		rc.WhyChain = slices.Delete(rc.WhyChain, 1, 1+over)
 	}
 	for _, o := range found[1:min(len(found), 4)] {
-		rc.Others = append(rc.Others, fmt.Sprintf("%s (%.1f): %s", o.typ, o.sure, o.says))
+		rc.Others = append(rc.Others, fmt.Sprintf("%s (%.1f): %s", o.Type, o.Confidence, o.Description))
 	}
 	return rc
 }
@@ -90,186 +76,163 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
+// rule finds one kind of cause. It is asked about failures of its categories and its blame, "" for any, and says nothing
+// by a confidence of 0.
 type rule struct {
-	name string
-	look func(Case, Entry) (finding, bool)
+	name, categories string
+	blame            Blame
+	look             func(Case, Entry) RootCause
 }
 
 // rules in the order in which they win when two are equally sure.
 func rules() []rule {
 	return []rule{
-		{"disk", diskRule}, {"settings", settingsRule}, {"account", accountRule}, {"clock", clockRule}, {"outage", outageRule},
-		{"missing_tool", toolRule}, {"permission", permissionRule}, {"port", portRule}, {"dependency", dependencyRule},
-		{"removed_file", fileRule}, {"known_cure", remedyRule}, {"recent_commit", commitRule}, {"changed_tool", changedToolRule}, {"changed_config", changedConfigRule},
-		{"refused", refusedRule}, {"everywhere", everywhereRule}, {"code", codeRule}, {"one_runner", runnerRule},
+		{"disk", "", "", diskRule}, {"settings", "", BlameSettings, settingsRule}, {"account", "", BlameAccount, accountRule},
+		{"clock", "", "", clockRule}, {"outage", "", BlameProvider, outageRule},
+		{"missing_tool", "command_not_found tool_not_found", "", toolRule}, {"permission", "permission_denied", "", permissionRule},
+		{"port", "port_in_use", "", portRule}, {"dependency", "dependency build_failure corrupted", "", dependencyRule},
+		{"removed_file", "file_not_found", "", fileRule}, {"known_cure", "", BlameEnvironment, remedyRule},
+		{"recent_commit", "", "", commitRule}, {"changed_tool", "", "", changedToolRule}, {"changed_config", "", "", changedConfigRule},
+		{"refused", "", "", refusedRule}, {"everywhere", "", "", everywhereRule}, {"code", "", "", codeRule},
+		{"one_runner", "", BlameRunner, runnerRule},
 	}
 }
 
-func diskRule(c Case, e Entry) (finding, bool) {
+func diskRule(c Case, e Entry) RootCause {
 	ch, low := c.change(ChangeDisk)
 	if !low && e.Category != "disk_full" {
-		return finding{}, false
+		return RootCause{}
 	}
-	f := finding{typ: CauseInfrastructure, says: "the disk is full", sure: 0.8,
-		fix:     Fix{Kind: FixPerson, Instruction: "free space on the file system of the repository"},
-		prevent: &Prevented{Kind: CheckDisk, Spec: &CheckSpec{FreeMB: lowMB}}}
+	f := RootCause{Type: CauseInfrastructure, Description: "the disk is full", Confidence: 0.8,
+		Fix:        Fix{Kind: FixPerson, Instruction: "free space on the file system of the repository"},
+		Prevention: &Prevented{Kind: CheckDisk, Spec: &CheckSpec{FreeMB: lowMB}}}
 	if low {
-		f.evidence, f.sure = []Quote{fromChange(ch)}, 0.7
-		f.says = "the disk is nearly full: " + ch.Name + " " + ch.After
+		f.Evidence, f.Confidence = []Quote{fromChange(ch)}, 0.7
+		f.Description = "the disk is nearly full: " + ch.Name + " " + ch.After
 		if e.Category == "disk_full" {
-			f.sure = 0.95
+			f.Confidence = 0.95
 		}
-	}
-	return f, true
-}
-
-func settingsRule(c Case, e Entry) (finding, bool) {
-	if e.Blame != BlameSettings {
-		return finding{}, false
-	}
-	return finding{typ: CauseConfig, sure: 0.9, location: ".superloop/config.json",
-		says: fmt.Sprintf("the configuration of runner %s does not work: %s", e.Agent.Runner, e.Why),
-		fix:  Fix{Kind: FixPerson, Instruction: "correct runners." + e.Agent.Runner + " (superloop doctor says more)"}}, true
-}
-
-func accountRule(c Case, e Entry) (finding, bool) {
-	if e.Blame != BlameAccount {
-		return finding{}, false
-	}
-	return finding{typ: CauseInfrastructure, sure: 0.9, says: fmt.Sprintf("%s cannot use its account: %s", e.Agent, e.Why),
-		fix:     Fix{Kind: FixPerson, Instruction: "log in with " + e.Agent.Runner + ", or pay for its account"},
-		prevent: &Prevented{Kind: CheckAuth, Spec: &CheckSpec{Name: e.Agent.Runner}}}, true
-}
-
-func clockRule(c Case, e Entry) (finding, bool) {
-	ch, moved := c.change(ChangeClock)
-	if !moved {
-		return finding{}, false
-	}
-	f := finding{typ: CauseInfrastructure, sure: 0.4, says: "the clock of this machine " + ch.After, evidence: []Quote{fromChange(ch)},
-		fix: Fix{Kind: FixPerson, Instruction: "set the clock, and keep it in step with a time server"}}
-	if e.Category == "network_error" || e.Category == "auth" { // certificates and tokens have times
-		f.sure = 0.75
-	}
-	return f, true
-}
-
-func outageRule(c Case, e Entry) (finding, bool) {
-	down := map[string]bool{}
-	for _, x := range c.History {
-		if x.Blame == BlameProvider {
-			down[x.Agent.provider()] = true
-		}
-	}
-	if e.Blame != BlameProvider {
-		return finding{}, false
-	}
-	f := finding{typ: CauseInfrastructure, sure: 0.8, says: fmt.Sprintf("provider %s is down or limited: %s", e.Agent.provider(), e.Why),
-		fix:     Fix{Kind: FixWait, Instruction: "wait, or add a runner of another provider to role.runners"},
-		prevent: &Prevented{Kind: CheckLimit, Spec: &CheckSpec{Name: e.Agent.provider()}}}
-	if len(down) > 1 {
-		f.says, f.sure = fmt.Sprintf("%d providers are down at once: this machine's network may be", len(down)), 0.75
-		f.prevent = nil
-	}
-	return f, true
-}
-
-func toolRule(c Case, e Entry) (finding, bool) {
-	if e.Category != "command_not_found" && e.Category != "tool_not_found" {
-		return finding{}, false
-	}
-	tool := cmp.Or(c.Captures["tool"], c.Captures["cmd"], c.Captures["command"])
-	f := finding{typ: CauseDependency, sure: 0.6, says: "a program is missing", fix: Fix{Kind: FixEnvironment, Command: c.Command}}
-	if tool != "" {
-		f.says, f.sure = "the program "+tool+" is not installed, or not on PATH", 0.8
-		f.prevent = &Prevented{Kind: CheckTool, Spec: &CheckSpec{Name: tool}}
-		if ch, ok := c.change(ChangeTool, tool); ok {
-			f.evidence, f.sure = []Quote{fromChange(ch)}, 0.9
-		}
-	}
-	return withPerson(f, "install it"), true
-}
-
-// withPerson: where no rule knows a command an operator is told.
-func withPerson(f finding, what string) finding {
-	if f.fix.Kind == FixEnvironment && f.fix.Command == "" {
-		f.fix = Fix{Kind: FixPerson, Instruction: what}
-		f.sure = min(f.sure, sure-0.05) // nobody knows a remedy: the next agent may find one
 	}
 	return f
 }
 
-func permissionRule(c Case, e Entry) (finding, bool) {
-	if e.Category != "permission_denied" {
-		return finding{}, false
+func settingsRule(c Case, e Entry) RootCause {
+	return RootCause{Type: CauseConfig, Confidence: 0.9, Location: ".superloop/config.json",
+		Description: fmt.Sprintf("the configuration of runner %s does not work: %s", e.Agent.Runner, e.Why),
+		Fix:         Fix{Kind: FixPerson, Instruction: "correct runners." + e.Agent.Runner + " (superloop doctor says more)"}}
+}
+
+func accountRule(c Case, e Entry) RootCause {
+	return RootCause{Type: CauseInfrastructure, Confidence: 0.9, Description: fmt.Sprintf("%s cannot use its account: %s", e.Agent, e.Why),
+		Fix:        Fix{Kind: FixPerson, Instruction: "log in with " + e.Agent.Runner + ", or pay for its account"},
+		Prevention: &Prevented{Kind: CheckAuth, Spec: &CheckSpec{Name: e.Agent.Runner}}}
+}
+
+func clockRule(c Case, e Entry) RootCause {
+	ch, moved := c.change(ChangeClock)
+	if !moved {
+		return RootCause{}
 	}
-	f := finding{typ: CauseInfrastructure, sure: 0.7, says: "something may not be read, written or run",
-		fix: Fix{Kind: FixPerson, Instruction: "give the user of superloop that permission, or change what the task needs"}}
+	f := RootCause{Type: CauseInfrastructure, Confidence: 0.4, Description: "the clock of this machine " + ch.After, Evidence: []Quote{fromChange(ch)},
+		Fix: Fix{Kind: FixPerson, Instruction: "set the clock, and keep it in step with a time server"}}
+	if e.Category == "network_error" || e.Category == "auth" { // certificates and tokens have times
+		f.Confidence = 0.75
+	}
+	return f
+}
+
+func outageRule(c Case, e Entry) RootCause {
+	f := RootCause{Type: CauseInfrastructure, Confidence: 0.8, Description: fmt.Sprintf("provider %s is down or limited: %s", e.Agent.provider(), e.Why),
+		Fix:        Fix{Kind: FixWait, Instruction: "wait, or add a runner of another provider to role.runners"},
+		Prevention: &Prevented{Kind: CheckLimit, Spec: &CheckSpec{Name: e.Agent.provider()}}}
+	if down := c.providers(func(x Entry) bool { return x.Blame == BlameProvider }); down > 1 {
+		f.Description = fmt.Sprintf("%d providers are down at once: this machine's network may be", down)
+		f.Confidence, f.Prevention = 0.75, nil
+	}
+	return f
+}
+
+func toolRule(c Case, e Entry) RootCause {
+	tool := cmp.Or(c.Captures["tool"], c.Captures["cmd"], c.Captures["command"])
+	f := RootCause{Type: CauseDependency, Confidence: 0.6, Description: "a program is missing", Fix: Fix{Kind: FixEnvironment, Command: c.Command}}
+	if tool != "" {
+		f.Description, f.Confidence = "the program "+tool+" is not installed, or not on PATH", 0.8
+		f.Prevention = &Prevented{Kind: CheckTool, Spec: &CheckSpec{Name: tool}}
+		if ch, ok := c.change(ChangeTool, tool); ok {
+			f.Evidence, f.Confidence = []Quote{fromChange(ch)}, 0.9
+		}
+	}
+	return withPerson(f, "install it")
+}
+
+// withPerson: where no rule knows a command an operator is told.
+func withPerson(f RootCause, what string) RootCause {
+	if f.Fix.Kind == FixEnvironment && f.Fix.Command == "" {
+		f.Fix = Fix{Kind: FixPerson, Instruction: what}
+		f.Confidence = min(f.Confidence, sure-0.05) // nobody knows a remedy: the next agent may find one
+	}
+	return f
+}
+
+func permissionRule(c Case, e Entry) RootCause {
+	f := RootCause{Type: CauseInfrastructure, Confidence: 0.7, Description: "something may not be read, written or run",
+		Fix: Fix{Kind: FixPerson, Instruction: "give the user of superloop that permission, or change what the task needs"}}
 	if p := c.Captures["path"]; p != "" {
-		f.says, f.sure, f.location = p+" may not be used by this user", 0.8, p
-		f.prevent = &Prevented{Kind: CheckPermission, Spec: &CheckSpec{Path: p, Want: "write"}}
+		f.Description, f.Confidence, f.Location = p+" may not be used by this user", 0.8, p
+		f.Prevention = &Prevented{Kind: CheckPermission, Spec: &CheckSpec{Path: p, Want: "write"}}
 	}
-	return f, true
+	return f
 }
 
-func portRule(c Case, e Entry) (finding, bool) {
-	if e.Category != "port_in_use" {
-		return finding{}, false
-	}
-	f := finding{typ: CauseInfrastructure, sure: 0.6, says: "a port that is needed is in use", fix: Fix{Kind: FixEnvironment, Command: c.Command}}
+func portRule(c Case, e Entry) RootCause {
+	f := RootCause{Type: CauseInfrastructure, Confidence: 0.6, Description: "a port that is needed is in use", Fix: Fix{Kind: FixEnvironment, Command: c.Command}}
 	if n, err := strconv.Atoi(c.Captures["port"]); err == nil {
-		f.says, f.sure = fmt.Sprintf("port %d is in use", n), 0.85
-		f.prevent = &Prevented{Kind: CheckPort, Spec: &CheckSpec{Port: n, Want: "free"}}
+		f.Description, f.Confidence = fmt.Sprintf("port %d is in use", n), 0.85
+		f.Prevention = &Prevented{Kind: CheckPort, Spec: &CheckSpec{Port: n, Want: "free"}}
 	}
-	return withPerson(f, "end the process that listens there, or use another port"), true
+	return withPerson(f, "end the process that listens there, or use another port")
 }
 
-func dependencyRule(c Case, e Entry) (finding, bool) {
-	if e.Category != "dependency" && e.Category != "build_failure" && e.Category != "corrupted" {
-		return finding{}, false
-	}
+func dependencyRule(c Case, e Entry) RootCause {
 	what := cmp.Or(c.Captures["pkg"], c.Captures["module"], c.Captures["name"])
-	f := finding{typ: CauseDependency, sure: 0.75, says: "what is installed is not what the project needs", fix: Fix{Kind: FixEnvironment, Command: c.Command},
-		prevent: &Prevented{Kind: CheckDeps, Spec: &CheckSpec{}}}
+	f := RootCause{Type: CauseDependency, Confidence: 0.75, Description: "what is installed is not what the project needs", Fix: Fix{Kind: FixEnvironment, Command: c.Command},
+		Prevention: &Prevented{Kind: CheckDeps, Spec: &CheckSpec{}}}
 	if what != "" {
-		f.says = "the dependency " + what + " is not installed as the project needs it"
+		f.Description = "the dependency " + what + " is not installed as the project needs it"
 	}
 	if ch, ok := c.change(ChangeLock); ok {
-		f.evidence, f.location, f.sure = []Quote{fromChange(ch)}, ch.Name, 0.9
-		f.why = []string{ch.Name + " has changed since the last success", "what is installed was not brought up to it"}
+		f.Evidence, f.Location, f.Confidence = []Quote{fromChange(ch)}, ch.Name, 0.9
+		f.WhyChain = []string{ch.Name + " has changed since the last success", "what is installed was not brought up to it"}
 	}
-	return withPerson(f, "install the project's dependencies"), true
+	return withPerson(f, "install the project's dependencies")
 }
 
 // remedyRule: whatever it is, rules know what mends it here.
-func remedyRule(c Case, e Entry) (finding, bool) {
-	if e.Blame != BlameEnvironment || c.Command == "" {
-		return finding{}, false
+func remedyRule(c Case, e Entry) RootCause {
+	if c.Command == "" {
+		return RootCause{}
 	}
-	f := finding{typ: CauseInfrastructure, sure: 0.75, says: "the environment is broken: " + strings.ReplaceAll(e.Category, "_", " "),
-		fix: Fix{Kind: FixEnvironment, Command: c.Command}}
+	f := RootCause{Type: CauseInfrastructure, Confidence: 0.75, Description: "the environment is broken: " + strings.ReplaceAll(e.Category, "_", " "),
+		Fix: Fix{Kind: FixEnvironment, Command: c.Command}}
 	if len(c.Evidence) > 0 {
-		f.says += " (" + c.Evidence[0].Text + ")"
+		f.Description += " (" + c.Evidence[0].Text + ")"
 	}
-	return f, true
+	return f
 }
 
-func fileRule(c Case, e Entry) (finding, bool) {
-	if e.Category != "file_not_found" {
-		return finding{}, false
-	}
+func fileRule(c Case, e Entry) RootCause {
 	p := c.Captures["path"]
 	for _, co := range c.Facts.Commits {
 		if file, ok := touches(co, p); ok && !c.Facts.Exists[p] {
-			return finding{typ: CauseCode, sure: 0.85, location: file, says: fmt.Sprintf("commit %.12s has moved or removed %s, and something still uses it", co.SHA, file),
-				evidence: []Quote{fromCommit(co, file)}, fix: Fix{Kind: FixCode, Instruction: "use the file where it is now, or bring " + file + " back"}}, true
+			return RootCause{Type: CauseCode, Confidence: 0.85, Location: file, Description: fmt.Sprintf("commit %.12s has moved or removed %s, and something still uses it", co.SHA, file),
+				Evidence: []Quote{fromCommit(co, file)}, Fix: Fix{Kind: FixCode, Instruction: "use the file where it is now, or bring " + file + " back"}}
 		}
 	}
 	if p == "" {
-		return finding{}, false
+		return RootCause{}
 	}
-	return finding{typ: CauseConfig, sure: 0.6, location: p, says: p + " does not exist", fix: Fix{Kind: FixCode, Instruction: "find the right path instead of " + p + ", or create it if it belongs to the task"},
-		prevent: &Prevented{Kind: CheckPath, Spec: &CheckSpec{Path: p}}}, true
+	return RootCause{Type: CauseConfig, Confidence: 0.6, Location: p, Description: p + " does not exist", Fix: Fix{Kind: FixCode, Instruction: "find the right path instead of " + p + ", or create it if it belongs to the task"},
+		Prevention: &Prevented{Kind: CheckPath, Spec: &CheckSpec{Path: p}}}
 }
 
 // touches reports whether a commit changed the file that a path names, however it is written.
@@ -284,4 +247,140 @@ func touches(co CommitFact, p string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// commitRule: what failed stands in a file that was changed since the last success.
+func commitRule(c Case, e Entry) RootCause {
+	if e.Blame == BlameProvider || e.Blame == BlameAccount || e.Blame == BlameSettings {
+		return RootCause{}
+	}
+	for _, q := range c.Evidence {
+		if q.File == "" {
+			continue
+		}
+		for _, co := range c.Facts.Commits {
+			file, ok := touches(co, q.File)
+			if !ok {
+				continue
+			}
+			f := RootCause{Type: CauseCode, Confidence: 0.65, Location: at(file, q.Line), Evidence: []Quote{q, fromCommit(co, file)},
+				Description: fmt.Sprintf("%s breaks since commit %.12s changed it", file, co.SHA),
+				WhyChain:    []string{clip(q.Text)},
+				Fix:         Fix{Kind: FixCode, Instruction: fmt.Sprintf("look at what commit %.12s changed in %s and correct it: %s", co.SHA, at(file, q.Line), clip(q.Text))}}
+			if e.Class == Code {
+				f.Confidence = 0.85
+			}
+			if c.same() > 1 {
+				f.Confidence += 0.05
+			}
+			return f
+		}
+	}
+	return RootCause{}
+}
+
+// codeRule: the output names a place in the code, and nothing else is known of it.
+func codeRule(c Case, e Entry) RootCause {
+	if e.Class != Code {
+		return RootCause{}
+	}
+	for _, q := range c.Evidence {
+		if q.File != "" {
+			f := RootCause{Type: CauseCode, Confidence: 0.6, Location: at(q.File, q.Line), Evidence: []Quote{q}, Description: q.File + " is wrong: " + clip(q.Text),
+				Fix: Fix{Kind: FixCode, Instruction: fmt.Sprintf("correct %s: %s", at(q.File, q.Line), clip(q.Text))}}
+			if c.same() > 1 {
+				f.Confidence = 0.75
+			}
+			return f
+		}
+	}
+	return RootCause{Type: CauseCode, Confidence: 0.4, Description: "the code is wrong; the output names no place",
+		Fix: Fix{Kind: FixCode, Instruction: "find the cause of: " + e.Why}}
+}
+
+func at(file string, line int) string {
+	if line <= 0 {
+		return file
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}
+
+func changedToolRule(c Case, e Entry) RootCause {
+	ch, ok := c.change(ChangeTool)
+	if !ok || e.Blame == BlameProvider {
+		return RootCause{}
+	}
+	f := RootCause{Type: CauseDependency, Confidence: 0.5, Description: fmt.Sprintf("%s has another version since the last success", ch.Name), Evidence: []Quote{fromChange(ch)},
+		Fix: Fix{Kind: FixConfig, Instruction: fmt.Sprintf("go back to %s %s, or make the project work with %s", ch.Name, ch.Before, ch.After)}}
+	for _, q := range c.Evidence {
+		if strings.Contains(strings.ToLower(q.Text), strings.ToLower(ch.Name)) {
+			f.Confidence, f.Evidence = 0.7, append(f.Evidence, q)
+			break
+		}
+	}
+	return f
+}
+
+func changedConfigRule(c Case, e Entry) RootCause {
+	ch, ok := c.change(ChangeConfig)
+	if !ok || e.Blame == BlameProvider || e.Blame == BlameAccount {
+		return RootCause{}
+	}
+	f := RootCause{Type: CauseConfig, Confidence: 0.45, Location: ch.Name, Description: ch.Name + " has changed since the last success", Evidence: []Quote{fromChange(ch)},
+		Fix: Fix{Kind: FixConfig, Instruction: "look at what changed in " + ch.Name}}
+	if e.Category == "config" || e.Category == "environment" {
+		f.Confidence = 0.75
+	}
+	return f
+}
+
+func refusedRule(c Case, e Entry) RootCause {
+	if e.Kind != KindRefused {
+		return RootCause{}
+	}
+	f := RootCause{Type: CauseConfig, Confidence: 0.5, Description: fmt.Sprintf("%s refuses the work as it is worded", e.Agent),
+		Fix: Fix{Kind: FixConfig, Instruction: "word the task in another way"}}
+	if refused := c.providers(func(x Entry) bool { return x.Kind == KindRefused }); refused > 1 {
+		f.Confidence, f.Description = 0.85, fmt.Sprintf("%d providers refuse the work", refused)
+		f.Fix.Kind = FixPerson
+	}
+	return f
+}
+
+// everywhereRule: other loops have the same failure, so it is not this task's.
+func everywhereRule(c Case, e Entry) RootCause {
+	if e.Signature == "" {
+		return RootCause{}
+	}
+	var loops []string
+	same := false
+	for _, o := range c.Facts.Others {
+		if o.Signature == e.Signature || o.Category == e.Category && e.Category != "unknown" && e.Category != "code_bug" {
+			same = same || o.Signature == e.Signature
+			if !slices.Contains(loops, o.Loop) {
+				loops = append(loops, o.Loop)
+			}
+		}
+	}
+	if len(loops) == 0 {
+		return RootCause{}
+	}
+	slices.Sort(loops)
+	f := RootCause{Type: CauseInfrastructure, Confidence: 0.5, Description: fmt.Sprintf("loops %s fail of the same: it is what they share, not this task", strings.Join(loops, ", ")),
+		Evidence: []Quote{{Source: "other loops", Text: fmt.Sprintf("%s in %s", e.Category, strings.Join(loops, ", "))}},
+		Fix:      Fix{Kind: FixPerson, Instruction: "look at what these loops share: the machine, the network, the repository"}}
+	if same && len(loops) > 1 {
+		f.Confidence = 0.65
+	}
+	return f
+}
+
+// runnerRule: one agent alone has failed, and of different things.
+func runnerRule(c Case, e Entry) RootCause {
+	other := slices.ContainsFunc(c.History, func(x Entry) bool { return x.Agent != e.Agent })
+	if other || len(c.History) < 2 || e.Class == Code || c.same() == len(c.History) {
+		return RootCause{}
+	}
+	return RootCause{Type: CauseInfrastructure, Confidence: 0.4, Description: fmt.Sprintf("%s fails of something else each time: it is not reliable for this task", e.Agent),
+		Fix: Fix{Kind: FixConfig, Instruction: "give the role a second runner (role.runners)"}}
 }

@@ -24,13 +24,17 @@ type Snapshot struct {
 	UptimeMS   int64 `json:"uptime_ms,omitempty"`
 }
 
-// What a Change is of.
+// What a Change is of, and the thresholds of Compare.
 const (
 	ChangeTool   = "tool"
 	ChangeLock   = "lockfile"
 	ChangeConfig = "config"
 	ChangeDisk   = "disk"
 	ChangeClock  = "clock"
+
+	lowMB     = 200             // free, below that a disk is a suspect
+	lowInodes = 1000            // free
+	clockSlip = 2 * time.Minute // between the wall clock and the uptime
 )
 
 // Change is one difference between two snapshots.
@@ -51,13 +55,6 @@ func (c Change) String() string {
 	}
 	return strings.ReplaceAll(fmt.Sprintf("%s %s went from %s to %s", c.What, c.Name, c.Before, c.After), "  ", " ")
 }
-
-// Thresholds of Compare.
-const (
-	lowMB     = 200             // free, below that a disk is a suspect
-	lowInodes = 1000            // free
-	clockSlip = 2 * time.Minute // between the wall clock and the uptime
-)
 
 // Compare lists what has changed since an earlier snapshot, in a fixed order: tools, files, disk, clock. Without an
 // earlier one only a disk that is nearly full is told.

@@ -42,19 +42,19 @@ func (t Thresholds) WithDefaults() Thresholds {
 	return t
 }
 
-// Triggers.
+// The triggers, and the severities of an Alert (those of the published design).
 const (
 	TriggerRate     = "failure_rate"
 	TriggerCategory = "same_category"
 	TriggerSilence  = "no_success"
-)
 
-// Severities of an Alert, those of the published design.
-const (
 	Warning     = "warning"
 	Critical    = "critical"
 	Investigate = "investigate"
 	Emergency   = "emergency"
+
+	maxSamples = 1000
+	maxNamed   = 8
 )
 
 // Alert is one trigger that has fired.
@@ -74,12 +74,6 @@ type Alert struct {
 	Cause   string `json:"cause,omitempty"` // what was found then, "" for nothing
 }
 
-// Bounds of a Watch.
-const (
-	maxSamples = 1000
-	maxNamed   = 8
-)
-
 // Watch looks at the ends of the role runs of all loops. Each trigger fires once in a window.
 type Watch struct {
 	Thresholds  Thresholds           `json:"thresholds,omitzero"`
@@ -89,20 +83,7 @@ type Watch struct {
 	FirstSeen   time.Time            `json:"first_seen,omitzero"`
 }
 
-// Clone is a copy that shares nothing that changes.
-func (w Watch) Clone() Watch {
-	w.Samples, w.Fired = slices.Clone(w.Samples), maps.Clone(w.Fired)
-	return w
-}
-
-// Add takes an end in and gives the alerts that follow from it. Samples may come a little out of order; what is older
-// than the window plays no part.
-func (w *Watch) Add(s Sample, now time.Time) []Alert {
-	w.Note(s)
-	return w.Look(now)
-}
-
-// Note takes an end in and looks at nothing.
+// Note takes an end in. Samples may come a little out of order; what is older than the window plays no part.
 func (w *Watch) Note(s Sample) {
 	if w.FirstSeen.IsZero() {
 		w.FirstSeen = s.At
@@ -119,12 +100,8 @@ func (w *Watch) Note(s Sample) {
 // Look gives the alerts of now: also silence tells something.
 func (w *Watch) Look(now time.Time) []Alert {
 	t := w.Thresholds.WithDefaults()
-	window := ms(t.WindowMS)
-	from := now.Add(-window)
+	from := now.Add(-ms(t.WindowMS))
 	w.Samples = slices.DeleteFunc(w.Samples, func(s Sample) bool { return !s.At.After(from) })
-	if over := len(w.Samples) - maxSamples; over > 0 {
-		w.Samples = slices.Delete(w.Samples, 0, over)
-	}
 	maps.DeleteFunc(w.Fired, func(_ string, at time.Time) bool { return !at.After(from) })
 	var out []Alert
 	for _, a := range w.alerts(t, from, now) {
