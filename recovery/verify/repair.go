@@ -1,12 +1,25 @@
+// Package verify sees whether a tool works, and repairs a verify section that asks the wrong question: a tool that does
+// not know --version fails its check and works all the same.
+//
+// The proof that it works is what only a running program can write: a line of usage, or its own refusal of the argument
+// that it was given. The name of the tool and a long output prove nothing: broken tools write them too. What proves the
+// contrary - a missing library or module, a panic, a stack trace, a signal - beats everything else, in the check and in
+// every fallback.
+//
+// A section that an operator wrote is never repaired, and no section is ever changed: a repair is a copy.
 package verify
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/superloop/superloop/internal/batch"
 	"github.com/superloop/superloop/internal/proc"
 	"github.com/superloop/superloop/internal/text"
 	"github.com/superloop/superloop/recovery/catalog"
@@ -17,13 +30,12 @@ const (
 	OutputDetection = "output_detection" // the same command, and its output proves that the tool works
 	FallbackHelp    = "fallback_help"    // --help instead
 	FallbackH       = "fallback_h"       // -h instead
+
+	// repairType is the kind of repair that RepairMetadata tells of.
+	repairType = "verification_self_repair"
+	// askingTime is what it takes at least to have an agent look at a failed check.
+	askingTime = 5 * time.Second
 )
-
-// repairType is the kind of repair that RepairMetadata tells of.
-const repairType = "verification_self_repair"
-
-// askingTime is what it takes at least to have an agent look at a failed check.
-const askingTime = 5 * time.Second
 
 // Runner runs one command: without a shell, with nothing to read on standard input, for a bounded time, and keeping a
 // bounded part of the output. The error is for what keeps it from saying how the command ended, such as the end of the
@@ -94,6 +106,13 @@ func Repair(ctx context.Context, t Tool, r Runner) (Outcome, error) {
 	return s.out, nil
 }
 
+// fallback is another question that a tool may answer: run tells what it did when it was asked so.
+type fallback struct {
+	args   []string
+	method string
+	run    func(argv []string) (Run, error)
+}
+
 // session is one call of Repair.
 type session struct {
 	ctx    context.Context
@@ -125,27 +144,30 @@ func (s *session) verify(argv []string) error {
 		s.out.Why = why + ": an operator wrote this check, so that it is not repaired"
 		return nil
 	}
-	if s.out.Analysis.Broken || run.Exit.Code == 0 {
+	if slices.Contains(harmful, baseName(argv[0])) {
+		return s.mend(argv, s.run)
+	}
+	return s.mend(argv, s.run, fallback{[]string{"--help"}, FallbackHelp, s.run}, fallback{[]string{"-h"}, FallbackH, s.run})
+}
+
+// mend looks for a check that passes: the same command with what it really wrote, then the fallbacks. One that shows
+// that the tool is broken ends it.
+func (s *session) mend(argv []string, again func([]string) (Run, error), fallbacks ...fallback) error {
+	if s.out.Analysis.Broken || s.out.Analysis.ExitCode == 0 {
 		return nil
 	}
 	if s.out.Analysis.Repairable {
-		done, err := s.candidate(argv, argv, OutputDetection, s.out.Analysis)
-		if done || err != nil {
+		if done, err := s.candidate(argv, argv, s.out.Analysis, fallback{nil, OutputDetection, again}); done || err != nil {
 			return err
 		}
 	}
-	return s.fallbacks(argv)
-}
-
-// fallbacks tries --help and -h. One that shows that the tool is broken ends it.
-func (s *session) fallbacks(argv []string) error {
 	base, ok := asksOnly(argv)
-	if !ok || slices.Contains(harmful, baseName(argv[0])) {
+	if !ok {
 		return nil
 	}
-	for _, f := range []struct{ arg, method string }{{"--help", FallbackHelp}, {"-h", FallbackH}} {
-		next := append(base[:len(base):len(base)], f.arg)
-		run, err := s.run(next)
+	for _, f := range fallbacks {
+		next := append(base[:len(base):len(base)], f.args...)
+		run, err := f.run(next)
 		if err != nil {
 			return err
 		}
@@ -154,24 +176,24 @@ func (s *session) fallbacks(argv []string) error {
 			s.out.Why = fmt.Sprintf("%s shows that it is broken: %s", text.Words(next), a.Why)
 			return nil
 		}
-		if !a.Repairable {
-			continue
-		}
-		if done, err := s.candidate(argv, next, f.method, a); done || err != nil {
-			return err
+		if a.Repairable {
+			if done, err := s.candidate(argv, next, a, f); done || err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// candidate runs a repaired section, and takes it if it passes.
-func (s *session) candidate(argv, next []string, method string, a Analysis) (bool, error) {
-	v := repaired(s.out.Verify, next, a, text.Words(argv))
-	run, err := s.run(next)
+// candidate runs a section that expects what was seen, and takes it if it passes.
+func (s *session) candidate(argv, next []string, a Analysis, f fallback) (bool, error) {
+	v := catalog.Verify{Command: text.Words(next), Mode: a.SuggestedMode, Pattern: a.SuggestedPattern, ExitCode: a.ExitCode,
+		Reason: "repaired: the tool works, and does not answer " + text.Words(argv), Origin: s.out.Verify.Origin}
+	run, err := f.run(next)
 	if err != nil {
 		return false, err
 	}
-	s.out.Repair = &RepairMetadata{Type: repairType, Original: s.out.Verify.Command, Repaired: v.Command, Method: method, ExitCode: v.ExitCode}
+	s.out.Repair = &RepairMetadata{Type: repairType, Original: s.out.Verify.Command, Repaired: v.Command, Method: f.method, ExitCode: v.ExitCode}
 	ok, why := Passes(v, run.Stdout, run.Stderr, run.Exit)
 	if broken := analyse(run.Stdout, run.Stderr, run.Exit, s.tool.CLI, next[1:]); ok && broken.Broken {
 		ok, why = false, broken.Why
@@ -186,10 +208,118 @@ func (s *session) candidate(argv, next []string, method string, a Analysis) (boo
 	return true, nil
 }
 
-// repaired is a section that expects what was seen.
-func repaired(old catalog.Verify, argv []string, a Analysis, asked string) catalog.Verify {
-	return catalog.Verify{
-		Command: text.Words(argv), Mode: a.SuggestedMode, Pattern: a.SuggestedPattern, ExitCode: a.ExitCode,
-		Reason: "repaired: the tool works, and does not answer " + asked, Origin: old.Origin,
+// recorded is a run as it is told in a batch. Keys that are not known are the caller's own.
+type recorded struct {
+	Args     argList `json:"args"`
+	ExitCode int     `json:"exit_code"`
+	Signal   signal  `json:"signal"`
+	TimedOut bool    `json:"timed_out"`
+	Stdout   string  `json:"stdout"`
+	Stderr   string  `json:"stderr"`
+}
+
+func (r *recorded) exit() ExitInfo {
+	return ExitInfo{Code: r.ExitCode, Signal: string(r.Signal), TimedOut: r.TimedOut}
+}
+
+func (r *recorded) run([]string) (Run, error) { return Run{r.Stdout, r.Stderr, r.exit()}, nil }
+
+// signal is the name of a signal, or its number.
+type signal string
+
+// UnmarshalJSON takes both forms, and 0 for none.
+func (s *signal) UnmarshalJSON(b []byte) error {
+	var number int
+	if json.Unmarshal(b, &number) == nil {
+		if number != 0 {
+			*s = signal(fmt.Sprintf("SIG%d", number))
+		}
+		return nil
 	}
+	return json.Unmarshal(b, (*string)(s))
+}
+
+// argList is a list of arguments, or one text that is split at blanks.
+type argList []string
+
+// UnmarshalJSON takes both forms.
+func (a *argList) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		*a = strings.Fields(text)
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(a))
+}
+
+type batchIn struct {
+	ID      json.RawMessage `json:"id"`
+	Tool    string          `json:"tool"`
+	Command string          `json:"command"`
+	recorded
+	Fallbacks []recorded `json:"fallbacks"`
+}
+
+type batchOut struct {
+	ID         json.RawMessage `json:"id"`
+	Repairable bool            `json:"repairable"`
+	Method     string          `json:"method"`
+	Repaired   *batchSection   `json:"repaired"`
+	Why        string          `json:"why"`
+}
+
+type batchSection struct {
+	Command  string `json:"command"`
+	Mode     string `json:"mode"`
+	ExitCode int    `json:"exit_code"`
+	Pattern  string `json:"pattern"`
+}
+
+// Batch judges one recorded verification a line and writes one answer a line, in order. A line that cannot be judged
+// gives its id and an error, and the batch goes on. Nothing is run: the fallbacks are those that were recorded. The
+// error is that of reading or writing.
+func Batch(r io.Reader, w io.Writer) error { return batch.Objects(r, w, batchLine) }
+
+func batchLine(in batchIn) any {
+	if in.Tool == "" && in.Command == "" {
+		return batch.Refuse(in.ID, "the line has neither tool nor command")
+	}
+	out, err := in.judge()
+	if err != nil {
+		return batch.Refuse(in.ID, err.Error())
+	}
+	return out
+}
+
+// judge goes the way of Repair over what was recorded: the fallbacks in the order in which Repair tries them, --help
+// before -h.
+func (in *batchIn) judge() (batchOut, error) {
+	argv, err := split(cmp.Or(in.Command, text.Words([]string{in.Tool})+" --version"))
+	if err != nil {
+		return batchOut{}, err
+	}
+	s := &session{tool: Tool{CLI: cmp.Or(in.Tool, argv[0])}}
+	s.out.Analysis = analyse(in.Stdout, in.Stderr, in.exit(), s.tool.CLI, argv[1:])
+	s.out.Why = s.out.Analysis.Why
+	var fallbacks []fallback
+	for _, f := range in.Fallbacks {
+		fallbacks = append(fallbacks, fallback{f.Args, methodOf(f.Args), f.run})
+	}
+	slices.SortStableFunc(fallbacks, func(a, b fallback) int { return strings.Compare(b.method, a.method) })
+	if err := s.mend(argv, in.run, fallbacks...); err != nil {
+		return batchOut{}, err
+	}
+	out := batchOut{ID: batch.ID(in.ID), Repairable: s.out.Works, Why: s.out.Why}
+	if v := s.out.Verify; out.Repairable {
+		out.Method = s.out.Repair.Method
+		out.Repaired = &batchSection{Command: v.Command, Mode: v.Mode, ExitCode: v.ExitCode, Pattern: v.Pattern}
+	}
+	return out, nil
+}
+
+func methodOf(args []string) string {
+	if slices.Contains(args, "-h") {
+		return FallbackH
+	}
+	return FallbackHelp
 }

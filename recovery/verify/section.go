@@ -73,14 +73,11 @@ func asksOnly(argv []string) (base []string, ok bool) {
 // harmful are programs whose -h is not help: it halts the machine.
 var harmful = []string{"shutdown", "halt", "poweroff", "reboot", "init", "telinit"}
 
-// maxText is how much of each stream is looked at, half of it from the end.
-const maxText = 64 << 10
-
-// maxSaid is how many characters of a line are told to an operator.
-const maxSaid = 160
-
-// maxLine is how much of a line is looked at: no proof is longer.
-const maxLine = 2000
+const (
+	maxText = 64 << 10 // bytes of each stream that are looked at, half of them from the end
+	maxSaid = 160      // characters of a line that are told to an operator
+	maxLine = 2000     // bytes of a line that are looked at: no proof is longer
+)
 
 var overstrike = pattern.Lazy(".\x08")
 
